@@ -1,0 +1,44 @@
+# Two targets do everything on a fresh machine with Go, a C compiler, make and git:
+#   make demo    the main job on a planted Round 9, on the CPU
+#   make test    formatting, vet, staticcheck, all tests with the race detector
+GO          ?= go
+# go-nvml binds every call of the library, deprecated ones too.
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 10s
+
+.PHONY: all build demo test check bench fuzz clean
+
+all: build
+
+build:
+	$(GO) build -o kbisect ./cmd/kbisect
+
+demo: build
+	./kbisect demo
+
+# check is what needs no test to run.
+check:
+	@unformatted="$$(gofmt -l bisect cmd fixtures kernels pipeline)"; \
+	if [ -n "$$unformatted" ]; then echo "gofmt these files:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+test: check
+	$(GO) test -race -timeout 20m ./...
+
+# bench measures the pure core and the reading of histories; figures are for ratios in one run.
+bench:
+	$(GO) test -run XXX -bench . -benchmem ./bisect/... ./pipeline/...
+
+# fuzz gives every fuzz target FUZZTIME.
+fuzz:
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$target"; $(GO) test -run XXX -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; \
+	done
+
+clean:
+	rm -f kbisect

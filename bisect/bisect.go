@@ -1,0 +1,192 @@
+// Package bisect is the pure core of kbisect: what a candidate, an outcome and a verdict are,
+// and the search over a history that finds the first bad commit.
+//
+// It knows no git, no process, no GPU and no wall clock. A search asks a [Judge], and a Judge
+// asks a [Sampler]; a whole search therefore runs in microseconds against a truth table, which is
+// what makes thousands of seeded searches and property tests affordable.
+//
+// The arrows point here: package judge turns launches into verdicts, package report turns a
+// [Finding] into text and JSON, package pipeline is the Sampler that builds and runs for real.
+package bisect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Class is what one trial ended as. Slow is a verdict, never the class of one trial.
+type Class string
+
+// The classes of a trial.
+const (
+	OK          Class = "ok"
+	Timeout     Class = "timeout"
+	Wrong       Class = "wrong"
+	Crash       Class = "crash"
+	BuildFailed Class = "build-failed"
+	Skip        Class = "skip"
+	Infra       Class = "infra"
+)
+
+// Slow is the class of a complaint about a metric.
+const Slow Class = "slow"
+
+// Candidate is one thing to build and run.
+type Candidate struct {
+	Commit string // commit id, hex
+}
+
+// Purpose says why a trial is asked for; with the candidate and the ordinal it names the trial,
+// so that a resumed search finds it again.
+type Purpose string
+
+// The purposes of a trial.
+const (
+	EndGood        Purpose = "end-good"
+	EndBad         Purpose = "end-bad"
+	FindGood       Purpose = "find-good"
+	Searching      Purpose = "search"
+	ConfirmCulprit Purpose = "confirm-culprit"
+	ConfirmParent  Purpose = "confirm-parent"
+)
+
+// Request asks for one trial: one fresh launch of a candidate.
+type Request struct {
+	Candidate Candidate
+	Purpose   Purpose
+	Nth       int  // ordinal of this launch among those of the same candidate and purpose, from 0
+	Clean     bool // from a clean export and a clean build
+}
+
+// PhaseTime is the time that a trial spent in one phase.
+type PhaseTime struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Series holds the samples of one metric for one case (a shape, an input), in the order in which
+// the program sent them.
+type Series struct {
+	Metric string    `json:"metric"`
+	Case   string    `json:"case,omitempty"`
+	Unit   string    `json:"unit"`
+	Values []float64 `json:"values"`
+}
+
+// Outcome is what one trial showed. Whatever is the candidate's fault is data in here; only a
+// broken machine is an error.
+type Outcome struct {
+	Class    Class       `json:"class"`
+	Phase    string      `json:"phase,omitempty"` // the phase in which it ended, unless it ended well
+	Whole    bool        `json:"whole,omitempty"` // a time-out of the whole trial, not of one phase
+	Why      string      `json:"why,omitempty"`
+	Exit     int         `json:"exit"`
+	Signal   string      `json:"signal,omitempty"`
+	Speaks   bool        `json:"speaks,omitempty"` // the program sent lines of the trial protocol
+	Phases   []PhaseTime `json:"phases,omitempty"`
+	Series   []Series    `json:"series,omitempty"`
+	Wall     float64     `json:"wall_s"` // run without build, seconds
+	Built    bool        `json:"built,omitempty"`
+	CacheHit bool        `json:"cache_hit,omitempty"`
+	Build    float64     `json:"build_s,omitempty"`
+	Tail     string      `json:"tail,omitempty"` // last bytes of the output
+	Log      string      `json:"log,omitempty"`  // file that keeps the output
+	Warnings []string    `json:"warnings,omitempty"`
+}
+
+// Sampler makes trials. An error means that the machine, not the candidate, is at fault.
+type Sampler interface {
+	Sample(ctx context.Context, r Request) (Outcome, error)
+}
+
+// InfraError is machine trouble: it stops a search, and never accuses a commit.
+// It is returned by pointer; ask for it with errors.As and a *InfraError.
+type InfraError struct {
+	What string // what was being done, on which commit
+	Err  error
+}
+
+func (e *InfraError) Error() string { return fmt.Sprintf("%s: %v", e.What, e.Err) }
+
+// Unwrap returns the cause.
+func (e *InfraError) Unwrap() error { return e.Err }
+
+// Call is the answer of a verdict.
+type Call string
+
+// The calls.
+const (
+	Good       Call = "good"
+	Bad        Call = "bad"
+	Untestable Call = "skip"
+)
+
+// Verdict is a judgement of one candidate with its doubt.
+type Verdict struct {
+	Call        Call     `json:"call"`
+	Probability float64  `json:"probability"` // that the call is right
+	Why         string   `json:"why"`         // one line of evidence
+	Class       Class    `json:"class"`
+	Phase       string   `json:"phase,omitempty"`
+	Ratio       *Effect  `json:"ratio,omitempty"` // against the good end, for a metric
+	Trials      int      `json:"trials"`
+	Warnings    []string `json:"warnings,omitempty"`
+}
+
+// Effect is a ratio of a metric with its 95 % interval; above 1 means a larger value.
+type Effect struct {
+	Metric string  `json:"metric"`
+	Ratio  float64 `json:"ratio"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+}
+
+// Complaint is what the bad end shows and the good end does not.
+type Complaint struct {
+	Class  Class   // Timeout, Wrong, Crash, BuildFailed or Slow; empty while nothing is known
+	Phase  string  // of a time-out
+	Whole  bool    // the time-out is of the whole trial, whatever its phase
+	Any    bool    // every failure counts, as with git bisect
+	Metric string  // of Slow
+	Ends   *Effect // of Slow: bad end against good end
+}
+
+// String names the complaint for people.
+func (c Complaint) String() string {
+	switch {
+	case c.Any:
+		return "any failure"
+	case c.Class == Slow:
+		return "slow in " + c.Metric
+	case c.Class == Timeout && c.Phase != "":
+		return "timeout in " + c.Phase
+	}
+	return string(c.Class)
+}
+
+// Matches reports whether a failed outcome shows this complaint rather than another one.
+func (c Complaint) Matches(o Outcome) bool {
+	if c.Any {
+		return slices.Contains([]Class{Timeout, Wrong, Crash}, o.Class) || o.Class == c.Class
+	}
+	if o.Class != c.Class {
+		return false
+	}
+	if c.Class == Timeout && c.Phase != "" {
+		return o.Phase == c.Phase || c.Whole && o.Whole
+	}
+	return true
+}
+
+// Describe says in a few words how a trial ended.
+func (o Outcome) Describe() string {
+	s := string(o.Class)
+	if o.Class != OK && o.Phase != "" && o.Class != BuildFailed {
+		s += " in " + o.Phase
+	}
+	if o.Why != "" {
+		s += ": " + o.Why
+	}
+	return s
+}

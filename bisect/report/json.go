@@ -1,0 +1,142 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Document is the JSON report. Keys that do not apply are empty lists or null, never missing.
+type Document struct {
+	Schema      string        `json:"schema"`
+	Session     string        `json:"session"`
+	Axis        string        `json:"axis"`
+	Result      bisect.Result `json:"result"`
+	Complaint   *complaint    `json:"complaint"`
+	Culprits    []culprit     `json:"culprits"`
+	Suspects    []suspect     `json:"suspects"`
+	MinimalSets []any         `json:"minimal_sets"`
+	SafeSets    []any         `json:"safe_sets"`
+	Recommended *struct{}     `json:"recommended"`
+	Effects     []any         `json:"effects"`
+	Hypotheses  []any         `json:"hypotheses"`
+	Complete    bool          `json:"complete"`
+	Ends        ends          `json:"ends"`
+	Steps       []step        `json:"steps"`
+	Totals      Totals        `json:"totals"`
+	Devices     []string      `json:"devices"`
+	Warnings    []string      `json:"warnings"`
+	Error       *string       `json:"error"`
+}
+
+type complaint struct {
+	Class  bisect.Class `json:"class"`
+	Phase  *string      `json:"phase"`
+	Metric *string      `json:"metric"`
+}
+
+type culprit struct {
+	Commit     string         `json:"commit"`
+	Parents    []string       `json:"parents"`
+	Subject    string         `json:"subject"`
+	Author     string         `json:"author"`
+	Date       string         `json:"date"`
+	Files      []string       `json:"files"`
+	Class      bisect.Class   `json:"class"`
+	Phase      *string        `json:"phase"`
+	Effect     *bisect.Effect `json:"effect"`
+	Confidence float64        `json:"confidence"`
+	Confirmed  bool           `json:"confirmed"`
+	Hunks      []any          `json:"hunks"`
+}
+
+type suspect struct {
+	Commit      string  `json:"commit"`
+	Probability float64 `json:"probability"`
+	Subject     string  `json:"subject"`
+	Why         string  `json:"why"`
+}
+
+type ends struct {
+	Good     string `json:"good"`
+	Bad      string `json:"bad"`
+	Evidence string `json:"evidence"`
+	Hint     string `json:"hint"`
+}
+
+type step struct {
+	Commit    string         `json:"commit"`
+	Role      string         `json:"role"`
+	Verdict   bisect.Verdict `json:"verdict"`
+	Inferred  bool           `json:"inferred"`
+	Remaining int            `json:"remaining"`
+}
+
+// NewDocument makes the JSON report.
+func NewDocument(in Input) Document {
+	f := in.Finding
+	d := Document{
+		Schema: Schema, Session: in.Session, Axis: "history", Result: f.Result,
+		Culprits: []culprit{}, Suspects: []suspect{}, MinimalSets: []any{}, SafeSets: []any{},
+		Effects: []any{}, Hypotheses: []any{}, Complete: f.Result == bisect.Found,
+		Ends:  ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint},
+		Steps: []step{}, Totals: in.Totals(), Devices: in.Devices, Warnings: in.warnings(),
+		Error: text(in.Error),
+	}
+	if d.Devices == nil {
+		d.Devices = []string{}
+	}
+	if f.Complaint.Class != "" {
+		d.Complaint = &complaint{f.Complaint.Class, text(f.Complaint.Phase), text(f.Complaint.Metric)}
+	}
+	for _, c := range f.Culprits {
+		info := in.info(c.Commit)
+		files := []string{}
+		for _, x := range info.Files {
+			files = append(files, x.Path)
+		}
+		d.Culprits = append(d.Culprits, culprit{
+			Commit: c.Commit, Parents: c.Parents, Subject: info.Subject, Author: author(info), Date: date(info),
+			Files: files, Class: c.Class, Phase: text(c.Phase), Effect: c.Effect,
+			Confidence: c.Confidence, Confirmed: c.Confirmed, Hunks: []any{},
+		})
+	}
+	for _, s := range f.Suspects {
+		d.Suspects = append(d.Suspects, suspect{s.Commit, s.Probability, in.info(s.Commit).Subject, s.Why})
+	}
+	for _, s := range f.Steps {
+		d.Steps = append(d.Steps, step(s))
+	}
+	return d
+}
+
+// JSON writes the document, indented.
+func JSON(w io.Writer, in Input) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(NewDocument(in))
+}
+
+// text is null for an empty string.
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func author(c CommitInfo) string {
+	if c.Email == "" {
+		return c.Author
+	}
+	return c.Author + " <" + c.Email + ">"
+}
+
+func date(c CommitInfo) string {
+	if c.When.IsZero() {
+		return ""
+	}
+	return c.When.Format("2006-01-02T15:04:05-07:00")
+}

@@ -1,0 +1,155 @@
+// Package report turns a Finding and the launches behind it into what people and programs read.
+package report
+
+import (
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Schema names the JSON document and its version.
+const Schema = "kbisect.finding/1"
+
+// CommitInfo is what a reader wants to know of a commit.
+type CommitInfo struct {
+	ID, Subject, Author, Email string
+	When                       time.Time
+	Files                      []File // changed against the first parent
+}
+
+// File is one changed file.
+type File struct {
+	Kind string // added, deleted, modified, renamed, mode
+	Path string
+}
+
+// Launch is one trial with what asked for it.
+type Launch struct {
+	Commit   string
+	Purpose  bisect.Purpose
+	Nth      int
+	Outcome  bisect.Outcome
+	Replayed bool // remembered from before an interruption
+}
+
+// Input is everything that a report is made of.
+type Input struct {
+	Session  string
+	Finding  bisect.Finding
+	Good     CommitInfo
+	Bad      CommitInfo
+	Commits  map[string]CommitInfo // by id; those of the range
+	Launches []Launch
+	Wall     time.Duration // of the whole job, all attempts
+	GPUHour  float64       // price; 0 = none known
+	Devices  []string      // what the trials ran on
+	Backend  string        // how the history was read
+	Warnings []string
+	Error    string // machine trouble in words
+}
+
+// Totals is what a job cost.
+type Totals struct {
+	Candidates int      `json:"candidates"`
+	Trials     int      `json:"trials"`
+	Inferred   int      `json:"inferred"`
+	Builds     int      `json:"builds"`
+	CacheHits  int      `json:"cache_hits"`
+	Wall       float64  `json:"wall_s"`
+	Device     float64  `json:"device_s"`
+	Cost       *float64 `json:"cost"`
+}
+
+// Totals adds up the launches.
+func (in Input) Totals() Totals {
+	t := Totals{Trials: len(in.Launches), Inferred: in.Finding.Inferred, Wall: in.Wall.Seconds()}
+	seen := map[string]bool{}
+	for _, l := range in.Launches {
+		seen[l.Commit] = true
+		if l.Outcome.Built {
+			t.Builds++
+		}
+		if l.Outcome.CacheHit {
+			t.CacheHits++
+		}
+		t.Device += l.Outcome.Wall
+	}
+	t.Candidates = len(seen)
+	if in.GPUHour > 0 {
+		cost := t.Device / 3600 * in.GPUHour
+		t.Cost = &cost
+	}
+	return t
+}
+
+// Spent is what one phase cost over all launches.
+type Spent struct {
+	Phase   string
+	Seconds float64
+	Trials  int
+	Ended   int // trials that ended in it other than well
+	Longest float64
+}
+
+// Economics is the table of time by phase: build first, then in the order of first appearance.
+func (in Input) Economics() []Spent {
+	all := []Spent{{Phase: "build"}}
+	at := map[string]int{"build": 0}
+	for _, l := range in.Launches {
+		for _, p := range l.Outcome.Phases {
+			i, ok := at[p.Name]
+			if !ok {
+				i = len(all)
+				at[p.Name] = i
+				all = append(all, Spent{Phase: p.Name})
+			}
+			all[i].Seconds += p.Seconds
+			all[i].Longest = max(all[i].Longest, p.Seconds)
+			all[i].Trials++
+			if l.Outcome.Class != bisect.OK && l.Outcome.Phase == p.Name {
+				all[i].Ended++
+			}
+		}
+	}
+	if all[0].Trials == 0 {
+		return all[1:]
+	}
+	return all
+}
+
+// warnings are all things that a reader should know, without repeats.
+func (in Input) warnings() []string {
+	out := []string{}
+	seen := map[string]bool{}
+	add := func(ws []string) {
+		for _, w := range ws {
+			if !seen[w] {
+				seen[w] = true
+				out = append(out, w)
+			}
+		}
+	}
+	add(in.Warnings)
+	add(in.Finding.Warnings)
+	for _, l := range in.Launches {
+		for _, w := range l.Outcome.Warnings {
+			add([]string{"commit " + short(l.Commit) + ": " + w})
+		}
+	}
+	return out
+}
+
+func (in Input) info(id string) CommitInfo {
+	if c, ok := in.Commits[id]; ok {
+		return c
+	}
+	switch id {
+	case in.Good.ID:
+		return in.Good
+	case in.Bad.ID:
+		return in.Bad
+	}
+	return CommitInfo{ID: id}
+}
+
+func short(id string) string { return id[:min(10, len(id))] }

@@ -1,0 +1,267 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Text writes the report for people.
+func Text(w io.Writer, in Input) error {
+	p := &printer{w: w}
+	p.answer(in)
+	p.path(in)
+	p.economics(in)
+	p.notes(in)
+	p.next(in)
+	return p.err
+}
+
+// printer keeps the first error, so that the report reads straight through.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) f(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+func (p *printer) answer(in Input) {
+	f := in.Finding
+	switch f.Result {
+	case bisect.Found:
+		for _, c := range f.Culprits {
+			p.culprit(in, c)
+		}
+	case bisect.Inconclusive:
+		p.suspects(in)
+	case bisect.NoDifference:
+		p.f("The ends do not differ: nothing to search for.\n  %s\n", f.Ends.Why)
+	case bisect.Broken:
+		p.f("Stopped by machine trouble: no commit is accused.\n  %s\n", indent(in.Error, "  "))
+		p.left(in)
+	case bisect.Interrupted:
+		p.f("Interrupted; nothing is lost.\n")
+		p.left(in)
+	}
+	if f.Ends.Hint != "" && f.Result != bisect.Found {
+		p.f("  hint: %s\n", f.Ends.Hint)
+	}
+}
+
+func (p *printer) culprit(in Input, c bisect.Culprit) {
+	info := in.info(c.Commit)
+	what := "commit"
+	if c.Merge {
+		what = "merge"
+	}
+	p.f("%s is the first bad %s: %s\n\n", short(c.Commit), what, complaintWords(in, c))
+	p.f("  commit   %s\n  author   %s\n  date     %s\n  subject  %s\n", c.Commit, author(info), when(info), info.Subject)
+	for i, file := range info.Files {
+		if i == 12 {
+			p.f("           and %d more\n", len(info.Files)-i)
+			break
+		}
+		p.f("  %-8s %-9s %s\n", map[bool]string{true: "files"}[i == 0], file.Kind, file.Path)
+	}
+	if c.Effect != nil {
+		p.f("  effect   %s %.3f times its parent's (95 %% interval %.3f to %.3f)\n", c.Effect.Metric, c.Effect.Ratio, c.Effect.Low, c.Effect.High)
+	}
+	how := "confirmed: fresh trials from clean exports and clean builds show it here and not in "
+	if !c.Confirmed {
+		how = "not confirmed against "
+	}
+	var parents []string
+	for _, id := range c.Parents {
+		parents = append(parents, short(id))
+	}
+	p.f("  sure     %.4g %%, %s%s\n", 100*c.Confidence, how, strings.Join(parents, " and "))
+}
+
+func complaintWords(in Input, c bisect.Culprit) string {
+	s := string(c.Class)
+	if c.Phase != "" && c.Class == bisect.Timeout {
+		s += " in " + c.Phase
+	}
+	if c.Effect != nil {
+		s += " in " + c.Effect.Metric
+	}
+	for _, l := range in.Launches {
+		if l.Commit == c.Commit && l.Outcome.Class == c.Class && l.Outcome.Why != "" {
+			return s + " (" + l.Outcome.Why + ")"
+		}
+	}
+	return s
+}
+
+func (p *printer) suspects(in Input) {
+	f := in.Finding
+	switch {
+	case f.Ends.Untestable:
+		p.f("Inconclusive: %s\n", f.Ends.Why)
+		return
+	case len(f.Suspects) == 1:
+		p.f("Inconclusive: one commit is left, but not proven.\n")
+	default:
+		p.f("Inconclusive: the culprit is one of %d commits; nothing that can be tested tells them apart.\n", len(f.Suspects))
+	}
+	p.list(in)
+}
+
+// left shows how far an unfinished search came.
+func (p *printer) left(in Input) {
+	if n := len(in.Finding.Suspects); n > 0 && in.Finding.Complaint.Class != "" {
+		p.f("  complaint: %s; %d commits are still suspected\n", in.Finding.Complaint, n)
+		if n <= 20 {
+			p.list(in)
+		}
+	}
+}
+
+func (p *printer) list(in Input) {
+	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	for _, s := range in.Finding.Suspects {
+		fmt.Fprintf(t, "  %s\t%.1f %%\t%s\t%s\n", short(s.Commit), 100*s.Probability, in.info(s.Commit).Subject, s.Why)
+	}
+	p.flush(t)
+}
+
+func (p *printer) flush(t *tabwriter.Writer) {
+	if err := t.Flush(); p.err == nil {
+		p.err = err
+	}
+}
+
+// path lists what was judged, in order.
+func (p *printer) path(in Input) {
+	f := in.Finding
+	if len(f.Steps) == 0 {
+		return
+	}
+	p.f("\nThe way of the search: %d commits in the range, %d that can matter\n", f.Range, f.Matter)
+	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	for _, s := range f.Steps {
+		left := ""
+		if s.Role == "search" {
+			left = fmt.Sprintf("%d left", s.Remaining)
+		}
+		why := s.Verdict.Why
+		if s.Inferred {
+			why = "equal inputs: " + why
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", s.Role, short(s.Commit), s.Verdict.Call, left, cut(in.info(s.Commit).Subject, 38), why)
+	}
+	p.flush(t)
+}
+
+// economics is the table of time and money by phase.
+func (p *printer) economics(in Input) {
+	rows := in.Economics()
+	if len(rows) == 0 {
+		return
+	}
+	total := 0.0
+	for _, r := range rows {
+		total += r.Seconds
+	}
+	p.f("\nWhere the time went\n")
+	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "  phase\ttime\tshare\tlongest\ttrials\tended here\t\n")
+	for _, r := range rows {
+		ended := ""
+		if r.Ended > 0 {
+			ended = fmt.Sprint(r.Ended)
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%.0f %%\t%s\t%d\t%s\t\n", r.Phase, secs(r.Seconds), 100*r.Seconds/max(total, 1e-9), secs(r.Longest), r.Trials, ended)
+	}
+	p.flush(t)
+	s := in.Totals()
+	p.f("  %d candidates, %d trials, %d builds, %d from the build cache, %d answers inferred\n", s.Candidates, s.Trials, s.Builds, s.CacheHits, s.Inferred)
+	p.f("  wall %s, running %s", secs(s.Wall), secs(s.Device))
+	if s.Cost != nil {
+		p.f(", %.4f at %.2f an hour", *s.Cost, in.GPUHour)
+	}
+	p.f("\n")
+	if len(in.Devices) > 0 {
+		p.f("  on %s\n", strings.Join(in.Devices, "; "))
+	}
+}
+
+func (p *printer) notes(in Input) {
+	ws := in.warnings()
+	if len(ws) == 0 {
+		return
+	}
+	p.f("\nTo know\n")
+	for i, w := range ws {
+		if i == 10 {
+			p.f("  and %d more\n", len(ws)-i)
+			break
+		}
+		p.f("  - %s\n", indent(w, "    "))
+	}
+}
+
+// next says what a person would do now.
+func (p *printer) next(in Input) {
+	f := in.Finding
+	p.f("\nNext\n")
+	switch f.Result {
+	case bisect.Found:
+		c := f.Culprits[0]
+		p.f("  git show %s\n", short(c.Commit))
+		if log := lastLog(in, c.Commit); log != "" {
+			p.f("  less %s    # its output\n", log)
+		}
+		p.f("  kbisect show %s    # every trial of this search\n", in.Session)
+	case bisect.Interrupted, bisect.Broken:
+		p.f("  kbisect run --resume    # goes on where this stopped\n")
+	default:
+		p.f("  kbisect show %s    # every trial of this search\n", in.Session)
+		for i, s := range f.Suspects {
+			if i < 1 {
+				p.f("  git show %s\n", short(s.Commit))
+			}
+		}
+	}
+}
+
+func lastLog(in Input, commit string) (log string) {
+	for _, l := range in.Launches {
+		if l.Commit == commit && l.Outcome.Log != "" {
+			log = l.Outcome.Log
+		}
+	}
+	return log
+}
+
+func when(c CommitInfo) string {
+	if c.When.IsZero() {
+		return ""
+	}
+	return c.When.Format("2006-01-02 15:04 -0700")
+}
+
+func secs(s float64) string {
+	if s >= 60 {
+		return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+	}
+	return fmt.Sprintf("%.2f s", s)
+}
+
+func cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// indent sets the further lines of a text in.
+func indent(s, by string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n"+by) }

@@ -1,0 +1,372 @@
+package bisect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Judge turns launches into judgements. It holds the evidence of one search; a Judge for certain
+// complaints launches a candidate once, one for a noisy metric as often as it needs to.
+type Judge interface {
+	// Ends judges both ends and reads the complaint off the bad one.
+	Ends(ctx context.Context, good, bad Candidate) (Ends, error)
+	// Judge says whether a candidate shows the complaint.
+	Judge(ctx context.Context, c Candidate) (Verdict, error)
+	// Confirm launches the culprit and its parents anew, from clean exports and clean builds.
+	Confirm(ctx context.Context, culprit Candidate, parents []Candidate) (Confirmation, error)
+}
+
+// Ends is what the two ends showed. The search goes on only when Differ is true.
+type Ends struct {
+	Differ     bool
+	Untestable bool // an end could not be judged at all
+	Complaint  Complaint
+	Good, Bad  Verdict
+	Why        string // evidence in one line
+	Hint       string // what a person may do when the ends do not differ
+}
+
+// Confirmation is the fresh test of the claim "the culprit shows the complaint, its parents do not".
+type Confirmation struct {
+	Culprit Verdict
+	Parents []Verdict
+	Effect  *Effect // culprit against parent, for a metric
+}
+
+// Result is how a search ended.
+type Result string
+
+// The results; their exit codes are 0, 3, 4, 5 and 130.
+const (
+	Found        Result = "found"
+	Inconclusive Result = "inconclusive"
+	NoDifference Result = "no-difference"
+	Broken       Result = "infra"
+	Interrupted  Result = "interrupted"
+)
+
+// Step is one judgement on the way of the search.
+type Step struct {
+	Commit    string
+	Role      string // good end, bad end, search, culprit, parent
+	Verdict   Verdict
+	Inferred  bool // from equal inputs, not from trials of its own
+	Remaining int  // suspects left afterwards
+}
+
+// Culprit is the commit that brought the complaint.
+type Culprit struct {
+	Commit     string
+	Parents    []string
+	Class      Class
+	Phase      string
+	Effect     *Effect
+	Confidence float64
+	Confirmed  bool
+	Merge      bool // a merge whose parents are all good
+}
+
+// Finding is what a search concluded.
+type Finding struct {
+	Result    Result
+	Complaint Complaint
+	Ends      Ends
+	Culprits  []Culprit
+	Suspects  []SuspectCommit // when inconclusive: the exact set that is left
+	Steps     []Step
+	Range     int // commits in the range
+	Matter    int // of these, commits that can be the culprit
+	Inferred  int // judgements that needed no trial
+	Err       error
+	Warnings  []string
+}
+
+// SuspectCommit is a commit that may be the culprit.
+type SuspectCommit struct {
+	Commit      string
+	Probability float64
+	Why         string // why it could not be told from the others
+}
+
+// Search finds the first bad commit of a range.
+type Search struct {
+	Commits []Commit
+	Good    Candidate // the good end, just before the range
+	GoodKey string    // fingerprint of the good end's inputs
+	Judge   Judge
+	Tested  []string    // commits to ask about first, since their answers are known already
+	OnStep  func(Step)  // progress; may be nil
+	Spent   func() bool // reports that the budget is used up; may be nil
+	Redo    func()      // from now on every build must be a clean one; may be nil
+}
+
+// maxRounds bounds how often a search starts again because its confirmation contradicted it.
+const maxRounds = 3
+
+// run is the state of one Search.
+type run struct {
+	*Search
+	f      Finding
+	h      *History
+	known  map[string]Verdict // by input fingerprint
+	judged map[int]Verdict    // commits with a verdict, by index
+}
+
+// Find runs the search. Machine trouble and interruption are part of the Finding, with what is
+// known until then; an error means that the search could not begin.
+func (s *Search) Find(ctx context.Context) (Finding, error) {
+	h, err := NewHistory(s.Commits)
+	if err != nil {
+		return Finding{}, err
+	}
+	r := &run{Search: s, h: h}
+	r.f.Range, r.f.Matter = h.Len(), h.Remaining()
+	if err := r.all(ctx); err != nil {
+		r.f.Err = err
+		r.f.Result = Broken
+		if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+			r.f.Result = Interrupted
+		}
+		r.setSuspects()
+	}
+	return r.f, nil
+}
+
+func (r *run) all(ctx context.Context) error {
+	last := len(r.Commits) - 1
+	ends, err := r.Judge.Ends(ctx, r.Good, Candidate{r.Commits[last].ID})
+	if err != nil {
+		return err
+	}
+	r.f.Ends, r.f.Complaint = ends, ends.Complaint
+	r.step(Step{Commit: r.Good.Commit, Role: "good end", Verdict: ends.Good})
+	r.step(Step{Commit: r.Commits[last].ID, Role: "bad end", Verdict: ends.Bad})
+	switch {
+	case ends.Untestable:
+		r.f.Result = Inconclusive
+		r.setSuspects()
+		return nil
+	case !ends.Differ:
+		r.f.Result = NoDifference
+		return nil
+	}
+	r.forget()
+	if err := r.askTested(ctx); err != nil {
+		return err
+	}
+	for round := 1; ; round++ {
+		done, err := r.round(ctx)
+		if err != nil || done {
+			return err
+		}
+		if round == maxRounds {
+			r.f.Result = Inconclusive
+			r.f.Warnings = append(r.f.Warnings, "the confirmation contradicted the search again and again: the complaint does not come and go with the commits alone")
+			r.setSuspects()
+			return nil
+		}
+	}
+}
+
+// askTested takes in what is known about commits that were tested before the search.
+func (r *run) askTested(ctx context.Context) error {
+	for i, c := range r.Commits {
+		if !slices.Contains(r.Tested, c.ID) || i == len(r.Commits)-1 {
+			continue
+		}
+		v, err := r.Judge.Judge(ctx, Candidate{c.ID})
+		if err != nil {
+			return err
+		}
+		r.learn(i, v, false)
+	}
+	return nil
+}
+
+// forget drops every verdict but those of the ends.
+func (r *run) forget() {
+	bad := r.Commits[len(r.Commits)-1]
+	r.judged = map[int]Verdict{}
+	r.known = map[string]Verdict{r.GoodKey: r.f.Ends.Good, bad.Key: r.f.Ends.Bad}
+	delete(r.known, "")
+}
+
+// round is one search with its confirmation; done is false when the two contradict each other.
+func (r *run) round(ctx context.Context) (done bool, err error) {
+	if err := r.narrow(ctx); err != nil {
+		return false, err
+	}
+	left := r.h.Suspects()
+	if len(left) != 1 {
+		r.f.Result = Inconclusive
+		r.setSuspects()
+		return true, nil
+	}
+	return r.confirm(ctx, left[0].Index)
+}
+
+// narrow asks for verdicts until nothing that can be tested tells the suspects apart.
+func (r *run) narrow(ctx context.Context) error {
+	for {
+		i, ok := r.h.Next()
+		if !ok {
+			return nil
+		}
+		if r.Spent != nil && r.Spent() {
+			r.f.Warnings = append(r.f.Warnings, "the budget was used up before the search ended")
+			return nil
+		}
+		v, inferred := r.known[r.Commits[i].Key]
+		if !inferred {
+			var err error
+			if v, err = r.Judge.Judge(ctx, Candidate{r.Commits[i].ID}); err != nil {
+				return err
+			}
+			if key := r.Commits[i].Key; key != "" {
+				r.known[key] = v
+			}
+		}
+		r.learn(i, v, inferred)
+	}
+}
+
+// learn takes the verdict of commit i into the history.
+func (r *run) learn(i int, v Verdict, inferred bool) {
+	if inferred {
+		r.f.Inferred++
+	}
+	r.judged[i] = v
+	switch v.Call {
+	case Good:
+		r.h.Good(i)
+	case Bad:
+		if !r.h.Bad(i) {
+			r.h.Skip(i)
+			r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s is bad although a later one is good: the range holds more than one change of this kind", short(r.Commits[i].ID)))
+		}
+	default:
+		r.h.Skip(i)
+	}
+	r.step(Step{Commit: r.Commits[i].ID, Role: "search", Verdict: v, Inferred: inferred, Remaining: r.h.Remaining()})
+}
+
+// confirm tests the claim about commit k afresh. When a parent turns out bad, the search goes on
+// below it; when the culprit turns out good, everything was built upon sand and starts again.
+func (r *run) confirm(ctx context.Context, k int) (done bool, err error) {
+	c := r.Commits[k]
+	parents := make([]Candidate, len(c.Parents))
+	for i, p := range c.Parents {
+		parents[i] = Candidate{p}
+	}
+	conf, err := r.Judge.Confirm(ctx, Candidate{c.ID}, parents)
+	if err != nil {
+		return false, err
+	}
+	r.step(Step{Commit: c.ID, Role: "culprit", Verdict: conf.Culprit, Remaining: 1})
+	for i, v := range conf.Parents {
+		r.step(Step{Commit: c.Parents[i], Role: "parent", Verdict: v, Remaining: 1})
+	}
+	if conf.Culprit.Call == Good {
+		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s looked bad in the search and is good from a clean build: searching again from clean builds", short(c.ID)))
+		r.forget()
+		if r.Redo != nil {
+			r.Redo()
+		}
+		return false, r.restart(len(r.Commits) - 1)
+	}
+	for i, v := range conf.Parents {
+		if v.Call == Bad {
+			return r.parentIsBad(k, c.Parents[i])
+		}
+	}
+	r.accuse(k, conf)
+	return true, nil
+}
+
+// parentIsBad goes on below a parent that was taken for good and is not.
+func (r *run) parentIsBad(k int, parent string) (done bool, err error) {
+	r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s, the parent of %s, shows the complaint as well although a later commit does not", short(parent), short(r.Commits[k].ID)))
+	for _, p := range r.Commits[k].InRange {
+		if r.Commits[p].ID == parent {
+			return false, r.restart(p)
+		}
+	}
+	r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s lies before the range: the complaint is older than the good end on that branch; try an earlier good end", short(parent)))
+	r.f.Result = Inconclusive
+	r.f.Suspects = []SuspectCommit{{Commit: r.Commits[k].ID, Probability: 1, Why: "its parent before the range is bad too"}}
+	return true, nil
+}
+
+// restart begins again with commit bad as the bad end.
+func (r *run) restart(bad int) error {
+	h, err := NewHistory(r.Commits)
+	if err != nil {
+		return err
+	}
+	h.Bad(bad)
+	r.h = h
+	return nil
+}
+
+func (r *run) accuse(k int, conf Confirmation) {
+	c := r.Commits[k]
+	culprit := Culprit{
+		Commit: c.ID, Parents: c.Parents, Merge: len(c.Parents) > 1,
+		Class: r.f.Complaint.Class, Phase: r.f.Complaint.Phase,
+		Effect: conf.Effect, Confirmed: conf.Culprit.Call == Bad, Confidence: conf.Culprit.Probability,
+	}
+	if r.f.Complaint.Any {
+		culprit.Class, culprit.Phase = conf.Culprit.Class, conf.Culprit.Phase
+	}
+	for i, v := range conf.Parents {
+		if v.Call != Good {
+			culprit.Confirmed = false
+			r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("parent %s could not be tested (%s): that it is good is inferred from later good commits", short(c.Parents[i]), v.Why))
+		}
+		culprit.Confidence *= v.Probability
+	}
+	if conf.Culprit.Call == Untestable {
+		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("culprit %s could not be tested again: %s", short(c.ID), conf.Culprit.Why))
+	}
+	if !culprit.Confirmed { // what is left is the search's own evidence
+		culprit.Confidence = min(culprit.Confidence, 0.9)
+		for _, v := range r.judged {
+			culprit.Confidence *= v.certainty()
+		}
+	}
+	r.f.Result, r.f.Culprits = Found, []Culprit{culprit}
+}
+
+// certainty is the chance that a verdict does not mislead a search.
+func (v Verdict) certainty() float64 {
+	if v.Call == Untestable {
+		return 1
+	}
+	return v.Probability
+}
+
+func (r *run) setSuspects() {
+	r.f.Suspects = nil
+	for _, s := range r.h.Suspects() {
+		why := ""
+		if r.h.skipped[s.Index] {
+			why = "untestable"
+			if v, ok := r.judged[s.Index]; ok {
+				why = v.Why
+			}
+		}
+		r.f.Suspects = append(r.f.Suspects, SuspectCommit{r.Commits[s.Index].ID, s.Probability, why})
+	}
+}
+
+func (r *run) step(s Step) {
+	r.f.Steps = append(r.f.Steps, s)
+	if r.OnStep != nil {
+		r.OnStep(s)
+	}
+}
+
+// short abbreviates a commit id for messages.
+func short(id string) string { return id[:min(10, len(id))] }
