@@ -1,0 +1,81 @@
+// Package kernels knows the kinds of project that kbisect builds and runs. A kind turns what the
+// user wrote into a [Plan]: build and run steps as data, which package pipeline carries out.
+// It also reads what the programs under test say: the trial protocol and the output of tools.
+//
+// One file a kind; a new kind is a function in the table of [Kinds].
+package kernels
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Project is what the user said about the project, from kbisect.toml or the command line.
+type Project struct {
+	Kind        string
+	Build       []string // command; empty: what the kind does by itself, or nothing
+	Outputs     []string
+	Incremental *bool // nil: as the kind knows best
+	Run         []string
+	Sources     []string // the user's files that a kind may look at, such as .cu files
+}
+
+// Plan says how to build and run a candidate, as data. Commands run in the root of the export.
+type Plan struct {
+	Kind        string
+	Build       []string // empty: nothing to build
+	Outputs     []string // what the build leaves behind; empty: unknown, so builds are not kept
+	Run         []string
+	Incremental bool     // the build tool tracks dependencies: a build may start from the last one
+	BuildFiles  []string // base names or *.suffix whose change needs a clean build all the same
+}
+
+// Limit is a bound on a phase: absolute, or a multiple of what the good end took.
+type Limit struct {
+	Abs   time.Duration
+	Times float64
+}
+
+// For returns the bound given the time of the good end; 0 is none.
+func (l Limit) For(good time.Duration) time.Duration {
+	if l.Times > 0 {
+		return time.Duration(l.Times * float64(good))
+	}
+	return l.Abs
+}
+
+// Kinds are the kinds of project by name.
+func Kinds() map[string]func(Project) (Plan, error) {
+	return map[string]func(Project) (Plan, error){
+		"command": command,
+		"make":    makefile,
+		"cmake":   cmake,
+		"nvcc":    nvcc,
+	}
+}
+
+// NewPlan makes the plan of a project.
+func NewPlan(p Project) (Plan, error) {
+	if p.Kind == "" {
+		p.Kind = "command"
+	}
+	kind, ok := Kinds()[p.Kind]
+	if !ok {
+		return Plan{}, fmt.Errorf("kind %q is not available\nhint: use one of %s, with [build] command and [run] command", p.Kind, strings.Join(slices.Sorted(maps.Keys(Kinds())), ", "))
+	}
+	plan, err := kind(p)
+	if err != nil {
+		return Plan{}, err
+	}
+	if len(plan.Run) == 0 {
+		return Plan{}, fmt.Errorf("nothing to run\nhint: set [run] command in kbisect.toml, or give a command after --")
+	}
+	plan.Kind = p.Kind
+	if p.Incremental != nil {
+		plan.Incremental = *p.Incremental
+	}
+	return plan, nil
+}

@@ -1,0 +1,174 @@
+package kernels
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+var near = cmpopts.EquateApprox(1e-9, 0)
+
+func at(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+func TestProtocolOfAWholeTrial(t *testing.T) {
+	var p Protocol
+	for _, l := range []struct {
+		line  string
+		ms    int
+		enter string
+	}{
+		{"phase: warmup", 100, "warmup"},
+		{"phase: check", 250, "check"},
+		{"case: 256,4096,7168", 260, ""},
+		{"check: pass", 300, ""},
+		{"phase: measure", 300, "measure"},
+		{"sample: 46.8 us", 310, ""},
+		{"sample: 0.0472 ms\r", 320, ""},
+		{"metric tensor pipe: 57 %", 330, ""},
+		{"", 331, ""},
+	} {
+		if got := p.Line(l.line, at(l.ms)); got != l.enter {
+			t.Errorf("%q entered %q, want %q", l.line, got, l.enter)
+		}
+	}
+	want := []Series{
+		{Metric: "time", Case: "256,4096,7168", Unit: "s", Values: []float64{46.8e-6, 47.2e-6}},
+		{Metric: "tensor pipe", Case: "256,4096,7168", Unit: "%", Values: []float64{57}},
+	}
+	if d := cmp.Diff(want, p.Series(), near); d != "" {
+		t.Error(d)
+	}
+	phases := []PhaseTime{{"load", 0.1}, {"warmup", 0.15}, {"check", 0.05}, {"measure", 0.03}, {"teardown", 0.07}}
+	if d := cmp.Diff(phases, p.Phases(at(400), false), near); d != "" {
+		t.Error(d)
+	}
+	phases[3].Seconds, phases = 0.1, phases[:4]
+	if d := cmp.Diff(phases, p.Phases(at(400), true), near); d != "" {
+		t.Error("killed:", d)
+	}
+	if s := p.Said(); s.IsWrong || s.IsSkip || s.IsInfra || !p.Speaks() || p.Warnings() != nil {
+		t.Errorf("said %+v, speaks %v, warnings %v", s, p.Speaks(), p.Warnings())
+	}
+}
+
+func TestProtocolWords(t *testing.T) {
+	var p Protocol
+	p.Line("case: 64", 0)
+	p.Line("check: fail max error 0.3", at(1))
+	p.Line("check: fail another", at(2))
+	p.Line("skip: no such device function", at(3))
+	p.Line("infra: device lost", at(4))
+	want := Said{Infra: "device lost", Skip: "no such device function", Wrong: "case 64: max error 0.3", IsInfra: true, IsSkip: true, IsWrong: true}
+	if d := cmp.Diff(want, p.Said()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestMalformedLinesAreCountedNotFatal(t *testing.T) {
+	var p Protocol
+	bad := []string{"hello", "sample: fast", "sample: 1 2 3", "sample:", "phase:", "check: maybe", "metric : 3 us", "sample: NaN us", "sample: +Inf s", "colour: red", "case:"}
+	for _, l := range bad {
+		if p.Line(l, 0) != "" {
+			t.Errorf("%q entered a phase", l)
+		}
+	}
+	if w := p.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "11 malformed protocol lines, such as \"hello\"") {
+		t.Errorf("warnings %q", w)
+	}
+	if p.Speaks() {
+		t.Error("a program that sends only nonsense does not speak")
+	}
+	if d := cmp.Diff([]PhaseTime{{"run", 2}}, p.Phases(2*time.Second, false)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestPhaseEnteredTwiceIsOneEntry(t *testing.T) {
+	var p Protocol
+	p.Line("phase: measure", at(100))
+	p.Line("phase: check", at(200))
+	p.Line("phase: measure", at(300))
+	want := []PhaseTime{{"load", 0.1}, {"measure", 0.3}, {"check", 0.1}}
+	if d := cmp.Diff(want, p.Phases(at(500), false), near); d != "" {
+		t.Error(d)
+	}
+}
+
+func FuzzProtocol(f *testing.F) {
+	f.Add("phase: load\nsample: 3 us\ncheck: fail x")
+	f.Add("metric a:b: 1e400 s\ncase: \x00\nskip:\ninfra:")
+	f.Fuzz(func(t *testing.T, text string) {
+		var p Protocol
+		total := 0.0
+		for i, l := range strings.Split(text, "\n") {
+			p.Line(l, at(i))
+		}
+		wall := at(strings.Count(text, "\n") + 1)
+		for _, ph := range p.Phases(wall, len(text)%2 == 0) {
+			if ph.Seconds < 0 {
+				t.Fatalf("phase %q took %v", ph.Name, ph.Seconds)
+			}
+			total += ph.Seconds
+		}
+		if d := total - wall.Seconds(); d > 1e-6 || d < -1e-6 {
+			t.Fatalf("phases add up to %v of %v", total, wall.Seconds())
+		}
+		for _, s := range p.Series() {
+			if len(s.Values) == 0 {
+				t.Fatal("empty series")
+			}
+		}
+		p.Said()
+		p.Warnings()
+	})
+}
+
+func TestPattern(t *testing.T) {
+	p, err := NewPattern("time", "", `block_size\s+(?P<case>\d+) \| time (?P<value>[0-9.]+) (?P<unit>ms|us)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Series
+	for _, l := range []string{"block_size   32 | time 0.1 ms | bandwidth 3", "nothing", "block_size 64 | time 90 us", "block_size   32 | time 0.2 ms"} {
+		got = p.Line(l, got)
+	}
+	want := []Series{{"time", "32", "s", []float64{0.1e-3, 0.2e-3}}, {"time", "64", "s", []float64{90e-6}}}
+	if d := cmp.Diff(want, got, near); d != "" {
+		t.Error(d)
+	}
+	for _, bad := range []string{"(", "no group"} {
+		if _, err := NewPattern("time", "us", bad); err == nil {
+			t.Errorf("pattern %q was accepted", bad)
+		}
+	}
+}
+
+func TestPlans(t *testing.T) {
+	no := false
+	for _, c := range []struct {
+		p    Project
+		want Plan
+		err  string
+	}{
+		{Project{Run: []string{"./t"}}, Plan{Kind: "command", Run: []string{"./t"}}, ""},
+		{Project{Kind: "make", Run: []string{"./t"}, Incremental: &no}, Plan{Kind: "make", Build: []string{"make"}, Run: []string{"./t"}}, ""},
+		{Project{Kind: "nvcc", Run: []string{"./t"}}, Plan{}, "hint: set [build] command"},
+		{Project{Kind: "gmake", Run: []string{"./t"}}, Plan{}, "use one of cmake, command, make, nvcc"},
+		{Project{Kind: "make"}, Plan{}, "nothing to run"},
+	} {
+		got, err := NewPlan(c.p)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%+v: error %v, want %q", c.p, err, c.err)
+			}
+			continue
+		}
+		got.BuildFiles = nil
+		if d := cmp.Diff(c.want, got); err != nil || d != "" {
+			t.Errorf("%+v: %v %s", c.p, err, d)
+		}
+	}
+}
