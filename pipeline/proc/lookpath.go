@@ -1,0 +1,107 @@
+package proc
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// lookPath finds the program file as exec.LookPath does, but with PATH of env,
+// and with relative names relative to dir, where it will be started.
+func lookPath(file, dir string, env []string) (string, error) {
+	if strings.Contains(file, "/") {
+		return file, executable(under(dir, file))
+	}
+	if file == "" {
+		return "", exec.ErrNotFound
+	}
+	path, _ := lookup(env, "PATH")
+	for _, entry := range filepath.SplitList(path) {
+		if entry == "" {
+			entry = "."
+		}
+		found := entry + "/" + file
+		if executable(under(dir, found)) != nil {
+			continue
+		}
+		if !filepath.IsAbs(entry) {
+			return "", exec.ErrDot
+		}
+		return found, nil
+	}
+	return "", exec.ErrNotFound
+}
+
+// under resolves path against dir without cleaning it: "a/.." may not be ".".
+func under(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return dir + "/" + path
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return &fs.PathError{Op: "exec", Path: path, Err: syscall.EISDIR}
+	}
+	if info.Mode()&0o111 == 0 {
+		return &fs.PathError{Op: "exec", Path: path, Err: syscall.EACCES}
+	}
+	if err := unix.Access(path, unix.X_OK); err != nil {
+		return &fs.PathError{Op: "exec", Path: path, Err: err}
+	}
+	return nil
+}
+
+// workDir returns dir as an absolute path of a directory.
+func workDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return "", &fs.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR}
+	}
+	return dir, nil
+}
+
+// lookup returns the last value of a variable.
+func lookup(env []string, name string) (value string, ok bool) {
+	for i := len(env) - 1; i >= 0; i-- {
+		if v, found := strings.CutPrefix(env[i], name+"="); found {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// mergeEnv appends extra to env and keeps the last of equal names: getenv in C
+// would take the first.
+func mergeEnv(env []string, extra ...string) []string {
+	all := append(env[:len(env):len(env)], extra...)
+	last := make(map[string]int, len(all))
+	for i, kv := range all {
+		name, _, _ := strings.Cut(kv, "=")
+		last[name] = i
+	}
+	out := make([]string, 0, len(last))
+	for i, kv := range all {
+		if name, _, _ := strings.Cut(kv, "="); last[name] == i {
+			out = append(out, kv)
+		}
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// poseVariable makes the test binary pose as a program under test.
+const poseVariable = "PROC_TEST_POSE"
+
+func TestMain(m *testing.M) {
+	Warden()
+	if name := os.Getenv(poseVariable); name != "" {
+		os.Exit(pose(name, os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// pose is the main function of the nasty programs.
+func pose(name string, args []string) int {
+	switch name {
+	case "graceful":
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, syscall.SIGTERM)
+		say("phase: wait")
+		<-c
+		say("phase: teardown")
+		return 7
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+		say("phase: stubborn")
+		time.Sleep(time.Hour)
+	case "phases": // enters each phase and hangs in the last
+		for _, p := range args {
+			say("phase: " + p)
+		}
+		time.Sleep(time.Hour)
+	case "escape": // leaves a stubborn child in its own session, with all pipes
+		spawn("stubborn")
+		time.Sleep(200 * time.Millisecond)
+	case "daemon": // forks twice
+		spawn("escape")
+	case "fill":
+		buf := bytes.Repeat([]byte("0123456789abcde\n"), 4096)
+		for range 200 << 20 / len(buf) {
+			_, _ = os.Stdout.Write(buf)
+		}
+	case "kbisect": // runs a trial and says when it is under way
+		runInside()
+	case "stuck":
+		s := Spec{Argv: args, Protocol: "FD", Cookie: os.Getenv("PROC_TEST_COOKIE"), killBound: 500 * time.Millisecond}
+		r, err := Run(context.Background(), s)
+		fmt.Println("exit", r.Exit, err)
+	}
+	return 0
+}
+
+// say writes a protocol line.
+func say(line string) {
+	_, _ = fmt.Fprintln(os.NewFile(leaderProtocolFD, "protocol"), line)
+}
+
+// spawn starts another pose in a session of its own and leaves it alone.
+func spawn(name string) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), poseVariable+"="+name)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{os.NewFile(leaderProtocolFD, "protocol")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(99)
+	}
+}
+
+// runInside is a kbisect that will be killed.
+func runInside() {
+	s := Spec{Argv: []string{"/proc/self/exe"}, Env: append(os.Environ(), poseVariable+"=daemon"), Protocol: "FD"}
+	// The leader of this one stays, ignoring SIGTERM, and so does a daemon.
+	s.Argv = []string{"sh", "-c", "trap '' TERM; /proc/" + fmt.Sprint(os.Getpid()) + "/exe; sleep 1000"}
+	s.Cookie = os.Getenv("PROC_TEST_COOKIE")
+	s.Watch = func(line string, _ time.Duration) Transition {
+		fmt.Println(line)
+		return Transition{}
+	}
+	_, err := Run(context.Background(), s)
+	fmt.Println("run returned", err)
+}
+
+// posing returns a Spec of the test binary in a pose, with a cookie of its own,
+// and checks at the end of the test that nothing of it is left.
+func posing(t *testing.T, name string, args ...string) Spec {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := shell(t, "")
+	s.Argv = append([]string{exe}, args...)
+	s.Env = append(s.Env, poseVariable+"="+name, "GORACE=atexit_sleep_ms=0")
+	return s
+}
+
+// shell returns a Spec of a shell script.
+func shell(t *testing.T, script string) Spec {
+	t.Helper()
+	s := Spec{
+		Argv:     []string{"sh", "-c", script},
+		Env:      append(os.Environ(), "LC_ALL=C"),
+		Dir:      t.TempDir(),
+		Protocol: "FD",
+		Limit:    40 * time.Second, // so that a broken test ends
+	}
+	s = s.withDefaults()
+	t.Cleanup(func() { assertGone(t, s.Cookie) })
+	return s
+}
+
+// program compiles C source.
+func program(t *testing.T, source string) string {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "program")
+	if err := os.WriteFile(file+".c", []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(cc, "-O1", "-o", file, file+".c").CombinedOutput(); err != nil {
+		t.Fatalf("cc: %v\n%s", err, out)
+	}
+	return file
+}
+
+// run runs s and fails the test on an error.
+func run(t *testing.T, s Spec) Result {
+	t.Helper()
+	r, err := Run(t.Context(), s)
+	if err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	return r
+}
+
+// alive lists what carries a cookie with the prefix.
+func alive(t *testing.T, prefix string) []process {
+	t.Helper()
+	list, err := carriers(func(c string) bool { return strings.HasPrefix(c, prefix) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func assertGone(t *testing.T, cookie string) {
+	t.Helper()
+	if left := alive(t, cookie); len(left) > 0 {
+		t.Errorf("left alive: %+v", left)
+		_, _ = Sweep(cookie)
+	}
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package proc
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The descriptors of a warden.
+const (
+	controlFD  = 3 + iota // order, then commands; its end means that kbisect is gone
+	reportFD              // reports, one JSON document per line
+	stdoutFD              // for the leader
+	stderrFD              // for the leader
+	protocolFD            // for the leader, if there is a protocol
+)
+
+// leaderProtocolFD is where the leader finds the protocol pipe.
+const leaderProtocolFD = 3
+
+// order tells a warden what to start. Paths, arguments and environment are
+// bytes, which JSON strings cannot hold.
+type order struct {
+	Path     []byte
+	Dir      []byte
+	Argv     [][]byte
+	Env      [][]byte
+	Protocol bool
+	Bound    time.Duration // how long to try to kill
+}
+
+// command tells a warden to end the tree: SIGTERM, and SIGKILL after Grace.
+type command struct {
+	Grace time.Duration
+}
+
+// report is what a warden has to say.
+type report struct {
+	Event event
+	Mono  int64 `json:",omitempty"` // CLOCK_MONOTONIC in ns: of the start, or of the leader's end
+
+	Errno unix.Errno `json:",omitempty"` // refused: why
+	Error string     `json:",omitempty"` // refused, when there is no Errno
+
+	Killed bool `json:",omitempty"` // ended: a command came first
+
+	Reaped   bool           `json:",omitempty"` // gone: Status is known
+	Status   uint32         `json:",omitempty"` // wait status of the leader
+	User     time.Duration  `json:",omitempty"`
+	System   time.Duration  `json:",omitempty"`
+	MaxRSS   int64          `json:",omitempty"` // bytes
+	Leftover int            `json:",omitempty"`
+	Stuck    []StuckProcess `json:",omitempty"`
+}
+
+// event is the kind of a report. A warden sends hello, then refused or started,
+// ended, gone.
+type event string
+
+const (
+	eventHello   event = "hello"   // the warden runs
+	eventRefused event = "refused" // the kernel did not start the program
+	eventStarted event = "started" // the leader runs
+	eventEnded   event = "ended"   // the leader has ended
+	eventGone    event = "gone"    // the whole tree has, or is stuck
+)
+
+// monotonic reads CLOCK_MONOTONIC, which all processes share, in ns.
+func monotonic() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0 // cannot happen on Linux
+	}
+	return ts.Nano()
+}
+
+func toBytes(list []string) [][]byte {
+	out := make([][]byte, len(list))
+	for i, s := range list {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+func toStrings(list [][]byte) []string {
+	out := make([]string, len(list))
+	for i, b := range list {
+		out[i] = string(b)
+	}
+	return out
+}

@@ -1,0 +1,134 @@
+package proc
+
+import (
+	"crypto/rand"
+	"syscall"
+	"time"
+)
+
+// CookieVariable is the environment variable that marks every process of a
+// tree, see [Sweep].
+const CookieVariable = "KBISECT_COOKIE"
+
+const (
+	defaultGrace     = 2 * time.Second
+	defaultOutputMax = 1 << 20
+	defaultTail      = 4096
+
+	// cancelGrace bounds the grace after ctx is done: a person waits.
+	cancelGrace = 500 * time.Millisecond
+
+	// maxLine bounds one protocol or output line in bytes; the rest is cut.
+	maxLine = 64 << 10
+)
+
+// Spec says what to run and within which bounds.
+type Spec struct {
+	Argv []string // program and arguments; a name without a slash is looked up in PATH of Env
+	Dir  string   // working directory, "" for the current one; relative programs are relative to it
+	Env  []string // the complete environment, like exec.Cmd.Env; of equal names the last counts
+
+	Limit time.Duration // limit of the whole process, 0 for none
+	Grace time.Duration // from SIGTERM to SIGKILL; 0 means 2 s, negative none
+
+	Phase      string        // the phase in force at the start
+	PhaseLimit time.Duration // its limit, 0 for none
+
+	// Protocol names the variable that tells the program the descriptor to
+	// write its protocol lines to, for example "KBISECT_FD". "" for none.
+	Protocol string
+
+	// Watch is called for every protocol line, in order, from one goroutine;
+	// at is the time from the start of the process to the arrival of the line.
+	// It may be nil, and must not block: the program waits when its pipe is
+	// full. Lines are cut at 64 KiB.
+	Watch func(line string, at time.Duration) Transition
+
+	// Output is a file, created or truncated, that receives standard output
+	// and standard error as they arrive; "" for none. It holds at most
+	// OutputMax bytes (0 means 1 MiB), head and tail, with a line between
+	// that says how many bytes were left out.
+	Output    string
+	OutputMax int64
+
+	// Tail is the number of last bytes of output kept in Result.Tail: 0 means
+	// 4096, negative none.
+	Tail int
+
+	// Cookie marks the processes of this tree, see Sweep; "" for a random one.
+	Cookie string
+
+	// OnOutput, when not nil, is called for every line of standard output
+	// (stream 1) and standard error (stream 2), cut at 64 KiB. Calls of Watch
+	// and OnOutput never overlap. With OnOutput the two streams are two pipes,
+	// and their order in Output is that of arrival; without it they share one
+	// pipe and the order is exact.
+	OnOutput func(stream int, line string, at time.Duration)
+
+	killBound time.Duration // shorter in tests
+}
+
+// Transition is what a protocol line does to the phase. The zero value changes
+// nothing. A Transition with a Phase enters that phase, even if it is in force
+// already: its time starts anew, with Limit (0 for none).
+type Transition struct {
+	Phase string
+	Limit time.Duration
+}
+
+// Result is how a process tree ended. All of it is data about the program: a
+// crash, a time-out or leftovers are no errors.
+type Result struct {
+	Exit   int            // exit status of the leader, -1 when it was ended by a signal
+	Signal syscall.Signal // the signal that ended the leader, else 0
+
+	Started time.Time     // when the leader was started
+	Wall    time.Duration // from there to the end of the leader, not of its descendants or pipes
+	User    time.Duration // processor time of the whole tree in user mode
+	System  time.Duration // the same in the kernel
+	MaxRSS  int64         // largest resident set of any one process in bytes; a few MiB are always seen
+
+	Timeout *Timeout // the limit that ended it, nil when it ended by itself
+
+	// Leftover is the number of processes that were alive when the leader had
+	// ended, or was killed, and that were killed with it.
+	Leftover int
+
+	Tail          []byte // the last bytes of output, both streams
+	OutputBytes   int64  // all bytes of output, kept or not
+	ProtocolLines int    // lines given to Watch
+
+	// Canceled says that the end of ctx ended the process (or kept it from
+	// being started: then Started is zero). The error is nil in this case.
+	Canceled bool
+}
+
+// Timeout says which limit a process exceeded.
+type Timeout struct {
+	Phase   string        // the phase in force when the limit was reached
+	Limit   time.Duration // the limit
+	Elapsed time.Duration // time in the phase, or in the whole process if Whole
+	Whole   bool          // the limit of the whole process, not of the phase
+}
+
+// withDefaults returns s with its zero values replaced.
+func (s Spec) withDefaults() Spec {
+	if s.Grace == 0 {
+		s.Grace = defaultGrace
+	}
+	s.Grace = max(s.Grace, 0)
+	if s.OutputMax <= 0 {
+		s.OutputMax = defaultOutputMax
+	}
+	if s.Tail == 0 {
+		s.Tail = defaultTail
+	}
+	s.Tail = max(s.Tail, 0)
+	if s.killBound == 0 {
+		s.killBound = defaultKillBound
+	}
+	if s.Cookie == "" {
+		s.Cookie = rand.Text()
+	}
+	return s
+}

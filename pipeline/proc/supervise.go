@@ -1,0 +1,118 @@
+package proc
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// supervisor is a warden at work.
+type supervisor struct {
+	reports  *json.Encoder
+	children chan os.Signal // SIGCHLD
+	commands <-chan command
+	leader   int
+	bound    time.Duration
+	ended    <-chan int64 // time of the leader's end
+
+	over     bool // the leader has ended
+	killed   bool // a command came before that
+	reaped   bool // the leader has been
+	status   unix.WaitStatus
+	leftover map[int]bool // who was to be killed, but for the leader
+}
+
+// report sends r. Errors do not matter: without a reader the control pipe has
+// ended as well.
+func (s *supervisor) report(r report) { _ = s.reports.Encode(r) }
+
+// run waits for the end of the leader or for a command to end it, and then
+// kills the tree.
+func (s *supervisor) run() {
+	var grace <-chan time.Time
+	var until time.Time
+	for !s.over || s.killed && grace != nil && !s.alone() {
+		select {
+		case at := <-s.ended:
+			s.end(at)
+		case c, ok := <-s.commands:
+			first := !s.killed && !s.over
+			s.killed = s.killed || first
+			if !ok || c.Grace <= 0 {
+				s.finish()
+				return
+			}
+			if end := time.Now().Add(c.Grace); until.IsZero() || end.Before(until) {
+				until, grace = end, time.After(c.Grace)
+			}
+			if first {
+				s.terminate()
+			}
+		case <-grace:
+			s.finish()
+			return
+		case <-s.children:
+			s.reapOrphans()
+		case <-s.tick():
+		}
+	}
+	s.finish()
+}
+
+// tick wakes the loop while the rest of a dying tree is waited for: nobody
+// tells of the end of a process that is not our child.
+func (s *supervisor) tick() <-chan time.Time {
+	if !s.over {
+		return nil
+	}
+	return time.After(10 * time.Millisecond)
+}
+
+func (s *supervisor) end(at int64) {
+	s.over = true
+	s.report(report{Event: eventEnded, Mono: at, Killed: s.killed})
+}
+
+// terminate asks the tree to end.
+func (s *supervisor) terminate() {
+	all, err := descendants(os.Getpid())
+	if err != nil {
+		_ = unix.Kill(-s.leader, unix.SIGTERM)
+		return
+	}
+	for _, p := range all {
+		p.signal(unix.SIGTERM)
+		p.signal(unix.SIGCONT) // a stopped process would not hear it
+	}
+}
+
+// alone reports whether nothing but the leader, dead or alive, is left.
+func (s *supervisor) alone() bool {
+	s.reapOrphans()
+	return !slices.ContainsFunc(children(), func(pid int) bool { return pid != s.leader })
+}
+
+// reapOrphans reaps what became our child and has ended, except the leader.
+func (s *supervisor) reapOrphans() {
+	for _, pid := range children() {
+		if pid != s.leader {
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG|unix.WALL, nil)
+		}
+	}
+}
+
+// finish kills the tree and reports its end.
+func (s *supervisor) finish() {
+	stuck := s.killAll()
+	r := report{Event: eventGone, Reaped: s.reaped, Status: uint32(s.status), Leftover: len(s.leftover), Stuck: stuck}
+	var use unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_CHILDREN, &use) == nil { // all that were reaped, by us or below
+		r.User = time.Duration(use.Utime.Nano())
+		r.System = time.Duration(use.Stime.Nano())
+		r.MaxRSS = use.Maxrss * 1024
+	}
+	s.report(r)
+}

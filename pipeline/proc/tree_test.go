@@ -1,0 +1,290 @@
+package proc
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestGrandchildHoldsPipes(t *testing.T) {
+	for _, name := range []string{"escape", "daemon"} {
+		t.Run(name, func(t *testing.T) {
+			s := posing(t, name)
+			s.OnOutput = func(int, string, time.Duration) {}
+			began := time.Now()
+			r := run(t, s)
+			if r.Exit != 0 || r.Timeout != nil || r.Leftover == 0 {
+				t.Errorf("%+v", r)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestLeftoverCount(t *testing.T) {
+	r := run(t, shell(t, "sleep 1000 & sleep 1000 & setsid sleep 1000 & sleep 0.3; exit 4"))
+	if r.Exit != 4 || r.Leftover != 3 {
+		t.Errorf("exit %d, leftover %d", r.Exit, r.Leftover)
+	}
+}
+
+func TestTimeoutKillsTree(t *testing.T) {
+	s := shell(t, "trap '' TERM; (trap '' TERM; setsid sleep 1000) & (sleep 1000 &); sleep 1000; sleep 1000")
+	s.Limit, s.Grace = 500*time.Millisecond, 300*time.Millisecond
+	r := run(t, s)
+	if r.Signal != syscall.SIGKILL || r.Timeout == nil || r.Leftover == 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestGraceIsForTheTree: a shell dies of SIGTERM at once, its child cleans up.
+func TestGraceIsForTheTree(t *testing.T) {
+	s := shell(t, `sh -c 'trap "sleep 0.5; echo clean; exit" TERM; echo ready >&$FD; while :; do sleep 0.05; done' & wait`)
+	s.Grace = 20 * time.Second
+	s.Watch = func(string, time.Duration) Transition { return Transition{"ready", 100 * time.Millisecond} }
+	r := run(t, s)
+	if !strings.HasSuffix(string(r.Tail), "clean\n") || r.Timeout == nil || r.Leftover != 0 {
+		t.Errorf("%q %+v", r.Tail, r)
+	}
+}
+
+func TestThreadOutlivesMain(t *testing.T) {
+	file := program(t, `
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+static void *forever(void *p) { for (;;) pause(); return p; }
+int main(void) {
+	signal(SIGTERM, SIG_IGN);
+	if (fork() > 0) { usleep(200000); return 0; }
+	setsid();
+	pthread_t t;
+	pthread_create(&t, 0, forever, 0);
+	pthread_exit(0); /* now a zombie that is alive */
+}`)
+	s := shell(t, "exec "+file)
+	if r := run(t, s); r.Exit != 0 || r.Leftover != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestForkBombs runs programs that fork without end, with a bounded number of
+// processes alive.
+func TestForkBombs(t *testing.T) {
+	const head = `
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+`
+	bombs := map[string]string{
+		// Each process forks its successor, in a new session, and exits.
+		"rabbits": `int main(void) {
+			for (int i = 0; i < 4; i++) if (fork() == 0) break;
+			for (;;) { if (fork() != 0) _exit(0); setsid(); } }`,
+		// Each process forks two others and lives for a while.
+		"crowd": `int main(void) {
+			int *n = mmap(0, 4096, PROT_READ|PROT_WRITE, MAP_SHARED|MAP_ANONYMOUS, -1, 0);
+			signal(SIGTERM, SIG_IGN);
+			for (;;) {
+				if (__sync_add_and_fetch(n, 1) <= 100) { if (fork() == 0) { setsid(); continue; } }
+				else __sync_sub_and_fetch(n, 1);
+				usleep(3000);
+				if (rand() % 8 == 0 && getppid() == 1) { __sync_sub_and_fetch(n, 1); _exit(0); } } }`,
+		// One process forks children without end, each in its own session.
+		"fountain": `int main(void) {
+			signal(SIGCHLD, SIG_IGN); signal(SIGTERM, SIG_IGN);
+			for (;;) { if (fork() == 0) { setsid(); usleep(300000); _exit(0); } usleep(2000); } }`,
+	}
+	for name, source := range bombs {
+		t.Run(name, func(t *testing.T) {
+			s := shell(t, "exec "+program(t, head+source))
+			if name == "rabbits" { // the leader ends at once
+				s.Argv[2] = program(t, head+source) + "& sleep 0.5"
+			}
+			s.Limit, s.Grace = time.Second, 100*time.Millisecond
+			r := run(t, s)
+			if r.Leftover == 0 {
+				t.Errorf("%+v", r)
+			}
+			time.Sleep(50 * time.Millisecond)
+			assertGone(t, s.Cookie)
+		})
+	}
+}
+
+func TestWardenKilled(t *testing.T) {
+	s := shell(t, "setsid sleep 1000 & sleep 0.2; echo last words >&$FD; kill -KILL $PPID; sleep 1000")
+	r, err := Run(t.Context(), s)
+	if err == nil || !strings.Contains(err.Error(), "warden died") {
+		t.Errorf("error %v", err)
+	}
+	if r.ProtocolLines != 1 || r.Exit != -1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWardenIgnoresSignals(t *testing.T) {
+	s := shell(t, "kill -INT $PPID; kill -TERM $PPID; kill -HUP $PPID; kill -QUIT $PPID; sleep 0.2; exit 5")
+	if r := run(t, s); r.Exit != 5 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// inside returns a kbisect that runs a trial, and the prefix of all its cookies:
+// kbisect and its warden carry one, too.
+func inside(t *testing.T) (cmd *exec.Cmd, prefix string) {
+	t.Helper()
+	s := posing(t, "kbisect")
+	prefix = s.Cookie
+	cmd = exec.Command(s.Argv[0])
+	cmd.Env = append(s.Env, "PROC_TEST_COOKIE="+prefix+"-inside", CookieVariable+"="+prefix+"-outside")
+	cmd.Env = append(cmd.Env, poseVariable+"=kbisect")
+	cmd.Stderr = os.Stderr
+	return cmd, prefix
+}
+
+// startInside starts such a kbisect and returns when the trial is under way.
+func startInside(t *testing.T) (cmd *exec.Cmd, prefix string) {
+	t.Helper()
+	cmd, prefix = inside(t)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if line != "phase: stubborn\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd, prefix
+}
+
+func TestKbisectKilled(t *testing.T) {
+	cmd, prefix := startInside(t)
+	if n := len(alive(t, prefix+"-inside")); n < 2 {
+		t.Errorf("%d processes in the trial", n)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	eventually(t, "tree and warden gone", func() bool { return len(alive(t, prefix)) == 0 })
+}
+
+func TestKbisectKilledAnyTime(t *testing.T) {
+	for i := range 10 {
+		cmd, prefix := inside(t)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i*i) * 3 * time.Millisecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		eventually(t, "tree and warden gone", func() bool { return len(alive(t, prefix)) == 0 })
+	}
+}
+
+func TestSweep(t *testing.T) {
+	cmd, prefix := startInside(t)
+	wardens, err := descendants(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		for _, p := range wardens {
+			if p.ppid == cmd.Process.Pid {
+				p.signal(sig)
+			}
+		}
+		_ = cmd.Process.Signal(sig)
+	}
+	_ = cmd.Wait()
+	if n := len(alive(t, prefix)); n == 0 {
+		t.Error("nothing left to sweep")
+	}
+	if n, err := Sweep(prefix + "-other"); n != 0 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+	if n, err := Sweep(prefix + "-in"); n == 0 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+	if _, err := Sweep(""); err == nil {
+		t.Error("empty prefix accepted")
+	}
+}
+
+// TestStuck runs a kbisect of a user without rights, of which the program
+// becomes root and so cannot be killed.
+func TestStuck(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only for root")
+	}
+	file := program(t, `
+#include <unistd.h>
+int main(void) {
+	if (setuid(0) != 0) return 9;
+	write(3, "root\n", 5);
+	if (fork() != 0) { sleep(1); return 0; }
+	setsid();
+	sleep(1000);
+}`)
+	dir := filepath.Dir(file)
+	exe := filepath.Join(dir, "test")
+	copyFile(t, "/proc/self/exe", exe)
+	for _, p := range []string{exe, dir, filepath.Dir(dir)} {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(file, os.ModeSetuid|0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := shell(t, "")
+	cmd := exec.Command(exe, file)
+	cmd.Dir = "/"
+	cmd.Env = append(s.Env, poseVariable+"=stuck", "PROC_TEST_COOKIE="+s.Cookie)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if strings.Contains(string(out), "exit 9") {
+		t.Skip("set-user-ID is off here")
+	}
+	if err != nil || !strings.Contains(string(out), "(program, state S") || !strings.Contains(string(out), "\nhint: ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if n, err := Sweep(s.Cookie); n == 0 || err != nil { // root can
+		t.Errorf("swept %d, %v", n, err)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, b, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	own, _ := os.ReadFile("/proc/self/stat")
+	f.Add(string(own))
+	f.Add("12 (a) b) c) Z 1 12 12 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 99 0")
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := parseStat(s)
+		if err == nil && !strings.Contains(s, "("+p.command+")") {
+			t.Errorf("%q: %+v", s, p)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package proc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// wardenName is argv[0] of a warden. It is not an environment variable because
+// those are inherited.
+const wardenName = "kbisect-warden"
+
+// Warden makes this process a warden if [Run] has started it as one, and then
+// does not return. Otherwise it returns false at once. It must be the first
+// thing that main does.
+func Warden() bool {
+	if len(os.Args) == 0 || os.Args[0] != wardenName {
+		return false
+	}
+	if err := supervise(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+	return true
+}
+
+// supervise is the life of a warden.
+func supervise() error {
+	// The parent death signal comes when the thread that forked ends, not the
+	// process: the leader must be started from a thread that stays.
+	runtime.LockOSThread()
+	if err := isolate(); err != nil {
+		return err
+	}
+	s := &supervisor{
+		reports:  json.NewEncoder(os.NewFile(reportFD, "reports")),
+		children: make(chan os.Signal, 1),
+	}
+	signal.Notify(s.children, unix.SIGCHLD)
+	s.report(report{Event: eventHello})
+	control := json.NewDecoder(os.NewFile(controlFD, "control"))
+	var o order
+	if err := control.Decode(&o); err != nil {
+		return fmt.Errorf("read order: %w", err)
+	}
+	started := monotonic()
+	pid, err := start(o)
+	if err != nil {
+		s.report(refusal(err))
+		return nil
+	}
+	s.leader, s.bound = pid, o.Bound
+	s.report(report{Event: eventStarted, Mono: started})
+	s.commands = commands(control)
+	s.ended = watch(pid)
+	s.run()
+	return nil
+}
+
+// isolate prepares this process: no descriptor of kbisect reaches the leader,
+// no signal but SIGKILL ends the warden, and orphans become its children.
+func isolate() error {
+	if err := closeOnExec(); err != nil {
+		return fmt.Errorf("mark descriptors: %w", err)
+	}
+	// Caught and dropped, not ignored: exec would hand SIG_IGN down.
+	signal.Notify(make(chan os.Signal, 1))
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become subreaper: %w", err)
+	}
+	return noCore()
+}
+
+// closeOnExec marks all descriptors but the standard ones, also those that C
+// code in kbisect opened without the mark.
+func closeOnExec() error {
+	err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil {
+		return nil
+	}
+	entries, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	for _, e := range entries {
+		var fd int
+		if _, err := fmt.Sscan(e.Name(), &fd); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return err
+}
+
+// noCore forbids core dumps. A limit of one byte is less than any dump needs,
+// and, other than zero, also keeps the kernel from piping it to a program.
+func noCore() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil {
+		return fmt.Errorf("read core limit: %w", err)
+	}
+	limit.Cur = min(1, limit.Max)
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &limit); err != nil {
+		return fmt.Errorf("set core limit: %w", err)
+	}
+	return nil
+}
+
+// start starts the leader and closes the warden's copies of its descriptors.
+func start(o order) (pid int, err error) {
+	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	files := []uintptr{uintptr(null), stdoutFD, stderrFD}
+	if o.Protocol {
+		files = append(files, protocolFD)
+	}
+	attr := &syscall.ProcAttr{
+		Dir:   string(o.Dir),
+		Env:   toStrings(o.Env),
+		Files: files,
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	for wait := time.Millisecond; ; wait *= 2 {
+		pid, _, err = syscall.StartProcess(string(o.Path), toStrings(o.Argv), attr)
+		// A program that was just written is busy while some other child, not
+		// yet past its exec, holds the descriptor that it was written with.
+		if !errors.Is(err, syscall.ETXTBSY) || wait > time.Second {
+			break
+		}
+		time.Sleep(wait)
+	}
+	for _, fd := range files {
+		syscall.Close(int(fd))
+	}
+	return pid, err
+}
+
+func refusal(err error) report {
+	r := report{Event: eventRefused, Error: err.Error()}
+	errors.As(err, &r.Errno)
+	return r
+}
+
+// commands reads commands; the channel is closed when kbisect is gone.
+func commands(control *json.Decoder) <-chan command {
+	c := make(chan command)
+	go func() {
+		defer close(c)
+		for {
+			var next command
+			if control.Decode(&next) != nil {
+				return
+			}
+			c <- next
+		}
+	}()
+	return c
+}
+
+// watch reports when the leader has ended, without reaping it: until then its
+// pid and its group cannot be given to others.
+func watch(pid int) <-chan int64 {
+	c := make(chan int64, 1)
+	go func() {
+		for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+		}
+		c <- monotonic()
+	}()
+	return c
+}
