@@ -1,0 +1,236 @@
+package source
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestAttributesEqualGit(t *testing.T) {
+	r := newTestRepo(t)
+	names := []string{"a", "b.cu", "d/b.cu", "d/e/f.txt", "d/e/x.bat", "x.bat", "[z]", "d/a-b"}
+	patterns := []string{"*", "*.cu", "/b.cu", "d/*", "d/**", "**/f.txt", "d/", "**/e/*", "x.ba?", "[a-c]*", "[!a]*", "*.[ct]*", `\[z\]`, `"b.cu"`, "d/**/x.bat", "**", "a**", "d/*/f*"}
+	values := []string{"text", "-text", "!text", "text=auto", "eol=crlf", "eol=lf", "binary", "filter=foo", "-filter", "!eol", "mac", "-mac", "crlf", "-crlf", "ident"}
+	rapid.Check(t, func(rt *rapid.T) {
+		draw := func(label string, macros bool) attrFile {
+			var lines []string
+			if macros {
+				lines = append(lines, "[attr]mac eol=crlf -ident")
+			}
+			for range rapid.IntRange(1, 4).Draw(rt, label) {
+				lines = append(lines, rapid.SampledFrom(patterns).Draw(rt, "pattern")+" "+
+					rapid.SampledFrom(values).Draw(rt, "value")+"\t"+rapid.SampledFrom(values).Draw(rt, "value"))
+			}
+			text := strings.Join(lines, "\n") + "\n"
+			r.write(rt, filepath.Join(label, ".gitattributes"), text)
+			f := parseAttributes(text)
+			f.dir = label
+			return f
+		}
+		a := newAttributes([]attrFile{draw("d", false), draw("", true)})
+		if a == nil {
+			return
+		}
+		out := r.pipe(rt, strings.Join(names, "\n"), "check-attr", "--stdin", "text", "eol", "filter", "ident", "crlf")
+		for line := range strings.SplitSeq(out, "\n") {
+			f := strings.Split(line, ": ")
+			got := a.of(f[0])[f[1]]
+			if got == "" {
+				got = attrUnspecified
+			}
+			if got != f[2] {
+				rt.Fatalf("%s of %s: got %s, want %s", f[1], f[0], got, f[2])
+			}
+		}
+	})
+}
+
+func TestLineEndsEqualCheckout(t *testing.T) {
+	r := newTestRepo(t)
+	for name, text := range map[string]string{"lf": "a\nb\n", "crlf": "a\r\nb\r\n", "mixed": "a\r\nb\n", "bin": "a\x00\nb\n", "cr": "a\rb\n", "none": "a", "odd": "\x01\x02\n", "eof": "text\n\x1a"} {
+		for _, ext := range []string{"bat", "auto", "txt", "raw"} {
+			r.write(t, "d/"+name+"."+ext, text)
+		}
+	}
+	r.write(t, "d/.gitattributes", "* -text\n")
+	a := r.commit(t, "as they are")
+	r.write(t, ".gitattributes", "*.bat text eol=crlf\n*.auto text=auto eol=crlf\n*.txt eol=crlf\n*.raw -text eol=crlf\n* export-ignore\n")
+	os.Remove(filepath.Join(r.dir, "d/.gitattributes"))
+	r.git(t, "rm", "-q", "--cached", "d/.gitattributes")
+	r.git(t, "add", ".gitattributes") // the blobs keep their odd line ends
+	r.git(t, "commit", "-qm", "attributes")
+	b := r.git(t, "rev-parse", "HEAD")
+	want := map[string]map[string]string{}
+	for _, c := range []string{a, b} {
+		want[c] = r.checkout(t, filepath.Join(t.TempDir(), "want"), c)
+	}
+	e := export(t, open(t, r.dir))
+	for i, c := range []string{b, a, b, a} {
+		hop(t, e, c, i%2 == 0)
+		sameListing(t, listing(t, e.Dir()), want[c], fmt.Sprint(i))
+	}
+}
+
+func TestUnsupportedAttributes(t *testing.T) {
+	r := newTestRepo(t)
+	r.write(t, "k/a", "1")
+	base := r.commit(t, "base")
+	e := export(t, open(t, r.dir))
+	hop(t, e, base, true)
+	for attr, bad := range map[string]bool{
+		"filter=crypt": true, "ident": true, "working-tree-encoding=ISO-8859-1": true,
+		"text": false, "text=auto": false, "eol=lf": false, "diff=cpp": false, "linguist-generated": false, "-filter": false, "merge=union": false,
+	} {
+		r.write(t, ".gitattributes", "k/* "+attr+"\n")
+		c := r.commit(t, attr)
+		e.Paths = nil
+		_, err := e.Switch(t.Context(), c, true)
+		var u *UnsupportedError
+		if got := errors.As(err, &u); got != bad {
+			t.Errorf("%s: got %v", attr, err)
+		}
+		if bad && (u.Path != "k/a" || u.Attribute != attr || u.Commit != c) {
+			t.Errorf("%s: got %+v", attr, u)
+		}
+		if problems, err := e.Check(c); err != nil || (len(problems) > 0) != bad {
+			t.Errorf("%s: check found %q, %v", attr, problems, err)
+		}
+		e.Paths = []string{"other"}
+		hop(t, e, c, true)
+		if len(e.Warnings()) > 0 != bad {
+			t.Errorf("%s: warnings %q", attr, e.Warnings())
+		}
+		r.git(t, "reset", "-q", "--hard", base)
+	}
+}
+
+func TestLFS(t *testing.T) {
+	r := newTestRepo(t)
+	content := strings.Repeat("weights\n", 300)
+	oid := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
+	pointer := fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", oid, len(content))
+	r.write(t, "w.bin", pointer)
+	r.write(t, "pointer.txt", pointer) // no attribute: git leaves it alone
+	r.write(t, ".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
+	r.git(t, "config", "filter.lfs.clean", "cat")
+	c := r.commit(t, "c")
+	repo := open(t, r.dir)
+	e := export(t, repo)
+	_, err := e.Switch(t.Context(), c, true)
+	if u := (*UnsupportedError)(nil); !errors.As(err, &u) || !strings.Contains(err.Error(), "git lfs fetch") {
+		t.Fatalf("got %v", err)
+	}
+	if problems, _ := e.Check(c); len(problems) != 1 {
+		t.Errorf("check found %q", problems)
+	}
+	file := filepath.Join(repo.CommonDir(), "lfs/objects", oid[:2], oid[2:4], oid)
+	os.MkdirAll(filepath.Dir(file), 0o777)
+	os.WriteFile(file, []byte(content), 0o444)
+	hop(t, e, c, true)
+	if got, _ := os.ReadFile(filepath.Join(e.Dir(), "w.bin")); string(got) != content {
+		t.Errorf("got %.60q", got)
+	}
+	if got, _ := os.ReadFile(filepath.Join(e.Dir(), "pointer.txt")); string(got) != pointer {
+		t.Errorf("got %.60q", got)
+	}
+}
+
+func TestSubmodules(t *testing.T) {
+	leaf := newTestRepo(t)
+	leaf.write(t, "deep.h", "1")
+	leaf.commit(t, "1")
+	lib := newTestRepo(t)
+	lib.write(t, "lib.h", "1")
+	lib.git(t, "submodule", "add", "-q", leaf.dir, "third/leaf")
+	lib.commit(t, "1")
+	r := newTestRepo(t)
+	r.write(t, "main.cu", "1")
+	before := r.commit(t, "before")
+	r.git(t, "submodule", "add", "-q", lib.dir, "dep/lib")
+	r.git(t, "submodule", "update", "-q", "--init", "--recursive")
+	a := r.commit(t, "a")
+	lib.write(t, "lib.h", "2")
+	lib.write(t, "new.h", "2")
+	lib.commit(t, "2")
+	r.git(t, "-C", "dep/lib", "pull", "-q")
+	b := r.commit(t, "b")
+	want := map[string]map[string]string{before: {"main.cu": `-rw-r--r-- "1"`, ".gitattributes": ""}}
+	repo := open(t, r.dir)
+	e := export(t, repo)
+	for _, c := range []string{a, b} {
+		r.git(t, "checkout", "-q", c)
+		r.git(t, "submodule", "update", "-q", "--recursive")
+		want[c] = dropDotGit(listing(t, r.dir))
+	}
+	for i, c := range []string{a, b, a, before, b} {
+		stats := hop(t, e, c, i%2 == 0)
+		if c == before {
+			if got := listing(t, e.Dir()); len(got) != 1 {
+				t.Fatalf("slot holds %v", got)
+			}
+			continue
+		}
+		sameListing(t, listing(t, e.Dir()), want[c], fmt.Sprint(i))
+		if i == 1 && stats.Written != 2 {
+			t.Errorf("a to b: %+v", stats)
+		}
+	}
+	os.RemoveAll(filepath.Join(e.Dir(), "dep"))
+	hop(t, e, b, false)
+	sameListing(t, listing(t, e.Dir()), want[b], "restored")
+
+	clone := &testRepo{dir: filepath.Join(t.TempDir(), "clone"), date: r.date}
+	r.git(t, "clone", "-q", r.dir, clone.dir)
+	e = export(t, open(t, clone.dir))
+	_, err := e.Switch(t.Context(), b, true)
+	if u := (*UnsupportedError)(nil); !errors.As(err, &u) || !strings.Contains(err.Error(), "git submodule update --init") {
+		t.Fatalf("got %v", err)
+	}
+	e.Paths = []string{"main.cu"}
+	hop(t, e, b, true)
+	if got := listing(t, e.Dir()); got["dep/lib"] != "folder" || len(e.Warnings()) != 1 {
+		t.Fatalf("slot holds %v, warnings %q", got, e.Warnings())
+	}
+}
+
+func dropDotGit(in map[string]string) map[string]string {
+	for name := range in {
+		if filepath.Base(name) == ".git" {
+			delete(in, name)
+		}
+	}
+	return in
+}
+
+func TestSafeSubmoduleName(t *testing.T) {
+	for name, want := range map[string]bool{"lib": true, "third/lib": true, "../x": false, "a/../../x": false, "/abs": false, "": false, `a\..\b`: false} {
+		if got := safeSubmoduleName(name); got != want {
+			t.Errorf("%q: got %v", name, got)
+		}
+	}
+}
+
+func FuzzParsers(f *testing.F) {
+	f.Add([]byte("100644 a\x00aaaaaaaaaaaaaaaaaaaa"), "**/[a-z]*", "d/e")
+	f.Add([]byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a> 1 +0000\n\nx"), `[[:alpha:]\`, "[")
+	f.Fuzz(func(t *testing.T, data []byte, pattern, text string) {
+		parseTree(data, 20)
+		parseCommit("x", data)
+		parseNode(data)
+		parseLFSPointer(data)
+		parseAttributes(string(data))
+		splitRev(text)
+		for _, m := range []eolMode{eolAsIs, eolCRLF, eolIfText} {
+			m.convert(data)
+		}
+		if len(pattern) < 20 && len(text) < 40 {
+			wildmatch(pattern, text)
+		}
+	})
+}

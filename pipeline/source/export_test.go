@@ -1,0 +1,543 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// randomTree writes a random state over a few names, so that files, folders,
+// links and modes take each other's place. It works through an os.Root, so
+// that no link can lead it out of the test's folder.
+func randomTree(t failer, rng *rand.Rand, r *testRepo) {
+	t.Helper()
+	root := openRoot(t, r.dir)
+	defer root.Close()
+	names := []string{"a", "b", "a/x", "a/y", "b/x", "b/d/z", "c", "c/d/e/f", "run.sh", "köln", "back\\slash", "sp ace"}
+	for range 1 + rng.IntN(4) {
+		name := names[rng.IntN(len(names))]
+		for at := path.Dir(name); at != "."; at = path.Dir(at) {
+			if fi, err := root.Lstat(at); err == nil && !fi.IsDir() {
+				root.Remove(at)
+			}
+		}
+		root.RemoveAll(name)
+		root.MkdirAll(path.Dir(name), 0o777)
+		switch rng.IntN(6) {
+		case 0: // stays deleted
+		case 1:
+			if err := root.Symlink([]string{"b", "../outside", "/nonexistent/target", "a"}[rng.IntN(4)], name); err != nil {
+				t.Fatalf("%v", err)
+			}
+		case 2:
+			root.WriteFile(name, []byte("#!/bin/sh\n"), 0o777)
+		default:
+			root.WriteFile(name, []byte(strings.Repeat("x", rng.IntN(3))), 0o666)
+		}
+	}
+}
+
+func openRoot(t failer, dir string) *os.Root {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return root
+}
+
+// dirt does to a slot what a careless build may do. Links that lead outside
+// are planted but, thanks to the os.Root, never followed by the test itself.
+func dirt(t failer, rng *rand.Rand, dir, outside string) {
+	t.Helper()
+	root := openRoot(t, dir)
+	defer root.Close()
+	names := []string{"a", "b", "a/x", "b/d", "out", "out/o.o", "c/d/e", "c", "a/new", "run.sh"}
+	for range rng.IntN(6) {
+		name := names[rng.IntN(len(names))]
+		switch rng.IntN(8) {
+		case 0:
+			root.RemoveAll(name)
+		case 1:
+			root.RemoveAll(name)
+			root.Symlink(outside, name)
+		case 2:
+			root.RemoveAll(name)
+			root.MkdirAll(path.Join(name, "deep"), 0o777)
+		case 3:
+			root.Chmod(name, 0o400)
+		case 4:
+			if f, err := root.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+				f.WriteString("dirt")
+				f.Close()
+			}
+		case 5:
+			root.RemoveAll(name)
+			root.Symlink(".", name)
+		case 6: // same size, same time, other content
+			if fi, err := root.Lstat(name); err == nil && fi.Mode().IsRegular() && fi.Size() > 0 {
+				root.WriteFile(name, []byte(strings.Repeat("?", int(fi.Size()))), 0o666)
+				root.Chtimes(name, fi.ModTime(), fi.ModTime())
+			}
+		default:
+			root.MkdirAll(path.Dir(name), 0o777)
+			root.WriteFile(name, []byte("made"), 0o444)
+		}
+	}
+}
+
+func TestSwitchEqualsCheckout(t *testing.T) {
+	dir := t.TempDir()
+	round := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		if round++; round > 12 {
+			return // each round runs dozens of git processes
+		}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		base := filepath.Join(dir, fmt.Sprint(round))
+		r := &testRepo{dir: filepath.Join(base, "repo"), date: 1700000000}
+		os.MkdirAll(r.dir, 0o777)
+		r.git(rt, "init", "-q", "-b", "main")
+		var commits []string
+		for i := range 6 {
+			randomTree(rt, rng, r)
+			commits = append(commits, r.commit(rt, fmt.Sprint(i)))
+		}
+		if rng.IntN(2) == 0 {
+			r.git(rt, "repack", "-adq")
+		}
+		want := map[string]map[string]string{}
+		for _, c := range commits {
+			want[c] = r.checkout(rt, filepath.Join(base, "want"), c)
+		}
+		repo, err := Open(r.dir)
+		if err != nil {
+			rt.Fatalf("%v", err)
+		}
+		defer repo.Close()
+		e, err := repo.Export(filepath.Join(base, "slot"))
+		if err != nil {
+			rt.Fatalf("%v", err)
+		}
+		defer e.Close()
+		// What lies outside must stay as it is, whatever leads there.
+		outside := filepath.Join(base, "outside")
+		for _, name := range []string{"x", "new", "d", "o.o", "deep/er"} {
+			os.MkdirAll(filepath.Dir(filepath.Join(outside, name)), 0o777)
+			os.WriteFile(filepath.Join(outside, name), []byte("precious"), 0o666)
+		}
+		precious := listing(rt, outside)
+		for i := range 20 {
+			c := commits[rng.IntN(len(commits))]
+			clean := rng.IntN(2) == 0
+			hop(rt, e, c, clean)
+			got := listing(rt, e.Dir())
+			if !clean {
+				got = onlyWanted(got, want[c])
+			}
+			sameListing(rt, got, want[c], fmt.Sprintf("hop %d to %s clean %v", i, short(c), clean))
+			sameListing(rt, listing(rt, outside), precious, "outside the slot")
+			if rng.IntN(3) > 0 {
+				dirt(rt, rng, e.Dir(), outside)
+			}
+		}
+	})
+}
+
+// onlyWanted leaves build output out of a listing.
+func onlyWanted(got, want map[string]string) map[string]string {
+	out := map[string]string{}
+	for name, what := range got {
+		if _, ok := want[name]; ok {
+			out[name] = what
+		}
+	}
+	return out
+}
+
+func TestSwitchKeepsBuildOutputAndUntouchedFiles(t *testing.T) {
+	r := newTestRepo(t)
+	r.write(t, "same", "1")
+	r.write(t, "src/k.cu", "a")
+	a := r.commit(t, "a")
+	r.write(t, "src/k.cu", "b")
+	b := r.commit(t, "b")
+	e := export(t, open(t, r.dir))
+	if stats := hop(t, e, a, true); !stats.Full || stats.Written != 2 {
+		t.Fatalf("first hop: %+v", stats)
+	}
+	before, _ := os.Stat(filepath.Join(e.Dir(), "same"))
+	os.WriteFile(filepath.Join(e.Dir(), "src/k.o"), []byte("o"), 0o666)
+	stats := hop(t, e, b, false)
+	if want := (SwitchStats{Written: 1, Kept: 1, Untracked: 1}); stats != want {
+		t.Fatalf("got %+v, want %+v", stats, want)
+	}
+	after, _ := os.Stat(filepath.Join(e.Dir(), "same"))
+	if !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
+		t.Fatal("an unchanged file was touched")
+	}
+	if _, err := os.Stat(filepath.Join(e.Dir(), "src/k.o")); err != nil {
+		t.Fatal("build output is gone")
+	}
+	if stats := hop(t, e, b, true); stats.Untracked != 1 || stats.Written != 0 {
+		t.Fatalf("clean hop: %+v", stats)
+	}
+}
+
+func TestStampsGrow(t *testing.T) {
+	r := newTestRepo(t)
+	r.write(t, "k.cu", "a")
+	a := r.commit(t, "a")
+	r.write(t, "k.cu", "b")
+	b := r.commit(t, "b")
+	repo := open(t, r.dir)
+	dir := filepath.Join(t.TempDir(), "slot")
+	e, err := repo.Export(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mtime := func() time.Time {
+		fi, err := os.Stat(filepath.Join(dir, "k.cu"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fi.ModTime()
+	}
+	last := time.Time{}
+	check := func(note string) {
+		t.Helper()
+		if now := mtime(); !now.After(last) {
+			t.Fatalf("%s: %v is not after %v", note, now, last)
+		} else {
+			last = now
+		}
+	}
+	for i := range 20 {
+		hop(t, e, []string{a, b}[i%2], i%3 == 0)
+		check("A to B to A")
+	}
+	future := time.Now().Add(48 * time.Hour)
+	os.WriteFile(filepath.Join(dir, "out.o"), nil, 0o666)
+	os.Chtimes(filepath.Join(dir, "out.o"), future, future)
+	last = future
+	hop(t, e, a, false)
+	check("output from the future")
+	e.Close()
+	if e, err = repo.Export(dir); err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	hop(t, e, b, true)
+	check("a new session")
+}
+
+func TestMakeNeverMissesARebuild(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("no make program")
+	}
+	r := newTestRepo(t)
+	r.write(t, "Makefile", "out: in\n\t@cp in out\n")
+	r.write(t, "in", "A")
+	a := r.commit(t, "a")
+	r.write(t, "in", "B")
+	b := r.commit(t, "b")
+	e := export(t, open(t, r.dir))
+	for i := range 50 {
+		commit, want := a, "A"
+		if i%2 == 1 {
+			commit, want = b, "B"
+		}
+		hop(t, e, commit, false)
+		if out, err := exec.Command("make", "-s", "-C", e.Dir()).CombinedOutput(); err != nil {
+			t.Fatalf("make: %v: %s", err, out)
+		}
+		if got, _ := os.ReadFile(filepath.Join(e.Dir(), "out")); string(got) != want {
+			t.Fatalf("switch %d: built from %q, want %q", i, got, want)
+		}
+	}
+}
+
+func TestExportsInParallel(t *testing.T) {
+	r := newTestRepo(t)
+	var commits []string
+	for i := range 8 {
+		for j := range 30 {
+			r.write(t, fmt.Sprintf("d%d/f%d", j%5, j), strings.Repeat(fmt.Sprint(i*j%7), 500))
+		}
+		commits = append(commits, r.commit(t, fmt.Sprint(i)))
+	}
+	r.git(t, "repack", "-adq")
+	want := map[string]map[string]string{}
+	for _, c := range commits {
+		want[c] = r.checkout(t, filepath.Join(t.TempDir(), "want"), c)
+	}
+	repo := open(t, r.dir)
+	var wg sync.WaitGroup
+	errs := make(chan error, 4)
+	for g := range 4 {
+		e := export(t, repo)
+		wg.Go(func() {
+			for i := range 16 {
+				c := commits[(i*(g+1)+g)%len(commits)]
+				if _, err := e.Switch(context.Background(), c, true); err != nil {
+					errs <- err
+					return
+				}
+				sameListing(t, listing(t, e.Dir()), want[c], c)
+				if _, err := repo.Commit(c); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+}
+
+func TestLargeAndDeltaBlobs(t *testing.T) {
+	r := newTestRepo(t)
+	rng := rand.New(rand.NewPCG(3, 4))
+	big := make([]byte, 3<<20)
+	for i := range big {
+		big[i] = byte(rng.IntN(256))
+	}
+	r.write(t, "big.bin", string(big))
+	a := r.commit(t, "a")
+	big[1<<20]++
+	r.write(t, "big.bin", string(big)+"tail")
+	b := r.commit(t, "b")
+	r.git(t, "repack", "-adfq")
+	want := map[string]map[string]string{}
+	for _, c := range []string{a, b} {
+		want[c] = r.checkout(t, filepath.Join(t.TempDir(), "want"), c)
+	}
+	e := export(t, open(t, r.dir))
+	for _, c := range []string{a, b, a} {
+		hop(t, e, c, true)
+		sameListing(t, listing(t, e.Dir()), want[c], c)
+	}
+}
+
+func TestUserFilesUntouched(t *testing.T) {
+	r := newTestRepo(t)
+	r.write(t, "f", "1")
+	a := r.commit(t, "a")
+	r.write(t, "f", "2")
+	b := r.commit(t, "b")
+	r.write(t, "f", "local change")
+	r.write(t, "new", "untracked")
+	snapshot := func() string {
+		var out []string
+		filepath.Walk(r.dir, func(file string, fi os.FileInfo, err error) error {
+			if err == nil && fi.Mode().IsRegular() {
+				data, _ := os.ReadFile(file)
+				out = append(out, fmt.Sprintf("%s %v %v %q", file, fi.Mode(), fi.ModTime(), data))
+			}
+			return nil
+		})
+		return strings.Join(out, "\n")
+	}
+	before := snapshot()
+	repo := open(t, r.dir)
+	if _, err := repo.Range(t.Context(), a, "HEAD", RangeOptions{Paths: []string{"f"}}); err != nil {
+		t.Fatal(err)
+	}
+	e := export(t, repo)
+	hop(t, e, a, true)
+	hop(t, e, b, false)
+	if err := e.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if snapshot() != before {
+		t.Fatal("the repository has changed")
+	}
+	for _, dir := range []string{r.dir, filepath.Dir(r.dir), filepath.Join(r.dir, ".git")} {
+		if _, err := repo.Export(dir); err == nil {
+			t.Errorf("export into %s was not refused", dir)
+		}
+	}
+	foreign := t.TempDir()
+	os.WriteFile(filepath.Join(foreign, "precious"), nil, 0o666)
+	if _, err := repo.Export(foreign); err == nil || !strings.Contains(err.Error(), "hint:") {
+		t.Errorf("a foreign folder was taken: %v", err)
+	}
+}
+
+func TestUnsafeTreesRefused(t *testing.T) {
+	r := newTestRepo(t)
+	r.write(t, "ok", "1")
+	first := r.commit(t, "first")
+	blob := r.pipe(t, "evil", "hash-object", "-w", "--stdin")
+	raw := func(mode, name, id string) string {
+		b := make([]byte, 0, 20)
+		for i := 0; i < len(id); i += 2 {
+			var c byte
+			fmt.Sscanf(id[i:i+2], "%02x", &c)
+			b = append(b, c)
+		}
+		return mode + " " + name + "\x00" + string(b)
+	}
+	tree := func(content string) string {
+		return r.pipe(t, content, "hash-object", "-t", "tree", "-w", "--literally", "--stdin")
+	}
+	e := export(t, open(t, r.dir))
+	hop(t, e, first, true)
+	inner := tree(raw("100644", "config", blob))
+	for note, id := range map[string]string{
+		"dotdot":    tree(raw("40000", "..", inner)),
+		"git":       tree(raw("40000", ".GiT", inner)),
+		"git file":  tree(raw("100644", ".git", blob)),
+		"slash":     tree(raw("100644", "../../escape", blob)),
+		"absolute":  tree(raw("100644", "/nonexistent/escape", blob)),
+		"dot":       tree(raw("100644", ".", blob)),
+		"nested":    tree(raw("40000", "sub", tree(raw("40000", ".git", inner)))),
+		"duplicate": tree(raw("120000", "d", blob) + raw("40000", "d", inner)),
+	} {
+		c := r.commitTree(t, id, r.date, first)
+		_, err := e.Switch(t.Context(), c, true)
+		var u *UnsupportedError
+		if !errors.As(err, &u) || u.Commit != c {
+			t.Errorf("%s: got %v, want an UnsupportedError", note, err)
+		}
+		if problems, err := e.Check(c); err != nil || len(problems) == 0 {
+			t.Errorf("%s: check found %v, %v", note, problems, err)
+		}
+	}
+	if got := listing(t, e.Dir()); len(got) != 1 {
+		t.Fatalf("slot holds %v", got)
+	}
+}
+
+func TestSymlinkEscape(t *testing.T) {
+	r := newTestRepo(t)
+	r.write(t, "d/f", "1")
+	a := r.commit(t, "a")
+	r.write(t, "d/f", "2")
+	b := r.commit(t, "b")
+	r.git(t, "rm", "-q", "d/f")
+	r.write(t, "other", "x")
+	c := r.commit(t, "c")
+	e := export(t, open(t, r.dir))
+	outside := t.TempDir()
+	precious := filepath.Join(outside, "f")
+	os.WriteFile(precious, []byte("precious"), 0o666)
+	for _, clean := range []bool{false, true} {
+		for _, target := range []string{b, c} {
+			hop(t, e, a, true)
+			os.RemoveAll(filepath.Join(e.Dir(), "d"))
+			if err := os.Symlink(outside, filepath.Join(e.Dir(), "d")); err != nil {
+				t.Fatal(err)
+			}
+			hop(t, e, target, clean)
+			if got, _ := os.ReadFile(precious); string(got) != "precious" {
+				t.Fatalf("clean %v: a file outside the slot is now %q", clean, got)
+			}
+		}
+	}
+	// The slot itself replaced by a link.
+	hop(t, e, a, true)
+	os.RemoveAll(e.Dir())
+	if err := os.Symlink(outside, e.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	if stats := hop(t, e, b, true); !stats.Full {
+		t.Fatalf("got %+v, want a full write", stats)
+	}
+	if got, _ := os.ReadFile(precious); string(got) != "precious" {
+		t.Fatalf("a file outside the slot is now %q", got)
+	}
+}
+
+func TestReadOnlyFoldersAndInterruptedHop(t *testing.T) {
+	r := newTestRepo(t)
+	for i := range 20 {
+		r.write(t, fmt.Sprintf("d/f%02d", i), "1")
+	}
+	a := r.commit(t, "a")
+	r.git(t, "rm", "-rq", "d")
+	r.write(t, "g", "2")
+	b := r.commit(t, "b")
+	e := export(t, open(t, r.dir))
+	hop(t, e, a, true)
+	os.MkdirAll(filepath.Join(e.Dir(), "out/deep"), 0o777)
+	os.WriteFile(filepath.Join(e.Dir(), "out/deep/o"), nil, 0o444)
+	for _, dir := range []string{"out/deep", "out", "d"} {
+		os.Chmod(filepath.Join(e.Dir(), dir), 0o111)
+	}
+	hop(t, e, b, true)
+	if got := listing(t, e.Dir()); len(got) != 1 {
+		t.Fatalf("slot holds %v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	e.dirty = true
+	cancel()
+	if _, err := e.Switch(ctx, a, true); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	if stats := hop(t, e, a, false); !stats.Full || stats.Written != 20 {
+		t.Fatalf("after an interrupted hop: %+v", stats)
+	}
+	if err := e.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(e.Dir()); !os.IsNotExist(err) {
+		t.Fatal("slot is still there")
+	}
+}
+
+func TestClash(t *testing.T) {
+	if a, b := clash([]string{"Src/a", "inc/b", "src/b"}); a != "Src" || b != "src" {
+		t.Errorf("got %q and %q", a, b)
+	}
+	if a, _ := clash([]string{"src/a", "src/b"}); a != "" {
+		t.Errorf("got %q", a)
+	}
+	r := newTestRepo(t)
+	r.write(t, "kern.h", "1")
+	r.write(t, "Kern.h", "2")
+	c := r.commit(t, "c")
+	e := export(t, open(t, r.dir))
+	e.slot.foldsCase = true
+	_, err := e.Switch(t.Context(), c, true)
+	if u := (*UnsupportedError)(nil); !errors.As(err, &u) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestGrain(t *testing.T) {
+	set := time.Unix(1700000001, 123456789)
+	for _, g := range []time.Duration{1, 100, time.Microsecond, time.Millisecond, 10 * time.Millisecond, time.Second} {
+		if got := grainOf(set, set.Truncate(g)); got != g {
+			t.Errorf("got %v, want %v", got, g)
+		}
+	}
+	s := &slot{grain: 2 * time.Second}
+	last := time.Now().Add(time.Hour).Truncate(2 * time.Second)
+	if got := s.nextStamp(last, time.Time{}); !got.After(last) || !got.Truncate(s.grain).Equal(got) {
+		t.Errorf("got %v after %v", got, last)
+	}
+}
+
+func TestWarningsAreCopies(t *testing.T) {
+	e := &Export{warnings: []string{"a"}}
+	e.Warnings()[0] = "b"
+	if !slices.Equal(e.warnings, []string{"a"}) {
+		t.Error("the caller can change the warnings")
+	}
+}

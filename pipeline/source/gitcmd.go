@@ -1,0 +1,215 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// gitcmd is the back end on the git binary: one "git cat-file --batch" kept
+// running, which knows every kind of repository that git knows.
+type gitcmd struct {
+	layout
+	partial bool
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+	body    *batchBody // the answer being read, nil when none is
+}
+
+// command prepares a git process that sees this repository and nothing of
+// the caller's GIT_ variables.
+func (l layout) command(args ...string) *exec.Cmd {
+	args = append([]string{"--git-dir=" + l.gitDir, "-c", "core.quotePath=false"}, args...)
+	cmd := exec.Command("git", args...)
+	cmd.Env = scrubbedEnv()
+	// Remotes may be given by a path relative to here.
+	cmd.Dir = l.gitDir
+	if l.workDir != "" {
+		cmd.Dir = l.workDir
+	}
+	return cmd
+}
+
+func scrubbedEnv() []string {
+	env := []string{"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
+	for _, kv := range os.Environ() {
+		name, _, _ := strings.Cut(kv, "=")
+		// GIT_CONFIG_GLOBAL, GIT_CONFIG_NOSYSTEM, GIT_SSH and GIT_ASKPASS are the
+		// user's way to reach a remote; the rest would redirect us.
+		keep := strings.HasPrefix(name, "GIT_SSH") || strings.HasPrefix(name, "GIT_TRACE") || strings.HasPrefix(name, "GIT_HTTP") ||
+			name == "GIT_ASKPASS" || name == "GIT_EXEC_PATH" || name == "GIT_CONFIG_GLOBAL" ||
+			name == "GIT_CONFIG_SYSTEM" || name == "GIT_CONFIG_NOSYSTEM"
+		if name == "LC_ALL" || strings.HasPrefix(name, "GIT_") && !keep {
+			continue
+		}
+		env = append(env, kv)
+	}
+	return env
+}
+
+func openGitCmd(l layout, partial bool) (*gitcmd, error) {
+	g := &gitcmd{layout: l, partial: partial}
+	return g, g.start()
+}
+
+func (g *gitcmd) start() error {
+	cmd := g.command("cat-file", "--batch")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("start git cat-file: %w", err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("start git cat-file: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start git cat-file: %w", err)
+	}
+	g.cmd, g.in, g.out, g.body = cmd, in, bufio.NewReaderSize(out, 64<<10), nil
+	return nil
+}
+
+// open asks for one object. A process that has died (a signal meant for the
+// whole terminal, say) is started again once.
+func (g *gitcmd) open(id string) (string, int64, io.ReadCloser, error) {
+	if g.body != nil {
+		g.body.Close()
+	}
+	if g.cmd != nil {
+		kind, size, r, err := g.ask(id)
+		if err == nil || isMissing(err) {
+			return kind, size, r, err
+		}
+		g.stop()
+	}
+	if err := g.start(); err != nil {
+		return "", 0, nil, err
+	}
+	return g.ask(id)
+}
+
+func (g *gitcmd) ask(id string) (string, int64, io.ReadCloser, error) {
+	if !isFullID(id) {
+		return "", 0, nil, &missingError{id}
+	}
+	if _, err := io.WriteString(g.in, id+"\n"); err != nil {
+		return "", 0, nil, fmt.Errorf("git cat-file %s: %w", id, err)
+	}
+	line, err := g.out.ReadString('\n')
+	if err != nil {
+		return "", 0, nil, fmt.Errorf("git cat-file %s: %w", id, err)
+	}
+	fields := strings.Fields(line)
+	if len(fields) == 2 && (fields[1] == "missing" || fields[1] == "ambiguous") {
+		return "", 0, nil, &missingError{id}
+	}
+	if len(fields) != 3 {
+		return "", 0, nil, fmt.Errorf("git cat-file %s: unexpected answer %q", id, line)
+	}
+	size, err := strconv.ParseInt(fields[2], 10, 64)
+	if err != nil {
+		return "", 0, nil, fmt.Errorf("git cat-file %s: unexpected answer %q", id, line)
+	}
+	g.body = &batchBody{g: g, left: size}
+	return fields[1], size, g.body, nil
+}
+
+// batchBody is the content of one answer; Close skips what was not read.
+type batchBody struct {
+	g    *gitcmd
+	left int64
+}
+
+func (b *batchBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.g.out.Read(p)
+	b.left -= int64(n)
+	if errors.Is(err, io.EOF) && b.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+func (b *batchBody) Close() error {
+	if b.g.body != b {
+		return nil
+	}
+	b.g.body = nil
+	_, err := io.CopyN(io.Discard, b.g.out, b.left+1) // and the final newline
+	if err != nil {
+		b.g.stop()
+	}
+	return err
+}
+
+// run returns the output of one short git command.
+func (g *gitcmd) run(stdin io.Reader, args ...string) (string, error) {
+	return runGit(g.layout, stdin, args...)
+}
+
+func runGit(l layout, stdin io.Reader, args ...string) (string, error) {
+	cmd := l.command(args...)
+	cmd.Stdin = stdin
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
+	}
+	return string(out), nil
+}
+
+func (g *gitcmd) resolve(rev string) (string, error) { return gitRevParse(g.layout, rev) }
+
+// gitRevParse asks git; "" means that git knows no such revision.
+func gitRevParse(l layout, rev string) (string, error) {
+	if strings.HasPrefix(rev, "-") || strings.ContainsAny(rev, "\n\x00") {
+		return "", nil
+	}
+	out, err := runGit(l, nil, "rev-parse", "--verify", "--quiet", rev)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if id := strings.TrimSpace(out); isFullID(id) {
+		return id, nil
+	}
+	return "", nil
+}
+
+func (g *gitcmd) refs() ([]string, error) {
+	out, err := g.run(nil, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
+	return strings.Fields(out), err
+}
+
+func (g *gitcmd) name() string { return "git" }
+
+func (g *gitcmd) stop() {
+	if g.cmd == nil {
+		return
+	}
+	g.in.Close()
+	g.cmd.Process.Kill()
+	g.cmd.Wait()
+	g.cmd, g.body = nil, nil
+}
+
+func (g *gitcmd) close() error {
+	g.stop()
+	return nil
+}

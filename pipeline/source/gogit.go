@@ -1,0 +1,210 @@
+package source
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+)
+
+const (
+	objectCache = 48 << 20 // bytes a handle
+	streamAbove = 1 << 20  // larger objects are streamed and not cached
+)
+
+// gogit is the back end on the go-git library. Storages are opened directly:
+// go-git's own Open refuses configurations that do not matter for reading,
+// and it opens an alternate anew for every object.
+type gogit struct {
+	layout
+	refStore *filesystem.Storage
+	stores   []*filesystem.ObjectStorage // own objects first, then alternates
+	packTime time.Time                   // of objects/pack when the stores were opened
+}
+
+func openGoGit(l layout) (*gogit, error) {
+	g := &gogit{layout: l}
+	fsys := dotgit.NewRepositoryFilesystem(osfs.New(l.gitDir, osfs.WithBoundOS()), osfs.New(l.commonDir, osfs.WithBoundOS()))
+	g.refStore = filesystem.NewStorage(fsys, cache.NewObjectLRU(cache.MiByte))
+	return g, g.reopen()
+}
+
+func (g *gogit) reopen() error {
+	if err := g.closeStores(); err != nil {
+		return err
+	}
+	g.packTime = packTime(g.commonDir)
+	dirs, err := objectDirs(filepath.Join(g.commonDir, "objects"))
+	if err != nil {
+		return err
+	}
+	shared := cache.NewObjectLRU(objectCache)
+	for _, dir := range dirs {
+		fsys := osfs.New(filepath.Dir(dir), osfs.WithBoundOS())
+		g.stores = append(g.stores, filesystem.NewObjectStorageWithOptions(dotgit.New(fsys), shared,
+			filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: streamAbove}))
+	}
+	return nil
+}
+
+// objectDirs returns dir and, recursively, the folders its alternates name.
+func objectDirs(dir string) ([]string, error) {
+	dirs, seen := []string{dir}, map[string]bool{dir: true}
+	for i := 0; i < len(dirs) && len(dirs) < 64; i++ {
+		data, err := os.ReadFile(filepath.Join(dirs[i], "info", "alternates"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read alternates: %w", err)
+		}
+		for line := range strings.SplitSeq(string(data), "\n") {
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			if !filepath.IsAbs(line) {
+				line = filepath.Join(dirs[i], line)
+			}
+			line = filepath.Clean(line)
+			if filepath.Base(line) != "objects" || line[0] == '"' {
+				return nil, fmt.Errorf("alternate %s cannot be read without git", line)
+			}
+			if !seen[line] {
+				seen[line] = true
+				dirs = append(dirs, line)
+			}
+		}
+	}
+	return dirs, nil
+}
+
+func packTime(commonDir string) time.Time {
+	fi, err := os.Stat(filepath.Join(commonDir, "objects", "pack"))
+	if err != nil {
+		return time.Time{}
+	}
+	return fi.ModTime()
+}
+
+func (g *gogit) open(id string) (string, int64, io.ReadCloser, error) {
+	kind, size, r, err := g.openOnce(id)
+	// A gc or fetch may have replaced the packs since they were listed.
+	if isMissing(err) && !packTime(g.commonDir).Equal(g.packTime) {
+		if err := g.reopen(); err != nil {
+			return "", 0, nil, err
+		}
+		return g.openOnce(id)
+	}
+	return kind, size, r, err
+}
+
+func (g *gogit) openOnce(id string) (string, int64, io.ReadCloser, error) {
+	if len(id) != 40 {
+		return "", 0, nil, &missingError{id}
+	}
+	hash := plumbing.NewHash(id)
+	for i, store := range g.stores {
+		if i+1 < len(g.stores) || i > 0 {
+			if store.HasEncodedObject(hash) != nil {
+				continue
+			}
+		}
+		obj, err := store.EncodedObject(plumbing.AnyObject, hash)
+		if errors.Is(err, plumbing.ErrObjectNotFound) {
+			continue
+		}
+		if err != nil {
+			return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
+		}
+		r, err := obj.Reader()
+		if err != nil {
+			return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
+		}
+		return obj.Type().String(), obj.Size(), r, nil
+	}
+	return "", 0, nil, &missingError{id}
+}
+
+func (g *gogit) resolve(rev string) (string, error) {
+	return resolveRev(g, rev)
+}
+
+// ref returns the id a full reference name leads to, or "".
+func (g *gogit) ref(name string) (string, error) {
+	ref, err := storer.ResolveReference(g.refStore, plumbing.ReferenceName(name))
+	if errors.Is(err, plumbing.ErrReferenceNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read reference %s: %w", name, err)
+	}
+	return ref.Hash().String(), nil
+}
+
+// abbreviated returns the ids that begin with prefix.
+func (g *gogit) abbreviated(prefix string) ([]string, error) {
+	raw, err := hex.DecodeString(prefix[:len(prefix)&^1])
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	var ids []string
+	for _, store := range g.stores {
+		hashes, err := store.HashesWithPrefix(raw)
+		if err != nil {
+			return nil, fmt.Errorf("look up %s: %w", prefix, err)
+		}
+		for _, h := range hashes {
+			if id := h.String(); strings.HasPrefix(id, prefix) && !found[id] {
+				found[id] = true
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, nil
+}
+
+func (g *gogit) refs() ([]string, error) {
+	iter, err := g.refStore.IterReferences()
+	if err != nil {
+		return nil, fmt.Errorf("list references: %w", err)
+	}
+	var names []string
+	err = iter.ForEach(func(r *plumbing.Reference) error {
+		if n := r.Name(); n.IsBranch() || n.IsTag() || n.IsRemote() {
+			names = append(names, n.Short())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list references: %w", err)
+	}
+	return names, nil
+}
+
+func (g *gogit) name() string { return "go-git" }
+
+func (g *gogit) closeStores() error {
+	var errs []error
+	for _, s := range g.stores {
+		errs = append(errs, s.Close())
+	}
+	g.stores = nil
+	return errors.Join(errs...)
+}
+
+func (g *gogit) close() error {
+	return errors.Join(g.closeStores(), g.refStore.Close())
+}

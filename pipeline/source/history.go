@@ -1,0 +1,178 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+)
+
+// history walks the graph of commits. It remembers parents and dates, and
+// takes them from the commit-graph file where there is a trustworthy one.
+type history struct {
+	objs    objects
+	shallow map[string]bool
+	graph   *commitGraph
+	nodes   map[string]node
+}
+
+type node struct {
+	parents []string
+	date    int64 // committer date, seconds since 1970
+}
+
+func newHistory(o objects, l layout, f features) *history {
+	h := &history{objs: o, shallow: f.shallow, nodes: map[string]node{}}
+	// Like git, distrust the file where history is not as the objects say.
+	if len(f.shallow) == 0 && !f.replace && !f.grafts {
+		h.graph = openCommitGraph(l.commonDir)
+	}
+	return h
+}
+
+func (h *history) node(id string) (node, error) {
+	if n, ok := h.nodes[id]; ok {
+		return n, nil
+	}
+	n, ok := h.graph.lookup(id)
+	if !ok {
+		data, err := readObject(h.objs, id, "commit")
+		if err != nil {
+			return node{}, fmt.Errorf("walk history: %w", err)
+		}
+		n = parseNode(data)
+	}
+	if h.shallow[id] {
+		n.parents = nil
+	}
+	h.nodes[id] = n
+	return n, nil
+}
+
+// parseNode reads what a walk needs from a commit object.
+func parseNode(data []byte) node {
+	var n node
+	for len(data) > 0 {
+		line, rest, _ := bytes.Cut(data, []byte("\n"))
+		if len(line) == 0 {
+			break
+		}
+		if id, ok := bytes.CutPrefix(line, []byte("parent ")); ok {
+			n.parents = append(n.parents, string(id))
+		} else if who, ok := bytes.CutPrefix(line, []byte("committer ")); ok {
+			n.date = identDate(who)
+		}
+		data = rest
+	}
+	return n
+}
+
+func identDate(who []byte) int64 {
+	fields := bytes.Fields(who[bytes.LastIndexByte(who, '>')+1:])
+	if len(fields) == 0 {
+		return 0
+	}
+	sec, err := strconv.ParseInt(string(fields[0]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return sec
+}
+
+// ancestors returns every commit reachable from start, itself included. The
+// whole history is walked: dates cannot be trusted to stop earlier.
+func (h *history) ancestors(ctx context.Context, start string) (map[string]bool, error) {
+	return h.mark(ctx, []string{start}, func(string) bool { return true })
+}
+
+// mark walks from the starts through all commits that enter accepts and
+// returns those.
+func (h *history) mark(ctx context.Context, starts []string, enter func(id string) bool) (map[string]bool, error) {
+	seen := map[string]bool{}
+	stack := append([]string(nil), starts...)
+	for steps := 0; len(stack) > 0; steps++ {
+		if steps%1024 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		id := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if seen[id] || !enter(id) {
+			continue
+		}
+		seen[id] = true
+		n, err := h.node(id)
+		if err != nil {
+			return nil, err
+		}
+		stack = append(stack, n.parents...)
+	}
+	return seen, nil
+}
+
+func (h *history) reaches(ctx context.Context, from, to string) (bool, error) {
+	found := false
+	_, err := h.mark(ctx, []string{from}, func(id string) bool {
+		found = found || id == to
+		return !found
+	})
+	return found, err
+}
+
+// mergeBase walks b's side down to the first commits that a reaches too, and
+// of these drops any that another one reaches.
+func (h *history) mergeBase(ctx context.Context, a, b string) (string, error) {
+	ofA, err := h.ancestors(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	border := map[string]bool{}
+	if _, err := h.mark(ctx, []string{b}, func(id string) bool {
+		if ofA[id] {
+			border[id] = true
+		}
+		return !ofA[id]
+	}); err != nil {
+		return "", err
+	}
+	if len(border) > 1 {
+		if err := h.dropReached(ctx, border); err != nil {
+			return "", err
+		}
+	}
+	return h.newest(border)
+}
+
+func (h *history) dropReached(ctx context.Context, border map[string]bool) error {
+	var below []string
+	for id := range border {
+		n, err := h.node(id)
+		if err != nil {
+			return err
+		}
+		below = append(below, n.parents...)
+	}
+	reached, err := h.mark(ctx, below, func(string) bool { return true })
+	if err != nil {
+		return err
+	}
+	for id := range border {
+		if reached[id] {
+			delete(border, id)
+		}
+	}
+	return nil
+}
+
+func (h *history) newest(ids map[string]bool) (string, error) {
+	best, bestDate := "", int64(0)
+	for id := range ids {
+		n, err := h.node(id)
+		if err != nil {
+			return "", err
+		}
+		if best == "" || n.date > bestDate || n.date == bestDate && id < best {
+			best, bestDate = id, n.date
+		}
+	}
+	return best, nil
+}

@@ -1,0 +1,209 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/format/config"
+)
+
+// layout is where the parts of one repository lie; all paths are absolute.
+type layout struct {
+	gitDir    string // HEAD and what belongs to one work tree
+	commonDir string // objects and refs; equal to gitDir but for linked worktrees
+	workDir   string // "" when bare
+}
+
+// features are the properties of a repository that decide who can read it.
+type features struct {
+	needGit string // why the git binary is needed, "" when it is not
+	partial bool   // objects may have to be fetched on demand
+	shallow map[string]bool
+	replace bool // refs/replace exists
+	grafts  bool
+}
+
+// locate finds the repository that holds dir, looking upward as git does.
+func locate(dir string) (layout, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return layout{}, fmt.Errorf("open repository %s: %w", dir, err)
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		abs = real
+	} else {
+		return layout{}, fmt.Errorf("open repository %s: %w\nhint: name an existing folder with -C", dir, err)
+	}
+	for at := abs; ; at = filepath.Dir(at) {
+		l, ok, err := layoutAt(at)
+		if err != nil || ok {
+			return l, err
+		}
+		if at == filepath.Dir(at) {
+			return layout{}, fmt.Errorf("no git repository at %s or above it\nhint: run this inside a repository, or name one with -C DIR", abs)
+		}
+	}
+}
+
+func layoutAt(dir string) (layout, bool, error) {
+	dot := filepath.Join(dir, ".git")
+	fi, err := os.Stat(dot)
+	switch {
+	case err == nil && fi.IsDir() && looksLikeGitDir(dot):
+		l, err := withCommon(dot, dir)
+		return l, true, err
+	case err == nil && fi.Mode().IsRegular():
+		gitDir, err := readGitFile(dot)
+		if err != nil {
+			return layout{}, false, err
+		}
+		l, err := withCommon(gitDir, dir)
+		return l, true, err
+	case looksLikeGitDir(dir):
+		l, err := withCommon(dir, "")
+		return l, true, err
+	}
+	return layout{}, false, nil
+}
+
+// looksLikeGitDir applies git's own test. A linked worktree's folder has
+// commondir in place of objects and refs.
+func looksLikeGitDir(dir string) bool {
+	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
+		return false
+	}
+	if _, err := os.Stat(filepath.Join(dir, "commondir")); err == nil {
+		return true
+	}
+	for _, sub := range []string{"objects", "refs"} {
+		if fi, err := os.Stat(filepath.Join(dir, sub)); err != nil || !fi.IsDir() {
+			return false
+		}
+	}
+	return true
+}
+
+func readGitFile(file string) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("open repository: %w", err)
+	}
+	target, ok := strings.CutPrefix(strings.TrimRight(string(data), "\r\n"), "gitdir: ")
+	if !ok {
+		return "", fmt.Errorf("open repository: %s does not say where the repository is", file)
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(file), target)
+	}
+	if !looksLikeGitDir(target) {
+		return "", fmt.Errorf("open repository: %s points to %s, which is no repository\nhint: git worktree repair", file, target)
+	}
+	return target, nil
+}
+
+func withCommon(gitDir, workDir string) (layout, error) {
+	l := layout{gitDir: filepath.Clean(gitDir), workDir: workDir}
+	l.commonDir = l.gitDir
+	data, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return layout{}, fmt.Errorf("open repository: %w", err)
+	}
+	common := strings.TrimRight(string(data), "\r\n")
+	if !filepath.IsAbs(common) {
+		common = filepath.Join(gitDir, common)
+	}
+	l.commonDir = filepath.Clean(common)
+	return l, nil
+}
+
+// inspect reads the configuration as data: go-git would refuse to open some
+// repositories whose objects it can read well.
+func inspect(l layout) (features, error) {
+	f := features{shallow: map[string]bool{}}
+	data, err := os.ReadFile(filepath.Join(l.commonDir, "config"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return f, fmt.Errorf("open repository: %w", err)
+	}
+	cfg := config.New()
+	if err := config.NewDecoder(bytes.NewReader(data)).Decode(cfg); err != nil {
+		f.needGit = fmt.Sprintf("its configuration cannot be read here (%v)", err)
+	}
+	inspectExtensions(cfg, &f)
+	inspectRemotes(cfg, &f)
+	if err := readShallow(filepath.Join(l.commonDir, "shallow"), f.shallow); err != nil {
+		return f, err
+	}
+	f.replace = hasReplace(l.commonDir)
+	if fi, err := os.Stat(filepath.Join(l.commonDir, "info", "grafts")); err == nil && fi.Size() > 0 {
+		f.grafts = true
+	}
+	if f.needGit == "" && (f.replace || f.grafts) {
+		f.needGit = "it has replace refs or grafts"
+	}
+	return f, nil
+}
+
+func inspectExtensions(cfg *config.Config, f *features) {
+	for _, o := range cfg.Section("extensions").Options {
+		value := strings.ToLower(o.Value)
+		switch strings.ToLower(o.Key) {
+		case "objectformat":
+			if value != "sha1" {
+				f.needGit = "its object ids are " + value
+			}
+		case "refstorage":
+			if value != "files" {
+				f.needGit = "its refs are stored as " + value
+			}
+		case "partialclone":
+			f.needGit, f.partial = "it is a partial clone", true
+		case "noop", "noop-v1", "preciousobjects", "worktreeconfig", "relativeworktrees", "submodulepathconfig":
+		default:
+			f.needGit = "it uses the extension " + o.Key
+		}
+	}
+}
+
+func inspectRemotes(cfg *config.Config, f *features) {
+	for _, s := range cfg.Section("remote").Subsections {
+		for _, o := range s.Options {
+			on := strings.EqualFold(o.Value, "true") || o.Value == "1" || o.Value == "" || strings.EqualFold(o.Value, "yes")
+			if strings.EqualFold(o.Key, "promisor") && on || strings.EqualFold(o.Key, "partialclonefilter") {
+				f.needGit, f.partial = "it is a partial clone", true
+			}
+		}
+	}
+}
+
+func readShallow(file string, into map[string]bool) error {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open repository: %w", err)
+	}
+	for s := bufio.NewScanner(bytes.NewReader(data)); s.Scan(); {
+		if id := strings.TrimSpace(s.Text()); isFullID(id) {
+			into[id] = true
+		}
+	}
+	return nil
+}
+
+func hasReplace(commonDir string) bool {
+	if names, err := os.ReadDir(filepath.Join(commonDir, "refs", "replace")); err == nil && len(names) > 0 {
+		return true
+	}
+	packed, err := os.ReadFile(filepath.Join(commonDir, "packed-refs"))
+	return err == nil && bytes.Contains(packed, []byte(" refs/replace/"))
+}

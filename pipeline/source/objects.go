@@ -1,0 +1,240 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// objects is what a back end must offer. One value serves one goroutine.
+type objects interface {
+	// open returns the object's kind ("commit", "tree", "blob", "tag"), its
+	// size in bytes and its content, which the caller must close before the
+	// next call. A missing object gives a *missingError.
+	open(id string) (kind string, size int64, r io.ReadCloser, err error)
+	// resolve returns the id of the object that a revision names, unpeeled,
+	// or "" when there is none.
+	resolve(rev string) (string, error)
+	// refs lists the short names of branches and tags.
+	refs() ([]string, error)
+	name() string
+	close() error
+}
+
+// prefetcher is implemented by back ends that can bring many missing objects
+// at once instead of one after the other.
+type prefetcher interface {
+	prefetch(ctx context.Context, commit string) error
+}
+
+const (
+	modeFile    = 0o100644
+	modeExec    = 0o100755
+	modeLink    = 0o120000
+	modeTree    = 0o040000
+	modeGitlink = 0o160000
+)
+
+// entry is one line of a tree.
+type entry struct {
+	name string
+	mode uint32 // canonical: one of the modes above
+	id   string
+}
+
+func (e entry) isTree() bool { return e.mode == modeTree }
+
+// readObject returns the whole object and insists on its kind.
+func readObject(o objects, id, kind string) ([]byte, error) {
+	got, size, r, err := o.open(id)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if got != kind {
+		return nil, fmt.Errorf("object %s is a %s, not a %s", id, got, kind)
+	}
+	var buf bytes.Buffer
+	if size < 1<<20 {
+		buf.Grow(int(size) + bytes.MinRead)
+	}
+	if _, err := io.Copy(&buf, r); err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", kind, id, err)
+	}
+	return buf.Bytes(), nil
+}
+
+// kindOf returns the kind of an object without reading all of it.
+func kindOf(o objects, id string) (string, error) {
+	kind, _, r, err := o.open(id)
+	if err != nil {
+		return "", err
+	}
+	return kind, r.Close()
+}
+
+// peel follows tags to a commit.
+func peel(o objects, id string) (string, error) {
+	for range 32 {
+		kind, err := kindOf(o, id)
+		if err != nil {
+			return "", err
+		}
+		if kind == "commit" {
+			return id, nil
+		}
+		if kind != "tag" {
+			return "", fmt.Errorf("object %s is a %s, not a commit", id, kind)
+		}
+		data, err := readObject(o, id, "tag")
+		if err != nil {
+			return "", err
+		}
+		next, ok := bytes.CutPrefix(data, []byte("object "))
+		line, _, _ := bytes.Cut(next, []byte("\n"))
+		if !ok || !isFullID(string(line)) {
+			return "", fmt.Errorf("tag %s is malformed", id)
+		}
+		id = string(line)
+	}
+	return "", fmt.Errorf("tag %s is nested too deeply", id)
+}
+
+func readCommit(o objects, id string) (Commit, error) {
+	data, err := readObject(o, id, "commit")
+	if err != nil {
+		return Commit{}, err
+	}
+	return parseCommit(id, data)
+}
+
+// parseCommit reads a commit object. Odd authors and dates are taken as they
+// come: old histories hold many.
+func parseCommit(id string, data []byte) (Commit, error) {
+	c := Commit{ID: id}
+	head, message, _ := strings.Cut(string(data), "\n\n")
+	for line := range strings.SplitSeq(head, "\n") {
+		key, value, _ := strings.Cut(line, " ")
+		switch key {
+		case "tree":
+			c.Tree = value
+		case "parent":
+			if !isFullID(value) {
+				return Commit{}, fmt.Errorf("commit %s is malformed: parent %q", id, value)
+			}
+			c.Parents = append(c.Parents, value)
+		case "author":
+			c.Author, c.Email, c.When = parseIdent(value)
+		}
+	}
+	if !isFullID(c.Tree) {
+		return Commit{}, fmt.Errorf("commit %s is malformed: tree %q", id, c.Tree)
+	}
+	c.Subject = subject(message)
+	return c, nil
+}
+
+func parseIdent(s string) (name, email string, when time.Time) {
+	rest := ""
+	if i := strings.LastIndexByte(s, '>'); i >= 0 {
+		s, rest = s[:i], strings.TrimSpace(s[i+1:])
+	}
+	name, email, _ = strings.Cut(s, "<")
+	stamp, zone, _ := strings.Cut(rest, " ")
+	if sec, err := strconv.ParseInt(stamp, 10, 64); err == nil {
+		when = time.Unix(sec, 0).In(parseZone(zone))
+	}
+	return clean(strings.TrimSpace(name)), clean(strings.TrimSpace(email)), when
+}
+
+func parseZone(s string) *time.Location {
+	n, err := strconv.Atoi(s)
+	if err != nil || len(s) != 5 || n < -2400 || n > 2400 {
+		return time.UTC
+	}
+	return time.FixedZone(s, (n/100)*3600+(n%100)*60)
+}
+
+// subject is the first paragraph on one line, as git's %s.
+func subject(message string) string {
+	message = strings.TrimLeft(message, "\n")
+	var lines []string
+	for line := range strings.SplitSeq(message, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			break
+		}
+		lines = append(lines, line)
+	}
+	return clean(strings.Join(lines, " "))
+}
+
+func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func readTree(o objects, id string) ([]entry, error) {
+	data, err := readObject(o, id, "tree")
+	if err != nil {
+		return nil, err
+	}
+	entries, err := parseTree(data, len(id)/2)
+	if err != nil {
+		return nil, fmt.Errorf("tree %s is malformed: %w", id, err)
+	}
+	return entries, nil
+}
+
+// parseTree reads a tree object with ids of idLen bytes. Names are not judged
+// here: what is only read needs no protection, what is written does.
+func parseTree(data []byte, idLen int) ([]entry, error) {
+	var entries []entry
+	for len(data) > 0 {
+		space := bytes.IndexByte(data, ' ')
+		nul := bytes.IndexByte(data, 0)
+		if space < 0 || nul < space || len(data) < nul+1+idLen {
+			return nil, fmt.Errorf("cut off after %d entries", len(entries))
+		}
+		mode, err := strconv.ParseUint(string(data[:space]), 8, 32)
+		if err != nil {
+			return nil, fmt.Errorf("mode %q", data[:space])
+		}
+		entries = append(entries, entry{
+			name: string(data[space+1 : nul]),
+			mode: canonicalMode(uint32(mode)),
+			id:   hex.EncodeToString(data[nul+1 : nul+1+idLen]),
+		})
+		data = data[nul+1+idLen:]
+	}
+	return entries, nil
+}
+
+// canonicalMode maps the modes of old histories (100664 and the like) to the
+// five that Git writes today.
+func canonicalMode(mode uint32) uint32 {
+	switch mode & 0o170000 {
+	case modeTree, modeLink, modeGitlink:
+		return mode & 0o170000
+	}
+	if mode&0o100 != 0 {
+		return modeExec
+	}
+	return modeFile
+}
+
+func isFullID(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && isHex(s)
+}
+
+func isHex(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return s != ""
+}

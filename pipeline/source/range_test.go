@@ -1,0 +1,286 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// randomDAG makes a history with merges and clocks that are wrong, over a few
+// trees so that many commits are equal to their parents.
+func randomDAG(t *testing.T, r *testRepo, rng *rand.Rand, n int) []string {
+	t.Helper()
+	var trees []string
+	for i := range 4 {
+		r.write(t, "k/a.cu", fmt.Sprint(i%2))
+		r.write(t, "k/sub/h", fmt.Sprint(i/3))
+		r.write(t, "doc", fmt.Sprint(i))
+		r.git(t, "add", "-A")
+		trees = append(trees, r.git(t, "write-tree"))
+	}
+	empty := r.pipe(t, "", "mktree")
+	ids := []string{r.commitTree(t, trees[0], 1600000000)}
+	for i := 1; i < n; i++ {
+		date := 1600000000 + int64(i)*100 + int64(rng.IntN(2))*int64(rng.IntN(2000000)-1000000)
+		var parents []string
+		for range 1 + rng.IntN(3)*rng.IntN(2) {
+			p := ids[max(0, len(ids)-1-rng.IntN(8))]
+			if !slices.Contains(parents, p) {
+				parents = append(parents, p)
+			}
+		}
+		tree := trees[rng.IntN(len(trees))]
+		if rng.IntN(12) == 0 {
+			parents, tree = nil, empty // another root
+		}
+		ids = append(ids, r.commitTree(t, tree, date, parents...))
+	}
+	return ids
+}
+
+// truth computes good..bad from the parents alone.
+func truth(parents map[string][]string, good, bad string) (set map[string]bool, ok bool) {
+	reach := func(from string) map[string]bool {
+		seen, todo := map[string]bool{}, []string{from}
+		for len(todo) > 0 {
+			id := todo[0]
+			todo = todo[1:]
+			if !seen[id] {
+				seen[id] = true
+				todo = append(todo, parents[id]...)
+			}
+		}
+		return seen
+	}
+	old, set := reach(good), reach(bad)
+	ok = set[good] && good != bad
+	for id := range old {
+		delete(set, id)
+	}
+	return set, ok
+}
+
+func TestRangeOnRandomHistories(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	r := newTestRepo(t)
+	ids := randomDAG(t, r, rng, 90)
+	for i, id := range ids {
+		r.git(t, "update-ref", fmt.Sprintf("refs/tags/t%d", i), id)
+	}
+	parents := map[string][]string{}
+	for line := range strings.SplitSeq(r.git(t, "rev-list", "--parents", "--all"), "\n") {
+		f := strings.Fields(line)
+		parents[f[0]] = f[1:]
+	}
+	t.Run("loose", func(t *testing.T) { checkRanges(t, r, ids, parents, 12) })
+	r.git(t, "commit-graph", "write", "--reachable")
+	r.git(t, "repack", "-adq")
+	t.Run("commit-graph", func(t *testing.T) { checkRanges(t, r, ids, parents, 12) })
+	r.git(t, "commit-graph", "write", "--reachable", "--split=no-merge")
+	t.Run("git", func(t *testing.T) {
+		r.git(t, "config", "remote.x.promisor", "true")
+		if repo := open(t, r.dir); repo.Backend() != "git" {
+			t.Fatalf("backend %s", repo.Backend())
+		}
+		checkRanges(t, r, ids, parents, 6)
+	})
+}
+
+func checkRanges(t *testing.T, r *testRepo, ids []string, parents map[string][]string, rounds int) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	repo := open(t, r.dir)
+	for i := range rounds {
+		bad := ids[len(ids)-1-rng.IntN(10)]
+		good := ids[rng.IntN(len(ids)-10)]
+		want, ok := truth(parents, good, bad)
+		var paths []string
+		if i%2 == 1 {
+			paths = []string{"k/sub/", "k/a.cu"}[:1+i/2%2]
+		}
+		opt := RangeOptions{FirstParent: i%3 == 2, Paths: paths}
+		got, err := repo.Range(context.Background(), good, bad, opt)
+		if !ok {
+			checkNotAncestor(t, r, good, bad, err)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if opt.FirstParent {
+			want = map[string]bool{}
+			for _, id := range strings.Fields(r.git(t, "rev-list", "--first-parent", good+".."+bad)) {
+				want[id] = true
+			}
+		}
+		checkRange(t, r, got, want, opt)
+	}
+}
+
+func checkNotAncestor(t *testing.T, r *testRepo, good, bad string, err error) {
+	t.Helper()
+	var na *NotAncestorError
+	if !errors.As(err, &na) {
+		t.Fatalf("%s..%s: got %v, want a NotAncestorError", short(good), short(bad), err)
+	}
+	bases, _ := r.try("", "merge-base", "--all", good, bad)
+	if !slices.Contains(strings.Fields(bases), na.MergeBase) && na.MergeBase+bases != "" {
+		t.Fatalf("merge base %q is none of %q", na.MergeBase, bases)
+	}
+	if !strings.Contains(err.Error(), "\nhint:") {
+		t.Errorf("no hint in %q", err)
+	}
+}
+
+func checkRange(t *testing.T, r *testRepo, got *Range, want map[string]bool, opt RangeOptions) {
+	t.Helper()
+	if len(got.Commits) != len(want) {
+		t.Fatalf("%d commits, want %d", len(got.Commits), len(want))
+	}
+	for i, c := range got.Commits {
+		if !want[c.ID] {
+			t.Fatalf("%s does not belong to the range", c.ID)
+		}
+		inside := 0
+		for n, p := range c.Parents {
+			if want[p] && (n == 0 || !opt.FirstParent) {
+				inside++
+			}
+		}
+		if len(c.InRange) != inside {
+			t.Fatalf("%s: %d parents inside, want %d", c.ID, len(c.InRange), inside)
+		}
+		for _, p := range c.InRange {
+			if p >= i || !slices.Contains(c.Parents, got.Commits[p].ID) {
+				t.Fatalf("%s: parent %d is out of order", c.ID, p)
+			}
+		}
+		if i%5 == 0 {
+			checkNeutral(t, r, c, opt)
+		}
+	}
+	if last := got.Commits[len(got.Commits)-1]; last.ID != got.Bad.ID {
+		t.Fatalf("the last commit is %s, want %s", last.ID, got.Bad.ID)
+	}
+}
+
+func checkNeutral(t *testing.T, r *testRepo, c RangeCommit, opt RangeOptions) {
+	t.Helper()
+	parents := c.Parents
+	if len(parents) == 0 {
+		parents = []string{r.pipe(t, "", "mktree")}
+	}
+	if opt.FirstParent {
+		parents = parents[:1]
+	}
+	want := true
+	for _, p := range parents {
+		_, err := r.try("", append([]string{"diff", "--quiet", p, c.ID, "--"}, opt.Paths...)...)
+		want = want && err == nil
+	}
+	if c.Neutral != want {
+		t.Errorf("%s: neutral %v, want %v", c.ID, c.Neutral, want)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	r := newTestRepo(t)
+	r.write(t, "k/a.cu", "1")
+	r.write(t, "doc", "1")
+	a := r.commit(t, "a")
+	r.write(t, "doc", "2")
+	b := r.commit(t, "b")
+	r.git(t, "update-index", "--add", "--cacheinfo", "160000,"+a+",dep")
+	r.git(t, "commit", "-qm", "pin")
+	r.git(t, "update-index", "--cacheinfo", "160000,"+b+",dep")
+	r.git(t, "commit", "-qm", "another pin")
+	r.git(t, "update-index", "--chmod=+x", "k/a.cu")
+	r.git(t, "commit", "-qm", "mode")
+	repo := open(t, r.dir)
+	neutral := func(paths ...string) (out []bool) {
+		t.Helper()
+		rng, err := repo.Range(t.Context(), a, "main", RangeOptions{Paths: paths})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range rng.Commits {
+			out = append(out, c.Neutral)
+		}
+		return out
+	}
+	for _, c := range []struct {
+		paths []string
+		want  []bool
+	}{
+		{nil, []bool{false, false, false, false}},
+		{[]string{"."}, []bool{false, false, false, false}},
+		{[]string{"k"}, []bool{true, true, true, false}},
+		{[]string{"./k/a.cu"}, []bool{true, true, true, false}},
+		{[]string{"dep"}, []bool{true, false, false, true}},
+		{[]string{"dep/include/x.h"}, []bool{true, false, false, true}},
+		{[]string{"doc/none", "nothing"}, []bool{true, true, true, true}},
+	} {
+		if got := neutral(c.paths...); !slices.Equal(got, c.want) {
+			t.Errorf("%v: got %v, want %v", c.paths, got, c.want)
+		}
+	}
+	for _, bad := range []string{"", "/etc", "../x", "a/../../b"} {
+		if _, err := repo.Range(t.Context(), a, "main", RangeOptions{Paths: []string{bad}}); err == nil {
+			t.Errorf("path %q was taken", bad)
+		}
+	}
+}
+
+func TestRangeErrors(t *testing.T) {
+	r := newTestRepo(t)
+	a := r.commit(t, "a")
+	b := r.commit(t, "b")
+	r.git(t, "tag", "-m", "x", "v1.0", a)
+	repo := open(t, r.dir)
+	_, err := repo.Range(t.Context(), "v1.0", a, RangeOptions{})
+	if e := (*EmptyRangeError)(nil); !errors.As(err, &e) {
+		t.Errorf("got %v", err)
+	}
+	_, err = repo.Range(t.Context(), b, a, RangeOptions{})
+	if e := (*NotAncestorError)(nil); !errors.As(err, &e) || !strings.Contains(err.Error(), "swapped") {
+		t.Errorf("got %v", err)
+	}
+	_, err = repo.Range(t.Context(), "v1.1", "mian", RangeOptions{})
+	if e := (*NotFoundError)(nil); !errors.As(err, &e) || !slices.Equal(e.Near, []string{"v1.0"}) {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := repo.Range(ctx, a, b, RangeOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestChangedFiles(t *testing.T) {
+	r := newTestRepo(t)
+	r.write(t, "a", "1")
+	r.write(t, "b", "2")
+	r.write(t, "old/name", "moved")
+	r.write(t, "run.sh", "x")
+	root := r.commit(t, "root")
+	r.write(t, "a", "changed")
+	r.write(t, "new", "n")
+	r.git(t, "rm", "-q", "b")
+	r.git(t, "mv", "old/name", "name")
+	r.git(t, "update-index", "--chmod=+x", "run.sh")
+	r.git(t, "add", "new", "a")
+	r.git(t, "commit", "-qm", "second")
+	repo := open(t, r.dir)
+	id, _ := repo.Resolve("HEAD")
+	got, err := repo.ChangedFiles(id)
+	want := []FileChange{{"a", "", "modified"}, {"b", "", "deleted"}, {"name", "old/name", "renamed"}, {"new", "", "added"}, {"run.sh", "", "mode"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := repo.ChangedFiles(root); err != nil || len(got) != 4 || got[0].Kind != "added" {
+		t.Errorf("root: got %v, %v", got, err)
+	}
+}
