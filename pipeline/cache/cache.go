@@ -1,0 +1,156 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Cache is a build cache in a directory. Its methods may be called from several
+// goroutines, and other processes may use the same directory.
+type Cache struct {
+	dir     string
+	damaged atomic.Int64
+}
+
+// An Entry describes one cached build.
+type Entry struct {
+	Key     string
+	Digest  string            // the output identity: SHA-256 over paths, modes, link targets and contents
+	Files   int               // regular files
+	Bytes   int64             // their sizes
+	Created time.Time         // when it was put
+	Meta    map[string]string // the caller's facts about the build
+}
+
+// Stats describes the cache as a whole.
+type Stats struct {
+	Dir     string
+	Entries int
+	Bytes   int64     // contents on disk, each counted once
+	Oldest  time.Time // the least recent use of an entry; zero without entries
+	Damaged int64     // entries found damaged and removed through this Cache
+}
+
+// DefaultDir returns the directory of the user's build cache: $XDG_CACHE_HOME/kbisect/builds, or
+// ~/.cache/kbisect/builds where the variable is unset or not absolute.
+func DefaultDir() (string, error) {
+	base := os.Getenv("XDG_CACHE_HOME")
+	if !filepath.IsAbs(base) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("find the cache directory: %w\nhint: set XDG_CACHE_HOME or HOME", err)
+		}
+		base = filepath.Join(home, ".cache")
+	}
+	return filepath.Join(base, "kbisect", "builds"), nil
+}
+
+// Open opens the cache in dir and makes what is missing of it. The empty dir means [DefaultDir].
+func Open(dir string) (*Cache, error) {
+	if dir == "" {
+		d, err := DefaultDir()
+		if err != nil {
+			return nil, err
+		}
+		dir = d
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the build cache in %s: %w", dir, err)
+	}
+	c := &Cache{dir: abs}
+	for _, sub := range []string{"entries", "objects", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(abs, sub), 0o777); err != nil {
+			return nil, fmt.Errorf("open the build cache: %w%s", err, hint(err))
+		}
+	}
+	return c, nil
+}
+
+// Dir returns the cache's directory.
+func (c *Cache) Dir() string { return c.dir }
+
+// hint returns the line that says what to do about an operating system error, or "".
+func hint(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "\nhint: free some disk space (kbisect cache trim), or set XDG_CACHE_HOME to a directory with room"
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
+		return "\nhint: set XDG_CACHE_HOME to a directory that you can write to"
+	}
+	return ""
+}
+
+var keyPattern = regexp.MustCompile(`^[0-9a-f]{16,128}$`)
+
+func checkKey(key string) error {
+	if !keyPattern.MatchString(key) {
+		return fmt.Errorf("build cache: the key %q is not a lower-case hexadecimal digest", key)
+	}
+	return nil
+}
+
+func (c *Cache) entryPath(key string) string {
+	return filepath.Join(c.dir, "entries", key[:2], key)
+}
+
+func (c *Cache) objectPath(sum string) string {
+	return filepath.Join(c.dir, "objects", sum[:2], sum)
+}
+
+// lock takes the cache's lock (unix.LOCK_SH or LOCK_EX) and returns the function that gives it back.
+func (c *Cache) lock(how int) (unlock func(), err error) {
+	path := filepath.Join(c.dir, "lock")
+	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("lock the build cache: %w%s", err, hint(err))
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock the build cache %s: %w", path, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// writeFile writes a complete file under its final name, on disk when it returns.
+func (c *Cache) writeFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Join(c.dir, "tmp"), "m-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once it is renamed
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

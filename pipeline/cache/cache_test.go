@@ -1,0 +1,402 @@
+package cache
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("KBISECT_TEST_PUT"); dir != "" {
+		putForever(dir, os.Getenv("KBISECT_TEST_FROM"))
+	}
+	os.Exit(m.Run())
+}
+
+func keyOf(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+func open(t testing.TB, dir string) *Cache {
+	t.Helper()
+	c, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// tree makes files below a new directory. A name ending in / is a directory, a
+// content beginning with -> a link, one beginning with ! an executable.
+func tree(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		switch {
+		case strings.HasSuffix(name, "/"):
+			must(t, os.MkdirAll(path, 0o755))
+		case strings.HasPrefix(content, "->"):
+			must(t, os.Symlink(content[2:], path))
+		case strings.HasPrefix(content, "!"):
+			must(t, os.WriteFile(path, []byte(content), 0o755))
+		default:
+			must(t, os.WriteFile(path, []byte(content), 0o644))
+		}
+	}
+	return dir
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// list returns everything below dir in one text: path, mode, content or target.
+func list(t testing.TB, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, path)
+		fi, err := d.Info()
+		if err != nil {
+			return err
+		}
+		var body string
+		switch {
+		case d.Type() == fs.ModeSymlink:
+			target, _ := os.Readlink(path)
+			fmt.Fprintf(&b, "%s -> %s\n", rel, target)
+			return nil
+		case d.Type().IsRegular():
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			body = string(data)
+		}
+		fmt.Fprintf(&b, "%s %v %q\n", rel, fi.Mode(), body)
+		return nil
+	}))
+	return b.String()
+}
+
+func mustGet(t testing.TB, c *Cache, key, into string) Entry {
+	t.Helper()
+	e, ok, err := c.Get(key, into)
+	if err != nil || !ok {
+		t.Fatalf("Get = %v, %v, want a hit", ok, err)
+	}
+	return e
+}
+
+func mustMiss(t testing.TB, c *Cache, key, into string) {
+	t.Helper()
+	if _, ok, err := c.Get(key, into); err != nil || ok {
+		t.Fatalf("Get = %v, %v, want a miss", ok, err)
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	c := open(t, t.TempDir())
+	from := tree(t, map[string]string{
+		"bench": "!elf", "src/a.c": "source", "build/lib/a.so": "!so", "build/lib/b.so": "!so", "build/empty/": "",
+		"build/latest": "->lib/a.so", "build/dangling": "->nothing", "x1.cubin": "one", "x2.cubin": "two", "run": "->tools/run", "tools/run": "!script",
+		"a[1]": "literal",
+	})
+	key := keyOf("k")
+	mustMiss(t, c, key, t.TempDir())
+	put, err := c.Put(key, from, []string{"bench", "build", "*.cubin", "run", "a[1]"}, map[string]string{"seconds": "3.5"})
+	must(t, err)
+	into := t.TempDir()
+	got := mustGet(t, c, key, into)
+	if got.Digest != put.Digest || got.Meta["seconds"] != "3.5" || got.Files != 7 {
+		t.Errorf("got %+v, put %+v", got, put)
+	}
+	must(t, os.RemoveAll(filepath.Join(from, "src")))
+	if a, b := list(t, from), list(t, into); a != b {
+		t.Errorf("restored\n%s\nwant\n%s", b, a)
+	}
+	if st, err := c.Stats(); err != nil || st.Entries != 1 || st.Bytes != int64(len("!elf!soonetwo!scriptliteral")) {
+		t.Errorf("Stats = %+v, %v", st, err) // both libraries share one object
+	}
+}
+
+func TestDigestIsTheOutputIdentity(t *testing.T) {
+	c := open(t, t.TempDir())
+	from := tree(t, map[string]string{"bench": "same"})
+	a, err := c.Put(keyOf("a"), from, []string{"bench"}, nil)
+	must(t, err)
+	b, err := c.Put(keyOf("b"), from, []string{"bench"}, map[string]string{"x": "y"})
+	must(t, err)
+	if a.Digest != b.Digest || a.Key == b.Key {
+		t.Errorf("%+v and %+v: want one digest, two keys", a, b)
+	}
+	must(t, os.Chmod(filepath.Join(from, "bench"), 0o755))
+	d, err := c.Put(keyOf("d"), from, []string{"bench"}, nil)
+	must(t, err)
+	if d.Digest == a.Digest {
+		t.Error("the mode is not part of the digest")
+	}
+}
+
+func TestGetReplacesStaleOutputs(t *testing.T) {
+	c := open(t, t.TempDir())
+	from := tree(t, map[string]string{"build/a": "new", "bench": "new", "x.so": "new"})
+	must(t, func() error {
+		_, err := c.Put(keyOf("k"), from, []string{"build", "bench", "*.so"}, nil)
+		return err
+	}())
+	victim := filepath.Join(t.TempDir(), "victim")
+	must(t, os.WriteFile(victim, []byte("mine"), 0o644))
+	into := tree(t, map[string]string{"build/stale/deep": "old", "bench/": "", "old.so": "old", "keep.c": "source", stagePrefix + "killed/0": "x"})
+	must(t, os.Symlink(victim, filepath.Join(into, "build/a")))
+	must(t, os.Link(victim, filepath.Join(into, "x.so")))
+	must(t, os.Chmod(filepath.Join(into, "build/stale"), 0o555))
+	mustGet(t, c, keyOf("k"), into)
+	want := "bench -rw-r--r-- \"new\"\nbuild drwxr-xr-x \"\"\nbuild/a -rw-r--r-- \"new\"\nkeep.c -rw-r--r-- \"source\"\nx.so -rw-r--r-- \"new\"\n"
+	if got := list(t, into); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if data, _ := os.ReadFile(victim); string(data) != "mine" {
+		t.Errorf("the restore wrote through a link: %q", data)
+	}
+}
+
+func TestGetThroughLinkedParent(t *testing.T) {
+	c := open(t, t.TempDir())
+	_, err := c.Put(keyOf("k"), tree(t, map[string]string{"build/a": "new"}), []string{"build/a"}, nil)
+	must(t, err)
+	outside := tree(t, map[string]string{"a": "mine"})
+	for _, target := range []string{outside, "src"} {
+		into := tree(t, map[string]string{"src/a": "source", "build": "->" + target})
+		mustGet(t, c, keyOf("k"), into)
+		if got := list(t, outside) + list(t, filepath.Join(into, "src")); got != "a -rw-r--r-- \"mine\"\na -rw-r--r-- \"source\"\n" {
+			t.Errorf("build -> %s: written through the link:\n%s", target, got)
+		}
+		if data, _ := os.ReadFile(filepath.Join(into, "build/a")); string(data) != "new" {
+			t.Errorf("build -> %s: build/a = %q", target, data)
+		}
+	}
+}
+
+func TestFreshStamps(t *testing.T) {
+	c := open(t, t.TempDir())
+	_, err := c.Put(keyOf("k"), tree(t, map[string]string{"o/a.o": "x", "bench": "y"}), []string{"o", "bench"}, nil)
+	must(t, err)
+	into := tree(t, map[string]string{"a.c": "source"})
+	future := time.Now().Add(time.Hour)
+	must(t, os.Chtimes(filepath.Join(into, "a.c"), future, future))
+	mustGet(t, c, keyOf("k"), into)
+	var stamps []time.Time
+	for _, name := range []string{"a.c", "o/a.o", "bench"} {
+		fi, err := os.Stat(filepath.Join(into, name))
+		must(t, err)
+		stamps = append(stamps, fi.ModTime())
+	}
+	if stamps[1].Before(stamps[0]) || !stamps[1].Equal(stamps[2]) {
+		t.Errorf("stamps %v: outputs must be one age, and not older than the source", stamps)
+	}
+}
+
+func TestCandidateCannotWriteIntoTheCache(t *testing.T) {
+	c := open(t, t.TempDir())
+	from := tree(t, map[string]string{"bench": "right"})
+	_, err := c.Put(keyOf("k"), from, []string{"bench"}, nil)
+	must(t, err)
+	into := t.TempDir()
+	mustGet(t, c, keyOf("k"), into)
+	for _, dir := range []string{from, into} {
+		must(t, os.WriteFile(filepath.Join(dir, "bench"), []byte("WRONG"), 0o644))
+	}
+	mustGet(t, c, keyOf("k"), into)
+	if data, _ := os.ReadFile(filepath.Join(into, "bench")); string(data) != "right" {
+		t.Errorf("restored %q", data)
+	}
+}
+
+func TestPutRefuses(t *testing.T) {
+	from := tree(t, map[string]string{
+		"a": "x", "abs": "->/etc/passwd", "up": "->../secret", "d/abs": "->/etc", "here": "->.", "sly": "->here/../../etc/passwd",
+		"loop1": "->loop2", "loop2": "->loop1",
+	})
+	must(t, syscall.Mkfifo(filepath.Join(from, "pipe"), 0o644))
+	for _, test := range []struct {
+		output string
+		want   error // nil: any
+	}{
+		{"missing", fs.ErrNotExist}, {"*.so", fs.ErrNotExist}, {"a/b", nil}, {"/etc/passwd", ErrEscape}, {"../x", ErrEscape}, {"a/../../x", ErrEscape},
+		{"", ErrEscape}, {"abs", ErrEscape}, {"up", ErrEscape}, {"d", ErrEscape}, {"d/abs/passwd", ErrEscape}, {"sly", ErrEscape}, {"loop1", nil}, {"pipe", nil},
+		{"[", nil},
+	} {
+		c := open(t, t.TempDir())
+		_, err := c.Put(keyOf("k"), from, []string{"a", test.output}, nil)
+		if err == nil || (test.want != nil && !errors.Is(err, test.want)) || !strings.Contains(err.Error(), fmt.Sprintf("%q", test.output)) {
+			t.Errorf("Put of %q: %v, want an error that names it and is %v", test.output, err, test.want)
+		}
+		mustMiss(t, c, keyOf("k"), t.TempDir())
+	}
+	c := open(t, t.TempDir())
+	for _, key := range []string{"", "../../../../etc/passwd", "ABCDEF0123456789", "abc"} {
+		if _, err := c.Put(key, from, []string{"a"}, nil); err == nil {
+			t.Errorf("Put took the key %q", key)
+		}
+		if _, _, err := c.Get(key, from); err == nil {
+			t.Errorf("Get took the key %q", key)
+		}
+	}
+}
+
+func TestRandomTrees(t *testing.T) {
+	c := open(t, t.TempDir())
+	rapid.Check(t, func(rt *rapid.T) {
+		from, err := os.MkdirTemp(t.TempDir(), "")
+		must(t, err)
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-c](/[a-c]){0,2}`), 1, 8, rapid.ID).Draw(rt, "names")
+		for _, name := range names {
+			path := filepath.Join(from, name)
+			if os.MkdirAll(filepath.Dir(path), 0o755) != nil {
+				continue // a file is in the way
+			}
+			mode := rapid.SampledFrom([]fs.FileMode{0o644, 0o755, 0o444, 0o600}).Draw(rt, "mode")
+			if os.WriteFile(path, rapid.SliceOf(rapid.Byte()).Draw(rt, "data"), mode) == nil {
+				must(t, os.Chmod(path, mode))
+			}
+		}
+		outs, err := os.ReadDir(from)
+		must(t, err)
+		var outputs []string
+		for _, o := range outs {
+			outputs = append(outputs, o.Name())
+		}
+		key := keyOf(strings.Join(names, "\n"))
+		_, err = c.Put(key, from, outputs, nil)
+		must(t, err)
+		into, err := os.MkdirTemp(t.TempDir(), "")
+		must(t, err)
+		for range 2 {
+			mustGet(t, c, key, into)
+			if a, b := list(t, from), list(t, into); a != b {
+				rt.Fatalf("restored\n%s\nwant\n%s", b, a)
+			}
+		}
+	})
+}
+
+func TestTrim(t *testing.T) {
+	c := open(t, t.TempDir())
+	for i := range 5 {
+		from := tree(t, map[string]string{"own": strings.Repeat(fmt.Sprint(i), 1000), "shared": strings.Repeat("s", 500)})
+		key := keyOf(fmt.Sprint(i))
+		_, err := c.Put(key, from, []string{"own", "shared"}, nil)
+		must(t, err)
+		at := time.Now().Add(time.Duration(i-10) * time.Hour)
+		must(t, os.Chtimes(c.entryPath(key), at, at))
+	}
+	must(t, os.WriteFile(filepath.Join(c.dir, "tmp", "o-left"), []byte("x"), 0o600))
+	mustGet(t, c, keyOf("0"), t.TempDir()) // now the most recently used
+	res, err := c.Trim(2500, 0)
+	must(t, err)
+	st, err := c.Stats()
+	must(t, err)
+	if res != (TrimResult{Entries: 3, Bytes: 3000}) || st.Entries != 2 || st.Bytes != 2500 {
+		t.Errorf("trimmed %+v, left %+v", res, st)
+	}
+	if left, _ := os.ReadDir(filepath.Join(c.dir, "tmp")); len(left) != 0 {
+		t.Errorf("tmp still holds %v", left)
+	}
+	mustGet(t, c, keyOf("0"), t.TempDir())
+	mustMiss(t, c, keyOf("3"), t.TempDir())
+	if res, err := c.Trim(0, time.Hour); err != nil || res.Entries != 1 {
+		t.Errorf("Trim by age = %+v, %v, want 1 entry", res, err)
+	}
+	if res, err := c.Trim(1, 0); err != nil || res.Entries != 1 {
+		t.Errorf("Trim to nothing = %+v, %v, want 1 entry", res, err)
+	}
+	if st, _ := c.Stats(); st.Entries != 0 || st.Bytes != 0 || !st.Oldest.IsZero() {
+		t.Errorf("left %+v", st)
+	}
+}
+
+func TestUnwritable(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	must(t, os.WriteFile(file, nil, 0o644))
+	if _, err := Open(filepath.Join(file, "cache")); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("Open below a file: %v", err)
+	}
+	if os.Geteuid() == 0 {
+		t.Log("SKIPPED: permissions do not bind root; the read-only cache was not tested")
+		t.SkipNow()
+	}
+	c := open(t, filepath.Join(dir, "c"))
+	from := tree(t, map[string]string{"a": "x"})
+	_, err := c.Put(keyOf("k"), from, []string{"a"}, nil)
+	must(t, err)
+	for _, sub := range []string{"", "tmp", "entries", "objects"} {
+		must(t, os.Chmod(filepath.Join(c.dir, sub), 0o555))
+		defer os.Chmod(filepath.Join(c.dir, sub), 0o755)
+	}
+	mustGet(t, c, keyOf("k"), t.TempDir())
+	_, err = c.Put(keyOf("l"), from, []string{"a"}, nil)
+	if !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), "hint: ") {
+		t.Errorf("Put in a read-only cache: %v", err)
+	}
+	if _, err := Open(filepath.Join(c.dir, "tmp", "new")); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("Open in a read-only directory: %v", err)
+	}
+}
+
+func TestDefaultDir(t *testing.T) {
+	t.Setenv("HOME", "/home/me")
+	for _, test := range []struct{ xdg, want string }{
+		{"/var/x", "/var/x/kbisect/builds"}, {"", "/home/me/.cache/kbisect/builds"}, {"relative", "/home/me/.cache/kbisect/builds"},
+	} {
+		t.Setenv("XDG_CACHE_HOME", test.xdg)
+		if got, err := DefaultDir(); err != nil || got != test.want {
+			t.Errorf("XDG_CACHE_HOME=%q: %q, %v, want %q", test.xdg, got, err, test.want)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	m := manifest{Key: keyOf("k"), Outputs: []string{"a"}, Items: []item{{Path: "a", Type: typeLink, Target: "b"}}}
+	data, err := m.encode()
+	must(f, err)
+	f.Add(data)
+	f.Add([]byte(manifestMagic))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		body := append([]byte(nil), data...)
+		if m, err := decode(body, keyOf("k")); err == nil {
+			m.entry()
+		}
+		// The same bytes under a right digest, as a malicious writer would store them.
+		sum := sha256.Sum256(data)
+		m, err := decode(append([]byte(manifestMagic+hex.EncodeToString(sum[:])+"\n"), data...), keyOf("k"))
+		if err != nil {
+			return
+		}
+		for _, it := range m.Items {
+			if !filepath.IsLocal(it.Path) {
+				t.Errorf("path %q", it.Path)
+			}
+		}
+	})
+}

@@ -1,0 +1,265 @@
+package cache
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrEscape is wrapped by the error for an output that lies, or leads, outside the build directory.
+var ErrEscape = errors.New("leads out of the build directory")
+
+// Put stores the outputs of a build below fromDir under key, in place of what was there. Each output is a
+// file, a directory (with all it holds) or a pattern of [path/filepath.Match], relative to fromDir; links are
+// kept as links, together with what they point to. An output that is missing is an error that names it and wraps [fs.ErrNotExist];
+// one that leads out of fromDir wraps [ErrEscape]. meta is kept with the entry.
+func (c *Cache) Put(key, fromDir string, outputs []string, meta map[string]string) (Entry, error) {
+	if err := checkKey(key); err != nil {
+		return Entry{}, err
+	}
+	root, err := os.OpenRoot(fromDir)
+	if err != nil {
+		return Entry{}, fmt.Errorf("cache the build %.12s: %w", key, err)
+	}
+	defer root.Close()
+	unlock, err := c.lock(unix.LOCK_SH)
+	if err != nil {
+		return Entry{}, err
+	}
+	defer unlock()
+	m, err := c.collect(root, key, outputs, meta)
+	if err != nil {
+		return Entry{}, fmt.Errorf("cache the build %.12s: %w%s", key, err, hint(err))
+	}
+	data, err := m.encode()
+	if err == nil {
+		err = c.writeFile(c.entryPath(key), data)
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("cache the build %.12s: %w%s", key, err, hint(err))
+	}
+	return m.entry(), nil
+}
+
+// collect stores the contents of the outputs and returns their manifest.
+func (c *Cache) collect(root *os.Root, key string, outputs []string, meta map[string]string) (*manifest, error) {
+	k := &collector{cache: c, root: root, seen: map[string]bool{}}
+	for _, out := range outputs {
+		if err := k.output(out); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(k.items, func(a, b item) int { return strings.Compare(a.Path, b.Path) })
+	m := &manifest{Key: key, Created: time.Now().UTC(), Meta: meta, Items: k.items}
+	for _, out := range outputs {
+		m.Outputs = append(m.Outputs, filepath.Clean(out))
+	}
+	return m, nil
+}
+
+// A collector gathers the items of one build.
+type collector struct {
+	cache *Cache
+	root  *os.Root
+	seen  map[string]bool // paths that items has or will have
+	items []item
+}
+
+// output adds what one output names.
+func (k *collector) output(out string) error {
+	if !filepath.IsLocal(out) {
+		return fmt.Errorf("output %q %w\nhint: outputs are paths relative to the build directory", out, ErrEscape)
+	}
+	names, err := expand(k.root, filepath.Clean(out))
+	if err != nil {
+		return fmt.Errorf("output %q: %w", out, err)
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("output %q: the build did not make it: %w\nhint: correct outputs in the configuration, or the build command", out, fs.ErrNotExist)
+	}
+	for _, name := range names {
+		if err := k.add(name, 0); err != nil {
+			return fmt.Errorf("output %q: %w", out, err)
+		}
+		if _, err := k.root.Stat(name); err != nil { // within directories such links are kept as they are
+			return fmt.Errorf("output %q: a link that leads nowhere: %w", out, err)
+		}
+	}
+	return nil
+}
+
+// expand returns the paths that an output names: itself if there is such a file, else what it matches.
+func expand(root *os.Root, out string) ([]string, error) {
+	_, err := root.Lstat(out)
+	if err == nil {
+		return []string{out}, nil
+	}
+	if !strings.ContainsAny(out, `*?[\`) {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, escape(out, err)
+	}
+	return fs.Glob(root.FS(), filepath.ToSlash(out))
+}
+
+// escape names the one error of os.Root that has no value of its own.
+func escape(path string, err error) error {
+	if err != nil && strings.Contains(err.Error(), "escapes from parent") {
+		return fmt.Errorf("%s %w", path, ErrEscape)
+	}
+	return err
+}
+
+// maxLinks bounds the links followed to reach one output, as the kernel does.
+const maxLinks = 40
+
+// add adds the file, directory or link at path. Links on the way to it are items of their own.
+func (k *collector) add(path string, depth int) error {
+	if depth > maxLinks {
+		return fmt.Errorf("%s: too many links", path)
+	}
+	for i, r := range path {
+		if r != filepath.Separator {
+			continue
+		}
+		fi, err := k.root.Lstat(path[:i])
+		if err != nil {
+			return escape(path, err)
+		}
+		if fi.Mode().Type() != fs.ModeSymlink {
+			continue
+		}
+		target, err := k.link(path[:i])
+		if err != nil {
+			return err
+		}
+		return k.add(filepath.Join(target, path[i:]), depth+1)
+	}
+	return k.leaf(path, depth)
+}
+
+// leaf adds what is at path, whose parents are real directories.
+func (k *collector) leaf(path string, depth int) error {
+	if k.seen[path] {
+		return nil
+	}
+	fi, err := k.root.Lstat(path)
+	if err != nil {
+		return escape(path, err)
+	}
+	switch fi.Mode().Type() {
+	case 0:
+		return k.file(path)
+	case fs.ModeDir:
+		return k.dir(path, fi, depth)
+	case fs.ModeSymlink:
+		target, err := k.link(path)
+		if err != nil {
+			return err
+		}
+		return k.follow(path, target, depth)
+	}
+	return fmt.Errorf("%s is neither a file nor a directory nor a link (%v)", path, fi.Mode().Type())
+}
+
+// follow adds what the link at path points to; a link to nothing is kept as it is.
+func (k *collector) follow(path, target string, depth int) error {
+	if _, err := k.root.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return k.add(target, depth+1)
+}
+
+// link adds the link at path and returns the path that it leads to.
+func (k *collector) link(path string) (string, error) {
+	target, err := k.root.Readlink(path)
+	if err != nil {
+		return "", err
+	}
+	if !staysInside(path, target) {
+		return "", fmt.Errorf("%s is a link to %s, which %w\nhint: make it a relative link or a copy", path, target, ErrEscape)
+	}
+	if !k.seen[path] {
+		k.seen[path] = true
+		k.items = append(k.items, item{Path: path, Type: typeLink, Target: target})
+	}
+	return filepath.Join(filepath.Dir(path), target), nil
+}
+
+func (k *collector) dir(path string, fi fs.FileInfo, depth int) error {
+	k.seen[path] = true
+	if path != "." {
+		k.items = append(k.items, item{Path: path, Type: typeDir, Mode: fi.Mode().Perm()})
+	}
+	list, err := fs.ReadDir(k.root.FS(), filepath.ToSlash(path))
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		if strings.HasPrefix(d.Name(), stagePrefix) {
+			continue // of a restorer that was killed
+		}
+		if err := k.leaf(filepath.Join(path, d.Name()), depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *collector) file(path string) error {
+	k.seen[path] = true
+	// Without O_NONBLOCK a pipe put in the file's place would hold us for ever.
+	f, err := k.root.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !fi.Mode().IsRegular() {
+		return fmt.Errorf("%s was replaced while it was read", path)
+	}
+	sum, size, err := k.cache.putObject(f)
+	if err != nil {
+		return fmt.Errorf("store %s: %w", path, err)
+	}
+	k.items = append(k.items, item{Path: path, Type: typeFile, Mode: fi.Mode().Perm(), Size: size, SHA256: sum})
+	return nil
+}
+
+// putObject stores what r holds. Objects are not synced: after a power failure a
+// torn one does not match its digest, and that is a miss.
+func (c *Cache) putObject(r io.Reader) (sum string, size int64, err error) {
+	f, err := os.CreateTemp(filepath.Join(c.dir, "tmp"), "o-*")
+	if err != nil {
+		return "", 0, err
+	}
+	defer os.Remove(f.Name()) // fails once it is renamed
+	h := sha256.New()
+	size, err = io.Copy(io.MultiWriter(f, h), r)
+	if err := errors.Join(err, f.Chmod(0o444), f.Close()); err != nil {
+		return "", 0, err
+	}
+	sum = hex.EncodeToString(h.Sum(nil))
+	path := c.objectPath(sum)
+	if fi, err := os.Stat(path); err == nil && fi.Size() == size {
+		return sum, size, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return "", 0, err
+	}
+	return sum, size, os.Rename(f.Name(), path)
+}

@@ -1,0 +1,139 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// ErrNone is wrapped by the error for a record that is not in the store.
+var ErrNone = errors.New("no such record")
+
+// ErrNoStore is wrapped by the error of opening a store that does not exist yet, for reading.
+var ErrNoStore = errors.New("no store yet")
+
+// A DamagedError reports a store that cannot be trusted. Nothing was written to it.
+type DamagedError struct {
+	Path   string // the database file
+	Reason string
+	Err    error // the cause, or nil
+}
+
+// Error names the file, the reason and the way out.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("the store %s is damaged: %s\nhint: move it away together with its neighbours (mv %q* elsewhere) and run again: "+
+		"a new store is made, nothing is overwritten; sqlite3's .recover may save what is left in the old one", e.Path, e.Reason, e.Path)
+}
+
+// Unwrap returns the cause.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// A VersionError reports a store that a newer kbisect wrote.
+type VersionError struct {
+	Path  string // the database file
+	Found int    // the schema version of the file
+	Known int    // the newest schema version known here
+}
+
+// Error names the file, both versions and the way out.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the store %s has schema version %d, this kbisect knows versions up to %d\nhint: upgrade kbisect, "+
+		"or move the file away (mv %q* elsewhere) to begin a new store", e.Path, e.Found, e.Known, e.Path)
+}
+
+// A BusyError reports that another run holds the repository.
+type BusyError struct {
+	PID     int    // of the process that holds the lock; 0 if unknown
+	Session string // the session it works on; "" if unknown
+	Path    string // the lock file
+}
+
+// Error names the process and session that are in the way.
+func (e *BusyError) Error() string {
+	who := "another process"
+	if e.PID != 0 {
+		who = fmt.Sprintf("process %d", e.PID)
+	}
+	if e.Session != "" {
+		who += " (session " + e.Session + ")"
+	}
+	return fmt.Sprintf("another run works on this repository: %s holds %s\nhint: wait for it or stop it; the lock goes with the process", who, e.Path)
+}
+
+// fail says what was being done when err came up, and turns the driver's
+// codes into errors that can be acted on and asked for with errors.Is and errors.As.
+func (s *Store) fail(err error, format string, args ...any) error {
+	doing := fmt.Sprintf(format, args...)
+	var known *DamagedError
+	var se *sqlite.Error
+	if errors.As(err, &known) || !errors.As(err, &se) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	switch se.Code() & 0xff { // the low byte is the primary code
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT:
+		return fmt.Errorf("%s: %w", doing, s.damaged(err, "%v", err))
+	case sqlite3.SQLITE_ERROR:
+		// The statements are ours and tested: what does not compile does not match its schema.
+		return fmt.Errorf("%s: %w", doing, s.damaged(err, "its tables are not those of schema version %d (%v)", schemaVersion, err))
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return fmt.Errorf("%s: %s stays locked by another process: %w\nhint: close other programs that write to it", doing, s.path, err)
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+		return s.diskError(doing, err, se.Code()&0xff)
+	}
+	return fmt.Errorf("%s in %s: %w", doing, s.path, err)
+}
+
+// diskError adds the operating system's reason, which the driver does not pass
+// on, by trying what SQLite tried.
+func (s *Store) diskError(doing string, err error, code int) error {
+	cause := s.probe()
+	if cause == nil && code == sqlite3.SQLITE_FULL {
+		cause = syscall.ENOSPC
+	}
+	if cause == nil {
+		return fmt.Errorf("%s in %s: %w", doing, s.path, err)
+	}
+	return fmt.Errorf("%s in %s: %w (%w)%s", doing, s.path, cause, err, diskHint(cause))
+}
+
+// diskHint returns the hint line for an operating system error, or "".
+func diskHint(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "\nhint: free some disk space and resume; what was recorded before is safe"
+	case errors.Is(err, syscall.EROFS):
+		return "\nhint: the file system is mounted read-only; kbisect keeps its store in the git directory and must be able to write there"
+	case errors.Is(err, os.ErrPermission):
+		return "\nhint: check owner and permissions of the directory and the file"
+	}
+	return ""
+}
+
+// probe writes a page beside the database and opens the database for writing, and returns what failed.
+func (s *Store) probe() error {
+	f, err := os.OpenFile(s.path, os.O_RDWR, 0)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err == nil {
+		f.Close()
+	}
+	t, err := os.CreateTemp(s.dir, ".probe-*")
+	if err != nil {
+		return err
+	}
+	os.Remove(t.Name())
+	defer t.Close()
+	if _, err := t.Write(make([]byte, 64<<10)); err != nil {
+		return err
+	}
+	return t.Sync()
+}
+
+func (s *Store) damaged(err error, format string, args ...any) *DamagedError {
+	return &DamagedError{Path: s.path, Reason: fmt.Sprintf(format, args...), Err: err}
+}

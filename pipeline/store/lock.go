@@ -1,0 +1,82 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockName is the file that a run holds while it works on the repository.
+const lockName = "run.lock"
+
+// A RunLock is the right to run in a repository. The kernel releases it when the process ends, however it ends.
+type RunLock struct {
+	f *os.File
+}
+
+// Lock takes the repository for a run of the session, or returns a [*BusyError] that names the run that has it.
+func (s *Store) Lock(session string) (*RunLock, error) {
+	path := filepath.Join(s.dir, lockName)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("lock the repository: %w%s", err, diskHint(err))
+	}
+	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		defer f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, holder(f, path)
+		}
+		return nil, fmt.Errorf("lock %s: %w\nhint: the file system must support flock", path, err)
+	}
+	if err := writeHolder(f, session); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("write %s: %w%s", path, err, diskHint(err))
+	}
+	return &RunLock{f: f}, nil
+}
+
+// Unlock gives the repository back.
+func (l *RunLock) Unlock() error {
+	err := l.f.Truncate(0)
+	return errors.Join(err, l.f.Close())
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+func writeHolder(f *os.File, session string) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(fmt.Appendf(nil, "pid %d\nsession %s\n", os.Getpid(), strings.ReplaceAll(session, "\n", " ")), 0)
+	return err
+}
+
+// holder reads who has the lock. The holder may be about to write it, so an empty file is read again.
+func holder(f *os.File, path string) *BusyError {
+	e := &BusyError{Path: path}
+	for range 10 {
+		buf := make([]byte, 4096)
+		n, _ := f.ReadAt(buf, 0)
+		if n > 0 {
+			for line := range strings.Lines(string(buf[:n])) {
+				fmt.Sscanf(line, "pid %d", &e.PID)
+				fmt.Sscanf(line, "session %s", &e.Session)
+			}
+			return e
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return e
+}
