@@ -1,0 +1,79 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// environ is the environment of a build or a trial: the user's own, without what would lead git
+// back into the user's repository, and with a TMPDIR of the slot's.
+func (s *slot) environ(r bisect.Request) []string {
+	env := slices.DeleteFunc(slices.Clone(s.Env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "KBISECT_") || name == "PWD" || name == "OLDPWD"
+	})
+	return append(env,
+		"PWD="+s.dir,
+		"TMPDIR="+s.tmp,
+		"GIT_CEILING_DIRECTORIES="+filepath.Dir(s.dir),
+		"KBISECT_COMMIT="+r.Candidate.Commit,
+		"KBISECT_PURPOSE="+string(r.Purpose),
+	)
+}
+
+// toolVariables change what a build makes without showing in its inputs.
+var toolVariables = []string{"PATH", "CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "NVCC", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", "CUDA_HOME", "CUDA_PATH", "CUDAARCHS", "MAKEFLAGS", "CMAKE_ARGS"}
+
+// buildKey is the identity of a build's inputs: what the commit holds at the chosen paths, the
+// command, and the tools. It is "" when builds are not kept.
+func (s *slot) buildKey(r bisect.Request) string {
+	if s.Cache == nil || len(s.Plan.Outputs) == 0 {
+		return ""
+	}
+	inputs, err := s.Repo.Key(r.Candidate.Commit, s.Paths)
+	if err != nil {
+		s.Log.Warn("build cache", "err", err)
+		return ""
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q\n%q\n%q\n", inputs, s.Plan.Build, s.Plan.Outputs)
+	env := s.environ(r)
+	for _, name := range toolVariables {
+		i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+		if i >= 0 {
+			fmt.Fprintf(h, "%q\n", env[i])
+		}
+	}
+	for _, tool := range append([]string{s.Plan.Build[0]}, "cc", "gcc", "g++", "c++", "clang", "nvcc", "ld", "ptxas", "python3") {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			continue
+		}
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			continue
+		}
+		if st, err := os.Stat(path); err == nil {
+			fmt.Fprintf(h, "%q %d %d\n", path, st.Size(), st.ModTime().UnixNano())
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// signalName is the name of a signal, such as SIGSEGV.
+func signalName(s syscall.Signal) string {
+	if name := unix.SignalName(s); name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", s)
+}

@@ -1,0 +1,38 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Memory wraps a Sampler: a trial that was made before is remembered, a new one is kept before
+// it is used. The search never learns which of the two an answer was, so that a resumed search
+// decides as the first one did.
+type Memory struct {
+	Next  bisect.Sampler
+	Known map[bisect.Request]bisect.Outcome
+	Save  func(bisect.Request, bisect.Outcome) error
+	Learn func(bisect.Request, bisect.Outcome) // is told of remembered trials; may be nil
+}
+
+// Sample returns the remembered outcome of a trial, or makes and keeps it.
+func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	if o, ok := m.Known[r]; ok {
+		if m.Learn != nil {
+			m.Learn(r, o)
+		}
+		return o, nil
+	}
+	o, err := m.Next.Sample(ctx, r)
+	if err != nil {
+		return o, err
+	}
+	if m.Known != nil {
+		m.Known[r] = o
+	}
+	if err := m.Save(r, o); err != nil {
+		return o, &bisect.InfraError{What: "keeping the trial of " + short(r.Candidate.Commit), Err: err}
+	}
+	return o, nil
+}

@@ -1,0 +1,166 @@
+// Package pipeline is the Sampler that works for real: it exports a candidate into a private slot,
+// builds it, runs it under limits for each phase, and says what the trial showed.
+//
+//	request → slot: export by tree diff → build, or build cache → run under limits → Outcome → ledger
+//
+// The candidate's fault is data in the Outcome; only the machine's fault is an error.
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/cache"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// Limits bound a trial.
+type Limits struct {
+	Build  time.Duration
+	Run    time.Duration            // the whole trial without the build
+	Phases map[string]kernels.Limit // by phase
+}
+
+// Config says what to sample and where.
+type Config struct {
+	Repo         *source.Repo
+	Plan         kernels.Plan
+	Limits       Limits
+	Paths        []string           // what build and run read; empty: everything
+	SampleMetric string             // metric that protocol samples belong to
+	Patterns     []*kernels.Pattern // metrics read from the output
+	Dir          string             // for the slots; created and removed again
+	Logs         string             // for the output of builds and trials, kept
+	Env          []string           // environment of builds and trials
+	WorkTree     string             // where a command that the candidate lacks is looked for; "" = nowhere
+	Cache        *cache.Cache       // keeps build outputs; may be nil
+	Session      string             // marks the processes, so that leftovers can be found
+	OnPhase      func(Activity)     // progress; may be nil; called from other goroutines
+	Log          *slog.Logger
+}
+
+// Activity is what the pipeline is doing now.
+type Activity struct {
+	Request bisect.Request
+	Doing   string        // export, build, or the phase of the trial
+	Limit   time.Duration // of what it is doing; 0 = none
+}
+
+// Pipeline makes trials. It serves one goroutine.
+type Pipeline struct {
+	Config
+	slots  map[string]*slot
+	speaks *bool                    // whether programs of this project send protocol lines, once known
+	good   map[string]time.Duration // longest time of the good end in each phase
+	clean  bool                     // every build is a clean one from now on
+	logged int
+}
+
+// New makes a pipeline; Close removes its slots.
+func New(c Config) (*Pipeline, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, dir := range []string{c.Dir, c.Logs} {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, &bisect.InfraError{What: "making the working folder " + dir, Err: fmt.Errorf("%w\nhint: set XDG_CACHE_HOME to a folder that can be written", err)}
+		}
+	}
+	return &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}}, nil
+}
+
+// Close removes the slots and everything in them.
+func (p *Pipeline) Close() error {
+	var first error
+	for name := range p.slots {
+		if err := p.drop(name); err != nil && first == nil {
+			first = err
+		}
+	}
+	if err := removeAll(p.Dir); err != nil && first == nil {
+		first = err
+	}
+	return first
+}
+
+// Clean makes every build from now on a clean one.
+func (p *Pipeline) Clean() { p.clean = true }
+
+// infraTries is how often a trial is made that the machine spoiled.
+const infraTries = 3
+
+// Sample makes one trial.
+func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	for try := 1; ; try++ {
+		o, err := p.sample(ctx, r)
+		if err != nil {
+			return o, err
+		}
+		if err := ctx.Err(); err != nil {
+			return o, err
+		}
+		if full := p.diskFull(); full != nil && o.Class != bisect.OK {
+			return o, full
+		}
+		if o.Class != bisect.Infra {
+			p.Learn(r, o)
+			return o, nil
+		}
+		if try == infraTries {
+			return o, &bisect.InfraError{What: "testing " + short(r.Candidate.Commit), Err: fmt.Errorf("the program reported machine trouble %d times: %s", try, o.Why)}
+		}
+		p.Log.Warn("the program reported machine trouble; trying again", "why", o.Why)
+	}
+}
+
+func (p *Pipeline) sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	s, err := p.slot(r)
+	if err != nil {
+		return bisect.Outcome{}, err
+	}
+	o, ready, err := s.prepare(ctx, r)
+	if err != nil || !ready {
+		return o, err
+	}
+	t, err := s.trial(ctx, r)
+	t.Built, t.CacheHit, t.Build = o.Built, o.CacheHit, o.Build
+	t.Warnings = append(o.Warnings, t.Warnings...)
+	if o.Build > 0 {
+		t.Phases = append([]bisect.PhaseTime{{Name: "build", Seconds: o.Build}}, t.Phases...)
+	}
+	return t, err
+}
+
+// Learn takes what the good end showed: whether programs of this project speak the protocol, and
+// how long its phases take. Remembered outcomes are learnt from in the same way.
+func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
+	if r.Purpose != bisect.EndGood || o.Class != bisect.OK {
+		return
+	}
+	p.speaks = &o.Speaks
+	for _, ph := range o.Phases {
+		d := time.Duration(ph.Seconds * float64(time.Second))
+		p.good[ph.Name] = max(p.good[ph.Name], d)
+	}
+}
+
+func (p *Pipeline) activity(r bisect.Request, doing string, limit time.Duration) {
+	if p.OnPhase != nil {
+		p.OnPhase(Activity{r, doing, limit})
+	}
+}
+
+// logFile names the file that keeps the output of one step.
+func (p *Pipeline) logFile(r bisect.Request, what string) string {
+	p.logged++
+	return filepath.Join(p.Logs, fmt.Sprintf("%s-%s-%s-%d.log", short(r.Candidate.Commit), r.Purpose, what, r.Nth))
+}
+
+// short abbreviates a commit id for messages and file names.
+func short(id string) string { return id[:min(10, len(id))] }

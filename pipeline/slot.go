@@ -1,0 +1,303 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// slot is one private export with what was built in it.
+type slot struct {
+	*Pipeline
+	name   string
+	dir    string // root of the export
+	tmp    string // TMPDIR of its processes, emptied after each
+	export *source.Export
+	commit string // what the slot holds, "" while that is unknown
+	built  bool   // and has been built
+	clean  bool   // from a clean export
+	dirty  bool   // a build was killed or failed here: start the next one clean
+}
+
+// slotName gives the ends slots of their own, since they are launched again and again, and each
+// side of a confirmation a fresh one.
+func slotName(r bisect.Request) string {
+	switch r.Purpose {
+	case bisect.EndGood:
+		return "good"
+	case bisect.EndBad:
+		return "bad"
+	case bisect.ConfirmCulprit, bisect.ConfirmParent:
+		return "confirm-" + short(r.Candidate.Commit)
+	}
+	return "search"
+}
+
+func (p *Pipeline) slot(r bisect.Request) (*slot, error) {
+	name := slotName(r)
+	if r.Clean && r.Nth == 0 {
+		if err := p.drop(name); err != nil {
+			return nil, err
+		}
+	}
+	if s, ok := p.slots[name]; ok {
+		return s, nil
+	}
+	s := &slot{Pipeline: p, name: name, dir: filepath.Join(p.Dir, name, "tree"), tmp: filepath.Join(p.Dir, name, "tmp")}
+	if err := os.MkdirAll(s.dir, 0o777); err != nil {
+		return nil, &bisect.InfraError{What: "making the slot " + s.dir, Err: err}
+	}
+	export, err := p.Repo.Export(s.dir)
+	if err != nil {
+		return nil, &bisect.InfraError{What: "making the slot " + s.dir, Err: err}
+	}
+	export.Paths = p.Paths
+	s.export = export
+	p.slots[name] = s
+	return s, nil
+}
+
+// drop removes a slot.
+func (p *Pipeline) drop(name string) error {
+	s, ok := p.slots[name]
+	if !ok {
+		return nil
+	}
+	delete(p.slots, name)
+	if err := s.export.Remove(); err != nil {
+		return err
+	}
+	return removeAll(filepath.Dir(s.dir))
+}
+
+// prepare brings the slot to the wanted commit and builds it there. ready is false when the
+// outcome says already how the trial ends: it could not be exported or built.
+func (s *slot) prepare(ctx context.Context, r bisect.Request) (o bisect.Outcome, ready bool, err error) {
+	commit := r.Candidate.Commit
+	if s.commit == commit && s.built && len(s.Plan.Build) > 0 {
+		return o, true, nil // launched again as it is
+	}
+	incremental, err := s.mayBuildOn(commit, r)
+	if err != nil {
+		return o, false, err
+	}
+	if o, ok, err := s.checkout(ctx, r, !incremental); err != nil || !ok {
+		return o, false, err
+	}
+	if len(s.Plan.Build) == 0 {
+		s.built = true
+		return o, true, nil
+	}
+	o, err = s.build(ctx, r)
+	if err == nil && o.Class == bisect.BuildFailed && incremental {
+		s.Log.Info("incremental build failed, building clean", "commit", short(commit))
+		if o, ok, err := s.checkout(ctx, r, true); err != nil || !ok {
+			return o, false, err
+		}
+		o, err = s.build(ctx, r)
+	}
+	s.built = err == nil && o.Class == ""
+	s.dirty = !s.built
+	return o, s.built, err
+}
+
+// mayBuildOn reports whether the build of a commit may start from what the slot holds.
+func (s *slot) mayBuildOn(commit string, r bisect.Request) (bool, error) {
+	if !s.Plan.Incremental || s.Pipeline.clean || r.Clean || s.dirty || s.commit == "" {
+		return false, nil
+	}
+	changed, err := s.Repo.Changes(s.commit, commit)
+	if err != nil {
+		return false, &bisect.InfraError{What: "comparing trees for " + short(commit), Err: err}
+	}
+	for _, c := range changed {
+		if c.Kind == "added" || c.Kind == "deleted" || c.Kind == "renamed" || isBuildFile(s.Plan, c.Path) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func isBuildFile(p kernels.Plan, file string) bool {
+	return slices.ContainsFunc(p.BuildFiles, func(pattern string) bool {
+		ok, err := path.Match(pattern, path.Base(file))
+		return err == nil && ok
+	})
+}
+
+// checkout exports the commit. ok is false when the commit cannot be exported faithfully: that is
+// the candidate's, not the machine's fault.
+func (s *slot) checkout(ctx context.Context, r bisect.Request, clean bool) (o bisect.Outcome, ok bool, err error) {
+	commit := r.Candidate.Commit
+	s.activity(r, "export", 0)
+	s.commit, s.built = "", false
+	stats, err := s.export.Switch(ctx, commit, clean)
+	if err != nil {
+		if refused(err) {
+			if r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad {
+				return o, false, fmt.Errorf("exporting commit %s: %w", short(commit), err)
+			}
+			return bisect.Outcome{Class: bisect.Skip, Phase: "export", Why: firstLine(err.Error())}, false, nil
+		}
+		if ctx.Err() != nil {
+			return o, false, ctx.Err()
+		}
+		return o, false, &bisect.InfraError{What: "exporting commit " + short(commit) + " to " + s.dir, Err: err}
+	}
+	s.Log.Debug("exported", "commit", short(commit), "written", stats.Written, "removed", stats.Removed, "kept", stats.Kept, "slot", s.name)
+	s.commit, s.clean = commit, clean
+	return o, true, nil
+}
+
+// refused tells a commit that cannot be exported from a machine that cannot export.
+func refused(err error) bool {
+	var unsupported *source.UnsupportedError
+	return errors.As(err, &unsupported)
+}
+
+// build builds what the slot holds; a zero class means that it was built.
+func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, err error) {
+	key := s.buildKey(r)
+	if key != "" && !r.Clean && !s.Pipeline.clean {
+		if _, hit, err := s.Cache.Get(key, s.dir); err != nil {
+			s.Log.Warn("build cache", "err", err)
+		} else if hit {
+			o.CacheHit = true
+			return o, nil
+		}
+	}
+	s.activity(r, "build", s.Limits.Build)
+	log := s.logFile(r, "build")
+	res, err := s.run(ctx, proc.Spec{
+		Argv: s.Plan.Build, Dir: s.dir, Env: s.environ(r), Output: log,
+		Phase: "build", Limit: s.Limits.Build,
+	})
+	if err != nil {
+		return s.cannotStart(r, s.Plan.Build[0], err)
+	}
+	o.Build, o.Built, o.Tail, o.Log, o.Exit = res.Wall.Seconds(), true, string(res.Tail), log, res.Exit
+	switch {
+	case res.Timeout != nil:
+		o.Class, o.Phase = bisect.Timeout, "build"
+		o.Why = fmt.Sprintf("the build did not end within %v", res.Timeout.Limit)
+	case res.Exit == 125:
+		o.Class, o.Phase, o.Why = bisect.Skip, "build", "the build command asked to skip (exit 125)"
+	case res.Exit != 0 || res.Signal != 0:
+		o.Class, o.Phase, o.Why = bisect.BuildFailed, "build", ended(res)+lastWords(res.Tail)
+	default:
+		if missing := s.missingOutput(); missing != "" {
+			o.Class, o.Phase = bisect.BuildFailed, "build"
+			o.Why = fmt.Sprintf("the build ended well but left no %s, which [build] outputs names", missing)
+		}
+	}
+	if o.Class != "" {
+		o.Phases = []bisect.PhaseTime{{Name: "build", Seconds: o.Build}}
+		return o, nil
+	}
+	if key != "" {
+		if _, err := s.Cache.Put(key, s.dir, s.Plan.Outputs, map[string]string{"commit": r.Candidate.Commit}); err != nil {
+			s.Log.Warn("build cache", "err", err)
+		}
+	}
+	return o, nil
+}
+
+func (s *slot) missingOutput() string {
+	for _, out := range s.Plan.Outputs {
+		found, err := filepath.Glob(filepath.Join(s.dir, out))
+		if err != nil || len(found) == 0 {
+			return out
+		}
+	}
+	return ""
+}
+
+// run runs one process tree of the slot and empties its TMPDIR afterwards.
+func (s *slot) run(ctx context.Context, spec proc.Spec) (proc.Result, error) {
+	if err := os.MkdirAll(s.tmp, 0o777); err != nil {
+		return proc.Result{}, err
+	}
+	spec.Cookie = s.Session + "-" + s.name
+	res, err := proc.Run(ctx, spec)
+	if rmErr := removeAll(s.tmp); err == nil && rmErr != nil {
+		err = rmErr
+	}
+	if err == nil && res.Canceled {
+		err = context.Cause(ctx)
+	}
+	return res, err
+}
+
+// CommandError is a command that cannot be started on an end: the user's mistake, not the candidate's.
+type CommandError struct {
+	Command string
+	Commit  string
+	Err     error
+}
+
+func (e *CommandError) Error() string {
+	return fmt.Sprintf("commit %s: %v", short(e.Commit), e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *CommandError) Unwrap() error { return e.Err }
+
+// cannotStart sorts an error of starting a command: on an end it is the user's mistake, in the
+// search the candidate cannot be tested, everything else is the machine's.
+func (s *slot) cannotStart(r bisect.Request, command string, err error) (bisect.Outcome, error) {
+	var start *proc.StartError
+	switch {
+	case !errors.As(err, &start):
+		if errors.Is(err, context.Canceled) {
+			return bisect.Outcome{}, err
+		}
+		return bisect.Outcome{}, &bisect.InfraError{What: "running " + command + " for " + short(r.Candidate.Commit), Err: err}
+	case r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad:
+		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, err}
+	}
+	return bisect.Outcome{Class: bisect.Skip, Why: firstLine(err.Error())}, nil
+}
+
+// diskFull reports a file system without room for the slots.
+func (p *Pipeline) diskFull() error {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(p.Dir, &st); err != nil {
+		return nil
+	}
+	if free := st.Bavail * uint64(st.Bsize); free < 1<<20 {
+		return &bisect.InfraError{What: "testing candidates in " + p.Dir, Err: fmt.Errorf("%w: %d bytes free\nhint: make room, or set XDG_CACHE_HOME to a larger file system, then run again with --resume", syscall.ENOSPC, free)}
+	}
+	return nil
+}
+
+// removeAll removes a tree in which a candidate may have left folders that cannot be written.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	walkErr := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return errors.Join(os.RemoveAll(dir), walkErr)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

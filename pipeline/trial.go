@@ -1,0 +1,206 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
+)
+
+// protocolVariable names the descriptor on which a program under test speaks.
+const protocolVariable = "KBISECT_FD"
+
+// trial launches what the slot holds once.
+func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	said := &kernels.Protocol{Metric: s.SampleMetric}
+	var series []kernels.Series
+	log := s.logFile(r, "run")
+	spec := proc.Spec{
+		Argv: s.argv(), Dir: s.dir, Env: s.environ(r), Output: log,
+		Limit: s.Limits.Run, Protocol: protocolVariable,
+	}
+	spec.Phase, spec.PhaseLimit = s.firstPhase()
+	s.activity(r, spec.Phase, s.limitOr(spec.PhaseLimit))
+	spec.Watch = func(line string, at time.Duration) proc.Transition {
+		phase := said.Line(line, at)
+		if phase == "" {
+			return proc.Transition{}
+		}
+		limit := s.phaseLimit(phase)
+		s.activity(r, phase, s.limitOr(limit))
+		return proc.Transition{Phase: phase, Limit: limit}
+	}
+	if len(s.Patterns) > 0 {
+		spec.OnOutput = func(_ int, line string, _ time.Duration) {
+			for _, p := range s.Patterns {
+				series = p.Line(line, series)
+			}
+		}
+	}
+	res, err := s.run(ctx, spec)
+	if err != nil {
+		return s.cannotStart(r, spec.Argv[0], err)
+	}
+	o := s.outcome(res, said)
+	o.Log = log
+	for _, x := range append(said.Series(), series...) {
+		o.Series = append(o.Series, bisect.Series(x))
+	}
+	return o, nil
+}
+
+// argv is the run command. A relative program that the candidate does not hold, but the user's
+// work tree does, is taken from there, as `git bisect run ./untracked-script` would.
+func (s *slot) argv() []string {
+	argv := append([]string(nil), s.Plan.Run...)
+	if s.WorkTree == "" {
+		return argv
+	}
+	for i, a := range argv {
+		if i > 0 && !strings.Contains(a, "/") && filepath.Ext(a) == "" {
+			continue
+		}
+		if filepath.IsAbs(a) || i == 0 && !strings.Contains(a, "/") || exists(filepath.Join(s.dir, a)) {
+			continue
+		}
+		if own := filepath.Join(s.WorkTree, a); exists(own) {
+			argv[i] = own
+		}
+	}
+	return argv
+}
+
+func exists(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// firstPhase is the phase at the start of the process. Whether the project's programs speak is
+// known from the good end; before that, and when they do not, a trial is one `run` phase.
+func (s *slot) firstPhase() (string, time.Duration) {
+	if s.speaks != nil && *s.speaks {
+		return "load", s.phaseLimit("load")
+	}
+	return "run", s.phaseLimit("run")
+}
+
+// phaseLimit is the bound on a phase; 0 is none.
+func (p *Pipeline) phaseLimit(phase string) time.Duration {
+	l, ok := p.Limits.Phases[phase]
+	if !ok {
+		return 0
+	}
+	return l.For(p.good[phase])
+}
+
+func (p *Pipeline) limitOr(d time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return p.Limits.Run
+}
+
+// outcome classifies how a trial ended. What the program says of itself comes first, then how it
+// died, then what it left unsaid.
+func (s *slot) outcome(res proc.Result, said *kernels.Protocol) bisect.Outcome {
+	o := bisect.Outcome{
+		Class: bisect.OK, Exit: res.Exit, Speaks: said.Speaks(), Wall: res.Wall.Seconds(),
+		Tail: string(res.Tail), Warnings: said.Warnings(),
+	}
+	if res.Signal != 0 {
+		o.Signal = signalName(res.Signal)
+	}
+	for _, ph := range said.Phases(res.Wall, res.Timeout != nil || res.Signal != 0) {
+		o.Phases = append(o.Phases, bisect.PhaseTime(ph))
+	}
+	phase := "run"
+	if said.Speaks() {
+		phase = said.Phase()
+	} else if s.speaks != nil && *s.speaks {
+		phase = "load" // it died before its first word
+		o.Phases = []bisect.PhaseTime{{Name: "load", Seconds: res.Wall.Seconds()}}
+	}
+	fail := func(c bisect.Class, why string) { o.Class, o.Phase, o.Why = c, phase, why }
+	words := said.Said()
+	switch {
+	case words.IsInfra:
+		fail(bisect.Infra, words.Infra)
+	case res.Timeout != nil:
+		o.Whole = res.Timeout.Whole
+		fail(bisect.Timeout, timeoutWords(res.Timeout))
+	case res.Signal != 0 || res.Exit >= 128:
+		fail(bisect.Crash, ended(res)+lastWords(res.Tail))
+	case words.IsSkip:
+		fail(bisect.Skip, words.Skip)
+	case res.Exit == 125:
+		fail(bisect.Skip, "the command asked to skip (exit 125)")
+	case words.IsWrong:
+		fail(bisect.Wrong, words.Wrong)
+	case res.Exit != 0 && said.Speaks() && (phase == "load" || phase == "warmup" || phase == "capture"):
+		fail(bisect.Crash, ended(res)+lastWords(res.Tail)) // it gave up before there was a result to be wrong
+	case res.Exit != 0:
+		fail(bisect.Wrong, ended(res)+lastWords(res.Tail))
+	default:
+		s.overdue(&o)
+	}
+	if o.Class == bisect.OK && res.Leftover > 0 {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%d processes were still running when the trial had ended; they were killed", res.Leftover))
+	}
+	return o
+}
+
+// overdue finds a phase that ended, but took longer than its limit: load and teardown are known
+// only afterwards.
+func (s *slot) overdue(o *bisect.Outcome) {
+	for _, ph := range o.Phases {
+		limit := s.phaseLimit(ph.Name)
+		if limit > 0 && ph.Seconds > limit.Seconds() {
+			o.Class, o.Phase = bisect.Timeout, ph.Name
+			o.Why = fmt.Sprintf("%.3g s in %s, limit %v", ph.Seconds, ph.Name, limit)
+			return
+		}
+	}
+}
+
+func timeoutWords(t *proc.Timeout) string {
+	if t.Whole {
+		return fmt.Sprintf("the whole trial reached its limit of %v", t.Limit)
+	}
+	return fmt.Sprintf("%s reached its limit of %v", t.Phase, t.Limit)
+}
+
+func ended(res proc.Result) string {
+	if res.Signal != 0 {
+		return "ended by " + signalName(res.Signal)
+	}
+	return fmt.Sprintf("exit %d", res.Exit)
+}
+
+// lastWords is the last line of the output, for a one-line reason.
+func lastWords(tail []byte) string {
+	tail = bytes.TrimSpace(tail)
+	if i := bytes.LastIndexByte(tail, '\n'); i >= 0 {
+		tail = tail[i+1:]
+	}
+	line := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(string(tail), ""))
+	if line = strings.TrimSpace(line); line == "" {
+		return ""
+	}
+	const most = 120
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most], "") + "..."
+	}
+	return " (" + line + ")"
+}
