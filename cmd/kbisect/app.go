@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// The exit codes of the contract.
+const (
+	exitOK           = 0
+	exitUsage        = 2
+	exitInconclusive = 3
+	exitNoDifference = 4
+	exitMachine      = 5
+	exitInternal     = 70
+	exitInterrupted  = 130
+)
+
+// codeError ends the program with a code; a nil Err means that everything has been said.
+type codeError struct {
+	code int
+	err  error
+}
+
+func (e *codeError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *codeError) Unwrap() error { return e.err }
+
+// usage marks an error as the user's to mend.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &codeError{exitUsage, err}
+}
+
+func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
+
+// run is the whole program but for the process itself; it returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Fprintf(stderr, "kbisect: internal error: %v\n%s\nhint: please report this; the search is kept, kbisect run --resume goes on\n", r, debug.Stack())
+			code = exitInternal
+		}
+	}()
+	app := newApp(stdin, stdout, stderr)
+	err := app.RunContext(ctx, args)
+	return complain(ctx, err, stderr)
+}
+
+// complain prints an error and finds its exit code.
+func complain(ctx context.Context, err error, stderr io.Writer) int {
+	if err == nil {
+		return exitOK
+	}
+	var coded *codeError
+	if errors.As(err, &coded) && coded.err == nil {
+		return coded.code
+	}
+	fmt.Fprintf(stderr, "kbisect: %s\n", err)
+	var (
+		infra   *bisect.InfraError
+		stuck   *proc.StuckError
+		busy    *store.BusyError
+		config  *ConfigError
+		command *pipeline.CommandError
+	)
+	switch {
+	case coded != nil:
+		return coded.code
+	case errors.As(err, &config), errors.As(err, &command):
+		return exitUsage
+	case errors.As(err, &infra), errors.As(err, &stuck), errors.As(err, &busy):
+		return exitMachine
+	case ctx.Err() != nil || errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	return exitInternal
+}
+
+// version is the version of the module, as built.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
+		Name:  "kbisect",
+		Usage: "find the change that made a GPU kernel time out, slow down, crash or compute nonsense",
+		Description: "kbisect walks a git history, builds and runs each candidate under limits for every phase,\n" +
+			"compares with a known-good baseline, and names the guilty commit, its phase and the evidence.\n" +
+			"Start with: kbisect demo, kbisect doctor, kbisect init, or\n" +
+			"kbisect run --good v1.0 --limit 60s --build 'make' -- ./test.sh",
+		Version: version(),
+		Reader:  stdin, Writer: stdout, ErrWriter: stderr,
+		ExitErrHandler:  func(*cli.Context, error) {}, // exit codes are run's business, after the defers
+		HideHelpCommand: true,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "C", Usage: "work in the repository at `DIR`", Value: "."},
+			&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of the repository's kbisect.toml"},
+			&cli.BoolFlag{Name: "verbose", Usage: "say what is being done, step by step"},
+			&cli.BoolFlag{Name: "quiet", Usage: "no progress; errors and the result only"},
+		},
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return usagef("%w\nhint: kbisect --help", err) },
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usagef("unknown command %q%s\nhint: kbisect --help lists the commands", c.Args().First(), suggest(c.App, c.Args().First()))
+			}
+			return cli.ShowAppHelp(c)
+		},
+		Commands: []*cli.Command{
+			runCommand(), sessionsCommand(), showCommand(), initCommand(), doctorCommand(), demoCommand(), cacheCommand(),
+		},
+	}
+}
+
+// suggest names the command that was probably meant.
+func suggest(app *cli.App, word string) string {
+	for _, c := range app.Commands {
+		if strings.HasPrefix(c.Name, word) || strings.HasPrefix(word, c.Name) || nearWord(word, c.Name) {
+			return fmt.Sprintf(" (did you mean %q?)", c.Name)
+		}
+	}
+	return ""
+}
+
+// nearWord reports whether two words differ by one letter added, lost or changed, or two exchanged.
+func nearWord(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	if len(a) == len(b) {
+		return a[min(i+1, len(a)):] == b[min(i+1, len(b)):] ||
+			i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+	}
+	return len(b)-len(a) == 1 && a[i:] == b[i+1:]
+}
+
+// usageError makes a command's own mistakes exit 2 like everybody else's.
+func usageError(c *cli.Context, err error, _ bool) error {
+	return usagef("%w\nhint: kbisect %s --help", err, c.Command.Name)
+}
+
+// stateDir is where kbisect keeps its store for a repository.
+func stateDir(commonDir string) string { return filepath.Join(commonDir, "kbisect") }
+
+// cacheRoot is the user's cache folder for kbisect.
+func cacheRoot() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", usagef("no cache folder: %w\nhint: set XDG_CACHE_HOME or HOME", err)
+	}
+	return filepath.Join(dir, "kbisect"), nil
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/pipeline/cache"
+)
+
+func cacheCommand() *cli.Command {
+	return &cli.Command{
+		Name: "cache", Usage: "the build cache", OnUsageError: usageError,
+		Subcommands: []*cli.Command{
+			{Name: "stats", Usage: "what is kept", OnUsageError: usageError, Action: cacheStats},
+			{Name: "trim", Usage: "drop what was not used for longest", OnUsageError: usageError, Action: cacheTrim,
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "max", Usage: "keep at most `SIZE`", Value: "10GB"},
+					&cli.DurationFlag{Name: "age", Usage: "drop what was not used for `DURATION`", Value: 30 * 24 * time.Hour},
+				}},
+		},
+	}
+}
+
+func openCache() (*cache.Cache, error) {
+	root, err := cacheRoot()
+	if err != nil {
+		return nil, err
+	}
+	c, err := cache.Open(filepath.Join(root, "builds"))
+	if err != nil {
+		return nil, &codeError{exitMachine, err}
+	}
+	return c, nil
+}
+
+func cacheStats(c *cli.Context) error {
+	builds, err := openCache()
+	if err != nil {
+		return err
+	}
+	s, err := builds.Stats()
+	if err != nil {
+		return &codeError{exitMachine, err}
+	}
+	fmt.Fprintf(c.App.Writer, "%d builds, %s\n", s.Entries, humanize.Bytes(uint64(s.Bytes)))
+	return nil
+}
+
+func cacheTrim(c *cli.Context) error {
+	most, err := humanize.ParseBytes(c.String("max"))
+	if err != nil {
+		return usagef("--max %s: %w\nhint: such as 500MB or 10GB", c.String("max"), err)
+	}
+	builds, err := openCache()
+	if err != nil {
+		return err
+	}
+	r, err := builds.Trim(int64(most), c.Duration("age"))
+	if err != nil {
+		return &codeError{exitMachine, err}
+	}
+	fmt.Fprintf(c.App.Writer, "%d builds dropped, %s freed\n", r.Entries, humanize.Bytes(uint64(r.Bytes)))
+	return nil
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/BurntSushi/toml"
+)
+
+// configName is the file that kbisect looks for in the user's work tree.
+const configName = "kbisect.toml"
+
+// maxConfig bounds the size of a configuration, in bytes.
+const maxConfig = 256 << 10
+
+// Config is a kbisect.toml after checking. What the file leaves out has its
+// zero value; withDefaults fills that in.
+type Config struct {
+	Path       string // the file, as it was named
+	Version    int    // 1
+	Kind       string // one of kinds
+	Paths      []string
+	Build      BuildConfig
+	Run        RunConfig
+	Metrics    []Metric
+	Judge      JudgeConfig
+	Device     DeviceConfig
+	Cost       CostConfig
+	Flags      []Flag
+	Hypotheses []Hypothesis
+	Warnings   []string // what is allowed but looks like a slip, with file and line
+}
+
+// BuildConfig is the table [build].
+type BuildConfig struct {
+	Command     []string
+	Limit       time.Duration
+	Outputs     []string // relative to the export; kept in the build cache
+	Incremental *bool    // nil: left to the kind
+}
+
+// RunConfig is the table [run].
+type RunConfig struct {
+	Command []string
+	Limit   time.Duration    // of a whole trial without the build
+	Limits  map[string]Limit // by phase
+}
+
+// Limit bounds a phase, absolutely or as a multiple of what the good end took.
+// Exactly one of the two is not zero.
+type Limit struct {
+	Abs   time.Duration
+	Times float64
+}
+
+// Metric is what "slow" is about: one table [metric] or [[metrics]].
+type Metric struct {
+	Name    string
+	Unit    string // a symbol that parseUnit knows
+	Better  string // lower, higher
+	From    string // one of metricSources
+	Pattern string // for regex: has a group "value", perhaps a group "unit"
+	Case    string // "": every case
+}
+
+// JudgeConfig is the table [judge].
+type JudgeConfig struct {
+	Effect float64 // smallest change worth finding, as a share: 0.03 is 3 %
+	Error  float64 // chance that the final answer is wrong
+}
+
+// DeviceConfig is the table [device].
+type DeviceConfig struct {
+	GPUs []string // {"auto"}, {"none"}, or indices and UUIDs
+}
+
+// CostConfig is the table [cost].
+type CostConfig struct {
+	GPUHour float64 // price of one device hour; 0: sessions are not priced
+}
+
+// Flag is one [[flag]]: a switch of the project with its values.
+type Flag struct {
+	Name    string
+	Values  []string // first is the safe base
+	Bad     string
+	Ordered bool
+	// Exactly one of these says how a value reaches the program.
+	Env      string // environment variable of the run and the build
+	Define   string // preprocessor macro of the build
+	Arg      string // argument of the run, with {value}
+	Option   string // argument of the build, with {value}
+	Requires []string
+	Excludes []string
+}
+
+// Hypothesis is one [[hypothesis]]: a claim about which flags are to blame.
+type Hypothesis struct {
+	Name  string
+	Claim []string // "flag=value"
+}
+
+// Defaults of withDefaults, for programs that use no file at all.
+const (
+	defaultRunLimit   = 180 * time.Second
+	defaultBuildLimit = 10 * time.Minute
+	defaultEffect     = 0.03
+	defaultError      = 0.01
+)
+
+// withDefaults returns a copy in which everything that the file may leave out
+// is set: version 1, kind command, run limit 180 s, build limit 10 min, effect
+// 3 %, error 0.01, gpus auto; a metric named time, read from the protocol, in
+// us (s where the wall or a phase is its source), better as its unit suggests;
+// the bad value of a flag is its last. No metric is made up: without one a
+// program is judged by the samples it sends, or else by the wall.
+func (c *Config) withDefaults() *Config {
+	out := *c
+	setDefault(&out.Version, 1)
+	setDefault(&out.Kind, kindCommand)
+	setDefault(&out.Run.Limit, defaultRunLimit)
+	setDefault(&out.Build.Limit, defaultBuildLimit)
+	setDefault(&out.Judge.Effect, defaultEffect)
+	setDefault(&out.Judge.Error, defaultError)
+	if len(out.Device.GPUs) == 0 {
+		out.Device.GPUs = []string{"auto"}
+	}
+	out.Metrics = append([]Metric(nil), c.Metrics...)
+	for i := range out.Metrics {
+		out.Metrics[i] = out.Metrics[i].withDefaults()
+	}
+	out.Flags = append([]Flag(nil), c.Flags...)
+	for i := range out.Flags {
+		if f := &out.Flags[i]; f.Bad == "" && len(f.Values) > 0 {
+			f.Bad = f.Values[len(f.Values)-1]
+		}
+	}
+	return &out
+}
+
+func (m Metric) withDefaults() Metric {
+	setDefault(&m.Name, "time")
+	setDefault(&m.From, "protocol")
+	if m.Unit == "" {
+		switch {
+		case m.From == "wall" || m.From == "phase":
+			m.Unit = "s"
+		case m.Name == "time":
+			m.Unit = "us"
+		}
+	}
+	if m.Better == "" {
+		m.Better = "lower"
+		if u, err := parseUnit(m.Unit); err == nil && u.HigherIsBetter {
+			m.Better = "higher"
+		}
+	}
+	return m
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// loadConfig reads and checks the file at path. A file that breaks a rule gives
+// a *ConfigError; one that is not there gives an error that wraps fs.ErrNotExist.
+func loadConfig(path string) (*Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w\nhint: kbisect init writes one; kbisect run -- COMMAND needs none", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return nil, fmt.Errorf("read configuration %s: %w", path, err)
+	}
+	return parseConfig(path, data)
+}
+
+// parseConfig checks data as the file name. Its error is a *ConfigError.
+func parseConfig(name string, data []byte) (*Config, error) {
+	if len(data) > maxConfig {
+		return nil, configProblem(name, 1, fmt.Sprintf("larger than %d KiB: this is no configuration", maxConfig>>10))
+	}
+	lines, tooDeep := indexLines(data)
+	if tooDeep > 0 {
+		return nil, configProblem(name, tooDeep, "nested too deep")
+	}
+	var root map[string]any
+	if _, err := toml.Decode(string(data), &root); err != nil {
+		return nil, syntaxProblem(name, err)
+	}
+	r := &configReader{file: name, lines: lines}
+	cfg := r.config(root)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// syntaxProblem turns the error of the TOML parser, which stops at the first.
+func syntaxProblem(name string, err error) error {
+	var pe toml.ParseError
+	if !errors.As(err, &pe) {
+		return configProblem(name, 1, err.Error())
+	}
+	text := pe.Message
+	if pe.LastKey != "" {
+		text = fmt.Sprintf("near %s: %s", pe.LastKey, pe.Message)
+	}
+	return configProblem(name, max(pe.Position.Line, 1), text)
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func flagName() *regexp.Regexp  { return regexp.MustCompile(`^[\pL\pN_][\pL\pN_.-]{0,63}$`) }
+func envName() *regexp.Regexp   { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) }
+func valueText() *regexp.Regexp { return regexp.MustCompile(`^[^\pC,]{1,256}$`) }
+
+// flags reads [[flag]]; names are checked against each other before conditions
+// are, because a condition may name a flag that comes later.
+func (t tableReader) flags() []Flag {
+	tables := t.tables("flag")
+	flags := make([]Flag, len(tables))
+	seen, carriers := map[string]bool{}, map[string]bool{}
+	for i, ft := range tables {
+		ft.known("flag")
+		flags[i] = ft.flag()
+		if name := flags[i].Name; name != "" && seen[name] {
+			ft.errorf("name", "the flag %q is there twice", name)
+		}
+		seen[flags[i].Name] = true
+		ft.carrier(flags[i], carriers)
+	}
+	for i, ft := range tables {
+		ft.conditions("requires", flags, flags[i], flags[i].Requires)
+		ft.conditions("excludes", flags, flags[i], flags[i].Excludes)
+	}
+	return flags
+}
+
+func (t tableReader) flag() Flag {
+	f := Flag{
+		Name:     t.str("name"),
+		Values:   t.strs("values", `an array of strings, as ["off", "on"]`),
+		Bad:      t.str("bad"),
+		Env:      t.str("env"),
+		Define:   t.str("define"),
+		Arg:      t.str("arg"),
+		Option:   t.str("option"),
+		Requires: t.strs("requires", `an array of conditions, as ["compile!=off"]`),
+		Excludes: t.strs("excludes", `an array of conditions, as ["graph=on"]`),
+	}
+	if b := t.boolean("ordered"); b != nil {
+		f.Ordered = *b
+	}
+	t.need("name")
+	t.need("values")
+	if f.Name != "" && !flagName().MatchString(f.Name) {
+		t.errorf("name", "%q is no name of a flag; use letters, digits, and - _ .", f.Name)
+	}
+	t.checkValues(f)
+	return f
+}
+
+// need complains about a key that has to be there, on the line of its table.
+func (t tableReader) need(key string) {
+	if !t.has(key) {
+		t.r.add(t.path, "%s is missing", key)
+	}
+}
+
+func (t tableReader) checkValues(f Flag) {
+	list, ok := t.values["values"].([]any)
+	if !ok || len(f.Values) != len(list) {
+		return
+	}
+	if len(list) < 2 {
+		t.errorf("values", "a flag has at least two values, the safe base first")
+		return
+	}
+	for i, v := range f.Values {
+		if !valueText().MatchString(v) {
+			t.r.add(t.at("values", indexOf(i)), "%q is no value; it must not be empty nor hold a comma or a control character", v)
+		}
+		if slices.Contains(f.Values[:i], v) {
+			t.r.add(t.at("values", indexOf(i)), "%q is there twice", v)
+		}
+	}
+	switch {
+	case f.Bad == "":
+	case !slices.Contains(f.Values, f.Bad):
+		t.errorf("bad", "%q is none of the values%s; allowed: %s", f.Bad, didYouMean(f.Bad, f.Values), oneOf(f.Values[1:]))
+	case f.Bad == f.Values[0]:
+		t.errorf("bad", "%q is the safe base, the first of values; allowed: %s", f.Bad, oneOf(f.Values[1:]))
+	}
+}
+
+// carrier checks that exactly one key says how a value reaches the program, and
+// that no two flags use the same way.
+func (t tableReader) carrier(f Flag, seen map[string]bool) {
+	var given []string
+	for _, key := range []string{"env", "define", "arg", "option"} {
+		if t.has(key) {
+			given = append(given, key)
+		}
+	}
+	if len(given) != 1 {
+		t.r.add(t.path, `flag %q: exactly one of env, define, arg or option says how a value reaches the program; here are %d`, f.Name, len(given))
+		return
+	}
+	key := given[0]
+	text, _ := t.values[key].(string)
+	switch {
+	case text == "":
+		return
+	case (key == "env" || key == "define") && !envName().MatchString(text):
+		t.errorf(key, "%q is no name of a variable; use letters, digits and _", text)
+	case key == "env" && strings.HasPrefix(text, "KBISECT_"):
+		t.errorf(key, "%q: names that begin with KBISECT_ are kbisect's own", text)
+	case (key == "arg" || key == "option") && !strings.Contains(text, "{value}"):
+		t.errorf(key, `%q lacks {value}, so that every value would look the same; write "--name={value}"`, text)
+	case seen[key+"\x00"+text]:
+		t.errorf(key, "%q already belongs to another flag", text)
+	}
+	seen[key+"\x00"+text] = true
+}
+
+// condition is "flag=value" or "flag!=value" taken apart.
+type condition struct {
+	flag, value string
+	not         bool
+}
+
+func parseCondition(s string) (condition, bool) {
+	if name, value, ok := strings.Cut(s, "!="); ok && !strings.Contains(name, "=") {
+		return condition{strings.TrimSpace(name), strings.TrimSpace(value), true}, true
+	}
+	name, value, ok := strings.Cut(s, "=")
+	return condition{flag: strings.TrimSpace(name), value: strings.TrimSpace(value)}, ok
+}
+
+// resolve checks one condition against the flags and reports whether it holds water.
+func (t tableReader) resolve(path []string, s string, flags []Flag) (condition, bool) {
+	c, ok := parseCondition(s)
+	if !ok {
+		t.r.add(path, `%q is no condition; write "flag=value"`, s)
+		return c, false
+	}
+	i := slices.IndexFunc(flags, func(f Flag) bool { return f.Name == c.flag })
+	if i < 0 {
+		names := make([]string, len(flags))
+		for j, f := range flags {
+			names[j] = f.Name
+		}
+		t.r.add(path, "%q: there is no flag %q%s; flags: %s", s, c.flag, didYouMean(c.flag, names), strings.Join(names, ", "))
+		return c, false
+	}
+	if !slices.Contains(flags[i].Values, c.value) {
+		t.r.add(path, "%q: the flag %q has no value %q%s; allowed: %s", s, c.flag, c.value, didYouMean(c.value, flags[i].Values), oneOf(flags[i].Values))
+		return c, false
+	}
+	return c, true
+}
+
+func (t tableReader) conditions(key string, flags []Flag, own Flag, list []string) {
+	for i, s := range list {
+		path := t.at(key, indexOf(i))
+		if c, ok := t.resolve(path, s, flags); ok && c.flag == own.Name {
+			t.r.add(path, "%q: a flag cannot speak about itself", s)
+		}
+	}
+}
+
+func (t tableReader) hypotheses(flags []Flag) []Hypothesis {
+	var out []Hypothesis
+	seen := map[string]bool{}
+	for _, ht := range t.tables("hypothesis") {
+		ht.known("hypothesis")
+		ht.need("name")
+		ht.need("claim")
+		h := Hypothesis{Name: ht.str("name"), Claim: ht.strs("claim", `an array of settings, as ["compile=max-autotune"]`)}
+		if h.Name != "" && seen[h.Name] {
+			ht.errorf("name", "the hypothesis %q is there twice", h.Name)
+		}
+		seen[h.Name] = true
+		ht.claim(h, flags)
+		out = append(out, h)
+	}
+	return out
+}
+
+func (t tableReader) claim(h Hypothesis, flags []Flag) {
+	if list, ok := t.values["claim"].([]any); ok && len(list) == 0 {
+		t.errorf("claim", `empty; name what is to blame, as ["compile=max-autotune"]`)
+	}
+	claimed := map[string]bool{}
+	for i, s := range h.Claim {
+		path := t.at("claim", indexOf(i))
+		c, ok := t.resolve(path, s, flags)
+		switch {
+		case !ok:
+		case c.not:
+			t.r.add(path, `%q: a claim names a value; write "flag=value"`, s)
+		case claimed[c.flag]:
+			t.r.add(path, "%q: the flag %q is there twice", s, c.flag)
+		}
+		claimed[c.flag] = true
+	}
+}

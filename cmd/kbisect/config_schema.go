@@ -1,0 +1,310 @@
+package main
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The kinds of project.
+const (
+	kindCommand   = "command"
+	kindNvcc      = "nvcc"
+	kindMake      = "make"
+	kindCMake     = "cmake"
+	kindTorch     = "torch"
+	kindKernelbot = "kernelbot"
+)
+
+func kinds() []string {
+	return []string{kindCommand, kindNvcc, kindMake, kindCMake, kindTorch, kindKernelbot}
+}
+
+func metricSources() []string {
+	return []string{"protocol", "wall", "phase", "regex", "nvbench", "popcorn", "static"}
+}
+
+func phaseNames() []string {
+	return []string{"load", "warmup", "capture", "check", "measure", "teardown"}
+}
+
+// schema lists the keys of every table but [run.limits], whose keys are phases.
+func schema() map[string][]string {
+	metric := []string{"name", "unit", "better", "from", "pattern", "case"}
+	return map[string][]string{
+		"":           {"version", "kind", "paths", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
+		"build":      {"command", "limit", "outputs", "incremental"},
+		"run":        {"command", "limit", "limits"},
+		"metric":     metric,
+		"metrics":    metric,
+		"judge":      {"effect", "error"},
+		"device":     {"gpus"},
+		"cost":       {"gpu_hour"},
+		"flag":       {"name", "values", "bad", "ordered", "env", "define", "arg", "option", "requires", "excludes"},
+		"hypothesis": {"name", "claim"},
+	}
+}
+
+func (t tableReader) known(table string) {
+	s := schema()
+	t.unknown(s[table], s)
+}
+
+func (r *configReader) config(root map[string]any) *Config {
+	t := tableReader{r: r, values: root}
+	t.known("")
+	c := &Config{Path: r.file}
+	c.Version = t.version()
+	c.Kind = t.choice("kind", kinds())
+	c.Paths = t.insidePaths("paths", `an array of paths, as ["kernels/", "bench.py"]`)
+	if b, ok := t.table("build"); ok {
+		c.Build = b.build()
+	}
+	if x, ok := t.table("run"); ok {
+		c.Run = x.run()
+	}
+	c.Metrics = t.metrics()
+	if j, ok := t.table("judge"); ok {
+		c.Judge = j.judge()
+	}
+	if d, ok := t.table("device"); ok {
+		d.known("device")
+		c.Device.GPUs = d.gpus()
+	}
+	if p, ok := t.table("cost"); ok {
+		c.Cost = p.cost()
+	}
+	c.Flags = t.flags()
+	c.Hypotheses = t.hypotheses(c.Flags)
+	c.Warnings = r.warnings
+	return c
+}
+
+func (t tableReader) version() int {
+	v, ok := t.values["version"]
+	if !ok {
+		return 0
+	}
+	n, ok := v.(int64)
+	switch {
+	case !ok:
+		t.wrongType("version", "the integer 1")
+	case n != 1:
+		t.errorf("version", "%d is not known; this kbisect reads version = 1", n)
+	}
+	return int(n)
+}
+
+// insidePaths reads paths that must stay inside the repository.
+func (t tableReader) insidePaths(key, want string) []string {
+	list := t.strs(key, want)
+	for i, p := range list {
+		if p == "" || path.IsAbs(p) || slices.Contains(strings.Split(p, "/"), "..") {
+			t.r.add(t.at(key, indexOf(i)), "%q leads out of the repository; write paths relative to its top, without \"..\"", p)
+		}
+	}
+	return list
+}
+
+func (t tableReader) build() BuildConfig {
+	t.known("build")
+	return BuildConfig{
+		Command:     t.command("command"),
+		Limit:       t.duration("limit"),
+		Outputs:     t.insidePaths("outputs", `an array of paths, as ["bench"]`),
+		Incremental: t.boolean("incremental"),
+	}
+}
+
+func (t tableReader) run() RunConfig {
+	t.known("run")
+	c := RunConfig{Command: t.command("command"), Limit: t.duration("limit")}
+	if limits, ok := t.table("limits"); ok {
+		c.Limits = limits.limits()
+	}
+	return c
+}
+
+func phaseName() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN][\pL\pN_.:/-]{0,63}$`) }
+
+func (t tableReader) limits() map[string]Limit {
+	out := make(map[string]Limit, len(t.values))
+	for name, v := range t.values {
+		s, ok := v.(string)
+		switch {
+		case name == "build":
+			t.errorf(name, "the build has its own limit: write limit in [build]")
+			continue
+		case !ok:
+			t.wrongType(name, `a duration in quotes, as "60s", or a multiple of the good end, as "4x"`)
+			continue
+		case !phaseName().MatchString(name):
+			t.errorf(name, "%q is no name of a phase; use letters, digits, and - _ . : /", name)
+			continue
+		}
+		l, err := parseLimit(s)
+		if err != nil {
+			t.errorf(name, "%v", err)
+			continue
+		}
+		if near := nearest(name, phaseNames()); near != "" && near != name {
+			t.r.warn(t.at(name), "taken as a phase of the project's own; the standard one is %q", near)
+		}
+		out[name] = l
+	}
+	slices.Sort(t.r.warnings)
+	return out
+}
+
+func (t tableReader) metrics() []Metric {
+	if t.has("metric") && t.has("metrics") {
+		t.errorf("metrics", "[metric] and [[metrics]] exclude each other; write every metric as [[metrics]]")
+	}
+	var out []Metric
+	if m, ok := t.table("metric"); ok {
+		m.known("metric")
+		out = append(out, m.metric())
+	}
+	seen := map[string]bool{}
+	for _, m := range t.tables("metrics") {
+		m.known("metrics")
+		metric := m.metric()
+		if id := metric.withDefaults().Name + "\x00" + metric.Case; seen[id] {
+			m.errorf("name", "the metric %q is there twice", metric.withDefaults().Name)
+		} else {
+			seen[id] = true
+		}
+		out = append(out, metric)
+	}
+	return out
+}
+
+func (t tableReader) metric() Metric {
+	m := Metric{
+		Name:    t.str("name"),
+		Unit:    t.str("unit"),
+		Better:  t.choice("better", []string{"lower", "higher"}),
+		From:    t.choice("from", metricSources()),
+		Pattern: t.str("pattern"),
+		Case:    t.str("case"),
+	}
+	if _, err := parseUnit(m.Unit); err != nil {
+		t.errorf("unit", "%v", err)
+	}
+	switch _, given := t.values["pattern"].(string); {
+	case m.From == "regex" && !t.has("pattern"):
+		t.errorf("from", `regex needs a pattern, as pattern = 'time (?P<value>[0-9.]+) (?P<unit>ms|us)'`)
+	case given && m.From != "regex" && (m.From != "" || !t.has("from")):
+		t.errorf("pattern", `only from = "regex" has a pattern`)
+	case m.Pattern != "":
+		t.checkPattern(m.Pattern)
+	}
+	return m
+}
+
+func (t tableReader) checkPattern(pattern string) {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		t.errorf("pattern", "not a regular expression (Go's syntax, as grep -E without back references): %v", err)
+		return
+	}
+	if re.SubexpIndex("value") < 0 {
+		t.errorf("pattern", `no group named "value"; put (?P<value>…) around the number`)
+	}
+}
+
+func (t tableReader) judge() JudgeConfig {
+	t.known("judge")
+	var c JudgeConfig
+	if t.has("effect") {
+		c.Effect = t.effect()
+	}
+	if t.has("error") {
+		p, ok := t.number("error", "a number, as 0.01")
+		if ok && !(p > 0 && p < 0.5) {
+			t.errorf("error", "%g is no chance to be wrong; it must be above 0 and below 0.5, as 0.01", p)
+		}
+		c.Error = p
+	}
+	return c
+}
+
+func (t tableReader) effect() float64 {
+	var f float64
+	var err error
+	if s, ok := t.values["effect"].(string); ok {
+		f, err = parseEffect(s)
+	} else {
+		f, ok = t.number("effect", `a share, as "3%" or 0.03`)
+		if !ok {
+			return 0
+		}
+		err = checkEffect(f)
+	}
+	if err != nil {
+		t.errorf("effect", "%v", err)
+	}
+	return f
+}
+
+func gpuName() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,4}|(GPU|MIG)-[0-9A-Za-z/-]+)$`) }
+
+func (t tableReader) gpus() []string {
+	const want = `"none", "auto", an index, a UUID, or an array of these`
+	var list []string
+	switch v := t.values["gpus"].(type) {
+	case nil:
+		return nil
+	case int64:
+		list = []string{strconv.FormatInt(v, 10)}
+	case string:
+		if v == "none" || v == "auto" {
+			return []string{v}
+		}
+		for _, part := range strings.Split(v, ",") {
+			list = append(list, strings.TrimSpace(part))
+		}
+	case []any:
+		for _, e := range v {
+			switch e := e.(type) {
+			case int64:
+				list = append(list, strconv.FormatInt(e, 10))
+			case string:
+				list = append(list, e)
+			default:
+				t.wrongType("gpus", want)
+				return nil
+			}
+		}
+		if len(v) == 0 {
+			t.errorf("gpus", `empty; write "none" to use no device`)
+		}
+	default:
+		t.wrongType("gpus", want)
+		return nil
+	}
+	for i, g := range list {
+		if !gpuName().MatchString(g) {
+			t.errorf("gpus", "%q names no device%s; wanted is %s", g, didYouMean(g, []string{"none", "auto"}), want)
+		}
+		if slices.Contains(list[:i], g) {
+			t.errorf("gpus", "%q is there twice", g)
+		}
+	}
+	return list
+}
+
+func (t tableReader) cost() CostConfig {
+	t.known("cost")
+	var c CostConfig
+	if t.has("gpu_hour") {
+		price, ok := t.number("gpu_hour", "a price, as 0.68")
+		if ok && price < 0 {
+			t.errorf("gpu_hour", "%g is negative", price)
+		}
+		c.GPUHour = price
+	}
+	return c
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// state is what a check came to.
+type state string
+
+const (
+	stateOK      state = "ok"
+	stateMissing state = "missing" // not there; matters only where it is needed
+	stateProblem state = "problem" // there and broken
+)
+
+// finding is the answer of one check. Found may have several lines.
+type finding struct {
+	state state
+	found string
+	hint  string // what a person can do; "" where there is nothing to do
+}
+
+func ok(format string, args ...any) finding {
+	return finding{state: stateOK, found: fmt.Sprintf(format, args...)}
+}
+
+func missing(found, hint string) finding { return finding{stateMissing, found, hint} }
+
+func problem(found, hint string) finding { return finding{stateProblem, found, hint} }
+
+// problemOf takes the hint out of an error that carries one.
+func problemOf(err error) finding {
+	text, hint, _ := strings.Cut(err.Error(), "\nhint: ")
+	return problem(text, hint)
+}
+
+// check is one line of the table. Checks know nothing of one another and may
+// run at the same time; each has its own limit.
+type check struct {
+	name   string
+	needed bool // without it the configured kind of project cannot be searched
+	limit  time.Duration
+	run    func(ctx context.Context) finding
+}
+
+// doctor looks at the machine and at the repository in dir, and writes a table
+// of what it found and what to do about it. It is not ok only when something is
+// broken that the configured kind of project needs.
+func doctor(ctx context.Context, out io.Writer, dir string) (ok bool) {
+	e := newExamination(dir)
+	fmt.Fprintf(out, "kbisect %s looks at %s\n\n", version(), e.dir)
+	defer e.close()
+	e.probeFirst(ctx)
+	checks := e.checks()
+	width := 0
+	for _, c := range checks {
+		width = max(width, len(c.name))
+	}
+	var stopping []string
+	for i, f := range examine(ctx, checks) {
+		f := f()
+		if f.state == stateMissing && !checks[i].needed {
+			f.hint = "" // nobody needs to install it
+		}
+		f.print(out, checks[i].name, width)
+		if checks[i].needed && f.state != stateOK {
+			stopping = append(stopping, checks[i].name)
+		}
+	}
+	if len(stopping) > 0 {
+		fmt.Fprintf(out, "\nIn the way of a search here (kind %s): %s.\n", e.kind(), strings.Join(stopping, ", "))
+		return false
+	}
+	fmt.Fprintf(out, "\nNothing is in the way of a search here (kind %s); what is missing is not needed for it.\n", e.kind())
+	return true
+}
+
+// examine runs the checks a few at a time and returns, in their order,
+// functions that wait for each finding.
+func examine(ctx context.Context, checks []check) []func() finding {
+	slots := make(chan struct{}, 3)
+	out := make([]func() finding, len(checks))
+	for i, c := range checks {
+		out[i] = sync.OnceValue(func() finding { return c.bounded(ctx) })
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			out[i]()
+		}()
+	}
+	return out
+}
+
+// bounded gives a check its limit, and does not wait for one that ignores it: a
+// driver may hang inside the kernel.
+func (c check) bounded(ctx context.Context) finding {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	answer := make(chan finding, 1)
+	go func() { answer <- c.run(ctx) }()
+	late := problem(fmt.Sprintf("no answer within %v", c.limit), "")
+	select {
+	case f := <-answer:
+		return f
+	case <-ctx.Done():
+	}
+	select { // a check that notices the end of its time says more
+	case f := <-answer:
+		return f
+	case <-time.After(15 * time.Second):
+		return late
+	}
+}
+
+// print writes one line of the table, and more for more lines found.
+func (f finding) print(out io.Writer, name string, width int) {
+	indent := strings.Repeat(" ", width+11)
+	found := strings.ReplaceAll(strings.TrimRight(f.found, "\n"), "\n", "\n"+indent)
+	fmt.Fprintf(out, "%-7s  %-*s  %s\n", f.state, width, name, found)
+	if f.hint != "" {
+		fmt.Fprintf(out, "%shint: %s\n", indent, strings.ReplaceAll(f.hint, "\n", "\n"+indent))
+	}
+}
+
+// examination is what the checks share; it is not changed while they run.
+type examination struct {
+	dir       string
+	repo      *source.Repo
+	repoErr   error
+	config    *Config // never nil
+	configErr error
+
+	// probe asks the driver once, before the checks that use the device begin:
+	// they would be seen as its clocks and as strangers on it.
+	probe func() gpu.Report
+}
+
+func newExamination(dir string) *examination {
+	e := &examination{dir: dir, probe: sync.OnceValue(gpu.Probe)}
+	if abs, err := filepath.Abs(dir); err == nil {
+		e.dir = abs
+	}
+	e.repo, e.repoErr = source.Open(e.dir)
+	cfg, err := loadConfig(e.configPath())
+	if cfg == nil {
+		cfg, e.configErr = &Config{}, err
+	}
+	e.config = cfg.withDefaults()
+	return e
+}
+
+// probeFirst waits for the driver, but not for one that hangs.
+func (e *examination) probeFirst(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.probe()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-time.After(20 * time.Second):
+	}
+}
+
+func (e *examination) close() {
+	if e.repo != nil {
+		_ = e.repo.Close()
+	}
+}
+
+func (e *examination) configPath() string {
+	if e.repoErr == nil && e.repo.WorkDir() != "" {
+		return filepath.Join(e.repo.WorkDir(), configName)
+	}
+	return filepath.Join(e.dir, configName)
+}
+
+func (e *examination) kind() string { return e.config.Kind }
+
+// isKind reports whether the project is of one of these kinds.
+func (e *examination) isKind(kinds ...string) bool { return slices.Contains(kinds, e.kind()) }
+
+func (e *examination) checks() []check {
+	const quick = 20 * time.Second
+	commands := len(e.config.Build.Command)+len(e.config.Run.Command) > 0
+	python := e.isKind(kindTorch, kindKernelbot)
+	return []check{
+		{"system", false, quick, e.system},
+		{"git", false, quick, toolCheck("git", "git", "install git; without it only plain repositories can be read", "--version")},
+		{"repository", true, quick, e.repository},
+		{"kbisect.toml", e.config.Path != "" || isConfigError(e.configErr), quick, e.configuration},
+		{"commands", commands, quick, e.commands},
+		{"C compiler", e.isKind(kindCMake), 60 * time.Second, e.cCompiler},
+		{"make", e.isKind(kindMake), quick, toolCheck("make", "GNU Make", "install make", "--version")},
+		{"cmake", e.isKind(kindCMake), quick, toolCheck("cmake", "cmake", "install cmake", "--version")},
+		{"ninja", false, quick, toolCheck("ninja", "", "", "--version")},
+		{"nvcc", e.isKind(kindNvcc), 150 * time.Second, e.nvcc},
+		{"python3", python, quick, toolCheck("python3", "Python", "install python3", "--version")},
+		{"torch", e.isKind(kindTorch), 70 * time.Second, e.torch},
+		{"devices", e.namesDevices(), 40 * time.Second, e.devices},
+		{"cgroup", false, quick, e.cgroup},
+		{"build cache", true, quick, e.cache},
+		{"store", e.repoErr == nil, quick, e.store},
+		{"hooks", false, quick, e.hooks},
+	}
+}
+
+// said is what a tool wrote and how it ended.
+type said struct {
+	text string
+	err  error // nil when it exited with 0
+}
+
+// first is the first line.
+func (s said) first() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s.text), "\n")
+	return strings.TrimSpace(line)
+}
+
+// last is the end of the text, where compilers and Python say what went wrong.
+func (s said) last() string {
+	lines := strings.Split(strings.TrimSpace(s.text), "\n")
+	return strings.TrimSpace(strings.Join(lines[max(0, len(lines)-3):], "\n"))
+}
+
+// tool runs one program and kills all of it when its time is up.
+func tool(ctx context.Context, limit time.Duration, dir string, argv ...string) said {
+	spec := proc.Spec{Argv: argv, Dir: dir, Env: append(os.Environ(), "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0"), Limit: limit, Grace: -1, Tail: 16 << 10}
+	r, err := proc.Run(ctx, spec)
+	s := said{text: string(r.Tail), err: err}
+	name := filepath.Base(argv[0])
+	switch {
+	case err != nil:
+	case r.Timeout != nil:
+		s.err = fmt.Errorf("%s did not end within %v", name, limit)
+	case r.Canceled:
+		s.err = fmt.Errorf("%s was stopped: %w", name, context.Cause(ctx))
+	case r.Signal != 0:
+		s.err = fmt.Errorf("%s was ended by signal %d (%v)", name, r.Signal, r.Signal)
+	case r.Exit != 0:
+		s.err = fmt.Errorf("%s exited with %d: %s", name, r.Exit, s.last())
+	}
+	return s
+}
+
+// toolCheck looks a program up and asks for its version; prefix is how the line
+// that tells it begins, "" for any.
+func toolCheck(name, prefix, hint string, args ...string) func(context.Context) finding {
+	return func(ctx context.Context) finding {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return missing("not in PATH", hint)
+		}
+		s := tool(ctx, 15*time.Second, "", append([]string{path}, args...)...)
+		if s.err != nil {
+			return problem(fmt.Sprintf("%s: %v", path, s.err), "it is installed but does not run; install it again, or mend PATH")
+		}
+		return ok("%s (%s)", versionLine(s, prefix), path)
+	}
+}
+
+func versionLine(s said, prefix string) string {
+	for line := range strings.Lines(s.text) {
+		if prefix != "" && strings.HasPrefix(line, prefix) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return s.first()
+}

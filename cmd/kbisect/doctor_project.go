@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func isConfigError(err error) bool {
+	return err != nil && !errors.Is(err, fs.ErrNotExist)
+}
+
+func (e *examination) system(context.Context) finding {
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return ok("%s %s %s, %d processors, %s", runtime.GOOS, strings.TrimSpace(string(kernel)), runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+}
+
+func (e *examination) repository(context.Context) finding {
+	if e.repoErr != nil {
+		return problemOf(e.repoErr)
+	}
+	where := e.repo.WorkDir()
+	switch {
+	case where == "":
+		where = e.repo.CommonDir() + ", bare"
+	case e.repo.GitDir() != e.repo.CommonDir():
+		where += ", a linked worktree"
+	}
+	head, err := e.repo.Resolve("HEAD")
+	if err != nil {
+		return problem(where+": "+firstLine(err), "commit something first")
+	}
+	found := fmt.Sprintf("%s, read by %s, HEAD %.12s", where, e.repo.Backend(), head)
+	for _, w := range e.repo.Warnings() {
+		found += "\n" + firstLine(errors.New(w))
+	}
+	return ok("%s", found)
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+func (e *examination) configuration(context.Context) finding {
+	switch {
+	case errors.Is(e.configErr, fs.ErrNotExist):
+		return missing("none: kbisect init writes one, kbisect run -- COMMAND needs none", "")
+	case e.configErr != nil:
+		return problemOf(e.configErr)
+	}
+	found := fmt.Sprintf("%s, kind %s", e.config.Path, e.config.Kind)
+	for _, w := range e.config.Warnings {
+		found += "\n" + w
+	}
+	if len(e.config.Run.Command) == 0 {
+		return problem(found+"\nnothing to run", `set command in [run], as command = ["./bench"]`)
+	}
+	return ok("%s", found)
+}
+
+// commands looks up what the configuration starts; what a build makes, or a
+// candidate carries, cannot be looked up before.
+func (e *examination) commands(context.Context) finding {
+	var found, gone []string
+	for _, c := range []struct {
+		table string
+		argv  []string
+	}{{"build", e.config.Build.Command}, {"run", e.config.Run.Command}} {
+		if len(c.argv) == 0 {
+			continue
+		}
+		name := c.argv[0]
+		if strings.Contains(name, "/") && !filepath.IsAbs(name) {
+			found = append(found, fmt.Sprintf("%s: %s, from the candidate", c.table, name))
+			continue
+		}
+		path, err := exec.LookPath(name)
+		if err != nil {
+			gone = append(gone, fmt.Sprintf("%s: %s is not there", c.table, name))
+			continue
+		}
+		found = append(found, fmt.Sprintf("%s: %s", c.table, path))
+	}
+	text := strings.Join(append(found, gone...), "\n")
+	if len(gone) > 0 {
+		return problem(text, "install it, mend PATH, or write ./ in front of a program that the build makes")
+	}
+	if text == "" {
+		return missing("no kbisect.toml names any", "")
+	}
+	return ok("%s", text)
+}
+
+func (e *examination) cache(context.Context) finding {
+	dir, err := cacheRoot()
+	if err != nil {
+		return problemOf(err)
+	}
+	return roomIn(dir, "set XDG_CACHE_HOME to a directory that can be written")
+}
+
+func (e *examination) store(context.Context) finding {
+	if e.repoErr != nil {
+		return missing("no repository", "")
+	}
+	return roomIn(stateDir(e.repo.CommonDir()), "kbisect keeps its memory here; give yourself the right to write")
+}
+
+// minFree is how much room there should be for builds, in bytes.
+const minFree = 1 << 30
+
+// roomIn tries to write into dir, or into the nearest directory above it that
+// is there, and leaves nothing behind.
+func roomIn(dir, hint string) finding {
+	at := dir
+	for {
+		_, err := os.Stat(at)
+		if err == nil || filepath.Dir(at) == at {
+			break
+		}
+		at = filepath.Dir(at)
+	}
+	f, err := os.CreateTemp(at, ".kbisect-doctor-*")
+	if err != nil {
+		return problem(fmt.Sprintf("%s cannot be written: %v", dir, err), hint)
+	}
+	_, err = f.Write(make([]byte, 4096))
+	err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	if err != nil {
+		return problem(fmt.Sprintf("%s cannot be written: %v", dir, err), hint)
+	}
+	note := ""
+	if at != dir {
+		note = ", made when it is needed"
+	}
+	var fsInfo unix.Statfs_t
+	if err := unix.Statfs(at, &fsInfo); err != nil {
+		return ok("%s%s", dir, note)
+	}
+	free := fsInfo.Bavail * uint64(fsInfo.Bsize)
+	if free < minFree {
+		return problem(fmt.Sprintf("%s: only %s free", dir, bytesText(free)), "kbisect cache trim makes room")
+	}
+	return ok("%s, %s free%s", dir, bytesText(free), note)
+}
+
+// bytesText writes a size in the unit that fits.
+func bytesText(n uint64) string {
+	const units = "KMGTPE"
+	if n < 1<<10 {
+		return strconv.FormatUint(n, 10) + " B"
+	}
+	f, i := float64(n)/(1<<10), 0
+	for ; f >= 1024 && i < len(units)-1; i++ {
+		f /= 1024
+	}
+	return fmt.Sprintf("%.3g %ciB", f, units[i])
+}
+
+func (e *examination) hooks(ctx context.Context) finding {
+	if e.repoErr != nil {
+		return missing("no repository", "")
+	}
+	dir := filepath.Join(e.repo.CommonDir(), "hooks")
+	where := ""
+	if git, err := exec.LookPath("git"); err == nil {
+		s := tool(ctx, 10*time.Second, e.dir, git, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
+		if s.err == nil && filepath.IsAbs(s.first()) && s.first() != dir {
+			dir, where = s.first(), " (core.hooksPath)"
+		}
+	}
+	info, err := os.Stat(filepath.Join(dir, "pre-push"))
+	switch {
+	case err != nil:
+		return ok("no pre-push hook in %s%s", dir, where)
+	case info.Mode()&0o111 == 0:
+		return problem(fmt.Sprintf("pre-push in %s%s is not executable, so git ignores it", dir, where), "chmod +x "+filepath.Join(dir, "pre-push"))
+	}
+	text, _ := os.ReadFile(filepath.Join(dir, "pre-push"))
+	if strings.Contains(string(text), "kbisect") {
+		return ok("pre-push in %s%s calls kbisect", dir, where)
+	}
+	return ok("pre-push in %s%s is another program's", dir, where)
+}
+
+// cgroup says whether a cgroup of one's own could be made; kbisect does without.
+func (e *examination) cgroup(context.Context) finding {
+	const without = "trials are supervised by a process instead"
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
+		return missing("no cgroup v2; "+without, "")
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return missing("not told; "+without, "")
+	}
+	for line := range strings.Lines(string(own)) {
+		path, isV2 := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		if !isV2 {
+			continue
+		}
+		dir := filepath.Join("/sys/fs/cgroup", path)
+		if unix.Access(dir, unix.W_OK) != nil || unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil {
+			return missing("v2, not delegated; "+without, "")
+		}
+		return ok("v2, delegated (%s)", path)
+	}
+	return missing("v2 is there, this process is in none; "+without, "")
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kbisect/kbisect/pipeline/gpu"
+)
+
+// repoWith makes a repository with one commit of files.
+func repoWith(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := writeFiles(t, files)
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	return dir
+}
+
+func examineDir(t *testing.T, dir string) (string, bool) {
+	t.Helper()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	var out strings.Builder
+	good := doctor(t.Context(), &out, dir)
+	t.Log(out.String())
+	return out.String(), good
+}
+
+// hasLine looks for one line of the table.
+func hasLine(t *testing.T, table, pattern string) {
+	t.Helper()
+	if !regexp.MustCompile("(?m)^" + pattern).MatchString(table) {
+		t.Errorf("no line %q", pattern)
+	}
+}
+
+func TestDoctorGood(t *testing.T) {
+	dir := repoWith(t, map[string]string{"bench.sh": "exit 0\n", configName: "[run]\ncommand = [\"sh\", \"bench.sh\"]\n"})
+	table, good := examineDir(t, dir)
+	if !good {
+		t.Error("not ok")
+	}
+	for _, p := range []string{`ok +system`, `ok +git +git version`, `ok +repository .*HEAD [0-9a-f]{12}`, `ok +kbisect.toml .*kind command`,
+		`ok +commands +run: /.*sh`, `ok +C compiler .*compiles and runs`, `ok +build cache .* free`, `ok +store`, `ok +hooks +no pre-push`} {
+		hasLine(t, table, p)
+	}
+	if out, err := exec.Command("git", "-C", dir, "status", "--porcelain", "--ignored").Output(); err != nil || len(out) > 0 {
+		t.Errorf("left behind: %s, %v", out, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".git", "kbisect")); err == nil {
+		t.Error("the store was made")
+	}
+}
+
+func TestDoctorNoRepository(t *testing.T) {
+	table, good := examineDir(t, t.TempDir())
+	if good {
+		t.Error("ok without a repository")
+	}
+	hasLine(t, table, `problem +repository`)
+	hasLine(t, table, ` +hint: `)
+	hasLine(t, table, `missing +kbisect.toml`)
+	hasLine(t, table, `In the way .*: repository`)
+}
+
+func TestDoctorBadConfig(t *testing.T) {
+	table, good := examineDir(t, repoWith(t, map[string]string{configName: "[run]\nlimt = \"1s\"\n"}))
+	if good {
+		t.Error("ok with a broken configuration")
+	}
+	hasLine(t, table, `problem +kbisect.toml .*kbisect.toml:2: run.limt: unknown key; did you mean "limit"`)
+}
+
+// TestDoctorPaths replaces PATH by tools that are broken in different ways.
+func TestDoctorPaths(t *testing.T) {
+	bin := writeFiles(t, map[string]string{
+		"cc":      "#!/bin/sh\n[ \"$1\" = --version ] && echo pretend 1.0 && exit\necho cannot find stdio.h >&2\nexit 1\n",
+		"make":    "#!/bin/sh\nexit 3\n",
+		"ninja":   "#!/bin/sh\nkill -SEGV $$\n",
+		"python3": "#!/bin/sh\ncase $1 in --version) echo Python 9.9;; *) echo ImportError: libcudart >&2; exit 1;; esac\n",
+	})
+	for _, name := range []string{"cc", "make", "ninja", "python3"} {
+		if err := os.Chmod(filepath.Join(bin, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := repoWith(t, map[string]string{configName: "kind = \"make\"\n[run]\ncommand = [\"no-such-program\"]\n"})
+	t.Setenv("PATH", bin)
+	t.Setenv("CC", "")
+	table, good := examineDir(t, dir)
+	if good {
+		t.Error("ok with a broken make")
+	}
+	for _, p := range []string{`missing +git +not in PATH`, `problem +commands +run: no-such-program is not there`, `problem +C compiler .*does not compile: .*stdio`,
+		`problem +make .*exited with 3`, `problem +ninja .*signal 11`, `ok +python3 +Python 9.9`, `problem +torch .*libcudart`,
+		`missing +cmake`, `In the way .*: commands, make\.`} {
+		hasLine(t, table, p)
+	}
+}
+
+// TestToolKillsItsTree runs a tool that hangs with a child that holds its output.
+func TestToolKillsItsTree(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	begin := time.Now()
+	s := tool(t.Context(), 500*time.Millisecond, "", "sh", "-c", "sleep 300 & echo $! >"+file+"; trap '' TERM; wait; wait")
+	if s.err == nil || !strings.Contains(s.err.Error(), "did not end within 500ms") {
+		t.Errorf("got %v", s.err)
+	}
+	if took := time.Since(begin); took > 30*time.Second {
+		t.Errorf("took %v", took)
+	}
+	pid, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/" + strings.TrimSpace(string(pid))); err == nil {
+		t.Error("the child lives on")
+	}
+}
+
+func TestCheckBounded(t *testing.T) {
+	slow := check{name: "slow", limit: 20 * time.Millisecond, run: func(ctx context.Context) finding {
+		<-ctx.Done()
+		return problem("gave up", "")
+	}}
+	if f := slow.bounded(t.Context()); f.found != "gave up" {
+		t.Errorf("got %+v", f)
+	}
+}
+
+func TestDoctorHooks(t *testing.T) {
+	dir := repoWith(t, map[string]string{"hooks/pre-push": "#!/bin/sh\nexec kbisect hook pre-push\n"})
+	if out, err := exec.Command("git", "-C", dir, "config", "core.hooksPath", "hooks").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	e := newExamination(dir)
+	defer e.close()
+	if f := e.hooks(t.Context()); f.state != stateProblem || !strings.Contains(f.hint, "chmod") {
+		t.Errorf("got %+v", f)
+	}
+	if err := os.Chmod(filepath.Join(dir, "hooks", "pre-push"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if f := e.hooks(t.Context()); f.state != stateOK || !strings.Contains(f.found, "core.hooksPath) calls kbisect") {
+		t.Errorf("got %+v", f)
+	}
+}
+
+func TestDeviceLine(t *testing.T) {
+	d := gpu.Device{Index: 1, UUID: "GPU-1", Name: "NVIDIA H200", MemoryTotal: 141 << 30, ComputeCapability: "9.0", SMClock: 345, SMClockMax: 1980, MemClock: 3201, Temperature: 31, PowerW: 77, PowerLimitW: 700, PersistenceMode: "on"}
+	line, hint := deviceLine(d)
+	if hint != "" || !strings.HasPrefix(line, "1: NVIDIA H200, 141 GiB, compute capability 9.0, SM 345 of 1980 MHz, memory 3201 MHz, 31 °C, 77 of 700 W, persistence on") {
+		t.Errorf("%s\n%s", line, hint)
+	}
+	d.Processes = []gpu.Process{{PID: 1 << 30, UsedBytes: 3 << 29}}
+	if line, hint = deviceLine(d); hint == "" || !strings.Contains(line, "in use by process 1073741824  (1.5 GiB)") {
+		t.Errorf("%s\n%s", line, hint)
+	}
+	d.RecoveryAction = "reset the GPU"
+	if line, hint = deviceLine(d); hint == "" || !strings.Contains(line, "asks to reset the GPU") {
+		t.Errorf("%s\n%s", line, hint)
+	}
+	if line, _ = deviceLine(gpu.Device{Index: 2, Absent: []gpu.Absence{{Field: "device", Why: "no permission"}}}); line != "2: no permission" {
+		t.Errorf("%s", line)
+	}
+}
+
+func TestRoomIn(t *testing.T) {
+	dir := t.TempDir()
+	if f := roomIn(filepath.Join(dir, "a", "b"), ""); f.state != stateOK || !strings.HasSuffix(f.found, "made when it is needed") {
+		t.Errorf("got %+v", f)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f := roomIn(filepath.Join(file, "sub"), "free it"); f.state != stateProblem || f.hint != "free it" {
+		t.Errorf("got %+v", f)
+	}
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/pipeline/gpu"
+)
+
+const helloC = `#include <stdio.h>
+int main(void) { puts("hello"); return 0; }
+`
+
+const helloCUDA = `#include <cstdio>
+__global__ void add(int *p) { atomicAdd(p, 1); }
+int main() {
+  int *p = nullptr, n = 0;
+  cudaError_t e = cudaMalloc(&p, sizeof n);
+  if (e == cudaSuccess) e = cudaMemset(p, 0, sizeof n);
+  if (e == cudaSuccess) { add<<<2, 32>>>(p); e = cudaGetLastError(); }
+  if (e == cudaSuccess) e = cudaMemcpy(&n, p, sizeof n, cudaMemcpyDeviceToHost);
+  if (e != cudaSuccess) { std::printf("%s\n", cudaGetErrorString(e)); return 1; }
+  std::puts(n == 64 ? "hello" : "wrong sum");
+  return n != 64;
+}
+`
+
+// cCompiler compiles a program and runs it, because a compiler may be there
+// without its headers or its linker.
+func (e *examination) cCompiler(ctx context.Context) finding {
+	path := ""
+	for _, name := range []string{firstWord(os.Getenv("CC")), "cc", "gcc", "clang"} {
+		if p, err := exec.LookPath(name); name != "" && err == nil {
+			path = p
+			break
+		}
+	}
+	if path == "" {
+		return missing("neither cc nor gcc nor clang in PATH", "install gcc or clang")
+	}
+	v := tool(ctx, 10*time.Second, "", path, "--version")
+	if v.err != nil {
+		return problem(fmt.Sprintf("%s: %v", path, v.err), "install the compiler again, or mend PATH")
+	}
+	if f := hello(ctx, 30*time.Second, "hello.c", helloC, true, path); f.state != stateOK {
+		f.found = path + ": " + f.found
+		f.hint = cmp.Or(f.hint, "install the headers and the linker as well (Debian: build-essential)")
+		return f
+	}
+	return ok("%s (%s), compiles and runs", v.first(), path)
+}
+
+func firstWord(s string) string {
+	if f := strings.Fields(s); len(f) > 0 {
+		return f[0]
+	}
+	return ""
+}
+
+// hello compiles text in a directory of its own and, if asked to, runs it.
+func hello(ctx context.Context, limit time.Duration, file, text string, run bool, compiler ...string) finding {
+	dir, err := os.MkdirTemp("", "kbisect-doctor-")
+	if err != nil {
+		return problem(err.Error(), "set TMPDIR to a directory that can be written")
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+		return problem(err.Error(), "set TMPDIR to a directory that can be written")
+	}
+	s := tool(ctx, limit, dir, append(slices.Clone(compiler), "-o", "hello", file)...)
+	if s.err != nil {
+		return problem("does not compile: "+s.err.Error(), "")
+	}
+	if !run {
+		return ok("compiles")
+	}
+	s = tool(ctx, limit, dir, "./hello")
+	switch {
+	case s.err != nil:
+		return problem("compiles, but the program does not run: "+strings.ReplaceAll(s.err.Error(), "\nhint: ", "\n"), "")
+	case s.first() != "hello":
+		return problem("compiles, but the program says: "+s.last(), "")
+	}
+	return ok("compiles and runs")
+}
+
+// nvcc looks in PATH and where CUDA is usually installed.
+func (e *examination) nvcc(ctx context.Context) finding {
+	path, err := exec.LookPath("nvcc")
+	if err != nil {
+		for _, home := range []string{os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH"), "/usr/local/cuda"} {
+			p := filepath.Join(home, "bin", "nvcc")
+			if _, err := os.Stat(p); home != "" && err == nil {
+				return problem(p+" is there, but not in PATH", "export PATH="+filepath.Dir(p)+":$PATH")
+			}
+		}
+		return missing("not in PATH", "install the CUDA toolkit")
+	}
+	v := tool(ctx, 20*time.Second, "", path, "--version")
+	if v.err != nil {
+		return problem(fmt.Sprintf("%s: %v", path, v.err), "install the CUDA toolkit again, or mend PATH")
+	}
+	name := fmt.Sprintf("%s (%s)", versionLine(v, "Cuda compilation tools"), path)
+	rep := e.probe()
+	if len(rep.Devices) == 0 {
+		f := hello(ctx, 100*time.Second, "hello.cu", helloCUDA, false, path)
+		f.found = name + ", " + f.found + "; no device to run on"
+		return f
+	}
+	f := hello(ctx, 100*time.Second, "hello.cu", helloCUDA, true, path, "-arch=native")
+	f.found = name + ", " + f.found + " a kernel"
+	if f.state != stateOK {
+		f.hint = cmp.Or(f.hint, fmt.Sprintf("the driver serves CUDA %s; the toolkit should not be newer", rep.CUDA))
+		f.found = strings.TrimSuffix(f.found, " a kernel")
+	}
+	return f
+}
+
+const torchProbe = `import torch
+print("torch", torch.__version__, "for CUDA", torch.version.cuda or "none", "sees", torch.cuda.device_count(), "devices")`
+
+func (e *examination) torch(ctx context.Context) finding {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		return missing("no python3", "")
+	}
+	s := tool(ctx, 60*time.Second, os.TempDir(), python, "-c", torchProbe)
+	switch {
+	case strings.Contains(s.text, "No module named 'torch'"):
+		return missing("not installed for "+python, "")
+	case s.err != nil:
+		return problem("import torch: "+s.err.Error(), "try: python3 -c 'import torch'")
+	}
+	return ok("%s", versionLine(s, "torch"))
+}
+
+// namesDevices reports whether the configuration asks for certain devices.
+func (e *examination) namesDevices() bool {
+	g := e.config.Device.GPUs
+	return !slices.Equal(g, []string{"auto"}) && !slices.Equal(g, []string{"none"})
+}
+
+func (e *examination) devices(context.Context) finding {
+	rep := e.probe()
+	if !rep.Available || len(rep.Devices) == 0 {
+		why := cmp.Or(rep.Why, "the driver knows no device")
+		if e.namesDevices() {
+			return problem(why, `[device] gpus names devices; write "none" or "auto" to do without`)
+		}
+		return missing(why+"; trials run without a device", "")
+	}
+	lines := []string{fmt.Sprintf("driver %s, CUDA up to %s", rep.Driver, rep.CUDA)}
+	var hints []string
+	for _, d := range rep.Devices {
+		line, hint := deviceLine(d)
+		lines = append(lines, line)
+		if hint != "" {
+			hints = append(hints, hint)
+		}
+	}
+	lines, hints = e.wantedDevices(lines, hints)
+	if len(hints) > 0 {
+		return problem(strings.Join(lines, "\n"), strings.Join(slices.Compact(hints), "\n"))
+	}
+	return ok("%s", strings.Join(lines, "\n"))
+}
+
+// wantedDevices tries to open each device that the configuration names.
+func (e *examination) wantedDevices(lines, hints []string) ([]string, []string) {
+	if !e.namesDevices() {
+		return lines, hints
+	}
+	for _, g := range e.config.Device.GPUs {
+		if _, err := gpu.Open(g); err != nil {
+			lines = append(lines, firstLine(err))
+			hints = append(hints, "[device] gpus names what is not there")
+		}
+	}
+	return lines, hints
+}
+
+// deviceLine describes one device, and says what to do when it is not fit for timing.
+func deviceLine(d gpu.Device) (line, hint string) {
+	if d.UUID == "" {
+		why := "unknown"
+		if len(d.Absent) > 0 {
+			why = d.Absent[0].Why
+		}
+		return fmt.Sprintf("%d: %s", d.Index, why), "the driver does not open this device; see dmesg"
+	}
+	line = fmt.Sprintf("%d: %s, %s, compute capability %s, SM %d of %d MHz, memory %d MHz, %d °C, %.0f of %.0f W, persistence %s",
+		d.Index, d.Name, bytesText(d.MemoryTotal), d.ComputeCapability, d.SMClock, d.SMClockMax, d.MemClock, d.Temperature, d.PowerW, d.PowerLimitW,
+		cmp.Or(d.PersistenceMode, "unknown"))
+	line += "\n   " + d.UUID
+	if d.MIG {
+		line += ", MIG is on: name a slice by its UUID in [device] gpus"
+	}
+	if d.RecoveryAction != "" && d.RecoveryAction != "none" {
+		return line + "\n   the driver asks to " + d.RecoveryAction, "do what the driver asks for before timing anything"
+	}
+	for _, p := range d.Processes {
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
+		line += fmt.Sprintf("\n   in use by process %d %s (%s)", p.PID, strings.TrimSpace(string(comm)), bytesText(p.UsedBytes))
+		hint = "other processes share a device: timings will scatter, and memory may run out"
+	}
+	return line, hint
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+)
+
+// initConfig finds out what sort of project dir holds and returns the kind with
+// a commented kbisect.toml for it. Only what works today is active in the text.
+func initConfig(dir string) (kind string, text []byte, err error) {
+	p, err := detectProject(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	text = []byte(p.render())
+	if _, err := parseConfig(configName, text); err != nil { // a file name that TOML cannot hold
+		return "", nil, fmt.Errorf("write configuration for %s: %w", dir, err)
+	}
+	return p.kind, text, nil
+}
+
+// writeConfig writes what initConfig returns into dir and never over a file
+// that is there: the error then wraps fs.ErrExist.
+func writeConfig(dir string) (path, kind string, err error) {
+	path = filepath.Join(dir, configName)
+	kind, text, err := initConfig(dir)
+	if err != nil {
+		return "", "", err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return "", "", fmt.Errorf("%s is already there and stays as it is: %w\nhint: edit it, or move it away and run kbisect init again", path, fs.ErrExist)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("write configuration: %w", err)
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path) // half a configuration is worse than none
+		return "", "", fmt.Errorf("write configuration %s: %w", path, err)
+	}
+	return path, kind, nil
+}
+
+// render writes the file, one comment for each key.
+func (p project) render() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+
+	line("# kbisect.toml: how kbisect builds and runs this repository, written for %s.", p.what)
+	line("# Next: kbisect doctor says whether it will work; kbisect run --good REV --bad REV searches.")
+	line("# An unknown key or a wrong unit is an error, so a slip is never passed over.")
+	line("version = 1")
+	line("kind    = %-12s # %s", tomlString(p.active), p.kindNote())
+	line("# What the build and the run read, from the top of the repository. Commits that leave")
+	line("# these alone are never built: when in doubt name more, or delete the line to name all.")
+	if len(p.paths) == 0 {
+		line(`# paths = ["src/", "bench.py"]`)
+	} else {
+		line("paths = %s", tomlStrings(p.paths))
+	}
+	p.renderBuild(line)
+	p.renderRun(line)
+	b.WriteString(p.renderRest())
+	return b.String()
+}
+
+func (p project) kindNote() string {
+	if p.active != p.kind {
+		return fmt.Sprintf("looks like %s; its own kind is not available yet", p.kind)
+	}
+	return "command | nvcc | make | cmake: how build and run are understood"
+}
+
+func (p project) renderBuild(line func(string, ...any)) {
+	line("\n[build]")
+	line("# The words of one command, run at the top of a clean export; for shell: [\"sh\", \"-c\", \"…\"].")
+	if len(p.build) == 0 {
+		line("# command = [\"make\", \"-j2\"]   # nothing to build was found")
+	} else {
+		line("command = %s", tomlStrings(p.build))
+	}
+	line("limit   = \"10m\"             # a build that takes longer has failed")
+	line("# What the build leaves behind and the run needs: kept, so that nothing is built twice.")
+	if len(p.outputs) == 0 {
+		line("# outputs = [\"bench\"]")
+	} else {
+		line("outputs = %s", tomlStrings(p.outputs))
+	}
+	if p.kind == kindMake || p.kind == kindCMake {
+		line("# incremental = false       # build every candidate from nothing, where the rules miss dependencies")
+	}
+}
+
+func (p project) renderRun(line func(string, ...any)) {
+	line("\n[run]")
+	line("# One trial, a fresh process each time. Exit 0 is good, 125 is skip, anything else is bad.")
+	for _, note := range p.notes {
+		line("# %s", note)
+	}
+	if len(p.run) == 0 {
+		line("# command = [\"./bench\"]     # FILL IN: what to run was not found")
+	} else {
+		line("command = %s", tomlStrings(p.run))
+	}
+	line("limit   = \"180s\"            # of the whole trial without the build")
+}
+
+// renderRest is the same for every kind: commented, with the defaults.
+func (p project) renderRest() string {
+	return `
+# [run.limits]                # per phase; the program names its phases, see KBISECT_FD in the manual
+# load    = "60s"
+# warmup  = "4x"              # or a multiple of what the good end took
+# measure = "120s"
+
+# [metric]                    # what "slow" is about; for more than one write [[metrics]]
+# name    = "time"
+# unit    = "us"              # ns us ms s, GB/s, TFLOP/s, MiB, …
+# better  = "lower"           # lower | higher
+# from    = "protocol"        # protocol | wall | phase | regex
+# pattern = 'time: (?P<value>[0-9.]+) (?P<unit>ms|us)'   # only for from = "regex"
+
+# [judge]
+# effect = "3%"               # the smallest change worth finding
+# error  = 0.01               # the chance that the final answer is wrong
+
+# [device]
+# gpus = "auto"               # none | auto | indices or UUIDs, as [0] or ["GPU-…"]
+
+# [cost]
+# gpu_hour = 0.68             # prices the session
+
+# [[flag]]                    # a switch of the project, for the search over settings
+# name   = "compile"
+# values = ["off", "on"]      # the first is the safe base
+# env    = "USE_COMPILE"      # or define = "USE_COMPILE", or arg = "--compile={value}"
+`
+}
+
+// tomlString quotes s as a basic string.
+func tomlString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case unicode.IsControl(c):
+			fmt.Fprintf(&b, `\u%04X`, c)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func tomlStrings(list []string) string {
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		quoted[i] = tomlString(s)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// policy is everything that decides a search. It is kept with the session, so that --resume asks
+// nothing and goes on by the same rules whatever has become of the configuration file.
+type policy struct {
+	Good, Bad   string // commit ids; Good is "" until --find-good has found one
+	FindGood    bool
+	FirstParent bool
+	Paths       []string
+	Plan        kernels.Plan
+	Limits      pipeline.Limits
+	OwnScripts  bool // commands that a candidate lacks are taken from the user's work tree
+	Sample      string
+	Patterns    []pattern
+	Judge       judge.Options
+	Budget      time.Duration
+	Seed        int64
+	GPUs        []string
+	GPUHour     float64
+	Warnings    []string
+}
+
+// pattern is a metric that is read from the output.
+type pattern struct{ Metric, Unit, Expr string }
+
+// commandLimit bounds a trial when nobody said how long it may take.
+const commandLimit = 10 * time.Minute
+
+// newPolicy reads the command line and, unless a command is given there, kbisect.toml.
+func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
+	if err := refuseUnavailable(c); err != nil {
+		return nil, err
+	}
+	p := &policy{
+		FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"),
+		Budget: c.Duration("budget"), Seed: c.Int64("seed"),
+	}
+	var err error
+	if c.Args().Present() {
+		err = p.fromCommand(c)
+	} else {
+		err = p.fromConfig(c, repo)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if ps := c.StringSlice("path"); len(ps) > 0 {
+		p.Paths = ps
+	}
+	if err := p.readFind(c); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// refuseUnavailable answers requests that this version cannot meet, instead of ignoring them.
+func refuseUnavailable(c *cli.Context) error {
+	switch {
+	case c.String("axis") != "history":
+		return usagef("--axis %s is not available in this version\nhint: --axis history searches the commits", c.String("axis"))
+	case c.String("commit") != "":
+		return usagef("--commit belongs to --axis hunks, which is not available in this version")
+	case c.Bool("all"):
+		return usagef("--all is not available in this version\nhint: without it the first culprit is found")
+	case c.String("report") != "":
+		return usagef("--report is not available in this version\nhint: --json writes the whole finding to standard output")
+	case c.Int("jobs") != 1:
+		return usagef("--jobs %d: this version tests one candidate at a time", c.Int("jobs"))
+	case c.Duration("budget") < 0, c.Duration("limit") < 0, c.Int("repeat") < 0:
+		return usagef("--budget, --limit and --repeat cannot be negative")
+	case c.Bool("find-good") && c.String("good") != "":
+		return usagef("--good and --find-good exclude each other\nhint: --find-good looks for a good end by itself")
+	}
+	return nil
+}
+
+// fromCommand is the form without a configuration: a command after --, as for git bisect run.
+func (p *policy) fromCommand(c *cli.Context) error {
+	project := kernels.Project{Kind: "command", Run: c.Args().Slice()}
+	if b := c.String("build"); b != "" {
+		project.Build = []string{"sh", "-c", b}
+	}
+	var err error
+	if p.Plan, err = kernels.NewPlan(project); err != nil {
+		return usage(err)
+	}
+	p.Limits = pipeline.Limits{Build: defaultBuildLimit, Run: commandLimit}
+	if d := c.Duration("limit"); d > 0 {
+		p.Limits.Run = d
+	}
+	p.OwnScripts = true
+	p.Judge.Metrics = []judge.Metric{{Name: "time"}}
+	if c.String("find") == string(bisect.Slow) {
+		p.Judge.Metrics = append(p.Judge.Metrics, judge.Metric{Name: "wall"})
+	}
+	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = defaultEffect, defaultError, c.Int("repeat")
+	return nil
+}
+
+// fromConfig reads kbisect.toml from the user's work tree, never from a candidate.
+func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
+	path := c.String("config")
+	if path == "" {
+		path = filepath.Join(cmpDir(repo.WorkDir(), c.String("C")), configName)
+	}
+	cfg, err := loadConfig(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usagef("%s does not exist\nhint: kbisect init writes one; or give a command: kbisect run --good REV -- COMMAND", path)
+	}
+	if err != nil {
+		return usage(err)
+	}
+	cfg = cfg.withDefaults()
+	p.Warnings = append(p.Warnings, cfg.Warnings...)
+	build := cfg.Build.Command
+	if b := c.String("build"); b != "" {
+		build = []string{"sh", "-c", b}
+	}
+	p.Plan, err = kernels.NewPlan(kernels.Project{
+		Kind: cfg.Kind, Build: build, Outputs: cfg.Build.Outputs, Incremental: cfg.Build.Incremental, Run: cfg.Run.Command,
+	})
+	if err != nil {
+		return usagef("%s: %w", path, err)
+	}
+	p.Paths = cfg.Paths
+	p.Limits = pipeline.Limits{Build: cfg.Build.Limit, Run: cfg.Run.Limit, Phases: map[string]kernels.Limit{}}
+	if d := c.Duration("limit"); d > 0 {
+		p.Limits.Run = d
+	}
+	for phase, l := range cfg.Run.Limits {
+		p.Limits.Phases[phase] = kernels.Limit(l)
+	}
+	p.GPUs, p.GPUHour = cfg.Device.GPUs, cfg.Cost.GPUHour
+	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = cfg.Judge.Effect, cfg.Judge.Error, c.Int("repeat")
+	return p.readMetrics(path, cfg.Metrics)
+}
+
+func cmpDir(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (p *policy) readMetrics(path string, ms []Metric) error {
+	for _, m := range ms {
+		jm := judge.Metric{Name: m.Name, Higher: m.Better == "higher"}
+		switch m.From {
+		case "protocol":
+			if p.Sample == "" || m.Name == "time" {
+				p.Sample = m.Name
+			}
+		case "wall":
+			jm.Name = "wall"
+		case "phase":
+			jm.Name = "phase." + strings.TrimPrefix(m.Name, "phase.")
+		case "regex":
+			if _, err := kernels.NewPattern(m.Name, m.Unit, m.Pattern); err != nil {
+				return usagef("%s: %w", path, err)
+			}
+			p.Patterns = append(p.Patterns, pattern{m.Name, m.Unit, m.Pattern})
+		default:
+			return usagef("%s: metric.from: %q is not available in this version\nhint: use protocol, wall, phase or regex", path, m.From)
+		}
+		p.Judge.Metrics = append(p.Judge.Metrics, jm)
+	}
+	if len(ms) == 0 {
+		p.Judge.Metrics = []judge.Metric{{Name: "time"}}
+	}
+	return nil
+}
+
+// readFind reads what complaint to look for.
+func (p *policy) readFind(c *cli.Context) error {
+	switch find := c.String("find"); find {
+	case "":
+	case "any":
+		p.Judge.Any = true
+	case "slow", "timeout", "wrong", "crash":
+		p.Judge.Find = bisect.Class(find)
+	case "build":
+		p.Judge.Find = bisect.BuildFailed
+	default:
+		return usagef("--find %s: unknown complaint\nhint: any, slow, timeout, wrong, crash or build", find)
+	}
+	p.Judge.Phase = c.String("phase")
+	if name := c.String("metric"); name != "" {
+		i := slices.IndexFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == name })
+		m := judge.Metric{Name: name}
+		if i >= 0 {
+			m = p.Judge.Metrics[i]
+		}
+		p.Judge.Metrics = []judge.Metric{m}
+		if p.Judge.Find == "" && !p.Judge.Any {
+			p.Judge.Find = bisect.Slow
+		}
+	}
+	return nil
+}
+
+// compile makes the patterns of a policy.
+func (p *policy) compile() ([]*kernels.Pattern, error) {
+	var out []*kernels.Pattern
+	for _, x := range p.Patterns {
+		c, err := kernels.NewPattern(x.Metric, x.Unit, x.Expr)
+		if err != nil {
+			return nil, fmt.Errorf("kept policy: %w", err)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline"
+)
+
+// progress tells on standard error how far a search is: one line a judgement, and on a terminal a
+// status line below them. It is also the writer of the log.
+type progress struct {
+	mu      sync.Mutex
+	w       io.Writer
+	bars    *mpb.Progress // nil without a terminal
+	bar     *mpb.Bar
+	quiet   bool
+	verbose bool
+	began   time.Time
+
+	now    string // what is being done
+	since  time.Time
+	matter int
+	left   int
+	tested int
+	spent  time.Duration // on candidates so far
+	last   time.Time
+	steps  int
+}
+
+// barScale is the resolution of the share that is done.
+const barScale = 1000
+
+func newProgress(c *cli.Context) *progress {
+	p := &progress{w: c.App.ErrWriter, quiet: c.Bool("quiet"), verbose: c.Bool("verbose"), began: time.Now(), last: time.Now()}
+	f, ok := p.w.(*os.File)
+	if !ok || p.quiet || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return p
+	}
+	p.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(24), mpb.WithAutoRefresh())
+	p.bar = p.bars.AddBar(barScale,
+		mpb.BarRemoveOnComplete(),
+		mpb.AppendDecorators(decor.Percentage(), decor.Any(func(decor.Statistics) string { return " " + p.status() })),
+	)
+	return p
+}
+
+// status is what stands beside the bar.
+func (p *progress) status() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := fmt.Sprintf("%s elapsed", span(time.Since(p.began)))
+	if eta := p.expected(); eta > 0 {
+		s += fmt.Sprintf(", about %s to go", span(eta))
+	}
+	if p.now != "" {
+		s += fmt.Sprintf(" | %s, %s", p.now, span(time.Since(p.since)))
+	}
+	return s
+}
+
+// expected is the time that the rest of the search will take, by what a candidate has cost so far.
+func (p *progress) expected() time.Duration {
+	if p.tested == 0 || p.left == 0 {
+		return 0
+	}
+	const confirming = 2 // culprit and parent, built clean
+	return time.Duration(float64(p.spent) / float64(p.tested) * (bits(p.left) + confirming))
+}
+
+// bits is the number of tests that tell n suspects apart.
+func bits(n int) float64 { return math.Ceil(math.Log2(float64(max(n, 1)))) }
+
+// begin is told how large the search is.
+func (p *progress) begin(commits, matter int) {
+	p.mu.Lock()
+	p.matter, p.left = matter, matter
+	p.mu.Unlock()
+	p.say(fmt.Sprintf("%d commits in the range, %d can matter: about %.0f candidates after the ends", commits, matter, bits(matter)))
+}
+
+// activity is told what the pipeline does.
+func (p *progress) activity(a pipeline.Activity) {
+	p.mu.Lock()
+	p.now, p.since = fmt.Sprintf("%s: %s", short(a.Request.Candidate.Commit), a.Doing), time.Now()
+	if a.Limit > 0 {
+		p.now += fmt.Sprintf(" (limit %v)", a.Limit)
+	}
+	p.mu.Unlock()
+	if p.verbose {
+		p.say(p.now)
+	}
+}
+
+// step is told a judgement.
+func (p *progress) step(s bisect.Step) {
+	p.mu.Lock()
+	p.steps++
+	if s.Role == "search" {
+		p.left = s.Remaining
+	}
+	if !s.Inferred {
+		p.tested++
+		p.spent += time.Since(p.last)
+	}
+	p.last = time.Now()
+	share := 1.0
+	if total := bits(p.matter); total > 0 {
+		share = 1 - bits(p.left)/total
+	}
+	eta := p.expected()
+	p.mu.Unlock()
+	if p.bar != nil {
+		p.bar.SetCurrent(int64(share * (barScale - 1)))
+	}
+	line := fmt.Sprintf("%-9s %s %-4s %s", s.Role, short(s.Commit), s.Verdict.Call, s.Verdict.Why)
+	if s.Inferred {
+		line = fmt.Sprintf("%-9s %s %-4s equal inputs: %s", s.Role, short(s.Commit), s.Verdict.Call, s.Verdict.Why)
+	}
+	if s.Role == "search" {
+		line += fmt.Sprintf(" | %d suspects left, %.0f %% done, %s elapsed", s.Remaining, 100*share, span(time.Since(p.began)))
+		if eta > 0 && s.Remaining > 1 {
+			line += fmt.Sprintf(", about %s to go", span(eta))
+		}
+	}
+	p.say(line)
+}
+
+// say prints a line above the status line.
+func (p *progress) say(line string) {
+	if !p.quiet {
+		fmt.Fprintln(p, clean(line))
+	}
+}
+
+// warn prints a line even when progress is not wanted.
+func (p *progress) warn(line string) { fmt.Fprintln(p, "kbisect: warning: "+clean(line)) }
+
+// Write prints above the status line.
+func (p *progress) Write(b []byte) (int, error) {
+	if p.bars != nil {
+		return p.bars.Write(b)
+	}
+	return p.w.Write(b)
+}
+
+// end takes the status line away.
+func (p *progress) end() {
+	if p.bars == nil {
+		return
+	}
+	p.bar.Abort(true)
+	p.bars.Wait()
+	p.bars, p.bar = nil, nil
+}
+
+// clean keeps what a candidate printed from driving the terminal.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\t' && (r < ' ' || r == 0x7f) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// span is a duration for people.
+func span(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	default:
+		return d.Round(time.Second).String()
+	}
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"crypto/rand"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "find the commit that is to blame",
+		ArgsUsage: "[-- COMMAND ARGS]",
+		Description: "Judges both ends, searches the commits between them, confirms the culprit against its parents.\n" +
+			"With -- COMMAND no configuration is needed: 0 is good, 125 is skip, anything else is bad, and\n" +
+			"128 and up is a crash of the candidate; a script written for git bisect run works unchanged.\n" +
+			"Without it, kbisect.toml in the work tree says how to build and run.",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "good", Usage: "the good end, `REV` (default: the newest recorded good ancestor)"},
+			&cli.StringFlag{Name: "bad", Usage: "the bad end, `REV`", Value: "HEAD"},
+			&cli.BoolFlag{Name: "find-good", Usage: "walk back from the bad end, in doubling steps, to a good one"},
+			&cli.StringFlag{Name: "axis", Usage: "search along `history`, flags or hunks", Value: "history"},
+			&cli.StringFlag{Name: "commit", Usage: "the commit `REV` whose hunks are searched"},
+			&cli.StringFlag{Name: "find", Usage: "the complaint: `any`, slow, timeout, wrong, crash or build (default: what the bad end shows)"},
+			&cli.StringFlag{Name: "phase", Usage: "the `NAME` of the phase in which the time-out must be"},
+			&cli.StringFlag{Name: "metric", Usage: "the `NAME` of the metric that got slow: one of kbisect.toml, wall, phase.NAME"},
+			&cli.BoolFlag{Name: "all", Usage: "every culprit in the range"},
+			&cli.BoolFlag{Name: "first-parent", Usage: "follow only the first parent of merges"},
+			&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable; commits that leave it alone are never built"},
+			&cli.BoolFlag{Name: "no-hunks", Usage: "stop at the commit"},
+			&cli.DurationFlag{Name: "budget", Usage: "stop after `DURATION` with what is known then"},
+			&cli.IntFlag{Name: "jobs", Usage: "test `N` candidates at a time", Value: 1},
+			&cli.Int64Flag{Name: "seed", Usage: "`N` for whatever is drawn at random", Value: 1},
+			&cli.DurationFlag{Name: "limit", Usage: "the whole trial may take `DURATION`"},
+			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
+			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
+			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON on standard output"},
+			&cli.StringFlag{Name: "report", Usage: "write an HTML report to `FILE`"},
+			&cli.BoolFlag{Name: "resume", Usage: "go on with the newest interrupted search"},
+		},
+		Action: runAction,
+	}
+}
+
+func runAction(c *cli.Context) error {
+	repo, err := source.Open(c.String("C"))
+	if err != nil {
+		return usage(err)
+	}
+	defer repo.Close()
+	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
+	if err != nil {
+		return &codeError{exitMachine, err}
+	}
+	defer st.Close()
+	s, p, err := openSession(c, repo, st)
+	if err != nil {
+		return err
+	}
+	lock, err := st.Lock(s.ID)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if n, err := proc.Sweep(s.ID); err != nil || n > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of the interrupted search were still running and have been killed", n))
+	}
+	j := &job{repo: repo, store: st, session: s, policy: p, ui: newProgress(c), root: c.String("C")}
+	return j.run(c.Context, c.App.Writer, c.Bool("json"))
+}
+
+// openSession begins a session, or finds the one to go on with.
+func openSession(c *cli.Context, repo *source.Repo, st *store.Store) (*store.Session, *policy, error) {
+	if c.Bool("resume") {
+		return resumeSession(c, st)
+	}
+	p, err := newPolicy(c, repo)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
+		return nil, nil, usagef("--bad: %w", err)
+	}
+	if err := p.chooseGood(c, repo, st); err != nil {
+		return nil, nil, err
+	}
+	if p.Good != "" { // what is wrong with the ends is said before anything is kept
+		if _, err := repo.Range(c.Context, p.Good, p.Bad, p.rangeOptions()); err != nil {
+			return nil, nil, rangeError(err)
+		}
+	}
+	id, err := store.NewID(time.Now(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := json.Marshal(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &store.Session{
+		ID: id, Created: time.Now(), Updated: time.Now(), Status: store.Running, Args: os.Args,
+		Config: config, Good: p.Good, Bad: p.Bad, Axis: "history", Seed: p.Seed, Version: version(),
+	}
+	return s, p, nil
+}
+
+func (p *policy) rangeOptions() source.RangeOptions {
+	return source.RangeOptions{FirstParent: p.FirstParent, Paths: p.Paths}
+}
+
+// rangeError sorts what can be wrong with a range: the ends are the user's, the rest is the repository's.
+func rangeError(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return usage(err)
+}
+
+func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy, error) {
+	s, err := resumable(st)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Args().Present() || c.IsSet("good") || c.IsSet("bad") {
+		return nil, nil, usagef("--resume goes on with session %s as it was begun\nhint: leave out --good, --bad and the command, or leave out --resume", s.ID)
+	}
+	var p policy
+	if err := json.Unmarshal(s.Config, &p); err != nil {
+		return nil, nil, usagef("session %s was begun by another version of kbisect: %w\nhint: begin anew without --resume", s.ID, err)
+	}
+	return &s, &p, nil
+}
+
+// resumable is the newest search that did not come to its end. When there is none, it is the newest
+// one that did: it may have been killed before it could say so, and repeats its answer from what it
+// remembers.
+func resumable(st *store.Store) (store.Session, error) {
+	all, err := st.Sessions(0)
+	if err != nil {
+		return store.Session{}, &codeError{exitMachine, err}
+	}
+	for _, want := range [][]string{{store.Running, store.Interrupted, store.Infra}, {store.Found, store.Inconclusive, store.NoDifference}} {
+		for _, s := range all {
+			if slices.Contains(want, s.Status) {
+				return s, nil
+			}
+		}
+	}
+	return store.Session{}, usagef("nothing to resume: no search was begun in this repository\nhint: kbisect run --good REV")
+}
+
+// chooseGood finds the good end: as named, or the newest recorded good ancestor of the bad end.
+func (p *policy) chooseGood(c *cli.Context, repo *source.Repo, st *store.Store) (err error) {
+	if rev := c.String("good"); rev != "" {
+		if p.Good, err = repo.Resolve(rev); err != nil {
+			return usagef("--good: %w", err)
+		}
+		return nil
+	}
+	if p.FindGood {
+		return nil
+	}
+	goods, err := st.Goods()
+	if err != nil {
+		return &codeError{exitMachine, err}
+	}
+	for _, g := range goods {
+		if ok, err := repo.IsAncestor(g.Commit, p.Bad); err == nil && ok && g.Commit != p.Bad {
+			p.Good = g.Commit
+			return nil
+		}
+	}
+	return usagef("no good end: no commit before %s is recorded as good\nhint: name one with --good REV, or give --find-good to look for one", short(p.Bad))
+}
+
+// exitCode is the code of a result.
+func exitCode(r bisect.Result) int {
+	switch r {
+	case bisect.Found:
+		return exitOK
+	case bisect.Inconclusive:
+		return exitInconclusive
+	case bisect.NoDifference:
+		return exitNoDifference
+	case bisect.Interrupted:
+		return exitInterrupted
+	}
+	return exitMachine
+}
+
+// short abbreviates a commit id.
+func short(id string) string { return id[:min(10, len(id))] }

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// openStore opens the store of the repository for reading.
+func openStore(c *cli.Context) (*store.Store, error) {
+	repo, err := source.Open(c.String("C"))
+	if err != nil {
+		return nil, usage(err)
+	}
+	defer repo.Close()
+	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
+	if errors.Is(err, store.ErrNoStore) {
+		return nil, usagef("nothing has been searched in this repository yet\nhint: kbisect run")
+	}
+	if err != nil {
+		return nil, &codeError{exitMachine, err}
+	}
+	return st, nil
+}
+
+func sessionsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "sessions", Usage: "list past and interrupted searches", OnUsageError: usageError,
+		Flags: []cli.Flag{&cli.IntFlag{Name: "limit", Usage: "at most `N`, newest first", Value: 20}},
+		Action: func(c *cli.Context) error {
+			st, err := openStore(c)
+			if err != nil {
+				return err
+			}
+			defer st.Close()
+			all, err := st.Sessions(c.Int("limit"))
+			if err != nil {
+				return &codeError{exitMachine, err}
+			}
+			t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(t, "SESSION\tRESULT\tGOOD\tBAD\tTIME\tFINDING")
+			for _, s := range all {
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Status, short(s.Good), short(s.Bad), span(s.Elapsed), s.Summary)
+			}
+			return t.Flush()
+		},
+	}
+}
+
+func showCommand() *cli.Command {
+	return &cli.Command{
+		Name: "show", Usage: "show every trial and judgement of a search", ArgsUsage: "SESSION", OnUsageError: usageError,
+		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last.",
+		Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the finding as it was kept"}},
+		Action: func(c *cli.Context) error {
+			id := c.Args().First()
+			if id == "" {
+				id = "last"
+			}
+			st, err := openStore(c)
+			if err != nil {
+				return err
+			}
+			defer st.Close()
+			s, err := st.Session(id)
+			if err != nil {
+				return usage(err)
+			}
+			if c.Bool("json") {
+				if len(s.Finding) == 0 {
+					return usagef("session %s has no finding yet (%s)\nhint: kbisect run --resume", s.ID, s.Status)
+				}
+				_, err := c.App.Writer.Write(s.Finding)
+				return err
+			}
+			return show(c.App.Writer, st, s)
+		},
+	}
+}
+
+// show prints one session: what it was, what it launched, what it concluded.
+func show(w io.Writer, st *store.Store, s store.Session) error {
+	fmt.Fprintf(w, "session   %s, %s\nbegun     %s, %s in all\nends      good %s, bad %s\ncommand   %q\n",
+		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), span(s.Elapsed), short(s.Good), short(s.Bad), s.Args)
+	if s.Summary != "" {
+		fmt.Fprintf(w, "finding   %s\n", clean(s.Summary))
+	}
+	launches, err := st.Launches(s.ID)
+	if err != nil {
+		return &codeError{exitMachine, err}
+	}
+	fmt.Fprintf(w, "\n%d trials\n", len(launches))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, l := range launches {
+		var o bisect.Outcome
+		if err := json.Unmarshal(l.Outcome, &o); err != nil {
+			return &codeError{exitMachine, fmt.Errorf("trial %d: %w", l.Seq, err)}
+		}
+		build := "-"
+		switch {
+		case o.CacheHit:
+			build = "cached"
+		case o.Built:
+			build = fmt.Sprintf("%.2f s", o.Build)
+		}
+		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\n", l.Seq, short(l.Commit), l.Purpose, build, o.Wall, clean(o.Describe()))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	steps, err := st.Steps(s.ID)
+	if err != nil {
+		return &codeError{exitMachine, err}
+	}
+	fmt.Fprintf(w, "\n%d judgements\n", len(steps))
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, x := range steps {
+		inferred := ""
+		if x.Inferred {
+			inferred = "inferred"
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", short(x.Commit), x.Call, inferred, clean(x.Why))
+	}
+	return t.Flush()
+}
