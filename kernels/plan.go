@@ -39,12 +39,20 @@ type Limit struct {
 	Times float64
 }
 
-// For returns the bound given the time of the good end; 0 is none.
+// leastMultiple is the floor of bounds that are multiples: below it a process that waits for the
+// processor once would count as hanging.
+const leastMultiple = 500 * time.Millisecond
+
+// For returns the bound given the time of the good end, which is 0 while it is not known;
+// a bound of 0 is none.
 func (l Limit) For(good time.Duration) time.Duration {
-	if l.Times > 0 {
-		return time.Duration(l.Times * float64(good))
+	switch {
+	case l.Times <= 0:
+		return l.Abs
+	case good <= 0:
+		return 0
 	}
-	return l.Abs
+	return max(time.Duration(l.Times*float64(good)), leastMultiple)
 }
 
 // Kinds are the kinds of project by name.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,26 +58,27 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 	return o, nil
 }
 
-// argv is the run command. A relative program that the candidate does not hold, but the user's
-// work tree does, is taken from there, as `git bisect run ./untracked-script` would.
+// argv is the run command. A script that the candidate does not hold, but the user's work tree
+// does, is taken from there, as `git bisect run ./untracked-script` would: the program itself, or
+// the first argument of an interpreter. Other arguments are the candidate's business.
 func (s *slot) argv() []string {
-	argv := append([]string(nil), s.Plan.Run...)
-	if s.WorkTree == "" {
+	argv := slices.Clone(s.Plan.Run)
+	i := 0
+	if len(argv) > 1 && interpreter.MatchString(filepath.Base(argv[0])) {
+		i = 1
+	}
+	name := argv[i]
+	if s.WorkTree == "" || filepath.IsAbs(name) || i == 0 && !strings.Contains(name, "/") || exists(filepath.Join(s.dir, name)) {
 		return argv
 	}
-	for i, a := range argv {
-		if i > 0 && !strings.Contains(a, "/") && filepath.Ext(a) == "" {
-			continue
-		}
-		if filepath.IsAbs(a) || i == 0 && !strings.Contains(a, "/") || exists(filepath.Join(s.dir, a)) {
-			continue
-		}
-		if own := filepath.Join(s.WorkTree, a); exists(own) {
-			argv[i] = own
-		}
+	if own := filepath.Join(s.WorkTree, name); exists(own) {
+		argv[i] = own
 	}
 	return argv
 }
+
+// interpreter matches programs whose first argument is a script.
+var interpreter = regexp.MustCompile(`^(sh|dash|bash|zsh|ksh|fish|python[0-9.]*|perl|ruby|node)$`)
 
 func exists(path string) bool {
 	st, err := os.Stat(path)

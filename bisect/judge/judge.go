@@ -241,7 +241,7 @@ func (p *Plain) verdict(o bisect.Outcome, n int) bisect.Verdict {
 	switch {
 	case o.Class == bisect.OK, p.pastTheBuild(o):
 		v.Call, v.Probability = bisect.Good, 1-p.missed(n)
-	case p.complaint.Matches(o):
+	case p.complaint.Class == "" && !untestable(o), p.complaint.Matches(o):
 		v.Call, v.Probability = bisect.Bad, 1-falseAlarm
 	case o.Class == bisect.Skip, o.Class == bisect.BuildFailed:
 		v.Call = bisect.Untestable

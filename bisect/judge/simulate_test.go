@@ -281,6 +281,28 @@ func TestHigherIsBetter(t *testing.T) {
 	}
 }
 
+// A harmless gain before the step must not look like something between the ends, nor must a second
+// loss after it.
+func TestGainBeforeAndLossAfterTheStep(t *testing.T) {
+	d := newDevice(40, 9)
+	d.sd = 0.008
+	d.level = func(i int) float64 {
+		switch {
+		case i >= 31:
+			return 0.06
+		case i >= 23:
+			return 0.06 - 0.01
+		case i >= 11:
+			return -0.05
+		}
+		return 0
+	}
+	f := d.find(t, plain)
+	if f.Result != bisect.Found || f.Culprits[0].Commit != "23" || d.launches > 100 {
+		t.Fatalf("%d launches, %v %+v", d.launches, f.Result, f.Culprits)
+	}
+}
+
 func TestSlowWithBrokenCommits(t *testing.T) {
 	d := slowAt(5, 40, 25, 0.2, 0.01)
 	d.class = func(i int) bisect.Outcome {

@@ -252,7 +252,8 @@ func (p *Plain) steady(ctx context.Context, c bisect.Candidate, why bisect.Purpo
 	}
 }
 
-// slowJudge assigns a candidate to the nearer end.
+// slowJudge assigns a candidate to the nearer end. What is faster than the good end is good, and
+// what is slower than the bad end is bad: only the side that faces the other end counts as a miss.
 func (p *Plain) slowJudge(ctx context.Context, c bisect.Candidate) (bisect.Verdict, error) {
 	m, d := p.slow.metric, p.slow.step
 	steps := math.Max(1, math.Ceil(math.Log2(float64(max(2, p.Commits)))))
@@ -272,7 +273,7 @@ func (p *Plain) slowJudge(ctx context.Context, c bisect.Candidate) (bisect.Verdi
 		got, ref = append(got, y[1]), append(ref, y[0])
 		u := y[1] - middle
 		sd := p.slow.sd * math.Sqrt(1.5)
-		llr += logDensity(u-d/2, sd) - logDensity(u+d/2, sd)
+		llr += logDensity(max(0, d/2-u), sd) - logDensity(max(0, u+d/2), sd)
 	}
 	eff := m.effect(sides{ref, got})
 	v := bisect.Verdict{Class: bisect.OK, Trials: n, Ratio: eff, Probability: 1 / (1 + math.Exp(-math.Abs(llr)))}

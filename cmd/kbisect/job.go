@@ -29,7 +29,6 @@ type job struct {
 	session *store.Session
 	policy  *policy
 	ui      *progress
-	root    string
 	began   time.Time
 
 	pipe     *pipeline.Pipeline
@@ -234,15 +233,16 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 			return deref(f), err
 		}
 	}
-	rng, err := j.repo.Range(ctx, j.policy.Good, j.policy.Bad, j.policy.rangeOptions())
-	if err != nil {
-		return bisect.Finding{}, rangeError(err)
+	if j.rng == nil {
+		var err error
+		if j.rng, err = j.repo.Range(ctx, j.policy.Good, j.policy.Bad, j.policy.rangeOptions()); err != nil {
+			return bisect.Finding{}, rangeError(err)
+		}
 	}
-	j.rng = rng
-	commits, matter := toCommits(rng, j.policy.FirstParent)
+	commits, matter := toCommits(j.rng, j.policy.FirstParent)
 	plain.Commits = matter
 	s := &bisect.Search{
-		Commits: commits, Good: bisect.Candidate{Commit: j.policy.Good}, GoodKey: rng.GoodKey, Judge: plain,
+		Commits: commits, Good: bisect.Candidate{Commit: j.policy.Good}, GoodKey: j.rng.GoodKey, Judge: plain,
 		Tested: tested, Redo: j.pipe.Clean,
 		OnStep: func(s bisect.Step) { j.ui.step(s); j.keepStep(s) },
 		Spent:  j.spent,
@@ -297,7 +297,7 @@ func (j *job) input(f bisect.Finding) report.Input {
 	in := report.Input{
 		Session: j.session.ID, Finding: f, Launches: j.launches, Wall: j.session.Elapsed + time.Since(j.began),
 		GPUHour: j.policy.GPUHour, Backend: j.repo.Backend(), Commits: map[string]report.CommitInfo{},
-		Warnings: append(j.repo.Warnings(), j.policy.Warnings...), Devices: j.devices(),
+		Warnings: j.warnings(), Devices: j.devices(),
 	}
 	if f.Err != nil {
 		in.Error = f.Err.Error()
@@ -318,6 +318,15 @@ func (j *job) input(f bisect.Finding) report.Input {
 		add(c.Commit, true)
 	}
 	return in
+}
+
+// warnings are those of the repository, its range and the configuration.
+func (j *job) warnings() []string {
+	out := append(j.repo.Warnings(), j.policy.Warnings...)
+	if j.rng != nil {
+		out = append(out, j.rng.Warnings...)
+	}
+	return out
 }
 
 func (j *job) commitInfo(id string, files bool) report.CommitInfo {

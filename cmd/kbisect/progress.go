@@ -129,7 +129,7 @@ func (p *progress) step(s bisect.Step) {
 		line = fmt.Sprintf("%-9s %s %-4s equal inputs: %s", s.Role, short(s.Commit), s.Verdict.Call, s.Verdict.Why)
 	}
 	if s.Role == "search" {
-		line += fmt.Sprintf(" | %d suspects left, %.0f %% done, %s elapsed", s.Remaining, 100*share, span(time.Since(p.began)))
+		line += fmt.Sprintf(" | %d left, %.0f %% done, %s elapsed", s.Remaining, 100*share, span(time.Since(p.began)))
 		if eta > 0 && s.Remaining > 1 {
 			line += fmt.Sprintf(", about %s to go", span(eta))
 		}

@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"time"
-
-	"crypto/rand"
 
 	"github.com/urfave/cli/v2"
 
@@ -62,12 +61,24 @@ func runAction(c *cli.Context) error {
 		return usage(err)
 	}
 	defer repo.Close()
+	var p *policy
+	var rng *source.Range
+	if !c.Bool("resume") { // what is wrong with the request is said before anything is made
+		if p, rng, err = request(c, repo); err != nil {
+			return err
+		}
+	}
 	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
 		return &codeError{exitMachine, err}
 	}
 	defer st.Close()
-	s, p, err := openSession(c, repo, st)
+	var s *store.Session
+	if p == nil {
+		s, p, err = resumeSession(c, st)
+	} else {
+		s, err = newSession(p)
+	}
 	if err != nil {
 		return err
 	}
@@ -79,15 +90,13 @@ func runAction(c *cli.Context) error {
 	if n, err := proc.Sweep(s.ID); err != nil || n > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of the interrupted search were still running and have been killed", n))
 	}
-	j := &job{repo: repo, store: st, session: s, policy: p, ui: newProgress(c), root: c.String("C")}
+	j := &job{repo: repo, store: st, session: s, policy: p, rng: rng, ui: newProgress(c)}
 	return j.run(c.Context, c.App.Writer, c.Bool("json"))
 }
 
-// openSession begins a session, or finds the one to go on with.
-func openSession(c *cli.Context, repo *source.Repo, st *store.Store) (*store.Session, *policy, error) {
-	if c.Bool("resume") {
-		return resumeSession(c, st)
-	}
+// request reads what the user asks for: the policy, the ends and, unless the good one is still to
+// be found, the range between them.
+func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) {
 	p, err := newPolicy(c, repo)
 	if err != nil {
 		return nil, nil, err
@@ -95,27 +104,27 @@ func openSession(c *cli.Context, repo *source.Repo, st *store.Store) (*store.Ses
 	if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
 		return nil, nil, usagef("--bad: %w", err)
 	}
-	if err := p.chooseGood(c, repo, st); err != nil {
-		return nil, nil, err
+	if err := p.chooseGood(c, repo); err != nil || p.Good == "" {
+		return p, nil, err
 	}
-	if p.Good != "" { // what is wrong with the ends is said before anything is kept
-		if _, err := repo.Range(c.Context, p.Good, p.Bad, p.rangeOptions()); err != nil {
-			return nil, nil, rangeError(err)
-		}
-	}
+	rng, err := repo.Range(c.Context, p.Good, p.Bad, p.rangeOptions())
+	return p, rng, rangeError(err)
+}
+
+// newSession begins a session.
+func newSession(p *policy) (*store.Session, error) {
 	id, err := store.NewID(time.Now(), rand.Reader)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	config, err := json.Marshal(p)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s := &store.Session{
+	return &store.Session{
 		ID: id, Created: time.Now(), Updated: time.Now(), Status: store.Running, Args: os.Args,
 		Config: config, Good: p.Good, Bad: p.Bad, Axis: "history", Seed: p.Seed, Version: version(),
-	}
-	return s, p, nil
+	}, nil
 }
 
 func (p *policy) rangeOptions() source.RangeOptions {
@@ -127,7 +136,7 @@ func rangeError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return usage(err)
+	return usage(err) // nil stays nil
 }
 
 func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy, error) {
@@ -164,7 +173,7 @@ func resumable(st *store.Store) (store.Session, error) {
 }
 
 // chooseGood finds the good end: as named, or the newest recorded good ancestor of the bad end.
-func (p *policy) chooseGood(c *cli.Context, repo *source.Repo, st *store.Store) (err error) {
+func (p *policy) chooseGood(c *cli.Context, repo *source.Repo) (err error) {
 	if rev := c.String("good"); rev != "" {
 		if p.Good, err = repo.Resolve(rev); err != nil {
 			return usagef("--good: %w", err)
@@ -174,9 +183,9 @@ func (p *policy) chooseGood(c *cli.Context, repo *source.Repo, st *store.Store) 
 	if p.FindGood {
 		return nil
 	}
-	goods, err := st.Goods()
+	goods, err := recordedGoods(repo)
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return err
 	}
 	for _, g := range goods {
 		if ok, err := repo.IsAncestor(g.Commit, p.Bad); err == nil && ok && g.Commit != p.Bad {
@@ -185,6 +194,23 @@ func (p *policy) chooseGood(c *cli.Context, repo *source.Repo, st *store.Store) 
 		}
 	}
 	return usagef("no good end: no commit before %s is recorded as good\nhint: name one with --good REV, or give --find-good to look for one", short(p.Bad))
+}
+
+// recordedGoods lists the commits that earlier searches found good, newest first.
+func recordedGoods(repo *source.Repo) ([]store.Good, error) {
+	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
+	if errors.Is(err, store.ErrNoStore) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &codeError{exitMachine, err}
+	}
+	defer st.Close()
+	goods, err := st.Goods()
+	if err != nil {
+		return nil, &codeError{exitMachine, err}
+	}
+	return goods, nil
 }
 
 // exitCode is the code of a result.

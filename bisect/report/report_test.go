@@ -1,0 +1,127 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+var good, bad, culpritID = strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)
+
+func launch(commit string, why bisect.Purpose, o bisect.Outcome) Launch {
+	return Launch{Commit: commit, Purpose: why, Outcome: o}
+}
+
+func found() Input {
+	o := bisect.Outcome{Class: bisect.OK, Wall: 2, Built: true, Build: 3, Phases: []bisect.PhaseTime{{Name: "build", Seconds: 3}, {Name: "load", Seconds: 2}}}
+	hang := bisect.Outcome{Class: bisect.Timeout, Phase: "load", Why: "load reached its limit of 3s", Wall: 3, CacheHit: true, Phases: []bisect.PhaseTime{{Name: "load", Seconds: 3}}, Warnings: []string{"odd"}}
+	return Input{
+		Session: "s1", GPUHour: 3600, Wall: 90 * time.Second, Devices: []string{"NVIDIA H200"},
+		Good: CommitInfo{ID: good, Subject: "old"}, Bad: CommitInfo{ID: bad, Subject: "new"},
+		Commits: map[string]CommitInfo{culpritID: {ID: culpritID, Subject: "tune: search harder", Author: "Mira", Email: "m@x", When: time.Unix(0, 0).UTC(), Files: []File{{"modified", "src/tune.c"}}}},
+		Finding: bisect.Finding{
+			Result: bisect.Found, Complaint: bisect.Complaint{Class: bisect.Timeout, Phase: "load"}, Range: 40, Matter: 30, Inferred: 1,
+			Culprits: []bisect.Culprit{{Commit: culpritID, Parents: []string{good}, Class: bisect.Timeout, Phase: "load", Confidence: 0.997, Confirmed: true}},
+			Steps:    []bisect.Step{{Commit: good, Role: "good end", Verdict: bisect.Verdict{Call: bisect.Good, Why: "ok"}}, {Commit: culpritID, Role: "search", Verdict: bisect.Verdict{Call: bisect.Bad, Why: "timeout"}, Remaining: 1}},
+		},
+		Launches: []Launch{launch(good, bisect.EndGood, o), launch(culpritID, bisect.Searching, hang)},
+	}
+}
+
+// Keys that do not apply are empty lists or null, never missing.
+func TestJSONHasEveryKeyOfTheContract(t *testing.T) {
+	for _, result := range []bisect.Result{bisect.Found, bisect.Inconclusive, bisect.NoDifference, bisect.Broken, bisect.Interrupted} {
+		in := found()
+		in.Finding.Result = result
+		if result != bisect.Found {
+			in.Finding.Culprits, in.Finding.Complaint, in.Launches = nil, bisect.Complaint{}, nil
+		}
+		var b bytes.Buffer
+		if err := JSON(&b, in); err != nil {
+			t.Fatal(err)
+		}
+		var d map[string]any
+		if err := json.Unmarshal(b.Bytes(), &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"culprits", "suspects", "minimal_sets", "safe_sets", "effects", "hypotheses", "warnings"} {
+			if _, ok := d[key].([]any); !ok {
+				t.Errorf("%s: %s is %v, not a list", result, key, d[key])
+			}
+		}
+		for _, key := range []string{"schema", "session", "axis", "result", "complaint", "recommended", "complete", "ends", "totals"} {
+			if _, ok := d[key]; !ok {
+				t.Errorf("%s: no key %s", result, key)
+			}
+		}
+		totals := d["totals"].(map[string]any)
+		for _, key := range []string{"candidates", "trials", "inferred", "builds", "cache_hits", "wall_s", "device_s", "cost"} {
+			if _, ok := totals[key]; !ok {
+				t.Errorf("%s: no key totals.%s", result, key)
+			}
+		}
+		if d["schema"] != Schema || d["result"] != string(result) {
+			t.Errorf("%v %v", d["schema"], d["result"])
+		}
+	}
+}
+
+func TestTotals(t *testing.T) {
+	got := found().Totals()
+	if got.Candidates != 2 || got.Trials != 2 || got.Builds != 1 || got.CacheHits != 1 || got.Inferred != 1 || got.Device != 5 || *got.Cost != 5 {
+		t.Errorf("%+v cost %v", got, *got.Cost)
+	}
+	in := found()
+	in.GPUHour = 0
+	if in.Totals().Cost != nil {
+		t.Error("a cost without a price")
+	}
+}
+
+func TestEconomics(t *testing.T) {
+	want := []Spent{{"build", 3, 1, 0, 3}, {"load", 5, 2, 1, 3}}
+	got := found().Economics()
+	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTextSaysWhoWhatAndHowSure(t *testing.T) {
+	var b bytes.Buffer
+	if err := Text(&b, found()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"cccccccccc is the first bad commit: timeout in load (load reached its limit of 3s)",
+		"author   Mira <m@x>", "subject  tune: search harder", "modified  src/tune.c",
+		"99.7 %, confirmed", "40 commits in the range, 30 that can matter", "5.0000 at 3600.00 an hour",
+		"NVIDIA H200", "commit cccccccccc: odd", "git show cccccccccc",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+func TestTextOfEveryResult(t *testing.T) {
+	in := found()
+	in.Finding.Culprits = nil
+	in.Finding.Suspects = []bisect.SuspectCommit{{Commit: culpritID, Probability: 0.5, Why: "does not build"}, {Commit: bad, Probability: 0.5}}
+	in.Error = "device lost\nhint: reset it"
+	for result, want := range map[bisect.Result]string{
+		bisect.Inconclusive: "the culprit is one of 2 commits",
+		bisect.NoDifference: "The ends do not differ",
+		bisect.Broken:       "no commit is accused.\n  device lost\n  hint: reset it",
+		bisect.Interrupted:  "kbisect run --resume",
+	} {
+		in.Finding.Result = result
+		var b bytes.Buffer
+		if err := Text(&b, in); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%s: %v\n%s", result, err, b.String())
+		}
+	}
+}

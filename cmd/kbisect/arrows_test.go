@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/kbisect/kbisect/"
+
+// arrows says which rooms of the house a room may import.
+var arrows = map[string][]string{
+	"bisect":          {},
+	"bisect/judge":    {"bisect"},
+	"bisect/report":   {"bisect"},
+	"kernels":         {},
+	"pipeline/source": {},
+	"pipeline/proc":   {},
+	"pipeline/cache":  {},
+	"pipeline/gpu":    {},
+	"pipeline/store":  {},
+	"pipeline":        {"bisect", "kernels", "pipeline/source", "pipeline/proc", "pipeline/cache", "pipeline/gpu", "pipeline/store"},
+	"fixtures":        {"bisect", "kernels"},
+}
+
+// only names the one room that may import a module.
+var only = map[string]string{
+	"github.com/NVIDIA/go-nvml": "pipeline/gpu",
+	"modernc.org/sqlite":        "pipeline/store",
+	"github.com/urfave/cli":     "cmd/kbisect",
+}
+
+// TestArrows keeps the imports between the rooms one way.
+func TestArrows(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "../../...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); err == io.EOF {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		room := strings.TrimPrefix(p.ImportPath, module)
+		may, known := arrows[room]
+		if !known && room != "cmd/kbisect" {
+			t.Errorf("package %s has no place in the house", room)
+		}
+		for _, i := range p.Imports {
+			if to, ours := strings.CutPrefix(i, module); ours && room != "cmd/kbisect" && !slices.Contains(may, to) {
+				t.Errorf("%s imports %s", room, to)
+			}
+			for mod, owner := range only {
+				if strings.HasPrefix(i, mod) && room != owner {
+					t.Errorf("%s imports %s, which is for %s alone", room, i, owner)
+				}
+			}
+			if strings.HasPrefix(i, "github.com/go-git/") && room != "pipeline/source" && room != "fixtures" {
+				t.Errorf("%s imports %s", room, i)
+			}
+			if room == "bisect" && strings.Contains(i, ".") {
+				t.Errorf("the pure core imports %s", i)
+			}
+		}
+	}
+}

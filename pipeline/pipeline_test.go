@@ -1,0 +1,280 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/cache"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+func TestMain(m *testing.M) {
+	if proc.Warden() {
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// bench is a pipeline over a history with one list of changes a commit.
+type bench struct {
+	*Pipeline
+	t    *testing.T
+	ids  []string
+	home string
+}
+
+func newBench(t *testing.T, plan kernels.Plan, limits Limits, commits ...[]fixtures.Change) *bench {
+	t.Helper()
+	home := t.TempDir()
+	made, err := fixtures.Build(filepath.Join(home, "repo"), fixtures.Line(len(commits), func(i int) []fixtures.Change { return commits[i] }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo, err := source.Open(made.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { repo.Close() })
+	builds, err := cache.Open(filepath.Join(home, "builds"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(Config{
+		Repo: repo, Plan: plan, Limits: limits, Dir: filepath.Join(home, "work"), Logs: filepath.Join(home, "logs"),
+		Env: append(os.Environ(), "BENCH_LOG="+filepath.Join(home, "log")), Cache: builds, Session: "test-" + filepath.Base(home),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{Pipeline: p, t: t, home: home}
+	for _, label := range made.Order {
+		b.ids = append(b.ids, made.Commits[label])
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(p.Dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the slots were left behind: %v", err)
+		}
+	})
+	return b
+}
+
+// test makes one trial of commit i.
+func (b *bench) test(i int, why bisect.Purpose) bisect.Outcome {
+	b.t.Helper()
+	r := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[i]}, Purpose: why, Clean: why == bisect.ConfirmCulprit}
+	o, err := b.Sample(b.t.Context(), r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return o
+}
+
+// said is what the candidates appended to $BENCH_LOG since the last call.
+func (b *bench) said() string {
+	b.t.Helper()
+	path := filepath.Join(b.home, "log")
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		b.t.Fatal(err)
+	}
+	os.Remove(path)
+	return strings.Join(strings.Fields(string(data)), " ")
+}
+
+func script(body string) []fixtures.Change {
+	return []fixtures.Change{fixtures.Script("run.sh", "#!/bin/sh\n"+body+"\n")}
+}
+
+const makefileText = "bench: a.o b.o\n\tcat a.o b.o >bench\n%.o: %.src common.h\n\tcat $< common.h >$@; echo $@ >>$$BENCH_LOG\n"
+
+// An incremental build rebuilds what changed and nothing else, goes clean when the build's own files
+// or the set of files change, and never keeps an old object.
+func TestIncrementalMake(t *testing.T) {
+	plan, err := kernels.NewPlan(kernels.Project{Kind: "make", Run: []string{"sh", "-c", "cat bench >>$BENCH_LOG"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, plan, Limits{},
+		[]fixtures.Change{fixtures.Write("Makefile", makefileText), fixtures.Write("common.h", "h0\n"), fixtures.Write("a.src", "a0\n"), fixtures.Write("b.src", "b0\n")},
+		[]fixtures.Change{fixtures.Write("a.src", "a1\n")},
+		[]fixtures.Change{fixtures.Write("common.h", "h1\n")},
+		[]fixtures.Change{fixtures.Write("README", "words\n")},
+		[]fixtures.Change{fixtures.Write("Makefile", makefileText+"# changed\n")},
+	)
+	for _, c := range []struct {
+		commit int
+		want   string
+	}{
+		{0, "a.o b.o a0 h0 b0 h0"},
+		{1, "a.o a1 h0 b0 h0"},
+		{0, "a.o a0 h0 b0 h0"}, // back: a newer stamp, not the old object
+		{2, "a.o b.o a1 h1 b0 h1"},
+		{3, "a.o b.o a1 h1 b0 h1"}, // a file more: clean
+		{4, "a.o b.o a1 h1 b0 h1"}, // another Makefile: clean
+		{4, "a1 h1 b0 h1"},         // as it is
+	} {
+		if o := b.test(c.commit, bisect.Searching); o.Class != bisect.OK {
+			t.Fatalf("commit %d: %s", c.commit, o.Describe())
+		}
+		if got := b.said(); got != c.want {
+			t.Errorf("commit %d: %q, want %q", c.commit, got, c.want)
+		}
+	}
+}
+
+// What an incremental build cannot do, a clean one may.
+func TestFailedIncrementalBuildIsTriedClean(t *testing.T) {
+	plan := kernels.Plan{Incremental: true, Build: []string{"sh", "-c", "test ! -e stale && touch stale && cp n built"}, Run: []string{"test", "-s", "built"}}
+	b := newBench(t, plan, Limits{}, []fixtures.Change{fixtures.Write("n", "0")}, []fixtures.Change{fixtures.Write("n", "1")})
+	for i := range 2 {
+		if o := b.test(i, bisect.Searching); o.Class != bisect.OK || !o.Built {
+			t.Errorf("commit %d: %s", i, o.Describe())
+		}
+	}
+}
+
+func TestKilledBuildPoisonsNothing(t *testing.T) {
+	plan := kernels.Plan{Incremental: true, Build: []string{"sh", "./run.sh"}, Run: []string{"test", "-e", "built"}}
+	b := newBench(t, plan, Limits{Build: time.Second},
+		script("touch built"), script("touch lock; sleep 1000"), script("test ! -e lock && touch built"))
+	if o := b.test(0, bisect.Searching); o.Class != bisect.OK {
+		t.Error(o.Describe())
+	}
+	if o := b.test(1, bisect.Searching); o.Class != bisect.Timeout || o.Phase != "build" {
+		t.Error(o.Describe())
+	}
+	if o := b.test(2, bisect.Searching); o.Class != bisect.OK {
+		t.Error(o.Describe())
+	}
+}
+
+func TestBuildCache(t *testing.T) {
+	plan := kernels.Plan{Build: []string{"sh", "-c", "echo built >>$BENCH_LOG; cp n out"}, Outputs: []string{"out"}, Run: []string{"cat", "out"}}
+	b := newBench(t, plan, Limits{}, []fixtures.Change{fixtures.Write("n", "0")}, []fixtures.Change{fixtures.Write("n", "1")})
+	want := func(i int, why bisect.Purpose, built, hit bool) {
+		t.Helper()
+		if o := b.test(i, why); o.Class != bisect.OK || o.Built != built || o.CacheHit != hit || o.Tail != fmt.Sprint(i) {
+			t.Errorf("commit %d: %+v", i, o)
+		}
+	}
+	want(0, bisect.Searching, true, false)
+	want(1, bisect.Searching, true, false)
+	want(0, bisect.Searching, false, true)
+	want(0, bisect.EndGood, false, true)
+	want(0, bisect.ConfirmCulprit, true, false) // a confirmation builds by itself
+	if got := b.said(); got != "built built built" {
+		t.Error(got)
+	}
+	b.Plan.Outputs = []string{"nothing"}
+	if o := b.test(1, bisect.Searching); o.Class != bisect.BuildFailed || !strings.Contains(o.Why, "left no nothing") {
+		t.Error(o.Describe())
+	}
+}
+
+// A hang is attributed to the phase in which it happened, by what was said and when.
+func TestPhaseOfATimeout(t *testing.T) {
+	say := func(lines ...string) string {
+		out := ""
+		for _, l := range lines {
+			out += "echo '" + l + "' >&$KBISECT_FD\n"
+		}
+		return out
+	}
+	const hang = "\nsleep 1000"
+	limits := Limits{Run: time.Minute, Phases: map[string]kernels.Limit{}}
+	for _, phase := range []string{"load", "warmup", "capture", "check", "measure", "teardown", "ours"} {
+		limits.Phases[phase] = kernels.Limit{Abs: time.Second}
+	}
+	cases := []struct{ body, class, phase string }{
+		{say("phase: warmup", "phase: measure", "sample: 3 us"), "ok", ""}, // the good end speaks
+		{hang, "timeout", "load"},
+		{say("case: 4") + hang, "timeout", "load"},
+		{say("phase: warmup") + hang, "timeout", "warmup"},
+		{say("phase: warmup", "phase: capture") + hang, "timeout", "capture"},
+		{say("phase: check", "check: pass") + hang, "timeout", "check"},
+		{say("phase: measure", "sample: 3 us") + hang, "timeout", "measure"},
+		{say("phase: measure", "sample: 3 us", "phase: teardown") + hang, "timeout", "teardown"},
+		{say("phase: ours") + hang, "timeout", "ours"},
+		{say("phase: unlimited") + hang, "timeout", "unlimited"},
+		{say("phase: measure", "sample: 3 us") + "sleep 1.3", "timeout", "measure"},
+		{say("phase: capture") + "kill -SEGV $$", "crash", "capture"},
+		{say("phase: capture") + "exit 1", "crash", "capture"},
+		{say("phase: check") + "exit 1", "wrong", "check"},
+		{say("skip: no tensor cores"), "skip", "load"},
+	}
+	var commits [][]fixtures.Change
+	for _, c := range cases {
+		commits = append(commits, script(c.body))
+	}
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, limits, commits...)
+	for i, c := range cases {
+		why := bisect.Searching
+		if i == 0 {
+			why = bisect.EndGood
+		}
+		if c.phase == "unlimited" {
+			b.Limits.Run = 2 * time.Second
+		}
+		o := b.test(i, why)
+		if string(o.Class) != c.class || o.Phase != c.phase || o.Whole != (c.phase == "unlimited") {
+			t.Errorf("%q: %s in %q (whole %v)", c.body, o.Class, o.Phase, o.Whole)
+		}
+		b.Limits.Run = time.Minute
+	}
+}
+
+// A limit that is a multiple is taken from the good end.
+func TestMultipleOfTheGoodEnd(t *testing.T) {
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{Run: time.Minute, Phases: map[string]kernels.Limit{"run": {Times: 4}}},
+		script("sleep 0.2"), script("sleep 100"))
+	if o := b.test(0, bisect.EndGood); o.Class != bisect.OK {
+		t.Error(o.Describe())
+	}
+	if o := b.test(1, bisect.Searching); o.Class != bisect.Timeout || o.Wall > 20 {
+		t.Error(o.Describe(), o.Wall)
+	}
+}
+
+func TestMachineTroubleIsAnError(t *testing.T) {
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{}, script("echo x >>$BENCH_LOG; echo infra: device lost >&$KBISECT_FD; exit 3"))
+	_, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.Searching})
+	var infra *bisect.InfraError
+	if !errors.As(err, &infra) || !strings.Contains(err.Error(), "device lost") || b.said() != "x x x" {
+		t.Error(err)
+	}
+}
+
+func TestCommandThatCannotBeStarted(t *testing.T) {
+	b := newBench(t, kernels.Plan{Run: []string{"./nosuch"}}, Limits{}, script("true"))
+	_, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.EndGood})
+	var command *CommandError
+	if !errors.As(err, &command) {
+		t.Error(err)
+	}
+	if o := b.test(0, bisect.Searching); o.Class != bisect.Skip {
+		t.Error(o.Describe())
+	}
+}
+
+// Every trial without a build starts from a clean export, whatever the last one did to it.
+func TestEveryTrialStartsClean(t *testing.T) {
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{},
+		script("test ! -e dirt && touch dirt && rm -f run.sh && mkdir -p d/e && chmod 0 d && test -z \"$(ls -A $TMPDIR)\" && touch $TMPDIR/x"))
+	for range 3 {
+		if o := b.test(0, bisect.Searching); o.Class != bisect.OK {
+			t.Fatal(o.Describe())
+		}
+	}
+}
