@@ -1,0 +1,53 @@
+/*
+Kbisect finds the change that made a GPU kernel time out, slow down, crash or compute nonsense.
+
+It walks a git history, builds and runs each candidate under limits for every phase, and names the
+guilty commit, the phase, the evidence and the price. The user's work tree, index, HEAD and refs are
+never touched; kbisect exports candidates into folders of its own.
+
+# A command, no configuration
+
+The command runs in a clean export of each candidate: 0 is good, 125 is skip, anything else is bad,
+128 and up is a crash of the candidate. A script written for git bisect run works unchanged, also
+when it is not committed.
+
+	$ kbisect run --good v1 --limit 20s -- ./test.sh
+	… is the first bad commit: wrong (exit 1…)
+	  subject  change 7
+	  sure     99.… %, confirmed: …
+
+--build gives a shell command that builds a candidate first. A build that fails is untestable and
+accuses nobody, unless the bad end itself does not build.
+
+	$ kbisect run --good v1 --build 'cp n built' -- sh -c 'test $(cat built) -lt 7'
+	… is the first bad commit: …
+	11 commits in the range, 11 can matter…
+
+# A project with kbisect.toml
+
+kbisect init writes a commented kbisect.toml for the kind of project that it finds; kbisect run then
+needs only the ends. Its limits bound each phase; a program names its phases by lines on the
+descriptor KBISECT_FD.
+
+	$ kbisect init
+	… written for a project of kind make
+
+# After it
+
+Everything is kept in the repository's common git folder; a search that was interrupted or killed
+goes on where it stopped.
+
+	$ kbisect sessions
+	SESSION … RESULT …
+	… found …
+	$ kbisect show
+	session   …, found
+	$ kbisect run --resume
+	… is the first bad commit: …
+
+# Exit codes
+
+0 answer found, 2 usage or configuration, 3 inconclusive, 4 the ends do not differ, 5 machine
+trouble, 70 internal error, 130 interrupted (resumable).
+*/
+package main
