@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -117,23 +118,64 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Reader:  stdin, Writer: stdout, ErrWriter: stderr,
 		ExitErrHandler:  func(*cli.Context, error) {}, // exit codes are run's business, after the defers
 		HideHelpCommand: true,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "C", Usage: "work in the repository at `DIR`", Value: "."},
-			&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of the repository's kbisect.toml"},
-			&cli.BoolFlag{Name: "verbose", Usage: "say what is being done, step by step"},
-			&cli.BoolFlag{Name: "quiet", Usage: "no progress; errors and the result only"},
-		},
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return usagef("%w\nhint: kbisect --help", err) },
+		Flags:           globalFlags(),
+		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return usagef("%w\nhint: kbisect --help", err) },
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usagef("unknown command %q%s\nhint: kbisect --help lists the commands", c.Args().First(), suggest(c.App, c.Args().First()))
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: []*cli.Command{
-			runCommand(), sessionsCommand(), showCommand(), initCommand(), doctorCommand(), demoCommand(), cacheCommand(),
-		},
+		Commands: everywhere(runCommand(), sessionsCommand(), showCommand(), initCommand(), doctorCommand(), demoCommand(), cacheCommand()),
 	}
+}
+
+// globalFlags are the options that stand before the command, or after it.
+func globalFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "C", Usage: "work in the repository at `DIR`", Value: "."},
+		&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of the repository's kbisect.toml"},
+		&cli.BoolFlag{Name: "verbose", Usage: "say what is being done, step by step"},
+		&cli.BoolFlag{Name: "quiet", Usage: "no progress; errors and the result only"},
+	}
+}
+
+// everywhere gives the global options to each command too; its help does not repeat them.
+func everywhere(commands ...*cli.Command) []*cli.Command {
+	for _, c := range commands {
+		for _, f := range globalFlags() {
+			switch f := f.(type) {
+			case *cli.StringFlag:
+				f.Hidden = true
+			case *cli.BoolFlag:
+				f.Hidden = true
+			}
+			c.Flags = append(c.Flags, f)
+		}
+	}
+	return commands
+}
+
+// global are the values of the global options.
+type global struct {
+	dir, config    string
+	verbose, quiet bool
+}
+
+// globals reads the global options, wherever they were given; the innermost counts.
+func globals(c *cli.Context) global {
+	g := global{dir: "."}
+	for _, ctx := range slices.Backward(c.Lineage()) {
+		if ctx.IsSet("C") {
+			g.dir = ctx.String("C")
+		}
+		if ctx.IsSet("config") {
+			g.config = ctx.String("config")
+		}
+		g.verbose = g.verbose || ctx.Bool("verbose")
+		g.quiet = g.quiet || ctx.Bool("quiet")
+	}
+	return g
 }
 
 // suggest names the command that was probably meant.

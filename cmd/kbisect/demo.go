@@ -100,7 +100,7 @@ func demoConfig(dir string, i int) string {
 // hunted runs one search as a user would.
 func hunted(c *cli.Context, dir, config string, h hunt) error {
 	args := []string{"kbisect", "-C", dir, "--config", config}
-	if c.Bool("quiet") {
+	if globals(c).quiet {
 		args = append(args, "--quiet")
 	}
 	args = append(args, "run", "--good", h.good, "--bad", h.bad)

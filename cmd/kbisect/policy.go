@@ -117,9 +117,9 @@ func (p *policy) fromCommand(c *cli.Context) error {
 
 // fromConfig reads kbisect.toml from the user's work tree, never from a candidate.
 func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
-	path := c.String("config")
+	path := globals(c).config
 	if path == "" {
-		path = filepath.Join(cmpDir(repo.WorkDir(), c.String("C")), configName)
+		path = filepath.Join(cmpDir(repo.WorkDir(), globals(c).dir), configName)
 	}
 	cfg, err := loadConfig(path)
 	if errors.Is(err, fs.ErrNotExist) {

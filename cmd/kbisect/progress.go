@@ -43,7 +43,7 @@ type progress struct {
 const barScale = 1000
 
 func newProgress(c *cli.Context) *progress {
-	p := &progress{w: c.App.ErrWriter, quiet: c.Bool("quiet"), verbose: c.Bool("verbose"), began: time.Now(), last: time.Now()}
+	p := &progress{w: c.App.ErrWriter, quiet: globals(c).quiet, verbose: globals(c).verbose, began: time.Now(), last: time.Now()}
 	f, ok := p.w.(*os.File)
 	if !ok || p.quiet || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return p

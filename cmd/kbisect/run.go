@@ -28,35 +28,35 @@ func runCommand() *cli.Command {
 			"128 and up is a crash of the candidate; a script written for git bisect run works unchanged.\n" +
 			"Without it, kbisect.toml in the work tree says how to build and run.",
 		OnUsageError: usageError,
-		Flags: []cli.Flag{
+		Flags: []cli.Flag{ // hidden ones are not in this version, see refuseUnavailable
 			&cli.StringFlag{Name: "good", Usage: "the good end, `REV` (default: the newest recorded good ancestor)"},
 			&cli.StringFlag{Name: "bad", Usage: "the bad end, `REV`", Value: "HEAD"},
-			&cli.BoolFlag{Name: "find-good", Usage: "walk back from the bad end, in doubling steps, to a good one"},
-			&cli.StringFlag{Name: "axis", Usage: "search along `history`, flags or hunks", Value: "history"},
-			&cli.StringFlag{Name: "commit", Usage: "the commit `REV` whose hunks are searched"},
+			&cli.BoolFlag{Name: "find-good", Usage: "walk back from the bad end, in doubling steps, to a good one", DisableDefaultText: true},
+			&cli.StringFlag{Name: "axis", Usage: "search along `history`; flags and hunks are not in this version", Value: "history"},
+			&cli.StringFlag{Name: "commit", Usage: "the commit `REV` whose hunks are searched", Hidden: true},
 			&cli.StringFlag{Name: "find", Usage: "the complaint: `any`, slow, timeout, wrong, crash or build (default: what the bad end shows)"},
 			&cli.StringFlag{Name: "phase", Usage: "the `NAME` of the phase in which the time-out must be"},
 			&cli.StringFlag{Name: "metric", Usage: "the `NAME` of the metric that got slow: one of kbisect.toml, wall, phase.NAME"},
-			&cli.BoolFlag{Name: "all", Usage: "every culprit in the range"},
-			&cli.BoolFlag{Name: "first-parent", Usage: "follow only the first parent of merges"},
+			&cli.BoolFlag{Name: "all", Usage: "every culprit in the range", Hidden: true, DisableDefaultText: true},
+			&cli.BoolFlag{Name: "first-parent", Usage: "follow only the first parent of merges", DisableDefaultText: true},
 			&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable; commits that leave it alone are never built"},
-			&cli.BoolFlag{Name: "no-hunks", Usage: "stop at the commit"},
-			&cli.DurationFlag{Name: "budget", Usage: "stop after `DURATION` with what is known then"},
-			&cli.IntFlag{Name: "jobs", Usage: "test `N` candidates at a time", Value: 1},
+			&cli.BoolFlag{Name: "no-hunks", Usage: "stop at the commit", Hidden: true, DisableDefaultText: true},
+			&cli.DurationFlag{Name: "budget", Usage: "stop after `DURATION` with what is known then", DefaultText: "none"},
+			&cli.IntFlag{Name: "jobs", Usage: "test `N` candidates at a time", Value: 1, Hidden: true},
 			&cli.Int64Flag{Name: "seed", Usage: "`N` for whatever is drawn at random", Value: 1},
-			&cli.DurationFlag{Name: "limit", Usage: "the whole trial may take `DURATION`"},
+			&cli.DurationFlag{Name: "limit", Usage: "the whole trial may take `DURATION`", DefaultText: "10m, or kbisect.toml"},
 			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
-			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON on standard output"},
-			&cli.StringFlag{Name: "report", Usage: "write an HTML report to `FILE`"},
-			&cli.BoolFlag{Name: "resume", Usage: "go on with the newest interrupted search"},
+			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON on standard output", DisableDefaultText: true},
+			&cli.StringFlag{Name: "report", Usage: "write an HTML report to `FILE`", Hidden: true},
+			&cli.BoolFlag{Name: "resume", Usage: "go on with the newest interrupted search", DisableDefaultText: true},
 		},
 		Action: runAction,
 	}
 }
 
 func runAction(c *cli.Context) error {
-	repo, err := source.Open(c.String("C"))
+	repo, err := source.Open(globals(c).dir)
 	if err != nil {
 		return usage(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // openStore opens the store of the repository for reading.
 func openStore(c *cli.Context) (*store.Store, error) {
-	repo, err := source.Open(c.String("C"))
+	repo, err := source.Open(globals(c).dir)
 	if err != nil {
 		return nil, usage(err)
 	}

@@ -10,7 +10,7 @@ func initCommand() *cli.Command {
 	return &cli.Command{
 		Name: "init", Usage: "write a commented kbisect.toml for the kind of project found here", OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
-			path, kind, err := writeConfig(c.String("C"))
+			path, kind, err := writeConfig(globals(c).dir)
 			if err != nil {
 				return usage(err)
 			}
@@ -24,7 +24,7 @@ func doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name: "doctor", Usage: "what works on this machine, what does not, and what to do about it", OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
-			if !doctor(c.Context, c.App.Writer, c.String("C")) {
+			if !doctor(c.Context, c.App.Writer, globals(c).dir) {
 				return &codeError{code: exitMachine}
 			}
 			return nil
