@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +15,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/cache"
-	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -171,56 +168,6 @@ func (j *job) open() error {
 	return j.remember()
 }
 
-// remember loads what earlier attempts of this session launched.
-func (j *job) remember() error {
-	kept, err := j.store.Launches(j.session.ID)
-	if err != nil {
-		return &bisect.InfraError{What: "reading the store", Err: err}
-	}
-	known := map[bisect.Request]bisect.Outcome{}
-	for _, l := range kept {
-		var o bisect.Outcome
-		if err := json.Unmarshal(l.Outcome, &o); err != nil {
-			return fmt.Errorf("launch %d of session %s cannot be read: %w", l.Seq, j.session.ID, err)
-		}
-		r := bisect.Request{
-			Candidate: bisect.Candidate{Commit: l.Commit}, Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal,
-			Clean: bisect.Purpose(l.Purpose) == bisect.ConfirmCulprit || bisect.Purpose(l.Purpose) == bisect.ConfirmParent,
-		}
-		known[r] = o
-		j.launches = append(j.launches, report.Launch{Commit: l.Commit, Purpose: r.Purpose, Nth: l.Ordinal, Outcome: o, Replayed: true})
-	}
-	j.memory = &pipeline.Memory{Next: j.pipe, Known: known, Save: j.save, Learn: j.pipe.Learn}
-	return nil
-}
-
-// save keeps one trial; when it returns the trial is on disk.
-func (j *job) save(r bisect.Request, o bisect.Outcome) error {
-	data, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	l := store.Launch{
-		Session: j.session.ID, Seq: len(j.launches) + 1, Candidate: r.Candidate.Commit, Commit: r.Candidate.Commit,
-		Purpose: string(r.Purpose), Ordinal: r.Nth, Class: string(o.Class), Phase: o.Phase,
-		Started: time.Now().Add(-time.Duration(o.Wall * float64(time.Second))), Wall: time.Duration(o.Wall * float64(time.Second)), Outcome: data,
-	}
-	var samples []store.Sample
-	for _, s := range o.Series {
-		for _, v := range s.Values {
-			samples = append(samples, store.Sample{Metric: s.Metric, Case: s.Case, Unit: s.Unit, Value: v})
-		}
-	}
-	for _, p := range o.Phases {
-		samples = append(samples, store.Sample{Metric: "phase." + p.Name, Unit: "s", Value: p.Seconds})
-	}
-	if err := j.store.AddLaunch(l, samples); err != nil {
-		return err
-	}
-	j.launches = append(j.launches, report.Launch{Commit: r.Candidate.Commit, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})
-	return nil
-}
-
 // search finds the ends where they are not given, then the culprit.
 func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 	opts := j.policy.Judge
@@ -275,139 +222,4 @@ func toCommits(rng *source.Range, firstParent bool) (out []bisect.Commit, matter
 
 func (j *job) spent() bool {
 	return j.policy.Budget > 0 && j.session.Elapsed+time.Since(j.began) > j.policy.Budget
-}
-
-// keepStep writes a judgement into the store, for people who look there; the search itself is
-// resumed from its launches.
-func (j *job) keepStep(s bisect.Step) {
-	data, err := json.Marshal(s.Verdict)
-	if err == nil {
-		err = j.store.AddStep(store.Step{
-			Session: j.session.ID, Seq: j.ui.steps, Commit: s.Commit, Candidate: s.Commit, Call: string(s.Verdict.Call),
-			Probability: s.Verdict.Probability, Why: s.Verdict.Why, Inferred: s.Inferred, Verdict: data,
-		})
-	}
-	if err != nil {
-		j.ui.warn(fmt.Sprintf("keeping a judgement: %v", err))
-	}
-}
-
-// input gathers what the report is made of.
-func (j *job) input(f bisect.Finding) report.Input {
-	in := report.Input{
-		Session: j.session.ID, Finding: f, Launches: j.launches, Wall: j.session.Elapsed + time.Since(j.began),
-		GPUHour: j.policy.GPUHour, Backend: j.repo.Backend(), Commits: map[string]report.CommitInfo{},
-		Warnings: j.warnings(), Devices: j.devices(),
-	}
-	if f.Err != nil {
-		in.Error = f.Err.Error()
-	}
-	add := func(id string, files bool) report.CommitInfo {
-		info := j.commitInfo(id, files)
-		in.Commits[id] = info
-		return info
-	}
-	in.Good, in.Bad = add(j.policy.Good, false), add(j.policy.Bad, false)
-	for _, s := range f.Steps {
-		add(s.Commit, false)
-	}
-	for _, s := range f.Suspects {
-		add(s.Commit, false)
-	}
-	for _, c := range f.Culprits {
-		add(c.Commit, true)
-	}
-	return in
-}
-
-// warnings are those of the repository, its range and the configuration.
-func (j *job) warnings() []string {
-	out := append(j.repo.Warnings(), j.policy.Warnings...)
-	if j.rng != nil {
-		out = append(out, j.rng.Warnings...)
-	}
-	return out
-}
-
-func (j *job) commitInfo(id string, files bool) report.CommitInfo {
-	info := report.CommitInfo{ID: id}
-	if id == "" {
-		return info
-	}
-	c, err := j.repo.Commit(id)
-	if err != nil {
-		return info
-	}
-	info.Subject, info.Author, info.Email, info.When = c.Subject, c.Author, c.Email, c.When
-	if !files {
-		return info
-	}
-	changed, err := j.repo.ChangedFiles(id)
-	if err != nil {
-		j.ui.warn(err.Error())
-	}
-	for _, x := range changed {
-		info.Files = append(info.Files, report.File{Kind: x.Kind, Path: x.Path})
-	}
-	return info
-}
-
-// devices names the GPUs that trials could run on.
-func (j *job) devices() []string {
-	if len(j.policy.GPUs) == 1 && j.policy.GPUs[0] == "none" {
-		return nil
-	}
-	r := gpu.Probe()
-	if !r.Available {
-		return nil
-	}
-	var out []string
-	for _, d := range r.Devices {
-		out = append(out, fmt.Sprintf("%s %s (driver %s)", d.Name, d.UUID, r.Driver))
-	}
-	return out
-}
-
-// finish keeps the finding, and remembers which commits were good.
-func (j *job) finish(in report.Input) error {
-	var doc bytes.Buffer
-	if err := report.JSON(&doc, in); err != nil {
-		return err
-	}
-	f := in.Finding
-	for _, s := range f.Steps {
-		if s.Verdict.Call == bisect.Good && s.Verdict.Class == bisect.OK && !s.Inferred && (s.Role == "good end" || s.Role == "parent") && f.Result == bisect.Found {
-			if err := j.store.RecordGood(store.Good{Commit: s.Commit, When: time.Now(), Session: j.session.ID, Detail: s.Verdict.Why}); err != nil {
-				return err
-			}
-		}
-	}
-	return j.store.UpdateSession(j.session.ID, func(s *store.Session) {
-		s.Status, s.Finding, s.Summary = string(f.Result), doc.Bytes(), summary(in)
-		s.Good, s.Elapsed = j.policy.Good, in.Wall
-	})
-}
-
-// summary is the finding in one line.
-func summary(in report.Input) string {
-	f := in.Finding
-	switch f.Result {
-	case bisect.Found:
-		c := f.Culprits[0]
-		return fmt.Sprintf("%s %s: %s", short(c.Commit), f.Complaint, in.Commits[c.Commit].Subject)
-	case bisect.Inconclusive:
-		return fmt.Sprintf("%d suspects", len(f.Suspects))
-	case bisect.NoDifference:
-		return f.Ends.Why
-	case bisect.Interrupted:
-		return fmt.Sprintf("%d suspects left", len(f.Suspects))
-	}
-	return headline(in.Error)
-}
-
-func headline(s string) string {
-	if i := bytes.IndexByte([]byte(s), '\n'); i >= 0 {
-		return s[:i]
-	}
-	return s
 }

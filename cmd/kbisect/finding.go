@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline/gpu"
+)
+
+// input gathers what the report is made of.
+func (j *job) input(f bisect.Finding) report.Input {
+	in := report.Input{
+		Session: j.session.ID, Finding: f, Launches: j.launches, Wall: j.session.Elapsed + time.Since(j.began),
+		GPUHour: j.policy.GPUHour, Backend: j.repo.Backend(), Commits: map[string]report.CommitInfo{},
+		Warnings: j.warnings(), Devices: j.devices(),
+	}
+	if f.Err != nil {
+		in.Error = f.Err.Error()
+	}
+	add := func(id string, files bool) report.CommitInfo {
+		info := j.commitInfo(id, files)
+		in.Commits[id] = info
+		return info
+	}
+	in.Good, in.Bad = add(j.policy.Good, false), add(j.policy.Bad, false)
+	for _, s := range f.Steps {
+		add(s.Commit, false)
+	}
+	for _, s := range f.Suspects {
+		add(s.Commit, false)
+	}
+	for _, c := range f.Culprits {
+		add(c.Commit, true)
+	}
+	return in
+}
+
+// warnings are those of the repository, its range and the configuration.
+func (j *job) warnings() []string {
+	out := append(j.repo.Warnings(), j.policy.Warnings...)
+	if j.rng != nil {
+		out = append(out, j.rng.Warnings...)
+	}
+	return out
+}
+
+func (j *job) commitInfo(id string, files bool) report.CommitInfo {
+	info := report.CommitInfo{ID: id}
+	if id == "" {
+		return info
+	}
+	c, err := j.repo.Commit(id)
+	if err != nil {
+		return info
+	}
+	info.Subject, info.Author, info.Email, info.When = c.Subject, c.Author, c.Email, c.When
+	if !files {
+		return info
+	}
+	changed, err := j.repo.ChangedFiles(id)
+	if err != nil {
+		j.ui.warn(err.Error())
+	}
+	for _, x := range changed {
+		info.Files = append(info.Files, report.File{Kind: x.Kind, Path: x.Path})
+	}
+	return info
+}
+
+// devices names the GPUs that trials could run on.
+func (j *job) devices() []string {
+	if len(j.policy.GPUs) == 1 && j.policy.GPUs[0] == "none" {
+		return nil
+	}
+	r := gpu.Probe()
+	if !r.Available {
+		return nil
+	}
+	var out []string
+	for _, d := range r.Devices {
+		out = append(out, fmt.Sprintf("%s %s (driver %s)", d.Name, d.UUID, r.Driver))
+	}
+	return out
+}
+
+// summary is the finding in one line.
+func summary(in report.Input) string {
+	f := in.Finding
+	switch f.Result {
+	case bisect.Found:
+		c := f.Culprits[0]
+		return fmt.Sprintf("%s %s: %s", short(c.Commit), f.Complaint, in.Commits[c.Commit].Subject)
+	case bisect.Inconclusive:
+		return fmt.Sprintf("%d suspects", len(f.Suspects))
+	case bisect.NoDifference:
+		return f.Ends.Why
+	case bisect.Interrupted:
+		return fmt.Sprintf("%d suspects left", len(f.Suspects))
+	}
+	return headline(in.Error)
+}
+
+// headline is the first line of a text.
+func headline(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// remember loads what earlier attempts of this session launched.
+func (j *job) remember() error {
+	kept, err := j.store.Launches(j.session.ID)
+	if err != nil {
+		return &bisect.InfraError{What: "reading the store", Err: err}
+	}
+	known := map[bisect.Request]bisect.Outcome{}
+	for _, l := range kept {
+		var o bisect.Outcome
+		if err := json.Unmarshal(l.Outcome, &o); err != nil {
+			return fmt.Errorf("launch %d of session %s cannot be read: %w", l.Seq, j.session.ID, err)
+		}
+		r := bisect.Request{
+			Candidate: bisect.Candidate{Commit: l.Commit}, Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal,
+			Clean: bisect.Purpose(l.Purpose) == bisect.ConfirmCulprit || bisect.Purpose(l.Purpose) == bisect.ConfirmParent,
+		}
+		known[r] = o
+		j.launches = append(j.launches, report.Launch{Commit: l.Commit, Purpose: r.Purpose, Nth: l.Ordinal, Outcome: o, Replayed: true})
+	}
+	j.memory = &pipeline.Memory{Next: j.pipe, Known: known, Save: j.save, Learn: j.pipe.Learn}
+	return nil
+}
+
+// save keeps one trial; when it returns the trial is on disk.
+func (j *job) save(r bisect.Request, o bisect.Outcome) error {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	l := store.Launch{
+		Session: j.session.ID, Seq: len(j.launches) + 1, Candidate: r.Candidate.Commit, Commit: r.Candidate.Commit,
+		Purpose: string(r.Purpose), Ordinal: r.Nth, Class: string(o.Class), Phase: o.Phase,
+		Started: time.Now().Add(-time.Duration(o.Wall * float64(time.Second))), Wall: time.Duration(o.Wall * float64(time.Second)), Outcome: data,
+	}
+	var samples []store.Sample
+	for _, s := range o.Series {
+		for _, v := range s.Values {
+			samples = append(samples, store.Sample{Metric: s.Metric, Case: s.Case, Unit: s.Unit, Value: v})
+		}
+	}
+	for _, p := range o.Phases {
+		samples = append(samples, store.Sample{Metric: "phase." + p.Name, Unit: "s", Value: p.Seconds})
+	}
+	if err := j.store.AddLaunch(l, samples); err != nil {
+		return err
+	}
+	j.launches = append(j.launches, report.Launch{Commit: r.Candidate.Commit, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})
+	return nil
+}
+
+// keepStep writes a judgement into the store, for people who look there; the search itself is
+// resumed from its launches.
+func (j *job) keepStep(s bisect.Step) {
+	data, err := json.Marshal(s.Verdict)
+	if err == nil {
+		err = j.store.AddStep(store.Step{
+			Session: j.session.ID, Seq: j.ui.steps, Commit: s.Commit, Candidate: s.Commit, Call: string(s.Verdict.Call),
+			Probability: s.Verdict.Probability, Why: s.Verdict.Why, Inferred: s.Inferred, Verdict: data,
+		})
+	}
+	if err != nil {
+		j.ui.warn(fmt.Sprintf("keeping a judgement: %v", err))
+	}
+}
+
+// finish keeps the finding, and remembers which commits were good.
+func (j *job) finish(in report.Input) error {
+	var doc bytes.Buffer
+	if err := report.JSON(&doc, in); err != nil {
+		return err
+	}
+	f := in.Finding
+	for _, s := range f.Steps {
+		if s.Verdict.Call == bisect.Good && s.Verdict.Class == bisect.OK && !s.Inferred && (s.Role == "good end" || s.Role == "parent") && f.Result == bisect.Found {
+			if err := j.store.RecordGood(store.Good{Commit: s.Commit, When: time.Now(), Session: j.session.ID, Detail: s.Verdict.Why}); err != nil {
+				return err
+			}
+		}
+	}
+	return j.store.UpdateSession(j.session.ID, func(s *store.Session) {
+		s.Status, s.Finding, s.Summary = string(f.Result), doc.Bytes(), summary(in)
+		s.Good, s.Elapsed = j.policy.Good, in.Wall
+	})
+}
