@@ -131,6 +131,7 @@ type Verdict struct {
 	Phase       string   `json:"phase,omitempty"`
 	Ratio       *Effect  `json:"ratio,omitempty"` // against the good end, for a metric
 	Trials      int      `json:"trials"`
+	Other       bool     `json:"other,omitempty"` // untestable because it fails in another way than the complaint
 	Warnings    []string `json:"warnings,omitempty"`
 }
 
@@ -144,12 +145,13 @@ type Effect struct {
 
 // Complaint is what the bad end shows and the good end does not.
 type Complaint struct {
-	Class  Class   // Timeout, Wrong, Crash, BuildFailed or Slow; empty while nothing is known
-	Phase  string  // of a time-out
-	Whole  bool    // the time-out is of the whole trial, whatever its phase
-	Any    bool    // every failure counts, as with git bisect
-	Metric string  // of Slow
-	Ends   *Effect // of Slow: bad end against good end
+	Class    Class   // Timeout, Wrong, Crash, BuildFailed or Slow; empty while nothing is known
+	Phase    string  // of a time-out
+	AnyPhase bool    // a time-out in another phase counts too
+	Whole    bool    // the time-out is of the whole trial, whatever its phase
+	Any      bool    // every failure counts, as with git bisect
+	Metric   string  // of Slow
+	Ends     *Effect // of Slow: bad end against good end
 }
 
 // String names the complaint for people.
@@ -174,7 +176,7 @@ func (c Complaint) Matches(o Outcome) bool {
 		return false
 	}
 	if c.Class == Timeout && c.Phase != "" {
-		return o.Phase == c.Phase || c.Whole && o.Whole
+		return c.AnyPhase || o.Phase == c.Phase || c.Whole && o.Whole
 	}
 	return true
 }

@@ -123,7 +123,9 @@ func (s *Search) Find(ctx context.Context) (Finding, error) {
 	}
 	r := &run{Search: s, h: h}
 	r.f.Range, r.f.Matter = h.Len(), h.Remaining()
-	if err := r.all(ctx); err != nil {
+	err = r.all(ctx)
+	r.tellOthers()
+	if err != nil {
 		r.f.Err = err
 		r.f.Result = Broken
 		if ctx.Err() != nil || errors.Is(err, context.Canceled) {
@@ -132,6 +134,27 @@ func (s *Search) Find(ctx context.Context) (Finding, error) {
 		r.setSuspects()
 	}
 	return r.f, nil
+}
+
+// tellOthers reports the commits that were set aside because they fail in another way: nobody is
+// blamed for that here, but somebody may want to look for it next.
+func (r *run) tellOthers() {
+	count, example := map[string]int{}, map[string]string{}
+	var kinds []string
+	for _, s := range r.f.Steps {
+		if !s.Verdict.Other || s.Inferred {
+			continue
+		}
+		kind := Outcome{Class: s.Verdict.Class, Phase: s.Verdict.Phase}.Describe()
+		if count[kind] == 0 {
+			kinds, example[kind] = append(kinds, kind), s.Commit
+		}
+		count[kind]++
+	}
+	for _, kind := range kinds {
+		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("%d of the commits tested fail in another way (%s) and were set aside, such as %s\nhint: to find where that came from, search again with --bad %s",
+			count[kind], kind, short(example[kind]), short(example[kind])))
+	}
 }
 
 func (r *run) all(ctx context.Context) error {
@@ -317,7 +340,7 @@ func (r *run) accuse(k int, conf Confirmation) {
 		Class: r.f.Complaint.Class, Phase: r.f.Complaint.Phase,
 		Effect: conf.Effect, Confirmed: conf.Culprit.Call == Bad, Confidence: conf.Culprit.Probability,
 	}
-	if r.f.Complaint.Any {
+	if r.f.Complaint.Any || r.f.Complaint.AnyPhase {
 		culprit.Class, culprit.Phase = conf.Culprit.Class, conf.Culprit.Phase
 	}
 	for i, v := range conf.Parents {

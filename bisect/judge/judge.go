@@ -164,6 +164,7 @@ func (p *Plain) readComplaint(b bisect.Outcome) bisect.Ends {
 	c := bisect.Complaint{Class: b.Class, Any: p.Any}
 	if b.Class == bisect.Timeout {
 		c.Phase, c.Whole = b.Phase, b.Whole
+		c.AnyPhase = p.Find == bisect.Timeout && p.Phase == ""
 	}
 	e := bisect.Ends{Complaint: c, Why: "bad end: " + b.Describe()}
 	switch {
@@ -246,7 +247,7 @@ func (p *Plain) verdict(o bisect.Outcome, n int) bisect.Verdict {
 	case o.Class == bisect.Skip, o.Class == bisect.BuildFailed:
 		v.Call = bisect.Untestable
 	default:
-		v.Call = bisect.Untestable
+		v.Call, v.Other = bisect.Untestable, true
 		v.Why = "fails in another way: " + v.Why
 	}
 	return v

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -114,10 +115,39 @@ func TestAnotherFailureIsSetAside(t *testing.T) {
 	if f.Result != bisect.Found || f.Culprits[0].Commit != "31" {
 		t.Fatalf("%+v", f)
 	}
+	if len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0], "fail in another way (crash in load) and were set aside") {
+		t.Errorf("warnings %q", f.Warnings)
+	}
 	o := plain
 	o.Any = true // as git bisect: every failure counts
 	if f := d.find(t, o); f.Result == bisect.Found && f.Culprits[0].Commit != "18" && f.Culprits[0].Commit != "31" {
 		t.Fatalf("with any: %+v", f.Culprits)
+	}
+}
+
+// The same slowness may show in another phase on the way; --find timeout without a phase takes both.
+func TestTimeoutThatMovesFromPhaseToPhase(t *testing.T) {
+	d := newDevice(40, 1)
+	d.class = func(i int) bisect.Outcome {
+		switch {
+		case i >= 30:
+			return bisect.Outcome{Class: bisect.Timeout, Phase: "load"}
+		case i >= 25:
+			return bisect.Outcome{Class: bisect.Timeout, Phase: "warmup"}
+		}
+		return bisect.Outcome{}
+	}
+	if f := d.find(t, plain); f.Result != bisect.Inconclusive || len(f.Suspects) != 6 || f.Suspects[0].Commit != "25" {
+		t.Errorf("%v %v", f.Result, f.Suspects)
+	}
+	o := plain
+	o.Find = bisect.Timeout
+	if f := d.find(t, o); f.Result != bisect.Found || f.Culprits[0].Commit != "25" || f.Culprits[0].Phase != "warmup" {
+		t.Errorf("%v %+v", f.Result, f.Culprits)
+	}
+	o.Phase = "load"
+	if f := d.find(t, o); f.Result != bisect.Inconclusive {
+		t.Errorf("%v %+v", f.Result, f.Culprits)
 	}
 }
 

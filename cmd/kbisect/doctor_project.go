@@ -38,18 +38,13 @@ func (e *examination) repository(context.Context) finding {
 	}
 	head, err := e.repo.Resolve("HEAD")
 	if err != nil {
-		return problem(where+": "+firstLine(err), "commit something first")
+		return problem(where+": "+headline(err.Error()), "commit something first")
 	}
 	found := fmt.Sprintf("%s, read by %s, HEAD %.12s", where, e.repo.Backend(), head)
 	for _, w := range e.repo.Warnings() {
-		found += "\n" + firstLine(errors.New(w))
+		found += "\n" + headline(w)
 	}
 	return ok("%s", found)
-}
-
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
 }
 
 func (e *examination) configuration(context.Context) finding {

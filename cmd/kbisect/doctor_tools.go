@@ -179,7 +179,7 @@ func (e *examination) wantedDevices(lines, hints []string) ([]string, []string) 
 	}
 	for _, g := range e.config.Device.GPUs {
 		if _, err := gpu.Open(g); err != nil {
-			lines = append(lines, firstLine(err))
+			lines = append(lines, headline(err.Error()))
 			hints = append(hints, "[device] gpus names what is not there")
 		}
 	}
