@@ -135,6 +135,20 @@ type Verdict struct {
 	Warnings    []string `json:"warnings,omitempty"`
 }
 
+// Word is the call for people, who should not take a commit that cannot be decided for one that
+// cannot be built.
+func (v Verdict) Word() string {
+	switch {
+	case v.Call != Untestable:
+		return string(v.Call)
+	case v.Other:
+		return "other"
+	case v.Class == OK:
+		return "unsure"
+	}
+	return string(v.Call)
+}
+
 // Effect is a ratio of a metric with its 95 % interval; above 1 means a larger value.
 type Effect struct {
 	Metric string  `json:"metric"`

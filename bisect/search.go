@@ -50,7 +50,7 @@ const (
 // Step is one judgement on the way of the search.
 type Step struct {
 	Commit    string
-	Role      string // good end, bad end, search, culprit, parent
+	Role      string // good end, bad end, walk back, search, culprit, parent
 	Verdict   Verdict
 	Inferred  bool // from equal inputs, not from trials of its own
 	Remaining int  // suspects left afterwards
@@ -203,7 +203,7 @@ func (r *run) askTested(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.learn(i, v, false)
+		r.learn(i, v, false, "walk back")
 	}
 	return nil
 }
@@ -251,12 +251,12 @@ func (r *run) narrow(ctx context.Context) error {
 				r.known[key] = v
 			}
 		}
-		r.learn(i, v, inferred)
+		r.learn(i, v, inferred, "search")
 	}
 }
 
 // learn takes the verdict of commit i into the history.
-func (r *run) learn(i int, v Verdict, inferred bool) {
+func (r *run) learn(i int, v Verdict, inferred bool, role string) {
 	if inferred {
 		r.f.Inferred++
 	}
@@ -272,7 +272,7 @@ func (r *run) learn(i int, v Verdict, inferred bool) {
 	default:
 		r.h.Skip(i)
 	}
-	r.step(Step{Commit: r.Commits[i].ID, Role: "search", Verdict: v, Inferred: inferred, Remaining: r.h.Remaining()})
+	r.step(Step{Commit: r.Commits[i].ID, Role: role, Verdict: v, Inferred: inferred, Remaining: r.h.Remaining()})
 }
 
 // confirm tests the claim about commit k afresh. When a parent turns out bad, the search goes on

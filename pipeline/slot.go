@@ -146,7 +146,7 @@ func (s *slot) checkout(ctx context.Context, r bisect.Request, clean bool) (o bi
 	stats, err := s.export.Switch(ctx, commit, clean)
 	if err != nil {
 		if refused(err) {
-			if r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad {
+			if r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad { // the user must name another end
 				return o, false, fmt.Errorf("exporting commit %s: %w", short(commit), err)
 			}
 			return bisect.Outcome{Class: bisect.Skip, Phase: "export", Why: firstLine(err.Error())}, false, nil
@@ -164,7 +164,8 @@ func (s *slot) checkout(ctx context.Context, r bisect.Request, clean bool) (o bi
 // refused tells a commit that cannot be exported from a machine that cannot export.
 func refused(err error) bool {
 	var unsupported *source.UnsupportedError
-	return errors.As(err, &unsupported)
+	var missing *source.MissingError
+	return errors.As(err, &unsupported) || errors.As(err, &missing)
 }
 
 // build builds what the slot holds; a zero class means that it was built.

@@ -139,7 +139,7 @@ func (s *slot) outcome(res proc.Result, said *kernels.Protocol) bisect.Outcome {
 		o.Whole = res.Timeout.Whole
 		fail(bisect.Timeout, timeoutWords(res.Timeout))
 	case res.Signal != 0 || res.Exit >= 128:
-		fail(bisect.Crash, ended(res)+lastWords(res.Tail))
+		fail(bisect.Crash, ended(res))
 	case words.IsSkip:
 		fail(bisect.Skip, words.Skip)
 	case res.Exit == 125:
@@ -201,7 +201,7 @@ func lastWords(tail []byte) string {
 	if line = strings.TrimSpace(line); line == "" {
 		return ""
 	}
-	const most = 120
+	const most = 60
 	if len(line) > most {
 		line = strings.ToValidUTF8(line[:most], "") + "..."
 	}

@@ -134,7 +134,7 @@ func (p *Plain) compareEnds(g, b bisect.Outcome) bisect.Ends {
 		e.Hint = "name another good end with --good, one that builds and runs"
 	case g.Class != bisect.OK && b.Class == bisect.OK:
 		e.Why = fmt.Sprintf("the good end is bad (%s) and the bad end is good", g.Describe())
-		e.Hint = "the ends look swapped: exchange --good and --bad"
+		e.Hint = "either the ends are swapped, or the range holds a mend; kbisect looks for what got worse between a good end and a later bad one"
 	case g.Class == b.Class && g.Class != bisect.OK:
 		e.Why = fmt.Sprintf("both ends fail alike: good end %s; bad end %s", g.Describe(), b.Describe())
 		e.Hint = "name an older good end with --good, or let --find-good look for one"

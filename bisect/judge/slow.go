@@ -344,8 +344,9 @@ func (p *Plain) slowConfirm(ctx context.Context, culprit bisect.Candidate, paren
 		if conf.Effect == nil || math.Abs(math.Log(eff.Ratio)) < math.Abs(math.Log(conf.Effect.Ratio)) {
 			conf.Effect = eff
 		}
-		why := fmt.Sprintf("%s, commit against parent: ratio %s, %d launches each, p %.2g", m.Name, ratio(eff), len(s.b), s.differ())
-		v := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - s.differ()/2, Why: why, Trials: len(s.a)}
+		why := fmt.Sprintf("%s, commit against parent: ratio %s, %d launches each, Mann–Whitney p %.2g", m.Name, ratio(eff), len(s.b), s.differ())
+		v := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - s.differ()/2, Trials: len(s.a)}
+		v.Why = fmt.Sprintf("launched in turn with %s", culprit.Commit[:min(10, len(culprit.Commit))])
 		conf.Culprit.Why, conf.Culprit.Trials, conf.Culprit.Ratio = why, len(s.b), eff
 		if !(s.step() > p.slow.step/3 && s.differ() <= endAlpha) {
 			conf.Culprit.Call, conf.Culprit.Class = bisect.Good, bisect.OK // no slower than its parent

@@ -114,7 +114,7 @@ func TestTextOfEveryResult(t *testing.T) {
 	in.Error = "device lost\nhint: reset it"
 	for result, want := range map[bisect.Result]string{
 		bisect.Inconclusive: "the culprit is one of 2 commits",
-		bisect.NoDifference: "The ends do not differ",
+		bisect.NoDifference: "Nothing to search for",
 		bisect.Broken:       "no commit is accused.\n  device lost\n  hint: reset it",
 		bisect.Interrupted:  "kbisect run --resume",
 	} {

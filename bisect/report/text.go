@@ -43,7 +43,7 @@ func (p *printer) answer(in Input) {
 	case bisect.Inconclusive:
 		p.suspects(in)
 	case bisect.NoDifference:
-		p.f("The ends do not differ: nothing to search for.\n  %s\n", f.Ends.Why)
+		p.f("Nothing to search for: %s.\n", f.Ends.Why)
 	case bisect.Broken:
 		p.f("Stopped by machine trouble: no commit is accused.\n  %s\n", indent(in.Error, "  "))
 		p.left(in)
@@ -156,7 +156,7 @@ func (p *printer) path(in Input) {
 		if s.Inferred {
 			why = "equal inputs: " + why
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", s.Role, short(s.Commit), s.Verdict.Call, left, cut(in.info(s.Commit).Subject, 38), why)
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", s.Role, short(s.Commit), s.Verdict.Word(), left, cut(in.info(s.Commit).Subject, 38), why)
 	}
 	p.flush(t)
 }
@@ -235,7 +235,7 @@ func (p *printer) next(in Input) {
 
 func lastLog(in Input, commit string) (log string) {
 	for _, l := range in.Launches {
-		if l.Commit == commit && l.Outcome.Log != "" {
+		if l.Commit == commit && l.Outcome.Log != "" && l.Outcome.Tail != "" {
 			log = l.Outcome.Log
 		}
 	}

@@ -232,7 +232,7 @@ func makeTargets(text []byte) (programs, actions []string) {
 			}
 			made := named || fromSources().Match(m[2])
 			switch {
-			case slices.Contains(phony, target) || !made && neverProgram(target):
+			case !made && (slices.Contains(phony, target) || neverProgram(target)):
 				actions = append(actions, target)
 			case programName(target):
 				programs = append(programs, target)

@@ -88,7 +88,7 @@ func skippedDirs() []string {
 
 // skippedFile matches prose, pictures and what compilers make.
 func skippedFile() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^(kbisect\.toml|(readme|license|licence|copying|notice|authors|changelog|contributing|codeowners|security|code_of_conduct)(\..*)?|.*\.(md|rst|adoc|pdf|png|jpe?g|gif|svg|o|a|so|pyc|log|exe))$`)
+	return regexp.MustCompile(`(?i)^(kbisect\.toml|(readme|license|licence|copying|notice|authors|changelog|contributing|codeowners|security|code_of_conduct)(\..*)?|.*\.(md|rst|adoc|ipynb|pdf|png|jpe?g|gif|svg|o|a|so|pyc|log|exe))$`)
 }
 
 // isBinary reports whether the file is a linked program, which nobody commits.

@@ -78,7 +78,8 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 func mistake(err error) bool {
 	var command *pipeline.CommandError
 	var unsupported *source.UnsupportedError
-	return errors.As(err, &command) || errors.As(err, &unsupported)
+	var missing *source.MissingError
+	return errors.As(err, &command) || errors.As(err, &unsupported) || errors.As(err, &missing)
 }
 
 // commandNotFound tells ends that fail alike because a shell did not find the command from ends
@@ -123,9 +124,7 @@ func (j *job) fail(err error) error {
 	keep := j.store.UpdateSession(j.session.ID, func(s *store.Session) {
 		s.Status, s.Summary, s.Elapsed = status, headline(err.Error()), s.Elapsed+time.Since(j.began)
 	})
-	var command *pipeline.CommandError
-	var unsupported *source.UnsupportedError
-	if errors.As(err, &command) || errors.As(err, &unsupported) {
+	if mistake(err) {
 		err = usage(err)
 	}
 	return errors.Join(err, keep)

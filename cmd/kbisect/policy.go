@@ -86,6 +86,8 @@ func refuseUnavailable(c *cli.Context) error {
 		return usagef("--jobs %d: this version tests one candidate at a time", c.Int("jobs"))
 	case c.Duration("budget") < 0, c.Duration("limit") < 0, c.Int("repeat") < 0:
 		return usagef("--budget, --limit and --repeat cannot be negative")
+	case len(c.StringSlice("output")) > 0 && c.String("build") == "":
+		return usagef("--output names what --build makes, and there is no --build")
 	case c.Bool("find-good") && c.String("good") != "":
 		return usagef("--good and --find-good exclude each other\nhint: --find-good looks for a good end by itself")
 	}
@@ -94,7 +96,7 @@ func refuseUnavailable(c *cli.Context) error {
 
 // fromCommand is the form without a configuration: a command after --, as for git bisect run.
 func (p *policy) fromCommand(c *cli.Context) error {
-	project := kernels.Project{Kind: "command", Run: c.Args().Slice()}
+	project := kernels.Project{Kind: "command", Run: c.Args().Slice(), Outputs: c.StringSlice("output")}
 	if b := c.String("build"); b != "" {
 		project.Build = []string{"sh", "-c", b}
 	}

@@ -124,9 +124,9 @@ func (p *progress) step(s bisect.Step) {
 	if p.bar != nil {
 		p.bar.SetCurrent(int64(share * (barScale - 1)))
 	}
-	line := fmt.Sprintf("%-9s %s %-4s %s", s.Role, short(s.Commit), s.Verdict.Call, s.Verdict.Why)
+	line := fmt.Sprintf("%-9s %s %-4s %s", s.Role, short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
 	if s.Inferred {
-		line = fmt.Sprintf("%-9s %s %-4s equal inputs: %s", s.Role, short(s.Commit), s.Verdict.Call, s.Verdict.Why)
+		line = fmt.Sprintf("%-9s %s %-4s equal inputs: %s", s.Role, short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
 	}
 	if s.Role == "search" {
 		line += fmt.Sprintf(" | %d left, %.0f %% done, %s elapsed", s.Remaining, 100*share, span(time.Since(p.began)))

@@ -77,13 +77,15 @@ func (e *UnsupportedError) Error() string {
 	return msg
 }
 
-// missingError says that the repository lacks an object.
-type missingError struct{ id string }
+// MissingError says that the repository lacks an object.
+type MissingError struct{ id string }
 
-func (e *missingError) Error() string { return fmt.Sprintf("object %s is missing", e.id) }
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("object %s is missing\nhint: the repository is not whole: git fsck tells what it lacks, git fetch --refetch may bring it", e.id)
+}
 
 func isMissing(err error) bool {
-	var m *missingError
+	var m *MissingError
 	return errors.As(err, &m)
 }
 

@@ -97,7 +97,7 @@ func (g *gitcmd) open(id string) (string, int64, io.ReadCloser, error) {
 
 func (g *gitcmd) ask(id string) (string, int64, io.ReadCloser, error) {
 	if !isFullID(id) {
-		return "", 0, nil, &missingError{id}
+		return "", 0, nil, &MissingError{id}
 	}
 	if _, err := io.WriteString(g.in, id+"\n"); err != nil {
 		return "", 0, nil, fmt.Errorf("git cat-file %s: %w", id, err)
@@ -108,7 +108,7 @@ func (g *gitcmd) ask(id string) (string, int64, io.ReadCloser, error) {
 	}
 	fields := strings.Fields(line)
 	if len(fields) == 2 && (fields[1] == "missing" || fields[1] == "ambiguous") {
-		return "", 0, nil, &missingError{id}
+		return "", 0, nil, &MissingError{id}
 	}
 	if len(fields) != 3 {
 		return "", 0, nil, fmt.Errorf("git cat-file %s: unexpected answer %q", id, line)

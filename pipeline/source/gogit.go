@@ -112,7 +112,7 @@ func (g *gogit) open(id string) (string, int64, io.ReadCloser, error) {
 
 func (g *gogit) openOnce(id string) (string, int64, io.ReadCloser, error) {
 	if len(id) != 40 {
-		return "", 0, nil, &missingError{id}
+		return "", 0, nil, &MissingError{id}
 	}
 	hash := plumbing.NewHash(id)
 	for i, store := range g.stores {
@@ -134,7 +134,7 @@ func (g *gogit) openOnce(id string) (string, int64, io.ReadCloser, error) {
 		}
 		return obj.Type().String(), obj.Size(), r, nil
 	}
-	return "", 0, nil, &missingError{id}
+	return "", 0, nil, &MissingError{id}
 }
 
 func (g *gogit) resolve(rev string) (string, error) {

@@ -15,7 +15,7 @@ import (
 type objects interface {
 	// open returns the object's kind ("commit", "tree", "blob", "tag"), its
 	// size in bytes and its content, which the caller must close before the
-	// next call. A missing object gives a *missingError.
+	// next call. A missing object gives a *MissingError.
 	open(id string) (kind string, size int64, r io.ReadCloser, err error)
 	// resolve returns the id of the object that a revision names, unpeeled,
 	// or "" when there is none.
