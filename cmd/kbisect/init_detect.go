@@ -206,6 +206,9 @@ func fromSources() *regexp.Regexp {
 	return regexp.MustCompile(`\.(c|cc|cpp|cxx|cu|o|obj|f90|rs|go)\b|\$[<^({]`)
 }
 
+// namesSource matches a source file by its name: a phony target made from one is a program all the same.
+func namesSource() *regexp.Regexp { return regexp.MustCompile(`\w\.(c|cc|cpp|cxx|cu|f90|rs)\b`) }
+
 func makePhony() *regexp.Regexp { return regexp.MustCompile(`(?m)^\.PHONY[ \t]*:(.*)$`) }
 
 func makeVariable() *regexp.Regexp {
@@ -232,7 +235,7 @@ func makeTargets(text []byte) (programs, actions []string) {
 			}
 			made := named || fromSources().Match(m[2])
 			switch {
-			case !made && (slices.Contains(phony, target) || neverProgram(target)):
+			case slices.Contains(phony, target) && !namesSource().Match(m[2]), !made && neverProgram(target):
 				actions = append(actions, target)
 			case programName(target):
 				programs = append(programs, target)
