@@ -55,9 +55,24 @@ const (
 type Request struct {
 	Candidate Candidate
 	Purpose   Purpose
-	Nth       int  // ordinal of this launch among those of the same candidate and purpose, from 0
-	Clean     bool // from a clean export and a clean build
+	Nth       int    // ordinal of this launch among those of the same candidate and purpose, from 0
+	Clean     bool   // from a clean export and a clean build
+	Timing    bool   // its times will be compared: caches as the user wants them judged, no probe
+	Hurry     string // the phase, or [WholeTrial], that may end as soon as no good run could still be in it
 }
+
+// WholeTrial stands for the trial as a whole where a phase is named.
+const WholeTrial = "*"
+
+// TrialID names a trial: what it was and is asked for again in a resumed search.
+type TrialID struct {
+	Candidate Candidate
+	Purpose   Purpose
+	Nth       int
+}
+
+// ID names the trial that r asks for.
+func (r Request) ID() TrialID { return TrialID{r.Candidate, r.Purpose, r.Nth} }
 
 // PhaseTime is the time that a trial spent in one phase.
 type PhaseTime struct {
@@ -80,11 +95,14 @@ type Outcome struct {
 	Class    Class       `json:"class"`
 	Phase    string      `json:"phase,omitempty"` // the phase in which it ended, unless it ended well
 	Whole    bool        `json:"whole,omitempty"` // a time-out of the whole trial, not of one phase
+	Early    bool        `json:"early,omitempty"` // stopped before the limit, where no good run could still be running
+	Unfit    string      `json:"unfit,omitempty"` // why its times must not be compared with others
 	Why      string      `json:"why,omitempty"`
 	Exit     int         `json:"exit"`
 	Signal   string      `json:"signal,omitempty"`
 	Speaks   bool        `json:"speaks,omitempty"` // the program sent lines of the trial protocol
 	Phases   []PhaseTime `json:"phases,omitempty"`
+	Cold     []PhaseTime `json:"cold_phases,omitempty"` // of the process before, which filled the caches
 	Series   []Series    `json:"series,omitempty"`
 	Wall     float64     `json:"wall_s"` // run without build, seconds
 	Built    bool        `json:"built,omitempty"`
@@ -132,6 +150,7 @@ type Verdict struct {
 	Ratio       *Effect  `json:"ratio,omitempty"` // against the good end, for a metric
 	Trials      int      `json:"trials"`
 	Other       bool     `json:"other,omitempty"` // untestable because it fails in another way than the complaint
+	Early       bool     `json:"early,omitempty"` // rests on a trial that was stopped before the limit
 	Warnings    []string `json:"warnings,omitempty"`
 }
 

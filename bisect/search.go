@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -16,6 +17,8 @@ type Judge interface {
 	Judge(ctx context.Context, c Candidate) (Verdict, error)
 	// Confirm launches the culprit and its parents anew, from clean exports and clean builds.
 	Confirm(ctx context.Context, culprit Candidate, parents []Candidate) (Confirmation, error)
+	// Patient gives every trial from now on the whole of its limits.
+	Patient()
 }
 
 // Ends is what the two ends showed. The search goes on only when Differ is true.
@@ -222,6 +225,9 @@ func (r *run) round(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	left := r.h.Suspects()
+	if len(left) != 1 && r.hasEarly() && !r.spent() {
+		return false, r.takeTime("the search ended in more than one suspect and rests on trials that were stopped before their limit: those are made again with the whole limit")
+	}
 	if len(left) != 1 {
 		r.f.Result = Inconclusive
 		r.setSuspects()
@@ -237,7 +243,7 @@ func (r *run) narrow(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		if r.Spent != nil && r.Spent() {
+		if r.spent() {
 			r.f.Warnings = append(r.f.Warnings, "the budget was used up before the search ended")
 			return nil
 		}
@@ -255,24 +261,60 @@ func (r *run) narrow(ctx context.Context) error {
 	}
 }
 
+func (r *run) spent() bool { return r.Spent != nil && r.Spent() }
+
+// hasEarly reports whether a verdict rests on a trial that was stopped before its limit.
+func (r *run) hasEarly() bool {
+	for _, v := range r.judged {
+		if v.Early {
+			return true
+		}
+	}
+	return false
+}
+
+// takeTime forgets what rests on trials that were stopped before their limit, and begins again
+// with the rest; from now on nothing is stopped early.
+func (r *run) takeTime(why string) error {
+	r.f.Warnings = append(r.f.Warnings, why)
+	r.Judge.Patient()
+	maps.DeleteFunc(r.judged, func(_ int, v Verdict) bool { return v.Early })
+	maps.DeleteFunc(r.known, func(_ string, v Verdict) bool { return v.Early })
+	if err := r.restart(len(r.Commits) - 1); err != nil {
+		return err
+	}
+	for _, i := range slices.Sorted(maps.Keys(r.judged)) {
+		r.take(i, r.judged[i])
+	}
+	return nil
+}
+
 // learn takes the verdict of commit i into the history.
 func (r *run) learn(i int, v Verdict, inferred bool, role string) {
 	if inferred {
 		r.f.Inferred++
 	}
 	r.judged[i] = v
+	if !r.take(i, v) {
+		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s is bad although a later one is good: the range holds more than one change of this kind", short(r.Commits[i].ID)))
+	}
+	r.step(Step{Commit: r.Commits[i].ID, Role: role, Verdict: v, Inferred: inferred, Remaining: r.h.Remaining()})
+}
+
+// take moves the bounds of the search by a verdict; false when it contradicts them.
+func (r *run) take(i int, v Verdict) bool {
 	switch v.Call {
 	case Good:
 		r.h.Good(i)
 	case Bad:
 		if !r.h.Bad(i) {
 			r.h.Skip(i)
-			r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s is bad although a later one is good: the range holds more than one change of this kind", short(r.Commits[i].ID)))
+			return false
 		}
 	default:
 		r.h.Skip(i)
 	}
-	r.step(Step{Commit: r.Commits[i].ID, Role: role, Verdict: v, Inferred: inferred, Remaining: r.h.Remaining()})
+	return true
 }
 
 // confirm tests the claim about commit k afresh. When a parent turns out bad, the search goes on
@@ -290,6 +332,9 @@ func (r *run) confirm(ctx context.Context, k int) (done bool, err error) {
 	r.step(Step{Commit: c.ID, Role: "culprit", Verdict: conf.Culprit, Remaining: 1})
 	for i, v := range conf.Parents {
 		r.step(Step{Commit: c.Parents[i], Role: "parent", Verdict: v, Remaining: 1})
+	}
+	if conf.Culprit.Call != Bad && r.judged[k].Early {
+		return false, r.takeTime(fmt.Sprintf("commit %s was stopped before its limit, and given the whole limit does not show the complaint: trials that were stopped early are made again with the whole limit", short(c.ID)))
 	}
 	if conf.Culprit.Call == Good {
 		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s looked bad in the search and is good from a clean build: searching again from clean builds", short(c.ID)))

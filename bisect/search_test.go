@@ -3,6 +3,7 @@ package bisect
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -13,7 +14,9 @@ import (
 type table struct {
 	bad    map[string]bool
 	broken map[string]bool
+	dawdle map[string]bool // good, but slow enough to be stopped early
 	asked  []string
+	waits  bool
 	fail   error // returned after failAt questions
 	failAt int
 }
@@ -39,8 +42,15 @@ func (t *table) Judge(_ context.Context, c Candidate) (Verdict, error) {
 	if t.fail != nil && len(t.asked) > t.failAt {
 		return Verdict{}, t.fail
 	}
-	return t.verdict(c.Commit), nil
+	v := t.verdict(c.Commit)
+	if !t.waits && v.Call == Good && t.dawdle[c.Commit] {
+		v = Verdict{Call: Bad, Probability: 0.997, Class: Timeout, Phase: "load"}
+	}
+	v.Early = !t.waits && v.Call == Bad
+	return v, nil
 }
+
+func (t *table) Patient() { t.waits = true }
 
 func (t *table) Confirm(_ context.Context, k Candidate, parents []Candidate) (c Confirmation, err error) {
 	c.Culprit = t.verdict(k.Commit)
@@ -102,6 +112,39 @@ func TestFindOnRandomDAGs(t *testing.T) {
 			}
 		default:
 			t.Fatalf("result %s", f.Result)
+		}
+	})
+}
+
+// Trials that are stopped early may take good commits for bad ones; the answer is the one of the
+// whole limit all the same, and what was known without haste is not asked again.
+func TestEarlyStopsNeverChangeTheAnswer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cs := named(drawHistory(t, 80))
+		culprit := rapid.IntRange(0, len(cs)-1).Draw(t, "culprit")
+		truth := &table{bad: map[string]bool{}, broken: map[string]bool{}, dawdle: map[string]bool{}}
+		for i, c := range cs {
+			truth.bad[c.ID] = reaches(cs, i, culprit)
+			truth.dawdle[c.ID] = rapid.Bool().Draw(t, "dawdles")
+			truth.broken[c.ID] = i < len(cs)-1 && rapid.IntRange(0, 19).Draw(t, "broken") == 0
+		}
+		s := Search{Commits: cs, Good: Candidate{"good"}, Judge: truth}
+		f, err := s.Find(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Result == Found && f.Culprits[0].Commit != cs[culprit].ID {
+			t.Fatalf("named %s, planted %s", f.Culprits[0].Commit, cs[culprit].ID)
+		}
+		if f.Result == Inconclusive && !slices.ContainsFunc(f.Suspects, func(x SuspectCommit) bool { return x.Commit == cs[culprit].ID }) {
+			t.Fatalf("suspects %+v, planted %s", f.Suspects, cs[culprit].ID)
+		}
+		asked := map[string]int{}
+		for _, id := range truth.asked {
+			asked[id]++
+			if asked[id] > 1 && !truth.dawdle[id] && !truth.bad[id] {
+				t.Fatalf("%s, known to be good, was asked about again", id)
+			}
 		}
 	})
 }

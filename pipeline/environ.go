@@ -17,13 +17,15 @@ import (
 )
 
 // environ is the environment of a build or a trial: the user's own, without what would lead git
-// back into the user's repository, and with a TMPDIR of the slot's.
-func (s *slot) environ(r bisect.Request) []string {
+// back into the user's repository, with caches and a TMPDIR of the slot's. A Python that is killed
+// says where it was.
+func (s *slot) environ(r bisect.Request, caches string) []string {
 	env := slices.DeleteFunc(slices.Clone(s.Env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "KBISECT_") || name == "PWD" || name == "OLDPWD"
 	})
-	return append(env,
+	return append(compilerJobs(cacheEnv(env, caches)),
+		"PYTHONFAULTHANDLER=1",
 		"PWD="+s.dir,
 		"TMPDIR="+s.tmp,
 		"GIT_CEILING_DIRECTORIES="+filepath.Dir(s.dir),
@@ -48,7 +50,7 @@ func (s *slot) buildKey(r bisect.Request) string {
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%q\n%q\n%q\n", inputs, s.Plan.Build, s.Plan.Outputs)
-	env := s.environ(r)
+	env := s.environ(r, "")
 	for _, name := range toolVariables {
 		i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 		if i >= 0 {

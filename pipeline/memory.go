@@ -11,14 +11,14 @@ import (
 // decides as the first one did.
 type Memory struct {
 	Next  bisect.Sampler
-	Known map[bisect.Request]bisect.Outcome
+	Known map[bisect.TrialID]bisect.Outcome
 	Save  func(bisect.Request, bisect.Outcome) error
 	Learn func(bisect.Request, bisect.Outcome) // is told of remembered trials; may be nil
 }
 
 // Sample returns the remembered outcome of a trial, or makes and keeps it.
 func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	if o, ok := m.Known[r]; ok {
+	if o, ok := m.Known[r.ID()]; ok {
 		if m.Learn != nil {
 			m.Learn(r, o)
 		}
@@ -29,7 +29,7 @@ func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 		return o, err
 	}
 	if m.Known != nil {
-		m.Known[r] = o
+		m.Known[r.ID()] = o
 	}
 	if err := m.Save(r, o); err != nil {
 		return o, &bisect.InfraError{What: "keeping the trial of " + short(r.Candidate.Commit), Err: err}

@@ -20,13 +20,6 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Limits bound a trial.
-type Limits struct {
-	Build  time.Duration
-	Run    time.Duration            // the whole trial without the build
-	Phases map[string]kernels.Limit // by phase
-}
-
 // Config says what to sample and where.
 type Config struct {
 	Repo         *source.Repo
@@ -40,6 +33,7 @@ type Config struct {
 	Env          []string           // environment of builds and trials
 	WorkTree     string             // where a command that the candidate lacks is looked for; "" = nowhere
 	Cache        *cache.Cache       // keeps build outputs; may be nil
+	Caches       Caches             // that judged trials find; "" is warm where times are compared, else cold
 	Session      string             // marks the processes, so that leftovers can be found
 	OnPhase      func(Activity)     // progress; may be nil; called from other goroutines
 	Log          *slog.Logger
@@ -57,7 +51,7 @@ type Pipeline struct {
 	Config
 	slots  map[string]*slot
 	speaks *bool                    // whether programs of this project send protocol lines, once known
-	good   map[string]time.Duration // longest time of the good end in each phase
+	good   map[string]time.Duration // longest time of the good end in each phase, and as a whole
 	clean  bool                     // every build is a clean one from now on
 	logged int
 }
@@ -148,6 +142,7 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 		d := time.Duration(ph.Seconds * float64(time.Second))
 		p.good[ph.Name] = max(p.good[ph.Name], d)
 	}
+	p.good[bisect.WholeTrial] = max(p.good[bisect.WholeTrial], time.Duration(o.Wall*float64(time.Second)))
 }
 
 func (p *Pipeline) activity(r bisect.Request, doing string, limit time.Duration) {

@@ -278,3 +278,67 @@ func TestEveryTrialStartsClean(t *testing.T) {
 		}
 	}
 }
+
+// Trials find their caches empty, but where times are compared as a first process left them; a
+// killed process leaves nothing in them, and the user's own are out of sight.
+func TestCaches(t *testing.T) {
+	t.Setenv("TRITON_CACHE_DIR", filepath.Join(t.TempDir(), "mine"))
+	const body = `d=$TRITON_CACHE_DIR; mkdir -p $d; [ -e $d/lock ] && echo locked >>$BENCH_LOG
+if [ -e $d/made ]; then echo warm >>$BENCH_LOG; else echo cold >>$BENCH_LOG; touch $d/made; fi
+case $d in */mine) echo mine >>$BENCH_LOG;; esac`
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{Run: time.Second},
+		script(body), script(body+"; touch $d/lock; sleep 60"), script(": # no cache; echo plain >>$BENCH_LOG"))
+	ask := func(commit, nth int, timing bool) bisect.Outcome {
+		t.Helper()
+		o, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[commit]}, Purpose: bisect.Searching, Nth: nth, Timing: timing})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	steps := []struct {
+		commit int
+		timing bool
+		want   string
+		unfit  bool
+	}{
+		{0, false, "cold", true}, {0, false, "cold", true}, {0, true, "warm", false}, {0, true, "warm", false},
+		{1, false, "cold", false}, {0, true, "cold warm", false}, {1, false, "cold", false},
+	}
+	for i, c := range steps {
+		o := ask(c.commit, i, c.timing)
+		if got := b.said(); got != c.want || (o.Unfit != "") != c.unfit {
+			t.Errorf("step %d: %q, unfit %q", i, got, o.Unfit)
+		}
+		if (c.want == "cold warm") != (len(o.Cold) > 0) {
+			t.Errorf("step %d: cold phases %v", i, o.Cold)
+		}
+	}
+	if o := ask(2, 9, true); o.Unfit != "" || o.Cold != nil {
+		t.Errorf("without caches: %+v", o)
+	}
+	if _, err := os.Stat(os.Getenv("TRITON_CACHE_DIR")); err == nil {
+		t.Error("the user's cache was touched")
+	}
+	b.Caches = Cold
+	if ask(0, 10, true); b.said() != "cold" {
+		t.Error("not cold although asked for")
+	}
+}
+
+// A search in a hurry stops a candidate where no good run could still be running, says so, and
+// only in the phase that it asked for.
+func TestHurry(t *testing.T) {
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{Run: time.Minute},
+		script(":"), script("sleep 60"))
+	b.test(0, bisect.EndGood)
+	b.good["run"], b.good[bisect.WholeTrial] = time.Millisecond, time.Millisecond
+	r := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[1]}, Purpose: bisect.Searching, Hurry: bisect.WholeTrial}
+	if l := b.bound(r, bisect.WholeTrial); l < 5*time.Second || l > 6*time.Second || b.bound(r, "run") != 0 {
+		t.Fatalf("bounds %v, %v", l, b.bound(r, "run"))
+	}
+	o, err := b.Sample(t.Context(), r)
+	if err != nil || o.Class != bisect.Timeout || !o.Early || !o.Whole || !strings.Contains(o.Why, "stopped after") {
+		t.Errorf("%+v, %v", o, err)
+	}
+}

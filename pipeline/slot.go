@@ -24,6 +24,7 @@ type slot struct {
 	name   string
 	dir    string // root of the export
 	tmp    string // TMPDIR of its processes, emptied after each
+	caches roots  // of its trials; builds have others
 	export *source.Export
 	commit string // what the slot holds, "" while that is unknown
 	built  bool   // and has been built
@@ -56,6 +57,7 @@ func (p *Pipeline) slot(r bisect.Request) (*slot, error) {
 		return s, nil
 	}
 	s := &slot{Pipeline: p, name: name, dir: filepath.Join(p.Dir, name, "tree"), tmp: filepath.Join(p.Dir, name, "tmp")}
+	s.caches.dir = filepath.Join(p.Dir, name, "caches")
 	if err := os.MkdirAll(s.dir, 0o777); err != nil {
 		return nil, &bisect.InfraError{What: "making the slot " + s.dir, Err: err}
 	}
@@ -179,11 +181,12 @@ func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, e
 			return o, nil
 		}
 	}
-	s.activity(r, "build", s.Limits.Build)
+	limit := s.bound(r, "build")
+	s.activity(r, "build", limit)
 	log := s.logFile(r, "build")
 	res, err := s.run(ctx, proc.Spec{
-		Argv: s.Plan.Build, Dir: s.dir, Env: s.environ(r), Output: log,
-		Phase: "build", Limit: s.Limits.Build,
+		Argv: s.Plan.Build, Dir: s.dir, Env: s.environ(r, s.tmp), Output: log,
+		Phase: "build", Limit: limit,
 	})
 	if err != nil {
 		return s.cannotStart(r, s.Plan.Build[0], err)
@@ -193,6 +196,9 @@ func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, e
 	case res.Timeout != nil:
 		o.Class, o.Phase = bisect.Timeout, "build"
 		o.Why = fmt.Sprintf("the build did not end within %v", res.Timeout.Limit)
+		if why, ok := s.early(r, "build", limit); ok {
+			o.Early, o.Why = true, why
+		}
 	case res.Exit == 125:
 		o.Class, o.Phase, o.Why = bisect.Skip, "build", "the build command asked to skip (exit 125)"
 	case res.Exit != 0 || res.Signal != 0:

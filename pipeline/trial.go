@@ -19,23 +19,51 @@ import (
 // protocolVariable names the descriptor on which a program under test speaks.
 const protocolVariable = "KBISECT_FD"
 
-// trial launches what the slot holds once.
+// trial makes one trial of what the slot holds. One that is for its times finds the caches as a
+// first process of the same candidate left them, unless the user wants them judged empty.
 func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	warm := s.Caches == Warm || s.Caches == "" && r.Timing
+	if warm && s.caches.warmed == s.commit {
+		return s.launch(ctx, r)
+	}
+	if err := s.caches.clear(); err != nil {
+		return bisect.Outcome{}, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
+	}
+	first, err := s.launch(ctx, r)
+	if err != nil || first.Class != bisect.OK {
+		return first, err
+	}
+	s.caches.warmed = s.commit
+	if s.Caches == Cold || !holdsFiles(s.caches.dir) {
+		return first, nil
+	}
+	if !warm {
+		first.Unfit = "it filled empty caches"
+		return first, nil
+	}
+	second, err := s.launch(ctx, r)
+	second.Cold = first.Phases
+	return second, err
+}
+
+// launch starts the program in the slot once.
+func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	said := &kernels.Protocol{Metric: s.SampleMetric}
 	var series []kernels.Series
 	log := s.logFile(r, "run")
 	spec := proc.Spec{
-		Argv: s.argv(), Dir: s.dir, Env: s.environ(r), Output: log,
-		Limit: s.Limits.Run, Protocol: protocolVariable,
+		Argv: s.argv(), Dir: s.dir, Env: s.environ(r, s.caches.dir), Output: log,
+		Limit: s.bound(r, bisect.WholeTrial), Protocol: protocolVariable,
 	}
-	spec.Phase, spec.PhaseLimit = s.firstPhase()
+	spec.Phase = s.firstPhase()
+	spec.PhaseLimit = s.bound(r, spec.Phase)
 	s.activity(r, spec.Phase, s.limitOr(spec.PhaseLimit))
 	spec.Watch = func(line string, at time.Duration) proc.Transition {
 		phase := said.Line(line, at)
 		if phase == "" {
 			return proc.Transition{}
 		}
-		limit := s.phaseLimit(phase)
+		limit := s.bound(r, phase)
 		s.activity(r, phase, s.limitOr(limit))
 		return proc.Transition{Phase: phase, Limit: limit}
 	}
@@ -50,7 +78,12 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 	if err != nil {
 		return s.cannotStart(r, spec.Argv[0], err)
 	}
-	o := s.outcome(res, said)
+	o := s.outcome(r, res, said)
+	if res.Timeout != nil || res.Signal != 0 {
+		if err := s.caches.clear(); err != nil {
+			return o, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
+		}
+	}
 	o.Log = log
 	for _, x := range append(said.Series(), series...) {
 		o.Series = append(o.Series, bisect.Series(x))
@@ -87,20 +120,11 @@ func exists(path string) bool {
 
 // firstPhase is the phase at the start of the process. Whether the project's programs speak is
 // known from the good end; before that, and when they do not, a trial is one `run` phase.
-func (s *slot) firstPhase() (string, time.Duration) {
+func (s *slot) firstPhase() string {
 	if s.speaks != nil && *s.speaks {
-		return "load", s.phaseLimit("load")
+		return "load"
 	}
-	return "run", s.phaseLimit("run")
-}
-
-// phaseLimit is the bound on a phase; 0 is none.
-func (p *Pipeline) phaseLimit(phase string) time.Duration {
-	l, ok := p.Limits.Phases[phase]
-	if !ok {
-		return 0
-	}
-	return l.For(p.good[phase])
+	return "run"
 }
 
 func (p *Pipeline) limitOr(d time.Duration) time.Duration {
@@ -112,7 +136,7 @@ func (p *Pipeline) limitOr(d time.Duration) time.Duration {
 
 // outcome classifies how a trial ended. What the program says of itself comes first, then how it
 // died, then what it left unsaid.
-func (s *slot) outcome(res proc.Result, said *kernels.Protocol) bisect.Outcome {
+func (s *slot) outcome(r bisect.Request, res proc.Result, said *kernels.Protocol) bisect.Outcome {
 	o := bisect.Outcome{
 		Class: bisect.OK, Exit: res.Exit, Speaks: said.Speaks(), Wall: res.Wall.Seconds(),
 		Tail: string(res.Tail), Warnings: said.Warnings(),
@@ -138,6 +162,13 @@ func (s *slot) outcome(res proc.Result, said *kernels.Protocol) bisect.Outcome {
 	case res.Timeout != nil:
 		o.Whole = res.Timeout.Whole
 		fail(bisect.Timeout, timeoutWords(res.Timeout))
+		limited := res.Timeout.Phase
+		if o.Whole {
+			limited = bisect.WholeTrial
+		}
+		if why, ok := s.early(r, limited, res.Timeout.Limit); ok {
+			o.Early, o.Why = true, why
+		}
 	case res.Signal != 0 || res.Exit >= 128:
 		fail(bisect.Crash, ended(res))
 	case words.IsSkip:
@@ -163,7 +194,7 @@ func (s *slot) outcome(res proc.Result, said *kernels.Protocol) bisect.Outcome {
 // only afterwards.
 func (s *slot) overdue(o *bisect.Outcome) {
 	for _, ph := range o.Phases {
-		limit := s.phaseLimit(ph.Name)
+		limit := s.limit(ph.Name)
 		if limit > 0 && ph.Seconds > limit.Seconds() {
 			o.Class, o.Phase = bisect.Timeout, ph.Name
 			o.Why = fmt.Sprintf("%.3g s in %s, limit %v", ph.Seconds, ph.Name, limit)

@@ -45,7 +45,12 @@ type Plain struct {
 	badRuns   int // launches of bad candidates
 	slow      slowState
 	looked    map[string]bisect.Outcome // trials made before the ends were known, by commit
+	patient   bool                      // no trial is stopped before its limit any more
+	timing    bool                      // launches are for their times now
 }
+
+// Patient gives every trial from now on the whole of its limits.
+func (p *Plain) Patient() { p.patient = true }
 
 type launchKey struct {
 	commit  string
@@ -61,7 +66,23 @@ func (p *Plain) launch(ctx context.Context, c bisect.Candidate, why bisect.Purpo
 	n := p.count[k]
 	p.count[k]++
 	clean := why == bisect.ConfirmCulprit || why == bisect.ConfirmParent
-	return p.Sampler.Sample(ctx, bisect.Request{Candidate: c, Purpose: why, Nth: n, Clean: clean})
+	r := bisect.Request{Candidate: c, Purpose: why, Nth: n, Clean: clean, Timing: p.timing}
+	if why == bisect.Searching && !p.patient {
+		r.Hurry = p.hurry()
+	}
+	return p.Sampler.Sample(ctx, r)
+}
+
+// hurry names the phase in which a candidate need not run to the limit: once no good run could
+// still be in it, it shows the complaint. The culprit is confirmed at the whole limit.
+func (p *Plain) hurry() string {
+	switch {
+	case p.complaint.Class != bisect.Timeout:
+		return ""
+	case p.complaint.Whole:
+		return bisect.WholeTrial
+	}
+	return p.complaint.Phase
 }
 
 // launches makes the configured number of trials and returns the first that did not end well,
@@ -238,7 +259,7 @@ const falseAlarm = 0.003
 
 // verdict reads one outcome against the complaint.
 func (p *Plain) verdict(o bisect.Outcome, n int) bisect.Verdict {
-	v := bisect.Verdict{Class: o.Class, Phase: o.Phase, Why: o.Describe(), Trials: n, Warnings: o.Warnings, Probability: 1}
+	v := bisect.Verdict{Class: o.Class, Phase: o.Phase, Why: o.Describe(), Trials: n, Warnings: o.Warnings, Probability: 1, Early: o.Early}
 	switch {
 	case o.Class == bisect.OK, p.pastTheBuild(o):
 		v.Call, v.Probability = bisect.Good, 1-p.missed(n)

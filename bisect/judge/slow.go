@@ -34,6 +34,7 @@ type slowState struct {
 // averaged over its cases, with the sign turned so that larger is worse.
 func (m Metric) level(o bisect.Outcome) (float64, bool) {
 	v, ok := m.log(o)
+	ok = ok && o.Unfit == ""
 	if m.Higher {
 		v = -v
 	}
@@ -134,8 +135,8 @@ func (p *Plain) slowEnds(ctx context.Context, g, b bisect.Outcome, e bisect.Ends
 	e = withVerdicts(e, g, b)
 	var ms []Metric
 	for _, m := range p.Metrics {
-		_, inGood := m.level(g)
-		_, inBad := m.level(b)
+		_, inGood := m.log(g)
+		_, inBad := m.log(b)
 		if inGood && inBad {
 			ms = append(ms, m)
 		}
@@ -159,6 +160,7 @@ func (p *Plain) slowEnds(ctx context.Context, g, b bisect.Outcome, e bisect.Ends
 	}
 	add(g, false)
 	add(b, true)
+	p.timing = true
 	for n := 1; ; n++ {
 		if n >= minPairs {
 			if i, done := p.separated(ms, all, n); done {
@@ -183,6 +185,9 @@ func (p *Plain) separated(ms []Metric, all []sides, n int) (pick int, done bool)
 		}
 	}
 	s := all[pick]
+	if math.IsInf(best, -1) {
+		return pick, n >= 2*maxPairs
+	}
 	if n >= maxPairs || p.differs(s) {
 		return pick, true
 	}

@@ -11,26 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
-
-const helloC = `#include <stdio.h>
-int main(void) { puts("hello"); return 0; }
-`
-
-const helloCUDA = `#include <cstdio>
-__global__ void add(int *p) { atomicAdd(p, 1); }
-int main() {
-  int *p = nullptr, n = 0;
-  cudaError_t e = cudaMalloc(&p, sizeof n);
-  if (e == cudaSuccess) e = cudaMemset(p, 0, sizeof n);
-  if (e == cudaSuccess) { add<<<2, 32>>>(p); e = cudaGetLastError(); }
-  if (e == cudaSuccess) e = cudaMemcpy(&n, p, sizeof n, cudaMemcpyDeviceToHost);
-  if (e != cudaSuccess) { std::printf("%s\n", cudaGetErrorString(e)); return 1; }
-  std::puts(n == 64 ? "hello" : "wrong sum");
-  return n != 64;
-}
-`
 
 // cCompiler compiles a program and runs it, because a compiler may be there
 // without its headers or its linker.
@@ -49,7 +32,7 @@ func (e *examination) cCompiler(ctx context.Context) finding {
 	if v.err != nil {
 		return problem(fmt.Sprintf("%s: %v", path, v.err), "install the compiler again, or mend PATH")
 	}
-	if f := hello(ctx, 30*time.Second, "hello.c", helloC, true, path); f.state != stateOK {
+	if f := hello(ctx, 30*time.Second, kernels.HelloFor("cc"), true, path); f.state != stateOK {
 		f.found = path + ": " + f.found
 		f.hint = cmp.Or(f.hint, "install the headers and the linker as well (Debian: build-essential)")
 		return f
@@ -64,17 +47,17 @@ func firstWord(s string) string {
 	return ""
 }
 
-// hello compiles text in a directory of its own and, if asked to, runs it.
-func hello(ctx context.Context, limit time.Duration, file, text string, run bool, compiler ...string) finding {
+// hello compiles a known-good program in a directory of its own and, if asked to, runs it.
+func hello(ctx context.Context, limit time.Duration, h kernels.Hello, run bool, compiler ...string) finding {
 	dir, err := os.MkdirTemp("", "kbisect-doctor-")
 	if err != nil {
 		return problem(err.Error(), "set TMPDIR to a directory that can be written")
 	}
 	defer os.RemoveAll(dir)
-	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, h.File), h.Text, 0o600); err != nil {
 		return problem(err.Error(), "set TMPDIR to a directory that can be written")
 	}
-	s := tool(ctx, limit, dir, append(slices.Clone(compiler), "-o", "hello", file)...)
+	s := tool(ctx, limit, dir, append(slices.Clone(compiler), "-o", "hello", h.File)...)
 	if s.err != nil {
 		return problem("does not compile: "+s.err.Error(), "")
 	}
@@ -85,7 +68,7 @@ func hello(ctx context.Context, limit time.Duration, file, text string, run bool
 	switch {
 	case s.err != nil:
 		return problem("compiles, but the program does not run: "+strings.ReplaceAll(s.err.Error(), "\nhint: ", "\n"), "")
-	case s.first() != "hello":
+	case s.first() != kernels.HelloWord:
 		return problem("compiles, but the program says: "+s.last(), "")
 	}
 	return ok("compiles and runs")
@@ -110,11 +93,11 @@ func (e *examination) nvcc(ctx context.Context) finding {
 	name := fmt.Sprintf("%s (%s)", versionLine(v, "Cuda compilation tools"), path)
 	rep := e.probe()
 	if len(rep.Devices) == 0 {
-		f := hello(ctx, 100*time.Second, "hello.cu", helloCUDA, false, path)
+		f := hello(ctx, 100*time.Second, kernels.HelloFor("nvcc"), false, path)
 		f.found = name + ", " + f.found + "; no device to run on"
 		return f
 	}
-	f := hello(ctx, 100*time.Second, "hello.cu", helloCUDA, true, path, "-arch=native")
+	f := hello(ctx, 100*time.Second, kernels.HelloFor("nvcc"), true, path, "-arch=native")
 	f.found = name + ", " + f.found + " a kernel"
 	if f.state != stateOK {
 		f.hint = cmp.Or(f.hint, fmt.Sprintf("the driver serves CUDA %s; the toolkit should not be newer", rep.CUDA))

@@ -18,18 +18,15 @@ func (j *job) remember() error {
 	if err != nil {
 		return &bisect.InfraError{What: "reading the store", Err: err}
 	}
-	known := map[bisect.Request]bisect.Outcome{}
+	known := map[bisect.TrialID]bisect.Outcome{}
 	for _, l := range kept {
 		var o bisect.Outcome
 		if err := json.Unmarshal(l.Outcome, &o); err != nil {
 			return fmt.Errorf("launch %d of session %s cannot be read: %w", l.Seq, j.session.ID, err)
 		}
-		r := bisect.Request{
-			Candidate: bisect.Candidate{Commit: l.Commit}, Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal,
-			Clean: bisect.Purpose(l.Purpose) == bisect.ConfirmCulprit || bisect.Purpose(l.Purpose) == bisect.ConfirmParent,
-		}
-		known[r] = o
-		j.launches = append(j.launches, report.Launch{Commit: l.Commit, Purpose: r.Purpose, Nth: l.Ordinal, Outcome: o, Replayed: true})
+		id := bisect.TrialID{Candidate: bisect.Candidate{Commit: l.Commit}, Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal}
+		known[id] = o
+		j.launches = append(j.launches, report.Launch{Commit: l.Commit, Purpose: id.Purpose, Nth: l.Ordinal, Outcome: o, Replayed: true})
 	}
 	j.memory = &pipeline.Memory{Next: j.pipe, Known: known, Save: j.save, Learn: j.pipe.Learn}
 	return nil

@@ -1,0 +1,65 @@
+package pipeline
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+)
+
+// Limits bound a trial.
+type Limits struct {
+	Build  time.Duration
+	Run    time.Duration            // the whole trial without the build
+	Phases map[string]kernels.Limit // by phase
+}
+
+// limit is the bound on a phase, "build" and [bisect.WholeTrial] among them; 0 is none.
+func (p *Pipeline) limit(phase string) time.Duration {
+	switch phase {
+	case "build":
+		return p.Limits.Build
+	case bisect.WholeTrial:
+		return p.Limits.Run
+	}
+	return p.Limits.Phases[phase].For(p.good[phase])
+}
+
+// bound is the limit of a phase in one trial: where the request is in a hurry, the time after which
+// no good run could still be in the phase.
+func (p *Pipeline) bound(r bisect.Request, phase string) time.Duration {
+	full := p.limit(phase)
+	if r.Hurry != phase {
+		return full
+	}
+	if phase == "build" && p.good[phase] == 0 {
+		return full // the good end came from the build cache
+	}
+	soon := patience(p.good[phase])
+	if full == 0 {
+		return soon
+	}
+	return min(full, soon)
+}
+
+// patience is how long a good run could take that took `good` before: the rule for launches of
+// 10 % spread, six of them and five seconds for what is late once, or twice the time.
+func patience(good time.Duration) time.Duration {
+	const spread = 0.1
+	six := time.Duration(float64(good)*math.Exp(6*spread)) + 5*time.Second
+	return max(2*good, six)
+}
+
+// early reports whether a time-out came from haste, and says so.
+func (p *Pipeline) early(r bisect.Request, phase string, limit time.Duration) (why string, ok bool) {
+	if r.Hurry != phase || limit >= p.limit(phase) && p.limit(phase) > 0 {
+		return "", false
+	}
+	in := "in " + phase
+	if phase == bisect.WholeTrial {
+		in = "as a whole"
+	}
+	return fmt.Sprintf("stopped after %v, where the good end takes %.3g s %s", limit.Round(time.Millisecond), p.good[phase].Seconds(), in), true
+}
