@@ -25,6 +25,7 @@ type Judge interface {
 type Ends struct {
 	Differ     bool
 	Untestable bool // an end could not be judged at all
+	Unclear    bool // a difference worth finding can be neither shown nor ruled out
 	Complaint  Complaint
 	Good, Bad  Verdict
 	Why        string // evidence in one line
@@ -79,9 +80,10 @@ type Finding struct {
 	Culprits  []Culprit
 	Suspects  []SuspectCommit // when inconclusive: the exact set that is left
 	Steps     []Step
-	Range     int // commits in the range
-	Matter    int // of these, commits that can be the culprit
-	Inferred  int // judgements that needed no trial
+	Range     int  // commits in the range
+	Matter    int  // of these, commits that can be the culprit
+	Inferred  int  // judgements that needed no trial
+	Spent     bool // the budget was used up before the search ended
 	Err       error
 	Warnings  []string
 }
@@ -124,7 +126,8 @@ func (s *Search) Find(ctx context.Context) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
-	r := &run{Search: s, h: h}
+	own := *s
+	r := &run{Search: &own, h: h}
 	r.f.Range, r.f.Matter = h.Len(), h.Remaining()
 	err = r.all(ctx)
 	r.tellOthers()
@@ -170,7 +173,7 @@ func (r *run) all(ctx context.Context) error {
 	r.step(Step{Commit: r.Good.Commit, Role: "good end", Verdict: ends.Good})
 	r.step(Step{Commit: r.Commits[last].ID, Role: "bad end", Verdict: ends.Bad})
 	switch {
-	case ends.Untestable:
+	case ends.Untestable, ends.Unclear:
 		r.f.Result = Inconclusive
 		r.setSuspects()
 		return nil
@@ -179,6 +182,11 @@ func (r *run) all(ctx context.Context) error {
 		return nil
 	}
 	r.forget()
+	if r.h.Remaining() == 0 { // ends of equal inputs that differ
+		if err := r.distrustKeys(r.Commits[last].ID); err != nil {
+			return err
+		}
+	}
 	if err := r.askTested(ctx); err != nil {
 		return err
 	}
@@ -215,7 +223,7 @@ func (r *run) askTested(ctx context.Context) error {
 func (r *run) forget() {
 	bad := r.Commits[len(r.Commits)-1]
 	r.judged = map[int]Verdict{}
-	r.known = map[string]Verdict{r.GoodKey: r.f.Ends.Good, bad.Key: r.f.Ends.Bad}
+	r.known = map[string]Verdict{bad.Key: r.f.Ends.Bad, r.GoodKey: r.f.Ends.Good}
 	delete(r.known, "")
 }
 
@@ -244,7 +252,7 @@ func (r *run) narrow(ctx context.Context) error {
 			return nil
 		}
 		if r.spent() {
-			r.f.Warnings = append(r.f.Warnings, "the budget was used up before the search ended")
+			r.f.Spent = true
 			return nil
 		}
 		v, inferred := r.known[r.Commits[i].Key]
@@ -333,8 +341,11 @@ func (r *run) confirm(ctx context.Context, k int) (done bool, err error) {
 	for i, v := range conf.Parents {
 		r.step(Step{Commit: c.Parents[i], Role: "parent", Verdict: v, Remaining: 1})
 	}
-	if conf.Culprit.Call != Bad && r.judged[k].Early {
-		return false, r.takeTime(fmt.Sprintf("commit %s was stopped before its limit, and given the whole limit does not show the complaint: trials that were stopped early are made again with the whole limit", short(c.ID)))
+	if conf.Culprit.Call != Bad && r.hasEarly() {
+		return false, r.takeTime(fmt.Sprintf("given the whole limit, commit %s does not show the complaint: trials that were stopped early are made again", short(c.ID)))
+	}
+	if last := len(r.Commits) - 1; conf.Culprit.Call == Good && k != last && c.Key != "" && c.Key == r.Commits[last].Key {
+		return false, r.distrustKeys(c.ID)
 	}
 	if conf.Culprit.Call == Good {
 		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s looked bad in the search and is good from a clean build: searching again from clean builds", short(c.ID)))
@@ -355,6 +366,9 @@ func (r *run) confirm(ctx context.Context, k int) (done bool, err error) {
 
 // parentIsBad goes on below a parent that was taken for good and is not.
 func (r *run) parentIsBad(k int, parent string) (done bool, err error) {
+	if r.equalButBad(parent) {
+		return false, r.distrustKeys(parent)
+	}
 	r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s, the parent of %s, shows the complaint as well although a later commit does not", short(parent), short(r.Commits[k].ID)))
 	for _, p := range r.Commits[k].InRange {
 		if r.Commits[p].ID == parent {
@@ -365,6 +379,35 @@ func (r *run) parentIsBad(k int, parent string) (done bool, err error) {
 	r.f.Result = Inconclusive
 	r.f.Suspects = []SuspectCommit{{Commit: r.Commits[k].ID, Probability: 1, Why: "its parent before the range is bad too"}}
 	return true, nil
+}
+
+// equalButBad reports whether a bad commit has the very inputs of one that was judged good.
+func (r *run) equalButBad(id string) bool {
+	for _, c := range r.Commits {
+		if c.ID == id && c.Key != "" {
+			return r.known[c.Key].Call == Good
+		}
+	}
+	return false
+}
+
+// distrustKeys begins anew with every commit a candidate of its own: two commits of equal inputs
+// behaved differently, so something else than the declared inputs matters.
+func (r *run) distrustKeys(id string) error {
+	r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commits of equal inputs behave differently, such as %s: the paths given leave out something that build or run read, so every commit was searched\nhint: add what is missing to paths (--path)", short(id)))
+	r.Commits = slices.Clone(r.Commits)
+	for i := range r.Commits {
+		r.Commits[i].Key, r.Commits[i].Neutral = "", false
+	}
+	r.forget()
+	if r.Redo != nil {
+		r.Redo()
+	}
+	if err := r.restart(len(r.Commits) - 1); err != nil {
+		return err
+	}
+	r.f.Matter = r.h.Remaining()
+	return nil
 }
 
 // restart begins again with commit bad as the bad end.

@@ -236,3 +236,26 @@ func TestBudgetEndsWithWhatIsKnown(t *testing.T) {
 		t.Fatalf("%v %v, %d suspects", err, f.Result, len(f.Suspects))
 	}
 }
+
+// Paths that leave out what matters make commits look equal that are not: the search notices,
+// looks at every commit, and names the planted one.
+func TestIncompletePaths(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cs := named(line(rapid.IntRange(2, 40).Draw(t, "n")))
+		culprit := rapid.IntRange(0, len(cs)-1).Draw(t, "culprit")
+		key, truth := 0, &table{bad: map[string]bool{}}
+		for i := range cs {
+			truth.bad[cs[i].ID] = i >= culprit
+			neutral := i == culprit || rapid.Bool().Draw(t, "neutral")
+			if !neutral {
+				key++
+			}
+			cs[i].Neutral, cs[i].Key = neutral, "k"+strconv.Itoa(key)
+		}
+		redone := false
+		f, err := (&Search{Commits: cs, Good: Candidate{"good"}, GoodKey: "k0", Judge: truth, Redo: func() { redone = true }}).Find(t.Context())
+		if err != nil || f.Result != Found || f.Culprits[0].Commit != cs[culprit].ID || !redone {
+			t.Fatalf("planted %d, redone %v: %+v, %v", culprit, redone, f, err)
+		}
+	})
+}

@@ -2,7 +2,8 @@
 // user wrote into a [Plan]: build and run steps as data, which package pipeline carries out.
 // It also reads what the programs under test say: the trial protocol and the output of tools.
 //
-// One file a kind; a new kind is a function in the table of [Kinds].
+// One file a kind. A new kind is a function in the table of [Kinds], a word in the configuration's
+// schema, and what kbisect init knows about finding it.
 package kernels
 
 import (
@@ -20,7 +21,6 @@ type Project struct {
 	Outputs     []string
 	Incremental *bool // nil: as the kind knows best
 	Run         []string
-	Sources     []string // the user's files that a kind may look at, such as .cu files
 }
 
 // Plan says how to build and run a candidate, as data. Commands run in the root of the export.

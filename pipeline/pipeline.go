@@ -8,10 +8,12 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -54,6 +56,17 @@ type Pipeline struct {
 	good   map[string]time.Duration // longest time of the good end in each phase, and as a whole
 	clean  bool                     // every build is a clean one from now on
 	logged int
+	told   []string // warnings about the whole job
+	lock   *os.File // of Dir
+}
+
+// Warnings tell of what concerns the whole job rather than one trial.
+func (p *Pipeline) Warnings() []string { return p.told }
+
+func (p *Pipeline) warnOnce(text string) {
+	if !slices.Contains(p.told, text) {
+		p.told = append(p.told, text)
+	}
 }
 
 // New makes a pipeline; Close removes its slots.
@@ -61,12 +74,20 @@ func New(c Config) (*Pipeline, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	for _, dir := range []string{c.Dir, c.Logs} {
-		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return nil, &bisect.InfraError{What: "making the working folder " + dir, Err: fmt.Errorf("%w\nhint: set XDG_CACHE_HOME to a folder that can be written", err)}
-		}
+	broken := func(err error) error {
+		return &bisect.InfraError{What: "making the working folder " + c.Dir, Err: fmt.Errorf("%w\nhint: set XDG_CACHE_HOME to a folder that can be written", err)}
 	}
-	return &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}}, nil
+	if err := errors.Join(os.MkdirAll(filepath.Dir(c.Dir), 0o777), os.MkdirAll(c.Logs, 0o777)); err != nil {
+		return nil, broken(err)
+	}
+	lock, err := claim(c.Dir)
+	if err == nil {
+		err = os.MkdirAll(c.Dir, 0o777)
+	}
+	if err != nil {
+		return nil, broken(err)
+	}
+	return &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, lock: lock}, nil
 }
 
 // Close removes the slots and everything in them.
@@ -80,6 +101,9 @@ func (p *Pipeline) Close() error {
 	if err := removeAll(p.Dir); err != nil && first == nil {
 		first = err
 	}
+	os.Remove(p.lock.Name())
+	p.lock.Close()
+	os.Remove(filepath.Dir(p.Dir)) // unless another search works there
 	return first
 }
 

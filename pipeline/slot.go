@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -206,7 +207,7 @@ func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, e
 	default:
 		if missing := s.missingOutput(); missing != "" {
 			o.Class, o.Phase = bisect.BuildFailed, "build"
-			o.Why = fmt.Sprintf("the build ended well but left no %s, which [build] outputs names", missing)
+			o.Why = fmt.Sprintf("the build ended well but left no %s, which is named as its output", missing)
 		}
 	}
 	if o.Class != "" {
@@ -251,11 +252,16 @@ func (s *slot) run(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 type CommandError struct {
 	Command string
 	Commit  string
+	Hint    string // instead of the hint of Err
 	Err     error
 }
 
 func (e *CommandError) Error() string {
-	return fmt.Sprintf("commit %s: %v", short(e.Commit), e.Err)
+	s := fmt.Sprintf("commit %s: %v", short(e.Commit), e.Err)
+	if e.Hint != "" {
+		s = firstLine(s) + "\nhint: " + e.Hint
+	}
+	return s
 }
 
 // Unwrap returns the cause.
@@ -272,9 +278,24 @@ func (s *slot) cannotStart(r bisect.Request, command string, err error) (bisect.
 		}
 		return bisect.Outcome{}, &bisect.InfraError{What: "running " + command + " for " + short(r.Candidate.Commit), Err: err}
 	case r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad:
-		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, err}
+		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, s.commandHint(command, err), err}
 	}
 	return bisect.Outcome{Class: bisect.Skip, Why: firstLine(err.Error())}, nil
+}
+
+// commandHint says what is likely to be wrong with a command that is not there.
+func (s *slot) commandHint(command string, err error) string {
+	switch {
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, exec.ErrNotFound):
+		return ""
+	case strings.ContainsAny(command, " \t"):
+		return fmt.Sprintf("%q is taken as one word: write the words of the command apart", command)
+	case strings.Contains(command, "/") && len(s.Plan.Build) == 0:
+		return "nothing was built here: say how with --build 'SHELL COMMAND' or [build] command; candidates hold only what is committed, and paths count from the top of the repository"
+	case strings.Contains(command, "/"):
+		return "does the build make it? candidates hold what is committed and what the build makes; paths count from the top of the repository"
+	}
+	return ""
 }
 
 // diskFull reports a file system without room for the slots.

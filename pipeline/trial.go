@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -106,8 +107,23 @@ func (s *slot) argv() []string {
 	}
 	if own := filepath.Join(s.WorkTree, name); exists(own) {
 		argv[i] = own
+		if isBinary(own) {
+			s.warnOnce(fmt.Sprintf("%s is taken from the work tree, the same program for every commit\nhint: to test what a commit holds, build it: --build 'SHELL COMMAND'", name))
+		}
 	}
 	return argv
+}
+
+// isBinary tells a compiled program from a script.
+func isBinary(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	_, err = io.ReadFull(f, magic)
+	return err == nil && string(magic) == "\x7fELF"
 }
 
 // interpreter matches programs whose first argument is a script.

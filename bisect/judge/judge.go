@@ -159,6 +159,9 @@ func (p *Plain) compareEnds(g, b bisect.Outcome) bisect.Ends {
 	case g.Class == b.Class && g.Class != bisect.OK:
 		e.Why = fmt.Sprintf("both ends fail alike: good end %s; bad end %s", g.Describe(), b.Describe())
 		e.Hint = "name an older good end with --good, or let --find-good look for one"
+		if g.Class == bisect.Timeout {
+			e.Hint = "is the limit too short (--limit, or the limits in kbisect.toml)? else name an older good end with --good"
+		}
 	case g.Class != bisect.OK:
 		e.Why = "the good end is bad: " + g.Describe()
 		e.Hint = "name a good end that runs well with --good, or let --find-good look for one"

@@ -144,7 +144,7 @@ func (p *Plain) slowEnds(ctx context.Context, g, b bisect.Outcome, e bisect.Ends
 	if len(ms) == 0 {
 		if len(p.Metrics) > 0 && p.Find == bisect.Slow {
 			e.Why = fmt.Sprintf("both ends end well, and neither sent a value of %s", p.Metrics[0].Name)
-			e.Hint = "send samples on KBISECT_FD, or choose --metric wall or --metric phase.NAME"
+			e.Hint = "send samples on KBISECT_FD, or choose one of " + strings.Join(sent(g, b), ", ") + " with --metric"
 		}
 		return e, nil
 	}
@@ -171,6 +171,20 @@ func (p *Plain) slowEnds(ctx context.Context, g, b bisect.Outcome, e bisect.Ends
 			return e, err
 		}
 	}
+}
+
+// sent lists the metrics that both ends have values of.
+func sent(g, b bisect.Outcome) []string {
+	names := []string{"wall"}
+	for _, p := range g.Phases {
+		names = append(names, "phase."+p.Name)
+	}
+	for _, s := range g.Series {
+		names = append(names, s.Metric)
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { _, ok := (Metric{Name: n}).log(b); return !ok })
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // separated picks the metric that got worse most and says whether enough is known about it.
@@ -214,6 +228,16 @@ func (p *Plain) slowAnswer(e bisect.Ends, m Metric, s sides) bisect.Ends {
 		e.Bad.Call, e.Bad.Ratio, e.Bad.Class = bisect.Bad, eff, bisect.Slow
 		e.Bad.Why = fmt.Sprintf("%s %s times the good end's", m.Name, ratio(eff))
 		p.complaint = e.Complaint
+		return e
+	}
+	worst := eff.High
+	if m.Higher {
+		worst = 1 / eff.Low
+	}
+	if worst > 1+p.Effect {
+		e.Unclear = true
+		e.Why = "this machine is too noisy to tell whether the ends differ: " + e.Why
+		e.Hint = "use a quieter machine or a program that runs longer, or look for a larger change only with [judge] effect"
 		return e
 	}
 	e.Hint = fmt.Sprintf("smallest change looked for: %.3g %%; set [judge] effect to look for a smaller one", 100*p.Effect)

@@ -104,9 +104,11 @@ func complaintWords(in Input, c bisect.Culprit) string {
 func (p *printer) suspects(in Input) {
 	f := in.Finding
 	switch {
-	case f.Ends.Untestable:
+	case f.Ends.Untestable, f.Ends.Unclear:
 		p.f("Inconclusive: %s\n", f.Ends.Why)
 		return
+	case f.Spent:
+		p.f("Inconclusive: the budget is used up; the culprit is one of %d commits.\n", len(f.Suspects))
 	case len(f.Suspects) == 1:
 		p.f("Inconclusive: one commit is left, but not proven.\n")
 	default:
@@ -183,7 +185,8 @@ func (p *printer) economics(in Input) {
 	}
 	p.flush(t)
 	s := in.Totals()
-	p.f("  %d candidates, %d trials, %d builds, %d from the build cache, %d answers inferred\n", s.Candidates, s.Trials, s.Builds, s.CacheHits, s.Inferred)
+	p.f("  %s, %s, %s, %d from the build cache, %s inferred\n",
+		count(s.Candidates, "candidate"), count(s.Trials, "trial"), count(s.Builds, "build"), s.CacheHits, count(s.Inferred, "answer"))
 	p.f("  wall %s, running %s", secs(s.Wall), secs(s.Device))
 	if s.Cost != nil {
 		p.f(", %.4f at %.2f an hour", *s.Cost, in.GPUHour)
@@ -223,13 +226,13 @@ func (p *printer) next(in Input) {
 		p.f("  kbisect show %s    # every trial of this search\n", in.Session)
 	case bisect.Interrupted, bisect.Broken:
 		p.f("  kbisect run --resume    # goes on where this stopped\n")
+	case bisect.Inconclusive:
+		if f.Spent {
+			p.f("  kbisect run --resume --budget 10m    # goes on where this stopped\n")
+		}
+		p.f("  kbisect show %s    # every trial of this search\n", in.Session)
 	default:
 		p.f("  kbisect show %s    # every trial of this search\n", in.Session)
-		for i, s := range f.Suspects {
-			if i < 1 {
-				p.f("  git show %s\n", short(s.Commit))
-			}
-		}
 	}
 }
 
@@ -261,6 +264,14 @@ func cut(s string, n int) string {
 		return string(r[:n-1]) + "…"
 	}
 	return s
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // indent sets the further lines of a text in.

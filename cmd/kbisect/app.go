@@ -126,8 +126,28 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: everywhere(runCommand(), sessionsCommand(), showCommand(), initCommand(), doctorCommand(), demoCommand(), cacheCommand()),
+		Commands: everywhere(runCommand(), sessionsCommand(), showCommand(), initCommand(), doctorCommand(), demoCommand(), cacheCommand(), versionCommand(), helpCommand()),
 	}
+}
+
+func versionCommand() *cli.Command {
+	return &cli.Command{Name: "version", Usage: "print the version", Action: func(c *cli.Context) error {
+		_, err := fmt.Fprintf(c.App.Writer, "kbisect %s\n", version())
+		return err
+	}}
+}
+
+func helpCommand() *cli.Command {
+	return &cli.Command{Name: "help", Usage: "explain a command", ArgsUsage: "COMMAND", Action: func(c *cli.Context) error {
+		name := c.Args().First()
+		if name == "" {
+			return cli.ShowAppHelp(c)
+		}
+		if c.App.Command(name) == nil {
+			return usagef("unknown command %q%s\nhint: kbisect --help lists the commands", name, suggest(c.App, name))
+		}
+		return cli.ShowCommandHelp(c, name)
+	}}
 }
 
 // globalFlags are the options that stand before the command, or after it.
@@ -206,7 +226,27 @@ func nearWord(a, b string) bool {
 
 // usageError makes a command's own mistakes exit 2 like everybody else's.
 func usageError(c *cli.Context, err error, _ bool) error {
-	return usagef("%w\nhint: kbisect %s --help", err, c.Command.Name)
+	name := c.Command.HelpName
+	if !strings.HasPrefix(name, "kbisect ") {
+		name = "kbisect " + name
+	}
+	return usagef("%w%s\nhint: %s --help", err, suggestFlag(c.Command, err), name)
+}
+
+// suggestFlag names the option that was probably meant.
+func suggestFlag(c *cli.Command, err error) string {
+	_, wrong, found := strings.Cut(err.Error(), "not defined: -")
+	if !found {
+		return ""
+	}
+	var names []string
+	for _, f := range c.VisibleFlags() {
+		names = append(names, f.Names()...)
+	}
+	if near := nearest(strings.TrimLeft(wrong, "-"), names); near != "" {
+		return fmt.Sprintf("; did you mean --%s?", near)
+	}
+	return ""
 }
 
 // stateDir is where kbisect keeps its store for a repository.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -13,13 +15,19 @@ import (
 
 func cacheCommand() *cli.Command {
 	return &cli.Command{
-		Name: "cache", Usage: "the build cache", OnUsageError: usageError,
+		Name: "cache", Usage: "the build cache", OnUsageError: usageError, HideHelpCommand: true,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usagef("unknown command \"cache %s\"\nhint: kbisect cache stats, kbisect cache trim", c.Args().First())
+			}
+			return cli.ShowSubcommandHelp(c)
+		},
 		Subcommands: []*cli.Command{
 			{Name: "stats", Usage: "what is kept", OnUsageError: usageError, Action: cacheStats},
 			{Name: "trim", Usage: "drop what was not used for longest", OnUsageError: usageError, Action: cacheTrim,
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "max", Usage: "keep at most `SIZE`", Value: "10GB"},
-					&cli.DurationFlag{Name: "age", Usage: "drop what was not used for `DURATION`", Value: 30 * 24 * time.Hour},
+					durationFlag("age", "drop what was not used for `DURATION`, such as 720h", "720h"),
 				}},
 		},
 	}
@@ -52,14 +60,15 @@ func cacheStats(c *cli.Context) error {
 
 func cacheTrim(c *cli.Context) error {
 	most, err := humanize.ParseBytes(c.String("max"))
-	if err != nil {
-		return usagef("--max %s: %w\nhint: such as 500MB or 10GB", c.String("max"), err)
+	if _, bare := strconv.ParseUint(c.String("max"), 10, 64); err != nil || bare == nil && most > 0 {
+		return usagef("--max %q is no size\nhint: such as 500MB or 10GB", c.String("max"))
 	}
+	age := cmp.Or(duration(c, "age"), 30*24*time.Hour)
 	builds, err := openCache()
 	if err != nil {
 		return err
 	}
-	r, err := builds.Trim(int64(most), c.Duration("age"))
+	r, err := builds.Trim(int64(most), age)
 	if err != nil {
 		return &codeError{exitMachine, err}
 	}

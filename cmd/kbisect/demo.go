@@ -64,7 +64,12 @@ func demoAction(c *cli.Context) error {
 		if dir, err = os.MkdirTemp("", "kbisect-demo-"); err != nil {
 			return &codeError{exitMachine, err}
 		}
-		defer os.RemoveAll(dir)
+		defer func() {
+			os.RemoveAll(dir)
+			if !c.Bool("json") {
+				fmt.Fprintln(c.App.Writer, "\nThe repository was a temporary one. To keep it and look around:\n  kbisect demo --dir round9")
+			}
+		}()
 	} else if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return usagef("--dir %s is not empty\nhint: name a folder that does not exist yet", dir)
 	}

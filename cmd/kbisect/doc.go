@@ -27,7 +27,15 @@ accuses nobody, unless the bad end itself does not build.
 
 kbisect init writes a commented kbisect.toml for the kind of project that it finds; kbisect run then
 needs only the ends. Its limits bound each phase; a program names its phases by lines on the
-descriptor KBISECT_FD.
+descriptor that KBISECT_FD names. One line, one fact; everything is optional:
+
+	phase: NAME                  enter a phase (the start is load, from the last line to the exit is teardown)
+	case: NAME                   what follows is about this shape or input
+	sample: 46.8 us              one timing of the current case
+	metric NAME: VALUE UNIT      any other number
+	check: pass                  or check: fail WHY
+	skip: WHY                    untestable, blame nobody
+	infra: WHY                   the machine's fault
 
 	$ kbisect init
 	… written for a project of kind make

@@ -27,13 +27,15 @@ func TestManual(t *testing.T) {
 		r.commit("change " + strconv.Itoa(i))
 	}
 	examples := 0
-	output := ""
+	output, running := "", false
 	for _, line := range strings.Split(f.Doc.Text(), "\n") {
 		line, indented := strings.CutPrefix(line, "\t")
 		command, isCommand := strings.CutPrefix(line, "$ ")
 		switch {
 		case !indented:
+			running = false // a block without a command is text
 		case isCommand:
+			running = true
 			examples++
 			cmd := exec.Command("sh", "-c", command)
 			cmd.Dir, cmd.Env = r.dir, r.env()
@@ -42,7 +44,7 @@ func TestManual(t *testing.T) {
 				t.Fatalf("%s: %v\n%s", command, err, out)
 			}
 			output = string(out)
-		default:
+		case running:
 			pattern := "(?m)^" + strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*")
 			if !regexp.MustCompile(pattern).MatchString(output) {
 				t.Errorf("no line %q in\n%s", line, output)

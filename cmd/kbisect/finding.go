@@ -44,6 +44,9 @@ func (j *job) warnings() []string {
 	if j.rng != nil {
 		out = append(out, j.rng.Warnings...)
 	}
+	if j.pipe != nil {
+		out = append(out, j.pipe.Warnings()...)
+	}
 	return out
 }
 

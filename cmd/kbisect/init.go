@@ -114,7 +114,7 @@ func (p project) renderRun(line func(string, ...any)) {
 // renderRest is the same for every kind: commented, with the defaults.
 func (p project) renderRest() string {
 	return `
-# [run.limits]                # per phase; the program names its phases, see KBISECT_FD in the manual
+# [run.limits]                # per phase; the program names its phases, see kbisect run --help
 # load    = "60s"
 # warmup  = "4x"              # or a multiple of what the good end took
 # measure = "120s"

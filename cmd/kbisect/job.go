@@ -31,7 +31,9 @@ type job struct {
 	pipe     *pipeline.Pipeline
 	memory   *pipeline.Memory
 	launches []report.Launch
-	rng      *source.Range
+	// judgements that earlier attempts have kept
+	keptSteps int
+	rng       *source.Range
 }
 
 // run does the job and writes the report; its error carries the exit code.
@@ -82,6 +84,17 @@ func mistake(err error) bool {
 	return errors.As(err, &command) || errors.As(err, &unsupported) || errors.As(err, &missing)
 }
 
+// maybeRevision helps who wrote the good end without --good: it was taken for the command.
+func (j *job) maybeRevision(err error) error {
+	var command *pipeline.CommandError
+	if errors.As(err, &command) && j.policy.OwnScripts {
+		if _, no := j.repo.Resolve(command.Command); no == nil {
+			command.Hint = fmt.Sprintf("%s is a revision: name ends with --good REV and --bad REV, the command follows --", command.Command)
+		}
+	}
+	return err
+}
+
 // commandNotFound tells ends that fail alike because a shell did not find the command from ends
 // that do not differ.
 func (j *job) commandNotFound(f bisect.Finding) error {
@@ -125,7 +138,7 @@ func (j *job) fail(err error) error {
 		s.Status, s.Summary, s.Elapsed = status, headline(err.Error()), s.Elapsed+time.Since(j.began)
 	})
 	if mistake(err) {
-		err = usage(err)
+		err = usage(j.maybeRevision(err))
 	}
 	return errors.Join(err, keep)
 }
@@ -158,9 +171,6 @@ func (j *job) open() error {
 	if j.policy.OwnScripts {
 		config.WorkTree = j.repo.WorkDir()
 	}
-	if err := os.RemoveAll(config.Dir); err != nil { // of an attempt that was killed: trusted in nothing
-		return &bisect.InfraError{What: "clearing " + config.Dir, Err: err}
-	}
 	if j.pipe, err = pipeline.New(config); err != nil {
 		return err
 	}
@@ -187,6 +197,9 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 	}
 	commits, matter := toCommits(j.rng, j.policy.FirstParent)
 	plain.Commits = matter
+	if matter == 0 { // if the ends differ, the paths are wrong, and with them the keys of the build cache
+		j.pipe.Clean()
+	}
 	s := &bisect.Search{
 		Commits: commits, Good: bisect.Candidate{Commit: j.policy.Good}, GoodKey: j.rng.GoodKey, Judge: plain,
 		Tested: tested, Redo: j.pipe.Clean,

@@ -28,6 +28,11 @@ func (j *job) remember() error {
 		known[id] = o
 		j.launches = append(j.launches, report.Launch{Commit: l.Commit, Purpose: id.Purpose, Nth: l.Ordinal, Outcome: o, Replayed: true})
 	}
+	steps, err := j.store.Steps(j.session.ID)
+	if err != nil {
+		return &bisect.InfraError{What: "reading the store", Err: err}
+	}
+	j.keptSteps = len(steps)
 	j.memory = &pipeline.Memory{Next: j.pipe, Known: known, Save: j.save, Learn: j.pipe.Learn}
 	return nil
 }
@@ -60,8 +65,11 @@ func (j *job) save(r bisect.Request, o bisect.Outcome) error {
 }
 
 // keepStep writes a judgement into the store, for people who look there; the search itself is
-// resumed from its launches.
+// resumed from its launches, and comes to the judgements that are kept already once more.
 func (j *job) keepStep(s bisect.Step) {
+	if j.ui.steps <= j.keptSteps {
+		return
+	}
 	data, err := json.Marshal(s.Verdict)
 	if err == nil {
 		err = j.store.AddStep(store.Step{

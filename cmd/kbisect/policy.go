@@ -51,7 +51,7 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 	}
 	p := &policy{
 		FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"),
-		Budget: c.Duration("budget"), Seed: c.Int64("seed"),
+		Budget: duration(c, "budget"), Seed: c.Int64("seed"),
 	}
 	var err error
 	if c.Args().Present() {
@@ -84,8 +84,8 @@ func refuseUnavailable(c *cli.Context) error {
 		return usagef("--report is not available in this version\nhint: --json writes the whole finding to standard output")
 	case c.Int("jobs") != 1:
 		return usagef("--jobs %d: this version tests one candidate at a time", c.Int("jobs"))
-	case c.Duration("budget") < 0, c.Duration("limit") < 0, c.Int("repeat") < 0:
-		return usagef("--budget, --limit and --repeat cannot be negative")
+	case c.Int("repeat") < 1:
+		return usagef("--repeat %d: a candidate is run at least once", c.Int("repeat"))
 	case len(c.StringSlice("output")) > 0 && c.String("build") == "":
 		return usagef("--output names what --build makes, and there is no --build")
 	case c.Bool("find-good") && c.String("good") != "":
@@ -105,7 +105,7 @@ func (p *policy) fromCommand(c *cli.Context) error {
 		return usage(err)
 	}
 	p.Limits = pipeline.Limits{Build: defaultBuildLimit, Run: commandLimit}
-	if d := c.Duration("limit"); d > 0 {
+	if d := duration(c, "limit"); d > 0 {
 		p.Limits.Run = d
 	}
 	p.OwnScripts = true
@@ -132,6 +132,15 @@ func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
 	}
 	cfg = cfg.withDefaults()
 	p.Warnings = append(p.Warnings, cfg.Warnings...)
+	for _, w := range cfg.Warnings {
+		if globals(c).quiet {
+			break
+		}
+		fmt.Fprintln(c.App.ErrWriter, "kbisect: warning: "+w)
+	}
+	if len(cfg.Flags)+len(cfg.Hypotheses) > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: [[flag]] and [[hypothesis]] are read but not searched in this version", path))
+	}
 	build := cfg.Build.Command
 	if b := c.String("build"); b != "" {
 		build = []string{"sh", "-c", b}
@@ -144,7 +153,7 @@ func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
 	}
 	p.Paths = cfg.Paths
 	p.Limits = pipeline.Limits{Build: cfg.Build.Limit, Run: cfg.Run.Limit, Phases: map[string]kernels.Limit{}}
-	if d := c.Duration("limit"); d > 0 {
+	if d := duration(c, "limit"); d > 0 {
 		p.Limits.Run = d
 	}
 	for phase, l := range cfg.Run.Limits {

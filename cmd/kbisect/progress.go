@@ -37,6 +37,8 @@ type progress struct {
 	spent  time.Duration // on candidates so far
 	last   time.Time
 	steps  int
+
+	begunEnd string // the end that was said to be under way
 }
 
 // barScale is the resolution of the share that is done.
@@ -97,9 +99,18 @@ func (p *progress) activity(a pipeline.Activity) {
 	if a.Limit > 0 {
 		p.now += fmt.Sprintf(" (limit %v)", a.Limit)
 	}
+	now := p.now
+	end := map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}[a.Request.Purpose]
+	first := end != "" && a.Request.Nth == 0 && a.Doing != "export" && p.begunEnd != end
+	if first {
+		p.begunEnd = end
+	}
 	p.mu.Unlock()
-	if p.verbose {
-		p.say(p.now)
+	switch {
+	case p.verbose:
+		p.say(now)
+	case first && p.bars == nil:
+		p.say(fmt.Sprintf("%-9s %s", end, now))
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -26,7 +28,10 @@ func runCommand() *cli.Command {
 		Description: "Judges both ends, searches the commits between them, confirms the culprit against its parents.\n" +
 			"With -- COMMAND no configuration is needed: 0 is good, 125 is skip, anything else is bad, and\n" +
 			"128 and up is a crash of the candidate; a script written for git bisect run works unchanged.\n" +
-			"Without it, kbisect.toml in the work tree says how to build and run.",
+			"Without it, kbisect.toml in the work tree says how to build and run.\n\n" +
+			"A program may say more on the descriptor that KBISECT_FD names, one fact a line: phase: NAME,\n" +
+			"case: NAME, sample: 46.8 us, metric NAME: VALUE UNIT, check: pass, check: fail WHY, skip: WHY,\n" +
+			"infra: WHY.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{ // hidden ones are not in this version, see refuseUnavailable
 			&cli.StringFlag{Name: "good", Usage: "the good end, `REV` (default: the newest recorded good ancestor)"},
@@ -41,16 +46,16 @@ func runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "first-parent", Usage: "follow only the first parent of merges", DisableDefaultText: true},
 			&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable; commits that leave it alone are never built"},
 			&cli.BoolFlag{Name: "no-hunks", Usage: "stop at the commit", Hidden: true, DisableDefaultText: true},
-			&cli.DurationFlag{Name: "budget", Usage: "stop after `DURATION` with what is known then", DefaultText: "none"},
+			durationFlag("budget", "stop after `DURATION`, such as 20m, with what is known then", "none"),
 			&cli.IntFlag{Name: "jobs", Usage: "test `N` candidates at a time", Value: 1, Hidden: true},
 			&cli.Int64Flag{Name: "seed", Usage: "`N` for whatever is drawn at random", Value: 1},
-			&cli.DurationFlag{Name: "limit", Usage: "the whole trial may take `DURATION`", DefaultText: "10m, or kbisect.toml"},
+			durationFlag("limit", "the whole trial may take `DURATION`, such as 90s", "10m, or kbisect.toml"),
 			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 			&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
 			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON on standard output", DisableDefaultText: true},
 			&cli.StringFlag{Name: "report", Usage: "write an HTML report to `FILE`", Hidden: true},
-			&cli.BoolFlag{Name: "resume", Usage: "go on with the newest interrupted search", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "resume", Usage: "go on with the newest search that did not come to its end, or repeat the newest answer", DisableDefaultText: true},
 		},
 		Action: runAction,
 	}
@@ -92,6 +97,10 @@ func runAction(c *cli.Context) error {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of the interrupted search were still running and have been killed", n))
 	}
 	j := &job{repo: repo, store: st, session: s, policy: p, rng: rng, ui: newProgress(c)}
+	if c.Bool("resume") {
+		j.ui.say(fmt.Sprintf("going on with session %s of %s: good %s, bad %s", s.ID, s.Created.Local().Format("2006-01-02 15:04"), orWord(short(s.Good), "to be found"), short(s.Bad)))
+	}
+	j.tellChanges(c)
 	return j.run(c.Context, c.App.Writer, c.Bool("json"))
 }
 
@@ -109,7 +118,28 @@ func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) 
 		return p, nil, err
 	}
 	rng, err := repo.Range(c.Context, p.Good, p.Bad, p.rangeOptions())
-	return p, rng, rangeError(err)
+	if err != nil {
+		return p, nil, rangeError(err)
+	}
+	return p, rng, p.checkPaths(repo)
+}
+
+// checkPaths refuses a path that neither end holds: by a slip in one, every commit would look equal.
+func (p *policy) checkPaths(repo *source.Repo) error {
+	for _, path := range p.Paths {
+		inGood, err := repo.Has(p.Good, path)
+		if err != nil {
+			return usage(err)
+		}
+		inBad, err := repo.Has(p.Bad, path)
+		if err != nil {
+			return usage(err)
+		}
+		if !inGood && !inBad {
+			return usagef("path %q: neither end holds it\nhint: paths and --path count from the top of the repository", path)
+		}
+	}
+	return nil
 }
 
 // newSession begins a session.
@@ -152,6 +182,12 @@ func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy, er
 	if err := json.Unmarshal(s.Config, &p); err != nil {
 		return nil, nil, usagef("session %s was begun by another version of kbisect: %w\nhint: begin anew without --resume", s.ID, err)
 	}
+	switch {
+	case c.IsSet("budget"):
+		p.Budget = s.Elapsed + duration(c, "budget")
+	case outOfBudget(s):
+		p.Budget += s.Elapsed
+	}
 	return &s, &p, nil
 }
 
@@ -163,14 +199,42 @@ func resumable(st *store.Store) (store.Session, error) {
 	if err != nil {
 		return store.Session{}, &codeError{exitMachine, err}
 	}
-	for _, want := range [][]string{{store.Running, store.Interrupted, store.Infra}, {store.Found, store.Inconclusive, store.NoDifference}} {
-		for _, s := range all {
-			if slices.Contains(want, s.Status) {
-				return s, nil
-			}
+	for _, s := range all {
+		if slices.Contains([]string{store.Running, store.Interrupted, store.Infra}, s.Status) || outOfBudget(s) {
+			return s, nil
+		}
+	}
+	for _, s := range all {
+		if slices.Contains([]string{store.Found, store.Inconclusive, store.NoDifference}, s.Status) {
+			return s, nil
 		}
 	}
 	return store.Session{}, usagef("nothing to resume: no search was begun in this repository\nhint: kbisect run --good REV")
+}
+
+// outOfBudget reports whether a search stopped because its budget was used up.
+func outOfBudget(s store.Session) bool {
+	var p policy
+	return s.Status == store.Inconclusive && json.Unmarshal(s.Config, &p) == nil && p.Budget > 0 && s.Elapsed >= p.Budget
+}
+
+// tellChanges reminds of changes in the work tree, which are no part of any candidate.
+func (j *job) tellChanges(c *cli.Context) {
+	if j.repo.WorkDir() == "" || c.String("bad") != "HEAD" || c.Bool("resume") {
+		return
+	}
+	out, err := exec.CommandContext(c.Context, "git", "-C", j.repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no").Output()
+	if n := strings.Count(string(out), "\n"); err == nil && n > 0 {
+		j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("the work tree has changes in %d files that are not committed: they are no part of the bad end", n))
+	}
+}
+
+// orWord is s, or a word for nothing.
+func orWord(s, nothing string) string {
+	if s == "" {
+		return nothing
+	}
+	return s
 }
 
 // chooseGood finds the good end: as named, or the newest recorded good ancestor of the bad end.

@@ -47,12 +47,22 @@ func sessionsCommand() *cli.Command {
 			}
 			t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "SESSION\tRESULT\tGOOD\tBAD\tTIME\tFINDING")
+			running := st.Running()
 			for _, s := range all {
+				s.Status = statusWord(s, running)
 				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Status, short(s.Good), short(s.Bad), span(s.Elapsed), s.Summary)
 			}
 			return t.Flush()
 		},
 	}
+}
+
+// statusWord is the status of a session; a search that nobody runs any more has been killed.
+func statusWord(s store.Session, running string) string {
+	if s.Status == store.Running && s.ID != running {
+		return "killed"
+	}
+	return s.Status
 }
 
 func showCommand() *cli.Command {
@@ -61,6 +71,9 @@ func showCommand() *cli.Command {
 		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last.",
 		Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the finding as it was kept"}},
 		Action: func(c *cli.Context) error {
+			if c.NArg() > 1 {
+				return usagef("show takes one session, not %q\nhint: options stand before it: kbisect show --json last", c.Args().Slice())
+			}
 			id := c.Args().First()
 			if id == "" {
 				id = "last"
@@ -81,6 +94,7 @@ func showCommand() *cli.Command {
 				_, err := c.App.Writer.Write(s.Finding)
 				return err
 			}
+			s.Status = statusWord(s, st.Running())
 			return show(c.App.Writer, st, s)
 		},
 	}

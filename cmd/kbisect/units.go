@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/urfave/cli/v2"
 )
 
 // Unit is a unit of measurement that a metric may have.
@@ -92,6 +94,32 @@ func parseDuration(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("unknown unit %q in %q; %s", m[1], s, durationUnits)
 	}
 	return 0, fmt.Errorf("%q is no duration; %s", s, durationUnits)
+}
+
+// durationValue is a flag that takes what parseDuration takes.
+type durationValue time.Duration
+
+// Set implements flag.Value.
+func (v *durationValue) Set(s string) error {
+	d, err := parseDuration(s)
+	*v = durationValue(d)
+	return err
+}
+
+// String implements flag.Value.
+func (v *durationValue) String() string { return time.Duration(*v).String() }
+
+func durationFlag(name, usage, standard string) cli.Flag {
+	return &cli.GenericFlag{Name: name, Usage: usage, Value: new(durationValue), DefaultText: standard}
+}
+
+// duration is the value of a durationFlag, 0 when it was not given.
+func duration(c *cli.Context, name string) time.Duration {
+	v, ok := c.Generic(name).(*durationValue)
+	if !ok {
+		return 0
+	}
+	return time.Duration(*v)
 }
 
 // parseLimit reads the limit of a phase: a duration, or a multiple of the good

@@ -1,10 +1,11 @@
 // Package gpu tells which devices a machine has and what state they are in.
 //
 // It answers three questions: what is here (Probe), what was one device doing
-// just before and just after a trial (Open, Watch.Read), and may this process
-// have the device to itself (Lock, TryLock). It is the only room that talks to
-// the driver's management library, NVML; a build without cgo, or a machine
-// without the library, gets a Report that says so and is otherwise unaffected.
+// just before and just after a trial (Open, Watch.Read, Watch.Events, Between),
+// and may this process have the device to itself (Lock, TryLock). It is the only
+// room that talks to the driver's management library, NVML; a build without cgo,
+// or a machine without the library, gets a Report that says so and is otherwise
+// unaffected.
 //
 // The driver may refuse any single question (an old driver, a consumer card, a
 // MIG slice). Such a field is left zero and its name and reason go into Absent;
@@ -27,70 +28,89 @@ var ErrNoDevice = errors.New("no such device")
 
 // Report is what Probe found.
 type Report struct {
-	Available bool     // the library answered; Devices may still be empty
-	Why       string   // why not, when Available is false
-	Driver    string   // version of the driver, as "550.54.15"
-	CUDA      string   // newest CUDA version that the driver serves, as "12.4"
-	Devices   []Device // in the driver's order
+	Available bool     `json:"available"`         // the library answered; Devices may still be empty
+	Why       string   `json:"why,omitempty"`     // why not, when Available is false
+	Driver    string   `json:"driver,omitempty"`  // version of the driver, as "550.54.15"
+	CUDA      string   `json:"cuda,omitempty"`    // newest CUDA version that the driver serves, as "12.4"
+	Devices   []Device `json:"devices,omitempty"` // in the driver's order
 }
 
-// Device is one GPU or MIG slice and its state when it was read.
+// Device is one GPU or MIG slice and its state when it was read. Of a slice,
+// only UUID, Parent, Name, the memory, SMs and Processes are its own; the rest
+// belongs to the GPU that was cut.
 type Device struct {
-	Index             int     // the driver's index; CUDA may count differently
-	UUID              string  // "GPU-…" or "MIG-…"
-	Name              string  // as "NVIDIA H200"
-	MemoryTotal       uint64  // bytes
-	MemoryUsed        uint64  // bytes
-	ComputeCapability string  // as "9.0"
-	SMClock           uint32  // MHz
-	SMClockMax        uint32  // MHz
-	MemClock          uint32  // MHz
-	Temperature       uint32  // °C
-	PowerW            float64 // W
-	PowerLimitW       float64 // W, the limit in force
-	PersistenceMode   string  // "on", "off" or "" when not known
-	Processes         []Process
-	RecoveryAction    string // what the driver asks for: "none", "reset the GPU", …; "" when not known
-	MIG               bool   // MIG mode is on: the device is cut into slices
-	Absent            []Absence
+	Index             int       `json:"index"`                        // the driver's index of the GPU; CUDA may count differently
+	UUID              string    `json:"uuid,omitempty"`               // "GPU-…" or "MIG-…"
+	Parent            string    `json:"parent,omitempty"`             // of a slice: the UUID of the GPU that was cut
+	Name              string    `json:"name,omitempty"`               // as "NVIDIA H200"
+	PCIBus            string    `json:"pci_bus,omitempty"`            // as "00000000:17:00.0"
+	CPUs              []int     `json:"cpus,omitempty"`               // the processors near it, whether this process may use them or not
+	MemoryTotal       uint64    `json:"memory_total,omitempty"`       // bytes
+	MemoryUsed        uint64    `json:"memory_used,omitempty"`        // bytes
+	SMs               uint32    `json:"sms,omitempty"`                // multiprocessors; the driver tells it of slices only
+	ComputeCapability string    `json:"compute_capability,omitempty"` // as "9.0"
+	SMClock           uint32    `json:"sm_clock,omitempty"`           // MHz
+	SMClockMax        uint32    `json:"sm_clock_max,omitempty"`       // MHz
+	MemClock          uint32    `json:"mem_clock,omitempty"`          // MHz
+	Temperature       uint32    `json:"temperature,omitempty"`        // °C
+	PowerW            float64   `json:"power_w,omitempty"`            // W
+	PowerLimitW       float64   `json:"power_limit_w,omitempty"`      // W, the limit in force
+	PersistenceMode   string    `json:"persistence_mode,omitempty"`   // "on", "off" or "" when not known
+	Processes         []Process `json:"processes,omitempty"`
+	RecoveryAction    string    `json:"recovery_action,omitempty"` // what the driver asks for: "none", "reset the GPU", …; "" when not known
+	Lost              bool      `json:"lost,omitempty"`            // as in Reading
+	MIG               bool      `json:"mig,omitempty"`             // MIG mode is on: the device is cut into slices
+	Slices            []Slice   `json:"slices,omitempty"`          // of a device in MIG mode
+	Absent            []Absence `json:"absent,omitempty"`
+}
+
+// Slice is one MIG slice of a device: what a program may use as its device.
+type Slice struct {
+	UUID            string `json:"uuid"`                   // "MIG-…"
+	Parent          string `json:"parent"`                 // UUID of the device that was cut
+	Name            string `json:"name,omitempty"`         // as "NVIDIA H200 MIG 1g.18gb"
+	GPUInstance     int    `json:"gpu_instance"`           // part of the memory and of the processors
+	ComputeInstance int    `json:"compute_instance"`       // part of the processors of a GPU instance
+	MemoryTotal     uint64 `json:"memory_total,omitempty"` // bytes, shared by the slices of one GPU instance
+	SMs             uint32 `json:"sms,omitempty"`          // multiprocessors
 }
 
 // Process is one process that holds a compute context on a device.
 type Process struct {
-	PID       int    // as the driver counts: outside any container
-	UsedBytes uint64 // 0 when not known
+	PID       int    `json:"pid"`                  // as the driver counts: outside any container
+	UsedBytes uint64 `json:"used_bytes,omitempty"` // 0 when not known
 }
 
 // Absence names a field that the driver would not tell, and why.
 type Absence struct {
-	Field string
-	Why   string
+	Field string `json:"field"`
+	Why   string `json:"why"`
 }
 
-// Reading is the state of one device at one moment.
+// Reading is the state of one device at one moment. It can be stored as JSON.
+// The names in Absent are those of its fields and of the fields of Counters;
+// "RemappedRows" stands for RemapPending and RemapFailed, "UUID" for a device
+// that does not say who it is, and "Events" for Watch.Events.
 type Reading struct {
-	Time           time.Time
-	SMClock        uint32  // MHz
-	MemClock       uint32  // MHz
-	Temperature    uint32  // °C
-	PowerW         float64 // W
-	EnergyJ        float64 // J since the driver was loaded
-	Reasons        Reasons // why the clocks are where they are, now
-	Counters       Counters
-	RecoveryAction string
-	Processes      []Process
-	Absent         []Absence
-}
-
-// Counters are the driver's own totals of the time for which the clocks were
-// held down, by reason. Their difference over a trial misses nothing, where
-// polling Reasons misses everything shorter than the polling period.
-type Counters struct {
-	SWPowerCap   time.Duration
-	SyncBoost    time.Duration
-	SWThermal    time.Duration
-	HWThermal    time.Duration
-	HWPowerBrake time.Duration
+	Time             time.Time `json:"time,omitzero"`
+	SMClock          uint32    `json:"sm_clock,omitempty"`          // MHz
+	MemClock         uint32    `json:"mem_clock,omitempty"`         // MHz
+	PerformanceState string    `json:"performance_state,omitempty"` // "P0", the fastest, to "P15"; "" when not known
+	Temperature      uint32    `json:"temperature,omitempty"`       // °C
+	PowerW           float64   `json:"power_w,omitempty"`           // W
+	EnergyJ          float64   `json:"energy_j,omitempty"`          // J since the driver was loaded
+	Reasons          Reasons   `json:"reasons,omitempty"`           // why the clocks are where they are, now
+	Counters         Counters  `json:"counters,omitzero"`           // in JSON: seconds
+	ECCUncorrected   uint64    `json:"ecc_uncorrected,omitempty"`   // memory errors since the driver was loaded that ECC could not mend
+	RemapPending     bool      `json:"remap_pending,omitempty"`     // a bad row of memory will be replaced at the next reset
+	RemapFailed      bool      `json:"remap_failed,omitempty"`      // a bad row of memory could not be replaced
+	RecoveryAction   string    `json:"recovery_action,omitempty"`
+	// Lost says that the device does not answer as a device does: it has fallen
+	// off the bus, needs a reset before anything else, is not there any more, or
+	// its driver hangs.
+	Lost      bool      `json:"lost,omitempty"`
+	Processes []Process `json:"processes,omitempty"`
+	Absent    []Absence `json:"absent,omitempty"`
 }
 
 // Has reports whether the driver told the named field of r.
@@ -98,10 +118,10 @@ func (r Reading) Has(field string) bool {
 	return !slices.ContainsFunc(r.Absent, func(a Absence) bool { return a.Field == field })
 }
 
-// Healthy reports whether the driver asks for no recovery of the device. A
-// driver too old to say counts as healthy.
+// Healthy reports whether the device is there and the driver asks for no
+// recovery of it. A driver too old to say counts as healthy.
 func (r Reading) Healthy() bool {
-	return r.RecoveryAction == "" || r.RecoveryAction == recoveryNone
+	return !r.Lost && (r.RecoveryAction == "" || r.RecoveryAction == recoveryNone)
 }
 
 // Others returns the processes on the device that are not in mine.
@@ -109,36 +129,6 @@ func (r Reading) Others(mine ...int) []Process {
 	return slices.DeleteFunc(slices.Clone(r.Processes), func(p Process) bool {
 		return slices.Contains(mine, p.PID)
 	})
-}
-
-// Sub returns how much each counter grew from before to c. A counter that went
-// back (the driver was reloaded in between) counts as zero.
-func (c Counters) Sub(before Counters) Counters {
-	grew := func(a, b time.Duration) time.Duration { return max(a-b, 0) }
-	return Counters{
-		SWPowerCap:   grew(c.SWPowerCap, before.SWPowerCap),
-		SyncBoost:    grew(c.SyncBoost, before.SyncBoost),
-		SWThermal:    grew(c.SWThermal, before.SWThermal),
-		HWThermal:    grew(c.HWThermal, before.HWThermal),
-		HWPowerBrake: grew(c.HWPowerBrake, before.HWPowerBrake),
-	}
-}
-
-// String lists the counters that are not zero, as
-// "power cap 1.2s, thermal 300ms"; it is "" when none is.
-func (c Counters) String() string {
-	var parts []string
-	add := func(name string, d time.Duration) {
-		if d > 0 {
-			parts = append(parts, name+" "+d.Round(time.Microsecond).String())
-		}
-	}
-	add("power cap", c.SWPowerCap)
-	add("sync boost", c.SyncBoost)
-	add("thermal slowdown", c.SWThermal)
-	add("hardware thermal slowdown", c.HWThermal)
-	add("power brake", c.HWPowerBrake)
-	return strings.Join(parts, ", ")
 }
 
 // Reasons is the driver's bit set of clocks event reasons.
@@ -186,34 +176,5 @@ func (r Reasons) String() string {
 // recoveryNone is the RecoveryAction of a healthy device.
 const recoveryNone = "none"
 
-// reader asks one device; it is what stands between a Watch and the driver.
-type reader interface {
-	identity() Device
-	read() Reading
-}
-
-// Watch reads one device again and again. It may be used by several goroutines.
-type Watch struct {
-	dev reader
-	id  Device
-}
-
-// Device returns the device as it was when it was opened.
-func (w *Watch) Device() Device { return w.id }
-
-// Read returns the state of the device now. It never fails: what the driver
-// does not tell is listed in Absent.
-func (w *Watch) Read() Reading { return w.dev.read() }
-
 // Probe asks the driver for every device of the machine.
 func Probe() Report { return probe() }
-
-// Open finds one device by its index ("0") or its UUID ("GPU-…", "MIG-…").
-// The error wraps ErrUnavailable or ErrNoDevice.
-func Open(selector string) (*Watch, error) {
-	dev, err := open(strings.TrimSpace(selector))
-	if err != nil {
-		return nil, err
-	}
-	return &Watch{dev: dev, id: dev.identity()}, nil
-}

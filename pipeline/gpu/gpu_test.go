@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -57,6 +58,31 @@ func TestReading(t *testing.T) {
 	}
 }
 
+// tryHere exercises what only a real driver can show; its log is the result.
+func tryHere(t *testing.T, w *Watch) {
+	for _, state := range []string{"not followed", "followed", "closed"} {
+		began := time.Now()
+		r := w.Read()
+		for range 9 {
+			r = w.Read()
+		}
+		text, err := json.Marshal(r)
+		t.Logf("%s: a reading takes %v: %s, %v", state, time.Since(began)/10, text, err)
+		if state == "not followed" {
+			w.Follow()
+		} else {
+			w.Close()
+		}
+	}
+	r := w.Read()
+	left, after := w.Clear(t.Context(), r.Processes, time.Second)
+	c := Between(r, after, w.Events(r.Time))
+	text, err := json.Marshal(c)
+	t.Logf("left %v; change %s, %v; fault %q", left, text, err, c.Fault())
+	uuids, err := Select(nil)
+	t.Logf("selected: %v, %v", uuids, err)
+}
+
 // TestHere asks whatever this machine has: a driver or none, it must answer.
 func TestHere(t *testing.T) {
 	rep := Probe()
@@ -76,7 +102,7 @@ func TestHere(t *testing.T) {
 		t.Log(err)
 	default:
 		t.Logf("%+v", w.Device())
-		t.Logf("%+v", w.Read())
+		tryHere(t, w)
 		if same, err := Open(w.Device().UUID); err != nil || same.Device().UUID != w.Device().UUID || same.Device().Index != w.Device().Index {
 			t.Errorf("by UUID: %v, %v", same, err)
 		}

@@ -3,10 +3,12 @@
 package gpu
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	mathbits "math/bits"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,7 +18,8 @@ import (
 )
 
 // load opens the library once for the life of the process. It is never closed:
-// loading again rewrites function pointers that other goroutines may be reading.
+// loading again rewrites function pointers that other goroutines may be reading,
+// and a goroutine that waits for events must not outlive what it calls.
 // After a failed Init every other call would kill the process, so the failure
 // is remembered and nothing else is ever called.
 var load = sync.OnceValues(func() (nvml.Interface, error) { return start(nvml.New()) })
@@ -94,12 +97,22 @@ func openWith(lib nvml.Interface, selector string) (reader, error) {
 	if r != nvml.SUCCESS {
 		return nil, fmt.Errorf("open device %q: %s", selector, name(r))
 	}
+	if strings.HasPrefix(selector, "MIG-") {
+		d, err := newSlice(lib, dev)
+		if err != nil {
+			return nil, fmt.Errorf("open device %q: %w", selector, err)
+		}
+		return d, nil
+	}
 	return newDevice(lib, dev, index), nil
 }
 
 // device is one handle, and the test for functions that the installed driver lacks.
 type device struct {
-	dev   nvml.Device
+	lib   nvml.Interface
+	dev   nvml.Device // what trials run on: a GPU or a slice
+	whole nvml.Device // the GPU: of a slice, only this knows clocks, power, counters and health
+	slice *instance   // nil for a GPU
 	index int
 	has   func(symbol string) bool
 }
@@ -107,7 +120,7 @@ type device struct {
 // newDevice wraps a handle; index -1 means that the driver is to be asked.
 func newDevice(lib nvml.Interface, dev nvml.Device, index int) *device {
 	ext := lib.Extensions()
-	d := &device{dev: dev, index: index, has: func(s string) bool { return ext.LookupSymbol(s) == nil }}
+	d := &device{lib: lib, dev: dev, whole: dev, index: index, has: func(s string) bool { return ext.LookupSymbol(s) == nil }}
 	if index < 0 && d.has("nvmlDeviceGetIndex") {
 		if i, r := dev.GetIndex(); r == nvml.SUCCESS {
 			d.index = i
@@ -120,26 +133,50 @@ func newDevice(lib nvml.Interface, dev nvml.Device, index int) *device {
 type asking struct {
 	d      *device
 	absent []Absence
+	lost   bool
 }
 
 // ask calls f, unless the installed library lacks symbol: calling a missing
 // function ends the whole process.
 func (a *asking) ask(field, symbol string, f func() nvml.Return) bool {
 	if !a.d.has(symbol) {
-		a.absent = append(a.absent, Absence{field, "the driver is too old: it lacks " + symbol})
+		a.absent = append(a.absent, Absence{field, lacks(symbol)})
 		return false
 	}
-	if r := f(); r != nvml.SUCCESS {
-		a.absent = append(a.absent, Absence{field, name(r)})
-		return false
-	}
-	return true
+	return a.note(field, f())
 }
+
+// note keeps what an answer other than success means.
+func (a *asking) note(field string, r nvml.Return) bool {
+	if r == nvml.SUCCESS {
+		return true
+	}
+	a.absent = append(a.absent, Absence{field, name(r)})
+	a.lost = a.lost || isLost(r)
+	return false
+}
+
+// present asks for the UUID, which every device has: a handle that does not
+// even know that is of a device, or a slice, that is not there any more.
+func (a *asking) present() (uuid string) {
+	const symbol = "nvmlDeviceGetUUID"
+	a.ask("UUID", symbol, func() (r nvml.Return) {
+		uuid, r = a.d.dev.GetUUID()
+		a.lost = a.lost || r == nvml.ERROR_INVALID_ARGUMENT || r == nvml.ERROR_NOT_FOUND
+		return r
+	})
+	return uuid
+}
+
+func isLost(r nvml.Return) bool {
+	return r == nvml.ERROR_GPU_IS_LOST || r == nvml.ERROR_RESET_REQUIRED
+}
+
+func lacks(symbol string) string { return "the driver is too old: it lacks " + symbol }
 
 func (d *device) identity() Device {
 	a := &asking{d: d}
-	out := Device{Index: d.index}
-	a.ask("UUID", "nvmlDeviceGetUUID", func() (r nvml.Return) { out.UUID, r = d.dev.GetUUID(); return r })
+	out := Device{Index: d.index, UUID: a.present()}
 	a.ask("Name", "nvmlDeviceGetName", func() (r nvml.Return) { out.Name, r = d.dev.GetName(); return r })
 	a.ask("MemoryTotal", "nvmlDeviceGetMemoryInfo", func() nvml.Return {
 		m, r := d.dev.GetMemoryInfo()
@@ -148,42 +185,86 @@ func (d *device) identity() Device {
 		}
 		return r
 	})
+	d.place(a, &out)
+	d.limits(a, &out)
+	d.mig(a, &out)
+	now := d.readInto(a)
+	out.SMClock, out.MemClock, out.Temperature, out.PowerW = now.SMClock, now.MemClock, now.Temperature, now.PowerW
+	out.RecoveryAction, out.Processes, out.Lost, out.Absent = now.RecoveryAction, now.Processes, a.lost, a.absent
+	return out
+}
+
+// place asks where the device sits in the machine.
+func (d *device) place(a *asking, out *Device) {
+	a.ask("PCIBus", "nvmlDeviceGetPciInfo", func() nvml.Return {
+		pci, r := d.whole.GetPciInfo()
+		if r == nvml.SUCCESS {
+			out.PCIBus = cmp.Or(text(pci.BusId[:]), text(pci.BusIdLegacy[:]))
+		}
+		return r
+	})
+	a.ask("CPUs", "nvmlDeviceGetCpuAffinity", func() nvml.Return {
+		mask, r := d.whole.GetCpuAffinity(maxCPUs)
+		if r == nvml.SUCCESS {
+			out.CPUs = bits(mask)
+		}
+		return r
+	})
+}
+
+// maxCPUs is more than any machine has: an answer cut short would look complete.
+const maxCPUs = 4096
+
+// text reads a C string; its characters are signed on some machines.
+func text[T int8 | uint8](c []T) string {
+	var out []byte
+	for _, b := range c {
+		if b == 0 {
+			break
+		}
+		out = append(out, byte(b))
+	}
+	return string(out)
+}
+
+// bits lists the numbers of the bits that are set.
+func bits(mask []uint) []int {
+	var out []int
+	for i, word := range mask {
+		for ; word != 0; word &= word - 1 {
+			out = append(out, i*mathbits.UintSize+mathbits.TrailingZeros(word))
+		}
+	}
+	return out
+}
+
+// limits asks what the device can do at most.
+func (d *device) limits(a *asking, out *Device) {
 	a.ask("ComputeCapability", "nvmlDeviceGetCudaComputeCapability", func() nvml.Return {
-		major, minor, r := d.dev.GetCudaComputeCapability()
+		major, minor, r := d.whole.GetCudaComputeCapability()
 		if r == nvml.SUCCESS {
 			out.ComputeCapability = fmt.Sprintf("%d.%d", major, minor)
 		}
 		return r
 	})
-	a.ask("SMClockMax", "nvmlDeviceGetMaxClockInfo", func() (r nvml.Return) { out.SMClockMax, r = d.dev.GetMaxClockInfo(nvml.CLOCK_SM); return r })
+	a.ask("SMClockMax", "nvmlDeviceGetMaxClockInfo", func() (r nvml.Return) { out.SMClockMax, r = d.whole.GetMaxClockInfo(nvml.CLOCK_SM); return r })
 	a.ask("PersistenceMode", "nvmlDeviceGetPersistenceMode", func() nvml.Return {
-		mode, r := d.dev.GetPersistenceMode()
+		mode, r := d.whole.GetPersistenceMode()
 		if r == nvml.SUCCESS {
 			out.PersistenceMode = onOff(mode == nvml.FEATURE_ENABLED)
 		}
 		return r
 	})
-	a.ask("MIG", "nvmlDeviceGetMigMode", func() nvml.Return {
-		mode, _, r := d.dev.GetMigMode()
-		out.MIG = r == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE
-		if r == nvml.ERROR_NOT_SUPPORTED { // a card without MIG: an answer, not a gap
-			return nvml.SUCCESS
-		}
-		return r
-	})
 	a.ask("PowerLimitW", "nvmlDeviceGetEnforcedPowerLimit", func() nvml.Return {
-		mw, r := d.dev.GetEnforcedPowerLimit()
+		mw, r := d.whole.GetEnforcedPowerLimit()
 		out.PowerLimitW = watts(mw, r)
 		return r
 	})
-	now := d.readInto(a)
-	out.SMClock, out.MemClock, out.Temperature, out.PowerW = now.SMClock, now.MemClock, now.Temperature, now.PowerW
-	out.RecoveryAction, out.Processes, out.Absent = now.RecoveryAction, now.Processes, a.absent
-	return out
 }
 
 func (d *device) read() Reading {
 	a := &asking{d: d}
+	a.present()
 	out := d.readInto(a)
 	out.Absent = a.absent
 	return out
@@ -191,41 +272,77 @@ func (d *device) read() Reading {
 
 func (d *device) readInto(a *asking) Reading {
 	out := Reading{Time: time.Now()}
-	a.ask("SMClock", "nvmlDeviceGetClockInfo", func() (r nvml.Return) { out.SMClock, r = d.dev.GetClockInfo(nvml.CLOCK_SM); return r })
-	a.ask("MemClock", "nvmlDeviceGetClockInfo", func() (r nvml.Return) { out.MemClock, r = d.dev.GetClockInfo(nvml.CLOCK_MEM); return r })
+	d.readPower(a, &out)
+	d.readReasons(a, &out)
+	d.readProcesses(a, &out)
+	d.readMemory(a, &out)
+	d.readFields(a, &out)
+	out.Lost = a.lost
+	return out
+}
+
+func (d *device) readPower(a *asking, out *Reading) {
+	a.ask("SMClock", "nvmlDeviceGetClockInfo", func() (r nvml.Return) { out.SMClock, r = d.whole.GetClockInfo(nvml.CLOCK_SM); return r })
+	a.ask("MemClock", "nvmlDeviceGetClockInfo", func() (r nvml.Return) { out.MemClock, r = d.whole.GetClockInfo(nvml.CLOCK_MEM); return r })
+	a.ask("PerformanceState", "nvmlDeviceGetPerformanceState", func() nvml.Return {
+		p, r := d.whole.GetPerformanceState()
+		if r == nvml.SUCCESS && p != nvml.PSTATE_UNKNOWN {
+			out.PerformanceState = fmt.Sprintf("P%d", p)
+		}
+		return r
+	})
 	a.ask("Temperature", "nvmlDeviceGetTemperature", func() (r nvml.Return) {
-		out.Temperature, r = d.dev.GetTemperature(nvml.TEMPERATURE_GPU)
+		out.Temperature, r = d.whole.GetTemperature(nvml.TEMPERATURE_GPU)
 		return r
 	})
 	a.ask("PowerW", "nvmlDeviceGetPowerUsage", func() nvml.Return {
-		mw, r := d.dev.GetPowerUsage()
+		mw, r := d.whole.GetPowerUsage()
 		out.PowerW = watts(mw, r)
 		return r
 	})
 	a.ask("EnergyJ", "nvmlDeviceGetTotalEnergyConsumption", func() nvml.Return {
-		mj, r := d.dev.GetTotalEnergyConsumption()
+		mj, r := d.whole.GetTotalEnergyConsumption()
 		if r == nvml.SUCCESS {
 			out.EnergyJ = float64(mj) / 1000
 		}
 		return r
 	})
-	d.readReasons(a, &out)
+}
+
+// readMemory asks for the health of the memory.
+func (d *device) readMemory(a *asking, out *Reading) {
+	a.ask("ECCUncorrected", "nvmlDeviceGetTotalEccErrors", func() nvml.Return {
+		n, r := d.whole.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
+		if r == nvml.SUCCESS {
+			out.ECCUncorrected = n
+		}
+		return r
+	})
+	a.ask("RemappedRows", "nvmlDeviceGetRemappedRows", func() nvml.Return {
+		_, _, pending, failed, r := d.whole.GetRemappedRows()
+		if r == nvml.SUCCESS {
+			out.RemapPending, out.RemapFailed = pending, failed
+		}
+		return r
+	})
+}
+
+// readProcesses lists the processes of the device; of a slice, only its own.
+func (d *device) readProcesses(a *asking, out *Reading) {
 	a.ask("Processes", d.processSymbol(), func() nvml.Return {
-		procs, r := d.dev.GetComputeRunningProcesses()
+		procs, r := d.processes()
 		if r == nvml.SUCCESS {
 			out.Processes = processes(procs)
 		}
 		return r
 	})
-	d.readFields(a, &out)
-	return out
 }
 
 // readReasons uses the name that the installed driver knows; both answer alike.
 func (d *device) readReasons(a *asking, out *Reading) {
-	symbol, get := "nvmlDeviceGetCurrentClocksEventReasons", d.dev.GetCurrentClocksEventReasons
+	symbol, get := "nvmlDeviceGetCurrentClocksEventReasons", d.whole.GetCurrentClocksEventReasons
 	if !d.has(symbol) {
-		symbol, get = "nvmlDeviceGetCurrentClocksThrottleReasons", d.dev.GetCurrentClocksThrottleReasons
+		symbol, get = "nvmlDeviceGetCurrentClocksThrottleReasons", d.whole.GetCurrentClocksThrottleReasons
 	}
 	a.ask("Reasons", symbol, func() nvml.Return {
 		bits, r := get()
@@ -269,18 +386,16 @@ func (d *device) readFields(a *asking, out *Reading) {
 	if !a.d.has("nvmlDeviceGetFieldValues") {
 		whole = nvml.ERROR_FUNCTION_NOT_FOUND
 	} else {
-		whole = d.dev.GetFieldValues(values)
+		whole = d.whole.GetFieldValues(values)
 	}
 	for i, f := range asked {
 		r := whole
 		if r == nvml.SUCCESS {
 			r = nvml.Return(values[i].NvmlReturn)
 		}
-		if r != nvml.SUCCESS {
-			a.absent = append(a.absent, Absence{f.name, name(r)})
-			continue
+		if a.note(f.name, r) {
+			f.put(number(values[i]))
 		}
-		f.put(number(values[i]))
 	}
 }
 

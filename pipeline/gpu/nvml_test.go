@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,27 @@ func fill(d *dgxa100.Device, i uint32) {
 		}
 		return ok
 	}
+	d.GetPerformanceStateFunc = func() (nvml.Pstates, nvml.Return) { return nvml.PSTATE_2, ok }
+	d.GetTotalEccErrorsFunc = func(e nvml.MemoryErrorType, c nvml.EccCounterType) (uint64, nvml.Return) {
+		if e != nvml.MEMORY_ERROR_TYPE_UNCORRECTED || c != nvml.VOLATILE_ECC {
+			return 1000, ok
+		}
+		return 3, ok
+	}
+	d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 1, 2, true, false, ok }
+	d.GetCpuAffinityFunc = func(n int) ([]uint, nvml.Return) {
+		mask := make([]uint, n/64)
+		mask[0], mask[2] = 0b1010, 1
+		return mask, ok
+	}
+	d.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) {
+		var pci nvml.PciInfo
+		for j, c := range "00000000:17:00.0" {
+			pci.BusId[j] = int8(c)
+		}
+		return pci, ok
+	}
+	d.GetSupportedEventTypesFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 }
 
 // answer gives every counter its own id in microseconds; one field is refused.
@@ -71,6 +93,7 @@ func TestProbe(t *testing.T) {
 	}
 	want := Device{
 		Index: 3, UUID: s.Devices[3].(*dgxa100.Device).UUID, Name: "Mock NVIDIA A100-SXM4-40GB", MemoryTotal: 42949672960,
+		PCIBus: "00000000:17:00.0", CPUs: []int{1, 3, 128},
 		ComputeCapability: "8.0", SMClock: 1410, SMClockMax: 1980, MemClock: 1215, Temperature: 33, PowerW: 61.5, PowerLimitW: 400,
 		PersistenceMode: "on", Processes: []Process{{42, 1 << 30}, {43, 0}}, RecoveryAction: "reset the GPU",
 		Absent: []Absence{{"HWPowerBrake", "not supported by this device"}},
@@ -86,7 +109,7 @@ func TestOpenAndRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Watch{dev: dev, id: dev.identity()}
+	w := newWatch(dev)
 	if w.Device().Index != 5 {
 		t.Errorf("index %d", w.Device().Index)
 	}
@@ -97,7 +120,7 @@ func TestOpenAndRead(t *testing.T) {
 	r.Time = time.Time{}
 	us := time.Microsecond
 	want := Reading{
-		SMClock: 1410, MemClock: 1215, Temperature: 35, PowerW: 61.5, EnergyJ: 2.5, Reasons: ReasonSWPowerCap,
+		SMClock: 1410, MemClock: 1215, PerformanceState: "P2", ECCUncorrected: 3, RemapPending: true, Temperature: 35, PowerW: 61.5, EnergyJ: 2.5, Reasons: ReasonSWPowerCap,
 		Counters:       Counters{SWPowerCap: 74 * us, SyncBoost: 76 * us, SWThermal: 269 * us, HWThermal: 270 * us},
 		RecoveryAction: "reset the GPU", Processes: []Process{{42, 1 << 30}, {43, 0}},
 		Absent: []Absence{{"HWPowerBrake", "not supported by this device"}},
@@ -120,38 +143,62 @@ func TestOpenUnknown(t *testing.T) {
 // call of one would end a real process, and here panics.
 func TestOldDriver(t *testing.T) {
 	s := server()
+	newer := []string{"nvmlDeviceGetFieldValues", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetMigMode",
+		"nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetCpuAffinity", "nvmlDeviceGetPerformanceState", "nvmlDeviceGetSupportedEventTypes"}
 	s.LookupSymbolFunc = func(symbol string) error {
-		switch symbol {
-		case "nvmlDeviceGetFieldValues", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetMigMode":
+		if slices.Contains(newer, symbol) {
 			return errors.New("no such symbol")
 		}
 		return nil
 	}
 	d := s.Devices[0].(*dgxa100.Device)
 	d.GetFieldValuesFunc, d.GetCurrentClocksEventReasonsFunc, d.GetTotalEnergyConsumptionFunc, d.GetMigModeFunc = nil, nil, nil, nil
+	d.GetTotalEccErrorsFunc, d.GetRemappedRowsFunc, d.GetCpuAffinityFunc, d.GetPerformanceStateFunc, d.GetSupportedEventTypesFunc = nil, nil, nil, nil, nil
 	dev, err := openWith(s, "0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := dev.read()
-	for _, field := range []string{"EnergyJ", "SWPowerCap", "RecoveryAction"} {
+	w := newWatch(dev)
+	w.Follow()
+	r := w.Read()
+	for _, field := range []string{"EnergyJ", "SWPowerCap", "RecoveryAction", "ECCUncorrected", "RemappedRows", "PerformanceState", "Events"} {
 		if r.Has(field) {
 			t.Errorf("%s was told", field)
 		}
 	}
-	if r.Reasons != ReasonIdle || r.SMClock != 1410 || !r.Healthy() {
+	if r.Reasons != ReasonIdle || r.SMClock != 1410 || !r.Healthy() || r.Lost {
 		t.Errorf("got %+v", r)
 	}
-	if id := dev.identity(); id.MIG || id.Name == "" {
+	if id := dev.identity(); id.MIG || id.Name == "" || id.CPUs != nil {
 		t.Errorf("got %+v", id)
 	}
 }
 
 // TestLostDevice has fallen off the bus: every question fails.
 func TestLostDevice(t *testing.T) {
-	const lost = nvml.ERROR_GPU_IS_LOST
-	s := server()
-	d := s.Devices[0].(*dgxa100.Device)
+	for lost, why := range map[nvml.Return]string{nvml.ERROR_GPU_IS_LOST: "the GPU has fallen off the bus", nvml.ERROR_RESET_REQUIRED: "the GPU needs a reset"} {
+		s := server()
+		lose(s.Devices[0].(*dgxa100.Device), lost)
+		dev, err := openWith(s, "0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := dev.read()
+		if len(r.Absent) != 16 || r.Absent[0].Why != why {
+			t.Errorf("absent: %v", r.Absent)
+		}
+		if !r.Lost || r.Healthy() || !dev.identity().Lost {
+			t.Errorf("not lost: %+v", r)
+		}
+		for _, a := range r.Absent {
+			if silent().Has(a.Field) {
+				t.Errorf("a silent device tells %s", a.Field)
+			}
+		}
+	}
+}
+
+func lose(d *dgxa100.Device, lost nvml.Return) {
 	d.GetClockInfoFunc = func(nvml.ClockType) (uint32, nvml.Return) { return 0, lost }
 	d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 0, lost }
 	d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 0, lost }
@@ -159,13 +206,42 @@ func TestLostDevice(t *testing.T) {
 	d.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) { return 0, lost }
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, lost }
 	d.GetFieldValuesFunc = func([]nvml.FieldValue) nvml.Return { return lost }
+	d.GetPerformanceStateFunc = func() (nvml.Pstates, nvml.Return) { return 0, lost }
+	d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) { return 0, lost }
+	d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, lost }
+}
+
+// TestLostOnce answers one field of many with the loss.
+func TestLostOnce(t *testing.T) {
+	s := server()
+	s.Devices[0].(*dgxa100.Device).GetFieldValuesFunc = func(v []nvml.FieldValue) nvml.Return {
+		v[len(v)-1].NvmlReturn = uint32(nvml.ERROR_GPU_IS_LOST)
+		return nvml.SUCCESS
+	}
 	dev, err := openWith(s, "0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := dev.read()
-	if len(r.Absent) != 13 || r.Absent[0].Why != "the GPU has fallen off the bus" {
-		t.Errorf("absent: %v", r.Absent)
+	if r := dev.read(); !r.Lost || r.Has("RecoveryAction") {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// TestHandleGone has a device removed after it was opened.
+func TestHandleGone(t *testing.T) {
+	s := server()
+	dev, err := openWith(s, "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := s.Devices[0].(*dgxa100.Device)
+	d.GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_INVALID_ARGUMENT }
+	if r := dev.read(); !r.Lost || r.Has("UUID") {
+		t.Errorf("got %+v", r)
+	}
+	d.GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_NO_PERMISSION }
+	if r := dev.read(); r.Lost {
+		t.Error("a refusal is no loss")
 	}
 }
 

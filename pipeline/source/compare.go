@@ -43,3 +43,13 @@ func (r *Repo) Changes(from, to string) ([]FileChange, error) {
 	}
 	return fileChanges(changes), nil
 }
+
+// Has reports whether a commit holds anything at a path.
+func (r *Repo) Has(id, path string) (bool, error) {
+	key, err := r.Key(id, []string{path})
+	if err != nil {
+		return false, err
+	}
+	nothing := newKeyer(nil, []string{path}).empty(len(id))
+	return key != nothing, nil
+}

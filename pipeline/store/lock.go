@@ -40,6 +40,19 @@ func (s *Store) Lock(session string) (*RunLock, error) {
 	return &RunLock{f: f}, nil
 }
 
+// Running names the session that has the repository now, "" when none has.
+func (s *Store) Running() string {
+	f, err := os.Open(filepath.Join(s.dir, lockName))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		return ""
+	}
+	return holder(f, f.Name()).Session
+}
+
 // Unlock gives the repository back.
 func (l *RunLock) Unlock() error {
 	err := l.f.Truncate(0)

@@ -1,0 +1,172 @@
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Change is what happened to a device between two readings.
+type Change struct {
+	Throttle       Counters  `json:"throttle,omitzero"`         // for how long the clocks were held down, by reason
+	Bits           Reasons   `json:"bits,omitempty"`            // the reasons seen in either reading
+	Foreign        []Process `json:"foreign,omitempty"`         // processes of others
+	ECCErrors      uint64    `json:"ecc_errors,omitempty"`      // memory errors that ECC could not mend
+	RemapPending   bool      `json:"remap_pending,omitempty"`   // a row of memory went bad
+	RemapFailed    bool      `json:"remap_failed,omitempty"`    // a bad row could not be replaced, now or earlier
+	Lost           bool      `json:"lost,omitempty"`            // the device was lost in either reading
+	RecoveryAction string    `json:"recovery_action,omitempty"` // what the driver asks for, when it asks
+	Events         []Event   `json:"events,omitempty"`
+	Untold         []string  `json:"untold,omitempty"` // fields of Reading that could not be compared: one of the two lacks them
+}
+
+// Between compares a reading of before a trial with one of after it. The after
+// reading is to be taken when the trial's own processes have ended and left the
+// device (Watch.Clear), and the before reading when they had not begun: so
+// every process in either is somebody else's. Nothing else tells ours from
+// others', because the driver counts processes outside of the container that
+// kbisect may run in. events are those of the time between.
+func Between(before, after Reading, events []Event) Change {
+	c := Change{
+		Bits:           (before.Reasons | after.Reasons) &^ calmReasons,
+		Foreign:        foreign(before.Processes, after.Processes),
+		RemapPending:   after.RemapPending && !before.RemapPending && before.Has("RemappedRows"),
+		RemapFailed:    before.RemapFailed || after.RemapFailed,
+		Lost:           before.Lost || after.Lost,
+		RecoveryAction: cmp.Or(asked(after), asked(before)),
+		Events:         slices.Clone(events),
+	}
+	// A count that one of the two lacks would seem to have grown from zero.
+	told := func(field string) bool {
+		ok := before.Has(field) && after.Has(field)
+		if !ok {
+			c.Untold = append(c.Untold, field)
+		}
+		return ok
+	}
+	grown := after.Counters.Sub(before.Counters)
+	for _, k := range counters {
+		if told(k.field) {
+			*k.of(&c.Throttle) = *k.of(&grown)
+		}
+	}
+	if told("ECCUncorrected") && after.ECCUncorrected > before.ECCUncorrected {
+		c.ECCErrors = after.ECCUncorrected - before.ECCUncorrected
+	}
+	for _, field := range []string{"Reasons", "Processes", "RemappedRows", "RecoveryAction", "Events"} {
+		told(field)
+	}
+	return c
+}
+
+// calmReasons are no throttling: see Reasons.Throttled.
+const calmReasons = ReasonIdle | ReasonUserClocks | ReasonDisplayClocks
+
+// foreign joins two lists; of a process in both, the later entry counts.
+func foreign(before, after []Process) []Process {
+	var out []Process
+	seen := map[int]bool{}
+	for _, p := range slices.Concat(after, before) {
+		if !seen[p.PID] {
+			seen[p.PID] = true
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// asked is the recovery that the driver wants, or "".
+func asked(r Reading) string {
+	if r.RecoveryAction == recoveryNone {
+		return ""
+	}
+	return r.RecoveryAction
+}
+
+// Throttled reports whether the clocks were held down in a way that spoils a
+// timing, and names all that held them down, also what does not count. The rule:
+//
+//   - Thermal slowdown by software or hardware, the power brake, and a hardware
+//     slowdown without a reason always count, however short: a device that is
+//     fit never does it. A bit seen in either reading counts like a counter that
+//     grew.
+//   - The power cap and sync boost are the normal state of many cards under
+//     full load, where every candidate meets them alike. They count only when
+//     capMin is positive and one of the two counters grew by more than that, or,
+//     where the driver has no such counter, its bit was seen. With capMin zero
+//     or negative they are named and do not count.
+//
+// (nvbench discards a sample, for whatever reason, when the clock during it was
+// under 75 % of the default; a power cap seldom goes that low, the others do.)
+func (c Change) Throttled(capMin time.Duration) (bool, string) {
+	const always = ReasonHWSlowdown | ReasonSWThermal | ReasonHWThermal | ReasonHWPowerBrake
+	hit, shown := c.Bits&always != 0, c.Bits
+	for _, k := range counters {
+		d := *k.of(&c.Throttle)
+		switch {
+		case k.bit&always != 0:
+			hit = hit || d > 0
+		case capMin <= 0:
+		case slices.Contains(c.Untold, k.field):
+			hit = hit || c.Bits&k.bit != 0
+		default:
+			hit = hit || d > capMin
+		}
+		if d > 0 {
+			shown &^= k.bit // the counter says more
+		}
+	}
+	parts := []string{c.Throttle.String()}
+	if shown != 0 {
+		parts = append(parts, shown.String())
+	}
+	return hit, joined(", ", parts)
+}
+
+// Shared reports whether others used the device, and names them.
+func (c Change) Shared() (bool, string) {
+	if len(c.Foreign) == 0 {
+		return false, ""
+	}
+	const most = 3
+	var parts []string
+	for i, p := range c.Foreign {
+		if i == most {
+			parts = append(parts, fmt.Sprintf("%d more", len(c.Foreign)-most))
+			break
+		}
+		text := fmt.Sprintf("process %d", p.PID)
+		if p.UsedBytes > 0 {
+			text += fmt.Sprintf(" (%.1f GiB)", float64(p.UsedBytes)/(1<<30))
+		}
+		parts = append(parts, text)
+	}
+	return true, "the device was shared with " + strings.Join(parts, ", ")
+}
+
+// Fault says in words what is wrong with the machine, or "" when nothing is.
+// Events that are the program's fault, or that nobody can tell, are not in it.
+func (c Change) Fault() string {
+	var parts []string
+	add := func(is bool, text string) {
+		if is && !slices.Contains(parts, text) {
+			parts = append(parts, text)
+		}
+	}
+	add(c.Lost, "the GPU is lost")
+	add(c.RecoveryAction != "", "the driver asks to "+c.RecoveryAction)
+	for _, e := range c.Events {
+		add(e.kind() == KindMachine, e.String())
+	}
+	add(c.ECCErrors > 0, fmt.Sprintf("%d memory errors that ECC could not mend", c.ECCErrors))
+	add(c.RemapFailed, "a bad row of memory could not be replaced")
+	add(c.RemapPending, "a row of memory went bad; a reset of the GPU replaces it")
+	return joined("; ", parts)
+}
+
+// joined is strings.Join without the empty parts.
+func joined(sep string, parts []string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), sep)
+}

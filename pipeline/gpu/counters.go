@@ -1,0 +1,86 @@
+package gpu
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"time"
+)
+
+// Counters are the driver's own totals of the time for which the clocks were
+// held down, by reason. Their difference over a trial misses nothing, where
+// polling Reasons misses everything shorter than the polling period. In JSON
+// they are seconds, as {"sw_thermal_s":0.25}, and zeros are left out.
+type Counters struct {
+	SWPowerCap   time.Duration
+	SyncBoost    time.Duration
+	SWThermal    time.Duration
+	HWThermal    time.Duration
+	HWPowerBrake time.Duration
+}
+
+// counters describes the fields of Counters, in the order of the text.
+var counters = [...]struct {
+	field string // as in Absent
+	key   string // in JSON
+	words string
+	bit   Reasons
+	of    func(*Counters) *time.Duration
+}{
+	{"SWPowerCap", "sw_power_cap_s", "power cap", ReasonSWPowerCap, func(c *Counters) *time.Duration { return &c.SWPowerCap }},
+	{"SyncBoost", "sync_boost_s", "sync boost", ReasonSyncBoost, func(c *Counters) *time.Duration { return &c.SyncBoost }},
+	{"SWThermal", "sw_thermal_s", "thermal slowdown", ReasonSWThermal, func(c *Counters) *time.Duration { return &c.SWThermal }},
+	{"HWThermal", "hw_thermal_s", "hardware thermal slowdown", ReasonHWThermal, func(c *Counters) *time.Duration { return &c.HWThermal }},
+	{"HWPowerBrake", "hw_power_brake_s", "power brake", ReasonHWPowerBrake, func(c *Counters) *time.Duration { return &c.HWPowerBrake }},
+}
+
+// Sub returns how much each counter grew from before to c. A counter that went
+// back (the driver was reloaded in between) counts as zero.
+func (c Counters) Sub(before Counters) Counters {
+	var grown Counters
+	for _, k := range counters {
+		*k.of(&grown) = max(*k.of(&c)-*k.of(&before), 0)
+	}
+	return grown
+}
+
+// String lists the counters that are not zero, as
+// "power cap 1.2s, thermal slowdown 300ms"; it is "" when none is.
+func (c Counters) String() string {
+	var parts []string
+	for _, k := range counters {
+		if d := *k.of(&c); d > 0 {
+			parts = append(parts, k.words+" "+d.Round(time.Microsecond).String())
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// MarshalJSON writes seconds.
+func (c Counters) MarshalJSON() ([]byte, error) {
+	m := map[string]float64{}
+	for _, k := range counters {
+		if d := *k.of(&c); d != 0 {
+			m[k.key] = d.Seconds()
+		}
+	}
+	return json.Marshal(m)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote; keys that it does not know are
+// from a newer version and are passed over.
+func (c *Counters) UnmarshalJSON(b []byte) error {
+	var m map[string]float64
+	if err := json.Unmarshal(b, &m); err != nil {
+		return err
+	}
+	*c = Counters{}
+	for _, k := range counters {
+		ns := math.Round(m[k.key] * 1e9)
+		if ns >= math.MaxInt64 {
+			ns = 0 // no driver counts centuries
+		}
+		*k.of(c) = time.Duration(ns)
+	}
+	return nil
+}

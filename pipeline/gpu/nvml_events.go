@@ -1,0 +1,147 @@
+//go:build cgo && linux
+
+package gpu
+
+import (
+	"errors"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+const (
+	// eventWait is how long the driver is asked to wait for the next event: an
+	// event ends it at once, and closing a Watch leaves at most one behind.
+	eventWait = 500 * time.Millisecond
+	// maxFailures in a row mean that there will be no events any more.
+	maxFailures = 5
+)
+
+// eventTexts are the kinds of event that accuse the machine. Those of an Xid
+// come with its number; single-bit errors and changes of the clocks are no news.
+var eventTexts = map[uint64]string{
+	nvml.EventTypeDoubleBitEccError:     "memory error that ECC could not mend",
+	nvml.EventTypeDramRetirementFailure: "a bad part of memory could not be taken out of use",
+	nvml.EventTypeFatalPoisonError:      "fatal poison error of the memory",
+	nvml.EventTypeGpuUnavailableError:   "the GPU is unavailable",
+	nvml.EventTypeGpuRecoveryAction:     "the driver asks for a recovery of the GPU, or no longer does",
+}
+
+func (d *device) follow(put func(Event), ended func(string)) (func(), error) {
+	set, err := d.register()
+	if err != nil {
+		return nil, err
+	}
+	f := &follower{dev: d, set: set, put: put, ended: ended, done: make(chan struct{})}
+	go f.run()
+	return f.stop, nil
+}
+
+// register makes the set of events; the caller frees it.
+func (d *device) register() (nvml.EventSet, error) {
+	for _, s := range []string{"nvmlDeviceGetSupportedEventTypes", "nvmlEventSetCreate", "nvmlEventSetFree", "nvmlDeviceRegisterEvents", d.waitSymbol()} {
+		if !d.has(s) {
+			return nil, errors.New(lacks(s))
+		}
+	}
+	mask := uint64(nvml.EventTypeXidCriticalError)
+	for kind := range eventTexts {
+		mask |= kind
+	}
+	supported, r := d.whole.GetSupportedEventTypes()
+	if r != nvml.SUCCESS {
+		return nil, errors.New(name(r))
+	}
+	if supported&nvml.EventTypeXidCriticalError == 0 {
+		return nil, errors.New("the driver tells no Xid of this device")
+	}
+	set, r := d.lib.EventSetCreate()
+	if r != nvml.SUCCESS {
+		return nil, errors.New(name(r))
+	}
+	if r := d.whole.RegisterEvents(mask&supported, set); r != nvml.SUCCESS {
+		set.Free()
+		return nil, errors.New(name(r))
+	}
+	return set, nil
+}
+
+// waitSymbol: only the second form says which slice an event is of.
+func (d *device) waitSymbol() string { return d.newest("nvmlEventSetWait_v2", "nvmlEventSetWait") }
+
+// follower waits for the events of one device. Only its goroutine touches set.
+type follower struct {
+	dev   *device
+	set   nvml.EventSet
+	put   func(Event)
+	ended func(why string)
+	done  chan struct{}
+}
+
+// stop may be called more than once, by one caller at a time.
+func (f *follower) stop() {
+	if !f.stopped() {
+		close(f.done)
+	}
+}
+
+func (f *follower) stopped() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (f *follower) run() {
+	defer f.set.Free()
+	for failures := 0; !f.stopped(); {
+		began := time.Now()
+		data, r := f.set.Wait(uint32(eventWait.Milliseconds()))
+		switch {
+		case f.stopped():
+			return
+		case r == nvml.SUCCESS:
+			failures = 0
+			f.take(data)
+			continue
+		case r == nvml.ERROR_TIMEOUT:
+			failures = 0
+		case isLost(r):
+			f.put(Event{Time: time.Now(), Kind: KindMachine, Text: name(r)})
+			f.ended(name(r))
+			return
+		default:
+			if failures++; failures == maxFailures {
+				f.ended(name(r))
+				return
+			}
+		}
+		f.rest(eventWait/2 - time.Since(began)) // a driver that does not wait must not make us spin
+	}
+}
+
+func (f *follower) rest(d time.Duration) {
+	select {
+	case <-f.done:
+	case <-time.After(d):
+	}
+}
+
+// take passes an event on, unless it is of another slice.
+func (f *follower) take(data nvml.EventData) {
+	d := f.dev
+	if d.slice != nil && d.has("nvmlEventSetWait_v2") && !d.slice.covers(data.GpuInstanceId, data.ComputeInstanceId) {
+		return
+	}
+	if data.EventType == nvml.EventTypeXidCriticalError {
+		f.put(newXid(data.EventData, time.Now()))
+		return
+	}
+	words, ok := eventTexts[data.EventType]
+	if !ok {
+		return
+	}
+	f.put(Event{Time: time.Now(), Kind: KindMachine, Text: words})
+}

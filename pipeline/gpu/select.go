@@ -1,0 +1,191 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrHidden is wrapped by the error of Select when CUDA_VISIBLE_DEVICES is set
+// and names no device. Somebody at a shell may have meant that: go on without a
+// device. Inside a job that asked a scheduler for one, the machine is at fault.
+var ErrHidden = errors.New("CUDA_VISIBLE_DEVICES hides every device")
+
+const visibleDevices = "CUDA_VISIBLE_DEVICES"
+
+// Select turns a configuration's list of devices into UUIDs.
+//
+//   - nil or "auto" alone: the devices of CUDA_VISIBLE_DEVICES if that is set,
+//     else the first device; no device, and no error, where there is no driver
+//     or it knows none. Of a device in MIG mode its first slice, as CUDA does.
+//   - "none" alone: no device.
+//   - else each is the driver's index of a device, or a UUID or the beginning of
+//     one. A device that is cut into several slices is not a choice.
+//
+// Errors wrap ErrHidden, ErrUnavailable or ErrNoDevice; the last lists what is
+// there.
+func Select(spec []string) ([]string, error) {
+	if slices.Equal(spec, []string{"none"}) {
+		return nil, nil
+	}
+	visible, set := os.LookupEnv(visibleDevices)
+	if !isAuto(spec) {
+		return selectNamed(spec, Probe())
+	}
+	if !set {
+		return selectFirst(Probe())
+	}
+	if hides(visible) {
+		return nil, fmt.Errorf("%w: it is %q\nhint: unset it, or name a device in it", ErrHidden, visible)
+	}
+	return selectVisible(visible, Probe())
+}
+
+func isAuto(spec []string) bool {
+	return len(spec) == 0 || slices.Equal(spec, []string{"auto"})
+}
+
+// hides reports whether CUDA sees nothing: it stops at the first entry that it
+// cannot use. The words are what schedulers and container runtimes write.
+func hides(visible string) bool {
+	first, _, _ := strings.Cut(visible, ",")
+	first = strings.TrimSpace(first)
+	n, err := strconv.Atoi(first)
+	return slices.Contains([]string{"", "NoDevFiles", "none", "void"}, first) || err == nil && n < 0
+}
+
+func selectFirst(rep Report) ([]string, error) {
+	if len(rep.Devices) == 0 {
+		return nil, nil
+	}
+	uuid, err := usable(rep.Devices[0], rep, false)
+	if err != nil {
+		return nil, err
+	}
+	return []string{uuid}, nil
+}
+
+// selectVisible follows CUDA: what comes after an entry that is not there does
+// not count. An index is taken as the driver's, which is CUDA's too where all
+// devices are alike or CUDA_DEVICE_ORDER is PCI_BUS_ID.
+func selectVisible(visible string, rep Report) ([]string, error) {
+	if len(rep.Devices) == 0 { // nothing to ask: trials run unwatched, on what CUDA finds
+		return nil, nil
+	}
+	var out []string
+	for _, name := range strings.Split(visible, ",") {
+		uuid, err := find(strings.TrimSpace(name), rep, false)
+		if err != nil && out == nil {
+			return nil, fmt.Errorf("%s=%s: %w", visibleDevices, visible, err)
+		}
+		if err != nil {
+			break
+		}
+		out = append(out, uuid)
+	}
+	return out, nil
+}
+
+func selectNamed(spec []string, rep Report) ([]string, error) {
+	if !rep.Available {
+		return nil, fmt.Errorf("devices %s: %w: %s", strings.Join(spec, ", "), ErrUnavailable, rep.Why)
+	}
+	var out []string
+	for _, name := range spec {
+		uuid, err := find(strings.TrimSpace(name), rep, true)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(out, uuid) {
+			out = append(out, uuid)
+		}
+	}
+	return out, nil
+}
+
+// find returns the UUID of what name names; strict as in usable.
+func find(name string, rep Report, strict bool) (string, error) {
+	if n, err := strconv.Atoi(name); err == nil {
+		i := slices.IndexFunc(rep.Devices, func(d Device) bool { return d.Index == n })
+		if i < 0 {
+			return "", noDevice(name, "", rep)
+		}
+		return usable(rep.Devices[i], rep, strict)
+	}
+	if !strings.HasPrefix(name, "GPU-") && !strings.HasPrefix(name, "MIG-") {
+		return "", noDevice(name, "", rep)
+	}
+	return findUUID(name, rep, strict)
+}
+
+// findUUID takes the beginning of a UUID for it when only one device has it.
+func findUUID(name string, rep Report, strict bool) (string, error) {
+	owners := map[string]Device{}
+	for _, d := range rep.Devices {
+		for _, uuid := range append(sliceUUIDs(d), d.UUID) {
+			if strings.HasPrefix(uuid, name) {
+				owners[uuid] = d
+			}
+		}
+	}
+	if d, ok := owners[name]; ok {
+		owners = map[string]Device{name: d}
+	}
+	if len(owners) > 1 {
+		return "", noDevice(name, "more than one device begins so", rep)
+	}
+	for uuid, d := range owners {
+		if uuid == d.UUID {
+			return usable(d, rep, strict)
+		}
+		return uuid, nil
+	}
+	return "", noDevice(name, "", rep)
+}
+
+// usable is the UUID by which a program can use d: that of a slice in MIG mode.
+// Where there are several slices, strict refuses to choose.
+func usable(d Device, rep Report, strict bool) (string, error) {
+	name := strconv.Itoa(d.Index)
+	switch {
+	case d.UUID == "" && len(d.Absent) > 0:
+		return "", noDevice(name, "the driver does not open it: "+d.Absent[0].Why, rep)
+	case d.UUID == "":
+		return "", noDevice(name, "the driver does not open it", rep)
+	case !d.MIG:
+		return d.UUID, nil
+	case len(d.Slices) == 0:
+		return "", noDevice(name, "MIG mode is on and it has no slices", rep)
+	case len(d.Slices) > 1 && strict:
+		return "", noDevice(name, "it is cut into slices; name one of them", rep)
+	}
+	return d.Slices[0].UUID, nil
+}
+
+func sliceUUIDs(d Device) []string {
+	var out []string
+	for _, s := range d.Slices {
+		out = append(out, s.UUID)
+	}
+	return out
+}
+
+// noDevice explains why name is no choice, and lists what is there.
+func noDevice(name, why string, rep Report) error {
+	if why != "" {
+		why = ": " + why
+	}
+	var list []string
+	for _, d := range rep.Devices {
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%d %s", d.Index, d.UUID)))
+		list = append(list, sliceUUIDs(d)...)
+	}
+	there := "this machine has no device"
+	if list != nil {
+		there = "this machine has " + strings.Join(list, ", ")
+	}
+	return fmt.Errorf("device %q: %w%s\nhint: %s", name, ErrNoDevice, why, there)
+}

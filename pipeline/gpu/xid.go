@@ -1,0 +1,100 @@
+package gpu
+
+import (
+	"fmt"
+	"time"
+)
+
+// The kinds of an Event: whose fault it is.
+const (
+	KindProgram = "program" // a fault of the program; the device stays healthy
+	KindMachine = "machine" // a fault of the device, its links or its firmware
+	KindUnknown = "unknown" // no verdict should rest on it alone
+)
+
+// Event is something that the driver reported of a device by itself.
+type Event struct {
+	Time time.Time `json:"time,omitzero"` // when it was received; the driver gives no time
+	Xid  uint64    `json:"xid,omitempty"` // the driver's number of the error; 0 when it is no Xid
+	Kind string    `json:"kind"`          // KindProgram, KindMachine or KindUnknown
+	Text string    `json:"text,omitempty"`
+}
+
+// String is the event in words, as "Xid 79: the GPU has fallen off the bus".
+func (e Event) String() string {
+	text := e.Text
+	if text == "" {
+		_, text = ExplainXid(e.Xid)
+	}
+	if e.Xid == 0 {
+		return text
+	}
+	return fmt.Sprintf("Xid %d: %s", e.Xid, text)
+}
+
+// kind is Kind, or what the table says where a script left it out.
+func (e Event) kind() string {
+	if e.Kind != "" {
+		return e.Kind
+	}
+	kind, _ := ExplainXid(e.Xid)
+	return kind
+}
+
+func newXid(xid uint64, at time.Time) Event {
+	kind, text := ExplainXid(xid)
+	return Event{Time: at, Xid: xid, Kind: kind, Text: text}
+}
+
+// ExplainXid says whose fault an Xid is and what it means. NVIDIA's catalogue
+// calls many numbers ambiguous; those stand here with the side that is to
+// blame in practice, and the device's own answers (Reading.RecoveryAction,
+// Lost, the ECC counts) come before any number.
+func ExplainXid(xid uint64) (kind, text string) {
+	if text, ok := programXids[xid]; ok {
+		return KindProgram, text
+	}
+	if text, ok := machineXids[xid]; ok {
+		return KindMachine, text
+	}
+	return KindUnknown, "an error that kbisect does not know"
+}
+
+// programXids leave the device healthy. 45 also follows each kill of a process
+// that had work on the device, so by itself it does not even say crash.
+var programXids = map[uint64]string{
+	8:   "the program's work did not end in time",
+	11:  "the program sent commands that the device cannot read",
+	13:  "the program caused an exception on the device (out of bounds, illegal instruction)",
+	31:  "the program touched memory that is not its own",
+	43:  "the program's work was stopped after an error of its own",
+	45:  "the program's work was cleaned up after it was killed or failed",
+	68:  "the program caused an exception of the video decoder",
+	109: "the program's work did not yield the device in time",
+}
+
+var machineXids = map[uint64]string{
+	46:  "the GPU stopped processing",
+	48:  "memory error that ECC could not mend",
+	61:  "the GPU's microcontroller halted (breakpoint or warning)",
+	62:  "the GPU's microcontroller halted",
+	63:  "a bad part of memory is taken out of use",
+	64:  "a bad part of memory could not be taken out of use",
+	74:  "NVLink error",
+	79:  "the GPU has fallen off the bus",
+	92:  "many memory errors that ECC mended",
+	94:  "contained memory error",
+	95:  "uncontained memory error",
+	119: "the GPU's system processor does not answer",
+	120: "the GPU's system processor failed",
+	140: "unrecovered memory error",
+	143: "the GPU did not start",
+	144: "NVLink error (SAW)",
+	145: "NVLink error (RLW)",
+	146: "NVLink error (TLW)",
+	147: "NVLink error (TREX)",
+	148: "NVLink error (NVLPW)",
+	149: "NVLink error (NETIR)",
+	150: "NVLink error (MSE)",
+	154: "the driver asks for a recovery of the GPU",
+}
