@@ -210,7 +210,7 @@ func TestPhaseOfATimeout(t *testing.T) {
 		{say("phase: unlimited") + hang, "timeout", "unlimited"},
 		{say("phase: measure", "sample: 3 us") + "sleep 1.3", "timeout", "measure"},
 		{say("phase: capture") + "kill -SEGV $$", "crash", "capture"},
-		{say("phase: capture") + "exit 1", "crash", "capture"},
+		{say("phase: capture") + "exit 1", "wrong", "capture"},
 		{say("phase: check") + "exit 1", "wrong", "check"},
 		{say("skip: no tensor cores"), "skip", "load"},
 	}
@@ -263,7 +263,15 @@ func TestCommandThatCannotBeStarted(t *testing.T) {
 	if !errors.As(err, &command) {
 		t.Error(err)
 	}
-	if o := b.test(0, bisect.Searching); o.Class != bisect.Skip {
+	if o := b.test(0, bisect.EndBad); o.Class != bisect.BuildFailed || !strings.Contains(o.Why, "cannot be started") {
+		t.Error(o.Describe())
+	}
+}
+
+// A script without a #! line runs, as it would from a shell.
+func TestScriptWithoutInterpreter(t *testing.T) {
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{}, []fixtures.Change{fixtures.Script("run.sh", "exit 7\n")})
+	if o := b.test(0, bisect.EndGood); o.Class != bisect.Wrong || o.Exit != 7 {
 		t.Error(o.Describe())
 	}
 }

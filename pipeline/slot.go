@@ -267,8 +267,8 @@ func (e *CommandError) Error() string {
 // Unwrap returns the cause.
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// cannotStart sorts an error of starting a command: on an end it is the user's mistake, in the
-// search the candidate cannot be tested, everything else is the machine's.
+// cannotStart sorts an error of starting a command: on the good end it is the user's mistake; any
+// other candidate is as good as not built; everything else is the machine's.
 func (s *slot) cannotStart(r bisect.Request, command string, err error) (bisect.Outcome, error) {
 	var start *proc.StartError
 	switch {
@@ -277,10 +277,11 @@ func (s *slot) cannotStart(r bisect.Request, command string, err error) (bisect.
 			return bisect.Outcome{}, err
 		}
 		return bisect.Outcome{}, &bisect.InfraError{What: "running " + command + " for " + short(r.Candidate.Commit), Err: err}
-	case r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad:
+	case r.Purpose == bisect.EndGood:
 		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, s.commandHint(command, err), err}
 	}
-	return bisect.Outcome{Class: bisect.Skip, Why: firstLine(err.Error())}, nil
+	why := strings.ReplaceAll(firstLine(err.Error()), s.dir+"/", "")
+	return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: "it cannot be started: " + why}, nil
 }
 
 // commandHint says what is likely to be wrong with a command that is not there.

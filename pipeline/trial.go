@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -76,6 +78,10 @@ func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, er
 		}
 	}
 	res, err := s.run(ctx, spec)
+	if errors.Is(err, syscall.ENOEXEC) { // a script without a #! line is the shell's, as for a shell
+		spec.Argv = append([]string{"/bin/sh"}, spec.Argv...)
+		res, err = s.run(ctx, spec)
+	}
 	if err != nil {
 		return s.cannotStart(r, spec.Argv[0], err)
 	}
@@ -193,8 +199,6 @@ func (s *slot) outcome(r bisect.Request, res proc.Result, said *kernels.Protocol
 		fail(bisect.Skip, "the command asked to skip (exit 125)")
 	case words.IsWrong:
 		fail(bisect.Wrong, words.Wrong)
-	case res.Exit != 0 && said.Speaks() && (phase == "load" || phase == "warmup" || phase == "capture"):
-		fail(bisect.Crash, ended(res)+lastWords(res.Tail)) // it gave up before there was a result to be wrong
 	case res.Exit != 0:
 		fail(bisect.Wrong, ended(res)+lastWords(res.Tail))
 	default:

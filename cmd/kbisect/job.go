@@ -60,15 +60,19 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 		return j.fail(err)
 	}
 	in := j.input(f)
-	if err := j.finish(in); err != nil {
-		return &codeError{exitMachine, err}
-	}
+	kept := j.finish(in)
 	write := report.Text
 	if asJSON {
 		write = report.JSON
 	}
 	if err := write(stdout, in); err != nil {
 		return &codeError{exitMachine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, j.session.ID)}
+	}
+	if kept != nil {
+		return &codeError{exitMachine, kept}
+	}
+	if f.Result == bisect.Broken {
+		return &codeError{exitMachine, f.Err}
 	}
 	if code := exitCode(f.Result); code != exitOK {
 		return &codeError{code: code}
@@ -154,8 +158,11 @@ func (j *job) open() error {
 		return err
 	}
 	level := slog.LevelWarn
-	if j.ui.verbose {
+	switch {
+	case j.ui.verbose:
 		level = slog.LevelDebug
+	case j.ui.quiet:
+		level = slog.LevelError
 	}
 	log := slog.New(slog.NewTextHandler(j.ui, &slog.HandlerOptions{Level: level}))
 	builds, err := cache.Open(filepath.Join(root, "builds"))

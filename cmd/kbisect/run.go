@@ -74,6 +74,11 @@ func runAction(c *cli.Context) error {
 			return err
 		}
 	}
+	if p == nil { // nothing is made where there is nothing to go on with
+		if err := searched(repo); err != nil {
+			return err
+		}
+	}
 	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
 		return &codeError{exitMachine, err}
@@ -140,6 +145,22 @@ func (p *policy) checkPaths(repo *source.Repo) error {
 		}
 	}
 	return nil
+}
+
+// searched refuses a repository that has no store.
+func searched(repo *source.Repo) error {
+	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
+	if errors.Is(err, store.ErrNoStore) {
+		return errNothingToResume()
+	}
+	if err != nil {
+		return &codeError{exitMachine, err}
+	}
+	return st.Close()
+}
+
+func errNothingToResume() error {
+	return usagef("nothing to resume: no search was begun in this repository\nhint: kbisect run --good REV")
 }
 
 // newSession begins a session.
@@ -209,7 +230,7 @@ func resumable(st *store.Store) (store.Session, error) {
 			return s, nil
 		}
 	}
-	return store.Session{}, usagef("nothing to resume: no search was begun in this repository\nhint: kbisect run --good REV")
+	return store.Session{}, errNothingToResume()
 }
 
 // outOfBudget reports whether a search stopped because its budget was used up.

@@ -81,10 +81,12 @@ func TestUnsupportedAttributes(t *testing.T) {
 	r := newTestRepo(t)
 	r.write(t, "k/a", "1")
 	base := r.commit(t, "base")
+	r.git(t, "config", "filter.crypt.smudge", "cat")
+	r.git(t, "config", "filter.strip.clean", "cat")
 	e := export(t, open(t, r.dir))
 	hop(t, e, base, true)
 	for attr, bad := range map[string]bool{
-		"filter=crypt": true, "ident": true, "working-tree-encoding=ISO-8859-1": true,
+		"filter=crypt": true, "filter=strip": false, "filter=nobody": false, "ident": true, "working-tree-encoding=ISO-8859-1": true,
 		"text": false, "text=auto": false, "eol=lf": false, "diff=cpp": false, "linguist-generated": false, "-filter": false, "merge=union": false,
 	} {
 		r.write(t, ".gitattributes", "k/* "+attr+"\n")

@@ -53,6 +53,9 @@ func (e *NotFoundError) Error() string {
 	if len(e.Near) > 0 {
 		msg += "\nhint: did you mean " + strings.Join(e.Near, ", ") + "?"
 	}
+	if e.Reason == "" && len(e.Near) == 0 && !e.Shallow {
+		msg += "\nhint: git log --oneline lists commits, git tag and git branch their names"
+	}
 	if e.Shallow {
 		msg += "\nhint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits"
 	}

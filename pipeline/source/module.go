@@ -2,8 +2,10 @@ package source
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
@@ -20,6 +22,29 @@ type handle struct {
 	layout
 	objs      objects
 	attrFiles map[string][]attrFile // by tree id
+	drivers   map[string]bool       // filters that change what is checked out, by name
+}
+
+// smudges reports whether a filter changes what git checks out: without a driver in the
+// configuration git writes the plain content.
+func (h *handle) smudges(filter string) bool {
+	if known, ok := h.drivers[filter]; ok {
+		return known
+	}
+	yes := false
+	for _, key := range []string{"smudge", "process", "required"} {
+		out, err := h.command("config", "--get", "filter."+filter+"."+key).Output()
+		var exit *exec.ExitError
+		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+			yes = true // no git to ask
+		}
+		yes = yes || strings.TrimSpace(string(out)) != ""
+	}
+	if h.drivers == nil {
+		h.drivers = map[string]bool{}
+	}
+	h.drivers[filter] = yes
+	return yes
 }
 
 // module is one tree laid out in a slot: the candidate's own, with prefix

@@ -122,9 +122,12 @@ func (p *plan) change(m *module, ch leafChange) error {
 
 // put plans one file, after a look at what its attributes ask for.
 func (p *plan) put(m *module, full string, l leaf) error {
+	if filter, ok := strings.CutPrefix(l.treat.refuse, "filter="); ok && !m.smudges(filter) {
+		l.treat.refuse = ""
+	}
 	if l.treat.refuse != "" {
 		if err := p.unsupported(full, l.treat.refuse, "the file would differ from what git checks out",
-			"make the paths in the configuration exclude it, or remove the attribute"); err != nil {
+			"name paths (--path) that leave it out, or remove the attribute"); err != nil {
 			return err
 		}
 	}

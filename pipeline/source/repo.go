@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"strings"
 	"sync"
 	"time"
 )
@@ -57,6 +58,9 @@ func Open(dir string) (*Repo, error) {
 		r.warnings = append(r.warnings, "info/grafts is ignored\nhint: git replace --convert-graft-file")
 	}
 	r.hist = newHistory(objs, l, feat)
+	if out, err := l.command("config", "--get", "core.autocrlf").Output(); err == nil && strings.TrimSpace(string(out)) == "true" {
+		r.warnings = append(r.warnings, "core.autocrlf is not followed: candidates have the line ends that are committed")
+	}
 	return r, nil
 }
 
