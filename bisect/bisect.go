@@ -11,6 +11,7 @@ package bisect
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -111,6 +112,22 @@ type Outcome struct {
 	Tail     string      `json:"tail,omitempty"` // last bytes of the output
 	Log      string      `json:"log,omitempty"`  // file that keeps the output
 	Warnings []string    `json:"warnings,omitempty"`
+
+	Shape    json.RawMessage `json:"shape,omitempty"`    // how much it said, see the trial protocol
+	Devices  []DeviceNote    `json:"devices,omitempty"`  // what the devices went through
+	Repeated []string        `json:"repeated,omitempty"` // why earlier tries of this trial were dropped
+	Marks    []string        `json:"marks,omitempty"`    // what its times suffered from all the same
+	Memory   int64           `json:"memory,omitempty"`   // most memory used at a time, bytes; 0 is unknown
+}
+
+// DeviceNote is what one device told around a trial.
+type DeviceNote struct {
+	UUID      string          `json:"uuid"`
+	Before    json.RawMessage `json:"before"`
+	After     json.RawMessage `json:"after"`
+	Change    json.RawMessage `json:"change"`
+	Throttled string          `json:"throttled,omitempty"` // what held the clocks down
+	Shared    string          `json:"shared,omitempty"`    // who else was on it
 }
 
 // Sampler makes trials. An error means that the machine, not the candidate, is at fault.

@@ -12,14 +12,16 @@ import (
 // keeps what they say. The zero value is ready; a Protocol serves one trial and one goroutine.
 type Protocol struct {
 	Metric string // name of the series that `sample:` lines belong to; empty stands for "time"
+	Base   string // phase at the start; empty stands for load, or run for a program that says nothing
+	Expect *Shape // how much a trial sends that ends well; nil while that is not known
 
-	phases    []mark
-	last      time.Duration // arrival of the last line
-	lastPhase bool          // the last line entered a phase
-	lines     int
+	clock     clock
+	sent      sent
+	settled   bool // the silence after the last line is the teardown
 	malformed []string
 	bad       int
 	kase      string
+	values    int // numbers sent
 	series    []Series
 	failed    string // of the first `check: fail`
 	checked   bool
@@ -41,43 +43,72 @@ type PhaseTime struct {
 	Seconds float64
 }
 
-// mark is the entry into a phase.
-type mark struct {
-	name string
-	at   time.Duration
-}
+// malformed is the kind of a line that was not understood.
+const malformed = "malformed"
+
+// teardown is the phase from the last line to the exit.
+const teardown = "teardown"
 
 // Bounds on what one trial may make us keep.
 const (
-	maxValues    = 1 << 20 // samples of one trial
+	maxValues    = 1 << 15 // samples of one trial; each is a row of the store
 	maxSeries    = 4096
-	maxPhases    = 4096
-	maxMalformed = 5 // kept as text; all are counted
+	maxPhases    = 4096 // names
+	maxDepth     = 256  // stretches in each other
+	maxMalformed = 5    // kept as text; all are counted
 )
 
 // Line takes one line that arrived `at` after the start of the process. It returns the phase that
-// the line enters, or "".
+// is in force afterwards if the line has changed it, else "".
 func (p *Protocol) Line(line string, at time.Duration) (phase string) {
 	line = strings.TrimSuffix(line, "\r")
 	if strings.TrimSpace(line) == "" {
 		return ""
 	}
-	p.lines++
-	p.last, p.lastPhase = at, false
+	before := p.clock.top()
+	p.clock.advance(at)
+	p.settled = false
 	key, rest, found := strings.Cut(line, ":")
-	if !found {
-		p.reject(line)
-		return ""
-	}
 	key, rest = strings.TrimSpace(key), strings.TrimSpace(rest)
+	if found && (key == "enter" || key == "leave") {
+		if !p.stretch(key, rest) {
+			p.reject(line)
+		}
+	} else {
+		p.own(line, key, rest, found)
+	}
+	if after := p.Phase(); after != p.name(before) {
+		return after
+	}
+	return ""
+}
+
+// own takes a line that the program itself has sent; stretches are the words of the probe.
+func (p *Protocol) own(line, key, rest string, found bool) {
+	p.clock.resume()
+	kind := malformed
+	if found {
+		if k := p.fact(key, rest); k != "" {
+			kind = k
+		}
+	}
+	if kind == malformed {
+		p.reject(line)
+	}
+	p.sent.line(kind, key, rest, p.clock.now)
+	p.sent.depth, p.sent.top = len(p.clock.stack), p.clock.top()
+	if p.Expect.met(&p.sent, p.name(p.sent.top)) {
+		p.clock.suppose()
+	}
+}
+
+// fact takes the fact of one line and returns its kind, or "" if it is none.
+func (p *Protocol) fact(key, rest string) (kind string) {
 	ok := true
+	kind = key
 	switch {
 	case key == "phase":
-		if ok = validName(rest) && len(p.phases) < maxPhases; ok {
-			p.phases = append(p.phases, mark{rest, at})
-			p.lastPhase = true
-			phase = rest
-		}
+		ok = validName(rest) && p.clock.phase(rest)
 	case key == "case":
 		if ok = rest != ""; ok {
 			p.kase = rest
@@ -85,7 +116,7 @@ func (p *Protocol) Line(line string, at time.Duration) (phase string) {
 	case key == "sample":
 		ok = p.value(p.sampleMetric(), rest)
 	case strings.HasPrefix(key, "metric "):
-		ok = p.value(strings.TrimSpace(strings.TrimPrefix(key, "metric ")), rest)
+		kind, ok = "metric", p.value(strings.TrimSpace(strings.TrimPrefix(key, "metric ")), rest)
 	case key == "check":
 		ok = p.check(rest)
 	case key == "skip":
@@ -96,9 +127,20 @@ func (p *Protocol) Line(line string, at time.Duration) (phase string) {
 		ok = false
 	}
 	if !ok {
-		p.reject(line)
+		return ""
 	}
-	return phase
+	return kind
+}
+
+// stretch takes `enter: NAME` and `leave: NAME`.
+func (p *Protocol) stretch(key, name string) bool {
+	if !validName(name) {
+		return false
+	}
+	if key == "enter" {
+		return p.clock.enter(name)
+	}
+	return p.clock.leave(name)
 }
 
 func (p *Protocol) sampleMetric() string {
@@ -155,6 +197,9 @@ func (p *Protocol) value(metric, rest string) bool {
 		unit = f[1]
 	}
 	v, unit = seconds(v, unit)
+	if p.values++; p.values > maxValues {
+		return true
+	}
 	p.series = appendValue(p.series, metric, p.kase, unit, v)
 	return true
 }
@@ -186,59 +231,19 @@ func (p *Protocol) reject(line string) {
 	}
 }
 
-// Speaks reports whether the program sent anything that this protocol knows.
-func (p *Protocol) Speaks() bool { return p.lines > p.bad }
-
-// Phase is the phase in force.
-func (p *Protocol) Phase() string {
-	if len(p.phases) > 0 {
-		return p.phases[len(p.phases)-1].name
-	}
-	return "load"
-}
-
-// Phases are the times spent in each phase, in the order of first entry. The start of the process
-// is load, from its last line to its exit is teardown, unless the last line itself entered a phase.
-// A killed process had no teardown: all its time belongs to the phase in which it died.
-// A program that said nothing is one `run` phase.
-func (p *Protocol) Phases(wall time.Duration, killed bool) []PhaseTime {
-	if !p.Speaks() {
-		return []PhaseTime{{Name: "run", Seconds: wall.Seconds()}}
-	}
-	marks := append([]mark{{"load", 0}}, p.phases...)
-	if !killed && !p.lastPhase {
-		marks = append(marks, mark{"teardown", p.last})
-	}
-	var out []PhaseTime
-	for i, m := range marks {
-		end := wall
-		if i+1 < len(marks) {
-			end = marks[i+1].at
-		}
-		out = addPhase(out, m.name, max(0, end-m.at))
-	}
-	return out
-}
-
-func addPhase(all []PhaseTime, name string, d time.Duration) []PhaseTime {
-	for i := range all {
-		if all[i].Name == name {
-			all[i].Seconds += d.Seconds()
-			return all
-		}
-	}
-	return append(all, PhaseTime{Name: name, Seconds: d.Seconds()})
-}
-
 // Series are the samples and metrics, times in seconds.
 func (p *Protocol) Series() []Series { return p.series }
 
-// Warnings tells of lines that were not understood.
+// Warnings tells of lines that were not understood or not kept.
 func (p *Protocol) Warnings() []string {
-	if p.bad == 0 {
-		return nil
+	var out []string
+	if p.bad > 0 {
+		out = append(out, fmt.Sprintf("%d malformed protocol lines, such as %q", p.bad, p.malformed[0]))
 	}
-	return []string{fmt.Sprintf("%d malformed protocol lines, such as %q", p.bad, p.malformed[0])}
+	if p.values > maxValues {
+		out = append(out, fmt.Sprintf("the program sent %d numbers; those after the first %d were left out", p.values, maxValues))
+	}
+	return out
 }
 
 // Said is what the program said about itself.

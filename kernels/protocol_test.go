@@ -100,21 +100,37 @@ func TestPhaseEnteredTwiceIsOneEntry(t *testing.T) {
 func FuzzProtocol(f *testing.F) {
 	f.Add("phase: load\nsample: 3 us\ncheck: fail x")
 	f.Add("metric a:b: 1e400 s\ncase: \x00\nskip:\ninfra:")
+	f.Add("enter: import\nenter: compile\nleave: import\nphase: measure\nleave: compile\nsample: 1 us\nenter: capture")
 	f.Fuzz(func(t *testing.T, text string) {
-		var p Protocol
-		total := 0.0
-		for i, l := range strings.Split(text, "\n") {
+		lines := strings.Split(text, "\n")
+		var good Protocol
+		for i, l := range lines[:len(lines)/2+1] {
+			good.Line(l, at(i))
+		}
+		shape := good.Shape()
+		p := Protocol{Expect: &shape}
+		for i, l := range lines {
 			p.Line(l, at(i))
 		}
-		wall := at(strings.Count(text, "\n") + 1)
+		wall := at(len(lines))
+		if len(text)%3 == 0 {
+			p.Close(wall)
+		}
+		if p.Quiet(wall, 0) {
+			p.Settle()
+		}
+		total := 0.0
 		for _, ph := range p.Phases(wall, len(text)%2 == 0) {
-			if ph.Seconds < 0 {
+			if ph.Seconds < 0 || !validName(ph.Name) {
 				t.Fatalf("phase %q took %v", ph.Name, ph.Seconds)
 			}
 			total += ph.Seconds
 		}
 		if d := total - wall.Seconds(); d > 1e-6 || d < -1e-6 {
 			t.Fatalf("phases add up to %v of %v", total, wall.Seconds())
+		}
+		if d := p.Spent(p.Phase(), wall); d < 0 || d > wall {
+			t.Fatalf("%v of %v in %s", d, wall, p.Phase())
 		}
 		for _, s := range p.Series() {
 			if len(s.Values) == 0 {

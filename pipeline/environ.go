@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
 )
 
 // environ is the environment of a build or a trial: the user's own, without what would lead git
@@ -22,9 +23,10 @@ import (
 func (s *slot) environ(r bisect.Request, caches string) []string {
 	env := slices.DeleteFunc(slices.Clone(s.Env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "KBISECT_") || name == "PWD" || name == "OLDPWD"
+		ours := strings.HasPrefix(name, "KBISECT_") && name != kernels.ProbeModules
+		return strings.HasPrefix(name, "GIT_") || ours || name == "PWD" || name == "OLDPWD"
 	})
-	return append(compilerJobs(cacheEnv(env, caches)),
+	return append(compilerJobs(cacheEnv(s.visible(env), caches)),
 		"PYTHONFAULTHANDLER=1",
 		"PWD="+s.dir,
 		"TMPDIR="+s.tmp,

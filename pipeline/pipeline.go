@@ -14,11 +14,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/cache"
+	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -35,6 +37,8 @@ type Config struct {
 	Env          []string           // environment of builds and trials
 	WorkTree     string             // where a command that the candidate lacks is looked for; "" = nowhere
 	Cache        *cache.Cache       // keeps build outputs; may be nil
+	Probe        Probe              // for Python; "" is as it fits
+	Devices      []*gpu.Watch       // on which trials run; none: nobody watches
 	Caches       Caches             // that judged trials find; "" is warm where times are compared, else cold
 	Session      string             // marks the processes, so that leftovers can be found
 	OnPhase      func(Activity)     // progress; may be nil; called from other goroutines
@@ -54,10 +58,17 @@ type Pipeline struct {
 	slots  map[string]*slot
 	speaks *bool                    // whether programs of this project send protocol lines, once known
 	good   map[string]time.Duration // longest time of the good end in each phase, and as a whole
+	shape  *kernels.Shape           // how much the good end says; nil while unknown
 	clean  bool                     // every build is a clean one from now on
 	logged int
 	told   []string // warnings about the whole job
 	lock   *os.File // of Dir
+	hello  *hello   // a known-good program; nil if there is none
+
+	greeted     bool            // the known-good program has been looked for
+	shapeVaries bool            // good trials do not always say as much
+	assaults    map[string]bool // commits whose supervisor was killed once
+	given       map[string]bool // what spoils every trial, so that repeating does not help
 }
 
 // Warnings tell of what concerns the whole job rather than one trial.
@@ -87,7 +98,7 @@ func New(c Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, broken(err)
 	}
-	return &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, lock: lock}, nil
+	return &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, given: map[string]bool{}, assaults: map[string]bool{}, lock: lock}, nil
 }
 
 // Close removes the slots and everything in them.
@@ -110,12 +121,22 @@ func (p *Pipeline) Close() error {
 // Clean makes every build from now on a clean one.
 func (p *Pipeline) Clean() { p.clean = true }
 
-// infraTries is how often a trial is made that the machine spoiled.
-const infraTries = 3
+// Tries of one trial.
+const (
+	infraTries   = 3 // that the machine spoiled; then the search stops
+	spoiledTries = 3 // whose times are doubtful; then they count, and are marked
+)
 
-// Sample makes one trial.
+// Sample makes one trial. One that the machine spoiled is made again; when that does not help, the
+// search ends without a word against the candidate. One that was throttled or shared its device is
+// made again where its times matter.
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	for try := 1; ; try++ {
+	if err := p.greet(ctx); err != nil {
+		return bisect.Outcome{}, err
+	}
+	var dropped []string
+	infra := 0
+	for {
 		o, err := p.sample(ctx, r)
 		if err != nil {
 			return o, err
@@ -126,15 +147,41 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 		if full := p.diskFull(); full != nil && o.Class != bisect.OK {
 			return o, full
 		}
-		if o.Class != bisect.Infra {
+		again := p.doubts(r, o, len(dropped)-infra)
+		switch {
+		case o.Class == bisect.Infra:
+			if infra++; infra == infraTries {
+				return o, &bisect.InfraError{What: "testing " + short(r.Candidate.Commit), Err: fmt.Errorf("the machine failed %d times: %s", infra, o.Why)}
+			}
+			again = o.Why
+			p.Log.Warn("machine trouble; trying again", "commit", short(r.Candidate.Commit), "why", o.Why)
+		case again == "":
+			o.Repeated = dropped
 			p.Learn(r, o)
 			return o, nil
 		}
-		if try == infraTries {
-			return o, &bisect.InfraError{What: "testing " + short(r.Candidate.Commit), Err: fmt.Errorf("the program reported machine trouble %d times: %s", try, o.Why)}
-		}
-		p.Log.Warn("the program reported machine trouble; trying again", "why", o.Why)
+		dropped = append(dropped, again)
 	}
+}
+
+// doubts says why a trial ought to be made again: its times matter, and they may not be its own.
+// What spoils one trial after the other is a state of the machine: it is told, and endured.
+func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string {
+	if !r.Timing && o.Class != bisect.Timeout {
+		return ""
+	}
+	for _, m := range o.Marks {
+		kind, _, _ := strings.Cut(m, ":")
+		if p.given[kind] {
+			continue
+		}
+		if tries < spoiledTries-1 {
+			return m
+		}
+		p.given[kind] = true
+		p.warnOnce(fmt.Sprintf("times are doubtful: %s in %d tries of one trial; such trials count from then on", m, spoiledTries))
+	}
+	return ""
 }
 
 func (p *Pipeline) sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
@@ -162,11 +209,20 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 		return
 	}
 	p.speaks = &o.Speaks
+	p.learnShape(o)
 	for _, ph := range o.Phases {
 		d := time.Duration(ph.Seconds * float64(time.Second))
 		p.good[ph.Name] = max(p.good[ph.Name], d)
 	}
 	p.good[bisect.WholeTrial] = max(p.good[bisect.WholeTrial], time.Duration(o.Wall*float64(time.Second)))
+}
+
+// assaulted reports whether the supervisor of this commit's trials was killed before: once it may
+// have been anybody, twice it was the candidate.
+func (p *Pipeline) assaulted(commit string) bool {
+	before := p.assaults[commit]
+	p.assaults[commit] = true
+	return before
 }
 
 func (p *Pipeline) activity(r bisect.Request, doing string, limit time.Duration) {

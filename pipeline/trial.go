@@ -51,32 +51,26 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 
 // launch starts the program in the slot once.
 func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	said := &kernels.Protocol{Metric: s.SampleMetric}
-	var series []kernels.Series
-	log := s.logFile(r, "run")
+	l := s.listen(r)
 	spec := proc.Spec{
-		Argv: s.argv(), Dir: s.dir, Env: s.environ(r, s.caches.dir), Output: log,
-		Limit: s.bound(r, bisect.WholeTrial), Protocol: protocolVariable,
+		Argv: s.argv(), Dir: s.dir, Env: s.environ(r, s.caches.dir), Output: s.logFile(r, "run"), Tail: tailMax,
+		Limit: s.bound(r, bisect.WholeTrial), Phase: l.said.Phase(),
+		Protocol: protocolVariable, Watch: l.line, Closed: l.closed,
 	}
-	spec.Phase = s.firstPhase()
 	spec.PhaseLimit = s.bound(r, spec.Phase)
-	s.activity(r, spec.Phase, s.limitOr(spec.PhaseLimit))
-	spec.Watch = func(line string, at time.Duration) proc.Transition {
-		phase := said.Line(line, at)
-		if phase == "" {
-			return proc.Transition{}
-		}
-		limit := s.bound(r, phase)
-		s.activity(r, phase, s.limitOr(limit))
-		return proc.Transition{Phase: phase, Limit: limit}
-	}
 	if len(s.Patterns) > 0 {
-		spec.OnOutput = func(_ int, line string, _ time.Duration) {
-			for _, p := range s.Patterns {
-				series = p.Line(line, series)
-			}
-		}
+		spec.OnOutput = l.output
 	}
+	probed := s.probes(r, spec.Argv)
+	if probed {
+		dir := filepath.Join(s.Dir, "probe")
+		if err := kernels.WriteProbe(dir); err != nil {
+			return bisect.Outcome{}, &bisect.InfraError{What: "writing the probe for Python", Err: err}
+		}
+		spec.Env = kernels.ProbeEnv(spec.Env, dir)
+	}
+	s.activity(r, spec.Phase, s.limitOr(spec.PhaseLimit))
+	before := s.watch()
 	res, err := s.run(ctx, spec)
 	if errors.Is(err, syscall.ENOEXEC) { // a script without a #! line is the shell's, as for a shell
 		spec.Argv = append([]string{"/bin/sh"}, spec.Argv...)
@@ -85,18 +79,35 @@ func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, er
 	if err != nil {
 		return s.cannotStart(r, spec.Argv[0], err)
 	}
-	o := s.outcome(r, res, said)
+	n := s.since(ctx, before)
+	l.ended(res)
+	o := l.outcome(res)
+	o.Log, o.Devices, o.Memory = spec.Output, n.notes, res.MemoryPeak
+	if probed && o.Class == bisect.OK {
+		o.Unfit = "the probe was with it"
+	}
+	marked(&o, n)
+	if o.Unfit == "" && !r.Timing && len(o.Marks) > 0 {
+		o.Unfit = o.Marks[0]
+	}
 	if res.Timeout != nil || res.Signal != 0 {
 		if err := s.caches.clear(); err != nil {
 			return o, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
 		}
 	}
-	o.Log = log
-	for _, x := range append(said.Series(), series...) {
-		o.Series = append(o.Series, bisect.Series(x))
+	fault, err := s.machineFault(ctx, o, res, n)
+	if fault != "" {
+		o.Class, o.Why = bisect.Infra, fault
 	}
-	return o, nil
+	return o, err
 }
+
+// tailMax is how much of the output is looked at for words about the machine and for stacks;
+// tailKept how much of it is kept with the trial.
+const (
+	tailMax  = 64 << 10
+	tailKept = 4 << 10
+)
 
 // argv is the run command. A script that the candidate does not hold, but the user's work tree
 // does, is taken from there, as `git bisect run ./untracked-script` would: the program itself, or
@@ -140,15 +151,6 @@ func exists(path string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// firstPhase is the phase at the start of the process. Whether the project's programs speak is
-// known from the good end; before that, and when they do not, a trial is one `run` phase.
-func (s *slot) firstPhase() string {
-	if s.speaks != nil && *s.speaks {
-		return "load"
-	}
-	return "run"
-}
-
 func (p *Pipeline) limitOr(d time.Duration) time.Duration {
 	if d > 0 {
 		return d
@@ -158,10 +160,11 @@ func (p *Pipeline) limitOr(d time.Duration) time.Duration {
 
 // outcome classifies how a trial ended. What the program says of itself comes first, then how it
 // died, then what it left unsaid.
-func (s *slot) outcome(r bisect.Request, res proc.Result, said *kernels.Protocol) bisect.Outcome {
+func (l *listener) outcome(res proc.Result) bisect.Outcome {
+	said, phase := &l.said, l.said.Phase()
 	o := bisect.Outcome{
 		Class: bisect.OK, Exit: res.Exit, Speaks: said.Speaks(), Wall: res.Wall.Seconds(),
-		Tail: string(res.Tail), Warnings: said.Warnings(),
+		Tail: string(res.Tail[max(0, len(res.Tail)-tailKept):]), Warnings: said.Warnings(),
 	}
 	if res.Signal != 0 {
 		o.Signal = signalName(res.Signal)
@@ -169,12 +172,8 @@ func (s *slot) outcome(r bisect.Request, res proc.Result, said *kernels.Protocol
 	for _, ph := range said.Phases(res.Wall, res.Timeout != nil || res.Signal != 0) {
 		o.Phases = append(o.Phases, bisect.PhaseTime(ph))
 	}
-	phase := "run"
-	if said.Speaks() {
-		phase = said.Phase()
-	} else if s.speaks != nil && *s.speaks {
-		phase = "load" // it died before its first word
-		o.Phases = []bisect.PhaseTime{{Name: "load", Seconds: res.Wall.Seconds()}}
+	for _, x := range append(said.Series(), l.series...) {
+		o.Series = append(o.Series, bisect.Series(x))
 	}
 	fail := func(c bisect.Class, why string) { o.Class, o.Phase, o.Why = c, phase, why }
 	words := said.Said()
@@ -183,16 +182,15 @@ func (s *slot) outcome(r bisect.Request, res proc.Result, said *kernels.Protocol
 		fail(bisect.Infra, words.Infra)
 	case res.Timeout != nil:
 		o.Whole = res.Timeout.Whole
-		fail(bisect.Timeout, timeoutWords(res.Timeout))
-		limited := res.Timeout.Phase
-		if o.Whole {
-			limited = bisect.WholeTrial
-		}
-		if why, ok := s.early(r, limited, res.Timeout.Limit); ok {
-			o.Early, o.Why = true, why
-		}
+		fail(bisect.Timeout, "")
+		o.Why, o.Early = l.timeoutWords(phase, o.Whole)
+		o.Why += stackWords(res.Tail)
+	case res.KilledParent && !l.assaulted(l.r.Candidate.Commit):
+		fail(bisect.Infra, "the process that supervises the trial was killed")
+	case res.KilledParent:
+		fail(bisect.Crash, "it kills the process that supervises it")
 	case res.Signal != 0 || res.Exit >= 128:
-		fail(bisect.Crash, ended(res))
+		fail(bisect.Crash, ended(res)+stackWords(res.Tail))
 	case words.IsSkip:
 		fail(bisect.Skip, words.Skip)
 	case res.Exit == 125:
@@ -202,7 +200,10 @@ func (s *slot) outcome(r bisect.Request, res proc.Result, said *kernels.Protocol
 	case res.Exit != 0:
 		fail(bisect.Wrong, ended(res)+lastWords(res.Tail))
 	default:
-		s.overdue(&o)
+		l.overdue(&o)
+	}
+	if o.Class == bisect.OK {
+		o.Shape = asJSON(said.Shape())
 	}
 	if o.Class == bisect.OK && res.Leftover > 0 {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%d processes were still running when the trial had ended; they were killed", res.Leftover))
@@ -210,24 +211,48 @@ func (s *slot) outcome(r bisect.Request, res proc.Result, said *kernels.Protocol
 	return o
 }
 
+// timeoutWords says which limit was reached, and whether it was haste rather than the true one.
+func (l *listener) timeoutWords(phase string, whole bool) (why string, early bool) {
+	name := phase
+	if whole {
+		phase, name = bisect.WholeTrial, "the whole trial"
+	}
+	limit := l.bound(l.r, phase)
+	if why, early = l.early(l.r, phase, limit); early {
+		return why, true
+	}
+	return fmt.Sprintf("%s reached its limit of %v", name, limit), false
+}
+
+// stackWords says where a Python was that was killed or crashed.
+func stackWords(output []byte) string {
+	if where, ok := kernels.PythonStack(output); ok {
+		return " at " + where
+	}
+	return ""
+}
+
+// marked notes what the times of a trial suffered from.
+func marked(o *bisect.Outcome, n note) {
+	if n.throttled != "" {
+		o.Marks = append(o.Marks, "throttled: "+n.throttled)
+	}
+	if n.shared != "" {
+		o.Marks = append(o.Marks, "shared: "+n.shared)
+	}
+}
+
 // overdue finds a phase that ended, but took longer than its limit: load and teardown are known
 // only afterwards.
-func (s *slot) overdue(o *bisect.Outcome) {
+func (l *listener) overdue(o *bisect.Outcome) {
 	for _, ph := range o.Phases {
-		limit := s.limit(ph.Name)
+		limit := l.limit(ph.Name)
 		if limit > 0 && ph.Seconds > limit.Seconds() {
 			o.Class, o.Phase = bisect.Timeout, ph.Name
 			o.Why = fmt.Sprintf("%.3g s in %s, limit %v", ph.Seconds, ph.Name, limit)
 			return
 		}
 	}
-}
-
-func timeoutWords(t *proc.Timeout) string {
-	if t.Whole {
-		return fmt.Sprintf("the whole trial reached its limit of %v", t.Limit)
-	}
-	return fmt.Sprintf("%s reached its limit of %v", t.Phase, t.Limit)
 }
 
 func ended(res proc.Result) string {

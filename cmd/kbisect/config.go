@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/kbisect/kbisect/pipeline"
 )
 
 // configName is the file that kbisect looks for in the user's work tree.
@@ -47,6 +49,22 @@ type RunConfig struct {
 	Command []string
 	Limit   time.Duration    // of a whole trial without the build
 	Limits  map[string]Limit // by phase
+	Caches  string           // auto, cold, warm: the caches that judged trials find
+	Probe   string           // auto, on, off: whether Python is asked for its phases
+}
+
+func (c RunConfig) caches() pipeline.Caches {
+	if c.Caches == "auto" {
+		return ""
+	}
+	return pipeline.Caches(c.Caches)
+}
+
+func (c RunConfig) probe() pipeline.Probe {
+	if c.Probe == "auto" {
+		return ""
+	}
+	return pipeline.Probe(c.Probe)
 }
 
 // Limit bounds a phase, absolutely or as a multiple of what the good end took.

@@ -36,7 +36,7 @@ func schema() map[string][]string {
 	return map[string][]string{
 		"":           {"version", "kind", "paths", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
 		"build":      {"command", "limit", "outputs", "incremental"},
-		"run":        {"command", "limit", "limits"},
+		"run":        {"command", "limit", "limits", "caches", "probe"},
 		"metric":     metric,
 		"metrics":    metric,
 		"judge":      {"effect", "error"},
@@ -120,7 +120,10 @@ func (t tableReader) build() BuildConfig {
 
 func (t tableReader) run() RunConfig {
 	t.known("run")
-	c := RunConfig{Command: t.command("command"), Limit: t.duration("limit")}
+	c := RunConfig{
+		Command: t.command("command"), Limit: t.duration("limit"),
+		Caches: t.choice("caches", []string{"auto", "cold", "warm"}), Probe: t.choice("probe", []string{"auto", "on", "off"}),
+	}
 	if limits, ok := t.table("limits"); ok {
 		c.Limits = limits.limits()
 	}

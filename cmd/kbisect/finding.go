@@ -7,7 +7,6 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
 // input gathers what the report is made of.
@@ -15,7 +14,7 @@ func (j *job) input(f bisect.Finding) report.Input {
 	in := report.Input{
 		Session: j.session.ID, Finding: f, Launches: j.launches, Wall: j.session.Elapsed + time.Since(j.began),
 		GPUHour: j.policy.GPUHour, Backend: j.repo.Backend(), Commits: map[string]report.CommitInfo{},
-		Warnings: j.warnings(), Devices: j.devices(),
+		Warnings: j.warnings(), Devices: j.gpus.names(),
 	}
 	if f.Err != nil {
 		in.Error = f.Err.Error()
@@ -71,22 +70,6 @@ func (j *job) commitInfo(id string, files bool) report.CommitInfo {
 		info.Files = append(info.Files, report.File{Kind: x.Kind, Path: x.Path})
 	}
 	return info
-}
-
-// devices names the GPUs that trials could run on.
-func (j *job) devices() []string {
-	if len(j.policy.GPUs) == 1 && j.policy.GPUs[0] == "none" {
-		return nil
-	}
-	r := gpu.Probe()
-	if !r.Available {
-		return nil
-	}
-	var out []string
-	for _, d := range r.Devices {
-		out = append(out, fmt.Sprintf("%s %s (driver %s)", d.Name, d.UUID, r.Driver))
-	}
-	return out
 }
 
 // summary is the finding in one line.

@@ -117,6 +117,10 @@ func TestHostileCandidates(t *testing.T) {
 		{"double fork", "(setsid sh -c '(sleep 1000 &) ; sleep 1000' &) ; exit 3", "wrong"},
 		{"fills the pipe", "head -c 60000000 /dev/zero | tr '\\0' x; exit 3", "wrong"},
 		{"check: fail with exit 0", "echo 'phase: check' >&$KBISECT_FD; echo 'check: fail off by one' >&$KBISECT_FD", "wrong"},
+		{"kills its parent", "kill -KILL $PPID; sleep 1000", "crash"},
+		{"stops its parent", "kill -STOP $PPID; exit 3", "wrong"},
+		{"kills its group", "kill -KILL 0", "crash"},
+		{"floods the protocol", "yes 'sample: 3 us' | head -n 300000 >&$KBISECT_FD; exit 3", "wrong"},
 		{"dirty tree", "mkdir -p d; chmod 0 d; rm -f n; echo x >test.sh; ln -s / away; exit 3", "wrong"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -114,6 +114,10 @@ func (p project) renderRun(line func(string, ...any)) {
 // renderRest is the same for every kind: commented, with the defaults.
 func (p project) renderRest() string {
 	return `
+# caches = "auto"             # of compilers (Triton, Inductor, …) in judged trials: cold | warm; auto is
+                              # warm where times are compared, else cold; the user's own are never touched
+# probe  = "auto"             # asks Python for the phases import, extension, compile, capture: on | off
+
 # [run.limits]                # per phase; the program names its phases, see kbisect run --help
 # load    = "60s"
 # warmup  = "4x"              # or a multiple of what the good end took

@@ -28,6 +28,7 @@ type job struct {
 	ui      *progress
 	began   time.Time
 
+	gpus     *devices
 	pipe     *pipeline.Pipeline
 	memory   *pipeline.Memory
 	launches []report.Launch
@@ -42,9 +43,10 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 	if err := j.keepSession(); err != nil {
 		return err
 	}
-	if err := j.open(); err != nil {
+	if err := j.open(ctx); err != nil {
 		return j.fail(err)
 	}
+	defer j.gpus.close()
 	f, err := j.search(ctx)
 	j.ui.end()
 	if closeErr := j.pipe.Close(); closeErr != nil {
@@ -148,7 +150,7 @@ func (j *job) fail(err error) error {
 }
 
 // open makes the pipeline and remembers the trials of earlier attempts.
-func (j *job) open() error {
+func (j *job) open(ctx context.Context) error {
 	root, err := cacheRoot()
 	if err != nil {
 		return err
@@ -169,11 +171,15 @@ func (j *job) open() error {
 	if err != nil {
 		return &bisect.InfraError{What: "opening the build cache", Err: err}
 	}
+	if j.gpus, err = openDevices(ctx, j.policy.GPUs, j.ui); err != nil {
+		return err
+	}
 	config := pipeline.Config{
 		Repo: j.repo, Plan: j.policy.Plan, Limits: j.policy.Limits, Paths: j.policy.Paths,
 		SampleMetric: j.policy.Sample, Patterns: patterns,
 		Dir: filepath.Join(root, "work", j.session.ID), Logs: filepath.Join(stateDir(j.repo.CommonDir()), "logs", j.session.ID),
 		Env: os.Environ(), Cache: builds, Session: j.session.ID, OnPhase: j.ui.activity, Log: log,
+		Devices: j.gpus.watches, Caches: j.policy.Caches, Probe: j.policy.Probe,
 	}
 	if j.policy.OwnScripts {
 		config.WorkTree = j.repo.WorkDir()

@@ -34,6 +34,8 @@ type policy struct {
 	Budget      time.Duration
 	Seed        int64
 	GPUs        []string
+	Caches      pipeline.Caches
+	Probe       pipeline.Probe
 	GPUHour     float64
 	Warnings    []string
 }
@@ -159,9 +161,21 @@ func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
 	for phase, l := range cfg.Run.Limits {
 		p.Limits.Phases[phase] = kernels.Limit(l)
 	}
+	p.Caches, p.Probe = cfg.Run.caches(), cfg.Run.probe()
 	p.GPUs, p.GPUHour = cfg.Device.GPUs, cfg.Cost.GPUHour
 	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = cfg.Judge.Effect, cfg.Judge.Error, c.Int("repeat")
 	return p.readMetrics(path, cfg.Metrics)
+}
+
+// startUp reports that the metrics are about how a program starts, which is measured with empty
+// caches, and by phases that the probe may have to name.
+func (p *policy) startUp() bool {
+	for _, m := range p.Judge.Metrics {
+		if !strings.HasPrefix(m.Name, "phase.") || m.Name == "phase.measure" {
+			return false
+		}
+	}
+	return len(p.Judge.Metrics) > 0
 }
 
 func cmpDir(a, b string) string {
@@ -224,8 +238,17 @@ func (p *policy) readFind(c *cli.Context) error {
 			p.Judge.Find = bisect.Slow
 		}
 	}
+	if p.startUp() && p.Caches == "" {
+		p.Caches = pipeline.Cold
+	}
+	if p.startUp() && p.Probe == "" && slices.Contains(probePhases(), strings.TrimPrefix(p.Judge.Metrics[0].Name, "phase.")) {
+		p.Probe = pipeline.ProbeOn
+	}
 	return nil
 }
+
+// probePhases are the phases that only the probe names.
+func probePhases() []string { return []string{"import", "extension", "compile"} }
 
 // compile makes the patterns of a policy.
 func (p *policy) compile() ([]*kernels.Pattern, error) {

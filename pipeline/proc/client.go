@@ -20,7 +20,9 @@ type warden struct {
 	cmd     *exec.Cmd
 	control *os.File
 	reports <-chan report
+	done    chan struct{} // closed when nobody reads reports any more
 	stderr  *limited
+	once    sync.Once // for close
 }
 
 // startWarden starts a warden that will obey o; ends are the descriptors of the
@@ -40,7 +42,7 @@ func startWarden(o order, ends []*os.File) (*warden, error) {
 		return nil, err
 	}
 	defer reportW.Close()
-	w := &warden{control: control, stderr: &limited{max: 8 << 10}}
+	w := &warden{control: control, done: make(chan struct{}), stderr: &limited{max: 8 << 10}}
 	w.cmd = &exec.Cmd{
 		Path:        "/proc/self/exe",
 		Args:        []string{wardenName},
@@ -55,24 +57,28 @@ func startWarden(o order, ends []*os.File) (*warden, error) {
 		reports.Close()
 		return nil, fmt.Errorf("start warden: %w", err)
 	}
-	w.reports = receive(reports)
+	w.reports = receive(reports, w.done)
 	go w.send(o)
 	return w, nil
 }
 
-// receive reads reports until their end.
-func receive(f *os.File) <-chan report {
-	c := make(chan report, 8) // more than a warden sends, so that this goroutine ends
+// receive reads reports until their end, or until done is closed.
+func receive(f *os.File, done <-chan struct{}) <-chan report {
+	c := make(chan report, 8)
 	go func() {
 		defer f.Close()
 		defer close(c)
 		dec := json.NewDecoder(f)
-		for range cap(c) {
+		for {
 			var r report
 			if dec.Decode(&r) != nil {
 				return
 			}
-			c <- r
+			select {
+			case c <- r:
+			case <-done:
+				return
+			}
 		}
 	}()
 	return c
@@ -87,7 +93,14 @@ func (w *warden) send(message any) {
 }
 
 // kill asks the warden to end the tree.
-func (w *warden) kill(grace time.Duration) { w.send(command{Grace: grace}) }
+func (w *warden) kill(grace time.Duration) { w.send(command{Do: doEnd, Grace: grace}) }
+
+// wake continues a warden that the program under test has stopped.
+func (w *warden) wake() {
+	if p, err := readProcess(w.cmd.Process.Pid); err == nil && p.state == 'T' {
+		_ = w.cmd.Process.Signal(unix.SIGCONT)
+	}
+}
 
 // lost ends a warden that does not do its work and says why.
 func (w *warden) lost(why string) error {
@@ -102,6 +115,7 @@ func (w *warden) lost(why string) error {
 func (w *warden) close() {
 	_ = w.cmd.Process.Kill() // quicker than its exit
 	w.control.Close()
+	w.once.Do(func() { close(w.done) })
 	_ = w.cmd.Wait() // its exit status says nothing that its reports do not
 }
 

@@ -11,16 +11,22 @@
 //	        ◀─reports──     └── leader (own session and group, dies with the warden)
 //	        ◀─stdout, stderr, protocol───┴── whatever it forks
 //
+// Where a control group (version 2) is delegated to us, the leader is started
+// in a group of its own, which the warden makes, kills in one stroke and
+// removes; the warden stays outside. The group also freezes, limits and counts
+// what the tree uses. It is an addition to what follows, which holds anywhere.
+//
 // Because the warden is the child subreaper, every process that loses its
 // parent becomes the warden's child: nothing can leave the tree, and "no
 // children left" (ECHILD) proves that the tree is empty. The kernel tells the
 // warden of kbisect's death by the end of the control pipe, and the leader of
 // the warden's death by the parent death signal. Should both be killed, [Sweep]
-// finds what is left by a cookie in the environment.
+// finds what is left by a cookie, in the environment and in the group's name.
 //
 // The limits run in kbisect, which reads the phases from the protocol pipe and
 // stamps every line with a monotonic time as it arrives; start and end of the
-// leader are stamped in the warden, on the same clock.
+// leader, and the pauses of Spec.Pause, are stamped in the warden, on the same
+// clock.
 //
 // Programs that call Run must call [Warden] first thing in main, and in
 // TestMain of their tests. Linux only.

@@ -8,14 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// population lists the processes that are to die. It is the seam for other ways
-// to know them: the descendants of a process, the carriers of a cookie, the
-// members of a control group.
+// population lists the processes that are to die: the descendants of a process,
+// the carriers of a cookie, or the members of a control group.
 type population func() ([]process, error)
 
 // freeze stops all of a population, so that none can fork or react to the
 // death of another, and returns it.
 func freeze(all population) ([]process, error) {
+	return halt(all, func(p process) { p.signal(unix.SIGSTOP) })
+}
+
+// halt calls stop once for each of a population, until no new one appears.
+func halt(all population, stop func(process)) ([]process, error) {
 	const rounds = 20 // a fork bomb may outrun us; then killing comes first
 	stopped := make(map[process]bool)
 	for range rounds {
@@ -28,7 +32,7 @@ func freeze(all population) ([]process, error) {
 			key := process{pid: p.pid, start: p.start}
 			if p.alive() && !stopped[key] {
 				stopped[key], fresh = true, true
-				p.signal(unix.SIGSTOP)
+				stop(p)
 			}
 		}
 		if !fresh {
@@ -51,6 +55,15 @@ func strike(all population) ([]process, error) {
 	return hit, err
 }
 
+const (
+	// containedBound is how long the members of a killed control group are
+	// waited for before they are looked at one by one.
+	containedBound = time.Second
+
+	// endBound is the same for what the end of a process brings about.
+	endBound = 50 * time.Millisecond
+)
+
 // killAll kills the tree below this process until nothing is left of it, or its
 // time has passed: then it returns what is.
 func (s *supervisor) killAll() []StuckProcess {
@@ -58,25 +71,53 @@ func (s *supervisor) killAll() []StuckProcess {
 	if s.over && s.alone() && s.killGroup() && s.reapAll() {
 		return nil
 	}
-	below := func() ([]process, error) { return descendants(os.Getpid()) }
+	s.killing = true
 	stop := time.Now().Add(s.bound)
+	if s.killContained() {
+		return nil
+	}
+	// Without a group, or for those that had the right to leave it:
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		hit, _ := strike(below) // without /proc the group and the bound remain
-		for _, p := range hit {
-			if p.pid != s.leader {
-				s.leftover[p.pid] = true
-			}
-		}
+		s.group.kill()
+		hit, _ := strike(s.below) // without /proc the groups and the bound remain
+		s.count(hit)
 		s.killGroup()
 		s.hunt()
 		if s.leaderEnds(wait) && s.reapAll() {
 			return nil
 		}
 		if time.Now().After(stop) {
-			left, _ := below()
+			left, _ := s.below()
 			return describe(left)
 		}
 	}
+}
+
+// below lists the processes below this one.
+func (s *supervisor) below() ([]process, error) { return descendants(os.Getpid()) }
+
+// count notes who of list was still alive.
+func (s *supervisor) count(list []process) {
+	for _, p := range list {
+		if p.pid != s.leader && p.alive() {
+			s.leftover[p.pid] = true
+		}
+	}
+}
+
+// killContained kills the control group in one stroke and reports whether
+// nothing is left of the tree.
+func (s *supervisor) killContained() bool {
+	if s.group == nil {
+		return false
+	}
+	list, _ := s.below()
+	if !s.group.kill() {
+		return false
+	}
+	s.count(list)
+	s.group.empties(min(s.bound, containedBound))
+	return within(endBound, func() bool { return s.leaderEnds(0) && s.reapAll() })
 }
 
 // hunt kills what becomes our child as fast as it does. It is for programs that
@@ -141,8 +182,11 @@ func (s *supervisor) reap(which int) (pid int, err error) {
 	case err != nil || pid == 0:
 	case pid == s.leader && !s.reaped:
 		s.status, s.reaped = status, true
-	case status.Signaled() && status.Signal() == unix.SIGKILL:
+	case !status.Signaled() || status.Signal() != unix.SIGKILL:
+	case s.killing:
 		s.leftover[pid] = true
+	default:
+		s.orphanKilled = true
 	}
 	return pid, err
 }

@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,38 @@ import (
 
 // poseVariable makes the test binary pose as a program under test.
 const poseVariable = "PROC_TEST_POSE"
+
+// wayVariable says how a posing kbisect is to contain its trials.
+const wayVariable = "PROC_TEST_WAY"
+
+// bothWays runs a test with control groups and without.
+func bothWays(t *testing.T, test func(t *testing.T, way string)) {
+	t.Helper()
+	t.Run(byGroup, func(t *testing.T) {
+		needGroup(t)
+		test(t, byGroup)
+	})
+	t.Run(bySubreaper, func(t *testing.T) { test(t, bySubreaper) })
+}
+
+// needGroup skips a test where no control group can be made.
+func needGroup(t *testing.T) {
+	t.Helper()
+	g := makeGroup(groupName("test-"+rand.Text()), 0)
+	if g == nil {
+		t.Skip("NOT TESTED: no cgroup v2 is delegated to this process")
+	}
+	if !g.remove() {
+		t.Fatalf("cannot remove %s", g.dir)
+	}
+}
+
+// contained returns s with its way set.
+func contained(s Spec, way string) Spec {
+	s.subreaper = way == bySubreaper
+	s.Env = append(s.Env, wayVariable+"="+way)
+	return s
+}
 
 func TestMain(m *testing.M) {
 	Warden()
@@ -58,6 +91,7 @@ func pose(name string, args []string) int {
 		runInside()
 	case "stuck":
 		s := Spec{Argv: args, Protocol: "FD", Cookie: os.Getenv("PROC_TEST_COOKIE"), killBound: 500 * time.Millisecond}
+		s.subreaper = os.Getenv(wayVariable) == bySubreaper
 		r, err := Run(context.Background(), s)
 		fmt.Println("exit", r.Exit, err)
 	}
@@ -88,9 +122,19 @@ func runInside() {
 	// The leader of this one stays, ignoring SIGTERM, and so does a daemon.
 	s.Argv = []string{"sh", "-c", "trap '' TERM; /proc/" + fmt.Sprint(os.Getpid()) + "/exe; sleep 1000"}
 	s.Cookie = os.Getenv("PROC_TEST_COOKIE")
+	s.subreaper = os.Getenv(wayVariable) == bySubreaper
 	s.Watch = func(line string, _ time.Duration) Transition {
 		fmt.Println(line)
 		return Transition{}
+	}
+	if os.Getenv("PROC_TEST_PAUSE") != "" {
+		pause := make(chan bool, 1)
+		s.Pause = pause
+		next := s.Watch
+		s.Watch = func(line string, at time.Duration) Transition {
+			pause <- true
+			return next(line, at)
+		}
 	}
 	_, err := Run(context.Background(), s)
 	fmt.Println("run returned", err)
@@ -150,6 +194,9 @@ func run(t *testing.T, s Spec) Result {
 	if err != nil {
 		t.Fatalf("Run: %v", err)
 	}
+	if way, ok := lookup(s.Env, wayVariable); ok && r.Contained != way {
+		t.Errorf("contained by %q", r.Contained)
+	}
 	return r
 }
 
@@ -169,6 +216,18 @@ func assertGone(t *testing.T, cookie string) {
 		t.Errorf("left alive: %+v", left)
 		_, _ = Sweep(cookie)
 	}
+	if left := groupsWith(cookie); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+		_, _ = Sweep(cookie)
+	}
+}
+
+// groupsWith lists the folders of the control groups of a cookie prefix.
+func groupsWith(prefix string) (dirs []string) {
+	for _, g := range groupsOf(func(c string) bool { return strings.HasPrefix(c, prefix) }) {
+		dirs = append(dirs, g.dir)
+	}
+	return dirs
 }
 
 // eventually waits for a condition.

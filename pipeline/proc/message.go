@@ -27,20 +27,38 @@ type order struct {
 	Env      [][]byte
 	Protocol bool
 	Bound    time.Duration // how long to try to kill
+
+	Group  []byte // name of the control group, none for the old way
+	Memory int64  // its limit in bytes
+	CPUs   []int
+	Nice   int
 }
 
-// command tells a warden to end the tree: SIGTERM, and SIGKILL after Grace.
+// command tells a warden what to do with the tree.
 type command struct {
-	Grace time.Duration
+	Do    action
+	Grace time.Duration // doEnd: from SIGTERM to SIGKILL
 }
+
+// action is the kind of a command.
+type action string
+
+const (
+	doEnd    action = "end"    // end the tree
+	doFreeze action = "freeze" // bring it to a halt
+	doThaw   action = "thaw"   // let it go on
+)
 
 // report is what a warden has to say.
 type report struct {
 	Event event
-	Mono  int64 `json:",omitempty"` // CLOCK_MONOTONIC in ns: of the start, or of the leader's end
+	Mono  int64 `json:",omitempty"` // CLOCK_MONOTONIC in ns: of the start, of the leader's end, of a pause
 
 	Errno unix.Errno `json:",omitempty"` // refused: why
 	Error string     `json:",omitempty"` // refused, when there is no Errno
+
+	Leader  int  `json:",omitempty"` // started: its pid
+	Grouped bool `json:",omitempty"` // started: in a control group
 
 	Killed bool `json:",omitempty"` // ended: a command came first
 
@@ -49,18 +67,22 @@ type report struct {
 	User     time.Duration  `json:",omitempty"`
 	System   time.Duration  `json:",omitempty"`
 	MaxRSS   int64          `json:",omitempty"` // bytes
+	Peak     int64          `json:",omitempty"` // bytes
+	OOM      string         `json:",omitempty"` // whose memory ran out
 	Leftover int            `json:",omitempty"`
 	Stuck    []StuckProcess `json:",omitempty"`
 }
 
 // event is the kind of a report. A warden sends hello, then refused or started,
-// ended, gone.
+// frozen and thawed in turns, ended, gone.
 type event string
 
 const (
 	eventHello   event = "hello"   // the warden runs
 	eventRefused event = "refused" // the kernel did not start the program
 	eventStarted event = "started" // the leader runs
+	eventFrozen  event = "frozen"  // nothing of the tree runs any more
+	eventThawed  event = "thawed"  // it runs again
 	eventEnded   event = "ended"   // the leader has ended
 	eventGone    event = "gone"    // the whole tree has, or is stuck
 )

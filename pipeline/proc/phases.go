@@ -6,7 +6,8 @@ import (
 )
 
 // phases is the clock of a trial: one timer for the limit of the whole process
-// and that of the phase in force, whichever comes first.
+// and that of the phase in force, whichever comes first. It counts from the
+// start of the leader and stands still while the tree is frozen.
 type phases struct {
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -17,7 +18,12 @@ type phases struct {
 
 	phase   string
 	limit   time.Duration
-	entered time.Time
+	entered time.Duration // on this clock
+
+	held     bool          // a pause was asked for: when it begins is not yet known
+	from, to time.Time     // the last pause; while it lasts, to is zero
+	before   time.Duration // the sum of those before
+	last     time.Duration // the last stamp
 }
 
 // newPhases returns the clock of s, stopped until start.
@@ -31,7 +37,7 @@ func newPhases(s Spec) *phases {
 func (c *phases) start(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.started, c.entered = at, at
+	c.started = at
 	c.arm()
 }
 
@@ -42,9 +48,66 @@ func (c *phases) apply(t Transition, at time.Time) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.phase, c.limit, c.entered = t.Phase, t.Limit, at
+	c.phase, c.limit, c.entered = t.Phase, t.Limit, c.own(at)
 	c.arm()
 }
+
+// stamp is read for the callbacks: never less than before. When a pause begins
+// is known only a little later.
+func (c *phases) stamp(at time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = max(c.last, c.own(at))
+	return c.last
+}
+
+// read returns what the clock showed at a time.
+func (c *phases) read(at time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.own(at)
+}
+
+// own is read, for times that are not before the last pause but one.
+func (c *phases) own(at time.Time) time.Duration {
+	d := at.Sub(c.started) - c.before
+	if c.from.IsZero() || !at.After(c.from) {
+		return d
+	}
+	if !c.to.IsZero() && c.to.Before(at) {
+		at = c.to
+	}
+	return d - at.Sub(c.from)
+}
+
+// hold suspends judgement until pause tells when the tree was brought to a halt.
+func (c *phases) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = true
+	c.arm()
+}
+
+// pause stops the clock at a time, until resume. A limit that was reached before
+// stays reached.
+func (c *phases) pause(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.before += c.to.Sub(c.from)
+	c.from, c.to, c.held = at, time.Time{}, false
+	c.arm()
+}
+
+// resume ends a pause.
+func (c *phases) resume(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.to = at
+	c.arm()
+}
+
+// frozen reports whether the clock stands still.
+func (c *phases) frozen() bool { return !c.from.IsZero() && c.to.IsZero() }
 
 // stop stops the clock for good.
 func (c *phases) stop() {
@@ -55,23 +118,24 @@ func (c *phases) stop() {
 }
 
 // deadline returns the earlier limit, and whether there is one.
-func (c *phases) deadline() (at time.Time, whole, ok bool) {
+func (c *phases) deadline() (at time.Duration, whole, ok bool) {
 	if c.limit > 0 {
-		at, ok = c.entered.Add(c.limit), true
+		at, ok = c.entered+c.limit, true
 	}
-	if end := c.started.Add(c.whole); c.whole > 0 && (!ok || !end.After(at)) {
-		return end, true, true
+	if c.whole > 0 && (!ok || c.whole <= at) {
+		return c.whole, true, true
 	}
 	return at, false, ok
 }
 
 func (c *phases) arm() {
 	at, _, ok := c.deadline()
-	if !ok || c.stopped {
+	left := at - c.own(time.Now())
+	if !ok || c.stopped || c.held || c.frozen() && left > 0 {
 		c.timer.Stop()
 		return
 	}
-	c.timer.Reset(time.Until(at))
+	c.timer.Reset(max(left, 0))
 }
 
 // expired returns the limit that has been reached, and stops the clock then. It
@@ -80,14 +144,14 @@ func (c *phases) expired() *Timeout {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at, whole, ok := c.deadline()
-	now := time.Now()
-	if !ok || c.stopped || now.Before(at) {
+	now := c.own(time.Now())
+	if !ok || c.stopped || c.held || now < at {
 		c.arm()
 		return nil
 	}
 	c.stopped = true
 	if whole {
-		return &Timeout{Phase: c.phase, Limit: c.whole, Elapsed: now.Sub(c.started), Whole: true}
+		return &Timeout{Phase: c.phase, Limit: c.whole, Elapsed: now, Whole: true}
 	}
-	return &Timeout{Phase: c.phase, Limit: c.limit, Elapsed: now.Sub(c.entered)}
+	return &Timeout{Phase: c.phase, Limit: c.limit, Elapsed: now - c.entered}
 }

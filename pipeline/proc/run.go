@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -23,14 +24,17 @@ const (
 	// coming to their end, and drainTotal how long reading them may take.
 	drainBound = 3 * time.Second
 	drainTotal = time.Minute
+
+	// wakeEvery is how often a warden is looked after that the program may have stopped.
+	wakeEvery = 500 * time.Millisecond
 )
 
 // Run starts the program of s and returns when its process tree is gone: all
 // lines that it sent have been delivered, and every process that it left
 // behind, wherever it hid, has been killed.
 //
-// When ctx is done the tree gets SIGTERM and, within 500 ms, SIGKILL; Run then
-// returns a Result with Canceled set and a nil error.
+// When ctx is done the tree gets SIGTERM and, within 500 ms, SIGKILL (see also
+// Spec.Grace); Run then returns a Result with Canceled set and a nil error.
 //
 // The error is a *StartError when the program cannot be started and a
 // *StuckError when a process cannot be killed. Any other error is the machine's.
@@ -48,7 +52,7 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 	if err != nil {
 		return Result{Exit: -1}, err
 	}
-	t := &trial{spec: s, clock: newPhases(s), out: out, begun: make(chan struct{})}
+	t := &trial{oom: machineOOM(), spec: s, clock: newPhases(s), out: out, begun: make(chan struct{})}
 	t.result.Exit = -1
 	err = t.run(ctx, o)
 	t.result.Tail, t.result.OutputBytes = out.last.bytes(), out.total
@@ -62,6 +66,10 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 func (s Spec) order() (order, error) {
 	if len(s.Argv) == 0 {
 		return order{}, &StartError{Err: syscall.EINVAL}
+	}
+	group := groupName(s.Cookie)
+	if s.subreaper {
+		group = ""
 	}
 	dir, err := workDir(s.Dir)
 	if err != nil {
@@ -82,6 +90,10 @@ func (s Spec) order() (order, error) {
 		Env:      toBytes(mergeEnv(s.Env, env...)),
 		Protocol: s.Protocol != "",
 		Bound:    s.killBound,
+		Group:    []byte(group),
+		Memory:   s.MemoryMax,
+		CPUs:     s.CPUs,
+		Nice:     s.Nice,
 	}, nil
 }
 
@@ -99,6 +111,11 @@ type trial struct {
 	result   Result
 	canceled bool     // we ended it, because of ctx
 	timeout  *Timeout // we ended it, because of a limit
+	over     bool     // the leader has ended
+	frozen   bool     // the caller wants it to stand still
+	leader   int      // its pid
+	oom      int64    // machineOOM at the start
+	silent   <-chan time.Time
 }
 
 // run starts the tree, follows it and waits for its pipes.
@@ -112,7 +129,9 @@ func (t *trial) run(ctx context.Context, o order) error {
 		t.pipes.close()
 		return err
 	}
-	err = t.follow(ctx)
+	if !t.result.KilledParent {
+		err = t.follow(ctx)
+	}
 	t.pipes.drain()
 	return err
 }
@@ -163,7 +182,7 @@ func (t *trial) stream(n int) (take func([]byte, time.Time), end func()) {
 	}
 	var at time.Time
 	cut := lines{max: maxLine, deliver: func(line string) {
-		t.spec.OnOutput(n, line, at.Sub(t.start))
+		t.spec.OnOutput(n, line, t.clock.stamp(at))
 	}}
 	take = func(p []byte, now time.Time) {
 		at = now
@@ -179,27 +198,45 @@ func (t *trial) protocol() (take func([]byte, time.Time), end func()) {
 	cut := lines{max: maxLine, deliver: func(line string) {
 		t.result.ProtocolLines++
 		if t.spec.Watch != nil {
-			t.clock.apply(t.spec.Watch(line, at.Sub(t.start)), at)
+			t.clock.apply(t.spec.Watch(line, t.clock.stamp(at)), at)
 		}
 	}}
 	take = func(p []byte, now time.Time) {
 		at = now
 		cut.write(p)
 	}
-	return take, cut.end
+	return take, func() {
+		cut.end()
+		t.closed()
+	}
+}
+
+// closed tells that the protocol pipe has come to its end, if the leader lives
+// on. The pipe of a dying leader is closed before the warden can know of the
+// death, but the kernel has marked it.
+func (t *trial) closed() {
+	at := time.Now()
+	if t.spec.Closed == nil || t.leader == 0 || !running(t.leader, t.warden.cmd.Process.Pid) {
+		return
+	}
+	t.clock.apply(t.spec.Closed(t.clock.stamp(at)), at)
 }
 
 // await waits until the leader runs.
 func (t *trial) await() error {
 	limit := time.After(helloBound)
+	wake := time.NewTicker(wakeEvery)
+	defer wake.Stop()
 	for {
 		select {
+		case <-wake.C:
+			t.warden.wake()
 		case <-limit:
 			return t.abandon("did not start in time")
 		case r, ok := <-t.warden.reports:
 			switch {
 			case !ok:
-				return t.abandon("ended before the program was started\nhint: main must call proc.Warden first")
+				return t.died("ended before the program was started\nhint: main must call proc.Warden first")
 			case r.Event == eventRefused:
 				return t.refused(r)
 			case r.Event == eventStarted:
@@ -213,7 +250,11 @@ func (t *trial) await() error {
 // started notes the start of the leader. The clock of the report is the one
 // that time.Now reads, with another origin.
 func (t *trial) started(r report) {
-	t.mono = r.Mono
+	t.mono, t.leader = r.Mono, r.Leader
+	t.result.Contained = bySubreaper
+	if r.Grouped {
+		t.result.Contained = byGroup
+	}
 	t.start = time.Now().Add(time.Duration(r.Mono - monotonic()))
 	t.result.Started = t.start
 	t.clock.start(t.start)
@@ -223,15 +264,23 @@ func (t *trial) started(r report) {
 // ctx is done.
 func (t *trial) follow(ctx context.Context) error {
 	defer t.clock.stop()
-	done := ctx.Done()
-	var silent <-chan time.Time
+	wake := time.NewTicker(wakeEvery)
+	defer wake.Stop()
+	done, pause := ctx.Done(), t.spec.Pause
 	for {
 		select {
+		case <-wake.C:
+			t.warden.wake()
 		case <-done:
 			done = nil
 			t.canceled = t.timeout == nil
 			t.warden.kill(min(t.spec.Grace, cancelGrace))
-			silent = t.silence()
+			t.silent = t.silence()
+		case on, ok := <-pause:
+			if !ok {
+				pause = nil
+			}
+			t.pause(on)
 		case <-t.clock.timer.C:
 			limit := t.clock.expired()
 			if limit == nil || t.canceled {
@@ -239,16 +288,18 @@ func (t *trial) follow(ctx context.Context) error {
 			}
 			t.timeout = limit
 			t.warden.kill(t.spec.Grace)
-			silent = t.silence()
-		case <-silent:
+			t.silent = t.silence()
+		case <-t.silent:
 			return t.abandon("is silent")
 		case r, ok := <-t.warden.reports:
 			switch {
 			case !ok:
-				return t.abandon("died")
+				return t.died("died")
 			case r.Event == eventEnded:
 				t.ended(r)
-				silent = t.silence()
+				t.silent, pause = t.silence(), nil
+			case r.Event == eventFrozen, r.Event == eventThawed:
+				t.paused(r)
 			case r.Event == eventGone:
 				return t.gone(r)
 			}
@@ -264,7 +315,10 @@ func (t *trial) silence() <-chan time.Time {
 // ended notes the end of the leader.
 func (t *trial) ended(r report) {
 	t.clock.stop()
-	t.result.Wall = time.Duration(r.Mono - t.mono)
+	t.over = true
+	wall := time.Duration(r.Mono - t.mono)
+	t.result.Wall = t.clock.read(t.start.Add(wall))
+	t.result.Paused = wall - t.result.Wall
 	if r.Killed {
 		t.result.Timeout, t.result.Canceled = t.timeout, t.canceled
 	}
@@ -274,6 +328,8 @@ func (t *trial) ended(r report) {
 func (t *trial) gone(r report) error {
 	t.result.User, t.result.System, t.result.MaxRSS = r.User, r.System, r.MaxRSS
 	t.result.Leftover = r.Leftover
+	t.result.MemoryPeak = r.Peak
+	t.result.OOMKilled, t.result.OOMWhere = r.OOM != "", r.OOM
 	if r.Reaped {
 		status := syscall.WaitStatus(r.Status)
 		t.result.Exit = status.ExitStatus() // -1 after a signal
@@ -284,6 +340,27 @@ func (t *trial) gone(r report) error {
 	if len(r.Stuck) > 0 {
 		return &StuckError{After: t.spec.killBound, Processes: r.Stuck}
 	}
+	return nil
+}
+
+// died tells a warden that was killed by somebody else from one that failed. The program under
+// test knows its parent's number, and the machine had no cause: then it was the program, and the
+// leader went the same way.
+func (t *trial) died(why string) error {
+	err := t.abandon(why)
+	var swept *StuckError
+	state := t.warden.cmd.ProcessState
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if errors.As(err, &swept) || !ok || !status.Signaled() || machineOOM() != t.oom {
+		return err
+	}
+	if t.start.IsZero() { // it was quicker than the report of its start
+		t.start = time.Now()
+		t.result.Started = t.start
+	}
+	t.result.KilledParent, t.result.Signal = true, status.Signal()
+	t.result.Wall = time.Since(t.start)
+	t.result.Timeout, t.result.Canceled = t.timeout, t.canceled
 	return nil
 }
 

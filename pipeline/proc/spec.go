@@ -29,7 +29,13 @@ type Spec struct {
 	Env  []string // the complete environment, like exec.Cmd.Env; of equal names the last counts
 
 	Limit time.Duration // limit of the whole process, 0 for none
-	Grace time.Duration // from SIGTERM to SIGKILL; 0 means 2 s, negative none
+
+	// Grace is the time from SIGTERM to SIGKILL; 0 means 2 s, negative none.
+	// Python processes with faulthandler enabled (PYTHONFAULTHANDLER=1) get
+	// SIGABRT instead of SIGTERM, which makes them write their stacks to
+	// standard error. Those that catch SIGTERM get it first, and SIGABRT at
+	// the end of the grace; they have 300 ms more.
+	Grace time.Duration
 
 	Phase      string        // the phase in force at the start
 	PhaseLimit time.Duration // its limit, 0 for none
@@ -39,10 +45,30 @@ type Spec struct {
 	Protocol string
 
 	// Watch is called for every protocol line, in order, from one goroutine;
-	// at is the time from the start of the process to the arrival of the line.
+	// at is the time from the start of the process to the arrival of the line,
+	// less the time that the tree was frozen, see Pause.
 	// It may be nil, and must not block: the program waits when its pipe is
 	// full. Lines are cut at 64 KiB.
 	Watch func(line string, at time.Duration) Transition
+
+	// Closed, if not nil, is called once when all writing ends of the protocol
+	// pipe are closed while the leader still runs: the program has said its
+	// last word. It is called as Watch is, and not after the leader's end.
+	Closed func(at time.Duration) Transition
+
+	// Pause freezes the whole tree when it yields true, and thaws it at false
+	// or when it is closed. Meanwhile no limit runs, and the times given to
+	// Watch, Closed and OnOutput stand still. Nobody reads it after the end
+	// of the leader: do not send without an alternative.
+	Pause <-chan bool
+
+	// MemoryMax bounds the memory of the whole tree in bytes, 0 for no bound.
+	// It holds only where the tree has a control group with the memory
+	// controller; see Result.Contained.
+	MemoryMax int64
+
+	CPUs []int // the processors that the tree may use, nil for all that we may
+	Nice int   // its nice value, 0 for ours
 
 	// Output is a file, created or truncated, that receives standard output
 	// and standard error as they arrive; "" for none. It holds at most
@@ -66,6 +92,7 @@ type Spec struct {
 	OnOutput func(stream int, line string, at time.Duration)
 
 	killBound time.Duration // shorter in tests
+	subreaper bool          // do without a control group, in tests
 }
 
 // Transition is what a protocol line does to the phase. The zero value changes
@@ -83,10 +110,30 @@ type Result struct {
 	Signal syscall.Signal // the signal that ended the leader, else 0
 
 	Started time.Time     // when the leader was started
-	Wall    time.Duration // from there to the end of the leader, not of its descendants or pipes
+	Wall    time.Duration // from there to the end of the leader, not of its descendants or pipes, less Paused
+	Paused  time.Duration // how long the tree was frozen in this time, see Spec.Pause
 	User    time.Duration // processor time of the whole tree in user mode
 	System  time.Duration // the same in the kernel
 	MaxRSS  int64         // largest resident set of any one process in bytes; a few MiB are always seen
+
+	// Contained says what holds the tree together: "cgroup" for a control group
+	// (version 2) of its own, "subreaper" where there can be none.
+	Contained string
+
+	MemoryPeak int64 // the most memory that the tree used at a time in bytes, 0 where no group counts it
+
+	// OOMKilled says that the kernel killed a process of the tree for want of
+	// memory; OOMWhere whose it was: "trial" when the tree came to its own
+	// limit, "machine" when memory ran out on the machine or in a group above.
+	// Without the memory controller the latter is concluded from the kernel
+	// having killed somebody meanwhile, and somebody of the tree having been
+	// ended by a SIGKILL that was not ours.
+	OOMKilled bool
+	OOMWhere  string
+
+	// KilledParent says that the program killed the process that supervised it,
+	// and so itself; Signal is the one that it sent.
+	KilledParent bool
 
 	Timeout *Timeout // the limit that ended it, nil when it ended by itself
 
@@ -107,7 +154,7 @@ type Result struct {
 type Timeout struct {
 	Phase   string        // the phase in force when the limit was reached
 	Limit   time.Duration // the limit
-	Elapsed time.Duration // time in the phase, or in the whole process if Whole
+	Elapsed time.Duration // time in the phase, or in the whole process if Whole, less pauses
 	Whole   bool          // the limit of the whole process, not of the phase
 }
 

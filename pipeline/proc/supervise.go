@@ -17,6 +17,16 @@ type supervisor struct {
 	leader   int
 	bound    time.Duration
 	ended    <-chan int64 // time of the leader's end
+	group    *group       // nil for none
+
+	frozen  bool      // the tree has been brought to a halt
+	stopped []process // by these, where the group cannot freeze
+
+	oomBefore    int64 // machineOOM at the start
+	orphanKilled bool  // one that lost its parent was killed, not by us
+	overFirst    bool  // the leader ended before we killed anybody
+	asked        bool  // the last words have been asked for
+	killing      bool  // SIGKILL has been sent
 
 	over     bool // the leader has ended
 	killed   bool // a command came before that
@@ -39,6 +49,10 @@ func (s *supervisor) run() {
 		case at := <-s.ended:
 			s.end(at)
 		case c, ok := <-s.commands:
+			if ok && c.Do != doEnd {
+				s.obey(c.Do)
+				continue
+			}
 			first := !s.killed && !s.over
 			s.killed = s.killed || first
 			if !ok || c.Grace <= 0 {
@@ -52,14 +66,26 @@ func (s *supervisor) run() {
 				s.terminate()
 			}
 		case <-grace:
-			s.finish()
-			return
+			if s.asked || !s.lastWords() {
+				s.finish()
+				return
+			}
+			s.asked, grace = true, time.After(lastWordsBound)
 		case <-s.children:
 			s.reapOrphans()
 		case <-s.tick():
 		}
 	}
 	s.finish()
+}
+
+// obey freezes or thaws the tree.
+func (s *supervisor) obey(do action) {
+	if do == doFreeze {
+		s.freeze()
+	} else {
+		s.thaw()
+	}
 }
 
 // tick wakes the loop while the rest of a dying tree is waited for: nobody
@@ -78,13 +104,14 @@ func (s *supervisor) end(at int64) {
 
 // terminate asks the tree to end.
 func (s *supervisor) terminate() {
-	all, err := descendants(os.Getpid())
+	s.thaw()
+	all, err := s.below()
 	if err != nil {
 		_ = unix.Kill(-s.leader, unix.SIGTERM)
 		return
 	}
 	for _, p := range all {
-		p.signal(unix.SIGTERM)
+		p.signal(p.farewell())
 		p.signal(unix.SIGCONT) // a stopped process would not hear it
 	}
 }
@@ -99,20 +126,20 @@ func (s *supervisor) alone() bool {
 func (s *supervisor) reapOrphans() {
 	for _, pid := range children() {
 		if pid != s.leader {
-			_, _ = unix.Wait4(pid, nil, unix.WNOHANG|unix.WALL, nil)
+			_, _ = s.reap(pid)
 		}
 	}
 }
 
 // finish kills the tree and reports its end.
 func (s *supervisor) finish() {
+	s.overFirst = s.over
 	stuck := s.killAll()
-	r := report{Event: eventGone, Reaped: s.reaped, Status: uint32(s.status), Leftover: len(s.leftover), Stuck: stuck}
-	var use unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_CHILDREN, &use) == nil { // all that were reaped, by us or below
-		r.User = time.Duration(use.Utime.Nano())
-		r.System = time.Duration(use.Stime.Nano())
-		r.MaxRSS = use.Maxrss * 1024
+	if len(stuck) == 0 {
+		s.group.empties(removeBound) // so that the accounts are complete
 	}
+	r := report{Event: eventGone, Reaped: s.reaped, Status: uint32(s.status), Leftover: len(s.leftover), Stuck: stuck}
+	s.account(&r)
+	s.group.remove()
 	s.report(r)
 }

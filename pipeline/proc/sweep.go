@@ -2,7 +2,9 @@ package proc
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,8 +16,10 @@ import (
 // killed. It is for what is left when both kbisect and a warden were killed.
 // This process and those above it are spared.
 //
-// A process that wiped its environment and lost its parent is not found. The
-// error is a *StuckError when a process cannot be killed.
+// Where trials have control groups, those of this user with such a cookie are
+// killed and removed first, so that a process that wiped its environment and
+// lost its parent is found too; without groups it is not. The error is a
+// *StuckError when a process cannot be killed.
 func Sweep(cookiePrefix string) (killed int, err error) {
 	if cookiePrefix == "" {
 		return 0, errors.New("sweep: empty cookie prefix")
@@ -26,24 +30,104 @@ func Sweep(cookiePrefix string) (killed int, err error) {
 // sweep kills the processes whose cookie matches.
 func sweep(match func(cookie string) bool) (killed int, err error) {
 	hit := make(map[process]bool)
-	stop := time.Now().Add(defaultKillBound)
-	// Twice nobody: a process on its way through exec has no environment.
-	for clean := 0; clean < 2; time.Sleep(5 * time.Millisecond) {
-		list, err := strike(func() ([]process, error) { return carriers(match) })
-		if err != nil {
+	for _, g := range groupsOf(match) {
+		if err := sweepGroup(g, hit); err != nil {
 			return len(hit), err
 		}
-		for _, p := range list {
-			hit[process{pid: p.pid, start: p.start}] = true
+	}
+	// Twice nobody: a process on its way through exec has no environment.
+	err = sweepAll(func() ([]process, error) { return carriers(match) }, 2, hit)
+	return len(hit), err
+}
+
+// sweepAll kills a population until it was empty several times in a row.
+func sweepAll(all population, times int, hit map[process]bool) error {
+	stop := time.Now().Add(defaultKillBound)
+	for clean := 0; clean < times; time.Sleep(5 * time.Millisecond) {
+		list, err := strike(all)
+		if err != nil {
+			return err
 		}
+		note(list, hit)
 		if clean++; len(list) > 0 {
 			clean = 0
 		}
 		if len(list) > 0 && time.Now().After(stop) {
-			return len(hit), &StuckError{After: defaultKillBound, Processes: describe(list)}
+			return &StuckError{After: defaultKillBound, Processes: describe(list)}
 		}
 	}
-	return len(hit), nil
+	return nil
+}
+
+// sweepGroup kills what is in a group and removes it, unless we are in it.
+func sweepGroup(g *group, hit map[process]bool) error {
+	members, err := g.members()
+	if err != nil {
+		return err
+	}
+	all, err := snapshot()
+	if err != nil {
+		return err
+	}
+	spared := ancestors(all, os.Getpid())
+	for _, p := range members {
+		if spared[p.pid] {
+			return nil
+		}
+	}
+	if g.kill() {
+		note(members, hit)
+		g.empties(containedBound)
+	}
+	if err := sweepAll(g.members, 1, hit); err != nil {
+		return err
+	}
+	g.remove() // at worst an empty folder stays
+	return nil
+}
+
+// note adds those of a list that are alive to hit.
+func note(list []process, hit map[process]bool) {
+	for _, p := range list {
+		if p.alive() {
+			hit[process{pid: p.pid, start: p.start}] = true
+		}
+	}
+}
+
+// groupsOf lists the control groups of this user whose cookie matches, anywhere
+// in the hierarchy: the search that left them may have run in another session.
+func groupsOf(match func(cookie string) bool) []*group {
+	var out []*group
+	seen := make(map[string]bool)
+	for _, m := range groupMounts() {
+		_ = filepath.WalkDir(m.point, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return nil
+			}
+			cookie, found := strings.CutPrefix(d.Name(), groupPrefix)
+			if !found || !match(cookie) || !ownFolder(path) {
+				return nil
+			}
+			if !seen[cookie] { // once, if mounted twice
+				out = append(out, &group{dir: path})
+			}
+			seen[cookie] = true
+			return fs.SkipDir
+		})
+	}
+	return out
+}
+
+// ownFolder reports whether a folder belongs to this user: to a process the one
+// in /proc.
+func ownFolder(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
 }
 
 // carriers lists the processes of this user whose cookie matches, and all below
@@ -72,12 +156,7 @@ func carriers(match func(cookie string) bool) ([]process, error) {
 
 // ours reports whether p belongs to this user.
 func (p process) ours() bool {
-	info, err := os.Stat("/proc/" + strconv.Itoa(p.pid))
-	if err != nil {
-		return false
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == os.Geteuid()
+	return ownFolder("/proc/" + strconv.Itoa(p.pid))
 }
 
 // ancestors returns pid and all above it.

@@ -18,6 +18,7 @@ type process struct {
 	start   uint64 // clock ticks since boot: with pid it names one process for good
 	ppid    int
 	state   byte
+	flags   uint64 // of the kernel, PF_*
 	threads int
 	command string
 }
@@ -53,6 +54,28 @@ func (p process) read(name string) string {
 	return string(bytes.TrimSpace(b))
 }
 
+// link reads a symbolic link of p in /proc, "" if that is not allowed.
+func (p process) link(name string) string {
+	s, _ := os.Readlink(fmt.Sprintf("/proc/%d/%s", p.pid, name))
+	return s
+}
+
+// running reports whether a child of parent has not begun to end. A thread
+// that ends is marked before its descriptors are closed.
+func running(pid, parent int) bool {
+	const exiting = 0x4 // PF_EXITING
+	if p, err := readProcess(pid); err != nil || p.ppid != parent {
+		return false
+	}
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, file := range threads {
+		if p, err := readStat(file); err == nil && p.state != 'Z' && p.flags&exiting == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // snapshot lists all processes. It is not taken at one instant.
 func snapshot() ([]process, error) {
 	proc, err := os.Open("/proc")
@@ -78,7 +101,11 @@ func snapshot() ([]process, error) {
 }
 
 func readProcess(pid int) (process, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return readStat("/proc/" + strconv.Itoa(pid) + "/stat")
+}
+
+func readStat(file string) (process, error) {
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return process{}, err
 	}
@@ -97,11 +124,12 @@ func parseStat(s string) (process, error) {
 		return process{}, fmt.Errorf("stat line %q is too short", s)
 	}
 	p := process{command: s[open+1 : end], state: f[0][0]}
-	var errs [4]error
+	var errs [5]error
 	p.pid, errs[0] = strconv.Atoi(strings.TrimSpace(s[:open]))
 	p.ppid, errs[1] = strconv.Atoi(f[1])
 	p.threads, errs[2] = strconv.Atoi(f[17])
 	p.start, errs[3] = strconv.ParseUint(f[19], 10, 64)
+	p.flags, errs[4] = strconv.ParseUint(f[6], 10, 64)
 	return p, errors.Join(errs[:]...)
 }
 

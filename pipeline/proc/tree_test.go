@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
-func TestGrandchildHoldsPipes(t *testing.T) {
+func TestGrandchildHoldsPipes(t *testing.T) { bothWays(t, testGrandchildHoldsPipes) }
+
+func testGrandchildHoldsPipes(t *testing.T, way string) {
 	for _, name := range []string{"escape", "daemon"} {
 		t.Run(name, func(t *testing.T) {
-			s := posing(t, name)
+			s := contained(posing(t, name), way)
 			s.OnOutput = func(int, string, time.Duration) {}
 			began := time.Now()
 			r := run(t, s)
@@ -28,15 +30,20 @@ func TestGrandchildHoldsPipes(t *testing.T) {
 	}
 }
 
-func TestLeftoverCount(t *testing.T) {
-	r := run(t, shell(t, "sleep 1000 & sleep 1000 & setsid sleep 1000 & sleep 0.3; exit 4"))
+func TestLeftoverCount(t *testing.T) { bothWays(t, testLeftoverCount) }
+
+func testLeftoverCount(t *testing.T, way string) {
+	r := run(t, contained(shell(t, "sleep 1000 & sleep 1000 & setsid sleep 1000 & sleep 0.3; exit 4"), way))
 	if r.Exit != 4 || r.Leftover != 3 {
 		t.Errorf("exit %d, leftover %d", r.Exit, r.Leftover)
 	}
 }
 
-func TestTimeoutKillsTree(t *testing.T) {
+func TestTimeoutKillsTree(t *testing.T) { bothWays(t, testTimeoutKillsTree) }
+
+func testTimeoutKillsTree(t *testing.T, way string) {
 	s := shell(t, "trap '' TERM; (trap '' TERM; setsid sleep 1000) & (sleep 1000 &); sleep 1000; sleep 1000")
+	s = contained(s, way)
 	s.Limit, s.Grace = 500*time.Millisecond, 300*time.Millisecond
 	r := run(t, s)
 	if r.Signal != syscall.SIGKILL || r.Timeout == nil || r.Leftover == 0 {
@@ -45,8 +52,11 @@ func TestTimeoutKillsTree(t *testing.T) {
 }
 
 // TestGraceIsForTheTree: a shell dies of SIGTERM at once, its child cleans up.
-func TestGraceIsForTheTree(t *testing.T) {
+func TestGraceIsForTheTree(t *testing.T) { bothWays(t, testGraceIsForTheTree) }
+
+func testGraceIsForTheTree(t *testing.T, way string) {
 	s := shell(t, `sh -c 'trap "sleep 0.5; echo clean; exit" TERM; echo ready >&$FD; while :; do sleep 0.05; done' & wait`)
+	s = contained(s, way)
 	s.Grace = 20 * time.Second
 	s.Watch = func(string, time.Duration) Transition { return Transition{"ready", 100 * time.Millisecond} }
 	r := run(t, s)
@@ -55,7 +65,9 @@ func TestGraceIsForTheTree(t *testing.T) {
 	}
 }
 
-func TestThreadOutlivesMain(t *testing.T) {
+func TestThreadOutlivesMain(t *testing.T) { bothWays(t, testThreadOutlivesMain) }
+
+func testThreadOutlivesMain(t *testing.T, way string) {
 	file := program(t, `
 #include <pthread.h>
 #include <signal.h>
@@ -69,7 +81,7 @@ int main(void) {
 	pthread_create(&t, 0, forever, 0);
 	pthread_exit(0); /* now a zombie that is alive */
 }`)
-	s := shell(t, "exec "+file)
+	s := contained(shell(t, "exec "+file), way)
 	if r := run(t, s); r.Exit != 0 || r.Leftover != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -77,7 +89,9 @@ int main(void) {
 
 // TestForkBombs runs programs that fork without end, with a bounded number of
 // processes alive.
-func TestForkBombs(t *testing.T) {
+func TestForkBombs(t *testing.T) { bothWays(t, testForkBombs) }
+
+func testForkBombs(t *testing.T, way string) {
 	const head = `
 #include <signal.h>
 #include <stdlib.h>
@@ -105,7 +119,7 @@ func TestForkBombs(t *testing.T) {
 	}
 	for name, source := range bombs {
 		t.Run(name, func(t *testing.T) {
-			s := shell(t, "exec "+program(t, head+source))
+			s := contained(shell(t, "exec "+program(t, head+source)), way)
 			if name == "rabbits" { // the leader ends at once
 				s.Argv[2] = program(t, head+source) + "& sleep 0.5"
 			}
@@ -120,13 +134,38 @@ func TestForkBombs(t *testing.T) {
 	}
 }
 
-func TestWardenKilled(t *testing.T) {
+func TestWardenKilled(t *testing.T) { bothWays(t, testWardenKilled) }
+
+func testWardenKilled(t *testing.T, way string) {
 	s := shell(t, "setsid sleep 1000 & sleep 0.2; echo last words >&$FD; kill -KILL $PPID; sleep 1000")
+	s = contained(s, way)
 	r, err := Run(t.Context(), s)
-	if err == nil || !strings.Contains(err.Error(), "warden died") {
-		t.Errorf("error %v", err)
+	if err != nil || !r.KilledParent || r.Signal != syscall.SIGKILL {
+		t.Errorf("%+v, error %v", r, err)
 	}
 	if r.ProtocolLines != 1 || r.Exit != -1 {
+		t.Errorf("%+v", r)
+	}
+	assertGone(t, s.Cookie)
+}
+
+// A program may be quicker than the report of its start.
+func TestWardenAttackedAtOnce(t *testing.T) {
+	for range 20 {
+		s := shell(t, "kill -STOP $PPID; exit 5")
+		if r := run(t, s); r.Exit != 5 {
+			t.Errorf("%+v", r)
+		}
+		s = shell(t, "kill -KILL $PPID; sleep 1000")
+		if r := run(t, s); !r.KilledParent {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestWardenStopped(t *testing.T) {
+	s := shell(t, "kill -STOP $PPID; sleep 0.2; exit 5")
+	if r := run(t, s); r.Exit != 5 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -140,9 +179,9 @@ func TestWardenIgnoresSignals(t *testing.T) {
 
 // inside returns a kbisect that runs a trial, and the prefix of all its cookies:
 // kbisect and its warden carry one, too.
-func inside(t *testing.T) (cmd *exec.Cmd, prefix string) {
+func inside(t *testing.T, way string) (cmd *exec.Cmd, prefix string) {
 	t.Helper()
-	s := posing(t, "kbisect")
+	s := contained(posing(t, "kbisect"), way)
 	prefix = s.Cookie
 	cmd = exec.Command(s.Argv[0])
 	cmd.Env = append(s.Env, "PROC_TEST_COOKIE="+prefix+"-inside", CookieVariable+"="+prefix+"-outside")
@@ -152,9 +191,16 @@ func inside(t *testing.T) (cmd *exec.Cmd, prefix string) {
 }
 
 // startInside starts such a kbisect and returns when the trial is under way.
-func startInside(t *testing.T) (cmd *exec.Cmd, prefix string) {
+func startInside(t *testing.T, way string) (cmd *exec.Cmd, prefix string) {
 	t.Helper()
-	cmd, prefix = inside(t)
+	cmd, prefix = inside(t, way)
+	ready(t, cmd)
+	return cmd, prefix
+}
+
+// ready starts such a kbisect and waits until its trial is under way.
+func ready(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -166,36 +212,45 @@ func startInside(t *testing.T) (cmd *exec.Cmd, prefix string) {
 	if line != "phase: stubborn\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	return cmd, prefix
 }
 
-func TestKbisectKilled(t *testing.T) {
-	cmd, prefix := startInside(t)
+func TestKbisectKilled(t *testing.T) { bothWays(t, testKbisectKilled) }
+
+func testKbisectKilled(t *testing.T, way string) {
+	cmd, prefix := startInside(t, way)
 	if n := len(alive(t, prefix+"-inside")); n < 2 {
 		t.Errorf("%d processes in the trial", n)
 	}
+	groups := len(groupsWith(prefix))
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	eventually(t, "tree and warden gone", func() bool { return len(alive(t, prefix)) == 0 })
+	if way == byGroup && groups == 0 {
+		t.Error("no control group")
+	}
+	eventually(t, "tree and warden gone", func() bool { return len(alive(t, prefix)) == 0 && len(groupsWith(prefix)) == 0 })
 }
 
-func TestKbisectKilledAnyTime(t *testing.T) {
+func TestKbisectKilledAnyTime(t *testing.T) { bothWays(t, testKbisectKilledAnyTime) }
+
+func testKbisectKilledAnyTime(t *testing.T, way string) {
 	for i := range 10 {
-		cmd, prefix := inside(t)
+		cmd, prefix := inside(t, way)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Duration(i*i) * 3 * time.Millisecond)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		eventually(t, "tree and warden gone", func() bool { return len(alive(t, prefix)) == 0 })
+		eventually(t, "tree and warden gone", func() bool { return len(alive(t, prefix)) == 0 && len(groupsWith(prefix)) == 0 })
 	}
 }
 
-func TestSweep(t *testing.T) {
-	cmd, prefix := startInside(t)
+func TestSweep(t *testing.T) { bothWays(t, testSweep) }
+
+func testSweep(t *testing.T, way string) {
+	cmd, prefix := startInside(t, way)
 	wardens, err := descendants(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)

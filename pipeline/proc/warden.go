@@ -34,9 +34,7 @@ func Warden() bool {
 
 // supervise is the life of a warden.
 func supervise() error {
-	// The parent death signal comes when the thread that forked ends, not the
-	// process: the leader must be started from a thread that stays.
-	runtime.LockOSThread()
+	runtime.LockOSThread() // so that onThread takes another
 	if err := isolate(); err != nil {
 		return err
 	}
@@ -51,14 +49,14 @@ func supervise() error {
 	if err := control.Decode(&o); err != nil {
 		return fmt.Errorf("read order: %w", err)
 	}
-	started := monotonic()
-	pid, err := start(o)
+	s.oomBefore = machineOOM()
+	pid, started, err := s.start(o)
 	if err != nil {
 		s.report(refusal(err))
 		return nil
 	}
 	s.leader, s.bound = pid, o.Bound
-	s.report(report{Event: eventStarted, Mono: started})
+	s.report(report{Event: eventStarted, Mono: started, Leader: pid, Grouped: s.group != nil})
 	s.commands = commands(control)
 	s.ended = watch(pid)
 	s.run()
@@ -110,12 +108,61 @@ func noCore() error {
 	return nil
 }
 
-// start starts the leader and closes the warden's copies of its descriptors.
-func start(o order) (pid int, err error) {
+// start starts the leader, in a control group where there can be one, and
+// returns when that was.
+func (s *supervisor) start(o order) (pid int, at int64, err error) {
+	defer closeEnds(o)
+	onThread(func() {
+		if err = pin(o.CPUs, o.Nice); err != nil {
+			return
+		}
+		if s.group = makeGroup(string(o.Group), o.Memory); s.group != nil {
+			at = monotonic()
+			if pid, err = startIn(s.group, o); err == nil {
+				return
+			}
+			// The error may be the program's as well as the group's.
+			s.group.remove()
+			s.group = nil
+		}
+		at = monotonic()
+		pid, err = startIn(nil, o)
+	})
+	return pid, at, err
+}
+
+// onThread calls f on a thread of its own that stays: the parent death signal
+// comes when the thread that forked ends, not the process. And what f does to
+// the thread, the supervisor is not to suffer from.
+func onThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		f()
+		close(done)
+		select {}
+	}()
+	<-done
+}
+
+// closeEnds closes the warden's copies of the leader's descriptors.
+func closeEnds(o order) {
+	ends := []int{stdoutFD, stderrFD}
+	if o.Protocol {
+		ends = append(ends, protocolFD)
+	}
+	for _, fd := range ends {
+		syscall.Close(fd)
+	}
+}
+
+// startIn starts the leader as a member of g.
+func startIn(g *group, o order) (pid int, err error) {
 	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
+	defer syscall.Close(null)
 	files := []uintptr{uintptr(null), stdoutFD, stderrFD}
 	if o.Protocol {
 		files = append(files, protocolFD)
@@ -126,6 +173,14 @@ func start(o order) (pid int, err error) {
 		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
+	if g != nil {
+		fd, err := g.open()
+		if err != nil {
+			return 0, err
+		}
+		defer unix.Close(fd)
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, fd
+	}
 	for wait := time.Millisecond; ; wait *= 2 {
 		pid, _, err = syscall.StartProcess(string(o.Path), toStrings(o.Argv), attr)
 		// A program that was just written is busy while some other child, not
@@ -134,9 +189,6 @@ func start(o order) (pid int, err error) {
 			break
 		}
 		time.Sleep(wait)
-	}
-	for _, fd := range files {
-		syscall.Close(int(fd))
 	}
 	return pid, err
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/gpu"
+)
+
+// devices are the GPUs of a job: locked against other kbisects, and watched.
+type devices struct {
+	watches []*gpu.Watch
+	locks   []func()
+	driver  string
+	why     string // why nobody watches, when there are none
+}
+
+// openDevices chooses, locks and opens the devices of a job. A machine without any does as well,
+// unless the configuration names some.
+func openDevices(ctx context.Context, gpus []string, ui *progress) (*devices, error) {
+	d := &devices{}
+	if slices.Equal(gpus, []string{"none"}) {
+		return d, nil
+	}
+	report := gpu.Probe()
+	d.driver = report.Driver
+	ids, err := gpu.Select(gpus)
+	switch {
+	case errors.Is(err, gpu.ErrHidden) && (!report.Available || len(report.Devices) == 0):
+		return d, nil
+	case errors.Is(err, gpu.ErrHidden):
+		return nil, &bisect.InfraError{What: "choosing a device", Err: fmt.Errorf("%w\nhint: write [device] gpus = \"none\" to do without", err)}
+	case err != nil:
+		return nil, usage(err)
+	}
+	for _, id := range ids {
+		if err := d.open(ctx, id, ui); err != nil {
+			d.close()
+			return nil, &bisect.InfraError{What: "opening device " + id, Err: err}
+		}
+	}
+	if len(ids) == 0 {
+		d.why = report.Why
+	}
+	return d, nil
+}
+
+func (d *devices) open(ctx context.Context, id string, ui *progress) error {
+	release, err := gpu.TryLock(id)
+	if errors.Is(err, gpu.ErrLocked) {
+		ui.say("waiting: " + strings.ReplaceAll(err.Error(), "\n", " "))
+		release, err = gpu.Lock(ctx, id)
+	}
+	if err != nil {
+		return err
+	}
+	d.locks = append(d.locks, release)
+	w, err := gpu.Open(id)
+	if err != nil {
+		return err
+	}
+	w.Follow()
+	d.watches = append(d.watches, w)
+	return nil
+}
+
+// close stops watching and gives the devices back.
+func (d *devices) close() {
+	if d == nil {
+		return
+	}
+	for _, w := range d.watches {
+		w.Close()
+	}
+	for _, release := range d.locks {
+		release()
+	}
+	d.watches, d.locks = nil, nil
+}
+
+// names are the devices for people.
+func (d *devices) names() (out []string) {
+	if d == nil {
+		return nil
+	}
+	for _, w := range d.watches {
+		x := w.Device()
+		out = append(out, fmt.Sprintf("%s %s (driver %s)", x.Name, x.UUID, d.driver))
+	}
+	return out
+}

@@ -1,0 +1,127 @@
+package kernels
+
+import "time"
+
+// Speaks reports whether the program itself sent anything that this protocol knows; stretches are
+// the words of the probe.
+func (p *Protocol) Speaks() bool { return p.sent.facts > 0 }
+
+// name is the name of a phase of the clock.
+func (p *Protocol) name(top string) string {
+	switch {
+	case top == supposition:
+		return teardown
+	case top != "":
+		return top
+	case p.Base != "":
+		return p.Base
+	case p.Speaks():
+		return "load"
+	}
+	return "run"
+}
+
+// Phase is the phase in force, or the innermost stretch within it.
+func (p *Protocol) Phase() string {
+	if p.settled {
+		return teardown
+	}
+	return p.name(p.clock.top())
+}
+
+// Spent is the time that went to a phase until at, over all its stretches.
+func (p *Protocol) Spent(phase string, at time.Duration) time.Duration {
+	var d time.Duration
+	for _, b := range p.clock.until(at, p.begun()) {
+		if p.name(b.name) == phase {
+			d += b.time
+		}
+	}
+	return d
+}
+
+// begun is when a teardown began that is not merely supposed, negative if none has.
+func (p *Protocol) begun() time.Duration {
+	switch {
+	case p.settled:
+		return p.sent.at
+	case p.clock.isClosed:
+		return p.clock.closed
+	}
+	return -1
+}
+
+// Close says that the program has closed its descriptor: no line can come, so the teardown begins.
+// It returns the phase in force if that has changed it, as Line does. The descriptor of a process
+// that ends is closed too, and a moment before its end is known: see Ended.
+func (p *Protocol) Close(at time.Duration) (phase string) {
+	before := p.Phase()
+	if p.Speaks() {
+		p.clock.close(at)
+	}
+	if after := p.Phase(); after != before {
+		return after
+	}
+	return ""
+}
+
+// Ended says that the process ended by itself, by exit or by a signal. That the descriptor was
+// closed means nothing then, and Phase is the one before.
+func (p *Protocol) Ended() { p.clock.isClosed = false }
+
+// Quiet reports whether a trial that a limit has ended at `at` hung in its teardown, for programs
+// that do not send the same number of lines each time: its last line was a result, in the phase in
+// which the good trial ended, and it was silent since for longer than the limit of the teardown and
+// than any computation of its between two lines.
+func (p *Protocol) Quiet(at, teardown time.Duration) bool {
+	s := &p.sent
+	if p.Expect == nil || !s.result || p.Expect.Phase != p.name(s.top) || len(p.clock.stack) > s.depth {
+		return false
+	}
+	return at-s.at >= max(teardown, quietTimes*s.gap)
+}
+
+// Patience is how long a supposed teardown may be silent: its limit, but longer than any
+// computation between two lines, for a program that may after all send more.
+func (p *Protocol) Patience(limit time.Duration) time.Duration {
+	if limit <= 0 {
+		return 0
+	}
+	return max(limit, quietTimes*p.sent.gap)
+}
+
+// quietTimes is how many times the longest pause between two lines a silence must last.
+const quietTimes = 4
+
+// Settle gives the silence after the last line to the teardown, see Quiet.
+func (p *Protocol) Settle() { p.settled = p.Speaks() }
+
+// Phases are the times spent in each phase, in the order of first entry; they add up to wall. The
+// start of the process is load, from its last line to its exit is teardown, unless the last line
+// itself entered a phase. A killed process had no teardown, unless Phase says so: all its time
+// belongs to the phase in which it died. A program that said nothing is one `run` phase, less its
+// stretches.
+func (p *Protocol) Phases(wall time.Duration, killed bool) []PhaseTime {
+	from := time.Duration(-1)
+	switch {
+	case killed || p.settled:
+		from = p.begun()
+	case p.Speaks() && !p.sent.phase && !p.clock.deep:
+		from = p.clock.now
+	}
+	var out []PhaseTime
+	for _, b := range p.clock.until(wall, from) {
+		out = addPhase(out, p.name(b.name), b.time)
+	}
+	return out
+}
+
+func addPhase(all []PhaseTime, name string, d time.Duration) []PhaseTime {
+	for i := range all {
+		if all[i].Name == name {
+			all[i].Seconds += d.Seconds()
+			return all
+		}
+	}
+	return append(all, PhaseTime{Name: name, Seconds: d.Seconds()})
+}

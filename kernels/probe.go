@@ -1,0 +1,69 @@
+package kernels
+
+import (
+	_ "embed"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// probeSource is a module that Python imports by itself at its start. It sends `enter:` and
+// `leave:` for the import of the submission, the build of extensions, compilations and the capture
+// of graphs, for programs that know nothing of kbisect.
+//
+//go:embed probe/sitecustomize.py
+var probeSource []byte
+
+// ProbeModules is the environment variable that names the modules whose import is a stretch of its
+// own, separated by commas; without it that is "submission".
+const ProbeModules = "KBISECT_PROBE_MODULES"
+
+// probeRecord is where the first process of a trial writes which file the descriptor is, for its
+// children. What a kbisect around this one has written there would mislead them.
+const probeRecord = "KBISECT_PROBE_FD"
+
+// WriteProbe writes the probe for Python into a directory, which it makes if need be. Trials may
+// share the directory, and it must outlive them.
+func WriteProbe(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, "sitecustomize.py")
+	f, err := os.CreateTemp(dir, ".probe-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once it has its name
+	_, err = f.Write(probeSource)
+	if cerr := f.Chmod(0o644); err == nil {
+		err = cerr
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name) // a trial of another kbisect may be reading it
+}
+
+// ProbeEnv returns the environment of a trial with the directory of the probe first on the path of
+// Python. The directory has to be absolute and free of colons.
+func ProbeEnv(env []string, dir string) []string {
+	out := make([]string, 0, len(env)+1)
+	path := dir
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		switch name {
+		case probeRecord:
+		case "PYTHONPATH":
+			path = dir // of equal names the last counts
+			if value != "" {
+				path += string(os.PathListSeparator) + value
+			}
+		default:
+			out = append(out, e)
+		}
+	}
+	return append(out, "PYTHONPATH="+path)
+}

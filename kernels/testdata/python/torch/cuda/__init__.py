@@ -1,0 +1,1 @@
+from .graphs import CUDAGraph, graph  # noqa: F401

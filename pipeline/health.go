@@ -1,0 +1,59 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
+)
+
+// greet runs the known-good program before the first trial. A machine on which it fails may still
+// do for a project that needs no device, so that this alone stops nothing.
+func (p *Pipeline) greet(ctx context.Context) error {
+	if p.greeted {
+		return nil
+	}
+	p.greeted = true
+	var err error
+	if p.hello, err = newHello(ctx, p.Dir+"/hello", p.Session+"-hello", p.visible(p.Env), len(p.Devices) > 0); err != nil {
+		return err
+	}
+	why, err := p.hello.fails(ctx)
+	if why != "" {
+		p.warnOnce(why + "\nhint: kbisect doctor")
+	}
+	return err
+}
+
+// machineFault asks whether the machine rather than the candidate is to blame for how a trial
+// ended, and says why. Words in the output only raise suspicion: a known-good program decides.
+func (p *Pipeline) machineFault(ctx context.Context, o bisect.Outcome, res proc.Result, n note) (string, error) {
+	switch {
+	case n.fault != "":
+		return n.fault, nil
+	case res.OOMKilled && res.OOMWhere == "machine" && o.Class != bisect.OK:
+		return "the kernel killed a process of the trial because the machine, or a group above, ran out of memory", nil
+	case o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra:
+		return "", nil
+	}
+	words, accused := kernels.Trouble(res.Tail)
+	killed := res.Timeout != nil || res.Signal != 0
+	if !accused && !(killed && len(p.Devices) > 0) {
+		return "", nil
+	}
+	knew := p.hello != nil && p.hello.worked
+	why, err := p.hello.fails(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case why != "" && accused:
+		return fmt.Sprintf("%s; the trial said: %s", why, words.Words), nil
+	case why != "" && knew:
+		return why, nil
+	case accused && words.Kind == kernels.DeviceMemory && n.shared != "":
+		return fmt.Sprintf("%s, and %s", words.Words, n.shared), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,98 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"maps"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
+)
+
+// teardown is the phase from a program's last line to its exit.
+const teardown = "teardown"
+
+// listener follows what one trial says and sets its limits.
+type listener struct {
+	*slot
+	r       bisect.Request
+	said    kernels.Protocol
+	series  []kernels.Series // from the output
+	entered time.Duration    // when the phase in force began, or was come back to
+}
+
+// listen prepares for a trial. Whether the project's programs speak, and how much they say, is
+// known from the good end; before that, and when they do not, a trial is one `run` phase.
+func (s *slot) listen(r bisect.Request) *listener {
+	l := &listener{slot: s, r: r}
+	l.said.Metric, l.said.Expect = s.SampleMetric, s.shape
+	if s.speaks != nil && *s.speaks {
+		l.said.Base = "load"
+	}
+	return l
+}
+
+func (l *listener) line(text string, at time.Duration) proc.Transition {
+	return l.enter(l.said.Line(text, at), at)
+}
+
+// closed is told that the program has closed its descriptor: it has said its last word.
+func (l *listener) closed(at time.Duration) proc.Transition { return l.enter(l.said.Close(at), at) }
+
+func (l *listener) output(_ int, line string, _ time.Duration) {
+	for _, p := range l.Patterns {
+		l.series = p.Line(line, l.series)
+	}
+}
+
+// enter is what entering a phase does: what is left of its limit holds from now on.
+func (l *listener) enter(phase string, at time.Duration) proc.Transition {
+	if phase == "" {
+		return proc.Transition{}
+	}
+	l.entered = at
+	limit := l.bound(l.r, phase)
+	l.activity(l.r, phase, l.limitOr(limit))
+	if phase == teardown {
+		limit = l.said.Patience(limit)
+	}
+	if limit > 0 {
+		limit = max(limit-l.said.Spent(phase, at), time.Millisecond)
+	}
+	return proc.Transition{Phase: phase, Limit: limit}
+}
+
+// ended is told how the process ended, so that the phase is known in which it did.
+func (l *listener) ended(res proc.Result) {
+	if res.Timeout == nil {
+		l.said.Ended()
+		return
+	}
+	at := res.Timeout.Elapsed
+	if !res.Timeout.Whole {
+		at += l.entered
+	}
+	if l.said.Quiet(at, max(l.limit(teardown), time.Second)) {
+		l.said.Settle()
+	}
+}
+
+// learnShape remembers how much a good trial says, which tells of the others when they have said
+// their last line. Programs that do not always say as much are left alone.
+func (p *Pipeline) learnShape(o bisect.Outcome) {
+	var s kernels.Shape
+	if len(o.Shape) == 0 || json.Unmarshal(o.Shape, &s) != nil {
+		return
+	}
+	same := func(a, b kernels.Shape) bool {
+		return a.Phase == b.Phase && a.Before == b.Before && a.Lines == b.Lines && a.Result == b.Result && maps.Equal(a.Kinds, b.Kinds)
+	}
+	switch {
+	case p.shapeVaries:
+	case p.shape == nil:
+		p.shape = &s
+	case !same(*p.shape, s):
+		p.shape, p.shapeVaries = nil, true
+	}
+}
