@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,6 +110,6 @@ func nothingLeft(t *testing.T, b *bench) {
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err == nil && strings.Contains(string(mounts), b.home) {
-		t.Error(fmt.Sprintf("a mount below %s is left", b.home))
+		t.Errorf("a mount below %s is left", b.home)
 	}
 }
