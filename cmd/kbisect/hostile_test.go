@@ -231,7 +231,7 @@ func TestKilledAndResumed(t *testing.T) {
 				<-done
 				kills++
 				if _, err := os.Stat(filepath.Join(r.dir, ".git/kbisect/kbisect.db")); err == nil {
-					if _, _, code := r.kbisect("sessions"); code == 0 {
+					if list, _, code := r.kbisect("sessions"); code == 0 && strings.Count(list, "\n") > 1 {
 						args = []string{"run", "--json", "--resume"}
 					}
 				}
