@@ -34,18 +34,19 @@ type Launch struct {
 
 // Input is everything that a report is made of.
 type Input struct {
-	Session  string
-	Finding  bisect.Finding
-	Good     CommitInfo
-	Bad      CommitInfo
-	Commits  map[string]CommitInfo // by id; those of the range
-	Launches []Launch
-	Wall     time.Duration // of the whole job, all attempts
-	GPUHour  float64       // price; 0 = none known
-	Devices  []string      // what the trials ran on
-	Backend  string        // how the history was read
-	Warnings []string
-	Error    string // machine trouble in words
+	Session   string
+	Finding   bisect.Finding
+	Good      CommitInfo
+	Bad       CommitInfo
+	Commits   map[string]CommitInfo // by id; those of the range
+	Launches  []Launch
+	Wall      time.Duration // of the whole job, all attempts
+	GPUHour   float64       // price; 0 = none known
+	Devices   []string      // what the trials ran on
+	Unwatched string        // why no device was watched, when one was wanted
+	Backend   string        // how the history was read
+	Warnings  []string
+	Error     string // machine trouble in words
 }
 
 // Totals is what a job cost.

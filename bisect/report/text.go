@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -70,6 +71,9 @@ func (p *printer) culprit(in Input, c bisect.Culprit) {
 			break
 		}
 		p.f("  %-8s %-9s %s\n", map[bool]string{true: "files"}[i == 0], file.Kind, file.Path)
+	}
+	if said := lastSaid(in, c); said != "" {
+		p.f("  said     %s\n", said)
 	}
 	if c.Effect != nil {
 		p.f("  effect   %s %.3f times its parent's (95 %% interval %.3f to %.3f)\n", c.Effect.Metric, c.Effect.Ratio, c.Effect.Low, c.Effect.High)
@@ -147,7 +151,7 @@ func (p *printer) path(in Input) {
 	if len(f.Steps) == 0 {
 		return
 	}
-	p.f("\nThe way of the search: %d commits in the range, %d that can matter\n", f.Range, f.Matter)
+	p.f("\nThe way of the search: %s in the range, %d that can matter\n", count(f.Range, "commit"), f.Matter)
 	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	for _, s := range f.Steps {
 		left := ""
@@ -192,8 +196,11 @@ func (p *printer) economics(in Input) {
 		p.f(", %.4f at %.2f an hour", *s.Cost, in.GPUHour)
 	}
 	p.f("\n")
-	if len(in.Devices) > 0 {
+	switch {
+	case len(in.Devices) > 0:
 		p.f("  on %s\n", strings.Join(in.Devices, "; "))
+	case in.Unwatched != "":
+		p.f("  no device was watched: %s\n", in.Unwatched)
 	}
 }
 
@@ -234,6 +241,30 @@ func (p *printer) next(in Input) {
 	default:
 		p.f("  kbisect show %s    # every trial of this search\n", in.Session)
 	}
+}
+
+// lastSaid is the last line that the culprit's output holds, where it crashed or was wrong.
+func lastSaid(in Input, c bisect.Culprit) (said string) {
+	if c.Class != bisect.Crash && c.Class != bisect.Wrong && c.Class != bisect.BuildFailed {
+		return ""
+	}
+	for _, l := range in.Launches {
+		if l.Commit == c.Commit && l.Outcome.Class == c.Class {
+			lines := strings.Split(strings.TrimSpace(l.Outcome.Tail), "\n")
+			said = cut(printable(lines[len(lines)-1]), 100)
+		}
+	}
+	return said
+}
+
+// printable keeps what a candidate printed from driving the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 func lastLog(in Input, commit string) (log string) {

@@ -82,6 +82,14 @@ func (d *devices) close() {
 	d.watches, d.locks = nil, nil
 }
 
+// unwatched says why no device was watched, when one was wanted.
+func (d *devices) unwatched() string {
+	if d == nil {
+		return ""
+	}
+	return d.why
+}
+
 // names are the devices for people.
 func (d *devices) names() (out []string) {
 	if d == nil {
