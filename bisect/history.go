@@ -54,6 +54,11 @@ func NewHistory(commits []Commit) (*History, error) {
 	return h, nil
 }
 
+// clone copies the state of a search.
+func (h *History) clone() *History {
+	return &History{commits: h.commits, state: slices.Clone(h.state), skipped: slices.Clone(h.skipped)}
+}
+
 // Commit returns commit i of the range.
 func (h *History) Commit(i int) Commit { return h.commits[i] }
 

@@ -101,10 +101,11 @@ type Search struct {
 	Good    Candidate // the good end, just before the range
 	GoodKey string    // fingerprint of the good end's inputs
 	Judge   Judge
-	Tested  []string    // commits to ask about first, since their answers are known already
-	OnStep  func(Step)  // progress; may be nil
-	Spent   func() bool // reports that the budget is used up; may be nil
-	Redo    func()      // from now on every build must be a clean one; may be nil
+	Tested  []string          // commits to ask about first, since their answers are known already
+	OnStep  func(Step)        // progress; may be nil
+	Spent   func() bool       // reports that the budget is used up; may be nil
+	Ahead   func([]Candidate) // is told what will probably be asked for after the next candidate; may be nil
+	Redo    func()            // from now on every build must be a clean one; may be nil
 }
 
 // maxRounds bounds how often a search starts again because its confirmation contradicted it.
@@ -258,6 +259,7 @@ func (r *run) narrow(ctx context.Context) error {
 		v, inferred := r.known[r.Commits[i].Key]
 		if !inferred {
 			var err error
+			r.tellAhead(i)
 			if v, err = r.Judge.Judge(ctx, Candidate{r.Commits[i].ID}); err != nil {
 				return err
 			}
@@ -267,6 +269,23 @@ func (r *run) narrow(ctx context.Context) error {
 		}
 		r.learn(i, v, inferred, "search")
 	}
+}
+
+// tellAhead says which two candidates will be asked for next, whatever commit i turns out to be. A
+// complaint about the build is judged by builds that nothing disturbs.
+func (r *run) tellAhead(i int) {
+	if c := r.f.Complaint; r.Ahead == nil || c.Class == BuildFailed || c.Phase == "build" || c.Any {
+		return
+	}
+	var next []Candidate
+	for _, is := range []func(*History, int){(*History).Good, func(h *History, i int) { h.Bad(i) }} {
+		h := r.h.clone()
+		is(h, i)
+		if k, ok := h.Next(); ok && r.known[r.Commits[k].Key].Call == "" {
+			next = append(next, Candidate{r.Commits[k].ID})
+		}
+	}
+	r.Ahead(next)
 }
 
 func (r *run) spent() bool { return r.Spent != nil && r.Spent() }

@@ -52,6 +52,9 @@ func (l *listener) enter(phase string, at time.Duration) proc.Transition {
 		return proc.Transition{}
 	}
 	l.entered = at
+	if l.r.Timing && phase != "load" {
+		l.ahead.freeze(true)
+	}
 	limit := l.bound(l.r, phase)
 	l.activity(l.r, phase, l.limitOr(limit))
 	if phase == teardown {

@@ -40,6 +40,8 @@ type Config struct {
 	Probe        Probe              // for Python; "" is as it fits
 	Devices      []*gpu.Watch       // on which trials run; none: nobody watches
 	Caches       Caches             // that judged trials find; "" is warm where times are compared, else cold
+	Jobs         int                // builds at a time; 1: only what is asked for; 0: what the machine can bear
+	WholeTimed   bool               // all phases of a timed trial count, not only those after load
 	Session      string             // marks the processes, so that leftovers can be found
 	OnPhase      func(Activity)     // progress; may be nil; called from other goroutines
 	Log          *slog.Logger
@@ -60,10 +62,12 @@ type Pipeline struct {
 	good   map[string]time.Duration // longest time of the good end in each phase, and as a whole
 	shape  *kernels.Shape           // how much the good end says; nil while unknown
 	clean  bool                     // every build is a clean one from now on
-	logged int
-	told   []string // warnings about the whole job
-	lock   *os.File // of Dir
-	hello  *hello   // a known-good program; nil if there is none
+	told   []string                 // warnings about the whole job
+	lock   *os.File                 // of Dir
+	hello  *hello                   // a known-good program; nil if there is none
+	ahead  *ahead                   // nil if nothing is built ahead
+
+	trialCPUs, aheadCPUs []int // processors of trials and of builds ahead; nil is all
 
 	greeted     bool            // the known-good program has been looked for
 	shapeVaries bool            // good trials do not always say as much
@@ -98,12 +102,14 @@ func New(c Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, broken(err)
 	}
-	return &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, given: map[string]bool{}, assaults: map[string]bool{}, lock: lock}, nil
+	p := &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, given: map[string]bool{}, assaults: map[string]bool{}, lock: lock}
+	p.ahead = newAhead(p)
+	return p, nil
 }
 
 // Close removes the slots and everything in them.
 func (p *Pipeline) Close() error {
-	var first error
+	first := p.ahead.close()
 	for name := range p.slots {
 		if err := p.drop(name); err != nil && first == nil {
 			first = err
@@ -119,7 +125,10 @@ func (p *Pipeline) Close() error {
 }
 
 // Clean makes every build from now on a clean one.
-func (p *Pipeline) Clean() { p.clean = true }
+func (p *Pipeline) Clean() {
+	p.ahead.stop()
+	p.clean = true
+}
 
 // Tries of one trial.
 const (
@@ -189,10 +198,16 @@ func (p *Pipeline) sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 	if err != nil {
 		return bisect.Outcome{}, err
 	}
-	o, ready, err := s.prepare(ctx, r)
-	if err != nil || !ready {
-		return o, err
+	var o bisect.Outcome
+	if ready := p.takeAhead(ctx, r, s, &o); ready != nil {
+		s = ready
+	} else {
+		var ready bool
+		if o, ready, err = s.prepare(ctx, r); err != nil || !ready {
+			return o, err
+		}
 	}
+	p.ahead.begin(ctx)
 	t, err := s.trial(ctx, r)
 	t.Built, t.CacheHit, t.Build = o.Built, o.CacheHit, o.Build
 	t.Warnings = append(o.Warnings, t.Warnings...)
@@ -200,6 +215,21 @@ func (p *Pipeline) sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 		t.Phases = append([]bisect.PhaseTime{{Name: "build", Seconds: o.Build}}, t.Phases...)
 	}
 	return t, err
+}
+
+// takeAhead returns the slot in which a candidate was built ahead, and tells of its build.
+func (p *Pipeline) takeAhead(ctx context.Context, r bisect.Request, s *slot, o *bisect.Outcome) *slot {
+	if p.ahead == nil || p.clean || r.Clean || s.name == "good" || s.name == "bad" || s.holds(r.Candidate.Commit) {
+		return nil
+	}
+	ready, built := p.ahead.take(ctx, r.Candidate.Commit, s)
+	if ready == nil {
+		return nil
+	}
+	*o = built
+	ready.pause = nil
+	p.slots[slotName(r)] = ready
+	return ready
 }
 
 // Learn takes what the good end showed: whether programs of this project speak the protocol, and
@@ -233,7 +263,6 @@ func (p *Pipeline) activity(r bisect.Request, doing string, limit time.Duration)
 
 // logFile names the file that keeps the output of one step.
 func (p *Pipeline) logFile(r bisect.Request, what string) string {
-	p.logged++
 	return filepath.Join(p.Logs, fmt.Sprintf("%s-%s-%s-%d.log", short(r.Candidate.Commit), r.Purpose, what, r.Nth))
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
@@ -27,11 +28,15 @@ type slot struct {
 	tmp    string // TMPDIR of its processes, emptied after each
 	caches roots  // of its trials; builds have others
 	export *source.Export
-	commit string // what the slot holds, "" while that is unknown
-	built  bool   // and has been built
-	clean  bool   // from a clean export
-	dirty  bool   // a build was killed or failed here: start the next one clean
+	commit string    // what the slot holds, "" while that is unknown
+	built  bool      // and has been built
+	clean  bool      // from a clean export
+	dirty  bool      // a build was killed or failed here: start the next one clean
+	pause  chan bool // lets a build ahead stand still; nil for what is asked for now
 }
+
+// holds reports whether the slot holds a commit, built.
+func (s *slot) holds(commit string) bool { return s.commit == commit && s.built }
 
 // slotName gives the ends slots of their own, since they are launched again and again, and each
 // side of a confirmation a fresh one.
@@ -57,19 +62,46 @@ func (p *Pipeline) slot(r bisect.Request) (*slot, error) {
 	if s, ok := p.slots[name]; ok {
 		return s, nil
 	}
-	s := &slot{Pipeline: p, name: name, dir: filepath.Join(p.Dir, name, "tree"), tmp: filepath.Join(p.Dir, name, "tmp")}
-	s.caches.dir = filepath.Join(p.Dir, name, "caches")
-	if err := os.MkdirAll(s.dir, 0o777); err != nil {
-		return nil, &bisect.InfraError{What: "making the slot " + s.dir, Err: err}
+	s := p.newSlot(name)
+	if err := s.open(); err != nil {
+		return nil, err
 	}
-	export, err := p.Repo.Export(s.dir)
-	if err != nil {
-		return nil, &bisect.InfraError{What: "making the slot " + s.dir, Err: err}
-	}
-	export.Paths = p.Paths
-	s.export = export
 	p.slots[name] = s
 	return s, nil
+}
+
+func (p *Pipeline) newSlot(name string) *slot {
+	s := &slot{Pipeline: p, name: name, dir: filepath.Join(p.Dir, name, "tree"), tmp: filepath.Join(p.Dir, name, "tmp")}
+	s.caches.dir = filepath.Join(p.Dir, name, "caches")
+	return s
+}
+
+// open makes the folder of a slot, once.
+func (s *slot) open() error {
+	if s.export != nil {
+		return nil
+	}
+	if err := os.MkdirAll(s.dir, 0o777); err != nil {
+		return &bisect.InfraError{What: "making the slot " + s.dir, Err: err}
+	}
+	export, err := s.Repo.Export(s.dir)
+	if err != nil {
+		return &bisect.InfraError{What: "making the slot " + s.dir, Err: err}
+	}
+	export.Paths = s.Paths
+	s.export = export
+	return nil
+}
+
+// remove removes a slot and all that is in it.
+func (s *slot) remove() error {
+	if s.export == nil {
+		return nil
+	}
+	if err := s.export.Remove(); err != nil {
+		return err
+	}
+	return removeAll(filepath.Dir(s.dir))
 }
 
 // drop removes a slot.
@@ -79,18 +111,18 @@ func (p *Pipeline) drop(name string) error {
 		return nil
 	}
 	delete(p.slots, name)
-	if err := s.export.Remove(); err != nil {
-		return err
-	}
-	return removeAll(filepath.Dir(s.dir))
+	return s.remove()
 }
 
 // prepare brings the slot to the wanted commit and builds it there. ready is false when the
 // outcome says already how the trial ends: it could not be exported or built.
 func (s *slot) prepare(ctx context.Context, r bisect.Request) (o bisect.Outcome, ready bool, err error) {
 	commit := r.Candidate.Commit
-	if s.commit == commit && s.built && len(s.Plan.Build) > 0 {
+	if s.holds(commit) && len(s.Plan.Build) > 0 {
 		return o, true, nil // launched again as it is
+	}
+	if err := s.open(); err != nil {
+		return o, false, err
 	}
 	incremental, err := s.mayBuildOn(commit, r)
 	if err != nil {
@@ -144,7 +176,7 @@ func isBuildFile(p kernels.Plan, file string) bool {
 // the candidate's, not the machine's fault.
 func (s *slot) checkout(ctx context.Context, r bisect.Request, clean bool) (o bisect.Outcome, ok bool, err error) {
 	commit := r.Candidate.Commit
-	s.activity(r, "export", 0)
+	s.tell(r, "export", 0)
 	s.commit, s.built = "", false
 	stats, err := s.export.Switch(ctx, commit, clean)
 	if err != nil {
@@ -171,6 +203,13 @@ func refused(err error) bool {
 	return errors.As(err, &unsupported) || errors.As(err, &missing)
 }
 
+// tell reports what is being done, unless it is done ahead.
+func (s *slot) tell(r bisect.Request, doing string, limit time.Duration) {
+	if s.pause == nil {
+		s.activity(r, doing, limit)
+	}
+}
+
 // build builds what the slot holds; a zero class means that it was built.
 func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, err error) {
 	key := s.buildKey(r)
@@ -183,7 +222,7 @@ func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, e
 		}
 	}
 	limit := s.bound(r, "build")
-	s.activity(r, "build", limit)
+	s.tell(r, "build", limit)
 	log := s.logFile(r, "build")
 	res, err := s.run(ctx, proc.Spec{
 		Argv: s.Plan.Build, Dir: s.dir, Env: s.environ(r, s.tmp), Output: log,
@@ -238,6 +277,10 @@ func (s *slot) run(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 		return proc.Result{}, err
 	}
 	spec.Cookie = s.Session + "-" + s.name
+	spec.CPUs = s.trialCPUs
+	if s.pause != nil {
+		spec.Pause, spec.CPUs, spec.Nice = s.pause, s.aheadCPUs, aheadNice
+	}
 	res, err := proc.Run(ctx, spec)
 	if rmErr := removeAll(s.tmp); err == nil && rmErr != nil {
 		err = rmErr
@@ -247,6 +290,9 @@ func (s *slot) run(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 	}
 	return res, err
 }
+
+// aheadNice lets a build ahead give way to everything else.
+const aheadNice = 10
 
 // CommandError is a command that cannot be started on an end: the user's mistake, not the candidate's.
 type CommandError struct {

@@ -71,6 +71,10 @@ func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, er
 	}
 	s.activity(r, spec.Phase, s.limitOr(spec.PhaseLimit))
 	before := s.watch()
+	if r.Timing && (l.said.Base == "" || s.WholeTimed) {
+		s.ahead.freeze(true)
+	}
+	defer s.ahead.freeze(false)
 	res, err := s.run(ctx, spec)
 	if errors.Is(err, syscall.ENOEXEC) { // a script without a #! line is the shell's, as for a shell
 		spec.Argv = append([]string{"/bin/sh"}, spec.Argv...)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -180,6 +181,7 @@ func (j *job) open(ctx context.Context) error {
 		Dir: filepath.Join(root, "work", j.session.ID), Logs: filepath.Join(stateDir(j.repo.CommonDir()), "logs", j.session.ID),
 		Env: os.Environ(), Cache: builds, Session: j.session.ID, OnPhase: j.ui.activity, Log: log,
 		Devices: j.gpus.watches, Caches: j.policy.Caches, Probe: j.policy.Probe,
+		Jobs: j.policy.Jobs, WholeTimed: j.policy.wholeTimed(),
 	}
 	if j.policy.OwnScripts {
 		config.WorkTree = j.repo.WorkDir()
@@ -215,12 +217,21 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 	}
 	s := &bisect.Search{
 		Commits: commits, Good: bisect.Candidate{Commit: j.policy.Good}, GoodKey: j.rng.GoodKey, Judge: plain,
-		Tested: tested, Redo: j.pipe.Clean,
+		Tested: tested, Redo: j.pipe.Clean, Ahead: j.ahead,
 		OnStep: func(s bisect.Step) { j.ui.step(s); j.keepStep(s) },
 		Spent:  j.spent,
 	}
 	j.ui.begin(len(commits), matter)
 	return s.Find(ctx)
+}
+
+// ahead passes on what will probably be asked for next, but for what is remembered.
+func (j *job) ahead(next []bisect.Candidate) {
+	next = slices.DeleteFunc(next, func(c bisect.Candidate) bool {
+		_, known := j.memory.Known[bisect.TrialID{Candidate: c, Purpose: bisect.Searching}]
+		return known
+	})
+	j.pipe.Ahead(next)
 }
 
 func deref(f *bisect.Finding) bisect.Finding {

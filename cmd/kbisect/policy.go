@@ -32,6 +32,7 @@ type policy struct {
 	Patterns    []pattern
 	Judge       judge.Options
 	Budget      time.Duration
+	Jobs        int // builds at a time; 0: what the machine can bear
 	Seed        int64
 	GPUs        []string
 	Caches      pipeline.Caches
@@ -53,7 +54,7 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 	}
 	p := &policy{
 		FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"),
-		Budget: duration(c, "budget"), Seed: c.Int64("seed"),
+		Budget: duration(c, "budget"), Seed: c.Int64("seed"), Jobs: c.Int("jobs"),
 	}
 	var err error
 	if c.Args().Present() {
@@ -84,8 +85,8 @@ func refuseUnavailable(c *cli.Context) error {
 		return usagef("--all is not available in this version\nhint: without it the first culprit is found")
 	case c.String("report") != "":
 		return usagef("--report is not available in this version\nhint: --json writes the whole finding to standard output")
-	case c.Int("jobs") != 1:
-		return usagef("--jobs %d: this version tests one candidate at a time", c.Int("jobs"))
+	case c.IsSet("jobs") && c.Int("jobs") < 1:
+		return usagef("--jobs %d: at least one candidate is built at a time", c.Int("jobs"))
 	case c.Int("repeat") < 1:
 		return usagef("--repeat %d: a candidate is run at least once", c.Int("repeat"))
 	case len(c.StringSlice("output")) > 0 && c.String("build") == "":
@@ -245,6 +246,11 @@ func (p *policy) readFind(c *cli.Context) error {
 		p.Probe = pipeline.ProbeOn
 	}
 	return nil
+}
+
+// wholeTimed reports that a metric is about more than what a program measures of itself.
+func (p *policy) wholeTimed() bool {
+	return slices.ContainsFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == "wall" || strings.HasPrefix(m.Name, "phase.") })
 }
 
 // probePhases are the phases that only the probe names.

@@ -47,7 +47,7 @@ func runCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable; commits that leave it alone are never built"},
 			&cli.BoolFlag{Name: "no-hunks", Usage: "stop at the commit", Hidden: true, DisableDefaultText: true},
 			durationFlag("budget", "stop after `DURATION`, such as 20m, with what is known then", "none"),
-			&cli.IntFlag{Name: "jobs", Usage: "test `N` candidates at a time", Value: 1, Hidden: true},
+			&cli.IntFlag{Name: "jobs", Usage: "build `N` candidates at a time, the likely next ones ahead; trials are one at a time", DefaultText: "by the number of processors"},
 			&cli.Int64Flag{Name: "seed", Usage: "`N` for whatever is drawn at random", Value: 1},
 			durationFlag("limit", "the whole trial may take `DURATION`, such as 90s", "10m, or kbisect.toml"),
 			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},

@@ -1,0 +1,100 @@
+package pipeline
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/kernels"
+)
+
+// jobs makes a bench build ahead whatever the machine has.
+func (b *bench) jobs(n int) {
+	b.Jobs = n
+	b.ahead = newAhead(b.Pipeline)
+}
+
+// What is built ahead is used once and for what it is; what is not asked for is dropped.
+func TestBuildAhead(t *testing.T) {
+	var commits [][]fixtures.Change
+	for i := range 12 {
+		commits = append(commits, []fixtures.Change{
+			fixtures.Script("build.sh", fmt.Sprintf("#!/bin/sh\necho build%d >>$BENCH_LOG; sleep 0.1; echo %d >built\ntest %d != 5", i, i, i)),
+			fixtures.Script("run.sh", fmt.Sprintf("#!/bin/sh\nexec test $(cat built) = %d", i)),
+		})
+	}
+	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, Limits{}, commits...)
+	b.jobs(3)
+	c := func(list ...int) (out []bisect.Candidate) {
+		for _, i := range list {
+			out = append(out, bisect.Candidate{Commit: b.ids[i]})
+		}
+		return out
+	}
+	for i, next := range [][]bisect.Candidate{c(1, 8), c(9, 2), c(3, 10), c(4), c(5, 9), c(0, 11), nil, c(8)} {
+		b.Ahead(next)
+		want := bisect.OK
+		if i == 5 {
+			want = bisect.BuildFailed
+		}
+		if o := b.test(i, bisect.Searching); o.Class != want || !o.Built {
+			t.Errorf("commit %d: %s, built %v", i, o.Describe(), o.Built)
+		}
+	}
+	said := strings.Fields(b.said())
+	count := map[string]int{}
+	for _, s := range said {
+		count[s]++
+	}
+	for i := 1; i <= 4; i++ { // asked for right after they were announced
+		if count[fmt.Sprintf("build%d", i)] != 1 {
+			t.Errorf("commit %d was built %d times: %v", i, count[fmt.Sprintf("build%d", i)], said)
+		}
+	}
+	b.Ahead(c(10, 11)) // under way when the bench is closed
+	b.test(8, bisect.Searching)
+}
+
+// While times are taken, builds ahead stand still.
+func TestBuildAheadStandsStill(t *testing.T) {
+	tick := filepath.Join(t.TempDir(), "ticks")
+	busy := []fixtures.Change{
+		fixtures.Script("build.sh", "#!/bin/sh\nwhile [ ! -e "+tick+".stop ]; do echo x >>"+tick+"; sleep 0.01; done\n"),
+		fixtures.Script("run.sh", "#!/bin/sh\n"),
+	}
+	timed := []fixtures.Change{
+		fixtures.Script("build.sh", "#!/bin/sh\n"),
+		fixtures.Script("run.sh", "#!/bin/sh\nsleep 0.2; a=$(wc -c <"+tick+"); sleep 1; b=$(wc -c <"+tick+"); echo \"metric ticks: $((b - a))\" >&$KBISECT_FD\n"),
+	}
+	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, Limits{}, timed, busy)
+	b.jobs(2)
+	t.Cleanup(func() { os.WriteFile(tick+".stop", nil, 0o666) })
+	b.Ahead([]bisect.Candidate{{Commit: b.ids[1]}})
+	b.test(0, bisect.Searching)
+	for started := time.Now(); time.Since(started) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(tick); err == nil {
+			break
+		}
+	}
+	ticks := func(timing bool) float64 {
+		o, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.Searching, Timing: timing})
+		if err != nil || len(o.Series) != 1 {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		return o.Series[0].Values[0]
+	}
+	if free, held := ticks(false), ticks(true); free == 0 || held != 0 {
+		t.Errorf("the build went %v ticks beside a trial, and %v beside one whose times count", free, held)
+	}
+	if err := os.WriteFile(tick+".stop", nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if o := b.test(1, bisect.Searching); o.Class != bisect.OK || !o.Built {
+		t.Error(o.Describe())
+	}
+}
