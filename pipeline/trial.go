@@ -27,7 +27,11 @@ const protocolVariable = "KBISECT_FD"
 func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	warm := s.Caches == Warm || s.Caches == "" && r.Timing
 	if warm && s.caches.warmed == s.commit {
-		return s.launch(ctx, r)
+		o, err := s.launch(ctx, r)
+		if err == nil && holdsFiles(s.caches.dir) {
+			o.Caches = string(Warm)
+		}
+		return o, err
 	}
 	if err := s.caches.clear(); err != nil {
 		return bisect.Outcome{}, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
@@ -37,7 +41,11 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 		return first, err
 	}
 	s.caches.warmed = s.commit
-	if s.Caches == Cold || !holdsFiles(s.caches.dir) {
+	if !holdsFiles(s.caches.dir) {
+		return first, nil
+	}
+	first.Caches = string(Cold)
+	if s.Caches == Cold {
 		return first, nil
 	}
 	if !warm {
@@ -45,7 +53,7 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 		return first, nil
 	}
 	second, err := s.launch(ctx, r)
-	second.Cold = first.Phases
+	second.Cold, second.Caches = first.Phases, string(Warm)
 	return second, err
 }
 

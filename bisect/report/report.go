@@ -2,6 +2,7 @@
 package report
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -116,6 +117,60 @@ func (in Input) Economics() []Spent {
 		return all[1:]
 	}
 	return all
+}
+
+// Starts are the times of one phase of an end with cold and with warm caches, medians in seconds;
+// negative where it was not seen.
+type Starts struct {
+	Phase                                string
+	GoodCold, GoodWarm, BadCold, BadWarm float64
+}
+
+// ColdWarm compares first processes with later ones on the same caches, phase by phase, at both
+// ends. It is empty for programs that use no caches.
+func (in Input) ColdWarm() []Starts {
+	var order []string
+	times := map[string]*[4][]float64{}
+	add := func(col int, phases []bisect.PhaseTime) {
+		for _, p := range phases {
+			if times[p.Name] == nil {
+				times[p.Name] = &[4][]float64{}
+				order = append(order, p.Name)
+			}
+			times[p.Name][col] = append(times[p.Name][col], p.Seconds)
+		}
+	}
+	warm := false
+	for _, l := range in.Launches {
+		col := map[string]int{in.Good.ID: 0, in.Bad.ID: 2}
+		c, end := col[l.Commit]
+		if !end || l.Outcome.Caches == "" {
+			continue
+		}
+		add(c, l.Outcome.Cold)
+		if l.Outcome.Caches == "warm" {
+			warm = true
+			c++
+		}
+		add(c, l.Outcome.Phases)
+	}
+	if !warm {
+		return nil
+	}
+	var out []Starts
+	for _, name := range order {
+		t := times[name]
+		out = append(out, Starts{name, median(t[0]), median(t[1]), median(t[2]), median(t[3])})
+	}
+	return out
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return -1
+	}
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // warnings are all things that a reader should know, without repeats.

@@ -125,3 +125,19 @@ func TestTextOfEveryResult(t *testing.T) {
 		}
 	}
 }
+
+func TestColdWarm(t *testing.T) {
+	phases := func(load float64) []bisect.PhaseTime { return []bisect.PhaseTime{{Name: "load", Seconds: load}} }
+	launch := func(commit, caches string, load float64) Launch {
+		return Launch{Commit: commit, Outcome: bisect.Outcome{Class: bisect.OK, Caches: caches, Phases: phases(load)}}
+	}
+	in := Input{Good: CommitInfo{ID: "g"}, Bad: CommitInfo{ID: "b"}}
+	in.Launches = []Launch{launch("g", "cold", 9), launch("b", "cold", 8), launch("x", "warm", 5)}
+	if rows := in.ColdWarm(); rows != nil {
+		t.Errorf("nothing ran on warm caches: %+v", rows)
+	}
+	in.Launches = append(in.Launches, launch("g", "warm", 1), launch("g", "warm", 3), launch("g", "", 7))
+	if rows := in.ColdWarm(); len(rows) != 1 || rows[0] != (Starts{"load", 9, 2, 8, -1}) {
+		t.Errorf("%+v", rows)
+	}
+}

@@ -17,6 +17,7 @@ func Text(w io.Writer, in Input) error {
 	p.answer(in)
 	p.path(in)
 	p.economics(in)
+	p.coldWarm(in)
 	p.notes(in)
 	p.next(in)
 	return p.err
@@ -202,6 +203,28 @@ func (p *printer) economics(in Input) {
 	case in.Unwatched != "":
 		p.f("  no device was watched: %s\n", in.Unwatched)
 	}
+}
+
+// coldWarm is the table of first processes against later ones.
+func (p *printer) coldWarm(in Input) {
+	rows := in.ColdWarm()
+	if len(rows) == 0 {
+		return
+	}
+	p.f("\nFirst process with empty caches (cold) and later ones (warm), medians\n")
+	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "  phase\tgood cold\tgood warm\tbad cold\tbad warm\t\n")
+	for _, r := range rows {
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t\n", r.Phase, orDash(r.GoodCold), orDash(r.GoodWarm), orDash(r.BadCold), orDash(r.BadWarm))
+	}
+	p.flush(t)
+}
+
+func orDash(s float64) string {
+	if s < 0 {
+		return "-"
+	}
+	return secs(s)
 }
 
 func (p *printer) notes(in Input) {

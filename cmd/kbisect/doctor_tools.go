@@ -121,7 +121,21 @@ func (e *examination) torch(ctx context.Context) finding {
 	case s.err != nil:
 		return problem("import torch: "+s.err.Error(), "try: python3 -c 'import torch'")
 	}
-	return ok("%s", versionLine(s, "torch"))
+	name := versionLine(s, "torch")
+	if len(e.probe().Devices) == 0 {
+		return ok("%s", name)
+	}
+	return e.torchHello(ctx, python, name)
+}
+
+// torchHello runs the known-good program for torch on the device.
+func (e *examination) torchHello(ctx context.Context, python, name string) finding {
+	h := kernels.HelloFor("torch")
+	s := tool(ctx, 60*time.Second, os.TempDir(), python, "-c", string(h.Text))
+	if s.err != nil || s.first() != kernels.HelloWord {
+		return problem(name+", but a sum on the device fails: "+s.last(), "the driver serves CUDA "+e.probe().CUDA+"; torch should be built for no newer one")
+	}
+	return ok("%s, computes on the device", name)
 }
 
 // namesDevices reports whether the configuration asks for certain devices.
