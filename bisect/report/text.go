@@ -266,9 +266,10 @@ func (p *printer) next(in Input) {
 	}
 }
 
-// lastSaid is the last line that the culprit's output holds, where it crashed or was wrong.
+// lastSaid is the last line that the output of a culprit holds which crashed; for other classes
+// the reason quotes it.
 func lastSaid(in Input, c bisect.Culprit) (said string) {
-	if c.Class != bisect.Crash && c.Class != bisect.Wrong && c.Class != bisect.BuildFailed {
+	if c.Class != bisect.Crash {
 		return ""
 	}
 	for _, l := range in.Launches {
