@@ -94,11 +94,12 @@ type Series struct {
 // broken machine is an error.
 type Outcome struct {
 	Class    Class       `json:"class"`
-	Phase    string      `json:"phase,omitempty"`  // the phase in which it ended, unless it ended well
-	Whole    bool        `json:"whole,omitempty"`  // a time-out of the whole trial, not of one phase
-	Early    bool        `json:"early,omitempty"`  // stopped before the limit, where no good run could still be running
-	Caches   string      `json:"caches,omitempty"` // cold or warm, where the program uses caches at all
-	Unfit    string      `json:"unfit,omitempty"`  // why its times must not be compared with others
+	Phase    string      `json:"phase,omitempty"`    // the phase in which it ended, unless it ended well
+	Whole    bool        `json:"whole,omitempty"`    // a time-out of the whole trial, not of one phase
+	Supposed bool        `json:"supposed,omitempty"` // a time-out in teardown that rests on how much good trials say
+	Early    bool        `json:"early,omitempty"`    // stopped before the limit, where no good run could still be running
+	Caches   string      `json:"caches,omitempty"`   // cold or warm, where the program uses caches at all
+	Unfit    string      `json:"unfit,omitempty"`    // why its times must not be compared with others
 	Why      string      `json:"why,omitempty"`
 	Exit     int         `json:"exit"`
 	Signal   string      `json:"signal,omitempty"`

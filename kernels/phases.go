@@ -75,7 +75,7 @@ func (p *Protocol) Ended() { p.clock.isClosed = false }
 // than any computation of its between two lines.
 func (p *Protocol) Quiet(at, teardown time.Duration) bool {
 	s := &p.sent
-	if p.Expect == nil || !s.result || p.Expect.Phase != p.name(s.top) || len(p.clock.stack) > s.depth {
+	if p.Expect == nil || !s.result || !p.Expect.reached(s) || p.Expect.Phase != p.name(s.top) || len(p.clock.stack) > s.depth {
 		return false
 	}
 	return at-s.at >= max(teardown, quietTimes*s.gap)
@@ -92,6 +92,10 @@ func (p *Protocol) Patience(limit time.Duration) time.Duration {
 
 // quietTimes is how many times the longest pause between two lines a silence must last.
 const quietTimes = 4
+
+// Supposed reports whether the teardown is no more than supposed: the program has said as much as a
+// good one, but has not closed its descriptor.
+func (p *Protocol) Supposed() bool { return p.clock.top() == supposition && !p.clock.isClosed }
 
 // Settle gives the silence after the last line to the teardown, see Quiet.
 func (p *Protocol) Settle() { p.settled = p.Speaks() }

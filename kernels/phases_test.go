@@ -187,22 +187,24 @@ func TestExplicitTeardown(t *testing.T) {
 
 func TestQuiet(t *testing.T) {
 	ex := expected(t)
+	ex.Kinds = map[string]int{"sample": 1} // the least that good trials send
 	for name, c := range map[string]struct {
 		lines []string
 		at    int
 		want  bool
 	}{
-		"hung in teardown":  {[]string{"100 phase: measure", "120 sample: 1 us", "130 sample: 1 us"}, 330, true},
-		"limit not reached": {[]string{"100 phase: measure", "120 sample: 1 us", "130 sample: 1 us"}, 329, false},
-		"slow samples":      {[]string{"100 phase: measure", "160 sample: 1 us"}, 399, false},
-		"longer than those": {[]string{"100 phase: measure", "160 sample: 1 us"}, 400, true},
-		"another phase":     {[]string{"100 phase: warmup", "120 sample: 1 us", "130 sample: 1 us"}, 900, false},
-		"no result":         {[]string{"100 phase: measure", "120 sample: 1 us", "130 case: 2"}, 900, false},
-		"in a stretch":      {[]string{"100 phase: measure", "120 sample: 1 us", "130 enter: compile"}, 900, false},
-		"after a stretch":   {[]string{"100 phase: measure", "120 sample: 1 us", "130 enter: compile", "131 leave: compile"}, 900, true},
-		"silent":            {nil, 900, false},
+		"hung in teardown":    {[]string{"100 phase: measure", "120 sample: 1 us", "130 sample: 1 us"}, 330, true},
+		"limit not reached":   {[]string{"100 phase: measure", "120 sample: 1 us", "130 sample: 1 us"}, 329, false},
+		"slow samples":        {[]string{"100 phase: measure", "160 sample: 1 us"}, 399, false},
+		"longer than those":   {[]string{"100 phase: measure", "160 sample: 1 us"}, 400, true},
+		"another phase":       {[]string{"100 phase: warmup", "120 sample: 1 us", "130 sample: 1 us"}, 900, false},
+		"no result":           {[]string{"100 phase: measure", "120 sample: 1 us", "130 case: 2"}, 900, false},
+		"in a stretch":        {[]string{"100 phase: measure", "120 sample: 1 us", "130 enter: compile"}, 900, false},
+		"after a stretch":     {[]string{"100 phase: measure", "120 sample: 1 us", "130 enter: compile", "131 leave: compile"}, 900, true},
+		"less than the least": {[]string{"100 phase: measure", "120 metric x: 1"}, 900, false},
+		"silent":              {nil, 900, false},
 	} {
-		p := Protocol{Expect: ex}
+		p := Protocol{Expect: ex, Varies: true}
 		for _, l := range c.lines {
 			_, line, _ := strings.Cut(l, " ")
 			p.Line(line, at(int(l[0]-'0')*100+int(l[1]-'0')*10+int(l[2]-'0')))
@@ -280,5 +282,18 @@ func agree(t *rapid.T, p *Protocol, wall time.Duration) {
 	}
 	if d := total - wall.Seconds(); d > 1e-6 || d < -1e-6 {
 		t.Fatalf("phases add up to %v of %v", total, wall)
+	}
+}
+
+// Least is what two good trials have in common; a trial that has sent less is not at its end.
+func TestLeast(t *testing.T) {
+	a := Shape{Phase: "measure", Before: "x", Lines: 9, Kinds: map[string]int{"sample": 5, "check": 1}, Result: true}
+	b := Shape{Phase: "measure", Before: "y", Lines: 7, Kinds: map[string]int{"sample": 3, "metric": 2}, Result: true}
+	got, ok := a.Least(b)
+	if !ok || len(got.Kinds) != 1 || got.Kinds["sample"] != 3 {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	if _, ok := a.Least(Shape{Phase: "check"}); ok {
+		t.Error("of two phases")
 	}
 }

@@ -31,6 +31,32 @@ func (e *Shape) met(s *sent, phase string) bool {
 		e.Phase == phase && e.Result == s.result && maps.Equal(e.Kinds, s.kinds) && e.Before == s.before
 }
 
+// Least joins the shapes of two good trials of a program that does not always say as much: fewer
+// lines than this are not all of them. ok is false when the two do not end in the same phase.
+func (e Shape) Least(other Shape) (least Shape, ok bool) {
+	if e.Phase != other.Phase {
+		return e, false
+	}
+	least = e
+	least.Kinds = map[string]int{}
+	for kind, n := range e.Kinds {
+		if m := min(n, other.Kinds[kind]); m > 0 {
+			least.Kinds[kind] = m
+		}
+	}
+	return least, true
+}
+
+// reached reports whether a trial has sent at least as many lines of every kind in its last phase.
+func (e *Shape) reached(s *sent) bool {
+	for kind, n := range e.Kinds {
+		if s.kinds[kind] < n {
+			return false
+		}
+	}
+	return true
+}
+
 // sent counts the lines of a program.
 type sent struct {
 	total, facts int            // of the facts some are lines that were understood

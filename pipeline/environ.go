@@ -29,7 +29,7 @@ func (s *slot) environ(r bisect.Request, caches string) []string {
 	return append(compilerJobs(cacheEnv(s.visible(env), caches)),
 		"PYTHONFAULTHANDLER=1",
 		"PWD="+s.dir,
-		"TMPDIR="+s.tmp,
+		"TMPDIR="+s.tmp, "TMP="+s.tmp, "TEMP="+s.tmp,
 		"GIT_CEILING_DIRECTORIES="+filepath.Dir(s.dir),
 		"KBISECT_COMMIT="+r.Candidate.Commit,
 		"KBISECT_PURPOSE="+string(r.Purpose),

@@ -10,6 +10,10 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
+// unsureTimes is how much longer than its limit a supposed teardown may be silent when it is looked
+// at once more.
+const unsureTimes = 5
+
 // teardown is the phase from a program's last line to its exit.
 const teardown = "teardown"
 
@@ -20,13 +24,14 @@ type listener struct {
 	said    kernels.Protocol
 	series  []kernels.Series // from the output
 	entered time.Duration    // when the phase in force began, or was come back to
+	until   time.Duration    // the end, or when a limit was reached
 }
 
 // listen prepares for a trial. Whether the project's programs speak, and how much they say, is
 // known from the good end; before that, and when they do not, a trial is one `run` phase.
 func (s *slot) listen(r bisect.Request) *listener {
 	l := &listener{slot: s, r: r}
-	l.said.Metric, l.said.Expect = s.SampleMetric, s.shape
+	l.said.Metric, l.said.Expect, l.said.Varies = s.SampleMetric, s.shape, s.shapeVaries
 	if s.speaks != nil && *s.speaks {
 		l.said.Base = "load"
 	}
@@ -58,6 +63,9 @@ func (l *listener) enter(phase string, at time.Duration) proc.Transition {
 	limit := l.bound(l.r, phase)
 	l.activity(l.r, phase, l.limitOr(limit))
 	if phase == teardown {
+		if l.unsure {
+			limit *= unsureTimes
+		}
 		limit = l.said.Patience(limit)
 	}
 	if limit > 0 {
@@ -66,36 +74,38 @@ func (l *listener) enter(phase string, at time.Duration) proc.Transition {
 	return proc.Transition{Phase: phase, Limit: limit}
 }
 
-// ended is told how the process ended, so that the phase is known in which it did.
+// ended is told how the process ended, so that the phase is known in which it did, and how long the
+// phases took: of a trial that reached a limit, until then.
 func (l *listener) ended(res proc.Result) {
+	l.until = res.Wall
 	if res.Timeout == nil {
 		l.said.Ended()
 		return
 	}
-	at := res.Timeout.Elapsed
+	l.until = res.Timeout.Elapsed
 	if !res.Timeout.Whole {
-		at += l.entered
+		l.until += l.entered
 	}
-	if l.said.Quiet(at, max(l.limit(teardown), time.Second)) {
+	if l.said.Quiet(l.until, max(l.limit(teardown), time.Second)) {
 		l.said.Settle()
 	}
 }
 
 // learnShape remembers how much a good trial says, which tells of the others when they have said
-// their last line. Programs that do not always say as much are left alone.
+// their last line. Of programs that do not always say as much it keeps the least.
 func (p *Pipeline) learnShape(o bisect.Outcome) {
 	var s kernels.Shape
-	if len(o.Shape) == 0 || json.Unmarshal(o.Shape, &s) != nil {
-		return
-	}
-	same := func(a, b kernels.Shape) bool {
-		return a.Phase == b.Phase && a.Before == b.Before && a.Lines == b.Lines && a.Result == b.Result && maps.Equal(a.Kinds, b.Kinds)
-	}
 	switch {
-	case p.shapeVaries:
+	case len(o.Shape) == 0 || json.Unmarshal(o.Shape, &s) != nil:
+		return
 	case p.shape == nil:
 		p.shape = &s
-	case !same(*p.shape, s):
-		p.shape, p.shapeVaries = nil, true
+		return
 	}
+	same := p.shape.Before == s.Before && p.shape.Result == s.Result && maps.Equal(p.shape.Kinds, s.Kinds)
+	least, comparable := p.shape.Least(s)
+	if !comparable {
+		least.Kinds = map[string]int{"never": 1} // no number of lines tells anything
+	}
+	p.shape, p.shapeVaries = &least, p.shapeVaries || !same
 }

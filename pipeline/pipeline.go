@@ -71,6 +71,8 @@ type Pipeline struct {
 
 	greeted     bool            // the known-good program has been looked for
 	shapeVaries bool            // good trials do not always say as much
+	wasFull     bool            // the disk was, when the last process ended
+	unsure      bool            // in this trial a supposed teardown gets more time
 	assaults    map[string]bool // commits whose supervisor was killed once
 	given       map[string]bool // what spoils every trial, so that repeating does not help
 }
@@ -153,7 +155,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 		if err := ctx.Err(); err != nil {
 			return o, err
 		}
-		if full := p.diskFull(); full != nil && o.Class != bisect.OK {
+		if full := p.diskFull(p.wasFull); full != nil && o.Class != bisect.OK {
 			return o, full
 		}
 		again := p.doubts(r, o, len(dropped)-infra)
@@ -165,12 +167,33 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 			again = o.Why
 			p.Log.Warn("machine trouble; trying again", "commit", short(r.Candidate.Commit), "why", o.Why)
 		case again == "":
-			o.Repeated = dropped
+			if o, err = p.seconded(ctx, r, o); err != nil {
+				return o, err
+			}
+			o.Repeated = append(dropped, o.Repeated...)
 			p.Learn(r, o)
 			return o, nil
 		}
 		dropped = append(dropped, again)
 	}
+}
+
+// seconded makes a trial once more, with more time, that was ended in a teardown which is only
+// supposed: the program has said as much as the good end, and may have had more to say. The search
+// does not wait for that, since its culprit is confirmed.
+func (p *Pipeline) seconded(ctx context.Context, r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
+	if !o.Supposed || r.Purpose == bisect.Searching {
+		return o, nil
+	}
+	p.unsure = true
+	second, err := p.sample(ctx, r)
+	p.unsure = false
+	if err != nil || second.Class == bisect.Timeout || second.Class == bisect.Infra {
+		return o, err
+	}
+	p.shapeVaries = true
+	second.Repeated = append(second.Repeated, "it had more to say than the good end: "+o.Why)
+	return second, nil
 }
 
 // doubts says why a trial ought to be made again: its times matter, and they may not be its own.
@@ -199,16 +222,22 @@ func (p *Pipeline) sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 		return bisect.Outcome{}, err
 	}
 	var o bisect.Outcome
+	s.full = false
 	if ready := p.takeAhead(ctx, r, s, &o); ready != nil {
 		s = ready
 	} else {
 		var ready bool
 		if o, ready, err = s.prepare(ctx, r); err != nil || !ready {
+			p.wasFull = s.full
 			return o, err
 		}
 	}
 	p.ahead.begin(ctx)
 	t, err := s.trial(ctx, r)
+	p.wasFull = s.full
+	if t.Class != bisect.OK {
+		s.dirty = true // a process that did not come to its end may have left something in the tree
+	}
 	t.Built, t.CacheHit, t.Build = o.Built, o.CacheHit, o.Build
 	t.Warnings = append(o.Warnings, t.Warnings...)
 	if o.Build > 0 {

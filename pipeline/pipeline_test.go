@@ -206,11 +206,12 @@ func TestPhaseOfATimeout(t *testing.T) {
 		{say("phase: warmup", "phase: capture") + hang, "timeout", "capture"},
 		{say("phase: check", "check: pass") + hang, "timeout", "check"},
 		{say("phase: measure") + hang, "timeout", "measure"},
-		{say("phase: measure", "sample: 3 us") + hang, "timeout", "teardown"}, // it has said all that the good end says
+		{say("phase: warmup", "phase: measure", "sample: 3 us") + hang, "timeout", "teardown"}, // it has said all that the good end says
 		{say("phase: measure", "sample: 3 us", "phase: teardown") + hang, "timeout", "teardown"},
 		{say("phase: ours") + hang, "timeout", "ours"},
 		{say("phase: unlimited") + hang, "timeout", "unlimited"},
-		{say("phase: measure", "sample: 3 us") + "sleep 1.3", "timeout", "teardown"},
+		{say("phase: warmup", "phase: measure", "sample: 3 us") + "sleep 1.3", "timeout", "teardown"},
+		{say("phase: warmup", "phase: check") + "trap '' TERM; sleep 1.2; " + say("phase: measure", "infra: me") + "sleep 9", "timeout", "check"}, // the last words come too late
 		{say("phase: capture") + "kill -SEGV $$", "crash", "capture"},
 		{say("phase: capture") + "exit 1", "wrong", "capture"},
 		{say("phase: check") + "exit 1", "wrong", "check"},
@@ -350,5 +351,65 @@ func TestHurry(t *testing.T) {
 	o, err := b.Sample(t.Context(), r)
 	if err != nil || o.Class != bisect.Timeout || !o.Early || !o.Whole || !strings.Contains(o.Why, "stopped after") {
 		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// What a killed process left in the tree never reaches the next candidate, not even where builds
+// start from the last one.
+func TestKilledProcessPoisonsNothing(t *testing.T) {
+	plan, err := kernels.NewPlan(kernels.Project{Kind: "make", Run: []string{"sh", "./run.sh"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const run = "test ! -e poison || exit 9; touch poison; "
+	files := func(n, body string) []fixtures.Change {
+		return []fixtures.Change{fixtures.Write("Makefile", "all:\n\ttrue\n"), fixtures.Write("run.sh", run+body), fixtures.Write("n", n)}
+	}
+	b := newBench(t, plan, Limits{Run: time.Second}, files("0", "rm poison\n"), files("1", "sleep 60\n"), files("2", "rm poison\n"))
+	for i, want := range []bisect.Class{bisect.OK, bisect.Timeout, bisect.OK} {
+		if o := b.test(i, bisect.Searching); o.Class != want {
+			t.Errorf("commit %d: %s", i, o.Describe())
+		}
+	}
+	if b.test(1, bisect.Searching); b.test(1, bisect.EndBad).Class != bisect.Timeout || b.test(1, bisect.EndBad).Class != bisect.Timeout {
+		t.Error("launched again in what it left")
+	}
+}
+
+// A program that has said as much as the good end, and pauses longer than the limit of the teardown
+// before it says more, has not hung there.
+func TestMoreToSay(t *testing.T) {
+	const head = "echo 'phase: measure' >&$KBISECT_FD; echo 'sample: 3 us' >&$KBISECT_FD; "
+	limits := Limits{Run: time.Minute, Phases: map[string]kernels.Limit{"teardown": {Abs: 500 * time.Millisecond}}}
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, limits,
+		script(head), script(head+"sleep 1.2; echo 'sample: 4 us' >&$KBISECT_FD"), script(head+"sleep 60"))
+	b.test(0, bisect.EndGood)
+	if o := b.test(2, bisect.EndBad); o.Class != bisect.Timeout || o.Phase != "teardown" || o.Early {
+		t.Errorf("hangs: %s, early %v", o.Describe(), o.Early)
+	}
+	if o := b.test(1, bisect.Searching); o.Class != bisect.Timeout || !o.Early {
+		t.Errorf("in the search: %s, early %v", o.Describe(), o.Early)
+	}
+	if o := b.test(1, bisect.EndBad); o.Class != bisect.OK || len(o.Repeated) != 1 {
+		t.Errorf("has more to say: %s, repeated %q", o.Describe(), o.Repeated)
+	}
+}
+
+// What a candidate mounted, run by root, is taken away with it.
+func TestMountsAreTakenAway(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT TESTED: only root can mount")
+	}
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{Run: time.Second},
+		script("mkdir -p 'a b' $TMPDIR/m; mount -t tmpfs t 'a b' && mount -t tmpfs t $TMPDIR/m || exit 125; touch 'a b/f'; sleep 60"), script(":"))
+	o := b.test(0, bisect.Searching)
+	if o.Class == bisect.Skip {
+		t.Skip("NOT TESTED: mounting is not allowed here")
+	}
+	if o.Class != bisect.Timeout {
+		t.Error(o.Describe())
+	}
+	if o := b.test(1, bisect.Searching); o.Class != bisect.OK {
+		t.Error(o.Describe())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"path"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
@@ -32,11 +35,12 @@ type slot struct {
 	built  bool      // and has been built
 	clean  bool      // from a clean export
 	dirty  bool      // a build was killed or failed here: start the next one clean
+	full   bool      // the disk was, when the last process ended
 	pause  chan bool // lets a build ahead stand still; nil for what is asked for now
 }
 
-// holds reports whether the slot holds a commit, built.
-func (s *slot) holds(commit string) bool { return s.commit == commit && s.built }
+// holds reports whether the slot holds a commit, built, and nothing that a failed process left.
+func (s *slot) holds(commit string) bool { return s.commit == commit && s.built && !s.dirty }
 
 // slotName gives the ends slots of their own, since they are launched again and again, and each
 // side of a confirmation a fresh one.
@@ -271,7 +275,7 @@ func (s *slot) missingOutput() string {
 	return ""
 }
 
-// run runs one process tree of the slot and empties its TMPDIR afterwards.
+// run runs one process tree of the slot; afterwards it takes its mounts away and empties its TMPDIR.
 func (s *slot) run(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 	if err := os.MkdirAll(s.tmp, 0o777); err != nil {
 		return proc.Result{}, err
@@ -282,6 +286,8 @@ func (s *slot) run(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 		spec.Pause, spec.CPUs, spec.Nice = s.pause, s.aheadCPUs, aheadNice
 	}
 	res, err := proc.Run(ctx, spec)
+	s.full = s.freeBytes() < leastFree
+	unmountBelow(filepath.Dir(s.dir))
 	if rmErr := removeAll(s.tmp); err == nil && rmErr != nil {
 		err = rmErr
 	}
@@ -345,16 +351,28 @@ func (s *slot) commandHint(command string, err error) string {
 	return ""
 }
 
-// diskFull reports a file system without room for the slots.
-func (p *Pipeline) diskFull() error {
+// leastFree is how little room means that the disk is full, in bytes.
+const leastFree = 1 << 20
+
+// freeBytes is the room on the file system of the slots; without an answer it is plenty.
+func (p *Pipeline) freeBytes() uint64 {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(p.Dir, &st); err != nil {
+		return math.MaxUint64
+	}
+	return st.Bavail * uint64(st.Bsize)
+}
+
+// diskFull reports a file system that was full at the end of a process, which then may have failed
+// for that. When what the process itself wrote has filled it, that is the candidate's doing: there
+// is room again once its TMPDIR has been emptied.
+func (p *Pipeline) diskFull(full bool) error {
+	const roomAgain = 64 << 20
+	free := p.freeBytes()
+	if free >= leastFree && (!full || free >= roomAgain) {
 		return nil
 	}
-	if free := st.Bavail * uint64(st.Bsize); free < 1<<20 {
-		return &bisect.InfraError{What: "testing candidates in " + p.Dir, Err: fmt.Errorf("%w: %d bytes free\nhint: make room, or set XDG_CACHE_HOME to a larger file system, then run again with --resume", syscall.ENOSPC, free)}
-	}
-	return nil
+	return &bisect.InfraError{What: "testing candidates in " + p.Dir, Err: fmt.Errorf("%w: %d bytes free\nhint: make room, or set XDG_CACHE_HOME to a larger file system, then run again with --resume", syscall.ENOSPC, free)}
 }
 
 // removeAll removes a tree in which a candidate may have left folders that cannot be written.
@@ -371,6 +389,29 @@ func removeAll(dir string) error {
 	})
 	return errors.Join(os.RemoveAll(dir), walkErr)
 }
+
+// unmountBelow takes away what a candidate, run by root, has mounted below a folder, the last mount
+// first.
+func unmountBelow(dir string) {
+	data, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return
+	}
+	lines := strings.Split(string(data), "\n")
+	for _, line := range slices.Backward(lines) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		point := mountEscapes.Replace(f[1])
+		if strings.HasPrefix(point, dir+"/") {
+			_ = syscall.Unmount(point, unix.MNT_DETACH)
+		}
+	}
+}
+
+// mountEscapes are those of /proc/self/mounts.
+var mountEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")

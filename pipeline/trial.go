@@ -95,7 +95,7 @@ func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, er
 	l.ended(res)
 	o := l.outcome(res)
 	o.Log, o.Devices, o.Memory = spec.Output, n.notes, res.MemoryPeak
-	if probed && o.Class == bisect.OK {
+	if probed && s.Probe != ProbeOn && o.Class == bisect.OK {
 		o.Unfit = "the probe was with it"
 	}
 	marked(&o, n)
@@ -181,7 +181,7 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 	if res.Signal != 0 {
 		o.Signal = signalName(res.Signal)
 	}
-	for _, ph := range said.Phases(res.Wall, res.Timeout != nil || res.Signal != 0) {
+	for _, ph := range said.Phases(l.until, res.Timeout != nil || res.Signal != 0) {
 		o.Phases = append(o.Phases, bisect.PhaseTime(ph))
 	}
 	for _, x := range append(said.Series(), l.series...) {
@@ -197,6 +197,9 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 		fail(bisect.Timeout, "")
 		o.Why, o.Early = l.timeoutWords(phase, o.Whole)
 		o.Why += stackWords(res.Tail)
+		if o.Supposed = phase == teardown && said.Supposed(); o.Supposed {
+			o.Early = o.Early || l.r.Purpose == bisect.Searching
+		}
 	case res.KilledParent && !l.assaulted(l.r.Candidate.Commit):
 		fail(bisect.Infra, "the process that supervises the trial was killed")
 	case res.KilledParent:

@@ -111,6 +111,22 @@ func (p *Plain) Look(ctx context.Context, c bisect.Candidate, why bisect.Purpose
 	return o, err
 }
 
+// lookAgain drops the time-outs that were seen before the good end was known: only that tells which
+// phases there are, and where a time-out was.
+func (p *Plain) lookAgain(good bisect.Outcome) {
+	if !good.Speaks {
+		return
+	}
+	for commit, o := range p.looked {
+		if o.Class == bisect.Timeout {
+			delete(p.looked, commit)
+		}
+		if commit == p.bad.Commit && o.Class == bisect.Timeout {
+			p.count[launchKey{commit, bisect.EndBad}]++
+		}
+	}
+}
+
 // Ends judges both ends and reads the complaint off the bad one.
 func (p *Plain) Ends(ctx context.Context, good, bad bisect.Candidate) (bisect.Ends, error) {
 	p.good, p.bad = good, bad
@@ -118,6 +134,7 @@ func (p *Plain) Ends(ctx context.Context, good, bad bisect.Candidate) (bisect.En
 	if err != nil {
 		return bisect.Ends{}, err
 	}
+	p.lookAgain(g)
 	b, nb, err := p.launches(ctx, bad, bisect.EndBad)
 	if err != nil {
 		return bisect.Ends{}, err

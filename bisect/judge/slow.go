@@ -216,6 +216,12 @@ func (p *Plain) differs(s sides) bool {
 
 // slowAnswer fills in what the comparison of the ends showed.
 func (p *Plain) slowAnswer(e bisect.Ends, m Metric, s sides) bisect.Ends {
+	if len(s.a) == 0 || len(s.b) == 0 {
+		e.Unclear = true
+		e.Why = fmt.Sprintf("no launch gave a value of %s that can be compared", m.Name)
+		e.Hint = "kbisect show lists what each of them gave"
+		return e
+	}
 	eff := m.effect(s)
 	e.Differ = p.differs(s)
 	e.Why = fmt.Sprintf("%s, bad end against good end: ratio %.3f (95 %% interval %.3f to %.3f, %d launches each, Mann–Whitney p %.2g)",

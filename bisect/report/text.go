@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -98,7 +99,7 @@ func complaintWords(in Input, c bisect.Culprit) string {
 	if c.Effect != nil {
 		s += " in " + c.Effect.Metric
 	}
-	for _, l := range in.Launches {
+	for _, l := range slices.Backward(in.Launches) { // the last one had the whole of its limits
 		if l.Commit == c.Commit && l.Outcome.Class == c.Class && l.Outcome.Why != "" {
 			return s + " (" + l.Outcome.Why + ")"
 		}

@@ -118,7 +118,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Reader:  stdin, Writer: stdout, ErrWriter: stderr,
 		ExitErrHandler:  func(*cli.Context, error) {}, // exit codes are run's business, after the defers
 		HideHelpCommand: true,
-		Flags:           globalFlags(),
+		Flags:           append(globalFlags(), cli.HelpFlag), // the library leaves it out beside a command of that name
 		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return usagef("%w\nhint: kbisect --help", err) },
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {

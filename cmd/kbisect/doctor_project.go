@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/store"
 	"golang.org/x/sys/unix"
 )
 
@@ -109,6 +111,17 @@ func (e *examination) store(context.Context) finding {
 	if e.repoErr != nil {
 		return missing("no repository", "")
 	}
+	st, err := store.Open(stateDir(e.repo.CommonDir()), store.ReadOnly)
+	if err != nil && !errors.Is(err, store.ErrNoStore) {
+		return problem(strings.ReplaceAll(err.Error(), "\nhint: ", "; "), "")
+	}
+	if err == nil {
+		_, err = st.Sessions(0)
+		st.Close()
+	}
+	if err != nil && !errors.Is(err, store.ErrNoStore) {
+		return problem(strings.ReplaceAll(err.Error(), "\nhint: ", "; "), "")
+	}
 	return roomIn(stateDir(e.repo.CommonDir()), "kbisect keeps its memory here; give yourself the right to write")
 }
 
@@ -189,26 +202,10 @@ func (e *examination) hooks(ctx context.Context) finding {
 	return ok("pre-push in %s%s is another program's", dir, where)
 }
 
-// cgroup says whether a cgroup of one's own could be made; kbisect does without.
+// cgroup says whether trials can have control groups of their own; kbisect does without.
 func (e *examination) cgroup(context.Context) finding {
-	const without = "trials are supervised by a process instead"
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
-		return missing("no cgroup v2; "+without, "")
+	if dir, yes := proc.Delegated(); yes {
+		return ok("v2, delegated: trials have groups of their own below %s", dir)
 	}
-	own, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return missing("not told; "+without, "")
-	}
-	for line := range strings.Lines(string(own)) {
-		path, isV2 := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !isV2 {
-			continue
-		}
-		dir := filepath.Join("/sys/fs/cgroup", path)
-		if unix.Access(dir, unix.W_OK) != nil || unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil {
-			return missing("v2, not delegated; "+without, "")
-		}
-		return ok("v2, delegated (%s)", path)
-	}
-	return missing("v2 is there, this process is in none; "+without, "")
+	return missing("no v2 group that is delegated; trials are supervised by a process instead", "")
 }

@@ -167,7 +167,7 @@ func (j *job) open(ctx context.Context) error {
 	case j.ui.quiet:
 		level = slog.LevelError
 	}
-	log := slog.New(slog.NewTextHandler(j.ui, &slog.HandlerOptions{Level: level}))
+	log := slog.New(logHandler{ui: j.ui, level: level})
 	builds, err := cache.Open(filepath.Join(root, "builds"))
 	if err != nil {
 		return &bisect.InfraError{What: "opening the build cache", Err: err}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -195,3 +198,41 @@ func span(d time.Duration) string {
 		return d.Round(time.Second).String()
 	}
 }
+
+// logHandler prints what the pipeline has to say as lines for people.
+type logHandler struct {
+	ui    *progress
+	level slog.Level
+	attrs []slog.Attr
+}
+
+// Enabled implements slog.Handler.
+func (h logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+
+// Handle implements slog.Handler.
+func (h logHandler) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	add := func(a slog.Attr) bool {
+		text += fmt.Sprintf(", %s %v", a.Key, a.Value)
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	if r.Level >= slog.LevelWarn {
+		h.ui.warn(text)
+	} else {
+		fmt.Fprintln(h.ui, clean(text))
+	}
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (h logHandler) WithAttrs(as []slog.Attr) slog.Handler {
+	h.attrs = append(slices.Clip(h.attrs), as...)
+	return h
+}
+
+// WithGroup implements slog.Handler; the pipeline has no groups.
+func (h logHandler) WithGroup(string) slog.Handler { return h }

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -199,4 +200,16 @@ func within(bound time.Duration, ok func() bool) bool {
 		}
 		time.Sleep(wait)
 	}
+}
+
+// Delegated names a control group (version 2) in which trials can have groups of their own, and
+// whether there is one.
+func Delegated() (dir string, ok bool) {
+	for _, dir := range ownGroups() {
+		probe := filepath.Join(dir, fmt.Sprintf("%sprobe-%d", groupPrefix, os.Getpid()))
+		if os.Mkdir(probe, 0o755) == nil {
+			return dir, unix.Rmdir(probe) == nil
+		}
+	}
+	return "", false
 }

@@ -24,6 +24,17 @@ type phases struct {
 	from, to time.Time     // the last pause; while it lasts, to is zero
 	before   time.Duration // the sum of those before
 	last     time.Duration // the last stamp
+
+	hit   bool          // a limit was reached
+	hitAt time.Duration // and when, on this clock
+}
+
+// over reports whether a line came after the limit that ended the process: what a program says
+// while it is being killed is no news of the trial.
+func (c *phases) over(stamp time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hit && stamp > c.hitAt
 }
 
 // newPhases returns the clock of s, stopped until start.
@@ -150,6 +161,7 @@ func (c *phases) expired() *Timeout {
 		return nil
 	}
 	c.stopped = true
+	c.hit, c.hitAt = true, at
 	if whole {
 		return &Timeout{Phase: c.phase, Limit: c.whole, Elapsed: now, Whole: true}
 	}

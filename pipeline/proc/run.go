@@ -197,8 +197,8 @@ func (t *trial) protocol() (take func([]byte, time.Time), end func()) {
 	var at time.Time
 	cut := lines{max: maxLine, deliver: func(line string) {
 		t.result.ProtocolLines++
-		if t.spec.Watch != nil {
-			t.clock.apply(t.spec.Watch(line, t.clock.stamp(at)), at)
+		if stamp := t.clock.stamp(at); t.spec.Watch != nil && !t.clock.over(stamp) {
+			t.clock.apply(t.spec.Watch(line, stamp), at)
 		}
 	}}
 	take = func(p []byte, now time.Time) {
@@ -219,7 +219,9 @@ func (t *trial) closed() {
 	if t.spec.Closed == nil || t.leader == 0 || !running(t.leader, t.warden.cmd.Process.Pid) {
 		return
 	}
-	t.clock.apply(t.spec.Closed(t.clock.stamp(at)), at)
+	if stamp := t.clock.stamp(at); !t.clock.over(stamp) {
+		t.clock.apply(t.spec.Closed(stamp), at)
+	}
 }
 
 // await waits until the leader runs.

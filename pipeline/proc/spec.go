@@ -48,7 +48,8 @@ type Spec struct {
 	// at is the time from the start of the process to the arrival of the line,
 	// less the time that the tree was frozen, see Pause.
 	// It may be nil, and must not block: the program waits when its pipe is
-	// full. Lines are cut at 64 KiB.
+	// full. Lines are cut at 64 KiB; those that come after a limit was reached
+	// are not given to it.
 	Watch func(line string, at time.Duration) Transition
 
 	// Closed, if not nil, is called once when all writing ends of the protocol
