@@ -52,7 +52,7 @@ const teardown = "teardown"
 
 // Bounds on what one trial may make us keep.
 const (
-	maxValues    = 1 << 15 // samples of one trial; each is a row of the store
+	maxValues    = 1 << 13 // samples of one trial; each is a row of the store
 	maxSeries    = 4096
 	maxPhases    = 4096 // names
 	maxDepth     = 256  // stretches in each other
