@@ -18,6 +18,9 @@ func (p *Pipeline) greet(ctx context.Context) error {
 	p.greeted = true
 	var err error
 	if p.hello, err = newHello(ctx, p.Dir+"/hello", p.Session+"-hello", p.visible(p.Env), len(p.Devices) > 0); err != nil {
+		if full := p.diskFull(p.wasFull); full != nil {
+			return full
+		}
 		return err
 	}
 	why, err := p.hello.fails(ctx)
@@ -27,18 +30,36 @@ func (p *Pipeline) greet(ctx context.Context) error {
 	return err
 }
 
+// starved says that the machine's memory ran out in a step, or "".
+func starved(res proc.Result) string {
+	if res.OOMKilled && res.OOMWhere == "machine" {
+		return "the kernel killed one of its processes because the machine, or a group above, ran out of memory"
+	}
+	return ""
+}
+
+// passing reports a trouble that may be over before anybody can look for it.
+func passing(k kernels.FaultKind) bool {
+	return k == kernels.DiskFull || k == kernels.HostMemory || k == kernels.FilesFull
+}
+
 // machineFault asks whether the machine rather than the candidate is to blame for how a trial
 // ended, and says why. Words in the output only raise suspicion: a known-good program decides.
-func (p *Pipeline) machineFault(ctx context.Context, o bisect.Outcome, res proc.Result, n note) (string, error) {
+func (p *Pipeline) machineFault(ctx context.Context, commit string, o bisect.Outcome, res proc.Result, n note) (string, error) {
 	switch {
 	case n.fault != "":
 		return n.fault, nil
-	case res.OOMKilled && res.OOMWhere == "machine" && o.Class != bisect.OK:
-		return "the kernel killed a process of the trial because the machine, or a group above, ran out of memory", nil
+	case starved(res) != "" && o.Class != bisect.OK:
+		return starved(res), nil
+	case res.Stall > 0 && o.Class == bisect.Timeout && !o.Whole:
+		return fmt.Sprintf("kbisect itself did not run for %.1f s of the trial, so that nobody knows which limit was kept", res.Stall.Seconds()), nil
 	case o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra:
 		return "", nil
 	}
 	words, accused := kernels.Trouble(res.Tail)
+	if accused && passing(words.Kind) && !p.assaulted(commit) {
+		return fmt.Sprintf("the trial said: %s", words.Words), nil
+	}
 	killed := res.Timeout != nil || res.Signal != 0
 	if !accused && !(killed && len(p.Devices) > 0) {
 		return "", nil

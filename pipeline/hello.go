@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
@@ -32,7 +33,7 @@ type hello struct {
 // is one to test. It returns nil where there is none.
 func newHello(ctx context.Context, dir, cookie string, env []string, device bool) (*hello, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, err
+		return nil, &bisect.InfraError{What: "making a known-good program", Err: err}
 	}
 	for _, k := range kernels.Hellos() {
 		if k.Device && !device {
@@ -57,7 +58,7 @@ func (h *hello) compile(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if err := os.WriteFile(filepath.Join(h.dir, h.File), h.Text, 0o666); err != nil {
-		return false, err
+		return false, &bisect.InfraError{What: "making a known-good program", Err: err}
 	}
 	res, err := h.run(ctx, argv, helloCompile)
 	return err == nil && res.Exit == 0, err
@@ -66,7 +67,10 @@ func (h *hello) compile(ctx context.Context) (bool, error) {
 func (h *hello) run(ctx context.Context, argv []string, limit time.Duration) (proc.Result, error) {
 	res, err := proc.Run(ctx, proc.Spec{Argv: argv, Dir: h.dir, Env: h.env, Limit: limit, Cookie: h.cookie})
 	if err == nil && res.Canceled {
-		err = context.Cause(ctx)
+		return res, context.Cause(ctx)
+	}
+	if err != nil {
+		err = &bisect.InfraError{What: "running a known-good program in " + h.dir, Err: err}
 	}
 	return res, err
 }

@@ -73,7 +73,7 @@ type Pipeline struct {
 	shapeVaries bool            // good trials do not always say as much
 	wasFull     bool            // the disk was, when the last process ended
 	unsure      bool            // in this trial a supposed teardown gets more time
-	assaults    map[string]bool // commits whose supervisor was killed once
+	assaults    map[string]bool // commits of which a trial was once laid to somebody else
 	given       map[string]bool // what spoils every trial, so that repeating does not help
 }
 
@@ -155,8 +155,10 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 		if err := ctx.Err(); err != nil {
 			return o, err
 		}
-		if full := p.diskFull(p.wasFull); full != nil && o.Class != bisect.OK {
-			return o, full
+		if o.Class != bisect.OK {
+			if err := p.ground(r); err != nil {
+				return o, err
+			}
 		}
 		again := p.doubts(r, o, len(dropped)-infra)
 		switch {
@@ -276,8 +278,8 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	p.good[bisect.WholeTrial] = max(p.good[bisect.WholeTrial], time.Duration(o.Wall*float64(time.Second)))
 }
 
-// assaulted reports whether the supervisor of this commit's trials was killed before: once it may
-// have been anybody, twice it was the candidate.
+// assaulted reports whether a trial of this commit looked before as if somebody else had ended or
+// spoiled it: once it may have been anybody, twice it was the candidate.
 func (p *Pipeline) assaulted(commit string) bool {
 	before := p.assaults[commit]
 	p.assaults[commit] = true

@@ -66,6 +66,9 @@ func (p *Pipeline) slot(r bisect.Request) (*slot, error) {
 	if s, ok := p.slots[name]; ok {
 		return s, nil
 	}
+	if lost := p.removed(name); lost != nil {
+		return nil, lost
+	}
 	s := p.newSlot(name)
 	if err := s.open(); err != nil {
 		return nil, err
@@ -102,7 +105,7 @@ func (s *slot) remove() error {
 	if s.export == nil {
 		return nil
 	}
-	if err := s.export.Remove(); err != nil {
+	if err := s.export.Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) { // somebody was quicker
 		return err
 	}
 	return removeAll(filepath.Dir(s.dir))
@@ -122,7 +125,7 @@ func (p *Pipeline) drop(name string) error {
 // outcome says already how the trial ends: it could not be exported or built.
 func (s *slot) prepare(ctx context.Context, r bisect.Request) (o bisect.Outcome, ready bool, err error) {
 	commit := r.Candidate.Commit
-	if s.holds(commit) && len(s.Plan.Build) > 0 {
+	if _, err := os.Stat(s.dir); err == nil && s.holds(commit) && len(s.Plan.Build) > 0 {
 		return o, true, nil // launched again as it is
 	}
 	if err := s.open(); err != nil {
@@ -193,6 +196,9 @@ func (s *slot) checkout(ctx context.Context, r bisect.Request, clean bool) (o bi
 		if ctx.Err() != nil {
 			return o, false, ctx.Err()
 		}
+		if lost := s.removed(s.name); lost != nil {
+			return o, false, lost
+		}
 		return o, false, &bisect.InfraError{What: "exporting commit " + short(commit) + " to " + s.dir, Err: err}
 	}
 	s.Log.Debug("exported", "commit", short(commit), "written", stats.Written, "removed", stats.Removed, "kept", stats.Kept, "slot", s.name)
@@ -236,7 +242,10 @@ func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, e
 		return s.cannotStart(r, s.Plan.Build[0], err)
 	}
 	o.Build, o.Built, o.Tail, o.Log, o.Exit = res.Wall.Seconds(), true, string(res.Tail), log, res.Exit
+	spoiled := s.spoiled(r, res)
 	switch {
+	case spoiled != "":
+		o.Class, o.Phase, o.Why = bisect.Infra, "build", spoiled
 	case res.Timeout != nil:
 		o.Class, o.Phase = bisect.Timeout, "build"
 		o.Why = fmt.Sprintf("the build did not end within %v", res.Timeout.Limit)
@@ -263,6 +272,24 @@ func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, e
 		}
 	}
 	return o, nil
+}
+
+// spoiled says by whose doing, other than the candidate's, a build may have failed, or "".
+func (s *slot) spoiled(r bisect.Request, res proc.Result) string {
+	if s.pause != nil || res.Exit == 0 && res.Signal == 0 && res.Timeout == nil {
+		return "" // a build ahead that fails is made again
+	}
+	why := assault(res)
+	if words, accused := kernels.Trouble(res.Tail); accused && passing(words.Kind) {
+		why = "it said: " + words.Words
+	}
+	switch {
+	case starved(res) != "":
+		return "in the build " + starved(res)
+	case why != "" && !s.assaulted(r.Candidate.Commit):
+		return "the build failed: " + why
+	}
+	return ""
 }
 
 func (s *slot) missingOutput() string {
@@ -322,6 +349,9 @@ func (e *CommandError) Unwrap() error { return e.Err }
 // cannotStart sorts an error of starting a command: on the good end it is the user's mistake; any
 // other candidate is as good as not built; everything else is the machine's.
 func (s *slot) cannotStart(r bisect.Request, command string, err error) (bisect.Outcome, error) {
+	if lost := s.ground(r); lost != nil {
+		return bisect.Outcome{}, lost
+	}
 	var start *proc.StartError
 	switch {
 	case !errors.As(err, &start):
@@ -349,6 +379,33 @@ func (s *slot) commandHint(command string, err error) string {
 		return "does the build make it? candidates hold what is committed and what the build makes; paths count from the top of the repository"
 	}
 	return ""
+}
+
+// ground reports what has become of the ground on which trials stand, so that none can succeed.
+func (p *Pipeline) ground(r bisect.Request) error {
+	if err := p.diskFull(p.wasFull); err != nil {
+		return err
+	}
+	return p.removed(slotName(r))
+}
+
+// removed reports that somebody has removed the working folder, as one does who clears the caches.
+// A candidate may remove what is its own: the tree, not the slot that holds it.
+func (p *Pipeline) removed(name string) error {
+	var err error
+	if s := p.slots[name]; s != nil {
+		if _, gone := os.Stat(s.dir); gone != nil {
+			time.Sleep(100 * time.Millisecond) // who removes folders begins with the innermost
+		}
+		_, err = os.Stat(filepath.Dir(s.dir))
+	}
+	if err == nil && !stillThere(p.lock) {
+		err = &os.PathError{Op: "lock", Path: p.lock.Name(), Err: fs.ErrNotExist}
+	}
+	if err == nil {
+		return nil
+	}
+	return &bisect.InfraError{What: "testing candidates in " + p.Dir, Err: fmt.Errorf("somebody has removed the working folder: %w\nhint: run again with --resume; nothing is lost", err)}
 }
 
 // leastFree is how little room means that the disk is full, in bytes.

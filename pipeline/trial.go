@@ -98,7 +98,7 @@ func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, er
 	if probed && s.Probe != ProbeOn && o.Class == bisect.OK {
 		o.Unfit = "the probe was with it"
 	}
-	marked(&o, n)
+	marked(&o, n, res)
 	if o.Unfit == "" && !r.Timing && len(o.Marks) > 0 {
 		o.Unfit = o.Marks[0]
 	}
@@ -107,7 +107,7 @@ func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, er
 			return o, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
 		}
 	}
-	fault, err := s.machineFault(ctx, o, res, n)
+	fault, err := s.machineFault(ctx, r.Candidate.Commit, o, res, n)
 	if fault != "" {
 		o.Class, o.Why = bisect.Infra, fault
 	}
@@ -192,6 +192,8 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 	switch {
 	case words.IsInfra:
 		fail(bisect.Infra, words.Infra)
+	case assault(res) != "" && !l.assaulted(l.r.Candidate.Commit):
+		fail(bisect.Infra, assault(res))
 	case res.Timeout != nil:
 		o.Whole = res.Timeout.Whole
 		fail(bisect.Timeout, "")
@@ -200,8 +202,6 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 		if o.Supposed = phase == teardown && said.Supposed(); o.Supposed {
 			o.Early = o.Early || l.r.Purpose == bisect.Searching
 		}
-	case res.KilledParent && !l.assaulted(l.r.Candidate.Commit):
-		fail(bisect.Infra, "the process that supervises the trial was killed")
 	case res.KilledParent:
 		fail(bisect.Crash, "it kills the process that supervises it")
 	case res.Signal != 0 || res.Exit >= 128:
@@ -226,6 +226,22 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 	return o
 }
 
+// assault says by whose doing, other than the candidate's, a step may have ended as it did, or "".
+// The candidate may have done the same to itself.
+func assault(res proc.Result) string {
+	switch {
+	case res.Timeout != nil && res.Halted:
+		return "it was stopped by a signal, and so came to its limit"
+	case res.Timeout != nil:
+		return ""
+	case res.KilledParent:
+		return "the process that supervises the trial was killed"
+	case res.Signal == syscall.SIGKILL && !res.OOMKilled:
+		return "it was killed by SIGKILL, which kbisect did not send"
+	}
+	return ""
+}
+
 // timeoutWords says which limit was reached, and whether it was haste rather than the true one.
 func (l *listener) timeoutWords(phase string, whole bool) (why string, early bool) {
 	name := phase
@@ -248,12 +264,15 @@ func stackWords(output []byte) string {
 }
 
 // marked notes what the times of a trial suffered from.
-func marked(o *bisect.Outcome, n note) {
+func marked(o *bisect.Outcome, n note, res proc.Result) {
 	if n.throttled != "" {
 		o.Marks = append(o.Marks, "throttled: "+n.throttled)
 	}
 	if n.shared != "" {
 		o.Marks = append(o.Marks, "shared: "+n.shared)
+	}
+	if res.Stall > 0 {
+		o.Marks = append(o.Marks, fmt.Sprintf("stalled: kbisect did not run for %.1f s", res.Stall.Seconds()))
 	}
 }
 

@@ -61,6 +61,7 @@ type report struct {
 	Grouped bool `json:",omitempty"` // started: in a control group
 
 	Killed bool `json:",omitempty"` // ended: a command came first
+	Halted bool `json:",omitempty"` // ended: the leader stood still when the command came, by a signal not ours
 
 	Reaped   bool           `json:",omitempty"` // gone: Status is known
 	Status   uint32         `json:",omitempty"` // wait status of the leader

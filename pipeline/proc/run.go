@@ -269,7 +269,11 @@ func (t *trial) follow(ctx context.Context) error {
 	wake := time.NewTicker(wakeEvery)
 	defer wake.Stop()
 	done, pause := ctx.Done(), t.spec.Pause
+	ran := time.Now()
+	defer func() { t.result.Stall += stall(ran) }()
 	for {
+		t.result.Stall += stall(ran)
+		ran = time.Now()
 		select {
 		case <-wake.C:
 			t.warden.wake()
@@ -309,6 +313,15 @@ func (t *trial) follow(ctx context.Context) error {
 	}
 }
 
+// stall is for how long this process cannot have run: it wakes up every now and then.
+func stall(ran time.Time) time.Duration {
+	const usual = 2 * wakeEvery
+	if gap := time.Since(ran); gap > usual {
+		return gap
+	}
+	return 0
+}
+
 // silence fires when the warden has had time enough to end the tree.
 func (t *trial) silence() <-chan time.Time {
 	return time.After(t.spec.Grace + t.spec.killBound + slack)
@@ -323,6 +336,7 @@ func (t *trial) ended(r report) {
 	t.result.Paused = wall - t.result.Wall
 	if r.Killed {
 		t.result.Timeout, t.result.Canceled = t.timeout, t.canceled
+		t.result.Halted = r.Halted
 	}
 }
 

@@ -138,6 +138,15 @@ type Result struct {
 
 	Timeout *Timeout // the limit that ended it, nil when it ended by itself
 
+	// Halted says that the leader had been stopped by a signal, not by us, when the
+	// time-out came: it did not run to its limit.
+	Halted bool
+
+	// Stall is how long this process did not run while it should have: it was
+	// stopped, or starved. Meanwhile the program ran on, and what it sent then is
+	// stamped too late.
+	Stall time.Duration
+
 	// Leftover is the number of processes that were alive when the leader had
 	// ended, or was killed, and that were killed with it.
 	Leftover int

@@ -25,6 +25,7 @@ type supervisor struct {
 	oomBefore    int64 // machineOOM at the start
 	orphanKilled bool  // one that lost its parent was killed, not by us
 	overFirst    bool  // the leader ended before we killed anybody
+	halted       bool  // somebody else had stopped the leader when it was to end
 	asked        bool  // the last words have been asked for
 	killing      bool  // SIGKILL has been sent
 
@@ -55,6 +56,7 @@ func (s *supervisor) run() {
 			}
 			first := !s.killed && !s.over
 			s.killed = s.killed || first
+			s.halted = s.halted || first && s.wasStopped()
 			if !ok || c.Grace <= 0 {
 				s.finish()
 				return
@@ -79,6 +81,12 @@ func (s *supervisor) run() {
 	s.finish()
 }
 
+// wasStopped reports whether somebody else has stopped the leader.
+func (s *supervisor) wasStopped() bool {
+	p, err := readProcess(s.leader)
+	return err == nil && !s.frozen && p.state == 'T'
+}
+
 // obey freezes or thaws the tree.
 func (s *supervisor) obey(do action) {
 	if do == doFreeze {
@@ -99,7 +107,7 @@ func (s *supervisor) tick() <-chan time.Time {
 
 func (s *supervisor) end(at int64) {
 	s.over = true
-	s.report(report{Event: eventEnded, Mono: at, Killed: s.killed})
+	s.report(report{Event: eventEnded, Mono: at, Killed: s.killed, Halted: s.halted})
 }
 
 // terminate asks the tree to end.

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	mathrand "math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// The real program, real processes and a real store, into which faults are injected that a seed
+// draws. Whatever happens, the answer is the planted commit, now or after --resume, or a message
+// that says what to do.
+
+const (
+	injections = 80
+	atATime    = 4
+	faultSlack = 30 * time.Second // what faults may add to what the trials of a run need
+)
+
+// faultSeed is the seed of the first injection: KBISECT_FAULT_SEED, or always the same. The
+// subtest of an injection is named after its own seed, so that it can be run alone.
+func faultSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("KBISECT_FAULT_SEED"), "1"), 10, 64)
+	if err != nil {
+		t.Fatalf("KBISECT_FAULT_SEED: %v", err)
+	}
+	return seed
+}
+
+func TestInjectedFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("80 searches take a minute")
+	}
+	t.Log("NOT TESTED: a wall clock that jumps while kbisect runs; what a jump leaves on disk is")
+	mounts := canMount(t)
+	tally := &tally{count: map[string]map[string]int{}}
+	seeds := make(chan uint64)
+	var pool sync.WaitGroup
+	for range atATime {
+		pool.Go(func() {
+			for seed := range seeds {
+				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { inject(t, seed, mounts, tally) })
+			}
+		})
+	}
+	for i := range injections {
+		seeds <- faultSeed(t) + uint64(i)
+	}
+	close(seeds)
+	pool.Wait()
+	t.Log("injections by kind, and what kbisect said under them:\n" + tally.String())
+}
+
+// inject makes one search with a fault, and goes on with it when the fault has passed.
+func inject(t *testing.T, seed uint64, mounts bool, tally *tally) {
+	r := newRig(t, seed)
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d: %s: %d commits, complaint %s, planted %s, args %q", seed, r.kind, r.n, r.class, r.planted, r.args)
+		}
+	}()
+	r.draw(mounts)
+	for range 4 {
+		if r.goOn() {
+			r.nothingLeft()
+			tally.add(r.kind, r.said)
+			return
+		}
+	}
+	t.Errorf("no answer in four attempts after the fault")
+}
+
+// rig is one repository to inject a fault into.
+type rig struct {
+	*repo
+	rng     *mathrand.Rand
+	kind    string // of the fault
+	class   string // of the complaint
+	n       int    // commits after the good end
+	good    string
+	planted string
+	mark    string // in the environment of all processes
+	tools   string // folder of a compiler that is quick
+	args    []string
+	begun   bool     // there is a session to resume
+	said    []string // exit codes under the fault
+}
+
+func newRig(t *testing.T, seed uint64) *rig {
+	t.Helper()
+	r := &rig{repo: &repo{t: t, dir: filepath.Join(t.TempDir(), "repo"), home: t.TempDir()}, rng: mathrand.New(mathrand.NewPCG(seed, 11)), mark: "KBISECT_TEST_MARK=" + rand.Text()}
+	r.class = []string{"wrong", "wrong", "wrong", "crash", "timeout"}[r.rng.IntN(5)]
+	r.n = 2 + r.rng.IntN(5)
+	planted := 1 + r.rng.IntN(r.n)
+	made, err := fixtures.Build(r.dir, fixtures.Line(r.n+1, func(i int) []fixtures.Change {
+		return []fixtures.Change{fixtures.Script("test.sh", candidate(r.class, i >= planted)), fixtures.Write("n", strconv.Itoa(i))}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.good, r.planted = made.Commits["0"], made.Commits[strconv.Itoa(planted)]
+	r.tools = filepath.Join(r.home, "bin")
+	compiler := "#!/bin/sh\necho '#!/bin/sh' >hello; echo echo hello >>hello; chmod +x hello\n"
+	if err := errors.Join(os.Mkdir(r.tools, 0o777), os.WriteFile(filepath.Join(r.tools, "cc"), []byte(compiler), 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	r.configure()
+	r.args = []string{"run", "--json", "--good", r.good}
+	return r
+}
+
+// candidate is a program that spends its time before it says in which phase it is.
+func candidate(class string, bad bool) string {
+	lines := []string{"#!/bin/sh", "head -c 20000 /dev/zero >$TMPDIR/scratch || exit 9", "echo phase: warmup >&$KBISECT_FD", "sleep 0.05", "echo phase: measure >&$KBISECT_FD"}
+	if bad {
+		lines = append(lines, map[string]string{"wrong": "exit 3", "crash": "kill -SEGV $$", "timeout": "sleep 60"}[class])
+	}
+	return strings.Join(append(lines, "echo sample: 3 us >&$KBISECT_FD", "sleep 0.02", "exit 0", ""), "\n")
+}
+
+func (r *rig) configure() {
+	text := "version = 1\n"
+	if r.rng.IntN(2) == 0 {
+		text += "[build]\ncommand = [\"cp\", \"test.sh\", \"prog\"]\noutputs = [\"prog\"]\n[run]\ncommand = [\"./prog\"]\n"
+	} else {
+		text += "[run]\ncommand = [\"./test.sh\"]\n"
+	}
+	r.write("kbisect.toml", text+"limit = \"10s\"\n[run.limits]\nwarmup = \"1s\"\nmeasure = \"1s\"\n")
+}
+
+func (r *rig) state() string { return filepath.Join(r.dir, ".git/kbisect") }
+func (r *rig) cache() string { return filepath.Join(r.home, "cache") }
+
+// outcome is what one run of kbisect came to.
+type outcome struct {
+	code           int // -1: killed
+	stdout, stderr bytes.Buffer
+}
+
+// start runs kbisect and waits for it; while it runs, meanwhile is called.
+func (r *rig) start(meanwhile func(p *os.Process), args ...string) *outcome {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 3*time.Minute)
+	defer cancel()
+	o := &outcome{}
+	cmd := r.command(args...)
+	cmd.Env = append(cmd.Env, r.mark, "PATH="+r.tools+":"+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0")
+	cmd.Stdout, cmd.Stderr = &o.stdout, &o.stderr
+	cmd.WaitDelay = time.Second
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	defer context.AfterFunc(ctx, func() { cmd.Process.Kill() })()
+	var by sync.WaitGroup
+	if meanwhile != nil {
+		by.Go(func() { meanwhile(cmd.Process) })
+	}
+	_ = cmd.Wait()
+	by.Wait()
+	o.code = cmd.ProcessState.ExitCode()
+	if took := time.Since(began); took > faultSlack+10*time.Second { // the trials of a time-out need ten
+		r.t.Errorf("kbisect %q took %v", args, took)
+	}
+	r.sane(o)
+	return o
+}
+
+var panics = regexp.MustCompile(`panic:|goroutine \d+ \[|internal error|DATA RACE|fatal error:`)
+
+// sane holds for every run, whatever the fault.
+func (r *rig) sane(o *outcome) {
+	r.t.Helper()
+	said := o.stderr.String()
+	switch {
+	case panics.MatchString(said) || o.code == exitInternal:
+		r.t.Errorf("exit %d: %s", o.code, said)
+	case o.code == exitOK, o.code == exitInconclusive:
+		r.found(o)
+	case o.code == exitMachine, o.code == exitUsage:
+		if !strings.Contains(said, "hint:") || !strings.Contains(said, "/") && !strings.Contains(said, "--resume") {
+			r.t.Errorf("exit %d without a word of what to do: %s", o.code, said)
+		}
+	case o.code == exitInterrupted && strings.Contains(r.kind, sigterm), o.code == -1:
+	default:
+		r.t.Errorf("exit %d: %s\n%s", o.code, o.stdout.String(), said)
+	}
+}
+
+// found holds an answer against what was planted.
+func (r *rig) found(o *outcome) {
+	r.t.Helper()
+	var d report.Document
+	if err := json.Unmarshal(o.stdout.Bytes(), &d); err != nil {
+		r.t.Errorf("exit %d: %v: %s\n%s", o.code, err, o.stdout.String(), o.stderr.String())
+		return
+	}
+	right := false
+	for _, c := range d.Culprits {
+		right = right || len(d.Culprits) == 1 && c.Commit == r.planted
+	}
+	for _, s := range d.Suspects {
+		right = right || d.Result == bisect.Inconclusive && s.Commit == r.planted
+	}
+	if !right {
+		r.t.Errorf("wrong: %s\n%s", o.stdout.String(), o.stderr.String())
+	}
+}
+
+// under makes a run with the fault, and notes what it came to.
+func (r *rig) under(meanwhile func(p *os.Process), args ...string) *outcome {
+	r.t.Helper()
+	o := r.start(meanwhile, args...)
+	r.said = append(r.said, strconv.Itoa(o.code))
+	r.looked()
+	return o
+}
+
+// looked finds out whether there is a session to go on with.
+func (r *rig) looked() {
+	st, err := store.Open(r.state(), store.ReadOnly)
+	if err != nil {
+		r.begun = false
+		return
+	}
+	defer st.Close()
+	all, err := st.Sessions(0)
+	r.begun = err == nil && len(all) > 0
+}
+
+// goOn resumes the search, or begins anew where nothing was kept, and reports whether it has come
+// to the confirmed culprit.
+func (r *rig) goOn() bool {
+	r.t.Helper()
+	args := r.args
+	if r.begun {
+		args = []string{"run", "--json", "--resume"}
+	}
+	o := r.start(nil, args...)
+	said := o.stderr.String()
+	switch {
+	case o.code == exitOK:
+		return true
+	case strings.Contains(said, "is damaged"): // as its hint says
+		r.said = append(r.said, "damaged")
+		r.moveAway()
+	case strings.Contains(said, "nothing to resume"):
+	default:
+		r.t.Errorf("going on: exit %d: %s\n%s", o.code, o.stdout.String(), said)
+	}
+	r.looked()
+	return false
+}
+
+func (r *rig) moveAway() {
+	files, _ := filepath.Glob(filepath.Join(r.state(), "kbisect.db*"))
+	for _, f := range files {
+		if err := os.Rename(f, filepath.Join(r.home, filepath.Base(f))); err != nil {
+			r.t.Error(err)
+		}
+	}
+}
+
+// nothingLeft looks for processes and folders after the last run.
+func (r *rig) nothingLeft() {
+	r.t.Helper()
+	for stop := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		left := marked(r.mark)
+		if len(left) == 0 {
+			break
+		}
+		if time.Now().After(stop) {
+			r.t.Errorf("still there: %q", left)
+			break
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(r.cache(), "kbisect/work/*")); len(left) > 0 {
+		r.t.Errorf("left behind: %q", left)
+	}
+}
+
+// marked lists the live processes that have a mark in their environment.
+func marked(mark string) (out []string) {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range environs {
+		if data, _ := os.ReadFile(path); bytes.Contains(data, []byte(mark)) {
+			argv, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+			out = append(out, filepath.Dir(path)+" "+string(argv))
+		}
+	}
+	return out
+}
+
+// tally counts what kbisect said under each kind of fault.
+type tally struct {
+	mu    sync.Mutex
+	count map[string]map[string]int
+}
+
+func (c *tally) add(kind string, said []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.count[kind] == nil {
+		c.count[kind] = map[string]int{}
+	}
+	for _, s := range said {
+		c.count[kind][s]++
+	}
+}
+
+func (c *tally) String() string {
+	var b strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(c.count)) {
+		fmt.Fprintf(&b, "%-28s %v\n", kind, c.count[kind])
+	}
+	return b.String()
+}
