@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 
-.PHONY: all build demo test check bench fuzz clean
+.PHONY: all build demo test check bench fuzz clean bench-judge
 
 all: build
 
@@ -42,3 +42,8 @@ fuzz:
 
 clean:
 	rm -f kbisect
+
+# The judge of slow metrics against its targets, on a simulated device: JOBS searches a row.
+JOBS ?= 400
+bench-judge:
+	KBISECT_BENCH_JUDGE=$(JOBS) go test -v -count=1 -run TestBenchJudge ./bisect/judge

@@ -108,6 +108,7 @@ type Outcome struct {
 	Cold     []PhaseTime `json:"cold_phases,omitempty"` // of the process before, which filled the caches
 	Series   []Series    `json:"series,omitempty"`
 	Wall     float64     `json:"wall_s"` // run without build, seconds
+	At       float64     `json:"at_s"`   // when it was launched, seconds since the job began
 	Built    bool        `json:"built,omitempty"`
 	CacheHit bool        `json:"cache_hit,omitempty"`
 	Build    float64     `json:"build_s,omitempty"`

@@ -1,5 +1,29 @@
 package bisect
 
+// Masses returns, for every commit, the total weight of the commits of the range that it reaches,
+// itself included. weight is not negative.
+func Masses(commits []Commit, weight []float64) []float64 {
+	parents := make([][]int, len(commits))
+	for i, c := range commits {
+		parents[i] = c.InRange
+	}
+	return masses(parents, weight)
+}
+
+// Ancestors marks commit i and everything that it reaches inside the range.
+func Ancestors(commits []Commit, i int) []bool {
+	in := make([]bool, len(commits))
+	in[i] = true
+	for j := i; j >= 0; j-- {
+		if in[j] {
+			for _, p := range commits[j].InRange {
+				in[p] = true
+			}
+		}
+	}
+	return in
+}
+
 // masses returns, for every commit of a history, the total weight of the commits that it reaches,
 // itself included. parents[i] lists the parents of i, all below i; weight is not negative.
 //

@@ -101,18 +101,7 @@ func (h *History) Skip(i int) { h.skipped[i] = true }
 func (h *History) Suspected(i int) bool { return h.state[i] == suspect && !h.commits[i].Neutral }
 
 // ancestors marks i and everything that it reaches inside the range.
-func (h *History) ancestors(i int) []bool {
-	in := make([]bool, len(h.commits))
-	in[i] = true
-	for j := i; j >= 0; j-- {
-		if in[j] {
-			for _, p := range h.commits[j].InRange {
-				in[p] = true
-			}
-		}
-	}
-	return in
-}
+func (h *History) ancestors(i int) []bool { return Ancestors(h.commits, i) }
 
 // Suspect is a commit that may be the culprit, with its probability.
 type Suspect struct {

@@ -1,5 +1,8 @@
 // Package judge turns launches into verdicts.
 //
+// [Bank] searches a history for what made a metric worse, by one belief over everything that is
+// unknown ([Model]); it leaves to [Plain] what one launch can settle.
+//
 // [Plain] is the sound plain rule. A complaint that always comes (a build failure, a crash, a wrong
 // result, a time-out) is settled by one launch. A slow metric is judged by fresh processes, one
 // number per process (the median of its samples), good end, bad end and candidate interleaved so

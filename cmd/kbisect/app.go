@@ -126,7 +126,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: everywhere(runCommand(), sessionsCommand(), showCommand(), initCommand(), doctorCommand(), demoCommand(), cacheCommand(), versionCommand(), helpCommand()),
+		Commands: everywhere(runCommand(), sessionsCommand(), showCommand(), initCommand(), doctorCommand(), demoCommand(), cacheCommand(), simulateCommand(), versionCommand(), helpCommand()),
 	}
 }
 

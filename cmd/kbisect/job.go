@@ -222,7 +222,9 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 		Spent:  j.spent,
 	}
 	j.ui.begin(len(commits), matter)
-	return s.Find(ctx)
+	opts.Commits = matter
+	bank := &judge.Bank{Search: *s, Sampler: j.memory, Options: opts}
+	return bank.Find(ctx)
 }
 
 // ahead passes on what will probably be asked for next, but for what is remembered.

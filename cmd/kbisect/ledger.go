@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -33,8 +34,24 @@ func (j *job) remember() error {
 		return &bisect.InfraError{What: "reading the store", Err: err}
 	}
 	j.keptSteps = len(steps)
-	j.memory = &pipeline.Memory{Next: j.pipe, Known: known, Save: j.save, Learn: j.pipe.Learn}
+	past := j.session.Elapsed // what a killed attempt took is known from its last trial only
+	for _, o := range known {
+		past = max(past, time.Duration((o.At+o.Wall)*float64(time.Second)))
+	}
+	j.memory = &pipeline.Memory{Next: clocked{j.pipe, time.Now().Add(-past)}, Known: known, Save: j.save, Learn: j.pipe.Learn}
 	return nil
+}
+
+// clocked stamps every trial with the time at which it was launched, which a resumed search goes by.
+type clocked struct {
+	next  bisect.Sampler
+	began time.Time
+}
+
+func (c clocked) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	o, err := c.next.Sample(ctx, r)
+	o.At = time.Since(c.began).Seconds() - o.Wall
+	return o, err
 }
 
 // save keeps one trial; when it returns the trial is on disk.

@@ -1,0 +1,261 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// The rules of the bank; the cells of TestBenchJudge say what they cost and are worth.
+const (
+	zEnd          = 4.0  // standard deviations by which the ends must differ
+	minEndPairs   = 4    // pairs of launches of both ends before anything is said
+	minAlikePairs = 8    // before the ends are called alike: modes of the machine may hide a step at first
+	maxEndPairs   = 120  // then the ends are not told apart on this machine
+	maxLaunches   = 1200 // of one job without a budget
+	maxFailures   = 3    // confirmations that fail before all is begun anew
+	maxRestarts   = 1
+	maxUnfit      = 24 // launches in a row whose times may not be compared
+	credible      = 0.99
+	effectMargin  = 0.67 // share of the smallest effect that is worth a search, as it is known with an error
+)
+
+// Bank searches a history for the commit that made a metric worse. One belief about culprit, step,
+// drift and noise decides what to launch next, ends included; see [Model]. A complaint that shows in
+// the class of a launch needs none of that: it is left to [bisect.Search] and [Plain].
+//
+// The state of a search is the list of its outcomes: a Sampler that remembers them leads it to where
+// it was.
+type Bank struct {
+	Search  bisect.Search // what to search; a Judge that is set there is a *Plain to go on with
+	Sampler bisect.Sampler
+	Options
+	Faster   bool // look for what made the metric better
+	Launches int  // at most; 0 stands for 1200
+
+	// OnDecision is told of every launch that the belief has chosen; may be nil.
+	OnDecision func(Action)
+}
+
+// bankRun is the state of one Bank.
+type bankRun struct {
+	*Bank
+	ctx     context.Context
+	commits []bisect.Commit
+	plain   *Plain
+	f       bisect.Finding
+	index   map[string]int // of a commit id in the range; GoodEnd for the good end
+
+	channels []channel
+	first    []bisect.Outcome // of the good and of the bad end, while they are not taken in yet
+	picked   channel
+	model    *Model
+	visits   visit
+	prior    []float64
+	blind    bool   // the ends have equal inputs
+	usable   []bool // by index
+	proven   []bool // has ended well before
+	broken   []int  // that cannot be tested, by index
+	bills    bills
+	launches int
+	unfit    int
+	failed   int // confirmations that did not bear out the search
+	restarts int
+}
+
+// Find runs the search. Machine trouble and interruption are part of the Finding; an error means
+// that it could not begin.
+func (b *Bank) Find(ctx context.Context) (bisect.Finding, error) {
+	h, err := bisect.NewHistory(b.Search.Commits)
+	if err != nil {
+		return bisect.Finding{}, err
+	}
+	r := newBankRun(ctx, b)
+	r.f.Range, r.f.Matter = h.Len(), h.Remaining()
+	slow, err := r.look()
+	if err == nil && !slow {
+		return r.certain()
+	}
+	if err == nil {
+		err = r.all()
+	}
+	if err != nil {
+		r.stopped(err)
+	}
+	return r.f, nil
+}
+
+func newBankRun(ctx context.Context, b *Bank) *bankRun {
+	plain, ok := b.Search.Judge.(*Plain)
+	if !ok {
+		plain = &Plain{Sampler: b.Sampler, Options: b.Options}
+	}
+	commits := b.Search.Commits
+	r := &bankRun{Bank: b, commits: commits, ctx: ctx, plain: plain, index: map[string]int{}, usable: make([]bool, len(commits)), proven: make([]bool, len(commits))}
+	plain.Sampler = &once{next: b.Sampler, known: map[bisect.TrialID]bisect.Outcome{}}
+	plain.good, plain.bad = b.Search.Good, bisect.Candidate{Commit: b.Search.Commits[len(commits)-1].ID}
+	plain.timing = b.Options.Find == bisect.Slow
+	for i, c := range commits {
+		r.index[c.ID], r.usable[i] = i, !c.Neutral || i == len(commits)-1
+	}
+	r.index[b.Search.Good.Commit] = GoodEnd
+	r.prior = r.priors()
+	return r
+}
+
+// once makes a trial that has the same name as an earlier one only once.
+type once struct {
+	next  bisect.Sampler
+	known map[bisect.TrialID]bisect.Outcome
+}
+
+func (s *once) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	if o, ok := s.known[r.ID()]; ok {
+		return o, nil
+	}
+	o, err := s.next.Sample(ctx, r)
+	if err == nil {
+		s.known[r.ID()] = o
+	}
+	return o, err
+}
+
+// certain leaves the search to the plain rule, which finds the launches of the ends made.
+func (r *bankRun) certain() (bisect.Finding, error) {
+	s := r.Search
+	r.plain.count, r.plain.timing = nil, false
+	s.Judge = r.plain
+	return s.Find(r.ctx)
+}
+
+// all is the search for a slow commit, with one new beginning when the confirmation contradicts it.
+func (r *bankRun) all() error {
+	for {
+		differ, err := r.stageEnds()
+		if err != nil || !differ {
+			return err
+		}
+		again, err := r.narrow()
+		if err != nil || !again {
+			return err
+		}
+		if r.restarts == maxRestarts {
+			r.warn("the confirmation contradicted the search again: the slowdown does not come and go with the commits alone")
+			r.inconclusive()
+			return nil
+		}
+		r.restart()
+	}
+}
+
+// restart forgets everything but what cannot be tested.
+func (r *bankRun) restart() {
+	r.restarts++
+	r.failed, r.model, r.unfit = 0, nil, 0
+	r.warn("fresh launches contradicted the search: searching again from clean builds")
+	if r.Search.Redo != nil {
+		r.Search.Redo()
+	}
+}
+
+// narrow launches what tells most until one set of commits stands out and its confirmation agrees.
+// again asks for a new beginning.
+func (r *bankRun) narrow() (again bool, err error) {
+	for {
+		j, p := r.model.top()
+		if p >= 1-r.delta() && r.model.resolved(j, r.canLaunch) {
+			r.visited()
+			switch done, again, err := r.confirm(j); {
+			case err != nil || done || again:
+				return again, err
+			}
+			continue
+		}
+		if r.over() || r.vanished() {
+			r.inconclusive()
+			return false, nil
+		}
+		a, ok := r.model.Next(Prices{r.price, r.canLaunch, r.chance})
+		if !ok {
+			r.inconclusive()
+			return false, nil
+		}
+		if r.OnDecision != nil {
+			r.OnDecision(a)
+		}
+		if err := r.probe(a.Index); err != nil {
+			return false, err
+		}
+	}
+}
+
+// vanished reports that the step of the ends has turned out to be less than is worth finding, or is
+// still not to be told from none after many launches.
+func (r *bankRun) vanished() bool {
+	const many = 400
+	d, sd := r.model.Step()
+	if d+3*sd >= r.least() && (d > 2*sd || r.launches < many) {
+		return false
+	}
+	r.warn("the difference between the ends did not last: with more launches it is less than is looked for, or not to be told from none")
+	return true
+}
+
+// delta is the chance of a wrong answer that the search may leave, half of what is allowed in all;
+// alpha, of the confirmation, is the other half.
+func (r *bankRun) delta() float64 {
+	if r.Error > 0 {
+		return min(0.25, r.Error/2)
+	}
+	return 0.005
+}
+
+func (r *bankRun) alpha() float64 { return r.delta() }
+
+// least is the smallest step worth finding, as a logarithm.
+func (r *bankRun) least() float64 {
+	if r.Effect > 0 {
+		return math.Log1p(r.Effect)
+	}
+	return math.Log1p(0.005)
+}
+
+func (r *bankRun) canLaunch(i int) bool { return r.usable[i] }
+
+// over reports that nothing more may be launched.
+func (r *bankRun) over() bool {
+	most := r.Launches
+	if most == 0 {
+		most = maxLaunches
+	}
+	if r.Search.Spent != nil && r.Search.Spent() {
+		r.f.Spent = true
+		return true
+	}
+	if r.unfit >= maxUnfit {
+		r.warn(fmt.Sprintf("the times of %d launches in a row could not be compared: the device is held back or shared", r.unfit))
+		return true
+	}
+	return r.launches >= most
+}
+
+// stopped ends the search by trouble that is not the candidates'.
+func (r *bankRun) stopped(err error) {
+	r.inconclusive()
+	r.f.Err, r.f.Result = err, bisect.Broken
+	if r.ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		r.f.Result = bisect.Interrupted
+	}
+}
+
+func (r *bankRun) warn(text string) { r.f.Warnings = append(r.f.Warnings, text) }
+
+func (r *bankRun) step(s bisect.Step) {
+	r.f.Steps = append(r.f.Steps, s)
+	if r.Search.OnStep != nil {
+		r.Search.OnStep(s)
+	}
+}

@@ -1,0 +1,265 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// contest is a claim with the candidates that it is about and what their launches showed.
+type contest struct {
+	claim
+	culprit, parent string
+	lost            string // why one of the two could not be launched
+	lostParent      bool
+}
+
+// median is the plain median of the ratios.
+func (c *contest) median() float64 {
+	v := make([]float64, len(c.pairs))
+	for i, p := range c.pairs {
+		v[i] = p.x
+	}
+	return median(v)
+}
+
+// deviation is the standard deviation of that median.
+func (c *contest) deviation(n Noise) float64 {
+	v := 2 * (n.SD*n.SD + n.Share*(1-n.Share)*n.Mode*n.Mode)
+	for _, p := range c.pairs {
+		v += n.Rate * math.Abs(p.gap) / float64(len(c.pairs))
+	}
+	return 1.2533 * math.Sqrt(v/float64(len(c.pairs)))
+}
+
+// confirm tests afresh that set j brought the slowdown: its only commit against each of its parents,
+// or, where untestable commits blur the culprit, the first commit after the set against the last
+// before it. done ends the search, again asks for a new beginning; neither: it goes on.
+func (r *bankRun) confirm(j int) (done, again bool, err error) {
+	members := r.model.members(j)
+	culprit, parents := r.sides(members)
+	d, _ := r.model.Step()
+	var rounds []*contest
+	verdict := 1
+	for _, p := range parents {
+		c := &contest{claim: claim{step: d}, culprit: culprit, parent: p}
+		if err := r.fight(c); err != nil {
+			return false, false, err
+		}
+		rounds = append(rounds, c)
+		if call := c.decided(r.model.noise, r.alpha()); c.lost == "" && call < 1 {
+			verdict = call
+			break
+		}
+	}
+	r.reportContests(rounds, verdict, len(members))
+	now, p := r.model.top()
+	still := p >= 1-r.delta() && slices.Equal(r.model.members(now), members)
+	switch {
+	case verdict > 0 && still:
+		r.conclude(members, rounds)
+		return true, false, nil
+	case r.over():
+		r.inconclusive()
+		return true, false, nil
+	case verdict < 0 && still:
+		return false, true, nil
+	}
+	r.failed++
+	return false, r.failed >= maxFailures, nil
+}
+
+// sides returns the commits to launch for a set: the culprit and its parents, or the nearest commits
+// around a set of several.
+func (r *bankRun) sides(members []int) (culprit string, parents []string) {
+	if len(members) == 1 {
+		c := r.commits[members[0]]
+		return c.ID, c.Parents
+	}
+	after, before := len(r.commits)-1, GoodEnd
+	for i := len(r.commits) - 1; i >= 0; i-- {
+		in := r.model.reach(i)
+		if r.usable[i] && !slices.ContainsFunc(members, func(k int) bool { return !in[k] }) {
+			after = i
+		}
+	}
+	below := r.model.reach(after)
+	for i, in := range below {
+		if in && r.usable[i] {
+			reach := r.model.reach(i)
+			if !slices.ContainsFunc(members, func(k int) bool { return reach[k] }) {
+				before = i
+			}
+		}
+	}
+	return r.id(after), []string{r.id(before)}
+}
+
+// fight launches culprit and parent side by side, in turning order, until the claim is decided. The
+// launches inform the belief as well.
+func (r *bankRun) fight(c *contest) error {
+	for len(c.pairs) < maxConfirm && c.decided(r.model.noise, r.alpha()) == 0 && !r.over() {
+		var y, at [2]float64
+		for k := range 2 {
+			side := k
+			if len(c.pairs)%2 == 1 {
+				side = 1 - k
+			}
+			l, ok, err := r.confirmLaunch(c, side == 1)
+			if err != nil || c.lost != "" {
+				return err
+			}
+			if !ok {
+				y[side] = math.NaN()
+				continue
+			}
+			y[side], at[side] = l.Y, l.At
+		}
+		if x := y[1] - y[0]; !math.IsNaN(x) {
+			c.add(x, at[1]-at[0])
+		}
+	}
+	return nil
+}
+
+// confirmLaunch launches one side of a contest from a clean build. A side that fails every time is
+// lost to it.
+func (r *bankRun) confirmLaunch(c *contest, culprit bool) (l Launch, ok bool, err error) {
+	id, why := c.parent, bisect.ConfirmParent
+	if culprit {
+		id, why = c.culprit, bisect.ConfirmCulprit
+	}
+	i, known := r.index[id]
+	if !known {
+		i = -2 // lies before the range, and is no reference that the belief knows
+	}
+	o, err := r.launch(id, i, why)
+	if err != nil {
+		return l, false, err
+	}
+	if l, ok = r.level(o); ok {
+		r.unfit = 0
+		l.Index = i
+		if known {
+			r.model.Add(l)
+		}
+		return l, true, nil
+	}
+	r.unfit++
+	if o.Class != bisect.OK && r.unfit >= 3 || o.Class == bisect.OK && o.Unfit == "" {
+		c.lost, c.lostParent = o.Describe(), !culprit
+	}
+	return l, false, nil
+}
+
+// reportContests tells what the confirmation showed.
+func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
+	for i, c := range rounds {
+		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", short(c.parent), math.Exp(c.median()), len(c.pairs), c.llr(r.model.noise))
+		if c.lost != "" {
+			words = c.lost
+		}
+		good := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - r.alpha(), Trials: len(c.pairs), Why: "launched in turn with " + short(c.culprit)}
+		bad := bisect.Verdict{Call: bisect.Bad, Class: bisect.Slow, Probability: 1 - r.alpha(), Trials: len(c.pairs), Why: words}
+		if i == len(rounds)-1 && verdict < 1 {
+			bad.Call, bad.Class = bisect.Good, bisect.OK
+			if verdict == 0 {
+				bad.Call = bisect.Untestable
+			}
+		}
+		if c.lost != "" {
+			lost := &bad
+			if c.lostParent {
+				lost = &good
+			}
+			lost.Call, lost.Class, lost.Why = bisect.Untestable, bisect.Skip, c.lost
+		}
+		if i == 0 || i == len(rounds)-1 && verdict < 1 {
+			r.step(bisect.Step{Commit: c.culprit, Role: "culprit", Verdict: bad, Remaining: suspects})
+		}
+		r.step(bisect.Step{Commit: c.parent, Role: "parent", Verdict: good, Remaining: suspects})
+	}
+}
+
+// share is the effect of the culprit itself. The step that the search has found is that between the
+// ends; where the pairs of the confirmation contradict it, the range holds other changes besides, and
+// the pairs are what speaks of this one.
+func (r *bankRun) share(rounds []*contest) *bisect.Effect {
+	d, sd := r.model.Step()
+	least, err := math.Inf(1), 0.0
+	for _, c := range rounds {
+		if len(c.pairs) >= minConfirm && c.median() < least {
+			least, err = c.median(), c.deviation(r.model.noise)
+		}
+	}
+	if math.IsInf(least, 1) || math.Abs(least-d) < 1.5*math.Hypot(err, sd) {
+		return r.effect(d, sd)
+	}
+	own, whole := r.effect(least, err), r.effect(d, sd)
+	r.warn(fmt.Sprintf("the culprit changes %s to %.3f times its parent's, the ends differ by a factor of %.3f: the range holds other changes as well", r.picked.name(), own.Ratio, whole.Ratio))
+	return own
+}
+
+// conclude names the culprit, or the set that untestable commits keep together.
+func (r *bankRun) conclude(members []int, rounds []*contest) {
+	if len(members) > 1 {
+		r.suspect(members)
+		return
+	}
+	i := members[0]
+	c := r.commits[i]
+	_, p := r.model.top()
+	out := bisect.Culprit{
+		Commit: c.ID, Parents: c.Parents, Merge: len(c.Parents) > 1, Class: bisect.Slow,
+		Confirmed: true, Confidence: p * (1 - r.alpha()),
+	}
+	out.Effect = r.share(rounds)
+	for _, x := range rounds {
+		if x.lost == "" {
+			continue
+		}
+		out.Confirmed, out.Confidence = false, min(p, 0.9)
+		who := fmt.Sprintf("culprit %s", short(x.culprit))
+		if x.lostParent {
+			who = fmt.Sprintf("parent %s", short(x.parent))
+		}
+		r.warn(fmt.Sprintf("%s could not be launched for the confirmation (%s): the answer rests on the search alone", who, x.lost))
+	}
+	r.f.Result, r.f.Culprits = bisect.Found, []bisect.Culprit{out}
+}
+
+// suspect ends the search with the commits that untestable ones keep together.
+func (r *bankRun) suspect(members []int) {
+	weights := r.model.Weights()
+	r.f.Result, r.f.Suspects = bisect.Inconclusive, nil
+	for _, i := range members {
+		r.f.Suspects = append(r.f.Suspects, r.suspected(i, weights[i]))
+	}
+}
+
+// suspected puts a suspect into the terms of a finding.
+func (r *bankRun) suspected(i int, p float64) bisect.SuspectCommit {
+	s := bisect.SuspectCommit{Commit: r.commits[i].ID, Probability: p}
+	if !r.usable[i] {
+		s.Why = "untestable"
+	}
+	return s
+}
+
+// inconclusive ends the search with what is known: the likeliest commits that together are the
+// culprit almost surely.
+func (r *bankRun) inconclusive() {
+	r.f.Result, r.f.Suspects = bisect.Inconclusive, nil
+	m := r.model
+	if m == nil {
+		m = NewModel(r.commits, r.prior)
+	}
+	for _, s := range m.Credible(credible) {
+		r.f.Suspects = append(r.f.Suspects, r.suspected(s.Index, s.Probability))
+	}
+}
+
+// short abbreviates a commit id for messages.
+func short(id string) string { return id[:min(10, len(id))] }

@@ -1,0 +1,216 @@
+package judge
+
+import "math"
+
+// The bank's assumptions about one launch. Times are logarithms, so that 0.01 is about 1 %.
+const (
+	dirty     = 0.03 // chance that something disturbed a launch
+	dirtyMean = 0.10 // mean of what a disturbance adds, exponentially distributed
+	maxParts  = 4    // Gaussians that one filter keeps while launches fall into two modes
+)
+
+// Noise describes the launches of one machine.
+type Noise struct {
+	SD    float64 // s: of one launch inside a mode
+	Rate  float64 // q: variance that the level gains per second, as a random walk
+	Mode  float64 // offset of the second mode; 0: the launches know only one
+	Share float64 // of the launches that fall into the second mode
+	Step  float64 // where to look for the step first: one more mode apart all looks nearly alike
+}
+
+// modes reports that launches fall into two modes.
+func (n Noise) modes() bool { return n.Mode != 0 }
+
+// gaussian is a joint belief about the level d of the good side now and the step D, given one way
+// of assigning the launches to the two modes.
+type gaussian struct {
+	w          float64 // share of this way among all of them
+	d, step    float64 // means of d and D
+	vd, vc, vD float64 // their variances and, between these, the covariance
+}
+
+// filter follows level and step through the launches on the assumption that the culprit lies in one
+// set of commits: y = d(t) + D·x + e, where x is 1 for a launch of a commit that holds the culprit.
+type filter struct {
+	parts []gaussian
+	logL  float64 // logarithm of the likelihood of all launches so far
+	at    float64 // time of the last launch
+}
+
+// newFilter knows nothing: one unit of the logarithm is a factor of 2.7 in either direction. Two modes
+// can be mistaken for each other at one end for as long as there are few launches, and so for a step
+// that is larger or smaller by their offset: there the fit says which of these steps is meant.
+func newFilter(n Noise) filter {
+	g := gaussian{w: 1, vd: 1, vD: 1}
+	if n.modes() {
+		g.step, g.vD = n.Step, n.Mode*n.Mode/9
+	}
+	return filter{parts: []gaussian{g}}
+}
+
+func (f filter) clone() filter {
+	f.parts = append([]gaussian(nil), f.parts...)
+	return f
+}
+
+// add takes in one launch.
+func (f *filter) add(l Launch, bad bool, n Noise) {
+	dt := max(0, l.At-f.at)
+	f.at = l.At
+	x := 0.0
+	if bad {
+		x = 1
+	}
+	if !n.modes() && len(f.parts) == 1 {
+		f.parts[0].vd += n.Rate * dt
+		f.logL += math.Log(f.parts[0].learn(l, x, 0, n.SD))
+		return
+	}
+	f.branch(l, x, dt, n)
+}
+
+// branch takes in one launch that may belong to either mode: every Gaussian becomes two, and the
+// least of them are merged again.
+func (f *filter) branch(l Launch, x, dt float64, n Noise) {
+	var next [2 * maxParts]gaussian
+	k, total := 0, 0.0
+	for _, g := range f.parts {
+		g.vd += n.Rate * dt
+		for mode, share := range [2]float64{1 - n.Share, n.Share} {
+			h := g
+			h.w = g.w * share * h.learn(l, x, float64(mode)*n.Mode, n.SD)
+			total += h.w
+			next[k] = h
+			k++
+		}
+	}
+	for i := range next[:k] {
+		next[i].w /= total
+	}
+	f.logL += math.Log(total)
+	f.parts = append(f.parts[:0], reduce(next[:k], maxParts)...)
+}
+
+// learn conditions g on a launch with the given offset of its mode and returns the launch's
+// predictive density. A launch is clean with probability 1-dirty; one that is not says nothing about
+// level and step, so that the gain is multiplied by the chance that it was clean.
+func (g *gaussian) learn(l Launch, x, offset, sd float64) float64 {
+	s := g.spread(x) + sd*sd            // predictive variance
+	nu := l.Y - offset - g.d - x*g.step // innovation
+	clean, soiled, move, shrink := normal(nu, s), soil(nu, s), nu, 1.0
+	if l.Censored {
+		clean, move, shrink = tail(nu, s)
+		soiled = math.Exp(-max(0, nu) / dirtyMean)
+	}
+	total := (1-dirty)*clean + dirty*soiled + math.SmallestNonzeroFloat64
+	w := (1 - dirty) * clean / total
+	a, b := g.vd+x*g.vc, g.vc+x*g.vD // covariances of d and of D with the launch
+	kd, kD := w*a/s, w*b/s           // Kalman gains
+	g.d += kd * move
+	g.step += kD * move
+	g.vd -= shrink * kd * a
+	g.vc -= shrink * kd * b
+	g.vD -= shrink * kD * b
+	return total
+}
+
+// spread is the variance of d + x·D.
+func (g gaussian) spread(x float64) float64 { return g.vd + x*(2*g.vc+g.vD) }
+
+// tail is what a value that is known only to exceed nu says: its chance, where the mean moves to, and
+// the share of the information of a value that was seen (a truncated normal).
+func tail(nu, s float64) (chance, move, shrink float64) {
+	sd := math.Sqrt(s)
+	a := nu / sd
+	if a > 30 { // as good as seen
+		return 0, nu, 1
+	}
+	chance = math.Erfc(a/math.Sqrt2) / 2
+	hazard := sd * normal(nu, s) / chance
+	return chance, sd * hazard, hazard * (hazard - a)
+}
+
+// reduce keeps the n heaviest Gaussians and merges each of the others into the nearest of these.
+func reduce(parts []gaussian, n int) []gaussian {
+	const trifle = 1e-3
+	for i := 1; i < len(parts); i++ { // few enough for an insertion sort
+		for j := i; j > 0 && parts[j].w > parts[j-1].w; j-- {
+			parts[j], parts[j-1] = parts[j-1], parts[j]
+		}
+	}
+	kept := parts[:min(n, len(parts))]
+	for _, g := range parts[len(kept):] {
+		best, at := math.Inf(1), 0
+		for i, k := range kept {
+			if d := math.Abs(k.d-g.d) + math.Abs(k.step-g.step); d < best {
+				best, at = d, i
+			}
+		}
+		kept[at] = merge(kept[at], g)
+	}
+	for len(kept) > 1 && kept[len(kept)-1].w < trifle {
+		kept[0].w += kept[len(kept)-1].w
+		kept = kept[:len(kept)-1]
+	}
+	return kept
+}
+
+// merge is the Gaussian of the same mean and covariance as the mixture of a and b.
+func merge(a, b gaussian) gaussian {
+	w := a.w + b.w
+	if !(w > 0) {
+		return a
+	}
+	p, q := a.w/w, b.w/w
+	dd, dD := a.d-b.d, a.step-b.step
+	return gaussian{
+		w: w, d: p*a.d + q*b.d, step: p*a.step + q*b.step,
+		vd: p*a.vd + q*b.vd + p*q*dd*dd,
+		vc: p*a.vc + q*b.vc + p*q*dd*dD,
+		vD: p*a.vD + q*b.vD + p*q*dD*dD,
+	}
+}
+
+// belief is the one Gaussian that comes nearest to what the filter holds.
+func (f filter) belief() gaussian {
+	g := f.parts[0]
+	for _, h := range f.parts[1:] {
+		g = merge(g, h)
+	}
+	return g
+}
+
+// logNormal is the logarithm of the density of a normal with variance v at u.
+func logNormal(u, v float64) float64 { return -0.5 * (math.Log(2*math.Pi*v) + u*u/v) }
+
+// normal is that density.
+func normal(u, v float64) float64 { return math.Exp(-0.5*u*u/v) / math.Sqrt(2*math.Pi*v) }
+
+// soil is the density of a disturbed launch: mostly slower by an exponential amount, now and then
+// displaced to either side.
+func soil(nu, s float64) float64 {
+	wide := 0.1 * normal(nu, s+dirtyMean*dirtyMean)
+	if nu < 0 {
+		return max(wide, 1e-12)
+	}
+	return max(wide, 1e-12, 0.9/dirtyMean*math.Exp(-nu/dirtyMean))
+}
+
+// logAdd is ln(e^a + e^b).
+func logAdd(a, b float64) float64 {
+	if a < b {
+		a, b = b, a
+	}
+	if math.IsInf(a, -1) {
+		return a
+	}
+	return a + math.Log1p(math.Exp(b-a))
+}
+
+func logSum(v []float64) float64 {
+	sum := math.Inf(-1)
+	for _, x := range v {
+		sum = logAdd(sum, x)
+	}
+	return sum
+}

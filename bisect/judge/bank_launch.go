@@ -1,0 +1,201 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// bills keeps what launches and builds have cost so far.
+type bills struct {
+	runs, builds   float64 // seconds
+	nRuns, nBuilds int
+	launched       map[int]bool
+}
+
+func (b *bills) note(i int, o bisect.Outcome) {
+	if b.launched == nil {
+		b.launched = map[int]bool{}
+	}
+	b.launched[i] = true
+	if o.Class == bisect.OK && o.Wall > 0 {
+		b.runs, b.nRuns = b.runs+o.Wall, b.nRuns+1
+	}
+	if o.Built && o.Build > 0 {
+		b.builds, b.nBuilds = b.builds+o.Build, b.nBuilds+1
+	}
+}
+
+// price is what one more launch of a commit will cost: its run, and for a commit that was not built
+// yet the share of a build that does not hide beside the device.
+func (r *bankRun) price(i int) float64 {
+	b := &r.bills
+	cost := 1e-3 + b.runs/float64(max(1, b.nRuns))
+	if !b.launched[i] {
+		cost += buildShare * b.builds / float64(max(1, b.nBuilds))
+	}
+	return cost
+}
+
+// id is the commit with an index.
+func (r *bankRun) id(i int) string {
+	if i == GoodEnd {
+		return r.Search.Good.Commit
+	}
+	return r.commits[i].ID
+}
+
+// isEnd reports one of the two ends, which have ended well and must do so again.
+func (r *bankRun) isEnd(i int) bool { return i == GoodEnd || i == len(r.commits)-1 }
+
+func (r *bankRun) purpose(i int) bisect.Purpose {
+	switch {
+	case i == GoodEnd:
+		return bisect.EndGood
+	case i == len(r.commits)-1:
+		return bisect.EndBad
+	}
+	return bisect.Searching
+}
+
+// launch makes one trial and counts it.
+func (r *bankRun) launch(id string, i int, why bisect.Purpose) (bisect.Outcome, error) {
+	c := bisect.Candidate{Commit: id}
+	ask := r.plain.launch
+	if why == bisect.EndGood || why == bisect.EndBad {
+		ask = r.plain.steady
+	}
+	o, err := ask(r.ctx, c, why)
+	if err != nil {
+		return o, err
+	}
+	r.launches++
+	r.bills.note(i, o)
+	return o, nil
+}
+
+// level is the number that a launch gave for the metric that is searched for; ok is false where it
+// gave none that may be compared.
+func (r *bankRun) level(o bisect.Outcome) (l Launch, ok bool) {
+	l.At = o.At
+	if o.Class == bisect.Timeout && r.picked.metric.Name == "wall" && !r.picked.metric.Higher && !r.Faster {
+		l.Y, ok = r.picked.metric.level(bisect.Outcome{Wall: o.Wall})
+		l.Censored = true
+		return l, ok
+	}
+	if o.Class != bisect.OK {
+		return l, false
+	}
+	l.Y, ok = r.picked.level(o)
+	if r.Faster {
+		l.Y = -l.Y
+	}
+	return l, ok
+}
+
+// probe launches one commit of the range, or an end, and takes in what it shows.
+func (r *bankRun) probe(i int) error {
+	r.tellAhead(i)
+	o, err := r.launch(r.id(i), i, r.purpose(i))
+	if err != nil {
+		return err
+	}
+	l, ok := r.level(o)
+	switch {
+	case ok:
+		l.Index = i
+		r.model.Add(l)
+		r.unfit = 0
+		if !r.isEnd(i) {
+			r.proven[i] = true
+		}
+		r.visits.note(r, i)
+	case o.Class == bisect.OK && o.Unfit != "", r.isEnd(i):
+		r.unfit++
+	case i >= 0 && r.proven[i] && r.unfit < 3: // it ended well before: once more
+		r.unfit++
+	default:
+		r.setAside(i, o)
+	}
+	return nil
+}
+
+// chance is the chance that a commit can be tested: broken commits come in runs, so that the
+// neighbour of one is broken too four times out of five.
+func (r *bankRun) chance(i int) float64 {
+	const spread = 0.8
+	far := math.Inf(1)
+	for _, k := range r.broken {
+		far = min(far, math.Abs(float64(i-k)))
+	}
+	return 1 - math.Pow(spread, far)
+}
+
+// setAside marks a commit that cannot be tested.
+func (r *bankRun) setAside(i int, o bisect.Outcome) {
+	r.unfit = 0
+	r.usable[i] = false
+	r.broken = append(r.broken, i)
+	v := bisect.Verdict{Call: bisect.Untestable, Class: o.Class, Phase: o.Phase, Why: o.Describe(), Trials: 1, Probability: 1, Warnings: o.Warnings}
+	switch {
+	case o.Class == bisect.OK:
+		v.Class, v.Why = bisect.Skip, "it sent no value of "+r.picked.metric.Name
+	case !untestable(o):
+		v.Other, v.Why = true, "fails in another way: "+v.Why
+	}
+	r.step(bisect.Step{Commit: r.id(i), Role: "search", Verdict: v, Remaining: r.remaining()})
+}
+
+// tellAhead says which commits will probably be wanted after the next launch.
+func (r *bankRun) tellAhead(i int) {
+	if r.Search.Ahead == nil || r.isEnd(i) || r.bills.launched[i] {
+		return
+	}
+	var next []bisect.Candidate
+	usable := func(k int) bool { return k != i && r.usable[k] && !r.bills.launched[k] }
+	for _, k := range r.model.nearest(r.model.Weights(), []float64{0.25, 0.75}, Prices{Usable: usable, Chance: r.chance}) {
+		next = append(next, bisect.Candidate{Commit: r.id(k)})
+	}
+	r.Search.Ahead(next)
+}
+
+// visit is a stretch of launches of one commit between the ends, reported as one judgement.
+type visit struct {
+	at, n int
+}
+
+// note is told of every launch that was taken in.
+func (v *visit) note(r *bankRun, i int) {
+	if r.isEnd(i) {
+		return
+	}
+	if v.n > 0 && v.at != i {
+		r.visited()
+	}
+	v.at = i
+	v.n++
+}
+
+// visited reports what the belief makes of the commit launched last.
+func (r *bankRun) visited() {
+	if r.visits.n == 0 {
+		return
+	}
+	i, n := r.visits.at, r.visits.n
+	r.visits = visit{}
+	p := r.model.badness(r.model.Weights())[i]
+	v := bisect.Verdict{Class: bisect.OK, Trials: n, Probability: max(p, 1-p)}
+	switch {
+	case p > 0.9:
+		v.Call, v.Class = bisect.Bad, bisect.Slow
+	case p < 0.1:
+		v.Call = bisect.Good
+	default:
+		v.Call, v.Probability = bisect.Untestable, 1
+	}
+	v.Why = fmt.Sprintf("%s: slow with probability %.3g, launched %d times for it", r.picked.name(), p, n)
+	r.step(bisect.Step{Commit: r.id(i), Role: "search", Verdict: v, Remaining: r.remaining()})
+}
+
+func (r *bankRun) remaining() int { return len(r.model.Credible(credible)) }

@@ -1,0 +1,300 @@
+package judge_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/fixtures"
+)
+
+// ledger plays kept outcomes, in order, and stops after the last.
+type ledger struct {
+	requests []bisect.Request
+	outcomes []bisect.Outcome
+	played   int
+	asked    bisect.Request // after the last
+}
+
+var errEnd = errors.New("the ledger ends here")
+
+func (l *ledger) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
+	if l.played == len(l.outcomes) {
+		l.asked = r
+		return bisect.Outcome{}, errEnd
+	}
+	l.played++
+	return l.outcomes[l.played-1], nil
+}
+
+// recorder keeps what a device answers.
+type recorder struct {
+	next bisect.Sampler
+	ledger
+}
+
+func (l *recorder) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	o, err := l.next.Sample(ctx, r)
+	l.requests, l.outcomes = append(l.requests, r), append(l.outcomes, o)
+	return o, err
+}
+
+// A search that was killed at any launch goes on with the very launch that it would have made, and
+// ends with the same finding.
+func TestBankResumesAtEveryLaunch(t *testing.T) {
+	for _, spec := range []string{
+		`{"step_log":0.03,"commits":64}`,
+		`{"step_log":0.03,"commits":64,"noise":{"modes":[{"p":0.25,"log":0.04}]}}`,
+		`{"step_log":0.05,"commits":64,"preset":"noisy","untestable":[[20,40]]}`,
+	} {
+		s, err := fixtures.ReadSpec([]byte(spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := fixtures.NewDevice(s, 5)
+		rec := &recorder{next: d}
+		want, err := bank(d, rec).Find(t.Context())
+		if err != nil || want.Err != nil {
+			t.Fatal(err, want.Err)
+		}
+		for n := range rec.outcomes {
+			l := &ledger{outcomes: rec.outcomes[:n]}
+			f, err := bank(d, l).Find(t.Context())
+			if err != nil || !errors.Is(f.Err, errEnd) || f.Result != bisect.Broken {
+				t.Fatalf("%s: killed at launch %d: %v %v %v", spec, n, err, f.Err, f.Result)
+			}
+			if l.asked != rec.requests[n] {
+				t.Fatalf("%s: launch %d was %+v, after a new start %+v", spec, n, rec.requests[n], l.asked)
+			}
+		}
+		got, err := bank(d, &ledger{outcomes: rec.outcomes}).Find(t.Context())
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s: replayed %v %+v, want %+v", spec, err, got, want)
+		}
+	}
+}
+
+// wide is a history with branches: commit i descends from i-1, and every fifth is a merge of a branch
+// that left the trunk some commits before.
+func wide(n int) []bisect.Commit {
+	commits := make([]bisect.Commit, n)
+	id := func(i int) string { return fixtures.ID(i + 1) }
+	for i := range commits {
+		c := bisect.Commit{ID: id(i), Key: "k" + id(i)}
+		switch {
+		case i == 0:
+			c.Parents = []string{fixtures.ID(0)}
+		case i%7 == 3 && i >= 3: // a branch of one commit, off the trunk
+			c.InRange = []int{i - 2}
+		case i%7 == 4 && i >= 4: // the trunk goes on beside it
+			c.InRange = []int{i - 2}
+		case i%7 == 6:
+			c.InRange = []int{i - 1, i - 3}
+		default:
+			c.InRange = []int{i - 1}
+		}
+		for _, p := range c.InRange {
+			c.Parents = append(c.Parents, id(p))
+		}
+		commits[i] = c
+	}
+	return commits
+}
+
+// dag plays a step at one commit of a history that is no line.
+type dag struct {
+	commits []bisect.Commit
+	bad     []bool // by index
+	step    float64
+	rng     *rand.Rand
+	now     float64
+}
+
+func (d *dag) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
+	y := 0.008 * d.rng.NormFloat64()
+	i := slices.IndexFunc(d.commits, func(c bisect.Commit) bool { return c.ID == r.Candidate.Commit })
+	if i >= 0 && d.bad[i] {
+		y += d.step
+	}
+	o := bisect.Outcome{Class: bisect.OK, Wall: 10, At: d.now}
+	d.now += 11
+	o.Series = []bisect.Series{
+		{Metric: "time", Case: "small", Unit: "us", Values: []float64{20 * math.Exp(0.008*d.rng.NormFloat64())}},
+		{Metric: "time", Case: "large", Unit: "us", Values: []float64{50 * math.Exp(y)}},
+	}
+	return o, nil
+}
+
+func (d *dag) bank() *judge.Bank {
+	return &judge.Bank{
+		Search:  bisect.Search{Commits: d.commits, Good: bisect.Candidate{Commit: fixtures.ID(0)}, GoodKey: "k0"},
+		Sampler: d,
+		Options: judge.Options{Find: bisect.Slow, Metrics: []judge.Metric{{Name: "time"}}, Effect: 0.01, Error: 0.01},
+	}
+}
+
+// On a history with merges, with a step in one of two shapes, every commit can be the culprit.
+func TestBankOnBranchesAndInOneShape(t *testing.T) {
+	commits := wide(42)
+	right, wrong := 0, 0
+	for k := range commits {
+		d := &dag{commits: commits, bad: make([]bool, len(commits)), step: 0.05, rng: rand.New(rand.NewPCG(uint64(k), 1))}
+		for i := range commits {
+			d.bad[i] = bisect.Ancestors(commits, i)[k]
+		}
+		f, err := d.bank().Find(t.Context())
+		if err != nil || f.Err != nil {
+			t.Fatal(err, f.Err)
+		}
+		switch {
+		case f.Result == bisect.Found && f.Culprits[0].Commit == commits[k].ID:
+			right++
+			if f.Complaint.Metric != "time of large" && f.Complaint.Metric != "time" {
+				t.Errorf("culprit %d: complaint about %s", k, f.Complaint.Metric)
+			}
+		case f.Result == bisect.Found:
+			wrong++
+		}
+	}
+	if right < len(commits)-2 || wrong > 1 {
+		t.Errorf("%d of %d right, %d wrong", right, len(commits), wrong)
+	}
+}
+
+// A prior of 0 clears a commit; the likelier one is asked first, and truth wins over a wrong prior.
+func TestBankPriors(t *testing.T) {
+	s, _ := fixtures.ReadSpec([]byte(`{"step_log":0.05,"commits":64,"culprit":40}`))
+	for _, favoured := range []int{39, 10} { // index of commit 40, and of another
+		d := fixtures.NewDevice(s, 3)
+		b := bank(d, d)
+		b.Search.Commits[favoured].Prior = 20
+		f, err := b.Find(t.Context())
+		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(40) {
+			t.Errorf("favoured %d: %v %v %+v", favoured, err, f.Result, f.Culprits)
+		}
+	}
+}
+
+func TestBankLooksForGainsWhenTold(t *testing.T) {
+	s, _ := fixtures.ReadSpec([]byte(`{"steps":[{"at":20,"log":-0.06}],"commits":64}`))
+	d := fixtures.NewDevice(s, 3)
+	b := bank(d, d)
+	if f, _ := b.Find(t.Context()); f.Result != bisect.NoDifference {
+		t.Errorf("a gain was searched for: %v", f.Result)
+	}
+	d = fixtures.NewDevice(s, 3)
+	b = bank(d, d)
+	b.Faster = true
+	f, err := b.Find(t.Context())
+	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(20) {
+		t.Fatalf("%v %v %+v", err, f.Result, f.Culprits)
+	}
+	if e := f.Culprits[0].Effect; !(e.Low < e.Ratio && e.Ratio < e.High && e.High < 0.97) {
+		t.Errorf("effect %+v", *e)
+	}
+}
+
+// Untestable commits round the culprit leave exactly the set that no launch can part.
+func TestBankUntestableCommitsAroundTheCulprit(t *testing.T) {
+	s, err := fixtures.ReadSpec([]byte(`{"step_log":0.05,"commits":64,"culprit":23,"untestable":[[20,25]],"trials":40}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	score, err := fixtures.Simulate(t.Context(), s, "kbisect", kbisect)
+	if err != nil || score.Right < 0.9 || score.Wrong > 0.05 {
+		t.Fatalf("%v %+v", err, score)
+	}
+}
+
+// The budget ends a search with what is known.
+func TestBankSpent(t *testing.T) {
+	s, _ := fixtures.ReadSpec([]byte(`{"step_log":0.05,"commits":64}`))
+	d := fixtures.NewDevice(s, 3)
+	b := bank(d, d)
+	b.Search.Spent = func() bool { return d.Launches >= 12 }
+	f, err := b.Find(t.Context())
+	if err != nil || f.Result != bisect.Inconclusive || !f.Spent || len(f.Suspects) == 0 {
+		t.Fatalf("%v %+v", err, f)
+	}
+	sum := 0.0
+	for _, s := range f.Suspects {
+		sum += s.Probability
+	}
+	if sum < 0.99 || sum > 1+1e-9 {
+		t.Errorf("suspects hold %v", sum)
+	}
+}
+
+// A certain complaint costs plain bisection.
+func TestBankLeavesCertainComplaintsToThePlainRule(t *testing.T) {
+	s, _ := fixtures.ReadSpec([]byte(`{"hang":{"bad":1,"good":0,"limit":180},"commits":100}`))
+	for seed := range uint64(20) {
+		d := fixtures.NewDevice(s, seed)
+		f, err := bank(d, d).Find(t.Context())
+		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(d.Culprits()[0]) || d.Launches > 2+7+2 {
+			t.Fatalf("seed %d: %v, %d launches, %+v", seed, err, d.Launches, f)
+		}
+	}
+}
+
+// A launch that was stopped says that it would have shown at least so much.
+func TestModelTakesCensoredLaunches(t *testing.T) {
+	commits := wide(1)
+	m := judge.NewModel(commits, []float64{1})
+	for i := range 6 {
+		m.Add(judge.Launch{Index: judge.GoodEnd, At: float64(20 * i), Y: 0.001 * float64(i%2)})
+		m.Add(judge.Launch{Index: 0, At: float64(20*i + 10), Y: 0.5, Censored: true})
+	}
+	if d, sd := m.Step(); d < 0.45 || math.IsNaN(sd) || sd > 1 {
+		t.Errorf("step %v, sd %v", d, sd)
+	}
+}
+
+// Ends of equal inputs that differ: the declared paths are wrong, and every commit is searched.
+func TestBankEqualInputsThatDiffer(t *testing.T) {
+	s, _ := fixtures.ReadSpec([]byte(`{"step_log":0.05,"commits":32,"culprit":20}`))
+	d := fixtures.NewDevice(s, 3)
+	b := bank(d, d)
+	for i := range b.Search.Commits {
+		b.Search.Commits[i].Key, b.Search.Commits[i].Neutral = b.Search.GoodKey, true
+	}
+	redone := false
+	b.Search.Redo = func() { redone = true }
+	f, err := b.Find(t.Context())
+	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(20) || !redone || len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0], "equal inputs") {
+		t.Fatalf("%v %v %+v %q", err, f.Result, f.Culprits, f.Warnings)
+	}
+}
+
+// BenchmarkBankDecision is one launch taken in and the next one chosen among 4096 commits.
+func BenchmarkBankDecision(b *testing.B) {
+	for name, spec := range map[string]string{
+		"one-mode":  `{"step_log":0.00995,"commits":4096,"culprit":1234}`,
+		"two-modes": `{"step_log":0.02956,"commits":4096,"culprit":1234,"noise":{"modes":[{"p":0.25,"log":0.04}]}}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			s, _ := fixtures.ReadSpec([]byte(spec))
+			launches := 0
+			slowest := 0.0
+			for b.Loop() {
+				d := fixtures.NewDevice(s, 7)
+				a, err := kbisect(b.Context(), d)
+				if err != nil {
+					b.Fatal(err)
+				}
+				launches += d.Launches
+				slowest = max(slowest, a.Slowest.Seconds()*1000)
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(launches), "µs/decision")
+			b.ReportMetric(float64(launches)/float64(b.N), "launches")
+			b.ReportMetric(slowest, "slowest-ms")
+		})
+	}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/fixtures"
+)
+
+// simulatedEffect is the smallest change that a simulated search looks for, as a fraction. A planted
+// step is what the question is about, so it is less than the default of a search.
+const simulatedEffect = 0.005
+
+func simulateCommand() *cli.Command {
+	return &cli.Command{
+		Name: "simulate", Usage: "search a simulated history on a simulated device: what could be found, how surely, at what price",
+		ArgsUsage: "SPEC.json", OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "trials", Usage: "play `N` trials, instead of the number in the specification", DefaultText: "as specified"},
+			&cli.BoolFlag{Name: "json", Usage: "the scores as JSON"},
+			&cli.BoolFlag{Name: "example", Usage: "print a specification with every key at its default"},
+		},
+		Action: simulateAction,
+	}
+}
+
+func simulateAction(c *cli.Context) error {
+	o, err := readSimulation(c)
+	if err != nil {
+		return err
+	}
+	if o.example {
+		return writeIndented(c.App.Writer, fixtures.DefaultSpec())
+	}
+	s, err := o.spec()
+	if err != nil {
+		return err
+	}
+	scores := []fixtures.Score{}
+	for _, name := range s.Rules {
+		rule, err := simulatedRule(name)
+		if err != nil {
+			return usage(err)
+		}
+		score, err := fixtures.Simulate(c.Context, s, name, rule)
+		if err != nil {
+			return err
+		}
+		scores = append(scores, score)
+	}
+	if o.json {
+		return writeIndented(c.App.Writer, scores)
+	}
+	return writeScores(c.App.Writer, s, scores)
+}
+
+// simulation is what the command line asks for.
+type simulation struct {
+	path          string
+	trials        int // 0: as the specification says
+	json, example bool
+}
+
+// readSimulation reads the options, which may stand before or after the name of the specification.
+func readSimulation(c *cli.Context) (simulation, error) {
+	o := simulation{trials: c.Int("trials"), json: c.Bool("json"), example: c.Bool("example")}
+	rest := c.Args().Slice()
+	late := flag.NewFlagSet("simulate", flag.ContinueOnError)
+	late.SetOutput(io.Discard)
+	late.Func("trials", "", func(v string) (err error) { o.trials, err = strconv.Atoi(v); return err })
+	late.BoolVar(&o.json, "json", o.json, "")
+	late.BoolVar(&o.example, "example", o.example, "")
+	for len(rest) > 0 {
+		if strings.HasPrefix(rest[0], "-") && len(rest[0]) > 1 {
+			if err := late.Parse(rest); err != nil {
+				return o, usagef("simulate: %w\nhint: kbisect simulate --help", err)
+			}
+			rest = late.Args()
+			continue
+		}
+		if o.path != "" {
+			return o, usagef("simulate takes one specification, not also %q", rest[0])
+		}
+		o.path, rest = rest[0], rest[1:]
+	}
+	if o.path == "" && !o.example {
+		return o, usagef("one specification is needed\nhint: kbisect simulate --example prints one")
+	}
+	return o, nil
+}
+
+// spec reads the specification.
+func (o simulation) spec() (fixtures.Spec, error) {
+	data, err := os.ReadFile(o.path)
+	if err != nil {
+		return fixtures.Spec{}, usage(err)
+	}
+	s, err := fixtures.ReadSpec(data)
+	if err != nil {
+		return s, usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
+	}
+	if o.trials < 0 {
+		return s, usagef("--trials %d: at least one is played", o.trials)
+	}
+	if o.trials > 0 {
+		s.Trials = o.trials
+	}
+	return s, nil
+}
+
+// simulatedRule is the search of this program, or a rival.
+func simulatedRule(name string) (fixtures.Rule, error) {
+	if name != "kbisect" {
+		return fixtures.Rival(name)
+	}
+	return fixtures.Search(func(ctx context.Context, d *fixtures.Device, s bisect.Sampler) (bisect.Finding, error) {
+		b := judge.Bank{
+			Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: fixtures.ID(0)}},
+			Sampler: s,
+			Options: judge.Options{
+				Find: bisect.Slow, Metrics: []judge.Metric{{Name: "time"}},
+				Effect: simulatedEffect, Error: defaultError, Commits: d.Commits,
+			},
+		}
+		if d.Hang != nil {
+			b.Options.Find = bisect.Timeout
+		}
+		return b.Find(ctx)
+	}), nil
+}
+
+func writeIndented(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// writeScores prints a table for people.
+func writeScores(w io.Writer, s fixtures.Spec, scores []fixtures.Score) error {
+	fmt.Fprintf(w, "%d commits, %d trials a rule from seed %d\n\n", s.Commits, s.Trials, s.Seed)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "rule\tright\twrong\tinconclusive\tlaunches\t95 % need\tdevice\tbuilds\tslowest decision\t")
+	for _, x := range scores {
+		fmt.Fprintf(t, "%s\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f\t%d\t%.0f s\t%.1f\t%.1f ms\t\n",
+			x.Rule, 100*x.Right, 100*x.Wrong, 100*x.Inconclusive, x.LaunchesMean, x.LaunchesP95, x.DeviceSeconds, x.Builds, x.DecisionMax)
+	}
+	return t.Flush()
+}
