@@ -112,9 +112,6 @@ func (e *examination) store(context.Context) finding {
 		return missing("no repository", "")
 	}
 	st, err := store.Open(stateDir(e.repo.CommonDir()), store.ReadOnly)
-	if err != nil && !errors.Is(err, store.ErrNoStore) {
-		return problem(strings.ReplaceAll(err.Error(), "\nhint: ", "; "), "")
-	}
 	if err == nil {
 		_, err = st.Sessions(0)
 		st.Close()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -124,7 +125,7 @@ func (p *policy) fromCommand(c *cli.Context) error {
 func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
 	path := globals(c).config
 	if path == "" {
-		path = filepath.Join(cmpDir(repo.WorkDir(), globals(c).dir), configName)
+		path = filepath.Join(cmp.Or(repo.WorkDir(), globals(c).dir), configName)
 	}
 	cfg, err := loadConfig(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -177,13 +178,6 @@ func (p *policy) startUp() bool {
 		}
 	}
 	return len(p.Judge.Metrics) > 0
-}
-
-func cmpDir(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func (p *policy) readMetrics(path string, ms []Metric) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -103,7 +104,7 @@ func runAction(c *cli.Context) error {
 	}
 	j := &job{repo: repo, store: st, session: s, policy: p, rng: rng, ui: newProgress(c)}
 	if c.Bool("resume") {
-		j.ui.say(fmt.Sprintf("going on with session %s of %s: good %s, bad %s", s.ID, s.Created.Local().Format("2006-01-02 15:04"), orWord(short(s.Good), "to be found"), short(s.Bad)))
+		j.ui.say(fmt.Sprintf("going on with session %s of %s: good %s, bad %s", s.ID, s.Created.Local().Format("2006-01-02 15:04"), cmp.Or(short(s.Good), "to be found"), short(s.Bad)))
 	}
 	j.tellChanges(c)
 	return j.run(c.Context, c.App.Writer, c.Bool("json"))
@@ -248,14 +249,6 @@ func (j *job) tellChanges(c *cli.Context) {
 	if n := strings.Count(string(out), "\n"); err == nil && n > 0 {
 		j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("the work tree has changes in %d files that are not committed: they are no part of the bad end", n))
 	}
-}
-
-// orWord is s, or a word for nothing.
-func orWord(s, nothing string) string {
-	if s == "" {
-		return nothing
-	}
-	return s
 }
 
 // chooseGood finds the good end: as named, or the newest recorded good ancestor of the bad end.
