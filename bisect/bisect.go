@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Class is what one trial ended as. Slow is a verdict, never the class of one trial.
@@ -33,10 +34,44 @@ const (
 // Slow is the class of a complaint about a metric.
 const Slow Class = "slow"
 
-// Candidate is one thing to build and run.
+// Candidate is one thing to build and run: a commit, flags that are set, and for a search of hunks the
+// part of a difference that is applied to the commit's tree.
 type Candidate struct {
 	Commit string // commit id, hex
+	Assign string // flags that are set, "compile=off,graph=on", in the order of the configuration
+	Onto   string // commit id, hex: the difference Commit..Onto is applied in part
+	Hunks  string // which of its hunks are, "1,4-7", counted from 0; without Onto, ""
 }
+
+// String writes a candidate as COMMIT[+ONTO#HUNKS][:ASSIGN]; [ParseCandidate] reads it back.
+func (c Candidate) String() string {
+	s := c.Commit
+	if c.Onto != "" {
+		s += "+" + c.Onto + "#" + c.Hunks
+	}
+	if c.Assign != "" {
+		s += ":" + c.Assign
+	}
+	return s
+}
+
+// Brief names a candidate for people, commits abbreviated.
+func (c Candidate) Brief() string {
+	c.Commit, c.Onto = short(c.Commit), short(c.Onto)
+	return c.String()
+}
+
+// ParseCandidate reads what [Candidate.String] writes.
+func ParseCandidate(s string) Candidate {
+	var c Candidate
+	s, c.Assign, _ = strings.Cut(s, ":")
+	c.Commit, s, _ = strings.Cut(s, "+")
+	c.Onto, c.Hunks, _ = strings.Cut(s, "#")
+	return c
+}
+
+// Plain reports a commit as it is: no flag set, no hunk applied.
+func (c Candidate) Plain() bool { return c == Candidate{Commit: c.Commit} }
 
 // Purpose says why a trial is asked for; with the candidate and the ordinal it names the trial,
 // so that a resumed search finds it again.

@@ -166,7 +166,7 @@ func (r *run) tellOthers() {
 
 func (r *run) all(ctx context.Context) error {
 	last := len(r.Commits) - 1
-	ends, err := r.Judge.Ends(ctx, r.Good, Candidate{r.Commits[last].ID})
+	ends, err := r.Judge.Ends(ctx, r.Good, Candidate{Commit: r.Commits[last].ID})
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (r *run) askTested(ctx context.Context) error {
 		if !slices.Contains(r.Tested, c.ID) || i == len(r.Commits)-1 {
 			continue
 		}
-		v, err := r.Judge.Judge(ctx, Candidate{c.ID})
+		v, err := r.Judge.Judge(ctx, Candidate{Commit: c.ID})
 		if err != nil {
 			return err
 		}
@@ -260,7 +260,7 @@ func (r *run) narrow(ctx context.Context) error {
 		if !inferred {
 			var err error
 			r.tellAhead(i)
-			if v, err = r.Judge.Judge(ctx, Candidate{r.Commits[i].ID}); err != nil {
+			if v, err = r.Judge.Judge(ctx, Candidate{Commit: r.Commits[i].ID}); err != nil {
 				return err
 			}
 			if key := r.Commits[i].Key; key != "" {
@@ -282,7 +282,7 @@ func (r *run) tellAhead(i int) {
 		h := r.h.clone()
 		is(h, i)
 		if k, ok := h.Next(); ok && r.known[r.Commits[k].Key].Call == "" {
-			next = append(next, Candidate{r.Commits[k].ID})
+			next = append(next, Candidate{Commit: r.Commits[k].ID})
 		}
 	}
 	r.Ahead(next)
@@ -350,9 +350,9 @@ func (r *run) confirm(ctx context.Context, k int) (done bool, err error) {
 	c := r.Commits[k]
 	parents := make([]Candidate, len(c.Parents))
 	for i, p := range c.Parents {
-		parents[i] = Candidate{p}
+		parents[i] = Candidate{Commit: p}
 	}
-	conf, err := r.Judge.Confirm(ctx, Candidate{c.ID}, parents)
+	conf, err := r.Judge.Confirm(ctx, Candidate{Commit: c.ID}, parents)
 	if err != nil {
 		return false, err
 	}

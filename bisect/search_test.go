@@ -87,7 +87,7 @@ func TestFindOnRandomDAGs(t *testing.T) {
 			truth.bad[c.ID] = reaches(cs, i, culprit)
 			truth.broken[c.ID] = i < len(cs)-1 && rapid.IntRange(0, 9).Draw(t, "broken") == 0
 		}
-		s := Search{Commits: cs, Good: Candidate{"good"}, Judge: truth}
+		s := Search{Commits: cs, Good: Candidate{Commit: "good"}, Judge: truth}
 		f, err := s.Find(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestEarlyStopsNeverChangeTheAnswer(t *testing.T) {
 			truth.dawdle[c.ID] = rapid.Bool().Draw(t, "dawdles")
 			truth.broken[c.ID] = i < len(cs)-1 && rapid.IntRange(0, 19).Draw(t, "broken") == 0
 		}
-		s := Search{Commits: cs, Good: Candidate{"good"}, Judge: truth}
+		s := Search{Commits: cs, Good: Candidate{Commit: "good"}, Judge: truth}
 		f, err := s.Find(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +157,7 @@ func TestEqualInputsShareOneAnswer(t *testing.T) {
 		cs[i].Neutral = i%4 != 0            // ...so only the first of them can matter
 		truth.bad[cs[i].ID] = i >= 40
 	}
-	s := Search{Commits: cs, Good: Candidate{"good"}, GoodKey: "other", Judge: truth}
+	s := Search{Commits: cs, Good: Candidate{Commit: "good"}, GoodKey: "other", Judge: truth}
 	f, err := s.Find(t.Context())
 	if err != nil || f.Result != Found || f.Culprits[0].Commit != "c40" {
 		t.Fatalf("%v %+v", err, f)
@@ -171,7 +171,7 @@ func TestEqualInputsShareOneAnswer(t *testing.T) {
 		cs[i].Key = "k" + strconv.Itoa(i)
 	}
 	cs[31].Key = "start"
-	s = Search{Commits: cs, Good: Candidate{"good"}, GoodKey: "start", Judge: truth}
+	s = Search{Commits: cs, Good: Candidate{Commit: "good"}, GoodKey: "start", Judge: truth}
 	f, err = s.Find(t.Context())
 	if err != nil || f.Result != Found || f.Inferred != 1 || f.Culprits[0].Commit != "c40" {
 		t.Fatalf("%v %d inferred %+v", err, f.Inferred, f.Culprits)
@@ -185,7 +185,7 @@ func TestMergeWhoseParentsAreAllGoodIsTheCulprit(t *testing.T) {
 		{ID: "m", Parents: []string{"a", "b"}, InRange: []int{0, 1}},
 		{ID: "z", Parents: []string{"m"}, InRange: []int{2}},
 	}
-	s := Search{Commits: cs, Good: Candidate{"good"}, Judge: &table{bad: map[string]bool{"m": true, "z": true}}}
+	s := Search{Commits: cs, Good: Candidate{Commit: "good"}, Judge: &table{bad: map[string]bool{"m": true, "z": true}}}
 	f, err := s.Find(t.Context())
 	if err != nil || f.Result != Found || f.Culprits[0].Commit != "m" || !f.Culprits[0].Merge || !f.Culprits[0].Confirmed {
 		t.Fatalf("%v %+v", err, f)
@@ -199,7 +199,7 @@ func TestParentThatIsBadAfterAll(t *testing.T) {
 	for i, c := range cs {
 		truth.bad[c.ID] = i >= 3 && i <= 5 || i >= 8 // good again at 6 and 7
 	}
-	f, err := (&Search{Commits: cs, Good: Candidate{"good"}, Judge: truth}).Find(t.Context())
+	f, err := (&Search{Commits: cs, Good: Candidate{Commit: "good"}, Judge: truth}).Find(t.Context())
 	if err != nil || f.Result != Found || f.Culprits[0].Commit != "c3" && f.Culprits[0].Commit != "c8" {
 		t.Fatalf("%v %+v", err, f)
 	}
@@ -211,7 +211,7 @@ func TestMachineTroubleAccusesNobody(t *testing.T) {
 	for i, c := range cs {
 		truth.bad[c.ID] = i >= 40
 	}
-	f, err := (&Search{Commits: cs, Good: Candidate{"good"}, Judge: truth}).Find(t.Context())
+	f, err := (&Search{Commits: cs, Good: Candidate{Commit: "good"}, Judge: truth}).Find(t.Context())
 	var infra *InfraError
 	if err != nil || f.Result != Broken || len(f.Culprits) > 0 || !errors.As(f.Err, &infra) || len(f.Suspects) != 16 {
 		t.Fatalf("%v %v %d suspects, %v", err, f.Result, len(f.Suspects), f.Err)
@@ -219,7 +219,7 @@ func TestMachineTroubleAccusesNobody(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	truth.fail = context.Canceled
-	if f, _ := (&Search{Commits: cs, Good: Candidate{"good"}, Judge: truth}).Find(ctx); f.Result != Interrupted {
+	if f, _ := (&Search{Commits: cs, Good: Candidate{Commit: "good"}, Judge: truth}).Find(ctx); f.Result != Interrupted {
 		t.Errorf("result %s after an interrupt", f.Result)
 	}
 }
@@ -230,7 +230,7 @@ func TestBudgetEndsWithWhatIsKnown(t *testing.T) {
 	for i, c := range cs {
 		truth.bad[c.ID] = i >= 40
 	}
-	s := Search{Commits: cs, Good: Candidate{"good"}, Judge: truth, Spent: func() bool { return len(truth.asked) >= 3 }}
+	s := Search{Commits: cs, Good: Candidate{Commit: "good"}, Judge: truth, Spent: func() bool { return len(truth.asked) >= 3 }}
 	f, err := s.Find(t.Context())
 	if err != nil || f.Result != Inconclusive || len(f.Suspects) != 8 {
 		t.Fatalf("%v %v, %d suspects", err, f.Result, len(f.Suspects))
@@ -253,9 +253,20 @@ func TestIncompletePaths(t *testing.T) {
 			cs[i].Neutral, cs[i].Key = neutral, "k"+strconv.Itoa(key)
 		}
 		redone := false
-		f, err := (&Search{Commits: cs, Good: Candidate{"good"}, GoodKey: "k0", Judge: truth, Redo: func() { redone = true }}).Find(t.Context())
+		f, err := (&Search{Commits: cs, Good: Candidate{Commit: "good"}, GoodKey: "k0", Judge: truth, Redo: func() { redone = true }}).Find(t.Context())
 		if err != nil || f.Result != Found || f.Culprits[0].Commit != cs[culprit].ID || !redone {
 			t.Fatalf("planted %d, redone %v: %+v, %v", culprit, redone, f, err)
 		}
 	})
+}
+
+func TestCandidateIsReadBack(t *testing.T) {
+	for _, c := range []Candidate{
+		{}, {Commit: "abc"}, {Commit: "abc", Assign: "compile=off,graph=1:2"},
+		{Commit: "abc", Onto: "def", Hunks: "1,3-5"}, {Commit: "abc", Onto: "def"}, {Commit: "abc", Onto: "def", Hunks: "0", Assign: "a=b+c#d"},
+	} {
+		if back := ParseCandidate(c.String()); back != c {
+			t.Errorf("%q: %+v, want %+v", c.String(), back, c)
+		}
+	}
 }

@@ -27,7 +27,7 @@ type ahead struct {
 // spare is a slot in which a candidate is built ahead.
 type spare struct {
 	slot   *slot
-	commit string
+	wanted bisect.Candidate
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the build is over
 	built  bisect.Outcome
@@ -102,16 +102,16 @@ func (a *ahead) begin(ctx context.Context) {
 func (a *ahead) want(ctx context.Context, next []bisect.Candidate) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	wanted := map[string]bool{}
+	wanted := map[bisect.Candidate]bool{}
 	for _, c := range next {
-		wanted[c.Commit] = true
+		wanted[c] = true
 	}
 	for _, c := range next {
-		if slices.ContainsFunc(a.spares, func(s *spare) bool { return s.commit == c.Commit }) {
+		if slices.ContainsFunc(a.spares, func(s *spare) bool { return s.wanted == c }) {
 			continue
 		}
 		for _, s := range a.spares {
-			if wanted[s.commit] {
+			if wanted[s.wanted] {
 				continue
 			}
 			if s.busy() {
@@ -139,7 +139,7 @@ func (s *spare) busy() bool {
 // start builds a candidate in a spare slot.
 func (a *ahead) start(ctx context.Context, s *spare, c bisect.Candidate) {
 	ctx, s.cancel = context.WithCancel(ctx)
-	s.commit, s.ready, s.done = c.Commit, false, make(chan struct{})
+	s.wanted, s.ready, s.done = c, false, make(chan struct{})
 	s.slot.pause = make(chan bool, 1)
 	if a.frozen {
 		s.slot.pause <- true
@@ -151,17 +151,17 @@ func (a *ahead) start(ctx context.Context, s *spare, c bisect.Candidate) {
 		o, ready, err := s.slot.prepare(ctx, bisect.Request{Candidate: c, Purpose: bisect.Searching})
 		s.built, s.ready = o, ready && err == nil // what fails is built again when it is asked for
 		if err != nil && ctx.Err() == nil {
-			a.Log.Info("building ahead", "commit", short(c.Commit), "err", err)
+			a.Log.Info("building ahead", "candidate", c.Brief(), "err", err)
 		}
 	})
 }
 
 // take waits for a candidate that is built ahead and trades its slot for another one. It returns
 // nil when the candidate is to be built in the ordinary way.
-func (a *ahead) take(ctx context.Context, commit string, other *slot) (*slot, bisect.Outcome) {
+func (a *ahead) take(ctx context.Context, c bisect.Candidate, other *slot) (*slot, bisect.Outcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	i := slices.IndexFunc(a.spares, func(s *spare) bool { return s.commit == commit })
+	i := slices.IndexFunc(a.spares, func(s *spare) bool { return s.wanted == c })
 	if i < 0 {
 		return nil, bisect.Outcome{}
 	}
@@ -171,7 +171,7 @@ func (a *ahead) take(ctx context.Context, commit string, other *slot) (*slot, bi
 	case <-ctx.Done():
 		return nil, bisect.Outcome{}
 	}
-	s.commit = ""
+	s.wanted = bisect.Candidate{}
 	if !s.ready {
 		return nil, bisect.Outcome{}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
 )
 
 // Caches says on what a trial that is launched for its times finds the caches of compilers and
@@ -108,11 +110,11 @@ func holdsFiles(root string) bool {
 // roots is where the processes of a slot keep their caches.
 type roots struct {
 	dir    string
-	warmed string // the commit of which a process has filled them and ended well
+	warmed bisect.Candidate // of which a process has filled them and ended well
 }
 
 // clear throws the caches away, with any lock file that a killed process left in them.
 func (c *roots) clear() error {
-	c.warmed = ""
+	c.warmed = bisect.Candidate{}
 	return removeAll(c.dir)
 }

@@ -36,6 +36,29 @@ func (s *slot) environ(r bisect.Request, caches string) []string {
 	)
 }
 
+// buildEnv is the environment of a build: with the compilers told of macros and options, and the
+// variables that it may read.
+func (s *slot) buildEnv(r bisect.Request) ([]string, error) {
+	set, err := s.settings(s.buildOf(r.Candidate))
+	if err != nil {
+		return nil, err
+	}
+	return s.compileEnv(append(s.environ(r, s.tmp), set.Env()...), set.Compile())
+}
+
+// runEnv is the environment of a trial. What compiles while it runs is told of macros and options too.
+func (s *slot) runEnv(r bisect.Request) ([]string, error) {
+	set, err := s.settings(r.Candidate)
+	if err != nil {
+		return nil, err
+	}
+	env := append(s.environ(r, s.caches.dir), set.Env()...)
+	if r.Candidate.Assign != "" {
+		env = append(env, "KBISECT_ASSIGN="+r.Candidate.Assign)
+	}
+	return s.compileEnv(env, set.Compile())
+}
+
 // toolVariables change what a build makes without showing in its inputs.
 var toolVariables = []string{"PATH", "CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "NVCC", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", "CUDA_HOME", "CUDA_PATH", "CUDAARCHS", "MAKEFLAGS", "CMAKE_ARGS"}
 
@@ -52,6 +75,12 @@ func (s *slot) buildKey(r bisect.Request) string {
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%q\n%q\n%q\n", inputs, s.Plan.Build, s.Plan.Outputs)
+	if set := s.buildOf(r.Candidate).Assign; set != "" {
+		fmt.Fprintf(h, "%q\n", set)
+		for _, f := range s.Flags {
+			fmt.Fprintf(h, "%q\n", f)
+		}
+	}
 	env := s.environ(r, "")
 	for _, name := range toolVariables {
 		i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })

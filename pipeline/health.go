@@ -45,7 +45,7 @@ func passing(k kernels.FaultKind) bool {
 
 // machineFault asks whether the machine rather than the candidate is to blame for how a trial
 // ended, and says why. Words in the output only raise suspicion: a known-good program decides.
-func (p *Pipeline) machineFault(ctx context.Context, commit string, o bisect.Outcome, res proc.Result, n note) (string, error) {
+func (p *Pipeline) machineFault(ctx context.Context, c bisect.Candidate, o bisect.Outcome, res proc.Result, n note) (string, error) {
 	switch {
 	case n.fault != "":
 		return n.fault, nil
@@ -57,7 +57,7 @@ func (p *Pipeline) machineFault(ctx context.Context, commit string, o bisect.Out
 		return "", nil
 	}
 	words, accused := kernels.Trouble(res.Tail)
-	if accused && passing(words.Kind) && !p.assaulted(commit) {
+	if accused && passing(words.Kind) && !p.assaulted(c) {
 		return fmt.Sprintf("the trial said: %s", words.Words), nil
 	}
 	killed := res.Timeout != nil || res.Signal != 0

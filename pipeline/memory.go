@@ -32,7 +32,7 @@ func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 		m.Known[r.ID()] = o
 	}
 	if err := m.Save(r, o); err != nil {
-		return o, &bisect.InfraError{What: "keeping the trial of " + short(r.Candidate.Commit), Err: err}
+		return o, &bisect.InfraError{What: "keeping the trial of " + r.Candidate.Brief(), Err: err}
 	}
 	return o, nil
 }

@@ -8,6 +8,8 @@ package pipeline
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +30,7 @@ import (
 type Config struct {
 	Repo         *source.Repo
 	Plan         kernels.Plan
+	Flags        []kernels.Flag // that a candidate may set
 	Limits       Limits
 	Paths        []string           // what build and run read; empty: everything
 	SampleMetric string             // metric that protocol samples belong to
@@ -69,12 +72,13 @@ type Pipeline struct {
 
 	trialCPUs, aheadCPUs []int // processors of trials and of builds ahead; nil is all
 
-	greeted     bool            // the known-good program has been looked for
-	shapeVaries bool            // good trials do not always say as much
-	wasFull     bool            // the disk was, when the last process ended
-	unsure      bool            // in this trial a supposed teardown gets more time
-	assaults    map[string]bool // commits of which a trial was once laid to somebody else
-	given       map[string]bool // what spoils every trial, so that repeating does not help
+	greeted     bool                      // the known-good program has been looked for
+	shapeVaries bool                      // good trials do not always say as much
+	wasFull     bool                      // the disk was, when the last process ended
+	unsure      bool                      // in this trial a supposed teardown gets more time
+	assaults    map[bisect.Candidate]bool // candidates of which a trial was once laid to somebody else
+	given       map[string]bool           // what spoils every trial, so that repeating does not help
+	reads       map[string]bool           // which environment variables a build may read
 }
 
 // Warnings tell of what concerns the whole job rather than one trial.
@@ -104,7 +108,7 @@ func New(c Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, broken(err)
 	}
-	p := &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, given: map[string]bool{}, assaults: map[string]bool{}, lock: lock}
+	p := &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, given: map[string]bool{}, reads: map[string]bool{}, assaults: map[bisect.Candidate]bool{}, lock: lock}
 	p.ahead = newAhead(p)
 	return p, nil
 }
@@ -164,10 +168,10 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 		switch {
 		case o.Class == bisect.Infra:
 			if infra++; infra == infraTries {
-				return o, &bisect.InfraError{What: "testing " + short(r.Candidate.Commit), Err: fmt.Errorf("the machine failed %d times: %s", infra, o.Why)}
+				return o, &bisect.InfraError{What: "testing " + r.Candidate.Brief(), Err: fmt.Errorf("the machine failed %d times: %s", infra, o.Why)}
 			}
 			again = o.Why
-			p.Log.Warn("machine trouble; trying again", "commit", short(r.Candidate.Commit), "why", o.Why)
+			p.Log.Warn("machine trouble; trying again", "candidate", r.Candidate.Brief(), "why", o.Why)
 		case again == "":
 			if o, err = p.seconded(ctx, r, o); err != nil {
 				return o, err
@@ -250,10 +254,10 @@ func (p *Pipeline) sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 
 // takeAhead returns the slot in which a candidate was built ahead, and tells of its build.
 func (p *Pipeline) takeAhead(ctx context.Context, r bisect.Request, s *slot, o *bisect.Outcome) *slot {
-	if p.ahead == nil || p.clean || r.Clean || s.name == "good" || s.name == "bad" || s.holds(r.Candidate.Commit) {
+	if p.ahead == nil || p.clean || r.Clean || s.name == "good" || s.name == "bad" || s.holds(r.Candidate) {
 		return nil
 	}
-	ready, built := p.ahead.take(ctx, r.Candidate.Commit, s)
+	ready, built := p.ahead.take(ctx, r.Candidate, s)
 	if ready == nil {
 		return nil
 	}
@@ -278,11 +282,11 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	p.good[bisect.WholeTrial] = max(p.good[bisect.WholeTrial], time.Duration(o.Wall*float64(time.Second)))
 }
 
-// assaulted reports whether a trial of this commit looked before as if somebody else had ended or
+// assaulted reports whether a trial of this candidate looked before as if somebody else had ended or
 // spoiled it: once it may have been anybody, twice it was the candidate.
-func (p *Pipeline) assaulted(commit string) bool {
-	before := p.assaults[commit]
-	p.assaults[commit] = true
+func (p *Pipeline) assaulted(c bisect.Candidate) bool {
+	before := p.assaults[c]
+	p.assaults[c] = true
 	return before
 }
 
@@ -294,8 +298,17 @@ func (p *Pipeline) activity(r bisect.Request, doing string, limit time.Duration)
 
 // logFile names the file that keeps the output of one step.
 func (p *Pipeline) logFile(r bisect.Request, what string) string {
-	return filepath.Join(p.Logs, fmt.Sprintf("%s-%s-%s-%d.log", short(r.Candidate.Commit), r.Purpose, what, r.Nth))
+	return filepath.Join(p.Logs, fmt.Sprintf("%s-%s-%s-%d.log", fileName(r.Candidate), r.Purpose, what, r.Nth))
 }
 
 // short abbreviates a commit id for messages and file names.
 func short(id string) string { return id[:min(10, len(id))] }
+
+// fileName names a candidate where other characters than letters and digits may do harm.
+func fileName(c bisect.Candidate) string {
+	if c.Plain() {
+		return short(c.Commit)
+	}
+	sum := sha256.Sum256([]byte(c.String()))
+	return short(c.Commit) + "-" + hex.EncodeToString(sum[:4])
+}

@@ -31,16 +31,16 @@ type slot struct {
 	tmp    string // TMPDIR of its processes, emptied after each
 	caches roots  // of its trials; builds have others
 	export *source.Export
-	commit string    // what the slot holds, "" while that is unknown
-	built  bool      // and has been built
-	clean  bool      // from a clean export
-	dirty  bool      // a build was killed or failed here: start the next one clean
-	full   bool      // the disk was, when the last process ended
-	pause  chan bool // lets a build ahead stand still; nil for what is asked for now
+	held   bisect.Candidate // what the slot holds, as far as its build depends on it; empty while that is unknown
+	built  bool             // and has been built
+	clean  bool             // from a clean export
+	dirty  bool             // a build was killed or failed here: start the next one clean
+	full   bool             // the disk was, when the last process ended
+	pause  chan bool        // lets a build ahead stand still; nil for what is asked for now
 }
 
-// holds reports whether the slot holds a commit, built, and nothing that a failed process left.
-func (s *slot) holds(commit string) bool { return s.commit == commit && s.built && !s.dirty }
+// holds reports whether the slot holds a candidate, built, and nothing that a failed process left.
+func (s *slot) holds(c bisect.Candidate) bool { return s.held == s.buildOf(c) && s.built && !s.dirty }
 
 // slotName gives the ends slots of their own, since they are launched again and again, and each
 // side of a confirmation a fresh one.
@@ -51,7 +51,7 @@ func slotName(r bisect.Request) string {
 	case bisect.EndBad:
 		return "bad"
 	case bisect.ConfirmCulprit, bisect.ConfirmParent:
-		return "confirm-" + short(r.Candidate.Commit)
+		return "confirm-" + fileName(r.Candidate)
 	}
 	return "search"
 }
@@ -124,14 +124,13 @@ func (p *Pipeline) drop(name string) error {
 // prepare brings the slot to the wanted commit and builds it there. ready is false when the
 // outcome says already how the trial ends: it could not be exported or built.
 func (s *slot) prepare(ctx context.Context, r bisect.Request) (o bisect.Outcome, ready bool, err error) {
-	commit := r.Candidate.Commit
-	if _, err := os.Stat(s.dir); err == nil && s.holds(commit) && len(s.Plan.Build) > 0 {
+	if _, err := os.Stat(s.dir); err == nil && s.holds(r.Candidate) && len(s.Plan.Build) > 0 {
 		return o, true, nil // launched again as it is
 	}
 	if err := s.open(); err != nil {
 		return o, false, err
 	}
-	incremental, err := s.mayBuildOn(commit, r)
+	incremental, err := s.mayBuildOn(r)
 	if err != nil {
 		return o, false, err
 	}
@@ -144,7 +143,7 @@ func (s *slot) prepare(ctx context.Context, r bisect.Request) (o bisect.Outcome,
 	}
 	o, err = s.build(ctx, r)
 	if err == nil && o.Class == bisect.BuildFailed && incremental {
-		s.Log.Info("incremental build failed, building clean", "commit", short(commit))
+		s.Log.Info("incremental build failed, building clean", "candidate", r.Candidate.Brief())
 		if o, ok, err := s.checkout(ctx, r, true); err != nil || !ok {
 			return o, false, err
 		}
@@ -155,14 +154,17 @@ func (s *slot) prepare(ctx context.Context, r bisect.Request) (o bisect.Outcome,
 	return o, s.built, err
 }
 
-// mayBuildOn reports whether the build of a commit may start from what the slot holds.
-func (s *slot) mayBuildOn(commit string, r bisect.Request) (bool, error) {
-	if !s.Plan.Incremental || s.Pipeline.clean || r.Clean || s.dirty || s.commit == "" {
+// mayBuildOn reports whether the build of a candidate may start from what the slot holds. Build tools
+// know of changed files, not of changed options.
+func (s *slot) mayBuildOn(r bisect.Request) (bool, error) {
+	c := s.buildOf(r.Candidate)
+	same := c.Assign == s.held.Assign && c.Onto == "" && s.held.Onto == ""
+	if !s.Plan.Incremental || s.Pipeline.clean || r.Clean || s.dirty || s.held.Commit == "" || !same {
 		return false, nil
 	}
-	changed, err := s.Repo.Changes(s.commit, commit)
+	changed, err := s.Repo.Changes(s.held.Commit, c.Commit)
 	if err != nil {
-		return false, &bisect.InfraError{What: "comparing trees for " + short(commit), Err: err}
+		return false, &bisect.InfraError{What: "comparing trees for " + short(c.Commit), Err: err}
 	}
 	for _, c := range changed {
 		if c.Kind == "added" || c.Kind == "deleted" || c.Kind == "renamed" || isBuildFile(s.Plan, c.Path) {
@@ -184,7 +186,7 @@ func isBuildFile(p kernels.Plan, file string) bool {
 func (s *slot) checkout(ctx context.Context, r bisect.Request, clean bool) (o bisect.Outcome, ok bool, err error) {
 	commit := r.Candidate.Commit
 	s.tell(r, "export", 0)
-	s.commit, s.built = "", false
+	s.held, s.built = bisect.Candidate{}, false
 	stats, err := s.export.Switch(ctx, commit, clean)
 	if err != nil {
 		if refused(err) {
@@ -202,7 +204,8 @@ func (s *slot) checkout(ctx context.Context, r bisect.Request, clean bool) (o bi
 		return o, false, &bisect.InfraError{What: "exporting commit " + short(commit) + " to " + s.dir, Err: err}
 	}
 	s.Log.Debug("exported", "commit", short(commit), "written", stats.Written, "removed", stats.Removed, "kept", stats.Kept, "slot", s.name)
-	s.commit, s.clean = commit, clean
+	s.held, s.clean = r.Candidate, clean
+	s.held = s.buildOf(r.Candidate)
 	return o, true, nil
 }
 
@@ -234,8 +237,12 @@ func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, e
 	limit := s.bound(r, "build")
 	s.tell(r, "build", limit)
 	log := s.logFile(r, "build")
+	env, err := s.buildEnv(r)
+	if err != nil {
+		return o, err
+	}
 	res, err := s.run(ctx, proc.Spec{
-		Argv: s.Plan.Build, Dir: s.dir, Env: s.environ(r, s.tmp), Output: log,
+		Argv: s.buildArgv(r.Candidate), Dir: s.dir, Env: env, Output: log,
 		Phase: "build", Limit: limit,
 	})
 	if err != nil {
@@ -267,7 +274,7 @@ func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, e
 		return o, nil
 	}
 	if key != "" {
-		if _, err := s.Cache.Put(key, s.dir, s.Plan.Outputs, map[string]string{"commit": r.Candidate.Commit}); err != nil {
+		if _, err := s.Cache.Put(key, s.dir, s.Plan.Outputs, map[string]string{"commit": r.Candidate.Commit, "candidate": r.Candidate.String()}); err != nil {
 			s.Log.Warn("build cache", "err", err)
 		}
 	}
@@ -286,7 +293,7 @@ func (s *slot) spoiled(r bisect.Request, res proc.Result) string {
 	switch {
 	case starved(res) != "":
 		return "in the build " + starved(res)
-	case why != "" && !s.assaulted(r.Candidate.Commit):
+	case why != "" && !s.assaulted(r.Candidate):
 		return "the build failed: " + why
 	}
 	return ""
@@ -358,7 +365,7 @@ func (s *slot) cannotStart(r bisect.Request, command string, err error) (bisect.
 		if errors.Is(err, context.Canceled) {
 			return bisect.Outcome{}, err
 		}
-		return bisect.Outcome{}, &bisect.InfraError{What: "running " + command + " for " + short(r.Candidate.Commit), Err: err}
+		return bisect.Outcome{}, &bisect.InfraError{What: "running " + command + " for " + r.Candidate.Brief(), Err: err}
 	case r.Purpose == bisect.EndGood:
 		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, s.commandHint(command, err), err}
 	}

@@ -26,7 +26,7 @@ const protocolVariable = "KBISECT_FD"
 // first process of the same candidate left them, unless the user wants them judged empty.
 func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	warm := s.Caches == Warm || s.Caches == "" && r.Timing
-	if warm && s.caches.warmed == s.commit {
+	if warm && s.caches.warmed == r.Candidate {
 		o, err := s.launch(ctx, r)
 		if err == nil && holdsFiles(s.caches.dir) {
 			o.Caches = string(Warm)
@@ -40,7 +40,7 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 	if err != nil || first.Class != bisect.OK {
 		return first, err
 	}
-	s.caches.warmed = s.commit
+	s.caches.warmed = r.Candidate
 	if !holdsFiles(s.caches.dir) {
 		return first, nil
 	}
@@ -60,8 +60,12 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 // launch starts the program in the slot once.
 func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	l := s.listen(r)
+	env, err := s.runEnv(r)
+	if err != nil {
+		return bisect.Outcome{}, err
+	}
 	spec := proc.Spec{
-		Argv: s.argv(), Dir: s.dir, Env: s.environ(r, s.caches.dir), Output: s.logFile(r, "run"), Tail: tailMax,
+		Argv: s.argv(r.Candidate), Dir: s.dir, Env: env, Output: s.logFile(r, "run"), Tail: tailMax,
 		Limit: s.bound(r, bisect.WholeTrial), Phase: l.said.Phase(),
 		Protocol: protocolVariable, Watch: l.line, Closed: l.closed,
 	}
@@ -107,7 +111,7 @@ func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, er
 			return o, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
 		}
 	}
-	fault, err := s.machineFault(ctx, r.Candidate.Commit, o, res, n)
+	fault, err := s.machineFault(ctx, r.Candidate, o, res, n)
 	if fault != "" {
 		o.Class, o.Why = bisect.Infra, fault
 	}
@@ -124,8 +128,9 @@ const (
 // argv is the run command. A script that the candidate does not hold, but the user's work tree
 // does, is taken from there, as `git bisect run ./untracked-script` would: the program itself, or
 // the first argument of an interpreter. Other arguments are the candidate's business.
-func (s *slot) argv() []string {
-	argv := slices.Clone(s.Plan.Run)
+func (s *slot) argv(c bisect.Candidate) []string {
+	set, _ := s.settings(c) // a wrong one has been told
+	argv := slices.Concat(s.Plan.Run, set.Args())
 	i := 0
 	if len(argv) > 1 && interpreter.MatchString(filepath.Base(argv[0])) {
 		i = 1
@@ -192,7 +197,7 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 	switch {
 	case words.IsInfra:
 		fail(bisect.Infra, words.Infra)
-	case assault(res) != "" && !l.assaulted(l.r.Candidate.Commit):
+	case assault(res) != "" && !l.assaulted(l.r.Candidate):
 		fail(bisect.Infra, assault(res))
 	case res.Timeout != nil:
 		o.Whole = res.Timeout.Whole

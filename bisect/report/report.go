@@ -26,11 +26,11 @@ type File struct {
 
 // Launch is one trial with what asked for it.
 type Launch struct {
-	Commit   string
-	Purpose  bisect.Purpose
-	Nth      int
-	Outcome  bisect.Outcome
-	Replayed bool // remembered from before an interruption
+	Candidate bisect.Candidate
+	Purpose   bisect.Purpose
+	Nth       int
+	Outcome   bisect.Outcome
+	Replayed  bool // remembered from before an interruption
 }
 
 // Input is everything that a report is made of.
@@ -65,9 +65,9 @@ type Totals struct {
 // Totals adds up the launches.
 func (in Input) Totals() Totals {
 	t := Totals{Trials: len(in.Launches), Inferred: in.Finding.Inferred, Wall: in.Wall.Seconds()}
-	seen := map[string]bool{}
+	seen := map[bisect.Candidate]bool{}
 	for _, l := range in.Launches {
-		seen[l.Commit] = true
+		seen[l.Candidate] = true
 		if l.Outcome.Built {
 			t.Builds++
 		}
@@ -143,7 +143,7 @@ func (in Input) ColdWarm() []Starts {
 	warm := false
 	for _, l := range in.Launches {
 		col := map[string]int{in.Good.ID: 0, in.Bad.ID: 2}
-		c, end := col[l.Commit]
+		c, end := col[l.Candidate.Commit]
 		if !end || l.Outcome.Caches == "" {
 			continue
 		}
@@ -189,7 +189,7 @@ func (in Input) warnings() []string {
 	add(in.Finding.Warnings)
 	for _, l := range in.Launches {
 		for _, w := range l.Outcome.Warnings {
-			add([]string{"commit " + short(l.Commit) + ": " + w})
+			add([]string{"commit " + l.Candidate.Brief() + ": " + w})
 		}
 	}
 	return out

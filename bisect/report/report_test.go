@@ -13,7 +13,7 @@ import (
 var good, bad, culpritID = strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)
 
 func launch(commit string, why bisect.Purpose, o bisect.Outcome) Launch {
-	return Launch{Commit: commit, Purpose: why, Outcome: o}
+	return Launch{Candidate: bisect.Candidate{Commit: commit}, Purpose: why, Outcome: o}
 }
 
 func found() Input {
@@ -129,7 +129,7 @@ func TestTextOfEveryResult(t *testing.T) {
 func TestColdWarm(t *testing.T) {
 	phases := func(load float64) []bisect.PhaseTime { return []bisect.PhaseTime{{Name: "load", Seconds: load}} }
 	launch := func(commit, caches string, load float64) Launch {
-		return Launch{Commit: commit, Outcome: bisect.Outcome{Class: bisect.OK, Caches: caches, Phases: phases(load)}}
+		return Launch{Candidate: bisect.Candidate{Commit: commit}, Outcome: bisect.Outcome{Class: bisect.OK, Caches: caches, Phases: phases(load)}}
 	}
 	in := Input{Good: CommitInfo{ID: "g"}, Bad: CommitInfo{ID: "b"}}
 	in.Launches = []Launch{launch("g", "cold", 9), launch("b", "cold", 8), launch("x", "warm", 5)}

@@ -100,7 +100,7 @@ func complaintWords(in Input, c bisect.Culprit) string {
 		s += " in " + c.Effect.Metric
 	}
 	for _, l := range slices.Backward(in.Launches) { // the last one had the whole of its limits
-		if l.Commit == c.Commit && l.Outcome.Class == c.Class && l.Outcome.Why != "" {
+		if l.Candidate.Commit == c.Commit && l.Outcome.Class == c.Class && l.Outcome.Why != "" {
 			return s + " (" + l.Outcome.Why + ")"
 		}
 	}
@@ -274,7 +274,7 @@ func lastSaid(in Input, c bisect.Culprit) (said string) {
 		return ""
 	}
 	for _, l := range in.Launches {
-		if l.Commit == c.Commit && l.Outcome.Class == c.Class {
+		if l.Candidate.Commit == c.Commit && l.Outcome.Class == c.Class {
 			lines := strings.Split(strings.TrimSpace(l.Outcome.Tail), "\n")
 			said = cut(printable(lines[len(lines)-1]), 100)
 		}
@@ -294,7 +294,7 @@ func printable(s string) string {
 
 func lastLog(in Input, commit string) (log string) {
 	for _, l := range in.Launches {
-		if l.Commit == commit && l.Outcome.Log != "" && l.Outcome.Tail != "" {
+		if l.Candidate.Commit == commit && l.Outcome.Log != "" && l.Outcome.Tail != "" {
 			log = l.Outcome.Log
 		}
 	}

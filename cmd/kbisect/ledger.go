@@ -25,9 +25,9 @@ func (j *job) remember() error {
 		if err := json.Unmarshal(l.Outcome, &o); err != nil {
 			return fmt.Errorf("launch %d of session %s cannot be read: %w", l.Seq, j.session.ID, err)
 		}
-		id := bisect.TrialID{Candidate: bisect.Candidate{Commit: l.Commit}, Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal}
+		id := bisect.TrialID{Candidate: bisect.ParseCandidate(l.Candidate), Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal}
 		known[id] = o
-		j.launches = append(j.launches, report.Launch{Commit: l.Commit, Purpose: id.Purpose, Nth: l.Ordinal, Outcome: o, Replayed: true})
+		j.launches = append(j.launches, report.Launch{Candidate: id.Candidate, Purpose: id.Purpose, Nth: l.Ordinal, Outcome: o, Replayed: true})
 	}
 	steps, err := j.store.Steps(j.session.ID)
 	if err != nil {
@@ -61,7 +61,7 @@ func (j *job) save(r bisect.Request, o bisect.Outcome) error {
 		return err
 	}
 	l := store.Launch{
-		Session: j.session.ID, Seq: len(j.launches) + 1, Candidate: r.Candidate.Commit, Commit: r.Candidate.Commit,
+		Session: j.session.ID, Seq: len(j.launches) + 1, Candidate: r.Candidate.String(), Commit: r.Candidate.Commit,
 		Purpose: string(r.Purpose), Ordinal: r.Nth, Class: string(o.Class), Phase: o.Phase,
 		Started: time.Now().Add(-time.Duration(o.Wall * float64(time.Second))), Wall: time.Duration(o.Wall * float64(time.Second)), Outcome: data,
 	}
@@ -77,7 +77,7 @@ func (j *job) save(r bisect.Request, o bisect.Outcome) error {
 	if err := j.store.AddLaunch(l, samples); err != nil {
 		return err
 	}
-	j.launches = append(j.launches, report.Launch{Commit: r.Candidate.Commit, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})
+	j.launches = append(j.launches, report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})
 	return nil
 }
 

@@ -98,7 +98,7 @@ func (p *progress) begin(commits, matter int) {
 // activity is told what the pipeline does.
 func (p *progress) activity(a pipeline.Activity) {
 	p.mu.Lock()
-	p.now, p.since = fmt.Sprintf("%s: %s", short(a.Request.Candidate.Commit), a.Doing), time.Now()
+	p.now, p.since = fmt.Sprintf("%s: %s", a.Request.Candidate.Brief(), a.Doing), time.Now()
 	if a.Limit > 0 {
 		p.now += fmt.Sprintf(" (limit %v)", a.Limit)
 	}
