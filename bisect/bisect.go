@@ -34,44 +34,31 @@ const (
 // Slow is the class of a complaint about a metric.
 const Slow Class = "slow"
 
-// Candidate is one thing to build and run: a commit, flags that are set, and for a search of hunks the
-// part of a difference that is applied to the commit's tree.
+// Candidate is one thing to build and run: a commit, and flags that are set.
 type Candidate struct {
-	Commit string // commit id, hex
+	Commit string // commit id, hex; where hunks are searched, one that is made in memory
 	Assign string // flags that are set, "compile=off,graph=on", in the order of the configuration
-	Onto   string // commit id, hex: the difference Commit..Onto is applied in part
-	Hunks  string // which of its hunks are, "1,4-7", counted from 0; without Onto, ""
 }
 
-// String writes a candidate as COMMIT[+ONTO#HUNKS][:ASSIGN]; [ParseCandidate] reads it back.
+// String writes a candidate as COMMIT[:ASSIGN]; [ParseCandidate] reads it back.
 func (c Candidate) String() string {
-	s := c.Commit
-	if c.Onto != "" {
-		s += "+" + c.Onto + "#" + c.Hunks
+	if c.Assign == "" {
+		return c.Commit
 	}
-	if c.Assign != "" {
-		s += ":" + c.Assign
-	}
-	return s
+	return c.Commit + ":" + c.Assign
 }
 
-// Brief names a candidate for people, commits abbreviated.
+// Brief names a candidate for people, its commit abbreviated.
 func (c Candidate) Brief() string {
-	c.Commit, c.Onto = short(c.Commit), short(c.Onto)
+	c.Commit = short(c.Commit)
 	return c.String()
 }
 
 // ParseCandidate reads what [Candidate.String] writes.
 func ParseCandidate(s string) Candidate {
-	var c Candidate
-	s, c.Assign, _ = strings.Cut(s, ":")
-	c.Commit, s, _ = strings.Cut(s, "+")
-	c.Onto, c.Hunks, _ = strings.Cut(s, "#")
-	return c
+	commit, assign, _ := strings.Cut(s, ":")
+	return Candidate{commit, assign}
 }
-
-// Plain reports a commit as it is: no flag set, no hunk applied.
-func (c Candidate) Plain() bool { return c == Candidate{Commit: c.Commit} }
 
 // Purpose says why a trial is asked for; with the candidate and the ordinal it names the trial,
 // so that a resumed search finds it again.

@@ -263,7 +263,6 @@ func TestIncompletePaths(t *testing.T) {
 func TestCandidateIsReadBack(t *testing.T) {
 	for _, c := range []Candidate{
 		{}, {Commit: "abc"}, {Commit: "abc", Assign: "compile=off,graph=1:2"},
-		{Commit: "abc", Onto: "def", Hunks: "1,3-5"}, {Commit: "abc", Onto: "def"}, {Commit: "abc", Onto: "def", Hunks: "0", Assign: "a=b+c#d"},
 	} {
 		if back := ParseCandidate(c.String()); back != c {
 			t.Errorf("%q: %+v, want %+v", c.String(), back, c)

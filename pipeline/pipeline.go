@@ -306,7 +306,7 @@ func short(id string) string { return id[:min(10, len(id))] }
 
 // fileName names a candidate where other characters than letters and digits may do harm.
 func fileName(c bisect.Candidate) string {
-	if c.Plain() {
+	if c.Assign == "" {
 		return short(c.Commit)
 	}
 	sum := sha256.Sum256([]byte(c.String()))

@@ -158,8 +158,7 @@ func (s *slot) prepare(ctx context.Context, r bisect.Request) (o bisect.Outcome,
 // know of changed files, not of changed options.
 func (s *slot) mayBuildOn(r bisect.Request) (bool, error) {
 	c := s.buildOf(r.Candidate)
-	same := c.Assign == s.held.Assign && c.Onto == "" && s.held.Onto == ""
-	if !s.Plan.Incremental || s.Pipeline.clean || r.Clean || s.dirty || s.held.Commit == "" || !same {
+	if !s.Plan.Incremental || s.Pipeline.clean || r.Clean || s.dirty || s.held.Commit == "" || c.Assign != s.held.Assign {
 		return false, nil
 	}
 	changed, err := s.Repo.Changes(s.held.Commit, c.Commit)
