@@ -71,7 +71,7 @@ func (r *Repo) Export(dir string) (*Export, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("export into %s: %w", abs, err), s.close())
 	}
-	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(r.layout, objs), subs: map[string]*handle{}}
+	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(r.layout, overlay{objs, r.made}), subs: map[string]*handle{}}
 	e.forget()
 	return e, nil
 }
@@ -110,11 +110,12 @@ func (e *Export) forget() {
 	e.mods, e.tracked, e.dirs = map[string]*module{}, map[string]*tracked{}, map[string]int{}
 }
 
-// Switch makes the slot hold a commit, given by its full id. Paths that are
-// equal in the commit before are not touched; all that is written gets one
-// time, later than that of anything in the slot. Files of the commit that a
-// build has changed are restored. With clean everything else is deleted, so
-// that the slot equals a fresh checkout; without it build output stays.
+// Switch makes the slot hold a commit, given by its full id or as returned by
+// [Diff.Apply] of the same Repo. Paths that are equal in the commit before are
+// not touched; all that is written gets one time, later than that of anything
+// in the slot. Files of the commit that a build has changed are restored. With
+// clean everything else is deleted, so that the slot equals a fresh checkout;
+// without it build output stays.
 //
 // It fails with an *UnsupportedError before anything is changed where the
 // commit cannot be written faithfully. After any other failure the next

@@ -16,6 +16,8 @@ type Repo struct {
 	warnings []string
 	haveGit  bool
 
+	made *madeObjects // by Diff.Apply
+
 	mu   sync.Mutex // guards objs and hist
 	objs objects
 	hist *history
@@ -43,14 +45,14 @@ func Open(dir string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Repo{layout: l, feat: feat}
+	r := &Repo{layout: l, feat: feat, made: newMadeObjects()}
 	_, lookErr := exec.LookPath("git")
 	r.haveGit = lookErr == nil
 	objs, warnings, err := openObjects(l, feat)
 	if err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", l.commonDir, err)
 	}
-	r.objs, r.warnings = objs, warnings
+	r.objs, r.warnings = overlay{objs, r.made}, warnings
 	if len(feat.shallow) > 0 {
 		r.warnings = append(r.warnings, fmt.Sprintf("the clone is shallow: history is cut at %d commits", len(feat.shallow)))
 	}

@@ -1,0 +1,179 @@
+package source
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Apply returns the commit From with a set of hunks, given by their indexes,
+// applied. It exists in memory alone, but its id serves like that of any commit
+// in the Repo's methods Commit, Key, Has, Changes and ChangedFiles, and in
+// Switch and Check of an [Export] of this Repo, as long as the Repo is open.
+// Sets that give the same files give the same id; no hunk gives From, and all
+// of them give To unless files outside the paths differ.
+//
+// It fails for a set that lacks what one of its hunks requires; see
+// [Diff.Close].
+func (d *Diff) Apply(set []int) (string, error) {
+	states, err := d.states(set)
+	if err != nil {
+		return "", err
+	}
+	if len(states) == 0 && d.From != "" {
+		return d.From, nil
+	}
+	if d.Outside == 0 && d.all(set) {
+		return d.To, nil
+	}
+	d.repo.mu.Lock()
+	defer d.repo.mu.Unlock()
+	c := &composer{objs: d.repo.objs, made: d.repo.made, idLen: len(d.To)}
+	tree, err := c.compose(d.fromTree, states)
+	if err != nil {
+		return "", fmt.Errorf("hunks from %s to %s: %w", short(d.From), short(d.To), err)
+	}
+	return c.commit(tree, d.From, d.To), nil
+}
+
+func (d *Diff) all(set []int) bool {
+	chosen := map[int]bool{}
+	for _, i := range set {
+		chosen[i] = true
+	}
+	return len(chosen) == len(d.Hunks)
+}
+
+// Close returns a set of hunks with all that they require, sorted.
+func (d *Diff) Close(set []int) []int {
+	in := map[int]bool{}
+	var add func(i int)
+	add = func(i int) {
+		if !in[i] {
+			in[i] = true
+			for _, k := range d.Hunks[i].Requires {
+				add(k)
+			}
+		}
+	}
+	for _, i := range set {
+		add(i)
+	}
+	out := make([]int, 0, len(in))
+	for i := range d.Hunks {
+		if in[i] {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// fileState is one file of From with some hunks applied.
+type fileState struct {
+	file     *changedFile
+	path     string
+	now      *entry // nil: absent
+	replaced bool   // now is To's
+	divided  bool   // now is an empty file but for the blocks
+	on       []span // applied blocks
+}
+
+// states applies a set file by file, and refuses one that cannot be applied.
+func (d *Diff) states(set []int) ([]*fileState, error) {
+	for _, i := range set {
+		if i < 0 || i >= len(d.Hunks) {
+			return nil, fmt.Errorf("hunk %d: there are %d", i, len(d.Hunks))
+		}
+	}
+	chosen := make([]bool, len(d.Hunks))
+	for _, i := range set {
+		chosen[i] = true
+	}
+	var out []*fileState
+	byFile := map[*changedFile]*fileState{}
+	for i, h := range d.Hunks {
+		if !chosen[i] {
+			continue
+		}
+		for _, k := range h.Requires {
+			if !chosen[k] {
+				return nil, fmt.Errorf("hunk %s cannot be applied without %s", h.ID, d.Hunks[k].ID)
+			}
+		}
+		s := byFile[h.file]
+		if s == nil {
+			s = newFileState(h.file)
+			byFile[h.file] = s
+			out = append(out, s)
+		}
+		s.apply(h)
+	}
+	return out, nil
+}
+
+func newFileState(f *changedFile) *fileState {
+	s := &fileState{file: f, path: f.oldPath}
+	if f.old == nil {
+		s.path = f.newPath
+		return s
+	}
+	now := *f.old
+	s.now = &now
+	return s
+}
+
+func (s *fileState) apply(h Hunk) {
+	switch h.Kind {
+	case HunkBlock:
+		s.on = append(s.on, h.span)
+	case HunkDeleted:
+		s.now = nil
+	case HunkRenamed:
+		s.path = s.file.newPath
+	case HunkMode:
+		s.now.mode = s.file.new.mode
+	default:
+		now := *s.file.new
+		s.now, s.divided, s.replaced = &now, h.divided, !h.divided
+	}
+}
+
+// content is what the file holds where blocks are applied one by one.
+func (s *fileState) content() string { return compose(s.file.oldLines, s.file.newLines, s.on) }
+
+// compose replaces blocks of old by those of new; the blocks are in order.
+// A line that was the last of its file and no longer is gets its line feed.
+func compose(old, new []string, on []span) string {
+	var b strings.Builder
+	open := false // the last line lacks its end
+	write := func(lines []string) {
+		for _, line := range lines {
+			if open {
+				b.WriteByte('\n')
+			}
+			b.WriteString(line)
+			open = !strings.HasSuffix(line, "\n")
+		}
+	}
+	at := 0
+	for _, s := range on {
+		write(old[at:s.oldStart])
+		write(new[s.newStart:s.newEnd])
+		at = s.oldEnd
+	}
+	write(old[at:])
+	return b.String()
+}
+
+// edit records the file in the tree of edits.
+func (s *fileState) edit(root *treeEdit, c *composer) {
+	if s.file.old != nil && (s.now == nil || s.path != s.file.oldPath) {
+		root.at(s.file.oldPath).gone = true
+	}
+	if s.now == nil {
+		return
+	}
+	if len(s.on) > 0 || s.divided {
+		s.now.id = c.addLazy("blob", s.content(), s.content)
+	}
+	root.at(s.path).leaf = s.now
+}

@@ -1,0 +1,304 @@
+package source
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// changedFile is one file that differs between two trees, under up to two
+// names. It is never changed once hunks refer to it.
+type changedFile struct {
+	oldPath, newPath   string
+	old, new           *entry   // nil: absent
+	text               bool     // both sides can be read as lines
+	binary             bool     // one is a regular file that has no lines
+	oldLines, newLines []string // of text, and of links
+	size               [2]int   // bytes of text, old and new
+}
+
+func (f *changedFile) path() string {
+	if f.new == nil {
+		return f.oldPath
+	}
+	return f.newPath
+}
+
+// textLimit is the size in bytes above which a file changes as a whole.
+const textLimit = 64 << 20
+
+// changedFiles reads what has changed and finds the renamed files.
+func changedFiles(ctx context.Context, o objects, changes []leafChange) ([]*changedFile, error) {
+	var files []*changedFile
+	for _, ch := range changes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		f := &changedFile{oldPath: ch.path, newPath: ch.path, old: ch.old, new: ch.new}
+		if err := f.read(o); err != nil {
+			return nil, fmt.Errorf("%s: %w", ch.path, err)
+		}
+		files = append(files, f)
+	}
+	return pairRenamed(files), nil
+}
+
+// read loads the lines of both sides where they have any.
+func (f *changedFile) read(o objects) error {
+	f.text = true
+	if f.old != nil && f.new != nil && f.old.id == f.new.id {
+		f.text = false // nothing to divide
+		return nil
+	}
+	for i, e := range []*entry{f.old, f.new} {
+		if e == nil {
+			continue
+		}
+		content, ok, err := readText(o, e)
+		if err != nil {
+			return err
+		}
+		f.text = f.text && ok
+		f.binary = f.binary || !ok && content == "" && e.mode != modeLink
+		f.size[i] = len(content)
+		if i == 0 {
+			f.oldLines = splitLines(content)
+		} else {
+			f.newLines = splitLines(content)
+		}
+	}
+	return nil
+}
+
+// readText returns what a file or link holds; ok is false, and the content
+// may be empty, unless it is a regular file made of lines.
+func readText(o objects, e *entry) (content string, ok bool, err error) {
+	if e.mode == modeGitlink {
+		return "Subproject commit " + e.id + "\n", false, nil
+	}
+	kind, size, r, err := o.open(e.id)
+	if err != nil {
+		return "", false, err
+	}
+	r.Close()
+	if kind != "blob" || size > textLimit {
+		return "", false, nil
+	}
+	data, err := readObject(o, e.id, "blob")
+	if err != nil {
+		return "", false, err
+	}
+	if e.mode == modeLink {
+		return string(data), false, nil
+	}
+	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 { // as git tells binary files
+		return "", false, nil
+	}
+	_, lfs := parseLFSPointer(data) // mixed lines would point nowhere
+	return string(data), !lfs, nil
+}
+
+// coveredFiles keeps those that lie at the paths and those without which
+// these could not be applied, and counts the rest.
+func coveredFiles(files []*changedFile, paths []string) (kept []*changedFile, outside int) {
+	keep := map[*changedFile]bool{}
+	newFiles := map[string]bool{} // that are kept
+	links := false
+	for _, f := range files {
+		keep[f] = f.old != nil && covers(paths, f.oldPath) || f.new != nil && covers(paths, f.newPath)
+		if keep[f] && f.new != nil {
+			newFiles[f.newPath] = true
+			links = links || f.new.mode == modeGitlink
+		}
+	}
+	for _, f := range files {
+		if links && f.path() == ".gitmodules" { // it names them
+			keep[f] = true
+		}
+		for at := path.Dir(f.oldPath); f.new == nil && at != "."; at = path.Dir(at) {
+			if newFiles[at] { // a chosen file takes the place of a folder: all below must go
+				keep[f] = true
+			}
+		}
+	}
+	for _, f := range files {
+		if keep[f] {
+			kept = append(kept, f)
+		} else {
+			outside++
+		}
+	}
+	return kept, outside
+}
+
+// Bounds of the search for renamed files.
+const (
+	pairsMost    = 4096 // pairs of a deleted and an added file that are compared
+	similarLeast = 0.5  // share of the larger file's bytes in lines of both
+)
+
+// pairRenamed joins files that were deleted in one place and added in another:
+// those of equal content, and texts of which at least half is equal.
+func pairRenamed(files []*changedFile) []*changedFile {
+	var gone, came []*changedFile
+	for _, f := range files {
+		switch {
+		case f.new == nil && f.old.mode != modeGitlink && f.old.mode != modeLink:
+			gone = append(gone, f)
+		case f.old == nil && f.new.mode != modeGitlink && f.new.mode != modeLink:
+			came = append(came, f)
+		}
+	}
+	blocked := blockedNames(files)
+	joined := map[*changedFile]*changedFile{} // added and deleted file to the renamed one
+	for _, p := range rankPairs(gone, came) {
+		if joined[p.gone] != nil || joined[p.came] != nil || blocked(p.gone, p.came) {
+			continue
+		}
+		f := &changedFile{oldPath: p.gone.oldPath, newPath: p.came.newPath, old: p.gone.old, new: p.came.new,
+			text: p.gone.text && p.came.text, binary: p.gone.binary || p.came.binary, oldLines: p.gone.oldLines, newLines: p.came.newLines,
+			size: [2]int{p.gone.size[0], p.came.size[1]}}
+		joined[p.gone], joined[p.came] = f, f
+	}
+	out := slices.DeleteFunc(slices.Clone(files), func(f *changedFile) bool { return joined[f] != nil })
+	for _, f := range came {
+		if joined[f] != nil {
+			out = append(out, joined[f])
+		}
+	}
+	return out
+}
+
+// blockedNames returns a test whether a file cannot move as one hunk, for its
+// new name is not free before another file has gone.
+func blockedNames(files []*changedFile) func(gone, came *changedFile) bool {
+	at, below := map[string]int{}, map[string]int{} // removed files by name, and by folder above
+	for _, f := range files {
+		if f.new == nil {
+			name := fold(f.oldPath)
+			at[name]++
+			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+				below[dir]++
+			}
+		}
+	}
+	return func(gone, came *changedFile) bool {
+		own, name := fold(gone.oldPath), fold(came.newPath)
+		inWay := at[name] + below[name]
+		if own == name || strings.HasPrefix(own, name+"/") {
+			inWay--
+		}
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			inWay += at[dir]
+			if own == dir {
+				inWay--
+			}
+		}
+		return inWay > 0
+	}
+}
+
+// fold is a path as a file system without case sees it.
+func fold(name string) string { return strings.ToLower(name) }
+
+type renamePair struct {
+	gone, came *changedFile
+	score      float64 // 0 to 1; 2 for equal content
+}
+
+// rankPairs lists the pairs that may be renames, the likeliest first.
+func rankPairs(gone, came []*changedFile) []renamePair {
+	byID := map[string][]*changedFile{}
+	for _, g := range gone {
+		byID[g.old.id] = append(byID[g.old.id], g)
+	}
+	all := len(gone)*len(came) <= pairsMost
+	var out []renamePair
+	texts := newTextBags()
+	compared := 0
+	for _, c := range came {
+		candidates := byID[c.new.id]
+		if c.size[1] == 0 && c.text {
+			continue // all empty files are alike
+		}
+		for _, g := range candidates[:min(len(candidates), 16)] {
+			out = append(out, renamePair{g, c, 2})
+		}
+		if len(candidates) > 0 || !c.text {
+			continue
+		}
+		for _, g := range gone {
+			near := g.text && 2*min(g.size[0], c.size[1]) >= max(g.size[0], c.size[1])
+			if !near || !all && (path.Base(g.oldPath) != path.Base(c.newPath) || compared >= pairsMost) {
+				continue
+			}
+			compared++
+			if s := texts.similarity(g, c); s >= similarLeast {
+				out = append(out, renamePair{g, c, s})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b renamePair) int {
+		if c := cmp.Compare(b.score, a.score); c != 0 {
+			return c
+		}
+		return cmp.Compare(nameDistance(a), nameDistance(b))
+	})
+	return out
+}
+
+// nameDistance is 0 for files that keep their name and 1 for others.
+func nameDistance(p renamePair) int {
+	if path.Base(p.gone.oldPath) == path.Base(p.came.newPath) {
+		return 0
+	}
+	return 1
+}
+
+// textBags holds files as sorted lists of line numbers.
+type textBags struct {
+	ids  map[string]int32
+	bags map[*changedFile][]int32
+	size []int // of a line in bytes, by number
+}
+
+func newTextBags() *textBags {
+	return &textBags{ids: map[string]int32{}, bags: map[*changedFile][]int32{}}
+}
+
+func (t *textBags) bag(f *changedFile, lines []string) []int32 {
+	if bag, ok := t.bags[f]; ok {
+		return bag
+	}
+	bag := intern(t.ids, lines)
+	for i, id := range bag {
+		if int(id) == len(t.size) {
+			t.size = append(t.size, len(lines[i]))
+		}
+	}
+	slices.Sort(bag)
+	t.bags[f] = bag
+	return bag
+}
+
+// similarity is the share of the larger file that stands in both.
+func (t *textBags) similarity(g, c *changedFile) float64 {
+	a, b := t.bag(g, g.oldLines), t.bag(c, c.newLines)
+	common := 0
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch {
+		case a[i] < b[j]:
+			i++
+		case a[i] > b[j]:
+			j++
+		default:
+			common += t.size[a[i]]
+			i, j = i+1, j+1
+		}
+	}
+	return float64(common) / float64(max(g.size[0], c.size[1], 1))
+}

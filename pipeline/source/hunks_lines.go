@@ -1,0 +1,294 @@
+package source
+
+import "strings"
+
+// span is a changed block in lines counted from 0: old[oldStart:oldEnd] has
+// become new[newStart:newEnd]. At most one side is empty.
+type span struct{ oldStart, oldEnd, newStart, newEnd int }
+
+func (s span) old() int { return s.oldEnd - s.oldStart }
+func (s span) new() int { return s.newEnd - s.newStart }
+
+// splitLines cuts a text after each line feed; the last line may lack one.
+func splitLines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	lines := make([]string, 0, strings.Count(text, "\n")+1)
+	for line := range strings.Lines(text) {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// diffLines returns the maximal changed blocks between two texts, in order.
+// Lines that occur once on both sides are matched first (the patience
+// method), which keeps functions whole; between them Myers' shortest script
+// is taken, its effort bounded.
+func diffLines(old, new []string) []span {
+	ids := map[string]int32{}
+	a, b := intern(ids, old), intern(ids, new)
+	// A line of one side only cannot match: the search goes without it.
+	inA, inB := present(a, len(ids)), present(b, len(ids))
+	d := &lineDiff{countA: make([]int32, len(ids)), countB: make([]int32, len(ids)), at: make([]int32, len(ids))}
+	var placeA, placeB []int
+	d.a, placeA = common(a, inB)
+	d.b, placeB = common(b, inA)
+	d.oldGone, d.newCame = make([]bool, len(d.a)), make([]bool, len(d.b))
+	d.region(span{0, len(d.a), 0, len(d.b)}, 0)
+	spans := blocks(spread(d.oldGone, placeA, len(a)), spread(d.newCame, placeB, len(b)))
+	for i := range spans {
+		before, after := span{}, span{oldStart: len(old), newStart: len(new)}
+		if i > 0 {
+			before = spans[i-1]
+		}
+		if i+1 < len(spans) {
+			after = spans[i+1]
+		}
+		spans[i] = slide(spans[i], before, after, old, new)
+	}
+	return spans
+}
+
+// intern numbers lines so that equal ones have equal numbers.
+func intern(ids map[string]int32, lines []string) []int32 {
+	out := make([]int32, len(lines))
+	for i, line := range lines {
+		id, ok := ids[line]
+		if !ok {
+			id = int32(len(ids))
+			ids[line] = id
+		}
+		out[i] = id
+	}
+	return out
+}
+
+// present tells which of n line numbers occur.
+func present(lines []int32, n int) []bool {
+	out := make([]bool, n)
+	for _, id := range lines {
+		out[id] = true
+	}
+	return out
+}
+
+// common keeps the lines that the other side has, and tells where they stood.
+func common(lines []int32, other []bool) (kept []int32, place []int) {
+	for i, id := range lines {
+		if other[id] {
+			kept, place = append(kept, id), append(place, i)
+		}
+	}
+	return kept, place
+}
+
+// spread takes marks back to n lines; those without a place are marked.
+func spread(marks []bool, place []int, n int) []bool {
+	out := make([]bool, n)
+	for i := range out {
+		out[i] = true
+	}
+	for i, at := range place {
+		out[at] = marks[i]
+	}
+	return out
+}
+
+type lineDiff struct {
+	a, b             []int32
+	oldGone, newCame []bool // by line: not matched
+	countA, countB   []int32
+	at               []int32 // where in b a line stands, by number
+}
+
+// maxDepth bounds how often anchors are looked for between anchors: a text
+// made to have one at each level would take quadratic time.
+const maxDepth = 24
+
+// region marks what differs within one pair of ranges.
+func (d *lineDiff) region(s span, depth int) {
+	for s.oldStart < s.oldEnd && s.newStart < s.newEnd && d.a[s.oldStart] == d.b[s.newStart] {
+		s.oldStart++
+		s.newStart++
+	}
+	for s.oldStart < s.oldEnd && s.newStart < s.newEnd && d.a[s.oldEnd-1] == d.b[s.newEnd-1] {
+		s.oldEnd--
+		s.newEnd--
+	}
+	if s.old() == 0 || s.new() == 0 {
+		d.mark(s)
+		return
+	}
+	if depth < maxDepth {
+		if anchors := d.anchors(s); len(anchors) > 0 {
+			i, j := s.oldStart, s.newStart
+			for _, at := range anchors {
+				d.region(span{i, at[0], j, at[1]}, depth+1)
+				i, j = at[0]+1, at[1]+1
+			}
+			d.region(span{i, s.oldEnd, j, s.newEnd}, depth+1)
+			return
+		}
+	}
+	x, y, ok := middle(d.a[s.oldStart:s.oldEnd], d.b[s.newStart:s.newEnd])
+	if !ok {
+		d.mark(s)
+		return
+	}
+	// The halves need no anchors: the whole has none, or they were given up.
+	d.region(span{s.oldStart, s.oldStart + x, s.newStart, s.newStart + y}, maxDepth)
+	d.region(span{s.oldStart + x, s.oldEnd, s.newStart + y, s.newEnd}, maxDepth)
+}
+
+func (d *lineDiff) mark(s span) {
+	for i := s.oldStart; i < s.oldEnd; i++ {
+		d.oldGone[i] = true
+	}
+	for j := s.newStart; j < s.newEnd; j++ {
+		d.newCame[j] = true
+	}
+}
+
+// anchors returns a longest increasing sequence of pairs of lines that occur
+// once on each side of the region.
+func (d *lineDiff) anchors(s span) [][2]int {
+	for i := s.oldStart; i < s.oldEnd; i++ {
+		d.countA[d.a[i]]++
+	}
+	for j := s.newStart; j < s.newEnd; j++ {
+		d.countB[d.b[j]]++
+		d.at[d.b[j]] = int32(j)
+	}
+	var unique [][2]int
+	for i := s.oldStart; i < s.oldEnd; i++ {
+		if id := d.a[i]; d.countA[id] == 1 && d.countB[id] == 1 {
+			unique = append(unique, [2]int{i, int(d.at[id])})
+		}
+	}
+	for i := s.oldStart; i < s.oldEnd; i++ {
+		d.countA[d.a[i]] = 0
+	}
+	for j := s.newStart; j < s.newEnd; j++ {
+		d.countB[d.b[j]] = 0
+	}
+	return increasing(unique)
+}
+
+// increasing returns a longest subsequence in which the second numbers grow.
+func increasing(pairs [][2]int) [][2]int {
+	var tails []int // index of the pair that ends the best sequence of each length
+	before := make([]int, len(pairs))
+	for i, p := range pairs {
+		lo, hi := 0, len(tails)
+		for lo < hi {
+			if mid := (lo + hi) / 2; pairs[tails[mid]][1] < p[1] {
+				lo = mid + 1
+			} else {
+				hi = mid
+			}
+		}
+		before[i] = -1
+		if lo > 0 {
+			before[i] = tails[lo-1]
+		}
+		if lo == len(tails) {
+			tails = append(tails, i)
+		} else {
+			tails[lo] = i
+		}
+	}
+	out := make([][2]int, len(tails))
+	if len(tails) > 0 {
+		for n, i := len(tails)-1, tails[len(tails)-1]; n >= 0; n, i = n-1, before[i] {
+			out[n] = pairs[i]
+		}
+	}
+	return out
+}
+
+// blocks turns the marks of unmatched lines into blocks.
+func blocks(oldGone, newCame []bool) []span {
+	var out []span
+	for i, j := 0, 0; i < len(oldGone) || j < len(newCame); {
+		s := span{oldStart: i, newStart: j}
+		for i < len(oldGone) && oldGone[i] {
+			i++
+		}
+		for j < len(newCame) && newCame[j] {
+			j++
+		}
+		s.oldEnd, s.newEnd = i, j
+		if s.old() > 0 || s.new() > 0 {
+			out = append(out, s)
+		} else {
+			i, j = i+1, j+1
+		}
+	}
+	return out
+}
+
+// slide moves a block of lines only added, or only removed, to where a reader
+// would put it. Equal lines around such a block leave a choice: it should
+// stand between blank lines, begin with little indentation, and stand low.
+func slide(s, before, after span, old, new []string) span {
+	lines, at, end := new, s.newStart, s.newEnd
+	if s.new() == 0 {
+		lines, at, end = old, s.oldStart, s.oldEnd
+	} else if s.old() > 0 {
+		return s
+	}
+	// One common line stays on either side, lest two blocks become one.
+	room := min(s.oldStart-before.oldEnd, s.newStart-before.newEnd)
+	if before != (span{}) {
+		room--
+	}
+	up := 0
+	for up < room && lines[at-up-1] == lines[end-up-1] {
+		up++
+	}
+	room = min(after.oldStart-s.oldEnd, after.newStart-s.newEnd)
+	if after.oldEnd > 0 || after.newEnd > 0 {
+		room--
+	}
+	down := 0
+	for down < room && lines[at+down] == lines[end+down] {
+		down++
+	}
+	best, least := 0, 1<<30
+	for by := down; by >= -up; by-- {
+		if cost := awkward(lines, at+by, end+by); cost < least {
+			best, least = by, cost
+		}
+	}
+	return span{s.oldStart + best, s.oldEnd + best, s.newStart + best, s.newEnd + best}
+}
+
+// awkward tells how badly lines[at:end] would stand as a block.
+func awkward(lines []string, at, end int) int {
+	cost := 2 * indent(lines[at])
+	blank := func(i int) bool { return strings.TrimSpace(lines[i]) == "" }
+	if at > 0 && !blank(at-1) && !blank(at) && !blank(end-1) {
+		cost++
+	}
+	return cost
+}
+
+// indent is the width of the white space a line begins with; that of a blank
+// line counts as none.
+func indent(line string) int {
+	width := 0
+	for _, c := range line {
+		switch c {
+		case ' ':
+			width++
+		case '\t':
+			width += 8
+		case '\n', '\r':
+			return 0
+		default:
+			return width
+		}
+	}
+	return 0
+}

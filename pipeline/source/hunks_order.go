@@ -1,0 +1,132 @@
+package source
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+)
+
+// order sorts the hunks and finds out which require which.
+func (d *Diff) order() {
+	slices.SortStableFunc(d.Hunks, func(a, b Hunk) int {
+		if c := cmp.Compare(a.rank(), b.rank()); c != 0 {
+			return c
+		}
+		return strings.Compare(a.File, b.File) // within a file they are in order
+	})
+	d.require()
+	var order []int
+	place := make([]int, len(d.Hunks)) // 1 + index in order
+	var visit func(i int)
+	visit = func(i int) {
+		if place[i] > 0 {
+			return
+		}
+		for _, k := range d.Hunks[i].Requires {
+			visit(k)
+		}
+		order = append(order, i)
+		place[i] = len(order)
+	}
+	for i := range d.Hunks {
+		visit(i)
+	}
+	sorted := make([]Hunk, len(order))
+	for to, from := range order {
+		sorted[to] = d.Hunks[from]
+		for n, k := range sorted[to].Requires {
+			sorted[to].Requires[n] = place[k] - 1
+		}
+	}
+	d.Hunks = sorted
+}
+
+// rank orders hunks by what is likely to need what. New files hurt nobody
+// until something names them; what is deleted must first be named no more.
+func (h Hunk) rank() int {
+	header := isHeader(h.File)
+	switch {
+	case h.Kind == HunkDeleted:
+		return 5
+	case h.Kind == HunkAdded && header:
+		return 0
+	case header:
+		return 1
+	case isBuildDescription(h.File):
+		return 3
+	case h.Kind == HunkAdded:
+		return 2
+	}
+	return 4
+}
+
+func isHeader(file string) bool {
+	switch strings.ToLower(path.Ext(file)) {
+	case ".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh", ".inc", ".inl", ".ipp", ".tpp", ".def", ".pxd", ".pyi":
+		return true
+	}
+	return false
+}
+
+func isBuildDescription(file string) bool {
+	base := strings.ToLower(path.Base(file))
+	switch base {
+	case "makefile", "gnumakefile", "cmakelists.txt", "meson.build", "build.ninja", "build", "build.bazel", "configure",
+		"setup.py", "setup.cfg", "pyproject.toml", "requirements.txt", ".gitmodules", ".gitattributes":
+		return true
+	}
+	switch path.Ext(base) {
+	case ".cmake", ".mk", ".mak", ".bzl", ".ac", ".am":
+		return true
+	}
+	return false
+}
+
+// require finds the hunks without which others cannot be applied: the lines
+// of a renamed file need its new name, a new name must be free, and a new
+// submodule is found by .gitmodules.
+func (d *Diff) require() {
+	renames := map[*changedFile]int{}
+	at, below := map[string][]int{}, map[string][]int{} // hunks that free a name, and one below a folder
+	var modules []int
+	for i, h := range d.Hunks {
+		if h.Kind == HunkRenamed {
+			renames[h.file] = i
+		}
+		if h.Kind == HunkRenamed || h.Kind == HunkDeleted {
+			name := fold(h.file.oldPath)
+			at[name] = append(at[name], i)
+			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+				below[dir] = append(below[dir], i)
+			}
+		}
+		if h.File == ".gitmodules" && h.Kind != HunkDeleted {
+			modules = append(modules, i)
+		}
+	}
+	for i := range d.Hunks {
+		h := &d.Hunks[i]
+		var needs []int
+		if k, ok := renames[h.file]; ok && k != i {
+			needs = append(needs, k)
+		}
+		if h.Kind == HunkAdded {
+			name := fold(h.File)
+			needs = slices.Concat(needs, at[name], below[name])
+			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+				needs = append(needs, at[dir]...)
+			}
+		}
+		if h.newSubmodule() {
+			needs = append(needs, modules...)
+		}
+		slices.Sort(needs)
+		h.Requires = slices.Compact(needs)
+	}
+}
+
+// newSubmodule reports whether a hunk puts a submodule where none was.
+func (h Hunk) newSubmodule() bool {
+	return (h.Kind == HunkAdded || h.Kind == HunkType) && h.file.new.mode == modeGitlink && h.File != ".gitmodules"
+}
