@@ -69,7 +69,14 @@ type Culprit struct {
 	Effect     *Effect
 	Confidence float64
 	Confirmed  bool
-	Merge      bool // a merge whose parents are all good
+	Merge      bool     // a merge whose parents are all good
+	Share      *float64 // of the difference between the ends, as logarithms; nil where they do not differ
+}
+
+// Level is the level of one commit against the good end.
+type Level struct {
+	Commit string
+	Effect Effect
 }
 
 // Finding is what a search concluded.
@@ -80,10 +87,12 @@ type Finding struct {
 	Culprits  []Culprit
 	Suspects  []SuspectCommit // when inconclusive: the exact set that is left
 	Steps     []Step
-	Range     int  // commits in the range
-	Matter    int  // of these, commits that can be the culprit
-	Inferred  int  // judgements that needed no trial
-	Spent     bool // the budget was used up before the search ended
+	Range     int     // commits in the range
+	Matter    int     // of these, commits that can be the culprit
+	Gradual   bool    // the metric got worse in steps too small to be told apart
+	Levels    []Level // of commits all over the range, oldest first, where it was swept
+	Inferred  int     // judgements that needed no trial
+	Spent     bool    // the budget was used up before the search ended
 	Err       error
 	Warnings  []string
 }
@@ -106,6 +115,7 @@ type Search struct {
 	Spent   func() bool       // reports that the budget is used up; may be nil
 	Ahead   func([]Candidate) // is told what will probably be asked for after the next candidate; may be nil
 	Redo    func()            // from now on every build must be a clean one; may be nil
+	Others  bool              // commits that fail in another way are the caller's business: no word of them
 }
 
 // maxRounds bounds how often a search starts again because its confirmation contradicted it.
@@ -146,6 +156,9 @@ func (s *Search) Find(ctx context.Context) (Finding, error) {
 // tellOthers reports the commits that were set aside because they fail in another way: nobody is
 // blamed for that here, but somebody may want to look for it next.
 func (r *run) tellOthers() {
+	if r.Others {
+		return
+	}
 	count, example := map[string]int{}, map[string]string{}
 	var kinds []string
 	for _, s := range r.f.Steps {

@@ -34,6 +34,7 @@ type Bank struct {
 	Sampler bisect.Sampler
 	Options
 	Faster   bool // look for what made the metric better
+	All      bool // look for every culprit in the range
 	Launches int  // at most; 0 stands for 1200
 
 	// OnDecision is told of every launch that the belief has chosen; may be nil.
@@ -64,6 +65,8 @@ type bankRun struct {
 	unfit    int
 	failed   int // confirmations that did not bear out the search
 	restarts int
+	ramp     bool  // no step explains the launches
+	part     *part // what a search inside a part of the range knows beforehand; nil: of the whole
 }
 
 // Find runs the search. Machine trouble and interruption are part of the Finding; an error means
@@ -77,10 +80,15 @@ func (b *Bank) Find(ctx context.Context) (bisect.Finding, error) {
 	r.f.Range, r.f.Matter = h.Len(), h.Remaining()
 	slow, err := r.look()
 	if err == nil && !slow {
-		return r.certain()
-	}
-	if err == nil {
-		err = r.all()
+		if r.f, err = r.certain(); err != nil {
+			return r.f, err
+		}
+		if !r.All || r.f.Err != nil {
+			return r.f, nil
+		}
+		err = r.classes(true)
+	} else if err == nil {
+		err = r.slow()
 	}
 	if err != nil {
 		r.stopped(err)
@@ -110,6 +118,13 @@ func newBankRun(ctx context.Context, b *Bank) *bankRun {
 type once struct {
 	next  bisect.Sampler
 	known map[bisect.TrialID]bisect.Outcome
+	made  []trial // in order
+}
+
+// trial is a trial with what it showed.
+type trial struct {
+	request bisect.Request
+	outcome bisect.Outcome
 }
 
 func (s *once) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
@@ -119,6 +134,7 @@ func (s *once) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, er
 	o, err := s.next.Sample(ctx, r)
 	if err == nil {
 		s.known[r.ID()] = o
+		s.made = append(s.made, trial{r, o})
 	}
 	return o, err
 }
@@ -127,8 +143,20 @@ func (s *once) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, er
 func (r *bankRun) certain() (bisect.Finding, error) {
 	s := r.Search
 	r.plain.count, r.plain.timing = nil, false
-	s.Judge = r.plain
+	s.Judge, s.Others = r.plain, r.All
 	return s.Find(r.ctx)
+}
+
+// slow is the search about a metric, with all that the request adds to it.
+func (r *bankRun) slow() error {
+	err := r.all()
+	if err == nil && (r.ramp || r.All) {
+		err = r.sweep()
+	}
+	if err == nil && r.All && r.Options.Find != bisect.Slow {
+		err = r.classes(false)
+	}
+	return err
 }
 
 // all is the search for a slow commit, with one new beginning when the confirmation contradicts it.
@@ -174,6 +202,10 @@ func (r *bankRun) narrow() (again bool, err error) {
 			}
 			continue
 		}
+		if r.ramps() {
+			r.ramp = true
+			return false, nil
+		}
 		if r.over() || r.vanished() {
 			r.inconclusive()
 			return false, nil
@@ -195,7 +227,10 @@ func (r *bankRun) narrow() (again bool, err error) {
 // vanished reports that the step of the ends has turned out to be less than is worth finding, or is
 // still not to be told from none after many launches.
 func (r *bankRun) vanished() bool {
-	const many = 400
+	many := 400
+	if r.part != nil {
+		many = 60
+	}
 	d, sd := r.model.Step()
 	if d+3*sd >= r.least() && (d > 2*sd || r.launches < many) {
 		return false
@@ -227,10 +262,6 @@ func (r *bankRun) canLaunch(i int) bool { return r.usable[i] }
 
 // over reports that nothing more may be launched.
 func (r *bankRun) over() bool {
-	most := r.Launches
-	if most == 0 {
-		most = maxLaunches
-	}
 	if r.Search.Spent != nil && r.Search.Spent() {
 		r.f.Spent = true
 		return true
@@ -239,12 +270,14 @@ func (r *bankRun) over() bool {
 		r.warn(fmt.Sprintf("the times of %d launches in a row could not be compared: the device is held back or shared", r.unfit))
 		return true
 	}
-	return r.launches >= most
+	return r.launches >= r.most()
 }
 
 // stopped ends the search by trouble that is not the candidates'.
 func (r *bankRun) stopped(err error) {
-	r.inconclusive()
+	if len(r.f.Culprits) == 0 {
+		r.inconclusive()
+	}
 	r.f.Err, r.f.Result = err, bisect.Broken
 	if r.ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		r.f.Result = bisect.Interrupted

@@ -21,7 +21,7 @@ func bank(d *fixtures.Device, s bisect.Sampler) *judge.Bank {
 	}
 	return &judge.Bank{
 		Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: fixtures.ID(0)}, GoodKey: "inputs of the good end"},
-		Sampler: s,
+		Sampler: s, All: d.All,
 		Options: judge.Options{Find: find, Metrics: []judge.Metric{{Name: "time"}}, Effect: 0.005, Error: 0.01},
 	}
 }

@@ -101,6 +101,9 @@ type stage struct {
 // stageEnds launches the ends in pairs, good bad, bad good and so on, until a channel is clearly
 // worse at the bad end or no channel can be.
 func (r *bankRun) stageEnds() (differ bool, err error) {
+	if r.part != nil {
+		return r.partEnds()
+	}
 	s := &stage{levels: make([][2][]float64, len(r.channels))}
 	for range r.channels {
 		s.models = append(s.models, NewModel(r.commits, r.prior))

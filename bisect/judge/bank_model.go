@@ -34,7 +34,8 @@ type Model struct {
 	tested   map[int][]bool // by commit: what it reaches
 	launches []Launch
 	noise    Noise
-	refitAt  int // number of launches at which the noise is fitted again
+	refitAt  int       // number of launches at which the noise is fitted again
+	offset   []float64 // by commit, added to its launches; nil: none
 }
 
 // set is a set of commits that no launch tells apart.
@@ -72,6 +73,9 @@ func (s *set) take(i int, mass float64) {
 
 // Add takes in one launch.
 func (m *Model) Add(l Launch) {
+	if m.offset != nil && l.Index != GoodEnd {
+		l.Y += m.offset[l.Index]
+	}
 	if len(m.launches) > 0 {
 		l.Y -= m.launches[0].Y // the first launch is the zero of the scale
 	}

@@ -111,8 +111,7 @@ func wide(n int) []bisect.Commit {
 // dag plays a step at one commit of a history that is no line.
 type dag struct {
 	commits []bisect.Commit
-	bad     []bool // by index
-	step    float64
+	level   []float64 // by index
 	rng     *rand.Rand
 	now     float64
 }
@@ -120,8 +119,8 @@ type dag struct {
 func (d *dag) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
 	y := 0.008 * d.rng.NormFloat64()
 	i := slices.IndexFunc(d.commits, func(c bisect.Commit) bool { return c.ID == r.Candidate.Commit })
-	if i >= 0 && d.bad[i] {
-		y += d.step
+	if i >= 0 {
+		y += d.level[i]
 	}
 	o := bisect.Outcome{Class: bisect.OK, Wall: 10, At: d.now}
 	d.now += 11
@@ -145,9 +144,11 @@ func TestBankOnBranchesAndInOneShape(t *testing.T) {
 	commits := wide(42)
 	right, wrong := 0, 0
 	for k := range commits {
-		d := &dag{commits: commits, bad: make([]bool, len(commits)), step: 0.05, rng: rand.New(rand.NewPCG(uint64(k), 1))}
+		d := &dag{commits: commits, level: make([]float64, len(commits)), rng: rand.New(rand.NewPCG(uint64(k), 1))}
 		for i := range commits {
-			d.bad[i] = bisect.Ancestors(commits, i)[k]
+			if bisect.Ancestors(commits, i)[k] {
+				d.level[i] = 0.05
+			}
 		}
 		f, err := d.bank().Find(t.Context())
 		if err != nil || f.Err != nil {

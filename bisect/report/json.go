@@ -20,6 +20,7 @@ type Document struct {
 	SafeSets    []any         `json:"safe_sets"`
 	Recommended *struct{}     `json:"recommended"`
 	Effects     []any         `json:"effects"`
+	Levels      []level       `json:"levels"`
 	Hypotheses  []any         `json:"hypotheses"`
 	Complete    bool          `json:"complete"`
 	Ends        ends          `json:"ends"`
@@ -48,7 +49,16 @@ type culprit struct {
 	Effect     *bisect.Effect `json:"effect"`
 	Confidence float64        `json:"confidence"`
 	Confirmed  bool           `json:"confirmed"`
+	Share      *float64       `json:"share"`
 	Hunks      []any          `json:"hunks"`
+}
+
+// level is a commit against the good end, where the range was swept.
+type level struct {
+	Commit string  `json:"commit"`
+	Ratio  float64 `json:"ratio"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
 }
 
 type suspect struct {
@@ -79,7 +89,7 @@ func NewDocument(in Input) Document {
 	d := Document{
 		Schema: Schema, Session: in.Session, Axis: "history", Result: f.Result,
 		Culprits: []culprit{}, Suspects: []suspect{}, MinimalSets: []any{}, SafeSets: []any{},
-		Effects: []any{}, Hypotheses: []any{}, Complete: f.Result == bisect.Found,
+		Effects: []any{}, Levels: []level{}, Hypotheses: []any{}, Complete: f.Result == bisect.Found && !f.Spent,
 		Ends:  ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint},
 		Steps: []step{}, Totals: in.Totals(), Devices: in.Devices, Warnings: in.warnings(),
 		Error: text(in.Error),
@@ -99,11 +109,14 @@ func NewDocument(in Input) Document {
 		d.Culprits = append(d.Culprits, culprit{
 			Commit: c.Commit, Parents: c.Parents, Subject: info.Subject, Author: author(info), Date: date(info),
 			Files: files, Class: c.Class, Phase: text(c.Phase), Effect: c.Effect,
-			Confidence: c.Confidence, Confirmed: c.Confirmed, Hunks: []any{},
+			Confidence: c.Confidence, Confirmed: c.Confirmed, Share: c.Share, Hunks: []any{},
 		})
 	}
 	for _, s := range f.Suspects {
 		d.Suspects = append(d.Suspects, suspect{s.Commit, s.Probability, in.info(s.Commit).Subject, s.Why})
+	}
+	for _, l := range f.Levels {
+		d.Levels = append(d.Levels, level{l.Commit, l.Effect.Ratio, l.Effect.Low, l.Effect.High})
 	}
 	for _, s := range f.Steps {
 		d.Steps = append(d.Steps, step(s))

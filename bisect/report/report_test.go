@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestJSONHasEveryKeyOfTheContract(t *testing.T) {
 		if err := json.Unmarshal(b.Bytes(), &d); err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range []string{"culprits", "suspects", "minimal_sets", "safe_sets", "effects", "hypotheses", "warnings"} {
+		for _, key := range []string{"culprits", "suspects", "levels", "minimal_sets", "safe_sets", "effects", "hypotheses", "warnings"} {
 			if _, ok := d[key].([]any); !ok {
 				t.Errorf("%s: %s is %v, not a list", result, key, d[key])
 			}
@@ -139,5 +140,38 @@ func TestColdWarm(t *testing.T) {
 	in.Launches = append(in.Launches, launch("g", "warm", 1), launch("g", "warm", 3), launch("g", "", 7))
 	if rows := in.ColdWarm(); len(rows) != 1 || rows[0] != (Starts{"load", 9, 2, 8, -1}) {
 		t.Errorf("%+v", rows)
+	}
+}
+
+// Every culprit is a section with its share; a gradual change has none, and its levels are a table.
+func TestSeveralCulpritsAndNone(t *testing.T) {
+	in := found()
+	share := 0.62
+	second := in.Finding.Culprits[0]
+	second.Commit, second.Class, second.Phase, second.Share = bad, bisect.Slow, "", &share
+	second.Effect = &bisect.Effect{Metric: "time", Ratio: 1.05, Low: 1.04, High: 1.06}
+	in.Finding.Culprits = append(in.Finding.Culprits, second)
+	in.Finding.Levels = []bisect.Level{{Commit: good, Effect: bisect.Effect{Metric: "time", Ratio: 1, Low: 1, High: 1}}, {Commit: bad, Effect: *second.Effect}}
+	in.Finding.Spent = true
+	var text, doc bytes.Buffer
+	if err := errors.Join(Text(&text, in), JSON(&doc, in)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"2 culprits, oldest first", "Culprit 1 of 2: cccccccccc is a first bad commit: timeout in load", "Culprit 2 of 2: bbbbbbbbbb is a first bad commit: slow in time",
+		"share    62 % of the difference", "time against the good end", "bbbbbbbbbb  1.050  (1.040 to 1.060)  new", "git show bbbbbbbbbb", "--resume",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	var d Document
+	if err := json.Unmarshal(doc.Bytes(), &d); err != nil || len(d.Culprits) != 2 || d.Culprits[0].Share != nil || *d.Culprits[1].Share != share || len(d.Levels) != 2 || d.Levels[1].Ratio != 1.05 || d.Complete {
+		t.Errorf("%v %+v", err, d)
+	}
+	in.Finding.Culprits, in.Finding.Result, in.Finding.Gradual, in.Finding.Spent = nil, bisect.Inconclusive, true, false
+	text.Reset()
+	if err := Text(&text, in); err != nil || !strings.Contains(text.String(), "gradual: no single culprit") || !strings.Contains(text.String(), "time against the good end") {
+		t.Errorf("%v\n%s", err, text.String())
 	}
 }

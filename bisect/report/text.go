@@ -16,6 +16,7 @@ import (
 func Text(w io.Writer, in Input) error {
 	p := &printer{w: w}
 	p.answer(in)
+	p.levels(in)
 	p.path(in)
 	p.economics(in)
 	p.coldWarm(in)
@@ -40,9 +41,7 @@ func (p *printer) answer(in Input) {
 	f := in.Finding
 	switch f.Result {
 	case bisect.Found:
-		for _, c := range f.Culprits {
-			p.culprit(in, c)
-		}
+		p.culprits(in)
 	case bisect.Inconclusive:
 		p.suspects(in)
 	case bisect.NoDifference:
@@ -59,13 +58,28 @@ func (p *printer) answer(in Input) {
 	}
 }
 
-func (p *printer) culprit(in Input, c bisect.Culprit) {
+// culprits is the answer: one commit, or a section for each of several.
+func (p *printer) culprits(in Input) {
+	f := in.Finding
+	if len(f.Culprits) == 1 {
+		p.culprit(in, f.Culprits[0], "the first bad")
+		return
+	}
+	p.f("%d culprits, oldest first.\n", len(f.Culprits))
+	for i, c := range f.Culprits {
+		p.f("\nCulprit %d of %d: ", i+1, len(f.Culprits))
+		p.culprit(in, c, "a first bad")
+	}
+}
+
+// culprit is the section of one; which says whether it is the only one.
+func (p *printer) culprit(in Input, c bisect.Culprit, which string) {
 	info := in.info(c.Commit)
 	what := "commit"
 	if c.Merge {
 		what = "merge"
 	}
-	p.f("%s is the first bad %s: %s\n\n", short(c.Commit), what, complaintWords(in, c))
+	p.f("%s is %s %s: %s\n\n", short(c.Commit), which, what, complaintWords(in, c))
 	p.f("  commit   %s\n  author   %s\n  date     %s\n  subject  %s\n", c.Commit, author(info), when(info), info.Subject)
 	for i, file := range info.Files {
 		if i == 12 {
@@ -79,6 +93,9 @@ func (p *printer) culprit(in Input, c bisect.Culprit) {
 	}
 	if c.Effect != nil {
 		p.f("  effect   %s %.3f times its parent's (95 %% interval %.3f to %.3f)\n", c.Effect.Metric, c.Effect.Ratio, c.Effect.Low, c.Effect.High)
+	}
+	if c.Share != nil {
+		p.f("  share    %.0f %% of the difference between the ends\n", 100**c.Share)
 	}
 	how := "confirmed: fresh trials from clean exports and clean builds show it here and not in "
 	if !c.Confirmed {
@@ -107,11 +124,31 @@ func complaintWords(in Input, c bisect.Culprit) string {
 	return s
 }
 
+// levels is the table of commits all over the range against the good end.
+func (p *printer) levels(in Input) {
+	ls := in.Finding.Levels
+	if len(ls) == 0 {
+		return
+	}
+	p.f("\nThe level over the range: %s against the good end, 95 %% interval\n", ls[0].Effect.Metric)
+	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	for _, l := range ls {
+		fmt.Fprintf(t, "  %s\t%.3f\t(%.3f to %.3f)\t%s\n", short(l.Commit), l.Effect.Ratio, l.Effect.Low, l.Effect.High, cut(in.info(l.Commit).Subject, 38))
+	}
+	p.flush(t)
+}
+
 func (p *printer) suspects(in Input) {
 	f := in.Finding
 	switch {
 	case f.Ends.Untestable, f.Ends.Unclear:
 		p.f("Inconclusive: %s\n", f.Ends.Why)
+		return
+	case f.Gradual:
+		p.f("Inconclusive: gradual: no single culprit. %s got worse in steps too small to be told apart.\n", f.Complaint.Metric)
+		return
+	case f.Spent && len(f.Suspects) == 0:
+		p.f("Inconclusive: the budget was used up before the whole range was looked at.\n")
 		return
 	case f.Spent:
 		p.f("Inconclusive: the budget is used up; the culprit is one of %d commits.\n", len(f.Suspects))
@@ -249,10 +286,14 @@ func (p *printer) next(in Input) {
 	p.f("\nNext\n")
 	switch f.Result {
 	case bisect.Found:
-		c := f.Culprits[0]
-		p.f("  git show %s\n", short(c.Commit))
-		if log := lastLog(in, c.Commit); log != "" {
-			p.f("  less %s    # its output\n", log)
+		for _, c := range f.Culprits {
+			p.f("  git show %s\n", short(c.Commit))
+			if log := lastLog(in, c.Commit); log != "" {
+				p.f("  less %s    # its output\n", log)
+			}
+		}
+		if f.Spent {
+			p.f("  kbisect run --resume --budget 10m    # looks for more\n")
 		}
 		p.f("  kbisect show %s    # every trial of this search\n", in.Session)
 	case bisect.Interrupted, bisect.Broken:

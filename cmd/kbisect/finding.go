@@ -28,6 +28,9 @@ func (j *job) input(f bisect.Finding) report.Input {
 	for _, s := range f.Steps {
 		add(s.Commit, false)
 	}
+	for _, l := range f.Levels {
+		add(l.Commit, false)
+	}
 	for _, s := range f.Suspects {
 		add(s.Commit, false)
 	}
@@ -78,8 +81,14 @@ func summary(in report.Input) string {
 	switch f.Result {
 	case bisect.Found:
 		c := f.Culprits[0]
+		if n := len(f.Culprits); n > 1 {
+			return fmt.Sprintf("%d culprits, the first is %s %s: %s", n, short(c.Commit), culpritWords(c), in.Commits[c.Commit].Subject)
+		}
 		return fmt.Sprintf("%s %s: %s", short(c.Commit), f.Complaint, in.Commits[c.Commit].Subject)
 	case bisect.Inconclusive:
+		if f.Gradual {
+			return "gradual: no single culprit"
+		}
 		return fmt.Sprintf("%d suspects", len(f.Suspects))
 	case bisect.NoDifference:
 		return f.Ends.Why
@@ -87,6 +96,15 @@ func summary(in report.Input) string {
 		return fmt.Sprintf("%d suspects left", len(f.Suspects))
 	}
 	return headline(in.Error)
+}
+
+// culpritWords names what a culprit brought.
+func culpritWords(c bisect.Culprit) string {
+	x := bisect.Complaint{Class: c.Class, Phase: c.Phase}
+	if c.Effect != nil {
+		x.Metric = c.Effect.Metric
+	}
+	return x.String()
 }
 
 // headline is the first line of a text.

@@ -223,7 +223,7 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 	}
 	j.ui.begin(len(commits), matter)
 	opts.Commits = matter
-	bank := &judge.Bank{Search: *s, Sampler: j.memory, Options: opts}
+	bank := &judge.Bank{Search: *s, Sampler: j.memory, Options: opts, All: j.policy.All}
 	return bank.Find(ctx)
 }
 

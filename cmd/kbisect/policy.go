@@ -25,6 +25,7 @@ type policy struct {
 	Good, Bad   string // commit ids; Good is "" until --find-good has found one
 	FindGood    bool
 	FirstParent bool
+	All         bool // every culprit in the range
 	Paths       []string
 	Plan        kernels.Plan
 	Limits      pipeline.Limits
@@ -54,7 +55,7 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 		return nil, err
 	}
 	p := &policy{
-		FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"),
+		FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"), All: c.Bool("all"),
 		Budget: duration(c, "budget"), Seed: c.Int64("seed"), Jobs: c.Int("jobs"),
 	}
 	var err error
@@ -82,8 +83,6 @@ func refuseUnavailable(c *cli.Context) error {
 		return usagef("--axis %s is not available in this version\nhint: --axis history searches the commits", c.String("axis"))
 	case c.String("commit") != "":
 		return usagef("--commit belongs to --axis hunks, which is not available in this version")
-	case c.Bool("all"):
-		return usagef("--all is not available in this version\nhint: without it the first culprit is found")
 	case c.String("report") != "":
 		return usagef("--report is not available in this version\nhint: --json writes the whole finding to standard output")
 	case c.IsSet("jobs") && c.Int("jobs") < 1:

@@ -43,7 +43,7 @@ func runCommand() *cli.Command {
 			&cli.StringFlag{Name: "find", Usage: "the complaint `CLASS`: slow, timeout, wrong, crash, build, or any failure (default: what the bad end shows)"},
 			&cli.StringFlag{Name: "phase", Usage: "the `NAME` of the phase in which the time-out must be"},
 			&cli.StringFlag{Name: "metric", Usage: "the `NAME` of the metric that got slow: one of kbisect.toml, wall, phase.NAME"},
-			&cli.BoolFlag{Name: "all", Usage: "every culprit in the range", Hidden: true, DisableDefaultText: true},
+			&cli.BoolFlag{Name: "all", Usage: "every culprit in the range, not only one, with the share of each; also what came and was mended in between", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "first-parent", Usage: "follow only the first parent of merges", DisableDefaultText: true},
 			&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable; commits that leave it alone are never built"},
 			&cli.BoolFlag{Name: "no-hunks", Usage: "stop at the commit", Hidden: true, DisableDefaultText: true},
@@ -234,10 +234,15 @@ func resumable(st *store.Store) (store.Session, error) {
 	return store.Session{}, errNothingToResume()
 }
 
-// outOfBudget reports whether a search stopped because its budget was used up.
+// outOfBudget reports whether a search stopped because its budget was used up. One for every culprit
+// may have found some of them by then.
 func outOfBudget(s store.Session) bool {
 	var p policy
-	return s.Status == store.Inconclusive && json.Unmarshal(s.Config, &p) == nil && p.Budget > 0 && s.Elapsed >= p.Budget
+	if json.Unmarshal(s.Config, &p) != nil || p.Budget == 0 || s.Elapsed < p.Budget {
+		return false
+	}
+	var doc struct{ Complete bool }
+	return s.Status == store.Inconclusive || s.Status == store.Found && json.Unmarshal(s.Finding, &doc) == nil && !doc.Complete
 }
 
 // tellChanges reminds of changes in the work tree, which are no part of any candidate.

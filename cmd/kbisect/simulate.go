@@ -127,7 +127,7 @@ func simulatedRule(name string) (fixtures.Rule, error) {
 	return fixtures.Search(func(ctx context.Context, d *fixtures.Device, s bisect.Sampler) (bisect.Finding, error) {
 		b := judge.Bank{
 			Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: fixtures.ID(0)}},
-			Sampler: s,
+			Sampler: s, All: d.All,
 			Options: judge.Options{
 				Find: bisect.Slow, Metrics: []judge.Metric{{Name: "time"}},
 				Effect: simulatedEffect, Error: defaultError, Commits: d.Commits,
