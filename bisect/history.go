@@ -23,6 +23,8 @@ type History struct {
 	commits []Commit
 	state   []state
 	skipped []bool
+	ratio   float64 // what a bad answer costs, in units of a good one
+	spare   int     // tests left beyond those of even splits
 }
 
 type state byte
@@ -37,6 +39,14 @@ const (
 // broken commits come in runs, from the change that broke the build to the one that mended it.
 const spread = 0.8
 
+// unequal is the ratio of the costs of the two answers from which the split is uneven. Below it an
+// uneven split saves less than a tenth, and a search that takes no more tests than git bisect is worth
+// more. spareTests are how many more it may take where a bad answer is dearer than that.
+const (
+	unequal    = 3
+	spareTests = 4
+)
+
 // NewHistory begins a search over commits, which must stand parents first with the bad end last.
 func NewHistory(commits []Commit) (*History, error) {
 	if len(commits) == 0 {
@@ -49,15 +59,21 @@ func NewHistory(commits []Commit) (*History, error) {
 			}
 		}
 	}
-	h := &History{commits: commits, state: make([]state, len(commits)), skipped: make([]bool, len(commits))}
+	h := &History{commits: commits, state: make([]state, len(commits)), skipped: make([]bool, len(commits)), spare: spareTests}
 	h.Bad(len(commits) - 1)
 	return h, nil
 }
 
 // clone copies the state of a search.
 func (h *History) clone() *History {
-	return &History{commits: h.commits, state: slices.Clone(h.state), skipped: slices.Clone(h.skipped)}
+	out := *h
+	out.state, out.skipped = slices.Clone(h.state), slices.Clone(h.skipped)
+	return &out
 }
+
+// Costs tells what a bad answer is expected to cost, in units of a good one. Where that is much, Next
+// asks for commits that are more likely good, so that fewer answers are bad ones.
+func (h *History) Costs(bad float64) { h.ratio = bad }
 
 // Commit returns commit i of the range.
 func (h *History) Commit(i int) Commit { return h.commits[i] }
@@ -147,7 +163,8 @@ func (h *History) weight(i int) float64 {
 }
 
 // Next returns the commit to test: the suspect that splits the weight of the suspects most evenly,
-// exact on the DAG. Near untestable commits the expected gain counts the chance that this one
+// exact on the DAG; where a bad answer costs much more than a good one ([History.Costs]), the one that
+// promises most information for its expected cost. Near untestable commits the expected gain counts the chance that this one
 // is untestable as well, so that the search leaves a broken stretch instead of walking through it.
 // When no suspect can be tested, a commit beside them may still tell them apart.
 // ok is false when nothing does.
@@ -169,31 +186,49 @@ func (h *History) best(list []int) (next int, ok bool) {
 	}
 	mass := masses(parents, weight)
 	far := h.distances(list, parents)
-	best := 0.0
+	best, worst := 0.0, 0.0
 	for i, c := range list {
 		if h.skipped[c] || h.commits[c].Neutral {
 			continue
 		}
-		if v := gain(mass[i], total, far[i]); v > best*(1+1e-12) {
+		if v := h.gain(mass[i], total, far[i]); v > best*(1+1e-12) {
 			best, next, ok = v, c, true
+			worst = max(mass[i], total-mass[i])
 		}
+	}
+	if h.ratio >= unequal && ok {
+		h.spare -= max(0, 1+halvings(worst)-halvings(total))
 	}
 	return next, ok
 }
 
+// halvings is how many even splits part a weight down to one of 1.
+func halvings(weight float64) int { return int(math.Ceil(math.Log2(max(1, weight)) - 1e-9)) }
+
 // gain is the worth of testing a commit on whose side lies mass of total, distance steps away from
 // the nearest untestable commit (0: there is none).
-func gain(mass, total float64, distance int) float64 {
+func (h *History) gain(mass, total float64, distance int) float64 {
 	even := min(mass, total-mass)
 	if even <= 1e-12*total {
 		return 0
 	}
-	if distance == 0 {
+	uneven := h.ratio >= unequal && 1+halvings(max(mass, total-mass))-halvings(total) <= h.spare
+	if distance == 0 && h.ratio < unequal {
 		return even
 	}
 	p := even / total
 	bits := -p*math.Log2(p) - (1-p)*math.Log2(1-p)
-	return bits * (1 - math.Pow(spread, float64(distance)))
+	switch {
+	case uneven:
+		p = mass / total
+		bits /= p*h.ratio + 1 - p
+	case h.ratio >= unequal:
+		bits /= 1e3 * h.ratio // only where nothing is within the spare tests
+	}
+	if distance > 0 {
+		bits *= 1 - math.Pow(spread, float64(distance))
+	}
+	return bits
 }
 
 // with lists the commits in one of the states, oldest first.

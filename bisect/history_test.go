@@ -271,3 +271,81 @@ func (h *History) descendantsOf(k int) []bool {
 	}
 	return out
 }
+
+// Where a bad answer is dear, the search asks for commits that are more likely good: it costs less on
+// average, never more tests than a few beyond those of even splits, and exactly the even split where
+// the two answers cost about the same.
+func TestSplitByCost(t *testing.T) {
+	cost := func(n, culprit int, told, ratio float64) (cost float64, tests int) {
+		h, err := NewHistory(line(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			h.Costs(told)
+			i, ok := h.Next()
+			if !ok {
+				break
+			}
+			tests++
+			if i >= culprit {
+				h.Bad(i)
+				cost += ratio
+			} else {
+				h.Good(i)
+				cost++
+			}
+		}
+		if left := h.Suspects(); len(left) != 1 || left[0].Index != culprit {
+			t.Fatalf("suspects %v, want %d", left, culprit)
+		}
+		return cost, tests
+	}
+	for _, n := range []int{16, 128} {
+		for ratio, gain := range map[float64]float64{1: 0, 2.9: 0, 5: 0.04, 15: 0.10} {
+			even, split, most := 0.0, 0.0, 0
+			for k := range n {
+				e, _ := cost(n, k, 0, ratio)
+				s, tests := cost(n, k, ratio, ratio)
+				if ratio < unequal && e != s {
+					t.Fatalf("n %d, ratio %v, culprit %d: %v instead of the even split's %v", n, ratio, k, s, e)
+				}
+				even, split, most = even+e, split+s, max(most, tests)
+			}
+			t.Logf("n %d, ratio %v: %.1f against %.1f with even splits, at most %d tests", n, ratio, split/float64(n), even/float64(n), most)
+			if split > even*(1-gain)+1e-9 || most > bits.Len(uint(n-1))+spareTests {
+				t.Errorf("n %d, ratio %v: %.1f against %.1f with even splits, at most %d tests", n, ratio, split/float64(n), even/float64(n), most)
+			}
+		}
+	}
+}
+
+// The same on any history, with costs that are learnt on the way.
+func TestSplitByCostOnRandomDAGs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cs := drawHistory(t, 100)
+		culprit := rapid.IntRange(0, len(cs)-1).Draw(t, "culprit")
+		h, err := NewHistory(cs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for tests := 0; ; tests++ {
+			h.Costs(rapid.SampledFrom([]float64{0, 1, 4, 20}).Draw(t, "ratio"))
+			i, ok := h.Next()
+			if !ok {
+				break
+			}
+			if tests > len(cs) {
+				t.Fatal("the search does not end")
+			}
+			if reaches(cs, i, culprit) {
+				h.Bad(i)
+			} else {
+				h.Good(i)
+			}
+		}
+		if left := h.Suspects(); len(left) != 1 || left[0].Index != culprit {
+			t.Fatalf("suspects %v, want %d", left, culprit)
+		}
+	})
+}

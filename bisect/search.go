@@ -21,9 +21,25 @@ type Judge interface {
 	Patient()
 }
 
+// Weigher is a Judge that keeps every launch it has made, and weighs them all against each other. A
+// plain search takes an answer for certain; where the complaint shows only in some launches of a bad
+// commit, its answers contradict each other, and the Weigher goes on from all that was seen.
+type Weigher interface {
+	Judge
+	// Weighs reports that this complaint may show only sometimes.
+	Weighs() bool
+	// Ratio is what a bad answer is expected to cost, in units of a good one; 0 while nothing is known.
+	Ratio() float64
+	// Weigh ends the search of s: it proves what the launches so far point to, or goes on searching
+	// until something is proven, and writes the result into f. An error is machine trouble or an
+	// interruption, with the suspects in f.
+	Weigh(ctx context.Context, s *Search, f *Finding) error
+}
+
 // Ends is what the two ends showed. The search goes on only when Differ is true.
 type Ends struct {
 	Differ     bool
+	Sometimes  bool // not every launch of the bad end shows the complaint, or one of the good end does
 	Untestable bool // an end could not be judged at all
 	Unclear    bool // a difference worth finding can be neither shown nor ruled out
 	Complaint  Complaint
@@ -71,6 +87,13 @@ type Culprit struct {
 	Confirmed  bool
 	Merge      bool     // a merge whose parents are all good
 	Share      *float64 // of the difference between the ends, as logarithms; nil where they do not differ
+	Rate       *Rate    // of a complaint that shows only in some launches
+}
+
+// Rate is how often commits that hold the culprit showed the complaint.
+type Rate struct {
+	Failed   int `json:"failed"`
+	Launches int `json:"launches"`
 }
 
 // Level is the level of one commit against the good end.
@@ -128,6 +151,7 @@ type run struct {
 	h      *History
 	known  map[string]Verdict // by input fingerprint
 	judged map[int]Verdict    // commits with a verdict, by index
+	cost   func() float64     // of a bad answer in units of a good one; may be nil
 }
 
 // Find runs the search. Machine trouble and interruption are part of the Finding, with what is
@@ -148,7 +172,9 @@ func (s *Search) Find(ctx context.Context) (Finding, error) {
 		if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 			r.f.Result = Interrupted
 		}
-		r.setSuspects()
+		if r.f.Suspects == nil {
+			r.setSuspects()
+		}
 	}
 	return r.f, nil
 }
@@ -204,6 +230,9 @@ func (r *run) all(ctx context.Context) error {
 	if err := r.askTested(ctx); err != nil {
 		return err
 	}
+	if w, ok := r.Judge.(Weigher); ok && w.Weighs() {
+		return r.weigh(ctx, w)
+	}
 	for round := 1; ; round++ {
 		done, err := r.round(ctx)
 		if err != nil || done {
@@ -216,6 +245,19 @@ func (r *run) all(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// weigh searches as if every answer were certain, which costs least where it is so, and leaves the
+// proof to the Weigher, together with whatever does not fit. What is known to show only sometimes is
+// left to it from the start.
+func (r *run) weigh(ctx context.Context, w Weigher) error {
+	if !r.f.Ends.Sometimes {
+		r.cost = w.Ratio
+		if err := r.narrow(ctx); err != nil {
+			return err
+		}
+	}
+	return w.Weigh(ctx, r.Search, &r.f)
 }
 
 // askTested takes in what is known about commits that were tested before the search.
@@ -261,6 +303,9 @@ func (r *run) round(ctx context.Context) (done bool, err error) {
 // narrow asks for verdicts until nothing that can be tested tells the suspects apart.
 func (r *run) narrow(ctx context.Context) error {
 	for {
+		if r.cost != nil {
+			r.h.Costs(r.cost())
+		}
 		i, ok := r.h.Next()
 		if !ok {
 			return nil

@@ -93,6 +93,9 @@ func (b *Bank) Find(ctx context.Context) (bisect.Finding, error) {
 	if err != nil {
 		r.stopped(err)
 	}
+	if w := r.plain.droppedWarning(); w != "" {
+		r.warn(w)
+	}
 	return r.f, nil
 }
 
@@ -119,12 +122,6 @@ type once struct {
 	next  bisect.Sampler
 	known map[bisect.TrialID]bisect.Outcome
 	made  []trial // in order
-}
-
-// trial is a trial with what it showed.
-type trial struct {
-	request bisect.Request
-	outcome bisect.Outcome
 }
 
 func (s *once) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {

@@ -19,11 +19,28 @@ func bank(d *fixtures.Device, s bisect.Sampler) *judge.Bank {
 	if d.Hang != nil {
 		find = bisect.Timeout
 	}
+	if crashes(d) {
+		find, s = bisect.Crash, crashing{s}
+	}
 	return &judge.Bank{
 		Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: fixtures.ID(0)}, GoodKey: "inputs of the good end"},
 		Sampler: s, All: d.All,
 		Options: judge.Options{Find: find, Metrics: []judge.Metric{{Name: "time"}}, Effect: 0.005, Error: 0.01},
 	}
+}
+
+// crashes reports a device that fails by crashing: its failures take as long as its good launches.
+func crashes(d *fixtures.Device) bool { return d.Hang != nil && d.Hang.Limit == d.GoodSeconds }
+
+// crashing turns the time-outs of a device into crashes.
+type crashing struct{ bisect.Sampler }
+
+func (s crashing) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	o, err := s.Sampler.Sample(ctx, r)
+	if o.Class == bisect.Timeout {
+		o.Class = bisect.Crash
+	}
+	return o, err
 }
 
 var kbisect = fixtures.Search(func(ctx context.Context, d *fixtures.Device, s bisect.Sampler) (bisect.Finding, error) {
@@ -56,6 +73,16 @@ var cells = []cell{
 	{"A/A noisy", `{"preset":"noisy","culprit":"none"}`, 0.99, 0.01, 250, 0, 0},
 	{"A/A bimodal", `{"preset":"typical","culprit":"none","noise":{"modes":[{"p":0.25,"log":0.04}]}}`, 0.99, 0.01, 250, 0, 0},
 	{"time-out certain N=256", `{"hang":{"bad":1,"good":0,"limit":180}}`, 0.995, 0.003, 26, 0, 740},
+	{"time-out 70 % N=32", `{"hang":{"bad":0.7,"good":0.002,"limit":180},"commits":32}`, 0.99, 0.005, 40, 0, 800},
+	{"time-out 70 % N=256", `{"hang":{"bad":0.7,"good":0.002,"limit":180}}`, 0.99, 0.005, 40, 0, 920},
+	{"time-out 70 % N=4096", `{"hang":{"bad":0.7,"good":0.002,"limit":180},"commits":4096}`, 0.99, 0.005, 0, 0, 1080},
+	{"time-out 30 % N=256", `{"hang":{"bad":0.3,"good":0.002,"limit":180}}`, 0.978, 0.01, 0, 0, 1656},
+	{"crash 20 % N=256", `{"hang":{"bad":0.2,"good":0,"limit":12}}`, 0.975, 0.01, 200, 0, 0},
+	{"crash certain N=256", `{"hang":{"bad":1,"good":0,"limit":12}}`, 0.995, 0.003, 16, 0, 0},
+	{"A/A hang 0.5 %", `{"hang":{"bad":0.005,"good":0.005,"limit":180},"culprit":"none"}`, 0.99, 0.01, 0, 0, 0},
+	{"A/A hang 5 %", `{"hang":{"bad":0.05,"good":0.05,"limit":180},"culprit":"none"}`, 0.99, 0.01, 0, 0, 0},
+	{"A/A hang 20 %", `{"hang":{"bad":0.2,"good":0.2,"limit":180},"culprit":"none"}`, 0.99, 0.01, 0, 0, 0},
+	{"A/A hang 0", `{"hang":{"bad":0,"good":0,"limit":180},"culprit":"none"}`, 0.99, 0.01, 0, 0, 0},
 }
 
 // play plays a cell.
@@ -99,13 +126,14 @@ func TestBenchJudge(t *testing.T) {
 // TestBankReachesItsTargets plays a few trials of some cells, with wide margins.
 func TestBankReachesItsTargets(t *testing.T) {
 	for _, c := range cells {
-		trials := map[string]int{"typical 3 % N=256": 40, "quiet 1 % N=256": 30, "noisy 5 % N=256": 30, "bimodal 3 % N=128": 30, "A/A typical": 30}[c.name]
+		trials := map[string]int{"typical 3 % N=256": 40, "quiet 1 % N=256": 30, "noisy 5 % N=256": 30, "bimodal 3 % N=128": 30, "A/A typical": 30,
+			"time-out certain N=256": 40, "time-out 70 % N=256": 40, "time-out 30 % N=256": 12, "crash 20 % N=256": 12, "A/A hang 0.5 %": 20}[c.name]
 		if trials == 0 {
 			continue
 		}
 		s := c.play(t, trials, kbisect, "kbisect")
 		t.Logf("%s: %+v", c.name, s)
-		if s.Right < c.right-0.08 || s.Wrong > c.wrong+0.04 || s.LaunchesMean > 1.3*c.launches {
+		if s.Right < c.right-0.08 || s.Wrong > c.wrong+0.04 || c.launches > 0 && s.LaunchesMean > 1.3*c.launches || c.secs > 0 && s.DeviceSeconds > 1.3*c.secs {
 			t.Errorf("%s: %+v", c.name, s)
 		}
 	}

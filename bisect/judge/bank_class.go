@@ -98,7 +98,7 @@ func (k *kinds) learn() {
 		take(commit, k.plain.looked[commit])
 	}
 	for _, t := range k.plain.Sampler.(*once).made {
-		take(t.request.Candidate.Commit, t.outcome)
+		take(t.Candidate.Commit, t.Outcome)
 	}
 	for i, n := range balance {
 		if n > 0 {

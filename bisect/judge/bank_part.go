@@ -65,8 +65,8 @@ func (r *bankRun) most() int {
 func (r *bankRun) ledger() []Launch {
 	var out []Launch
 	for _, t := range r.plain.Sampler.(*once).made {
-		i, known := r.index[t.request.Candidate.Commit]
-		if l, ok := r.level(t.outcome); ok && known && (t.request.Timing || !r.picked.metric.ofProcess()) {
+		i, known := r.index[t.Candidate.Commit]
+		if l, ok := r.level(t.Outcome); ok && known && (t.Timing || !r.picked.metric.ofProcess()) {
 			l.Index = i
 			out = append(out, l)
 		}

@@ -233,13 +233,14 @@ func TestBankSpent(t *testing.T) {
 	}
 }
 
-// A certain complaint costs plain bisection.
+// A certain complaint costs plain bisection, and the launches of its proof: the culprit once at its full
+// limit, its parent until it has passed five times in all.
 func TestBankLeavesCertainComplaintsToThePlainRule(t *testing.T) {
 	s, _ := fixtures.ReadSpec([]byte(`{"hang":{"bad":1,"good":0,"limit":180},"commits":100}`))
 	for seed := range uint64(20) {
 		d := fixtures.NewDevice(s, seed)
 		f, err := bank(d, d).Find(t.Context())
-		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(d.Culprits()[0]) || d.Launches > 2+7+2 {
+		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(d.Culprits()[0]) || d.Launches > 2+7+1+5+2 {
 			t.Fatalf("seed %d: %v, %d launches, %+v", seed, err, d.Launches, f)
 		}
 	}

@@ -165,12 +165,12 @@ func (p *planted) find(t testing.TB, e Effects) Ranking {
 	return r
 }
 
-// tally counts marks over seeds.
-type tally struct {
+// effectTally counts marks over seeds.
+type effectTally struct {
 	n, mains, found, exact, ranked, close, covered, intervals, extra, launches int
 }
 
-func (c *tally) add(m marks, launches int) {
+func (c *effectTally) add(m marks, launches int) {
 	count := func(n *int, ok bool) {
 		if ok {
 			*n++
@@ -188,7 +188,7 @@ func (c *tally) add(m marks, launches int) {
 	c.launches += launches
 }
 
-func (c tally) String() string {
+func (c effectTally) String() string {
 	pc := func(k int) float64 { return 100 * float64(k) / float64(c.n) }
 	return fmt.Sprintf("singles %5.1f  found %5.1f  exact %5.1f  ranked %5.1f  within 5 points %5.1f  coverage %5.1f  extra %.3f  launches %5.1f",
 		pc(c.mains), pc(c.found), pc(c.exact), pc(c.ranked), pc(c.close), 100*float64(c.covered)/float64(max(1, c.intervals)), float64(c.extra)/float64(c.n), float64(c.launches)/float64(c.n))
@@ -244,7 +244,7 @@ func TestBenchEffects(t *testing.T) {
 			continue
 		}
 		for i, cv := range []float64{0.03, 0.05, 0.10} {
-			var screen, full, free, alone, out tally
+			var screen, full, free, alone, out effectTally
 			for seed := range uint64(trials) {
 				p := caseSeven(size[0], cv, seed)
 				e := p.study(seed)

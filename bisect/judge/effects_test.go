@@ -81,7 +81,7 @@ func TestDesigns(t *testing.T) {
 }
 
 func TestEffectsRankCaseSeven(t *testing.T) {
-	var c tally
+	var c effectTally
 	for seed := range uint64(100) {
 		p := caseSeven(7, 0.03, seed)
 		e := p.study(seed)
@@ -140,7 +140,7 @@ func TestEffectsGainsAndLosses(t *testing.T) {
 		"six terms":                 {of(0): 0.2, of(1): 0.3, of(2): -0.15, of(3, 4): 0.4, of(5): 0.15, of(1, 6): -0.3},
 	}
 	for name, truth := range cases {
-		var c tally
+		var c effectTally
 		for seed := range uint64(6) {
 			p := plant(7, 0.02, seed)
 			p.truth = truth
@@ -162,7 +162,7 @@ func TestEffectsUnderDriftAndDisturbance(t *testing.T) {
 		"noisy, drift 2 %":    func(p *planted) { p.cv, p.drift, p.soiled = 0.02, 0.02, 0.06 },
 		"quiet, drift of 3 %": func(p *planted) { p.cv, p.drift = 0.003, 0.03 },
 	} {
-		var c tally
+		var c effectTally
 		for seed := range uint64(12) {
 			p := caseSeven(7, 0.008, seed)
 			set(p)
@@ -202,7 +202,7 @@ func TestEffectsUnderConstraints(t *testing.T) {
 			{of(2, 5): 0.3, of(0): 0.1},
 			{of(3, 6): 0.3, of(1): -0.2},
 		} {
-			var c tally
+			var c effectTally
 			for seed := range uint64(3) {
 				p := plant(7, 0.02, seed)
 				p.truth = truth
@@ -288,7 +288,7 @@ func TestEffectsLeaveOutWhatFails(t *testing.T) {
 // Three flags that cost only together are no pair. Four are beyond the model: then the study must say
 // that something is left over rather than blame some of them.
 func TestEffectsOfMoreThanTwoTogether(t *testing.T) {
-	var three tally
+	var three effectTally
 	told, blamed := 0, 0
 	for seed := range uint64(4) {
 		p := plant(7, 0.02, seed)

@@ -34,9 +34,11 @@ type Options struct {
 	Error   float64      // chance that the final answer is wrong
 	Repeat  int          // launches of each candidate for a certain complaint; 0 stands for 1
 	Commits int          // in the range; the error is shared among the steps of the search
+	Fast    bool         // leave out what only proves the answer
 }
 
-// Plain implements bisect.Judge by the plain rule.
+// Plain implements bisect.Judge by the plain rule. It keeps its launches, and so is a bisect.Weigher:
+// what is launched again for proof, and what shows only sometimes, is judged by all of them together.
 type Plain struct {
 	Sampler bisect.Sampler
 	Options
@@ -50,6 +52,14 @@ type Plain struct {
 	looked    map[string]bisect.Outcome // trials made before the ends were known, by commit
 	patient   bool                      // no trial is stopped before its limit any more
 	timing    bool                      // launches are for their times now
+	trials    []trial                   // all launches that were not for their times
+	dropped   map[bisect.Purpose]dropped
+}
+
+// trial is one launch with what it showed.
+type trial struct {
+	bisect.Request
+	bisect.Outcome
 }
 
 // Patient gives every trial from now on the whole of its limits.
@@ -70,10 +80,14 @@ func (p *Plain) launch(ctx context.Context, c bisect.Candidate, why bisect.Purpo
 	p.count[k]++
 	clean := why == bisect.ConfirmCulprit || why == bisect.ConfirmParent
 	r := bisect.Request{Candidate: c, Purpose: why, Nth: n, Clean: clean, Timing: p.timing}
-	if why == bisect.Searching && !p.patient {
+	if !p.patient && (why == bisect.Searching || why != bisect.ConfirmCulprit && p.Weighs()) {
 		r.Hurry = p.hurry()
 	}
-	return p.Sampler.Sample(ctx, r)
+	o, err := p.Sampler.Sample(ctx, r)
+	if err == nil && !p.timing {
+		p.trials = append(p.trials, trial{r, o})
+	}
+	return o, err
 }
 
 // hurry names the phase in which a candidate need not run to the limit: once no good run could
@@ -132,7 +146,7 @@ func (p *Plain) lookAgain(good bisect.Outcome) {
 
 // Ends judges both ends and reads the complaint off the bad one.
 func (p *Plain) Ends(ctx context.Context, good, bad bisect.Candidate) (bisect.Ends, error) {
-	p.good, p.bad = good, bad
+	p.good, p.bad, p.trials = good, bad, nil
 	g, ng, err := p.launches(ctx, good, bisect.EndGood)
 	if err != nil {
 		return bisect.Ends{}, err
@@ -141,6 +155,9 @@ func (p *Plain) Ends(ctx context.Context, good, bad bisect.Candidate) (bisect.En
 	b, nb, err := p.launches(ctx, bad, bisect.EndBad)
 	if err != nil {
 		return bisect.Ends{}, err
+	}
+	if p.mayPass(g, b) {
+		return p.rareEnds(ctx, g, b)
 	}
 	e := p.compareEnds(g, b)
 	if e.Differ || e.Untestable || g.Class != bisect.OK || b.Class != bisect.OK {
@@ -241,6 +258,8 @@ func (p *Plain) Judge(ctx context.Context, c bisect.Candidate) (bisect.Verdict, 
 		if o, n, err = p.launches(ctx, c, bisect.Searching); err != nil {
 			return bisect.Verdict{}, err
 		}
+	} else {
+		p.trials = append(p.trials, trial{bisect.Request{Candidate: c, Purpose: bisect.EndGood}, o})
 	}
 	v := p.verdict(o, n)
 	if v.Call == bisect.Bad {

@@ -277,6 +277,9 @@ func (p *Plain) steady(ctx context.Context, c bisect.Candidate, why bisect.Purpo
 	const tries = 3
 	for n := 1; ; n++ {
 		o, err := p.launch(ctx, c, why)
+		if err == nil {
+			p.drop(why, o)
+		}
 		if err != nil || o.Class == bisect.OK {
 			return o, err
 		}

@@ -47,6 +47,7 @@ type culprit struct {
 	Class      bisect.Class   `json:"class"`
 	Phase      *string        `json:"phase"`
 	Effect     *bisect.Effect `json:"effect"`
+	Rate       *bisect.Rate   `json:"rate"`
 	Confidence float64        `json:"confidence"`
 	Confirmed  bool           `json:"confirmed"`
 	Share      *float64       `json:"share"`
@@ -109,7 +110,7 @@ func NewDocument(in Input) Document {
 		d.Culprits = append(d.Culprits, culprit{
 			Commit: c.Commit, Parents: c.Parents, Subject: info.Subject, Author: author(info), Date: date(info),
 			Files: files, Class: c.Class, Phase: text(c.Phase), Effect: c.Effect,
-			Confidence: c.Confidence, Confirmed: c.Confirmed, Share: c.Share, Hunks: []any{},
+			Rate: c.Rate, Confidence: c.Confidence, Confirmed: c.Confirmed, Share: c.Share, Hunks: []any{},
 		})
 	}
 	for _, s := range f.Suspects {

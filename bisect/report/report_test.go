@@ -108,6 +108,19 @@ func TestTextSaysWhoWhatAndHowSure(t *testing.T) {
 	}
 }
 
+// A complaint that shows only in some launches says in how many.
+func TestTextSaysHowOften(t *testing.T) {
+	in := found()
+	in.Finding.Culprits[0].Rate = &bisect.Rate{Failed: 13, Launches: 19}
+	var b, doc bytes.Buffer
+	if err := errors.Join(Text(&b, in), JSON(&doc, in)); err != nil || !strings.Contains(b.String(), "fails in about 68 % of its launches (13 of 19") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	if !strings.Contains(doc.String(), `"failed": 13`) {
+		t.Error(doc.String())
+	}
+}
+
 func TestTextOfEveryResult(t *testing.T) {
 	in := found()
 	in.Finding.Culprits = nil

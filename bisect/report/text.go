@@ -97,6 +97,9 @@ func (p *printer) culprit(in Input, c bisect.Culprit, which string) {
 	if c.Share != nil {
 		p.f("  share    %.0f %% of the difference between the ends\n", 100**c.Share)
 	}
+	if r := c.Rate; r != nil {
+		p.f("  rate     fails in about %.0f %% of its launches (%d of %d, those of later commits among them)\n", 100*float64(r.Failed)/float64(r.Launches), r.Failed, r.Launches)
+	}
 	how := "confirmed: fresh trials from clean exports and clean builds show it here and not in "
 	if !c.Confirmed {
 		how = "not confirmed against "

@@ -220,7 +220,7 @@ func (p *policy) readFind(c *cli.Context) error {
 	default:
 		return usagef("--find %s: unknown complaint\nhint: any, slow, timeout, wrong, crash or build", find)
 	}
-	p.Judge.Phase = c.String("phase")
+	p.Judge.Phase, p.Judge.Fast = c.String("phase"), c.Bool("fast")
 	if name := c.String("metric"); name != "" {
 		i := slices.IndexFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == name })
 		m := judge.Metric{Name: name}

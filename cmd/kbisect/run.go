@@ -27,6 +27,9 @@ func runCommand() *cli.Command {
 		Usage:     "find the commit that is to blame",
 		ArgsUsage: "[-- COMMAND ARGS]",
 		Description: "Judges both ends, searches the commits between them, confirms the culprit against its parents.\n" +
+			"A failure that shows only in some launches is found as well: commits are then launched again,\n" +
+			"as often as it takes. With --find timeout, crash, wrong or any, a bad end that ends well is\n" +
+			"launched up to 20 times until it fails.\n" +
 			"With -- COMMAND no configuration is needed: 0 is good, 125 is skip, anything else is bad, and\n" +
 			"128 and up is a crash of the candidate; a script written for git bisect run works unchanged.\n" +
 			"Without it, kbisect.toml in the work tree says how to build and run.\n\n" +
@@ -54,6 +57,7 @@ func runCommand() *cli.Command {
 			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 			&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
+			&cli.BoolFlag{Name: "fast", Usage: "name the commit without the proof: neither the culprit at its full limit nor its parents are launched again", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON on standard output", DisableDefaultText: true},
 			&cli.StringFlag{Name: "report", Usage: "write an HTML report to `FILE`", Hidden: true},
 			&cli.BoolFlag{Name: "resume", Usage: "go on with the newest search that did not come to its end, or repeat the newest answer", DisableDefaultText: true},

@@ -1,0 +1,179 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Launches of ends of which the bad one does not fail at once.
+const (
+	rareTries  = 20   // of the bad end, where a failure is looked for
+	blindTries = 5    // of the bad end, where nothing was said and nothing else is compared
+	endCap     = 80   // of both, until they are told apart
+	rareAlike  = 0.02 // that they do not differ, before any was launched
+	endTrust   = 0.9  // that they differ: then they are searched, which goes on weighing the question
+	endDoubt   = 0.02 // that they differ: then there is nothing to search
+)
+
+// mayPass reports ends that one launch each does not settle: the bad end may fail in another launch,
+// or the good end has failed although it may well pass.
+func (p *Plain) mayPass(g, b bisect.Outcome) bool {
+	switch {
+	case p.Find == bisect.Slow, p.Find == bisect.BuildFailed, untestable(g), untestable(b), g.Phase == "build", b.Phase == "build":
+		return false
+	case g.Class != bisect.OK:
+		return p.wanted() && b.Class == g.Class
+	case b.Class == bisect.OK:
+		return p.wanted() || p.Find == "" && !p.comparable(g, b)
+	}
+	return p.Repeat > 1 && p.passed(p.bad)
+}
+
+// wanted reports that the user named a failure to look for.
+func (p *Plain) wanted() bool { return p.Any || p.Find != "" }
+
+// comparable reports that both ends sent a value of some metric.
+func (p *Plain) comparable(g, b bisect.Outcome) bool { return len(channels(p.Metrics, g, b)) > 0 }
+
+// passed reports that a candidate passed at least once.
+func (p *Plain) passed(c bisect.Candidate) bool {
+	for _, t := range p.trials {
+		if t.Candidate == c && t.Class == bisect.OK {
+			return true
+		}
+	}
+	return false
+}
+
+// rareEnds launches the bad end until it fails once, and then both ends until it is clear whether the
+// bad one fails more often.
+func (p *Plain) rareEnds(ctx context.Context, g, b bisect.Outcome) (bisect.Ends, error) {
+	tries := blindTries
+	if p.wanted() {
+		tries = rareTries
+	}
+	if g.Class != bisect.OK { // a good end that fails again is none
+		again, err := p.launch(ctx, p.good, bisect.EndGood)
+		if err != nil {
+			return bisect.Ends{}, err
+		}
+		if again.Class != bisect.OK {
+			e := p.compareEnds(again, b)
+			e.Good, e.Bad = p.verdict(again, 2), p.verdict(b, 1)
+			return e, nil
+		}
+		g = again
+	}
+	e, n := p.compareEnds(g, b), 1
+	for ; !e.Differ && n < tries; n++ {
+		var err error
+		if b, err = p.launch(ctx, p.bad, bisect.EndBad); err != nil {
+			return e, err
+		}
+		e = p.compareEnds(g, b)
+	}
+	if !e.Differ {
+		if b.Class == bisect.OK {
+			e.Why = fmt.Sprintf("both ends end well, the bad end in each of %d launches", n)
+		}
+		return withVerdicts(e, g, b), nil
+	}
+	p.complaint = e.Complaint
+	p.fails, p.badRuns = 1, n
+	return p.tellApart(ctx, g, b, e)
+}
+
+// tellApart launches both ends by turns until it is clear whether the bad one fails more often.
+func (p *Plain) tellApart(ctx context.Context, g, b bisect.Outcome, e bisect.Ends) (bisect.Ends, error) {
+	for {
+		tg, tb := p.tallyOf(p.good), p.tallyOf(p.bad)
+		same := 1 / (1 + (1-rareAlike)/rareAlike*math.Exp(logAny(tb)+logGood(tg)-logAlike(tb.plus(tg))))
+		e.Sometimes = true
+		e.Why = fmt.Sprintf("the bad end fails in %d of %d launches (%s), the good end in %d of %d", tb.fails, tb.launches(), b.Describe(), tg.fails, tg.launches())
+		e.Good, e.Bad = p.verdict(g, tg.launches()), p.verdict(b, tb.launches())
+		switch {
+		case 1-same >= endTrust:
+			return e, nil
+		case 1-same <= endDoubt:
+			e.Differ = false
+			e.Complaint, p.complaint = bisect.Complaint{}, bisect.Complaint{}
+			e.Hint = "failures that come as often at the good end are no change; name an older good end with --good"
+			return e, nil
+		case tg.launches()+tb.launches() >= endCap:
+			e.Differ, e.Unclear = false, true
+			e.Why += ": too few to tell whether the bad end fails more often"
+			e.Hint = "name a bad end that fails more often with --bad, or a command that runs the program several times and fails when one of them does"
+			return e, nil
+		}
+		c, why := p.good, bisect.EndGood
+		rate := failNext(logAlike, tb.plus(tg))
+		if tells(same, rate, failNext(logAny, tb)) > tells(same, rate, failNext(logGood, tg)) {
+			c, why = p.bad, bisect.EndBad
+		}
+		if _, err := p.launch(ctx, c, why); err != nil {
+			return e, err
+		}
+	}
+}
+
+// tells is the information about a claim of probability p in a launch that fails with chance a if it
+// holds, and b if not.
+func tells(p, a, b float64) float64 {
+	return binaryEntropy(p*a+(1-p)*b) - p*binaryEntropy(a) - (1-p)*binaryEntropy(b)
+}
+
+// tallyOf counts what the launches of a candidate showed of the complaint.
+func (p *Plain) tallyOf(c bisect.Candidate) (t tally) {
+	for _, x := range p.trials {
+		if x.Candidate == c {
+			t = t.plus(p.shows(x.Outcome))
+		}
+	}
+	return t
+}
+
+// shows is one launch as a count; zero when it tells nothing about the complaint.
+func (p *Plain) shows(o bisect.Outcome) tally {
+	switch p.verdict(o, 1).Call {
+	case bisect.Bad:
+		return tally{fails: 1}
+	case bisect.Good:
+		return tally{passes: 1}
+	}
+	return tally{}
+}
+
+// dropped are failures that were set aside while times were compared.
+type dropped struct {
+	failed, launches int
+	how              string
+	class            bisect.Class
+}
+
+// drop notes one launch of an end that was made for its times.
+func (p *Plain) drop(why bisect.Purpose, o bisect.Outcome) {
+	if p.dropped == nil {
+		p.dropped = map[bisect.Purpose]dropped{}
+	}
+	d := p.dropped[why]
+	d.launches++
+	if o.Class != bisect.OK && !untestable(o) {
+		d.failed++
+		d.how, d.class = o.Describe(), o.Class
+	}
+	p.dropped[why] = d
+}
+
+// droppedWarning says that the bad end failed in some of the launches that were made for their times,
+// and the good end in none; "" when that is not so.
+func (p *Plain) droppedWarning() string {
+	g, b := p.dropped[bisect.EndGood], p.dropped[bisect.EndBad]
+	if b.failed == 0 || g.failed > 0 {
+		return ""
+	}
+	return fmt.Sprintf("while times were compared the bad end failed in %d of %d launches (%s) and the good end in none of %d: that was set aside here\nhint: to find where it came from, search with --find %s",
+		b.failed, b.launches, b.how, g.launches, b.class)
+}

@@ -1,0 +1,374 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// The rules of a search for a complaint that may show only sometimes.
+const (
+	maxWeighed   = 300  // launches after the plain search
+	alikePrior   = 0.02 // that ends that differed in one launch each do not differ
+	maxOdd       = 6    // launches in a row that tell nothing
+	pauseSeconds = 1.0  // what any launch costs beside its run
+	strongCount  = 6    // launches that all ended alike, which no rate explains on both sides
+)
+
+// Weighs reports that the complaint may show only in some launches.
+func (p *Plain) Weighs() bool {
+	c := p.complaint
+	return (c.Class == bisect.Timeout || c.Class == bisect.Crash || c.Class == bisect.Wrong) && c.Phase != "build"
+}
+
+// Ratio is what a failing launch of the search cost so far in units of one that passes, builds
+// included; 0 before both were seen.
+func (p *Plain) Ratio() float64 {
+	var n tally
+	var fails, passes, build float64
+	for _, t := range p.trials {
+		if t.Purpose != bisect.Searching {
+			continue
+		}
+		build += t.Build
+		switch s := p.shows(t.Outcome); {
+		case s.fails > 0:
+			fails += t.Wall
+		case s.passes > 0:
+			passes += t.Wall
+		}
+		n = n.plus(p.shows(t.Outcome))
+	}
+	if n.fails == 0 || n.passes == 0 {
+		return 0
+	}
+	build /= float64(n.launches())
+	return (fails/float64(n.fails) + build) / (passes/float64(n.passes) + build + 1e-9)
+}
+
+// weighing is the state of a search by all launches together.
+type weighing struct {
+	*Plain
+	ctx     context.Context
+	s       *bisect.Search
+	f       *bisect.Finding
+	commits []bisect.Commit
+	index   map[string]int // of a commit id in the range; GoodEnd for all that is good by assumption
+	usable  []bool
+	within  []bool // commits below the bad end; all, unless the range holds several changes
+	ev      *evidence
+	lost    map[launchKey]string // what could not be launched from a clean build, and why
+	redone  bool                 // everything is built clean by now
+	odd     int                  // launches in a row that tell nothing
+	from    int                  // launches when the weighing began
+}
+
+// Weigh proves what the launches so far point to, or goes on with the launch that promises most
+// information for its expected cost. See [bisect.Weigher].
+func (p *Plain) Weigh(ctx context.Context, s *bisect.Search, f *bisect.Finding) error {
+	w := &weighing{Plain: p, ctx: ctx, s: s, f: f, commits: slices.Clone(s.Commits), index: map[string]int{}, lost: map[launchKey]string{}, from: len(p.trials)}
+	w.usable, w.within = make([]bool, len(w.commits)), make([]bool, len(w.commits))
+	for i, c := range w.commits {
+		w.index[c.ID], w.within[i] = i, true
+	}
+	w.index[s.Good.Commit] = GoodEnd
+	w.rebuild()
+	if slices.Max(w.ev.prior) == 0 {
+		w.distrustKeys(w.commits[len(w.commits)-1].ID)
+	}
+	err := w.all()
+	if err != nil {
+		w.suspects()
+	}
+	return err
+}
+
+// all searches until something is proven or nothing more can be.
+func (w *weighing) all() error {
+	for {
+		b := w.ev.belief()
+		k := b.top()
+		if w.manyChanges() {
+			continue
+		}
+		if acted, err := w.oddTwins(); err != nil {
+			return err
+		} else if acted && w.over() == "" {
+			continue
+		}
+		set := w.ev.peers(k)
+		clear := !w.ev.parted(set, w.launchable)
+		switch {
+		case b.alike >= 1-w.delta():
+			if done, err := w.proveAlike(b); done || err != nil {
+				return err
+			}
+			continue
+		case b.weight[k] >= 1-w.delta():
+			set = []int{k}
+		case clear && sum(b.weight, set) >= 1-w.delta():
+		case w.Fast && clear && w.consistent(b, k):
+		default:
+			done, err := w.search(b, k)
+			if done || err != nil {
+				return err
+			}
+			continue
+		}
+		if done, err := w.prove(b, set); done || err != nil {
+			return err
+		}
+	}
+}
+
+// search makes the launch that promises most; done when there is none.
+func (w *weighing) search(b belief, k int) (done bool, err error) {
+	why := w.over()
+	i, ok := GoodEnd, false
+	if why == "" {
+		if i, ok = w.next(b); !ok {
+			why = "no launch promises to tell the suspects apart"
+		}
+	}
+	if why != "" {
+		return w.giveUp(why), nil
+	}
+	purpose := bisect.Searching
+	switch {
+	case i == GoodEnd:
+		purpose = bisect.EndGood
+	case i == len(w.commits)-1:
+		purpose = bisect.EndBad
+	case b.weight[k] > 0.9 && slices.Contains(w.commits[k].Parents, w.commits[i].ID) && w.lost[launchKey{w.commits[i].ID, bisect.ConfirmParent}] == "":
+		purpose = bisect.ConfirmParent // it counts for the proof as well
+	}
+	id := w.s.Good.Commit
+	if i >= 0 {
+		id = w.commits[i].ID
+	}
+	_, err = w.try(id, purpose)
+	return false, err
+}
+
+// try makes one launch and takes in what it shows.
+func (w *weighing) try(id string, why bisect.Purpose) (bisect.Outcome, error) {
+	o, err := w.launch(w.ctx, bisect.Candidate{Commit: id}, why)
+	if err != nil {
+		return o, err
+	}
+	i, v := w.place(id), w.verdict(o, 1)
+	switch {
+	case v.Call != bisect.Untestable:
+		w.odd = 0
+		if o.Class == bisect.OK && w.liedEarly(id, o) {
+			w.takeTime(fmt.Sprintf("given the whole limit, commit %s does not show the complaint: trials that were stopped early are made again", short(id)))
+			break
+		}
+		w.count(i, v.Call == bisect.Bad)
+	case why == bisect.ConfirmCulprit || why == bisect.ConfirmParent:
+		w.lost[launchKey{id, why}] = v.Why
+	case i >= 0 && why == bisect.Searching && w.ev.by[i] == nil:
+		w.usable[i] = false
+	default:
+		w.odd++
+	}
+	if why == bisect.Searching {
+		b := w.ev.belief()
+		if p := bisect.Masses(w.commits, b.weight)[i]; v.Call == bisect.Bad {
+			v.Probability = p
+		} else if v.Call == bisect.Good {
+			v.Probability = 1 - p
+		}
+		w.step(bisect.Step{Commit: id, Role: "search", Verdict: v, Remaining: len(b.credible(credible))})
+	}
+	return o, nil
+}
+
+// place is the index of a commit; what lies before the range is good like the good end.
+func (w *weighing) place(id string) int {
+	if i, ok := w.index[id]; ok {
+		return i
+	}
+	return GoodEnd
+}
+
+// count adds one launch to the evidence, unless it is about another change.
+func (w *weighing) count(i int, failed bool) {
+	if i < 0 || w.within[i] {
+		w.ev.add(i, failed)
+	}
+}
+
+// rebuild weighs all launches anew.
+func (w *weighing) rebuild() {
+	alike := alikePrior
+	if w.f.Ends.Sometimes {
+		alike = rareAlike
+	}
+	w.ev = newEvidence(w.commits, w.priors(), alike)
+	for i, c := range w.commits {
+		w.usable[i] = !c.Neutral || i == len(w.commits)-1
+	}
+	for _, t := range w.trials {
+		i := w.place(t.Candidate.Commit)
+		switch n := w.shows(t.Outcome); {
+		case n != tally{}:
+			w.count(i, n.fails > 0)
+		case i >= 0 && t.Purpose == bisect.Searching && w.ev.by[i] == nil:
+			w.usable[i] = false
+		}
+	}
+}
+
+// priors are the weights of the commits as culprits. One that would tell commits of equal inputs apart
+// is none.
+func (w *weighing) priors() []float64 {
+	prior := make([]float64, len(w.commits))
+	alike := map[string][]int{}
+	for i, c := range w.commits {
+		switch {
+		case c.Neutral || !w.within[i]:
+		case c.Prior > 0:
+			prior[i] = c.Prior
+		default:
+			prior[i] = 1
+		}
+		if c.Key != "" {
+			alike[c.Key] = append(alike[c.Key], i)
+		}
+	}
+	for _, c := range w.commits {
+		group := alike[c.Key]
+		delete(alike, c.Key)
+		isGood := c.Key == w.s.GoodKey
+		if len(group) == 0 || len(group) == 1 && !isGood {
+			continue
+		}
+		first := bisect.Ancestors(w.commits, group[0])
+		for _, i := range group {
+			for k, in := range bisect.Ancestors(w.commits, i) {
+				if isGood && in || in != first[k] {
+					prior[k] = 0
+				}
+			}
+		}
+	}
+	return prior
+}
+
+// launchable reports a commit that can be launched and speaks about this change.
+func (w *weighing) launchable(i int) bool { return w.usable[i] && w.within[i] }
+
+// next is the launch that promises most information for its expected cost.
+func (w *weighing) next(b belief) (next int, ok bool) {
+	f := w.ev.forecast(b)
+	pass, fail, build := w.prices()
+	best := 0.0
+	consider := func(i int, share, extra float64) {
+		p, info := f.of(i)
+		if v := share * info / (p*fail + (1-p)*pass + extra); info > 1e-9 && v > best*(1+1e-9) {
+			best, next, ok = v, i, true
+		}
+	}
+	consider(GoodEnd, 1, 0)
+	chances := w.chances()
+	for i := range w.commits {
+		switch {
+		case !w.launchable(i):
+		case w.ev.by[i] != nil:
+			consider(i, 1, 0)
+		default:
+			consider(i, chances[i], buildShare*build)
+		}
+	}
+	return next, ok
+}
+
+// prices are the expected seconds of a launch that passes, of one that fails, and of a build.
+func (w *weighing) prices() (pass, fail, build float64) {
+	var n, soon tally
+	var failSoon float64
+	builds := 0
+	for _, t := range w.trials {
+		s := w.shows(t.Outcome)
+		n = n.plus(s)
+		switch {
+		case s.passes > 0:
+			pass += t.Wall
+		case s.fails > 0:
+			fail += t.Wall
+			if t.Hurry != "" {
+				soon.fails++
+				failSoon += t.Wall
+			}
+		}
+		if t.Built {
+			build, builds = build+t.Build, builds+1
+		}
+	}
+	pass = pauseSeconds + pass/float64(max(1, n.passes))
+	fail = pauseSeconds + fail/float64(max(1, n.fails))
+	switch {
+	case soon.fails > 0 && !w.patient:
+		fail = pauseSeconds + failSoon/float64(soon.fails)
+	case w.hurry() != "" && !w.patient:
+		fail = min(fail, 2*pass)
+	}
+	return pass, fail, build / float64(max(1, builds))
+}
+
+// chances are those of commits that were never launched to be testable: broken commits come in runs,
+// so that the neighbour of one is broken too four times out of five.
+func (w *weighing) chances() []float64 {
+	const spread = 0.8
+	out := make([]float64, len(w.commits))
+	far := math.Inf(1)
+	mark := func(i int) {
+		far++
+		if !w.usable[i] && !w.commits[i].Neutral {
+			far = 0
+		}
+		out[i] = min(out[i], 1-math.Pow(spread, far))
+	}
+	for i := range out {
+		out[i] = 1
+		mark(i)
+	}
+	far = math.Inf(1)
+	for i := len(out) - 1; i >= 0; i-- {
+		mark(i)
+	}
+	return out
+}
+
+// delta is the chance of a wrong answer that the evidence may leave: half of what is allowed in all.
+func (w *weighing) delta() float64 {
+	if w.Error > 0 {
+		return min(0.25, w.Error/2)
+	}
+	return 0.005
+}
+
+// consistent reports that no launch contradicts a complaint that always shows, with commit k to blame.
+func (w *weighing) consistent(b belief, k int) bool {
+	return !w.f.Ends.Sometimes && b.bad[k].passes == 0 && b.all.fails == b.bad[k].fails
+}
+
+func (w *weighing) step(s bisect.Step) {
+	w.f.Steps = append(w.f.Steps, s)
+	if w.s.OnStep != nil {
+		w.s.OnStep(s)
+	}
+}
+
+func (w *weighing) warn(text string) { w.f.Warnings = append(w.f.Warnings, text) }
+
+func sum(v []float64, at []int) (total float64) {
+	for _, i := range at {
+		total += v[i]
+	}
+	return total
+}
