@@ -16,6 +16,7 @@ var arrows = map[string][]string{
 	"bisect":          {},
 	"bisect/judge":    {"bisect"},
 	"bisect/report":   {"bisect"},
+	"bisect/sets":     {"bisect"},
 	"kernels":         {},
 	"pipeline/source": {},
 	"pipeline/proc":   {},
@@ -23,7 +24,7 @@ var arrows = map[string][]string{
 	"pipeline/gpu":    {},
 	"pipeline/store":  {},
 	"pipeline":        {"bisect", "kernels", "pipeline/source", "pipeline/proc", "pipeline/cache", "pipeline/gpu", "pipeline/store"},
-	"fixtures":        {"bisect", "kernels"},
+	"fixtures":        {"bisect", "bisect/sets", "kernels"},
 }
 
 // only names the one room that may import a module.

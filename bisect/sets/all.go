@@ -1,0 +1,256 @@
+package sets
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+// outcome is what a seed came to: a guilty set inside it, or its answer.
+type outcome struct {
+	answer Answer
+	guilty *Guilty
+	err    error
+}
+
+// enumerate tests seeds, the most valuable first, until the goal is reached or none is left. A seed is
+// everything but a set that hits all guilty sets known, so one that passes is a maximal safe set, and
+// one that fails holds a guilty set not known yet.
+func (r *run) enumerate() error {
+	seeds := []Set{r.top}
+	for len(seeds) > 0 {
+		for i, o := range r.tryAll(seeds) {
+			if o.err != nil {
+				return o.err
+			}
+			if err := r.accept(seeds[i], o); err != nil {
+				return err
+			}
+		}
+		if r.Goal == One && len(r.f.Minimal) > 0 || r.Goal == Keep && len(r.f.Safe) > 0 {
+			return nil
+		}
+		if seeds = r.seeds(max(1, r.Workers)); len(seeds) > 0 {
+			continue
+		}
+		if err := r.recheck(); err != nil {
+			return err
+		}
+		seeds = r.seeds(max(1, r.Workers))
+	}
+	certain := r.f.Monotone && !r.inexact && len(r.blocked) == 0
+	r.f.Complete = certain && !slices.ContainsFunc(r.f.Minimal, func(g Guilty) bool { return !g.Certified && r.repeats > 0 })
+	return nil
+}
+
+// tryAll tries seeds side by side; they do not depend on each other.
+func (r *run) tryAll(seeds []Set) []outcome {
+	out := make([]outcome, len(seeds))
+	var wg sync.WaitGroup
+	for i, s := range seeds[1:] {
+		wg.Go(func() { out[i+1] = r.try(s) })
+	}
+	out[0] = r.try(seeds[0])
+	wg.Wait()
+	return out
+}
+
+// try tests one seed and, when it fails, finds a guilty set inside. A pass is tested until it has come
+// three times where certificates are repeated: everything said of safe sets rests on it.
+func (r *run) try(seed Set) (o outcome) {
+	o.answer, o.err = r.ask(seed, Seed, 1)
+	if o.err == nil && o.answer == Pass && r.repeats > 1 {
+		o.answer, o.err = r.ask(seed, Seed, 2)
+		if o.err == nil && o.answer == Pass {
+			if _, _, o.err = r.launch(seed, Seed, false); o.err == nil {
+				o.answer, o.err = r.passAgain(seed)
+			}
+		}
+	}
+	if o.err != nil || o.answer != Fail {
+		return o
+	}
+	if o.guilty, o.err = r.minimal(seed); o.err == nil && o.guilty == nil {
+		o.answer, o.err = r.ask(seed, Seed, 1) // it may turn out not to fail
+	}
+	return o
+}
+
+// recheck tests safe sets some more before they are said to be all, where answers have changed since
+// they were first tested, and drops those that do not stand.
+func (r *run) recheck() error {
+	const enough = 4
+	var err error
+	r.f.Safe = slices.DeleteFunc(r.f.Safe, func(s Safe) bool {
+		if err != nil || r.mem.at(s.Atoms).pass >= enough {
+			return false
+		}
+		var a Answer
+		if a, err = r.passAgain(s.Atoms); err == nil && a == undecided {
+			r.blocked = append(r.blocked, s.Atoms)
+		}
+		return err == nil && a != Pass
+	})
+	return err
+}
+
+// accept takes in what a seed came to.
+func (r *run) accept(seed Set, o outcome) error {
+	switch {
+	case o.guilty != nil:
+		return r.blame(*o.guilty)
+	case o.answer == Pass:
+		r.f.Safe = append(r.f.Safe, Safe{Atoms: seed, Maximal: true, Weight: r.space.weight(seed), Test: r.mem.at(seed).row})
+	case !r.space.Valid(seed): // explained by what was learned from another seed of the same batch
+	case o.answer == Unresolved:
+		learned, err := r.whyNoBuild(seed)
+		if err != nil || learned {
+			return err
+		}
+		r.blocked = append(r.blocked, seed)
+	default: // it fails, and no set in it could be certified
+		r.blocked = append(r.blocked, seed)
+	}
+	return nil
+}
+
+// blame takes in a new guilty set, and asks what more there is to know of it.
+func (r *run) blame(g Guilty) error {
+	if slices.ContainsFunc(r.f.Minimal, func(o Guilty) bool { return o.Atoms.Equal(g.Atoms) }) {
+		return nil
+	}
+	if err := r.learnFrom(g); err != nil {
+		return err
+	}
+	if r.Expand != nil {
+		for _, m := range g.Members {
+			if parts := r.Expand(m.Atom); len(parts) > 1 && m.Role != Carrier {
+				return r.refine(m.Atom, parts, g)
+			}
+		}
+	}
+	err := r.tryValues(&g)
+	r.f.Minimal = append(r.f.Minimal, g)
+	return err
+}
+
+// seeds returns up to n seeds that are not covered by what is known, the most valuable first.
+func (r *run) seeds(n int) []Set {
+	hit := slices.Clone(r.space.conflicts)
+	for _, g := range r.f.Minimal {
+		hit = append(hit, g.Atoms)
+	}
+	hit = slices.DeleteFunc(hit, func(s Set) bool { return !s.In(r.universe()) })
+	var avoid, seeds []Set
+	for _, s := range r.f.Safe {
+		avoid = append(avoid, r.universe().Minus(s.Atoms))
+	}
+	for _, s := range r.blocked {
+		avoid = append(avoid, r.universe().Minus(s))
+	}
+	for len(seeds) < n {
+		h, ok, exact := cheapest(r.space, hit, avoid)
+		r.inexact = r.inexact || !exact
+		if !ok {
+			break
+		}
+		h = h.And(r.universe())
+		seeds = append(seeds, r.universe().Minus(h))
+		if avoid = append(avoid, h); len(h) == 0 {
+			break
+		}
+	}
+	return seeds
+}
+
+// universe is what seeds are taken from: all changes, even where some exclude each other, unless the
+// bad end was said to be less.
+func (r *run) universe() Set {
+	if len(r.Bad) > 0 {
+		return r.top
+	}
+	return r.space.whole
+}
+
+// tryValues tests the other values of the flags in a guilty set, with the rest of it unchanged.
+func (r *run) tryValues(g *Guilty) error {
+	for _, m := range g.Members {
+		for j, a := range r.space.atoms {
+			if !a.Spare || a.Group == "" || a.Group != r.space.atoms[m.Atom].Group {
+				continue
+			}
+			set := r.space.Close(Of(j)).Or(g.Atoms.Minus(Of(m.Atom)))
+			if !r.space.Valid(set) {
+				continue
+			}
+			answer, err := r.ask(set, Value, 1)
+			if err != nil {
+				return err
+			}
+			g.Others = append(g.Others, Other{j, answer})
+		}
+	}
+	return nil
+}
+
+// refine goes on with the parts of a composite atom in its place. Guilty sets that hold it are looked
+// into again; safe sets without it may be safe with some of the parts.
+func (r *run) refine(i int, parts []Atom, g Guilty) error {
+	old, n := r.space, r.space.Len()
+	space, err := old.expand(i, parts)
+	if err != nil {
+		return err
+	}
+	if r.base, err = r.base.expand(i, parts); err != nil {
+		return err
+	}
+	to := func(s Set) Set {
+		if !s.Has(i) {
+			return s
+		}
+		return s.Minus(Of(i)).Or(First(n + len(parts)).Minus(First(n)))
+	}
+	r.space, r.top = space, to(r.top)
+	r.mem.rename(to)
+	r.Claims = slices.Clone(r.Claims)
+	for k := range r.Claims {
+		r.Claims[k].Atoms = to(r.Claims[k].Atoms)
+	}
+	again := []Guilty{g}
+	r.f.Minimal = slices.DeleteFunc(r.f.Minimal, func(o Guilty) bool {
+		if o.Atoms.Has(i) {
+			again = append(again, o)
+		}
+		return o.Atoms.Has(i)
+	})
+	r.f.Safe = slices.DeleteFunc(r.f.Safe, func(s Safe) bool { return !s.Atoms.Has(i) })
+	for k := range r.f.Safe {
+		r.f.Safe[k].Atoms = to(r.f.Safe[k].Atoms)
+	}
+	for _, o := range again {
+		finer, err := r.minimal(to(o.Atoms))
+		if err != nil {
+			return err
+		}
+		if finer == nil {
+			r.blocked = append(r.blocked, to(o.Atoms))
+			continue
+		}
+		if err := r.blame(*finer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listLeft names what may still show the complaint: seeds nobody has tested.
+func (r *run) listLeft() {
+	if r.f.Complete {
+		return
+	}
+	r.f.NotExcluded = slices.Clone(r.blocked)
+	if len(r.f.Minimal) > 0 {
+		r.f.NotExcluded = append(r.f.NotExcluded, r.seeds(mostListed)...)
+	}
+	slices.SortStableFunc(r.f.NotExcluded, func(a, b Set) int { return cmp.Compare(b.Len(), a.Len()) })
+}

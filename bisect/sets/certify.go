@@ -1,0 +1,276 @@
+package sets
+
+import (
+	"fmt"
+	"slices"
+)
+
+// proof is what the certificate of a set came to.
+type proof int
+
+const (
+	proven  proof = iota
+	smaller       // it fails without one of its atoms
+	sand          // it does not fail at all, or not reliably
+	slow          // it is slow, and ends within the full limit
+)
+
+// minimal finds a minimal guilty set inside within, which failed, and certifies it. It is nil when
+// within turns out not to fail after all, or when nothing stands up to the certificate.
+func (r *run) minimal(within Set) (*Guilty, error) {
+	start, need := within, 1
+	for tries, raised := 1, 0; tries <= maxRounds; {
+		m, err := r.shrink(within, need)
+		if err != nil {
+			return nil, err
+		}
+		g, what, less, err := r.certify(m)
+		if err != nil {
+			return nil, err
+		}
+		switch within = start; {
+		case what == proven:
+			return g, r.explainMask(m)
+		case what == slow && raised < mostPast: // an answer, not a contradiction
+			raised, need = raised+1, 1
+		default:
+			tries, need = tries+1, min(2, r.repeats)
+		}
+		if what == smaller { // goes on below a set that repeated tests saw fail
+			within = less
+		} else if a, err := r.ask(start, Prefix, need); err != nil || a != Fail {
+			return nil, err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.warn("%d certificates contradicted the search below %s: the complaint does not come and go with these changes alone", maxRounds, r.names(start))
+	return nil, nil
+}
+
+// certify tests by repeated runs that a set passes without any one of its atoms, and fails. The passes
+// come first, since they are cheap. With smaller comes the smaller set that fails.
+func (r *run) certify(m Set) (*Guilty, proof, Set, error) {
+	g := &Guilty{Atoms: m}
+	for _, i := range m.Atoms() {
+		g.Members = append(g.Members, Member{Atom: i})
+	}
+	if r.repeats < 0 {
+		r.evidence(g)
+		return g, proven, nil, nil
+	}
+	what, less, err := r.needed(g, func(less Set) (Answer, error) {
+		a, _, err := r.sure(less, Pass)
+		return a, err
+	})
+	if err != nil || what != proven {
+		return nil, what, less, err
+	}
+	a, res, err := r.sure(m, Fail)
+	switch {
+	case err != nil:
+		return nil, 0, nil, err
+	case res.Between:
+		g.Slow, g.Seconds = res.Slow, res.Seconds
+		r.isSlow(g)
+		return nil, slow, nil, nil
+	case a != Fail:
+		return nil, sand, nil, nil
+	}
+	if what, less, err := r.doubt(g); err != nil || what != proven {
+		return nil, what, less, err
+	}
+	g.Certified = true
+	r.evidence(g)
+	return g, proven, nil, nil
+}
+
+// needed sees for each atom of a set, unless another one requires it, that the set without it does not
+// fail, and writes down the roles; else it returns the first set that does, or cannot be told.
+func (r *run) needed(g *Guilty, test func(less Set) (Answer, error)) (proof, Set, error) {
+	for k := range g.Members {
+		m := &g.Members[k]
+		m.Role = Carrier
+		if r.space.users[m.Atom].And(g.Atoms).Len() > 1 {
+			continue
+		}
+		less := r.space.Drop(g.Atoms, Of(m.Atom))
+		switch a, err := test(less); {
+		case err != nil || a == undecided:
+			return sand, nil, err
+		case a == Fail:
+			return smaller, less, nil
+		case a == Pass:
+			m.Role = Culprit
+		}
+	}
+	return proven, nil, nil
+}
+
+// doubt repeats the passes of a certificate: a failure that keeps hidden lets an atom look needed that
+// is not.
+func (r *run) doubt(g *Guilty) (proof, Set, error) {
+	return r.needed(g, func(less Set) (Answer, error) {
+		r.mu.Lock()
+		known, _ := r.mem.at(less).answer(1)
+		r.mu.Unlock()
+		if known != Pass || len(less) == 0 {
+			return known, nil
+		}
+		return r.passAgain(less)
+	})
+}
+
+// passAgain tests a set that passed some more where certificates are repeated and some set has answered
+// both ways. Passes are cheap.
+func (r *run) passAgain(set Set) (Answer, error) {
+	const more = 2
+	r.mu.Lock()
+	fickle := r.mem.fickle()
+	r.mu.Unlock()
+	if r.repeats < 2 || fickle == 0 {
+		return Pass, nil
+	}
+	a, _, err := r.votes(set, Pass, more, false)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a == Fail {
+		r.settle(set, Fail)
+	}
+	return a, err
+}
+
+// sure asks for an answer that a certificate may rest on. A failure at an early limit is tested at the
+// full one, once.
+func (r *run) sure(set Set, expected Answer) (Answer, Result, error) {
+	r.mu.Lock()
+	e := *r.mem.at(set)
+	r.mu.Unlock()
+	full := e.early && e.fail > 0
+	known, ok := e.answer(1)
+	enough := e.final == expected || r.repeats == 1 || known == Unresolved // what does not build is as sure as it gets
+	if !ok || full || !enough {
+		var res Result
+		var err error
+		if known, res, err = r.votes(set, expected, r.repeats, full); err != nil || res.Between {
+			return known, res, err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settle(set, known)
+	return known, Result{}, nil
+}
+
+// settle takes in an answer that stands, and sees whether it speaks against others that do.
+func (r *run) settle(set Set, a Answer) {
+	if a == Unresolved || a == undecided {
+		return
+	}
+	r.mem.settle(set, a)
+	if a != Fail {
+		return
+	}
+	for _, e := range r.mem.list {
+		if e.final == Pass && set.In(e.set) {
+			r.masked = append(r.masked, e.set)
+		}
+	}
+}
+
+// isSlow notes a set that is slow without showing the complaint. From now on such runs are waited for,
+// and what was stopped too early is forgotten.
+func (r *run) isSlow(g *Guilty) {
+	g.Certified = true
+	r.evidence(g)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.past = max(r.past, g.Seconds)
+	r.f.Slow = append(r.f.Slow, *g)
+	r.mem.forgetEarly()
+	r.mem.settle(g.Atoms, Pass)
+	delete(r.cost, Fail)
+	r.FailCost = max(r.FailCost, r.past)
+}
+
+// evidence lists the rows that show a guilty set, and reads off how it fails.
+func (r *run) evidence(g *Guilty) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	less := map[string]bool{}
+	for _, i := range g.Atoms.Atoms() {
+		less[r.turn(r.space.Drop(g.Atoms, Of(i))).Key()] = true
+	}
+	whole := r.turn(g.Atoms)
+	for row, t := range r.f.Tests {
+		if t.Inferred {
+			continue
+		}
+		if t.Set.Equal(whole) || less[t.Set.Key()] {
+			g.Tests = append(g.Tests, row)
+		}
+		if t.Answer == Fail && t.Set.Equal(whole) && (g.Class == "" || !t.Early) {
+			g.Class, g.Phase = t.Class, t.Phase
+		}
+	}
+}
+
+// explainMask looks for the reason why sets passed that hold the guilty set m: an answer that chance
+// changed, or atoms that mask it.
+func (r *run) explainMask(m Set) error {
+	r.mu.Lock()
+	var above Set
+	found := false
+	for _, p := range slices.Concat(r.mem.dropped, r.masked) {
+		if m.In(p) && (!found || p.Len() < above.Len()) {
+			above, found = p, true
+		}
+	}
+	r.mem.dropped, r.masked = nil, nil
+	r.mu.Unlock()
+	if !found {
+		return nil
+	}
+	if r.repeats > 1 {
+		res, _, err := r.launch(above, Masking, false)
+		if err != nil {
+			return err
+		}
+		if res.Answer == Fail {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.warn("%s passed once and failed when tested again: the complaint does not come every time", r.names(above))
+			return nil
+		}
+	}
+	return r.findMask(m, above)
+}
+
+// findMask names what keeps m from failing inside above, which passes.
+func (r *run) findMask(m, above Set) error {
+	r.mu.Lock()
+	r.f.Monotone = false
+	r.mu.Unlock()
+	order := without(r.space.sorted(above), m)
+	lo, hi := 1, len(order)
+	for lo < hi {
+		mid := lo + middle(hi-lo+1)
+		res, _, err := r.launch(r.space.Close(m.Or(Of(order[:mid]...))), Masking, false)
+		if err != nil {
+			return err
+		}
+		if res.Answer == Pass {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	mask := r.names(Of(order[lo-1]))
+	if lo > 1 {
+		mask += fmt.Sprintf(" (at least together with some of %s)", r.names(Of(order[:lo-1]...)))
+	}
+	r.warn("non-monotone: %s masks %s, which fails without it; what more changes hide is not known, so nothing is said to be complete", mask, r.names(m))
+	return nil
+}

@@ -1,0 +1,229 @@
+package sets
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Flag is one setting of a program under test.
+type Flag struct {
+	Name      string
+	Values    []string // the first is the safe base
+	Bad       string   // what it is at the bad end; empty: the last value
+	Ordered   bool     // each value is a step beyond the one before: the least guilty step is searched for
+	Requires  []string // terms NAME=VALUE and NAME!=VALUE that must hold where it is not at its base
+	Excludes  []string // terms that must not
+	Weight    float64  // value of keeping it; 0 stands for 1
+	Suspicion float64  // 0 stands for 1
+}
+
+// Flags is a space made of flags. A flag of two values is one atom. An ordered flag has an atom for
+// each step up to its bad value, each of which requires the one before. Any other flag has an atom for
+// its bad value, and spare ones for those that are neither base nor bad.
+type Flags struct {
+	Space *Space
+	flags []Flag
+	atoms []step
+}
+
+// step is what an atom stands for: the flag has at least this value, or this value.
+type step struct{ flag, value int }
+
+// NewFlags makes the space of the flags.
+func NewFlags(flags []Flag) (*Flags, error) {
+	f := &Flags{flags: slices.Clone(flags)}
+	var atoms []Atom
+	for i := range f.flags {
+		more, err := f.add(i, len(atoms))
+		if err != nil {
+			return nil, err
+		}
+		atoms = append(atoms, more...)
+	}
+	for a := range atoms {
+		if err := f.tie(a, &atoms[a]); err != nil {
+			return nil, err
+		}
+	}
+	space, err := NewSpace(atoms)
+	if err != nil {
+		return nil, fmt.Errorf("flags: %w", err)
+	}
+	f.Space = space
+	return f, nil
+}
+
+// add makes the atoms of flag i, the first of which has index first.
+func (f *Flags) add(i, first int) ([]Atom, error) {
+	g := &f.flags[i]
+	if len(g.Values) < 2 {
+		return nil, fmt.Errorf("flag %s: a base value and another one are needed", g.Name)
+	}
+	if slices.ContainsFunc(f.flags[:i], func(o Flag) bool { return o.Name == g.Name }) {
+		return nil, fmt.Errorf("flag %s is there twice", g.Name)
+	}
+	for v, name := range g.Values {
+		if slices.Contains(g.Values[:v], name) {
+			return nil, fmt.Errorf("flag %s: value %q is there twice", g.Name, name)
+		}
+	}
+	g.Bad = cmp.Or(g.Bad, g.Values[len(g.Values)-1])
+	bad := slices.Index(g.Values, g.Bad)
+	if bad < 1 {
+		return nil, fmt.Errorf("flag %s: bad value %q is none of its values, or its base", g.Name, g.Bad)
+	}
+	var atoms []Atom
+	for v := 1; v < len(g.Values); v++ {
+		a := Atom{Weight: g.Weight, Suspicion: g.Suspicion}
+		switch {
+		case g.Ordered && v > bad:
+			continue
+		case g.Ordered:
+			a.Name = g.Name + ": " + g.Values[v-1] + "->" + g.Values[v]
+			a.Weight = cmp.Or(g.Weight, 1) / float64(bad) // the flag as a whole is worth, and as suspicious, as any
+			a.Suspicion = cmp.Or(g.Suspicion, 1) / float64(bad)
+			if v > 1 {
+				a.Requires = []int{first + v - 2}
+			}
+		default:
+			a.Name = g.Name + ": " + g.Values[0] + "->" + g.Values[v]
+			a.Group, a.Spare = g.Name, v != bad
+		}
+		atoms = append(atoms, a)
+		f.atoms = append(f.atoms, step{i, v})
+	}
+	return atoms, nil
+}
+
+// tie adds what the terms of its flag ask of an atom.
+func (f *Flags) tie(a int, atom *Atom) error {
+	g := f.flags[f.atoms[a].flag]
+	for _, list := range []struct {
+		terms []string
+		holds bool
+		word  string
+	}{{g.Requires, true, "requires"}, {g.Excludes, false, "excludes"}} {
+		for _, text := range list.terms {
+			flag, value, equal, err := f.term(text)
+			if err == nil && flag == f.atoms[a].flag {
+				err = fmt.Errorf("%q is about itself", text)
+			}
+			if err == nil {
+				err = f.apply(atom, flag, value, equal == list.holds)
+			}
+			if err != nil {
+				return fmt.Errorf("flag %s: %s: %w", g.Name, list.word, err)
+			}
+		}
+	}
+	return nil
+}
+
+// term reads NAME=VALUE or NAME!=VALUE.
+func (f *Flags) term(text string) (flag, value int, equal bool, err error) {
+	name, val, ok := strings.Cut(text, "=")
+	if !ok {
+		return 0, 0, false, fmt.Errorf("%q is not of the form NAME=VALUE or NAME!=VALUE", text)
+	}
+	name, differs := strings.CutSuffix(name, "!")
+	flag = slices.IndexFunc(f.flags, func(g Flag) bool { return g.Name == name })
+	if flag < 0 {
+		return 0, 0, false, fmt.Errorf("%q names no flag", text)
+	}
+	value = slices.Index(f.flags[flag].Values, val)
+	if value < 0 {
+		return 0, 0, false, fmt.Errorf("%q: %q is none of %s", text, val, strings.Join(f.flags[flag].Values, ", "))
+	}
+	return flag, value, !differs, nil
+}
+
+// apply lets an atom be on only while a flag has a value, or has not.
+func (f *Flags) apply(atom *Atom, flag, value int, equal bool) error {
+	at := func(v int) []int {
+		if i := slices.Index(f.atoms, step{flag, v}); i >= 0 {
+			return []int{i}
+		}
+		return nil
+	}
+	g := f.flags[flag]
+	bad := slices.Index(g.Values, g.Bad)
+	switch {
+	case equal && value == 0 && g.Ordered, !equal && value == bad && g.Ordered:
+		atom.Excludes = append(atom.Excludes, at(max(1, value))...)
+	case equal && value == 0:
+		for v := range g.Values {
+			atom.Excludes = append(atom.Excludes, at(v)...)
+		}
+	case !equal && value == 0 && g.Ordered:
+		atom.Requires = append(atom.Requires, at(1)...)
+	case !equal && value == 0:
+		atom.Requires = append(atom.Requires, at(bad)...) // any other value stands in for it
+	case g.Ordered && value > bad:
+		if equal {
+			return fmt.Errorf("%s=%s lies beyond the bad value %s", g.Name, g.Values[value], g.Bad)
+		}
+	case equal && g.Ordered:
+		atom.Requires = append(atom.Requires, at(value)...)
+		atom.Excludes = append(atom.Excludes, at(value+1)...)
+	case !equal && g.Ordered:
+		return fmt.Errorf("%s!=%s in the middle of an ordered flag cannot be searched\nhint: say which values are allowed", g.Name, g.Values[value])
+	case equal:
+		atom.Requires = append(atom.Requires, at(value)...)
+		for v := range g.Values {
+			if v != value {
+				atom.Excludes = append(atom.Excludes, at(v)...)
+			}
+		}
+	default:
+		atom.Excludes = append(atom.Excludes, at(value)...)
+	}
+	return nil
+}
+
+// Assign returns the value of every flag with the atoms of a set on.
+func (f *Flags) Assign(on Set) map[string]string {
+	values := map[string]string{}
+	for _, g := range f.flags {
+		values[g.Name] = g.Values[0]
+	}
+	highest := make([]int, len(f.flags))
+	for _, i := range on.And(First(len(f.atoms))).Atoms() {
+		s := f.atoms[i]
+		if s.value >= highest[s.flag] {
+			highest[s.flag] = s.value
+			values[f.flags[s.flag].Name] = f.flags[s.flag].Values[s.value]
+		}
+	}
+	return values
+}
+
+// Claim reads the terms NAME=VALUE of a hypothesis: the atoms that take each flag there from its base.
+func (f *Flags) Claim(terms []string) (Set, error) {
+	var set Set
+	for _, text := range terms {
+		flag, value, equal, err := f.term(text)
+		if err != nil {
+			return nil, err
+		}
+		g := f.flags[flag]
+		if !equal || value == 0 {
+			return nil, fmt.Errorf("%q: a claim names values other than the base %s", text, g.Values[0])
+		}
+		found := false
+		for i, s := range f.atoms {
+			if s.flag == flag && (s.value == value || g.Ordered && s.value < value) {
+				set = set.Or(Of(i))
+				found = found || s.value == value
+			}
+		}
+		if !found || f.Space.atoms[slices.Index(f.atoms, step{flag, value})].Spare {
+			return nil, fmt.Errorf("%q: the bad end has %s=%s, and only what leads there is searched", text, g.Name, g.Bad)
+		}
+	}
+	if len(set) == 0 {
+		return nil, fmt.Errorf("the claim is empty")
+	}
+	return set, nil
+}

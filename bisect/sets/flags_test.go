@@ -1,0 +1,195 @@
+package sets
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func flags(t testing.TB, list ...Flag) *Flags {
+	t.Helper()
+	f, err := NewFlags(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// assigned lists what a set changes, as NAME=VALUE.
+func assigned(f *Flags, on Set) string {
+	base := f.Assign(nil)
+	var out []string
+	for name, v := range f.Assign(on) {
+		if v != base[name] {
+			out = append(out, name+"="+v)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func round9Levels() []Flag {
+	return []Flag{
+		{Name: "mode", Values: []string{"off", "default", "reduce-overhead", "max-autotune"}, Ordered: true},
+		{Name: "fullgraph", Values: []string{"0", "1"}, Requires: []string{"mode!=off"}},
+		{Name: "warmup", Values: []string{"3", "10"}},
+		{Name: "block_m", Values: []string{"64", "128"}},
+	}
+}
+
+// The case of section 5 with levels: 28 states are valid, the least guilty level is found.
+func TestCaseLevels(t *testing.T) {
+	f := flags(t, round9Levels()...)
+	valid := 0
+	for bits := range 1 << f.Space.Len() {
+		if f.Space.Valid(Set{uint64(bits)}.trim()) {
+			valid++
+		}
+	}
+	if valid != 28 {
+		t.Errorf("%d valid states", valid)
+	}
+	o := guilty()
+	o.seconds = func(on Set) float64 {
+		if v := f.Assign(on); v["mode"] == "max-autotune" && v["warmup"] == "10" {
+			return 1000
+		}
+		return 12
+	}
+	found := find(t, Search{Space: f.Space, Oracle: o, Goal: All, Repeats: once})
+	for _, r := range o.asked {
+		if v := f.Assign(r.Set); !f.Space.Valid(r.Set) || v["fullgraph"] == "1" && v["mode"] == "off" {
+			t.Errorf("invalid: %v", v)
+		}
+	}
+	price(found).within(t, 10, 4, 900)
+	if len(found.Minimal) != 1 || assigned(f, found.Minimal[0].Atoms) != "mode=max-autotune warmup=10" {
+		t.Fatalf("%+v", found.Minimal)
+	}
+	var culprits []string
+	for _, m := range found.Minimal[0].Members {
+		if m.Role == Culprit {
+			culprits = append(culprits, f.Space.Atom(m.Atom).Name)
+		}
+	}
+	if want := []string{"mode: reduce-overhead->max-autotune", "warmup: 3->10"}; !slices.Equal(culprits, want) {
+		t.Errorf("culprits %q", culprits)
+	}
+	var safe []string
+	for _, s := range found.Safe {
+		safe = append(safe, assigned(f, s.Atoms))
+	}
+	slices.Sort(safe)
+	want := []string{"block_m=128 fullgraph=1 mode=max-autotune", "block_m=128 fullgraph=1 mode=reduce-overhead warmup=10"}
+	if !slices.Equal(safe, want) || !found.Complete {
+		t.Errorf("safe %q, complete %v", safe, found.Complete)
+	}
+}
+
+// The other values of a nominal flag are tried once it is guilty.
+func TestNominalValues(t *testing.T) {
+	f := flags(t, Flag{Name: "backend", Values: []string{"eager", "triton", "cutlass", "aten"}},
+		Flag{Name: "graph", Values: []string{"0", "1"}, Requires: []string{"backend!=eager"}},
+		Flag{Name: "fast", Values: []string{"0", "1"}})
+	o := guilty()
+	o.seconds = func(on Set) float64 {
+		if v := f.Assign(on); v["graph"] == "1" && v["backend"] != "cutlass" && v["backend"] != "eager" {
+			return 1000
+		}
+		return 12
+	}
+	found := find(t, Search{Space: f.Space, Oracle: o, Goal: All, Repeats: once})
+	if len(found.Minimal) != 1 || assigned(f, found.Minimal[0].Atoms) != "backend=aten graph=1" {
+		t.Fatalf("%+v", found.Minimal)
+	}
+	got := map[string]Answer{}
+	for _, x := range found.Minimal[0].Others {
+		got[f.Space.Atom(x.Atom).Name] = x.Answer
+	}
+	if want := map[string]Answer{"backend: eager->triton": Fail, "backend: eager->cutlass": Pass}; !maps.Equal(got, want) {
+		t.Errorf("other values %v", got)
+	}
+}
+
+func TestClaimsOfFlags(t *testing.T) {
+	f := flags(t, round9Levels()...)
+	set, err := f.Claim([]string{"mode=reduce-overhead", "warmup=10"})
+	if err != nil || assigned(f, set) != "mode=reduce-overhead warmup=10" {
+		t.Errorf("%v %v", set, err)
+	}
+	for _, terms := range [][]string{nil, {"mode=off"}, {"mode!=default"}, {"nope=1"}, {"mode=x"}, {"mode"}} {
+		if _, err := f.Claim(terms); err == nil {
+			t.Errorf("claim %q was taken", terms)
+		}
+	}
+}
+
+func TestFlagsRefused(t *testing.T) {
+	two := []string{"0", "1"}
+	for want, list := range map[string][]Flag{
+		"a base value and another": {{Name: "a", Values: []string{"0"}}},
+		"is there twice":           {{Name: "a", Values: two}, {Name: "a", Values: two}},
+		`bad value "2"`:            {{Name: "a", Values: two, Bad: "2"}},
+		"in a circle":              {{Name: "a", Values: two, Requires: []string{"b=1"}}, {Name: "b", Values: two, Requires: []string{"a=1"}}},
+		"names no flag":            {{Name: "a", Values: two, Requires: []string{"c=1"}}},
+		"is about itself":          {{Name: "a", Values: two, Excludes: []string{"a=0"}}},
+		"in the middle":            {{Name: "a", Values: two, Requires: []string{"b!=1"}}, {Name: "b", Values: []string{"0", "1", "2"}, Ordered: true}},
+	} {
+		if _, err := NewFlags(list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// Every term means for valid sets what it says about the values.
+func TestTermsMeanWhatTheySay(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		values := []string{"0", "1", "2", "3"}
+		for _, value := range values {
+			for _, equal := range []bool{false, true} {
+				for _, excludes := range []bool{false, true} {
+					term := fmt.Sprintf("b!=%s", value)
+					if equal {
+						term = "b=" + value
+					}
+					a := Flag{Name: "a", Values: []string{"0", "1"}}
+					if excludes {
+						a.Excludes = []string{term}
+					} else {
+						a.Requires = []string{term}
+					}
+					f, err := NewFlags([]Flag{a, {Name: "b", Values: values, Ordered: ordered}})
+					if err != nil {
+						continue // said to be out of reach
+					}
+					for bits := range 1 << f.Space.Len() {
+						on := Set{uint64(bits)}.trim()
+						v := f.Assign(on)
+						holds := (v["b"] == value) == equal
+						if f.Space.Valid(on) && v["a"] == "1" && holds == excludes {
+							t.Errorf("ordered %v, excludes %v, %s: %v is valid", ordered, excludes, term, v)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func FuzzTerm(f *testing.F) {
+	fl, err := NewFlags(round9Levels())
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range []string{"mode=off", "mode!=off", "warmup=10", "=", "!=", "mode"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		set, err := fl.Claim([]string{text})
+		if err == nil && !fl.Space.Valid(set) {
+			t.Errorf("%q: %v", text, set)
+		}
+	})
+}

@@ -1,0 +1,101 @@
+package sets
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// mostNodes bounds one search for the cheapest hitting set.
+const mostNodes = 200000
+
+// hitting looks for the cheapest set that has an atom of each of hit and does not cover any of avoid.
+// With an atom goes all that requires it.
+type hitting struct {
+	space *Space
+	hit   []Set
+	avoid []Set
+	best  Set
+	cost  float64
+	found bool
+	nodes int
+}
+
+// cheapest returns the set; ok is false when there is none, exact when it is proven that none is
+// cheaper, or that there is none.
+func cheapest(space *Space, hit, avoid []Set) (best Set, ok, exact bool) {
+	h := &hitting{space: space, hit: slices.Clone(hit), avoid: avoid, cost: math.Inf(1)}
+	slices.SortStableFunc(h.hit, func(a, b Set) int { return cmp.Compare(a.Len(), b.Len()) })
+	h.branch(nil, 0, nil)
+	return h.best, h.found, h.nodes <= mostNodes
+}
+
+// branch tries each atom of the first set not hit yet; banned are those tried before.
+func (h *hitting) branch(chosen Set, cost float64, banned Set) {
+	if h.nodes++; h.nodes > mostNodes || cost >= h.cost-1e-9 {
+		return
+	}
+	for _, a := range h.avoid {
+		if a.In(chosen) {
+			return
+		}
+	}
+	next, least := h.left(chosen, banned)
+	if next == nil {
+		h.best, h.cost, h.found = chosen, cost, true
+		return
+	}
+	if cost+least >= h.cost-1e-9 {
+		return
+	}
+	for _, c := range h.choices(next, chosen, banned) {
+		if !c.set.Meets(banned) {
+			h.branch(chosen.Or(c.set), cost+c.cost, banned)
+		}
+		banned = banned.Or(Of(c.atom))
+	}
+}
+
+type choice struct {
+	atom int
+	set  Set // the atom with all that requires it
+	cost float64
+}
+
+// choices lists the atoms that hit a set, the cheapest first.
+func (h *hitting) choices(target, chosen, banned Set) []choice {
+	var list []choice
+	for _, i := range target.Minus(banned).Atoms() {
+		set := h.space.users[i]
+		list = append(list, choice{i, set, h.space.weight(set.Minus(chosen))})
+	}
+	slices.SortStableFunc(list, func(a, b choice) int { return cmp.Compare(a.cost, b.cost) })
+	return list
+}
+
+// left is the smallest set that is not hit, and the least that hitting all the rest costs: the sum
+// over sets that have nothing in common, each by its cheapest atom. What an atom takes along may hit
+// several sets, so only the atom itself counts.
+func (h *hitting) left(chosen, banned Set) (Set, float64) {
+	var next, used Set
+	least := 0.0
+	for _, t := range h.hit {
+		if t.Meets(chosen) {
+			continue
+		}
+		open := t.Minus(banned)
+		if next == nil || open.Len() < next.Minus(banned).Len() {
+			next = t
+		}
+		if open.Meets(used) {
+			continue
+		}
+		used = used.Or(open)
+		w := math.Inf(1)
+		for _, i := range open.Atoms() {
+			w = min(w, h.space.atoms[i].Weight)
+		}
+		least += w
+	}
+	return next, least
+}

@@ -1,0 +1,262 @@
+package sets
+
+import (
+	"math"
+	"math/big"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// turn translates a set of the search into what is on, and back: they differ where the ends are the
+// wrong way round.
+func (r *run) turn(set Set) Set {
+	if r.f.Reversed {
+		return r.top.Minus(set)
+	}
+	return set
+}
+
+// launch makes one test and takes in what it showed.
+func (r *run) launch(set Set, why Purpose, full bool) (Result, int, error) {
+	r.mu.Lock()
+	req := Request{Set: r.turn(set), Purpose: why, Full: full, Past: r.past, Clean: why == Certify}
+	key := string(why) + " " + req.Set.Key()
+	req.Nth = r.nth[key]
+	r.nth[key]++
+	r.mu.Unlock()
+	if r.Spent != nil && why != EndGood && why != EndBad && r.Spent() {
+		return Result{}, 0, errSpent
+	}
+	if err := r.ctx.Err(); err != nil {
+		return Result{}, 0, err
+	}
+	res, err := r.Oracle.Test(r.ctx, req)
+	if err != nil {
+		return Result{}, 0, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	row := r.record(Test{Request: req, Result: res})
+	r.mem.add(set, res, row)
+	if !full {
+		r.price(res)
+	}
+	return res, row, nil
+}
+
+// record writes a row of the ledger.
+func (r *run) record(t Test) int {
+	r.f.Tests = append(r.f.Tests, t)
+	if r.OnTest != nil {
+		r.OnTest(t)
+	}
+	return len(r.f.Tests) - 1
+}
+
+// mean is a mean price in the making.
+type mean struct{ sum, n float64 }
+
+func (m mean) or(expected float64) float64 {
+	if m.n > 0 {
+		expected = m.sum / m.n
+	}
+	return max(expected, 1e-6)
+}
+
+// price learns what answers cost.
+func (r *run) price(res Result) {
+	m := r.cost[res.Answer]
+	r.cost[res.Answer] = mean{m.sum + res.Seconds, m.n + 1}
+}
+
+// prices are the means so far, before the first answer what was expected; other is the answer that is
+// expected where it is no failure.
+func (r *run) prices(other Answer) prices {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return prices{r.cost[Fail].or(r.FailCost), r.cost[other].or(r.PassCost)}
+}
+
+// ask returns the answer to a set when need votes are asked for: what is known, what follows from it,
+// or else what tests show.
+func (r *run) ask(set Set, why Purpose, need int) (Answer, error) {
+	for tries := 0; ; tries++ {
+		r.mu.Lock()
+		a, from, ok := r.mem.infer(set, need)
+		if ok && !from.Equal(set) {
+			r.noteInferred(set, from, a, why)
+		}
+		r.mu.Unlock()
+		if ok {
+			return a, nil
+		}
+		if tries > 2*need { // neither answer gets ahead
+			return Unresolved, nil
+		}
+		if _, _, err := r.launch(set, why, false); err != nil {
+			return "", err
+		}
+	}
+}
+
+// test returns the answer of a test of this very set: that another set builds says nothing about it.
+func (r *run) test(set Set, why Purpose) (Answer, error) {
+	r.mu.Lock()
+	a, ok := r.mem.at(set).answer(1)
+	r.mu.Unlock()
+	if ok {
+		return a, nil
+	}
+	res, _, err := r.launch(set, why, false)
+	return res.Answer, err
+}
+
+// noteInferred writes an inferred answer into the ledger, once.
+func (r *run) noteInferred(set, from Set, a Answer, why Purpose) {
+	key := set.Key() + string(a)
+	if r.noted[key] {
+		return
+	}
+	r.noted[key] = true
+	r.record(Test{Request: Request{Set: r.turn(set), Purpose: why}, Result: Result{Answer: a}, Inferred: true, From: r.turn(from)})
+}
+
+// undecided is the answer of tests that go on contradicting each other.
+const undecided Answer = ""
+
+// votes tests a set until one answer leads by enough votes: agree for the one that is expected, one more
+// for the other, which speaks against earlier tests as well. What does not build needs no second test.
+func (r *run) votes(set Set, expected Answer, agree int, full bool) (Answer, Result, error) {
+	against := min(agree+1, 2*agree-1)
+	for lead, n := 0, 0; n <= 4*agree; n++ {
+		res, _, err := r.launch(set, Certify, full)
+		if err != nil {
+			return "", res, err
+		}
+		if full && res.Between {
+			return Pass, res, nil
+		}
+		full = false // one failure at the full limit is proof enough of where it ends
+		if lead--; res.Answer == expected {
+			lead += 2
+		}
+		if res.Answer == Unresolved || lead >= agree || lead <= -against {
+			return res.Answer, res, nil
+		}
+	}
+	return undecided, Result{}, nil
+}
+
+// count adds up the ledger.
+func (r *run) count() {
+	c := &r.f.Counts
+	for _, t := range r.f.Tests {
+		switch {
+		case t.Inferred:
+			c.Inferred++
+			continue
+		case t.Purpose == Recorded:
+			continue
+		case t.Answer == Pass:
+			c.Pass++
+		case t.Answer == Fail:
+			c.Fail++
+		default:
+			c.Unresolved++
+		}
+		c.Tests++
+		c.Seconds += t.Seconds
+	}
+	c.LeastTests = len(r.f.Minimal) + len(r.f.Safe)
+	p := r.prices(Pass)
+	for _, g := range r.f.Minimal {
+		k := g.Atoms.Len()
+		c.LeastSeconds += p.fail + float64(k)*p.pass
+		if c.LeastBits == 0 {
+			n := new(big.Float).SetInt(new(big.Int).Binomial(int64(r.top.Len()), int64(k)))
+			exp := n.MantExp(nil)
+			f, _ := new(big.Float).SetMantExp(n, -exp).Float64()
+			c.LeastBits = int(math.Ceil(float64(exp) + math.Log2(max(f, 0.5))))
+		}
+	}
+}
+
+// ends tests both ends; false when there is nothing to search.
+func (r *run) ends() (bool, error) {
+	good, err := r.end(Set{}, EndGood, Pass)
+	if err != nil {
+		return false, err
+	}
+	bad, err := r.end(r.top, EndBad, Fail)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case good.Answer == Unresolved || bad.Answer == Unresolved:
+		r.f.Result = bisect.Inconclusive
+		r.warn("an end could not be tested: nothing on is %s, everything on is %s\nhint: both ends must build and run", good.Answer, bad.Answer)
+		return false, nil
+	case good.Answer == bad.Answer:
+		r.f.Result = bisect.NoDifference
+		word := "shows the complaint"
+		if good.Answer == Pass {
+			word = "passes"
+		}
+		r.warn("everything on %s, and so does nothing on: there is no difference to search for", word)
+		return false, nil
+	case good.Answer == Fail:
+		if ok, err := r.turnRound(); err != nil || !ok {
+			return false, err
+		}
+		good, bad = bad, good
+	}
+	r.mem.settle(Set{}, Pass)
+	r.mem.settle(r.top, Fail)
+	if r.FailCost <= 0 {
+		r.FailCost = bad.Seconds
+	}
+	if r.PassCost <= 0 {
+		r.PassCost = good.Seconds
+	}
+	return true, nil
+}
+
+// end tests one end; one that is not as expected is tested again until two tests agree.
+func (r *run) end(set Set, why Purpose, expected Answer) (Result, error) {
+	count := map[Answer]int{}
+	for {
+		res, _, err := r.launch(set, why, true)
+		if err != nil {
+			return res, err
+		}
+		count[res.Answer]++
+		if n := count[res.Answer]; n > 1 || r.repeats < 2 || res.Answer == expected && len(count) == 1 {
+			return res, nil
+		}
+	}
+}
+
+// turnRound goes on with the ends exchanged: what is searched for are atoms whose absence fails.
+func (r *run) turnRound() (bool, error) {
+	for _, c := range r.space.conflicts {
+		if c.In(r.space.whole) {
+			r.warn("nothing on shows the complaint and everything on does not: with changes that exclude each other that is not searched\nhint: exchange the two ends")
+			r.f.Result = bisect.Inconclusive
+			return false, nil
+		}
+	}
+	space, err := r.space.reversed()
+	if err != nil {
+		return false, err
+	}
+	r.space = space
+	r.f.Reversed = true
+	r.warn("the ends are the wrong way round: nothing on shows the complaint and everything on does not; what follows names the changes whose absence brings it")
+	old := r.mem
+	r.mem = newMemory()
+	for _, e := range old.list {
+		res := r.f.Tests[e.row].Result
+		r.mem.add(r.top.Minus(e.set), res, e.row)
+	}
+	return true, nil
+}

@@ -1,0 +1,140 @@
+package sets
+
+// shrink finds a minimal guilty set inside within, which fails: the shortest prefix of the atoms that
+// fails ends in an atom of it; keep that, and go on below it. Answers count with need votes.
+//
+// Kept sets are closed and what is required stands in front, so every set tested is valid. What does not
+// build is read as a pass: along the prefixes of an order in which what is needed stands in front,
+// "builds and fails" stays true once it is.
+func (r *run) shrink(within Set, need int) (Set, error) {
+	r.mu.Lock()
+	within = r.mem.smallest(within, need)
+	r.mu.Unlock()
+	order := r.space.sorted(within)
+	var kept Set
+	missing := sizePrior()
+	for len(order) > 0 {
+		b := r.believe(missing, order)
+		p, err := r.boundary(kept, order, b, need)
+		if err != nil || p == 0 {
+			return kept, err
+		}
+		missing = b.after(p)
+		kept = kept.Or(r.space.needs[order[p-1]])
+		order = without(order[:p-1], kept)
+	}
+	return kept, nil
+}
+
+func without(order []int, set Set) []int {
+	var left []int
+	for _, a := range order {
+		if !set.Has(a) {
+			left = append(left, a)
+		}
+	}
+	return left
+}
+
+func (r *run) believe(missing []float64, order []int) rest {
+	s := make([]float64, len(order))
+	for k, a := range order {
+		s[k] = r.space.atoms[a].Suspicion
+	}
+	return newRest(missing, s)
+}
+
+// round is the search for one atom: the least p for which kept and the first p of order fail.
+type round struct {
+	*run
+	kept   Set
+	order  []int
+	need   int
+	lo, hi int // p lies between them
+	w      []float64
+	tests  int
+	other  Answer // the last one that was no failure
+}
+
+// boundary finds the least p for which kept and the first p atoms fail; all of them do, and kept is
+// tested by itself unless it is empty.
+func (r *run) boundary(kept Set, order []int, b rest, need int) (int, error) {
+	d := &round{run: r, kept: kept, order: order, need: need, hi: len(order), other: Pass}
+	if len(kept) == 0 {
+		d.lo = 1
+	}
+	d.w = b.positions(d.ruled())
+	d.narrow()
+	for d.lo < d.hi {
+		m := d.next()
+		a, err := r.ask(d.set(m), Prefix, need)
+		if err != nil {
+			return 0, err
+		}
+		d.tests++
+		if a == Fail {
+			d.hi = m
+		} else {
+			d.lo, d.other = m+1, a
+		}
+	}
+	return d.lo, nil
+}
+
+func (d *round) set(p int) Set { return d.kept.Or(Of(d.order[:p]...)) }
+
+// next is the place to test. The cheapest order of tests may be long where luck is bad: beyond three
+// times what halving needs at most, the rest is halved.
+func (d *round) next() int {
+	switch {
+	case d.Midpoint && d.lo == 0:
+		return 0
+	case d.Midpoint || d.tests >= 3*(ceilLog2(d.top.Len())+1):
+		return d.lo + middle(d.hi-d.lo+1)
+	}
+	return d.lo + cut(d.w[d.lo:d.hi+1], d.prices(d.other))
+}
+
+// narrow takes in what follows from earlier answers before anything is tested.
+func (d *round) narrow() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lo, hi := d.lo, d.hi
+	for a, b := lo, hi; a < b; { // the longest prefix that is known to pass
+		m := a + middle(b-a+1)
+		if got, from, ok := d.mem.infer(d.set(m), d.need); ok && got != Fail {
+			if a, lo = m+1, m+1; got == Pass && !from.Equal(d.set(m)) {
+				d.noteInferred(d.set(m), from, got, Prefix)
+			}
+		} else {
+			b = m
+		}
+	}
+	for a, b := lo, hi; a < b; { // the shortest that is known to fail
+		m := a + middle(b-a+1)
+		if got, from, ok := d.mem.infer(d.set(m), d.need); ok && got == Fail {
+			b, hi = m, m
+			if !from.Equal(d.set(m)) {
+				d.noteInferred(d.set(m), from, got, Prefix)
+			}
+		} else {
+			a = m + 1
+		}
+	}
+	d.lo, d.hi = lo, hi
+}
+
+// ruled marks the atoms that are known not to fail with kept alone.
+func (d *round) ruled() []bool {
+	ruled := make([]bool, len(d.order))
+	if len(d.order) > mostTree {
+		return ruled
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, a := range d.order {
+		got, _, ok := d.mem.infer(d.kept.Or(d.space.needs[a]), d.need)
+		ruled[k] = ok && got == Pass
+	}
+	return ruled
+}

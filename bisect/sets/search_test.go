@@ -1,0 +1,379 @@
+package sets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+func said(f Finding, words string) bool {
+	return strings.Contains(strings.Join(f.Warnings, "\n"), words)
+}
+
+func TestEnds(t *testing.T) {
+	s := space(t, plainAtoms(6, [2]int{4, 1}))
+	f := find(t, Search{Space: s, Oracle: guilty()})
+	if f.Result != bisect.NoDifference || !said(f, "everything on passes, and so does nothing on") || f.Counts.Tests > 4 {
+		t.Errorf("%s %q", f.Result, f.Warnings)
+	}
+	f = find(t, Search{Space: s, Oracle: guilty([]int{})})
+	if f.Result != bisect.NoDifference || !said(f, "everything on shows the complaint, and so does nothing on") {
+		t.Errorf("%s %q", f.Result, f.Warnings)
+	}
+	o := guilty()
+	o.builds = func(on Set) bool { return len(on) == 0 }
+	if f = find(t, Search{Space: s, Oracle: o}); f.Result != bisect.Inconclusive || !said(f, "hint: both ends must build") {
+		t.Errorf("%s %q", f.Result, f.Warnings)
+	}
+}
+
+// With the ends exchanged the same search names what must not be turned off.
+func TestReversedEnds(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		w := randomWorld(rng, true, false)
+		s := space(t, w.atoms)
+		o := w.oracle()
+		o.seconds = func(on Set) float64 { // fails where a guilty set is off
+			for _, m := range w.minimal {
+				if !Of(m...).Meets(on) {
+					return 1000
+				}
+			}
+			return 12
+		}
+		f := find(t, Search{Space: s, Oracle: o, Goal: All, Repeats: once})
+		if !f.Reversed || !said(f, "the ends are the wrong way round") || f.Result != bisect.Found || !f.Complete {
+			t.Fatalf("seed %d: %+v", seed, f.Warnings)
+		}
+		for _, r := range o.asked {
+			if !s.Valid(r.Set) {
+				t.Fatalf("seed %d: invalid set %v was run", seed, r.Set.Atoms())
+			}
+		}
+		for _, g := range f.Minimal {
+			if on := s.Whole().Minus(g.Atoms); o.seconds(on) < 180 || !s.Valid(on) {
+				t.Fatalf("seed %d: without %v it does not fail", seed, g.Atoms.Atoms())
+			}
+		}
+	}
+}
+
+// Verdicts agree with the table of the design, worked out from the truth.
+func TestClaimsAgainstBruteForce(t *testing.T) {
+	seen := map[Verdict]int{}
+	for seed := range uint64(600) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		w := randomWorld(rng, true, false)
+		s := space(t, w.atoms)
+		o := w.oracle()
+		search := Search{Space: s, Oracle: o, Goal: Goal(seed % 3), Repeats: once}
+		for i := range 1 + rng.IntN(4) {
+			search.Claims = append(search.Claims, Claim{fmt.Sprint(i), Of(rng.Perm(w.n)[:1+rng.IntN(2)]...)})
+		}
+		f := find(t, search)
+		minimal, _, _ := w.truth(s)
+		for i, j := range f.Claims {
+			alone, without := s.Close(j.Atoms), s.Drop(s.Whole(), j.Atoms)
+			fails := func(on Set) bool { return o.seconds(on) > 180 }
+			meets := slices.ContainsFunc(minimal, func(m Set) bool { return !m.In(without) })
+			want := map[[2]bool]Verdict{{true, false}: Confirmed, {true, true}: NotTheOnly, {false, false}: Combination}[[2]bool{fails(alone), fails(without)}]
+			switch {
+			case want != "":
+			case meets && f.Complete:
+				want = Combination
+			case f.Complete:
+				want = Refuted
+			case slices.ContainsFunc(f.Minimal, func(g Guilty) bool { return !g.Atoms.In(without) }):
+				want = Combination
+			default:
+				want = NotSupported
+			}
+			if j.Verdict != want {
+				t.Fatalf("seed %d, claim %d %v: %s (%s), want %s\n%+v", seed, i, j.Atoms.Atoms(), j.Verdict, j.Why, want, w)
+			}
+			if j.Verdict == Confirmed && len(j.Only) > 0 && (!j.Only.In(alone) || !contains(minimal, j.Only)) {
+				t.Fatalf("seed %d: only %v is needed?", seed, j.Only.Atoms())
+			}
+			seen[want]++
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("not all verdicts came up: %v", seen)
+	}
+}
+
+// A claim that cannot be tested is undecided, with its reason.
+func TestUndecidedClaims(t *testing.T) {
+	o := guilty([]int{2})
+	o.builds = func(on Set) bool { return !on.Has(3) || on.Has(1) }
+	f := find(t, Search{Space: space(t, plainAtoms(5)), Oracle: o, Claims: []Claim{{"three", Of(3)}}, Goal: All})
+	if j := f.Claims[0]; j.Verdict != UndecidedHere || j.Why != "by itself it could not be tested" {
+		t.Errorf("%s (%s)", j.Verdict, j.Why)
+	}
+}
+
+// Answers that are wrong now and then do not make a wrong certificate; what could not be decided is
+// said to be so.
+func TestNoise(t *testing.T) {
+	for _, x := range []struct{ hidden, false_, wrong float64 }{{0, 0.02, 0.005}, {0.05, 0.05, 0.01}, {0.1, 0.02, 0.015}, {0.2, 0, 0.05}} {
+		const trials = 200
+		wrong, right := 0, 0
+		for seed := range uint64(trials) {
+			rng := rand.New(rand.NewPCG(seed, 7))
+			m := rng.Perm(16)[:2]
+			o := guilty(m)
+			o.hidden, o.false_, o.seed = x.hidden, x.false_, seed
+			f := find(t, Search{Space: space(t, plainAtoms(16)), Oracle: o})
+			switch {
+			case len(f.Minimal) == 0 && f.Result == bisect.Found:
+				t.Fatalf("seed %d: found nothing", seed)
+			case len(f.Minimal) == 0:
+			case f.Minimal[0].Atoms.Equal(Of(m...)):
+				right++
+			case f.Minimal[0].Certified:
+				wrong++
+			}
+		}
+		t.Logf("hidden %v, false %v: %d right, %d wrong of %d", x.hidden, x.false_, right, wrong, trials)
+		if float64(wrong) > x.wrong*trials || right < trials*9/10 {
+			t.Errorf("hidden %v, false %v: %d right, %d wrong of %d", x.hidden, x.false_, right, wrong, trials)
+		}
+	}
+}
+
+// Where two atoms mask a third, the set named still is one that fails and passes without any one of its
+// atoms, and completeness is claimed only where nothing was seen.
+func TestMasks(t *testing.T) {
+	seen := 0
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		n := 4 + rng.IntN(8)
+		p := rng.Perm(n)
+		o := guilty()
+		o.seconds = func(on Set) float64 {
+			if on.Has(p[0]) && (!on.Has(p[1]) || on.Has(p[2])) {
+				return 1000
+			}
+			return 12
+		}
+		f := find(t, Search{Space: space(t, plainAtoms(n)), Oracle: o, Goal: Goal(seed % 3)})
+		for _, g := range f.Minimal {
+			for _, i := range g.Atoms.Atoms() {
+				if o.seconds(g.Atoms) < 180 || o.seconds(g.Atoms.Minus(Of(i))) > 180 {
+					t.Fatalf("seed %d: %v is not minimal", seed, g.Atoms.Atoms())
+				}
+			}
+		}
+		if said(f, "non-monotone") == f.Monotone || f.Complete && !f.Monotone || len(f.Minimal) == 0 {
+			t.Fatalf("seed %d: monotone %v, complete %v, %q", seed, f.Monotone, f.Complete, f.Warnings)
+		}
+		if !f.Monotone {
+			seen++
+		}
+	}
+	if seen < 40 {
+		t.Errorf("seen in %d of 400", seen)
+	}
+}
+
+// replay gives back the answers of a ledger, then asks the oracle.
+type replay struct {
+	known map[string]Result
+	then  Oracle
+	asked int
+}
+
+func (p *replay) Test(ctx context.Context, r Request) (Result, error) {
+	if res, ok := p.known[fmt.Sprint(r.Purpose, r.Set.Key(), r.Nth)]; ok {
+		return res, nil
+	}
+	p.asked++
+	return p.then.Test(ctx, r)
+}
+
+// A search that is broken off after any number of tests and begun again with their answers takes the
+// same way and ends the same; and so does one that is simply made twice.
+func TestResume(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		w := randomWorld(rng, seed%2 == 0, false)
+		search := Search{Space: space(t, w.atoms), Goal: All, Claims: []Claim{{"a", Of(rng.IntN(w.n))}}}
+		oracle := func() *table {
+			o := w.oracle()
+			o.hidden, o.seed = 0.05, seed
+			return o
+		}
+		search.Oracle = oracle()
+		whole := find(t, search)
+		for cut := 1; cut < whole.Counts.Tests; cut += 1 + whole.Counts.Tests/7 {
+			o := oracle()
+			o.err, o.errAt = errors.New("the power went off"), cut
+			search.Oracle = o
+			half := find(t, search)
+			if half.Result != bisect.Broken || half.Err == nil || half.Counts.Tests != cut {
+				t.Fatalf("seed %d: %s after %d of %d tests", seed, half.Result, half.Counts.Tests, cut)
+			}
+			again := &replay{known: map[string]Result{}, then: oracle()}
+			for _, x := range half.Tests {
+				if !x.Inferred {
+					again.known[fmt.Sprint(x.Purpose, x.Set.Key(), x.Nth)] = x.Result
+				}
+			}
+			search.Oracle = again
+			rest := find(t, search)
+			whole.Space, rest.Space = nil, nil
+			if !reflect.DeepEqual(rest, whole) || again.asked != whole.Counts.Tests-cut {
+				t.Fatalf("seed %d: another way after %d tests: %d more, not %d", seed, cut, again.asked, whole.Counts.Tests-cut)
+			}
+		}
+	}
+}
+
+// What an earlier search has shown is not run again.
+func TestKnown(t *testing.T) {
+	s := Search{Space: space(t, plainAtoms(12)), Oracle: guilty([]int{3, 7}, []int{5}), Repeats: once, Goal: All}
+	first := find(t, s)
+	s.Known = first.Tests
+	second := find(t, s)
+	if p := price(second); p.tests != len(first.Tests)-first.Counts.Inferred || second.Counts.Tests != 2 {
+		t.Errorf("%d tests, of these %d new", p.tests, second.Counts.Tests)
+	}
+	same(t, "guilty", minimalSets(second), minimalSets(first)...)
+}
+
+func TestBudget(t *testing.T) {
+	o := guilty([]int{11}, []int{4, 27}, []int{1, 16, 30})
+	for budget := 3; budget < 60; budget += 4 {
+		o.asked = nil
+		f := find(t, Search{Space: space(t, plainAtoms(32)), Oracle: o, Goal: All, Repeats: once, Spent: func() bool { return len(o.asked) >= budget }})
+		if len(o.asked) > budget || f.Complete == f.Spent {
+			t.Errorf("budget %d: %d tests, complete %v, spent %v", budget, len(o.asked), f.Complete, f.Spent)
+		}
+		switch {
+		case len(f.Minimal) == 0 && (f.Result != bisect.Inconclusive || len(f.Narrowed) == 0 || o.seconds(f.Narrowed) < 180):
+			t.Errorf("budget %d: %s, narrowed to %v", budget, f.Result, f.Narrowed.Atoms())
+		case len(f.Minimal) > 0 && (f.Result != bisect.Found || f.Spent && len(f.NotExcluded) == 0):
+			t.Errorf("budget %d: %s, %d not excluded", budget, f.Result, len(f.NotExcluded))
+		}
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := Search{Space: space(t, plainAtoms(9)), Oracle: guilty([]int{4}), OnTest: func(x Test) {
+		if x.Purpose == Prefix {
+			cancel()
+		}
+	}}
+	if f, err := s.Find(ctx); err != nil || f.Result != bisect.Interrupted || f.Counts.Tests != 3 {
+		t.Errorf("%s after %d tests, %v", f.Result, f.Counts.Tests, err)
+	}
+}
+
+// A composite atom that is guilty is taken apart, and its guilty part is named.
+func TestExpand(t *testing.T) {
+	const composite, parts = 2, 3 // atoms 5, 6, 7 stand for atom 2
+	for part := range parts {
+		o := guilty()
+		o.seconds = func(on Set) float64 {
+			if on.Has(4) && (on.Has(composite) || on.Has(5+part)) || on.Has(0) {
+				return 1000
+			}
+			return 12
+		}
+		s := Search{Space: space(t, plainAtoms(5, [2]int{3, composite})), Oracle: o, Goal: All, Repeats: once, Expand: func(i int) []Atom {
+			if i == composite {
+				return []Atom{{Name: "cudagraphs"}, {Name: "autotune"}, {Name: "descent"}}
+			}
+			return nil
+		}}
+		s.Claims = []Claim{{"composite", Of(composite)}}
+		f := find(t, s)
+		same(t, "guilty", minimalSets(f), Of(0), Of(4, 5+part))
+		want := all(8, 0, 2, 3, 5+part) // what required the composite atom requires all parts
+		same(t, "safe", safeSets(f), all(8, 0, 2, 4), want)
+		if !f.Complete || f.Space.Len() != 8 || f.Space.Atom(5).Name != "cudagraphs" || f.Claims[0].Verdict != Combination {
+			t.Errorf("complete %v, %d atoms, %+v", f.Complete, f.Space.Len(), f.Claims)
+		}
+	}
+}
+
+// The fastest safe set is recommended; nothing on is one of them.
+func TestRecommended(t *testing.T) {
+	for _, slower := range []float64{0, 2} {
+		s := Search{Space: space(t, plainAtoms(6)), Oracle: guilty([]int{1, 3}), Goal: All, Time: func(_ context.Context, on Set) (bisect.Effect, error) {
+			ratio := 1.1 - 0.3*float64(on.Len()%2) + slower
+			if on.Has(3) {
+				ratio -= 0.2
+			}
+			return bisect.Effect{Metric: "time", Ratio: ratio}, nil
+		}}
+		f := find(t, s)
+		if !f.Keep.Maximum || !f.Keep.Confirmed || f.Keep.Effect == nil {
+			t.Errorf("keep %+v", f.Keep)
+		}
+		want := all(6, 1)
+		if slower > 0 {
+			want = nil
+		}
+		if f.Recommended == nil || !f.Recommended.Atoms.Equal(want) || f.Recommended.Effect.Metric != "time" {
+			t.Errorf("recommended %+v", f.Recommended)
+		}
+	}
+}
+
+// Workers change the order of tests, not the answer.
+func TestWorkers(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 10))
+		w := randomWorld(rng, seed%2 == 0, seed%4 == 0)
+		s := Search{Space: space(t, w.atoms), Goal: All, Oracle: w.oracle(), Repeats: once}
+		one := find(t, s)
+		s.Workers, s.Oracle = 4, w.oracle()
+		four := find(t, s)
+		same(t, "guilty", minimalSets(four), minimalSets(one)...)
+		same(t, "safe", safeSets(four), safeSets(one)...)
+		if four.Complete != one.Complete || t.Failed() {
+			t.Fatalf("seed %d: complete %v and %v", seed, one.Complete, four.Complete)
+		}
+	}
+}
+
+// Thousands of hunks are searched in no time, by the fixed fraction instead of the tree.
+func TestManyAtoms(t *testing.T) {
+	m := []int{17, 900, 4000}
+	f := find(t, Search{Space: space(t, plainAtoms(MaxAtoms)), Oracle: guilty(m), Repeats: once})
+	same(t, "guilty", minimalSets(f), Of(m...))
+	price(f).within(t, 3*3*13+3, 30, 6000)
+	if f.Counts.LeastBits != 34 || f.Counts.LeastSeconds != 180+3*12 {
+		t.Errorf("%+v", f.Counts)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for want, atoms := range map[string][]Atom{
+		"in a circle":   {{Requires: []int{1}}, {Requires: []int{0}}},
+		"which it can":  {{Requires: []int{2}}, {}},
+		"be positive":   {{Weight: -1}},
+		"between 1 and": {},
+	} {
+		if _, err := NewSpace(atoms); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	s := space(t, plainAtoms(3, [2]int{2, 0}))
+	for _, search := range []Search{{Bad: Of(2)}, {Bad: Of(9)}, {Claims: []Claim{{Name: "none"}}}, {Claims: []Claim{{"far", Of(9)}}}} {
+		search.Space, search.Oracle = s, guilty([]int{0})
+		if _, err := search.Find(t.Context()); err == nil {
+			t.Errorf("%+v was taken", search)
+		}
+	}
+}

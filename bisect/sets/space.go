@@ -1,0 +1,254 @@
+package sets
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Atom is one change that can be on or off.
+type Atom struct {
+	Name      string
+	Weight    float64 // value of keeping it; 0 stands for 1
+	Suspicion float64 // relative weight as a culprit; 0 stands for 1
+	Requires  []int   // atoms that must be on with it; another atom of the same group will do
+	Excludes  []int   // atoms that must not be on with it
+	Group     string  // atoms of one group are values of one flag: at most one is on; empty: none
+	Spare     bool    // another value of its group, off in the bad end: tried once the group is guilty
+}
+
+// Space is what may be on together. A set is valid when it is closed under what its atoms require and
+// holds no two that exclude each other; only valid sets are ever run.
+type Space struct {
+	atoms     []Atom
+	needs     []Set // each atom with all that it requires, directly or not
+	users     []Set // each atom with all that require it
+	order     []int // what is required before what requires it, then the most suspected first
+	place     []int // of each atom in order
+	conflicts []Set // pairs
+	whole     Set   // all atoms but the spare ones
+}
+
+// NewSpace checks the atoms and works out who needs whom.
+func NewSpace(atoms []Atom) (*Space, error) {
+	if len(atoms) == 0 || len(atoms) > MaxAtoms {
+		return nil, fmt.Errorf("%d changes: between 1 and %d can be searched", len(atoms), MaxAtoms)
+	}
+	s := &Space{atoms: slices.Clone(atoms)}
+	for i := range s.atoms {
+		a := &s.atoms[i]
+		a.Weight, a.Suspicion = cmp.Or(a.Weight, 1), cmp.Or(a.Suspicion, 1)
+		if !(a.Weight > 0 && a.Suspicion > 0) {
+			return nil, fmt.Errorf("change %s: weight %v and suspicion %v must be positive", s.name(i), a.Weight, a.Suspicion)
+		}
+		for _, o := range slices.Concat(a.Requires, a.Excludes) {
+			if o < 0 || o >= len(atoms) || o == i {
+				return nil, fmt.Errorf("change %s names change %d, which it cannot", s.name(i), o)
+			}
+		}
+		if !a.Spare {
+			s.whole = s.whole.Or(Of(i))
+		}
+	}
+	s.findConflicts()
+	return s, s.connect()
+}
+
+// Len is the number of atoms, spare ones included.
+func (s *Space) Len() int { return len(s.atoms) }
+
+// Atom returns atom i.
+func (s *Space) Atom(i int) Atom { return s.atoms[i] }
+
+// Whole is the set of all atoms but the spare ones.
+func (s *Space) Whole() Set { return s.whole }
+
+func (s *Space) name(i int) string { return cmp.Or(s.atoms[i].Name, fmt.Sprint(i)) }
+
+func (s *Space) findConflicts() {
+	for i, a := range s.atoms {
+		for _, o := range a.Excludes {
+			s.conflicts = append(s.conflicts, Of(i, o))
+		}
+		if a.Group == "" {
+			continue
+		}
+		for j := range i {
+			if s.atoms[j].Group == a.Group {
+				s.conflicts = append(s.conflicts, Of(i, j))
+			}
+		}
+	}
+}
+
+var errCircle = errors.New("changes require each other in a circle")
+
+// connect works out the order and the closures. Suspects come early, with what they need before them.
+func (s *Space) connect() error {
+	n := len(s.atoms)
+	s.needs, s.users = make([]Set, n), make([]Set, n)
+	s.order, s.place = nil, make([]int, n)
+	byName := make([]int, n)
+	for i := range byName {
+		byName[i] = i
+	}
+	slices.SortStableFunc(byName, func(i, j int) int { return cmp.Compare(s.atoms[j].Suspicion, s.atoms[i].Suspicion) })
+	state := make([]byte, n)
+	for _, i := range byName {
+		if !s.visit(i, state) {
+			return fmt.Errorf("%w: %s is among them", errCircle, s.name(i))
+		}
+	}
+	for k, i := range s.order {
+		s.place[i] = k
+		for _, d := range s.needs[i].Atoms() {
+			s.users[d] = s.users[d].Or(Of(i))
+		}
+	}
+	return nil
+}
+
+// visit puts atom i into the order, behind what it requires; false when it requires itself.
+func (s *Space) visit(i int, state []byte) bool {
+	const under, done = 1, 2
+	if state[i] != 0 {
+		return state[i] == done
+	}
+	state[i] = under
+	s.needs[i] = Of(i)
+	for _, d := range s.atoms[i].Requires {
+		if !s.visit(d, state) {
+			return false
+		}
+		s.needs[i] = s.needs[i].Or(s.needs[d])
+	}
+	state[i] = done
+	s.order = append(s.order, i)
+	return true
+}
+
+// Close returns the set with all that its atoms require.
+func (s *Space) Close(set Set) Set {
+	for _, i := range set.Atoms() {
+		set = set.Or(s.needs[i])
+	}
+	return set
+}
+
+// Drop returns the set without the atoms of what and without all that require them.
+func (s *Space) Drop(set, what Set) Set {
+	for _, i := range what.Atoms() {
+		set = set.Minus(s.users[i])
+	}
+	return set
+}
+
+// Valid reports whether a set may be run.
+func (s *Space) Valid(set Set) bool {
+	for _, c := range s.conflicts {
+		if c.In(set) {
+			return false
+		}
+	}
+	for _, i := range set.Atoms() {
+		for _, d := range s.atoms[i].Requires {
+			if !set.Has(d) && !s.standsIn(set, d) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// standsIn reports whether another value of the flag of atom d is on.
+func (s *Space) standsIn(set Set, d int) bool {
+	for _, j := range set.Atoms() {
+		if g := s.atoms[d].Group; g != "" && s.atoms[j].Group == g {
+			return true
+		}
+	}
+	return false
+}
+
+// Fit returns the set closed, and with every atom that an earlier one excludes back at its base.
+func (s *Space) Fit(set Set) Set {
+	set = s.Close(set)
+	for _, c := range s.conflicts {
+		if c.In(set) {
+			pair := c.Atoms()
+			later := pair[0]
+			if s.place[pair[1]] > s.place[later] {
+				later = pair[1]
+			}
+			set = s.Drop(set, Of(later))
+		}
+	}
+	return set
+}
+
+// sorted lists the atoms of a set in the order of the space.
+func (s *Space) sorted(set Set) []int {
+	list := set.Atoms()
+	slices.SortFunc(list, func(i, j int) int { return s.place[i] - s.place[j] })
+	return list
+}
+
+func (s *Space) weight(set Set) float64 {
+	sum := 0.0
+	for _, i := range set.Atoms() {
+		sum += s.atoms[i].Weight
+	}
+	return sum
+}
+
+// clone returns a space of the same atoms that can be changed.
+func (s *Space) clone() []Atom {
+	atoms := slices.Clone(s.atoms)
+	for i := range atoms {
+		atoms[i].Requires = slices.Clone(atoms[i].Requires)
+	}
+	return atoms
+}
+
+// require returns the space with one more requirement, found out on the way.
+func (s *Space) require(i, needed int) (*Space, error) {
+	atoms := s.clone()
+	atoms[i].Requires = append(atoms[i].Requires, needed)
+	return NewSpace(atoms)
+}
+
+// reversed returns the space of turning atoms off: who is required must go after who requires it.
+func (s *Space) reversed() (*Space, error) {
+	atoms := s.clone()
+	for i := range atoms {
+		atoms[i].Requires = nil
+	}
+	for i, a := range s.atoms {
+		for _, d := range a.Requires {
+			atoms[d].Requires = append(atoms[d].Requires, i)
+		}
+	}
+	return NewSpace(atoms)
+}
+
+// expand returns the space in which parts stand in the place of atom i, behind the other atoms. Parts
+// require what i did, and what required i requires all of them. Atom i stays, off for good.
+func (s *Space) expand(i int, parts []Atom) (*Space, error) {
+	atoms := s.clone()
+	var all []int
+	for k, p := range parts {
+		p.Requires = slices.Concat(p.Requires, s.atoms[i].Requires)
+		p.Suspicion = cmp.Or(p.Suspicion, s.atoms[i].Suspicion)
+		p.Weight = cmp.Or(p.Weight, s.atoms[i].Weight/float64(len(parts)))
+		atoms = append(atoms, p)
+		all = append(all, len(s.atoms)+k)
+	}
+	for j := range atoms {
+		if slices.Contains(atoms[j].Requires, i) {
+			atoms[j].Requires = append(slices.DeleteFunc(atoms[j].Requires, func(d int) bool { return d == i }), all...)
+		}
+	}
+	atoms[i].Spare, atoms[i].Group = true, ""
+	return NewSpace(atoms)
+}
