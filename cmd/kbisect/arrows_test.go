@@ -17,6 +17,7 @@ var arrows = map[string][]string{
 	"bisect/judge":    {"bisect"},
 	"bisect/report":   {"bisect"},
 	"bisect/sets":     {"bisect"},
+	"bisect/effects":  {"bisect"},
 	"kernels":         {},
 	"pipeline/source": {},
 	"pipeline/proc":   {},

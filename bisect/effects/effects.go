@@ -1,4 +1,7 @@
-package judge
+// Package effects finds which flags, and which flags together, cost or gain how much of a metric: a
+// two-level design screens all of them at once, a search over models picks the few terms that explain
+// the launches, and fresh launches with all else off confirm each.
+package effects
 
 import (
 	"cmp"
@@ -13,10 +16,10 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Effects finds which flags, and which pairs of flags, cost or gain how much of a metric. It screens
+// Search finds which flags, and which pairs of flags, cost or gain how much of a metric. It screens
 // all of them at once by a two-level design, picks the few terms (flags, pairs, and threes of the
 // strongest) that explain the launches, and confirms each by fresh launches with all other flags off.
-type Effects struct {
+type Search struct {
 	Atoms []string // names, 64 at most
 
 	// Run makes the launch of ordinal nth, from 0, of a configuration, and returns the natural logarithm
@@ -33,9 +36,9 @@ type Effects struct {
 	Seed   uint64
 }
 
-// FlagEffect is what one flag, or two that are on together, do to the metric, beyond what parts of it
+// Effect is what one flag, or two that are on together, do to the metric, beyond what parts of it
 // do alone.
-type FlagEffect struct {
+type Effect struct {
 	Terms []string `json:"terms"`
 	Ratio float64  `json:"ratio"` // on over off
 	Low   float64  `json:"low"`   // of its 95 % interval
@@ -50,10 +53,10 @@ type FailedRun struct {
 	Why string   `json:"why"`
 }
 
-// Ranking is the answer of [Effects].
+// Ranking is the answer of [Search.Find].
 type Ranking struct {
-	Effects  []FlagEffect   `json:"effects"`  // confirmed, largest first
-	Dropped  []FlagEffect   `json:"dropped"`  // suspected and not confirmed
+	Effects  []Effect       `json:"effects"`  // confirmed, largest first
+	Dropped  []Effect       `json:"dropped"`  // suspected and not confirmed
 	Active   []string       `json:"active"`   // flags that stand out by Lenth's test: a hint, not a verdict
 	Total    *bisect.Effect `json:"total"`    // everything on against everything off; nil where that could not be run
 	CV       float64        `json:"cv"`       // spread of one launch, as a fraction
@@ -66,7 +69,7 @@ type Ranking struct {
 }
 
 // Find makes the study.
-func (e Effects) Find(ctx context.Context) (Ranking, error) {
+func (e Search) Find(ctx context.Context) (Ranking, error) {
 	s, err := newStudy(e)
 	if err != nil {
 		return Ranking{}, err
@@ -82,21 +85,21 @@ func (e Effects) Find(ctx context.Context) (Ranking, error) {
 
 // study is one run of Find.
 type study struct {
-	Effects
+	Search
 	rng      *rand.Rand
 	launches int
 	count    map[flagSet]int // launches by configuration
-	runs     []effectRun     // the usable ones
+	runs     []launch        // the usable ones
 	failed   []FailedRun
-	cut      bool                    // the budget ended it
-	terms    []flagSet               // that the launches can tell apart
-	merged   map[int]int             // atom that no launch told from an earlier one
-	models   []effectModel           // of terms, best first
-	noise    effectNoise             // under the best model
-	tests    map[flagSet]*effectTest // of the terms that were suspected
+	cut      bool               // the budget ended it
+	terms    []flagSet          // that the launches can tell apart
+	merged   map[int]int        // atom that no launch told from an earlier one
+	models   []model            // of terms, best first
+	noise    noise              // under the best model
+	tests    map[flagSet]*trial // of the terms that were suspected
 }
 
-func newStudy(e Effects) (*study, error) {
+func newStudy(e Search) (*study, error) {
 	if len(e.Atoms) == 0 {
 		return nil, errors.New("effects: no flags to study")
 	}
@@ -115,7 +118,7 @@ func newStudy(e Effects) (*study, error) {
 	if e.Spent == nil {
 		e.Spent = func() bool { return false }
 	}
-	s := &study{Effects: e, rng: rand.New(rand.NewPCG(e.Seed, 0x65666665637473)), count: map[flagSet]int{}, tests: map[flagSet]*effectTest{}}
+	s := &study{Search: e, rng: rand.New(rand.NewPCG(e.Seed, 0x65666665637473)), count: map[flagSet]int{}, tests: map[flagSet]*trial{}}
 	return s, nil
 }
 
@@ -142,7 +145,7 @@ func (s *study) all() flagSet  { return s.valid(math.MaxUint64) }
 func (s *study) none() flagSet { return s.valid(0) }
 
 // launch makes one launch of a valid configuration, unless the budget is spent.
-func (s *study) launch(ctx context.Context, r effectRun) error {
+func (s *study) launch(ctx context.Context, r launch) error {
 	if s.cut = s.cut || s.Spent(); s.cut {
 		return nil
 	}
@@ -223,7 +226,7 @@ func (s *study) screen(ctx context.Context) error {
 			if r != nil {
 				on = s.valid(r.on(len(s.Atoms)))
 			}
-			if err := s.launch(ctx, effectRun{on: on, row: r}); err != nil {
+			if err := s.launch(ctx, launch{on: on, row: r}); err != nil {
 				return err
 			}
 		}
@@ -241,7 +244,7 @@ func (s *study) screen(ctx context.Context) error {
 func (s *study) choose() {
 	s.candidates()
 	price := s.prices()
-	s.noise = effectNoise{}
+	s.noise = noise{}
 	plainly(s.runs)
 	for range 3 {
 		cols := columns(s.runs, s.terms)
@@ -315,7 +318,7 @@ func (s *study) leaders() (lead flagSet) {
 	atoms, size := make([]int, len(s.Atoms)), make([]float64, len(s.Atoms))
 	for a := range atoms {
 		atoms[a] = a
-		size[a] = math.Abs(contrast(s.runs, func(r effectRun) bool { return r.on.holds(1 << a) }))
+		size[a] = math.Abs(contrast(s.runs, func(r launch) bool { return r.on.holds(1 << a) }))
 	}
 	slices.SortStableFunc(atoms, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
 	for _, a := range atoms[:min(nLeaders, len(atoms))] {
@@ -325,7 +328,7 @@ func (s *study) leaders() (lead flagSet) {
 }
 
 // contrast is the mean of the runs of a design that are on less that of those which are off.
-func contrast(runs []effectRun, on func(effectRun) bool) float64 {
+func contrast(runs []launch, on func(launch) bool) float64 {
 	var sum, n [2]float64
 	for _, r := range runs {
 		if r.row == nil {

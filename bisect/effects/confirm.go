@@ -1,4 +1,4 @@
-package judge
+package effects
 
 import (
 	"cmp"
@@ -21,12 +21,12 @@ const (
 // suspicion is the posterior from which a term is worth fresh launches, even outside the best model.
 const suspicion = 0.2
 
-// effectTest is the confirmation of one term by fresh launches.
-type effectTest struct {
+// trial is the confirmation of one term by fresh launches.
+type trial struct {
 	corners []flagSet // configurations that tell it from its parts, all others off
 	rounds  int
 	verdict int // +1 confirmed, -1 refuted, 0 open
-	found   FlagEffect
+	found   Effect
 }
 
 // confirm launches what tells each suspect from its parts until all of the best model are confirmed.
@@ -64,7 +64,7 @@ func (s *study) suspects() []flagSet {
 			continue
 		}
 		if x == nil {
-			s.tests[t] = &effectTest{corners: s.corners(t)}
+			s.tests[t] = &trial{corners: s.corners(t)}
 		}
 		open = append(open, t)
 	}
@@ -108,7 +108,7 @@ func (s *study) round(ctx context.Context, open []flagSet) error {
 	confs = distinct(confs)
 	s.rng.Shuffle(len(confs), func(i, j int) { confs[i], confs[j] = confs[j], confs[i] })
 	for _, on := range confs {
-		if err := s.launch(ctx, effectRun{on: on, fresh: true}); err != nil {
+		if err := s.launch(ctx, launch{on: on, fresh: true}); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func (s *study) decide(t flagSet) {
 	switch {
 	case math.IsNaN(fresh.beta):
 		x.verdict = -1
-		x.found = FlagEffect{Terms: s.names(t), Ratio: 1, Low: 1, High: 1, Why: "no usable launches tell it from its parts"}
+		x.found = Effect{Terms: s.names(t), Ratio: 1, Low: 1, High: 1, Why: "no usable launches tell it from its parts"}
 	case math.Abs(fresh.beta)+reach < math.Log1p(s.Effect):
 		x.verdict, x.found.Why = -1, fmt.Sprintf("below %.3g %% in %d fresh rounds", 100*s.Effect, x.rounds)
 	case math.Abs(fresh.beta) > reach, last && sure && apart < reach:
@@ -190,7 +190,7 @@ func (s *study) jointly(t flagSet) estimate {
 // freshly fits a term, and all that varies with it, to the fresh launches. Where these vary much less
 // than the model leaves unexplained, it is the model that is wrong, and their own spread counts.
 func (s *study) freshly(t flagSet) estimate {
-	var runs []effectRun
+	var runs []launch
 	for _, r := range s.runs {
 		if r.fresh {
 			runs = append(runs, r)
@@ -222,13 +222,13 @@ func (s *study) freshly(t flagSet) estimate {
 }
 
 // solve fits columns over some runs under the noise.
-func (s *study) solve(runs []effectRun, cols [][]float64) solved {
+func (s *study) solve(runs []launch, cols [][]float64) solved {
 	s.noise.whiten(runs, cols)
 	return products(cols).solve()
 }
 
 // everything is the column that tells the configuration with all on from the others.
-func (s *study) everything(runs []effectRun) []float64 {
+func (s *study) everything(runs []launch) []float64 {
 	all, col := s.all(), make([]float64, len(runs))
 	for i, r := range runs {
 		if r.on == all {
@@ -239,7 +239,7 @@ func (s *study) everything(runs []effectRun) []float64 {
 }
 
 // flagEffect turns an estimate into an effect with its 95 % interval.
-func (s *study) flagEffect(t flagSet, e estimate) FlagEffect {
+func (s *study) flagEffect(t flagSet, e estimate) Effect {
 	reach := e.reach(0.05)
-	return FlagEffect{Terms: s.names(t), Ratio: math.Exp(e.beta), Low: math.Exp(e.beta - reach), High: math.Exp(e.beta + reach)}
+	return Effect{Terms: s.names(t), Ratio: math.Exp(e.beta), Low: math.Exp(e.beta - reach), High: math.Exp(e.beta + reach)}
 }

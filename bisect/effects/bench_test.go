@@ -1,4 +1,4 @@
-package judge
+package effects
 
 import (
 	"context"
@@ -79,7 +79,7 @@ func (p *planted) run(_ context.Context, on []bool, _ int) (float64, bool, strin
 }
 
 // study is the search with its defaults for these flags, which are called a, b, c and so on.
-func (p *planted) study(seed uint64) Effects {
+func (p *planted) study(seed uint64) Search {
 	names := make([]string, p.n)
 	for i := range names {
 		names[i] = string(rune('a' + i%26))
@@ -87,7 +87,7 @@ func (p *planted) study(seed uint64) Effects {
 			names[i] = "a" + names[i]
 		}
 	}
-	return Effects{Atoms: names, Run: p.run, Seed: seed}
+	return Search{Atoms: names, Run: p.run, Seed: seed}
 }
 
 // marks says how an answer compares with the truth: all planted terms are in it, it holds nothing else,
@@ -100,8 +100,8 @@ type marks struct {
 	extra                int
 }
 
-func (p *planted) mark(effects []FlagEffect) marks {
-	got := map[string]FlagEffect{}
+func (p *planted) mark(effects []Effect) marks {
+	got := map[string]Effect{}
 	var order []float64
 	m := marks{ranked: true, mains: true}
 	for _, e := range effects {
@@ -127,7 +127,7 @@ func (p *planted) mark(effects []FlagEffect) marks {
 			m.covered++
 		}
 		m.off = max(m.off, math.Abs(e.Ratio-math.Exp(v)))
-		got[name] = FlagEffect{Terms: []string{"", "planted"}, Ratio: v}
+		got[name] = Effect{Terms: []string{"", "planted"}, Ratio: v}
 	}
 	m.found = !math.IsInf(m.off, 1)
 	for _, e := range effects {
@@ -143,7 +143,7 @@ func (p *planted) mark(effects []FlagEffect) marks {
 }
 
 // screened is what the screening alone would say.
-func (p *planted) screened(t testing.TB, e Effects) (marks, int) {
+func (p *planted) screened(t testing.TB, e Search) (marks, int) {
 	s, err := newStudy(e)
 	if err == nil {
 		err = s.screen(t.Context())
@@ -152,12 +152,12 @@ func (p *planted) screened(t testing.TB, e Effects) (marks, int) {
 		t.Fatal(err)
 	}
 	for _, x := range s.modelTerms() {
-		s.tests[x] = &effectTest{verdict: 1}
+		s.tests[x] = &trial{verdict: 1}
 	}
 	return p.mark(s.rank().Effects), s.launches
 }
 
-func (p *planted) find(t testing.TB, e Effects) Ranking {
+func (p *planted) find(t testing.TB, e Search) Ranking {
 	r, err := e.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -165,12 +165,12 @@ func (p *planted) find(t testing.TB, e Effects) Ranking {
 	return r
 }
 
-// effectTally counts marks over seeds.
-type effectTally struct {
+// tally counts marks over seeds.
+type tally struct {
 	n, mains, found, exact, ranked, close, covered, intervals, extra, launches int
 }
 
-func (c *effectTally) add(m marks, launches int) {
+func (c *tally) add(m marks, launches int) {
 	count := func(n *int, ok bool) {
 		if ok {
 			*n++
@@ -188,7 +188,7 @@ func (c *effectTally) add(m marks, launches int) {
 	c.launches += launches
 }
 
-func (c effectTally) String() string {
+func (c tally) String() string {
 	pc := func(k int) float64 { return 100 * float64(k) / float64(c.n) }
 	return fmt.Sprintf("singles %5.1f  found %5.1f  exact %5.1f  ranked %5.1f  within 5 points %5.1f  coverage %5.1f  extra %.3f  launches %5.1f",
 		pc(c.mains), pc(c.found), pc(c.exact), pc(c.ranked), pc(c.close), 100*float64(c.covered)/float64(max(1, c.intervals)), float64(c.extra)/float64(c.n), float64(c.launches)/float64(c.n))
@@ -196,7 +196,7 @@ func (c effectTally) String() string {
 
 // oneAtATime is a rival: each flag alone against the base, or each left out of all, launches shared
 // out evenly, three standard errors taken for an effect.
-func (p *planted) oneAtATime(launches int, leaveOut bool) []FlagEffect {
+func (p *planted) oneAtATime(launches int, leaveOut bool) []Effect {
 	each := max(2, launches/(p.n+1))
 	levels := func(flip int) (mean, square float64) {
 		for range each {
@@ -220,10 +220,10 @@ func (p *planted) oneAtATime(launches int, leaveOut bool) []FlagEffect {
 		}
 	}
 	se := math.Sqrt(sum / float64((p.n+1)*(each-1)) * 2 / float64(each))
-	var out []FlagEffect
+	var out []Effect
 	for i, d := range diff {
 		if math.Abs(d) > 3*se {
-			out = append(out, FlagEffect{Terms: []string{p.study(0).Atoms[i]}, Ratio: math.Exp(d)})
+			out = append(out, Effect{Terms: []string{p.study(0).Atoms[i]}, Ratio: math.Exp(d)})
 		}
 	}
 	return out
@@ -244,7 +244,7 @@ func TestBenchEffects(t *testing.T) {
 			continue
 		}
 		for i, cv := range []float64{0.03, 0.05, 0.10} {
-			var screen, full, free, alone, out effectTally
+			var screen, full, free, alone, out tally
 			for seed := range uint64(trials) {
 				p := caseSeven(size[0], cv, seed)
 				e := p.study(seed)

@@ -1,4 +1,4 @@
-package judge
+package effects
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ type flagSet uint64
 func (x flagSet) holds(t flagSet) bool { return x&t == t }
 func (x flagSet) size() int            { return bits.OnesCount64(uint64(x)) }
 
-// effectRun is one usable launch.
-type effectRun struct {
+// launch is one usable launch.
+type launch struct {
 	on     flagSet
 	y      float64 // ln of the metric
 	at     int     // ordinal among all launches
@@ -24,8 +24,8 @@ type effectRun struct {
 	weight float64 // below 1 where something disturbed it
 }
 
-// effectNoise is what launches vary by: independently, and by a drift that is autoregressive.
-type effectNoise struct {
+// noise is what launches vary by: independently, and by a drift that is autoregressive.
+type noise struct {
 	sd, df float64 // spread of one launch, and the degrees of freedom that it rests on
 	drift  float64 // variance of the drift, as a multiple of sd squared
 	tau    float64 // launches after which the drift is another
@@ -34,7 +34,7 @@ type effectNoise struct {
 // whiten turns columns over some runs, in order of time, into what each run adds to those before it,
 // such that the noise of all rows is independent and of the same variance. It returns by what it
 // divided them.
-func (n effectNoise) whiten(runs []effectRun, cols [][]float64) (scale []float64) {
+func (n noise) whiten(runs []launch, cols [][]float64) (scale []float64) {
 	state := make([]float64, len(cols)) // of the drift, as far as it follows from each column
 	v := n.drift
 	scale = make([]float64, len(runs))
@@ -60,7 +60,7 @@ func (n effectNoise) whiten(runs []effectRun, cols [][]float64) (scale []float64
 }
 
 // columns are the constant, the terms and the response for some runs.
-func columns(runs []effectRun, terms []flagSet) [][]float64 {
+func columns(runs []launch, terms []flagSet) [][]float64 {
 	cols := make([][]float64, len(terms)+2)
 	for j := range cols {
 		cols[j] = make([]float64, len(runs))
@@ -169,17 +169,17 @@ func (s solved) leftover(cols [][]float64) []float64 {
 // maxTerms is how many terms a model may have: more than a few dozen launches can tell apart.
 const maxTerms = 6
 
-// effectModel is a set of candidate terms, by their column numbers in ascending order, and its score:
+// model is a set of candidate terms, by their column numbers in ascending order, and its score:
 // twice the negative logarithm of its posterior, but for a constant.
-type effectModel struct {
+type model struct {
 	terms [maxTerms]int16
 	n     int
 	score float64
 }
 
-func (m effectModel) has(c int) bool { return slices.Contains(m.terms[:m.n], int16(c)) }
+func (m model) has(c int) bool { return slices.Contains(m.terms[:m.n], int16(c)) }
 
-func (m effectModel) with(c int) effectModel {
+func (m model) with(c int) model {
 	i, _ := slices.BinarySearch(m.terms[:m.n], int16(c))
 	copy(m.terms[i+1:], m.terms[i:m.n])
 	m.terms[i] = int16(c)
@@ -189,7 +189,7 @@ func (m effectModel) with(c int) effectModel {
 
 // score is the Bayesian information criterion with a price for each term, since there are many that
 // might fit by chance. It is false where columns depend on one another.
-func (g gram) score(m *effectModel, price []float64) bool {
+func (g gram) score(m *model, price []float64) bool {
 	var l [maxTerms + 2][maxTerms + 2]float64
 	var at [maxTerms + 2]int
 	n := float64(g.n)
@@ -222,14 +222,14 @@ func (g gram) score(m *effectModel, price []float64) bool {
 
 // search finds the best models, best first. It adds terms one at a time and follows several models at
 // once, since a pair may only show beside the flag that hides it.
-func (g gram) search(price []float64) []effectModel {
+func (g gram) search(price []float64) []model {
 	const width, worse = 8, 9.0
-	var first effectModel
+	var first model
 	g.score(&first, price)
-	all, beam, best := []effectModel{first}, []effectModel{first}, first.score
+	all, beam, best := []model{first}, []model{first}, first.score
 	for k := 1; k <= maxTerms && 3*k < g.n; k++ {
 		seen := map[[maxTerms]int16]bool{}
-		var next []effectModel
+		var next []model
 		for _, m := range beam {
 			for c := 1; c < len(g.g)-1; c++ {
 				w := m.with(c)
@@ -254,18 +254,18 @@ func (g gram) search(price []float64) []effectModel {
 	return all
 }
 
-func byScore(a, b effectModel) int {
+func byScore(a, b model) int {
 	return cmp.Or(cmp.Compare(a.score, b.score), slices.Compare(a.terms[:], b.terms[:]))
 }
 
 // fitNoise learns from what a model leaves over how much launches vary and whether the machine drifts,
 // and weighs down the runs that something disturbed.
-func fitNoise(runs []effectRun, terms []flagSet) effectNoise {
-	best, least := effectNoise{}.settle(runs, terms)
+func fitNoise(runs []launch, terms []flagSet) noise {
+	best, least := noise{}.settle(runs, terms)
 	least -= 3 // a drift must be worth its two parameters
 	for _, tau := range []float64{6, 25} {
 		for _, drift := range []float64{0.1, 0.4, 1.5, 6} {
-			n, l := effectNoise{drift: drift, tau: tau}.settle(runs, terms)
+			n, l := noise{drift: drift, tau: tau}.settle(runs, terms)
 			if l < least {
 				best, least = n, l
 			}
@@ -276,9 +276,24 @@ func fitNoise(runs []effectRun, terms []flagSet) effectNoise {
 	return best
 }
 
+// What is assumed of disturbances, as the bank of package judge does.
+const (
+	dirty     = 0.03 // chance that something disturbed a launch
+	dirtyMean = 0.10 // what that adds in the mean, as a logarithm
+)
+
+// normal is the density of a normal with variance v.
+func normal(u, v float64) float64 { return math.Exp(-0.5*u*u/v) / math.Sqrt(2*math.Pi*v) }
+
+// median of a list that is not empty; the list is sorted.
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
 // settle finds the spread and the disturbed runs under a given drift, in turn, and twice the negative
 // logarithm of the likelihood.
-func (n effectNoise) settle(runs []effectRun, terms []flagSet) (_ effectNoise, likelihood float64) {
+func (n noise) settle(runs []launch, terms []flagSet) (_ noise, likelihood float64) {
 	plainly(runs)
 	for range 4 {
 		cols := columns(runs, terms)
@@ -302,7 +317,7 @@ func (n effectNoise) settle(runs []effectRun, terms []flagSet) (_ effectNoise, l
 }
 
 // plainly takes all runs for undisturbed.
-func plainly(runs []effectRun) {
+func plainly(runs []launch) {
 	for i := range runs {
 		runs[i].weight = 1
 	}

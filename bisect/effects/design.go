@@ -1,4 +1,4 @@
-package judge
+package effects
 
 import (
 	"math/bits"

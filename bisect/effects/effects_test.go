@@ -1,4 +1,4 @@
-package judge
+package effects
 
 import (
 	"context"
@@ -81,7 +81,7 @@ func TestDesigns(t *testing.T) {
 }
 
 func TestEffectsRankCaseSeven(t *testing.T) {
-	var c effectTally
+	var c tally
 	for seed := range uint64(100) {
 		p := caseSeven(7, 0.03, seed)
 		e := p.study(seed)
@@ -140,7 +140,7 @@ func TestEffectsGainsAndLosses(t *testing.T) {
 		"six terms":                 {of(0): 0.2, of(1): 0.3, of(2): -0.15, of(3, 4): 0.4, of(5): 0.15, of(1, 6): -0.3},
 	}
 	for name, truth := range cases {
-		var c effectTally
+		var c tally
 		for seed := range uint64(6) {
 			p := plant(7, 0.02, seed)
 			p.truth = truth
@@ -162,7 +162,7 @@ func TestEffectsUnderDriftAndDisturbance(t *testing.T) {
 		"noisy, drift 2 %":    func(p *planted) { p.cv, p.drift, p.soiled = 0.02, 0.02, 0.06 },
 		"quiet, drift of 3 %": func(p *planted) { p.cv, p.drift = 0.003, 0.03 },
 	} {
-		var c effectTally
+		var c tally
 		for seed := range uint64(12) {
 			p := caseSeven(7, 0.008, seed)
 			set(p)
@@ -202,7 +202,7 @@ func TestEffectsUnderConstraints(t *testing.T) {
 			{of(2, 5): 0.3, of(0): 0.1},
 			{of(3, 6): 0.3, of(1): -0.2},
 		} {
-			var c effectTally
+			var c tally
 			for seed := range uint64(3) {
 				p := plant(7, 0.02, seed)
 				p.truth = truth
@@ -288,7 +288,7 @@ func TestEffectsLeaveOutWhatFails(t *testing.T) {
 // Three flags that cost only together are no pair. Four are beyond the model: then the study must say
 // that something is left over rather than blame some of them.
 func TestEffectsOfMoreThanTwoTogether(t *testing.T) {
-	var three effectTally
+	var three tally
 	told, blamed := 0, 0
 	for seed := range uint64(4) {
 		p := plant(7, 0.02, seed)
@@ -347,7 +347,7 @@ func TestEffectsBudget(t *testing.T) {
 			t.Errorf("%d flags, %d runs: %v", n, e.Runs, err)
 		}
 	}
-	if _, err := (Effects{}).Find(t.Context()); err == nil {
+	if _, err := (Search{}).Find(t.Context()); err == nil {
 		t.Error("no flags")
 	}
 }
@@ -380,7 +380,7 @@ func TestEffectsAreDeterministic(t *testing.T) {
 }
 
 func TestAdvice(t *testing.T) {
-	r := Ranking{Effects: []FlagEffect{
+	r := Ranking{Effects: []Effect{
 		{Terms: []string{"c", "d"}, Ratio: 1.5}, {Terms: []string{"a"}, Ratio: 1.3}, {Terms: []string{"b"}, Ratio: 0.88},
 	}}
 	if got := r.Advice(); got != "keep b (-12 %), drop a (+30 %), c and d only together cost (+50 %)" {
@@ -391,7 +391,7 @@ func TestAdvice(t *testing.T) {
 		t.Error(got)
 	}
 	r.Higher = true
-	r.Effects = append(r.Effects, FlagEffect{Terms: []string{"c"}, Ratio: 0.9})
+	r.Effects = append(r.Effects, Effect{Terms: []string{"c"}, Ratio: 0.9})
 	if got := r.Advice(); got != "keep a (+30 %), drop b (-12 %) and c (-10 %), c and d together, beyond what they do apart, gain (+50 %)" {
 		t.Error(got)
 	}

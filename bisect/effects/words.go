@@ -1,4 +1,4 @@
-package judge
+package effects
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 
 // rank fits the best model to all launches and reports those of its terms that are confirmed.
 func (s *study) rank() Ranking {
-	r := Ranking{Effects: []FlagEffect{}, Dropped: []FlagEffect{}, Active: []string{}, Launches: s.launches,
+	r := Ranking{Effects: []Effect{}, Dropped: []Effect{}, Active: []string{}, Launches: s.launches,
 		Failed: s.failed, Complete: !s.cut && len(s.failed) == 0, Higher: s.Higher, Warnings: s.warnings()}
 	if len(s.runs) == 0 {
 		return r
@@ -42,7 +42,7 @@ func (s *study) rank() Ranking {
 	for _, t := range s.refuted() {
 		r.Dropped = append(r.Dropped, s.tests[t].found)
 	}
-	slices.SortStableFunc(r.Effects, func(a, b FlagEffect) int {
+	slices.SortStableFunc(r.Effects, func(a, b Effect) int {
 		return cmp.Compare(math.Abs(math.Log(b.Ratio)), math.Abs(math.Log(a.Ratio)))
 	})
 	return r
@@ -102,7 +102,7 @@ func (s *study) lenth() []string {
 	atoms := len(s.Atoms)
 	for j := 0; ; j++ {
 		ok := false
-		c := contrast(s.runs, func(r effectRun) bool {
+		c := contrast(s.runs, func(r launch) bool {
 			if j < atoms {
 				ok = true
 				return r.on.holds(1 << j)
@@ -205,7 +205,7 @@ func (r Ranking) nothing() string {
 }
 
 // together says what a pair does, and whether its parts do something alone.
-func (r Ranking) together(e FlagEffect, gain bool) string {
+func (r Ranking) together(e Effect, gain bool) string {
 	verb := "cost"
 	if gain {
 		verb = "gain"
