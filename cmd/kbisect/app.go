@@ -22,6 +22,7 @@ import (
 // The exit codes of the contract.
 const (
 	exitOK           = 0
+	exitRegression   = 1
 	exitUsage        = 2
 	exitInconclusive = 3
 	exitNoDifference = 4
@@ -126,7 +127,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: everywhere(runCommand(), sessionsCommand(), showCommand(), initCommand(), doctorCommand(), demoCommand(), cacheCommand(), simulateCommand(), versionCommand(), helpCommand()),
+		Commands: everywhere(runCommand(), compareCommand(), measureCommand(), historyCommand(), sessionsCommand(), showCommand(), initCommand(), doctorCommand(), demoCommand(), cacheCommand(), simulateCommand(), versionCommand(), helpCommand()),
 	}
 }
 

@@ -53,9 +53,27 @@ goes on where it stopped.
 	$ kbisect run --resume
 	… is the first bad commit: …
 
+# Two revisions, one revision, the past
+
+kbisect compare launches two revisions in turn until it is clear whether the second is worse, better or neither, and says
+by how much; exit 1 is a regression. kbisect measure launches one revision and describes it, and kbisect history lists
+what the store holds by commit. Each takes a command after --, or kbisect.toml.
+
+	$ kbisect compare v1 HEAD -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
+	No difference of 3 % or more: time lies between 1.000 and 1.000 times A's.
+	  time  30.00 us … alike
+	$ kbisect measure v1 --launches 2 -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
+	Each of 2 launches ended well.
+	$ kbisect history --metric time
+	time; … echo "sample: 30 us" …
+	  … 30.00 us … change 11
+
+kbisect doctor --noise launches one revision again and again, and says how small a slowdown a search would find on this
+machine, and at what price.
+
 # Exit codes
 
-0 answer found, 2 usage or configuration, 3 inconclusive, 4 the ends do not differ, 5 machine
+0 answer found or no regression, 1 regression found, 2 usage or configuration, 3 inconclusive, 4 the ends do not differ, 5 machine
 trouble, 70 internal error, 130 interrupted (resumable).
 */
 package main

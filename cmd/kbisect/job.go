@@ -105,7 +105,15 @@ func (j *job) maybeRevision(err error) error {
 // commandNotFound tells ends that fail alike because a shell did not find the command from ends
 // that do not differ.
 func (j *job) commandNotFound(f bisect.Finding) error {
-	if f.Result != bisect.NoDifference || len(j.launches) == 0 {
+	if f.Result != bisect.NoDifference {
+		return nil
+	}
+	return j.notFound("at either end")
+}
+
+// notFound is an error when a shell did not find the command in any launch.
+func (j *job) notFound(where string) error {
+	if len(j.launches) == 0 {
 		return nil
 	}
 	for _, l := range j.launches {
@@ -114,7 +122,7 @@ func (j *job) commandNotFound(f bisect.Finding) error {
 		}
 	}
 	o := j.launches[0].Outcome
-	return usagef("the command cannot be run at either end: %s\nhint: exit 127 is a shell's word for a command that it does not find, 126 for one that it cannot execute; candidates hold only what is committed", o.Describe())
+	return usagef("the command cannot be run %s: %s\nhint: exit 127 is a shell's word for a command that it does not find, 126 for one that it cannot execute; candidates hold only what is committed", where, o.Describe())
 }
 
 // keepSession writes the session into the store, new or as resumed.

@@ -60,7 +60,7 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 	}
 	var err error
 	if c.Args().Present() {
-		err = p.fromCommand(c)
+		err = p.fromCommand(c, c.Args().Slice())
 	} else {
 		err = p.fromConfig(c, repo)
 	}
@@ -98,8 +98,8 @@ func refuseUnavailable(c *cli.Context) error {
 }
 
 // fromCommand is the form without a configuration: a command after --, as for git bisect run.
-func (p *policy) fromCommand(c *cli.Context) error {
-	project := kernels.Project{Kind: "command", Run: c.Args().Slice(), Outputs: c.StringSlice("output")}
+func (p *policy) fromCommand(c *cli.Context, argv []string) error {
+	project := kernels.Project{Kind: "command", Run: argv, Outputs: c.StringSlice("output")}
 	if b := c.String("build"); b != "" {
 		project.Build = []string{"sh", "-c", b}
 	}
@@ -222,23 +222,35 @@ func (p *policy) readFind(c *cli.Context) error {
 	}
 	p.Judge.Phase, p.Judge.Fast = c.String("phase"), c.Bool("fast")
 	if name := c.String("metric"); name != "" {
-		i := slices.IndexFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == name })
-		m := judge.Metric{Name: name}
-		if i >= 0 {
-			m = p.Judge.Metrics[i]
-		}
-		p.Judge.Metrics = []judge.Metric{m}
+		p.Judge.Metrics = []judge.Metric{p.metric(name)}
 		if p.Judge.Find == "" && !p.Judge.Any {
 			p.Judge.Find = bisect.Slow
 		}
 	}
-	if p.startUp() && p.Caches == "" {
+	p.startCold()
+	return nil
+}
+
+// metric is the configured metric of a name, or one that launches have of themselves.
+func (p *policy) metric(name string) judge.Metric {
+	if i := slices.IndexFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == name }); i >= 0 {
+		return p.Judge.Metrics[i]
+	}
+	return judge.Metric{Name: name}
+}
+
+// startCold has the start of programs measured with empty caches, and by the probe where only that
+// names the phase.
+func (p *policy) startCold() {
+	if !p.startUp() {
+		return
+	}
+	if p.Caches == "" {
 		p.Caches = pipeline.Cold
 	}
-	if p.startUp() && p.Probe == "" && slices.Contains(probePhases(), strings.TrimPrefix(p.Judge.Metrics[0].Name, "phase.")) {
+	if p.Probe == "" && slices.Contains(probePhases(), strings.TrimPrefix(p.Judge.Metrics[0].Name, "phase.")) {
 		p.Probe = pipeline.ProbeOn
 	}
-	return nil
 }
 
 // wholeTimed reports that a metric is about more than what a program measures of itself.

@@ -41,7 +41,8 @@ type progress struct {
 	last   time.Time
 	steps  int
 
-	begunEnd string // the end that was said to be under way
+	ends     map[bisect.Purpose]string // what the two ends are called
+	begunEnd string                    // the end that was said to be under way
 }
 
 // barScale is the resolution of the share that is done.
@@ -49,6 +50,7 @@ const barScale = 1000
 
 func newProgress(c *cli.Context) *progress {
 	p := &progress{w: c.App.ErrWriter, quiet: globals(c).quiet, verbose: globals(c).verbose, began: time.Now(), last: time.Now()}
+	p.ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
 	f, ok := p.w.(*os.File)
 	if !ok || p.quiet || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return p
@@ -103,7 +105,7 @@ func (p *progress) activity(a pipeline.Activity) {
 		p.now += fmt.Sprintf(" (limit %v)", a.Limit)
 	}
 	now := p.now
-	end := map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}[a.Request.Purpose]
+	end := p.ends[a.Request.Purpose]
 	first := end != "" && a.Request.Nth == 0 && a.Doing != "export" && p.begunEnd != end
 	if first {
 		p.begunEnd = end
@@ -147,6 +149,20 @@ func (p *progress) step(s bisect.Step) {
 		if eta > 0 && s.Remaining > 1 {
 			line += fmt.Sprintf(", about %s to go", span(eta))
 		}
+	}
+	p.say(line)
+}
+
+// launched is told that n launches of at most most are made; most is 0 when nobody knows.
+func (p *progress) launched(n, most int, line string) {
+	if most > 0 {
+		line += fmt.Sprintf(" | %d of %d, %s elapsed", n, most, span(time.Since(p.began)))
+		if n < most {
+			line += fmt.Sprintf(", about %s to go", span(time.Since(p.began)/time.Duration(n)*time.Duration(most-n)))
+		}
+	}
+	if p.bar != nil && most > 0 {
+		p.bar.SetCurrent(int64(barScale-1) * int64(n) / int64(most))
 	}
 	p.say(line)
 }

@@ -93,7 +93,7 @@ func runAction(c *cli.Context) error {
 	if p == nil {
 		s, p, err = resumeSession(c, st)
 	} else {
-		s, err = newSession(p)
+		s, err = newSession(p, searching)
 	}
 	if err != nil {
 		return err
@@ -168,8 +168,16 @@ func errNothingToResume() error {
 	return usagef("nothing to resume: no search was begun in this repository\nhint: kbisect run --good REV")
 }
 
+// The kinds of sessions; a search is named after its axis.
+const (
+	searching = "history"
+	comparing = "compare"
+	measuring = "measure"
+	examining = "noise"
+)
+
 // newSession begins a session.
-func newSession(p *policy) (*store.Session, error) {
+func newSession(p *policy, kind string) (*store.Session, error) {
 	id, err := store.NewID(time.Now(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -180,7 +188,7 @@ func newSession(p *policy) (*store.Session, error) {
 	}
 	return &store.Session{
 		ID: id, Created: time.Now(), Updated: time.Now(), Status: store.Running, Args: os.Args,
-		Config: config, Good: p.Good, Bad: p.Bad, Axis: "history", Seed: p.Seed, Version: version(),
+		Config: config, Good: p.Good, Bad: p.Bad, Axis: kind, Seed: p.Seed, Version: version(),
 	}, nil
 }
 
@@ -225,6 +233,7 @@ func resumable(st *store.Store) (store.Session, error) {
 	if err != nil {
 		return store.Session{}, &codeError{exitMachine, err}
 	}
+	all = slices.DeleteFunc(all, func(s store.Session) bool { return s.Axis != searching })
 	for _, s := range all {
 		if slices.Contains([]string{store.Running, store.Interrupted, store.Infra}, s.Status) || outOfBudget(s) {
 			return s, nil

@@ -33,7 +33,7 @@ func openStore(c *cli.Context) (*store.Store, error) {
 
 func sessionsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "sessions", Usage: "list past and interrupted searches", OnUsageError: usageError,
+		Name: "sessions", Usage: "list past and interrupted searches, comparisons and measurements", OnUsageError: usageError,
 		Flags: []cli.Flag{&cli.IntFlag{Name: "limit", Usage: "at most `N`, newest first", Value: 20}},
 		Action: func(c *cli.Context) error {
 			st, err := openStore(c)
@@ -46,15 +46,47 @@ func sessionsCommand() *cli.Command {
 				return &codeError{exitMachine, err}
 			}
 			t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(t, "SESSION\tRESULT\tGOOD\tBAD\tTIME\tFINDING")
+			fmt.Fprintln(t, "SESSION\tKIND\tRESULT\tGOOD\tBAD\tTIME\tFINDING")
 			running := st.Running()
 			for _, s := range all {
 				s.Status = statusWord(s, running)
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Status, short(s.Good), short(s.Bad), span(s.Elapsed), s.Summary)
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, kindWord(s), s.Status, short(s.Good), short(s.Bad), span(s.Elapsed), s.Summary)
 			}
 			return t.Flush()
 		},
 	}
+}
+
+// kindWord is the command that made a session.
+func kindWord(s store.Session) string {
+	if s.Axis == searching {
+		return "run"
+	}
+	return s.Axis
+}
+
+// endsWords names the commits of a session.
+func endsWords(s store.Session) string {
+	switch s.Axis {
+	case comparing:
+		return fmt.Sprintf("A %s, B %s", short(s.Good), short(s.Bad))
+	case searching:
+		return fmt.Sprintf("good %s, bad %s", short(s.Good), short(s.Bad))
+	}
+	return short(s.Good)
+}
+
+// purposeWord says what a launch was for.
+func purposeWord(s store.Session, purpose string) string {
+	switch {
+	case s.Axis == searching:
+		return purpose
+	case s.Axis == comparing && purpose == string(bisect.EndGood):
+		return "A"
+	case s.Axis == comparing:
+		return "B"
+	}
+	return "launch"
 }
 
 // statusWord is the status of a session; a search that nobody runs any more has been killed.
@@ -89,7 +121,7 @@ func showCommand() *cli.Command {
 			}
 			if c.Bool("json") {
 				if len(s.Finding) == 0 {
-					return usagef("session %s has no finding yet (%s)\nhint: kbisect run --resume", s.ID, s.Status)
+					return usagef("session %s has no finding (%s)\nhint: kbisect show %s lists what it launched", s.ID, statusWord(s, st.Running()), s.ID)
 				}
 				_, err := c.App.Writer.Write(s.Finding)
 				return err
@@ -102,8 +134,8 @@ func showCommand() *cli.Command {
 
 // show prints one session: what it was, what it launched, what it concluded.
 func show(w io.Writer, st *store.Store, s store.Session) error {
-	fmt.Fprintf(w, "session   %s, %s\nbegun     %s, %s in all\nends      good %s, bad %s\ncommand   %q\n",
-		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), span(s.Elapsed), short(s.Good), short(s.Bad), s.Args)
+	fmt.Fprintf(w, "session   %s, %s\nbegun     %s, %s in all\nends      %s\ncommand   %q\n",
+		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), span(s.Elapsed), endsWords(s), s.Args)
 	if s.Summary != "" {
 		fmt.Fprintf(w, "finding   %s\n", clean(s.Summary))
 	}
@@ -125,7 +157,7 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 		case o.Built:
 			build = fmt.Sprintf("%.2f s", o.Build)
 		}
-		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\n", l.Seq, short(l.Commit), l.Purpose, build, o.Wall, clean(o.Describe()))
+		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\n", l.Seq, short(l.Commit), purposeWord(s, l.Purpose), build, o.Wall, clean(o.Describe()))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -133,6 +165,9 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 	steps, err := st.Steps(s.ID)
 	if err != nil {
 		return &codeError{exitMachine, err}
+	}
+	if s.Axis != searching {
+		return nil
 	}
 	fmt.Fprintf(w, "\n%d judgements\n", len(steps))
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

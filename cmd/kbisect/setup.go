@@ -22,8 +22,31 @@ func initCommand() *cli.Command {
 
 func doctorCommand() *cli.Command {
 	return &cli.Command{
-		Name: "doctor", Usage: "what works on this machine, what does not, and what to do about it", OnUsageError: usageError,
+		Name: "doctor", Usage: "what works on this machine, what does not, and what to do about it", ArgsUsage: "[--noise [-- COMMAND ARGS]]",
+		Description: "Looks at compilers, devices, caches, store and hooks; exit 5 when something is in the way.\n" +
+			"--noise launches one revision again and again instead, and says how much launches scatter, what is wrong\n" +
+			"with the machine where something is, and how small a slowdown a search would find here at what price.",
+		OnUsageError: usageError, SkipFlagParsing: true, HideHelpCommand: true,
+		Flags: noiseFlags(),
 		Action: func(c *cli.Context) error {
+			words, command, err := operands(c)
+			if err != nil {
+				return helped(c, err)
+			}
+			if len(words) > 0 {
+				return usagef("doctor takes no arguments, not %q", words)
+			}
+			if c.Bool("noise") {
+				return noiseAction(c, command)
+			}
+			for _, f := range noiseFlags() {
+				if name := f.Names()[0]; c.IsSet(name) {
+					return usagef("--%s belongs to doctor --noise\nhint: kbisect doctor --help", name)
+				}
+			}
+			if command != nil {
+				return usagef("a command belongs to doctor --noise\nhint: kbisect doctor --noise -- COMMAND")
+			}
 			if !doctor(c.Context, c.App.Writer, globals(c).dir) {
 				return &codeError{code: exitMachine}
 			}

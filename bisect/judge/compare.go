@@ -1,0 +1,436 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Answer is what a comparison of two candidates came to.
+type Answer string
+
+// The answers.
+const (
+	Worse  Answer = "regression"
+	Better Answer = "improvement"
+	Alike  Answer = "no-difference" // none as large as is looked for
+	Open   Answer = "cannot-tell"
+)
+
+// Compare sets candidate B against candidate A: launches of both in pairs, A B, B A and so on, until for
+// every number that they give it is clear whether B is worse, better or neither. A difference is
+// believed in by the same model as in a search, see [Model]; what is said holds however often one has
+// looked and however many numbers there are.
+//
+// Launches of A have the purpose of a good end and those of B that of a bad one, so that A and B may be
+// the same candidate. A Sampler that remembers leads a comparison to where it was.
+type Compare struct {
+	A, B    bisect.Candidate
+	Sampler bisect.Sampler
+	Options
+	Fallback *Metric // is compared where no launch gives any of Metrics; may be nil
+	Pairs    int     // exactly so many; 0: as many as it takes, up to 120
+	Seed     uint64  // of the bootstrap
+
+	Spent  func() bool            // reports that the budget is used up; may be nil
+	OnPair func(n int, s []Sofar) // is told of every pair, with what is known then; may be nil
+}
+
+// Sofar is what is known of one contrast while a comparison goes on.
+type Sofar struct {
+	Name   string
+	Pairs  int
+	Bound  Interval // see Contrast
+	Answer Answer
+}
+
+// MinPairs are needed before anything is said of a difference.
+const MinPairs = 5
+
+// Comparison is what a comparison showed.
+type Comparison struct {
+	Answer    Answer
+	ByClass   bool   // the answer rests on how launches ended, not on a number
+	Why       string // of such an answer, or why none could be given
+	Class     bisect.Class
+	Phase     string // of the launches that failed
+	Contrasts []Contrast
+	Sides     [2]Side // of A and of B
+	Pairs     int     // both launches of which count
+	Spent     bool    // the budget was used up before the answer
+	Hopeless  bool    // as many pairs as may be made would not have given one
+	Warnings  []string
+}
+
+// Side counts the launches of one candidate.
+type Side struct {
+	Launches int
+	Counted  int             // that gave a number
+	WarmUps  int             // processes that filled empty caches before a launch that counts
+	Left     []LeftOut       // launches that do not count
+	Marked   []LeftOut       // launches that count in spite of something
+	Failed   int             // that did not end well
+	Failure  *bisect.Outcome // the first of these
+}
+
+// LeftOut is a number of launches with the reason they share.
+type LeftOut struct {
+	Why string
+	N   int
+}
+
+// compareRun is the state of one Compare.
+type compareRun struct {
+	*Compare
+	ctx       context.Context
+	c         Comparison
+	kept      []paired    // the launches that count
+	contrasts []*contrast // nil until both sides have ended well
+	unfit     int         // launches in a row that do not count
+}
+
+// paired is a launch that counts, with its place.
+type paired struct {
+	pair, side int
+	o          bisect.Outcome
+}
+
+// Run compares. An error is machine trouble, an interruption or, as an [*UnknownMetricError], a request
+// that cannot be met; the comparison then holds what was known until then.
+func (c *Compare) Run(ctx context.Context) (Comparison, error) {
+	r := &compareRun{Compare: c, ctx: ctx}
+	r.c.Answer = Open
+	err := r.all()
+	r.c.Contrasts = r.describe()
+	return r.c, err
+}
+
+// all launches pair after pair until there is an answer or no more may be launched.
+func (r *compareRun) all() error {
+	for n := 1; ; n++ {
+		if err := r.pair(n); err != nil {
+			return err
+		}
+		if r.byClass() {
+			return nil
+		}
+		if err := r.choose(); err != nil {
+			return err
+		}
+		r.judge()
+		if r.OnPair != nil {
+			r.OnPair(n, r.sofar())
+		}
+		if r.done(n) {
+			return nil
+		}
+	}
+}
+
+// pair launches both sides, in turning order.
+func (r *compareRun) pair(n int) error {
+	for k := range 2 {
+		side := k
+		if n%2 == 0 {
+			side = 1 - k
+		}
+		req := bisect.Request{Candidate: r.A, Purpose: bisect.EndGood, Nth: r.c.Sides[side].Launches, Timing: true}
+		if side == 1 {
+			req.Candidate, req.Purpose = r.B, bisect.EndBad
+		}
+		o, err := r.Sampler.Sample(r.ctx, req)
+		if err != nil {
+			return err
+		}
+		if r.c.Sides[side].Note(o) {
+			r.unfit = 0
+			r.keep(paired{n, side, o})
+		} else {
+			r.unfit++
+		}
+	}
+	return nil
+}
+
+// Note counts a launch, and reports whether its numbers count.
+func (s *Side) Note(o bisect.Outcome) bool {
+	s.Launches++
+	if len(o.Cold) > 0 {
+		s.WarmUps++
+	}
+	switch {
+	case o.Class != bisect.OK:
+		s.Failed++
+		if s.Failure == nil {
+			s.Failure = &o
+		}
+		s.Left = leave(s.Left, "failed: "+o.Describe())
+	case o.Unfit != "":
+		s.Left = leave(s.Left, o.Unfit)
+	default:
+		for _, m := range o.Marks {
+			s.Marked = leave(s.Marked, m)
+		}
+		s.Counted++
+		return true
+	}
+	return false
+}
+
+// leave counts one more launch with a reason.
+func leave(all []LeftOut, why string) []LeftOut {
+	for i := range all {
+		if all[i].Why == why {
+			all[i].N++
+			return all
+		}
+	}
+	return append(all, LeftOut{why, 1})
+}
+
+// keep takes in a launch that counts.
+func (r *compareRun) keep(l paired) {
+	r.kept = append(r.kept, l)
+	for _, c := range r.contrasts {
+		c.add(l)
+	}
+}
+
+// complete is the number of pairs of which both launches count.
+func (r *compareRun) complete() int {
+	n := 0
+	for i := 1; i < len(r.kept); i++ {
+		if r.kept[i].pair == r.kept[i-1].pair {
+			n++
+		}
+	}
+	return n
+}
+
+// choose finds what both sides give numbers of, once both have ended well.
+func (r *compareRun) choose() error {
+	if r.contrasts != nil || r.c.Sides[0].Counted == 0 || r.c.Sides[1].Counted == 0 {
+		return nil
+	}
+	var first [2]bisect.Outcome
+	for _, l := range slices.Backward(r.kept) {
+		first[l.side] = l.o
+	}
+	cs := inBoth(r.Metrics, first)
+	if len(cs) == 0 && r.Fallback != nil && !r.sendsAny(first) {
+		if cs = inBoth([]Metric{*r.Fallback}, first); len(cs) > 0 {
+			r.warn(fmt.Sprintf("no launch gave a value of %s: %s is compared instead", names(r.Metrics), r.Fallback.Name))
+		}
+	}
+	if len(cs) == 0 {
+		return &UnknownMetricError{Wanted: names(r.Metrics), Sent: sent(first[0], first[1])}
+	}
+	r.tellOneSided(first)
+	for _, c := range cs {
+		r.contrasts = append(r.contrasts, newContrast(c, first[0]))
+	}
+	for _, l := range r.kept {
+		for _, c := range r.contrasts {
+			c.add(l)
+		}
+	}
+	return nil
+}
+
+// sendsAny reports that one side, at least, gave one of the metrics.
+func (r *compareRun) sendsAny(first [2]bisect.Outcome) bool {
+	for _, m := range r.Metrics {
+		for _, o := range first {
+			if _, ok := m.log(o); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inBoth lists what both launches gave: a metric over all of its cases, where these are the same, and by case.
+func inBoth(ms []Metric, first [2]bisect.Outcome) []channel {
+	var out []channel
+	for _, m := range ms {
+		if m.ofProcess() {
+			out = append(out, channels([]Metric{m}, first[0], first[1])...)
+			continue
+		}
+		a, b := cases(m, first[0]), cases(m, first[1])
+		shared := slices.DeleteFunc(slices.Clone(a), func(c string) bool { return !slices.Contains(b, c) })
+		same := len(shared) == len(a) && len(shared) == len(b)
+		if same && len(shared) > 0 {
+			out = append(out, channel{metric: m, all: true})
+		}
+		if same && len(shared) == 1 {
+			continue
+		}
+		for _, c := range shared {
+			out = append(out, channel{metric: m, one: c})
+		}
+	}
+	return out
+}
+
+// cases are those of which an outcome holds a value of a metric.
+func cases(m Metric, o bisect.Outcome) []string {
+	var out []string
+	for _, s := range o.Series {
+		if s.Metric != m.Name || slices.Contains(out, s.Case) {
+			continue
+		}
+		if _, ok := (channel{metric: m, one: s.Case}).level(bisect.Outcome{Series: []bisect.Series{s}}); ok {
+			out = append(out, s.Case)
+		}
+	}
+	return out
+}
+
+// tellOneSided warns of cases that only one side gives: they cannot be compared.
+func (r *compareRun) tellOneSided(first [2]bisect.Outcome) {
+	for _, m := range r.Metrics {
+		for side, name := range []string{"A", "B"} {
+			for _, c := range cases(m, first[side]) {
+				if slices.Contains(cases(m, first[1-side]), c) {
+					continue
+				}
+				r.warn(fmt.Sprintf("only %s gives %s: it is not compared", name, channel{metric: m, one: c}.name()))
+			}
+		}
+	}
+}
+
+// UnknownMetricError says that launches give no value of what was asked for.
+type UnknownMetricError struct {
+	Wanted string
+	Sent   []string // what they do give
+}
+
+func (e *UnknownMetricError) Error() string {
+	return fmt.Sprintf("no value of %s that can be compared\nhint: choose one of %s with --metric", e.Wanted, strings.Join(e.Sent, ", "))
+}
+
+func names(ms []Metric) string {
+	var out []string
+	for _, m := range ms {
+		out = append(out, m.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+// byClass answers by how launches ended, where that says more than any time.
+func (r *compareRun) byClass() bool {
+	a, b := &r.c.Sides[0], &r.c.Sides[1]
+	tell := func(answer Answer, s *Side, why string) bool {
+		r.c.Answer, r.c.ByClass, r.c.Why = answer, true, why
+		r.c.Class, r.c.Phase = s.Failure.Class, s.Failure.Phase
+		return true
+	}
+	switch {
+	case a.lost() && b.lost() && a.Failure.Class == b.Failure.Class:
+		return tell(Open, a, fmt.Sprintf("both fail alike: A %s; B %s", a.Failure.Describe(), b.Failure.Describe()))
+	case a.lost():
+		return tell(Open, a, "A fails, so that there is nothing to compare with: "+a.Failure.Describe())
+	case b.lost() && b.Failure.Class == bisect.Skip:
+		return tell(Open, b, "B cannot be tested: "+b.Failure.Describe())
+	case a.Failed == 0 && (b.lost() || b.Failed >= 2 && accident(b.Failed, b.Launches) < r.allowed()),
+		fisher(a.Failed, a.Launches, b.Failed, b.Launches) < r.allowed()/failureLooks:
+		return tell(Worse, b, fmt.Sprintf("it fails in %s, A in %s: %s", b.failures(), a.failures(), b.Failure.Describe()))
+	}
+	return false
+}
+
+// lost reports a side that has not ended well once, and will not: a second launch fails as well, or it
+// cannot be built.
+func (s *Side) lost() bool {
+	ok := s.Launches - s.Failed
+	return ok == 0 && s.Failed > 0 && (s.Failed >= 2 || s.Failure.Class == bisect.BuildFailed || s.Failure.Class == bisect.Skip)
+}
+
+// failures counts in words.
+func (s *Side) failures() string {
+	if s.Failed == 0 {
+		return fmt.Sprintf("none of %d", s.Launches)
+	}
+	return fmt.Sprintf("%d of %d launches", s.Failed, s.Launches)
+}
+
+// accident is the chance that a good candidate fails in k launches of n or more.
+func accident(k, n int) float64 {
+	p, chance := 0.0, math.Pow(1-falseAlarm, float64(n)) // of no failure
+	for i := range k {
+		p += chance
+		chance *= float64(n-i) / float64(i+1) * falseAlarm / (1 - falseAlarm)
+	}
+	return max(0, 1-p)
+}
+
+// failureLooks is by how much a chance grows when failures are counted after every pair.
+const failureLooks = 10
+
+// fisher is the chance that of all failures as many fall to B, or more, when both fail as often: the
+// exact test of Fisher, one-sided.
+func fisher(failedA, launchesA, failedB, launchesB int) float64 {
+	failed, p := failedA+failedB, 0.0
+	all := choose(launchesA+launchesB, failed)
+	for k := failedB; k <= min(failed, launchesB); k++ {
+		p += math.Exp(choose(launchesB, k) + choose(launchesA, failed-k) - all)
+	}
+	return p
+}
+
+// choose is the logarithm of a binomial coefficient.
+func choose(n, k int) float64 {
+	if k < 0 || k > n {
+		return math.Inf(-1)
+	}
+	f := func(x int) float64 { l, _ := math.Lgamma(float64(x) + 1); return l }
+	return f(n) - f(k) - f(n-k)
+}
+
+// allowed is the chance of a wrong answer.
+func (r *compareRun) allowed() float64 {
+	if r.Error > 0 {
+		return r.Error
+	}
+	return 0.01
+}
+
+// least is the smallest change worth finding, as a logarithm.
+func (r *compareRun) least() float64 {
+	if r.Effect > 0 {
+		return math.Log1p(r.Effect)
+	}
+	return math.Log1p(0.005)
+}
+
+// done reports that there is an answer, or that no more may be launched.
+func (r *compareRun) done(n int) bool {
+	pairs := r.complete()
+	r.c.Pairs = pairs
+	switch {
+	case r.Spent != nil && r.Spent():
+		r.c.Spent = r.c.Answer == Open
+		return true
+	case r.unfit >= maxUnfit:
+		r.warn(fmt.Sprintf("the times of %d launches in a row could not be compared: the device is held back or shared", r.unfit))
+		return true
+	case r.Pairs > 0:
+		return pairs >= r.Pairs || n >= r.Pairs+maxUnfit
+	case r.c.Answer == Open && r.hopeless():
+		r.c.Hopeless = true
+		return true
+	}
+	return n >= maxEndPairs || pairs >= MinPairs && r.c.Answer != Open
+}
+
+func (r *compareRun) warn(text string) {
+	if !slices.Contains(r.c.Warnings, text) {
+		r.c.Warnings = append(r.c.Warnings, text)
+	}
+}

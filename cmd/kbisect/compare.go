@@ -1,0 +1,255 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+func compareCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "compare",
+		Usage:     "say whether B is worse or better than A, and by how much",
+		ArgsUsage: "A B [-- COMMAND ARGS]",
+		Description: "Builds both revisions and launches them in turn (A B, B A, ...) on one device until it is clear for every\n" +
+			"metric and case whether B is worse, better, or within the smallest change looked for. The answer rests\n" +
+			"on exact rank tests of whole launches, and its error holds however many metrics and cases there are.\n" +
+			"Where one of them fails, that is the answer. A and B may be the same: that tells of the machine.\n\n" +
+			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
+			"Exit codes: 0 no regression, 1 B is worse, 2 usage, 3 cannot tell, 5 machine trouble, 130 interrupted.",
+		OnUsageError:    usageError,
+		SkipFlagParsing: true, HideHelpCommand: true, // options may stand behind A and B, see operands
+		Flags: append(trialFlags(),
+			&cli.StringFlag{Name: "effect", Usage: "smallest change worth finding, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
+			&cli.Float64Flag{Name: "error", Usage: "chance `P` that the answer is wrong", DefaultText: "kbisect.toml, else 0.01"},
+			&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as it takes"},
+			&cli.BoolFlag{Name: "json", Usage: "the comparison as JSON on standard output", DisableDefaultText: true},
+		),
+		Action: compareAction,
+	}
+}
+
+// comparison is what the command line asks for.
+type comparison struct {
+	words [2]string // A and B as they were named
+	sides [2]bisect.Candidate
+	pairs int
+}
+
+func compareAction(c *cli.Context) error {
+	words, command, err := operands(c)
+	if err != nil {
+		return helped(c, err)
+	}
+	repo, err := source.Open(globals(c).dir)
+	if err != nil {
+		return usage(err)
+	}
+	defer repo.Close()
+	x, p, err := readComparison(c, repo, words, command)
+	if err != nil {
+		return err
+	}
+	t, err := beginTrials(c, repo, p, comparing)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	if err := t.begin(c.Context); err != nil {
+		return err
+	}
+	return t.compare(c, x)
+}
+
+// readComparison reads the request before anything is made.
+func readComparison(c *cli.Context, repo *source.Repo, words, command []string) (x comparison, p *policy, err error) {
+	if len(words) != 2 {
+		return x, nil, usagef("compare takes two revisions, A and B, not %d\nhint: kbisect compare HEAD^ HEAD, and a command follows --", len(words))
+	}
+	x.words = [2]string(words)
+	for i, w := range words {
+		if x.sides[i], err = parseCandidate(repo, w); err != nil {
+			return x, nil, err
+		}
+	}
+	if p, err = trialPolicy(c, repo, command); err != nil {
+		return x, nil, err
+	}
+	if err := p.readJudgement(c); err != nil {
+		return x, nil, err
+	}
+	if x.pairs = c.Int("pairs"); c.IsSet("pairs") && x.pairs < judge.MinPairs {
+		return x, nil, usagef("--pairs %d: a comparison needs %d at least\nhint: kbisect measure launches one revision as often as you like", x.pairs, judge.MinPairs)
+	}
+	p.Good, p.Bad = x.sides[0].Commit, x.sides[1].Commit
+	return x, p, p.checkPaths(repo)
+}
+
+// readJudgement reads how small a change and how rare an error is asked for.
+func (p *policy) readJudgement(c *cli.Context) error {
+	if s := c.String("effect"); s != "" {
+		effect, err := parseEffect(s)
+		if err != nil {
+			return usagef("--effect: %w", err)
+		}
+		p.Judge.Effect = effect
+	}
+	if c.IsSet("error") {
+		p.Judge.Error = c.Float64("error")
+	}
+	if e := p.Judge.Error; !(e >= 1e-6 && e <= 0.2) {
+		return usagef("--error %g: a chance between 0.000001 and 0.2 is meant", e)
+	}
+	return nil
+}
+
+// parseCandidate reads a revision, which may be followed by a colon and flags: HEAD^:compile=off.
+func parseCandidate(repo *source.Repo, text string) (bisect.Candidate, error) {
+	rev, assign, flags := text, "", false
+	if !strings.HasPrefix(text, ":") && !strings.Contains(text, "^{/") { // a search for a commit by its message
+		rev, assign, flags = strings.Cut(text, ":")
+	}
+	if flags {
+		return bisect.Candidate{}, usagef("%s: flags (%s) cannot be set in this version\nhint: name a revision alone, such as %s", text, cmp.Or(assign, "none"), rev)
+	}
+	id, err := repo.Resolve(rev)
+	if err != nil {
+		return bisect.Candidate{}, usage(err)
+	}
+	return bisect.Candidate{Commit: id}, nil
+}
+
+// compare launches, decides and reports.
+func (t *trials) compare(c *cli.Context, x comparison) error {
+	t.ui.ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
+	run := judge.Compare{
+		A: x.sides[0], B: x.sides[1], Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.wallTime(),
+		Pairs: x.pairs, Seed: uint64(t.policy.Seed), Spent: t.spent,
+		OnPair: func(n int, s []judge.Sofar) {
+			if n <= 10 || n%5 == 0 || n == x.pairs {
+				t.ui.launched(n, x.pairs, pairLine(n, s))
+			}
+		},
+	}
+	got, err := run.Run(c.Context)
+	result, mend := t.ended(c.Context, err)
+	if mend != nil {
+		return mend
+	}
+	if mend := t.notFound("for A or for B"); mend != nil {
+		return t.fail(mend)
+	}
+	result = cmp.Or(result, string(got.Answer))
+	doc := t.comparison(x, got, result, err)
+	return t.conclude(result, doc.Verdict, compareCode(result), err, doc, func() error {
+		if c.Bool("json") {
+			return report.WriteJSON(c.App.Writer, doc)
+		}
+		return report.ComparisonText(c.App.Writer, doc)
+	})
+}
+
+// compareCode is the exit code of a comparison.
+func compareCode(result string) int {
+	switch result {
+	case string(judge.Better), string(judge.Alike):
+		return exitOK
+	case string(judge.Worse):
+		return exitRegression
+	case store.Interrupted:
+		return exitInterrupted
+	case store.Infra:
+		return exitMachine
+	}
+	return exitInconclusive
+}
+
+// pairLine is one line of progress: the clearest of what is known.
+func pairLine(n int, all []judge.Sofar) string {
+	line := fmt.Sprintf("pair %-3d", n)
+	if len(all) == 0 {
+		return line + " no number to compare yet"
+	}
+	s := all[0]
+	open := 0
+	for _, x := range all {
+		if x.Answer == judge.Open {
+			open++
+			s = x
+		}
+	}
+	line += fmt.Sprintf(" %s %.3f times A's", s.Name, s.Bound.Value)
+	if report.Number(s.Bound.Low).Known() && s.Bound.Low > 0 {
+		line += fmt.Sprintf(" (surely %.3f to %.3f)", s.Bound.Low, s.Bound.High)
+	}
+	if len(all) > 1 {
+		line += fmt.Sprintf(", %d of %d numbers open", open, len(all))
+	}
+	return line
+}
+
+// comparison puts a comparison into the terms of its report.
+func (t *trials) comparison(x comparison, got judge.Comparison, result string, err error) report.Comparison {
+	doc := report.Comparison{
+		Schema: report.ComparisonSchema, Session: t.session.ID, Result: result, SameCommit: x.sides[0] == x.sides[1],
+		A: t.side(x.words[0], x.sides[0].Commit, got.Sides[0]), B: t.side(x.words[1], x.sides[1].Commit, got.Sides[1]),
+		Effect: t.policy.Judge.Effect, ErrorRate: t.policy.Judge.Error, Pairs: got.Pairs, Contrasts: []report.Contrast{},
+		BudgetOver: got.Spent, Hopeless: got.Hopeless, Totals: t.totals(), Devices: append([]string{}, t.gpus.names()...),
+		Warnings: append(append([]string{}, t.warnings()...), got.Warnings...),
+	}
+	if err != nil {
+		text := err.Error()
+		doc.Error = &text
+	}
+	if got.ByClass {
+		doc.Failure = report.NewFailure(cmp.Or(got.Sides[1].Failure, got.Sides[0].Failure))
+	}
+	for _, k := range got.Contrasts {
+		doc.Contrasts = append(doc.Contrasts, reportContrast(k))
+	}
+	doc.Verdict = doc.Sentence(got.Why)
+	return doc
+}
+
+// side names one candidate of a comparison, with its launches.
+func (t *trials) side(revision, commit string, s judge.Side) report.Candidate {
+	c := t.candidate(revision, commit)
+	c.Launches, c.Counted, c.WarmUps, c.Failure = s.Launches, s.Counted, s.WarmUps, report.NewFailure(s.Failure)
+	for _, l := range s.Left {
+		c.LeftOut = append(c.LeftOut, report.Excluded{Why: l.Why, Launches: l.N})
+	}
+	for _, l := range s.Marked {
+		c.Marked = append(c.Marked, report.Excluded{Why: l.Why, Launches: l.N})
+	}
+	return c
+}
+
+func reportContrast(k judge.Contrast) report.Contrast {
+	out := report.Contrast{
+		Metric: k.Metric.Name, AllCases: k.All, Unit: k.Unit, Higher: k.Metric.Higher, Result: string(k.Answer), Pairs: k.Pairs,
+		A: reportSummary(k.A), B: reportSummary(k.B), Ratio: estimate(k.Ratio), Shift: estimate(k.Shift), Bound: estimate(k.Bound),
+		Cliff: report.Number(k.Cliff), P: report.Number(k.P), Holm: report.Number(k.Adjusted), Doubt: report.Number(k.Doubt),
+		Visible: report.Number(k.Smallest),
+	}
+	if k.Case != "" {
+		out.Case = &k.Case
+	}
+	return out
+}
+
+func reportSummary(d judge.Description) report.Summary {
+	n := func(v float64) report.Number { return report.Number(v) }
+	return report.Summary{N: d.N, Median: n(d.Median), Low: n(d.Low), High: n(d.High), Min: n(d.Min), Max: n(d.Max), Q1: n(d.Q1), Q3: n(d.Q3), Spread: n(d.Spread)}
+}
+
+func estimate(i judge.Interval) report.Estimate {
+	return report.Estimate{Value: report.Number(i.Value), Low: report.Number(i.Low), High: report.Number(i.High)}
+}

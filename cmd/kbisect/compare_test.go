@@ -1,0 +1,115 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+func TestParseCandidate(t *testing.T) {
+	r := newRepo(t)
+	r.write("n", "1")
+	r.commit("the first")
+	repo, err := source.Open(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	head := r.git("rev-parse", "HEAD")
+	for text, want := range map[string]string{
+		"HEAD": "", head: "", "HEAD^{/first}": "",
+		"HEAD:compile=off": "flags (compile=off) cannot be set", "HEAD:": "flags (none) cannot be set", "HEAD^:a=b:c": "such as HEAD^",
+		"nosuch": "nosuch", "": "names no commit",
+	} {
+		c, err := parseCandidate(repo, text)
+		switch {
+		case want == "" && (err != nil || c.Commit != head):
+			t.Errorf("%q: %v, %v", text, c, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestCompareCode(t *testing.T) {
+	for result, want := range map[string]int{
+		string(judge.Worse): 1, string(judge.Better): 0, string(judge.Alike): 0, string(judge.Open): 3,
+		store.Interrupted: exitInterrupted, store.Infra: exitMachine,
+	} {
+		if got := compareCode(result); got != want {
+			t.Errorf("%s: %d", result, got)
+		}
+	}
+}
+
+// TestCompareInterrupted stops a comparison: what was launched is kept, and said.
+func TestCompareInterrupted(t *testing.T) {
+	r := newRepo(t)
+	r.write("n", "1")
+	r.commit("the first")
+	cmd := r.command("compare", "HEAD", "HEAD", "--json", "--", "sh", "-c", `echo "sample: 30 us" >&$KBISECT_FD; sleep 0.3`)
+	var out strings.Builder
+	cmd.Stdout = &out
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	seen := waitFor(t, errs, "pair 2")
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	go io.Copy(io.Discard, errs)
+	err = cmd.Wait()
+	exit, ok := err.(*exec.ExitError)
+	if !ok || exit.ExitCode() != exitInterrupted {
+		t.Fatalf("%v after\n%s", err, seen)
+	}
+	if !strings.Contains(out.String(), `"result": "interrupted"`) || !strings.Contains(out.String(), `"comparisons": [`) {
+		t.Error(out.String())
+	}
+	list, _, _ := r.kbisect("sessions")
+	shown, _, _ := r.kbisect("show")
+	if !strings.Contains(list, "compare  interrupted") || !strings.Contains(shown, "\n4 trials\n") && !strings.Contains(shown, "\n5 trials\n") && !strings.Contains(shown, "\n6 trials\n") {
+		t.Errorf("%s\n%s", list, shown)
+	}
+	if _, msg, code := r.kbisect("run", "--resume"); code != exitUsage || !strings.Contains(msg, "nothing to resume") {
+		t.Errorf("%d %s", code, msg)
+	}
+}
+
+func TestSparks(t *testing.T) {
+	for locale, want := range map[string]rune{"C.UTF-8": '▁', "en_US.utf8": '▁', "C": '_', "": '_'} {
+		if got := sparks(func(name string) string { return map[string]string{"LANG": locale}[name] })[0]; got != want {
+			t.Errorf("%q: %c", locale, got)
+		}
+	}
+	if got := sparks(func(name string) string { return map[string]string{"LC_ALL": "C", "LANG": "C.UTF-8"}[name] })[0]; got != '_' {
+		t.Errorf("LC_ALL counts first: %c", got)
+	}
+}
+
+// waitFor reads until a word has come.
+func waitFor(t *testing.T, r io.Reader, word string) string {
+	t.Helper()
+	var seen strings.Builder
+	buf := make([]byte, 4096)
+	deadline := time.Now().Add(2 * time.Minute) // of a hang, not of slowness
+	for !strings.Contains(seen.String(), word) {
+		n, err := r.Read(buf)
+		seen.Write(buf[:n])
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("no %q (%v) in\n%s", word, err, seen.String())
+		}
+	}
+	return seen.String()
+}

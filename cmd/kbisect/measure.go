@@ -1,0 +1,341 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+func measureCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "measure",
+		Usage:     "launch one revision some times: phases, samples, state of the device",
+		ArgsUsage: "[REV] [-- COMMAND ARGS]",
+		Description: "Builds REV (default HEAD) and launches it, each launch a fresh process, and describes what they gave.\n" +
+			"To say whether one revision is slower than another, use kbisect compare: it launches them in turn.\n\n" +
+			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
+			"Exit codes: 0 every launch ended well, 2 usage, 3 not every launch did (it is shown how they ended, and\n" +
+			"in which phase), 5 machine trouble, 130 interrupted.",
+		OnUsageError:    usageError,
+		SkipFlagParsing: true, HideHelpCommand: true,
+		Flags: append(trialFlags(),
+			&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 5},
+			&cli.BoolFlag{Name: "json", Usage: "the measurement as JSON on standard output", DisableDefaultText: true},
+		),
+		Action: measureAction,
+	}
+}
+
+func measureAction(c *cli.Context) error {
+	words, command, err := operands(c)
+	if err != nil {
+		return helped(c, err)
+	}
+	if len(words) > 1 {
+		return usagef("measure takes one revision, not %q\nhint: kbisect compare A B sets two against each other, and a command follows --", words)
+	}
+	if c.Int("launches") < 1 {
+		return usagef("--launches %d: at least one is needed", c.Int("launches"))
+	}
+	repo, err := source.Open(globals(c).dir)
+	if err != nil {
+		return usage(err)
+	}
+	defer repo.Close()
+	t, err := beginOne(c, repo, append(words, "HEAD")[0], command, measuring)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	return t.measure(c, append(words, "HEAD")[0])
+}
+
+// beginOne begins a job that launches one revision.
+func beginOne(c *cli.Context, repo *source.Repo, rev string, command []string, kind string) (*trials, error) {
+	candidate, err := parseCandidate(repo, rev)
+	if err != nil {
+		return nil, err
+	}
+	p, err := trialPolicy(c, repo, command)
+	if err != nil {
+		return nil, err
+	}
+	p.Good, p.Bad = candidate.Commit, candidate.Commit
+	if err := p.checkPaths(repo); err != nil {
+		return nil, err
+	}
+	t, err := beginTrials(c, repo, p, kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.begin(c.Context); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// launchAll launches a commit up to n times. It stops at a candidate that cannot be built or fails twice
+// before it ends well, and when the budget is used up.
+func (t *trials) launchAll(ctx context.Context, commit string, n int, tell func(i int, o bisect.Outcome)) (out []bisect.Outcome, err error) {
+	t.ui.ends = map[bisect.Purpose]string{bisect.EndGood: "launch"}
+	well := 0
+	for i := range n {
+		o, err := t.memory.Sample(ctx, bisect.Request{Candidate: bisect.Candidate{Commit: commit}, Purpose: bisect.EndGood, Nth: i, Timing: true})
+		if err != nil {
+			return out, err
+		}
+		out = append(out, o)
+		tell(i+1, o)
+		if o.Class == bisect.OK {
+			well++
+		}
+		hopeless := well == 0 && (len(out) == 2 || o.Class == bisect.BuildFailed || o.Class == bisect.Skip)
+		if hopeless || t.spent() {
+			break
+		}
+	}
+	return out, nil
+}
+
+// measure launches one candidate and describes it.
+func (t *trials) measure(c *cli.Context, rev string) error {
+	n := c.Int("launches")
+	all, err := t.launchAll(c.Context, t.policy.Good, n, func(i int, o bisect.Outcome) {
+		t.ui.launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
+	})
+	result, mend := t.ended(c.Context, err)
+	if mend == nil {
+		mend = t.notFound("at " + short(t.policy.Good))
+	}
+	if mend == nil && result == "" && c.String("metric") != "" {
+		mend = sends(all, t.policy.Judge.Metrics[0])
+	}
+	if mend != nil {
+		return t.fail(mend)
+	}
+	doc := t.measurement(rev, c.String("metric"), all, n, result, err)
+	return t.conclude(doc.Result, doc.Verdict, measureCode(doc.Result), err, doc, func() error {
+		if c.Bool("json") {
+			return report.WriteJSON(c.App.Writer, doc)
+		}
+		return report.MeasurementText(c.App.Writer, doc)
+	})
+}
+
+// sends is an error where launches ended well and none of them gave a metric.
+func sends(all []bisect.Outcome, m judge.Metric) error {
+	var known []string
+	for _, o := range all {
+		if _, ok := m.Value(o, ""); ok || o.Class != bisect.OK {
+			return nil
+		}
+		known = append(known, judge.Sent(o)...)
+	}
+	slices.Sort(known)
+	return usage(&judge.UnknownMetricError{Wanted: m.Name, Sent: slices.Compact(known)})
+}
+
+func measureCode(result string) int {
+	switch result {
+	case string(bisect.OK):
+		return exitOK
+	case store.Interrupted:
+		return exitInterrupted
+	case store.Infra:
+		return exitMachine
+	}
+	return exitInconclusive
+}
+
+// measurement puts launches into the terms of their report.
+func (t *trials) measurement(rev, only string, all []bisect.Outcome, asked int, result string, err error) report.Measurement {
+	var s judge.Side
+	var fit []bisect.Outcome
+	for _, o := range all {
+		if s.Note(o) {
+			fit = append(fit, o)
+		}
+	}
+	m := report.Measurement{
+		Schema: report.MeasurementSchema, Session: t.session.ID, Result: cmp.Or(result, string(bisect.OK)), Candidate: t.side(rev, t.policy.Good, s),
+		Phases: phaseTimes(all), Wall: summaryOf(fit, judge.Metric{Name: "wall"}, ""), Metrics: []report.MetricSummary{},
+		Memory: mostMemory(all), Devices: t.deviceStates(all), Totals: t.totals(), Warnings: append([]string{}, t.warnings()...),
+	}
+	for _, n := range numbers(fit, only) {
+		m.Metrics = append(m.Metrics, t.metricSummary(fit, n))
+	}
+	if result == "" && s.Failure != nil {
+		m.Result = string(s.Failure.Class)
+	}
+	if err != nil {
+		text := err.Error()
+		m.Error = &text
+	}
+	m.Verdict = measureVerdict(m, s, asked)
+	return m
+}
+
+// measureVerdict says how the launches ended.
+func measureVerdict(m report.Measurement, s judge.Side, asked int) string {
+	switch {
+	case m.Result == store.Interrupted:
+		return "Interrupted; the launches made so far are kept."
+	case m.Result == store.Infra:
+		return "Stopped by machine trouble; nothing is said of the candidate."
+	case s.Failed == s.Launches:
+		return fmt.Sprintf("It fails in each of %d launches: %s.", s.Launches, s.Failure.Describe())
+	case s.Failed > 0:
+		return fmt.Sprintf("It fails in %d of %d launches: %s.", s.Failed, s.Launches, s.Failure.Describe())
+	case s.Launches < asked:
+		return fmt.Sprintf("Each of %d launches ended well; the budget was used up before there were %d.", s.Launches, asked)
+	}
+	return fmt.Sprintf("Each of %d launches ended well.", s.Launches)
+}
+
+// summaryOf describes the numbers that launches gave for a metric.
+func summaryOf(all []bisect.Outcome, m judge.Metric, one string) report.Summary {
+	var v []float64
+	for _, o := range all {
+		if x, ok := m.Value(o, one); ok {
+			v = append(v, x)
+		}
+	}
+	return reportSummary(judge.Describe(v))
+}
+
+// phaseTimes describes every phase, in the order in which it is first met.
+func phaseTimes(all []bisect.Outcome) []report.PhaseTimes {
+	var order []string
+	times, cold := map[string][]float64{}, map[string][]float64{}
+	add := func(to map[string][]float64, ps []bisect.PhaseTime) {
+		for _, p := range ps {
+			if !slices.Contains(order, p.Name) {
+				order = append(order, p.Name)
+			}
+			to[p.Name] = append(to[p.Name], p.Seconds)
+		}
+	}
+	for _, o := range all {
+		add(cold, o.Cold)
+		if o.Caches == "cold" {
+			add(cold, o.Phases)
+			continue
+		}
+		add(times, o.Phases)
+	}
+	out := []report.PhaseTimes{}
+	for _, name := range order {
+		out = append(out, report.PhaseTimes{Phase: name, Times: reportSummary(judge.Describe(times[name])), Cold: reportSummary(judge.Describe(cold[name]))})
+	}
+	return out
+}
+
+// number is one number that launches give.
+type number struct{ metric, one string }
+
+// numbers lists what launches sent, or what they gave of the one metric that was asked for.
+func numbers(all []bisect.Outcome, only string) []number {
+	if only == "wall" || strings.HasPrefix(only, "phase.") {
+		return []number{{only, ""}}
+	}
+	var out []number
+	for _, o := range all {
+		for _, s := range o.Series {
+			n := number{s.Metric, s.Case}
+			if (only == "" || only == s.Metric) && !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// metricSummary describes one number over all launches.
+func (t *trials) metricSummary(all []bisect.Outcome, n number) report.MetricSummary {
+	m := t.policy.metric(n.metric)
+	out := report.MetricSummary{Metric: n.metric}
+	if n.one != "" {
+		out.Case = &n.one
+	}
+	var values, within []float64
+	for _, o := range all {
+		v, ok := m.Value(oneCase(o, n), "")
+		if !ok {
+			continue
+		}
+		out.Unit = m.Unit(o)
+		values = append(values, v)
+		for _, s := range oneCase(o, n).Series {
+			out.Samples += len(s.Values)
+			within = append(within, judge.Describe(s.Values).Spread)
+		}
+	}
+	within = slices.DeleteFunc(within, math.IsNaN)
+	out.Values, out.Within = reportSummary(judge.Describe(values)), report.Number(judge.Describe(within).Median)
+	if low, high, share, ok := judge.TwoModes(values); ok {
+		out.Modes = &report.Modes{Low: report.Number(low), High: report.Number(high), Share: report.Number(share)}
+	}
+	return out
+}
+
+// oneCase is an outcome with the samples of one number only.
+func oneCase(o bisect.Outcome, n number) bisect.Outcome {
+	o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(s bisect.Series) bool { return s.Metric != n.metric || s.Case != n.one })
+	return o
+}
+
+func mostMemory(all []bisect.Outcome) *int64 {
+	most := int64(0)
+	for _, o := range all {
+		most = max(most, o.Memory)
+	}
+	if most == 0 {
+		return nil
+	}
+	return &most
+}
+
+// deviceStates says what each device went through.
+func (t *trials) deviceStates(all []bisect.Outcome) []report.DeviceState {
+	out := []report.DeviceState{}
+	for i, name := range t.gpus.names() {
+		d := report.DeviceState{Name: name, Throttled: []string{}, Shared: []string{}}
+		var clock, temperature, power []float64
+		for _, o := range all {
+			if i >= len(o.Devices) {
+				continue
+			}
+			x := o.Devices[i]
+			d.Throttled, d.Shared = once(d.Throttled, x.Throttled), once(d.Shared, x.Shared)
+			var r gpu.Reading
+			if json.Unmarshal(x.After, &r) == nil {
+				clock, temperature, power = append(clock, float64(r.SMClock)), append(temperature, float64(r.Temperature)), append(power, r.PowerW)
+			}
+		}
+		d.Clock, d.Temperature, d.Power = reportSummary(judge.Describe(clock)), reportSummary(judge.Describe(temperature)), reportSummary(judge.Describe(power))
+		out = append(out, d)
+	}
+	return out
+}
+
+// once appends a text that is not there yet.
+func once(all []string, text string) []string {
+	if text == "" || slices.Contains(all, text) {
+		return all
+	}
+	return append(all, text)
+}

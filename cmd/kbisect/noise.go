@@ -1,0 +1,362 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// noiseFlags are the options of doctor --noise.
+func noiseFlags() []cli.Flag {
+	return append(trialFlags(),
+		&cli.BoolFlag{Name: "noise", Usage: "launch the good end again and again: how noisy is this machine, and what can be found on it", DisableDefaultText: true},
+		&cli.StringFlag{Name: "good", Usage: "the revision `REV` to launch", Value: "HEAD"},
+		&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 30},
+		&cli.StringFlag{Name: "save", Usage: "write the series to `FILE` as CSV: index, at_s, seconds_wall, metric, case, value"},
+	)
+}
+
+// noiseAction takes a series of launches of one revision and says what it tells of the machine.
+func noiseAction(c *cli.Context, command []string) error {
+	if n := c.Int("launches"); n < judge.MinExamined {
+		return usagef("--launches %d: %d are needed at least to say anything of noise", n, judge.MinExamined)
+	}
+	repo, err := source.Open(globals(c).dir)
+	if err != nil {
+		return usage(err)
+	}
+	defer repo.Close()
+	var save *os.File
+	if path := c.String("save"); path != "" { // before an hour is spent on what cannot be kept
+		if save, err = os.Create(path); err != nil {
+			return usagef("--save: %w", err)
+		}
+		defer save.Close()
+	}
+	t, err := beginOne(c, repo, c.String("good"), command, examining)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	return t.noise(c, save)
+}
+
+// noise makes the series and reports on it.
+func (t *trials) noise(c *cli.Context, save *os.File) error {
+	n := c.Int("launches")
+	all, err := t.launchAll(c.Context, t.policy.Good, n, func(i int, o bisect.Outcome) {
+		if i <= 5 || i%5 == 0 || i == n || o.Class != bisect.OK {
+			t.ui.launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
+		}
+	})
+	result, mend := t.ended(c.Context, err)
+	if mend == nil {
+		mend = t.notFound("at " + short(t.policy.Good))
+	}
+	if mend != nil {
+		return t.fail(mend)
+	}
+	s, mend := newSeries(t.policy, all)
+	if mend != nil && result == "" {
+		return t.fail(mend)
+	}
+	if save != nil {
+		if err := s.write(save, t.policy); err != nil {
+			return &codeError{exitMachine, fmt.Errorf("--save: %w", err)}
+		}
+	}
+	code, summary := exitOK, s.verdict()
+	switch {
+	case result == store.Interrupted:
+		code, summary = exitInterrupted, "Interrupted; the launches made so far are kept."
+	case result == store.Infra:
+		code, summary = exitMachine, "Stopped by machine trouble."
+	case len(s.levels) < judge.MinExamined:
+		code = exitInconclusive
+	}
+	result = cmp.Or(result, map[int]string{exitOK: "ok", exitInconclusive: store.Inconclusive}[code])
+	return t.conclude(result, summary, code, err, s.document(summary), func() error {
+		fmt.Fprintln(c.App.Writer, summary)
+		if code != exitOK {
+			return s.failures(c.App.Writer)
+		}
+		s.print(c.App.Writer)
+		return s.outlook(c.Context, c.App.Writer, t.policy)
+	})
+}
+
+// series is a run of launches of one candidate, by one number a launch.
+type series struct {
+	all     []bisect.Outcome
+	metric  judge.Metric
+	fit     []bisect.Outcome // whose times may be compared
+	levels  []judge.Launch   // of these
+	machine judge.Environment
+	leftOut judge.Side
+}
+
+// newSeries chooses the metric and looks at the series.
+func newSeries(p *policy, all []bisect.Outcome) (*series, error) {
+	s := &series{all: all, metric: p.Judge.Metrics[0]}
+	for _, o := range all {
+		if s.leftOut.Note(o) {
+			s.fit = append(s.fit, o)
+		}
+	}
+	if w := p.wallTime(); w != nil && len(s.fit) > 0 {
+		if _, ok := s.metric.Value(s.fit[0], ""); !ok {
+			s.metric = *w
+		}
+	}
+	for _, o := range s.fit {
+		if v, ok := s.metric.Value(o, ""); ok {
+			y := math.Log(v)
+			if s.metric.Higher {
+				y = -y
+			}
+			s.levels = append(s.levels, judge.Launch{Index: judge.GoodEnd, At: o.At, Y: y})
+		}
+	}
+	s.machine = judge.Examine(s.levels)
+	if len(s.fit) > 0 && len(s.levels) == 0 {
+		return s, usage(&judge.UnknownMetricError{Wanted: s.metric.Name, Sent: judge.Sent(s.fit[0])})
+	}
+	return s, nil
+}
+
+// verdict is the state of the machine in a sentence.
+func (s *series) verdict() string {
+	e := s.machine
+	switch {
+	case s.leftOut.Counted == 0 && s.leftOut.Failure != nil:
+		return "It fails, so that there is nothing to say of noise: " + s.leftOut.Failure.Describe() + "."
+	case len(s.levels) < judge.MinExamined:
+		return fmt.Sprintf("Only %d of %d launches gave a number that can be compared; %d are needed.", len(s.levels), len(s.all), judge.MinExamined)
+	case e.Scattered() || e.Troubled() || e.Drifting():
+		return fmt.Sprintf("Noisy: %s of one launch differs from the next by %s (standard deviation).", s.metric.Name, percentOf(e.Spread))
+	}
+	return fmt.Sprintf("Fit to measure on: %s of one launch differs from the next by %s (standard deviation).", s.metric.Name, percentOf(e.Spread))
+}
+
+func percentOf(f float64) string {
+	if f >= 0.1 {
+		return fmt.Sprintf("%.0f %%", 100*f)
+	}
+	return fmt.Sprintf("%.2g %%", 100*f)
+}
+
+// noiseDocument is a series as it is kept with its session.
+type noiseDocument struct {
+	Schema    string        `json:"schema"`
+	Verdict   string        `json:"verdict"`
+	Metric    string        `json:"metric"`
+	Launches  int           `json:"launches"`
+	Spread    report.Number `json:"spread"`
+	Disturbed int           `json:"disturbed"`
+	Excess    report.Number `json:"excess"`
+	Neumann   report.Number `json:"von_neumann_ratio"`
+	Mode      report.Number `json:"mode_offset"`
+	ModeShare report.Number `json:"mode_share"`
+}
+
+func (s *series) document(verdict string) noiseDocument {
+	e := s.machine
+	return noiseDocument{
+		"kbisect.noise/1", verdict, s.metric.Name, e.Launches, report.Number(e.Spread), e.Disturbed,
+		report.Number(math.Expm1(e.Excess)), report.Number(e.Neumann), report.Number(math.Expm1(e.Noise.Mode)), report.Number(e.Noise.Share),
+	}
+}
+
+// failures says how launches ended that gave no number.
+func (s *series) failures(w io.Writer) error {
+	for _, l := range s.leftOut.Left {
+		fmt.Fprintf(w, "  %d left out: %s\n", l.N, clean(l.Why))
+	}
+	return nil
+}
+
+// print tells of the series and of the environment check.
+func (s *series) print(w io.Writer) {
+	e := s.machine
+	var values []float64
+	for _, o := range s.fit {
+		if v, ok := s.metric.Value(o, ""); ok {
+			values = append(values, v)
+		}
+	}
+	d := reportSummary(judge.Describe(values))
+	fmt.Fprintf(w, "\n  %s  %s, %d launches\n", s.metric.Name, report.Described(d, s.metric.Unit(s.fit[0])), len(values))
+	s.failures(w)
+	for _, m := range s.leftOut.Marked {
+		fmt.Fprintf(w, "  %d counted although %s\n", m.N, clean(m.Why))
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, x := range s.checks() {
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", x.finding.state, x.name, x.finding.found)
+		if x.finding.hint != "" {
+			fmt.Fprintf(t, "  \t\thint: %s\n", x.finding.hint)
+		}
+	}
+	t.Flush()
+	if e.TwoModes() {
+		fmt.Fprintf(w, "  launches fall into two modes, %s apart, %.0f %% into the slower: memory placement or clocks differ from process to process\n",
+			percentOf(math.Expm1(e.Noise.Mode)), 100*e.Noise.Share)
+	}
+}
+
+// named is one line of a table of checks.
+type named struct {
+	name    string
+	finding finding
+}
+
+// checks is the environment check in words.
+func (s *series) checks() []named {
+	e := s.machine
+	scatter := ok("%s from launch to launch", percentOf(e.Spread))
+	if e.Scattered() {
+		scatter = problem(scatter.found+", more than 1.5 %", "lock the clocks (nvidia-smi -lgc), let the program run longer or take more samples, pin it to processors")
+	}
+	disturbed := ok("%d of %d launches", e.Disturbed, e.Launches)
+	if e.Disturbed > 0 {
+		disturbed.found += fmt.Sprintf(", slower by %s on average, %.1f in a row", percentOf(math.Expm1(e.Excess)), e.Burst)
+	}
+	if e.Troubled() {
+		disturbed = problem(disturbed.found, "something else runs on this machine now and then: look for other processes, on the device and beside it")
+	}
+	drift := ok("von Neumann ratio %.2f, where 1 is none", e.Neumann)
+	if e.Drifting() {
+		drift = problem(drift.found, "the level moves slowly, as clocks and temperatures do: warm the device up first, lock its clocks; kbisect launches in turn, so that drift costs launches rather than truth")
+	}
+	return []named{{"spread", scatter}, {"disturbed", disturbed}, {"drift", drift}}
+}
+
+// Simulated searches by which the outlook is made.
+const (
+	outlookCommits  = 64
+	outlookTrials   = 20
+	outlookLaunches = 400 // at most, in a search
+)
+
+// outlook says what effects a search could find here, by simulating searches with the noise of the series.
+func (s *series) outlook(ctx context.Context, w io.Writer, p *policy) error {
+	fmt.Fprintf(w, "\nWhat a search of %d commits finds with this noise, in %d simulated searches for each effect\n", outlookCommits, outlookTrials)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "effect\tfound\twrong\tlaunches\tminutes\t")
+	spec := s.spec()
+	for _, effect := range []float64{0.10, 0.05, 0.03, 0.02, 0.01, 0.005} {
+		spec.StepLog = math.Log1p(effect)
+		score, err := fixtures.Simulate(ctx, spec, "kbisect", slowSearch(effect, p.Judge.Error))
+		if err != nil {
+			return err
+		}
+		minutes := (score.DeviceSeconds + score.Builds*spec.BuildSeconds) / 60
+		fmt.Fprintf(t, "%s\t%.0f %%\t%.0f %%\t%.0f\t%s\t\n", percentOf(effect), 100*score.Right, 100*score.Wrong, score.LaunchesMean, fmt.Sprintf("%.2g", minutes))
+		if score.Right < 0.5 {
+			break // what is smaller is not found either
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	builds := fmt.Sprintf("builds of %.3g s", spec.BuildSeconds)
+	if spec.BuildSeconds == 0 {
+		builds = "without builds: none was made here"
+	}
+	fmt.Fprintf(w, "  with [judge] effect set to the effect; at most %d launches of %.3g s each; %s\n", outlookLaunches, spec.GoodSeconds, builds)
+	return nil
+}
+
+// spec is a simulated device with the noise of the series.
+func (s *series) spec() fixtures.Spec {
+	e := s.machine
+	spec := fixtures.DefaultSpec()
+	spec.Commits, spec.Trials = outlookCommits, outlookTrials
+	spec.GoodSeconds, spec.LaunchSeconds, spec.BuildSeconds = s.seconds()
+	const tau = 300    // the model's drift is a random walk; over times of this order a machine comes back
+	const known = 0.06 // the widest spread that the model of a search knows
+	spec.Noise = fixtures.Noise{
+		ProcessSD: e.Noise.SD, DriftSD: math.Sqrt(e.Noise.Rate * tau / 2), DriftTau: tau,
+		Contaminated: float64(e.Disturbed) / float64(e.Launches), ContaminatedMean: e.Excess, Burst: max(1, e.Burst),
+	}
+	switch {
+	case e.Spread > known:
+		spec.Noise.ProcessSD = e.Spread
+	case e.TwoModes():
+		spec.Noise.Modes = []fixtures.Mode{{P: e.Noise.Share, Log: e.Noise.Mode}}
+	}
+	return spec
+}
+
+// seconds are those of a launch, of its part that does not depend on what is measured, and of a build.
+func (s *series) seconds() (launch, fixed, build float64) {
+	var walls, before []float64
+	for _, o := range s.fit {
+		walls = append(walls, o.Wall)
+		rest := o.Wall
+		for _, ph := range o.Phases {
+			if ph.Name == "measure" {
+				rest -= ph.Seconds
+			}
+		}
+		before = append(before, max(0, rest))
+	}
+	for _, o := range s.all {
+		build = max(build, o.Build)
+	}
+	launch = max(0.001, judge.Describe(walls).Median)
+	return launch, min(launch, judge.Describe(before).Median), build
+}
+
+// slowSearch is the search for a slowdown as run makes it.
+func slowSearch(effect, e float64) fixtures.Rule {
+	return fixtures.Search(func(ctx context.Context, d *fixtures.Device, s bisect.Sampler) (bisect.Finding, error) {
+		b := judge.Bank{
+			Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: fixtures.ID(0)}},
+			Sampler: s, Launches: outlookLaunches,
+			Options: judge.Options{Find: bisect.Slow, Metrics: []judge.Metric{{Name: "time"}}, Effect: effect, Error: e, Commits: d.Commits},
+		}
+		return b.Find(ctx)
+	})
+}
+
+// write saves the series: one line for each number of a launch, the median of its samples.
+func (s *series) write(f *os.File, p *policy) error {
+	w := csv.NewWriter(f)
+	if err := w.Write([]string{"index", "at_s", "seconds_wall", "metric", "case", "value"}); err != nil {
+		return err
+	}
+	float := func(v float64) string { return strconv.FormatFloat(v, 'g', 10, 64) }
+	for i, o := range s.all {
+		if o.Class != bisect.OK || o.Unfit != "" {
+			continue
+		}
+		for _, n := range append(numbers([]bisect.Outcome{o}, ""), number{"wall", ""}) {
+			m := p.metric(n.metric)
+			v, known := m.Value(oneCase(o, n), "")
+			if !known {
+				continue
+			}
+			if err := w.Write([]string{strconv.Itoa(i), float(o.At), float(o.Wall), n.metric, n.one, float(v)}); err != nil {
+				return err
+			}
+		}
+	}
+	w.Flush()
+	return w.Error()
+}

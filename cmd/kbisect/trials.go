@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// trialFlags are the options of every command that launches candidates which the user names.
+func trialFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "metric", Usage: "the `NAME` of what is measured: one of kbisect.toml, wall, phase.NAME", DefaultText: "those of kbisect.toml, else time, else wall"},
+		durationFlag("budget", "stop after `DURATION`, such as 20m, with what is known then", "none"),
+		durationFlag("limit", "a whole trial may take `DURATION`, such as 90s", "10m, or kbisect.toml"),
+		&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
+		&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
+		&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable"},
+	}
+}
+
+// trialPolicy reads how candidates are built and launched: by a command after --, or by kbisect.toml.
+func trialPolicy(c *cli.Context, repo *source.Repo, command []string) (*policy, error) {
+	if len(c.StringSlice("output")) > 0 && c.String("build") == "" {
+		return nil, usagef("--output names what --build makes, and there is no --build")
+	}
+	p := &policy{Budget: duration(c, "budget"), Seed: 1, Jobs: 1}
+	read := func() error { return p.fromConfig(c, repo) }
+	if command != nil {
+		read = func() error { return p.fromCommand(c, command) }
+	}
+	if err := read(); err != nil {
+		return nil, namedCommand(err, c.Command.Name)
+	}
+	if ps := c.StringSlice("path"); len(ps) > 0 {
+		p.Paths = ps
+	}
+	if name := c.String("metric"); name != "" {
+		p.Judge.Metrics = []judge.Metric{p.metric(name)}
+	}
+	p.Judge.Find = bisect.Slow
+	p.startCold()
+	return p, nil
+}
+
+// namedCommand puts the command that was given into a hint that speaks of run.
+func namedCommand(err error, command string) error {
+	return usage(errors.New(strings.ReplaceAll(err.Error(), "kbisect run --good REV", "kbisect "+command)))
+}
+
+// wallTime stands in for a metric that a program does not send, where none was asked for.
+func (p *policy) wallTime() *judge.Metric {
+	if len(p.Judge.Metrics) == 1 && p.Judge.Metrics[0].Name == "time" {
+		return &judge.Metric{Name: "wall"}
+	}
+	return nil
+}
+
+// trials begins a job that launches candidates the user named. The caller closes it.
+type trials struct {
+	*job
+	close func()
+}
+
+// beginTrials opens the store, takes the repository and makes a session of this kind.
+func beginTrials(c *cli.Context, repo *source.Repo, p *policy, kind string) (*trials, error) {
+	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
+	if err != nil {
+		return nil, &codeError{exitMachine, err}
+	}
+	s, err := newSession(p, kind)
+	if err != nil {
+		st.Close()
+		return nil, err
+	}
+	lock, err := st.Lock(s.ID)
+	if err != nil {
+		st.Close()
+		return nil, err
+	}
+	if n, err := proc.Sweep(s.ID); err != nil || n > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of an earlier session were still running and have been killed", n))
+	}
+	t := &trials{job: &job{repo: repo, store: st, session: s, policy: p, ui: newProgress(c)}}
+	t.close = func() {
+		t.gpus.close()
+		lock.Unlock()
+		st.Close()
+	}
+	return t, nil
+}
+
+// begin writes the session and opens the pipeline.
+func (t *trials) begin(ctx context.Context) error {
+	t.began = time.Now()
+	if err := t.keepSession(); err != nil {
+		return err
+	}
+	if err := t.open(ctx); err != nil {
+		return t.fail(err)
+	}
+	return nil
+}
+
+// ended closes the pipeline. What stopped the launches is a result, unless it is the user's to mend, which is
+// the error that comes back.
+func (t *trials) ended(ctx context.Context, err error) (result string, mend error) {
+	t.ui.end()
+	if closeErr := t.pipe.Close(); closeErr != nil {
+		t.policy.Warnings = append(t.policy.Warnings, closeErr.Error())
+	}
+	var unknown *judge.UnknownMetricError
+	var infra *bisect.InfraError
+	switch {
+	case err == nil:
+		return "", nil
+	case errors.As(err, &unknown):
+		return "", t.fail(usage(err))
+	case ctx.Err() != nil || errors.Is(err, context.Canceled):
+		return store.Interrupted, nil
+	case errors.As(err, &infra):
+		return store.Infra, nil
+	}
+	return "", t.fail(err)
+}
+
+// conclude keeps what a session came to and prints it; code is the exit code of the result.
+func (t *trials) conclude(result, summary string, code int, cause error, document any, print func() error) error {
+	var data bytes.Buffer
+	err := report.WriteJSON(&data, document)
+	if err == nil {
+		err = t.store.UpdateSession(t.session.ID, func(s *store.Session) {
+			s.Status, s.Finding, s.Summary, s.Elapsed = result, data.Bytes(), headline(summary), time.Since(t.began)
+		})
+	}
+	if printErr := print(); printErr != nil {
+		return &codeError{exitMachine, fmt.Errorf("writing the report: %w\nhint: kbisect show --json %s prints it again", printErr, t.session.ID)}
+	}
+	switch {
+	case err != nil:
+		return &codeError{exitMachine, err}
+	case cause != nil:
+		return &codeError{code, cause}
+	case code != exitOK:
+		return &codeError{code: code}
+	}
+	return nil
+}
+
+// totals adds up what the launches took.
+func (t *trials) totals() report.Totals {
+	return report.Input{Launches: t.launches, Wall: time.Since(t.began), GPUHour: t.policy.GPUHour}.Totals()
+}
+
+// candidate names a commit for a report.
+func (t *trials) candidate(revision, commit string) report.Candidate {
+	return t.commitInfo(commit, false).Candidate(revision)
+}
