@@ -21,16 +21,35 @@ type Project struct {
 	Outputs     []string
 	Incremental *bool // nil: as the kind knows best
 	Run         []string
+
+	Sources []string // nvcc: files to compile when there is no Build command
+	Options []string // nvcc: options of the compiler
+	Device  string   // compute capability such as "9.0"; "": the compiler looks at the device itself
+
+	Submission string   // torch, kernelbot: path of the user's file; "": as the task or the driver calls it
+	Reference  string   // torch: path of the reference; "": reference.py
+	Cases      []string // torch: as in a case file of KernelBot; none: those of the reference
+	Task       *Task    // kernelbot: the problem, see ReadTask
+	Mode       string   // kernelbot: test, benchmark or leaderboard; "": leaderboard
 }
 
-// Plan says how to build and run a candidate, as data. Commands run in the root of the export.
+// Plan says how to build and run a candidate, as data. Commands run in the root of the export, or
+// in Dir below it.
 type Plan struct {
 	Kind        string
 	Build       []string // empty: nothing to build
-	Outputs     []string // what the build leaves behind; empty: unknown, so builds are not kept
-	Run         []string
+	Outputs     []string // what the build leaves behind, from the root; empty: unknown, so builds are not kept
+	Run         []string // the trial; empty when Stages are given
 	Incremental bool     // the build tool tracks dependencies: a build may start from the last one
 	BuildFiles  []string // base names or *.suffix whose change needs a clean build all the same
+
+	Dir        string        // where commands run, below the root; "": the root
+	Files      []File        // written before the build and again before each trial, see Write
+	Env        []string      // NAME=value of builds and trials, for names that the user's environment lacks
+	BuildLimit time.Duration // bound on the build that the kind brings along; 0: as the user says
+	Depfiles   []string      // written by the build, from the root: what it has read, see Deps
+	Stages     []Stage       // the processes of one trial, in this order; empty: Run alone
+	Warnings   []string
 }
 
 // Limit is a bound on a phase: absolute, or a multiple of what the good end took.
@@ -62,6 +81,9 @@ func Kinds() map[string]func(Project) (Plan, error) {
 		"make":    makefile,
 		"cmake":   cmake,
 		"nvcc":    nvcc,
+		"torch":   torch,
+
+		"kernelbot": kernelbot,
 	}
 }
 
@@ -78,7 +100,7 @@ func NewPlan(p Project) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	if len(plan.Run) == 0 {
+	if len(plan.Run) == 0 && len(plan.Stages) == 0 {
 		return Plan{}, fmt.Errorf("nothing to run\nhint: set [run] command in kbisect.toml, or give a command after --")
 	}
 	plan.Kind = p.Kind

@@ -171,8 +171,8 @@ func TestPlans(t *testing.T) {
 	}{
 		{Project{Run: []string{"./t"}}, Plan{Kind: "command", Run: []string{"./t"}}, ""},
 		{Project{Kind: "make", Run: []string{"./t"}, Incremental: &no}, Plan{Kind: "make", Build: []string{"make"}, Run: []string{"./t"}}, ""},
-		{Project{Kind: "nvcc", Run: []string{"./t"}}, Plan{}, "hint: set [build] command"},
-		{Project{Kind: "gmake", Run: []string{"./t"}}, Plan{}, "use one of cmake, command, make, nvcc"},
+		{Project{Kind: "nvcc", Run: []string{"./t"}}, Plan{}, "hint: set [build] sources"},
+		{Project{Kind: "gmake", Run: []string{"./t"}}, Plan{}, "use one of cmake, command, kernelbot, make, nvcc, torch"},
 		{Project{Kind: "make"}, Plan{}, "nothing to run"},
 	} {
 		got, err := NewPlan(c.p)

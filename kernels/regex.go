@@ -2,18 +2,23 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Pattern reads a metric out of a program's plain output by a regular expression with the named
-// groups value and, if wanted, unit and case.
+// groups value and, if wanted, unit and case. Groups of other names belong to the case too, so that
+// `block_size +(?P<block_size>\d+) \| time (?P<value>[0-9.]+) (?P<unit>ms)` makes a case "block_size=32"
+// of each line that it matches. Values of the same case are samples of it.
 type Pattern struct {
 	metric             string
 	unit               string
 	re                 *regexp.Regexp
 	value, units, kase int
+	others             []int
 }
 
 // NewPattern compiles the pattern of a metric; unit serves where the pattern has no group of that name.
@@ -26,6 +31,11 @@ func NewPattern(metric, unit, pattern string) (*Pattern, error) {
 	if p.value < 0 {
 		return nil, fmt.Errorf("pattern of metric %s has no group (?P<value>...)", metric)
 	}
+	for i, name := range re.SubexpNames() {
+		if name != "" && i != p.value && i != p.units && i != p.kase {
+			p.others = append(p.others, i)
+		}
+	}
 	return p, nil
 }
 
@@ -33,20 +43,31 @@ func NewPattern(metric, unit, pattern string) (*Pattern, error) {
 func (p *Pattern) Line(line string, all []Series) []Series {
 	for _, m := range p.re.FindAllStringSubmatch(line, -1) {
 		v, err := strconv.ParseFloat(m[p.value], 64)
-		if err != nil {
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 			continue
 		}
-		unit, kase := p.unit, ""
+		unit := p.unit
 		if p.units >= 0 && m[p.units] != "" {
 			unit = m[p.units]
 		}
-		if p.kase >= 0 {
-			kase = m[p.kase]
-		}
 		v, unit = seconds(v, unit)
-		all = appendValue(all, p.metric, kase, unit, v)
+		all = appendValue(all, p.metric, p.caseOf(m), unit, v)
 	}
 	return all
+}
+
+// caseOf joins the groups that tell cases apart.
+func (p *Pattern) caseOf(match []string) string {
+	var parts []string
+	if p.kase >= 0 && match[p.kase] != "" {
+		parts = append(parts, match[p.kase])
+	}
+	for _, i := range p.others {
+		if match[i] != "" {
+			parts = append(parts, p.re.SubexpNames()[i]+"="+match[i])
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // appendValue adds a value to the series of its metric, case and unit.

@@ -25,6 +25,7 @@ type Config struct {
 	Version    int    // 1
 	Kind       string // one of kinds
 	Paths      []string
+	Task       TaskConfig
 	Build      BuildConfig
 	Run        RunConfig
 	Metrics    []Metric
@@ -42,6 +43,8 @@ type BuildConfig struct {
 	Limit       time.Duration
 	Outputs     []string // relative to the export; kept in the build cache
 	Incremental *bool    // nil: left to the kind
+	Sources     []string // kind nvcc: what to compile, instead of a command
+	Options     []string // kind nvcc: of the compiler
 }
 
 // RunConfig is the table [run].
@@ -81,6 +84,7 @@ type Metric struct {
 	Better  string // lower, higher
 	From    string // one of metricSources
 	Pattern string // for regex: has a group "value", perhaps a group "unit"
+	File    string // for nvbench and cutlass: the results that the run writes
 	Case    string // "": every case
 }
 

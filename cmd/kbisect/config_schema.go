@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -23,7 +24,7 @@ func kinds() []string {
 }
 
 func metricSources() []string {
-	return []string{"protocol", "wall", "phase", "regex", "nvbench", "popcorn", "static"}
+	return []string{"protocol", "wall", "phase", "regex", "nvbench", "cutlass", "popcorn", "static"}
 }
 
 func phaseNames() []string {
@@ -32,10 +33,11 @@ func phaseNames() []string {
 
 // schema lists the keys of every table but [run.limits], whose keys are phases.
 func schema() map[string][]string {
-	metric := []string{"name", "unit", "better", "from", "pattern", "case"}
+	metric := []string{"name", "unit", "better", "from", "pattern", "file", "case"}
 	return map[string][]string{
-		"":           {"version", "kind", "paths", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
-		"build":      {"command", "limit", "outputs", "incremental"},
+		"":           {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
+		"task":       {"problem", "mode", "submission", "reference", "cases"},
+		"build":      {"command", "limit", "outputs", "incremental", "sources", "options"},
 		"run":        {"command", "limit", "limits", "caches", "probe"},
 		"metric":     metric,
 		"metrics":    metric,
@@ -59,8 +61,11 @@ func (r *configReader) config(root map[string]any) *Config {
 	c.Version = t.version()
 	c.Kind = t.choice("kind", kinds())
 	c.Paths = t.insidePaths("paths", `an array of paths, as ["kernels/", "bench.py"]`)
+	if x, ok := t.table("task"); ok {
+		c.Task = x.task(c.Kind)
+	}
 	if b, ok := t.table("build"); ok {
-		c.Build = b.build()
+		c.Build = b.build(c.Kind)
 	}
 	if x, ok := t.table("run"); ok {
 		c.Run = x.run()
@@ -108,13 +113,23 @@ func (t tableReader) insidePaths(key, want string) []string {
 	return list
 }
 
-func (t tableReader) build() BuildConfig {
+func (t tableReader) build(kind string) BuildConfig {
 	t.known("build")
+	for _, key := range []string{"sources", "options"} {
+		switch {
+		case t.has(key) && kind != kindNvcc:
+			t.errorf(key, "belongs to kind = %q; this is kind %q", kindNvcc, cmp.Or(kind, kindCommand))
+		case t.has(key) && t.has("command"):
+			t.errorf(key, "command says already how to build; leave one of them out")
+		}
+	}
 	return BuildConfig{
 		Command:     t.command("command"),
 		Limit:       t.duration("limit"),
 		Outputs:     t.insidePaths("outputs", `an array of paths, as ["bench"]`),
 		Incremental: t.boolean("incremental"),
+		Sources:     t.insidePaths("sources", `an array of paths, as ["bench.cu"]`),
+		Options:     t.strs("options", `an array of options of nvcc, as ["-O3", "-lineinfo"]`),
 	}
 }
 
@@ -191,6 +206,7 @@ func (t tableReader) metric() Metric {
 		Better:  t.choice("better", []string{"lower", "higher"}),
 		From:    t.choice("from", metricSources()),
 		Pattern: t.str("pattern"),
+		File:    t.file("file"),
 		Case:    t.str("case"),
 	}
 	if _, err := parseUnit(m.Unit); err != nil {
@@ -204,7 +220,18 @@ func (t tableReader) metric() Metric {
 	case m.Pattern != "":
 		t.checkPattern(m.Pattern)
 	}
+	t.checkFile(m)
 	return m
+}
+
+// checkFile asks for the file of results where the source is one.
+func (t tableReader) checkFile(m Metric) {
+	switch {
+	case m.From == "nvbench" && !t.has("file"):
+		t.errorf("from", `nvbench needs the file that the run writes, as file = "result.json" with --jsonbin result.json in [run] command`)
+	case t.has("file") && m.From != "nvbench" && m.From != "cutlass" && (m.From != "" || !t.has("from")):
+		t.errorf("file", `only from = "nvbench" and from = "cutlass" have a file`)
+	}
 }
 
 func (t tableReader) checkPattern(pattern string) {

@@ -101,6 +101,10 @@ func TestParseConfigForms(t *testing.T) {
 		"[[metrics]]\nname = \"a\"\nunit = \"GB/s\"\n[[metrics]]\nname = \"b\"\nfrom = \"wall\"",
 		"metrics = [{name = \"a\"}, {name = \"b\"}]",
 		"run.limits.load = \"90s\"", "[cost]\ngpu_hour = 2",
+		"kind = \"nvcc\"\n[build]\nsources = [\"a.cu\", \"b.cu\"]\noptions = [\"-O2\"]",
+		"kind = \"torch\"\n[task]\nsubmission = \"k/submission.py\"\nreference = \"r.py\"\ncases = [\"m: 1\"]",
+		"kind = \"kernelbot\"\n[task]\nproblem = \"../reference-kernels/problems/a\"\nmode = \"test\"",
+		"[metric]\nfrom = \"nvbench\"\nfile = \"out/result.json\"", "[metric]\nfrom = \"cutlass\"", "[metric]\nfrom = \"static\"\nname = \"registers\"",
 		"[[flag]]\nname=\"a\"\nvalues=[\"0\",\"1\"]\nenv=\"A\"\nrequires=[\"b=1\"]\n[[flag]]\nname=\"b\"\nvalues=[\"0\",\"1\"]\ndefine=\"B\"",
 	} {
 		if _, err := parseConfig("c.toml", []byte(doc)); err != nil {
@@ -117,6 +121,12 @@ func TestParseConfigProblems(t *testing.T) {
 		doc  string
 		want []string
 	}{
+		{"kind = \"make\"\n[build]\nsources = [\"a.cu\"]", []string{`3: build.sources: belongs to kind = "nvcc"; this is kind "make"`}},
+		{"kind = \"nvcc\"\n[build]\ncommand = [\"nvcc\"]\noptions = [\"-O2\"]", []string{`4: build.options: command says already how to build`}},
+		{"kind = \"torch\"\n[task]\nproblem = \"p\"\nreference = \"../r.py\"", []string{`3: task.problem: belongs to kind = "kernelbot"; this is kind "torch"`, `4: task.reference: "../r.py" leads out of the repository`}},
+		{"kind = \"kernelbot\"\n[task]\nmode = \"ranked\"", []string{`3: task.mode: "ranked" is not known`}},
+		{"[metric]\nfrom = \"nvbench\"", []string{`2: metric.from: nvbench needs the file`}},
+		{"[metric]\nfrom = \"wall\"\nfile = \"x\"", []string{`3: metric.file: only from = "nvbench"`}},
 		{"version = 2", []string{`1: version: 2 is not known`}},
 		{"version = \"1\"", []string{"1: version: wrong type: this is a string"}},
 		{"kind = \"cmak\"", []string{`1: kind: "cmak" is not known; did you mean "cmake"?`}},

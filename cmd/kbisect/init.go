@@ -11,7 +11,7 @@ import (
 )
 
 // initConfig finds out what sort of project dir holds and returns the kind with
-// a commented kbisect.toml for it. Only what works today is active in the text.
+// a commented kbisect.toml for it.
 func initConfig(dir string) (kind string, text []byte, err error) {
 	p, err := detectProject(dir)
 	if err != nil {
@@ -56,7 +56,7 @@ func (p project) render() string {
 	line("# Next: kbisect doctor says whether it will work; kbisect run --good REV --bad REV searches.")
 	line("# An unknown key or a wrong unit is an error, so a slip is never passed over.")
 	line("version = 1")
-	line("kind    = %-12s # %s", tomlString(p.active), p.kindNote())
+	line("kind    = %-12s # %s", tomlString(p.kind), kindNote())
 	line("# What the build and the run read, from the top of the repository. Commits that leave")
 	line("# these alone are never built: when in doubt name more, or delete the line to name all.")
 	if len(p.paths) == 0 {
@@ -64,26 +64,52 @@ func (p project) render() string {
 	} else {
 		line("paths = %s", tomlStrings(p.paths))
 	}
+	p.renderTask(line)
 	p.renderBuild(line)
 	p.renderRun(line)
 	b.WriteString(p.renderRest())
 	return b.String()
 }
 
-func (p project) kindNote() string {
-	if p.active != p.kind {
-		return fmt.Sprintf("looks like %s; its own kind is not available yet", p.kind)
+func kindNote() string {
+	return strings.Join(kinds(), " | ") + ": how build and run are understood"
+}
+
+// renderTask is the table of the kinds that hold the user's file against something.
+func (p project) renderTask(line func(string, ...any)) {
+	switch p.kind {
+	case kindKernelbot:
+		line("\n[task]")
+		line("# The problem and its judge are those of your work tree, the same for every candidate.")
+		line("problem    = %-16s # folder of task.yml, also outside of the repository", tomlString(p.task.Problem))
+		line("submission = %s", tomlString(p.task.Submission))
+		line("mode       = \"leaderboard\"    # test, then benchmark, then the ranked run; cheaper: test | benchmark")
+	case kindTorch:
+		line("\n[task]")
+		line("# kbisect's own driver imports both, warms up, checks and measures, each as a phase.")
+		line("submission = %-16s # has custom_kernel(data)", tomlString(p.task.Submission))
+		line("reference  = %-16s # has generate_input and check_implementation or ref_kernel", tomlString(p.task.Reference))
+		line("# cases = [\"m: 256; n: 512; seed: 1\"]   # arguments of generate_input; else CASES of the reference")
 	}
-	return "command | nvcc | make | cmake: how build and run are understood"
 }
 
 func (p project) renderBuild(line func(string, ...any)) {
 	line("\n[build]")
-	line("# The words of one command, run at the top of a clean export; for shell: [\"sh\", \"-c\", \"…\"].")
-	if len(p.build) == 0 {
-		line("# command = [\"make\", \"-j2\"]   # nothing to build was found")
-	} else {
-		line("command = %s", tomlStrings(p.build))
+	switch {
+	case p.kind == kindKernelbot:
+		line("# The problem says what to build, and for how long.")
+		return
+	case len(p.sources) > 0:
+		line("# nvcc compiles these for the device, and what they include counts as input.")
+		line("sources = %s", tomlStrings(p.sources))
+		line("# options = [\"-O3\", \"-lineinfo\"]   # of nvcc; or command = [\"nvcc\", …] instead of both")
+	default:
+		line("# The words of one command, run at the top of a clean export; for shell: [\"sh\", \"-c\", \"…\"].")
+		if len(p.build) == 0 {
+			line("# command = [\"make\", \"-j2\"]   # nothing to build was found")
+		} else {
+			line("command = %s", tomlStrings(p.build))
+		}
 	}
 	line("limit   = \"10m\"             # a build that takes longer has failed")
 	line("# What the build leaves behind and the run needs: kept, so that nothing is built twice.")
@@ -103,9 +129,16 @@ func (p project) renderRun(line func(string, ...any)) {
 	for _, note := range p.notes {
 		line("# %s", note)
 	}
-	if len(p.run) == 0 {
+	switch {
+	case p.kind == kindKernelbot:
+		line("# Each process has the limit of the problem, imports included, as on the server.")
+		line("# limit = \"10m\"             # of all of them together")
+		return
+	case p.kind == kindTorch && len(p.run) == 0:
+		line("# command = [\"python3\", \"bench.py\"]   # instead of kbisect's driver")
+	case len(p.run) == 0:
 		line("# command = [\"./bench\"]     # FILL IN: what to run was not found")
-	} else {
+	default:
 		line("command = %s", tomlStrings(p.run))
 	}
 	line("limit   = \"180s\"            # of the whole trial without the build")
@@ -127,7 +160,7 @@ func (p project) renderRest() string {
 # name    = "time"
 # unit    = "us"              # ns us ms s, GB/s, TFLOP/s, MiB, …
 # better  = "lower"           # lower | higher
-# from    = "protocol"        # protocol | wall | phase | regex
+# from    = "protocol"        # protocol | wall | phase | regex | nvbench | cutlass | popcorn | static
 # pattern = 'time: (?P<value>[0-9.]+) (?P<unit>ms|us)'   # only for from = "regex"
 
 # [judge]

@@ -10,17 +10,20 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kbisect/kbisect/kernels"
 )
 
 // project is what detectProject found out about a directory.
 type project struct {
-	kind    string // what it looks like
-	active  string // the kind that works today
+	kind    string
 	what    string // in words
 	paths   []string
 	build   []string
+	sources []string // kind nvcc: instead of build
 	outputs []string
 	run     []string
+	task    TaskConfig
 	notes   []string // about the run
 }
 
@@ -63,10 +66,9 @@ func (d *detector) isPlain(name string) bool {
 }
 
 func (d *detector) finish(p project) project {
-	if p.active == "" {
-		p.active = p.kind
+	if p.paths == nil {
+		p.paths = d.paths(p)
 	}
-	p.paths = d.paths(p)
 	return p
 }
 
@@ -91,39 +93,6 @@ func (d *detector) read(name string) []byte {
 	defer f.Close()
 	data, _ := io.ReadAll(io.LimitReader(f, 1<<20))
 	return data
-}
-
-// kernelbot is a problem folder: its task.yml says where a submission goes.
-func (d *detector) kernelbot() (project, bool) {
-	task := d.first("task.yml", "task.yaml")
-	if task == "" || !bytes.Contains(d.read(task), []byte("@SUBMISSION@")) {
-		return project{}, false
-	}
-	p := project{kind: kindKernelbot, active: kindCommand, what: "a KernelBot problem folder (" + task + ")"}
-	d.pythonRun(&p, "submission.py")
-	return p, true
-}
-
-// torch is a submission by itself.
-func (d *detector) torch() (project, bool) {
-	if !bytes.Contains(d.read("submission.py"), []byte("custom_kernel")) {
-		return project{}, false
-	}
-	p := project{kind: kindTorch, active: kindCommand, what: "a PyTorch submission (custom_kernel in submission.py)"}
-	d.pythonRun(&p, "submission.py")
-	return p, true
-}
-
-// pythonRun prefers a benchmark over the file itself, which is only loaded.
-func (d *detector) pythonRun(p *project, file string) {
-	if bench := d.first("bench.py", "benchmark.py", "run_bench.py"); bench != "" {
-		p.run = []string{"python3", bench}
-		return
-	}
-	if d.has(file) {
-		p.run = []string{"python3", file}
-		p.notes = []string{"This loads " + file + " and runs what stands at its top level; name your benchmark instead."}
-	}
 }
 
 // addExecutable finds the first argument of add_executable.
@@ -151,12 +120,11 @@ func (d *detector) cmake() (project, bool) {
 		}
 	}
 	p := project{kind: kindCMake, what: "a CMake project"}
-	target := ""
-	if name := benchLike(names); name != "" {
-		target = " --target " + name
+	name := benchLike(names)
+	if name != "" {
 		p.outputs, p.run = []string{"build/" + name}, []string{"./build/" + name}
 	}
-	p.build = []string{"sh", "-c", "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build --parallel 2" + target}
+	p.build = []string{"sh", "-c", kernels.CMakeScript(name)}
 	return p, true
 }
 

@@ -41,11 +41,10 @@ func (d *detector) nvcc() (project, bool) {
 	}
 	main := benchLike(mains)
 	program := strings.TrimSuffix(main, ".cu")
-	p := project{kind: kindNvcc, what: "CUDA sources without build rules", outputs: []string{program}, run: []string{"./" + program}}
-	p.build = []string{"nvcc", "-O3", "-std=c++17", "-arch=native", "-o", program, main}
+	p := project{kind: kindNvcc, what: "CUDA sources without build rules", outputs: []string{program}, run: []string{"./" + program}, sources: []string{main}}
 	for _, f := range all {
 		if f != main && !slices.Contains(mains, f) && !included[f] {
-			p.build = append(p.build, f)
+			p.sources = append(p.sources, f)
 		}
 	}
 	return p, true

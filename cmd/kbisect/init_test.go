@@ -28,12 +28,25 @@ func writeFiles(t *testing.T, files map[string]string) string {
 	return dir
 }
 
+const taskYML = `
+lang: py
+files:
+  - {"name": "submission.py", "source": "@SUBMISSION@"}
+  - {"name": "eval.py", "source": "eval.py"}
+config: {main: "eval.py"}
+description: adds
+tests:
+  - {"n": 8, "seed": 1}
+benchmarks:
+  - {"n": 64, "seed": 2}
+`
+
 func TestInitConfig(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		files map[string]string
 		kind  string
-		want  Config // Kind, Paths, Build.Command, Build.Outputs, Run.Command
+		want  Config // Kind, Paths, Task, Build.Command, Build.Sources, Build.Outputs, Run.Command
 	}{
 		{"make variable",
 			map[string]string{"Makefile": "TARGET := gemm\nCC = gcc\n.PHONY: all clean\nall: $(TARGET)\n$(TARGET): main.o\n\t$(CC) -o $@ $^\nmain.o: main.c\nclean:\n\trm -f $(TARGET)\n", "main.c": "", "README.md": "", "docs/x": "", "lib/y.c": ""},
@@ -50,41 +63,55 @@ func TestInitConfig(t *testing.T) {
 		{"cmake",
 			map[string]string{"CMakeLists.txt": "project(fast CUDA)\nadd_library(k k.cu)\nadd_executable(unit t.cu)\nadd_executable(${PROJECT_NAME}_bench\n  b.cu)\n", "b.cu": "", "cmake/x.cmake": "", "build/z": "", "LICENSE": ""},
 			kindCMake, Config{Kind: kindCMake, Paths: []string{"cmake/", "CMakeLists.txt", "b.cu"},
-				Build: BuildConfig{Command: []string{"sh", "-c", "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build --parallel 2 --target fast_bench"}, Outputs: []string{"build/fast_bench"}}, Run: RunConfig{Command: []string{"./build/fast_bench"}}}},
+				Build: BuildConfig{Command: []string{"sh", "-c", kernels.CMakeScript("fast_bench")}, Outputs: []string{"build/fast_bench"}}, Run: RunConfig{Command: []string{"./build/fast_bench"}}}},
 		{"one cu file",
 			map[string]string{"softmax.cu": "int main() {}"},
-			kindNvcc, Config{Kind: kindNvcc, Paths: []string{"softmax.cu"}, Build: BuildConfig{Command: []string{"nvcc", "-O3", "-std=c++17", "-arch=native", "-o", "softmax", "softmax.cu"}, Outputs: []string{"softmax"}}, Run: RunConfig{Command: []string{"./softmax"}}}},
+			kindNvcc, Config{Kind: kindNvcc, Paths: []string{"softmax.cu"}, Build: BuildConfig{Sources: []string{"softmax.cu"}, Outputs: []string{"softmax"}}, Run: RunConfig{Command: []string{"./softmax"}}}},
 		{"several cu files",
 			map[string]string{"bench.cu": "#include \"inner.cu\"\nint main(int argc, char **argv) {}", "inner.cu": "", "gemm.cu": "", "other.cu": "int main() {}", "gemm.cuh": ""},
-			kindNvcc, Config{Kind: kindNvcc, Paths: []string{"bench.cu", "gemm.cu", "gemm.cuh", "inner.cu", "other.cu"}, Build: BuildConfig{Command: []string{"nvcc", "-O3", "-std=c++17", "-arch=native", "-o", "bench", "bench.cu", "gemm.cu"}, Outputs: []string{"bench"}}, Run: RunConfig{Command: []string{"./bench"}}}},
+			kindNvcc, Config{Kind: kindNvcc, Paths: []string{"bench.cu", "gemm.cu", "gemm.cuh", "inner.cu", "other.cu"}, Build: BuildConfig{Sources: []string{"bench.cu", "gemm.cu"}, Outputs: []string{"bench"}}, Run: RunConfig{Command: []string{"./bench"}}}},
 		{"torch",
-			map[string]string{"submission.py": "def custom_kernel(data):\n    return data\n", "reference.py": ""},
-			kindTorch, Config{Kind: kindCommand, Paths: []string{"reference.py", "submission.py"}, Run: RunConfig{Command: []string{"python3", "submission.py"}}}},
+			map[string]string{"submission.py": "def custom_kernel(data):\n    return data\n", "reference.py": "def generate_input(): pass\n"},
+			kindTorch, Config{Kind: kindTorch, Paths: []string{"reference.py", "submission.py"}, Task: TaskConfig{Submission: "submission.py", Reference: "reference.py"}}},
+		{"torch without a reference",
+			map[string]string{"submission.py": "def custom_kernel(data):\n    return data\n", "bench.py": ""},
+			kindCommand, Config{Kind: kindCommand, Paths: []string{"bench.py", "submission.py"}, Run: RunConfig{Command: []string{"python3", "bench.py"}}}},
 		{"kernelbot",
-			map[string]string{"task.yml": "files:\n  - {\"name\": \"submission.py\", \"source\": \"@SUBMISSION@\"}\n", "submission.py": "def custom_kernel(): pass", "bench.py": ""},
-			kindKernelbot, Config{Kind: kindCommand, Paths: []string{"bench.py", "submission.py", "task.yml"}, Run: RunConfig{Command: []string{"python3", "bench.py"}}}},
+			map[string]string{"task.yml": taskYML, "eval.py": "", "submission.py": "def custom_kernel(): pass", "bench.py": ""},
+			kindKernelbot, Config{Kind: kindKernelbot, Paths: []string{"submission.py"}, Task: TaskConfig{Problem: ".", Mode: "leaderboard", Submission: "submission.py"}}},
+		{"kernelbot below",
+			map[string]string{"problems/a/task.yml": taskYML, "problems/a/eval.py": "", "problems/b/task.yml": taskYML, "problems/b/eval.py": "", "problems/b/submission.py": ""},
+			kindKernelbot, Config{Kind: kindKernelbot, Paths: []string{"problems/b/submission.py"}, Task: TaskConfig{Problem: "problems/b", Mode: "leaderboard", Submission: "problems/b/submission.py"}}},
+		{"kernelbot by directive",
+			map[string]string{"problems/sort_py/task.yml": taskYML, "problems/sort_py/eval.py": "", "problems/a/task.yml": taskYML, "submission.py": "#!POPCORN leaderboard sort\n"},
+			kindKernelbot, Config{Kind: kindKernelbot, Paths: []string{"submission.py"}, Task: TaskConfig{Problem: "problems/sort_py", Mode: "leaderboard", Submission: "submission.py"}}},
 		{"script", map[string]string{"run.sh": ""}, kindCommand, Config{Kind: kindCommand, Paths: []string{"run.sh"}, Run: RunConfig{Command: []string{"sh", "run.sh"}}}},
 		{"nothing", nil, kindCommand, Config{Kind: kindCommand}},
 		{"odd names", map[string]string{"a \"b\"\\\n\x7f.txt": "", "run.sh": ""}, kindCommand,
 			Config{Kind: kindCommand, Paths: []string{"a \"b\"\\\n\x7f.txt", "run.sh"}, Run: RunConfig{Command: []string{"sh", "run.sh"}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			kind, text, err := initConfig(writeFiles(t, c.files))
+			dir := writeFiles(t, c.files)
+			kind, text, err := initConfig(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg, err := parseConfig(configName, text)
+			cfg, err := parseConfig(filepath.Join(dir, configName), text)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			got := Config{Kind: cfg.Kind, Paths: cfg.Paths, Build: BuildConfig{Command: cfg.Build.Command, Outputs: cfg.Build.Outputs}, Run: RunConfig{Command: cfg.Run.Command}}
+			got := Config{Kind: cfg.Kind, Paths: cfg.Paths, Task: cfg.Task, Build: BuildConfig{Command: cfg.Build.Command, Sources: cfg.Build.Sources, Outputs: cfg.Build.Outputs}, Run: RunConfig{Command: cfg.Run.Command}}
 			if diff := cmp.Diff(c.want, got); diff != "" || kind != c.kind {
 				t.Errorf("kind %s\n%s\n%s", kind, diff, text)
 			}
-			if len(cfg.Run.Command) == 0 {
+			if len(cfg.Run.Command) == 0 && (cfg.Kind == kindCommand || cfg.Kind == kindMake) {
 				return
 			}
-			if _, err := kernels.NewPlan(kernels.Project{Kind: cfg.Kind, Build: cfg.Build.Command, Outputs: cfg.Build.Outputs, Run: cfg.Run.Command}); err != nil {
+			project, err := cfg.project("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := kernels.NewPlan(project); err != nil {
 				t.Errorf("no plan: %v", err)
 			}
 		})
@@ -132,6 +159,49 @@ func TestWriteConfig(t *testing.T) {
 		t.Errorf("overwritten: %q, %v", text, err)
 	}
 	if _, _, err := writeConfig(filepath.Join(dir, "nowhere")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestHarnessFilesAreDetected writes each example and reads what init makes of it.
+func TestHarnessFilesAreDetected(t *testing.T) {
+	for name, kind := range map[string]string{"cuda": kindNvcc, "torch": kindTorch, "python": kindCommand} {
+		dir := t.TempDir()
+		_, written, err := writeHarness(dir, name)
+		if err != nil || len(written) != 2 {
+			t.Fatalf("%s: %q, %v", name, written, err)
+		}
+		path, got, err := writeConfig(dir)
+		if err != nil || got != kind {
+			t.Fatalf("%s: kind %s, %v", name, got, err)
+		}
+		cfg, err := loadConfig(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		project, err := cfg.project("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := kernels.NewPlan(project)
+		if err != nil || len(plan.Run) == 0 {
+			t.Errorf("%s: %+v, %v", name, plan, err)
+		}
+		if _, again, err := writeHarness(dir, name); err != nil || len(again) != 0 {
+			t.Errorf("%s: a second time %q, %v", name, again, err)
+		}
+	}
+}
+
+func TestHarnessKeepsFiles(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"bench.cu": "mine"})
+	if _, _, err := writeHarness(dir, "cuda"); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "\nhint: ") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, kernels.Header)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("half an example was written: %v", err)
+	}
+	if _, _, err := writeHarness(t.TempDir(), "fortran"); err == nil || !strings.Contains(err.Error(), "cuda, python, torch") {
 		t.Errorf("got %v", err)
 	}
 }

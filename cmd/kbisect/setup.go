@@ -9,7 +9,11 @@ import (
 func initCommand() *cli.Command {
 	return &cli.Command{
 		Name: "init", Usage: "write a commented kbisect.toml for the kind of project found here", OnUsageError: usageError,
+		Flags: []cli.Flag{&cli.StringFlag{Name: "harness", Usage: "first put a runnable example here that times a kernel properly: `LANGUAGE` is cuda, torch or python"}},
 		Action: func(c *cli.Context) error {
+			if name := c.String("harness"); name != "" {
+				return harnessAction(c, name)
+			}
 			path, kind, err := writeConfig(globals(c).dir)
 			if err != nil {
 				return usage(err)

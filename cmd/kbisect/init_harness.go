@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/kernels"
+)
+
+// harnessAction writes an example and, unless there is one, a configuration for it.
+func harnessAction(c *cli.Context, name string) error {
+	dir := globals(c).dir
+	example, written, err := writeHarness(dir, name)
+	if err != nil {
+		return usage(err)
+	}
+	for _, path := range written {
+		fmt.Fprintf(c.App.Writer, "%s written\n", path)
+	}
+	fmt.Fprintf(c.App.Writer, "Try it: %s\n", example.Next)
+	path, kind, err := writeConfig(dir)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		fmt.Fprintf(c.App.Writer, "%s is already there and stays as it is\n", filepath.Join(dir, configName))
+		return nil
+	case err != nil:
+		return usage(err)
+	}
+	fmt.Fprintf(c.App.Writer, "%s written for a project of kind %s\n", path, kind)
+	return nil
+}
+
+// writeHarness puts the files of an example into dir: all of them, or none where one of the names is
+// taken by another text; the error then wraps fs.ErrExist.
+func writeHarness(dir, name string) (kernels.Example, []string, error) {
+	example, err := kernels.NewExample(name)
+	if err != nil {
+		return example, nil, err
+	}
+	var missing []string
+	for _, file := range slices.Sorted(maps.Keys(example.Files)) {
+		path := filepath.Join(dir, file)
+		_, err := os.Lstat(path)
+		switch have, _ := os.ReadFile(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			missing = append(missing, path)
+		case err != nil:
+			return example, nil, fmt.Errorf("look for %s: %w", path, err)
+		case string(have) != string(example.Files[file]):
+			return example, nil, fmt.Errorf("%s is already there and stays as it is: %w\nhint: move it away, or run kbisect -C DIR init --harness %s in another folder", path, fs.ErrExist, name)
+		}
+	}
+	for i, path := range missing {
+		if err := writeNew(path, example.Files[filepath.Base(path)]); err != nil {
+			for _, p := range missing[:i] {
+				_ = os.Remove(p)
+			}
+			return example, nil, err
+		}
+	}
+	return example, missing, nil
+}
+
+// writeNew makes a file that must not be there.
+func writeNew(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path)
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package kernels
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Directives are the lines `#!POPCORN WORD ...` and `//!POPCORN WORD ...` of a submission.
+type Directives struct {
+	Leaderboard string
+	GPUs        []string
+	Unknown     []string // words that KernelBot's client does not know
+}
+
+// ReadDirectives reads those at the beginning of a submission.
+func ReadDirectives(source []byte) Directives {
+	var d Directives
+	for raw := range bytes.Lines(source[:min(len(source), maxTask)]) {
+		line := strings.TrimSpace(string(raw))
+		rest, ok := strings.CutPrefix(line, "#!POPCORN ")
+		if !ok {
+			rest, ok = strings.CutPrefix(line, "//!POPCORN ")
+		}
+		words := strings.Fields(rest)
+		if !ok || len(words) == 0 {
+			continue
+		}
+		switch word := strings.ToLower(words[0]); {
+		case word == "leaderboard" && len(words) > 1:
+			d.Leaderboard = plain(words[1], 80)
+		case word == "gpu" || word == "gpus":
+			for _, w := range words[1:] {
+				d.GPUs = append(d.GPUs, plain(w, 40))
+			}
+		default:
+			d.Unknown = append(d.Unknown, plain(word, 40))
+		}
+	}
+	return d
+}

@@ -1,0 +1,97 @@
+package kernels
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+)
+
+// Class is what a process ended as, in the words of the trial: what package bisect calls a class.
+type Class string
+
+// The classes.
+const (
+	ClassOK          Class = "ok"
+	ClassTimeout     Class = "timeout"
+	ClassWrong       Class = "wrong"
+	ClassCrash       Class = "crash"
+	ClassBuildFailed Class = "build-failed"
+	ClassSkip        Class = "skip"
+)
+
+// Exit codes of KernelBot's evaluation programs.
+const (
+	exitUsage    = 2
+	exitCUDA     = 110 // a call of the CUDA runtime failed
+	exitPipe     = 111 // no POPCORN_FD
+	exitValidate = 112 // a result was wrong
+	exitSpec     = 113 // the case file is not understood
+)
+
+// ExitTimeout is the code that KernelBot gives a process which it killed at a limit.
+const ExitTimeout = 114
+
+// Ending says what a process came to that ended by itself with an exit code, and why. KernelBot
+// believes `check` and nothing else: an evaluation may find a wrong result and exit 0, and one that
+// never came to its end has sent no check. Codes that are not the candidate's fault are a skip.
+func (p *Popcorn) Ending(exit int, output []byte) (Class, string) {
+	check := p.values["check"]
+	switch {
+	case exit == exitUsage || exit == exitPipe || exit == exitSpec:
+		return ClassSkip, configWords(exit)
+	case exit == exitCUDA:
+		return ClassCrash, fmt.Sprintf("exit %d: a call of the CUDA runtime failed", exit)
+	case exit == exitValidate || check == "fail":
+		return ClassWrong, p.wrongWords(exit)
+	}
+	if line, ok := BuildError(output); ok && exit != 0 {
+		return ClassBuildFailed, line
+	}
+	switch {
+	case exit == ExitTimeout:
+		return ClassTimeout, "exit 114: the candidate's own timer, or a runner within it"
+	case exit != 0:
+		return ClassCrash, fmt.Sprintf("exit %d", exit)
+	case check == "pass":
+		return ClassOK, ""
+	case p.Failure() != "":
+		return ClassWrong, p.wrongWords(exit)
+	}
+	return ClassCrash, "it ended without a verdict: no check was sent"
+}
+
+func configWords(exit int) string {
+	switch exit {
+	case exitPipe:
+		return "exit 111: the evaluation found no POPCORN_FD"
+	case exitSpec:
+		return "exit 113: the evaluation does not understand the cases of the task"
+	}
+	return "exit 2: the evaluation does not know this mode"
+}
+
+func (p *Popcorn) wrongWords(exit int) string {
+	if why := p.Failure(); why != "" {
+		return why
+	}
+	if exit == exitValidate {
+		return "exit 112: the check failed"
+	}
+	return "the check failed"
+}
+
+// buildErrors matches what compilers say that are started by a Python program, or by a build tool:
+// ninja, PyTorch's extension loader, nvcc, ptxas, Triton and linkers.
+var buildErrors = regexp.MustCompile(`(?m)^.*(ninja: build stopped|Error building extension '|Error compiling objects for extension|` +
+	`nvcc fatal   ?:|ptxas (fatal|error)   ?:|triton\.compiler\.errors\.|\d+ errors? detected in the compilation of|` +
+	`collect2: error: ld returned|: undefined reference to ).*$`)
+
+// BuildError returns the first line of an output with which a compiler gave up, for programs that
+// compile when they are run.
+func BuildError(output []byte) (line string, ok bool) {
+	m := buildErrors.Find(output)
+	if m == nil {
+		return "", false
+	}
+	return plain(string(bytes.ToValidUTF8(m[:min(len(m), maxLine)], []byte("?"))), maxWhere), true
+}

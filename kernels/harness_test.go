@@ -1,0 +1,205 @@
+package kernels
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// example writes an example into a folder.
+func example(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	e, err := NewExample(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range e.Files {
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// heard runs a program with a protocol of its own and reads what it says; exit is its status.
+func heard(t *testing.T, dir string, argv ...string) (p *Protocol, exit int, output string) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	var out bytes.Buffer
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir, cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = dir, []*os.File{write}, &out, &out
+	cmd.Env = append(os.Environ(), "KBISECT_FD=3", "PYTHONDONTWRITEBYTECODE=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(read); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	p = &Protocol{}
+	for i, l := range slices.Collect(strings.Lines(text.String())) {
+		p.Line(strings.TrimSuffix(l, "\n"), time.Duration(i)*time.Millisecond)
+	}
+	if w := p.Warnings(); w != nil {
+		t.Errorf("%q: %q", argv, w)
+	}
+	return p, cmd.ProcessState.ExitCode(), out.String()
+}
+
+// counts says how many values each series has.
+func counts(p *Protocol) map[string]int {
+	out := map[string]int{}
+	for _, s := range p.Series() {
+		out[s.Metric+" "+s.Case] = len(s.Values)
+	}
+	return out
+}
+
+func phaseNames(p *Protocol) []string {
+	var out []string
+	for _, ph := range p.Phases(time.Hour, false) {
+		out = append(out, ph.Name)
+	}
+	return out
+}
+
+// cpuBench compiles the example of the header for the host.
+func cpuBench(t *testing.T, dir string, options ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("g++"); err != nil {
+		t.Skip("SKIPPED: there is no g++; the header was not compiled")
+	}
+	argv := append([]string{"-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-DKBISECT_CPU", "-o", "bench", "-x", "c++", "bench.cu"}, options...)
+	cmd := exec.Command("g++", argv...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(dir, "bench")
+}
+
+func TestHeader(t *testing.T) {
+	dir := example(t, "cuda")
+	bench := cpuBench(t, dir)
+	p, exit, out := heard(t, dir, bench, "--samples", "7", "--graph")
+	want := map[string]int{
+		"cold n=4096": 1, "warmup calls n=4096": 1, "time n=4096": 7, "cold n=262144": 1, "warmup calls n=262144": 1, "time n=262144": 7,
+	}
+	if d := cmp.Diff(want, counts(p)); d != "" || exit != 0 {
+		t.Errorf("exit %d\n%s\n%s", exit, d, out)
+	}
+	if d := cmp.Diff([]string{"load", "warmup", "capture", "check", "measure", "teardown"}, phaseNames(p)); d != "" {
+		t.Error(d)
+	}
+	if said := p.Said(); said.IsWrong || !p.checked {
+		t.Errorf("said %+v", said)
+	}
+	only, _, _ := heard(t, dir, bench, "--samples", "2", "--batch", "3", "--case", "n=4096")
+	if c := counts(only); c["time n=4096"] != 2 || c["time n=262144"] != 0 {
+		t.Errorf("one case of two batches: %v", c)
+	}
+	if _, exit, out := heard(t, dir, bench, "--colour"); exit != 2 || !strings.Contains(out, "unknown option --colour\nusage: ") {
+		t.Errorf("exit %d: %s", exit, out)
+	}
+	standalone := exec.Command(bench, "--samples", "1")
+	standalone.Env = []string{}
+	if text, err := standalone.Output(); err != nil || !strings.HasPrefix(string(text), "case: n=4096\nphase: warmup\n") {
+		t.Errorf("without a descriptor: %v\n%s", err, text)
+	}
+}
+
+// faulty is a kernel that is wrong in a way of its own, which the environment chooses.
+const faulty = `static int calls = 0;
+  std::string fault = std::getenv("FAULT") == nullptr ? "" : std::getenv("FAULT");
+  if (fault == "remembers" && calls++ > 0) return;
+  if (fault == "leaves") n--;
+  for (size_t i = 0; i < n; i++) out[i] = x[i] / (1 + (fault == "rounds" ? 1 - x[i] : std::exp(-x[i]))) * y[i];`
+
+func TestHeaderFindsWrongResults(t *testing.T) {
+	const right = "for (size_t i = 0; i < n; i++) out[i] = x[i] / (1 + std::exp(-x[i])) * y[i];"
+	dir := example(t, "cuda")
+	file := filepath.Join(dir, "bench.cu")
+	text, err := os.ReadFile(file)
+	if err != nil || !bytes.Contains(text, []byte(right)) {
+		t.Fatalf("the example has changed: %v", err)
+	}
+	if err := os.WriteFile(file, bytes.Replace(text, []byte(right), []byte(faulty), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	bench := cpuBench(t, dir)
+	for fault, why := range map[string]string{
+		"leaves":    "1 of 4096 values differ, the first at 4095: nan instead of ",
+		"remembers": "4096 of 4096 values differ, the first at 0: nan instead of ",
+		"rounds":    " of 4096 values differ",
+		"none":      "",
+	} {
+		t.Setenv("FAULT", fault)
+		p, exit, out := heard(t, dir, bench, "--samples", "1", "--case", "n=4096")
+		said := p.Said()
+		if (exit == 1) != (why != "") || !strings.Contains(said.Wrong, why) || why != "" && !strings.HasPrefix(said.Wrong, "case n=4096: ") {
+			t.Errorf("%s: exit %d, said %q\n%s", fault, exit, said.Wrong, out)
+		}
+	}
+}
+
+func TestPythonModule(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("SKIPPED: there is no python3; the module was not run")
+	}
+	dir := example(t, "python")
+	p, exit, out := heard(t, dir, "python3", "bench.py")
+	want := map[string]int{"cold n=1000": 1, "warmup calls n=1000": 1, "time n=1000": 30, "cold n=4000": 1, "warmup calls n=4000": 1, "time n=4000": 30}
+	if d := cmp.Diff(want, counts(p)); d != "" || exit != 0 {
+		t.Errorf("exit %d\n%s\n%s", exit, d, out)
+	}
+	if d := cmp.Diff([]string{"load", "compile", "warmup", "check", "measure", "teardown"}, phaseNames(p)); d != "" {
+		t.Error(d)
+	}
+	const wrong = `
+import kbisect_harness as kb
+h = kb.Harness(samples=2, warmup=0.05)
+h.run("a\nb", lambda d: {"x": [d + 1e-3]}, inputs=[1.0, 2.0], reference=lambda d: {"x": [d]})
+h.run("ok", lambda d: d * 2, inputs=[1, 2], check=lambda d, r: "" if r == 2 * d else "no")
+h.run("unchecked", lambda d: None, inputs=[1])
+h.out.metric("tensor pipe", 57, "%")
+raise SystemExit(h.finish())
+`
+	p, exit, out = heard(t, dir, "python3", "-c", wrong)
+	if said := p.Said(); exit != 1 || said.Wrong != "case a b: 1.001 instead of 1.0" {
+		t.Errorf("exit %d, said %q\n%s", exit, said.Wrong, out)
+	}
+	if c := counts(p); c["time unchecked"] != 2 || c["tensor pipe unchecked"] != 1 {
+		t.Errorf("counts %v", c)
+	}
+	for _, e := range []string{`kb.Harness(samples=0)`, `kb.Harness().run("g", print, [1], graph=True)`} {
+		if _, exit, out := heard(t, dir, "python3", "-c", "import kbisect_harness as kb\n"+e); exit != 1 || !strings.Contains(out, "Error: ") {
+			t.Errorf("%s: exit %d\n%s", e, exit, out)
+		}
+	}
+}
+
+func TestExamples(t *testing.T) {
+	if d := cmp.Diff([]string{"cuda", "python", "torch"}, Examples()); d != "" {
+		t.Error(d)
+	}
+	for _, name := range Examples() {
+		e, err := NewExample(name)
+		if err != nil || len(e.Files) < 2 || e.Next == "" {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
+}

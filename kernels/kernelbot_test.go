@@ -1,0 +1,253 @@
+package kernels
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fakes is where a problem with its evaluation and submissions of all sorts are.
+const fakes = "../fixtures/kernelbot"
+
+// candidate makes an export with a submission of the fixtures.
+func candidate(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(fakes, "submissions", name+".py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "submission.py"), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// ended is how a trial ended.
+type ended struct {
+	Class  Class
+	Phase  string
+	Why    string
+	Stages []string
+}
+
+// trialOf carries out the stages of a plan as a pipeline has to. A phase that hangs is ended a moment
+// after it was entered, and anything else after a time that no machine needs.
+func trialOf(t *testing.T, plan Plan, root, hang string) (end ended, series []Series) {
+	t.Helper()
+	if err := plan.Write(root); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range plan.Stages {
+		pop := Popcorn{Stage: s.Name, Metric: s.Metric}
+		p := Protocol{Base: s.Base}
+		exit, timeout, output := stage(t, plan, s, root, hang, &pop, &p)
+		series = append(series, pop.Series()...)
+		if s.Optional {
+			end.Stages = append(end.Stages, s.Name)
+			continue
+		}
+		class, why := pop.Ending(exit, output)
+		if timeout {
+			class, why = ClassTimeout, "killed"
+		}
+		end.Stages = append(end.Stages, s.Name+" "+string(class))
+		end.Class, end.Phase, end.Why = class, p.Phase(), why
+		if class != ClassOK {
+			break
+		}
+	}
+	return end, series
+}
+
+// stage runs one process in a group of its own and drains what it sends while it runs.
+func stage(t *testing.T, plan Plan, s Stage, root, hang string, pop *Popcorn, p *Protocol) (exit int, timeout bool, output []byte) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	var out bytes.Buffer
+	cmd := exec.Command(s.Run[0], s.Run[1:]...)
+	cmd.Dir, cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = filepath.Join(root, plan.Dir), []*os.File{write}, &out, &out
+	cmd.Env = append(append(os.Environ(), s.Speaks+"=3", "PYTHONDONTWRITEBYTECODE=1"), s.Env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	timer := time.AfterFunc(2*time.Minute, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	lines := bufio.NewScanner(read)
+	for lines.Scan() {
+		for _, l := range pop.Lines(lines.Text()) {
+			p.Line(l, time.Since(start))
+		}
+		if p.Phase() == hang {
+			timer.Reset(500 * time.Millisecond)
+		}
+	}
+	err = cmd.Wait()
+	timeout = !timer.Stop()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+	if err != nil && cmd.ProcessState.ExitCode() < 0 && !timeout {
+		t.Fatalf("stage %s: %v\n%s", s.Name, err, out.Bytes())
+	}
+	return cmd.ProcessState.ExitCode(), timeout, out.Bytes()
+}
+
+func problem(t *testing.T, mode string) Plan {
+	t.Helper()
+	task, err := ReadTask(filepath.Join(fakes, "vectoradd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(Project{Kind: "kernelbot", Task: task, Mode: mode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// TestKernelbotRunsAProblem runs real processes: one for each way to end.
+func TestKernelbotRunsAProblem(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("SKIPPED: there is no python3; the fakes of KernelBot were not run")
+	}
+	for _, c := range []struct {
+		submission, mode string
+		want             ended
+	}{
+		{"good", "leaderboard", ended{ClassOK, "teardown", "", []string{"compile", "test ok", "benchmark ok", "leaderboard ok"}}},
+		{"wrong", "leaderboard", ended{ClassWrong, "teardown", "case size: 100; seed: 2: mismatch found! ERROR AT 0: 0.956034 0.987907", []string{"compile", "test wrong"}}},
+		{"wrong_ranked", "leaderboard", ended{ClassWrong, "teardown", "case size: 1000; seed: 3: mismatch found! ERROR AT 0: 0.237965 0.440322", []string{"compile", "test ok", "benchmark ok", "leaderboard wrong"}}},
+		{"crash", "benchmark", ended{ClassCrash, "benchmark/warmup", "exit 1", []string{"compile", "benchmark crash"}}},
+		{"build", "test", ended{ClassBuildFailed, "test/warmup", "ninja: build stopped: subcommand failed.", []string{"compile", "test build-failed"}}},
+		{"hang_import", "test", ended{ClassTimeout, "test/warmup", "killed", []string{"compile", "test timeout"}}},
+		{"hang_shape", "test", ended{ClassTimeout, "test/check", "killed", []string{"compile", "test timeout"}}},
+		{"hang_benchmark", "benchmark", ended{ClassTimeout, "benchmark/measure", "killed", []string{"compile", "benchmark timeout"}}},
+	} {
+		t.Run(c.submission, func(t *testing.T) {
+			t.Parallel()
+			hang := ""
+			if c.want.Class == ClassTimeout {
+				hang = c.want.Phase
+			}
+			got, series := trialOf(t, problem(t, c.mode), candidate(t, c.submission), hang)
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Error(d)
+			}
+			if c.submission != "good" {
+				return
+			}
+			counted := slices.DeleteFunc(series, func(s Series) bool { return s.Metric != "time" })
+			if len(counted) != 2 || counted[0].Case != "size: 1000; seed: 3" || counted[0].Values[0] <= 0 {
+				t.Errorf("series that count %+v", counted)
+			}
+		})
+	}
+}
+
+func TestKernelbotPlan(t *testing.T) {
+	plan := problem(t, "")
+	var stages []string
+	for _, s := range plan.Stages {
+		stages = append(stages, s.Name+" "+s.Limit.String()+" "+s.Base+" "+strings.Join(s.Run, " "))
+	}
+	want := []string{
+		"compile 2m0s compile python3 submission.py",
+		"test 20s test/load python3 eval.py test kbisect-tests.txt",
+		"benchmark 20s benchmark/warmup python3 eval.py benchmark kbisect-benchmarks.txt",
+		"leaderboard 3m0s leaderboard/warmup python3 eval.py leaderboard kbisect-benchmarks.txt",
+	}
+	if d := cmp.Diff(want, stages); d != "" {
+		t.Error(d)
+	}
+	if plan.Limit() != 340*time.Second {
+		t.Errorf("all stages together %v", plan.Limit())
+	}
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "submission.py"), []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("theirs"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	flat := filepath.Join(root, plan.Dir)
+	if err := os.MkdirAll(flat, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, filepath.Join(flat, "eval.py")); err != nil { // a candidate may leave anything behind
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := plan.Write(root); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"submission.py": "mine", "kbisect-tests.txt": "size: 8; seed: 1\nsize: 100; seed: 2\n",
+		"kbisect-benchmarks.txt": "size: 1000; seed: 3\nsize: 4000; seed: 4\n",
+	} {
+		if got, err := os.ReadFile(filepath.Join(flat, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if got, _ := os.ReadFile(victim); string(got) != "theirs" {
+		t.Error("a file outside of the export was written")
+	}
+	if got, _ := os.ReadFile(filepath.Join(flat, "eval.py")); !bytes.Contains(got, []byte("def testing(")) {
+		t.Errorf("eval.py is %q", got)
+	}
+}
+
+func TestPlanWithoutItsSubmission(t *testing.T) {
+	var missing *MissingSourceError
+	if err := problem(t, "test").Write(t.TempDir()); !asError(err, &missing) || missing.Path != "submission.py" {
+		t.Errorf("got %v", err)
+	}
+	if err := (Plan{Files: []File{{Name: "../x", Text: "y"}}}).Write(t.TempDir()); err == nil {
+		t.Error("a file was written outside of the export")
+	}
+}
+
+func TestPlanDigest(t *testing.T) {
+	a, b := problem(t, "test"), problem(t, "test")
+	if a.Digest() != b.Digest() {
+		t.Error("one plan has two digests")
+	}
+	b.Files = slices.Clone(b.Files)
+	b.Files[1].Text += "# changed"
+	c := a
+	c.Build = []string{"nvcc"}
+	if a.Digest() == b.Digest() || a.Digest() == c.Digest() {
+		t.Error("a changed judge or build does not show")
+	}
+}
+
+func TestAsKernelbot(t *testing.T) {
+	plan, err := NewPlan(Project{Kind: "command", Build: []string{"make"}, Run: []string{"./bench"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := plan.AsKernelbot()
+	want := []Stage{{Run: []string{"./bench"}, Limit: 180 * time.Second, Killed: 114}}
+	if d := cmp.Diff(want, as.Stages); d != "" || as.BuildLimit != 2*time.Minute || as.Run != nil {
+		t.Errorf("%s\n%+v", d, as)
+	}
+	bot := problem(t, "test")
+	if d := cmp.Diff(bot.Stages, bot.AsKernelbot().Stages); d != "" {
+		t.Error(d)
+	}
+}

@@ -1,0 +1,156 @@
+package kernels
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// File is a file that a plan puts into the export. Source files are the candidate's own: the file
+// of that path is copied to Name, and a candidate that lacks it cannot be built. All others hold
+// Text, the same for every candidate: that is how the judge of a problem is pinned.
+type File struct {
+	Name   string // where it goes, below [Plan.Dir]
+	Source string // path in the export; "": Text is written
+	Text   string
+}
+
+// Stage is one process of a trial. A stage that does not end well ends the trial, with the class
+// and the reason of its own end; the phases and series of all stages are those of the trial.
+type Stage struct {
+	Name     string
+	Run      []string
+	Env      []string      // NAME=value, whatever the user's environment has
+	Limit    time.Duration // of the whole process tree; 0: only those of the trial
+	Base     string        // phase at the start, see [Protocol.Base]
+	Speaks   string        // the environment variable that names the descriptor; "": KBISECT_FD
+	Metric   string        // name of the series of timings; "": as the user says
+	Optional bool          // its end, a reached limit too, decides nothing: the next stage follows in any case
+	Killed   int           // exit code by which the runner that is imitated reports a reached Limit; 0: none
+}
+
+// PopcornFD names the descriptor of processes that speak KernelBot's protocol, see [Popcorn].
+const PopcornFD = "POPCORN_FD"
+
+// Write puts the files of a plan into an export, over what is there.
+func (p Plan) Write(root string) error {
+	dir := filepath.Join(root, filepath.FromSlash(p.Dir))
+	for _, f := range p.Files {
+		if !filepath.IsLocal(filepath.FromSlash(f.Name)) {
+			return fmt.Errorf("file %q of the plan leads out of the export", f.Name)
+		}
+		text := []byte(f.Text)
+		if f.Source != "" {
+			var err error
+			if text, err = readBounded(filepath.Join(root, filepath.FromSlash(f.Source))); err != nil {
+				return &MissingSourceError{Path: f.Source, Err: err}
+			}
+		}
+		name := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if err := writeOver(name, text); err != nil {
+			return fmt.Errorf("writing %s into the export: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// MissingSourceError is a candidate that lacks a file which the plan takes from it.
+type MissingSourceError struct {
+	Path string
+	Err  error
+}
+
+func (e *MissingSourceError) Error() string {
+	return fmt.Sprintf("the candidate holds no %s: %v", e.Path, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *MissingSourceError) Unwrap() error { return e.Err }
+
+// writeOver replaces what has a name: a link that a candidate has put there is not followed.
+func writeOver(name string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".kbisect-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once it has its name
+	_, err = f.Write(text)
+	if cerr := f.Chmod(0o644); err == nil {
+		err = cerr
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// Digest identifies what of a plan changes the result of its build.
+func (p Plan) Digest() string {
+	files := make([]File, len(p.Files))
+	for i, f := range p.Files {
+		files[i] = File{Name: path.Clean(f.Name), Source: f.Source, Text: f.Text}
+	}
+	data, err := json.Marshal([]any{p.Build, p.Outputs, p.Dir, files, p.Env})
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Limit is the time that all stages may take together; 0 when one of them has no limit of its own.
+func (p Plan) Limit() time.Duration {
+	var sum time.Duration
+	for _, s := range p.Stages {
+		if s.Limit <= 0 {
+			return 0
+		}
+		sum += s.Limit
+	}
+	return sum
+}
+
+// maxFile bounds the files that are read whole, in bytes.
+const maxFile = 8 << 20
+
+// readBounded reads a plain file of bounded size.
+func readBounded(name string) ([]byte, error) {
+	st, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no plain file", name)
+	case st.Size() > maxFile:
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, st.Size(), maxFile)
+	}
+	return os.ReadFile(name)
+}
+
+// Merge returns env with each NAME=value of more whose name it lacks.
+func Merge(env, more []string) []string {
+	have := map[string]bool{}
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		have[name] = true
+	}
+	out := append([]string(nil), env...)
+	for _, v := range more {
+		if name, _, _ := strings.Cut(v, "="); !have[name] {
+			out = append(out, v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package kernels
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// asError is errors.As, for short.
+func asError[T error](err error, target *T) bool { return errors.As(err, target) }
+
+const cudaTask = `
+lang: "cu"
+description: |
+  sorts: &quickly *well*
+files:
+  - {name: "submission.cu", source: "@SUBMISSION@"}
+  - name: eval.cu
+    source: ../eval.cu
+config:
+  sources: ["eval.cu", "submission.cu"]
+  include_dirs: [include]
+  defines: {FAST: null, N: 4}
+  compile_flags: ["-lineinfo"]
+tests:
+  - {world_size: 2, size: 1023, seed: 4242, mode: plain}
+  - {size: 1.5}
+benchmarks:
+  - {size: 1, seed: -3}
+  - {size: 2, flag: true}
+ranked_timeout: 90.5
+multi_gpu: true
+seed: 7
+colour: red
+gpus: [B200]
+`
+
+func TestParseTask(t *testing.T) {
+	got, err := ParseTask([]byte(cudaTask))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := int64(7)
+	want := &Task{
+		Lang: "cu", Files: []File{{Name: "submission.cu", Source: SubmissionMark}, {Name: "eval.cu", Source: "../eval.cu"}},
+		Sources: []string{"eval.cu", "submission.cu"}, Includes: []string{"include"}, Defines: []string{"FAST", "N=4"},
+		Tests:      []string{"world_size: 2; size: 1023; seed: 4242; mode: plain", "size: 1.5"},
+		Benchmarks: []string{"size: 1; seed: -3", "size: 2; flag: True"},
+		TestLimit:  StageLimit, BenchmarkLimit: StageLimit, RankedLimit: 90500 * time.Millisecond,
+		RankingBy: "last", Seed: &seed, MultiGPU: true, World: 2, GPUs: []string{"B200"},
+		Warnings: []string{
+			`case value "size: 1.5": evaluations read letters and whole numbers only, and end with exit 113`,
+			"compile_flags of the task are not used, as on the server",
+			`key "colour" of the task is not known to KernelBot`,
+		},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	plan, err := NewPlan(Project{Kind: "kernelbot", Task: got, Submission: "kernels/sort.cu", Device: "8.0", Mode: "benchmark"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := strings.Join(plan.Build, " ")
+	if !strings.HasSuffix(build, "-Iinclude -DFAST -DN=4 eval.cu submission.cu -gencode=arch=compute_80,code=sm_80 -o eval.out") {
+		t.Errorf("build %s", build)
+	}
+	s := plan.Stages[0]
+	if d := cmp.Diff([]string{"./eval.out", "benchmark", benchmarkCases}, s.Run); d != "" || len(plan.Stages) != 1 {
+		t.Errorf("%s\n%+v", d, plan.Stages)
+	}
+	if d := cmp.Diff([]string{"POPCORN_SEED=7", "POPCORN_GPUS=2"}, s.Env); d != "" {
+		t.Error(d)
+	}
+	last := plan.Files[len(plan.Files)-1]
+	if last.Text != "size: 2; flag: True\n" || plan.Files[0].Source != "kernels/sort.cu" {
+		t.Errorf("of a ranking by the last benchmark only that is run: %+v", last)
+	}
+}
+
+func TestParseTaskRefuses(t *testing.T) {
+	const files = "files: [{name: submission.py, source: \"@SUBMISSION@\"}, {name: eval.py, source: e.py}]\n"
+	const rest = "lang: py\nconfig: {main: eval.py}\ntests: [{n: 1}]\n"
+	for doc, want := range map[string]string{
+		"":                                  "neither py nor cu",
+		rest:                                "exactly one is the submission",
+		files + "lang: py\ntests: [{n: 1}]": `config.main: "" is none of the files`,
+		files + "lang: js":                  "neither py nor cu",
+		files + "lang: cu\ntests: [{n: 1}]": "nothing to compile",
+		files + "lang: py\nconfig: {main: eval.py}":                   "neither tests nor benchmarks",
+		files + rest + "ranking_by: best":                             "none of last, mean, geom",
+		files + rest + "multi_gpu: true":                              "no case has a world_size",
+		"a: &a [1, 1]\nb: *a\n" + files + rest:                        "aliases are not read",
+		"files: [{name: a/b.py, source: \"@SUBMISSION@\"}]\nlang: py": "a name without folders",
+		"lang: [":                      "1",
+		"tests: {n: 1}":                "sequence is expected",
+		strings.Repeat("[", 1000):      "too deep",
+		strings.Repeat("- ", 20000):    "too deep",
+		strings.Repeat("x", maxTask+1): "this is no task.yml",
+	} {
+		if _, err := ParseTask([]byte(doc)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: got %v, want %q", doc, err, want)
+		}
+	}
+	if _, err := ReadTask(t.TempDir()); err == nil || !strings.Contains(err.Error(), "\nhint: ") {
+		t.Errorf("got %v", err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "task.yml"), []byte(files+rest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadTask(dir); err == nil || !strings.Contains(err.Error(), "e.py: no such file or directory\nhint: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadDirectives(t *testing.T) {
+	got := ReadDirectives([]byte("#!POPCORN leaderboard nvfp4_dual_gemm\r\n  #!POPCORN gpus B200 H100\n//!POPCORN gpu L4\n#!POPCORN\n#!POPCORN mode x\n# POPCORN gpu A\n"))
+	want := Directives{Leaderboard: "nvfp4_dual_gemm", GPUs: []string{"B200", "H100", "L4"}, Unknown: []string{"mode"}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func FuzzParseTask(f *testing.F) {
+	f.Add([]byte(cudaTask))
+	f.Add([]byte("a: &a [*a]\n<<: *a"))
+	f.Add([]byte("? - ? - : -\n!!binary x: !!int y"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		task, err := ParseTask(data)
+		ReadDirectives(data)
+		if err != nil {
+			return
+		}
+		for _, mode := range []string{"test", "benchmark", "leaderboard"} {
+			if plan, err := NewPlan(Project{Kind: "kernelbot", Task: task, Mode: mode}); err == nil && len(plan.Stages) == 0 {
+				t.Errorf("a plan without stages for %q", data)
+			}
+		}
+	})
+}
