@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -78,10 +79,18 @@ const (
 type Request struct {
 	Candidate Candidate
 	Purpose   Purpose
-	Nth       int    // ordinal of this launch among those of the same candidate and purpose, from 0
-	Clean     bool   // from a clean export and a clean build
-	Timing    bool   // its times will be compared: caches as the user wants them judged, no probe
-	Hurry     string // the phase, or [WholeTrial], that may end as soon as no good run could still be in it
+	Nth       int     // ordinal of this launch among those of the same candidate and purpose, from 0
+	Clean     bool    // from a clean export and a clean build
+	Timing    bool    // its times will be compared: caches as the user wants them judged, no probe
+	Hurry     string  // the phase, or [WholeTrial], that may end as soon as no good run could still be in it
+	Past      float64 // seconds for which the phase in a hurry must be let run, beyond what good runs took
+}
+
+// Patience is how long a good run could take that took `good` seconds before: the rule for launches of
+// 10 % spread, six of them and five seconds for what is late once, or twice the time.
+func Patience(good float64) float64 {
+	const spread = 0.1
+	return max(2*good, good*math.Exp(6*spread)+5)
 }
 
 // WholeTrial stands for the trial as a whole where a phase is named.

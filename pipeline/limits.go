@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -37,19 +36,16 @@ func (p *Pipeline) bound(r bisect.Request, phase string) time.Duration {
 	if phase == "build" && p.good[phase] == 0 {
 		return full // the good end came from the build cache
 	}
-	soon := patience(p.good[phase])
+	soon := max(patience(p.good[phase]), patience(time.Duration(r.Past*float64(time.Second))))
 	if full == 0 {
 		return soon
 	}
 	return min(full, soon)
 }
 
-// patience is how long a good run could take that took `good` before: the rule for launches of
-// 10 % spread, six of them and five seconds for what is late once, or twice the time.
+// patience is [bisect.Patience] as a duration.
 func patience(good time.Duration) time.Duration {
-	const spread = 0.1
-	six := time.Duration(float64(good)*math.Exp(6*spread)) + 5*time.Second
-	return max(2*good, six)
+	return time.Duration(bisect.Patience(good.Seconds()) * float64(time.Second))
 }
 
 // early reports whether a time-out came from haste, and says so.

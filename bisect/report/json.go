@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 
@@ -16,12 +17,14 @@ type Document struct {
 	Complaint   *complaint    `json:"complaint"`
 	Culprits    []culprit     `json:"culprits"`
 	Suspects    []suspect     `json:"suspects"`
-	MinimalSets []any         `json:"minimal_sets"`
-	SafeSets    []any         `json:"safe_sets"`
-	Recommended *struct{}     `json:"recommended"`
-	Effects     []any         `json:"effects"`
+	MinimalSets []minimalSet  `json:"minimal_sets"`
+	SafeSets    []safeSet     `json:"safe_sets"`
+	Recommended *safeSet      `json:"recommended"`
+	Effects     []Term        `json:"effects"`
+	Advice      *string       `json:"advice"`
 	Levels      []level       `json:"levels"`
-	Hypotheses  []any         `json:"hypotheses"`
+	Hypotheses  []hypothesis  `json:"hypotheses"`
+	Tests       []setTest     `json:"tests"`
 	Complete    bool          `json:"complete"`
 	Ends        ends          `json:"ends"`
 	Steps       []step        `json:"steps"`
@@ -51,7 +54,8 @@ type culprit struct {
 	Confidence float64        `json:"confidence"`
 	Confirmed  bool           `json:"confirmed"`
 	Share      *float64       `json:"share"`
-	Hunks      []any          `json:"hunks"`
+	Hunks      []Hunk         `json:"hunks"`
+	Switch     *string        `json:"switch"`
 }
 
 // level is a commit against the good end, where the range was swept.
@@ -88,9 +92,9 @@ type step struct {
 func NewDocument(in Input) Document {
 	f := in.Finding
 	d := Document{
-		Schema: Schema, Session: in.Session, Axis: "history", Result: f.Result,
-		Culprits: []culprit{}, Suspects: []suspect{}, MinimalSets: []any{}, SafeSets: []any{},
-		Effects: []any{}, Levels: []level{}, Hypotheses: []any{}, Complete: f.Result == bisect.Found && !f.Spent,
+		Schema: Schema, Session: in.Session, Axis: cmp.Or(in.Axis, "history"), Result: f.Result,
+		Culprits: []culprit{}, Suspects: []suspect{}, MinimalSets: []minimalSet{}, SafeSets: []safeSet{},
+		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []level{}, Hypotheses: []hypothesis{}, Tests: []setTest{}, Complete: f.Result == bisect.Found && !f.Spent,
 		Ends:  ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint},
 		Steps: []step{}, Totals: in.Totals(), Devices: in.Devices, Warnings: in.warnings(),
 		Error: text(in.Error),
@@ -110,7 +114,7 @@ func NewDocument(in Input) Document {
 		d.Culprits = append(d.Culprits, culprit{
 			Commit: c.Commit, Parents: c.Parents, Subject: info.Subject, Author: author(info), Date: date(info),
 			Files: files, Class: c.Class, Phase: text(c.Phase), Effect: c.Effect,
-			Rate: c.Rate, Confidence: c.Confidence, Confirmed: c.Confirmed, Share: c.Share, Hunks: []any{},
+			Rate: c.Rate, Confidence: c.Confidence, Confirmed: c.Confirmed, Share: c.Share, Hunks: append([]Hunk{}, in.Hunks[c.Commit]...), Switch: text(in.Switch[c.Commit]),
 		})
 	}
 	for _, s := range f.Suspects {
@@ -121,6 +125,9 @@ func NewDocument(in Input) Document {
 	}
 	for _, s := range f.Steps {
 		d.Steps = append(d.Steps, step(s))
+	}
+	if in.Sets != nil {
+		d.addSets(in)
 	}
 	return d
 }

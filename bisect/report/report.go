@@ -48,6 +48,13 @@ type Input struct {
 	Backend   string        // how the history was read
 	Warnings  []string
 	Error     string // machine trouble in words
+
+	Axis   string            // history, flags or hunks; "" is history
+	Sets   *Sets             // what a search over flags or hunks found
+	Hunks  map[string][]Hunk // by culprit: what of it is to blame
+	Terms  []Term            // what flags do to the metric
+	Advice string            // what to do about that
+	Switch map[string]string // by culprit: the flag that it switches on, in words
 }
 
 // Totals is what a job cost.

@@ -16,6 +16,9 @@ import (
 func Text(w io.Writer, in Input) error {
 	p := &printer{w: w}
 	p.answer(in)
+	if in.Sets != nil && in.overSets() {
+		p.setsRest(in)
+	}
 	p.levels(in)
 	p.path(in)
 	p.economics(in)
@@ -39,6 +42,10 @@ func (p *printer) f(format string, args ...any) {
 
 func (p *printer) answer(in Input) {
 	f := in.Finding
+	if in.overSets() && (f.Result == bisect.Found || f.Result == bisect.Inconclusive) {
+		p.setsAnswer(in)
+		return
+	}
 	switch f.Result {
 	case bisect.Found:
 		p.culprits(in)
@@ -100,6 +107,10 @@ func (p *printer) culprit(in Input, c bisect.Culprit, which string) {
 	if r := c.Rate; r != nil {
 		p.f("  rate     fails in about %.0f %% of its launches (%d of %d, those of later commits among them)\n", 100*float64(r.Failed)/float64(r.Launches), r.Failed, r.Launches)
 	}
+	if words := in.Switch[c.Commit]; words != "" {
+		p.f("  switch   %s\n", words)
+	}
+	p.guiltyHunks(in.Hunks[c.Commit])
 	how := "confirmed: fresh trials from clean exports and clean builds show it here and not in "
 	if !c.Confirmed {
 		how = "not confirmed against "

@@ -24,6 +24,7 @@ type Flag struct {
 // its bad value, and spare ones for those that are neither base nor bad.
 type Flags struct {
 	Space *Space
+	Notes []string // what was done to the flags, for people
 	flags []Flag
 	atoms []step
 }
@@ -34,6 +35,7 @@ type step struct{ flag, value int }
 // NewFlags makes the space of the flags.
 func NewFlags(flags []Flag) (*Flags, error) {
 	f := &Flags{flags: slices.Clone(flags)}
+	f.loosen()
 	var atoms []Atom
 	for i := range f.flags {
 		more, err := f.add(i, len(atoms))
@@ -53,6 +55,25 @@ func NewFlags(flags []Flag) (*Flags, error) {
 	}
 	f.Space = space
 	return f, nil
+}
+
+// loosen gives up the order of flags of which a term leaves out a value in the middle: steps that hold
+// each other cannot say that.
+func (f *Flags) loosen() {
+	for _, g := range f.flags {
+		for k, text := range slices.Concat(g.Requires, g.Excludes) {
+			flag, value, equal, err := f.term(text)
+			if err != nil || equal == (k < len(g.Requires)) {
+				continue
+			}
+			o := &f.flags[flag]
+			bad := slices.Index(o.Values, cmp.Or(o.Bad, o.Values[len(o.Values)-1]))
+			if o.Ordered && value > 0 && value < bad {
+				o.Ordered = false
+				f.Notes = append(f.Notes, fmt.Sprintf("the values of %s were searched as if they had no order: a condition of %s leaves out %s, which is one in the middle", o.Name, g.Name, o.Values[value]))
+			}
+		}
+	}
 }
 
 // add makes the atoms of flag i, the first of which has index first.
@@ -167,8 +188,6 @@ func (f *Flags) apply(atom *Atom, flag, value int, equal bool) error {
 	case equal && g.Ordered:
 		atom.Requires = append(atom.Requires, at(value)...)
 		atom.Excludes = append(atom.Excludes, at(value+1)...)
-	case !equal && g.Ordered:
-		return fmt.Errorf("%s!=%s in the middle of an ordered flag cannot be searched\nhint: say which values are allowed", g.Name, g.Values[value])
 	case equal:
 		atom.Requires = append(atom.Requires, at(value)...)
 		for v := range g.Values {
@@ -197,6 +216,42 @@ func (f *Flags) Assign(on Set) map[string]string {
 		}
 	}
 	return values
+}
+
+// Text writes all flags with the atoms of a set on, in their order: "compile=off,graph=on".
+func (f *Flags) Text(on Set) string {
+	values := f.Assign(on)
+	var parts []string
+	for _, g := range f.flags {
+		parts = append(parts, g.Name+"="+values[g.Name])
+	}
+	return strings.Join(parts, ",")
+}
+
+// Away is the value of every flag that a set takes away from its base.
+func (f *Flags) Away(on Set) map[string]string {
+	values := f.Assign(on)
+	for _, g := range f.flags {
+		if values[g.Name] == g.Values[0] {
+			delete(values, g.Name)
+		}
+	}
+	return values
+}
+
+// Words writes a set for people: the flags away from their base, in their order.
+func (f *Flags) Words(on Set) string {
+	away := f.Away(on)
+	var parts []string
+	for _, g := range f.flags {
+		if v, ok := away[g.Name]; ok {
+			parts = append(parts, g.Name+"="+v)
+		}
+	}
+	if len(parts) == 0 {
+		return "all flags at their base"
+	}
+	return strings.Join(parts, " ")
 }
 
 // Claim reads the terms NAME=VALUE of a hypothesis: the atoms that take each flag there from its base.

@@ -135,7 +135,6 @@ func TestFlagsRefused(t *testing.T) {
 		"in a circle":              {{Name: "a", Values: two, Requires: []string{"b=1"}}, {Name: "b", Values: two, Requires: []string{"a=1"}}},
 		"names no flag":            {{Name: "a", Values: two, Requires: []string{"c=1"}}},
 		"is about itself":          {{Name: "a", Values: two, Excludes: []string{"a=0"}}},
-		"in the middle":            {{Name: "a", Values: two, Requires: []string{"b!=1"}}, {Name: "b", Values: []string{"0", "1", "2"}, Ordered: true}},
 	} {
 		if _, err := NewFlags(list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -192,4 +191,24 @@ func FuzzTerm(f *testing.F) {
 			t.Errorf("%q: %v", text, set)
 		}
 	})
+}
+
+// A condition that leaves out a value in the middle takes the order of the other flag away, and says so.
+func TestFlagsLoseTheirOrder(t *testing.T) {
+	f, err := NewFlags([]Flag{
+		{Name: "a", Values: []string{"0", "1"}, Requires: []string{"b!=1"}},
+		{Name: "b", Values: []string{"0", "1", "2"}, Ordered: true},
+	})
+	if err != nil || len(f.Notes) != 1 {
+		t.Fatalf("%v %q", err, f.Notes)
+	}
+	one, err := f.Claim([]string{"a=1", "b=2"})
+	if err != nil || !f.Space.Valid(one) || f.Text(one) != "a=1,b=2" || f.Words(one) != "a=1 b=2" || f.Words(nil) != "all flags at their base" {
+		t.Errorf("%v %v %q", err, one, f.Text(one))
+	}
+	for i := range f.Space.Len() {
+		if set := f.Space.Close(Of(i)).Or(Of(0)); f.Assign(set)["b"] == "1" && f.Space.Valid(set) {
+			t.Errorf("%s is valid", f.Text(set))
+		}
+	}
 }

@@ -14,8 +14,8 @@ const module = "github.com/kbisect/kbisect/"
 // arrows says which rooms of the house a room may import.
 var arrows = map[string][]string{
 	"bisect":          {},
-	"bisect/judge":    {"bisect"},
-	"bisect/report":   {"bisect"},
+	"bisect/judge":    {"bisect", "bisect/sets"},
+	"bisect/report":   {"bisect", "bisect/sets"},
 	"bisect/sets":     {"bisect"},
 	"bisect/effects":  {"bisect"},
 	"kernels":         {},
@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 	"pipeline/gpu":    {},
 	"pipeline/store":  {},
 	"pipeline":        {"bisect", "kernels", "pipeline/source", "pipeline/proc", "pipeline/cache", "pipeline/gpu", "pipeline/store"},
-	"fixtures":        {"bisect", "bisect/sets", "kernels"},
+	"fixtures":        {"bisect", "bisect/effects", "bisect/sets", "kernels"},
 }
 
 // only names the one room that may import a module.

@@ -75,13 +75,13 @@ func readComparison(c *cli.Context, repo *source.Repo, words, command []string) 
 		return x, nil, usagef("compare takes two revisions, A and B, not %d\nhint: kbisect compare HEAD^ HEAD, and a command follows --", len(words))
 	}
 	x.words = [2]string(words)
-	for i, w := range words {
-		if x.sides[i], err = parseCandidate(repo, w); err != nil {
-			return x, nil, err
-		}
-	}
 	if p, err = trialPolicy(c, repo, command); err != nil {
 		return x, nil, err
+	}
+	for i, w := range words {
+		if x.sides[i], err = p.candidate(repo, w); err != nil {
+			return x, nil, err
+		}
 	}
 	if err := p.readJudgement(c); err != nil {
 		return x, nil, err
@@ -111,20 +111,19 @@ func (p *policy) readJudgement(c *cli.Context) error {
 	return nil
 }
 
-// parseCandidate reads a revision, which may be followed by a colon and flags: HEAD^:compile=off.
-func parseCandidate(repo *source.Repo, text string) (bisect.Candidate, error) {
+// candidate reads a revision, which may be followed by a colon and flags: HEAD^:compile=off.
+func (p *policy) candidate(repo *source.Repo, text string) (c bisect.Candidate, err error) {
 	rev, assign, flags := text, "", false
 	if !strings.HasPrefix(text, ":") && !strings.Contains(text, "^{/") { // a search for a commit by its message
 		rev, assign, flags = strings.Cut(text, ":")
 	}
 	if flags {
-		return bisect.Candidate{}, usagef("%s: flags (%s) cannot be set in this version\nhint: name a revision alone, such as %s", text, cmp.Or(assign, "none"), rev)
+		if c.Assign, err = p.parseAssign(assign); err != nil {
+			return c, err
+		}
 	}
-	id, err := repo.Resolve(rev)
-	if err != nil {
-		return bisect.Candidate{}, usage(err)
-	}
-	return bisect.Candidate{Commit: id}, nil
+	c.Commit, err = repo.Resolve(rev)
+	return c, usage(err)
 }
 
 // compare launches, decides and reports.

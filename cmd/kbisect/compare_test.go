@@ -25,10 +25,11 @@ func TestParseCandidate(t *testing.T) {
 	head := r.git("rev-parse", "HEAD")
 	for text, want := range map[string]string{
 		"HEAD": "", head: "", "HEAD^{/first}": "",
-		"HEAD:compile=off": "flags (compile=off) cannot be set", "HEAD:": "flags (none) cannot be set", "HEAD^:a=b:c": "such as HEAD^",
+		"HEAD:compile=off": "", "HEAD:compile=max": `no value "max"`, "HEAD:": `"" sets no flag`, "HEAD^:a=b:c": `no flag "a"`, "HEAD:compile=on,compile=off": "twice",
 		"nosuch": "nosuch", "": "names no commit",
 	} {
-		c, err := parseCandidate(repo, text)
+		p := &policy{Flags: []Flag{{Name: "compile", Values: []string{"off", "on"}}}}
+		c, err := p.candidate(repo, text)
 		switch {
 		case want == "" && (err != nil || c.Commit != head):
 			t.Errorf("%q: %v, %v", text, c, err)

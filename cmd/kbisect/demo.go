@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,18 +35,19 @@ type planted struct {
 type hunt struct {
 	config    []byte
 	good, bad string
+	flags     bool // search the flags of the bad end as well
 }
 
 func plantedOn(device string) (planted, error) {
 	switch device {
 	case "cpu":
 		return planted{fixtures.Round9(), "Round 9: a dual GEMM that ran well at tag round8 hits its limit at HEAD.", []hunt{
-			{fixtures.Round9Config(), fixtures.Round9Good, fixtures.Round9Bad},
+			{config: fixtures.Round9Config(), good: fixtures.Round9Good, bad: fixtures.Round9Bad, flags: true},
 		}}, nil
 	case "cuda":
 		return planted{fixtures.CUDASmall(), "A CUDA kernel that slowed down between v1 and v2 and hits its limit at HEAD.", []hunt{
-			{fixtures.CUDASmallSlowConfig(), fixtures.CUDASmallGood, fixtures.CUDASmallBetween},
-			{fixtures.CUDASmallTimeoutConfig(), fixtures.CUDASmallBetween, "HEAD"},
+			{config: fixtures.CUDASmallSlowConfig(), good: fixtures.CUDASmallGood, bad: fixtures.CUDASmallBetween},
+			{config: fixtures.CUDASmallTimeoutConfig(), good: fixtures.CUDASmallBetween, bad: "HEAD"},
 		}}, nil
 	}
 	return planted{}, usagef("demo --on %s is not available in this version\nhint: --on cpu, or --on cuda with nvcc and a GPU", device)
@@ -87,7 +89,14 @@ func demoAction(c *cli.Context) error {
 		return nil
 	}
 	for i, h := range p.hunts {
-		if err := hunted(c, dir, demoConfig(dir, i), h); err != nil {
+		if err := hunted(c, dir, demoConfig(dir, i), "--good", h.good, "--bad", h.bad); err != nil {
+			return err
+		}
+		if !h.flags {
+			continue
+		}
+		fmt.Fprintln(c.App.Writer)
+		if err := hunted(c, dir, demoConfig(dir, i), "--axis", axisFlags, "--bad", h.bad); err != nil {
 			return err
 		}
 	}
@@ -103,15 +112,15 @@ func demoConfig(dir string, i int) string {
 }
 
 // hunted runs one search as a user would.
-func hunted(c *cli.Context, dir, config string, h hunt) error {
+func hunted(c *cli.Context, dir, config string, options ...string) error {
 	args := []string{"kbisect", "-C", dir, "--config", config}
 	if globals(c).quiet {
 		args = append(args, "--quiet")
 	}
-	args = append(args, "run", "--good", h.good, "--bad", h.bad)
+	args = append(append(args, "run"), options...)
 	if c.Bool("json") {
 		args = append(args, "--json")
 	}
-	fmt.Fprintf(c.App.ErrWriter, "\n$ kbisect run --good %s --bad %s\n", h.good, h.bad)
+	fmt.Fprintf(c.App.ErrWriter, "\n$ kbisect run %s\n", strings.Join(options, " "))
 	return newApp(c.App.Reader, c.App.Writer, c.App.ErrWriter).RunContext(c.Context, args)
 }

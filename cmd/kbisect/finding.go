@@ -37,6 +37,7 @@ func (j *job) input(f bisect.Finding) report.Input {
 	for _, c := range f.Culprits {
 		add(c.Commit, true)
 	}
+	j.addSets(&in)
 	return in
 }
 
@@ -78,6 +79,9 @@ func (j *job) commitInfo(id string, files bool) report.CommitInfo {
 // summary is the finding in one line.
 func summary(in report.Input) string {
 	f := in.Finding
+	if in.Sets != nil && (in.Axis == axisFlags || in.Axis == axisHunks) {
+		return in.SetsSummary()
+	}
 	switch f.Result {
 	case bisect.Found:
 		c := f.Culprits[0]

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/effects"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -36,6 +38,12 @@ type job struct {
 	// judgements that earlier attempts have kept
 	keptSteps int
 	rng       *source.Range
+
+	sets     *report.Sets             // of the search over sets that was made last
+	ranking  *effects.Ranking         // what flags cost
+	hunks    map[string][]report.Hunk // by culprit: what in it is to blame
+	switched map[string]string        // by culprit: the flag that it switches on
+	late     func() bool              // what follows the search has used up its time; may be nil
 }
 
 // run does the job and writes the report; its error carries the exit code.
@@ -48,7 +56,7 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 		return j.fail(err)
 	}
 	defer j.gpus.close()
-	f, err := j.search(ctx)
+	f, err := j.find(ctx)
 	j.ui.end()
 	if closeErr := j.pipe.Close(); closeErr != nil {
 		j.policy.Warnings = append(j.policy.Warnings, closeErr.Error())
@@ -189,7 +197,7 @@ func (j *job) open(ctx context.Context) error {
 		Dir: filepath.Join(root, "work", j.session.ID), Logs: filepath.Join(stateDir(j.repo.CommonDir()), "logs", j.session.ID),
 		Env: os.Environ(), Cache: builds, Session: j.session.ID, OnPhase: j.ui.activity, Log: log,
 		Devices: j.gpus.watches, Caches: j.policy.Caches, Probe: j.policy.Probe,
-		Jobs: j.policy.Jobs, WholeTimed: j.policy.wholeTimed(),
+		Jobs: j.policy.Jobs, WholeTimed: j.policy.wholeTimed(), Flags: j.policy.carriers(),
 	}
 	if j.policy.OwnScripts {
 		config.WorkTree = j.repo.WorkDir()
@@ -198,6 +206,27 @@ func (j *job) open(ctx context.Context) error {
 		return err
 	}
 	return j.remember()
+}
+
+// find does what the axis asks for.
+func (j *job) find(ctx context.Context) (bisect.Finding, error) {
+	switch j.policy.Axis {
+	case axisFlags:
+		return j.searchFlags(ctx)
+	case axisHunks:
+		goal := sets.Keep
+		if j.policy.All {
+			goal = sets.All
+		}
+		f, err := j.searchHunks(ctx, j.policy.Good, j.policy.Bad, goal, j.memory)
+		j.accuse(&f)
+		return f, err
+	}
+	f, err := j.search(ctx)
+	if err == nil && f.Result == bisect.Found && !j.policy.NoHunks {
+		j.drill(ctx, &f)
+	}
+	return f, err
 }
 
 // search finds the ends where they are not given, then the culprit.
@@ -267,5 +296,8 @@ func toCommits(rng *source.Range, firstParent bool) (out []bisect.Commit, matter
 }
 
 func (j *job) spent() bool {
+	if j.late != nil && j.late() {
+		return true
+	}
 	return j.policy.Budget > 0 && j.session.Elapsed+time.Since(j.began) > j.policy.Budget
 }

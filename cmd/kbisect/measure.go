@@ -65,11 +65,11 @@ func measureAction(c *cli.Context) error {
 
 // beginOne begins a job that launches one revision.
 func beginOne(c *cli.Context, repo *source.Repo, rev string, command []string, kind string) (*trials, error) {
-	candidate, err := parseCandidate(repo, rev)
+	p, err := trialPolicy(c, repo, command)
 	if err != nil {
 		return nil, err
 	}
-	p, err := trialPolicy(c, repo, command)
+	candidate, err := p.candidate(repo, rev)
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +81,7 @@ func beginOne(c *cli.Context, repo *source.Repo, rev string, command []string, k
 	if err != nil {
 		return nil, err
 	}
+	t.one = candidate
 	if err := t.begin(c.Context); err != nil {
 		t.close()
 		return nil, err
@@ -88,13 +89,13 @@ func beginOne(c *cli.Context, repo *source.Repo, rev string, command []string, k
 	return t, nil
 }
 
-// launchAll launches a commit up to n times. It stops at a candidate that cannot be built or fails twice
+// launchAll launches the candidate up to n times. It stops at a candidate that cannot be built or fails twice
 // before it ends well, and when the budget is used up.
-func (t *trials) launchAll(ctx context.Context, commit string, n int, tell func(i int, o bisect.Outcome)) (out []bisect.Outcome, err error) {
+func (t *trials) launchAll(ctx context.Context, n int, tell func(i int, o bisect.Outcome)) (out []bisect.Outcome, err error) {
 	t.ui.ends = map[bisect.Purpose]string{bisect.EndGood: "launch"}
 	well := 0
 	for i := range n {
-		o, err := t.memory.Sample(ctx, bisect.Request{Candidate: bisect.Candidate{Commit: commit}, Purpose: bisect.EndGood, Nth: i, Timing: true})
+		o, err := t.memory.Sample(ctx, bisect.Request{Candidate: t.one, Purpose: bisect.EndGood, Nth: i, Timing: true})
 		if err != nil {
 			return out, err
 		}
@@ -114,7 +115,7 @@ func (t *trials) launchAll(ctx context.Context, commit string, n int, tell func(
 // measure launches one candidate and describes it.
 func (t *trials) measure(c *cli.Context, rev string) error {
 	n := c.Int("launches")
-	all, err := t.launchAll(c.Context, t.policy.Good, n, func(i int, o bisect.Outcome) {
+	all, err := t.launchAll(c.Context, n, func(i int, o bisect.Outcome) {
 		t.ui.launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
 	result, mend := t.ended(c.Context, err)

@@ -59,7 +59,7 @@ func noiseAction(c *cli.Context, command []string) error {
 // noise makes the series and reports on it.
 func (t *trials) noise(c *cli.Context, save *os.File) error {
 	n := c.Int("launches")
-	all, err := t.launchAll(c.Context, t.policy.Good, n, func(i int, o bisect.Outcome) {
+	all, err := t.launchAll(c.Context, n, func(i int, o bisect.Outcome) {
 		if i <= 5 || i%5 == 0 || i == n || o.Class != bisect.OK {
 			t.ui.launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 		}

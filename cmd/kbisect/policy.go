@@ -26,6 +26,10 @@ type policy struct {
 	FindGood    bool
 	FirstParent bool
 	All         bool // every culprit in the range
+	Axis        string
+	NoHunks     bool // stop at the commit
+	Flags       []Flag
+	Hypotheses  []Hypothesis
 	Paths       []string
 	Plan        kernels.Plan
 	Limits      pipeline.Limits
@@ -56,6 +60,7 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 	}
 	p := &policy{
 		FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"), All: c.Bool("all"),
+		Axis: c.String("axis"), NoHunks: c.Bool("no-hunks"),
 		Budget: duration(c, "budget"), Seed: c.Int64("seed"), Jobs: c.Int("jobs"),
 	}
 	var err error
@@ -79,10 +84,12 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 // refuseUnavailable answers requests that this version cannot meet, instead of ignoring them.
 func refuseUnavailable(c *cli.Context) error {
 	switch {
-	case c.String("axis") != "history":
-		return usagef("--axis %s is not available in this version\nhint: --axis history searches the commits", c.String("axis"))
-	case c.String("commit") != "":
-		return usagef("--commit belongs to --axis hunks, which is not available in this version")
+	case !slices.Contains([]string{axisHistory, axisFlags, axisHunks}, c.String("axis")):
+		return usagef("--axis %s: unknown\nhint: history, flags or hunks", c.String("axis"))
+	case c.String("commit") != "" && c.String("axis") != axisHunks:
+		return usagef("--commit belongs to --axis hunks")
+	case c.String("axis") != axisHistory && (c.Bool("find-good") || c.Bool("first-parent")):
+		return usagef("--find-good and --first-parent belong to --axis history")
 	case c.String("report") != "":
 		return usagef("--report is not available in this version\nhint: --json writes the whole finding to standard output")
 	case c.IsSet("jobs") && c.Int("jobs") < 1:
@@ -141,9 +148,7 @@ func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
 		}
 		fmt.Fprintln(c.App.ErrWriter, "kbisect: warning: "+w)
 	}
-	if len(cfg.Flags)+len(cfg.Hypotheses) > 0 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: [[flag]] and [[hypothesis]] are read but not searched in this version", path))
-	}
+	p.Flags, p.Hypotheses = cfg.Flags, cfg.Hypotheses
 	build := cfg.Build.Command
 	if b := c.String("build"); b != "" {
 		build = []string{"sh", "-c", b}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/pipeline"
 )
 
@@ -151,6 +152,26 @@ func (p *progress) step(s bisect.Step) {
 		}
 	}
 	p.say(line)
+}
+
+// beginSets is told how large a search over sets is.
+func (p *progress) beginSets(n, atoms int, what string) {
+	p.mu.Lock()
+	p.matter, p.left = atoms, atoms
+	p.mu.Unlock()
+	p.say(fmt.Sprintf("%d %s, %d changes that can be on or off", n, what, atoms))
+}
+
+// test is told a test of a set, or an answer that follows from others.
+func (p *progress) test(t sets.Test, words func(sets.Set) string) {
+	how := fmt.Sprintf("%.2f s", t.Seconds)
+	if t.Inferred {
+		how = "inferred"
+	}
+	p.mu.Lock()
+	p.steps++
+	p.mu.Unlock()
+	p.say(fmt.Sprintf("%-9s %-10s %s  %s | %s elapsed", t.Purpose, t.Answer, how, words(t.Set), span(time.Since(p.began))))
 }
 
 // launched is told that n launches of at most most are made; most is 0 when nobody knows.

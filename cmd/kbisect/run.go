@@ -41,15 +41,15 @@ func runCommand() *cli.Command {
 			&cli.StringFlag{Name: "good", Usage: "the good end, `REV` (default: the newest recorded good ancestor)"},
 			&cli.StringFlag{Name: "bad", Usage: "the bad end, `REV`", Value: "HEAD"},
 			&cli.BoolFlag{Name: "find-good", Usage: "walk back from the bad end, in doubling steps, to a good one", DisableDefaultText: true},
-			&cli.StringFlag{Name: "axis", Usage: "search along `history`; flags and hunks are not in this version", Value: "history"},
-			&cli.StringFlag{Name: "commit", Usage: "the commit `REV` whose hunks are searched", Hidden: true},
+			&cli.StringFlag{Name: "axis", Usage: "search along `history`, flags (those of kbisect.toml, in one commit) or hunks (of --commit, or between the ends)", Value: "history"},
+			&cli.StringFlag{Name: "commit", Usage: "the commit `REV` whose hunks are searched"},
 			&cli.StringFlag{Name: "find", Usage: "the complaint `CLASS`: slow, timeout, wrong, crash, build, or any failure (default: what the bad end shows)"},
 			&cli.StringFlag{Name: "phase", Usage: "the `NAME` of the phase in which the time-out must be"},
 			&cli.StringFlag{Name: "metric", Usage: "the `NAME` of the metric that got slow: one of kbisect.toml, wall, phase.NAME"},
 			&cli.BoolFlag{Name: "all", Usage: "every culprit in the range, not only one, with the share of each; also what came and was mended in between", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "first-parent", Usage: "follow only the first parent of merges", DisableDefaultText: true},
 			&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable; commits that leave it alone are never built"},
-			&cli.BoolFlag{Name: "no-hunks", Usage: "stop at the commit", Hidden: true, DisableDefaultText: true},
+			&cli.BoolFlag{Name: "no-hunks", Usage: "stop at the commit: do not look for what in it is to blame", DisableDefaultText: true},
 			durationFlag("budget", "stop after `DURATION`, such as 20m, with what is known then", "none"),
 			&cli.IntFlag{Name: "jobs", Usage: "build `N` candidates at a time, the likely next ones ahead; trials are one at a time", DefaultText: "by the number of processors"},
 			&cli.Int64Flag{Name: "seed", Usage: "`N` for whatever is drawn at random", Value: 1},
@@ -93,7 +93,7 @@ func runAction(c *cli.Context) error {
 	if p == nil {
 		s, p, err = resumeSession(c, st)
 	} else {
-		s, err = newSession(p, searching)
+		s, err = newSession(p, p.Axis)
 	}
 	if err != nil {
 		return err
@@ -120,6 +120,12 @@ func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) 
 	p, err := newPolicy(c, repo)
 	if err != nil {
 		return nil, nil, err
+	}
+	switch p.Axis {
+	case axisFlags:
+		return p, nil, p.requestFlags(c, repo)
+	case axisHunks:
+		return p, nil, p.requestHunks(c, repo)
 	}
 	if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
 		return nil, nil, usagef("--bad: %w", err)
@@ -170,11 +176,18 @@ func errNothingToResume() error {
 
 // The kinds of sessions; a search is named after its axis.
 const (
-	searching = "history"
-	comparing = "compare"
-	measuring = "measure"
-	examining = "noise"
+	axisHistory = "history"
+	axisFlags   = "flags"
+	axisHunks   = "hunks"
+	comparing   = "compare"
+	measuring   = "measure"
+	examining   = "noise"
 )
+
+// isSearch tells a search from comparisons and measurements.
+func isSearch(s store.Session) bool {
+	return slices.Contains([]string{axisHistory, axisFlags, axisHunks}, s.Axis)
+}
 
 // newSession begins a session.
 func newSession(p *policy, kind string) (*store.Session, error) {
@@ -233,7 +246,7 @@ func resumable(st *store.Store) (store.Session, error) {
 	if err != nil {
 		return store.Session{}, &codeError{exitMachine, err}
 	}
-	all = slices.DeleteFunc(all, func(s store.Session) bool { return s.Axis != searching })
+	all = slices.DeleteFunc(all, func(s store.Session) bool { return !isSearch(s) })
 	for _, s := range all {
 		if slices.Contains([]string{store.Running, store.Interrupted, store.Infra}, s.Status) || outOfBudget(s) {
 			return s, nil

@@ -59,7 +59,7 @@ func sessionsCommand() *cli.Command {
 
 // kindWord is the command that made a session.
 func kindWord(s store.Session) string {
-	if s.Axis == searching {
+	if isSearch(s) {
 		return "run"
 	}
 	return s.Axis
@@ -67,10 +67,10 @@ func kindWord(s store.Session) string {
 
 // endsWords names the commits of a session.
 func endsWords(s store.Session) string {
-	switch s.Axis {
-	case comparing:
+	switch {
+	case s.Axis == comparing:
 		return fmt.Sprintf("A %s, B %s", short(s.Good), short(s.Bad))
-	case searching:
+	case isSearch(s):
 		return fmt.Sprintf("good %s, bad %s", short(s.Good), short(s.Bad))
 	}
 	return short(s.Good)
@@ -79,7 +79,7 @@ func endsWords(s store.Session) string {
 // purposeWord says what a launch was for.
 func purposeWord(s store.Session, purpose string) string {
 	switch {
-	case s.Axis == searching:
+	case isSearch(s):
 		return purpose
 	case s.Axis == comparing && purpose == string(bisect.EndGood):
 		return "A"
@@ -166,7 +166,7 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 	if err != nil {
 		return &codeError{exitMachine, err}
 	}
-	if s.Axis != searching {
+	if !isSearch(s) {
 		return nil
 	}
 	fmt.Fprintf(w, "\n%d judgements\n", len(steps))

@@ -29,7 +29,7 @@ func simulateCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "trials", Usage: "play `N` trials, instead of the number in the specification", DefaultText: "as specified"},
 			&cli.BoolFlag{Name: "json", Usage: "the scores as JSON"},
-			&cli.BoolFlag{Name: "example", Usage: "print a specification with every key at its default"},
+			&cli.BoolFlag{Name: "example", Usage: "print a specification with every key at its default; with the word flags, one of a search of flags"},
 		},
 		Action: simulateAction,
 	}
@@ -41,7 +41,13 @@ func simulateAction(c *cli.Context) error {
 		return err
 	}
 	if o.example {
+		if o.path == axisFlags {
+			return writeIndented(c.App.Writer, fixtures.DefaultSetSpec())
+		}
 		return writeIndented(c.App.Writer, fixtures.DefaultSpec())
+	}
+	if ok, err := o.simulateFlags(c); ok || err != nil {
+		return err
 	}
 	s, err := o.spec()
 	if err != nil {

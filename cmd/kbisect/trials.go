@@ -70,6 +70,7 @@ func (p *policy) wallTime() *judge.Metric {
 // trials begins a job that launches candidates the user named. The caller closes it.
 type trials struct {
 	*job
+	one   bisect.Candidate // of commands that launch one
 	close func()
 }
 

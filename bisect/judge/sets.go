@@ -1,0 +1,217 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/sets"
+)
+
+// SetOracle answers by launches whether sets of changes show the complaint that tells the ends apart.
+// One launch answers where the complaint is a class; where it is a metric, launches in turn with the
+// good end do. It serves one goroutine.
+type SetOracle struct {
+	Candidate func(sets.Set) (bisect.Candidate, error)
+	Sampler   bisect.Sampler
+	Options
+	Clean bool // certificates come from clean builds
+
+	once      *once
+	good      bisect.Candidate
+	outcome   bisect.Outcome // of the good end
+	complaint bisect.Complaint
+	ends      bisect.Ends
+	slow      *bankRun // holds the noise, where the complaint is a metric
+	step      float64  // of the ends, as a logarithm
+	nth       map[bisect.TrialID]int
+}
+
+// Ends is what the two ends have shown, once both were tested.
+func (o *SetOracle) Ends() bisect.Ends { return o.ends }
+
+// mostSetPairs bounds the launches by which a set is told slow or not.
+const mostSetPairs = 40
+
+// Test implements [sets.Oracle].
+func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, error) {
+	c, err := o.Candidate(r.Set)
+	if err != nil {
+		return sets.Result{}, err
+	}
+	if o.once == nil {
+		o.once = &once{next: o.Sampler, known: map[bisect.TrialID]bisect.Outcome{}}
+		o.nth = map[bisect.TrialID]int{}
+	}
+	switch {
+	case r.Purpose == sets.EndGood && r.Nth == 0:
+		return o.goodEnd(ctx, c)
+	case r.Purpose == sets.EndBad && r.Nth == 0:
+		return o.badEnd(ctx, c)
+	case o.slow != nil:
+		return o.compare(ctx, c, r)
+	}
+	x, err := o.once.Sample(ctx, o.request(c, r))
+	return o.result(x), err
+}
+
+// request asks for the trial of a test.
+func (o *SetOracle) request(c bisect.Candidate, r sets.Request) bisect.Request {
+	out := bisect.Request{Candidate: c, Purpose: bisect.Purpose(r.Purpose), Nth: r.Nth, Clean: o.Clean && r.Clean, Past: r.Past}
+	if !r.Full && o.complaint.Class == bisect.Timeout {
+		out.Hurry = (&Plain{complaint: o.complaint}).hurry()
+	}
+	return out
+}
+
+func (o *SetOracle) goodEnd(ctx context.Context, c bisect.Candidate) (sets.Result, error) {
+	x, err := o.once.Sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndGood})
+	o.good, o.outcome = c, x
+	return o.result(x), err
+}
+
+// badEnd launches the bad end and reads off what tells the ends apart: how they end, or else a metric.
+func (o *SetOracle) badEnd(ctx context.Context, c bisect.Candidate) (sets.Result, error) {
+	x, err := o.once.Sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndBad})
+	if err != nil {
+		return sets.Result{}, err
+	}
+	p := &Plain{Options: o.Options}
+	g := o.outcome
+	e := p.compareEnds(g, x)
+	if !e.Differ && failed(g) && x.Class == bisect.OK { // the ends are the wrong way round
+		e = p.readComplaint(g)
+	}
+	if e.Complaint.Class == bisect.Timeout && o.Phase == "" {
+		e.Complaint.AnyPhase = true // what moves a time-out to another phase does not mend it
+	}
+	o.ends, o.complaint = e, e.Complaint
+	out := o.result(x)
+	if !e.Differ && failed(x) && !failed(g) {
+		out.Answer, out.Why = sets.Unresolved, e.Why
+	}
+	if g.Class != bisect.OK || x.Class != bisect.OK {
+		return out, nil
+	}
+	return o.slowEnd(ctx, c, out)
+}
+
+// failed reports an outcome that is bad rather than untestable.
+func failed(o bisect.Outcome) bool { return o.Class != bisect.OK && !untestable(o) }
+
+// slowEnd compares ends that both end well by their metrics, as a search of a history does.
+func (o *SetOracle) slowEnd(ctx context.Context, c bisect.Candidate, out sets.Result) (sets.Result, error) {
+	bad := bisect.Commit{ID: c.String(), Parents: []string{o.good.String()}}
+	b := &Bank{Search: bisect.Search{Commits: []bisect.Commit{bad}, Good: bisect.Candidate{Commit: o.good.String()}}, Sampler: parsed{o.once}, Options: o.Options}
+	run := newBankRun(ctx, b)
+	slow, err := run.look()
+	if err != nil || !slow {
+		return out, err
+	}
+	differ, err := run.stageEnds()
+	if err != nil {
+		return out, err
+	}
+	o.ends, o.complaint = run.f.Ends, run.f.Ends.Complaint
+	if differ {
+		o.slow = run
+		o.step, _ = run.model.Step()
+		out.Answer, out.Class, out.Why, out.Slow = sets.Fail, bisect.Slow, o.ends.Why, math.Exp(o.step)
+	}
+	return out, nil
+}
+
+// parsed reads candidates that a search of a history knows by their text only.
+type parsed struct{ next bisect.Sampler }
+
+func (s parsed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	r.Candidate = bisect.ParseCandidate(r.Candidate.Commit)
+	return s.next.Sample(ctx, r)
+}
+
+// result reads one outcome against the complaint.
+func (o *SetOracle) result(x bisect.Outcome) sets.Result {
+	r := sets.Result{Seconds: x.Wall, Class: x.Class, Phase: x.Phase, Early: x.Early, Why: x.Describe()}
+	if x.Built {
+		r.Seconds += x.Build
+	}
+	took, usual := phaseTime(x, o.complaint), phaseTime(o.outcome, o.complaint)
+	if usual > 0 {
+		r.Slow = took / usual
+	}
+	switch {
+	case x.Class == bisect.OK:
+		r.Answer = sets.Pass
+		r.Between = o.complaint.Class == bisect.Timeout && usual > 0 && took > bisect.Patience(usual)
+	case untestable(x), o.complaint.Class != "" && !o.complaint.Matches(x):
+		r.Answer = sets.Unresolved
+	default:
+		r.Answer = sets.Fail
+	}
+	return r
+}
+
+// phaseTime is how long a trial took in the phase that a complaint is about, in seconds.
+func phaseTime(x bisect.Outcome, c bisect.Complaint) float64 {
+	for _, p := range x.Phases {
+		if p.Name == c.Phase && !c.Whole {
+			return p.Seconds
+		}
+	}
+	return x.Wall
+}
+
+// compare tells by launches in turn with the good end whether a set is as slow as the bad end, or half
+// so.
+func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Request) (sets.Result, error) {
+	out := sets.Result{}
+	test := claim{step: o.step}
+	noise := o.slow.model.noise
+	alpha := o.slow.alpha()
+	for len(test.pairs) < mostSetPairs && test.decided(noise, alpha) == 0 {
+		var y, at [2]float64
+		ok := true
+		for k := range 2 {
+			side := (k + len(test.pairs)) % 2
+			x, err := o.launch(ctx, []bisect.Candidate{o.good, c}[side], r, side == 1)
+			if err != nil {
+				return out, err
+			}
+			out.Seconds += x.Wall
+			l, fits := o.slow.level(x)
+			if side == 1 && x.Class != bisect.OK {
+				out.Answer, out.Class, out.Phase, out.Why = sets.Unresolved, x.Class, x.Phase, x.Describe()
+				return out, nil
+			}
+			y[side], at[side], ok = l.Y, l.At, ok && fits
+		}
+		if ok {
+			test.add(y[1]-y[0], at[1]-at[0])
+		} else if o.slow.unfit++; o.slow.unfit > maxUnfit {
+			break
+		}
+	}
+	out.Class, out.Slow = bisect.OK, math.Exp((&contest{claim: test}).median())
+	out.Why = fmt.Sprintf("%s %.4f times the good end's, %d pairs", o.slow.picked.name(), out.Slow, len(test.pairs))
+	out.Answer = map[int]sets.Answer{1: sets.Fail, -1: sets.Pass, 0: sets.Unresolved}[test.decided(noise, alpha)]
+	if out.Answer == sets.Fail {
+		out.Class = bisect.Slow
+	}
+	return out, nil
+}
+
+// launch makes the next launch of one side of a comparison.
+func (o *SetOracle) launch(ctx context.Context, c bisect.Candidate, r sets.Request, tested bool) (bisect.Outcome, error) {
+	why := bisect.EndGood
+	if tested {
+		why = bisect.Purpose(r.Purpose)
+	}
+	id := bisect.TrialID{Candidate: c, Purpose: why}
+	n := o.nth[id]
+	o.nth[id]++
+	if !tested {
+		n += 1000 // behind those of the comparison of the ends
+	}
+	return o.once.Sample(ctx, bisect.Request{Candidate: c, Purpose: why, Nth: n, Clean: tested && o.Clean && r.Clean, Timing: true})
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"math"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/sets"
+)
+
+// axis is a search over sets: what can be on and off, and what a set of it is to build and run.
+type axis struct {
+	space     *sets.Space
+	candidate func(sets.Set) (bisect.Candidate, error)
+	words     func(sets.Set) string
+	assign    func(sets.Set) map[string]string // nil for hunks
+	hunks     func() []report.Hunk             // by atom; nil for flags
+	base      string                           // nothing on, in words
+	claims    []sets.Claim
+	undecided []sets.Judged // claims that are not about what is searched
+	goal      sets.Goal
+	clean     bool // certificates are taken from clean builds
+	expand    func(int) []sets.Atom
+	timed     bool // safe sets are timed
+	sampler   bisect.Sampler
+}
+
+// searchSets runs a search over sets.
+func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
+	oracle := &judge.SetOracle{Candidate: a.candidate, Sampler: a.sampler, Options: j.policy.Judge, Clean: a.clean}
+	s := sets.Search{
+		Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Spent: j.spent, Expand: a.expand,
+		OnTest: func(t sets.Test) { j.ui.test(t, a.words) },
+	}
+	levels := map[string]float64{}
+	if a.timed {
+		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, error) { return j.timeSet(ctx, a, set, levels) }
+	}
+	f, err := s.Find(ctx)
+	if err != nil {
+		return bisect.Finding{}, err
+	}
+	complaint := oracle.Ends().Complaint
+	for i := range f.Minimal { // of lines that are tested together for the first time
+		if g := &f.Minimal[i]; g.Class == "" {
+			g.Class, g.Phase = complaint.Class, complaint.Phase
+		}
+	}
+	f.Claims = append(f.Claims, a.undecided...)
+	out := report.Sets{Finding: f, Base: a.base, Words: a.words, Assign: a.assign, Levels: levels}
+	if a.hunks != nil {
+		out.Hunks = a.hunks()
+	}
+	j.sets = &out
+	ends := oracle.Ends()
+	return bisect.Finding{
+		Result: f.Result, Complaint: ends.Complaint, Ends: ends, Err: f.Err, Spent: f.Spent,
+		Warnings: f.Warnings, Inferred: f.Counts.Inferred, Range: a.space.Len(), Matter: a.space.Len(),
+	}, nil
+}
+
+// timeSet compares a safe set with nothing on, launch by launch in turn.
+func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, levels map[string]float64) (bisect.Effect, error) {
+	none := bisect.Effect{Ratio: 1, Low: 1, High: 1}
+	if set.Len() == 0 {
+		return none, nil
+	}
+	base, err := a.candidate(nil)
+	if err != nil {
+		return none, err
+	}
+	tested, err := a.candidate(set)
+	if err != nil {
+		return none, err
+	}
+	const pairs = 8
+	opts := j.policy.Judge
+	opts.Find = bisect.Slow
+	c := judge.Compare{A: base, B: tested, Sampler: j.memory, Options: opts, Fallback: j.policy.wallTime(), Pairs: pairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
+	x, err := c.Run(ctx)
+	if err != nil || len(x.Contrasts) == 0 || x.ByClass {
+		return none, err
+	}
+	best := x.Contrasts[0]
+	for _, k := range x.Contrasts {
+		if k.All {
+			best = k
+		}
+	}
+	levels[set.Key()], levels[sets.Set(nil).Key()] = best.B.Median, best.A.Median
+	e := bisect.Effect{Metric: best.Metric.Name, Ratio: best.Ratio.Value, Low: best.Ratio.Low, High: best.Ratio.High}
+	if !(e.Ratio > 0) || math.IsInf(e.High, 0) || math.IsNaN(e.High) {
+		return none, nil
+	}
+	return e, nil
+}
+
+// addSets adds to a report what was found besides commits.
+func (j *job) addSets(in *report.Input) {
+	in.Axis, in.Sets, in.Hunks, in.Switch = j.policy.Axis, j.sets, j.hunks, j.switched
+	if j.ranking == nil {
+		return
+	}
+	in.Advice = j.ranking.Advice()
+	for _, e := range j.ranking.Effects {
+		in.Terms = append(in.Terms, report.Term{Terms: e.Terms, Ratio: e.Ratio, Low: e.Low, High: e.High, Share: e.Share})
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/effects"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// requestFlags reads what a search over flags is about: one commit, and the flags of the configuration.
+func (p *policy) requestFlags(c *cli.Context, repo *source.Repo) (err error) {
+	if len(p.Flags) == 0 {
+		return usagef("--axis flags: there are no flags to search\nhint: name the switches of the project in %s, one [[flag]] each, the safe value first", configName)
+	}
+	if c.IsSet("good") {
+		return usagef("--axis flags searches the switches of one commit, --bad REV (default HEAD); --good does not belong to it\nhint: kbisect run --good REV searches the commits")
+	}
+	if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
+		return usagef("--bad: %w", err)
+	}
+	p.Good = p.Bad
+	_, err = p.flagSpace()
+	return usage(err)
+}
+
+// setFlags are the flags in the terms of a search.
+func (p *policy) setFlags() []sets.Flag {
+	var out []sets.Flag
+	for _, f := range p.Flags {
+		out = append(out, sets.Flag{Name: f.Name, Values: f.Values, Bad: f.Bad, Ordered: f.Ordered, Requires: terms(f.Requires), Excludes: terms(f.Excludes)})
+	}
+	return out
+}
+
+// terms writes conditions without spaces, as they are compared.
+func terms(list []string) (out []string) {
+	for _, s := range list {
+		c, _ := parseCondition(s) // checked when the configuration was read
+		sign := map[bool]string{true: "!="}[c.not]
+		out = append(out, c.flag+cmp.Or(sign, "=")+c.value)
+	}
+	return out
+}
+
+func (p *policy) flagSpace() (*sets.Flags, error) { return sets.NewFlags(p.setFlags()) }
+
+// carriers are the flags in the terms of the pipeline.
+func (p *policy) carriers() []kernels.Flag {
+	var out []kernels.Flag
+	for _, f := range p.Flags {
+		out = append(out, kernels.Flag{Name: f.Name, Env: f.Env, Define: f.Define, Arg: f.Arg, Option: f.Option})
+	}
+	return out
+}
+
+// searchFlags finds which values of flags are to blame; where the ends end alike, what each flag costs.
+func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
+	flags, err := j.policy.flagSpace()
+	if err != nil {
+		return bisect.Finding{}, err
+	}
+	a := axis{
+		space: flags.Space, words: flags.Words, assign: flags.Away, goal: sets.All, timed: true,
+		base: "all flags at their base", sampler: j.memory,
+		candidate: func(s sets.Set) (bisect.Candidate, error) {
+			return bisect.Candidate{Commit: j.policy.Bad, Assign: flags.Text(s)}, nil
+		},
+	}
+	j.policy.claims(&a, flags)
+	j.ui.beginSets(len(j.policy.Flags), flags.Space.Len(), "flags")
+	f, err := j.searchSets(ctx, a)
+	if err != nil || f.Err != nil {
+		return f, err
+	}
+	f.Warnings = append(f.Warnings, flags.Notes...)
+	if f.Complaint.Class == bisect.Slow || f.Result == bisect.NoDifference && f.Ends.Complaint.Class == "" && j.bothEndWell() {
+		return j.rankFlags(ctx, flags, f)
+	}
+	return f, nil
+}
+
+// claims takes the hypotheses into a search; one that is not about what the bad end has stays undecided.
+func (p *policy) claims(a *axis, flags *sets.Flags) {
+	for _, h := range p.Hypotheses {
+		set, err := flags.Claim(terms(h.Claim))
+		if err != nil {
+			a.undecided = append(a.undecided, sets.Judged{Name: h.Name, Verdict: sets.UndecidedHere, Why: err.Error()})
+			continue
+		}
+		a.claims = append(a.claims, sets.Claim{Name: h.Name, Atoms: set})
+	}
+}
+
+// bothEndWell reports that every launch so far ended well.
+func (j *job) bothEndWell() bool {
+	return len(j.launches) > 0 && !slices.ContainsFunc(j.launches, func(l report.Launch) bool { return l.Outcome.Class != bisect.OK })
+}
+
+// rankFlags finds what single flags and pairs do to the metric.
+func (j *job) rankFlags(ctx context.Context, flags *sets.Flags, f bisect.Finding) (bisect.Finding, error) {
+	space := flags.Space
+	metric, ok := j.rankedMetric()
+	if !ok {
+		return f, nil
+	}
+	set := func(on []bool) sets.Set {
+		var s sets.Set
+		for i, x := range on {
+			if x {
+				s = s.Or(sets.Of(i))
+			}
+		}
+		return s
+	}
+	back := func(s sets.Set) []bool {
+		on := make([]bool, space.Len())
+		for _, i := range s.Atoms() {
+			on[i] = true
+		}
+		return on
+	}
+	e := effects.Search{
+		Effect: j.policy.Judge.Effect, Error: j.policy.Judge.Error, Seed: uint64(j.policy.Seed), Spent: j.spent, Higher: metric.Higher,
+		Valid: func(on []bool) []bool { return back(space.Fit(set(on)).And(space.Whole())) },
+		Run: func(ctx context.Context, on []bool, nth int) (float64, bool, string, error) {
+			c := bisect.Candidate{Commit: j.policy.Bad, Assign: flags.Text(set(on))}
+			o, err := j.memory.Sample(ctx, bisect.Request{Candidate: c, Purpose: ranking, Nth: nth, Timing: true})
+			y, ok := metric.Value(o, "")
+			j.ui.say(fmt.Sprintf("%-9s %s", "ranking", flags.Words(set(on))))
+			return math.Log(y), ok, o.Describe(), err
+		},
+	}
+	for i := range space.Len() {
+		e.Atoms = append(e.Atoms, space.Atom(i).Name)
+	}
+	r, err := e.Find(ctx)
+	if err != nil {
+		f.Err, f.Result = err, bisect.Broken
+		if ctx.Err() != nil {
+			f.Result = bisect.Interrupted
+		}
+		return f, nil
+	}
+	j.ranking = &r
+	f.Warnings = append(f.Warnings, r.Warnings...)
+	f.Result = bisect.NoDifference
+	worse := func(x effects.Effect) bool { return (x.Ratio > 1) != metric.Higher }
+	if slices.ContainsFunc(r.Effects, worse) {
+		f.Result = bisect.Found
+		f.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: metric.Name, Ends: r.Total}
+	}
+	return f, nil
+}
+
+// ranking is the purpose of launches that tell what flags cost.
+const ranking bisect.Purpose = "ranking"
+
+// rankedMetric is the metric that flags are ranked by: the first configured that the base has shown.
+func (j *job) rankedMetric() (judge.Metric, bool) {
+	ms := j.policy.Judge.Metrics
+	if w := j.policy.wallTime(); w != nil && j.policy.Judge.Find == bisect.Slow {
+		ms = append(slices.Clone(ms), *w)
+	}
+	for _, m := range ms {
+		for _, l := range j.launches {
+			if _, ok := m.Value(l.Outcome, ""); ok {
+				return m, true
+			}
+		}
+	}
+	return judge.Metric{}, false
+}
+
+// parseAssign reads the flags of "HEAD^:compile=off,graph=on", in the order of the configuration.
+func (p *policy) parseAssign(text string) (string, error) {
+	given := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		i := slices.IndexFunc(p.Flags, func(f Flag) bool { return f.Name == name })
+		switch {
+		case !ok:
+			return "", usagef("%q sets no flag; write flag=value", part)
+		case i < 0:
+			var names []string
+			for _, f := range p.Flags {
+				names = append(names, f.Name)
+			}
+			if len(names) == 0 {
+				return "", usagef("%q: there are no flags\nhint: name them in %s, one [[flag]] each", part, configName)
+			}
+			return "", usagef("%q: there is no flag %q%s; flags: %s", part, name, didYouMean(name, names), strings.Join(names, ", "))
+		case !slices.Contains(p.Flags[i].Values, value):
+			return "", usagef("%q: the flag %q has no value %q%s; allowed: %s", part, name, value, didYouMean(value, p.Flags[i].Values), oneOf(p.Flags[i].Values))
+		case given[name] != "":
+			return "", usagef("%q: the flag %q is set twice", text, name)
+		}
+		given[name] = value
+	}
+	var parts []string
+	for _, f := range p.Flags {
+		if v, ok := given[f.Name]; ok {
+			parts = append(parts, f.Name+"="+v)
+		}
+	}
+	return strings.Join(parts, ","), nil
+}

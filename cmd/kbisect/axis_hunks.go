@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// requestHunks reads between which commits hunks are searched: a commit and its first parent, or any two.
+func (p *policy) requestHunks(c *cli.Context, repo *source.Repo) (err error) {
+	if c.String("commit") == "" {
+		if c.String("good") == "" {
+			return usagef("--axis hunks needs --commit REV, whose changes are searched, or --good REV and --bad REV")
+		}
+		if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
+			return usagef("--bad: %w", err)
+		}
+		if p.Good, err = repo.Resolve(c.String("good")); err != nil {
+			return usagef("--good: %w", err)
+		}
+		return p.checkPaths(repo)
+	}
+	if c.IsSet("good") || c.IsSet("bad") {
+		return usagef("--commit names both ends, the commit and its first parent: --good and --bad do not belong to it")
+	}
+	if p.Bad, err = repo.Resolve(c.String("commit")); err != nil {
+		return usagef("--commit: %w", err)
+	}
+	commit, err := repo.Commit(p.Bad)
+	if err != nil {
+		return usage(err)
+	}
+	if len(commit.Parents) == 0 {
+		return usagef("--commit %s is the first commit: there is nothing before it to compare with", short(p.Bad))
+	}
+	p.Good = commit.Parents[0]
+	return p.checkPaths(repo)
+}
+
+// hunkAxis turns the difference of two commits into what can be on and off.
+type hunkAxis struct {
+	repo *source.Repo
+	diff *source.Diff
+	ids  []string // of the hunk of each atom
+	old  map[string]source.Hunk
+}
+
+func (h *hunkAxis) index(id string) int {
+	return slices.IndexFunc(h.diff.Hunks, func(x source.Hunk) bool { return x.ID == id })
+}
+
+// candidate composes the commit with the hunks of a set.
+func (h *hunkAxis) candidate(s sets.Set) (bisect.Candidate, error) {
+	var list []int
+	for _, a := range s.Atoms() {
+		if i := h.index(h.ids[a]); i >= 0 {
+			list = append(list, i)
+		}
+	}
+	id, err := h.diff.Apply(h.diff.Close(list))
+	if err != nil {
+		return bisect.Candidate{}, err
+	}
+	return bisect.Candidate{Commit: id}, nil
+}
+
+// atom describes a hunk as an atom; its requirements are indexes of the diff.
+func atomOf(x source.Hunk, at func(int) int) sets.Atom {
+	a := sets.Atom{Name: where(x)}
+	for _, r := range x.Requires {
+		a.Requires = append(a.Requires, at(r))
+	}
+	return a
+}
+
+func where(x source.Hunk) string {
+	if x.Kind != source.HunkBlock {
+		return x.File + " (" + string(x.Kind) + ")"
+	}
+	return shown(x, "").Where()
+}
+
+func shown(x source.Hunk, role sets.Role) report.Hunk {
+	file, start, end, old := x.Where()
+	return report.Hunk{File: file, Start: start, End: end, Old: old, Role: role, Text: x.Text}
+}
+
+// words names the hunks of a set.
+func (h *hunkAxis) words(s sets.Set) string {
+	var in []string // a file each
+	last := ""
+	for _, a := range s.Atoms() {
+		x := h.old[h.ids[a]]
+		text := where(x)
+		if lines, ok := strings.CutPrefix(text, x.File+":"); ok && last == x.File {
+			in[len(in)-1] += "," + lines
+			continue
+		}
+		in, last = append(in, text), x.File
+	}
+	const most = 4
+	switch n := len(in); {
+	case n == 0:
+		return "no hunk"
+	case n > most:
+		return fmt.Sprintf("%d hunks: %s, ...", s.Len(), strings.Join(in[:most-1], ", "))
+	}
+	return strings.Join(in, ", ")
+}
+
+// mostParts bounds into how many parts a guilty hunk is divided at a time.
+const mostParts = 64
+
+// expand divides a guilty hunk into its lines.
+func (h *hunkAxis) expand(atom int) []sets.Atom {
+	i := h.index(h.ids[atom])
+	if i < 0 {
+		return nil
+	}
+	parts, n := h.diff.Split(i)
+	if n < 2 || n > mostParts {
+		return nil
+	}
+	h.diff = parts
+	first := len(h.ids)
+	var atoms []sets.Atom
+	for k := i; k < i+n; k++ {
+		x := h.diff.Hunks[k]
+		h.ids, h.old[x.ID] = append(h.ids, x.ID), x
+		atoms = append(atoms, atomOf(x, func(r int) int { return first + r - i }))
+		atoms[len(atoms)-1].Requires = slices.DeleteFunc(atoms[len(atoms)-1].Requires, func(r int) bool { return r < first || r >= first+n })
+	}
+	return atoms
+}
+
+// searchHunks finds which hunks between two commits are to blame.
+func (j *job) searchHunks(ctx context.Context, from, to string, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
+	diff, err := j.repo.Hunks(ctx, from, to, j.policy.Paths)
+	if err != nil {
+		return bisect.Finding{}, usage(err)
+	}
+	if len(diff.Hunks) == 0 {
+		return bisect.Finding{}, usagef("nothing that build and run read differs between %s and %s", short(from), short(to))
+	}
+	h := &hunkAxis{repo: j.repo, diff: diff, old: map[string]source.Hunk{}}
+	var atoms []sets.Atom
+	for _, x := range diff.Hunks {
+		h.ids, h.old[x.ID] = append(h.ids, x.ID), x
+		atoms = append(atoms, atomOf(x, func(r int) int { return r }))
+	}
+	space, err := sets.NewSpace(atoms)
+	if err != nil {
+		return bisect.Finding{}, usage(err)
+	}
+	j.ui.beginSets(len(diff.Hunks), space.Len(), "hunks")
+	return j.searchSets(ctx, axis{
+		space: space, candidate: h.candidate, words: h.words, goal: goal, base: "commit " + short(from) + " alone",
+		clean: true, expand: h.expand, timed: goal != sets.One, sampler: sampler,
+		hunks: func() []report.Hunk {
+			var out []report.Hunk
+			for _, id := range h.ids {
+				out = append(out, shown(h.old[id], ""))
+			}
+			return out
+		},
+	})
+}
+
+// accuse names the commit that holds guilty hunks, after a search of hunks.
+func (j *job) accuse(f *bisect.Finding) {
+	if j.sets == nil || len(j.sets.Minimal) == 0 {
+		return
+	}
+	c := bisect.Culprit{Commit: j.policy.Bad, Parents: []string{j.policy.Good}, Class: f.Complaint.Class, Phase: f.Complaint.Phase, Effect: f.Complaint.Ends}
+	confidence := 1.0
+	for _, g := range j.sets.Minimal {
+		c.Confirmed = c.Confirmed || g.Certified
+		j.blame(c.Commit, append(j.hunks[c.Commit], j.sets.Guilty(g)...))
+	}
+	if !c.Confirmed {
+		confidence = 0.5
+	}
+	c.Confidence = confidence * (1 - j.policy.Judge.Error)
+	f.Culprits = []bisect.Culprit{c}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/sets"
+)
+
+// drill goes from culprits to what in them is to blame: their hunks, and the flags that they switch on.
+// It takes no more time than the search has taken, or two minutes.
+func (j *job) drill(ctx context.Context, f *bisect.Finding) {
+	const most = 3 // culprits
+	limit := max(2*time.Minute, time.Since(j.began))
+	began := time.Now()
+	j.late = func() bool { return time.Since(began) > limit }
+	defer func() { j.late = nil }()
+	for i, c := range f.Culprits {
+		if i == most || f.Err != nil || ctx.Err() != nil {
+			return
+		}
+		j.sets = nil
+		if why := undrilled(c); why != "" {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched: %s", short(c.Commit), why))
+			continue
+		}
+		if err := j.drillHunks(ctx, c, f); err != nil {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched to the end: %s", short(c.Commit), headline(err.Error())))
+		}
+		if err := j.switches(ctx, c); err != nil {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("the flags of %s were not tried to the end: %s", short(c.Commit), headline(err.Error())))
+		}
+	}
+	j.sets = nil
+}
+
+// undrilled says why the hunks of a culprit are not searched, or "".
+func undrilled(c bisect.Culprit) string {
+	switch {
+	case !c.Confirmed:
+		return "it is not confirmed"
+	case c.Merge:
+		return "it is a merge"
+	case c.Rate != nil:
+		return "it fails in some launches only\nhint: kbisect run --axis hunks --commit " + short(c.Commit)
+	case c.Class == bisect.BuildFailed:
+		return "parts of a change that does not build do not build either"
+	case len(c.Parents) == 0:
+		return "it has no parent"
+	}
+	return ""
+}
+
+// drillHunks searches the hunks of one culprit. A change of one hunk that is known to be slow needs no
+// test.
+func (j *job) drillHunks(ctx context.Context, c bisect.Culprit, f *bisect.Finding) error {
+	diff, err := j.repo.HunksOf(ctx, c.Commit, j.policy.Paths)
+	if err != nil {
+		return err
+	}
+	if len(diff.Hunks) == 1 && c.Class == bisect.Slow {
+		j.blame(c.Commit, []report.Hunk{shown(diff.Hunks[0], sets.Culprit)})
+		return nil
+	}
+	opts := j.policy.Judge
+	defer func() { j.policy.Judge = opts }()
+	j.policy.Judge.Find, j.policy.Judge.Phase = c.Class, ""
+	sampler := bisect.Sampler(j.memory)
+	if c.Class != bisect.Slow {
+		sampler = j.evidence(c.Parents[0], c.Commit)
+	}
+	found, err := j.searchHunks(ctx, c.Parents[0], c.Commit, sets.One, sampler)
+	if err == nil {
+		err = found.Err
+	}
+	if err != nil {
+		return err
+	}
+	if len(j.sets.Minimal) == 0 {
+		why := found.Ends.Why
+		if j.late() {
+			why = "it would have taken longer than the search itself"
+		}
+		if why == "" {
+			why = "no part of it could be certified"
+		}
+		return fmt.Errorf("%s", why)
+	}
+	g := j.sets.Minimal[0]
+	j.blame(c.Commit, j.sets.Guilty(g))
+	return nil
+}
+
+func (j *job) blame(commit string, hunks []report.Hunk) {
+	if j.hunks == nil {
+		j.hunks = map[string][]report.Hunk{}
+	}
+	j.hunks[commit] = hunks
+}
+
+// evidence answers with launches that the search has made of two commits before it makes new ones.
+func (j *job) evidence(commits ...string) bisect.Sampler {
+	e := &evidence{next: j.memory, made: map[string][]bisect.Outcome{}}
+	for _, l := range j.launches {
+		for _, c := range commits {
+			if l.Candidate == (bisect.Candidate{Commit: c}) && !l.Outcome.Early {
+				e.made[c] = append(e.made[c], l.Outcome)
+			}
+		}
+	}
+	return e
+}
+
+type evidence struct {
+	next bisect.Sampler
+	made map[string][]bisect.Outcome // not used yet, by commit
+}
+
+func (e *evidence) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	c := r.Candidate.Commit
+	if list := e.made[c]; len(list) > 0 && r.Candidate.Assign == "" {
+		e.made[c] = list[1:]
+		return list[0], nil
+	}
+	return e.next.Sample(ctx, r)
+}
+
+// switches finds the flag that a culprit switches on: with it at its base the culprit is good, and the
+// parent with it set is bad.
+func (j *job) switches(ctx context.Context, c bisect.Culprit) error {
+	if len(j.policy.Flags) == 0 || c.Class == bisect.Slow || c.Class == bisect.BuildFailed {
+		return nil
+	}
+	complaint := bisect.Complaint{Class: c.Class, Phase: c.Phase}
+	ask := func(commit, assign string) (bisect.Outcome, error) {
+		r := bisect.Request{Candidate: bisect.Candidate{Commit: commit, Assign: assign}, Purpose: switching}
+		if c.Class == bisect.Timeout {
+			r.Hurry = c.Phase
+		}
+		return j.memory.Sample(ctx, r)
+	}
+	space, err := j.policy.flagSpace()
+	if err != nil {
+		return err
+	}
+	o, err := ask(c.Commit, space.Text(nil))
+	if err != nil || o.Class != bisect.OK {
+		return err // the flags do not explain it
+	}
+	for _, f := range j.policy.Flags {
+		off, err := ask(c.Commit, f.Name+"="+f.Values[0])
+		if err != nil || j.spent() {
+			return err
+		}
+		if off.Class != bisect.OK {
+			continue
+		}
+		words := fmt.Sprintf("with %s=%s it is good", f.Name, f.Values[0])
+		bad := f.Bad
+		if bad == "" {
+			bad = f.Values[len(f.Values)-1]
+		}
+		if on, err := ask(c.Parents[0], f.Name+"="+bad); err == nil && complaint.Matches(on) {
+			words = fmt.Sprintf("it switches %s on: with %s=%s it is good, and its parent with %s=%s is bad", f.Name, f.Name, f.Values[0], f.Name, bad)
+		}
+		if j.switched == nil {
+			j.switched = map[string]string{}
+		}
+		j.switched[c.Commit] = words
+		return nil
+	}
+	return nil
+}
+
+// switching is the purpose of launches that try the flags of a culprit.
+const switching bisect.Purpose = "switch"
