@@ -32,8 +32,12 @@ const (
 	Infra       Class = "infra"
 )
 
-// Slow is the class of a complaint about a metric.
-const Slow Class = "slow"
+// The classes of a complaint about a metric. Improved is none of a complaint: it is what a search for
+// the opposite finds.
+const (
+	Slow     Class = "slow"
+	Improved Class = "improved"
+)
 
 // Candidate is one thing to build and run: a commit, and flags that are set.
 type Candidate struct {
@@ -229,13 +233,13 @@ type Effect struct {
 
 // Complaint is what the bad end shows and the good end does not.
 type Complaint struct {
-	Class    Class   // Timeout, Wrong, Crash, BuildFailed or Slow; empty while nothing is known
+	Class    Class   // Timeout, Wrong, Crash, BuildFailed, Slow or Improved; empty while nothing is known
 	Phase    string  // of a time-out
 	AnyPhase bool    // a time-out in another phase counts too
 	Whole    bool    // the time-out is of the whole trial, whatever its phase
 	Any      bool    // every failure counts, as with git bisect
-	Metric   string  // of Slow
-	Ends     *Effect // of Slow: bad end against good end
+	Metric   string  // of Slow and Improved
+	Ends     *Effect // of these: bad end against good end
 }
 
 // String names the complaint for people.
@@ -243,8 +247,8 @@ func (c Complaint) String() string {
 	switch {
 	case c.Any:
 		return "any failure"
-	case c.Class == Slow:
-		return "slow in " + c.Metric
+	case c.Class == Slow, c.Class == Improved:
+		return string(c.Class) + " in " + c.Metric
 	case c.Class == Timeout && c.Phase != "":
 		return "timeout in " + c.Phase
 	}

@@ -1,14 +1,22 @@
 package bisect
 
-// Masses returns, for every commit, the total weight of the commits of the range that it reaches,
-// itself included. weight is not negative.
-func Masses(commits []Commit, weight []float64) []float64 {
+import "slices"
+
+// Graph is the shape of a history, made ready for many questions about what its commits reach.
+type Graph struct{ strands strands }
+
+// NewGraph prepares a range, which must stand parents first.
+func NewGraph(commits []Commit) *Graph {
 	parents := make([][]int, len(commits))
 	for i, c := range commits {
 		parents[i] = c.InRange
 	}
-	return masses(parents, weight)
+	return &Graph{squeeze(parents)}
 }
+
+// Masses returns, for every commit, the total weight of the commits of the range that it reaches,
+// itself included. weight is not negative.
+func (g *Graph) Masses(weight []float64) []float64 { return g.strands.masses(weight) }
 
 // Ancestors marks commit i and everything that it reaches inside the range.
 func Ancestors(commits []Commit, i int) []bool {
@@ -26,47 +34,30 @@ func Ancestors(commits []Commit, i int) []bool {
 
 // masses returns, for every commit of a history, the total weight of the commits that it reaches,
 // itself included. parents[i] lists the parents of i, all below i; weight is not negative.
-//
-// Linear runs are squeezed into strands first: a commit whose only parent has only that one child
-// continues its parent's strand, so that a strand is always reached as a whole from outside.
-// Reachability among strands is then computed for 64 strands at a time: one pass over all strands
-// with one word each. That is E·S/64 word operations and never the full matrix.
-func masses(parents [][]int, weight []float64) []float64 {
-	g := squeeze(parents, weight)
-	below := g.reach()
-	out := make([]float64, len(parents))
-	for i := range out {
-		s := g.strand[i]
-		out[i] = below[s] - g.total[s] + g.prefix[i]
-	}
-	return out
-}
+func masses(parents [][]int, weight []float64) []float64 { return squeeze(parents).masses(weight) }
 
-// strands is a history with its linear runs joined.
+// strands is a history with its linear runs joined: a commit whose only parent has only that one
+// child continues its parent's strand, so that a strand is always reached as a whole from outside.
 type strands struct {
-	strand []int     // of each commit
-	prefix []float64 // weight of the commit's strand up to and with the commit
-	total  []float64 // weight of each strand
-	up     [][]int   // the strands that each strand's first commit descends from
+	strand []int   // of each commit
+	before []int   // the commit before it in its strand, or -1
+	up     [][]int // the strands that each strand's first commit descends from
 }
 
-func squeeze(parents [][]int, weight []float64) strands {
+func squeeze(parents [][]int) strands {
 	children := make([]int, len(parents))
 	for _, ps := range parents {
 		for _, p := range ps {
 			children[p]++
 		}
 	}
-	g := strands{strand: make([]int, len(parents)), prefix: make([]float64, len(parents))}
+	g := strands{strand: make([]int, len(parents)), before: make([]int, len(parents))}
 	for i, ps := range parents {
 		if len(ps) == 1 && children[ps[0]] == 1 {
-			s := g.strand[ps[0]]
-			g.strand[i], g.prefix[i] = s, g.prefix[ps[0]]+weight[i]
-			g.total[s] += weight[i]
+			g.strand[i], g.before[i] = g.strand[ps[0]], ps[0]
 			continue
 		}
-		g.strand[i], g.prefix[i] = len(g.total), weight[i]
-		g.total = append(g.total, weight[i])
+		g.strand[i], g.before[i] = len(g.up), -1
 		up := make([]int, 0, len(ps))
 		for _, p := range ps {
 			up = append(up, g.strand[p])
@@ -76,14 +67,37 @@ func squeeze(parents [][]int, weight []float64) strands {
 	return g
 }
 
-// reach returns the weight that each strand reaches, its own included.
-func (g strands) reach() []float64 {
-	n := len(g.total)
+// masses is the total weight that each commit reaches.
+func (g strands) masses(weight []float64) []float64 {
+	out := make([]float64, len(weight)) // first of the commit's strand, up to and with the commit
+	total := make([]float64, len(g.up))
+	for i, w := range weight {
+		out[i] = w
+		if b := g.before[i]; b >= 0 {
+			out[i] += out[b]
+		}
+		total[g.strand[i]] += w
+	}
+	below := g.reach(total)
+	for i, s := range g.strand {
+		out[i] += below[s] - total[s]
+	}
+	return out
+}
+
+// reach returns the weight that each strand reaches, its own included. Reachability is computed for 64
+// strands at a time: one pass over all strands with one word each. That is E·S/64 word operations and
+// never the full matrix; strands without weight cost nothing.
+func (g strands) reach(total []float64) []float64 {
+	n := len(total)
 	sum := make([]float64, n)
 	row := make([]uint64, n)
 	for first := 0; first < n; first += 64 {
 		last := min(first+64, n)
-		table := byteSums(g.total[first:last])
+		if !slices.ContainsFunc(total[first:last], func(w float64) bool { return w > 0 }) {
+			continue
+		}
+		table := byteSums(total[first:last])
 		for s := first; s < n; s++ {
 			var r uint64
 			if s < last {

@@ -27,7 +27,7 @@ func Trunk(commits []Commit) []int {
 // Probes picks up to n commits inside the trunk, its last one left out, such that the weights of the
 // commits between neighbours are as even as can be. Only usable ones are picked.
 func Probes(commits []Commit, weight []float64, n int, usable func(i int) bool) []int {
-	mass := Masses(commits, weight)
+	mass := NewGraph(commits).Masses(weight)
 	total := mass[len(commits)-1]
 	trunk := Trunk(commits)
 	trunk = slices.DeleteFunc(trunk[:len(trunk)-1], func(i int) bool { return !usable(i) })

@@ -37,8 +37,15 @@ type Bank struct {
 	All      bool // look for every culprit in the range
 	Launches int  // at most; 0 stands for 1200
 
+	// Weigh returns the prior weights of the commits, in place of those that they carry; nil where there
+	// are none. It is asked when a search for a slow commit begins; may be nil.
+	Weigh func() []float64
+
 	// OnDecision is told of every launch that the belief has chosen; may be nil.
 	OnDecision func(Action)
+	// OnProgress is told how far the search is, after every pair of launches of the ends and before
+	// every launch of the search; may be nil.
+	OnProgress func(Progress)
 }
 
 // bankRun is the state of one Bank.
@@ -61,6 +68,8 @@ type bankRun struct {
 	proven   []bool // has ended well before
 	broken   []int  // that cannot be tested, by index
 	bills    bills
+	around   surroundings
+	outlay   outlay
 	launches int
 	unfit    int
 	failed   int // confirmations that did not bear out the search
@@ -96,6 +105,7 @@ func (b *Bank) Find(ctx context.Context) (bisect.Finding, error) {
 	if w := r.plain.droppedWarning(); w != "" {
 		r.warn(w)
 	}
+	r.environment()
 	return r.f, nil
 }
 
@@ -207,6 +217,7 @@ func (r *bankRun) narrow() (again bool, err error) {
 			r.inconclusive()
 			return false, nil
 		}
+		r.tell(r.model, 0)
 		a, ok := r.model.Next(Prices{r.price, r.canLaunch, r.chance})
 		if !ok {
 			r.inconclusive()

@@ -162,7 +162,7 @@ func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
 			words = c.lost
 		}
 		good := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - r.alpha(), Trials: len(c.pairs), Why: "launched in turn with " + short(c.culprit)}
-		bad := bisect.Verdict{Call: bisect.Bad, Class: bisect.Slow, Probability: 1 - r.alpha(), Trials: len(c.pairs), Why: words}
+		bad := bisect.Verdict{Call: bisect.Bad, Class: r.class(), Probability: 1 - r.alpha(), Trials: len(c.pairs), Why: words}
 		if i == len(rounds)-1 && verdict < 1 {
 			bad.Call, bad.Class = bisect.Good, bisect.OK
 			if verdict == 0 {
@@ -212,7 +212,7 @@ func (r *bankRun) conclude(members []int, rounds []*contest) {
 	c := r.commits[i]
 	_, p := r.model.top()
 	out := bisect.Culprit{
-		Commit: c.ID, Parents: c.Parents, Merge: len(c.Parents) > 1, Class: bisect.Slow,
+		Commit: c.ID, Parents: c.Parents, Merge: len(c.Parents) > 1, Class: r.class(),
 		Confirmed: true, Confidence: p * (1 - r.alpha()),
 	}
 	out.Effect = r.share(rounds)

@@ -1,64 +1,11 @@
 package judge
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 )
-
-// channel is one number that a launch gives: a metric of one case, or of all cases together.
-type channel struct {
-	metric Metric
-	one    string // the case
-	all    bool   // the mean over the cases
-}
-
-// level is the number of one launch, larger is worse.
-func (c channel) level(o bisect.Outcome) (float64, bool) {
-	if !c.all {
-		o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(s bisect.Series) bool { return s.Case != c.one })
-	}
-	return c.metric.level(o)
-}
-
-func (c channel) name() string {
-	if c.all || c.one == "" {
-		return c.metric.Name
-	}
-	return c.metric.Name + " of " + c.one
-}
-
-// channels lists what both ends have sent, the whole of a metric before its cases.
-func channels(ms []Metric, g, b bisect.Outcome) []channel {
-	var out []channel
-	for _, m := range ms {
-		_, inGood := m.log(g)
-		_, inBad := m.log(b)
-		if !inGood || !inBad {
-			continue
-		}
-		out = append(out, channel{metric: m, all: true})
-		var cases []string
-		for _, s := range g.Series {
-			if s.Metric == m.Name && !slices.Contains(cases, s.Case) {
-				cases = append(cases, s.Case)
-			}
-		}
-		if len(cases) < 2 {
-			continue
-		}
-		for _, name := range cases {
-			c := channel{metric: m, one: name}
-			if _, ok := c.level(b); ok {
-				out = append(out, c)
-			}
-		}
-	}
-	return out
-}
 
 // look launches each end once; slow is false when that settles what the search is about, or when it
 // is not about a metric.
@@ -81,16 +28,15 @@ func (r *bankRun) look() (slow bool, err error) {
 		r.first = []bisect.Outcome{g, b}
 	}
 	for i, o := range []bisect.Outcome{g, b} {
-		r.launches++
-		r.bills.note([]int{GoodEnd, len(r.commits) - 1}[i], o)
+		r.count([]int{GoodEnd, len(r.commits) - 1}[i], o)
 	}
 	r.plain.timing = true
-	return len(r.channels) > 0, nil
+	if len(r.channels) == 0 {
+		return false, nil
+	}
+	r.weigh()
+	return true, nil
 }
-
-// ofProcess reports a metric that the first launches of the ends, made to see what they end as, may
-// not show as the later ones do.
-func (m Metric) ofProcess() bool { return m.Name == "wall" || strings.HasPrefix(m.Name, "phase.") }
 
 // stage is the comparison of the ends: a belief and the levels seen, for every channel.
 type stage struct {
@@ -115,6 +61,7 @@ func (r *bankRun) stageEnds() (differ bool, err error) {
 			}
 		}
 		pick, state := r.settled(s, n)
+		r.tell(s.models[pick], n)
 		if state == open && n < maxEndPairs && !r.over() {
 			continue
 		}
@@ -188,6 +135,18 @@ func (r *bankRun) priors() []float64 {
 	return prior
 }
 
+// weigh takes in the prior weights that it costs time to find out.
+func (r *bankRun) weigh() {
+	if r.Weigh == nil {
+		return
+	}
+	for i, w := range r.Weigh() {
+		if r.prior[i] > 0 && w > 0 {
+			r.prior[i] = w
+		}
+	}
+}
+
 // state is how far the comparison of the ends is.
 type state int
 
@@ -241,78 +200,4 @@ func (s *stage) largest() int {
 		}
 	}
 	return at
-}
-
-// answerEnds goes over to the search, or says why there is nothing to search.
-func (r *bankRun) answerEnds(s *stage, pick int, st state) bool {
-	r.picked, r.model = r.channels[pick], s.models[pick]
-	e := r.compare(s.levels[pick])
-	switch {
-	case st == worse:
-		e.Differ = true
-		e.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: r.picked.name(), Ends: e.Bad.Ratio}
-		e.Bad.Call, e.Bad.Class = bisect.Bad, bisect.Slow
-		r.distrust()
-	case st == alike:
-		e.Hint = fmt.Sprintf("smallest change looked for: %.3g %%; set [judge] effect to look for a smaller one", 100*math.Expm1(r.least()))
-	default:
-		e.Unclear = true
-		e.Why = "this machine is too noisy to tell whether the ends differ: " + e.Why
-		e.Hint = "use a quieter machine or a program that runs longer, or look for a larger change only with [judge] effect"
-	}
-	r.reportEnds(e)
-	switch {
-	case st == alike:
-		r.f.Result = bisect.NoDifference
-	case st == open:
-		r.inconclusive()
-	}
-	return st == worse
-}
-
-// distrust is for ends of equal inputs that differ: something else than the declared inputs matters.
-func (r *bankRun) distrust() {
-	if !r.blind || r.restarts > 0 {
-		return
-	}
-	r.warn("the ends have equal inputs and differ: the paths given leave out something that build or run read, so every commit was searched\nhint: add what is missing to paths (--path)")
-	r.f.Matter = len(r.commits)
-	if r.Search.Redo != nil {
-		r.Search.Redo()
-	}
-}
-
-// compare puts the comparison of the ends into words.
-func (r *bankRun) compare(levels [2][]float64) bisect.Ends {
-	d, sd := r.model.Step()
-	eff := r.effect(d, sd)
-	e := bisect.Ends{
-		Good: bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[0]), Why: "the reference"},
-		Bad:  bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[1]), Ratio: eff},
-	}
-	e.Bad.Why = fmt.Sprintf("%s %s times the good end's", r.picked.name(), ratio(eff))
-	e.Why = fmt.Sprintf("%s, bad end against good end: ratio %s, %d and %d launches", r.picked.name(), ratio(eff), len(levels[1]), len(levels[0]))
-	if n := r.model.noise; n.modes() {
-		e.Why += fmt.Sprintf("; launches fall into two modes, %.2g %% apart, %.0f %% into the slower", 100*math.Expm1(n.Mode), 100*n.Share)
-	}
-	return e
-}
-
-// reportEnds keeps the first comparison of the ends; a new beginning only adds a line.
-func (r *bankRun) reportEnds(e bisect.Ends) {
-	first := r.f.Ends.Why == ""
-	r.f.Ends, r.f.Complaint = e, e.Complaint
-	if first {
-		r.step(bisect.Step{Commit: r.Search.Good.Commit, Role: "good end", Verdict: e.Good})
-		r.step(bisect.Step{Commit: r.plain.bad.Commit, Role: "bad end", Verdict: e.Bad})
-	}
-}
-
-// effect states a step with its 95 % interval as a ratio of the metric itself.
-func (r *bankRun) effect(d, sd float64) *bisect.Effect {
-	low, high := d-2*sd, d+2*sd
-	if r.picked.metric.Higher != r.Faster {
-		d, low, high = -d, -high, -low
-	}
-	return &bisect.Effect{Metric: r.picked.metric.Name, Ratio: math.Exp(d), Low: math.Exp(low), High: math.Exp(high)}
 }

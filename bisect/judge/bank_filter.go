@@ -63,7 +63,8 @@ func (f *filter) add(l Launch, bad bool, n Noise) {
 	}
 	if !n.modes() && len(f.parts) == 1 {
 		f.parts[0].vd += n.Rate * dt
-		f.logL += math.Log(f.parts[0].learn(l, x, 0, n.SD))
+		g := &f.parts[0]
+		f.logL += math.Log(g.learn(g.prospect(x, n.SD), l, 0))
 		return
 	}
 	f.branch(l, x, dt, n)
@@ -76,11 +77,12 @@ func (f *filter) branch(l Launch, x, dt float64, n Noise) {
 	k, total := 0, 0.0
 	for _, g := range f.parts {
 		g.vd += n.Rate * dt
+		p := g.prospect(x, n.SD)
 		for mode, share := range [2]float64{1 - n.Share, n.Share} {
-			h := g
-			h.w = g.w * share * h.learn(l, x, float64(mode)*n.Mode, n.SD)
+			h := &next[k]
+			*h = g
+			h.w *= share * h.learn(p, l, float64(mode)*n.Mode)
 			total += h.w
-			next[k] = h
 			k++
 		}
 	}
@@ -91,26 +93,46 @@ func (f *filter) branch(l Launch, x, dt float64, n Noise) {
 	f.parts = append(f.parts[:0], reduce(next[:k], maxParts)...)
 }
 
+// prospect is what a Gaussian expects of a launch, its mode aside.
+type prospect struct {
+	x    float64 // whether the commit is bad
+	a, b float64 // covariances of d and of D with the launch
+	bell         // of a clean launch
+	wide bell    // of one that was displaced to either side
+}
+
+// bell is a normal density around 0.
+type bell struct{ v, inv, peak float64 }
+
+func newBell(v float64) bell { return bell{v, 1 / v, 1 / math.Sqrt(2*math.Pi*v)} }
+
+func (b bell) at(u float64) float64 { return b.peak * math.Exp(-0.5*u*u*b.inv) }
+
+func (g *gaussian) prospect(x, sd float64) prospect {
+	v := g.spread(x) + sd*sd
+	return prospect{x: x, a: g.vd + x*g.vc, b: g.vc + x*g.vD, bell: newBell(v), wide: newBell(v + dirtyMean*dirtyMean)}
+}
+
 // learn conditions g on a launch with the given offset of its mode and returns the launch's
 // predictive density. A launch is clean with probability 1-dirty; one that is not says nothing about
 // level and step, so that the gain is multiplied by the chance that it was clean.
-func (g *gaussian) learn(l Launch, x, offset, sd float64) float64 {
-	s := g.spread(x) + sd*sd            // predictive variance
-	nu := l.Y - offset - g.d - x*g.step // innovation
-	clean, soiled, move, shrink := normal(nu, s), soil(nu, s), nu, 1.0
+func (g *gaussian) learn(p prospect, l Launch, offset float64) float64 {
+	nu := l.Y - offset - g.d - p.x*g.step // innovation
+	clean, soiled, move, shrink := 0.0, 0.0, nu, 1.0
 	if l.Censored {
-		clean, move, shrink = tail(nu, s)
+		clean, move, shrink = tail(nu, p.v)
 		soiled = math.Exp(-max(0, nu) / dirtyMean)
+	} else {
+		clean, soiled = p.at(nu), soil(nu, p.wide)
 	}
 	total := (1-dirty)*clean + dirty*soiled + math.SmallestNonzeroFloat64
 	w := (1 - dirty) * clean / total
-	a, b := g.vd+x*g.vc, g.vc+x*g.vD // covariances of d and of D with the launch
-	kd, kD := w*a/s, w*b/s           // Kalman gains
+	kd, kD := w*p.a*p.inv, w*p.b*p.inv // Kalman gains
 	g.d += kd * move
 	g.step += kD * move
-	g.vd -= shrink * kd * a
-	g.vc -= shrink * kd * b
-	g.vD -= shrink * kD * b
+	g.vd -= shrink * kd * p.a
+	g.vc -= shrink * kd * p.b
+	g.vD -= shrink * kD * p.b
 	return total
 }
 
@@ -134,9 +156,11 @@ func tail(nu, s float64) (chance, move, shrink float64) {
 func reduce(parts []gaussian, n int) []gaussian {
 	const trifle = 1e-3
 	for i := 1; i < len(parts); i++ { // few enough for an insertion sort
-		for j := i; j > 0 && parts[j].w > parts[j-1].w; j-- {
-			parts[j], parts[j-1] = parts[j-1], parts[j]
+		g, j := parts[i], i
+		for ; j > 0 && g.w > parts[j-1].w; j-- {
+			parts[j] = parts[j-1]
 		}
+		parts[j] = g
 	}
 	kept := parts[:min(n, len(parts))]
 	for _, g := range parts[len(kept):] {
@@ -188,12 +212,16 @@ func normal(u, v float64) float64 { return math.Exp(-0.5*u*u/v) / math.Sqrt(2*ma
 
 // soil is the density of a disturbed launch: mostly slower by an exponential amount, now and then
 // displaced to either side.
-func soil(nu, s float64) float64 {
-	wide := 0.1 * normal(nu, s+dirtyMean*dirtyMean)
-	if nu < 0 {
-		return max(wide, 1e-12)
+func soil(nu float64, wide bell) float64 {
+	const near = 3 * dirtyMean // the exponential is the larger one up to here
+	slow := 0.0
+	if nu >= 0 {
+		slow = 0.9 / dirtyMean * math.Exp(nu*(-1/dirtyMean))
 	}
-	return max(wide, 1e-12, 0.9/dirtyMean*math.Exp(-nu/dirtyMean))
+	if nu >= 0 && nu < near {
+		return slow
+	}
+	return max(slow, 1e-12, 0.1*wide.at(nu))
 }
 
 // logAdd is ln(e^a + e^b).

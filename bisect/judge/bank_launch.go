@@ -70,9 +70,16 @@ func (r *bankRun) launch(id string, i int, why bisect.Purpose) (bisect.Outcome, 
 	if err != nil {
 		return o, err
 	}
+	r.count(i, o)
+	return o, nil
+}
+
+// count keeps what a launch has cost and told of the machine.
+func (r *bankRun) count(i int, o bisect.Outcome) {
 	r.launches++
 	r.bills.note(i, o)
-	return o, nil
+	r.around.note(o)
+	r.outlay.note(o)
 }
 
 // level is the number that a launch gave for the metric that is searched for; ok is false where it
@@ -125,6 +132,9 @@ func (r *bankRun) probe(i int) error {
 // neighbour of one is broken too four times out of five.
 func (r *bankRun) chance(i int) float64 {
 	const spread = 0.8
+	if len(r.broken) == 0 {
+		return 1
+	}
 	far := math.Inf(1)
 	for _, k := range r.broken {
 		far = min(far, math.Abs(float64(i-k)))
@@ -154,7 +164,7 @@ func (r *bankRun) tellAhead(i int) {
 	}
 	var next []bisect.Candidate
 	usable := func(k int) bool { return k != i && r.usable[k] && !r.bills.launched[k] }
-	for _, k := range r.model.nearest(r.model.Weights(), []float64{0.25, 0.75}, Prices{Usable: usable, Chance: r.chance}) {
+	for _, k := range r.model.nearest([]float64{0.25, 0.75}, Prices{Usable: usable, Chance: r.chance}) {
 		next = append(next, bisect.Candidate{Commit: r.id(k)})
 	}
 	r.Search.Ahead(next)
@@ -184,17 +194,17 @@ func (r *bankRun) visited() {
 	}
 	i, n := r.visits.at, r.visits.n
 	r.visits = visit{}
-	p := r.model.badness(r.model.Weights())[i]
+	p := r.model.bad(i)
 	v := bisect.Verdict{Class: bisect.OK, Trials: n, Probability: max(p, 1-p)}
 	switch {
 	case p > 0.9:
-		v.Call, v.Class = bisect.Bad, bisect.Slow
+		v.Call, v.Class = bisect.Bad, r.class()
 	case p < 0.1:
 		v.Call = bisect.Good
 	default:
 		v.Call, v.Probability = bisect.Untestable, 1
 	}
-	v.Why = fmt.Sprintf("%s: slow with probability %.3g, launched %d times for it", r.picked.name(), p, n)
+	v.Why = fmt.Sprintf("%s: %s with probability %.3g, launched %d times for it", r.picked.name(), r.class(), p, n)
 	r.step(bisect.Step{Commit: r.id(i), Role: "search", Verdict: v, Remaining: r.remaining()})
 }
 

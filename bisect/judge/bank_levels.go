@@ -72,8 +72,9 @@ func (s *levelSight) weigh() {
 		sd = max(0.0015, 1.2*1.4826*median(spread)) // a median of few lies near each of them
 	}
 	s.clean = make([]float64, len(dev))
+	narrow, wide := newBell(sd*sd), newBell(sd*sd+dirtyMean*dirtyMean)
 	for i, u := range dev {
-		clean, soiled := (1-dirty)*normal(u, sd*sd), dirty*soil(u, sd*sd)
+		clean, soiled := (1-dirty)*narrow.at(u), dirty*soil(u, wide)
 		s.clean[i] = max(1e-3, clean/(clean+soiled))
 	}
 }

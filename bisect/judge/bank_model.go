@@ -28,10 +28,11 @@ type Launch struct {
 // that on any DAG a set is: the commits that are reached from the same tested commits.
 type Model struct {
 	commits  []bisect.Commit
-	prior    []float64      // of each commit
-	set      []int          // of each commit; -1 where it cannot be the culprit
-	sets     []set          // in order of their oldest commit when made
-	tested   map[int][]bool // by commit: what it reaches
+	graph    *bisect.Graph
+	prior    []float64 // of each commit
+	set      []int     // of each commit; -1 where it cannot be the culprit
+	sets     []set     // in order of their oldest commit when made
+	tested   [][]bool  // of each commit that was launched: what it reaches
 	launches []Launch
 	noise    Noise
 	refitAt  int       // number of launches at which the noise is fitted again
@@ -48,7 +49,10 @@ type set struct {
 
 // NewModel begins without a launch. A prior of 0 clears a commit.
 func NewModel(commits []bisect.Commit, prior []float64) *Model {
-	m := &Model{commits: commits, prior: prior, set: make([]int, len(commits)), tested: map[int][]bool{}, noise: firstNoise, refitAt: firstFit}
+	m := &Model{
+		commits: commits, graph: bisect.NewGraph(commits), prior: prior, noise: firstNoise, refitAt: firstFit,
+		set: make([]int, len(commits)), tested: make([][]bool, len(commits)),
+	}
 	last := len(commits) - 1
 	m.tested[last] = bisect.Ancestors(commits, last)
 	all := set{member: -1, filter: newFilter(firstNoise)}
@@ -142,30 +146,6 @@ func (m *Model) split(c int) {
 	}
 }
 
-// replay runs the launches through the filters anew, with the present noise. Sets that are next to
-// impossible keep theirs, and their distance to the likeliest one: that bounds the time of a decision.
-func (m *Model) replay() {
-	const negligible, few = 1e-9, 150
-	post := m.posterior()
-	top, _ := m.top()
-	old := m.sets[top].filter.logL
-	for j := range m.sets {
-		if len(m.launches) > few && post[j] < negligible {
-			continue
-		}
-		f := newFilter(m.noise)
-		for i := range m.launches {
-			f.add(m.scaled(i), m.holds(m.launches[i].Index, j), m.noise)
-		}
-		m.sets[j].filter = f
-	}
-	for j := range m.sets {
-		if len(m.launches) > few && post[j] < negligible {
-			m.sets[j].filter.logL += m.sets[top].filter.logL - old
-		}
-	}
-}
-
 // posterior returns the probability of each set: prior mass times likelihood.
 func (m *Model) posterior() []float64 {
 	p := make([]float64, len(m.sets))
@@ -205,8 +185,9 @@ func (m *Model) Weights() []float64 {
 // Credible lists the likeliest commits that together hold the share p, oldest first.
 func (m *Model) Credible(p float64) []bisect.Suspect {
 	var all []bisect.Suspect
+	trifle := (1 - p) / float64(len(m.commits)) // all that weigh less add up to less than 1-p
 	for i, w := range m.Weights() {
-		if m.set[i] >= 0 {
+		if m.set[i] >= 0 && w >= trifle {
 			all = append(all, bisect.Suspect{Index: i, Probability: w})
 		}
 	}
@@ -233,8 +214,27 @@ func (m *Model) Step() (mean, sd float64) {
 	return mean, math.Sqrt(max(0, square-mean*mean))
 }
 
-// badness is the probability of each commit to be bad, given the probabilities of the commits.
-func (m *Model) badness(weights []float64) []float64 { return bisect.Masses(m.commits, weights) }
+// badness is the probability of each commit to be bad. What is next to impossible counts for nothing.
+func (m *Model) badness() []float64 {
+	weights := m.Weights()
+	for i, w := range weights {
+		if w < 1e-15 {
+			weights[i] = 0
+		}
+	}
+	return m.graph.Masses(weights)
+}
+
+// bad is the probability that tested commit i is bad.
+func (m *Model) bad(i int) float64 {
+	sum := 0.0
+	for k, w := range m.Weights() {
+		if m.tested[i][k] {
+			sum += w
+		}
+	}
+	return sum
+}
 
 // members lists the commits of set j, oldest first.
 func (m *Model) members(j int) []int {

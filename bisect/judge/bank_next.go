@@ -39,7 +39,6 @@ var quantiles = []float64{0.35, 0.5, 0.65}
 // grows uncertain an end becomes the best choice, so that references need no schedule of their own.
 func (m *Model) Next(p Prices) (Action, bool) {
 	post := m.posterior()
-	weights := m.Weights()
 	means := m.outlook()
 	entropy := 0.0
 	for _, q := range post {
@@ -65,7 +64,7 @@ func (m *Model) Next(p Prices) (Action, bool) {
 			consider(i, m.certain(i, post, means, -1))
 		}
 	}
-	for _, i := range m.nearest(weights, quantiles, p) {
+	for _, i := range m.nearest(quantiles, p) {
 		v := m.halves(i, post, means)
 		v.chance = p.chance(i)
 		consider(i, v)
@@ -167,15 +166,17 @@ func (m *Model) halves(i int, post []float64, means []gaussian) view {
 
 // nearest lists the commits never launched that lie nearest to some quantiles of the posterior and
 // tell some of it apart. One that probably cannot be tested must lie nearer.
-func (m *Model) nearest(weights, quantiles []float64, p Prices) []int {
-	bad := m.badness(weights)
-	var out []int
+func (m *Model) nearest(quantiles []float64, p Prices) []int {
+	bad := m.badness()
+	var open, out []int
+	for i, b := range bad {
+		if m.tested[i] == nil && b > 1e-12 && b < 1-1e-12 && p.Usable(i) {
+			open = append(open, i)
+		}
+	}
 	for _, q := range quantiles {
 		best, at := 1e-9, -1
-		for i := range m.commits {
-			if m.tested[i] != nil || bad[i] <= 0 || bad[i] >= 1-1e-12 || !p.Usable(i) {
-				continue
-			}
+		for _, i := range open {
 			if worth := p.chance(i) * (1 - math.Abs(bad[i]-q)/max(q, 1-q)); worth > best {
 				best, at = worth, i
 			}
@@ -197,7 +198,7 @@ func (m *Model) resolved(j int, usable func(int) bool) bool {
 	for _, i := range members {
 		inside[i] = 1
 	}
-	for i, n := range bisect.Masses(m.commits, inside) {
+	for i, n := range m.graph.Masses(inside) {
 		if usable(i) && n > 0.5 && n < float64(len(members))-0.5 {
 			return false
 		}

@@ -2,8 +2,6 @@ package judge
 
 import (
 	"math"
-
-	"github.com/kbisect/kbisect/bisect"
 )
 
 // The rules by which a gradual change is told from a step.
@@ -24,7 +22,7 @@ func (r *bankRun) ramps() bool {
 
 // ramp is the logarithm of the odds of an even ramp against one step.
 func (m *Model) ramp() float64 {
-	mass := bisect.Masses(m.commits, m.prior)
+	mass := m.graph.Masses(m.prior)
 	total := mass[len(mass)-1]
 	f := newFilter(m.noise)
 	for i := range m.launches {
@@ -50,6 +48,7 @@ func (f *filter) lean(l Launch, x float64, n Noise) {
 		f.branch(l, x, dt, n)
 		return
 	}
-	f.parts[0].vd += n.Rate * dt
-	f.logL += math.Log(f.parts[0].learn(l, x, 0, n.SD))
+	g := &f.parts[0]
+	g.vd += n.Rate * dt
+	f.logL += math.Log(g.learn(g.prospect(x, n.SD), l, 0))
 }

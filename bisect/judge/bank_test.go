@@ -175,7 +175,11 @@ func TestBankPriors(t *testing.T) {
 	for _, favoured := range []int{39, 10} { // index of commit 40, and of another
 		d := fixtures.NewDevice(s, 3)
 		b := bank(d, d)
-		b.Search.Commits[favoured].Prior = 20
+		b.Weigh = func() []float64 {
+			w := slices.Repeat([]float64{1}, len(b.Search.Commits))
+			w[favoured] = 20
+			return w
+		}
 		f, err := b.Find(t.Context())
 		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(40) {
 			t.Errorf("favoured %d: %v %v %+v", favoured, err, f.Result, f.Culprits)
@@ -187,8 +191,8 @@ func TestBankLooksForGainsWhenTold(t *testing.T) {
 	s, _ := fixtures.ReadSpec([]byte(`{"steps":[{"at":20,"log":-0.06}],"commits":64}`))
 	d := fixtures.NewDevice(s, 3)
 	b := bank(d, d)
-	if f, _ := b.Find(t.Context()); f.Result != bisect.NoDifference {
-		t.Errorf("a gain was searched for: %v", f.Result)
+	if f, _ := b.Find(t.Context()); f.Result != bisect.NoDifference || !strings.HasPrefix(f.Ends.Why, "the bad end is better, not worse: time, bad end against good end: ratio 0.9") || !strings.Contains(f.Ends.Hint, "--improvement") {
+		t.Errorf("a gain was searched for: %v %+v", f.Result, f.Ends)
 	}
 	d = fixtures.NewDevice(s, 3)
 	b = bank(d, d)
@@ -199,6 +203,16 @@ func TestBankLooksForGainsWhenTold(t *testing.T) {
 	}
 	if e := f.Culprits[0].Effect; !(e.Low < e.Ratio && e.Ratio < e.High && e.High < 0.97) {
 		t.Errorf("effect %+v", *e)
+	}
+	if f.Complaint.String() != "improved in time" || f.Culprits[0].Class != bisect.Improved {
+		t.Errorf("complaint %q, class %s", f.Complaint, f.Culprits[0].Class)
+	}
+	s, _ = fixtures.ReadSpec([]byte(`{"step_log":0.06,"culprit":20,"commits":64}`))
+	d = fixtures.NewDevice(s, 3)
+	b = bank(d, d)
+	b.Faster = true
+	if f, _ := b.Find(t.Context()); f.Result != bisect.NoDifference || !strings.HasPrefix(f.Ends.Why, "the bad end is worse, not better: ") {
+		t.Errorf("a loss was taken for a gain: %v %+v", f.Result, f.Ends)
 	}
 }
 

@@ -251,7 +251,7 @@ func TestCompareStops(t *testing.T) {
 	if got.Answer != judge.Open || !got.Spent || got.Pairs != 3 || len(got.Contrasts) != 1 {
 		t.Errorf("%s after %d pairs, spent %v", got.Answer, got.Pairs, got.Spent)
 	}
-	broken := judge.Compare{Sampler: sampler(func() (bisect.Outcome, error) {
+	broken := judge.Compare{Sampler: sampled(func() (bisect.Outcome, error) {
 		if n++; n > 9 {
 			return bisect.Outcome{}, &bisect.InfraError{What: "testing", Err: errors.New("device lost")}
 		}
@@ -266,9 +266,9 @@ func TestCompareStops(t *testing.T) {
 	}
 }
 
-type sampler func() (bisect.Outcome, error)
+type sampled func() (bisect.Outcome, error)
 
-func (s sampler) Sample(context.Context, bisect.Request) (bisect.Outcome, error) { return s() }
+func (s sampled) Sample(context.Context, bisect.Request) (bisect.Outcome, error) { return s() }
 
 // TestCompareHolds plays seeded comparisons on simulated machines: the same revision is never told apart but by
 // chance, and a change is found.

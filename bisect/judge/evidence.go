@@ -13,6 +13,7 @@ import (
 // It does not depend on the order of the launches.
 type evidence struct {
 	commits []bisect.Commit
+	graph   *bisect.Graph
 	prior   []float64
 	alike   float64 // prior of "the ends do not differ"
 	all     tally
@@ -22,7 +23,7 @@ type evidence struct {
 }
 
 func newEvidence(commits []bisect.Commit, prior []float64, alike float64) *evidence {
-	return &evidence{commits: commits, prior: prior, alike: alike, by: map[int]*tally{}, reach: map[int][]bool{}}
+	return &evidence{commits: commits, graph: bisect.NewGraph(commits), prior: prior, alike: alike, by: map[int]*tally{}, reach: map[int][]bool{}}
 }
 
 // add takes in one launch of a commit, by its index; below 0 it is good whoever is to blame.
@@ -140,7 +141,7 @@ func (e *evidence) parted(members []int, usable func(int) bool) bool {
 	for _, i := range members {
 		inside[i] = 1
 	}
-	for i, n := range bisect.Masses(e.commits, inside) {
+	for i, n := range e.graph.Masses(inside) {
 		if usable(i) && n > 0.5 && n < float64(len(members))-0.5 {
 			return true
 		}
@@ -174,8 +175,8 @@ func (e *evidence) forecast(b belief) forecast {
 	}
 	r := failNext(logAlike, b.all)
 	f.failAlike, f.knownAlike = b.alike*r, b.alike*binaryEntropy(r)
-	f.fail, f.known = bisect.Masses(e.commits, bad), bisect.Masses(e.commits, badH)
-	outside, outsideH := bisect.Masses(e.commits, good), bisect.Masses(e.commits, goodH)
+	f.fail, f.known = e.graph.Masses(bad), e.graph.Masses(badH)
+	outside, outsideH := e.graph.Masses(good), e.graph.Masses(goodH)
 	for i := range f.fail {
 		f.fail[i] += f.failGood - outside[i] + f.failAlike
 		f.known[i] += f.knownGood - outsideH[i] + f.knownAlike

@@ -3,11 +3,8 @@
 // [Bank] searches a history for what made a metric worse, by one belief over everything that is
 // unknown ([Model]); it leaves to [Plain] what one launch can settle.
 //
-// [Plain] is the sound plain rule. A complaint that always comes (a build failure, a crash, a wrong
-// result, a time-out) is settled by one launch. A slow metric is judged by fresh processes, one
-// number per process (the median of its samples), good end, bad end and candidate interleaved so
-// that drift of the machine hits all three, each candidate assigned to the nearer end, with repeats
-// until the evidence is clear.
+// [Plain] is the sound plain rule: a complaint that always comes (a build failure, a crash, a wrong
+// result, a time-out) is settled by one launch. It says nothing of slow metrics.
 package judge
 
 import (
@@ -46,9 +43,8 @@ type Plain struct {
 	good, bad bisect.Candidate
 	complaint bisect.Complaint
 	count     map[launchKey]int
-	fails     int // launches of bad candidates that showed the complaint
-	badRuns   int // launches of bad candidates
-	slow      slowState
+	fails     int                       // launches of bad candidates that showed the complaint
+	badRuns   int                       // launches of bad candidates
 	looked    map[string]bisect.Outcome // trials made before the ends were known, by commit
 	patient   bool                      // no trial is stopped before its limit any more
 	timing    bool                      // launches are for their times now
@@ -166,10 +162,11 @@ func (p *Plain) Ends(ctx context.Context, good, bad bisect.Candidate) (bisect.En
 		e.Good, e.Bad = p.verdict(g, ng), p.verdict(b, nb)
 		return e, nil
 	}
+	e = withVerdicts(e, g, b)
 	if p.Any || p.Find != "" && p.Find != bisect.Slow {
-		return withVerdicts(e, g, b), nil
+		return e, nil
 	}
-	return p.slowEnds(ctx, g, b, e)
+	return p.unmeasured(e, g, b), nil
 }
 
 // withVerdicts fills in the verdicts of two ends that both ended well.
@@ -249,9 +246,6 @@ func untestable(o bisect.Outcome) bool {
 
 // Judge says whether a candidate shows the complaint.
 func (p *Plain) Judge(ctx context.Context, c bisect.Candidate) (bisect.Verdict, error) {
-	if p.complaint.Class == bisect.Slow {
-		return p.slowJudge(ctx, c)
-	}
 	o, n := p.looked[c.Commit], 1
 	if o.Class == "" {
 		var err error
@@ -271,9 +265,6 @@ func (p *Plain) Judge(ctx context.Context, c bisect.Candidate) (bisect.Verdict, 
 
 // Confirm launches the culprit and its parents anew.
 func (p *Plain) Confirm(ctx context.Context, culprit bisect.Candidate, parents []bisect.Candidate) (bisect.Confirmation, error) {
-	if p.complaint.Class == bisect.Slow {
-		return p.slowConfirm(ctx, culprit, parents)
-	}
 	var conf bisect.Confirmation
 	o, n, err := p.launches(ctx, culprit, bisect.ConfirmCulprit)
 	if err != nil {

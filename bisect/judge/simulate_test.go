@@ -63,8 +63,8 @@ func (d *device) find(t testing.TB, o Options) bisect.Finding {
 		}
 	}
 	o.Commits = d.n
-	s := bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: "0"}, GoodKey: "k0", Judge: &Plain{Sampler: d, Options: o}}
-	f, err := s.Find(t.Context())
+	s := bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: "0"}, GoodKey: "k0"}
+	f, err := (&Bank{Search: s, Sampler: d, Options: o}).Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

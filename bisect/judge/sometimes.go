@@ -177,7 +177,7 @@ func (w *weighing) try(id string, why bisect.Purpose) (bisect.Outcome, error) {
 	}
 	if why == bisect.Searching {
 		b := w.ev.belief()
-		if p := bisect.Masses(w.commits, b.weight)[i]; v.Call == bisect.Bad {
+		if p := w.ev.graph.Masses(b.weight)[i]; v.Call == bisect.Bad {
 			v.Probability = p
 		} else if v.Call == bisect.Good {
 			v.Probability = 1 - p

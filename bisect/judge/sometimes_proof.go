@@ -127,7 +127,7 @@ func (w *weighing) tryParent(culprit, p string) (done bool, err error) {
 		w.f.Result = bisect.Inconclusive
 		w.f.Suspects = []bisect.SuspectCommit{{Commit: culprit, Probability: 1, Why: "its parent before the range is bad too"}}
 		return true, nil
-	case i < 0 || bisect.Masses(w.commits, w.ev.belief().weight)[i] > 1-credibleBad:
+	case i < 0 || w.ev.graph.Masses(w.ev.belief().weight)[i] > 1-credibleBad:
 		return false, nil // believed as well
 	case w.sameInputsPassed(i):
 		w.distrustKeys(p)

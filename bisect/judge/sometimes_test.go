@@ -261,7 +261,7 @@ func TestSlowSearchTellsOfFailures(t *testing.T) {
 	}
 	n := 0
 	b := d.bank()
-	b.Sampler = asked(func(r bisect.Request) (bisect.Outcome, error) {
+	b.Sampler = sampler(func(r bisect.Request) (bisect.Outcome, error) {
 		o, err := d.Sample(t.Context(), r)
 		if r.Purpose == bisect.EndBad {
 			if n++; n%4 == 3 {
@@ -275,10 +275,6 @@ func TestSlowSearchTellsOfFailures(t *testing.T) {
 		t.Errorf("%v %v %q", err, f.Result, f.Warnings)
 	}
 }
-
-type asked func(bisect.Request) (bisect.Outcome, error)
-
-func (s asked) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, error) { return s(r) }
 
 // The same where both were seen before the search, as --find-good leaves them.
 func TestSometimesKeepsToOneOfSeveralChanges(t *testing.T) {

@@ -260,7 +260,10 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 	}
 	j.ui.begin(len(commits), matter)
 	opts.Commits = matter
-	bank := &judge.Bank{Search: *s, Sampler: j.memory, Options: opts, All: j.policy.All}
+	bank := &judge.Bank{
+		Search: *s, Sampler: j.memory, Options: opts, All: j.policy.All, Faster: j.policy.Improvement,
+		Weigh: func() []float64 { return j.weights(commits) }, OnProgress: j.ui.belief,
+	}
 	return bank.Find(ctx)
 }
 

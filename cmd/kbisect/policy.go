@@ -30,6 +30,7 @@ type policy struct {
 	NoHunks     bool // stop at the commit
 	Flags       []Flag
 	Hypotheses  []Hypothesis
+	Improvement bool // what made a metric better is looked for
 	Paths       []string
 	Plan        kernels.Plan
 	Limits      pipeline.Limits
@@ -59,7 +60,7 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 		return nil, err
 	}
 	p := &policy{
-		FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"), All: c.Bool("all"),
+		FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"), All: c.Bool("all"), Improvement: c.Bool("improvement"),
 		Axis: c.String("axis"), NoHunks: c.Bool("no-hunks"),
 		Budget: duration(c, "budget"), Seed: c.Int64("seed"), Jobs: c.Int("jobs"),
 	}
@@ -92,6 +93,8 @@ func refuseUnavailable(c *cli.Context) error {
 		return usagef("--find-good and --first-parent belong to --axis history")
 	case c.String("report") != "":
 		return usagef("--report is not available in this version\nhint: --json writes the whole finding to standard output")
+	case c.Bool("improvement") && c.String("find") != "" && c.String("find") != "slow":
+		return usagef("--improvement is about a metric, and --find %s is not\nhint: leave out --find", c.String("find"))
 	case c.IsSet("jobs") && c.Int("jobs") < 1:
 		return usagef("--jobs %d: at least one candidate is built at a time", c.Int("jobs"))
 	case c.Int("repeat") < 1:
@@ -224,6 +227,9 @@ func (p *policy) readFind(c *cli.Context) error {
 		p.Judge.Find = bisect.BuildFailed
 	default:
 		return usagef("--find %s: unknown complaint\nhint: any, slow, timeout, wrong, crash or build", find)
+	}
+	if p.Improvement && p.Judge.Find == "" && !p.Judge.Any {
+		p.Judge.Find = bisect.Slow
 	}
 	p.Judge.Phase, p.Judge.Fast = c.String("phase"), c.Bool("fast")
 	if name := c.String("metric"); name != "" {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/pipeline"
 )
@@ -44,13 +45,18 @@ type progress struct {
 
 	ends     map[bisect.Purpose]string // what the two ends are called
 	begunEnd string                    // the end that was said to be under way
+	toGo     time.Time                 // when a search for a slow commit will probably end; zero: not known
+	told     time.Time                 // when progress was last put into a line
 }
+
+// silence is how long a search may be at its launches without a line.
+const silence = time.Minute
 
 // barScale is the resolution of the share that is done.
 const barScale = 1000
 
 func newProgress(c *cli.Context) *progress {
-	p := &progress{w: c.App.ErrWriter, quiet: globals(c).quiet, verbose: globals(c).verbose, began: time.Now(), last: time.Now()}
+	p := &progress{w: c.App.ErrWriter, quiet: globals(c).quiet, verbose: globals(c).verbose, began: time.Now(), last: time.Now(), told: time.Now()}
 	p.ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
 	f, ok := p.w.(*os.File)
 	if !ok || p.quiet || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
@@ -80,6 +86,9 @@ func (p *progress) status() string {
 
 // expected is the time that the rest of the search will take, by what a candidate has cost so far.
 func (p *progress) expected() time.Duration {
+	if !p.toGo.IsZero() {
+		return max(time.Second, time.Until(p.toGo))
+	}
 	if p.tested == 0 || p.left == 0 {
 		return 0
 	}
@@ -117,6 +126,19 @@ func (p *progress) activity(a pipeline.Activity) {
 		p.say(now)
 	case first && p.bars == nil:
 		p.say(fmt.Sprintf("%-9s %s", end, now))
+	}
+}
+
+// belief is told what a search for a slow commit knows and expects. Without a terminal it is said
+// when nothing else has been for a while.
+func (p *progress) belief(b judge.Progress) {
+	p.mu.Lock()
+	p.toGo = time.Now().Add(time.Duration(b.ExpectedSeconds * float64(time.Second)))
+	still := p.bars == nil && time.Since(p.told) > silence
+	p.mu.Unlock()
+	if still {
+		p.say(fmt.Sprintf("%s elapsed, about %.0f suspects, %.0f launches and %s to go", span(time.Since(p.began)),
+			b.Suspects, b.ExpectedLaunches, span(time.Duration(b.ExpectedSeconds*float64(time.Second)))))
 	}
 }
 
@@ -190,6 +212,9 @@ func (p *progress) launched(n, most int, line string) {
 
 // say prints a line above the status line.
 func (p *progress) say(line string) {
+	p.mu.Lock()
+	p.told = time.Now()
+	p.mu.Unlock()
 	if !p.quiet {
 		fmt.Fprintln(p, clean(line))
 	}

@@ -46,6 +46,7 @@ func runCommand() *cli.Command {
 			&cli.StringFlag{Name: "find", Usage: "the complaint `CLASS`: slow, timeout, wrong, crash, build, or any failure (default: what the bad end shows)"},
 			&cli.StringFlag{Name: "phase", Usage: "the `NAME` of the phase in which the time-out must be"},
 			&cli.StringFlag{Name: "metric", Usage: "the `NAME` of the metric that got slow: one of kbisect.toml, wall, phase.NAME"},
+			&cli.BoolFlag{Name: "improvement", Usage: "find what made a metric better, not worse", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "all", Usage: "every culprit in the range, not only one, with the share of each; also what came and was mended in between", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "first-parent", Usage: "follow only the first parent of merges", DisableDefaultText: true},
 			&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable; commits that leave it alone are never built"},

@@ -18,10 +18,6 @@ import (
 	"github.com/kbisect/kbisect/fixtures"
 )
 
-// simulatedEffect is the smallest change that a simulated search looks for, as a fraction. A planted
-// step is what the question is about, so it is less than the default of a search.
-const simulatedEffect = 0.005
-
 func simulateCommand() *cli.Command {
 	return &cli.Command{
 		Name: "simulate", Usage: "search a simulated history on a simulated device: what could be found, how surely, at what price",
@@ -136,7 +132,7 @@ func simulatedRule(name string) (fixtures.Rule, error) {
 			Sampler: s, All: d.All,
 			Options: judge.Options{
 				Find: bisect.Slow, Metrics: []judge.Metric{{Name: "time"}},
-				Effect: simulatedEffect, Error: defaultError, Commits: d.Commits,
+				Effect: d.Effect, Error: defaultError, Commits: d.Commits,
 			},
 		}
 		if d.Hang != nil {

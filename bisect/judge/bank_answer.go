@@ -1,0 +1,112 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// answerEnds goes over to the search, or says why there is nothing to search.
+func (r *bankRun) answerEnds(s *stage, pick int, st state) bool {
+	r.picked, r.model = r.channels[pick], s.models[pick]
+	e := r.compare(s.levels[pick])
+	switch {
+	case st == worse:
+		e.Differ = true
+		e.Complaint = bisect.Complaint{Class: r.class(), Metric: r.picked.name(), Ends: e.Bad.Ratio}
+		e.Bad.Call, e.Bad.Class = bisect.Bad, r.class()
+		r.distrust()
+	case st == alike && r.opposite():
+		r.tellOpposite(&e)
+	case st == alike:
+		e.Hint = fmt.Sprintf("smallest change looked for: %.3g %%; set [judge] effect to look for a smaller one", 100*math.Expm1(r.least()))
+	default:
+		e.Unclear = true
+		e.Why = "this machine is too noisy to tell whether the ends differ: " + e.Why
+		e.Hint = "use a quieter machine or a program that runs longer, or look for a larger change only with [judge] effect"
+	}
+	r.reportEnds(e)
+	switch {
+	case st == alike:
+		r.f.Result = bisect.NoDifference
+	case st == open:
+		r.inconclusive()
+	}
+	return st == worse
+}
+
+// class is what the search is about.
+func (r *bankRun) class() bisect.Class {
+	if r.Faster {
+		return bisect.Improved
+	}
+	return bisect.Slow
+}
+
+// opposite reports that the ends clearly differ the other way round.
+func (r *bankRun) opposite() bool {
+	d, sd := r.model.Step()
+	return d < -r.least() && d < -zEnd*sd
+}
+
+// tellOpposite says so, and what to do.
+func (r *bankRun) tellOpposite(e *bisect.Ends) {
+	if r.Faster {
+		e.Why = "the bad end is worse, not better: " + e.Why
+		e.Hint = "to find what made it worse leave out --improvement"
+		return
+	}
+	e.Why = "the bad end is better, not worse: " + e.Why
+	e.Hint = "to find what improved it add --improvement; if larger values of the metric are better, say better = \"higher\" in its [metric]"
+	if r.picked.metric.Higher {
+		e.Hint = "to find what improved it add --improvement; if smaller values of the metric are better, say better = \"lower\" in its [metric]"
+	}
+}
+
+// distrust is for ends of equal inputs that differ: something else than the declared inputs matters.
+func (r *bankRun) distrust() {
+	if !r.blind || r.restarts > 0 {
+		return
+	}
+	r.warn("the ends have equal inputs and differ: the paths given leave out something that build or run read, so every commit was searched\nhint: add what is missing to paths (--path)")
+	r.f.Matter = len(r.commits)
+	if r.Search.Redo != nil {
+		r.Search.Redo()
+	}
+}
+
+// compare puts the comparison of the ends into words.
+func (r *bankRun) compare(levels [2][]float64) bisect.Ends {
+	d, sd := r.model.Step()
+	eff := r.effect(d, sd)
+	e := bisect.Ends{
+		Good: bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[0]), Why: "the reference"},
+		Bad:  bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[1]), Ratio: eff},
+	}
+	e.Bad.Why = fmt.Sprintf("%s %s times the good end's", r.picked.name(), ratio(eff))
+	e.Why = fmt.Sprintf("%s, bad end against good end: ratio %s, %d and %d launches", r.picked.name(), ratio(eff), len(levels[1]), len(levels[0]))
+	if n := r.model.noise; n.modes() {
+		e.Why += fmt.Sprintf("; launches fall into two modes, %.2g %% apart, %.0f %% into the slower", 100*math.Expm1(n.Mode), 100*n.Share)
+	}
+	return e
+}
+
+// reportEnds keeps the first comparison of the ends; a new beginning only adds a line.
+func (r *bankRun) reportEnds(e bisect.Ends) {
+	first := r.f.Ends.Why == ""
+	r.f.Ends, r.f.Complaint = e, e.Complaint
+	if first {
+		r.step(bisect.Step{Commit: r.Search.Good.Commit, Role: "good end", Verdict: e.Good})
+		r.step(bisect.Step{Commit: r.plain.bad.Commit, Role: "bad end", Verdict: e.Bad})
+	}
+}
+
+// effect states a step with its 95 % interval as a ratio of the metric itself.
+func (r *bankRun) effect(d, sd float64) *bisect.Effect {
+	low, high := d-2*sd, d+2*sd
+	if r.picked.metric.Higher != r.Faster {
+		d, low, high = -d, -high, -low
+	}
+	return &bisect.Effect{Metric: r.picked.metric.Name, Ratio: math.Exp(d), Low: math.Exp(low), High: math.Exp(high)}
+}

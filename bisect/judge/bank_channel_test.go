@@ -1,0 +1,100 @@
+package judge_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/fixtures"
+)
+
+// shapes turns the launches of a device, which gives drift and disturbances, into those of a program
+// that times several shapes, each with noise of its own. A step comes with the culprit in the shapes
+// that step says.
+type shapes struct {
+	d       *fixtures.Device
+	rng     *rand.Rand
+	culprit int
+	step    []float64 // by shape
+}
+
+const shapeNoise = 0.008
+
+func newShapes(seed uint64, step []float64) *shapes {
+	s, _ := fixtures.ReadSpec([]byte(`{"preset":"typical","culprit":"none","noise":{"process_sd":0}}`))
+	rng := rand.New(rand.NewPCG(seed, 9))
+	return &shapes{d: fixtures.NewDevice(s, seed), rng: rng, culprit: 1 + rng.IntN(s.Commits), step: step}
+}
+
+// launch is one trial.
+func (s *shapes) launch(t *testing.T, r bisect.Request) (bisect.Outcome, error) {
+	o, err := s.d.Sample(t.Context(), r)
+	if err != nil {
+		return o, err
+	}
+	i, _ := strconv.ParseInt(r.Candidate.Commit, 16, 64)
+	common := o.Series[0].Values[0]
+	o.Series = nil
+	for k, step := range s.step {
+		y := shapeNoise * s.rng.NormFloat64()
+		if int(i) >= s.culprit {
+			y += step
+		}
+		o.Series = append(o.Series, bisect.Series{Metric: "time", Case: fmt.Sprintf("shape %d", k), Unit: "s", Values: []float64{common * float64(k+1) * math.Exp(y)}})
+	}
+	return o, nil
+}
+
+// play plays jobs; it returns the share of right answers, of complaints that name what they should, and
+// the mean number of launches.
+func playShapes(t *testing.T, jobs int, step []float64, complaint string) (right, named, launches float64) {
+	t.Helper()
+	for seed := range uint64(jobs) {
+		s := newShapes(seed, step)
+		b := bank(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) { return s.launch(t, r) }))
+		f, err := b.Find(t.Context())
+		if err != nil || f.Err != nil {
+			t.Fatal(err, f.Err)
+		}
+		if f.Result == bisect.Found && f.Culprits[0].Commit == fixtures.ID(s.culprit) {
+			right += 1 / float64(jobs)
+		}
+		if strings.HasPrefix(f.Complaint.Metric, complaint) {
+			named += 1 / float64(jobs)
+		}
+		launches += float64(s.d.Launches) / float64(jobs)
+	}
+	return right, named, launches
+}
+
+// A step in one of six shapes is found and named, and one in all of them costs no more than in a
+// program of a single shape. KBISECT_BENCH_SHAPES is the number of jobs for a table.
+func TestBankSeveralShapes(t *testing.T) {
+	jobs, _ := strconv.Atoi(os.Getenv("KBISECT_BENCH_SHAPES"))
+	if jobs == 0 {
+		jobs = 6
+	}
+	const one, all = 0.0953, 0.0198
+	for _, c := range []struct {
+		name      string
+		alone     []float64
+		step      []float64
+		complaint string
+	}{
+		{"10 % in one of six", []float64{one}, []float64{0, 0, one, 0, 0, 0}, "time of shape 2"},
+		{"2 % in all six", []float64{all}, []float64{all, all, all, all, all, all}, "time"},
+		{"3 % in two of six", []float64{0.0296}, []float64{0, 0.0296, 0, 0, 0.0296, 0}, "time"},
+	} {
+		_, _, single := playShapes(t, jobs, c.alone, "")
+		right, named, launches := playShapes(t, jobs, c.step, c.complaint)
+		t.Logf("%s: right %.0f %%, named %.0f %%, %.1f launches, %.1f with this shape alone", c.name, 100*right, 100*named, launches, single)
+		if right < 0.9 || named < 0.9 || launches > 1.25*single {
+			t.Errorf("%s: right %.2f, named %.2f, %.1f launches against %.1f", c.name, right, named, launches, single)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/fixtures"
+)
+
+// specFile writes a specification and returns a repository to start kbisect in; simulate needs none.
+func specFile(t *testing.T, text string) *repo {
+	t.Helper()
+	r := &repo{t: t, dir: t.TempDir(), home: t.TempDir()}
+	if err := os.WriteFile(filepath.Join(r.dir, "spec.json"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+const quickSpec = `{"preset":"quiet","commits":32,"step_log":0.1,"trials":9,"rules":["kbisect","fixed1"]}`
+
+// Options may stand before or after the specification, and the table holds a row for every rule.
+func TestSimulateTable(t *testing.T) {
+	r := specFile(t, quickSpec)
+	for _, args := range [][]string{
+		{"simulate", "--trials", "5", "spec.json"}, {"simulate", "spec.json", "--trials", "5"}, {"simulate", "spec.json", "--trials=5"},
+	} {
+		out, errs, code := r.kbisect(args...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		if code != 0 || errs != "" || len(lines) != 5 || lines[0] != "32 commits, 5 trials a rule from seed 1" {
+			t.Fatalf("%v: exit %d\n%s%s", args, code, out, errs)
+		}
+		for _, title := range []string{"rule", "right", "wrong", "inconclusive", "launches", "95 % need", "device", "builds", "slowest decision"} {
+			if !strings.Contains(lines[2], title) {
+				t.Errorf("%v: no column %q in %q", args, title, lines[2])
+			}
+		}
+		if f := strings.Fields(lines[3]); f[0] != "kbisect" || f[1] != "100.0" {
+			t.Errorf("%v: %q", args, lines[3])
+		}
+		if f := strings.Fields(lines[4]); f[0] != "fixed1" {
+			t.Errorf("%v: %q", args, lines[4])
+		}
+	}
+}
+
+// The answer of --json is a list of an object for each rule with the keys of the contract, and the same
+// for the same seed but for the time that decisions took.
+func TestSimulateJSON(t *testing.T) {
+	r := specFile(t, quickSpec)
+	play := func(args ...string) []map[string]any {
+		out, errs, code := r.kbisect(args...)
+		var rules []map[string]any
+		if err := json.Unmarshal([]byte(out), &rules); err != nil || code != 0 {
+			t.Fatalf("%v: exit %d, %v\n%s%s", args, code, err, out, errs)
+		}
+		for _, x := range rules {
+			delete(x, "decision_ms_max")
+		}
+		return rules
+	}
+	a, b := play("simulate", "--json", "spec.json"), play("simulate", "spec.json", "--json")
+	if !reflect.DeepEqual(a, b) {
+		t.Errorf("%v, then %v", a, b)
+	}
+	if len(a) != 2 || a[0]["rule"] != "kbisect" || a[0]["trials"] != 9.0 || a[0]["right"] != 1.0 {
+		t.Errorf("%v", a)
+	}
+	for _, key := range []string{"rule", "trials", "right", "wrong", "inconclusive", "launches_mean", "launches_p95", "device_seconds", "builds"} {
+		if _, ok := a[0][key]; !ok {
+			t.Errorf("key %s is missing", key)
+		}
+	}
+}
+
+// --example prints a specification that simulate takes, with every key.
+func TestSimulateExample(t *testing.T) {
+	r := specFile(t, "")
+	out, errs, code := r.kbisect("simulate", "--example")
+	s, err := fixtures.ReadSpec([]byte(out))
+	if code != 0 || errs != "" || err != nil || !reflect.DeepEqual(s, fixtures.DefaultSpec()) {
+		t.Errorf("exit %d, %v, %q\n%s", code, err, errs, out)
+	}
+	var keys map[string]any
+	if err := json.Unmarshal([]byte(out), &keys); err != nil || keys["effect"] != 0.005 || keys["devices"] != 1.0 {
+		t.Errorf("%v: %v", err, keys)
+	}
+}
+
+// The smallest change that is looked for can be set: a step below it is no difference.
+func TestSimulateEffect(t *testing.T) {
+	for text, named := range map[string]bool{
+		`{"preset":"quiet","commits":32,"step_log":0.02,"trials":3}`:               true,
+		`{"preset":"quiet","commits":32,"step_log":0.02,"trials":3,"effect":0.08}`: false,
+	} {
+		r := specFile(t, text)
+		out, errs, code := r.kbisect("simulate", "--json", "spec.json")
+		var rules []fixtures.Score
+		if err := json.Unmarshal([]byte(out), &rules); err != nil || code != 0 {
+			t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
+		}
+		if (rules[0].Right == 1) != named || rules[0].Wrong > 0 {
+			t.Errorf("%s: %+v", text, rules[0])
+		}
+	}
+}
+
+func TestSimulateErrors(t *testing.T) {
+	r := specFile(t, `{"trials":2,"step_lag":0.1}`)
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("fine.json", quickSpec)
+	write("many.json", `{"devices":4}`)
+	write("broken.json", `{"trials":`)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"simulate"}, "one specification is needed\nhint: kbisect simulate --example"},
+		{[]string{"simulate", "spec.json"}, "spec.json: unknown key \"step_lag\"\nhint: "},
+		{[]string{"simulate", "none.json"}, "none.json: no such file"},
+		{[]string{"simulate", "broken.json"}, "broken.json: unexpected end of JSON input"},
+		{[]string{"simulate", "many.json"}, "devices: 4 is not available in this version, only 1: "},
+		{[]string{"simulate", "fine.json", "spec.json"}, "takes one specification, not also \"spec.json\""},
+		{[]string{"simulate", "fine.json", "--loud"}, "simulate: flag provided but not defined: -loud"},
+		{[]string{"simulate", "--trials", "-1", "fine.json"}, "--trials -1: at least one is played"},
+		{[]string{"simulate", "fine.json", "--trials", "x"}, "invalid value \"x\" for flag -trials"},
+	} {
+		out, errs, code := r.kbisect(c.args...)
+		if code != exitUsage || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: exit %d, %q\n%s", c.args, code, out, errs)
+		}
+	}
+}
