@@ -14,6 +14,7 @@ type Document struct {
 	Session     string        `json:"session"`
 	Axis        string        `json:"axis"`
 	Result      bisect.Result `json:"result"`
+	Headline    string        `json:"headline"` // the answer in one line
 	Complaint   *complaint    `json:"complaint"`
 	Culprits    []culprit     `json:"culprits"`
 	Suspects    []suspect     `json:"suspects"`
@@ -28,6 +29,9 @@ type Document struct {
 	Complete    bool          `json:"complete"`
 	Ends        ends          `json:"ends"`
 	Steps       []step        `json:"steps"`
+	Range       int           `json:"range"`  // commits in it
+	Matter      int           `json:"matter"` // of these, commits that can be the culprit
+	Explain     *Table        `json:"explain"`
 	Totals      Totals        `json:"totals"`
 	Devices     []string      `json:"devices"`
 	Warnings    []string      `json:"warnings"`
@@ -95,7 +99,8 @@ func NewDocument(in Input) Document {
 		Schema: Schema, Session: in.Session, Axis: cmp.Or(in.Axis, "history"), Result: f.Result,
 		Culprits: []culprit{}, Suspects: []suspect{}, MinimalSets: []minimalSet{}, SafeSets: []safeSet{},
 		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []level{}, Hypotheses: []hypothesis{}, Tests: []setTest{}, Complete: f.Result == bisect.Found && !f.Spent,
-		Ends:  ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint},
+		Ends:     ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint},
+		Headline: in.headline(), Range: f.Range, Matter: f.Matter, Explain: in.Explain,
 		Steps: []step{}, Totals: in.Totals(), Devices: in.Devices, Warnings: in.warnings(),
 		Error: text(in.Error),
 	}

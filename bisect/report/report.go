@@ -55,6 +55,11 @@ type Input struct {
 	Terms  []Term            // what flags do to the metric
 	Advice string            // what to do about that
 	Switch map[string]string // by culprit: the flag that it switches on, in words
+	// What pictures need besides; each may be missing.
+	Order   []string           // the good end and the commits of the range, parents first, the bad end last
+	Limits  map[string]float64 // seconds, by phase; "build" and [bisect.WholeTrial] among them
+	Diffs   map[string]string  // what culprits changed, by commit, as a unified diff
+	Explain *Table             // why the culprit differs from its parent
 }
 
 // Totals is what a job cost.

@@ -40,6 +40,15 @@ func (p *printer) f(format string, args ...any) {
 	}
 }
 
+// headline is the first line of the answer.
+func (in Input) headline() string {
+	var b strings.Builder
+	p := &printer{w: &b}
+	p.answer(in)
+	line, _, _ := strings.Cut(b.String(), "\n")
+	return strings.TrimSuffix(line, ":")
+}
+
 func (p *printer) answer(in Input) {
 	f := in.Finding
 	if in.overSets() && (f.Result == bisect.Found || f.Result == bisect.Inconclusive) {

@@ -71,6 +71,17 @@ what the store holds by commit. Each takes a command after --, or kbisect.toml.
 kbisect doctor --noise launches one revision again and again, and says how small a slowdown a search would find on this
 machine, and at what price.
 
+# Reports
+
+run --report FILE writes one HTML file that needs nothing else and makes no requests; kbisect report
+writes it for any past search, or Markdown for a pull request, or a log that git bisect replay takes.
+
+	$ kbisect report
+	## … is the first bad commit: …
+	$ kbisect report --git-log
+	git bisect start …
+	# first bad commit: …
+
 # Exit codes
 
 0 answer found or no regression, 1 regression found, 2 usage or configuration, 3 inconclusive, 4 the ends do not differ, 5 machine

@@ -38,7 +38,19 @@ func (j *job) input(f bisect.Finding) report.Input {
 		add(c.Commit, true)
 	}
 	j.addSets(&in)
+	for _, l := range j.launches {
+		if _, known := in.Commits[l.Candidate.Commit]; !known {
+			add(l.Candidate.Commit, false)
+		}
+	}
 	return in
+}
+
+func culprits(f bisect.Finding) (ids []string) {
+	for _, c := range f.Culprits {
+		ids = append(ids, c.Commit)
+	}
+	return ids
 }
 
 // warnings are those of the repository, its range and the configuration.

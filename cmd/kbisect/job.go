@@ -30,6 +30,7 @@ type job struct {
 	policy  *policy
 	ui      *progress
 	began   time.Time
+	report  string // file for the HTML report, or ""
 
 	gpus     *devices
 	pipe     *pipeline.Pipeline
@@ -71,13 +72,17 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 		return j.fail(err)
 	}
 	in := j.input(f)
-	kept := j.finish(in)
+	doc, kept := j.finish(in)
 	write := report.Text
 	if asJSON {
 		write = report.JSON
 	}
 	if err := write(stdout, in); err != nil {
 		return &codeError{exitMachine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, j.session.ID)}
+	}
+	if j.report != "" {
+		pictured(context.WithoutCancel(ctx), &in, j.repo, j.rng, j.policy.Limits, culprits(f))
+		kept = errors.Join(kept, j.writeHTML(doc, in))
 	}
 	if kept != nil {
 		return &codeError{exitMachine, kept}

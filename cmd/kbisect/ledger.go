@@ -15,19 +15,14 @@ import (
 
 // remember loads what earlier attempts of this session launched.
 func (j *job) remember() error {
-	kept, err := j.store.Launches(j.session.ID)
+	kept, err := keptLaunches(j.store, j.session.ID)
 	if err != nil {
 		return &bisect.InfraError{What: "reading the store", Err: err}
 	}
+	j.launches = kept
 	known := map[bisect.TrialID]bisect.Outcome{}
 	for _, l := range kept {
-		var o bisect.Outcome
-		if err := json.Unmarshal(l.Outcome, &o); err != nil {
-			return fmt.Errorf("launch %d of session %s cannot be read: %w", l.Seq, j.session.ID, err)
-		}
-		id := bisect.TrialID{Candidate: bisect.ParseCandidate(l.Candidate), Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal}
-		known[id] = o
-		j.launches = append(j.launches, report.Launch{Candidate: id.Candidate, Purpose: id.Purpose, Nth: l.Ordinal, Outcome: o, Replayed: true})
+		known[bisect.TrialID{Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth}] = l.Outcome
 	}
 	steps, err := j.store.Steps(j.session.ID)
 	if err != nil {
@@ -99,21 +94,21 @@ func (j *job) keepStep(s bisect.Step) {
 	}
 }
 
-// finish keeps the finding, and remembers which commits were good.
-func (j *job) finish(in report.Input) error {
+// finish keeps the finding, which it returns as JSON, and remembers which commits were good.
+func (j *job) finish(in report.Input) (document []byte, err error) {
 	var doc bytes.Buffer
 	if err := report.JSON(&doc, in); err != nil {
-		return err
+		return nil, err
 	}
 	f := in.Finding
 	for _, s := range f.Steps {
 		if s.Verdict.Call == bisect.Good && s.Verdict.Class == bisect.OK && !s.Inferred && (s.Role == "good end" || s.Role == "parent") && f.Result == bisect.Found {
 			if err := j.store.RecordGood(store.Good{Commit: s.Commit, When: time.Now(), Session: j.session.ID, Detail: s.Verdict.Why}); err != nil {
-				return err
+				return doc.Bytes(), err
 			}
 		}
 	}
-	return j.store.UpdateSession(j.session.ID, func(s *store.Session) {
+	return doc.Bytes(), j.store.UpdateSession(j.session.ID, func(s *store.Session) {
 		s.Status, s.Finding, s.Summary = string(f.Result), doc.Bytes(), summary(in)
 		s.Good, s.Elapsed = j.policy.Good, in.Wall
 	})

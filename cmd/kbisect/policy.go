@@ -91,8 +91,6 @@ func refuseUnavailable(c *cli.Context) error {
 		return usagef("--commit belongs to --axis hunks")
 	case c.String("axis") != axisHistory && (c.Bool("find-good") || c.Bool("first-parent")):
 		return usagef("--find-good and --first-parent belong to --axis history")
-	case c.String("report") != "":
-		return usagef("--report is not available in this version\nhint: --json writes the whole finding to standard output")
 	case c.Bool("improvement") && c.String("find") != "" && c.String("find") != "slow":
 		return usagef("--improvement is about a metric, and --find %s is not\nhint: leave out --find", c.String("find"))
 	case c.IsSet("jobs") && c.Int("jobs") < 1:

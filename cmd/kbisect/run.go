@@ -60,7 +60,7 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
 			&cli.BoolFlag{Name: "fast", Usage: "name the commit without the proof: neither the culprit at its full limit nor its parents are launched again", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON on standard output", DisableDefaultText: true},
-			&cli.StringFlag{Name: "report", Usage: "write an HTML report to `FILE`", Hidden: true},
+			&cli.StringFlag{Name: "report", Usage: "write an HTML report to `FILE`, one file that needs nothing else"},
 			&cli.BoolFlag{Name: "resume", Usage: "go on with the newest search that did not come to its end, or repeat the newest answer", DisableDefaultText: true},
 		},
 		Action: runAction,
@@ -73,6 +73,9 @@ func runAction(c *cli.Context) error {
 		return usage(err)
 	}
 	defer repo.Close()
+	if err := checkReportPath(c.String("report")); err != nil {
+		return err
+	}
 	var p *policy
 	var rng *source.Range
 	if !c.Bool("resume") { // what is wrong with the request is said before anything is made
@@ -107,7 +110,7 @@ func runAction(c *cli.Context) error {
 	if n, err := proc.Sweep(s.ID); err != nil || n > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of the interrupted search were still running and have been killed", n))
 	}
-	j := &job{repo: repo, store: st, session: s, policy: p, rng: rng, ui: newProgress(c)}
+	j := &job{repo: repo, store: st, session: s, policy: p, rng: rng, ui: newProgress(c), report: c.String("report")}
 	if c.Bool("resume") {
 		j.ui.say(fmt.Sprintf("going on with session %s of %s: good %s, bad %s", s.ID, s.Created.Local().Format("2006-01-02 15:04"), cmp.Or(short(s.Good), "to be found"), short(s.Bad)))
 	}

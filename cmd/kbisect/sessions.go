@@ -21,6 +21,10 @@ func openStore(c *cli.Context) (*store.Store, error) {
 		return nil, usage(err)
 	}
 	defer repo.Close()
+	return readStore(repo)
+}
+
+func readStore(repo *source.Repo) (*store.Store, error) {
 	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
 		return nil, usagef("nothing has been searched in this repository yet\nhint: kbisect run")

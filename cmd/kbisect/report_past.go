@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// past is a session as the store keeps it.
+type past struct {
+	repo     *source.Repo
+	session  store.Session
+	policy   policy
+	document []byte         // the finding; of a session without one, what is known
+	finding  bisect.Finding // of such a session
+	read     report.Document
+	launches []report.Launch
+}
+
+// openPast reads the session that is asked for.
+func openPast(c *cli.Context, repo *source.Repo) (*past, error) {
+	st, err := readStore(repo)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	p := &past{repo: repo}
+	if p.session, err = st.Session(c.Args().First()); err != nil {
+		return nil, usage(err)
+	}
+	if err := json.Unmarshal(p.session.Config, &p.policy); err != nil {
+		return nil, usagef("session %s was made by another version of kbisect: %w", p.session.ID, err)
+	}
+	if p.launches, err = keptLaunches(st, p.session.ID); err != nil {
+		return nil, &codeError{exitMachine, err}
+	}
+	if p.document = p.session.Finding; len(p.document) == 0 {
+		if err := p.unfinished(st); err != nil {
+			return nil, &codeError{exitMachine, err}
+		}
+	}
+	if err := json.Unmarshal(p.document, &p.read); err != nil {
+		return nil, &codeError{exitMachine, fmt.Errorf("the finding of session %s: %w", p.session.ID, err)}
+	}
+	return p, nil
+}
+
+// keptLaunches reads the launches of a session.
+func keptLaunches(st *store.Store, session string) ([]report.Launch, error) {
+	kept, err := st.Launches(session)
+	if err != nil {
+		return nil, err
+	}
+	var out []report.Launch
+	for _, l := range kept {
+		var o bisect.Outcome
+		if err := json.Unmarshal(l.Outcome, &o); err != nil {
+			return nil, fmt.Errorf("launch %d of session %s cannot be read: %w", l.Seq, session, err)
+		}
+		out = append(out, report.Launch{Candidate: bisect.ParseCandidate(l.Candidate), Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal, Outcome: o, Replayed: true})
+	}
+	return out, nil
+}
+
+// unfinished makes a finding of a session that has none: it was killed, or failed, or is still at work.
+func (p *past) unfinished(st *store.Store) error {
+	s := p.session
+	f := bisect.Finding{Result: bisect.Interrupted}
+	if s.Status == store.Failed || s.Status == store.Infra {
+		f.Result = bisect.Broken
+	}
+	steps, err := st.Steps(s.ID)
+	if err != nil {
+		return err
+	}
+	for _, x := range steps {
+		step := bisect.Step{Commit: x.Commit, Role: role(s, x.Commit), Inferred: x.Inferred}
+		if err := json.Unmarshal(x.Verdict, &step.Verdict); err != nil {
+			return fmt.Errorf("judgement %d of session %s cannot be read: %w", x.Seq, s.ID, err)
+		}
+		f.Steps = append(f.Steps, step)
+	}
+	p.finding = f
+	in := p.input(context.Background())
+	in.Error = s.Summary
+	var doc bytes.Buffer
+	err = report.JSON(&doc, in)
+	p.document = doc.Bytes()
+	return err
+}
+
+func role(s store.Session, commit string) string {
+	switch commit {
+	case s.Good:
+		return "good end"
+	case s.Bad:
+		return "bad end"
+	}
+	return "search"
+}
+
+// input gathers what a report rests on, from the store and as far as the repository still holds it.
+func (p *past) input(ctx context.Context) report.Input {
+	s := p.session
+	in := report.Input{
+		Session: s.ID, Finding: p.finding, Launches: p.launches, Wall: s.Elapsed, GPUHour: p.policy.GPUHour,
+		Commits: map[string]report.CommitInfo{}, Devices: p.read.Devices,
+	}
+	add := func(id string) {
+		if _, known := in.Commits[id]; known || id == "" {
+			return
+		}
+		info := report.CommitInfo{ID: id}
+		if c, err := p.repo.Commit(id); err == nil {
+			info.Subject, info.Author, info.Email, info.When = c.Subject, c.Author, c.Email, c.When
+		}
+		in.Commits[id] = info
+	}
+	add(s.Good)
+	add(s.Bad)
+	for _, l := range p.launches {
+		add(l.Candidate.Commit)
+	}
+	for _, x := range p.read.Steps {
+		add(x.Commit)
+	}
+	in.Good, in.Bad = in.Commits[s.Good], in.Commits[s.Bad]
+	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.rangeOptions()) // without it, the page says that the order is lost
+	var culprits []string
+	for _, c := range p.read.Culprits {
+		culprits = append(culprits, c.Commit)
+	}
+	pictured(ctx, &in, p.repo, rng, p.policy.Limits, culprits)
+	return in
+}
+
+// pictured adds what the pictures of a report need: the order of the range, the limits in seconds and
+// what the culprits changed. What cannot be read is left out, and the report says so.
+func pictured(ctx context.Context, in *report.Input, repo *source.Repo, rng *source.Range, limits pipeline.Limits, culprits []string) {
+	if rng != nil {
+		in.Order = []string{rng.Good.ID}
+		for _, c := range rng.Commits {
+			in.Order = append(in.Order, c.ID)
+		}
+	}
+	in.Limits = inSeconds(limits, goodTimes(in.Launches, in.Good.ID))
+	in.Diffs = map[string]string{}
+	for _, id := range culprits {
+		d, err := repo.HunksOf(ctx, id, nil)
+		if err != nil {
+			continue
+		}
+		all := make([]int, len(d.Hunks))
+		for i := range all {
+			all[i] = i
+		}
+		if text, err := d.Unified(all, 3); err == nil {
+			in.Diffs[id] = text
+		}
+	}
+}
+
+// goodTimes are the longest times of the good end by phase, on which limits rest that are multiples.
+func goodTimes(launches []report.Launch, good string) map[string]time.Duration {
+	out := map[string]time.Duration{}
+	for _, l := range launches {
+		if l.Candidate.Commit != good || l.Outcome.Class != bisect.OK {
+			continue
+		}
+		for _, p := range l.Outcome.Phases {
+			out[p.Name] = max(out[p.Name], time.Duration(p.Seconds*float64(time.Second)))
+		}
+	}
+	return out
+}
+
+// inSeconds are the limits in force, by phase.
+func inSeconds(l pipeline.Limits, good map[string]time.Duration) map[string]float64 {
+	out := map[string]float64{"build": l.Build.Seconds(), bisect.WholeTrial: l.Run.Seconds()}
+	for phase, limit := range l.Phases {
+		out[phase] = limit.For(good[phase]).Seconds()
+	}
+	return out
+}

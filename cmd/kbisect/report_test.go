@@ -1,0 +1,194 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect/report"
+)
+
+var (
+	firstBad   = regexp.MustCompile(`(?m)^([0-9a-f]{40}) is the first bad commit`)
+	couldBeBad = regexp.MustCompile(`(?m)^([0-9a-f]{40})$`)
+)
+
+// replayed gives what git thinks may be the culprit after it has taken a log, sorted.
+func (r *repo) replayed(log string) (ids []string) {
+	r.t.Helper()
+	path := filepath.Join(r.home, "git.log")
+	if err := os.WriteFile(path, []byte(log), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	cmd := exec.Command("git", "bisect", "replay", path)
+	cmd.Dir, cmd.Env = r.dir, r.env()
+	out, err := cmd.CombinedOutput()
+	r.git("bisect", "reset")
+	found := firstBad.FindAllStringSubmatch(string(out), -1)
+	if strings.Contains(string(out), "There are only 'skip'ped commits left") { // git exits with 2
+		found, err = couldBeBad.FindAllStringSubmatch(string(out), -1), nil
+	}
+	for _, m := range found {
+		ids = append(ids, m[1])
+	}
+	if err != nil || len(ids) == 0 {
+		r.t.Fatalf("git bisect replay: %v\n%s\n%s", err, out, log)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// A log that kbisect writes leads git to the same answer: the culprit, or the same set of suspects where
+// untestable commits keep them together; on a line, across merges, along first parents.
+func TestGitLog(t *testing.T) {
+	r := newRepo(t)
+	r.history(12, func(i int) string {
+		switch {
+		case i >= 9, i == 3:
+			return "exit 1"
+		case i == 7 || i == 8:
+			return "exit 125"
+		}
+		return "exit 0"
+	})
+	line := func(i int) string { return fmt.Sprintf("main~%d", 12-i+2) } // change i, two commits below the tip
+	r.git("checkout", "-q", "-b", "side", "HEAD~2")
+	r.write("other", "1")
+	r.commit("side 1")
+	r.git("checkout", "-q", "main")
+	r.git("merge", "-q", "--no-edit", "side")
+	r.write("other", "3")
+	r.commit("after the merge")
+	r.git("checkout", "-q", "-b", "mended", "main") // a fault that came by the second parent of a merge
+	r.write("test.sh", "#!/bin/sh\nexit 0\n")
+	r.commit("mended")
+	r.git("checkout", "-q", "-b", "topic")
+	for i := range 3 {
+		r.write("test.sh", fmt.Sprintf("#!/bin/sh\nexit %d # %d\n", min(i, 1), i))
+		r.commit(fmt.Sprintf("topic %d", i))
+	}
+	r.git("checkout", "-q", "mended")
+	r.write("more", "1")
+	r.commit("beside the topic")
+	r.git("merge", "-q", "--no-edit", "topic")
+	for name, args := range map[string][]string{
+		"untestable before the culprit": {"--good", line(5), "--bad", "main"},
+		"first parent":                  {"--good", line(5), "--bad", "main", "--first-parent"},
+		"a culprit on a line":           {"--good", line(1), "--bad", line(3)},
+		"a culprit across a merge":      {"--good", "mended~2", "--bad", "mended"},
+		"a culprit that is a merge":     {"--good", "mended~2", "--bad", "mended", "--first-parent"},
+	} {
+		stdout, stderr, code := r.kbisect(append(append([]string{"run", "--json"}, args...), "--", "sh", "./test.sh")...)
+		var d report.Document
+		if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+			t.Fatalf("%s: exit %d, %v\n%s", name, code, err, stderr)
+		}
+		log, stderr, logCode := r.kbisect("report", "--git-log")
+		if logCode != 0 {
+			t.Fatalf("%s: %s", name, stderr)
+		}
+		var want []string
+		for _, c := range d.Culprits {
+			want = append(want, c.Commit)
+		}
+		for _, s := range d.Suspects {
+			want = append(want, s.Commit)
+		}
+		slices.Sort(want)
+		if got := r.replayed(log); !slices.Equal(got, want) {
+			t.Errorf("%s: git ends at %q, kbisect (%s, exit %d) at %q\n%s", name, got, d.Result, code, want, log)
+		}
+		if named := len(want) == 1; named != strings.HasPrefix(name, "a culprit") {
+			t.Errorf("%s: %s, %d commits", name, d.Result, len(want))
+		}
+	}
+}
+
+// The report of a past search holds what the one written by the search holds.
+func TestReportOfAPastSearch(t *testing.T) {
+	r := newRepo(t)
+	r.history(9, func(i int) string {
+		if i >= 6 {
+			return "echo '</script><b>'; exit 1"
+		}
+		return "exit 0"
+	})
+	r.write("gemm.cu", "slow\n")
+	r.commit("gemm </script><script>alert(1)</script> | @all")
+	now, past, md := filepath.Join(r.home, "now.html"), filepath.Join(r.home, "past.html"), filepath.Join(r.home, "past.md")
+	if _, stderr, code := r.kbisect("run", "--good", "HEAD~9", "--report", now, "--", "sh", "./test.sh"); code != 0 || !strings.Contains(stderr, "report written to") {
+		t.Fatalf("exit %d\n%s", code, stderr)
+	}
+	if _, stderr, code := r.kbisect("report", "--html", past, "--markdown", md); code != 0 {
+		t.Fatal(stderr)
+	}
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for path, text := range map[string]string{now: read(now), past: read(past)} {
+		for _, want := range []string{"is the first bad commit: wrong", "change 6", `id="search"`, `id="diff"`, `id="economics"`, "Content-Security-Policy", "change 6"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q", path, want)
+			}
+		}
+		if strings.Contains(text, "<script>alert") || strings.Contains(text, "<b>'") {
+			t.Errorf("%s: what a commit says became markup", path)
+		}
+	}
+	if text := read(md); !strings.Contains(text, "first bad commit") || !strings.Contains(text, "```diff") {
+		t.Errorf("%s", text)
+	}
+	shown, _, _ := r.kbisect("show", "--json")
+	if got, _, code := r.kbisect("report", "--json", "last"); code != 0 || got != shown {
+		t.Errorf("exit %d: report --json is not the finding that was kept", code)
+	}
+	if out, _, code := r.kbisect("report"); code != 0 || out != read(md) {
+		t.Errorf("exit %d: without options it is not the Markdown\n%s", code, out)
+	}
+}
+
+// A search that was killed, or broke off, has a report of what is known.
+func TestReportOfAnUnfinishedSearch(t *testing.T) {
+	r := newRepo(t)
+	r.history(6, func(int) string { return "exit 0" })
+	if _, stderr, code := r.kbisect("run", "--good", "HEAD~5", "--", "./no-such-program"); code != exitUsage {
+		t.Fatalf("exit %d\n%s", code, stderr)
+	}
+	out, stderr, code := r.kbisect("report")
+	if code != 0 || !strings.Contains(out, "Stopped by machine trouble") {
+		t.Errorf("exit %d\n%s\n%s", code, out, stderr)
+	}
+}
+
+func TestReportRefuses(t *testing.T) {
+	r := newRepo(t)
+	r.history(3, func(int) string { return "exit 0" })
+	if _, stderr, code := r.kbisect("report"); code != exitUsage || !strings.Contains(stderr, "nothing has been searched") {
+		t.Errorf("exit %d\n%s", code, stderr)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"report", "--json", "--git-log"}, "alone"},
+		{[]string{"report", "--json", "--html", "x.html"}, "alone"},
+		{[]string{"report", "one", "two"}, "one session"},
+		{[]string{"report", "--html", "no/such/folder/x.html"}, "mkdir -p"},
+		{[]string{"report", "--html", "."}, "folder of this name"},
+		{[]string{"run", "--good", "HEAD~2", "--report", "no/such/folder/x.html", "--", "true"}, "mkdir -p"},
+	} {
+		if _, stderr, code := r.kbisect(c.args...); code != exitUsage || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v: exit %d\n%s", c.args, code, stderr)
+		}
+	}
+}
