@@ -32,7 +32,7 @@ type metricPoints struct {
 	Unit   string        `json:"unit"`
 	Limit  float64       `json:"limit"` // 0: none
 	Points []metricPoint `json:"points"`
-	Levels []medianOf       `json:"levels"`
+	Levels []medianOf    `json:"levels"`
 }
 
 // metricPoint is one launch: the median of what it measured.

@@ -42,6 +42,7 @@ type Search struct {
 	Known    []Test                                            // of earlier searches of the same changes
 	Expand   func(atom int) []Atom                             // the parts of a composite atom, asked for once it is guilty; may be nil
 	Time     func(context.Context, Set) (bisect.Effect, error) // times a safe set against nothing on; may be nil
+	Words    func(Set) string                                  // a set for people; nil: the names of its atoms
 	OnTest   func(Test)                                        // progress; may be nil
 }
 
@@ -185,6 +186,9 @@ func (r *run) warn(format string, args ...any) {
 
 // names lists the atoms of a set for people.
 func (r *run) names(set Set) string {
+	if r.Words != nil && !r.f.Reversed && len(set) > 0 {
+		return r.Words(set)
+	}
 	text := ""
 	for i, a := range set.Atoms() {
 		if i > 0 {

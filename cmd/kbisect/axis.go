@@ -31,7 +31,7 @@ type axis struct {
 func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 	oracle := &judge.SetOracle{Candidate: a.candidate, Sampler: a.sampler, Options: j.policy.Judge, Clean: a.clean}
 	s := sets.Search{
-		Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Spent: j.spent, Expand: a.expand,
+		Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Spent: j.spent, Expand: a.expand, Words: a.words,
 		OnTest: func(t sets.Test) { j.ui.test(t, a.words) },
 	}
 	levels := map[string]float64{}
