@@ -19,6 +19,8 @@ const (
 	Better Answer = "improvement"
 	Alike  Answer = "no-difference" // none as large as is looked for
 	Open   Answer = "cannot-tell"
+
+	Accepted Answer = "accepted" // of one number: worse, as is known and let pass
 )
 
 // Compare sets candidate B against candidate A: launches of both in pairs, A B, B A and so on, until for
@@ -35,6 +37,13 @@ type Compare struct {
 	Fallback *Metric // is compared where no launch gives any of Metrics; may be nil
 	Pairs    int     // exactly so many; 0: as many as it takes, up to 120
 	Seed     uint64  // of the bootstrap
+
+	// Every asks for an answer for each number: when one has got worse, those that are still open have as
+	// many pairs again.
+	Every bool
+	// Accepts reports a number that is worse by no more than is let pass. The case is empty where all are
+	// meant; ratio is B's over A's. May be nil.
+	Accepts func(m Metric, one string, ratio float64) bool
 
 	Spent  func() bool            // reports that the budget is used up; may be nil
 	OnPair func(n int, s []Sofar) // is told of every pair, with what is known then; may be nil
@@ -91,6 +100,7 @@ type compareRun struct {
 	kept      []paired    // the launches that count
 	contrasts []*contrast // nil until both sides have ended well
 	unfit     int         // launches in a row that do not count
+	worse     int         // the pair after which a number was worse for the first time
 }
 
 // paired is a launch that counts, with its place.
@@ -426,7 +436,18 @@ func (r *compareRun) done(n int) bool {
 		r.c.Hopeless = true
 		return true
 	}
-	return n >= maxEndPairs || pairs >= MinPairs && r.c.Answer != Open
+	return n >= maxEndPairs || pairs >= MinPairs && r.c.Answer != Open && r.enough(n)
+}
+
+// enough reports that no number need be waited for any more.
+func (r *compareRun) enough(n int) bool {
+	if !r.Every || r.c.Answer != Worse {
+		return true
+	}
+	if r.worse == 0 {
+		r.worse = n
+	}
+	return n >= 2*r.worse || !slices.ContainsFunc(r.contrasts, func(c *contrast) bool { return c.answer == Open })
 }
 
 func (r *compareRun) warn(text string) {

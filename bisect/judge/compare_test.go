@@ -361,3 +361,56 @@ func TestTwoModes(t *testing.T) {
 		t.Errorf("one mode taken for two in %d of 300", wrong)
 	}
 }
+
+// TestCompareEvery answers for each number: one that is worse does not end it while others are open, for as
+// many pairs again, and one that is accepted does not count.
+func TestCompareEvery(t *testing.T) {
+	show := func(spread float64) func(rng *rand.Rand, b bool) bisect.Outcome {
+		return func(rng *rand.Rand, b bool) bisect.Outcome {
+			var o bisect.Outcome
+			for i, factor := range []float64{1.2, 1, 1} {
+				if !b {
+					factor = 1
+				}
+				noise := 0.005
+				if i == 2 {
+					noise = spread
+				}
+				o.Series = append(o.Series, samples("time", fmt.Sprintf("n%d", i), 30*factor*(1+noise*rng.NormFloat64())))
+			}
+			return o
+		}
+	}
+	accepts := func(limit float64) func(judge.Metric, string, float64) bool {
+		return func(m judge.Metric, one string, ratio float64) bool {
+			return m.Name == "time" && one != "n1" && ratio <= limit
+		}
+	}
+	for _, x := range []struct {
+		name        string
+		spread      float64
+		with        judge.Compare
+		answer      judge.Answer
+		n0, n1, n2  judge.Answer
+		least, most int
+	}{
+		{"each has its answer", 0.005, judge.Compare{Every: true}, judge.Worse, judge.Worse, judge.Alike, judge.Alike, 7, 20},
+		{"one stays open, but not for ever", 0.1, judge.Compare{Every: true}, judge.Worse, judge.Worse, judge.Alike, judge.Open, 14, 20},
+		{"the first ends it", 0.1, judge.Compare{}, judge.Worse, judge.Worse, "", judge.Open, 7, 10},
+		{"accepted", 0.005, judge.Compare{Every: true, Accepts: accepts(1.25)}, judge.Alike, judge.Accepted, judge.Alike, judge.Alike, 7, 20},
+		{"more than is accepted", 0.005, judge.Compare{Every: true, Accepts: accepts(1.15)}, judge.Worse, judge.Worse, judge.Alike, judge.Alike, 7, 20},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(31, 32))
+			one := show(x.spread)
+			got := run(t, &script{show: func(b bool, _ int) bisect.Outcome { return one(rng, b) }}, x.with)
+			is := map[string]judge.Answer{}
+			for _, k := range got.Contrasts {
+				is[k.Case] = k.Answer
+			}
+			if got.Answer != x.answer || is["n0"] != x.n0 || x.n1 != "" && is["n1"] != x.n1 || is["n2"] != x.n2 || got.Pairs < x.least || got.Pairs > x.most {
+				t.Errorf("%s after %d pairs: %v", got.Answer, got.Pairs, is)
+			}
+		})
+	}
+}

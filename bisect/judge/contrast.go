@@ -73,6 +73,14 @@ func (c *contrast) add(l paired) {
 	c.last = l
 }
 
+// caseName is the one case that the numbers are of, "" where there are several or none.
+func (c *contrast) caseName() string {
+	if c.all && len(c.cases) == 1 {
+		return c.cases[0]
+	}
+	return c.one
+}
+
 // steps are the differences of the pairs, B above A.
 func (c *contrast) steps() []float64 {
 	out := make([]float64, len(c.pairs))
@@ -165,6 +173,9 @@ func (r *compareRun) answer(c *contrast, doubt float64) Answer {
 	clear := doubt <= r.allowed()
 	switch {
 	case clear && b.Value >= effectMargin*r.least():
+		if r.Accepts != nil && r.Accepts(c.metric, c.caseName(), c.ratio(b).Value) {
+			return Accepted
+		}
 		return Worse
 	case clear && b.Value <= -effectMargin*r.least():
 		return Better
@@ -233,11 +244,8 @@ func (r *compareRun) contrast(c *contrast) Contrast {
 		}
 	}
 	x := Contrast{
-		Metric: c.metric, Case: c.one, All: c.all && len(c.cases) > 1, Unit: c.unit, Answer: c.answer, Pairs: len(c.pairs),
+		Metric: c.metric, Case: c.caseName(), All: c.all && len(c.cases) > 1, Unit: c.unit, Answer: c.answer, Pairs: len(c.pairs),
 		A: Describe(v[0]), B: Describe(v[1]), Cliff: CliffsDelta(v[0], v[1]), P: MannWhitney(v[0], v[1]),
-	}
-	if c.all && len(c.cases) == 1 {
-		x.Case = c.cases[0]
 	}
 	if len(c.pairs) == len(v[0]) && len(c.pairs) == len(v[1]) {
 		x.Ratio = RatioOfMedians(both[0], both[1], true, r.Seed)
@@ -246,8 +254,9 @@ func (r *compareRun) contrast(c *contrast) Contrast {
 	}
 	bound := c.bound(r.allowed() / r.often())
 	x.Shift, x.Bound = c.ratio(HodgesLehmann(c.steps())), c.ratio(bound)
-	z := math.Sqrt2 * math.Erfcinv(r.allowed()/r.often())
-	x.Smallest = math.Expm1((bound.High - bound.Low) / 2 * (1 + power/z))
+	each := r.allowed() / r.often() / float64(len(r.contrasts)) // a number alone must be as clear as that
+	wide, z := c.bound(each), math.Sqrt2*math.Erfcinv(each)
+	x.Smallest = math.Expm1((wide.High - wide.Low) / 2 * (1 + power/z))
 	return x
 }
 

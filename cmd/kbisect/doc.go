@@ -68,6 +68,18 @@ what the store holds by commit. Each takes a command after --, or kbisect.toml.
 	time; … echo "sample: 30 us" …
 	  … 30.00 us … change 11
 
+# A gate for branches
+
+kbisect gate sets HEAD against its merge base with the branch that it goes into, paired and in one job, and exits 1 when HEAD is
+worse. It writes JUnit, SARIF and Markdown, and in a job of GitHub a summary and one annotation. --bisect names the commit of the
+branch; --accept REASON records what is worse on purpose in a file of the repository, for this branch alone.
+
+	$ kbisect gate --base v1 -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
+	…Pass: no change of 3 % or more: time lies between 1.000 and 1.000 times the merge base's.
+	…pass … time … 30.00 us … a change of 3 % is ruled out
+
+# The machine
+
 kbisect doctor --noise launches one revision again and again, and says how small a slowdown a search would find on this
 machine, and at what price.
 

@@ -16,7 +16,7 @@ import (
 func reportCommand() *cli.Command {
 	return &cli.Command{
 		Name: "report", Usage: "the report of a past search, to look at or for a pull request", ArgsUsage: "[SESSION]", OnUsageError: usageError,
-		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last (which it is when left out).\n" +
+		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last; the newest search when left out.\n" +
 			"Without options, the report is written as Markdown to standard output. - stands for standard output.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "html", Usage: "write one HTML file to `FILE`, which needs nothing else and makes no requests"},

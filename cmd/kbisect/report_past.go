@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -35,7 +36,17 @@ func openPast(c *cli.Context, repo *source.Repo) (*past, error) {
 	}
 	defer st.Close()
 	p := &past{repo: repo}
-	if p.session, err = st.Session(c.Args().First()); err != nil {
+	id := c.Args().First()
+	if id == "" { // the newest search, rather than a comparison
+		all, err := st.Sessions(0)
+		if err != nil {
+			return nil, &codeError{exitMachine, err}
+		}
+		if i := slices.IndexFunc(all, isSearch); i >= 0 {
+			id = all[i].ID
+		}
+	}
+	if p.session, err = st.Session(id); err != nil {
 		return nil, usage(err)
 	}
 	if err := json.Unmarshal(p.session.Config, &p.policy); err != nil {

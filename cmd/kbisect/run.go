@@ -277,12 +277,19 @@ func outOfBudget(s store.Session) bool {
 
 // tellChanges reminds of changes in the work tree, which are no part of any candidate.
 func (j *job) tellChanges(c *cli.Context) {
-	if j.repo.WorkDir() == "" || c.String("bad") != "HEAD" || c.Bool("resume") {
+	if c.String("bad") == "HEAD" && !c.Bool("resume") {
+		j.tellDirty(c.Context, "the bad end")
+	}
+}
+
+// tellDirty says that changes in the work tree are no part of a candidate that is at HEAD.
+func (j *job) tellDirty(ctx context.Context, candidate string) {
+	if j.repo.WorkDir() == "" {
 		return
 	}
-	out, err := exec.CommandContext(c.Context, "git", "-C", j.repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no").Output()
+	out, err := exec.CommandContext(ctx, "git", "-C", j.repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no").Output()
 	if n := strings.Count(string(out), "\n"); err == nil && n > 0 {
-		j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("the work tree has changes in %d files that are not committed: they are no part of the bad end", n))
+		j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("the work tree has changes in %d files that are not committed: they are no part of %s", n, candidate))
 	}
 }
 

@@ -74,6 +74,8 @@ func endsWords(s store.Session) string {
 	switch {
 	case s.Axis == comparing:
 		return fmt.Sprintf("A %s, B %s", short(s.Good), short(s.Bad))
+	case s.Axis == gatekeeping:
+		return fmt.Sprintf("merge base %s, HEAD %s", short(s.Good), short(s.Bad))
 	case isSearch(s):
 		return fmt.Sprintf("good %s, bad %s", short(s.Good), short(s.Bad))
 	}
@@ -89,6 +91,12 @@ func purposeWord(s store.Session, purpose string) string {
 		return "A"
 	case s.Axis == comparing:
 		return "B"
+	case s.Axis == gatekeeping && purpose == string(bisect.EndGood):
+		return "base"
+	case s.Axis == gatekeeping && purpose == string(bisect.EndBad):
+		return "HEAD"
+	case s.Axis == gatekeeping:
+		return purpose
 	}
 	return "launch"
 }
@@ -170,7 +178,7 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 	if err != nil {
 		return &codeError{exitMachine, err}
 	}
-	if !isSearch(s) {
+	if !isSearch(s) && len(steps) == 0 {
 		return nil
 	}
 	fmt.Fprintf(w, "\n%d judgements\n", len(steps))

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"unicode"
+
+	"github.com/BurntSushi/toml"
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// acceptedName is the file, beside kbisect.toml, that lists changes for the worse which were meant.
+const acceptedName = "kbisect-accepted.toml"
+
+// acceptedHead begins the file.
+const acceptedHead = `# Changes for the worse that are meant; kbisect gate --accept 'REASON' adds to this list.
+#
+# An entry lets the branch pass on which it is added, and no later one: it counts while the merge base does
+# not have it. It may stay here as a record. A number is let pass while its ratio, HEAD over the merge base,
+# is no worse than limit; without a case it is the metric over all of its cases.
+`
+
+// acceptance is one [[accepted]] of that file.
+type acceptance struct {
+	Metric string  `toml:"metric"`
+	Case   string  `toml:"case,omitempty"`
+	Limit  float64 `toml:"limit"`
+	Commit string  `toml:"commit"` // that brought it, for people
+	Reason string  `toml:"reason"`
+}
+
+// acceptances are those that count at HEAD.
+type acceptances struct {
+	path     string // of the file in the work tree, "" in a bare repository
+	list     []acceptance
+	seen     []bool
+	warnings []string
+}
+
+// readAccepted reads what the branch declares: the entries of the work tree, or of HEAD where there is none,
+// but for those that the merge base has as well.
+func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
+	a := &acceptances{}
+	data, _, err := repo.File(head, acceptedName)
+	if dir := repo.WorkDir(); dir != "" && err == nil {
+		a.path = filepath.Join(dir, acceptedName)
+		if data, err = os.ReadFile(a.path); errors.Is(err, fs.ErrNotExist) {
+			data, err = nil, nil
+		}
+	}
+	if err != nil {
+		return nil, usage(err)
+	}
+	all, err := parseAccepted(acceptedName, data)
+	if err != nil {
+		return nil, usage(err)
+	}
+	old, _, err := repo.File(base, acceptedName)
+	if err != nil {
+		return nil, usage(err)
+	}
+	before, err := parseAccepted(acceptedName, old)
+	if err != nil { // nothing is let pass by mistake, and a branch can mend the file
+		a.warnings = append(a.warnings, fmt.Sprintf("%s cannot be read at the merge base: nothing that is accepted counts (%s)", acceptedName, headline(err.Error())))
+		return a, nil
+	}
+	for _, x := range all {
+		if !slices.Contains(before, x) {
+			a.list = append(a.list, x)
+		}
+	}
+	a.seen = make([]bool, len(a.list))
+	return a, nil
+}
+
+// parseAccepted checks the file. Its error is a *ConfigError.
+func parseAccepted(name string, data []byte) ([]acceptance, error) {
+	if len(data) > maxConfig {
+		return nil, configProblem(name, 1, fmt.Sprintf("larger than %d KiB\nhint: entries that the base branch has had for long may go", maxConfig>>10))
+	}
+	lines, tooDeep := indexLines(data)
+	if tooDeep > 0 {
+		return nil, configProblem(name, tooDeep, "nested too deep")
+	}
+	var root map[string]any
+	if _, err := toml.Decode(string(data), &root); err != nil {
+		return nil, syntaxProblem(name, err)
+	}
+	r := &configReader{file: name, lines: lines}
+	top := tableReader{r: r, values: root}
+	top.unknown([]string{"accepted"}, nil)
+	var out []acceptance
+	for _, t := range top.tables("accepted") {
+		out = append(out, t.acceptance())
+	}
+	return out, r.err()
+}
+
+func (t tableReader) acceptance() acceptance {
+	t.unknown([]string{"metric", "case", "limit", "commit", "reason"}, nil)
+	a := acceptance{Metric: t.str("metric"), Case: t.str("case"), Commit: t.str("commit"), Reason: t.str("reason")}
+	for _, key := range []string{"metric", "limit", "reason"} {
+		if !t.has(key) {
+			t.r.add(t.path, "%s is missing", key)
+		}
+	}
+	if t.has("limit") {
+		n, ok := t.number("limit", "a ratio, as 1.08")
+		if ok && !(n > 0 && n < 1e6) {
+			t.errorf("limit", "%g is no ratio of HEAD to the merge base, as 1.08", n)
+		}
+		a.Limit = n
+	}
+	return a
+}
+
+// lets reports a number that is worse by no more than the branch declares.
+func (a *acceptances) lets(m judge.Metric, one string, ratio float64) bool {
+	ok := false
+	for i, x := range a.list {
+		within := ratio <= x.Limit
+		if m.Higher {
+			within = ratio >= x.Limit
+		}
+		if x.Metric == m.Name && x.Case == one && within {
+			a.seen[i], ok = true, true
+		}
+	}
+	return ok
+}
+
+// report lists them, those that let a number pass first.
+func (a *acceptances) report() []report.Acceptance {
+	out := []report.Acceptance{}
+	for i, x := range a.list {
+		r := report.Acceptance{Metric: x.Metric, Limit: x.Limit, Commit: x.Commit, Reason: x.Reason, Seen: a.seen[i]}
+		if x.Case != "" {
+			r.Case = &x.Case
+		}
+		out = append(out, r)
+	}
+	slices.SortStableFunc(out, func(a, b report.Acceptance) int {
+		switch {
+		case a.Seen == b.Seen:
+			return 0
+		case a.Seen:
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// checkAccept refuses to accept where nobody would commit it.
+func (x *gating) checkAccept(c *cli.Context, repo *source.Repo, env func(string) string) error {
+	switch {
+	case !c.IsSet("accept"):
+		return nil
+	case x.reason == "":
+		return usagef("--accept needs a reason, which is kept in %s", acceptedName)
+	case repo.WorkDir() == "":
+		return usagef("--accept needs a work tree to write %s to, and this repository is bare", acceptedName)
+	}
+	for _, ci := range []string{"GITHUB_ACTIONS", "GITLAB_CI", "CI"} {
+		if v := env(ci); v != "" && v != "false" {
+			return usagef("--accept is for a person: in a CI job (%s is set) it would accept everything\nhint: run it in your clone and commit %s", ci, acceptedName)
+		}
+	}
+	return nil
+}
+
+// accept records every number that is worse, and turns the result of a gate into what it is with them let pass.
+func (t *trials) accept(x gating, got judge.Comparison, doc *report.Gate) error {
+	if got.ByClass {
+		doc.Warnings = append(doc.Warnings, "nothing was accepted: a HEAD that fails has no number to accept")
+		return nil
+	}
+	commit := x.head
+	if doc.Culprit != nil {
+		commit = doc.Culprit.Commit
+	}
+	var fresh []acceptance
+	for i, k := range got.Contrasts {
+		if k.Answer != judge.Worse {
+			continue
+		}
+		fresh = append(fresh, acceptance{Metric: k.Metric.Name, Case: k.Case, Limit: acceptedLimit(k), Commit: commit, Reason: oneLine(x.reason)})
+		doc.Contrasts[i].Result = report.GateAccepted
+	}
+	if err := appendAccepted(x.accepted.path, fresh); err != nil {
+		return &codeError{exitMachine, err}
+	}
+	now := (&acceptances{list: fresh, seen: make([]bool, len(fresh))}).report()
+	for i := range now {
+		now[i].Seen, now[i].New = true, true
+	}
+	doc.Accepted = append(now, doc.Accepted...)
+	doc.Result = report.GatePass
+	if slices.ContainsFunc(doc.Contrasts, func(c report.Contrast) bool { return c.Result == report.GateOpen }) {
+		doc.Result = report.GateOpen
+	}
+	return nil
+}
+
+// acceptedLimit is how far a number may go: as far as these launches do not rule out.
+func acceptedLimit(k judge.Contrast) float64 {
+	limit, round := k.Bound.High, math.Ceil
+	if k.Metric.Higher {
+		limit, round = k.Bound.Low, math.Floor
+	}
+	if math.IsInf(limit, 0) || math.IsNaN(limit) || limit <= 0 {
+		limit = k.Bound.Value
+	}
+	return round(limit*1000) / 1000
+}
+
+// appendAccepted adds entries to the end of the file, which stays whole whatever happens.
+func appendAccepted(path string, fresh []acceptance) error {
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var b bytes.Buffer
+	b.Write(old)
+	if len(old) == 0 {
+		b.WriteString(acceptedHead)
+	} else if !bytes.HasSuffix(old, []byte("\n")) {
+		b.WriteByte('\n')
+	}
+	b.WriteByte('\n')
+	e := toml.NewEncoder(&b)
+	e.Indent = ""
+	if err := e.Encode(struct {
+		Accepted []acceptance `toml:"accepted"`
+	}{fresh}); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if _, err := parseAccepted(acceptedName, b.Bytes()); err != nil {
+		return fmt.Errorf("write %s: what was recorded could not be read back: %w", path, err)
+	}
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, b.Bytes(), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// oneLine is a text without line ends and other controls.
+func oneLine(s string) string {
+	out := []rune(s)
+	for i, r := range out {
+		if !unicode.IsPrint(r) {
+			out[i] = ' '
+		}
+	}
+	return string(out)
+}

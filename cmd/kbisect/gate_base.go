@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// chooseEnds finds HEAD and its merge base with the branch that it goes into.
+func (x *gating) chooseEnds(repo *source.Repo, asked string, env func(string) string) (err error) {
+	if x.head, err = repo.Resolve("HEAD"); err != nil {
+		return usage(err)
+	}
+	shallow := isShallow(repo)
+	var tip string
+	if x.into, tip, err = baseBranch(repo, asked, env, shallow); err != nil {
+		return err
+	}
+	if x.base, err = repo.MergeBase(tip, x.head); err != nil {
+		return usage(err)
+	}
+	switch {
+	case x.base == "" && shallow:
+		return usagef("HEAD and %s have no common commit in this shallow clone\n%s", x.into, deepen)
+	case x.base == "":
+		return usagef("HEAD and %s have no common history\nhint: --base REV names the branch that HEAD goes into", x.into)
+	}
+	return nil
+}
+
+// deepen says how to get the whole history.
+const deepen = "hint: fetch the whole history: actions/checkout with `fetch-depth: 0`, GitLab with `GIT_DEPTH: \"0\"`, elsewhere git fetch --unshallow"
+
+func isShallow(repo *source.Repo) bool {
+	_, err := os.Stat(filepath.Join(repo.CommonDir(), "shallow"))
+	return err == nil
+}
+
+// baseBranch finds the branch that HEAD goes into: as asked for, as the CI says, or the default branch.
+func baseBranch(repo *source.Repo, asked string, env func(string) string, shallow bool) (name, id string, err error) {
+	if asked != "" {
+		id, err := repo.Resolve(asked)
+		if err != nil && shallow {
+			return "", "", usagef("--base: %w\n%s", err, deepen)
+		}
+		if err != nil {
+			return "", "", usagef("--base: %w", err)
+		}
+		return asked, id, nil
+	}
+	hint := "hint: --base REV names the branch that HEAD goes into"
+	if shallow {
+		hint = deepen
+	}
+	for _, variable := range []string{"GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"} {
+		branch := env(variable)
+		if branch == "" {
+			continue
+		}
+		names := []string{"refs/remotes/origin/" + branch, "refs/heads/" + branch}
+		if sha := env("CI_MERGE_REQUEST_DIFF_BASE_SHA"); sha != "" && variable != "GITHUB_BASE_REF" {
+			names = append(names, sha)
+		}
+		if _, id, ok := firstRevision(repo, names); ok {
+			return "origin/" + branch, id, nil
+		}
+		return "", "", usagef("this clone does not hold the branch %s, which %s names\n%s\nhint: git fetch origin '+refs/heads/%s:refs/remotes/origin/%s' brings it alone", branch, variable, hint, branch, branch)
+	}
+	name, id, ok := firstRevision(repo, []string{
+		"refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master", "refs/heads/main", "refs/heads/master",
+	})
+	if !ok {
+		return "", "", usagef("no branch that HEAD could go into: neither origin/HEAD nor main or master, of origin or here\n%s", hint)
+	}
+	return name, id, nil
+}
+
+// firstRevision is the first of some references that there is, with the name that people use.
+func firstRevision(repo *source.Repo, refs []string) (name, id string, ok bool) {
+	i := slices.IndexFunc(refs, func(ref string) bool {
+		var err error
+		id, err = repo.Resolve(ref)
+		return err == nil
+	})
+	if i < 0 {
+		return "", "", false
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(refs[i], "refs/remotes/"), "refs/heads/"), id, true
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// blame finds the commit of the branch that brought a regression: without a launch where only one commit can
+// have, else, if that is asked for, by a search that goes on from the launches of the gate.
+func (t *trials) blame(ctx context.Context, x gating, got judge.Comparison) (*report.GateCulprit, *report.GateSearch) {
+	rng, err := t.repo.Range(ctx, x.base, x.head, t.policy.rangeOptions())
+	if err != nil {
+		return nil, &report.GateSearch{Result: bisect.Broken, Why: err.Error(), Suspects: []report.Candidate{}}
+	}
+	t.rng = rng
+	if id, ok := onlyChange(rng, func(id string) (string, error) { return t.repo.Key(id, t.policy.Paths) }); ok {
+		c := t.gateCulprit(ctx, x, bisect.Culprit{Commit: id, Class: got.Class})
+		c.Only = true
+		return c, nil
+	}
+	if !x.bisect {
+		return nil, nil
+	}
+	t.aim(got)
+	f, err := t.search(ctx)
+	switch {
+	case err != nil:
+		return nil, &report.GateSearch{Result: bisect.Broken, Why: err.Error(), Suspects: []report.Candidate{}}
+	case f.Result == bisect.Found:
+		c := t.gateCulprit(ctx, x, f.Culprits[0])
+		c.Confidence, c.Confirmed, c.Effect = &f.Culprits[0].Confidence, f.Culprits[0].Confirmed, f.Culprits[0].Effect
+		return c, t.gateSearch(f)
+	}
+	return nil, t.gateSearch(f)
+}
+
+// aim narrows the search to what the gate found: a failure, or the numbers that are worse. What is accepted is
+// worse as well, and another commit's doing.
+func (t *trials) aim(got judge.Comparison) {
+	t.policy.Judge.Find, t.policy.Judge.Phase = bisect.Slow, ""
+	if got.ByClass {
+		t.policy.Judge.Find = got.Class
+		if got.Class == bisect.Timeout {
+			t.policy.Judge.Phase = got.Phase
+		}
+		return
+	}
+	worse := func(metric, one string) bool {
+		return slices.ContainsFunc(got.Contrasts, func(k judge.Contrast) bool {
+			return k.Answer == judge.Worse && k.Metric.Name == metric && (k.All || k.Case == one)
+		})
+	}
+	t.policy.Judge.Metrics = nil
+	for _, k := range got.Contrasts {
+		if k.Answer == judge.Worse && !slices.Contains(t.policy.Judge.Metrics, k.Metric) {
+			t.policy.Judge.Metrics = append(t.policy.Judge.Metrics, k.Metric)
+		}
+	}
+	kept := t.memory
+	t.memory = &pipeline.Memory{ // remembers nothing itself: the one below does
+		Next: regressed{kept, worse}, Save: func(bisect.Request, bisect.Outcome) error { return nil },
+	}
+}
+
+// regressed hides the numbers that a search is not about.
+type regressed struct {
+	next bisect.Sampler
+	keep func(metric, one string) bool
+}
+
+// Sample implements bisect.Sampler.
+func (s regressed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	o, err := s.next.Sample(ctx, r)
+	o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(x bisect.Series) bool { return !s.keep(x.Metric, x.Case) })
+	return o, err
+}
+
+// onlyChange is the one commit of a range that has the inputs of its bad end while all of its parents have
+// those of the good end: it needs no search.
+func onlyChange(rng *source.Range, key func(id string) (string, error)) (string, bool) {
+	bad := rng.Commits[len(rng.Commits)-1].Key
+	found := ""
+	for _, c := range rng.Commits {
+		if c.Neutral || c.Key != bad {
+			continue
+		}
+		before := true
+		for _, p := range c.Parents {
+			k, err := key(p)
+			before = before && err == nil && k == rng.GoodKey
+		}
+		if !before || len(c.Parents) == 0 {
+			continue
+		}
+		if found != "" {
+			return "", false
+		}
+		found = c.ID
+	}
+	return found, found != ""
+}
+
+// gateCulprit describes a commit of the branch.
+func (t *trials) gateCulprit(ctx context.Context, x gating, c bisect.Culprit) *report.GateCulprit {
+	info := t.candidate("", c.Commit)
+	return &report.GateCulprit{
+		Commit: c.Commit, Subject: info.Subject, Author: info.Author, Date: info.Date,
+		Class: cmp.Or(c.Class, bisect.Slow), Places: t.places(ctx, c.Commit, x.head),
+	}
+}
+
+// gateSearch says how a search ended.
+func (t *trials) gateSearch(f bisect.Finding) *report.GateSearch {
+	s := &report.GateSearch{Result: f.Result, Why: summary(t.input(f)), Suspects: []report.Candidate{}}
+	switch {
+	case f.Result == bisect.Found:
+	case f.Result == bisect.NoDifference:
+		s.Why = "searching, the ends did not differ any more: " + f.Ends.Why
+	case f.Err != nil:
+		s.Why = f.Err.Error()
+	case f.Spent:
+		s.Why = fmt.Sprintf("the budget is used up; %d commits are left", len(f.Suspects))
+	}
+	for _, x := range f.Suspects {
+		s.Suspects = append(s.Suspects, t.candidate("", x.Commit))
+	}
+	return s
+}
+
+// places are the lines that a commit changed, as HEAD has them, largest first.
+func (t *trials) places(ctx context.Context, commit, head string) []report.Place {
+	out := []report.Place{}
+	d, err := t.repo.HunksOf(ctx, commit, t.policy.Paths)
+	if err != nil {
+		t.ui.warn(fmt.Sprintf("the lines of %s cannot be told: %v", short(commit), err))
+		return out
+	}
+	for _, p := range hunkPlaces(d.Hunks) {
+		if commit != head {
+			later, err := t.repo.Hunks(ctx, commit, head, []string{p.File})
+			ok := err == nil
+			if ok {
+				p, ok = moved(p, later.Hunks)
+			}
+			if !ok {
+				continue
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// changed are the largest changes of the whole branch.
+func (t *trials) changed(ctx context.Context, base, head string) []report.Place {
+	d, err := t.repo.Hunks(ctx, base, head, t.policy.Paths)
+	if err != nil {
+		return []report.Place{}
+	}
+	return append([]report.Place{}, hunkPlaces(d.Hunks)...)
+}
+
+// mostPlaces bounds how many places a report holds.
+const mostPlaces = 20
+
+// hunkPlaces are the lines that hunks have left, largest first.
+func hunkPlaces(hunks []source.Hunk) []report.Place {
+	hunks = slices.DeleteFunc(slices.Clone(hunks), func(h source.Hunk) bool { return h.Kind == source.HunkDeleted || h.File == acceptedName })
+	slices.SortStableFunc(hunks, func(a, b source.Hunk) int {
+		return cmp.Compare(b.NewLines+b.OldLines, a.NewLines+a.OldLines)
+	})
+	var out []report.Place
+	for _, h := range hunks[:min(len(hunks), mostPlaces)] {
+		start := max(1, h.NewStart) // where lines were only taken away, the one before
+		out = append(out, report.Place{File: h.File, Start: start, End: max(start, h.NewStart+h.NewLines-1)})
+	}
+	return out
+}
+
+// moved follows a place through later changes of its file; it is gone with the file.
+func moved(p report.Place, later []source.Hunk) (report.Place, bool) {
+	shift := 0
+	for _, h := range later {
+		switch {
+		case h.File != p.File && h.OldFile != p.File:
+		case h.Kind == source.HunkDeleted || h.Kind == source.HunkRenamed || h.Kind == source.HunkType:
+			return p, false
+		case h.Kind == source.HunkBlock && h.OldStart+max(h.OldLines-1, 0) < p.Start:
+			shift += h.NewLines - h.OldLines
+		}
+	}
+	p.Start, p.End = p.Start+shift, p.End+shift
+	return p, true
+}

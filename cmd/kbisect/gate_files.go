@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/kbisect/kbisect/bisect/report"
+)
+
+// gateFiles are the files that a gate writes; "" is none.
+type gateFiles struct {
+	junit, markdown, sarif, benchmark string
+	github                            bool
+	summary, outputs                  string // of a GitHub job; both are appended to
+}
+
+// mostSummary is the size at which GitHub drops a step summary, in bytes.
+const mostSummary = 1 << 20
+
+func readGateFiles(c *cli.Context, env func(string) string) gateFiles {
+	f := gateFiles{junit: c.String("junit"), markdown: c.String("markdown"), sarif: c.String("sarif"), benchmark: c.String("benchmark")}
+	if v := env("GITHUB_ACTIONS"); v != "" && v != "false" {
+		f.github, f.summary, f.outputs = true, env("GITHUB_STEP_SUMMARY"), env("GITHUB_OUTPUT")
+	}
+	return f
+}
+
+// check finds out before a long job that a file cannot be written after it.
+func (f gateFiles) check() error {
+	for _, x := range []struct{ option, file string }{{"junit", f.junit}, {"markdown", f.markdown}, {"sarif", f.sarif}, {"benchmark", f.benchmark}} {
+		if x.file == "" {
+			continue
+		}
+		if info, err := os.Stat(filepath.Dir(x.file)); err != nil || !info.IsDir() {
+			return usagef("--%s %s: there is no folder %s", x.option, x.file, filepath.Dir(x.file))
+		}
+		if info, err := os.Stat(x.file); err == nil && info.IsDir() {
+			return usagef("--%s %s is a folder", x.option, x.file)
+		}
+	}
+	return nil
+}
+
+// write makes all files, and the annotation on standard error, where GitHub reads it as well.
+func (f gateFiles) write(g report.Gate, ui *progress) error {
+	failed := false
+	put := func(file string, content func(io.Writer) error) {
+		if file == "" {
+			return
+		}
+		var b bytes.Buffer
+		err := content(&b)
+		if err == nil {
+			err = os.WriteFile(file, b.Bytes(), 0o666)
+		}
+		if err != nil {
+			failed = true
+			ui.warn(fmt.Sprintf("%s could not be written: %v", file, err))
+		}
+	}
+	put(f.junit, func(w io.Writer) error { return report.JUnit(w, g) })
+	put(f.sarif, func(w io.Writer) error { return report.SARIF(w, g, version()) })
+	put(f.markdown, func(w io.Writer) error { _, err := io.WriteString(w, g.Markdown(mostSummary)); return err })
+	smaller, bigger := g.Benchmarks()
+	switch {
+	case len(bigger) == 0:
+		put(f.benchmark, func(w io.Writer) error { return report.WriteJSON(w, smaller) })
+	case len(smaller) == 0:
+		put(f.benchmark, func(w io.Writer) error { return report.WriteJSON(w, bigger) })
+	default:
+		put(f.benchmark, func(w io.Writer) error { return report.WriteJSON(w, smaller) })
+		put(biggerFile(f.benchmark), func(w io.Writer) error { return report.WriteJSON(w, bigger) })
+	}
+	if f.github {
+		f.tellGitHub(g, ui)
+	}
+	if failed {
+		return &codeError{code: exitMachine} // said already; a result of its own goes before it
+	}
+	return nil
+}
+
+// biggerFile is where numbers go of which more is better, when the file has others.
+func biggerFile(file string) string {
+	if file == "" {
+		return ""
+	}
+	ext := filepath.Ext(file)
+	return strings.TrimSuffix(file, ext) + "-bigger" + ext
+}
+
+// tellGitHub writes what the page of a job shows. What goes wrong there does not change the result.
+func (f gateFiles) tellGitHub(g report.Gate, ui *progress) {
+	if a := g.Annotation(); a != "" {
+		ui.end()
+		io.WriteString(ui, a)
+	}
+	if f.summary != "" {
+		room := int64(mostSummary)
+		if info, err := os.Stat(f.summary); err == nil {
+			room -= info.Size()
+		}
+		text := g.Markdown(int(max(0, room)))
+		if text == "" {
+			ui.warn("the step summary is full: earlier steps have used its 1 MiB up")
+		}
+		if err := appendTo(f.summary, text); err != nil {
+			ui.warn("the step summary could not be written: " + err.Error())
+		}
+	}
+	if f.outputs != "" {
+		if err := appendTo(f.outputs, g.Outputs()); err != nil {
+			ui.warn("the outputs of the step could not be written: " + err.Error())
+		}
+	}
+}
+
+func appendTo(file, text string) error {
+	w, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, text)
+	return cmp.Or(err, w.Close())
+}
+
+// coloured reports that colours are wanted on an output: it is a terminal, or the log of a CI that shows them.
+func coloured(w io.Writer, env func(string) string) bool {
+	if env("NO_COLOR") != "" || env("TERM") == "dumb" {
+		return false
+	}
+	if env("GITHUB_ACTIONS") == "true" || env("GITLAB_CI") == "true" {
+		return true
+	}
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
