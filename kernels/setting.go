@@ -23,6 +23,9 @@ type Setting struct {
 // Settings are flags at values, in the order of the configuration.
 type Settings []Setting
 
+// Unset is a value of a flag that is not passed on at all: no variable, no macro, no argument.
+const Unset = "unset"
+
 // valueMark stands for the value in an argument or an option.
 const valueMark = "{value}"
 
@@ -39,7 +42,7 @@ func (s Settings) String() string {
 func (s Settings) Env() []string {
 	var out []string
 	for _, x := range s {
-		if x.Flag.Env != "" {
+		if x.Flag.Env != "" && x.Value != Unset {
 			out = append(out, x.Flag.Env+"="+x.Value)
 		}
 	}
@@ -64,7 +67,7 @@ func (s Settings) Compile() []string {
 func (s Settings) filled(text func(Flag) string) []string {
 	var out []string
 	for _, x := range s {
-		if t := text(x.Flag); t != "" {
+		if t := text(x.Flag); t != "" && x.Value != Unset {
 			out = append(out, strings.ReplaceAll(t, valueMark, x.Value))
 		}
 	}

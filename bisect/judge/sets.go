@@ -17,6 +17,7 @@ type SetOracle struct {
 	Sampler   bisect.Sampler
 	Options
 	Clean bool // certificates come from clean builds
+	Class bool // only how launches end tells ends apart, no metric does
 
 	once      *once
 	good      bisect.Candidate
@@ -30,6 +31,9 @@ type SetOracle struct {
 
 // Ends is what the two ends have shown, once both were tested.
 func (o *SetOracle) Ends() bisect.Ends { return o.ends }
+
+// Turned reports that nothing on shows the complaint: the ends are the wrong way round.
+func (o *SetOracle) Turned() bool { return failed(o.outcome) }
 
 // mostSetPairs bounds the launches by which a set is told slow or not.
 const mostSetPairs = 40
@@ -91,7 +95,7 @@ func (o *SetOracle) badEnd(ctx context.Context, c bisect.Candidate) (sets.Result
 	if !e.Differ && failed(x) && !failed(g) {
 		out.Answer, out.Why = sets.Unresolved, e.Why
 	}
-	if g.Class != bisect.OK || x.Class != bisect.OK {
+	if g.Class != bisect.OK || x.Class != bisect.OK || o.Class {
 		return out, nil
 	}
 	return o.slowEnd(ctx, c, out)
@@ -144,7 +148,9 @@ func (o *SetOracle) result(x bisect.Outcome) sets.Result {
 	case x.Class == bisect.OK:
 		r.Answer = sets.Pass
 		r.Between = o.complaint.Class == bisect.Timeout && usual > 0 && took > bisect.Patience(usual)
-	case untestable(x), o.complaint.Class != "" && !o.complaint.Matches(x):
+	case o.complaint.Class != "" && o.complaint.Matches(x):
+		r.Answer = sets.Fail
+	case untestable(x), o.complaint.Class != "":
 		r.Answer = sets.Unresolved
 	default:
 		r.Answer = sets.Fail

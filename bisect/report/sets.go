@@ -20,6 +20,10 @@ type Sets struct {
 	Assign func(sets.Set) map[string]string // flags away from their base; nil for hunks
 	Hunks  []Hunk                           // by atom; nil for flags
 	Levels map[string]float64               // of timed sets, by key: the median of the metric
+
+	Off       bool                             // guilty sets are of what is turned off
+	WordsOff  func(sets.Set) string            // such a set for people
+	AssignOff func(sets.Set) map[string]string // its flags at their base; nil for hunks
 }
 
 // Hunk is a part of a difference, as a report shows it.
@@ -65,7 +69,7 @@ func (in Input) SetsSummary() string {
 	s := in.Sets
 	switch {
 	case len(s.Minimal) > 0:
-		words := s.Words(s.Minimal[0].Atoms) + ": " + guiltyWords(s.Minimal[0])
+		words := s.guilty(s.Minimal[0].Atoms) + ": " + guiltyWords(s.Minimal[0])
 		if n := len(s.Minimal); n > 1 {
 			words += fmt.Sprintf(", and %d more", n-1)
 		}
@@ -105,7 +109,7 @@ func (p *printer) setsAnswer(in Input) {
 		return
 	}
 	for i, g := range s.Minimal {
-		p.f("%s %s: %s\n", s.Words(g.Atoms), verb(s, g), guiltyWords(g))
+		p.f("%s %s: %s\n", s.guilty(g.Atoms), verb(s, g), guiltyWords(g))
 		p.certificate(s, g)
 		if s.Hunks != nil {
 			p.guiltyHunks(s.Guilty(g))
@@ -115,7 +119,11 @@ func (p *printer) setsAnswer(in Input) {
 		}
 	}
 	if len(s.Minimal) == 0 && s.Result == bisect.Inconclusive {
-		p.f("Inconclusive: %s.\n", cmp.Or(in.Finding.Ends.Why, "no guilty set could be certified"))
+		why := cmp.Or(in.Finding.Ends.Why, "no guilty set could be certified")
+		if s.Spent {
+			why = "the budget is used up before a guilty set was proven"
+		}
+		p.f("Inconclusive: %s.\n", why)
 		if n := s.Narrowed.Len(); n > 0 && s.Narrowed.Len() < s.Space.Len() {
 			p.f("  the smallest set that failed: %s\n", s.Words(s.Narrowed))
 		}
@@ -123,6 +131,14 @@ func (p *printer) setsAnswer(in Input) {
 	for _, g := range s.Slow {
 		p.f("%s %s slow, %.1f times what %s takes, but does not show the complaint\n", s.Words(g.Atoms), isAre(g.Atoms), g.Slow, s.Base)
 	}
+}
+
+// guilty writes a guilty set for people.
+func (s *Sets) guilty(x sets.Set) string {
+	if s.Off {
+		return s.WordsOff(x)
+	}
+	return s.Words(x)
 }
 
 func verb(s *Sets, g sets.Guilty) string {
@@ -168,7 +184,9 @@ func (p *printer) certificate(s *Sets, g sets.Guilty) {
 			culprits = append(culprits, name)
 		}
 	}
-	if len(culprits) > 0 {
+	if s.Off && len(culprits) > 0 {
+		p.f("\n  certified  by repeated trials it fails, and passes with %s\n", strings.Join(culprits, ", or with "))
+	} else if len(culprits) > 0 {
 		p.f("\n  certified  by repeated trials it fails, and passes without %s\n", strings.Join(culprits, ", or without "))
 	} else {
 		p.f("\n  certified  by repeated trials it fails; without any part of it nothing builds, so that the parts cannot be told apart\n")
@@ -192,7 +210,7 @@ func (p *printer) setsRest(in Input) {
 		}
 		p.f("\n%s\n", what)
 		for i, g := range s.Minimal {
-			p.f("  %d  %s: %s\n", i+1, s.Words(g.Atoms), guiltyWords(g))
+			p.f("  %d  %s: %s\n", i+1, s.guilty(g.Atoms), guiltyWords(g))
 		}
 	}
 	if len(s.NotExcluded) > 0 {
@@ -317,6 +335,15 @@ func (s *Sets) assignment(x sets.Set, roles []sets.Member) assignment {
 	return a
 }
 
+// blamed is a guilty set in the terms of JSON.
+func (s *Sets) blamed(g sets.Guilty) assignment {
+	a := s.assignment(g.Atoms, g.Members)
+	if s.Off && s.AssignOff != nil {
+		a.Assign = s.AssignOff(g.Atoms)
+	}
+	return a
+}
+
 type minimalSet struct {
 	assignment
 	Class     bisect.Class  `json:"class"`
@@ -367,7 +394,7 @@ func (d *Document) addSets(in Input) {
 	s := in.Sets
 	d.Complete = s.Complete
 	for _, g := range s.Minimal {
-		m := minimalSet{assignment: s.assignment(g.Atoms, g.Members), Class: g.Class, Phase: text(g.Phase), Certified: g.Certified, Culprits: []string{}, Carriers: []string{}, Others: []valueAnswer{}}
+		m := minimalSet{assignment: s.blamed(g), Class: g.Class, Phase: text(g.Phase), Certified: g.Certified, Culprits: []string{}, Carriers: []string{}, Others: []valueAnswer{}}
 		for _, x := range g.Members {
 			to := &m.Culprits
 			if x.Role == sets.Carrier {

@@ -93,13 +93,10 @@ func TestAllAgainstBruteForce(t *testing.T) {
 				t.Fatalf("seed %d: invalid set %v was run", seed, r.Set.Atoms())
 			}
 		}
-		if o.seconds(s.Fit(s.Whole())) <= o.limit { // what excludes itself may leave nothing to find
-			if f.Result != "no-difference" {
-				t.Fatalf("seed %d: %s", seed, f.Result)
-			}
+		minimal, safe, best := w.truth(s)
+		if f.Result == "no-difference" && o.seconds(s.Fit(s.Whole())) <= o.limit { // what excludes itself may leave nothing to find
 			continue
 		}
-		minimal, safe, best := w.truth(s)
 		same(t, "guilty", minimalSets(f), minimal...)
 		same(t, "safe", safeSets(f), safe...)
 		if !f.Complete || f.Result != "found" || f.Keep == nil || f.Keep.Weight != best || !f.Keep.Maximum {

@@ -239,6 +239,16 @@ func (f *Flags) Away(on Set) map[string]string {
 	return values
 }
 
+// Bases is the base of every flag that has an atom in a set.
+func (f *Flags) Bases(of Set) map[string]string {
+	out := map[string]string{}
+	for _, i := range of.And(First(len(f.atoms))).Atoms() {
+		g := f.flags[f.atoms[i].flag]
+		out[g.Name] = g.Values[0]
+	}
+	return out
+}
+
 // Words writes a set for people: the flags away from their base, in their order.
 func (f *Flags) Words(on Set) string {
 	away := f.Away(on)

@@ -49,13 +49,13 @@ func (r *run) confirm(s *Safe) error {
 	return nil
 }
 
-// recommend times the most valuable safe sets against nothing on and names the fastest; nothing on
-// is one of them.
+// recommend times the most valuable safe sets against nothing on and names the fastest; nothing on is
+// one of them. Sets whose intervals overlap are as fast as each other, and the more valuable one wins.
 func (r *run) recommend() error {
 	if r.Time == nil {
 		return nil
 	}
-	fastest := Safe{Confirmed: true, Effect: &bisect.Effect{Ratio: 1, Low: 1, High: 1}}
+	var fastest *Safe
 	for i := range r.f.Safe[:min(mostTimed, len(r.f.Safe))] {
 		s := &r.f.Safe[i]
 		effect, err := r.Time(r.ctx, r.turn(s.Atoms))
@@ -63,11 +63,15 @@ func (r *run) recommend() error {
 			return err
 		}
 		s.Effect = &effect
-		if effect.Ratio < fastest.Effect.Ratio {
-			fastest = *s
+		if fastest == nil || effect.High < fastest.Effect.Low {
+			fastest = s
 		}
 	}
-	fastest.Effect.Metric = r.f.Safe[0].Effect.Metric
-	r.f.Recommended = &fastest
+	const slower = 1.02 // beyond this a set is not recommended even where its interval holds 1
+	best := *fastest
+	if best.Effect.Low > 1 || best.Effect.Ratio > slower {
+		best = Safe{Confirmed: true, Effect: &bisect.Effect{Metric: best.Effect.Metric, Ratio: 1, Low: 1, High: 1}}
+	}
+	r.f.Recommended = &best
 	return nil
 }

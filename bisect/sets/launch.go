@@ -191,10 +191,19 @@ func (r *run) ends() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	for _, top := range r.otherTops() {
+		if good.Answer != Pass || bad.Answer == Fail {
+			break
+		}
+		r.top = top
+		if bad, err = r.end(top, EndBad, Fail); err != nil {
+			return false, err
+		}
+	}
 	switch {
 	case good.Answer == Unresolved || bad.Answer == Unresolved:
 		r.f.Result = bisect.Inconclusive
-		r.warn("an end could not be tested: nothing on is %s, everything on is %s\nhint: both ends must build and run", good.Answer, bad.Answer)
+		r.warn("an end could not be tested: nothing on is %s, everything on is %s\nhint: leave the value that does not build out (bad = \"...\"), or say by excludes what does not go together", good.Answer, bad.Answer)
 		return false, nil
 	case good.Answer == bad.Answer:
 		r.f.Result = bisect.NoDifference
@@ -219,6 +228,31 @@ func (r *run) ends() (bool, error) {
 		r.PassCost = good.Seconds
 	}
 	return true, nil
+}
+
+// otherTops lists what else could be on at most, where some changes exclude others: for each change that
+// the bad end leaves out, a set that holds it.
+func (r *run) otherTops() []Set {
+	if len(r.Bad) > 0 {
+		return nil
+	}
+	var out []Set
+	covered := r.top
+	for _, i := range r.space.Whole().Minus(r.top).Atoms() {
+		if covered.Has(i) {
+			continue
+		}
+		set := r.space.Close(Of(i))
+		for _, k := range r.space.order {
+			if more := r.space.Close(set.Or(Of(k))); r.space.whole.Has(k) && r.space.Valid(more) {
+				set = more
+			}
+		}
+		if r.space.Valid(set) {
+			out, covered = append(out, set), covered.Or(set)
+		}
+	}
+	return out
 }
 
 // end tests one end; one that is not as expected is tested again until two tests agree.

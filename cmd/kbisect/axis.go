@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
@@ -16,6 +19,7 @@ type axis struct {
 	candidate func(sets.Set) (bisect.Candidate, error)
 	words     func(sets.Set) string
 	assign    func(sets.Set) map[string]string // nil for hunks
+	off       func(sets.Set) map[string]string // flags of a set at their base; nil for hunks
 	hunks     func() []report.Hunk             // by atom; nil for flags
 	base      string                           // nothing on, in words
 	claims    []sets.Claim
@@ -25,18 +29,21 @@ type axis struct {
 	expand    func(int) []sets.Atom
 	timed     bool // safe sets are timed
 	sampler   bisect.Sampler
+	class     bool // only how launches end tells ends apart
 }
 
 // searchSets runs a search over sets.
 func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
-	oracle := &judge.SetOracle{Candidate: a.candidate, Sampler: a.sampler, Options: j.policy.Judge, Clean: a.clean}
+	oracle := &judge.SetOracle{Candidate: a.candidate, Sampler: a.sampler, Options: j.policy.Judge, Clean: a.clean, Class: a.class}
 	s := sets.Search{
 		Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Spent: j.spent, Expand: a.expand, Words: a.words,
 		OnTest: func(t sets.Test) { j.ui.test(t, a.words) },
 	}
 	levels := map[string]float64{}
 	if a.timed {
-		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, error) { return j.timeSet(ctx, a, set, levels) }
+		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, error) {
+			return j.timeSet(ctx, a, set, oracle.Turned, levels)
+		}
 	}
 	f, err := s.Find(ctx)
 	if err != nil {
@@ -49,7 +56,13 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 		}
 	}
 	f.Claims = append(f.Claims, a.undecided...)
+	if f.Spent {
+		f.Warnings = append(f.Warnings, "the budget is used up: not all combinations were searched")
+	}
 	out := report.Sets{Finding: f, Base: a.base, Words: a.words, Assign: a.assign, Levels: levels}
+	if f.Reversed {
+		turn(&out, a)
+	}
 	if a.hunks != nil {
 		out.Hunks = a.hunks()
 	}
@@ -61,13 +74,50 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 	}, nil
 }
 
+// turn puts what a search of exchanged ends found into terms of what is on: its sets are of what is
+// turned off. What is to blame then is that flags are at their base.
+func turn(out *report.Sets, a axis) {
+	top := a.space.Fit(a.space.Whole())
+	safe := func(x *sets.Safe) {
+		if x != nil {
+			x.Atoms = top.Minus(x.Atoms)
+		}
+	}
+	for i := range out.Safe {
+		safe(&out.Safe[i])
+	}
+	safe(out.Keep)
+	safe(out.Recommended)
+	for i := range out.NotExcluded {
+		out.NotExcluded[i] = top.Minus(out.NotExcluded[i])
+	}
+	out.Base = "everything on"
+	out.Off = true
+	out.WordsOff = func(s sets.Set) string { return a.words(s) + " left out" }
+	if a.off != nil {
+		out.WordsOff = func(s sets.Set) string {
+			var parts []string
+			off := a.off(s)
+			for _, name := range slices.Sorted(maps.Keys(off)) {
+				parts = append(parts, name+"="+off[name])
+			}
+			return strings.Join(parts, " ")
+		}
+		out.AssignOff = a.off
+	}
+}
+
 // timeSet compares a safe set with nothing on, launch by launch in turn.
-func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, levels map[string]float64) (bisect.Effect, error) {
+func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() bool, levels map[string]float64) (bisect.Effect, error) {
 	none := bisect.Effect{Ratio: 1, Low: 1, High: 1}
-	if set.Len() == 0 {
+	reference := sets.Set(nil)
+	if turned() { // nothing on fails
+		reference = a.space.Fit(a.space.Whole())
+	}
+	if set.Equal(reference) {
 		return none, nil
 	}
-	base, err := a.candidate(nil)
+	base, err := a.candidate(reference)
 	if err != nil {
 		return none, err
 	}
@@ -89,7 +139,7 @@ func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, levels map[stri
 			best = k
 		}
 	}
-	levels[set.Key()], levels[sets.Set(nil).Key()] = best.B.Median, best.A.Median
+	levels[set.Key()], levels[reference.Key()] = best.B.Median, best.A.Median
 	e := bisect.Effect{Metric: best.Metric.Name, Ratio: best.Ratio.Value, Low: best.Ratio.Low, High: best.Ratio.High}
 	if !(e.Ratio > 0) || math.IsInf(e.High, 0) || math.IsNaN(e.High) {
 		return none, nil

@@ -72,8 +72,8 @@ func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
 		return bisect.Finding{}, err
 	}
 	a := axis{
-		space: flags.Space, words: flags.Words, assign: flags.Away, goal: sets.All, timed: true,
-		base: "all flags at their base", sampler: j.memory,
+		space: flags.Space, words: flags.Words, assign: flags.Away, off: flags.Bases, goal: sets.All, timed: true,
+		base: "all flags at their base", sampler: j.memory, class: true,
 		candidate: func(s sets.Set) (bisect.Candidate, error) {
 			return bisect.Candidate{Commit: j.policy.Bad, Assign: flags.Text(s)}, nil
 		},
@@ -85,7 +85,7 @@ func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
 		return f, err
 	}
 	f.Warnings = append(f.Warnings, flags.Notes...)
-	if f.Complaint.Class == bisect.Slow || f.Result == bisect.NoDifference && f.Ends.Complaint.Class == "" && j.bothEndWell() {
+	if f.Result == bisect.NoDifference && j.bothEndWell() && (j.policy.Judge.Find == "" || j.policy.Judge.Find == bisect.Slow) {
 		return j.rankFlags(ctx, flags, f)
 	}
 	return f, nil
