@@ -86,6 +86,7 @@ type Request struct {
 	Nth       int     // ordinal of this launch among those of the same candidate and purpose, from 0
 	Clean     bool    // from a clean export and a clean build
 	Timing    bool    // its times will be compared: caches as the user wants them judged, no probe
+	BuildOnly bool    // only what its build says is wanted: nothing is run
 	Hurry     string  // the phase, or [WholeTrial], that may end as soon as no good run could still be in it
 	Past      float64 // seconds for which the phase in a hurry must be let run, beyond what good runs took
 }
@@ -156,6 +157,14 @@ type Outcome struct {
 	Repeated []string        `json:"repeated,omitempty"` // why earlier tries of this trial were dropped
 	Marks    []string        `json:"marks,omitempty"`    // what its times suffered from all the same
 	Memory   int64           `json:"memory,omitempty"`   // most memory used at a time, bytes; 0 is unknown
+	Artefact *Artefact       `json:"artefact,omitempty"` // what was built; nil where that is unknown
+}
+
+// Artefact identifies what a build made by what it does: debug information, folders and identities that
+// tools make up do not show in it. Only equality in both parts says that two builds behave alike.
+type Artefact struct {
+	Device string `json:"device,omitempty"` // digest of the device code; "" without any
+	Host   string `json:"host"`             // digest of all the rest
 }
 
 // DeviceNote is what one device told around a trial.

@@ -21,6 +21,7 @@ type Project struct {
 	Outputs     []string
 	Incremental *bool // nil: as the kind knows best
 	Run         []string
+	Static      bool // the metrics are about what is built: without a Run command nothing is run
 
 	Sources []string // nvcc: files to compile when there is no Build command
 	Options []string // nvcc: options of the compiler
@@ -100,7 +101,9 @@ func NewPlan(p Project) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	if len(plan.Run) == 0 && len(plan.Stages) == 0 {
+	if p.Static && len(p.Run) == 0 && len(plan.Build) > 0 {
+		plan.Run, plan.Stages = nil, nil
+	} else if len(plan.Run) == 0 && len(plan.Stages) == 0 {
 		return Plan{}, fmt.Errorf("nothing to run\nhint: set [run] command in kbisect.toml, or give a command after --")
 	}
 	plan.Kind = p.Kind

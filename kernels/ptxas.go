@@ -194,3 +194,8 @@ func Join(finished, compiled []Usage) []Usage {
 	}
 	return out
 }
+
+// StaticMetrics are the metrics of StaticSeries.
+func StaticMetrics() []string {
+	return []string{"registers", "spills", "stack", "shared", "sass", "instructions"}
+}

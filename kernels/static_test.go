@@ -244,3 +244,24 @@ func FuzzDeviceTools(f *testing.F) {
 		StaticSeries(usage, sass)
 	})
 }
+
+// Where all metrics are those of a build, a project without a run command is one; the kind's own run is left out.
+func TestPlanOfStaticMetrics(t *testing.T) {
+	for _, c := range []struct {
+		project Project
+		runs    int
+		fails   bool
+	}{
+		{Project{Kind: "nvcc", Sources: []string{"a.cu"}, Static: true}, 0, false},
+		{Project{Kind: "nvcc", Sources: []string{"a.cu"}, Static: true, Run: []string{"./a"}}, 1, false},
+		{Project{Kind: "nvcc", Sources: []string{"a.cu"}}, 1, false},
+		{Project{Kind: "make", Static: true}, 0, false},
+		{Project{Kind: "make"}, 0, true},
+		{Project{Kind: "command", Static: true}, 0, true}, // nothing to build
+	} {
+		plan, err := NewPlan(c.project)
+		if (err != nil) != c.fails || len(plan.Run) != c.runs {
+			t.Errorf("%+v: %v, run %q", c.project, err, plan.Run)
+		}
+	}
+}

@@ -28,7 +28,7 @@ func (s *slot) environ(r bisect.Request, caches string) []string {
 	})
 	return append(compilerJobs(cacheEnv(s.visible(env), caches)),
 		"PYTHONFAULTHANDLER=1",
-		"PWD="+s.dir,
+		"PWD="+s.workDir(),
 		"TMPDIR="+s.tmp, "TMP="+s.tmp, "TEMP="+s.tmp,
 		"GIT_CEILING_DIRECTORIES="+filepath.Dir(s.dir),
 		"KBISECT_COMMIT="+r.Candidate.Commit,
@@ -43,7 +43,11 @@ func (s *slot) buildEnv(r bisect.Request) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.compileEnv(append(s.environ(r, s.tmp), set.Env()...), set.Compile())
+	env, err := s.compileEnv(kernels.Merge(append(s.environ(r, s.tmp), set.Env()...), s.Plan.Env), set.Compile())
+	if s.static() && err == nil { // so that spills are told of
+		env = append(env, "NVCC_APPEND_FLAGS="+strings.TrimSpace(lookup(env, "NVCC_APPEND_FLAGS")+" -Xptxas=-v"))
+	}
+	return env, err
 }
 
 // runEnv is the environment of a trial. What compiles while it runs is told of macros and options too.
@@ -56,14 +60,14 @@ func (s *slot) runEnv(r bisect.Request) ([]string, error) {
 	if r.Candidate.Assign != "" {
 		env = append(env, "KBISECT_ASSIGN="+r.Candidate.Assign)
 	}
-	return s.compileEnv(env, set.Compile())
+	return s.compileEnv(kernels.Merge(env, s.Plan.Env), set.Compile())
 }
 
 // toolVariables change what a build makes without showing in its inputs.
 var toolVariables = []string{"PATH", "CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "NVCC", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", "CUDA_HOME", "CUDA_PATH", "CUDAARCHS", "MAKEFLAGS", "CMAKE_ARGS"}
 
-// buildKey is the identity of a build's inputs: what the commit holds at the chosen paths, the
-// command, and the tools. It is "" when builds are not kept.
+// buildKey is the identity of a build's inputs: what the commit holds at the chosen paths, what the
+// plan does with it, and the tools. It is "" when builds are not kept.
 func (s *slot) buildKey(r bisect.Request) string {
 	if s.Cache == nil || len(s.Plan.Outputs) == 0 {
 		return ""
@@ -74,7 +78,7 @@ func (s *slot) buildKey(r bisect.Request) string {
 		return ""
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%q\n%q\n%q\n", inputs, s.Plan.Build, s.Plan.Outputs)
+	fmt.Fprintf(h, "%q\n%q\n%v %v\n", inputs, s.Plan.Digest(), s.static(), s.wantsSASS())
 	if set := s.buildOf(r.Candidate).Assign; set != "" {
 		fmt.Fprintf(h, "%q\n", set)
 		for _, f := range s.Flags {

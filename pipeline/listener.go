@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"time"
@@ -17,29 +18,89 @@ const unsureTimes = 5
 // teardown is the phase from a program's last line to its exit.
 const teardown = "teardown"
 
-// listener follows what one trial says and sets its limits.
+// listener follows what one process of a trial says and sets its limits.
 type listener struct {
 	*slot
-	r       bisect.Request
-	said    kernels.Protocol
+	r     bisect.Request
+	stage kernels.Stage
+	alone bool // it is the only process of the trial
+	said  kernels.Protocol
+	pop   *kernels.Popcorn // of a process that speaks KernelBot's protocol
+
+	spent    time.Duration // by the processes before
+	ownLimit bool          // the limit of the whole process is that of the stage
+	lost     bool          // it could not be started
+
 	series  []kernels.Series // from the output
 	entered time.Duration    // when the phase in force began, or was come back to
 	until   time.Duration    // the end, or when a limit was reached
 }
 
-// listen prepares for a trial. Whether the project's programs speak, and how much they say, is
+// listen prepares for a process. Whether the project's programs speak, and how much they say, is
 // known from the good end; before that, and when they do not, a trial is one `run` phase.
-func (s *slot) listen(r bisect.Request) *listener {
-	l := &listener{slot: s, r: r}
-	l.said.Metric, l.said.Expect, l.said.Varies = s.SampleMetric, s.shape, s.shapeVaries
-	if s.speaks != nil && *s.speaks {
+func (s *slot) listen(r bisect.Request, stage kernels.Stage, spent time.Duration) *listener {
+	l := &listener{slot: s, r: r, stage: stage, spent: spent, alone: len(s.Plan.Stages) < 2 && stage.Speaks == ""}
+	l.said.Metric, l.said.Base = cmp.Or(stage.Metric, s.SampleMetric), stage.Base
+	if l.alone {
+		l.said.Expect, l.said.Varies = s.shape, s.shapeVaries
+	}
+	if stage.Base == "" && s.speaks != nil && *s.speaks {
 		l.said.Base = "load"
+	}
+	if stage.Speaks == kernels.PopcornFD {
+		l.pop = &kernels.Popcorn{Stage: stage.Name, Metric: stage.Metric}
 	}
 	return l
 }
 
-func (l *listener) line(text string, at time.Duration) proc.Transition {
-	return l.enter(l.said.Line(text, at), at)
+// whole is the limit of the process: its own, or what is left for the trial.
+func (l *listener) whole() time.Duration {
+	limit := l.bound(l.r, bisect.WholeTrial)
+	if limit > 0 {
+		limit = max(limit-l.spent, time.Millisecond)
+	}
+	l.ownLimit = l.stage.Limit > 0 && (limit == 0 || l.stage.Limit <= limit)
+	if l.ownLimit {
+		return l.stage.Limit
+	}
+	return limit
+}
+
+// limitOr is the limit that counts: of the phase, or else of the process.
+func (l *listener) limitOr(phase time.Duration) time.Duration {
+	if phase <= 0 && l.ownLimit {
+		return l.stage.Limit
+	}
+	return l.slot.limitOr(phase)
+}
+
+// took is what the process has used up of the limit of the trial; the time that it took to kill it does
+// not count.
+func (l *listener) took(res proc.Result) time.Duration {
+	if l.ownLimit {
+		return min(res.Wall, l.stage.Limit)
+	}
+	return res.Wall
+}
+
+// logName is the name of the log of the process.
+func (l *listener) logName() string {
+	if l.stage.Name == "" {
+		return "run"
+	}
+	return "run-" + l.stage.Name
+}
+
+func (l *listener) line(text string, at time.Duration) (t proc.Transition) {
+	if l.pop == nil {
+		return l.enter(l.said.Line(text, at), at)
+	}
+	for _, line := range l.pop.Lines(text) {
+		if next := l.enter(l.said.Line(line, at), at); next.Phase != "" {
+			t = next
+		}
+	}
+	return t
 }
 
 // closed is told that the program has closed its descriptor: it has said its last word.

@@ -35,6 +35,8 @@ type Config struct {
 	Paths        []string           // what build and run read; empty: everything
 	SampleMetric string             // metric that protocol samples belong to
 	Patterns     []*kernels.Pattern // metrics read from the output
+	Sources      []Source           // metrics that programs and builds leave behind
+	Cases        Cases              // of metrics; of others all count
 	Dir          string             // for the slots; created and removed again
 	Logs         string             // for the output of builds and trials, kept
 	Env          []string           // environment of builds and trials
@@ -72,13 +74,14 @@ type Pipeline struct {
 
 	trialCPUs, aheadCPUs []int // processors of trials and of builds ahead; nil is all
 
-	greeted     bool                      // the known-good program has been looked for
-	shapeVaries bool                      // good trials do not always say as much
-	wasFull     bool                      // the disk was, when the last process ended
-	unsure      bool                      // in this trial a supposed teardown gets more time
-	assaults    map[bisect.Candidate]bool // candidates of which a trial was once laid to somebody else
-	given       map[string]bool           // what spoils every trial, so that repeating does not help
-	reads       map[string]bool           // which environment variables a build may read
+	greeted     bool                       // the known-good program has been looked for
+	shapeVaries bool                       // good trials do not always say as much
+	wasFull     bool                       // the disk was, when the last process ended
+	unsure      bool                       // in this trial a supposed teardown gets more time
+	assaults    map[bisect.Candidate]bool  // candidates of which a trial was once laid to somebody else
+	given       map[string]bool            // what spoils every trial, so that repeating does not help
+	reads       map[string]bool            // which environment variables a build may read
+	facts       map[bisect.Candidate]facts // of builds, see [bisect.Request.BuildOnly]
 }
 
 // Warnings tell of what concerns the whole job rather than one trial.
@@ -108,7 +111,7 @@ func New(c Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, broken(err)
 	}
-	p := &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, given: map[string]bool{}, reads: map[string]bool{}, assaults: map[bisect.Candidate]bool{}, lock: lock}
+	p := &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, given: map[string]bool{}, reads: map[string]bool{}, facts: map[bisect.Candidate]facts{}, assaults: map[bisect.Candidate]bool{}, lock: lock}
 	p.ahead = newAhead(p)
 	return p, nil
 }
@@ -223,6 +226,11 @@ func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string 
 }
 
 func (p *Pipeline) sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	if known, ok := p.facts[r.Candidate]; ok && p.onlyBuilds(r) && !r.Clean && !p.clean {
+		o := bisect.Outcome{Class: bisect.OK}
+		p.tellFacts(&o, known)
+		return o, nil
+	}
 	s, err := p.slot(r)
 	if err != nil {
 		return bisect.Outcome{}, err
@@ -246,6 +254,10 @@ func (p *Pipeline) sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 	}
 	t.Built, t.CacheHit, t.Build = o.Built, o.CacheHit, o.Build
 	t.Warnings = append(o.Warnings, t.Warnings...)
+	if err == nil {
+		p.facts[r.Candidate] = s.facts
+		p.tellFacts(&t, s.facts)
+	}
 	if o.Build > 0 {
 		t.Phases = append([]bisect.PhaseTime{{Name: "build", Seconds: o.Build}}, t.Phases...)
 	}
@@ -270,7 +282,7 @@ func (p *Pipeline) takeAhead(ctx context.Context, r bisect.Request, s *slot, o *
 // Learn takes what the good end showed: whether programs of this project speak the protocol, and
 // how long its phases take. Remembered outcomes are learnt from in the same way.
 func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
-	if r.Purpose != bisect.EndGood || o.Class != bisect.OK {
+	if r.Purpose != bisect.EndGood || o.Class != bisect.OK || p.onlyBuilds(r) {
 		return
 	}
 	p.speaks = &o.Speaks

@@ -33,6 +33,7 @@ type slot struct {
 	export *source.Export
 	held   bisect.Candidate // what the slot holds, as far as its build depends on it; empty while that is unknown
 	built  bool             // and has been built
+	facts  facts            // what the build has said besides
 	clean  bool             // from a clean export
 	dirty  bool             // a build was killed or failed here: start the next one clean
 	full   bool             // the disk was, when the last process ended
@@ -137,6 +138,9 @@ func (s *slot) prepare(ctx context.Context, r bisect.Request) (o bisect.Outcome,
 	if o, ok, err := s.checkout(ctx, r, !incremental); err != nil || !ok {
 		return o, false, err
 	}
+	if o, err := s.write(r); err != nil || o.Class != "" {
+		return o, false, err
+	}
 	if len(s.Plan.Build) == 0 {
 		s.built = true
 		return o, true, nil
@@ -147,12 +151,35 @@ func (s *slot) prepare(ctx context.Context, r bisect.Request) (o bisect.Outcome,
 		if o, ok, err := s.checkout(ctx, r, true); err != nil || !ok {
 			return o, false, err
 		}
+		if o, err := s.write(r); err != nil || o.Class != "" {
+			return o, false, err
+		}
 		o, err = s.build(ctx, r)
 	}
 	s.built = err == nil && o.Class == ""
 	s.dirty = !s.built
 	return o, s.built, err
 }
+
+// write puts the files of the plan into the export. A class says that the candidate lacks one.
+func (s *slot) write(r bisect.Request) (o bisect.Outcome, err error) {
+	err = s.Plan.Write(s.dir)
+	var missing *kernels.MissingSourceError
+	switch {
+	case err == nil:
+		return o, nil
+	case errors.As(err, &missing):
+		why := strings.ReplaceAll(firstLine(err.Error()), s.dir+"/", "")
+		return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: why}, nil
+	}
+	if lost := s.ground(r); lost != nil {
+		return o, lost
+	}
+	return o, &bisect.InfraError{What: "preparing " + r.Candidate.Brief(), Err: err}
+}
+
+// workDir is where builds and trials run.
+func (s *slot) workDir() string { return filepath.Join(s.dir, filepath.FromSlash(s.Plan.Dir)) }
 
 // mayBuildOn reports whether the build of a candidate may start from what the slot holds. Build tools
 // know of changed files, not of changed options.
@@ -185,7 +212,7 @@ func isBuildFile(p kernels.Plan, file string) bool {
 func (s *slot) checkout(ctx context.Context, r bisect.Request, clean bool) (o bisect.Outcome, ok bool, err error) {
 	commit := r.Candidate.Commit
 	s.tell(r, "export", 0)
-	s.held, s.built = bisect.Candidate{}, false
+	s.held, s.built, s.facts = bisect.Candidate{}, false, facts{}
 	stats, err := s.export.Switch(ctx, commit, clean)
 	if err != nil {
 		if refused(err) {
@@ -226,9 +253,10 @@ func (s *slot) tell(r bisect.Request, doing string, limit time.Duration) {
 func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, err error) {
 	key := s.buildKey(r)
 	if key != "" && !r.Clean && !s.Pipeline.clean {
-		if _, hit, err := s.Cache.Get(key, s.dir); err != nil {
+		if kept, hit, err := s.Cache.Get(key, s.dir); err != nil {
 			s.Log.Warn("build cache", "err", err)
 		} else if hit {
+			s.facts = factsOf(kept.Meta)
 			o.CacheHit = true
 			return o, nil
 		}
@@ -241,7 +269,7 @@ func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, e
 		return o, err
 	}
 	res, err := s.run(ctx, proc.Spec{
-		Argv: s.buildArgv(r.Candidate), Dir: s.dir, Env: env, Output: log,
+		Argv: s.buildArgv(r.Candidate), Dir: s.workDir(), Env: env, Output: log, OutputMax: s.outputMax(),
 		Phase: "build", Limit: limit,
 	})
 	if err != nil {
@@ -272,8 +300,12 @@ func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, e
 		o.Phases = []bisect.PhaseTime{{Name: "build", Seconds: o.Build}}
 		return o, nil
 	}
+	if s.facts, err = s.examine(ctx, r, env, log); err != nil {
+		return o, err
+	}
 	if key != "" {
-		if _, err := s.Cache.Put(key, s.dir, s.Plan.Outputs, map[string]string{"commit": r.Candidate.Commit, "candidate": r.Candidate.String()}); err != nil {
+		meta := s.facts.meta(map[string]string{"commit": r.Candidate.Commit, "candidate": r.Candidate.String()})
+		if _, err := s.Cache.Put(key, s.dir, s.Plan.Outputs, meta); err != nil {
 			s.Log.Warn("build cache", "err", err)
 		}
 	}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ const protocolVariable = "KBISECT_FD"
 // trial makes one trial of what the slot holds. One that is for its times finds the caches as a
 // first process of the same candidate left them, unless the user wants them judged empty.
 func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	if s.onlyBuilds(r) {
+		return bisect.Outcome{Class: bisect.OK}, nil
+	}
 	warm := s.Caches == Warm || s.Caches == "" && r.Timing
 	if warm && s.caches.warmed == r.Candidate {
 		o, err := s.launch(ctx, r)
@@ -57,65 +61,132 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 	return second, err
 }
 
-// launch starts the program in the slot once.
+// course is how the processes of one trial went so far.
+type course struct {
+	last   proc.Result
+	spent  time.Duration // of the limit of the whole trial
+	stall  time.Duration
+	killed bool
+}
+
+// launch starts the processes of the plan in the slot, one after the other, until one of them does not
+// end well.
 func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	l := s.listen(r)
-	env, err := s.runEnv(r)
-	if err != nil {
+	if o, err := s.write(r); err != nil || o.Class != "" {
+		return o, err
+	}
+	if err := s.clearResults(); err != nil {
 		return bisect.Outcome{}, err
 	}
+	before := s.watch()
+	defer s.ahead.freeze(false)
+	var sum bisect.Outcome
+	var c course
+	for _, stage := range s.stages(r.Candidate) {
+		l := s.listen(r, stage, c.spent)
+		res, o, err := l.process(ctx)
+		if err != nil || l.lost {
+			return o, err
+		}
+		c.last, c.spent, c.stall = res, c.spent+l.took(res), c.stall+res.Stall
+		c.killed = c.killed || res.Timeout != nil || res.Signal != 0
+		if stage.Optional && !o.Whole && o.Class != bisect.Infra {
+			o.Class, o.Phase, o.Why, o.Early, o.Supposed = bisect.OK, "", "", false, false
+		}
+		if sum = following(sum, o); o.Class != bisect.OK {
+			break
+		}
+	}
+	s.results(&sum)
+	return s.concluded(ctx, r, sum, c, s.since(ctx, before))
+}
+
+// following is the outcome of two processes of one trial, of which b came later.
+func following(a, b bisect.Outcome) bisect.Outcome {
+	times := slices.Clone(a.Phases)
+	for _, p := range b.Phases {
+		if i := slices.IndexFunc(times, func(t bisect.PhaseTime) bool { return t.Name == p.Name }); i >= 0 {
+			times[i].Seconds += p.Seconds
+		} else {
+			times = append(times, p)
+		}
+	}
+	b.Phases, b.Series, b.Warnings = times, slices.Concat(a.Series, b.Series), slices.Concat(a.Warnings, b.Warnings)
+	b.Wall, b.Memory, b.Speaks = a.Wall+b.Wall, max(a.Memory, b.Memory), a.Speaks || b.Speaks
+	b.Unfit = cmp.Or(a.Unfit, b.Unfit)
+	return b
+}
+
+// concluded adds to the outcome of a trial what the devices went through, and asks whose fault it was.
+func (s *slot) concluded(ctx context.Context, r bisect.Request, o bisect.Outcome, c course, n note) (bisect.Outcome, error) {
+	o.Devices = n.notes
+	if o.Class != bisect.OK {
+		o.Unfit = ""
+	}
+	marked(&o, n, c.stall)
+	if o.Unfit == "" && !r.Timing && len(o.Marks) > 0 {
+		o.Unfit = o.Marks[0]
+	}
+	if c.killed {
+		if err := s.caches.clear(); err != nil {
+			return o, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
+		}
+	}
+	fault, err := s.machineFault(ctx, r.Candidate, o, c.last, n)
+	if fault != "" {
+		o.Class, o.Why = bisect.Infra, fault
+	}
+	return o, err
+}
+
+// process runs one process of a trial.
+func (l *listener) process(ctx context.Context) (res proc.Result, o bisect.Outcome, err error) {
+	s, r := l.slot, l.r
+	env, err := s.runEnv(r)
+	if err != nil {
+		return res, o, err
+	}
 	spec := proc.Spec{
-		Argv: s.argv(r.Candidate), Dir: s.dir, Env: env, Output: s.logFile(r, "run"), Tail: tailMax,
-		Limit: s.bound(r, bisect.WholeTrial), Phase: l.said.Phase(),
+		Argv: s.argv(l.stage.Run), Dir: s.workDir(), Env: append(env, l.stage.Env...), Output: s.logFile(r, l.logName()), Tail: tailMax,
+		OutputMax: s.outputMax(), Limit: l.whole(), Phase: l.said.Phase(),
 		Protocol: protocolVariable, Watch: l.line, Closed: l.closed,
+	}
+	if l.stage.Speaks != "" {
+		spec.Aliases = []string{l.stage.Speaks}
 	}
 	spec.PhaseLimit = s.bound(r, spec.Phase)
 	if len(s.Patterns) > 0 {
 		spec.OnOutput = l.output
 	}
-	probed := s.probes(r, spec.Argv)
-	if probed {
+	withProbe := s.probes(r, spec.Argv)
+	if withProbe {
 		dir := filepath.Join(s.Dir, "probe")
 		if err := kernels.WriteProbe(dir); err != nil {
-			return bisect.Outcome{}, &bisect.InfraError{What: "writing the probe for Python", Err: err}
+			return res, o, &bisect.InfraError{What: "writing the probe for Python", Err: err}
 		}
 		spec.Env = kernels.ProbeEnv(spec.Env, dir)
 	}
-	s.activity(r, spec.Phase, s.limitOr(spec.PhaseLimit))
-	before := s.watch()
-	if r.Timing && (l.said.Base == "" || s.WholeTimed) {
+	s.activity(r, spec.Phase, l.limitOr(spec.PhaseLimit))
+	if r.Timing && (l.said.Base != "load" || s.WholeTimed) {
 		s.ahead.freeze(true)
 	}
-	defer s.ahead.freeze(false)
-	res, err := s.run(ctx, spec)
+	res, err = s.run(ctx, spec)
 	if errors.Is(err, syscall.ENOEXEC) { // a script without a #! line is the shell's, as for a shell
 		spec.Argv = append([]string{"/bin/sh"}, spec.Argv...)
 		res, err = s.run(ctx, spec)
 	}
 	if err != nil {
-		return s.cannotStart(r, spec.Argv[0], err)
+		l.lost = true
+		o, err = s.cannotStart(r, spec.Argv[0], err)
+		return res, o, err
 	}
-	n := s.since(ctx, before)
 	l.ended(res)
-	o := l.outcome(res)
-	o.Log, o.Devices, o.Memory = spec.Output, n.notes, res.MemoryPeak
-	if probed && s.Probe != ProbeOn && o.Class == bisect.OK {
+	o = l.outcome(res)
+	o.Log, o.Memory = spec.Output, res.MemoryPeak
+	if withProbe && s.Probe != ProbeOn {
 		o.Unfit = "the probe was with it"
 	}
-	marked(&o, n, res)
-	if o.Unfit == "" && !r.Timing && len(o.Marks) > 0 {
-		o.Unfit = o.Marks[0]
-	}
-	if res.Timeout != nil || res.Signal != 0 {
-		if err := s.caches.clear(); err != nil {
-			return o, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
-		}
-	}
-	fault, err := s.machineFault(ctx, r.Candidate, o, res, n)
-	if fault != "" {
-		o.Class, o.Why = bisect.Infra, fault
-	}
-	return o, err
+	return res, o, nil
 }
 
 // tailMax is how much of the output is looked at for words about the machine and for stacks;
@@ -125,21 +196,35 @@ const (
 	tailKept = 4 << 10
 )
 
+// stages are the processes of a trial of a candidate.
+func (s *slot) stages(c bisect.Candidate) []kernels.Stage {
+	set, _ := s.settings(c) // a wrong one has been told
+	out := slices.Clone(s.Plan.Stages)
+	if len(out) == 0 {
+		out = []kernels.Stage{{Run: s.Plan.Run}}
+	}
+	for i := range out {
+		if out[i].Speaks == "" { // the arguments of KernelBot's programs are its own
+			out[i].Run = slices.Concat(out[i].Run, set.Args())
+		}
+	}
+	return out
+}
+
 // argv is the run command. A script that the candidate does not hold, but the user's work tree
 // does, is taken from there, as `git bisect run ./untracked-script` would: the program itself, or
 // the first argument of an interpreter. Other arguments are the candidate's business.
-func (s *slot) argv(c bisect.Candidate) []string {
-	set, _ := s.settings(c) // a wrong one has been told
-	argv := slices.Concat(s.Plan.Run, set.Args())
+func (s *slot) argv(run []string) []string {
+	argv := slices.Clone(run)
 	i := 0
 	if len(argv) > 1 && interpreter.MatchString(filepath.Base(argv[0])) {
 		i = 1
 	}
 	name := argv[i]
-	if s.WorkTree == "" || filepath.IsAbs(name) || i == 0 && !strings.Contains(name, "/") || exists(filepath.Join(s.dir, name)) {
+	if s.WorkTree == "" || filepath.IsAbs(name) || i == 0 && !strings.Contains(name, "/") || exists(filepath.Join(s.workDir(), name)) {
 		return argv
 	}
-	if own := filepath.Join(s.WorkTree, name); exists(own) {
+	if own := filepath.Join(s.WorkTree, filepath.FromSlash(s.Plan.Dir), name); exists(own) {
 		argv[i] = own
 		if isBinary(own) {
 			s.warnOnce(fmt.Sprintf("%s is taken from the work tree, the same program for every commit\nhint: to test what a commit holds, build it: --build 'SHELL COMMAND'", name))
@@ -189,7 +274,10 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 	for _, ph := range said.Phases(l.until, res.Timeout != nil || res.Signal != 0) {
 		o.Phases = append(o.Phases, bisect.PhaseTime(ph))
 	}
-	for _, x := range append(said.Series(), l.series...) {
+	if l.pop != nil {
+		o.Warnings = append(o.Warnings, l.pop.Warnings()...)
+	}
+	for _, x := range slices.Concat(said.Series(), l.popSeries(), l.series) {
 		o.Series = append(o.Series, bisect.Series(x))
 	}
 	fail := func(c bisect.Class, why string) { o.Class, o.Phase, o.Why = c, phase, why }
@@ -200,16 +288,24 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 	case assault(res) != "" && !l.assaulted(l.r.Candidate):
 		fail(bisect.Infra, assault(res))
 	case res.Timeout != nil:
-		o.Whole = res.Timeout.Whole
+		o.Whole = res.Timeout.Whole && !l.ownLimit
 		fail(bisect.Timeout, "")
-		o.Why, o.Early = l.timeoutWords(phase, o.Whole)
+		if o.Why, o.Early = l.timeoutWords(phase, o.Whole); res.Timeout.Whole && l.ownLimit {
+			o.Why = l.stageWords()
+		}
 		o.Why += stackWords(res.Tail)
 		if o.Supposed = phase == teardown && said.Supposed(); o.Supposed {
 			o.Early = o.Early || l.r.Purpose == bisect.Searching
 		}
 	case res.KilledParent:
 		fail(bisect.Crash, "it kills the process that supervises it")
-	case res.Signal != 0 || res.Exit >= 128:
+	case res.Signal != 0:
+		fail(bisect.Crash, ended(res)+stackWords(res.Tail))
+	case l.pop != nil:
+		l.popOutcome(&o, res)
+	case l.buildFailed(res) != "":
+		fail(bisect.BuildFailed, l.buildFailed(res))
+	case res.Exit >= 128:
 		fail(bisect.Crash, ended(res)+stackWords(res.Tail))
 	case words.IsSkip:
 		fail(bisect.Skip, words.Skip)
@@ -222,10 +318,10 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 	default:
 		l.overdue(&o)
 	}
-	if o.Class == bisect.OK {
+	if o.Class == bisect.OK && l.alone {
 		o.Shape = asJSON(said.Shape())
 	}
-	if o.Class == bisect.OK && res.Leftover > 0 {
+	if o.Class == bisect.OK && res.Leftover > 0 && l.pop == nil { // Python's pools, in KernelBot's evaluations, leave one behind
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%d processes were still running when the trial had ended; they were killed", res.Leftover))
 	}
 	return o
@@ -269,15 +365,15 @@ func stackWords(output []byte) string {
 }
 
 // marked notes what the times of a trial suffered from.
-func marked(o *bisect.Outcome, n note, res proc.Result) {
+func marked(o *bisect.Outcome, n note, stall time.Duration) {
 	if n.throttled != "" {
 		o.Marks = append(o.Marks, "throttled: "+n.throttled)
 	}
 	if n.shared != "" {
 		o.Marks = append(o.Marks, "shared: "+n.shared)
 	}
-	if res.Stall > 0 {
-		o.Marks = append(o.Marks, fmt.Sprintf("stalled: kbisect did not run for %.1f s", res.Stall.Seconds()))
+	if stall > 0 {
+		o.Marks = append(o.Marks, fmt.Sprintf("stalled: kbisect did not run for %.1f s", stall.Seconds()))
 	}
 }
 

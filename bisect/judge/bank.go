@@ -59,6 +59,7 @@ type bankRun struct {
 
 	channels []channel
 	first    []bisect.Outcome // of the good and of the bad end, while they are not taken in yet
+	exact    exactNumbers
 	picked   channel
 	model    *Model
 	visits   visit

@@ -86,6 +86,9 @@ func (r *bankRun) compare(levels [2][]float64) bisect.Ends {
 	}
 	e.Bad.Why = fmt.Sprintf("%s %s times the good end's", r.picked.name(), ratio(eff))
 	e.Why = fmt.Sprintf("%s, bad end against good end: ratio %s, %d and %d launches", r.picked.name(), ratio(eff), len(levels[1]), len(levels[0]))
+	if r.picked.metric.Exact {
+		r.exactWords(&e)
+	}
 	if n := r.model.noise; n.modes() {
 		e.Why += fmt.Sprintf("; launches fall into two modes, %.2g %% apart, %.0f %% into the slower", 100*math.Expm1(n.Mode), 100*n.Share)
 	}
@@ -104,6 +107,9 @@ func (r *bankRun) reportEnds(e bisect.Ends) {
 
 // effect states a step with its 95 % interval as a ratio of the metric itself.
 func (r *bankRun) effect(d, sd float64) *bisect.Effect {
+	if r.picked.metric.Exact {
+		sd = 0
+	}
 	low, high := d-2*sd, d+2*sd
 	if r.picked.metric.Higher != r.Faster {
 		d, low, high = -d, -high, -low

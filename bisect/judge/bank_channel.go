@@ -35,7 +35,7 @@ func channels(ms []Metric, g, b bisect.Outcome) []channel {
 	for _, m := range ms {
 		_, inGood := m.log(g)
 		_, inBad := m.log(b)
-		if !inGood || !inBad {
+		if !inGood || !inBad || m.Exact {
 			continue
 		}
 		out = append(out, channel{metric: m, all: true})

@@ -12,6 +12,7 @@ import (
 type contest struct {
 	claim
 	culprit, parent string
+	values          string // of exact numbers: those of both
 	lost            string // why one of the two could not be launched
 	lostParent      bool
 }
@@ -119,6 +120,7 @@ func (r *bankRun) fight(c *contest) error {
 		}
 		if x := y[1] - y[0]; !math.IsNaN(x) {
 			c.add(x, at[1]-at[0])
+			c.values = r.exactValues(y)
 		}
 	}
 	return nil
@@ -158,6 +160,9 @@ func (r *bankRun) confirmLaunch(c *contest, culprit bool) (l Launch, ok bool, er
 func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
 	for i, c := range rounds {
 		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", short(c.parent), math.Exp(c.median()), len(c.pairs), c.llr(r.model.noise))
+		if r.model.noise.Exact {
+			words = fmt.Sprintf("%s: %s in %s", r.picked.name(), c.values, short(c.parent))
+		}
 		if c.lost != "" {
 			words = c.lost
 		}
@@ -190,7 +195,7 @@ func (r *bankRun) share(rounds []*contest) *bisect.Effect {
 	d, sd := r.model.Step()
 	least, err := math.Inf(1), 0.0
 	for _, c := range rounds {
-		if len(c.pairs) >= minConfirm && c.median() < least {
+		if enough := len(c.pairs) >= minConfirm || r.model.noise.Exact && len(c.pairs) > 0; enough && c.median() < least {
 			least, err = c.median(), c.deviation(r.model.noise)
 		}
 	}
@@ -226,6 +231,9 @@ func (r *bankRun) conclude(members []int, rounds []*contest) {
 			who = fmt.Sprintf("parent %s", short(x.parent))
 		}
 		r.warn(fmt.Sprintf("%s could not be launched for the confirmation (%s): the answer rests on the search alone", who, x.lost))
+	}
+	if r.model.noise.Exact && len(rounds) > 0 && rounds[0].values != "" {
+		r.tellValues(rounds[0].values)
 	}
 	r.f.Result, r.f.Culprits = bisect.Found, []bisect.Culprit{out}
 }

@@ -24,6 +24,7 @@ func (r *bankRun) look() (slow bool, err error) {
 		return false, nil
 	}
 	r.channels = channels(r.Metrics, g, b)
+	r.exact.take(r.Metrics, g, b, r.Faster)
 	if r.plain.timing || !slices.ContainsFunc(r.Metrics, Metric.ofProcess) {
 		r.first = []bisect.Outcome{g, b}
 	}
@@ -31,7 +32,7 @@ func (r *bankRun) look() (slow bool, err error) {
 		r.count([]int{GoodEnd, len(r.commits) - 1}[i], o)
 	}
 	r.plain.timing = true
-	if len(r.channels) == 0 {
+	if len(r.channels)+len(r.exact.channels) == 0 {
 		return false, nil
 	}
 	r.weigh()
@@ -47,7 +48,10 @@ type stage struct {
 // stageEnds launches the ends in pairs, good bad, bad good and so on, until a channel is clearly
 // worse at the bad end or no channel can be.
 func (r *bankRun) stageEnds() (differ bool, err error) {
-	if r.part != nil {
+	switch {
+	case r.exactFirst():
+		return r.exactEnds()
+	case r.part != nil:
 		return r.partEnds()
 	}
 	s := &stage{levels: make([][2][]float64, len(r.channels))}
@@ -64,6 +68,10 @@ func (r *bankRun) stageEnds() (differ bool, err error) {
 		r.tell(s.models[pick], n)
 		if state == open && n < maxEndPairs && !r.over() {
 			continue
+		}
+		if state != worse && r.exact.rises(r.least()) {
+			r.channels = nil
+			return r.exactEnds()
 		}
 		return r.answerEnds(s, pick, state), nil
 	}

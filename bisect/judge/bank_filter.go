@@ -16,6 +16,19 @@ type Noise struct {
 	Mode  float64 // offset of the second mode; 0: the launches know only one
 	Share float64 // of the launches that fall into the second mode
 	Step  float64 // where to look for the step first: one more mode apart all looks nearly alike
+	Exact bool    // the numbers have no noise, and Step is that of the ends
+}
+
+// exactly is the noise of numbers that have none, where the ends differ by step.
+func exactly(step float64) Noise { return Noise{SD: 5e-4, Step: step, Exact: true} }
+
+// nearer takes a number between those of the ends for that of the nearer one. Where the numbers climb in
+// several steps, the one that crosses the middle is found.
+func (n Noise) nearer(y float64) float64 {
+	if y > n.Step/2 {
+		return n.Step
+	}
+	return 0
 }
 
 // modes reports that launches fall into two modes.
@@ -42,7 +55,10 @@ type filter struct {
 // that is larger or smaller by their offset: there the fit says which of these steps is meant.
 func newFilter(n Noise) filter {
 	g := gaussian{w: 1, vd: 1, vD: 1}
-	if n.modes() {
+	switch {
+	case n.Exact:
+		g.step, g.vD = n.Step, n.SD*n.SD
+	case n.modes():
 		g.step, g.vD = n.Step, n.Mode*n.Mode/9
 	}
 	return filter{parts: []gaussian{g}}

@@ -66,7 +66,9 @@ func (r *bankRun) launch(id string, i int, why bisect.Purpose) (bisect.Outcome, 
 	if why == bisect.EndGood || why == bisect.EndBad {
 		ask = r.plain.steady
 	}
+	r.plain.buildOnly = r.picked.metric.Exact
 	o, err := ask(r.ctx, c, why)
+	r.plain.buildOnly = false
 	if err != nil {
 		return o, err
 	}
@@ -154,6 +156,9 @@ func (r *bankRun) setAside(i int, o bisect.Outcome) {
 	case !untestable(o):
 		v.Other, v.Why = true, "fails in another way: "+v.Why
 	}
+	if r.picked.metric.Exact {
+		v.Why = fmt.Sprintf("%s: %s", r.picked.name(), r.exactValue(i))
+	}
 	r.step(bisect.Step{Commit: r.id(i), Role: "search", Verdict: v, Remaining: r.remaining()})
 }
 
@@ -205,6 +210,9 @@ func (r *bankRun) visited() {
 		v.Call, v.Probability = bisect.Untestable, 1
 	}
 	v.Why = fmt.Sprintf("%s: %s with probability %.3g, launched %d times for it", r.picked.name(), r.class(), p, n)
+	if r.picked.metric.Exact {
+		v.Why = fmt.Sprintf("%s: %s", r.picked.name(), r.exactValue(i))
+	}
 	r.step(bisect.Step{Commit: r.id(i), Role: "search", Verdict: v, Remaining: r.remaining()})
 }
 

@@ -49,13 +49,17 @@ type set struct {
 
 // NewModel begins without a launch. A prior of 0 clears a commit.
 func NewModel(commits []bisect.Commit, prior []float64) *Model {
+	return newModel(commits, prior, firstNoise)
+}
+
+func newModel(commits []bisect.Commit, prior []float64, n Noise) *Model {
 	m := &Model{
-		commits: commits, graph: bisect.NewGraph(commits), prior: prior, noise: firstNoise, refitAt: firstFit,
+		commits: commits, graph: bisect.NewGraph(commits), prior: prior, noise: n, refitAt: firstFit,
 		set: make([]int, len(commits)), tested: make([][]bool, len(commits)),
 	}
 	last := len(commits) - 1
 	m.tested[last] = bisect.Ancestors(commits, last)
-	all := set{member: -1, filter: newFilter(firstNoise)}
+	all := set{member: -1, filter: newFilter(n)}
 	for i := range commits {
 		m.set[i] = -1
 		if prior[i] > 0 && m.tested[last][i] {
@@ -90,11 +94,14 @@ func (m *Model) Add(l Launch) {
 	if len(m.launches) == 0 {
 		l.Y = 0
 	}
+	if m.noise.Exact {
+		l.Y = m.noise.nearer(l.Y)
+	}
 	m.launches = append(m.launches, kept)
 	for j := range m.sets {
 		m.sets[j].filter.add(l, m.holds(l.Index, j), m.noise)
 	}
-	if len(m.launches) >= m.refitAt {
+	if len(m.launches) >= m.refitAt && !m.noise.Exact {
 		m.refit()
 		m.refitAt = len(m.launches) + len(m.launches)/4 + 2
 	}

@@ -42,6 +42,12 @@ func (c *claim) llr(n Noise) float64 {
 // decided returns +1 when the claim stands, -1 when it falls and 0 while that is open, where alpha
 // is the chance of either mistake.
 func (c *claim) decided(n Noise, alpha float64) int {
+	if n.Exact && len(c.pairs) > 0 {
+		if c.pairs[0].x > 0 {
+			return 1
+		}
+		return -1
+	}
 	enough := math.Log((1 - alpha) / alpha)
 	switch l := c.llr(n); {
 	case len(c.pairs) < minConfirm:

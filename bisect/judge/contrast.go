@@ -106,6 +106,14 @@ func (m Metric) Unit(o bisect.Outcome) string { return channel{metric: m, all: t
 
 // value is the number itself that has a level.
 func (c channel) value(level float64) float64 {
+	if v := c.positive(level); !c.metric.Exact || v > nothing*1.01 {
+		return v
+	}
+	return 0
+}
+
+// positive is the number of which there can be a ratio.
+func (c channel) positive(level float64) float64 {
 	if c.metric.Higher {
 		level = -level
 	}
@@ -234,13 +242,13 @@ func (r *compareRun) describe() []Contrast {
 }
 
 func (r *compareRun) contrast(c *contrast) Contrast {
-	var v, both [2][]float64
+	var v, each, both [2][]float64
 	for side := range 2 {
 		for _, y := range c.levels[side] {
-			v[side] = append(v[side], c.value(y))
+			v[side], each[side] = append(v[side], c.value(y)), append(each[side], c.positive(y))
 		}
 		for _, p := range c.pairs {
-			both[side] = append(both[side], c.value(p[side]))
+			both[side] = append(both[side], c.positive(p[side]))
 		}
 	}
 	x := Contrast{
@@ -250,12 +258,12 @@ func (r *compareRun) contrast(c *contrast) Contrast {
 	if len(c.pairs) == len(v[0]) && len(c.pairs) == len(v[1]) {
 		x.Ratio = RatioOfMedians(both[0], both[1], true, r.Seed)
 	} else {
-		x.Ratio = RatioOfMedians(v[0], v[1], false, r.Seed)
+		x.Ratio = RatioOfMedians(each[0], each[1], false, r.Seed)
 	}
 	bound := c.bound(r.allowed() / r.often())
 	x.Shift, x.Bound = c.ratio(HodgesLehmann(c.steps())), c.ratio(bound)
-	each := r.allowed() / r.often() / float64(len(r.contrasts)) // a number alone must be as clear as that
-	wide, z := c.bound(each), math.Sqrt2*math.Erfcinv(each)
+	alone := r.allowed() / r.often() / float64(len(r.contrasts)) // a number alone must be as clear as that
+	wide, z := c.bound(alone), math.Sqrt2*math.Erfcinv(alone)
 	x.Smallest = math.Expm1((wide.High - wide.Low) / 2 * (1 + power/z))
 	return x
 }

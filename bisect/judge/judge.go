@@ -19,7 +19,14 @@ import (
 type Metric struct {
 	Name   string // a series of the outcome, "wall", or "phase.NAME"
 	Higher bool   // larger is better
+
+	// Exact is a number of what was built: one launch tells it for good, and nothing need be run for it.
+	// It may be 0, which counts as a half: from nothing to something is a step, whose ratio says only that.
+	Exact bool
 }
+
+// nothing stands for 0 in an exact metric: all other values are whole numbers.
+const nothing = 0.5
 
 // Options say what to look for and how surely.
 type Options struct {
@@ -48,6 +55,7 @@ type Plain struct {
 	looked    map[string]bisect.Outcome // trials made before the ends were known, by commit
 	patient   bool                      // no trial is stopped before its limit any more
 	timing    bool                      // launches are for their times now
+	buildOnly bool                      // launches are for what was built now
 	trials    []trial                   // all launches that were not for their times
 	dropped   map[bisect.Purpose]dropped
 }
@@ -75,7 +83,7 @@ func (p *Plain) launch(ctx context.Context, c bisect.Candidate, why bisect.Purpo
 	n := p.count[k]
 	p.count[k]++
 	clean := why == bisect.ConfirmCulprit || why == bisect.ConfirmParent
-	r := bisect.Request{Candidate: c, Purpose: why, Nth: n, Clean: clean, Timing: p.timing}
+	r := bisect.Request{Candidate: c, Purpose: why, Nth: n, Clean: clean, Timing: p.timing, BuildOnly: p.buildOnly}
 	if !p.patient && (why == bisect.Searching || why != bisect.ConfirmCulprit && p.Weighs()) {
 		r.Hurry = p.hurry()
 	}

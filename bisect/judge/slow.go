@@ -16,7 +16,7 @@ import (
 // averaged over its cases, with the sign turned so that larger is worse.
 func (m Metric) level(o bisect.Outcome) (float64, bool) {
 	v, ok := m.log(o)
-	ok = ok && o.Unfit == ""
+	ok = ok && (o.Unfit == "" || m.Exact)
 	if m.Higher {
 		v = -v
 	}
@@ -41,6 +41,9 @@ func (m Metric) log(o bisect.Outcome) (float64, bool) {
 			continue
 		}
 		med, err := stats.Median(s.Values)
+		if m.Exact && med >= 0 {
+			med = max(med, nothing)
+		}
 		if err != nil || !(med > 0) {
 			continue
 		}

@@ -33,6 +33,7 @@ var only = map[string]string{
 	"github.com/NVIDIA/go-nvml": "pipeline/gpu",
 	"modernc.org/sqlite":        "pipeline/store",
 	"github.com/urfave/cli":     "cmd/kbisect",
+	"github.com/goccy/go-yaml":  "kernels",
 }
 
 // TestArrows keeps the imports between the rooms one way.

@@ -211,6 +211,8 @@ func (e *examination) checks() []check {
 		{"nvcc", e.isKind(kindNvcc), 150 * time.Second, e.nvcc},
 		{"python3", python, quick, toolCheck("python3", "Python", "install python3", "--version")},
 		{"torch", e.isKind(kindTorch), 70 * time.Second, e.torch},
+		{"nvcc chain", e.isKind(kindNvcc) && len(e.probe().Devices) > 0, chainBuild + chainRun, e.nvccChain},
+		{"torch chain", false, chainRun + 65*time.Second, e.torchChain},
 		{"devices", e.namesDevices(), 40 * time.Second, e.devices},
 		{"cgroup", false, quick, e.cgroup},
 		{"build cache", true, quick, e.cache},

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/store"
 	"golang.org/x/sys/unix"
@@ -60,8 +61,15 @@ func (e *examination) configuration(context.Context) finding {
 	for _, w := range e.config.Warnings {
 		found += "\n" + w
 	}
-	if len(e.config.Run.Command) == 0 {
-		return problem(found+"\nnothing to run", `set command in [run], as command = ["./bench"]`)
+	project, err := e.config.project("")
+	if err == nil {
+		project.Static = allStatic(e.config.Metrics)
+		_, err = kernels.NewPlan(project)
+	}
+	if err != nil {
+		f := problemOf(err)
+		f.found = found + "\n" + f.found
+		return f
 	}
 	return ok("%s", found)
 }

@@ -14,7 +14,7 @@ func (j *job) input(f bisect.Finding) report.Input {
 	in := report.Input{
 		Session: j.session.ID, Finding: f, Launches: j.launches, Wall: j.session.Elapsed + time.Since(j.began),
 		GPUHour: j.policy.GPUHour, Backend: j.repo.Backend(), Commits: map[string]report.CommitInfo{},
-		Warnings: j.warnings(), Devices: j.gpus.names(), Unwatched: j.gpus.unwatched(),
+		Warnings: append(j.warnings(), j.doubtfulCulprits(f)...), Devices: j.gpus.names(), Unwatched: j.gpus.unwatched(),
 	}
 	if f.Err != nil {
 		in.Error = f.Err.Error()

@@ -130,6 +130,9 @@ func (h *chronicle) read(st *store.Store) error {
 // take takes in one launch.
 func (h *chronicle) take(p policy, commit string, o bisect.Outcome) {
 	program := fmt.Sprintf("%q %q", p.Plan.Run, p.Plan.Build)
+	for _, s := range p.Plan.Stages {
+		program += fmt.Sprintf(" %q %s", s.Run, p.Plan.Digest())
+	}
 	if o.Class != bisect.OK {
 		if h.failed[program] == nil {
 			h.failed[program] = map[string][]bisect.Outcome{}

@@ -198,7 +198,7 @@ func (j *job) open(ctx context.Context) error {
 	}
 	config := pipeline.Config{
 		Repo: j.repo, Plan: j.policy.Plan, Limits: j.policy.Limits, Paths: j.policy.Paths,
-		SampleMetric: j.policy.Sample, Patterns: patterns,
+		SampleMetric: j.policy.Sample, Patterns: patterns, Sources: j.policy.Sources, Cases: j.policy.Cases,
 		Dir: filepath.Join(root, "work", j.session.ID), Logs: filepath.Join(stateDir(j.repo.CommonDir()), "logs", j.session.ID),
 		Env: os.Environ(), Cache: builds, Session: j.session.ID, OnPhase: j.ui.activity, Log: log,
 		Devices: j.gpus.watches, Caches: j.policy.Caches, Probe: j.policy.Probe,

@@ -37,6 +37,9 @@ type policy struct {
 	OwnScripts  bool // commands that a candidate lacks are taken from the user's work tree
 	Sample      string
 	Patterns    []pattern
+	Sources     []pipeline.Source
+	Cases       pipeline.Cases
+	Needs       []string // what the plan takes from a candidate: a part of Paths
 	Judge       judge.Options
 	Budget      time.Duration
 	Jobs        int // builds at a time; 0: what the machine can bear
@@ -73,8 +76,9 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ps := c.StringSlice("path"); len(ps) > 0 {
-		p.Paths = ps
+	p.choosePaths(c)
+	if err := p.readAs(c); err != nil {
+		return nil, err
 	}
 	if err := p.readFind(c); err != nil {
 		return nil, err
@@ -141,6 +145,7 @@ func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
 	if err != nil {
 		return usage(err)
 	}
+	ownLimit := cfg.Run.Limit > 0
 	cfg = cfg.withDefaults()
 	p.Warnings = append(p.Warnings, cfg.Warnings...)
 	for _, w := range cfg.Warnings {
@@ -150,18 +155,14 @@ func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
 		fmt.Fprintln(c.App.ErrWriter, "kbisect: warning: "+w)
 	}
 	p.Flags, p.Hypotheses = cfg.Flags, cfg.Hypotheses
-	build := cfg.Build.Command
-	if b := c.String("build"); b != "" {
-		build = []string{"sh", "-c", b}
-	}
-	p.Plan, err = kernels.NewPlan(kernels.Project{
-		Kind: cfg.Kind, Build: build, Outputs: cfg.Build.Outputs, Incremental: cfg.Build.Incremental, Run: cfg.Run.Command,
-	})
-	if err != nil {
-		return usagef("%s: %w", path, err)
+	if err := p.makePlan(c, path, cfg); err != nil {
+		return err
 	}
 	p.Paths = cfg.Paths
-	p.Limits = pipeline.Limits{Build: cfg.Build.Limit, Run: cfg.Run.Limit, Phases: map[string]kernels.Limit{}}
+	p.Limits = pipeline.Limits{Build: cmp.Or(p.Plan.BuildLimit, cfg.Build.Limit), Run: cfg.Run.Limit, Phases: map[string]kernels.Limit{}}
+	if all := p.Plan.Limit(); all > 0 && !ownLimit {
+		p.Limits.Run = all
+	}
 	if d := duration(c, "limit"); d > 0 {
 		p.Limits.Run = d
 	}
@@ -170,6 +171,9 @@ func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
 	}
 	p.Caches, p.Probe = cfg.Run.caches(), cfg.Run.probe()
 	p.GPUs, p.GPUHour = cfg.Device.GPUs, cfg.Cost.GPUHour
+	if p.nothingRuns() {
+		p.GPUs = []string{"none"}
+	}
 	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = cfg.Judge.Effect, cfg.Judge.Error, c.Int("repeat")
 	return p.readMetrics(path, cfg.Metrics)
 }
@@ -203,9 +207,20 @@ func (p *policy) readMetrics(path string, ms []Metric) error {
 			}
 			p.Patterns = append(p.Patterns, pattern{m.Name, m.Unit, m.Pattern})
 		default:
-			return usagef("%s: metric.from: %q is not available in this version\nhint: use protocol, wall, phase or regex", path, m.From)
+			if err := p.readSource(path, m); err != nil {
+				return err
+			}
+			jm.Exact = m.From == pipeline.FromStatic
 		}
-		p.Judge.Metrics = append(p.Judge.Metrics, jm)
+		if m.Case != "" {
+			if p.Cases == nil {
+				p.Cases = pipeline.Cases{}
+			}
+			p.Cases[jm.Name] = append(p.Cases[jm.Name], m.Case)
+		}
+		if !slices.Contains(p.Judge.Metrics, jm) { // as it is for every further case
+			p.Judge.Metrics = append(p.Judge.Metrics, jm)
+		}
 	}
 	if len(ms) == 0 {
 		p.Judge.Metrics = []judge.Metric{{Name: "time"}}
@@ -245,7 +260,7 @@ func (p *policy) metric(name string) judge.Metric {
 	if i := slices.IndexFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == name }); i >= 0 {
 		return p.Judge.Metrics[i]
 	}
-	return judge.Metric{Name: name}
+	return judge.Metric{Name: name, Exact: p.static() && slices.Contains(kernels.StaticMetrics(), name)}
 }
 
 // startCold has the start of programs measured with empty caches, and by the probe where only that

@@ -43,9 +43,7 @@ func trialPolicy(c *cli.Context, repo *source.Repo, command []string) (*policy, 
 	if err := read(); err != nil {
 		return nil, namedCommand(err, c.Command.Name)
 	}
-	if ps := c.StringSlice("path"); len(ps) > 0 {
-		p.Paths = ps
-	}
+	p.choosePaths(c)
 	if name := c.String("metric"); name != "" {
 		p.Judge.Metrics = []judge.Metric{p.metric(name)}
 	}

@@ -81,7 +81,9 @@ func (s Spec) order() (order, error) {
 	}
 	env := []string{CookieVariable + "=" + s.Cookie}
 	if s.Protocol != "" {
-		env = append(env, fmt.Sprintf("%s=%d", s.Protocol, leaderProtocolFD))
+		for _, name := range append([]string{s.Protocol}, s.Aliases...) {
+			env = append(env, fmt.Sprintf("%s=%d", name, leaderProtocolFD))
+		}
 	}
 	return order{
 		Path:     []byte(path),

@@ -44,6 +44,8 @@ type Spec struct {
 	// write its protocol lines to, for example "KBISECT_FD". "" for none.
 	Protocol string
 
+	Aliases []string // further variables that tell the same descriptor
+
 	// Watch is called for every protocol line, in order, from one goroutine;
 	// at is the time from the start of the process to the arrival of the line,
 	// less the time that the tree was frozen, see Pause.

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
+)
+
+// Bounds of the steps of a chain.
+const (
+	chainBuild = 2 * time.Minute
+	chainRun   = 90 * time.Second
+)
+
+// nvccChain goes through all that a trial of kind nvcc does, with an example: it is compiled, loaded,
+// checked against the host, timed and looked into.
+func (e *examination) nvccChain(ctx context.Context) finding {
+	switch _, err := exec.LookPath("nvcc"); {
+	case err != nil:
+		return missing("not tried: no nvcc in PATH", "")
+	case len(e.probe().Devices) == 0:
+		return missing("not tried: no device to run a kernel on", "")
+	}
+	f := e.chain(ctx, "cuda", kernels.Project{Kind: kindNvcc, Sources: []string{"bench.cu"}, Device: capability(e.config.Device.GPUs)})
+	if f.state == stateOK {
+		f.found += "\n" + counters()
+	}
+	return f
+}
+
+// torchChain does the same for kind torch, on the processor where there is no device.
+func (e *examination) torchChain(ctx context.Context) finding {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		return missing("not tried: no python3 in PATH", "")
+	}
+	if s := tool(ctx, 60*time.Second, os.TempDir(), python, "-c", "import torch"); s.err != nil {
+		return missing("not tried: no torch", "")
+	}
+	return e.chain(ctx, "torch", kernels.Project{Kind: kindTorch})
+}
+
+// chain builds and runs an example as a project of its own.
+func (e *examination) chain(ctx context.Context, name string, project kernels.Project) finding {
+	dir, err := os.MkdirTemp("", "kbisect-doctor-")
+	if err != nil {
+		return problem(err.Error(), "set TMPDIR to a directory that can be written")
+	}
+	defer os.RemoveAll(dir)
+	plan, err := layOut(dir, name, project)
+	if err != nil {
+		return problemOf(err)
+	}
+	var done []string
+	if len(plan.Build) > 0 {
+		begin := time.Now()
+		s := tool(ctx, chainBuild, dir, plan.Build...)
+		if s.err != nil {
+			return problem("it does not compile: "+s.err.Error(), "")
+		}
+		done = append(done, fmt.Sprintf("compiled in %.1f s%s", time.Since(begin).Seconds(), registers(s.text)))
+	}
+	ran, err := runExample(ctx, dir, plan)
+	done = append(done, ran...)
+	if err != nil {
+		return problem(strings.Join(append(done, err.Error()), ", "), "")
+	}
+	return ok("%s", strings.Join(done, ", "))
+}
+
+// layOut writes an example and the files of its plan.
+func layOut(dir, name string, project kernels.Project) (kernels.Plan, error) {
+	example, err := kernels.NewExample(name)
+	if err != nil {
+		return kernels.Plan{}, err
+	}
+	for file, text := range example.Files {
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+			return kernels.Plan{}, err
+		}
+	}
+	plan, err := kernels.NewPlan(project)
+	if err != nil {
+		return plan, err
+	}
+	return plan, plan.Write(dir)
+}
+
+// registers is what ptxas says of the kernels, in words.
+func registers(output string) string {
+	all := kernels.Ptxas([]byte(output))
+	if len(all) == 0 {
+		return ""
+	}
+	most := slices.MaxFunc(all, func(a, b kernels.Usage) int { return cmp.Compare(a.Registers, b.Registers) })
+	return fmt.Sprintf(" (%d registers, %d bytes of spills)", most.Registers, most.SpillStores+most.SpillLoads)
+}
+
+// runExample runs a plan and says what the program has done by what it has sent.
+func runExample(ctx context.Context, dir string, plan kernels.Plan) (done []string, err error) {
+	heard := kernels.Protocol{Base: "load"}
+	res, err := proc.Run(ctx, proc.Spec{
+		Argv: plan.Run, Dir: dir, Env: kernels.Merge(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), plan.Env), Limit: chainRun, Grace: -1, Tail: 16 << 10,
+		Protocol: "KBISECT_FD",
+		Watch: func(line string, at time.Duration) proc.Transition {
+			heard.Line(line, at)
+			return proc.Transition{}
+		},
+	})
+	words := heard.Said()
+	var times []kernels.Series
+	for _, s := range heard.Series() {
+		if s.Metric == "time" && len(s.Values) > 0 {
+			times = append(times, s)
+		}
+	}
+	for _, p := range heard.Phases(res.Wall, false) {
+		done = append(done, fmt.Sprintf("%s %.2g s", p.Name, p.Seconds))
+	}
+	switch {
+	case err != nil:
+		return done, err
+	case res.Timeout != nil:
+		return done, fmt.Errorf("it hangs in %s", heard.Phase())
+	case words.IsWrong:
+		return done, fmt.Errorf("it computes nonsense: %s", words.Wrong)
+	case res.Exit != 0 || res.Signal != 0:
+		return done, fmt.Errorf("it fails in %s: %s", heard.Phase(), said{text: string(res.Tail)}.last())
+	case len(times) == 0:
+		return done, errors.New("it sent no times")
+	}
+	v := slices.Sorted(slices.Values(times[0].Values))
+	return append(done, fmt.Sprintf("%.3g us for %s", v[len(v)/2]*1e6, times[0].Case)), nil
+}
+
+// counters says what a profiler may read on this machine.
+func counters() string {
+	var tools []string
+	for _, name := range []string{"ncu", "nsys", "cuobjdump"} {
+		if _, err := exec.LookPath(name); err == nil {
+			tools = append(tools, name)
+		}
+	}
+	text := "profilers: none in PATH"
+	if len(tools) > 0 {
+		text = "profilers: " + strings.Join(tools, ", ")
+	}
+	params, err := os.ReadFile("/proc/driver/nvidia/params")
+	if err == nil && strings.Contains(string(params), "RmProfilingAdminOnly: 1") && os.Geteuid() != 0 {
+		text += "; the driver lets only the administrator read performance counters (RmProfilingAdminOnly)"
+	}
+	return text
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/gpu"
+)
+
+// makePlan turns a configuration into the plan of the project.
+func (p *policy) makePlan(c *cli.Context, file string, cfg *Config) error {
+	project, err := cfg.project(capability(cfg.Device.GPUs))
+	if err != nil {
+		return usagef("%s: %w", file, err)
+	}
+	if b := c.String("build"); b != "" {
+		if cfg.Kind == kindKernelbot {
+			return usagef("--build: kind kernelbot builds as the problem says")
+		}
+		project.Build, project.Sources = []string{"sh", "-c", b}, nil
+	}
+	project.Static = allStatic(cfg.Metrics)
+	if p.Plan, err = kernels.NewPlan(project); err != nil {
+		return usagef("%s: %w", file, err)
+	}
+	if slices.ContainsFunc(cfg.Metrics, isStatic) && p.Plan.Incremental {
+		p.Plan.Incremental = false // the compiler speaks only of what it compiles
+		if project.Incremental != nil {
+			p.Warnings = append(p.Warnings, "[build] incremental is not followed: static metrics need clean builds, in which the compiler speaks of every kernel")
+		}
+	}
+	p.Needs = needs(project, p.Plan)
+	if project.Task != nil && slices.ContainsFunc(cfg.Flags, func(f Flag) bool { return f.Arg != "" }) {
+		return usagef("%s: flag.arg: kind kernelbot runs what the problem says, without further arguments\nhint: use env", file)
+	}
+	for _, w := range p.Plan.Warnings {
+		p.Warnings = append(p.Warnings, w)
+		if !globals(c).quiet {
+			fmt.Fprintln(c.App.ErrWriter, "kbisect: warning: "+w)
+		}
+	}
+	return nil
+}
+
+// capability is the compute capability of the device that trials run on, such as "9.0"; "" where that
+// is not known.
+func capability(gpus []string) string {
+	ids, err := gpu.Select(gpus)
+	if err != nil || len(ids) == 0 {
+		return ""
+	}
+	known := gpu.Probe().Devices
+	at := slices.IndexFunc(known, func(d gpu.Device) bool { return d.UUID == ids[0] })
+	if at < 0 {
+		return ""
+	}
+	if known[at].ComputeCapability == "" { // a slice has that of the device that was cut
+		parent := known[at].Parent
+		if at = slices.IndexFunc(known, func(d gpu.Device) bool { return d.UUID == parent }); at < 0 {
+			return ""
+		}
+	}
+	return known[at].ComputeCapability
+}
+
+// needs are the files of a candidate that the plan reads by itself.
+func needs(project kernels.Project, plan kernels.Plan) (out []string) {
+	for _, f := range plan.Files {
+		if f.Source != "" {
+			out = append(out, f.Source)
+		}
+	}
+	if project.Kind == kindTorch && len(project.Run) == 0 {
+		submission := project.Submission
+		if submission == "" {
+			submission = "submission.py"
+		}
+		reference := project.Reference
+		if reference == "" {
+			reference = path.Join(path.Dir(submission), "reference.py")
+		}
+		out = append(out, submission, reference)
+	}
+	return out
+}
+
+// choosePaths takes the paths of the command line. Where some are chosen, what the plan reads by itself
+// is one of them.
+func (p *policy) choosePaths(c *cli.Context) {
+	if ps := c.StringSlice("path"); len(ps) > 0 {
+		p.Paths = ps
+	}
+	if len(p.Paths) == 0 {
+		return
+	}
+	for _, need := range p.Needs {
+		need = path.Clean(filepath.ToSlash(need))
+		within := func(p string) bool {
+			p = path.Clean(filepath.ToSlash(p))
+			return p == "." || p == need || strings.HasPrefix(need, p+"/")
+		}
+		if !slices.ContainsFunc(p.Paths, within) {
+			p.Paths = append(slices.Clone(p.Paths), need)
+		}
+	}
+}
+
+// readAs puts the project under the rules of a server.
+func (p *policy) readAs(c *cli.Context) error {
+	switch as := c.String("as"); as {
+	case "":
+		return nil
+	case kindKernelbot:
+	default:
+		return usagef("--as %s: unknown rules\nhint: --as kernelbot is the one that there is", as)
+	}
+	if p.nothingRuns() {
+		return usage(errors.New("--as kernelbot: nothing is run here\nhint: set [run] command"))
+	}
+	p.Plan = p.Plan.AsKernelbot()
+	p.Caches = pipeline.Cold
+	p.Limits = pipeline.Limits{Build: p.Plan.BuildLimit, Run: p.Plan.Limit()}
+	if d := duration(c, "limit"); d > 0 {
+		p.Limits.Run = d
+	}
+	return nil
+}
+
+// nothingRuns reports that a build says all that is looked for.
+func (p *policy) nothingRuns() bool { return len(p.Plan.Run)+len(p.Plan.Stages) == 0 }
+
+func isStatic(m Metric) bool { return m.From == pipeline.FromStatic }
+
+func allStatic(ms []Metric) bool {
+	return len(ms) > 0 && !slices.ContainsFunc(ms, func(m Metric) bool { return !isStatic(m) })
+}
+
+// static reports that a metric is about what is built, so that all such metrics are there.
+func (p *policy) static() bool {
+	return slices.ContainsFunc(p.Sources, func(s pipeline.Source) bool { return s.From == pipeline.FromStatic })
+}
+
+// readSource takes a metric that is left behind rather than sent.
+func (p *policy) readSource(file string, m Metric) error {
+	switch m.From {
+	case "popcorn":
+		if p.Plan.Kind != kindKernelbot {
+			return usagef("%s: metric.from: popcorn belongs to kind = %q; this is kind %q", file, kindKernelbot, p.Plan.Kind)
+		}
+		return nil
+	case pipeline.FromStatic:
+		if !slices.Contains(kernels.StaticMetrics(), m.Name) {
+			return usagef("%s: metric.name: static metrics are %s; %q is none of them", file, strings.Join(kernels.StaticMetrics(), ", "), m.Name)
+		}
+		if len(p.Plan.Build) == 0 {
+			return usagef("%s: metric.from: static metrics are those of a build, and there is none\nhint: set [build] command", file)
+		}
+		if len(p.Plan.Outputs) == 0 {
+			p.Warnings = append(p.Warnings, "[build] outputs is not set: static metrics are read from what the compiler says alone, and builds are not kept")
+		}
+	}
+	source := pipeline.Source{Metric: m.Name, From: m.From, File: m.File}
+	if !slices.Contains(p.Sources, source) {
+		p.Sources = append(p.Sources, source)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
+)
+
+// popSeries are the results that a process sent in KernelBot's protocol.
+func (l *listener) popSeries() []kernels.Series {
+	if l.pop == nil {
+		return nil
+	}
+	return l.pop.Series()
+}
+
+// popOutcome classifies a process of KernelBot's that ended by itself.
+func (l *listener) popOutcome(o *bisect.Outcome, res proc.Result) {
+	class, why := l.pop.Ending(res.Exit, res.Tail)
+	if class == kernels.ClassOK {
+		l.overdue(o)
+		return
+	}
+	if class == kernels.ClassCrash {
+		why += stackWords(res.Tail) + lastWords(res.Tail)
+	}
+	o.Class, o.Phase, o.Why = bisect.Class(class), l.said.Phase(), why
+	if o.Phase == teardown && class == kernels.ClassWrong {
+		o.Phase = l.stage.Name // the verdict is its last word
+	}
+}
+
+// buildFailed is what a compiler said that a program of PyTorch's called when it ran, and that gave up, or "".
+func (l *listener) buildFailed(res proc.Result) string {
+	if l.Plan.Kind != "torch" || res.Exit == 0 {
+		return ""
+	}
+	line, _ := kernels.BuildError(res.Tail)
+	return line
+}
+
+// stageWords says that a process reached the limit of its stage.
+func (l *listener) stageWords() string {
+	why := fmt.Sprintf("the process reached its limit of %v", l.stage.Limit)
+	if l.stage.Name != "" {
+		why = fmt.Sprintf("stage %s reached its limit of %v", l.stage.Name, l.stage.Limit)
+	}
+	if l.stage.Killed != 0 {
+		why += fmt.Sprintf("; KernelBot reports exit %d", l.stage.Killed)
+	}
+	return why
+}

@@ -1,0 +1,109 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+)
+
+// Source is a metric that a program does not send but leaves behind.
+type Source struct {
+	Metric string
+	From   string
+	File   string // from the root; of FromCutlass "" is the output of the program
+}
+
+// Where metrics come from.
+const (
+	FromNVBench = "nvbench" // a file of results
+	FromCutlass = "cutlass" // the table of CUTLASS's profiler
+	FromStatic  = "static"  // the build: nothing need be run
+)
+
+// Cases are the cases of a metric that count, by metric. Of kernels a part of the name will do.
+type Cases map[string][]string
+
+// keep leaves out the cases that do not count.
+func (c Cases) keep(all []bisect.Series) []bisect.Series {
+	return slices.DeleteFunc(all, func(s bisect.Series) bool {
+		wanted := c[s.Metric]
+		return len(wanted) > 0 && !slices.ContainsFunc(wanted, func(w string) bool {
+			return w == s.Case || slices.Contains(kernels.StaticMetrics(), s.Metric) && strings.Contains(s.Case, w)
+		})
+	})
+}
+
+// clearResults removes the results of an earlier trial, which would be taken for those of the next.
+func (s *slot) clearResults() error {
+	for _, x := range s.Sources {
+		if x.File == "" {
+			continue
+		}
+		err := os.Remove(filepath.Join(s.dir, filepath.FromSlash(x.File)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return &bisect.InfraError{What: "removing old results", Err: err}
+		}
+	}
+	return nil
+}
+
+// results reads what a trial that ended well has left behind. A program that leaves no results where it
+// should cannot be judged by them.
+func (s *slot) results(o *bisect.Outcome) {
+	for _, x := range s.Sources {
+		if o.Class != bisect.OK || x.From == FromStatic {
+			return
+		}
+		data, name, err := s.resultData(x, o.Log)
+		if err == nil {
+			err = s.readResults(x, data, o)
+		}
+		if err != nil {
+			o.Class, o.Why = bisect.Skip, fmt.Sprintf("results of %s (%s): %s", x.From, name, strings.ReplaceAll(firstLine(err.Error()), s.dir+"/", ""))
+		}
+	}
+}
+
+// resultData returns the results and what they were read from.
+func (s *slot) resultData(x Source, log string) (data []byte, name string, err error) {
+	path, name := log, "its output"
+	if x.File != "" {
+		path, name = filepath.Join(s.dir, filepath.FromSlash(x.File)), x.File
+	}
+	data, err = readProgram(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("the run has not written it")
+	}
+	return data, name, err
+}
+
+func (s *slot) readResults(x Source, data []byte, o *bisect.Outcome) error {
+	var series []kernels.Series
+	var err error
+	switch x.From {
+	case FromNVBench:
+		var warnings []string
+		series, warnings, err = kernels.NVBench(data, x.Metric, kernels.Sidecars(s.dir, x.File))
+		o.Warnings = append(o.Warnings, warnings...)
+	case FromCutlass:
+		var rows []kernels.CutlassRow
+		rows, series, err = kernels.Cutlass(data, x.Metric)
+		if class, why := kernels.CutlassClass(rows); err == nil && class != kernels.ClassOK {
+			o.Class, o.Why = bisect.Class(class), why
+		}
+	}
+	if err == nil && len(series) == 0 && o.Class == bisect.OK {
+		err = errors.New("no time stands in them")
+	}
+	for _, x := range series {
+		o.Series = append(o.Series, bisect.Series(x))
+	}
+	return err
+}
