@@ -101,6 +101,30 @@ func (p *printer) guiltyHunks(hunks []Hunk) {
 	}
 }
 
+// why prints the rows in which a culprit differs from its parent.
+func (p *printer) why(in Input) {
+	const most = 14
+	if in.Explain == nil || len(in.Explain.Rows) == 0 {
+		return
+	}
+	p.f("\n%s\n", in.Explain.Title)
+	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "  %s\n", strings.Join(in.Explain.Columns, "\t"))
+	for i, row := range in.Explain.Rows {
+		if i == most {
+			break
+		}
+		fmt.Fprintf(t, "  %s\n", strings.Join(row, "\t"))
+	}
+	p.flush(t)
+	if n := len(in.Explain.Rows); n > most {
+		p.f("  and %d rows more: kbisect report --html FILE has them\n", n-most)
+	}
+	for _, note := range in.Explain.Notes {
+		p.f("  %s\n", indent(note, "  "))
+	}
+}
+
 // setsAnswer is the head of a report over sets.
 func (p *printer) setsAnswer(in Input) {
 	s := in.Sets

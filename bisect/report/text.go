@@ -19,6 +19,7 @@ func Text(w io.Writer, in Input) error {
 	if in.Sets != nil && in.overSets() {
 		p.setsRest(in)
 	}
+	p.why(in)
 	p.levels(in)
 	p.path(in)
 	p.economics(in)

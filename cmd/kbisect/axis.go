@@ -149,6 +149,7 @@ func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() b
 
 // addSets adds to a report what was found besides commits.
 func (j *job) addSets(in *report.Input) {
+	in.Explain = j.table
 	in.Axis, in.Sets, in.Hunks, in.Switch = j.policy.Axis, j.sets, j.hunks, j.switched
 	if j.ranking == nil {
 		return

@@ -68,6 +68,13 @@ what the store holds by commit. Each takes a command after --, or kbisect.toml.
 	time; … echo "sample: 30 us" …
 	  … 30.00 us … change 11
 
+kbisect explain says why two revisions differ: their phases, registers, spills, occupancy, machine code and kernels, and
+what the profilers saw that this machine has and allows; it ends with the two or three figures that moved most.
+
+	$ kbisect explain v1 HEAD --launches 1 -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
+	  A …
+	  measured time … 30.00 us …
+
 # A gate for branches
 
 kbisect gate sets HEAD against its merge base with the branch that it goes into, paired and in one job, and exits 1 when HEAD is

@@ -49,6 +49,9 @@ type policy struct {
 	Probe       pipeline.Probe
 	GPUHour     float64
 	Warnings    []string
+
+	NoExplain    bool
+	ExplainLimit time.Duration // of launches under profilers; 0 is the usual one
 }
 
 // pattern is a metric that is read from the output.
@@ -66,6 +69,7 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 		FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"), All: c.Bool("all"), Improvement: c.Bool("improvement"),
 		Axis: c.String("axis"), NoHunks: c.Bool("no-hunks"),
 		Budget: duration(c, "budget"), Seed: c.Int64("seed"), Jobs: c.Int("jobs"),
+		NoExplain: c.Bool("no-explain"), ExplainLimit: duration(c, "explain-limit"),
 	}
 	var err error
 	if c.Args().Present() {

@@ -60,6 +60,8 @@ func runCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
 			&cli.BoolFlag{Name: "fast", Usage: "name the commit without the proof: neither the culprit at its full limit nor its parents are launched again", DisableDefaultText: true},
+			explainLimitFlag(culpritExplainLimit),
+			&cli.BoolFlag{Name: "no-explain", Usage: "do not say why the culprit differs from its parent", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON on standard output", DisableDefaultText: true},
 			&cli.StringFlag{Name: "report", Usage: "write an HTML report to `FILE`, one file that needs nothing else"},
 			&cli.BoolFlag{Name: "resume", Usage: "go on with the newest search that did not come to its end, or repeat the newest answer", DisableDefaultText: true},

@@ -72,7 +72,7 @@ func kindWord(s store.Session) string {
 // endsWords names the commits of a session.
 func endsWords(s store.Session) string {
 	switch {
-	case s.Axis == comparing:
+	case s.Axis == comparing, s.Axis == explaining:
 		return fmt.Sprintf("A %s, B %s", short(s.Good), short(s.Bad))
 	case s.Axis == gatekeeping:
 		return fmt.Sprintf("merge base %s, HEAD %s", short(s.Good), short(s.Bad))
@@ -87,9 +87,9 @@ func purposeWord(s store.Session, purpose string) string {
 	switch {
 	case isSearch(s):
 		return purpose
-	case s.Axis == comparing && purpose == string(bisect.EndGood):
+	case (s.Axis == comparing || s.Axis == explaining) && purpose == string(bisect.EndGood):
 		return "A"
-	case s.Axis == comparing:
+	case s.Axis == comparing, s.Axis == explaining:
 		return "B"
 	case s.Axis == gatekeeping && purpose == string(bisect.EndGood):
 		return "base"

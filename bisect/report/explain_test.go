@@ -1,0 +1,171 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// slower is an explanation of a kernel that spills and fills less of the device.
+func slower() Explanation {
+	share := func(r Row, share float64) Row {
+		r.Share, r.Key = Number(share), true
+		return r
+	}
+	return Explanation{
+		Schema: ExplanationSchema, Result: "explained",
+		A: Candidate{Commit: "aaaaaaaaaaaaaaaa", Revision: "HEAD^", Subject: "base"}, B: Candidate{Commit: "bbbbbbbbbbbbbbbb", Revision: "HEAD", Subject: "wider"},
+		Rows: []Row{
+			Numbers("phases", "", "warmup", "s", SortPhase, 0.5, 0.5),
+			share(Numbers("kernels", "gemm", "time of a launch", "s", SortTime, 12e-6, 31e-6), 0.9),
+			share(Texts("kernels", "gemm", "block", SortConfig, "256 x 1 x 1", "256 x 1 x 1"), 0.9),
+			share(Numbers("resources", "gemm", "registers per thread", "", SortRegisters, 40, 168), 0.9),
+			share(Numbers("resources", "gemm", "spill stores", "B", SortSpills, 0, 728), 0.9),
+			share(Numbers("resources", "gemm", "spill loads", "B", SortSpills, 0, 800), 0.9),
+			share(Numbers("resources", "gemm", "occupancy, theoretical", "%", SortOccupancy, 100, 18.75), 0.9),
+			share(Texts("resources", "gemm", "limited by", SortNone, "warps", "registers"), 0.9),
+			share(Numbers("profiler", "gemm", "L2 hit rate", "%", SortUse, 60, 61), 0.9),
+			share(Numbers("resources", "clear", "registers per thread", "", SortRegisters, 8, 200), 0.001),
+		},
+		Added: []string{"void helper(int)"}, Gone: []string{}, Missing: []string{"profiler metrics: no ncu"}, Profilers: []string{"torch.profiler"},
+		Builds: []BuildEnd{}, Devices: []string{}, Warnings: []string{},
+	}
+}
+
+func TestExplanation(t *testing.T) {
+	e := slower()
+	e.Rank()
+	var names []string
+	for _, r := range e.Moved {
+		names = append(names, r.Kernel+" "+r.Name)
+	}
+	if want := []string{"gemm time of a launch", "gemm spill stores", "gemm occupancy, theoretical"}; !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+	if want := "What moved most: time of a launch of gemm 12.00 us to 31.00 us (+158 %); spill stores 0 B to 728 B (new); occupancy, theoretical 100 % to 18.75 % (-81.2 points)."; e.Summary != want {
+		t.Error(e.Summary)
+	}
+	var out bytes.Buffer
+	if err := ExplanationText(&out, e); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	for _, want := range []string{
+		"  registers per thread    40           168          +320 %\n", "kernel gemm\n", "  limited by              warps        registers    changed\n",
+		"kernel added: void helper(int)\n", "not seen: profiler metrics: no ncu\n", "seen by torch.profiler\n", "  A  aaaaaaaaaa  HEAD^  base\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if !strings.HasSuffix(text, "\n"+e.Summary+"\n") {
+		t.Error("it does not end with what moved most")
+	}
+	if strings.Contains(text, "warmup") {
+		t.Error("a phase that did not move is shown")
+	}
+	columns, rows, notes := e.Cells()
+	for _, r := range rows {
+		if len(r) != len(columns) {
+			t.Errorf("%q", r)
+		}
+	}
+	if len(rows) != 9+1 || notes[0] != e.Summary {
+		t.Errorf("%q %q", rows, notes)
+	}
+}
+
+func TestExplanationAsJSON(t *testing.T) {
+	e := slower()
+	e.Rows = append(e.Rows, Numbers("resources", "gemm", "unknown", "", SortNone, math.NaN(), 3))
+	e.Rank()
+	var out bytes.Buffer
+	if err := WriteJSON(&out, e); err != nil {
+		t.Fatal(err)
+	}
+	var back Explanation
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"schema": "kbisect.explanation/1"`, `"a": null`, `"kernels_added": [`, `"warnings": []`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	var before, after bytes.Buffer
+	if err := ExplanationText(&before, e); err != nil {
+		t.Fatal(err)
+	}
+	if err := ExplanationText(&after, back); err != nil {
+		t.Fatal(err)
+	}
+	if before.String() != after.String() {
+		t.Errorf("the text of what was kept differs:\n%s\n%s", before.String(), after.String())
+	}
+}
+
+func TestExplanationOfNothing(t *testing.T) {
+	e := Explanation{}
+	e.Rank()
+	if !strings.HasPrefix(e.Summary, "Nothing of the two") {
+		t.Error(e.Summary)
+	}
+	e.Rows = []Row{Numbers("phases", "", "load", "s", SortPhase, 1, 1.05), Texts("kernels", "k", "grid", SortConfig, "", "1 x 1 x 1")}
+	e.Rows[0].Noise = 0.1
+	e.Rank()
+	if !strings.HasPrefix(e.Summary, "Nothing that was looked at") {
+		t.Error(e.Summary)
+	}
+}
+
+// TestRankPrefersWhatExplains: of equal changes, the one that goes the way of the time counts.
+func TestRankPrefersWhatExplains(t *testing.T) {
+	e := Explanation{Rows: []Row{
+		Numbers("kernels", "k", "time", "s", SortTime, 1, 2),
+		Numbers("resources", "k", "registers", "", SortRegisters, 100, 50),
+		Numbers("resources", "k", "shared", "B", SortShared, 1000, 1500),
+	}}
+	e.Rank()
+	if len(e.Moved) != 3 || e.Moved[1].Name != "shared" {
+		t.Errorf("%+v", e.Moved)
+	}
+}
+
+// TestRankAnything: whatever the rows hold, at most three are named, each of another sort, and only such
+// that moved; to name them again changes nothing.
+func TestRankAnything(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	sorts := []Sort{SortTime, SortPhase, SortConfig, SortLaunches, SortGraphs, SortRegisters, SortSpills, SortOccupancy, SortMix, SortUse, SortStalls, SortNone}
+	values := []float64{0, 1, 1.01, 3, 100, 1e9, math.NaN(), math.Inf(1), -1}
+	pick := func() float64 { return values[rng.IntN(len(values))] }
+	for range 2000 {
+		var e Explanation
+		for range rng.IntN(12) {
+			r := Numbers("g", []string{"", "k", "l"}[rng.IntN(3)], "n", []string{"", "s", "%", "B"}[rng.IntN(4)], sorts[rng.IntN(len(sorts))], pick(), pick())
+			r.Share, r.Noise, r.Whole = Number(pick()), rng.Float64()*0.1, Number(pick())
+			e.Rows = append(e.Rows, r)
+		}
+		e.Rank()
+		seen := map[Sort]bool{}
+		for _, r := range e.Moved {
+			if r.A == r.B || r.Sort == SortNone || seen[r.Sort] {
+				t.Fatalf("%+v", e.Moved)
+			}
+			seen[r.Sort] = true
+		}
+		first := e.Summary
+		if e.Rank(); len(e.Moved) > 3 || e.Summary != first {
+			t.Fatalf("%q, then %q", first, e.Summary)
+		}
+		if err := ExplanationText(&bytes.Buffer{}, e); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteJSON(&bytes.Buffer{}, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

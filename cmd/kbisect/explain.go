@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// explaining is the kind of sessions of kbisect explain.
+const explaining = "explain"
+
+// Results of an explanation; others are those of the store.
+const (
+	explained = "explained"
+	partly    = "partly" // one side could not be built, or did not run to its end
+)
+
+func explainCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "explain",
+		Usage:     "say why B differs from A: phases, kernels, registers, machine code, profile",
+		ArgsUsage: "A B [-- COMMAND ARGS]",
+		Description: "Builds both revisions, launches each some times, reads the device code that was built, and runs each once\n" +
+			"more under the profilers that this machine has and allows: torch.profiler for Python programs, Nsight\n" +
+			"Compute (ncu) for all. One table sets A against B; it ends with the two or three figures that moved most.\n" +
+			"What could not be looked at is said, with the reason. Whether B is slower is for kbisect compare to say.\n\n" +
+			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
+			"Exit codes: 0 explained, 2 usage, 3 neither of the two could be looked at, 5 machine trouble, 130 interrupted.",
+		OnUsageError:    usageError,
+		SkipFlagParsing: true, HideHelpCommand: true,
+		Flags: append(append(trialFlags(), explainLimitFlag(explainLimit)),
+			&cli.IntFlag{Name: "launches", Usage: "launch each `N` times for the phases", Value: 3},
+			&cli.BoolFlag{Name: "no-profile", Usage: "no launch under a profiler", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "json", Usage: "the explanation as JSON on standard output", DisableDefaultText: true},
+		),
+		Action: explainAction,
+	}
+}
+
+// How long the launches under profilers may take together: where they were asked for, and where
+// kbisect run makes them of itself.
+const (
+	explainLimit        = 20 * time.Minute
+	culpritExplainLimit = 2 * time.Minute
+)
+
+func explainLimitFlag(usual time.Duration) cli.Flag {
+	return durationFlag("explain-limit", "launches under profilers may take `DURATION` together", usual.String())
+}
+
+func explainAction(c *cli.Context) error {
+	words, command, err := operands(c)
+	if err != nil {
+		return helped(c, err)
+	}
+	repo, err := source.Open(globals(c).dir)
+	if err != nil {
+		return usage(err)
+	}
+	defer repo.Close()
+	sides, p, err := readExplain(c, repo, words, command)
+	if err != nil {
+		return err
+	}
+	t, err := beginTrials(c, repo, p, explaining)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	t.moreEnv = []string{"NVCC_APPEND_FLAGS=" + strings.TrimSpace(os.Getenv("NVCC_APPEND_FLAGS")+" -Xptxas=-v")}
+	if err := t.begin(c.Context); err != nil {
+		return err
+	}
+	return t.explain(c, words, sides)
+}
+
+// readExplain reads the request before anything is made.
+func readExplain(c *cli.Context, repo *source.Repo, words, command []string) (sides [2]bisect.Candidate, p *policy, err error) {
+	if len(words) != 2 {
+		return sides, nil, usagef("explain takes two revisions, A and B, not %d\nhint: kbisect explain HEAD^ HEAD, and a command follows --", len(words))
+	}
+	if c.Int("launches") < 1 {
+		return sides, nil, usagef("--launches %d: at least one is needed", c.Int("launches"))
+	}
+	if p, err = trialPolicy(c, repo, command); err != nil {
+		return sides, nil, err
+	}
+	for i, w := range words {
+		if sides[i], err = p.candidate(repo, w); err != nil {
+			return sides, nil, err
+		}
+	}
+	p.Good, p.Bad = sides[0].Commit, sides[1].Commit
+	p.NoExplain, p.ExplainLimit = c.Bool("no-profile"), duration(c, "explain-limit")
+	return sides, p, p.checkPaths(repo)
+}
+
+// explain launches both, looks at what was built, profiles, and reports.
+func (t *trials) explain(c *cli.Context, words []string, sides [2]bisect.Candidate) error {
+	x := t.explainerOf(sides)
+	err := x.see(c.Context, c.Int("launches"))
+	result, mend := t.ended(c.Context, err)
+	if mend == nil {
+		mend = t.notFound("for A or for B")
+	}
+	if mend != nil {
+		return t.fail(mend)
+	}
+	doc := x.document(words, result, err)
+	return t.conclude(doc.Result, doc.Summary, explainCode(doc), err, doc, func() error {
+		if c.Bool("json") {
+			return report.WriteJSON(c.App.Writer, doc)
+		}
+		return report.ExplanationText(c.App.Writer, doc)
+	})
+}
+
+// explainerOf is for two candidates of which nothing is known yet.
+func (t *trials) explainerOf(sides [2]bisect.Candidate) *explainer {
+	t.ui.ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
+	x := t.newExplainer(explainLimit)
+	x.sides = [2]examined{{candidate: sides[0], purpose: bisect.EndGood}, {candidate: sides[1], purpose: bisect.EndBad}}
+	return x
+}
+
+// see launches both, then looks at them.
+func (x *explainer) see(ctx context.Context, launches int) error {
+	if err := x.launch(ctx, launches); err != nil {
+		return err
+	}
+	return x.look(ctx)
+}
+
+func explainCode(doc report.Explanation) int {
+	switch {
+	case doc.Result == store.Interrupted:
+		return exitInterrupted
+	case doc.Result == store.Infra:
+		return exitMachine
+	case len(doc.Rows) == 0:
+		return exitInconclusive
+	}
+	return exitOK
+}
+
+// launch launches A and B in turn, for their phases. A side that fails is not launched again. Both are
+// built anew: what the compiler says of spills is not in the build cache.
+func (x *explainer) launch(ctx context.Context, n int) error {
+	for i := range n {
+		for k := range x.sides {
+			s := &x.sides[k]
+			if s.failed() != nil || x.spent() {
+				continue
+			}
+			o, err := x.memory.Sample(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose, Nth: i, Timing: true, Clean: i == 0})
+			if err != nil {
+				return err
+			}
+			s.outcomes = append(s.outcomes, o)
+			x.ui.launched(2*i+k+1, 2*n, fmt.Sprintf("launch %-2d of %c  %s, %.2f s", i+1, 'A'+k, o.Describe(), o.Wall))
+		}
+	}
+	return nil
+}
+
+// document puts everything into the terms of the report.
+func (x *explainer) document(words []string, result string, err error) report.Explanation {
+	doc := x.explanation()
+	doc.Session = x.session.ID
+	for k, to := range []*report.Candidate{&doc.A, &doc.B} {
+		var s judge.Side
+		for _, o := range x.sides[k].outcomes {
+			s.Note(o)
+		}
+		*to = (&trials{job: x.job}).side(words[k], x.sides[k].candidate.Commit, s)
+	}
+	if result != "" {
+		doc.Result = result
+	}
+	if err != nil {
+		text := err.Error()
+		doc.Error = &text
+	}
+	doc.Totals, doc.Devices = (&trials{job: x.job}).totals(), append([]string{}, x.gpus.names()...)
+	doc.Warnings = append([]string{}, x.warnings()...)
+	return doc
+}

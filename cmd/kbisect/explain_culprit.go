@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+)
+
+// explainCulprit says why a culprit differs from its parent, by what the search has seen of both: its
+// launches give the phases, and what it has built is looked at. Launches under profilers are added
+// where there is a device and a launch is short. It must be called while the pipeline is open. Nil
+// stands for nothing to explain, or not asked for.
+func (j *job) explainCulprit(ctx context.Context, parent, culprit string) (*report.Explanation, error) {
+	if j.policy.NoExplain || parent == "" || culprit == "" {
+		return nil, nil
+	}
+	x := j.newExplainer(culpritExplainLimit)
+	x.sides = [2]examined{j.known(parent, bisect.ConfirmParent), j.known(culprit, bisect.ConfirmCulprit)}
+	if x.profiles && 2*profiledTimes*max(x.sides[0].wall(), x.sides[1].wall()) > x.patience() {
+		x.profiles = false
+		x.miss("profiles: a launch takes too long for them to be made unasked\nhint: kbisect explain %s %s", short(parent), short(culprit))
+	}
+	for i := range x.sides {
+		if f := x.sides[i].buildFailure(); f != nil {
+			x.sides[i].build = *f // it is not built once more, only to fail once more
+		}
+	}
+	if err := x.look(ctx); err != nil {
+		return nil, err
+	}
+	doc := x.explanation()
+	doc.Session = j.session.ID
+	for i, to := range []*report.Candidate{&doc.A, &doc.B} {
+		var s judge.Side
+		for _, o := range x.sides[i].outcomes {
+			s.Note(o)
+		}
+		*to = (&trials{job: j}).side(short(x.sides[i].candidate.Commit), x.sides[i].candidate.Commit, s)
+	}
+	return &doc, nil
+}
+
+// known is a candidate with all launches that the search made of it.
+func (j *job) known(commit string, purpose bisect.Purpose) examined {
+	s := examined{candidate: bisect.Candidate{Commit: commit}, purpose: purpose}
+	for _, l := range j.launches {
+		if l.Candidate == s.candidate && l.Outcome.Class != bisect.Infra {
+			s.outcomes = append(s.outcomes, l.Outcome)
+		}
+	}
+	return s
+}
+
+// why explains the first culprit of a search, where that is about time.
+func (j *job) why(ctx context.Context, f *bisect.Finding) {
+	c := f.Culprits[0]
+	if !c.Confirmed || len(c.Parents) == 0 || c.Class != bisect.Slow && c.Class != bisect.Timeout {
+		return
+	}
+	x, err := j.explainCulprit(ctx, c.Parents[0], c.Commit)
+	switch {
+	case err != nil:
+		f.Warnings = append(f.Warnings, "why the culprit differs could not be seen: "+headline(err.Error()))
+	case x != nil:
+		t := report.Table{Title: "Why the culprit differs from its parent"}
+		t.Columns, t.Rows, t.Notes = x.Cells()
+		j.table = &t
+	}
+}

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/kernels"
+)
+
+// kernelView is all that is known of one kernel on one side.
+type kernelView struct {
+	name   string // for people
+	usage  *kernels.Usage
+	spills bool // are known
+	code   *kernels.Function
+	ncu    []kernels.Launched // one for each grid and block, that which took most time first
+	trace  []kernels.Launched // likewise
+	device string             // compute capability
+}
+
+// kernelPair is a kernel of A with the same one of B; one of them may be nil.
+type kernelPair struct {
+	name string
+	a, b *kernelView
+	time float64 // share of the time on the device, NaN if nothing is known
+}
+
+// views joins what was seen of the kernels of one side, by name.
+func (s *examined) views(ctx context.Context, device string) []*kernelView {
+	var mangled []string
+	for _, u := range s.usage {
+		mangled = append(mangled, u.Kernel)
+	}
+	for _, f := range s.sass {
+		mangled = append(mangled, f.Name)
+	}
+	for _, l := range s.launched {
+		mangled = append(mangled, l.Kernel)
+	}
+	slices.Sort(mangled)
+	readable := demangle(ctx, slices.Compact(mangled))
+	if device == "" {
+		device = s.capability()
+	}
+	arch := s.arch(device)
+	var all []*kernelView
+	view := func(name string) *kernelView {
+		name = cmp.Or(readable[name], name)
+		i := slices.IndexFunc(all, func(v *kernelView) bool { return v.name == name })
+		if i < 0 {
+			i, all = len(all), append(all, &kernelView{name: name, spills: s.spills, device: cmp.Or(device, capabilityOf(arch))})
+		}
+		return all[i]
+	}
+	for i, u := range s.usage {
+		if u.Arch == arch {
+			view(u.Kernel).usage = &s.usage[i]
+		}
+	}
+	for i, f := range s.sass {
+		if f.Arch == arch {
+			view(f.Name).code = &s.sass[i]
+		}
+	}
+	for _, l := range kernels.ByTime(s.launched) {
+		v := view(l.Kernel)
+		v.ncu = append(v.ncu, l)
+	}
+	if s.trace != nil {
+		for _, l := range kernels.ByTime(s.trace.Kernels) {
+			v := view(l.Kernel)
+			v.trace = append(v.trace, l)
+		}
+	}
+	return all
+}
+
+// capability is the compute capability of the device as a profiler told it.
+func (s *examined) capability() string {
+	for _, l := range s.launched {
+		if l.Arch != "" {
+			return l.Arch
+		}
+	}
+	if s.trace != nil && len(s.trace.Kernels) > 0 {
+		return s.trace.Kernels[0].Arch
+	}
+	return ""
+}
+
+// arch is the architecture whose code a device runs: the newest that is no newer than the device.
+func (s *examined) arch(device string) string {
+	var all []string
+	for _, u := range s.usage {
+		all = append(all, u.Arch)
+	}
+	for _, f := range s.sass {
+		all = append(all, f.Arch)
+	}
+	number := func(capability string) float64 {
+		v := math.Inf(1)
+		fmt.Sscanf(capability, "%g", &v)
+		return v
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(number(capabilityOf(a)), number(capabilityOf(b))), strings.Compare(a, b))
+	})
+	best := ""
+	for _, a := range all {
+		if best == "" || number(capabilityOf(a)) <= number(device) {
+			best = a
+		}
+	}
+	return best
+}
+
+// capabilityOf is the compute capability of an architecture: 9.0 of sm_90a.
+func capabilityOf(arch string) string {
+	digits := strings.TrimRight(strings.TrimPrefix(arch, "sm_"), "abcdefghijklmnopqrstuvwxyz")
+	if len(digits) < 2 {
+		return ""
+	}
+	return digits[:len(digits)-1] + "." + digits[len(digits)-1:]
+}
+
+// pairKernels sets kernels against each other, by name; those left over by the name of their function,
+// where it is the only one of that name: other template arguments make another kernel of it. What
+// takes most time comes first.
+func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) {
+	restB := slices.Clone(b)
+	var restA []*kernelView
+	take := func(v *kernelView) {
+		restB = slices.DeleteFunc(restB, func(x *kernelView) bool { return x == v })
+	}
+	for _, v := range a {
+		i := slices.IndexFunc(restB, func(x *kernelView) bool { return x.name == v.name })
+		if i < 0 {
+			restA = append(restA, v)
+			continue
+		}
+		pairs = append(pairs, kernelPair{name: v.name, a: v, b: restB[i]})
+		take(restB[i])
+	}
+	alone := func(all []*kernelView, base string) *kernelView {
+		var found *kernelView
+		for _, v := range all {
+			if kernels.BaseName(v.name) == base {
+				if found != nil {
+					return nil
+				}
+				found = v
+			}
+		}
+		return found
+	}
+	for _, v := range restA {
+		base := kernels.BaseName(v.name)
+		other := alone(restB, base)
+		if other == nil || alone(restA, base) == nil {
+			gone = append(gone, v.name)
+			pairs = append(pairs, kernelPair{name: v.name, a: v})
+			continue
+		}
+		pairs = append(pairs, kernelPair{name: base, a: v, b: other})
+		take(other)
+	}
+	for _, v := range restB {
+		added = append(added, v.name)
+		pairs = append(pairs, kernelPair{name: v.name, b: v})
+	}
+	shares(pairs)
+	return pairs, gone, added
+}
+
+// shares finds what share of the time on the device each kernel takes, on the side where that is more,
+// and sorts by it.
+func shares(pairs []kernelPair) {
+	side := func(of func(kernelPair) *kernelView) (total float64, times []float64) {
+		for _, p := range pairs {
+			t := of(p).seconds()
+			times, total = append(times, t), total+t
+		}
+		return total, times
+	}
+	totalA, timesA := side(func(p kernelPair) *kernelView { return p.a })
+	totalB, timesB := side(func(p kernelPair) *kernelView { return p.b })
+	for i := range pairs {
+		pairs[i].time = math.NaN()
+		if totalA > 0 || totalB > 0 {
+			pairs[i].time = max(timesA[i]/max(totalA, 1e-12), timesB[i]/max(totalB, 1e-12))
+		}
+	}
+	slices.SortStableFunc(pairs, func(x, y kernelPair) int {
+		both := func(p kernelPair) int { return map[bool]int{true: 1}[p.a != nil && p.b != nil] }
+		return cmp.Or(cmp.Compare(zeroNaN(y.time), zeroNaN(x.time)), both(y)-both(x))
+	})
+}
+
+func zeroNaN(v float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// seconds is the time that a kernel took on the device: of all its launches, or of one where a profiler
+// saw only some.
+func (v *kernelView) seconds() (sum float64) {
+	if v == nil {
+		return 0
+	}
+	for _, l := range v.trace {
+		sum += l.Seconds()
+	}
+	if len(v.trace) == 0 {
+		for _, l := range v.ncu {
+			sum += l.Metrics[kernels.MetricTime].Value
+		}
+	}
+	return sum
+}
+
+// metric is a figure of ncu, of the grid and block that took most time; NaN if it is not known.
+func (v *kernelView) metric(name string) float64 { return metricOf(v, name, v.ncuLaunches()) }
+
+func (v *kernelView) ncuLaunches() []kernels.Launched {
+	if v == nil {
+		return nil
+	}
+	return v.ncu
+}
+
+func (v *kernelView) traceLaunches() []kernels.Launched {
+	if v == nil {
+		return nil
+	}
+	return v.trace
+}
+
+func metricOf(_ *kernelView, name string, launched []kernels.Launched) float64 {
+	if len(launched) > 0 {
+		if m, ok := launched[0].Metrics[name]; ok {
+			return m.Value
+		}
+	}
+	return math.NaN()
+}
+
+// figure is the first of some values that is known.
+func figure(values ...float64) float64 {
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			return v
+		}
+	}
+	return math.NaN()
+}
+
+// static is a figure of the built code; NaN if it is not known.
+func (v *kernelView) static(of func(*kernels.Usage) int) float64 {
+	if v == nil || v.usage == nil {
+		return math.NaN()
+	}
+	return float64(of(v.usage))
+}
+
+func (v *kernelView) registers() float64 {
+	return figure(v.metric(kernels.MetricRegisters), v.static(func(u *kernels.Usage) int { return u.Registers }), metricOf(v, kernels.MetricRegisters, v.traceLaunches()))
+}
+
+func (v *kernelView) staticShared() float64 {
+	return figure(v.metric(kernels.MetricStatic), v.static(func(u *kernels.Usage) int { return u.Shared }))
+}
+
+// dynamicShared is told by ncu, or what a trace has beyond the static.
+func (v *kernelView) dynamicShared() float64 {
+	beyond := metricOf(v, kernels.MetricShared, v.traceLaunches()) - v.staticShared()
+	return figure(v.metric(kernels.MetricDynamic), max(0, beyond))
+}
+
+func (v *kernelView) spilt(of func(*kernels.Usage) int) float64 {
+	if v == nil || !v.spills {
+		return math.NaN()
+	}
+	return v.static(of)
+}
+
+// launchedLike are the launches that tell of grid and block.
+func (v *kernelView) launchedLike() []kernels.Launched {
+	if v == nil || len(v.trace) > 0 {
+		return v.traceLaunches()
+	}
+	return v.ncu
+}
+
+// occupancy is the theoretical one, as ncu says it, else computed.
+func (v *kernelView) occupancy() (share float64, limit string) {
+	l := v.launchedLike()
+	if len(l) == 0 {
+		return math.NaN(), ""
+	}
+	if n := v.ncuLaunches(); len(n) > 0 {
+		if o, ok := kernels.OccupancyOf(n[0]); ok {
+			return 100 * o.Share, o.Limit
+		}
+	}
+	shared := figure(v.staticShared()+v.dynamicShared(), metricOf(v, kernels.MetricShared, v.trace))
+	registers := v.registers()
+	if math.IsNaN(shared) || math.IsNaN(registers) {
+		return math.NaN(), ""
+	}
+	o, ok := kernels.Occupy(v.device, int(registers), int(shared), l[0].Threads())
+	if !ok {
+		return math.NaN(), ""
+	}
+	return 100 * o.Share, o.Limit
+}
+
+// configs writes the grids or blocks of a kernel, that which took most time first.
+func (v *kernelView) configs(of func(kernels.Launched) [3]int) string {
+	var out []string
+	for _, l := range v.launchedLike() {
+		d := of(l)
+		if text := fmt.Sprintf("%d x %d x %d", d[0], d[1], d[2]); d[0] > 0 && !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	if n := len(out); n > 2 {
+		out = append(out[:2], fmt.Sprintf("%d more", n-2))
+	}
+	return strings.Join(out, ", ")
+}

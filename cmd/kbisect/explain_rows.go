@@ -1,0 +1,423 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/kernels"
+)
+
+// The groups of an explanation.
+const (
+	groupPhases       = "phases"
+	groupKernels      = "kernels"
+	groupResources    = "resources"
+	groupInstructions = "instructions"
+	groupProfiler     = "profiler"
+)
+
+// explanation makes the table of what was seen.
+func (x *explainer) explanation() report.Explanation {
+	ctx := context.Background() // the tools that make names readable are quick, and bounded
+	a, b := &x.sides[0], &x.sides[1]
+	e := report.Explanation{
+		Schema: report.ExplanationSchema, Result: explained, Added: []string{}, Gone: []string{}, Builds: []report.BuildEnd{},
+		Profilers: append([]string{}, x.seen...), Missing: append([]string{}, x.missing...), Devices: []string{}, Warnings: []string{},
+	}
+	e.Rows = append(x.phaseRows(), programRows(a, b)...)
+	device := x.capability()
+	pairs, gone, added := pairKernels(a.views(ctx, device), b.views(ctx, device))
+	if a.looked() && b.looked() { // otherwise everything of one side would seem gone
+		e.Gone, e.Added = append(e.Gone, gone...), append(e.Added, added...)
+		for _, p := range pairs {
+			e.Rows = append(e.Rows, p.rows()...)
+		}
+	}
+	for k, s := range []*examined{a, b} {
+		if s.build.Class != "" || s.failed() != nil {
+			e.Result = partly
+		}
+		if f := s.buildFailure(); f != nil {
+			e.Builds = append(e.Builds, report.BuildEnd{Side: string(rune('A' + k)), Failure: report.NewFailure(f), Seconds: f.Build, Tail: f.Tail})
+		}
+	}
+	e.Rank()
+	return e
+}
+
+// looked reports whether anything of a side's kernels is known.
+func (s *examined) looked() bool {
+	return s.build.Class == "" && len(s.usage)+len(s.sass)+len(s.launched) > 0 || s.trace != nil
+}
+
+// buildFailure is how the build ended, if not well.
+func (s *examined) buildFailure() *bisect.Outcome {
+	if s.build.Class != "" && s.build.Phase == "build" {
+		return &s.build
+	}
+	if o := s.failed(); o != nil && o.Phase == "build" {
+		return o
+	}
+	return nil
+}
+
+// capability is the compute capability of the device that trials run on, "" without one.
+func (x *explainer) capability() string {
+	if x.gpus == nil || len(x.gpus.watches) == 0 {
+		return ""
+	}
+	return x.gpus.watches[0].Device().ComputeCapability
+}
+
+// Changes of times that mean nothing, relative and in seconds.
+const (
+	phaseNoise   = 0.10
+	onceNoise    = 0.25
+	phaseLeast   = 0.05
+	metricNoise  = 0.02
+	profileNoise = 0.03
+)
+
+// phaseRows are the times of whole launches.
+func (x *explainer) phaseRows() (rows []report.Row) {
+	a, b := x.sides[0].outcomes, x.sides[1].outcomes
+	ends := func(all []bisect.Outcome) string {
+		for _, o := range all {
+			if o.Class != bisect.OK {
+				return o.Describe()
+			}
+		}
+		return map[bool]string{true: "ok"}[len(all) > 0]
+	}
+	if ea, eb := ends(a), ends(b); ea != eb {
+		r := report.Texts(groupPhases, "", "a launch ends", report.SortNone, ea, eb)
+		rows = append(rows, r)
+	}
+	whole := max(longest(a), longest(b))
+	add := func(name string, of func(report.PhaseTimes) report.Summary, phase string) {
+		sa, sb := phaseOf(a, phase, of), phaseOf(b, phase, of)
+		r := report.Numbers(groupPhases, "", name, "s", report.SortPhase, float64(sa.Median), float64(sb.Median))
+		r.Key, r.Noise = true, max(phaseNoise, wide(sa), wide(sb))
+		r.Whole = report.Number(whole) // a phase matters as much as it is of a launch
+		if sa.N < 2 || sb.N < 2 {      // of one launch nobody knows how much it varies
+			r.Noise = onceNoise
+		}
+		if sa.N > 0 && sb.N > 0 && math.Abs(float64(sa.Median-sb.Median)) < phaseLeast {
+			r.Sort = report.SortNone
+		}
+		if sa.N > 0 || sb.N > 0 {
+			rows = append(rows, r)
+		}
+	}
+	for _, name := range phasesOf(a, b) {
+		add(name+", empty caches", func(p report.PhaseTimes) report.Summary { return p.Cold }, name)
+		add(name, func(p report.PhaseTimes) report.Summary { return p.Times }, name)
+	}
+	return append(rows, x.metricRows()...)
+}
+
+// longest is the time of the longest launch, with its build.
+func longest(all []bisect.Outcome) (most float64) {
+	for _, o := range all {
+		most = max(most, o.Build+o.Wall)
+	}
+	return most
+}
+
+func phasesOf(a, b []bisect.Outcome) (names []string) {
+	for _, p := range append(phaseTimes(a), phaseTimes(b)...) {
+		if !slices.Contains(names, p.Phase) {
+			names = append(names, p.Phase)
+		}
+	}
+	return names
+}
+
+func phaseOf(all []bisect.Outcome, phase string, of func(report.PhaseTimes) report.Summary) report.Summary {
+	for _, p := range phaseTimes(all) {
+		if p.Phase == phase {
+			return of(p)
+		}
+	}
+	return reportSummary(judge.Describe(nil))
+}
+
+// wide is the spread from the least to the greatest value, relative.
+func wide(s report.Summary) float64 {
+	if s.N < 2 || s.Min <= 0 {
+		return 0
+	}
+	return float64(s.Max/s.Min) - 1
+}
+
+// metricRows are the numbers that the program sends.
+func (x *explainer) metricRows() (rows []report.Row) {
+	t := &trials{job: x.job}
+	fit := func(all []bisect.Outcome) []bisect.Outcome {
+		return slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return o.Class != bisect.OK || o.Unfit != "" })
+	}
+	a, b := fit(x.sides[0].outcomes), fit(x.sides[1].outcomes)
+	names := numbers(a, "")
+	for _, n := range numbers(b, "") {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	for _, n := range names {
+		ma, mb := t.metricSummary(a, n), t.metricSummary(b, n)
+		name := n.metric
+		if n.one != "" {
+			name += " of " + n.one
+		}
+		sort := report.SortTime
+		if x.policy.metric(n.metric).Higher {
+			sort = report.SortUse
+		}
+		r := report.Numbers(groupPhases, "", "measured "+name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))
+		r.Key, r.Noise = true, max(metricNoise, wide(ma.Values), wide(mb.Values))
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// programRows are what the program as a whole gave its device to do.
+func programRows(a, b *examined) (rows []report.Row) {
+	add := func(name string, sort report.Sort, of func(*examined) float64) {
+		r := report.Numbers(groupKernels, "", name, "", sort, of(a), of(b))
+		if r.A.Known() && r.B.Known() && (r.A != 0 || r.B != 0) {
+			r.Key = true
+			rows = append(rows, r)
+		}
+	}
+	traced := func(of func(*kernels.Trace) int) func(*examined) float64 {
+		return func(s *examined) float64 {
+			if s.trace == nil {
+				return math.NaN()
+			}
+			return float64(of(s.trace))
+		}
+	}
+	compiled := func(of func(*examined) int) func(*examined) float64 {
+		return func(s *examined) float64 {
+			if s.trace == nil {
+				return math.NaN()
+			}
+			return float64(of(s))
+		}
+	}
+	add("kernels in what was built", report.SortNone, func(s *examined) float64 {
+		if len(s.usage) == 0 {
+			return math.NaN()
+		}
+		return float64(len(s.usage))
+	})
+	add("different kernels launched", report.SortLaunches, traced(func(t *kernels.Trace) int { return different(t.Kernels) }))
+	add("kernels launched", report.SortLaunches, traced(func(t *kernels.Trace) int { return launchesOf(t.Kernels) }))
+	add("copies and memsets", report.SortLaunches, traced(func(t *kernels.Trace) int { return t.Copies }))
+	add("graphs captured", report.SortGraphs, traced(func(t *kernels.Trace) int { return t.Captured }))
+	add("graph launches", report.SortGraphs, traced(func(t *kernels.Trace) int { return t.Replays }))
+	add("waits of the host for the device", report.SortLaunches, traced(func(t *kernels.Trace) int { return t.Syncs }))
+	add("calls for device memory", report.SortNone, traced(func(t *kernels.Trace) int { return t.Allocated }))
+	add("functions compiled by torch", report.SortCompiles, compiled(func(s *examined) int { return s.compiled.Frames }))
+	add("graphs compiled by torch", report.SortCompiles, compiled(func(s *examined) int { return s.compiled.Graphs }))
+	add("recompilations by torch", report.SortCompiles, compiled(func(s *examined) int { return s.recompile }))
+	add("graph breaks of torch", report.SortCompiles, compiled(func(s *examined) int { return s.compiled.Breaks }))
+	return rows
+}
+
+func different(all []kernels.Launched) int {
+	names := map[string]bool{}
+	for _, l := range all {
+		names[l.Kernel] = true
+	}
+	return len(names)
+}
+
+func launchesOf(all []kernels.Launched) (n int) {
+	for _, l := range all {
+		n += l.Launches
+	}
+	return n
+}
+
+// rows are those of one kernel.
+func (p kernelPair) rows() []report.Row {
+	rows := slices.Concat(p.launchRows(), p.resourceRows(), p.instructionRows(), p.profilerRows())
+	rows = slices.DeleteFunc(rows, func(r report.Row) bool {
+		return !r.A.Known() && !r.B.Known() && r.TextA == "" && r.TextB == ""
+	})
+	for i := range rows {
+		rows[i].Share = report.Number(p.time)
+	}
+	return rows
+}
+
+// number makes a row from a figure of both sides.
+func (p kernelPair) number(group, name, unit string, sort report.Sort, of func(*kernelView) float64) report.Row {
+	return report.Numbers(group, p.name, name, unit, sort, of(p.a), of(p.b))
+}
+
+func (p kernelPair) launchRows() (rows []report.Row) {
+	if p.a != nil && p.b != nil && p.a.name != p.b.name {
+		r := report.Texts(groupKernels, p.name, "name", report.SortConfig, p.a.name, p.b.name)
+		rows = append(rows, r)
+	}
+	traced := func(of func([]kernels.Launched) float64) func(*kernelView) float64 {
+		return func(v *kernelView) float64 {
+			if len(v.traceLaunches()) == 0 {
+				return math.NaN()
+			}
+			return of(v.trace)
+		}
+	}
+	launches := p.number(groupKernels, "launches", "", report.SortLaunches, traced(func(l []kernels.Launched) float64 { return float64(launchesOf(l)) }))
+	one := p.number(groupKernels, "time of a launch", "s", report.SortTime, traced(func(l []kernels.Launched) float64 { return metricOf(nil, kernels.MetricTime, l) }))
+	all := p.number(groupKernels, "time of all launches", "s", report.SortTime, traced(func(l []kernels.Launched) float64 { return (&kernelView{trace: l}).seconds() }))
+	one.Noise, all.Noise = profileNoise, profileNoise
+	launches.Key, one.Key = true, true
+	rows = append(rows, launches, one, all)
+	for _, c := range []struct {
+		name string
+		of   func(kernels.Launched) [3]int
+	}{{"grid", func(l kernels.Launched) [3]int { return l.Grid }}, {"block", func(l kernels.Launched) [3]int { return l.Block }}} {
+		r := report.Texts(groupKernels, p.name, c.name, report.SortConfig, p.a.configs(c.of), p.b.configs(c.of))
+		r.Key = true
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func (p kernelPair) resourceRows() []report.Row {
+	key := func(r report.Row) report.Row {
+		r.Key = true
+		return r
+	}
+	usage := func(of func(*kernels.Usage) int) func(*kernelView) float64 {
+		return func(v *kernelView) float64 { return v.spilt(of) }
+	}
+	occupancyA, limitA := p.a.occupancy()
+	occupancyB, limitB := p.b.occupancy()
+	return []report.Row{
+		key(p.number(groupResources, "registers per thread", "", report.SortRegisters, (*kernelView).registers)),
+		key(p.number(groupResources, "spill stores", "B", report.SortSpills, usage(func(u *kernels.Usage) int { return u.SpillStores }))),
+		key(p.number(groupResources, "spill loads", "B", report.SortSpills, usage(func(u *kernels.Usage) int { return u.SpillLoads }))),
+		p.number(groupResources, "stack", "B", report.SortSpills, func(v *kernelView) float64 { return v.static(func(u *kernels.Usage) int { return u.Stack }) }),
+		key(p.number(groupResources, "static shared memory", "B", report.SortShared, (*kernelView).staticShared)),
+		key(p.number(groupResources, "dynamic shared memory", "B", report.SortShared, (*kernelView).dynamicShared)),
+		key(report.Numbers(groupResources, p.name, "occupancy, theoretical", "%", report.SortOccupancy, occupancyA, occupancyB)),
+		key(report.Texts(groupResources, p.name, "limited by", report.SortNone, limitA, limitB)),
+		p.number(groupResources, "waves per multiprocessor", "", report.SortNone, func(v *kernelView) float64 { return v.metric("launch__waves_per_multiprocessor") }),
+	}
+}
+
+// opcodesShown is how many opcodes are named of those that changed.
+const opcodesShown = 6
+
+func (p kernelPair) instructionRows() []report.Row {
+	code := func(v *kernelView) kernels.Function {
+		if v == nil || v.code == nil {
+			return kernels.Function{}
+		}
+		return *v.code
+	}
+	a, b := code(p.a), code(p.b)
+	if a.Digest == "" && b.Digest == "" {
+		return nil
+	}
+	known := func(f kernels.Function, n int) float64 {
+		if f.Digest == "" {
+			return math.NaN()
+		}
+		return float64(n)
+	}
+	total := report.Numbers(groupInstructions, p.name, "instructions", "", report.SortInstructions, known(a, a.Instructions), known(b, b.Instructions))
+	same := report.Texts(groupInstructions, p.name, "machine code", report.SortNone, a.Digest[:min(8, len(a.Digest))], b.Digest[:min(8, len(b.Digest))])
+	total.Key, same.Key = true, true
+	rows := []report.Row{total, same}
+	before, after := kernels.Mix(a), kernels.Mix(b)
+	for i := range before {
+		r := report.Numbers(groupInstructions, p.name, before[i].Name+" instructions", "", report.SortMix, known(a, before[i].N), known(b, after[i].N))
+		r.Whole = report.Number(max(a.Instructions, b.Instructions))
+		if before[i].N+after[i].N > 0 {
+			rows = append(rows, r)
+		}
+	}
+	if a.Digest == "" || b.Digest == "" || a.Digest == b.Digest {
+		return rows
+	}
+	var changes []string
+	for _, c := range kernels.Opcodes(a, b) {
+		if len(changes) < opcodesShown {
+			changes = append(changes, fmt.Sprintf("%+d %s", c.Change, c.Opcode))
+		}
+	}
+	if len(changes) > 0 {
+		r := report.Texts(groupInstructions, p.name, "opcodes that moved most", report.SortNone, "", strings.Join(changes, ", "))
+		r.Key = true
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// profilerRows are ncu's figures.
+func (p kernelPair) profilerRows() (rows []report.Row) {
+	const peak, active = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
+	for _, m := range []struct {
+		name, metric, unit string
+		sort               report.Sort
+		noise              float64
+	}{
+		{"time of a launch, caches flushed", kernels.MetricTime, "s", report.SortTime, profileNoise},
+		{"warps active (achieved occupancy)", "sm__warps_active" + active, "%", report.SortOccupancy, 0.02},
+		{"tensor pipe", "sm__pipe_tensor_cycles_active" + active, "%", report.SortUse, 0.02},
+		{"tensor instructions executed", "sm__inst_executed_pipe_tensor.sum", "", report.SortMix, 0.02},
+		{"multiprocessor throughput", "sm__throughput" + peak, "%", report.SortUse, 0.02},
+		{"DRAM throughput", "dram__throughput" + peak, "%", report.SortUse, 0.02},
+		{"DRAM read", "dram__bytes_read.sum", "B", report.SortTraffic, 0.05},
+		{"DRAM written", "dram__bytes_write.sum", "B", report.SortTraffic, 0.05},
+		{"L2 throughput", "lts__throughput" + peak, "%", report.SortUse, 0.02},
+		{"L2 hit rate", "lts__t_sector_hit_rate.pct", "%", report.SortUse, 0.02},
+	} {
+		r := p.number(groupProfiler, m.name, m.unit, m.sort, func(v *kernelView) float64 { return v.metric(m.metric) })
+		r.Key, r.Noise = true, m.noise
+		if m.sort == report.SortTraffic {
+			r.Whole = max(r.A, r.B, 1<<20)
+		}
+		rows = append(rows, r)
+	}
+	return append(rows, p.stallRows()...)
+}
+
+// stallRows are the warps that wait at each instruction that is issued, by the reason.
+func (p kernelPair) stallRows() (rows []report.Row) {
+	const before, after = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
+	var names []string
+	whole := 0.0
+	for _, v := range []*kernelView{p.a, p.b} {
+		sum := 0.0
+		if l := v.ncuLaunches(); len(l) > 0 {
+			for name, m := range l[0].Metrics {
+				if reason, ok := strings.CutPrefix(name, before); ok {
+					names, sum = append(names, strings.TrimSuffix(reason, after)), sum+m.Value
+				}
+			}
+		}
+		whole = max(whole, sum)
+	}
+	slices.Sort(names)
+	for _, n := range slices.Compact(names) {
+		r := p.number(groupProfiler, "stalled: "+strings.ReplaceAll(n, "_", " "), "", report.SortStalls, func(v *kernelView) float64 { return v.metric(before + n + after) })
+		r.Whole = report.Number(whole)
+		if max(zeroNaN(float64(r.A)), zeroNaN(float64(r.B))) >= whole/20 { // of less there is nothing to learn
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
