@@ -127,7 +127,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: everywhere(runCommand(), compareCommand(), gateCommand(), measureCommand(), explainCommand(), historyCommand(), sessionsCommand(), showCommand(), reportCommand(), initCommand(), doctorCommand(), demoCommand(), cacheCommand(), simulateCommand(), versionCommand(), helpCommand()),
+		Commands: everywhere(runCommand(), compareCommand(), gateCommand(), measureCommand(), explainCommand(), historyCommand(), sessionsCommand(), showCommand(), reportCommand(), initCommand(), doctorCommand(), hookCommand(), baselineCommand(), demoCommand(), cacheCommand(), simulateCommand(), versionCommand(), helpCommand()),
 	}
 }
 

@@ -40,7 +40,7 @@ var errHelp = fmt.Errorf("help was asked for")
 // helped shows the help of a command where that was asked for.
 func helped(c *cli.Context, err error) error {
 	if err == errHelp {
-		return cli.ShowCommandHelp(cli.NewContext(c.App, nil, nil), c.Command.Name)
+		return cli.ShowCommandHelp(c.Lineage()[1], c.Command.Name) // of the command above, or the program
 	}
 	return err
 }

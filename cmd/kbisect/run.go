@@ -317,7 +317,7 @@ func (p *policy) chooseGood(c *cli.Context, repo *source.Repo) (err error) {
 			return nil
 		}
 	}
-	return usagef("no good end: no commit before %s is recorded as good\nhint: name one with --good REV, or give --find-good to look for one", short(p.Bad))
+	return usagef("no good end: no commit before %s is recorded as good\nhint: name one with --good REV, or give --find-good to look for one%s", short(p.Bad), goodElsewhere(repo, p.Bad))
 }
 
 // recordedGoods lists the commits that earlier searches found good, newest first.

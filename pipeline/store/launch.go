@@ -3,6 +3,7 @@ package store
 import (
 	"database/sql"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -96,7 +97,7 @@ func (s *Store) Launches(session string) (list []Launch, err error) {
 		if _, err := s.session(tx, session); err != nil {
 			return err
 		}
-		if list, err = s.queryLaunches(tx, session); err != nil {
+		if list, err = s.queryLaunches(tx, "session = ? ORDER BY seq", session); err != nil {
 			return err
 		}
 		return s.expect(tx, len(list), "launches", "SELECT launches FROM sessions WHERE id = ?", session)
@@ -107,8 +108,25 @@ func (s *Store) Launches(session string) (list []Launch, err error) {
 	return list, nil
 }
 
-func (s *Store) queryLaunches(q queryer, session string) ([]Launch, error) {
-	rows, err := q.Query("SELECT "+launchColumns+" FROM launches WHERE session = ? ORDER BY seq", session)
+// LaunchesOf returns the launches of these commits in all sessions, at most limit, the newest first.
+func (s *Store) LaunchesOf(limit int, commits ...string) (list []Launch, err error) {
+	if len(commits) == 0 {
+		return nil, nil
+	}
+	args := make([]any, len(commits), len(commits)+1)
+	for i, c := range commits {
+		args[i] = c
+	}
+	marks := strings.Repeat("?, ", len(commits)-1) + "?"
+	list, err = s.queryLaunches(s.db, "commit_id IN ("+marks+") ORDER BY started DESC, session, seq LIMIT ?", append(args, limit)...)
+	if err != nil {
+		return nil, s.fail(err, "read the launches of %d commits", len(commits))
+	}
+	return list, nil
+}
+
+func (s *Store) queryLaunches(q queryer, where string, args ...any) ([]Launch, error) {
+	rows, err := q.Query("SELECT "+launchColumns+" FROM launches WHERE "+where, args...)
 	if err != nil {
 		return nil, err
 	}

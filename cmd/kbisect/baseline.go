@@ -1,0 +1,151 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// recording is the kind of session that a baseline is kept as: its finding is the document, its launches are
+// the evidence. An imported one has no launches.
+const recording = "baseline"
+
+// importedStatus is the status of the session of a baseline that came from a file.
+const importedStatus = "imported"
+
+func baselineCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "baseline",
+		Usage: "commits that are known to be good, with what they measured",
+		Description: "A baseline is what run goes back to when no --good is named, and what a push of the same inputs passes by.\n" +
+			"It holds for the device that it was measured on: elsewhere it is a hint, never a verdict.",
+		OnUsageError: usageError,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usagef("baseline knows no %q\nhint: kbisect baseline --help", c.Args().First())
+			}
+			return cli.ShowSubcommandHelp(c)
+		},
+		Subcommands: everywhere(
+			&cli.Command{
+				Name: "record", Usage: "launch a revision and, if it is good, remember it", ArgsUsage: "[REV] [-- COMMAND ARGS]",
+				Description: "Launches REV (default HEAD), each launch a fresh process. Unless every launch ends well it is refused.\n\n" +
+					"Exit codes: 0 recorded, 2 usage, 3 refused: it is not good, 5 machine trouble, 130 interrupted.",
+				OnUsageError: usageError, SkipFlagParsing: true, HideHelpCommand: true, Action: recordBaseline,
+				Flags: append(trialFlags(),
+					&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 5},
+					&cli.StringFlag{Name: "note", Usage: "`TEXT` to keep with it"},
+				),
+			},
+			&cli.Command{Name: "list", Usage: "the baselines, the newest first", OnUsageError: usageError, Action: listBaselines},
+			&cli.Command{
+				Name: "show", Usage: "one baseline: the newest, or that of a revision or an id", ArgsUsage: "[REV|ID]", OnUsageError: usageError,
+				SkipFlagParsing: true, HideHelpCommand: true, Action: showBaseline,
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the baseline as JSON on standard output", DisableDefaultText: true}},
+			},
+			&cli.Command{
+				Name: "export", Usage: "write one baseline to FILE, - for standard output", ArgsUsage: "FILE [REV|ID]", OnUsageError: usageError,
+				SkipFlagParsing: true, HideHelpCommand: true, Action: exportBaseline,
+			},
+			&cli.Command{
+				Name: "import", Usage: "read a baseline that was exported elsewhere", ArgsUsage: "FILE", OnUsageError: usageError,
+				SkipFlagParsing: true, HideHelpCommand: true, Action: importBaseline,
+			},
+		),
+	}
+}
+
+func recordBaseline(c *cli.Context) error {
+	words, command, err := operands(c)
+	if err != nil {
+		return helped(c, err)
+	}
+	if len(words) > 1 {
+		return usagef("baseline record takes one revision, not %q\nhint: a command follows --", words)
+	}
+	if c.Int("launches") < 2 {
+		return usagef("--launches %d: at least two are needed to call it good", c.Int("launches"))
+	}
+	repo, err := source.Open(globals(c).dir)
+	if err != nil {
+		return usage(err)
+	}
+	defer repo.Close()
+	rev := append(words, "HEAD")[0]
+	t, err := beginOne(c, repo, rev, command, recording)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	return t.record(c, rev)
+}
+
+// record launches, and remembers what is good.
+func (t *trials) record(c *cli.Context, rev string) error {
+	machine := t.machine(c.Context)
+	n := c.Int("launches")
+	all, err := t.launchAll(c.Context, n, func(i int, o bisect.Outcome) {
+		t.ui.launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
+	})
+	result, mend := t.ended(c.Context, err)
+	if mend == nil {
+		mend = t.notFound("at " + short(t.policy.Good))
+	}
+	if mend == nil && result == "" && c.String("metric") != "" {
+		mend = sends(all, t.policy.Judge.Metrics[0])
+	}
+	if mend != nil {
+		return t.fail(mend)
+	}
+	doc := t.measurement(rev, c.String("metric"), all, n, result, err)
+	if why := refusal(doc, all, n); why != "" || doc.Result != string(bisect.OK) {
+		code := measureCode(doc.Result)
+		if code == exitOK {
+			code, doc.Result = exitInconclusive, store.Inconclusive
+		}
+		doc.Verdict = "Refused: " + cmp.Or(why, doc.Verdict)
+		return t.conclude(doc.Result, doc.Verdict, code, err, doc, func() error { return report.MeasurementText(c.App.Writer, doc) })
+	}
+	b := t.baseline(doc, all, machine)
+	b.Note = c.String("note")
+	return t.keepBaseline(c, b)
+}
+
+// refusal says why a revision is not good, "" when it is.
+func refusal(m report.Measurement, all []bisect.Outcome, asked int) string {
+	var s judge.Side
+	for _, o := range all {
+		s.Note(o)
+	}
+	switch {
+	case m.Result == store.Interrupted || m.Result == store.Infra:
+		return ""
+	case s.Failed > 0:
+		return fmt.Sprintf("it is not good. %s", m.Verdict)
+	case len(all) < asked:
+		return fmt.Sprintf("the budget was used up after %d of %d launches.", len(all), asked)
+	case s.Counted == 0:
+		return fmt.Sprintf("none of %d launches gave times that count: %s.", len(all), s.Left[0].Why)
+	}
+	return ""
+}
+
+// keepBaseline writes a baseline into the store, and its commit among the good ones.
+func (t *trials) keepBaseline(c *cli.Context, b baseline) error {
+	good := store.Good{Commit: b.Commit, When: b.Recorded, Session: b.Session, Detail: fmt.Sprintf("a baseline, %d launches ended well", b.Launches)}
+	if err := t.store.RecordGood(good); err != nil {
+		return t.fail(&codeError{exitMachine, err})
+	}
+	summary := fmt.Sprintf("Recorded: each of %d launches ended well.", b.Launches)
+	return t.conclude(string(bisect.OK), summary, exitOK, nil, b, func() error {
+		fmt.Fprintln(c.App.Writer, summary)
+		return b.print(c.App.Writer, nil)
+	})
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+)
+
+// baselineSchema names the document of a baseline and its version.
+const baselineSchema = "kbisect.baseline/1"
+
+// baseline is a commit that was good, and what its launches measured where.
+type baseline struct {
+	Schema   string     `json:"schema"`
+	Session  string     `json:"session"` // that keeps it
+	Commit   string     `json:"commit"`
+	Subject  string     `json:"subject"`
+	Recorded time.Time  `json:"recorded"`
+	Note     string     `json:"note"`
+	Launches int        `json:"launches"`
+	Levels   []level    `json:"levels"`
+	Machine  machine    `json:"machine"`
+	Config   measuredBy `json:"config"`
+	Version  string     `json:"kbisect"`
+}
+
+// level is one number of every launch that counts: the median of its samples.
+type level struct {
+	Metric string    `json:"metric"`
+	Case   string    `json:"case"` // "": the metric has no cases, or all together
+	Unit   string    `json:"unit"`
+	Higher bool      `json:"higher_is_better"`
+	Median float64   `json:"median"`
+	Values []float64 `json:"launches"` // in the order of the launches
+}
+
+// measuredBy says how a baseline was built and run; only equal fingerprints compare.
+type measuredBy struct {
+	Fingerprint string `json:"fingerprint"` // SHA-256 of commands, limits, paths and metrics
+	Build       string `json:"build"`
+	Run         string `json:"run"`
+}
+
+// baseline puts a measurement into the terms of a baseline.
+func (t *trials) baseline(m report.Measurement, all []bisect.Outcome, on machine) baseline {
+	b := baseline{
+		Schema: baselineSchema, Session: t.session.ID, Commit: t.policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
+		Launches: len(all), Machine: on, Config: t.policy.measuredBy(), Version: version(),
+	}
+	var s judge.Side
+	fit := slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return !s.Note(o) })
+	found := append(numbers(fit, ""), number{"wall", ""})
+	for _, ph := range phaseMedians(fit) {
+		found = append(found, number{"phase." + ph, ""})
+	}
+	for _, n := range found {
+		if l := t.policy.level(fit, n); len(l.Values) > 0 {
+			b.Levels = append(b.Levels, l)
+		}
+	}
+	return b
+}
+
+// phasesOf lists the phases of all launches but the build, in the order in which they are first met.
+func phaseMedians(all []bisect.Outcome) (out []string) {
+	for _, o := range all {
+		for _, p := range o.Phases {
+			if p.Name != "build" && !slices.Contains(out, p.Name) {
+				out = append(out, p.Name)
+			}
+		}
+	}
+	return out
+}
+
+// level collects one number.
+func (p *policy) level(all []bisect.Outcome, n number) level {
+	m := p.metric(n.metric)
+	l := level{Metric: n.metric, Case: n.one, Higher: m.Higher}
+	for _, o := range all {
+		one := o
+		if n.metric != "wall" && !strings.HasPrefix(n.metric, "phase.") {
+			one = oneCase(o, n)
+		}
+		if v, ok := m.Value(one, ""); ok {
+			l.Values, l.Unit = append(l.Values, v), m.Unit(one)
+		}
+	}
+	l.Median = judge.Describe(l.Values).Median
+	return l
+}
+
+// measuredBy is the fingerprint of a policy.
+func (p *policy) measuredBy() measuredBy {
+	return measuredBy{sha256Hex(p.compares()), strings.Join(p.Plan.Build, " "), strings.Join(p.Plan.Run, " ")}
+}
+
+// The largest file that is read as a baseline, and what one may hold.
+const (
+	maxBaseline = 8 << 20
+	maxLevels   = 10_000
+)
+
+// readBaseline reads an exported baseline. It trusts nothing: a file may be edited, cut off, or another's.
+func readBaseline(r io.Reader) (b baseline, err error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxBaseline+1))
+	if err != nil {
+		return b, err
+	}
+	if len(data) > maxBaseline {
+		return b, fmt.Errorf("it is larger than %d MiB: no baseline", maxBaseline>>20)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&b); err != nil {
+		return baseline{}, fmt.Errorf("it is no baseline: %w\nhint: kbisect baseline export writes one", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return baseline{}, errors.New("it is no baseline: something follows it")
+	}
+	if err := b.check(); err != nil {
+		return baseline{}, fmt.Errorf("it is no baseline: %w", err)
+	}
+	return b, nil
+}
+
+// check finds what no baseline can say.
+func (b baseline) check() error {
+	switch {
+	case b.Schema != baselineSchema:
+		return fmt.Errorf("its schema is %q, not %q", b.Schema, baselineSchema)
+	case !objectID(b.Commit):
+		return fmt.Errorf("commit %q is no full id", b.Commit)
+	case b.Recorded.IsZero() || b.Recorded.After(time.Now().Add(24*time.Hour)):
+		return fmt.Errorf("it was recorded %s", b.Recorded.Format(time.RFC3339))
+	case b.Launches < 1:
+		return fmt.Errorf("%d launches", b.Launches)
+	case len(b.Levels) == 0 || len(b.Levels) > maxLevels:
+		return fmt.Errorf("%d levels", len(b.Levels))
+	case len(b.Config.Fingerprint) != 64 || strings.Trim(b.Config.Fingerprint, "0123456789abcdef") != "":
+		return fmt.Errorf("the fingerprint %q of its configuration is none", b.Config.Fingerprint)
+	}
+	for i, l := range b.Levels {
+		if err := l.check(b.Launches); err != nil {
+			return fmt.Errorf("level %d (%s): %w", i+1, l.Metric, err)
+		}
+	}
+	return b.Machine.check()
+}
+
+func (l level) check(launches int) error {
+	switch {
+	case l.Metric == "":
+		return errors.New("no metric")
+	case len(l.Values) == 0 || len(l.Values) > launches:
+		return fmt.Errorf("%d values of %d launches", len(l.Values), launches)
+	}
+	if len(l.Unit) > 32 || len(l.Metric) > 1000 || len(l.Case) > 10_000 {
+		return errors.New("its names are too long")
+	}
+	if m := judge.Describe(l.Values).Median; !(math.Abs(m-l.Median) <= 1e-9*math.Abs(m)) {
+		return fmt.Errorf("its median is %g, not %g", m, l.Median)
+	}
+	return nil
+}
+
+// median is the number that a list shows: the first that the program sent, else the wall time.
+func (b baseline) median() string {
+	if len(b.Levels) == 0 {
+		return "-"
+	}
+	l := b.Levels[0]
+	return clean(l.name() + " " + l.quantity(l.Median))
+}
+
+// quantity is a value in the unit in which it is best read.
+func (l level) quantity(v float64) string {
+	none := report.Number(math.NaN())
+	return clean(report.Described(report.Summary{N: 1, Median: report.Number(v), Low: none, High: none}, l.Unit))
+}
+
+func (l level) name() string {
+	if l.Case == "" {
+		return l.Metric
+	}
+	return l.Metric + " of " + l.Case
+}
+
+// print shows a baseline, with the reasons for which it is a hint only.
+func (b baseline) print(w io.Writer, hints []string) error {
+	fmt.Fprintf(w, "\n  %s  %s\n", short(b.Commit), clean(b.Subject))
+	if b.Note != "" {
+		fmt.Fprintf(w, "  note      %s\n", clean(b.Note))
+	}
+	fmt.Fprintf(w, "  recorded  %s, %d launches, id %s\n", b.Recorded.Local().Format("2006-01-02 15:04:05"), b.Launches, b.Session)
+	for _, line := range b.Machine.lines() {
+		fmt.Fprintf(w, "  %-9s %s\n", line[0], clean(line[1]))
+	}
+	fmt.Fprintf(w, "  command   %s\n", clean(b.Config.Run))
+	if len(hints) > 0 {
+		fmt.Fprintf(w, "  a hint here, never a verdict: %s\n", clean(strings.Join(hints, "; ")))
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  NUMBER\tMEDIAN\tMIN TO MAX\tLAUNCHES")
+	for _, l := range b.Levels {
+		fmt.Fprintf(t, "  %s\t%s\t%s to %s\t%d\n", clean(l.name()), l.quantity(l.Median), l.quantity(slices.Min(l.Values)), l.quantity(slices.Max(l.Values)), len(l.Values))
+	}
+	return t.Flush()
+}

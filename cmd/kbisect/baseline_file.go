@@ -1,0 +1,140 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+func exportBaseline(c *cli.Context) error {
+	words, err := plainWords(c, 1, 2)
+	if err != nil {
+		return helped(c, err)
+	}
+	all, repo, err := openBaselines(c)
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	b, err := chooseBaseline(all, repo, append(words, "")[1])
+	if err != nil {
+		return err
+	}
+	if words[0] == "-" {
+		return report.WriteJSON(c.App.Writer, b.baseline)
+	}
+	f, err := os.OpenFile(words[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if os.IsExist(err) {
+		return usagef("%s exists; nothing was written", words[0])
+	}
+	if err != nil {
+		return usage(err)
+	}
+	err = report.WriteJSON(f, b.baseline)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return &codeError{exitMachine, fmt.Errorf("writing %s: %w", words[0], err)}
+	}
+	fmt.Fprintf(c.App.ErrWriter, "%s holds the baseline %s of %s\n", words[0], b.Session, short(b.Commit))
+	return nil
+}
+
+func importBaseline(c *cli.Context) error {
+	words, err := plainWords(c, 1, 1)
+	if err != nil {
+		return helped(c, err)
+	}
+	f, err := os.Open(words[0])
+	if err != nil {
+		return usage(err)
+	}
+	defer f.Close()
+	b, err := readBaseline(f)
+	if err != nil {
+		return usagef("%s: %w", words[0], err)
+	}
+	repo, err := source.Open(globals(c).dir)
+	if err != nil {
+		return usage(err)
+	}
+	defer repo.Close()
+	if _, err := repo.Resolve(b.Commit); err != nil {
+		return usagef("%s: this repository has no commit %s\nhint: git fetch", words[0], b.Commit)
+	}
+	return takeIn(c.Context, c.App.Writer, repo, b)
+}
+
+// takeIn keeps an imported baseline. On the device that it was measured on its commit is as good as one that
+// was recorded here.
+func takeIn(ctx context.Context, w io.Writer, repo *source.Repo, b baseline) error {
+	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
+	if err != nil {
+		return &codeError{exitMachine, err}
+	}
+	defer st.Close()
+	all, err := baselines(st)
+	if err != nil {
+		return err
+	}
+	for _, old := range all {
+		if old.Commit == b.Commit && old.Recorded.Equal(b.Recorded) && old.Config == b.Config {
+			fmt.Fprintf(w, "it is here already, as %s\n", old.Session)
+			return nil
+		}
+	}
+	s, err := newSession(&policy{Good: b.Commit, Bad: b.Commit}, recording)
+	if err != nil {
+		return err
+	}
+	b.Session = s.ID
+	k := keptBaseline{b, true}
+	here := thisMachine(ctx)
+	s.Status, s.Config, s.Summary = importedStatus, nil, "Imported: "+cmp.Or(b.Note, b.Subject)
+	if s.Finding, err = json.Marshal(b); err == nil {
+		err = st.CreateSession(*s)
+	}
+	if err == nil && len(b.Machine.Devices) > 0 && !b.Machine.elsewhere(here) {
+		err = st.RecordGood(store.Good{Commit: b.Commit, When: b.Recorded, Session: s.ID, Detail: fmt.Sprintf("an imported baseline, %d launches ended well", b.Launches)})
+	}
+	if err != nil {
+		return &codeError{exitMachine, err}
+	}
+	fmt.Fprintf(w, "imported as %s: %s, recorded %s\n", s.ID, short(b.Commit), b.Recorded.Format(time.RFC3339))
+	if hints := k.hints(here); len(hints) > 0 {
+		fmt.Fprintf(w, "It is a hint here, never a verdict: %s.\n", strings.Join(hints, "; "))
+	}
+	return nil
+}
+
+// goodElsewhere is a hint for who names no good end: the newest baseline before a commit that is known from
+// another device only, or "".
+func goodElsewhere(repo *source.Repo, bad string) string {
+	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
+	if err != nil {
+		return ""
+	}
+	defer st.Close()
+	all, err := baselines(st)
+	if err != nil {
+		return ""
+	}
+	for _, b := range all {
+		if yes, err := repo.IsAncestor(b.Commit, bad); err == nil && yes && b.imported && b.Commit != bad {
+			return fmt.Sprintf("\nhint: %s was good elsewhere (%s): --good %[1]s tries it here", short(b.Commit), b.Machine.deviceWords())
+		}
+	}
+	return ""
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// aBaseline is one that may be read.
+func aBaseline() baseline {
+	return baseline{
+		Schema: baselineSchema, Session: "s", Commit: strings.Repeat("a", 40), Subject: "fine", Recorded: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Launches: 3, Levels: []level{{Metric: "time", Case: "n1", Unit: "s", Median: 2, Values: []float64{1, 2, 3}}},
+		Machine: machine{Devices: []machineDevice{{"NVIDIA H200", "GPU-1"}}, Driver: "550.1", CUDA: "12.4"},
+		Config:  measuredBy{Fingerprint: sha256Hex("x"), Run: "./bench"},
+	}
+}
+
+func TestReadBaseline(t *testing.T) {
+	good, err := json.Marshal(aBaseline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := readBaseline(bytes.NewReader(good)); err != nil || !reflect.DeepEqual(b, aBaseline()) {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	for old, wrong := range map[string]string{
+		`"kbisect.baseline/1"`: `"kbisect.baseline/2"`, strings.Repeat("a", 40): "HEAD", `"launches":3`: `"launches":2`,
+		`"2026-01-02T03:04:05Z"`: `"0001-01-01T00:00:00Z"`, `"median":2`: `"median":1`, `"launches":[1,2,3]`: `"launches":[]`,
+		`"metric":"time"`: `"metric":""`, `"GPU-1"`: `"../x"`, `"unit"`: `"unjt"`, `{"schema"`: `{"x":1,"schema"`,
+		sha256Hex("x"): "", `[{"metric"`: `[],"levels":[{"metric"`, `2026-01`: `2999-01`,
+	} {
+		text := strings.Replace(string(good), old, wrong, 1)
+		_, err := readBaseline(strings.NewReader(text))
+		if wrong == `[],"levels":[{"metric"` { // the second counts, as everywhere in JSON
+			continue
+		}
+		if text == string(good) || err == nil || !strings.HasPrefix(err.Error(), "it is no baseline: ") {
+			t.Errorf("%s for %s: %v", wrong, old, err)
+		}
+	}
+	for _, text := range []string{"", "null", "[]", "{}", string(good) + "x", string(good[:len(good)-2]), string(good) + string(good)} {
+		if _, err := readBaseline(strings.NewReader(text)); err == nil {
+			t.Errorf("%.40q is read", text)
+		}
+	}
+	if _, err := readBaseline(strings.NewReader(strings.Repeat(" ", maxBaseline+1))); err == nil || !strings.Contains(err.Error(), "larger than 8 MiB") {
+		t.Error(err)
+	}
+}
+
+func FuzzReadBaseline(f *testing.F) {
+	good, err := json.Marshal(aBaseline())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, err := readBaseline(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		again, err := json.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := readBaseline(bytes.NewReader(again))
+		if err != nil || c.Commit != b.Commit || len(c.Levels) != len(b.Levels) {
+			t.Errorf("%v: %s", err, again)
+		}
+		if err := b.print(&bytes.Buffer{}, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestBaselineHints has a baseline hold for its own device only.
+func TestBaselineHints(t *testing.T) {
+	h200 := &machine{Devices: []machineDevice{{"NVIDIA H200", "GPU-0"}, {"NVIDIA H200", "GPU-1"}}, Driver: "550.1"}
+	other := &machine{Devices: []machineDevice{{"NVIDIA H100", "GPU-9"}}, Driver: "560.2"}
+	none := &machine{}
+	cpu := aBaseline()
+	cpu.Machine = machine{}
+	for _, x := range []struct {
+		b     keptBaseline
+		here  *machine
+		hints int
+		want  string
+	}{
+		{keptBaseline{aBaseline(), false}, h200, 0, ""},
+		{keptBaseline{aBaseline(), true}, h200, 0, ""},
+		{keptBaseline{aBaseline(), true}, other, 2, "its device is not here: NVIDIA H200; driver 550.1 then, 560.2 now"},
+		{keptBaseline{aBaseline(), false}, none, 1, "its device is not here: NVIDIA H200"},
+		{keptBaseline{cpu, false}, none, 0, ""},
+		{keptBaseline{cpu, true}, none, 1, "it was measured without a device that could be told from others"},
+		{keptBaseline{cpu, false}, h200, 1, "it was measured without a device that could be told from others"},
+	} {
+		got := x.b.hints(x.here)
+		if len(got) != x.hints || strings.Join(got, "; ") != x.want {
+			t.Errorf("%+v here %+v: %q", x.b.Machine, x.here, got)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestHookInstall installs beside what is there, and takes away no more than it brought.
+func TestHookInstall(t *testing.T) {
+	h := newHooked(t)
+	hook := filepath.Join(h.dir, ".git", "hooks", "pre-push")
+	first, err := os.ReadFile(hook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.must("hook", "install")
+	if again, _ := os.ReadFile(hook); !bytes.Equal(first, again) {
+		t.Error("installed twice, it differs")
+	}
+	h.must("hook", "uninstall")
+	if _, err := os.Lstat(hook); !os.IsNotExist(err) {
+		t.Errorf("still there: %v", err)
+	}
+	if _, msg, code := h.kbisect("hook", "uninstall"); code != exitUsage || !strings.Contains(msg, "there is no pre-push hook") {
+		t.Errorf("%d %s", code, msg)
+	}
+
+	foreign := "#!/bin/sh\n# another's\necho \"foreign $*\"\ncat >" + filepath.Join(h.home, "seen") + "\ntest ! -e " + filepath.Join(h.home, "no") + "\n"
+	if err := os.WriteFile(hook, []byte(foreign), 0o751); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.Stat(hook)
+	if out := h.must("hook", "install", "--deadline", "20s"); !strings.Contains(out, "is kept as") {
+		t.Error(out)
+	}
+	h.change(nil, "the same")
+	said, code := h.push("a foreign hook that agrees", "origin", "main")
+	h.wants(said, code, 0, `foreign origin /`, `passes: the same tree`)
+	seen, _ := os.ReadFile(filepath.Join(h.home, "seen"))
+	if !regexp.MustCompile(`^refs/heads/main [0-9a-f]{40} refs/heads/main [0-9a-f]{40}\n$`).Match(seen) {
+		t.Errorf("the foreign hook read %q", seen)
+	}
+	os.WriteFile(filepath.Join(h.home, "no"), nil, 0o666)
+	h.change(nil, "once more")
+	said, code = h.push("a foreign hook that refuses", "origin", "main")
+	h.wants(said, code, 1, `foreign origin`, `!kbisect:`)
+	h.must("hook", "install")
+	h.must("hook", "uninstall")
+	after, err := os.Stat(hook)
+	text, _ := os.ReadFile(hook)
+	if err != nil || string(text) != foreign || after.Mode() != before.Mode() || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("not as it was: %v %v\n%s", err, after, text)
+	}
+	if _, msg, code := h.kbisect("hook", "uninstall"); code != exitUsage || !strings.Contains(msg, "is not kbisect's: it stays") {
+		t.Errorf("%d %s", code, msg)
+	}
+	h.must("hook", "install")
+	os.Remove(hook)
+	os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o777) // another program has written over ours
+	if _, msg, code := h.kbisect("hook", "install"); code != exitUsage || !strings.Contains(msg, "is kept already") {
+		t.Errorf("%d %s", code, msg)
+	}
+	os.Remove(hook)
+	if out := h.must("hook", "uninstall"); !strings.Contains(out, "is as it was before") {
+		t.Error(out)
+	}
+
+	os.Remove(hook)
+	os.Symlink("../../bench.sh", hook) // not executable: git does not call it
+	if out := h.must("hook", "install"); !strings.Contains(out, "neither will kbisect") {
+		t.Error(out)
+	}
+	h.must("hook", "uninstall")
+	if to, err := os.Readlink(hook); err != nil || to != "../../bench.sh" {
+		t.Errorf("%q %v", to, err)
+	}
+}
+
+// TestHookManagers gets the lines for whatever manages the hooks, and writes nothing.
+func TestHookManagers(t *testing.T) {
+	h := newHooked(t)
+	h.must("hook", "uninstall")
+	refuses := func(file, wantOut, wantErr string) {
+		t.Helper()
+		out, msg, code := h.kbisect("hook", "install")
+		if code != exitUsage || !strings.Contains(out, wantOut) || !strings.Contains(msg, wantErr) {
+			t.Errorf("%s: %d\n%s%s", file, code, out, msg)
+		}
+		if _, err := os.Lstat(filepath.Join(h.dir, ".git", "hooks", "pre-push")); !os.IsNotExist(err) {
+			t.Errorf("%s: a hook was written", file)
+		}
+	}
+	for file, want := range map[string]string{"lefthook.yml": "use_stdin: true", ".pre-commit-config.yaml": "stages: [pre-push]"} {
+		path := filepath.Join(h.dir, file)
+		os.WriteFile(path, nil, 0o666)
+		refuses(file, want, file)
+		h.must("hook", "install", "--force")
+		h.must("hook", "uninstall")
+		os.Remove(path)
+	}
+	h.git("config", "core.hooksPath", ".husky/_")
+	refuses("husky", `kbisect hook pre-push "$@" || exit 1`, "husky manages")
+	h.git("config", "core.hooksPath", ".hooks")
+	refuses("core.hooksPath", `kbisect hook pre-push "$@" || exit 1`, "core.hooksPath leads to "+filepath.Join(h.dir, ".hooks"))
+
+	// the lines that were printed do what they say
+	out, _, _ := h.kbisect("hook", "install")
+	os.Mkdir(filepath.Join(h.dir, ".hooks"), 0o777)
+	os.WriteFile(filepath.Join(h.dir, ".hooks", "pre-push"), []byte("#!/bin/sh\n"+out), 0o777)
+	h.change(map[string]string{"wrong": "x"}, "wrong")
+	said, code := h.push("core.hooksPath", "origin", "main")
+	h.wants(said, code, 1, `regression: B is worse`)
+
+	cmd := h.command("hook", "pre-push")
+	cmd.Env = append(cmd.Env, "PRE_COMMIT_REMOTE_NAME=origin", "PRE_COMMIT_LOCAL_BRANCH=refs/heads/main", "PRE_COMMIT_REMOTE_BRANCH=refs/heads/main",
+		"PRE_COMMIT_TO_REF="+h.git("rev-parse", "HEAD"), "PRE_COMMIT_FROM_REF="+h.git("rev-parse", "HEAD^"))
+	msg, err := cmd.CombinedOutput()
+	h.wants(string(msg), cmd.ProcessState.ExitCode(), 1, `main .* \(A, what origin has\): regression: .*\(kbisect show`)
+	if err == nil {
+		t.Error("passed")
+	}
+}
+
+// TestHookWorktree pushes from a linked worktree, whose kbisect.toml counts, and where git sets GIT_DIR.
+func TestHookWorktree(t *testing.T) {
+	h := newHooked(t)
+	tree := filepath.Join(t.TempDir(), "tree")
+	h.git("worktree", "add", "-q", "-b", "linked", tree)
+	linked := *h
+	linked.repo = &repo{t: t, dir: tree, home: h.home}
+	linked.change(map[string]string{"wrong": "x"}, "wrong")
+	said, code := linked.push("from a linked worktree", "origin", "linked")
+	h.wants(said, code, 1, `linked .* regression: B is worse: it fails in 2 of 2 launches`)
+	linked.must("hook", "uninstall")
+	if _, err := os.Lstat(filepath.Join(h.dir, ".git", "hooks", "pre-push")); !os.IsNotExist(err) {
+		t.Errorf("the hook is in another folder: %v", err)
+	}
+	linked.must("hook", "install")
+	cmd := exec.Command("git", "--git-dir="+filepath.Join(h.dir, ".git"), "--work-tree="+h.dir, "push", "origin", "linked:refs/heads/elsewhere")
+	cmd.Dir, cmd.Env = t.TempDir(), h.env()
+	out, _ := cmd.CombinedOutput()
+	h.wants(string(out), cmd.ProcessState.ExitCode(), 1, `elsewhere .* regression: .*\(kbisect show`)
+}

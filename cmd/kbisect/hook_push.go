@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// pushed is one line that git writes to a pre-push hook: one ref of the remote that the push would change.
+type pushed struct {
+	localRef, local   string // what is pushed, as the user named it, and its object
+	remoteRef, remote string // what it is called there, and the object it has there now
+}
+
+// zero reports an object id that stands for nothing: of a ref that is deleted, or that is new.
+func zero(id string) bool { return strings.Trim(id, "0") == "" }
+
+// name is the ref for people.
+func (p pushed) name() string {
+	return strings.TrimPrefix(strings.TrimPrefix(p.remoteRef, "refs/heads/"), "refs/tags/")
+}
+
+// readPushed reads git's lines to their end:
+//
+//	LOCAL-REF SP LOCAL-ID SP REMOTE-REF SP REMOTE-ID LF
+//
+// What the user gave instead of a local ref may hold spaces.
+func readPushed(r io.Reader) ([]pushed, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading what is pushed: %w", err)
+	}
+	var out []pushed
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimRight(line, "\r\n"); line == "" {
+			continue
+		}
+		f := strings.Split(line, " ")
+		n := len(f)
+		if n < 4 || !objectID(f[n-3]) || !objectID(f[n-1]) || !strings.HasPrefix(f[n-2], "refs/") {
+			return nil, fmt.Errorf("reading what is pushed: %q is no line of git's (local ref, id, remote ref, id)", clean(line[:min(len(line), 200)]))
+		}
+		out = append(out, pushed{strings.Join(f[:n-3], " "), f[n-3], f[n-2], f[n-1]})
+	}
+	return out, nil
+}
+
+// objectID reports the full id of an object.
+func objectID(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// fromPreCommit is what pre-commit tells of a push: it reads git's lines itself, and passes on one ref.
+func fromPreCommit() (all []pushed, remote string, ok bool) {
+	remote = os.Getenv("PRE_COMMIT_REMOTE_NAME")
+	p := pushed{os.Getenv("PRE_COMMIT_LOCAL_BRANCH"), os.Getenv("PRE_COMMIT_TO_REF"), os.Getenv("PRE_COMMIT_REMOTE_BRANCH"), os.Getenv("PRE_COMMIT_FROM_REF")}
+	if remote == "" || p.remoteRef == "" || !objectID(p.local) {
+		return nil, "", false
+	}
+	if !objectID(p.remote) {
+		p.remote = strings.Repeat("0", len(p.local))
+	}
+	return []pushed{p}, remote, true
+}
+
+// passedOver says why a ref is not looked at, or "".
+func (p pushed) passedOver() string {
+	switch {
+	case zero(p.local):
+		return "deleted"
+	case strings.HasPrefix(p.remoteRef, "refs/tags/"):
+		return "tag"
+	case strings.HasPrefix(p.remoteRef, "refs/heads/"), strings.HasPrefix(p.remoteRef, "refs/for/"): // the latter for review by Gerrit
+		return ""
+	}
+	return "no branch"
+}
+
+// baseOf finds what a pushed commit is set against: what the remote has at the ref, or, of a new branch, the
+// nearest first parent that the remote has on any. "" is none.
+func baseOf(ctx context.Context, repo *source.Repo, remote string, p pushed, commit string) (base, words string) {
+	why := ""
+	if !zero(p.remote) {
+		if id, err := repo.Resolve(p.remote); err == nil {
+			return id, "what " + remote + " has"
+		}
+		why = ", whose " + p.name() + " is not here"
+	}
+	for _, refs := range []string{"--remotes=" + remote, "--remotes"} {
+		if base = nearestPushed(ctx, repo, refs, commit); base != "" {
+			return base, "the nearest that " + remote + " has" + why
+		}
+	}
+	return "", ""
+}
+
+// nearestPushed is the first commit, on the way over first parents, that is on one of the remote-tracking refs.
+func nearestPushed(ctx context.Context, repo *source.Repo, refs, commit string) string {
+	if strings.ContainsAny(refs, ":*?[\\ ") { // a push to a URL has no refs of its own
+		return ""
+	}
+	known, err := gitSays(ctx, repo, "rev-list", "--max-count=1", refs)
+	if err != nil || known == "" {
+		return ""
+	}
+	out, err := gitSays(ctx, repo, "rev-list", "--first-parent", "--boundary", commit, "--not", refs)
+	if err != nil {
+		return ""
+	}
+	if out == "" {
+		return commit
+	}
+	for line := range strings.Lines(out) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "-"); ok {
+			return id
+		}
+	}
+	return ""
+}
