@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -13,9 +16,12 @@ import (
 
 func demoCommand() *cli.Command {
 	return &cli.Command{
-		Name: "demo", Usage: "make a repository with a planted Round 9 and run the main job on it", OnUsageError: usageError,
+		Name: "demo", Usage: "make a repository with a Round 9 and run the main job on it", OnUsageError: usageError,
+		Description: "On cpu the failure is planted and found in half a minute. On cuda and torch nobody has planted\n" +
+			"anything: what the machine shows is the answer, and it takes some minutes. With cuda-small and\n" +
+			"slow-build it is a CUDA kernel that slowed down and then hits its limit, and one whose build takes minutes.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "on", Usage: "what the kernels run on: `cpu` or cuda", Value: "cpu"},
+			&cli.StringFlag{Name: "on", Usage: "what the kernels run on: `cpu`, cuda or torch", Value: "cpu"},
 			&cli.StringFlag{Name: "dir", Usage: "make the repository in `DIR` and keep it (default: a temporary folder, removed afterwards)"},
 			&cli.BoolFlag{Name: "only-make", Usage: "make the repository in --dir and stop"},
 			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON"},
@@ -28,29 +34,41 @@ func demoCommand() *cli.Command {
 type planted struct {
 	archive []byte
 	story   string
+	needs   []string // checks of doctor that must be well
 	hunts   []hunt
 }
 
-// hunt is one search in a planted history.
+// hunt is one search in a planted history: the options of kbisect run.
 type hunt struct {
-	config    []byte
-	good, bad string
-	flags     bool // search the flags of the bad end as well
+	config  []byte
+	options []string
 }
 
 func plantedOn(device string) (planted, error) {
+	byFlags := []string{"--axis", "flags", "--bad", fixtures.Round9Bad}
+	round9 := []string{"--good", fixtures.Round9Good, "--bad", fixtures.Round9Bad}
 	switch device {
 	case "cpu":
-		return planted{fixtures.Round9(), "Round 9: a dual GEMM that ran well at tag round8 hits its limit at HEAD.", []hunt{
-			{config: fixtures.Round9Config(), good: fixtures.Round9Good, bad: fixtures.Round9Bad, flags: true},
-		}}, nil
+		c := fixtures.Round9Config()
+		return planted{fixtures.Round9(), "Round 9: a dual GEMM that ran well at tag round8 hits its limit at HEAD.", nil, []hunt{{c, round9}, {c, byFlags}}}, nil
+	case "torch":
+		c := fixtures.Round9TorchConfig()
+		return planted{fixtures.Round9Torch(), "Round 9: a submission in PyTorch that scored at tag round8, and what became of it.", []string{"devices", "torch"}, []hunt{{c, round9}, {c, byFlags}}}, nil
 	case "cuda":
-		return planted{fixtures.CUDASmall(), "A CUDA kernel that slowed down between v1 and v2 and hits its limit at HEAD.", []hunt{
-			{config: fixtures.CUDASmallSlowConfig(), good: fixtures.CUDASmallGood, bad: fixtures.CUDASmallBetween},
-			{config: fixtures.CUDASmallTimeoutConfig(), good: fixtures.CUDASmallBetween, bad: "HEAD"},
+		c := fixtures.Round9CUDAConfig()
+		return planted{fixtures.Round9CUDA(), "Round 9: a dual GEMM in CUDA C++ that ran well at tag round8, and what became of it.", []string{"devices", "nvcc"}, []hunt{{c, round9}, {c, byFlags}}}, nil
+	case "cuda-small":
+		return planted{fixtures.CUDASmall(), "A CUDA kernel that slowed down between v1 and v2 and hits its limit at HEAD.", []string{"devices", "nvcc"}, []hunt{
+			{fixtures.CUDASmallSlowConfig(), []string{"--good", fixtures.CUDASmallGood, "--bad", fixtures.CUDASmallBetween}},
+			{fixtures.CUDASmallTimeoutConfig(), []string{"--good", fixtures.CUDASmallBetween, "--bad", "HEAD"}},
+		}}, nil
+	case "slow-build":
+		return planted{fixtures.SlowBuild(), "A CUDA kernel whose build took seconds at tag v1 and does not come to its end at HEAD.", []string{"devices", "nvcc"}, []hunt{
+			{fixtures.SlowBuildConfig(), []string{"--good", fixtures.SlowBuildGood, "--bad", "HEAD"}},
 		}}, nil
 	}
-	return planted{}, usagef("demo --on %s is not available in this version\nhint: --on cpu, or --on cuda with nvcc and a GPU", device)
+	names := []string{"cpu", "cuda", "torch", "cuda-small", "slow-build"}
+	return planted{}, usagef("demo --on %s: there is no such demo%s\nhint: --on %s", device, didYouMean(device, names), oneOf(names))
 }
 
 func demoAction(c *cli.Context) error {
@@ -62,6 +80,11 @@ func demoAction(c *cli.Context) error {
 	if c.Bool("only-make") && dir == "" {
 		return usagef("--only-make needs --dir")
 	}
+	if !c.Bool("only-make") {
+		if err := p.equipped(c.Context, c.String("on")); err != nil {
+			return err
+		}
+	}
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "kbisect-demo-"); err != nil {
 			return &codeError{exitMachine, err}
@@ -69,7 +92,7 @@ func demoAction(c *cli.Context) error {
 		defer func() {
 			os.RemoveAll(dir)
 			if !c.Bool("json") {
-				fmt.Fprintln(c.App.Writer, "\nThe repository was a temporary one. To keep it and look around:\n  kbisect demo --dir round9")
+				fmt.Fprintf(c.App.Writer, "\nThe repository was a temporary one. To keep it and look around:\n  kbisect demo%s --dir round9\n", onOption(c.String("on")))
 			}
 		}()
 	} else if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
@@ -79,40 +102,84 @@ func demoAction(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the demo repository: %w", err)
 	}
-	for i, h := range p.hunts {
-		if err := os.WriteFile(demoConfig(dir, i), h.config, 0o666); err != nil {
-			return &codeError{exitMachine, err}
-		}
+	if err := p.writeConfigs(dir); err != nil {
+		return &codeError{exitMachine, err}
 	}
 	fmt.Fprintf(c.App.ErrWriter, "%s\n%d commits in %s\n", p.story, len(made.Order), dir)
 	if c.Bool("only-make") {
 		return nil
 	}
-	for i, h := range p.hunts {
-		if err := hunted(c, dir, demoConfig(dir, i), "--good", h.good, "--bad", h.bad); err != nil {
-			return err
-		}
-		if !h.flags {
+	return p.search(c, dir)
+}
+
+func onOption(device string) string {
+	if device == "cpu" {
+		return ""
+	}
+	return " --on " + device
+}
+
+// equipped refuses a demo that could not run here.
+func (p planted) equipped(ctx context.Context, device string) error {
+	if len(p.needs) == 0 {
+		return nil
+	}
+	e := newExamination(os.TempDir())
+	defer e.close()
+	e.probeFirst(ctx)
+	for _, k := range e.checks() {
+		if !slices.Contains(p.needs, k.name) {
 			continue
 		}
-		fmt.Fprintln(c.App.Writer)
-		if err := hunted(c, dir, demoConfig(dir, i), "--axis", axisFlags, "--bad", h.bad); err != nil {
+		f := k.bounded(ctx)
+		if f.state == stateOK || f.state == stateProblem && k.name == "devices" { // shared with others, say
+			continue
+		}
+		what, _, _ := strings.Cut(f.found, ";")
+		return &codeError{exitMachine, fmt.Errorf("demo --on %s cannot run here: %s: %s\nhint: kbisect doctor tells what is there; kbisect demo needs no device", device, k.name, what)}
+	}
+	return nil
+}
+
+// writeConfigs writes the configuration of each search.
+func (p planted) writeConfigs(dir string) error {
+	for i, h := range p.hunts {
+		if err := os.WriteFile(p.config(dir, i), h.config, 0o666); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// demoConfig names the configuration of search i; the first has the usual name.
-func demoConfig(dir string, i int) string {
-	if i == 0 {
+// config names the configuration of search i; the first has the usual name, and those like it too.
+func (p planted) config(dir string, i int) string {
+	if string(p.hunts[i].config) == string(p.hunts[0].config) {
 		return filepath.Join(dir, configName)
 	}
 	return filepath.Join(dir, fmt.Sprintf("kbisect-%d.toml", i+1))
 }
 
+// search runs one search after the other. One that ends without a culprit is an answer, too: the next
+// one may know more.
+func (p planted) search(c *cli.Context, dir string) (first error) {
+	for i, h := range p.hunts {
+		if i > 0 && !c.Bool("json") {
+			fmt.Fprintln(c.App.Writer)
+		}
+		err := hunted(c, dir, p.config(dir, i), h.options)
+		var coded *codeError
+		if err != nil && !(errors.As(err, &coded) && (coded.code == exitInconclusive || coded.code == exitNoDifference)) {
+			return err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
 // hunted runs one search as a user would.
-func hunted(c *cli.Context, dir, config string, options ...string) error {
+func hunted(c *cli.Context, dir, config string, options []string) error {
 	args := []string{"kbisect", "-C", dir, "--config", config}
 	if globals(c).quiet {
 		args = append(args, "--quiet")
