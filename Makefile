@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 
-.PHONY: all build demo test check bench fuzz clean bench-judge
+.PHONY: all build demo test check bench fuzz clean bench-judge bench-sets
 
 all: build
 
@@ -47,3 +47,9 @@ clean:
 JOBS ?= 400
 bench-judge:
 	KBISECT_BENCH_JUDGE=$(JOBS) go test -v -count=1 -run TestBenchJudge ./bisect/judge
+
+# The search of flags against its targets and the rivals, SEEDS searches a cell; then the ranking of slowdowns.
+SEEDS ?= 1000
+bench-sets:
+	KBISECT_BENCH_SETS=$(SEEDS) $(GO) test -v -count=1 -run TestBenchSets ./fixtures
+	KBISECT_BENCH_EFFECTS=200 $(GO) test -v -count=1 -run TestBenchEffects ./bisect/effects
