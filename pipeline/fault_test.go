@@ -216,9 +216,10 @@ func (r *rig) search(faults bool) bisect.Finding {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 4*time.Minute)
 	defer cancel()
 	memory := &Memory{Next: r.sampler(faults), Known: r.known(), Save: r.save, Learn: p.Learn}
-	s := &bisect.Search{
-		Commits: r.commits, Good: bisect.Candidate{Commit: r.good}, Redo: p.Clean,
-		Judge: &judge.Plain{Sampler: memory, Options: judge.Options{Metrics: []judge.Metric{{Name: "t"}}, Effect: 0.03, Error: 0.05, Commits: len(r.commits)}},
+	s := &judge.Bank{
+		Search:  bisect.Search{Commits: r.commits, Good: bisect.Candidate{Commit: r.good}, Redo: p.Clean},
+		Sampler: memory,
+		Options: judge.Options{Metrics: []judge.Metric{{Name: "t"}}, Effect: 0.03, Error: 0.05, Commits: len(r.commits)},
 	}
 	began := time.Now()
 	f, err := s.Find(ctx)
