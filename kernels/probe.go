@@ -28,23 +28,7 @@ func WriteProbe(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	name := filepath.Join(dir, "sitecustomize.py")
-	f, err := os.CreateTemp(dir, ".probe-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once it has its name
-	_, err = f.Write(probeSource)
-	if cerr := f.Chmod(0o644); err == nil {
-		err = cerr
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name) // a trial of another kbisect may be reading it
+	return writeOver(filepath.Join(dir, "sitecustomize.py"), probeSource) // a trial of another kbisect may be reading it
 }
 
 // ProbeEnv returns the environment of a trial with the directory of the probe first on the path of

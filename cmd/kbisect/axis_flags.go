@@ -187,26 +187,19 @@ func (j *job) rankedMetric() (judge.Metric, bool) {
 func (p *policy) parseAssign(text string) (string, error) {
 	given := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
-		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
-		i := slices.IndexFunc(p.Flags, func(f Flag) bool { return f.Name == name })
+		c, ok := parseCondition(part)
 		switch {
-		case !ok:
+		case !ok || c.not:
 			return "", usagef("%q sets no flag; write flag=value", part)
-		case i < 0:
-			var names []string
-			for _, f := range p.Flags {
-				names = append(names, f.Name)
-			}
-			if len(names) == 0 {
-				return "", usagef("%q: there are no flags\nhint: name them in %s, one [[flag]] each", part, configName)
-			}
-			return "", usagef("%q: there is no flag %q%s; flags: %s", part, name, didYouMean(name, names), strings.Join(names, ", "))
-		case !slices.Contains(p.Flags[i].Values, value):
-			return "", usagef("%q: the flag %q has no value %q%s; allowed: %s", part, name, value, didYouMean(value, p.Flags[i].Values), oneOf(p.Flags[i].Values))
-		case given[name] != "":
-			return "", usagef("%q: the flag %q is set twice", text, name)
+		case len(p.Flags) == 0:
+			return "", usagef("%q: there are no flags\nhint: name them in %s, one [[flag]] each", part, configName)
+		case given[c.flag] != "":
+			return "", usagef("%q: the flag %q is set twice", text, c.flag)
 		}
-		given[name] = value
+		if wrong := c.unknown(p.Flags); wrong != "" {
+			return "", usagef("%q: %s", part, wrong)
+		}
+		given[c.flag] = c.value
 	}
 	var parts []string
 	for _, f := range p.Flags {

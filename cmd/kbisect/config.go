@@ -207,23 +207,30 @@ func loadConfig(path string) (*Config, error) {
 
 // parseConfig checks data as the file name. Its error is a *ConfigError.
 func parseConfig(name string, data []byte) (*Config, error) {
-	if len(data) > maxConfig {
-		return nil, configProblem(name, 1, fmt.Sprintf("larger than %d KiB: this is no configuration", maxConfig>>10))
+	r, root, err := readTOML(name, data, ": this is no configuration")
+	if err != nil {
+		return nil, err
 	}
-	lines, tooDeep := indexLines(data)
-	if tooDeep > 0 {
-		return nil, configProblem(name, tooDeep, "nested too deep")
-	}
-	var root map[string]any
-	if _, err := toml.Decode(string(data), &root); err != nil {
-		return nil, syntaxProblem(name, err)
-	}
-	r := &configReader{file: name, lines: lines}
 	cfg := r.config(root)
 	if err := r.err(); err != nil {
 		return nil, err
 	}
 	return cfg, nil
+}
+
+// readTOML reads the tables of a file, bounded; tooLarge is what there is to say of one beyond that.
+func readTOML(name string, data []byte, tooLarge string) (r *configReader, root map[string]any, err error) {
+	if len(data) > maxConfig {
+		return nil, nil, configProblem(name, 1, fmt.Sprintf("larger than %d KiB%s", maxConfig>>10, tooLarge))
+	}
+	lines, tooDeep := indexLines(data)
+	if tooDeep > 0 {
+		return nil, nil, configProblem(name, tooDeep, "nested too deep")
+	}
+	if _, err := toml.Decode(string(data), &root); err != nil {
+		return nil, nil, syntaxProblem(name, err)
+	}
+	return &configReader{file: name, lines: lines}, root, nil
 }
 
 // syntaxProblem turns the error of the TOML parser, which stops at the first.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -140,20 +141,27 @@ func (t tableReader) resolve(path []string, s string, flags []Flag) (condition, 
 		t.r.add(path, `%q is no condition; write "flag=value"`, s)
 		return c, false
 	}
+	if wrong := c.unknown(flags); wrong != "" {
+		t.r.add(path, "%q: %s", s, wrong)
+		return c, false
+	}
+	return c, true
+}
+
+// unknown says that there is no such flag, or no such value of it, or is "".
+func (c condition) unknown(flags []Flag) string {
 	i := slices.IndexFunc(flags, func(f Flag) bool { return f.Name == c.flag })
 	if i < 0 {
 		names := make([]string, len(flags))
 		for j, f := range flags {
 			names[j] = f.Name
 		}
-		t.r.add(path, "%q: there is no flag %q%s; flags: %s", s, c.flag, didYouMean(c.flag, names), strings.Join(names, ", "))
-		return c, false
+		return fmt.Sprintf("there is no flag %q%s; flags: %s", c.flag, didYouMean(c.flag, names), strings.Join(names, ", "))
 	}
-	if !slices.Contains(flags[i].Values, c.value) {
-		t.r.add(path, "%q: the flag %q has no value %q%s; allowed: %s", s, c.flag, c.value, didYouMean(c.value, flags[i].Values), oneOf(flags[i].Values))
-		return c, false
+	if values := flags[i].Values; !slices.Contains(values, c.value) {
+		return fmt.Sprintf("the flag %q has no value %q%s; allowed: %s", c.flag, c.value, didYouMean(c.value, values), oneOf(values))
 	}
-	return c, true
+	return ""
 }
 
 func (t tableReader) conditions(key string, flags []Flag, own Flag, list []string) {

@@ -85,18 +85,10 @@ func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
 
 // parseAccepted checks the file. Its error is a *ConfigError.
 func parseAccepted(name string, data []byte) ([]acceptance, error) {
-	if len(data) > maxConfig {
-		return nil, configProblem(name, 1, fmt.Sprintf("larger than %d KiB\nhint: entries that the base branch has had for long may go", maxConfig>>10))
+	r, root, err := readTOML(name, data, "\nhint: entries that the base branch has had for long may go")
+	if err != nil {
+		return nil, err
 	}
-	lines, tooDeep := indexLines(data)
-	if tooDeep > 0 {
-		return nil, configProblem(name, tooDeep, "nested too deep")
-	}
-	var root map[string]any
-	if _, err := toml.Decode(string(data), &root); err != nil {
-		return nil, syntaxProblem(name, err)
-	}
-	r := &configReader{file: name, lines: lines}
 	top := tableReader{r: r, values: root}
 	top.unknown([]string{"accepted"}, nil)
 	var out []acceptance
