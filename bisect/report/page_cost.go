@@ -45,7 +45,7 @@ func (p *pager) economics() Section {
 func (p *pager) spentWords() string {
 	t := p.Totals
 	words := fmt.Sprintf("%s and %s of %s, %d builds taken from the cache, %s without a trial; %s by the clock, of these %s running.",
-		count(t.Trials, "trial"), count(t.Builds, "build"), count(t.Candidates, "candidate"), t.CacheHits, count(t.Inferred, "answer"), secs(t.Wall), secs(t.Device))
+		count(t.Trials, "trial"), count(t.Builds, "build"), t.candidates(), t.CacheHits, count(t.Inferred, "answer"), secs(t.Wall), secs(t.Device))
 	if t.Cost != nil {
 		words += fmt.Sprintf(" Cost: %.4g.", *t.Cost)
 	}

@@ -2,6 +2,7 @@
 package report
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -31,6 +32,7 @@ type Launch struct {
 	Nth       int
 	Outcome   bisect.Outcome
 	Replayed  bool // remembered from before an interruption
+	Drill     bool // made after the search, of parts of a culprit or of its flags
 }
 
 // Input is everything that a report is made of.
@@ -64,7 +66,8 @@ type Input struct {
 
 // Totals is what a job cost.
 type Totals struct {
-	Candidates int      `json:"candidates"`
+	Candidates int      `json:"candidates"` // of the search itself
+	Drilled    int      `json:"drilled"`    // more, in which parts of a culprit or its flags were tried
 	Trials     int      `json:"trials"`
 	Inferred   int      `json:"inferred"`
 	Builds     int      `json:"builds"`
@@ -77,9 +80,13 @@ type Totals struct {
 // Totals adds up the launches.
 func (in Input) Totals() Totals {
 	t := Totals{Trials: len(in.Launches), Inferred: in.Finding.Inferred, Wall: in.Wall.Seconds()}
-	seen := map[bisect.Candidate]bool{}
+	seen, drilled := map[bisect.Candidate]bool{}, map[bisect.Candidate]bool{}
 	for _, l := range in.Launches {
-		seen[l.Candidate] = true
+		if l.Drill {
+			drilled[l.Candidate] = true
+		} else {
+			seen[l.Candidate] = true
+		}
 		if l.Outcome.Built {
 			t.Builds++
 		}
@@ -89,6 +96,8 @@ func (in Input) Totals() Totals {
 		t.Device += l.Outcome.Wall
 	}
 	t.Candidates = len(seen)
+	maps.DeleteFunc(drilled, func(c bisect.Candidate, _ bool) bool { return seen[c] })
+	t.Drilled = len(drilled)
 	if in.GPUHour > 0 {
 		cost := t.Device / 3600 * in.GPUHour
 		t.Cost = &cost

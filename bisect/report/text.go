@@ -230,6 +230,13 @@ func (p *printer) path(in Input) {
 	p.flush(t)
 }
 
+func (t Totals) candidates() string {
+	if t.Drilled == 0 {
+		return count(t.Candidates, "candidate")
+	}
+	return fmt.Sprintf("%s and %d more in what the culprit changed", count(t.Candidates, "candidate"), t.Drilled)
+}
+
 // economics is the table of time and money by phase.
 func (p *printer) economics(in Input) {
 	rows := in.Economics()
@@ -253,7 +260,7 @@ func (p *printer) economics(in Input) {
 	p.flush(t)
 	s := in.Totals()
 	p.f("  %s, %s, %s, %d from the build cache, %s inferred\n",
-		count(s.Candidates, "candidate"), count(s.Trials, "trial"), count(s.Builds, "build"), s.CacheHits, count(s.Inferred, "answer"))
+		s.candidates(), count(s.Trials, "trial"), count(s.Builds, "build"), s.CacheHits, count(s.Inferred, "answer"))
 	p.f("  wall %s, running %s", secs(s.Wall), secs(s.Device))
 	if s.Cost != nil {
 		p.f(", %.4f at %.2f an hour", *s.Cost, in.GPUHour)

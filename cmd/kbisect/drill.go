@@ -8,6 +8,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // drill goes from culprits to what in them is to blame: their hunks, and the flags that they switch on.
@@ -35,6 +36,17 @@ func (j *job) drill(ctx context.Context, f *bisect.Finding) {
 		}
 	}
 	j.sets = nil
+}
+
+// markDrilled marks the launches of a search over a range that were of no commit of it, or of its flags.
+func markDrilled(launches []report.Launch, rng *source.Range) {
+	inRange := map[string]bool{rng.Good.ID: true}
+	for _, c := range rng.Commits {
+		inRange[c.ID] = true
+	}
+	for i, l := range launches {
+		launches[i].Drill = l.Purpose == switching || l.Purpose != bisect.FindGood && !inRange[l.Candidate.Commit]
+	}
 }
 
 // undrilled says why the hunks of a culprit are not searched, or "".

@@ -16,6 +16,9 @@ func (j *job) input(f bisect.Finding) report.Input {
 		GPUHour: j.policy.GPUHour, Backend: j.repo.Backend(), Commits: map[string]report.CommitInfo{},
 		Warnings: append(j.warnings(), j.doubtfulCulprits(f)...), Devices: j.gpus.names(), Unwatched: j.gpus.unwatched(),
 	}
+	if j.rng != nil && j.policy.Axis == axisHistory {
+		markDrilled(in.Launches, j.rng)
+	}
 	if f.Err != nil {
 		in.Error = f.Err.Error()
 	}

@@ -147,6 +147,9 @@ func (p *past) input(ctx context.Context) report.Input {
 	}
 	in.Good, in.Bad = in.Commits[s.Good], in.Commits[s.Bad]
 	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.rangeOptions()) // without it, the page says that the order is lost
+	if rng != nil && p.policy.Axis == axisHistory {
+		markDrilled(in.Launches, rng)
+	}
 	var culprits []string
 	for _, c := range p.read.Culprits {
 		culprits = append(culprits, c.Commit)
