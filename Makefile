@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 
-.PHONY: all build demo test check bench fuzz clean bench-judge bench-sets
+.PHONY: all build demo test check bench fuzz faults clean bench-judge bench-sets
 
 all: build
 
@@ -26,7 +26,7 @@ check:
 	$(GO) run $(STATICCHECK) ./...
 
 test: check
-	$(GO) test -race -timeout 45m ./...
+	$(GO) test -race -parallel 4 -timeout 45m ./...
 
 # bench measures the pure core and the reading of histories; figures are for ratios in one run.
 bench:
@@ -39,6 +39,11 @@ fuzz:
 	    echo "$$pkg $$target"; $(GO) test -run XXX -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; \
 	done
+
+# faults injects FAULTS faults each into the searches of the pipeline and of the program.
+FAULTS ?= 100
+faults:
+	KBISECT_FAULTS=$(FAULTS) $(GO) test -race -count=1 -timeout 45m -v -run '^TestInjectedFaults$$' ./pipeline ./cmd/kbisect
 
 clean:
 	rm -f kbisect

@@ -32,30 +32,34 @@ import (
 // machine are injected that a seed draws. The machine's fault never becomes a word against a commit.
 
 const (
-	injections  = 120
+	injections  = 48               // in each test run; make faults makes more
 	atATime     = 6                // searches; they sleep more than they compute
 	searchSlack = 30 * time.Second // what faults may add to what the trials of a search need
 )
 
-// faultSeed is the seed of the first injection: KBISECT_FAULT_SEED, or always the same. The
-// subtest of an injection is named after its own seed, so that it can be run alone.
-func faultSeed(t *testing.T) uint64 {
+// faultSeeds are the seeds of the injections: KBISECT_FAULTS of them from KBISECT_FAULT_SEED on, or
+// always the same. The subtest of an injection is named after its own seed, so that it can be run alone.
+func faultSeeds(t *testing.T) (seeds []uint64) {
 	t.Helper()
-	text := cmp.Or(os.Getenv("KBISECT_FAULT_SEED"), "1")
-	seed, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("KBISECT_FAULT_SEED: %v", err)
+	first, n := faultNumber(t, "KBISECT_FAULT_SEED", 1), faultNumber(t, "KBISECT_FAULTS", injections)
+	for i := range n {
+		seeds = append(seeds, first+i)
 	}
-	return seed
+	return seeds
+}
+
+func faultNumber(t *testing.T, name string, unset uint64) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(cmp.Or(os.Getenv(name), strconv.FormatUint(unset, 10)), 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
 }
 
 func TestInjectedFaults(t *testing.T) {
 	if testing.Short() {
-		t.Skip("120 searches take a minute")
-	}
-	n := injections
-	if testing.Verbose() {
-		t.Logf("seeds from %d", faultSeed(t))
+		t.Skip("the searches take a minute")
 	}
 	disks := canMount(t)
 	tally := newTally()
@@ -68,8 +72,8 @@ func TestInjectedFaults(t *testing.T) {
 			}
 		})
 	}
-	for i := range n {
-		seeds <- faultSeed(t) + uint64(i)
+	for _, seed := range faultSeeds(t) {
+		seeds <- seed
 	}
 	close(seeds)
 	pool.Wait()

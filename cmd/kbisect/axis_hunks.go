@@ -47,7 +47,6 @@ func (p *policy) requestHunks(c *cli.Context, repo *source.Repo) (err error) {
 
 // hunkAxis turns the difference of two commits into what can be on and off.
 type hunkAxis struct {
-	repo *source.Repo
 	diff *source.Diff
 	ids  []string // of the hunk of each atom
 	old  map[string]source.Hunk
@@ -72,7 +71,7 @@ func (h *hunkAxis) candidate(s sets.Set) (bisect.Candidate, error) {
 	return bisect.Candidate{Commit: id}, nil
 }
 
-// atom describes a hunk as an atom; its requirements are indexes of the diff.
+// atomOf describes a hunk as an atom; its requirements are indexes of the diff.
 func atomOf(x source.Hunk, at func(int) int) sets.Atom {
 	a := sets.Atom{Name: where(x)}
 	for _, r := range x.Requires {
@@ -141,8 +140,9 @@ func (h *hunkAxis) expand(atom int) []sets.Atom {
 	return atoms
 }
 
-// searchHunks finds which hunks between two commits are to blame.
-func (j *job) searchHunks(ctx context.Context, from, to string, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
+// searchBetween finds which hunks between the two ends are to blame.
+func (j *job) searchBetween(ctx context.Context, goal sets.Goal) (bisect.Finding, error) {
+	from, to := j.policy.Good, j.policy.Bad
 	diff, err := j.repo.Hunks(ctx, from, to, j.policy.Paths)
 	if err != nil {
 		return bisect.Finding{}, usage(err)
@@ -150,7 +150,12 @@ func (j *job) searchHunks(ctx context.Context, from, to string, goal sets.Goal, 
 	if len(diff.Hunks) == 0 {
 		return bisect.Finding{}, usagef("nothing that build and run read differs between %s and %s", short(from), short(to))
 	}
-	h := &hunkAxis{repo: j.repo, diff: diff, old: map[string]source.Hunk{}}
+	return j.searchHunks(ctx, diff, from, goal, j.memory)
+}
+
+// searchHunks finds which hunks of a difference from a commit are to blame.
+func (j *job) searchHunks(ctx context.Context, diff *source.Diff, from string, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
+	h := &hunkAxis{diff: diff, old: map[string]source.Hunk{}}
 	var atoms []sets.Atom
 	for _, x := range diff.Hunks {
 		h.ids, h.old[x.ID] = append(h.ids, x.ID), x
@@ -180,14 +185,13 @@ func (j *job) accuse(f *bisect.Finding) {
 		return
 	}
 	c := bisect.Culprit{Commit: j.policy.Bad, Parents: []string{j.policy.Good}, Class: f.Complaint.Class, Phase: f.Complaint.Phase, Effect: f.Complaint.Ends}
-	confidence := 1.0
 	for _, g := range j.sets.Minimal {
 		c.Confirmed = c.Confirmed || g.Certified
-		j.blame(c.Commit, append(j.hunks[c.Commit], j.sets.Guilty(g)...))
+		j.hunks[c.Commit] = append(j.hunks[c.Commit], j.sets.Guilty(g)...)
 	}
+	c.Confidence = 1 - j.policy.Judge.Error
 	if !c.Confirmed {
-		confidence = 0.5
+		c.Confidence /= 2
 	}
-	c.Confidence = confidence * (1 - j.policy.Judge.Error)
 	f.Culprits = []bisect.Culprit{c}
 }

@@ -38,7 +38,7 @@ func baselineCommand() *cli.Command {
 				Name: "record", Usage: "launch a revision and, if it is good, remember it", ArgsUsage: "[REV] [-- COMMAND ARGS]",
 				Description: "Launches REV (default HEAD), each launch a fresh process. Unless every launch ends well it is refused.\n\n" +
 					"Exit codes: 0 recorded, 2 usage, 3 refused: it is not good, 5 machine trouble, 130 interrupted.",
-				OnUsageError: usageError, SkipFlagParsing: true, HideHelpCommand: true, Action: recordBaseline,
+				OnUsageError: usageError, HideHelpCommand: true, Action: recordBaseline,
 				Flags: append(trialFlags(),
 					&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 5},
 					&cli.StringFlag{Name: "note", Usage: "`TEXT` to keep with it"},
@@ -47,16 +47,16 @@ func baselineCommand() *cli.Command {
 			&cli.Command{Name: "list", Usage: "the baselines, the newest first", OnUsageError: usageError, Action: listBaselines},
 			&cli.Command{
 				Name: "show", Usage: "one baseline: the newest, or that of a revision or an id", ArgsUsage: "[REV|ID]", OnUsageError: usageError,
-				SkipFlagParsing: true, HideHelpCommand: true, Action: showBaseline,
+				HideHelpCommand: true, Action: showBaseline,
 				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the baseline as JSON on standard output", DisableDefaultText: true}},
 			},
 			&cli.Command{
 				Name: "export", Usage: "write one baseline to FILE, - for standard output", ArgsUsage: "FILE [REV|ID]", OnUsageError: usageError,
-				SkipFlagParsing: true, HideHelpCommand: true, Action: exportBaseline,
+				HideHelpCommand: true, Action: exportBaseline,
 			},
 			&cli.Command{
 				Name: "import", Usage: "read a baseline that was exported elsewhere", ArgsUsage: "FILE", OnUsageError: usageError,
-				SkipFlagParsing: true, HideHelpCommand: true, Action: importBaseline,
+				HideHelpCommand: true, Action: importBaseline,
 			},
 		),
 	}
@@ -65,7 +65,7 @@ func baselineCommand() *cli.Command {
 func recordBaseline(c *cli.Context) error {
 	words, command, err := operands(c)
 	if err != nil {
-		return helped(c, err)
+		return err
 	}
 	if len(words) > 1 {
 		return usagef("baseline record takes one revision, not %q\nhint: a command follows --", words)

@@ -20,7 +20,7 @@ import (
 func exportBaseline(c *cli.Context) error {
 	words, err := plainWords(c, 1, 2)
 	if err != nil {
-		return helped(c, err)
+		return err
 	}
 	all, repo, err := openBaselines(c)
 	if err != nil {
@@ -55,7 +55,7 @@ func exportBaseline(c *cli.Context) error {
 func importBaseline(c *cli.Context) error {
 	words, err := plainWords(c, 1, 1)
 	if err != nil {
-		return helped(c, err)
+		return err
 	}
 	f, err := os.Open(words[0])
 	if err != nil {

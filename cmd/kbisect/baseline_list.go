@@ -117,7 +117,7 @@ func listBaselines(c *cli.Context) error {
 func showBaseline(c *cli.Context) error {
 	words, err := plainWords(c, 0, 1)
 	if err != nil {
-		return helped(c, err)
+		return err
 	}
 	all, repo, err := openBaselines(c)
 	if err != nil {

@@ -26,7 +26,7 @@ func compareCommand() *cli.Command {
 			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
 			"Exit codes: 0 no regression, 1 B is worse, 2 usage, 3 cannot tell, 5 machine trouble, 130 interrupted.",
 		OnUsageError:    usageError,
-		SkipFlagParsing: true, HideHelpCommand: true, // options may stand behind A and B, see operands
+		HideHelpCommand: true,
 		Flags: append(trialFlags(),
 			&cli.StringFlag{Name: "effect", Usage: "smallest change worth finding, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
 			&cli.Float64Flag{Name: "error", Usage: "chance `P` that the answer is wrong", DefaultText: "kbisect.toml, else 0.01"},
@@ -47,7 +47,7 @@ type comparison struct {
 func compareAction(c *cli.Context) error {
 	words, command, err := operands(c)
 	if err != nil {
-		return helped(c, err)
+		return err
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {

@@ -52,6 +52,7 @@ func TestCompareCode(t *testing.T) {
 
 // TestCompareInterrupted stops a comparison: what was launched is kept, and said.
 func TestCompareInterrupted(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	r.write("n", "1")
 	r.commit("the first")

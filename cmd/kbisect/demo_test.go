@@ -9,6 +9,7 @@ import (
 )
 
 func TestDemoConfigs(t *testing.T) {
+	t.Parallel()
 	for _, device := range []string{"cpu", "cuda", "torch", "cuda-small", "slow-build"} {
 		p, err := plantedOn(device)
 		if err != nil {

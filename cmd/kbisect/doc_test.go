@@ -13,6 +13,7 @@ import (
 // TestManual runs the examples of the package comment: a line that begins with $ is a command, the
 // lines below it must be among what it prints; … stands for anything.
 func TestManual(t *testing.T) {
+	t.Parallel()
 	f, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)

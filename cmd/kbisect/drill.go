@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -28,7 +29,7 @@ func (j *job) drill(ctx context.Context, f *bisect.Finding) {
 			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched: %s", short(c.Commit), why))
 			continue
 		}
-		if err := j.drillHunks(ctx, c, f); err != nil {
+		if err := j.drillHunks(ctx, c); err != nil {
 			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched to the end: %s", short(c.Commit), headline(err.Error())))
 		}
 		if err := j.switches(ctx, c); err != nil {
@@ -68,13 +69,13 @@ func undrilled(c bisect.Culprit) string {
 
 // drillHunks searches the hunks of one culprit. A change of one hunk that is known to be slow needs no
 // test.
-func (j *job) drillHunks(ctx context.Context, c bisect.Culprit, f *bisect.Finding) error {
+func (j *job) drillHunks(ctx context.Context, c bisect.Culprit) error {
 	diff, err := j.repo.HunksOf(ctx, c.Commit, j.policy.Paths)
 	if err != nil {
 		return err
 	}
 	if len(diff.Hunks) == 1 && c.Class == bisect.Slow {
-		j.blame(c.Commit, []report.Hunk{shown(diff.Hunks[0], sets.Culprit)})
+		j.hunks[c.Commit] = []report.Hunk{shown(diff.Hunks[0], sets.Culprit)}
 		return nil
 	}
 	opts := j.policy.Judge
@@ -84,7 +85,7 @@ func (j *job) drillHunks(ctx context.Context, c bisect.Culprit, f *bisect.Findin
 	if c.Class != bisect.Slow {
 		sampler = j.evidence(c.Parents[0], c.Commit)
 	}
-	found, err := j.searchHunks(ctx, c.Parents[0], c.Commit, sets.One, sampler)
+	found, err := j.searchHunks(ctx, diff, c.Parents[0], sets.One, sampler)
 	if err == nil {
 		err = found.Err
 	}
@@ -102,15 +103,8 @@ func (j *job) drillHunks(ctx context.Context, c bisect.Culprit, f *bisect.Findin
 		return fmt.Errorf("%s", why)
 	}
 	g := j.sets.Minimal[0]
-	j.blame(c.Commit, j.sets.Guilty(g))
+	j.hunks[c.Commit] = j.sets.Guilty(g)
 	return nil
-}
-
-func (j *job) blame(commit string, hunks []report.Hunk) {
-	if j.hunks == nil {
-		j.hunks = map[string][]report.Hunk{}
-	}
-	j.hunks[commit] = hunks
 }
 
 // evidence answers with launches that the search has made of two commits before it makes new ones.
@@ -171,15 +165,9 @@ func (j *job) switches(ctx context.Context, c bisect.Culprit) error {
 			continue
 		}
 		words := fmt.Sprintf("with %s=%s it is good", f.Name, f.Values[0])
-		bad := f.Bad
-		if bad == "" {
-			bad = f.Values[len(f.Values)-1]
-		}
+		bad := cmp.Or(f.Bad, f.Values[len(f.Values)-1])
 		if on, err := ask(c.Parents[0], f.Name+"="+bad); err == nil && complaint.Matches(on) {
 			words = fmt.Sprintf("it switches %s on: with %s=%s it is good, and its parent with %s=%s is bad", f.Name, f.Name, f.Values[0], f.Name, bad)
-		}
-		if j.switched == nil {
-			j.switched = map[string]string{}
 		}
 		j.switched[c.Commit] = words
 		return nil

@@ -37,7 +37,7 @@ func explainCommand() *cli.Command {
 			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
 			"Exit codes: 0 explained, 2 usage, 3 neither of the two could be looked at, 5 machine trouble, 130 interrupted.",
 		OnUsageError:    usageError,
-		SkipFlagParsing: true, HideHelpCommand: true,
+		HideHelpCommand: true,
 		Flags: append(append(trialFlags(), explainLimitFlag(explainLimit)),
 			&cli.IntFlag{Name: "launches", Usage: "launch each `N` times for the phases", Value: 3},
 			&cli.BoolFlag{Name: "no-profile", Usage: "no launch under a profiler", DisableDefaultText: true},
@@ -61,7 +61,7 @@ func explainLimitFlag(usual time.Duration) cli.Flag {
 func explainAction(c *cli.Context) error {
 	words, command, err := operands(c)
 	if err != nil {
-		return helped(c, err)
+		return err
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {

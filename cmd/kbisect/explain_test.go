@@ -440,6 +440,7 @@ func TestExplainPatience(t *testing.T) {
 // TestExplainPython profiles a Python program twice: by torch.profiler, of a torch that is none, and
 // then the kernels that it saw by ncu.
 func TestExplainPython(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("no Python")
 	}

@@ -31,25 +31,34 @@ import (
 // that says what to do.
 
 const (
-	injections = 80
+	injections = 32 // in each test run; make faults makes more
 	atATime    = 4
 	faultSlack = 30 * time.Second // what faults may add to what the trials of a run need
 )
 
-// faultSeed is the seed of the first injection: KBISECT_FAULT_SEED, or always the same. The
-// subtest of an injection is named after its own seed, so that it can be run alone.
-func faultSeed(t *testing.T) uint64 {
+// faultSeeds are the seeds of the injections: KBISECT_FAULTS of them from KBISECT_FAULT_SEED on, or
+// always the same. The subtest of an injection is named after its own seed, so that it can be run alone.
+func faultSeeds(t *testing.T) (seeds []uint64) {
 	t.Helper()
-	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("KBISECT_FAULT_SEED"), "1"), 10, 64)
-	if err != nil {
-		t.Fatalf("KBISECT_FAULT_SEED: %v", err)
+	first, n := faultNumber(t, "KBISECT_FAULT_SEED", 1), faultNumber(t, "KBISECT_FAULTS", injections)
+	for i := range n {
+		seeds = append(seeds, first+i)
 	}
-	return seed
+	return seeds
+}
+
+func faultNumber(t *testing.T, name string, unset uint64) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(cmp.Or(os.Getenv(name), strconv.FormatUint(unset, 10)), 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
 }
 
 func TestInjectedFaults(t *testing.T) {
 	if testing.Short() {
-		t.Skip("80 searches take a minute")
+		t.Skip("the searches take a minute")
 	}
 	t.Log("NOT TESTED: a wall clock that jumps while kbisect runs; what a jump leaves on disk is")
 	mounts := canMount(t)
@@ -63,8 +72,8 @@ func TestInjectedFaults(t *testing.T) {
 			}
 		})
 	}
-	for i := range injections {
-		seeds <- faultSeed(t) + uint64(i)
+	for _, seed := range faultSeeds(t) {
+		seeds <- seed
 	}
 	close(seeds)
 	pool.Wait()
@@ -164,7 +173,7 @@ func (r *rig) start(meanwhile func(p *os.Process), args ...string) *outcome {
 	defer cancel()
 	o := &outcome{}
 	cmd := r.command(args...)
-	cmd.Env = append(cmd.Env, r.mark, "PATH="+r.tools+":"+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(cmd.Env, r.mark, "PATH="+r.tools+":"+os.Getenv("PATH"))
 	cmd.Stdout, cmd.Stderr = &o.stdout, &o.stderr
 	cmd.WaitDelay = time.Second
 	began := time.Now()

@@ -34,7 +34,7 @@ func gateCommand() *cli.Command {
 			"Where GITHUB_ACTIONS is set: a step summary, one annotation, and the outputs result, ratio and culprit.\n\n" +
 			"Exit codes: 0 pass, 1 regression, 2 usage, 3 cannot tell, 5 machine trouble, 130 interrupted.",
 		OnUsageError:    usageError,
-		SkipFlagParsing: true, HideHelpCommand: true, // for the command behind --, see operands
+		HideHelpCommand: true,
 		Flags: append(trialFlags(),
 			&cli.StringFlag{Name: "base", Usage: "the branch, `REV`, that HEAD goes into", DefaultText: "as said above"},
 			&cli.StringFlag{Name: "effect", Usage: "smallest change worth finding, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
@@ -69,7 +69,7 @@ type gating struct {
 func gateAction(c *cli.Context) error {
 	words, command, err := operands(c)
 	if err != nil {
-		return helped(c, err)
+		return err
 	}
 	if len(words) > 0 {
 		return usagef("gate takes no revisions, not %q: it is about HEAD\nhint: --base REV names the branch that HEAD goes into, and a command follows --; kbisect compare A B takes any two", words)

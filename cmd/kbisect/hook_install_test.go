@@ -12,6 +12,7 @@ import (
 
 // TestHookInstall installs beside what is there, and takes away no more than it brought.
 func TestHookInstall(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t)
 	hook := filepath.Join(h.dir, ".git", "hooks", "pre-push")
 	first, err := os.ReadFile(hook)
@@ -83,6 +84,7 @@ func TestHookInstall(t *testing.T) {
 
 // TestHookManagers gets the lines for whatever manages the hooks, and writes nothing.
 func TestHookManagers(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t)
 	h.must("hook", "uninstall")
 	refuses := func(file, wantOut, wantErr string) {
@@ -128,6 +130,7 @@ func TestHookManagers(t *testing.T) {
 
 // TestHookWorktree pushes from a linked worktree, whose kbisect.toml counts, and where git sets GIT_DIR.
 func TestHookWorktree(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t)
 	tree := filepath.Join(t.TempDir(), "tree")
 	h.git("worktree", "add", "-q", "-b", "linked", tree)

@@ -49,6 +49,7 @@ func (h *hooked) worker() int {
 // TestHookDeadline pushes what takes longer than the deadline: it goes on in the background, and the next push
 // is told.
 func TestHookDeadline(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t)
 	defer func() { t.Logf("\n%s", h.table) }()
 	h.git("checkout", "-q", "-b", "topic")
@@ -108,6 +109,7 @@ func TestHookDeadline(t *testing.T) {
 
 // TestHookHangs has kbisect itself hang where no limit holds, in reading a pipe: the push goes on at the deadline.
 func TestHookHangs(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t)
 	h.change(map[string]string{"level": "23.0\n", configName: ""}, "written otherwise")
 	if err := syscall.Mkfifo(filepath.Join(h.dir, configName), 0o666); err != nil {

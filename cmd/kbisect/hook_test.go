@@ -49,7 +49,6 @@ gpus = "none"
 
 func newHooked(t *testing.T) *hooked {
 	t.Helper()
-	t.Setenv("GORACE", "atexit_sleep_ms=0") // else each kbisect waits for a second, where it is built with the race detector
 	h := &hooked{repo: newRepo(t), remote: filepath.Join(t.TempDir(), "remote.git"), table: &strings.Builder{}}
 	h.git("init", "-q", "--bare", h.remote)
 	h.git("remote", "add", "origin", h.remote)
@@ -125,6 +124,7 @@ func (h *hooked) wants(said string, code, wantCode int, patterns ...string) {
 
 // TestHookSituations pushes in every situation of git's conventions. The table of wall times is in the log.
 func TestHookSituations(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t)
 	defer func() { t.Logf("\n%s", h.table) }()
 	base := h.git("rev-parse", "HEAD")
@@ -200,6 +200,7 @@ func TestHookSituations(t *testing.T) {
 
 // TestHookRemote has others push in between, and pushes where nothing is known.
 func TestHookRemote(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t)
 	defer func() { t.Logf("\n%s", h.table) }()
 	their := t.TempDir()
@@ -230,6 +231,7 @@ func TestHookRemote(t *testing.T) {
 
 // TestHookMachine spoils machine, store and configuration: no push is stopped for that.
 func TestHookMachine(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t)
 	defer func() { t.Logf("\n%s", h.table) }()
 	h.change(map[string]string{"infra": "the device fell off the bus"}, "machine trouble")
@@ -297,6 +299,7 @@ func TestHookMachine(t *testing.T) {
 
 // TestHookEvidence has sessions of other devices and other rules decide nothing.
 func TestHookEvidence(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t)
 	good := h.git("rev-parse", "HEAD")
 	bad := h.change(map[string]string{"level": "23.0\n"}, "written otherwise")
@@ -340,6 +343,7 @@ func TestHookEvidence(t *testing.T) {
 
 // TestHookInterrupted stops a push by Ctrl-C: nothing is pushed, and nothing runs on.
 func TestHookInterrupted(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t)
 	h.change(map[string]string{"slow": "0.9", "level": "23.0\n"}, "slow, but well")
 	cmd := exec.Command("git", "push", "origin", "main")

@@ -225,7 +225,7 @@ func (j *job) find(ctx context.Context) (bisect.Finding, error) {
 		if j.policy.All {
 			goal = sets.All
 		}
-		f, err := j.searchHunks(ctx, j.policy.Good, j.policy.Bad, goal, j.memory)
+		f, err := j.searchBetween(ctx, goal)
 		j.accuse(&f)
 		return f, err
 	}

@@ -30,7 +30,7 @@ func measureCommand() *cli.Command {
 			"Exit codes: 0 every launch ended well, 2 usage, 3 not every launch did (it is shown how they ended, and\n" +
 			"in which phase), 5 machine trouble, 130 interrupted.",
 		OnUsageError:    usageError,
-		SkipFlagParsing: true, HideHelpCommand: true,
+		HideHelpCommand: true,
 		Flags: append(trialFlags(),
 			&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 5},
 			&cli.BoolFlag{Name: "json", Usage: "the measurement as JSON on standard output", DisableDefaultText: true},
@@ -42,7 +42,7 @@ func measureCommand() *cli.Command {
 func measureAction(c *cli.Context) error {
 	words, command, err := operands(c)
 	if err != nil {
-		return helped(c, err)
+		return err
 	}
 	if len(words) > 1 {
 		return usagef("measure takes one revision, not %q\nhint: kbisect compare A B sets two against each other, and a command follows --", words)

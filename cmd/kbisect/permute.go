@@ -8,7 +8,8 @@ import (
 )
 
 // permute puts the options of a command before its operands, as the library wants them, so that they may
-// stand anywhere before "--". What the library does not know it is left to complain about.
+// stand anywhere before "--". What the library does not know it is left to complain about. It takes the
+// first "--" away, which therefore comes before the operands; [operands] finds the user's.
 func permute(app *cli.App, args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -28,7 +29,7 @@ func permute(app *cli.App, args []string) []string {
 		commands, flags = command.Subcommands, command.Flags
 		at++
 	}
-	if command == nil || command.SkipFlagParsing || command.Name == "run" {
+	if command == nil || command.Name == "run" {
 		return args
 	}
 	var options, operands []string
@@ -40,6 +41,9 @@ func permute(app *cli.App, args []string) []string {
 			continue
 		}
 		options, rest = append(options, rest[:n]...), rest[n:]
+	}
+	if len(operands)+len(rest) > 0 {
+		options = append(options, "--")
 	}
 	return slices.Concat(args[:at], options, operands, rest)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -113,7 +114,10 @@ func runAction(c *cli.Context) error {
 	if n, err := proc.Sweep(s.ID); err != nil || n > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of the interrupted search were still running and have been killed", n))
 	}
-	j := &job{repo: repo, store: st, session: s, policy: p, rng: rng, ui: newProgress(c), report: c.String("report")}
+	j := &job{
+		repo: repo, store: st, session: s, policy: p, rng: rng, ui: newProgress(c), report: c.String("report"),
+		hunks: map[string][]report.Hunk{}, switched: map[string]string{},
+	}
 	if c.Bool("resume") {
 		j.ui.say(fmt.Sprintf("going on with session %s of %s: good %s, bad %s", s.ID, s.Created.Local().Format("2006-01-02 15:04"), cmp.Or(short(s.Good), "to be found"), short(s.Bad)))
 	}

@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -42,10 +39,15 @@ func simulateAction(c *cli.Context) error {
 		}
 		return writeIndented(c.App.Writer, fixtures.DefaultSpec())
 	}
-	if ok, err := o.simulateFlags(c); ok || err != nil {
-		return err
+	data, err := os.ReadFile(o.path)
+	if err != nil {
+		return usage(err)
 	}
-	s, err := o.spec()
+	var axis struct{ Axis string }
+	if json.Unmarshal(data, &axis) == nil && axis.Axis == axisFlags {
+		return o.simulateFlags(c, data)
+	}
+	s, err := o.spec(data)
 	if err != nil {
 		return err
 	}
@@ -74,27 +76,17 @@ type simulation struct {
 	json, example bool
 }
 
-// readSimulation reads the options, which may stand before or after the name of the specification.
+// readSimulation reads the options and the name of the specification.
 func readSimulation(c *cli.Context) (simulation, error) {
 	o := simulation{trials: c.Int("trials"), json: c.Bool("json"), example: c.Bool("example")}
-	rest := c.Args().Slice()
-	late := flag.NewFlagSet("simulate", flag.ContinueOnError)
-	late.SetOutput(io.Discard)
-	late.Func("trials", "", func(v string) (err error) { o.trials, err = strconv.Atoi(v); return err })
-	late.BoolVar(&o.json, "json", o.json, "")
-	late.BoolVar(&o.example, "example", o.example, "")
-	for len(rest) > 0 {
-		if strings.HasPrefix(rest[0], "-") && len(rest[0]) > 1 {
-			if err := late.Parse(rest); err != nil {
-				return o, usagef("simulate: %w\nhint: kbisect simulate --help", err)
-			}
-			rest = late.Args()
-			continue
-		}
-		if o.path != "" {
-			return o, usagef("simulate takes one specification, not also %q", rest[0])
-		}
-		o.path, rest = rest[0], rest[1:]
+	words := c.Args().Slice()
+	switch {
+	case len(words) > 1:
+		return o, usagef("simulate takes one specification, not also %q", words[1])
+	case o.trials < 0 || o.trials == 0 && c.IsSet("trials"):
+		return o, usagef("--trials %d: at least one is played", o.trials)
+	case len(words) == 1:
+		o.path = words[0]
 	}
 	if o.path == "" && !o.example {
 		return o, usagef("one specification is needed\nhint: kbisect simulate --example prints one")
@@ -103,17 +95,10 @@ func readSimulation(c *cli.Context) (simulation, error) {
 }
 
 // spec reads the specification.
-func (o simulation) spec() (fixtures.Spec, error) {
-	data, err := os.ReadFile(o.path)
-	if err != nil {
-		return fixtures.Spec{}, usage(err)
-	}
+func (o simulation) spec(data []byte) (fixtures.Spec, error) {
 	s, err := fixtures.ReadSpec(data)
 	if err != nil {
 		return s, usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
-	}
-	if o.trials < 0 {
-		return s, usagef("--trials %d: at least one is played", o.trials)
 	}
 	if o.trials > 0 {
 		s.Trials = o.trials

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -12,21 +10,11 @@ import (
 	"github.com/kbisect/kbisect/fixtures"
 )
 
-// simulateFlags plays a specification whose axis is flags; ok is false for any other.
-func (o simulation) simulateFlags(c *cli.Context) (ok bool, err error) {
-	data, err := os.ReadFile(o.path)
-	if err != nil {
-		return false, usage(err)
-	}
-	var early struct {
-		Axis string `json:"axis"`
-	}
-	if json.Unmarshal(data, &early) != nil || early.Axis != axisFlags {
-		return false, nil
-	}
+// simulateFlags plays a specification whose axis is flags.
+func (o simulation) simulateFlags(c *cli.Context, data []byte) error {
 	s, err := fixtures.ReadSetSpec(data)
 	if err != nil {
-		return true, usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
+		return usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
 	}
 	if o.trials > 0 {
 		s.Trials = o.trials
@@ -35,14 +23,14 @@ func (o simulation) simulateFlags(c *cli.Context) (ok bool, err error) {
 	for _, rule := range s.Rules {
 		score, err := fixtures.SimulateSets(c.Context, s, rule)
 		if err != nil {
-			return true, usage(err)
+			return usage(err)
 		}
 		scores = append(scores, score)
 	}
 	if o.json {
-		return true, writeIndented(c.App.Writer, scores)
+		return writeIndented(c.App.Writer, scores)
 	}
-	return true, writeSetScores(c.App.Writer, s, scores)
+	return writeSetScores(c.App.Writer, s, scores)
 }
 
 // writeSetScores prints a table for people.

@@ -129,7 +129,7 @@ func TestSimulateErrors(t *testing.T) {
 		{[]string{"simulate", "broken.json"}, "broken.json: unexpected end of JSON input"},
 		{[]string{"simulate", "many.json"}, "devices: 4 is not available in this version, only 1: "},
 		{[]string{"simulate", "fine.json", "spec.json"}, "takes one specification, not also \"spec.json\""},
-		{[]string{"simulate", "fine.json", "--loud"}, "flag provided but not defined: -loud"},
+		{[]string{"simulate", "fine.json", "--loud"}, "kbisect: flag provided but not defined: -loud\nhint: kbisect simulate --help"},
 		{[]string{"simulate", "--trials", "-1", "fine.json"}, "--trials -1: at least one is played"},
 		{[]string{"simulate", "fine.json", "--trials", "x"}, "invalid value \"x\" for flag -trials"},
 	} {
