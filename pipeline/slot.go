@@ -370,11 +370,15 @@ type CommandError struct {
 	Command string
 	Commit  string
 	Hint    string // instead of the hint of Err
+	Dir     string // of the export, which the text leaves out
 	Err     error
 }
 
 func (e *CommandError) Error() string {
 	s := fmt.Sprintf("commit %s: %v", short(e.Commit), e.Err)
+	if e.Dir != "" {
+		s = strings.ReplaceAll(s, e.Dir+"/", "")
+	}
 	if e.Hint != "" {
 		s = firstLine(s) + "\nhint: " + e.Hint
 	}
@@ -398,7 +402,7 @@ func (s *slot) cannotStart(r bisect.Request, command string, err error) (bisect.
 		}
 		return bisect.Outcome{}, &bisect.InfraError{What: "running " + command + " for " + r.Candidate.Brief(), Err: err}
 	case r.Purpose == bisect.EndGood:
-		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, s.commandHint(command, err), err}
+		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, s.commandHint(command, err), s.dir, err}
 	}
 	why := strings.ReplaceAll(firstLine(err.Error()), s.dir+"/", "")
 	return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: "it cannot be started: " + why}, nil
@@ -407,6 +411,8 @@ func (s *slot) cannotStart(r bisect.Request, command string, err error) (bisect.
 // commandHint says what is likely to be wrong with a command that is not there.
 func (s *slot) commandHint(command string, err error) string {
 	switch {
+	case errors.Is(err, fs.ErrPermission) && strings.Contains(command, "/"):
+		return fmt.Sprintf("it is not executable in this commit: call its interpreter, as sh %s, or commit it as executable (git add --chmod=+x)", command)
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, exec.ErrNotFound):
 		return ""
 	case strings.ContainsAny(command, " \t"):

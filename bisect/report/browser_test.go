@@ -23,6 +23,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/kbisect/kbisect/bisect"
 )
 
 // browser is a headless Chromium with one page of a report.
@@ -236,6 +238,13 @@ func TestInBrowser(t *testing.T) {
 	b.open(flagsPage(t), 360, "dark")
 	b.fits("narrow flags")
 	b.picture("flags-narrow-dark")
+	b.open(historyPage(), 1280, "light")
+	b.readsHistory()
+	b.picture("history-light")
+	b.accessible("history")
+	b.open(historyPage(), 360, "dark")
+	b.fits("narrow history")
+	b.picture("history-narrow-dark")
 	b.quiet()
 }
 
@@ -322,5 +331,39 @@ func (b *browser) harmless() {
 	b.eval(`({hacked: +("hacked" in window), images: document.images.length, scripts: document.scripts.length, forms: document.forms.length, handlers: document.querySelectorAll("[onerror],[onload],[onclick]").length})`, &found)
 	if want := (map[string]int{"hacked": 0, "images": 0, "scripts": 3, "forms": 0, "handlers": 0}); fmt.Sprint(found) != fmt.Sprint(want) {
 		b.t.Errorf("%v, want %v", found, want)
+	}
+}
+
+// historyPage is of a metric that got worse, and of commits that fail.
+func historyPage() Page {
+	nan := Number(math.NaN())
+	s := HistorySeries{Devices: []string{"GPU-1"}, Command: []string{"./bench", hostile}, Metric: "time", Unit: "s", Base: new(string)}
+	*s.Base = commitID(0)
+	for i := range 40 {
+		v := Number(40e-6)
+		if i >= 20 {
+			v = 44e-6
+		}
+		c := HistoryCommit{Commit: commitID(i), Subject: hostile, Date: "2026-11-21T07:45:12Z", Launches: 8, Ratio: v / 40e-6, Values: Summary{N: 8, Median: v, Low: v * .99, High: v * 1.01}}
+		if i%10 == 9 {
+			c.Values, c.Ratio, c.Failures = Summary{Median: nan, Low: nan, High: nan}, nan, []Failures{{Class: bisect.Crash, Launches: 8}}
+		}
+		s.Commits = append(s.Commits, c)
+	}
+	return NewHistoryPage(History{Shown: 40, All: 40, Series: []HistorySeries{s, {Metric: "wall", Unit: "s", Command: s.Command, Commits: s.Commits[:1]}}})
+}
+
+// readsHistory compares the picture of a history with what was measured.
+func (b *browser) readsHistory() {
+	b.t.Helper()
+	var shown struct {
+		Medians []float64
+		Failed  int
+		Axis    string
+	}
+	b.eval(`(() => { const o = echarts.getInstanceByDom(document.getElementById("chart-0")).getOption(); return {
+		medians: o.series[0].data.map(d => d.value[1]).filter(v => v !== "-"), failed: o.series[2].data.length, axis: o.yAxis[0].name}; })()`, &shown)
+	if len(shown.Medians) != 36 || math.Abs(shown.Medians[0]-40) > 1e-9 || math.Abs(shown.Medians[35]-44) > 1e-9 || shown.Failed != 4 || shown.Axis != "time, us" {
+		b.t.Errorf("%+v", shown)
 	}
 }

@@ -318,7 +318,7 @@ func (e Estimate) words() string {
 }
 
 func unitWord(unit string) string {
-	if unit == "" {
+	if unit == "" || unit == "1" { // a ratio, or a count
 		return ""
 	}
 	return " " + unit

@@ -141,10 +141,17 @@ func TestHistoryLine(t *testing.T) {
 	if err := report.HistoryText(&out, h, []rune("012")); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"time; no device watched; ./bench\n", "  01 2  1.000 ms to 3.000 ms, oldest first\n", "2 crash", "4 of 5 measured commits shown"} {
+	for _, want := range []string{"time; no device watched; ./bench\n", "  01x2  1.000 ms to 3.000 ms, oldest first, x failed\n", "2 crash", "4 of 5 measured commits shown"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+	out.Reset()
+	h.Series[0].Unit = "1"
+	h.Series[0].Commits[3].Failures = nil
+	h.Series[0].Commits[2].Values = h.Series[0].Commits[0].Values
+	if err := report.HistoryText(&out, h, []rune("▁▄█")); err != nil || !strings.Contains(out.String(), "  ▁▄▁█  0.001000 to 0.003000, oldest first\n") {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 

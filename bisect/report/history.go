@@ -69,16 +69,21 @@ func HistoryText(w io.Writer, h History, marks []rune) error {
 	return p.err
 }
 
-func (p *printer) series(s HistorySeries, marks []rune) {
+// ways says how a series was measured: on what, by what command, with what caches.
+func (s HistorySeries) ways() string {
 	on := "no device watched"
 	if len(s.Devices) > 0 {
 		on = "on " + strings.Join(s.Devices, ", ")
 	}
-	p.f("%s; %s; %s", s.name(), on, printable(strings.Join(s.Command, " ")))
+	words := on + "; " + strings.Join(s.Command, " ")
 	if s.Caches != nil {
-		p.f("; %s caches", *s.Caches)
+		words += "; " + *s.Caches + " caches"
 	}
-	p.f("\n")
+	return words
+}
+
+func (p *printer) series(s HistorySeries, marks []rune) {
+	p.f("%s; %s\n", printable(s.name()), printable(s.ways()))
 	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "  commit\tdate\tlaunches\tmedian\tratio\tsubject\n")
 	for _, c := range s.Commits {
@@ -86,7 +91,11 @@ func (p *printer) series(s HistorySeries, marks []rune) {
 	}
 	p.flush(t)
 	if line, low, high := s.line(marks); line != "" {
-		p.f("  %s  %s to %s, oldest first\n", line, quantity(low, s.Unit), quantity(high, s.Unit))
+		failed := ""
+		if mark := failedMark(marks); strings.ContainsRune(line, mark) {
+			failed = fmt.Sprintf(", %c failed", mark)
+		}
+		p.f("  %s  %s to %s, oldest first%s\n", line, quantity(low, s.Unit), quantity(high, s.Unit), failed)
 	}
 }
 
@@ -125,7 +134,15 @@ func ratioWord(n Number) string {
 	return fmt.Sprintf("%.3f", float64(n))
 }
 
-// line draws the medians of a series, a mark a commit; a commit without one leaves a gap.
+// failedMark stands for a commit none of whose launches gave a value, in the alphabet of the other marks.
+func failedMark(marks []rune) rune {
+	if len(marks) > 0 && marks[0] > 0x7f {
+		return '×'
+	}
+	return 'x'
+}
+
+// line draws the medians of a series, a mark a commit; one that has nothing to show leaves a gap.
 func (s HistorySeries) line(marks []rune) (line string, low, high Number) {
 	low, high = Number(math.Inf(1)), Number(math.Inf(-1))
 	known := 0
@@ -142,7 +159,11 @@ func (s HistorySeries) line(marks []rune) (line string, low, high Number) {
 	for _, c := range s.Commits {
 		v := c.Values.Median
 		if !v.Known() {
-			out = append(out, ' ')
+			mark := ' '
+			if len(c.Failures) > 0 {
+				mark = failedMark(marks)
+			}
+			out = append(out, mark)
 			continue
 		}
 		at := 0.0

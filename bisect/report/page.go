@@ -200,7 +200,10 @@ func (p *pager) facts() (out []Fact) {
 func (p *pager) figures() []Fact {
 	t := p.Totals
 	out := []Fact{}
-	if p.Range > 0 {
+	switch {
+	case p.Range > 0 && p.Axis != historyAxis:
+		out = append(out, Fact{"changes to choose from", fmt.Sprint(p.Range)})
+	case p.Range > 0:
 		out = append(out, Fact{"commits in the range", fmt.Sprint(p.Range)}, Fact{"that can matter", fmt.Sprint(p.Matter)})
 	}
 	out = append(out, Fact{"candidates run", fmt.Sprint(t.Candidates)}, Fact{"trials", fmt.Sprint(t.Trials)},

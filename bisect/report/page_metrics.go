@@ -18,11 +18,17 @@ func (p *pager) metrics() []metricPoints {
 				return m
 			}
 		}
+		if unit == "1" { // a ratio, or a count
+			unit = ""
+		}
 		all = append(all, &metricPoints{Name: name, Unit: unit})
 		return all[len(all)-1]
 	}
 	get(wall, "s").Limit = p.in.Limits[bisect.WholeTrial]
 	for i, l := range p.in.Launches {
+		if !p.searched(l.Candidate) {
+			continue
+		}
 		o := l.Outcome
 		add := func(name, unit string, values []float64) {
 			if len(values) == 0 {

@@ -84,10 +84,11 @@ func (p *pager) phaseChart() phaseChart {
 	}
 	for _, id := range p.candidates() {
 		x := candidate{Name: printable(p.candidateName(brief[id])), N: count[id], Ended: ended[id]}
-		if p.Axis == historyAxis {
-			x.State = states[brief[id].Commit]
-		} else {
+		switch {
+		case p.Axis != historyAxis:
 			x.State = outcomes[id]
+		case p.searched(brief[id]):
+			x.State = states[brief[id].Commit]
 		}
 		for _, v := range times[id] {
 			x.Seconds = append(x.Seconds, max(0, median(v)))
@@ -123,6 +124,8 @@ func (p *pager) candidateName(c bisect.Candidate) string {
 	}
 	if c.Assign != "" {
 		name += ":" + c.Assign
+	} else if !p.searched(c) {
+		name += " (part of it)"
 	}
 	return cut(name, 48)
 }

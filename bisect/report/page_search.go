@@ -68,7 +68,7 @@ func (p *pager) search() Section {
 	if len(commits) == 0 || p.Axis != historyAxis && len(p.Steps) == 0 {
 		return s
 	}
-	c := searchChart{Commits: commits, Metrics: p.metrics(), Length: len(p.at), Ordered: p.ordered}
+	c := searchChart{Commits: commits, Metrics: p.metrics(), Length: p.length(), Ordered: p.ordered}
 	s.Words = "From the good end on the left to the bad end on the right: a dot for each launch, a bar for the median of a commit with its interval, and below what each commit was judged to be."
 	if !p.ordered {
 		s.Missing = "The order of the commits is not known any more (the repository does not hold the range): they stand in the order in which they were launched."
@@ -85,6 +85,21 @@ func (p *pager) search() Section {
 	return s
 }
 
+// length is the number of places on the axis; where the order of the range is known, parts of a change that
+// were tested later have their places behind it.
+func (p *pager) length() int {
+	if p.ordered {
+		return len(p.in.Order)
+	}
+	return len(p.at)
+}
+
+// searched reports that a candidate is a commit of the range as it is, rather than a part of a change or a
+// setting of flags, which were tested after the search over the commits.
+func (p *pager) searched(c bisect.Candidate) bool {
+	return p.Axis != historyAxis || c.Assign == "" && (!p.ordered || p.at[c.Commit] < len(p.in.Order))
+}
+
 // places are the commits that were launched or judged, along the range, as they were judged last.
 func (p *pager) places() []place {
 	found := map[string]*place{}
@@ -95,7 +110,9 @@ func (p *pager) places() []place {
 		return found[id]
 	}
 	for _, l := range p.in.Launches {
-		get(l.Candidate.Commit)
+		if p.searched(l.Candidate) {
+			get(l.Candidate.Commit)
+		}
 	}
 	for _, s := range p.Steps {
 		x := get(s.Commit)

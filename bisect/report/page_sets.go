@@ -238,10 +238,18 @@ func answerState(answer string) string {
 func (p *pager) guiltyTable() Table {
 	t := Table{Title: "Minimal guilty sets", Columns: []string{"set", "ends as", "certified", "to blame", "only needed"}}
 	for _, s := range p.MinimalSets {
-		t.Rows = append(t.Rows, []string{s.words(), strings.TrimSpace(s.Class + " " + s.Phase), yes(s.Certified), strings.Join(s.Culprits, ", "), strings.Join(s.Carriers, ", ")})
+		t.Rows = append(t.Rows, []string{s.words(), endsAs(s.Class, s.Phase), yes(s.Certified), strings.Join(s.Culprits, ", "), strings.Join(s.Carriers, ", ")})
 		t.States = append(t.States, "bad")
 	}
 	return t
+}
+
+// endsAs says how a set fails.
+func endsAs(class, phase string) string {
+	if class == "" || phase == "" {
+		return class + phase
+	}
+	return class + " in " + phase
 }
 
 func yes(b bool) string {
@@ -258,7 +266,7 @@ func (p *pager) testTable() Table {
 		if x.Inferred {
 			how = "inferred"
 		}
-		t.Rows = append(t.Rows, []string{x.words(), x.Purpose, strings.TrimSpace(x.Answer + " " + x.Class + " " + x.Phase), how, digits(x.Seconds)})
+		t.Rows = append(t.Rows, []string{x.words(), x.Purpose, strings.TrimSpace(x.Answer + " " + endsAs(x.Class, x.Phase)), how, digits(x.Seconds)})
 		t.States = append(t.States, answerState(x.Answer))
 	}
 	return t

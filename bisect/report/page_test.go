@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -350,4 +351,35 @@ func FuzzNewPage(f *testing.F) {
 			t.Fatalf("%d bytes, %v", b.Len(), err)
 		}
 	})
+}
+
+// What was tested after the search over the commits, parts of the culprit and settings of flags, has bars among
+// the phases and is no commit of the range.
+func TestPagePartsOfAChange(t *testing.T) {
+	in := slow()
+	before := guilty(t)
+	o := in.Launches[0].Outcome
+	for _, c := range []bisect.Candidate{{Commit: commitID(99)}, {Commit: commitID(40), Assign: "graph=off"}} {
+		in.Launches = append(in.Launches, Launch{Candidate: c, Purpose: bisect.Searching, Outcome: o})
+	}
+	var doc bytes.Buffer
+	if err := JSON(&doc, in); err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPage(doc.Bytes(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if was, is := section(t, before, "search").Charts[0].Data, section(t, p, "search").Charts[0].Data; !reflect.DeepEqual(was, is) {
+		t.Errorf("the chart of the search has changed: %+v, it was %+v", is, was)
+	}
+	names := map[string]string{}
+	for _, c := range section(t, p, "phases").Charts[0].Data.(phaseChart).Candidates {
+		names[c.Name] = c.State
+	}
+	for name, want := range map[string]string{commitID(99)[:10] + " (part of it)": "", commitID(40)[:10] + ":graph=off": "", commitID(40)[:10]: "culprit"} {
+		if state, there := names[name]; !there || state != want {
+			t.Errorf("%q is %q, want %q, among %q", name, state, want, names)
+		}
+	}
 }

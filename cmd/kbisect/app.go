@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -114,20 +115,25 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Description: "kbisect walks a git history, builds and runs each candidate under limits for every phase,\n" +
 			"compares with a known-good baseline, and names the guilty commit, its phase and the evidence.\n" +
 			"Start with: kbisect demo, kbisect doctor, kbisect init, or\n" +
-			"kbisect run --good v1.0 --limit 60s --build 'make' -- ./test.sh",
+			"kbisect run --good v1.0 --limit 60s --build 'make' -- ./test.sh\n\n" +
+			"Exit codes: 0 answer found, or no regression; 1 regression found (gate, compare, hook);\n" +
+			"2 usage or configuration; 3 inconclusive; 4 the ends do not differ; 5 machine trouble;\n" +
+			"70 internal error; 130 interrupted (kbisect run --resume goes on).",
 		Version: version(),
 		Reader:  stdin, Writer: stdout, ErrWriter: stderr,
 		ExitErrHandler:  func(*cli.Context, error) {}, // exit codes are run's business, after the defers
 		HideHelpCommand: true,
 		Flags:           append(globalFlags(), cli.HelpFlag), // the library leaves it out beside a command of that name
-		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return usagef("%w\nhint: kbisect --help", err) },
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			return usagef("%w\nhint: kbisect --help", optionError(err, c.App.Flags))
+		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usagef("unknown command %q%s\nhint: kbisect --help lists the commands", c.Args().First(), suggest(c.App, c.Args().First()))
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: everywhere(runCommand(), compareCommand(), gateCommand(), measureCommand(), explainCommand(), historyCommand(), sessionsCommand(), showCommand(), reportCommand(), initCommand(), doctorCommand(), hookCommand(), baselineCommand(), demoCommand(), cacheCommand(), simulateCommand(), versionCommand(), helpCommand()),
+		Commands: everywhere(runCommand(), compareCommand(), gateCommand(), measureCommand(), explainCommand(), historyCommand(), sessionsCommand(), showCommand(), reportCommand(), initCommand(), doctorCommand(), hookCommand(), baselineCommand(), demoCommand(), cacheCommand(), simulateCommand(), completionCommand(), manCommand(), versionCommand(), helpCommand(), completeCommand()),
 	}
 }
 
@@ -139,15 +145,16 @@ func versionCommand() *cli.Command {
 }
 
 func helpCommand() *cli.Command {
-	return &cli.Command{Name: "help", Usage: "explain a command", ArgsUsage: "COMMAND", Action: func(c *cli.Context) error {
-		name := c.Args().First()
-		if name == "" {
+	return &cli.Command{Name: "help", Usage: "explain a command", ArgsUsage: "[COMMAND]", HideHelpCommand: true, Action: func(c *cli.Context) error {
+		words := c.Args().Slice()
+		if len(words) == 0 {
 			return cli.ShowAppHelp(c)
 		}
-		if c.App.Command(name) == nil {
-			return usagef("unknown command %q%s\nhint: kbisect --help lists the commands", name, suggest(c.App, name))
+		at := findPlace(c.App, words)
+		if at.command == nil || len(at.operands) > 0 {
+			return usagef("unknown command %q%s\nhint: kbisect --help lists the commands", strings.Join(words, " "), suggest(c.App, words[0]))
 		}
-		return cli.ShowCommandHelp(c, name)
+		return c.App.RunContext(c.Context, slices.Concat([]string{c.App.Name}, words, []string{"--help"}))
 	}}
 }
 
@@ -156,8 +163,8 @@ func globalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "C", Usage: "work in the repository at `DIR`", Value: "."},
 		&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of the repository's kbisect.toml"},
-		&cli.BoolFlag{Name: "verbose", Usage: "say what is being done, step by step"},
-		&cli.BoolFlag{Name: "quiet", Usage: "no progress; errors and the result only"},
+		&cli.BoolFlag{Name: "verbose", Usage: "say what is being done, step by step", DisableDefaultText: true},
+		&cli.BoolFlag{Name: "quiet", Usage: "no progress; errors and the result only", DisableDefaultText: true},
 	}
 }
 
@@ -201,7 +208,7 @@ func globals(c *cli.Context) global {
 
 // suggest names the command that was probably meant.
 func suggest(app *cli.App, word string) string {
-	for _, c := range app.Commands {
+	for _, c := range app.VisibleCommands() {
 		if strings.HasPrefix(c.Name, word) || strings.HasPrefix(word, c.Name) || nearWord(word, c.Name) {
 			return fmt.Sprintf(" (did you mean %q?)", c.Name)
 		}
@@ -231,23 +238,55 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	if !strings.HasPrefix(name, "kbisect ") {
 		name = "kbisect " + name
 	}
-	return usagef("%w%s\nhint: %s --help", err, suggestFlag(c.Command, err), name)
+	return usagef("%w\nhint: %s --help", optionError(err, c.Command.Flags), name)
 }
 
-// suggestFlag names the option that was probably meant.
-func suggestFlag(c *cli.Command, err error) string {
-	_, wrong, found := strings.Cut(err.Error(), "not defined: -")
-	if !found {
-		return ""
+// optionError puts the library's complaint about an option into the words that people typed.
+func optionError(err error, flags []cli.Flag) error {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		var names []string
+		for _, f := range flags {
+			names = append(names, f.Names()...)
+		}
+		name = strings.TrimLeft(name, "-")
+		if near := nearest(name, names); near != "" {
+			return fmt.Errorf("there is no option %s; did you mean %s?", dashed(name), dashed(near))
+		}
+		return fmt.Errorf("there is no option %s", dashed(name))
 	}
+	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		return fmt.Errorf("%s needs a value", dashed(strings.TrimLeft(name, "-")))
+	}
+	parts := regexp.MustCompile(`^invalid (?:boolean )?value "(.*)" for (?:flag )?-(\S+): (?s:(.*))$`).FindStringSubmatch(text)
+	if parts == nil {
+		return err
+	}
+	why := parts[3]
+	if why == "parse error" {
+		why = "this is not what the option takes"
+	}
+	return fmt.Errorf("%s %s: %s", dashed(parts[2]), parts[1], why)
+}
+
+// dashed writes an option as on the command line.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// unknownBelow refuses a word that is no sub-command of a command.
+func unknownBelow(c *cli.Context) error {
 	var names []string
-	for _, f := range c.VisibleFlags() {
-		names = append(names, f.Names()...)
+	for _, sub := range c.Command.Subcommands {
+		if !sub.Hidden {
+			names = append(names, sub.Name)
+		}
 	}
-	if near := nearest(strings.TrimLeft(wrong, "-"), names); near != "" {
-		return fmt.Sprintf("; did you mean --%s?", near)
-	}
-	return ""
+	word := c.Args().First()
+	return usagef("kbisect %s has no sub-command %q%s\nhint: there are %s; kbisect %[1]s --help", c.Command.Name, word, didYouMean(word, names), strings.Join(names, ", "))
 }
 
 // stateDir is where kbisect keeps its store for a repository.

@@ -68,10 +68,26 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 	}
 	j.sets = &out
 	ends := oracle.Ends()
+	ends.Hint = a.hint(ends.Hint)
 	return bisect.Finding{
 		Result: f.Result, Complaint: ends.Complaint, Ends: ends, Err: f.Err, Spent: f.Spent,
 		Warnings: f.Warnings, Inferred: f.Counts.Inferred, Range: a.space.Len(), Matter: a.space.Len(),
 	}, nil
+}
+
+// hint puts the advice of a search of commits, to name another good end, into the terms of this one.
+func (a axis) hint(text string) string {
+	if !strings.Contains(text, "--good") {
+		return text
+	}
+	limit, _, _ := strings.Cut(text, "else name an older good end")
+	if limit == text {
+		limit = ""
+	}
+	if a.hunks == nil {
+		return limit + "with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)"
+	}
+	return limit + "it fails without the change too: search the commits (kbisect run --good REV)"
 }
 
 // turn puts what a search of exchanged ends found into terms of what is on: its sets are of what is

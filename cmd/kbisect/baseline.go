@@ -26,10 +26,10 @@ func baselineCommand() *cli.Command {
 		Usage: "commits that are known to be good, with what they measured",
 		Description: "A baseline is what run goes back to when no --good is named, and what a push of the same inputs passes by.\n" +
 			"It holds for the device that it was measured on: elsewhere it is a hint, never a verdict.",
-		OnUsageError: usageError,
+		OnUsageError: usageError, HideHelpCommand: true,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usagef("baseline knows no %q\nhint: kbisect baseline --help", c.Args().First())
+				return unknownBelow(c)
 			}
 			return cli.ShowSubcommandHelp(c)
 		},

@@ -124,7 +124,7 @@ func readBaseline(r io.Reader) (b baseline, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&b); err != nil {
-		return baseline{}, fmt.Errorf("it is no baseline: %w\nhint: kbisect baseline export writes one", err)
+		return baseline{}, fmt.Errorf("it is no baseline: %w\nhint: kbisect baseline export writes one", plainJSON(err))
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return baseline{}, errors.New("it is no baseline: something follows it")
@@ -133,6 +133,20 @@ func readBaseline(r io.Reader) (b baseline, err error) {
 		return baseline{}, fmt.Errorf("it is no baseline: %w", err)
 	}
 	return b, nil
+}
+
+// plainJSON leaves the types of this program out of what is wrong with a document.
+func plainJSON(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return fmt.Errorf("%s does not hold a %s", wrong.Field, wrong.Value)
+	case errors.As(err, &wrong):
+		return fmt.Errorf("this is a %s", wrong.Value)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it ends in the middle")
+	}
+	return err
 }
 
 // check finds what no baseline can say.

@@ -59,7 +59,7 @@ func importBaseline(c *cli.Context) error {
 	}
 	f, err := os.Open(words[0])
 	if err != nil {
-		return usage(err)
+		return usagef("%w\nhint: kbisect baseline export FILE writes one, where it was recorded", err)
 	}
 	defer f.Close()
 	b, err := readBaseline(f)

@@ -18,7 +18,7 @@ func cacheCommand() *cli.Command {
 		Name: "cache", Usage: "the build cache", OnUsageError: usageError, HideHelpCommand: true,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usagef("unknown command \"cache %s\"\nhint: kbisect cache stats, kbisect cache trim", c.Args().First())
+				return unknownBelow(c)
 			}
 			return cli.ShowSubcommandHelp(c)
 		},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -239,9 +240,14 @@ func syntaxProblem(name string, err error) error {
 	if !errors.As(err, &pe) {
 		return configProblem(name, 1, err.Error())
 	}
+	line := pe.Position.Line
+	if strings.Contains(pe.Message, "table") && strings.Contains(pe.Message, `but got '\n'`) {
+		line-- // the library has read the end of the line already
+	}
+	pe.Message = strings.NewReplacer(`'\n'`, "the end of the line", `'\x00'`, "the end of the file").Replace(pe.Message)
 	text := pe.Message
 	if pe.LastKey != "" {
 		text = fmt.Sprintf("near %s: %s", pe.LastKey, pe.Message)
 	}
-	return configProblem(name, max(pe.Position.Line, 1), text)
+	return configProblem(name, max(line, 1), text)
 }

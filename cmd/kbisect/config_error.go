@@ -41,7 +41,7 @@ func (e *ConfigError) Error() string {
 		}
 		b.WriteString(p.Text)
 	}
-	b.WriteString("\nhint: nothing was run; kbisect init in an empty directory writes an example in which every key is explained")
+	b.WriteString("\nhint: kbisect init, in an empty folder, writes a kbisect.toml with comments to compare with")
 	return b.String()
 }
 

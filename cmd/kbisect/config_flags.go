@@ -5,11 +5,33 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-func flagName() *regexp.Regexp  { return regexp.MustCompile(`^[\pL\pN_][\pL\pN_.-]{0,63}$`) }
-func envName() *regexp.Regexp   { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) }
-func valueText() *regexp.Regexp { return regexp.MustCompile(`^[^\pC,]{1,256}$`) }
+func envName() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) }
+
+// isName reports that s is made of letters, digits and some marks, and begins with none of these but those in first.
+func isName(s, first, marks string) bool {
+	const longest = 64
+	for i, r := range s {
+		allowed := marks
+		if i == 0 {
+			allowed = first
+		}
+		if !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune(allowed, r) {
+			return false
+		}
+	}
+	return s != "" && utf8.RuneCountInString(s) <= longest
+}
+
+// isValue reports that a text can be the value of a flag.
+func isValue(s string) bool {
+	const longest = 256
+	n := utf8.RuneCountInString(s)
+	return n > 0 && n <= longest && !strings.ContainsFunc(s, func(r rune) bool { return r == ',' || unicode.Is(unicode.C, r) })
+}
 
 // flags reads [[flag]]; names are checked against each other before conditions
 // are, because a condition may name a flag that comes later.
@@ -30,7 +52,64 @@ func (t tableReader) flags() []Flag {
 		ft.conditions("requires", flags, flags[i], flags[i].Requires)
 		ft.conditions("excludes", flags, flags[i], flags[i].Excludes)
 	}
+	if len(t.r.problems) == 0 && len(flags) > 0 {
+		t.together(flags)
+	}
 	return flags
+}
+
+// together checks what only shows when all flags are there: a circle of conditions, or a value out of reach.
+func (t tableReader) together(flags []Flag) {
+	const most = 1000 // values that are checked when a file is read; a search of more checks them itself
+	values := 0
+	for _, f := range flags {
+		values += len(f.Values)
+	}
+	if values > most {
+		return
+	}
+	_, err := (&policy{Flags: flags}).flagSpace()
+	if err == nil {
+		return
+	}
+	text := strings.TrimPrefix(err.Error(), "flags: ")
+	for i, f := range flags {
+		if circle := circleFrom(flags, f.Name); circle != nil && strings.Contains(text, "circle") {
+			t.r.add(t.at("flag", indexOf(i), "requires"), "the conditions go round in a circle, so that none of these could ever be set: %s", strings.Join(circle, " needs "))
+			return
+		}
+	}
+	i := slices.IndexFunc(flags, func(f Flag) bool { return strings.Contains(" "+text, " "+f.Name+":") })
+	t.r.add(t.at("flag", indexOf(max(0, i))), "%s", text)
+}
+
+// circleFrom is the way from a flag back to it along what flags require, nil where there is none.
+func circleFrom(flags []Flag, start string) []string {
+	needs := map[string][]string{}
+	for _, f := range flags {
+		for _, s := range f.Requires {
+			c, _ := parseCondition(s)
+			needs[f.Name] = append(needs[f.Name], c.flag)
+		}
+	}
+	seen := map[string]bool{}
+	var follow func(name string) []string
+	follow = func(name string) []string {
+		for _, next := range needs[name] {
+			if next == start {
+				return []string{name, start}
+			}
+			if seen[next] {
+				continue
+			}
+			seen[next] = true
+			if rest := follow(next); rest != nil {
+				return append([]string{name}, rest...)
+			}
+		}
+		return nil
+	}
+	return follow(start)
 }
 
 func (t tableReader) flag() Flag {
@@ -50,7 +129,7 @@ func (t tableReader) flag() Flag {
 	}
 	t.need("name")
 	t.need("values")
-	if f.Name != "" && !flagName().MatchString(f.Name) {
+	if f.Name != "" && !isName(f.Name, "_", "_.-") {
 		t.errorf("name", "%q is no name of a flag; use letters, digits, and - _ .", f.Name)
 	}
 	t.checkValues(f)
@@ -74,7 +153,7 @@ func (t tableReader) checkValues(f Flag) {
 		return
 	}
 	for i, v := range f.Values {
-		if !valueText().MatchString(v) {
+		if !isValue(v) {
 			t.r.add(t.at("values", indexOf(i)), "%q is no value; it must not be empty nor hold a comma or a control character", v)
 		}
 		if slices.Contains(f.Values[:i], v) {
@@ -84,7 +163,7 @@ func (t tableReader) checkValues(f Flag) {
 	switch {
 	case f.Bad == "":
 	case !slices.Contains(f.Values, f.Bad):
-		t.errorf("bad", "%q is none of the values%s; allowed: %s", f.Bad, didYouMean(f.Bad, f.Values), oneOf(f.Values[1:]))
+		t.errorf("bad", "%q is none of the values%s; allowed: %s", f.Bad, didYouMean(f.Bad, f.Values[1:]), oneOf(f.Values[1:]))
 	case f.Bad == f.Values[0]:
 		t.errorf("bad", "%q is the safe base, the first of values; allowed: %s", f.Bad, oneOf(f.Values[1:]))
 	}

@@ -145,8 +145,6 @@ func (t tableReader) run() RunConfig {
 	return c
 }
 
-func phaseName() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN][\pL\pN_.:/-]{0,63}$`) }
-
 func (t tableReader) limits() map[string]Limit {
 	out := make(map[string]Limit, len(t.values))
 	for name, v := range t.values {
@@ -158,7 +156,7 @@ func (t tableReader) limits() map[string]Limit {
 		case !ok:
 			t.wrongType(name, `a duration in quotes, as "60s", or a multiple of the good end, as "4x"`)
 			continue
-		case !phaseName().MatchString(name):
+		case !isName(name, "", "_.:/-"):
 			t.errorf(name, "%q is no name of a phase; use letters, digits, and - _ . : /", name)
 			continue
 		}

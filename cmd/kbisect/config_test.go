@@ -339,3 +339,32 @@ func FuzzParseConfig(f *testing.F) {
 		}
 	})
 }
+
+// TestFlagCircles: conditions that contradict each other are found when the file is read, with their line.
+func TestFlagCircles(t *testing.T) {
+	file := func(conditions ...string) string {
+		s := "version = 1\n"
+		for i, c := range conditions {
+			s += fmt.Sprintf("[[flag]]\nname = \"f%d\"\nvalues = [\"0\", \"1\"]\nenv = \"F%d\"\n%s\n", i, i, c)
+		}
+		return s
+	}
+	deep := make([]string, 200) // each requires the two before it: more ways than anybody could follow
+	for i := range deep {
+		if i > 1 {
+			deep[i] = fmt.Sprintf(`requires = ["f%d=1", "f%d=1"]`, i-1, i-2)
+		}
+	}
+	for text, want := range map[string]string{
+		file(`requires = ["f1=1"]`, `requires = ["f2=1"]`, `requires = ["f1=1"]`): `kbisect.toml:11: flag.requires: the conditions go round in a circle, so that none of these could ever be set: f1 needs f2 needs f1`,
+		file(`excludes = ["f1=0"]`, `requires = ["f0=1"]`):                        `kbisect.toml:2: flag: changes require each other in a circle: f0: 0->1 is among them`,
+		file(`requires = ["f1=1"]`, ``):                                           "",
+		file(deep...):                                                             "",
+	} {
+		_, err := parseConfig(configName, []byte(text))
+		switch {
+		case want == "" && err != nil, want != "" && (err == nil || !strings.HasPrefix(err.Error(), want+"\n")):
+			t.Errorf("%v, want %s, of\n%s", err, want, text[:min(len(text), 400)])
+		}
+	}
+}

@@ -23,8 +23,8 @@ func demoCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "on", Usage: "what the kernels run on: `cpu`, cuda or torch", Value: "cpu"},
 			&cli.StringFlag{Name: "dir", Usage: "make the repository in `DIR` and keep it (default: a temporary folder, removed afterwards)"},
-			&cli.BoolFlag{Name: "only-make", Usage: "make the repository in --dir and stop"},
-			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON"},
+			&cli.BoolFlag{Name: "only-make", Usage: "make the repository in --dir and stop", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON", DisableDefaultText: true},
 		},
 		Action: demoAction,
 	}

@@ -34,8 +34,10 @@ func openDevices(ctx context.Context, gpus []string, ui *progress) (*devices, er
 		return d, nil
 	case errors.Is(err, gpu.ErrHidden):
 		return nil, &bisect.InfraError{What: "choosing a device", Err: fmt.Errorf("%w\nhint: write [device] gpus = \"none\" to do without", err)}
+	case errors.Is(err, gpu.ErrUnavailable):
+		return nil, usagef("[device] gpus: %w\nhint: \"auto\" takes what there is, \"none\" does without; kbisect doctor says what this machine has", err)
 	case err != nil:
-		return nil, usage(err)
+		return nil, usagef("[device] gpus: %w", err)
 	}
 	for _, id := range ids {
 		if err := d.open(ctx, id, ui); err != nil {

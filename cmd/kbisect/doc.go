@@ -101,6 +101,16 @@ writes it for any past search, or Markdown for a pull request, or a log that git
 	git bisect start …
 	# first bad commit: …
 
+# Help
+
+kbisect COMMAND --help explains a command, and kbisect man prints all of it as a manual page. With the script that kbisect completion
+prints, a shell completes commands, options, their values, revisions and sessions.
+
+	$ kbisect completion bash
+	complete -F _kbisect kbisect
+	$ kbisect man
+	.TH "KBISECT" "1"…
+
 # Exit codes
 
 0 answer found or no regression, 1 regression found, 2 usage or configuration, 3 inconclusive, 4 the ends do not differ, 5 machine

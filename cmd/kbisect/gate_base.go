@@ -44,7 +44,7 @@ func baseBranch(repo *source.Repo, asked string, env func(string) string, shallo
 	if asked != "" {
 		id, err := repo.Resolve(asked)
 		if err != nil && shallow {
-			return "", "", usagef("--base: %w\n%s", err, deepen)
+			return "", "", usagef("--base: this shallow clone does not hold %s\n%s", asked, deepen)
 		}
 		if err != nil {
 			return "", "", usagef("--base: %w", err)

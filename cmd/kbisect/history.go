@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -33,6 +34,7 @@ func historyCommand() *cli.Command {
 			&cli.StringFlag{Name: "base", Usage: "compare with the commit `REV`", DefaultText: "the oldest shown"},
 			&cli.IntFlag{Name: "limit", Usage: "at most `N` commits, the newest", Value: 30},
 			&cli.BoolFlag{Name: "all-commits", Usage: "commits off the first parents of HEAD too, by date", DisableDefaultText: true},
+			&cli.StringFlag{Name: "html", Usage: "write one HTML file to `FILE`, with a picture and a table for each metric"},
 			&cli.BoolFlag{Name: "json", Usage: "the history as JSON on standard output", DisableDefaultText: true},
 		},
 		Action: historyAction,
@@ -67,6 +69,9 @@ func historyAction(c *cli.Context) error {
 	if c.Int("limit") < 1 {
 		return usagef("--limit %d: at least one commit is shown", c.Int("limit"))
 	}
+	if err := checkReportPath(c.String("html")); err != nil {
+		return err
+	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
 		return usage(err)
@@ -93,6 +98,9 @@ func historyAction(c *cli.Context) error {
 	doc, err := h.document(order, c.Int("limit"))
 	if err != nil {
 		return err
+	}
+	if path := c.String("html"); path != "" {
+		return writeReport(c, path, func(w io.Writer) error { return report.HTML(w, report.NewHistoryPage(doc)) })
 	}
 	if c.Bool("json") {
 		return report.WriteJSON(c.App.Writer, doc)

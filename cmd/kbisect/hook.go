@@ -23,10 +23,10 @@ func hookCommand() *cli.Command {
 			"seconds, else by building and launching both until the deadline. A clear regression stops the push (exit 1);\n" +
 			"whatever is not known by then passes, is said, and is compared in the background.\n" +
 			"KBISECT_SKIP=1 git push, or git push --no-verify, pushes without asking.",
-		OnUsageError: usageError,
+		OnUsageError: usageError, HideHelpCommand: true,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usagef("hook knows no %q\nhint: kbisect hook --help", c.Args().First())
+				return unknownBelow(c)
 			}
 			return cli.ShowSubcommandHelp(c)
 		},

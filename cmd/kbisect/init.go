@@ -176,7 +176,19 @@ func (p project) renderRest() string {
 # [[flag]]                    # a switch of the project, for the search over settings
 # name   = "compile"
 # values = ["off", "on"]      # the first is the safe base
-# env    = "USE_COMPILE"      # or define = "USE_COMPILE", or arg = "--compile={value}"
+# env    = "USE_COMPILE"      # or define = "USE_COMPILE", arg = "--compile={value}", option = "-DTILE={value}"
+# bad    = "on"               # what the bad end has; without it the last value
+# ordered  = true             # each value goes further than the one before it
+
+# [[flag]]
+# name   = "graph"
+# values = ["off", "on"]
+# env    = "USE_GRAPH"
+# requires = ["compile!=off"] # "on" only where this holds; excludes = ["…"]: only where it does not
+
+# [[hypothesis]]              # what somebody claims: judged by the same search
+# name  = "compiling takes too long"
+# claim = ["compile=on"]
 `
 }
 

@@ -138,7 +138,7 @@ func TestInitComments(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, strings.Join(lines, ""))
 	}
-	if len(cfg.Flags) != 1 || len(cfg.Metrics) != 1 || cfg.Build.Incremental == nil || len(cfg.Run.Limits) != 3 || cfg.Cost.GPUHour == 0 {
+	if len(cfg.Flags) != 2 || len(cfg.Hypotheses) != 1 || len(cfg.Metrics) != 1 || cfg.Build.Incremental == nil || len(cfg.Run.Limits) != 3 || cfg.Cost.GPUHour == 0 {
 		t.Errorf("a comment was not read: %+v", cfg)
 	}
 }

@@ -29,7 +29,7 @@ func permute(app *cli.App, args []string) []string {
 		commands, flags = command.Subcommands, command.Flags
 		at++
 	}
-	if command == nil || command.Name == "run" {
+	if command == nil || command.SkipFlagParsing || command.Name == "run" {
 		return args
 	}
 	var options, operands []string

@@ -94,9 +94,9 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 func refuseUnavailable(c *cli.Context) error {
 	switch {
 	case !slices.Contains([]string{axisHistory, axisFlags, axisHunks}, c.String("axis")):
-		return usagef("--axis %s: unknown\nhint: history, flags or hunks", c.String("axis"))
+		return usagef("--axis %s: unknown%s\nhint: history, flags or hunks", c.String("axis"), didYouMean(c.String("axis"), []string{axisHistory, axisFlags, axisHunks}))
 	case c.String("commit") != "" && c.String("axis") != axisHunks:
-		return usagef("--commit belongs to --axis hunks")
+		return usagef("--commit belongs to --axis hunks\nhint: kbisect run --axis hunks --commit REV")
 	case c.String("axis") != axisHistory && (c.Bool("find-good") || c.Bool("first-parent")):
 		return usagef("--find-good and --first-parent belong to --axis history")
 	case c.Bool("improvement") && c.String("find") != "" && c.String("find") != "slow":
@@ -243,7 +243,7 @@ func (p *policy) readFind(c *cli.Context) error {
 	case "build":
 		p.Judge.Find = bisect.BuildFailed
 	default:
-		return usagef("--find %s: unknown complaint\nhint: any, slow, timeout, wrong, crash or build", find)
+		return usagef("--find %s: unknown complaint%s\nhint: any, slow, timeout, wrong, crash or build", find, didYouMean(find, []string{"any", "slow", "timeout", "wrong", "crash", "build"}))
 	}
 	if p.Improvement && p.Judge.Find == "" && !p.Judge.Any {
 		p.Judge.Find = bisect.Slow

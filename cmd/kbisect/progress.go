@@ -38,6 +38,7 @@ type progress struct {
 	since  time.Time
 	matter int
 	left   int
+	proofs int // judgements after the search: the culprit's, its parents'
 	tested int
 	spent  time.Duration // on candidates so far
 	last   time.Time
@@ -92,8 +93,15 @@ func (p *progress) expected() time.Duration {
 	if p.tested == 0 || p.left == 0 {
 		return 0
 	}
-	const confirming = 2 // culprit and parent, built clean
-	return time.Duration(float64(p.spent) / float64(p.tested) * (bits(p.left) + confirming))
+	return time.Duration(float64(p.spent) / float64(p.tested) * (bits(p.left) + float64(confirming-p.proofs)))
+}
+
+// confirming is how many judgements follow a search: of culprit and parent, built clean.
+const confirming = 2
+
+// share is how much of a search is done, counted in judgements.
+func (p *progress) share() float64 {
+	return (bits(p.matter) - bits(p.left) + float64(p.proofs)) / (bits(p.matter) + confirming)
 }
 
 // bits is the number of tests that tell n suspects apart.
@@ -104,7 +112,7 @@ func (p *progress) begin(commits, matter int) {
 	p.mu.Lock()
 	p.matter, p.left = matter, matter
 	p.mu.Unlock()
-	p.say(fmt.Sprintf("%d commits in the range, %d can matter: about %.0f candidates after the ends", commits, matter, bits(matter)))
+	p.say(fmt.Sprintf("%s in the range, %d can matter: about %s after the ends", counted(commits, "commit"), matter, counted(int(bits(matter)), "candidate")))
 }
 
 // activity is told what the pipeline does.
@@ -136,6 +144,9 @@ func (p *progress) belief(b judge.Progress) {
 	p.toGo = time.Now().Add(time.Duration(b.ExpectedSeconds * float64(time.Second)))
 	still := p.bars == nil && time.Since(p.told) > silence
 	p.mu.Unlock()
+	if spent := time.Since(p.began).Seconds(); p.bar != nil && b.ExpectedSeconds > 0 {
+		p.bar.SetCurrent(int64(spent / (spent + b.ExpectedSeconds) * (barScale - 1)))
+	}
 	if still {
 		p.say(fmt.Sprintf("%s elapsed, about %.0f suspects, %.0f launches and %s to go", span(time.Since(p.began)),
 			b.Suspects, b.ExpectedLaunches, span(time.Duration(b.ExpectedSeconds*float64(time.Second)))))
@@ -146,18 +157,18 @@ func (p *progress) belief(b judge.Progress) {
 func (p *progress) step(s bisect.Step) {
 	p.mu.Lock()
 	p.steps++
-	if s.Role == "search" {
+	switch s.Role {
+	case "search":
 		p.left = s.Remaining
+	case "culprit", "parent":
+		p.proofs = min(p.proofs+1, confirming)
 	}
 	if !s.Inferred {
 		p.tested++
 		p.spent += time.Since(p.last)
 	}
 	p.last = time.Now()
-	share := 1.0
-	if total := bits(p.matter); total > 0 {
-		share = 1 - bits(p.left)/total
-	}
+	share := p.share()
 	eta := p.expected()
 	p.mu.Unlock()
 	if p.bar != nil {
@@ -181,7 +192,15 @@ func (p *progress) beginSets(n, atoms int, what string) {
 	p.mu.Lock()
 	p.matter, p.left = atoms, atoms
 	p.mu.Unlock()
-	p.say(fmt.Sprintf("%d %s, %d changes that can be on or off", n, what, atoms))
+	p.say(fmt.Sprintf("%s, %s that can be on or off", counted(n, strings.TrimSuffix(what, "s")), counted(atoms, "change")))
+}
+
+// counted is a number of things in words.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // test is told a test of a set, or an answer that follows from others.

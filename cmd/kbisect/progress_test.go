@@ -2,9 +2,14 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
@@ -32,5 +37,108 @@ func TestProgressTellsWhatASearchExpects(t *testing.T) {
 	p.step(bisect.Step{Commit: "0123456789", Role: "search", Remaining: 9, Verdict: bisect.Verdict{Call: bisect.Good}})
 	if got := said.String(); !strings.Contains(got, "9 left") || !strings.Contains(got, "to go") {
 		t.Errorf("said %q", got)
+	}
+}
+
+// TestProgressShare: what is done grows to the end of the proof, and not before.
+func TestProgressShare(t *testing.T) {
+	p := &progress{w: io.Discard, began: time.Now(), last: time.Now(), told: time.Now()}
+	p.begin(16, 16)
+	last := -1.0
+	for _, s := range []bisect.Step{
+		{Role: "good end"}, {Role: "search", Remaining: 8}, {Role: "search", Remaining: 3}, {Role: "search", Remaining: 1},
+		{Role: "culprit"}, {Role: "parent"}, {Role: "parent"},
+	} {
+		s.Commit = "0123456789"
+		p.step(s)
+		if got := p.share(); got < last || got > 1 || (got == 1) != (s.Role == "parent") {
+			t.Errorf("%s: %.3f done, before %.3f", s.Role, got, last)
+		}
+		last = p.share()
+	}
+	p = &progress{w: io.Discard}
+	p.begin(1, 1)
+	if got := p.share(); got != 0 {
+		t.Errorf("one suspect: %g done", got)
+	}
+}
+
+// searching is a search of which each launch sleeps.
+func searching(r *repo, seconds string, env ...string) *exec.Cmd {
+	cmd := r.command("run", "--good", "v1", "--no-hunks", "--no-explain", "--", "sh", "-c", "sleep "+seconds+"; test $(cat n) -lt 3")
+	cmd.Env = append(r.env(), env...)
+	return cmd
+}
+
+// TestProgressOnTerminal: the status line is one line, however narrow the terminal becomes, and is gone at the end.
+func TestProgressOnTerminal(t *testing.T) {
+	cmd := searching(newProject(t), "0.3", "TERM=xterm", "NO_COLOR=1") // long enough to be seen
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	x := startOnTerminal(t, cmd, 72, 24)
+	x.expect("commits in the range")
+	x.expect("run (limit 10m0s), ")
+	const narrow = 26
+	x.resize(narrow, 24)
+	for range 4 { // what was drawn before it was seen
+		x.expect("\x1b[J")
+	}
+	from := x.seen
+	said, code := x.wait()
+	if code != exitOK || !strings.HasPrefix(out.String(), "85a11be753 is the first bad commit") || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("exit %d: %s", code, out.String())
+	}
+	if strings.Contains(regexp.MustCompile(`\x1b\[[0-9;]*m`).FindString(said), "m") {
+		t.Errorf("colours: %q", said)
+	}
+	for _, want := range []string{"bad end   0", " left, ", " % done", "culprit   8", "parent    8"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in %q", want, said)
+		}
+	}
+	frames := statusLines(said[from:])
+	for _, f := range frames {
+		if n := utf8.RuneCountInString(f); n > narrow {
+			t.Errorf("%d columns of %d: %q", n, narrow, f)
+		}
+	}
+	if len(frames) < 3 {
+		t.Errorf("%d status lines in %q", len(frames), said[from:])
+	}
+	if !strings.HasSuffix(said, "\x1b[J") {
+		t.Errorf("the status line stays: %q", said)
+	}
+}
+
+// statusLines are the lines that were drawn over.
+func statusLines(s string) (out []string) {
+	for _, part := range strings.Split(s, "\r\n\x1b[1A\x1b[J") {
+		out = append(out, part[strings.LastIndex(part, "\n")+1:])
+	}
+	return out[:len(out)-1]
+}
+
+// TestProgressPlain: no terminal, or one that can do nothing, gets whole lines; --quiet none.
+func TestProgressPlain(t *testing.T) {
+	r := newProject(t)
+	var out, errs bytes.Buffer
+	cmd := searching(r, "0", "TERM=xterm")
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err, errs.String())
+	}
+	if text := errs.String(); strings.ContainsAny(text, "\x1b\r") || strings.Count(text, "\n") < 6 || !strings.Contains(text, "good end  e17a719f52: run (limit 10m0s)\n") {
+		t.Errorf("%q", text)
+	}
+	for _, terminal := range []string{"TERM=dumb", "TERM=xterm"} {
+		cmd := r.command("measure", "--launches", "1", "--", "true")
+		if terminal == "TERM=xterm" {
+			cmd.Args = slices.Insert(cmd.Args, 2, "--quiet")
+		}
+		cmd.Env, cmd.Stdout = append(r.env(), terminal), &out
+		said, code := startOnTerminal(t, cmd, 80, 24).wait()
+		if code != exitOK || strings.Contains(said, "\x1b") || (said == "") != (terminal == "TERM=xterm") {
+			t.Errorf("%s: exit %d: %q", terminal, code, said)
+		}
 	}
 }

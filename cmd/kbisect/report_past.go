@@ -42,8 +42,11 @@ func openPast(c *cli.Context, repo *source.Repo) (*past, error) {
 		if err != nil {
 			return nil, &codeError{exitMachine, err}
 		}
-		if i := slices.IndexFunc(all, isSearch); i >= 0 {
-			id = all[i].ID
+		searches := slices.DeleteFunc(all, func(s store.Session) bool { return !isSearch(s) })
+		if i := slices.IndexFunc(searches, func(s store.Session) bool { return s.Status != store.Failed }); i >= 0 {
+			id = searches[i].ID
+		} else if len(searches) > 0 { // for a slip in the command line, as a rule
+			return nil, usagef("the newest search, %s, ended with an error before there was anything to report: %s\nhint: kbisect sessions lists all", searches[0].ID, clean(searches[0].Summary))
 		}
 	}
 	if p.session, err = st.Session(id); err != nil {

@@ -164,9 +164,12 @@ func TestReportOfAnUnfinishedSearch(t *testing.T) {
 	if _, stderr, code := r.kbisect("run", "--good", "HEAD~5", "--", "./no-such-program"); code != exitUsage {
 		t.Fatalf("exit %d\n%s", code, stderr)
 	}
-	out, stderr, code := r.kbisect("report")
+	out, stderr, code := r.kbisect("report", "last")
 	if code != 0 || !strings.Contains(out, "Stopped by machine trouble") {
 		t.Errorf("exit %d\n%s\n%s", code, out, stderr)
+	}
+	if _, stderr, code := r.kbisect("report"); code != exitUsage || !strings.Contains(stderr, "ended with an error before there was anything to report: commit ") {
+		t.Errorf("exit %d\n%s", code, stderr)
 	}
 }
 
@@ -190,5 +193,31 @@ func TestReportRefuses(t *testing.T) {
 		if _, stderr, code := r.kbisect(c.args...); code != exitUsage || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: exit %d\n%s", c.args, code, stderr)
 		}
+	}
+}
+
+// The history as a page holds what the table on standard output does.
+func TestHistoryPage(t *testing.T) {
+	r := newProject(t)
+	for _, rev := range []string{"v1", "HEAD"} {
+		if out, errs, code := r.kbisect("measure", rev, "--launches", "1", "--quiet", "--", "sh", "-c", `echo "sample: $(cat n) us" >&$KBISECT_FD`); code != exitOK {
+			t.Fatalf("exit %d: %s%s", code, out, errs)
+		}
+	}
+	if out, _, code := r.kbisect("history", "--metric", "time"); code != exitOK || !strings.Contains(out, "1.000 us to 4.000 us, oldest first") {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	out, errs, code := r.kbisect("history", "--metric", "time", "--html", "h.html")
+	page, err := os.ReadFile(filepath.Join(r.dir, "h.html"))
+	if code != exitOK || out != "" || errs != "report written to h.html\n" || err != nil {
+		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
+	}
+	for _, want := range []string{"What has been measured, commit by commit", `"kind":"history"`, "4.000 us", "change 4", "Ratios are to " + r.git("rev-parse", "v1")[:10]} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+	if _, errs, code := r.kbisect("history", "--html", "no/such/h.html"); code != exitUsage || !strings.Contains(errs, "mkdir -p") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 }

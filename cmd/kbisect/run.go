@@ -296,7 +296,7 @@ func (j *job) tellDirty(ctx context.Context, candidate string) {
 	}
 	out, err := exec.CommandContext(ctx, "git", "-C", j.repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no").Output()
 	if n := strings.Count(string(out), "\n"); err == nil && n > 0 {
-		j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("the work tree has changes in %d files that are not committed: they are no part of %s", n, candidate))
+		j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("the work tree has changes in %s that are not committed: they are no part of %s", counted(n, "file"), candidate))
 	}
 }
 

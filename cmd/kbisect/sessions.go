@@ -40,6 +40,9 @@ func sessionsCommand() *cli.Command {
 		Name: "sessions", Usage: "list past and interrupted searches, comparisons and measurements", OnUsageError: usageError,
 		Flags: []cli.Flag{&cli.IntFlag{Name: "limit", Usage: "at most `N`, newest first", Value: 20}},
 		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usagef("sessions takes no arguments, not %q\nhint: kbisect show SESSION shows one", c.Args().Slice())
+			}
 			st, err := openStore(c)
 			if err != nil {
 				return err
@@ -111,9 +114,9 @@ func statusWord(s store.Session, running string) string {
 
 func showCommand() *cli.Command {
 	return &cli.Command{
-		Name: "show", Usage: "show every trial and judgement of a search", ArgsUsage: "SESSION", OnUsageError: usageError,
-		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last.",
-		Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the finding as it was kept"}},
+		Name: "show", Usage: "show every trial and judgement of a search", ArgsUsage: "[SESSION]", OnUsageError: usageError,
+		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last; the newest when left out.",
+		Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the finding as it was kept", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
 				return usagef("show takes one session, not %q\nhint: options stand before it: kbisect show --json last", c.Args().Slice())

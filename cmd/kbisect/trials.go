@@ -41,7 +41,8 @@ func trialPolicy(c *cli.Context, repo *source.Repo, command []string) (*policy, 
 		read = func() error { return p.fromCommand(c, command) }
 	}
 	if err := read(); err != nil {
-		return nil, namedCommand(err, c.Command.Name)
+		takes, _, _ := strings.Cut(c.Command.ArgsUsage, "[-- ")
+		return nil, namedCommand(err, strings.TrimSpace(c.Command.Name+" "+takes))
 	}
 	p.choosePaths(c)
 	if name := c.String("metric"); name != "" {

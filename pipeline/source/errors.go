@@ -43,12 +43,20 @@ type NotFoundError struct {
 	Near    []string // branches and tags with similar names
 	Shallow bool     // the commit may lie beyond the border of a shallow clone
 	Reason  string   // what is known besides, or ""
+	Lacks   string   // the name that is there, and lacks the ancestor asked for, or ""
+	Empty   bool     // HEAD leads to no commit: there is none yet
 }
 
 func (e *NotFoundError) Error() string {
+	if e.Empty {
+		return "this repository has no commit yet\nhint: git add and git commit make the first; a search needs at least two"
+	}
 	msg := fmt.Sprintf("revision %q names no commit here", e.Rev)
 	if e.Reason != "" {
 		msg = fmt.Sprintf("revision %q: %s", e.Rev, e.Reason)
+	}
+	if e.Lacks != "" && !e.Shallow {
+		return fmt.Sprintf("%s: %s has no such ancestor\nhint: git log --oneline %[2]s lists those it has", msg, e.Lacks)
 	}
 	if len(e.Near) > 0 {
 		msg += "\nhint: did you mean " + strings.Join(e.Near, ", ") + "?"

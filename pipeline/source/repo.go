@@ -139,6 +139,13 @@ func (r *Repo) CommonDir() string { return r.commonDir }
 // GitDir is the absolute path of the folder with this work tree's HEAD.
 func (r *Repo) GitDir() string { return r.gitDir }
 
+// Refs lists the branches and tags, those of remotes too, by their short names.
+func (r *Repo) Refs() ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.objs.refs()
+}
+
 // Resolve returns the id of the commit that a revision names, following
 // tags. It fails with a *NotFoundError when there is none.
 func (r *Repo) Resolve(rev string) (string, error) {
@@ -151,6 +158,9 @@ func (r *Repo) resolve(rev string) (string, error) {
 	id, err := r.objs.resolve(rev)
 	if err == nil && id == "" && r.haveGit && r.objs.name() != "git" {
 		id, err = gitRevParse(r.layout, rev)
+	}
+	if isMissing(err) && len(r.feat.shallow) > 0 { // beyond the border
+		return "", r.notFound(rev, "")
 	}
 	if err != nil {
 		return "", fmt.Errorf("revision %q: %w", rev, err)
@@ -171,7 +181,14 @@ func (r *Repo) resolve(rev string) (string, error) {
 func (r *Repo) notFound(rev, reason string) error {
 	e := &NotFoundError{Rev: rev, Reason: reason, Shallow: len(r.feat.shallow) > 0}
 	if names, err := r.objs.refs(); err == nil && !isFullID(rev) {
+		if base, steps := splitRev(rev); reason == "" && len(steps) > 0 {
+			if id, err := r.objs.resolve(base); err == nil && id != "" { // the name is right
+				names = nil
+				e.Lacks = base
+			}
+		}
 		e.Near = nearNames(rev, names)
+		e.Empty = rev == "HEAD" && reason == ""
 	}
 	return e
 }

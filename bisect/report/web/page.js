@@ -19,7 +19,7 @@
   const narrow = el => el.clientWidth < 560;
   const cut = (s, n) => s.length > n ? s.slice(0, n - 1) + "…" : s;
   const num = v => v === 0 ? "0" : Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3 ? v.toExponential(2) : String(+v.toPrecision(4));
-  const per = v => +(100 * v).toPrecision(4) + " %";
+  const per = v => v > 0 && v < 1e-4 ? "< 0.01 %" : v < 1 && v > .9999 ? "> 99.99 %" : +(100 * v).toPrecision(4) + " %";
 
   // tip makes the text of a tooltip as nodes, so that nothing in it is taken for HTML.
   const tip = (title, ...lines) => {
@@ -130,6 +130,26 @@
     { x: { max: 1, interval: .5, axisLabel: { formatter: v => 100 * v + " %" } } });
   draw.who.height = d => barsHeight(d.length);
 
+  draw.history = (el, d) => {
+    const unit = d.unit ? " " + d.unit : "", all = d.commits.map((c, i) => ({ c, i }));
+    const known = all.filter(x => x.c.y !== null), failed = all.filter(x => x.c.y === null);
+    const bottom = known.length ? Math.min(...known.map(x => x.c.low ?? x.c.y)) : 0;
+    const text = q => { const c = q.data.x.c; return tip(c.commit + " " + cut(c.subject, 70), c.day, c.words, c.ratio !== "-" && c.ratio + " times the base", `${c.n} ${c.n === 1 ? "launch" : "launches"}`); };
+    return base({
+      grid: { left: 64, right: 18, top: 34, bottom: 62 },
+      dataZoom: d.commits.length > 60 ? [{ type: "slider", height: 16, bottom: 6, brushSelect: false, showDetail: false, borderColor: css("--line") }] : [],
+      xAxis: axis({ type: "category", data: d.commits.map(c => c.commit.slice(0, 7)), axisLabel: { rotate: narrow(el) || d.commits.length > 12 ? 45 : 0 }, splitLine: { show: false } }),
+      yAxis: axis({ type: "value", scale: true, name: d.name + (d.unit ? ", " + d.unit : ""), nameTextStyle: { color: css("--muted"), align: "left" } }),
+      series: [
+        { name: "median", type: "line", symbol: "circle", symbolSize: 9, showAllSymbol: true, z: 3, lineStyle: { color: css("--p0"), width: 1.5, opacity: .6 }, itemStyle: { color: css("--p0") }, data: all.map(x => ({ value: [x.i, x.c.y === null ? "-" : x.c.y], x })), tooltip: { formatter: text } },
+        { type: "custom", silent: true, z: 2, renderItem: whisker(false), itemStyle: { color: css("--p0") }, encode: { x: 0, y: [1, 2, 3] }, tooltip: { show: false },
+          data: known.filter(x => x.c.low !== null && x.c.high !== null).map(x => [x.i, x.c.low, x.c.y, x.c.high]) },
+        { name: "failed", type: "scatter", symbol: symbol("bad"), symbolSize: 13, z: 4, itemStyle: { color: css("--bad") }, data: failed.map(x => ({ value: [x.i, bottom], x })), tooltip: { formatter: text } },
+      ],
+    });
+  };
+  draw.history.height = () => 300;
+
   draw.bad = (el, d) => base({
     grid: { left: 54, right: 16, top: 14, bottom: 46 },
     xAxis: axis({ type: "value", minInterval: 1, name: "place in the range", nameLocation: "middle", nameGap: 26, splitLine: { show: false }, max: "dataMax" }),
@@ -165,7 +185,7 @@
     return base({
       aria: { enabled: true, label: { enabled: false }, decal: { show: true } },
       legend: legend({ data: d.phases }),
-      grid: { left: wide + 8, right: narrow(el) ? 78 : 210, top: 46, bottom: 44 },
+      grid: { left: wide + 8, right: !rows.some(c => c.ended) ? 26 : narrow(el) ? 78 : 210, top: 46, bottom: 44 },
       xAxis: axis({ type: "value", name: "seconds", nameLocation: "middle", nameGap: 26 }),
       yAxis: axis({ type: "category", inverse: true, data: rows.map(c => sign(c.state) + " " + c.name), axisLabel: { color: css("--ink"), width: wide, overflow: "truncate" } }),
       series,
@@ -188,7 +208,7 @@
     return base({
       legend: legend({ data: used.map(s => ({ name: named(s), icon: symbol(s) })) }),
       grid: { left: wide + 8, right: 26, top: 52, bottom: 34 },
-      xAxis: axis({ type: "value", min: 0, max: v => Math.max(1.05, v.max * 1.03), axisLabel: { formatter: v => Math.round(100 * v) + " %" } }),
+      xAxis: axis({ type: "value", min: 0, splitNumber: narrow(el) ? 3 : 5, max: v => Math.max(1.05, v.max * 1.03), axisLabel: { formatter: v => Math.round(100 * v) + " %" } }),
       yAxis: axis({ type: "category", inverse: true, data: rows.map(r => `${r.name}, ${num(r.limit)} s`), axisLabel: { color: css("--ink"), width: wide, overflow: "truncate" }, splitLine: { show: true, lineStyle: { color: css("--line"), opacity: .6 } } }),
       series,
     });
@@ -214,7 +234,7 @@
         type: "graph", layout: "none", coordinateSystem: "cartesian2d", roam: false, edgeSymbol: ["none", "none"],
         categories: kinds.map((name, i) => ({ name, symbol: Object.values(state)[i][1], itemStyle: { color: css(Object.values(state)[i][2]) } })),
         lineStyle: { color: css("--muted"), opacity: .45, width: 1.2 }, emphasis: { focus: "adjacency" }, labelLayout: { hideOverlap: true },
-        label: { show: true, position: "bottom", color: css("--ink"), fontSize: 11, lineHeight: 14 },
+        label: { show: true, position: "bottom", color: css("--ink"), fontSize: 11, lineHeight: 14, textBorderColor: css("--card"), textBorderWidth: 3 },
         data: d.nodes.map((n, i) => ({
           name: n.name, value: at(i), category: kinds.indexOf(kind(n)[0]), symbol: kind(n)[1], symbolSize: n.minimal || n.recommended ? 26 : 17,
           itemStyle: n.inferred ? { color: css("--card"), borderColor: css(kind(n)[2]), borderWidth: 2.5, borderType: "dashed" }

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"embed"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// completionScripts hold, by the name of the shell, what binds its completion key to kbisect complete.
+//
+//go:embed completion
+var completionScripts embed.FS
+
+func completionCommand() *cli.Command {
+	return &cli.Command{
+		Name: "completion", Usage: "print the script by which a shell completes kbisect's words", ArgsUsage: "bash|zsh|fish", OnUsageError: usageError,
+		Description: "bash:  source <(kbisect completion bash)   in ~/.bashrc\n" +
+			"zsh:   source <(kbisect completion zsh)   in ~/.zshrc, below compinit\n" +
+			"fish:  kbisect completion fish > ~/.config/fish/completions/kbisect.fish\n\n" +
+			"Commands, options, values of options, revisions and sessions are completed, in the repository at -C.",
+		Action: func(c *cli.Context) error {
+			script, err := completionScripts.ReadFile("completion/" + c.Args().First())
+			if c.NArg() != 1 || err != nil {
+				return usagef("completion is for bash, zsh or fish, not %q\nhint: kbisect completion --help", c.Args().Slice())
+			}
+			_, err = c.App.Writer.Write(script)
+			return err
+		},
+	}
+}
+
+// completeCommand answers the scripts: the words before the cursor follow the name of the shell, or the line
+// up to the cursor does.
+func completeCommand() *cli.Command {
+	return &cli.Command{
+		Name: "complete", Usage: "what a word could become", ArgsUsage: "SHELL WORD...", Hidden: true, SkipFlagParsing: true, HideHelpCommand: true,
+		Action: func(c *cli.Context) error {
+			if c.NArg() < 2 {
+				return usagef("complete takes a shell and the words so far")
+			}
+			shell, words := c.Args().First(), c.Args().Tail()
+			if shell == "bash" {
+				words = splitLine(words[0])[1:]
+			}
+			last := len(words) - 1
+			at := findPlace(c.App, words[:last])
+			return writeCompletions(c.App.Writer, shell, words[last], at.completions(words[last]))
+		},
+	}
+}
+
+// completion is one word that could stand at the cursor.
+type completion struct{ word, about string }
+
+// fileNames stands for all names of files, which shells know better.
+const fileNames = ":files"
+
+// writeCompletions writes those that go on from word, a line each, as a shell wants them.
+func writeCompletions(w io.Writer, shell, word string, all []completion) error {
+	const most = 200 // more than that is no help
+	written := 0
+	for _, x := range all {
+		if x.word != fileNames && !strings.HasPrefix(x.word, word) || written == most {
+			continue
+		}
+		written++
+		line := x.word
+		switch {
+		case line == fileNames:
+		case shell == "bash": // it replaces only what stands behind the last of these
+			line = line[strings.LastIndexAny(word, "=:@")+1:]
+		case shell == "zsh" && x.about != "":
+			line = strings.ReplaceAll(line, ":", `\:`) + ":" + x.about
+		case shell == "zsh":
+			line = strings.ReplaceAll(line, ":", `\:`)
+		case x.about != "":
+			line += "\t" + x.about
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitLine takes a line of a shell apart at its spaces, and its quotes away. The last word is the one at the
+// cursor, "" behind a space; there is always a first.
+func splitLine(line string) []string {
+	var words []string
+	var word strings.Builder
+	begun, quote := false, byte(0)
+	escaped := false
+	for _, b := range []byte(line) { // names of files need not be UTF-8
+		switch {
+		case escaped:
+			word.WriteByte(b)
+			escaped = false
+		case b == '\\' && quote != '\'':
+			escaped, begun = true, true
+		case quote != 0 && b == quote:
+			quote = 0
+		case quote == 0 && (b == '\'' || b == '"'):
+			quote, begun = b, true
+		case quote == 0 && (b == ' ' || b == '\t' || b == '\n'):
+			if begun {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			begun = false
+		default:
+			word.WriteByte(b)
+			begun = true
+		}
+	}
+	words = append(words, word.String())
+	if len(words) == 1 { // the cursor is at the program's own name
+		words = append(words, "")
+	}
+	return words
+}
+
+// place is where a command line has come to.
+type place struct {
+	app      *cli.App
+	command  *cli.Command // nil: only the program is named
+	commands []*cli.Command
+	flags    []cli.Flag
+	option   cli.Flag // whose value comes next, or nil
+	operands []string
+	behind   bool   // --
+	dir      string // of the repository
+	config   string
+}
+
+// findPlace reads the words behind the program's name as permute and operands do.
+func findPlace(app *cli.App, words []string) place {
+	p := place{app: app, commands: app.Commands, flags: app.Flags, dir: "."}
+	for len(words) > 0 && words[0] != "--" && !p.behind {
+		n := optionWords(p.flags, words)
+		if n > 0 {
+			p.take(words[:n])
+			words = words[n:]
+			continue
+		}
+		word := words[0]
+		words = words[1:]
+		i := slices.IndexFunc(p.commands, func(c *cli.Command) bool { return c.HasName(word) })
+		if i < 0 || len(p.operands) > 0 {
+			p.operands = append(p.operands, word)
+			p.behind = p.command != nil && p.command.Name == "run" // as for git bisect run, -- may be left out
+			continue
+		}
+		p.command = p.commands[i]
+		p.commands, p.flags = p.command.Subcommands, p.command.Flags
+	}
+	p.behind = p.behind || len(words) > 0
+	return p
+}
+
+// take reads one option, which may lack its value yet.
+func (p *place) take(words []string) {
+	name, value, given := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
+	f := flagNamed(p.flags, name)
+	if _, isBool := f.(*cli.BoolFlag); f == nil || isBool {
+		return
+	}
+	if len(words) == 1 && !given {
+		p.option = f
+		return
+	}
+	if !given {
+		value = words[1]
+	}
+	switch name {
+	case "C":
+		p.dir = value
+	case "config":
+		p.config = value
+	}
+}
+
+func flagNamed(flags []cli.Flag, name string) cli.Flag {
+	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+	if i < 0 {
+		return nil
+	}
+	return flags[i]
+}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/pipeline/gpu"
+)
+
+// blunder is one of a new user: where, what, and all that it is answered with.
+type blunder struct {
+	where  string // a folder below; a project unless set
+	config string // kbisect.toml
+	args   string // of kbisect; words in single quotes stay together
+	code   int
+	want   string // standard error, or, where that is an answer, the first lines of standard output
+}
+
+func blunders() []blunder {
+	const compareWith = "hint: kbisect init, in an empty folder, writes a kbisect.toml with comments to compare with\n"
+	return []blunder{
+		{where: "nowhere", args: "run --good v1 -- true", code: exitUsage, want: `kbisect: no git repository at DIR or above it
+hint: run this inside a repository, or name one with -C DIR
+`},
+		{where: "nowhere", args: "hook install", code: exitUsage, want: `kbisect: no git repository at DIR or above it
+hint: run this inside a repository, or name one with -C DIR
+`},
+		{where: "empty", args: "run --good v1 -- true", code: exitUsage, want: `kbisect: --bad: this repository has no commit yet
+hint: git add and git commit make the first; a search needs at least two
+`},
+		{args: "run --good v1", code: exitUsage, want: `kbisect: DIR/kbisect.toml does not exist
+hint: kbisect init writes one; or give a command: kbisect run --good REV -- COMMAND
+`},
+		{args: "compare v1 HEAD", code: exitUsage, want: `kbisect: DIR/kbisect.toml does not exist
+hint: kbisect init writes one; or give a command: kbisect compare A B -- COMMAND
+`},
+		{args: "run -- true", code: exitUsage, want: `kbisect: no good end: no commit before {main} is recorded as good
+hint: name one with --good REV, or give --find-good to look for one
+`},
+		{args: "run --good v2 -- true", code: exitUsage, want: `kbisect: --good: revision "v2" names no commit here
+hint: did you mean v1?
+`},
+		{args: "run --good HEAD~99 -- true", code: exitUsage, want: `kbisect: --good: revision "HEAD~99" names no commit here: HEAD has no such ancestor
+hint: git log --oneline HEAD lists those it has
+`},
+		{args: "run --good other -- true", code: exitUsage, want: `kbisect: good commit {12 other} is not an ancestor of bad commit {12 main}; they have no common history
+hint: choose two commits of one history
+`},
+		{args: "run --good HEAD --bad v1 -- true", code: exitUsage, want: `kbisect: good commit {12 main} is not an ancestor of bad commit {12 v1}; it comes after it
+hint: are the two ends swapped?
+`},
+		{args: "run --good main -- true", code: exitUsage, want: `kbisect: good and bad are the same commit {12 main}
+hint: name an older commit that is still good
+`},
+		{args: "run --quiet --good v1 --no-explain -- true", code: exitNoDifference, want: `Nothing to search for: both ends end well, the bad end in each of 5 launches.
+  hint: to look for a slowdown of a program that sends no samples, give --find slow --metric wall
+`},
+		{args: "run --quiet --good v1 -- false", code: exitNoDifference, want: `Nothing to search for: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1.
+  hint: name an older good end with --good, or let --find-good look for one
+`},
+		{args: "run --quiet --good v1 -- sh -c 'test $(cat n) -gt 2'", code: exitNoDifference, want: `Nothing to search for: the good end is bad (wrong in run: exit 1) and the bad end is good.
+  hint: either the ends are swapped, or the range holds a mend; kbisect looks for what got worse between a good end and a later bad one
+`},
+		{args: "run --quiet --good v1 -- nosuchprogram", code: exitUsage, want: `kbisect: commit {v1}: start "nosuchprogram": executable file not found in $PATH
+hint: is the program built and its directory in PATH?
+`},
+		{args: "run --quiet --good v1 -- ./bench", code: exitUsage, want: `kbisect: commit {v1}: start "./bench": stat ./bench: no such file or directory
+hint: nothing was built here: say how with --build 'SHELL COMMAND' or [build] command; candidates hold only what is committed, and paths count from the top of the repository
+`},
+		{args: "run --quiet --good v1 -- ./test.sh", code: exitUsage, want: `kbisect: commit {v1}: start "./test.sh": exec ./test.sh: permission denied
+hint: it is not executable in this commit: call its interpreter, as sh ./test.sh, or commit it as executable (git add --chmod=+x)
+`},
+		{args: "run --quiet --good v1 -- './bench --size 4'", code: exitUsage, want: `kbisect: commit {v1}: start "./bench --size 4": stat ./bench --size 4: no such file or directory
+hint: "./bench --size 4" is taken as one word: write the words of the command apart
+`},
+		{args: "run --good v1 --limit 90 -- true", code: exitUsage, want: `kbisect: --limit 90: "90" has no unit; write a number with a unit (ns us ms s m h), as "90s", "2m" or "1h30m"
+hint: kbisect run --help
+`},
+		{args: "run --good v1 --path srcs -- true", code: exitUsage, want: `kbisect: path "srcs": neither end holds it
+hint: paths and --path count from the top of the repository
+`},
+		{args: "run --godo v1 -- true", code: exitUsage, want: `kbisect: there is no option --godo; did you mean --good?
+hint: kbisect run --help
+`},
+		{args: "gate --junti x", code: exitUsage, want: `kbisect: there is no option --junti; did you mean --junit?
+hint: kbisect gate --help
+`},
+		{args: "run --good", code: exitUsage, want: `kbisect: --good needs a value
+hint: kbisect run --help
+`},
+		{args: "run --good v1 --find slwo -- true", code: exitUsage, want: `kbisect: --find slwo: unknown complaint; did you mean "slow"?
+hint: any, slow, timeout, wrong, crash or build
+`},
+		{args: "rnu --good v1", code: exitUsage, want: `kbisect: unknown command "rnu" (did you mean "run"?)
+hint: kbisect --help lists the commands
+`},
+		{args: "baseline recrod", code: exitUsage, want: `kbisect: kbisect baseline has no sub-command "recrod"; did you mean "record"?
+hint: there are record, list, show, export, import; kbisect baseline --help
+`},
+		{args: "run --resume", code: exitUsage, want: `kbisect: nothing to resume: no search was begun in this repository
+hint: kbisect run --good REV
+`},
+		{where: "empty", args: "report", code: exitUsage, want: `kbisect: nothing has been searched in this repository yet
+hint: kbisect run
+`},
+		{where: "searched", args: "report 2019", code: exitUsage, want: `kbisect: session 2019: no such record
+hint: kbisect sessions lists them
+`},
+		{where: "busy", args: "run --good v1 -- true", code: exitMachine, want: `kbisect: another run works on this repository: process PID (session SESSION) holds DIR/.git/kbisect/run.lock
+hint: wait for it or stop it; the lock goes with the process
+`},
+		{args: "baseline import n", code: exitUsage, want: `kbisect: n: it is no baseline: this is a number
+hint: kbisect baseline export writes one
+`},
+		{where: "empty", args: "baseline show", code: exitUsage, want: `kbisect: nothing has been searched in this repository yet
+hint: kbisect run
+`},
+		{args: "run --axis flags -- true", code: exitUsage, want: `kbisect: --axis flags: there are no flags to search
+hint: name the switches of the project in kbisect.toml, one [[flag]] each, the safe value first
+`},
+		{args: "gate --base other -- true", code: exitUsage, want: `kbisect: HEAD and other have no common history
+hint: --base REV names the branch that HEAD goes into
+`},
+		{where: "shallow", args: "gate --base origin/work -- true", code: exitUsage, want: "kbisect: --base: this shallow clone does not hold origin/work\n" +
+			"hint: fetch the whole history: actions/checkout with `fetch-depth: 0`, GitLab with `GIT_DEPTH: \"0\"`, elsewhere git fetch --unshallow\n"},
+		{where: "shallow", args: "run --good HEAD~2 -- true", code: exitUsage, want: `kbisect: --good: revision "HEAD~2" names no commit here
+hint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits
+`},
+		{config: "version = 1\n[run]\ncomand = [\"true\"]\nlimit = 3\n", args: "run --good v1", code: exitUsage, want: `kbisect: DIR/kbisect.toml:3: run.comand: unknown key; did you mean "command"?; allowed here: command, limit, limits, caches, probe
+DIR/kbisect.toml:4: run.limit: wrong type: this is an integer; wanted is a duration in quotes, as "90s", "2m" or "1h30m"
+` + compareWith},
+		{config: "version = 1\n[run\n", args: "run --good v1", code: exitUsage, want: `kbisect: DIR/kbisect.toml:2: expected '.' or ']' to end table name, but got the end of the line instead
+` + compareWith},
+		{config: flagTables("bad = \"onn\"", ""), args: "run --axis flags", code: exitUsage, want: `kbisect: DIR/kbisect.toml:8: flag.bad: "onn" is none of the values; did you mean "on"?; allowed: "on"
+` + compareWith},
+		{config: flagTables(`requires = ["tile=16"]`, `requires = ["graph=on"]`), args: "run --axis flags", code: exitUsage, want: `kbisect: DIR/kbisect.toml:8: flag.requires: the conditions go round in a circle, so that none of these could ever be set: graph needs tile needs graph
+` + compareWith},
+		{config: strings.Replace(flagTables("", ""), `"true"`, `"false"`, 1), args: "run --quiet --axis flags", code: exitNoDifference, want: `Nothing to search for: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1.
+  hint: with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)
+`},
+		{where: "no device", config: "version = 1\n[device]\ngpus = [0]\n[run]\ncommand = [\"true\"]\n", args: "run --good v1", code: exitUsage, want: `kbisect: [device] gpus: devices 0: no GPU management library: no NVIDIA driver: libnvidia-ml.so.1 was not found
+hint: "auto" takes what there is, "none" does without; kbisect doctor says what this machine has
+`},
+	}
+}
+
+// flagTables is a configuration with two flags, each with a line of its own.
+func flagTables(first, second string) string {
+	return `version = 1
+[run]
+command = ["true"]
+[[flag]]
+name = "graph"
+values = ["off", "on"]
+env = "GRAPH"
+` + first + `
+[[flag]]
+name = "tile"
+values = ["8", "16"]
+env = "TILE"
+` + second + "\n"
+}
+
+// TestMistakes makes the likeliest mistakes of a new user: each is answered with what is wrong, where, and what
+// to do, and with the exit code of the contract.
+func TestMistakes(t *testing.T) {
+	project, searched := newProject(t), newProject(t)
+	for _, m := range blunders() {
+		r := project
+		switch m.where {
+		case "nowhere":
+			r = &repo{t: t, dir: t.TempDir(), home: t.TempDir()}
+		case "empty":
+			r = newRepo(t)
+		case "searched":
+			r = searched
+		case "busy":
+			r = newProject(t)
+			r.busy()
+		case "shallow":
+			r = newRepo(t)
+			os.RemoveAll(filepath.Join(r.dir, ".git"))
+			r.git("clone", "-q", "--depth", "1", "file://"+project.dir, ".")
+		case "no device":
+			if gpu.Probe().Available {
+				t.Log("NOT TRIED: a device is demanded where there is none: here is one")
+				continue
+			}
+		}
+		if strings.Contains(m.args, "--quiet") { // it gets as far as a search
+			r = searched
+		}
+		if m.config != "" {
+			r.write(configName, m.config)
+		}
+		out, errs, code := m.make(r)
+		os.Remove(filepath.Join(r.dir, configName))
+		got := errs
+		if m.code != exitUsage && m.code != exitMachine {
+			got, _, _ = strings.Cut(out, "\n\n")
+			got += "\n"
+		}
+		if got = r.anonymous(got); code != m.code || got != r.named(m.want) {
+			t.Errorf("kbisect %s: exit %d, want %d\n%s\nwant\n%s", m.args, code, m.code, got, r.named(m.want))
+		}
+	}
+}
+
+// make makes the mistake: in this process, unless it gets as far as launching something.
+func (m blunder) make(r *repo) (stdout, stderr string, code int) {
+	words := quotedFields(m.args)
+	if slices.Contains(words, "--quiet") {
+		return r.kbisect(words...)
+	}
+	r.t.Chdir(r.dir)
+	var out, errs bytes.Buffer
+	code = run(r.t.Context(), append([]string{"kbisect"}, words...), nil, &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+// newProject is a history of four commits, one branch that has nothing to do with it, and a tag.
+func newProject(t *testing.T) *repo {
+	t.Helper()
+	r := newRepo(t)
+	r.git("checkout", "-q", "-b", "other")
+	r.write("README", "another project")
+	r.commit("other")
+	r.git("checkout", "-q", "--orphan", "main")
+	r.git("rm", "-q", "-r", "-f", ".")
+	for _, n := range []string{"1", "2", "3", "4"} {
+		r.write("n", n)
+		r.write("test.sh", "#!/bin/sh\ntest $(cat n) -lt 3\n")
+		if err := os.Chmod(filepath.Join(r.dir, "test.sh"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r.commit("change " + n)
+	}
+	r.git("tag", "v1", "HEAD~3")
+	return r
+}
+
+// busy has a search under way until the test ends.
+func (r *repo) busy() {
+	cmd := r.command("run", "--good", "v1", "--", "sleep", "60")
+	progress, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { cmd.Process.Signal(os.Interrupt); cmd.Wait() })
+	waitFor(r.t, progress, "good end")
+}
+
+// anonymous takes out what no two runs have in common.
+func (r *repo) anonymous(s string) string {
+	s = strings.ReplaceAll(s, r.dir, "DIR")
+	s = regexp.MustCompile(`\d{8}-\d{6}-[0-9a-f]{4}`).ReplaceAllString(s, "SESSION")
+	return regexp.MustCompile(`process \d+`).ReplaceAllString(s, "process PID")
+}
+
+// named puts commits in for {REV}, and for {12 REV} with that many digits.
+func (r *repo) named(s string) string {
+	return regexp.MustCompile(`\{(12 )?(\w+)\}`).ReplaceAllStringFunc(s, func(m string) string {
+		rev, long := strings.CutPrefix(strings.Trim(m, "{}"), "12 ")
+		id := r.git("rev-parse", rev)
+		if long {
+			return id[:12]
+		}
+		return id[:10]
+	})
+}
+
+// quotedFields takes a command line apart; single quotes keep words together.
+func quotedFields(s string) (words []string) {
+	for i, part := range strings.Split(s, "'") {
+		if i%2 == 1 {
+			words = append(words, part)
+		} else {
+			words = append(words, strings.Fields(part)...)
+		}
+	}
+	return words
+}
+
+// TestDirtyWorkTree: changes that are not committed are no mistake that stops a search, and are told.
+func TestDirtyWorkTree(t *testing.T) {
+	r := newProject(t)
+	r.write("n", "17")
+	out, _, code := r.kbisect("run", "--quiet", "--good", "v1", "--no-hunks", "--", "sh", "test.sh")
+	if code != exitOK || !strings.Contains(out, "To know\n  - the work tree has changes in 1 file that are not committed: they are no part of the bad end\n") {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if got, err := exec.Command("git", "-C", r.dir, "diff", "--stat").Output(); err != nil || !strings.Contains(string(got), "1 file changed") {
+		t.Errorf("the change is gone: %s %v", got, err)
+	}
+}
