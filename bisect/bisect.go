@@ -3,7 +3,8 @@
 //
 // It knows no git, no process, no GPU and no wall clock. A search asks a [Judge], and a Judge
 // asks a [Sampler]; a whole search therefore runs in microseconds against a truth table, which is
-// what makes thousands of seeded searches and property tests affordable.
+// what makes thousands of seeded searches and property tests affordable. It is also why [Foresight] can
+// tell, by making a search again, what it will ask for next, so that trials can be made side by side.
 //
 // The arrows point here: package judge turns launches into verdicts, package report turns a
 // [Finding] into text and JSON, package pipeline is the Sampler that builds and runs for real.
@@ -134,6 +135,8 @@ type Outcome struct {
 	Whole    bool        `json:"whole,omitempty"`    // a time-out of the whole trial, not of one phase
 	Supposed bool        `json:"supposed,omitempty"` // a time-out in teardown that rests on how much good trials say
 	Early    bool        `json:"early,omitempty"`    // stopped before the limit, where no good run could still be running
+	Hurried  string      `json:"hurried,omitempty"`  // as it was asked for: [Request.Hurry]
+	Beyond   float64     `json:"beyond,omitempty"`   // likewise: [Request.Past]
 	Caches   string      `json:"caches,omitempty"`   // cold or warm, where the program uses caches at all
 	Unfit    string      `json:"unfit,omitempty"`    // why its times must not be compared with others
 	Why      string      `json:"why,omitempty"`

@@ -18,7 +18,7 @@ type Memory struct {
 
 // Sample returns the remembered outcome of a trial, or makes and keeps it.
 func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	if o, ok := m.Known[r.ID()]; ok {
+	if o, ok := m.Recall(r); ok {
 		if m.Learn != nil {
 			m.Learn(r, o)
 		}
@@ -28,11 +28,25 @@ func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 	if err != nil {
 		return o, err
 	}
+	o.Hurried, o.Beyond = r.Hurry, r.Past
+	return o, m.Keep(r, o)
+}
+
+// Recall returns the remembered outcome of a trial. One that was made before it was asked for may have
+// been given more time than is wanted now, or less, and then is none.
+func (m *Memory) Recall(r bisect.Request) (bisect.Outcome, bool) {
+	o, ok := m.Known[r.ID()]
+	return o, ok && o.Hurried == r.Hurry && o.Beyond == r.Past
+}
+
+// Keep takes in a trial that was made.
+func (m *Memory) Keep(r bisect.Request, o bisect.Outcome) error {
+	o.Hurried, o.Beyond = r.Hurry, r.Past
 	if m.Known != nil {
 		m.Known[r.ID()] = o
 	}
 	if err := m.Save(r, o); err != nil {
-		return o, &bisect.InfraError{What: "keeping the trial of " + r.Candidate.Brief(), Err: err}
+		return &bisect.InfraError{What: "keeping the trial of " + r.Candidate.Brief(), Err: err}
 	}
-	return o, nil
+	return nil
 }

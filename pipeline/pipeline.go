@@ -48,6 +48,7 @@ type Config struct {
 	Jobs         int                // builds at a time; 1: only what is asked for; 0: what the machine can bear
 	WholeTimed   bool               // all phases of a timed trial count, not only those after load
 	Session      string             // marks the processes, so that leftovers can be found
+	Slot         int                // number of this pipeline among those that work side by side, from 0
 	OnPhase      func(Activity)     // progress; may be nil; called from other goroutines
 	Log          *slog.Logger
 }
@@ -57,6 +58,7 @@ type Activity struct {
 	Request bisect.Request
 	Doing   string        // export, build, or the phase of the trial
 	Limit   time.Duration // of what it is doing; 0 = none
+	Slot    int           // of the pipeline, see [Config]
 }
 
 // Pipeline makes trials. It serves one goroutine.
@@ -304,7 +306,7 @@ func (p *Pipeline) assaulted(c bisect.Candidate) bool {
 
 func (p *Pipeline) activity(r bisect.Request, doing string, limit time.Duration) {
 	if p.OnPhase != nil {
-		p.OnPhase(Activity{r, doing, limit})
+		p.OnPhase(Activity{r, doing, limit, p.Slot})
 	}
 }
 

@@ -3,7 +3,6 @@ package sets
 import (
 	"cmp"
 	"slices"
-	"sync"
 )
 
 // outcome is what a seed came to: a guilty set inside it, or its answer.
@@ -19,40 +18,27 @@ type outcome struct {
 func (r *run) enumerate() error {
 	seeds := []Set{r.top}
 	for len(seeds) > 0 {
-		for i, o := range r.tryAll(seeds) {
-			if o.err != nil {
-				return o.err
-			}
-			if err := r.accept(seeds[i], o); err != nil {
-				return err
-			}
+		o := r.try(seeds[0])
+		if o.err != nil {
+			return o.err
+		}
+		if err := r.accept(seeds[0], o); err != nil {
+			return err
 		}
 		if r.Goal == One && len(r.f.Minimal) > 0 || r.Goal == Keep && len(r.f.Safe) > 0 {
 			return nil
 		}
-		if seeds = r.seeds(max(1, r.Workers)); len(seeds) > 0 {
+		if seeds = r.seeds(1); len(seeds) > 0 {
 			continue
 		}
 		if err := r.recheck(); err != nil {
 			return err
 		}
-		seeds = r.seeds(max(1, r.Workers))
+		seeds = r.seeds(1)
 	}
 	certain := r.f.Monotone && !r.inexact && len(r.blocked) == 0
 	r.f.Complete = certain && !slices.ContainsFunc(r.f.Minimal, func(g Guilty) bool { return !g.Certified && r.repeats > 0 })
 	return nil
-}
-
-// tryAll tries seeds side by side; they do not depend on each other.
-func (r *run) tryAll(seeds []Set) []outcome {
-	out := make([]outcome, len(seeds))
-	var wg sync.WaitGroup
-	for i, s := range seeds[1:] {
-		wg.Go(func() { out[i+1] = r.try(s) })
-	}
-	out[0] = r.try(seeds[0])
-	wg.Wait()
-	return out
 }
 
 // try tests one seed and, when it fails, finds a guilty set inside. A pass is tested until it has come
@@ -101,7 +87,6 @@ func (r *run) accept(seed Set, o outcome) error {
 		return r.blame(*o.guilty)
 	case o.answer == Pass:
 		r.f.Safe = append(r.f.Safe, Safe{Atoms: seed, Maximal: true, Weight: r.space.weight(seed), Test: r.mem.at(seed).row})
-	case !r.space.Valid(seed): // explained by what was learned from another seed of the same batch
 	case o.answer == Unresolved:
 		learned, err := r.whyNoBuild(seed)
 		if err != nil || learned {

@@ -87,7 +87,7 @@ func TestAllAgainstBruteForce(t *testing.T) {
 		w := randomWorld(rng, seed%3 != 0, seed%3 == 1)
 		s := space(t, w.atoms)
 		o := w.oracle()
-		f := find(t, Search{Space: s, Oracle: o, Goal: All, Repeats: once, Midpoint: seed%2 == 0, Workers: 1 + int(seed%4)/3*2})
+		f := find(t, Search{Space: s, Oracle: o, Goal: All, Repeats: once, Midpoint: seed%2 == 0})
 		for _, r := range o.asked {
 			if !s.Valid(r.Set) {
 				t.Fatalf("seed %d: invalid set %v was run", seed, r.Set.Atoms())

@@ -19,7 +19,7 @@ func (r *run) turn(set Set) Set {
 // launch makes one test and takes in what it showed.
 func (r *run) launch(set Set, why Purpose, full bool) (Result, int, error) {
 	r.mu.Lock()
-	req := Request{Set: r.turn(set), Purpose: why, Full: full, Past: r.past, Clean: why == Certify}
+	req := Request{Set: r.turn(set), Purpose: why, Full: full, Past: r.past, Clean: why == Certify, Chance: r.chance(set, why)}
 	key := string(why) + " " + req.Set.Key()
 	req.Nth = r.nth[key]
 	r.nth[key]++
@@ -42,6 +42,25 @@ func (r *run) launch(set Set, why Purpose, full bool) (Result, int, error) {
 		r.price(res)
 	}
 	return res, row, nil
+}
+
+// chance is that of a failure: mostly a set does as it did before, and as what is known of others says.
+func (r *run) chance(set Set, why Purpose) float64 {
+	const (
+		alike   = 0.05 // chance that the expected does not come
+		certify = 0.1  // a set without one of the atoms that were found needed
+	)
+	switch a, _, ok := r.mem.infer(set, 1); {
+	case ok && a == Fail:
+		return 1 - alike
+	case ok:
+		return alike
+	case why == Prefix:
+		return r.odds
+	case why == Certify || why == Keeping:
+		return certify
+	}
+	return 0.5
 }
 
 // record writes a row of the ledger.

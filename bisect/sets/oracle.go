@@ -43,6 +43,7 @@ type Request struct {
 	Full    bool    // give it the full limit; else it may be stopped where no good run would still be running
 	Past    float64 // seconds that some set needs without showing the complaint: not to be stopped before
 	Clean   bool    // from a clean export and a clean build
+	Chance  float64 // of a failure, as far as the search knows
 }
 
 // Result is what one test showed.
@@ -58,7 +59,7 @@ type Result struct {
 }
 
 // Oracle tests sets. An error means that the machine is at fault, or that the search was interrupted;
-// it ends the search with what is known. With Search.Workers above 1 it is called concurrently.
+// it ends the search with what is known.
 type Oracle interface {
 	Test(ctx context.Context, r Request) (Result, error)
 }

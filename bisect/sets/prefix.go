@@ -67,6 +67,7 @@ func (r *run) boundary(kept Set, order []int, b rest, need int) (int, error) {
 	d.narrow()
 	for d.lo < d.hi {
 		m := d.next()
+		d.odds = share(d.w[d.lo:d.hi+1], m-d.lo)
 		a, err := r.ask(d.set(m), Prefix, need)
 		if err != nil {
 			return 0, err
@@ -81,6 +82,20 @@ func (r *run) boundary(kept Set, order []int, b rest, need int) (int, error) {
 	return d.lo, nil
 }
 
+// share is how much of the weights stands up to place m.
+func share(w []float64, m int) float64 {
+	front, all := 0.0, 0.0
+	for i, x := range w {
+		if all += x; i <= m {
+			front += x
+		}
+	}
+	if all > 0 {
+		return front / all
+	}
+	return 0.5
+}
+
 func (d *round) set(p int) Set { return d.kept.Or(Of(d.order[:p]...)) }
 
 // next is the place to test. The cheapest order of tests may be long where luck is bad: beyond three
@@ -92,7 +107,7 @@ func (d *round) next() int {
 	case d.Midpoint || d.tests >= 3*(ceilLog2(d.top.Len())+1):
 		return d.lo + middle(d.hi-d.lo+1)
 	}
-	return d.lo + cut(d.w[d.lo:d.hi+1], d.prices(d.other))
+	return d.lo + d.Cuts.at(d.w[d.lo:d.hi+1], d.prices(d.other))
 }
 
 // narrow takes in what follows from earlier answers before anything is tested.

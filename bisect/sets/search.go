@@ -37,9 +37,9 @@ type Search struct {
 	Midpoint bool                                              // halve, for at most k(⌈log2 n⌉+1) tests for k of n atoms, whatever they cost
 	FailCost float64                                           // seconds of a failure, as far as is known before the first; 0: as the bad end
 	PassCost float64                                           // seconds of a pass; 0: as the good end
-	Workers  int                                               // tests at a time; 0 stands for 1
 	Spent    func() bool                                       // reports that the budget is used up; may be nil
 	Known    []Test                                            // of earlier searches of the same changes
+	Cuts     Cuts                                              // shared by searches that are made again; may be nil
 	Expand   func(atom int) []Atom                             // the parts of a composite atom, asked for once it is guilty; may be nil
 	Time     func(context.Context, Set) (bisect.Effect, error) // times a safe set against nothing on; may be nil
 	Words    func(Set) string                                  // a set for people; nil: the names of its atoms
@@ -69,9 +69,10 @@ type run struct {
 	base    *Space // not turned round
 	top     Set    // everything on
 	repeats int
-	masked  []Set // pass although they hold a set that fails
-	blocked []Set // seeds without an answer
-	inexact bool  // a cheapest seed could not be proven the cheapest
+	masked  []Set   // pass although they hold a set that fails
+	blocked []Set   // seeds without an answer
+	inexact bool    // a cheapest seed could not be proven the cheapest
+	odds    float64 // chance that the prefix that is tested next fails
 }
 
 var errSpent = errors.New("the budget is used up")

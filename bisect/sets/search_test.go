@@ -330,23 +330,6 @@ func TestRecommended(t *testing.T) {
 	}
 }
 
-// Workers change the order of tests, not the answer.
-func TestWorkers(t *testing.T) {
-	for seed := range uint64(100) {
-		rng := rand.New(rand.NewPCG(seed, 10))
-		w := randomWorld(rng, seed%2 == 0, seed%4 == 0)
-		s := Search{Space: space(t, w.atoms), Goal: All, Oracle: w.oracle(), Repeats: once}
-		one := find(t, s)
-		s.Workers, s.Oracle = 4, w.oracle()
-		four := find(t, s)
-		same(t, "guilty", minimalSets(four), minimalSets(one)...)
-		same(t, "safe", safeSets(four), safeSets(one)...)
-		if four.Complete != one.Complete || t.Failed() {
-			t.Fatalf("seed %d: complete %v and %v", seed, one.Complete, four.Complete)
-		}
-	}
-}
-
 // Thousands of hunks are searched in no time, by the fixed fraction instead of the tree.
 func TestManyAtoms(t *testing.T) {
 	m := []int{17, 900, 4000}

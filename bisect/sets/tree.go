@@ -1,6 +1,7 @@
 package sets
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 )
@@ -25,6 +26,27 @@ func cut(w []float64, c prices) int {
 		return fraction(w, failShare(c.fail/c.pass)*total)
 	}
 	return treeCut(w, c)
+}
+
+// Cuts keeps the cuts that were worked out, for searches that take the same way again. It serves one
+// goroutine.
+type Cuts map[string]int
+
+// at is cut, worked out once.
+func (c Cuts) at(w []float64, p prices) int {
+	if c == nil {
+		return cut(w, p)
+	}
+	key := make([]byte, 0, 8*len(w)+16)
+	for _, x := range append([]float64{p.fail, p.pass}, w...) {
+		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(x))
+	}
+	m, ok := c[string(key)]
+	if !ok {
+		m = cut(w, p)
+		c[string(key)] = m
+	}
+	return m
 }
 
 // middle is the cut that halves n places.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -29,24 +30,36 @@ type axis struct {
 	expand    func(int) []sets.Atom
 	timed     bool // safe sets are timed
 	sampler   bisect.Sampler
-	class     bool // only how launches end tells ends apart
+	class     bool        // only how launches end tells ends apart
+	again     func() axis // this, as it was before the search
+	cuts      sets.Cuts   // of all searches along it
+}
+
+// search is the search along the axis, and what answers it.
+func (a axis) search(opts judge.Options, sampler bisect.Sampler) (*sets.Search, *judge.SetOracle) {
+	oracle := &judge.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class}
+	return &sets.Search{Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Expand: a.expand, Cuts: a.cuts}, oracle
 }
 
 // searchSets runs a search over sets.
 func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
-	oracle := &judge.SetOracle{Candidate: a.candidate, Sampler: a.sampler, Options: j.policy.Judge, Clean: a.clean, Class: a.class}
-	s := sets.Search{
-		Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Spent: j.spent, Expand: a.expand, Words: a.words,
-		OnTest: func(t sets.Test) { j.ui.test(t, a.words) },
-	}
+	a.cuts = sets.Cuts{}
+	s, oracle := a.search(j.policy.Judge, a.sampler)
+	s.Spent, s.Words, s.OnTest = j.spent, a.words, func(t sets.Test) { j.ui.test(t, a.words) }
 	levels := map[string]float64{}
 	if a.timed {
 		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, error) {
 			return j.timeSet(ctx, a, set, oracle.Turned, levels)
 		}
 	}
+	opts := j.policy.Judge
+	forget := j.foreseeSets(func(below bisect.Sampler) (*sets.Search, *judge.SetOracle) {
+		again := a.again()
+		again.cuts = a.cuts
+		return again.search(opts, below)
+	}, a.sampler)
 	f, err := s.Find(ctx)
-	if err != nil {
+	if err = errors.Join(err, forget()); err != nil {
 		return bisect.Finding{}, err
 	}
 	complaint := oracle.Ends().Complaint

@@ -79,6 +79,7 @@ func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
 		},
 	}
 	j.policy.claims(&a, flags)
+	a.again = func() axis { return a }
 	j.ui.beginSets(len(j.policy.Flags), flags.Space.Len(), "flags")
 	f, err := j.searchSets(ctx, a)
 	if err != nil || f.Err != nil {

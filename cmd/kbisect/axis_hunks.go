@@ -50,6 +50,19 @@ type hunkAxis struct {
 	diff *source.Diff
 	ids  []string // of the hunk of each atom
 	old  map[string]source.Hunk
+	way  string                      // which atoms were taken apart, in order
+	made map[string]bisect.Candidate // by way and set
+}
+
+// newHunkAxis is the axis of a difference, with its atoms. made keeps what was composed.
+func newHunkAxis(diff *source.Diff, made map[string]bisect.Candidate) (*hunkAxis, []sets.Atom) {
+	h := &hunkAxis{diff: diff, old: map[string]source.Hunk{}, made: made}
+	var atoms []sets.Atom
+	for _, x := range diff.Hunks {
+		h.ids, h.old[x.ID] = append(h.ids, x.ID), x
+		atoms = append(atoms, atomOf(x, func(r int) int { return r }))
+	}
+	return h, atoms
 }
 
 func (h *hunkAxis) index(id string) int {
@@ -58,6 +71,10 @@ func (h *hunkAxis) index(id string) int {
 
 // candidate composes the commit with the hunks of a set.
 func (h *hunkAxis) candidate(s sets.Set) (bisect.Candidate, error) {
+	key := h.way + s.Key()
+	if c, ok := h.made[key]; ok {
+		return c, nil
+	}
 	var list []int
 	for _, a := range s.Atoms() {
 		if i := h.index(h.ids[a]); i >= 0 {
@@ -68,7 +85,8 @@ func (h *hunkAxis) candidate(s sets.Set) (bisect.Candidate, error) {
 	if err != nil {
 		return bisect.Candidate{}, err
 	}
-	return bisect.Candidate{Commit: id}, nil
+	h.made[key] = bisect.Candidate{Commit: id}
+	return h.made[key], nil
 }
 
 // atomOf describes a hunk as an atom; its requirements are indexes of the diff.
@@ -128,7 +146,7 @@ func (h *hunkAxis) expand(atom int) []sets.Atom {
 	if n < 2 || n > mostParts {
 		return nil
 	}
-	h.diff = parts
+	h.diff, h.way = parts, fmt.Sprintf("%s%d ", h.way, atom)
 	first := len(h.ids)
 	var atoms []sets.Atom
 	for k := i; k < i+n; k++ {
@@ -155,18 +173,13 @@ func (j *job) searchBetween(ctx context.Context, goal sets.Goal) (bisect.Finding
 
 // searchHunks finds which hunks of a difference from a commit are to blame.
 func (j *job) searchHunks(ctx context.Context, diff *source.Diff, from string, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
-	h := &hunkAxis{diff: diff, old: map[string]source.Hunk{}}
-	var atoms []sets.Atom
-	for _, x := range diff.Hunks {
-		h.ids, h.old[x.ID] = append(h.ids, x.ID), x
-		atoms = append(atoms, atomOf(x, func(r int) int { return r }))
-	}
+	h, atoms := newHunkAxis(diff, map[string]bisect.Candidate{})
 	space, err := sets.NewSpace(atoms)
 	if err != nil {
 		return bisect.Finding{}, usage(err)
 	}
 	j.ui.beginSets(len(diff.Hunks), space.Len(), "hunks")
-	return j.searchSets(ctx, axis{
+	a := axis{
 		space: space, candidate: h.candidate, words: h.words, goal: goal, base: "commit " + short(from) + " alone",
 		clean: true, expand: h.expand, timed: goal != sets.One, sampler: sampler,
 		hunks: func() []report.Hunk {
@@ -176,7 +189,14 @@ func (j *job) searchHunks(ctx context.Context, diff *source.Diff, from string, g
 			}
 			return out
 		},
-	})
+	}
+	a.again = func() axis {
+		fresh, _ := newHunkAxis(diff, h.made)
+		again := a
+		again.candidate, again.expand = fresh.candidate, fresh.expand
+		return again
+	}
+	return j.searchSets(ctx, a)
 }
 
 // accuse names the commit that holds guilty hunks, after a search of hunks.

@@ -17,6 +17,7 @@ type devices struct {
 	locks   []func()
 	driver  string
 	why     string // why nobody watches, when there are none
+	none    bool   // no program can find any here
 }
 
 // openDevices chooses, locks and opens the devices of a job. A machine without any does as well,
@@ -31,6 +32,7 @@ func openDevices(ctx context.Context, gpus []string, ui *progress) (*devices, er
 	ids, err := gpu.Select(gpus)
 	switch {
 	case errors.Is(err, gpu.ErrHidden) && (!report.Available || len(report.Devices) == 0):
+		d.none = true
 		return d, nil
 	case errors.Is(err, gpu.ErrHidden):
 		return nil, &bisect.InfraError{What: "choosing a device", Err: fmt.Errorf("%w\nhint: write [device] gpus = \"none\" to do without", err)}
@@ -46,7 +48,7 @@ func openDevices(ctx context.Context, gpus []string, ui *progress) (*devices, er
 		}
 	}
 	if len(ids) == 0 {
-		d.why = report.Why
+		d.why, d.none = report.Why, deviceless()
 	}
 	return d, nil
 }

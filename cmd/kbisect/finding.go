@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,8 +63,18 @@ func (j *job) warnings() []string {
 	if j.rng != nil {
 		out = append(out, j.rng.Warnings...)
 	}
-	if j.pipe != nil {
-		out = append(out, j.pipe.Warnings()...)
+	for _, p := range j.pipes {
+		for _, w := range p.Warnings() {
+			if !slices.Contains(out, w) {
+				out = append(out, w)
+			}
+		}
+	}
+	if j.slots == nil {
+		return out
+	}
+	if n, took := j.slots.Lost(); n > 0 {
+		out = append(out, fmt.Sprintf("trials begun ahead that nobody asked for were stopped: %d, after %s in all, which the totals leave out", n, span(took)))
 	}
 	return out
 }

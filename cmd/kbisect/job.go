@@ -33,8 +33,11 @@ type job struct {
 	report  string // file for the HTML report, or ""
 
 	gpus     *devices
-	pipe     *pipeline.Pipeline
+	pipe     *pipeline.Pipeline   // the first of pipes
+	pipes    []*pipeline.Pipeline // one for each trial that is made at a time
+	slots    *pipeline.Slots
 	memory   *pipeline.Memory
+	ledger   *pipeline.Memory // that keeps the launches of this session
 	launches []report.Launch
 	// judgements that earlier attempts have kept
 	keptSteps int
@@ -61,7 +64,7 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 	defer j.gpus.close()
 	f, err := j.find(ctx)
 	j.ui.end()
-	if closeErr := j.pipe.Close(); closeErr != nil {
+	if closeErr := j.closePipes(); closeErr != nil {
 		j.policy.Warnings = append(j.policy.Warnings, closeErr.Error())
 	}
 	if err != nil {
@@ -157,9 +160,7 @@ func (j *job) keepSession() error {
 // fail closes a session that ended in an error.
 func (j *job) fail(err error) error {
 	j.ui.end()
-	if j.pipe != nil {
-		j.pipe.Close()
-	}
+	j.closePipes()
 	status := store.Failed
 	if errors.Is(err, context.Canceled) {
 		status = store.Interrupted
@@ -209,7 +210,7 @@ func (j *job) open(ctx context.Context) error {
 	if j.policy.OwnScripts {
 		config.WorkTree = j.repo.WorkDir()
 	}
-	if j.pipe, err = pipeline.New(config); err != nil {
+	if err := j.openPipes(config); err != nil {
 		return err
 	}
 	return j.remember()
@@ -261,11 +262,11 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 	commits, matter := toCommits(j.rng, j.policy.FirstParent)
 	plain.Commits = matter
 	if matter == 0 { // if the ends differ, the paths are wrong, and with them the keys of the build cache
-		j.pipe.Clean()
+		j.redo()
 	}
 	s := &bisect.Search{
 		Commits: commits, Good: bisect.Candidate{Commit: j.policy.Good}, GoodKey: j.rng.GoodKey, Judge: plain,
-		Tested: tested, Redo: j.pipe.Clean, Ahead: j.ahead,
+		Tested: tested, Redo: j.redo, Ahead: j.ahead,
 		OnStep: func(s bisect.Step) { j.ui.step(s); j.keepStep(s) },
 		Spent:  j.spent,
 	}
@@ -275,11 +276,16 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 		Search: *s, Sampler: j.memory, Options: opts, All: j.policy.All, Faster: j.policy.Improvement,
 		Weigh: func() []float64 { return j.weights(commits) }, OnProgress: j.ui.belief,
 	}
-	return bank.Find(ctx)
+	forget := j.foreseeHistory(*bank, plain)
+	f, err := bank.Find(ctx)
+	return f, errors.Join(err, forget())
 }
 
 // ahead passes on what will probably be asked for next, but for what is remembered.
 func (j *job) ahead(next []bisect.Candidate) {
+	if _, _, ok := j.examples(); ok && j.slots.Next != nil {
+		return // whole trials are made ahead
+	}
 	next = slices.DeleteFunc(next, func(c bisect.Candidate) bool {
 		_, known := j.memory.Known[bisect.TrialID{Candidate: c, Purpose: bisect.Searching}]
 		return known

@@ -33,7 +33,9 @@ func (j *job) remember() error {
 	for _, o := range known {
 		past = max(past, time.Duration((o.At+o.Wall)*float64(time.Second)))
 	}
-	j.memory = &pipeline.Memory{Next: clocked{j.pipe, time.Now().Add(-past)}, Known: known, Save: j.save, Learn: j.pipe.Learn}
+	j.slots = j.sampler(past)
+	j.ledger = &pipeline.Memory{Next: j.slots, Known: known, Save: j.save, Learn: j.learn}
+	j.memory = j.ledger
 	return nil
 }
 

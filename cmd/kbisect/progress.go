@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -34,8 +35,7 @@ type progress struct {
 	verbose bool
 	began   time.Time
 
-	now    string // what is being done
-	since  time.Time
+	now    map[int]doing // what is being done, by slot
 	matter int
 	left   int
 	proofs int // judgements after the search: the culprit's, its parents'
@@ -48,6 +48,12 @@ type progress struct {
 	begunEnd string                    // the end that was said to be under way
 	toGo     time.Time                 // when a search for a slow commit will probably end; zero: not known
 	told     time.Time                 // when progress was last put into a line
+}
+
+// doing is what is done in one slot.
+type doing struct {
+	what  string
+	since time.Time
 }
 
 // silence is how long a search may be at its launches without a line.
@@ -79,8 +85,8 @@ func (p *progress) status() string {
 	if eta := p.expected(); eta > 0 {
 		s += fmt.Sprintf(", about %s to go", span(eta))
 	}
-	if p.now != "" {
-		s += fmt.Sprintf(" | %s, %s", p.now, span(time.Since(p.since)))
+	for _, slot := range slices.Sorted(maps.Keys(p.now)) {
+		s += fmt.Sprintf(" | %s, %s", p.now[slot].what, span(time.Since(p.now[slot].since)))
 	}
 	return s
 }
@@ -118,11 +124,16 @@ func (p *progress) begin(commits, matter int) {
 // activity is told what the pipeline does.
 func (p *progress) activity(a pipeline.Activity) {
 	p.mu.Lock()
-	p.now, p.since = fmt.Sprintf("%s: %s", a.Request.Candidate.Brief(), a.Doing), time.Now()
+	now := fmt.Sprintf("%s: %s", a.Request.Candidate.Brief(), a.Doing)
 	if a.Limit > 0 {
-		p.now += fmt.Sprintf(" (limit %v)", a.Limit)
+		now += fmt.Sprintf(" (limit %v)", a.Limit)
 	}
-	now := p.now
+	if p.now == nil {
+		p.now = map[int]doing{}
+	}
+	if p.now[a.Slot] = (doing{now, time.Now()}); a.Slot > 0 {
+		now = fmt.Sprintf("slot %d: %s", a.Slot+1, now)
+	}
 	end := p.ends[a.Request.Purpose]
 	first := end != "" && a.Request.Nth == 0 && a.Doing != "export" && p.begunEnd != end
 	if first {
@@ -135,6 +146,13 @@ func (p *progress) activity(a pipeline.Activity) {
 	case first && p.bars == nil:
 		p.say(fmt.Sprintf("%-9s %s", end, now))
 	}
+}
+
+// idle is told that nothing is done in a slot any more.
+func (p *progress) idle(slot int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.now, slot)
 }
 
 // belief is told what a search for a slow commit knows and expects. Without a terminal it is said

@@ -53,7 +53,7 @@ func runCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable; commits that leave it alone are never built"},
 			&cli.BoolFlag{Name: "no-hunks", Usage: "stop at the commit: do not look for what in it is to blame", DisableDefaultText: true},
 			durationFlag("budget", "stop after `DURATION`, such as 20m, with what is known then", "none"),
-			&cli.IntFlag{Name: "jobs", Usage: "build `N` candidates at a time, the likely next ones ahead; trials are one at a time", DefaultText: "by the number of processors"},
+			&cli.IntFlag{Name: "jobs", Usage: "build `N` candidates at a time, the likely next ones ahead. Trials that no times are taken of are made at a time, too: one on each device of kbisect.toml, or N on the processors where gpus is none; they must not share a port or a file", DefaultText: "by the number of processors"},
 			&cli.Int64Flag{Name: "seed", Usage: "`N` for whatever is drawn at random", Value: 1},
 			durationFlag("limit", "the whole trial may take `DURATION`, such as 90s", "10m, or kbisect.toml"),
 			&cli.StringFlag{Name: "as", Usage: "by the rules of `SERVER`: kernelbot bounds the build by 120s and the whole run, with empty caches, by 180s"},

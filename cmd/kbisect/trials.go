@@ -117,7 +117,7 @@ func (t *trials) begin(ctx context.Context) error {
 // the error that comes back.
 func (t *trials) ended(ctx context.Context, err error) (result string, mend error) {
 	t.ui.end()
-	if closeErr := t.pipe.Close(); closeErr != nil {
+	if closeErr := t.closePipes(); closeErr != nil {
 		t.policy.Warnings = append(t.policy.Warnings, closeErr.Error())
 	}
 	var unknown *judge.UnknownMetricError

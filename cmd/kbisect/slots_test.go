@@ -1,0 +1,240 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect/report"
+)
+
+// noting is a script that writes down when it begins, for what, and when it ends.
+const noting = `echo "start $$ $KBISECT_PURPOSE" >>%[1]s/log
+sleep 0.1
+echo "end $$ $KBISECT_PURPOSE" >>%[1]s/log
+`
+
+// beside reads what such scripts wrote: for each purpose 2 where one of its trials ran beside any other,
+// else 1; and how many came to their end.
+func (r *repo) beside() (most map[string]int, ended int) {
+	r.t.Helper()
+	path := filepath.Join(r.home, "log")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		r.t.Fatal(err)
+	}
+	type trial struct {
+		pid, purpose string
+		from, to     int // lines; to is 0 while there is no end
+	}
+	var trials []*trial
+	for line, text := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		f := strings.Fields(text)
+		if len(f) != 3 {
+			r.t.Fatalf("%q", text)
+		}
+		if f[0] == "start" {
+			trials = append(trials, &trial{pid: f[1], purpose: f[2], from: line})
+			continue
+		}
+		for _, x := range slices.Backward(trials) { // process numbers come again
+			if x.pid == f[1] {
+				x.to = line
+				break
+			}
+		}
+	}
+	most = map[string]int{}
+	for _, x := range trials {
+		if x.to == 0 {
+			continue
+		}
+		ended++
+		most[x.purpose] = max(most[x.purpose], 1)
+		for _, o := range trials {
+			if o != x && o.from > x.from && o.from < x.to {
+				most[o.purpose], most[x.purpose] = 2, 2
+			}
+		}
+	}
+	return most, ended
+}
+
+// needTwo skips a test where one trial is made at a time whatever is asked for.
+func needTwo(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("SKIPPED: two processors are needed to make two trials at a time")
+	}
+}
+
+// sixteen is a project of 16 flags, of which 3 and 11 together, or 7, bring the complaint.
+func sixteen(t *testing.T) *repo {
+	t.Parallel()
+	needTwo(t)
+	r := newRepo(t)
+	r.write("run.sh", "#!/bin/sh\n"+fmt.Sprintf(noting, r.home)+`[ $F7 = 1 ] || [ $F3$F11 = 11 ] && exit 1; exit 0`+"\n")
+	config := "version = 1\n[run]\ncommand = [\"./run.sh\"]\n[device]\ngpus = \"none\"\n"
+	for i := range 16 {
+		config += fmt.Sprintf("[[flag]]\nname = \"f%d\"\nvalues = [\"0\", \"1\"]\nenv = \"F%d\"\n", i, i)
+	}
+	r.write("kbisect.toml", config)
+	r.commit("flags")
+	return r
+}
+
+// Two trials are made at a time where that is asked for, but none beside the ends and beside what is
+// timed; without being asked nothing runs side by side. The answer is the same.
+func TestTwoTrialsAtATime(t *testing.T) {
+	r := sixteen(t)
+	one := r.finding(0, "--axis", "flags")
+	most, made := r.beside()
+	for purpose, n := range most {
+		if n > 1 {
+			t.Errorf("without --jobs %d trials were made at a time for %s", n, purpose)
+		}
+	}
+	if len(one.MinimalSets) != 2 || !one.Complete {
+		t.Fatalf("%+v", one.MinimalSets)
+	}
+	two := r.finding(0, "--axis", "flags", "--jobs", "2")
+	side, more := r.beside()
+	for _, purpose := range []string{"end-good", "end-bad"} { // so is what is timed called
+		if side[purpose] != 1 {
+			t.Errorf("%d trials were made at a time for %s", side[purpose], purpose)
+		}
+	}
+	if max(side["search"], side["certify"], side["seed"]) != 2 {
+		t.Errorf("no two trials at a time: %v", side)
+	}
+	if !reflect.DeepEqual(two.MinimalSets, one.MinimalSets) || !reflect.DeepEqual(assigned(two), assigned(one)) || two.Complete != one.Complete {
+		t.Errorf("with two slots %+v %v, with one %+v %v", two.MinimalSets, assigned(two), one.MinimalSets, assigned(one))
+	}
+	t.Logf("%d trials, and %d with two slots: %v", made, more, side)
+}
+
+// assigned are the safe sets.
+func assigned(d report.Document) (out []map[string]string) {
+	for _, s := range d.SafeSets {
+		out = append(out, s.Assign)
+	}
+	return out
+}
+
+// A candidate that hangs in one slot does not hold up those of the other, and is stopped when nobody
+// would ask for it any more.
+func TestHangInOneSlot(t *testing.T) {
+	t.Parallel()
+	needTwo(t)
+	r := newRepo(t)
+	alive := filepath.Join(r.home, "alive")
+	ids := r.history(24, func(i int) string {
+		if i >= 17 {
+			return fmt.Sprintf("mkdir -p %[1]s; : >%[1]s/$$; sleep 1000", alive)
+		}
+		return fmt.Sprintf("for f in %s/*; do kill -0 ${f##*/} 2>/dev/null && echo $KBISECT_PURPOSE >>%s/log; done; exit 0", alive, r.home)
+	})
+	r.write("kbisect.toml", "version = 1\n[run]\ncommand = [\"./test.sh\"]\nlimit = \"3s\"\n[device]\ngpus = \"none\"\n")
+	before := r.snapshot()
+	d := r.finding(0, "--good", ids[0], "--jobs", "2", "--no-explain", "--no-hunks")
+	if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[16] || !d.Culprits[0].Confirmed || d.Culprits[0].Class != "timeout" {
+		t.Errorf("%+v", d.Culprits)
+	}
+	if met, err := os.ReadFile(filepath.Join(r.home, "log")); !strings.Contains(string(met), "search") || strings.Contains(string(met), "end-") {
+		t.Errorf("trials beside one that hangs: %q, %v", met, err)
+	}
+	if r.snapshot() != before {
+		t.Error("the user's repository was changed")
+	}
+}
+
+// Hunks, and the lines of a guilty one, are searched in two slots as well, each with builds of its own.
+func TestHunksInTwoSlots(t *testing.T) {
+	t.Parallel()
+	needTwo(t)
+	r := newRepo(t)
+	lines := func(bad string) string {
+		text := ""
+		for i := range 12 {
+			text += fmt.Sprintf("same %d\nvalue %d %s\nlast %d %s\n", i, i, bad, i, bad)
+		}
+		return text
+	}
+	r.write("values", lines("old"))
+	r.write("build.sh", "#!/bin/sh\ncp values built\n")
+	r.write("run.sh", "#!/bin/sh\n"+fmt.Sprintf(noting, r.home)+"grep -q 'value 4 new' built && grep -q 'last 9 new' built && exit 1\nexit 0\n")
+	r.write("kbisect.toml", "version = 1\n[build]\ncommand = [\"./build.sh\"]\noutputs = [\"built\"]\n[run]\ncommand = [\"./run.sh\"]\n[device]\ngpus = \"none\"\n")
+	r.commit("base")
+	r.write("values", lines("new"))
+	id := r.commit("all new")
+	var found [2]report.Document
+	for i := range found {
+		found[i] = r.finding(0, "--axis", "hunks", "--commit", id, "--jobs", fmt.Sprint(i+1))
+		if most, _ := r.beside(); max(most["search"], most["certify"], most["seed"]) != i+1 || most["end-bad"] != 1 {
+			t.Errorf("--jobs %d: %v", i+1, most)
+		}
+	}
+	var blamed []int
+	for _, h := range found[0].Culprits[0].Hunks {
+		blamed = append(blamed, h.Start)
+	}
+	if !slices.Equal(blamed, []int{14, 30}) || !reflect.DeepEqual(found[0].Culprits, found[1].Culprits) {
+		t.Errorf("%v: %+v, and with two slots %+v", blamed, found[0].Culprits, found[1].Culprits)
+	}
+}
+
+// SIGKILL while two trials are made, again and again: the same answer, and what was kept is not made again.
+func TestKilledInTwoSlots(t *testing.T) {
+	r := sixteen(t)
+	args := []string{"run", "--json", "--axis", "flags", "--jobs", "2"}
+	const most = 6
+	for kills := 0; ; {
+		cmd := r.command(args...)
+		var out strings.Builder
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		var patience <-chan time.Time
+		if kills < most {
+			patience = time.After(time.Duration(700+170*kills) * time.Millisecond)
+		}
+		select {
+		case <-patience:
+			cmd.Process.Kill()
+			<-done
+			kills++
+			if list, _, code := r.kbisect("sessions"); code == 0 && strings.Count(list, "\n") > 1 {
+				args = []string{"run", "--json", "--resume"}
+			}
+			continue
+		case <-done:
+		}
+		var d report.Document
+		if err := json.Unmarshal([]byte(out.String()), &d); err != nil {
+			t.Fatalf("%v: %s", err, out.String())
+		}
+		if len(d.MinimalSets) != 2 || !d.Complete || !d.MinimalSets[0].Certified || !d.MinimalSets[1].Certified {
+			t.Errorf("after %d kills: %+v", kills, d.MinimalSets)
+		}
+		if _, ended := r.beside(); ended > d.Totals.Trials+2*kills {
+			t.Errorf("%d trials came to their end for %d in the report, with %d kills", ended, d.Totals.Trials, kills)
+		}
+		if n := survivors(t, d.Session); n > 0 {
+			t.Errorf("%d processes left", n)
+		}
+		t.Logf("%d kills, %d trials", kills, d.Totals.Trials)
+		return
+	}
+}

@@ -1,0 +1,226 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Slots is a Sampler that makes trials side by side, one in each slot: the one that is asked for, and
+// those that will probably be asked for after it. What nobody would ask for any more is stopped. It
+// serves one goroutine, and the slots one each.
+type Slots struct {
+	Each  []bisect.Sampler                                  // a slot each
+	Alone func(bisect.Request) bool                         // nothing may run beside this trial, which is made in the first slot
+	Next  func(ctx context.Context, n int) []bisect.Request // what will be asked for, see [bisect.Foresight.Next]; may be nil
+	Keep  func(bisect.Request, bisect.Outcome) error        // takes in a trial that was made before it was asked for
+	OnEnd func(slot int)                                    // a slot has nothing to do; may be nil
+
+	running []*running
+	ended   chan *running
+	failed  map[bisect.Request]bool // by the machine's fault, before they were asked for
+	lost    int                     // trials that were stopped
+	wasted  time.Duration           // on these
+}
+
+// running is a trial in a slot.
+type running struct {
+	bisect.Request
+	slot    int
+	began   time.Time
+	cancel  context.CancelFunc
+	stopped bool
+	outcome bisect.Outcome
+	err     error
+}
+
+// stop ends a trial before its time.
+func (x *running) stop() {
+	x.stopped = true
+	x.cancel()
+}
+
+// Sample makes a trial, or waits for it where it is being made already.
+func (s *Slots) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	if s.ended == nil {
+		s.ended, s.failed = make(chan *running, len(s.Each)), map[bisect.Request]bool{}
+	}
+	alone := s.Alone(r)
+	if alone {
+		if err := s.Stop(); err != nil {
+			return bisect.Outcome{}, err
+		}
+	}
+	mine := s.find(r)
+	if mine == nil {
+		if err := s.yield(r); err != nil {
+			return bisect.Outcome{}, err
+		}
+		mine = s.start(ctx, r)
+	}
+	for {
+		if !alone && len(s.ended) == 0 { // else there is more to go by
+			s.fill(ctx, r)
+		}
+		if s.wait(mine); len(s.ended) == 0 {
+			continue
+		}
+		x := s.next()
+		if x == mine {
+			return x.outcome, x.err
+		}
+		if err := s.keep(x); err != nil {
+			return bisect.Outcome{}, err
+		}
+	}
+}
+
+// wait waits for the end of a trial, or until the one that was asked for has taken twice as long as it
+// has now, which says something of how it will end.
+func (s *Slots) wait(mine *running) {
+	const soon = 250 * time.Millisecond
+	again := time.NewTimer(max(soon, time.Since(mine.began)))
+	defer again.Stop()
+	select {
+	case x := <-s.ended:
+		s.ended <- x
+	case <-again.C:
+	}
+}
+
+// Running reports whether a trial is being made, and for how long.
+func (s *Slots) Running(r bisect.Request) (time.Duration, bool) {
+	if x := s.find(r); x != nil {
+		return time.Since(x.began), true
+	}
+	return 0, false
+}
+
+// Lost is how many trials were stopped before their end, since nobody would ask for them any more, and the
+// time that went into them.
+func (s *Slots) Lost() (trials int, took time.Duration) { return s.lost, s.wasted }
+
+// Stop ends the trials that nobody waits for. Those that have come to their end by themselves are kept.
+func (s *Slots) Stop() (err error) {
+	for _, x := range s.running {
+		x.stop()
+	}
+	for len(s.running) > 0 {
+		if e := s.keep(s.next()); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+func (s *Slots) find(r bisect.Request) *running {
+	if i := slices.IndexFunc(s.running, func(x *running) bool { return x.Request == r && !x.stopped }); i >= 0 {
+		return s.running[i]
+	}
+	return nil
+}
+
+// named finds the trial of a name, however it was asked for: two of one name are not made at a time.
+func (s *Slots) named(id bisect.TrialID) *running {
+	if i := slices.IndexFunc(s.running, func(x *running) bool { return x.ID() == id }); i >= 0 {
+		return s.running[i]
+	}
+	return nil
+}
+
+// yield makes room for a trial.
+func (s *Slots) yield(r bisect.Request) error {
+	for {
+		x := s.named(r.ID())
+		if x == nil && len(s.running) == len(s.Each) {
+			x = s.running[len(s.running)-1]
+		}
+		if x == nil {
+			return nil
+		}
+		x.stop()
+		if err := s.keep(s.next()); err != nil {
+			return err
+		}
+	}
+}
+
+// start makes a trial in a free slot, the first if it is free.
+func (s *Slots) start(ctx context.Context, r bisect.Request) *running {
+	slot := 0
+	for slices.ContainsFunc(s.running, func(x *running) bool { return x.slot == slot }) {
+		slot++
+	}
+	x := &running{Request: r, slot: slot, began: time.Now()}
+	ctx, x.cancel = context.WithCancel(ctx)
+	s.running = append(s.running, x)
+	go func() {
+		defer x.cancel()
+		x.outcome, x.err = s.Each[slot].Sample(ctx, r)
+		s.ended <- x
+	}()
+	return x
+}
+
+// fill gives free slots something to do. What is likely takes the place of what is not; what nobody
+// would ask for any more is stopped.
+func (s *Slots) fill(ctx context.Context, asked bisect.Request) {
+	if len(s.Each) == 1 || s.Next == nil {
+		return
+	}
+	next := s.Next(ctx, 2*len(s.Each))
+	next = slices.DeleteFunc(next, func(r bisect.Request) bool { return s.failed[r] || s.Alone(r) })
+	first := next[:min(len(next), len(s.Each))]
+	for _, x := range s.running {
+		if x.Request != asked && !slices.Contains(next, x.Request) {
+			x.stop()
+		}
+	}
+	for _, r := range first {
+		switch {
+		case s.named(r.ID()) != nil:
+		case len(s.running) < len(s.Each):
+			s.start(ctx, r)
+		default:
+			s.replace(asked, first)
+			return // its slot is given away when it has ended
+		}
+	}
+}
+
+// replace stops a trial that is less likely to be asked for than some that have no slot.
+func (s *Slots) replace(asked bisect.Request, first []bisect.Request) {
+	for _, x := range s.running {
+		if x.Request != asked && !slices.Contains(first, x.Request) {
+			x.stop()
+			return
+		}
+	}
+}
+
+// next waits for the end of a trial, whose slot is free then.
+func (s *Slots) next() *running {
+	x := <-s.ended
+	s.running = slices.DeleteFunc(s.running, func(o *running) bool { return o == x })
+	if s.OnEnd != nil {
+		s.OnEnd(x.slot)
+	}
+	return x
+}
+
+// keep takes in a trial that nobody has asked for yet. One that failed by the machine's fault is left
+// until it is asked for.
+func (s *Slots) keep(x *running) error {
+	if x.err == nil {
+		return s.Keep(x.Request, x.outcome)
+	}
+	if !x.stopped {
+		s.failed[x.Request] = true
+		return nil
+	}
+	s.lost++
+	s.wasted += time.Since(x.began)
+	return nil
+}
