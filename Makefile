@@ -48,10 +48,11 @@ faults:
 clean:
 	rm -f kbisect
 
-# The judge of slow metrics against its targets, on a simulated device: JOBS searches a row.
+# The judge of slow metrics against its targets, on a simulated device: JOBS searches a row, of the seeds from SEED on.
 JOBS ?= 400
+SEED ?= 1
 bench-judge:
-	KBISECT_BENCH_JUDGE=$(JOBS) go test -v -count=1 -run TestBenchJudge ./bisect/judge
+	KBISECT_BENCH_JUDGE=$(JOBS) KBISECT_BENCH_SEED=$(SEED) go test -v -count=1 -run TestBenchJudge ./bisect/judge
 
 # The search of flags against its targets and the rivals, SEEDS searches a cell; then the ranking of slowdowns.
 SEEDS ?= 1000

@@ -2,6 +2,7 @@ package judge_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -187,6 +188,85 @@ func TestAllReachesItsTargets(t *testing.T) {
 		if float64(s.right) < h.right*trials-1.5 || s.extra > 1 || s.mean() > most {
 			t.Errorf("%s: %+v", h.name, s)
 		}
+	}
+}
+
+// What was mended is no culprit, whatever the machine looks like: not even where the levels of the commits
+// look like two modes of it.
+func TestAllNamesNoMend(t *testing.T) {
+	h := history{steps: []float64{0.08, -0.05}, at: []int{100, 150}}
+	wrong := 0
+	for seed := range uint64(24) { // among them 2 and 21, which have looked like that
+		d := h.device(t, seed)
+		f, err := bank(d, d).Find(t.Context())
+		if err != nil || f.Err != nil {
+			t.Fatal(err, f.Err)
+		}
+		for _, c := range f.Culprits {
+			if c.Effect.Ratio < 1 {
+				t.Errorf("seed %d: %s is named for a ratio of %.3f", seed, c.Commit[30:], c.Effect.Ratio)
+			}
+			if c.Commit != fixtures.ID(100) {
+				wrong++
+			}
+		}
+	}
+	if wrong > 1 {
+		t.Errorf("%d wrong commits named", wrong)
+	}
+}
+
+// Steps of several commits are no modes of the machine, and do not eat each other's effect.
+func TestStepsAreNoModes(t *testing.T) {
+	const jobs = 20
+	h := history{steps: []float64{0.07, 0.03}, at: []int{70, 190}, plain: true, spec: `"preset":"quiet"`}
+	modes, silent := 0, 0
+	for seed := range uint64(jobs) {
+		d := h.device(t, seed)
+		f, err := bank(d, d).Find(t.Context())
+		if err != nil || f.Result != bisect.Found {
+			t.Fatal(seed, err, f.Result)
+		}
+		own := map[string]float64{fixtures.ID(70): 0.07, fixtures.ID(190): 0.03}[f.Culprits[0].Commit]
+		if got := math.Log(f.Culprits[0].Effect.Ratio); math.Abs(got-own) > 0.015 {
+			t.Errorf("seed %d: %s changes it by %.3f, is said to by %.3f", seed, f.Culprits[0].Commit[30:], own, got)
+		}
+		said := strings.Join(f.Warnings, " ") + f.Ends.Why
+		if strings.Contains(said, "two modes") {
+			modes++
+		}
+		if !strings.Contains(said, "the range holds other changes") {
+			silent++
+		}
+	}
+	if modes > 1 || silent > 1 {
+		t.Errorf("of %d searches %d speak of modes, %d do not speak of the other step", jobs, modes, silent)
+	}
+}
+
+// Where launches fall into two modes, the effect is the step and not the distance of the modes.
+func TestModesAreNoEffect(t *testing.T) {
+	s, err := fixtures.ReadSpec([]byte(`{"step_log":0.03,"commits":128,"noise":{"process_sd":0.002,"drift_sd":0.001,"modes":[{"p":0.5,"log":0.125}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const jobs = 40
+	named, off := 0, 0
+	for seed := range uint64(jobs) {
+		d := fixtures.NewDevice(s, seed)
+		f, err := bank(d, d).Find(t.Context())
+		if err != nil || f.Err != nil {
+			t.Fatal(err, f.Err)
+		}
+		for _, c := range f.Culprits {
+			named++
+			if math.Abs(math.Log(c.Effect.Ratio)-0.03) > 0.05 {
+				off++
+			}
+		}
+	}
+	if named < jobs*9/10 || off > 2 {
+		t.Errorf("of %d searches %d name a commit, %d with an effect of another size", jobs, named, off)
 	}
 }
 

@@ -89,7 +89,7 @@ func (r *bankRun) compare(levels [2][]float64) bisect.Ends {
 	if r.picked.metric.Exact {
 		r.exactWords(&e)
 	}
-	if n := r.model.noise; n.modes() {
+	if n := r.model.noise; n.twoModes(len(r.model.launches)) {
 		e.Why += fmt.Sprintf("; launches fall into two modes, %.2g %% apart, %.0f %% into the slower", 100*math.Expm1(n.Mode), 100*n.Share)
 	}
 	return e

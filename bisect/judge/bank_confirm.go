@@ -17,15 +17,6 @@ type contest struct {
 	lostParent      bool
 }
 
-// median is the plain median of the ratios.
-func (c *contest) median() float64 {
-	v := make([]float64, len(c.pairs))
-	for i, p := range c.pairs {
-		v[i] = p.x
-	}
-	return median(v)
-}
-
 // deviation is the standard deviation of that median.
 func (c *contest) deviation(n Noise) float64 {
 	v := 2 * (n.SD*n.SD + n.Share*(1-n.Share)*n.Mode*n.Mode)
@@ -192,19 +183,35 @@ func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
 // ends; where the pairs of the confirmation contradict it, the range holds other changes besides, and
 // the pairs are what speaks of this one.
 func (r *bankRun) share(rounds []*contest) *bisect.Effect {
-	d, sd := r.model.Step()
+	own, sd := r.model.Step()
 	least, err := math.Inf(1), 0.0
 	for _, c := range rounds {
 		if enough := len(c.pairs) >= minConfirm || r.model.noise.Exact && len(c.pairs) > 0; enough && c.median() < least {
 			least, err = c.median(), c.deviation(r.model.noise)
 		}
 	}
-	if math.IsInf(least, 1) || math.Abs(least-d) < 1.5*math.Hypot(err, sd) {
-		return r.effect(d, sd)
+	far := 1.5
+	if r.model.noise.modes() { // few pairs may well lie on one side of the modes
+		far = 3
 	}
-	own, whole := r.effect(least, err), r.effect(d, sd)
-	r.warn(fmt.Sprintf("the culprit changes %s to %.3f times its parent's, the ends differ by a factor of %.3f: the range holds other changes as well", r.picked.name(), own.Ratio, whole.Ratio))
-	return own
+	if !math.IsInf(least, 1) && math.Abs(least-own) >= far*math.Hypot(err, sd) {
+		own, sd = least, err
+	}
+	r.tellRest(own, sd)
+	return r.effect(own, sd)
+}
+
+// tellRest says that the culprit's own step is not all that the ends differ by, where one culprit was
+// looked for.
+func (r *bankRun) tellRest(own, sd float64) {
+	if r.part != nil || r.All {
+		return
+	}
+	whole, err := fitLevels([]int{GoodEnd, len(r.commits) - 1}, r.ledger()).diff(0, 1)
+	if rest := math.Abs(whole - own); rest > 3*math.Hypot(err, sd) && rest > 0.1*math.Abs(whole) {
+		r.warn(fmt.Sprintf("the culprit changes %s to %.3f times its parent's, the ends differ by a factor of %.3f: the range holds other changes as well\nhint: --all looks for every one of them",
+			r.picked.name(), r.effect(own, sd).Ratio, r.effect(whole, err).Ratio))
+	}
 }
 
 // conclude names the culprit, or the set that untestable commits keep together.

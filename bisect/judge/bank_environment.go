@@ -195,10 +195,16 @@ func (w weather) warnings() []string {
 	if len(what) > 0 {
 		out = append(out, "this machine is restless: "+strings.Join(what, "; ")+"\nhint: let nothing else run on device and host, fix the clocks (nvidia-smi --lock-gpu-clocks), measure for longer in each launch; kbisect doctor tells what is there")
 	}
-	if rarer := min(n.Share, 1-n.Share); n.Mode > max(restless, modesApart*n.SD) && rarer > modesShare && rarer*float64(w.launches) >= 4 {
+	if n.twoModes(w.launches) {
 		out = append(out, fmt.Sprintf("launches fall into two modes, %.2g %% apart, %.0f %% into the slower\nhint: fix the clocks and bind the process to one memory node (numactl --cpunodebind), or let each launch measure more than one placement of its data", 100*math.Expm1(n.Mode), 100*n.Share))
 	}
 	return out
+}
+
+// twoModes reports modes that are worth telling of: among many launches some noise looks like near ones.
+func (n Noise) twoModes(launches int) bool {
+	rarer := min(n.Share, 1-n.Share)
+	return n.Mode > max(restless, modesApart*n.SD) && rarer > modesShare && rarer*float64(launches) >= 4
 }
 
 // environment appends to the finding what was wrong with the machine meanwhile.

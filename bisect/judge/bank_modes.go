@@ -18,10 +18,31 @@ func (s sight) fitTwo(one, last Noise) (Noise, bool) {
 			best = f
 		}
 	}
+	if math.IsInf(best.score, -1) {
+		return one, false
+	}
+	best = s.polish(best)
 	if best.score < alone.score+modeGain || best.noise.Mode < 3*best.noise.SD { // nearer ones only widen the noise
 		return one, false
 	}
-	return best.noise, true
+	return best.noise, s.mixed(best.noise)
+}
+
+// mixed reports that a commit's launches fall now into one mode and now into the other. Where every commit
+// keeps to one of them but for disturbed launches, it is the commits that differ: the range holds several
+// steps.
+func (s sight) mixed(n Noise) bool {
+	pure := n
+	pure.Mode = 0
+	before := map[int]Launch{}
+	odds := 0.0
+	for _, l := range s.launches {
+		if b, ok := before[l.Index]; ok && !b.Censored && !l.Censored {
+			odds += n.logPair(l.Y-b.Y, l.At-b.At) - pure.logPair(l.Y-b.Y, l.At-b.At)
+		}
+		before[l.Index] = l
+	}
+	return odds > 0
 }
 
 // starts are first guesses of two modes: the fit before, and the widest split of the values.
@@ -89,8 +110,7 @@ func squares(v []float64) float64 {
 	return sum
 }
 
-// climb improves a guess: offset and share by what the filter assigns to each mode, then spread and
-// drift on their grids.
+// climb improves a guess: offset and share by what the filter assigns to each mode.
 func (s sight) climb(n Noise) fit {
 	for range 2 {
 		n = s.assign(n)
@@ -103,6 +123,11 @@ func (s sight) climb(n Noise) fit {
 		}
 		best = s.better(best, n)
 	}
+	return best
+}
+
+// polish improves the best of the guesses: spread and drift on their grids.
+func (s sight) polish(best fit) fit {
 	best.noise.Step = s.run(best.noise).belief().step
 	for range 2 {
 		before := best.score

@@ -39,8 +39,18 @@ func (c *claim) llr(n Noise) float64 {
 	return logAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - logAdd(math.Log(0.9)+none, math.Log(0.1)+modes)
 }
 
+// median is the plain median of the ratios.
+func (c *claim) median() float64 {
+	v := make([]float64, len(c.pairs))
+	for i, p := range c.pairs {
+		v[i] = p.x
+	}
+	return median(v)
+}
+
 // decided returns +1 when the claim stands, -1 when it falls and 0 while that is open, where alpha
-// is the chance of either mistake.
+// is the chance of either mistake. What is not worse in the middle of the pairs does not stand, whatever
+// the noise is taken for.
 func (c *claim) decided(n Noise, alpha float64) int {
 	if n.Exact && len(c.pairs) > 0 {
 		if c.pairs[0].x > 0 {
@@ -52,7 +62,7 @@ func (c *claim) decided(n Noise, alpha float64) int {
 	switch l := c.llr(n); {
 	case len(c.pairs) < minConfirm:
 		return 0
-	case l > enough:
+	case l > enough && c.median() > 0:
 		return 1
 	case l < -enough:
 		return -1

@@ -1,25 +1,17 @@
 package judge
 
+import (
+	"cmp"
+	"slices"
+)
+
 // replay runs the launches through the filters anew, with the present noise. Sets that no launch has
-// told apart yet share a filter until one does. Sets that are next to impossible keep theirs, and their
-// distance to the likeliest one: that bounds the time of a decision.
+// told apart yet share a filter until one does. Sets that hardly count keep theirs, and their distance to
+// the likeliest one: that bounds the time of a decision.
 func (m *Model) replay() {
-	const few, many = 100, 300
-	negligible := 1e-7
-	if len(m.launches) > many {
-		negligible = 1e-5
-	}
-	post := m.posterior()
 	top, _ := m.top()
 	old := m.sets[top].filter.logL
-	var alive, gone []int
-	for j := range m.sets {
-		if len(m.launches) > few && post[j] < negligible {
-			gone = append(gone, j)
-		} else {
-			alive = append(alive, j)
-		}
-	}
+	alive, gone := m.worthwhile()
 	groups := [][]int{alive}
 	filters := []filter{newFilter(m.noise)}
 	seen := make([]bool, len(m.commits))
@@ -41,6 +33,36 @@ func (m *Model) replay() {
 	for _, j := range gone {
 		m.sets[j].filter.logL += m.sets[top].filter.logL - old
 	}
+}
+
+// worthwhile parts the sets into those that a replay follows, the likely ones and of many launches no more
+// than there is time for, and the others.
+func (m *Model) worthwhile() (alive, gone []int) {
+	const (
+		few, many = 100, 300 // launches
+		work      = 30_000   // launches times Gaussians that are followed
+		least     = 12       // sets that are followed in any case
+	)
+	negligible, steps := 1e-7, len(m.launches)
+	if steps > many {
+		negligible = 1e-5
+	}
+	if m.noise.modes() {
+		steps *= 2 * maxParts
+	}
+	post := m.posterior()
+	order := make([]int, len(m.sets))
+	for j := range order {
+		order[j] = j
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(post[b], post[a]) })
+	n := len(order)
+	for n > 1 && len(m.launches) > few && (post[order[n-1]] < negligible || n > max(least, work/steps)) {
+		n--
+	}
+	alive, gone = order[:n], order[n:]
+	slices.Sort(alive)
+	return alive, gone
 }
 
 // part parts every group of sets into those that tested commit c reaches and the others.

@@ -38,7 +38,7 @@ type Options struct {
 	Error   float64      // chance that the final answer is wrong
 	Repeat  int          // launches of each candidate for a certain complaint; 0 stands for 1
 	Commits int          // in the range; the error is shared among the steps of the search
-	Fast    bool         // leave out what only proves the answer
+	Fast    bool         // leave out what only proves the answer: clean builds, and the culprit at its full limit
 }
 
 // Plain implements bisect.Judge by the plain rule. It keeps its launches, and so is a bisect.Weigher:
@@ -82,7 +82,7 @@ func (p *Plain) launch(ctx context.Context, c bisect.Candidate, why bisect.Purpo
 	k := launchKey{c.Commit, why}
 	n := p.count[k]
 	p.count[k]++
-	clean := why == bisect.ConfirmCulprit || why == bisect.ConfirmParent
+	clean := !p.Fast && (why == bisect.ConfirmCulprit || why == bisect.ConfirmParent)
 	r := bisect.Request{Candidate: c, Purpose: why, Nth: n, Clean: clean, Timing: p.timing, BuildOnly: p.buildOnly}
 	if !p.patient && (why == bisect.Searching || why != bisect.ConfirmCulprit && p.Weighs()) {
 		r.Hurry = p.hurry()

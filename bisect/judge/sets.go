@@ -26,7 +26,6 @@ type SetOracle struct {
 	ends      bisect.Ends
 	slow      *bankRun // holds the noise, where the complaint is a metric
 	step      float64  // of the ends, as a logarithm
-	nth       map[bisect.TrialID]int
 }
 
 // Ends is what the two ends have shown, once both were tested.
@@ -46,7 +45,6 @@ func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, erro
 	}
 	if o.once == nil {
 		o.once = &once{next: o.Sampler, known: map[bisect.TrialID]bisect.Outcome{}}
-		o.nth = map[bisect.TrialID]int{}
 	}
 	switch {
 	case r.Purpose == sets.EndGood && r.Nth == 0:
@@ -198,7 +196,7 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 			break
 		}
 	}
-	out.Class, out.Slow = bisect.OK, math.Exp((&contest{claim: test}).median())
+	out.Class, out.Slow = bisect.OK, math.Exp(test.median())
 	out.Why = fmt.Sprintf("%s %.4f times the good end's, %d pairs", o.slow.picked.name(), out.Slow, len(test.pairs))
 	out.Answer = map[int]sets.Answer{1: sets.Fail, -1: sets.Pass, 0: sets.Unresolved}[test.decided(noise, alpha)]
 	if out.Answer == sets.Fail {
@@ -207,17 +205,15 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 	return out, nil
 }
 
-// launch makes the next launch of one side of a comparison.
+// launch makes the next launch of one side of a comparison. It goes on counting where the comparison of
+// the ends has stopped, so that no launch of either is taken for another.
 func (o *SetOracle) launch(ctx context.Context, c bisect.Candidate, r sets.Request, tested bool) (bisect.Outcome, error) {
 	why := bisect.EndGood
 	if tested {
 		why = bisect.Purpose(r.Purpose)
 	}
-	id := bisect.TrialID{Candidate: c, Purpose: why}
-	n := o.nth[id]
-	o.nth[id]++
-	if !tested {
-		n += 1000 // behind those of the comparison of the ends
-	}
+	key := launchKey{c.String(), why}
+	n := o.slow.plain.count[key]
+	o.slow.plain.count[key]++
 	return o.once.Sample(ctx, bisect.Request{Candidate: c, Purpose: why, Nth: n, Clean: tested && o.Clean && r.Clean, Timing: true})
 }

@@ -77,16 +77,10 @@ func RatioOfMedians(a, b []float64, paired bool, seed uint64) Interval {
 				bs[i] = b[rng.IntN(len(b))]
 			}
 		}
-		ratios[d] = middle(bs) / middle(as)
+		ratios[d] = median(bs) / median(as)
 	}
 	slices.Sort(ratios)
 	cut := int(draws * (1 - confidence) / 2)
 	out.Low, out.High = ratios[cut], ratios[draws-1-cut]
 	return out
-}
-
-// middle is the median of v, which it sorts.
-func middle(v []float64) float64 {
-	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }

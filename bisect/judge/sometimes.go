@@ -100,7 +100,6 @@ func (w *weighing) all() error {
 			continue
 		}
 		set := w.ev.peers(k)
-		clear := !w.ev.parted(set, w.launchable)
 		switch {
 		case b.alike >= 1-w.delta():
 			if done, err := w.proveAlike(b); done || err != nil {
@@ -109,8 +108,7 @@ func (w *weighing) all() error {
 			continue
 		case b.weight[k] >= 1-w.delta():
 			set = []int{k}
-		case clear && sum(b.weight, set) >= 1-w.delta():
-		case w.Fast && clear && w.consistent(b, k):
+		case sum(b.weight, set) >= 1-w.delta() && !w.ev.parted(set, w.launchable):
 		default:
 			done, err := w.search(b, k)
 			if done || err != nil {
@@ -350,11 +348,6 @@ func (w *weighing) delta() float64 {
 		return min(0.25, w.Error/2)
 	}
 	return 0.005
-}
-
-// consistent reports that no launch contradicts a complaint that always shows, with commit k to blame.
-func (w *weighing) consistent(b belief, k int) bool {
-	return !w.f.Ends.Sometimes && b.bad[k].passes == 0 && b.all.fails == b.bad[k].fails
 }
 
 func (w *weighing) step(s bisect.Step) {

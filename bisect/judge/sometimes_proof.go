@@ -8,22 +8,15 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Passes of a parent that a proof needs at least, those of the search among them. A time-out needs
-// more: a pass is cheap against the limit.
 const (
-	enoughPasses = 3
-	enoughInTime = 5
+	enoughPasses = 5   // of a parent that a proof needs at least, those of the search among them
 	credibleBad  = 0.9 // below 1 minus this, a commit is not believed to be bad
 )
 
 // prove makes the next launch that the claim "the change lies in this set" still needs, each parent
-// first, and the culprit at its full limit last, since it costs most. What contradicts the claim goes
+// first, and the culprit at its full limit last, since it costs most, or not at all in a fast search. What contradicts the claim goes
 // into the evidence like any launch. done when the claim is proven, or cannot be.
 func (w *weighing) prove(b belief, set []int) (done bool, err error) {
-	if w.Fast {
-		w.conclude(b, set, nil)
-		return true, nil
-	}
 	if why := w.over(); why != "" {
 		return w.giveUp(why), nil
 	}
@@ -37,7 +30,7 @@ func (w *weighing) prove(b belief, set []int) (done bool, err error) {
 	}
 	runs := w.runs(culprit, bisect.ConfirmCulprit)
 	switch {
-	case runs.fails > 0 || w.lost[launchKey{culprit, bisect.ConfirmCulprit}] != "":
+	case w.Fast || runs.fails > 0 || w.lost[launchKey{culprit, bisect.ConfirmCulprit}] != "":
 		w.conclude(b, set, parents)
 		return true, nil
 	case runs.launches() >= m:
@@ -48,11 +41,7 @@ func (w *weighing) prove(b belief, set []int) (done bool, err error) {
 
 // enough is how often a parent must have passed if commit k is the culprit.
 func (w *weighing) enough(b belief, k int) int {
-	m := enoughPasses
-	if w.complaint.Class == bisect.Timeout {
-		m = enoughInTime
-	}
-	return max(m, int(math.Ceil(math.Log(w.delta())/math.Log(1-b.rate(k)))))
+	return max(enoughPasses, int(math.Ceil(math.Log(w.delta())/math.Log(1-b.rate(k)))))
 }
 
 // cleared reports that a parent has passed often enough, from a clean build too, and that its own

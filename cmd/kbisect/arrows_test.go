@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 	"pipeline/gpu":    {},
 	"pipeline/store":  {},
 	"pipeline":        {"bisect", "kernels", "pipeline/source", "pipeline/proc", "pipeline/cache", "pipeline/gpu", "pipeline/store"},
-	"fixtures":        {"bisect", "bisect/effects", "bisect/sets", "kernels"},
+	"fixtures":        {"bisect", "bisect/effects", "bisect/judge", "bisect/sets", "kernels"},
 }
 
 // only names the one room that may import a module.

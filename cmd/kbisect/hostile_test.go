@@ -266,6 +266,9 @@ func TestKilledAndResumed(t *testing.T) {
 		if made := strings.Count(string(data), "\n"); made > d.Totals.Trials+kills {
 			t.Errorf("%d trials were made for %d in the report, with %d kills", made, d.Totals.Trials, kills)
 		}
+		if d.Totals.Wall < d.Totals.Device {
+			t.Errorf("all attempts took %.2f s, their trials %.2f s", d.Totals.Wall, d.Totals.Device)
+		}
 		if n := survivors(t, d.Session); n > 0 {
 			t.Errorf("%d processes left", n)
 		}

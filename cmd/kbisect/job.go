@@ -166,7 +166,7 @@ func (j *job) fail(err error) error {
 		status = store.Interrupted
 	}
 	keep := j.store.UpdateSession(j.session.ID, func(s *store.Session) {
-		s.Status, s.Summary, s.Elapsed = status, headline(err.Error()), s.Elapsed+time.Since(j.began)
+		s.Status, s.Summary, s.Elapsed = status, headline(err.Error()), j.session.Elapsed+time.Since(j.began)
 	})
 	if mistake(err) {
 		err = usage(j.maybeRevision(err))

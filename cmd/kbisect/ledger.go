@@ -29,14 +29,21 @@ func (j *job) remember() error {
 		return &bisect.InfraError{What: "reading the store", Err: err}
 	}
 	j.keptSteps = len(steps)
-	past := j.session.Elapsed // what a killed attempt took is known from its last trial only
-	for _, o := range known {
-		past = max(past, time.Duration((o.At+o.Wall)*float64(time.Second)))
-	}
-	j.slots = j.sampler(past)
+	j.session.Elapsed = elapsed(j.session, kept)
+	j.slots = j.sampler(j.session.Elapsed)
 	j.ledger = &pipeline.Memory{Next: j.slots, Known: known, Save: j.save, Learn: j.learn}
 	j.memory = j.ledger
 	return nil
+}
+
+// elapsed is how long a session has taken over all attempts. A killed one could not say so: what it took
+// is known from its last trial.
+func elapsed(s *store.Session, kept []report.Launch) time.Duration {
+	took := s.Elapsed
+	for _, l := range kept {
+		took = max(took, time.Duration((l.Outcome.At+l.Outcome.Wall)*float64(time.Second)))
+	}
+	return took
 }
 
 // clocked stamps every trial with the time at which it was launched, which a resumed search goes by.

@@ -127,7 +127,7 @@ func role(s store.Session, commit string) string {
 func (p *past) input(ctx context.Context) report.Input {
 	s := p.session
 	in := report.Input{
-		Session: s.ID, Finding: p.finding, Launches: p.launches, Wall: s.Elapsed, GPUHour: p.policy.GPUHour,
+		Session: s.ID, Finding: p.finding, Launches: p.launches, Wall: elapsed(&s, p.launches), GPUHour: p.policy.GPUHour,
 		Commits: map[string]report.CommitInfo{}, Devices: p.read.Devices,
 	}
 	add := func(id string) {

@@ -60,7 +60,7 @@ func runCommand() *cli.Command {
 			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 			&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
-			&cli.BoolFlag{Name: "fast", Usage: "name the commit without the proof: neither the culprit at its full limit nor its parents are launched again", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "fast", Usage: "name the commit without the proof: no clean builds, and the culprit is not launched again at its full limit", DisableDefaultText: true},
 			explainLimitFlag(culpritExplainLimit),
 			&cli.BoolFlag{Name: "no-explain", Usage: "do not say why the culprit differs from its parent", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON on standard output", DisableDefaultText: true},
@@ -240,6 +240,11 @@ func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy, er
 	if err := json.Unmarshal(s.Config, &p); err != nil {
 		return nil, nil, usagef("session %s was begun by another version of kbisect: %w\nhint: begin anew without --resume", s.ID, err)
 	}
+	kept, err := keptLaunches(st, s.ID)
+	if err != nil {
+		return nil, nil, &codeError{exitMachine, err}
+	}
+	s.Elapsed = elapsed(&s, kept)
 	switch {
 	case c.IsSet("budget"):
 		p.Budget = s.Elapsed + duration(c, "budget")

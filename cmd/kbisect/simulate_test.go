@@ -109,6 +109,29 @@ func TestSimulateEffect(t *testing.T) {
 	}
 }
 
+// A search launches on one device, and so says simulate of a machine that has several.
+func TestSimulateDevices(t *testing.T) {
+	r := specFile(t, strings.Replace(quickSpec, "{", `{"devices":4,`, 1))
+	one := specFile(t, quickSpec)
+	out, _, code := r.kbisect("simulate", "spec.json")
+	if code != 0 || !strings.Contains(out, "played on one of 4 devices") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	scores := func(r *repo) (s []fixtures.Score) {
+		out, _, _ := r.kbisect("simulate", "--json", "spec.json")
+		if err := json.Unmarshal([]byte(out), &s); err != nil || len(s) != 2 {
+			t.Fatal(err, out)
+		}
+		for i := range s {
+			s[i].DecisionMax = 0
+		}
+		return s
+	}
+	if a, b := scores(r), scores(one); !reflect.DeepEqual(a, b) || a[0].DevicesUsed != 1 || !(a[0].WallSeconds > a[0].DeviceSeconds) {
+		t.Errorf("on four devices %+v, on one %+v", a, b)
+	}
+}
+
 func TestSimulateErrors(t *testing.T) {
 	r := specFile(t, `{"trials":2,"step_lag":0.1}`)
 	write := func(name, text string) {
@@ -117,7 +140,7 @@ func TestSimulateErrors(t *testing.T) {
 		}
 	}
 	write("fine.json", quickSpec)
-	write("many.json", `{"devices":4}`)
+	write("without.json", `{"devices":0}`)
 	write("broken.json", `{"trials":`)
 	for _, c := range []struct {
 		args []string
@@ -127,7 +150,7 @@ func TestSimulateErrors(t *testing.T) {
 		{[]string{"simulate", "spec.json"}, "spec.json: unknown key \"step_lag\"\nhint: "},
 		{[]string{"simulate", "none.json"}, "none.json: no such file"},
 		{[]string{"simulate", "broken.json"}, "broken.json: unexpected end of JSON input"},
-		{[]string{"simulate", "many.json"}, "devices: 4 is not available in this version, only 1: "},
+		{[]string{"simulate", "without.json"}, "devices: 0, and at least 1 is needed"},
 		{[]string{"simulate", "fine.json", "spec.json"}, "takes one specification, not also \"spec.json\""},
 		{[]string{"simulate", "fine.json", "--loud"}, "kbisect: there is no option --loud\nhint: kbisect simulate --help"},
 		{[]string{"simulate", "--trials", "-1", "fine.json"}, "--trials -1: at least one is played"},
