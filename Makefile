@@ -54,8 +54,10 @@ SEED ?= 1
 bench-judge:
 	KBISECT_BENCH_JUDGE=$(JOBS) KBISECT_BENCH_SEED=$(SEED) go test -v -count=1 -run TestBenchJudge ./bisect/judge
 
-# The search of flags against its targets and the rivals, SEEDS searches a cell; then the ranking of slowdowns.
+# The search of flags against its targets and the rivals, SEEDS searches a cell; Go's bisect itself beside it;
+# then the ranking of slowdowns.
 SEEDS ?= 1000
 bench-sets:
 	KBISECT_BENCH_SETS=$(SEEDS) $(GO) test -v -count=1 -run TestBenchSets ./fixtures
+	KBISECT_BENCH_GOBISECT=10 $(GO) test -v -count=1 -run TestBenchGoBisect ./fixtures
 	KBISECT_BENCH_EFFECTS=200 $(GO) test -v -count=1 -run TestBenchEffects ./bisect/effects

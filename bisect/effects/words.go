@@ -204,6 +204,57 @@ func (r Ranking) nothing() string {
 	return fmt.Sprintf("no flag and no pair of flags makes a difference; one below %.2g %% may have been missed", 100*r.Smallest)
 }
 
+// Best is the assignment that the confirmed effects predict to be best, in the order of names: what gains
+// is on, what costs is off, and of what costs only together as little is off as must be. What makes no
+// difference stays on. The nearest valid assignment counts in the place of one that is not; nil stands for
+// none of them being invalid.
+func (r Ranking) Best(names []string, valid func(on []bool) []bool) []bool {
+	const most = 16 // flags tried on and off
+	var matter []int
+	for i, name := range names {
+		if slices.ContainsFunc(r.Effects, func(e Effect) bool { return slices.Contains(e.Terms, name) }) {
+			matter = append(matter, i)
+		}
+	}
+	matter = matter[:min(most, len(matter))]
+	var best []bool
+	level, kept := math.Inf(1), 0
+	for try := range 1 << len(matter) {
+		on := slices.Repeat([]bool{true}, len(names))
+		for k, i := range matter {
+			on[i] = try>>k&1 == 0
+		}
+		if valid != nil {
+			on = valid(on)
+		}
+		n := 0
+		for _, x := range on {
+			if x {
+				n++
+			}
+		}
+		const rounding = 1e-9
+		if l := r.predict(names, on); l < level-rounding || l < level+rounding && n > kept {
+			best, level, kept = on, l, n
+		}
+	}
+	return best
+}
+
+// predict is the logarithm of what the effects make of an assignment, less being better.
+func (r Ranking) predict(names []string, on []bool) float64 {
+	sum := 0.0
+	for _, e := range r.Effects {
+		if !slices.ContainsFunc(e.Terms, func(t string) bool { i := slices.Index(names, t); return i < 0 || !on[i] }) {
+			sum += math.Log(e.Ratio)
+		}
+	}
+	if r.Higher {
+		return -sum
+	}
+	return sum
+}
+
 // together says what a pair does, and whether its parts do something alone.
 func (r Ranking) together(e Effect, gain bool) string {
 	verb := "cost"

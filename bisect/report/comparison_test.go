@@ -51,6 +51,7 @@ func TestSentence(t *testing.T) {
 		{comparison("no-difference", contrast("no-difference", "", 1)), "", "No difference of 3 % or more: time lies between 0.980 and 1.020 times A's."},
 		{comparison("cannot-tell", contrast("cannot-tell", "n1", 1.05), contrast("cannot-tell", "n2", 1)), "", "Cannot tell: after 8 pairs a change of 3 % in time of n1 can be neither shown nor ruled out (it lies between 1.030 and 1.070 times A's), nor in one other."},
 		{comparison("cannot-tell"), "A fails", "Cannot tell: A fails."},
+		{comparison("improvement"), "A fails in 2 of 2 launches", "B is better: A fails in 2 of 2 launches."},
 		{comparison("interrupted"), "", "Interrupted; the launches made so far are kept."},
 	} {
 		if got := x.doc.Sentence(x.why); !strings.HasPrefix(got, x.want) {

@@ -21,6 +21,8 @@ type Document struct {
 	MinimalSets []minimalSet  `json:"minimal_sets"`
 	SafeSets    []safeSet     `json:"safe_sets"`
 	Recommended *safeSet      `json:"recommended"`
+	SlowSets    []slowSet     `json:"slow_sets"`
+	NotExcluded []assignment  `json:"not_excluded"` // within these there may be more guilty sets
 	Effects     []Term        `json:"effects"`
 	Advice      *string       `json:"advice"`
 	Levels      []level       `json:"levels"`
@@ -98,7 +100,7 @@ func NewDocument(in Input) Document {
 	d := Document{
 		Schema: Schema, Session: in.Session, Axis: cmp.Or(in.Axis, "history"), Result: f.Result,
 		Culprits: []culprit{}, Suspects: []suspect{}, MinimalSets: []minimalSet{}, SafeSets: []safeSet{},
-		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []level{}, Hypotheses: []hypothesis{}, Tests: []setTest{}, Complete: f.Result == bisect.Found && !f.Spent,
+		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []level{}, SlowSets: []slowSet{}, NotExcluded: []assignment{}, Hypotheses: []hypothesis{}, Tests: []setTest{}, Complete: f.Result == bisect.Found && !f.Spent,
 		Ends:     ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint},
 		Headline: in.headline(), Range: f.Range, Matter: f.Matter, Explain: in.Explain,
 		Steps: []step{}, Totals: in.Totals(), Devices: in.Devices, Warnings: in.warnings(),

@@ -394,6 +394,13 @@ type safeSet struct {
 	Confirmed bool               `json:"confirmed"`
 }
 
+// slowSet is slow without showing the complaint, a time-out.
+type slowSet struct {
+	assignment
+	Ratio   float64 `json:"ratio"` // its time over that of nothing on
+	Seconds float64 `json:"seconds"`
+}
+
 type hypothesis struct {
 	Name    string       `json:"name"`
 	Claim   []string     `json:"claim"`
@@ -430,6 +437,12 @@ func (d *Document) addSets(in Input) {
 			m.Others = append(m.Others, valueAnswer{s.Space.Atom(o.Atom).Name, o.Answer})
 		}
 		d.MinimalSets = append(d.MinimalSets, m)
+	}
+	for _, x := range s.NotExcluded {
+		d.NotExcluded = append(d.NotExcluded, s.assignment(x, nil))
+	}
+	for _, g := range s.Slow {
+		d.SlowSets = append(d.SlowSets, slowSet{s.assignment(g.Atoms, g.Members), g.Slow, g.Seconds})
 	}
 	for _, x := range s.Safe {
 		d.SafeSets = append(d.SafeSets, in.safeSet(x))

@@ -15,7 +15,7 @@ func (c Comparison) Sentence(why string) string {
 	case "regression":
 		s = c.worse(why)
 	case "improvement":
-		s = "B is better: " + c.most(c.Result) + "."
+		s = "B is better: " + cmp.Or(c.most(c.Result), why) + "."
 	case "no-difference":
 		s = c.alike()
 	case "infra":

@@ -41,41 +41,46 @@ func (r *run) enumerate() error {
 	return nil
 }
 
-// try tests one seed and, when it fails, finds a guilty set inside. A pass is tested until it has come
-// three times where certificates are repeated: everything said of safe sets rests on it.
+// try tests one seed and, when it fails, finds a guilty set inside. A pass is tested as often as one
+// of a certificate: everything said of safe sets rests on it.
 func (r *run) try(seed Set) (o outcome) {
-	o.answer, o.err = r.ask(seed, Seed, 1)
+	o.answer, o.err = r.ask(seed, Seed)
 	if o.err == nil && o.answer == Pass && r.repeats > 1 {
-		o.answer, o.err = r.ask(seed, Seed, 2)
-		if o.err == nil && o.answer == Pass {
-			if _, _, o.err = r.launch(seed, Seed, false); o.err == nil {
-				o.answer, o.err = r.passAgain(seed)
-			}
-		}
+		o.answer, _, o.err = r.votes(seed, Seed, hidden, false)
 	}
 	if o.err != nil || o.answer != Fail {
 		return o
 	}
 	if o.guilty, o.err = r.minimal(seed); o.err == nil && o.guilty == nil {
-		o.answer, o.err = r.ask(seed, Seed, 1) // it may turn out not to fail
+		o.answer, o.err = r.ask(seed, Seed) // it may turn out not to fail
 	}
 	return o
 }
 
-// recheck tests safe sets some more before they are said to be all, where answers have changed since
-// they were first tested, and drops those that do not stand.
+// recheck looks again at what rests on tests made before some set answered both ways, and drops what
+// does not stand: then the search goes on.
 func (r *run) recheck() error {
-	const enough = 4
+	if !r.mem.noisy {
+		return nil
+	}
 	var err error
 	r.f.Safe = slices.DeleteFunc(r.f.Safe, func(s Safe) bool {
-		if err != nil || r.mem.at(s.Atoms).pass >= enough {
+		if err != nil {
 			return false
 		}
 		var a Answer
-		if a, err = r.passAgain(s.Atoms); err == nil && a == undecided {
+		if a, _, err = r.votes(s.Atoms, Seed, hidden, false); err == nil && a == undecided {
 			r.blocked = append(r.blocked, s.Atoms)
 		}
 		return err == nil && a != Pass
+	})
+	r.f.Minimal = slices.DeleteFunc(r.f.Minimal, func(g Guilty) bool {
+		if err != nil || !g.Certified {
+			return false
+		}
+		var what proof
+		what, _, err = r.needed(&g, hidden/float64(len(g.Members)))
+		return err == nil && what != proven
 	})
 	return err
 }
@@ -107,12 +112,8 @@ func (r *run) blame(g Guilty) error {
 	if err := r.learnFrom(g); err != nil {
 		return err
 	}
-	if r.Expand != nil {
-		for _, m := range g.Members {
-			if parts := r.Expand(m.Atom); len(parts) > 1 && m.Role != Carrier {
-				return r.refine(m.Atom, parts, g)
-			}
-		}
+	if refined, err := r.expand(g); err != nil || refined {
+		return err
 	}
 	err := r.tryValues(&g)
 	r.f.Minimal = append(r.f.Minimal, g)
@@ -168,61 +169,11 @@ func (r *run) tryValues(g *Guilty) error {
 			if !r.space.Valid(set) {
 				continue
 			}
-			answer, err := r.ask(set, Value, 1)
+			answer, err := r.ask(set, Value)
 			if err != nil {
 				return err
 			}
 			g.Others = append(g.Others, Other{j, answer})
-		}
-	}
-	return nil
-}
-
-// refine goes on with the parts of a composite atom in its place. Guilty sets that hold it are looked
-// into again; safe sets without it may be safe with some of the parts.
-func (r *run) refine(i int, parts []Atom, g Guilty) error {
-	old, n := r.space, r.space.Len()
-	space, err := old.expand(i, parts)
-	if err != nil {
-		return err
-	}
-	if r.base, err = r.base.expand(i, parts); err != nil {
-		return err
-	}
-	to := func(s Set) Set {
-		if !s.Has(i) {
-			return s
-		}
-		return s.Minus(Of(i)).Or(First(n + len(parts)).Minus(First(n)))
-	}
-	r.space, r.top = space, to(r.top)
-	r.mem.rename(to)
-	r.Claims = slices.Clone(r.Claims)
-	for k := range r.Claims {
-		r.Claims[k].Atoms = to(r.Claims[k].Atoms)
-	}
-	again := []Guilty{g}
-	r.f.Minimal = slices.DeleteFunc(r.f.Minimal, func(o Guilty) bool {
-		if o.Atoms.Has(i) {
-			again = append(again, o)
-		}
-		return o.Atoms.Has(i)
-	})
-	r.f.Safe = slices.DeleteFunc(r.f.Safe, func(s Safe) bool { return !s.Atoms.Has(i) })
-	for k := range r.f.Safe {
-		r.f.Safe[k].Atoms = to(r.f.Safe[k].Atoms)
-	}
-	for _, o := range again {
-		finer, err := r.minimal(to(o.Atoms))
-		if err != nil {
-			return err
-		}
-		if finer == nil {
-			r.blocked = append(r.blocked, to(o.Atoms))
-			continue
-		}
-		if err := r.blame(*finer); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -18,9 +18,9 @@ const (
 // minimal finds a minimal guilty set inside within, which failed, and certifies it. It is nil when
 // within turns out not to fail after all, or when nothing stands up to the certificate.
 func (r *run) minimal(within Set) (*Guilty, error) {
-	start, need := within, 1
+	start := within
 	for tries, raised := 1, 0; tries <= maxRounds; {
-		m, err := r.shrink(within, need)
+		m, err := r.shrink(within)
 		if err != nil {
 			return nil, err
 		}
@@ -32,13 +32,13 @@ func (r *run) minimal(within Set) (*Guilty, error) {
 		case what == proven:
 			return g, r.explainMask(m)
 		case what == slow && raised < mostPast: // an answer, not a contradiction
-			raised, need = raised+1, 1
+			raised++
 		default:
-			tries, need = tries+1, min(2, r.repeats)
+			tries++
 		}
 		if what == smaller { // goes on below a set that repeated tests saw fail
 			within = less
-		} else if a, err := r.ask(start, Prefix, need); err != nil || a != Fail {
+		} else if a, err := r.ask(start, Prefix); err != nil || a != Fail {
 			return nil, err
 		}
 	}
@@ -48,8 +48,9 @@ func (r *run) minimal(within Set) (*Guilty, error) {
 	return nil, nil
 }
 
-// certify tests by repeated runs that a set passes without any one of its atoms, and fails. The passes
-// come first, since they are cheap. With smaller comes the smaller set that fails.
+// certify tests by repeated runs that a set passes without any one of its atoms, and fails. A few
+// passes come first, since they are cheap; how many it takes in the end depends on how often the set fails.
+// With smaller comes the smaller set that fails.
 func (r *run) certify(m Set) (*Guilty, proof, Set, error) {
 	g := &Guilty{Atoms: m}
 	for _, i := range m.Atoms() {
@@ -59,14 +60,11 @@ func (r *run) certify(m Set) (*Guilty, proof, Set, error) {
 		r.evidence(g)
 		return g, proven, nil, nil
 	}
-	what, less, err := r.needed(g, func(less Set) (Answer, error) {
-		a, _, err := r.sure(less, Pass)
-		return a, err
-	})
+	what, less, err := r.needed(g, likely)
 	if err != nil || what != proven {
 		return nil, what, less, err
 	}
-	a, res, err := r.sure(m, Fail)
+	a, res, err := r.sure(m, dismissed)
 	switch {
 	case err != nil:
 		return nil, 0, nil, err
@@ -77,7 +75,7 @@ func (r *run) certify(m Set) (*Guilty, proof, Set, error) {
 	case a != Fail:
 		return nil, sand, nil, nil
 	}
-	if what, less, err := r.doubt(g); err != nil || what != proven {
+	if what, less, err := r.needed(g, hidden/float64(len(g.Members))); err != nil || what != proven { // by what is known of chances by now
 		return nil, what, less, err
 	}
 	g.Certified = true
@@ -87,7 +85,7 @@ func (r *run) certify(m Set) (*Guilty, proof, Set, error) {
 
 // needed sees for each atom of a set, unless another one requires it, that the set without it does not
 // fail, and writes down the roles; else it returns the first set that does, or cannot be told.
-func (r *run) needed(g *Guilty, test func(less Set) (Answer, error)) (proof, Set, error) {
+func (r *run) needed(g *Guilty, doubt float64) (proof, Set, error) {
 	for k := range g.Members {
 		m := &g.Members[k]
 		m.Role = Carrier
@@ -95,7 +93,7 @@ func (r *run) needed(g *Guilty, test func(less Set) (Answer, error)) (proof, Set
 			continue
 		}
 		less := r.space.Drop(g.Atoms, Of(m.Atom))
-		switch a, err := test(less); {
+		switch a, _, err := r.sure(less, doubt); {
 		case err != nil || a == undecided:
 			return sand, nil, err
 		case a == Fail:
@@ -107,59 +105,20 @@ func (r *run) needed(g *Guilty, test func(less Set) (Answer, error)) (proof, Set
 	return proven, nil, nil
 }
 
-// doubt repeats the passes of a certificate: a failure that keeps hidden lets an atom look needed that
-// is not.
-func (r *run) doubt(g *Guilty) (proof, Set, error) {
-	return r.needed(g, func(less Set) (Answer, error) {
-		r.mu.Lock()
-		known, _ := r.mem.at(less).answer(1)
-		r.mu.Unlock()
-		if known != Pass || len(less) == 0 {
-			return known, nil
-		}
-		return r.passAgain(less)
-	})
-}
-
-// passAgain tests a set that passed some more where certificates are repeated and some set has answered
-// both ways. Passes are cheap.
-func (r *run) passAgain(set Set) (Answer, error) {
-	const more = 2
-	r.mu.Lock()
-	fickle := r.mem.fickle()
-	r.mu.Unlock()
-	if r.repeats < 2 || fickle == 0 {
-		return Pass, nil
-	}
-	a, _, err := r.votes(set, Pass, more, false)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a == Fail {
-		r.settle(set, Fail)
-	}
-	return a, err
-}
-
 // sure asks for an answer that a certificate may rest on. A failure at an early limit is tested at the
 // full one, once.
-func (r *run) sure(set Set, expected Answer) (Answer, Result, error) {
+func (r *run) sure(set Set, doubt float64) (Answer, Result, error) {
 	r.mu.Lock()
 	e := *r.mem.at(set)
 	r.mu.Unlock()
-	full := e.early && e.fail > 0
-	known, ok := e.answer(1)
-	enough := e.final == expected || r.repeats == 1 || known == Unresolved // what does not build is as sure as it gets
-	if !ok || full || !enough {
-		var res Result
-		var err error
-		if known, res, err = r.votes(set, expected, r.repeats, full); err != nil || res.Between {
-			return known, res, err
-		}
+	a, res, err := r.votes(set, Certify, doubt, e.early && e.fail > 0)
+	if err != nil || res.Between {
+		return a, res, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settle(set, known)
-	return known, Result{}, nil
+	r.settle(set, a)
+	return a, Result{}, nil
 }
 
 // settle takes in an answer that stands, and sees whether it speaks against others that do.
@@ -231,17 +190,18 @@ func (r *run) explainMask(m Set) error {
 	if !found {
 		return nil
 	}
+	a := Pass
 	if r.repeats > 1 {
-		res, _, err := r.launch(above, Masking, false)
-		if err != nil {
+		var err error
+		if a, _, err = r.votes(above, Masking, hidden, false); err != nil {
 			return err
 		}
-		if res.Answer == Fail {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.warn("%s passed once and failed when tested again: the complaint does not come every time", r.names(above))
-			return nil
-		}
+	}
+	if a != Pass {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.warn("%s passed once and failed when tested again: the complaint does not come every time", r.names(above))
+		return nil
 	}
 	return r.findMask(m, above)
 }
@@ -255,11 +215,11 @@ func (r *run) findMask(m, above Set) error {
 	lo, hi := 1, len(order)
 	for lo < hi {
 		mid := lo + middle(hi-lo+1)
-		res, _, err := r.launch(r.space.Close(m.Or(Of(order[:mid]...))), Masking, false)
+		a, err := r.masks(r.space.Close(m.Or(Of(order[:mid]...))))
 		if err != nil {
 			return err
 		}
-		if res.Answer == Pass {
+		if a == Pass {
 			hi = mid
 		} else {
 			lo = mid + 1
@@ -273,4 +233,17 @@ func (r *run) findMask(m, above Set) error {
 	}
 	r.warn("non-monotone: %s masks %s, which fails without it; what more changes hide is not known, so nothing is said to be complete", mask, r.names(m))
 	return nil
+}
+
+// masks tests a set that holds a guilty one, whose failure is not to be inferred.
+func (r *run) masks(set Set) (Answer, error) {
+	r.mu.Lock()
+	noisy := r.mem.noisy
+	r.mu.Unlock()
+	if noisy {
+		a, _, err := r.votes(set, Masking, hidden, false)
+		return a, err
+	}
+	res, _, err := r.launch(set, Masking, false)
+	return res.Answer, err
 }

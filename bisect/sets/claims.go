@@ -14,7 +14,7 @@ func (r *run) without(c Claim) Set { return r.space.Drop(r.top, c.Atoms) }
 func (r *run) claimsAlone() error {
 	for _, c := range r.Claims {
 		if s := r.alone(c); r.space.Valid(s) && c.Atoms.In(r.top) {
-			if _, err := r.ask(s, Alone, 1); err != nil {
+			if _, err := r.ask(s, Alone); err != nil {
 				return err
 			}
 		}
@@ -29,12 +29,12 @@ func (r *run) claimsWithout() error {
 		if !c.Atoms.In(r.top) {
 			continue
 		}
-		without, err := r.ask(r.without(c), Without, 1)
+		without, err := r.ask(r.without(c), Without)
 		if err != nil {
 			return err
 		}
 		s := r.alone(c)
-		if a, _, _ := r.mem.infer(s, 1); a != Fail || without != Pass || r.anyInside(s) {
+		if a, _, _ := r.mem.infer(s); a != Fail || without != Pass || r.anyInside(s) {
 			continue
 		}
 		if g, err := r.minimal(s); err != nil {
@@ -88,7 +88,7 @@ func (r *run) judge(j *Judged, alone, without Set) {
 
 // look reads an answer that is known and the rows that show it.
 func (r *run) look(j *Judged, set Set) Answer {
-	a, from, ok := r.mem.infer(set, 1)
+	a, from, ok := r.mem.infer(set)
 	if !ok {
 		return ""
 	}

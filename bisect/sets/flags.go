@@ -15,6 +15,7 @@ type Flag struct {
 	Ordered   bool     // each value is a step beyond the one before: the least guilty step is searched for
 	Requires  []string // terms NAME=VALUE and NAME!=VALUE that must hold where it is not at its base
 	Excludes  []string // terms that must not
+	Parts     []string // settings NAME=VALUE that the bad value stands for: searched in its place once it is blamed
 	Weight    float64  // value of keeping it; 0 stands for 1
 	Suspicion float64  // 0 stands for 1
 }
@@ -27,6 +28,7 @@ type Flags struct {
 	Notes []string // what was done to the flags, for people
 	flags []Flag
 	atoms []step
+	whole map[int]int // flags that are parts, with the flag of which they are
 }
 
 // step is what an atom stands for: the flag has at least this value, or this value.
@@ -34,8 +36,11 @@ type step struct{ flag, value int }
 
 // NewFlags makes the space of the flags.
 func NewFlags(flags []Flag) (*Flags, error) {
-	f := &Flags{flags: slices.Clone(flags)}
+	f := &Flags{flags: slices.Clone(flags), whole: map[int]int{}}
 	f.loosen()
+	if err := f.readParts(); err != nil {
+		return nil, err
+	}
 	var atoms []Atom
 	for i := range f.flags {
 		more, err := f.add(i, len(atoms))
@@ -94,6 +99,9 @@ func (f *Flags) add(i, first int) ([]Atom, error) {
 	bad := slices.Index(g.Values, g.Bad)
 	if bad < 1 {
 		return nil, fmt.Errorf("flag %s: bad value %q is none of its values, or its base", g.Name, g.Bad)
+	}
+	if _, ok := f.whole[i]; ok {
+		return nil, nil
 	}
 	var atoms []Atom
 	for v := 1; v < len(g.Values); v++ {
@@ -201,11 +209,17 @@ func (f *Flags) apply(atom *Atom, flag, value int, equal bool) error {
 	return nil
 }
 
-// Assign returns the value of every flag with the atoms of a set on.
+// Assign returns the value of every flag with the atoms of a set on, but those that are parts of a value
+// that is set.
 func (f *Flags) Assign(on Set) map[string]string {
 	values := map[string]string{}
 	for _, g := range f.flags {
 		values[g.Name] = g.Values[0]
+	}
+	for i, whole := range f.whole { // what stands for its parts says what they are
+		if f.composite(on, whole) {
+			delete(values, f.flags[i].Name)
+		}
 	}
 	highest := make([]int, len(f.flags))
 	for _, i := range on.And(First(len(f.atoms))).Atoms() {
@@ -223,7 +237,9 @@ func (f *Flags) Text(on Set) string {
 	values := f.Assign(on)
 	var parts []string
 	for _, g := range f.flags {
-		parts = append(parts, g.Name+"="+values[g.Name])
+		if v, ok := values[g.Name]; ok {
+			parts = append(parts, g.Name+"="+v)
+		}
 	}
 	return strings.Join(parts, ",")
 }
@@ -273,6 +289,9 @@ func (f *Flags) Claim(terms []string) (Set, error) {
 			return nil, err
 		}
 		g := f.flags[flag]
+		if whole, ok := f.whole[flag]; ok {
+			return nil, fmt.Errorf("%q is a part of %s=%s: claim that", text, f.flags[whole].Name, f.flags[whole].Bad)
+		}
 		if !equal || value == 0 {
 			return nil, fmt.Errorf("%q: a claim names values other than the base %s", text, g.Values[0])
 		}

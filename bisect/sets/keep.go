@@ -32,20 +32,24 @@ func (r *run) proveMaximum(weight float64) bool {
 	return !r.inexact && !slices.ContainsFunc(open, func(s Set) bool { return r.space.weight(s) > weight+rounding })
 }
 
-// confirm tests a safe set until it has passed three times.
+// confirm tests a safe set until it has passed three times, or as often as it takes.
 func (r *run) confirm(s *Safe) error {
 	const times = 3
-	for r.repeats > 1 && r.mem.at(s.Atoms).pass < times {
-		res, _, err := r.launch(s.Atoms, Keeping, false)
-		if err != nil {
+	for r.repeats > 1 && r.mem.at(s.Atoms).seen.pass < times {
+		if _, _, err := r.launch(s.Atoms, Keeping, false); err != nil {
 			return err
 		}
-		if res.Answer != Pass {
-			r.warn("the safe set %s did not pass every time (%s): it is not confirmed", r.names(s.Atoms), res.Answer)
-			return nil
+	}
+	a := Pass
+	if r.repeats > 1 {
+		var err error
+		if a, _, err = r.votes(s.Atoms, Keeping, hidden, false); err != nil {
+			return err
 		}
 	}
-	s.Confirmed = r.mem.at(s.Atoms).fail == 0
+	if s.Confirmed = a == Pass; !s.Confirmed {
+		r.warn("the safe set %s did not pass every time: it is not confirmed", r.names(s.Atoms))
+	}
 	return nil
 }
 
@@ -56,6 +60,7 @@ func (r *run) recommend() error {
 		return nil
 	}
 	var fastest *Safe
+	low := 0.0 // of the fastest
 	for i := range r.f.Safe[:min(mostTimed, len(r.f.Safe))] {
 		s := &r.f.Safe[i]
 		effect, err := r.Time(r.ctx, r.turn(s.Atoms))
@@ -63,15 +68,27 @@ func (r *run) recommend() error {
 			return err
 		}
 		s.Effect = &effect
-		if fastest == nil || effect.High < fastest.Effect.Low {
+		if _, high := r.span(effect); fastest == nil || high < low {
 			fastest = s
+			low, _ = r.span(effect)
 		}
 	}
 	const slower = 1.02 // beyond this a set is not recommended even where its interval holds 1
 	best := *fastest
-	if best.Effect.Low > 1 || best.Effect.Ratio > slower {
+	if ratio := best.Effect.Ratio; low > 1 || !r.more() && ratio > slower || r.more() && ratio < 1/slower {
 		best = Safe{Confirmed: true, Effect: &bisect.Effect{Metric: best.Effect.Metric, Ratio: 1, Low: 1, High: 1}}
 	}
 	r.f.Recommended = &best
 	return nil
+}
+
+// more reports that more of what is timed is better.
+func (r *run) more() bool { return r.Higher != nil && r.Higher() }
+
+// span is the interval of an effect, less being better.
+func (r *run) span(e bisect.Effect) (low, high float64) {
+	if r.more() {
+		return 1 / e.High, 1 / e.Low
+	}
+	return e.Low, e.High
 }

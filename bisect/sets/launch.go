@@ -19,9 +19,10 @@ func (r *run) turn(set Set) Set {
 // launch makes one test and takes in what it showed.
 func (r *run) launch(set Set, why Purpose, full bool) (Result, int, error) {
 	r.mu.Lock()
-	req := Request{Set: r.turn(set), Purpose: why, Full: full, Past: r.past, Clean: why == Certify, Chance: r.chance(set, why)}
+	req := Request{Set: r.turn(set), Purpose: why, Full: full, Past: r.past, Chance: r.chance(set, why)}
 	key := string(why) + " " + req.Set.Key()
 	req.Nth = r.nth[key]
+	req.Clean = why == Certify && req.Nth == 0 // later ones find it built
 	r.nth[key]++
 	r.mu.Unlock()
 	if r.Spent != nil && why != EndGood && why != EndBad && r.Spent() {
@@ -50,7 +51,7 @@ func (r *run) chance(set Set, why Purpose) float64 {
 		alike   = 0.05 // chance that the expected does not come
 		certify = 0.1  // a set without one of the atoms that were found needed
 	)
-	switch a, _, ok := r.mem.infer(set, 1); {
+	switch a, _, ok := r.mem.infer(set); {
 	case ok && a == Fail:
 		return 1 - alike
 	case ok:
@@ -96,12 +97,11 @@ func (r *run) prices(other Answer) prices {
 	return prices{r.cost[Fail].or(r.FailCost), r.cost[other].or(r.PassCost)}
 }
 
-// ask returns the answer to a set when need votes are asked for: what is known, what follows from it,
-// or else what tests show.
-func (r *run) ask(set Set, why Purpose, need int) (Answer, error) {
+// ask returns the answer to a set: what is known, what follows from it, or else what tests show.
+func (r *run) ask(set Set, why Purpose) (Answer, error) {
 	for tries := 0; ; tries++ {
 		r.mu.Lock()
-		a, from, ok := r.mem.infer(set, need)
+		a, from, ok := r.mem.infer(set)
 		if ok && !from.Equal(set) {
 			r.noteInferred(set, from, a, why)
 		}
@@ -109,8 +109,11 @@ func (r *run) ask(set Set, why Purpose, need int) (Answer, error) {
 		if ok {
 			return a, nil
 		}
-		if tries > 2*need { // neither answer gets ahead
+		if tries > mostVotes { // neither answer gets ahead
 			return Unresolved, nil
+		}
+		if err := r.calibrate(set); err != nil {
+			return "", err
 		}
 		if _, _, err := r.launch(set, why, false); err != nil {
 			return "", err
@@ -121,7 +124,7 @@ func (r *run) ask(set Set, why Purpose, need int) (Answer, error) {
 // test returns the answer of a test of this very set: that another set builds says nothing about it.
 func (r *run) test(set Set, why Purpose) (Answer, error) {
 	r.mu.Lock()
-	a, ok := r.mem.at(set).answer(1)
+	a, ok := r.mem.at(set).answer()
 	r.mu.Unlock()
 	if ok {
 		return a, nil
@@ -138,32 +141,6 @@ func (r *run) noteInferred(set, from Set, a Answer, why Purpose) {
 	}
 	r.noted[key] = true
 	r.record(Test{Request: Request{Set: r.turn(set), Purpose: why}, Result: Result{Answer: a}, Inferred: true, From: r.turn(from)})
-}
-
-// undecided is the answer of tests that go on contradicting each other.
-const undecided Answer = ""
-
-// votes tests a set until one answer leads by enough votes: agree for the one that is expected, one more
-// for the other, which speaks against earlier tests as well. What does not build needs no second test.
-func (r *run) votes(set Set, expected Answer, agree int, full bool) (Answer, Result, error) {
-	against := min(agree+1, 2*agree-1)
-	for lead, n := 0, 0; n <= 4*agree; n++ {
-		res, _, err := r.launch(set, Certify, full)
-		if err != nil {
-			return "", res, err
-		}
-		if full && res.Between {
-			return Pass, res, nil
-		}
-		full = false // one failure at the full limit is proof enough of where it ends
-		if lead--; res.Answer == expected {
-			lead += 2
-		}
-		if res.Answer == Unresolved || lead >= agree || lead <= -against {
-			return res.Answer, res, nil
-		}
-	}
-	return undecided, Result{}, nil
 }
 
 // count adds up the ledger.
@@ -238,8 +215,8 @@ func (r *run) ends() (bool, error) {
 		}
 		good, bad = bad, good
 	}
-	r.mem.settle(Set{}, Pass)
-	r.mem.settle(r.top, Fail)
+	r.mem.end(Set{}, Pass)
+	r.mem.end(r.top, Fail)
 	if r.FailCost <= 0 {
 		r.FailCost = bad.Seconds
 	}
@@ -274,16 +251,24 @@ func (r *run) otherTops() []Set {
 	return out
 }
 
-// end tests one end; one that is not as expected is tested again until two tests agree.
+// end tests one end; one that is not as expected is tested again until two tests agree. The bad end must
+// pass five times, and ten where it failed once: its complaint may not come every time.
 func (r *run) end(set Set, why Purpose, expected Answer) (Result, error) {
 	count := map[Answer]int{}
+	enough := map[Answer]int{Pass: 2, Fail: 2, Unresolved: 2}
+	if expected == Fail {
+		enough[Pass] = 5
+	}
 	for {
 		res, _, err := r.launch(set, why, true)
 		if err != nil {
 			return res, err
 		}
 		count[res.Answer]++
-		if n := count[res.Answer]; n > 1 || r.repeats < 2 || res.Answer == expected && len(count) == 1 {
+		if expected == Fail && count[Fail] > 0 {
+			enough[Pass] = 10
+		}
+		if n := count[res.Answer]; n >= enough[res.Answer] || r.repeats < 2 || res.Answer == expected && len(count) == 1 {
 			return res, nil
 		}
 	}
@@ -306,7 +291,7 @@ func (r *run) turnRound() (bool, error) {
 	r.f.Reversed = true
 	r.warn("the ends are the wrong way round: nothing on shows the complaint and everything on does not; what follows names the changes whose absence brings it")
 	old := r.mem
-	r.mem = newMemory()
+	r.mem = newMemory(old.once)
 	for _, e := range old.list {
 		res := r.f.Tests[e.row].Result
 		r.mem.add(r.top.Minus(e.set), res, e.row)

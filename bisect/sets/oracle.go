@@ -32,6 +32,8 @@ const (
 	Builds   Purpose = "builds"
 	Masking  Purpose = "mask"
 	Keeping  Purpose = "keep"
+	Rate     Purpose = "rate"     // everything on, for how often what is guilty fails
+	Slowness Purpose = "slow"     // whether it is slow, where the complaint is a time-out
 	Recorded Purpose = "recorded" // known from an earlier search
 )
 
@@ -48,14 +50,15 @@ type Request struct {
 
 // Result is what one test showed.
 type Result struct {
-	Answer  Answer
-	Seconds float64
-	Class   bisect.Class
-	Phase   string
-	Early   bool    // a failure that rests on being stopped before the full limit
-	Between bool    // a pass that took longer than tests without Full are given: slow, no time-out
-	Slow    float64 // time as a multiple of that of nothing on; 0: unknown
-	Why     string
+	Answer   Answer
+	Seconds  float64
+	Class    bisect.Class
+	Phase    string
+	Early    bool    // a failure that rests on being stopped before the full limit
+	Between  bool    // a pass that took longer than tests without Full are given: slow, no time-out
+	Launches int     // launches that were weighed together for the answer; 0 stands for 1
+	Slow     float64 // time as a multiple of that of nothing on; 0: unknown
+	Why      string
 }
 
 // Oracle tests sets. An error means that the machine is at fault, or that the search was interrupted;

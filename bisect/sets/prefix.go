@@ -1,21 +1,21 @@
 package sets
 
 // shrink finds a minimal guilty set inside within, which fails: the shortest prefix of the atoms that
-// fails ends in an atom of it; keep that, and go on below it. Answers count with need votes.
+// fails ends in an atom of it; keep that, and go on below it.
 //
 // Kept sets are closed and what is required stands in front, so every set tested is valid. What does not
 // build is read as a pass: along the prefixes of an order in which what is needed stands in front,
 // "builds and fails" stays true once it is.
-func (r *run) shrink(within Set, need int) (Set, error) {
+func (r *run) shrink(within Set) (Set, error) {
 	r.mu.Lock()
-	within = r.mem.smallest(within, need)
+	within = r.mem.smallest(within)
 	r.mu.Unlock()
 	order := r.space.sorted(within)
 	var kept Set
 	missing := sizePrior()
 	for len(order) > 0 {
 		b := r.believe(missing, order)
-		p, err := r.boundary(kept, order, b, need)
+		p, err := r.boundary(kept, order, b)
 		if err != nil || p == 0 {
 			return kept, err
 		}
@@ -49,7 +49,6 @@ type round struct {
 	*run
 	kept   Set
 	order  []int
-	need   int
 	lo, hi int // p lies between them
 	w      []float64
 	tests  int
@@ -58,8 +57,8 @@ type round struct {
 
 // boundary finds the least p for which kept and the first p atoms fail; all of them do, and kept is
 // tested by itself unless it is empty.
-func (r *run) boundary(kept Set, order []int, b rest, need int) (int, error) {
-	d := &round{run: r, kept: kept, order: order, need: need, hi: len(order), other: Pass}
+func (r *run) boundary(kept Set, order []int, b rest) (int, error) {
+	d := &round{run: r, kept: kept, order: order, hi: len(order), other: Pass}
 	if len(kept) == 0 {
 		d.lo = 1
 	}
@@ -68,7 +67,7 @@ func (r *run) boundary(kept Set, order []int, b rest, need int) (int, error) {
 	for d.lo < d.hi {
 		m := d.next()
 		d.odds = share(d.w[d.lo:d.hi+1], m-d.lo)
-		a, err := r.ask(d.set(m), Prefix, need)
+		a, err := r.ask(d.set(m), Prefix)
 		if err != nil {
 			return 0, err
 		}
@@ -117,7 +116,7 @@ func (d *round) narrow() {
 	lo, hi := d.lo, d.hi
 	for a, b := lo, hi; a < b; { // the longest prefix that is known to pass
 		m := a + middle(b-a+1)
-		if got, from, ok := d.mem.infer(d.set(m), d.need); ok && got != Fail {
+		if got, from, ok := d.mem.infer(d.set(m)); ok && got != Fail {
 			if a, lo = m+1, m+1; got == Pass && !from.Equal(d.set(m)) {
 				d.noteInferred(d.set(m), from, got, Prefix)
 			}
@@ -127,7 +126,7 @@ func (d *round) narrow() {
 	}
 	for a, b := lo, hi; a < b; { // the shortest that is known to fail
 		m := a + middle(b-a+1)
-		if got, from, ok := d.mem.infer(d.set(m), d.need); ok && got == Fail {
+		if got, from, ok := d.mem.infer(d.set(m)); ok && got == Fail {
 			b, hi = m, m
 			if !from.Equal(d.set(m)) {
 				d.noteInferred(d.set(m), from, got, Prefix)
@@ -148,7 +147,7 @@ func (d *round) ruled() []bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for k, a := range d.order {
-		got, _, ok := d.mem.infer(d.kept.Or(d.space.needs[a]), d.need)
+		got, _, ok := d.mem.infer(d.kept.Or(d.space.needs[a]))
 		ruled[k] = ok && got == Pass
 	}
 	return ruled

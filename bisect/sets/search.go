@@ -33,7 +33,7 @@ type Search struct {
 	Bad      Set // everything on; empty: the whole space, less what excludes itself
 	Goal     Goal
 	Claims   []Claim
-	Repeats  int                                               // votes by which a certificate's answers must lead; 0 stands for 2; 1: each set is run once; below 0: no certificate
+	Repeats  int                                               // tests that each answer of a certificate rests on at least; 0 stands for 2; 1: each set is run once; below 0: no certificate
 	Midpoint bool                                              // halve, for at most k(⌈log2 n⌉+1) tests for k of n atoms, whatever they cost
 	FailCost float64                                           // seconds of a failure, as far as is known before the first; 0: as the bad end
 	PassCost float64                                           // seconds of a pass; 0: as the good end
@@ -41,17 +41,24 @@ type Search struct {
 	Known    []Test                                            // of earlier searches of the same changes
 	Cuts     Cuts                                              // shared by searches that are made again; may be nil
 	Expand   func(atom int) []Atom                             // the parts of a composite atom, asked for once it is guilty; may be nil
+	Divided  bool                                              // these parts are the atom itself, divided; else what they show is tested anew
 	Time     func(context.Context, Set) (bisect.Effect, error) // times a safe set against nothing on; may be nil
+	Higher   func() bool                                       // more of what Time measures is better; asked after it, may be nil
 	Words    func(Set) string                                  // a set for people; nil: the names of its atoms
 	OnTest   func(Test)                                        // progress; may be nil
 }
 
 const (
-	maxRounds   = 4  // certificates of one guilty set before it is given up
-	mostPast    = 16 // times that the early limit is raised for one guilty set
-	mostListed  = 8  // seeds named as not excluded
-	mostTimed   = 5  // safe sets timed
-	suspectness = 8  // weight of a claimed atom
+	maxRounds   = 4      // certificates of one guilty set before it is given up
+	mostVotes   = 40     // tests of one set before it is left undecided
+	mostPast    = 16     // times that the early limit is raised for one guilty set
+	mostListed  = 8      // seeds named as not excluded
+	mostTimed   = 5      // safe sets timed
+	likely      = 0.4    // doubt of a pass that a first look may leave
+	dismissed   = 0.02   // doubt of a pass that lets a set go
+	hidden      = 0.0001 // doubt of a pass that a certificate rests on
+	mistaken    = 0.005  // doubt of a failure
+	suspectness = 8      // weight of a claimed atom
 )
 
 // run is the state of one search.
@@ -69,10 +76,11 @@ type run struct {
 	base    *Space // not turned round
 	top     Set    // everything on
 	repeats int
-	masked  []Set   // pass although they hold a set that fails
-	blocked []Set   // seeds without an answer
-	inexact bool    // a cheapest seed could not be proven the cheapest
-	odds    float64 // chance that the prefix that is tested next fails
+	masked  []Set        // pass although they hold a set that fails
+	blocked []Set        // seeds without an answer
+	opaque  map[int]bool // composite atoms that are more than their parts
+	inexact bool         // a cheapest seed could not be proven the cheapest
+	odds    float64      // chance that the prefix that is tested next fails
 }
 
 var errSpent = errors.New("the budget is used up")
@@ -91,7 +99,7 @@ func (s *Search) Find(ctx context.Context) (Finding, error) {
 
 func (s *Search) begin(ctx context.Context) (*run, error) {
 	own := *s
-	r := &run{Search: &own, ctx: ctx, mem: newMemory(), nth: map[string]int{}, noted: map[string]bool{}, cost: map[Answer]mean{}, repeats: s.Repeats}
+	r := &run{Search: &own, ctx: ctx, mem: newMemory(s.Repeats == 1 || s.Repeats < 0), nth: map[string]int{}, noted: map[string]bool{}, opaque: map[int]bool{}, cost: map[Answer]mean{}, repeats: s.Repeats}
 	r.f.Monotone = true
 	if r.repeats == 0 {
 		r.repeats = 2
@@ -140,7 +148,10 @@ func (r *run) all() error {
 	if err := r.claimsWithout(); err != nil {
 		return err
 	}
-	return r.keep()
+	if err := r.keep(); err != nil {
+		return err
+	}
+	return r.slowCauses()
 }
 
 // recall takes in what earlier searches have shown.
@@ -176,7 +187,7 @@ func (r *run) conclude(err error) {
 		r.judgeClaims()
 	}
 	if len(r.f.Minimal) == 0 && r.f.Result != bisect.NoDifference {
-		r.f.Narrowed = r.mem.smallest(r.top, 1)
+		r.f.Narrowed = r.mem.smallest(r.top)
 	}
 	r.count()
 }

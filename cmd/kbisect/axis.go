@@ -28,6 +28,7 @@ type axis struct {
 	goal      sets.Goal
 	clean     bool // certificates are taken from clean builds
 	expand    func(int) []sets.Atom
+	divided   bool // expand divides an atom, and does not put others in its place
 	timed     bool // safe sets are timed
 	sampler   bisect.Sampler
 	class     bool        // only how launches end tells ends apart
@@ -38,7 +39,7 @@ type axis struct {
 // search is the search along the axis, and what answers it.
 func (a axis) search(opts judge.Options, sampler bisect.Sampler) (*sets.Search, *judge.SetOracle) {
 	oracle := &judge.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class}
-	return &sets.Search{Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Expand: a.expand, Cuts: a.cuts}, oracle
+	return &sets.Search{Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Expand: a.expand, Divided: a.divided, Cuts: a.cuts}, oracle
 }
 
 // searchSets runs a search over sets.
@@ -47,10 +48,13 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 	s, oracle := a.search(j.policy.Judge, a.sampler)
 	s.Spent, s.Words, s.OnTest = j.spent, a.words, func(t sets.Test) { j.ui.test(t, a.words) }
 	levels := map[string]float64{}
-	if a.timed {
+	if higher := false; a.timed {
 		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, error) {
-			return j.timeSet(ctx, a, set, oracle.Turned, levels)
+			e, more, err := j.timeSet(ctx, a, set, oracle.Turned, levels)
+			higher = higher || more
+			return e, err
 		}
+		s.Higher = func() bool { return higher }
 	}
 	opts := j.policy.Judge
 	forget := j.foreseeSets(func(below bisect.Sampler) (*sets.Search, *judge.SetOracle) {
@@ -58,6 +62,7 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 		again.cuts = a.cuts
 		return again.search(opts, below)
 	}, a.sampler)
+	n := a.space.Len()
 	f, err := s.Find(ctx)
 	if err = errors.Join(err, forget()); err != nil {
 		return bisect.Finding{}, err
@@ -73,7 +78,7 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 		f.Warnings = append(f.Warnings, "the budget is used up: not all combinations were searched")
 	}
 	out := report.Sets{Finding: f, Base: a.base, Words: a.words, Assign: a.assign, Levels: levels}
-	if f.Reversed {
+	if a.space = f.Space; f.Reversed {
 		turn(&out, a)
 	}
 	if a.hunks != nil {
@@ -84,7 +89,7 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 	ends.Hint = a.hint(ends.Hint)
 	return bisect.Finding{
 		Result: f.Result, Complaint: ends.Complaint, Ends: ends, Err: f.Err, Spent: f.Spent,
-		Warnings: f.Warnings, Inferred: f.Counts.Inferred, Range: a.space.Len(), Matter: a.space.Len(),
+		Warnings: f.Warnings, Inferred: f.Counts.Inferred, Range: n, Matter: n,
 	}, nil
 }
 
@@ -136,23 +141,23 @@ func turn(out *report.Sets, a axis) {
 	}
 }
 
-// timeSet compares a safe set with nothing on, launch by launch in turn.
-func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() bool, levels map[string]float64) (bisect.Effect, error) {
+// timeSet compares a safe set with nothing on, launch by launch in turn; higher says that more is better.
+func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() bool, levels map[string]float64) (e bisect.Effect, higher bool, err error) {
 	none := bisect.Effect{Ratio: 1, Low: 1, High: 1}
 	reference := sets.Set(nil)
 	if turned() { // nothing on fails
 		reference = a.space.Fit(a.space.Whole())
 	}
 	if set.Equal(reference) {
-		return none, nil
+		return none, false, nil
 	}
 	base, err := a.candidate(reference)
 	if err != nil {
-		return none, err
+		return none, false, err
 	}
 	tested, err := a.candidate(set)
 	if err != nil {
-		return none, err
+		return none, false, err
 	}
 	const pairs = 8
 	opts := j.policy.Judge
@@ -160,7 +165,7 @@ func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() b
 	c := judge.Compare{A: base, B: tested, Sampler: j.memory, Options: opts, Fallback: j.policy.wallTime(), Pairs: pairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
 	x, err := c.Run(ctx)
 	if err != nil || len(x.Contrasts) == 0 || x.ByClass {
-		return none, err
+		return none, false, err
 	}
 	best := x.Contrasts[0]
 	for _, k := range x.Contrasts {
@@ -169,11 +174,11 @@ func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() b
 		}
 	}
 	levels[set.Key()], levels[reference.Key()] = best.B.Median, best.A.Median
-	e := bisect.Effect{Metric: best.Metric.Name, Ratio: best.Ratio.Value, Low: best.Ratio.Low, High: best.Ratio.High}
+	e = bisect.Effect{Metric: best.Metric.Name, Ratio: best.Ratio.Value, Low: best.Ratio.Low, High: best.Ratio.High}
 	if !(e.Ratio > 0) || math.IsInf(e.High, 0) || math.IsNaN(e.High) {
-		return none, nil
+		return none, false, nil
 	}
-	return e, nil
+	return e, best.Metric.Higher, nil
 }
 
 // addSets adds to a report what was found besides commits.

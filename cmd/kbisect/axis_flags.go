@@ -39,7 +39,7 @@ func (p *policy) requestFlags(c *cli.Context, repo *source.Repo) (err error) {
 func (p *policy) setFlags() []sets.Flag {
 	var out []sets.Flag
 	for _, f := range p.Flags {
-		out = append(out, sets.Flag{Name: f.Name, Values: f.Values, Bad: f.Bad, Ordered: f.Ordered, Requires: terms(f.Requires), Excludes: terms(f.Excludes)})
+		out = append(out, sets.Flag{Name: f.Name, Values: f.Values, Bad: f.Bad, Ordered: f.Ordered, Requires: terms(f.Requires), Excludes: terms(f.Excludes), Parts: terms(f.Parts)})
 	}
 	return out
 }
@@ -73,7 +73,7 @@ func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
 	}
 	a := axis{
 		space: flags.Space, words: flags.Words, assign: flags.Away, off: flags.Bases, goal: sets.All, timed: true,
-		base: "all flags at their base", sampler: j.memory, class: true,
+		base: "all flags at their base", sampler: j.memory, class: true, expand: flags.Expand,
 		candidate: func(s sets.Set) (bisect.Candidate, error) {
 			return bisect.Candidate{Commit: j.policy.Bad, Assign: flags.Text(s)}, nil
 		},
@@ -87,7 +87,7 @@ func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
 	}
 	f.Warnings = append(f.Warnings, flags.Notes...)
 	if f.Result == bisect.NoDifference && j.bothEndWell() && (j.policy.Judge.Find == "" || j.policy.Judge.Find == bisect.Slow) {
-		return j.rankFlags(ctx, flags, f)
+		return j.rankFlags(ctx, a, flags, f)
 	}
 	return f, nil
 }
@@ -110,7 +110,7 @@ func (j *job) bothEndWell() bool {
 }
 
 // rankFlags finds what single flags and pairs do to the metric.
-func (j *job) rankFlags(ctx context.Context, flags *sets.Flags, f bisect.Finding) (bisect.Finding, error) {
+func (j *job) rankFlags(ctx context.Context, a axis, flags *sets.Flags, f bisect.Finding) (bisect.Finding, error) {
 	space := flags.Space
 	metric, ok := j.rankedMetric()
 	if !ok {
@@ -132,9 +132,10 @@ func (j *job) rankFlags(ctx context.Context, flags *sets.Flags, f bisect.Finding
 		}
 		return on
 	}
+	valid := func(on []bool) []bool { return back(space.Fit(set(on)).And(space.Whole())) }
 	e := effects.Search{
 		Effect: j.policy.Judge.Effect, Error: j.policy.Judge.Error, Seed: uint64(j.policy.Seed), Spent: j.spent, Higher: metric.Higher,
-		Valid: func(on []bool) []bool { return back(space.Fit(set(on)).And(space.Whole())) },
+		Valid: valid,
 		Run: func(ctx context.Context, on []bool, nth int) (float64, bool, string, error) {
 			c := bisect.Candidate{Commit: j.policy.Bad, Assign: flags.Text(set(on))}
 			o, err := j.memory.Sample(ctx, bisect.Request{Candidate: c, Purpose: ranking, Nth: nth, Timing: true})
@@ -162,7 +163,35 @@ func (j *job) rankFlags(ctx context.Context, flags *sets.Flags, f bisect.Finding
 		f.Result = bisect.Found
 		f.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: metric.Name, Ends: r.Total}
 	}
-	return f, nil
+	if len(r.Effects) > 0 {
+		f.Warnings = slices.Concat(flags.Notes, r.Warnings) // the ends do differ, if not by how they end
+		err = j.recommend(ctx, a, set(r.Best(e.Atoms, valid)), metric.Higher)
+	}
+	return f, err
+}
+
+// recommend measures the assignment that the effects of the flags predict to be best, and takes it, or
+// all flags at their base where it turns out to be no better.
+func (j *job) recommend(ctx context.Context, a axis, best sets.Set, higher bool) error {
+	none := sets.Safe{Confirmed: true, Effect: &bisect.Effect{Ratio: 1, Low: 1, High: 1}}
+	j.sets.Recommended = &none
+	if len(best) == 0 {
+		return nil
+	}
+	effect, _, err := j.timeSet(ctx, a, best, func() bool { return false }, j.sets.Levels)
+	if err != nil || effect.Metric == "" {
+		return err
+	}
+	low, high := effect.Low, effect.High
+	if higher {
+		low, high = 1/high, 1/low
+	}
+	x := sets.Safe{Atoms: best, Maximal: true, Maximum: true, Weight: float64(best.Len()), Confirmed: high < 1+j.policy.Judge.Effect, Effect: &effect}
+	j.sets.Safe, j.sets.Keep = []sets.Safe{x}, &x
+	if low <= 1 {
+		j.sets.Recommended = &x
+	}
+	return nil
 }
 
 // ranking is the purpose of launches that tell what flags cost.

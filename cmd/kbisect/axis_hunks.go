@@ -181,7 +181,7 @@ func (j *job) searchHunks(ctx context.Context, diff *source.Diff, from string, g
 	j.ui.beginSets(len(diff.Hunks), space.Len(), "hunks")
 	a := axis{
 		space: space, candidate: h.candidate, words: h.words, goal: goal, base: "commit " + short(from) + " alone",
-		clean: true, expand: h.expand, timed: goal != sets.One, sampler: sampler,
+		clean: true, expand: h.expand, divided: true, timed: goal != sets.One, sampler: sampler,
 		hunks: func() []report.Hunk {
 			var out []report.Hunk
 			for _, id := range h.ids {

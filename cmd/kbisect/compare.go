@@ -146,6 +146,11 @@ func (t *trials) compare(c *cli.Context, x comparison) error {
 	if mend := t.notFound("for A or for B"); mend != nil {
 		return t.fail(mend)
 	}
+	if result == "" && onlyAFails(got) {
+		a, b := got.Sides[0], got.Sides[1]
+		got.Answer = judge.Better
+		got.Why = fmt.Sprintf("A fails in %d of %d launches, B in none of %d: %s", a.Failed, a.Launches, b.Launches, a.Failure.Describe())
+	}
 	result = cmp.Or(result, string(got.Answer))
 	doc := t.comparison(x, got, result, err)
 	return t.conclude(result, doc.Verdict, compareCode(result), err, doc, func() error {
@@ -154,6 +159,13 @@ func (t *trials) compare(c *cli.Context, x comparison) error {
 		}
 		return report.ComparisonText(c.App.Writer, doc)
 	})
+}
+
+// onlyAFails reports a comparison without numbers because A does not end well while B does: no regression
+// for who compares two candidates. To a gate it is one that has no base.
+func onlyAFails(c judge.Comparison) bool {
+	a, b := c.Sides[0], c.Sides[1]
+	return c.ByClass && c.Answer == judge.Open && a.Failure != nil && a.Failure.Class != bisect.Skip && b.Failed == 0 && b.Launches > 0
 }
 
 // compareCode is the exit code of a comparison.

@@ -118,6 +118,7 @@ type Flag struct {
 	Option   string // argument of the build, with {value}
 	Requires []string
 	Excludes []string
+	Parts    []string `json:",omitempty"` // settings of other flags that the bad value stands for
 }
 
 // Hypothesis is one [[hypothesis]]: a claim about which flags are to blame.

@@ -51,6 +51,7 @@ func (t tableReader) flags() []Flag {
 	for i, ft := range tables {
 		ft.conditions("requires", flags, flags[i], flags[i].Requires)
 		ft.conditions("excludes", flags, flags[i], flags[i].Excludes)
+		ft.conditions("parts", flags, flags[i], flags[i].Parts)
 	}
 	if len(t.r.problems) == 0 && len(flags) > 0 {
 		t.together(flags)
@@ -123,6 +124,7 @@ func (t tableReader) flag() Flag {
 		Option:   t.str("option"),
 		Requires: t.strs("requires", `an array of conditions, as ["compile!=off"]`),
 		Excludes: t.strs("excludes", `an array of conditions, as ["graph=on"]`),
+		Parts:    t.strs("parts", `an array of settings, as ["autotune=on", "graphs=on"]`),
 	}
 	if b := t.boolean("ordered"); b != nil {
 		f.Ordered = *b

@@ -44,7 +44,7 @@ func schema() map[string][]string {
 		"judge":      {"effect", "error"},
 		"device":     {"gpus"},
 		"cost":       {"gpu_hour"},
-		"flag":       {"name", "values", "bad", "ordered", "env", "define", "arg", "option", "requires", "excludes"},
+		"flag":       {"name", "values", "bad", "ordered", "env", "define", "arg", "option", "requires", "excludes", "parts"},
 		"hypothesis": {"name", "claim"},
 	}
 }

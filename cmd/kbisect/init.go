@@ -179,6 +179,8 @@ func (p project) renderRest() string {
 # env    = "USE_COMPILE"      # or define = "USE_COMPILE", arg = "--compile={value}", option = "-DTILE={value}"
 # bad    = "on"               # what the bad end has; without it the last value
 # ordered  = true             # each value goes further than the one before it
+# where the last value stands for several options: parts = ["tune=on", "graphs=on"], each a flag of its own,
+# which are searched in its place once it is blamed
 
 # [[flag]]
 # name   = "graph"

@@ -1,0 +1,70 @@
+package sets
+
+import (
+	"fmt"
+	"slices"
+)
+
+// readParts takes in which flags are parts of a value of another one. They have no atoms until that value
+// is blamed.
+func (f *Flags) readParts() error {
+	for i, g := range f.flags {
+		if len(g.Parts) == 1 {
+			return fmt.Errorf("flag %s: parts: %s alone is the whole; two are needed", g.Name, g.Parts[0])
+		}
+		for _, text := range g.Parts {
+			flag, value, equal, err := f.term(text)
+			if err != nil {
+				return fmt.Errorf("flag %s: parts: %w", g.Name, err)
+			}
+			o := f.flags[flag]
+			_, taken := f.whole[flag]
+			switch {
+			case !equal || value == 0:
+				return fmt.Errorf("flag %s: parts: %q must name a value other than the base %s", g.Name, text, o.Values[0])
+			case flag == i || len(o.Parts) > 0:
+				return fmt.Errorf("flag %s: parts: %s has parts itself", g.Name, o.Name)
+			case taken:
+				return fmt.Errorf("flag %s: parts: %s is a part already", g.Name, o.Name)
+			case len(o.Requires)+len(o.Excludes) > 0:
+				return fmt.Errorf("flag %s: parts: %s requires or excludes something, which a part cannot", g.Name, o.Name)
+			}
+			f.whole[flag] = i
+		}
+	}
+	for _, g := range f.flags {
+		for _, text := range slices.Concat(g.Requires, g.Excludes) {
+			if flag, _, _, err := f.term(text); err == nil {
+				if whole, ok := f.whole[flag]; ok {
+					return fmt.Errorf("flag %s: %q is about a part of %s; say it of that", g.Name, text, f.flags[whole].Name)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// composite reports whether a flag has the value that stands for its parts.
+func (f *Flags) composite(on Set, flag int) bool {
+	bad := slices.Index(f.flags[flag].Values, f.flags[flag].Bad)
+	i := slices.Index(f.atoms, step{flag, bad})
+	return i >= 0 && on.Has(i)
+}
+
+// Expand lists the parts of the value that an atom stands for, nil if it has none: see [Search]. Sets of
+// the refined space are read from then on.
+func (f *Flags) Expand(atom int) []Atom {
+	s := f.atoms[atom]
+	g := f.flags[s.flag]
+	if len(g.Parts) == 0 || g.Values[s.value] != g.Bad {
+		return nil
+	}
+	var atoms []Atom
+	for _, text := range g.Parts {
+		flag, value, _, _ := f.term(text) // checked when the flags were made
+		o := f.flags[flag]
+		atoms = append(atoms, Atom{Name: o.Name + ": " + o.Values[0] + "->" + o.Values[value]})
+		f.atoms = append(f.atoms, step{flag, value})
+	}
+	return atoms
+}
