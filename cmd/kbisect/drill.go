@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -93,14 +94,13 @@ func (j *job) drillHunks(ctx context.Context, c bisect.Culprit) error {
 		return err
 	}
 	if len(j.sets.Minimal) == 0 {
-		why := found.Ends.Why
-		if j.late() {
-			why = "it would have taken longer than the search itself"
+		switch {
+		case j.late():
+			return errors.New("it would have taken longer than the search itself")
+		case j.spent():
+			return errors.New("the budget is used up")
 		}
-		if why == "" {
-			why = "no part of it could be certified"
-		}
-		return fmt.Errorf("%s", why)
+		return errors.New(cmp.Or(found.Ends.Why, "no part of it could be certified"))
 	}
 	g := j.sets.Minimal[0]
 	j.hunks[c.Commit] = j.sets.Guilty(g)
