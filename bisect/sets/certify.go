@@ -42,8 +42,6 @@ func (r *run) minimal(within Set) (*Guilty, error) {
 			return nil, err
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.warn("%d certificates contradicted the search below %s: the complaint does not come and go with these changes alone", maxRounds, r.names(start))
 	return nil, nil
 }
@@ -108,15 +106,11 @@ func (r *run) needed(g *Guilty, doubt float64) (proof, Set, error) {
 // sure asks for an answer that a certificate may rest on. A failure at an early limit is tested at the
 // full one, once.
 func (r *run) sure(set Set, doubt float64) (Answer, Result, error) {
-	r.mu.Lock()
 	e := *r.mem.at(set)
-	r.mu.Unlock()
 	a, res, err := r.votes(set, Certify, doubt, e.early && e.fail > 0)
 	if err != nil || res.Between {
 		return a, res, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.settle(set, a)
 	return a, Result{}, nil
 }
@@ -142,8 +136,6 @@ func (r *run) settle(set Set, a Answer) {
 func (r *run) isSlow(g *Guilty) {
 	g.Certified = true
 	r.evidence(g)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.past = max(r.past, g.Seconds)
 	r.f.Slow = append(r.f.Slow, *g)
 	r.mem.forgetEarly()
@@ -154,8 +146,6 @@ func (r *run) isSlow(g *Guilty) {
 
 // evidence lists the rows that show a guilty set, and reads off how it fails.
 func (r *run) evidence(g *Guilty) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	less := map[string]bool{}
 	for _, i := range g.Atoms.Atoms() {
 		less[r.turn(r.space.Drop(g.Atoms, Of(i))).Key()] = true
@@ -177,7 +167,6 @@ func (r *run) evidence(g *Guilty) {
 // explainMask looks for the reason why sets passed that hold the guilty set m: an answer that chance
 // changed, or atoms that mask it.
 func (r *run) explainMask(m Set) error {
-	r.mu.Lock()
 	var above Set
 	found := false
 	for _, p := range slices.Concat(r.mem.dropped, r.masked) {
@@ -186,7 +175,6 @@ func (r *run) explainMask(m Set) error {
 		}
 	}
 	r.mem.dropped, r.masked = nil, nil
-	r.mu.Unlock()
 	if !found {
 		return nil
 	}
@@ -198,8 +186,6 @@ func (r *run) explainMask(m Set) error {
 		}
 	}
 	if a != Pass {
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		r.warn("%s passed once and failed when tested again: the complaint does not come every time", r.names(above))
 		return nil
 	}
@@ -208,9 +194,7 @@ func (r *run) explainMask(m Set) error {
 
 // findMask names what keeps m from failing inside above, which passes.
 func (r *run) findMask(m, above Set) error {
-	r.mu.Lock()
 	r.f.Monotone = false
-	r.mu.Unlock()
 	order := without(r.space.sorted(above), m)
 	lo, hi := 1, len(order)
 	for lo < hi {
@@ -225,8 +209,6 @@ func (r *run) findMask(m, above Set) error {
 			lo = mid + 1
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	mask := r.names(Of(order[lo-1]))
 	if lo > 1 {
 		mask += fmt.Sprintf(" (at least together with some of %s)", r.names(Of(order[:lo-1]...)))
@@ -237,9 +219,7 @@ func (r *run) findMask(m, above Set) error {
 
 // masks tests a set that holds a guilty one, whose failure is not to be inferred.
 func (r *run) masks(set Set) (Answer, error) {
-	r.mu.Lock()
 	noisy := r.mem.noisy
-	r.mu.Unlock()
 	if noisy {
 		a, _, err := r.votes(set, Masking, hidden, false)
 		return a, err

@@ -18,13 +18,11 @@ func (r *run) turn(set Set) Set {
 
 // launch makes one test and takes in what it showed.
 func (r *run) launch(set Set, why Purpose, full bool) (Result, int, error) {
-	r.mu.Lock()
 	req := Request{Set: r.turn(set), Purpose: why, Full: full, Past: r.past, Chance: r.chance(set, why)}
 	key := string(why) + " " + req.Set.Key()
 	req.Nth = r.nth[key]
 	req.Clean = why == Certify && req.Nth == 0 // later ones find it built
 	r.nth[key]++
-	r.mu.Unlock()
 	if r.Spent != nil && why != EndGood && why != EndBad && r.Spent() {
 		return Result{}, 0, errSpent
 	}
@@ -35,8 +33,6 @@ func (r *run) launch(set Set, why Purpose, full bool) (Result, int, error) {
 	if err != nil {
 		return Result{}, 0, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	row := r.record(Test{Request: req, Result: res})
 	r.mem.add(set, res, row)
 	if !full {
@@ -92,20 +88,16 @@ func (r *run) price(res Result) {
 // prices are the means so far, before the first answer what was expected; other is the answer that is
 // expected where it is no failure.
 func (r *run) prices(other Answer) prices {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return prices{r.cost[Fail].or(r.FailCost), r.cost[other].or(r.PassCost)}
 }
 
 // ask returns the answer to a set: what is known, what follows from it, or else what tests show.
 func (r *run) ask(set Set, why Purpose) (Answer, error) {
 	for tries := 0; ; tries++ {
-		r.mu.Lock()
 		a, from, ok := r.mem.infer(set)
 		if ok && !from.Equal(set) {
 			r.noteInferred(set, from, a, why)
 		}
-		r.mu.Unlock()
 		if ok {
 			return a, nil
 		}
@@ -123,9 +115,7 @@ func (r *run) ask(set Set, why Purpose) (Answer, error) {
 
 // test returns the answer of a test of this very set: that another set builds says nothing about it.
 func (r *run) test(set Set, why Purpose) (Answer, error) {
-	r.mu.Lock()
 	a, ok := r.mem.at(set).answer()
-	r.mu.Unlock()
 	if ok {
 		return a, nil
 	}

@@ -7,9 +7,7 @@ package sets
 // build is read as a pass: along the prefixes of an order in which what is needed stands in front,
 // "builds and fails" stays true once it is.
 func (r *run) shrink(within Set) (Set, error) {
-	r.mu.Lock()
 	within = r.mem.smallest(within)
-	r.mu.Unlock()
 	order := r.space.sorted(within)
 	var kept Set
 	missing := sizePrior()
@@ -111,8 +109,6 @@ func (d *round) next() int {
 
 // narrow takes in what follows from earlier answers before anything is tested.
 func (d *round) narrow() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	lo, hi := d.lo, d.hi
 	for a, b := lo, hi; a < b; { // the longest prefix that is known to pass
 		m := a + middle(b-a+1)
@@ -144,8 +140,6 @@ func (d *round) ruled() []bool {
 	if len(d.order) > mostTree {
 		return ruled
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	for k, a := range d.order {
 		got, _, ok := d.mem.infer(d.kept.Or(d.space.needs[a]))
 		ruled[k] = ok && got == Pass

@@ -45,8 +45,6 @@ func (r *run) alike(i int, parts []Atom, g Guilty) (bool, error) {
 			return err == nil, err
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.opaque[i] = true
 	for k := range parts { // they keep their numbers, and stay off
 		parts[k].Spare, parts[k].Group = true, ""

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -65,7 +64,6 @@ const (
 type run struct {
 	*Search
 	ctx     context.Context
-	mu      sync.Mutex // guards what follows
 	f       Finding
 	mem     *memory
 	nth     map[string]int

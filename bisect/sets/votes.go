@@ -10,9 +10,7 @@ func (r *run) votes(set Set, why Purpose, doubt float64, full bool) (Answer, Res
 		if err := r.calibrate(set); err != nil {
 			return "", Result{}, err
 		}
-		r.mu.Lock()
 		a, ok := r.voted(set, doubt)
-		r.mu.Unlock()
 		if ok && !full {
 			return a, Result{}, nil
 		}
@@ -33,10 +31,8 @@ func (r *run) votes(set Set, why Purpose, doubt float64, full bool) (Answer, Res
 func (r *run) calibrate(set Set) error {
 	const many, fails, tests = 8, 3, 8
 	for {
-		r.mu.Lock()
 		own, t := r.mem.at(set).seen, r.mem.at(r.top).seen
 		done := !r.mem.noisy || own.fail+own.pass < many || t.fail >= fails || t.fail+t.pass >= tests
-		r.mu.Unlock()
 		if done {
 			return nil
 		}
