@@ -30,7 +30,8 @@
 // A complaint may come in some launches only. A certificate is given once its doubt is small under all
 // that the tests so far say of two chances, that what is guilty fails and that anything else does: the
 // fewer of its tests a guilty set fails, the more often every other set must pass. As soon as one set
-// has answered both ways, the search trusts single tests no longer either.
+// has answered both ways, the search trusts single tests no longer either. Before that it tests a failure
+// again where nothing less turns out to fail: it may have been a stray one.
 //
 // The package knows no process and no clock. All decisions follow from the answers of the [Oracle], so
 // that a search whose answers are replayed takes the same way.

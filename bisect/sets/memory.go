@@ -159,7 +159,7 @@ func outermost(chain []Set, set Set, lesser func(s, t Set) bool) []Set {
 // answer is what a set is taken for by tests of its own: a single one, as long as no set has answered
 // both ways.
 func (m *memory) answer(e *entry) (Answer, bool) {
-	const enough = 0.02 // doubt that a search may go on with
+	const enough = 0.03 // doubt that a search may go on with
 	if !m.noisy || e.undecided > 0 || e.seen.final != "" {
 		return e.answer()
 	}

@@ -7,21 +7,51 @@ package sets
 // build is read as a pass: along the prefixes of an order in which what is needed stands in front,
 // "builds and fails" stays true once it is.
 func (r *run) shrink(within Set) (Set, error) {
-	within = r.mem.smallest(within)
-	order := r.space.sorted(within)
-	var kept Set
+	for tries := 1; ; tries++ {
+		kept, stray, err := r.descend(within, tries < maxRounds)
+		if err != nil || !stray {
+			return kept, err
+		}
+	}
+}
+
+// descend is one way down to a guilty set, unless the failure that it rests on turns out a stray one,
+// where that is looked at.
+func (r *run) descend(within Set, look bool) (kept Set, stray bool, err error) {
+	least := r.mem.smallest(within)
+	order := r.space.sorted(least)
 	missing := sizePrior()
 	for len(order) > 0 {
 		b := r.believe(missing, order)
 		p, err := r.boundary(kept, order, b)
 		if err != nil || p == 0 {
-			return kept, err
+			return kept, false, err
+		}
+		if look && p == len(order) {
+			if a, err := r.again(kept.Or(Of(order...))); err != nil || a != Fail {
+				return nil, true, err
+			}
 		}
 		missing = b.after(p)
 		kept = kept.Or(r.space.needs[order[p-1]])
 		order = without(order[:p-1], kept)
 	}
-	return kept, nil
+	return kept, false, nil
+}
+
+// again tests a set a second time that failed in one test, which all that was found since rests on: where
+// nothing less fails that test may have been a stray one.
+func (r *run) again(set Set) (Answer, error) {
+	e := r.mem.entries[set.Key()]
+	single := !r.mem.once && e != nil && e.final == "" && e.seen == tally{fail: 1}
+	if !single {
+		return Fail, nil
+	}
+	res, _, err := r.launch(set, Prefix, false)
+	if err == nil && res.Answer == Pass {
+		res.Answer, _, err = r.votes(set, Prefix, dismissed, false)
+	}
+	return res.Answer, err
 }
 
 func without(order []int, set Set) []int {

@@ -29,7 +29,7 @@ func (r *run) votes(set Set, why Purpose, doubt float64, full bool) (Answer, Res
 // calibrate tests everything on some more where tests of a set do not come to an answer: how often what
 // is known to be guilty fails says how often another set must be tested.
 func (r *run) calibrate(set Set) error {
-	const many, fails, tests = 8, 3, 8
+	const many, fails, tests = 16, 3, 8
 	for {
 		own, t := r.mem.at(set).seen, r.mem.at(r.top).seen
 		done := !r.mem.noisy || own.fail+own.pass < many || t.fail >= fails || t.fail+t.pass >= tests
