@@ -31,7 +31,7 @@ import (
 // that says what to do.
 
 const (
-	injections = 32 // in each test run; make faults makes more
+	injections = 24 // in each test run; make faults makes more
 	atATime    = 4
 	faultSlack = 30 * time.Second // what faults may add to what the trials of a run need
 )
