@@ -21,7 +21,8 @@ type Project struct {
 	Outputs     []string
 	Incremental *bool // nil: as the kind knows best
 	Run         []string
-	Static      bool // the metrics are about what is built: without a Run command nothing is run
+	Files       []File // put into every candidate, over what it has; not for kernelbot, whose task has them
+	Static      bool   // the metrics are about what is built: without a Run command nothing is run
 
 	Sources []string // nvcc: files to compile when there is no Build command
 	Options []string // nvcc: options of the compiler
@@ -107,6 +108,7 @@ func NewPlan(p Project) (Plan, error) {
 		return Plan{}, fmt.Errorf("nothing to run\nhint: set [run] command in kbisect.toml, or give a command after --")
 	}
 	plan.Kind = p.Kind
+	plan.Files = append(plan.Files, p.Files...)
 	if p.Incremental != nil {
 		plan.Incremental = *p.Incremental
 	}

@@ -28,7 +28,7 @@ func WriteProbe(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return writeOver(filepath.Join(dir, "sitecustomize.py"), probeSource) // a trial of another kbisect may be reading it
+	return writeOver(filepath.Join(dir, "sitecustomize.py"), probeSource, 0o644) // a trial of another kbisect may be reading it
 }
 
 // ProbeEnv returns the environment of a trial with the directory of the probe first on the path of

@@ -22,7 +22,7 @@ func WriteProfiler(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return writeOver(filepath.Join(dir, "sitecustomize.py"), profilerSource)
+	return writeOver(filepath.Join(dir, "sitecustomize.py"), profilerSource, 0o644)
 }
 
 // ProfilerEnv returns the environment of a trial with the profiler in dir; traces go to the folder

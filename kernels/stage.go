@@ -19,6 +19,21 @@ type File struct {
 	Name   string // where it goes, below [Plan.Dir]
 	Source string // path in the export; "": Text is written
 	Text   string
+	Exec   bool // Text is a program
+}
+
+// ReadFile reads a file that every candidate gets at the path that it has below dir.
+func ReadFile(dir, name string) (File, error) {
+	full := filepath.Join(dir, filepath.FromSlash(name))
+	text, err := readBounded(full)
+	if err != nil {
+		return File{}, err
+	}
+	st, err := os.Stat(full)
+	if err != nil {
+		return File{}, err
+	}
+	return File{Name: path.Clean(name), Text: string(text), Exec: st.Mode()&0o100 != 0}, nil
 }
 
 // Stage is one process of a trial. A stage that does not end well ends the trial, with the class
@@ -38,6 +53,13 @@ type Stage struct {
 // PopcornFD names the descriptor of processes that speak KernelBot's protocol, see [Popcorn].
 const PopcornFD = "POPCORN_FD"
 
+func (f File) mode() os.FileMode {
+	if f.Exec {
+		return 0o755
+	}
+	return 0o644
+}
+
 // Write puts the files of a plan into an export, over what is there.
 func (p Plan) Write(root string) error {
 	dir := filepath.Join(root, filepath.FromSlash(p.Dir))
@@ -53,7 +75,7 @@ func (p Plan) Write(root string) error {
 			}
 		}
 		name := filepath.Join(dir, filepath.FromSlash(f.Name))
-		if err := writeOver(name, text); err != nil {
+		if err := writeOver(name, text, f.mode()); err != nil {
 			return fmt.Errorf("writing %s into the export: %w", f.Name, err)
 		}
 	}
@@ -74,7 +96,7 @@ func (e *MissingSourceError) Error() string {
 func (e *MissingSourceError) Unwrap() error { return e.Err }
 
 // writeOver replaces what has a name: a link that a candidate has put there is not followed.
-func writeOver(name string, text []byte) error {
+func writeOver(name string, text []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
@@ -84,7 +106,7 @@ func writeOver(name string, text []byte) error {
 	}
 	defer os.Remove(f.Name()) // fails once it has its name
 	_, err = f.Write(text)
-	if cerr := f.Chmod(0o644); err == nil {
+	if cerr := f.Chmod(mode); err == nil {
 		err = cerr
 	}
 	if cerr := f.Close(); err == nil {
@@ -100,7 +122,8 @@ func writeOver(name string, text []byte) error {
 func (p Plan) Digest() string {
 	files := make([]File, len(p.Files))
 	for i, f := range p.Files {
-		files[i] = File{Name: path.Clean(f.Name), Source: f.Source, Text: f.Text}
+		files[i] = f
+		files[i].Name = path.Clean(f.Name)
 	}
 	data, err := json.Marshal([]any{p.Build, p.Outputs, p.Dir, files, p.Env})
 	if err != nil {

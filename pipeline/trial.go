@@ -216,12 +216,8 @@ func (s *slot) stages(c bisect.Candidate) []kernels.Stage {
 // the first argument of an interpreter. Other arguments are the candidate's business.
 func (s *slot) argv(run []string) []string {
 	argv := slices.Clone(run)
-	i := 0
-	if len(argv) > 1 && interpreter.MatchString(filepath.Base(argv[0])) {
-		i = 1
-	}
-	name := argv[i]
-	if s.WorkTree == "" || filepath.IsAbs(name) || i == 0 && !strings.Contains(name, "/") || exists(filepath.Join(s.workDir(), name)) {
+	i, name := kernels.Script(run)
+	if s.WorkTree == "" || name == "" || exists(filepath.Join(s.workDir(), name)) {
 		return argv
 	}
 	if own := filepath.Join(s.WorkTree, filepath.FromSlash(s.Plan.Dir), name); exists(own) {
@@ -244,9 +240,6 @@ func isBinary(path string) bool {
 	_, err = io.ReadFull(f, magic)
 	return err == nil && string(magic) == "\x7fELF"
 }
-
-// interpreter matches programs whose first argument is a script.
-var interpreter = regexp.MustCompile(`^(sh|dash|bash|zsh|ksh|fish|python[0-9.]*|perl|ruby|node)$`)
 
 func exists(path string) bool {
 	st, err := os.Stat(path)
@@ -400,19 +393,33 @@ func ended(res proc.Result) string {
 // lastWords is the last line of the output, for a one-line reason.
 func lastWords(tail []byte) string {
 	tail = bytes.TrimSpace(tail)
-	if i := bytes.LastIndexByte(tail, '\n'); i >= 0 {
-		tail = tail[i+1:]
+	return inBrackets(tail[bytes.LastIndexByte(tail, '\n')+1:])
+}
+
+// complaint matches the lines in which compilers, linkers and build tools say what is wrong. What they say last
+// is that they gave up.
+var complaint = regexp.MustCompile(`(?m)^.*(\berror( #?\w+)?:|: error |undefined reference to|nvcc fatal|ptxas fatal|No rule to make target).*$`)
+
+// buildWords is the first complaint in the output of a build, or its last line.
+func buildWords(tail []byte) string {
+	if line := complaint.Find(tail); line != nil {
+		return inBrackets(line)
 	}
+	return lastWords(tail)
+}
+
+// inBrackets is a line of output as part of a reason, shortened.
+func inBrackets(text []byte) string {
 	line := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(string(tail), ""))
+	}, strings.ToValidUTF8(string(text), ""))
 	if line = strings.TrimSpace(line); line == "" {
 		return ""
 	}
-	const most = 60
+	const most = 80
 	if len(line) > most {
 		line = strings.ToValidUTF8(line[:most], "") + "..."
 	}

@@ -53,6 +53,7 @@ type RunConfig struct {
 	Command []string
 	Limit   time.Duration    // of a whole trial without the build
 	Limits  map[string]Limit // by phase
+	Files   []string         // from the configuration's folder, put into every candidate
 	Caches  string           // auto, cold, warm: the caches that judged trials find
 	Probe   string           // auto, on, off: whether Python is asked for its phases
 }

@@ -38,7 +38,7 @@ func schema() map[string][]string {
 		"":           {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
 		"task":       {"problem", "mode", "submission", "reference", "cases"},
 		"build":      {"command", "limit", "outputs", "incremental", "sources", "options"},
-		"run":        {"command", "limit", "limits", "caches", "probe"},
+		"run":        {"command", "limit", "limits", "files", "caches", "probe"},
 		"metric":     metric,
 		"metrics":    metric,
 		"judge":      {"effect", "error"},
@@ -137,6 +137,7 @@ func (t tableReader) run() RunConfig {
 	t.known("run")
 	c := RunConfig{
 		Command: t.command("command"), Limit: t.duration("limit"),
+		Files:  t.insidePaths("files", `an array of paths, as ["bench.py"]`),
 		Caches: t.choice("caches", []string{"auto", "cold", "warm"}), Probe: t.choice("probe", []string{"auto", "on", "off"}),
 	}
 	if limits, ok := t.table("limits"); ok {

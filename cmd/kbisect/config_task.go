@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -63,8 +64,13 @@ func (c *Config) project(device string) (kernels.Project, error) {
 		Sources: c.Build.Sources, Options: c.Build.Options, Device: device,
 		Submission: c.Task.Submission, Reference: c.Task.Reference, Cases: c.Task.Cases, Mode: c.Task.Mode,
 	}
+	var err error
 	if c.Kind != kindKernelbot {
-		return p, nil
+		p.Files, err = c.files()
+		return p, err
+	}
+	if len(c.Run.Files) > 0 {
+		return p, errors.New("kind kernelbot takes its files from task.yml\nhint: leave [run] files out")
 	}
 	if len(p.Build)+len(p.Run) > 0 {
 		return p, errors.New("kind kernelbot builds and runs as the problem says\nhint: leave [build] command and [run] command out")
@@ -73,7 +79,18 @@ func (c *Config) project(device string) (kernels.Project, error) {
 	if !filepath.IsAbs(problem) {
 		problem = filepath.Join(filepath.Dir(c.Path), problem)
 	}
-	var err error
 	p.Task, err = kernels.ReadTask(problem)
 	return p, err
+}
+
+// files reads what is put into every candidate, as it is now: a search has one benchmark.
+func (c *Config) files() (out []kernels.File, err error) {
+	for _, name := range c.Run.Files {
+		f, err := kernels.ReadFile(filepath.Dir(c.Path), name)
+		if err != nil {
+			return nil, fmt.Errorf("run.files: %w\nhint: a path is one of a plain file, from the folder of %s", err, configName)
+		}
+		out = append(out, f)
+	}
+	return out, nil
 }

@@ -142,6 +142,8 @@ func (p project) renderRun(line func(string, ...any)) {
 		line("command = %s", tomlStrings(p.run))
 	}
 	line("limit   = \"180s\"            # of the whole trial without the build")
+	line("# files  = [\"bench.py\"]      # put into every candidate as they are here and now: for a benchmark")
+	line("#                              # that is younger than what it measures; sources of [build] may be among them")
 }
 
 // renderRest is the same for every kind: commented, with the defaults.

@@ -40,6 +40,7 @@ type policy struct {
 	Sources     []pipeline.Source
 	Cases       pipeline.Cases
 	Needs       []string // what the plan takes from a candidate: a part of Paths
+	Scripts     []string // what it starts or compiles and no build can have made
 	Judge       judge.Options
 	Budget      time.Duration
 	Jobs        int // builds at a time; 0: what the machine can bear

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -153,18 +156,48 @@ func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) 
 
 // checkPaths refuses a path that neither end holds: by a slip in one, every commit would look equal.
 func (p *policy) checkPaths(repo *source.Repo) error {
-	for _, path := range p.Paths {
-		inGood, err := repo.Has(p.Good, path)
+	for _, name := range p.Paths {
+		if p.brings(name) {
+			continue
+		}
+		inGood, err := repo.Has(p.Good, name)
 		if err != nil {
 			return usage(err)
 		}
-		inBad, err := repo.Has(p.Bad, path)
+		inBad, err := repo.Has(p.Bad, name)
 		if err != nil {
 			return usage(err)
 		}
 		if !inGood && !inBad {
-			return usagef("path %q: neither end holds it\nhint: paths and --path count from the top of the repository", path)
+			return usagef("path %q: neither end holds it\nhint: paths and --path count from the top of the repository", name)
 		}
+	}
+	return p.checkScripts(repo)
+}
+
+// brings reports whether every candidate gets a file at the path.
+func (p *policy) brings(name string) bool {
+	return slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == "" && path.Join(p.Plan.Dir, f.Name) == path.Clean(name) })
+}
+
+// checkScripts refuses a good end without a script or a source that the plan names: it cannot be good.
+func (p *policy) checkScripts(repo *source.Repo) error {
+	if p.Good == "" || p.OwnScripts {
+		return nil
+	}
+	for _, name := range p.Scripts {
+		if p.brings(name) {
+			continue
+		}
+		held, err := repo.Has(p.Good, name)
+		if err != nil || held {
+			continue // a commit that cannot be read is told by what needs it
+		}
+		hint := "is " + name + " written from the top of the repository?"
+		if st, err := os.Stat(filepath.Join(repo.WorkDir(), filepath.FromSlash(name))); repo.WorkDir() != "" && err == nil && st.Mode().IsRegular() {
+			hint = fmt.Sprintf("the work tree has one: [run] files = [%q] puts it into every candidate", name)
+		}
+		return usagef("%s: the good end %s does not hold it\nhint: %s", name, short(p.Good), hint)
 	}
 	return nil
 }

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A benchmark that is younger than the history is put into every commit; what of it the commits hold is
+// covered, and without it the first message says what to do.
+func TestFilesOfTheWorkTree(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	ids := r.history(10, func(i int) string { return fmt.Sprintf("fast=%v", i < 7) })
+	r.write("bench.sh", "#!/bin/sh\n. ./lib.sh\ncheck test.sh\n")
+	r.write("lib.sh", "check() { ! grep -q fast=false \"$1\"; }\n")
+	config := "version = 1\npaths = [\"test.sh\"]\n[run]\ncommand = [\"./bench.sh\"]\n"
+	r.write("kbisect.toml", config)
+	_, errs, code := r.kbisect("run", "--good", ids[0], "--no-hunks")
+	if code != exitUsage || !strings.Contains(errs, "bench.sh: the good end "+ids[0][:10]+" does not hold it") || !strings.Contains(errs, `[run] files = ["bench.sh"]`) {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	r.write("kbisect.toml", config+"files = [\"bench.sh\", \"lib.sh\", \"gone.sh\"]\n")
+	if _, errs, code := r.kbisect("run", "--good", ids[0]); code != exitUsage || !strings.Contains(errs, "run.files: ") || !strings.Contains(errs, "gone.sh") {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	r.write("kbisect.toml", config+"files = [\"bench.sh\", \"lib.sh\"]\n")
+	doc := r.finding(exitOK, "--good", ids[0], "--no-hunks")
+	if len(doc.Culprits) != 1 || doc.Culprits[0].Commit != ids[6] {
+		t.Errorf("%+v", doc.Culprits)
+	}
+	r.write("kbisect.toml", "version = 1\nkind = \"kernelbot\"\n[run]\nfiles = [\"bench.sh\"]\n")
+	if _, errs, code := r.kbisect("run", "--good", ids[0]); code != exitUsage || !strings.Contains(errs, "takes its files from task.yml") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
