@@ -161,6 +161,7 @@ type Outcome struct {
 	Marks    []string        `json:"marks,omitempty"`    // what its times suffered from all the same
 	Memory   int64           `json:"memory,omitempty"`   // most memory used at a time, bytes; 0 is unknown
 	Artefact *Artefact       `json:"artefact,omitempty"` // what was built; nil where that is unknown
+	Shared   string          `json:"shared,omitempty"`   // the commit that was launched instead, of which the same was built
 }
 
 // Artefact identifies what a build made by what it does: debug information, folders and identities that
@@ -289,6 +290,9 @@ func (o Outcome) Describe() string {
 	}
 	if o.Why != "" {
 		s += ": " + o.Why
+	}
+	if o.Shared != "" {
+		s += ", as " + o.Shared[:min(10, len(o.Shared))] + ", whose build is the same"
 	}
 	return s
 }

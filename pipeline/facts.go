@@ -24,7 +24,8 @@ import (
 type facts struct {
 	Series   []bisect.Series  `json:"series,omitempty"` // of static metrics
 	Artefact *bisect.Artefact `json:"artefact,omitempty"`
-	Outside  []string         `json:"outside,omitempty"` // files of the repository that it reads, which are not in the paths
+	Inputs   []string         `json:"inputs,omitempty"`  // files of the repository that it reads; empty where that is unknown
+	Outside  []string         `json:"outside,omitempty"` // those of them that are not in the paths
 }
 
 // metaFacts is where facts stand in an entry of the build cache.
@@ -76,7 +77,13 @@ func (s *slot) examine(ctx context.Context, r bisect.Request, env []string, log 
 	if f.Artefact, err = s.artefact(); err != nil {
 		s.Log.Info("what was built", "candidate", r.Candidate.Brief(), "err", err)
 	}
-	f.Outside = s.outside(r)
+	inputs, whole := s.inputs(r)
+	if whole {
+		f.Inputs = inputs
+	}
+	if len(s.Paths) > 0 {
+		f.Outside = slices.DeleteFunc(slices.Clone(inputs), s.covers)
+	}
 	if s.static() {
 		f.Series, err = s.staticSeries(ctx, env, log)
 		return f, err
@@ -165,20 +172,20 @@ func joined(digests []string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// outside lists what the build has read of the repository and is not in the paths.
-func (s *slot) outside(r bisect.Request) []string {
-	if len(s.Paths) == 0 {
-		return nil
-	}
-	var out []string
+// inputs lists the files of the repository that the build has read, by its dependency files; whole reports
+// that each of these was there.
+func (s *slot) inputs(r bisect.Request) (out []string, whole bool) {
+	whole = true
 	for _, name := range s.Plan.Depfiles {
 		data, err := readProgram(filepath.Join(s.dir, filepath.FromSlash(name)))
 		if err != nil {
+			whole = false
 			continue // of a source that this candidate does not have
 		}
 		deps, err := kernels.Deps(data)
 		if err != nil {
 			s.Log.Info("dependencies of the build", "candidate", r.Candidate.Brief(), "err", err)
+			whole = false
 			continue
 		}
 		for i, d := range deps {
@@ -188,13 +195,13 @@ func (s *slot) outside(r bisect.Request) []string {
 		}
 		inside, _ := kernels.Inputs(s.dir, deps)
 		for _, path := range inside {
-			if has, err := s.Repo.Has(r.Candidate.Commit, path); err == nil && has && !s.covers(path) {
+			if has, err := s.Repo.Has(r.Candidate.Commit, path); err == nil && has {
 				out = append(out, path)
 			}
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.Compact(out), whole
 }
 
 // covers reports whether a file is in the paths.

@@ -84,6 +84,7 @@ type Pipeline struct {
 	given       map[string]bool            // what spoils every trial, so that repeating does not help
 	reads       map[string]bool            // which environment variables a build may read
 	facts       map[bisect.Candidate]facts // of builds, see [bisect.Request.BuildOnly]
+	twins       map[bisect.Artefact]*twin  // launches by what was built
 }
 
 // Warnings tell of what concerns the whole job rather than one trial.
@@ -113,7 +114,7 @@ func New(c Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, broken(err)
 	}
-	p := &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, given: map[string]bool{}, reads: map[string]bool{}, facts: map[bisect.Candidate]facts{}, assaults: map[bisect.Candidate]bool{}, lock: lock}
+	p := &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, given: map[string]bool{}, reads: map[string]bool{}, facts: map[bisect.Candidate]facts{}, twins: map[bisect.Artefact]*twin{}, assaults: map[bisect.Candidate]bool{}, lock: lock}
 	p.ahead = newAhead(p)
 	return p, nil
 }
@@ -249,10 +250,16 @@ func (p *Pipeline) sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 		}
 	}
 	p.ahead.begin(ctx)
-	t, err := s.trial(ctx, r)
-	p.wasFull = s.full
-	if t.Class != bisect.OK {
-		s.dirty = true // a process that did not come to its end may have left something in the tree
+	t, known := s.shared(r)
+	if !known {
+		t, err = s.trial(ctx, r)
+		p.wasFull = s.full
+		if t.Class != bisect.OK {
+			s.dirty = true // a process that did not come to its end may have left something in the tree
+		}
+		if err == nil {
+			s.remember(r, t)
+		}
 	}
 	t.Built, t.CacheHit, t.Build = o.Built, o.CacheHit, o.Build
 	t.Warnings = append(o.Warnings, t.Warnings...)

@@ -82,6 +82,10 @@ func (in Input) Totals() Totals {
 	t := Totals{Trials: len(in.Launches), Inferred: in.Finding.Inferred, Wall: in.Wall.Seconds()}
 	seen, drilled := map[bisect.Candidate]bool{}, map[bisect.Candidate]bool{}
 	for _, l := range in.Launches {
+		if l.Outcome.Shared != "" {
+			t.Trials--
+			t.Inferred++
+		}
 		if l.Drill {
 			drilled[l.Candidate] = true
 		} else {

@@ -1,0 +1,51 @@
+package pipeline
+
+import (
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/kernels"
+)
+
+// Commits of which the same is built share a launch, unless they differ in what is read when it runs.
+func TestEqualBuildsShareALaunch(t *testing.T) {
+	plan := kernels.Plan{
+		Build: []string{"sh", "-c", `grep -v '^#' a.c >out; printf 'out: a.c\n' >out.d`}, Outputs: []string{"out"},
+		Run: []string{"sh", "-c", `echo ran >>"$BENCH_LOG"; ! grep -q bug out data`}, Depfiles: []string{"out.d"},
+	}
+	a, data := func(text string) fixtures.Change { return fixtures.Write("a.c", text) }, func(text string) fixtures.Change { return fixtures.Write("data", text) }
+	b := newBench(t, plan, Limits{},
+		[]fixtures.Change{a("x\n"), data("ok")},
+		[]fixtures.Change{a("# a comment\nx\n")}, // as before
+		[]fixtures.Change{data("a bug")},         // what runs is the same, what it reads is not
+		[]fixtures.Change{data("ok")},            // as the first again
+		[]fixtures.Change{a("bug\n")},
+		[]fixtures.Change{a("bug\n# known\n")},
+	)
+	for i, want := range []struct {
+		class  bisect.Class
+		shared int // the commit that was launched, -1: it was itself
+	}{{bisect.OK, -1}, {bisect.OK, 0}, {bisect.Wrong, -1}, {bisect.OK, 0}, {bisect.Wrong, -1}, {bisect.Wrong, 4}} {
+		shared := ""
+		if want.shared >= 0 {
+			shared = b.ids[want.shared]
+		}
+		if o := b.test(i, bisect.Searching); o.Class != want.class || o.Shared != shared {
+			t.Errorf("commit %d: %s, shared with %q, not %q", i, o.Describe(), o.Shared, shared)
+		}
+	}
+	for _, why := range []bisect.Purpose{bisect.EndBad, bisect.ConfirmCulprit, bisect.ConfirmParent} {
+		if o := b.test(1, why); o.Shared != "" {
+			t.Errorf("%s shares a launch", why)
+		}
+	}
+	timed, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[1]}, Purpose: bisect.Searching, Timing: true})
+	if err != nil || timed.Shared != "" {
+		t.Errorf("times are shared: %v", err)
+	}
+	b.Paths = []string{"a.c"} // then data is declared to matter to nobody
+	if o := b.test(2, bisect.Searching); o.Shared == "" {
+		t.Error("a file outside of the paths keeps commits from sharing")
+	}
+}
