@@ -53,10 +53,10 @@ func (j *job) known(commit string, purpose bisect.Purpose) examined {
 	return s
 }
 
-// why explains the first culprit of a search, where that is about time.
+// why explains the first culprit of a search. What cannot be built says itself why.
 func (j *job) why(ctx context.Context, f *bisect.Finding) {
 	c := f.Culprits[0]
-	if !c.Confirmed || len(c.Parents) == 0 || c.Class != bisect.Slow && c.Class != bisect.Timeout {
+	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed {
 		return
 	}
 	x, err := j.explainCulprit(ctx, c.Parents[0], c.Commit)

@@ -268,17 +268,19 @@ func (v *kernelView) static(of func(*kernels.Usage) int) float64 {
 	return float64(of(v.usage))
 }
 
-func (v *kernelView) registers() float64 {
-	return figure(v.metric(kernels.MetricRegisters), v.static(func(u *kernels.Usage) int { return u.Registers }), metricOf(v, kernels.MetricRegisters, v.traceLaunches()))
+// registers are those of a thread by ncu, by the compiler and by a trace; NaN where one does not tell.
+func (v *kernelView) registers() []float64 {
+	return []float64{v.metric(kernels.MetricRegisters), v.static(func(u *kernels.Usage) int { return u.Registers }), metricOf(v, kernels.MetricRegisters, v.traceLaunches())}
 }
 
-func (v *kernelView) staticShared() float64 {
-	return figure(v.metric(kernels.MetricStatic), v.static(func(u *kernels.Usage) int { return u.Shared }))
+// staticShared is the static shared memory in bytes, by ncu and by the compiler.
+func (v *kernelView) staticShared() []float64 {
+	return []float64{v.metric(kernels.MetricStatic), v.static(func(u *kernels.Usage) int { return u.Shared })}
 }
 
 // dynamicShared is told by ncu, or what a trace has beyond the static.
 func (v *kernelView) dynamicShared() float64 {
-	beyond := metricOf(v, kernels.MetricShared, v.traceLaunches()) - v.staticShared()
+	beyond := metricOf(v, kernels.MetricShared, v.traceLaunches()) - figure(v.staticShared()...)
 	return figure(v.metric(kernels.MetricDynamic), max(0, beyond))
 }
 
@@ -308,8 +310,8 @@ func (v *kernelView) occupancy() (share float64, limit string) {
 			return 100 * o.Share, o.Limit
 		}
 	}
-	shared := figure(v.staticShared()+v.dynamicShared(), metricOf(v, kernels.MetricShared, v.trace))
-	registers := v.registers()
+	shared := figure(figure(v.staticShared()...)+v.dynamicShared(), metricOf(v, kernels.MetricShared, v.trace))
+	registers := figure(v.registers()...)
 	if math.IsNaN(shared) || math.IsNaN(registers) {
 		return math.NaN(), ""
 	}

@@ -264,6 +264,18 @@ func (p kernelPair) number(group, name, unit string, sort report.Sort, of func(*
 	return report.Numbers(group, p.name, name, unit, sort, of(p.a), of(p.b))
 }
 
+// sameSource makes a row from figures that come from one source on both sides: the driver rounds registers
+// up and adds shared memory of its own, so what a profiler says does not compare with what was compiled.
+func (p kernelPair) sameSource(name, unit string, sort report.Sort, of func(*kernelView) []float64) report.Row {
+	a, b := of(p.a), of(p.b)
+	for i := range min(len(a), len(b)) {
+		if !math.IsNaN(a[i]) && !math.IsNaN(b[i]) {
+			return report.Numbers(groupResources, p.name, name, unit, sort, a[i], b[i])
+		}
+	}
+	return report.Numbers(groupResources, p.name, name, unit, sort, figure(a...), figure(b...))
+}
+
 func (p kernelPair) launchRows() (rows []report.Row) {
 	if p.a != nil && p.b != nil && p.a.name != p.b.name {
 		r := report.Texts(groupKernels, p.name, "name", report.SortConfig, p.a.name, p.b.name)
@@ -305,11 +317,11 @@ func (p kernelPair) resourceRows() []report.Row {
 	occupancyA, limitA := p.a.occupancy()
 	occupancyB, limitB := p.b.occupancy()
 	return []report.Row{
-		key(p.number(groupResources, "registers per thread", "", report.SortRegisters, (*kernelView).registers)),
+		key(p.sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers)),
 		key(p.number(groupResources, "spill stores", "B", report.SortSpills, usage(func(u *kernels.Usage) int { return u.SpillStores }))),
 		key(p.number(groupResources, "spill loads", "B", report.SortSpills, usage(func(u *kernels.Usage) int { return u.SpillLoads }))),
 		p.number(groupResources, "stack", "B", report.SortSpills, func(v *kernelView) float64 { return v.static(func(u *kernels.Usage) int { return u.Stack }) }),
-		key(p.number(groupResources, "static shared memory", "B", report.SortShared, (*kernelView).staticShared)),
+		key(p.sameSource("static shared memory", "B", report.SortShared, (*kernelView).staticShared)),
 		key(p.number(groupResources, "dynamic shared memory", "B", report.SortShared, (*kernelView).dynamicShared)),
 		key(report.Numbers(groupResources, p.name, "occupancy, theoretical", "%", report.SortOccupancy, occupancyA, occupancyB)),
 		key(report.Texts(groupResources, p.name, "limited by", report.SortNone, limitA, limitB)),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -473,5 +474,27 @@ class profile:
 	}
 	if len(doc.Profilers) != 2 || strings.Count(calls, "\n") != 2 {
 		t.Errorf("%q %q", doc.Profilers, calls)
+	}
+}
+
+// What a profiler says of one side is not set against what was compiled of the other.
+func TestFiguresOfOneSource(t *testing.T) {
+	seen := &kernelView{usage: &kernels.Usage{Registers: 12, Shared: 1024}, ncu: []kernels.Launched{{Metrics: map[string]kernels.Measured{
+		kernels.MetricRegisters: {Value: 16}, kernels.MetricStatic: {Value: 0},
+	}}}}
+	built := &kernelView{usage: &kernels.Usage{Registers: 12, Shared: 1024}}
+	for _, c := range []struct {
+		pair kernelPair
+		a, b float64
+	}{{kernelPair{a: seen, b: seen}, 16, 16}, {kernelPair{a: seen, b: built}, 12, 12}, {kernelPair{a: built, b: seen}, 12, 12}} {
+		if r := c.pair.sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers); float64(r.A) != c.a || float64(r.B) != c.b {
+			t.Errorf("registers %v and %v, not %v and %v", r.A, r.B, c.a, c.b)
+		}
+	}
+	if r := (kernelPair{a: seen, b: built}).sameSource("static shared memory", "B", report.SortShared, (*kernelView).staticShared); r.A != r.B {
+		t.Errorf("shared memory %v and %v", r.A, r.B)
+	}
+	if r := (kernelPair{a: seen}).sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers); float64(r.A) != 16 || !math.IsNaN(float64(r.B)) {
+		t.Errorf("a kernel that is gone has %v and %v registers", r.A, r.B)
 	}
 }
