@@ -9,7 +9,9 @@
 A run is one case: a first call, warm-up until the times are stable, capture of a CUDA graph (graph=True),
 a check of every set of inputs against the reference, and the timings, each a phase of its own. On a
 CUDA device the times are those of device events, with the L2 cache flushed before each call and the
-whole device synchronised after it; elsewhere those of time.perf_counter_ns. Facts go as lines to the
+whole device synchronised after it; elsewhere those of time.perf_counter_ns. The device is kept busy until
+a call is enqueued, so that the host's part is not in its times: that is the metric "host". With
+cover=False the device waits for the host, as where whole submissions are timed. Facts go as lines to the
 descriptor KBISECT_FD, or to standard output where there is none.
 """
 import math
@@ -77,6 +79,9 @@ class _CPU:
     def flush(self):
         pass
 
+    def cover(self, calls):
+        return None
+
     def synchronize(self):
         pass
 
@@ -91,15 +96,42 @@ class _CUDA:
 
     name = "cuda"
     idle = 20e-6  # seconds that a synchronisation of an idle device may take
+    most = 2e-3  # seconds of flushing before a call
 
     def __init__(self):
         self.torch = _torch()
         props = self.torch.cuda.get_device_properties(self.torch.cuda.current_device())
         size = getattr(props, "L2_cache_size", 0) or 256 << 20
         self.scratch = self.torch.empty(size, dtype=self.torch.int8, device="cuda")
+        self.flushes = 1
 
     def flush(self):
+        for _ in range(self.flushes):
+            self.scratch.zero_()
+
+    def cover(self, calls):
+        """Has a call flush for longer than the host takes to enqueue it; returns that time in seconds."""
+        self.flushes = 1
+        one = statistics.median(self.time(lambda: None)[0] for _ in range(3))  # of the events themselves
+        hosts, flushed, enqueued = [], [], []
+        for i in range(max(9, len(calls))):
+            self.torch.cuda.synchronize()
+            begun = time.perf_counter()
+            calls[i % len(calls)]()
+            hosts.append(time.perf_counter() - begun)
+            seconds, took = self.time(self._flushed)
+            flushed.append(seconds - one)
+            enqueued.append(took)
+        host = statistics.median(hosts)
+        gain = statistics.median(flushed) - statistics.median(enqueued)
+        if gain > 0:
+            self.flushes = 1 + min(int(1.5 * host / gain), int(self.most / statistics.median(flushed)))
+        return host
+
+    def _flushed(self):
+        begun = time.perf_counter()
         self.scratch.zero_()
+        return time.perf_counter() - begun
 
     def synchronize(self):
         self.torch.cuda.synchronize()
@@ -122,11 +154,12 @@ class _CUDA:
 
 class Harness:
     """Runs cases. samples: timings of a case; a fixed number, so that trials can be compared.
-    seconds bounds the timings of one case, warmup its warm-up."""
+    seconds bounds the timings of one case, warmup its warm-up. cover: the times are the device's alone."""
 
-    def __init__(self, samples=50, seconds=10.0, warmup=2.0, output=None):
+    def __init__(self, samples=50, seconds=10.0, warmup=2.0, output=None, cover=True):
         if samples < 1:
             raise ValueError("samples: at least 1")
+        self.covered = cover
         self.samples, self.seconds, self.warmup = samples, seconds, warmup
         self.out = output or Output()
         self.device = _CUDA() if _cuda() else _CPU()
@@ -157,6 +190,9 @@ class Harness:
             out.check(why)
             self.failed += bool(why)
         out.phase("measure")
+        host = self.device.cover(calls) if self.covered else None
+        if host is not None:
+            out.metric("host", host * 1e6, "us")
         self._measure(calls)
         return not why
 
