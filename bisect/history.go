@@ -75,9 +75,6 @@ func (h *History) clone() *History {
 // asks for commits that are more likely good, so that fewer answers are bad ones.
 func (h *History) Costs(bad float64) { h.ratio = bad }
 
-// Commit returns commit i of the range.
-func (h *History) Commit(i int) Commit { return h.commits[i] }
-
 // Len is the number of commits in the range.
 func (h *History) Len() int { return len(h.commits) }
 

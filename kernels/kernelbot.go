@@ -89,6 +89,9 @@ func (t *Task) stages(mode string, eval []string) ([]Stage, error) {
 		if name == mode {
 			s.Metric = "time"
 		}
+		if name == mode && name != "test" {
+			s.Ranking = t.RankingBy
+		}
 		return s
 	}
 	test := one("test", testCases, t.TestLimit)

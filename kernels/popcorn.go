@@ -12,8 +12,9 @@ import (
 // as it arrives and what that returns to a [Protocol] (its Base is that of the [Stage]), which keeps the
 // phases; the results are here. What has arrived of a process that was killed is kept.
 type Popcorn struct {
-	Stage  string // prefix of the phases: "test" makes "test/warmup"
-	Metric string // of the timings; "": "time"
+	Stage   string // prefix of the phases: "test" makes "test/warmup"
+	Metric  string // of the timings; "": "time"
+	Ranking string // last, mean or geom: how one score is made of all means; "": there is none
 
 	values map[string]string
 	order  []string // keys in the order of first arrival
@@ -124,9 +125,11 @@ func (p *Popcorn) timings() []struct{ field, metric, unit string } {
 }
 
 // Series are the timings of the benchmarks, in seconds: for each case the mean under the name of the
-// metric, and beside it its best, worst, std and the number of runs that the stopping rule needed.
+// metric, and beside it its best, worst, std and the number of runs that the stopping rule needed; and where all
+// benchmarks came to their end the score that the server ranks by.
 func (p *Popcorn) Series() []Series {
 	var out []Series
+	var means []float64
 	for _, t := range p.timings() {
 		for _, key := range p.order {
 			i, field, ok := caseKey(key, "benchmark")
@@ -139,7 +142,13 @@ func (p *Popcorn) Series() []Series {
 			}
 			v, unit := seconds(v, t.unit)
 			out = append(out, Series{Metric: t.metric, Case: p.spec("benchmark", i), Unit: unit, Values: []float64{v}})
+			if t.field == "mean" && v > 0 {
+				means = append(means, v)
+			}
 		}
+	}
+	if n, err := strconv.Atoi(p.values["benchmark-count"]); p.Ranking != "" && err == nil && n == len(means) && n > 0 {
+		out = append(out, Series{Metric: "score", Unit: "s", Values: []float64{score(means, p.Ranking)}})
 	}
 	return out
 }
@@ -182,24 +191,19 @@ func (p *Popcorn) Warnings() []string {
 	return out
 }
 
-// Score is what KernelBot ranks by, in seconds, from the means of all benchmarks: the last of them,
-// their mean or their geometric mean. It is 0 when there are none or the ranking is unknown.
-func Score(means []float64, ranking string) float64 {
-	if len(means) == 0 {
-		return 0
-	}
+// score is what KernelBot ranks by, in seconds, from the means of all benchmarks, of which there is one at
+// least: the last of them, their mean or their geometric mean.
+func score(means []float64, ranking string) float64 {
 	sum, logs := 0.0, 0.0
 	for _, m := range means {
 		sum += m
 		logs += math.Log(m)
 	}
 	switch n := float64(len(means)); ranking {
-	case "", "last":
-		return means[len(means)-1]
 	case "mean":
 		return sum / n
 	case "geom":
 		return math.Exp(logs / n)
 	}
-	return 0
+	return means[len(means)-1]
 }

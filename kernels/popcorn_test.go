@@ -133,14 +133,26 @@ func TestPopcornIsBounded(t *testing.T) {
 }
 
 func TestScore(t *testing.T) {
-	means := []float64{1e-6, 4e-6}
-	for ranking, want := range map[string]float64{"": 4e-6, "last": 4e-6, "mean": 2.5e-6, "geom": 2e-6, "best": 0} {
-		if got := Score(means, ranking); math.Abs(got-want) > 1e-15 {
+	lines := []string{"benchmark-count: 2", "benchmark.0.mean: 1000", "benchmark.1.mean: 4000"}
+	scored := func(ranking string, lines ...string) (score float64) {
+		pop := Popcorn{Ranking: ranking}
+		hear(&pop, "", lines...)
+		for _, s := range pop.Series() {
+			if s.Metric == "score" {
+				score = s.Values[0]
+			}
+		}
+		return score
+	}
+	for ranking, want := range map[string]float64{"": 0, "last": 4e-6, "mean": 2.5e-6, "geom": 2e-6} {
+		if got := scored(ranking, lines...); math.Abs(got-want) > 1e-15 {
 			t.Errorf("%s: %g, want %g", ranking, got, want)
 		}
 	}
-	if Score(nil, "geom") != 0 {
-		t.Error("a score of nothing")
+	for _, lines := range [][]string{lines[:2], lines[1:], {"benchmark-count: 0"}, {"benchmark-count: 1", "benchmark.0.mean: 0"}} {
+		if got := scored("geom", lines...); got != 0 {
+			t.Errorf("%q: %g, where not all benchmarks came to their end", lines, got)
+		}
 	}
 }
 

@@ -46,6 +46,7 @@ type Stage struct {
 	Base     string        // phase at the start, see [Protocol.Base]
 	Speaks   string        // the environment variable that names the descriptor; "": KBISECT_FD
 	Metric   string        // name of the series of timings; "": as the user says
+	Ranking  string        // how KernelBot makes one score of the means: last, mean or geom; "": it does not
 	Optional bool          // its end, a reached limit too, decides nothing: the next stage follows in any case
 	Killed   int           // exit code by which the runner that is imitated reports a reached Limit; 0: none
 }

@@ -48,7 +48,7 @@ func (s *slot) listen(r bisect.Request, stage kernels.Stage, spent time.Duration
 		l.said.Base = "load"
 	}
 	if stage.Speaks == kernels.PopcornFD {
-		l.pop = &kernels.Popcorn{Stage: stage.Name, Metric: stage.Metric}
+		l.pop = &kernels.Popcorn{Stage: stage.Name, Metric: stage.Metric, Ranking: stage.Ranking}
 	}
 	return l
 }

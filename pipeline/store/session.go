@@ -238,10 +238,3 @@ func (s *Store) Sessions(limit int) ([]Session, error) {
 	}
 	return list, nil
 }
-
-// LastResumable returns the newest session that was interrupted or whose run died. It does not
-// look whether a run still works on it: [Store.Lock] does.
-func (s *Store) LastResumable() (Session, error) {
-	return s.newest("WHERE status IN ('running', 'interrupted') ORDER BY created DESC, id DESC LIMIT 1",
-		"no session to resume")
-}

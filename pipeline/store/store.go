@@ -65,9 +65,6 @@ func Open(dir string, mode Mode) (*Store, error) {
 	return s, nil
 }
 
-// Path returns the database file.
-func (s *Store) Path() string { return s.path }
-
 // Close closes the store.
 func (s *Store) Close() error {
 	if err := s.db.Close(); err != nil {

@@ -103,9 +103,6 @@ func TestSessions(t *testing.T) {
 	if _, err := s.Session("last"); !errors.Is(err, ErrNone) {
 		t.Errorf("Session in an empty store: %v", err)
 	}
-	if _, err := s.LastResumable(); !errors.Is(err, ErrNone) {
-		t.Errorf("LastResumable in an empty store: %v", err)
-	}
 	one := Session{ID: "20261121-074512-3f9a", Created: day, Updated: day, Status: Running, Args: []string{"run", "--good", "a b"},
 		Config: []byte(`{"x":1}`), Good: "g", Bad: "b", Axis: "history", Seed: -7, Summary: "s", Elapsed: 3 * time.Hour, Version: "v"}
 	two := one
@@ -131,9 +128,6 @@ func TestSessions(t *testing.T) {
 	must(t, s.UpdateSession(two.ID, func(x *Session) { x.Status, x.Finding = Found, []byte(`{"f":2}`) }))
 	if got, _ := s.Session("last"); got.Status != Found || string(got.Finding) != `{"f":2}` || !got.Updated.After(day) {
 		t.Errorf("after the update: %+v", got)
-	}
-	if got, err := s.LastResumable(); err != nil || got.ID != one.ID {
-		t.Errorf("LastResumable = %v, %v", got.ID, err)
 	}
 	if err := s.UpdateSession("none", func(*Session) {}); !errors.Is(err, ErrNone) {
 		t.Errorf("update of nothing: %v", err)
