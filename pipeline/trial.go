@@ -398,7 +398,7 @@ func lastWords(tail []byte) string {
 
 // complaint matches the lines in which compilers, linkers and build tools say what is wrong. What they say last
 // is that they gave up.
-var complaint = regexp.MustCompile(`(?m)^.*(\berror( #?\w+)?:|: error |undefined reference to|nvcc fatal|ptxas fatal|No rule to make target).*$`)
+var complaint = regexp.MustCompile(`(?im)^.*(\berror( #?\w+)?:|: error |undefined reference to|nvcc fatal|ptxas fatal|No rule to make target).*$`)
 
 // buildWords is the first complaint in the output of a build, or its last line.
 func buildWords(tail []byte) string {

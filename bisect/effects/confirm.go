@@ -18,6 +18,10 @@ const (
 	freshRefuted = 6
 )
 
+// usualFresh is how many fresh launches are expected while no term is suspected: for a flag and a pair
+// until the second look.
+const usualFresh = 30
+
 // suspicion is the posterior from which a term is worth fresh launches, even outside the best model.
 const suspicion = 0.2
 
@@ -36,8 +40,8 @@ func (s *study) confirm(ctx context.Context) error {
 		if len(open) == 0 || s.cut {
 			return nil
 		}
-		for range s.next(open) {
-			if err := s.round(ctx, open); err != nil {
+		for rounds := s.next(open); rounds > 0; rounds-- {
+			if err := s.round(ctx, open, rounds); err != nil {
 				return err
 			}
 			n++
@@ -98,14 +102,16 @@ func (s *study) next(open []flagSet) int {
 	return n
 }
 
-// round launches the corners of all open terms once, and nothing and everything on, in random order.
-func (s *study) round(ctx context.Context, open []flagSet) error {
+// round launches the corners of all open terms once, and nothing and everything on, in random order; as
+// many rounds are still to come, this one included.
+func (s *study) round(ctx context.Context, open []flagSet, rounds int) error {
 	confs := []flagSet{s.none(), s.all()}
 	for _, t := range open {
 		confs = append(confs, s.tests[t].corners...)
 		s.tests[t].rounds++
 	}
 	confs = distinct(confs)
+	s.left = float64(rounds * len(confs))
 	s.rng.Shuffle(len(confs), func(i, j int) { confs[i], confs[j] = confs[j], confs[i] })
 	for _, on := range confs {
 		if err := s.launch(ctx, launch{on: on, fresh: true}); err != nil {

@@ -34,6 +34,9 @@ type Search struct {
 	Effect float64 // smallest change worth reporting, as a fraction; 0 stands for 0.03
 	Error  float64 // chance that an effect is reported that is none; 0 stands for 0.01
 	Seed   uint64
+
+	// OnLaunch is told of every launch, with how many there were and how many more are expected; may be nil.
+	OnLaunch func(made int, left float64)
 }
 
 // Effect is what one flag, or two that are on together, do to the metric, beyond what parts of it
@@ -88,6 +91,7 @@ type study struct {
 	Search
 	rng      *rand.Rand
 	launches int
+	left     float64         // launches expected
 	count    map[flagSet]int // launches by configuration
 	runs     []launch        // the usable ones
 	failed   []FailedRun
@@ -156,6 +160,9 @@ func (s *study) launch(ctx context.Context, r launch) error {
 	s.count[r.on]++
 	r.y, r.at, r.weight = y, s.launches, 1
 	s.launches++
+	if s.left = max(0, s.left-1); s.OnLaunch != nil {
+		s.OnLaunch(s.launches, s.left)
+	}
 	if !usable || math.IsNaN(y) || math.IsInf(y, 0) {
 		s.failed = append(s.failed, FailedRun{s.names(r.on), why})
 		return nil
@@ -221,7 +228,9 @@ func (s *study) screen(ctx context.Context) error {
 		limit = 3 * len(rows)
 	}
 	for done := 0; ; {
-		for _, r := range shuffled(rows, s.rng) {
+		design := shuffled(rows, s.rng)
+		s.left = float64(len(design) + usualFresh)
+		for _, r := range design {
 			on := s.none()
 			if r != nil {
 				on = s.valid(r.on(len(s.Atoms)))

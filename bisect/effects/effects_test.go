@@ -352,6 +352,27 @@ func TestEffectsBudget(t *testing.T) {
 	}
 }
 
+// What is still expected is told after every launch, is about right at the beginning, and nothing at the end.
+func TestEffectsTellWhatIsLeft(t *testing.T) {
+	for seed := range uint64(10) {
+		e := caseSeven(7, 0.03, seed).study(seed)
+		var made []int
+		var left []float64
+		e.OnLaunch = func(n int, x float64) { made, left = append(made, n), append(left, x) }
+		r, err := e.Find(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := len(made)
+		if n != r.Launches || made[n-1] != n || left[n-1] != 0 || slices.Min(left) < 0 {
+			t.Errorf("seed %d: %d launches, told %d, %.0f left at the end", seed, r.Launches, made[n-1], left[n-1])
+		}
+		if first := 1 + left[0]; first < float64(n)/3 || first > 3*float64(n) {
+			t.Errorf("seed %d: %.0f launches expected, %d made", seed, first, n)
+		}
+	}
+}
+
 func TestEffectsAreDeterministic(t *testing.T) {
 	var orders [2][]string
 	var answers [2]Ranking

@@ -209,7 +209,11 @@ func (r *bankRun) visited() {
 	default:
 		v.Call, v.Probability = bisect.Untestable, 1
 	}
-	v.Why = fmt.Sprintf("%s: %s with probability %.3g, launched %d times for it", r.picked.name(), r.class(), p, n)
+	times := "once"
+	if n != 1 {
+		times = fmt.Sprintf("%d times", n)
+	}
+	v.Why = fmt.Sprintf("%s: %s with probability %.3g, launched %s for it", r.picked.name(), r.class(), p, times)
 	if r.picked.metric.Exact {
 		v.Why = fmt.Sprintf("%s: %s", r.picked.name(), r.exactValue(i))
 	}

@@ -191,6 +191,10 @@ func (p *Plain) compareEnds(g, b bisect.Outcome) bisect.Ends {
 	switch {
 	case untestable(g) && b.Class == g.Class:
 		e.Why = fmt.Sprintf("neither end can be tested: good end %s; bad end %s", g.Describe(), b.Describe())
+		e.Hint = "name other ends with --good and --bad"
+		if g.Class == bisect.BuildFailed {
+			e.Hint = "does the build command work in a fresh clone? candidates hold only what is committed; else name an older good end with --good"
+		}
 	case untestable(g):
 		e.Untestable = true
 		e.Why = "the good end cannot be tested: " + g.Describe()

@@ -245,7 +245,39 @@ func TestInBrowser(t *testing.T) {
 	b.open(historyPage(), 360, "dark")
 	b.fits("narrow history")
 	b.picture("history-narrow-dark")
+	b.open(gatePage(t), 1280, "light")
+	b.picture("gate-light")
+	b.accessible("gate")
+	b.open(gatePage(t), 360, "dark")
+	b.fits("narrow gate")
+	b.picture("gate-narrow-dark")
 	b.quiet()
+}
+
+// gatePage is the page of a gate of twelve numbers.
+func gatePage(t *testing.T) Page {
+	t.Helper()
+	g := Gate{Schema: GateSchema, Result: GateRegression, Into: "origin/main", Base: CommitInfo{ID: commitID(1)}.Candidate("merge base with main"), Head: CommitInfo{ID: commitID(2), Subject: hostile}.Candidate("HEAD"), Effect: 0.03, ErrorRate: 0.01, Pairs: 9}
+	for i := range 12 {
+		shape, r := fmt.Sprintf("m%d k4096 n7168, half precision", 1<<i), Number(1+0.02*float64(i-3))
+		x := Contrast{Metric: "time", Case: &shape, Unit: "us", Result: GatePass, Pairs: 9, Visible: 0.01, A: Summary{N: 9, Median: 40, Low: 39.5, High: 40.5}, B: Summary{N: 9, Median: 40 * r, Low: 39 * r, High: 41 * r}, Bound: Estimate{r, r - 0.01, r + 0.01}}
+		if r > 1.03 {
+			x.Result = GateRegression
+		}
+		g.Contrasts = append(g.Contrasts, x)
+	}
+	g.Verdict = g.Sentence("")
+	doc, err := json.Marshal(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := slow()
+	in.Launches = in.Launches[:4]
+	p, err := NewPage(doc, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // readsSearch compares what the search chart shows with what was measured.

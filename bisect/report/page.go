@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,17 +64,19 @@ type Output struct{ Title, Text string }
 // pager makes a page.
 type pager struct {
 	document
+	compared
 	in       Input
 	at       map[string]int // position in the range by commit, the good end at 0
 	ordered  bool           // the positions are those in the history
 	culprits map[string]bool
 }
 
-// NewPage makes a page of a finding document, as [JSON] writes it, and of what it rests on:
-// launches, commits, order, limits and diffs of in. in.Finding is not read.
+// NewPage makes a page of a finding document, as [JSON] writes it, or of that of a [Gate] or a
+// [Comparison], and of what it rests on: launches, commits, order, limits and diffs of in. in.Finding is
+// not read.
 func NewPage(doc []byte, in Input) (Page, error) {
 	p := &pager{in: in, culprits: map[string]bool{}}
-	if err := json.Unmarshal(doc, &p.document); err != nil {
+	if err := errors.Join(json.Unmarshal(doc, &p.document), json.Unmarshal(doc, &p.compared)); err != nil {
 		return Page{}, fmt.Errorf("reading the finding of session %s: %w", in.Session, err)
 	}
 	for _, c := range p.Culprits {
@@ -81,11 +84,11 @@ func NewPage(doc []byte, in Input) (Page, error) {
 	}
 	p.place()
 	page := Page{
-		Session: p.Session, Result: p.Result, Headline: cmp.Or(p.Headline, string(p.Result)),
+		Session: p.Session, Result: p.Result, Headline: cmp.Or(p.Headline, p.Verdict, string(p.Result)),
 		Facts: p.facts(), Figures: p.figures(), Next: p.nextSteps(),
 	}
 	for _, make := range []func() Section{
-		p.search, p.posterior, p.lattice, p.claims, p.keep, p.effects,
+		p.numbers, p.search, p.posterior, p.lattice, p.claims, p.keep, p.effects,
 		p.diff, p.phases, p.explain, p.devices, p.economics, p.launches, p.notes,
 	} {
 		if s := make(); !s.empty() {
@@ -163,6 +166,9 @@ func (p *pager) place() {
 }
 
 func (p *pager) facts() (out []Fact) {
+	if p.isComparison() {
+		return p.comparedFacts()
+	}
 	add := func(name, text string) {
 		if text != "" {
 			out = append(out, Fact{name, text})
@@ -192,6 +198,10 @@ func (p *pager) facts() (out []Fact) {
 		c := bisect.Complaint{Class: p.Complaint.Class, Phase: p.Complaint.Phase, Metric: p.Complaint.Metric}
 		add("Complaint", c.String())
 	}
+	if p.Ends.Good == p.Ends.Bad { // flags
+		add("Commit", p.named(p.Ends.Bad))
+		return out
+	}
 	add("Good end", p.named(p.Ends.Good))
 	add("Bad end", p.named(p.Ends.Bad))
 	return out
@@ -217,6 +227,9 @@ func (p *pager) figures() []Fact {
 func (p *pager) nextSteps() []string {
 	again := "kbisect run --resume"
 	show := "kbisect show " + p.Session
+	if c := p.Culprit; p.isComparison() && c != nil {
+		return []string{"git show " + short(c.Commit), show}
+	}
 	switch p.Result {
 	case bisect.Found:
 		if len(p.Culprits) > 0 {

@@ -79,7 +79,7 @@ func (p *pager) purposes() Table {
 	}
 	for _, why := range order {
 		x := sums[why]
-		t.Rows = append(t.Rows, []string{string(why), fmt.Sprint(x.n), secs(x.build), secs(x.run)})
+		t.Rows = append(t.Rows, []string{p.purpose(why), fmt.Sprint(x.n), secs(x.build), secs(x.run)})
 	}
 	return t
 }
@@ -100,7 +100,7 @@ func (p *pager) launches() Section {
 			t.Notes = append(t.Notes, fmt.Sprintf("%d more: kbisect show %s", len(p.in.Launches)-i, p.Session))
 			break
 		}
-		t.Rows = append(t.Rows, launchRow(i+1, l))
+		t.Rows = append(t.Rows, p.launchRow(i+1, l))
 		t.States = append(t.States, launchState(l.Outcome.Class))
 	}
 	s.Tables = []Table{t}
@@ -108,7 +108,7 @@ func (p *pager) launches() Section {
 	return s
 }
 
-func launchRow(n int, l Launch) []string {
+func (p *pager) launchRow(n int, l Launch) []string {
 	o := l.Outcome
 	build := ""
 	switch {
@@ -128,7 +128,7 @@ func launchRow(n int, l Launch) []string {
 	for _, r := range o.Repeated {
 		remarks = append(remarks, "repeated: "+r)
 	}
-	return []string{fmt.Sprint(n), l.Candidate.Brief(), string(l.Purpose), o.Describe(), build, secs(o.Wall), secs(o.At), strings.Join(remarks, "; ")}
+	return []string{fmt.Sprint(n), l.Candidate.Brief(), p.purpose(l.Purpose), o.Describe(), build, secs(o.Wall), secs(o.At), strings.Join(remarks, "; ")}
 }
 
 func launchState(c bisect.Class) string {

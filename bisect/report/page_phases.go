@@ -117,9 +117,14 @@ func (p *pager) candidates() []string {
 func (p *pager) candidateName(c bisect.Candidate) string {
 	name := short(c.Commit)
 	if p.Axis == "flags" {
-		return cut(setWords(strings.FieldsFunc(c.Assign, func(r rune) bool { return r == ',' })), 48)
+		return cut(p.away(c), 48)
 	}
-	if p.in.Good.ID == c.Commit && c.Assign == "" {
+	a, b := p.sides()
+	switch {
+	case p.isComparison() && a.Commit != b.Commit && (c.Commit == a.Commit || c.Commit == b.Commit):
+		side, other := p.names()
+		name += " (" + map[bool]string{true: side, false: other}[c.Commit == a.Commit] + ")"
+	case p.in.Good.ID == c.Commit && c.Assign == "" && !p.isComparison():
 		name += " (good end)"
 	}
 	if c.Assign != "" {
@@ -128,6 +133,45 @@ func (p *pager) candidateName(c bisect.Candidate) string {
 		name += " (part of it)"
 	}
 	return cut(name, 48)
+}
+
+// away names a candidate by the flags that it has set away from their base, or, where these are most of
+// them, by those that it leaves at their base.
+func (p *pager) away(c bisect.Candidate) string {
+	base, top, all := p.assigned(bisect.EndGood), p.assigned(bisect.EndBad), words(c.Assign)
+	if len(all) != len(base) || len(all) != len(top) {
+		return setWords(all)
+	}
+	var on, off []string
+	whole := true // no flag has a value between the ends
+	for i, word := range all {
+		switch {
+		case word == base[i] && word != top[i]:
+			off = append(off, word)
+		case word != base[i]:
+			on, whole = append(on, word), whole && word == top[i]
+		}
+	}
+	switch {
+	case !whole || len(on) <= 3 || len(off) >= len(on):
+		return setWords(on)
+	case len(off) == 0:
+		return "everything on"
+	}
+	return "all but " + strings.Join(off, " ")
+}
+
+// assigned are the flags of an end.
+func (p *pager) assigned(end bisect.Purpose) []string {
+	i := slices.IndexFunc(p.in.Launches, func(l Launch) bool { return l.Purpose == end })
+	if i < 0 {
+		return nil
+	}
+	return words(p.in.Launches[i].Candidate.Assign)
+}
+
+func words(assign string) []string {
+	return strings.FieldsFunc(assign, func(r rune) bool { return r == ',' })
 }
 
 // nearest keeps the ends and the candidates around the culprit, or around the first bad one.

@@ -37,7 +37,7 @@ func (p *pager) posterior() Section {
 	s := Section{ID: "posterior", Title: "Who is to blame, and how sure"}
 	all := p.weights()
 	bad, left := p.badness(), p.left()
-	if len(all)+len(left) == 0 {
+	if len(all)+len(left) == 0 || p.Axis != historyAxis {
 		return s
 	}
 	s.Words = "The probability of being the first bad commit, the probability of each judged commit of being bad, and how the suspects became fewer."

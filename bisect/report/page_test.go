@@ -270,6 +270,21 @@ func TestMarkedDiff(t *testing.T) {
 	}
 }
 
+// A candidate is named by the flags that are away from their base, or by those that are not.
+func TestAway(t *testing.T) {
+	base, top := "a=0,b=0,c=0,d=0,t=1", "a=1,b=1,c=1,d=1,t=3"
+	in := Input{Launches: []Launch{{Candidate: bisect.Candidate{Assign: base}, Purpose: bisect.EndGood}, {Candidate: bisect.Candidate{Assign: top}, Purpose: bisect.EndBad}}}
+	p := &pager{in: in}
+	for assign, want := range map[string]string{
+		base: "the base", top: "everything on", "a=0,b=1,c=0,d=0,t=2": "b=1 t=2", "a=1,b=1,c=1,d=1,t=1": "all but t=1",
+		"a=1,b=1,c=1,d=0,t=2": "a=1 b=1 c=1 t=2", "a=1,b=1,c=1,d=1,t=2": "a=1 b=1 c=1 d=1 t=2", "b=0,c=0,x=2": "b=0 c=0 x=2", "": "the base",
+	} {
+		if got := p.away(bisect.Candidate{Assign: assign}); got != want {
+			t.Errorf("%s is %q, want %q", assign, got, want)
+		}
+	}
+}
+
 func TestLattice(t *testing.T) {
 	c := section(t, flagsPage(t), "sets").Charts[0].Data.(latticeChart)
 	if len(c.Nodes) != 8 || len(c.Edges) != 12 { // a cube
@@ -337,6 +352,8 @@ func FuzzNewPage(f *testing.F) {
 	}
 	f.Add(b.Bytes())
 	f.Add([]byte(`{"axis":"history","culprits":[{"commit":"x","hunks":[{}]}],"tests":[{"assign":null}],"steps":[{}]}`))
+	f.Add([]byte(`{"schema":"kbisect.gate/1","result":"regression","verdict":"x","base":{"commit":"a"},"head":null,"pairs":3,"comparisons":[{"metric":"t","unit":"s","result":"regression","a":{"median":1},"bound":{"value":2,"low":1,"high":3}},{}],"accepted":[{"metric":"t","limit":2}],"culprit":{"commit":"c","confidence":1,"effect":{},"places":[{"file":"f"}]}}`))
+	f.Add([]byte(`{"schema":"kbisect.comparison/1","a":{"commit":"a"},"b":{"commit":"b"},"comparisons":[{"case":"n","all_cases":true}]}`))
 	in := slow()
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		p, err := NewPage(doc, in)

@@ -36,6 +36,7 @@ func (r *run) enumerate() error {
 		}
 		seeds = r.seeds(1)
 	}
+	r.enumerated = true
 	certain := r.f.Monotone && !r.inexact && len(r.blocked) == 0
 	r.f.Complete = certain && !slices.ContainsFunc(r.f.Minimal, func(g Guilty) bool { return !g.Certified && r.repeats > 0 })
 	return nil
@@ -44,6 +45,8 @@ func (r *run) enumerate() error {
 // try tests one seed and, when it fails, finds a guilty set inside. A pass is tested as often as one
 // of a certificate: everything said of safe sets rests on it.
 func (r *run) try(seed Set) (o outcome) {
+	r.seed = seed
+	defer func() { r.seed, r.hunt = nil, nil }()
 	o.answer, o.err = r.ask(seed, Seed)
 	if o.err == nil && o.answer == Pass && r.repeats > 1 {
 		o.answer, _, o.err = r.votes(seed, Seed, hidden, false)

@@ -58,6 +58,8 @@ func (r *run) certify(m Set) (*Guilty, proof, Set, error) {
 		r.evidence(g)
 		return g, proven, nil, nil
 	}
+	r.hunt = &hunt{proving: m}
+	defer func() { r.hunt = nil }()
 	what, less, err := r.needed(g, likely)
 	if err != nil || what != proven {
 		return nil, what, less, err

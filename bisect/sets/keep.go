@@ -68,6 +68,7 @@ func (r *run) recommend() error {
 			return err
 		}
 		s.Effect = &effect
+		r.tell()
 		if _, high := r.span(effect); fastest == nil || high < low {
 			fastest = s
 			low, _ = r.span(effect)

@@ -38,6 +38,9 @@ func (r *run) launch(set Set, why Purpose, full bool) (Result, int, error) {
 	if !full {
 		r.price(res)
 	}
+	if r.PassCost > 0 { // the ends are known
+		r.tell()
+	}
 	return res, row, nil
 }
 
@@ -79,10 +82,11 @@ func (m mean) or(expected float64) float64 {
 	return max(expected, 1e-6)
 }
 
-// price learns what answers cost.
+// price learns what answers cost, and for how many launches a test counts.
 func (r *run) price(res Result) {
 	m := r.cost[res.Answer]
 	r.cost[res.Answer] = mean{m.sum + res.Seconds, m.n + 1}
+	r.weighs = mean{r.weighs.sum + float64(votes(res)), r.weighs.n + 1}
 }
 
 // prices are the means so far, before the first answer what was expected; other is the answer that is
@@ -207,6 +211,9 @@ func (r *run) ends() (bool, error) {
 	}
 	r.mem.end(Set{}, Pass)
 	r.mem.end(r.top, Fail)
+	if bad.Class == bisect.Slow { // each test is of many launches
+		r.weighs = mean{mostWeight, 1}
+	}
 	if r.FailCost <= 0 {
 		r.FailCost = bad.Seconds
 	}

@@ -61,6 +61,14 @@ func (m *memory) at(set Set) *entry {
 	return e
 }
 
+// tally is what tests of a set itself have shown.
+func (m *memory) tally(set Set) tally {
+	if e := m.entries[set.Key()]; e != nil {
+		return e.seen
+	}
+	return tally{}
+}
+
 // add takes in the result of one test, row of the ledger.
 func (m *memory) add(set Set, res Result, row int) {
 	e := m.at(set)
@@ -82,10 +90,12 @@ func (m *memory) add(set Set, res Result, row int) {
 	m.extend(e)
 }
 
+// mostWeight is how many tests a result of many launches counts for at most.
+const mostWeight = 8
+
 // votes is how many tests a result counts for.
 func votes(res Result) int {
-	const most = 8
-	return min(max(1, res.Launches), most)
+	return min(max(1, res.Launches), mostWeight)
 }
 
 // end takes in the answer of one of the ends, which is what it is said to be.

@@ -1,5 +1,7 @@
 package sets
 
+import "math"
+
 // shrink finds a minimal guilty set inside within, which fails: the shortest prefix of the atoms that
 // fails ends in an atom of it; keep that, and go on below it.
 //
@@ -23,6 +25,7 @@ func (r *run) descend(within Set, look bool) (kept Set, stray bool, err error) {
 	missing := sizePrior()
 	for len(order) > 0 {
 		b := r.believe(missing, order)
+		r.hunt = &hunt{kept: kept.Len(), nats: math.Log(float64(len(order) + 1)), more: beyond(missing), among: len(order)}
 		p, err := r.boundary(kept, order, b)
 		if err != nil || p == 0 {
 			return kept, false, err
@@ -93,6 +96,7 @@ func (r *run) boundary(kept Set, order []int, b rest) (int, error) {
 	d.w = b.positions(d.ruled())
 	d.narrow()
 	for d.lo < d.hi {
+		r.hunt.nats = entropy(d.w[d.lo : d.hi+1])
 		m := d.next()
 		d.odds = share(d.w[d.lo:d.hi+1], m-d.lo)
 		a, err := r.ask(d.set(m), Prefix)

@@ -9,6 +9,7 @@ func (r *run) expand(g Guilty) (refined bool, err error) {
 			continue
 		}
 		parts := r.Expand(m.Atom)
+		r.divided = true
 		if len(parts) < 2 {
 			continue
 		}

@@ -27,24 +27,25 @@ type Claim struct {
 
 // Search looks for guilty sets.
 type Search struct {
-	Space    *Space
-	Oracle   Oracle
-	Bad      Set // everything on; empty: the whole space, less what excludes itself
-	Goal     Goal
-	Claims   []Claim
-	Repeats  int                                               // tests that each answer of a certificate rests on at least; 0 stands for 2; 1: each set is run once; below 0: no certificate
-	Midpoint bool                                              // halve, for at most k(⌈log2 n⌉+1) tests for k of n atoms, whatever they cost
-	FailCost float64                                           // seconds of a failure, as far as is known before the first; 0: as the bad end
-	PassCost float64                                           // seconds of a pass; 0: as the good end
-	Spent    func() bool                                       // reports that the budget is used up; may be nil
-	Known    []Test                                            // of earlier searches of the same changes
-	Cuts     Cuts                                              // shared by searches that are made again; may be nil
-	Expand   func(atom int) []Atom                             // the parts of a composite atom, asked for once it is guilty; may be nil
-	Divided  bool                                              // these parts are the atom itself, divided; else what they show is tested anew
-	Time     func(context.Context, Set) (bisect.Effect, error) // times a safe set against nothing on; may be nil
-	Higher   func() bool                                       // more of what Time measures is better; asked after it, may be nil
-	Words    func(Set) string                                  // a set for people; nil: the names of its atoms
-	OnTest   func(Test)                                        // progress; may be nil
+	Space      *Space
+	Oracle     Oracle
+	Bad        Set // everything on; empty: the whole space, less what excludes itself
+	Goal       Goal
+	Claims     []Claim
+	Repeats    int                                               // tests that each answer of a certificate rests on at least; 0 stands for 2; 1: each set is run once; below 0: no certificate
+	Midpoint   bool                                              // halve, for at most k(⌈log2 n⌉+1) tests for k of n atoms, whatever they cost
+	FailCost   float64                                           // seconds of a failure, as far as is known before the first; 0: as the bad end
+	PassCost   float64                                           // seconds of a pass; 0: as the good end
+	Spent      func() bool                                       // reports that the budget is used up; may be nil
+	Known      []Test                                            // of earlier searches of the same changes
+	Cuts       Cuts                                              // shared by searches that are made again; may be nil
+	Expand     func(atom int) []Atom                             // the parts of a composite atom, asked for once it is guilty; may be nil
+	Divided    bool                                              // these parts are the atom itself, divided; else what they show is tested anew
+	Time       func(context.Context, Set) (bisect.Effect, error) // times a safe set against nothing on; may be nil
+	Higher     func() bool                                       // more of what Time measures is better; asked after it, may be nil
+	Words      func(Set) string                                  // a set for people; nil: the names of its atoms
+	OnTest     func(Test)                                        // progress; may be nil
+	OnProgress func(Progress)                                    // is told after every test; may be nil
 }
 
 const (
@@ -79,6 +80,13 @@ type run struct {
 	opaque  map[int]bool // composite atoms that are more than their parts
 	inexact bool         // a cheapest seed could not be proven the cheapest
 	odds    float64      // chance that the prefix that is tested next fails
+
+	hunt       *hunt // for a guilty set, that is under way
+	seed       Set   // that is tested
+	weighs     mean  // tests that one counts for
+	divided    bool  // the parts of a composite atom were asked for
+	enumerated bool
+	inner      Progress // of a search within this one
 }
 
 var errSpent = errors.New("the budget is used up")
@@ -137,6 +145,8 @@ func (r *run) all() error {
 		return err
 	}
 	r.recall()
+	r.hunt = newHunt(r.top)
+	r.tell()
 	if err := r.claimsAlone(); err != nil {
 		return err
 	}

@@ -26,7 +26,11 @@ func (r *run) slowCauses() error {
 		}
 		o := &slowOracle{r, max(2, math.Sqrt(t.Slow))}
 		s := Search{Space: r.space, Oracle: o, Bad: t.Set, Repeats: r.Repeats, Known: o.known(t.Set)}
+		if r.OnProgress != nil {
+			s.OnProgress = func(p Progress) { r.inner = p }
+		}
 		f, err := s.Find(r.ctx)
+		r.inner = Progress{}
 		if err == nil {
 			err = f.Err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -47,6 +48,7 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 	a.cuts = sets.Cuts{}
 	s, oracle := a.search(j.policy.Judge, a.sampler)
 	s.Spent, s.Words, s.OnTest = j.spent, a.words, func(t sets.Test) { j.ui.test(t, a.words) }
+	s.OnProgress = func(p sets.Progress) { j.ui.remaining(p, len(j.pipes)) }
 	levels := map[string]float64{}
 	if higher := false; a.timed {
 		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, error) {
@@ -141,6 +143,9 @@ func turn(out *report.Sets, a axis) {
 	}
 }
 
+// timedPairs is how many pairs of launches time a safe set.
+const timedPairs = 8
+
 // timeSet compares a safe set with nothing on, launch by launch in turn; higher says that more is better.
 func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() bool, levels map[string]float64) (e bisect.Effect, higher bool, err error) {
 	none := bisect.Effect{Ratio: 1, Low: 1, High: 1}
@@ -159,10 +164,10 @@ func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() b
 	if err != nil {
 		return none, false, err
 	}
-	const pairs = 8
+	j.ui.say(fmt.Sprintf("%-9s %s | %s", "timing", a.words(set), j.ui.far()))
 	opts := j.policy.Judge
 	opts.Find = bisect.Slow
-	c := judge.Compare{A: base, B: tested, Sampler: j.memory, Options: opts, Fallback: j.policy.wallTime(), Pairs: pairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
+	c := judge.Compare{A: base, B: tested, Sampler: j.memory, Options: opts, Fallback: j.policy.wallTime(), Pairs: timedPairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
 	x, err := c.Run(ctx)
 	if err != nil || len(x.Contrasts) == 0 || x.ByClass {
 		return none, false, err

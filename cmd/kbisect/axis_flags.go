@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -133,6 +132,7 @@ func (j *job) rankFlags(ctx context.Context, a axis, flags *sets.Flags, f bisect
 		return on
 	}
 	valid := func(on []bool) []bool { return back(space.Fit(set(on)).And(space.Whole())) }
+	at := "" // what was launched last
 	e := effects.Search{
 		Effect: j.policy.Judge.Effect, Error: j.policy.Judge.Error, Seed: uint64(j.policy.Seed), Spent: j.spent, Higher: metric.Higher,
 		Valid: valid,
@@ -140,10 +140,12 @@ func (j *job) rankFlags(ctx context.Context, a axis, flags *sets.Flags, f bisect
 			c := bisect.Candidate{Commit: j.policy.Bad, Assign: flags.Text(set(on))}
 			o, err := j.memory.Sample(ctx, bisect.Request{Candidate: c, Purpose: ranking, Nth: nth, Timing: true})
 			y, ok := metric.Value(o, "")
-			j.ui.say(fmt.Sprintf("%-9s %s", "ranking", flags.Words(set(on))))
+			at = flags.Words(set(on))
 			return math.Log(y), ok, o.Describe(), err
 		},
+		OnLaunch: func(made int, left float64) { j.ui.ranked(at, made, left) },
 	}
+	j.ui.beginPart()
 	for i := range space.Len() {
 		e.Atoms = append(e.Atoms, space.Atom(i).Name)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -66,6 +67,9 @@ func (j *job) why(ctx context.Context, f *bisect.Finding) {
 	case x != nil:
 		t := report.Table{Title: "Why the culprit differs from its parent"}
 		t.Columns, t.Rows, t.Notes = x.Cells()
+		for i, name := range t.Columns {
+			t.Columns[i] = cmp.Or(map[string]string{"A": "parent", "B": "culprit"}[name], name)
+		}
 		j.table = &t
 	}
 }

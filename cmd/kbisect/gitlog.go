@@ -12,6 +12,9 @@ import (
 // one answer for each commit, and no doubt: of several verdicts on a commit the last counts, and one
 // that contradicts the answer stands in a comment only.
 func (p *past) gitLog(w io.Writer) error {
+	if p.session.Axis != axisHistory {
+		return usagef("session %s is no search over commits, which is all that git bisect knows", p.session.ID)
+	}
 	if p.session.Good == "" {
 		return usagef("session %s has found no good end, and git bisect needs one", p.session.ID)
 	}

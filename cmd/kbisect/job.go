@@ -162,8 +162,12 @@ func (j *job) fail(err error) error {
 	j.ui.end()
 	j.closePipes()
 	status := store.Failed
-	if errors.Is(err, context.Canceled) {
+	var infra *bisect.InfraError
+	switch {
+	case errors.Is(err, context.Canceled):
 		status = store.Interrupted
+	case errors.As(err, &infra):
+		status = store.Infra
 	}
 	keep := j.store.UpdateSession(j.session.ID, func(s *store.Session) {
 		s.Status, s.Summary, s.Elapsed = status, headline(err.Error()), j.session.Elapsed+time.Since(j.began)

@@ -79,6 +79,18 @@ hint: it is not executable in this commit: call its interpreter, as sh ./test.sh
 		{args: "run --quiet --good v1 -- './bench --size 4'", code: exitUsage, want: `kbisect: commit {v1}: start "./bench --size 4": stat ./bench --size 4: no such file or directory
 hint: "./bench --size 4" is taken as one word: write the words of the command apart
 `},
+		{where: "searched", args: "report last", code: exitUsage, want: `kbisect: session SESSION ended with an error, and there is nothing to report: commit {v1}: start "./bench --size 4": stat ./bench --size 4: no such file or directory
+hint: kbisect show SESSION lists what it launched
+`},
+		{args: "run --quiet --good v1 --build false -- true", code: exitNoDifference, want: `Nothing to search for: neither end can be tested: good end build-failed: exit 1; bad end build-failed: exit 1.
+  hint: does the build command work in a fresh clone? candidates hold only what is committed; else name an older good end with --good
+`},
+		{args: "run --quiet --good v1 -- sh -c 'exit 125'", code: exitNoDifference, want: `Nothing to search for: neither end can be tested: good end skip in run: the command asked to skip (exit 125); bad end skip in run: the command asked to skip (exit 125).
+  hint: name other ends with --good and --bad
+`},
+		{args: "simulate n", code: exitUsage, want: `kbisect: n: line 1: the document: a number does not belong there, but keys and values in braces
+hint: kbisect simulate --example shows every key
+`},
 		{args: "run --good v1 --limit 90 -- true", code: exitUsage, want: `kbisect: --limit 90: "90" has no unit; write a number with a unit (ns us ms s m h), as "90s", "2m" or "1h30m"
 hint: kbisect run --help
 `},
@@ -132,7 +144,7 @@ hint: --base REV names the branch that HEAD goes into
 		{where: "shallow", args: "run --good HEAD~2 -- true", code: exitUsage, want: `kbisect: --good: revision "HEAD~2" names no commit here
 hint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits
 `},
-		{config: "version = 1\n[run]\ncomand = [\"true\"]\nlimit = 3\n", args: "run --good v1", code: exitUsage, want: `kbisect: DIR/kbisect.toml:3: run.comand: unknown key; did you mean "command"?; allowed here: command, limit, limits, caches, probe
+		{config: "version = 1\n[run]\ncomand = [\"true\"]\nlimit = 3\n", args: "run --good v1", code: exitUsage, want: `kbisect: DIR/kbisect.toml:3: run.comand: unknown key; did you mean "command"?; allowed here: command, limit, limits, files, caches, probe
 DIR/kbisect.toml:4: run.limit: wrong type: this is an integer; wanted is a duration in quotes, as "90s", "2m" or "1h30m"
 ` + compareWith},
 		{config: "version = 1\n[run\n", args: "run --good v1", code: exitUsage, want: `kbisect: DIR/kbisect.toml:2: expected '.' or ']' to end table name, but got the end of the line instead

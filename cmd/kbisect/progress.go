@@ -46,7 +46,9 @@ type progress struct {
 
 	ends     map[bisect.Purpose]string // what the two ends are called
 	begunEnd string                    // the end that was said to be under way
-	toGo     time.Time                 // when a search for a slow commit will probably end; zero: not known
+	toGo     time.Time                 // when a search will probably end, as far as it says; zero: not known
+	part     time.Time                 // when a ranking began, or a search over sets knew its ends
+	ended    *sets.Progress            // what such a search then expected
 	told     time.Time                 // when progress was last put into a line
 }
 
@@ -158,13 +160,10 @@ func (p *progress) idle(slot int) {
 // belief is told what a search for a slow commit knows and expects. Without a terminal it is said
 // when nothing else has been for a while.
 func (p *progress) belief(b judge.Progress) {
+	p.expect(b.ExpectedSeconds)
 	p.mu.Lock()
-	p.toGo = time.Now().Add(time.Duration(b.ExpectedSeconds * float64(time.Second)))
 	still := p.bars == nil && time.Since(p.told) > silence
 	p.mu.Unlock()
-	if spent := time.Since(p.began).Seconds(); p.bar != nil && b.ExpectedSeconds > 0 {
-		p.bar.SetCurrent(int64(spent / (spent + b.ExpectedSeconds) * (barScale - 1)))
-	}
 	if still {
 		p.say(fmt.Sprintf("%s elapsed, about %.0f suspects, %.0f launches and %s to go", span(time.Since(p.began)),
 			b.Suspects, b.ExpectedLaunches, span(time.Duration(b.ExpectedSeconds*float64(time.Second)))))
@@ -205,32 +204,12 @@ func (p *progress) step(s bisect.Step) {
 	p.say(line)
 }
 
-// beginSets is told how large a search over sets is.
-func (p *progress) beginSets(n, atoms int, what string) {
-	p.mu.Lock()
-	p.matter, p.left = atoms, atoms
-	p.mu.Unlock()
-	p.say(fmt.Sprintf("%s, %s that can be on or off", counted(n, strings.TrimSuffix(what, "s")), counted(atoms, "change")))
-}
-
 // counted is a number of things in words.
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// test is told a test of a set, or an answer that follows from others.
-func (p *progress) test(t sets.Test, words func(sets.Set) string) {
-	how := fmt.Sprintf("%.2f s", t.Seconds)
-	if t.Inferred {
-		how = "inferred"
-	}
-	p.mu.Lock()
-	p.steps++
-	p.mu.Unlock()
-	p.say(fmt.Sprintf("%-9s %-10s %s  %s | %s elapsed", t.Purpose, t.Answer, how, words(t.Set), span(time.Since(p.began))))
 }
 
 // launched is told that n launches of at most most are made; most is 0 when nobody knows.

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/sets"
 )
 
 // What a search expects replaces the guess by the number of candidates, and is said when nothing else
@@ -107,6 +110,99 @@ func TestProgressOnTerminal(t *testing.T) {
 	}
 	if !strings.HasSuffix(said, "\x1b[J") {
 		t.Errorf("the status line stays: %q", said)
+	}
+}
+
+// newSwitches is a project of six flags, of which c and e together fail.
+func newSwitches(t *testing.T) *repo {
+	t.Helper()
+	r := newRepo(t)
+	config := "version = 1\n[run]\ncommand = [\"sh\", \"go.sh\"]\n"
+	for _, f := range []string{"a", "b", "c", "d", "e", "f"} {
+		config += fmt.Sprintf("[[flag]]\nname = %q\nvalues = [\"0\", \"1\"]\nenv = %q\n", f, "F_"+f)
+	}
+	r.write(configName, config)
+	r.write("go.sh", "sleep 0.05\ntest $F_c$F_e != 11\n")
+	r.commit("flags")
+	return r
+}
+
+// share is what a status line or a line of progress says that is done, and how long it will take.
+var share = regexp.MustCompile(`(\d+) %.* elapsed, about \S+ to go`)
+
+// TestProgressOfSets: a search of flags says what is done and when it will end: on a terminal, also once it is
+// narrow, and in lines.
+func TestProgressOfSets(t *testing.T) {
+	r := newSwitches(t)
+	args := []string{"run", "--axis", "flags"}
+	cmd := r.command(args...)
+	var out, errs bytes.Buffer
+	cmd.Env, cmd.Stdout = append(r.env(), "TERM=xterm"), &out
+	x := startOnTerminal(t, cmd, 100, 24)
+	x.expect("6 flags, 6 changes that can be on or off")
+	x.expect("search ")
+	x.expect("certify ")
+	wide := x.seen
+	const narrow = 30
+	x.resize(narrow, 24)
+	for range 4 { // what was drawn before it was seen
+		x.expect("\x1b[J")
+	}
+	from := x.seen
+	said, code := x.wait()
+	if code != exitOK || !strings.HasPrefix(out.String(), "c=1 e=1 together are to blame") {
+		t.Fatalf("exit %d: %s", code, out.String())
+	}
+	most := 0
+	for _, f := range statusLines(said[:wide]) {
+		if m := share.FindStringSubmatch(f); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			most = max(most, n)
+		}
+	}
+	if most < 3 || most > 99 {
+		t.Errorf("the bar went up to %d %% in %q", most, said[:wide])
+	}
+	for _, f := range statusLines(said[from:]) {
+		if n := utf8.RuneCountInString(f); n > narrow {
+			t.Errorf("%d columns of %d: %q", n, narrow, f)
+		}
+	}
+	cmd = r.command(args...)
+	cmd.Stderr = &errs
+	if err := cmd.Run(); err != nil || strings.ContainsAny(errs.String(), "\x1b\r") {
+		t.Errorf("%v: %q", err, errs.String())
+	}
+	for _, purpose := range []string{"search", "certify", "seed", "timing"} {
+		if !regexp.MustCompile("(?m)^" + purpose + ".*" + strings.Replace(share.String(), "%", "% done", 1) + "$").MatchString(errs.String()) {
+			t.Errorf("no share and no end in a line of %s:\n%s", purpose, errs.String())
+		}
+	}
+}
+
+// What a search over sets expects becomes time by what its tests have taken: what lies between them is added,
+// and of tests made side by side each counts less.
+func TestProgressExpectsOfSets(t *testing.T) {
+	const second = time.Second
+	for _, x := range []struct {
+		took        time.Duration
+		p           sets.Progress
+		slots       int
+		least, most time.Duration
+	}{
+		{20 * second, sets.Progress{Made: 10, Spent: 10, Tests: 4, Seconds: 6}, 1, 5 * second, 11 * second},
+		{20 * second, sets.Progress{Made: 10, Spent: 10, Tests: 4, Seconds: 6, Timed: 2, Launch: 2}, 1, 130 * second, 140 * second},
+		{10 * second, sets.Progress{Made: 10, Spent: 20, Tests: 4, Seconds: 8}, 2, second, 5 * second},
+		{second, sets.Progress{Made: 10, Spent: 20, Tests: 4, Seconds: 8}, 1, 3 * second, 9 * second}, // remembered
+	} {
+		p := &progress{w: io.Discard, began: time.Now().Add(-x.took)}
+		p.beginSets(6, 6, "flags")
+		p.remaining(sets.Progress{}, x.slots)
+		p.part = p.began
+		p.remaining(x.p, x.slots)
+		if got := p.expected(); got < x.least || got > x.most {
+			t.Errorf("%+v after %v: %v", x.p, x.took, got)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 func reportCommand() *cli.Command {
 	return &cli.Command{
-		Name: "report", Usage: "the report of a past search, to look at or for a pull request", ArgsUsage: "[SESSION]", OnUsageError: usageError,
+		Name: "report", Usage: "the report of a past search, gate or comparison, to look at or for a pull request", ArgsUsage: "[SESSION]", OnUsageError: usageError,
 		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last; the newest search when left out.\n" +
 			"Without options, the report is written as Markdown to standard output. - stands for standard output.",
 		Flags: []cli.Flag{

@@ -37,7 +37,7 @@ func openPast(c *cli.Context, repo *source.Repo) (*past, error) {
 	defer st.Close()
 	p := &past{repo: repo}
 	id := c.Args().First()
-	if id == "" { // the newest search, rather than a comparison
+	if id == "" { // the newest search, rather than a gate or a comparison
 		all, err := st.Sessions(0)
 		if err != nil {
 			return nil, &codeError{exitMachine, err}
@@ -51,6 +51,12 @@ func openPast(c *cli.Context, repo *source.Repo) (*past, error) {
 	}
 	if p.session, err = st.Session(id); err != nil {
 		return nil, usage(err)
+	}
+	if s := p.session; s.Status == store.Failed && len(s.Finding) == 0 {
+		return nil, usagef("session %s ended with an error, and there is nothing to report: %s\nhint: kbisect show %s lists what it launched", s.ID, clean(s.Summary), s.ID)
+	}
+	if s := p.session; !isSearch(s) && s.Axis != gatekeeping && s.Axis != comparing {
+		return nil, usagef("session %s is no search, gate or comparison, of which there are reports (%s)\nhint: kbisect show %s lists what it launched", s.ID, s.Axis, s.ID)
 	}
 	if err := json.Unmarshal(p.session.Config, &p.policy); err != nil {
 		return nil, usagef("session %s was made by another version of kbisect: %w", p.session.ID, err)
@@ -90,7 +96,7 @@ func keptLaunches(st *store.Store, session string) ([]report.Launch, error) {
 func (p *past) unfinished(st *store.Store) error {
 	s := p.session
 	f := bisect.Finding{Result: bisect.Interrupted}
-	if s.Status == store.Failed || s.Status == store.Infra {
+	if s.Status == store.Infra {
 		f.Result = bisect.Broken
 	}
 	steps, err := st.Steps(s.ID)

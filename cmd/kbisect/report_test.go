@@ -157,19 +157,32 @@ func TestReportOfAPastSearch(t *testing.T) {
 	}
 }
 
-// A search that was killed, or broke off, has a report of what is known.
+// A search that was killed has a report of what is known; one that a mistake ended has none, and is not
+// blamed on the machine.
 func TestReportOfAnUnfinishedSearch(t *testing.T) {
 	r := newRepo(t)
 	r.history(6, func(int) string { return "exit 0" })
 	if _, stderr, code := r.kbisect("run", "--good", "HEAD~5", "--", "./no-such-program"); code != exitUsage {
 		t.Fatalf("exit %d\n%s", code, stderr)
 	}
-	out, stderr, code := r.kbisect("report", "last")
-	if code != 0 || !strings.Contains(out, "Stopped by machine trouble") {
-		t.Errorf("exit %d\n%s\n%s", code, out, stderr)
+	for args, want := range map[string]string{"report last": "ended with an error, and there is nothing to report: commit ", "report": "ended with an error before there was anything to report: commit "} {
+		if out, stderr, code := r.kbisect(strings.Fields(args)...); code != exitUsage || out != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d\n%s%s", args, code, out, stderr)
+		}
 	}
-	if _, stderr, code := r.kbisect("report"); code != exitUsage || !strings.Contains(stderr, "ended with an error before there was anything to report: commit ") {
-		t.Errorf("exit %d\n%s", code, stderr)
+	cmd := r.command("run", "--good", "HEAD~5", "--", "sleep", "60")
+	progress, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, progress, "good end")
+	cmd.Process.Kill()
+	cmd.Wait()
+	if out, stderr, code := r.kbisect("report", "last"); code != exitOK || !strings.HasPrefix(out, "## Interrupted") || !strings.Contains(out, "**Good end:**") {
+		t.Errorf("exit %d\n%s\n%s", code, out, stderr)
 	}
 }
 
@@ -219,5 +232,30 @@ func TestHistoryPage(t *testing.T) {
 	}
 	if _, errs, code := r.kbisect("history", "--html", "no/such/h.html"); code != exitUsage || !strings.Contains(errs, "mkdir -p") {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// TestReportOfOthers: a gate and a comparison have reports as searches have; a measurement has none, and git
+// bisect knows searches over commits only.
+func TestReportOfOthers(t *testing.T) {
+	r := newProject(t)
+	if _, errs, code := r.kbisect("measure", "--launches", "1", "--", "true"); code != exitOK {
+		t.Fatal(errs)
+	}
+	if _, errs, code := r.kbisect("report"); code != exitUsage || !strings.Contains(errs, "is no search, gate or comparison, of which there are reports (measure)\nhint: kbisect show ") {
+		t.Errorf("a measurement: exit %d: %s", code, errs)
+	}
+	for _, x := range []struct{ args, headline, side string }{
+		{"compare v1 HEAD -- sh test.sh", "## B is worse: it fails in", " (A) |"},
+		{"gate --base v1 -- sh test.sh", "## Regression: HEAD fails in", " (merge base) |"},
+	} {
+		r.kbisect(strings.Fields(x.args)...)
+		out, errs, code := r.kbisect("report", "last")
+		if code != exitOK || !strings.HasPrefix(out, x.headline) || !strings.Contains(out, x.side) {
+			t.Errorf("%s: exit %d\n%s%s", x.args, code, errs, out)
+		}
+		if _, errs, code := r.kbisect("report", "--git-log", "last"); code != exitUsage || !strings.Contains(errs, "is no search over commits") {
+			t.Errorf("%s as a log: exit %d: %s", x.args, code, errs)
+		}
 	}
 }

@@ -21,8 +21,8 @@ func simulateCommand() *cli.Command {
 		ArgsUsage: "SPEC.json", OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "trials", Usage: "play `N` trials, instead of the number in the specification", DefaultText: "as specified"},
-			&cli.BoolFlag{Name: "json", Usage: "the scores as JSON"},
-			&cli.BoolFlag{Name: "example", Usage: "print a specification with every key at its default; with the word flags, one of a search of flags"},
+			&cli.BoolFlag{Name: "json", Usage: "the scores as JSON", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "example", Usage: "print a specification with every key at its default; with the word flags, one of a search of flags", DisableDefaultText: true},
 		},
 		Action: simulateAction,
 	}

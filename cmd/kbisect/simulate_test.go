@@ -147,9 +147,9 @@ func TestSimulateErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"simulate"}, "one specification is needed\nhint: kbisect simulate --example"},
-		{[]string{"simulate", "spec.json"}, "spec.json: unknown key \"step_lag\"\nhint: "},
+		{[]string{"simulate", "spec.json"}, "spec.json: line 1: unknown key \"step_lag\"\nhint: "},
 		{[]string{"simulate", "none.json"}, "none.json: no such file"},
-		{[]string{"simulate", "broken.json"}, "broken.json: unexpected end of JSON input"},
+		{[]string{"simulate", "broken.json"}, "broken.json: line 1: no JSON: unexpected end of JSON input"},
 		{[]string{"simulate", "without.json"}, "devices: 0, and at least 1 is needed"},
 		{[]string{"simulate", "fine.json", "spec.json"}, "takes one specification, not also \"spec.json\""},
 		{[]string{"simulate", "fine.json", "--loud"}, "kbisect: there is no option --loud\nhint: kbisect simulate --help"},

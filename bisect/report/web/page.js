@@ -92,22 +92,22 @@
     const marks = [];
     if (culprit) marks.push({ xAxis: x.get(culprit.at), label: { formatter: "first bad: " + culprit.commit.slice(0, 7), position: "end" } });
     const top = Math.max(...m.points.map(p => p.y));
-    if (m.limit && m.limit < 3 * top) marks.push({ yAxis: m.limit, label: { formatter: "limit " + num(m.limit) + unit, position: "insideEndTop" } });
+    if (m.limit && m.limit < 3 * top) marks.push({ yAxis: m.limit, label: { formatter: "limit " + num(m.limit) + unit, position: "insideStartTop" } });
     if (series.length && marks.length) series[1].markLine = mark(marks);
     const label = i => d.ordered ? (xs[i] === 0 ? "good" : String(xs[i])) : commit(xs[i]).commit.slice(0, 7);
     return base({
       legend: legend({ data: used.map(s => ({ name: named(s), icon: symbol(s) })) }),
-      grid: [{ left: 64, right: 18, top: 58, bottom: 118 }, { left: 64, right: 18, height: 34, bottom: 76 }],
+      grid: [{ left: 64, right: 18, top: 74, bottom: 118 }, { left: 64, right: 18, height: 34, bottom: 76 }],
       dataZoom: [{ type: "inside", xAxisIndex: [0, 1], zoomOnMouseWheel: "ctrl", moveOnMouseMove: true, moveOnMouseWheel: false },
         { type: "slider", xAxisIndex: [0, 1], height: 18, bottom: 8, brushSelect: false, showDetail: false, borderColor: css("--line"), textStyle: { color: css("--muted") } }],
       xAxis: [axis({ type: "category", data: xs.map(String), axisLabel: { show: false }, splitLine: { show: false } }),
         axis({ type: "category", gridIndex: 1, data: xs.map(String), name: all ? "commits of the range" : "tested commits, by their place in the range", nameLocation: "middle", nameGap: 28, axisLabel: { formatter: (_, i) => label(i) } })],
-      yAxis: [axis({ type: "value", scale: true, name: m.name + (m.unit ? ", " + m.unit : ""), nameTextStyle: { color: css("--muted"), align: "left" } }),
+      yAxis: [axis({ type: "value", scale: true, name: m.name + (m.unit ? ", " + m.unit : ""), nameGap: 28, nameTextStyle: { color: css("--muted"), align: "left", padding: [0, 0, 0, -56] } }),
         axis({ type: "category", gridIndex: 1, data: ["verdict"], splitLine: { show: false } })],
       series,
     });
   };
-  draw.search.height = () => 430;
+  draw.search.height = () => 446;
   draw.search.controls = d => [
     ["metric", "Metric", d.metrics.map((m, i) => [i, m.name])],
     ["commits", "Commits", d.length > 60 ? [["tested", "tested ones only"], ["all", "the whole range"]] : [["all", "the whole range"], ["tested", "tested ones only"]]],
@@ -252,7 +252,7 @@
     const wide = narrow(el) ? 110 : 230, pc = r => (r >= 1 ? "+" : "") + (100 * (r - 1)).toFixed(1) + " %";
     return base({
       grid: { left: wide + 8, right: 66, top: 8, bottom: 34 },
-      xAxis: axis({ type: "value", axisLabel: { formatter: v => (v > 0 ? "+" : "") + v + " %" } }),
+      xAxis: axis({ type: "value", splitNumber: narrow(el) ? 2 : 5, axisLabel: { formatter: v => (v > 0 ? "+" : "") + v + " %" } }),
       yAxis: axis({ type: "category", inverse: true, data: d.terms.map(t => t.name), axisLabel: { color: css("--ink"), width: wide, overflow: "truncate" } }),
       series: [{ type: "bar", barMaxWidth: 16, data: d.terms.map(t => ({ value: 100 * (t.ratio - 1), t, itemStyle: { color: t.ratio > 1 ? css("--p5") : css("--p0"), opacity: .75 } })),
         tooltip: { formatter: q => tip(q.data.t.name, `${pc(q.data.t.ratio)} (${pc(q.data.t.low)} to ${pc(q.data.t.high)})`) } },
@@ -278,7 +278,7 @@
       legend: legend({ data: ["SM clock", "temperature", "power"] }),
       grid: [{ left: 64, right: 60, top: 50, height: "34%" }, { left: 64, right: 60, bottom: 46, height: "30%" }],
       xAxis: [axis({ type: "value", max: "dataMax", axisLabel: { show: false }, splitLine: { show: false } }), axis({ type: "value", gridIndex: 1, max: "dataMax", name: "seconds since the job began", nameLocation: "middle", nameGap: 26, splitLine: { show: false } })],
-      yAxis: [axis({ type: "value", scale: true, name: "MHz" }), axis({ type: "value", gridIndex: 1, scale: true, name: "°C" }), axis({ type: "value", gridIndex: 1, scale: true, name: "W", splitLine: { show: false } })],
+      yAxis: [axis({ type: "value", scale: true, name: "MHz", min: v => v.max - v.min < 100 ? 100 * Math.floor(v.min / 100 - 1) : null, max: v => v.max - v.min < 100 ? 100 * Math.ceil(v.max / 100 + 1) : null }), axis({ type: "value", gridIndex: 1, scale: true, name: "°C" }), axis({ type: "value", gridIndex: 1, scale: true, name: "W", splitLine: { show: false } })],
       series: [clock, line("temperature", "temperature", 1, css("--p5")), line("power", "power_w", 2, css("--p3"), "dashed")],
     });
   };
