@@ -222,6 +222,31 @@ func TestPlanWithoutItsSubmission(t *testing.T) {
 	}
 }
 
+// TestLentFiles are for candidates that have none of their own.
+func TestLentFiles(t *testing.T) {
+	plan := Plan{Files: []File{{Name: "bench/run.sh", Text: "lent", Lend: true, Exec: true}, {Name: "own.py", Text: "lent", Lend: true}}}
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "own.py"), []byte("its own"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := plan.Write(root); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(root, "own.py")); err != nil || string(got) != "its own" {
+		t.Errorf("own.py is %q, %v", got, err)
+	}
+	st, err := os.Stat(filepath.Join(root, "bench/run.sh"))
+	if err != nil || st.Mode().Perm() != 0o755 {
+		t.Errorf("run.sh: %v, %v", st, err)
+	}
+	changed := Plan{Files: []File{plan.Files[0], {Name: "own.py", Text: "other", Lend: true}}}
+	if plan.Digest() == changed.Digest() {
+		t.Error("another text does not show in the digest")
+	}
+}
+
 func TestPlanDigest(t *testing.T) {
 	a, b := problem(t, "test"), problem(t, "test")
 	if a.Digest() != b.Digest() {

@@ -157,6 +157,7 @@ func StaticSeries(usage []Usage, sass []Function) []Series {
 	for _, f := range sass {
 		archs[f.Arch] = true
 	}
+	delete(archs, "") // of a cubin by itself cuobjdump does not say
 	name := func(kernel, arch string) string {
 		if len(archs) > 1 {
 			return kernel + " " + arch
@@ -178,17 +179,23 @@ func StaticSeries(usage []Usage, sass []Function) []Series {
 	return out
 }
 
+// sameKernel holds for one kernel and architecture, as far as that is known.
+func sameKernel(a, b Usage) bool {
+	return a.Kernel == b.Kernel && (a.Arch == b.Arch || a.Arch == "" || b.Arch == "")
+}
+
 // Join adds to the figures of a finished program what only the compiler has said: its spills.
 func Join(finished, compiled []Usage) []Usage {
 	out := slices.Clone(finished)
 	for i, u := range out {
-		j := slices.IndexFunc(compiled, func(c Usage) bool { return c.Kernel == u.Kernel && c.Arch == u.Arch })
+		j := slices.IndexFunc(compiled, func(c Usage) bool { return sameKernel(c, u) })
 		if j >= 0 {
+			out[i].Arch = compiled[j].Arch
 			out[i].SpillStores, out[i].SpillLoads = compiled[j].SpillStores, compiled[j].SpillLoads
 		}
 	}
 	for _, c := range compiled {
-		if !slices.ContainsFunc(out, func(u Usage) bool { return u.Kernel == c.Kernel && u.Arch == c.Arch }) {
+		if !slices.ContainsFunc(out, func(u Usage) bool { return sameKernel(u, c) }) {
 			out = append(out, c)
 		}
 	}

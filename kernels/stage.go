@@ -20,6 +20,7 @@ type File struct {
 	Source string // path in the export; "": Text is written
 	Text   string
 	Exec   bool // Text is a program
+	Lend   bool // Text is only for candidates that hold no file of that name
 }
 
 // ReadFile reads a file that every candidate gets at the path that it has below dir.
@@ -68,6 +69,10 @@ func (p Plan) Write(root string) error {
 		if !filepath.IsLocal(filepath.FromSlash(f.Name)) {
 			return fmt.Errorf("file %q of the plan leads out of the export", f.Name)
 		}
+		name := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if _, err := os.Lstat(name); f.Lend && err == nil {
+			continue
+		}
 		text := []byte(f.Text)
 		if f.Source != "" {
 			var err error
@@ -75,7 +80,6 @@ func (p Plan) Write(root string) error {
 				return &MissingSourceError{Path: f.Source, Err: err}
 			}
 		}
-		name := filepath.Join(dir, filepath.FromSlash(f.Name))
 		if err := writeOver(name, text, f.mode()); err != nil {
 			return fmt.Errorf("writing %s into the export: %w", f.Name, err)
 		}

@@ -24,6 +24,21 @@ func static(t testing.TB, name string) []byte {
 
 const gateName = "_ZN36_GLOBAL__N__00000000_7_gate_cu_table4gateEPKfPfi"
 
+// TestJoinOfACubin: of a cubin by itself cuobjdump names no architecture.
+func TestJoinOfACubin(t *testing.T) {
+	compiled := []Usage{{Kernel: "_Z1fPf", Arch: "sm_80", Registers: 30, SpillStores: 8}, {Kernel: "_Z1gPf", Arch: "sm_80", Registers: 9}}
+	finished := []Usage{{Kernel: "_Z1fPf", Registers: 32}}
+	want := []Usage{{Kernel: "_Z1fPf", Arch: "sm_80", Registers: 32, SpillStores: 8}, compiled[1]}
+	if d := cmp.Diff(want, Join(finished, compiled)); d != "" {
+		t.Error(d)
+	}
+	for _, x := range StaticSeries(finished, []Function{{Name: "_Z1fPf", Arch: "sm_80", Bytes: 128}}) {
+		if x.Case != "_Z1fPf" {
+			t.Errorf("%s of %q", x.Metric, x.Case)
+		}
+	}
+}
+
 func TestPtxas(t *testing.T) {
 	want := []Usage{
 		{Kernel: gateName, Arch: "sm_80", Registers: 15, Constant: 372},

@@ -7,9 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -123,6 +121,7 @@ func ParseTask(data []byte) (*Task, error) {
 		t.Defines = append(t.Defines, define(d))
 	}
 	t.Tests, t.Benchmarks = t.lines(raw.Tests), t.lines(raw.Benchmarks)
+	t.odd()
 	t.warnAbout(data, raw)
 	return t, t.check()
 }
@@ -140,49 +139,6 @@ func define(d yaml.MapItem) string {
 		return fmt.Sprint(d.Key)
 	}
 	return fmt.Sprintf("%v=%v", d.Key, d.Value)
-}
-
-// casePair is what the strictest of the evaluations reads.
-func casePair() *regexp.Regexp {
-	return regexp.MustCompile(`^([a-zA-Z_]+): ([a-zA-Z]+|[+-]?[0-9]+)$`)
-}
-
-// lines writes cases as a case file has them: `key: value; key: value`, in the order of the file.
-func (t *Task) lines(cases []yaml.MapSlice) []string {
-	pair := casePair()
-	var out []string
-	for _, c := range cases {
-		var parts []string
-		for _, kv := range c {
-			part := fmt.Sprintf("%v: %v", kv.Key, pythonValue(kv.Value))
-			if !pair.MatchString(part) {
-				t.Warnings = append(t.Warnings, fmt.Sprintf("case value %q: evaluations read letters and whole numbers only, and end with exit 113", plain(part, 80)))
-			}
-			t.world(kv)
-			parts = append(parts, plain(part, 200))
-		}
-		out = append(out, strings.Join(parts, "; "))
-	}
-	return out
-}
-
-func (t *Task) world(kv yaml.MapItem) {
-	if n, ok := kv.Value.(uint64); ok && kv.Key == "world_size" && n < 1<<10 {
-		t.World = max(t.World, int(n))
-	}
-}
-
-// pythonValue is a value as Python's str prints it, which writes the case file of the server.
-func pythonValue(v any) any {
-	switch v {
-	case true:
-		return "True"
-	case false:
-		return "False"
-	case nil:
-		return "None"
-	}
-	return v
 }
 
 func (t *Task) warnAbout(data []byte, raw rawTask) {

@@ -54,7 +54,7 @@ func TestParseTask(t *testing.T) {
 		TestLimit:  StageLimit, BenchmarkLimit: StageLimit, RankedLimit: 90500 * time.Millisecond,
 		RankingBy: "last", Seed: &seed, MultiGPU: true, World: 2, GPUs: []string{"B200"},
 		Warnings: []string{
-			`case value "size: 1.5": evaluations read letters and whole numbers only, and end with exit 113`,
+			`case values that are more than letters or a whole number (1, such as "size: 1.5"): an evaluation that reads no others ends with exit 113`,
 			"compile_flags of the task are not used, as on the server",
 			`key "colour" of the task is not known to KernelBot`,
 		},
@@ -80,6 +80,31 @@ func TestParseTask(t *testing.T) {
 	last := plan.Files[len(plan.Files)-1]
 	if last.Text != "size: 2; flag: True\n" || plan.Files[0].Source != "kernels/sort.cu" {
 		t.Errorf("of a ranking by the last benchmark only that is run: %+v", last)
+	}
+}
+
+// TestCasesAsPythonWritesThem holds the lines against what Python's f"{k}: {v}" makes of the same YAML.
+func TestCasesAsPythonWritesThem(t *testing.T) {
+	task, err := ParseTask([]byte(`
+lang: py
+files: [{name: s.py, source: "@SUBMISSION@"}, {name: e.py, source: e.py}]
+config: {main: e.py}
+tests:
+  - {"m": [96, 128], "names": ["a", "it's", true], "g": 2}
+  - {case: lapack_dense, scale: 1.0, tiny: 0.00001, big: 1.5e+17, some: 0.25, none: null, nested: {k: [1, [2.0]]}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`m: [96, 128]; names: ['a', "it's", True]; g: 2`,
+		`case: lapack_dense; scale: 1.0; tiny: 1e-05; big: 1.5e+17; some: 0.25; none: None; nested: {'k': [1, [2.0]]}`,
+	}
+	if d := cmp.Diff(want, task.Tests); d != "" {
+		t.Error(d)
+	}
+	if len(task.Warnings) != 1 || !strings.HasPrefix(task.Warnings[0], `case values that are more than letters or a whole number (8, such as "m: [96, 128]")`) {
+		t.Errorf("warnings %q", task.Warnings)
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 
 // decodeYAML keeps a parser that gives up in an unorderly way from taking the program with it. Like
 // PyYAML it lets the last of equal keys count; aliases, with which a short file describes an endless
-// one, are refused.
+// one, are refused. Mappings within values keep their order.
 func decodeYAML(data []byte, v any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -42,7 +42,7 @@ func decodeYAML(data []byte, v any) (err error) {
 	if found > 0 {
 		return errors.New("aliases are not read here\nhint: write the values out")
 	}
-	if err := yaml.UnmarshalWithOptions(data, v, yaml.AllowDuplicateMapKey()); err != nil && !errors.Is(err, io.EOF) {
+	if err := yaml.UnmarshalWithOptions(data, v, yaml.AllowDuplicateMapKey(), yaml.UseOrderedMap()); err != nil && !errors.Is(err, io.EOF) {
 		return errors.New(yaml.FormatError(err, false, false))
 	}
 	return nil

@@ -43,7 +43,7 @@ func factsOf(meta map[string]string) (f facts) {
 
 // tellFacts adds what a build has said to the outcome of a trial.
 func (p *Pipeline) tellFacts(o *bisect.Outcome, f facts) {
-	o.Series = p.Cases.keep(slices.Concat(o.Series, f.Series))
+	o.Series = append(p.Cases.keep(slices.Clone(o.Series)), shortCases(p.Cases.keep(slices.Clone(f.Series)))...)
 	o.Artefact = f.Artefact
 	for i, name := range f.Outside {
 		if i == 3 {

@@ -40,6 +40,23 @@ func (c Cases) keep(all []bisect.Series) []bisect.Series {
 	})
 }
 
+// shortCases names kernels without their parameters and template arguments where no other kernel of the
+// build has that name: a change of a signature is the same kernel, which its mangled name is not.
+func shortCases(all []bisect.Series) []bisect.Series {
+	type figure struct{ metric, base string }
+	count := map[figure]int{}
+	for _, s := range all {
+		count[figure{s.Metric, kernels.BaseName(s.Case)}]++
+	}
+	out := slices.Clone(all)
+	for i, s := range all {
+		if base := kernels.BaseName(s.Case); count[figure{s.Metric, base}] == 1 {
+			out[i].Case = base
+		}
+	}
+	return out
+}
+
 // clearResults removes the results of an earlier trial, which would be taken for those of the next.
 func (s *slot) clearResults() error {
 	for _, x := range s.Sources {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
@@ -66,6 +68,29 @@ func TestStaticMetrics(t *testing.T) {
 	}
 	b.Plan.Run = nil
 	want(0, bisect.Request{Purpose: bisect.ConfirmParent, Clean: true}, false, 64, 0, "")
+}
+
+// A kernel is the same with another signature; two instances of a template are not.
+func TestShortCases(t *testing.T) {
+	of := func(names ...string) (out []bisect.Series) {
+		for _, n := range names {
+			out = append(out, bisect.Series{Metric: "registers", Case: n}, bisect.Series{Metric: "spills", Case: n})
+		}
+		return out
+	}
+	before, after := of("_Z4gemmPf", "_Z3addILi4EEvPf", "_Z3addILi8EEvPf"), of("_Z4gemmPKfPf", "_Z3addILi4EEvPf", "_Z3addILi8EEvPf")
+	want := of("gemm", "_Z3addILi4EEvPf", "_Z3addILi8EEvPf")
+	for _, all := range [][]bisect.Series{before, after} {
+		if d := cmp.Diff(want, shortCases(all)); d != "" {
+			t.Error(d)
+		}
+	}
+	var o bisect.Outcome
+	p := &Pipeline{Config: Config{Cases: Cases{"registers": {"ILi8E"}, "spills": {"_Z4gemmPf"}}}}
+	p.tellFacts(&o, facts{Series: before})
+	if len(o.Series) != 2 || o.Series[0].Case != "gemm" || o.Series[1].Case != "add" {
+		t.Errorf("the chosen cases are %+v", o.Series)
+	}
 }
 
 // Spills that the compiler has not spoken of are not taken for none.

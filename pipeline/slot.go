@@ -289,7 +289,7 @@ func (s *slot) build(ctx context.Context, r bisect.Request) (o bisect.Outcome, e
 	case res.Exit == 125:
 		o.Class, o.Phase, o.Why = bisect.Skip, "build", "the build command asked to skip (exit 125)"
 	case res.Exit != 0 || res.Signal != 0:
-		o.Class, o.Phase, o.Why = bisect.BuildFailed, "build", ended(res)+buildWords(res.Tail)
+		o.Class, o.Phase, o.Why = bisect.BuildFailed, "build", ended(res)+errorWords(res.Tail)
 	default:
 		if missing := s.missingOutput(); missing != "" {
 			o.Class, o.Phase = bisect.BuildFailed, "build"

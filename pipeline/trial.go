@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -393,23 +392,11 @@ func ended(res proc.Result) string {
 // lastWords is the last line of the output, for a one-line reason.
 func lastWords(tail []byte) string {
 	tail = bytes.TrimSpace(tail)
-	return inBrackets(tail[bytes.LastIndexByte(tail, '\n')+1:])
+	return inBrackets(tail[bytes.LastIndexByte(tail, '\n')+1:], 80)
 }
 
-// complaint matches the lines in which compilers, linkers and build tools say what is wrong. What they say last
-// is that they gave up.
-var complaint = regexp.MustCompile(`(?im)^.*(\berror( #?\w+)?:|: error |undefined reference to|nvcc fatal|ptxas fatal|No rule to make target).*$`)
-
-// buildWords is the first complaint in the output of a build, or its last line.
-func buildWords(tail []byte) string {
-	if line := complaint.Find(tail); line != nil {
-		return inBrackets(line)
-	}
-	return lastWords(tail)
-}
-
-// inBrackets is a line of output as part of a reason, shortened.
-func inBrackets(text []byte) string {
+// inBrackets is one line of an output, cut after a number of bytes, or "".
+func inBrackets(text []byte, most int) string {
 	line := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1
@@ -419,7 +406,6 @@ func inBrackets(text []byte) string {
 	if line = strings.TrimSpace(line); line == "" {
 		return ""
 	}
-	const most = 80
 	if len(line) > most {
 		line = strings.ToValidUTF8(line[:most], "") + "..."
 	}

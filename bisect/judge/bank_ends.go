@@ -25,6 +25,9 @@ func (r *bankRun) look() (slow bool, err error) {
 	}
 	r.channels = channels(r.Metrics, g, b)
 	r.exact.take(r.Metrics, g, b, r.Faster)
+	for _, words := range oneSided(r.Metrics, g, b) {
+		r.warn(words)
+	}
 	if r.plain.timing || !slices.ContainsFunc(r.Metrics, Metric.ofProcess) {
 		r.first = []bisect.Outcome{g, b}
 	}

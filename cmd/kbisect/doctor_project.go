@@ -101,10 +101,15 @@ func (e *examination) commands(context.Context) finding {
 	if len(gone) > 0 {
 		return problem(text, "install it, mend PATH, or write ./ in front of a program that the build makes")
 	}
-	if text == "" {
-		return missing("no kbisect.toml names any", "")
+	switch {
+	case text != "":
+		return ok("%s", text)
+	case e.isKind(kindTorch, kindKernelbot) && e.config.Path != "":
+		return ok("those of kind %s", e.kind())
+	case e.config.Path != "":
+		return missing("kbisect.toml names none", "")
 	}
-	return ok("%s", text)
+	return missing("there is no kbisect.toml that names any", "")
 }
 
 func (e *examination) cache(context.Context) finding {

@@ -81,6 +81,9 @@ func (p project) renderTask(line func(string, ...any)) {
 	case kindKernelbot:
 		line("\n[task]")
 		line("# The problem and its judge are those of your work tree, the same for every candidate.")
+		for _, note := range p.judged {
+			line("# %s", note)
+		}
 		line("problem    = %-16s # folder of task.yml, also outside of the repository", tomlString(p.task.Problem))
 		line("submission = %s", tomlString(p.task.Submission))
 		line("mode       = \"leaderboard\"    # test, then benchmark, then the ranked run; cheaper: test | benchmark")
@@ -138,6 +141,7 @@ func (p project) renderRun(line func(string, ...any)) {
 		line("# command = [\"python3\", \"bench.py\"]   # instead of kbisect's driver")
 	case len(p.run) == 0:
 		line("# command = [\"./bench\"]     # FILL IN: what to run was not found")
+		line("# Nothing here times the kernels? kbisect init --harness cuda | torch | python puts an example beside them.")
 	default:
 		line("command = %s", tomlStrings(p.run))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,6 +25,7 @@ type project struct {
 	outputs []string
 	run     []string
 	task    TaskConfig
+	judged  []string // notes about the task
 	notes   []string // about the run
 }
 
@@ -155,14 +157,36 @@ func (d *detector) makefile() (project, bool) {
 		p.outputs, p.run = []string{program}, []string{"./" + program}
 		return p, true
 	}
-	for _, action := range []string{"bench", "benchmark", "perf", "run", "check", "test"} {
-		if slices.Contains(actions, action) {
-			p.run = []string{"make", action}
-			p.notes = []string{"The time of make itself counts; name the program instead where you can."}
-			break
-		}
+	if action := benchAction(actions); action != "" {
+		p.run = []string{"make", action}
+		p.notes = []string{"The time of make itself counts; name the program instead where you can."}
 	}
 	return p, true
+}
+
+// makeRecipe is the text of a recipe, at the beginning of what follows the line of its target.
+func makeRecipe(text []byte) []byte {
+	text = bytes.TrimPrefix(text, []byte("\n"))
+	n := 0
+	for line := range bytes.Lines(text) {
+		if line[0] != '\t' {
+			break
+		}
+		n += len(line)
+	}
+	return text[:n]
+}
+
+// benchAction picks what is most likely a benchmark among the things to do.
+func benchAction(actions []string) string {
+	for _, name := range []string{"bench", "benchmark", "perf", "*bench*", "run", "check", "test"} {
+		for _, a := range actions {
+			if ok, _ := path.Match(name, a); ok {
+				return a
+			}
+		}
+	}
+	return ""
 }
 
 func makeRule() *regexp.Regexp {
@@ -195,15 +219,17 @@ func makeTargets(text []byte) (programs, actions []string) {
 	for _, m := range makePhony().FindAllSubmatch(text, -1) {
 		phony = append(phony, strings.Fields(string(m[1]))...)
 	}
-	for _, m := range makeRule().FindAllSubmatch(text, -1) {
-		for _, target := range strings.Fields(string(m[1])) {
+	for _, at := range makeRule().FindAllSubmatchIndex(text, -1) {
+		needs, recipe := text[at[4]:at[5]], makeRecipe(text[at[1]:])
+		for _, target := range strings.Fields(string(text[at[2]:at[3]])) {
 			v, named := vars[target]
 			if named {
 				target = v
 			}
-			made := named || fromSources().Match(m[2])
+			made := named || fromSources().Match(needs)
+			idle := len(recipe) > 0 && !bytes.Contains(recipe, []byte("$@")) && !bytes.Contains(recipe, []byte("-o"))
 			switch {
-			case slices.Contains(phony, target) && !namesSource().Match(m[2]), !made && neverProgram(target):
+			case slices.Contains(phony, target) && !namesSource().Match(needs), !made && (idle || neverProgram(target)):
 				actions = append(actions, target)
 			case programName(target):
 				programs = append(programs, target)
@@ -215,6 +241,10 @@ func makeTargets(text []byte) (programs, actions []string) {
 
 // neverProgram knows the customary names of things to do.
 func neverProgram(target string) bool {
+	verb, _, two := strings.Cut(strings.ReplaceAll(target, "_", "-"), "-")
+	if two && slices.Contains([]string{"run", "test", "check", "clean", "install", "lint", "format", "serve", "build", "docs"}, verb) {
+		return true
+	}
 	return slices.Contains([]string{"all", "clean", "install", "uninstall", "format", "lint", "help", "distclean", "check", "test",
 		"bench", "benchmark", "perf", "run"}, target)
 }

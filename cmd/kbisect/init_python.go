@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -26,17 +27,42 @@ func (d *detector) kernelbot() (project, bool) {
 		return project{}, false
 	}
 	chosen := problems[0]
-	wanted := problemName(kernels.ReadDirectives(d.read("submission.py")).Leaderboard)
+	words := kernels.ReadDirectives(d.read("submission.py"))
+	wanted := problemName(words.Leaderboard)
 	for _, dir := range problems {
 		beside := d.isPlain(path.Join(dir, "submission.py"))
 		switch {
 		case wanted != "" && problemName(path.Base(dir)) == wanted:
-			return d.problem(dir), true
+			p := d.problem(dir)
+			p.judged = directiveNotes(words)
+			return p, true
 		case beside && !d.isPlain(path.Join(chosen, "submission.py")):
 			chosen = dir
 		}
 	}
-	return d.problem(chosen), true
+	p := d.problem(chosen)
+	p.judged = directiveNotes(words)
+	switch {
+	case wanted != "":
+		p.judged = append(p.judged, fmt.Sprintf("No folder here is called %s: name the right one.", words.Leaderboard))
+	case len(problems) > 1:
+		p.judged = append(p.judged, fmt.Sprintf("There are %d problem folders here; this is one of them: name yours.", len(problems)))
+	}
+	return p, true
+}
+
+// directiveNotes says what the submission asks of KernelBot's server.
+func directiveNotes(words kernels.Directives) (notes []string) {
+	if words.Leaderboard != "" {
+		notes = append(notes, "The submission is for the leaderboard "+words.Leaderboard+".")
+	}
+	if len(words.GPUs) > 0 {
+		notes = append(notes, "It is ranked on "+strings.Join(words.GPUs, ", ")+": times of another device may tell another story.")
+	}
+	for _, w := range words.Unknown {
+		notes = append(notes, "#!POPCORN "+w+": KernelBot's client does not know this word, and passes it over.")
+	}
+	return notes
 }
 
 func (d *detector) problem(dir string) project {
@@ -100,12 +126,21 @@ func (d *detector) torch() (project, bool) {
 	}
 	p.kind = kindCommand
 	d.pythonRun(&p, "submission.py")
+	if words := kernels.ReadDirectives(d.read("submission.py")); words.Leaderboard != "" {
+		p.what = "a submission to KernelBot without its problem folder"
+		p.notes = append(directiveNotes(words), "With a copy of its problem folder, anywhere, the server's own judge runs here: kind = \"kernelbot\",",
+			"[task] problem = \"FOLDER OF task.yml\" and submission = \"submission.py\"; then leave command out.")
+	}
 	return p, true
+}
+
+func (d *detector) benchScript() string {
+	return d.first("bench.py", "benchmark.py", "run_bench.py")
 }
 
 // pythonRun prefers a benchmark over the file itself, which is only loaded.
 func (d *detector) pythonRun(p *project, file string) {
-	if bench := d.first("bench.py", "benchmark.py", "run_bench.py"); bench != "" {
+	if bench := d.benchScript(); bench != "" {
 		p.run = []string{"python3", bench}
 		return
 	}

@@ -36,12 +36,17 @@ func (d *detector) nvcc() (project, bool) {
 	if len(all) == 0 {
 		return project{}, false
 	}
+	var notes []string
 	if len(mains) == 0 {
+		if bench := d.benchScript(); bench != "" { // an extension that Python loads
+			return project{kind: kindCommand, what: "CUDA sources that " + bench + " times", run: []string{"python3", bench}}, true
+		}
 		mains = all[:1]
+		notes = []string{"FILL IN: no .cu file here has a main function; name the sources of a program, or run what loads them."}
 	}
 	main := benchLike(mains)
 	program := strings.TrimSuffix(main, ".cu")
-	p := project{kind: kindNvcc, what: "CUDA sources without build rules", outputs: []string{program}, run: []string{"./" + program}, sources: []string{main}}
+	p := project{kind: kindNvcc, what: "CUDA sources without build rules", outputs: []string{program}, run: []string{"./" + program}, sources: []string{main}, notes: notes}
 	for _, f := range all {
 		if f != main && !slices.Contains(mains, f) && !included[f] {
 			p.sources = append(p.sources, f)

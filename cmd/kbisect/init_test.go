@@ -60,6 +60,9 @@ func TestInitConfig(t *testing.T) {
 		{"make phony bench",
 			map[string]string{"Makefile": "X := a\n.PHONY: bench\nbench: all.so\n\tpython3 b.py\n%.so: %.c\n\tcc\n"},
 			kindMake, Config{Kind: kindMake, Paths: []string{"Makefile"}, Build: BuildConfig{Command: []string{"make", "-j2"}}, Run: RunConfig{Command: []string{"make", "bench"}}}},
+		{"make names of things to do",
+			map[string]string{"Makefile": "run-benchmarks:\n\tfor s in *.py; do python $$s; done\ntest_all:\n\tpytest\ncoverage:\n\tpytest --cov\n", "setup.py": ""},
+			kindMake, Config{Kind: kindMake, Paths: []string{"Makefile", "setup.py"}, Build: BuildConfig{Command: []string{"make", "-j2"}}, Run: RunConfig{Command: []string{"make", "run-benchmarks"}}}},
 		{"cmake",
 			map[string]string{"CMakeLists.txt": "project(fast CUDA)\nadd_library(k k.cu)\nadd_executable(unit t.cu)\nadd_executable(${PROJECT_NAME}_bench\n  b.cu)\n", "b.cu": "", "cmake/x.cmake": "", "build/z": "", "LICENSE": ""},
 			kindCMake, Config{Kind: kindCMake, Paths: []string{"cmake/", "CMakeLists.txt", "b.cu"},
@@ -70,6 +73,9 @@ func TestInitConfig(t *testing.T) {
 		{"several cu files",
 			map[string]string{"bench.cu": "#include \"inner.cu\"\nint main(int argc, char **argv) {}", "inner.cu": "", "gemm.cu": "", "other.cu": "int main() {}", "gemm.cuh": ""},
 			kindNvcc, Config{Kind: kindNvcc, Paths: []string{"bench.cu", "gemm.cu", "gemm.cuh", "inner.cu", "other.cu"}, Build: BuildConfig{Sources: []string{"bench.cu", "gemm.cu"}, Outputs: []string{"bench"}}, Run: RunConfig{Command: []string{"./bench"}}}},
+		{"cu file of an extension",
+			map[string]string{"flash.cu": "__global__ void f() {}", "main.cpp": "", "bench.py": "load(name='flash', sources=['main.cpp', 'flash.cu'])"},
+			kindCommand, Config{Kind: kindCommand, Paths: []string{"bench.py", "flash.cu", "main.cpp"}, Run: RunConfig{Command: []string{"python3", "bench.py"}}}},
 		{"torch",
 			map[string]string{"submission.py": "def custom_kernel(data):\n    return data\n", "reference.py": "def generate_input(): pass\n"},
 			kindTorch, Config{Kind: kindTorch, Paths: []string{"reference.py", "submission.py"}, Task: TaskConfig{Submission: "submission.py", Reference: "reference.py"}}},
@@ -115,6 +121,32 @@ func TestInitConfig(t *testing.T) {
 				t.Errorf("no plan: %v", err)
 			}
 		})
+	}
+}
+
+// TestInitSays holds the words that a person needs where something cannot be known.
+func TestInitSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"nothing": {nil, []string{"FILL IN: what to run was not found", "kbisect init --harness cuda | torch | python"}},
+		"no main": {map[string]string{"flash.cu": ""}, []string{"FILL IN: no .cu file here has a main function"}},
+		"no problem": {map[string]string{"submission.py": "#!POPCORN leaderboard vectoradd\n#!POPCORN gpus H100 B200\ndef custom_kernel(d): pass\n"},
+			[]string{"for the leaderboard vectoradd.", "ranked on H100, B200:", `kind = "kernelbot"`, "FOLDER OF task.yml"}},
+		"many problems": {map[string]string{"problems/a/task.yml": taskYML, "problems/b/task.yml": taskYML}, []string{"There are 2 problem folders here"}},
+		"wrong leaderboard": {map[string]string{"problems/a/task.yml": taskYML, "submission.py": "#!POPCORN leaderboard sort\n#!POPCORN colour red\n"},
+			[]string{"No folder here is called sort: name the right one.", "#!POPCORN colour: KernelBot's client does not know this word"}},
+	} {
+		_, text, err := initConfig(writeFiles(t, c.files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s: no word of %q in\n%s", name, want, text)
+			}
+		}
 	}
 }
 

@@ -76,6 +76,9 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 	if err := j.commandNotFound(f); err != nil {
 		return j.fail(err)
 	}
+	if err := j.unseenMetrics(f); err != nil {
+		return j.fail(err)
+	}
 	in := j.input(f)
 	doc, kept := j.finish(in)
 	write := report.Text

@@ -82,6 +82,7 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 		return nil, err
 	}
 	p.choosePaths(c)
+	p.lend(repo)
 	if err := p.readAs(c); err != nil {
 		return nil, err
 	}

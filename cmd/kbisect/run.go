@@ -180,7 +180,7 @@ func (p *policy) brings(name string) bool {
 	return slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == "" && path.Join(p.Plan.Dir, f.Name) == path.Clean(name) })
 }
 
-// checkScripts refuses a good end without a script or a source that the plan names: it cannot be good.
+// checkScripts refuses a good end, or the first of two revisions, without a script or a source that the plan names: it cannot be good.
 func (p *policy) checkScripts(repo *source.Repo) error {
 	if p.Good == "" || p.OwnScripts {
 		return nil
@@ -197,7 +197,7 @@ func (p *policy) checkScripts(repo *source.Repo) error {
 		if st, err := os.Stat(filepath.Join(repo.WorkDir(), filepath.FromSlash(name))); repo.WorkDir() != "" && err == nil && st.Mode().IsRegular() {
 			hint = fmt.Sprintf("the work tree has one: [run] files = [%q] puts it into every candidate", name)
 		}
-		return usagef("%s: the good end %s does not hold it\nhint: %s", name, short(p.Good), hint)
+		return usagef("%s does not hold %s\nhint: %s", short(p.Good), name, hint)
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 
 	"github.com/urfave/cli/v2"
 )
@@ -18,7 +20,11 @@ func initCommand() *cli.Command {
 			if err != nil {
 				return usage(err)
 			}
-			fmt.Fprintf(c.App.Writer, "%s written for a project of kind %s\nNext: read it, then kbisect run --good REV\n", path, kind)
+			next := "read it"
+			if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("FILL IN")) {
+				next = "fill in what was not found (FILL IN)"
+			}
+			fmt.Fprintf(c.App.Writer, "%s written for a project of kind %s\nNext: %s, then kbisect run --good REV\n", path, kind, next)
 			return nil
 		},
 	}

@@ -45,6 +45,7 @@ func trialPolicy(c *cli.Context, repo *source.Repo, command []string) (*policy, 
 		return nil, namedCommand(err, strings.TrimSpace(c.Command.Name+" "+takes))
 	}
 	p.choosePaths(c)
+	p.lend(repo)
 	if name := c.String("metric"); name != "" {
 		p.Judge.Metrics = []judge.Metric{p.metric(name)}
 	}
