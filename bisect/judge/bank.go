@@ -233,7 +233,7 @@ func (r *bankRun) narrow() (again bool, err error) {
 	}
 }
 
-// vanished reports that the step of the ends has turned out to be less than is worth finding, or is
+// vanished reports that the step of the ends has turned out to be less than is worth a search, or is
 // still not to be told from none after many launches.
 func (r *bankRun) vanished() bool {
 	many := 400
@@ -241,7 +241,7 @@ func (r *bankRun) vanished() bool {
 		many = 60
 	}
 	d, sd := r.model.Step()
-	if d+3*sd >= r.least() && (d > 2*sd || r.launches < many) {
+	if d+3*sd >= effectMargin*r.least() && (d > 2*sd || r.launches < many) {
 		return false
 	}
 	r.warn("the difference between the ends did not last: with more launches it is less than is looked for, or not to be told from none")

@@ -10,9 +10,10 @@ import (
 
 // The rules of the search for every culprit.
 const (
-	maxNamed = 12  // culprits; then the rest of the range is left alone
-	rises    = 2.5 // standard deviations by which a probe must lie above the one before it
-	falls    = 3.0 // and below, to be called mended
+	maxNamed  = 12  // culprits; then the rest of the range is left alone
+	rises     = 2.5 // standard deviations by which a probe must lie above the one before it
+	falls     = 3.0 // and below, to be called mended
+	sureShare = 0.5 // of a rise that its culprit must have: it was picked for being large
 )
 
 // named is a culprit whose place and step are known.
@@ -58,7 +59,7 @@ func (r *bankRun) sweep() error {
 		if e.explained(p.lo, p.hi) || r.f.Result == bisect.Inconclusive && !r.ramp && e.holdsSuspects(p.lo, p.hi) {
 			continue
 		}
-		if err := e.search(p.lo, p.hi, max(r.least(), 0.75*p.step, e.notable())); err != nil {
+		if err := e.search(p.lo, p.hi, max(r.least(), sureShare*p.step, e.notable())); err != nil {
 			return err
 		}
 	}
@@ -72,7 +73,7 @@ func (e *every) notable() float64 {
 		return 0
 	}
 	d, _ := e.survey.ends()
-	return d / 4
+	return d / 4 / effectMargin
 }
 
 // explained reports that nothing lies between two commits but a culprit.

@@ -36,6 +36,7 @@ var histories = []history{
 	{"+5 -5 %", []float64{0.0488, -0.0488}, []int{60, 190}, false, false, ``, 0.96},
 	{"+3 % and +5 %, drawn", []float64{0.0296, 0.0488}, nil, false, false, ``, 0.95},
 	{"+5 -5 +5 %, drawn", []float64{0.0488, -0.0488, 0.0488}, nil, false, false, ``, 0.8},
+	{"four of +5 %", []float64{0.0488, 0.0488, 0.0488, 0.0488}, []int{40, 100, 150, 210}, false, false, ``, 0.94},
 	{"no step", nil, nil, false, false, `"culprit":"none"`, 0.98},
 	{"noisy, no step", nil, nil, false, false, `"culprit":"none","preset":"noisy"`, 0.98},
 	{"bimodal, one +5 %", []float64{0.0488}, nil, false, false, `"noise":{"modes":[{"p":0.25,"log":0.04}]}`, 0.97},

@@ -79,6 +79,8 @@ var cells = []cell{
 	{"time-out 30 % N=256", `{"hang":{"bad":0.3,"good":0.002,"limit":180}}`, 0.978, 0.01, 0, 0, 1656},
 	{"crash 20 % N=256", `{"hang":{"bad":0.2,"good":0,"limit":12}}`, 0.975, 0.01, 200, 0, 0},
 	{"crash certain N=256", `{"hang":{"bad":1,"good":0,"limit":12}}`, 0.995, 0.003, 17, 0, 0},
+	{"time-out of good commits too 100 % and 10 % N=256", `{"hang":{"bad":1,"good":0.1,"limit":180}}`, 0.97, 0.01, 40, 0, 0},
+	{"time-out of good commits too 50 % and 10 % N=256", `{"hang":{"bad":0.5,"good":0.1,"limit":180}}`, 0.93, 0.02, 0, 0, 0},
 	{"A/A hang 0.5 %", `{"hang":{"bad":0.005,"good":0.005,"limit":180},"culprit":"none"}`, 0.99, 0.01, 0, 0, 0},
 	{"A/A hang 5 %", `{"hang":{"bad":0.05,"good":0.05,"limit":180},"culprit":"none"}`, 0.99, 0.01, 0, 0, 0},
 	{"A/A hang 20 %", `{"hang":{"bad":0.2,"good":0.2,"limit":180},"culprit":"none"}`, 0.99, 0.01, 0, 0, 0},
@@ -130,7 +132,7 @@ func TestBenchJudge(t *testing.T) {
 func TestBankReachesItsTargets(t *testing.T) {
 	for _, c := range cells {
 		trials := map[string]int{"typical 3 % N=256": 40, "quiet 1 % N=256": 30, "noisy 5 % N=256": 30, "bimodal 3 % N=128": 30, "A/A typical": 30,
-			"time-out certain N=256": 40, "time-out 70 % N=256": 40, "time-out 30 % N=256": 12, "crash 20 % N=256": 12, "A/A hang 0.5 %": 20}[c.name]
+			"time-out certain N=256": 40, "time-out 70 % N=256": 40, "time-out 30 % N=256": 12, "time-out of good commits too 100 % and 10 % N=256": 16, "crash 20 % N=256": 12, "A/A hang 0.5 %": 20}[c.name]
 		if trials == 0 {
 			continue
 		}

@@ -98,3 +98,67 @@ func TestBankSeveralShapes(t *testing.T) {
 		}
 	}
 }
+
+// A case that comes or goes within the range is no step, however long it takes; a commit without a case
+// that both ends have cannot be compared.
+func TestBankCasesThatComeAndGo(t *testing.T) {
+	long := func(o bisect.Outcome, x float64) bisect.Outcome {
+		o.Series = append(o.Series, bisect.Series{Metric: "time", Case: "long", Unit: "s", Values: []float64{x * o.Series[0].Values[0]}})
+		return o
+	}
+	for name, has := range map[string]func(i, culprit int) bool{
+		"comes": func(i, _ int) bool { return i > 128 },
+		"goes":  func(i, _ int) bool { return i <= 128 },
+		"dips":  func(i, culprit int) bool { return i != culprit/2 },
+	} {
+		for seed := range uint64(4) {
+			s := newShapes(seed, []float64{0.0488, 0.0488})
+			b := bank(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
+				o, err := s.launch(t, r)
+				if i, _ := strconv.ParseInt(r.Candidate.Commit, 16, 64); err == nil && has(int(i), s.culprit) {
+					o = long(o, 20)
+				}
+				return o, err
+			}))
+			f, err := b.Find(t.Context())
+			if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(s.culprit) {
+				t.Errorf("%s, seed %d: %v %v, planted %d: %+v %q", name, seed, err, f.Result, s.culprit, f.Culprits, f.Warnings)
+			}
+			if told := strings.Contains(strings.Join(f.Warnings, " "), "gives time of long"); told != (name != "dips") {
+				t.Errorf("%s, seed %d: %q", name, seed, f.Warnings)
+			}
+		}
+	}
+}
+
+// Values of which no ratio can be made, or that only one end sent, are told from none at all.
+func TestBankSaysWhyValuesCannotBeCompared(t *testing.T) {
+	series := func(one string, v ...float64) bisect.Series {
+		return bisect.Series{Metric: "time", Case: one, Unit: "s", Values: v}
+	}
+	for _, c := range []struct {
+		good, bad []bisect.Series
+		want      string
+	}{
+		{nil, nil, "sends no samples"},
+		{[]bisect.Series{series("", 0, 0)}, []bisect.Series{series("", 1)}, "time of the good end is not above 0"},
+		{[]bisect.Series{series("", 1)}, []bisect.Series{series("", -1)}, "time of the bad end is not above 0"},
+		{[]bisect.Series{series("", 1)}, nil, "only the good end sent values of time"},
+		{[]bisect.Series{series("a", 1), series("b", 1)}, []bisect.Series{series("c", 1)}, "no case of time in common: a, b at the good end, c at the bad one"},
+	} {
+		s := newShapes(1, []float64{0})
+		b := bank(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
+			o, err := s.d.Sample(t.Context(), r)
+			o.Series = c.bad
+			if r.Candidate.Commit == fixtures.ID(0) {
+				o.Series = c.good
+			}
+			return o, err
+		}))
+		b.Options.Find = ""
+		f, err := b.Find(t.Context())
+		if err != nil || f.Result != bisect.NoDifference || !strings.Contains(f.Ends.Hint, c.want) {
+			t.Errorf("%q: %v %v %q", c.want, err, f.Result, f.Ends.Hint)
+		}
+	}
+}

@@ -25,9 +25,6 @@ func (r *bankRun) look() (slow bool, err error) {
 	}
 	r.channels = channels(r.Metrics, g, b)
 	r.exact.take(r.Metrics, g, b, r.Faster)
-	for _, words := range oneSided(r.Metrics, g, b) {
-		r.warn(words)
-	}
 	if r.plain.timing || !slices.ContainsFunc(r.Metrics, Metric.ofProcess) {
 		r.first = []bisect.Outcome{g, b}
 	}
@@ -38,8 +35,20 @@ func (r *bankRun) look() (slow bool, err error) {
 	if len(r.channels)+len(r.exact.channels) == 0 {
 		return false, nil
 	}
+	if len(r.channels) > 0 {
+		for _, w := range oneSided(r.sampled(), [2]bisect.Outcome{g, b}, [2]string{"the good end", "the bad end"}) {
+			r.warn(w)
+		}
+	}
 	r.weigh()
 	return true, nil
+}
+
+// sampled are the metrics that are compared launch by launch.
+func (r *bankRun) sampled() []Metric {
+	return slices.DeleteFunc(slices.Clone(r.Metrics), func(m Metric) bool {
+		return !slices.ContainsFunc(r.channels, func(c channel) bool { return c.metric == m })
+	})
 }
 
 // stage is the comparison of the ends: a belief and the levels seen, for every channel.

@@ -27,8 +27,7 @@ func (x *exactNumbers) take(ms []Metric, g, b bisect.Outcome, faster bool) {
 			continue
 		}
 		cs := []channel{{metric: m, all: true}}
-		inBad := cases(m, b)
-		shared := slices.DeleteFunc(cases(m, g), func(c string) bool { return !slices.Contains(inBad, c) })
+		shared := inCommon(cases(m, g), cases(m, b))
 		if len(shared) > 0 {
 			cs = nil
 		}
@@ -153,7 +152,7 @@ func (r *bankRun) tellValues(values string) {
 // exactWords puts the numbers of the ends into words.
 func (r *bankRun) exactWords(e *bisect.Ends) {
 	for k, c := range r.exact.channels {
-		if c != r.picked {
+		if c.metric != r.picked.metric || c.one != r.picked.one {
 			continue
 		}
 		e.Why = fmt.Sprintf("%s, bad end against good end: %s", c.name(), r.exact.texts[k])

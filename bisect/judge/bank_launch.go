@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -152,7 +153,7 @@ func (r *bankRun) setAside(i int, o bisect.Outcome) {
 	v := bisect.Verdict{Call: bisect.Untestable, Class: o.Class, Phase: o.Phase, Why: o.Describe(), Trials: 1, Probability: 1, Warnings: o.Warnings}
 	switch {
 	case o.Class == bisect.OK:
-		v.Class, v.Why = bisect.Skip, "it sent no value of "+r.picked.metric.Name
+		v.Class, v.Why = bisect.Skip, "it sent no value of "+cmp.Or(r.picked.lacks(o), r.picked.name())
 	case !untestable(o):
 		v.Other, v.Why = true, "fails in another way: "+v.Why
 	}

@@ -132,7 +132,7 @@ func (r *bankRun) partSettled(s *stage, fresh int) state {
 	switch d, sd := s.models[0].Step(); {
 	case fresh >= minPartPairs && d > effectMargin*r.least() && d > zEnd*sd:
 		return worse
-	case d+3*sd < r.least():
+	case d+3*sd < effectMargin*r.least():
 		return alike
 	}
 	return open

@@ -314,3 +314,32 @@ func BenchmarkBankDecision(b *testing.B) {
 		})
 	}
 }
+
+// A step as large as the smallest effect that is looked for is worth a search to its end.
+func TestBankStepOfTheSmallestEffect(t *testing.T) {
+	const jobs = 30
+	found := 0
+	s, err := fixtures.ReadSpec([]byte(`{"preset":"typical","commits":64,"step_log":0.0488}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(jobs) {
+		d := fixtures.NewDevice(s, seed+1)
+		b := bank(d, d)
+		b.Effect = 0.05
+		f, err := b.Find(t.Context())
+		switch {
+		case err != nil || f.Err != nil:
+			t.Fatal(err, f.Err)
+		case f.Result != bisect.Found:
+			t.Logf("seed %d: %v, %v, %q", seed, f.Result, f.Ends.Why, f.Warnings)
+		case f.Culprits[0].Commit == fixtures.ID(d.Culprits()[0]):
+			found++
+		default:
+			t.Errorf("seed %d: named %s, planted %d", seed, f.Culprits[0].Commit, d.Culprits()[0])
+		}
+	}
+	if found < jobs-1 {
+		t.Errorf("%d of %d found", found, jobs)
+	}
+}

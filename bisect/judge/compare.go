@@ -239,7 +239,9 @@ func (r *compareRun) choose() error {
 	if len(cs) == 0 {
 		return &UnknownMetricError{Wanted: names(r.Metrics), Sent: sent(first[0], first[1])}
 	}
-	r.tellOneSided(first)
+	for _, w := range oneSided(r.Metrics, first, [2]string{"A", "B"}) {
+		r.warn(w)
+	}
 	for _, c := range cs {
 		r.contrasts = append(r.contrasts, newContrast(c, first[0]))
 	}
@@ -272,7 +274,7 @@ func inBoth(ms []Metric, first [2]bisect.Outcome) []channel {
 			continue
 		}
 		a, b := cases(m, first[0]), cases(m, first[1])
-		shared := slices.DeleteFunc(slices.Clone(a), func(c string) bool { return !slices.Contains(b, c) })
+		shared := inCommon(a, b)
 		same := len(shared) == len(a) && len(shared) == len(b)
 		if same && len(shared) > 0 {
 			out = append(out, channel{metric: m, all: true})
@@ -299,20 +301,6 @@ func cases(m Metric, o bisect.Outcome) []string {
 		}
 	}
 	return out
-}
-
-// tellOneSided warns of cases that only one side gives: they cannot be compared.
-func (r *compareRun) tellOneSided(first [2]bisect.Outcome) {
-	for _, m := range r.Metrics {
-		for side, name := range []string{"A", "B"} {
-			for _, c := range cases(m, first[side]) {
-				if slices.Contains(cases(m, first[1-side]), c) {
-					continue
-				}
-				r.warn(fmt.Sprintf("only %s gives %s: it is not compared", name, channel{metric: m, one: c}.name()))
-			}
-		}
-	}
 }
 
 // UnknownMetricError says that launches give no value of what was asked for.

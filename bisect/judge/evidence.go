@@ -9,8 +9,8 @@ import (
 )
 
 // evidence is what launches that fail or pass tell about which commit is to blame, when a bad commit
-// fails at some rate and a good one hardly ever. Both rates are unknown and integrated out; see rates.go.
-// It does not depend on the order of the launches.
+// fails at some rate and a good one at a lower one, as a rule hardly ever. Both rates are unknown and
+// integrated out; see rates.go. It does not depend on the order of the launches.
 type evidence struct {
 	commits []bisect.Commit
 	graph   *bisect.Graph
@@ -71,7 +71,7 @@ func (e *evidence) belief() belief {
 	for k, t := range b.bad {
 		l, ok := known[t]
 		if !ok {
-			l = logBad(t) + logGood(e.all.minus(t))
+			l = logTwo(t, e.all.minus(t))
 			known[t] = l
 		}
 		logs = append(logs, math.Log(e.prior[k])+l)
@@ -100,7 +100,18 @@ func (b belief) top() (k int) {
 }
 
 // rate is how often a launch of a bad commit fails if commit k is the culprit.
-func (b belief) rate(k int) float64 { return min(0.99, failNext(logBad, b.bad[k])) }
+func (b belief) rate(k int) float64 {
+	bad, good := b.bad[k], b.all.minus(b.bad[k])
+	return min(0.99, math.Exp(logTwo(bad.plus(tally{fails: 1}), good)-logTwo(bad, good)))
+}
+
+// speaksBad is how much likelier the launches of a commit that does not reach commit k are if it is bad
+// than if it is good, as a logarithm, when k is the culprit of all others.
+func (b belief) speaksBad(k int, runs tally) float64 {
+	bad := b.bad[k]
+	good := b.all.minus(bad).minus(runs)
+	return logTwo(bad.plus(runs), good) - logTwo(bad, good.plus(runs))
+}
 
 // credible lists the likeliest commits that together hold the share p of what is left to commits,
 // oldest first.
@@ -165,7 +176,9 @@ func (e *evidence) forecast(b belief) forecast {
 		t := b.bad[k]
 		r, ok := rates[t]
 		if !ok {
-			r = [2]float64{failNext(logBad, t), failNext(logGood, b.all.minus(t))}
+			g, fail := b.all.minus(t), tally{fails: 1}
+			l := logTwo(t, g)
+			r = [2]float64{math.Exp(logTwo(t.plus(fail), g) - l), math.Exp(logTwo(t, g.plus(fail)) - l)}
 			rates[t] = r
 		}
 		bad[k], badH[k] = w*r[0], w*binaryEntropy(r[0])

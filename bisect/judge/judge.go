@@ -219,6 +219,9 @@ func (p *Plain) compareEnds(g, b bisect.Outcome) bisect.Ends {
 		e.Why = "both ends end well"
 		if p.Find == "" {
 			e.Hint = "to look for a slowdown of a program that sends no samples, give --find slow --metric wall"
+			if why := unlike(p.Metrics, g, b); why != "" {
+				e.Hint = why + "; --find slow --metric wall compares the time of the whole run instead"
+			}
 		}
 	default:
 		e = p.readComplaint(b)

@@ -10,7 +10,7 @@ import (
 
 // Launches of ends of which the bad one does not fail at once.
 const (
-	rareTries  = 20   // of the bad end, where a failure is looked for
+	rareTries  = 30   // of the bad end, where a failure is looked for
 	blindTries = 5    // of the bad end, where nothing was said and nothing else is compared
 	endCap     = 80   // of both, until they are told apart
 	rareAlike  = 0.02 // that they do not differ, before any was launched
@@ -25,7 +25,7 @@ func (p *Plain) mayPass(g, b bisect.Outcome) bool {
 	case p.Find == bisect.Slow, p.Find == bisect.BuildFailed, untestable(g), untestable(b), g.Phase == "build", b.Phase == "build":
 		return false
 	case g.Class != bisect.OK:
-		return p.wanted() && b.Class == g.Class
+		return p.wanted() && (b.Class == g.Class || b.Class == bisect.OK)
 	case b.Class == bisect.OK:
 		return p.wanted() || p.Find == "" && !p.comparable(g, b)
 	}
@@ -51,7 +51,7 @@ func (p *Plain) passed(c bisect.Candidate) bool {
 // rareEnds launches the bad end until it fails once, and then both ends until it is clear whether the
 // bad one fails more often.
 func (p *Plain) rareEnds(ctx context.Context, g, b bisect.Outcome) (bisect.Ends, error) {
-	tries := blindTries
+	first, tries := g, blindTries
 	if p.wanted() {
 		tries = rareTries
 	}
@@ -76,8 +76,13 @@ func (p *Plain) rareEnds(ctx context.Context, g, b bisect.Outcome) (bisect.Ends,
 		e = p.compareEnds(g, b)
 	}
 	if !e.Differ {
-		if b.Class == bisect.OK {
+		switch {
+		case b.Class != bisect.OK:
+		case first.Class == bisect.OK:
 			e.Why = fmt.Sprintf("both ends end well, the bad end in each of %d launches", n)
+		default:
+			e.Why = fmt.Sprintf("the good end failed in 1 of 2 launches (%s), the bad end in none of %d", first.Describe(), n)
+			e.Hint = "are the ends swapped? kbisect looks for what got worse between a good end and a later bad one"
 		}
 		return withVerdicts(e, g, b), nil
 	}
@@ -90,7 +95,7 @@ func (p *Plain) rareEnds(ctx context.Context, g, b bisect.Outcome) (bisect.Ends,
 func (p *Plain) tellApart(ctx context.Context, g, b bisect.Outcome, e bisect.Ends) (bisect.Ends, error) {
 	for {
 		tg, tb := p.tallyOf(p.good), p.tallyOf(p.bad)
-		same := 1 / (1 + (1-rareAlike)/rareAlike*math.Exp(logAny(tb)+logGood(tg)-logAlike(tb.plus(tg))))
+		same := 1 / (1 + (1-rareAlike)/rareAlike*math.Exp(logEnds(tb, tg)-logAlike(tb.plus(tg))))
 		e.Sometimes = true
 		e.Why = fmt.Sprintf("the bad end fails in %d of %d launches (%s), the good end in %d of %d", tb.fails, tb.launches(), b.Describe(), tg.fails, tg.launches())
 		e.Good, e.Bad = p.verdict(g, tg.launches()), p.verdict(b, tb.launches())
@@ -110,7 +115,9 @@ func (p *Plain) tellApart(ctx context.Context, g, b bisect.Outcome, e bisect.End
 		}
 		c, why := p.good, bisect.EndGood
 		rate := failNext(logAlike, tb.plus(tg))
-		if tells(same, rate, failNext(logAny, tb)) > tells(same, rate, failNext(logGood, tg)) {
+		ifBad := func(t tally) float64 { return logEnds(t, tg) }
+		ifGood := func(t tally) float64 { return logEnds(tb, t) }
+		if tells(same, rate, failNext(ifBad, tb)) > tells(same, rate, failNext(ifGood, tg)) {
 			c, why = p.bad, bisect.EndBad
 		}
 		if _, err := p.launch(ctx, c, why); err != nil {
@@ -118,6 +125,10 @@ func (p *Plain) tellApart(ctx context.Context, g, b bisect.Outcome, e bisect.End
 		}
 	}
 }
+
+// logEnds is the log-likelihood of the launches of two ends that differ, where the question whether they
+// do came up.
+func logEnds(bad, good tally) float64 { return logMixed(0.5, bad, good) }
 
 // tells is the information about a claim of probability p in a launch that fails with chance a if it
 // holds, and b if not.

@@ -65,9 +65,35 @@ func median(v []float64) float64 {
 func (p *Plain) unmeasured(e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
 	if p.Find == bisect.Slow && len(p.Metrics) > 0 {
 		e.Why = fmt.Sprintf("both ends end well, and neither sent a value of %s", p.Metrics[0].Name)
+		if why := unlike(p.Metrics, g, b); why != "" {
+			e.Why = "both ends end well, and " + why
+		}
 		e.Hint = "send samples on KBISECT_FD, or choose one of " + strings.Join(sent(g, b), ", ") + " with --metric"
 	}
 	return e
+}
+
+// unlike says why values that at least one end sent cannot be compared; "" when neither sent any.
+func unlike(ms []Metric, g, b bisect.Outcome) string {
+	for _, m := range ms {
+		sides := [2]string{"the good end", "the bad end"}
+		for side, o := range []bisect.Outcome{g, b} {
+			for _, s := range o.Series {
+				if s.Metric == m.Name && len(cases(m, o)) == 0 {
+					return fmt.Sprintf("%s of %s is not above 0, as a ratio needs it", m.Name, sides[side])
+				}
+			}
+		}
+		switch a, c := cases(m, g), cases(m, b); {
+		case len(a) > 0 && len(c) == 0:
+			return "only the good end sent values of " + m.Name
+		case len(c) > 0 && len(a) == 0:
+			return "only the bad end sent values of " + m.Name
+		case len(a) > 0 && inCommon(a, c) == nil:
+			return fmt.Sprintf("the ends have no case of %s in common: %s at the good end, %s at the bad one", m.Name, lists(a, 3), lists(c, 3))
+		}
+	}
+	return ""
 }
 
 // sent lists the metrics that both ends have values of.

@@ -11,7 +11,8 @@ import (
 
 // The rules of a search for a complaint that may show only sometimes.
 const (
-	maxWeighed   = 300  // launches after the plain search
+	maxWeighed   = 600  // launches after the plain search
+	alikeTrust   = 0.95 // that ends are called alike
 	alikePrior   = 0.02 // that ends that differed in one launch each do not differ
 	maxOdd       = 6    // launches in a row that tell nothing
 	pauseSeconds = 1.0  // what any launch costs beside its run
@@ -101,14 +102,14 @@ func (w *weighing) all() error {
 		}
 		set := w.ev.peers(k)
 		switch {
-		case b.alike >= 1-w.delta():
+		case b.alike >= alikeTrust:
 			if done, err := w.proveAlike(b); done || err != nil {
 				return err
 			}
 			continue
-		case b.weight[k] >= 1-w.delta():
+		case b.weight[k] >= 1-w.doubt(b, k):
 			set = []int{k}
-		case sum(b.weight, set) >= 1-w.delta() && !w.ev.parted(set, w.launchable):
+		case sum(b.weight, set) >= 1-w.doubt(b, k) && !w.ev.parted(set, w.launchable):
 		default:
 			done, err := w.search(b, k)
 			if done || err != nil {
@@ -348,6 +349,15 @@ func (w *weighing) delta() float64 {
 		return min(0.25, w.Error/2)
 	}
 	return 0.005
+}
+
+// doubt is what may be left of it when commit k is believed to be the culprit: less where good commits
+// were seen to fail as well.
+func (w *weighing) doubt(b belief, k int) float64 {
+	if noisyShare(b.bad[k], b.all.minus(b.bad[k])) > 0.1 {
+		return w.delta() / 5
+	}
+	return w.delta()
 }
 
 func (w *weighing) step(s bisect.Step) {

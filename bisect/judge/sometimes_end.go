@@ -24,7 +24,7 @@ func (w *weighing) over() string {
 // giveUp ends the search with what is known, unless trials that were stopped early are to blame:
 // then it begins again with the whole limit, and is not done.
 func (w *weighing) giveUp(why string) (done bool) {
-	if !w.f.Spent && !w.patient && w.hasEarly() {
+	if !w.f.Spent && !w.patient && w.mayBeSlow() {
 		w.takeTime("the search came to no proof and rests on trials that were stopped before their limit: those are made again with the whole limit")
 		return false
 	}
@@ -35,9 +35,19 @@ func (w *weighing) giveUp(why string) (done bool) {
 	return true
 }
 
-func (w *weighing) hasEarly() bool {
+// mayBeSlow reports a commit that was stopped early every time it was launched: it may be slow and pass.
+func (w *weighing) mayBeSlow() bool {
+	const often = 3
+	early, other := map[string]int{}, map[string]bool{}
 	for _, t := range w.trials {
 		if t.Early {
+			early[t.Candidate.Commit]++
+		} else {
+			other[t.Candidate.Commit] = true
+		}
+	}
+	for commit, n := range early {
+		if n >= often && !other[commit] {
 			return true
 		}
 	}

@@ -23,10 +23,10 @@ func (w *weighing) prove(b belief, set []int) (done bool, err error) {
 	culprit, parents := w.sides(set)
 	m := w.enough(b, set[0])
 	for _, p := range parents {
-		if w.lost[launchKey{p, bisect.ConfirmParent}] != "" || w.cleared(p, m) {
+		if w.lost[launchKey{p, bisect.ConfirmParent}] != "" || w.cleared(b, set[0], p, m) {
 			continue
 		}
-		return w.tryParent(culprit, p)
+		return w.tryParent(set[0], culprit, p)
 	}
 	runs := w.runs(culprit, bisect.ConfirmCulprit)
 	switch {
@@ -46,10 +46,10 @@ func (w *weighing) enough(b belief, k int) int {
 
 // cleared reports that a parent has passed often enough, from a clean build too, and that its own
 // launches say so whatever is believed of the others: one accident takes many passes.
-func (w *weighing) cleared(p string, m int) bool {
+func (w *weighing) cleared(b belief, k int, p string, m int) bool {
 	runs := w.runs(p, "")
 	return w.runs(p, bisect.ConfirmParent).passes > 0 && runs.passes >= m &&
-		(runs.fails == 0 || logGood(runs)-logBad(runs) >= -math.Log(w.delta()))
+		(runs.fails == 0 || b.speaksBad(k, runs) <= math.Log(w.delta()))
 }
 
 // runs counts the launches of a commit for a purpose; "" is any.
@@ -97,7 +97,7 @@ func (w *weighing) sameInputsPassed(i int) bool {
 
 // tryParent launches a parent from a clean build. One that fails by its own launches, although that
 // would be next to impossible whichever single change is to blame, says that an assumption is wrong.
-func (w *weighing) tryParent(culprit, p string) (done bool, err error) {
+func (w *weighing) tryParent(k int, culprit, p string) (done bool, err error) {
 	o, err := w.try(p, bisect.ConfirmParent)
 	if err != nil {
 		return false, err
@@ -107,16 +107,16 @@ func (w *weighing) tryParent(culprit, p string) (done bool, err error) {
 		return false, nil
 	}
 	w.step(bisect.Step{Commit: p, Role: "parent", Verdict: v, Remaining: len(w.ev.belief().credible(credible))})
-	runs, i := w.runs(p, ""), w.place(p)
+	runs, i, b := w.runs(p, ""), w.place(p), w.ev.belief()
 	switch {
-	case runs.fails < 2 || logBad(runs)-logGood(runs) < -math.Log(w.delta()):
+	case runs.fails < 2 || b.speaksBad(k, runs) < -math.Log(w.delta()):
 		return false, nil
 	case i < 0 && p != w.s.Good.Commit:
 		w.warn(fmt.Sprintf("commit %s lies before the range: the complaint is older than the good end on that branch; try an earlier good end", short(p)))
 		w.f.Result = bisect.Inconclusive
 		w.f.Suspects = []bisect.SuspectCommit{{Commit: culprit, Probability: 1, Why: "its parent before the range is bad too"}}
 		return true, nil
-	case i < 0 || w.ev.graph.Masses(w.ev.belief().weight)[i] > 1-credibleBad:
+	case i < 0 || w.ev.graph.Masses(b.weight)[i] > 1-credibleBad:
 		return false, nil // believed as well
 	case w.sameInputsPassed(i):
 		w.distrustKeys(p)
@@ -187,11 +187,12 @@ func (w *weighing) liedEarly(id string, o bisect.Outcome) bool {
 	})
 }
 
-// takeTime forgets what rests on trials that were stopped before their limit; from now on none is.
+// takeTime forgets the trials that were in a hurry, those that passed too, lest the passes be left without
+// the failures; from now on none is.
 func (w *weighing) takeTime(why string) {
 	w.warn(why)
 	w.Patient()
-	w.trials = slices.DeleteFunc(w.trials, func(t trial) bool { return t.Early })
+	w.trials = slices.DeleteFunc(w.trials, func(t trial) bool { return t.Hurry != "" })
 	w.from = len(w.trials)
 	w.rebuild()
 }
