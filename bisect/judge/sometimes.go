@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -135,21 +136,46 @@ func (w *weighing) search(b belief, k int) (done bool, err error) {
 	if why != "" {
 		return w.giveUp(why), nil
 	}
-	purpose := bisect.Searching
-	switch {
-	case i == GoodEnd:
-		purpose = bisect.EndGood
-	case i == len(w.commits)-1:
-		purpose = bisect.EndBad
-	case b.weight[k] > 0.9 && slices.Contains(w.commits[k].Parents, w.commits[i].ID) && w.lost[launchKey{w.commits[i].ID, bisect.ConfirmParent}] == "":
-		purpose = bisect.ConfirmParent // it counts for the proof as well
-	}
-	id := w.s.Good.Commit
+	id, purpose := w.s.Good.Commit, bisect.EndGood
 	if i >= 0 {
-		id = w.commits[i].ID
+		id, purpose = w.commits[i].ID, bisect.Searching
+	}
+	if p := w.parentLike(k, i); i == len(w.commits)-1 {
+		purpose = bisect.EndBad
+	} else if p != "" && b.weight[k] > 0.9 {
+		id, purpose = p, bisect.ConfirmParent // it counts for the proof as well
 	}
 	_, err = w.try(id, purpose)
 	return false, err
+}
+
+// parentLike is the parent of commit k that commit i is, or whose inputs it has as long as launches of equal
+// inputs ended alike; "" if there is none that can be launched from a clean build.
+func (w *weighing) parentLike(k, i int) string {
+	if i < 0 {
+		return ""
+	}
+	for _, p := range w.commits[k].Parents {
+		at := w.place(p)
+		alike := at == i || at >= 0 && w.commits[i].Key != "" && w.commits[i].Key == w.commits[at].Key && w.certain()
+		if alike && w.lost[launchKey{p, bisect.ConfirmParent}] == "" {
+			return p
+		}
+	}
+	return ""
+}
+
+// certain reports that all launches of equal inputs ended alike so far.
+func (w *weighing) certain() bool {
+	seen := map[string]tally{}
+	for _, i := range w.ev.tested {
+		id := cmp.Or(w.commits[i].Key, w.commits[i].ID)
+		seen[id] = seen[id].plus(*w.ev.by[i])
+		if t := seen[id]; t.fails > 0 && t.passes > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // try makes one launch and takes in what it shows.
