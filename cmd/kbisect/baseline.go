@@ -9,7 +9,6 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -63,28 +62,7 @@ func baselineCommand() *cli.Command {
 }
 
 func recordBaseline(c *cli.Context) error {
-	words, command, err := operands(c)
-	if err != nil {
-		return err
-	}
-	if len(words) > 1 {
-		return usagef("baseline record takes one revision, not %q\nhint: a command follows --", words)
-	}
-	if c.Int("launches") < 2 {
-		return usagef("--launches %d: at least two are needed to call it good", c.Int("launches"))
-	}
-	repo, err := source.Open(globals(c).dir)
-	if err != nil {
-		return usage(err)
-	}
-	defer repo.Close()
-	rev := append(words, "HEAD")[0]
-	t, err := beginOne(c, repo, rev, command, recording)
-	if err != nil {
-		return err
-	}
-	defer t.close()
-	return t.record(c, rev)
+	return launchOne(c, recording, 2, "two are needed to call it good", "a command follows --", (*trials).record)
 }
 
 // record launches, and remembers what is good.

@@ -37,14 +37,20 @@ func compareCommand() *cli.Command {
 	}
 }
 
-// comparison is what the command line asks for.
-type comparison struct {
+// pair is two revisions as the command line asks for them, and what else it says.
+type pair struct {
 	words [2]string // A and B as they were named
 	sides [2]bisect.Candidate
-	pairs int
+	pairs int // of a comparison
 }
 
 func compareAction(c *cli.Context) error {
+	return launchTwo(c, comparing, (*policy).readCompare, (*trials).compare)
+}
+
+// launchTwo reads two revisions and begins the job for what is to be done with them. Everything is read
+// before anything is made.
+func launchTwo(c *cli.Context, kind string, read func(*policy, *cli.Context, *pair) error, do func(*trials, *cli.Context, pair) error) error {
 	words, command, err := operands(c)
 	if err != nil {
 		return err
@@ -54,11 +60,11 @@ func compareAction(c *cli.Context) error {
 		return usage(err)
 	}
 	defer repo.Close()
-	x, p, err := readComparison(c, repo, words, command)
+	x, p, err := readPair(c, repo, words, command, read)
 	if err != nil {
 		return err
 	}
-	t, err := beginTrials(c, repo, p, comparing)
+	t, err := beginTrials(c, repo, p, kind)
 	if err != nil {
 		return err
 	}
@@ -66,13 +72,12 @@ func compareAction(c *cli.Context) error {
 	if err := t.begin(c.Context); err != nil {
 		return err
 	}
-	return t.compare(c, x)
+	return do(t, c, x)
 }
 
-// readComparison reads the request before anything is made.
-func readComparison(c *cli.Context, repo *source.Repo, words, command []string) (x comparison, p *policy, err error) {
-	if len(words) != 2 {
-		return x, nil, usagef("compare takes two revisions, A and B, not %d\nhint: kbisect compare HEAD^ HEAD, and a command follows --", len(words))
+func readPair(c *cli.Context, repo *source.Repo, words, command []string, read func(*policy, *cli.Context, *pair) error) (x pair, p *policy, err error) {
+	if name := c.Command.Name; len(words) != 2 {
+		return x, nil, usagef("%s takes two revisions, A and B, not %d\nhint: kbisect %s HEAD^ HEAD, and a command follows --", name, len(words), name)
 	}
 	x.words = [2]string(words)
 	if p, err = trialPolicy(c, repo, command); err != nil {
@@ -83,14 +88,21 @@ func readComparison(c *cli.Context, repo *source.Repo, words, command []string) 
 			return x, nil, err
 		}
 	}
-	if err := p.readJudgement(c); err != nil {
+	if err := read(p, c, &x); err != nil {
 		return x, nil, err
-	}
-	if x.pairs = c.Int("pairs"); c.IsSet("pairs") && x.pairs < judge.MinPairs {
-		return x, nil, usagef("--pairs %d: a comparison needs %d at least\nhint: kbisect measure launches one revision as often as you like", x.pairs, judge.MinPairs)
 	}
 	p.Good, p.Bad = x.sides[0].Commit, x.sides[1].Commit
 	return x, p, p.checkPaths(repo)
+}
+
+func (p *policy) readCompare(c *cli.Context, x *pair) error {
+	if err := p.readJudgement(c); err != nil {
+		return err
+	}
+	if x.pairs = c.Int("pairs"); c.IsSet("pairs") && x.pairs < judge.MinPairs {
+		return usagef("--pairs %d: a comparison needs %d at least\nhint: kbisect measure launches one revision as often as you like", x.pairs, judge.MinPairs)
+	}
+	return nil
 }
 
 // readJudgement reads how small a change and how rare an error is asked for.
@@ -127,7 +139,7 @@ func (p *policy) candidate(repo *source.Repo, text string) (c bisect.Candidate, 
 }
 
 // compare launches, decides and reports.
-func (t *trials) compare(c *cli.Context, x comparison) error {
+func (t *trials) compare(c *cli.Context, x pair) error {
 	t.ui.ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
 	run := judge.Compare{
 		A: x.sides[0], B: x.sides[1], Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.wallTime(),
@@ -208,7 +220,7 @@ func pairLine(n int, all []judge.Sofar) string {
 }
 
 // comparison puts a comparison into the terms of its report.
-func (t *trials) comparison(x comparison, got judge.Comparison, result string, err error) report.Comparison {
+func (t *trials) comparison(x pair, got judge.Comparison, result string, err error) report.Comparison {
 	doc := report.Comparison{
 		Schema: report.ComparisonSchema, Session: t.session.ID, Result: result, SameCommit: x.sides[0] == x.sides[1],
 		A: t.side(x.words[0], x.sides[0].Commit, got.Sides[0]), B: t.side(x.words[1], x.sides[1].Commit, got.Sides[1]),

@@ -12,7 +12,6 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -59,55 +58,21 @@ func explainLimitFlag(usual time.Duration) cli.Flag {
 }
 
 func explainAction(c *cli.Context) error {
-	words, command, err := operands(c)
-	if err != nil {
-		return err
-	}
-	repo, err := source.Open(globals(c).dir)
-	if err != nil {
-		return usage(err)
-	}
-	defer repo.Close()
-	sides, p, err := readExplain(c, repo, words, command)
-	if err != nil {
-		return err
-	}
-	t, err := beginTrials(c, repo, p, explaining)
-	if err != nil {
-		return err
-	}
-	defer t.close()
-	t.moreEnv = []string{"NVCC_APPEND_FLAGS=" + strings.TrimSpace(os.Getenv("NVCC_APPEND_FLAGS")+" -Xptxas=-v")}
-	if err := t.begin(c.Context); err != nil {
-		return err
-	}
-	return t.explain(c, words, sides)
+	return launchTwo(c, explaining, (*policy).readExplain, (*trials).explain)
 }
 
-// readExplain reads the request before anything is made.
-func readExplain(c *cli.Context, repo *source.Repo, words, command []string) (sides [2]bisect.Candidate, p *policy, err error) {
-	if len(words) != 2 {
-		return sides, nil, usagef("explain takes two revisions, A and B, not %d\nhint: kbisect explain HEAD^ HEAD, and a command follows --", len(words))
+func (p *policy) readExplain(c *cli.Context, _ *pair) error {
+	if n := c.Int("launches"); n < 1 {
+		return usagef("--launches %d: at least one is needed", n)
 	}
-	if c.Int("launches") < 1 {
-		return sides, nil, usagef("--launches %d: at least one is needed", c.Int("launches"))
-	}
-	if p, err = trialPolicy(c, repo, command); err != nil {
-		return sides, nil, err
-	}
-	for i, w := range words {
-		if sides[i], err = p.candidate(repo, w); err != nil {
-			return sides, nil, err
-		}
-	}
-	p.Good, p.Bad = sides[0].Commit, sides[1].Commit
+	p.moreEnv = []string{"NVCC_APPEND_FLAGS=" + strings.TrimSpace(os.Getenv("NVCC_APPEND_FLAGS")+" -Xptxas=-v")}
 	p.NoExplain, p.ExplainLimit = c.Bool("no-profile"), duration(c, "explain-limit")
-	return sides, p, p.checkPaths(repo)
+	return nil
 }
 
 // explain launches both, looks at what was built, profiles, and reports.
-func (t *trials) explain(c *cli.Context, words []string, sides [2]bisect.Candidate) error {
-	x := t.explainerOf(sides)
+func (t *trials) explain(c *cli.Context, pair pair) error {
+	x := t.explainerOf(pair.sides)
 	err := x.see(c.Context, c.Int("launches"))
 	result, mend := t.ended(c.Context, err)
 	if mend == nil {
@@ -116,7 +81,7 @@ func (t *trials) explain(c *cli.Context, words []string, sides [2]bisect.Candida
 	if mend != nil {
 		return t.fail(mend)
 	}
-	doc := x.document(words, result, err)
+	doc := x.document(pair.words[:], result, err)
 	return t.conclude(doc.Result, doc.Summary, explainCode(doc), err, doc, func() error {
 		if c.Bool("json") {
 			return report.WriteJSON(c.App.Writer, doc)

@@ -83,7 +83,7 @@ func profiled(t *testing.T, r *repo, mode string, args ...string) (report.Explan
 			return err
 		}
 		defer repo.Close()
-		sides, p, err := readExplain(c, repo, words, command)
+		asked, p, err := readPair(c, repo, words, command, (*policy).readExplain)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func profiled(t *testing.T, r *repo, mode string, args ...string) (report.Explan
 			return err
 		}
 		defer tr.pipe.Close()
-		x := tr.explainerOf(sides)
+		x := tr.explainerOf(asked.sides)
 		x.device = true
 		if err := x.see(c.Context, c.Int("launches")); err != nil {
 			return err

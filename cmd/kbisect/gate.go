@@ -275,7 +275,7 @@ func gateLine(n int, s []judge.Sofar) string {
 
 // gateReport puts a comparison into the terms of a gate's report.
 func (t *trials) gateReport(x gating, got judge.Comparison, result string, err error) report.Gate {
-	c := t.comparison(comparison{words: [2]string{"merge base with " + x.into, "HEAD"}, sides: [2]bisect.Candidate{{Commit: x.base}, {Commit: x.head}}}, got, result, err)
+	c := t.comparison(pair{words: [2]string{"merge base with " + x.into, "HEAD"}, sides: [2]bisect.Candidate{{Commit: x.base}, {Commit: x.head}}}, got, result, err)
 	doc := report.Gate{
 		Schema: report.GateSchema, Session: &c.Session, Result: result, Into: x.into, Base: c.A, Head: c.B, Failure: c.Failure,
 		Effect: c.Effect, ErrorRate: c.ErrorRate, Pairs: c.Pairs, Contrasts: c.Contrasts, Accepted: x.accepted.report(), Changed: []report.Place{},

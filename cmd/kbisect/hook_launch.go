@@ -218,7 +218,7 @@ func (l *launched) keep(t *trials, result string) (verdict string, err error) {
 		return doc.Verdict, t.conclude(doc.Result, doc.Verdict, exitOK, nil, doc, quietly)
 	}
 	result = cmp.Or(result, string(l.got.Answer))
-	x := comparison{words: [2]string{short(l.base), short(l.commit)}, sides: [2]bisect.Candidate{{Commit: l.base}, {Commit: l.commit}}}
+	x := pair{words: [2]string{short(l.base), short(l.commit)}, sides: [2]bisect.Candidate{{Commit: l.base}, {Commit: l.commit}}}
 	doc := t.comparison(x, l.got, result, l.err)
 	return doc.Verdict, t.conclude(result, doc.Verdict, exitOK, nil, doc, quietly)
 }

@@ -49,7 +49,6 @@ type job struct {
 	switched map[string]string        // by culprit: the flag that it switches on
 	table    *report.Table            // why the culprit differs from its parent
 	late     func() bool              // what follows the search has used up its time; may be nil
-	moreEnv  []string                 // of builds and trials
 }
 
 // run does the job and writes the report; its error carries the exit code.
@@ -210,7 +209,7 @@ func (j *job) open(ctx context.Context) error {
 		Repo: j.repo, Plan: j.policy.Plan, Limits: j.policy.Limits, Paths: j.policy.Paths,
 		SampleMetric: j.policy.Sample, Patterns: patterns, Sources: j.policy.Sources, Cases: j.policy.Cases,
 		Dir: filepath.Join(root, "work", j.session.ID), Logs: filepath.Join(stateDir(j.repo.CommonDir()), "logs", j.session.ID),
-		Env: append(os.Environ(), j.moreEnv...), Cache: builds, Session: j.session.ID, OnPhase: j.ui.activity, Log: log,
+		Env: append(os.Environ(), j.policy.moreEnv...), Cache: builds, Session: j.session.ID, OnPhase: j.ui.activity, Log: log,
 		Devices: j.gpus.watches, Caches: j.policy.Caches, Probe: j.policy.Probe,
 		Jobs: j.policy.Jobs, WholeTimed: j.policy.wholeTimed(), Flags: j.policy.carriers(),
 	}

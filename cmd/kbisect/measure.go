@@ -40,27 +40,34 @@ func measureCommand() *cli.Command {
 }
 
 func measureAction(c *cli.Context) error {
+	return launchOne(c, measuring, 1, "one is needed", "kbisect compare A B sets two against each other, and a command follows --", (*trials).measure)
+}
+
+// launchOne reads a revision and how often it is launched, least times or more, and begins the job for what
+// is to be done with it.
+func launchOne(c *cli.Context, kind string, least int, why, hint string, do func(*trials, *cli.Context, string) error) error {
 	words, command, err := operands(c)
 	if err != nil {
 		return err
 	}
 	if len(words) > 1 {
-		return usagef("measure takes one revision, not %q\nhint: kbisect compare A B sets two against each other, and a command follows --", words)
+		return usagef("%s takes one revision, not %q\nhint: %s", strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), words, hint)
 	}
-	if c.Int("launches") < 1 {
-		return usagef("--launches %d: at least one is needed", c.Int("launches"))
+	if n := c.Int("launches"); n < least {
+		return usagef("--launches %d: at least %s", n, why)
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
 		return usage(err)
 	}
 	defer repo.Close()
-	t, err := beginOne(c, repo, append(words, "HEAD")[0], command, measuring)
+	rev := append(words, "HEAD")[0]
+	t, err := beginOne(c, repo, rev, command, kind)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	return t.measure(c, append(words, "HEAD")[0])
+	return do(t, c, rev)
 }
 
 // beginOne begins a job that launches one revision.

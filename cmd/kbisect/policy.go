@@ -51,6 +51,7 @@ type policy struct {
 	GPUHour     float64
 	Warnings    []string
 
+	moreEnv      []string // of builds and trials
 	NoExplain    bool
 	ExplainLimit time.Duration // of launches under profilers; 0 is the usual one
 }
