@@ -19,7 +19,7 @@ type spentBar struct {
 }
 
 func (p *pager) economics() Section {
-	s := Section{ID: "economics", Title: "What the search cost"}
+	s := Section{ID: "economics", Title: "What it cost"}
 	rows := p.in.Economics()
 	if len(rows) == 0 {
 		return s
