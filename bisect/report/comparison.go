@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -176,8 +177,11 @@ func ComparisonText(w io.Writer, c Comparison) error {
 	p.price(c.Totals, c.Devices)
 	p.warnings(c.Warnings)
 	p.f("\nNext\n  kbisect show %s    # every launch of this comparison\n", c.Session)
-	if c.Result == "regression" && !c.SameCommit {
+	switch flags := strings.Contains(c.A.Revision+c.B.Revision, ":"); {
+	case c.Result == "regression" && !c.SameCommit && !flags:
 		p.f("  kbisect run --good %s --bad %s    # which commit between them it was\n", c.A.Revision, c.B.Revision)
+	case c.Result == "regression" && c.A.Commit == c.B.Commit && flags:
+		p.f("  kbisect run --axis flags --bad %s    # which flags, and what can be kept\n", short(c.B.Commit))
 	}
 	return p.err
 }

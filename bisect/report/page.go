@@ -174,7 +174,11 @@ func (p *pager) facts() (out []Fact) {
 			out = append(out, Fact{name, text})
 		}
 	}
-	for _, c := range p.Culprits {
+	for i, c := range p.Culprits {
+		if n := len(p.Culprits); n > 1 { // each its own, as a list of all would run together
+			add(fmt.Sprintf("Culprit %d of %d", i+1, n), p.oneFact(c))
+			continue
+		}
 		add("Commit", c.Commit)
 		add("Subject", c.Subject)
 		add("Author", c.Author)
@@ -205,6 +209,20 @@ func (p *pager) facts() (out []Fact) {
 	add("Good end", p.named(p.Ends.Good))
 	add("Bad end", p.named(p.Ends.Bad))
 	return out
+}
+
+// oneFact is a culprit among several, in a line.
+func (p *pager) oneFact(c namedCulprit) string {
+	words := []string{short(c.Commit) + " " + c.Subject, c.Author, c.Date, listed(c.Files, 4)}
+	if e := c.Effect; e != nil {
+		words = append(words, fmt.Sprintf("%s %.3f times its parent's (95 %% interval %.3f to %.3f)", e.Metric, e.Ratio, e.Low, e.High))
+	}
+	how := "not confirmed"
+	if c.Confirmed {
+		how = "confirmed"
+	}
+	words = append(words, fmt.Sprintf("%.4g %% sure, %s", 100*c.Confidence, how))
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), "; ")
 }
 
 func (p *pager) figures() []Fact {

@@ -14,22 +14,11 @@ type document struct {
 		Phase  string       `json:"phase"`
 		Metric string       `json:"metric"`
 	} `json:"complaint"`
-	Culprits []struct {
-		Commit     string         `json:"commit"`
-		Parents    []string       `json:"parents"`
-		Subject    string         `json:"subject"`
-		Author     string         `json:"author"`
-		Date       string         `json:"date"`
-		Files      []string       `json:"files"`
-		Effect     *bisect.Effect `json:"effect"`
-		Confidence float64        `json:"confidence"`
-		Confirmed  bool           `json:"confirmed"`
-		Hunks      []mark         `json:"hunks"`
-	} `json:"culprits"`
-	Suspects    []suspect `json:"suspects"`
-	MinimalSets []flagSet `json:"minimal_sets"`
-	SafeSets    []flagSet `json:"safe_sets"`
-	Recommended *flagSet  `json:"recommended"`
+	Culprits    []namedCulprit `json:"culprits"`
+	Suspects    []suspect      `json:"suspects"`
+	MinimalSets []flagSet      `json:"minimal_sets"`
+	SafeSets    []flagSet      `json:"safe_sets"`
+	Recommended *flagSet       `json:"recommended"`
 	Effects     []struct {
 		Terms []string `json:"terms"`
 		Ratio float64  `json:"ratio"`
@@ -54,4 +43,18 @@ type document struct {
 	Devices  []string  `json:"devices"`
 	Warnings []string  `json:"warnings"`
 	Error    string    `json:"error"`
+}
+
+// namedCulprit is a culprit as the document tells of it.
+type namedCulprit struct {
+	Commit     string         `json:"commit"`
+	Parents    []string       `json:"parents"`
+	Subject    string         `json:"subject"`
+	Author     string         `json:"author"`
+	Date       string         `json:"date"`
+	Files      []string       `json:"files"`
+	Effect     *bisect.Effect `json:"effect"`
+	Confidence float64        `json:"confidence"`
+	Confirmed  bool           `json:"confirmed"`
+	Hunks      []mark         `json:"hunks"`
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
@@ -66,6 +67,9 @@ func (j *job) why(ctx context.Context, f *bisect.Finding) {
 		f.Warnings = append(f.Warnings, "why the culprit differs could not be seen: "+headline(err.Error()))
 	case x != nil:
 		t := report.Table{Title: "Why the culprit differs from its parent"}
+		if len(f.Culprits) > 1 {
+			t.Title = fmt.Sprintf("Why culprit %s differs from its parent", short(c.Commit))
+		}
 		t.Columns, t.Rows, t.Notes = x.Cells()
 		for i, name := range t.Columns {
 			t.Columns[i] = cmp.Or(map[string]string{"A": "parent", "B": "culprit"}[name], name)

@@ -74,6 +74,24 @@ type trials struct {
 	close func()
 }
 
+// warnings are those of the job and, once for each commit, those of its launches, such as lines that were
+// not understood.
+func (t *trials) warnings() []string {
+	out := t.job.warnings()
+	told := map[string]bool{}
+	for _, l := range t.launches {
+		for _, w := range l.Outcome.Warnings {
+			commit := short(l.Candidate.Commit)
+			kind := commit + strings.Trim(w, "0123456789") // as many as there were in the first launch
+			if !told[kind] {
+				told[kind] = true
+				out = append(out, fmt.Sprintf("commit %s: %s", commit, w))
+			}
+		}
+	}
+	return out
+}
+
 // beginTrials opens the store, takes the repository and makes a session of this kind.
 func beginTrials(c *cli.Context, repo *source.Repo, p *policy, kind string) (*trials, error) {
 	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
