@@ -78,6 +78,7 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 	if err := j.unseenMetrics(f); err != nil {
 		return j.fail(err)
 	}
+	j.noteStrangePhases()
 	in := j.input(f)
 	doc, kept := j.finish(in)
 	write := report.Text
