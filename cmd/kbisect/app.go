@@ -264,9 +264,25 @@ func optionError(err error, flags []cli.Flag) error {
 	}
 	why := parts[3]
 	if why == "parse error" {
-		why = "this is not what the option takes"
+		why = takes(parts[2], flags)
 	}
 	return fmt.Errorf("%s %s: %s", dashed(parts[2]), parts[1], why)
+}
+
+// takes says what an option takes.
+func takes(name string, flags []cli.Flag) string {
+	for _, f := range flags {
+		if !slices.Contains(f.Names(), name) {
+			continue
+		}
+		switch f.(type) {
+		case *cli.Float64Flag:
+			return "a number is meant, such as 0.01"
+		case *cli.IntFlag, *cli.Int64Flag:
+			return "a whole number is meant, such as 5"
+		}
+	}
+	return "this is not what the option takes"
 }
 
 // dashed writes an option as on the command line.

@@ -54,7 +54,7 @@ func Open(dir string) (*Repo, error) {
 	}
 	r.objs, r.warnings = overlay{objs, r.made}, warnings
 	if len(feat.shallow) > 0 {
-		r.warnings = append(r.warnings, fmt.Sprintf("the clone is shallow: history is cut at %d commits", len(feat.shallow)))
+		r.warnings = append(r.warnings, fmt.Sprintf("the clone is shallow: history ends at %d of its commits", len(feat.shallow)))
 	}
 	if feat.grafts {
 		r.warnings = append(r.warnings, "info/grafts is ignored\nhint: git replace --convert-graft-file")
