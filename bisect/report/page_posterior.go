@@ -37,6 +37,9 @@ func (p *pager) posterior() Section {
 	s := Section{ID: "posterior", Title: "Who is to blame, and how sure"}
 	all := p.weights()
 	bad, left := p.badness(), p.left()
+	if len(p.Culprits) > 1 {
+		bad = nil // each search had a range of its own, and another notion of bad
+	}
 	if len(all)+len(left) == 0 || p.Axis != historyAxis {
 		return s
 	}

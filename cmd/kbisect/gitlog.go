@@ -73,7 +73,11 @@ func (g *gitLogger) verdicts() {
 		}
 		word := string(s.Verdict.Call)
 		if !g.agrees(s.Commit, s.Verdict.Call) {
-			g.note("contradicts the answer, "+word, s.Commit)
+			why := "contradicts the answer, "
+			if len(g.read.Culprits) > 1 {
+				why = "of the search for another change, "
+			}
+			g.note(why+word, s.Commit)
 			continue
 		}
 		g.note(word, s.Commit)
