@@ -276,6 +276,9 @@ func (p *printer) keep(in Input) {
 		row("recommended", *s.Recommended)
 	}
 	p.flush(t)
+	if s.Recommended != nil && s.Recommended.Atoms.Len() > 1 && timed(*s.Recommended) != "" {
+		p.f("  These were timed as a whole: what one of their changes costs or gains, kbisect compare tells.\n")
+	}
 }
 
 func timed(x sets.Safe) string {
