@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -30,8 +31,12 @@ const (
 //
 // Launches of A have the purpose of a good end and those of B that of a bad one, so that A and B may be
 // the same candidate. A Sampler that remembers leads a comparison to where it was.
+//
+// Where B has failed more often than A, launches go on after the numbers have their answers, until it is
+// clear whether that is chance; a B that fails and an A that does not are never called alike.
 type Compare struct {
 	A, B    bisect.Candidate
+	Names   [2]string // of A and B in what is said of them; "A" and "B" where empty
 	Sampler bisect.Sampler
 	Options
 	Fallback *Metric // is compared where no launch gives any of Metrics; may be nil
@@ -101,6 +106,7 @@ type compareRun struct {
 	contrasts []*contrast // nil until both sides have ended well
 	unfit     int         // launches in a row that do not count
 	worse     int         // the pair after which a number was worse for the first time
+	names     [2]string
 }
 
 // paired is a launch that counts, with its place.
@@ -112,7 +118,10 @@ type paired struct {
 // Run compares. An error is machine trouble, an interruption or, as an [*UnknownMetricError], a request
 // that cannot be met; the comparison then holds what was known until then.
 func (c *Compare) Run(ctx context.Context) (Comparison, error) {
-	r := &compareRun{Compare: c, ctx: ctx}
+	r := &compareRun{Compare: c, ctx: ctx, names: c.Names}
+	if r.names == [2]string{} {
+		r.names = [2]string{"A", "B"}
+	}
 	r.c.Answer = Open
 	err := r.all()
 	r.c.Contrasts = r.describe()
@@ -135,7 +144,9 @@ func (r *compareRun) all() error {
 		if r.OnPair != nil {
 			r.OnPair(n, r.sofar())
 		}
-		if r.done(n) {
+		if r.done(n) && !r.follow() {
+			r.settle()
+			r.complain()
 			return nil
 		}
 	}
@@ -231,15 +242,25 @@ func (r *compareRun) choose() error {
 		first[l.side] = l.o
 	}
 	cs := inBoth(r.Metrics, first)
-	if len(cs) == 0 && r.Fallback != nil && !r.sendsAny(first) {
+	sends := [2]bool{r.sends(first[0]), r.sends(first[1])}
+	if len(cs) == 0 && r.Fallback != nil && !sends[0] && !sends[1] {
 		if cs = inBoth([]Metric{*r.Fallback}, first); len(cs) > 0 {
 			r.warn(fmt.Sprintf("no launch gave a value of %s: %s is compared instead", names(r.Metrics), r.Fallback.Name))
 		}
 	}
 	if len(cs) == 0 {
-		return &UnknownMetricError{Wanted: names(r.Metrics), Sent: sent(first[0], first[1])}
+		e := &UnknownMetricError{Wanted: names(r.Metrics), Sent: sent(first[0], first[1])}
+		if sends[0] != sends[1] {
+			e.Only = r.names[map[bool]int{true: 1}[sends[1]]]
+		}
+		return e
 	}
-	for _, w := range oneSided(r.Metrics, first, [2]string{"A", "B"}) {
+	for _, m := range r.Metrics {
+		if !m.ofProcess() && len(cases(m, first[0]))+len(cases(m, first[1])) == 0 && cs[0].metric != *cmp.Or(r.Fallback, &Metric{}) {
+			r.warn(fmt.Sprintf("no launch gave a value of %s: it is not compared", m.Name))
+		}
+	}
+	for _, w := range oneSided(r.Metrics, first, r.names) {
 		r.warn(w)
 	}
 	for _, c := range cs {
@@ -253,16 +274,9 @@ func (r *compareRun) choose() error {
 	return nil
 }
 
-// sendsAny reports that one side, at least, gave one of the metrics.
-func (r *compareRun) sendsAny(first [2]bisect.Outcome) bool {
-	for _, m := range r.Metrics {
-		for _, o := range first {
-			if _, ok := m.log(o); ok {
-				return true
-			}
-		}
-	}
-	return false
+// sends reports that a launch gave one of the metrics.
+func (r *compareRun) sends(o bisect.Outcome) bool {
+	return slices.ContainsFunc(r.Metrics, func(m Metric) bool { _, ok := m.log(o); return ok })
 }
 
 // inBoth lists what both launches gave: a metric over all of its cases, where these are the same, and by case.
@@ -307,10 +321,15 @@ func cases(m Metric, o bisect.Outcome) []string {
 type UnknownMetricError struct {
 	Wanted string
 	Sent   []string // what they do give
+	Only   string   // the one side that gives it; "" where both do or none does
 }
 
 func (e *UnknownMetricError) Error() string {
-	return fmt.Sprintf("no value of %s that can be compared\nhint: choose one of %s with --metric", e.Wanted, strings.Join(e.Sent, ", "))
+	s := fmt.Sprintf("no value of %s that can be compared", e.Wanted)
+	if e.Only != "" {
+		s += fmt.Sprintf(": only %s gives one", e.Only)
+	}
+	return s + fmt.Sprintf("\nhint: choose one of %s with --metric", strings.Join(e.Sent, ", "))
 }
 
 func names(ms []Metric) string {
@@ -319,76 +338,6 @@ func names(ms []Metric) string {
 		out = append(out, m.Name)
 	}
 	return strings.Join(out, ", ")
-}
-
-// byClass answers by how launches ended, where that says more than any time.
-func (r *compareRun) byClass() bool {
-	a, b := &r.c.Sides[0], &r.c.Sides[1]
-	tell := func(answer Answer, s *Side, why string) bool {
-		r.c.Answer, r.c.ByClass, r.c.Why = answer, true, why
-		r.c.Class, r.c.Phase = s.Failure.Class, s.Failure.Phase
-		return true
-	}
-	switch {
-	case a.lost() && b.lost() && a.Failure.Class == b.Failure.Class:
-		return tell(Open, a, fmt.Sprintf("both fail alike: A %s; B %s", a.Failure.Describe(), b.Failure.Describe()))
-	case a.lost():
-		return tell(Open, a, "A fails, so that there is nothing to compare with: "+a.Failure.Describe())
-	case b.lost() && b.Failure.Class == bisect.Skip:
-		return tell(Open, b, "B cannot be tested: "+b.Failure.Describe())
-	case a.Failed == 0 && (b.lost() || b.Failed >= 2 && accident(b.Failed, b.Launches) < r.allowed()),
-		fisher(a.Failed, a.Launches, b.Failed, b.Launches) < r.allowed()/failureLooks:
-		return tell(Worse, b, fmt.Sprintf("it fails in %s, A in %s: %s", b.failures(), a.failures(), b.Failure.Describe()))
-	}
-	return false
-}
-
-// lost reports a side that has not ended well once, and will not: a second launch fails as well, or it
-// cannot be built.
-func (s *Side) lost() bool {
-	ok := s.Launches - s.Failed
-	return ok == 0 && s.Failed > 0 && (s.Failed >= 2 || s.Failure.Class == bisect.BuildFailed || s.Failure.Class == bisect.Skip)
-}
-
-// failures counts in words.
-func (s *Side) failures() string {
-	if s.Failed == 0 {
-		return fmt.Sprintf("none of %d", s.Launches)
-	}
-	return fmt.Sprintf("%d of %d launches", s.Failed, s.Launches)
-}
-
-// accident is the chance that a good candidate fails in k launches of n or more.
-func accident(k, n int) float64 {
-	p, chance := 0.0, math.Pow(1-falseAlarm, float64(n)) // of no failure
-	for i := range k {
-		p += chance
-		chance *= float64(n-i) / float64(i+1) * falseAlarm / (1 - falseAlarm)
-	}
-	return max(0, 1-p)
-}
-
-// failureLooks is by how much a chance grows when failures are counted after every pair.
-const failureLooks = 10
-
-// fisher is the chance that of all failures as many fall to B, or more, when both fail as often: the
-// exact test of Fisher, one-sided.
-func fisher(failedA, launchesA, failedB, launchesB int) float64 {
-	failed, p := failedA+failedB, 0.0
-	all := choose(launchesA+launchesB, failed)
-	for k := failedB; k <= min(failed, launchesB); k++ {
-		p += math.Exp(choose(launchesB, k) + choose(launchesA, failed-k) - all)
-	}
-	return p
-}
-
-// choose is the logarithm of a binomial coefficient.
-func choose(n, k int) float64 {
-	if k < 0 || k > n {
-		return math.Inf(-1)
-	}
-	f := func(x int) float64 { l, _ := math.Lgamma(float64(x) + 1); return l }
-	return f(n) - f(k) - f(n-k)
 }
 
 // allowed is the chance of a wrong answer.
@@ -412,7 +361,7 @@ func (r *compareRun) done(n int) bool {
 	pairs := r.complete()
 	r.c.Pairs = pairs
 	switch {
-	case r.Spent != nil && r.Spent():
+	case r.spent():
 		r.c.Spent = r.c.Answer == Open
 		return true
 	case r.unfit >= maxUnfit:

@@ -115,13 +115,13 @@ func TestCompareStories(t *testing.T) {
 			}
 			return times(rng, b, 1)
 		}},
-		{name: "B hangs now and then", answer: judge.Worse, class: bisect.Timeout, why: "it fails in 2 of ", show: func(rng *rand.Rand, b bool, n int) bisect.Outcome {
+		{name: "B hangs now and then", answer: judge.Worse, class: bisect.Timeout, why: "it fails in 6 of 17 launches, A in none of 17", show: func(rng *rand.Rand, b bool, n int) bisect.Outcome {
 			if b && n%3 == 1 {
 				return failed(bisect.Timeout, "measure", "limit")
 			}
 			return times(rng, b, 1)
 		}},
-		{name: "one accident", answer: judge.Alike, show: func(rng *rand.Rand, b bool, n int) bisect.Outcome {
+		{name: "one accident", answer: judge.Open, class: bisect.Crash, why: "B fails in 1 of 40 launches, A in none of 40, too few to tell", show: func(rng *rand.Rand, b bool, n int) bisect.Outcome {
 			if b && n == 4 {
 				return failed(bisect.Crash, "measure", "SIGBUS")
 			}
@@ -130,6 +130,24 @@ func TestCompareStories(t *testing.T) {
 			if s := c.Sides[1]; s.Failed != 1 || len(s.Left) != 1 || s.Left[0].N != 1 || !strings.Contains(s.Left[0].Why, "SIGBUS") {
 				t.Errorf("%+v", s)
 			}
+		}},
+		{name: "one accident in so many pairs", answer: judge.Open, class: bisect.Crash, why: "B fails in 1 of 9 launches, A in none of 9", with: judge.Compare{Pairs: 8}, show: func(rng *rand.Rand, b bool, n int) bisect.Outcome {
+			if b && n == 4 {
+				return failed(bisect.Crash, "measure", "SIGBUS")
+			}
+			return times(rng, b, 1)
+		}},
+		{name: "both now and then", answer: judge.Alike, warn: "B fails in 1 of ", show: func(rng *rand.Rand, b bool, n int) bisect.Outcome {
+			if n == map[bool]int{false: 2, true: 4}[b] {
+				return failed(bisect.Crash, "measure", "SIGBUS")
+			}
+			return times(rng, b, 1)
+		}},
+		{name: "slower, and fails once", answer: judge.Worse, warn: "besides, B fails in 1 of ", show: func(rng *rand.Rand, b bool, n int) bisect.Outcome {
+			if b && n == 2 {
+				return failed(bisect.Crash, "measure", "SIGBUS")
+			}
+			return times(rng, b, 1.1)
 		}},
 		{name: "A fails now and then, B always", answer: judge.Worse, class: bisect.Crash, why: "it fails in", show: func(rng *rand.Rand, b bool, n int) bisect.Outcome {
 			if b || n%5 == 0 {

@@ -26,6 +26,7 @@ type Contrast struct {
 	Doubt    float64  // chance of such a difference without a cause, corrected for looks and contrasts
 	Smallest float64  // change that so many launches would have shown four times in five, as a fraction
 	Answer   Answer
+	Why      string // there is no answer, where it is not for want of pairs
 }
 
 // contrast collects the launches of a Contrast.
@@ -238,7 +239,7 @@ func (r *compareRun) describe() []Contrast {
 	for i := range out {
 		out[i].Adjusted, out[i].Doubt = ps[i], doubts[i]
 	}
-	return out
+	return append(out, r.missing()...)
 }
 
 func (r *compareRun) contrast(c *contrast) Contrast {

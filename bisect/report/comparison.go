@@ -96,6 +96,7 @@ type Contrast struct {
 	Holm     Number   `json:"p_holm"`       // corrected for the number of comparisons
 	Doubt    Number   `json:"p_sequential"` // corrected for the looks as well: what the result rests on
 	Visible  Number   `json:"smallest_visible"`
+	Why      *string  `json:"why"` // there is no answer, where it is not for want of pairs
 }
 
 // Summary describes one number a launch.
@@ -274,6 +275,9 @@ func (p *printer) warnings(ws []string) {
 
 // median is the median with its interval and unit.
 func (s Summary) median(unit string) string {
+	if !s.Median.Known() {
+		return figure(s.Median)
+	}
 	scale, name := prefixed(float64(s.Median), unit)
 	out := figure(s.Median*scale) + unitWord(name)
 	if s.Low.Known() {

@@ -256,6 +256,9 @@ func (g Gate) line(c Contrast) (word, why string) {
 		}
 		return "accepted", why
 	case GateOpen:
+		if c.Why != nil {
+			return "cannot tell", printable(*c.Why)
+		}
 		if !c.Visible.Known() {
 			return "cannot tell", fmt.Sprintf("%s, too few pairs (%d) to show any change", c.ratio(), c.Pairs)
 		}

@@ -58,6 +58,15 @@ func gates() map[string]report.Gate {
 	skip := gate(report.GateOpen, 3)
 	skip.Failure = &report.Failure{Class: bisect.Skip, Why: "no such shape"}
 	all["skip"] = skip
+	flaky := gate(report.GateOpen, 3, contrast(report.GatePass, "n1", 1))
+	flaky.Failure = &report.Failure{Class: bisect.Crash, Why: "SIGSEGV"}
+	flaky.Verdict = flaky.Sentence("HEAD fails in 1 of 40 launches, the merge base in none of 40")
+	all["flaky"] = flaky
+	flaky.ExitCode = 0
+	all["flaky, tolerated"] = flaky
+	lacking, unknown := contrast(report.GateOpen, "n2", math.NaN()), "HEAD does not report it\x00"
+	lacking.Why, lacking.B.Median, lacking.Visible = &unknown, report.Number(math.NaN()), report.Number(math.NaN())
+	all["gone"] = gate(report.GateOpen, 3, contrast(report.GatePass, "n1", 1), lacking)
 	idle, why := gate(report.GatePass, 0), "equal inputs"
 	idle.NotLaunched, idle.Session = &why, nil
 	idle.Verdict = idle.Sentence("")
@@ -110,6 +119,7 @@ func TestJUnit(t *testing.T) {
 	want := map[string][3]int{ // failures, errors, skipped
 		"pass": {}, "improvement": {}, "accepted": {}, "idle": {}, "regression": {2, 0, 1}, "blamed": {2, 0, 1}, "open": {0, 1, 0}, "tolerated": {0, 0, 1},
 		"infra": {0, 1, 0}, "interrupted": {0, 1, 0}, "no numbers": {0, 1, 0}, "skip": {0, 0, 1},
+		"flaky": {0, 1, 0}, "flaky, tolerated": {0, 0, 1}, "gone": {0, 1, 0},
 		"timeout": {1, 0, 0}, "wrong": {1, 0, 0}, "crash": {1, 0, 0}, "build-failed": {0, 0, 1},
 	}
 	for name, g := range gates() {
@@ -138,6 +148,7 @@ func TestSARIF(t *testing.T) {
 	want := map[string]string{
 		"pass": "", "improvement": "", "accepted": "", "idle": "", "tolerated": "KB-CANNOT-TELL", "regression": "KB-SLOW KB-SLOW", "blamed": "KB-SLOW KB-SLOW",
 		"open": "KB-CANNOT-TELL", "no numbers": "KB-CANNOT-TELL", "skip": "KB-CANNOT-TELL", "infra": "", "interrupted": "",
+		"flaky": "KB-CANNOT-TELL", "flaky, tolerated": "KB-CANNOT-TELL", "gone": "KB-CANNOT-TELL",
 		"timeout": "KB-TIMEOUT", "wrong": "KB-WRONG", "crash": "KB-CRASH", "build-failed": "KB-BUILD",
 	}
 	for name, g := range gates() {
@@ -299,7 +310,8 @@ func TestGateText(t *testing.T) {
 		"pass": "^Pass: no change of 3 % or more: every number lies between 0.980 and 1.020", "improvement": "^Improvement: time of n1 is 0.800 times",
 		"regression": "^Regression: time of n1 is 1.200 times .*likewise time of n", "open": "^Cannot tell: after 8 pairs a change of 3 % in time of n1 can be neither shown nor ruled out; so many pairs show one of 2.1 % four times in five",
 		"accepted": `^Pass: no change of 3 % or more that is not accepted; 1 change for the worse accepted\.`, "idle": "^Pass: equal inputs; nothing was launched",
-		"wrong": "^Regression: HEAD fails in 2 of 2 launches", "infra": "^Stopped by machine trouble", "no numbers": "there are no numbers",
+		"wrong": "^Regression: HEAD fails in 2 of 2 launches", "flaky": "^Cannot tell: HEAD fails in 1 of 40 launches", "gone": "cannot tell  time of n2 .* - +HEAD does not report it",
+		"infra": "^Stopped by machine trouble", "no numbers": "there are no numbers",
 	}
 	for name, g := range gates() {
 		var plain, painted bytes.Buffer

@@ -75,6 +75,9 @@ func (p *printer) verdicts(g Gate, colour bool) {
 
 // middle is the median with its unit.
 func (s Summary) middle(unit string) string {
+	if !s.Median.Known() {
+		return figure(s.Median)
+	}
 	scale, name := prefixed(float64(s.Median), unit)
 	return figure(s.Median*scale) + unitWord(name)
 }

@@ -169,7 +169,7 @@ func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() b
 	opts.Find = bisect.Slow
 	c := judge.Compare{A: base, B: tested, Sampler: j.memory, Options: opts, Fallback: j.policy.wallTime(), Pairs: timedPairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
 	x, err := c.Run(ctx)
-	if err != nil || len(x.Contrasts) == 0 || x.ByClass {
+	if err != nil || len(x.Contrasts) == 0 || x.ByClass && x.Answer == judge.Worse {
 		return none, false, err
 	}
 	best := x.Contrasts[0]

@@ -76,8 +76,8 @@ func (t *trials) record(c *cli.Context, rev string) error {
 	if mend == nil {
 		mend = t.notFound("at " + short(t.policy.Good))
 	}
-	if mend == nil && result == "" && c.String("metric") != "" {
-		mend = sends(all, t.policy.Judge.Metrics[0])
+	if mend == nil && result == "" {
+		mend = t.mustSend(all)
 	}
 	if mend != nil {
 		return t.fail(mend)

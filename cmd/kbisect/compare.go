@@ -142,7 +142,7 @@ func (p *policy) candidate(repo *source.Repo, text string) (c bisect.Candidate, 
 func (t *trials) compare(c *cli.Context, x pair) error {
 	t.ui.ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
 	run := judge.Compare{
-		A: x.sides[0], B: x.sides[1], Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.wallTime(),
+		A: x.sides[0], B: x.sides[1], Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.fallback(),
 		Pairs: x.pairs, Seed: uint64(t.policy.Seed), Spent: t.spent,
 		OnPair: func(n int, s []judge.Sofar) {
 			if n <= 10 || n%5 == 0 || n == x.pairs {
@@ -264,6 +264,9 @@ func reportContrast(k judge.Contrast) report.Contrast {
 	}
 	if k.Case != "" {
 		out.Case = &k.Case
+	}
+	if k.Why != "" {
+		out.Why = &k.Why
 	}
 	return out
 }

@@ -181,8 +181,9 @@ func (x *gating) print(c *cli.Context, doc report.Gate) error {
 // comparison is the comparison that a gate rests on.
 func (x *gating) comparison(p *policy, s bisect.Sampler) judge.Compare {
 	return judge.Compare{
-		A: bisect.Candidate{Commit: x.base}, B: bisect.Candidate{Commit: x.head}, Sampler: s, Options: p.Judge, Fallback: p.wallTime(),
+		A: bisect.Candidate{Commit: x.base}, B: bisect.Candidate{Commit: x.head}, Sampler: s, Options: p.Judge, Fallback: p.fallback(),
 		Pairs: x.pairs, Seed: uint64(p.Seed), Every: true, Accepts: x.accepted.lets,
+		Names: [2]string{"the merge base", "HEAD"},
 	}
 }
 
@@ -257,9 +258,11 @@ func gateWhy(c judge.Comparison) string {
 	of := func(s judge.Side) string { return fmt.Sprintf("%d of %d launches", s.Failed, s.Launches) }
 	switch {
 	case !c.ByClass:
-		return ""
+		return clean(c.Why)
 	case c.Answer == judge.Worse:
 		return fmt.Sprintf("HEAD fails in %s, the merge base in %s: %s", of(head), of(base), head.Failure.Describe())
+	case head.Failed > base.Failed && head.Failure.Class != bisect.Skip:
+		return clean(c.Why)
 	case base.Failure != nil && head.Failure != nil:
 		return fmt.Sprintf("HEAD fails as the merge base does: %s", head.Failure.Describe())
 	case base.Failure != nil:

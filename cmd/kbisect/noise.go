@@ -73,7 +73,7 @@ func (t *trials) noise(c *cli.Context, save *os.File) error {
 	}
 	s, mend := newSeries(t.policy, all)
 	if mend != nil && result == "" {
-		return t.fail(mend)
+		return t.fail(cmp.Or(t.unmeasured(), mend))
 	}
 	if save != nil {
 		if err := s.write(save, t.policy); err != nil {
@@ -118,7 +118,7 @@ func newSeries(p *policy, all []bisect.Outcome) (*series, error) {
 			s.fit = append(s.fit, o)
 		}
 	}
-	if w := p.wallTime(); w != nil && len(s.fit) > 0 {
+	if w := p.fallback(); w != nil && len(s.fit) > 0 {
 		if _, ok := s.metric.Value(s.fit[0], ""); !ok {
 			s.metric = *w
 		}

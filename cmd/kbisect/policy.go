@@ -52,6 +52,7 @@ type policy struct {
 	Warnings    []string
 
 	moreEnv      []string // of builds and trials
+	measured     bool     // somebody said what is measured, in the configuration or by --metric
 	NoExplain    bool
 	ExplainLimit time.Duration // of launches under profilers; 0 is the usual one
 }
@@ -229,7 +230,7 @@ func (p *policy) readMetrics(path string, ms []Metric) error {
 			p.Judge.Metrics = append(p.Judge.Metrics, jm)
 		}
 	}
-	if len(ms) == 0 {
+	if p.measured = len(ms) > 0; !p.measured {
 		p.Judge.Metrics = []judge.Metric{{Name: "time"}}
 	}
 	return nil

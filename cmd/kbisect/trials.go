@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func trialPolicy(c *cli.Context, repo *source.Repo, command []string) (*policy, 
 	p.choosePaths(c)
 	p.lend(repo)
 	if name := c.String("metric"); name != "" {
-		p.Judge.Metrics = []judge.Metric{p.metric(name)}
+		p.Judge.Metrics, p.measured = []judge.Metric{p.metric(name)}, true
 	}
 	p.Judge.Find = bisect.Slow
 	p.startCold()
@@ -65,6 +66,15 @@ func (p *policy) wallTime() *judge.Metric {
 		return &judge.Metric{Name: "wall"}
 	}
 	return nil
+}
+
+// fallback is wallTime unless somebody said what is measured: a pattern that matches nothing is a mistake, which
+// the time of the whole process would hide.
+func (p *policy) fallback() *judge.Metric {
+	if p.measured {
+		return nil
+	}
+	return p.wallTime()
 }
 
 // trials begins a job that launches candidates the user named. The caller closes it.
@@ -145,7 +155,7 @@ func (t *trials) ended(ctx context.Context, err error) (result string, mend erro
 	case err == nil:
 		return "", nil
 	case errors.As(err, &unknown):
-		return "", t.fail(usage(err))
+		return "", t.fail(cmp.Or(t.unmeasured(), usage(err)))
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		return store.Interrupted, nil
 	case errors.As(err, &infra):

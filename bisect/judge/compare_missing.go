@@ -1,0 +1,86 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// missing are the numbers that A gives and that cannot be compared because B does not give them, where an
+// answer for each number is asked for: a case that is gone is no case that is well.
+func (r *compareRun) missing() []Contrast {
+	if !r.Every || r.contrasts == nil {
+		return nil
+	}
+	var out []Contrast
+	for _, m := range r.Metrics {
+		if m.ofProcess() {
+			continue
+		}
+		var seen []string
+		for _, l := range r.kept {
+			if l.side != 0 {
+				continue
+			}
+			for _, one := range cases(m, l.o) {
+				if !slices.Contains(seen, one) && !r.compared(m, one) {
+					seen = append(seen, one)
+					out = append(out, r.lacking(channel{metric: m, one: one}))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// compared reports that there is a contrast of one case, alone or as the only one.
+func (r *compareRun) compared(m Metric, one string) bool {
+	return slices.ContainsFunc(r.contrasts, func(c *contrast) bool { return c.metric == m && (!c.all || len(c.cases) == 1) && c.caseName() == one })
+}
+
+// lacking describes a number that only A gives, and says what B does instead.
+func (r *compareRun) lacking(c channel) Contrast {
+	none := Interval{math.NaN(), math.NaN(), math.NaN()}
+	x := Contrast{
+		Metric: c.metric, Case: c.one, Answer: Open, Ratio: none, Shift: none, Bound: none,
+		Cliff: math.NaN(), P: math.NaN(), Adjusted: math.NaN(), Doubt: math.NaN(), Smallest: math.NaN(),
+	}
+	var values [2][]float64
+	named := 0
+	for _, l := range r.kept {
+		if y, ok := c.level(l.o); ok {
+			values[l.side] = append(values[l.side], c.value(y))
+			if l.side == 0 {
+				x.Unit = c.unit(l.o)
+			}
+		}
+		for _, s := range l.o.Series {
+			if l.side == 1 && s.Metric == c.metric.Name && s.Case == c.one {
+				named++
+			}
+		}
+	}
+	x.A, x.B = Describe(values[0]), Describe(values[1])
+	switch n := len(values[1]); {
+	case named == 0:
+		x.Why = r.names[1] + " does not report it"
+	case n == 0:
+		x.Why = r.names[1] + " reports no number of it that can be compared, as those above 0 can"
+	default:
+		x.Why = fmt.Sprintf("%s reports it in %d of %d launches only", r.names[1], n, r.c.Sides[1].Counted)
+	}
+	return x
+}
+
+// complain keeps numbers that B does not give from being let pass with the others.
+func (r *compareRun) complain() {
+	gone := r.missing()
+	if len(gone) == 0 || r.c.Answer == Worse || r.c.ByClass {
+		return
+	}
+	r.c.Answer = Open
+	r.c.Why = fmt.Sprintf("%s: %s", channel{metric: gone[0].Metric, one: gone[0].Case}.name(), gone[0].Why)
+	if n := len(gone) - 1; n > 0 {
+		r.c.Why += fmt.Sprintf("; likewise %d more", n)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// gated is a repository on a branch topic, whose program sends numbers of the cases that a file lists, after
+// what another file has it do.
+func gated(t *testing.T) *repo {
+	t.Helper()
+	r := newRepo(t)
+	r.write("kbisect.toml", "version = 1\npaths = [\"run.sh\", \"cases\", \"fails\"]\n[run]\ncommand = [\"sh\", \"run.sh\"]\n[metric]\nname = \"time\"\nfrom = \"protocol\"\n")
+	r.write("cases", "32=5.0 64=9.0")
+	r.write("run.sh", `. ./fails
+for x in $(cat cases); do
+	echo "case: ${x%%=*}" >&$KBISECT_FD
+	echo "sample: ${x##*=} us" >&$KBISECT_FD
+done
+`)
+	r.write("fails", ":")
+	r.commit("base")
+	r.git("checkout", "-q", "-b", "topic")
+	return r
+}
+
+// gate runs a gate in a GitHub job, and returns everything that it wrote, by its name.
+func (r *repo) gate(args ...string) (files map[string]string, code int) {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	cmd := r.command(append([]string{"gate", "--base", "main", "--quiet", "--json", "--junit", at("junit"), "--sarif", at("sarif"), "--markdown", at("markdown")}, args...)...)
+	cmd.Env = append(cmd.Env, "GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY="+at("summary"), "GITHUB_OUTPUT="+at("outputs"))
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Run()
+	files = map[string]string{"json": out.String(), "stderr": errs.String()}
+	for _, name := range []string{"junit", "sarif", "markdown", "summary", "outputs"} {
+		data, _ := os.ReadFile(at(name))
+		files[name] = string(data)
+	}
+	return files, cmd.ProcessState.ExitCode()
+}
+
+// TestGateNamesWhatItCannotCompare: a HEAD that failed where its base never did, or that gives fewer numbers, does
+// not pass, and each output says why.
+func TestGateNamesWhatItCannotCompare(t *testing.T) {
+	t.Parallel()
+	count := filepath.Join(t.TempDir(), "count")
+	now := `n=$(cat ` + count + ` 2>/dev/null); n=$((n + 1)); echo $n >` + count + "\n"
+	for _, x := range []struct {
+		name, file, text string
+		args             []string
+		code             int
+		words            string
+		in               string // outputs that have them
+	}{
+		{"fails once", "fails", now + "if [ $n = 3 ]; then kill -SEGV $$; fi\n", []string{"--pairs", "5"}, exitInconclusive,
+			"HEAD fails in 1 of 6 launches, the merge base in none of 6, too few to tell whether that is chance: crash", "json junit sarif markdown summary stderr"},
+		{"fails now and then", "fails", now + "if [ $((n % 2)) = 1 ]; then kill -SEGV $$; fi\n", nil, exitRegression,
+			"launches, the merge base in 0 of ", "json junit sarif markdown summary stderr"},
+		{"a case less", "cases", "32=5.0", nil, exitInconclusive, "HEAD does not report it", "json junit sarif markdown summary stderr"},
+		{"a case of zeros", "cases", "32=5.0 64=0.0", nil, exitInconclusive, "HEAD reports no number of it that can be compared", "json junit sarif markdown summary stderr"},
+		{"a case more", "cases", "32=5.0 64=9.0 128=17", nil, exitOK, "only HEAD gives time of 128: it is not compared", "json junit markdown summary"},
+	} {
+		os.Remove(count)
+		r := gated(t)
+		r.write(x.file, x.text)
+		r.commit(x.name)
+		files, code := r.gate(x.args...)
+		if code != x.code {
+			t.Errorf("%s: exit %d\n%s%s", x.name, code, files["json"], files["stderr"])
+		}
+		for _, in := range strings.Fields(x.in) {
+			if !strings.Contains(files[in], x.words) {
+				t.Errorf("%s: no %q in %s\n%s", x.name, x.words, in, files[in])
+			}
+		}
+		want := map[int]string{exitOK: "pass", exitInconclusive: "cannot-tell", exitRegression: "regression"}[code]
+		if !strings.Contains(files["outputs"], "result="+want+"\n") || !strings.Contains(files["json"], `"result": "`+want+`"`) {
+			t.Errorf("%s: %s", x.name, files["outputs"])
+		}
+	}
+}
+
+// TestConfiguredMetricThatIsNeverFound: the time of the process does not stand in for what somebody asked for.
+func TestConfiguredMetricThatIsNeverFound(t *testing.T) {
+	t.Parallel()
+	r := gated(t)
+	r.write("cases", "32=5.1 64=9.0")
+	r.commit("other")
+	config := func(metric string) {
+		r.write("kbisect.toml", "version = 1\n[run]\ncommand = [\"sh\", \"-c\", \"cat cases; cat cases | tr ' ' '#'\"]\n"+metric)
+	}
+	commands := [][]string{
+		{"gate", "--base", "main", "--pairs", "5"}, {"compare", "main", "topic", "--pairs", "5"}, {"baseline", "record", "--launches", "2"},
+		{"doctor", "--noise", "--launches", "12"},
+	}
+	for _, metric := range []string{"[metric]\nname = \"time\"\nfrom = \"regex\"\npattern = 'lasts (?P<value>[0-9.]+)'\n", "[metric]\nname = \"time\"\nfrom = \"protocol\"\n", ""} {
+		config(metric)
+		for _, c := range commands {
+			want, code := "metric time: its pattern matches nothing that the program prints, in ", exitUsage
+			switch {
+			case metric == "" && c[0] == "doctor": // which would simulate searches
+				continue
+			case metric == "": // nobody said what is measured
+				want, code = "", exitOK
+			case !strings.Contains(metric, "regex"):
+				want = "launches that ended well gave a number of it, nor of anything else"
+			}
+			out, errs, got := r.kbisect(append(c, "--quiet")...)
+			if code == exitUsage && got != code || got == exitUsage && code != exitUsage || !strings.Contains(errs, want) {
+				t.Errorf("%v with %q: exit %d\n%s%s", c, metric, got, out, errs)
+			}
+			if code == exitUsage && strings.Contains(want, "pattern") && !strings.Contains(errs, "64=9.0") {
+				t.Errorf("%v: what was printed is not said: %s", c, errs)
+			}
+		}
+	}
+	config("[metric]\nname = \"time\"\nfrom = \"regex\"\npattern = '32=5.1#64=(?P<value>[0-9.]+)'\n")
+	if _, errs, code := r.kbisect("gate", "--base", "main", "--quiet"); code != exitUsage || !strings.Contains(errs, "only HEAD gives one") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
