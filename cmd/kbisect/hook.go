@@ -19,9 +19,10 @@ func hookCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "hook",
 		Usage: "a pre-push hook that stops regressions, within a deadline",
-		Description: "Before a push, each branch is set against what the remote has of it: from what is in the store within two\n" +
-			"seconds, else by building and launching both until the deadline. A clear regression stops the push (exit 1);\n" +
-			"whatever is not known by then passes, is said, and is compared in the background.\n" +
+		Description: "Before a push, each branch is set against what the remote has of it: by a comparison, gate or search of the\n" +
+			"same two in the store within two seconds, else by building and launching both until the deadline. A clear\n" +
+			"regression stops the push (exit 1); whatever is not known by then passes, is said, and is compared in the\n" +
+			"background, which steps aside for every push and command that launches something.\n" +
 			"KBISECT_SKIP=1 git push, or git push --no-verify, pushes without asking.",
 		OnUsageError: usageError, HideHelpCommand: true,
 		Action: func(c *cli.Context) error {

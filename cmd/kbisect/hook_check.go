@@ -34,6 +34,8 @@ type ruling struct {
 	answer       answer // "" while there is none
 	why          string
 	queue        bool // what is still to be known is left to the background
+
+	least time.Duration // that a comparison takes, going by launches before; 0 when there were none
 }
 
 // pushCheck is one call of the hook.

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
 )
 
-// launched goes by how the launches of both ended, in whatever session.
+// launched goes by how the launches of both ended, in whatever session. That they ended well says nothing of
+// their times: it only tells how long a comparison takes.
 func (n *knowledge) launched(x *ruling) (bool, error) {
 	b, err := n.tally(x.commit)
 	if err != nil || b.launches == 0 {
@@ -21,8 +24,11 @@ func (n *knowledge) launched(x *ruling) (bool, error) {
 		}
 	}
 	switch {
+	case b.failed == 0 && x.base == "":
+		n.pushCheck.rule(x, passes, fmt.Sprintf("%d launches before, all ended well, and there is nothing to compare with", b.launches), false)
 	case b.failed == 0:
-		n.pushCheck.rule(x, passes, fmt.Sprintf("%d launches before, all ended well; whether it is slower has not been looked at", b.launches), x.base != "")
+		x.least = judge.MinPairs * (a.shortest + b.shortest)
+		return false, nil
 	case !b.lost():
 		return false, nil
 	case a.lost():
@@ -38,6 +44,7 @@ func (n *knowledge) launched(x *ruling) (bool, error) {
 // endings counts how the launches of a commit ended.
 type endings struct {
 	launches, failed int
+	shortest         time.Duration // of those that ended well; 0 when none did
 	unbuilt          bool
 	how, session     string // of the newest failure
 }
@@ -72,6 +79,9 @@ func (n *knowledge) tally(commit string) (t endings, err error) {
 			continue
 		}
 		t.launches++
+		if o.Class == bisect.OK && (t.shortest == 0 || l.Wall < t.shortest) {
+			t.shortest = l.Wall
+		}
 		if o.Class != bisect.OK {
 			t.failed++
 			t.unbuilt = t.unbuilt || unbuilt

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -25,7 +26,8 @@ type knowledge struct {
 // past is a session that went by the same rules.
 type pastPush struct {
 	store.Session
-	compares bool // by the same metrics, too
+	compares bool // by the same metrics, too, for what is worse
+	times    bool // whatever ended well was looked at for its times
 }
 
 // So many sessions, and launches of one commit, are looked at; older ones say little of the machine as it is.
@@ -99,10 +101,11 @@ func (n *knowledge) read() error {
 		switch {
 		case s.Status == importedStatus: // has no policy, but its fingerprint
 			if json.Unmarshal(s.Finding, &b) == nil && b.Config.Fingerprint == sha256Hex(compare) {
-				n.sessions = append(n.sessions, pastPush{s, true})
+				n.sessions = append(n.sessions, pastPush{s, true, false})
 			}
 		case json.Unmarshal(s.Config, &p) == nil && p.runs() == run:
-			n.sessions = append(n.sessions, pastPush{s, p.compares() == compare})
+			times := !p.Judge.Any && (p.Judge.Find == "" || p.Judge.Find == bisect.Slow)
+			n.sessions = append(n.sessions, pastPush{s, p.compares() == compare && !p.Improvement, times})
 		}
 	}
 	return nil
@@ -136,12 +139,12 @@ func (n *knowledge) rule(x *ruling) error {
 	return nil
 }
 
-// compared looks for the newest comparison, or search, of the same two. A baseline of the commit counts as well:
+// compared looks for the newest comparison, gate or search of the same two. A baseline of the commit counts as well:
 // by recording one after a comparison, a person says that what was found is meant to be.
 func (n *knowledge) compared(x *ruling) (bool, error) {
 	for _, s := range n.sessions {
 		a := s.answer()
-		both := s.compares && (s.Axis == comparing || s.Axis == axisHistory) && x.base != "" && n.sameInputs(s.Good, x.base)
+		both := s.compares && slices.Contains([]string{comparing, gatekeeping, axisHistory}, s.Axis) && x.base != "" && n.sameInputs(s.Good, x.base)
 		if a == "" || !both && s.Axis != recording || !n.sameInputs(s.Bad, x.commit) {
 			continue
 		}
@@ -160,16 +163,16 @@ func (n *knowledge) compared(x *ruling) (bool, error) {
 // answer is what a session says of its two ends, "" when it says nothing that can be relied on.
 func (s pastPush) answer() answer {
 	var doc struct {
-		Spent   bool                    `json:"budget_used_up"`
-		Failure *struct{ Class string } `json:"failure"`
-		B       struct{ Launches int }  `json:"b"`
+		Hopeless bool                    `json:"hopeless"`
+		Failure  *struct{ Class string } `json:"failure"`
+		B, Head  struct{ Launches int }  // of a comparison, and of a gate
 	}
 	if s.Axis != recording && json.Unmarshal(s.Finding, &doc) != nil {
 		return ""
 	}
 	switch s.Status {
 	case string(judge.Worse):
-		if doc.Failure != nil && doc.Failure.Class != string(bisect.BuildFailed) && doc.B.Launches < 2 {
+		if doc.Failure != nil && doc.Failure.Class != string(bisect.BuildFailed) && doc.B.Launches+doc.Head.Launches < 2 {
 			return "" // one failure may have been chance: it is launched again
 		}
 		return blocked
@@ -179,10 +182,12 @@ func (s pastPush) answer() answer {
 		if s.Axis == recording {
 			return passes
 		}
-	case string(judge.Better), string(judge.Alike): // of a search as well
-		return passes
+	case string(judge.Better), string(judge.Alike), report.GatePass:
+		if s.times { // a search for crashes finds no difference where B is slower
+			return passes
+		}
 	case string(judge.Open):
-		if !doc.Spent {
+		if doc.Hopeless || doc.Failure != nil {
 			return passes // it will not get any clearer
 		}
 	}
@@ -194,10 +199,11 @@ func (s pastPush) words() string {
 	if s.Axis == recording {
 		return fmt.Sprintf("a baseline is recorded (kbisect baseline show %s)", s.ID)
 	}
-	return fmt.Sprintf("%s (kbisect show %s)", strings.TrimSuffix(s.Summary, "."), s.ID)
+	text := strings.TrimPrefix(strings.TrimPrefix(s.Summary, "Pass: "), "Regression: ") // of a gate; the hook says so itself
+	return fmt.Sprintf("%s (kbisect show %s)", strings.TrimSuffix(text, "."), s.ID)
 }
 
-// here reports whether a session measured on the devices that there are now.
+// here reports whether a session measured commits as they are, on the devices that there are now.
 func (n *knowledge) here(s pastPush) (bool, error) {
 	if s.Status == importedStatus {
 		var b baseline
@@ -209,6 +215,9 @@ func (n *knowledge) here(s pastPush) (bool, error) {
 		return false, err
 	}
 	for _, l := range launches {
+		if s.Axis == comparing && l.Candidate != l.Commit {
+			return false, nil // with flags that the commit has not
+		}
 		var o bisect.Outcome
 		if err := json.Unmarshal(l.Outcome, &o); err != nil {
 			return false, err
@@ -228,7 +237,7 @@ func uuidsOf(o bisect.Outcome) (out []string) {
 	return out
 }
 
-// recorded looks for a search that found the commit good.
+// recorded looks for a search for a slowdown that found the commit good, or somebody's word that it is.
 func (n *knowledge) recorded(x *ruling) (bool, error) {
 	goods, err := n.st.Goods()
 	if err != nil {
@@ -236,7 +245,7 @@ func (n *knowledge) recorded(x *ruling) (bool, error) {
 	}
 	for _, g := range goods {
 		i := slices.IndexFunc(n.sessions, func(s pastPush) bool { return s.ID == g.Session })
-		if i < 0 || !n.sameInputs(g.Commit, x.commit) {
+		if i < 0 || !n.sessions[i].vouches() || !n.sameInputs(g.Commit, x.commit) {
 			continue
 		}
 		if here, err := n.here(n.sessions[i]); err != nil {
@@ -247,4 +256,15 @@ func (n *knowledge) recorded(x *ruling) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// vouches reports that what a session found good is not slow: what a search for crashes calls good may be.
+func (s pastPush) vouches() bool {
+	if s.Axis == recording {
+		return true
+	}
+	var doc struct {
+		Complaint *struct{ Class bisect.Class }
+	}
+	return s.compares && json.Unmarshal(s.Finding, &doc) == nil && doc.Complaint != nil && doc.Complaint.Class == bisect.Slow
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/pipeline"
@@ -25,6 +23,10 @@ func (k *pushCheck) launch(x *ruling, refs int) {
 	until = time.Now().Add(time.Until(until) / time.Duration(refs))
 	ctx, cancel := context.WithDeadline(k.ctx, until)
 	defer cancel()
+	if x.least > time.Until(until) {
+		k.rule(x, unchecked, fmt.Sprintf("the launches before ended well, and a comparison takes %s at least, which a push does not wait for", span(x.least)), true)
+		return
+	}
 	p := *k.policy
 	p.Warnings = slices.Clone(p.Warnings)
 	p.Good, p.Bad = cmp.Or(x.base, x.commit), x.commit
@@ -65,13 +67,7 @@ func (k *pushCheck) launch(x *ruling, refs int) {
 
 // makeRoom has the background stop, which a push does not wait for. What it was at stays queued.
 func (k *pushCheck) makeRoom() {
-	q := queueOf(k.repo.CommonDir())
-	for pid := q.worker(); pid > 1 && k.ctx.Err() == nil; pid = q.worker() {
-		if err := unix.Kill(pid, unix.SIGTERM); err != nil {
-			return // another user's
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	_ = queueOf(k.repo.CommonDir()).stepAside(k.ctx, k.deadline) // if it stays, the launches say what is in the way
 }
 
 // activity notes what is being done, for who asks why there is no answer.
@@ -122,7 +118,7 @@ func (l *launched) run(ctx context.Context, t *trials) {
 	}
 	last, longest := time.Now(), time.Duration(0)
 	run := judge.Compare{
-		A: bisect.Candidate{Commit: l.base}, B: pushed, Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.wallTime(),
+		A: bisect.Candidate{Commit: l.base}, B: pushed, Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.fallback(),
 		Seed:  uint64(t.policy.Seed),
 		Spent: func() bool { return time.Now().Add(longest).After(l.until) },
 		OnPair: func(int, []judge.Sofar) {

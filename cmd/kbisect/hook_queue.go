@@ -124,9 +124,12 @@ func (q queue) lock() *os.File {
 	if err != nil {
 		return nil
 	}
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		f.Close()
-		return nil
+	for try := 0; unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; try++ {
+		if try == 10 {
+			f.Close()
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond) // who asks for the worker has it for a moment
 	}
 	_ = f.Truncate(0) // the process id is a courtesy to people
 	_, _ = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)

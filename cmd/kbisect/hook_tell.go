@@ -39,6 +39,7 @@ func (k *pushCheck) conclude() error {
 	}
 	if stop != nil {
 		fmt.Fprintf(w, "kbisect: the push is stopped after %s\n%s", span(time.Since(k.began)), stop.hint())
+		k.enqueue(w, nil) // the background goes on with what earlier pushes left
 		return &codeError{code: exitRegression}
 	}
 	if len(k.rulings) > 0 {

@@ -297,7 +297,7 @@ func TestHookMachine(t *testing.T) {
 	h.wants(said, code, 1, `regression: `)
 }
 
-// TestHookEvidence has sessions of other devices and other rules decide nothing.
+// TestHookEvidence has sessions of other devices, other rules and other flags decide nothing.
 func TestHookEvidence(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
@@ -312,7 +312,7 @@ func TestHookEvidence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plant := func(id, uuid, effect string) {
+	plant := func(id, uuid, effect, candidate string) {
 		s := own
 		s.ID, s.Created, s.Status = id, own.Created.Add(time.Hour), "regression"
 		s.Config = bytes.ReplaceAll(s.Config, []byte(`"Effect":0.03`), []byte(`"Effect":`+effect))
@@ -327,15 +327,16 @@ func TestHookEvidence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := st.AddLaunch(store.Launch{Session: s.ID, Seq: 1, Candidate: bad, Commit: bad, Purpose: "end-bad", Class: "ok", Started: s.Created, Outcome: data}, nil); err != nil {
+		if err := st.AddLaunch(store.Launch{Session: s.ID, Seq: 1, Candidate: candidate, Commit: bad, Purpose: "end-bad", Class: "ok", Started: s.Created, Outcome: data}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	plant("29990101-000000-aaaa", "GPU-0", "0.03")
-	plant("29990101-000000-bbbb", "", "0.02")
+	plant("29990101-000000-aaaa", "GPU-0", "0.03", bad)
+	plant("29990101-000000-bbbb", "", "0.02", bad)
+	plant("29990101-000000-bbbc", "", "0.03", bad+":fast=on")
 	said, code := h.push("", "--dry-run", "origin", "main")
 	h.wants(said, code, 0, `passes: No difference of 3 % .*\(kbisect show `+own.ID)
-	plant("29990101-000000-cccc", "", "0.03")
+	plant("29990101-000000-cccc", "", "0.03", bad)
 	st.Close()
 	said, code = h.push("", "--dry-run", "origin", "main")
 	h.wants(said, code, 1, `regression: .*\(kbisect show 29990101-000000-cccc\)`)

@@ -113,7 +113,7 @@ func beginTrials(c *cli.Context, repo *source.Repo, p *policy, kind string) (*tr
 		st.Close()
 		return nil, err
 	}
-	lock, err := st.Lock(s.ID)
+	release, err := takeRepository(c, st, repo.CommonDir(), s.ID)
 	if err != nil {
 		st.Close()
 		return nil, err
@@ -124,7 +124,7 @@ func beginTrials(c *cli.Context, repo *source.Repo, p *policy, kind string) (*tr
 	t := &trials{job: &job{repo: repo, store: st, session: s, policy: p, ui: newProgress(c)}}
 	t.close = func() {
 		t.gpus.close()
-		lock.Unlock()
+		release()
 		st.Close()
 	}
 	return t, nil

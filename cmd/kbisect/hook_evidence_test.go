@@ -1,0 +1,106 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// TestHookLaunchesAlone pushes slow commits that were launched before, and good ones: only what set the two
+// against each other decides.
+func TestHookLaunchesAlone(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	defer func() { t.Logf("\n%s", h.table) }()
+	branch := func(name, level string) {
+		h.git("checkout", "-q", "-f", "-b", name, "main")
+		h.change(map[string]string{"level": level, "other": name}, name)
+	}
+	measured := []string{`is built and launched`, `regression: B is worse: time is 1\.0\d+ times A's`}
+	for _, x := range []struct {
+		name string
+		args []string
+		code int
+	}{
+		{"measured", []string{"measure", "--launches", "2"}, exitOK},
+		{"explained", []string{"explain", "main", "HEAD", "--no-profile"}, exitOK},
+		{"examined", []string{"doctor", "--noise", "--launches", "12"}, exitOK},
+		{"searched", []string{"run", "--good", "main", "--find", "wrong"}, exitNoDifference},
+		{"faster", []string{"run", "--good", "main", "--improvement"}, exitNoDifference},
+	} {
+		branch(x.name, "25\n")
+		if out, errs, code := h.kbisect(append(x.args, "--quiet")...); code != x.code {
+			t.Fatalf("%q: %d\n%s%s", x.args, code, out, errs)
+		}
+		said, code := h.push("slower, "+x.name+" before", "--dry-run", "origin", x.name)
+		h.wants(said, code, 1, measured...)
+	}
+
+	known := []string{`!is built and launched`, `\(kbisect show 2`}
+	branch("gated", "25\n")
+	h.kbisect("gate", "--quiet")
+	said, code := h.push("slower, by a gate", "--dry-run", "origin", "gated")
+	h.wants(said, code, 1, append(known, `regression: time is 1\.0`)...)
+	branch("let-pass", "23.0\n")
+	h.must("gate", "--quiet")
+	said, code = h.push("good, by a gate", "--dry-run", "origin", "let-pass")
+	h.wants(said, code, 0, append(known, `passes: no change of 3 %`)...)
+	branch("improved", "20\n")
+	h.must("run", "--good", "main", "--improvement", "--no-explain", "--no-hunks", "--quiet")
+	said, code = h.push("found, but for the better", "--dry-run", "origin", "improved")
+	h.wants(said, code, 0, `is built and launched`, `passes: B is better`)
+
+	branch("parent", "23.0\n")
+	h.git("branch", "child")
+	h.git("checkout", "-q", "child")
+	h.change(map[string]string{"level": "25\n"}, "slow")
+	h.must("run", "--good", "main", "--no-explain", "--no-hunks", "--quiet")
+	said, code = h.push("good, by a search for what is slow", "--dry-run", "origin", "parent")
+	h.wants(said, code, 0, append(known, `passes: recorded as good`)...)
+	branch("well", "25\n")
+	h.git("branch", "ill")
+	h.git("checkout", "-q", "ill")
+	h.change(map[string]string{"wrong": "x"}, "wrong")
+	h.must("run", "--good", "main", "--no-explain", "--no-hunks", "--quiet")
+	said, code = h.push("good, by a search for what is wrong", "--dry-run", "origin", "well")
+	h.wants(said, code, 1, measured...)
+	said, code = h.push("wrong, by a search", "--dry-run", "origin", "ill")
+	h.wants(said, code, 1, append(known, `regression: .*wrong`)...)
+}
+
+// TestPastAnswer goes by what a session came to.
+func TestPastAnswer(t *testing.T) {
+	for _, x := range []struct {
+		axis, status, finding string
+		times                 bool
+		want                  answer
+	}{
+		{comparing, "regression", `{}`, true, blocked},
+		{comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 1}}`, true, ""},
+		{comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 2}}`, true, blocked},
+		{comparing, "regression", `{"failure": {"class": "build-failed"}, "b": {"launches": 1}}`, true, blocked},
+		{comparing, "improvement", `{}`, true, passes},
+		{comparing, "no-difference", `{}`, true, passes},
+		{comparing, "cannot-tell", `{"budget_used_up": true}`, true, ""},
+		{comparing, "cannot-tell", `{}`, true, ""}, // after as few pairs as --pairs asks for
+		{comparing, "cannot-tell", `{"hopeless": true}`, true, passes},
+		{comparing, "cannot-tell", `{"failure": {"class": "crash"}}`, true, passes},
+		{comparing, store.Interrupted, `{}`, true, ""},
+		{gatekeeping, "pass", `{"head": {"launches": 8}}`, true, passes},
+		{gatekeeping, "improvement", `{}`, true, passes},
+		{gatekeeping, "regression", `{"head": {"launches": 8}}`, true, blocked},
+		{gatekeeping, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 1}}`, true, ""},
+		{gatekeeping, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 2}}`, true, blocked},
+		{gatekeeping, "cannot-tell", `{}`, true, ""},
+		{axisHistory, store.Found, `{}`, false, blocked},
+		{axisHistory, "no-difference", `{}`, true, passes},
+		{axisHistory, "no-difference", `{}`, false, ""},
+		{recording, "ok", `{}`, false, passes},
+		{comparing, "regression", `{`, true, ""},
+	} {
+		s := pastPush{Session: store.Session{Axis: x.axis, Status: x.status, Finding: []byte(x.finding)}, compares: true, times: x.times}
+		if got := s.answer(); got != x.want {
+			t.Errorf("%+v: %q", x, got)
+		}
+	}
+}
