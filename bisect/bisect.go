@@ -239,9 +239,18 @@ func (v Verdict) Word() string {
 // Effect is a ratio of a metric with its 95 % interval; above 1 means a larger value.
 type Effect struct {
 	Metric string  `json:"metric"`
+	Case   string  `json:"case,omitempty"` // "" for all cases together
 	Ratio  float64 `json:"ratio"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
+}
+
+// Name is the metric with the case that the ratio is of.
+func (e Effect) Name() string {
+	if e.Case == "" {
+		return e.Metric
+	}
+	return e.Metric + " of " + e.Case
 }
 
 // Complaint is what the bad end shows and the good end does not.

@@ -83,6 +83,7 @@ type Culprit struct {
 	Class      Class
 	Phase      string
 	Effect     *Effect
+	Besides    []Effect // what else of the metric moved: all cases together, or one case much more than these
 	Confidence float64
 	Confirmed  bool
 	Merge      bool     // a merge whose parents are all good

@@ -179,8 +179,7 @@ func (r *bankRun) all() error {
 			return err
 		}
 		if r.restarts == maxRestarts {
-			r.warn("the confirmation contradicted the search again: the slowdown does not come and go with the commits alone")
-			r.inconclusive()
+			r.contradicted()
 			return nil
 		}
 		r.restart()
@@ -214,8 +213,12 @@ func (r *bankRun) narrow() (again bool, err error) {
 			r.ramp = true
 			return false, nil
 		}
-		if r.over() || r.vanished() {
+		if r.over() {
 			r.inconclusive()
+			return false, nil
+		}
+		if r.vanished() {
+			r.unconfirmed()
 			return false, nil
 		}
 		r.tell(r.model, 0)
@@ -231,21 +234,6 @@ func (r *bankRun) narrow() (again bool, err error) {
 			return false, err
 		}
 	}
-}
-
-// vanished reports that the step of the ends has turned out to be less than is worth a search, or is
-// still not to be told from none after many launches.
-func (r *bankRun) vanished() bool {
-	many := 400
-	if r.part != nil {
-		many = 60
-	}
-	d, sd := r.model.Step()
-	if d+3*sd >= effectMargin*r.least() && (d > 2*sd || r.launches < many) {
-		return false
-	}
-	r.warn("the difference between the ends did not last: with more launches it is less than is looked for, or not to be told from none")
-	return true
 }
 
 // delta is the chance of a wrong answer that the search may leave, half of what is allowed in all;

@@ -109,11 +109,28 @@ func (e *every) search(lo, hi int, least float64) error {
 		return e.name(lo, hi, f.Culprits[0])
 	case f.Spent:
 		e.skip(lo, hi)
+	case f.Result == bisect.NoDifference:
+		e.levelled(lo, hi, sub.model)
 	case f.Result == bisect.Inconclusive && f.Ends.Differ && len(f.Suspects) > 0 && e.All:
 		e.warn(fmt.Sprintf("%s gets worse between %s and %s as well; the culprit of that is one of %d commits, such as %s",
 			e.picked.name(), short(e.id(lo)), short(e.id(hi)), len(f.Suspects), short(f.Suspects[0].Commit)))
 	}
 	return nil
+}
+
+// levelled takes what a part of the range turned out to differ by, which is no step, for the level of the
+// probe at its end: that had risen by chance.
+func (e *every) levelled(lo, hi int, m *Model) {
+	if e.survey == nil || m == nil || m.noise.Exact {
+		return
+	}
+	_, within := bisect.Between(e.commits, lo, hi)
+	i, k := slices.Index(e.survey.at, lo), slices.Index(e.survey.at, hi)
+	if i < 0 || k < 0 || hi == len(e.commits)-1 || slices.ContainsFunc(e.named, func(n named) bool { return slices.Contains(within, n.index) }) {
+		return
+	}
+	d, sd := m.Step()
+	e.survey.move(k, i, d, sd)
 }
 
 func (e *every) skip(lo, hi int) {

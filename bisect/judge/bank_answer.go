@@ -20,7 +20,18 @@ func (r *bankRun) answerEnds(s *stage, pick int, st state) bool {
 	case st == alike && r.opposite():
 		r.tellOpposite(&e)
 	case st == alike:
-		e.Hint = fmt.Sprintf("smallest change looked for: %.3g %%; set [judge] effect to look for a smaller one", 100*math.Expm1(r.least()))
+		e.Hint = r.smallest()
+		if r.restarts > 0 {
+			e.Why = "the difference that the first launches of the ends showed was not confirmed: " + e.Why
+		}
+	case r.f.Spent:
+		if min(e.Good.Trials, e.Bad.Trials) < minEndPairs { // a ratio would mislead
+			e.Bad.Why, e.Bad.Ratio = "launched too few times to be compared", nil
+			e.Why = fmt.Sprintf("%s of %d and %d launches", r.picked.name(), e.Bad.Trials, e.Good.Trials)
+		}
+		e.Unclear = true
+		e.Why = "the budget was used up before it was clear whether the ends differ: " + e.Why
+		e.Hint = "kbisect run --resume --budget 10m goes on where this stopped"
 	default:
 		e.Unclear = true
 		e.Why = "this machine is too noisy to tell whether the ends differ: " + e.Why
@@ -114,5 +125,9 @@ func (r *bankRun) effect(d, sd float64) *bisect.Effect {
 	if r.picked.metric.Higher != r.Faster {
 		d, low, high = -d, -high, -low
 	}
-	return &bisect.Effect{Metric: r.picked.metric.Name, Ratio: math.Exp(d), Low: math.Exp(low), High: math.Exp(high)}
+	e := &bisect.Effect{Metric: r.picked.metric.Name, Ratio: math.Exp(d), Low: math.Exp(low), High: math.Exp(high)}
+	if !r.picked.all {
+		e.Case = r.picked.one
+	}
+	return e
 }

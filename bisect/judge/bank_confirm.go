@@ -227,7 +227,7 @@ func (r *bankRun) conclude(members []int, rounds []*contest) {
 		Commit: c.ID, Parents: c.Parents, Merge: len(c.Parents) > 1, Class: r.class(),
 		Confirmed: true, Confidence: p * (1 - r.alpha()),
 	}
-	out.Effect = r.share(rounds)
+	out.Effect, out.Besides = r.share(rounds), r.besides(i, rounds)
 	for _, x := range rounds {
 		if x.lost == "" {
 			continue

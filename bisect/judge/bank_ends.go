@@ -198,7 +198,7 @@ func (r *bankRun) settled(s *stage, n int) (pick int, st state) {
 		return 0, open
 	}
 	if best > 0 {
-		return pick, worse
+		return r.orWhole(s, pick, clear), worse
 	}
 	enough := minAlikePairs
 	pick = s.largest()
@@ -209,6 +209,21 @@ func (r *bankRun) settled(s *stage, n int) (pick int, st state) {
 		return pick, alike
 	}
 	return pick, open
+}
+
+// orWhole is the whole of the metric in place of one case that did not get clearly worse than it.
+func (r *bankRun) orWhole(s *stage, pick int, clear float64) int {
+	least := effectMargin * r.least()
+	of, err := s.models[pick].Step()
+	for k, c := range r.channels {
+		if !c.all || c.metric != r.channels[pick].metric {
+			continue
+		}
+		if d, sd := s.models[k].Step(); d > least && d > clear*sd && (of-d < least || of-d < 2*math.Hypot(sd, err)) {
+			return k
+		}
+	}
+	return pick
 }
 
 // largest is the channel of the largest step.

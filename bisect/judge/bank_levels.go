@@ -20,6 +20,16 @@ func (l levels) diff(i, j int) (d, sd float64) {
 	return l.mean[j] - l.mean[i], math.Sqrt(max(0, v))
 }
 
+// move puts the j-th commit at a step d above the i-th, known with a standard deviation of sd.
+func (l levels) move(j, i int, d, sd float64) {
+	l.mean[j] = l.mean[i] + d
+	for k := range l.cov {
+		l.cov[j][k] = l.cov[i][k]
+		l.cov[k][j] = l.cov[k][i]
+	}
+	l.cov[j][j] = l.cov[i][i] + sd*sd
+}
+
 // fitLevels estimates the levels of commits from the launches of these, under the drift and the noise
 // that make the launches likeliest. Launches of one commit that lie far from its others are taken for
 // disturbed and count little.

@@ -47,21 +47,42 @@ type complaint struct {
 }
 
 type culprit struct {
-	Commit     string         `json:"commit"`
-	Parents    []string       `json:"parents"`
-	Subject    string         `json:"subject"`
-	Author     string         `json:"author"`
-	Date       string         `json:"date"`
-	Files      []string       `json:"files"`
-	Class      bisect.Class   `json:"class"`
-	Phase      *string        `json:"phase"`
-	Effect     *bisect.Effect `json:"effect"`
-	Rate       *bisect.Rate   `json:"rate"`
-	Confidence float64        `json:"confidence"`
-	Confirmed  bool           `json:"confirmed"`
-	Share      *float64       `json:"share"`
-	Hunks      []Hunk         `json:"hunks"`
-	Switch     *string        `json:"switch"`
+	Commit     string       `json:"commit"`
+	Parents    []string     `json:"parents"`
+	Subject    string       `json:"subject"`
+	Author     string       `json:"author"`
+	Date       string       `json:"date"`
+	Files      []string     `json:"files"`
+	Class      bisect.Class `json:"class"`
+	Phase      *string      `json:"phase"`
+	Effect     *effect      `json:"effect"`
+	Besides    []effect     `json:"besides"` // all cases together, or a case that moved more than these
+	Rate       *bisect.Rate `json:"rate"`
+	Confidence float64      `json:"confidence"`
+	Confirmed  bool         `json:"confirmed"`
+	Share      *float64     `json:"share"`
+	Hunks      []Hunk       `json:"hunks"`
+	Switch     *string      `json:"switch"`
+}
+
+// effect is a ratio with its 95 % interval; case is null for all cases together.
+type effect struct {
+	Metric string  `json:"metric"`
+	Case   *string `json:"case"`
+	Ratio  float64 `json:"ratio"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+}
+
+func newEffect(e bisect.Effect) effect { return effect{e.Metric, text(e.Case), e.Ratio, e.Low, e.High} }
+
+// effects lists those of a culprit.
+func effects(es []bisect.Effect) []effect {
+	out := []effect{}
+	for _, e := range es {
+		out = append(out, newEffect(e))
+	}
+	return out
 }
 
 // level is a commit against the good end, where the range was swept.
@@ -118,9 +139,14 @@ func NewDocument(in Input) Document {
 		for _, x := range info.Files {
 			files = append(files, x.Path)
 		}
+		var own *effect
+		if c.Effect != nil {
+			e := newEffect(*c.Effect)
+			own = &e
+		}
 		d.Culprits = append(d.Culprits, culprit{
 			Commit: c.Commit, Parents: c.Parents, Subject: info.Subject, Author: author(info), Date: date(info),
-			Files: files, Class: c.Class, Phase: text(c.Phase), Effect: c.Effect,
+			Files: files, Class: c.Class, Phase: text(c.Phase), Effect: own, Besides: effects(c.Besides),
 			Rate: c.Rate, Confidence: c.Confidence, Confirmed: c.Confirmed, Share: c.Share, Hunks: append([]Hunk{}, in.Hunks[c.Commit]...), Switch: text(in.Switch[c.Commit]),
 		})
 	}

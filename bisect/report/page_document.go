@@ -47,14 +47,15 @@ type document struct {
 
 // namedCulprit is a culprit as the document tells of it.
 type namedCulprit struct {
-	Commit     string         `json:"commit"`
-	Parents    []string       `json:"parents"`
-	Subject    string         `json:"subject"`
-	Author     string         `json:"author"`
-	Date       string         `json:"date"`
-	Files      []string       `json:"files"`
-	Effect     *bisect.Effect `json:"effect"`
-	Confidence float64        `json:"confidence"`
-	Confirmed  bool           `json:"confirmed"`
-	Hunks      []mark         `json:"hunks"`
+	Commit     string          `json:"commit"`
+	Parents    []string        `json:"parents"`
+	Subject    string          `json:"subject"`
+	Author     string          `json:"author"`
+	Date       string          `json:"date"`
+	Files      []string        `json:"files"`
+	Effect     *bisect.Effect  `json:"effect"`
+	Besides    []bisect.Effect `json:"besides"`
+	Confidence float64         `json:"confidence"`
+	Confirmed  bool            `json:"confirmed"`
+	Hunks      []mark          `json:"hunks"`
 }

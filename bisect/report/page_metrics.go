@@ -152,7 +152,7 @@ func (p *pager) withIntervals(metric string, levels []medianOf) {
 	good := levels[0].Y
 	for _, s := range p.Steps {
 		e := s.Verdict.Ratio
-		if e == nil || e.Metric != metric && !p.judgedBy(metric) {
+		if e == nil || e.Name() != metric && !p.judgedBy(metric) {
 			continue
 		}
 		for i, l := range levels {

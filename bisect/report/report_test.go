@@ -188,3 +188,41 @@ func TestSeveralCulpritsAndNone(t *testing.T) {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }
+
+// A case that is slow is named wherever the culprit is, with what the metric did over all cases.
+func TestReportNamesTheCase(t *testing.T) {
+	in := found()
+	c := &in.Finding.Culprits[0]
+	c.Class, c.Phase = bisect.Slow, ""
+	c.Effect = &bisect.Effect{Metric: "time", Case: "128", Ratio: 1.12, Low: 1.11, High: 1.13}
+	c.Besides = []bisect.Effect{{Metric: "time", Ratio: 1.014, Low: 1.01, High: 1.018}}
+	in.Finding.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: "time of 128"}
+	var text, doc, page bytes.Buffer
+	if err := errors.Join(Text(&text, in), JSON(&doc, in)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"is the first bad commit: slow in time of 128\n", "effect   time of 128 1.120 times its parent's (95 % interval 1.110 to 1.130)\n",
+		"besides  time 1.014 times its parent's (95 % interval 1.010 to 1.018) over all cases\n",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	var d Document
+	if err := json.Unmarshal(doc.Bytes(), &d); err != nil {
+		t.Fatal(err)
+	}
+	own := d.Culprits[0]
+	if own.Effect.Metric != "time" || *own.Effect.Case != "128" || len(own.Besides) != 1 || own.Besides[0].Case != nil || own.Besides[0].Ratio != 1.014 {
+		t.Errorf("%+v", own)
+	}
+	if err := Markdown(&page, pageOf(t, in), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"**Effect:** time of 128 1.120 times", "**Besides:** time 1.014 times", "slow in time of 128"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("no %q in\n%s", want, page.String())
+		}
+	}
+}

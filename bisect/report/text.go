@@ -109,7 +109,10 @@ func (p *printer) culprit(in Input, c bisect.Culprit, which string) {
 		p.f("  said     %s\n", said)
 	}
 	if c.Effect != nil {
-		p.f("  effect   %s %.3f times its parent's (95 %% interval %.3f to %.3f)\n", c.Effect.Metric, c.Effect.Ratio, c.Effect.Low, c.Effect.High)
+		p.f("  effect   %s\n", effectWords(*c.Effect))
+	}
+	for _, e := range c.Besides {
+		p.f("  besides  %s\n", besideWords(e))
 	}
 	if c.Share != nil {
 		p.f("  share    %.0f %% of the difference between the ends\n", 100**c.Share)
@@ -132,13 +135,26 @@ func (p *printer) culprit(in Input, c bisect.Culprit, which string) {
 	p.f("  sure     %.4g %%, %s%s\n", 100*c.Confidence, how, strings.Join(parents, " and "))
 }
 
+// effectWords says what a culprit did to a number.
+func effectWords(e bisect.Effect) string {
+	return fmt.Sprintf("%s %.3f times its parent's (95 %% interval %.3f to %.3f)", printable(e.Name()), e.Ratio, e.Low, e.High)
+}
+
+// besideWords says what it did to another number of the same metric.
+func besideWords(e bisect.Effect) string {
+	if e.Case == "" {
+		return effectWords(e) + " over all cases"
+	}
+	return effectWords(e) + ", more than the other cases"
+}
+
 func complaintWords(in Input, c bisect.Culprit) string {
 	s := string(c.Class)
 	if c.Phase != "" && c.Class == bisect.Timeout {
 		s += " in " + c.Phase
 	}
 	if c.Effect != nil {
-		s += " in " + c.Effect.Metric
+		s += " in " + printable(c.Effect.Name())
 	}
 	for _, l := range slices.Backward(in.Launches) { // the last one had the whole of its limits
 		if l.Candidate.Commit == c.Commit && l.Outcome.Class == c.Class && l.Outcome.Why != "" {
@@ -154,7 +170,7 @@ func (p *printer) levels(in Input) {
 	if len(ls) == 0 {
 		return
 	}
-	p.f("\nThe level over the range: %s against the good end, 95 %% interval\n", ls[0].Effect.Metric)
+	p.f("\nThe level over the range: %s against the good end, 95 %% interval\n", printable(ls[0].Effect.Name()))
 	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	for _, l := range ls {
 		fmt.Fprintf(t, "  %s\t%.3f\t(%.3f to %.3f)\t%s\n", short(l.Commit), l.Effect.Ratio, l.Effect.Low, l.Effect.High, cut(in.info(l.Commit).Subject, 38))

@@ -132,7 +132,7 @@ func summary(in report.Input) string {
 func culpritWords(c bisect.Culprit) string {
 	x := bisect.Complaint{Class: c.Class, Phase: c.Phase}
 	if c.Effect != nil {
-		x.Metric = c.Effect.Metric
+		x.Metric = c.Effect.Name()
 	}
 	return x.String()
 }
