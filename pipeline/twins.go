@@ -51,7 +51,7 @@ func (s *slot) shared(r bisect.Request) (o bisect.Outcome, ok bool) {
 // remember keeps a launch for commits of which the same is built. One that was stopped before its limit
 // says less than another may be asked for.
 func (s *slot) remember(r bisect.Request, o bisect.Outcome) {
-	if o.Class == bisect.Infra || o.Early || o.Hurried != "" || o.Shared != "" || !s.mayShare(r) {
+	if o.Class == bisect.Infra || o.Early || o.Hurried != "" || !s.mayShare(r) {
 		return
 	}
 	t := s.twins[*s.facts.Artefact]

@@ -102,7 +102,7 @@ func (b belief) top() (k int) {
 // rate is how often a launch of a bad commit fails if commit k is the culprit.
 func (b belief) rate(k int) float64 {
 	bad, good := b.bad[k], b.all.minus(b.bad[k])
-	return min(0.99, math.Exp(logTwo(bad.plus(tally{fails: 1}), good)-logTwo(bad, good)))
+	return min(0.99, failNext(func(t tally) float64 { return logTwo(t, good) }, bad))
 }
 
 // speaksBad is how much likelier the launches of a commit that does not reach commit k are if it is bad

@@ -194,6 +194,13 @@ func (b *browser) accessible(name string) {
 	}
 }
 
+// narrow shows a page on a phone in the dark.
+func (b *browser) narrow(p Page, name string) {
+	b.open(p, 360, "dark")
+	b.fits("narrow " + name)
+	b.picture(name + "-narrow-dark")
+}
+
 // fits fails if the page is wider than its window.
 func (b *browser) fits(name string) {
 	b.t.Helper()
@@ -235,22 +242,16 @@ func TestInBrowser(t *testing.T) {
 	b.open(flagsPage(t), 1280, "light")
 	b.picture("flags-light")
 	b.accessible("flags")
-	b.open(flagsPage(t), 360, "dark")
-	b.fits("narrow flags")
-	b.picture("flags-narrow-dark")
+	b.narrow(flagsPage(t), "flags")
 	b.open(historyPage(), 1280, "light")
 	b.readsHistory()
 	b.picture("history-light")
 	b.accessible("history")
-	b.open(historyPage(), 360, "dark")
-	b.fits("narrow history")
-	b.picture("history-narrow-dark")
+	b.narrow(historyPage(), "history")
 	b.open(gatePage(t), 1280, "light")
 	b.picture("gate-light")
 	b.accessible("gate")
-	b.open(gatePage(t), 360, "dark")
-	b.fits("narrow gate")
-	b.picture("gate-narrow-dark")
+	b.narrow(gatePage(t), "gate")
 	b.quiet()
 }
 

@@ -275,12 +275,8 @@ func (p *printer) warnings(ws []string) {
 
 // median is the median with its interval and unit.
 func (s Summary) median(unit string) string {
-	if !s.Median.Known() {
-		return figure(s.Median)
-	}
-	scale, name := prefixed(float64(s.Median), unit)
-	out := figure(s.Median*scale) + unitWord(name)
-	if s.Low.Known() {
+	out := s.middle(unit)
+	if scale, _ := prefixed(float64(s.Median), unit); s.Median.Known() && s.Low.Known() {
 		out += fmt.Sprintf(" (%s to %s)", figure(s.Low*scale), figure(s.High*scale))
 	}
 	return out

@@ -295,7 +295,7 @@ func (c GateCulprit) sentence() string {
 		s += fmt.Sprintf(", %.4g %% sure", 100**c.Confidence)
 	}
 	if c.Effect != nil {
-		s += fmt.Sprintf(": %s %.3f times its parent's (95 %% interval %.3f to %.3f)", printable(c.Effect.Name()), c.Effect.Ratio, c.Effect.Low, c.Effect.High)
+		s += ": " + effectWords(*c.Effect)
 	}
 	if !c.Confirmed {
 		s += "; not confirmed"

@@ -218,7 +218,7 @@ func (p *pager) facts() (out []Fact) {
 func (p *pager) oneFact(c namedCulprit) string {
 	words := []string{short(c.Commit) + " " + c.Subject, c.Author, c.Date, listed(c.Files, 4)}
 	if e := c.Effect; e != nil {
-		words = append(words, fmt.Sprintf("%s %.3f times its parent's (95 %% interval %.3f to %.3f)", e.Name(), e.Ratio, e.Low, e.High))
+		words = append(words, effectWords(*e))
 	}
 	how := "not confirmed"
 	if c.Confirmed {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -113,19 +111,7 @@ func beside(root, name string) (names []string) {
 
 // readLent reads a file of the work tree: a text of bounded size, since a program was built there.
 func readLent(root, name string) (kernels.File, bool) {
-	full := filepath.Join(root, filepath.FromSlash(name))
-	st, err := os.Stat(full)
-	if err != nil || !st.Mode().IsRegular() || st.Size() > maxLentSize {
-		return kernels.File{}, false
-	}
-	f, err := os.Open(full)
-	if err != nil {
-		return kernels.File{}, false
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxLentSize))
-	if err != nil || bytes.IndexByte(text, 0) >= 0 {
-		return kernels.File{}, false
-	}
-	return kernels.File{Name: name, Text: string(text), Lend: true, Exec: st.Mode()&0o100 != 0}, true
+	f, err := kernels.ReadFile(root, name)
+	f.Lend = true
+	return f, err == nil && len(f.Text) <= maxLentSize && strings.IndexByte(f.Text, 0) < 0
 }

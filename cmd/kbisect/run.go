@@ -180,7 +180,8 @@ func (p *policy) brings(name string) bool {
 	return slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == "" && path.Join(p.Plan.Dir, f.Name) == path.Clean(name) })
 }
 
-// checkScripts refuses a good end, or the first of two revisions, without a script or a source that the plan names: it cannot be good.
+// checkScripts refuses a good end, or the first of two revisions, without a script or a source that the
+// plan names: it cannot be good.
 func (p *policy) checkScripts(repo *source.Repo) error {
 	if p.Good == "" || p.OwnScripts {
 		return nil
