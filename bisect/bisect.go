@@ -140,6 +140,7 @@ type Outcome struct {
 	Caches   string      `json:"caches,omitempty"`   // cold or warm, where the program uses caches at all
 	Unfit    string      `json:"unfit,omitempty"`    // why its times must not be compared with others
 	Why      string      `json:"why,omitempty"`
+	Error    string      `json:"error,omitempty"` // the exception that a Python program ended with
 	Exit     int         `json:"exit"`
 	Signal   string      `json:"signal,omitempty"`
 	Speaks   bool        `json:"speaks,omitempty"` // the program sent lines of the trial protocol
@@ -261,6 +262,7 @@ type Complaint struct {
 	Whole    bool    // the time-out is of the whole trial, whatever its phase
 	Any      bool    // every failure counts, as with git bisect
 	Metric   string  // of Slow and Improved
+	Error    string  // a program of Python's that ends with another exception fails in another way; empty: whatever it is
 	Ends     *Effect // of these: bad end against good end
 }
 
@@ -279,6 +281,9 @@ func (c Complaint) String() string {
 
 // Matches reports whether a failed outcome shows this complaint rather than another one.
 func (c Complaint) Matches(o Outcome) bool {
+	if c.Error != "" && o.Error != "" && o.Error != c.Error {
+		return false
+	}
 	if c.Any {
 		return slices.Contains([]Class{Timeout, Wrong, Crash}, o.Class) || o.Class == c.Class
 	}

@@ -310,6 +310,9 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 	default:
 		l.overdue(&o)
 	}
+	if o.Class == bisect.Wrong || o.Class == bisect.Crash {
+		o.Error = kernels.PythonError(res.Tail)
+	}
 	if o.Class == bisect.OK && l.alone {
 		o.Shape = asJSON(said.Shape())
 	}

@@ -18,6 +18,7 @@ type SetOracle struct {
 	Options
 	Clean bool // certificates come from clean builds
 	Class bool // only how launches end tells ends apart, no metric does
+	Parts bool // sets are parts of changes, no whole programs: another exception than the bad end's is of their own
 
 	once      *once
 	good      bisect.Candidate
@@ -99,6 +100,9 @@ func (o *SetOracle) read(x bisect.Outcome) sets.Result {
 	}
 	if e.Complaint.Class == bisect.Timeout && o.Phase == "" {
 		e.Complaint.AnyPhase = true // what moves a time-out to another phase does not mend it
+	}
+	if o.Parts {
+		e.Complaint.Error = x.Error
 	}
 	o.ends, o.complaint = e, e.Complaint
 	out := o.result(x)

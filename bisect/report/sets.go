@@ -213,7 +213,7 @@ func (p *printer) certificate(s *Sets, g sets.Guilty) {
 	} else if len(culprits) > 0 {
 		p.f("\n  certified  by repeated trials it fails, and passes without %s\n", strings.Join(culprits, ", or without "))
 	} else {
-		p.f("\n  certified  by repeated trials it fails; without any part of it nothing builds, so that the parts cannot be told apart\n")
+		p.f("\n  certified  by repeated trials it fails; without any part of it it cannot be tried, so that the parts cannot be told apart\n")
 		return
 	}
 	if len(carriers) > 0 {
@@ -342,7 +342,7 @@ type assignment struct {
 }
 
 // Guilty lists the hunks of a guilty set with their roles.
-func (s *Sets) Guilty(g sets.Guilty) []Hunk { return s.assignment(g.Atoms, g.Members).Hunks }
+func (s *Sets) Guilty(g sets.Guilty) []Hunk { return s.assignment(g.Atoms, g.Roles()).Hunks }
 
 func (s *Sets) assignment(x sets.Set, roles []sets.Member) assignment {
 	a := assignment{Assign: map[string]string{}}
@@ -364,7 +364,7 @@ func (s *Sets) assignment(x sets.Set, roles []sets.Member) assignment {
 
 // blamed is a guilty set in the terms of JSON.
 func (s *Sets) blamed(g sets.Guilty) assignment {
-	a := s.assignment(g.Atoms, g.Members)
+	a := s.assignment(g.Atoms, g.Roles())
 	if s.Off && s.AssignOff != nil {
 		a.Assign = s.AssignOff(g.Atoms)
 	}
@@ -429,7 +429,7 @@ func (d *Document) addSets(in Input) {
 	d.Complete = s.Complete
 	for _, g := range s.Minimal {
 		m := minimalSet{assignment: s.blamed(g), Class: g.Class, Phase: text(g.Phase), Certified: g.Certified, Culprits: []string{}, Carriers: []string{}, Others: []valueAnswer{}}
-		for _, x := range g.Members {
+		for _, x := range g.Roles() {
 			to := &m.Culprits
 			if x.Role == sets.Carrier {
 				to = &m.Carriers
@@ -445,7 +445,7 @@ func (d *Document) addSets(in Input) {
 		d.NotExcluded = append(d.NotExcluded, s.assignment(x, nil))
 	}
 	for _, g := range s.Slow {
-		d.SlowSets = append(d.SlowSets, slowSet{s.assignment(g.Atoms, g.Members), g.Slow, g.Seconds})
+		d.SlowSets = append(d.SlowSets, slowSet{s.assignment(g.Atoms, g.Roles()), g.Slow, g.Seconds})
 	}
 	for _, x := range s.Safe {
 		d.SafeSets = append(d.SafeSets, in.safeSet(x))

@@ -1,6 +1,10 @@
 package sets
 
-import "github.com/kbisect/kbisect/bisect"
+import (
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+)
 
 // Role says what an atom does in a guilty set.
 type Role string
@@ -34,6 +38,19 @@ type Guilty struct {
 	Slow      float64 // of a set that is slow without showing the complaint: its time against the good end's
 	Seconds   float64 // of such a set: how long it took
 	Tests     []int   // rows of the ledger that show it
+}
+
+// Roles are the members with their roles. Where the set is good for nothing without any one of them, so
+// that none can be told from the others, all are to blame.
+func (g Guilty) Roles() []Member {
+	if !g.Certified || slices.ContainsFunc(g.Members, func(m Member) bool { return m.Role == Culprit }) {
+		return g.Members
+	}
+	all := slices.Clone(g.Members)
+	for k := range all {
+		all[k].Role = Culprit
+	}
+	return all
 }
 
 // Safe is a set that does not show the complaint.

@@ -39,7 +39,7 @@ type axis struct {
 
 // search is the search along the axis, and what answers it.
 func (a axis) search(opts judge.Options, sampler bisect.Sampler) (*sets.Search, *judge.SetOracle) {
-	oracle := &judge.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class}
+	oracle := &judge.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class, Parts: a.hunks != nil}
 	return &sets.Search{Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Expand: a.expand, Divided: a.divided, Cuts: a.cuts}, oracle
 }
 
