@@ -242,8 +242,16 @@ func (r Row) cell(n Number, text string) string {
 	return figure(n) + unitWord(r.Unit)
 }
 
-// change is how far a row moved, for people.
+// change is how far a row moved, for people, and whether that is more than scatter.
 func (r Row) change() string {
+	s := r.moved()
+	if a, b := float64(r.A), float64(r.B); s != "" && r.Unit != "%" && a > 0 && b > 0 && math.Abs(math.Log(b/a)) <= math.Log1p(r.Noise) {
+		s += ", scatter"
+	}
+	return s
+}
+
+func (r Row) moved() string {
 	a, b := float64(r.A), float64(r.B)
 	switch {
 	case !r.isNumber():

@@ -115,7 +115,13 @@ func TestExplanationOfNothing(t *testing.T) {
 		t.Error(e.Summary)
 	}
 	e.Rows = []Row{Numbers("phases", "", "load", "s", SortPhase, 1, 1.05), Texts("kernels", "k", "grid", SortConfig, "", "1 x 1 x 1")}
+	if got := e.Rows[0].change(); got != "+5 %" {
+		t.Error(got)
+	}
 	e.Rows[0].Noise = 0.1
+	if got := e.Rows[0].change(); got != "+5 %, scatter" {
+		t.Error(got)
+	}
 	e.Rank()
 	if !strings.HasPrefix(e.Summary, "Nothing that was looked at") {
 		t.Error(e.Summary)
