@@ -29,7 +29,7 @@ func kernelbot(p Project) (Plan, error) {
 		return Plan{}, errors.New("kind kernelbot needs a problem\nhint: name the folder of its task.yml, [task] problem = \"problems/matmul\"")
 	}
 	mode, source := cmp.Or(p.Mode, "leaderboard"), cmp.Or(p.Submission, t.Submission())
-	plan := Plan{Dir: problemDir, Files: t.flat(source), Warnings: t.Warnings}
+	plan := Plan{Dir: problemDir, Files: t.flat(source), Warnings: append(slices.Clone(t.Warnings), t.unranked(mode)...)}
 	eval := []string{"python3", t.Main}
 	if t.Lang == "cu" {
 		eval = []string{"./eval.out"}
@@ -73,6 +73,16 @@ func (t *Task) ranked() []string {
 		return t.Benchmarks[len(t.Benchmarks)-1:]
 	}
 	return t.Benchmarks
+}
+
+// unranked says which benchmarks are left out: what slows down in one of those is not seen.
+func (t *Task) unranked(mode string) []string {
+	left := len(t.Benchmarks) - len(t.ranked())
+	if left == 0 || mode == "test" {
+		return nil
+	}
+	return []string{fmt.Sprintf("the ranking is by the last benchmark (%s): the %d before it are not run, as on the server",
+		plain(t.ranked()[0], 80), left)}
 }
 
 // stages are the processes of a mode. The timings of the last one are those that count; those of

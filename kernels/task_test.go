@@ -81,6 +81,13 @@ func TestParseTask(t *testing.T) {
 	if last.Text != "size: 2; flag: True\n" || plan.Files[0].Source != "kernels/sort.cu" {
 		t.Errorf("of a ranking by the last benchmark only that is run: %+v", last)
 	}
+	const left = "the ranking is by the last benchmark (size: 2; flag: True): the 1 before it are not run, as on the server"
+	if w := plan.Warnings; len(w) != 4 || w[3] != left || len(got.Warnings) != 3 {
+		t.Errorf("warnings %q, of the task %q", w, got.Warnings)
+	}
+	if plan, err = NewPlan(Project{Kind: "kernelbot", Task: got, Mode: "test"}); err != nil || len(plan.Warnings) != 3 {
+		t.Errorf("warnings of the tests %q, %v", plan.Warnings, err)
+	}
 }
 
 // TestCasesAsPythonWritesThem holds the lines against what Python's f"{k}: {v}" makes of the same YAML.

@@ -229,10 +229,25 @@ func (s *slot) checkout(ctx context.Context, r bisect.Request, clean bool) (o bi
 		}
 		return o, false, &bisect.InfraError{What: "exporting commit " + short(commit) + " to " + s.dir, Err: err}
 	}
+	if s.pause == nil {
+		s.tellExport()
+	}
 	s.Log.Debug("exported", "commit", short(commit), "written", stats.Written, "removed", stats.Removed, "kept", stats.Kept, "slot", s.name)
 	s.held, s.clean = r.Candidate, clean
 	s.held = s.buildOf(r.Candidate)
 	return o, true, nil
+}
+
+// tellExport tells what of a commit could not be written.
+func (s *slot) tellExport() {
+	const most = 3
+	all := s.export.Warnings()
+	for _, w := range all[:min(most, len(all))] {
+		s.warnOnce(w)
+	}
+	if len(all) > most {
+		s.warnOnce(fmt.Sprintf("and %d files more could not be written as they are", len(all)-most))
+	}
 }
 
 // refused tells a commit that cannot be exported from a machine that cannot export.

@@ -40,6 +40,9 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 		return bisect.Outcome{}, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
 	}
 	first, err := s.launch(ctx, r)
+	if err == nil && first.Class != bisect.OK && holdsFiles(s.caches.dir) {
+		first.Caches = string(Cold)
+	}
 	if err != nil || first.Class != bisect.OK {
 		return first, err
 	}

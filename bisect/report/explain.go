@@ -387,12 +387,15 @@ func lastLines(text string, n int) []string {
 	return lines[max(0, len(lines)-n):]
 }
 
+// cellMost bounds the texts of a table's cells: how a launch ended stands in whole above it.
+const cellMost = 48
+
 // Cells is the table for other writers: the names of the columns, the rows, and what there is to say
 // beside it.
 func (e Explanation) Cells() (columns []string, rows [][]string, notes []string) {
 	shown, left := e.shown()
 	for _, r := range shown {
-		rows = append(rows, []string{cmp.Or(r.Kernel, r.Group), r.Name, r.a(), r.b(), r.change()})
+		rows = append(rows, []string{cmp.Or(r.Kernel, r.Group), r.Name, cut(r.a(), cellMost), cut(r.b(), cellMost), r.change()})
 	}
 	for _, k := range e.Added {
 		rows = append(rows, []string{k, "kernel added", "", "", ""})

@@ -75,6 +75,9 @@ func (j *job) drillHunks(ctx context.Context, c bisect.Culprit) error {
 	if err != nil {
 		return err
 	}
+	if len(diff.Hunks) == 0 {
+		return errors.New("it changes nothing in the paths")
+	}
 	if len(diff.Hunks) == 1 && c.Class == bisect.Slow {
 		j.hunks[c.Commit] = []report.Hunk{shown(diff.Hunks[0], sets.Culprit)}
 		return nil

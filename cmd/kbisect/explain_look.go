@@ -76,7 +76,11 @@ func (j *job) newExplainer(limit time.Duration) *explainer {
 	if l := j.policy.ExplainLimit; l > 0 {
 		limit = l
 	}
-	return &explainer{job: j, device: j.gpus != nil && len(j.gpus.watches) > 0, profiles: !j.policy.NoExplain, left: limit}
+	x := &explainer{job: j, device: j.gpus != nil && len(j.gpus.watches) > 0, profiles: !j.policy.NoExplain, left: limit}
+	if !x.profiles {
+		x.miss("profiles: not asked for")
+	}
+	return x
 }
 
 // miss notes once that something could not be looked at.
@@ -183,7 +187,6 @@ func cudaTool(name string) string {
 func (x *explainer) profile(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	switch {
 	case !x.profiles:
-		x.miss("profiles: not asked for")
 	case !x.device:
 		x.miss("profiles, launches and what they had of the device: there is no device here")
 	case s.wall() == 0:

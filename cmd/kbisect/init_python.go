@@ -19,8 +19,8 @@ const (
 	problemEntries = 4000
 )
 
-// kernelbot is a problem folder, here or below. The submission is the one beside the problem, or the
-// one at the top, which may name the problem in a directive.
+// kernelbot is a problem folder, here or below. The submission is the one at the top, which may name the
+// problem in a directive, or else the one beside the problem, which may be an example.
 func (d *detector) kernelbot() (project, bool) {
 	problems := d.problems()
 	if len(problems) == 0 {
@@ -33,15 +33,12 @@ func (d *detector) kernelbot() (project, bool) {
 		beside := d.isPlain(path.Join(dir, "submission.py"))
 		switch {
 		case wanted != "" && problemName(path.Base(dir)) == wanted:
-			p := d.problem(dir)
-			p.judged = directiveNotes(words)
-			return p, true
+			return d.problem(dir), true
 		case beside && !d.isPlain(path.Join(chosen, "submission.py")):
 			chosen = dir
 		}
 	}
 	p := d.problem(chosen)
-	p.judged = directiveNotes(words)
 	switch {
 	case wanted != "":
 		p.judged = append(p.judged, fmt.Sprintf("No folder here is called %s: name the right one.", words.Leaderboard))
@@ -71,9 +68,10 @@ func (d *detector) problem(dir string) project {
 	if t, err := kernels.ParseTask(d.read(path.Join(dir, "task.yml"))); err == nil {
 		p.task.Submission = t.Submission()
 	}
-	if beside := path.Join(dir, p.task.Submission); d.isPlain(beside) {
+	if beside := path.Join(dir, p.task.Submission); d.isPlain(beside) && !d.isPlain(p.task.Submission) {
 		p.task.Submission = beside
 	}
+	p.judged = directiveNotes(kernels.ReadDirectives(d.read(p.task.Submission)))
 	p.paths = []string{p.task.Submission} // nothing else of the candidate is looked at
 	return p
 }

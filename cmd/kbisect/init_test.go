@@ -89,7 +89,7 @@ func TestInitConfig(t *testing.T) {
 			map[string]string{"problems/a/task.yml": taskYML, "problems/a/eval.py": "", "problems/b/task.yml": taskYML, "problems/b/eval.py": "", "problems/b/submission.py": ""},
 			kindKernelbot, Config{Kind: kindKernelbot, Paths: []string{"problems/b/submission.py"}, Task: TaskConfig{Problem: "problems/b", Mode: "leaderboard", Submission: "problems/b/submission.py"}}},
 		{"kernelbot by directive",
-			map[string]string{"problems/sort_py/task.yml": taskYML, "problems/sort_py/eval.py": "", "problems/a/task.yml": taskYML, "submission.py": "#!POPCORN leaderboard sort\n"},
+			map[string]string{"problems/sort_py/task.yml": taskYML, "problems/sort_py/eval.py": "", "problems/sort_py/submission.py": "an example", "problems/a/task.yml": taskYML, "submission.py": "#!POPCORN leaderboard sort\n"},
 			kindKernelbot, Config{Kind: kindKernelbot, Paths: []string{"submission.py"}, Task: TaskConfig{Problem: "problems/sort_py", Mode: "leaderboard", Submission: "submission.py"}}},
 		{"script", map[string]string{"run.sh": ""}, kindCommand, Config{Kind: kindCommand, Paths: []string{"run.sh"}, Run: RunConfig{Command: []string{"sh", "run.sh"}}}},
 		{"nothing", nil, kindCommand, Config{Kind: kindCommand}},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -285,6 +286,9 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 	}
 	forget := j.foreseeHistory(*bank, plain)
 	f, err := bank.Find(ctx)
+	if paths := j.policy.Paths; matter == 0 && len(paths) > 0 && f.Result == bisect.NoDifference {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("no commit of the range changes what the paths name (%s)\nhint: name all that build and run read in paths (--path)", strings.Join(paths, ", ")))
+	}
 	return f, errors.Join(err, forget())
 }
 

@@ -176,7 +176,7 @@ func (p *progress) step(s bisect.Step) {
 	p.steps++
 	switch s.Role {
 	case "search":
-		p.left = s.Remaining
+		p.left, p.matter = s.Remaining, max(p.matter, s.Remaining) // equal inputs may turn out to differ
 	case "culprit", "parent":
 		p.proofs = min(p.proofs+1, confirming)
 	}

@@ -18,7 +18,8 @@ import (
 // call: end the build first.
 type Export struct {
 	// Paths are what the build reads, as in RangeOptions. A file outside them
-	// that cannot be written faithfully gives a warning instead of an error.
+	// that cannot be written faithfully gives a warning instead of an error, and
+	// so does one whose content is missing where there are no Paths.
 	Paths []string
 
 	dir      string
@@ -224,7 +225,11 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := e.write(p, full, p.puts[full], stats); err != nil {
+		err := e.write(p, full, p.puts[full], stats)
+		if isMissing(err) && p.spares(full) {
+			err = e.leaveOut(p, full, err)
+		}
+		if err != nil {
 			return fmt.Errorf("commit %s: %w", short(p.mods[""].commit), err)
 		}
 	}
@@ -235,6 +240,17 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 	}
 	stats.Kept -= stats.Written
 	return nil
+}
+
+// leaveOut goes on without a file whose content the repository lacks.
+func (e *Export) leaveOut(p *plan, full string, why error) error {
+	what, _, _ := strings.Cut(why.Error(), "\n")
+	p.warnings = append(p.warnings, what+"; the file is left out")
+	if e.tracked[full] == nil {
+		return nil
+	}
+	e.untrack(full)
+	return e.slot.removeFile(full)
 }
 
 func (e *Export) applyDeletes(ctx context.Context, p *plan, stats *SwitchStats) error {

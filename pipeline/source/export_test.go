@@ -541,3 +541,45 @@ func TestWarningsAreCopies(t *testing.T) {
 		t.Error("the caller can change the warnings")
 	}
 }
+
+// Snapshots of repositories may lack their largest files. Those that nobody said the build reads are left
+// out, whatever was there before.
+func TestMissingContent(t *testing.T) {
+	r := newTestRepo(t)
+	r.write(t, "src/f", "1")
+	r.write(t, "data/big", "small yet")
+	a := r.commit(t, "a")
+	r.write(t, "data/big", "large")
+	b := r.commit(t, "b")
+	r.write(t, "src/f", "2")
+	c := r.commit(t, "c")
+	id := r.git(t, "rev-parse", b+":data/big")
+	if err := os.Remove(filepath.Join(r.dir, ".git", "objects", id[:2], id[2:])); err != nil {
+		t.Fatal(err)
+	}
+	repo := open(t, r.dir)
+	for _, paths := range [][]string{nil, {"src"}} {
+		e := export(t, repo)
+		e.Paths = paths
+		for _, commit := range []string{a, b, c, b, a} {
+			if _, err := e.Switch(t.Context(), commit, false); err != nil {
+				t.Fatal(err)
+			}
+			_, err := os.Stat(filepath.Join(e.Dir(), "data", "big"))
+			if there := err == nil; there != (commit == a) {
+				t.Errorf("paths %v, commit %s: data/big there %v", paths, commit, there)
+			}
+			if commit == b && len(e.Warnings()) > 0 && !strings.Contains(e.Warnings()[0], "data/big: object "+id+" is missing; the file is left out") {
+				t.Errorf("%q", e.Warnings())
+			}
+		}
+		if _, err := e.Switch(t.Context(), b, true); err != nil || len(e.Warnings()) != 1 {
+			t.Errorf("paths %v: %v, %q", paths, err, e.Warnings())
+		}
+	}
+	e := export(t, repo)
+	e.Paths = []string{"data"}
+	if _, err := e.Switch(t.Context(), b, true); !isMissing(err) {
+		t.Errorf("of a path that the build reads: %v", err)
+	}
+}

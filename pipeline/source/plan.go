@@ -143,6 +143,9 @@ func (p *plan) put(m *module, full string, l leaf) error {
 
 func (p *plan) checkLFS(m *module, full, id string) error {
 	ptr, ok, err := readLFSPointer(m.objs, id)
+	if isMissing(err) && p.spares(full) {
+		return nil // and is left out
+	}
 	if err != nil || !ok || m.lfsFile(ptr) != "" {
 		return err
 	}
@@ -176,6 +179,9 @@ func (p *plan) unsupported(full, attribute, reason, hint string) error {
 	p.warnings = append(p.warnings, fmt.Sprintf("%s: %s (%s); it lies outside the chosen paths", full, reason, attribute))
 	return nil
 }
+
+// spares reports a file that nobody has said the build reads.
+func (p *plan) spares(full string) bool { return len(p.paths) == 0 || !covers(p.paths, full) }
 
 // submodule plans the tree behind a pin, or an empty folder when its commit is
 // not at hand and the paths do not need it.
