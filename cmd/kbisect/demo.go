@@ -124,7 +124,7 @@ func (p planted) equipped(ctx context.Context, device string) error {
 	if len(p.needs) == 0 {
 		return nil
 	}
-	e := newExamination(os.TempDir())
+	e := newExamination(os.TempDir(), "")
 	defer e.close()
 	e.probeFirst(ctx)
 	for _, k := range e.checks() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -56,11 +57,12 @@ type check struct {
 	run    func(ctx context.Context) finding
 }
 
-// doctor looks at the machine and at the repository in dir, and writes a table
+// doctor looks at the machine and at the repository in dir, with its configuration unless another file
+// is named, and writes a table
 // of what it found and what to do about it. It is not ok only when something is
 // broken that the configured kind of project needs.
-func doctor(ctx context.Context, out io.Writer, dir string) (ok bool) {
-	e := newExamination(dir)
+func doctor(ctx context.Context, out io.Writer, dir, config string) (ok bool) {
+	e := newExamination(dir, config)
 	fmt.Fprintf(out, "kbisect %s looks at %s\n\n", version(), e.dir)
 	defer e.close()
 	e.probeFirst(ctx)
@@ -142,19 +144,20 @@ type examination struct {
 	repoErr   error
 	config    *Config // never nil
 	configErr error
+	named     bool // the configuration, by --config
 
 	// probe asks the driver once, before the checks that use the device begin:
 	// they would be seen as its clocks and as strangers on it.
 	probe func() gpu.Report
 }
 
-func newExamination(dir string) *examination {
-	e := &examination{dir: dir, probe: sync.OnceValue(gpu.Probe)}
+func newExamination(dir, config string) *examination {
+	e := &examination{dir: dir, named: config != "", probe: sync.OnceValue(gpu.Probe)}
 	if abs, err := filepath.Abs(dir); err == nil {
 		e.dir = abs
 	}
 	e.repo, e.repoErr = source.Open(e.dir)
-	cfg, err := loadConfig(e.configPath())
+	cfg, err := loadConfig(cmp.Or(config, e.configPath()))
 	if cfg == nil {
 		cfg, e.configErr = &Config{}, err
 	}

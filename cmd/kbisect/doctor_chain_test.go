@@ -34,7 +34,7 @@ func TestTorchChain(t *testing.T) {
 	if testing.Short() || exec.Command("python3", "-c", "import torch").Run() != nil {
 		t.Skip("SKIPPED: there is no PyTorch; the chain of kind torch was not gone through")
 	}
-	e := newExamination(t.TempDir())
+	e := newExamination(t.TempDir(), "")
 	defer e.close()
 	f := e.torchChain(t.Context())
 	if f.state != stateOK || !strings.Contains(f.found, "check ") || !strings.Contains(f.found, " us for ") {
@@ -45,7 +45,7 @@ func TestTorchChain(t *testing.T) {
 // What a chain needs and is not there is said.
 func TestChainsNotTried(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	e := newExamination(t.TempDir())
+	e := newExamination(t.TempDir(), "")
 	defer e.close()
 	for _, f := range []finding{e.nvccChain(t.Context()), e.torchChain(t.Context())} {
 		if f.state != stateMissing || !strings.HasPrefix(f.found, "not tried: no ") {

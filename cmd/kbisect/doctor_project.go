@@ -52,6 +52,8 @@ func (e *examination) repository(context.Context) finding {
 
 func (e *examination) configuration(context.Context) finding {
 	switch {
+	case errors.Is(e.configErr, fs.ErrNotExist) && e.named:
+		return problem(headline(e.configErr.Error()), "--config names a file that is not there")
 	case errors.Is(e.configErr, fs.ErrNotExist):
 		return missing("none: kbisect init writes one, kbisect run -- COMMAND needs none", "")
 	case e.configErr != nil:

@@ -31,7 +31,7 @@ func examineDir(t *testing.T, dir string) (string, bool) {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	var out strings.Builder
-	good := doctor(t.Context(), &out, dir)
+	good := doctor(t.Context(), &out, dir, "")
 	t.Log(out.String())
 	return out.String(), good
 }
@@ -143,7 +143,7 @@ func TestDoctorHooks(t *testing.T) {
 	if out, err := exec.Command("git", "-C", dir, "config", "core.hooksPath", "hooks").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	e := newExamination(dir)
+	e := newExamination(dir, "")
 	defer e.close()
 	if f := e.hooks(t.Context()); f.state != stateProblem || !strings.Contains(f.hint, "chmod") {
 		t.Errorf("got %+v", f)

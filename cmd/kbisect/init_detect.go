@@ -228,8 +228,9 @@ func makeTargets(text []byte) (programs, actions []string) {
 			}
 			made := named || fromSources().Match(needs)
 			idle := len(recipe) > 0 && !bytes.Contains(recipe, []byte("$@")) && !bytes.Contains(recipe, []byte("-o"))
+			aggregate := len(recipe) == 0 && (neverProgram(target) || strings.HasPrefix(target, "all_")) && !namesSource().Match(needs)
 			switch {
-			case slices.Contains(phony, target) && !namesSource().Match(needs), !made && (idle || neverProgram(target)):
+			case aggregate, slices.Contains(phony, target) && !namesSource().Match(needs), !made && (idle || neverProgram(target)):
 				actions = append(actions, target)
 			case programName(target):
 				programs = append(programs, target)

@@ -57,7 +57,7 @@ func doctorCommand() *cli.Command {
 			if command != nil {
 				return usagef("a command belongs to doctor --noise\nhint: kbisect doctor --noise -- COMMAND")
 			}
-			if !doctor(c.Context, c.App.Writer, globals(c).dir) {
+			if !doctor(c.Context, c.App.Writer, globals(c).dir, globals(c).config) {
 				return &codeError{code: exitMachine}
 			}
 			return nil
