@@ -39,6 +39,7 @@ type Options struct {
 	Repeat  int          // launches of each candidate for a certain complaint; 0 stands for 1
 	Commits int          // in the range; the error is shared among the steps of the search
 	Fast    bool         // leave out what only proves the answer: clean builds, and the culprit at its full limit
+	Builds  bool         // the complaint is of the build alone: nothing is run
 }
 
 // Plain implements bisect.Judge by the plain rule. It keeps its launches, and so is a bisect.Weigher:
@@ -83,7 +84,7 @@ func (p *Plain) launch(ctx context.Context, c bisect.Candidate, why bisect.Purpo
 	n := p.count[k]
 	p.count[k]++
 	clean := !p.Fast && (why == bisect.ConfirmCulprit || why == bisect.ConfirmParent)
-	r := bisect.Request{Candidate: c, Purpose: why, Nth: n, Clean: clean, Timing: p.timing, BuildOnly: p.buildOnly}
+	r := bisect.Request{Candidate: c, Purpose: why, Nth: n, Clean: clean, Timing: p.timing, BuildOnly: p.buildOnly || p.Builds}
 	if !p.patient && (why == bisect.Searching || why != bisect.ConfirmCulprit && p.Weighs()) {
 		r.Hurry = p.hurry()
 	}
@@ -122,7 +123,7 @@ func (p *Plain) launches(ctx context.Context, c bisect.Candidate, why bisect.Pur
 // Look makes one trial of a candidate that may become an end, before the ends are known. Ends and
 // Judge use what it showed.
 func (p *Plain) Look(ctx context.Context, c bisect.Candidate, why bisect.Purpose) (bisect.Outcome, error) {
-	o, err := p.Sampler.Sample(ctx, bisect.Request{Candidate: c, Purpose: why})
+	o, err := p.Sampler.Sample(ctx, bisect.Request{Candidate: c, Purpose: why, BuildOnly: p.Builds})
 	if p.looked == nil {
 		p.looked = map[string]bisect.Outcome{}
 	}

@@ -64,7 +64,7 @@ func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, erro
 
 // request asks for the trial of a test.
 func (o *SetOracle) request(c bisect.Candidate, r sets.Request) bisect.Request {
-	out := bisect.Request{Candidate: c, Purpose: bisect.Purpose(r.Purpose), Nth: r.Nth, Clean: o.Clean && r.Clean, Past: r.Past}
+	out := bisect.Request{Candidate: c, Purpose: bisect.Purpose(r.Purpose), Nth: r.Nth, Clean: o.Clean && r.Clean, Past: r.Past, BuildOnly: o.Builds}
 	if !r.Full && o.complaint.Class == bisect.Timeout {
 		out.Hurry = (&Plain{complaint: o.complaint}).hurry()
 	}
@@ -72,14 +72,14 @@ func (o *SetOracle) request(c bisect.Candidate, r sets.Request) bisect.Request {
 }
 
 func (o *SetOracle) goodEnd(ctx context.Context, c bisect.Candidate) (sets.Result, error) {
-	x, err := o.once.Sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndGood})
+	x, err := o.once.Sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndGood, BuildOnly: o.Builds})
 	o.good, o.outcome = c, x
 	return o.result(x), err
 }
 
 // badEnd launches the bad end and reads off what tells the ends apart: how they end, or else a metric.
 func (o *SetOracle) badEnd(ctx context.Context, c bisect.Candidate) (sets.Result, error) {
-	x, err := o.once.Sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndBad})
+	x, err := o.once.Sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndBad, BuildOnly: o.Builds})
 	if err != nil {
 		return sets.Result{}, err
 	}

@@ -17,18 +17,33 @@ func initConfig(dir string) (kind string, text []byte, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	text = []byte(p.render())
+	text, err = p.config()
+	return p.kind, text, err
+}
+
+// config is the commented kbisect.toml of a project.
+func (p project) config() ([]byte, error) {
+	text := []byte(p.render())
 	if _, err := parseConfig(configName, text); err != nil { // a file name that TOML cannot hold
-		return "", nil, fmt.Errorf("write configuration for %s: %w", dir, err)
+		return nil, fmt.Errorf("write configuration for %s: %w", p.what, err)
 	}
-	return p.kind, text, nil
+	return text, nil
 }
 
 // writeConfig writes what initConfig returns into dir and never over a file
 // that is there: the error then wraps fs.ErrExist.
 func writeConfig(dir string) (path, kind string, err error) {
+	p, err := detectProject(dir)
+	if err != nil {
+		return "", "", err
+	}
+	return p.write(dir)
+}
+
+// write writes the configuration of a project into dir.
+func (p project) write(dir string) (path, kind string, err error) {
 	path = filepath.Join(dir, configName)
-	kind, text, err := initConfig(dir)
+	text, err := p.config()
 	if err != nil {
 		return "", "", err
 	}
@@ -44,7 +59,7 @@ func writeConfig(dir string) (path, kind string, err error) {
 		_ = os.Remove(path) // half a configuration is worse than none
 		return "", "", fmt.Errorf("write configuration %s: %w", path, err)
 	}
-	return path, kind, nil
+	return path, p.kind, nil
 }
 
 // render writes the file, one comment for each key.
@@ -67,7 +82,10 @@ func (p project) render() string {
 	p.renderTask(line)
 	p.renderBuild(line)
 	p.renderRun(line)
-	b.WriteString(p.renderRest())
+	rest, metrics, _ := strings.Cut(renderRest(), "\n# [metric]")
+	b.WriteString(rest) // it begins with what belongs to [run]
+	p.renderMetric(line)
+	b.WriteString("\n# [metric]" + metrics)
 	return b.String()
 }
 
@@ -105,7 +123,11 @@ func (p project) renderBuild(line func(string, ...any)) {
 	case len(p.sources) > 0:
 		line("# nvcc compiles these for the device, and what they include counts as input.")
 		line("sources = %s", tomlStrings(p.sources))
-		line("# options = [\"-O3\", \"-lineinfo\"]   # of nvcc; or command = [\"nvcc\", …] instead of both")
+		if len(p.options) == 0 {
+			line("# options = [\"-O3\", \"-lineinfo\"]   # of nvcc; or command = [\"nvcc\", …] instead of both")
+		} else {
+			line("options = %s   # of nvcc, as the comment in the source says", tomlStrings(p.options))
+		}
 	default:
 		line("# The words of one command, run at the top of a clean export; for shell: [\"sh\", \"-c\", \"…\"].")
 		if len(p.build) == 0 {
@@ -150,8 +172,27 @@ func (p project) renderRun(line func(string, ...any)) {
 	line("#                              # that is younger than what it measures; sources of [build] may be among them")
 }
 
+// renderMetric is the metric that the program prints.
+func (p project) renderMetric(line func(string, ...any)) {
+	if p.pattern == "" {
+		return
+	}
+	line("\n[metric]")
+	line("# A line that the source prints. Every group besides value and unit names a case.")
+	line("name    = \"time\"")
+	if p.unit != "" {
+		line("unit    = %s", tomlString(p.unit))
+	}
+	line("from    = \"regex\"")
+	if strings.Contains(p.pattern, "'") {
+		line("pattern = %s", tomlString(p.pattern))
+	} else {
+		line("pattern = '%s'", p.pattern)
+	}
+}
+
 // renderRest is the same for every kind: commented, with the defaults.
-func (p project) renderRest() string {
+func renderRest() string {
 	return `
 # caches = "auto"             # of compilers (Triton, Inductor, …) in judged trials: cold | warm; auto is
                               # warm where times are compared, else cold; the user's own are never touched

@@ -22,11 +22,14 @@ type project struct {
 	paths   []string
 	build   []string
 	sources []string // kind nvcc: instead of build
+	options []string // of nvcc
 	outputs []string
 	run     []string
 	task    TaskConfig
 	judged  []string // notes about the task
 	notes   []string // about the run
+	pattern string   // of the metric in what the program prints, "" where none was found
+	unit    string   // of that, where the pattern does not read it
 }
 
 // detector looks at one directory. Reading is bounded: a slip in choosing the

@@ -25,6 +25,10 @@ func harnessAction(c *cli.Context, name string) error {
 		fmt.Fprintf(c.App.Writer, "%s written\n", path)
 	}
 	fmt.Fprintf(c.App.Writer, "Try it: %s\n", example.Next)
+	if top := topOf(dir); !sameFolder(top, dir) {
+		fmt.Fprintf(c.App.Writer, "No %s was written: it belongs to %s. kbisect init FILE writes one for a file of this folder.\n", configName, top)
+		return nil
+	}
 	path, kind, err := writeConfig(dir)
 	switch {
 	case errors.Is(err, fs.ErrExist):

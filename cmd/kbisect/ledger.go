@@ -111,7 +111,7 @@ func (j *job) finish(in report.Input) (document []byte, err error) {
 	}
 	f := in.Finding
 	for _, s := range f.Steps {
-		if s.Verdict.Call == bisect.Good && s.Verdict.Class == bisect.OK && !s.Inferred && (s.Role == "good end" || s.Role == "parent") && f.Result == bisect.Found {
+		if !j.policy.Judge.Builds && s.Verdict.Call == bisect.Good && s.Verdict.Class == bisect.OK && !s.Inferred && (s.Role == "good end" || s.Role == "parent") && f.Result == bisect.Found {
 			if err := j.store.RecordGood(store.Good{Commit: s.Commit, When: time.Now(), Session: j.session.ID, Detail: s.Verdict.Why}); err != nil {
 				return doc.Bytes(), err
 			}

@@ -253,6 +253,8 @@ func (p *policy) readFind(c *cli.Context) error {
 		p.Judge.Find = bisect.Slow
 	}
 	p.Judge.Phase, p.Judge.Fast = c.String("phase"), c.Bool("fast")
+	ofBuild := p.Judge.Find == bisect.BuildFailed || p.Judge.Find == bisect.Timeout && p.Judge.Phase == "build"
+	p.Judge.Builds = ofBuild && len(p.Plan.Build) > 0 && !slices.Contains([]string{kindTorch, kindKernelbot}, p.Plan.Kind) // those compile when they run, too
 	if name := c.String("metric"); name != "" {
 		p.Judge.Metrics = []judge.Metric{p.metric(name)}
 		if p.Judge.Find == "" && !p.Judge.Any {

@@ -10,13 +10,27 @@ import (
 
 func initCommand() *cli.Command {
 	return &cli.Command{
-		Name: "init", Usage: "write a commented kbisect.toml for the kind of project found here", OnUsageError: usageError,
+		Name: "init", Usage: "write a commented kbisect.toml for the kind of project found here", ArgsUsage: "[FILE]", OnUsageError: usageError,
+		Description: "Looks at the project, or at one FILE of it: a CUDA program (.cu) that one nvcc command builds, with the options\n" +
+			"and arguments that its comments name and the time that it prints as its metric, or a script (.py).",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "harness", Usage: "first put a runnable example here that times a kernel properly: `LANGUAGE` is cuda, torch or python"}},
 		Action: func(c *cli.Context) error {
-			if name := c.String("harness"); name != "" {
+			words, _, err := operands(c)
+			name := c.String("harness")
+			switch {
+			case err != nil:
+				return err
+			case len(words) > 1 || len(words) == 1 && name != "":
+				return usagef("init takes one file at most, and none with --harness, not %q", words)
+			case name != "":
 				return harnessAction(c, name)
 			}
-			path, kind, err := writeConfig(globals(c).dir)
+			var path, kind string
+			if dir := globals(c).dir; len(words) == 1 {
+				path, kind, err = writeProgram(dir, words[0])
+			} else {
+				path, kind, err = writeConfig(topOf(dir))
+			}
 			if err != nil {
 				return usage(err)
 			}

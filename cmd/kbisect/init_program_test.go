@@ -1,0 +1,102 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPrintedTime(t *testing.T) {
+	for _, c := range []struct{ source, line, pattern, unit string }{
+		{`printf("block_size %4d | time %.4f ms | bandwidth %.2f GB/s\n", b, t, g);`, "block_size  128 | time 0.0123 ms | bandwidth 1.00 GB/s",
+			`block_size +(?P<block_size>\d+) +\| +time +(?P<value>[-+0-9.eE]+) +(?P<unit>ms)`, ""},
+		{"printf(\n \"Average elapsed time: (%7.6f) s, performance: (%7.1f) GFLOPS. size: \"\n \"(%ld).\\n\",", "Average elapsed time: (0.000123) s, performance: ( 123.0) GFLOPS. size: (256).",
+			`Average +elapsed +time: +\( *(?P<value>[-+0-9.eE]+)\) +(?P<unit>s), +performance: +\( *\S+\) +GFLOPS\. +size: +\((?P<size>\d+)`, ""},
+		{`fprintf(stderr, "%d of %d: took %g milliseconds\n", i, n, t);`, "1 of 2: took 1.5e2 milliseconds", `-?\d+ +of +-?\d+: +took +(?P<value>[-+0-9.eE]+) +milliseconds`, "ms"},
+		{`printf("x %f s\n"); printf("first\n%s n=%i\telapsed=%8.3fus %d%%\n", name, n, t, p);`, "softmax n=4\telapsed=   1.250us 50%",
+			`\S+ +n=(?P<n>\d+)\s+elapsed= *(?P<value>[-+0-9.eE]+)(?P<unit>us)`, ""},
+		{`printf("value %d value %d unit %d in %.1f ns\n"); `, "value 1 value 2 unit 3 in 4.0 ns", `value +-?\d+ +value +-?\d+ +unit +-?\d+ +in +(?P<value>[-+0-9.eE]+) +(?P<unit>ns)`, ""},
+		{`printf("%.2f GB/s\n", g); puts("time 1 ms");`, "", "", ""},
+		{`printf("time %.2f msg\n");`, "", "", ""},
+	} {
+		pattern, unit := printedTime([]byte(c.source))
+		if pattern != c.pattern || unit != c.unit {
+			t.Errorf("%s: %q %q, want %q %q", c.source, pattern, unit, c.pattern, c.unit)
+		}
+		if !regexp.MustCompile(pattern).MatchString(c.line) {
+			t.Errorf("%q does not match %q", pattern, c.line)
+		}
+	}
+}
+
+func FuzzPrintedTime(f *testing.F) {
+	f.Add(`printf("block_size %4d | time %.4f ms\n", b, t);`)
+	f.Add(`printf("a\tb'%zu %-8s %%%*d time: [%5.1lf] usec\n")`)
+	f.Fuzz(func(t *testing.T, source string) {
+		pattern, unit := printedTime([]byte(source))
+		if pattern == "" {
+			return
+		}
+		if _, err := parseConfig(configName, []byte("version = 1\n[run]\ncommand = [\"x\"]\n[metric]\nname = \"time\"\nfrom = \"regex\"\nunit = \"s\"\npattern = "+tomlString(pattern)+"\n")); err != nil {
+			t.Errorf("%q of %q: %v", pattern, source, err)
+		}
+		if strings.Contains(pattern, "(?P<unit>") == (unit != "") {
+			t.Errorf("%q, unit %q", pattern, unit)
+		}
+	})
+}
+
+func TestInitOfOneFile(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"kernels/gemm.cu":  "/*\nCompile:\nnvcc -O3 -arch=sm_80 -Iinc -gencode arch=compute_80,code=sm_80 -DCUDNN -lcudnn gemm.cu tune.cu -o gemm_bench\nnvcc -O3 -arch=sm_80 -Iinc gemm.cu tune.cu -o gemm_bench\n./gemm_bench 2 -n 4\n*/\n#include \"common.h\"\n#include \"shape.h\"\n#include <vector>\nint main() { printf(\"n=%d time %f ms\\n\", n, t); }",
+		"kernels/tune.cu":  "",
+		"kernels/common.h": "#include \"inc/deep.h\"\n", "kernels/inc/deep.h": "", "kernels/inc/shape.h": "",
+		"bench.py": "",
+	})
+	p, err := programOf(dir, filepath.Join(dir, "kernels", "gemm.cu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := p.config()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	cfg, err := parseConfig(configName, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ got, want []string }{
+		{cfg.Paths, []string{"kernels/gemm.cu", "kernels/tune.cu", "kernels/common.h", "kernels/inc/shape.h", "kernels/inc/deep.h"}},
+		{cfg.Build.Sources, []string{"kernels/gemm.cu", "kernels/tune.cu"}},
+		{cfg.Build.Options, []string{"-O3", "-Ikernels/inc"}},
+		{cfg.Build.Outputs, []string{"gemm_bench"}},
+		{cfg.Run.Command, []string{"./gemm_bench", "2", "-n", "4"}},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+	if len(cfg.Metrics) != 1 || cfg.Metrics[0].Pattern != `n=(?P<n>\d+) +time +(?P<value>[-+0-9.eE]+) +(?P<unit>ms)` {
+		t.Errorf("%+v", cfg.Metrics)
+	}
+	if p, err := programOf(dir, filepath.Join(dir, "bench.py")); err != nil || !slices.Equal(p.run, []string{"python3", "bench.py"}) {
+		t.Errorf("%+v %v", p, err)
+	}
+	for _, file := range []string{"none.cu", "../x.cu", "kernels", "kernels/common.h"} {
+		if _, err := programOf(dir, filepath.Join(dir, file)); err == nil {
+			t.Errorf("%s was taken", file)
+		}
+	}
+	if _, _, err := writeProgram(dir, "bench.py"); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := writeProgram(dir, "kernels/gemm.cu"); err == nil || !strings.Contains(err.Error(), "stays as it is") {
+		t.Errorf("a configuration was written over another: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, configName)); err != nil {
+		t.Error(err)
+	}
+}
