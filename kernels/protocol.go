@@ -25,6 +25,7 @@ type Protocol struct {
 	values    int // numbers sent
 	series    []Series
 	failed    string // of the first `check: fail`
+	failedIn  string // the phase of that
 	checked   bool
 	skip      *string
 	infra     *string
@@ -167,6 +168,7 @@ func (p *Protocol) check(rest string) bool {
 	case "fail":
 		p.checked = true
 		if p.failed == "" {
+			p.failedIn = p.Phase()
 			p.failed = strings.TrimSpace(why)
 			if p.kase != "" {
 				p.failed = strings.TrimSpace("case " + p.kase + ": " + p.failed)
@@ -253,6 +255,9 @@ type Said struct {
 	IsInfra, IsSkip    bool
 	IsWrong            bool
 }
+
+// Failed is the phase in which the first check failed.
+func (p *Protocol) Failed() string { return p.failedIn }
 
 // Said returns the program's own words about the trial.
 func (p *Protocol) Said() Said {

@@ -57,7 +57,12 @@ func TestProtocolOfAWholeTrial(t *testing.T) {
 func TestProtocolWords(t *testing.T) {
 	var p Protocol
 	p.Line("case: 64", 0)
+	p.Line("phase: check", at(1))
 	p.Line("check: fail max error 0.3", at(1))
+	p.Line("phase: teardown", at(1))
+	if got := p.Failed(); got != "check" {
+		t.Errorf("the check failed in %q", got)
+	}
 	p.Line("check: fail another", at(2))
 	p.Line("skip: no such device function", at(3))
 	p.Line("infra: device lost", at(4))

@@ -308,6 +308,7 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 		fail(bisect.Skip, "the command asked to skip (exit 125)")
 	case words.IsWrong:
 		fail(bisect.Wrong, words.Wrong)
+		o.Phase = said.Failed()
 	case res.Exit != 0:
 		fail(bisect.Wrong, ended(res)+lastWords(res.Tail))
 	default:

@@ -16,9 +16,10 @@ type SetOracle struct {
 	Candidate func(sets.Set) (bisect.Candidate, error)
 	Sampler   bisect.Sampler
 	Options
-	Clean bool // certificates come from clean builds
-	Class bool // only how launches end tells ends apart, no metric does
-	Parts bool // sets are parts of changes, no whole programs: another exception than the bad end's is of their own
+	Clean bool        // certificates come from clean builds
+	Class bool        // only how launches end tells ends apart, no metric does
+	Spent func() bool // reports that the budget is used up, for launches in turn; may be nil
+	Parts bool        // sets are parts of changes, no whole programs: another exception than the bad end's is of their own
 
 	once      *once
 	good      bisect.Candidate
@@ -118,7 +119,7 @@ func failed(o bisect.Outcome) bool { return o.Class != bisect.OK && !untestable(
 // slowEnd compares ends that both end well by their metrics, as a search of a history does.
 func (o *SetOracle) slowEnd(ctx context.Context, c bisect.Candidate, out sets.Result) (sets.Result, error) {
 	bad := bisect.Commit{ID: c.String(), Parents: []string{o.good.String()}}
-	b := &Bank{Search: bisect.Search{Commits: []bisect.Commit{bad}, Good: bisect.Candidate{Commit: o.good.String()}}, Sampler: parsed{o.once}, Options: o.Options}
+	b := &Bank{Search: bisect.Search{Commits: []bisect.Commit{bad}, Good: bisect.Candidate{Commit: o.good.String()}, Spent: o.Spent}, Sampler: parsed{o.once}, Options: o.Options}
 	run := newBankRun(ctx, b)
 	slow, err := run.look()
 	if err != nil || !slow {
@@ -186,7 +187,7 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 	test := claim{step: o.step}
 	noise := o.slow.model.noise
 	alpha := o.slow.alpha()
-	for len(test.pairs) < mostSetPairs && test.decided(noise, alpha) == 0 {
+	for len(test.pairs) < mostSetPairs && test.decided(noise, alpha) == 0 && (o.Spent == nil || !o.Spent()) {
 		var y, at [2]float64
 		ok := true
 		for k := range 2 {

@@ -123,6 +123,9 @@ func (r Row) empty() bool { return r.isNumber() && !r.A.Known() && !r.B.Known() 
 // mostMoved is the magnitude from which on a change counts as no larger: tenfold, or from nothing.
 var mostMoved = math.Log(10)
 
+// leastOfWhole is the share of a whole launch below which a phase has not moved.
+const leastOfWhole = 0.04
+
 // magnitude is how far a row moved: the logarithm of the ratio; of percentages, the points. Up tells
 // in which direction, 0 where there is none.
 func (r Row) magnitude() (size float64, up int) {
@@ -141,7 +144,13 @@ func (r Row) magnitude() (size float64, up int) {
 	case r.Unit == "%":
 		size = math.Abs(b-a) / 100 * mostMoved
 	case r.Whole > 0:
-		size = min(math.Abs(b-a)/float64(r.Whole), 1) * mostMoved
+		if r.scatter() {
+			return 0, up
+		}
+		if size = min(math.Abs(b-a)/float64(r.Whole), 1) * mostMoved; size <= leastOfWhole*mostMoved {
+			return 0, up
+		}
+		return size, up
 	case a > 0 && b > 0:
 		size = min(math.Abs(math.Log(b/a)), mostMoved)
 	default:
@@ -245,10 +254,16 @@ func (r Row) cell(n Number, text string) string {
 // change is how far a row moved, for people, and whether that is more than scatter.
 func (r Row) change() string {
 	s := r.moved()
-	if a, b := float64(r.A), float64(r.B); s != "" && r.Unit != "%" && a > 0 && b > 0 && math.Abs(math.Log(b/a)) <= math.Log1p(r.Noise) {
+	if s != "" && r.scatter() {
 		s += ", scatter"
 	}
 	return s
+}
+
+// scatter reports a change that means nothing.
+func (r Row) scatter() bool {
+	a, b := float64(r.A), float64(r.B)
+	return r.Unit != "%" && a > 0 && b > 0 && math.Abs(math.Log(b/a)) <= math.Log1p(r.Noise)
 }
 
 func (r Row) moved() string {

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -125,6 +126,38 @@ func TestExplanationOfNothing(t *testing.T) {
 	e.Rank()
 	if !strings.HasPrefix(e.Summary, "Nothing that was looked at") {
 		t.Error(e.Summary)
+	}
+}
+
+// A phase is held against its own scatter, and then weighed by its share of a launch: a load of nineteen
+// times as long is no scatter because the build beside it takes longer still.
+func TestRankOfPhases(t *testing.T) {
+	row := func(name string, a, b, noise float64) Row {
+		r := Numbers("phases", "", name, "s", SortPhase, a, b)
+		r.Noise, r.Whole = noise, 21
+		return r
+	}
+	e := Explanation{Rows: []Row{row("build", 15.7, 14.8, 0.1), row("load", 0.295, 5.697, 1.1), row("capture", 0.001, 0.3, 0.1)}}
+	e.Rank()
+	if len(e.Moved) != 1 || e.Moved[0].Name != "load" {
+		t.Errorf("%+v", e.Moved)
+	}
+}
+
+func TestTellingRows(t *testing.T) {
+	var rows [][]string
+	for i := range 20 {
+		rows = append(rows, []string{fmt.Sprint(i), map[bool]string{true: "+9 %", false: "+1 %, scatter"}[i%6 == 5]})
+	}
+	var got []string
+	for _, r := range telling(rows, 5) {
+		got = append(got, r[0])
+	}
+	if want := "0 1 5 11 17"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := telling(rows[:3], 5); len(got) != 3 {
+		t.Error(got)
 	}
 }
 

@@ -110,10 +110,7 @@ func (p *printer) why(in Input) {
 	p.f("\n%s\n", in.Explain.Title)
 	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "  %s\n", strings.Join(in.Explain.Columns, "\t"))
-	for i, row := range in.Explain.Rows {
-		if i == most {
-			break
-		}
+	for _, row := range telling(in.Explain.Rows, most) {
 		fmt.Fprintf(t, "  %s\n", strings.Join(row, "\t"))
 	}
 	p.flush(t)
@@ -123,6 +120,32 @@ func (p *printer) why(in Input) {
 	for _, note := range in.Explain.Notes {
 		p.f("  %s\n", indent(note, "  "))
 	}
+}
+
+// telling picks so many rows, those that changed before others, and keeps their order.
+func telling(rows [][]string, most int) (out [][]string) {
+	changed := func(row []string) bool {
+		change := row[len(row)-1]
+		return change != "" && !strings.HasSuffix(change, ", scatter")
+	}
+	n := 0
+	for _, row := range rows {
+		if changed(row) {
+			n++
+		}
+	}
+	others := most - min(n, most)
+	for _, row := range rows {
+		switch {
+		case len(out) == most:
+			return out
+		case changed(row):
+			out = append(out, row)
+		case others > 0:
+			out, others = append(out, row), others-1
+		}
+	}
+	return out
 }
 
 // setsAnswer is the head of a report over sets.

@@ -59,28 +59,53 @@ func (r *run) recommend() error {
 	if r.Time == nil {
 		return nil
 	}
-	var fastest *Safe
-	low := 0.0 // of the fastest
-	for i := range r.f.Safe[:min(mostTimed, len(r.f.Safe))] {
-		s := &r.f.Safe[i]
+	timed := r.f.Safe[:min(mostTimed, len(r.f.Safe))]
+	for i := range timed {
+		s := &timed[i]
 		effect, err := r.Time(r.ctx, r.turn(s.Atoms))
 		if err != nil {
 			return err
 		}
 		s.Effect = &effect
 		r.tell()
-		if _, high := r.span(effect); fastest == nil || high < low {
-			fastest = s
-			low, _ = r.span(effect)
+	}
+	failed := map[*Safe]bool{}
+	for s := r.fastest(timed, failed); s != nil; s = r.fastest(timed, failed) {
+		if !s.Confirmed {
+			if err := r.confirm(s); err != nil {
+				return err
+			}
+		}
+		if s.Confirmed && r.gains(*s.Effect) {
+			best := *s
+			r.f.Recommended = &best
+			return nil
+		}
+		if s.Confirmed {
+			break
+		}
+		failed[s] = true
+	}
+	r.f.Recommended = &Safe{Confirmed: true, Effect: &bisect.Effect{Metric: timed[0].Effect.Metric, Ratio: 1, Low: 1, High: 1}} // nothing on
+	return nil
+}
+
+// gains reports that a set is no slower than nothing on.
+func (r *run) gains(e bisect.Effect) bool {
+	const slower = 1.02 // beyond this a set is not recommended even where its interval holds 1
+	low, _ := r.span(e)
+	return low <= 1 && (r.more() || e.Ratio <= slower) && (!r.more() || e.Ratio >= 1/slower)
+}
+
+// fastest is the fastest of timed sets but for some, or nil; the first is the most valuable.
+func (r *run) fastest(timed []Safe, not map[*Safe]bool) (best *Safe) {
+	low := 0.0
+	for i := range timed {
+		if l, high := r.span(*timed[i].Effect); !not[&timed[i]] && (best == nil || high < low) {
+			best, low = &timed[i], l
 		}
 	}
-	const slower = 1.02 // beyond this a set is not recommended even where its interval holds 1
-	best := *fastest
-	if ratio := best.Effect.Ratio; low > 1 || !r.more() && ratio > slower || r.more() && ratio < 1/slower {
-		best = Safe{Confirmed: true, Effect: &bisect.Effect{Metric: best.Effect.Metric, Ratio: 1, Low: 1, High: 1}}
-	}
-	r.f.Recommended = &best
-	return nil
+	return best
 }
 
 // more reports that more of what is timed is better.

@@ -453,7 +453,7 @@ func TestRecommended(t *testing.T) {
 		if slower > 0 {
 			want = nil
 		}
-		if f.Recommended == nil || !f.Recommended.Atoms.Equal(want) || f.Recommended.Effect.Metric != "time" {
+		if f.Recommended == nil || !f.Recommended.Confirmed || !f.Recommended.Atoms.Equal(want) || f.Recommended.Effect.Metric != "time" {
 			t.Errorf("recommended %+v", f.Recommended)
 		}
 	}

@@ -47,6 +47,7 @@ func (a axis) search(opts judge.Options, sampler bisect.Sampler) (*sets.Search, 
 func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 	a.cuts = sets.Cuts{}
 	s, oracle := a.search(j.policy.Judge, a.sampler)
+	oracle.Spent = j.spent
 	s.Spent, s.Words, s.OnTest = j.spent, a.words, func(t sets.Test) { j.ui.test(t, a.words) }
 	s.OnProgress = func(p sets.Progress) { j.ui.remaining(p, len(j.pipes)) }
 	levels := map[string]float64{}
