@@ -126,7 +126,7 @@ func (p project) renderBuild(line func(string, ...any)) {
 		if len(p.options) == 0 {
 			line("# options = [\"-O3\", \"-lineinfo\"]   # of nvcc; or command = [\"nvcc\", …] instead of both")
 		} else {
-			line("options = %s   # of nvcc, as the comment in the source says", tomlStrings(p.options))
+			line("options = %s   # of nvcc", tomlStrings(p.options))
 		}
 	default:
 		line("# The words of one command, run at the top of a clean export; for shell: [\"sh\", \"-c\", \"…\"].")

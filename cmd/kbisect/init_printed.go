@@ -53,9 +53,9 @@ func unquoted(pieces string) string {
 // name before them tell cases apart.
 func patternOf(format string, at []int) (pattern, unit string) {
 	var b strings.Builder
-	end := 0       // of what has to be read
-	pos := 0       // in format
-	var cut string // the pattern as far as it is needed
+	end := 0                                 // of what has to be read
+	pos := 0                                 // in format
+	var cut string                           // the pattern as far as it is needed
 	names := []string{"value", "unit", "of"} // taken, or no name
 	plain := func(s string) {
 		b.WriteString(spaces.ReplaceAllString(strings.ReplaceAll(regexp.QuoteMeta(s), "\t", `\s+`), " +"))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -60,45 +61,138 @@ func programOf(top, file string) (project, error) {
 // cuProgram is what one .cu file builds.
 func (d *detector) cuProgram(rel string) project {
 	text := d.read(rel)
-	folder := path.Dir(rel)
-	p := project{kind: kindNvcc, what: rel, sources: []string{rel}}
 	name := strings.TrimSuffix(path.Base(rel), ".cu")
-	p.paths = []string{rel}
-	includes := []string{folder}
-	words := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*nvcc[ \t]+(.*\b`+regexp.QuoteMeta(path.Base(rel))+`\b.*)$`))
-	for i := 0; i < len(words); i++ {
-		w := words[i]
+	p := project{kind: kindNvcc, what: rel, sources: []string{rel}}
+	folders := []string{path.Dir(rel)}
+	compiled := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*nvcc[ \t]+(.*\b`+regexp.QuoteMeta(path.Base(rel))+`\b.*)$`))
+	for i := 0; i < len(compiled); i++ {
+		w := compiled[i]
 		switch {
-		case w == "-o" && i+1 < len(words):
+		case w == "-o" && i+1 < len(compiled):
 			i++
-			name = path.Base(words[i])
+			name = path.Base(compiled[i])
 		case slices.Contains([]string{"-arch", "-gencode", "--gpu-architecture", "--generate-code"}, w):
 			i++ // the device's
 		case strings.HasPrefix(w, "-arch=") || strings.HasPrefix(w, "-gencode=") || strings.HasPrefix(w, "--g"):
 		case strings.HasPrefix(w, "-I") && len(w) > 2 && !path.IsAbs(w[2:]):
-			includes = append(includes, path.Join(folder, w[2:]))
-			p.options = append(p.options, "-I"+path.Join(folder, w[2:]))
+			folders = append(folders, path.Join(path.Dir(rel), w[2:]))
+			p.options = append(p.options, "-I"+path.Join(path.Dir(rel), w[2:]))
 		case !strings.HasPrefix(w, "-"):
-			if other := path.Join(folder, w); other != rel && d.isPlain(other) {
-				p.sources, p.paths = append(p.sources, other), append(p.paths, other)
+			if other := path.Join(path.Dir(rel), w); other != rel && d.isPlain(other) {
+				p.sources = append(p.sources, other)
 			}
 		default:
 			p.options = append(p.options, w)
 		}
 	}
-	for i := 0; i < len(p.paths) && len(p.paths) < mostIncluded; i++ { // what is included may include
-		for _, h := range d.included(p.paths[i], includes) {
-			if !slices.Contains(p.paths, h) {
-				p.paths = append(p.paths, h)
-			}
-		}
-	}
+	d.follow(&p, folders, len(compiled) == 0)
+	p.paths = folded(p.paths)
 	p.outputs, p.run = []string{name}, []string{"./" + name}
-	if args := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*\./`+regexp.QuoteMeta(name)+`[ \t]+([\w. \t=-]+)$`)); len(args) > 0 {
-		p.run = append(p.run, args...)
+	args := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*\./`+regexp.QuoteMeta(name)+`[ \t]+([\w. \t=-]+)$`))
+	if p.run = append(p.run, args...); len(args) == 0 && takesArguments.Match(text) {
+		p.notes = append(p.notes, "It reads arguments (argc): add those that it needs.")
 	}
 	p.pattern, p.unit = printedTime(text)
 	return p
+}
+
+var takesArguments = regexp.MustCompile(`\bargc\s*(<|>|==|!=)`)
+
+// libraries are what programs need that include these headers of the CUDA toolkit.
+func libraries() map[string]string {
+	return map[string]string{"cublas_v2.h": "-lcublas", "cublasLt.h": "-lcublasLt", "curand.h": "-lcurand", "cufft.h": "-lcufft",
+		"cusparse.h": "-lcusparse", "cusolverDn.h": "-lcusolver"}
+}
+
+// follow goes from the sources of a program to all files of the project that they include. Where nothing
+// says how it is compiled, the folders of those, sources beside headers and libraries are added.
+func (d *detector) follow(p *project, folders []string, guess bool) {
+	p.paths = slices.Clone(p.sources)
+	option := func(o string) {
+		if guess && !slices.Contains(p.options, o) {
+			p.options = append(p.options, o)
+		}
+	}
+	add := func(file string) {
+		if !slices.Contains(p.paths, file) {
+			p.paths = append(p.paths, file)
+		}
+	}
+	for i := 0; i < len(p.paths) && len(p.paths) < mostIncluded; i++ { // what is included may include
+		for _, m := range anyInclude.FindAllSubmatch(d.read(p.paths[i]), -1) {
+			name := string(m[1])
+			if lib, ok := libraries()[name]; ok {
+				option(lib)
+				continue
+			}
+			header := d.header(name, append([]string{path.Dir(p.paths[i])}, folders...))
+			if header == "" && guess {
+				if header = d.anywhere(name); header != "" {
+					folder := strings.TrimSuffix(strings.TrimSuffix(header, name), "/")
+					option("-I" + folder)
+					folders = append(folders, folder)
+				}
+			}
+			if header == "" {
+				continue
+			}
+			add(header)
+			source := strings.TrimSuffix(header, path.Ext(header)) + ".cu"
+			if guess && path.Ext(header) != ".cu" && d.isPlain(source) && !slices.Contains(p.sources, source) && !cuMain().Match(d.read(source)) {
+				p.sources = append(p.sources, source)
+				add(source)
+			}
+		}
+	}
+}
+
+// folded names the folders instead where there are many files.
+func folded(paths []string) (out []string) {
+	const many = 8
+	for _, file := range paths {
+		if folder := path.Dir(file); len(paths) > many && folder != "." {
+			file = strings.SplitN(folder, "/", 2)[0] + "/"
+		}
+		if !slices.Contains(out, file) {
+			out = append(out, file)
+		}
+	}
+	return out
+}
+
+var anyInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]`)
+
+// header finds an included file in folders, "" if it is not the project's.
+func (d *detector) header(name string, folders []string) string {
+	for _, folder := range folders {
+		if h := path.Join(folder, name); filepath.IsLocal(h) && d.isPlain(h) {
+			return h
+		}
+	}
+	return ""
+}
+
+// anywhere finds the one file of the project whose path ends so, "" where there is none or more than one.
+func (d *detector) anywhere(name string) string {
+	found, seen := "", 0
+	_ = filepath.WalkDir(d.dir, func(file string, e fs.DirEntry, err error) error {
+		rel, relErr := filepath.Rel(d.dir, file)
+		if seen++; err != nil || relErr != nil || seen > problemEntries {
+			return fs.SkipAll
+		}
+		if e.IsDir() && rel != "." && strings.HasPrefix(e.Name(), ".") {
+			return fs.SkipDir
+		}
+		if rel = filepath.ToSlash(rel); e.Type().IsRegular() && strings.HasSuffix("/"+rel, "/"+name) {
+			if found != "" {
+				found = ""
+				return fs.SkipAll
+			}
+			found = rel
+		}
+		return nil
+	})
+	return found
 }
 
 // mostIncluded bounds how many headers are followed.
@@ -113,19 +207,6 @@ func commentLine(text []byte, re *regexp.Regexp) (words []string) {
 		}
 	}
 	return words
-}
-
-// included lists the project's own headers that a file includes.
-func (d *detector) included(file string, folders []string) (out []string) {
-	for _, m := range cuInclude().FindAllSubmatch(d.read(file), -1) {
-		for _, folder := range append([]string{path.Dir(file)}, folders...) {
-			if h := path.Join(folder, string(m[1])); filepath.IsLocal(h) && d.isPlain(h) {
-				out = append(out, h)
-				break
-			}
-		}
-	}
-	return out
 }
 
 // writeProgram writes the configuration of one file.

@@ -54,7 +54,9 @@ func TestInitOfOneFile(t *testing.T) {
 		"kernels/gemm.cu":  "/*\nCompile:\nnvcc -O3 -arch=sm_80 -Iinc -gencode arch=compute_80,code=sm_80 -DCUDNN -lcudnn gemm.cu tune.cu -o gemm_bench\nnvcc -O3 -arch=sm_80 -Iinc gemm.cu tune.cu -o gemm_bench\n./gemm_bench 2 -n 4\n*/\n#include \"common.h\"\n#include \"shape.h\"\n#include <vector>\nint main() { printf(\"n=%d time %f ms\\n\", n, t); }",
 		"kernels/tune.cu":  "",
 		"kernels/common.h": "#include \"inc/deep.h\"\n", "kernels/inc/deep.h": "", "kernels/inc/shape.h": "",
-		"bench.py": "",
+		"bench.py":       "",
+		"sgemm.cu":       "#include <runner.cuh>\n#include <vector>\nint main(int argc, char **argv) { if (argc != 2) return 1; }",
+		"src/runner.cuh": "", "src/runner.cu": "#include \"runner.cuh\"\n#include <cublas_v2.h>\n",
 	})
 	p, err := programOf(dir, filepath.Join(dir, "kernels", "gemm.cu"))
 	if err != nil {
@@ -81,6 +83,14 @@ func TestInitOfOneFile(t *testing.T) {
 	}
 	if len(cfg.Metrics) != 1 || cfg.Metrics[0].Pattern != `n=(?P<n>\d+) +time +(?P<value>[-+0-9.eE]+) +(?P<unit>ms)` {
 		t.Errorf("%+v", cfg.Metrics)
+	}
+	p, err = programOf(dir, filepath.Join(dir, "sgemm.cu"))
+	if err != nil || !slices.Equal(p.sources, []string{"sgemm.cu", "src/runner.cu"}) || !slices.Equal(p.options, []string{"-Isrc", "-lcublas"}) ||
+		!slices.Equal(p.paths, []string{"sgemm.cu", "src/runner.cuh", "src/runner.cu"}) || len(p.notes) != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
+	if got := folded([]string{"a.cu", "x/1", "x/2", "x/y/3", "x/4", "x/5", "x/6", "x/7", "z/8"}); !slices.Equal(got, []string{"a.cu", "x/", "z/"}) {
+		t.Error(got)
 	}
 	if p, err := programOf(dir, filepath.Join(dir, "bench.py")); err != nil || !slices.Equal(p.run, []string{"python3", "bench.py"}) {
 		t.Errorf("%+v %v", p, err)
