@@ -106,7 +106,7 @@ func (x *explainer) phaseRows() (rows []report.Row) {
 		r := report.Numbers(groupPhases, "", name, "s", report.SortPhase, float64(sa.Median), float64(sb.Median))
 		r.Key, r.Noise = true, max(phaseNoise, wide(sa), wide(sb))
 		r.Whole = report.Number(whole) // a phase matters as much as it is of a launch
-		if sa.N < 2 || sb.N < 2 {      // of one launch nobody knows how much it varies
+		if sa.N < 3 || sb.N < 3 {      // of one or two launches nobody knows how much they vary
 			r.Noise = onceNoise
 		}
 		if sa.N > 0 && sb.N > 0 && math.Abs(float64(sa.Median-sb.Median)) < phaseLeast {

@@ -259,7 +259,7 @@ int main() { return 0; }
 	r.commit("the base")
 	r.write("tile.h", "#define VALUES 64\n#define BLOCKS 6\n#define EXTRA\n")
 	r.commit("wider")
-	out, errs, code := r.kbisect("explain", "HEAD^", "HEAD", "--launches", "1", "--build", "nvcc -O2 -arch=sm_80 -o bench bench.cu", "--output", "bench", "--json", "--", "./bench")
+	out, errs, code := r.kbisect("explain", "HEAD^", "HEAD", "--launches", "1", "--build", "nvcc -allow-unsupported-compiler -O2 -arch=sm_80 -o bench bench.cu", "--output", "bench", "--json", "--", "./bench")
 	var doc report.Explanation
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 {
 		t.Fatalf("%d %v\n%s\n%s", code, err, out, errs)

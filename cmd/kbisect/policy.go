@@ -260,6 +260,7 @@ func (p *policy) readFind(c *cli.Context) error {
 		if p.Judge.Find == "" && !p.Judge.Any {
 			p.Judge.Find = bisect.Slow
 		}
+		p.Judge.Builds = p.Judge.Builds || p.Judge.Find == bisect.Slow && p.Judge.Metrics[0].Exact
 	}
 	p.startCold()
 	return nil
