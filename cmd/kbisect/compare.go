@@ -238,7 +238,7 @@ func (t *trials) comparison(x pair, got judge.Comparison, result string, err err
 	for _, k := range got.Contrasts {
 		doc.Contrasts = append(doc.Contrasts, reportContrast(k))
 	}
-	doc.Verdict = doc.Sentence(got.Why)
+	doc.Verdict = doc.Sentence(got.Why) + goneWords(t.gone())
 	return doc
 }
 

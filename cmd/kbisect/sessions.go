@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -104,6 +106,23 @@ func purposeWord(s store.Session, purpose string) string {
 	return "launch"
 }
 
+// valuesWord is what a launch measured: the medians of the first numbers that it gave, or "".
+func valuesWord(o bisect.Outcome) string {
+	const most = 2
+	var out []string
+	for _, x := range o.Series {
+		if len(x.Values) == 0 {
+			continue
+		}
+		l := level{Metric: x.Metric, Case: x.Case, Unit: x.Unit}
+		out = append(out, clean(l.name())+" "+l.quantity(judge.Describe(x.Values).Median))
+	}
+	if n := len(out) - most; n > 0 {
+		out = append(out[:most], fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(out, ", ")
+}
+
 // statusWord is the status of a session; a search that nobody runs any more has been killed.
 func statusWord(s store.Session, running string) string {
 	if s.Status == store.Running && s.ID != running {
@@ -172,7 +191,7 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 		case o.Built:
 			build = fmt.Sprintf("%.2f s", o.Build)
 		}
-		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\n", l.Seq, short(l.Commit), purposeWord(s, l.Purpose), build, o.Wall, clean(o.Describe()))
+		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", l.Seq, short(l.Commit), purposeWord(s, l.Purpose), build, o.Wall, valuesWord(o), clean(o.Describe()))
 	}
 	if err := t.Flush(); err != nil {
 		return err
