@@ -43,7 +43,7 @@ fuzz:
 # faults injects FAULTS faults each into the searches of the pipeline and of the program.
 FAULTS ?= 100
 faults:
-	KBISECT_FAULTS=$(FAULTS) $(GO) test -race -count=1 -timeout 45m -v -run '^TestInjectedFaults$$' ./pipeline ./cmd/kbisect
+	KBISECT_FAULTS=$(FAULTS) $(GO) test -race -count=1 -timeout 45m -parallel 4 -v -run '^TestInjectedFaults$$' ./pipeline ./cmd/kbisect
 
 clean:
 	rm -f kbisect

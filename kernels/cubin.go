@@ -144,7 +144,7 @@ func deviceDigest(codes []DeviceCode) (string, error) {
 		if c.Kind == "ptx" && c.Arch <= newest {
 			continue
 		}
-		d := fmt.Sprintf("%s %d %x", c.Kind, c.Arch, sha256.Sum256(pathNoise.ReplaceAll(c.Data, []byte("${1}00000000_"))))
+		d := fmt.Sprintf("%s %d %x", c.Kind, c.Arch, sha256.Sum256(pathNoise().ReplaceAll(c.Data, []byte("${1}00000000_"))))
 		if c.Kind == "elf" && !c.Compressed {
 			sum, err := Cubin(c.Data)
 			if err != nil {
@@ -169,7 +169,7 @@ func hostNoise() *regexp.Regexp {
 }
 
 // debugSection matches what every ELF file has for debuggers and linkers.
-var debugSection = regexp.MustCompile(`^(\.rela?)?(\.z?debug_.*|\.nv_debug_.*)$|^\.(shstrtab|strtab|symtab)$|^\.note\.nv\..*$|^\.nv\.callgraph$`)
+var debugSection = lazily(`^(\.rela?)?(\.z?debug_.*|\.nv_debug_.*)$|^\.(shstrtab|strtab|symtab)$|^\.note\.nv\..*$|^\.nv\.callgraph$`)
 
 // maxSections bounds the sections of one file.
 const maxSections = 1 << 16
@@ -202,7 +202,7 @@ func sections(h hash.Hash, data []byte, noise *regexp.Regexp) (err error) {
 	slices.SortStableFunc(sorted, func(a, b *elf.Section) int { return strings.Compare(kernelName(a.Name), kernelName(b.Name)) })
 	for _, s := range sorted {
 		host := noise != nil
-		if debugSection.MatchString(s.Name) || host && (noise.MatchString(s.Name) || s.Flags&elf.SHF_ALLOC == 0) {
+		if debugSection().MatchString(s.Name) || host && (noise.MatchString(s.Name) || s.Flags&elf.SHF_ALLOC == 0) {
 			continue
 		}
 		if err := section(h, data, s); err != nil {
@@ -220,6 +220,6 @@ func section(h hash.Hash, data []byte, s *elf.Section) error {
 	if s.Offset > uint64(len(data)) || s.FileSize > uint64(len(data))-s.Offset {
 		return io.ErrUnexpectedEOF
 	}
-	h.Write(pathNoise.ReplaceAll(data[s.Offset:s.Offset+s.FileSize], []byte("${1}00000000_")))
+	h.Write(pathNoise().ReplaceAll(data[s.Offset:s.Offset+s.FileSize], []byte("${1}00000000_")))
 	return nil
 }

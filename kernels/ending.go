@@ -3,7 +3,6 @@ package kernels
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 )
 
 // Class is what a process ended as, in the words of the trial: what package bisect calls a class.
@@ -82,14 +81,14 @@ func (p *Popcorn) wrongWords(exit int) string {
 
 // buildErrors matches what compilers say that are started by a Python program, or by a build tool:
 // ninja, PyTorch's extension loader, nvcc, ptxas, Triton and linkers.
-var buildErrors = regexp.MustCompile(`(?m)^.*(ninja: build stopped|Error building extension '|Error compiling objects for extension|` +
+var buildErrors = lazily(`(?m)^.*(ninja: build stopped|Error building extension '|Error compiling objects for extension|` +
 	`nvcc fatal   ?:|ptxas (fatal|error)   ?:|triton\.compiler\.errors\.|\d+ errors? detected in the compilation of|` +
 	`collect2: error: ld returned|: undefined reference to ).*$`)
 
 // BuildError returns the first line of an output with which a compiler gave up, for programs that
 // compile when they are run.
 func BuildError(output []byte) (line string, ok bool) {
-	m := buildErrors.Find(output)
+	m := buildErrors().Find(output)
 	if m == nil {
 		return "", false
 	}

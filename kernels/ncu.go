@@ -70,12 +70,12 @@ func Ncu(ncu string, pass NcuPass, kernels []string, log string) []string {
 	return append(argv, "--launch-count", "20")
 }
 
-var ncuVersion = regexp.MustCompile(`(?m)^Version ([0-9][0-9.]*)`)
+var ncuVersion = lazily(`(?m)^Version ([0-9][0-9.]*)`)
 
 // NcuVersion reads the output of `ncu --version`, "" where it tells none. What a metric means changes
 // between versions: those of two versions must not be compared.
 func NcuVersion(output []byte) string {
-	if m := ncuVersion.FindSubmatch(output); m != nil {
+	if m := ncuVersion().FindSubmatch(output); m != nil {
 		return string(m[1])
 	}
 	return ""
@@ -192,10 +192,10 @@ func (c *ncuColumns) measured(i int, v float64) Measured {
 }
 
 // thousands matches a number with separators, as ncu writes it in some locales.
-var thousands = regexp.MustCompile(`^-?\d{1,3}(,\d{3})+(\.\d+)?$`)
+var thousands = lazily(`^-?\d{1,3}(,\d{3})+(\.\d+)?$`)
 
 func ncuNumber(s string) (float64, bool) {
-	if thousands.MatchString(s) {
+	if thousands().MatchString(s) {
 		s = strings.ReplaceAll(s, ",", "")
 	}
 	v, err := strconv.ParseFloat(s, 64)

@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,10 +24,10 @@ type Usage struct {
 const maxKernels = 1 << 14
 
 var (
-	ptxasEntry  = regexp.MustCompile(`Compiling entry function '([^']+)' for '(sm_[0-9a-z]+)'`)
-	ptxasFrame  = regexp.MustCompile(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
-	ptxasUsed   = regexp.MustCompile(`Used (\d+) registers`)
-	ptxasBytes  = regexp.MustCompile(`(\d+)(?:\+(\d+))? bytes (smem|lmem|cmem\[\d+\])`)
+	ptxasEntry  = lazily(`Compiling entry function '([^']+)' for '(sm_[0-9a-z]+)'`)
+	ptxasFrame  = lazily(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
+	ptxasUsed   = lazily(`Used (\d+) registers`)
+	ptxasBytes  = lazily(`(\d+)(?:\+(\d+))? bytes (smem|lmem|cmem\[\d+\])`)
 	ptxasAnchor = []byte("ptxas")
 )
 
@@ -39,7 +38,7 @@ func Ptxas(output []byte) []Usage {
 	var now *Usage
 	for raw := range bytes.Lines(output) {
 		line := string(raw[:min(len(raw), maxLine)])
-		if m := ptxasEntry.FindStringSubmatch(line); m != nil {
+		if m := ptxasEntry().FindStringSubmatch(line); m != nil {
 			if len(all) == maxKernels {
 				break
 			}
@@ -59,15 +58,15 @@ func Ptxas(output []byte) []Usage {
 }
 
 func (u *Usage) ptxas(line string) {
-	if m := ptxasFrame.FindStringSubmatch(line); m != nil {
+	if m := ptxasFrame().FindStringSubmatch(line); m != nil {
 		u.Stack, u.SpillStores, u.SpillLoads = atoi(m[1]), atoi(m[2]), atoi(m[3])
 	}
-	m := ptxasUsed.FindStringSubmatch(line)
+	m := ptxasUsed().FindStringSubmatch(line)
 	if m == nil {
 		return
 	}
 	u.Registers = atoi(m[1])
-	for _, b := range ptxasBytes.FindAllStringSubmatch(line, -1) {
+	for _, b := range ptxasBytes().FindAllStringSubmatch(line, -1) {
 		n := atoi(b[1]) + atoi(b[2])
 		switch b[3][0] {
 		case 's':
@@ -90,9 +89,9 @@ func atoi(s string) int {
 }
 
 var (
-	resourceArch  = regexp.MustCompile(`^arch = (sm_[0-9a-z]+)\s*$`)
-	resourceName  = regexp.MustCompile(`^ ?Function (\S+):\s*$`)
-	resourceValue = regexp.MustCompile(`([A-Z]+)(?:\[\d+\])?:(\d+)`)
+	resourceArch  = lazily(`^arch = (sm_[0-9a-z]+)\s*$`)
+	resourceName  = lazily(`^ ?Function (\S+):\s*$`)
+	resourceValue = lazily(`([A-Z]+)(?:\[\d+\])?:(\d+)`)
 )
 
 // Resources reads the output of `cuobjdump --dump-resource-usage`: the same figures from a finished
@@ -102,10 +101,10 @@ func Resources(output []byte) []Usage {
 	arch, open := "", false
 	for raw := range bytes.Lines(output) {
 		line := string(raw[:min(len(raw), maxLine)])
-		if m := resourceArch.FindStringSubmatch(line); m != nil {
+		if m := resourceArch().FindStringSubmatch(line); m != nil {
 			arch = m[1]
 		}
-		if m := resourceName.FindStringSubmatch(line); m != nil && len(all) < maxKernels {
+		if m := resourceName().FindStringSubmatch(line); m != nil && len(all) < maxKernels {
 			all = append(all, Usage{Kernel: kernelName(m[1]), Arch: arch})
 			open = true
 			continue
@@ -119,7 +118,7 @@ func Resources(output []byte) []Usage {
 }
 
 func (u *Usage) resources(line string) {
-	for _, m := range resourceValue.FindAllStringSubmatch(line, -1) {
+	for _, m := range resourceValue().FindAllStringSubmatch(line, -1) {
 		n := atoi(m[2])
 		switch m[1] {
 		case "REG":
@@ -138,11 +137,11 @@ func (u *Usage) resources(line string) {
 
 // pathNoise matches the hash of the path of a source file that nvcc puts into names of static
 // functions and of anonymous namespaces.
-var pathNoise = regexp.MustCompile(`(_GLOBAL__N__|_INTERNAL_|__nv_static_\d{1,4}__)[0-9a-f]{8}_`)
+var pathNoise = lazily(`(_GLOBAL__N__|_INTERNAL_|__nv_static_\d{1,4}__)[0-9a-f]{8}_`)
 
 // kernelName takes out of a mangled name what depends on the folder of its source.
 func kernelName(s string) string {
-	return plain(pathNoise.ReplaceAllString(s, "${1}00000000_"), maxLine)
+	return plain(pathNoise().ReplaceAllString(s, "${1}00000000_"), maxLine)
 }
 
 // StaticSeries are the figures of kernels that need no device, as series with the kernel as case:

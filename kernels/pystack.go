@@ -3,7 +3,6 @@ package kernels
 import (
 	"bytes"
 	"path"
-	"regexp"
 	"strings"
 )
 
@@ -38,8 +37,8 @@ type dump struct {
 }
 
 var (
-	pythonFrame  = regexp.MustCompile(`^  File "(.*)", line (\d{1,9}|\?\?\?) in (.+)$`)
-	pythonThread = regexp.MustCompile(`^(Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):$`)
+	pythonFrame  = lazily(`^  File "(.*)", line (\d{1,9}|\?\?\?) in (.+)$`)
+	pythonThread = lazily(`^(Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):$`)
 )
 
 // Bounds on what is looked at: faulthandler prints at most 100 frames of at most 100 threads.
@@ -76,7 +75,7 @@ func dumps(output []byte) []dump {
 
 // take reads one line; inside says that it may be a frame.
 func (d *dump) take(line string, inside bool) bool {
-	if m := pythonThread.FindStringSubmatch(line); m != nil || line == "Stack (most recent call first):" {
+	if m := pythonThread().FindStringSubmatch(line); m != nil || line == "Stack (most recent call first):" {
 		if len(d.stacks) >= 2*maxFrames {
 			d.stacks, d.current = d.stacks[1:], d.current-1
 		}
@@ -86,7 +85,7 @@ func (d *dump) take(line string, inside bool) bool {
 		}
 		return true
 	}
-	m := pythonFrame.FindStringSubmatch(line)
+	m := pythonFrame().FindStringSubmatch(line)
 	if !inside || m == nil {
 		return inside && strings.HasPrefix(line, "  ") // such as "  Garbage-collecting"
 	}

@@ -40,7 +40,7 @@ const (
 var texts = []struct {
 	kind FaultKind
 	all  []string
-	near *regexp.Regexp
+	near func() *regexp.Regexp
 }{
 	{NoDevice, []string{"no cuda-capable device is detected"}, nil}, // 100
 	{NoDevice, []string{"cudaerrornodevice"}, nil},
@@ -113,8 +113,8 @@ const nearLines = 4
 var (
 	// foreign is what PyTorch says of other processes on the device, and in a container, where it does
 	// not know its own number there, of itself.
-	foreign = regexp.MustCompile(`process \d+ has [0-9.]+ ([kmgt]ib|bytes) memory in use`)
-	fork    = regexp.MustCompile(`\b_?(os\.)?fork(_exec)?\(`)
+	foreign = lazily(`process \d+ has [0-9.]+ ([kmgt]ib|bytes) memory in use`)
+	fork    = lazily(`\b_?(os\.)?fork(_exec)?\(`)
 )
 
 // Trouble looks for words that accuse the machine in the output of a program, and returns the first.
@@ -141,5 +141,5 @@ func accuses(i int, lines []string) bool {
 			return false
 		}
 	}
-	return t.near == nil || t.near.MatchString(strings.Join(lines, ""))
+	return t.near == nil || t.near().MatchString(strings.Join(lines, ""))
 }

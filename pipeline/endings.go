@@ -56,12 +56,14 @@ func (l *listener) stageWords() string {
 
 // compilerError matches what compilers, linkers and build tools write where they give up: gcc, clang,
 // nvcc, ptxas, ld, rustc, CMake, make.
-var compilerError = regexp.MustCompile(`(?mi)^.*(\berror *(\[\w+\])? *:|\bfatal *:|CMake Error\b|undefined reference to |No rule to make target ).*$`)
+func compilerError() *regexp.Regexp {
+	return regexp.MustCompile(`(?mi)^.*(\berror *(\[\w+\])? *:|\bfatal *:|CMake Error\b|undefined reference to |No rule to make target ).*$`)
+}
 
 // errorWords is the first error of a failed build, in brackets: what compilers print last is the line
 // of the source, an arrow or a count. Without one it is the last line.
 func errorWords(output []byte) string {
-	line := compilerError.Find(output)
+	line := compilerError().Find(output)
 	if line == nil {
 		return lastWords(output)
 	}

@@ -5,10 +5,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
 // Probe says when the probe for Python goes with a trial: it names the import of the submission,
@@ -20,8 +20,6 @@ const (
 	ProbeOn  Probe = "on"
 	ProbeOff Probe = "off"
 )
-
-var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
 
 // probes reports whether the probe goes with a trial.
 func (s *slot) probes(r bisect.Request, argv []string) bool {
@@ -36,7 +34,7 @@ func (s *slot) probes(r bisect.Request, argv []string) bool {
 
 // isPython reports whether a command is Python, by its name or by its #! line.
 func isPython(dir string, argv []string) bool {
-	if pythonName.MatchString(filepath.Base(argv[0])) {
+	if proc.PythonName(filepath.Base(argv[0])) {
 		return true
 	}
 	path := argv[0]

@@ -6,11 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // fullConfig uses every key.
@@ -88,8 +87,8 @@ func TestParseConfigFull(t *testing.T) {
 		},
 		Hypotheses: []Hypothesis{{Name: "compile-too-slow", Claim: []string{"compile=max-autotune"}}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }
 
@@ -255,8 +254,8 @@ func TestWithDefaults(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 	want := []Metric{{Name: "time", Unit: "GB/s", Better: "higher", From: "protocol"}, {Name: "w", Unit: "s", Better: "lower", From: "wall"}}
-	if diff := cmp.Diff(want, d.Metrics); diff != "" {
-		t.Error(diff)
+	if !reflect.DeepEqual(d.Metrics, want) {
+		t.Errorf("got %+v\nwant %+v", d.Metrics, want)
 	}
 	if c.Metrics[0].Name != "" || c.Flags[0].Bad != "" {
 		t.Error("withDefaults changed its receiver")

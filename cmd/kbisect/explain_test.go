@@ -190,6 +190,7 @@ func TestExplainDegrades(t *testing.T) {
 
 // TestExplainWithoutDevice is what everybody can see: phases, and how a launch ends that does not end well.
 func TestExplainWithoutDevice(t *testing.T) {
+	t.Parallel()
 	r := two(t, speaks, "echo \"phase: warmup\" >&$KBISECT_FD; echo 'no such kernel'; exit 3\n")
 	out, errs, code := r.kbisect("explain", "HEAD^", "HEAD", "--json", "--", "./bench.sh")
 	var doc report.Explanation
@@ -216,6 +217,7 @@ func TestExplainWithoutDevice(t *testing.T) {
 
 // TestExplainBuilds shows a build that does not end: its time, and what it said.
 func TestExplainBuilds(t *testing.T) {
+	t.Parallel()
 	r := two(t, "true", "echo template instantiation depth; sleep 100")
 	r.write("kbisect.toml", "version = 1\n[build]\ncommand = [\"./bench.sh\"]\nlimit = \"1s\"\n[run]\ncommand = [\"true\"]\n")
 	out, errs, code := r.kbisect("explain", "HEAD^", "HEAD", "--launches", "1")
@@ -281,6 +283,7 @@ int main() { return 0; }
 
 // TestExplainSpills reads what the compiler said, also when the build cache holds what it made.
 func TestExplainSpills(t *testing.T) {
+	t.Parallel()
 	compiler := func(spills int) string {
 		return fmt.Sprintf(`echo "ptxas info    : Compiling entry function '_Z4gemmPKfPf' for 'sm_90'"
 echo "    0 bytes stack frame, %d bytes spill stores, %d bytes spill loads"

@@ -31,8 +31,7 @@ import (
 // that says what to do.
 
 const (
-	injections = 24 // in each test run; make faults makes more
-	atATime    = 4
+	injections = 24               // in each test run; make faults makes more
 	faultSlack = 30 * time.Second // what faults may add to what the trials of a run need
 )
 
@@ -60,24 +59,17 @@ func TestInjectedFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the searches take a minute")
 	}
+	t.Parallel()
 	t.Log("NOT TESTED: a wall clock that jumps while kbisect runs; what a jump leaves on disk is")
 	mounts := canMount(t)
 	tally := &tally{count: map[string]map[string]int{}}
-	seeds := make(chan uint64)
-	var pool sync.WaitGroup
-	for range atATime {
-		pool.Go(func() {
-			for seed := range seeds {
-				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { inject(t, seed, mounts, tally) })
-			}
+	t.Cleanup(func() { t.Log("injections by kind, and what kbisect said under them:\n" + tally.String()) })
+	for _, seed := range faultSeeds(t) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			inject(t, seed, mounts, tally)
 		})
 	}
-	for _, seed := range faultSeeds(t) {
-		seeds <- seed
-	}
-	close(seeds)
-	pool.Wait()
-	t.Log("injections by kind, and what kbisect said under them:\n" + tally.String())
 }
 
 // inject makes one search with a fault, and goes on with it when the fault has passed.

@@ -126,8 +126,8 @@ func TestHostileCandidates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRepo(t)
-			ids := r.history(20, func(i int) string {
-				if i >= 13 {
+			ids := r.history(8, func(i int) string {
+				if i >= 6 {
 					return c.bad
 				}
 				return "echo fine; test -f n && ! test -e dirt; touch dirt"
@@ -138,10 +138,10 @@ func TestHostileCandidates(t *testing.T) {
 				limit = "2s"
 			}
 			d := r.finding(0, "--good", ids[0], "--limit", limit, "--", "./test.sh")
-			if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[12] || !d.Culprits[0].Confirmed || string(d.Culprits[0].Class) != c.class {
-				t.Errorf("culprits %+v, want %s %s", d.Culprits, ids[12], c.class)
+			if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[5] || !d.Culprits[0].Confirmed || string(d.Culprits[0].Class) != c.class {
+				t.Errorf("culprits %+v, want %s %s", d.Culprits, ids[5], c.class)
 			}
-			if d.Totals.Candidates > 2+5 {
+			if d.Totals.Candidates > 2+3 {
 				t.Errorf("%d candidates", d.Totals.Candidates)
 			}
 			if r.snapshot() != before {

@@ -12,10 +12,10 @@ import (
 // (?P<unit>ms)`. unit is set where the pattern has no group for it.
 func printedTime(text []byte) (pattern, unit string) {
 	for _, named := range []bool{true, false} { // a line that speaks of time comes first
-		for _, m := range printfFormat.FindAllSubmatch(text, -1) {
+		for _, m := range printfFormat().FindAllSubmatch(text, -1) {
 			for line := range strings.SplitSeq(unquoted(string(m[1])), "\n") {
-				at := timeInFormat.FindStringSubmatchIndex(line)
-				if at == nil || named && !timeWord.MatchString(line) {
+				at := timeInFormat().FindStringSubmatchIndex(line)
+				if at == nil || named && !timeWord().MatchString(line) {
 					continue
 				}
 				return patternOf(line, at)
@@ -25,21 +25,39 @@ func printedTime(text []byte) (pattern, unit string) {
 	return "", ""
 }
 
-var (
-	printfFormat = regexp.MustCompile(`\bf?printf\s*\(\s*(?:std(?:out|err)\s*,\s*)?("(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*)`)
-	quotedPiece  = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
-	conversion   = regexp.MustCompile(`%(?:%|[-+ #0]*(\d*)(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|j|t)?([a-zA-Z]))`)
-	// the conversion, its width, and the unit
-	timeInFormat = regexp.MustCompile(`(%[-+ #0]*(\d*)(?:\.\d+)?l?[feEgG])[)\]]? *[(\[]?(ns|us|µs|ms|s|sec|secs|second|seconds|msec|usec|milliseconds|microseconds|nanoseconds)\b`)
-	timeWord     = regexp.MustCompile(`(?i)time|elapsed|took|avg|average|mean|median|latency|duration`)
-	labelBefore  = regexp.MustCompile(`([A-Za-z_]\w*)[ =:(\[]*$`)
-	spaces       = regexp.MustCompile(` +`)
-)
+func printfFormat() *regexp.Regexp {
+	return regexp.MustCompile(`\bf?printf\s*\(\s*(?:std(?:out|err)\s*,\s*)?("(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*)`)
+}
+
+func quotedPiece() *regexp.Regexp {
+	return regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
+}
+
+func conversion() *regexp.Regexp {
+	return regexp.MustCompile(`%(?:%|[-+ #0]*(\d*)(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|j|t)?([a-zA-Z]))`)
+}
+
+// the conversion, its width, and the unit
+func timeInFormat() *regexp.Regexp {
+	return regexp.MustCompile(`(%[-+ #0]*(\d*)(?:\.\d+)?l?[feEgG])[)\]]? *[(\[]?(ns|us|µs|ms|s|sec|secs|second|seconds|msec|usec|milliseconds|microseconds|nanoseconds)\b`)
+}
+
+func timeWord() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)time|elapsed|took|avg|average|mean|median|latency|duration`)
+}
+
+func labelBefore() *regexp.Regexp {
+	return regexp.MustCompile(`([A-Za-z_]\w*)[ =:(\[]*$`)
+}
+
+func spaces() *regexp.Regexp {
+	return regexp.MustCompile(` +`)
+}
 
 // unquoted joins the pieces of a C string; what Go does not know of its escapes stays as it is.
 func unquoted(pieces string) string {
 	var b strings.Builder
-	for _, q := range quotedPiece.FindAllString(pieces, -1) {
+	for _, q := range quotedPiece().FindAllString(pieces, -1) {
 		if s, err := strconv.Unquote(q); err == nil {
 			b.WriteString(s)
 		} else {
@@ -58,9 +76,9 @@ func patternOf(format string, at []int) (pattern, unit string) {
 	var cut string                           // the pattern as far as it is needed
 	names := []string{"value", "unit", "of"} // taken, or no name
 	plain := func(s string) {
-		b.WriteString(spaces.ReplaceAllString(strings.ReplaceAll(regexp.QuoteMeta(s), "\t", `\s+`), " +"))
+		b.WriteString(spaces().ReplaceAllString(strings.ReplaceAll(regexp.QuoteMeta(s), "\t", `\s+`), " +"))
 	}
-	for _, c := range conversion.FindAllStringSubmatchIndex(format, -1) {
+	for _, c := range conversion().FindAllStringSubmatchIndex(format, -1) {
 		if c[0] < pos {
 			continue
 		}
@@ -90,7 +108,7 @@ func patternOf(format string, at []int) (pattern, unit string) {
 		case kind == "":
 			b.WriteString("%")
 		case strings.Contains("diu", kind):
-			m := labelBefore.FindStringSubmatch(before)
+			m := labelBefore().FindStringSubmatch(before)
 			if m == nil || slices.Contains(names, m[1]) {
 				b.WriteString(`-?\d+`)
 				continue

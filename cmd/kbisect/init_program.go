@@ -89,14 +89,14 @@ func (d *detector) cuProgram(rel string) project {
 	p.paths = folded(p.paths)
 	p.outputs, p.run = []string{name}, []string{"./" + name}
 	args := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*\./`+regexp.QuoteMeta(name)+`[ \t]+([\w. \t=-]+)$`))
-	if p.run = append(p.run, args...); len(args) == 0 && takesArguments.Match(text) {
+	if p.run = append(p.run, args...); len(args) == 0 && takesArguments().Match(text) {
 		p.notes = append(p.notes, "It reads arguments (argc): add those that it needs.")
 	}
 	p.pattern, p.unit = printedTime(text)
 	return p
 }
 
-var takesArguments = regexp.MustCompile(`\bargc\s*(<|>|==|!=)`)
+func takesArguments() *regexp.Regexp { return regexp.MustCompile(`\bargc\s*(<|>|==|!=)`) }
 
 // libraries are what programs need that include these headers of the CUDA toolkit.
 func libraries() map[string]string {
@@ -119,7 +119,7 @@ func (d *detector) follow(p *project, folders []string, guess bool) {
 		}
 	}
 	for i := 0; i < len(p.paths) && len(p.paths) < mostIncluded; i++ { // what is included may include
-		for _, m := range anyInclude.FindAllSubmatch(d.read(p.paths[i]), -1) {
+		for _, m := range anyInclude().FindAllSubmatch(d.read(p.paths[i]), -1) {
 			name := string(m[1])
 			if lib, ok := libraries()[name]; ok {
 				option(lib)
@@ -160,7 +160,9 @@ func folded(paths []string) (out []string) {
 	return out
 }
 
-var anyInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]`)
+func anyInclude() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]`)
+}
 
 // header finds an included file in folders, "" if it is not the project's.
 func (d *detector) header(name string, folders []string) string {

@@ -5,10 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/kbisect/kbisect/kernels"
 )
@@ -107,8 +106,8 @@ func TestInitConfig(t *testing.T) {
 				t.Fatalf("%v\n%s", err, text)
 			}
 			got := Config{Kind: cfg.Kind, Paths: cfg.Paths, Task: cfg.Task, Build: BuildConfig{Command: cfg.Build.Command, Sources: cfg.Build.Sources, Outputs: cfg.Build.Outputs}, Run: RunConfig{Command: cfg.Run.Command}}
-			if diff := cmp.Diff(c.want, got); diff != "" || kind != c.kind {
-				t.Errorf("kind %s\n%s\n%s", kind, diff, text)
+			if !reflect.DeepEqual(got, c.want) || kind != c.kind {
+				t.Errorf("kind %s\ngot %+v\nwant %+v\n%s", kind, got, c.want, text)
 			}
 			if len(cfg.Run.Command) == 0 && (cfg.Kind == kindCommand || cfg.Kind == kindMake) {
 				return

@@ -26,6 +26,7 @@ func (r *repo) put(files map[string]string) {
 // TestYoungBenchmark: a benchmark that no commit holds, with a module beside it, measures the package of
 // the candidate and not that of the work tree, whose folder Python looks into first.
 func TestYoungBenchmark(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("SKIPPED: there is no python3; a benchmark that is not committed was not run")
 	}
@@ -68,6 +69,7 @@ func TestYoungBenchmark(t *testing.T) {
 
 // TestNothingIsLent: what is committed is the candidate's own, and programs are not sources.
 func TestNothingIsLent(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	r.put(map[string]string{"bench.sh": "exit 0\n", "data.txt": "1"})
 	r.git("add", ".")

@@ -22,7 +22,20 @@ func TestMain(m *testing.M) {
 	if proc.Warden() {
 		return
 	}
-	testscript.Main(m, map[string]func(){"kbisect": main})
+	testscript.Main(tests{m}, map[string]func(){"kbisect": main})
+}
+
+// tests are run past a shim for python3 that the PATH may hold: it takes longer to find the interpreter than
+// most of what is run here.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	found, _ := exec.LookPath("python3")
+	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	if python := strings.TrimSpace(string(out)); err == nil && python != "" && !sameFile(python, found) {
+		os.Setenv("PATH", filepath.Dir(python)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	}
+	return t.M.Run()
 }
 
 // testEnv is an environment in which git and kbisect know nothing of the machine's user.

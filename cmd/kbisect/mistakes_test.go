@@ -304,6 +304,7 @@ func quotedFields(s string) (words []string) {
 
 // TestDirtyWorkTree: changes that are not committed are no mistake that stops a search, and are told.
 func TestDirtyWorkTree(t *testing.T) {
+	t.Parallel()
 	r := newProject(t)
 	r.write("n", "17")
 	out, _, code := r.kbisect("run", "--quiet", "--good", "v1", "--no-hunks", "--", "sh", "test.sh")

@@ -75,6 +75,7 @@ func searching(r *repo, seconds string, env ...string) *exec.Cmd {
 
 // TestProgressOnTerminal: the status line is one line, however narrow the terminal becomes, and is gone at the end.
 func TestProgressOnTerminal(t *testing.T) {
+	t.Parallel()
 	cmd := searching(newProject(t), "0.3", "TERM=xterm", "NO_COLOR=1") // long enough to be seen
 	var out bytes.Buffer
 	cmd.Stdout = &out
@@ -133,6 +134,7 @@ var share = regexp.MustCompile(`(\d+) %.* elapsed, about \S+ to go`)
 // TestProgressOfSets: a search of flags says what is done and when it will end: on a terminal, also once it is
 // narrow, and in lines.
 func TestProgressOfSets(t *testing.T) {
+	t.Parallel()
 	r := newSwitches(t)
 	args := []string{"run", "--axis", "flags"}
 	cmd := r.command(args...)
@@ -216,6 +218,7 @@ func statusLines(s string) (out []string) {
 
 // TestProgressPlain: no terminal, or one that can do nothing, gets whole lines; --quiet none.
 func TestProgressPlain(t *testing.T) {
+	t.Parallel()
 	r := newProject(t)
 	var out, errs bytes.Buffer
 	cmd := searching(r, "0", "TERM=xterm")

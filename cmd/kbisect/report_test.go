@@ -47,6 +47,7 @@ func (r *repo) replayed(log string) (ids []string) {
 // A log that kbisect writes leads git to the same answer: the culprit, or the same set of suspects where
 // untestable commits keep them together; on a line, across merges, along first parents.
 func TestGitLog(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	r.history(12, func(i int) string {
 		switch {
@@ -112,6 +113,7 @@ func TestGitLog(t *testing.T) {
 
 // The report of a past search holds what the one written by the search holds.
 func TestReportOfAPastSearch(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	r.history(9, func(i int) string {
 		if i >= 6 {
@@ -160,6 +162,7 @@ func TestReportOfAPastSearch(t *testing.T) {
 // A search that was killed has a report of what is known; one that a mistake ended has none, and is not
 // blamed on the machine.
 func TestReportOfAnUnfinishedSearch(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	r.history(6, func(int) string { return "exit 0" })
 	if _, stderr, code := r.kbisect("run", "--good", "HEAD~5", "--", "./no-such-program"); code != exitUsage {
@@ -187,6 +190,7 @@ func TestReportOfAnUnfinishedSearch(t *testing.T) {
 }
 
 func TestReportRefuses(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	r.history(3, func(int) string { return "exit 0" })
 	if _, stderr, code := r.kbisect("report"); code != exitUsage || !strings.Contains(stderr, "nothing has been searched") {
@@ -211,6 +215,7 @@ func TestReportRefuses(t *testing.T) {
 
 // The history as a page holds what the table on standard output does.
 func TestHistoryPage(t *testing.T) {
+	t.Parallel()
 	r := newProject(t)
 	for _, rev := range []string{"v1", "HEAD"} {
 		if out, errs, code := r.kbisect("measure", rev, "--launches", "1", "--quiet", "--", "sh", "-c", `echo "sample: $(cat n) us" >&$KBISECT_FD`); code != exitOK {
@@ -238,6 +243,7 @@ func TestHistoryPage(t *testing.T) {
 // TestReportOfOthers: a gate and a comparison have reports as searches have; a measurement has none, and git
 // bisect knows searches over commits only.
 func TestReportOfOthers(t *testing.T) {
+	t.Parallel()
 	r := newProject(t)
 	if _, errs, code := r.kbisect("measure", "--launches", "1", "--", "true"); code != exitOK {
 		t.Fatal(errs)

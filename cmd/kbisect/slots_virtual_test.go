@@ -99,6 +99,7 @@ func lasts(t *testing.T, n int, truth func(bisect.Request) bisect.Outcome, searc
 // Whatever the number of slots, a search over sets comes to the same finding, by the same tests, and
 // needs less time for it.
 func TestSlotsSearchSets(t *testing.T) {
+	t.Parallel()
 	for _, class := range []bisect.Class{bisect.Wrong, bisect.Timeout} {
 		var took [5]time.Duration
 		var launches [5]int
@@ -162,12 +163,13 @@ func tellRatios(t *testing.T, class bisect.Class, what string, took [5]time.Dura
 
 // The same for the commits of a history.
 func TestSlotsSearchHistory(t *testing.T) {
+	t.Parallel()
 	for _, class := range []bisect.Class{bisect.Wrong, bisect.Timeout} {
 		var took [5]time.Duration
 		var launches [5]int
 		for seed := range uint64(5) {
 			rng := rand.New(rand.NewPCG(seed, 14))
-			commits := 2 + rng.IntN(200)
+			commits := 2 + rng.IntN(100)
 			culprit, broken := rng.IntN(commits), rng.IntN(3*commits)
 			rng0 := &source.Range{}
 			for i := range commits {

@@ -7,6 +7,7 @@ import (
 
 // TestPatternThatMatchesNothing: no number at all is the user's mistake, a number at one end alone is told.
 func TestPatternThatMatchesNothing(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	for _, text := range []string{"echo size 32 time 5.0 ms\n", "echo size 32 took 5.0 ms\n"} {
 		r.put(map[string]string{"run.sh": text})

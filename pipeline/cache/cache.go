@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -89,10 +89,11 @@ func hint(err error) string {
 	return ""
 }
 
-var keyPattern = regexp.MustCompile(`^[0-9a-f]{16,128}$`)
+// isDigest reports whether s is lower-case hexadecimal.
+func isDigest(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 func checkKey(key string) error {
-	if !keyPattern.MatchString(key) {
+	if len(key) < 16 || len(key) > 128 || !isDigest(key) {
 		return fmt.Errorf("build cache: the key %q is not a lower-case hexadecimal digest", key)
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -81,13 +80,11 @@ func decode(data []byte, key string) (*manifest, error) {
 	return &m, nil
 }
 
-var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
 func (it *item) valid() error {
 	ok := filepath.IsLocal(it.Path) && it.Mode == it.Mode.Perm()
 	switch it.Type {
 	case typeFile:
-		ok = ok && sumPattern.MatchString(it.SHA256) && it.Size >= 0
+		ok = ok && len(it.SHA256) == 64 && isDigest(it.SHA256) && it.Size >= 0
 	case typeLink:
 		ok = ok && staysInside(it.Path, it.Target)
 	case typeDir:

@@ -2,7 +2,6 @@ package proc
 
 import (
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -14,13 +13,17 @@ import (
 // to write its stacks.
 const lastWordsBound = 300 * time.Millisecond
 
-var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
+// PythonName reports whether a program of that name is a Python interpreter.
+func PythonName(name string) bool {
+	version, ok := strings.CutPrefix(name, "python")
+	return ok && strings.Trim(version, "0123456789.") == ""
+}
 
 // python reports whether p runs a Python interpreter.
 func (p process) python() bool {
 	argv0, _, _ := strings.Cut(p.read("cmdline"), "\x00")
 	exe := strings.TrimSuffix(p.link("exe"), " (deleted)")
-	return pythonName.MatchString(path.Base(exe)) || pythonName.MatchString(path.Base(argv0))
+	return PythonName(path.Base(exe)) || PythonName(path.Base(argv0))
 }
 
 // catches reports whether p has a handler for a signal.

@@ -122,7 +122,7 @@ func TestPythonName(t *testing.T) {
 		"python": true, "python3": true, "python3.11": true,
 		"python3-config": false, "ipython": false, "pythonw": false, "": false,
 	} {
-		if pythonName.MatchString(name) != want {
+		if PythonName(name) != want {
 			t.Errorf("%q", name)
 		}
 	}
