@@ -213,6 +213,14 @@ func (e *Explanation) moved() string {
 		if len(e.Rows) == 0 {
 			return "Nothing of the two could be looked at."
 		}
+		moved := func(r Row) bool { return r.isNumber() && r.moved() != "" && !r.scatter() }
+		ended := func(r Row) bool { return !r.isNumber() && r.moved() != "" }
+		switch {
+		case slices.ContainsFunc(e.Rows, moved):
+			return "What moved is too small a part of a launch to be the reason."
+		case slices.ContainsFunc(e.Rows, ended):
+			return "No figure that was looked at has moved."
+		}
 		return "Nothing that was looked at has moved."
 	}
 	var parts []string

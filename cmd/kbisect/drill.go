@@ -60,6 +60,8 @@ func undrilled(c bisect.Culprit) string {
 		return "it is a merge"
 	case c.Rate != nil:
 		return "it fails in some launches only\nhint: kbisect run --axis hunks --commit " + short(c.Commit)
+	case c.Class == bisect.Improved:
+		return "it is an improvement"
 	case c.Class == bisect.BuildFailed:
 		return "parts of a change that does not build do not build either"
 	case len(c.Parents) == 0:
@@ -140,7 +142,7 @@ func (e *evidence) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 // switches finds the flag that a culprit switches on: with it at its base the culprit is good, and the
 // parent with it set is bad.
 func (j *job) switches(ctx context.Context, c bisect.Culprit) error {
-	if len(j.policy.Flags) == 0 || c.Class == bisect.Slow || c.Class == bisect.BuildFailed {
+	if len(j.policy.Flags) == 0 || c.Class == bisect.Slow || c.Class == bisect.Improved || c.Class == bisect.BuildFailed {
 		return nil
 	}
 	complaint := bisect.Complaint{Class: c.Class, Phase: c.Phase}

@@ -113,7 +113,7 @@ func (n *knowledge) read() error {
 
 // runs is everything that decides how a launch ends, as a text to compare.
 func (p *policy) runs() string {
-	return asText(p.Plan, p.Limits, p.OwnScripts, p.Caches, p.Probe, p.Paths)
+	return asText(p.Plan, p.Limits, p.OwnScripts, p.Caches, p.Probe, p.ownPaths())
 }
 
 // compares is everything that decides what two candidates are found to differ in.

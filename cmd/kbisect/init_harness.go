@@ -29,7 +29,7 @@ func harnessAction(c *cli.Context, name string) error {
 		fmt.Fprintf(c.App.Writer, "No %s was written: it belongs to %s. kbisect init FILE writes one for a file of this folder.\n", configName, top)
 		return nil
 	}
-	path, kind, err := writeConfig(dir)
+	path, kind, err := writeExample(dir, example)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		fmt.Fprintf(c.App.Writer, "%s is already there and stays as it is\n", filepath.Join(dir, configName))
@@ -39,6 +39,16 @@ func harnessAction(c *cli.Context, name string) error {
 	}
 	fmt.Fprintf(c.App.Writer, "%s written for a project of kind %s\n", path, kind)
 	return nil
+}
+
+// writeExample configures the example rather than what else lies in dir.
+func writeExample(dir string, example kernels.Example) (path, kind string, err error) {
+	for _, main := range []string{"bench.cu", "bench.py"} {
+		if _, ok := example.Files[main]; ok {
+			return writeProgram(dir, main)
+		}
+	}
+	return writeConfig(dir)
 }
 
 // writeHarness puts the files of an example into dir: all of them, or none where one of the names is

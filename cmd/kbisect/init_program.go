@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -46,6 +49,9 @@ func programOf(top, file string) (project, error) {
 	}
 	rel = filepath.ToSlash(rel)
 	d := &detector{dir: top}
+	if st, err := os.Stat(abs); err == nil && st.IsDir() {
+		return project{}, fmt.Errorf("init %s: it is a folder\nhint: name a .cu or .py file; kbisect init without one looks at the whole project", file)
+	}
 	if !d.isPlain(rel) {
 		return project{}, fmt.Errorf("init %s: there is no such file", file)
 	}
@@ -53,9 +59,26 @@ func programOf(top, file string) (project, error) {
 	case ".cu":
 		return d.cuProgram(rel), nil
 	case ".py":
-		return project{kind: kindCommand, what: rel, run: []string{"python3", rel}}, nil
+		return d.pyProgram(rel), nil
 	}
 	return project{}, fmt.Errorf("init %s: neither a .cu nor a .py file\nhint: kbisect init without a file looks at the whole project", file)
+}
+
+// pyProgram is a script, or a submission that a problem of KernelBot's or a reference beside it judges.
+func (d *detector) pyProgram(rel string) project {
+	folder := path.Dir(rel)
+	if bytes.Contains(d.read(rel), []byte("custom_kernel")) {
+		if bytes.Contains(d.read(path.Join(folder, "task.yml")), []byte(kernels.SubmissionMark)) {
+			p := d.problem(folder)
+			p.task.Submission, p.paths = rel, []string{rel}
+			p.judged = directiveNotes(kernels.ReadDirectives(d.read(rel)))
+			return p
+		}
+		if reference := path.Join(folder, "reference.py"); bytes.Contains(d.read(reference), []byte("generate_input")) {
+			return project{kind: kindTorch, what: rel, paths: []string{rel, reference}, task: TaskConfig{Submission: rel, Reference: reference}}
+		}
+	}
+	return project{kind: kindCommand, what: rel, run: []string{"python3", rel}}
 }
 
 // cuProgram is what one .cu file builds.
@@ -91,6 +114,9 @@ func (d *detector) cuProgram(rel string) project {
 	args := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*\./`+regexp.QuoteMeta(name)+`[ \t]+([\w. \t=-]+)$`))
 	if p.run = append(p.run, args...); len(args) == 0 && takesArguments().Match(text) {
 		p.notes = append(p.notes, "It reads arguments (argc): add those that it needs.")
+	}
+	if !cuMain().Match(text) {
+		p.notes = append(p.notes, "FILL IN: it has no main function; name what runs it, or the file that has one.")
 	}
 	p.pattern, p.unit = printedTime(text)
 	return p
@@ -209,6 +235,19 @@ func commentLine(text []byte, re *regexp.Regexp) (words []string) {
 		}
 	}
 	return words
+}
+
+// writeTop writes the configuration of the project that holds dir: of the problem of KernelBot's that lies in
+// dir itself, where one does.
+func writeTop(dir string) (path, kind string, err error) {
+	top := topOf(dir)
+	if sameFolder(top, dir) {
+		return writeConfig(top)
+	}
+	if file := filepath.Join(dir, "submission.py"); (&detector{dir: dir}).isPlain("task.yml") && (&detector{dir: dir}).isPlain("submission.py") {
+		return writeProgram(".", file)
+	}
+	return writeConfig(top)
 }
 
 // writeProgram writes the configuration of one file.

@@ -54,7 +54,9 @@ func TestInitOfOneFile(t *testing.T) {
 		"kernels/gemm.cu":  "/*\nCompile:\nnvcc -O3 -arch=sm_80 -Iinc -gencode arch=compute_80,code=sm_80 -DCUDNN -lcudnn gemm.cu tune.cu -o gemm_bench\nnvcc -O3 -arch=sm_80 -Iinc gemm.cu tune.cu -o gemm_bench\n./gemm_bench 2 -n 4\n*/\n#include \"common.h\"\n#include \"shape.h\"\n#include <vector>\nint main() { printf(\"n=%d time %f ms\\n\", n, t); }",
 		"kernels/tune.cu":  "",
 		"kernels/common.h": "#include \"inc/deep.h\"\n", "kernels/inc/deep.h": "", "kernels/inc/shape.h": "",
-		"bench.py":       "",
+		"bench.py":     "",
+		"bot/task.yml": taskYML, "bot/mine.py": "#!POPCORN leaderboard bot\ndef custom_kernel(data): pass", "bot/tool.py": "",
+		"torch/reference.py": "def generate_input(): pass", "torch/fast.py": "def custom_kernel(data): pass",
 		"sgemm.cu":       "#include <runner.cuh>\n#include <vector>\nint main(int argc, char **argv) { if (argc != 2) return 1; }",
 		"src/runner.cuh": "", "src/runner.cu": "#include \"runner.cuh\"\n#include <cublas_v2.h>\n",
 	})
@@ -88,6 +90,11 @@ func TestInitOfOneFile(t *testing.T) {
 	if err != nil || !slices.Equal(p.sources, []string{"sgemm.cu", "src/runner.cu"}) || !slices.Equal(p.options, []string{"-Isrc", "-lcublas"}) ||
 		!slices.Equal(p.paths, []string{"sgemm.cu", "src/runner.cuh", "src/runner.cu"}) || len(p.notes) != 1 {
 		t.Errorf("%+v %v", p, err)
+	}
+	for name, want := range map[string]string{"bot/mine.py": kindKernelbot, "torch/fast.py": kindTorch, "bot/tool.py": kindCommand} {
+		if p, err := programOf(dir, filepath.Join(dir, name)); err != nil || p.kind != want || want != kindCommand && p.task.Submission != name {
+			t.Errorf("%s: %+v %v", name, p, err)
+		}
 	}
 	if got := folded([]string{"a.cu", "x/1", "x/2", "x/y/3", "x/4", "x/5", "x/6", "x/7", "z/8"}); !slices.Equal(got, []string{"a.cu", "x/", "z/"}) {
 		t.Error(got)

@@ -43,7 +43,7 @@ func (d *detector) kernelbot() (project, bool) {
 	case wanted != "":
 		p.judged = append(p.judged, fmt.Sprintf("No folder here is called %s: name the right one.", words.Leaderboard))
 	case len(problems) > 1:
-		p.judged = append(p.judged, fmt.Sprintf("There are %d problem folders here; this is one of them: name yours.", len(problems)))
+		p.judged = append(p.judged, fmt.Sprintf("FILL IN: there are %d problem folders here, of which this is one; name yours.", len(problems)))
 	}
 	return p, true
 }

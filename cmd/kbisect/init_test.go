@@ -133,7 +133,7 @@ func TestInitSays(t *testing.T) {
 		"no main": {map[string]string{"flash.cu": ""}, []string{"FILL IN: no .cu file here has a main function"}},
 		"no problem": {map[string]string{"submission.py": "#!POPCORN leaderboard vectoradd\n#!POPCORN gpus H100 B200\ndef custom_kernel(d): pass\n"},
 			[]string{"for the leaderboard vectoradd.", "ranked on H100, B200:", `kind = "kernelbot"`, "FOLDER OF task.yml"}},
-		"many problems": {map[string]string{"problems/a/task.yml": taskYML, "problems/b/task.yml": taskYML}, []string{"There are 2 problem folders here"}},
+		"many problems": {map[string]string{"problems/a/task.yml": taskYML, "problems/b/task.yml": taskYML}, []string{"there are 2 problem folders here"}},
 		"wrong leaderboard": {map[string]string{"problems/a/task.yml": taskYML, "submission.py": "#!POPCORN leaderboard sort\n#!POPCORN colour red\n"},
 			[]string{"No folder here is called sort: name the right one.", "#!POPCORN colour: KernelBot's client does not know this word"}},
 	} {

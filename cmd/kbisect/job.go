@@ -80,6 +80,8 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 		return j.fail(err)
 	}
 	j.noteStrangePhases()
+	j.slowerPhase(&f)
+	j.otherException(&f)
 	in := j.input(f)
 	doc, kept := j.finish(in)
 	write := report.Text

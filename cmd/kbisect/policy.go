@@ -38,6 +38,8 @@ type policy struct {
 	Sample      string
 	Patterns    []pattern
 	Sources     []pipeline.Source
+	CUDA        cuSources // of kind nvcc
+	Headers     []string  // of the Paths, those that came with the sources
 	Cases       pipeline.Cases
 	Needs       []string // what the plan takes from a candidate: a part of Paths
 	Scripts     []string // what it starts or compiles and no build can have made

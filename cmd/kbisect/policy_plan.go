@@ -40,6 +40,9 @@ func (p *policy) makePlan(c *cli.Context, file string, cfg *Config) error {
 	if project.Static && !p.nothingRuns() {
 		p.Warnings = append(p.Warnings, "all metrics are static, and the candidates are run as well\nhint: leave [run] command out where the builds say enough: then no device is needed")
 	}
+	if project.Kind == kindNvcc {
+		p.CUDA = sourcesOf(project.Sources, project.Options)
+	}
 	p.Needs, p.Scripts = needs(project, p.Plan), p.Plan.Scripts(project)
 	if project.Task != nil && slices.ContainsFunc(cfg.Flags, func(f Flag) bool { return f.Arg != "" }) {
 		return usagef("%s: flag.arg: kind kernelbot runs what the problem says, without further arguments\nhint: use env", file)

@@ -144,9 +144,11 @@ func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) 
 	if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
 		return nil, nil, usagef("--bad: %w", err)
 	}
+	p.addHeaders(repo, p.Bad)
 	if err := p.chooseGood(c, repo); err != nil || p.Good == "" {
 		return p, nil, err
 	}
+	p.addHeaders(repo, p.Good)
 	rng, err := repo.Range(c.Context, p.Good, p.Bad, p.rangeOptions())
 	if err != nil {
 		return p, nil, rangeError(err)
@@ -156,6 +158,7 @@ func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) 
 
 // checkPaths refuses a path that neither end holds: by a slip in one, every commit would look equal.
 func (p *policy) checkPaths(repo *source.Repo) error {
+	p.addHeaders(repo, p.Good, p.Bad)
 	for _, name := range p.Paths {
 		if p.brings(name) {
 			continue

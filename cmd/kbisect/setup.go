@@ -29,7 +29,7 @@ func initCommand() *cli.Command {
 			if dir := globals(c).dir; len(words) == 1 {
 				path, kind, err = writeProgram(dir, words[0])
 			} else {
-				path, kind, err = writeConfig(topOf(dir))
+				path, kind, err = writeTop(dir)
 			}
 			if err != nil {
 				return usage(err)

@@ -52,6 +52,9 @@ func trialPolicy(c *cli.Context, repo *source.Repo, command []string) (*policy, 
 	}
 	p.Judge.Find = bisect.Slow
 	p.startCold()
+	if head, err := repo.Resolve("HEAD"); err == nil {
+		p.addHeaders(repo, head)
+	}
 	return p, nil
 }
 

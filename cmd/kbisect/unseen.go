@@ -7,6 +7,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/pipeline"
 )
 
 // unseenMetrics tells ends that give no number of what was asked for from ends that do not differ: a
@@ -27,6 +29,56 @@ func (j *job) unseenMetrics(f bisect.Finding) error {
 		return nil
 	}
 	return j.matchesNothing(j.policy.Patterns[0], "the ends print", well)
+}
+
+// slowerPhase warns of a phase that takes clearly longer at the bad end where what was compared does not
+// differ: each launch of the one end is above all of the other.
+func (j *job) slowerPhase(f *bisect.Finding) {
+	const (
+		least   = 3    // launches of an end
+		share   = 1.2  // of the good end's time
+		seconds = 0.05 // beyond it
+	)
+	if f.Result == bisect.Found || f.Result == bisect.Broken || j.policy.Improvement || j.policy.Axis != axisHistory || strings.HasPrefix(j.policy.Judge.Metrics[0].Name, "phase.") {
+		return
+	}
+	var ends [2][]bisect.Outcome
+	for _, l := range j.launches {
+		for k, commit := range []string{j.policy.Good, j.policy.Bad} {
+			if l.Candidate == (bisect.Candidate{Commit: commit}) && l.Outcome.Class == bisect.OK && l.Outcome.Caches != string(pipeline.Cold) {
+				ends[k] = append(ends[k], l.Outcome)
+			}
+		}
+	}
+	for _, name := range phasesOf(ends[0], ends[1]) {
+		times := func(p report.PhaseTimes) report.Summary { return p.Times }
+		good, bad := phaseOf(ends[0], name, times), phaseOf(ends[1], name, times)
+		if name == "build" || good.N < least || bad.N < least || bad.Min <= good.Max || bad.Median < share*good.Median || bad.Median < good.Median+seconds {
+			continue
+		}
+		f.Warnings = append(f.Warnings, fmt.Sprintf("%s takes %s at the bad end and %s at the good end\nhint: kbisect run --metric phase.%s searches for that", name,
+			report.Described(bad, "s"), report.Described(good, "s"), name))
+	}
+}
+
+// otherException warns of a culprit that ends with another exception than the bad end.
+func (j *job) otherException(f *bisect.Finding) {
+	last := func(commit string) (name string) {
+		for _, l := range j.launches {
+			if l.Candidate == (bisect.Candidate{Commit: commit}) && l.Outcome.Error != "" {
+				name = l.Outcome.Error
+			}
+		}
+		return name
+	}
+	if j.policy.All {
+		return
+	}
+	for _, c := range f.Culprits {
+		if a, b := last(c.Commit), last(j.policy.Bad); a != "" && b != "" && a != b {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("%s ends with %s, and the bad end with %s: these may be two faults\nhint: --all looks for what else came in the range", short(c.Commit), a, b))
+		}
+	}
 }
 
 // unmeasured is an error where launches ended well and none gave a number of what is measured.
