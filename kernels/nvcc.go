@@ -77,6 +77,13 @@ func nvccOptions(p Project) []string {
 	return options
 }
 
+// OldestArch reports a project for which neither the user nor a device names an architecture: with
+// -arch=native and no device nvcc takes its oldest one.
+func OldestArch(p Project) bool {
+	_, known := archNumber(p.Device)
+	return !known && slices.Contains(nvccOptions(p), ArchOption(""))
+}
+
 // ArchOption is nvcc's option for a device by its compute capability, such as "8.9". From 9.0 on it
 // names the variant with the instructions that only this device has, as the program runs nowhere
 // else. Without a capability nvcc looks at the device itself.

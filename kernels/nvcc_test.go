@@ -232,3 +232,17 @@ func TestCMakeBuilds(t *testing.T) {
 		t.Errorf("%v %s", err, out)
 	}
 }
+
+func TestOldestArch(t *testing.T) {
+	for _, c := range []struct {
+		p    Project
+		want bool
+	}{
+		{Project{}, true}, {Project{Device: "9.0"}, false},
+		{Project{Options: []string{"-O3", "-arch=sm_90"}}, false}, {Project{Options: []string{"-gencode", "arch=compute_80,code=sm_80"}}, false},
+	} {
+		if got := OldestArch(c.p); got != c.want {
+			t.Errorf("%+v: %v", c.p, got)
+		}
+	}
+}

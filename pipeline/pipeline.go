@@ -158,7 +158,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 	var dropped []string
 	infra := 0
 	for {
-		o, err := p.sample(ctx, r)
+		o, err := p.whole(ctx, r)
 		if err != nil {
 			return o, err
 		}
@@ -198,7 +198,7 @@ func (p *Pipeline) seconded(ctx context.Context, r bisect.Request, o bisect.Outc
 		return o, nil
 	}
 	p.unsure = true
-	second, err := p.sample(ctx, r)
+	second, err := p.whole(ctx, r)
 	p.unsure = false
 	if err != nil || second.Class == bisect.Timeout || second.Class == bisect.Infra {
 		return o, err
@@ -226,6 +226,21 @@ func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string 
 		p.warnOnce(fmt.Sprintf("times are doubtful: %s in %d tries of one trial; such trials count from then on", m, spoiledTries))
 	}
 	return ""
+}
+
+// whole makes a trial. One that fails where the repository lacks a file of the commit says nothing about the
+// commit.
+func (p *Pipeline) whole(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	o, err := p.sample(ctx, r)
+	s := p.slots[slotName(r)]
+	if err != nil || s == nil || o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra {
+		return o, err
+	}
+	if lost := s.export.Missing(); len(lost) > 0 {
+		o.Why = fmt.Sprintf("%s (git fetch --refetch may bring it), and it fails: %s", lost[0], o.Describe())
+		o.Class, o.Phase, o.Early, o.Supposed = bisect.Skip, "", false, false
+	}
+	return o, nil
 }
 
 func (p *Pipeline) sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {

@@ -150,7 +150,7 @@ func (r *bankRun) confirmLaunch(c *contest, culprit bool) (l Launch, ok bool, er
 // reportContests tells what the confirmation showed.
 func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
 	for i, c := range rounds {
-		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", short(c.parent), math.Exp(c.median()), len(c.pairs), c.llr(r.model.noise))
+		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", short(c.parent), r.effect(c.median(), 0).Ratio, len(c.pairs), c.llr(r.model.noise))
 		if r.model.noise.Exact {
 			words = fmt.Sprintf("%s: %s in %s", r.picked.name(), c.values, short(c.parent))
 		}

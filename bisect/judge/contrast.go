@@ -107,10 +107,16 @@ func (m Metric) Unit(o bisect.Outcome) string { return channel{metric: m, all: t
 
 // value is the number itself that has a level.
 func (c channel) value(level float64) float64 {
-	if v := c.positive(level); !c.metric.Exact || v > nothing*1.01 {
+	v := c.positive(level)
+	switch {
+	case !c.metric.Exact:
 		return v
+	case v <= nothing*1.01:
+		return 0
+	case math.Abs(v-math.Round(v)) < 1e-9*v: // it was a whole number before the logarithm
+		return math.Round(v)
 	}
-	return 0
+	return v
 }
 
 // positive is the number of which there can be a ratio.

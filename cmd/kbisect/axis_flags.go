@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -158,6 +159,9 @@ func (j *job) rankFlags(ctx context.Context, a axis, flags *sets.Flags, f bisect
 		return f, nil
 	}
 	j.ranking = &r
+	if all := j.policy.Judge.Metrics; len(all) > 1 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the flags are ranked by %s alone\nhint: --metric %s ranks them by that", metric.Name, all[1].Name))
+	}
 	f.Warnings = append(f.Warnings, r.Warnings...)
 	f.Result = bisect.NoDifference
 	worse := func(x effects.Effect) bool { return (x.Ratio > 1) != metric.Higher }

@@ -273,7 +273,11 @@ func (p *policy) metric(name string) judge.Metric {
 	if i := slices.IndexFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == name }); i >= 0 {
 		return p.Judge.Metrics[i]
 	}
-	return judge.Metric{Name: name, Exact: p.static() && slices.Contains(kernels.StaticMetrics(), name)}
+	static := slices.Contains(kernels.StaticMetrics(), name)
+	if static && !p.static() && p.Plan.Kind == kindNvcc { // its compiler says them, configured or not
+		p.Sources = append(p.Sources, pipeline.Source{Metric: name, From: pipeline.FromStatic})
+	}
+	return judge.Metric{Name: name, Exact: static && p.static()}
 }
 
 // startCold has the start of programs measured with empty caches, and by the probe where only that

@@ -37,6 +37,9 @@ func (p *policy) makePlan(c *cli.Context, file string, cfg *Config) error {
 			p.Warnings = append(p.Warnings, "[build] incremental is not followed: static metrics need clean builds, in which the compiler speaks of every kernel")
 		}
 	}
+	if slices.ContainsFunc(cfg.Metrics, isStatic) && len(project.Sources) > 0 && kernels.OldestArch(project) {
+		p.Warnings = append(p.Warnings, "no device is here to compile for, and nvcc takes the oldest that it knows: registers and instructions are those of that\nhint: name one with [build] options = [\"-arch=sm_90\"]")
+	}
 	if project.Static && !p.nothingRuns() {
 		p.Warnings = append(p.Warnings, "all metrics are static, and the candidates are run as well\nhint: leave [run] command out where the builds say enough: then no device is needed")
 	}

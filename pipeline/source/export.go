@@ -33,6 +33,7 @@ type Export struct {
 	dirty    bool      // the slot holds something unknown
 	stamp    time.Time // of the last hop
 	warnings []string
+	missing  map[string]string // what is left out since the repository lacks it, by path, in words
 }
 
 // tracked is a path that the slot holds for the commit.
@@ -104,11 +105,20 @@ func (e *Export) Dir() string { return e.dir }
 
 // Warnings tells what the last successful Switch could not do faithfully
 // outside Paths.
-func (e *Export) Warnings() []string { return slices.Clone(e.warnings) }
+func (e *Export) Warnings() []string { return append(slices.Clone(e.warnings), e.Missing()...) }
+
+// Missing tells which files of the commit are left out of the slot, since the
+// repository lacks their content.
+func (e *Export) Missing() (out []string) {
+	for _, full := range slices.Sorted(maps.Keys(e.missing)) {
+		out = append(out, e.missing[full])
+	}
+	return out
+}
 
 // forget drops what is known of the slot's content.
 func (e *Export) forget() {
-	e.mods, e.tracked, e.dirs = map[string]*module{}, map[string]*tracked{}, map[string]int{}
+	e.mods, e.tracked, e.dirs, e.missing = map[string]*module{}, map[string]*tracked{}, map[string]int{}, map[string]string{}
 }
 
 // Switch makes the slot hold a commit, given by its full id or as returned by
@@ -225,9 +235,10 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		delete(e.missing, full)
 		err := e.write(p, full, p.puts[full], stats)
 		if isMissing(err) && p.spares(full) {
-			err = e.leaveOut(p, full, err)
+			err = e.leaveOut(full, err)
 		}
 		if err != nil {
 			return fmt.Errorf("commit %s: %w", short(p.mods[""].commit), err)
@@ -243,9 +254,9 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 }
 
 // leaveOut goes on without a file whose content the repository lacks.
-func (e *Export) leaveOut(p *plan, full string, why error) error {
+func (e *Export) leaveOut(full string, why error) error {
 	what, _, _ := strings.Cut(why.Error(), "\n")
-	p.warnings = append(p.warnings, what+"; the file is left out")
+	e.missing[full] = what + "; the file is left out"
 	if e.tracked[full] == nil {
 		return nil
 	}
@@ -261,6 +272,7 @@ func (e *Export) applyDeletes(ctx context.Context, p *plan, stats *SwitchStats) 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		delete(e.missing, full)
 		t := e.tracked[full]
 		if t == nil {
 			continue
