@@ -73,6 +73,13 @@ func (e *examination) configuration(context.Context) finding {
 		f.found = found + "\n" + f.found
 		return f
 	}
+	if e.repoErr == nil && e.repo.WorkDir() != "" {
+		for _, s := range e.config.Build.Sources {
+			if _, err := os.Stat(filepath.Join(e.repo.WorkDir(), s)); err != nil {
+				return problem(found+"\n[build] sources: there is no "+s, "sources count from the top of the repository")
+			}
+		}
+	}
 	return ok("%s", found)
 }
 

@@ -170,7 +170,11 @@ func (x *explainer) metricRows() (rows []report.Row) {
 			names = append(names, n)
 		}
 	}
+	compiled := len(x.sides[0].usage) > 0 && len(x.sides[1].usage) > 0
 	for _, n := range names {
+		if compiled && x.policy.metric(n.metric).Exact {
+			continue // the rows of the kernels have it
+		}
 		ma, mb := t.metricSummary(a, n), t.metricSummary(b, n)
 		name := n.metric
 		if n.one != "" {

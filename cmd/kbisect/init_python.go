@@ -72,6 +72,9 @@ func (d *detector) problem(dir string) project {
 		p.task.Submission = beside
 	}
 	p.judged = directiveNotes(kernels.ReadDirectives(d.read(p.task.Submission)))
+	if !d.isPlain(p.task.Submission) {
+		p.judged = append(p.judged, "FILL IN: there is no "+p.task.Submission+"; name yours.")
+	}
 	p.paths = []string{p.task.Submission} // nothing else of the candidate is looked at
 	return p
 }

@@ -258,7 +258,7 @@ func (p *policy) readFind(c *cli.Context) error {
 	ofBuild := p.Judge.Find == bisect.BuildFailed || p.Judge.Find == bisect.Timeout && p.Judge.Phase == "build"
 	p.Judge.Builds = ofBuild && len(p.Plan.Build) > 0 && !slices.Contains([]string{kindTorch, kindKernelbot}, p.Plan.Kind) // those compile when they run, too
 	if name := c.String("metric"); name != "" {
-		p.Judge.Metrics = []judge.Metric{p.metric(name)}
+		p.Judge.Metrics = []judge.Metric{p.asked(name)}
 		if p.Judge.Find == "" && !p.Judge.Any {
 			p.Judge.Find = bisect.Slow
 		}
@@ -273,11 +273,15 @@ func (p *policy) metric(name string) judge.Metric {
 	if i := slices.IndexFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == name }); i >= 0 {
 		return p.Judge.Metrics[i]
 	}
-	static := slices.Contains(kernels.StaticMetrics(), name)
-	if static && !p.static() && p.Plan.Kind == kindNvcc { // its compiler says them, configured or not
+	return judge.Metric{Name: name, Exact: p.static() && slices.Contains(kernels.StaticMetrics(), name)}
+}
+
+// asked is the metric that --metric names. What nvcc says of what it compiles is there, configured or not.
+func (p *policy) asked(name string) judge.Metric {
+	if p.Plan.Kind == kindNvcc && !p.static() && slices.Contains(kernels.StaticMetrics(), name) {
 		p.Sources = append(p.Sources, pipeline.Source{Metric: name, From: pipeline.FromStatic})
 	}
-	return judge.Metric{Name: name, Exact: static && p.static()}
+	return p.metric(name)
 }
 
 // startCold has the start of programs measured with empty caches, and by the probe where only that

@@ -48,7 +48,7 @@ func trialPolicy(c *cli.Context, repo *source.Repo, command []string) (*policy, 
 	p.choosePaths(c)
 	p.lend(repo)
 	if name := c.String("metric"); name != "" {
-		p.Judge.Metrics, p.measured = []judge.Metric{p.metric(name)}, true
+		p.Judge.Metrics, p.measured = []judge.Metric{p.asked(name)}, true
 	}
 	p.Judge.Find = bisect.Slow
 	p.startCold()
