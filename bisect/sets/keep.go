@@ -70,19 +70,16 @@ func (r *run) recommend() error {
 		r.tell()
 	}
 	failed := map[*Safe]bool{}
-	for s := r.fastest(timed, failed); s != nil; s = r.fastest(timed, failed) {
+	for s := r.fastest(timed, failed); s != nil && r.gains(*s.Effect); s = r.fastest(timed, failed) {
+		best := *s
+		r.f.Recommended = &best // also where the budget ends before it is confirmed
 		if !s.Confirmed {
 			if err := r.confirm(s); err != nil {
 				return err
 			}
 		}
-		if s.Confirmed && r.gains(*s.Effect) {
-			best := *s
-			r.f.Recommended = &best
+		if best = *s; s.Confirmed {
 			return nil
-		}
-		if s.Confirmed {
-			break
 		}
 		failed[s] = true
 	}

@@ -58,9 +58,8 @@ type check struct {
 }
 
 // doctor looks at the machine and at the repository in dir, with its configuration unless another file
-// is named, and writes a table
-// of what it found and what to do about it. It is not ok only when something is
-// broken that the configured kind of project needs.
+// is named, and writes a table of what it found and what to do about it. It is not ok only when something
+// is broken that the configured kind of project needs.
 func doctor(ctx context.Context, out io.Writer, dir, config string) (ok bool) {
 	e := newExamination(dir, config)
 	fmt.Fprintf(out, "kbisect %s looks at %s\n\n", version(), e.dir)
