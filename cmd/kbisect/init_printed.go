@@ -70,61 +70,73 @@ func unquoted(pieces string) string {
 // patternOf turns a format into a pattern: at are the places of timeInFormat in it. Whole numbers with a
 // name before them tell cases apart.
 func patternOf(format string, at []int) (pattern, unit string) {
-	var b strings.Builder
-	end := 0                                 // of what has to be read
-	pos := 0                                 // in format
-	var cut string                           // the pattern as far as it is needed
-	names := []string{"value", "unit", "of"} // taken, or no name
-	plain := func(s string) {
-		b.WriteString(spaces().ReplaceAllString(strings.ReplaceAll(regexp.QuoteMeta(s), "\t", `\s+`), " +"))
-	}
+	p := printed{names: []string{"value", "unit", "of"}} // taken, or no name
+	pos := 0
 	for _, c := range conversion().FindAllStringSubmatchIndex(format, -1) {
-		if c[0] < pos {
-			continue
-		}
-		before := format[pos:c[0]]
-		plain(before)
-		kind := ""
+		before, kind := format[pos:c[0]], ""
 		if c[4] >= 0 {
 			kind = format[c[4]:c[5]]
 		}
+		p.plain(before)
 		if c[2] >= 0 && c[3] > c[2] && !strings.HasSuffix(before, " ") {
-			b.WriteString(" *") // it is padded
+			p.text.WriteString(" *") // it is padded
 		}
-		pos = c[1]
-		switch {
-		case c[0] == at[2]:
-			b.WriteString(`(?P<value>[-+0-9.eE]+)`)
-			plain(format[c[1]:at[6]])
-			word := format[at[6]:at[7]]
-			if known, err := parseUnit(word); err == nil && known.Dimension == "time" {
-				b.WriteString("(?P<unit>" + word + ")")
-			} else {
-				b.WriteString(word)
-				unit = timeUnit(word)
-			}
-			pos, cut = at[7], b.String()
-			end = pos
-		case kind == "":
-			b.WriteString("%")
-		case strings.Contains("diu", kind):
-			m := labelBefore().FindStringSubmatch(before)
-			if m == nil || slices.Contains(names, m[1]) {
-				b.WriteString(`-?\d+`)
-				continue
-			}
-			names = append(names, m[1])
-			b.WriteString("(?P<" + m[1] + `>\d+)`)
-			if end > 0 {
-				cut = b.String()
-			}
-		case kind == "s":
-			b.WriteString(`\S+`)
-		default:
-			b.WriteString(`\S+`)
+		if pos = c[1]; c[0] == at[2] {
+			p.time(format[c[1]:at[6]], format[at[6]:at[7]])
+			pos = at[7]
+			continue
 		}
+		p.other(kind, before)
 	}
-	return strings.TrimPrefix(cut, " +"), unit
+	return strings.TrimPrefix(p.needed, " +"), p.unit
+}
+
+// printed is a pattern in the making.
+type printed struct {
+	text   strings.Builder
+	needed string // the pattern as far as it is needed, once the time is in it
+	unit   string // of the time, where the pattern has no group for it
+	names  []string
+}
+
+func (p *printed) plain(s string) {
+	s = strings.ReplaceAll(regexp.QuoteMeta(s), "\t", `\s+`)
+	p.text.WriteString(spaces().ReplaceAllString(s, " +"))
+}
+
+// time is the number that is read, what stands before its unit, and that.
+func (p *printed) time(before, word string) {
+	p.text.WriteString(`(?P<value>[-+0-9.eE]+)`)
+	p.plain(before)
+	if known, err := parseUnit(word); err == nil && known.Dimension == "time" {
+		p.text.WriteString("(?P<unit>" + word + ")")
+	} else {
+		p.text.WriteString(word)
+		p.unit = timeUnit(word)
+	}
+	p.needed = p.text.String()
+}
+
+// other is what another conversion prints, of which a whole number may have a name.
+func (p *printed) other(kind, before string) {
+	name := ""
+	if m := labelBefore().FindStringSubmatch(before); m != nil {
+		name = m[1]
+	}
+	switch whole := kind != "" && strings.Contains("diu", kind); {
+	case kind == "":
+		p.text.WriteString("%")
+	case whole && name != "" && !slices.Contains(p.names, name):
+		p.names = append(p.names, name)
+		p.text.WriteString("(?P<" + name + `>\d+)`)
+		if p.needed != "" {
+			p.needed = p.text.String()
+		}
+	case whole:
+		p.text.WriteString(`-?\d+`)
+	default:
+		p.text.WriteString(`\S+`)
+	}
 }
 
 // timeUnit is the unit of a long word.

@@ -84,30 +84,9 @@ func (d *detector) pyProgram(rel string) project {
 // cuProgram is what one .cu file builds.
 func (d *detector) cuProgram(rel string) project {
 	text := d.read(rel)
-	name := strings.TrimSuffix(path.Base(rel), ".cu")
 	p := project{kind: kindNvcc, what: rel, sources: []string{rel}}
-	folders := []string{path.Dir(rel)}
 	compiled := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*nvcc[ \t]+(.*\b`+regexp.QuoteMeta(path.Base(rel))+`\b.*)$`))
-	for i := 0; i < len(compiled); i++ {
-		w := compiled[i]
-		switch {
-		case w == "-o" && i+1 < len(compiled):
-			i++
-			name = path.Base(compiled[i])
-		case slices.Contains([]string{"-arch", "-gencode", "--gpu-architecture", "--generate-code"}, w):
-			i++ // the device's
-		case strings.HasPrefix(w, "-arch=") || strings.HasPrefix(w, "-gencode=") || strings.HasPrefix(w, "--g"):
-		case strings.HasPrefix(w, "-I") && len(w) > 2 && !path.IsAbs(w[2:]):
-			folders = append(folders, path.Join(path.Dir(rel), w[2:]))
-			p.options = append(p.options, "-I"+path.Join(path.Dir(rel), w[2:]))
-		case !strings.HasPrefix(w, "-"):
-			if other := path.Join(path.Dir(rel), w); other != rel && d.isPlain(other) {
-				p.sources = append(p.sources, other)
-			}
-		default:
-			p.options = append(p.options, w)
-		}
-	}
+	name, folders := d.compiledBy(&p, compiled)
 	d.follow(&p, folders, len(compiled) == 0)
 	p.paths = folded(p.paths)
 	p.outputs, p.run = []string{name}, []string{"./" + name}
@@ -120,6 +99,39 @@ func (d *detector) cuProgram(rel string) project {
 	}
 	p.pattern, p.unit = printedTime(text)
 	return p
+}
+
+// compiledBy takes over the words of a compiler's line but for the architecture, which is the device's:
+// options and further sources. It returns the name of the program and where headers are looked for.
+func (d *detector) compiledBy(p *project, words []string) (name string, folders []string) {
+	rel := p.sources[0]
+	folder := path.Dir(rel)
+	name, folders = strings.TrimSuffix(path.Base(rel), ".cu"), []string{folder}
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch {
+		case slices.Contains([]string{"&&", "||", "|", ";"}, w):
+			return name, folders
+		case w == "-o" && i+1 < len(words):
+			i++
+			name = path.Base(words[i])
+		case slices.Contains([]string{"-arch", "-gencode", "--gpu-architecture", "--generate-code"}, w):
+			i++
+		case strings.HasPrefix(w, "-arch=") || strings.HasPrefix(w, "-gencode=") || strings.HasPrefix(w, "--g"):
+		case strings.HasPrefix(w, "-I") && len(w) > 2 && !path.IsAbs(w[2:]):
+			folders = append(folders, path.Join(folder, w[2:]))
+			p.options = append(p.options, "-I"+path.Join(folder, w[2:]))
+		case strings.HasPrefix(w, "-"):
+			p.options = append(p.options, w)
+		default:
+			if other := path.Join(folder, w); other != rel && d.isPlain(other) {
+				p.sources = append(p.sources, other)
+			} else if slices.Contains([]string{"-Xcompiler", "-Xptxas", "-Xlinker", "-maxrregcount", "-D", "-l", "-L"}, words[max(i-1, 0)]) {
+				p.options = append(p.options, w) // the option before it takes it
+			}
+		}
+	}
+	return name, folders
 }
 
 func takesArguments() *regexp.Regexp { return regexp.MustCompile(`\bargc\s*(<|>|==|!=)`) }

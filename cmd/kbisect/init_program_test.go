@@ -51,7 +51,7 @@ func FuzzPrintedTime(f *testing.F) {
 
 func TestInitOfOneFile(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
-		"kernels/gemm.cu":  "/*\nCompile:\nnvcc -O3 -arch=sm_80 -Iinc -gencode arch=compute_80,code=sm_80 -DCUDNN -lcudnn gemm.cu tune.cu -o gemm_bench\nnvcc -O3 -arch=sm_80 -Iinc gemm.cu tune.cu -o gemm_bench\n./gemm_bench 2 -n 4\n*/\n#include \"common.h\"\n#include \"shape.h\"\n#include <vector>\nint main() { printf(\"n=%d time %f ms\\n\", n, t); }",
+		"kernels/gemm.cu":  "/*\nCompile:\nnvcc -O3 -arch=sm_80 -Iinc -gencode arch=compute_80,code=sm_80 -DCUDNN -lcudnn -lcublas -lcublasLt -lcurand gemm.cu tune.cu -o gemm_bench\nnvcc -O3 -arch=sm_80 -Xptxas dlcm=ca -Iinc gemm.cu tune.cu -o gemm_bench && ./gemm_bench\n./gemm_bench 2 -n 4\n*/\n#include \"common.h\"\n#include \"shape.h\"\n#include <vector>\nint main() { printf(\"n=%d time %f ms\\n\", n, t); }",
 		"kernels/tune.cu":  "",
 		"kernels/common.h": "#include \"inc/deep.h\"\n", "kernels/inc/deep.h": "", "kernels/inc/shape.h": "",
 		"bench.py":     "",
@@ -75,7 +75,7 @@ func TestInitOfOneFile(t *testing.T) {
 	for _, c := range []struct{ got, want []string }{
 		{cfg.Paths, []string{"kernels/gemm.cu", "kernels/tune.cu", "kernels/common.h", "kernels/inc/shape.h", "kernels/inc/deep.h"}},
 		{cfg.Build.Sources, []string{"kernels/gemm.cu", "kernels/tune.cu"}},
-		{cfg.Build.Options, []string{"-O3", "-Ikernels/inc"}},
+		{cfg.Build.Options, []string{"-O3", "-Xptxas", "dlcm=ca", "-Ikernels/inc"}},
 		{cfg.Build.Outputs, []string{"gemm_bench"}},
 		{cfg.Run.Command, []string{"./gemm_bench", "2", "-n", "4"}},
 	} {
