@@ -61,6 +61,9 @@ hint: name an older commit that is still good
 		{args: "run --quiet --good v1 --no-explain -- true", code: exitNoDifference, want: `Nothing to search for: both ends end well, the bad end in each of 5 launches.
   hint: to look for a slowdown of a program that sends no samples, give --find slow --metric wall
 `},
+		{args: "run --quiet --good v1 --metric nope -- true", code: exitUsage, want: `kbisect: --metric nope: none of 2 launches that ended well gave a number of it
+hint: they gave none; wall and phase.NAME are there for every program
+`},
 		{args: "run --quiet --good v1 -- false", code: exitNoDifference, want: `Nothing to search for: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1.
   hint: name an older good end with --good, or let --find-good look for one
 `},

@@ -40,6 +40,7 @@ type policy struct {
 	Sources     []pipeline.Source
 	CUDA        cuSources // of kind nvcc
 	Headers     []string  // of the Paths, those that came with the sources
+	Asked       string    // the metric that --metric names
 	Cases       pipeline.Cases
 	Needs       []string // what the plan takes from a candidate: a part of Paths
 	Scripts     []string // what it starts or compiles and no build can have made
@@ -278,6 +279,7 @@ func (p *policy) metric(name string) judge.Metric {
 
 // asked is the metric that --metric names. What nvcc says of what it compiles is there, configured or not.
 func (p *policy) asked(name string) judge.Metric {
+	p.Asked = name
 	if p.Plan.Kind == kindNvcc && !p.static() && slices.Contains(kernels.StaticMetrics(), name) {
 		p.Sources = append(p.Sources, pipeline.Source{Metric: name, From: pipeline.FromStatic})
 	}

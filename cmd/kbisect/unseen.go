@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +20,13 @@ func (j *job) unseenMetrics(f bisect.Finding) error {
 		return nil
 	}
 	well, seen := j.numbersSeen()
+	if m := j.policy.Asked; m != "" && m != "wall" && !strings.HasPrefix(m, "phase.") && well > 0 && seen[m] == 0 {
+		gave := "they gave none"
+		if len(seen) > 0 {
+			gave = "they gave " + strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
+		}
+		return usagef("--metric %s: none of %d launches that ended well gave a number of it\nhint: %s; wall and phase.NAME are there for every program", m, well, gave)
+	}
 	for _, m := range j.policy.Judge.Metrics {
 		if n := seen[m.Name]; n > 0 && n < well {
 			j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("%d of %d launches that ended well gave no number of %s", well-n, well, m.Name))
