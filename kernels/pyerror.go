@@ -1,8 +1,6 @@
 package kernels
 
-import (
-	"bytes"
-)
+import "bytes"
 
 // pythonEnd matches the line that names an exception, which is not indented, and such a line of any text.
 var (

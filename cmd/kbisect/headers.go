@@ -3,6 +3,7 @@ package main
 import (
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -34,9 +35,6 @@ func (p *policy) addHeaders(repo *source.Repo, commits ...string) {
 		return
 	}
 	for _, commit := range commits {
-		if commit == "" {
-			continue
-		}
 		read := func(name string) ([]byte, bool) {
 			if !filepath.IsLocal(name) {
 				return nil, false
@@ -66,25 +64,48 @@ func (p *policy) inPaths(file string) bool {
 }
 
 // included lists the headers of the project that the sources include, directly or not.
-func (s cuSources) included(read func(name string) ([]byte, bool)) (out []string) {
+func (s cuSources) included(read func(name string) ([]byte, bool)) []string {
 	texts := map[string][]byte{}
-	queue := slices.Clone(s.sources)
-	for _, name := range queue {
-		texts[name], _ = read(name)
+	there := func(name string) bool {
+		if _, known := texts[name]; known {
+			return true
+		}
+		text, ok := read(name)
+		if ok {
+			texts[name] = text
+		}
+		return ok
 	}
-	for i := 0; i < len(queue) && len(queue) < mostIncluded; i++ {
-		for _, m := range anyInclude().FindAllSubmatch(texts[queue[i]], -1) {
-			for _, folder := range append([]string{path.Dir(queue[i])}, s.folders...) {
-				name := path.Join(folder, string(m[1]))
-				if _, known := texts[name]; known {
-					break
-				}
-				if text, ok := read(name); ok {
-					texts[name], queue, out = text, append(queue, name), append(out, name)
-					break
+	all := followIncludes(s.sources, func(name string) []byte { there(name); return texts[name] }, func(from, name string) []string {
+		for _, folder := range append([]string{path.Dir(from)}, s.folders...) {
+			if header := path.Join(folder, name); there(header) {
+				return []string{header}
+			}
+		}
+		return nil
+	})
+	return all[len(s.sources):]
+}
+
+// mostIncluded bounds how many headers are followed.
+const mostIncluded = 100
+
+// followIncludes lists files and what they include, directly or not: find tells what of the project is meant
+// by a name that a file includes.
+func followIncludes(files []string, read func(name string) []byte, find func(from, name string) []string) []string {
+	all, include := slices.Clone(files), anyInclude()
+	for i := 0; i < len(all) && len(all) < mostIncluded; i++ {
+		for _, m := range include.FindAllSubmatch(read(all[i]), -1) {
+			for _, file := range find(all[i], string(m[1])) {
+				if !slices.Contains(all, file) {
+					all = append(all, file)
 				}
 			}
 		}
 	}
-	return out
+	return all
+}
+
+func anyInclude() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]`)
 }

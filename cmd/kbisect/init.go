@@ -10,17 +10,6 @@ import (
 	"unicode"
 )
 
-// initConfig finds out what sort of project dir holds and returns the kind with
-// a commented kbisect.toml for it.
-func initConfig(dir string) (kind string, text []byte, err error) {
-	p, err := detectProject(dir)
-	if err != nil {
-		return "", nil, err
-	}
-	text, err = p.config()
-	return p.kind, text, err
-}
-
 // config is the commented kbisect.toml of a project.
 func (p project) config() ([]byte, error) {
 	text := []byte(p.render())
@@ -30,7 +19,7 @@ func (p project) config() ([]byte, error) {
 	return text, nil
 }
 
-// writeConfig writes what initConfig returns into dir and never over a file
+// writeConfig writes a commented kbisect.toml for the sort of project that dir holds, and never over a file
 // that is there: the error then wraps fs.ErrExist.
 func writeConfig(dir string) (path, kind string, err error) {
 	p, err := detectProject(dir)

@@ -11,11 +11,12 @@ import (
 // "": `block_size %4d | time %.4f ms\n` becomes `block_size +(?P<block_size>\d+) \| time (?P<value>[-+0-9.eE]+)
 // (?P<unit>ms)`. unit is set where the pattern has no group for it.
 func printedTime(text []byte) (pattern, unit string) {
+	inFormat, word := timeInFormat(), timeWord()
 	for _, named := range []bool{true, false} { // a line that speaks of time comes first
 		for _, m := range printfFormat().FindAllSubmatch(text, -1) {
 			for line := range strings.SplitSeq(unquoted(string(m[1])), "\n") {
-				at := timeInFormat().FindStringSubmatchIndex(line)
-				if at == nil || named && !timeWord().MatchString(line) {
+				at := inFormat.FindStringSubmatchIndex(line)
+				if at == nil || named && !word.MatchString(line) {
 					continue
 				}
 				return patternOf(line, at)

@@ -145,43 +145,36 @@ func libraries() map[string]string {
 // follow goes from the sources of a program to all files of the project that they include. Where nothing
 // says how it is compiled, the folders of those, sources beside headers and libraries are added.
 func (d *detector) follow(p *project, folders []string, guess bool) {
-	p.paths = slices.Clone(p.sources)
 	option := func(o string) {
 		if guess && !slices.Contains(p.options, o) {
 			p.options = append(p.options, o)
 		}
 	}
-	add := func(file string) {
-		if !slices.Contains(p.paths, file) {
-			p.paths = append(p.paths, file)
+	p.paths = followIncludes(p.sources, d.read, func(from, name string) []string {
+		if lib, ok := libraries()[name]; ok {
+			option(lib)
+			return nil
 		}
-	}
-	for i := 0; i < len(p.paths) && len(p.paths) < mostIncluded; i++ { // what is included may include
-		for _, m := range anyInclude().FindAllSubmatch(d.read(p.paths[i]), -1) {
-			name := string(m[1])
-			if lib, ok := libraries()[name]; ok {
-				option(lib)
-				continue
-			}
-			header := d.header(name, append([]string{path.Dir(p.paths[i])}, folders...))
-			if header == "" && guess {
-				if header = d.anywhere(name); header != "" {
-					folder := strings.TrimSuffix(strings.TrimSuffix(header, name), "/")
-					option("-I" + folder)
-					folders = append(folders, folder)
-				}
-			}
-			if header == "" {
-				continue
-			}
-			add(header)
-			source := strings.TrimSuffix(header, path.Ext(header)) + ".cu"
-			if guess && path.Ext(header) != ".cu" && d.isPlain(source) && !slices.Contains(p.sources, source) && !cuMain().Match(d.read(source)) {
-				p.sources = append(p.sources, source)
-				add(source)
+		header := d.header(name, append([]string{path.Dir(from)}, folders...))
+		if header == "" && guess {
+			if header = d.anywhere(name); header != "" {
+				folder := strings.TrimSuffix(strings.TrimSuffix(header, name), "/")
+				option("-I" + folder)
+				folders = append(folders, folder)
 			}
 		}
-	}
+		if header == "" {
+			return nil
+		}
+		source := strings.TrimSuffix(header, path.Ext(header)) + ".cu"
+		if !guess || source == header || !d.isPlain(source) || cuMain().Match(d.read(source)) {
+			return []string{header}
+		}
+		if !slices.Contains(p.sources, source) {
+			p.sources = append(p.sources, source)
+		}
+		return []string{header, source}
+	})
 }
 
 // folded names the folders instead where there are many files.
@@ -196,10 +189,6 @@ func folded(paths []string) (out []string) {
 		}
 	}
 	return out
-}
-
-func anyInclude() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]`)
 }
 
 // header finds an included file in folders, "" if it is not the project's.
@@ -235,9 +224,6 @@ func (d *detector) anywhere(name string) string {
 	return found
 }
 
-// mostIncluded bounds how many headers are followed.
-const mostIncluded = 100
-
 // commentLine is the first group of a match near the beginning, in words: of the shortest match, since
 // others add what few have installed.
 func commentLine(text []byte, re *regexp.Regexp) (words []string) {
@@ -256,8 +242,8 @@ func writeTop(dir string) (path, kind string, err error) {
 	if sameFolder(top, dir) {
 		return writeConfig(top)
 	}
-	if file := filepath.Join(dir, "submission.py"); (&detector{dir: dir}).isPlain("task.yml") && (&detector{dir: dir}).isPlain("submission.py") {
-		return writeProgram(".", file)
+	if d := (&detector{dir: dir}); d.isPlain("task.yml") && d.isPlain("submission.py") {
+		return writeProgram(dir, "submission.py")
 	}
 	return writeConfig(top)
 }

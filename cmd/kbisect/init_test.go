@@ -27,6 +27,16 @@ func writeFiles(t *testing.T, files map[string]string) string {
 	return dir
 }
 
+// initConfig is what init writes for a folder.
+func initConfig(dir string) (kind string, text []byte, err error) {
+	p, err := detectProject(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	text, err = p.config()
+	return p.kind, text, err
+}
+
 const taskYML = `
 lang: py
 files:

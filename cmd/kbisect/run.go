@@ -144,21 +144,29 @@ func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) 
 	if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
 		return nil, nil, usagef("--bad: %w", err)
 	}
-	p.addHeaders(repo, p.Bad)
-	if err := p.chooseGood(c, repo); err != nil || p.Good == "" {
+	if err := p.chooseGood(c, repo); err != nil {
 		return p, nil, err
 	}
-	p.addHeaders(repo, p.Good)
+	if p.Good == "" {
+		p.addHeaders(repo, p.Bad)
+		return p, nil, nil
+	}
+	p.addHeaders(repo, p.Good, p.Bad)
 	rng, err := repo.Range(c.Context, p.Good, p.Bad, p.rangeOptions())
 	if err != nil {
 		return p, nil, rangeError(err)
 	}
-	return p, rng, p.checkPaths(repo)
+	return p, rng, p.checkNamed(repo)
 }
 
-// checkPaths refuses a path that neither end holds: by a slip in one, every commit would look equal.
+// checkPaths completes the paths by what the sources of the ends include, and checks those that were named.
 func (p *policy) checkPaths(repo *source.Repo) error {
 	p.addHeaders(repo, p.Good, p.Bad)
+	return p.checkNamed(repo)
+}
+
+// checkNamed refuses a path that neither end holds: by a slip in one, every commit would look equal.
+func (p *policy) checkNamed(repo *source.Repo) error {
 	for _, name := range p.Paths {
 		if p.brings(name) {
 			continue
