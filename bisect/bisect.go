@@ -244,6 +244,13 @@ type Effect struct {
 	Ratio  float64 `json:"ratio"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
+	Exact  *Exact  `json:"exact,omitempty"` // of a culprit and a metric that has no noise
+}
+
+// Exact are the two numbers that a ratio is of.
+type Exact struct {
+	Value  float64 `json:"value"`
+	Parent float64 `json:"parent"` // where it is 0, the ratio says nothing
 }
 
 // Name is the metric with the case that the ratio is of.

@@ -27,31 +27,52 @@ const (
 	FromStatic  = "static"  // the build: nothing need be run
 )
 
-// Cases are the cases of a metric that count, by metric. Of kernels a part of the name will do.
+// Cases are the cases of a metric that count, by metric. Of kernels a part of the name will do, as the
+// compiler writes it or as C++ does.
 type Cases map[string][]string
 
 // keep leaves out the cases that do not count.
 func (c Cases) keep(all []bisect.Series) []bisect.Series {
 	return slices.DeleteFunc(all, func(s bisect.Series) bool {
 		wanted := c[s.Metric]
+		names := kernelNames(s)
 		return len(wanted) > 0 && !slices.ContainsFunc(wanted, func(w string) bool {
-			return w == s.Case || slices.Contains(kernels.StaticMetrics(), s.Metric) && strings.Contains(s.Case, w)
+			return w == s.Case || slices.Contains(kernels.StaticMetrics(), s.Metric) &&
+				slices.ContainsFunc(names, func(n string) bool { return strings.Contains(n, w) })
 		})
 	})
 }
 
-// shortCases names kernels without their parameters and template arguments where no other kernel of the
-// build has that name: a change of a signature is the same kernel, which its mangled name is not.
+// kernelNames are the names of a static figure's case, the shortest first: the function, with template
+// arguments, with parameters, and as the compiler writes it. Its architecture, if named, follows each.
+func kernelNames(s bisect.Series) []string {
+	mangled, arch, several := strings.Cut(s.Case, " ")
+	names := []string{kernels.BaseName(mangled), kernels.Readable(mangled, false), kernels.Readable(mangled, true), mangled}
+	for i := range names {
+		if several {
+			names[i] += " " + arch
+		}
+	}
+	return names
+}
+
+// shortCases names each kernel by the shortest of its names that no other kernel of the build has: a
+// change of a signature is the same kernel, which its mangled name is not.
 func shortCases(all []bisect.Series) []bisect.Series {
-	type figure struct{ metric, base string }
+	type figure struct{ metric, name string }
 	count := map[figure]int{}
 	for _, s := range all {
-		count[figure{s.Metric, kernels.BaseName(s.Case)}]++
+		for _, n := range slices.Compact(kernelNames(s)) {
+			count[figure{s.Metric, n}]++
+		}
 	}
 	out := slices.Clone(all)
 	for i, s := range all {
-		if base := kernels.BaseName(s.Case); count[figure{s.Metric, base}] == 1 {
-			out[i].Case = base
+		for _, n := range kernelNames(s) {
+			if count[figure{s.Metric, n}] == 1 {
+				out[i].Case = n
+				break
+			}
 		}
 	}
 	return out

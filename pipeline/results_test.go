@@ -79,17 +79,23 @@ func TestShortCases(t *testing.T) {
 		return out
 	}
 	before, after := of("_Z4gemmPf", "_Z3addILi4EEvPf", "_Z3addILi8EEvPf"), of("_Z4gemmPKfPf", "_Z3addILi4EEvPf", "_Z3addILi8EEvPf")
-	want := of("gemm", "_Z3addILi4EEvPf", "_Z3addILi8EEvPf")
+	want := of("gemm", "add<4>", "add<8>")
 	for _, all := range [][]bisect.Series{before, after} {
 		if d := cmp.Diff(want, shortCases(all)); d != "" {
 			t.Error(d)
 		}
 	}
-	var o bisect.Outcome
-	p := &Pipeline{Config: Config{Cases: Cases{"registers": {"ILi8E"}, "spills": {"_Z4gemmPf"}}}}
-	p.tellFacts(&o, facts{Series: before})
-	if len(o.Series) != 2 || o.Series[0].Case != "gemm" || o.Series[1].Case != "add" {
-		t.Errorf("the chosen cases are %+v", o.Series)
+	overloads := of("_Z4gemmPf", "_Z4gemmPd", "_Z4gemmPf sm_80", "triton_poi_0")
+	if d := cmp.Diff(of("gemm(float*)", "gemm(double*)", "gemm sm_80", "triton_poi_0"), shortCases(overloads)); d != "" {
+		t.Error(d)
+	}
+	for _, chosen := range []string{"ILi8E", "<8>"} {
+		var o bisect.Outcome
+		p := &Pipeline{Config: Config{Cases: Cases{"registers": {chosen}, "spills": {"_Z4gemmPf"}}}}
+		p.tellFacts(&o, facts{Series: before})
+		if len(o.Series) != 2 || o.Series[0].Case != "gemm" || o.Series[1].Case != "add" {
+			t.Errorf("the cases chosen by %q are %+v", chosen, o.Series)
+		}
 	}
 }
 

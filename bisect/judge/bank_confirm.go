@@ -12,7 +12,7 @@ import (
 type contest struct {
 	claim
 	culprit, parent string
-	values          string // of exact numbers: those of both
+	exact           *bisect.Exact
 	lost            string // why one of the two could not be launched
 	lostParent      bool
 }
@@ -111,7 +111,7 @@ func (r *bankRun) fight(c *contest) error {
 		}
 		if x := y[1] - y[0]; !math.IsNaN(x) {
 			c.add(x, at[1]-at[0])
-			c.values = r.exactValues(y)
+			c.exact = &bisect.Exact{Value: r.number(y[1]), Parent: r.number(y[0])}
 		}
 	}
 	return nil
@@ -152,7 +152,7 @@ func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
 	for i, c := range rounds {
 		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", short(c.parent), r.effect(c.median(), 0).Ratio, len(c.pairs), c.llr(r.model.noise))
 		if r.model.noise.Exact {
-			words = fmt.Sprintf("%s: %s in %s", r.picked.name(), c.values, short(c.parent))
+			words = fmt.Sprintf("%s: %.8g, and %.8g in %s", r.picked.name(), c.exact.Value, c.exact.Parent, short(c.parent))
 		}
 		if c.lost != "" {
 			words = c.lost
@@ -185,9 +185,10 @@ func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
 func (r *bankRun) share(rounds []*contest) *bisect.Effect {
 	own, sd := r.model.Step()
 	least, err := math.Inf(1), 0.0
+	var exact *bisect.Exact
 	for _, c := range rounds {
 		if enough := len(c.pairs) >= minConfirm || r.model.noise.Exact && len(c.pairs) > 0; enough && c.median() < least {
-			least, err = c.median(), c.deviation(r.model.noise)
+			least, err, exact = c.median(), c.deviation(r.model.noise), c.exact
 		}
 	}
 	far := 1.5
@@ -198,7 +199,11 @@ func (r *bankRun) share(rounds []*contest) *bisect.Effect {
 		own, sd = least, err
 	}
 	r.tellRest(own, sd)
-	return r.effect(own, sd)
+	e := r.effect(own, sd)
+	if r.model.noise.Exact {
+		e.Exact = exact
+	}
+	return e
 }
 
 // tellRest says that the culprit's own step is not all that the ends differ by, where one culprit was
@@ -238,9 +243,6 @@ func (r *bankRun) conclude(members []int, rounds []*contest) {
 			who = fmt.Sprintf("parent %s", short(x.parent))
 		}
 		r.warn(fmt.Sprintf("%s could not be launched for the confirmation (%s): the answer rests on the search alone", who, x.lost))
-	}
-	if r.model.noise.Exact && len(rounds) > 0 && rounds[0].values != "" {
-		r.tellValues(rounds[0].values)
 	}
 	r.f.Result, r.f.Culprits = bisect.Found, []bisect.Culprit{out}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -140,15 +139,6 @@ func (r *bankRun) lookAt(c channel) (x exactNumbers, err error) {
 
 const zeroWords = "0 counts as a half, so that the ratio says no more than that there was nothing before"
 
-// tellValues adds the numbers of a culprit and of its parent to the finding.
-func (r *bankRun) tellValues(values string) {
-	text := fmt.Sprintf("%s: %s in the parent", r.picked.name(), values)
-	if strings.HasSuffix(values, " 0") {
-		text += "; " + zeroWords
-	}
-	r.warn(text)
-}
-
 // exactWords puts the numbers of the ends into words.
 func (r *bankRun) exactWords(e *bisect.Ends) {
 	for k, c := range r.exact.channels {
@@ -167,7 +157,7 @@ func (r *bankRun) exactWords(e *bisect.Ends) {
 func (r *bankRun) exactValue(i int) string {
 	for _, l := range slices.Backward(r.ledger()) {
 		if l.Index == i {
-			return fmt.Sprintf("%.8g", r.picked.value(r.sign()*l.Y))
+			return fmt.Sprintf("%.8g", r.number(l.Y))
 		}
 	}
 	return "not known"
@@ -181,7 +171,5 @@ func (r *bankRun) sign() float64 {
 	return 1
 }
 
-// exactValues are the numbers of a parent and of its child, by their levels.
-func (r *bankRun) exactValues(y [2]float64) string {
-	return fmt.Sprintf("%.8g, and %.8g", r.picked.value(r.sign()*y[1]), r.picked.value(r.sign()*y[0]))
-}
+// number is the metric at a level.
+func (r *bankRun) number(y float64) float64 { return r.picked.value(r.sign() * y) }

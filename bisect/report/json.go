@@ -72,9 +72,13 @@ type effect struct {
 	Ratio  float64 `json:"ratio"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
+
+	Exact *bisect.Exact `json:"exact"` // null but for the effect of a culprit on a metric without noise
 }
 
-func newEffect(e bisect.Effect) effect { return effect{e.Metric, text(e.Case), e.Ratio, e.Low, e.High} }
+func newEffect(e bisect.Effect) effect {
+	return effect{e.Metric, text(e.Case), e.Ratio, e.Low, e.High, e.Exact}
+}
 
 // effects lists those of a culprit.
 func effects(es []bisect.Effect) []effect {

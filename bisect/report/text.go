@@ -137,6 +137,12 @@ func (p *printer) culprit(in Input, c bisect.Culprit, which string) {
 
 // effectWords says what a culprit did to a number.
 func effectWords(e bisect.Effect) string {
+	switch x := e.Exact; {
+	case x != nil && x.Parent == 0: // the ratio says nothing
+		return fmt.Sprintf("%s %.8g, its parent's is 0", printable(e.Name()), x.Value)
+	case x != nil:
+		return fmt.Sprintf("%s %.8g, its parent's is %.8g: %.3f times", printable(e.Name()), x.Value, x.Parent, e.Ratio)
+	}
 	return fmt.Sprintf("%s %.3f times its parent's (95 %% interval %.3f to %.3f)", printable(e.Name()), e.Ratio, e.Low, e.High)
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -30,26 +29,14 @@ type kernelPair struct {
 }
 
 // views joins what was seen of the kernels of one side, by name.
-func (s *examined) views(ctx context.Context, device string) []*kernelView {
-	var mangled []string
-	for _, u := range s.usage {
-		mangled = append(mangled, u.Kernel)
-	}
-	for _, f := range s.sass {
-		mangled = append(mangled, f.Name)
-	}
-	for _, l := range s.launched {
-		mangled = append(mangled, l.Kernel)
-	}
-	slices.Sort(mangled)
-	readable := demangle(ctx, slices.Compact(mangled))
+func (s *examined) views(device string) []*kernelView {
 	if device == "" {
 		device = s.capability()
 	}
 	arch := s.arch(device)
 	var all []*kernelView
 	view := func(name string) *kernelView {
-		name = cmp.Or(readable[name], name)
+		name = kernels.Readable(name, true)
 		i := slices.IndexFunc(all, func(v *kernelView) bool { return v.name == name })
 		if i < 0 {
 			i, all = len(all), append(all, &kernelView{name: name, spills: s.spills, device: cmp.Or(device, capabilityOf(arch))})

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -379,42 +378,4 @@ func (x *explainer) findNcu(ctx context.Context, in *pipeline.Inspection) bool {
 	}
 	x.ncu.version = version
 	return true
-}
-
-// demangle makes the names of kernels readable, by the tool that is there.
-func demangle(ctx context.Context, names []string) map[string]string {
-	out := map[string]string{}
-	mangled := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, "_Z") })
-	if len(mangled) == 0 {
-		return out
-	}
-	for _, argv := range kernels.Demanglers() {
-		path := cudaTool(argv[0])
-		if path == "" {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		cmd := exec.CommandContext(ctx, path)
-		cmd.Stdin = strings.NewReader(strings.Join(mangled, "\n") + "\n")
-		text, err := cmd.Output()
-		cancel()
-		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-		if err != nil || len(lines) != len(mangled) {
-			continue
-		}
-		for i, n := range mangled {
-			out[n] = lines[i]
-		}
-		return out
-	}
-	taken := map[string]int{}
-	for _, n := range mangled {
-		taken[kernels.BaseName(n)]++
-	}
-	for _, n := range mangled {
-		if base := kernels.BaseName(n); taken[base] == 1 {
-			out[n] = base
-		}
-	}
-	return out
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -25,7 +24,6 @@ const (
 
 // explanation makes the table of what was seen.
 func (x *explainer) explanation() report.Explanation {
-	ctx := context.Background() // the tools that make names readable are quick, and bounded
 	a, b := &x.sides[0], &x.sides[1]
 	e := report.Explanation{
 		Schema: report.ExplanationSchema, Result: explained, Added: []string{}, Gone: []string{}, Builds: []report.BuildEnd{},
@@ -33,7 +31,7 @@ func (x *explainer) explanation() report.Explanation {
 	}
 	e.Rows = append(x.phaseRows(), programRows(a, b)...)
 	device := x.capability()
-	pairs, gone, added := pairKernels(a.views(ctx, device), b.views(ctx, device))
+	pairs, gone, added := pairKernels(a.views(device), b.views(device))
 	if a.looked() && b.looked() { // otherwise everything of one side would seem gone
 		e.Gone, e.Added = append(e.Gone, gone...), append(e.Added, added...)
 		for _, p := range pairs {
