@@ -150,8 +150,11 @@ func (r *bankRun) confirmLaunch(c *contest, culprit bool) (l Launch, ok bool, er
 // reportContests tells what the confirmation showed.
 func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
 	for i, c := range rounds {
+		if len(c.pairs) == 0 && c.lost == "" { // the budget ended first
+			continue
+		}
 		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", short(c.parent), r.effect(c.median(), 0).Ratio, len(c.pairs), c.llr(r.model.noise))
-		if r.model.noise.Exact {
+		if c.exact != nil && r.model.noise.Exact {
 			words = fmt.Sprintf("%s: %.8g, and %.8g in %s", r.picked.name(), c.exact.Value, c.exact.Parent, short(c.parent))
 		}
 		if c.lost != "" {

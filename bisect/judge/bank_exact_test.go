@@ -19,6 +19,7 @@ type built struct {
 	builds map[string]bool
 	asked  int
 	runs   int
+	budget int // launches; 0: any number
 }
 
 func (b *built) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
@@ -56,7 +57,7 @@ func exactSearch(t *testing.T, n int, s *built, all bool, ms ...judge.Metric) (b
 		s.at[commits[i].ID] = i
 	}
 	b := &judge.Bank{
-		Search: bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: "good"}}, Sampler: s, All: all,
+		Search: bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: "good"}, Spent: func() bool { return s.budget > 0 && s.asked >= s.budget }}, Sampler: s, All: all,
 		Options: judge.Options{Metrics: ms, Effect: 0.03, Error: 0.01, Commits: n},
 	}
 	f, err := b.Find(t.Context())
@@ -86,25 +87,41 @@ func TestExactMetrics(t *testing.T) {
 		metric judge.Metric
 		series func(i int) []bisect.Series
 		want   string
+		exact  bisect.Exact
 	}{
-		{"registers 64 to 72", registers, func(i int) []bisect.Series { return []bisect.Series{number("registers", "k", step(i, 40, 64, 72))} }, "c040"},
-		{"spills 0 to 40", spills, func(i int) []bisect.Series { return []bisect.Series{number("spills", "k", step(i, 7, 0, 40))} }, "c007"},
+		{"registers 64 to 72", registers, func(i int) []bisect.Series { return []bisect.Series{number("registers", "k", step(i, 40, 64, 72))} }, "c040", bisect.Exact{Value: 72, Parent: 64}},
+		{"spills 0 to 40", spills, func(i int) []bisect.Series { return []bisect.Series{number("spills", "k", step(i, 7, 0, 40))} }, "c007", bisect.Exact{Value: 40, Parent: 0}},
 		{"shared 0 to 48 KiB in one of two", judge.Metric{Name: "shared", Exact: true}, func(i int) []bisect.Series {
 			return []bisect.Series{number("shared", "a", 0), number("shared", "k", step(i, 63, 0, 49152))}
-		}, "c063"},
+		}, "c063", bisect.Exact{Value: 49152, Parent: 0}},
 		{"two steps", registers, func(i int) []bisect.Series {
 			return []bisect.Series{number("registers", "k", step(i, 20, 64, 66)+step(i, 44, 0, 14))}
-		}, "c044"},
-		{"occupancy", judge.Metric{Name: "blocks", Exact: true, Higher: true}, func(i int) []bisect.Series { return []bisect.Series{number("blocks", "k", step(i, 0, 8, 6))} }, "c000"},
+		}, "c044", bisect.Exact{Value: 80, Parent: 66}},
+		{"occupancy", judge.Metric{Name: "blocks", Exact: true, Higher: true}, func(i int) []bisect.Series { return []bisect.Series{number("blocks", "k", step(i, 0, 8, 6))} }, "c000", bisect.Exact{Value: 6, Parent: 8}},
 	} {
 		f, s := exactSearch(t, 64, &built{series: c.series}, false, c.metric)
 		if f.Result != bisect.Found || f.Culprits[0].Commit != c.want || !f.Culprits[0].Confirmed {
 			t.Errorf("%s: %s %+v, %s", c.name, f.Result, f.Culprits, f.Ends.Why)
 		}
+		if e := f.Culprits[0].Effect; e.Exact == nil || *e.Exact != c.exact {
+			t.Errorf("%s: %+v, want %+v", c.name, e, c.exact)
+		}
 		if len(s.builds) > 10 || s.asked > 14 || s.runs > 2 {
 			t.Errorf("%s: %d builds, %d launches, %d runs", c.name, len(s.builds), s.asked, s.runs)
 		}
 		t.Logf("%s: %d builds, %d launches; %s; warnings %q", c.name, len(s.builds), s.asked, f.Ends.Why, f.Warnings)
+	}
+}
+
+// Wherever a budget ends a search, what is known by then is told.
+func TestExactSpent(t *testing.T) {
+	registers := judge.Metric{Name: "registers", Exact: true}
+	for budget := 1; budget < 14; budget++ {
+		s := &built{budget: budget, series: func(i int) []bisect.Series { return []bisect.Series{number("registers", "k", step(i, 40, 64, 72))} }}
+		f, _ := exactSearch(t, 64, s, false, registers)
+		if f.Result != bisect.Found && !f.Spent || f.Result == bisect.Found && (f.Culprits[0].Commit != "c040" || f.Culprits[0].Effect.Exact == nil) {
+			t.Errorf("%d launches: %+v", budget, f)
+		}
 	}
 }
 

@@ -231,19 +231,26 @@ func TestBankUntestableCommitsAroundTheCulprit(t *testing.T) {
 // The budget ends a search with what is known.
 func TestBankSpent(t *testing.T) {
 	s, _ := fixtures.ReadSpec([]byte(`{"step_log":0.05,"commits":64}`))
-	d := fixtures.NewDevice(s, 3)
-	b := bank(d, d)
-	b.Search.Spent = func() bool { return d.Launches >= 12 }
-	f, err := b.Find(t.Context())
-	if err != nil || f.Result != bisect.Inconclusive || !f.Spent || len(f.Suspects) == 0 {
-		t.Fatalf("%v %+v", err, f)
-	}
-	sum := 0.0
-	for _, s := range f.Suspects {
-		sum += s.Probability
-	}
-	if sum < 0.99 || sum > 1+1e-9 {
-		t.Errorf("suspects hold %v", sum)
+	for most := 8; most <= 40; most++ {
+		d := fixtures.NewDevice(s, 3)
+		b := bank(d, d)
+		b.Search.Spent = func() bool { return d.Launches >= most }
+		f, err := b.Find(t.Context())
+		if err != nil || f.Result == bisect.Found && most <= 12 || f.Result == bisect.Inconclusive && (!f.Spent || len(f.Suspects) == 0) {
+			t.Fatalf("%d launches: %v %+v", most, err, f)
+		}
+		for _, x := range f.Steps {
+			if strings.Contains(x.Verdict.Why, "NaN") {
+				t.Errorf("%d launches: %+v", most, x)
+			}
+		}
+		sum := 0.0
+		for _, s := range f.Suspects {
+			sum += s.Probability
+		}
+		if f.Result == bisect.Inconclusive && (sum < 0.99 || sum > 1+1e-9) {
+			t.Errorf("%d launches: suspects hold %v", most, sum)
+		}
 	}
 }
 

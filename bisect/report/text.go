@@ -196,6 +196,8 @@ func (p *printer) suspects(in Input) {
 	case f.Spent && len(f.Suspects) == 0:
 		p.f("Inconclusive: the budget was used up before the whole range was looked at.\n")
 		return
+	case f.Spent && len(f.Suspects) == 1:
+		p.f("Inconclusive: one commit is left, and the budget is used up before it could be confirmed.\n")
 	case f.Spent:
 		p.f("Inconclusive: the budget is used up; the culprit is one of %d commits.\n", len(f.Suspects))
 	case len(f.Suspects) == 1:
@@ -209,7 +211,7 @@ func (p *printer) suspects(in Input) {
 // left shows how far an unfinished search came.
 func (p *printer) left(in Input) {
 	if n := len(in.Finding.Suspects); n > 0 && in.Finding.Complaint.Class != "" {
-		p.f("  complaint: %s; %d commits are still suspected\n", in.Finding.Complaint, n)
+		p.f("  complaint: %s; still suspected: %s\n", in.Finding.Complaint, count(n, "commit"))
 		if n <= 20 {
 			p.list(in)
 		}

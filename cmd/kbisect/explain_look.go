@@ -112,6 +112,14 @@ func (x *explainer) look(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// letter names a side.
+func (x *explainer) letter(s *examined) rune {
+	if s == &x.sides[0] {
+		return 'A'
+	}
+	return 'B'
+}
+
 // toolLimit bounds a tool that reads what was built.
 const toolLimit = 3 * time.Minute
 
@@ -146,7 +154,7 @@ func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspec
 		}
 	}
 	if len(programs) == 0 {
-		x.miss("device code: what was built, and what trials compiled and kept, holds none")
+		x.miss("device code of %c: what was built, and what trials compiled and kept, holds none", x.letter(s))
 	}
 	s.usage = kernels.Join(finished, compiled)
 	return nil
