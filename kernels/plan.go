@@ -73,7 +73,7 @@ func (l Limit) For(good time.Duration) time.Duration {
 	case good <= 0:
 		return 0
 	}
-	return max(time.Duration(l.Times*float64(good)), leastMultiple)
+	return max(time.Duration(l.Times*float64(good)).Round(time.Millisecond), leastMultiple) // people read it
 }
 
 // Kinds are the kinds of project by name.

@@ -324,6 +324,9 @@ case $d in */mine) echo mine >>$BENCH_LOG;; esac`
 		if (c.want == "cold warm") != (len(o.Cold) > 0) {
 			t.Errorf("step %d: cold phases %v", i, o.Cold)
 		}
+		if o.Class != bisect.OK && o.Caches != string(Cold) {
+			t.Errorf("step %d: its caches were %q", i, o.Caches)
+		}
 	}
 	if o := ask(2, 9, true); o.Unfit != "" || o.Cold != nil {
 		t.Errorf("without caches: %+v", o)

@@ -40,9 +40,6 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 		return bisect.Outcome{}, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
 	}
 	first, err := s.launch(ctx, r)
-	if err == nil && first.Class != bisect.OK && holdsFiles(s.caches.dir) {
-		first.Caches = string(Cold)
-	}
 	if err != nil || first.Class != bisect.OK {
 		return first, err
 	}
@@ -129,7 +126,10 @@ func (s *slot) concluded(ctx context.Context, r bisect.Request, o bisect.Outcome
 	if o.Unfit == "" && !r.Timing && len(o.Marks) > 0 {
 		o.Unfit = o.Marks[0]
 	}
-	if c.killed {
+	if o.Class != bisect.OK && s.caches.warmed != r.Candidate && holdsFiles(s.caches.dir) {
+		o.Caches = string(Cold)
+	}
+	if c.killed { // it may have left a lock file
 		if err := s.caches.clear(); err != nil {
 			return o, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
 		}
