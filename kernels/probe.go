@@ -18,6 +18,9 @@ var probeSource []byte
 // own, separated by commas; without it that is "submission".
 const ProbeModules = "KBISECT_PROBE_MODULES"
 
+// ProbePhases are the phases that only the probe names, where the program does not.
+func ProbePhases() []string { return []string{"import", "extension", "compile"} }
+
 // probeRecord is where the first process of a trial writes which file the descriptor is, for its
 // children. What a kbisect around this one has written there would mislead them.
 const probeRecord = "KBISECT_PROBE_FD"

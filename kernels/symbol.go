@@ -9,24 +9,26 @@ import (
 // maxReadable is the logarithm to base 2 of the longest readable name, in bytes.
 const maxReadable = 13
 
-// Readable is the name of a kernel as C++ writes it: the signature, as torch and ncu print it, or without
-// the parameters. A name that is not mangled stays.
-func Readable(kernel string, parameters bool) string {
-	options := []demangle.Option{demangle.MaxLength(maxReadable)} // a few letters can stand for gigabytes
-	if !parameters {
-		options = append(options, demangle.NoParams)
+// Signature is the name of a kernel as C++ writes it, with parameters: what torch and ncu print. A name
+// that is not mangled stays.
+func Signature(kernel string) string {
+	return demangle.Filter(kernel, demangle.MaxLength(maxReadable)) // a few letters can stand for gigabytes
+}
+
+// Instance is a kernel without its parameters: gemm<4>.
+func Instance(kernel string) string {
+	name := Signature(kernel)
+	if i := outside(name, '('); i > 0 {
+		name = name[:i]
 	}
-	return demangle.Filter(kernel, options...)
+	return strings.TrimPrefix(name, "void ")
 }
 
 // BaseName is the function's own name in the name of a kernel, mangled or not, without namespaces,
 // template arguments and parameters: what ncu calls the function. Commits that change the tile of a
 // template change the name of its kernels, but not this one.
 func BaseName(kernel string) string {
-	name := Readable(kernel, true)
-	if i := outside(name, '('); i > 0 {
-		name = name[:i]
-	}
+	name := Instance(kernel)
 	if i := outside(name, '<'); i > 0 {
 		name = name[:i]
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -66,6 +67,23 @@ func (l *listener) whole() time.Duration {
 	return limit
 }
 
+// phaseBound is what bounds a phase while the process runs.
+func (l *listener) phaseBound(phase string) time.Duration {
+	return l.withUntold(phase, l.bound(l.r, phase))
+}
+
+// withUntold adds to the limit of a phase what imports and compilations may take that happen in it. Where
+// times are compared no probe tells them apart.
+func (l *listener) withUntold(phase string, limit time.Duration) time.Duration {
+	if limit <= 0 || phase == teardown || phase == bisect.WholeTrial || slices.Contains(kernels.ProbePhases(), phase) || !l.unprobed(l.r, l.stage.Run) {
+		return limit
+	}
+	for _, p := range kernels.ProbePhases() {
+		limit += l.limit(p)
+	}
+	return limit
+}
+
 // limitOr is the limit that counts: of the phase, or else of the process.
 func (l *listener) limitOr(phase time.Duration) time.Duration {
 	if phase <= 0 && l.ownLimit {
@@ -121,7 +139,7 @@ func (l *listener) enter(phase string, at time.Duration) proc.Transition {
 	if l.r.Timing && phase != "load" {
 		l.ahead.freeze(true)
 	}
-	limit := l.bound(l.r, phase)
+	limit := l.phaseBound(phase)
 	l.activity(l.r, phase, l.limitOr(limit))
 	if phase == teardown {
 		if l.unsure {

@@ -418,3 +418,35 @@ func TestMountsAreTakenAway(t *testing.T) {
 		t.Error(o.Describe())
 	}
 }
+
+// What the probe would tell apart may take its own time in trials that it stays away from.
+func TestLimitsWithoutTheProbe(t *testing.T) {
+	const slow = `import os, time
+say = lambda line: os.write(int(os.environ["KBISECT_FD"]), (line + "\n").encode())
+say("phase: load")
+time.sleep(1.5)
+say("phase: measure")
+say("sample: 1 us")
+`
+	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}},
+		Limits{Phases: map[string]kernels.Limit{"load": {Abs: time.Second}, "compile": {Abs: time.Minute}, teardown: {Abs: time.Minute}}},
+		[]fixtures.Change{fixtures.Script("bench.py", slow)})
+	ask := func(timing bool) bisect.Outcome {
+		t.Helper()
+		o, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.Searching, Timing: timing})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	if o := ask(true); o.Class != bisect.OK {
+		t.Errorf("timed: %s", o.Describe())
+	}
+	if o := ask(false); o.Class != bisect.Timeout || o.Phase != "load" {
+		t.Errorf("with the probe: %s", o.Describe())
+	}
+	b.Probe = ProbeOff
+	if o := ask(true); o.Class != bisect.Timeout || o.Phase != "load" {
+		t.Errorf("never probed: %s", o.Describe())
+	}
+}

@@ -32,6 +32,11 @@ func (s *slot) probes(r bisect.Request, argv []string) bool {
 	return !r.Timing && isPython(s.dir, argv)
 }
 
+// unprobed reports that the probe stays away from a trial of Python because of its times.
+func (s *slot) unprobed(r bisect.Request, argv []string) bool {
+	return s.Probe == "" && r.Timing && isPython(s.dir, argv)
+}
+
 // isPython reports whether a command is Python, by its name or by its #! line.
 func isPython(dir string, argv []string) bool {
 	if proc.PythonName(filepath.Base(argv[0])) {

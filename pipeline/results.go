@@ -47,7 +47,7 @@ func (c Cases) keep(all []bisect.Series) []bisect.Series {
 // arguments, with parameters, and as the compiler writes it. Its architecture, if named, follows each.
 func kernelNames(s bisect.Series) []string {
 	mangled, arch, several := strings.Cut(s.Case, " ")
-	names := []string{kernels.BaseName(mangled), kernels.Readable(mangled, false), kernels.Readable(mangled, true), mangled}
+	names := []string{kernels.BaseName(mangled), kernels.Instance(mangled), kernels.Signature(mangled), mangled}
 	for i := range names {
 		if several {
 			names[i] += " " + arch

@@ -156,7 +156,7 @@ func (l *listener) process(ctx context.Context) (res proc.Result, o bisect.Outco
 	if l.stage.Speaks != "" {
 		spec.Aliases = []string{l.stage.Speaks}
 	}
-	spec.PhaseLimit = s.bound(r, spec.Phase)
+	spec.PhaseLimit = l.phaseBound(spec.Phase)
 	if len(s.Patterns) > 0 {
 		spec.OnOutput = l.output
 	}
@@ -348,7 +348,7 @@ func (l *listener) timeoutWords(phase string, whole bool) (why string, early boo
 	if whole {
 		phase, name = bisect.WholeTrial, "the whole trial"
 	}
-	limit := l.bound(l.r, phase)
+	limit := l.phaseBound(phase)
 	if why, early = l.early(l.r, phase, limit); early {
 		return why, true
 	}
@@ -380,7 +380,7 @@ func marked(o *bisect.Outcome, n note, stall time.Duration) {
 // only afterwards.
 func (l *listener) overdue(o *bisect.Outcome) {
 	for _, ph := range o.Phases {
-		limit := l.limit(ph.Name)
+		limit := l.withUntold(ph.Name, l.limit(ph.Name))
 		if limit > 0 && ph.Seconds > limit.Seconds() {
 			o.Class, o.Phase = bisect.Timeout, ph.Name
 			o.Why = fmt.Sprintf("%.3g s in %s, limit %v", ph.Seconds, ph.Name, limit)

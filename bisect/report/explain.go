@@ -428,7 +428,7 @@ func (e Explanation) Cells() (columns []string, rows [][]string, notes []string)
 	}
 	notes = append(notes, e.Summary)
 	if left > 0 {
-		notes = append(notes, count(left, "kernel")+" more are not shown.")
+		notes = append(notes, "Not shown: "+count(left, "more kernel")+".")
 	}
 	for _, x := range e.Profilers {
 		notes = append(notes, "seen by "+x)

@@ -299,14 +299,17 @@ func (p *printer) keep(in Input) {
 		row("recommended", *s.Recommended)
 	}
 	p.flush(t)
-	if s.Recommended != nil && s.Recommended.Atoms.Len() > 1 && timed(*s.Recommended) != "" {
+	if s.Recommended != nil && s.Recommended.Atoms.Len() > 1 && s.Recommended.Effect != nil && s.Recommended.Effect.Metric != "" {
 		p.f("  These were timed as a whole: what one of their changes costs or gains, kbisect compare tells.\n")
 	}
 }
 
 func timed(x sets.Safe) string {
-	if x.Effect == nil || x.Effect.Metric == "" {
+	switch {
+	case x.Effect == nil || x.Effect.Metric == "" && x.Atoms.Len() == 0: // the base itself
 		return ""
+	case x.Effect.Metric == "":
+		return "could not be timed"
 	}
 	return fmt.Sprintf("%s %.3f times (%.3f to %.3f)", x.Effect.Metric, x.Effect.Ratio, x.Effect.Low, x.Effect.High)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -88,7 +89,7 @@ func (p place) values(f cli.Flag, word string) []completion {
 	case "find":
 		return plain("any", "slow", "timeout", "wrong", "crash", "build")
 	case "phase":
-		return plain(slices.Concat(phaseNames(), probePhases())...)
+		return plain(slices.Concat(phaseNames(), kernels.ProbePhases())...)
 	case "metric":
 		return p.metricNames()
 	case "as":

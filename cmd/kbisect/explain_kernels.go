@@ -36,7 +36,7 @@ func (s *examined) views(device string) []*kernelView {
 	arch := s.arch(device)
 	var all []*kernelView
 	view := func(name string) *kernelView {
-		name = kernels.Readable(name, true)
+		name = kernels.Signature(name)
 		i := slices.IndexFunc(all, func(v *kernelView) bool { return v.name == name })
 		if i < 0 {
 			i, all = len(all), append(all, &kernelView{name: name, spills: s.spills, device: cmp.Or(device, capabilityOf(arch))})
@@ -114,10 +114,31 @@ func capabilityOf(arch string) string {
 	return digits[:len(digits)-1] + "." + digits[len(digits)-1:]
 }
 
+// withoutParameters shortens the names of kernels that no other kernel of their side shares then.
+func withoutParameters(sides ...[]*kernelView) {
+	shared := map[string]bool{}
+	for _, all := range sides {
+		seen := map[string]bool{}
+		for _, v := range all {
+			name := kernels.Instance(v.name)
+			shared[name] = shared[name] || seen[name]
+			seen[name] = true
+		}
+	}
+	for _, all := range sides {
+		for _, v := range all {
+			if name := kernels.Instance(v.name); !shared[name] {
+				v.name = name
+			}
+		}
+	}
+}
+
 // pairKernels sets kernels against each other, by name; those left over by the name of their function,
 // where it is the only one of that name: other template arguments make another kernel of it. What
 // takes most time comes first.
 func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) {
+	withoutParameters(a, b)
 	restB := slices.Clone(b)
 	var restA []*kernelView
 	take := func(v *kernelView) {

@@ -390,8 +390,8 @@ func TestPairKernels(t *testing.T) {
 		}
 		return out
 	}
-	pairs, gone, added := pairKernels(named("f(int)", "g<1>()", "g<2>()", "h<1>()"), named("f(int)", "g<3>()", "h<2>()", "i()"))
-	if !slices.Equal(gone, []string{"g<1>()", "g<2>()"}) || !slices.Equal(added, []string{"g<3>()", "i()"}) {
+	pairs, gone, added := pairKernels(named("f(int)", "g<1>()", "g<2>()", "h<1>()", "void o<1>(int)"), named("f(int)", "g<3>()", "h<2>()", "i()", "void o<1>(int)", "void o<1>(float)"))
+	if !slices.Equal(gone, []string{"g<1>", "g<2>"}) || !slices.Equal(added, []string{"g<3>", "i", "void o<1>(float)"}) {
 		t.Errorf("gone %q, added %q", gone, added)
 	}
 	both := 0
@@ -400,7 +400,7 @@ func TestPairKernels(t *testing.T) {
 			both++
 		}
 	}
-	if both != 2 || len(pairs) != 6 {
+	if both != 3 || len(pairs) != 8 {
 		t.Errorf("%d pairs, %d of both", len(pairs), both)
 	}
 }

@@ -295,7 +295,7 @@ func (p *policy) startCold() {
 	if p.Caches == "" {
 		p.Caches = pipeline.Cold
 	}
-	if p.Probe == "" && slices.Contains(probePhases(), strings.TrimPrefix(p.Judge.Metrics[0].Name, "phase.")) {
+	if p.Probe == "" && slices.Contains(kernels.ProbePhases(), strings.TrimPrefix(p.Judge.Metrics[0].Name, "phase.")) {
 		p.Probe = pipeline.ProbeOn
 	}
 }
@@ -304,9 +304,6 @@ func (p *policy) startCold() {
 func (p *policy) wholeTimed() bool {
 	return slices.ContainsFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == "wall" || strings.HasPrefix(m.Name, "phase.") })
 }
-
-// probePhases are the phases that only the probe names.
-func probePhases() []string { return []string{"import", "extension", "compile"} }
 
 // compile makes the patterns of a policy.
 func (p *policy) compile() ([]*kernels.Pattern, error) {
