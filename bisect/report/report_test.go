@@ -33,6 +33,21 @@ func found() Input {
 	}
 }
 
+// The headline is of the launch that had the whole of its limits, and of the commit as it is.
+func TestHeadlineIsOfTheWholeLimit(t *testing.T) {
+	in := found()
+	early := in.Launches[1].Outcome
+	early.Early, early.Why = true, "stopped after 1s"
+	part := launch(culpritID, bisect.Searching, early)
+	part.Candidate.Assign = "hunks=1"
+	part.Outcome.Early, part.Outcome.Why = false, "a part of it"
+	in.Launches = append([]Launch{launch(culpritID, bisect.Searching, early)}, append(in.Launches, launch(culpritID, bisect.Searching, early), part)...)
+	var b bytes.Buffer
+	if err := Text(&b, in); err != nil || !strings.Contains(b.String(), "timeout in load (load reached its limit of 3s)\n") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
 // Keys that do not apply are empty lists or null, never missing.
 func TestJSONHasEveryKeyOfTheContract(t *testing.T) {
 	for _, result := range []bisect.Result{bisect.Found, bisect.Inconclusive, bisect.NoDifference, bisect.Broken, bisect.Interrupted} {

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -162,12 +161,14 @@ func complaintWords(in Input, c bisect.Culprit) string {
 	if c.Effect != nil {
 		s += " in " + printable(c.Effect.Name())
 	}
-	for _, l := range slices.Backward(in.Launches) { // the last one had the whole of its limits
-		if l.Candidate.Commit == c.Commit && l.Outcome.Class == c.Class && l.Outcome.Why != "" {
-			return s + " (" + l.Outcome.Why + ")"
+	why := ""
+	for _, l := range in.Launches { // the latest counts, unless one before it had the whole of its limits
+		o := l.Outcome
+		if l.Candidate == (bisect.Candidate{Commit: c.Commit}) && o.Class == c.Class && o.Why != "" && (!o.Early || why == "") {
+			why = " (" + o.Why + ")"
 		}
 	}
-	return s
+	return s + why
 }
 
 // levels is the table of commits all over the range against the good end.

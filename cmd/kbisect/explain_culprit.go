@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
@@ -44,13 +45,17 @@ func (j *job) explainCulprit(ctx context.Context, parent, culprit string) (*repo
 	return &doc, nil
 }
 
-// known is a candidate with all launches that the search made of it.
+// known is a candidate with the launches that the search made of it. Those that were stopped early say
+// nothing about how long a phase takes, where one had the whole of its limits.
 func (j *job) known(commit string, purpose bisect.Purpose) examined {
 	s := examined{candidate: bisect.Candidate{Commit: commit}, purpose: purpose}
 	for _, l := range j.launches {
 		if l.Candidate == s.candidate && l.Outcome.Class != bisect.Infra {
 			s.outcomes = append(s.outcomes, l.Outcome)
 		}
+	}
+	if slices.ContainsFunc(s.outcomes, func(o bisect.Outcome) bool { return !o.Early }) {
+		s.outcomes = slices.DeleteFunc(s.outcomes, func(o bisect.Outcome) bool { return o.Early })
 	}
 	return s
 }
