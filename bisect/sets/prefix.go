@@ -25,7 +25,7 @@ func (r *run) descend(within Set, look bool) (kept Set, stray bool, err error) {
 	missing := sizePrior()
 	for len(order) > 0 {
 		b := r.believe(missing, order)
-		r.hunt = &hunt{kept: kept.Len(), nats: math.Log(float64(len(order) + 1)), more: beyond(missing), among: len(order)}
+		r.hunt = &hunt{kept: kept.Len(), nats: math.Log(float64(len(order) + 1)), more: fitting(beyond(missing), len(order)), among: len(order)}
 		p, err := r.boundary(kept, order, b)
 		if err != nil || p == 0 {
 			return kept, false, err

@@ -25,7 +25,7 @@ type hunt struct {
 // newHunt is one of which nothing is known.
 func newHunt(among Set) *hunt {
 	n := among.Len()
-	return &hunt{nats: math.Log(float64(n + 1)), more: beyond(sizePrior()), among: n}
+	return &hunt{nats: math.Log(float64(n + 1)), more: fitting(beyond(sizePrior()), n), among: n}
 }
 
 // size is how many atoms the guilty set is expected to have.
@@ -66,9 +66,9 @@ func (r *run) left() Progress {
 		pass, fail = pass+p/each, fail+f/each
 	}
 	if r.Divided && r.Expand != nil && !r.divided { // what is guilty will be looked into
-		const parts = 8
+		const parts = 4
 		p, f := (&hunt{nats: math.Log(parts), among: parts}).search(price)
-		pass, fail = pass+p+passes/each, fail+f+fails/each
+		pass, fail = pass+p+(passes-r.nothing(passes))/each, fail+f+fails/each
 	}
 	pass += open * passes / each
 	if r.seed != nil && open > 0 {
@@ -122,7 +122,8 @@ func (r *run) enough() (passes, fails float64) {
 func (r *run) leftOfProof(passes, fails float64) (pass, fail float64) {
 	h := r.hunt
 	if len(h.proving) == 0 {
-		return h.size() * passes, fails
+		single := max(0, 2-h.size()) // about how likely it is one atom, without which nothing is on
+		return h.size()*passes - single*r.nothing(passes), fails
 	}
 	for _, a := range h.proving.Atoms() {
 		if t := r.mem.tally(r.space.Drop(h.proving, Of(a))); t.final != Pass {
@@ -130,6 +131,11 @@ func (r *run) leftOfProof(passes, fails float64) (pass, fail float64) {
 		}
 	}
 	return pass, max(0, fails-float64(r.mem.tally(h.proving).fail))
+}
+
+// nothing is how many of the tests that a certificate takes have been made of nothing on.
+func (r *run) nothing(passes float64) float64 {
+	return min(passes, float64(r.mem.tally(nil).pass))
 }
 
 // leftOfSeeds is how many maximal safe sets are still to be tested, if no guilty set comes up that is not
@@ -187,6 +193,9 @@ func (r *run) leftOfClaims() (n float64) {
 	}
 	return n
 }
+
+// fitting is no more atoms beyond the next one than there are.
+func fitting(more float64, among int) float64 { return min(more, float64(max(0, among-1))) }
 
 // entropy is that of weights, in nats.
 func entropy(w []float64) (h float64) {

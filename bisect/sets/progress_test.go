@@ -28,7 +28,7 @@ func estimates(t *testing.T, s Search) (first, middle, last float64) {
 // takes; a set of one atom takes least. Of further sets nobody can know.
 func TestProgressComesTrue(t *testing.T) {
 	for _, goal := range []Goal{One, Keep, All} {
-		for _, size := range [][2]int{{4, 2}, {16, 2}, {16, 1}, {16, 4}, {64, 2}, {64, 4}} {
+		for _, size := range [][2]int{{1, 1}, {2, 1}, {3, 1}, {4, 2}, {16, 2}, {16, 1}, {16, 4}, {64, 2}, {64, 4}} {
 			var first, middle []float64
 			for seed := range uint64(10) {
 				rng := rand.New(rand.NewPCG(seed, 9))
