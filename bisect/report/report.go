@@ -118,30 +118,51 @@ type Spent struct {
 	Longest float64
 }
 
-// Economics is the table of time by phase: build first, then in the order of first appearance.
+// Economics is the table of time by phase: build first, then in the order of the launches.
 func (in Input) Economics() []Spent {
-	all := []Spent{{Phase: "build"}}
-	at := map[string]int{"build": 0}
+	order := []string{"build"}
+	at := map[string]*Spent{"build": {}}
 	for _, l := range in.Launches {
+		order = MergePhases(order, l.Outcome.Phases)
 		for _, p := range l.Outcome.Phases {
-			i, ok := at[p.Name]
-			if !ok {
-				i = len(all)
-				at[p.Name] = i
-				all = append(all, Spent{Phase: p.Name})
+			if at[p.Name] == nil {
+				at[p.Name] = &Spent{}
 			}
-			all[i].Seconds += p.Seconds
-			all[i].Longest = max(all[i].Longest, p.Seconds)
-			all[i].Trials++
+			x := at[p.Name]
+			x.Seconds += p.Seconds
+			x.Longest = max(x.Longest, p.Seconds)
+			x.Trials++
 			if l.Outcome.Class != bisect.OK && l.Outcome.Phase == p.Name {
-				all[i].Ended++
+				x.Ended++
 			}
 		}
 	}
-	if all[0].Trials == 0 {
-		return all[1:]
+	var all []Spent
+	for _, name := range order {
+		if x := at[name]; x.Trials > 0 {
+			x.Phase = name
+			all = append(all, *x)
+		}
 	}
 	return all
+}
+
+// MergePhases adds the phases of a launch to those of others, in an order: a new one comes after the phase
+// before it, if that is known, else before the next one.
+func MergePhases(order []string, launch []bisect.PhaseTime) []string {
+	for k, p := range launch {
+		if slices.Contains(order, p.Name) {
+			continue
+		}
+		at := len(order)
+		if k > 0 {
+			at = slices.Index(order, launch[k-1].Name) + 1
+		} else if i := slices.IndexFunc(order, func(name string) bool { return slices.ContainsFunc(launch, func(x bisect.PhaseTime) bool { return x.Name == name }) }); i >= 0 {
+			at = i
+		}
+		order = slices.Insert(order, at, p.Name)
+	}
+	return order
 }
 
 // Starts are the times of one phase of an end with cold and with warm caches, medians in seconds;
@@ -157,10 +178,10 @@ func (in Input) ColdWarm() []Starts {
 	var order []string
 	times := map[string]*[4][]float64{}
 	add := func(col int, phases []bisect.PhaseTime) {
+		order = MergePhases(order, phases)
 		for _, p := range phases {
 			if times[p.Name] == nil {
 				times[p.Name] = &[4][]float64{}
-				order = append(order, p.Name)
 			}
 			times[p.Name][col] = append(times[p.Name][col], p.Seconds)
 		}

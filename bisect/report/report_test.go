@@ -33,6 +33,21 @@ func found() Input {
 	}
 }
 
+// Phases that only some launches have stand where they happen.
+func TestMergePhases(t *testing.T) {
+	var order []string
+	for _, launch := range []string{"load measure teardown", "build load import compile", "load import compile warmup capture measure teardown", "first load"} {
+		var ps []bisect.PhaseTime
+		for _, name := range strings.Fields(launch) {
+			ps = append(ps, bisect.PhaseTime{Name: name})
+		}
+		order = MergePhases(order, ps)
+	}
+	if got := strings.Join(order, " "); got != "build first load import compile warmup capture measure teardown" {
+		t.Error(got)
+	}
+}
+
 // The headline is of the launch that had the whole of its limits, and of the commit as it is.
 func TestHeadlineIsOfTheWholeLimit(t *testing.T) {
 	in := found()

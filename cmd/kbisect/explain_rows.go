@@ -130,10 +130,8 @@ func longest(all []bisect.Outcome) (most float64) {
 }
 
 func phasesOf(a, b []bisect.Outcome) (names []string) {
-	for _, p := range append(phaseTimes(a), phaseTimes(b)...) {
-		if !slices.Contains(names, p.Phase) {
-			names = append(names, p.Phase)
-		}
+	for _, p := range phaseTimes(slices.Concat(a, b)) {
+		names = append(names, p.Phase)
 	}
 	return names
 }

@@ -225,15 +225,13 @@ func summaryOf(all []bisect.Outcome, m judge.Metric, one string) report.Summary 
 	return reportSummary(judge.Describe(v))
 }
 
-// phaseTimes describes every phase, in the order in which it is first met.
+// phaseTimes describes every phase, in the order of the launches.
 func phaseTimes(all []bisect.Outcome) []report.PhaseTimes {
 	var order []string
 	times, cold := map[string][]float64{}, map[string][]float64{}
 	add := func(to map[string][]float64, ps []bisect.PhaseTime) {
+		order = report.MergePhases(order, ps)
 		for _, p := range ps {
-			if !slices.Contains(order, p.Name) {
-				order = append(order, p.Name)
-			}
 			to[p.Name] = append(to[p.Name], p.Seconds)
 		}
 	}
