@@ -61,7 +61,7 @@ func (p *pager) metrics() []metricPoints {
 			out = append(out, *m)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b metricPoints) int { return cmp.Compare(p.rank(a.Name), p.rank(b.Name)) })
+	slices.SortStableFunc(out, func(a, b metricPoints) int { return cmp.Compare(p.rank(a), p.rank(b)) })
 	return out
 }
 
@@ -92,18 +92,20 @@ func seriesName(s bisect.Series) string {
 	return s.Metric + " of " + s.Case
 }
 
-// rank puts the metric first that the complaint is about.
-func (p *pager) rank(name string) int {
-	c := p.Complaint
+// rank puts the metric first that the complaint is about, and times before other numbers.
+func (p *pager) rank(m metricPoints) int {
+	c, name := p.Complaint, m.Name
 	switch {
 	case p.judgedBy(name), c.Class == bisect.Timeout && c.Phase != "" && name == "phase."+c.Phase:
 		return 0
 	case c.Metric != "" && (name == c.Metric || strings.HasPrefix(name, c.Metric+" of ")):
 		return 1
 	case name == wall:
-		return 3
-	case strings.HasPrefix(name, "phase."):
 		return 4
+	case strings.HasPrefix(name, "phase."):
+		return 5
+	case !strings.HasSuffix(m.Unit, "s"): // of s, ms, µs, ns
+		return 3
 	}
 	return 2
 }
