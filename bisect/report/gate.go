@@ -292,7 +292,7 @@ func (c GateCulprit) sentence() string {
 	}
 	s := fmt.Sprintf("%s is the first bad commit", short(c.Commit))
 	if c.Confidence != nil {
-		s += fmt.Sprintf(", %.4g %% sure", 100**c.Confidence)
+		s += fmt.Sprintf(", %s sure", sure(*c.Confidence))
 	}
 	if c.Effect != nil {
 		s += ": " + effectWords(*c.Effect)

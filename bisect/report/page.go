@@ -194,7 +194,7 @@ func (p *pager) facts() (out []Fact) {
 		if c.Confirmed {
 			how = "confirmed: fresh trials from clean exports and clean builds show it here and not in its parents"
 		}
-		add("Sure", fmt.Sprintf("%.4g %%, %s", 100*c.Confidence, how))
+		add("Sure", fmt.Sprintf("%s, %s", sure(c.Confidence), how))
 	}
 	if len(p.Culprits) == 0 {
 		add("Why", p.Ends.Evidence)
@@ -224,7 +224,7 @@ func (p *pager) oneFact(c namedCulprit) string {
 	if c.Confirmed {
 		how = "confirmed"
 	}
-	words = append(words, fmt.Sprintf("%.4g %% sure, %s", 100*c.Confidence, how))
+	words = append(words, fmt.Sprintf("%s sure, %s", sure(c.Confidence), how))
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), "; ")
 }
 

@@ -131,8 +131,11 @@ func (p *printer) culprit(in Input, c bisect.Culprit, which string) {
 	for _, id := range c.Parents {
 		parents = append(parents, short(id))
 	}
-	p.f("  sure     %.4g %%, %s%s\n", 100*c.Confidence, how, strings.Join(parents, " and "))
+	p.f("  sure     %s, %s%s\n", sure(c.Confidence), how, strings.Join(parents, " and "))
 }
+
+// sure is a confidence in words. Nothing that rests on trials is sure by 100 %.
+func sure(p float64) string { return fmt.Sprintf("%.4g %%", min(100*p, 99.99)) }
 
 // effectWords says what a culprit did to a number.
 func effectWords(e bisect.Effect) string {
@@ -222,7 +225,7 @@ func (p *printer) left(in Input) {
 func (p *printer) list(in Input) {
 	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	for _, s := range in.Finding.Suspects {
-		fmt.Fprintf(t, "  %s\t%.1f %%\t%s\t%s\n", short(s.Commit), 100*s.Probability, in.info(s.Commit).Subject, s.Why)
+		fmt.Fprintf(t, "  %s\t%.1f %%\t%s\t%s\n", short(s.Commit), min(100*s.Probability, 99.9), in.info(s.Commit).Subject, s.Why)
 	}
 	p.flush(t)
 }
