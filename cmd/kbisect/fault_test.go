@@ -31,7 +31,7 @@ import (
 // that says what to do.
 
 const (
-	injections = 24               // in each test run; make faults makes more
+	injections = 16               // in each test run; make faults makes more
 	faultSlack = 30 * time.Second // what faults may add to what the trials of a run need
 )
 
