@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,7 +31,7 @@ func cacheVariables() []string {
 	return []string{
 		"XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "CUDA_CACHE_PATH",
 		"CUTE_DSL_CACHE_DIR", "HELION_CACHE_DIR", "TILELANG_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE", "DG_JIT_CACHE_DIR",
-		"CUPY_CACHE_DIR", "NUMBA_CACHE_DIR", "TVM_FFI_CACHE_DIR", "PYTHONPYCACHEPREFIX",
+		"CUPY_CACHE_DIR", "NUMBA_CACHE_DIR", "TVM_FFI_CACHE_DIR",
 	}
 }
 
@@ -39,14 +40,19 @@ func remoteCaches() []string {
 	return []string{"TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", "TORCHINDUCTOR_REMOTE_CACHE_BACKEND", "TORCHINDUCTOR_REDIS_HOST", "TORCHINDUCTOR_REDIS_PORT", "TRITON_CACHE_MANAGER"}
 }
 
-// cacheEnv points every cache below root. What is downloaded or addressed by its content in the
-// user's cache folder stays where it is: models are inputs, and ccache is shared on purpose.
-func cacheEnv(env []string, root string) []string {
+// bytecode says where Python keeps what it has compiled, and whether.
+func bytecode() []string { return []string{"PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE"} }
+
+// cacheEnv points every cache below root, and Python's bytecode below python. What is downloaded or
+// addressed by its content in the user's cache folder stays where it is: models are inputs, and ccache is
+// shared on purpose.
+func cacheEnv(env []string, root, python string) []string {
 	shared := sharedData(env)
 	env = slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(cacheVariables(), name) || slices.Contains(remoteCaches(), name)
+		return slices.Contains(slices.Concat(cacheVariables(), remoteCaches(), bytecode()), name)
 	})
+	env = append(env, bytecode()[0]+"="+python)
 	for _, name := range cacheVariables() {
 		env = append(env, name+"="+filepath.Join(root, strings.ToLower(name)))
 	}
@@ -107,14 +113,38 @@ func holdsFiles(root string) bool {
 	return found
 }
 
-// roots is where the processes of a slot keep their caches.
+// roots is where the processes of a slot keep their caches. Python's bytecode lies by the path of its source
+// in a folder that all slots share: what the machine has installed is compiled once, as it would be on a
+// machine that has run it before, and what a candidate holds is thrown away with the other caches.
 type roots struct {
 	dir    string
+	python string           // of all slots
+	own    []string         // the part of it for the files of this slot
 	warmed bisect.Candidate // of which a process has filled them and ended well
+}
+
+// newRoots are the caches in the folder of a slot, whose tree lies at tree.
+func newRoots(slot, tree, python string) roots {
+	c := roots{dir: filepath.Join(slot, "caches"), python: python, own: []string{filepath.Join(python, tree)}}
+	if real, err := filepath.EvalSymlinks(filepath.Dir(slot)); err == nil { // Python asks the kernel where it is
+		if rel, err := filepath.Rel(filepath.Dir(slot), tree); err == nil {
+			c.own = append(c.own, filepath.Join(python, real, rel))
+		}
+	}
+	return c
 }
 
 // clear throws the caches away, with any lock file that a killed process left in them.
 func (c *roots) clear() error {
 	c.warmed = bisect.Candidate{}
-	return removeAll(c.dir)
+	err := removeAll(c.dir)
+	for _, dir := range c.own {
+		err = errors.Join(err, removeAll(dir))
+	}
+	return err
+}
+
+// compiled reports that Python has compiled files of the slot, or the first ones of all.
+func (c *roots) compiled(first bool) bool {
+	return first && holdsFiles(c.python) || slices.ContainsFunc(c.own, holdsFiles)
 }

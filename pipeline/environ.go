@@ -26,7 +26,7 @@ func (s *slot) environ(r bisect.Request, caches string) []string {
 		ours := strings.HasPrefix(name, "KBISECT_") && name != kernels.ProbeModules
 		return strings.HasPrefix(name, "GIT_") || ours || name == "PWD" || name == "OLDPWD"
 	})
-	return append(compilerJobs(cacheEnv(s.visible(env), caches)),
+	return append(compilerJobs(cacheEnv(s.visible(env), caches, s.caches.python)),
 		"PYTHONFAULTHANDLER=1",
 		"PWD="+s.workDir(),
 		"TMPDIR="+s.tmp, "TMP="+s.tmp, "TEMP="+s.tmp,

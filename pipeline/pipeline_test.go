@@ -450,3 +450,33 @@ say("sample: 1 us")
 		t.Errorf("never probed: %s", o.Describe())
 	}
 }
+
+// Python's bytecode of what is installed is kept for the whole search, whatever the user's environment says;
+// that of a candidate is never another's, of the same second and size.
+func TestBytecode(t *testing.T) {
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	const program = `import os, sys, colorsys, ours
+line = "metric value: %d\nmetric kept: %d\n" % (ours.VALUE, not sys.flags.dont_write_bytecode and os.path.exists(colorsys.__cached__))
+os.write(int(os.environ["KBISECT_FD"]), ("phase: measure\n" + line).encode())
+`
+	commit := func(value string) []fixtures.Change {
+		return []fixtures.Change{fixtures.Script("bench.py", program), fixtures.Write("ours.py", "VALUE = "+value+"\n")}
+	}
+	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, Limits{Run: time.Minute}, commit("1"), commit("2"), commit("3"))
+	for round := range 3 {
+		for i := range b.ids {
+			for _, timing := range []bool{false, true} {
+				o, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[i]}, Purpose: bisect.Searching, Nth: round, Timing: timing})
+				if err != nil || o.Class != bisect.OK {
+					t.Fatal(err, o.Describe())
+				}
+				want := map[string]float64{"value": float64(i + 1), "kept": 1}
+				for _, s := range o.Series {
+					if v, ok := want[s.Metric]; ok && s.Values[0] != v {
+						t.Errorf("round %d: %s is %v, want %v", round, s.Metric, s.Values, v)
+					}
+				}
+			}
+		}
+	}
+}

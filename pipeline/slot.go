@@ -80,7 +80,7 @@ func (p *Pipeline) slot(r bisect.Request) (*slot, error) {
 
 func (p *Pipeline) newSlot(name string) *slot {
 	s := &slot{Pipeline: p, name: name, dir: filepath.Join(p.Dir, name, "tree"), tmp: filepath.Join(p.Dir, name, "tmp")}
-	s.caches.dir = filepath.Join(p.Dir, name, "caches")
+	s.caches = newRoots(filepath.Join(p.Dir, name), s.dir, filepath.Join(p.Dir, "python"))
 	return s
 }
 

@@ -31,7 +31,7 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 	warm := s.Caches == Warm || s.Caches == "" && r.Timing
 	if warm && s.caches.warmed == r.Candidate {
 		o, err := s.launch(ctx, r)
-		if err == nil && holdsFiles(s.caches.dir) {
+		if err == nil && s.filled(false) {
 			o.Caches = string(Warm)
 		}
 		return o, err
@@ -39,12 +39,13 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 	if err := s.caches.clear(); err != nil {
 		return bisect.Outcome{}, &bisect.InfraError{What: "clearing the caches of " + s.name, Err: err}
 	}
+	began := !holdsFiles(s.caches.python)
 	first, err := s.launch(ctx, r)
 	if err != nil || first.Class != bisect.OK {
 		return first, err
 	}
 	s.caches.warmed = r.Candidate
-	if !holdsFiles(s.caches.dir) {
+	if !s.filled(began) {
 		return first, nil
 	}
 	first.Caches = string(Cold)
@@ -58,6 +59,12 @@ func (s *slot) trial(ctx context.Context, r bisect.Request) (bisect.Outcome, err
 	second, err := s.launch(ctx, r)
 	second.Cold, second.Caches = first.Phases, string(Warm)
 	return second, err
+}
+
+// filled reports that launches have left something in the caches that later ones are quicker for. Python's
+// bytecode speeds up imports alone; first says that there was none at all before.
+func (s *slot) filled(first bool) bool {
+	return holdsFiles(s.caches.dir) || s.WholeTimed && s.caches.compiled(first)
 }
 
 // course is how the processes of one trial went so far.
@@ -126,7 +133,7 @@ func (s *slot) concluded(ctx context.Context, r bisect.Request, o bisect.Outcome
 	if o.Unfit == "" && !r.Timing && len(o.Marks) > 0 {
 		o.Unfit = o.Marks[0]
 	}
-	if o.Class != bisect.OK && s.caches.warmed != r.Candidate && holdsFiles(s.caches.dir) {
+	if o.Class != bisect.OK && s.caches.warmed != r.Candidate && s.filled(false) {
 		o.Caches = string(Cold)
 	}
 	if c.killed { // it may have left a lock file
