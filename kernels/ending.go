@@ -32,11 +32,12 @@ const ExitTimeout = 114
 
 // Ending says what a process came to that ended by itself with an exit code, and why. KernelBot
 // believes `check` and nothing else: an evaluation may find a wrong result and exit 0, and one that
-// never came to its end has sent no check. Codes that are not the candidate's fault are a skip.
+// never came to its end has sent no check. Codes that are not the candidate's fault are a skip, where the
+// evaluation has not said anything yet: later it is the candidate that ends with them.
 func (p *Popcorn) Ending(exit int, output []byte) (Class, string) {
 	check := p.values["check"]
 	switch {
-	case exit == exitUsage || exit == exitPipe || exit == exitSpec:
+	case len(p.values) == 0 && (exit == exitUsage || exit == exitPipe || exit == exitSpec):
 		return ClassSkip, configWords(exit)
 	case exit == exitCUDA:
 		return ClassCrash, fmt.Sprintf("exit %d: a call of the CUDA runtime failed", exit)

@@ -20,6 +20,7 @@ type Popcorn struct {
 	order  []string // keys in the order of first arrival
 	bad    int
 	lost   bool // keys over the bound
+	bytes  int  // of all lines
 	first  string
 }
 
@@ -28,11 +29,13 @@ const (
 	maxKeys    = 1 << 14
 	maxText    = 16 << 10 // of one value
 	maxPopcorn = 1 << 12  // of the cases of one kind
+	pipeHolds  = 64 << 10 // bytes, on Linux
 )
 
 // Lines takes one line and returns what it says in the words of the trial protocol: phases and
 // cases, as the arrival of keys tells them. The words of the probe pass through.
 func (p *Popcorn) Lines(line string) []string {
+	p.bytes += len(line) + 1
 	line = strings.TrimSuffix(line, "\r")
 	if strings.TrimSpace(line) == "" {
 		return nil
@@ -187,6 +190,9 @@ func (p *Popcorn) Warnings() []string {
 	}
 	if p.lost {
 		out = append(out, fmt.Sprintf("the process sent more than %d keys; the others were left out", maxKeys))
+	}
+	if p.bytes > pipeHolds {
+		out = append(out, fmt.Sprintf("the process sent %d KiB on POPCORN_FD: the server reads them when it has ended, and a pipe holds %d: it would wait there until its limit, exit %d", p.bytes>>10, pipeHolds>>10, ExitTimeout))
 	}
 	return out
 }

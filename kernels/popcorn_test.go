@@ -100,6 +100,9 @@ func TestPopcornEndings(t *testing.T) {
 		{"", 111, nil, ClassSkip, "exit 111: the evaluation found no POPCORN_FD"},
 		{"", 113, nil, ClassSkip, "exit 113: the evaluation does not understand the cases of the task"},
 		{"", 2, nil, ClassSkip, "exit 2: the evaluation does not know this mode"},
+		{"test-count: 3\ntest.0.spec: size: 1", 2, nil, ClassCrash, "exit 2"}, // the submission's own
+		{"test-count: 3", 111, nil, ClassCrash, "exit 111"},
+		{"benchmark-count: 3", 113, nil, ClassCrash, "exit 113"},
 		{"", 114, nil, ClassTimeout, "exit 114: the candidate's own timer, or a runner within it"},
 	} {
 		var pop Popcorn
@@ -127,7 +130,7 @@ func TestPopcornIsBounded(t *testing.T) {
 	if len(pop.Series()) != 0 {
 		t.Errorf("series %+v", pop.Series())
 	}
-	if w := pop.Warnings(); len(w) != 2 || !strings.HasPrefix(w[0], `2 malformed popcorn lines, such as "no colon"`) {
+	if w := pop.Warnings(); len(w) != 3 || !strings.HasPrefix(w[0], `2 malformed popcorn lines, such as "no colon"`) || !strings.Contains(w[2], "KiB on POPCORN_FD: the server reads them when it has ended") {
 		t.Errorf("warnings %q", w)
 	}
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -23,7 +24,11 @@ func (p *Pipeline) limit(phase string) time.Duration {
 	case bisect.WholeTrial:
 		return p.Limits.Run
 	}
-	return p.Limits.Phases[phase].For(p.good[phase])
+	l, ok := p.Limits.Phases[phase]
+	if !ok { // "check" is the limit of test/check, benchmark/check and so on
+		l = p.Limits.Phases[phase[strings.LastIndexByte(phase, '/')+1:]]
+	}
+	return l.For(p.good[phase])
 }
 
 // bound is the limit of a phase in one trial: where the request is in a hurry, the time after which

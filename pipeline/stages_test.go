@@ -201,3 +201,13 @@ func TestTorchEndings(t *testing.T) {
 		}
 	}
 }
+
+// A limit that names no stage is that of the phase in every stage.
+func TestLimitsOfAnyStage(t *testing.T) {
+	p := &Pipeline{Config: Config{Limits: Limits{Phases: map[string]kernels.Limit{"check": {Abs: 2 * time.Second}, "test/load": {Abs: time.Second}}}}}
+	for phase, want := range map[string]time.Duration{"check": 2 * time.Second, "test/check": 2 * time.Second, "benchmark/check": 2 * time.Second, "test/load": time.Second, "load": 0, "benchmark/load": 0} {
+		if got := p.limit(phase); got != want {
+			t.Errorf("%s: %v, want %v", phase, got, want)
+		}
+	}
+}

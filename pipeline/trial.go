@@ -97,6 +97,9 @@ func (s *slot) launch(ctx context.Context, r bisect.Request) (bisect.Outcome, er
 		c.last, c.spent, c.stall = res, c.spent+l.took(res), c.stall+res.Stall
 		c.killed = c.killed || res.Timeout != nil || res.Signal != 0
 		if stage.Optional && !o.Whole && o.Class != bisect.Infra {
+			if o.Class == bisect.Timeout {
+				o.Warnings = append(o.Warnings, o.Why+", in stage "+stage.Name+", which may fail: what follows is launched all the same")
+			}
 			o.Class, o.Phase, o.Why, o.Early, o.Supposed = bisect.OK, "", "", false, false
 		}
 		if sum = following(sum, o); o.Class != bisect.OK {

@@ -157,7 +157,9 @@ func MergePhases(order []string, launch []bisect.PhaseTime) []string {
 		at := len(order)
 		if k > 0 {
 			at = slices.Index(order, launch[k-1].Name) + 1
-		} else if i := slices.IndexFunc(order, func(name string) bool { return slices.ContainsFunc(launch, func(x bisect.PhaseTime) bool { return x.Name == name }) }); i >= 0 {
+		} else if i := slices.IndexFunc(order, func(name string) bool {
+			return slices.ContainsFunc(launch, func(x bisect.PhaseTime) bool { return x.Name == name })
+		}); i >= 0 {
 			at = i
 		}
 		order = slices.Insert(order, at, p.Name)

@@ -30,7 +30,7 @@ func strangePhases(want string, limits map[string]kernels.Limit, outcomes []bise
 	if !well {
 		return nil
 	}
-	if want != "" && !slices.Contains(seen, want) {
+	if want != "" && !slices.ContainsFunc(seen, func(name string) bool { return name == want || strings.HasSuffix(name, "/"+want) }) {
 		out = append(out, fmt.Sprintf("--phase %s: no launch has entered that phase%s; they entered %s", want, didYouMean(want, seen), strings.Join(seen, ", ")))
 	}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
