@@ -1,8 +1,12 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
@@ -44,6 +48,25 @@ func (p *Pipeline) Follow(first *Pipeline) {
 	}
 }
 
+// lacksTorch says that a program failed because the Python that runs it has no PyTorch, or "". Nothing that a
+// commit holds installs it.
+func (p *Pipeline) lacksTorch(ctx context.Context, tail []byte) string {
+	run := p.Plan.Run
+	if n := len(p.Plan.Stages); n > 0 {
+		run = p.Plan.Stages[n-1].Run
+	}
+	if !bytes.Contains(tail, []byte("No module named 'torch'")) || len(run) == 0 || !proc.PythonName(filepath.Base(run[0])) {
+		return ""
+	}
+	cmd := exec.CommandContext(ctx, run[0], "-c", "import importlib.util, sys; sys.exit(3 if importlib.util.find_spec('torch') is None else 0)")
+	cmd.Env = p.visible(p.Env)
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 3 {
+		return ""
+	}
+	return run[0] + " of this machine has no PyTorch: No module named 'torch'\nhint: install it for that Python, or activate the environment that has it"
+}
+
 // starved says that the machine's memory ran out in a step, or "".
 func starved(res proc.Result) string {
 	if res.OOMKilled && res.OOMWhere == "machine" {
@@ -69,6 +92,9 @@ func (p *Pipeline) machineFault(ctx context.Context, c bisect.Candidate, o bisec
 		return fmt.Sprintf("kbisect itself did not run for %.1f s of the trial, so that nobody knows which limit was kept", res.Stall.Seconds()), nil
 	case o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra:
 		return "", nil
+	}
+	if why := p.lacksTorch(ctx, res.Tail); why != "" {
+		return why, nil
 	}
 	words, accused := kernels.Trouble(res.Tail)
 	if accused && passing(words.Kind) && !p.assaulted(c) {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -209,5 +210,17 @@ func TestLimitsOfAnyStage(t *testing.T) {
 		if got := p.limit(phase); got != want {
 			t.Errorf("%s: %v, want %v", phase, got, want)
 		}
+	}
+}
+
+// A Python without PyTorch is no commit's doing. Where there is one, the words alone accuse nobody.
+func TestNoTorch(t *testing.T) {
+	const program = "raise ModuleNotFoundError(\"No module named 'torch'\")\n"
+	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, Limits{Run: time.Minute}, []fixtures.Change{fixtures.Write("bench.py", program)})
+	has := exec.Command("python3", "-c", "import torch").Run() == nil
+	o, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.EndGood})
+	var infra *bisect.InfraError
+	if has != (o.Class == bisect.Wrong) || has == errors.As(err, &infra) || !has && !strings.Contains(err.Error(), "has no PyTorch") {
+		t.Errorf("torch %v: %s, %v", has, o.Describe(), err)
 	}
 }

@@ -311,7 +311,7 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 	case l.buildFailed(res) != "":
 		fail(bisect.BuildFailed, l.buildFailed(res))
 	case res.Exit >= 128:
-		fail(bisect.Crash, ended(res)+stackWords(res.Tail))
+		fail(bisect.Crash, ended(res)+cmp.Or(stackWords(res.Tail), lastWords(res.Tail)))
 	case words.IsSkip:
 		fail(bisect.Skip, words.Skip)
 	case res.Exit == 125:
