@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -229,18 +230,23 @@ func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string 
 }
 
 // whole makes a trial. One that fails where the repository lacks a file of the commit says nothing about the
-// commit.
+// commit, unless what build and run read is known and the trial does not speak of the file.
 func (p *Pipeline) whole(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	o, err := p.sample(ctx, r)
 	s := p.slots[slotName(r)]
 	if err != nil || s == nil || o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra {
 		return o, err
 	}
-	if lost := s.export.Missing(); len(lost) > 0 {
+	if lost := s.export.Missing(); len(lost) > 0 && (len(p.Paths) == 0 || s.speaksOf(o, s.export.MissingPaths())) {
 		o.Why = fmt.Sprintf("%s (git fetch --refetch may bring it), and it fails: %s", lost[0], o.Describe())
 		o.Class, o.Phase, o.Early, o.Supposed = bisect.Skip, "", false, false
 	}
 	return o, nil
+}
+
+// speaksOf reports that a trial has printed the name of one of the files.
+func (s *slot) speaksOf(o bisect.Outcome, files []string) bool {
+	return slices.ContainsFunc(files, func(f string) bool { return strings.Contains(o.Why+o.Tail, path.Base(f)) })
 }
 
 func (p *Pipeline) sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {

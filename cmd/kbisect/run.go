@@ -339,12 +339,20 @@ func (j *job) tellChanges(c *cli.Context) {
 	}
 }
 
-// tellDirty says that changes in the work tree are no part of a candidate that is at HEAD.
+// tellDirty says that changes in the work tree are no part of a candidate that is at HEAD: those of what build
+// and run read, but for files that go from the work tree into every candidate.
 func (j *job) tellDirty(ctx context.Context, candidate string) {
 	if j.repo.WorkDir() == "" {
 		return
 	}
-	out, err := exec.CommandContext(ctx, "git", "-C", j.repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no").Output()
+	args := []string{"-C", j.repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--"}
+	for _, path := range j.policy.Paths {
+		args = append(args, ":(top,literal)"+path)
+	}
+	for _, f := range j.policy.Plan.Files {
+		args = append(args, ":(top,literal,exclude)"+f.Name)
+	}
+	out, err := exec.CommandContext(ctx, "git", args...).Output()
 	if n := strings.Count(string(out), "\n"); err == nil && n > 0 {
 		j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("the work tree has changes in %s that are not committed: they are no part of %s", counted(n, "file"), candidate))
 	}

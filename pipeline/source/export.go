@@ -116,6 +116,9 @@ func (e *Export) Missing() (out []string) {
 	return out
 }
 
+// MissingPaths are the paths of these files, relative to the top.
+func (e *Export) MissingPaths() []string { return slices.Sorted(maps.Keys(e.missing)) }
+
 // forget drops what is known of the slot's content.
 func (e *Export) forget() {
 	e.mods, e.tracked, e.dirs, e.missing = map[string]*module{}, map[string]*tracked{}, map[string]int{}, map[string]string{}
