@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kbisect/kbisect/bisect"
 )
 
 // ExplanationSchema names the JSON document of an explanation and its version.
@@ -33,6 +35,8 @@ type Explanation struct {
 	Devices   []string   `json:"devices"`
 	Warnings  []string   `json:"warnings"`
 	Error     *string    `json:"error"`
+
+	About *bisect.Effect `json:"-"` // what was searched for and is to be explained; nil: whatever moved
 }
 
 // Row is one figure of A and of B.
@@ -164,7 +168,8 @@ func (r Row) magnitude() (size float64, up int) {
 
 // Rank scores all rows and names those that moved most: the time that moved most, if one did, then
 // what explains it, each of another sort. What moved against that time counts less, and rows of a
-// kernel by the kernel's share of the time.
+// kernel by the kernel's share of the time. Where something was searched for, that is the time; a number of
+// the compiler is not explained by times, and best by the kernel that it is of.
 func (e *Explanation) Rank() {
 	e.Moved = []Row{}
 	for i := range e.Rows {
@@ -173,10 +178,17 @@ func (e *Explanation) Rank() {
 		if share := e.Rows[i].Share; share.Known() {
 			weight *= math.Sqrt(float64(share)) // a small kernel may still be the one that matters
 		}
+		if e.exact() && (e.Rows[i].Kernel == e.About.Case || strings.HasPrefix(e.Rows[i].Kernel, e.About.Case+"<")) {
+			weight *= 10
+		}
 		e.Rows[i].Score = Number(size * weight)
 	}
 	direction := 0
-	if r, ok := e.top(func(r Row) bool { return r.Sort.effect() }); ok {
+	r, ok := e.top(e.searched)
+	if !ok && !e.exact() {
+		r, ok = e.top(func(r Row) bool { return r.Sort.effect() })
+	}
+	if ok {
 		_, direction = r.magnitude()
 		e.Moved = append(e.Moved, r)
 	}
@@ -195,6 +207,18 @@ func (e *Explanation) Rank() {
 		}
 	}
 	e.Summary = e.moved()
+}
+
+// exact reports that a number of the compiler is to be explained.
+func (e *Explanation) exact() bool { return e.About != nil && e.About.Exact != nil }
+
+// searched reports the rows of the number that was searched for.
+func (e *Explanation) searched(r Row) bool {
+	if e.About == nil || r.Kernel != "" {
+		return false
+	}
+	measured := "measured " + e.About.Name()
+	return r.Name == measured || e.About.Case == "" && (strings.HasPrefix(r.Name, measured+" of ") || "phase."+r.Name == e.About.Metric)
 }
 
 // top is the row with the highest score of those that count.
@@ -217,6 +241,9 @@ func (e *Explanation) moved() string {
 		ended := func(r Row) bool { return !r.isNumber() && r.moved() != "" }
 		switch {
 		case slices.ContainsFunc(e.Rows, moved):
+			if slices.ContainsFunc(e.Rows, ended) {
+				return "No figure that was looked at tells why."
+			}
 			return "What moved is too small a part of a launch to be the reason."
 		case slices.ContainsFunc(e.Rows, ended):
 			return "No figure that was looked at has moved."
@@ -374,9 +401,11 @@ func (p *printer) explained(e Explanation) {
 func (r Row) wide() bool { return max(len(r.TextA), len(r.TextB)) > 32 }
 
 // shown leaves out what did not move and is no key figure, the kernels that only one side has but for
-// their times, and those beyond the first few. left is the number of the last.
+// their times, and those beyond the first few; kernels that moved most come first, then those of which
+// something moved. left is the number of those left out.
 func (e Explanation) shown() (rows []Row, left int) {
 	var kernels []string
+	of, moved := map[string][]Row{}, map[string]bool{}
 	alone := slices.Concat(e.Added, e.Gone)
 	for _, r := range e.Rows {
 		one := r.Kernel != "" && slices.Contains(alone, r.Kernel)
@@ -386,9 +415,23 @@ func (e Explanation) shown() (rows []Row, left int) {
 		if r.Kernel != "" && !slices.Contains(kernels, r.Kernel) {
 			kernels = append(kernels, r.Kernel)
 		}
-		if r.Kernel == "" || slices.Index(kernels, r.Kernel) < kernelsShown {
-			rows = append(rows, r)
+		of[r.Kernel] = append(of[r.Kernel], r)
+		moved[r.Kernel] = moved[r.Kernel] || r.moved() != "" && !r.scatter()
+	}
+	order := func(kernel string) int {
+		i := slices.IndexFunc(e.Moved, func(r Row) bool { return r.Kernel == kernel })
+		switch {
+		case i >= 0:
+			return i
+		case moved[kernel]:
+			return len(e.Moved)
 		}
+		return len(e.Moved) + 1
+	}
+	slices.SortStableFunc(kernels, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
+	rows = of[""]
+	for _, k := range kernels[:min(kernelsShown, len(kernels))] {
+		rows = append(rows, of[k]...)
 	}
 	return rows, max(0, len(kernels)-kernelsShown)
 }
@@ -413,18 +456,21 @@ func lastLines(text string, n int) []string {
 // cellMost bounds the texts of a table's cells: how a launch ended stands in whole above it.
 const cellMost = 48
 
+// kernelMost bounds the names of kernels in the table.
+const kernelMost = 60
+
 // Cells is the table for other writers: the names of the columns, the rows, and what there is to say
 // beside it.
 func (e Explanation) Cells() (columns []string, rows [][]string, notes []string) {
 	shown, left := e.shown()
 	for _, r := range shown {
-		rows = append(rows, []string{cmp.Or(r.Kernel, r.Group), r.Name, cut(r.a(), cellMost), cut(r.b(), cellMost), r.change()})
+		rows = append(rows, []string{cut(cmp.Or(r.Kernel, r.Group), kernelMost), r.Name, cut(r.a(), cellMost), cut(r.b(), cellMost), r.change()})
 	}
 	for _, k := range e.Added {
-		rows = append(rows, []string{k, "kernel added", "", "", ""})
+		rows = append(rows, []string{cut(k, kernelMost), "kernel added", "", "", ""})
 	}
 	for _, k := range e.Gone {
-		rows = append(rows, []string{k, "kernel gone", "", "", ""})
+		rows = append(rows, []string{cut(k, kernelMost), "kernel gone", "", "", ""})
 	}
 	notes = append(notes, e.Summary)
 	if left > 0 {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
 )
 
 // slower is an explanation of a kernel that spills and fills less of the device.
@@ -205,6 +207,44 @@ func TestRankAnything(t *testing.T) {
 		}
 		if err := WriteJSON(&bytes.Buffer{}, e); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// Of a number that was searched for, the summary speaks first; what a compiler says is explained by the
+// kernel that it is of, and not by how long the build took.
+func TestRankAboutWhatWasSearchedFor(t *testing.T) {
+	rows := func() []Row {
+		build := Numbers("phases", "", "build", "s", SortPhase, 9, 5)
+		build.Whole = 10
+		warm := Numbers("phases", "", "warmup", "s", SortPhase, 0.3, 0.1)
+		warm.Whole = 1
+		return []Row{build, warm, Numbers("phases", "", "measured time of 128", "s", SortTime, 1e-3, 1.1e-3),
+			Numbers("resources", "other", "instructions", "", SortInstructions, 100, 300), Numbers("resources", "still", "instructions", "", SortInstructions, 7, 7),
+			Numbers("resources", "gemm<4>", "registers per thread", "", SortRegisters, 56, 64)}
+	}
+	for _, c := range []struct {
+		about *bisect.Effect
+		want  string
+		first string
+	}{
+		{nil, "What moved most: build 9.000 s to 5.000 s (-44.4 %); instructions of other", "other"},
+		{&bisect.Effect{Metric: "time", Case: "128"}, "What moved most: measured time of 128 1.000 ms to 1.100 ms (+10 %); instructions of other", "other"},
+		{&bisect.Effect{Metric: "time"}, "What moved most: measured time of 128", "other"},
+		{&bisect.Effect{Metric: "phase.warmup"}, "What moved most: warmup 300.0 ms to 100.0 ms", "other"},
+		{&bisect.Effect{Metric: "registers", Case: "gemm", Exact: &bisect.Exact{Value: 64, Parent: 56}}, "What moved most: registers per thread of gemm<4> 56 to 64 (+14.3 %); instructions of other", "gemm<4>"},
+	} {
+		e := Explanation{Rows: rows(), About: c.about}
+		e.Rank()
+		_, table, _ := e.Cells()
+		kernel := ""
+		for _, r := range table {
+			if kernel == "" && r[0] != "phases" {
+				kernel = r[0]
+			}
+		}
+		if !strings.HasPrefix(e.Summary, c.want) || kernel != c.first {
+			t.Errorf("%+v: %s; first %s", c.about, e.Summary, kernel)
 		}
 	}
 }

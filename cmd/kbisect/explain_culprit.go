@@ -14,12 +14,13 @@ import (
 // explainCulprit says why a culprit differs from its parent, by what the search has seen of both: its
 // launches give the phases, and what it has built is looked at. Launches under profilers are added
 // where there is a device and a launch is short. It must be called while the pipeline is open. Nil
-// stands for nothing to explain, or not asked for.
-func (j *job) explainCulprit(ctx context.Context, parent, culprit string) (*report.Explanation, error) {
+// stands for nothing to explain, or not asked for. about is what was found, if it is a number.
+func (j *job) explainCulprit(ctx context.Context, parent, culprit string, about *bisect.Effect) (*report.Explanation, error) {
 	if j.policy.NoExplain || parent == "" || culprit == "" {
 		return nil, nil
 	}
 	x := j.newExplainer(culpritExplainLimit)
+	x.about = about
 	x.sides = [2]examined{j.known(parent, bisect.ConfirmParent), j.known(culprit, bisect.ConfirmCulprit)}
 	if x.profiles && 2*profiledTimes*max(x.sides[0].wall(), x.sides[1].wall()) > x.patience() {
 		x.profiles = false
@@ -66,7 +67,7 @@ func (j *job) why(ctx context.Context, f *bisect.Finding) {
 	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed {
 		return
 	}
-	x, err := j.explainCulprit(ctx, c.Parents[0], c.Commit)
+	x, err := j.explainCulprit(ctx, c.Parents[0], c.Commit, c.Effect)
 	switch {
 	case err != nil:
 		f.Warnings = append(f.Warnings, "why the culprit differs could not be seen: "+headline(err.Error()))

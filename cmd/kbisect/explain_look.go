@@ -26,6 +26,7 @@ type explainer struct {
 	profiles bool          // launches under profilers are wanted
 	left     time.Duration // for launches under profilers
 	ncu      ncu
+	about    *bisect.Effect // what is to be explained, if it is a number
 }
 
 // ncu is Nsight Compute on this machine.

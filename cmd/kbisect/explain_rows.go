@@ -27,7 +27,7 @@ func (x *explainer) explanation() report.Explanation {
 	a, b := &x.sides[0], &x.sides[1]
 	e := report.Explanation{
 		Schema: report.ExplanationSchema, Result: explained, Added: []string{}, Gone: []string{}, Builds: []report.BuildEnd{},
-		Profilers: append([]string{}, x.seen...), Missing: append([]string{}, x.missing...), Devices: []string{}, Warnings: []string{},
+		Profilers: append([]string{}, x.seen...), Missing: append([]string{}, x.missing...), Devices: []string{}, Warnings: []string{}, About: x.about,
 	}
 	e.Rows = append(x.phaseRows(), programRows(a, b)...)
 	device := x.capability()

@@ -328,7 +328,7 @@ func TestExplainCulprit(t *testing.T) {
 			}
 		}
 		before := len(tr.launches)
-		doc, err := tr.explainCulprit(c.Context, parent, culprit)
+		doc, err := tr.explainCulprit(c.Context, parent, culprit, nil)
 		if err != nil || doc == nil || len(tr.launches) != before {
 			return fmt.Errorf("%v, %+v, %d launches more", err, doc, len(tr.launches)-before)
 		}
@@ -336,7 +336,7 @@ func TestExplainCulprit(t *testing.T) {
 			return fmt.Errorf("%+v", doc)
 		}
 		tr.policy.NoExplain = true
-		if doc, err := tr.explainCulprit(c.Context, parent, culprit); doc != nil || err != nil {
+		if doc, err := tr.explainCulprit(c.Context, parent, culprit, nil); doc != nil || err != nil {
 			return fmt.Errorf("not asked for: %+v %v", doc, err)
 		}
 		return nil
