@@ -95,7 +95,9 @@ func TestStages(t *testing.T) {
 		{text: only("benchmark", "say('benchmark-count', 1); hang()"), class: "timeout", phase: "benchmark/measure", why: "exit 114", hang: "benchmark"},
 		{text: in("test", "hang()"), class: "timeout", phase: "teardown", why: "exit 114", hang: "test"},
 		{text: in("test", "[say('key%d' % i, 'x' * 500) for i in range(20000)]; sys.exit(0)"), class: "ok"},
-		{text: "subprocess.Popen(['sleep', '1000'], pass_fds=[out.fileno()], start_new_session=True)\ngood()", class: "ok"},
+		{text: "subprocess.Popen(['sleep', '0.5'], pass_fds=[out.fileno()], start_new_session=True)\ngood()", class: "ok"},
+		{text: "subprocess.Popen(['sleep', '1000'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)\ngood()", class: "ok"},
+		{text: in("test", "subprocess.Popen(['sleep', '1000'], pass_fds=[out.fileno()], start_new_session=True)\ngood()"), class: "timeout", phase: "teardown", why: "keeps its output open", hang: "test"},
 	}
 	var commits [][]fixtures.Change
 	for _, c := range cases {

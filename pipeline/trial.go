@@ -164,7 +164,7 @@ func (l *listener) process(ctx context.Context) (res proc.Result, o bisect.Outco
 		Protocol: protocolVariable, Watch: l.line, Closed: l.closed,
 	}
 	if l.stage.Speaks != "" {
-		spec.Aliases = []string{l.stage.Speaks}
+		spec.Aliases, spec.WaitOutput = []string{l.stage.Speaks}, !l.stage.Optional // as KernelBot's runner does
 	}
 	spec.PhaseLimit = l.phaseBound(spec.Phase)
 	if len(s.Patterns) > 0 {
@@ -298,7 +298,9 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 		if o.Why, o.Early = l.timeoutWords(phase, o.Whole); res.Timeout.Whole && l.ownLimit {
 			o.Why = l.stageWords()
 		}
-		o.Why += stackWords(res.Tail)
+		if o.Why += stackWords(res.Tail); res.Held {
+			o.Why += "; it had ended, but what it left running keeps its output open"
+		}
 		if o.Supposed = phase == teardown && said.Supposed(); o.Supposed {
 			o.Early = o.Early || l.r.Purpose == bisect.Searching
 		}

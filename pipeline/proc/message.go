@@ -32,6 +32,8 @@ type order struct {
 	Memory int64  // its limit in bytes
 	CPUs   []int
 	Nice   int
+
+	Hold bool // the tree is left alone after the leader's end, until a command comes
 }
 
 // command tells a warden what to do with the tree.

@@ -62,6 +62,16 @@ func (r *readers) drain() {
 	closeAll(r.files)
 }
 
+// over is closed when all pipes have come to their end.
+func (r *readers) over() <-chan struct{} {
+	c := make(chan struct{})
+	go func() {
+		r.group.Wait()
+		close(c)
+	}()
+	return c
+}
+
 // close closes the pipes at once.
 func (r *readers) close() {
 	closeAll(r.files)

@@ -96,6 +96,7 @@ func (s Spec) order() (order, error) {
 		Memory:   s.MemoryMax,
 		CPUs:     s.CPUs,
 		Nice:     s.Nice,
+		Hold:     s.WaitOutput,
 	}, nil
 }
 
@@ -114,6 +115,7 @@ type trial struct {
 	canceled bool     // we ended it, because of ctx
 	timeout  *Timeout // we ended it, because of a limit
 	over     bool     // the leader has ended
+	held     *report  // of its end, while its output is still open
 	frozen   bool     // the caller wants it to stand still
 	leader   int      // its pid
 	oom      int64    // machineOOM at the start
@@ -271,6 +273,7 @@ func (t *trial) follow(ctx context.Context) error {
 	wake := time.NewTicker(wakeEvery)
 	defer wake.Stop()
 	done, pause := ctx.Done(), t.spec.Pause
+	var open <-chan struct{}
 	ran := time.Now()
 	defer func() { t.result.Stall += stall(ran) }()
 	for {
@@ -282,6 +285,7 @@ func (t *trial) follow(ctx context.Context) error {
 		case <-done:
 			done = nil
 			t.canceled = t.timeout == nil
+			t.release()
 			t.warden.kill(min(t.spec.Grace, cancelGrace))
 			t.silent = t.silence()
 		case on, ok := <-pause:
@@ -295,7 +299,13 @@ func (t *trial) follow(ctx context.Context) error {
 				continue
 			}
 			t.timeout = limit
+			t.release()
 			t.warden.kill(t.spec.Grace)
+			t.silent = t.silence()
+		case <-open:
+			open = nil
+			t.release()
+			t.warden.kill(-1)
 			t.silent = t.silence()
 		case <-t.silent:
 			return t.abandon("is silent")
@@ -303,6 +313,8 @@ func (t *trial) follow(ctx context.Context) error {
 			switch {
 			case !ok:
 				return t.died("died")
+			case r.Event == eventEnded && t.spec.WaitOutput && !r.Killed:
+				t.held, open = &r, t.pipes.over()
 			case r.Event == eventEnded:
 				t.ended(r)
 				t.silent, pause = t.silence(), nil
@@ -342,8 +354,26 @@ func (t *trial) ended(r report) {
 	}
 }
 
+// release notes the end of a leader that was waited for beyond it. Where a limit or ctx ended the wait, that
+// is how it ended.
+func (t *trial) release() {
+	if t.held == nil {
+		return
+	}
+	r := *t.held
+	t.held = nil
+	if t.timeout == nil && !t.canceled {
+		t.ended(r)
+		return
+	}
+	r.Killed, r.Mono = true, monotonic()
+	t.ended(r)
+	t.result.Held = t.timeout != nil
+}
+
 // gone notes the end of the tree.
 func (t *trial) gone(r report) error {
+	t.release() // the warden was told to end it by somebody else
 	t.result.User, t.result.System, t.result.MaxRSS = r.User, r.System, r.MaxRSS
 	t.result.Leftover = r.Leftover
 	t.result.MemoryPeak = r.Peak

@@ -59,6 +59,11 @@ type Spec struct {
 	// last word. It is called as Watch is, and not after the leader's end.
 	Closed func(at time.Duration) Transition
 
+	// WaitOutput makes the limits hold until everybody has closed standard output,
+	// standard error and the protocol pipe, as for a caller that reads them to
+	// their end. Without it, what the leader leaves behind is killed at once.
+	WaitOutput bool
+
 	// Pause freezes the whole tree when it yields true, and thaws it at false
 	// or when it is closed. Meanwhile no limit runs, and the times given to
 	// Watch, Closed and OnOutput stand still. Nobody reads it after the end
@@ -143,6 +148,10 @@ type Result struct {
 	// Halted says that the leader had been stopped by a signal, not by us, when the
 	// time-out came: it did not run to its limit.
 	Halted bool
+
+	// Held says that the leader had ended when the time-out came, and processes that
+	// it left kept its output open; see Spec.WaitOutput.
+	Held bool
 
 	// Stall is how long this process did not run while it should have: it was
 	// stopped, or starved. Meanwhile the program ran on, and what it sent then is

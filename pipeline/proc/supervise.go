@@ -18,6 +18,7 @@ type supervisor struct {
 	bound    time.Duration
 	ended    <-chan int64 // time of the leader's end
 	group    *group       // nil for none
+	hold     bool         // a command ends the tree, not the leader's end
 
 	frozen  bool      // the tree has been brought to a halt
 	stopped []process // by these, where the group cannot freeze
@@ -40,12 +41,12 @@ type supervisor struct {
 // ended as well.
 func (s *supervisor) report(r report) { _ = s.reports.Encode(r) }
 
-// run waits for the end of the leader or for a command to end it, and then
-// kills the tree.
+// run waits for the end of the leader, unless the tree is held beyond it, or for a
+// command to end it, and then kills the tree.
 func (s *supervisor) run() {
 	var grace <-chan time.Time
 	var until time.Time
-	for !s.over || s.killed && grace != nil && !s.alone() {
+	for !s.over || s.hold && !s.killed || s.killed && grace != nil && !s.alone() {
 		select {
 		case at := <-s.ended:
 			s.end(at)
@@ -57,7 +58,7 @@ func (s *supervisor) run() {
 			first := !s.killed && !s.over
 			s.killed = s.killed || first
 			s.halted = s.halted || first && s.wasStopped()
-			if !ok || c.Grace <= 0 {
+			if !ok || c.Grace <= 0 || s.over && s.hold {
 				s.finish()
 				return
 			}

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bufio"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,50 @@ func testGrandchildHoldsPipes(t *testing.T, way string) {
 				t.Errorf("took %v", took)
 			}
 		})
+	}
+}
+
+// TestWaitOutput holds the limits until the last writer has gone, as one who reads to the end does.
+func TestWaitOutput(t *testing.T) { bothWays(t, testWaitOutput) }
+
+func testWaitOutput(t *testing.T, way string) {
+	for _, c := range []struct {
+		name, script, output string
+		held                 bool
+		left                 int
+	}{
+		{"alone", "echo first; exit 4", "first\n", false, 0},
+		{"late", "(sleep 0.3; echo late) & echo first; exit 4", "first\nlate\n", false, 0},
+		{"held", "(trap '' TERM; setsid sleep 1000) & echo first; exit 4", "first\n", true, 1},
+		{"protocol", "sleep 1000 >/dev/null 2>&1 & echo first; exit 4", "first\n", true, 1},
+		{"elsewhere", "sleep 1000 >/dev/null 2>&1 3>&- & echo first; exit 4", "first\n", false, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := contained(shell(t, c.script), way)
+			s.WaitOutput, s.Limit = true, 20*time.Second
+			if c.held {
+				s.Limit = 500 * time.Millisecond
+			}
+			r := run(t, s)
+			if r.Held != c.held || (r.Timeout != nil) != c.held || r.Exit != 4 || r.Leftover != c.left || string(r.Tail) != c.output {
+				t.Errorf("%+v, output %q", r, r.Tail)
+			}
+			if c.held && r.Wall < s.Limit {
+				t.Errorf("it ended after %v", r.Wall)
+			}
+		})
+	}
+	s := contained(shell(t, "sleep 1000 & exit 0"), way)
+	s.WaitOutput = true
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if r, err := Run(ctx, s); err != nil || !r.Canceled || r.Held || r.Leftover != 1 {
+		t.Errorf("canceled: %+v, %v", r, err)
+	}
+	s = contained(shell(t, "sleep 1000 & sleep 1000"), way)
+	s.WaitOutput, s.Limit, s.Grace = true, 300*time.Millisecond, 20*time.Second
+	if r := run(t, s); r.Timeout == nil || r.Held {
+		t.Errorf("hanging: %+v", r)
 	}
 }
 

@@ -55,7 +55,7 @@ func supervise() error {
 		s.report(refusal(err))
 		return nil
 	}
-	s.leader, s.bound = pid, o.Bound
+	s.leader, s.bound, s.hold = pid, o.Bound, o.Hold
 	s.report(report{Event: eventStarted, Mono: started, Leader: pid, Grouped: s.group != nil})
 	s.commands = commands(control)
 	s.ended = watch(pid)
