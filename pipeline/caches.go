@@ -40,8 +40,11 @@ func remoteCaches() []string {
 	return []string{"TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", "TORCHINDUCTOR_REMOTE_CACHE_BACKEND", "TORCHINDUCTOR_REDIS_HOST", "TORCHINDUCTOR_REDIS_PORT", "TRITON_CACHE_MANAGER"}
 }
 
-// bytecode says where Python keeps what it has compiled, and whether.
-func bytecode() []string { return []string{"PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE"} }
+// Where Python keeps what it has compiled, and whether.
+const (
+	bytecodePrefix = "PYTHONPYCACHEPREFIX"
+	noBytecode     = "PYTHONDONTWRITEBYTECODE"
+)
 
 // cacheEnv points every cache below root, and Python's bytecode below python. What is downloaded or
 // addressed by its content in the user's cache folder stays where it is: models are inputs, and ccache is
@@ -50,9 +53,9 @@ func cacheEnv(env []string, root, python string) []string {
 	shared := sharedData(env)
 	env = slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(slices.Concat(cacheVariables(), remoteCaches(), bytecode()), name)
+		return slices.Contains(cacheVariables(), name) || slices.Contains(remoteCaches(), name) || name == bytecodePrefix || name == noBytecode
 	})
-	env = append(env, bytecode()[0]+"="+python)
+	env = append(env, bytecodePrefix+"="+python)
 	for _, name := range cacheVariables() {
 		env = append(env, name+"="+filepath.Join(root, strings.ToLower(name)))
 	}
