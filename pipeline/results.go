@@ -44,10 +44,15 @@ func (c Cases) keep(all []bisect.Series) []bisect.Series {
 }
 
 // kernelNames are the names of a static figure's case, the shortest first: the function, with template
-// arguments, with parameters, and as the compiler writes it. Its architecture, if named, follows each.
+// arguments, with namespaces too, with parameters, and as the compiler writes it. Its architecture, if named,
+// follows each.
 func kernelNames(s bisect.Series) []string {
 	mangled, arch, several := strings.Cut(s.Case, " ")
-	names := []string{kernels.BaseName(mangled), kernels.Instance(mangled), kernels.Signature(mangled), mangled}
+	base, instance := kernels.BaseName(mangled), kernels.Instance(mangled)
+	names := []string{base, base, instance, kernels.Signature(mangled), mangled}
+	if i := strings.Index(instance, base+"<"); i >= 0 {
+		names[1] = instance[i:]
+	}
 	for i := range names {
 		if several {
 			names[i] += " " + arch
@@ -56,19 +61,28 @@ func kernelNames(s bisect.Series) []string {
 	return names
 }
 
+// shownTemplate is the longest name with template arguments that is shown where the function's would do, bytes.
+const shownTemplate = 64
+
 // shortCases names each kernel by the shortest of its names that no other kernel of the build has: a
-// change of a signature is the same kernel, which its mangled name is not.
+// change of a signature is the same kernel, which its mangled name is not. Template arguments are left out
+// only where they are long: with them a kernel has the same name in a build that has one more instance.
 func shortCases(all []bisect.Series) []bisect.Series {
 	type figure struct{ metric, name string }
+	names := make([][]string, len(all))
 	count := map[figure]int{}
-	for _, s := range all {
-		for _, n := range slices.Compact(kernelNames(s)) {
+	for i, s := range all {
+		names[i] = kernelNames(s)
+		if len(names[i][1]) <= shownTemplate {
+			names[i] = names[i][1:]
+		}
+		for _, n := range slices.Compact(slices.Clone(names[i])) {
 			count[figure{s.Metric, n}]++
 		}
 	}
 	out := slices.Clone(all)
 	for i, s := range all {
-		for _, n := range kernelNames(s) {
+		for _, n := range names[i] {
 			if count[figure{s.Metric, n}] == 1 {
 				out[i].Case = n
 				break

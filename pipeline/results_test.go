@@ -70,7 +70,8 @@ func TestStaticMetrics(t *testing.T) {
 	want(0, bisect.Request{Purpose: bisect.ConfirmParent, Clean: true}, false, 64, 0, "")
 }
 
-// A kernel is the same with another signature; two instances of a template are not.
+// A kernel is the same with another signature; two instances of a template are not, and are named alike
+// whether there is one of them in the build or both.
 func TestShortCases(t *testing.T) {
 	of := func(names ...string) (out []bisect.Series) {
 		for _, n := range names {
@@ -89,11 +90,18 @@ func TestShortCases(t *testing.T) {
 	if d := cmp.Diff(of("gemm(float*)", "gemm(double*)", "gemm sm_80", "triton_poi_0"), shortCases(overloads)); d != "" {
 		t.Error(d)
 	}
+	if got := shortCases(of("_Z3addILi8EEvPf"))[0].Case; got != "add<8>" {
+		t.Errorf("alone an instance is %s, and add<8> beside another one", got)
+	}
+	long := "_Z3addI" + strings.Repeat("6letter", 12) + "EvPf"
+	if got := shortCases(of(long))[0].Case; got != "add" {
+		t.Errorf("long arguments make it %s", got)
+	}
 	for _, chosen := range []string{"ILi8E", "<8>"} {
 		var o bisect.Outcome
 		p := &Pipeline{Config: Config{Cases: Cases{"registers": {chosen}, "spills": {"_Z4gemmPf"}}}}
 		p.tellFacts(&o, facts{Series: before})
-		if len(o.Series) != 2 || o.Series[0].Case != "gemm" || o.Series[1].Case != "add" {
+		if len(o.Series) != 2 || o.Series[0].Case != "gemm" || o.Series[1].Case != "add<8>" {
 			t.Errorf("the cases chosen by %q are %+v", chosen, o.Series)
 		}
 	}

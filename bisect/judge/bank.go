@@ -58,16 +58,18 @@ type bankRun struct {
 	index   map[string]int // of a commit id in the range; GoodEnd for the good end
 
 	channels []channel
+	offered  []channel        // all of those at first
 	first    []bisect.Outcome // of the good and of the bad end, while they are not taken in yet
 	exact    exactNumbers
 	picked   channel
 	model    *Model
 	visits   visit
 	prior    []float64
-	blind    bool   // the ends have equal inputs
-	usable   []bool // by index
-	proven   []bool // has ended well before
-	broken   []int  // that cannot be tested, by index
+	blind    bool        // the ends have equal inputs
+	usable   []bool      // by index
+	proven   []bool      // has ended well before
+	broken   []int       // that cannot be tested, by index
+	others   map[int]int // launches that failed in another way, by index
 	bills    bills
 	around   surroundings
 	outlay   outlay
@@ -99,6 +101,7 @@ func (b *Bank) Find(ctx context.Context) (bisect.Finding, error) {
 		err = r.classes(true)
 	} else if err == nil {
 		err = r.slow()
+		r.tellOtherMetrics()
 	}
 	if err != nil {
 		r.stopped(err)
@@ -116,7 +119,7 @@ func newBankRun(ctx context.Context, b *Bank) *bankRun {
 		plain = &Plain{Sampler: b.Sampler, Options: b.Options}
 	}
 	commits := b.Search.Commits
-	r := &bankRun{Bank: b, commits: commits, ctx: ctx, plain: plain, index: map[string]int{}, usable: make([]bool, len(commits)), proven: make([]bool, len(commits))}
+	r := &bankRun{Bank: b, commits: commits, ctx: ctx, plain: plain, index: map[string]int{}, others: map[int]int{}, usable: make([]bool, len(commits)), proven: make([]bool, len(commits))}
 	plain.Sampler = &once{next: b.Sampler, known: map[bisect.TrialID]bisect.Outcome{}}
 	plain.good, plain.bad = b.Search.Good, bisect.Candidate{Commit: b.Search.Commits[len(commits)-1].ID}
 	plain.timing = b.Options.Find == bisect.Slow
@@ -202,6 +205,12 @@ func (r *bankRun) narrow() (again bool, err error) {
 	for {
 		j, p := r.model.top()
 		if p >= 1-r.delta() && r.model.resolved(j, r.canLaunch) {
+			if i, ok := r.again(j); ok && !r.over() {
+				if err := r.probe(i); err != nil {
+					return false, err
+				}
+				continue
+			}
 			r.visited()
 			switch done, again, err := r.confirm(j); {
 			case err != nil || done || again:

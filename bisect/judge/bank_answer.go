@@ -98,7 +98,7 @@ func (r *bankRun) compare(levels [2][]float64) bisect.Ends {
 	e.Bad.Why = fmt.Sprintf("%s %s times the good end's", r.picked.name(), ratio(eff))
 	e.Why = fmt.Sprintf("%s, bad end against good end: ratio %s, %d and %d launches", r.picked.name(), ratio(eff), len(levels[1]), len(levels[0]))
 	if r.picked.metric.Exact {
-		r.exactWords(&e)
+		r.exactWords(&e, r.exact.pick)
 	}
 	if n := r.model.noise; n.twoModes(len(r.model.launches)) {
 		e.Why += fmt.Sprintf("; launches fall into two modes, %.2g %% apart, %.0f %% into the slower", 100*math.Expm1(n.Mode), 100*n.Share)

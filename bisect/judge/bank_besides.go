@@ -22,9 +22,13 @@ func (r *bankRun) besides(i int, rounds []*contest) []bisect.Effect {
 	all := r.kin(r.id(p), r.id(i))
 	clear := math.Sqrt(falls*falls + 2*math.Log(float64(max(1, len(all)-1))))
 	far := r.least()
+	made := r.inParts()
 	for _, c := range all {
+		if r.ctx.Err() != nil {
+			return nil
+		}
 		r.picked = c
-		d, sd := fitLevels([]int{p, i}, r.ledger()).diff(0, 1)
+		d, sd := fitLevels([]int{p, i}, r.ledgerOf(made)).diff(0, 1)
 		switch {
 		case !c.all && picked.all:
 			if d-whole > far && d-whole > clear*math.Hypot(sd, err) {

@@ -14,33 +14,45 @@ type channel struct {
 	one    string   // the case
 	all    bool     // the mean over the cases
 	of     []string // these cases; nil: whatever a launch gives
+	kernel *kernel  // of an exact metric: how to find the case
 }
 
 // level is the number of one launch, larger is worse.
 func (c channel) level(o bisect.Outcome) (float64, bool) {
 	switch {
+	case c.kernel != nil:
+		f, ok := c.figure(o)
+		return f.level, ok
 	case !c.all:
-		o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(s bisect.Series) bool { return s.Case != c.one })
+		o = partOf(o, c.one)
 	case c.of != nil && c.lacks(o) != "":
 		return 0, false // a mean over fewer cases is another number
 	case c.of != nil:
-		o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(s bisect.Series) bool { return !slices.Contains(c.of, s.Case) })
+		of := setOf(c.of)
+		o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(s bisect.Series) bool { return !of[s.Case] })
 	}
 	return c.metric.level(o)
 }
 
 // lacks names what a launch gives no value of, "" if nothing.
 func (c channel) lacks(o bisect.Outcome) string {
+	if c.kernel != nil {
+		_, ok := c.figure(o)
+		return map[bool]string{false: c.name()}[ok]
+	}
 	if _, ok := c.metric.log(o); !ok || c.metric.ofProcess() {
 		return map[bool]string{false: c.name()}[ok]
 	}
-	given := cases(c.metric, o)
+	if !c.all {
+		o = partOf(o, c.one)
+	}
+	given := setOf(cases(c.metric, o))
 	for _, one := range c.of {
-		if !slices.Contains(given, one) {
+		if !given[one] {
 			return channel{metric: c.metric, one: one}.name()
 		}
 	}
-	if !c.all && !slices.Contains(given, c.one) {
+	if !c.all && !given[c.one] {
 		return c.name()
 	}
 	return ""
@@ -51,6 +63,57 @@ func (c channel) name() string {
 		return c.metric.Name
 	}
 	return c.metric.Name + " of " + c.one
+}
+
+// partOf leaves of an outcome the series of one case.
+func partOf(o bisect.Outcome, one string) bisect.Outcome {
+	var of []bisect.Series
+	for i := range o.Series {
+		if o.Series[i].Case == one {
+			of = append(of, o.Series[i])
+		}
+	}
+	o.Series = of
+	return o
+}
+
+// parts is an outcome by its cases: where there are thousands of these, none is looked for among all.
+type parts struct {
+	whole bisect.Outcome
+	by    map[string][]bisect.Series
+}
+
+func newParts(o bisect.Outcome) parts {
+	p := parts{o, make(map[string][]bisect.Series, len(o.Series))}
+	for _, s := range o.Series {
+		p.by[s.Case] = append(p.by[s.Case], s)
+	}
+	return p
+}
+
+// of is as much of the outcome as a channel is about: of a kernel that is not there by its name, all of it.
+func (p parts) of(c channel) bisect.Outcome {
+	o := p.whole
+	if c.kernel == nil && !c.all {
+		o.Series = p.by[c.one]
+	}
+	if c.kernel != nil {
+		for _, n := range c.kernel.names {
+			if s := p.by[n]; len(s) > 0 {
+				o.Series = s
+				break
+			}
+		}
+	}
+	return o
+}
+
+func setOf(names []string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
 }
 
 // channels lists what both ends have sent, the whole of a metric before its cases. The whole is of the
@@ -84,8 +147,9 @@ func channels(ms []Metric, g, b bisect.Outcome) []channel {
 // inCommon lists what is in both; nil if nothing is.
 func inCommon(a, b []string) []string {
 	var out []string
+	in := setOf(b)
 	for _, x := range a {
-		if slices.Contains(b, x) {
+		if in[x] {
 			out = append(out, x)
 		}
 	}
@@ -96,9 +160,18 @@ func inCommon(a, b []string) []string {
 func oneSided(ms []Metric, first [2]bisect.Outcome, sides [2]string) []string {
 	var out []string
 	for _, m := range ms {
+		given := [2][]string{cases(m, first[0]), cases(m, first[1])}
+		if m.Exact {
+			for _, p := range renamed(given) {
+				for side := range given {
+					given[side] = without(given[side], p[side])
+				}
+			}
+		}
 		for side, name := range sides {
-			for _, c := range cases(m, first[side]) {
-				if !slices.Contains(cases(m, first[1-side]), c) {
+			other := setOf(given[1-side])
+			for _, c := range given[side] {
+				if !other[c] {
 					out = append(out, fmt.Sprintf("only %s gives %s: it is not compared", name, channel{metric: m, one: c}.name()))
 				}
 			}

@@ -155,7 +155,7 @@ func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
 		}
 		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", short(c.parent), r.effect(c.median(), 0).Ratio, len(c.pairs), c.llr(r.model.noise))
 		if c.exact != nil && r.model.noise.Exact {
-			words = fmt.Sprintf("%s: %.8g, and %.8g in %s", r.picked.name(), c.exact.Value, c.exact.Parent, short(c.parent))
+			words = fmt.Sprintf("%s: %s, and %s in %s", r.picked.name(), r.exactValue(c.culprit), r.exactValue(c.parent), short(c.parent))
 		}
 		if c.lost != "" {
 			words = c.lost
@@ -215,7 +215,12 @@ func (r *bankRun) tellRest(own, sd float64) {
 	if r.part != nil || r.All {
 		return
 	}
-	whole, err := fitLevels([]int{GoodEnd, len(r.commits) - 1}, r.ledger()).diff(0, 1)
+	whole, err := 0.0, 0.0
+	if r.model.noise.Exact {
+		whole = r.exact.step(r.exact.pick)
+	} else {
+		whole, err = fitLevels([]int{GoodEnd, len(r.commits) - 1}, r.ledger()).diff(0, 1)
+	}
 	if rest := math.Abs(whole - own); rest > 3*math.Hypot(err, sd) && rest > 0.1*math.Abs(whole) {
 		r.warn(fmt.Sprintf("the culprit changes %s to %.3f times its parent's, the ends differ by a factor of %.3f: the range holds other changes as well\nhint: --all looks for every one of them",
 			r.picked.name(), r.effect(own, sd).Ratio, r.effect(whole, err).Ratio))

@@ -24,6 +24,7 @@ func (r *bankRun) look() (slow bool, err error) {
 		return false, nil
 	}
 	r.channels = channels(r.Metrics, g, b)
+	r.offered = r.channels
 	r.exact.take(r.Metrics, g, b, r.Faster)
 	if r.plain.timing || !slices.ContainsFunc(r.Metrics, Metric.ofProcess) {
 		r.first = []bisect.Outcome{g, b}
@@ -105,9 +106,13 @@ func (r *bankRun) end(s *stage, bad bool) error {
 		}
 	}
 	r.unfit++
+	parts := newParts(o)
 	for k, c := range r.channels {
+		if err := r.ctx.Err(); err != nil { // there may be thousands
+			return err
+		}
 		r.picked = c
-		if l, ok := r.level(o); ok && !l.Censored {
+		if l, ok := r.level(parts.of(c)); ok && !l.Censored {
 			l.Index = i
 			s.models[k].Add(l)
 			s.levels[k][side] = append(s.levels[k][side], l.Y)

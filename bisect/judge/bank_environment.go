@@ -207,8 +207,12 @@ func (n Noise) twoModes(launches int) bool {
 	return n.Mode > max(restless, modesApart*n.SD) && rarer > modesShare && rarer*float64(launches) >= 4
 }
 
-// environment appends to the finding what was wrong with the machine meanwhile.
+// environment appends to the finding what was wrong with the machine meanwhile. Exact numbers do not
+// depend on it.
 func (r *bankRun) environment() {
+	if r.picked.metric.Exact {
+		return
+	}
 	out := r.around.warnings()
 	if r.model != nil {
 		out = append(out, r.model.weather().warnings()...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -11,40 +12,58 @@ import (
 // exactNumbers are the exact metrics of a search: what the compiler says of each kernel. They have no
 // noise, so that one launch of each end tells what differs, and one launch of a commit on which side it is.
 type exactNumbers struct {
-	channels []channel // of what both ends gave
+	channels []channel
 	levels   [][2]float64
 	texts    []string // the numbers of the ends, for people
+	left     []string // what is said of kernels that are not compared
+	pick     int      // the channel that the search is about
 	lead     bool     // an exact metric stands first among those to look for
 }
 
-// take reads the launches of the ends. Kernels that both of them have are looked at one by one; where they
-// have none in common, it is the mean over all of them.
+// take reads the launches of the ends, kernel by kernel.
 func (x *exactNumbers) take(ms []Metric, g, b bisect.Outcome, faster bool) {
 	x.lead = len(ms) > 0 && ms[0].Exact
+	good, bad := newParts(g), newParts(b)
 	for _, m := range ms {
 		if !m.Exact {
 			continue
 		}
-		cs := []channel{{metric: m, all: true}}
-		shared := inCommon(cases(m, g), cases(m, b))
-		if len(shared) > 0 {
-			cs = nil
-		}
-		for _, c := range shared {
-			cs = append(cs, channel{metric: m, one: c})
-		}
+		cs, left := kernels(m, g, b)
 		for _, c := range cs {
-			yg, inGood := c.level(g)
-			yb, inBad := c.level(b)
+			fg, inGood := c.figure(good.of(c))
+			fb, inBad := c.figure(bad.of(c))
 			if inGood && inBad {
-				x.texts = append(x.texts, fmt.Sprintf("%.8g against %.8g", c.value(yb), c.value(yg)))
-				if faster {
-					yg, yb = -yg, -yb
-				}
-				x.channels, x.levels = append(x.channels, c), append(x.levels, [2]float64{yg, yb})
+				x.add(c, fg, fb, map[bool]float64{false: 1, true: -1}[faster])
 			}
 		}
+		x.left = append(x.left, unpaired(m, [2]parts{good, bad}, left, len(cs) == 1 && cs[0].kernel.worst)...)
 	}
+}
+
+// unpaired says which kernels only one end has, with their numbers.
+func unpaired(m Metric, ends [2]parts, names [2][]string, worst bool) (out []string) {
+	what := "which are not compared by "
+	if worst {
+		what = "so that the worst of each build is compared by "
+	}
+	for side, end := range []string{"good", "bad"} {
+		var all []string
+		for _, n := range names[side] {
+			c := channel{metric: m, one: n}
+			y, _ := c.level(ends[side].of(c))
+			all = append(all, fmt.Sprintf("%s %.8g", n, c.value(y)))
+		}
+		if len(all) > 0 {
+			out = append(out, fmt.Sprintf("only the %s end has these kernels, %s: %s", end, what+m.Name, lists(all, 6)))
+		}
+	}
+	return out
+}
+
+func (x *exactNumbers) add(c channel, good, bad figure, sign float64) {
+	x.channels = append(x.channels, c)
+	x.levels = append(x.levels, [2]float64{sign * good.level, sign * bad.level})
+	x.texts = append(x.texts, fmt.Sprintf("%s against %s", c.words(bad), c.words(good)))
 }
 
 // step is by how much the bad end is worse in a channel.
@@ -63,6 +82,17 @@ func (x *exactNumbers) worst(least float64) int {
 		}
 	}
 	return worst
+}
+
+// best is the channel of the metric of channel k that fell most, by least; k where there is none.
+func (x *exactNumbers) best(k int, least float64) int {
+	best := k
+	for i, c := range x.channels {
+		if c.metric == x.channels[k].metric && x.step(i) <= -least && x.step(i) < x.step(best) {
+			best = i
+		}
+	}
+	return best
 }
 
 // rises reports that some number got worse by least.
@@ -90,7 +120,13 @@ func (r *bankRun) exactEnds() (differ bool, err error) {
 			return false, err
 		}
 	}
+	for _, w := range x.left {
+		r.warn(w)
+	}
 	k := x.worst(r.least())
+	if x.step(k) < r.least() {
+		k = x.best(k, r.least())
+	}
 	step := x.step(k)
 	m := newModel(r.commits, r.prior, exactly(step))
 	last := len(r.commits) - 1
@@ -107,6 +143,7 @@ func (r *bankRun) exactEnds() (differ bool, err error) {
 		r.part.seeds = nil
 	}
 	r.channels = []channel{x.channels[k]}
+	r.exact.pick = k
 	s := &stage{models: []*Model{m}, levels: [][2][]float64{{{x.levels[k][0]}, {x.levels[k][1]}}}}
 	st := alike
 	if step >= r.least() {
@@ -124,40 +161,58 @@ func (r *bankRun) lookAt(c channel) (x exactNumbers, err error) {
 			return x, err
 		}
 	}
-	yg, inGood := c.level(ends[0])
-	yb, inBad := c.level(ends[1])
+	good, inGood := c.figure(ends[0])
+	bad, inBad := c.figure(ends[1])
 	if !inGood || !inBad { // it has been there before
 		return x, &bisect.InfraError{What: "looking for " + c.name(), Err: fmt.Errorf("the builds of the ends do not tell it any more")}
 	}
-	text := fmt.Sprintf("%.8g against %.8g", c.value(yb), c.value(yg))
-	yg, yb = r.sign()*yg, r.sign()*yb
+	x.add(c, good, bad, r.sign())
 	if r.part != nil && r.part.offset != nil {
-		yb += r.part.offset[len(r.commits)-1]
+		x.levels[0][1] += r.part.offset[len(r.commits)-1]
 	}
-	return exactNumbers{channels: []channel{c}, levels: [][2]float64{{yg, yb}}, texts: []string{text}}, nil
+	return x, nil
 }
 
 const zeroWords = "0 counts as a half, so that the ratio says no more than that there was nothing before"
 
-// exactWords puts the numbers of the ends into words.
-func (r *bankRun) exactWords(e *bisect.Ends) {
-	for k, c := range r.exact.channels {
-		if c.metric != r.picked.metric || c.one != r.picked.one {
-			continue
-		}
-		e.Why = fmt.Sprintf("%s, bad end against good end: %s", c.name(), r.exact.texts[k])
-		if r.exact.levels[k][0] == math.Log(nothing) {
-			e.Why += "; " + zeroWords
-		}
-		e.Bad.Why = fmt.Sprintf("%s: %s at the good end", c.name(), r.exact.texts[k])
+// exactWords puts the numbers of the ends into words, where the picked one differs.
+func (r *bankRun) exactWords(e *bisect.Ends, k int) {
+	c, y := r.picked, r.exact.levels[k]
+	e.Why = fmt.Sprintf("%s, bad end against good end: %s", c.name(), r.exact.texts[k])
+	if zero := r.number(y[0]) == 0; zero != (r.number(y[1]) == 0) {
+		e.Why += "; " + zeroWords
+	}
+	e.Bad.Why = fmt.Sprintf("%s: %s at the good end", c.name(), r.exact.texts[k])
+	if x := &r.exact; len(x.channels) > 1 && math.Abs(x.step(k)) < r.least() {
+		e.Why = x.alike()
+		e.Bad.Why = e.Why
 	}
 }
 
+// alike says that nothing moved by as much as is looked for.
+func (x *exactNumbers) alike() string {
+	var metrics []string
+	most := 0
+	for k, c := range x.channels {
+		if !slices.Contains(metrics, c.metric.Name) {
+			metrics = append(metrics, c.metric.Name)
+		}
+		if math.Abs(x.step(k)) > math.Abs(x.step(most)) {
+			most = k
+		}
+	}
+	s := fmt.Sprintf("%s, bad end against good end: %s compared, ", strings.Join(metrics, " and "), count(len(x.channels), "number"))
+	if x.step(most) == 0 {
+		return s + "none of which changed"
+	}
+	return s + fmt.Sprintf("the largest change is in %s: %s", x.channels[most].name(), x.texts[most])
+}
+
 // exactValue is the number of a commit that was launched.
-func (r *bankRun) exactValue(i int) string {
-	for _, l := range slices.Backward(r.ledger()) {
-		if l.Index == i {
-			return fmt.Sprintf("%.8g", r.number(l.Y))
+func (r *bankRun) exactValue(id string) string {
+	for _, t := range slices.Backward(r.plain.Sampler.(*once).made) {
+		if f, ok := r.picked.figure(t.Outcome); ok && t.Candidate.Commit == id && t.Class == bisect.OK {
+			return r.picked.words(f)
 		}
 	}
 	return "not known"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -43,6 +44,11 @@ func (b *built) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, err
 
 func exactSearch(t *testing.T, n int, s *built, all bool, ms ...judge.Metric) (bisect.Finding, *built) {
 	t.Helper()
+	return exactSearchFor(t, n, s, func(b *judge.Bank) { b.All = all }, ms...)
+}
+
+func exactSearchFor(t *testing.T, n int, s *built, with func(*judge.Bank), ms ...judge.Metric) (bisect.Finding, *built) {
+	t.Helper()
 	commits := make([]bisect.Commit, n)
 	s.at, s.builds, s.rng = map[string]int{}, map[string]bool{}, rand.New(rand.NewPCG(1, 2))
 	for i := range commits {
@@ -57,9 +63,10 @@ func exactSearch(t *testing.T, n int, s *built, all bool, ms ...judge.Metric) (b
 		s.at[commits[i].ID] = i
 	}
 	b := &judge.Bank{
-		Search: bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: "good"}, Spent: func() bool { return s.budget > 0 && s.asked >= s.budget }}, Sampler: s, All: all,
+		Search: bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: "good"}, Spent: func() bool { return s.budget > 0 && s.asked >= s.budget }}, Sampler: s,
 		Options: judge.Options{Metrics: ms, Effect: 0.03, Error: 0.01, Commits: n},
 	}
+	with(b)
 	f, err := b.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +113,10 @@ func TestExactMetrics(t *testing.T) {
 		if e := f.Culprits[0].Effect; e.Exact == nil || *e.Exact != c.exact {
 			t.Errorf("%s: %+v, want %+v", c.name, e, c.exact)
 		}
-		if len(s.builds) > 10 || s.asked > 14 || s.runs > 2 {
+		if two := c.name == "two steps"; two != strings.Contains(strings.Join(f.Warnings, ""), "the range holds other changes as well") {
+			t.Errorf("%s: to know %q", c.name, f.Warnings)
+		}
+		if len(s.builds) > 8 || s.asked > 10 || s.runs > 2 { // the ends, a bisection of 64 and the confirmation
 			t.Errorf("%s: %d builds, %d launches, %d runs", c.name, len(s.builds), s.asked, s.runs)
 		}
 		t.Logf("%s: %d builds, %d launches; %s; warnings %q", c.name, len(s.builds), s.asked, f.Ends.Why, f.Warnings)
@@ -191,5 +201,39 @@ func TestCompareExact(t *testing.T) {
 	}
 	if got.Answer != judge.Worse || len(got.Contrasts) != 3 {
 		t.Errorf("%s, %d contrasts", got.Answer, len(got.Contrasts))
+	}
+}
+
+// A template with other arguments is one kernel in a comparison, too, as long as no other of its function came
+// or went.
+func TestCompareExactTemplates(t *testing.T) {
+	for _, c := range []struct {
+		a, b []bisect.Series
+		want string
+		gone int
+	}{
+		{kernelsOf("stack", "walk<16>", 64, "walk<8>", 8), kernelsOf("stack", "walk<24>", 96, "walk<8>", 8), "walk<8> no-difference, walk<24> regression", 0},
+		{kernelsOf("stack", "walk<16>", 64, "k", 8), kernelsOf("stack", "walk<24>", 96, "walk<32>", 96, "k", 8), "k no-difference, walk<16> cannot-tell", 1},
+	} {
+		s := &built{at: map[string]int{"a": 0, "b": 1}, builds: map[string]bool{}, rng: rand.New(rand.NewPCG(1, 2)), series: func(i int) []bisect.Series {
+			return [][]bisect.Series{c.a, c.b}[i]
+		}}
+		cmp := judge.Compare{A: bisect.Candidate{Commit: "a"}, B: bisect.Candidate{Commit: "b"}, Sampler: s, Every: true, Options: judge.Options{
+			Metrics: []judge.Metric{{Name: "stack", Exact: true}}, Effect: 0.03, Error: 0.01,
+		}}
+		got, err := cmp.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var words []string
+		for _, x := range got.Contrasts {
+			words = append(words, x.Case+" "+string(x.Answer))
+			if x.Case == "walk<24>" && (x.Was != "stack of walk<16>" || x.A.Median < 63.99 || x.A.Median > 64.01 || x.B.Median < 95.99 || x.B.Median > 96.01) {
+				t.Errorf("%+v", x)
+			}
+		}
+		if s := strings.Join(words, ", "); s != c.want || strings.Contains(strings.Join(got.Warnings, ""), "only A gives") != (c.gone > 0) {
+			t.Errorf("got %s, want %s; %q", s, c.want, got.Warnings)
+		}
 	}
 }

@@ -80,7 +80,9 @@ func (f *filter) add(l Launch, bad bool, n Noise) {
 	if !n.modes() && len(f.parts) == 1 {
 		f.parts[0].vd += n.Rate * dt
 		g := &f.parts[0]
-		f.logL += math.Log(g.learn(g.prospect(x, n.SD), l, 0))
+		p := g.prospect(x, n.SD)
+		p.sure = n.Exact
+		f.logL += math.Log(g.learn(p, l, 0))
 		return
 	}
 	f.branch(l, x, dt, n)
@@ -115,6 +117,7 @@ type prospect struct {
 	a, b float64 // covariances of d and of D with the launch
 	bell         // of a clean launch
 	wide bell    // of one that was displaced to either side
+	sure bool    // nothing disturbs a launch: it is a number of the build
 }
 
 // bell is a normal density around 0.
@@ -140,6 +143,9 @@ func (g *gaussian) learn(p prospect, l Launch, offset float64) float64 {
 		soiled = math.Exp(-max(0, nu) / dirtyMean)
 	} else {
 		clean, soiled = p.at(nu), soil(nu, p.wide)
+	}
+	if p.sure {
+		soiled = 0
 	}
 	total := (1-dirty)*clean + dirty*soiled + math.SmallestNonzeroFloat64
 	w := (1 - dirty) * clean / total

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -118,7 +119,8 @@ func (r *bankRun) probe(i int) error {
 		r.model.Add(l)
 		r.unfit = 0
 		if !r.isEnd(i) {
-			r.proven[i] = true
+			r.proven[i], r.usable[i] = true, true
+			r.broken = slices.DeleteFunc(r.broken, func(k int) bool { return k == i })
 		}
 		r.visits.note(r, i)
 	case o.Class == bisect.OK && o.Unfit != "", r.isEnd(i):
@@ -149,18 +151,36 @@ func (r *bankRun) chance(i int) float64 {
 func (r *bankRun) setAside(i int, o bisect.Outcome) {
 	r.unfit = 0
 	r.usable[i] = false
-	r.broken = append(r.broken, i)
+	if !slices.Contains(r.broken, i) {
+		r.broken = append(r.broken, i)
+	}
 	v := bisect.Verdict{Call: bisect.Untestable, Class: o.Class, Phase: o.Phase, Why: o.Describe(), Trials: 1, Probability: 1, Warnings: o.Warnings}
 	switch {
 	case o.Class == bisect.OK:
 		v.Class, v.Why = bisect.Skip, "it sent no value of "+cmp.Or(r.picked.lacks(o), r.picked.name())
+		if r.picked.metric.Exact {
+			v.Why = "its build tells no " + r.picked.name()
+		}
 	case !untestable(o):
 		v.Other, v.Why = true, "fails in another way: "+v.Why
-	}
-	if r.picked.metric.Exact {
-		v.Why = fmt.Sprintf("%s: %s", r.picked.name(), r.exactValue(i))
+		r.others[i]++
 	}
 	r.step(bisect.Step{Commit: r.id(i), Role: "search", Verdict: v, Remaining: r.remaining()})
+}
+
+// again is a commit that would part set j and was set aside for failing in another way, which may have been
+// the machine's doing.
+func (r *bankRun) again(j int) (i int, ok bool) {
+	vain := 0
+	for _, n := range r.others {
+		vain += n - 1
+	}
+	for i := range r.commits {
+		if n := r.others[i]; n > 0 && n < maxOther && vain < maxVain && !r.usable[i] && !r.model.resolved(j, func(k int) bool { return k == i }) {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // tellAhead says which commits will probably be wanted after the next launch.
@@ -216,7 +236,7 @@ func (r *bankRun) visited() {
 	}
 	v.Why = fmt.Sprintf("%s: %s with probability %.3g, launched %s for it", r.picked.name(), r.class(), p, times)
 	if r.picked.metric.Exact {
-		v.Why = fmt.Sprintf("%s: %s", r.picked.name(), r.exactValue(i))
+		v.Why = fmt.Sprintf("%s: %s", r.picked.name(), r.exactValue(r.id(i)))
 	}
 	r.step(bisect.Step{Commit: r.id(i), Role: "search", Verdict: v, Remaining: r.remaining()})
 }

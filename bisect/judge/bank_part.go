@@ -62,11 +62,27 @@ func (r *bankRun) most() int {
 }
 
 // ledger is all launches so far that gave a number for the metric that is searched for.
-func (r *bankRun) ledger() []Launch {
-	var out []Launch
+func (r *bankRun) ledger() []Launch { return r.ledgerOf(nil) }
+
+// inParts is what every launch so far showed, by its cases.
+func (r *bankRun) inParts() []parts {
+	var out []parts
 	for _, t := range r.plain.Sampler.(*once).made {
+		out = append(out, newParts(t.Outcome))
+	}
+	return out
+}
+
+// ledgerOf is the ledger from outcomes that lie in parts; nil: from the whole ones.
+func (r *bankRun) ledgerOf(made []parts) []Launch {
+	var out []Launch
+	for n, t := range r.plain.Sampler.(*once).made {
 		i, known := r.index[t.Candidate.Commit]
-		if l, ok := r.level(t.Outcome); ok && known && (t.Timing || !r.picked.metric.ofProcess()) {
+		o := t.Outcome
+		if made != nil {
+			o = made[n].of(r.picked)
+		}
+		if l, ok := r.level(o); ok && known && (t.Timing || !r.picked.metric.ofProcess()) {
 			l.Index = i
 			out = append(out, l)
 		}

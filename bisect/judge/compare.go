@@ -216,7 +216,14 @@ func leave(all []LeftOut, why string) []LeftOut {
 // keep takes in a launch that counts.
 func (r *compareRun) keep(l paired) {
 	r.kept = append(r.kept, l)
+	r.spread(l)
+}
+
+// spread gives every contrast its part of a launch.
+func (r *compareRun) spread(l paired) {
+	p := newParts(l.o)
 	for _, c := range r.contrasts {
+		l.o = p.of(c.channel)
 		c.add(l)
 	}
 }
@@ -260,16 +267,20 @@ func (r *compareRun) choose() error {
 			r.warn(fmt.Sprintf("no launch gave a value of %s: it is not compared", m.Name))
 		}
 	}
+	for _, c := range cs {
+		if c.kernel != nil {
+			r.warn(fmt.Sprintf("%s of %s is taken for %s of %s: a kernel of the same function, with other template arguments", c.kernel.names[0], r.names[0], c.one, r.names[1]))
+		}
+	}
 	for _, w := range oneSided(r.Metrics, first, r.names) {
 		r.warn(w)
 	}
+	p := newParts(first[0])
 	for _, c := range cs {
-		r.contrasts = append(r.contrasts, newContrast(c, first[0]))
+		r.contrasts = append(r.contrasts, newContrast(c, p.of(c)))
 	}
 	for _, l := range r.kept {
-		for _, c := range r.contrasts {
-			c.add(l)
-		}
+		r.spread(l)
 	}
 	return nil
 }
@@ -299,6 +310,11 @@ func inBoth(ms []Metric, first [2]bisect.Outcome) []channel {
 		for _, c := range shared {
 			out = append(out, channel{metric: m, one: c})
 		}
+		if m.Exact {
+			for _, p := range renamed([2][]string{a, b}) {
+				out = append(out, channel{metric: m, one: p[1], kernel: &kernel{names: p[:], others: setOf(slices.Concat(a, b))}})
+			}
+		}
 	}
 	return out
 }
@@ -306,11 +322,13 @@ func inBoth(ms []Metric, first [2]bisect.Outcome) []channel {
 // cases are those of which an outcome holds a value of a metric.
 func cases(m Metric, o bisect.Outcome) []string {
 	var out []string
-	for _, s := range o.Series {
-		if s.Metric != m.Name || slices.Contains(out, s.Case) {
+	seen := map[string]bool{}
+	for i, s := range o.Series {
+		if s.Metric != m.Name || seen[s.Case] {
 			continue
 		}
-		if _, ok := (channel{metric: m, one: s.Case}).level(bisect.Outcome{Series: []bisect.Series{s}}); ok {
+		if _, ok := m.level(bisect.Outcome{Series: o.Series[i : i+1]}); ok {
+			seen[s.Case] = true
 			out = append(out, s.Case)
 		}
 	}

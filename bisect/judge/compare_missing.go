@@ -3,7 +3,6 @@ package judge
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
 // missing are the numbers that A gives and that cannot be compared because B does not give them, where an
@@ -17,14 +16,14 @@ func (r *compareRun) missing() []Contrast {
 		if m.ofProcess() {
 			continue
 		}
-		var seen []string
+		seen := r.compared(m)
 		for _, l := range r.kept {
 			if l.side != 0 {
 				continue
 			}
 			for _, one := range cases(m, l.o) {
-				if !slices.Contains(seen, one) && !r.compared(m, one) {
-					seen = append(seen, one)
+				if !seen[one] {
+					seen[one] = true
 					out = append(out, r.lacking(channel{metric: m, one: one}))
 				}
 			}
@@ -33,9 +32,18 @@ func (r *compareRun) missing() []Contrast {
 	return out
 }
 
-// compared reports that there is a contrast of one case, alone or as the only one.
-func (r *compareRun) compared(m Metric, one string) bool {
-	return slices.ContainsFunc(r.contrasts, func(c *contrast) bool { return c.metric == m && (!c.all || len(c.cases) == 1) && c.caseName() == one })
+// compared are the cases of which there is a contrast, alone or as the only one.
+func (r *compareRun) compared(m Metric) map[string]bool {
+	out := map[string]bool{}
+	for _, c := range r.contrasts {
+		if c.metric == m && (!c.all || len(c.cases) == 1) {
+			out[c.caseName()] = true
+			if c.kernel != nil {
+				out[c.kernel.names[0]] = true
+			}
+		}
+	}
+	return out
 }
 
 // lacking describes a number that only A gives, and says what B does instead.

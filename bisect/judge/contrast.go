@@ -27,6 +27,13 @@ type Contrast struct {
 	Smallest float64  // change that so many launches would have shown four times in five, as a fraction
 	Answer   Answer
 	Why      string // there is no answer, where it is not for want of pairs
+	Was      string // the number's name in A, "stack of f<16>", where the kernel has another one in B
+}
+
+// About reports that a contrast is about what launches call by a name: kernels of one function are taken for one
+// another, as their template arguments change.
+func (k Contrast) About(metric, one string) bool {
+	return k.Metric.Name == metric && (k.All || k.Case == one || k.Metric.Exact && family(k.Case) == family(one))
 }
 
 // contrast collects the launches of a Contrast.
@@ -50,7 +57,7 @@ func (c channel) unit(o bisect.Outcome) string {
 		return "s"
 	}
 	for _, s := range o.Series {
-		if s.Metric == c.metric.Name && (c.all || s.Case == c.one) {
+		if s.Metric == c.metric.Name && (c.all || c.kernel != nil || s.Case == c.one) {
 			return s.Unit
 		}
 	}
@@ -261,6 +268,9 @@ func (r *compareRun) contrast(c *contrast) Contrast {
 	x := Contrast{
 		Metric: c.metric, Case: c.caseName(), All: c.all && len(c.cases) > 1, Unit: c.unit, Answer: c.answer, Pairs: len(c.pairs),
 		A: Describe(v[0]), B: Describe(v[1]), Cliff: CliffsDelta(v[0], v[1]), P: MannWhitney(v[0], v[1]),
+	}
+	if c.kernel != nil {
+		x.Was = channel{metric: c.metric, one: c.kernel.names[0]}.name()
 	}
 	if len(c.pairs) == len(v[0]) && len(c.pairs) == len(v[1]) {
 		x.Ratio = RatioOfMedians(both[0], both[1], true, r.Seed)

@@ -78,10 +78,8 @@ func unlike(ms []Metric, g, b bisect.Outcome) string {
 	for _, m := range ms {
 		sides := [2]string{"the good end", "the bad end"}
 		for side, o := range []bisect.Outcome{g, b} {
-			for _, s := range o.Series {
-				if s.Metric == m.Name && len(cases(m, o)) == 0 {
-					return fmt.Sprintf("%s of %s is not above 0, as a ratio needs it", m.Name, sides[side])
-				}
+			if named := slices.ContainsFunc(o.Series, func(s bisect.Series) bool { return s.Metric == m.Name }); named && len(cases(m, o)) == 0 {
+				return fmt.Sprintf("%s of %s is not above 0, as a ratio needs it", m.Name, sides[side])
 			}
 		}
 		switch a, c := cases(m, g), cases(m, b); {

@@ -111,6 +111,11 @@ func (w *weighing) all() error {
 		case b.weight[k] >= 1-w.doubt(b, k):
 			set = []int{k}
 		case sum(b.weight, set) >= 1-w.doubt(b, k) && !w.ev.parted(set, w.launchable):
+			if acted, err := w.again(set); err != nil {
+				return err
+			} else if acted {
+				continue
+			}
 		default:
 			done, err := w.search(b, k)
 			if done || err != nil {
@@ -130,6 +135,9 @@ func (w *weighing) search(b belief, k int) (done bool, err error) {
 	i, ok := GoodEnd, false
 	if why == "" {
 		if i, ok = w.next(b); !ok {
+			if acted, err := w.again(indices(b.credible(credible))); acted || err != nil {
+				return false, err
+			}
 			why = "no launch promises to tell the suspects apart"
 		}
 	}
@@ -147,6 +155,55 @@ func (w *weighing) search(b belief, k int) (done bool, err error) {
 	}
 	_, err = w.try(id, purpose)
 	return false, err
+}
+
+// Launches that failed in another way: one may be the machine's doing, as a time-out is on one that is loaded.
+const (
+	maxOther = 3 // of a commit set it aside for good
+	maxVain  = 4 // made again in vain are enough: these commits do fail
+)
+
+// again launches a commit once more that failed in another way and would tell the suspects apart.
+func (w *weighing) again(suspects []int) (acted bool, err error) {
+	vain := 0
+	for _, c := range w.commits {
+		vain += max(0, w.others(c.ID)-1)
+	}
+	if len(suspects) < 2 || vain >= maxVain || w.s.Others || w.over() != "" {
+		return false, nil
+	}
+	for i, c := range w.commits {
+		if w.usable[i] || !w.within[i] || w.others(c.ID) == 0 || w.others(c.ID) >= maxOther {
+			continue
+		}
+		if w.ev.parted(suspects, func(k int) bool { return k == i }) {
+			_, err := w.try(c.ID, bisect.Searching)
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// others counts the launches of a commit that failed in another way; 0 where one could not be tested at all.
+func (w *weighing) others(id string) int {
+	n := 0
+	for _, t := range w.trials {
+		switch {
+		case t.Candidate.Commit != id:
+		case untestable(t.Outcome):
+			return 0
+		case w.verdict(t.Outcome, 1).Other:
+			n++
+		}
+	}
+	return n
+}
+
+func indices(suspects []bisect.Suspect) (out []int) {
+	for _, s := range suspects {
+		out = append(out, s.Index)
+	}
+	return out
 }
 
 // parentLike is the parent of commit k that commit i is, or whose inputs it has as long as launches of equal
@@ -188,6 +245,9 @@ func (w *weighing) try(id string, why bisect.Purpose) (bisect.Outcome, error) {
 	switch {
 	case v.Call != bisect.Untestable:
 		w.odd = 0
+		if i >= 0 {
+			w.usable[i] = true
+		}
 		if o.Class == bisect.OK && w.liedEarly(id, o) {
 			w.takeTime(fmt.Sprintf("given the whole limit, commit %s does not show the complaint: trials that were stopped early are made again", short(id)))
 			break
@@ -242,6 +302,9 @@ func (w *weighing) rebuild() {
 		switch n := w.shows(t.Outcome); {
 		case n != tally{}:
 			w.count(i, n.fails > 0)
+			if i >= 0 {
+				w.usable[i] = true
+			}
 		case i >= 0 && t.Purpose == bisect.Searching && w.ev.by[i] == nil:
 			w.usable[i] = false
 		}

@@ -203,7 +203,11 @@ func (p *pager) facts() (out []Fact) {
 	}
 	if p.Complaint.Class != "" {
 		c := bisect.Complaint{Class: p.Complaint.Class, Phase: p.Complaint.Phase, Metric: p.Complaint.Metric}
-		add("Complaint", c.String())
+		words := c.String()
+		if len(p.Culprits) == 1 {
+			words = cmp.Or(ExactWords(p.Culprits[0].Effect), words)
+		}
+		add("Complaint", words)
 	}
 	if p.Ends.Good == p.Ends.Bad { // flags
 		add("Commit", p.named(p.Ends.Bad))

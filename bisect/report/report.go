@@ -2,8 +2,10 @@
 package report
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -235,10 +237,33 @@ func (in Input) warnings() []string {
 	}
 	add(in.Warnings)
 	add(in.Finding.Warnings)
+	add(in.said())
+	return out
+}
+
+// said is what launches warned of, each thing once with the candidates that it is about.
+func (in Input) said() []string {
+	const named = 3
+	var order, out []string
+	of := map[string][]string{}
 	for _, l := range in.Launches {
 		for _, w := range l.Outcome.Warnings {
-			add([]string{"commit " + l.Candidate.Brief() + ": " + w})
+			if of[w] == nil {
+				order = append(order, w)
+			}
+			if who := l.Candidate.Brief(); !slices.Contains(of[w], who) {
+				of[w] = append(of[w], who)
+			}
 		}
+	}
+	for _, w := range order {
+		who := "commit " + of[w][0]
+		if n := len(of[w]); n > named {
+			who = fmt.Sprintf("%d commits, such as %s", n, of[w][0])
+		} else if n > 1 {
+			who = "commits " + strings.Join(of[w], ", ")
+		}
+		out = append(out, who+": "+w)
 	}
 	return out
 }

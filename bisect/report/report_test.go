@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -253,6 +254,38 @@ func TestReportNamesTheCase(t *testing.T) {
 	for _, want := range []string{"**Effect:** time of 128 1.120 times", "**Besides:** time 1.014 times", "slow in time of 128"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("no %q in\n%s", want, page.String())
+		}
+	}
+}
+
+// A number without noise goes up or down; nothing is slow of registers. What launches warn of stands once.
+func TestReportExactWords(t *testing.T) {
+	for _, c := range []struct {
+		class bisect.Class
+		exact bisect.Exact
+		want  string
+	}{
+		{bisect.Slow, bisect.Exact{Value: 40}, "is the first bad commit: spills of k went up\n"},
+		{bisect.Improved, bisect.Exact{Parent: 40}, "is the first better commit: spills of k went down\n"},
+	} {
+		in := found()
+		in.Finding.Complaint = bisect.Complaint{Class: c.class, Metric: "spills of k"}
+		x := &in.Finding.Culprits[0]
+		x.Class, x.Phase, x.Effect = c.class, "", &bisect.Effect{Metric: "spills", Case: "k", Ratio: 80, Low: 80, High: 80, Exact: &c.exact}
+		for i := range in.Launches {
+			in.Launches[i].Outcome.Warnings = []string{"nvbench skipped copy: too big"}
+		}
+		in.Launches[0].Outcome.Warnings = append(in.Launches[0].Outcome.Warnings, "alone")
+		var text, doc, page bytes.Buffer
+		if err := errors.Join(Text(&text, in), JSON(&doc, in), Markdown(&page, pageOf(t, in), 0)); err != nil {
+			t.Fatal(err)
+		}
+		const said = "commits aaaaaaaaaa, cccccccccc: nvbench skipped copy: too big"
+		if s := text.String(); !strings.Contains(s, c.want) || !strings.Contains(s, said) || strings.Count(s, "nvbench") != 1 || !strings.Contains(s, "commit "+in.Launches[0].Candidate.Brief()+": alone") {
+			t.Errorf("no %q or no %q in\n%s", c.want, said, s)
+		}
+		if s := doc.String(); !strings.Contains(s, fmt.Sprintf("%q", c.class)) || !strings.Contains(page.String(), "spills of k went") {
+			t.Errorf("%s\n%s", s, page.String())
 		}
 	}
 }

@@ -78,7 +78,11 @@ func (p *printer) answer(in Input) {
 func (p *printer) culprits(in Input) {
 	f := in.Finding
 	if len(f.Culprits) == 1 {
-		p.culprit(in, f.Culprits[0], "the first bad")
+		which := "the first bad"
+		if f.Culprits[0].Class == bisect.Improved {
+			which = "the first better"
+		}
+		p.culprit(in, f.Culprits[0], which)
 		return
 	}
 	p.f("%d culprits, oldest first.\n", len(f.Culprits))
@@ -140,8 +144,8 @@ func sure(p float64) string { return fmt.Sprintf("%.4g %%", min(100*p, 99.99)) }
 // effectWords says what a culprit did to a number.
 func effectWords(e bisect.Effect) string {
 	switch x := e.Exact; {
-	case x != nil && x.Parent == 0: // the ratio says nothing
-		return fmt.Sprintf("%s %.8g, its parent's is 0", printable(e.Name()), x.Value)
+	case x != nil && (x.Parent == 0 || x.Value == 0): // the ratio says nothing
+		return fmt.Sprintf("%s %.8g, its parent's is %.8g", printable(e.Name()), x.Value, x.Parent)
 	case x != nil:
 		return fmt.Sprintf("%s %.8g, its parent's is %.8g: %.3f times", printable(e.Name()), x.Value, x.Parent, e.Ratio)
 	}
@@ -156,6 +160,18 @@ func besideWords(e bisect.Effect) string {
 	return effectWords(e) + ", more than the other cases"
 }
 
+// ExactWords says which way a culprit moved a number that has no noise; "" where it is of another kind.
+func ExactWords(e *bisect.Effect) string {
+	switch {
+	case e == nil || e.Exact == nil:
+		return ""
+	case e.Exact.Value < e.Exact.Parent:
+		return e.Name() + " went down"
+	default:
+		return e.Name() + " went up"
+	}
+}
+
 func complaintWords(in Input, c bisect.Culprit) string {
 	s := string(c.Class)
 	if c.Phase != "" && c.Class == bisect.Timeout {
@@ -163,6 +179,9 @@ func complaintWords(in Input, c bisect.Culprit) string {
 	}
 	if c.Effect != nil {
 		s += " in " + printable(c.Effect.Name())
+	}
+	if exact := ExactWords(c.Effect); exact != "" {
+		return printable(exact)
 	}
 	why := ""
 	for _, l := range in.Launches { // the latest counts, unless one before it had the whole of its limits

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -238,7 +239,10 @@ func (t *trials) comparison(x pair, got judge.Comparison, result string, err err
 	for _, k := range got.Contrasts {
 		doc.Contrasts = append(doc.Contrasts, reportContrast(k))
 	}
-	doc.Verdict = doc.Sentence(got.Why) + goneWords(t.gone())
+	gone := slices.DeleteFunc(t.gone(), func(name string) bool {
+		return slices.ContainsFunc(got.Contrasts, func(k judge.Contrast) bool { return k.Was == name })
+	})
+	doc.Verdict = doc.Sentence(got.Why) + goneWords(gone)
 	return doc
 }
 

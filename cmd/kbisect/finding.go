@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -114,7 +115,7 @@ func summary(in report.Input) string {
 		if n := len(f.Culprits); n > 1 {
 			return fmt.Sprintf("%d culprits, the first is %s %s: %s", n, short(c.Commit), culpritWords(c), in.Commits[c.Commit].Subject)
 		}
-		return fmt.Sprintf("%s %s: %s", short(c.Commit), f.Complaint, in.Commits[c.Commit].Subject)
+		return fmt.Sprintf("%s %s: %s", short(c.Commit), cmp.Or(report.ExactWords(c.Effect), f.Complaint.String()), in.Commits[c.Commit].Subject)
 	case bisect.Inconclusive:
 		if f.Gradual {
 			return "gradual: no single culprit"
@@ -130,6 +131,9 @@ func summary(in report.Input) string {
 
 // culpritWords names what a culprit brought.
 func culpritWords(c bisect.Culprit) string {
+	if exact := report.ExactWords(c.Effect); exact != "" {
+		return exact
+	}
 	x := bisect.Complaint{Class: c.Class, Phase: c.Phase}
 	if c.Effect != nil {
 		x.Metric = c.Effect.Name()

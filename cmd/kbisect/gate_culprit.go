@@ -55,7 +55,7 @@ func (t *trials) aim(got judge.Comparison) {
 	}
 	worse := func(metric, one string) bool {
 		return slices.ContainsFunc(got.Contrasts, func(k judge.Contrast) bool {
-			return k.Answer == judge.Worse && k.Metric.Name == metric && (k.All || k.Case == one)
+			return k.Answer == judge.Worse && k.About(metric, one)
 		})
 	}
 	t.policy.Judge.Metrics = nil

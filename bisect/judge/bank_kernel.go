@@ -1,0 +1,185 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// worstKernel stands for the name of a kernel where whichever is worst is meant.
+const worstKernel = "the worst kernel"
+
+// kernel is how the kernel of an exact number is found in builds that may name it otherwise or lack it.
+type kernel struct {
+	names  []string        // at the good and at the bad end
+	others map[string]bool // names that the ends give, and so of other kernels where not among these
+	worst  bool            // whichever kernel of a build is worst: the ends have none in common
+}
+
+// figure is the number of one kernel in one build.
+type figure struct {
+	level float64
+	name  string // as the build gives it; "" where there is no such kernel
+}
+
+// fromNothing reports numbers of which a kernel should have none at all: one that is not there has none,
+// and one that comes with some is a step. Every kernel has registers.
+func (m Metric) fromNothing() bool { return m.Exact && (m.Name == "spills" || m.Name == "stack") }
+
+// figure finds the kernel in a build: by name, else by the name of its function where no other kernel of
+// it is left; ok is false where the build does not tell its number.
+func (c channel) figure(o bisect.Outcome) (f figure, ok bool) {
+	var own, kin []figure
+	told := false
+	for i, s := range o.Series {
+		y, good := c.metric.level(bisect.Outcome{Series: o.Series[i : i+1]})
+		if s.Metric != c.metric.Name || !good {
+			continue
+		}
+		told = true
+		switch x := (figure{y, s.Case}); {
+		case c.kernel.worst || slices.Contains(c.kernel.names, s.Case):
+			own = append(own, x)
+		case !c.kernel.others[s.Case] && family(s.Case) == family(c.one):
+			kin = append(kin, x)
+		}
+	}
+	switch {
+	case len(own) > 0:
+		return worstOf(own), true
+	case len(kin) == 1:
+		return kin[0], true
+	case len(kin) == 0 && told && c.metric.fromNothing():
+		return figure{level: math.Log(nothing)}, true
+	}
+	return figure{}, false
+}
+
+func worstOf(all []figure) figure {
+	return slices.MaxFunc(all, func(a, b figure) int { return cmp.Compare(a.level, b.level) })
+}
+
+// words are a figure for people, with the kernel where the channel does not name it.
+func (c channel) words(f figure) string {
+	v := fmt.Sprintf("%.8g", c.value(f.level))
+	switch {
+	case f.name == "":
+		return v + " (no such kernel)"
+	case c.kernel.worst || f.name != c.one:
+		return fmt.Sprintf("%s (%s)", v, f.name)
+	}
+	return v
+}
+
+// family is the name of a kernel without what stands in brackets: its function.
+func family(name string) string {
+	i := strings.IndexAny(name, "<(")
+	if i < 0 {
+		return name
+	}
+	return name[:i] + name[strings.LastIndexAny(name, ">)")+1:]
+}
+
+// without is a list but for one name.
+func without(all []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == name })
+}
+
+// renamed pairs the names of two builds that only one of them has and that are the only such names of their
+// function: a template with other arguments.
+func renamed(names [2][]string) (pairs [][2]string) {
+	inA, inB := setOf(names[0]), setOf(names[1])
+	a := slices.DeleteFunc(slices.Clone(names[0]), func(n string) bool { return inB[n] })
+	b := slices.DeleteFunc(slices.Clone(names[1]), func(n string) bool { return inA[n] })
+	return oneOfEach(a, b)
+}
+
+// oneOfEach pairs the names that are the only ones of their family on either side.
+func oneOfEach(a, b []string) (pairs [][2]string) {
+	alone := func(all []string) map[string]string {
+		out, count := map[string]string{}, map[string]int{}
+		for _, n := range all {
+			out[family(n)] = n
+			count[family(n)]++
+		}
+		for f, n := range count {
+			if n > 1 {
+				delete(out, f)
+			}
+		}
+		return out
+	}
+	inA, inB := alone(a), alone(b)
+	for _, n := range a {
+		if other := inB[family(n)]; other != "" && inA[family(n)] == n {
+			pairs = append(pairs, [2]string{n, other})
+		}
+	}
+	return pairs
+}
+
+// kernels are the channels of an exact metric: the kernels that both ends have, under one name or, as a
+// template with other arguments is one kernel still, as the only one of its function. One that only one
+// end has counts where it is a step from nothing or to it; but one that has no more than what went or came
+// on the other side may be that under a new name. Without any of these it is the worst kernel of each build.
+// left are the names of either end that stay out of it.
+func kernels(m Metric, g, b bisect.Outcome) (cs []channel, left [2][]string) {
+	names := [2][]string{cases(m, g), cases(m, b)}
+	others := setOf(slices.Concat(names[0], names[1]))
+	of := func(names ...string) channel {
+		return channel{metric: m, one: names[len(names)-1], kernel: &kernel{names: names, others: others}}
+	}
+	shared := setOf(inCommon(names[0], names[1]))
+	for _, n := range names[0] {
+		if shared[n] {
+			cs = append(cs, of(n))
+		}
+	}
+	for side := range left {
+		left[side] = slices.DeleteFunc(slices.Clone(names[side]), func(n string) bool { return shared[n] })
+	}
+	for _, p := range renamed(names) {
+		cs = append(cs, of(p[:]...))
+		for side := range left {
+			left[side] = without(left[side], p[side])
+		}
+	}
+	if m.fromNothing() {
+		var more []channel
+		ends := [2]parts{newParts(g), newParts(b)}
+		more, left = fromNothing(m, left, ends, of)
+		cs = append(cs, more...)
+	}
+	if len(cs) == 0 {
+		return []channel{{metric: m, one: worstKernel, kernel: &kernel{worst: true}}}, left
+	}
+	return cs, left
+}
+
+// fromNothing takes the kernels of one end that exceed all of those only the other end has.
+func fromNothing(m Metric, only [2][]string, ends [2]parts, of func(...string) channel) (cs []channel, left [2][]string) {
+	level := func(side int, n string) float64 {
+		y, _ := m.level(bisect.Outcome{Series: ends[side].by[n]})
+		return y
+	}
+	most := [2]float64{math.Log(nothing), math.Log(nothing)}
+	for side, names := range only {
+		for _, n := range names {
+			most[side] = max(most[side], level(side, n))
+		}
+	}
+	for side, names := range only {
+		for _, n := range names {
+			if level(side, n) > most[1-side] {
+				cs = append(cs, of(n))
+			} else {
+				left[side] = append(left[side], n)
+			}
+		}
+	}
+	return cs, left
+}
