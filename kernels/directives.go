@@ -38,3 +38,21 @@ func ReadDirectives(source []byte) Directives {
 	}
 	return d
 }
+
+// NamedProblem is an entry of a list of problems of KernelBot's: the folder of a problem, from that of the list,
+// and the leaderboard that it is for.
+type NamedProblem struct {
+	Folder      string `yaml:"directory"`
+	Leaderboard string `yaml:"name"`
+}
+
+// ParseProblems reads such a list, a YAML file beside the folders; nil where the text is none.
+func ParseProblems(data []byte) []NamedProblem {
+	var list struct {
+		Problems []NamedProblem `yaml:"problems"`
+	}
+	if len(data) > maxTask || decodeYAML(data, &list) != nil {
+		return nil
+	}
+	return list.Problems
+}

@@ -216,3 +216,34 @@ func FuzzCutlass(f *testing.F) {
 		}
 	})
 }
+
+// TestPatternReadsAsATerminalShows: carriage returns, colours and lines that are written over.
+func TestPatternReadsAsATerminalShows(t *testing.T) {
+	for _, c := range []struct {
+		pattern, line string
+		want          float64
+		odd           string
+	}{
+		{`^time (?P<value>[0-9.]+) us$`, "time 12.5 us\r", 12.5, ""},
+		{`speed (?P<value>[0-9.]+) GB/s`, "\x1b[1;32mok \x1b[0mspeed \x1b[33m55.25\x1b[0m GB/s\r", 55.25, ""},
+		{`^final (?P<value>[0-9.]+)`, "p 10%\rp 50%\x1b[K\rfinal 3 us", 3, ""},
+		{`\x1b\[32m(?P<value>[0-9.]+)`, "\x1b[32m7\x1b[0m", 7, ""},
+		{`\[=+\]\r(?P<value>[0-9.]+)`, "[==]\r8", 8, ""},
+		{`^title (?P<value>[0-9.]+)`, "\x1b]0;window 5\x07title 9", 9, ""},
+		{`run (?P<value>[0-9.,]+)`, "run 1.234,5\r", 0, "1.234,5"},
+		{`run (?P<value>\S+)`, "run nan", 0, "nan"},
+		{`run (?P<value>\S+)`, "walk 1", 0, ""},
+	} {
+		p, err := NewPattern("m", "", c.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := p.Line(c.line, nil)
+		if c.want == 0 && len(got) != 0 || c.want != 0 && (len(got) != 1 || len(got[0].Values) != 1 || got[0].Values[0] != c.want && got[0].Values[0] != c.want*1e-6) {
+			t.Errorf("%s on %q: %+v", c.pattern, c.line, got)
+		}
+		if odd := p.NotNumber(c.line); odd != c.odd {
+			t.Errorf("%s on %q: no number %q, want %q", c.pattern, c.line, odd, c.odd)
+		}
+	}
+}

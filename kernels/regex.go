@@ -39,11 +39,11 @@ func NewPattern(metric, unit, pattern string) (*Pattern, error) {
 	return p, nil
 }
 
-// Line looks for values in one line of output and adds them to all.
+// Line looks for values in one line of output, as a terminal shows it, and adds them to all.
 func (p *Pattern) Line(line string, all []Series) []Series {
-	for _, m := range p.re.FindAllStringSubmatch(line, -1) {
-		v, err := strconv.ParseFloat(m[p.value], 64)
-		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+	for _, m := range p.matches(line) {
+		v, ok := number(m[p.value])
+		if !ok {
 			continue
 		}
 		unit := p.unit
@@ -54,6 +54,43 @@ func (p *Pattern) Line(line string, all []Series) []Series {
 		all = appendValue(all, p.metric, p.caseOf(m), unit, v)
 	}
 	return all
+}
+
+// NotNumber returns what a line has in the place of the value where it matches and that is no number, such as
+// "1.234,5"; "" for every other line.
+func (p *Pattern) NotNumber(line string) string {
+	for _, m := range p.matches(line) {
+		if _, ok := number(m[p.value]); !ok {
+			return plain(m[p.value], maxWhere)
+		}
+	}
+	return ""
+}
+
+// matches are those of the parts that a terminal shows one over the other, without colours and without the
+// carriage return at the end, or else those of the line as it is.
+func (p *Pattern) matches(line string) (all [][]string) {
+	if !strings.ContainsAny(line, "\r\x1b") {
+		return p.re.FindAllStringSubmatch(line, -1)
+	}
+	for part := range strings.SplitSeq(escapes().ReplaceAllString(line, ""), "\r") {
+		if part != "" {
+			all = append(all, p.re.FindAllStringSubmatch(part, -1)...)
+		}
+	}
+	if all == nil {
+		return p.re.FindAllStringSubmatch(line, -1)
+	}
+	return all
+}
+
+// escapes matches what tells a terminal of colours, titles and places.
+var escapes = lazily(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_=>78])`)
+
+// number reads a value.
+func number(text string) (float64, bool) {
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
 // caseOf joins the groups that tell cases apart.

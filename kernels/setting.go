@@ -12,6 +12,7 @@ type Flag struct {
 	Define string // a macro, -DDefine=VALUE
 	Arg    string // an argument of the run command, with {value}
 	Option string // an option of the compiler, with {value}
+	On     string // where Arg or Option have no {value}: the value at which they are passed, and at no other
 }
 
 // Setting is a flag at a value.
@@ -67,9 +68,11 @@ func (s Settings) Compile() []string {
 func (s Settings) filled(text func(Flag) string) []string {
 	var out []string
 	for _, x := range s {
-		if t := text(x.Flag); t != "" && x.Value != Unset {
-			out = append(out, strings.ReplaceAll(t, valueMark, x.Value))
+		t := text(x.Flag)
+		if t == "" || x.Value == Unset || !strings.Contains(t, valueMark) && x.Value != x.Flag.On {
+			continue
 		}
+		out = append(out, strings.ReplaceAll(t, valueMark, x.Value))
 	}
 	return out
 }

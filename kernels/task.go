@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -87,13 +88,27 @@ func ReadTask(name string) (*Task, error) {
 	}
 	task, err := ParseTask(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w%s", name, err, taskHint(err))
 	}
 	task.Path = name
 	if err := task.load(filepath.Dir(name)); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return task, nil
+}
+
+// errYAML is that a text is no YAML.
+var errYAML = errors.New("not read as YAML")
+
+// taskHint says what to do about a task.yml that is not as it should be.
+func taskHint(err error) string {
+	switch {
+	case strings.Contains(err.Error(), "\nhint: "):
+		return ""
+	case errors.Is(err, errYAML):
+		return "\nhint: mend it there; YAML is indented by spaces, never by tabs"
+	}
+	return "\nhint: mend it there, or name another problem: lang is py or cu, files has one with the source " + SubmissionMark + ", config has main (py) or sources (cu); the last of equal keys counts, as on the server"
 }
 
 // ParseTask reads the text of a task.yml. The texts of the files are still missing; their sources

@@ -23,11 +23,27 @@ func (t *Task) lines(cases []yaml.MapSlice) []string {
 	var out []string
 	for _, c := range cases {
 		var parts []string
-		for _, kv := range c {
+		for _, kv := range lastOfEqual(c) {
 			t.world(kv)
 			parts = append(parts, plain(fmt.Sprintf("%v: %v", kv.Key, pythonValue(kv.Value)), maxCasePair))
 		}
 		out = append(out, strings.Join(parts, "; "))
+	}
+	return out
+}
+
+// lastOfEqual leaves the last value of equal keys in the place of the first, as Python's dict does: a merged
+// mapping has been overridden.
+func lastOfEqual(m yaml.MapSlice) (out yaml.MapSlice) {
+	at := map[string]int{}
+	for _, kv := range m {
+		key := fmt.Sprint(kv.Key)
+		if i, known := at[key]; known {
+			out[i].Value = kv.Value
+			continue
+		}
+		at[key] = len(out)
+		out = append(out, kv)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,7 +116,36 @@ tests:
 	}
 }
 
+// TestParseTaskLikePython: aliases, merged mappings and equal keys come to what PyYAML makes of them.
+func TestParseTaskLikePython(t *testing.T) {
+	task, err := ParseTask([]byte(`
+lang: cu
+files: [{name: s.py, source: "@SUBMISSION@"}, {name: e.py, source: e.py}]
+config: {main: e.py}
+tests: &t
+  - &first {size: 1, seed: 2}
+  - {<<: *first, seed: 3}
+  - {size: 4, seed: 5, size: 6}
+benchmarks: *t
+lang: py
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"size: 1; seed: 2", "size: 1; seed: 3", "size: 6; seed: 5"}
+	if d := cmp.Diff(want, task.Tests); d != "" || task.Lang != "py" {
+		t.Error(task.Lang, d)
+	}
+	if d := cmp.Diff(want, task.Benchmarks); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestParseTaskRefuses(t *testing.T) {
+	bomb := "a0: &a0 [lol, lol]\n"
+	for i := range 40 {
+		bomb += fmt.Sprintf("a%d: &a%d [*a%d, *a%d]\n", i+1, i+1, i, i)
+	}
 	const files = "files: [{name: submission.py, source: \"@SUBMISSION@\"}, {name: eval.py, source: e.py}]\n"
 	const rest = "lang: py\nconfig: {main: eval.py}\ntests: [{n: 1}]\n"
 	for doc, want := range map[string]string{
@@ -127,7 +157,10 @@ func TestParseTaskRefuses(t *testing.T) {
 		files + "lang: py\nconfig: {main: eval.py}":                   "neither tests nor benchmarks",
 		files + rest + "ranking_by: best":                             "none of last, mean, geom",
 		files + rest + "multi_gpu: true":                              "no case has a world_size",
-		"a: &a [1, 1]\nb: *a\n" + files + rest:                        "aliases are not read",
+		"a: &a [1, *a]\n" + files + rest:                              "huge or without end",
+		bomb + files + rest:                                           "huge or without end",
+		"a: &a {n: 1}\nb: {n: 2, <<: *a}\n" + files + rest:            "a merge key (<<) is read at the beginning",
+		"a: &a {n: 1}\nb: {<<: [*a, *a]}\n" + files + rest:            "a merge key (<<) is read at the beginning",
 		"files: [{name: a/b.py, source: \"@SUBMISSION@\"}]\nlang: py": "a name without folders",
 		"lang: [":                      "1",
 		"tests: {n: 1}":                "sequence is expected",
@@ -149,6 +182,14 @@ func TestParseTaskRefuses(t *testing.T) {
 	if _, err := ReadTask(dir); err == nil || !strings.Contains(err.Error(), "e.py: no such file or directory\nhint: ") {
 		t.Errorf("got %v", err)
 	}
+	for text, hint := range map[string]string{"lang:\n\t- x\n": "indented by spaces", files: "the last of equal keys counts"} {
+		if err := os.WriteFile(filepath.Join(dir, "task.yml"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadTask(dir); err == nil || !strings.Contains(err.Error(), "\nhint: ") || !strings.Contains(err.Error(), hint) {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
 }
 
 func TestReadDirectives(t *testing.T) {
@@ -166,6 +207,7 @@ func FuzzParseTask(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		task, err := ParseTask(data)
 		ReadDirectives(data)
+		ParseProblems(data)
 		if err != nil {
 			return
 		}

@@ -43,6 +43,7 @@ func factsOf(meta map[string]string) (f facts) {
 
 // tellFacts adds what a build has said to the outcome of a trial.
 func (p *Pipeline) tellFacts(o *bisect.Outcome, f facts) {
+	p.noteOthers(slices.Concat(o.Series, f.Series))
 	o.Series = append(p.Cases.keep(slices.Clone(o.Series)), shortCases(p.Cases.keep(slices.Clone(f.Series)))...)
 	o.Artefact = f.Artefact
 	for i, name := range f.Outside {
@@ -51,6 +52,26 @@ func (p *Pipeline) tellFacts(o *bisect.Outcome, f facts) {
 			break
 		}
 		p.warnOnce(fmt.Sprintf("the build reads %s, which is outside of the paths: commits that change only that are taken for equal\nhint: add it to paths (--path)", name))
+	}
+}
+
+// noteOthers remembers which cases there are of metrics of which one was asked for.
+func (p *Pipeline) noteOthers(all []bisect.Series) {
+	const most = 200
+	for _, s := range all {
+		if len(p.Cases[s.Metric]) == 0 || len(s.Values) == 0 || len(p.others[s.Metric]) >= most {
+			continue
+		}
+		if p.others == nil {
+			p.others = map[string][]string{}
+		}
+		name := s.Case
+		if slices.Contains(kernels.StaticMetrics(), s.Metric) {
+			name = kernelNames(s)[0]
+		}
+		if !slices.Contains(p.others[s.Metric], name) {
+			p.others[s.Metric] = append(p.others[s.Metric], name)
+		}
 	}
 }
 

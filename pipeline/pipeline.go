@@ -71,6 +71,7 @@ type Pipeline struct {
 	shape  *kernels.Shape           // how much the good end says; nil while unknown
 	clean  bool                     // every build is a clean one from now on
 	told   []string                 // warnings about the whole job
+	others map[string][]string      // by metric: cases that were sent and do not count
 	lock   *os.File                 // of Dir
 	hello  *hello                   // a known-good program; nil if there is none
 	ahead  *ahead                   // nil if nothing is built ahead
@@ -90,6 +91,10 @@ type Pipeline struct {
 
 // Warnings tell of what concerns the whole job rather than one trial.
 func (p *Pipeline) Warnings() []string { return p.told }
+
+// OtherCases are the cases of a metric that trials gave, in the order of arrival and up to a bound, where a case
+// was asked for that none of them is.
+func (p *Pipeline) OtherCases(metric string) []string { return p.others[metric] }
 
 func (p *Pipeline) warnOnce(text string) {
 	if !slices.Contains(p.told, text) {

@@ -60,7 +60,7 @@ func (p *policy) flagSpace() (*sets.Flags, error) { return sets.NewFlags(p.setFl
 func (p *policy) carriers() []kernels.Flag {
 	var out []kernels.Flag
 	for _, f := range p.Flags {
-		out = append(out, kernels.Flag{Name: f.Name, Env: f.Env, Define: f.Define, Arg: f.Arg, Option: f.Option})
+		out = append(out, kernels.Flag{Name: f.Name, Env: f.Env, Define: f.Define, Arg: f.Arg, Option: f.Option, On: f.on()})
 	}
 	return out
 }

@@ -115,8 +115,8 @@ type Flag struct {
 	// Exactly one of these says how a value reaches the program.
 	Env      string // environment variable of the run and the build
 	Define   string // preprocessor macro of the build
-	Arg      string // argument of the run, with {value}
-	Option   string // argument of the build, with {value}
+	Arg      string // argument of the run, with {value}, or without it for a switch: see on
+	Option   string // argument of the build, the same
 	Requires []string
 	Excludes []string
 	Parts    []string `json:",omitempty"` // settings of other flags that the bad value stands for

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kbisect/kbisect/kernels"
 )
 
 func envName() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) }
@@ -156,7 +158,7 @@ func (t tableReader) checkValues(f Flag) {
 	}
 	for i, v := range f.Values {
 		if !isValue(v) {
-			t.r.add(t.at("values", indexOf(i)), "%q is no value; it must not be empty nor hold a comma or a control character", v)
+			t.r.add(t.at("values", indexOf(i)), "%q is no value; it must not be empty nor hold a comma or a control character; the value \"unset\" passes nothing on", v)
 		}
 		if slices.Contains(f.Values[:i], v) {
 			t.r.add(t.at("values", indexOf(i)), "%q is there twice", v)
@@ -193,12 +195,30 @@ func (t tableReader) carrier(f Flag, seen map[string]bool) {
 		t.errorf(key, "%q is no name of a variable; use letters, digits and _", text)
 	case key == "env" && strings.HasPrefix(text, "KBISECT_"):
 		t.errorf(key, "%q: names that begin with KBISECT_ are kbisect's own", text)
-	case (key == "arg" || key == "option") && !strings.Contains(text, "{value}"):
-		t.errorf(key, `%q lacks {value}, so that every value would look the same; write "--name={value}"`, text)
+	case (key == "arg" || key == "option") && !strings.Contains(text, "{value}") && f.on() == "":
+		t.errorf(key, `%q lacks {value}, so that every value would look the same; write "--name={value}", or values = ["off", "on"] for a switch that is passed at "on" alone`, text)
 	case seen[key+"\x00"+text]:
 		t.errorf(key, "%q already belongs to another flag", text)
 	}
 	seen[key+"\x00"+text] = true
+	if i := slices.IndexFunc(f.Values, isWordOff); key == "define" && i >= 0 {
+		t.r.warn(t.at("values", indexOf(i)), `-D%s=%s defines %s as well, so that #ifdef %s holds; the value "unset" leaves it undefined`, text, f.Values[i], text, text)
+	}
+}
+
+// isWordOff knows the words for off that the preprocessor does not know.
+func isWordOff(value string) bool {
+	return slices.Contains([]string{"off", "no", "false", "none", "disabled"}, strings.ToLower(value))
+}
+
+// on is the value of a switch at which an argument or option without {value} is passed: the one of two of which
+// the other says that it is off. "": the flag is no such switch.
+func (f Flag) on() string {
+	off := func(v string) bool { return v == "0" || v == kernels.Unset || isWordOff(v) }
+	if len(f.Values) != 2 || off(f.Values[0]) == off(f.Values[1]) {
+		return ""
+	}
+	return f.Values[slices.IndexFunc(f.Values, func(v string) bool { return !off(v) })]
 }
 
 // condition is "flag=value" or "flag!=value" taken apart.

@@ -120,6 +120,8 @@ func (t tableReader) str(key string) string {
 	switch {
 	case !ok:
 		t.wrongType(key, "a string")
+	case s == "" && key == "problem":
+		t.errorf(key, "empty; name the folder that holds the task.yml of the problem, which may lie outside of the repository")
 	case s == "":
 		t.errorf(key, "empty; leave the key out instead")
 	case strings.ContainsRune(s, 0):

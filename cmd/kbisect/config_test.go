@@ -183,7 +183,9 @@ func TestParseConfigProblems(t *testing.T) {
 		{"[[flag]]\nname = \"a\"\nvalues = [\n \"0\",\n \"0\"]\nenv = \"A\"", []string{`5: flag.values: "0" is there twice`}},
 		{"[[flag]]\nname = \"a\"\nvalues = [\"0\", \"1\"]", []string{"1: flag: flag \"a\": exactly one of env, define, arg or option", "here are 0"}},
 		{"[[flag]]\nname = \"a\"\nvalues = [\"0\", \"1\"]\nenv = \"1A\"", []string{`4: flag.env: "1A" is no name`}},
-		{"[[flag]]\nname = \"a\"\nvalues = [\"0\", \"1\"]\narg = \"--a\"", []string{`4: flag.arg: "--a" lacks {value}`}},
+		{"[[flag]]\nname = \"a\"\nvalues = [\"0\", \"1\", \"2\"]\narg = \"--a\"", []string{`4: flag.arg: "--a" lacks {value}`, `values = ["off", "on"]`}},
+		{"[[flag]]\nname = \"a\"\nvalues = [\"x\", \"y\"]\noption = \"-a\"", []string{`4: flag.option: "-a" lacks {value}`}},
+		{"[[flag]]\nname = \"a\"\nvalues = [\"\", \"y\"]\ndefine = \"A\"", []string{`3: flag.values: "" is no value`, `the value "unset" passes nothing on`}},
 		{flag + "bad = \"max\"", []string{`5: flag.bad: "max" is none of the values`}},
 		{flag + "bad = \"off\"", []string{`5: flag.bad: "off" is the safe base`}},
 		{flag + flag, []string{`6: flag.name: the flag "a" is there twice`, `8: flag.env: "A" already belongs`}},
@@ -364,6 +366,24 @@ func TestFlagCircles(t *testing.T) {
 		switch {
 		case want == "" && err != nil, want != "" && (err == nil || !strings.HasPrefix(err.Error(), want+"\n")):
 			t.Errorf("%v, want %s, of\n%s", err, want, text[:min(len(text), 400)])
+		}
+	}
+}
+
+// TestSwitches: two values of which one says off make a bare option a switch, and a macro is no such thing.
+func TestSwitches(t *testing.T) {
+	for values, on := range map[string]string{"off on": "on", "on off": "on", "0 1": "1", "unset fast": "fast", "a b": "", "off no": "", "off on max": ""} {
+		if got := (Flag{Values: strings.Fields(values)}).on(); got != on {
+			t.Errorf("%s: %q, want %q", values, got, on)
+		}
+	}
+	for values, warned := range map[string]bool{`"off", "on"`: true, `"unset", "1"`: false, `"0", "1"`: false, `"1", "3", "2"`: false} {
+		c, err := parseConfig("c.toml", []byte("version = 1\n[run]\ncommand = [\"x\"]\n[[flag]]\nname = \"mma\"\nvalues = ["+values+"]\ndefine = \"MMA\"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Warnings) > 0 != warned || warned && !strings.Contains(c.Warnings[0], `c.toml:6: flag.values: -DMMA=off defines MMA as well`) {
+			t.Errorf("%s: %q", values, c.Warnings)
 		}
 	}
 }

@@ -73,6 +73,9 @@ func (e *examination) configuration(context.Context) finding {
 		f.found = found + "\n" + f.found
 		return f
 	}
+	if line := e.unfilled(); line != "" {
+		return problem(found+"\n"+line, "fill in what is meant there, and take the words FILL IN out")
+	}
 	if e.repoErr == nil && e.repo.WorkDir() != "" {
 		for _, s := range e.config.Build.Sources {
 			if _, err := os.Stat(filepath.Join(e.repo.WorkDir(), s)); err != nil {
@@ -81,6 +84,27 @@ func (e *examination) configuration(context.Context) finding {
 		}
 	}
 	return ok("%s", found)
+}
+
+// unfilled is the first line of the configuration that kbisect init has left to be filled in.
+func (e *examination) unfilled() string {
+	text, _ := os.ReadFile(e.config.Path)
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if n++; strings.Contains(line, "FILL IN") {
+			return fmt.Sprintf("line %d: %s", n, clean(strings.TrimSpace(line)))
+		}
+	}
+	return ""
+}
+
+// cudaTask reports a problem of KernelBot's whose submission is CUDA C++.
+func (e *examination) cudaTask() bool {
+	if !e.isKind(kindKernelbot) {
+		return false
+	}
+	project, err := e.config.project("")
+	return err == nil && project.Task.Lang == "cu"
 }
 
 // commands looks up what the configuration starts; what a build makes, or a

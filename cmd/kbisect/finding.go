@@ -61,6 +61,7 @@ func culprits(f bisect.Finding) (ids []string) {
 // warnings are those of the repository, its range and the configuration.
 func (j *job) warnings() []string {
 	out := append(j.repo.Warnings(), j.policy.Warnings...)
+	out = append(out, j.deadMetrics()...)
 	if j.rng != nil {
 		out = append(out, j.rng.Warnings...)
 	}

@@ -12,11 +12,14 @@ import (
 
 // config is the commented kbisect.toml of a project.
 func (p project) config() ([]byte, error) {
-	text := []byte(p.render())
-	if _, err := parseConfig(configName, text); err != nil { // a file name that TOML cannot hold
+	text := p.render()
+	if p.kind == kindKernelbot && p.task.Problem == "" {
+		p.task.Problem = "." // as somebody will fill it in
+	}
+	if _, err := parseConfig(configName, []byte(p.render())); err != nil { // a file name that TOML cannot hold
 		return nil, fmt.Errorf("write configuration for %s: %w", p.what, err)
 	}
-	return text, nil
+	return []byte(text), nil
 }
 
 // writeConfig writes a commented kbisect.toml for the sort of project that dir holds, and never over a file
@@ -91,7 +94,11 @@ func (p project) renderTask(line func(string, ...any)) {
 		for _, note := range p.judged {
 			line("# %s", note)
 		}
-		line("problem    = %-16s # folder of task.yml, also outside of the repository", tomlString(p.task.Problem))
+		note := "folder of task.yml, also outside of the repository"
+		if p.task.Problem == "" {
+			note = "FILL IN: the folder with task.yml, also outside of the repository"
+		}
+		line("problem    = %-16s # %s", tomlString(p.task.Problem), note)
 		line("submission = %s", tomlString(p.task.Submission))
 		line("mode       = \"leaderboard\"    # test, then benchmark, then the ranked run; cheaper: test | benchmark")
 	case kindTorch:
@@ -161,25 +168,6 @@ func (p project) renderRun(line func(string, ...any)) {
 	line("#                              # that is younger than what it measures; sources of [build] may be among them")
 }
 
-// renderMetric is the metric that the program prints.
-func (p project) renderMetric(line func(string, ...any)) {
-	if p.pattern == "" {
-		return
-	}
-	line("\n[metric]")
-	line("# A line that the source prints. Every group besides value and unit names a case.")
-	line("name    = \"time\"")
-	if p.unit != "" {
-		line("unit    = %s", tomlString(p.unit))
-	}
-	line("from    = \"regex\"")
-	if strings.Contains(p.pattern, "'") {
-		line("pattern = %s", tomlString(p.pattern))
-	} else {
-		line("pattern = '%s'", p.pattern)
-	}
-}
-
 // renderRest is the same for every kind: commented, with the defaults.
 func renderRest() string {
 	return `
@@ -198,6 +186,7 @@ func renderRest() string {
 # better  = "lower"           # lower | higher
 # from    = "protocol"        # protocol | wall | phase | regex | nvbench | cutlass | popcorn | static
 # pattern = 'time: (?P<value>[0-9.]+) (?P<unit>ms|us)'   # only for from = "regex"
+# case    = "block_size=256"  # only this case: one that the program names, or group=value of the pattern's other groups
 
 # [judge]
 # effect = "3%"               # the smallest change worth finding
@@ -212,7 +201,10 @@ func renderRest() string {
 # [[flag]]                    # a switch of the project, for the search over settings
 # name   = "compile"
 # values = ["off", "on"]      # the first is the safe base
-# env    = "USE_COMPILE"      # or define = "USE_COMPILE", arg = "--compile={value}", option = "-DTILE={value}"
+# env    = "USE_COMPILE"      # or define = "USE_COMPILE" (-DUSE_COMPILE=on), arg = "--compile={value}", option = "-maxrregcount={value}"
+                              # arg and option of a switch, off and on, need no {value}: option = "--use_fast_math" is
+                              # passed at "on" alone; the value "unset" passes nothing, so #ifdef X: define = "X" and
+                              # values = ["unset", "1"]
 # bad    = "on"               # what the bad end has; without it the last value
 # ordered  = true             # each value goes further than the one before it
 # where the last value stands for several options: parts = ["tune=on", "graphs=on"], each a flag of its own,

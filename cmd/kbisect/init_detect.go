@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -26,10 +25,9 @@ type project struct {
 	outputs []string
 	run     []string
 	task    TaskConfig
-	judged  []string // notes about the task
-	notes   []string // about the run
-	pattern string   // of the metric in what the program prints, "" where none was found
-	unit    string   // of that, where the pattern does not read it
+	judged  []string   // notes about the task
+	notes   []string   // about the run
+	times   []timeLine // that the program prints, the likeliest metric first
 }
 
 // detector looks at one directory. Reading is bounded: a slip in choosing the
@@ -153,31 +151,24 @@ func (d *detector) makefile() (project, bool) {
 	if name == "" {
 		return project{}, false
 	}
-	programs, actions := makeTargets(d.read(name))
+	rules := makeTargets(d.read(name))
 	p := project{kind: kindMake, what: "a project with a " + name, build: []string{"make", "-j2"}}
-	if program := benchLike(programs); program != "" {
+	if program := benchLike(rules.programs); program != "" {
 		p.build = append(p.build, program)
 		p.outputs, p.run = []string{program}, []string{"./" + program}
+		if file, ok := rules.files[program]; ok {
+			p.outputs, p.run = []string{file}, []string{"./" + file}
+		}
 		return p, true
 	}
-	if action := benchAction(actions); action != "" {
+	if rules.idle { // what make does by itself, as kind make would ask it to, builds nothing
+		p.kind, p.build = kindCommand, nil
+	}
+	if action := benchAction(rules.actions); action != "" {
 		p.run = []string{"make", action}
 		p.notes = []string{"The time of make itself counts; name the program instead where you can."}
 	}
 	return p, true
-}
-
-// makeRecipe is the text of a recipe, at the beginning of what follows the line of its target.
-func makeRecipe(text []byte) []byte {
-	text = bytes.TrimPrefix(text, []byte("\n"))
-	n := 0
-	for line := range bytes.Lines(text) {
-		if line[0] != '\t' {
-			break
-		}
-		n += len(line)
-	}
-	return text[:n]
 }
 
 // benchAction picks what is most likely a benchmark among the things to do.
@@ -190,71 +181,4 @@ func benchAction(actions []string) string {
 		}
 	}
 	return ""
-}
-
-func makeRule() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^([A-Za-z0-9_$(){}./ -]+?)[ \t]*::?((?:[^=:\n][^\n]*)?)$`)
-}
-
-// fromSources matches what a program is made of.
-func fromSources() *regexp.Regexp {
-	return regexp.MustCompile(`\.(c|cc|cpp|cxx|cu|o|obj|f90|rs|go)\b|\$[<^({]`)
-}
-
-// namesSource matches a source file by its name: a phony target made from one is a program all the same.
-func namesSource() *regexp.Regexp { return regexp.MustCompile(`\w\.(c|cc|cpp|cxx|cu|f90|rs)\b`) }
-
-func makePhony() *regexp.Regexp { return regexp.MustCompile(`(?m)^\.PHONY[ \t]*:(.*)$`) }
-
-func makeVariable() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?]?=[ \t]*([A-Za-z0-9_./-]+)[ \t]*(?:#.*)?$`)
-}
-
-// makeTargets lists the targets that look like programs, and those that are
-// only names of something to do.
-func makeTargets(text []byte) (programs, actions []string) {
-	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), nil), []byte("\\\n"), []byte(" "))
-	vars := map[string]string{}
-	for _, m := range makeVariable().FindAllSubmatch(text, -1) {
-		vars["$("+string(m[1])+")"], vars["${"+string(m[1])+"}"] = string(m[2]), string(m[2])
-	}
-	var phony []string
-	for _, m := range makePhony().FindAllSubmatch(text, -1) {
-		phony = append(phony, strings.Fields(string(m[1]))...)
-	}
-	for _, at := range makeRule().FindAllSubmatchIndex(text, -1) {
-		needs, recipe := text[at[4]:at[5]], makeRecipe(text[at[1]:])
-		for _, target := range strings.Fields(string(text[at[2]:at[3]])) {
-			v, named := vars[target]
-			if named {
-				target = v
-			}
-			made := named || fromSources().Match(needs)
-			idle := len(recipe) > 0 && !bytes.Contains(recipe, []byte("$@")) && !bytes.Contains(recipe, []byte("-o"))
-			aggregate := len(recipe) == 0 && (neverProgram(target) || strings.HasPrefix(target, "all_")) && !namesSource().Match(needs)
-			switch {
-			case aggregate, slices.Contains(phony, target) && !namesSource().Match(needs), !made && (idle || neverProgram(target)):
-				actions = append(actions, target)
-			case programName(target):
-				programs = append(programs, target)
-			}
-		}
-	}
-	return programs, actions
-}
-
-// neverProgram knows the customary names of things to do.
-func neverProgram(target string) bool {
-	verb, _, two := strings.Cut(strings.ReplaceAll(target, "_", "-"), "-")
-	if two && slices.Contains([]string{"run", "test", "check", "clean", "install", "lint", "format", "serve", "build", "docs"}, verb) {
-		return true
-	}
-	return slices.Contains([]string{"all", "clean", "install", "uninstall", "format", "lint", "help", "distclean", "check", "test",
-		"bench", "benchmark", "perf", "run"}, target)
-}
-
-// programName rejects objects, libraries, variables and special targets.
-func programName(s string) bool {
-	return !strings.HasPrefix(s, ".") && !strings.HasPrefix(s, "/") && !strings.HasSuffix(s, "/") && !strings.ContainsAny(s, "$(){}%") &&
-		!slices.Contains(strings.Split(s, "/"), "..") && (filepath.Ext(s) == "" || filepath.Ext(s) == ".out" || filepath.Ext(s) == ".exe")
 }

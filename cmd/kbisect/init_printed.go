@@ -1,29 +1,61 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// printedTime finds the line in which a C program prints a time, and returns the pattern that reads it, or
-// "": `block_size %4d | time %.4f ms\n` becomes `block_size +(?P<block_size>\d+) \| time (?P<value>[-+0-9.eE]+)
-// (?P<unit>ms)`. unit is set where the pattern has no group for it.
-func printedTime(text []byte) (pattern, unit string) {
-	inFormat, word := timeInFormat(), timeWord()
-	for _, named := range []bool{true, false} { // a line that speaks of time comes first
-		for _, m := range printfFormat().FindAllSubmatch(text, -1) {
-			for line := range strings.SplitSeq(unquoted(string(m[1])), "\n") {
-				at := inFormat.FindStringSubmatchIndex(line)
-				if at == nil || named && !word.MatchString(line) {
-					continue
-				}
-				return patternOf(line, at)
+// timeLine is a line with a time that a program prints: the pattern that reads it, and its unit where the
+// pattern has no group for that.
+type timeLine struct {
+	pattern, unit string
+	rank          int
+}
+
+// printedTimes finds the lines in which a C program prints a time: `block_size %4d | time %.4f ms\n` becomes
+// `block_size +(?P<block_size>\d+) \| time (?P<value>[-+0-9.eE]+) (?P<unit>ms)`. Those of kernels come first,
+// then those of averages; what allocations, copies and the processor take is of rank 0.
+func printedTimes(text []byte) (all []timeLine) {
+	inFormat := timeInFormat()
+	for _, m := range printfFormat().FindAllSubmatchIndex(text, -1) {
+		before := text[bytes.LastIndexByte(text[:m[0]], '\n')+1 : m[0]]
+		if bytes.Contains(before, []byte("//")) {
+			continue
+		}
+		for line := range strings.SplitSeq(unquoted(string(text[m[2]:m[3]])), "\n") {
+			at := inFormat.FindStringSubmatchIndex(line)
+			if at == nil {
+				continue
+			}
+			found := timeLine{rank: timeRank(line, line[:at[0]])}
+			found.pattern, found.unit = patternOf(line, at)
+			if found.pattern != "" && !slices.ContainsFunc(all, func(l timeLine) bool { return l.pattern == found.pattern }) {
+				all = append(all, found)
 			}
 		}
 	}
-	return "", ""
+	slices.SortStableFunc(all, func(a, b timeLine) int { return cmp.Compare(b.rank, a.rank) })
+	return all
+}
+
+// timeRank says how likely a line tells the time of a kernel by its words, of which those before the number
+// say what it is of.
+func timeRank(line, label string) int {
+	switch {
+	case regexp.MustCompile(`(?i)\b(allocat\w*|malloc|(mem)?cop(y|ies|ying)|memcpy|transfer\w*|[hd]2[dh]|host to device|device to host|init\w*|set-?up|cpu|host|verif\w*|reference|load(ing)?|compil\w*)\b`).MatchString(label):
+		return 0
+	case regexp.MustCompile(`(?i)kernel|execution|\bgpu\b|\bdevice\b`).MatchString(label):
+		return 4
+	case regexp.MustCompile(`(?i)\b(avg|average|mean|median|per)\b`).MatchString(label):
+		return 3
+	case timeWord().MatchString(line):
+		return 2
+	}
+	return 1
 }
 
 func printfFormat() *regexp.Regexp {
@@ -154,4 +186,54 @@ func timeUnit(word string) string {
 		return "ns"
 	}
 	return "s"
+}
+
+// renderMetric is the time that the program prints, and as comments others that could be meant.
+func (p project) renderMetric(line func(string, ...any)) {
+	others := p.times
+	if len(others) == 0 {
+		return
+	}
+	if best := others[0]; best.rank > 0 {
+		others = others[1:]
+		line("\n[metric]")
+		line("# A line that the source prints. Every group besides value and unit names a case.")
+		line("name    = \"time\"")
+		if best.unit != "" {
+			line("unit    = %s", tomlString(best.unit))
+		}
+		line("from    = \"regex\"")
+		line("pattern = %s", best.quoted())
+		if name := best.firstCase(); name != "" {
+			line("# case  = %-14s # only this case of all, which are named by their groups", tomlString(name+"=256"))
+		}
+	} else {
+		line("\n# The source prints no time of a kernel, and the whole run is timed. What it prints, for from = \"regex\" in [metric]:")
+	}
+	const most = 5
+	for _, other := range others[:min(most, len(others))] {
+		note := ""
+		if other.unit != "" {
+			note = "   # unit = " + tomlString(other.unit)
+		}
+		line("# or pattern = %s%s", other.quoted(), note)
+	}
+}
+
+// quoted is the pattern for TOML, as it stands where that can be.
+func (l timeLine) quoted() string {
+	if strings.Contains(l.pattern, "'") {
+		return tomlString(l.pattern)
+	}
+	return "'" + l.pattern + "'"
+}
+
+// firstCase is the first group that names a case, "" where there is none.
+func (l timeLine) firstCase() string {
+	for _, name := range regexp.MustCompile(l.pattern).SubexpNames() {
+		if name != "" && name != "value" && name != "unit" {
+			return name
+		}
+	}
+	return ""
 }

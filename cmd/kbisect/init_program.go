@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -57,6 +55,9 @@ func programOf(top, file string) (project, error) {
 	}
 	switch path.Ext(rel) {
 	case ".cu":
+		if p, isSubmission := d.submission(rel); isSubmission {
+			return p, nil
+		}
 		return d.cuProgram(rel), nil
 	case ".py":
 		return d.pyProgram(rel), nil
@@ -66,17 +67,16 @@ func programOf(top, file string) (project, error) {
 
 // pyProgram is a script, or a submission that a problem of KernelBot's or a reference beside it judges.
 func (d *detector) pyProgram(rel string) project {
-	folder := path.Dir(rel)
-	if bytes.Contains(d.read(rel), []byte("custom_kernel")) {
-		if bytes.Contains(d.read(path.Join(folder, "task.yml")), []byte(kernels.SubmissionMark)) {
-			p := d.problem(folder)
-			p.task.Submission, p.paths = rel, []string{rel}
-			p.judged = directiveNotes(kernels.ReadDirectives(d.read(rel)))
-			return p
-		}
-		if reference := path.Join(folder, "reference.py"); bytes.Contains(d.read(reference), []byte("generate_input")) {
-			return project{kind: kindTorch, what: rel, paths: []string{rel, reference}, task: TaskConfig{Submission: rel, Reference: reference}}
-		}
+	p, isSubmission := d.submission(rel)
+	if isSubmission && p.task.Problem != "" {
+		return p
+	}
+	reference := path.Join(path.Dir(rel), "reference.py")
+	switch {
+	case bytes.Contains(d.read(rel), []byte("custom_kernel")) && bytes.Contains(d.read(reference), []byte("generate_input")):
+		return project{kind: kindTorch, what: rel, paths: []string{rel, reference}, task: TaskConfig{Submission: rel, Reference: reference}}
+	case isSubmission:
+		return p
 	}
 	return project{kind: kindCommand, what: rel, run: []string{"python3", rel}}
 }
@@ -88,6 +88,7 @@ func (d *detector) cuProgram(rel string) project {
 	compiled := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*nvcc[ \t]+(.*\b`+regexp.QuoteMeta(path.Base(rel))+`\b.*)$`))
 	name, folders := d.compiledBy(&p, compiled)
 	d.follow(&p, folders, len(compiled) == 0)
+	p.times = d.printedBy(p.paths)
 	p.paths = folded(p.paths)
 	p.outputs, p.run = []string{name}, []string{"./" + name}
 	args := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*\./`+regexp.QuoteMeta(name)+`[ \t]+([\w. \t=-]+)$`))
@@ -97,8 +98,20 @@ func (d *detector) cuProgram(rel string) project {
 	if !cuMain().Match(text) {
 		p.notes = append(p.notes, "FILL IN: it has no main function; name what runs it, or the file that has one.")
 	}
-	p.pattern, p.unit = printedTime(text)
 	return p
+}
+
+// printedBy are the times that a program prints by itself, or else those that what it includes prints.
+func (d *detector) printedBy(files []string) []timeLine {
+	own := printedTimes(d.read(files[0]))
+	if len(own) > 0 && own[0].rank > 0 {
+		return own
+	}
+	var all []byte
+	for _, file := range files {
+		all = append(append(all, d.read(file)...), '\n')
+	}
+	return printedTimes(all)
 }
 
 // compiledBy takes over the words of a compiler's line but for the architecture, which is the device's:
@@ -136,47 +149,6 @@ func (d *detector) compiledBy(p *project, words []string) (name string, folders 
 
 func takesArguments() *regexp.Regexp { return regexp.MustCompile(`\bargc\s*(<|>|==|!=)`) }
 
-// libraries are what programs need that include these headers of the CUDA toolkit.
-func libraries() map[string]string {
-	return map[string]string{"cublas_v2.h": "-lcublas", "cublasLt.h": "-lcublasLt", "curand.h": "-lcurand", "cufft.h": "-lcufft",
-		"cusparse.h": "-lcusparse", "cusolverDn.h": "-lcusolver"}
-}
-
-// follow goes from the sources of a program to all files of the project that they include. Where nothing
-// says how it is compiled, the folders of those, sources beside headers and libraries are added.
-func (d *detector) follow(p *project, folders []string, guess bool) {
-	option := func(o string) {
-		if guess && !slices.Contains(p.options, o) {
-			p.options = append(p.options, o)
-		}
-	}
-	p.paths = followIncludes(p.sources, d.read, func(from, name string) []string {
-		if lib, ok := libraries()[name]; ok {
-			option(lib)
-			return nil
-		}
-		header := d.header(name, append([]string{path.Dir(from)}, folders...))
-		if header == "" && guess {
-			if header = d.anywhere(name); header != "" {
-				folder := strings.TrimSuffix(strings.TrimSuffix(header, name), "/")
-				option("-I" + folder)
-				folders = append(folders, folder)
-			}
-		}
-		if header == "" {
-			return nil
-		}
-		source := strings.TrimSuffix(header, path.Ext(header)) + ".cu"
-		if !guess || source == header || !d.isPlain(source) || cuMain().Match(d.read(source)) {
-			return []string{header}
-		}
-		if !slices.Contains(p.sources, source) {
-			p.sources = append(p.sources, source)
-		}
-		return []string{header, source}
-	})
-}
-
 // folded names the folders instead where there are many files.
 func folded(paths []string) (out []string) {
 	const many = 8
@@ -189,39 +161,6 @@ func folded(paths []string) (out []string) {
 		}
 	}
 	return out
-}
-
-// header finds an included file in folders, "" if it is not the project's.
-func (d *detector) header(name string, folders []string) string {
-	for _, folder := range folders {
-		if h := path.Join(folder, name); filepath.IsLocal(h) && d.isPlain(h) {
-			return h
-		}
-	}
-	return ""
-}
-
-// anywhere finds the one file of the project whose path ends so, "" where there is none or more than one.
-func (d *detector) anywhere(name string) string {
-	found, seen := "", 0
-	_ = filepath.WalkDir(d.dir, func(file string, e fs.DirEntry, err error) error {
-		rel, relErr := filepath.Rel(d.dir, file)
-		if seen++; err != nil || relErr != nil || seen > problemEntries {
-			return fs.SkipAll
-		}
-		if e.IsDir() && rel != "." && strings.HasPrefix(e.Name(), ".") {
-			return fs.SkipDir
-		}
-		if rel = filepath.ToSlash(rel); e.Type().IsRegular() && strings.HasSuffix("/"+rel, "/"+name) {
-			if found != "" {
-				found = ""
-				return fs.SkipAll
-			}
-			found = rel
-		}
-		return nil
-	})
-	return found
 }
 
 // commentLine is the first group of a match near the beginning, in words: of the shortest match, since
@@ -242,8 +181,8 @@ func writeTop(dir string) (path, kind string, err error) {
 	if sameFolder(top, dir) {
 		return writeConfig(top)
 	}
-	if d := (&detector{dir: dir}); d.isPlain("task.yml") && d.isPlain("submission.py") {
-		return writeProgram(dir, "submission.py")
+	if d := (&detector{dir: dir}); d.isPlain("task.yml") && d.beside(".") != "" {
+		return writeProgram(dir, d.beside("."))
 	}
 	return writeConfig(top)
 }

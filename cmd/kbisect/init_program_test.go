@@ -22,7 +22,11 @@ func TestPrintedTime(t *testing.T) {
 		{`printf("%.2f GB/s\n", g); puts("time 1 ms");`, "", "", ""},
 		{`printf("time %.2f msg\n");`, "", "", ""},
 	} {
-		pattern, unit := printedTime([]byte(c.source))
+		var best timeLine
+		if all := printedTimes([]byte(c.source)); len(all) > 0 {
+			best = all[0]
+		}
+		pattern, unit := best.pattern, best.unit
 		if pattern != c.pattern || unit != c.unit {
 			t.Errorf("%s: %q %q, want %q %q", c.source, pattern, unit, c.pattern, c.unit)
 		}
@@ -34,19 +38,59 @@ func TestPrintedTime(t *testing.T) {
 
 func FuzzPrintedTime(f *testing.F) {
 	f.Add(`printf("block_size %4d | time %.4f ms\n", b, t);`)
+	f.Add(`printf("50%%0fs")`) // no conversion
 	f.Add(`printf("a\tb'%zu %-8s %%%*d time: [%5.1lf] usec\n")`)
 	f.Fuzz(func(t *testing.T, source string) {
-		pattern, unit := printedTime([]byte(source))
-		if pattern == "" {
-			return
-		}
-		if _, err := parseConfig(configName, []byte("version = 1\n[run]\ncommand = [\"x\"]\n[metric]\nname = \"time\"\nfrom = \"regex\"\nunit = \"s\"\npattern = "+tomlString(pattern)+"\n")); err != nil {
-			t.Errorf("%q of %q: %v", pattern, source, err)
-		}
-		if strings.Contains(pattern, "(?P<unit>") == (unit != "") {
-			t.Errorf("%q, unit %q", pattern, unit)
+		for _, l := range printedTimes([]byte(source)) {
+			p := project{kind: kindCommand, run: []string{"x"}, times: []timeLine{l}}
+			if _, err := p.config(); err != nil {
+				t.Errorf("%q of %q: %v", l.pattern, source, err)
+			}
+			if strings.Contains(l.pattern, "(?P<unit>") == (l.unit != "") {
+				t.Errorf("%q, unit %q", l.pattern, l.unit)
+			}
 		}
 	})
+}
+
+func FuzzMakeTargets(f *testing.F) {
+	f.Add("A = $(B)\nB = $(A) $(A)\nall: x\n\t$(A) -o $@\n.PHONY: all\nx: x.cu\n\tsudo ncu -o out/$@\n")
+	f.Add("T := gemm\n$(T): main.o\\\n other.o\n\tcc -o $@ $^\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		rules := makeTargets([]byte(text))
+		for program, file := range rules.files {
+			if !slices.Contains(rules.programs, program) || !filepath.IsLocal(file) {
+				t.Errorf("%q is written to %q", program, file)
+			}
+		}
+	})
+}
+
+// TestPrintedTimeOfTheKernel: what surrounds it is no metric.
+func TestPrintedTimeOfTheKernel(t *testing.T) {
+	const around = `printf(">> GPU allocation time: %f ms\\n", ms); printf(">> Host to device transfer time: %f ms\\n", ms);` + "\n"
+	for source, want := range map[string]string{
+		around + `printf("Elapsed time: %.6f ms\n", cpu); printf(">> Kernel execution time: %f ms\n", ms);`:         "Kernel",
+		around + "// printf(\"kernel %f ms\");\n" + `printf("time cpu %f ms\n", c); printf("time gpu %f ms\n", c);`: "gpu",
+		around + `printf("total %f s\n", t); printf("average time %f ms\n", t);`:                                    "average",
+		around: "",
+	} {
+		p := project{kind: kindCommand, run: []string{"x"}, times: printedTimes([]byte(source))}
+		text, err := p.config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := parseConfig(configName, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != "" && (len(cfg.Metrics) != 1 || !strings.Contains(cfg.Metrics[0].Pattern, want)) || want == "" && len(cfg.Metrics) != 0 {
+			t.Errorf("%s: %+v", source, cfg.Metrics)
+		}
+		if !strings.Contains(string(text), "# or pattern = '>> +GPU +allocation") {
+			t.Errorf("the other times are not named:\n%s", text)
+		}
+	}
 }
 
 func TestInitOfOneFile(t *testing.T) {
@@ -57,8 +101,9 @@ func TestInitOfOneFile(t *testing.T) {
 		"bench.py":     "",
 		"bot/task.yml": taskYML, "bot/mine.py": "#!POPCORN leaderboard bot\ndef custom_kernel(data): pass", "bot/tool.py": "",
 		"torch/reference.py": "def generate_input(): pass", "torch/fast.py": "def custom_kernel(data): pass",
-		"sgemm.cu":       "#include <runner.cuh>\n#include <vector>\nint main(int argc, char **argv) { if (argc != 2) return 1; }",
-		"src/runner.cuh": "", "src/runner.cu": "#include \"runner.cuh\"\n#include <cublas_v2.h>\n",
+		"sgemm.cu": "#include <runner.cuh>\n#include <vector>\nint main(int argc, char **argv) { if (argc != 2) return 1; }",
+		"posix.cu": "#include <unistd.h>\n#include <sys/time.h>\n#include <runner.cuh>\nint main() {}", "dev/unistd.h": "", "dev/sys/time.h": "",
+		"src/runner.cuh": "inline void run() { printf(\"kernel %f ms\\n\", ms); }", "src/runner.cu": "#include \"runner.cuh\"\n#include <cublas_v2.h>\n",
 	})
 	p, err := programOf(dir, filepath.Join(dir, "kernels", "gemm.cu"))
 	if err != nil {
@@ -90,6 +135,10 @@ func TestInitOfOneFile(t *testing.T) {
 	if err != nil || !slices.Equal(p.sources, []string{"sgemm.cu", "src/runner.cu"}) || !slices.Equal(p.options, []string{"-Isrc", "-lcublas"}) ||
 		!slices.Equal(p.paths, []string{"sgemm.cu", "src/runner.cuh", "src/runner.cu"}) || len(p.notes) != 1 {
 		t.Errorf("%+v %v", p, err)
+	}
+	p, err = programOf(dir, filepath.Join(dir, "posix.cu"))
+	if err != nil || len(p.times) != 1 || !slices.Equal(p.options, []string{"-Isrc", "-lcublas"}) || slices.Contains(p.paths, "dev/unistd.h") {
+		t.Errorf("headers of the system are taken for the project's: %+v %v", p, err)
 	}
 	for name, want := range map[string]string{"bot/mine.py": kindKernelbot, "torch/fast.py": kindTorch, "bot/tool.py": kindCommand} {
 		if p, err := programOf(dir, filepath.Join(dir, name)); err != nil || p.kind != want || want != kindCommand && p.task.Submission != name {

@@ -58,6 +58,9 @@ func (d *detector) nvcc() (project, bool) {
 // command is everything else: a script to run, if there is one.
 func (d *detector) command() project {
 	p := project{kind: kindCommand, what: "a project of a sort that was not recognised"}
+	if files := d.submissions(); len(files) > 0 {
+		return d.problem("", files[0])
+	}
 	switch script := d.first("bench.sh", "benchmark.sh", "run.sh", "bench.py", "benchmark.py", "main.py"); filepath.Ext(script) {
 	case ".sh":
 		p.run = []string{"sh", script}

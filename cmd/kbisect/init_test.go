@@ -72,6 +72,12 @@ func TestInitConfig(t *testing.T) {
 		{"make names of things to do",
 			map[string]string{"Makefile": "run-benchmarks:\n\tfor s in *.py; do python $$s; done\ntest_all:\n\tpytest\ncoverage:\n\tpytest --cov\n", "setup.py": ""},
 			kindMake, Config{Kind: kindMake, Paths: []string{"Makefile", "setup.py"}, Build: BuildConfig{Command: []string{"make", "-j2"}}, Run: RunConfig{Command: []string{"make", "run-benchmarks"}}}},
+		{"make with a profiler",
+			map[string]string{"Makefile": "OUT = out\nFLAGS = -O3\nNCU := $(shell which ncu)\nNCU_COMMAND = sudo $(NCU) --set full\nTO = -o $(OUT)/$@\nsum: sum.cu\n\tnvcc $(FLAGS) $^ $(TO)\nsumprofile: sum\n\t$(NCU_COMMAND) -o $@ -f $(OUT)/$^\n", "sum.cu": ""},
+			kindMake, Config{Kind: kindMake, Paths: []string{"Makefile", "sum.cu"}, Build: BuildConfig{Command: []string{"make", "-j2", "sum"}, Outputs: []string{"out/sum"}}, Run: RunConfig{Command: []string{"./out/sum"}}}},
+		{"make that only checks",
+			map[string]string{"Makefile": ".PHONY: all test checkstyle\nall: checkstyle test\ntest:\n\tpython -m pytest test/\ncheckstyle:\n\truff check . ; \\\n\truff format .\nbuild:\n\tmkdocs build\n"},
+			kindCommand, Config{Kind: kindCommand, Paths: []string{"Makefile"}}},
 		{"cmake",
 			map[string]string{"CMakeLists.txt": "project(fast CUDA)\nadd_library(k k.cu)\nadd_executable(unit t.cu)\nadd_executable(${PROJECT_NAME}_bench\n  b.cu)\n", "b.cu": "", "cmake/x.cmake": "", "build/z": "", "LICENSE": ""},
 			kindCMake, Config{Kind: kindCMake, Paths: []string{"cmake/", "CMakeLists.txt", "b.cu"},
@@ -142,10 +148,10 @@ func TestInitSays(t *testing.T) {
 		"nothing": {nil, []string{"FILL IN: what to run was not found", "kbisect init --harness cuda | torch | python"}},
 		"no main": {map[string]string{"flash.cu": ""}, []string{"FILL IN: no .cu file here has a main function"}},
 		"no problem": {map[string]string{"submission.py": "#!POPCORN leaderboard vectoradd\n#!POPCORN gpus H100 B200\ndef custom_kernel(d): pass\n"},
-			[]string{"for the leaderboard vectoradd.", "ranked on H100, B200:", `kind = "kernelbot"`, "FOLDER OF task.yml"}},
+			[]string{"for the leaderboard vectoradd.", "ranked on H100, B200:", `kind    = "kernelbot"`, `problem    = ""               # FILL IN: the folder with task.yml`, "\nsubmission = \"submission.py\""}},
 		"many problems": {map[string]string{"problems/a/task.yml": taskYML, "problems/b/task.yml": taskYML}, []string{"there are 2 problem folders here"}},
 		"wrong leaderboard": {map[string]string{"problems/a/task.yml": taskYML, "submission.py": "#!POPCORN leaderboard sort\n#!POPCORN colour red\n"},
-			[]string{"No folder here is called sort: name the right one.", "#!POPCORN colour: KernelBot's client does not know this word"}},
+			[]string{"No folder here is called sort: name the right one.", `problem    = ""`, "#!POPCORN colour: KernelBot's client does not know this word"}},
 	} {
 		_, text, err := initConfig(writeFiles(t, c.files))
 		if err != nil {

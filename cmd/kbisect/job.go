@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -146,7 +148,20 @@ func (j *job) notFound(where string) error {
 		}
 	}
 	o := j.launches[0].Outcome
+	if library := missingLibrary(o.Tail); library != "" {
+		return usagef("the program does not start %s: %s\nhint: the loader does not find %s: install the package that has it, or name its folder in LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists what is found",
+			where, o.Describe(), library)
+	}
 	return usagef("the command cannot be run %s: %s\nhint: exit 127 is a shell's word for a command that it does not find, 126 for one that it cannot execute; candidates hold only what is committed", where, o.Describe())
+}
+
+// missingLibrary is the shared library that the loader of a program did not find, "" where it does not say so.
+func missingLibrary(output string) string {
+	m := regexp.MustCompile(`error while loading shared libraries: ([^:\n]+):|Error loading shared library ([^:\n]+):`).FindStringSubmatch(output)
+	if m == nil {
+		return ""
+	}
+	return clean(cmp.Or(m[1], m[2]))
 }
 
 // keepSession writes the session into the store, new or as resumed.

@@ -70,6 +70,9 @@ hint: they gave none; wall and phase.NAME are there for every program
 		{args: "run --quiet --good v1 -- sh -c 'test $(cat n) -gt 2'", code: exitNoDifference, want: `Nothing to search for: the good end is bad (wrong in run: exit 1) and the bad end is good.
   hint: either the ends are swapped, or the range holds a mend; kbisect looks for what got worse between a good end and a later bad one
 `},
+		{args: "run --quiet --good v1 -- sh -c 'echo ./x: error while loading shared libraries: libcublas.so.11: cannot open shared object file: No such file or directory >&2; exit 127'", code: exitUsage, want: `kbisect: the program does not start at either end: wrong in run: exit 127 (./x: error while loading shared libraries: libcublas.so.11: cannot open shared o...)
+hint: the loader does not find libcublas.so.11: install the package that has it, or name its folder in LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists what is found
+`},
 		{args: "run --quiet --good v1 -- nosuchprogram", code: exitUsage, want: `kbisect: commit {v1}: start "nosuchprogram": executable file not found in $PATH
 hint: is the program built and its directory in PATH?
 `},

@@ -34,14 +34,29 @@ func initCommand() *cli.Command {
 			if err != nil {
 				return usage(err)
 			}
+			fmt.Fprintf(c.App.Writer, "%s written for a project of kind %s\n", path, kind)
 			next := "read it"
+			if why := unreadableTask(path); why != nil {
+				fmt.Fprintf(c.App.Writer, "The problem cannot be read as it is: %v\n", why)
+				next = "mend that"
+			}
 			if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("FILL IN")) {
 				next = "fill in what was not found (FILL IN)"
 			}
-			fmt.Fprintf(c.App.Writer, "%s written for a project of kind %s\nNext: %s, then kbisect run --good REV\n", path, kind, next)
+			fmt.Fprintf(c.App.Writer, "Next: %s, then kbisect run --good REV\n", next)
 			return nil
 		},
 	}
+}
+
+// unreadableTask is what is wrong with the problem that a configuration names, nil where it names none.
+func unreadableTask(path string) error {
+	cfg, err := loadConfig(path)
+	if err != nil || cfg.Kind != kindKernelbot {
+		return nil // what is not filled in yet is said apart
+	}
+	_, err = cfg.project("")
+	return err
 }
 
 func doctorCommand() *cli.Command {

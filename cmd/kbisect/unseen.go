@@ -32,6 +32,10 @@ func (j *job) unseenMetrics(f bisect.Finding) error {
 			j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("%d of %d launches that ended well gave no number of %s", well-n, well, m.Name))
 		}
 	}
+	given := func(m judge.Metric) bool { return seen[m.Name] > 0 }
+	if err := j.noSuchCase(seen); err != nil && !slices.ContainsFunc(j.policy.Judge.Metrics, given) {
+		return err
+	}
 	matched := func(p pattern) bool { return seen[p.Metric] > 0 }
 	if well == 0 || len(j.policy.Patterns) == 0 || slices.ContainsFunc(j.policy.Patterns, matched) {
 		return nil
@@ -96,6 +100,9 @@ func (j *job) unmeasured() error {
 	if well == 0 || j.policy.wholeTimed() || slices.ContainsFunc(ms, func(m judge.Metric) bool { return seen[m.Name] > 0 }) {
 		return nil
 	}
+	if err := j.noSuchCase(seen); err != nil {
+		return err
+	}
 	for _, p := range j.policy.Patterns {
 		if slices.ContainsFunc(ms, func(m judge.Metric) bool { return m.Name == p.Metric }) {
 			return j.matchesNothing(p, "the program prints", well)
@@ -127,7 +134,7 @@ func (t *trials) mustSend(all []bisect.Outcome) error {
 }
 
 func (j *job) matchesNothing(p pattern, printed string, well int) error {
-	return usagef("metric %s: its pattern matches nothing that %s, in %d launches that ended well: %s\nhint: %s", p.Metric, printed, well, p.Expr, j.lastPrinted())
+	return usagef("%s", j.deadPattern(p, printed, well))
 }
 
 // numbersSeen counts the launches that ended well, and those that gave a number of each metric.

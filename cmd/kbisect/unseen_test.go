@@ -30,3 +30,40 @@ func TestPatternThatMatchesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestDeadMetricsAreTold: a metric that reads nothing is named with the reason, beside one that does or alone.
+func TestDeadMetricsAreTold(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	r.put(map[string]string{"run.sh": "printf 'Laufzeit 1.234,5 us\\r\\nsize=32 time \\033[33m5.0\\033[0m ms\\r\\np 1\\rp 2\\rfinal 3 ms\\n'\n"})
+	r.git("add", ".")
+	r.git("commit", "-qm", "one")
+	r.put(map[string]string{"other.sh": ""})
+	r.git("add", ".")
+	r.git("commit", "-qm", "two")
+	metric := func(name, pattern, more string) string {
+		return "[[metrics]]\nname = \"" + name + "\"\nfrom = \"regex\"\npattern = '" + pattern + "'\n" + more
+	}
+	const lives = `^size=(?P<size>\d+) time (?P<value>[0-9.]+) (?P<unit>ms)$`
+	last := metric("last", `^final (?P<value>[0-9.]+) (?P<unit>ms)`, "")
+	for _, c := range []struct {
+		args, config string
+		code         int
+		want, not    string
+	}{
+		{"measure --launches 1", metric("time", lives, "") + last, exitOK, "last", "matches nothing"},
+		{"measure --launches 1", metric("time", "nothing (?P<value>[0-9]+)", ""), exitOK, "metric time: its pattern matches nothing that the program prints, in 1 launches", ""},
+		{"measure --launches 1", metric("time", lives, "") + metric("dead", "Laufzeit (?P<value>[0-9.,]+) us", ""), exitOK,
+			`metric dead: its pattern matches, and the value that it reads, "1.234,5", is no number`, "matches nothing"},
+		{"measure --launches 1", metric("time", lives, "case = \"size=64\"\n"), exitOK, `no launch gave a number of the case ["size=64"]`, "matches nothing"},
+		{"run --good HEAD^", metric("time", lives, "") + metric("dead", "nothing (?P<value>[0-9.,]+) us", ""), exitNoDifference, "metric dead: its pattern matches nothing", ""},
+		{"run --good HEAD^", metric("time", lives, "case = \"size=64\"\n"), exitUsage, `hint: the cases are ["size=32"]`, "sends no samples"},
+		{"baseline record --launches 2", metric("time", lives, "case = \"size=64\"\n"), exitUsage, `hint: the cases are ["size=32"]`, ""},
+	} {
+		r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = [\"sh\", \"run.sh\"]\n" + c.config})
+		out, errs, code := r.kbisect(strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(out+errs, c.want) || c.not != "" && strings.Contains(out+errs, c.not) {
+			t.Errorf("%s: exit %d, no word of %q\n%s\n%s%s", c.args, code, c.want, c.config, out, errs)
+		}
+	}
+}

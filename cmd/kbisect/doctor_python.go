@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/kernels"
+)
+
+// pythonProgram is what a launch gives to Python.
+type pythonProgram struct {
+	python string            // as the configuration names it
+	dir    string            // where it looks for modules first
+	texts  map[string]string // of its files, by module or by path
+}
+
+// pythonProgram is the script of the run command, or what a problem of KernelBot's puts into one folder.
+func (e *examination) pythonProgram() (p pythonProgram, ok bool) {
+	top := e.dir
+	if e.repoErr == nil && e.repo.WorkDir() != "" {
+		top = e.repo.WorkDir()
+	}
+	p = pythonProgram{python: "python3", dir: os.TempDir(), texts: map[string]string{}}
+	if e.isKind(kindKernelbot) {
+		project, err := e.config.project("")
+		if err != nil || project.Task.Lang != "py" {
+			return p, false
+		}
+		for _, f := range project.Task.Files {
+			p.texts[strings.TrimSuffix(f.Name, ".py")] = f.Text
+		}
+		text, _ := os.ReadFile(filepath.Join(top, e.config.Task.Submission))
+		p.texts[strings.TrimSuffix(project.Task.Submission(), ".py")] += "\n" + string(text)
+		return p, true
+	}
+	at, script := kernels.Script(e.config.Run.Command)
+	if at != 1 || filepath.Ext(script) != ".py" || !strings.HasPrefix(filepath.Base(e.config.Run.Command[0]), "python") {
+		return p, false
+	}
+	p.python, p.dir = e.config.Run.Command[0], filepath.Dir(filepath.Join(top, script))
+	p.follow(filepath.Join(top, script))
+	return p, true
+}
+
+// follow reads a script and the modules beside it that it imports.
+func (p *pythonProgram) follow(file string) {
+	const most = 50
+	text, err := os.ReadFile(file)
+	if _, known := p.texts[file]; known || err != nil || len(p.texts) >= most {
+		return
+	}
+	p.texts[file] = string(text)
+	for _, name := range importedModules(text) {
+		p.follow(filepath.Join(p.dir, name+".py"))
+		p.follow(filepath.Join(p.dir, name, "__init__.py"))
+	}
+}
+
+// importedModules lists the modules that a file imports whatever happens: not within a function or a try.
+func importedModules(text []byte) (out []string) {
+	for _, m := range regexp.MustCompile(`(?m)^(?:import[ \t]+([\w., \t]+)|from[ \t]+(\w+)[\w.]*[ \t]+import\b)`).FindAllSubmatch(text, -1) {
+		for name := range bytes.SplitSeq(append(bytes.Clone(m[1]), m[2]...), []byte(",")) {
+			if words := strings.Fields(string(name)); len(words) > 0 {
+				module, _, _ := strings.Cut(words[0], ".")
+				out = append(out, module)
+			}
+		}
+	}
+	return out
+}
+
+// findModules prints those of its arguments that Python does not find.
+const findModules = `import importlib.util, sys
+for name in sys.argv[1:]:
+    if importlib.util.find_spec(name) is None:
+        print("missing", name)`
+
+// modules looks for what the program under test imports.
+func (e *examination) modules(ctx context.Context) finding {
+	p, isPython := e.pythonProgram()
+	if !isPython {
+		return missing("the launches are not Python's", "")
+	}
+	wanted := map[string]string{} // module: the file that imports it
+	for _, file := range slices.Sorted(maps.Keys(p.texts)) {
+		for _, name := range importedModules([]byte(p.texts[file])) {
+			if _, own := p.texts[name]; !own && wanted[name] == "" {
+				wanted[name] = filepath.Base(strings.TrimSuffix(file, ".py")) + ".py"
+			}
+		}
+	}
+	python, err := exec.LookPath(p.python)
+	if err != nil {
+		return missing(p.python+" is not there", "install it, or mend PATH")
+	}
+	names := slices.Sorted(maps.Keys(wanted))
+	s := tool(ctx, 30*time.Second, p.dir, append([]string{python, "-c", findModules}, names...)...)
+	if s.err != nil {
+		return problem(s.err.Error(), "")
+	}
+	var gone []string
+	for line := range strings.Lines(s.text) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "missing "); ok {
+			gone = append(gone, fmt.Sprintf("no module %s, which %s imports", name, wanted[name]))
+		}
+	}
+	if len(gone) > 0 {
+		return problem(strings.Join(gone, "\n"), "install it for "+python+": every launch would end with ModuleNotFoundError")
+	}
+	return ok("%s finds the %d that are imported", python, len(names))
+}
