@@ -161,6 +161,9 @@ func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
 			words = c.lost
 		}
 		good := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - r.alpha(), Trials: len(c.pairs), Why: "launched in turn with " + short(c.culprit)}
+		if r.picked.metric.Exact {
+			good.Why = "built anew, as " + short(c.culprit)
+		}
 		bad := bisect.Verdict{Call: bisect.Bad, Class: r.class(), Probability: 1 - r.alpha(), Trials: len(c.pairs), Why: words}
 		if i == len(rounds)-1 && verdict < 1 {
 			bad.Call, bad.Class = bisect.Good, bisect.OK

@@ -240,6 +240,8 @@ func (e *Explanation) moved() string {
 		moved := func(r Row) bool { return r.isNumber() && r.moved() != "" && !r.scatter() }
 		ended := func(r Row) bool { return !r.isNumber() && r.moved() != "" }
 		switch {
+		case e.exact():
+			return "No kernel that both have has moved."
 		case slices.ContainsFunc(e.Rows, moved):
 			if slices.ContainsFunc(e.Rows, ended) {
 				return "No figure that was looked at tells why."
