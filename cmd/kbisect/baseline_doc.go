@@ -64,8 +64,9 @@ func (t *trials) baseline(m report.Measurement, all []bisect.Outcome, on machine
 	for _, ph := range phaseMedians(fit) {
 		found = append(found, number{"phase." + ph, ""})
 	}
+	of := byNumber(fit)
 	for _, n := range found {
-		if l := t.policy.level(fit, n); len(l.Values) > 0 {
+		if l := t.policy.level(of(n), n); len(l.Values) > 0 {
 			b.Levels = append(b.Levels, l)
 		}
 	}
@@ -84,17 +85,13 @@ func phaseMedians(all []bisect.Outcome) (out []string) {
 	return out
 }
 
-// level collects one number.
+// level collects one number, of launches of which nothing else is left.
 func (p *policy) level(all []bisect.Outcome, n number) level {
 	m := p.metric(n.metric)
 	l := level{Metric: n.metric, Case: n.one, Higher: m.Higher}
 	for _, o := range all {
-		one := o
-		if n.metric != "wall" && !strings.HasPrefix(n.metric, "phase.") {
-			one = oneCase(o, n)
-		}
-		if v, ok := m.Value(one, ""); ok {
-			l.Values, l.Unit = append(l.Values, v), m.Unit(one)
+		if v, ok := m.Value(o, ""); ok {
+			l.Values, l.Unit = append(l.Values, v), m.Unit(o)
 		}
 	}
 	l.Median = judge.Describe(l.Values).Median

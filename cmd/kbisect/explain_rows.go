@@ -160,18 +160,13 @@ func (x *explainer) metricRows() (rows []report.Row) {
 		return slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return o.Class != bisect.OK || o.Unfit != "" })
 	}
 	a, b := fit(x.sides[0].outcomes), fit(x.sides[1].outcomes)
-	names := numbers(a, "")
-	for _, n := range numbers(b, "") {
-		if !slices.Contains(names, n) {
-			names = append(names, n)
-		}
-	}
+	ofA, ofB := byNumber(a), byNumber(b)
 	compiled := len(x.sides[0].usage) > 0 && len(x.sides[1].usage) > 0
-	for _, n := range names {
+	for _, n := range numbers(slices.Concat(a, b), "") {
 		if compiled && x.policy.metric(n.metric).Exact {
 			continue // the rows of the kernels have it
 		}
-		ma, mb := t.metricSummary(a, n), t.metricSummary(b, n)
+		ma, mb := t.metricSummary(ofA(n), n), t.metricSummary(ofB(n), n)
 		name := n.metric
 		if n.one != "" {
 			name += " of " + n.one

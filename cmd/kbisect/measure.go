@@ -183,8 +183,9 @@ func (t *trials) measurement(rev, only string, all []bisect.Outcome, asked int, 
 		Phases: phaseTimes(all), Wall: summaryOf(fit, judge.Metric{Name: "wall"}, ""), Metrics: []report.MetricSummary{},
 		Memory: mostMemory(all), Devices: t.deviceStates(all), Totals: t.totals(), Warnings: append([]string{}, t.warnings()...),
 	}
+	of := byNumber(fit)
 	for _, n := range numbers(fit, only) {
-		m.Metrics = append(m.Metrics, t.metricSummary(fit, n))
+		m.Metrics = append(m.Metrics, t.metricSummary(of(n), n))
 	}
 	if result == "" && s.Failure != nil {
 		m.Result = string(s.Failure.Class)
@@ -259,18 +260,42 @@ func numbers(all []bisect.Outcome, only string) []number {
 		return []number{{only, ""}}
 	}
 	var out []number
+	seen := map[number]bool{}
 	for _, o := range all {
 		for _, s := range o.Series {
 			n := number{s.Metric, s.Case}
-			if (only == "" || only == s.Metric) && !slices.Contains(out, n) {
-				out = append(out, n)
+			if (only == "" || only == s.Metric) && !seen[n] {
+				out, seen[n] = append(out, n), true
 			}
 		}
 	}
 	return out
 }
 
-// metricSummary describes one number over all launches.
+// byNumber splits launches by the numbers that they send, as there may be thousands of these: of each launch
+// the part that is one number's. What launches do not send is that of whole launches.
+func byNumber(all []bisect.Outcome) func(number) []bisect.Outcome {
+	parts := map[number][]bisect.Outcome{}
+	for _, o := range all {
+		of := map[number][]bisect.Series{}
+		for _, s := range o.Series {
+			n := number{s.Metric, s.Case}
+			of[n] = append(of[n], s)
+		}
+		for n, series := range of {
+			o.Series = series
+			parts[n] = append(parts[n], o)
+		}
+	}
+	return func(n number) []bisect.Outcome {
+		if n.metric == "wall" || strings.HasPrefix(n.metric, "phase.") {
+			return all
+		}
+		return parts[n]
+	}
+}
+
+// metricSummary describes one number over launches of which nothing else is left; see byNumber.
 func (t *trials) metricSummary(all []bisect.Outcome, n number) report.MetricSummary {
 	m := t.policy.metric(n.metric)
 	out := report.MetricSummary{Metric: n.metric}
@@ -279,13 +304,16 @@ func (t *trials) metricSummary(all []bisect.Outcome, n number) report.MetricSumm
 	}
 	var values, within []float64
 	for _, o := range all {
-		v, ok := m.Value(oneCase(o, n), "")
+		v, ok := m.Value(o, "")
 		if !ok {
 			continue
 		}
 		out.Unit = m.Unit(o)
 		values = append(values, v)
-		for _, s := range oneCase(o, n).Series {
+		for _, s := range o.Series {
+			if (number{s.Metric, s.Case}) != n {
+				continue
+			}
 			out.Samples += len(s.Values)
 			within = append(within, judge.Describe(s.Values).Spread)
 		}
@@ -296,12 +324,6 @@ func (t *trials) metricSummary(all []bisect.Outcome, n number) report.MetricSumm
 		out.Modes = &report.Modes{Low: report.Number(low), High: report.Number(high), Share: report.Number(share)}
 	}
 	return out
-}
-
-// oneCase is an outcome with the samples of one number only.
-func oneCase(o bisect.Outcome, n number) bisect.Outcome {
-	o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(s bisect.Series) bool { return s.Metric != n.metric || s.Case != n.one })
-	return o
 }
 
 func mostMemory(all []bisect.Outcome) *int64 {

@@ -346,9 +346,10 @@ func (s *series) write(f *os.File, p *policy) error {
 		if o.Class != bisect.OK || o.Unfit != "" {
 			continue
 		}
+		of := byNumber([]bisect.Outcome{o})
 		for _, n := range append(numbers([]bisect.Outcome{o}, ""), number{"wall", ""}) {
 			m := p.metric(n.metric)
-			v, known := m.Value(oneCase(o, n), "")
+			v, known := m.Value(of(n)[0], "")
 			if !known {
 				continue
 			}
