@@ -12,8 +12,8 @@ import (
 type contest struct {
 	claim
 	culprit, parent string
-	exact           *bisect.Exact
-	lost            string // why one of the two could not be launched
+	exact           *bisect.Exact // the last numbers, of a metric that has them
+	lost            string        // why one of the two could not be launched
 	lostParent      bool
 }
 
@@ -111,7 +111,9 @@ func (r *bankRun) fight(c *contest) error {
 		}
 		if x := y[1] - y[0]; !math.IsNaN(x) {
 			c.add(x, at[1]-at[0])
-			c.exact = &bisect.Exact{Value: r.number(y[1]), Parent: r.number(y[0])}
+			if r.picked.metric.Exact {
+				c.exact = &bisect.Exact{Value: r.number(y[1]), Parent: r.number(y[0])}
+			}
 		}
 	}
 	return nil
@@ -154,7 +156,7 @@ func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
 			continue
 		}
 		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", short(c.parent), r.effect(c.median(), 0).Ratio, len(c.pairs), c.llr(r.model.noise))
-		if c.exact != nil && r.model.noise.Exact {
+		if c.exact != nil {
 			words = fmt.Sprintf("%s: %s, and %s in %s", r.picked.name(), r.exactValue(c.culprit), r.exactValue(c.parent), short(c.parent))
 		}
 		if c.lost != "" {
@@ -206,9 +208,7 @@ func (r *bankRun) share(rounds []*contest) *bisect.Effect {
 	}
 	r.tellRest(own, sd)
 	e := r.effect(own, sd)
-	if r.model.noise.Exact {
-		e.Exact = exact
-	}
+	e.Exact = exact
 	return e
 }
 

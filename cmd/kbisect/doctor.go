@@ -200,7 +200,7 @@ func (e *examination) checks() []check {
 	const quick = 20 * time.Second
 	commands := len(e.config.Build.Command)+len(e.config.Run.Command) > 0
 	python := e.isKind(kindTorch, kindKernelbot)
-	_, isPython := e.pythonProgram()
+	program := e.pythonProgram()
 	return []check{
 		{"system", false, quick, e.system},
 		{"git", false, quick, toolCheck("git", "git", "install git; without it only plain repositories can be read", "--version")},
@@ -213,7 +213,7 @@ func (e *examination) checks() []check {
 		{"ninja", false, quick, toolCheck("ninja", "", "", "--version")},
 		{"nvcc", e.isKind(kindNvcc) || e.cudaTask(), 150 * time.Second, e.nvcc},
 		{"python3", python, quick, toolCheck("python3", "Python", "install python3", "--version")},
-		{"modules", isPython, quick + 30*time.Second, e.modules},
+		{"modules", program != nil, quick + 30*time.Second, program.modules},
 		{"torch", e.isKind(kindTorch), 70 * time.Second, e.torch},
 		{"nvcc chain", e.isKind(kindNvcc) && len(e.probe().Devices) > 0, chainBuild + chainRun, e.nvccChain},
 		{"torch chain", false, chainRun + 65*time.Second, e.torchChain},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
 // pythonProgram is what a launch gives to Python.
@@ -23,32 +24,33 @@ type pythonProgram struct {
 	texts  map[string]string // of its files, by module or by path
 }
 
-// pythonProgram is the script of the run command, or what a problem of KernelBot's puts into one folder.
-func (e *examination) pythonProgram() (p pythonProgram, ok bool) {
+// pythonProgram is the script of the run command, or what a problem of KernelBot's puts into one folder; nil
+// where launches are not Python's.
+func (e *examination) pythonProgram() *pythonProgram {
 	top := e.dir
 	if e.repoErr == nil && e.repo.WorkDir() != "" {
 		top = e.repo.WorkDir()
 	}
-	p = pythonProgram{python: "python3", dir: os.TempDir(), texts: map[string]string{}}
+	p := &pythonProgram{python: "python3", dir: os.TempDir(), texts: map[string]string{}}
 	if e.isKind(kindKernelbot) {
 		project, err := e.config.project("")
 		if err != nil || project.Task.Lang != "py" {
-			return p, false
+			return nil
 		}
 		for _, f := range project.Task.Files {
 			p.texts[strings.TrimSuffix(f.Name, ".py")] = f.Text
 		}
 		text, _ := os.ReadFile(filepath.Join(top, e.config.Task.Submission))
 		p.texts[strings.TrimSuffix(project.Task.Submission(), ".py")] += "\n" + string(text)
-		return p, true
+		return p
 	}
 	at, script := kernels.Script(e.config.Run.Command)
-	if at != 1 || filepath.Ext(script) != ".py" || !strings.HasPrefix(filepath.Base(e.config.Run.Command[0]), "python") {
-		return p, false
+	if at != 1 || filepath.Ext(script) != ".py" || !proc.PythonName(filepath.Base(e.config.Run.Command[0])) {
+		return nil
 	}
 	p.python, p.dir = e.config.Run.Command[0], filepath.Dir(filepath.Join(top, script))
 	p.follow(filepath.Join(top, script))
-	return p, true
+	return p
 }
 
 // follow reads a script and the modules beside it that it imports.
@@ -85,9 +87,8 @@ for name in sys.argv[1:]:
         print("missing", name)`
 
 // modules looks for what the program under test imports.
-func (e *examination) modules(ctx context.Context) finding {
-	p, isPython := e.pythonProgram()
-	if !isPython {
+func (p *pythonProgram) modules(ctx context.Context) finding {
+	if p == nil {
 		return missing("the launches are not Python's", "")
 	}
 	wanted := map[string]string{} // module: the file that imports it

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"io/fs"
+	"math"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -72,23 +73,17 @@ func (d *detector) header(name string, folders []string) string {
 
 // anywhere finds the one file of the project whose path ends so, "" where there is none or more than one.
 func (d *detector) anywhere(name string) string {
-	found, seen := "", 0
-	_ = filepath.WalkDir(d.dir, func(file string, e fs.DirEntry, err error) error {
-		rel, relErr := filepath.Rel(d.dir, file)
-		if seen++; err != nil || relErr != nil || seen > problemEntries {
-			return fs.SkipAll
+	var found []string
+	d.below(math.MaxInt, func(file string) {
+		if !strings.HasSuffix("/"+file, "/"+name) {
+			return
 		}
-		if e.IsDir() && rel != "." && strings.HasPrefix(e.Name(), ".") {
-			return fs.SkipDir
+		if info, err := os.Lstat(filepath.Join(d.dir, file)); err == nil && info.Mode().IsRegular() { // a link is of a file that is met itself
+			found = append(found, file)
 		}
-		if rel = filepath.ToSlash(rel); e.Type().IsRegular() && strings.HasSuffix("/"+rel, "/"+name) {
-			if found != "" {
-				found = ""
-				return fs.SkipAll
-			}
-			found = rel
-		}
-		return nil
 	})
-	return found
+	if len(found) != 1 {
+		return ""
+	}
+	return found[0]
 }

@@ -20,7 +20,10 @@ func (j *job) deadMetrics() (out []string) {
 		return []string{err.Error()}
 	}
 	for _, p := range j.policy.Patterns {
-		if text := j.deadPattern(p, "the program prints", well); seen[p.Metric] == 0 && !slices.Contains(out, text) {
+		if seen[p.Metric] > 0 {
+			continue
+		}
+		if text := j.deadPattern(p, "the program prints", well); !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
