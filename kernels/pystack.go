@@ -9,12 +9,12 @@ import (
 // PythonStack reads what faulthandler printed when a Python program was aborted, and returns the
 // innermost frame of the user's code, such as "submission.py:12 in custom_kernel". Of the stacks of
 // one process it takes the current thread's, else the main thread's, which is printed last; of
-// several processes one that does not wait for another.
+// several processes one that does not wait for another, else one that waits for a program, such as a compiler.
 func PythonStack(output []byte) (where string, ok bool) {
 	var best frames
 	for _, d := range dumps(output) {
 		s := d.stack()
-		if len(s) > 0 && (len(best) == 0 || best.waits() || !s.waits()) {
+		if w := s.waits(); len(s) > 0 && (len(best) == 0 || w == forNothing || w <= best.waits()) {
 			best = s
 		}
 	}
@@ -68,6 +68,12 @@ func dumps(output []byte) []dump {
 		if len(all) == 0 {
 			all = append(all, dump{current: -1}) // dump_traceback prints no title
 		}
+		if strings.HasPrefix(line, "Current thread 0x") && all[len(all)-1].current >= 0 {
+			if len(all) == maxDumps {
+				all = all[1:]
+			}
+			all = append(all, dump{current: -1}) // of another process: their titles ran together
+		}
 		inside = all[len(all)-1].take(line, inside)
 	}
 	return all
@@ -118,19 +124,27 @@ func (s frames) user() frame {
 	return s[0]
 }
 
-// waits reports whether the process waited for another one: parents tell nothing.
-func (s frames) waits() bool {
+// What a process waits for, from what tells most: the parent of a pool tells nothing.
+const (
+	forNothing = iota
+	forProgram
+	forWorker
+)
+
+// waits says what of these the process waited for.
+func (s frames) waits() (what int) {
 	for _, f := range s {
 		if !f.library() {
-			return false
+			break
 		}
-		for _, w := range []string{"/multiprocessing/", "/subprocess.py", "/concurrent/futures/", "/selectors.py"} {
-			if strings.Contains(f.file, w) {
-				return true
-			}
+		switch {
+		case strings.Contains(f.file, "/multiprocessing/") || strings.Contains(f.file, "/concurrent/futures/"):
+			return forWorker
+		case strings.Contains(f.file, "/subprocess.py") || strings.Contains(f.file, "/selectors.py"):
+			what = forProgram
 		}
 	}
-	return false
+	return what
 }
 
 // library reports whether a frame is in what is installed, or is a hook of ours.

@@ -37,6 +37,30 @@ Current thread's C stack trace (most recent call first):
   Binary file "/usr/bin/python3", at _Py_DumpStack+0x31 [0x5f3a]
   <truncated rest of calls>
 `
+	// What the worker of a pool and its resource tracker printed at a time: the title of one stands within that of the other.
+	mingled = `Fatal Python error: Fatal Python error: Aborted
+
+Current thread 0x00007f56fee56b80 (most recent call first):
+  File "/tmp/problem/submission.py", line 44 in custom_kernel
+  File "/tmp/problem/eval.py", line 148 in _run_single_test
+  File "/usr/lib/python3.11/multiprocessing/pool.py", line 125 in worker
+  File "<string>", line 1 in <module>
+Aborted
+
+Current thread 0x00007f4b6140bb80 (most recent call first):
+  File "/usr/lib/python3.11/multiprocessing/resource_tracker.py", line 227 in main
+  File "<string>", line 1 in <module>
+`
+	compiling = `Fatal Python error: Aborted
+
+Current thread 0x00007f56fee56b80 (most recent call first):
+  File "/usr/lib/python3.12/subprocess.py", line 2011 in _wait
+  File "/usr/lib/python3.12/subprocess.py", line 571 in run
+  File "/usr/local/lib/python3.12/dist-packages/triton/backends/nvidia/compiler.py", line 480 in make_cubin
+  File "/tmp/problem/submission.py", line 30 in custom_kernel
+  File "/usr/lib/python3.12/multiprocessing/pool.py", line 125 in worker
+  File "<string>", line 1 in <module>
+`
 	library = `Timeout (0:00:05)!
 Thread 0x00007f0000000001 (most recent call first):
   File "<frozen importlib._bootstrap>", line 241 in _call_with_frames_removed
@@ -52,17 +76,20 @@ func TestPythonStack(t *testing.T) {
 		"main thread is last": {strings.Replace(aborted, "Current thread", "Thread", 1), "submission.py:12 in custom_kernel"},
 		"a current thread without Python": {strings.Replace(aborted, "Current thread 0x00007f78d8c49b80 (most recent call first):",
 			"Current thread 0x00007f78d8c49b80 (most recent call first):\n  <no Python frame>\n\nThread 0x1 (most recent call first):", 1), "submission.py:12 in custom_kernel"},
-		"parent first":     {waiting + aborted, "submission.py:12 in custom_kernel"},
-		"parent last":      {aborted + waiting, "submission.py:12 in custom_kernel"},
-		"only a parent":    {waiting, "eval.py:88 in main"},
-		"only the library": {library, "<frozen importlib._bootstrap>:241 in _call_with_frames_removed"},
-		"two of one":       {strings.ReplaceAll(aborted, "custom_kernel", "first") + aborted, "submission.py:12 in custom_kernel"},
-		"carriage returns": {strings.ReplaceAll(aborted, "\n", "\r\n"), "submission.py:12 in custom_kernel"},
-		"no thread":        {"Stack (most recent call first):\n  File \"<string>\", line 4 in <module>\n", "<string>:4 in <module>"},
-		"spaces":           {"Stack (most recent call first):\n  File \"/a b/c \", line 4.py\", line 4 in f\n", "c \", line 4.py:4 in f"},
-		"a traceback":      {"Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nKeyError: 1\n", ""},
-		"frames of others": {"  File \"a.py\", line 1 in f\n", ""},
-		"nothing":          {"", ""},
+		"parent first":                  {waiting + aborted, "submission.py:12 in custom_kernel"},
+		"parent last":                   {aborted + waiting, "submission.py:12 in custom_kernel"},
+		"mingled":                       {waiting + mingled, "submission.py:44 in custom_kernel"},
+		"a compiler, before its parent": {compiling + waiting, "submission.py:30 in custom_kernel"},
+		"a compiler, after its parent":  {waiting + compiling, "submission.py:30 in custom_kernel"},
+		"only a parent":                 {waiting, "eval.py:88 in main"},
+		"only the library":              {library, "<frozen importlib._bootstrap>:241 in _call_with_frames_removed"},
+		"two of one":                    {strings.ReplaceAll(aborted, "custom_kernel", "first") + aborted, "submission.py:12 in custom_kernel"},
+		"carriage returns":              {strings.ReplaceAll(aborted, "\n", "\r\n"), "submission.py:12 in custom_kernel"},
+		"no thread":                     {"Stack (most recent call first):\n  File \"<string>\", line 4 in <module>\n", "<string>:4 in <module>"},
+		"spaces":                        {"Stack (most recent call first):\n  File \"/a b/c \", line 4.py\", line 4 in f\n", "c \", line 4.py:4 in f"},
+		"a traceback":                   {"Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nKeyError: 1\n", ""},
+		"frames of others":              {"  File \"a.py\", line 1 in f\n", ""},
+		"nothing":                       {"", ""},
 	} {
 		got, ok := PythonStack([]byte(c.output))
 		if got != c.want || ok != (c.want != "") {

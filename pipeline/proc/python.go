@@ -43,8 +43,12 @@ func caught(status string, sig unix.Signal) bool {
 }
 
 // tellsStacks reports whether p writes its Python stacks to standard error when
-// it gets SIGABRT, and then ends: faulthandler is enabled.
-func (p process) tellsStacks() bool { return p.catches(unix.SIGABRT) && p.python() }
+// it gets SIGABRT, and then ends: faulthandler is enabled. The resource tracker of
+// multiprocessing does, too, but has nothing to tell, and would write into the
+// words of a worker; it ends when its last client does.
+func (p process) tellsStacks() bool {
+	return p.catches(unix.SIGABRT) && p.python() && !strings.Contains(p.read("cmdline"), "multiprocessing.resource_tracker")
+}
 
 // farewell is the signal that asks p to end. One that cleans up after SIGTERM
 // is allowed to.
