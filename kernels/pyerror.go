@@ -11,9 +11,8 @@ var (
 // PythonError returns the name of the last exception that Python printed, such as "RuntimeError" or
 // "torch._dynamo.exc.Unsupported", or "".
 func PythonError(output []byte) string {
-	const header = "Traceback (most recent call last):"
-	if i := bytes.LastIndex(output, []byte(header)); i >= 0 {
-		if m := pythonEnd().FindSubmatch(output[i+len(header):]); m != nil {
+	if rest, ok := lastTraceback(output); ok {
+		if m := pythonEnd().FindSubmatch(rest); m != nil {
 			return string(m[1])
 		}
 		return ""
@@ -23,4 +22,25 @@ func PythonError(output []byte) string {
 		name = string(m[1])
 	}
 	return name
+}
+
+// PythonWords returns the first line of the last exception that a traceback ends with, or nil: those of CUDA go on
+// with advice for lines.
+func PythonWords(output []byte) []byte {
+	rest, _ := lastTraceback(output)
+	if m := pythonEnd().FindIndex(rest); m != nil {
+		line, _, _ := bytes.Cut(rest[m[0]:], []byte("\n"))
+		return line
+	}
+	return nil
+}
+
+// lastTraceback is what follows the header of the last traceback.
+func lastTraceback(output []byte) (rest []byte, ok bool) {
+	const header = "Traceback (most recent call last):"
+	i := bytes.LastIndex(output, []byte(header))
+	if i < 0 {
+		return nil, false
+	}
+	return output[i+len(header):], true
 }

@@ -29,3 +29,17 @@ func FuzzPythonError(f *testing.F) {
 		}
 	})
 }
+
+// What CUDA throws goes on with advice.
+func TestPythonWords(t *testing.T) {
+	const thrown = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\ntorch.AcceleratorError: CUDA error: an illegal memory access was encountered\n" +
+		"CUDA kernel errors might be asynchronously reported at some other API call.\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+	for output, want := range map[string]string{
+		thrown:                              "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+		"Traceback (most recent call last)": "", "all is well\n": "", "": "",
+	} {
+		if got := string(PythonWords([]byte(output))); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+}

@@ -408,8 +408,11 @@ func ended(res proc.Result) string {
 	return fmt.Sprintf("exit %d", res.Exit)
 }
 
-// lastWords is the last line of the output, for a one-line reason.
+// lastWords is the last line of the output, or the exception that Python ended with, for a one-line reason.
 func lastWords(tail []byte) string {
+	if line := kernels.PythonWords(tail); line != nil {
+		return inBrackets(line, 80)
+	}
 	tail = bytes.TrimSpace(tail)
 	return inBrackets(tail[bytes.LastIndexByte(tail, '\n')+1:], 80)
 }

@@ -264,13 +264,13 @@ func (p *printer) path(in Input) {
 	p.f("\nThe way of the search: %s in the range, %d that can matter\n", count(f.Range, "commit"), f.Matter)
 	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	for _, s := range f.Steps {
-		left := ""
-		if s.Role == "search" {
-			left = fmt.Sprintf("%d left", s.Remaining)
-		}
-		why := s.Verdict.Why
+		const most = 120 // of a row between the ends and the culprit, which say the same at length
+		left, why := "", s.Verdict.Why
 		if s.Inferred {
 			why = "equal inputs: " + why
+		}
+		if s.Role == "search" {
+			left, why = fmt.Sprintf("%d left", s.Remaining), cut(why, most)
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", s.Role, short(s.Commit), s.Verdict.Word(), left, cut(in.info(s.Commit).Subject, 38), why)
 	}
@@ -393,7 +393,7 @@ func lastSaid(in Input, c bisect.Culprit) (said string) {
 		return ""
 	}
 	for _, l := range in.Launches {
-		if l.Candidate.Commit == c.Commit && l.Outcome.Class == c.Class {
+		if l.Candidate.Commit == c.Commit && l.Outcome.Class == c.Class && !strings.HasSuffix(l.Outcome.Why, ")") { // else said there
 			lines := strings.Split(strings.TrimSpace(l.Outcome.Tail), "\n")
 			said = cut(printable(lines[len(lines)-1]), 100)
 		}
