@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,11 +18,12 @@ import (
 // of that path is copied to Name, and a candidate that lacks it cannot be built. All others hold
 // Text, the same for every candidate: that is how the judge of a problem is pinned.
 type File struct {
-	Name   string // where it goes, below [Plan.Dir]
-	Source string // path in the export; "": Text is written
-	Text   string
-	Exec   bool // Text is a program
-	Lend   bool // Text is only for candidates that hold no file of that name
+	Name     string   // where it goes, below [Plan.Dir]
+	Source   string   // path in the export; "": Text is written
+	Formerly []string `json:",omitempty"` // where candidates have it that hold nothing at Source, the first that is there
+	Text     string
+	Exec     bool // Text is a program
+	Lend     bool // Text is only for candidates that hold no file of that name
 }
 
 // ReadFile reads a file that every candidate gets at the path that it has below dir.
@@ -76,7 +79,7 @@ func (p Plan) Write(root string) error {
 		text := []byte(f.Text)
 		if f.Source != "" {
 			var err error
-			if text, err = readBounded(filepath.Join(root, filepath.FromSlash(f.Source))); err != nil {
+			if text, err = f.take(root); err != nil {
 				return &MissingSourceError{Path: f.Source, Err: err}
 			}
 		}
@@ -85,6 +88,20 @@ func (p Plan) Write(root string) error {
 		}
 	}
 	return nil
+}
+
+// take reads a source file from an export.
+func (f File) take(root string) ([]byte, error) {
+	text, err := readBounded(filepath.Join(root, filepath.FromSlash(f.Source)))
+	for _, name := range f.Formerly {
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if old, oldErr := readBounded(filepath.Join(root, filepath.FromSlash(name))); oldErr == nil {
+			return old, nil
+		}
+	}
+	return text, err
 }
 
 // MissingSourceError is a candidate that lacks a file which the plan takes from it.

@@ -26,7 +26,7 @@ func (p *policy) requestHunks(c *cli.Context, repo *source.Repo) (err error) {
 		if p.Good, err = repo.Resolve(c.String("good")); err != nil {
 			return usagef("--good: %w", err)
 		}
-		return p.checkPaths(repo)
+		return p.checkEnds(c.Context, repo)
 	}
 	if c.IsSet("good") || c.IsSet("bad") {
 		return usagef("--commit names both ends, the commit and its first parent: --good and --bad do not belong to it")
@@ -42,7 +42,7 @@ func (p *policy) requestHunks(c *cli.Context, repo *source.Repo) (err error) {
 		return usagef("--commit %s is the first commit: there is nothing before it to compare with", short(p.Bad))
 	}
 	p.Good = commit.Parents[0]
-	return p.checkPaths(repo)
+	return p.checkEnds(c.Context, repo)
 }
 
 // hunkAxis turns the difference of two commits into what can be on and off.
@@ -110,27 +110,37 @@ func shown(x source.Hunk, role sets.Role) report.Hunk {
 	return report.Hunk{File: file, Start: start, End: end, Old: old, Role: role, Text: x.Text}
 }
 
-// words names the hunks of a set.
+// words names the hunks of a set, where they are many the first.
 func (h *hunkAxis) words(s sets.Set) string {
-	var in []string // a file each
+	const (
+		mostFiles = 4
+		mostLines = 12 // of a file
+	)
+	var in [][]string // a file each
 	last := ""
 	for _, a := range s.Atoms() {
 		x := h.old[h.ids[a]]
 		text := where(x)
 		if lines, ok := strings.CutPrefix(text, x.File+":"); ok && last == x.File {
-			in[len(in)-1] += "," + lines
+			in[len(in)-1] = append(in[len(in)-1], lines)
 			continue
 		}
-		in, last = append(in, text), x.File
+		in, last = append(in, []string{text}), x.File
 	}
-	const most = 4
-	switch n := len(in); {
+	var out []string
+	for _, lines := range in {
+		if n := len(lines); n > mostLines {
+			lines = append(slices.Clone(lines[:mostLines/2]), fmt.Sprintf("... (%d hunks)", n))
+		}
+		out = append(out, strings.Join(lines, ","))
+	}
+	switch n := len(out); {
 	case n == 0:
 		return "no hunk"
-	case n > most:
-		return fmt.Sprintf("%d hunks: %s, ...", s.Len(), strings.Join(in[:most-1], ", "))
+	case n > mostFiles:
+		return fmt.Sprintf("%d hunks: %s, ...", s.Len(), strings.Join(out[:mostFiles-1], ", "))
 	}
-	return strings.Join(in, ", ")
+	return strings.Join(out, ", ")
 }
 
 // mostParts bounds into how many parts a guilty hunk is divided at a time.

@@ -93,7 +93,7 @@ func readPair(c *cli.Context, repo *source.Repo, words, command []string, read f
 		return x, nil, err
 	}
 	p.Good, p.Bad = x.sides[0].Commit, x.sides[1].Commit
-	return x, p, p.checkPaths(repo)
+	return x, p, p.checkEnds(c.Context, repo)
 }
 
 func (p *policy) readCompare(c *cli.Context, x *pair) error {

@@ -132,7 +132,7 @@ func readGate(c *cli.Context, repo *source.Repo, command []string) (x gating, p 
 	}
 	x.warnings = append(x.warnings, x.accepted.warnings...)
 	p.Good, p.Bad = x.base, x.head
-	return x, p, p.checkPaths(repo)
+	return x, p, p.checkEnds(c.Context, repo)
 }
 
 // idle says why nothing has to be launched, or nothing.

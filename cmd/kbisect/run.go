@@ -59,7 +59,7 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "jobs", Usage: "build `N` candidates at a time, the likely next ones ahead. Trials that no times are taken of are made at a time, too: one on each device of kbisect.toml, or N on the processors where gpus is none; they must not share a port or a file", DefaultText: "by the number of processors"},
 			&cli.Int64Flag{Name: "seed", Usage: "`N` for whatever is drawn at random", Value: 1},
 			durationFlag("limit", "the whole trial may take `DURATION`, such as 90s", "10m, or kbisect.toml"),
-			&cli.StringFlag{Name: "as", Usage: "by the rules of `SERVER`: kernelbot bounds the build by 120s and the whole run, with empty caches, by 180s"},
+			&cli.StringFlag{Name: "as", Usage: "by the rules of `SERVER`: kernelbot bounds the build by 120s and the whole run, with empty caches, by 180s; of kind kernelbot, each stage by what its task.yml says"},
 			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 			&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
@@ -151,12 +151,23 @@ func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) 
 		p.addHeaders(repo, p.Bad)
 		return p, nil, nil
 	}
+	if err := p.followRenames(c.Context, repo); err != nil {
+		return p, nil, err
+	}
 	p.addHeaders(repo, p.Good, p.Bad)
 	rng, err := repo.Range(c.Context, p.Good, p.Bad, p.rangeOptions())
 	if err != nil {
 		return p, nil, rangeError(err)
 	}
 	return p, rng, p.checkNamed(repo)
+}
+
+// checkEnds is checkPaths for two ends between which files may have been renamed.
+func (p *policy) checkEnds(ctx context.Context, repo *source.Repo) error {
+	if err := p.followRenames(ctx, repo); err != nil {
+		return err
+	}
+	return p.checkPaths(repo)
 }
 
 // checkPaths completes the paths by what the sources of the ends include, and checks those that were named.
@@ -168,7 +179,7 @@ func (p *policy) checkPaths(repo *source.Repo) error {
 // checkNamed refuses a path that neither end holds: by a slip in one, every commit would look equal.
 func (p *policy) checkNamed(repo *source.Repo) error {
 	for _, name := range p.Paths {
-		if p.brings(name) {
+		if p.brings(name) || p.follows(name) {
 			continue
 		}
 		inGood, err := repo.Has(p.Good, name)
@@ -191,6 +202,11 @@ func (p *policy) brings(name string) bool {
 	return slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == "" && path.Join(p.Plan.Dir, f.Name) == path.Clean(name) })
 }
 
+// follows reports whether older candidates have a file of the plan under another name.
+func (p *policy) follows(name string) bool {
+	return slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == name && len(f.Formerly) > 0 })
+}
+
 // checkScripts refuses a good end, or the first of two revisions, without a script or a source that the
 // plan names: it cannot be good.
 func (p *policy) checkScripts(repo *source.Repo) error {
@@ -198,7 +214,7 @@ func (p *policy) checkScripts(repo *source.Repo) error {
 		return nil
 	}
 	for _, name := range p.Scripts {
-		if p.brings(name) {
+		if p.brings(name) || p.follows(name) {
 			continue
 		}
 		held, err := repo.Has(p.Good, name)
