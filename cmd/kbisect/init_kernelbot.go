@@ -28,6 +28,9 @@ func (d *detector) kernelbot() (project, bool) {
 		return project{}, false
 	}
 	files := d.submissions()
+	if own := d.ownKernel(); own != "" && (len(files) == 0 || slices.Contains(problems, path.Dir(files[0]))) {
+		return d.unnamed(problems, own), true
+	}
 	for _, file := range files {
 		if found := d.problemsOf(file, problems); len(found) > 0 {
 			p := d.submitted(file, found, files)
@@ -43,15 +46,35 @@ func (d *detector) kernelbot() (project, bool) {
 	if len(files) > 0 {
 		return d.problem("", files[0]), true
 	}
+	return d.unnamed(problems, ""), true
+}
+
+// unnamed is the project of a submission, "" for the customary one, that does not say which of the problems it is for.
+func (d *detector) unnamed(problems []string, file string) project {
 	chosen := problems[0]
 	if i := slices.IndexFunc(problems, func(dir string) bool { return d.beside(dir) != "" }); i >= 0 {
 		chosen = problems[i]
 	}
-	p := d.problem(chosen, "")
+	p := d.problem(chosen, file)
 	if len(problems) > 1 {
 		p.judged = append(p.judged, oneOfMany(problems))
 	}
-	return p, true
+	return p
+}
+
+// ownKernel is a file at the top that defines what KernelBot calls, "" where there is none or it says itself which
+// leaderboard it is for.
+func (d *detector) ownKernel() string {
+	for _, file := range d.files {
+		if !strings.HasPrefix(file, "template") && d.definesKernel(file) && kernels.ReadDirectives(d.read(file)).Leaderboard == "" {
+			return file
+		}
+	}
+	return ""
+}
+
+func (d *detector) definesKernel(file string) bool {
+	return path.Ext(file) == ".py" && regexp.MustCompile(`(?m)^(def custom_kernel\b|custom_kernel *=)`).Match(d.read(file))
 }
 
 func oneOfMany(problems []string) string {
@@ -65,7 +88,8 @@ func (d *detector) submitted(file string, problems, files []string) project {
 	if len(problems) > 1 {
 		p.judged = append(p.judged, fmt.Sprintf("FILL IN: %d problem folders here have this name: %s.", len(problems), strings.Join(problems[:min(most, len(problems))], ", ")))
 	}
-	others := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == file })
+	isExample := func(f string) bool { return d.isPlain(path.Join(path.Dir(f), "task.yml")) }
+	others := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == file || isExample(f) && !isExample(file) })
 	if len(others) > 0 {
 		p.judged = append(p.judged, "Other submissions here: "+strings.Join(others[:min(most, len(others))], ", ")+"; kbisect init FILE writes this file for one.")
 	}

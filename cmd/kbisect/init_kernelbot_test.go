@@ -35,6 +35,8 @@ func TestInitFindsSubmissions(t *testing.T) {
 		"another name":            {map[string]string{"problems/sum_py/submission.py": of("sum"), "problems/add_py/task.yml": renamed, "problems/add_py/submission.py": of("add")}, "", "problems/add_py", "problems/add_py/submission.py", false, ""},
 		"CUDA":                    {map[string]string{"my.cu": "//!POPCORN leaderboard sum\n"}, "my.cu", "problems/sum_py", "my.cu", false, ""},
 		"the top before examples": {map[string]string{"submission.py": "def custom_kernel(data): pass", "problems/sum_py/submission.py": of("sum")}, "", "problems/sum_py", "submission.py", true, "2 problem folders"},
+		"a kernel at the top":     {map[string]string{"kernel.py": "def custom_kernel(data): pass", "problems/sum_py/submission.py": of("sum")}, "", "problems/sum_py", "kernel.py", true, "2 problem folders"},
+		"a kernel that is named":  {map[string]string{"my/kernel.py": "custom_kernel = compile_it()"}, "my/kernel.py", "problems/add_py", "my/kernel.py", true, "2 problem folders"},
 	} {
 		for file, text := range problems {
 			if _, ok := c.files[file]; !ok {

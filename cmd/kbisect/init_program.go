@@ -77,6 +77,10 @@ func (d *detector) pyProgram(rel string) project {
 		return project{kind: kindTorch, what: rel, paths: []string{rel, reference}, task: TaskConfig{Submission: rel, Reference: reference}}
 	case isSubmission:
 		return p
+	case d.definesKernel(rel):
+		if problems := d.problems(); len(problems) > 0 {
+			return d.unnamed(problems, rel)
+		}
 	}
 	return project{kind: kindCommand, what: rel, run: []string{"python3", rel}}
 }
