@@ -125,11 +125,10 @@ func (w *weighing) conclude(b belief, set []int, parents []string) {
 	if w.complaint.Any || w.complaint.AnyPhase {
 		out.Class, out.Phase = last.Class, last.Phase
 	}
+	w.reportProof(&out, b, last, parents)
 	if w.Fast {
 		out.Confirmed, out.Confidence = false, min(out.Confidence, unproven)
 		w.warn("not proven, as --fast asks: the culprit was not launched again from a clean build at its full limit\nhint: without --fast the proof is made")
-	} else {
-		w.reportProof(&out, b, last, parents)
 	}
 	w.f.Result, w.f.Culprits = bisect.Found, []bisect.Culprit{out}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	enoughPasses = 5   // of a parent that a proof needs at least, those of the search among them
+	enoughPasses = 5   // of a parent that a proof needs at least, those of the search among them; a fast search makes none
 	credibleBad  = 0.9 // below 1 minus this, a commit is not believed to be bad
 )
 
@@ -41,14 +41,18 @@ func (w *weighing) prove(b belief, set []int) (done bool, err error) {
 
 // enough is how often a parent must have passed if commit k is the culprit.
 func (w *weighing) enough(b belief, k int) int {
-	return max(enoughPasses, int(math.Ceil(math.Log(w.delta())/math.Log(1-b.rate(k)))))
+	least := enoughPasses
+	if w.Fast {
+		least = 1
+	}
+	return max(least, int(math.Ceil(math.Log(w.delta())/math.Log(1-b.rate(k)))))
 }
 
-// cleared reports that a parent has passed often enough, from a clean build too, and that its own
+// cleared reports that a parent has passed often enough, from a clean build too but in a fast search, and that its own
 // launches say so whatever is believed of the others: one accident takes many passes.
 func (w *weighing) cleared(b belief, k int, p string, m int) bool {
 	runs := w.runs(p, "")
-	return w.runs(p, bisect.ConfirmParent).passes > 0 && runs.passes >= m &&
+	return (w.Fast || w.runs(p, bisect.ConfirmParent).passes > 0) && runs.passes >= m &&
 		(runs.fails == 0 || b.speaksBad(k, runs) <= math.Log(w.delta()))
 }
 
