@@ -73,7 +73,14 @@ func (r *run) record(t Test) int {
 }
 
 // mean is a mean price in the making.
-type mean struct{ sum, n float64 }
+type mean struct{ sum, logs, n float64 }
+
+func (m mean) plus(x float64) mean { return mean{m.sum + x, m.logs + math.Log(max(x, 1e-6)), m.n + 1} }
+
+// usual is the geometric mean, of which what was expected is one: a single dear set says little of the others.
+func (m mean) usual(expected float64) float64 {
+	return math.Exp((math.Log(max(expected, 1e-6)) + m.logs) / (m.n + 1))
+}
 
 func (m mean) or(expected float64) float64 {
 	if m.n > 0 {
@@ -85,8 +92,8 @@ func (m mean) or(expected float64) float64 {
 // price learns what answers cost, and for how many launches a test counts.
 func (r *run) price(res Result) {
 	m := r.cost[res.Answer]
-	r.cost[res.Answer] = mean{m.sum + res.Seconds, m.n + 1}
-	r.weighs = mean{r.weighs.sum + float64(votes(res)), r.weighs.n + 1}
+	r.cost[res.Answer] = m.plus(res.Seconds)
+	r.weighs = r.weighs.plus(float64(votes(res)))
 }
 
 // prices are the means so far, before the first answer what was expected; other is the answer that is
@@ -212,7 +219,7 @@ func (r *run) ends() (bool, error) {
 	r.mem.end(Set{}, Pass)
 	r.mem.end(r.top, Fail)
 	if bad.Class == bisect.Slow { // each test is of many launches
-		r.weighs = mean{mostWeight, 1}
+		r.weighs = mean{}.plus(mostWeight)
 	}
 	if r.FailCost <= 0 {
 		r.FailCost = bad.Seconds

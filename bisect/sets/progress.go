@@ -54,7 +54,7 @@ func (r *run) tell() {
 // left estimates what is still to be done: the guilty set that is looked for, its certificate, the seeds
 // that will then be left, claims that are not answered, and the safe sets to be timed.
 func (r *run) left() Progress {
-	price := r.prices(Pass)
+	price := prices{r.cost[Fail].usual(r.FailCost), r.cost[Pass].usual(r.PassCost)}
 	passes, fails := r.enough()
 	each := r.weighs.or(1) // a test may count for several
 	pass, fail := r.leftOfClaims(), 0.0
