@@ -65,16 +65,17 @@ type Activity struct {
 // Pipeline makes trials. It serves one goroutine.
 type Pipeline struct {
 	Config
-	slots  map[string]*slot
-	speaks *bool                    // whether programs of this project send protocol lines, once known
-	good   map[string]time.Duration // longest time of the good end in each phase, and as a whole
-	shape  *kernels.Shape           // how much the good end says; nil while unknown
-	clean  bool                     // every build is a clean one from now on
-	told   []string                 // warnings about the whole job
-	others map[string][]string      // by metric: cases that were sent and do not count
-	lock   *os.File                 // of Dir
-	hello  *hello                   // a known-good program; nil if there is none
-	ahead  *ahead                   // nil if nothing is built ahead
+	slots     map[string]*slot
+	speaks    *bool                    // whether programs of this project send protocol lines, once known
+	good      map[string]time.Duration // longest time of the good end in each phase, and as a whole
+	shape     *kernels.Shape           // how much the good end says; nil while unknown
+	clean     bool                     // every build is a clean one from now on
+	told      []string                 // warnings about the whole job
+	unwritten map[string]bool          // paths of commits of which was told that they could not be written
+	others    map[string][]string      // by metric: cases that were sent and do not count
+	lock      *os.File                 // of Dir
+	hello     *hello                   // a known-good program; nil if there is none
+	ahead     *ahead                   // nil if nothing is built ahead
 
 	trialCPUs, aheadCPUs []int // processors of trials and of builds ahead; nil is all
 
@@ -120,7 +121,7 @@ func New(c Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, broken(err)
 	}
-	p := &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, given: map[string]bool{}, reads: map[string]bool{}, facts: map[bisect.Candidate]facts{}, twins: map[bisect.Artefact]*twin{}, assaults: map[bisect.Candidate]bool{}, lock: lock}
+	p := &Pipeline{Config: c, slots: map[string]*slot{}, good: map[string]time.Duration{}, given: map[string]bool{}, unwritten: map[string]bool{}, reads: map[string]bool{}, facts: map[bisect.Candidate]facts{}, twins: map[bisect.Artefact]*twin{}, assaults: map[bisect.Candidate]bool{}, lock: lock}
 	p.ahead = newAhead(p)
 	return p, nil
 }

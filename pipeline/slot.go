@@ -238,10 +238,17 @@ func (s *slot) checkout(ctx context.Context, r bisect.Request, clean bool) (o bi
 	return o, true, nil
 }
 
-// tellExport tells what of a commit could not be written.
+// tellExport tells what of a commit could not be written, of each path once: the next commit pins another version
+// of the same submodule.
 func (s *slot) tellExport() {
 	const most = 3
-	all := s.export.Warnings()
+	var all []string
+	for _, w := range s.export.Warnings() {
+		if where, _, _ := strings.Cut(w, ": "); !s.Pipeline.unwritten[where] {
+			s.Pipeline.unwritten[where] = true
+			all = append(all, w)
+		}
+	}
 	for _, w := range all[:min(most, len(all))] {
 		s.warnOnce(w)
 	}
