@@ -82,10 +82,10 @@ func doctor(ctx context.Context, out io.Writer, dir, config string) (ok bool) {
 		}
 	}
 	if len(stopping) > 0 {
-		fmt.Fprintf(out, "\nIn the way of a search here (kind %s): %s.\n", e.kind(), strings.Join(stopping, ", "))
+		fmt.Fprintf(out, "\nIn the way of a search here%s: %s.\n", e.ofKind(), strings.Join(stopping, ", "))
 		return false
 	}
-	fmt.Fprintf(out, "\nNothing is in the way of a search here (kind %s); what is missing is not needed for it.\n", e.kind())
+	fmt.Fprintf(out, "\nNothing is in the way of a search here%s; what is missing is not needed for it.\n", e.ofKind())
 	return true
 }
 
@@ -196,12 +196,20 @@ func (e *examination) kind() string { return e.config.Kind }
 // isKind reports whether the project is of one of these kinds.
 func (e *examination) isKind(kinds ...string) bool { return slices.Contains(kinds, e.kind()) }
 
+// ofKind names the kind in brackets, unless the configuration that says it cannot be read.
+func (e *examination) ofKind() string {
+	if isConfigError(e.configErr) {
+		return ""
+	}
+	return " (kind " + e.kind() + ")"
+}
+
 func (e *examination) checks() []check {
 	const quick = 20 * time.Second
 	commands := len(e.config.Build.Command)+len(e.config.Run.Command) > 0
 	python := e.isKind(kindTorch, kindKernelbot)
 	program := e.pythonProgram()
-	return []check{
+	list := []check{
 		{"system", false, quick, e.system},
 		{"git", false, quick, toolCheck("git", "git", "install git; without it only plain repositories can be read", "--version")},
 		{"repository", true, quick, e.repository},
@@ -223,6 +231,7 @@ func (e *examination) checks() []check {
 		{"store", e.repoErr == nil, quick, e.store},
 		{"hooks", false, quick, e.hooks},
 	}
+	return slices.DeleteFunc(list, func(c check) bool { return c.name == "modules" && program == nil })
 }
 
 // said is what a tool wrote and how it ended.

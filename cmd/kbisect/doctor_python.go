@@ -88,9 +88,6 @@ for name in sys.argv[1:]:
 
 // modules looks for what the program under test imports.
 func (p *pythonProgram) modules(ctx context.Context) finding {
-	if p == nil {
-		return missing("the launches are not Python's", "")
-	}
 	wanted := map[string]string{} // module: the file that imports it
 	for _, file := range slices.Sorted(maps.Keys(p.texts)) {
 		for _, name := range importedModules([]byte(p.texts[file])) {
