@@ -32,6 +32,7 @@ func measureCommand() *cli.Command {
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
 		Flags: append(trialFlags(),
+			asFlag(),
 			&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 5},
 			&cli.BoolFlag{Name: "json", Usage: "the measurement as JSON on standard output", DisableDefaultText: true},
 		),

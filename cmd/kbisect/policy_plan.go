@@ -122,6 +122,10 @@ func (p *policy) choosePaths(c *cli.Context) {
 	}
 }
 
+func asFlag() cli.Flag {
+	return &cli.StringFlag{Name: "as", Usage: "by the rules of `SERVER`: kernelbot bounds the build by 120s and the whole run, with empty caches, by 180s; of kind kernelbot, each stage by what its task.yml says"}
+}
+
 // readAs puts the project under the rules of a server.
 func (p *policy) readAs(c *cli.Context) error {
 	switch as := c.String("as"); as {

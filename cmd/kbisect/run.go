@@ -59,7 +59,7 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "jobs", Usage: "build `N` candidates at a time, the likely next ones ahead. Trials that no times are taken of are made at a time, too: one on each device of kbisect.toml, or N on the processors where gpus is none; they must not share a port or a file", DefaultText: "by the number of processors"},
 			&cli.Int64Flag{Name: "seed", Usage: "`N` for whatever is drawn at random", Value: 1},
 			durationFlag("limit", "the whole trial may take `DURATION`, such as 90s", "10m, or kbisect.toml"),
-			&cli.StringFlag{Name: "as", Usage: "by the rules of `SERVER`: kernelbot bounds the build by 120s and the whole run, with empty caches, by 180s; of kind kernelbot, each stage by what its task.yml says"},
+			asFlag(),
 			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 			&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},

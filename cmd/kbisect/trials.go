@@ -47,6 +47,9 @@ func trialPolicy(c *cli.Context, repo *source.Repo, command []string) (*policy, 
 	}
 	p.choosePaths(c)
 	p.lend(repo)
+	if err := p.readAs(c); err != nil {
+		return nil, err
+	}
 	if name := c.String("metric"); name != "" {
 		p.Judge.Metrics, p.measured = []judge.Metric{p.asked(name)}, true
 	}
