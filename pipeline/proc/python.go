@@ -2,6 +2,7 @@ package proc
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lastWordsBound is how long a Python process that outlived its grace may take
-// to write its stacks.
-const lastWordsBound = 300 * time.Millisecond
+const (
+	lastWordsBound = 300 * time.Millisecond // a Python process that outlived its grace may take so long to write its stacks
+	turnsBound     = time.Second            // several are waited for so long, one after the other
+)
 
 // PythonName reports whether a program of that name is a Python interpreter.
 func PythonName(name string) bool {
@@ -63,13 +65,59 @@ func (p process) farewell() unix.Signal {
 // for their stacks. It reports whether there are any.
 func (s *supervisor) lastWords() bool {
 	all, err := s.below()
-	asked := false
+	if err != nil {
+		return false
+	}
+	asked := hear(all, func(p process) bool { return p.alive() && p.tellsStacks() })
 	for _, p := range all {
-		if err == nil && p.alive() && p.tellsStacks() {
-			asked = true
-			p.signal(unix.SIGABRT)
+		if len(asked) > 0 && !asked[p.pid] {
 			p.signal(unix.SIGCONT)
 		}
+	}
+	return len(asked) > 0
+}
+
+// hear asks those of the processes for their stacks that tell them. What several
+// write at a time runs together: they are asked one after the other, workers
+// before their parents, for as long as the bound allows, and all others stand
+// still, so that nobody goes on with what comes after a worker's end. It returns
+// who was asked, by number; the others are to be continued.
+func hear(all []process, tells func(process) bool) map[int]bool {
+	var tellers []process
+	for _, p := range all {
+		if tells(p) {
+			tellers = append(tellers, p)
+		}
+	}
+	if len(tellers) > 1 {
+		for _, p := range all {
+			p.signal(unix.SIGSTOP)
+		}
+	}
+	parents := map[int]int{}
+	for _, p := range all {
+		parents[p.pid] = p.ppid
+	}
+	depth := func(pid int) (n int) {
+		for ; n <= len(all) && parents[pid] != 0; n++ {
+			pid = parents[pid]
+		}
+		return n
+	}
+	slices.SortStableFunc(tellers, func(a, b process) int { return depth(b.pid) - depth(a.pid) })
+	asked := map[int]bool{}
+	end := time.Now().Add(turnsBound)
+	for i, p := range tellers {
+		asked[p.pid] = true
+		p.signal(unix.SIGABRT)
+		p.signal(unix.SIGCONT) // a stopped process would not hear it
+		if i == len(tellers)-1 {
+			break
+		}
+		within(time.Until(end), func() bool {
+			now, err := readProcess(p.pid)
+			return err != nil || now.start != p.start || !now.alive()
+		})
 	}
 	return asked
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,6 +65,18 @@ func TestPythonBelowShell(t *testing.T) {
 		}
 		if n := strings.Count(string(r.Tail), "Aborted"); n != 2 || !strings.Contains(string(r.Tail), "hang_here") {
 			t.Errorf("%d stacks in %q", n, r.Tail)
+		}
+	})
+}
+
+// TestPythonWorkers: the stacks of several processes do not run together, and their parent does not go on when one has ended.
+func TestPythonWorkers(t *testing.T) {
+	const pool = "for _ in range(3):\n    if os.fork() == 0: break\nelse:\n    os.wait()\n    print('went on')\nhang_here()\n"
+	whole := regexp.MustCompile(`(?m)^Fatal Python error: Aborted\n\nCurrent thread 0x[0-9a-f]+ .*\(most recent call first\):\n(  File ".*submission.py", line \d+ in [\w<>]+\n)+`)
+	bothWays(t, func(t *testing.T, way string) {
+		r := run(t, python(t, way, says+hangs+pool))
+		if n := len(whole.FindAll(r.Tail, -1)); n != 4 || strings.Contains(string(r.Tail), "went on") || r.Leftover != 0 {
+			t.Errorf("%d whole stacks in %q, %d left over", n, r.Tail, r.Leftover)
 		}
 	})
 }

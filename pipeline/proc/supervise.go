@@ -119,9 +119,12 @@ func (s *supervisor) terminate() {
 		_ = unix.Kill(-s.leader, unix.SIGTERM)
 		return
 	}
+	asked := hear(all, func(p process) bool { return p.farewell() == unix.SIGABRT })
 	for _, p := range all {
-		p.signal(p.farewell())
-		p.signal(unix.SIGCONT) // a stopped process would not hear it
+		if !asked[p.pid] { // twice would cut it short
+			p.signal(unix.SIGTERM)
+			p.signal(unix.SIGCONT) // a stopped process would not hear it
+		}
 	}
 }
 
