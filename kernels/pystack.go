@@ -52,6 +52,12 @@ const (
 // dumps finds what faulthandler printed.
 func dumps(output []byte) []dump {
 	var all []dump
+	begin := func() {
+		if len(all) == maxDumps {
+			all = all[1:]
+		}
+		all = append(all, dump{current: -1})
+	}
 	inside := false
 	for raw := range bytes.Lines(output) {
 		if len(raw) > maxLine {
@@ -59,20 +65,13 @@ func dumps(output []byte) []dump {
 		}
 		line := strings.TrimRight(string(raw), "\r\n")
 		if strings.HasPrefix(line, "Fatal Python error: ") || strings.HasPrefix(line, "Timeout (") {
-			if len(all) == maxDumps {
-				all = all[1:]
-			}
-			all, inside = append(all, dump{current: -1}), false
+			begin()
+			inside = false
 			continue
 		}
-		if len(all) == 0 {
-			all = append(all, dump{current: -1}) // dump_traceback prints no title
-		}
-		if strings.HasPrefix(line, "Current thread 0x") && all[len(all)-1].current >= 0 {
-			if len(all) == maxDumps {
-				all = all[1:]
-			}
-			all = append(all, dump{current: -1}) // of another process: their titles ran together
+		// dump_traceback prints no title, and those of two processes may run together
+		if len(all) == 0 || strings.HasPrefix(line, "Current thread 0x") && all[len(all)-1].current >= 0 {
+			begin()
 		}
 		inside = all[len(all)-1].take(line, inside)
 	}

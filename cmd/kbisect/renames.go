@@ -10,6 +10,14 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
+// checkEnds is checkPaths for two ends between which files may have been renamed.
+func (p *policy) checkEnds(ctx context.Context, repo *source.Repo) error {
+	if err := p.followRenames(ctx, repo); err != nil {
+		return err
+	}
+	return p.checkPaths(repo)
+}
+
 // followRenames has older candidates built from what the plan takes from them, such as the submission, under the name
 // that it had then. Ends that are no range are left as they are.
 func (p *policy) followRenames(ctx context.Context, repo *source.Repo) error {
@@ -38,6 +46,11 @@ func (p *policy) followRenames(ctx context.Context, repo *source.Repo) error {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s was %s in older commits, which are tried with what they hold under that name", name, strings.Join(former, ", before that ")))
 	}
 	return nil
+}
+
+// follows reports whether older candidates have a file of the plan under another name.
+func (p *policy) follows(name string) bool {
+	return slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == name && len(f.Formerly) > 0 })
 }
 
 // formerNames are the names under which a file of the bad end, or of HEAD where that has none, was there before it had

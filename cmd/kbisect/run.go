@@ -162,14 +162,6 @@ func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) 
 	return p, rng, p.checkNamed(repo)
 }
 
-// checkEnds is checkPaths for two ends between which files may have been renamed.
-func (p *policy) checkEnds(ctx context.Context, repo *source.Repo) error {
-	if err := p.followRenames(ctx, repo); err != nil {
-		return err
-	}
-	return p.checkPaths(repo)
-}
-
 // checkPaths completes the paths by what the sources of the ends include, and checks those that were named.
 func (p *policy) checkPaths(repo *source.Repo) error {
 	p.addHeaders(repo, p.Good, p.Bad)
@@ -200,11 +192,6 @@ func (p *policy) checkNamed(repo *source.Repo) error {
 // brings reports whether every candidate gets a file at the path.
 func (p *policy) brings(name string) bool {
 	return slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == "" && path.Join(p.Plan.Dir, f.Name) == path.Clean(name) })
-}
-
-// follows reports whether older candidates have a file of the plan under another name.
-func (p *policy) follows(name string) bool {
-	return slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == name && len(f.Formerly) > 0 })
 }
 
 // checkScripts refuses a good end, or the first of two revisions, without a script or a source that the
