@@ -1,15 +1,15 @@
 package kernels
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,10 +20,35 @@ import (
 type File struct {
 	Name     string   // where it goes, below [Plan.Dir]
 	Source   string   // path in the export; "": Text is written
-	Formerly []string `json:",omitempty"` // where candidates have it that hold nothing at Source, the first that is there
+	Formerly []Former `json:",omitempty"` // the names that Source had before, the newest first
 	Text     string
 	Exec     bool // Text is a program
 	Lend     bool // Text is only for candidates that hold no file of that name
+}
+
+// Former is a name that a file had until a commit renamed it.
+type Former struct {
+	Path    string
+	Renamed string // id of that commit
+}
+
+// At is the plan for one candidate: its sources have the names that they had then. descends says whether a
+// commit is the candidate or before it. A name that the candidate does not hold after all is passed over
+// for another, as in a merge of both.
+func (p Plan) At(descends func(commit string) bool) Plan {
+	files := slices.Clone(p.Files)
+	for i, f := range files {
+		k := slices.IndexFunc(f.Formerly, func(x Former) bool { return descends(x.Renamed) })
+		if k < 0 {
+			k = len(f.Formerly)
+		}
+		names := append([]Former{{Path: f.Source}}, f.Formerly...)
+		if k > 0 {
+			files[i].Source, files[i].Formerly = names[k].Path, append(slices.Clone(names[:k]), names[k+1:]...)
+		}
+	}
+	p.Files = files
+	return p
 }
 
 // ReadFile reads a file that every candidate gets at the path that it has below dir.
@@ -79,7 +104,7 @@ func (p Plan) Write(root string) error {
 		text := []byte(f.Text)
 		if f.Source != "" {
 			var err error
-			if text, err = f.take(root); err != nil {
+			if text, err = f.take(root, p.Dir); err != nil {
 				return &MissingSourceError{Path: f.Source, Err: err}
 			}
 		}
@@ -90,18 +115,26 @@ func (p Plan) Write(root string) error {
 	return nil
 }
 
-// take reads a source file from an export.
-func (f File) take(root string) ([]byte, error) {
-	text, err := readBounded(filepath.Join(root, filepath.FromSlash(f.Source)))
-	for _, name := range f.Formerly {
-		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			break
+// take reads a source file from an export, the files of which are those of the plan's folder dir. A source of C++ that
+// stands in for another folder's is included, since headers beside it are found from where it is.
+func (f File) take(root, dir string) ([]byte, error) {
+	var first error
+	for _, x := range append([]Former{{Path: f.Source}}, f.Formerly...) {
+		text, err := readBounded(filepath.Join(root, filepath.FromSlash(x.Path)))
+		if err != nil {
+			first = cmp.Or(first, err)
+			continue
 		}
-		if old, oldErr := readBounded(filepath.Join(root, filepath.FromSlash(name))); oldErr == nil {
-			return old, nil
+		if to, err := filepath.Rel(path.Dir(f.Name), x.Path); err == nil && dir == "" && path.Dir(f.Name) != path.Dir(x.Path) && isCPlusPlus(x.Path) {
+			return fmt.Appendf(nil, "#include %q\n", filepath.ToSlash(to)), nil
 		}
+		return text, nil
 	}
-	return text, err
+	return nil, first
+}
+
+func isCPlusPlus(name string) bool {
+	return slices.Contains([]string{".cu", ".cpp", ".cc", ".cxx", ".c"}, path.Ext(name))
 }
 
 // MissingSourceError is a candidate that lacks a file which the plan takes from it.

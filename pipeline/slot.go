@@ -163,7 +163,11 @@ func (s *slot) prepare(ctx context.Context, r bisect.Request) (o bisect.Outcome,
 
 // write puts the files of the plan into the export. A class says that the candidate lacks one.
 func (s *slot) write(r bisect.Request) (o bisect.Outcome, err error) {
-	err = s.Plan.Write(s.dir)
+	plan := s.Plan.At(func(commit string) bool {
+		before, err := s.Repo.IsAncestor(commit, r.Candidate.Commit)
+		return err != nil || before // a commit that was made in memory
+	})
+	err = plan.Write(s.dir)
 	var missing *kernels.MissingSourceError
 	switch {
 	case err == nil:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -52,7 +53,10 @@ func (t tableReader) file(key string) string {
 	if s != "" && !filepath.IsLocal(s) {
 		t.errorf(key, "%q leads out of the repository; write a path relative to its top, without \"..\"", s)
 	}
-	return s
+	if s == "" {
+		return ""
+	}
+	return path.Clean(filepath.ToSlash(s))
 }
 
 // project is what a configuration says to package kernels. The problem of kind kernelbot is read now:

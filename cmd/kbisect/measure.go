@@ -82,7 +82,7 @@ func beginOne(c *cli.Context, repo *source.Repo, rev string, command []string, k
 		return nil, err
 	}
 	p.Good, p.Bad = candidate.Commit, candidate.Commit
-	if err := p.checkPaths(repo); err != nil {
+	if err := p.checkEnds(c.Context, repo); err != nil {
 		return nil, err
 	}
 	t, err := beginTrials(c, repo, p, kind)

@@ -40,6 +40,7 @@ type policy struct {
 	Sources     []pipeline.Source
 	CUDA        cuSources // of kind nvcc
 	Headers     []string  // of the Paths, those that came with the sources
+	Former      []string  // of the Paths, names that files of the plan had before they were renamed
 	Asked       string    // the metric that --metric names
 	Cases       pipeline.Cases
 	Needs       []string // what the plan takes from a candidate: a part of Paths

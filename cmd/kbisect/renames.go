@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,13 +21,14 @@ func (p *policy) checkEnds(ctx context.Context, repo *source.Repo) error {
 	return p.checkPaths(repo)
 }
 
-// followRenames has older candidates built from what the plan takes from them, such as the submission, under the name
-// that it had then. Ends that are no range are left as they are.
+// followRenames has candidates built from what the plan takes from them, such as the submission, under the name that it
+// had then. Ends that are no range are left as they are.
 func (p *policy) followRenames(ctx context.Context, repo *source.Repo) error {
-	if p.Good == "" || p.Bad == "" {
+	if p.Bad == "" {
 		return nil
 	}
 	for _, name := range slices.Concat(p.Needs, p.CUDA.sources) {
+		name = path.Clean(filepath.ToSlash(name))
 		former, err := p.formerNames(ctx, repo, name)
 		if err != nil {
 			return usage(err)
@@ -32,30 +36,35 @@ func (p *policy) followRenames(ctx context.Context, repo *source.Repo) error {
 		if len(former) == 0 || p.brings(name) {
 			continue
 		}
-		isSource := func(f kernels.File) bool { return f.Source == name }
 		files := slices.Clone(p.Plan.Files)
-		if i := slices.IndexFunc(files, isSource); i >= 0 {
+		if i := slices.IndexFunc(files, func(f kernels.File) bool { return f.Source == name }); i >= 0 {
 			files[i].Formerly = former
 		} else {
 			files = append(files, kernels.File{Name: name, Source: name, Formerly: former}) // such plans have no Dir
 		}
 		p.Plan.Files = files
-		if len(p.Paths) > 0 {
-			p.Paths = slices.Concat(p.Paths, former)
+		var names []string
+		for _, f := range former {
+			names = append(names, f.Path)
 		}
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%s was %s in older commits, which are tried with what they hold under that name", name, strings.Join(former, ", before that ")))
+		p.Former = slices.Concat(p.Former, names)
+		if len(p.Paths) > 0 {
+			p.Paths = slices.Concat(p.Paths, names)
+		}
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s was %s in older commits, which are tried with what they hold under that name", name, strings.Join(names, ", before that ")))
 	}
 	return nil
 }
 
-// follows reports whether older candidates have a file of the plan under another name.
+// follows reports whether a path is a name that a file of the plan had, or one of which candidates have another.
 func (p *policy) follows(name string) bool {
-	return slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == name && len(f.Formerly) > 0 })
+	return slices.Contains(p.Former, name) ||
+		slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == path.Clean(name) && len(f.Formerly) > 0 })
 }
 
-// formerNames are the names under which a file of the bad end, or of HEAD where that has none, was there before it had
-// this one, the newest first, back to that of the good end; none where the good end has it, or no rename leads there.
-func (p *policy) formerNames(ctx context.Context, repo *source.Repo, name string) (former []string, err error) {
+// formerNames are the names that a file of the bad end, or of HEAD where that has none, had before this one, back to the
+// good end, the newest first.
+func (p *policy) formerNames(ctx context.Context, repo *source.Repo, name string) (former []kernels.Former, err error) {
 	const most = 8 // renames of one file
 	tip := p.Bad
 	if held, err := repo.Has(tip, name); err != nil || !held {
@@ -63,40 +72,61 @@ func (p *policy) formerNames(ctx context.Context, repo *source.Repo, name string
 			return nil, nil // the bad end alone counts
 		}
 	}
+	good := cmp.Or(p.Good, oldest(repo, tip))
 	for range most {
-		if held, err := repo.Has(p.Good, name); err != nil || held {
+		before, err := nameBefore(ctx, repo, good, tip, name)
+		if err != nil || before.Path == "" {
 			return former, err
 		}
-		if name, err = nameBefore(ctx, repo, p.Good, tip, name); err != nil || name == "" || slices.Contains(former, name) {
+		former = append(former, before)
+		c, err := repo.Commit(before.Renamed)
+		if err != nil {
 			return nil, err
 		}
-		former = append(former, name)
+		tip, name = c.Parents[0], before.Path
 	}
-	return nil, nil
+	return former, nil
 }
 
-// nameBefore is what a commit of the range has renamed to name, "" where none has.
-func nameBefore(ctx context.Context, repo *source.Repo, good, bad, name string) (string, error) {
+// oldest is how far back a file is followed whose good end is still to be found.
+func oldest(repo *source.Repo, id string) string {
+	const most = 2000 // commits
+	for range most {
+		c, err := repo.Commit(id)
+		if err != nil || len(c.Parents) == 0 {
+			break
+		}
+		id = c.Parents[0]
+	}
+	return id
+}
+
+// nameBefore is what the last commit of a range has renamed to name, nothing where none has.
+func nameBefore(ctx context.Context, repo *source.Repo, good, bad, name string) (none kernels.Former, err error) {
 	rng, err := repo.Range(ctx, good, bad, source.RangeOptions{Paths: []string{name}})
 	if err != nil {
-		return "", ctx.Err() // no range: whoever needs one says so
+		return none, ctx.Err() // no range: whoever needs one says so
 	}
 	for _, c := range slices.Backward(rng.Commits) {
 		if c.Neutral || len(c.Parents) == 0 {
 			continue
 		}
-		if held, err := repo.Has(c.Parents[0], name); err != nil || held {
+		before, err := repo.Has(c.Parents[0], name)
+		if err != nil || before {
+			continue
+		}
+		if now, err := repo.Has(c.ID, name); err != nil || !now {
 			continue
 		}
 		diff, err := repo.HunksOf(ctx, c.ID, nil)
 		if err != nil {
-			return "", err
+			return none, err
 		}
 		for _, h := range diff.Hunks {
 			if h.Kind == source.HunkRenamed && h.File == name {
-				return h.OldFile, nil
+				return kernels.Former{Path: h.OldFile, Renamed: c.ID}, nil
 			}
 		}
 	}
-	return "", nil
+	return none, nil
 }

@@ -147,12 +147,12 @@ func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) 
 	if err := p.chooseGood(c, repo); err != nil {
 		return p, nil, err
 	}
+	if err := p.followRenames(c.Context, repo); err != nil {
+		return p, nil, err
+	}
 	if p.Good == "" {
 		p.addHeaders(repo, p.Bad)
 		return p, nil, nil
-	}
-	if err := p.followRenames(c.Context, repo); err != nil {
-		return p, nil, err
 	}
 	p.addHeaders(repo, p.Good, p.Bad)
 	rng, err := repo.Range(c.Context, p.Good, p.Bad, p.rangeOptions())
