@@ -100,6 +100,9 @@ func (p *Pipeline) machineFault(ctx context.Context, c bisect.Candidate, o bisec
 	if accused && passing(words.Kind) && !p.assaulted(c) {
 		return fmt.Sprintf("the trial said: %s", words.Words), nil
 	}
+	if accused && words.Kind == kernels.NoDevice && len(p.Devices) == 0 {
+		return fmt.Sprintf("there is no device here for the trial, which said: %s\nhint: kbisect doctor; what a build alone says, such as a static metric, needs none: leave out [run]", words.Words), nil
+	}
 	killed := res.Timeout != nil || res.Signal != 0
 	if !accused && !(killed && len(p.Devices) > 0) {
 		return "", nil

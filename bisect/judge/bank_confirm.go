@@ -255,6 +255,10 @@ func (r *bankRun) conclude(members []int, rounds []*contest) {
 		}
 		r.warn(fmt.Sprintf("%s could not be launched for the confirmation (%s): the answer rests on the search alone", who, x.lost))
 	}
+	if r.Fast {
+		out.Confirmed, out.Confidence = false, min(out.Confidence, unproven)
+		r.warn("not proven, as --fast asks: culprit and parents were not launched from clean builds\nhint: without --fast the proof is made")
+	}
 	r.f.Result, r.f.Culprits = bisect.Found, []bisect.Culprit{out}
 }
 
