@@ -14,6 +14,7 @@ type Memory struct {
 	Known map[bisect.TrialID]bisect.Outcome
 	Save  func(bisect.Request, bisect.Outcome) error
 	Learn func(bisect.Request, bisect.Outcome) // is told of remembered trials; may be nil
+	Sees  func(bisect.Outcome) bisect.Outcome  // what a search is told of a trial; nil: the trial as it is kept
 }
 
 // Sample returns the remembered outcome of a trial, or makes and keeps it.
@@ -22,14 +23,21 @@ func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 		if m.Learn != nil {
 			m.Learn(r, o)
 		}
-		return o, nil
+		return m.seen(o), nil
 	}
 	o, err := m.Next.Sample(ctx, r)
 	if err != nil {
 		return o, err
 	}
 	o.Hurried, o.Beyond = r.Hurry, r.Past
-	return o, m.Keep(r, o)
+	return m.seen(o), m.Keep(r, o)
+}
+
+func (m *Memory) seen(o bisect.Outcome) bisect.Outcome {
+	if m.Sees != nil {
+		return m.Sees(o)
+	}
+	return o
 }
 
 // Recall returns the remembered outcome of a trial. One that was made before it was asked for may have

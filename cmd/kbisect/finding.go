@@ -14,7 +14,7 @@ import (
 // input gathers what the report is made of.
 func (j *job) input(f bisect.Finding) report.Input {
 	in := report.Input{
-		Session: j.session.ID, Finding: f, Launches: j.launches, Wall: j.session.Elapsed + time.Since(j.began),
+		Session: j.session.ID, Finding: f, Launches: j.seen(), Wall: j.session.Elapsed + time.Since(j.began),
 		GPUHour: j.policy.GPUHour, Backend: j.repo.Backend(), Commits: map[string]report.CommitInfo{},
 		Warnings: append(j.warnings(), j.doubtfulCulprits(f)...), Devices: j.gpus.names(), Unwatched: j.gpus.unwatched(),
 	}

@@ -256,6 +256,9 @@ func (j *job) find(ctx context.Context) (bisect.Finding, error) {
 		return f, err
 	}
 	f, err := j.search(ctx)
+	if err == nil && j.lost(&f) {
+		f, err = j.search(ctx)
+	}
 	if err != nil || f.Result != bisect.Found {
 		return f, err
 	}
@@ -264,6 +267,44 @@ func (j *job) find(ctx context.Context) (bisect.Finding, error) {
 		j.drill(ctx, &f)
 	}
 	return f, nil
+}
+
+// lost reports whether a search for wrong results, of which the bad end shows none, is to be made for the numbers
+// that it does not give any more; a search for anything else is told of it.
+func (j *job) lost(f *bisect.Finding) bool {
+	if f.Result != bisect.NoDifference || j.policy.Improvement {
+		return false
+	}
+	var ends [2][]bisect.Outcome
+	for _, l := range j.launches {
+		side := map[bisect.Purpose]int{bisect.EndGood: 1, bisect.EndBad: 2}[l.Purpose]
+		if side > 0 && l.Outcome.Class == bisect.OK {
+			ends[side-1] = append(ends[side-1], l.Outcome)
+		}
+	}
+	lost := judge.LostBetween(j.policy.Judge.Metrics, ends[0], ends[1])
+	if len(lost) == 0 {
+		return false
+	}
+	if j.policy.Judge.Find != bisect.Wrong {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("the bad end gives no %s\nhint: --find wrong finds the commit that lost it", lost[0]))
+		return false
+	}
+	j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("a launch that gives no %s counts as wrong: the good end gives it, the bad end does not", lost[0]))
+	j.memory.Sees = func(o bisect.Outcome) bisect.Outcome { return judge.Missed(o, lost) }
+	return true
+}
+
+// seen are the launches as the search saw them.
+func (j *job) seen() []report.Launch {
+	if j.memory == nil || j.memory.Sees == nil {
+		return j.launches
+	}
+	out := slices.Clone(j.launches)
+	for i := range out {
+		out[i].Outcome = j.memory.Sees(out[i].Outcome)
+	}
+	return out
 }
 
 // search finds the ends where they are not given, then the culprit.
