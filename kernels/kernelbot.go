@@ -145,9 +145,11 @@ func (t *Task) compile(device string) []string {
 }
 
 // AsKernelbot puts any plan under the rules of KernelBot's server: 120 s for the build and 180 s for
-// the process tree of the run, imports included, unless it has stages with limits of their own.
+// the process tree of the run, imports included, unless it has stages with limits of their own, and a
+// POPCORN_FD that is read when the process has ended.
 func (p Plan) AsKernelbot() Plan {
 	p.BuildLimit = CompileLimit
+	p.Undrained = true
 	if len(p.Stages) == 0 {
 		p.Stages = []Stage{{Run: p.Run, Limit: StageLimit, Killed: ExitTimeout}}
 		p.Run = nil

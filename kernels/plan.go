@@ -51,6 +51,7 @@ type Plan struct {
 	BuildLimit time.Duration // bound on the build that the kind brings along; 0: as the user says
 	Depfiles   []string      // written by the build, from the root: what it has read, see Deps
 	Stages     []Stage       // the processes of one trial, in this order; empty: Run alone
+	Undrained  bool          // who sends more on POPCORN_FD than a pipe holds is blocked, as by KernelBot's server
 	Warnings   []string
 }
 

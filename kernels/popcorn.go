@@ -22,6 +22,7 @@ type Popcorn struct {
 	lost   bool // keys over the bound
 	bytes  int  // of all lines
 	first  string
+	last   string // key of the line before
 }
 
 // Bounds on what one process may make us keep.
@@ -43,6 +44,9 @@ func (p *Popcorn) Lines(line string) []string {
 	key, value, found := strings.Cut(line, ":")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	switch {
+	case p.message(key, found):
+		p.values[p.last] = plain(p.values[p.last]+" "+strings.TrimSpace(line), maxText)
+		return nil
 	case !found || key == "" || len(key) > 200:
 		p.reject(line)
 		return nil
@@ -50,8 +54,18 @@ func (p *Popcorn) Lines(line string) []string {
 		return []string{line}
 	}
 	p.keep(key, value)
+	p.last = key
 	return p.translate(key, value)
 }
+
+// message reports whether a line goes on with the message of a failed case, which evaluations write as it is.
+func (p *Popcorn) message(key string, found bool) bool {
+	_, known := p.values[p.last]
+	return known && strings.HasSuffix(p.last, ".error") && !(found && popcornKey().MatchString(key))
+}
+
+// popcornKey matches what evaluations send values under.
+var popcornKey = lazily(`^(check|enter|leave|compile|[a-z]+-count|[a-z]+\.\d+\.[a-z_.]+|[a-z_]+\.[a-z_.]+)$`)
 
 func (p *Popcorn) reject(line string) {
 	if p.bad++; p.bad == 1 {
@@ -182,6 +196,9 @@ func (p *Popcorn) Failure() string {
 // maxWhy bounds the reason that a report gives, in bytes.
 const maxWhy = 300
 
+// Overflows reports whether more was sent than a pipe holds that nobody reads.
+func (p *Popcorn) Overflows() bool { return p.bytes > pipeHolds }
+
 // Warnings tells of lines that were not understood or not kept.
 func (p *Popcorn) Warnings() []string {
 	var out []string
@@ -191,8 +208,8 @@ func (p *Popcorn) Warnings() []string {
 	if p.lost {
 		out = append(out, fmt.Sprintf("the process sent more than %d keys; the others were left out", maxKeys))
 	}
-	if p.bytes > pipeHolds {
-		out = append(out, fmt.Sprintf("the process sent %d KiB on POPCORN_FD: the server reads them when it has ended, and a pipe holds %d: it would wait there until its limit, exit %d", p.bytes>>10, pipeHolds>>10, ExitTimeout))
+	if p.Overflows() {
+		out = append(out, fmt.Sprintf("the process sent more than the %d KiB on POPCORN_FD that a pipe holds, which the server reads when it has ended: it would wait there until its limit, exit %d", pipeHolds>>10, ExitTimeout))
 	}
 	return out
 }

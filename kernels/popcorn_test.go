@@ -130,7 +130,7 @@ func TestPopcornIsBounded(t *testing.T) {
 	if len(pop.Series()) != 0 {
 		t.Errorf("series %+v", pop.Series())
 	}
-	if w := pop.Warnings(); len(w) != 3 || !strings.HasPrefix(w[0], `2 malformed popcorn lines, such as "no colon"`) || !strings.Contains(w[2], "KiB on POPCORN_FD: the server reads them when it has ended") {
+	if w := pop.Warnings(); len(w) != 3 || !strings.HasPrefix(w[0], `2 malformed popcorn lines, such as "no colon"`) || !strings.Contains(w[2], "KiB on POPCORN_FD that a pipe holds, which the server reads when it has ended") {
 		t.Errorf("warnings %q", w)
 	}
 }
@@ -187,4 +187,28 @@ func FuzzPopcorn(f *testing.F) {
 			t.Errorf("class %q: %q", class, why)
 		}
 	})
+}
+
+// The error of a case has several lines, which evaluations send as they are.
+func TestPopcornErrorOfSeveralLines(t *testing.T) {
+	var pop Popcorn
+	for _, line := range []string{"test-count: 2", "test.0.spec: n: 8", "test.0.status: fail", "test.0.error: mismatch found!", "Number of mismatched elements: 1", "ERROR AT (7,): 0.0 26.1", "", "test.1.spec: n: 9", "test.1.status: pass", "check: fail"} {
+		pop.Lines(line)
+	}
+	if got := pop.Failure(); got != "case n: 8: mismatch found! Number of mismatched elements: 1 ERROR AT (7,): 0.0 26.1" || len(pop.Warnings()) != 0 {
+		t.Errorf("%q, %q", got, pop.Warnings())
+	}
+}
+
+// More than a pipe holds blocks a process on the server, and by its rules here.
+func TestPopcornOverflows(t *testing.T) {
+	var pop Popcorn
+	for range 1 << 10 {
+		if pop.Lines("test.0.note: " + strings.Repeat("x", 50)); pop.Overflows() {
+			t.Fatal("less than 64 KiB")
+		}
+	}
+	if pop.Lines("more: " + strings.Repeat("x", 1<<10)); !pop.Overflows() || !(Plan{}).AsKernelbot().Undrained {
+		t.Error("64 KiB and more are no overflow")
+	}
 }

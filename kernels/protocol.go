@@ -256,6 +256,9 @@ type Said struct {
 	IsWrong            bool
 }
 
+// Case is the one that was announced last, "" before the first.
+func (p *Protocol) Case() string { return p.kase }
+
 // Failed is the phase in which the first check failed.
 func (p *Protocol) Failed() string { return p.failedIn }
 

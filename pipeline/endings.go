@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 
@@ -19,6 +20,11 @@ func (l *listener) popSeries() []kernels.Series {
 
 // popOutcome classifies a process of KernelBot's that ended by itself.
 func (l *listener) popOutcome(o *bisect.Outcome, res proc.Result) {
+	if l.Plan.Undrained && l.pop.Overflows() {
+		o.Class, o.Phase = bisect.Timeout, cmp.Or(l.stage.Name, l.said.Phase())
+		o.Why = fmt.Sprintf("it sent more on POPCORN_FD than a pipe holds: on the server it waits until its limit; KernelBot reports exit %d", kernels.ExitTimeout)
+		return
+	}
 	class, why := l.pop.Ending(res.Exit, res.Tail)
 	if class == kernels.ClassOK {
 		l.overdue(o)

@@ -298,6 +298,9 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 		if o.Why, o.Early = l.timeoutWords(phase, o.Whole); res.Timeout.Whole && l.ownLimit {
 			o.Why = l.stageWords()
 		}
+		if c := said.Case(); c != "" && phase != teardown && l.stage.Name != "leaderboard" { // there a case is told after it
+			o.Why += " in case " + c
+		}
 		if o.Why += stackWords(res.Tail); res.Held {
 			o.Why += "; it had ended, but what it left running keeps its output open"
 		}

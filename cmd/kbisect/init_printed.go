@@ -168,7 +168,7 @@ func (p *printed) other(kind, before string) {
 	case whole:
 		p.text.WriteString(`-?\d+`)
 	default:
-		p.text.WriteString(`\S+`)
+		p.text.WriteString(`.+?`) // names may have spaces, and be padded
 	}
 }
 
