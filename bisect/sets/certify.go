@@ -102,6 +102,33 @@ func (r *run) needed(g *Guilty, doubt float64) (proof, Set, error) {
 			m.Role = Culprit
 		}
 	}
+	return r.paired(g, doubt)
+}
+
+// paired leaves out two atoms at a time of a set that cannot be tried without any one of them, such as a declaration
+// and its use: without both it may fail as well, and they are innocent.
+func (r *run) paired(g *Guilty, doubt float64) (proof, Set, error) {
+	const most = 5 // atoms, of which there are 10 pairs
+	n := len(g.Members)
+	if n < 3 || n > most || slices.ContainsFunc(g.Members, func(m Member) bool { return m.Role == Culprit }) {
+		return proven, nil, nil
+	}
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			less := r.space.Drop(g.Atoms, Of(g.Members[i].Atom, g.Members[j].Atom))
+			if len(less) == 0 || less.Len() != n-2 { // others go with them
+				continue
+			}
+			switch a, _, err := r.sure(less, doubt); {
+			case err != nil || a == undecided:
+				return sand, nil, err
+			case a == Fail:
+				return smaller, less, nil
+			case a == Pass:
+				g.Members[i].Role, g.Members[j].Role = Culprit, Culprit
+			}
+		}
+	}
 	return proven, nil, nil
 }
 

@@ -506,3 +506,16 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// Two changes of which neither builds without the other are innocent beside two that are guilty and alike.
+func TestInnocentPair(t *testing.T) {
+	for _, goal := range []Goal{One, Keep, All} {
+		together := func(on Set, a, b int) bool { return Of(a).In(on) == Of(b).In(on) }
+		x := guilty([]int{0, 2})
+		x.builds = func(on Set) bool { return together(on, 0, 2) && together(on, 1, 3) }
+		f := find(t, Search{Space: space(t, plainAtoms(4)), Oracle: x, Goal: goal})
+		if len(f.Minimal) != 1 || !f.Minimal[0].Atoms.Equal(Of(0, 2)) || !f.Minimal[0].Certified {
+			t.Errorf("goal %d: %+v", goal, f.Minimal)
+		}
+	}
+}
