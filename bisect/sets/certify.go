@@ -92,17 +92,31 @@ func (r *run) needed(g *Guilty, doubt float64) (proof, Set, error) {
 		if r.space.users[m.Atom].And(g.Atoms).Len() > 1 {
 			continue
 		}
-		less := r.space.Drop(g.Atoms, Of(m.Atom))
-		switch a, _, err := r.sure(less, doubt); {
-		case err != nil || a == undecided:
-			return sand, nil, err
-		case a == Fail:
-			return smaller, less, nil
-		case a == Pass:
-			m.Role = Culprit
+		if what, less, err := r.leaveOut(g, doubt, m); err != nil || what != proven {
+			return what, less, err
 		}
 	}
 	return r.paired(g, doubt)
+}
+
+// leaveOut sees that a set without some members does not fail: where it passes, they are to blame.
+func (r *run) leaveOut(g *Guilty, doubt float64, members ...*Member) (proof, Set, error) {
+	var out Set
+	for _, m := range members {
+		out = out.Or(Of(m.Atom))
+	}
+	less := r.space.Drop(g.Atoms, out)
+	switch a, _, err := r.sure(less, doubt); {
+	case err != nil || a == undecided:
+		return sand, nil, err
+	case a == Fail:
+		return smaller, less, nil
+	case a == Pass:
+		for _, m := range members {
+			m.Role = Culprit
+		}
+	}
+	return proven, nil, nil
 }
 
 // paired leaves out two atoms at a time of a set that cannot be tried without any one of them, such as a declaration
@@ -114,18 +128,13 @@ func (r *run) paired(g *Guilty, doubt float64) (proof, Set, error) {
 		return proven, nil, nil
 	}
 	for i := range n {
-		for j := i + 1; j < n; j++ {
-			less := r.space.Drop(g.Atoms, Of(g.Members[i].Atom, g.Members[j].Atom))
-			if len(less) == 0 || less.Len() != n-2 { // others go with them
+		for j := range i {
+			x, y := &g.Members[i], &g.Members[j]
+			if r.space.Drop(g.Atoms, Of(x.Atom, y.Atom)).Len() != n-2 { // others go with them
 				continue
 			}
-			switch a, _, err := r.sure(less, doubt); {
-			case err != nil || a == undecided:
-				return sand, nil, err
-			case a == Fail:
-				return smaller, less, nil
-			case a == Pass:
-				g.Members[i].Role, g.Members[j].Role = Culprit, Culprit
+			if what, less, err := r.leaveOut(g, doubt, x, y); err != nil || what != proven {
+				return what, less, err
 			}
 		}
 	}
