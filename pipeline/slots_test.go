@@ -37,12 +37,11 @@ func (p place) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, er
 	p.enter(r)
 	var seconds float64
 	fmt.Sscanf(r.Candidate.Assign, "%f", &seconds)
-	var err error
-	select {
-	case <-time.After(time.Duration(seconds * float64(time.Second))):
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
+	// no timer's channel: with those the runtime of Go 1.26 crashed once, in a bubble under the race detector
+	over, cancel := context.WithTimeout(ctx, time.Duration(seconds*float64(time.Second)))
+	defer cancel()
+	<-over.Done()
+	err := context.Cause(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at[p.slot] = nil

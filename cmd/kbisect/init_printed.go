@@ -167,8 +167,10 @@ func (p *printed) other(kind, before string) {
 		}
 	case whole:
 		p.text.WriteString(`-?\d+`)
+	case kind == "s": // a name, which may have spaces and be padded
+		p.text.WriteString(`.+?`)
 	default:
-		p.text.WriteString(`.+?`) // names may have spaces, and be padded
+		p.text.WriteString(`\S+`)
 	}
 }
 

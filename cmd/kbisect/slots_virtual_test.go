@@ -31,12 +31,13 @@ type virtual struct {
 
 func (v virtual) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	o := v.truth(r)
-	select {
-	case <-time.After(time.Duration(o.Wall * float64(time.Second))):
-		return o, nil
-	case <-ctx.Done():
-		return bisect.Outcome{}, context.Cause(ctx)
+	over, cancel := context.WithTimeout(ctx, time.Duration(o.Wall*float64(time.Second))) // no timer's channel, see the pipeline's slots_test.go
+	defer cancel()
+	<-over.Done()
+	if err := context.Cause(ctx); err != nil {
+		return bisect.Outcome{}, err
 	}
+	return o, nil
 }
 
 // virtualJob is a job with n slots whose trials are virtual.
