@@ -102,7 +102,7 @@ func (p *Popcorn) translate(key, value string) []string {
 	case numbered && field == "spec":
 		return []string{"phase: " + p.phase("check"), "case: " + value}
 	}
-	if _, field, ok := caseKey(key, "benchmark"); ok && field == "spec" {
+	if _, field, ok := caseKey(key, "benchmark"); ok && field == "spec" && p.Stage != "leaderboard" { // there it comes after the case
 		return []string{"case: " + value}
 	}
 	return nil

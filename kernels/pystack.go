@@ -14,7 +14,7 @@ func PythonStack(output []byte) (where string, ok bool) {
 	var best frames
 	for _, d := range dumps(output) {
 		s := d.stack()
-		if w := s.waits(); len(s) > 0 && (len(best) == 0 || w == forNothing || w <= best.waits()) {
+		if w := s.waits(); len(s) > 0 && (len(best) == 0 || w <= best.waits()) {
 			best = s
 		}
 	}

@@ -23,18 +23,19 @@ func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 		if m.Learn != nil {
 			m.Learn(r, o)
 		}
-		return m.seen(o), nil
+		return m.Seen(o), nil
 	}
 	o, err := m.Next.Sample(ctx, r)
 	if err != nil {
 		return o, err
 	}
 	o.Hurried, o.Beyond = r.Hurry, r.Past
-	return m.seen(o), m.Keep(r, o)
+	return m.Seen(o), m.Keep(r, o)
 }
 
-func (m *Memory) seen(o bisect.Outcome) bisect.Outcome {
-	if m.Sees != nil {
+// Seen is a trial as a search is told of it; without a memory, as it is.
+func (m *Memory) Seen(o bisect.Outcome) bisect.Outcome {
+	if m != nil && m.Sees != nil {
 		return m.Sees(o)
 	}
 	return o

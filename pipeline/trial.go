@@ -298,7 +298,7 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 		if o.Why, o.Early = l.timeoutWords(phase, o.Whole); res.Timeout.Whole && l.ownLimit {
 			o.Why = l.stageWords()
 		}
-		if c := said.Case(); c != "" && phase != teardown && l.stage.Name != "leaderboard" { // there a case is told after it
+		if c := said.Case(); c != "" && phase != teardown {
 			o.Why += " in case " + c
 		}
 		if o.Why += stackWords(res.Tail); res.Held {

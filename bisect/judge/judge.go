@@ -8,6 +8,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -41,6 +42,7 @@ type Options struct {
 	Commits int          // in the range; the error is shared among the steps of the search
 	Fast    bool         // leave out what only proves the answer: clean builds, and the culprit at its full limit
 	Builds  bool         // the complaint is of the build alone: nothing is run
+	Untimed string       // what to do about launches that take no times by what the user chose; "": they may
 }
 
 // Plain implements bisect.Judge by the plain rule. It keeps its launches, and so is a bisect.Weigher:
@@ -220,7 +222,7 @@ func (p *Plain) compareEnds(g, b bisect.Outcome) bisect.Ends {
 	case b.Class == bisect.OK:
 		e.Why = "both ends end well"
 		if p.Find == "" {
-			e.Hint = "to look for a slowdown of a program that sends no samples, give --find slow --metric wall"
+			e.Hint = cmp.Or(p.Untimed, "to look for a slowdown of a program that sends no samples, give --find slow --metric wall")
 			if why := unlike(p.Metrics, g, b); why != "" {
 				e.Hint = why + "; --find slow --metric wall compares the time of the whole run instead"
 			}

@@ -1,10 +1,6 @@
 package judge
 
-import (
-	"slices"
-
-	"github.com/kbisect/kbisect/bisect"
-)
+import "github.com/kbisect/kbisect/bisect"
 
 // Lost is a number that launches of the good end give and those of the bad end do not, such as that of a case
 // which is skipped there, or not a number any more.
@@ -18,16 +14,13 @@ func LostBetween(ms []Metric, good, bad []bisect.Outcome) (lost []Lost) {
 	if len(good) == 0 || len(bad) == 0 {
 		return nil
 	}
-	gives := func(m Metric, one string) func(bisect.Outcome) bool {
-		return func(o bisect.Outcome) bool { return slices.Contains(cases(m, o), one) }
-	}
 	for _, m := range ms {
 		if m.ofProcess() || m.Exact {
 			continue
 		}
+		inGood, inBad := m.given(good), m.given(bad)
 		for _, one := range cases(m, good[0]) {
-			lacks := func(o bisect.Outcome) bool { return !gives(m, one)(o) }
-			if !slices.ContainsFunc(good, lacks) && !slices.ContainsFunc(bad, gives(m, one)) {
+			if inGood[one] == len(good) && inBad[one] == 0 {
 				lost = append(lost, Lost{m.Name, one})
 			}
 		}
@@ -35,15 +28,35 @@ func LostBetween(ms []Metric, good, bad []bisect.Outcome) (lost []Lost) {
 	return lost
 }
 
+// given counts the launches that give a value of each case.
+func (m Metric) given(launches []bisect.Outcome) map[string]int {
+	n := map[string]int{}
+	for _, o := range launches {
+		for _, one := range cases(m, o) {
+			n[one]++
+		}
+	}
+	return n
+}
+
 // Missed is an outcome as a search sees it that looks for what was lost: one that ended well without it is wrong.
 func Missed(o bisect.Outcome, lost []Lost) bisect.Outcome {
+	if o.Class != bisect.OK {
+		return o
+	}
+	given := map[string]map[string]int{}
 	for _, l := range lost {
-		if o.Class == bisect.OK && !slices.Contains(cases(Metric{Name: l.Metric}, o), l.Case) {
-			o.Class, o.Why = bisect.Wrong, "it gives no "+l.String()
-			if n := len(o.Phases); n > 0 {
-				o.Phase = o.Phases[n-1].Name
-			}
+		if given[l.Metric] == nil {
+			given[l.Metric] = Metric{Name: l.Metric}.given([]bisect.Outcome{o})
 		}
+		if given[l.Metric][l.Case] > 0 {
+			continue
+		}
+		o.Class, o.Why = bisect.Wrong, "it gives no "+l.String()
+		if n := len(o.Phases); n > 0 {
+			o.Phase = o.Phases[n-1].Name
+		}
+		return o
 	}
 	return o
 }

@@ -221,7 +221,7 @@ func (e *examination) checks() []check {
 		{"ninja", false, quick, toolCheck("ninja", "", "", "--version")},
 		{"nvcc", e.isKind(kindNvcc) || e.cudaTask(), 150 * time.Second, e.nvcc},
 		{"python3", python, quick, toolCheck("python3", "Python", "install python3", "--version")},
-		{"modules", program != nil, quick + 30*time.Second, program.modules},
+		{"modules", true, quick + 30*time.Second, program.modules},
 		{"torch", e.isKind(kindTorch), 70 * time.Second, e.torch},
 		{"nvcc chain", e.isKind(kindNvcc) && len(e.probe().Devices) > 0, chainBuild + chainRun, e.nvccChain},
 		{"torch chain", false, chainRun + 65*time.Second, e.torchChain},

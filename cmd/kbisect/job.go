@@ -256,9 +256,6 @@ func (j *job) find(ctx context.Context) (bisect.Finding, error) {
 		return f, err
 	}
 	f, err := j.search(ctx)
-	if stages := j.policy.Plan.Stages; err == nil && f.Result == bisect.NoDifference && len(stages) > 0 && stages[len(stages)-1].Name == "test" {
-		f.Ends.Hint = "the mode test takes no times: [task] mode = \"benchmark\" or \"leaderboard\" does"
-	}
 	if err == nil && j.lost(&f) {
 		f, err = j.search(ctx)
 	}
@@ -278,14 +275,13 @@ func (j *job) lost(f *bisect.Finding) bool {
 	if f.Result != bisect.NoDifference || j.policy.Improvement {
 		return false
 	}
-	var ends [2][]bisect.Outcome
+	ended := map[bisect.Purpose][]bisect.Outcome{}
 	for _, l := range j.launches {
-		side := map[bisect.Purpose]int{bisect.EndGood: 1, bisect.EndBad: 2}[l.Purpose]
-		if side > 0 && l.Outcome.Class == bisect.OK {
-			ends[side-1] = append(ends[side-1], l.Outcome)
+		if l.Outcome.Class == bisect.OK {
+			ended[l.Purpose] = append(ended[l.Purpose], l.Outcome)
 		}
 	}
-	lost := judge.LostBetween(j.policy.Judge.Metrics, ends[0], ends[1])
+	lost := judge.LostBetween(j.policy.Judge.Metrics, ended[bisect.EndGood], ended[bisect.EndBad])
 	if len(lost) == 0 {
 		return false
 	}
@@ -300,12 +296,9 @@ func (j *job) lost(f *bisect.Finding) bool {
 
 // seen are the launches as the search saw them.
 func (j *job) seen() []report.Launch {
-	if j.memory == nil || j.memory.Sees == nil {
-		return j.launches
-	}
 	out := slices.Clone(j.launches)
 	for i := range out {
-		out[i].Outcome = j.memory.Sees(out[i].Outcome)
+		out[i].Outcome = j.memory.Seen(out[i].Outcome)
 	}
 	return out
 }

@@ -257,6 +257,9 @@ func (p *policy) readFind(c *cli.Context) error {
 		p.Judge.Find = bisect.Slow
 	}
 	p.Judge.Phase, p.Judge.Fast = c.String("phase"), c.Bool("fast")
+	if n := len(p.Plan.Stages); n > 0 && p.Plan.Stages[n-1].Name == "test" {
+		p.Judge.Untimed = "the mode test takes no times: [task] mode = \"benchmark\" or \"leaderboard\" does"
+	}
 	ofBuild := p.Judge.Find == bisect.BuildFailed || p.Judge.Find == bisect.Timeout && p.Judge.Phase == "build"
 	p.Judge.Builds = ofBuild && len(p.Plan.Build) > 0 && !slices.Contains([]string{kindTorch, kindKernelbot}, p.Plan.Kind) // those compile when they run, too
 	if name := c.String("metric"); name != "" {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -29,11 +28,14 @@ func (p *policy) followRenames(ctx context.Context, repo *source.Repo) error {
 	}
 	for _, name := range slices.Concat(p.Needs, p.CUDA.sources) {
 		name = path.Clean(filepath.ToSlash(name))
+		if p.brings(name) {
+			continue
+		}
 		former, err := p.formerNames(ctx, repo, name)
 		if err != nil {
 			return usage(err)
 		}
-		if len(former) == 0 || p.brings(name) {
+		if len(former) == 0 {
 			continue
 		}
 		files := slices.Clone(p.Plan.Files)
@@ -72,7 +74,10 @@ func (p *policy) formerNames(ctx context.Context, repo *source.Repo, name string
 			return nil, nil // the bad end alone counts
 		}
 	}
-	good := cmp.Or(p.Good, oldest(repo, tip))
+	good := p.Good
+	if good == "" {
+		good = oldest(repo, tip)
+	}
 	for range most {
 		before, err := nameBefore(ctx, repo, good, tip, name)
 		if err != nil || before.Path == "" {
