@@ -1,205 +1,225 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// answer is what the hook says of one ref.
+// answer is what the hook decides about one ref. Only a regression stops the push.
 type answer string
 
 const (
-	passes    answer = "passes"
-	blocked   answer = "regression"
-	unchecked answer = "not checked"
+	passes     answer = "passes"
+	regression answer = "regression"
+	undecided  answer = "not decided" // by the deadline; a command decides it
+	unchecked  answer = "not checked" // and no command can: the configuration is invalid, for instance
 )
 
-// ruling is the answer for one pushed ref.
-type ruling struct {
-	push         pushed
-	commit, base string // base is "" where the remote has nothing to compare with
-	against      string // what base is, for people
-	answer       answer // "" while there is none
-	why          string
-	queue        bool // what is still to be known is left to the background
-
-	least time.Duration // that a comparison takes, going by launches before; 0 when there were none
+// decision is what one source of evidence says about a ref. No answer: it says nothing.
+type decision struct {
+	answer answer
+	why    string
+	least  time.Duration // that a comparison takes, by earlier launches; 0 when there were none
 }
 
-// pushCheck is one call of the hook.
-type pushCheck struct {
-	c        *cli.Context
-	ctx      context.Context
+// refCheck is the check of one pushed ref.
+type refCheck struct {
+	ref      pushedRef
+	commit   string // "" where it is not in the repository
+	base     string // what it is compared with, "" where the remote has nothing
+	baseName string
+	decision
+}
+
+// pushOptions is what the command line and the environment say about one push.
+type pushOptions struct {
 	began    time.Time
-	deadline time.Duration
-	remote   string
-	policy   *policy
-	devices  []string // UUIDs of those that would be measured on
+	deadline time.Duration // after which the push goes on, whatever the check is doing
+	skip     bool          // the user asks for no check
+	dir      string        // the repository is here or above
+	remote   string        // as git names it, "" when called by pre-commit
+	refs     io.Reader     // git's lines
+	messages io.Writer
+
+	// How candidates are built, launched and compared here, and the session that does it.
+	policy func(*source.Repo) (*policy, error)
+	begin  func(repo *source.Repo, p *policy, kind string) (*trials, error)
+}
+
+// pushCheck checks the refs of one push.
+type pushCheck struct {
+	opts    pushOptions
+	repo    *source.Repo
+	rules   *policy
+	devices []string // UUIDs of those that would be measured on
 
 	mu      sync.Mutex // guards what follows: at the deadline it is read whatever the check is doing
-	repo    *source.Repo
-	rulings []*ruling
-	over    []string // refs that are passed over, with the reason
-	config  []byte   // kbisect.toml as it is now; nil when it could not be read
-	doing   string
+	refs    []*refCheck
+	skipped []string // refs that are not checked, with the reason
+	doing   string   // "build of 0123456789"
 }
 
-// prePush is what git calls. It never takes longer than its deadline, and stops a push for a regression only.
-func prePush(c *cli.Context) error {
-	k := &pushCheck{c: c, began: time.Now(), deadline: readDeadline(c), remote: c.Args().First()}
-	all, err := k.read()
-	switch {
-	case err != nil:
-		return k.letGo(err)
-	case len(all) == 0:
-		return nil
-	case skipped():
-		fmt.Fprintln(c.App.ErrWriter, "kbisect: KBISECT_SKIP is set: this push is not checked")
-		return nil
+// checkPush checks a push within its deadline and reports whether it is stopped. Only a regression stops it; what
+// goes wrong is a message. The error is that of an interrupt.
+func checkPush(ctx context.Context, o pushOptions) (stopped bool, err error) {
+	refs, remote, err := readRefs(o)
+	if err != nil {
+		o.passUnchecked(err)
+		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(c.Context, k.deadline-k.margin())
-	defer cancel()
-	k.ctx = ctx
+	if len(refs) == 0 {
+		return false, nil
+	}
+	if o.skip {
+		fmt.Fprintln(o.messages, "kbisect: KBISECT_SKIP is set: this push is not checked")
+		return false, nil
+	}
+	o.remote = remote
+	k := &pushCheck{opts: o}
 	done := make(chan error, 1)
-	go func() { done <- k.all(all) }()
+	go func() { done <- k.check(ctx, refs) }()
 	select {
 	case err = <-done:
-	case <-time.After(time.Until(k.began.Add(k.deadline))):
-		err = context.DeadlineExceeded // it does not matter what it hangs in
+	case <-time.After(time.Until(o.began.Add(o.deadline))): // whatever it hangs in
 	}
-	if c.Context.Err() != nil {
-		return &codeError{exitInterrupted, errors.New("interrupted: nothing was pushed")}
+	switch {
+	case ctx.Err() != nil:
+		return false, errors.New("interrupted: nothing was pushed")
+	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+		o.passUnchecked(err)
+		return false, nil
 	}
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return k.letGo(err)
-	}
-	return k.conclude()
+	return k.finish(), nil
 }
 
-// read reads what is pushed, from git or from pre-commit.
-func (k *pushCheck) read() ([]pushed, error) {
-	if all, remote, ok := fromPreCommit(); ok && !k.c.Args().Present() {
-		k.remote = remote
-		return all, nil
+// readRefs reads what is pushed, from git or from pre-commit.
+func readRefs(o pushOptions) (refs []pushedRef, remote string, err error) {
+	if refs, remote, ok := fromPreCommit(); ok && o.remote == "" {
+		return refs, remote, nil
 	}
-	return readPushed(k.c.App.Reader)
+	refs, err = readPushed(o.refs)
+	return refs, o.remote, err
 }
 
-// skipped reports that the user asks for no check.
-func skipped() bool {
-	v := os.Getenv("KBISECT_SKIP")
-	return v != "" && v != "0"
+// passUnchecked says why a push is not checked.
+func (o pushOptions) passUnchecked(err error) {
+	fmt.Fprintf(o.messages, "kbisect: this push is not checked: %s\n", strings.TrimSpace(err.Error()))
 }
 
-// margin is the time before the deadline at which whatever runs is ended: killing, cleaning up and keeping
-// what was learnt take their time.
-func (k *pushCheck) margin() time.Duration { return min(2*time.Second, k.deadline/4) }
-
-// letGo says why a push is not checked. It is never stopped for that.
-func (k *pushCheck) letGo(err error) error {
-	text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "; or give a command") // a hint that is not for hooks
-	fmt.Fprintf(k.c.App.ErrWriter, "kbisect: this push is not checked: %s\n", text)
-	return nil
+// launchesEnd is when launches are stopped: killing, cleaning up and keeping the results take their time.
+func (o pushOptions) launchesEnd() time.Time {
+	return o.began.Add(o.deadline - min(2*time.Second, o.deadline/4))
 }
 
-// all rules on every ref: first what can be said at once, then by launching.
-func (k *pushCheck) all(all []pushed) (err error) {
+// check decides every ref: first by what is known, then by launching.
+func (k *pushCheck) check(ctx context.Context, refs []pushedRef) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("internal error: %v", r)
 		}
 	}()
-	repo, err := openHookRepo(globals(k.c).dir)
-	if err != nil {
+	timed, cancel := context.WithDeadline(ctx, k.opts.launchesEnd())
+	defer cancel()
+	if k.repo, err = openHookRepo(k.opts.dir); err != nil {
 		return err
 	}
-	defer repo.Close()
+	defer k.repo.Close()
+	for _, r := range refs {
+		k.add(timed, r)
+	}
+	if len(k.open()) == 0 {
+		return nil
+	}
+	if k.rules, err = k.opts.policy(k.repo); err != nil {
+		return err
+	}
+	if err := k.decideByEvidence(timed); err != nil {
+		return err
+	}
+	for open := k.open(); len(open) > 0 && k.stopping() == nil; open = k.open() {
+		share := time.Until(k.opts.launchesEnd()) / time.Duration(len(open))
+		k.decide(open[0], k.launch(ctx, open[0], time.Now().Add(share)))
+	}
+	return nil
+}
+
+// add finds what a ref is compared with, or skips it.
+func (k *pushCheck) add(ctx context.Context, r pushedRef) {
+	if why := r.skipReason(); why != "" {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.skipped = append(k.skipped, fmt.Sprintf("%s (%s)", r.name(), why))
+		return
+	}
+	x := &refCheck{ref: r}
+	var err error
+	if x.commit, err = k.repo.Resolve(r.local); err != nil {
+		x.decision = decision{answer: unchecked, why: headline(err.Error())}
+	} else {
+		x.base, x.baseName = baseOf(ctx, k.repo, k.opts.remote, r, x.commit)
+	}
 	k.mu.Lock()
-	k.repo = repo
-	k.mu.Unlock()
-	for _, p := range all {
-		if err := k.sort(p); err != nil {
-			return err
+	defer k.mu.Unlock()
+	k.refs = append(k.refs, x)
+}
+
+// decideByEvidence decides what equal inputs and the store can decide.
+func (k *pushCheck) decideByEvidence(ctx context.Context) (err error) {
+	same := inputs{k.repo, k.rules.Paths}
+	for _, x := range k.open() {
+		switch {
+		case x.base == "":
+		case x.base == x.commit:
+			k.decide(x, decision{answer: passes, why: "the remote has this commit"})
+		case same.equal(x.base, x.commit):
+			why := "the same tree"
+			if len(same.paths) > 0 {
+				why = "no difference at " + strings.Join(same.paths, ", ")
+			}
+			k.decide(x, decision{answer: passes, why: why})
 		}
 	}
 	if len(k.open()) == 0 {
 		return nil
 	}
-	if k.policy, err = trialPolicy(k.c, repo, nil); err != nil {
+	if k.devices, err = devicesNow(ctx, k.rules.GPUs); err != nil {
 		return err
 	}
-	k.keepConfig()
-	k.equalInputs()
-	if err := k.fromStore(); err != nil {
+	e, err := openEvidence(k.repo, k.rules, k.devices)
+	if e == nil {
 		return err
 	}
-	if len(k.open()) > 0 {
-		k.makeRoom()
-	}
-	for left := k.open(); len(left) > 0 && !k.stops(); left = k.open() {
-		k.launch(left[0], len(left))
+	defer e.store.Close()
+	for _, x := range k.open() {
+		d, err := e.decide(x.base, x.commit)
+		if err != nil {
+			return err
+		}
+		k.decide(x, d)
 	}
 	return nil
 }
 
-// keepConfig reads the configuration for the background: another one may be checked out by then.
-func (k *pushCheck) keepConfig() {
-	text, err := os.ReadFile(cmp.Or(globals(k.c).config, filepath.Join(cmp.Or(k.repo.WorkDir(), globals(k.c).dir), configName)))
-	if err != nil {
-		return
-	}
+// decide keeps the decision about a ref.
+func (k *pushCheck) decide(x *refCheck, d decision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.config = text
-}
-
-// sort finds what a ref is set against, or passes over it.
-func (k *pushCheck) sort(p pushed) error {
-	if why := p.passedOver(); why != "" {
-		k.mu.Lock()
-		k.over = append(k.over, fmt.Sprintf("%s (%s)", p.name(), why))
-		k.mu.Unlock()
-		return nil
-	}
-	x := &ruling{push: p}
-	commit, err := k.repo.Resolve(p.local)
-	if err == nil {
-		x.commit = commit
-		x.base, x.against = baseOf(k.ctx, k.repo, k.remote, p, commit)
-	}
-	k.mu.Lock()
-	k.rulings = append(k.rulings, x)
-	k.mu.Unlock()
-	if err != nil {
-		k.rule(x, unchecked, headline(err.Error()), false)
-	}
-	return nil
-}
-
-// rule answers for a ref.
-func (k *pushCheck) rule(x *ruling, a answer, why string, queue bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	x.answer, x.why, x.queue = a, why, queue
+	x.decision = d
 }
 
 // open lists the refs without an answer.
-func (k *pushCheck) open() (out []*ruling) {
+func (k *pushCheck) open() (out []*refCheck) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, x := range k.rulings {
+	for _, x := range k.refs {
 		if x.answer == "" {
 			out = append(out, x)
 		}
@@ -207,40 +227,35 @@ func (k *pushCheck) open() (out []*ruling) {
 	return out
 }
 
-// stops reports that the push is stopped already.
-func (k *pushCheck) stops() bool {
+// stopping is the first ref that stops the push, nil while there is none.
+func (k *pushCheck) stopping() *refCheck {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.ContainsFunc(k.rulings, func(x *ruling) bool { return x.answer == blocked })
+	return firstRegression(k.refs)
 }
 
-// equalInputs rules on what does not differ, at the paths that build and run read, from its base or from a ref
-// that is pushed with it.
-func (k *pushCheck) equalInputs() {
-	for _, x := range k.open() {
-		switch {
-		case x.base == "":
-		case x.base == x.commit:
-			k.rule(x, passes, "the remote has this commit", false)
-		case k.sameInputs(x.base, x.commit):
-			why := "the same tree"
-			if len(k.policy.Paths) > 0 {
-				why = "nothing differs at " + strings.Join(k.policy.Paths, ", ")
-			}
-			k.rule(x, passes, why, false)
-		}
+func firstRegression(refs []*refCheck) *refCheck {
+	if i := slices.IndexFunc(refs, func(x *refCheck) bool { return x.answer == regression }); i >= 0 {
+		return refs[i]
 	}
+	return nil
 }
 
-// sameInputs reports whether two commits are one to build and run. A commit that is gone equals none.
-func (k *pushCheck) sameInputs(a, b string) bool {
+// inputs compares commits at the paths that build and run read; no paths: the whole tree.
+type inputs struct {
+	repo  *source.Repo
+	paths []string
+}
+
+// equal reports whether two commits are the same to build and run. A commit that is gone equals no other.
+func (in inputs) equal(a, b string) bool {
 	if a == b {
 		return true
 	}
-	x, err := k.repo.Key(a, k.policy.Paths)
+	x, err := in.repo.Key(a, in.paths)
 	if err != nil {
 		return false
 	}
-	y, err := k.repo.Key(b, k.policy.Paths)
+	y, err := in.repo.Key(b, in.paths)
 	return err == nil && x == y
 }

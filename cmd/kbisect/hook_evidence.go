@@ -13,56 +13,70 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// knowledge is what the store holds that bears on a push: of the same way to build and run, on the same devices.
-type knowledge struct {
-	*pushCheck
-	st       *store.Store
-	sessions []pastPush // newest first
+// pushEvidence is what the store says about commits, by sessions that built and ran them as a push would, on the same
+// devices.
+type pushEvidence struct {
+	store    *store.Store
+	inputs   inputs
+	devices  []string
+	sessions []pastSession // newest first
 }
 
-// past is a session that went by the same rules.
-type pastPush struct {
+// pastSession is a session that ran candidates by the same commands and limits.
+type pastSession struct {
 	store.Session
 	compares bool // by the same metrics, too, for what is worse
 	times    bool // whatever ended well was looked at for its times
 }
 
-// So many sessions, and launches of one commit, are looked at; older ones say little of the machine as it is.
+// Older sessions, and older launches of a commit, say little about the machine as it is.
 const (
 	recentSessions = 300
 	recentLaunches = 100
 )
 
-// fromStore rules on what is known already.
-func (k *pushCheck) fromStore() error {
-	if len(k.open()) == 0 {
-		return nil
-	}
-	var err error
-	if k.devices, err = devicesNow(k.ctx, k.policy.GPUs); err != nil {
-		return err
-	}
-	st, err := store.Open(stateDir(k.repo.CommonDir()), store.ReadOnly)
+// openEvidence reads the sessions that may say something about a push. It is nil where there is no store; the
+// caller closes the store.
+func openEvidence(repo *source.Repo, p *policy, devices []string) (*pushEvidence, error) {
+	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer st.Close()
-	n := knowledge{pushCheck: k, st: st}
-	if err := n.read(); err != nil {
-		return err
+	all, err := st.Sessions(recentSessions)
+	if err != nil {
+		st.Close()
+		return nil, err
 	}
-	for _, x := range k.open() {
-		if err := n.rule(x); err != nil {
-			return err
+	e := &pushEvidence{store: st, inputs: inputs{repo, p.Paths}, devices: devices}
+	runs, compares := p.runs(), p.compares()
+	for _, s := range all {
+		if past, ok := pastOf(s, runs, compares); ok {
+			e.sessions = append(e.sessions, past)
 		}
 	}
-	return nil
+	return e, nil
+}
+
+// pastOf reads a session of the store; ok is false where it ran candidates in another way. An imported baseline has
+// no policy; it has the fingerprint of one.
+func pastOf(s store.Session, runs, compares string) (past pastSession, ok bool) {
+	if s.Status == importedStatus {
+		var b baseline
+		return pastSession{s, true, false}, json.Unmarshal(s.Finding, &b) == nil && b.Config.Fingerprint == sha256Hex(compares)
+	}
+	var p policy
+	if json.Unmarshal(s.Config, &p) != nil || p.runs() != runs {
+		return past, false
+	}
+	times := !p.Judge.Any && (p.Judge.Find == "" || p.Judge.Find == bisect.Slow)
+	return pastSession{s, p.compares() == compares && !p.Improvement, times}, true
 }
 
 // devicesNow are the devices that would be measured on. A driver that does not answer is not waited for.
@@ -88,80 +102,39 @@ func devicesNow(ctx context.Context, gpus []string) ([]string, error) {
 	return nil, errors.New("the driver of the devices does not answer")
 }
 
-// read gathers the sessions that may say something.
-func (n *knowledge) read() error {
-	all, err := n.st.Sessions(recentSessions)
-	if err != nil {
-		return err
-	}
-	run, compare := n.policy.runs(), n.policy.compares()
-	for _, s := range all {
-		var p policy
-		var b baseline
-		switch {
-		case s.Status == importedStatus: // has no policy, but its fingerprint
-			if json.Unmarshal(s.Finding, &b) == nil && b.Config.Fingerprint == sha256Hex(compare) {
-				n.sessions = append(n.sessions, pastPush{s, true, false})
-			}
-		case json.Unmarshal(s.Config, &p) == nil && p.runs() == run:
-			times := !p.Judge.Any && (p.Judge.Find == "" || p.Judge.Find == bisect.Slow)
-			n.sessions = append(n.sessions, pastPush{s, p.compares() == compare && !p.Improvement, times})
+// decide answers for a commit and what it is compared with; base is "" where that is nothing. The first source
+// that says something wins: what compared the two, what recorded the commit as good, how launches ended.
+func (e *pushEvidence) decide(base, commit string) (decision, error) {
+	for _, ask := range []func(base, commit string) (decision, error){e.compared, e.recorded, e.launched} {
+		if d, err := ask(base, commit); d != (decision{}) || err != nil {
+			return d, err
 		}
 	}
-	return nil
-}
-
-// runs is everything that decides how a launch ends, as a text to compare.
-func (p *policy) runs() string {
-	return asText(p.Plan, p.Limits, p.OwnScripts, p.Caches, p.Probe, p.ownPaths())
-}
-
-// compares is everything that decides what two candidates are found to differ in.
-func (p *policy) compares() string {
-	return asText(p.runs(), p.Judge.Metrics, p.Judge.Effect, p.Judge.Error, p.Sample, p.Patterns)
-}
-
-func asText(all ...any) string {
-	data, err := json.Marshal(all)
-	if err != nil {
-		return err.Error() // equal to no other text: none of these types can fail
-	}
-	return string(data)
-}
-
-// rule answers for one ref, when the store can.
-func (n *knowledge) rule(x *ruling) error {
-	for _, f := range []func(*ruling) (bool, error){n.compared, n.recorded, n.launched} {
-		if done, err := f(x); done || err != nil {
-			return err
-		}
-	}
-	return nil
+	return decision{}, nil
 }
 
 // compared looks for the newest comparison, gate or search of the same two. A baseline of the commit counts as well:
-// by recording one after a comparison, a person says that what was found is meant to be.
-func (n *knowledge) compared(x *ruling) (bool, error) {
-	for _, s := range n.sessions {
+// by recording one after a comparison, a person accepts what was found.
+func (e *pushEvidence) compared(base, commit string) (decision, error) {
+	for _, s := range e.sessions {
 		a := s.answer()
-		both := s.compares && slices.Contains([]string{comparing, gatekeeping, axisHistory}, s.Axis) && x.base != "" && n.sameInputs(s.Good, x.base)
-		if a == "" || !both && s.Axis != recording || !n.sameInputs(s.Bad, x.commit) {
+		both := s.compares && slices.Contains([]string{comparing, gatekeeping, axisHistory}, s.Axis) && base != "" && e.inputs.equal(s.Good, base)
+		if a == "" || !both && s.Axis != recording || !e.inputs.equal(s.Bad, commit) {
 			continue
 		}
-		here, err := n.here(s)
+		here, err := e.here(s)
 		if err != nil {
-			return false, err
+			return decision{}, err
 		}
 		if here {
-			n.pushCheck.rule(x, a, s.words(), false)
-			return true, nil
+			return decision{answer: a, why: s.summary()}, nil
 		}
 	}
-	return false, nil
+	return decision{}, nil
 }
 
-// answer is what a session says of its two ends, "" when it says nothing that can be relied on.
-func (s pastPush) answer() answer {
+// answer is what a session says about its two ends, "" when it says nothing reliable.
+func (s pastSession) answer() answer {
 	var doc struct {
 		Hopeless bool                    `json:"hopeless"`
 		Failure  *struct{ Class string } `json:"failure"`
@@ -173,57 +146,57 @@ func (s pastPush) answer() answer {
 	switch s.Status {
 	case string(judge.Worse):
 		if doc.Failure != nil && doc.Failure.Class != string(bisect.BuildFailed) && doc.B.Launches+doc.Head.Launches < 2 {
-			return "" // one failure may have been chance: it is launched again
+			return "" // one failure may have been chance: launch again
 		}
-		return blocked
+		return regression
 	case store.Found:
-		return blocked
+		return regression
 	case string(bisect.OK), importedStatus:
 		if s.Axis == recording {
 			return passes
 		}
 	case string(judge.Better), string(judge.Alike), report.GatePass:
-		if s.times { // a search for crashes finds no difference where B is slower
+		if s.times { // a search for crashes finds no difference in B where it is slower
 			return passes
 		}
 	case string(judge.Open):
 		if doc.Hopeless || doc.Failure != nil {
-			return passes // it will not get any clearer
+			return passes // more launches would not help
 		}
 	}
 	return ""
 }
 
-// words tells of a session.
-func (s pastPush) words() string {
+// summary is the result of a session, with the command that shows it.
+func (s pastSession) summary() string {
 	if s.Axis == recording {
 		return fmt.Sprintf("a baseline is recorded (kbisect baseline show %s)", s.ID)
 	}
-	text := strings.TrimPrefix(strings.TrimPrefix(s.Summary, "Pass: "), "Regression: ") // of a gate; the hook says so itself
+	text := strings.TrimPrefix(strings.TrimPrefix(s.Summary, "Pass: "), "Regression: ") // a gate's, which the hook's answer repeats
 	return fmt.Sprintf("%s (kbisect show %s)", strings.TrimSuffix(text, "."), s.ID)
 }
 
 // here reports whether a session measured commits as they are, on the devices that there are now.
-func (n *knowledge) here(s pastPush) (bool, error) {
+func (e *pushEvidence) here(s pastSession) (bool, error) {
 	if s.Status == importedStatus {
 		var b baseline
 		err := json.Unmarshal(s.Finding, &b)
-		return err == nil && len(n.devices) > 0 && slices.Equal(b.Machine.uuids(), n.devices), err
+		return err == nil && len(e.devices) > 0 && slices.Equal(b.Machine.uuids(), e.devices), err
 	}
-	launches, err := n.st.Launches(s.ID)
+	launches, err := e.store.Launches(s.ID)
 	if err != nil {
 		return false, err
 	}
 	for _, l := range launches {
 		if s.Axis == comparing && l.Candidate != l.Commit {
-			return false, nil // with flags that the commit has not
+			return false, nil // with flags that the commit does not set
 		}
 		var o bisect.Outcome
 		if err := json.Unmarshal(l.Outcome, &o); err != nil {
 			return false, err
 		}
 		if o.Class == bisect.OK { // a build that fails has seen no device
-			return slices.Equal(uuidsOf(o), n.devices), nil
+			return slices.Equal(uuidsOf(o), e.devices), nil
 		}
 	}
 	return len(launches) > 0, nil
@@ -237,29 +210,28 @@ func uuidsOf(o bisect.Outcome) (out []string) {
 	return out
 }
 
-// recorded looks for a search for a slowdown that found the commit good, or somebody's word that it is.
-func (n *knowledge) recorded(x *ruling) (bool, error) {
-	goods, err := n.st.Goods()
+// recorded looks for a search for a slowdown that found the commit good, or a person who recorded that it is.
+func (e *pushEvidence) recorded(_, commit string) (decision, error) {
+	goods, err := e.store.Goods()
 	if err != nil {
-		return false, err
+		return decision{}, err
 	}
 	for _, g := range goods {
-		i := slices.IndexFunc(n.sessions, func(s pastPush) bool { return s.ID == g.Session })
-		if i < 0 || !n.sessions[i].vouches() || !n.sameInputs(g.Commit, x.commit) {
+		i := slices.IndexFunc(e.sessions, func(s pastSession) bool { return s.ID == g.Session })
+		if i < 0 || !e.sessions[i].vouches() || !e.inputs.equal(g.Commit, commit) {
 			continue
 		}
-		if here, err := n.here(n.sessions[i]); err != nil {
-			return false, err
+		if here, err := e.here(e.sessions[i]); err != nil {
+			return decision{}, err
 		} else if here {
-			n.pushCheck.rule(x, passes, fmt.Sprintf("recorded as good: %s (kbisect show %s)", g.Detail, g.Session), false)
-			return true, nil
+			return decision{answer: passes, why: fmt.Sprintf("recorded as good: %s (kbisect show %s)", g.Detail, g.Session)}, nil
 		}
 	}
-	return false, nil
+	return decision{}, nil
 }
 
-// vouches reports that what a session found good is not slow: what a search for crashes calls good may be.
-func (s pastPush) vouches() bool {
+// vouches reports that a commit which a session found good is not slow. A search for crashes does not know.
+func (s pastSession) vouches() bool {
 	if s.Axis == recording {
 		return true
 	}
@@ -267,4 +239,91 @@ func (s pastPush) vouches() bool {
 		Complaint *struct{ Class bisect.Class }
 	}
 	return s.compares && json.Unmarshal(s.Finding, &doc) == nil && doc.Complaint != nil && doc.Complaint.Class == bisect.Slow
+}
+
+// launched looks at how the launches of both ended, in whatever session. Launches that ended well say nothing about
+// times; they only show how long a comparison takes.
+func (e *pushEvidence) launched(base, commit string) (decision, error) {
+	b, err := e.launchesOf(commit)
+	if err != nil || b.launches == 0 {
+		return decision{}, err
+	}
+	var a endings
+	if base != "" {
+		if a, err = e.launchesOf(base); err != nil {
+			return decision{}, err
+		}
+	}
+	switch {
+	case b.failed == 0 && base == "":
+		return decision{answer: passes, why: fmt.Sprintf("all %d earlier launches ended well, and there is no base to compare with", b.launches)}, nil
+	case b.failed == 0:
+		return decision{least: judge.MinPairs * (a.shortest + b.shortest)}, nil
+	case b.alwaysFails() && a.alwaysFails():
+		return decision{answer: passes, why: fmt.Sprintf("A and B both fail in every launch (B in %d: %s)", b.launches, b.how)}, nil
+	case b.alwaysFails() && a.launches > 0 && a.failed == 0:
+		return decision{answer: regression, why: fmt.Sprintf("B fails in %d of %[1]d launches, A in 0 of %d: %s (kbisect show %s)", b.launches, a.launches, b.how, b.session)}, nil
+	}
+	return decision{}, nil
+}
+
+// endings counts how the launches of a commit ended.
+type endings struct {
+	launches, failed int
+	shortest         time.Duration // of those that ended well; 0 when none did
+	unbuilt          bool          // one did not build
+	how, session     string        // of the newest failure
+}
+
+// alwaysFails reports that every launch failed, often enough that it was not chance. A build fails without chance.
+func (t endings) alwaysFails() bool {
+	return t.failed > 0 && t.failed == t.launches && (t.failed >= 2 || t.unbuilt)
+}
+
+// launchesOf counts the launches of every commit with the same inputs.
+func (e *pushEvidence) launchesOf(commit string) (t endings, err error) {
+	same := []string{commit}
+	known := map[string]bool{}
+	for _, s := range e.sessions {
+		known[s.ID] = true
+		for _, end := range []string{s.Good, s.Bad} {
+			if !slices.Contains(same, end) && e.inputs.equal(end, commit) {
+				same = append(same, end)
+			}
+		}
+	}
+	launches, err := e.store.LaunchesOf(recentLaunches, same...)
+	if err != nil {
+		return t, err
+	}
+	for _, l := range launches {
+		var o bisect.Outcome
+		if err := json.Unmarshal(l.Outcome, &o); err != nil {
+			return t, err
+		}
+		unbuilt := o.Class == bisect.BuildFailed // and has seen no device
+		if known[l.Session] && l.Candidate == l.Commit && (unbuilt || slices.Equal(uuidsOf(o), e.devices)) {
+			t.add(l, o)
+		}
+	}
+	return t, nil
+}
+
+// add counts one launch. One that was skipped or stopped early, or that the machine failed, does not count.
+func (t *endings) add(l store.Launch, o bisect.Outcome) {
+	switch {
+	case o.Early || o.Class == bisect.Skip || o.Class == bisect.Infra:
+		return
+	case o.Class == bisect.OK:
+		if t.shortest == 0 || l.Wall < t.shortest {
+			t.shortest = l.Wall
+		}
+	default:
+		t.failed++
+		t.unbuilt = t.unbuilt || o.Class == bisect.BuildFailed
+		if t.how == "" {
+			t.how, t.session = o.Describe(), l.Session
+		}
+	}
+	t.launches++
 }

@@ -16,7 +16,7 @@ func TestHookLaunchesAlone(t *testing.T) {
 		h.git("checkout", "-q", "-f", "-b", name, "main")
 		h.change(map[string]string{"level": level, "other": name}, name)
 	}
-	measured := []string{`is built and launched`, `regression: B is worse: time is 1\.0\d+ times A's`}
+	measured := []string{`building and launching`, `regression: B is worse: time is 1\.0\d+ times A's`}
 	for _, x := range []struct {
 		name string
 		args []string
@@ -36,7 +36,7 @@ func TestHookLaunchesAlone(t *testing.T) {
 		h.wants(said, code, 1, measured...)
 	}
 
-	known := []string{`!is built and launched`, `\(kbisect show 2`}
+	known := []string{`!building and launching`, `\(kbisect show 2`}
 	branch("gated", "25\n")
 	h.kbisect("gate", "--quiet")
 	said, code := h.push("slower, by a gate", "--dry-run", "origin", "gated")
@@ -48,7 +48,7 @@ func TestHookLaunchesAlone(t *testing.T) {
 	branch("improved", "20\n")
 	h.must("run", "--good", "main", "--improvement", "--no-explain", "--no-hunks", "--quiet")
 	said, code = h.push("found, but for the better", "--dry-run", "origin", "improved")
-	h.wants(said, code, 0, `is built and launched`, `passes: B is better`)
+	h.wants(said, code, 0, `building and launching`, `passes: B is better`)
 
 	branch("parent", "23.0\n")
 	h.git("branch", "child")
@@ -75,10 +75,10 @@ func TestPastAnswer(t *testing.T) {
 		times                 bool
 		want                  answer
 	}{
-		{comparing, "regression", `{}`, true, blocked},
+		{comparing, "regression", `{}`, true, regression},
 		{comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 1}}`, true, ""},
-		{comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 2}}`, true, blocked},
-		{comparing, "regression", `{"failure": {"class": "build-failed"}, "b": {"launches": 1}}`, true, blocked},
+		{comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 2}}`, true, regression},
+		{comparing, "regression", `{"failure": {"class": "build-failed"}, "b": {"launches": 1}}`, true, regression},
 		{comparing, "improvement", `{}`, true, passes},
 		{comparing, "no-difference", `{}`, true, passes},
 		{comparing, "cannot-tell", `{"budget_used_up": true}`, true, ""},
@@ -88,17 +88,17 @@ func TestPastAnswer(t *testing.T) {
 		{comparing, store.Interrupted, `{}`, true, ""},
 		{gatekeeping, "pass", `{"head": {"launches": 8}}`, true, passes},
 		{gatekeeping, "improvement", `{}`, true, passes},
-		{gatekeeping, "regression", `{"head": {"launches": 8}}`, true, blocked},
+		{gatekeeping, "regression", `{"head": {"launches": 8}}`, true, regression},
 		{gatekeeping, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 1}}`, true, ""},
-		{gatekeeping, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 2}}`, true, blocked},
+		{gatekeeping, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 2}}`, true, regression},
 		{gatekeeping, "cannot-tell", `{}`, true, ""},
-		{axisHistory, store.Found, `{}`, false, blocked},
+		{axisHistory, store.Found, `{}`, false, regression},
 		{axisHistory, "no-difference", `{}`, true, passes},
 		{axisHistory, "no-difference", `{}`, false, ""},
 		{recording, "ok", `{}`, false, passes},
 		{comparing, "regression", `{`, true, ""},
 	} {
-		s := pastPush{Session: store.Session{Axis: x.axis, Status: x.status, Finding: []byte(x.finding)}, compares: true, times: x.times}
+		s := pastSession{Session: store.Session{Axis: x.axis, Status: x.status, Finding: []byte(x.finding)}, compares: true, times: x.times}
 		if got := s.answer(); got != x.want {
 			t.Errorf("%+v: %q", x, got)
 		}

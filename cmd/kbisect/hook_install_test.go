@@ -57,13 +57,13 @@ func TestHookInstall(t *testing.T) {
 	if err != nil || string(text) != foreign || after.Mode() != before.Mode() || !after.ModTime().Equal(before.ModTime()) {
 		t.Errorf("not as it was: %v %v\n%s", err, after, text)
 	}
-	if _, msg, code := h.kbisect("hook", "uninstall"); code != exitUsage || !strings.Contains(msg, "is not kbisect's: it stays") {
+	if _, msg, code := h.kbisect("hook", "uninstall"); code != exitUsage || !strings.Contains(msg, "was not written by kbisect and stays") {
 		t.Errorf("%d %s", code, msg)
 	}
 	h.must("hook", "install")
 	os.Remove(hook)
 	os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o777) // another program has written over ours
-	if _, msg, code := h.kbisect("hook", "install"); code != exitUsage || !strings.Contains(msg, "is kept already") {
+	if _, msg, code := h.kbisect("hook", "install"); code != exitUsage || !strings.Contains(msg, "another hook is kept as") {
 		t.Errorf("%d %s", code, msg)
 	}
 	os.Remove(hook)
@@ -108,7 +108,7 @@ func TestHookManagers(t *testing.T) {
 	h.git("config", "core.hooksPath", ".husky/_")
 	refuses("husky", `kbisect hook pre-push "$@" || exit 1`, "husky manages")
 	h.git("config", "core.hooksPath", ".hooks")
-	refuses("core.hooksPath", `kbisect hook pre-push "$@" || exit 1`, "core.hooksPath leads to "+filepath.Join(h.dir, ".hooks"))
+	refuses("core.hooksPath", `kbisect hook pre-push "$@" || exit 1`, "core.hooksPath is "+filepath.Join(h.dir, ".hooks"))
 
 	// the lines that were printed do what they say
 	out, _, _ := h.kbisect("hook", "install")
@@ -122,7 +122,7 @@ func TestHookManagers(t *testing.T) {
 	cmd.Env = append(cmd.Env, "PRE_COMMIT_REMOTE_NAME=origin", "PRE_COMMIT_LOCAL_BRANCH=refs/heads/main", "PRE_COMMIT_REMOTE_BRANCH=refs/heads/main",
 		"PRE_COMMIT_TO_REF="+h.git("rev-parse", "HEAD"), "PRE_COMMIT_FROM_REF="+h.git("rev-parse", "HEAD^"))
 	msg, err := cmd.CombinedOutput()
-	h.wants(string(msg), cmd.ProcessState.ExitCode(), 1, `main .* \(A, what origin has\): regression: .*\(kbisect show`)
+	h.wants(string(msg), cmd.ProcessState.ExitCode(), 1, `main .* \(A, main on origin\): regression: .*\(kbisect show`)
 	if err == nil {
 		t.Error("passed")
 	}

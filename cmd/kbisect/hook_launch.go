@@ -15,70 +15,61 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// launch builds and launches a pushed commit, then its base in turn with it, until there is an answer or the
-// share of the time that this ref has is used up; refs is how many share what is left. What is learnt is kept
-// as a comparison, so that the next push of the same commits is decided by it.
-func (k *pushCheck) launch(x *ruling, refs int) {
-	until, _ := k.ctx.Deadline()
-	until = time.Now().Add(time.Until(until) / time.Duration(refs))
-	ctx, cancel := context.WithDeadline(k.ctx, until)
-	defer cancel()
+// launch decides a ref by launching: the pushed commit first, then its base in turn with it, until there is an
+// answer or the time is up. The results are kept as a comparison, so that the next push of the same commits is
+// decided by it.
+func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) decision {
 	if x.least > time.Until(until) {
-		k.rule(x, unchecked, fmt.Sprintf("the launches before ended well, and a comparison takes %s at least, which a push does not wait for", span(x.least)), true)
-		return
+		return decision{answer: undecided, why: fmt.Sprintf("earlier launches ended well, and a comparison takes at least %s, longer than this push waits", span(x.least))}
 	}
-	p := *k.policy
+	p := *k.rules
 	p.Warnings = slices.Clone(p.Warnings)
 	p.Good, p.Bad = cmp.Or(x.base, x.commit), x.commit
 	if err := p.checkPaths(k.repo); err != nil {
-		k.rule(x, unchecked, headline(err.Error()), false)
-		return
+		return decision{answer: unchecked, why: headline(err.Error())}
 	}
-	if err := deviceFree(k.devices); err != nil {
-		k.rule(x, unchecked, headline(err.Error()), true)
-		return
+	if err := devicesFree(k.devices); err != nil {
+		return decision{answer: undecided, why: headline(err.Error())}
 	}
 	kind := comparing
 	if x.base == "" {
 		kind = measuring
 	}
-	t, err := beginTrials(k.c, k.repo, &p, kind)
+	t, err := k.opts.begin(k.repo, &p, kind)
 	if err != nil {
-		k.rule(x, unchecked, headline(err.Error()), true)
-		return
+		return decision{answer: undecided, why: headline(err.Error())}
 	}
 	defer t.close()
-	t.ui.quiet = !t.ui.verbose
-	if err := t.begin(ctx); err != nil {
-		why := headline(err.Error())
-		if errors.Is(err, context.DeadlineExceeded) {
-			why = k.why()
-		}
-		k.rule(x, unchecked, why, true)
-		return
+	timed, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if err := t.begin(timed); errors.Is(err, context.DeadlineExceeded) {
+		return k.lateNow()
+	} else if err != nil {
+		return decision{answer: undecided, why: headline(err.Error())}
 	}
-	fmt.Fprintf(k.c.App.ErrWriter, "kbisect: %s %s is built and launched; the push waits until %v at most\n", x.push.name(), short(x.commit), k.deadline)
-	told := t.pipe.OnPhase
-	t.pipe.OnPhase = func(a pipeline.Activity) { k.activity(a); told(a) }
-	l := launched{ruling: x, until: until}
-	l.run(ctx, t)
-	k.ruleOn(l, t)
+	fmt.Fprintf(k.opts.messages, "kbisect: building and launching %s %s; the push waits at most %v\n", x.ref.name(), short(x.commit), k.opts.deadline)
+	report := t.pipe.OnPhase
+	t.pipe.OnPhase = func(a pipeline.Activity) { k.note(a); report(a) }
+	l := launches{base: x.base, commit: x.commit, until: until}
+	l.run(timed, t)
+	return k.conclude(ctx, x, l, t)
 }
 
-// makeRoom has the background stop, which a push does not wait for. What it was at stays queued.
-func (k *pushCheck) makeRoom() {
-	_ = queueOf(k.repo.CommonDir()).stepAside(k.ctx, k.deadline) // if it stays, the launches say what is in the way
-}
-
-// activity notes what is being done, for who asks why there is no answer.
-func (k *pushCheck) activity(a pipeline.Activity) {
+// note keeps what is being done, which is the reason where there is no answer in time.
+func (k *pushCheck) note(a pipeline.Activity) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.doing = fmt.Sprintf("%s of %s", a.Doing, short(a.Request.Candidate.Commit))
 }
 
-// deviceFree is an error when somebody measures on one of the devices: a push does not wait for that.
-func deviceFree(uuids []string) error {
+func (k *pushCheck) lateNow() decision {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.late()
+}
+
+// devicesFree is an error when another process measures on one of the devices. A push does not wait for that.
+func devicesFree(uuids []string) error {
 	for _, id := range uuids {
 		release, err := gpu.TryLock(id)
 		if err != nil {
@@ -89,18 +80,18 @@ func deviceFree(uuids []string) error {
 	return nil
 }
 
-// launched is what launching one ref showed.
-type launched struct {
-	*ruling
-	until time.Time
-	got   judge.Comparison
-	first *bisect.Outcome // of the pushed commit; nil when it did not come to its end
-	err   error
+// launches is what launching a pushed commit and its base showed.
+type launches struct {
+	base, commit string
+	until        time.Time
+	got          judge.Comparison
+	first        *bisect.Outcome // of the pushed commit; nil when it did not come to its end
+	err          error
 }
 
-// run launches the pushed commit first: that it fails says most in the shortest time. The comparison finds
-// that launch remembered.
-func (l *launched) run(ctx context.Context, t *trials) {
+// run launches the pushed commit first: a failure there says most in the shortest time. The comparison finds that
+// launch in the sampler's memory.
+func (l *launches) run(ctx context.Context, t *trials) {
 	l.got.Answer = judge.Open
 	pushed, purpose := bisect.Candidate{Commit: l.commit}, bisect.EndBad
 	if l.base == "" {
@@ -133,65 +124,58 @@ func (l *launched) run(ctx context.Context, t *trials) {
 	l.got, l.err = got, err
 }
 
-// ruleOn answers by what the launches showed, and keeps it.
-func (k *pushCheck) ruleOn(l launched, t *trials) {
-	late := errors.Is(l.err, context.DeadlineExceeded)
-	if late {
+// conclude decides by what the launches showed, and keeps it.
+func (k *pushCheck) conclude(ctx context.Context, x *refCheck, l launches, t *trials) decision {
+	if errors.Is(l.err, context.DeadlineExceeded) {
 		l.got.Spent, l.err = true, nil
 	}
-	result, mend := t.ended(k.c.Context, l.err)
-	if mend == nil {
-		if mend = t.notFound("for " + l.push.name()); mend != nil {
-			mend = t.fail(mend)
+	result, err := t.ended(ctx, l.err)
+	if err == nil {
+		if err = t.notFound("for " + x.ref.name()); err != nil {
+			err = t.fail(err)
 		}
 	}
-	if mend != nil {
-		k.rule(l.ruling, unchecked, headline(mend.Error()), false)
-		return
-	}
-	a, queue := l.answer()
-	verdict, err := l.keep(t, result)
-	switch {
-	case l.err != nil:
-		verdict = headline(l.err.Error())
-	case l.first == nil:
-		verdict = k.why()
-	}
-	k.rule(l.ruling, a, verdict, queue)
 	if err != nil {
+		return decision{answer: unchecked, why: headline(err.Error())}
+	}
+	d := decision{answer: l.answer()}
+	if d.why, err = l.keep(t, result); err != nil {
 		t.ui.warn(headline(err.Error()))
 	}
+	switch {
+	case l.err != nil:
+		d.why = headline(l.err.Error())
+	case l.first == nil:
+		return k.lateNow()
+	}
+	return d
 }
 
-// why says why there is no answer yet.
-func (k *pushCheck) why() string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.unfinished()
-}
-
-// answer is what the launches lead to: only what is clear stops a push. A commit that has failed as often as
-// there was time to launch it, where its base has not, is clear enough.
-func (l *launched) answer() (a answer, queue bool) {
+// answer is what the launches lead to: only what is clear stops a push. Where the pushed commit failed as often as
+// there was time to launch it, and its base did not, that is clear enough.
+func (l *launches) answer() answer {
 	base, pushed := l.got.Sides[0], l.got.Sides[1]
 	failing := pushed.Launches > 0 && pushed.Failed == pushed.Launches
 	switch {
 	case l.err != nil, l.first == nil:
-		return unchecked, true
+		return undecided
 	case failing && l.first.Class == bisect.Skip:
-		return unchecked, false
+		return unchecked
 	case l.got.Answer == judge.Open && failing && base.Failed == 0:
 		l.got.Answer, l.got.ByClass, l.got.Spent = judge.Worse, true, false
 		l.got.Why = fmt.Sprintf("it fails in %d of %d launches%s: %s", pushed.Failed, pushed.Launches, l.ofBase(), l.first.Describe())
 	}
-	if l.got.Answer == judge.Worse {
-		return blocked, false
+	switch {
+	case l.got.Answer == judge.Worse:
+		return regression
+	case l.got.Answer == judge.Open && l.got.Spent && l.base != "":
+		return undecided
 	}
-	return passes, l.got.Answer == judge.Open && l.got.Spent && l.base != ""
+	return passes
 }
 
 // ofBase says how the base fared, where the pushed commit failed and there was no time for more.
-func (l *launched) ofBase() string {
+func (l *launches) ofBase() string {
 	switch base := l.got.Sides[0]; {
 	case l.base == "":
 		return ""
@@ -202,27 +186,21 @@ func (l *launched) ofBase() string {
 	}
 }
 
-// keep closes the session, and returns its verdict.
-func (l *launched) keep(t *trials, result string) (verdict string, err error) {
-	quietly := func() error { return nil }
+// keep closes the session and returns its verdict.
+func (l *launches) keep(t *trials, result string) (verdict string, err error) {
+	noReport := func() error { return nil }
 	if l.base == "" {
 		var all []bisect.Outcome
 		if l.first != nil {
 			all = append(all, *l.first)
+		} else {
+			result = cmp.Or(result, store.Interrupted)
 		}
-		doc := t.measurement(short(l.commit), "", all, 1, cmp.Or(result, cutShort(l.first)), l.err)
-		return doc.Verdict, t.conclude(doc.Result, doc.Verdict, exitOK, nil, doc, quietly)
+		doc := t.measurement(short(l.commit), "", all, 1, result, l.err)
+		return doc.Verdict, t.conclude(doc.Result, doc.Verdict, exitOK, nil, doc, noReport)
 	}
 	result = cmp.Or(result, string(l.got.Answer))
 	x := pair{words: [2]string{short(l.base), short(l.commit)}, sides: [2]bisect.Candidate{{Commit: l.base}, {Commit: l.commit}}}
 	doc := t.comparison(x, l.got, result, l.err)
-	return doc.Verdict, t.conclude(result, doc.Verdict, exitOK, nil, doc, quietly)
-}
-
-// cutShort is the result of a measurement that did not come to its end.
-func cutShort(o *bisect.Outcome) string {
-	if o == nil {
-		return store.Interrupted
-	}
-	return ""
+	return doc.Verdict, t.conclude(result, doc.Verdict, exitOK, nil, doc, noReport)
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// manager is something else that writes the hooks of a repository.
+// manager is another program that writes the hooks of a repository.
 type manager struct {
-	why     string // nothing was installed
+	why     string // why kbisect installs nothing
 	file    string // where the snippet belongs
-	snippet string
-	hint    string // more about it
+	snippet string // the lines that call kbisect
+	hint    string // what else there is to do, appended to the file
 }
 
 const (
-	shellSnippet = `# git's lines on standard input are for the first command that reads them
+	shellSnippet = `# only the first command that reads standard input gets git's lines
 kbisect hook pre-push "$@" || exit 1
 `
 	lefthookSnippet = `pre-push:
@@ -40,8 +40,8 @@ kbisect hook pre-push "$@" || exit 1
 `
 )
 
-// managed finds out who else writes hooks here, nil when nobody does. With force only what git itself goes
-// by counts.
+// managed finds the program that manages the hooks in dir, nil where there is none. With force only what git
+// itself reads counts: core.hooksPath.
 func managed(repo *source.Repo, dir string, force bool) *manager {
 	has := func(names ...string) string {
 		for _, n := range names {
@@ -55,8 +55,8 @@ func managed(repo *source.Repo, dir string, force bool) *manager {
 		if strings.Contains(filepath.ToSlash(dir)+"/", "/.husky/") {
 			return &manager{why: "husky manages the hooks of this repository", file: ".husky/pre-push", snippet: shellSnippet}
 		}
-		return &manager{why: "core.hooksPath leads to " + dir, file: filepath.Join(dir, "pre-push"), snippet: shellSnippet,
-			hint: " (executable, and begun by #!/bin/sh)"}
+		return &manager{why: "core.hooksPath is " + dir, file: filepath.Join(dir, "pre-push"), snippet: shellSnippet,
+			hint: " (executable, with #!/bin/sh as its first line)"}
 	}
 	if force {
 		return nil
@@ -66,13 +66,8 @@ func managed(repo *source.Repo, dir string, force bool) *manager {
 		return &manager{"lefthook manages the hooks of this repository (" + f + ")", f, lefthookSnippet, ", then lefthook install" + beside}
 	}
 	if f := has(".pre-commit-config.yaml", ".pre-commit-config.yml"); f != "" {
-		return &manager{fmt.Sprintf("pre-commit manages the hooks of this repository (%s); it passes on one ref of a push", f), f + ", below repos:", preCommitSnippet,
+		return &manager{fmt.Sprintf("pre-commit manages the hooks of this repository (%s); it passes only one ref of a push", f), f + ", below repos:", preCommitSnippet,
 			", then pre-commit install --hook-type pre-push" + beside}
 	}
 	return nil
-}
-
-// sameFolder compares two folders, which need not exist.
-func sameFolder(a, b string) bool {
-	return filepath.Clean(a) == filepath.Clean(b) || sameFile(a, b)
 }

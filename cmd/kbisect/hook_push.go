@@ -10,17 +10,17 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// pushed is one line that git writes to a pre-push hook: one ref of the remote that the push would change.
-type pushed struct {
+// pushedRef is one line that git writes to a pre-push hook: one ref of the remote that the push would change.
+type pushedRef struct {
 	localRef, local   string // what is pushed, as the user named it, and its object
 	remoteRef, remote string // what it is called there, and the object it has there now
 }
 
-// zero reports an object id that stands for nothing: of a ref that is deleted, or that is new.
+// zero reports the object id that stands for nothing: of a ref that is deleted, or that is new.
 func zero(id string) bool { return strings.Trim(id, "0") == "" }
 
 // name is the ref for people.
-func (p pushed) name() string {
+func (p pushedRef) name() string {
 	return strings.TrimPrefix(strings.TrimPrefix(p.remoteRef, "refs/heads/"), "refs/tags/")
 }
 
@@ -28,13 +28,13 @@ func (p pushed) name() string {
 //
 //	LOCAL-REF SP LOCAL-ID SP REMOTE-REF SP REMOTE-ID LF
 //
-// What the user gave instead of a local ref may hold spaces.
-func readPushed(r io.Reader) ([]pushed, error) {
+// The user may have given an expression with spaces in place of a local ref.
+func readPushed(r io.Reader) ([]pushedRef, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading what is pushed: %w", err)
 	}
-	var out []pushed
+	var out []pushedRef
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimRight(line, "\r\n"); line == "" {
 			continue
@@ -42,9 +42,9 @@ func readPushed(r io.Reader) ([]pushed, error) {
 		f := strings.Split(line, " ")
 		n := len(f)
 		if n < 4 || !objectID(f[n-3]) || !objectID(f[n-1]) || !strings.HasPrefix(f[n-2], "refs/") {
-			return nil, fmt.Errorf("reading what is pushed: %q is no line of git's (local ref, id, remote ref, id)", clean(line[:min(len(line), 200)]))
+			return nil, fmt.Errorf("reading what is pushed: unexpected line %q (git writes local ref, id, remote ref, id)", clean(line[:min(len(line), 200)]))
 		}
-		out = append(out, pushed{strings.Join(f[:n-3], " "), f[n-3], f[n-2], f[n-1]})
+		out = append(out, pushedRef{strings.Join(f[:n-3], " "), f[n-3], f[n-2], f[n-1]})
 	}
 	return out, nil
 }
@@ -54,21 +54,21 @@ func objectID(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// fromPreCommit is what pre-commit tells of a push: it reads git's lines itself, and passes on one ref.
-func fromPreCommit() (all []pushed, remote string, ok bool) {
+// fromPreCommit reads a push from the variables of pre-commit, which reads git's lines itself and passes on one ref.
+func fromPreCommit() (all []pushedRef, remote string, ok bool) {
 	remote = os.Getenv("PRE_COMMIT_REMOTE_NAME")
-	p := pushed{os.Getenv("PRE_COMMIT_LOCAL_BRANCH"), os.Getenv("PRE_COMMIT_TO_REF"), os.Getenv("PRE_COMMIT_REMOTE_BRANCH"), os.Getenv("PRE_COMMIT_FROM_REF")}
+	p := pushedRef{os.Getenv("PRE_COMMIT_LOCAL_BRANCH"), os.Getenv("PRE_COMMIT_TO_REF"), os.Getenv("PRE_COMMIT_REMOTE_BRANCH"), os.Getenv("PRE_COMMIT_FROM_REF")}
 	if remote == "" || p.remoteRef == "" || !objectID(p.local) {
 		return nil, "", false
 	}
 	if !objectID(p.remote) {
 		p.remote = strings.Repeat("0", len(p.local))
 	}
-	return []pushed{p}, remote, true
+	return []pushedRef{p}, remote, true
 }
 
-// passedOver says why a ref is not looked at, or "".
-func (p pushed) passedOver() string {
+// skipReason says why a ref is not checked, "" where it is.
+func (p pushedRef) skipReason() string {
 	switch {
 	case zero(p.local):
 		return "deleted"
@@ -77,37 +77,37 @@ func (p pushed) passedOver() string {
 	case strings.HasPrefix(p.remoteRef, "refs/heads/"), strings.HasPrefix(p.remoteRef, "refs/for/"): // the latter for review by Gerrit
 		return ""
 	}
-	return "no branch"
+	return "not a branch"
 }
 
-// baseOf finds what a pushed commit is set against: what the remote has at the ref, or, of a new branch, the
-// nearest first parent that the remote has on any. "" is none.
-func baseOf(ctx context.Context, repo *source.Repo, remote string, p pushed, commit string) (base, words string) {
-	why := ""
+// baseOf finds the commit that a pushed one is compared with, and its name for people: what the remote has at the
+// ref, or, for a new branch, the nearest first parent that the remote has on any branch. "" is none.
+func baseOf(ctx context.Context, repo *source.Repo, remote string, p pushedRef, commit string) (base, name string) {
+	note := ""
 	if !zero(p.remote) {
 		if id, err := repo.Resolve(p.remote); err == nil {
-			return id, "what " + remote + " has"
+			return id, p.name() + " on " + remote
 		}
-		why = ", whose " + p.name() + " is not here"
+		note = "; its " + p.name() + " is not fetched"
 	}
 	for _, refs := range []string{"--remotes=" + remote, "--remotes"} {
 		if base = nearestPushed(ctx, repo, refs, commit); base != "" {
-			return base, "the nearest that " + remote + " has" + why
+			return base, "the nearest commit on " + remote + note
 		}
 	}
 	return "", ""
 }
 
-// nearestPushed is the first commit, on the way over first parents, that is on one of the remote-tracking refs.
+// nearestPushed is the first commit on the first-parent line that one of the remote-tracking refs has, "" if none.
 func nearestPushed(ctx context.Context, repo *source.Repo, refs, commit string) string {
 	if strings.ContainsAny(refs, ":*?[\\ ") { // a push to a URL has no refs of its own
 		return ""
 	}
-	known, err := gitSays(ctx, repo, "rev-list", "--max-count=1", refs)
+	known, err := gitOutput(ctx, repo, "rev-list", "--max-count=1", refs)
 	if err != nil || known == "" {
 		return ""
 	}
-	out, err := gitSays(ctx, repo, "rev-list", "--first-parent", "--boundary", commit, "--not", refs)
+	out, err := gitOutput(ctx, repo, "rev-list", "--first-parent", "--boundary", commit, "--not", refs)
 	if err != nil {
 		return ""
 	}

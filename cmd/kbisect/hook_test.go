@@ -131,7 +131,7 @@ func TestHookSituations(t *testing.T) {
 
 	h.change(map[string]string{"level": "23.0\n"}, "written otherwise")
 	said, code := h.push("one branch, no difference", "origin", "main")
-	h.wants(said, code, 0, `main .* against .* \(A, what origin has\): passes: No difference of 3 %`, `1 of 1 refs checked`)
+	h.wants(said, code, 0, `main .* against .* \(A, main on origin\): passes: No difference of 3 %`, `1 of 1 refs decided`)
 
 	said, code = h.push("nothing to push", "origin", "main")
 	h.wants(said, code, 0, `^Everything up-to-date$`, `!kbisect`)
@@ -142,7 +142,7 @@ func TestHookSituations(t *testing.T) {
 
 	h.change(map[string]string{"level": "25\n"}, "more work")
 	said, code = h.push("slower", "origin", "main")
-	h.wants(said, code, 1, `regression: B is worse: time is 1\.087 times A's`, `the push is stopped after`, `hint: kbisect run --good`)
+	h.wants(said, code, 1, `regression: B is worse: time is 1\.087 times A's`, `push stopped after`, `hint: kbisect run --good`)
 	said, code = h.push("slower, known from the store", "origin", "main")
 	h.wants(said, code, 1, `regression: B is worse: .*\(kbisect show 2`)
 	h.git("commit", "-q", "--amend", "-m", "more work, in other words")
@@ -172,7 +172,7 @@ func TestHookSituations(t *testing.T) {
 	h.git("checkout", "-q", "-b", "topic")
 	h.change(nil, "a topic")
 	said, code = h.push("a new branch", "origin", "topic")
-	h.wants(said, code, 0, `topic .* \(A, the nearest that origin has\): passes: the same tree`)
+	h.wants(said, code, 0, `topic .* \(A, the nearest commit on origin\): passes: the same tree`)
 
 	h.git("checkout", "-q", "-b", "other", "main")
 	h.change(map[string]string{"level": "25\n"}, "slow, with a baseline")
@@ -181,13 +181,13 @@ func TestHookSituations(t *testing.T) {
 	h.change(map[string]string{"wrong": "x"}, "wrong elsewhere")
 	h.git("tag", "v1")
 	said, code = h.push("several refs, one of them bad", "origin", "other", "third", "v1", ":topic")
-	h.wants(said, code, 1, `other .*: passes: a baseline is recorded \(kbisect baseline show 2`, `third .*: regression: `, `not looked at: .*v1 \(tag\)`, `topic \(deleted\)`)
+	h.wants(said, code, 1, `other .*: passes: a baseline is recorded \(kbisect baseline show 2`, `third .*: regression: `, `skipped: .*v1 \(tag\)`, `topic \(deleted\)`)
 	said, code = h.push("several refs, known from the store", "origin", "other", "v1", ":topic")
-	h.wants(said, code, 0, `1 of 1 refs checked`)
+	h.wants(said, code, 0, `1 of 1 refs decided`)
 	said, code = h.push("a tag alone", "--force", "origin", "other:refs/tags/v1")
-	h.wants(said, code, 0, `not looked at: v1 \(tag\)`, `!refs checked`)
+	h.wants(said, code, 0, `skipped: v1 \(tag\)`, `!refs decided`)
 	said, code = h.push("a delete alone", "origin", ":refs/tags/v1")
-	h.wants(said, code, 0, `not looked at: v1 \(deleted\)`)
+	h.wants(said, code, 0, `skipped: v1 \(deleted\)`)
 
 	h.git("checkout", "-q", "main")
 	h.git("reset", "-q", "--hard", base)
@@ -195,7 +195,7 @@ func TestHookSituations(t *testing.T) {
 	said, code = h.push("not forced, refused by git", "origin", "main")
 	h.wants(said, code, 1, `rejected`, `!kbisect`)
 	said, code = h.push("a forced push", "--force", "origin", "main")
-	h.wants(said, code, 0, `main .* \(A, what origin has\): passes: the same tree`)
+	h.wants(said, code, 0, `main .* \(A, main on origin\): passes: the same tree`)
 }
 
 // TestHookRemote has others push in between, and pushes where nothing is known.
@@ -209,7 +209,7 @@ func TestHookRemote(t *testing.T) {
 	h.git("-C", their, "push", "-q", "origin", "main")
 	h.change(nil, "ours")
 	said, code := h.push("forced over what is not known here", "--force", "origin", "main")
-	h.wants(said, code, 0, `\(A, the nearest that origin has, whose main is not here\): passes: the same tree`)
+	h.wants(said, code, 0, `\(A, the nearest commit on origin; its main is not fetched\): passes: the same tree`)
 
 	empty := filepath.Join(t.TempDir(), "empty.git")
 	h.git("init", "-q", "--bare", empty)
@@ -236,9 +236,8 @@ func TestHookMachine(t *testing.T) {
 	defer func() { t.Logf("\n%s", h.table) }()
 	h.change(map[string]string{"infra": "the device fell off the bus"}, "machine trouble")
 	said, code := h.pushWith("machine trouble", []string{"KBISECT_HOOK_DEADLINE=soon"}, "--dry-run", "origin", "main")
-	h.wants(said, code, 0, `not checked: .*the device fell off the bus`, `warning: KBISECT_HOOK_DEADLINE: "soon" is no duration.*30s it is`)
+	h.wants(said, code, 0, `not decided: .*the device fell off the bus`, `warning: KBISECT_HOOK_DEADLINE: "soon" is no duration.*using 30s`)
 
-	h.waitDone(1)
 	h.git("reset", "-q", "--hard", "origin/main")
 	h.change(map[string]string{"wrong": "x"}, "wrong")
 	st, err := store.Open(filepath.Join(h.dir, ".git", "kbisect"), store.ReadWrite)
@@ -250,10 +249,9 @@ func TestHookMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, code = h.push("the store is busy", "--dry-run", "origin", "main")
-	h.wants(said, code, 0, `not checked: another run works on this repository: .*session another`, `left to the background: 1`)
+	h.wants(said, code, 0, `not decided: another run works on this repository: .*session another`, `^hint: kbisect compare [0-9a-f]{10} [0-9a-f]{10} decides it$`)
 	lock.Unlock()
 	st.Close()
-	h.waitDone(2)
 
 	if err := os.WriteFile(filepath.Join(h.dir, configName), []byte("version = 2\n"), 0o666); err != nil {
 		t.Fatal(err)
@@ -262,7 +260,7 @@ func TestHookMachine(t *testing.T) {
 	h.wants(said, code, 0, `this push is not checked: .*kbisect\.toml`)
 	os.Remove(filepath.Join(h.dir, configName))
 	said, code = h.push("no configuration", "--dry-run", "origin", "main")
-	h.wants(said, code, 0, `this push is not checked: .*kbisect\.toml does not exist`)
+	h.wants(said, code, 0, `this push is not checked: .*kbisect\.toml does not exist`, `!a command`)
 	h.git("checkout", "-q", configName)
 
 	path := filepath.Join(h.dir, ".git", "kbisect", "kbisect.db")
@@ -295,6 +293,136 @@ func TestHookMachine(t *testing.T) {
 	h.wants(said, code, 0, `the program is not found: this push is not checked`)
 	said, code = h.push("kbisect has moved, and is on the PATH", "--dry-run", "origin", "main")
 	h.wants(said, code, 1, `regression: `)
+}
+
+// undecidedHint matches the line that names the command which decides a push.
+var undecidedHint = regexp.MustCompile(`(?m)^hint: kbisect (compare [0-9a-f]{10} [0-9a-f]{10}|measure [0-9a-f]{10}) decides it$`)
+
+// TestHookDeadline pushes what takes longer than the deadline: it passes with the command that decides it, whose
+// result decides the next push.
+func TestHookDeadline(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	defer func() { t.Logf("\n%s", h.table) }()
+	base := h.git("rev-parse", "HEAD")
+	h.git("checkout", "-q", "-b", "topic")
+	config := strings.Replace(hookConfig, `warmup = "300ms"`, `warmup = "2s"`, 1)
+	bad := h.change(map[string]string{"slow": "30", configName: config}, "longer than anybody waits")
+	short := []string{"KBISECT_HOOK_DEADLINE=2s"}
+	said, code := h.pushWith("beyond a deadline of 2 s", short, "origin", "topic")
+	h.wants(said, code, 0, `topic .*: not decided: the 2s deadline came `, `^hint: kbisect compare `+base[:10]+" "+bad[:10]+` decides it$`, `0 of 1 refs decided in [12]\.\ds`)
+	h.pushed("topic", bad)
+	if h.runsOn() {
+		t.Error("a trial runs on after the push")
+	}
+	command := undecidedHint.FindStringSubmatch(said)
+	if command == nil {
+		t.Fatal(said)
+	}
+	if out, errs, code := h.kbisect(append(strings.Fields(command[1]), "--quiet")...); code != exitRegression {
+		t.Fatalf("%s: %d\n%s%s", command[1], code, out, errs)
+	}
+	h.git("update-ref", "-d", "refs/remotes/origin/topic")
+	said, code = h.pushWith("the same commit, after the command", short, "origin", "topic:refs/heads/anew")
+	h.wants(said, code, 1, `anew .*: regression: B is worse: it fails in 2 of 2 launches.*timeout in warmup.*\(kbisect show `, `!decides it`)
+
+	h.git("checkout", "-q", "-b", "second", "main")
+	good := h.change(map[string]string{"level": "23.0\n", "slow": "0.4", configName: config}, "slow, but well")
+	h.git("checkout", "-q", "-b", "third", "main")
+	h.change(map[string]string{"level": "23.00\n", "slow": "0.4", configName: config}, "the same, written otherwise")
+	said, code = h.pushWith("two refs, beyond a deadline of 2 s", short, "origin", "second", "third")
+	h.wants(said, code, 0, `second .*: not decided: `, `third .*: not decided: `, `0 of 2 refs decided in [12]\.\ds`)
+	if n := len(undecidedHint.FindAllString(said, -1)); n != 2 {
+		t.Errorf("%d commands:\n%s", n, said)
+	}
+	h.pushed("second", good)
+
+	h.git("checkout", "-q", "-b", "orphan", "second")
+	empty := filepath.Join(t.TempDir(), "empty.git")
+	h.git("init", "-q", "--bare", empty)
+	for _, ref := range strings.Fields(h.git("for-each-ref", "--format=%(refname)", "refs/remotes")) {
+		h.git("update-ref", "-d", ref)
+	}
+	first := h.change(map[string]string{"slow": "1.9"}, "the first push")
+	said, code = h.pushWith("nothing to compare with, beyond a deadline of 2 s", short, empty, "orphan")
+	h.wants(said, code, 0, `orphan [0-9a-f]{10}: not decided: the 2s deadline came `, `^hint: kbisect measure `+first[:10]+` decides it$`)
+}
+
+// pushed wants the remote to have a commit on a branch.
+func (h *hooked) pushed(branch, commit string) {
+	h.t.Helper()
+	if got := h.git("ls-remote", "origin", "refs/heads/"+branch); got != commit+"\trefs/heads/"+branch {
+		h.t.Errorf("the remote has %q on %s, want %s", got, branch, commit)
+	}
+}
+
+// runsOn reports that a process of a trial of this repository is left.
+func (h *hooked) runsOn() bool {
+	found, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, link := range found {
+		if dir, err := os.Readlink(link); err == nil && strings.HasPrefix(dir, filepath.Join(h.dir, ".git")) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestHookTooLong begins no comparison that cannot end in time, going by launches before.
+func TestHookTooLong(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	h.git("checkout", "-q", "-b", "topic")
+	config := strings.Replace(hookConfig, `warmup = "300ms"`, `warmup = "30s"`, 1)
+	h.change(map[string]string{"slow": "0.9", configName: config}, "slow, but well")
+	h.must("measure", "--launches", "1", "--quiet")
+	said, code := h.pushWith("", []string{"KBISECT_HOOK_DEADLINE=4s"}, "origin", "topic")
+	h.wants(said, code, 0, `not decided: earlier launches ended well, and a comparison takes at least ([4-9]\.\d|\d\d)s, longer than this push waits`, `!building and launching`,
+		undecidedHint.String())
+}
+
+// TestHookHangs has kbisect itself hang where no limit holds, in reading a pipe: the push goes on at the deadline.
+func TestHookHangs(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	h.change(map[string]string{"level": "23.0\n", configName: ""}, "written otherwise")
+	if err := syscall.Mkfifo(filepath.Join(h.dir, configName), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	said, code := h.pushWith("kbisect hangs", []string{"KBISECT_HOOK_DEADLINE=1s"}, "origin", "main")
+	h.wants(said, code, 0, `main .*: not decided: the 1s deadline came before its turn`, undecidedHint.String(), `0 of 1 refs decided in 1\.\ds`)
+}
+
+// TestHookOldQueue has the files of a version that kept a queue: they mean nothing, and stay as they are.
+func TestHookOldQueue(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	base := h.git("rev-parse", "HEAD")
+	old := filepath.Join(h.dir, ".git", "kbisect", "hook")
+	files := map[string]string{
+		"1.job.json":  `{"id": "1", "ref": "main", "base": "` + base + `", "commit": "` + base + `", "state": "queued"}`,
+		"2.job.json":  `{"id": "2", "ref": "main", "commit": "` + base + `", "state": "done", "result": "regression", "verdict": "B is worse."}`,
+		"worker.lock": "1\n",
+	}
+	if err := os.MkdirAll(old, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(old, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.must("measure", "--launches", "1", "--quiet")
+	h.change(map[string]string{"level": "23.0\n"}, "written otherwise")
+	said, code := h.push("", "origin", "main")
+	h.wants(said, code, 0, `main .*: passes: No difference of 3 %`, `!pushed earlier`)
+	for name, text := range files {
+		if now, err := os.ReadFile(filepath.Join(old, name)); err != nil || string(now) != text {
+			t.Errorf("%s: %v\n%s", name, err, now)
+		}
+	}
 }
 
 // TestHookEvidence has sessions of other devices, other rules and other flags decide nothing.
@@ -403,8 +531,8 @@ func FuzzReadPushed(f *testing.F) {
 			if !objectID(p.local) || !objectID(p.remote) || !strings.Contains(text, p.localRef+" "+p.local+" "+p.remoteRef+" "+p.remote) {
 				t.Errorf("%q of %q", p, text)
 			}
-			if strings.HasPrefix(p.remoteRef, "refs/tags/") && p.passedOver() == "" {
-				t.Errorf("%q is looked at", p)
+			if strings.HasPrefix(p.remoteRef, "refs/tags/") && p.skipReason() == "" {
+				t.Errorf("%q is checked", p)
 			}
 		}
 	})

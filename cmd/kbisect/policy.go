@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -320,4 +321,22 @@ func (p *policy) compile() ([]*kernels.Pattern, error) {
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// runs is everything that decides how a launch ends, as a text to compare.
+func (p *policy) runs() string {
+	return jsonText(p.Plan, p.Limits, p.OwnScripts, p.Caches, p.Probe, p.ownPaths())
+}
+
+// compares is everything that decides how two candidates are found to differ.
+func (p *policy) compares() string {
+	return jsonText(p.runs(), p.Judge.Metrics, p.Judge.Effect, p.Judge.Error, p.Sample, p.Patterns)
+}
+
+func jsonText(all ...any) string {
+	data, err := json.Marshal(all)
+	if err != nil {
+		return err.Error() // equal to no other text; none of these types can fail
+	}
+	return string(data)
 }

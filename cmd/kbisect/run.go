@@ -109,11 +109,11 @@ func runAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	release, err := takeRepository(c, st, repo.CommonDir(), s.ID)
+	lock, err := st.Lock(s.ID)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer lock.Unlock()
 	if n, err := proc.Sweep(s.ID); err != nil || n > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of the interrupted search were still running and have been killed", n))
 	}

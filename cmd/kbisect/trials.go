@@ -119,7 +119,7 @@ func beginTrials(c *cli.Context, repo *source.Repo, p *policy, kind string) (*tr
 		st.Close()
 		return nil, err
 	}
-	release, err := takeRepository(c, st, repo.CommonDir(), s.ID)
+	lock, err := st.Lock(s.ID)
 	if err != nil {
 		st.Close()
 		return nil, err
@@ -130,7 +130,7 @@ func beginTrials(c *cli.Context, repo *source.Repo, p *policy, kind string) (*tr
 	t := &trials{job: &job{repo: repo, store: st, session: s, policy: p, ui: newProgress(c)}}
 	t.close = func() {
 		t.gpus.close()
-		release()
+		lock.Unlock()
 		st.Close()
 	}
 	return t, nil

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// finish prints the answers and reports whether the push is stopped.
+func (k *pushCheck) finish() (stopped bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.refs) == 0 && len(k.skipped) == 0 {
+		fmt.Fprintf(k.opts.messages, "kbisect: this push is not checked: the %v deadline came before its refs were read\n", k.opts.deadline)
+	}
+	if len(k.skipped) > 0 {
+		fmt.Fprintf(k.opts.messages, "kbisect: skipped: %s\n", strings.Join(k.skipped, ", "))
+	}
+	stop, decided := firstRegression(k.refs), 0
+	for _, x := range k.refs {
+		d := x.decision
+		switch {
+		case d.answer != "":
+		case stop != nil:
+			d = decision{answer: unchecked, why: stop.ref.name() + " already stops the push"}
+		default:
+			d = k.late()
+		}
+		fmt.Fprint(k.opts.messages, x.report(d))
+		if d.answer == undecided && stop == nil {
+			fmt.Fprintf(k.opts.messages, "hint: %s decides it\n", x.decidedBy())
+		}
+		if d.answer == passes || d.answer == regression {
+			decided++
+		}
+	}
+	wall := span(time.Since(k.opts.began))
+	switch {
+	case stop != nil:
+		fmt.Fprintf(k.opts.messages, "kbisect: push stopped after %s\n%s", wall, stop.hint())
+	case len(k.refs) > 0:
+		fmt.Fprintf(k.opts.messages, "kbisect: %d of %d refs decided in %s\n", decided, len(k.refs), wall)
+	}
+	return stop != nil
+}
+
+// late is the decision about a ref at the deadline. The caller holds the lock.
+func (k *pushCheck) late() decision {
+	why := fmt.Sprintf("the %v deadline came before its turn", k.opts.deadline)
+	if k.doing != "" {
+		why = fmt.Sprintf("the %v deadline came during the %s", k.opts.deadline, k.doing)
+	}
+	return decision{answer: undecided, why: why}
+}
+
+// report is a decision in one line.
+func (x *refCheck) report(d decision) string {
+	against := ""
+	if x.base != "" {
+		against = fmt.Sprintf(" (B) against %s (A, %s)", short(x.base), x.baseName)
+	}
+	return fmt.Sprintf("kbisect: %s %s%s: %s: %s\n", x.ref.name(), short(x.commit), against, d.answer, clean(strings.TrimSuffix(d.why, ".")))
+}
+
+// decidedBy is the command that decides a ref. It keeps its result in the store, which decides the next push.
+func (x *refCheck) decidedBy() string {
+	if x.base == "" {
+		return "kbisect measure " + short(x.commit)
+	}
+	return fmt.Sprintf("kbisect compare %s %s", short(x.base), short(x.commit))
+}
+
+// hint says what to do about a push that is stopped.
+func (x *refCheck) hint() string {
+	find := ""
+	if x.base != "" {
+		find = fmt.Sprintf("kbisect run --good %s --bad %s finds the commit; %s measures again; ", short(x.base), short(x.commit), x.decidedBy())
+	}
+	return "hint: " + find + "git push --no-verify pushes anyway\n"
+}
