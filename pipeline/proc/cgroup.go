@@ -52,7 +52,7 @@ func makeGroup(name string, memory int64) *group {
 	if name == "" {
 		return nil
 	}
-	for _, parent := range ownGroups() {
+	for _, parent := range version2.own() {
 		g := &group{dir: filepath.Join(parent, name)}
 		if os.Mkdir(g.dir, 0o755) == nil {
 			g.limitMemory(parent, memory)
@@ -205,7 +205,7 @@ func within(bound time.Duration, ok func() bool) bool {
 // Delegated names a control group (version 2) in which trials can have groups of their own, and
 // whether there is one.
 func Delegated() (dir string, ok bool) {
-	for _, dir := range ownGroups() {
+	for _, dir := range version2.own() {
 		probe := filepath.Join(dir, fmt.Sprintf("%sprobe-%d", groupPrefix, os.Getpid()))
 		if os.Mkdir(probe, 0o755) == nil {
 			return dir, unix.Rmdir(probe) == nil

@@ -1,6 +1,8 @@
 package proc
 
 import (
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,7 +41,7 @@ func TestMovesNothing(t *testing.T) {
 // TestLeavesGroup: who has the right to leave the group is still in the tree.
 func TestLeavesGroup(t *testing.T) {
 	needGroup(t)
-	out := ownGroups()[0]
+	out := version2.own()[0]
 	s := contained(shell(t, fmt.Sprintf(`(echo 0 >%s/cgroup.procs && setsid sleep 1000 && echo no) & sleep 0.3`, out)), byGroup)
 	if r := run(t, s); r.Exit != 0 || r.Leftover == 0 {
 		t.Errorf("%+v\n%s", r, r.Tail)
@@ -50,7 +52,7 @@ func TestLeavesGroup(t *testing.T) {
 func TestGroupsBelow(t *testing.T) {
 	needGroup(t)
 	s := shell(t, "")
-	dir := filepath.Join(ownGroups()[0], groupName(s.Cookie), "inner")
+	dir := filepath.Join(version2.own()[0], groupName(s.Cookie), "inner")
 	s.Argv[2] = fmt.Sprintf("mkdir -p %[1]s/deep; sleep 1000 & echo $! >%[1]s/deep/cgroup.procs; sleep 1000", dir)
 	s.Limit, s.Grace = 300*time.Millisecond, -1
 	s = contained(s, byGroup)
@@ -149,7 +151,7 @@ func TestOwnPath(t *testing.T) {
 		"1:cpu:/\n": "",
 		"":          "",
 	} {
-		if got, ok := ownPath(text); got != want || ok != (want != "") {
+		if got, ok := version2.path(text); got != want || ok != (want != "") {
 			t.Errorf("%q: %q %v", text, got, ok)
 		}
 	}
@@ -175,7 +177,7 @@ func TestFolder(t *testing.T) {
 		{pure + bound, "/docker/abc", []string{"/sys/fs/cgroup/docker/abc", "/mnt/my groups"}},
 	} {
 		var got []string
-		for _, m := range parseMounts(c.info) {
+		for _, m := range version2.parseMounts(c.info) {
 			if dir, ok := m.folder(c.path); ok {
 				got = append(got, dir)
 			}
@@ -186,12 +188,27 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestMemoryV1 finds a controller of version 1, which may share its mount.
+func TestMemoryV1(t *testing.T) {
+	const info = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n" +
+		"33 31 0:30 /docker/a /sys/fs/cgroup/memory ro - cgroup cgroup rw,hugetlb,memory\n" +
+		"41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,memory_recursiveprot\n"
+	path, ok := memoryV1.path("9:name=systemd:/x\n4:hugetlb,memory:/docker/a/b:c\n0::/y\n")
+	mounts := memoryV1.parseMounts(info)
+	if path != "/docker/a/b:c" || !ok || len(mounts) != 1 {
+		t.Fatalf("%q %v %+v", path, ok, mounts)
+	}
+	if dir, ok := mounts[0].folder(path); dir != "/sys/fs/cgroup/memory/b:c" || !ok {
+		t.Errorf("%q %v", dir, ok)
+	}
+}
+
 func FuzzParseMounts(f *testing.F) {
 	own, _ := os.ReadFile("/proc/self/mountinfo")
 	f.Add(string(own), "/a/b")
 	f.Add(`50 1 0:26 /a\134 /\04 ro - cgroup2 c rw`, "/a")
 	f.Fuzz(func(t *testing.T, text, path string) {
-		for _, m := range parseMounts(text) {
+		for _, m := range version2.parseMounts(text) {
 			if dir, ok := m.folder(path); ok && !strings.HasPrefix(dir, filepath.Clean(m.point)) {
 				t.Errorf("%q is not in %+v", dir, m)
 			}
@@ -217,11 +234,11 @@ func TestOOMWhere(t *testing.T) {
 		want string
 	}{
 		{oom{killed: -1, limit: -1}, ""},
-		{oom{killed: 0, limit: 0, machine: true, foreign: true}, ""}, // killed by somebody else
-		{oom{killed: 1, limit: 3, machine: true, foreign: true}, oomTrial},
-		{oom{killed: 1, limit: 0, machine: true}, oomMachine},
-		{oom{killed: -1, machine: true, foreign: true}, oomMachine},
-		{oom{killed: -1, machine: true}, ""},
+		{oom{killed: 0, limit: 0, above: true, foreign: true}, ""}, // killed by somebody else
+		{oom{killed: 1, limit: 3, above: true, foreign: true}, oomTrial},
+		{oom{killed: 1, limit: 0, above: true}, oomMachine},
+		{oom{killed: -1, above: true, foreign: true}, oomMachine},
+		{oom{killed: -1, above: true}, ""},
 		{oom{killed: -1, foreign: true}, ""},
 	} {
 		if got := oomWhere(c.oom); got != c.want {
@@ -257,7 +274,7 @@ func TestAccount(t *testing.T) {
 const hungry = `
 #include <stdlib.h>
 #include <string.h>
-int main(void) { for (int i = 0; i < 200; i++) memset(malloc(1 << 20), 1, 1 << 20); }`
+int main(void) { for (int i = 0; i < 400; i++) memset(malloc(1 << 20), 1, 1 << 20); }`
 
 func TestMemoryMax(t *testing.T) {
 	s := shell(t, "exec "+program(t, hungry))
@@ -273,38 +290,99 @@ func TestMemoryMax(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	s.MemoryMax = 1 << 30
-	if r := run(t, s); r.Exit != 0 || r.OOMKilled || r.MemoryPeak < 200<<20 {
+	if r := run(t, s); r.Exit != 0 || r.OOMKilled || r.MemoryPeak < 400<<20 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestMachineOOM runs a program that somebody else's limit ends: a group of
-// version 1 that it enters.
-func TestMachineOOM(t *testing.T) {
-	dir := fmt.Sprintf("/sys/fs/cgroup/memory/proc-test-%d", os.Getpid())
+// limitedMemory makes a memory group of version 1 with a limit for the test.
+func limitedMemory(t *testing.T, bytes int64) (dir string) {
+	t.Helper()
+	dir = fmt.Sprintf("/sys/fs/cgroup/memory/proc-test-%d-%s", os.Getpid(), rand.Text())
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Skip("NOT TESTED: no version 1 memory group can be made")
 	}
-	defer func() { within(5*time.Second, func() bool { return os.Remove(dir) == nil }) }()
-	if err := os.WriteFile(dir+"/memory.limit_in_bytes", []byte("50000000"), 0); err != nil {
+	t.Cleanup(func() { within(5*time.Second, func() bool { return os.Remove(dir) == nil }) })
+	if err := os.WriteFile(dir+"/memory.limit_in_bytes", fmt.Append(nil, bytes), 0); err != nil {
 		t.Skip("NOT TESTED: ", err)
 	}
+	return dir
+}
+
+// TestMachineOOM runs kbisect in a group with too little memory for the program.
+func TestMachineOOM(t *testing.T) {
+	dir := limitedMemory(t, 300<<20)
 	file := program(t, hungry)
 	bothWays(t, func(t *testing.T, way string) {
-		for _, script := range []string{
-			"exec " + file,                     // the leader is killed
-			file + "; exit $?",                 // a shell tells
-			"(setsid " + file + " &); sleep 1", // an orphan is killed
+		for _, c := range []struct{ script, where string }{
+			{"exec " + file, oomMachine},                     // the leader is killed
+			{file + "; exit $?", oomMachine},                 // a shell tells
+			{"(setsid " + file + " &); sleep 1", oomMachine}, // an orphan is killed
+			{"kill -KILL $$", ""},                            // not for memory
 		} {
-			r := run(t, contained(shell(t, "echo $$ >"+dir+"/cgroup.procs; "+script), way))
-			if !r.OOMKilled || r.OOMWhere != oomMachine {
-				t.Errorf("%q: %+v", script, r)
+			s := contained(posing(t, "limited", dir, c.script), way)
+			s.Tail = 1 << 20
+			var r Result
+			if b := run(t, s).Tail; json.Unmarshal(b, &r) != nil || r.Contained != way {
+				t.Fatalf("%s", b)
+			}
+			if r.OOMKilled != (c.where != "") || r.OOMWhere != c.where {
+				t.Errorf("%q: %+v", c.script, r)
 			}
 		}
-		before := machineOOM()
-		r := run(t, contained(shell(t, "kill -KILL $$"), way))
-		if r.OOMKilled && machineOOM() == before { // others use this machine
-			t.Errorf("not for memory: %+v", r)
+	})
+}
+
+// TestOOMElsewhere: while memory runs out in another group, whoever kills itself or
+// its warden did it, and not the kernel.
+func TestOOMElsewhere(t *testing.T) {
+	elsewhere, file := limitedMemory(t, 50<<20), program(t, hungry)
+	bothWays(t, func(t *testing.T, way string) {
+		for _, victim := range []string{"$$", "$PPID"} {
+			s := contained(shell(t, "echo >&$FD; while [ ! -e now ]; do sleep 0.01; done; kill -KILL "+victim+"; sleep 9"), way)
+			s.Watch = func(string, time.Duration) Transition {
+				before := machineOOM()
+				_ = exec.Command("sh", "-c", "echo $$ >"+elsewhere+"/cgroup.procs; exec "+file).Run()
+				if machineOOM() == before {
+					t.Error("the kernel killed nothing, or does not count it")
+				}
+				if err := os.WriteFile(s.Dir+"/now", nil, 0o644); err != nil {
+					t.Error(err)
+				}
+				return Transition{}
+			}
+			if r := run(t, s); r.OOMKilled || r.Signal != syscall.SIGKILL || r.KilledParent != (victim == "$PPID") {
+				t.Errorf("%s: %+v", victim, r)
+			}
 		}
 	})
+}
+
+// TestNearestOOM: the group above counts where the memory controller is off.
+func TestNearestOOM(t *testing.T) {
+	top := t.TempDir()
+	inner := filepath.Join(top, "a", "b")
+	if err := os.MkdirAll(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(dir, name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{inner, filepath.Dir(inner)} {
+		write(dir, "cgroup.procs", "")
+		if n := nearestOOM(inner); n != -1 {
+			t.Errorf("without a controller: %d", n)
+		}
+	}
+	write(filepath.Dir(inner), "memory.events", "low 0\noom_kill 7\n")
+	if n := nearestOOM(inner); n != 7 {
+		t.Errorf("above: %d", n)
+	}
+	write(inner, "memory.events", "oom_kill 5\n")
+	write(inner, "memory.events.local", "oom_kill 3\n")
+	if n := nearestOOM(inner); n != 3 {
+		t.Errorf("own: %d", n)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -89,6 +90,17 @@ func pose(name string, args []string) int {
 		}
 	case "kbisect": // runs a trial and says when it is under way
 		runInside()
+	case "limited": // runs a trial in a memory group that it enters first
+		if err := os.WriteFile(args[0]+"/cgroup.procs", []byte("0"), 0); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		r, err := Run(context.Background(), Spec{Argv: []string{"sh", "-c", args[1]}, Env: os.Environ(), subreaper: os.Getenv(wayVariable) == bySubreaper})
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		_ = json.NewEncoder(os.Stdout).Encode(r)
 	case "stuck":
 		s := Spec{Argv: args, Protocol: "FD", Cookie: os.Getenv("PROC_TEST_COOKIE"), killBound: 500 * time.Millisecond}
 		s.subreaper = os.Getenv(wayVariable) == bySubreaper

@@ -10,55 +10,74 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount is a cgroup2 file system as /proc/self/mountinfo shows it.
+// hierarchy names one tree of control groups: a controller of version 1, such
+// as "memory", or "" for version 2.
+type hierarchy string
+
+const (
+	version2 hierarchy = ""
+	memoryV1 hierarchy = "memory"
+)
+
+// mount is a file system of control groups as /proc/self/mountinfo shows it.
 type mount struct {
 	root  string // which group of the hierarchy is mounted
 	point string // where
 }
 
-// ownGroups lists the folders in which the version 2 control group of this
-// process is to be seen: as a rule one, on a machine without version 2 none.
-// With both versions in use, version 2 is mounted somewhere else than usual.
-func ownGroups() []string {
+// own lists the folders that show the control group of this process: usually
+// one, and none on a machine without the hierarchy. With both versions in use,
+// version 2 is not mounted in its usual place.
+func (h hierarchy) own() []string {
 	self, _ := os.ReadFile("/proc/self/cgroup")
-	path, ok := ownPath(string(self))
+	path, ok := h.path(string(self))
 	if !ok {
 		return nil
 	}
 	var out []string
-	for _, m := range groupMounts() {
-		if dir, ok := m.folder(path); ok && holds(dir, os.Getpid()) {
+	for _, m := range h.mounts() {
+		if dir, ok := m.folder(path); ok && h.holds(dir, os.Getpid()) {
 			out = append(out, dir)
 		}
 	}
 	return out
 }
 
-// groupMounts lists the cgroup2 mounts.
-func groupMounts() []mount {
+// mounts lists where the hierarchy is mounted.
+func (h hierarchy) mounts() []mount {
 	info, _ := os.ReadFile("/proc/self/mountinfo")
-	return parseMounts(string(info))
+	return h.parseMounts(string(info))
 }
 
-// ownPath finds the version 2 line of /proc/PID/cgroup.
-func ownPath(text string) (path string, ok bool) {
+// path finds the line of the hierarchy in /proc/PID/cgroup: number,
+// controllers, path. Version 2 has no controllers there.
+func (h hierarchy) path(text string) (path string, ok bool) {
 	for line := range strings.Lines(text) {
-		if path, ok = strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
-			return path, strings.HasPrefix(path, "/")
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(f) == 3 && h.among(f[1]) {
+			return f[2], strings.HasPrefix(f[2], "/")
 		}
 	}
 	return "", false
 }
 
-// parseMounts finds the cgroup2 lines of /proc/PID/mountinfo: number, parent,
-// device, root, mount point, options, any number of optional fields, a hyphen,
-// type, source, options.
-func parseMounts(text string) []mount {
+// among reports whether a list of controllers is that of the hierarchy.
+func (h hierarchy) among(controllers string) bool {
+	return slices.Contains(strings.Split(controllers, ","), string(h))
+}
+
+// parseMounts finds the mounts of the hierarchy in /proc/PID/mountinfo: number,
+// parent, device, root, mount point, options, any number of optional fields, a
+// hyphen, type, source, options.
+func (h hierarchy) parseMounts(text string) []mount {
 	var out []mount
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		i := slices.Index(f, "-")
-		if i >= 6 && i+1 < len(f) && f[i+1] == "cgroup2" {
+		if i < 6 || i+3 >= len(f) {
+			continue
+		}
+		if h == version2 && f[i+1] == "cgroup2" || h != version2 && f[i+1] == "cgroup" && h.among(f[i+3]) {
 			out = append(out, mount{root: unescape(f[3]), point: unescape(f[4])})
 		}
 	}
@@ -97,11 +116,15 @@ func (m mount) folder(path string) (string, bool) {
 	return filepath.Join(m.point, path), true
 }
 
-// holds reports whether dir is a version 2 group with the process in it: what
-// was read of mounts may be hidden by others.
-func holds(dir string, pid int) bool {
+// holds reports whether dir is a group of the hierarchy with the process in it:
+// another mount may hide what mountinfo lists.
+func (h hierarchy) holds(dir string, pid int) bool {
+	magic := int64(unix.CGROUP_SUPER_MAGIC)
+	if h == version2 {
+		magic = unix.CGROUP2_SUPER_MAGIC
+	}
 	var st unix.Statfs_t
-	if unix.Statfs(dir, &st) != nil || int64(st.Type) != unix.CGROUP2_SUPER_MAGIC {
+	if unix.Statfs(dir, &st) != nil || int64(st.Type) != magic {
 		return false
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))

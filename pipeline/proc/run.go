@@ -52,7 +52,7 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 	if err != nil {
 		return Result{Exit: -1}, err
 	}
-	t := &trial{oom: machineOOM(), spec: s, clock: newPhases(s), out: out, begun: make(chan struct{})}
+	t := &trial{oom: ownOOM(), spec: s, clock: newPhases(s), out: out, begun: make(chan struct{})}
 	t.result.Exit = -1
 	err = t.run(ctx, o)
 	t.result.Tail, t.result.OutputBytes = out.last.bytes(), out.total
@@ -118,7 +118,7 @@ type trial struct {
 	held     *report  // of its end, while its output is still open
 	frozen   bool     // the caller wants it to stand still
 	leader   int      // its pid
-	oom      int64    // machineOOM at the start
+	oom      int64    // ownOOM at the start
 	silent   <-chan time.Time
 }
 
@@ -391,15 +391,18 @@ func (t *trial) gone(r report) error {
 	return nil
 }
 
-// died tells a warden that was killed by somebody else from one that failed. The program under
-// test knows its parent's number, and the machine had no cause: then it was the program, and the
-// leader went the same way.
+// died decides who killed the warden. A program under test can, because it knows
+// its parent's number; the leader then died with the warden. The kernel can, when
+// memory runs out: it says so in the count of the group in which the warden and
+// this process are, which what other groups do leaves alone. Where nothing counts,
+// it was the program: of two processes of a group the kernel kills the larger one,
+// which this one is, and it lives.
 func (t *trial) died(why string) error {
 	err := t.abandon(why)
 	var swept *StuckError
 	state := t.warden.cmd.ProcessState
 	status, ok := state.Sys().(syscall.WaitStatus)
-	if errors.As(err, &swept) || !ok || !status.Signaled() || machineOOM() != t.oom {
+	if errors.As(err, &swept) || !ok || !status.Signaled() || ownOOM() != t.oom {
 		return err
 	}
 	if t.start.IsZero() { // it was quicker than the report of its start

@@ -134,8 +134,9 @@ type Result struct {
 	// memory; OOMWhere whose it was: "trial" when the tree came to its own
 	// limit, "machine" when memory ran out on the machine or in a group above.
 	// Without the memory controller the latter is concluded from the kernel
-	// having killed somebody meanwhile, and somebody of the tree having been
-	// ended by a SIGKILL that was not ours.
+	// having killed a process of our own memory group (of the machine, where
+	// there is none) meanwhile, and a process of the tree having been ended by
+	// a SIGKILL that was not ours.
 	OOMKilled bool
 	OOMWhere  string
 

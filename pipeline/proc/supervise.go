@@ -23,7 +23,7 @@ type supervisor struct {
 	frozen  bool      // the tree has been brought to a halt
 	stopped []process // by these, where the group cannot freeze
 
-	oomBefore    int64 // machineOOM at the start
+	oomBefore    int64 // aboveOOM at the start
 	orphanKilled bool  // one that lost its parent was killed, not by us
 	overFirst    bool  // the leader ended before we killed anybody
 	halted       bool  // somebody else had stopped the leader when it was to end

@@ -100,7 +100,7 @@ func note(list []process, hit map[process]bool) {
 func groupsOf(match func(cookie string) bool) []*group {
 	var out []*group
 	seen := make(map[string]bool)
-	for _, m := range groupMounts() {
+	for _, m := range version2.mounts() {
 		_ = filepath.WalkDir(m.point, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
 				return nil

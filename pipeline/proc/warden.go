@@ -49,7 +49,7 @@ func supervise() error {
 	if err := control.Decode(&o); err != nil {
 		return fmt.Errorf("read order: %w", err)
 	}
-	s.oomBefore = machineOOM()
+	s.oomBefore = aboveOOM()
 	pid, started, err := s.start(o)
 	if err != nil {
 		s.report(refusal(err))
