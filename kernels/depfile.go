@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
 // maxDeps bounds the paths of one dependency file.
@@ -27,7 +29,7 @@ func Deps(data []byte) ([]string, error) {
 			continue
 		}
 		if colon < 0 {
-			return nil, fmt.Errorf("dependency file: %q is no rule", plain(string(raw), 80))
+			return nil, fmt.Errorf("dependency file: %q is no rule", protocol.Plain(string(raw), 80))
 		}
 		out = append(out, words[colon:]...)
 		if len(out) > maxDeps {

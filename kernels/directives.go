@@ -3,6 +3,8 @@ package kernels
 import (
 	"bytes"
 	"strings"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
 // Directives are the lines `#!POPCORN WORD ...` and `//!POPCORN WORD ...` of a submission.
@@ -27,13 +29,13 @@ func ReadDirectives(source []byte) Directives {
 		}
 		switch word := strings.ToLower(words[0]); {
 		case word == "leaderboard" && len(words) > 1:
-			d.Leaderboard = plain(words[1], 80)
+			d.Leaderboard = protocol.Plain(words[1], 80)
 		case word == "gpu" || word == "gpus":
 			for _, w := range words[1:] {
-				d.GPUs = append(d.GPUs, plain(w, 40))
+				d.GPUs = append(d.GPUs, protocol.Plain(w, 40))
 			}
 		default:
-			d.Unknown = append(d.Unknown, plain(word, 40))
+			d.Unknown = append(d.Unknown, protocol.Plain(word, 40))
 		}
 	}
 	return d

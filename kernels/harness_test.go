@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
 // example writes an example into a folder.
@@ -30,7 +32,7 @@ func example(t *testing.T, name string) string {
 }
 
 // heard runs a program with a protocol of its own and reads what it says; exit is its status.
-func heard(t *testing.T, dir string, argv ...string) (p *Protocol, exit int, output string) {
+func heard(t *testing.T, dir string, argv ...string) (p *protocol.Reader, exit int, output string) {
 	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -50,7 +52,7 @@ func heard(t *testing.T, dir string, argv ...string) (p *Protocol, exit int, out
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	p = &Protocol{}
+	p = &protocol.Reader{}
 	for i, l := range slices.Collect(strings.Lines(text.String())) {
 		p.Line(strings.TrimSuffix(l, "\n"), time.Duration(i)*time.Millisecond)
 	}
@@ -61,7 +63,7 @@ func heard(t *testing.T, dir string, argv ...string) (p *Protocol, exit int, out
 }
 
 // counts says how many values each series has.
-func counts(p *Protocol) map[string]int {
+func counts(p *protocol.Reader) map[string]int {
 	out := map[string]int{}
 	for _, s := range p.Series() {
 		out[s.Metric+" "+s.Case] = len(s.Values)
@@ -69,7 +71,7 @@ func counts(p *Protocol) map[string]int {
 	return out
 }
 
-func phaseNames(p *Protocol) []string {
+func phaseNames(p *protocol.Reader) []string {
 	var out []string
 	for _, ph := range p.Phases(time.Hour, false) {
 		out = append(out, ph.Name)
@@ -105,7 +107,7 @@ func TestHeader(t *testing.T) {
 	if d := cmp.Diff([]string{"load", "warmup", "capture", "check", "measure", "teardown"}, phaseNames(p)); d != "" {
 		t.Error(d)
 	}
-	if said := p.Said(); said.IsWrong || !p.checked {
+	if said := p.Said(); said.IsWrong || !said.Checked {
 		t.Errorf("said %+v", said)
 	}
 	only, _, _ := heard(t, dir, bench, "--samples", "2", "--batch", "3", "--case", "n=4096")

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
 // problemDir is where the flat folder of a problem is made in an export.
@@ -38,7 +40,7 @@ func kernelbot(p Project) (Plan, error) {
 	} else if t.holds("submission.py") {
 		plan.Stages = append(plan.Stages, Stage{
 			Name: "compile", Run: []string{"python3", "submission.py"}, Env: []string{"POPCORN_SEED=1"}, Limit: CompileLimit,
-			Base: "compile", Speaks: PopcornFD, Optional: true, Killed: ExitTimeout,
+			Base: "compile", Speaks: PopcornFD, Optional: true, Killed: protocol.ExitTimeout,
 		})
 	}
 	stages, err := t.stages(mode, eval)
@@ -82,7 +84,7 @@ func (t *Task) unranked(mode string) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("the ranking is by the last benchmark (%s): the %d before it are not run, as on the server",
-		plain(t.ranked()[0], 80), left)}
+		protocol.Plain(t.ranked()[0], 80), left)}
 }
 
 // stages are the processes of a mode. The timings of the last one are those that count; those of
@@ -91,7 +93,7 @@ func (t *Task) stages(mode string, eval []string) ([]Stage, error) {
 	one := func(name, cases string, limit time.Duration) Stage {
 		s := Stage{
 			Name: name, Run: append(slices.Clone(eval), name, cases), Env: t.env(), Limit: limit,
-			Base: name + "/load", Speaks: PopcornFD, Metric: name + ".time", Killed: ExitTimeout,
+			Base: name + "/load", Speaks: PopcornFD, Metric: name + ".time", Killed: protocol.ExitTimeout,
 		}
 		if name != "test" {
 			s.Base = name + "/warmup"
@@ -151,7 +153,7 @@ func (p Plan) AsKernelbot() Plan {
 	p.BuildLimit = CompileLimit
 	p.Undrained = true
 	if len(p.Stages) == 0 {
-		p.Stages = []Stage{{Run: p.Run, Limit: StageLimit, Killed: ExitTimeout}}
+		p.Stages = []Stage{{Run: p.Run, Limit: StageLimit, Killed: protocol.ExitTimeout}}
 		p.Run = nil
 	}
 	return p

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
 // fakes is where a problem with its evaluation and submissions of all sorts are.
@@ -34,7 +37,7 @@ func candidate(t *testing.T, name string) string {
 
 // ended is how a trial ended.
 type ended struct {
-	Class  Class
+	Class  bisect.Class
 	Phase  string
 	Why    string
 	Stages []string
@@ -42,14 +45,14 @@ type ended struct {
 
 // trialOf carries out the stages of a plan as a pipeline has to. A phase that hangs is ended a moment
 // after it was entered, and anything else after a time that no machine needs.
-func trialOf(t *testing.T, plan Plan, root, hang string) (end ended, series []Series) {
+func trialOf(t *testing.T, plan Plan, root, hang string) (end ended, series []bisect.Series) {
 	t.Helper()
 	if err := plan.Write(root); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range plan.Stages {
-		pop := Popcorn{Stage: s.Name, Metric: s.Metric}
-		p := Protocol{Base: s.Base}
+		pop := protocol.Popcorn{Stage: s.Name, Metric: s.Metric}
+		p := protocol.Reader{Base: s.Base}
 		exit, timeout, output := stage(t, plan, s, root, hang, &pop, &p)
 		series = append(series, pop.Series()...)
 		if s.Optional {
@@ -58,11 +61,11 @@ func trialOf(t *testing.T, plan Plan, root, hang string) (end ended, series []Se
 		}
 		class, why := pop.Ending(exit, output)
 		if timeout {
-			class, why = ClassTimeout, "killed"
+			class, why = bisect.Timeout, "killed"
 		}
 		end.Stages = append(end.Stages, s.Name+" "+string(class))
 		end.Class, end.Phase, end.Why = class, p.Phase(), why
-		if class != ClassOK {
+		if class != bisect.OK {
 			break
 		}
 	}
@@ -70,7 +73,7 @@ func trialOf(t *testing.T, plan Plan, root, hang string) (end ended, series []Se
 }
 
 // stage runs one process in a group of its own and drains what it sends while it runs.
-func stage(t *testing.T, plan Plan, s Stage, root, hang string, pop *Popcorn, p *Protocol) (exit int, timeout bool, output []byte) {
+func stage(t *testing.T, plan Plan, s Stage, root, hang string, pop *protocol.Popcorn, p *protocol.Reader) (exit int, timeout bool, output []byte) {
 	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -128,19 +131,19 @@ func TestKernelbotRunsAProblem(t *testing.T) {
 		submission, mode string
 		want             ended
 	}{
-		{"good", "leaderboard", ended{ClassOK, "teardown", "", []string{"compile", "test ok", "benchmark ok", "leaderboard ok"}}},
-		{"wrong", "leaderboard", ended{ClassWrong, "teardown", "case size: 100; seed: 2: mismatch found! ERROR AT 0: 0.956034 0.987907", []string{"compile", "test wrong"}}},
-		{"wrong_ranked", "leaderboard", ended{ClassWrong, "teardown", "case size: 1000; seed: 3: mismatch found! ERROR AT 0: 0.237965 0.440322", []string{"compile", "test ok", "benchmark ok", "leaderboard wrong"}}},
-		{"crash", "benchmark", ended{ClassCrash, "benchmark/warmup", "exit 1", []string{"compile", "benchmark crash"}}},
-		{"build", "test", ended{ClassBuildFailed, "test/warmup", "ninja: build stopped: subcommand failed.", []string{"compile", "test build-failed"}}},
-		{"hang_import", "test", ended{ClassTimeout, "test/warmup", "killed", []string{"compile", "test timeout"}}},
-		{"hang_shape", "test", ended{ClassTimeout, "test/check", "killed", []string{"compile", "test timeout"}}},
-		{"hang_benchmark", "benchmark", ended{ClassTimeout, "benchmark/measure", "killed", []string{"compile", "benchmark timeout"}}},
+		{"good", "leaderboard", ended{bisect.OK, "teardown", "", []string{"compile", "test ok", "benchmark ok", "leaderboard ok"}}},
+		{"wrong", "leaderboard", ended{bisect.Wrong, "teardown", "case size: 100; seed: 2: mismatch found! ERROR AT 0: 0.956034 0.987907", []string{"compile", "test wrong"}}},
+		{"wrong_ranked", "leaderboard", ended{bisect.Wrong, "teardown", "case size: 1000; seed: 3: mismatch found! ERROR AT 0: 0.237965 0.440322", []string{"compile", "test ok", "benchmark ok", "leaderboard wrong"}}},
+		{"crash", "benchmark", ended{bisect.Crash, "benchmark/warmup", "exit 1", []string{"compile", "benchmark crash"}}},
+		{"build", "test", ended{bisect.BuildFailed, "test/warmup", "ninja: build stopped: subcommand failed.", []string{"compile", "test build-failed"}}},
+		{"hang_import", "test", ended{bisect.Timeout, "test/warmup", "killed", []string{"compile", "test timeout"}}},
+		{"hang_shape", "test", ended{bisect.Timeout, "test/check", "killed", []string{"compile", "test timeout"}}},
+		{"hang_benchmark", "benchmark", ended{bisect.Timeout, "benchmark/measure", "killed", []string{"compile", "benchmark timeout"}}},
 	} {
 		t.Run(c.submission, func(t *testing.T) {
 			t.Parallel()
 			hang := ""
-			if c.want.Class == ClassTimeout {
+			if c.want.Class == bisect.Timeout {
 				hang = c.want.Phase
 			}
 			got, series := trialOf(t, problem(t, c.mode), candidate(t, c.submission), hang)
@@ -150,7 +153,7 @@ func TestKernelbotRunsAProblem(t *testing.T) {
 			if c.submission != "good" {
 				return
 			}
-			counted := slices.DeleteFunc(series, func(s Series) bool { return s.Metric != "time" })
+			counted := slices.DeleteFunc(series, func(s bisect.Series) bool { return s.Metric != "time" })
 			if len(counted) != 2 || counted[0].Case != "size: 1000; seed: 3" || counted[0].Values[0] <= 0 {
 				t.Errorf("series that count %+v", counted)
 			}
@@ -268,7 +271,7 @@ func TestAsKernelbot(t *testing.T) {
 	}
 	as := plan.AsKernelbot()
 	want := []Stage{{Run: []string{"./bench"}, Limit: 180 * time.Second, Killed: 114}}
-	if d := cmp.Diff(want, as.Stages); d != "" || as.BuildLimit != 2*time.Minute || as.Run != nil {
+	if d := cmp.Diff(want, as.Stages); d != "" || as.BuildLimit != 2*time.Minute || as.Run != nil || !as.Undrained {
 		t.Errorf("%s\n%+v", d, as)
 	}
 	bot := problem(t, "test")

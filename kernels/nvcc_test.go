@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbisect/kbisect/kernels/cuda"
 )
 
 func TestArchOption(t *testing.T) {
@@ -152,15 +154,15 @@ func TestRealNvcc(t *testing.T) {
 	if inside, _ := readInputs(t, root, plan); !slices.Equal(inside, []string{"bench.cu", Header}) {
 		t.Errorf("inputs %q", inside)
 	}
-	compiled := Ptxas(out)
+	compiled := cuda.Ptxas(out)
 	if len(compiled) != 1 || compiled[0].Arch != "sm_80" || compiled[0].Registers == 0 {
 		t.Fatalf("ptxas %+v\n%s", compiled, out)
 	}
 	if _, err := exec.LookPath("cuobjdump"); err != nil {
 		t.Skip("SKIPPED: there is no cuobjdump")
 	}
-	sass, resources := DeviceTools(filepath.Join(root, "bench"))
-	functions, finished := SASS(toolOutput(t, sass)), Resources(toolOutput(t, resources))
+	sass, resources := cuda.DeviceTools(filepath.Join(root, "bench"))
+	functions, finished := cuda.SASS(toolOutput(t, sass)), cuda.Resources(toolOutput(t, resources))
 	if len(functions) != 1 || functions[0].Name != compiled[0].Kernel || functions[0].Histogram["EXIT"] == 0 || functions[0].Bytes%128 != 0 {
 		t.Errorf("sass %+v", functions)
 	}
@@ -171,7 +173,7 @@ func TestRealNvcc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if device, host, err := Artefact(program); err != nil || device == "" || host == "" {
+	if device, host, err := cuda.Artefact(program); err != nil || device == "" || host == "" {
 		t.Errorf("artefact %q %q %v", device, host, err)
 	}
 }

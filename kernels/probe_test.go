@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// python runs a program with the probe and returns its output and what the probe sent. The
+// Python runs a program with the probe and returns its output and what the probe sent. The
 // environment is added to a small one.
 func python(t *testing.T, program string, env ...string) (output string, lines []string) {
 	t.Helper()
@@ -270,5 +272,18 @@ func TestProbeEnv(t *testing.T) {
 	// An empty path would be the working directory.
 	if d := cmp.Diff([]string{"PYTHONPATH=/probe"}, ProbeEnv([]string{"PYTHONPATH="}, "/probe")); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestPythonStackOfAPython(t *testing.T) {
+	out, _ := python(t, `
+import threading, time, os, json
+def custom_kernel(*a): os.abort()
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+json.JSONEncoder.default = custom_kernel
+json.dumps(object())
+`, "PYTHONFAULTHANDLER=1")
+	if got, ok := protocol.PythonStack([]byte(out)); !ok || got != "main.py:3 in custom_kernel" {
+		t.Errorf("%q in\n%s", got, out)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
 // Task is a problem of KernelBot: what its task.yml says, with the texts of the files that it names.
@@ -163,7 +165,7 @@ func (t *Task) warnAbout(data []byte, raw rawTask) {
 	}
 	for key := range all {
 		if !slices.Contains(taskKeys(), key) {
-			t.Warnings = append(t.Warnings, fmt.Sprintf("key %q of the task is not known to KernelBot", plain(key, 80)))
+			t.Warnings = append(t.Warnings, fmt.Sprintf("key %q of the task is not known to KernelBot", protocol.Plain(key, 80)))
 		}
 	}
 	if len(raw.Config.Flags) > 0 {

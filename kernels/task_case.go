@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
 // casePair is what the strictest of the evaluations reads.
@@ -25,7 +27,7 @@ func (t *Task) lines(cases []yaml.MapSlice) []string {
 		var parts []string
 		for _, kv := range lastOfEqual(c) {
 			t.world(kv)
-			parts = append(parts, plain(fmt.Sprintf("%v: %v", kv.Key, pythonValue(kv.Value)), maxCasePair))
+			parts = append(parts, protocol.Plain(fmt.Sprintf("%v: %v", kv.Key, pythonValue(kv.Value)), maxCasePair))
 		}
 		out = append(out, strings.Join(parts, "; "))
 	}
@@ -58,7 +60,7 @@ func (t *Task) odd() {
 				continue
 			}
 			if n++; n == 1 {
-				first = plain(part, 80)
+				first = protocol.Plain(part, 80)
 			}
 		}
 	}

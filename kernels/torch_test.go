@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
 func TestTorchPlan(t *testing.T) {
@@ -82,22 +84,24 @@ def ref_kernel(data):
 type fault struct {
 	name, submission, reference string
 	exit                        int
-	said                        Said
+	said                        protocol.Said
 }
 
 func faults() []fault {
-	wrong := func(why string) Said { return Said{IsWrong: true, Wrong: "case n: 8; seed: 1: " + why} }
+	wrong := func(why string) protocol.Said {
+		return protocol.Said{IsWrong: true, Wrong: "case n: 8; seed: 1: " + why}
+	}
 	return []fault{
-		{"right", double, doubling, 0, Said{}},
-		{"captured", double + "def capture(data):\n    return lambda: custom_kernel(data)\n", doubling, 0, Said{}},
+		{"right", double, doubling, 0, protocol.Said{}},
+		{"captured", double + "def capture(data):\n    return lambda: custom_kernel(data)\n", doubling, 0, protocol.Said{}},
 		{"wrong", "def custom_kernel(data):\n    return data[0] * 2.01\n", doubling, 1, wrong("8 of 8 values differ, the first at 0: ")},
 		{"leaves a value alone after the first call", leaves, doubling, 1, wrong("1 of 8 values differ, the first at 7: nan instead of ")},
 		{"remembers its result", "memo = []\ndef custom_kernel(data):\n    if not memo: memo.append(data[0] * 2)\n    return memo[0]\n", doubling, 1, wrong("8 of 8 values differ")},
 		{"another shape", "def custom_kernel(data):\n    return data[0][1:] * 2\n", doubling, 1, wrong("shape (7,) instead of (8,)")},
 		{"own check", double, doubling + "def check_implementation(data, out):\n    return False, 'mismatch found!\\nlots'\n", 1, wrong("mismatch found! lots")},
-		{"exception", "raise ValueError('no')\n", doubling, 134, Said{}},
-		{"no kernel", "", doubling, 125, Said{IsSkip: true, Skip: "case8_submission has no custom_kernel"}},
-		{"no inputs", double, "", 125, Said{IsSkip: true, Skip: "case9_reference has no generate_input"}},
+		{"exception", "raise ValueError('no')\n", doubling, 134, protocol.Said{}},
+		{"no kernel", "", doubling, 125, protocol.Said{IsSkip: true, Skip: "case8_submission has no custom_kernel"}},
+		{"no inputs", double, "", 125, protocol.Said{IsSkip: true, Skip: "case9_reference has no generate_input"}},
 	}
 }
 
@@ -139,7 +143,7 @@ func TestTorchDriver(t *testing.T) {
 		if err := errors.Join(err, err2); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		p := &Protocol{}
+		p := &protocol.Reader{}
 		for l := range strings.Lines(string(text)) {
 			p.Line(strings.TrimSuffix(l, "\n"), 0)
 		}

@@ -6,12 +6,12 @@ import (
 	"regexp"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
 // popSeries are the results that a process sent in KernelBot's protocol.
-func (l *listener) popSeries() []kernels.Series {
+func (l *listener) popSeries() []bisect.Series {
 	if l.pop == nil {
 		return nil
 	}
@@ -22,19 +22,19 @@ func (l *listener) popSeries() []kernels.Series {
 func (l *listener) popOutcome(o *bisect.Outcome, res proc.Result) {
 	if l.Plan.Undrained && l.pop.Overflows() {
 		o.Class, o.Phase = bisect.Timeout, cmp.Or(l.stage.Name, l.said.Phase())
-		o.Why = fmt.Sprintf("it sent more on POPCORN_FD than a pipe holds: on the server it waits until its limit; KernelBot reports exit %d", kernels.ExitTimeout)
+		o.Why = fmt.Sprintf("it sent more on POPCORN_FD than a pipe holds: on the server it waits until its limit; KernelBot reports exit %d", protocol.ExitTimeout)
 		return
 	}
 	class, why := l.pop.Ending(res.Exit, res.Tail)
-	if class == kernels.ClassOK {
+	if class == bisect.OK {
 		l.overdue(o)
 		return
 	}
-	if class == kernels.ClassCrash {
+	if class == bisect.Crash {
 		why += stackWords(res.Tail) + lastWords(res.Tail)
 	}
-	o.Class, o.Phase, o.Why = bisect.Class(class), l.said.Phase(), why
-	if o.Phase == teardown && class == kernels.ClassWrong {
+	o.Class, o.Phase, o.Why = class, l.said.Phase(), why
+	if o.Phase == teardown && class == bisect.Wrong {
 		o.Phase = l.stage.Name // the verdict is its last word
 	}
 }
@@ -44,7 +44,7 @@ func (l *listener) buildFailed(res proc.Result) string {
 	if l.Plan.Kind != "torch" || res.Exit == 0 {
 		return ""
 	}
-	line, _ := kernels.BuildError(res.Tail)
+	line, _ := protocol.BuildError(res.Tail)
 	return line
 }
 

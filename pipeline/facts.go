@@ -17,6 +17,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
@@ -66,7 +67,7 @@ func (p *Pipeline) noteOthers(all []bisect.Series) {
 			p.others = map[string][]string{}
 		}
 		name := s.Case
-		if slices.Contains(kernels.StaticMetrics(), s.Metric) {
+		if slices.Contains(cuda.StaticMetrics(), s.Metric) {
 			name = kernelNames(s)[0]
 		}
 		if !slices.Contains(p.others[s.Metric], name) {
@@ -168,7 +169,7 @@ func (s *slot) artefact() (*bisect.Artefact, error) {
 		if err != nil {
 			return nil, err
 		}
-		d, h, err := kernels.Artefact(data)
+		d, h, err := cuda.Artefact(data)
 		if err != nil { // no program: every byte counts
 			sum := sha256.Sum256(data)
 			d, h = "", hex.EncodeToString(sum[:])
@@ -243,43 +244,43 @@ func (s *slot) staticSeries(ctx context.Context, env []string, log string) ([]bi
 	if err != nil {
 		return nil, &bisect.InfraError{What: "reading what the build has said", Err: err}
 	}
-	compiled := kernels.Ptxas(said)
+	compiled := cuda.Ptxas(said)
 	files, err := s.outputFiles()
 	if err != nil {
 		return nil, nil // as for the artefact
 	}
-	var finished []kernels.Usage
-	var code []kernels.Function
+	var finished []cuda.Usage
+	var code []cuda.Function
 	for _, name := range files {
 		data, err := readProgram(name)
-		if err != nil || len(kernels.DeviceCodes(data)) == 0 {
+		if err != nil || len(cuda.DeviceCodes(data)) == 0 {
 			continue
 		}
-		sass, resources := kernels.DeviceTools(name)
+		sass, resources := cuda.DeviceTools(name)
 		text, err := s.look(ctx, env, resources)
 		if err != nil {
 			return nil, err
 		}
-		finished = append(finished, kernels.Resources(text)...)
+		finished = append(finished, cuda.Resources(text)...)
 		if !s.wantsSASS() {
 			continue
 		}
 		if text, err = s.look(ctx, env, sass); err != nil {
 			return nil, err
 		}
-		code = append(code, kernels.SASS(text)...)
+		code = append(code, cuda.SASS(text)...)
 	}
 	return s.figures(finished, compiled, code), nil
 }
 
 // figures puts together what is known. Spills that nobody has spoken of are not none.
-func (s *slot) figures(finished, compiled []kernels.Usage, code []kernels.Function) []bisect.Series {
+func (s *slot) figures(finished, compiled []cuda.Usage, code []cuda.Function) []bisect.Series {
 	var out []bisect.Series
 	told := map[string]bool{}
-	for _, x := range kernels.StaticSeries(compiled, code) {
+	for _, x := range cuda.StaticSeries(compiled, code) {
 		told[x.Case] = true
 	}
-	for _, x := range kernels.StaticSeries(kernels.Join(finished, compiled), code) {
+	for _, x := range cuda.StaticSeries(cuda.Join(finished, compiled), code) {
 		if x.Metric == "spills" && (len(compiled) == 0 || !told[x.Case]) {
 			continue
 		}

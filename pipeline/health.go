@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
@@ -76,8 +76,8 @@ func starved(res proc.Result) string {
 }
 
 // passing reports a trouble that may be over before anybody can look for it.
-func passing(k kernels.FaultKind) bool {
-	return k == kernels.DiskFull || k == kernels.HostMemory || k == kernels.FilesFull
+func passing(k protocol.FaultKind) bool {
+	return k == protocol.DiskFull || k == protocol.HostMemory || k == protocol.FilesFull
 }
 
 // machineFault asks whether the machine rather than the candidate is to blame for how a trial
@@ -96,11 +96,11 @@ func (p *Pipeline) machineFault(ctx context.Context, c bisect.Candidate, o bisec
 	if why := p.lacksTorch(ctx, res.Tail); why != "" {
 		return why, nil
 	}
-	words, accused := kernels.Trouble(res.Tail)
+	words, accused := protocol.Trouble(res.Tail)
 	if accused && passing(words.Kind) && !p.assaulted(c) {
 		return fmt.Sprintf("the trial said: %s", words.Words), nil
 	}
-	if accused && words.Kind == kernels.NoDevice && len(p.Devices) == 0 {
+	if accused && words.Kind == protocol.NoDevice && len(p.Devices) == 0 {
 		return fmt.Sprintf("there is no device here for the trial, which said: %s\nhint: kbisect doctor; what a build alone says, such as a static metric, needs none: leave out [run]", words.Words), nil
 	}
 	killed := res.Timeout != nil || res.Signal != 0
@@ -116,7 +116,7 @@ func (p *Pipeline) machineFault(ctx context.Context, c bisect.Candidate, o bisec
 		return fmt.Sprintf("%s; the trial said: %s", why, words.Words), nil
 	case why != "" && knew:
 		return why, nil
-	case accused && words.Kind == kernels.DeviceMemory && n.shared != "":
+	case accused && words.Kind == protocol.DeviceMemory && n.shared != "":
 		return fmt.Sprintf("%s, and %s", words.Words, n.shared), nil
 	}
 	return "", nil

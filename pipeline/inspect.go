@@ -14,6 +14,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
@@ -182,7 +183,7 @@ func programsBelow(root string) (found []string) {
 
 func holdsDeviceCode(path string) bool {
 	data, err := os.ReadFile(path)
-	return err == nil && len(kernels.DeviceCodes(data)) > 0
+	return err == nil && len(cuda.DeviceCodes(data)) > 0
 }
 
 // BuildOutput is what the newest build of a candidate in this job printed, nil if it came from the

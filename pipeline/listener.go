@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
@@ -25,16 +26,16 @@ type listener struct {
 	r     bisect.Request
 	stage kernels.Stage
 	alone bool // it is the only process of the trial
-	said  kernels.Protocol
-	pop   *kernels.Popcorn // of a process that speaks KernelBot's protocol
+	said  protocol.Reader
+	pop   *protocol.Popcorn // of a process that speaks KernelBot's protocol
 
 	spent    time.Duration // by the processes before
 	ownLimit bool          // the limit of the whole process is that of the stage
 	lost     bool          // it could not be started
 
-	series  []kernels.Series // from the output
-	entered time.Duration    // when the phase in force began, or was come back to
-	until   time.Duration    // the end, or when a limit was reached
+	series  []bisect.Series // from the output
+	entered time.Duration   // when the phase in force began, or was come back to
+	until   time.Duration   // the end, or when a limit was reached
 }
 
 // listen prepares for a process. Whether the project's programs speak, and how much they say, is
@@ -49,7 +50,7 @@ func (s *slot) listen(r bisect.Request, stage kernels.Stage, spent time.Duration
 		l.said.Base = "load"
 	}
 	if stage.Speaks == kernels.PopcornFD {
-		l.pop = &kernels.Popcorn{Stage: stage.Name, Metric: stage.Metric, Ranking: stage.Ranking}
+		l.pop = &protocol.Popcorn{Stage: stage.Name, Metric: stage.Metric, Ranking: stage.Ranking}
 	}
 	return l
 }
@@ -173,7 +174,7 @@ func (l *listener) ended(res proc.Result) {
 // learnShape remembers how much a good trial says, which tells of the others when they have said
 // their last line. Of programs that do not always say as much it keeps the least.
 func (p *Pipeline) learnShape(o bisect.Outcome) {
-	var s kernels.Shape
+	var s protocol.Shape
 	switch {
 	case len(o.Shape) == 0 || json.Unmarshal(o.Shape, &s) != nil:
 		return

@@ -22,6 +22,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/metrics"
+	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -35,7 +37,7 @@ type Config struct {
 	Limits       Limits
 	Paths        []string           // what build and run read; empty: everything
 	SampleMetric string             // metric that protocol samples belong to
-	Patterns     []*kernels.Pattern // metrics read from the output
+	Patterns     []*metrics.Pattern // metrics read from the output
 	Sources      []Source           // metrics that programs and builds leave behind
 	Cases        Cases              // of metrics; of others all count
 	Dir          string             // for the slots; created and removed again
@@ -68,7 +70,7 @@ type Pipeline struct {
 	slots     map[string]*slot
 	speaks    *bool                    // whether programs of this project send protocol lines, once known
 	good      map[string]time.Duration // longest time of the good end in each phase, and as a whole
-	shape     *kernels.Shape           // how much the good end says; nil while unknown
+	shape     *protocol.Shape          // how much the good end says; nil while unknown
 	clean     bool                     // every build is a clean one from now on
 	told      []string                 // warnings about the whole job
 	unwritten map[string]bool          // paths of commits of which was told that they could not be written

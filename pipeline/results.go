@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
+	"github.com/kbisect/kbisect/kernels/metrics"
 )
 
 // Source is a metric that a program does not send but leaves behind.
@@ -37,7 +38,7 @@ func (c Cases) keep(all []bisect.Series) []bisect.Series {
 		wanted := c[s.Metric]
 		names := kernelNames(s)
 		return len(wanted) > 0 && !slices.ContainsFunc(wanted, func(w string) bool {
-			return w == s.Case || slices.Contains(kernels.StaticMetrics(), s.Metric) &&
+			return w == s.Case || slices.Contains(cuda.StaticMetrics(), s.Metric) &&
 				slices.ContainsFunc(names, func(n string) bool { return strings.Contains(n, w) })
 		})
 	})
@@ -48,8 +49,8 @@ func (c Cases) keep(all []bisect.Series) []bisect.Series {
 // follows each.
 func kernelNames(s bisect.Series) []string {
 	mangled, arch, several := strings.Cut(s.Case, " ")
-	base, instance := kernels.BaseName(mangled), kernels.Instance(mangled)
-	names := []string{base, base, instance, kernels.Signature(mangled), mangled}
+	base, instance := cuda.BaseName(mangled), cuda.Instance(mangled)
+	names := []string{base, base, instance, cuda.Signature(mangled), mangled}
 	if i := strings.Index(instance, base+"<"); i >= 0 {
 		names[1] = instance[i:]
 	}
@@ -137,18 +138,18 @@ func (s *slot) resultData(x Source, log string) (data []byte, name string, err e
 }
 
 func (s *slot) readResults(x Source, data []byte, o *bisect.Outcome) error {
-	var series []kernels.Series
+	var series []bisect.Series
 	var err error
 	switch x.From {
 	case FromNVBench:
 		var warnings []string
-		series, warnings, err = kernels.NVBench(data, x.Metric, kernels.Sidecars(s.dir, x.File))
+		series, warnings, err = metrics.NVBench(data, x.Metric, metrics.Sidecars(s.dir, x.File))
 		o.Warnings = append(o.Warnings, warnings...)
 	case FromCutlass:
-		var rows []kernels.CutlassRow
-		rows, series, err = kernels.Cutlass(data, x.Metric)
-		if class, why := kernels.CutlassClass(rows); err == nil && class != kernels.ClassOK {
-			o.Class, o.Why = bisect.Class(class), why
+		var rows []metrics.CutlassRow
+		rows, series, err = metrics.Cutlass(data, x.Metric)
+		if class, why := metrics.CutlassClass(rows); err == nil && class != bisect.OK {
+			o.Class, o.Why = class, why
 		}
 	}
 	if err == nil && len(series) == 0 && o.Class == bisect.OK {

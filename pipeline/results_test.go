@@ -16,6 +16,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
 )
 
 // spoken is what ptxas says of two kernels, with the registers and spills of the first.
@@ -110,9 +111,9 @@ func TestShortCases(t *testing.T) {
 // Spills that the compiler has not spoken of are not taken for none.
 func TestUnspokenSpills(t *testing.T) {
 	s := &slot{Pipeline: &Pipeline{}}
-	finished := []kernels.Usage{{Kernel: "a", Registers: 8}, {Kernel: "b", Registers: 9}}
+	finished := []cuda.Usage{{Kernel: "a", Registers: 8}, {Kernel: "b", Registers: 9}}
 	var got []string
-	for _, x := range s.figures(finished, []kernels.Usage{{Kernel: "b", SpillStores: 4, SpillLoads: 8}}, nil) {
+	for _, x := range s.figures(finished, []cuda.Usage{{Kernel: "b", SpillStores: 4, SpillLoads: 8}}, nil) {
 		if x.Metric == "spills" || x.Metric == "registers" {
 			got = append(got, fmt.Sprint(x.Metric, " ", x.Case, " ", x.Values))
 		}

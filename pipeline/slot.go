@@ -19,6 +19,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -344,7 +345,7 @@ func (s *slot) spoiled(r bisect.Request, res proc.Result) string {
 		return "" // a build ahead that fails is made again
 	}
 	why := assault(res)
-	if words, accused := kernels.Trouble(res.Tail); accused && passing(words.Kind) {
+	if words, accused := protocol.Trouble(res.Tail); accused && passing(words.Kind) {
 		why = "it said: " + words.Words
 	}
 	switch {

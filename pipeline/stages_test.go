@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
 // evaluation speaks KernelBot's protocol; what it does is the submission's choice.
@@ -44,7 +45,7 @@ func stagedPlan() kernels.Plan {
 	stage := func(name, base, metric string, optional bool) kernels.Stage {
 		return kernels.Stage{
 			Name: name, Run: []string{"python3", "-S", "-E", "eval.py", name}, Env: []string{"POPCORN_SEED=7"}, Base: base, Metric: metric,
-			Limit: time.Minute, Speaks: kernels.PopcornFD, Optional: optional, Killed: kernels.ExitTimeout,
+			Limit: time.Minute, Speaks: kernels.PopcornFD, Optional: optional, Killed: protocol.ExitTimeout,
 		}
 	}
 	return kernels.Plan{

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
@@ -330,7 +331,7 @@ func (l *listener) outcome(res proc.Result) bisect.Outcome {
 		l.overdue(&o)
 	}
 	if o.Class == bisect.Wrong || o.Class == bisect.Crash {
-		o.Error = kernels.PythonError(res.Tail)
+		o.Error = protocol.PythonError(res.Tail)
 	}
 	if o.Class == bisect.OK && l.alone {
 		o.Shape = asJSON(said.Shape())
@@ -372,7 +373,7 @@ func (l *listener) timeoutWords(phase string, whole bool) (why string, early boo
 
 // stackWords says where a Python was that was killed or crashed.
 func stackWords(output []byte) string {
-	if where, ok := kernels.PythonStack(output); ok {
+	if where, ok := protocol.PythonStack(output); ok {
 		return " at " + where
 	}
 	return ""
@@ -413,7 +414,7 @@ func ended(res proc.Result) string {
 
 // lastWords is the last line of the output, or the exception that Python ended with, for a one-line reason.
 func lastWords(tail []byte) string {
-	if line := kernels.PythonWords(tail); line != nil {
+	if line := protocol.PythonWords(tail); line != nil {
 		return inBrackets(line, 80)
 	}
 	tail = bytes.TrimSpace(tail)

@@ -13,19 +13,22 @@ const module = "github.com/kbisect/kbisect/"
 
 // arrows says which rooms of the house a room may import.
 var arrows = map[string][]string{
-	"bisect":          {},
-	"bisect/judge":    {"bisect", "bisect/sets"},
-	"bisect/report":   {"bisect", "bisect/sets"},
-	"bisect/sets":     {"bisect"},
-	"bisect/effects":  {"bisect"},
-	"kernels":         {},
-	"pipeline/source": {},
-	"pipeline/proc":   {},
-	"pipeline/cache":  {},
-	"pipeline/gpu":    {},
-	"pipeline/store":  {},
-	"pipeline":        {"bisect", "kernels", "pipeline/source", "pipeline/proc", "pipeline/cache", "pipeline/gpu", "pipeline/store"},
-	"fixtures":        {"bisect", "bisect/effects", "bisect/judge", "bisect/sets", "kernels"},
+	"bisect":           {},
+	"bisect/judge":     {"bisect", "bisect/sets"},
+	"bisect/report":    {"bisect", "bisect/sets"},
+	"bisect/sets":      {"bisect"},
+	"bisect/effects":   {"bisect"},
+	"kernels":          {"bisect", "kernels/protocol", "kernels/cuda", "kernels/metrics"},
+	"kernels/protocol": {"bisect"},
+	"kernels/metrics":  {"bisect", "kernels/protocol"},
+	"kernels/cuda":     {"bisect", "kernels/protocol"},
+	"pipeline/source":  {},
+	"pipeline/proc":    {},
+	"pipeline/cache":   {},
+	"pipeline/gpu":     {},
+	"pipeline/store":   {},
+	"pipeline":         {"bisect", "kernels", "kernels/protocol", "kernels/metrics", "kernels/cuda", "pipeline/source", "pipeline/proc", "pipeline/cache", "pipeline/gpu", "pipeline/store"},
+	"fixtures":         {"bisect", "bisect/effects", "bisect/judge", "bisect/sets", "kernels"},
 }
 
 // only names the one room that may import a module.

@@ -12,7 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
+	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
@@ -98,17 +101,17 @@ func layOut(dir, name string, project kernels.Project) (kernels.Plan, error) {
 
 // registers is what ptxas says of the kernels, in words.
 func registers(output string) string {
-	all := kernels.Ptxas([]byte(output))
+	all := cuda.Ptxas([]byte(output))
 	if len(all) == 0 {
 		return ""
 	}
-	most := slices.MaxFunc(all, func(a, b kernels.Usage) int { return cmp.Compare(a.Registers, b.Registers) })
+	most := slices.MaxFunc(all, func(a, b cuda.Usage) int { return cmp.Compare(a.Registers, b.Registers) })
 	return fmt.Sprintf(" (%d registers, %d bytes of spills)", most.Registers, most.SpillStores+most.SpillLoads)
 }
 
 // runExample runs a plan and says what the program has done by what it has sent.
 func runExample(ctx context.Context, dir string, plan kernels.Plan) (done []string, err error) {
-	heard := kernels.Protocol{Base: "load"}
+	heard := protocol.Reader{Base: "load"}
 	res, err := proc.Run(ctx, proc.Spec{
 		Argv: plan.Run, Dir: dir, Env: kernels.Merge(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), plan.Env), Limit: chainRun, Grace: -1, Tail: 16 << 10,
 		Protocol: "KBISECT_FD",
@@ -118,7 +121,7 @@ func runExample(ctx context.Context, dir string, plan kernels.Plan) (done []stri
 		},
 	})
 	words := heard.Said()
-	var times []kernels.Series
+	var times []bisect.Series
 	for _, s := range heard.Series() {
 		if s.Metric == "time" && len(s.Values) > 0 {
 			times = append(times, s)

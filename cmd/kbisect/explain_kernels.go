@@ -7,18 +7,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
 )
 
 // kernelView is all that is known of one kernel on one side.
 type kernelView struct {
 	name   string // for people
-	usage  *kernels.Usage
+	usage  *cuda.Usage
 	spills bool // are known
-	code   *kernels.Function
-	ncu    []kernels.Launched // one for each grid and block, that which took most time first
-	trace  []kernels.Launched // likewise
-	device string             // compute capability
+	code   *cuda.Function
+	ncu    []cuda.Launched // one for each grid and block, that which took most time first
+	trace  []cuda.Launched // likewise
+	device string          // compute capability
 }
 
 // kernelPair is a kernel of A with the same one of B; one of them may be nil.
@@ -36,7 +36,7 @@ func (s *examined) views(device string) []*kernelView {
 	arch := s.arch(device)
 	var all []*kernelView
 	view := func(name string) *kernelView {
-		name = kernels.Signature(name)
+		name = cuda.Signature(name)
 		i := slices.IndexFunc(all, func(v *kernelView) bool { return v.name == name })
 		if i < 0 {
 			i, all = len(all), append(all, &kernelView{name: name, spills: s.spills, device: cmp.Or(device, capabilityOf(arch))})
@@ -53,12 +53,12 @@ func (s *examined) views(device string) []*kernelView {
 			view(f.Name).code = &s.sass[i]
 		}
 	}
-	for _, l := range kernels.ByTime(s.launched) {
+	for _, l := range cuda.ByTime(s.launched) {
 		v := view(l.Kernel)
 		v.ncu = append(v.ncu, l)
 	}
 	if s.trace != nil {
-		for _, l := range kernels.ByTime(s.trace.Kernels) {
+		for _, l := range cuda.ByTime(s.trace.Kernels) {
 			v := view(l.Kernel)
 			v.trace = append(v.trace, l)
 		}
@@ -120,14 +120,14 @@ func withoutParameters(sides ...[]*kernelView) {
 	for _, all := range sides {
 		seen := map[string]bool{}
 		for _, v := range all {
-			name := kernels.Instance(v.name)
+			name := cuda.Instance(v.name)
 			shared[name] = shared[name] || seen[name]
 			seen[name] = true
 		}
 	}
 	for _, all := range sides {
 		for _, v := range all {
-			if name := kernels.Instance(v.name); !shared[name] {
+			if name := cuda.Instance(v.name); !shared[name] {
 				v.name = name
 			}
 		}
@@ -156,7 +156,7 @@ func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) 
 	alone := func(all []*kernelView, base string) *kernelView {
 		var found *kernelView
 		for _, v := range all {
-			if kernels.BaseName(v.name) == base {
+			if cuda.BaseName(v.name) == base {
 				if found != nil {
 					return nil
 				}
@@ -166,7 +166,7 @@ func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) 
 		return found
 	}
 	for _, v := range restA {
-		base := kernels.BaseName(v.name)
+		base := cuda.BaseName(v.name)
 		other := alone(restB, base)
 		if other == nil || alone(restA, base) == nil {
 			gone = append(gone, v.name)
@@ -226,7 +226,7 @@ func (v *kernelView) seconds() (sum float64) {
 	}
 	if len(v.trace) == 0 {
 		for _, l := range v.ncu {
-			sum += l.Metrics[kernels.MetricTime].Value
+			sum += l.Metrics[cuda.MetricTime].Value
 		}
 	}
 	return sum
@@ -235,21 +235,21 @@ func (v *kernelView) seconds() (sum float64) {
 // metric is a figure of ncu, of the grid and block that took most time; NaN if it is not known.
 func (v *kernelView) metric(name string) float64 { return metricOf(v, name, v.ncuLaunches()) }
 
-func (v *kernelView) ncuLaunches() []kernels.Launched {
+func (v *kernelView) ncuLaunches() []cuda.Launched {
 	if v == nil {
 		return nil
 	}
 	return v.ncu
 }
 
-func (v *kernelView) traceLaunches() []kernels.Launched {
+func (v *kernelView) traceLaunches() []cuda.Launched {
 	if v == nil {
 		return nil
 	}
 	return v.trace
 }
 
-func metricOf(_ *kernelView, name string, launched []kernels.Launched) float64 {
+func metricOf(_ *kernelView, name string, launched []cuda.Launched) float64 {
 	if len(launched) > 0 {
 		if m, ok := launched[0].Metrics[name]; ok {
 			return m.Value
@@ -269,7 +269,7 @@ func figure(values ...float64) float64 {
 }
 
 // static is a figure of the built code; NaN if it is not known.
-func (v *kernelView) static(of func(*kernels.Usage) int) float64 {
+func (v *kernelView) static(of func(*cuda.Usage) int) float64 {
 	if v == nil || v.usage == nil {
 		return math.NaN()
 	}
@@ -278,21 +278,21 @@ func (v *kernelView) static(of func(*kernels.Usage) int) float64 {
 
 // registers are those of a thread by ncu, by the compiler and by a trace; NaN where one does not tell.
 func (v *kernelView) registers() []float64 {
-	return []float64{v.metric(kernels.MetricRegisters), v.static(func(u *kernels.Usage) int { return u.Registers }), metricOf(v, kernels.MetricRegisters, v.traceLaunches())}
+	return []float64{v.metric(cuda.MetricRegisters), v.static(func(u *cuda.Usage) int { return u.Registers }), metricOf(v, cuda.MetricRegisters, v.traceLaunches())}
 }
 
 // staticShared is the static shared memory in bytes, by ncu and by the compiler.
 func (v *kernelView) staticShared() []float64 {
-	return []float64{v.metric(kernels.MetricStatic), v.static(func(u *kernels.Usage) int { return u.Shared })}
+	return []float64{v.metric(cuda.MetricStatic), v.static(func(u *cuda.Usage) int { return u.Shared })}
 }
 
 // dynamicShared is told by ncu, or what a trace has beyond the static.
 func (v *kernelView) dynamicShared() float64 {
-	beyond := metricOf(v, kernels.MetricShared, v.traceLaunches()) - figure(v.staticShared()...)
-	return figure(v.metric(kernels.MetricDynamic), max(0, beyond))
+	beyond := metricOf(v, cuda.MetricShared, v.traceLaunches()) - figure(v.staticShared()...)
+	return figure(v.metric(cuda.MetricDynamic), max(0, beyond))
 }
 
-func (v *kernelView) spilt(of func(*kernels.Usage) int) float64 {
+func (v *kernelView) spilt(of func(*cuda.Usage) int) float64 {
 	if v == nil || !v.spills {
 		return math.NaN()
 	}
@@ -300,7 +300,7 @@ func (v *kernelView) spilt(of func(*kernels.Usage) int) float64 {
 }
 
 // launchedLike are the launches that tell of grid and block.
-func (v *kernelView) launchedLike() []kernels.Launched {
+func (v *kernelView) launchedLike() []cuda.Launched {
 	if v == nil || len(v.trace) > 0 {
 		return v.traceLaunches()
 	}
@@ -314,16 +314,16 @@ func (v *kernelView) occupancy() (share float64, limit string) {
 		return math.NaN(), ""
 	}
 	if n := v.ncuLaunches(); len(n) > 0 {
-		if o, ok := kernels.OccupancyOf(n[0]); ok {
+		if o, ok := cuda.OccupancyOf(n[0]); ok {
 			return 100 * o.Share, o.Limit
 		}
 	}
-	shared := figure(figure(v.staticShared()...)+v.dynamicShared(), metricOf(v, kernels.MetricShared, v.trace))
+	shared := figure(figure(v.staticShared()...)+v.dynamicShared(), metricOf(v, cuda.MetricShared, v.trace))
 	registers := figure(v.registers()...)
 	if math.IsNaN(shared) || math.IsNaN(registers) {
 		return math.NaN(), ""
 	}
-	o, ok := kernels.Occupy(v.device, int(registers), int(shared), l[0].Threads())
+	o, ok := cuda.Occupy(v.device, int(registers), int(shared), l[0].Threads())
 	if !ok {
 		return math.NaN(), ""
 	}
@@ -331,7 +331,7 @@ func (v *kernelView) occupancy() (share float64, limit string) {
 }
 
 // configs writes the grids or blocks of a kernel, that which took most time first.
-func (v *kernelView) configs(of func(kernels.Launched) [3]int) string {
+func (v *kernelView) configs(of func(cuda.Launched) [3]int) string {
 	var out []string
 	for _, l := range v.launchedLike() {
 		d := of(l)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
@@ -43,12 +44,12 @@ type examined struct {
 	purpose   bisect.Purpose // names the slot
 	outcomes  []bisect.Outcome
 	build     bisect.Outcome // with a class if it cannot be looked at
-	usage     []kernels.Usage
+	usage     []cuda.Usage
 	spills    bool // the compiler has told of them
-	sass      []kernels.Function
-	launched  []kernels.Launched // as ncu saw them
-	trace     *kernels.Trace     // as torch.profiler saw them
-	compiled  kernels.Compiled
+	sass      []cuda.Function
+	launched  []cuda.Launched // as ncu saw them
+	trace     *cuda.Trace     // as torch.profiler saw them
+	compiled  cuda.Compiled
 	recompile int
 }
 
@@ -126,13 +127,13 @@ const toolLimit = 3 * time.Minute
 
 // static reads the device code that was built, and what the compiler said of it.
 func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspection) error {
-	compiled := kernels.Ptxas(x.pipe.BuildOutput(s.candidate))
+	compiled := cuda.Ptxas(x.pipe.BuildOutput(s.candidate))
 	s.spills = len(compiled) > 0
 	if s.usage = compiled; cudaTool("cuobjdump") == "" {
 		x.miss("no cuobjdump on PATH or below CUDA_HOME: the registers, shared memory and machine code of what was built")
 		return nil
 	}
-	var finished []kernels.Usage
+	var finished []cuda.Usage
 	programs := in.Programs()
 	for _, file := range programs {
 		sass, resources, err := x.dump(ctx, in, file)
@@ -144,12 +145,12 @@ func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspec
 			continue
 		}
 		for _, u := range resources {
-			if !slices.ContainsFunc(finished, func(h kernels.Usage) bool { return h.Kernel == u.Kernel && h.Arch == u.Arch }) {
+			if !slices.ContainsFunc(finished, func(h cuda.Usage) bool { return h.Kernel == u.Kernel && h.Arch == u.Arch }) {
 				finished = append(finished, u)
 			}
 		}
 		for _, f := range sass {
-			if !slices.ContainsFunc(s.sass, func(h kernels.Function) bool { return h.Name == f.Name && h.Arch == f.Arch }) {
+			if !slices.ContainsFunc(s.sass, func(h cuda.Function) bool { return h.Name == f.Name && h.Arch == f.Arch }) {
 				s.sass = append(s.sass, f)
 			}
 		}
@@ -157,13 +158,13 @@ func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspec
 	if len(programs) == 0 {
 		x.miss("device code of %c: what was built, and what trials compiled and kept, holds none", x.letter(s))
 	}
-	s.usage = kernels.Join(finished, compiled)
+	s.usage = cuda.Join(finished, compiled)
 	return nil
 }
 
 // dump runs the tools on one file.
-func (x *explainer) dump(ctx context.Context, in *pipeline.Inspection, file string) ([]kernels.Function, []kernels.Usage, error) {
-	code, figures := kernels.DeviceTools(file)
+func (x *explainer) dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Function, []cuda.Usage, error) {
+	code, figures := cuda.DeviceTools(file)
 	code[0], figures[0] = cudaTool(code[0]), cudaTool(figures[0])
 	resources, err := in.Tool(ctx, figures, toolLimit)
 	if err != nil {
@@ -173,7 +174,7 @@ func (x *explainer) dump(ctx context.Context, in *pipeline.Inspection, file stri
 	if err != nil {
 		return nil, nil, err
 	}
-	return kernels.SASS(sass), kernels.Resources(resources), nil
+	return cuda.SASS(sass), cuda.Resources(resources), nil
 }
 
 // cudaTool finds a tool of the CUDA toolkit, "" if it is not there.
@@ -259,10 +260,10 @@ func (x *explainer) torch(ctx context.Context, s *examined, in *pipeline.Inspect
 		Name: "torch-profile", Limit: limit,
 		Env: func(env []string) []string { return kernels.ProfilerEnv(env, module, traces) },
 		Output: func(line string) {
-			if kernels.Recompile(line) {
+			if cuda.Recompile(line) {
 				s.recompile++
 			}
-			if c, ok := kernels.Compiles(line); ok {
+			if c, ok := cuda.Compiles(line); ok {
 				s.compiled.Frames, s.compiled.Graphs, s.compiled.Breaks = s.compiled.Frames+c.Frames, s.compiled.Graphs+c.Graphs, s.compiled.Breaks+c.Breaks
 			}
 		},
@@ -283,7 +284,7 @@ func (x *explainer) readTraces(s *examined, dir string) error {
 		x.miss("torch.profiler: it left no trace; the program does not use torch on a device, profiles itself, or is killed at its end")
 		return nil
 	}
-	t, err := kernels.OpenTraces(files)
+	t, err := cuda.OpenTraces(files)
 	if err != nil {
 		x.miss("%v", err)
 	}
@@ -311,13 +312,13 @@ func (x *explainer) counters(ctx context.Context, s *examined, in *pipeline.Insp
 	}
 	var names []string
 	if s.trace != nil {
-		for _, k := range kernels.ByTime(s.trace.Kernels) {
-			if name := kernels.BaseName(k.Kernel); !slices.Contains(names, name) && len(names) < kernelsProfiled {
+		for _, k := range cuda.ByTime(s.trace.Kernels) {
+			if name := cuda.BaseName(k.Kernel); !slices.Contains(names, name) && len(names) < kernelsProfiled {
 				names = append(names, name)
 			}
 		}
 	}
-	passes := kernels.NcuPasses()
+	passes := cuda.NcuPasses()
 	for ; x.ncu.pass < len(passes); x.ncu.pass++ {
 		pass := passes[x.ncu.pass]
 		done, err := x.runNcu(ctx, s, in, pass, names)
@@ -330,7 +331,7 @@ func (x *explainer) counters(ctx context.Context, s *examined, in *pipeline.Insp
 }
 
 // runNcu makes one try. done is true when no further one would help.
-func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspection, pass kernels.NcuPass, names []string) (done bool, err error) {
+func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspection, pass cuda.NcuPass, names []string) (done bool, err error) {
 	limit := x.patience()
 	if limit == 0 {
 		x.miss("ncu: the time for profilers is used up")
@@ -342,7 +343,7 @@ func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspec
 	}
 	log := filepath.Join(dir, "ncu.csv")
 	res, err := x.run(ctx, in, pipeline.Wrapped{
-		Name: "ncu", Limit: limit, Wrap: kernels.Ncu(x.ncu.path, pass, names, log),
+		Name: "ncu", Limit: limit, Wrap: cuda.Ncu(x.ncu.path, pass, names, log),
 		Env: func(env []string) []string { return append(env, "LC_ALL=C.UTF-8") },
 	})
 	if err != nil {
@@ -353,8 +354,8 @@ func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspec
 		return true, nil
 	}
 	text, _ := os.ReadFile(log) // without it, all there is to read is what ncu printed
-	launched, err := kernels.NcuCSV(slices.Concat(text, []byte("\n"), res.Tail))
-	var trouble *kernels.NcuTrouble
+	launched, err := cuda.NcuCSV(slices.Concat(text, []byte("\n"), res.Tail))
+	var trouble *cuda.NcuTrouble
 	switch {
 	case err == nil:
 		s.launched = launched
@@ -379,7 +380,7 @@ func (x *explainer) findNcu(ctx context.Context, in *pipeline.Inspection) bool {
 		return false
 	}
 	out, err := in.Tool(ctx, []string{x.ncu.path, "--version"}, time.Minute)
-	version := kernels.NcuVersion(out)
+	version := cuda.NcuVersion(out)
 	if err != nil || version == "" || x.ncu.version != "" && version != x.ncu.version {
 		x.ncu.over = true
 		x.miss("profiler metrics: ncu at %s does not tell one version for A and B (%q, %q)", x.ncu.path, x.ncu.version, version)

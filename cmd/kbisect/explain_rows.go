@@ -10,7 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
 )
 
 // The groups of an explanation.
@@ -191,7 +191,7 @@ func programRows(a, b *examined) (rows []report.Row) {
 			rows = append(rows, r)
 		}
 	}
-	traced := func(of func(*kernels.Trace) int) func(*examined) float64 {
+	traced := func(of func(*cuda.Trace) int) func(*examined) float64 {
 		return func(s *examined) float64 {
 			if s.trace == nil {
 				return math.NaN()
@@ -213,13 +213,13 @@ func programRows(a, b *examined) (rows []report.Row) {
 		}
 		return float64(len(s.usage))
 	})
-	add("different kernels launched", report.SortLaunches, traced(func(t *kernels.Trace) int { return different(t.Kernels) }))
-	add("kernels launched", report.SortLaunches, traced(func(t *kernels.Trace) int { return launchesOf(t.Kernels) }))
-	add("copies and memsets", report.SortLaunches, traced(func(t *kernels.Trace) int { return t.Copies }))
-	add("graphs captured", report.SortGraphs, traced(func(t *kernels.Trace) int { return t.Captured }))
-	add("graph launches", report.SortGraphs, traced(func(t *kernels.Trace) int { return t.Replays }))
-	add("waits of the host for the device", report.SortLaunches, traced(func(t *kernels.Trace) int { return t.Syncs }))
-	add("calls for device memory", report.SortNone, traced(func(t *kernels.Trace) int { return t.Allocated }))
+	add("different kernels launched", report.SortLaunches, traced(func(t *cuda.Trace) int { return different(t.Kernels) }))
+	add("kernels launched", report.SortLaunches, traced(func(t *cuda.Trace) int { return launchesOf(t.Kernels) }))
+	add("copies and memsets", report.SortLaunches, traced(func(t *cuda.Trace) int { return t.Copies }))
+	add("graphs captured", report.SortGraphs, traced(func(t *cuda.Trace) int { return t.Captured }))
+	add("graph launches", report.SortGraphs, traced(func(t *cuda.Trace) int { return t.Replays }))
+	add("waits of the host for the device", report.SortLaunches, traced(func(t *cuda.Trace) int { return t.Syncs }))
+	add("calls for device memory", report.SortNone, traced(func(t *cuda.Trace) int { return t.Allocated }))
 	add("functions compiled by torch", report.SortCompiles, compiled(func(s *examined) int { return s.compiled.Frames }))
 	add("graphs compiled by torch", report.SortCompiles, compiled(func(s *examined) int { return s.compiled.Graphs }))
 	add("recompilations by torch", report.SortCompiles, compiled(func(s *examined) int { return s.recompile }))
@@ -227,7 +227,7 @@ func programRows(a, b *examined) (rows []report.Row) {
 	return rows
 }
 
-func different(all []kernels.Launched) int {
+func different(all []cuda.Launched) int {
 	names := map[string]bool{}
 	for _, l := range all {
 		names[l.Kernel] = true
@@ -235,7 +235,7 @@ func different(all []kernels.Launched) int {
 	return len(names)
 }
 
-func launchesOf(all []kernels.Launched) (n int) {
+func launchesOf(all []cuda.Launched) (n int) {
 	for _, l := range all {
 		n += l.Launches
 	}
@@ -276,7 +276,7 @@ func (p kernelPair) launchRows() (rows []report.Row) {
 		r := report.Texts(groupKernels, p.name, "name", report.SortConfig, p.a.name, p.b.name)
 		rows = append(rows, r)
 	}
-	traced := func(of func([]kernels.Launched) float64) func(*kernelView) float64 {
+	traced := func(of func([]cuda.Launched) float64) func(*kernelView) float64 {
 		return func(v *kernelView) float64 {
 			if len(v.traceLaunches()) == 0 {
 				return math.NaN()
@@ -284,16 +284,16 @@ func (p kernelPair) launchRows() (rows []report.Row) {
 			return of(v.trace)
 		}
 	}
-	launches := p.number(groupKernels, "launches", "", report.SortLaunches, traced(func(l []kernels.Launched) float64 { return float64(launchesOf(l)) }))
-	one := p.number(groupKernels, "time of a launch", "s", report.SortTime, traced(func(l []kernels.Launched) float64 { return metricOf(nil, kernels.MetricTime, l) }))
-	all := p.number(groupKernels, "time of all launches", "s", report.SortTime, traced(func(l []kernels.Launched) float64 { return (&kernelView{trace: l}).seconds() }))
+	launches := p.number(groupKernels, "launches", "", report.SortLaunches, traced(func(l []cuda.Launched) float64 { return float64(launchesOf(l)) }))
+	one := p.number(groupKernels, "time of a launch", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return metricOf(nil, cuda.MetricTime, l) }))
+	all := p.number(groupKernels, "time of all launches", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return (&kernelView{trace: l}).seconds() }))
 	one.Noise, all.Noise = profileNoise, profileNoise
 	launches.Key, one.Key = true, true
 	rows = append(rows, launches, one, all)
 	for _, c := range []struct {
 		name string
-		of   func(kernels.Launched) [3]int
-	}{{"grid", func(l kernels.Launched) [3]int { return l.Grid }}, {"block", func(l kernels.Launched) [3]int { return l.Block }}} {
+		of   func(cuda.Launched) [3]int
+	}{{"grid", func(l cuda.Launched) [3]int { return l.Grid }}, {"block", func(l cuda.Launched) [3]int { return l.Block }}} {
 		r := report.Texts(groupKernels, p.name, c.name, report.SortConfig, p.a.configs(c.of), p.b.configs(c.of))
 		r.Key = true
 		rows = append(rows, r)
@@ -306,16 +306,16 @@ func (p kernelPair) resourceRows() []report.Row {
 		r.Key = true
 		return r
 	}
-	usage := func(of func(*kernels.Usage) int) func(*kernelView) float64 {
+	usage := func(of func(*cuda.Usage) int) func(*kernelView) float64 {
 		return func(v *kernelView) float64 { return v.spilt(of) }
 	}
 	occupancyA, limitA := p.a.occupancy()
 	occupancyB, limitB := p.b.occupancy()
 	return []report.Row{
 		key(p.sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers)),
-		key(p.number(groupResources, "spill stores", "B", report.SortSpills, usage(func(u *kernels.Usage) int { return u.SpillStores }))),
-		key(p.number(groupResources, "spill loads", "B", report.SortSpills, usage(func(u *kernels.Usage) int { return u.SpillLoads }))),
-		p.number(groupResources, "stack", "B", report.SortSpills, func(v *kernelView) float64 { return v.static(func(u *kernels.Usage) int { return u.Stack }) }),
+		key(p.number(groupResources, "spill stores", "B", report.SortSpills, usage(func(u *cuda.Usage) int { return u.SpillStores }))),
+		key(p.number(groupResources, "spill loads", "B", report.SortSpills, usage(func(u *cuda.Usage) int { return u.SpillLoads }))),
+		p.number(groupResources, "stack", "B", report.SortSpills, func(v *kernelView) float64 { return v.static(func(u *cuda.Usage) int { return u.Stack }) }),
 		key(p.sameSource("static shared memory", "B", report.SortShared, (*kernelView).staticShared)),
 		key(p.number(groupResources, "dynamic shared memory", "B", report.SortShared, (*kernelView).dynamicShared)),
 		key(report.Numbers(groupResources, p.name, "occupancy, theoretical", "%", report.SortOccupancy, occupancyA, occupancyB)),
@@ -328,9 +328,9 @@ func (p kernelPair) resourceRows() []report.Row {
 const opcodesShown = 6
 
 func (p kernelPair) instructionRows() []report.Row {
-	code := func(v *kernelView) kernels.Function {
+	code := func(v *kernelView) cuda.Function {
 		if v == nil || v.code == nil {
-			return kernels.Function{}
+			return cuda.Function{}
 		}
 		return *v.code
 	}
@@ -338,7 +338,7 @@ func (p kernelPair) instructionRows() []report.Row {
 	if a.Digest == "" && b.Digest == "" {
 		return nil
 	}
-	known := func(f kernels.Function, n int) float64 {
+	known := func(f cuda.Function, n int) float64 {
 		if f.Digest == "" {
 			return math.NaN()
 		}
@@ -348,7 +348,7 @@ func (p kernelPair) instructionRows() []report.Row {
 	same := report.Texts(groupInstructions, p.name, "machine code", report.SortNone, a.Digest[:min(8, len(a.Digest))], b.Digest[:min(8, len(b.Digest))])
 	total.Key, same.Key = true, true
 	rows := []report.Row{total, same}
-	before, after := kernels.Mix(a), kernels.Mix(b)
+	before, after := cuda.Mix(a), cuda.Mix(b)
 	for i := range before {
 		r := report.Numbers(groupInstructions, p.name, before[i].Name+" instructions", "", report.SortMix, known(a, before[i].N), known(b, after[i].N))
 		r.Whole = report.Number(max(a.Instructions, b.Instructions))
@@ -360,7 +360,7 @@ func (p kernelPair) instructionRows() []report.Row {
 		return rows
 	}
 	var changes []string
-	for _, c := range kernels.Opcodes(a, b) {
+	for _, c := range cuda.Opcodes(a, b) {
 		if len(changes) < opcodesShown {
 			changes = append(changes, fmt.Sprintf("%+d %s", c.Change, c.Opcode))
 		}
@@ -381,7 +381,7 @@ func (p kernelPair) profilerRows() (rows []report.Row) {
 		sort               report.Sort
 		noise              float64
 	}{
-		{"time of a launch, caches flushed", kernels.MetricTime, "s", report.SortTime, profileNoise},
+		{"time of a launch, caches flushed", cuda.MetricTime, "s", report.SortTime, profileNoise},
 		{"warps active (achieved occupancy)", "sm__warps_active" + active, "%", report.SortOccupancy, 0.02},
 		{"tensor pipe", "sm__pipe_tensor_cycles_active" + active, "%", report.SortUse, 0.02},
 		{"tensor instructions executed", "sm__inst_executed_pipe_tensor.sum", "", report.SortMix, 0.02},

@@ -17,7 +17,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -348,13 +348,13 @@ func TestExplainCulprit(t *testing.T) {
 
 // TestExplainTorch reads what torch.profiler saw: kernels that came and went, a lost graph.
 func TestExplainTorch(t *testing.T) {
-	launched := func(name string, n int, us float64, block int) kernels.Launched {
-		return kernels.Launched{Kernel: name, Launches: n, Grid: [3]int{132, 1, 1}, Block: [3]int{block, 1, 1}, Arch: "9.0", Metrics: map[string]kernels.Measured{
-			kernels.MetricTime: {Value: us / 1e6, Unit: "s"}, kernels.MetricRegisters: {Value: 32}, kernels.MetricShared: {Value: 0, Unit: "B"},
+	launched := func(name string, n int, us float64, block int) cuda.Launched {
+		return cuda.Launched{Kernel: name, Launches: n, Grid: [3]int{132, 1, 1}, Block: [3]int{block, 1, 1}, Arch: "9.0", Metrics: map[string]cuda.Measured{
+			cuda.MetricTime: {Value: us / 1e6, Unit: "s"}, cuda.MetricRegisters: {Value: 32}, cuda.MetricShared: {Value: 0, Unit: "B"},
 		}}
 	}
-	a := &examined{trace: &kernels.Trace{Kernels: []kernels.Launched{launched("triton_fused_0", 10, 20, 256), launched("gemm<128>", 10, 50, 256)}, Captured: 1, Replays: 10}}
-	b := &examined{recompile: 4, trace: &kernels.Trace{Kernels: []kernels.Launched{launched("gemm<64>", 10, 50, 1024), launched("silu(float*)", 10, 15, 256), launched("mul(float*)", 10, 15, 256)}}}
+	a := &examined{trace: &cuda.Trace{Kernels: []cuda.Launched{launched("triton_fused_0", 10, 20, 256), launched("gemm<128>", 10, 50, 256)}, Captured: 1, Replays: 10}}
+	b := &examined{recompile: 4, trace: &cuda.Trace{Kernels: []cuda.Launched{launched("gemm<64>", 10, 50, 1024), launched("silu(float*)", 10, 15, 256), launched("mul(float*)", 10, 15, 256)}}}
 	x := &explainer{job: &job{policy: &policy{}}, sides: [2]examined{*a, *b}}
 	doc := x.explanation()
 	if !slices.Equal(doc.Gone, []string{"triton_fused_0"}) || len(doc.Added) != 2 {
@@ -406,7 +406,7 @@ func TestPairKernels(t *testing.T) {
 }
 
 func TestArchitectures(t *testing.T) {
-	s := &examined{usage: []kernels.Usage{{Arch: "sm_80"}, {Arch: "sm_90a"}, {Arch: "sm_120"}}}
+	s := &examined{usage: []cuda.Usage{{Arch: "sm_80"}, {Arch: "sm_90a"}, {Arch: "sm_120"}}}
 	for device, want := range map[string]string{"9.0": "sm_90a", "8.9": "sm_80", "12.0": "sm_120", "": "sm_120", "10.0": "sm_90a"} {
 		if got := s.arch(device); got != want {
 			t.Errorf("device %s: %s, want %s", device, got, want)
@@ -482,10 +482,10 @@ class profile:
 
 // What a profiler says of one side is not set against what was compiled of the other.
 func TestFiguresOfOneSource(t *testing.T) {
-	seen := &kernelView{usage: &kernels.Usage{Registers: 12, Shared: 1024}, ncu: []kernels.Launched{{Metrics: map[string]kernels.Measured{
-		kernels.MetricRegisters: {Value: 16}, kernels.MetricStatic: {Value: 0},
+	seen := &kernelView{usage: &cuda.Usage{Registers: 12, Shared: 1024}, ncu: []cuda.Launched{{Metrics: map[string]cuda.Measured{
+		cuda.MetricRegisters: {Value: 16}, cuda.MetricStatic: {Value: 0},
 	}}}}
-	built := &kernelView{usage: &kernels.Usage{Registers: 12, Shared: 1024}}
+	built := &kernelView{usage: &cuda.Usage{Registers: 12, Shared: 1024}}
 	for _, c := range []struct {
 		pair kernelPair
 		a, b float64

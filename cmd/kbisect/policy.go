@@ -16,6 +16,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
+	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -215,7 +217,7 @@ func (p *policy) readMetrics(path string, ms []Metric) error {
 		case "phase":
 			jm.Name = "phase." + strings.TrimPrefix(m.Name, "phase.")
 		case "regex":
-			if _, err := kernels.NewPattern(m.Name, m.Unit, m.Pattern); err != nil {
+			if _, err := metrics.NewPattern(m.Name, m.Unit, m.Pattern); err != nil {
 				return usagef("%s: %w", path, err)
 			}
 			p.Patterns = append(p.Patterns, pattern{m.Name, m.Unit, m.Pattern})
@@ -279,13 +281,13 @@ func (p *policy) metric(name string) judge.Metric {
 	if i := slices.IndexFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == name }); i >= 0 {
 		return p.Judge.Metrics[i]
 	}
-	return judge.Metric{Name: name, Exact: p.static() && slices.Contains(kernels.StaticMetrics(), name)}
+	return judge.Metric{Name: name, Exact: p.static() && slices.Contains(cuda.StaticMetrics(), name)}
 }
 
 // asked is the metric that --metric names. What nvcc says of what it compiles is there, configured or not.
 func (p *policy) asked(name string) judge.Metric {
 	p.Asked = name
-	if p.Plan.Kind == kindNvcc && !p.static() && slices.Contains(kernels.StaticMetrics(), name) {
+	if p.Plan.Kind == kindNvcc && !p.static() && slices.Contains(cuda.StaticMetrics(), name) {
 		p.Sources = append(p.Sources, pipeline.Source{Metric: name, From: pipeline.FromStatic})
 	}
 	return p.metric(name)
@@ -311,10 +313,10 @@ func (p *policy) wholeTimed() bool {
 }
 
 // compile makes the patterns of a policy.
-func (p *policy) compile() ([]*kernels.Pattern, error) {
-	var out []*kernels.Pattern
+func (p *policy) compile() ([]*metrics.Pattern, error) {
+	var out []*metrics.Pattern
 	for _, x := range p.Patterns {
-		c, err := kernels.NewPattern(x.Metric, x.Unit, x.Expr)
+		c, err := metrics.NewPattern(x.Metric, x.Unit, x.Expr)
 		if err != nil {
 			return nil, fmt.Errorf("kept policy: %w", err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
@@ -170,8 +171,8 @@ func (p *policy) readSource(file string, m Metric) error {
 		}
 		return nil
 	case pipeline.FromStatic:
-		if !slices.Contains(kernels.StaticMetrics(), m.Name) {
-			return usagef("%s: metric.name: static metrics are %s; %q is none of them", file, strings.Join(kernels.StaticMetrics(), ", "), m.Name)
+		if !slices.Contains(cuda.StaticMetrics(), m.Name) {
+			return usagef("%s: metric.name: static metrics are %s; %q is none of them", file, strings.Join(cuda.StaticMetrics(), ", "), m.Name)
 		}
 		if len(p.Plan.Build) == 0 {
 			return usagef("%s: metric.from: static metrics are those of a build, and there is none\nhint: set [build] command", file)

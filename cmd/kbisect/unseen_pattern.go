@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/metrics"
 )
 
 // deadMetrics warns of what the configuration reads and no launch gave while some ended well: a pattern, or a
@@ -41,7 +41,7 @@ func (j *job) deadPattern(p pattern, printed string, well int) string {
 
 // noNumber is the first line of what the launches printed last that a pattern matches without reading a number.
 func (j *job) noNumber(p pattern) (line, value string) {
-	c, err := kernels.NewPattern(p.Metric, p.Unit, p.Expr)
+	c, err := metrics.NewPattern(p.Metric, p.Unit, p.Expr)
 	if err != nil {
 		return "", "" // it was checked when the configuration was read
 	}

@@ -1,0 +1,227 @@
+package cuda
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
+)
+
+// DeviceCode is one piece of device code in a program.
+type DeviceCode struct {
+	Kind       string // elf, ptx
+	Arch       int    // 90 for sm_90
+	Compressed bool
+	Data       []byte // as it stands in the program
+}
+
+// maxPieces bounds the pieces of device code in one program.
+const maxPieces = 1 << 14
+
+// DeviceCodes finds the device code that nvcc has put into an object, a library or a program. A
+// cubin is its own.
+func DeviceCodes(program []byte) []DeviceCode {
+	if isCubin(program) {
+		return []DeviceCode{{Kind: "elf", Arch: cubinArch(program), Data: program}}
+	}
+	var out []DeviceCode
+	magic := []byte{0x50, 0xed, 0x55, 0xba} // of the header of a fat binary
+	for at := 0; len(out) < maxPieces; {
+		i := bytes.Index(program[at:], magic)
+		if i < 0 {
+			break
+		}
+		at += i + len(magic)
+		if at%8 == 4 { // it is aligned
+			out = append(out, fatbin(program[at-len(magic):])...)
+		}
+	}
+	return out
+}
+
+// fatbin reads one fat binary: a header, and entries with a header each.
+func fatbin(data []byte) (out []DeviceCode) {
+	const header = 16
+	if len(data) < header {
+		return nil
+	}
+	le := binary.LittleEndian
+	size, offset := le.Uint64(data[8:]), int(le.Uint16(data[6:]))
+	if offset < header || offset > len(data) || size > uint64(len(data)-offset) {
+		return nil
+	}
+	data = data[offset : offset+int(size)]
+	for len(data) >= 64 && len(out) < maxPieces {
+		kind, head, size := le.Uint16(data), uint64(le.Uint32(data[4:])), le.Uint64(data[8:])
+		if head < 64 || head > uint64(len(data)) || size > uint64(len(data))-head {
+			break
+		}
+		piece := DeviceCode{
+			Kind: "elf", Arch: int(le.Uint32(data[28:])),
+			Compressed: le.Uint64(data[40:])&compressedFlags != 0,
+			Data:       data[head : head+size],
+		}
+		if kind == 1 {
+			piece.Kind = "ptx"
+		}
+		out = append(out, piece)
+		data = data[head+size:]
+	}
+	return out
+}
+
+// compressedFlags are those of an entry that is compressed by LZ4 or by Zstandard.
+const compressedFlags = 0x2000 | 0x8000
+
+// emCUDA is the machine of an ELF file of device code.
+const emCUDA = 190
+
+func isCubin(data []byte) bool {
+	return len(data) >= 20 && bytes.HasPrefix(data, []byte(elf.ELFMAG)) && binary.LittleEndian.Uint16(data[18:]) == emCUDA
+}
+
+// cubinArch reads the architecture out of the flags of the file: the low byte, or in newer files the
+// second one.
+func cubinArch(data []byte) int {
+	if len(data) < 52 {
+		return 0
+	}
+	flags := binary.LittleEndian.Uint32(data[48:])
+	if data[8] >= 8 { // version of the ABI
+		return int(flags >> 8 & 0xff)
+	}
+	return int(flags & 0xff)
+}
+
+// Cubin is the digest of a cubin: of its code, constants and initialised data, without debug
+// information, symbol tables and what depends on the folder of the source.
+func Cubin(data []byte) (string, error) {
+	h := sha256.New()
+	if err := sections(h, data, nil); err != nil {
+		return "", fmt.Errorf("cubin: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Artefact is what a linked program or library does, as two digests: that of its device code, "" if it has none, and that
+// of its host code and data. Both are free of debug information, of identities that tools make up, and of
+// the folder in which it was built. Programs that are equal in both behave in the same way; equal
+// device code with different host code may be launched otherwise.
+func Artefact(program []byte) (device, host string, err error) {
+	codes := DeviceCodes(program)
+	if device, err = deviceDigest(codes); err != nil {
+		return "", "", err
+	}
+	if isCubin(program) {
+		return device, "", nil
+	}
+	h := sha256.New()
+	if err := sections(h, program, hostNoise()); err != nil {
+		return "", "", err
+	}
+	return device, hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// deviceDigest joins the digests of all pieces. PTX counts where a device may have to compile it,
+// because there is no finished code for an architecture as new.
+func deviceDigest(codes []DeviceCode) (string, error) {
+	newest := 0
+	for _, c := range codes {
+		if c.Kind == "elf" {
+			newest = max(newest, c.Arch)
+		}
+	}
+	var all []string
+	for _, c := range codes {
+		if c.Kind == "ptx" && c.Arch <= newest {
+			continue
+		}
+		d := fmt.Sprintf("%s %d %x", c.Kind, c.Arch, sha256.Sum256(pathNoise.ReplaceAll(c.Data, []byte("${1}00000000_"))))
+		if c.Kind == "elf" && !c.Compressed {
+			sum, err := Cubin(c.Data)
+			if err != nil {
+				return "", err
+			}
+			d = fmt.Sprintf("cubin %d %s", c.Arch, sum)
+		}
+		all = append(all, d)
+	}
+	if len(all) == 0 {
+		return "", nil
+	}
+	slices.Sort(all)
+	sum := sha256.Sum256([]byte(strings.Join(all, "\n")))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// hostNoise matches sections of a host program that say nothing about what it does, or that hold the
+// device code.
+func hostNoise() *regexp.Regexp {
+	return regexp.MustCompile(`^(\.nv_fatbin|__nv_relfatbin|\.note\..*|\.comment|\.gnu_debuglink|\.gnu_debugdata|__nv_module_id|\.nv_module_id)$`)
+}
+
+// debugSection matches what every ELF file has for debuggers and linkers.
+var debugSection = regexp.MustCompile(`^(\.rela?)?(\.z?debug_.*|\.nv_debug_.*)$|^\.(shstrtab|strtab|symtab)$|^\.note\.nv\..*$|^\.nv\.callgraph$`)
+
+// maxSections bounds the sections of one file.
+const maxSections = 1 << 16
+
+// sections writes the sections of an ELF file that count, sorted by name. Of a host program these are
+// the ones that are loaded.
+func sections(h hash.Hash, data []byte, noise *regexp.Regexp) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("not an ELF file: %v", r)
+		}
+	}()
+	if isCubin(data) && len(data) >= 24 { // whose version is that of the toolkit
+		data = slices.Clone(data)
+		binary.LittleEndian.PutUint32(data[20:], uint32(elf.EV_CURRENT))
+	}
+	f, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	if len(f.Sections) > maxSections {
+		return errors.New("too many sections")
+	}
+	fmt.Fprintln(h, f.Machine, f.Type)
+	if noise != nil && f.Type == elf.ET_REL {
+		h.Write(data) // without a linker its calls have no addresses yet: every byte counts
+		return nil
+	}
+	sorted := slices.Clone(f.Sections)
+	slices.SortStableFunc(sorted, func(a, b *elf.Section) int { return strings.Compare(kernelName(a.Name), kernelName(b.Name)) })
+	for _, s := range sorted {
+		host := noise != nil
+		if debugSection.MatchString(s.Name) || host && (noise.MatchString(s.Name) || s.Flags&elf.SHF_ALLOC == 0) {
+			continue
+		}
+		if err := section(h, data, s); err != nil {
+			return fmt.Errorf("section %s: %w", protocol.Plain(s.Name, 80), err)
+		}
+	}
+	return nil
+}
+
+func section(h hash.Hash, data []byte, s *elf.Section) error {
+	fmt.Fprintln(h, kernelName(s.Name), s.Type, uint64(s.Flags), s.Size)
+	if s.Type == elf.SHT_NOBITS {
+		return nil
+	}
+	if s.Offset > uint64(len(data)) || s.FileSize > uint64(len(data))-s.Offset {
+		return io.ErrUnexpectedEOF
+	}
+	h.Write(pathNoise.ReplaceAll(data[s.Offset:s.Offset+s.FileSize], []byte("${1}00000000_")))
+	return nil
+}

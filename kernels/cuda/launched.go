@@ -1,0 +1,98 @@
+package cuda
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Launched is one kernel with one grid and one block, as a profiler saw it launched.
+type Launched struct {
+	Kernel   string              `json:"kernel"` // mangled from ncu, demangled from a torch profile
+	Grid     [3]int              `json:"grid"`   // zero where it is not known
+	Block    [3]int              `json:"block"`
+	Arch     string              `json:"arch"`     // compute capability such as "9.0", or ""
+	Launches int                 `json:"launches"` // that the profiler saw
+	Metrics  map[string]Measured `json:"metrics"`  // by ncu's names: medians over the launches
+}
+
+// Measured is a value with its unit; times are in seconds.
+type Measured struct {
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// Names of ncu's metrics that other readers fill in as well.
+const (
+	MetricTime      = "gpu__time_duration.sum"
+	MetricRegisters = "launch__registers_per_thread"
+	MetricStatic    = "launch__shared_mem_per_block_static"
+	MetricDynamic   = "launch__shared_mem_per_block_dynamic"
+	MetricShared    = "shared_mem_per_block" // static and dynamic together; no metric of ncu
+)
+
+// launchKey tells launches apart that are not one kernel with one configuration.
+type launchKey struct {
+	kernel      string
+	grid, block [3]int
+	arch        string
+}
+
+// launches joins single launches to Launched, in the order of their first appearance.
+type launches struct {
+	order []launchKey
+	count map[launchKey]int
+	all   map[launchKey]map[string][]float64
+	units map[string]string
+}
+
+// maxSamples bounds what is kept of one metric of one kernel; a median needs no more.
+const maxSamples = 1 << 12
+
+func (l *launches) add(k launchKey, metrics map[string]Measured) {
+	if l.all == nil {
+		l.count, l.all, l.units = map[launchKey]int{}, map[launchKey]map[string][]float64{}, map[string]string{}
+	}
+	if l.all[k] == nil {
+		if len(l.order) == maxKernels {
+			return
+		}
+		l.order, l.all[k] = append(l.order, k), map[string][]float64{}
+	}
+	l.count[k]++
+	for name, m := range metrics {
+		l.units[name] = m.Unit
+		if v := l.all[k][name]; len(v) < maxSamples {
+			l.all[k][name] = append(v, m.Value)
+		}
+	}
+}
+
+func (l *launches) launched() (out []Launched) {
+	for _, k := range l.order {
+		x := Launched{Kernel: k.kernel, Grid: k.grid, Block: k.block, Arch: k.arch, Launches: l.count[k], Metrics: map[string]Measured{}}
+		for name, v := range l.all[k] {
+			x.Metrics[name] = Measured{middle(v), l.units[name]}
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// middle is the median.
+func middle(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// Seconds is the time of all launches of a kernel that were seen, by their median; 0 if it is not known.
+func (l Launched) Seconds() float64 { return l.Metrics[MetricTime].Value * float64(l.Launches) }
+
+// Threads is the number of threads in a block, 0 if it is not known.
+func (l Launched) Threads() int { return l.Block[0] * max(1, l.Block[1]) * max(1, l.Block[2]) }
+
+// ByTime sorts launched kernels, that which took the most time first.
+func ByTime(all []Launched) []Launched {
+	out := slices.Clone(all)
+	slices.SortStableFunc(out, func(a, b Launched) int { return cmp.Compare(b.Seconds(), a.Seconds()) })
+	return out
+}

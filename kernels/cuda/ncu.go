@@ -1,0 +1,233 @@
+package cuda
+
+import (
+	"bytes"
+	"encoding/csv"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
+)
+
+// NcuPass is one set of metrics to ask ncu for. What one version or one device does not know makes all
+// of them fail, so that there are smaller sets to fall back to.
+type NcuPass struct {
+	Name    string
+	Metrics []string
+	First   bool // the first launches of the program are profiled, not those of each kernel
+}
+
+// NcuPasses are the sets, the fullest first.
+func NcuPasses() []NcuPass {
+	launch := []string{
+		MetricTime, MetricRegisters, MetricStatic, MetricDynamic, "launch__grid_size", "launch__block_size", "launch__waves_per_multiprocessor",
+		"launch__occupancy_limit_blocks", "launch__occupancy_limit_registers", "launch__occupancy_limit_shared_mem", "launch__occupancy_limit_warps",
+	}
+	usual := slices.Concat(launch, []string{
+		"sm__maximum_warps_per_active_cycle_pct", "sm__warps_active.avg.pct_of_peak_sustained_active",
+		"sm__throughput.avg.pct_of_peak_sustained_elapsed",
+		"dram__throughput.avg.pct_of_peak_sustained_elapsed", "dram__bytes_read.sum", "dram__bytes_write.sum",
+		"lts__throughput.avg.pct_of_peak_sustained_elapsed", "lts__t_sector_hit_rate.pct",
+	})
+	full := slices.Concat(usual, []string{"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", "sm__inst_executed_pipe_tensor.sum"})
+	for _, s := range stalls() {
+		full = append(full, "smsp__average_warps_issue_stalled_"+s+"_per_issue_active.ratio")
+	}
+	return []NcuPass{{"all metrics", full, false}, {"the usual metrics", usual, false}, {"figures of the launch", launch, true}}
+}
+
+// stalls are the reasons for which a warp waits that every architecture from 7.0 on counts.
+func stalls() []string {
+	return []string{
+		"barrier", "branch_resolve", "dispatch_stall", "drain", "imc_miss", "lg_throttle", "long_scoreboard", "math_pipe_throttle",
+		"membar", "mio_throttle", "misc", "no_instruction", "not_selected", "short_scoreboard", "sleeping", "tex_throttle", "wait",
+	}
+}
+
+// Ncu is the command in front of a program that profiles it. The clocks are left alone, caches are
+// flushed before each launch, and what ncu has to say goes to the file log. Of kernels, given by their
+// function names, only those are profiled; none stands for all.
+func Ncu(ncu string, pass NcuPass, kernels []string, log string) []string {
+	argv := []string{
+		ncu, "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled", "--log-file", log,
+		"--target-processes", "all", "--clock-control", "none", "--metrics", strings.Join(pass.Metrics, ","),
+	}
+	var quoted []string
+	for _, k := range kernels {
+		quoted = append(quoted, regexp.QuoteMeta(k))
+	}
+	names := ""
+	if len(quoted) > 0 {
+		names = "regex:^(" + strings.Join(quoted, "|") + ")$"
+	}
+	switch {
+	case !pass.First: // three launches of every kernel, however many others come between
+		return append(argv, "--kernel-name-base", "function", "--kernel-id", "::"+names+":1|2|3")
+	case names != "":
+		argv = append(argv, "--kernel-name-base", "function", "--kernel-name", names)
+	}
+	return append(argv, "--launch-count", "20")
+}
+
+var ncuVersion = regexp.MustCompile(`(?m)^Version ([0-9][0-9.]*)`)
+
+// NcuVersion reads the output of `ncu --version`, "" where it tells none. What a metric means changes
+// between versions: those of two versions must not be compared.
+func NcuVersion(output []byte) string {
+	if m := ncuVersion.FindSubmatch(output); m != nil {
+		return string(m[1])
+	}
+	return ""
+}
+
+// NcuTrouble is why ncu has profiled nothing.
+type NcuTrouble struct {
+	Permission bool   // the device's counters are not for this user
+	Words      string // its first error, or what is missing
+}
+
+func (e *NcuTrouble) Error() string {
+	if e.Permission {
+		return "ncu may not read the device's performance counters (ERR_NVGPUCTRPERM)\nhint: run as root, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+	}
+	return "ncu: " + e.Words
+}
+
+// NcuCSV reads what ncu has written with --csv --page raw: its messages, a line of names, a line of
+// units, a line for each profiled launch. Launches of one kernel with one grid and block are joined.
+// The error is a *NcuTrouble where no launch was profiled.
+func NcuCSV(output []byte) ([]Launched, error) {
+	trouble := &NcuTrouble{Words: "it profiled no kernel"}
+	table := ncuTable(output, trouble)
+	r := csv.NewReader(bytes.NewReader(table))
+	r.FieldsPerRecord, r.LazyQuotes = -1, true
+	head, err := r.Read()
+	if err != nil {
+		return nil, trouble
+	}
+	c := ncuColumns{names: slices.Clone(head)}
+	var all launches
+	for {
+		row, err := r.Read()
+		if err != nil {
+			break
+		}
+		c.row(row, &all)
+	}
+	out := all.launched()
+	if len(out) == 0 {
+		return nil, trouble
+	}
+	return out, nil
+}
+
+// ncuTable takes the messages out, and what a program printed before the table.
+func ncuTable(output []byte, trouble *NcuTrouble) []byte {
+	var table bytes.Buffer
+	said := false
+	for line := range bytes.Lines(output) {
+		switch {
+		case bytes.Contains(line, []byte("ERR_NVGPUCTRPERM")):
+			trouble.Permission = true
+		case bytes.HasPrefix(line, []byte("==")):
+			if text, ok := bytes.CutPrefix(line, []byte("==ERROR==")); ok && !said {
+				said, trouble.Words = true, protocol.Plain(string(text), protocol.MaxWhy)
+			}
+		case table.Len() > 0:
+			table.Write(line)
+		case bytes.HasPrefix(line, []byte(`"ID"`)) && bytes.Contains(line, []byte(`"Kernel Name"`)):
+			table.Write(line)
+		}
+	}
+	return table.Bytes()
+}
+
+// ncuColumns knows what the columns of the table mean.
+type ncuColumns struct {
+	names, units []string
+}
+
+func (c *ncuColumns) row(row []string, all *launches) {
+	k := launchKey{}
+	metrics := map[string]Measured{}
+	id := ""
+	for i, field := range row[:min(len(row), len(c.names))] {
+		switch c.names[i] {
+		case "ID":
+			id = field
+		case "Kernel Name":
+			k.kernel = kernelName(field)
+		case "Grid Size":
+			k.grid = dimensions(field)
+		case "Block Size":
+			k.block = dimensions(field)
+		case "CC":
+			k.arch = protocol.Plain(field, 10)
+		default:
+			if v, ok := ncuNumber(field); ok && strings.Contains(c.names[i], "__") {
+				metrics[c.names[i]] = c.measured(i, v)
+			}
+		}
+	}
+	switch {
+	case id == "" && c.units == nil:
+		c.units = slices.Clone(row)
+	case id != "" && k.kernel != "":
+		all.add(k, metrics)
+	}
+}
+
+func (c *ncuColumns) measured(i int, v float64) Measured {
+	unit := ""
+	if i < len(c.units) {
+		unit = protocol.Plain(c.units[i], 40)
+	}
+	long := map[string]string{"second": "s", "msecond": "ms", "usecond": "us", "nsecond": "ns"}
+	if short, ok := long[unit]; ok {
+		unit = short
+	}
+	v, unit = protocol.Seconds(v, unit)
+	return Measured{v, unit}
+}
+
+// thousands matches a number with separators, as ncu writes it in some locales.
+var thousands = regexp.MustCompile(`^-?\d{1,3}(,\d{3})+(\.\d+)?$`)
+
+func ncuNumber(s string) (float64, bool) {
+	if thousands.MatchString(s) {
+		s = strings.ReplaceAll(s, ",", "")
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
+}
+
+// dimensions reads "(256, 1, 1)".
+func dimensions(s string) (d [3]int) {
+	for i, word := range strings.SplitN(strings.Trim(s, "() "), ",", 3) {
+		n, err := strconv.ParseUint(strings.TrimSpace(word), 10, 31)
+		if err != nil {
+			return [3]int{}
+		}
+		d[i] = int(n)
+	}
+	return d
+}
+
+// OccupancyOf reads the theoretical occupancy of a kernel that ncu has profiled, and what limits it.
+func OccupancyOf(l Launched) (Occupancy, bool) {
+	o := Occupancy{}
+	least := math.Inf(1)
+	for _, by := range []struct{ metric, name string }{
+		{"warps", LimitWarps}, {"blocks", LimitBlocks}, {"registers", LimitRegisters}, {"shared_mem", LimitShared},
+	} {
+		if m, ok := l.Metrics["launch__occupancy_limit_"+by.metric]; ok && m.Value < least {
+			least, o.Limit, o.Blocks = m.Value, by.name, int(m.Value)
+		}
+	}
+	share, ok := l.Metrics["sm__maximum_warps_per_active_cycle_pct"]
+	o.Share = share.Value / 100
+	return o, ok && o.Limit != ""
+}

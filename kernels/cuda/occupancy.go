@@ -1,0 +1,88 @@
+package cuda
+
+// Occupancy is how much of a multiprocessor the blocks of a kernel can fill.
+type Occupancy struct {
+	Share  float64 // of the warps that it can hold
+	Blocks int     // that fit on it at a time
+	Limit  string  // what keeps more of them out
+}
+
+// What can limit the occupancy. Of several that limit it alike, the first one here is named.
+const (
+	LimitWarps     = "warps"
+	LimitBlocks    = "blocks"
+	LimitRegisters = "registers"
+	LimitShared    = "shared memory"
+)
+
+// multiprocessor is what one multiprocessor holds, from the tables of the CUDA programming guide.
+type multiprocessor struct {
+	warps, blocks int
+	shared        int // bytes
+	unit          int // in which shared memory is given out
+	reserved      int // shared memory that the system takes of each block
+}
+
+// Registers are given out by the warp, in units; of the warps, four at a time.
+const (
+	registersAll  = 64 << 10
+	registersUnit = 256
+	registersMost = 255
+	warpsUnit     = 4
+	warpSize      = 32
+	threadsMost   = 1024
+)
+
+func multiprocessors(capability string) (multiprocessor, bool) {
+	m, ok := map[string]multiprocessor{
+		"7.0":  {64, 32, 96 << 10, 256, 0},
+		"7.5":  {32, 16, 64 << 10, 256, 0},
+		"8.0":  {64, 32, 164 << 10, 128, 1 << 10},
+		"8.6":  {48, 16, 100 << 10, 128, 1 << 10},
+		"8.7":  {48, 16, 164 << 10, 128, 1 << 10},
+		"8.9":  {48, 24, 100 << 10, 128, 1 << 10},
+		"9.0":  {64, 32, 228 << 10, 128, 1 << 10},
+		"10.0": {64, 32, 228 << 10, 128, 1 << 10},
+		"12.0": {48, 24, 100 << 10, 128, 1 << 10},
+	}[capability]
+	return m, ok
+}
+
+// Occupy computes the occupancy of a kernel on devices of a compute capability such as "9.0", from its
+// registers per thread, its shared memory per block (static and dynamic, in bytes) and the threads of
+// a block. ok is false where the capability is not known, or no block fits.
+func Occupy(capability string, registers, shared, threads int) (o Occupancy, ok bool) {
+	m, known := multiprocessors(capability)
+	if !known || threads <= 0 || threads > threadsMost || registers < 0 || registers > registersMost || shared < 0 {
+		return o, false
+	}
+	warps := (threads + warpSize - 1) / warpSize
+	limits := []struct {
+		name   string
+		blocks int
+	}{{LimitWarps, m.warps / warps}, {LimitBlocks, m.blocks}}
+	if registers > 0 {
+		fit := registersAll / up(registers*warpSize, registersUnit) / warpsUnit * warpsUnit
+		limits = append(limits, struct {
+			name   string
+			blocks int
+		}{LimitRegisters, fit / warps})
+	}
+	if taken := up(shared+m.reserved, m.unit); taken > 0 {
+		limits = append(limits, struct {
+			name   string
+			blocks int
+		}{LimitShared, m.shared / taken})
+	}
+	o.Blocks = m.warps + 1
+	for _, l := range limits {
+		if l.blocks < o.Blocks {
+			o.Blocks, o.Limit = l.blocks, l.name
+		}
+	}
+	o.Share = float64(o.Blocks*warps) / float64(m.warps)
+	return o, o.Blocks > 0
+}
+
+// up rounds up to a multiple of a unit.
+func up(n, unit int) int { return (n + unit - 1) / unit * unit }

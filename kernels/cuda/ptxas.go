@@ -1,0 +1,211 @@
+package cuda
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/protocol"
+)
+
+// Usage is what a kernel needs on a device, in bytes but for Registers, which are for each thread.
+type Usage struct {
+	Kernel      string `json:"kernel"` // as the linker knows it, with what depends on the path taken out
+	Arch        string `json:"arch"`   // such as sm_90
+	Registers   int    `json:"registers"`
+	Stack       int    `json:"stack"`
+	SpillStores int    `json:"spill_stores"`
+	SpillLoads  int    `json:"spill_loads"`
+	Shared      int    `json:"shared"`
+	Local       int    `json:"local"`
+	Constant    int    `json:"constant"` // all banks
+}
+
+// maxKernels bounds what is kept of one output.
+const maxKernels = 1 << 14
+
+var (
+	ptxasEntry  = regexp.MustCompile(`Compiling entry function '([^']+)' for '(sm_[0-9a-z]+)'`)
+	ptxasFrame  = regexp.MustCompile(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
+	ptxasUsed   = regexp.MustCompile(`Used (\d+) registers`)
+	ptxasBytes  = regexp.MustCompile(`(\d+)(?:\+(\d+))? bytes (smem|lmem|cmem\[\d+\])`)
+	ptxasAnchor = []byte("ptxas")
+)
+
+// Ptxas reads what `ptxas -v` has said in the output of a build, by kernel and architecture. Functions
+// that are no kernels are left out. A build from a compiler cache says nothing.
+func Ptxas(output []byte) []Usage {
+	var all []Usage
+	var now *Usage
+	for raw := range bytes.Lines(output) {
+		line := string(raw[:min(len(raw), protocol.MaxLine)])
+		if m := ptxasEntry.FindStringSubmatch(line); m != nil {
+			if len(all) == maxKernels {
+				break
+			}
+			all = append(all, Usage{Kernel: kernelName(m[1]), Arch: m[2]})
+			now = &all[len(all)-1]
+			continue
+		}
+		if bytes.Contains(raw, ptxasAnchor) && strings.Contains(line, "Function properties for ") && now != nil &&
+			kernelName(strings.TrimSpace(line[strings.Index(line, "Function properties for ")+24:])) != now.Kernel {
+			now = nil // of a function that is no kernel
+		}
+		if now != nil {
+			now.ptxas(line)
+		}
+	}
+	return all
+}
+
+func (u *Usage) ptxas(line string) {
+	if m := ptxasFrame.FindStringSubmatch(line); m != nil {
+		u.Stack, u.SpillStores, u.SpillLoads = atoi(m[1]), atoi(m[2]), atoi(m[3])
+	}
+	m := ptxasUsed.FindStringSubmatch(line)
+	if m == nil {
+		return
+	}
+	u.Registers = atoi(m[1])
+	for _, b := range ptxasBytes.FindAllStringSubmatch(line, -1) {
+		n := atoi(b[1]) + atoi(b[2])
+		switch b[3][0] {
+		case 's':
+			u.Shared += n
+		case 'l':
+			u.Local += n
+		default:
+			u.Constant += n
+		}
+	}
+}
+
+// atoi is a number of a tool, 0 if it is too large to be one.
+func atoi(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil || n > 1<<40 {
+		return 0
+	}
+	return n
+}
+
+var (
+	resourceArch  = regexp.MustCompile(`^arch = (sm_[0-9a-z]+)\s*$`)
+	resourceName  = regexp.MustCompile(`^ ?Function (\S+):\s*$`)
+	resourceValue = regexp.MustCompile(`([A-Z]+)(?:\[\d+\])?:(\d+)`)
+)
+
+// Resources reads the output of `cuobjdump --dump-resource-usage`: the same figures from a finished
+// program, without spills, which only the compiler knows.
+func Resources(output []byte) []Usage {
+	var all []Usage
+	arch, open := "", false
+	for raw := range bytes.Lines(output) {
+		line := string(raw[:min(len(raw), protocol.MaxLine)])
+		if m := resourceArch.FindStringSubmatch(line); m != nil {
+			arch = m[1]
+		}
+		if m := resourceName.FindStringSubmatch(line); m != nil && len(all) < maxKernels {
+			all = append(all, Usage{Kernel: kernelName(m[1]), Arch: arch})
+			open = true
+			continue
+		}
+		if open && strings.Contains(line, "REG:") {
+			all[len(all)-1].resources(line)
+			open = false
+		}
+	}
+	return all
+}
+
+func (u *Usage) resources(line string) {
+	for _, m := range resourceValue.FindAllStringSubmatch(line, -1) {
+		n := atoi(m[2])
+		switch m[1] {
+		case "REG":
+			u.Registers = n
+		case "STACK":
+			u.Stack = n
+		case "SHARED":
+			u.Shared = n
+		case "LOCAL":
+			u.Local = n
+		case "CONSTANT":
+			u.Constant += n
+		}
+	}
+}
+
+// pathNoise matches the hash of the path of a source file that nvcc puts into names of static
+// functions and of anonymous namespaces.
+var pathNoise = regexp.MustCompile(`(_GLOBAL__N__|_INTERNAL_|__nv_static_\d{1,4}__)[0-9a-f]{8}_`)
+
+// kernelName takes out of a mangled name what depends on the folder of its source.
+func kernelName(s string) string {
+	return protocol.Plain(pathNoise.ReplaceAllString(s, "${1}00000000_"), protocol.MaxLine)
+}
+
+// StaticSeries are the figures of kernels that need no device, as series with the kernel as case:
+// registers, spills, stack, shared and, where sass is given, sass (bytes) and instructions. The name
+// of a kernel is followed by its architecture where there are several.
+func StaticSeries(usage []Usage, sass []Function) []bisect.Series {
+	var out []bisect.Series
+	archs := map[string]bool{}
+	for _, u := range usage {
+		archs[u.Arch] = true
+	}
+	for _, f := range sass {
+		archs[f.Arch] = true
+	}
+	delete(archs, "") // of a cubin by itself cuobjdump does not say
+	name := func(kernel, arch string) string {
+		if len(archs) > 1 {
+			return kernel + " " + arch
+		}
+		return kernel
+	}
+	for _, u := range usage {
+		k := name(u.Kernel, u.Arch)
+		out = protocol.AppendValue(out, "registers", k, "", float64(u.Registers))
+		out = protocol.AppendValue(out, "spills", k, "B", float64(u.SpillStores+u.SpillLoads))
+		out = protocol.AppendValue(out, "stack", k, "B", float64(u.Stack))
+		out = protocol.AppendValue(out, "shared", k, "B", float64(u.Shared))
+	}
+	for _, f := range sass {
+		k := name(f.Name, f.Arch)
+		out = protocol.AppendValue(out, "sass", k, "B", float64(f.Bytes))
+		out = protocol.AppendValue(out, "instructions", k, "", float64(f.Instructions))
+	}
+	return out
+}
+
+// sameKernel holds for one kernel and architecture, as far as that is known.
+func sameKernel(a, b Usage) bool {
+	return a.Kernel == b.Kernel && (a.Arch == b.Arch || a.Arch == "" || b.Arch == "")
+}
+
+// Join adds to the figures of a finished program what only the compiler has said: its spills.
+func Join(finished, compiled []Usage) []Usage {
+	out := slices.Clone(finished)
+	for i, u := range out {
+		j := slices.IndexFunc(compiled, func(c Usage) bool { return sameKernel(c, u) })
+		if j >= 0 {
+			out[i].Arch = compiled[j].Arch
+			out[i].SpillStores, out[i].SpillLoads = compiled[j].SpillStores, compiled[j].SpillLoads
+		}
+	}
+	for _, c := range compiled {
+		if !slices.ContainsFunc(out, func(u Usage) bool { return sameKernel(u, c) }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// StaticMetrics are the metrics of StaticSeries.
+func StaticMetrics() []string {
+	return []string{"registers", "spills", "stack", "shared", "sass", "instructions"}
+}

@@ -1,0 +1,154 @@
+package cuda
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
+)
+
+// Function is the machine code of a kernel.
+type Function struct {
+	Name         string         `json:"name"` // as Usage.Kernel
+	Arch         string         `json:"arch"`
+	Bytes        int            `json:"bytes"`        // with its padding
+	Instructions int            `json:"instructions"` // without
+	Histogram    map[string]int `json:"histogram"`    // by opcode, without modifiers
+	Digest       string         `json:"digest"`       // of its instructions and their encodings
+}
+
+// DeviceTools are the commands that say about a finished program or cubin what needs no device: its
+// machine code, see SASS, and its figures, see Resources.
+func DeviceTools(file string) (sass, resources []string) {
+	return []string{"cuobjdump", "-sass", file}, []string{"cuobjdump", "--dump-resource-usage", file}
+}
+
+var (
+	sassArch  = regexp.MustCompile(`^\s*(?:arch = |code for )(sm_[0-9a-z]+)\s*$`)
+	sassName  = regexp.MustCompile(`^\s*Function : (\S+)\s*$`)
+	sassLine  = regexp.MustCompile(`^\s*/\*([0-9a-f]{4,8})\*/\s+(.*?);?\s*(?:/\* (0x[0-9a-f]+) \*/)?\s*$`)
+	sassExtra = regexp.MustCompile(`^\s*/\* (0x[0-9a-f]+) \*/\s*$`)
+	sassCode  = regexp.MustCompile(`^(?:@!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_]*)`)
+)
+
+// SASS reads the output of `cuobjdump -sass` or `nvdisasm`. Addresses, debug lines and the paths in names do
+// not show in the digests. Initialised data is no part of them: for whether two programs are equal
+// see Artefact.
+func SASS(output []byte) []Function {
+	var all []Function
+	var d *sassDigest
+	arch := ""
+	end := func() {
+		if d != nil {
+			all = append(all, d.function())
+			d = nil
+		}
+	}
+	for raw := range bytes.Lines(output) {
+		line := strings.TrimRight(string(raw[:min(len(raw), protocol.MaxLine)]), "\r\n")
+		if m := sassArch.FindStringSubmatch(line); m != nil {
+			end()
+			arch = m[1]
+		} else if m := sassName.FindStringSubmatch(line); m != nil {
+			end()
+			if len(all) == maxKernels {
+				return all
+			}
+			d = &sassDigest{Function: Function{Name: kernelName(m[1]), Arch: arch, Histogram: map[string]int{}}, sum: sha256.New()}
+		} else if d != nil {
+			d.line(line)
+		}
+	}
+	end()
+	return all
+}
+
+// sassDigest reads one function.
+type sassDigest struct {
+	Function
+	sum     hash.Hash
+	padding int // instructions at the end so far that only fill up
+	width   int // bytes of the first instruction
+}
+
+func (d *sassDigest) line(line string) {
+	if m := sassExtra.FindStringSubmatch(line); m != nil {
+		fmt.Fprintln(d.sum, m[1])
+		if d.width == 8 {
+			d.width = 16
+		}
+		return
+	}
+	m := sassLine.FindStringSubmatch(line)
+	if m == nil {
+		return
+	}
+	address, err := strconv.ParseInt(m[1], 16, 64)
+	code := sassCode.FindStringSubmatch(m[2])
+	if err != nil || code == nil {
+		return
+	}
+	fmt.Fprintln(d.sum, kernelName(m[2]), m[3])
+	if d.width == 0 {
+		d.width = 8
+	}
+	d.Bytes = int(address) + d.width
+	if code[1] == "NOP" {
+		d.padding++
+		return
+	}
+	if d.padding > 0 {
+		d.count("NOP", d.padding)
+		d.padding = 0
+	}
+	d.count(code[1], 1)
+}
+
+func (d *sassDigest) count(code string, n int) {
+	d.Instructions += n
+	if _, known := d.Histogram[code]; known || len(d.Histogram) < 1024 {
+		d.Histogram[code] += n
+	}
+}
+
+func (d *sassDigest) function() Function {
+	f := d.Function
+	f.Digest = hex.EncodeToString(d.sum.Sum(nil))
+	return f
+}
+
+// Opcodes are the opcodes in which two functions differ most, with the change of their number, the
+// largest first.
+func Opcodes(before, after Function) []OpcodeChange {
+	var out []OpcodeChange
+	for code, n := range after.Histogram {
+		if d := n - before.Histogram[code]; d != 0 {
+			out = append(out, OpcodeChange{code, d})
+		}
+	}
+	for code, n := range before.Histogram {
+		if _, still := after.Histogram[code]; !still {
+			out = append(out, OpcodeChange{code, -n})
+		}
+	}
+	slices.SortFunc(out, func(a, b OpcodeChange) int {
+		if c := max(b.Change, -b.Change) - max(a.Change, -a.Change); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Opcode, b.Opcode)
+	})
+	return out
+}
+
+// OpcodeChange is how many more instructions of an opcode there are.
+type OpcodeChange struct {
+	Opcode string
+	Change int
+}

@@ -1,0 +1,240 @@
+package cuda
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/kbisect/kbisect/kernels/protocol"
+)
+
+// Trace is what a program on PyTorch gave its device to do, as torch.profiler saw it.
+type Trace struct {
+	Kernels    []Launched `json:"kernels"`
+	Copies     int        `json:"copies"` // and memory that was set
+	Captured   int        `json:"captured"`
+	Instances  int        `json:"instances"` // graphs made ready to be launched
+	Replays    int        `json:"replays"`   // launches of graphs
+	Syncs      int        `json:"syncs"`     // waits of the host for the device
+	Allocated  int        `json:"allocated"` // calls of the driver for memory
+	Truncated  bool       `json:"truncated"`
+	capability map[int]string
+}
+
+// maxEvents bounds the events of a trace that are read.
+const maxEvents = 4 << 20
+
+// traceEvent is one event of a trace in Chrome's format.
+type traceEvent struct {
+	Category string  `json:"cat"`
+	Name     string  `json:"name"`
+	Duration float64 `json:"dur"` // microseconds
+	Args     struct {
+		Device    int       `json:"device"`
+		Registers *float64  `json:"registers per thread"`
+		Shared    *float64  `json:"shared memory"`
+		Grid      []float64 `json:"grid"`
+		Block     []float64 `json:"block"`
+	} `json:"args"`
+}
+
+// ReadTraces reads the traces that torch.profiler has exported, those of all processes of a trial as
+// one. An error comes with what could be read before it.
+func ReadTraces(traces ...io.Reader) (Trace, error) {
+	var t Trace
+	var all launches
+	var first error
+	for _, r := range traces {
+		if err := t.read(json.NewDecoder(bufio.NewReader(r)), &all); err != nil && first == nil {
+			first = fmt.Errorf("trace of torch.profiler: %w", err)
+		}
+	}
+	t.Kernels = all.launched()
+	return t, first
+}
+
+// OpenTraces reads the traces in files, see [ReadTraces].
+func OpenTraces(files []string) (Trace, error) {
+	var all []io.Reader
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return Trace{}, err
+		}
+		defer f.Close()
+		all = append(all, f)
+	}
+	return ReadTraces(all...)
+}
+
+// read goes through one document without holding it: traces have been seen of some hundred MB.
+func (t *Trace) read(d *json.Decoder, all *launches) error {
+	if err := opens(d, '{'); err != nil {
+		return err
+	}
+	t.capability = map[int]string{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		switch key {
+		case "traceEvents":
+			err = t.events(d, all)
+		case "deviceProperties":
+			err = t.devices(d)
+		default:
+			var skipped json.RawMessage
+			err = d.Decode(&skipped)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// opens reads an opening bracket.
+func opens(d *json.Decoder, want json.Delim) error {
+	got, err := d.Token()
+	if err == nil && got != want {
+		err = fmt.Errorf("%v where %v is expected", got, want)
+	}
+	return err
+}
+
+func (t *Trace) devices(d *json.Decoder) error {
+	var all []struct {
+		ID    int `json:"id"`
+		Major int `json:"computeMajor"`
+		Minor int `json:"computeMinor"`
+	}
+	err := d.Decode(&all)
+	for _, x := range all {
+		t.capability[x.ID] = fmt.Sprintf("%d.%d", x.Major, x.Minor)
+	}
+	return unlessType(err)
+}
+
+// unlessType forgives a value of another type: the rest of the document can still be read.
+func unlessType(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return nil
+	}
+	return err
+}
+
+func (t *Trace) events(d *json.Decoder, all *launches) error {
+	if err := opens(d, '['); err != nil {
+		return err
+	}
+	for n := 0; d.More(); n++ {
+		var e traceEvent
+		if err := unlessType(d.Decode(&e)); err != nil {
+			return err
+		}
+		if n >= maxEvents {
+			t.Truncated = true
+			continue
+		}
+		t.event(e, all)
+	}
+	_, err := d.Token()
+	return err
+}
+
+func (t *Trace) event(e traceEvent, all *launches) {
+	switch e.Category {
+	case "kernel":
+		k := launchKey{kernel: protocol.Plain(e.Name, protocol.MaxLine), grid: triple(e.Args.Grid), block: triple(e.Args.Block), arch: t.capability[e.Args.Device]}
+		all.add(k, e.metrics())
+	case "gpu_memcpy", "gpu_memset":
+		t.Copies++
+	case "cuda_runtime", "cuda_driver":
+		t.call(e.Name)
+	}
+}
+
+func (e traceEvent) metrics() map[string]Measured {
+	out := map[string]Measured{}
+	set := func(name, unit string, v float64) {
+		if v >= 0 && !math.IsInf(v, 0) {
+			out[name] = Measured{v, unit}
+		}
+	}
+	set(MetricTime, "s", e.Duration/1e6)
+	if r := e.Args.Registers; r != nil {
+		set(MetricRegisters, "", *r)
+	}
+	if s := e.Args.Shared; s != nil {
+		set(MetricShared, "B", *s)
+	}
+	return out
+}
+
+// call counts what the program asked of the driver.
+func (t *Trace) call(name string) {
+	switch {
+	case strings.Contains(name, "StreamEndCapture"):
+		t.Captured++
+	case strings.Contains(name, "GraphInstantiate"):
+		t.Instances++
+	case strings.Contains(name, "GraphLaunch"):
+		t.Replays++
+	case strings.Contains(name, "Synchronize"):
+		t.Syncs++
+	case strings.HasPrefix(name, "cudaMalloc"), strings.HasPrefix(name, "cuMemAlloc"), strings.HasPrefix(name, "cuMemCreate"):
+		t.Allocated++
+	}
+}
+
+// triple reads a grid or a block.
+func triple(v []float64) (d [3]int) {
+	for i := range min(3, len(v)) {
+		if v[i] >= 0 && v[i] <= math.MaxInt32 {
+			d[i] = int(v[i])
+		}
+	}
+	return d
+}
+
+// Recompile reports whether a line of a log, written with TORCH_LOGS=recompiles, tells of a function
+// that is compiled once more.
+func Recompile(line string) bool {
+	return strings.Contains(line, "Recompiling function ")
+}
+
+// Compiles reads the line in which the profiler for Python tells of torch.compile: "kbisect-profile:
+// frames 3, graphs 2, breaks 1".
+func Compiles(line string) (c Compiled, ok bool) {
+	rest, ok := strings.CutPrefix(line, "kbisect-profile: ")
+	if !ok {
+		return c, false
+	}
+	for part := range strings.SplitSeq(rest, ", ") {
+		name, number, _ := strings.Cut(part, " ")
+		n, err := strconv.ParseUint(strings.TrimSpace(number), 10, 31)
+		if err != nil {
+			return c, false
+		}
+		switch name {
+		case "frames":
+			c.Frames = int(n)
+		case "graphs":
+			c.Graphs = int(n)
+		case "breaks":
+			c.Breaks = int(n)
+		}
+	}
+	return c, true
+}
+
+// Compiled is what torch.compile did in one process.
+type Compiled struct{ Frames, Graphs, Breaks int }

@@ -1,0 +1,125 @@
+package metrics
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/protocol"
+)
+
+// CutlassRow is one result of CUTLASS's profiler.
+type CutlassRow struct {
+	Case        string       // operation and size of the problem
+	Disposition string       // passed, incorrect, not_verified, ...
+	Class       bisect.Class // what the disposition means
+	Seconds     float64
+}
+
+// maxRows bounds what is kept of one report.
+const maxRows = 1 << 16
+
+// Cutlass reads the CSV of CUTLASS's profiler, from its file (--output) or from the output of the
+// program, which ends with it. Runs that gave a time become a series of the metric, in seconds.
+func Cutlass(data []byte, metric string) (rows []CutlassRow, series []bisect.Series, err error) {
+	text, ok := cutlassTable(data)
+	if !ok {
+		return nil, nil, errors.New("no results of the CUTLASS profiler: no line with Problem,Provider,OperationKind,Operation,Disposition")
+	}
+	r := csv.NewReader(bytes.NewReader(text))
+	r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = -1, true, false
+	header, err := r.Read()
+	if err != nil {
+		return nil, nil, fmt.Errorf("results of the CUTLASS profiler: %w", err)
+	}
+	for len(rows) < maxRows {
+		record, err := r.Read()
+		if err != nil {
+			break // the end, or what the program printed after its table
+		}
+		if len(record) != len(header) {
+			continue
+		}
+		row := cutlassRow(header, record)
+		rows = append(rows, row)
+		if row.Seconds > 0 {
+			series = protocol.AppendValue(series, metric, row.Case, "s", row.Seconds)
+		}
+	}
+	return rows, series, nil
+}
+
+// cutlassTable cuts the table out of an output.
+func cutlassTable(data []byte) ([]byte, bool) {
+	i := bytes.LastIndex(data, []byte("Problem,Provider,OperationKind,Operation,Disposition"))
+	if i < 0 {
+		return nil, false
+	}
+	return data[bytes.LastIndexByte(data[:i], '\n')+1:], true
+}
+
+func cutlassRow(header, record []string) CutlassRow {
+	row := CutlassRow{}
+	var name []string
+	for i, column := range header {
+		value := strings.TrimSpace(record[i])
+		switch {
+		case column == "Operation":
+			name = append([]string{value}, name...)
+		case column == "Disposition":
+			row.Disposition = strings.ReplaceAll(strings.ToLower(value), " ", "_")
+		case column == "Runtime":
+			v, err := strconv.ParseFloat(value, 64)
+			if err == nil && v > 0 && !math.IsInf(v, 0) {
+				row.Seconds = v / 1e3
+			}
+		case slices.Contains(cutlassSizes(), column):
+			name = append(name, column+"="+value)
+		}
+	}
+	row.Case = protocol.Plain(strings.Join(name, " "), 200)
+	row.Class = cutlassClass(row.Disposition)
+	if row.Class != bisect.OK {
+		row.Seconds = 0
+	}
+	return row
+}
+
+// cutlassSizes are the columns that tell problems apart; the others describe the kernel.
+func cutlassSizes() []string {
+	return []string{"m", "n", "k", "batch_count", "h", "w", "d", "c", "r", "s", "t", "p", "q", "z", "groups", "split_k_slices"}
+}
+
+func cutlassClass(disposition string) bisect.Class {
+	switch disposition {
+	case "passed", "not_verified":
+		return bisect.OK
+	case "incorrect":
+		return bisect.Wrong
+	case "failed":
+		return bisect.Crash
+	}
+	return bisect.Skip // not_run, not_supported, invalid_problem
+}
+
+// CutlassClass is what a whole report comes to: a wrong result or a crash of any row, else ok if any
+// row has run, else skip.
+func CutlassClass(rows []CutlassRow) (bisect.Class, string) {
+	for _, bad := range []bisect.Class{bisect.Wrong, bisect.Crash} {
+		for _, r := range rows {
+			if r.Class == bad {
+				return bad, r.Case + ": " + r.Disposition
+			}
+		}
+	}
+	if slices.ContainsFunc(rows, func(r CutlassRow) bool { return r.Class == bisect.OK }) {
+		return bisect.OK, ""
+	}
+	return bisect.Skip, "the profiler has run no operation"
+}

@@ -1,0 +1,238 @@
+package metrics
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/protocol"
+)
+
+// nvbenchFile is the part of nvbench's JSON, file version 1, that is read. Numbers come as strings.
+type nvbenchFile struct {
+	Meta struct {
+		Version struct {
+			JSON struct {
+				Major int `json:"major"`
+			} `json:"json"`
+		} `json:"version"`
+	} `json:"meta"`
+	Benchmarks []struct {
+		Name   string         `json:"name"`
+		States []nvbenchState `json:"states"`
+	} `json:"benchmarks"`
+}
+
+type nvbenchState struct {
+	Name   string `json:"name"`
+	Device int    `json:"device"`
+	Axes   []struct {
+		Name  string     `json:"name"`
+		Value looseValue `json:"value"`
+	} `json:"axis_values"`
+	Summaries []struct {
+		Tag  string `json:"tag"`
+		Data []struct {
+			Name  string     `json:"name"`
+			Value looseValue `json:"value"`
+		} `json:"data"`
+	} `json:"summaries"`
+	Skipped bool   `json:"is_skipped"`
+	Reason  string `json:"skip_reason"`
+}
+
+// looseValue is a string or a number, as text.
+type looseValue string
+
+// UnmarshalJSON takes the value of a string and the text of anything else.
+func (v *looseValue) UnmarshalJSON(data []byte) error {
+	var s string
+	if json.Unmarshal(data, &s) != nil {
+		s = string(data)
+	}
+	*v = looseValue(s)
+	return nil
+}
+
+// The tags of nvbench's summaries that are read.
+const (
+	tagSamples = "nv/json/bin:nv/cold/sample_times"
+	tagClocks  = "nv/json/freqs-bin:nv/cold/sample_freqs"
+	tagBatch   = "nv/batch/time/gpu/mean"
+	tagClock   = "nv/cold/sm_clock_rate/mean"
+	tagCPU     = "nv/cpu_only/time/cpu/mean"
+)
+
+// coldTags are where the time of a state stands when there are no samples, the best first.
+func coldTags() []string {
+	return []string{"nv/cold/time/gpu/median", "nv/cold/time/gpu/mean", tagCPU}
+}
+
+// NVBench reads the results of nvbench (--json or --jsonbin): for each benchmark and state a case,
+// such as "gemm Elements=65536 T=F16", with the samples of the binary sidecar in seconds, or
+// one value where there is no sidecar. read returns the sidecars by their path as the file names
+// them; nil stands for none. Beside the metric there are METRIC.batch (back to back, without a flush)
+// and clock (Hz). Warnings tell of states that were skipped.
+func NVBench(data []byte, metric string, read func(name string) ([]byte, error)) (series []bisect.Series, warnings []string, err error) {
+	var file nvbenchFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, nil, fmt.Errorf("results of nvbench: %w", err)
+	}
+	if v := file.Meta.Version.JSON.Major; v != 1 {
+		return nil, nil, fmt.Errorf("results of nvbench: file version %d is not known, 1 is", v)
+	}
+	devices := map[int]bool{}
+	for _, b := range file.Benchmarks {
+		for _, s := range b.States {
+			devices[s.Device] = true
+		}
+	}
+	for _, b := range file.Benchmarks {
+		for _, s := range b.States {
+			kase := s.caseName(b.Name, len(devices) > 1)
+			if s.Skipped {
+				warnings = append(warnings, protocol.Plain(fmt.Sprintf("nvbench skipped %s: %s", kase, s.Reason), protocol.MaxWhy))
+				continue
+			}
+			all, warning := s.series(metric, kase, read)
+			for _, x := range all {
+				for _, v := range x.Values {
+					series = protocol.AppendValue(series, x.Metric, x.Case, x.Unit, v)
+				}
+			}
+			if warning != "" {
+				warnings = append(warnings, warning)
+			}
+		}
+	}
+	return series, warnings, nil
+}
+
+// caseName names a state by its axes.
+func (s *nvbenchState) caseName(benchmark string, device bool) string {
+	parts := []string{benchmark}
+	if device {
+		parts = append(parts, "device="+strconv.Itoa(s.Device))
+	}
+	for _, a := range s.Axes {
+		parts = append(parts, a.Name+"="+string(a.Value))
+	}
+	if len(s.Axes) == 0 && s.Name != "" {
+		parts = append(parts, s.Name)
+	}
+	return protocol.Plain(strings.Join(parts, " "), 200)
+}
+
+// datum returns a value of a summary.
+func (s *nvbenchState) datum(tag, name string) (string, bool) {
+	for _, sum := range s.Summaries {
+		if sum.Tag != tag {
+			continue
+		}
+		for _, d := range sum.Data {
+			if d.Name == name {
+				return string(d.Value), true
+			}
+		}
+	}
+	return "", false
+}
+
+// number returns a value of a summary that is a positive number.
+func (s *nvbenchState) number(tag string) (float64, bool) {
+	text, _ := s.datum(tag, "value")
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil && v > 0 && !math.IsInf(v, 0)
+}
+
+func (s *nvbenchState) series(metric, kase string, read func(string) ([]byte, error)) (out []bisect.Series, warning string) {
+	add := func(name, unit string, values ...float64) {
+		if len(values) > 0 {
+			out = append(out, bisect.Series{Metric: name, Case: kase, Unit: unit, Values: values})
+		}
+	}
+	samples, err := s.sidecar(tagSamples, read)
+	if err != nil {
+		warning = protocol.Plain(fmt.Sprintf("samples of nvbench for %s: %v", kase, err), protocol.MaxWhy)
+	}
+	add(metric, "s", samples...)
+	for _, tag := range coldTags() {
+		if v, ok := s.number(tag); ok && len(samples) == 0 {
+			add(metric, "s", v)
+			break
+		}
+	}
+	if v, ok := s.number(tagBatch); ok {
+		add(metric+".batch", "s", v)
+	}
+	clocks, _ := s.sidecar(tagClocks, read)
+	if v, ok := s.number(tagClock); ok && len(clocks) == 0 {
+		clocks = []float64{v}
+	}
+	add("clock", "Hz", clocks...)
+	return out, warning
+}
+
+// sidecar reads a binary file of little-endian float32.
+func (s *nvbenchState) sidecar(tag string, read func(string) ([]byte, error)) ([]float64, error) {
+	name, ok := s.datum(tag, "filename")
+	if !ok || read == nil {
+		return nil, nil
+	}
+	size, _ := s.datum(tag, "size")
+	data, err := read(name)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := strconv.Atoi(size); err != nil || n != len(data)/4 || len(data)%4 != 0 {
+		return nil, fmt.Errorf("%s has %d bytes for %s values", name, len(data), protocol.Plain(size, 20))
+	}
+	out := make([]float64, 0, min(len(data)/4, protocol.MaxValues))
+	for i := 0; i+4 <= len(data) && len(out) < protocol.MaxValues; i += 4 {
+		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(data[i:])))
+		if v > 0 && !math.IsInf(v, 0) { // NaN is not above 0
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
+
+// Sidecars returns a function for NVBench that reads sidecars below root. nvbench writes their paths as
+// the program saw them: from its working folder, or from that of the JSON file (of path file, from root).
+func Sidecars(root, file string) func(name string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
+		if filepath.IsAbs(name) {
+			rel, err := filepath.Rel(root, name)
+			if err != nil {
+				return nil, err
+			}
+			name = rel
+		}
+		for _, n := range []string{name, path.Join(path.Dir(filepath.ToSlash(file)), name)} {
+			n = filepath.FromSlash(n)
+			if !filepath.IsLocal(n) {
+				continue
+			}
+			full := filepath.Join(root, n)
+			if st, err := os.Stat(full); err != nil || !st.Mode().IsRegular() {
+				continue
+			}
+			f, err := os.Open(full)
+			if err != nil {
+				continue
+			}
+			defer f.Close()
+			return io.ReadAll(io.LimitReader(f, 4*protocol.MaxValues)) // more would not be read
+		}
+		return nil, fmt.Errorf("%s: %w", protocol.Plain(name, 100), fs.ErrNotExist)
+	}
+}

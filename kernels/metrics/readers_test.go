@@ -1,0 +1,276 @@
+package metrics
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/protocol"
+)
+
+// near accepts what rounding does to a number.
+var near = cmpopts.EquateApprox(1e-9, 0)
+
+func series(t *testing.T, pattern, text string) []bisect.Series {
+	t.Helper()
+	p, err := NewPattern("time", "", pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []bisect.Series
+	for l := range strings.Lines(text) {
+		all = p.Line(strings.TrimSuffix(l, "\n"), all)
+	}
+	return all
+}
+
+// TestPatternOfCases reads what the programs of llm.c print, as it is.
+func TestPatternOfCases(t *testing.T) {
+	const text = "Using kernel 3\nAll results match. Starting benchmarks.\n\n" +
+		"block_size   32 | time 0.1023 ms | bandwidth 245.94 GB/s\n" +
+		"block_size  256 | time 0.0519 ms | bandwidth 485.01 GB/s\n" +
+		"block_size  256 | time 0.0521 ms | bandwidth 483.15 GB/s\n"
+	got := series(t, `block_size +(?P<block_size>\d+) \| time (?P<value>[0-9.]+) (?P<unit>ms)`, text)
+	want := []bisect.Series{
+		{Metric: "time", Case: "block_size=32", Unit: "s", Values: []float64{0.1023e-3}},
+		{Metric: "time", Case: "block_size=256", Unit: "s", Values: []float64{0.0519e-3, 0.0521e-3}},
+	}
+	if d := cmp.Diff(want, got, near); d != "" {
+		t.Error(d)
+	}
+	got = series(t, `(?P<case>\w+) m=(?P<m>\d+)(?: n=(?P<n>\d+))? (?P<value>\S+)`, "gemm m=1 n=2 3.5\ngemm m=1 nan\ngemm m=4 1e999\ngemm m=4 7")
+	want = []bisect.Series{{Metric: "time", Case: "gemm, m=1, n=2", Values: []float64{3.5}}, {Metric: "time", Case: "gemm, m=4", Values: []float64{7}}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func FuzzPattern(f *testing.F) {
+	f.Add(`a (?P<value>[0-9.]+)(?P<unit>us)? (?P<x>.)`, "a 3us b")
+	f.Fuzz(func(t *testing.T, pattern, line string) {
+		p, err := NewPattern("m", "us", pattern)
+		if err != nil {
+			return
+		}
+		for _, s := range p.Line(line, nil) {
+			if len(s.Values) == 0 || math.IsNaN(s.Values[0]) {
+				t.Errorf("%+v", s)
+			}
+		}
+	})
+}
+
+const nvbenchJSON = `{
+ "meta": {"argv": ["bench", "--jsonbin", "r.json"], "version": {"json": {"major": 1, "minor": 0, "patch": 0}}},
+ "devices": [{"id": 0, "name": "NVIDIA H200"}],
+ "benchmarks": [{"name": "gemm", "index": 0, "axes": [], "states": [
+  {"name": "Device=0 Elements=2^16", "device": 0, "type_config_index": 0,
+   "axis_values": [{"name": "T", "type": "string", "value": "F16"}, {"name": "Elements", "type": "int64", "value": "65536"}],
+   "summaries": [
+    {"tag": "nv/cold/sample_size", "name": "Samples", "data": [{"name": "value", "type": "int64", "value": "3"}]},
+    {"tag": "nv/cold/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": "2.0e-5"}]},
+    {"tag": "nv/batch/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": "1.5e-05"}]},
+    {"tag": "nv/json/bin:nv/cold/sample_times", "data": [{"name": "filename", "type": "string", "value": "r.json-bin/0.bin"}, {"name": "size", "type": "int64", "value": "3"}]},
+    {"tag": "nv/json/freqs-bin:nv/cold/sample_freqs", "data": [{"name": "filename", "type": "string", "value": "r.json-freqs-bin/0.bin"}, {"name": "size", "type": "int64", "value": "2"}]}],
+   "is_skipped": false},
+  {"name": "Device=0 Elements=2^20", "device": 0, "axis_values": [{"name": "Elements", "type": "int64", "value": "1048576"}],
+   "summaries": [{"tag": "nv/cold/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": "4.0e-5"}]}, {"tag": "nv/cold/time/gpu/median", "data": [{"name": "value", "type": "float64", "value": 3.9e-5}]}], "is_skipped": false},
+  {"name": "Device=0 Elements=2^40", "device": 0, "axis_values": null, "summaries": null, "is_skipped": true, "skip_reason": "out of memory"}
+ ]}]}`
+
+func floats(v ...float32) []byte {
+	var out []byte
+	for _, x := range v {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
+	}
+	return out
+}
+
+func TestNVBench(t *testing.T) {
+	root := t.TempDir()
+	for name, data := range map[string][]byte{"out/r.json-bin/0.bin": floats(1e-5, 2e-5, 3e-5), "out/r.json-freqs-bin/0.bin": floats(1.98e9, 1.97e9)} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, warnings, err := NVBench([]byte(nvbenchJSON), "time", Sidecars(root, "out/r.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []bisect.Series{
+		{Metric: "time", Case: "gemm T=F16 Elements=65536", Unit: "s", Values: []float64{1e-5, 2e-5, 3e-5}},
+		{Metric: "time.batch", Case: "gemm T=F16 Elements=65536", Unit: "s", Values: []float64{1.5e-5}},
+		{Metric: "clock", Case: "gemm T=F16 Elements=65536", Unit: "Hz", Values: []float64{1.98e9, 1.97e9}},
+		{Metric: "time", Case: "gemm Elements=1048576", Unit: "s", Values: []float64{3.9e-5}},
+	}
+	approx := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Abs(b) })
+	if d := cmp.Diff(want, got, approx); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"nvbench skipped gemm Device=0 Elements=2^40: out of memory"}, warnings); d != "" {
+		t.Error(d)
+	}
+	// Without sidecars the summary of the same state serves.
+	got, warnings, err = NVBench([]byte(nvbenchJSON), "t", Sidecars(t.TempDir(), "r.json"))
+	if err != nil || got[0].Metric != "t" || got[0].Values[0] != 2e-5 || len(warnings) != 2 || !strings.Contains(warnings[0], "file does not exist") {
+		t.Errorf("%+v %q %v", got[0], warnings, err)
+	}
+	for _, bad := range []string{"", "[]", `{"meta":{}}`, strings.Replace(nvbenchJSON, `"major": 1`, `"major": 2`, 1)} {
+		if _, _, err := NVBench([]byte(bad), "time", nil); err == nil {
+			t.Errorf("%.40q was read", bad)
+		}
+	}
+	if _, err := Sidecars(root, "r.json")("../../etc/passwd"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file outside was read: %v", err)
+	}
+}
+
+func FuzzNVBench(f *testing.F) {
+	f.Add([]byte(nvbenchJSON), floats(1, 2, 3))
+	f.Fuzz(func(t *testing.T, data, sidecar []byte) {
+		got, _, _ := NVBench(data, "time", func(string) ([]byte, error) { return sidecar, nil })
+		n := 0
+		for _, s := range got {
+			n += len(s.Values)
+			for _, v := range s.Values {
+				if !(v > 0) || math.IsInf(v, 0) {
+					t.Errorf("%+v", s)
+				}
+			}
+		}
+		if n > protocol.MaxSeries*protocol.MaxValues {
+			t.Error("any number of values is kept")
+		}
+	})
+}
+
+const cutlassOutput = `
+=============================
+  Problem ID: 1
+       Disposition: Passed
+
+CSV Results:
+
+Problem,Provider,OperationKind,Operation,Disposition,Status,gemm_kind,m,n,k,A,alpha,cta_m,Bytes,Flops,Flops/Byte,Runtime,GB/s,GFLOPs
+1,CUTLASS,gemm,simt_128,passed,success,universal,4352,4096,4096,f32:column,1,128,209715200,146064539648,696,17.364,11.2481,8411.93
+1,CUTLASS,gemm,simt_256,not_verified,success,universal,4352,4096,4096,f32:column,1,256,209715200,146064539648,696,17.2378,11.3305,8473.5
+2,CUTLASS,gemm,simt_128,incorrect,success,universal,64,64,64,f32:column,1,128,1,1,1,0.5,1,1
+3,CUTLASS,gemm,simt_128,not_run,invalid,universal,1,1,1,f32:column,1,128,0,0,0,0,0,0
+the end
+`
+
+func TestCutlass(t *testing.T) {
+	rows, got, err := Cutlass([]byte(cutlassOutput), "time")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var classes []string
+	for _, r := range rows {
+		classes = append(classes, fmt.Sprintf("%s %s %s", r.Case, r.Disposition, r.Class))
+	}
+	want := []string{
+		"simt_128 m=4352 n=4096 k=4096 passed ok", "simt_256 m=4352 n=4096 k=4096 not_verified ok",
+		"simt_128 m=64 n=64 k=64 incorrect wrong", "simt_128 m=1 n=1 k=1 not_run skip",
+	}
+	if d := cmp.Diff(want, classes); d != "" {
+		t.Error(d)
+	}
+	series := []bisect.Series{
+		{Metric: "time", Case: "simt_128 m=4352 n=4096 k=4096", Unit: "s", Values: []float64{17.364e-3}},
+		{Metric: "time", Case: "simt_256 m=4352 n=4096 k=4096", Unit: "s", Values: []float64{17.2378e-3}},
+	}
+	if d := cmp.Diff(series, got, near); d != "" {
+		t.Error(d)
+	}
+	if c, why := CutlassClass(rows); c != bisect.Wrong || why != "simt_128 m=64 n=64 k=64: incorrect" {
+		t.Errorf("%s: %s", c, why)
+	}
+	if c, _ := CutlassClass(rows[:2]); c != bisect.OK {
+		t.Errorf("class %s", c)
+	}
+	if c, _ := CutlassClass(rows[3:]); c != bisect.Skip {
+		t.Errorf("class %s", c)
+	}
+	if _, _, err := Cutlass([]byte("nothing"), "time"); err == nil {
+		t.Error("nothing was read")
+	}
+}
+
+func FuzzCutlass(f *testing.F) {
+	f.Add([]byte(cutlassOutput))
+	f.Add([]byte("a,Problem,Provider,OperationKind,Operation,Disposition,Status,Runtime\n\"x\n,,"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rows, series, err := Cutlass(data, "time")
+		if err == nil {
+			CutlassClass(rows)
+		}
+		if len(series) > len(rows) {
+			t.Error("more series than rows")
+		}
+	})
+}
+
+// TestPatternReadsAsATerminalShows: carriage returns, colours and lines that are written over.
+func TestPatternReadsAsATerminalShows(t *testing.T) {
+	for _, c := range []struct {
+		pattern, line string
+		want          float64
+		odd           string
+	}{
+		{`^time (?P<value>[0-9.]+) us$`, "time 12.5 us\r", 12.5, ""},
+		{`speed (?P<value>[0-9.]+) GB/s`, "\x1b[1;32mok \x1b[0mspeed \x1b[33m55.25\x1b[0m GB/s\r", 55.25, ""},
+		{`^final (?P<value>[0-9.]+)`, "p 10%\rp 50%\x1b[K\rfinal 3 us", 3, ""},
+		{`\x1b\[32m(?P<value>[0-9.]+)`, "\x1b[32m7\x1b[0m", 7, ""},
+		{`\[=+\]\r(?P<value>[0-9.]+)`, "[==]\r8", 8, ""},
+		{`^title (?P<value>[0-9.]+)`, "\x1b]0;window 5\x07title 9", 9, ""},
+		{`run (?P<value>[0-9.,]+)`, "run 1.234,5\r", 0, "1.234,5"},
+		{`run (?P<value>\S+)`, "run nan", 0, "nan"},
+		{`run (?P<value>\S+)`, "walk 1", 0, ""},
+	} {
+		p, err := NewPattern("m", "", c.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := p.Line(c.line, nil)
+		if c.want == 0 && len(got) != 0 || c.want != 0 && (len(got) != 1 || len(got[0].Values) != 1 || got[0].Values[0] != c.want && got[0].Values[0] != c.want*1e-6) {
+			t.Errorf("%s on %q: %+v", c.pattern, c.line, got)
+		}
+		if odd := p.NotNumber(c.line); odd != c.odd {
+			t.Errorf("%s on %q: no number %q, want %q", c.pattern, c.line, odd, c.odd)
+		}
+	}
+}
+
+func TestPattern(t *testing.T) {
+	p, err := NewPattern("time", "", `block_size\s+(?P<case>\d+) \| time (?P<value>[0-9.]+) (?P<unit>ms|us)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []bisect.Series
+	for _, l := range []string{"block_size   32 | time 0.1 ms | bandwidth 3", "nothing", "block_size 64 | time 90 us", "block_size   32 | time 0.2 ms"} {
+		got = p.Line(l, got)
+	}
+	want := []bisect.Series{{Metric: "time", Case: "32", Unit: "s", Values: []float64{0.1e-3, 0.2e-3}}, {Metric: "time", Case: "64", Unit: "s", Values: []float64{90e-6}}}
+	if d := cmp.Diff(want, got, near); d != "" {
+		t.Error(d)
+	}
+	for _, bad := range []string{"(", "no group"} {
+		if _, err := NewPattern("time", "us", bad); err == nil {
+			t.Errorf("pattern %q was accepted", bad)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package kernels
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPlans(t *testing.T) {
+	no := false
+	for _, c := range []struct {
+		p    Project
+		want Plan
+		err  string
+	}{
+		{Project{Run: []string{"./t"}}, Plan{Kind: "command", Run: []string{"./t"}}, ""},
+		{Project{Kind: "make", Run: []string{"./t"}, Incremental: &no}, Plan{Kind: "make", Build: []string{"make"}, Run: []string{"./t"}}, ""},
+		{Project{Kind: "nvcc", Run: []string{"./t"}}, Plan{}, "hint: set [build] sources"},
+		{Project{Kind: "gmake", Run: []string{"./t"}}, Plan{}, "use one of cmake, command, kernelbot, make, nvcc, torch"},
+		{Project{Kind: "make"}, Plan{}, "nothing to run"},
+	} {
+		got, err := NewPlan(c.p)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%+v: error %v, want %q", c.p, err, c.err)
+			}
+			continue
+		}
+		got.BuildFiles = nil
+		if d := cmp.Diff(c.want, got); err != nil || d != "" {
+			t.Errorf("%+v: %v %s", c.p, err, d)
+		}
+	}
+}
+
+// Where all metrics are those of a build, a project without a run command is one; the kind's own run is left out.
+func TestPlanOfStaticMetrics(t *testing.T) {
+	for _, c := range []struct {
+		project Project
+		runs    int
+		fails   bool
+	}{
+		{Project{Kind: "nvcc", Sources: []string{"a.cu"}, Static: true}, 0, false},
+		{Project{Kind: "nvcc", Sources: []string{"a.cu"}, Static: true, Run: []string{"./a"}}, 1, false},
+		{Project{Kind: "nvcc", Sources: []string{"a.cu"}}, 1, false},
+		{Project{Kind: "make", Static: true}, 0, false},
+		{Project{Kind: "make"}, 0, true},
+		{Project{Kind: "command", Static: true}, 0, true}, // nothing to build
+	} {
+		plan, err := NewPlan(c.project)
+		if (err != nil) != c.fails || len(plan.Run) != c.runs {
+			t.Errorf("%+v: %v, run %q", c.project, err, plan.Run)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package protocol
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// PythonStack reads what faulthandler printed when a Python program was aborted, and returns the
+// innermost frame of the user's code, such as "submission.py:12 in custom_kernel". Of the stacks of
+// one process it takes the current thread's, else the main thread's, which is printed last; of
+// several processes one that does not wait for another, else one that waits for a program, such as a compiler.
+func PythonStack(output []byte) (where string, ok bool) {
+	var best frames
+	for _, d := range dumps(output) {
+		s := d.stack()
+		if w := s.waits(); len(s) > 0 && (len(best) == 0 || w <= best.waits()) {
+			best = s
+		}
+	}
+	if len(best) == 0 {
+		return "", false
+	}
+	return best.user().String(), true
+}
+
+// frame is one line of a stack.
+type frame struct{ file, line, function string }
+
+// frames is a stack, the innermost frame first.
+type frames []frame
+
+// dump holds the stacks of one process.
+type dump struct {
+	stacks  []frames
+	current int // index of the current thread's, negative if no stack is marked so
+}
+
+var (
+	pythonFrame  = regexp.MustCompile(`^  File "(.*)", line (\d{1,9}|\?\?\?) in (.+)$`)
+	pythonThread = regexp.MustCompile(`^(Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):$`)
+)
+
+// Bounds on what is looked at: faulthandler prints at most 100 frames of at most 100 threads.
+const (
+	maxDumps  = 64
+	maxFrames = 128
+	MaxLine   = 4096
+	MaxWhere  = 160
+)
+
+// dumps finds what faulthandler printed.
+func dumps(output []byte) []dump {
+	var all []dump
+	begin := func() {
+		if len(all) == maxDumps {
+			all = all[1:]
+		}
+		all = append(all, dump{current: -1})
+	}
+	inside := false
+	for raw := range bytes.Lines(output) {
+		if len(raw) > MaxLine {
+			continue
+		}
+		line := strings.TrimRight(string(raw), "\r\n")
+		if strings.HasPrefix(line, "Fatal Python error: ") || strings.HasPrefix(line, "Timeout (") {
+			begin()
+			inside = false
+			continue
+		}
+		// dump_traceback prints no title, and those of two processes may run together
+		if len(all) == 0 || strings.HasPrefix(line, "Current thread 0x") && all[len(all)-1].current >= 0 {
+			begin()
+		}
+		inside = all[len(all)-1].take(line, inside)
+	}
+	return all
+}
+
+// take reads one line; inside says that it may be a frame.
+func (d *dump) take(line string, inside bool) bool {
+	if m := pythonThread.FindStringSubmatch(line); m != nil || line == "Stack (most recent call first):" {
+		if len(d.stacks) >= 2*maxFrames {
+			d.stacks, d.current = d.stacks[1:], d.current-1
+		}
+		d.stacks = append(d.stacks, nil)
+		if m != nil && m[1] == "Current thread" {
+			d.current = len(d.stacks) - 1
+		}
+		return true
+	}
+	m := pythonFrame.FindStringSubmatch(line)
+	if !inside || m == nil {
+		return inside && strings.HasPrefix(line, "  ") // such as "  Garbage-collecting"
+	}
+	if last := &d.stacks[len(d.stacks)-1]; len(*last) < maxFrames {
+		*last = append(*last, frame{m[1], m[2], m[3]})
+	}
+	return true
+}
+
+// stack is the one that tells where the process was.
+func (d *dump) stack() frames {
+	if d.current >= 0 && len(d.stacks[d.current]) > 0 {
+		return d.stacks[d.current]
+	}
+	for i := len(d.stacks) - 1; i >= 0; i-- {
+		if len(d.stacks[i]) > 0 {
+			return d.stacks[i]
+		}
+	}
+	return nil
+}
+
+// user is the innermost frame of the user's code, or of any if there is none.
+func (s frames) user() frame {
+	for _, f := range s {
+		if !f.library() {
+			return f
+		}
+	}
+	return s[0]
+}
+
+// What a process waits for, from what tells most: the parent of a pool tells nothing.
+const (
+	forNothing = iota
+	forProgram
+	forWorker
+)
+
+// waits says what of these the process waited for.
+func (s frames) waits() (what int) {
+	for _, f := range s {
+		if !f.library() {
+			break
+		}
+		switch {
+		case strings.Contains(f.file, "/multiprocessing/") || strings.Contains(f.file, "/concurrent/futures/"):
+			return forWorker
+		case strings.Contains(f.file, "/subprocess.py") || strings.Contains(f.file, "/selectors.py"):
+			what = forProgram
+		}
+	}
+	return what
+}
+
+// library reports whether a frame is in what is installed, or is a hook of ours.
+func (f frame) library() bool {
+	if strings.HasPrefix(f.file, "<frozen ") || path.Base(f.file) == "sitecustomize.py" {
+		return true
+	}
+	for _, dir := range []string{"/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "/lib/pypy3"} {
+		if strings.Contains(f.file, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f frame) String() string {
+	name := f.file
+	if i := strings.LastIndexAny(name, `/\`); i >= 0 && !strings.HasPrefix(name, "<") {
+		name = name[i+1:]
+	}
+	return Plain(name, MaxWhere/2) + ":" + f.line + " in " + Plain(f.function, MaxWhere/2)
+}
+
+// Plain is text for one line of a report: printable, valid and short.
+func Plain(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if s = strings.TrimSpace(s); len(s) > most {
+		s = strings.ToValidUTF8(s[:most-3], "") + "..."
+	}
+	return s
+}

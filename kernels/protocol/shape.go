@@ -1,0 +1,97 @@
+package protocol
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"time"
+)
+
+// Shape is how much a trial has sent, to recognise the last line of another one when it comes.
+type Shape struct {
+	Phase  string         `json:"phase"`  // in force at the last line
+	Before string         `json:"before"` // digest of the phases and cases until that phase was entered
+	Lines  int            `json:"lines"`  // in total
+	Kinds  map[string]int `json:"kinds"`  // lines since that phase was entered, by kind
+	Result bool           `json:"result"` // the last line was a sample, a metric or a check
+}
+
+// Shape is what the program itself has sent so far; stretches do not count, as compilations depend
+// on caches.
+func (p *Reader) Shape() Shape {
+	return Shape{
+		Phase: p.name(p.sent.top), Before: p.sent.before, Lines: p.sent.total,
+		Kinds: maps.Clone(p.sent.kinds), Result: p.sent.result,
+	}
+}
+
+// met reports whether a trial, the phase of whose last line is given, has sent what was expected.
+func (e *Shape) met(s *sent, phase string) bool {
+	return e != nil && s.facts > 0 && !s.phase && phase != teardown &&
+		e.Phase == phase && e.Result == s.result && maps.Equal(e.Kinds, s.kinds) && e.Before == s.before
+}
+
+// Least joins the shapes of two good trials of a program that does not always say as much: fewer
+// lines than this are not all of them. ok is false when the two do not end in the same phase.
+func (e Shape) Least(other Shape) (least Shape, ok bool) {
+	if e.Phase != other.Phase {
+		return e, false
+	}
+	least = e
+	least.Kinds = map[string]int{}
+	for kind, n := range e.Kinds {
+		if m := min(n, other.Kinds[kind]); m > 0 {
+			least.Kinds[kind] = m
+		}
+	}
+	return least, true
+}
+
+// reached reports whether a trial has sent at least as many lines of every kind in its last phase.
+func (e *Shape) reached(s *sent) bool {
+	for kind, n := range e.Kinds {
+		if s.kinds[kind] < n {
+			return false
+		}
+	}
+	return true
+}
+
+// sent counts the lines of a program.
+type sent struct {
+	total, facts int            // of the facts some are lines that were understood
+	kinds        map[string]int // since the last `phase:`
+	trace        string         // digest of all phases and cases
+	before       string         // the same at the last `phase:`
+	phase        bool           // the last line entered a phase
+	result       bool           // the last line was a result
+	at, gap      time.Duration  // arrival of the last line, longest time between two
+	depth        int            // stretches in force at the last line
+	top          string         // the phase in force at the last line
+}
+
+func (s *sent) line(kind, key, rest string, at time.Duration) {
+	if s.total > 0 {
+		s.gap = max(s.gap, at-s.at)
+	}
+	s.total++
+	s.at = at
+	if kind != malformed {
+		s.facts++
+	}
+	if kind == "phase" || kind == "case" {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "%s\n%s: %s", s.trace, key, rest)
+		s.trace = fmt.Sprintf("%016x", h.Sum64())
+	}
+	s.phase = kind == "phase"
+	s.result = kind == "sample" || kind == "metric" || kind == "check"
+	if s.phase {
+		s.before, s.kinds = s.trace, nil
+		return
+	}
+	if s.kinds == nil {
+		s.kinds = map[string]int{}
+	}
+	s.kinds[kind]++
+}

@@ -1,0 +1,105 @@
+package protocol
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// accusations are messages as they were printed on real machines.
+var accusations = []struct {
+	kind FaultKind
+	text string
+}{
+	{NoDevice, "CUDA error at vectorAdd.cu:57 code=100(cudaErrorNoDevice) \"cudaGetDeviceCount(&n)\""},
+	{NoDevice, "CUDA Error: no CUDA-capable device is detected: No error"},
+	{NoDevice, "RuntimeError: No CUDA GPUs are available"},
+	{NoDevice, "RuntimeError: 0 active drivers ([]). There should only be one."},
+	{DriverFault, "cudaGetDeviceCount returned 35\n-> CUDA driver version is insufficient for CUDA runtime version"},
+	{DriverFault, "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver"},
+	{DriverFault, "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver"},
+	{DriverFault, "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 804: forward compatibility was attempted on non supported HW"},
+	{DriverFault, "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver combination"},
+	{DriverFault, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.161"},
+	{DriverFault, "Failed to initialize NVML: Unknown Error"},
+	{DriverFault, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running."},
+	{DriverFault, "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory"},
+	{DeviceBusy, "Test CUDA failure common.cu:1007 'CUDA-capable device(s) is/are busy or unavailable'"},
+	{DeviceBusy, "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable"},
+	{NotReady, "[rank3]: Cuda failure 802 'system not yet initialized'"},
+	{NotReady, "CUDA error at bandwidthTest.cu:256 code=802(cudaErrorSystemNotReady) \"cudaSetDevice(currentDevice)\""},
+	{DeviceLost, "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost. Reboot the system to recover this GPU"},
+	{DeviceLost, "Unable to determine the device handle for GPU0000:17:00.0: Unknown Error"},
+	{DeviceLost, "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', GPU has fallen off the bus."},
+	{MemoryErrors, "RuntimeError: CUDA error: uncorrectable ECC error encountered"},
+	{MemoryErrors, "torch.AcceleratorError: CUDA error: Uncorrectable NVLink error detected during the execution"},
+	{DeviceMemory, "torch.AcceleratorError: CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some other API call"},
+	{DeviceMemory, "cuCtxCreate failed: CUDA_ERROR_OUT_OF_MEMORY"},
+	{DeviceMemory, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 22.00 MiB. GPU 0 has a total capacity of 79.10 GiB of which 11.06 MiB is free. Process 41230 has 76.20 GiB memory in use. Including non-PyTorch memory, this process has 2.60 GiB memory in use."},
+	{DiskFull, "OSError: [Errno 28] No space left on device: '/tmp/x'"},
+	{DiskFull, "fatal error: error writing to /tmp/ccx.s: No space left on device"},
+	{HostMemory, "bash: fork: Cannot allocate memory"},
+	{HostMemory, "g++: fatal error: cannot execute 'as': vfork: Cannot allocate memory"},
+	{HostMemory, "bash: fork: retry: Resource temporarily unavailable"},
+	{HostMemory, "  File \"/usr/lib/python3.12/subprocess.py\", line 1885, in _execute_child\n    self.pid = _fork_exec(\n               ^^^^^^^^^^^\nOSError: [Errno 12] Cannot allocate memory"},
+	{HostMemory, "    self.pid = os.fork()\nOSError: [Errno 12] Cannot allocate memory"},
+	{FilesFull, "sh: 1: cannot create /tmp/x: Too many open files in system"},
+}
+
+func TestTrouble(t *testing.T) {
+	for _, c := range accusations {
+		for _, output := range []string{c.text, "some words\n" + c.text + "\r\nTraceback\n", strings.ToUpper(c.text)} {
+			got, ok := Trouble([]byte(output))
+			if !ok || got.Kind != c.kind || got.Words == "" {
+				t.Errorf("%q: %+v, want %s", output, got, c.kind)
+			}
+		}
+	}
+	got, _ := Trouble([]byte("one\n  CUDA error: \x1b[1mno CUDA-capable device is detected\x1b[0m \ntwo"))
+	if want := "CUDA error: [1mno CUDA-capable device is detected[0m"; got.Words != want {
+		t.Errorf("words %q, want %q", got.Words, want)
+	}
+}
+
+// The candidate's own faults, or nobody's.
+func TestNoTrouble(t *testing.T) {
+	for _, output := range []string{
+		"",
+		"CUDA error: an illegal memory access was encountered",
+		"CUDA error: device not ready", // what a query of unfinished work answers
+		"CUDA error: invalid device ordinal",
+		"CUDA error: unspecified launch failure",
+		"CUDA error: the launch timed out and was terminated",
+		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 22.00 MiB. GPU 0 has a total capacity of 23.65 GiB of which 11.06 MiB is free. Including non-PyTorch memory, this process has 23.60 GiB memory in use.",
+		"OSError: [Errno 24] Too many open files: 'x'",
+		"    buf = mmap.mmap(-1, n)\nOSError: [Errno 12] Cannot allocate memory",
+		"    self.pid = os.fork()\n1\n2\n3\n4\n5\nOSError: [Errno 12] Cannot allocate memory",
+		"MemoryError\nstd::bad_alloc",
+	} {
+		if got, ok := Trouble([]byte(output)); ok {
+			t.Errorf("%q: %+v", output, got)
+		}
+	}
+}
+
+func TestTroubleTableIsSane(t *testing.T) {
+	for _, e := range texts {
+		for _, w := range e.all {
+			if w != strings.ToLower(w) || strings.TrimSpace(w) == "" {
+				t.Errorf("%q is not in lower case", w)
+			}
+		}
+	}
+}
+
+func FuzzTrouble(f *testing.F) {
+	for _, c := range accusations {
+		f.Add([]byte(c.text))
+	}
+	f.Fuzz(func(t *testing.T, output []byte) {
+		got, ok := Trouble(output)
+		if ok == (got == Fault{}) || len(got.Words) > MaxWhere || !utf8.ValidString(got.Words) {
+			t.Fatalf("%+v, %v", got, ok)
+		}
+	})
+}
