@@ -13,6 +13,13 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
+// How a push is checked. Git's lines name the refs (hook_push.go); each is compared with what the remote has of it.
+// The cheapest source that knows decides: equal inputs, then the store (hook_evidence.go), then launching both
+// (hook_launch.go). Two times bound it. At launchesEnd the launches are stopped, which leaves time to end their
+// processes and to keep their results; at the deadline the answers so far are printed (hook_report.go) whatever the
+// check is doing, so that nothing that hangs can hold a push. Only a regression stops a push: a false stop costs the
+// user's trust in the hook, and what passes undecided can still be compared afterwards.
+
 // answer is what the hook decides about one ref. Only a regression stops the push.
 type answer string
 
@@ -54,7 +61,8 @@ type pushOptions struct {
 	begin  func(repo *source.Repo, p *policy, kind string) (*trials, error)
 }
 
-// pushCheck checks the refs of one push.
+// pushCheck checks the refs of one push. One goroutine runs check and is alone in changing the refs; the one that
+// called it reads them at the deadline.
 type pushCheck struct {
 	opts    pushOptions
 	repo    *source.Repo
@@ -100,7 +108,8 @@ func checkPush(ctx context.Context, o pushOptions) (stopped bool, err error) {
 	return k.finish(), nil
 }
 
-// readRefs reads what is pushed, from git or from pre-commit.
+// readRefs reads what is pushed, from git or from pre-commit. Git always names the remote, so that variables which
+// pre-commit left behind in a shell do not count.
 func readRefs(o pushOptions) (refs []pushedRef, remote string, err error) {
 	if refs, remote, ok := fromPreCommit(); ok && o.remote == "" {
 		return refs, remote, nil
@@ -111,7 +120,7 @@ func readRefs(o pushOptions) (refs []pushedRef, remote string, err error) {
 
 // passUnchecked says why a push is not checked.
 func (o pushOptions) passUnchecked(err error) {
-	fmt.Fprintf(o.messages, "kbisect: this push is not checked: %s\n", strings.TrimSpace(err.Error()))
+	fmt.Fprintf(o.messages, "kbisect: this push is not checked: %v\n", err)
 }
 
 // launchesEnd is when launches are stopped: killing, cleaning up and keeping the results take their time.
@@ -119,7 +128,8 @@ func (o pushOptions) launchesEnd() time.Time {
 	return o.began.Add(o.deadline - min(2*time.Second, o.deadline/4))
 }
 
-// check decides every ref: first by what is known, then by launching.
+// check decides every ref: first by what is known, then by launching. A panic is an error like any other: it must
+// not stop a push.
 func (k *pushCheck) check(ctx context.Context, refs []pushedRef) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -145,6 +155,7 @@ func (k *pushCheck) check(ctx context.Context, refs []pushedRef) (err error) {
 		return err
 	}
 	for open := k.open(); len(open) > 0 && k.stopping() == nil; open = k.open() {
+		// each open ref gets an equal share; what one leaves over goes to the others
 		share := time.Until(k.opts.launchesEnd()) / time.Duration(len(open))
 		k.decide(open[0], k.launch(ctx, open[0], time.Now().Add(share)))
 	}

@@ -39,8 +39,8 @@ const (
 	recentLaunches = 100
 )
 
-// openEvidence reads the sessions that may say something about a push. It is nil where there is no store; the
-// caller closes the store.
+// openEvidence reads the sessions that may say something about a push; those by other commands, limits or devices
+// say nothing. It is nil where there is no store; the caller closes the store.
 func openEvidence(repo *source.Repo, p *policy, devices []string) (*pushEvidence, error) {
 	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
@@ -79,7 +79,8 @@ func pastOf(s store.Session, runs, compares string) (past pastSession, ok bool) 
 	return pastSession{s, p.compares() == compares && !p.Improvement, times}, true
 }
 
-// devicesNow are the devices that would be measured on. A driver that does not answer is not waited for.
+// devicesNow are the UUIDs of the devices that would be measured on. A driver that does not answer is left to its
+// goroutine: NVML cannot be interrupted.
 func devicesNow(ctx context.Context, gpus []string) ([]string, error) {
 	type answer struct {
 		ids []string
@@ -113,8 +114,9 @@ func (e *pushEvidence) decide(base, commit string) (decision, error) {
 	return decision{}, nil
 }
 
-// compared looks for the newest comparison, gate or search of the same two. A baseline of the commit counts as well:
-// by recording one after a comparison, a person accepts what was found.
+// compared looks for the newest comparison, gate or search of the same two; repeating a command overrules an older
+// result. A baseline of the commit counts as well: by recording one after a comparison, a person accepts what was
+// found.
 func (e *pushEvidence) compared(base, commit string) (decision, error) {
 	for _, s := range e.sessions {
 		a := s.answer()
@@ -133,7 +135,9 @@ func (e *pushEvidence) compared(base, commit string) (decision, error) {
 	return decision{}, nil
 }
 
-// answer is what a session says about its two ends, "" when it says nothing reliable.
+// answer is what a session says about its two ends, "" when it says nothing reliable: it was interrupted, its budget
+// was used up, or it looked for something else. Every command writes its finding differently; the fields read here are
+// those of the contract.
 func (s pastSession) answer() answer {
 	var doc struct {
 		Hopeless bool                    `json:"hopeless"`
@@ -176,7 +180,8 @@ func (s pastSession) summary() string {
 	return fmt.Sprintf("%s (kbisect show %s)", strings.TrimSuffix(text, "."), s.ID)
 }
 
-// here reports whether a session measured commits as they are, on the devices that there are now.
+// here reports whether a session measured commits as they are, on the devices that there are now. Times of one
+// device say nothing about another, and flags make a commit another program.
 func (e *pushEvidence) here(s pastSession) (bool, error) {
 	if s.Status == importedStatus {
 		var b baseline

@@ -18,7 +18,8 @@ const hookMarker = "# pre-push hook of kbisect."
 const keptSuffix = ".kbisect-kept"
 
 // hookScript calls the hook that was there before, then kbisect. It is plain sh, and a kbisect that is missing,
-// killed or broken does not stop a push. A deadline of 0 sets none.
+// killed or broken does not stop a push. It keeps git's lines in a variable because both hooks read them. A deadline of
+// 0 sets none.
 func hookScript(binary string, deadline time.Duration) []byte {
 	set := ""
 	if deadline > 0 {

@@ -19,6 +19,7 @@ import (
 // answer or the time is up. The results are kept as a comparison, so that the next push of the same commits is
 // decided by it.
 func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) decision {
+	// A comparison that cannot end in time would delay the push for nothing.
 	if x.least > time.Until(until) {
 		return decision{answer: undecided, why: fmt.Sprintf("earlier launches ended well, and a comparison takes at least %s, longer than this push waits", span(x.least))}
 	}
@@ -62,6 +63,7 @@ func (k *pushCheck) note(a pipeline.Activity) {
 	k.doing = fmt.Sprintf("%s of %s", a.Doing, short(a.Request.Candidate.Commit))
 }
 
+// lateNow is late for a caller without the lock.
 func (k *pushCheck) lateNow() decision {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -110,7 +112,8 @@ func (l *launches) run(ctx context.Context, t *trials) {
 	last, longest := time.Now(), time.Duration(0)
 	run := judge.Compare{
 		A: bisect.Candidate{Commit: l.base}, B: pushed, Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.fallback(),
-		Seed:  uint64(t.policy.Seed),
+		Seed: uint64(t.policy.Seed),
+		// a pair that would be cut off by the deadline is not begun: its launches would not count
 		Spent: func() bool { return time.Now().Add(longest).After(l.until) },
 		OnPair: func(int, []judge.Sofar) {
 			longest = max(longest, time.Since(last))
@@ -124,7 +127,8 @@ func (l *launches) run(ctx context.Context, t *trials) {
 	l.got, l.err = got, err
 }
 
-// conclude decides by what the launches showed, and keeps it.
+// conclude decides by what the launches showed, and keeps it. Launches that the deadline cut off are a comparison whose
+// budget is used up, not an error.
 func (k *pushCheck) conclude(ctx context.Context, x *refCheck, l launches, t *trials) decision {
 	if errors.Is(l.err, context.DeadlineExceeded) {
 		l.got.Spent, l.err = true, nil

@@ -99,6 +99,7 @@ func baseOf(ctx context.Context, repo *source.Repo, remote string, p pushedRef, 
 }
 
 // nearestPushed is the first commit on the first-parent line that one of the remote-tracking refs has, "" if none.
+// Git walks a long history fast; with --boundary it prints, after a dash, where the new commits begin.
 func nearestPushed(ctx context.Context, repo *source.Repo, refs, commit string) string {
 	if strings.ContainsAny(refs, ":*?[\\ ") { // a push to a URL has no refs of its own
 		return ""

@@ -356,14 +356,14 @@ func (h *hooked) pushed(branch, commit string) {
 	}
 }
 
-// runsOn reports that a process of a trial of this repository is left.
+// runsOn reports that a process of a trial runs, whose work tree is in the user's cache.
 func (h *hooked) runsOn() bool {
 	found, err := filepath.Glob("/proc/[0-9]*/cwd")
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	for _, link := range found {
-		if dir, err := os.Readlink(link); err == nil && strings.HasPrefix(dir, filepath.Join(h.dir, ".git")) {
+		if dir, err := os.Readlink(link); err == nil && strings.HasPrefix(dir, h.home) {
 			return true
 		}
 	}
@@ -488,6 +488,11 @@ func TestHookInterrupted(t *testing.T) {
 			break
 		}
 	}
+	for deadline := time.Now().Add(time.Minute); !h.runsOn(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no trial runs")
+		}
+	}
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -496,6 +501,9 @@ func TestHookInterrupted(t *testing.T) {
 	}
 	if h.git("ls-remote", "origin", "refs/heads/main") == h.git("rev-parse", "HEAD")+"\trefs/heads/main" {
 		t.Error("the remote has it")
+	}
+	if h.runsOn() {
+		t.Error("a trial runs on")
 	}
 }
 
