@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
 // requestHunks reads between which commits hunks are searched: a commit and its first parent, or any two.
@@ -47,16 +48,16 @@ func (p *policy) requestHunks(c *cli.Context, repo *source.Repo) (err error) {
 
 // hunkAxis turns the difference of two commits into what can be on and off.
 type hunkAxis struct {
-	diff *source.Diff
+	diff *hunks.Diff
 	ids  []string // of the hunk of each atom
-	old  map[string]source.Hunk
+	old  map[string]hunks.Hunk
 	way  string                      // which atoms were taken apart, in order
 	made map[string]bisect.Candidate // by way and set
 }
 
 // newHunkAxis is the axis of a difference, with its atoms. made keeps what was composed.
-func newHunkAxis(diff *source.Diff, made map[string]bisect.Candidate) (*hunkAxis, []sets.Atom) {
-	h := &hunkAxis{diff: diff, old: map[string]source.Hunk{}, made: made}
+func newHunkAxis(diff *hunks.Diff, made map[string]bisect.Candidate) (*hunkAxis, []sets.Atom) {
+	h := &hunkAxis{diff: diff, old: map[string]hunks.Hunk{}, made: made}
 	var atoms []sets.Atom
 	for _, x := range diff.Hunks {
 		h.ids, h.old[x.ID] = append(h.ids, x.ID), x
@@ -66,7 +67,7 @@ func newHunkAxis(diff *source.Diff, made map[string]bisect.Candidate) (*hunkAxis
 }
 
 func (h *hunkAxis) index(id string) int {
-	return slices.IndexFunc(h.diff.Hunks, func(x source.Hunk) bool { return x.ID == id })
+	return slices.IndexFunc(h.diff.Hunks, func(x hunks.Hunk) bool { return x.ID == id })
 }
 
 // candidate composes the commit with the hunks of a set.
@@ -81,7 +82,7 @@ func (h *hunkAxis) candidate(s sets.Set) (bisect.Candidate, error) {
 			list = append(list, i)
 		}
 	}
-	id, err := h.diff.Apply(h.diff.Close(list))
+	id, err := h.diff.Apply(h.diff.WithRequired(list))
 	if err != nil {
 		return bisect.Candidate{}, err
 	}
@@ -90,7 +91,7 @@ func (h *hunkAxis) candidate(s sets.Set) (bisect.Candidate, error) {
 }
 
 // atomOf describes a hunk as an atom; its requirements are indexes of the diff.
-func atomOf(x source.Hunk, at func(int) int) sets.Atom {
+func atomOf(x hunks.Hunk, at func(int) int) sets.Atom {
 	a := sets.Atom{Name: where(x)}
 	for _, r := range x.Requires {
 		a.Requires = append(a.Requires, at(r))
@@ -98,14 +99,14 @@ func atomOf(x source.Hunk, at func(int) int) sets.Atom {
 	return a
 }
 
-func where(x source.Hunk) string {
-	if x.Kind != source.HunkBlock {
+func where(x hunks.Hunk) string {
+	if x.Kind != hunks.Block {
 		return x.File + " (" + string(x.Kind) + ")"
 	}
 	return shown(x, "").Where()
 }
 
-func shown(x source.Hunk, role sets.Role) report.Hunk {
+func shown(x hunks.Hunk, role sets.Role) report.Hunk {
 	file, start, end, old := x.Where()
 	return report.Hunk{File: file, Start: start, End: end, Old: old, Role: role, Text: x.Text}
 }
@@ -171,7 +172,7 @@ func (h *hunkAxis) expand(atom int) []sets.Atom {
 // searchBetween finds which hunks between the two ends are to blame.
 func (j *job) searchBetween(ctx context.Context, goal sets.Goal) (bisect.Finding, error) {
 	from, to := j.policy.Good, j.policy.Bad
-	diff, err := j.repo.Hunks(ctx, from, to, j.policy.Paths)
+	diff, err := hunks.Between(ctx, j.repo, from, to, j.policy.Paths)
 	if err != nil {
 		return bisect.Finding{}, usage(err)
 	}
@@ -182,7 +183,7 @@ func (j *job) searchBetween(ctx context.Context, goal sets.Goal) (bisect.Finding
 }
 
 // searchHunks finds which hunks of a difference from a commit are to blame.
-func (j *job) searchHunks(ctx context.Context, diff *source.Diff, from string, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
+func (j *job) searchHunks(ctx context.Context, diff *hunks.Diff, from string, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
 	h, atoms := newHunkAxis(diff, map[string]bisect.Candidate{})
 	space, err := sets.NewSpace(atoms)
 	if err != nil {

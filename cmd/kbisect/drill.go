@@ -11,6 +11,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
 // drill goes from culprits to what in them is to blame: their hunks, and the flags that they switch on.
@@ -73,7 +74,7 @@ func undrilled(c bisect.Culprit) string {
 // drillHunks searches the hunks of one culprit. A change of one hunk that is known to be slow needs no
 // test.
 func (j *job) drillHunks(ctx context.Context, c bisect.Culprit) error {
-	diff, err := j.repo.HunksOf(ctx, c.Commit, j.policy.Paths)
+	diff, err := hunks.Of(ctx, j.repo, c.Commit, j.policy.Paths)
 	if err != nil {
 		return err
 	}

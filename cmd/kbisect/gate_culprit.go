@@ -11,6 +11,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
 // blame finds the commit of the branch that brought a regression: without a launch where only one commit can
@@ -138,14 +139,14 @@ func (t *trials) gateSearch(f bisect.Finding) *report.GateSearch {
 // places are the lines that a commit changed, as HEAD has them, largest first.
 func (t *trials) places(ctx context.Context, commit, head string) []report.Place {
 	out := []report.Place{}
-	d, err := t.repo.HunksOf(ctx, commit, t.policy.Paths)
+	d, err := hunks.Of(ctx, t.repo, commit, t.policy.Paths)
 	if err != nil {
 		t.ui.warn(fmt.Sprintf("the lines of %s cannot be told: %v", short(commit), err))
 		return out
 	}
 	for _, p := range hunkPlaces(d.Hunks) {
 		if commit != head {
-			later, err := t.repo.Hunks(ctx, commit, head, []string{p.File})
+			later, err := hunks.Between(ctx, t.repo, commit, head, []string{p.File})
 			ok := err == nil
 			if ok {
 				p, ok = moved(p, later.Hunks)
@@ -161,7 +162,7 @@ func (t *trials) places(ctx context.Context, commit, head string) []report.Place
 
 // changed are the largest changes of the whole branch.
 func (t *trials) changed(ctx context.Context, base, head string) []report.Place {
-	d, err := t.repo.Hunks(ctx, base, head, t.policy.Paths)
+	d, err := hunks.Between(ctx, t.repo, base, head, t.policy.Paths)
 	if err != nil {
 		return []report.Place{}
 	}
@@ -172,13 +173,13 @@ func (t *trials) changed(ctx context.Context, base, head string) []report.Place 
 const mostPlaces = 20
 
 // hunkPlaces are the lines that hunks have left, largest first.
-func hunkPlaces(hunks []source.Hunk) []report.Place {
-	hunks = slices.DeleteFunc(slices.Clone(hunks), func(h source.Hunk) bool { return h.Kind == source.HunkDeleted || h.File == acceptedName })
-	slices.SortStableFunc(hunks, func(a, b source.Hunk) int {
+func hunkPlaces(list []hunks.Hunk) []report.Place {
+	list = slices.DeleteFunc(slices.Clone(list), func(h hunks.Hunk) bool { return h.Kind == hunks.Deleted || h.File == acceptedName })
+	slices.SortStableFunc(list, func(a, b hunks.Hunk) int {
 		return cmp.Compare(b.NewLines+b.OldLines, a.NewLines+a.OldLines)
 	})
 	var out []report.Place
-	for _, h := range hunks[:min(len(hunks), mostPlaces)] {
+	for _, h := range list[:min(len(list), mostPlaces)] {
 		start := max(1, h.NewStart) // where lines were only taken away, the one before
 		out = append(out, report.Place{File: h.File, Start: start, End: max(start, h.NewStart+h.NewLines-1)})
 	}
@@ -186,14 +187,14 @@ func hunkPlaces(hunks []source.Hunk) []report.Place {
 }
 
 // moved follows a place through later changes of its file; it is gone with the file.
-func moved(p report.Place, later []source.Hunk) (report.Place, bool) {
+func moved(p report.Place, later []hunks.Hunk) (report.Place, bool) {
 	shift := 0
 	for _, h := range later {
 		switch {
 		case h.File != p.File && h.OldFile != p.File:
-		case h.Kind == source.HunkDeleted || h.Kind == source.HunkRenamed || h.Kind == source.HunkType:
+		case h.Kind == hunks.Deleted || h.Kind == hunks.Renamed || h.Kind == hunks.Type:
 			return p, false
-		case h.Kind == source.HunkBlock && h.OldStart+max(h.OldLines-1, 0) < p.Start:
+		case h.Kind == hunks.Block && h.OldStart+max(h.OldLines-1, 0) < p.Start:
 			shift += h.NewLines - h.OldLines
 		}
 	}

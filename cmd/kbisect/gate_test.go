@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/hunks"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -279,7 +280,7 @@ func TestMoved(t *testing.T) {
 	s := open(t, r)
 	checked := 0
 	for i := range ids {
-		d, err := s.Hunks(context.Background(), ids[i], ids[len(ids)-1], []string{"a.c"})
+		d, err := hunks.Between(context.Background(), s, ids[i], ids[len(ids)-1], []string{"a.c"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +301,7 @@ func TestMoved(t *testing.T) {
 	}
 	r.git("rm", "-q", "a.c")
 	r.commit("gone")
-	d, err := s.Hunks(context.Background(), ids[0], r.git("rev-parse", "HEAD"), []string{"a.c"})
+	d, err := hunks.Between(context.Background(), s, ids[0], r.git("rev-parse", "HEAD"), []string{"a.c"})
 	if err != nil {
 		t.Fatal(err)
 	}

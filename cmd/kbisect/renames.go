@@ -10,6 +10,7 @@ import (
 
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
 // checkEnds is checkPaths for two ends between which files may have been renamed.
@@ -123,12 +124,12 @@ func nameBefore(ctx context.Context, repo *source.Repo, good, bad, name string) 
 		if now, err := repo.Has(c.ID, name); err != nil || !now {
 			continue
 		}
-		diff, err := repo.HunksOf(ctx, c.ID, nil)
+		diff, err := hunks.Of(ctx, repo, c.ID, nil)
 		if err != nil {
 			return none, err
 		}
 		for _, h := range diff.Hunks {
-			if h.Kind == source.HunkRenamed && h.File == name {
+			if h.Kind == hunks.Renamed && h.File == name {
 				return kernels.Former{Path: h.OldFile, Renamed: c.ID}, nil
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/hunks"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -179,7 +180,7 @@ func pictured(ctx context.Context, in *report.Input, repo *source.Repo, rng *sou
 	in.Limits = inSeconds(limits, goodTimes(in.Launches, in.Good.ID))
 	in.Diffs = map[string]string{}
 	for _, id := range culprits {
-		d, err := repo.HunksOf(ctx, id, nil)
+		d, err := hunks.Of(ctx, repo, id, nil)
 		if err != nil {
 			continue
 		}

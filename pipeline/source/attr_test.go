@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 func TestAttributesEqualGit(t *testing.T) {
-	r := newTestRepo(t)
+	r := gittest.New(t)
 	names := []string{"a", "b.cu", "d/b.cu", "d/e/f.txt", "d/e/x.bat", "x.bat", "[z]", "d/a-b"}
 	patterns := []string{"*", "*.cu", "/b.cu", "d/*", "d/**", "**/f.txt", "d/", "**/e/*", "x.ba?", "[a-c]*", "[!a]*", "*.[ct]*", `\[z\]`, `"b.cu"`, "d/**/x.bat", "**", "a**", "d/*/f*"}
 	values := []string{"text", "-text", "!text", "text=auto", "eol=crlf", "eol=lf", "binary", "filter=foo", "-filter", "!eol", "mac", "-mac", "crlf", "-crlf", "ident"}
@@ -28,7 +30,7 @@ func TestAttributesEqualGit(t *testing.T) {
 					rapid.SampledFrom(values).Draw(rt, "value")+"\t"+rapid.SampledFrom(values).Draw(rt, "value"))
 			}
 			text := strings.Join(lines, "\n") + "\n"
-			r.write(rt, filepath.Join(label, ".gitattributes"), text)
+			r.Write(rt, filepath.Join(label, ".gitattributes"), text)
 			f := parseAttributes(text)
 			f.dir = label
 			return f
@@ -37,7 +39,7 @@ func TestAttributesEqualGit(t *testing.T) {
 		if a == nil {
 			return
 		}
-		out := r.pipe(rt, strings.Join(names, "\n"), "check-attr", "--stdin", "text", "eol", "filter", "ident", "crlf")
+		out := r.Pipe(rt, strings.Join(names, "\n"), "check-attr", "--stdin", "text", "eol", "filter", "ident", "crlf")
 		for line := range strings.SplitSeq(out, "\n") {
 			f := strings.Split(line, ": ")
 			got := a.of(f[0])[f[1]]
@@ -52,45 +54,45 @@ func TestAttributesEqualGit(t *testing.T) {
 }
 
 func TestLineEndsEqualCheckout(t *testing.T) {
-	r := newTestRepo(t)
+	r := gittest.New(t)
 	for name, text := range map[string]string{"lf": "a\nb\n", "crlf": "a\r\nb\r\n", "mixed": "a\r\nb\n", "bin": "a\x00\nb\n", "cr": "a\rb\n", "none": "a", "odd": "\x01\x02\n", "eof": "text\n\x1a"} {
 		for _, ext := range []string{"bat", "auto", "txt", "raw"} {
-			r.write(t, "d/"+name+"."+ext, text)
+			r.Write(t, "d/"+name+"."+ext, text)
 		}
 	}
-	r.write(t, "d/.gitattributes", "* -text\n")
-	a := r.commit(t, "as they are")
-	r.write(t, ".gitattributes", "*.bat text eol=crlf\n*.auto text=auto eol=crlf\n*.txt eol=crlf\n*.raw -text eol=crlf\n* export-ignore\n")
-	os.Remove(filepath.Join(r.dir, "d/.gitattributes"))
-	r.git(t, "rm", "-q", "--cached", "d/.gitattributes")
-	r.git(t, "add", ".gitattributes") // the blobs keep their odd line ends
-	r.git(t, "commit", "-qm", "attributes")
-	b := r.git(t, "rev-parse", "HEAD")
+	r.Write(t, "d/.gitattributes", "* -text\n")
+	a := r.Commit(t, "as they are")
+	r.Write(t, ".gitattributes", "*.bat text eol=crlf\n*.auto text=auto eol=crlf\n*.txt eol=crlf\n*.raw -text eol=crlf\n* export-ignore\n")
+	os.Remove(filepath.Join(r.Dir, "d/.gitattributes"))
+	r.Git(t, "rm", "-q", "--cached", "d/.gitattributes")
+	r.Git(t, "add", ".gitattributes") // the blobs keep their odd line ends
+	r.Git(t, "commit", "-qm", "attributes")
+	b := r.Git(t, "rev-parse", "HEAD")
 	want := map[string]map[string]string{}
 	for _, c := range []string{a, b} {
-		want[c] = r.checkout(t, filepath.Join(t.TempDir(), "want"), c)
+		want[c] = r.Checkout(t, filepath.Join(t.TempDir(), "want"), c)
 	}
-	e := export(t, open(t, r.dir))
+	e := export(t, open(t, r.Dir))
 	for i, c := range []string{b, a, b, a} {
 		hop(t, e, c, i%2 == 0)
-		sameListing(t, listing(t, e.Dir()), want[c], fmt.Sprint(i))
+		gittest.SameListing(t, gittest.Listing(t, e.Dir()), want[c], fmt.Sprint(i))
 	}
 }
 
 func TestUnsupportedAttributes(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "k/a", "1")
-	base := r.commit(t, "base")
-	r.git(t, "config", "filter.crypt.smudge", "cat")
-	r.git(t, "config", "filter.strip.clean", "cat")
-	e := export(t, open(t, r.dir))
+	r := gittest.New(t)
+	r.Write(t, "k/a", "1")
+	base := r.Commit(t, "base")
+	r.Git(t, "config", "filter.crypt.smudge", "cat")
+	r.Git(t, "config", "filter.strip.clean", "cat")
+	e := export(t, open(t, r.Dir))
 	hop(t, e, base, true)
 	for attr, bad := range map[string]bool{
 		"filter=crypt": true, "filter=strip": false, "filter=nobody": false, "ident": true, "working-tree-encoding=ISO-8859-1": true,
 		"text": false, "text=auto": false, "eol=lf": false, "diff=cpp": false, "linguist-generated": false, "-filter": false, "merge=union": false,
 	} {
-		r.write(t, ".gitattributes", "k/* "+attr+"\n")
-		c := r.commit(t, attr)
+		r.Write(t, ".gitattributes", "k/* "+attr+"\n")
+		c := r.Commit(t, attr)
 		e.Paths = nil
 		_, err := e.Switch(t.Context(), c, true)
 		var u *UnsupportedError
@@ -108,21 +110,21 @@ func TestUnsupportedAttributes(t *testing.T) {
 		if len(e.Warnings()) > 0 != bad {
 			t.Errorf("%s: warnings %q", attr, e.Warnings())
 		}
-		r.git(t, "reset", "-q", "--hard", base)
+		r.Git(t, "reset", "-q", "--hard", base)
 	}
 }
 
 func TestLFS(t *testing.T) {
-	r := newTestRepo(t)
+	r := gittest.New(t)
 	content := strings.Repeat("weights\n", 300)
 	oid := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
 	pointer := fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", oid, len(content))
-	r.write(t, "w.bin", pointer)
-	r.write(t, "pointer.txt", pointer) // no attribute: git leaves it alone
-	r.write(t, ".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
-	r.git(t, "config", "filter.lfs.clean", "cat")
-	c := r.commit(t, "c")
-	repo := open(t, r.dir)
+	r.Write(t, "w.bin", pointer)
+	r.Write(t, "pointer.txt", pointer) // no attribute: git leaves it alone
+	r.Write(t, ".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
+	r.Git(t, "config", "filter.lfs.clean", "cat")
+	c := r.Commit(t, "c")
+	repo := open(t, r.Dir)
 	e := export(t, repo)
 	_, err := e.Switch(t.Context(), c, true)
 	if u := (*UnsupportedError)(nil); !errors.As(err, &u) || !strings.Contains(err.Error(), "git lfs fetch") {
@@ -144,59 +146,59 @@ func TestLFS(t *testing.T) {
 }
 
 func TestSubmodules(t *testing.T) {
-	leaf := newTestRepo(t)
-	leaf.write(t, "deep.h", "1")
-	leaf.commit(t, "1")
-	lib := newTestRepo(t)
-	lib.write(t, "lib.h", "1")
-	lib.git(t, "submodule", "add", "-q", leaf.dir, "third/leaf")
-	lib.commit(t, "1")
-	r := newTestRepo(t)
-	r.write(t, "main.cu", "1")
-	before := r.commit(t, "before")
-	r.git(t, "submodule", "add", "-q", lib.dir, "dep/lib")
-	r.git(t, "submodule", "update", "-q", "--init", "--recursive")
-	a := r.commit(t, "a")
-	lib.write(t, "lib.h", "2")
-	lib.write(t, "new.h", "2")
-	lib.commit(t, "2")
-	r.git(t, "-C", "dep/lib", "pull", "-q")
-	b := r.commit(t, "b")
+	leaf := gittest.New(t)
+	leaf.Write(t, "deep.h", "1")
+	leaf.Commit(t, "1")
+	lib := gittest.New(t)
+	lib.Write(t, "lib.h", "1")
+	lib.Git(t, "submodule", "add", "-q", leaf.Dir, "third/leaf")
+	lib.Commit(t, "1")
+	r := gittest.New(t)
+	r.Write(t, "main.cu", "1")
+	before := r.Commit(t, "before")
+	r.Git(t, "submodule", "add", "-q", lib.Dir, "dep/lib")
+	r.Git(t, "submodule", "update", "-q", "--init", "--recursive")
+	a := r.Commit(t, "a")
+	lib.Write(t, "lib.h", "2")
+	lib.Write(t, "new.h", "2")
+	lib.Commit(t, "2")
+	r.Git(t, "-C", "dep/lib", "pull", "-q")
+	b := r.Commit(t, "b")
 	want := map[string]map[string]string{before: {"main.cu": `-rw-r--r-- "1"`, ".gitattributes": ""}}
-	repo := open(t, r.dir)
+	repo := open(t, r.Dir)
 	e := export(t, repo)
 	for _, c := range []string{a, b} {
-		r.git(t, "checkout", "-q", c)
-		r.git(t, "submodule", "update", "-q", "--recursive")
-		want[c] = dropDotGit(listing(t, r.dir))
+		r.Git(t, "checkout", "-q", c)
+		r.Git(t, "submodule", "update", "-q", "--recursive")
+		want[c] = dropDotGit(gittest.Listing(t, r.Dir))
 	}
 	for i, c := range []string{a, b, a, before, b} {
 		stats := hop(t, e, c, i%2 == 0)
 		if c == before {
-			if got := listing(t, e.Dir()); len(got) != 1 {
+			if got := gittest.Listing(t, e.Dir()); len(got) != 1 {
 				t.Fatalf("slot holds %v", got)
 			}
 			continue
 		}
-		sameListing(t, listing(t, e.Dir()), want[c], fmt.Sprint(i))
+		gittest.SameListing(t, gittest.Listing(t, e.Dir()), want[c], fmt.Sprint(i))
 		if i == 1 && stats.Written != 2 {
 			t.Errorf("a to b: %+v", stats)
 		}
 	}
 	os.RemoveAll(filepath.Join(e.Dir(), "dep"))
 	hop(t, e, b, false)
-	sameListing(t, listing(t, e.Dir()), want[b], "restored")
+	gittest.SameListing(t, gittest.Listing(t, e.Dir()), want[b], "restored")
 
-	clone := &testRepo{dir: filepath.Join(t.TempDir(), "clone"), date: r.date}
-	r.git(t, "clone", "-q", r.dir, clone.dir)
-	e = export(t, open(t, clone.dir))
+	clone := &gittest.Repo{Dir: filepath.Join(t.TempDir(), "clone"), Date: r.Date}
+	r.Git(t, "clone", "-q", r.Dir, clone.Dir)
+	e = export(t, open(t, clone.Dir))
 	_, err := e.Switch(t.Context(), b, true)
 	if u := (*UnsupportedError)(nil); !errors.As(err, &u) || !strings.Contains(err.Error(), "git submodule update --init") {
 		t.Fatalf("got %v", err)
 	}
 	e.Paths = []string{"main.cu"}
 	hop(t, e, b, true)
-	if got := listing(t, e.Dir()); got["dep/lib"] != "folder" || len(e.Warnings()) != 1 {
+	if got := gittest.Listing(t, e.Dir()); got["dep/lib"] != "folder" || len(e.Warnings()) != 1 {
 		t.Fatalf("slot holds %v, warnings %q", got, e.Warnings())
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 func TestWriteErrorsSayWhatToDo(t *testing.T) {
@@ -17,13 +19,13 @@ func TestWriteErrorsSayWhatToDo(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// A plain file where a folder is needed.
-	r := newTestRepo(t)
-	r.commit(t, "a")
+	r := gittest.New(t)
+	r.Commit(t, "a")
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	repo := open(t, r.dir)
+	repo := open(t, r.Dir)
 	for _, dir := range []string{file, filepath.Join(file, "below")} {
 		if _, err := repo.Export(dir); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: got %v", dir, err)
@@ -32,9 +34,9 @@ func TestWriteErrorsSayWhatToDo(t *testing.T) {
 }
 
 func TestUseAfterClose(t *testing.T) {
-	r := newTestRepo(t)
-	c := r.commit(t, "a")
-	e := export(t, open(t, r.dir))
+	r := gittest.New(t)
+	c := r.Commit(t, "a")
+	e := export(t, open(t, r.Dir))
 	if err := errors.Join(e.Close(), e.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -44,14 +46,14 @@ func TestUseAfterClose(t *testing.T) {
 }
 
 func TestEmptyTree(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "f", "1")
-	a := r.commit(t, "a")
-	empty := r.commitTree(t, r.pipe(t, "", "mktree"), r.date, a)
-	e := export(t, open(t, r.dir))
+	r := gittest.New(t)
+	r.Write(t, "f", "1")
+	a := r.Commit(t, "a")
+	empty := r.CommitTree(t, r.Pipe(t, "", "mktree"), r.Date, a)
+	e := export(t, open(t, r.Dir))
 	for _, c := range []string{empty, a, empty, a} {
 		hop(t, e, c, true)
-		if got := listing(t, e.Dir()); (len(got) == 1) != (c == a) {
+		if got := gittest.Listing(t, e.Dir()); (len(got) == 1) != (c == a) {
 			t.Fatalf("slot holds %v", got)
 		}
 	}

@@ -1,9 +1,12 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -26,9 +29,8 @@ type Export struct {
 	slot     *slot
 	main     *handle
 	subs     map[string]*handle // submodules' repositories by their folder
-	mods     map[string]*module // what the slot holds, by prefix
-	tracked  map[string]*tracked
-	dirs     map[string]int // number of tracked paths below each folder
+	mods     map[string]*module // whose trees the slot holds, by prefix
+	held     holdings
 	closed   bool
 	dirty    bool      // the slot holds something unknown
 	stamp    time.Time // of the last hop
@@ -40,6 +42,30 @@ type Export struct {
 type tracked struct {
 	leaf
 	seen fileStamp // as it was when written
+}
+
+// holdings are the paths that the slot holds for the commit.
+type holdings struct {
+	tracked map[string]*tracked
+	dirs    map[string]int // number of tracked paths below each folder
+}
+
+func (h holdings) track(full string, l leaf, seen fileStamp) {
+	if h.tracked[full] == nil {
+		for at := path.Dir(full); at != "."; at = path.Dir(at) {
+			h.dirs[at]++
+		}
+	}
+	h.tracked[full] = &tracked{l, seen}
+}
+
+func (h holdings) untrack(full string) {
+	delete(h.tracked, full)
+	for at := path.Dir(full); at != "."; at = path.Dir(at) {
+		if h.dirs[at]--; h.dirs[at] == 0 {
+			delete(h.dirs, at)
+		}
+	}
 }
 
 // SwitchStats says what one hop did.
@@ -62,7 +88,7 @@ func (r *Repo) Export(dir string) (*Export, error) {
 	if err != nil {
 		return nil, fmt.Errorf("export into %s: %w", dir, err)
 	}
-	if err := r.refuseOwnFolders(abs); err != nil {
+	if err := r.refuseSlot(abs); err != nil {
 		return nil, err
 	}
 	s, stamp, err := openSlot(abs)
@@ -82,13 +108,13 @@ func newHandle(l layout, o objects) *handle {
 	return &handle{layout: l, objs: o, attrFiles: map[string][]attrFile{}}
 }
 
-// refuseOwnFolders keeps a slot from covering the user's files.
-func (r *Repo) refuseOwnFolders(dir string) error {
+// refuseSlot keeps a slot from covering the user's files.
+func (l layout) refuseSlot(dir string) error {
 	real := dir
 	if parent, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
 		real = filepath.Join(parent, filepath.Base(dir))
 	}
-	for _, own := range []string{r.workDir, r.gitDir, r.commonDir} {
+	for _, own := range []string{l.workDir, l.gitDir, l.commonDir} {
 		if own == "" {
 			continue
 		}
@@ -121,7 +147,8 @@ func (e *Export) MissingPaths() []string { return slices.Sorted(maps.Keys(e.miss
 
 // forget drops what is known of the slot's content.
 func (e *Export) forget() {
-	e.mods, e.tracked, e.dirs, e.missing = map[string]*module{}, map[string]*tracked{}, map[string]int{}, map[string]string{}
+	e.mods, e.missing = map[string]*module{}, map[string]string{}
+	e.held = holdings{tracked: map[string]*tracked{}, dirs: map[string]int{}}
 }
 
 // Switch makes the slot hold a commit, given by its full id or as returned by
@@ -142,7 +169,7 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 	if e.closed {
 		return stats, fmt.Errorf("export into %s: already closed", e.dir)
 	}
-	p, err := e.newPlan(e.mods, func(u *UnsupportedError) error { return u })
+	p, err := newPlan(e, e.mods, func(u *UnsupportedError) error { return u })
 	if err != nil {
 		return stats, err
 	}
@@ -161,7 +188,7 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 	if err := p.to(commit); err != nil {
 		return stats, err
 	}
-	seen, err := e.scan(clean)
+	seen, err := scan(e, clean)
 	if err != nil {
 		return stats, err
 	}
@@ -195,7 +222,7 @@ func (e *Export) reset() error {
 func (e *Export) restoreInto(p *plan, changed []string) {
 	for _, full := range changed {
 		if _, planned := p.puts[full]; !planned && !p.dels[full] {
-			p.puts[full] = e.tracked[full].leaf
+			p.puts[full] = e.held.tracked[full].leaf
 		}
 	}
 }
@@ -206,7 +233,7 @@ func (e *Export) checkNames(p *plan) error {
 		return nil
 	}
 	var wanted []string
-	for full := range e.tracked {
+	for full := range e.held.tracked {
 		if !p.dels[full] {
 			wanted = append(wanted, full)
 		}
@@ -247,8 +274,8 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 			return fmt.Errorf("commit %s: %w", short(p.mods[""].commit), err)
 		}
 	}
-	for _, t := range e.tracked {
-		if t.mode != modeGitlink {
+	for _, t := range e.held.tracked {
+		if t.Mode != ModeGitlink {
 			stats.Kept++
 		}
 	}
@@ -260,10 +287,10 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 func (e *Export) leaveOut(full string, why error) error {
 	what, _, _ := strings.Cut(why.Error(), "\n")
 	e.missing[full] = what + "; the file is left out"
-	if e.tracked[full] == nil {
+	if e.held.tracked[full] == nil {
 		return nil
 	}
-	e.untrack(full)
+	e.held.untrack(full)
 	return e.slot.removeFile(full)
 }
 
@@ -276,17 +303,17 @@ func (e *Export) applyDeletes(ctx context.Context, p *plan, stats *SwitchStats) 
 			return err
 		}
 		delete(e.missing, full)
-		t := e.tracked[full]
+		t := e.held.tracked[full]
 		if t == nil {
 			continue
 		}
-		if t.mode != modeGitlink {
+		if t.Mode != ModeGitlink {
 			if err := e.slot.removeFile(full); err != nil {
 				return err
 			}
 			stats.Removed++
 		}
-		e.untrack(full)
+		e.held.untrack(full)
 	}
 	return e.removeEmptyDirs(gone)
 }
@@ -304,7 +331,7 @@ func (e *Export) removeEmptyDirs(gone []string) error {
 	order := slices.Sorted(maps.Keys(folders))
 	slices.Reverse(order)
 	for _, at := range order {
-		if e.dirs[at] == 0 && e.tracked[at] == nil {
+		if e.held.dirs[at] == 0 && e.held.tracked[at] == nil {
 			if err := e.slot.removeIfEmptyDir(at); err != nil {
 				return err
 			}
@@ -313,30 +340,12 @@ func (e *Export) removeEmptyDirs(gone []string) error {
 	return nil
 }
 
-func (e *Export) track(full string, l leaf, seen fileStamp) {
-	if e.tracked[full] == nil {
-		for at := path.Dir(full); at != "."; at = path.Dir(at) {
-			e.dirs[at]++
-		}
-	}
-	e.tracked[full] = &tracked{l, seen}
-}
-
-func (e *Export) untrack(full string) {
-	delete(e.tracked, full)
-	for at := path.Dir(full); at != "."; at = path.Dir(at) {
-		if e.dirs[at]--; e.dirs[at] == 0 {
-			delete(e.dirs, at)
-		}
-	}
-}
-
 // Check lists what would keep Switch from writing a commit faithfully,
 // without writing anything: Git LFS content and submodules that are not here,
 // attributes that cannot be honoured, unsafe names.
 func (e *Export) Check(commit string) ([]string, error) {
 	var problems []string
-	p, err := e.newPlan(nil, func(u *UnsupportedError) error {
+	p, err := newPlan(e, nil, func(u *UnsupportedError) error {
 		u.Commit = commit
 		problems = append(problems, u.Error())
 		return nil
@@ -400,4 +409,247 @@ func (e *Export) Remove() error {
 		err = errors.Join(err, writeError(e.dir, "remove it", rmErr))
 	}
 	return errors.Join(err, os.Remove(stateFile(e.dir)))
+}
+
+// write puts one path into the slot and stamps it.
+func (e *Export) write(p *plan, full string, l leaf, stats *SwitchStats) error {
+	if err := e.slot.ensureParents(full); err != nil {
+		return err
+	}
+	if l.Mode == ModeGitlink {
+		if err := e.slot.ensureDir(full); err != nil {
+			return err
+		}
+		e.held.track(full, l, fileStamp{})
+		return nil
+	}
+	m := p.mods[l.prefix]
+	var err error
+	if l.Mode == ModeLink {
+		err = m.writeLink(e.slot, full, l)
+		stats.Links++
+	} else {
+		err = m.writeFile(e.slot, full, l)
+	}
+	if err != nil {
+		return err
+	}
+	seen, err := e.slot.setStamp(full, l.Mode == ModeLink, e.stamp)
+	if err != nil {
+		return err
+	}
+	stats.Written++
+	e.held.track(full, l, seen)
+	return nil
+}
+
+func (m *module) writeLink(s *slot, full string, l leaf) error {
+	target, err := readObject(m.objs, l.ID, "blob")
+	if err != nil {
+		return fmt.Errorf("%s: %w", full, err)
+	}
+	if len(target) == 0 || bytes.IndexByte(target, 0) >= 0 {
+		return &UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink", Reason: "its target is no path"}
+	}
+	return s.symlink(string(target), full)
+}
+
+func (m *module) writeFile(s *slot, full string, l leaf) error {
+	content, err := m.content(l)
+	if err != nil {
+		return fmt.Errorf("%s: %w", full, err)
+	}
+	defer content.Close()
+	perm := os.FileMode(0o666)
+	if l.Mode == ModeExec {
+		perm = 0o777
+	}
+	return s.create(full, perm, content)
+}
+
+// content opens what a file shall hold: the blob, its line ends converted or
+// the Git LFS content that it points to.
+func (m *module) content(l leaf) (io.ReadCloser, error) {
+	if l.treat.lfs {
+		ptr, ok, err := readLFSPointer(m.objs, l.ID)
+		if err != nil {
+			return nil, err
+		}
+		if file := ""; ok {
+			if file = m.lfsFile(ptr); file != "" {
+				return os.Open(file)
+			}
+		}
+	}
+	if l.treat.eol != eolAsIs {
+		blob, err := readObject(m.objs, l.ID, "blob")
+		if err != nil {
+			return nil, err
+		}
+		return io.NopCloser(bytes.NewReader(l.treat.eol.convert(blob))), nil
+	}
+	kind, _, r, err := m.objs.open(l.ID)
+	if err != nil {
+		return nil, err
+	}
+	if kind != "blob" {
+		r.Close()
+		return nil, fmt.Errorf("object %s is a %s, not a blob", l.ID, kind)
+	}
+	return r, nil
+}
+
+// holds reports whether a file or link in the slot is as the commit has it.
+func (m *module) holds(s *slot, full string, l leaf) (bool, error) {
+	if l.Mode == ModeLink {
+		want, err := readObject(m.objs, l.ID, "blob")
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", full, err)
+		}
+		got, err := s.root.Readlink(full)
+		return err == nil && got == string(want), nil
+	}
+	want, err := m.content(l)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", full, err)
+	}
+	defer want.Close()
+	got, err := s.root.Open(full)
+	if err != nil {
+		return false, nil // unreadable now: rewritten
+	}
+	defer got.Close()
+	return equalReaders(got, want)
+}
+
+func equalReaders(a, b io.Reader) (bool, error) {
+	bufA, bufB := make([]byte, 32<<10), make([]byte, 32<<10)
+	for {
+		n, errA := io.ReadFull(a, bufA)
+		m, errB := io.ReadFull(b, bufB)
+		endA, endB := isEnd(errA), isEnd(errB)
+		if errA != nil && !endA {
+			return false, nil
+		}
+		if errB != nil && !endB {
+			return false, errB
+		}
+		if n != m || !bytes.Equal(bufA[:n], bufB[:m]) {
+			return false, nil
+		}
+		if endA || endB {
+			return endA == endB, nil
+		}
+	}
+}
+
+func isEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// fileStamp is how a file looked when it was written. Any difference later
+// means that something else has changed it.
+type fileStamp struct {
+	size    int64
+	mode    fs.FileMode
+	mtime   int64 // ns since 1970
+	changed int64 // the inode's own change time, ns, where known
+	inode   uint64
+}
+
+// scanned is what a slot held when it was looked through.
+type scanned struct {
+	newest    time.Time // of any file time met
+	changed   []string  // tracked paths that are not as they were written
+	untracked []string  // files, and folders without tracked files; topmost only
+}
+
+// scan looks through the slot. With clean it does not look into untracked
+// folders, which will be deleted.
+func scan(e *Export, clean bool) (scanned, error) {
+	w := &scanner{e: e, clean: clean, met: make(map[string]bool, len(e.held.tracked))}
+	if err := w.dir("", true); err != nil {
+		return w.out, err
+	}
+	for full := range e.held.tracked {
+		if !w.met[full] { // or the folder of a submodule is gone
+			w.out.changed = append(w.out.changed, full)
+		}
+	}
+	return w.out, nil
+}
+
+type scanner struct {
+	e     *Export
+	clean bool
+	met   map[string]bool // tracked paths found unchanged
+	out   scanned
+}
+
+func (w *scanner) dir(dir string, tracked bool) error {
+	entries, err := readDirUnlocked(filepath.Join(w.e.dir, filepath.FromSlash(dir)))
+	if err != nil {
+		return writeError(w.e.dir, "look through "+dir, err)
+	}
+	for _, d := range entries {
+		fi, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return writeError(w.e.dir, "look at "+d.Name(), err)
+		}
+		if fi.ModTime().After(w.out.newest) {
+			w.out.newest = fi.ModTime()
+		}
+		if err := w.entry(path.Join(dir, d.Name()), fi, tracked); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry judges one name; tracked says that its folder holds tracked files.
+func (w *scanner) entry(full string, fi fs.FileInfo, tracked bool) error {
+	if !tracked {
+		if fi.IsDir() {
+			return w.dir(full, false)
+		}
+		return nil
+	}
+	t := w.e.held.tracked[full]
+	if fi.IsDir() && (w.e.held.dirs[full] > 0 || t != nil && t.Mode == ModeGitlink) {
+		w.met[full] = t != nil
+		return w.dir(full, true)
+	}
+	if t != nil && !fi.IsDir() && t.Mode != ModeGitlink {
+		same, err := w.unchanged(full, t, fi)
+		w.met[full] = same
+		return err
+	}
+	w.out.untracked = append(w.out.untracked, full)
+	if fi.IsDir() && !w.clean {
+		return w.dir(full, false)
+	}
+	return nil
+}
+
+// unchanged compares a file with what was written. Where only the inode's
+// change time differs (a hard link made by a compiler cache, say) the content
+// decides.
+func (w *scanner) unchanged(full string, t *tracked, fi fs.FileInfo) (bool, error) {
+	now := stampOf(fi)
+	if now == t.seen {
+		return true, nil
+	}
+	alike := now
+	alike.changed = t.seen.changed
+	if alike != t.seen {
+		return false, nil
+	}
+	same, err := w.e.mods[t.prefix].holds(w.e.slot, full, t.leaf)
+	if same {
+		t.seen = now
+	}
+	return same, err
 }

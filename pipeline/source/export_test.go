@@ -16,14 +16,16 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 // randomTree writes a random state over a few names, so that files, folders,
 // links and modes take each other's place. It works through an os.Root, so
 // that no link can lead it out of the test's folder.
-func randomTree(t failer, rng *rand.Rand, r *testRepo) {
+func randomTree(t gittest.Failer, rng *rand.Rand, r *gittest.Repo) {
 	t.Helper()
-	root := openRoot(t, r.dir)
+	root := gittest.OpenRoot(t, r.Dir)
 	defer root.Close()
 	names := []string{"a", "b", "a/x", "a/y", "b/x", "b/d/z", "c", "c/d/e/f", "run.sh", "köln", "back\\slash", "sp ace"}
 	for range 1 + rng.IntN(4) {
@@ -49,20 +51,11 @@ func randomTree(t failer, rng *rand.Rand, r *testRepo) {
 	}
 }
 
-func openRoot(t failer, dir string) *os.Root {
-	t.Helper()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	return root
-}
-
 // dirt does to a slot what a careless build may do. Links that lead outside
 // are planted but, thanks to the os.Root, never followed by the test itself.
-func dirt(t failer, rng *rand.Rand, dir, outside string) {
+func dirt(t gittest.Failer, rng *rand.Rand, dir, outside string) {
 	t.Helper()
-	root := openRoot(t, dir)
+	root := gittest.OpenRoot(t, dir)
 	defer root.Close()
 	names := []string{"a", "b", "a/x", "b/d", "out", "out/o.o", "c/d/e", "c", "a/new", "run.sh"}
 	for range rng.IntN(6) {
@@ -107,22 +100,22 @@ func TestSwitchEqualsCheckout(t *testing.T) {
 		}
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		base := filepath.Join(dir, fmt.Sprint(round))
-		r := &testRepo{dir: filepath.Join(base, "repo"), date: 1700000000}
-		os.MkdirAll(r.dir, 0o777)
-		r.git(rt, "init", "-q", "-b", "main")
+		r := &gittest.Repo{Dir: filepath.Join(base, "repo"), Date: 1700000000}
+		os.MkdirAll(r.Dir, 0o777)
+		r.Git(rt, "init", "-q", "-b", "main")
 		var commits []string
 		for i := range 6 {
 			randomTree(rt, rng, r)
-			commits = append(commits, r.commit(rt, fmt.Sprint(i)))
+			commits = append(commits, r.Commit(rt, fmt.Sprint(i)))
 		}
 		if rng.IntN(2) == 0 {
-			r.git(rt, "repack", "-adq")
+			r.Git(rt, "repack", "-adq")
 		}
 		want := map[string]map[string]string{}
 		for _, c := range commits {
-			want[c] = r.checkout(rt, filepath.Join(base, "want"), c)
+			want[c] = r.Checkout(rt, filepath.Join(base, "want"), c)
 		}
-		repo, err := Open(r.dir)
+		repo, err := Open(r.Dir)
 		if err != nil {
 			rt.Fatalf("%v", err)
 		}
@@ -138,17 +131,17 @@ func TestSwitchEqualsCheckout(t *testing.T) {
 			os.MkdirAll(filepath.Dir(filepath.Join(outside, name)), 0o777)
 			os.WriteFile(filepath.Join(outside, name), []byte("precious"), 0o666)
 		}
-		precious := listing(rt, outside)
+		precious := gittest.Listing(rt, outside)
 		for i := range 20 {
 			c := commits[rng.IntN(len(commits))]
 			clean := rng.IntN(2) == 0
 			hop(rt, e, c, clean)
-			got := listing(rt, e.Dir())
+			got := gittest.Listing(rt, e.Dir())
 			if !clean {
 				got = onlyWanted(got, want[c])
 			}
-			sameListing(rt, got, want[c], fmt.Sprintf("hop %d to %s clean %v", i, short(c), clean))
-			sameListing(rt, listing(rt, outside), precious, "outside the slot")
+			gittest.SameListing(rt, got, want[c], fmt.Sprintf("hop %d to %s clean %v", i, short(c), clean))
+			gittest.SameListing(rt, gittest.Listing(rt, outside), precious, "outside the slot")
 			if rng.IntN(3) > 0 {
 				dirt(rt, rng, e.Dir(), outside)
 			}
@@ -168,13 +161,13 @@ func onlyWanted(got, want map[string]string) map[string]string {
 }
 
 func TestSwitchKeepsBuildOutputAndUntouchedFiles(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "same", "1")
-	r.write(t, "src/k.cu", "a")
-	a := r.commit(t, "a")
-	r.write(t, "src/k.cu", "b")
-	b := r.commit(t, "b")
-	e := export(t, open(t, r.dir))
+	r := gittest.New(t)
+	r.Write(t, "same", "1")
+	r.Write(t, "src/k.cu", "a")
+	a := r.Commit(t, "a")
+	r.Write(t, "src/k.cu", "b")
+	b := r.Commit(t, "b")
+	e := export(t, open(t, r.Dir))
 	if stats := hop(t, e, a, true); !stats.Full || stats.Written != 2 {
 		t.Fatalf("first hop: %+v", stats)
 	}
@@ -197,12 +190,12 @@ func TestSwitchKeepsBuildOutputAndUntouchedFiles(t *testing.T) {
 }
 
 func TestStampsGrow(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "k.cu", "a")
-	a := r.commit(t, "a")
-	r.write(t, "k.cu", "b")
-	b := r.commit(t, "b")
-	repo := open(t, r.dir)
+	r := gittest.New(t)
+	r.Write(t, "k.cu", "a")
+	a := r.Commit(t, "a")
+	r.Write(t, "k.cu", "b")
+	b := r.Commit(t, "b")
+	repo := open(t, r.Dir)
 	dir := filepath.Join(t.TempDir(), "slot")
 	e, err := repo.Export(dir)
 	if err != nil {
@@ -247,13 +240,13 @@ func TestMakeNeverMissesARebuild(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("no make program")
 	}
-	r := newTestRepo(t)
-	r.write(t, "Makefile", "out: in\n\t@cp in out\n")
-	r.write(t, "in", "A")
-	a := r.commit(t, "a")
-	r.write(t, "in", "B")
-	b := r.commit(t, "b")
-	e := export(t, open(t, r.dir))
+	r := gittest.New(t)
+	r.Write(t, "Makefile", "out: in\n\t@cp in out\n")
+	r.Write(t, "in", "A")
+	a := r.Commit(t, "a")
+	r.Write(t, "in", "B")
+	b := r.Commit(t, "b")
+	e := export(t, open(t, r.Dir))
 	for i := range 50 {
 		commit, want := a, "A"
 		if i%2 == 1 {
@@ -270,20 +263,20 @@ func TestMakeNeverMissesARebuild(t *testing.T) {
 }
 
 func TestExportsInParallel(t *testing.T) {
-	r := newTestRepo(t)
+	r := gittest.New(t)
 	var commits []string
 	for i := range 8 {
 		for j := range 30 {
-			r.write(t, fmt.Sprintf("d%d/f%d", j%5, j), strings.Repeat(fmt.Sprint(i*j%7), 500))
+			r.Write(t, fmt.Sprintf("d%d/f%d", j%5, j), strings.Repeat(fmt.Sprint(i*j%7), 500))
 		}
-		commits = append(commits, r.commit(t, fmt.Sprint(i)))
+		commits = append(commits, r.Commit(t, fmt.Sprint(i)))
 	}
-	r.git(t, "repack", "-adq")
+	r.Git(t, "repack", "-adq")
 	want := map[string]map[string]string{}
 	for _, c := range commits {
-		want[c] = r.checkout(t, filepath.Join(t.TempDir(), "want"), c)
+		want[c] = r.Checkout(t, filepath.Join(t.TempDir(), "want"), c)
 	}
-	repo := open(t, r.dir)
+	repo := open(t, r.Dir)
 	var wg sync.WaitGroup
 	errs := make(chan error, 4)
 	for g := range 4 {
@@ -295,7 +288,7 @@ func TestExportsInParallel(t *testing.T) {
 					errs <- err
 					return
 				}
-				sameListing(t, listing(t, e.Dir()), want[c], c)
+				gittest.SameListing(t, gittest.Listing(t, e.Dir()), want[c], c)
 				if _, err := repo.Commit(c); err != nil {
 					errs <- err
 					return
@@ -311,40 +304,40 @@ func TestExportsInParallel(t *testing.T) {
 }
 
 func TestLargeAndDeltaBlobs(t *testing.T) {
-	r := newTestRepo(t)
+	r := gittest.New(t)
 	rng := rand.New(rand.NewPCG(3, 4))
 	big := make([]byte, 3<<20)
 	for i := range big {
 		big[i] = byte(rng.IntN(256))
 	}
-	r.write(t, "big.bin", string(big))
-	a := r.commit(t, "a")
+	r.Write(t, "big.bin", string(big))
+	a := r.Commit(t, "a")
 	big[1<<20]++
-	r.write(t, "big.bin", string(big)+"tail")
-	b := r.commit(t, "b")
-	r.git(t, "repack", "-adfq")
+	r.Write(t, "big.bin", string(big)+"tail")
+	b := r.Commit(t, "b")
+	r.Git(t, "repack", "-adfq")
 	want := map[string]map[string]string{}
 	for _, c := range []string{a, b} {
-		want[c] = r.checkout(t, filepath.Join(t.TempDir(), "want"), c)
+		want[c] = r.Checkout(t, filepath.Join(t.TempDir(), "want"), c)
 	}
-	e := export(t, open(t, r.dir))
+	e := export(t, open(t, r.Dir))
 	for _, c := range []string{a, b, a} {
 		hop(t, e, c, true)
-		sameListing(t, listing(t, e.Dir()), want[c], c)
+		gittest.SameListing(t, gittest.Listing(t, e.Dir()), want[c], c)
 	}
 }
 
 func TestUserFilesUntouched(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "f", "1")
-	a := r.commit(t, "a")
-	r.write(t, "f", "2")
-	b := r.commit(t, "b")
-	r.write(t, "f", "local change")
-	r.write(t, "new", "untracked")
+	r := gittest.New(t)
+	r.Write(t, "f", "1")
+	a := r.Commit(t, "a")
+	r.Write(t, "f", "2")
+	b := r.Commit(t, "b")
+	r.Write(t, "f", "local change")
+	r.Write(t, "new", "untracked")
 	snapshot := func() string {
 		var out []string
-		filepath.Walk(r.dir, func(file string, fi os.FileInfo, err error) error {
+		filepath.Walk(r.Dir, func(file string, fi os.FileInfo, err error) error {
 			if err == nil && fi.Mode().IsRegular() {
 				data, _ := os.ReadFile(file)
 				out = append(out, fmt.Sprintf("%s %v %v %q", file, fi.Mode(), fi.ModTime(), data))
@@ -354,7 +347,7 @@ func TestUserFilesUntouched(t *testing.T) {
 		return strings.Join(out, "\n")
 	}
 	before := snapshot()
-	repo := open(t, r.dir)
+	repo := open(t, r.Dir)
 	if _, err := repo.Range(t.Context(), a, "HEAD", RangeOptions{Paths: []string{"f"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +360,7 @@ func TestUserFilesUntouched(t *testing.T) {
 	if snapshot() != before {
 		t.Fatal("the repository has changed")
 	}
-	for _, dir := range []string{r.dir, filepath.Dir(r.dir), filepath.Join(r.dir, ".git")} {
+	for _, dir := range []string{r.Dir, filepath.Dir(r.Dir), filepath.Join(r.Dir, ".git")} {
 		if _, err := repo.Export(dir); err == nil {
 			t.Errorf("export into %s was not refused", dir)
 		}
@@ -380,10 +373,10 @@ func TestUserFilesUntouched(t *testing.T) {
 }
 
 func TestUnsafeTreesRefused(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "ok", "1")
-	first := r.commit(t, "first")
-	blob := r.pipe(t, "evil", "hash-object", "-w", "--stdin")
+	r := gittest.New(t)
+	r.Write(t, "ok", "1")
+	first := r.Commit(t, "first")
+	blob := r.Pipe(t, "evil", "hash-object", "-w", "--stdin")
 	raw := func(mode, name, id string) string {
 		b := make([]byte, 0, 20)
 		for i := 0; i < len(id); i += 2 {
@@ -394,9 +387,9 @@ func TestUnsafeTreesRefused(t *testing.T) {
 		return mode + " " + name + "\x00" + string(b)
 	}
 	tree := func(content string) string {
-		return r.pipe(t, content, "hash-object", "-t", "tree", "-w", "--literally", "--stdin")
+		return r.Pipe(t, content, "hash-object", "-t", "tree", "-w", "--literally", "--stdin")
 	}
-	e := export(t, open(t, r.dir))
+	e := export(t, open(t, r.Dir))
 	hop(t, e, first, true)
 	inner := tree(raw("100644", "config", blob))
 	for note, id := range map[string]string{
@@ -409,7 +402,7 @@ func TestUnsafeTreesRefused(t *testing.T) {
 		"nested":    tree(raw("40000", "sub", tree(raw("40000", ".git", inner)))),
 		"duplicate": tree(raw("120000", "d", blob) + raw("40000", "d", inner)),
 	} {
-		c := r.commitTree(t, id, r.date, first)
+		c := r.CommitTree(t, id, r.Date, first)
 		_, err := e.Switch(t.Context(), c, true)
 		var u *UnsupportedError
 		if !errors.As(err, &u) || u.Commit != c {
@@ -419,21 +412,21 @@ func TestUnsafeTreesRefused(t *testing.T) {
 			t.Errorf("%s: check found %v, %v", note, problems, err)
 		}
 	}
-	if got := listing(t, e.Dir()); len(got) != 1 {
+	if got := gittest.Listing(t, e.Dir()); len(got) != 1 {
 		t.Fatalf("slot holds %v", got)
 	}
 }
 
 func TestSymlinkEscape(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "d/f", "1")
-	a := r.commit(t, "a")
-	r.write(t, "d/f", "2")
-	b := r.commit(t, "b")
-	r.git(t, "rm", "-q", "d/f")
-	r.write(t, "other", "x")
-	c := r.commit(t, "c")
-	e := export(t, open(t, r.dir))
+	r := gittest.New(t)
+	r.Write(t, "d/f", "1")
+	a := r.Commit(t, "a")
+	r.Write(t, "d/f", "2")
+	b := r.Commit(t, "b")
+	r.Git(t, "rm", "-q", "d/f")
+	r.Write(t, "other", "x")
+	c := r.Commit(t, "c")
+	e := export(t, open(t, r.Dir))
 	outside := t.TempDir()
 	precious := filepath.Join(outside, "f")
 	os.WriteFile(precious, []byte("precious"), 0o666)
@@ -465,15 +458,15 @@ func TestSymlinkEscape(t *testing.T) {
 }
 
 func TestReadOnlyFoldersAndInterruptedHop(t *testing.T) {
-	r := newTestRepo(t)
+	r := gittest.New(t)
 	for i := range 20 {
-		r.write(t, fmt.Sprintf("d/f%02d", i), "1")
+		r.Write(t, fmt.Sprintf("d/f%02d", i), "1")
 	}
-	a := r.commit(t, "a")
-	r.git(t, "rm", "-rq", "d")
-	r.write(t, "g", "2")
-	b := r.commit(t, "b")
-	e := export(t, open(t, r.dir))
+	a := r.Commit(t, "a")
+	r.Git(t, "rm", "-rq", "d")
+	r.Write(t, "g", "2")
+	b := r.Commit(t, "b")
+	e := export(t, open(t, r.Dir))
 	hop(t, e, a, true)
 	os.MkdirAll(filepath.Join(e.Dir(), "out/deep"), 0o777)
 	os.WriteFile(filepath.Join(e.Dir(), "out/deep/o"), nil, 0o444)
@@ -481,7 +474,7 @@ func TestReadOnlyFoldersAndInterruptedHop(t *testing.T) {
 		os.Chmod(filepath.Join(e.Dir(), dir), 0o111)
 	}
 	hop(t, e, b, true)
-	if got := listing(t, e.Dir()); len(got) != 1 {
+	if got := gittest.Listing(t, e.Dir()); len(got) != 1 {
 		t.Fatalf("slot holds %v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -508,11 +501,11 @@ func TestClash(t *testing.T) {
 	if a, _ := clash([]string{"src/a", "src/b"}); a != "" {
 		t.Errorf("got %q", a)
 	}
-	r := newTestRepo(t)
-	r.write(t, "kern.h", "1")
-	r.write(t, "Kern.h", "2")
-	c := r.commit(t, "c")
-	e := export(t, open(t, r.dir))
+	r := gittest.New(t)
+	r.Write(t, "kern.h", "1")
+	r.Write(t, "Kern.h", "2")
+	c := r.Commit(t, "c")
+	e := export(t, open(t, r.Dir))
 	e.slot.foldsCase = true
 	_, err := e.Switch(t.Context(), c, true)
 	if u := (*UnsupportedError)(nil); !errors.As(err, &u) {
@@ -545,19 +538,19 @@ func TestWarningsAreCopies(t *testing.T) {
 // Snapshots of repositories may lack their largest files. Those that nobody said the build reads are left
 // out, whatever was there before.
 func TestMissingContent(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "src/f", "1")
-	r.write(t, "data/big", "small yet")
-	a := r.commit(t, "a")
-	r.write(t, "data/big", "large")
-	b := r.commit(t, "b")
-	r.write(t, "src/f", "2")
-	c := r.commit(t, "c")
-	id := r.git(t, "rev-parse", b+":data/big")
-	if err := os.Remove(filepath.Join(r.dir, ".git", "objects", id[:2], id[2:])); err != nil {
+	r := gittest.New(t)
+	r.Write(t, "src/f", "1")
+	r.Write(t, "data/big", "small yet")
+	a := r.Commit(t, "a")
+	r.Write(t, "data/big", "large")
+	b := r.Commit(t, "b")
+	r.Write(t, "src/f", "2")
+	c := r.Commit(t, "c")
+	id := r.Git(t, "rev-parse", b+":data/big")
+	if err := os.Remove(filepath.Join(r.Dir, ".git", "objects", id[:2], id[2:])); err != nil {
 		t.Fatal(err)
 	}
-	repo := open(t, r.dir)
+	repo := open(t, r.Dir)
 	for _, paths := range [][]string{nil, {"src"}} {
 		e := export(t, repo)
 		e.Paths = paths

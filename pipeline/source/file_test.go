@@ -2,19 +2,21 @@ package source
 
 import (
 	"testing"
+
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 // TestFile reads files of commits, through both back ends, as git does.
 func TestFile(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "a", "one\n")
-	r.write(t, "dir/sub/b", "two\x00bytes\n")
-	r.git(t, "add", "-A")
-	r.git(t, "commit", "-qm", "first")
-	first := r.git(t, "rev-parse", "HEAD")
-	r.write(t, "a", "changed\n")
-	r.git(t, "commit", "-qam", "second")
-	repo, err := Open(r.dir)
+	r := gittest.New(t)
+	r.Write(t, "a", "one\n")
+	r.Write(t, "dir/sub/b", "two\x00bytes\n")
+	r.Git(t, "add", "-A")
+	r.Git(t, "commit", "-qm", "first")
+	first := r.Git(t, "rev-parse", "HEAD")
+	r.Write(t, "a", "changed\n")
+	r.Git(t, "commit", "-qam", "second")
+	repo, err := Open(r.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +25,7 @@ func TestFile(t *testing.T) {
 		commit, name, want string
 		found              bool
 	}{
-		{first, "a", "one\n", true}, {r.git(t, "rev-parse", "HEAD"), "a", "changed\n", true}, {first, "./dir//sub/b", "two\x00bytes\n", true},
+		{first, "a", "one\n", true}, {r.Git(t, "rev-parse", "HEAD"), "a", "changed\n", true}, {first, "./dir//sub/b", "two\x00bytes\n", true},
 		{first, "dir", "", false}, {first, "dir/sub/c", "", false}, {first, "a/b", "", false}, {first, "nosuch", "", false},
 	} {
 		got, found, err := repo.File(x.commit, x.name)

@@ -3,17 +3,23 @@ package source
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	graphv2 "github.com/go-git/go-git/v5/plumbing/format/commitgraph/v2"
 )
 
 // history walks the graph of commits. It remembers parents and dates, and
 // takes them from the commit-graph file where there is a trustworthy one.
 type history struct {
-	objs    objects
-	shallow map[string]bool
-	graph   *commitGraph
-	nodes   map[string]node
+	read  *reader
+	graph *commitGraph
+	nodes map[string]node
 }
 
 type node struct {
@@ -21,11 +27,11 @@ type node struct {
 	date    int64 // committer date, seconds since 1970
 }
 
-func newHistory(o objects, l layout, f features) *history {
-	h := &history{objs: o, shallow: f.shallow, nodes: map[string]node{}}
+func newHistory(r *reader) *history {
+	h := &history{read: r, nodes: map[string]node{}}
 	// Like git, distrust the file where history is not as the objects say.
-	if len(f.shallow) == 0 && !f.replace && !f.grafts {
-		h.graph = openCommitGraph(l.commonDir)
+	if len(r.feat.shallow) == 0 && !r.feat.replace && !r.feat.grafts {
+		h.graph = openCommitGraph(r.commonDir)
 	}
 	return h
 }
@@ -36,13 +42,13 @@ func (h *history) node(id string) (node, error) {
 	}
 	n, ok := h.graph.lookup(id)
 	if !ok {
-		data, err := readObject(h.objs, id, "commit")
+		data, err := readObject(h.read.objs, id, "commit")
 		if err != nil {
 			return node{}, fmt.Errorf("walk history: %w", err)
 		}
 		n = parseNode(data)
 	}
-	if h.shallow[id] {
+	if h.read.feat.shallow[id] {
 		n.parents = nil
 	}
 	h.nodes[id] = n
@@ -175,4 +181,69 @@ func (h *history) newest(ids map[string]bool) (string, error) {
 		}
 	}
 	return best, nil
+}
+
+// commitGraph answers from git's commit-graph files held in memory: go-git's
+// reader issues many tiny reads, which would be slow on the file itself. A
+// nil commitGraph knows nothing.
+type commitGraph struct {
+	index graphv2.Index
+}
+
+type memoryFile struct{ *bytes.Reader }
+
+func (memoryFile) Close() error { return nil }
+
+// openCommitGraph returns nil when there is no graph or it cannot be read:
+// it is only a faster copy of what the objects say.
+func openCommitGraph(commonDir string) *commitGraph {
+	info := filepath.Join(commonDir, "objects", "info")
+	if index := openGraphFile(filepath.Join(info, "commit-graph"), nil); index != nil {
+		return &commitGraph{index}
+	}
+	chain, err := os.ReadFile(filepath.Join(info, "commit-graphs", "commit-graph-chain"))
+	if err != nil {
+		return nil
+	}
+	var index graphv2.Index
+	for _, hash := range strings.Fields(string(chain)) {
+		if index = openGraphFile(filepath.Join(info, "commit-graphs", "graph-"+hash+".graph"), index); index == nil {
+			return nil
+		}
+	}
+	if index == nil {
+		return nil
+	}
+	return &commitGraph{index}
+}
+
+func openGraphFile(path string, parent graphv2.Index) graphv2.Index {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	index, err := graphv2.OpenFileIndexWithParent(memoryFile{bytes.NewReader(data)}, parent)
+	if err != nil {
+		return nil
+	}
+	return index
+}
+
+func (g *commitGraph) lookup(id string) (node, bool) {
+	if g == nil || len(id) != 40 {
+		return node{}, false
+	}
+	i, err := g.index.GetIndexByHash(plumbing.NewHash(id))
+	if err != nil {
+		return node{}, false
+	}
+	data, err := g.index.GetCommitDataByIndex(i)
+	if err != nil {
+		return node{}, false
+	}
+	n := node{date: data.When.Unix()}
+	for _, p := range data.ParentHashes {
+		n.parents = append(n.parents, hex.EncodeToString(p[:]))
+	}
+	return n, true
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -33,21 +34,21 @@ type prefetcher interface {
 }
 
 const (
-	modeFile    = 0o100644
-	modeExec    = 0o100755
-	modeLink    = 0o120000
-	modeTree    = 0o040000
-	modeGitlink = 0o160000
+	ModeFile    = 0o100644
+	ModeExec    = 0o100755
+	ModeLink    = 0o120000
+	ModeTree    = 0o040000
+	ModeGitlink = 0o160000
 )
 
-// entry is one line of a tree.
-type entry struct {
+// Entry is what stands under one name in a tree.
+type Entry struct {
+	Mode uint32 // canonical: one of the modes below
+	ID   string // of the object, or of the commit of a submodule
 	name string
-	mode uint32 // canonical: one of the modes above
-	id   string
 }
 
-func (e entry) isTree() bool { return e.mode == modeTree }
+func (e Entry) isTree() bool { return e.Mode == ModeTree }
 
 // readObject returns the whole object and insists on its kind.
 func readObject(o objects, id, kind string) ([]byte, error) {
@@ -176,7 +177,7 @@ func subject(message string) string {
 
 func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-func readTree(o objects, id string) ([]entry, error) {
+func readTree(o objects, id string) ([]Entry, error) {
 	data, err := readObject(o, id, "tree")
 	if err != nil {
 		return nil, err
@@ -190,8 +191,8 @@ func readTree(o objects, id string) ([]entry, error) {
 
 // parseTree reads a tree object with ids of idLen bytes. Names are not judged
 // here: what is only read needs no protection, what is written does.
-func parseTree(data []byte, idLen int) ([]entry, error) {
-	var entries []entry
+func parseTree(data []byte, idLen int) ([]Entry, error) {
+	var entries []Entry
 	for len(data) > 0 {
 		space := bytes.IndexByte(data, ' ')
 		nul := bytes.IndexByte(data, 0)
@@ -202,10 +203,10 @@ func parseTree(data []byte, idLen int) ([]entry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("mode %q", data[:space])
 		}
-		entries = append(entries, entry{
+		entries = append(entries, Entry{
 			name: string(data[space+1 : nul]),
-			mode: canonicalMode(uint32(mode)),
-			id:   hex.EncodeToString(data[nul+1 : nul+1+idLen]),
+			Mode: canonicalMode(uint32(mode)),
+			ID:   hex.EncodeToString(data[nul+1 : nul+1+idLen]),
 		})
 		data = data[nul+1+idLen:]
 	}
@@ -216,13 +217,13 @@ func parseTree(data []byte, idLen int) ([]entry, error) {
 // five that Git writes today.
 func canonicalMode(mode uint32) uint32 {
 	switch mode & 0o170000 {
-	case modeTree, modeLink, modeGitlink:
+	case ModeTree, ModeLink, ModeGitlink:
 		return mode & 0o170000
 	}
 	if mode&0o100 != 0 {
-		return modeExec
+		return ModeExec
 	}
-	return modeFile
+	return ModeFile
 }
 
 func isFullID(s string) bool {
@@ -237,4 +238,23 @@ func isHex(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// MissingError says that the repository lacks an object.
+type MissingError struct{ id string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("object %s is missing\nhint: the repository is not whole: git fsck tells what it lacks, git fetch --refetch may bring it", e.id)
+}
+
+func isMissing(err error) bool {
+	var m *MissingError
+	return errors.As(err, &m)
+}
+
+func short(id string) string {
+	if len(id) > 12 {
+		return id[:12]
+	}
+	return id
 }

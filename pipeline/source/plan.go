@@ -1,16 +1,22 @@
 package source
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/format/config"
 )
 
 // leaf is one path to be held by a slot.
 type leaf struct {
-	mode   uint32
-	id     string // blob, or the commit of a submodule
+	Entry
 	prefix string // of the module it belongs to
 	treat  treatment
 }
@@ -19,7 +25,7 @@ type leaf struct {
 // another commit. Making one reads objects and writes nothing.
 type plan struct {
 	e     *Export
-	paths []string
+	paths Paths
 	mods  map[string]*module // of the wanted commit, by prefix
 	puts  map[string]leaf
 	dels  map[string]bool
@@ -29,14 +35,15 @@ type plan struct {
 	warnings []string
 }
 
-func (e *Export) newPlan(from map[string]*module, report func(*UnsupportedError) error) (*plan, error) {
-	paths, err := parsePaths(e.Paths)
+// newPlan returns an empty plan for a slot that holds the modules from.
+func newPlan(e *Export, from map[string]*module, report func(*UnsupportedError) error) (*plan, error) {
+	paths, err := ParsePaths(e.Paths)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{e: e, paths: paths, mods: map[string]*module{}, puts: map[string]leaf{}, dels: map[string]bool{}, report: report}
-	for prefix, m := range from {
-		p.mods[prefix] = m
+	p := &plan{e: e, paths: paths, mods: maps.Clone(from), puts: map[string]leaf{}, dels: map[string]bool{}, report: report}
+	if p.mods == nil {
+		p.mods = map[string]*module{}
 	}
 	return p, nil
 }
@@ -72,7 +79,7 @@ func (p *plan) module(m *module) error {
 		before = old.tree
 	}
 	p.mods[m.prefix] = m
-	err := diffTrees(m.objs, "", before, m.tree, func(ch leafChange) error { return p.change(m, ch) })
+	err := diffTrees(m.objs, "", before, m.tree, func(ch TreeChange) error { return p.change(m, ch) })
 	if err != nil {
 		return err
 	}
@@ -89,33 +96,33 @@ func (p *plan) drop(prefix string) error {
 		return nil
 	}
 	delete(p.mods, prefix)
-	return diffTrees(m.objs, "", m.tree, "", func(ch leafChange) error {
-		full := path.Join(prefix, ch.path)
+	return diffTrees(m.objs, "", m.tree, "", func(ch TreeChange) error {
+		full := path.Join(prefix, ch.Path)
 		p.dels[full] = true
-		if ch.old.mode == modeGitlink {
+		if ch.Old.Mode == ModeGitlink {
 			return p.drop(full)
 		}
 		return nil
 	})
 }
 
-func (p *plan) change(m *module, ch leafChange) error {
-	full := path.Join(m.prefix, ch.path)
-	if ch.new == nil {
+func (p *plan) change(m *module, ch TreeChange) error {
+	full := path.Join(m.prefix, ch.Path)
+	if ch.New == nil {
 		if _, again := p.puts[full]; !again {
 			p.dels[full] = true
 		}
 		return p.drop(full)
 	}
-	if ch.new.mode == modeGitlink {
-		return p.submodule(m, ch.path, full, ch.new.id)
+	if ch.New.Mode == ModeGitlink {
+		return p.submodule(m, ch.Path, full, ch.New.ID)
 	}
 	if err := p.drop(full); err != nil {
 		return err
 	}
-	l := leaf{mode: ch.new.mode, id: ch.new.id, prefix: m.prefix}
-	if l.mode != modeLink {
-		l.treat = m.attrs.treat(ch.path)
+	l := leaf{Entry: *ch.New, prefix: m.prefix}
+	if l.Mode != ModeLink {
+		l.treat = m.attrs.treat(ch.Path)
 	}
 	return p.put(m, full, l)
 }
@@ -132,7 +139,7 @@ func (p *plan) put(m *module, full string, l leaf) error {
 		}
 	}
 	if l.treat.lfs {
-		if err := p.checkLFS(m, full, l.id); err != nil {
+		if err := p.checkLFS(m, full, l.ID); err != nil {
 			return err
 		}
 	}
@@ -173,7 +180,7 @@ func readLFSPointer(o objects, id string) (lfsPointer, bool, error) {
 // unsupported reports a path that matters; of others it only warns.
 func (p *plan) unsupported(full, attribute, reason, hint string) error {
 	u := &UnsupportedError{Path: full, Attribute: attribute, Reason: reason, Hint: hint}
-	if covers(p.paths, full) {
+	if p.paths.Cover(full) {
 		return p.report(u)
 	}
 	p.warnings = append(p.warnings, fmt.Sprintf("%s: %s (%s); it lies outside the chosen paths", full, reason, attribute))
@@ -181,13 +188,13 @@ func (p *plan) unsupported(full, attribute, reason, hint string) error {
 }
 
 // spares reports a file that nobody has said the build reads.
-func (p *plan) spares(full string) bool { return len(p.paths) == 0 || !covers(p.paths, full) }
+func (p *plan) spares(full string) bool { return len(p.paths) == 0 || !p.paths.Cover(full) }
 
 // submodule plans the tree behind a pin, or an empty folder when its commit is
 // not at hand and the paths do not need it.
 func (p *plan) submodule(m *module, rel, full, commit string) error {
 	delete(p.dels, full)
-	p.puts[full] = leaf{mode: modeGitlink, id: commit, prefix: m.prefix}
+	p.puts[full] = leaf{Entry: Entry{Mode: ModeGitlink, ID: commit}, prefix: m.prefix}
 	sub, err := p.e.openSubmodule(m, rel, full, commit)
 	if err != nil {
 		return err
@@ -206,8 +213,8 @@ func (p *plan) retreat(old, m *module) error {
 	if old.attrs == nil && m.attrs == nil || old.attrs != nil && m.attrs != nil && old.attrs.signature == m.attrs.signature {
 		return nil
 	}
-	for full, t := range p.e.tracked {
-		if t.prefix != m.prefix || t.mode == modeLink || t.mode == modeGitlink || p.dels[full] {
+	for full, t := range p.e.held.tracked {
+		if t.prefix != m.prefix || t.Mode == ModeLink || t.Mode == ModeGitlink || p.dels[full] {
 			continue
 		}
 		if _, planned := p.puts[full]; planned {
@@ -238,4 +245,200 @@ func clash(paths []string) (string, string) {
 		}
 	}
 	return "", ""
+}
+
+// infoAttributes stands in for the folder of $GIT_DIR/info/attributes. It is
+// longer than any folder name allowed in a tree, so that it is the strongest.
+var infoAttributes = strings.Repeat("/", 8192)
+
+// handle is one open repository: the user's, or that of a submodule.
+type handle struct {
+	layout
+	objs      objects
+	attrFiles map[string][]attrFile // by tree id
+	drivers   map[string]bool       // filters that change what is checked out, by name
+}
+
+// smudges reports whether a filter changes what git checks out: without a driver in the
+// configuration git writes the plain content.
+func (h *handle) smudges(filter string) bool {
+	if known, ok := h.drivers[filter]; ok {
+		return known
+	}
+	yes := false
+	for _, key := range []string{"smudge", "process", "required"} {
+		out, err := h.command("config", "--get", "filter."+filter+"."+key).Output()
+		var exit *exec.ExitError
+		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+			yes = true // no git to ask
+		}
+		yes = yes || strings.TrimSpace(string(out)) != ""
+	}
+	if h.drivers == nil {
+		h.drivers = map[string]bool{}
+	}
+	h.drivers[filter] = yes
+	return yes
+}
+
+// module is one tree laid out in a slot: the candidate's own, with prefix
+// "", or that of a submodule.
+type module struct {
+	*handle
+	prefix string
+	commit string
+	tree   string
+	attrs  *attributes
+	names  map[string]string // submodule names by path, read when needed
+}
+
+func newModule(h *handle, prefix, commit string) (*module, error) {
+	c, err := readCommit(h.objs, commit)
+	if err != nil {
+		return nil, err
+	}
+	m := &module{handle: h, prefix: prefix, commit: commit, tree: c.Tree}
+	files, err := h.attributeFiles("", c.Tree)
+	if err != nil {
+		return nil, err
+	}
+	files = append([]attrFile(nil), files...)
+	if text, err := os.ReadFile(filepath.Join(h.commonDir, "info", "attributes")); err == nil {
+		f := parseAttributes(string(text))
+		f.dir, f.id = infoAttributes, string(text)
+		files = append(files, f)
+	}
+	m.attrs = newAttributes(files)
+	return m, nil
+}
+
+// attributeFiles lists the .gitattributes files in a tree, their folders
+// relative to it. What a subtree holds is remembered by its id.
+func (h *handle) attributeFiles(dir, tree string) ([]attrFile, error) {
+	if files, ok := h.attrFiles[tree]; ok {
+		return files, nil
+	}
+	entries, err := readTree(h.objs, tree)
+	if err != nil {
+		return nil, err
+	}
+	var files []attrFile
+	for _, e := range entries {
+		switch {
+		case e.isTree():
+			below, err := h.attributeFiles(path.Join(dir, e.name), e.ID)
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range below {
+				f.dir = path.Join(e.name, f.dir)
+				files = append(files, f)
+			}
+		case e.name == ".gitattributes" && (e.Mode == ModeFile || e.Mode == ModeExec):
+			text, err := readObject(h.objs, e.ID, "blob")
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", path.Join(dir, e.name), err)
+			}
+			f := parseAttributes(string(text))
+			f.id = e.ID
+			files = append(files, f)
+		}
+	}
+	h.attrFiles[tree] = files
+	return files, nil
+}
+
+// submoduleName looks a path up in the tree's .gitmodules, "" when it is not
+// there.
+func (m *module) submoduleName(rel string) (string, error) {
+	if m.names == nil {
+		names, err := m.readGitmodules()
+		if err != nil {
+			return "", err
+		}
+		m.names = names
+	}
+	return m.names[rel], nil
+}
+
+func (m *module) readGitmodules() (map[string]string, error) {
+	names := map[string]string{}
+	entries, err := readTree(m.objs, m.tree)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.name != ".gitmodules" || e.Mode != ModeFile && e.Mode != ModeExec {
+			continue
+		}
+		text, err := readObject(m.objs, e.ID, "blob")
+		if err != nil {
+			return nil, err
+		}
+		cfg := config.New()
+		if err := config.NewDecoder(bytes.NewReader(text)).Decode(cfg); err != nil {
+			return names, nil // no names; the submodules count as unresolved
+		}
+		for _, s := range cfg.Section("submodule").Subsections {
+			if safeSubmoduleName(s.Name) {
+				names[path.Clean(s.Option("path"))] = s.Name
+			}
+		}
+	}
+	return names, nil
+}
+
+// safeSubmoduleName refuses names that lead out of the folder "modules".
+func safeSubmoduleName(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			return false
+		}
+	}
+	return !strings.ContainsAny(name, "\\\x00")
+}
+
+// submoduleDirs lists where the repository of the submodule at rel may lie.
+func (m *module) submoduleDirs(rel, name string) []layout {
+	var out []layout
+	try := func(dir string) {
+		if l, ok, err := layoutAt(dir); err == nil && ok {
+			l.workDir = ""
+			if m.workDir != "" {
+				l.workDir = filepath.Join(m.workDir, filepath.FromSlash(rel))
+			}
+			out = append(out, l)
+		}
+	}
+	if name != "" {
+		try(filepath.Join(m.gitDir, "modules", filepath.FromSlash(name)))
+		if m.commonDir != m.gitDir {
+			try(filepath.Join(m.commonDir, "modules", filepath.FromSlash(name)))
+		}
+	}
+	if m.workDir != "" {
+		checkout := filepath.Join(m.workDir, filepath.FromSlash(rel))
+		if _, err := os.Lstat(filepath.Join(checkout, ".git")); err == nil {
+			try(checkout)
+		}
+	}
+	return out
+}
+
+// UnsupportedError says that a file of a commit cannot be written as Git
+// would write it.
+type UnsupportedError struct {
+	Commit    string // commit id
+	Path      string // relative to the root of the repository
+	Attribute string // such as "filter=crypt", "ident", "submodule", "path"
+	Reason    string
+	Hint      string
+}
+
+func (e *UnsupportedError) Error() string {
+	msg := fmt.Sprintf("commit %s: %q: %s (%s)", short(e.Commit), e.Path, e.Reason, e.Attribute)
+	if e.Hint != "" {
+		msg += "\nhint: " + e.Hint
+	}
+	return msg
 }

@@ -8,22 +8,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 // randomDAG makes a history with merges and clocks that are wrong, over a few
 // trees so that many commits are equal to their parents.
-func randomDAG(t *testing.T, r *testRepo, rng *rand.Rand, n int) []string {
+func randomDAG(t *testing.T, r *gittest.Repo, rng *rand.Rand, n int) []string {
 	t.Helper()
 	var trees []string
 	for i := range 4 {
-		r.write(t, "k/a.cu", fmt.Sprint(i%2))
-		r.write(t, "k/sub/h", fmt.Sprint(i/3))
-		r.write(t, "doc", fmt.Sprint(i))
-		r.git(t, "add", "-A")
-		trees = append(trees, r.git(t, "write-tree"))
+		r.Write(t, "k/a.cu", fmt.Sprint(i%2))
+		r.Write(t, "k/sub/h", fmt.Sprint(i/3))
+		r.Write(t, "doc", fmt.Sprint(i))
+		r.Git(t, "add", "-A")
+		trees = append(trees, r.Git(t, "write-tree"))
 	}
-	empty := r.pipe(t, "", "mktree")
-	ids := []string{r.commitTree(t, trees[0], 1600000000)}
+	empty := r.Pipe(t, "", "mktree")
+	ids := []string{r.CommitTree(t, trees[0], 1600000000)}
 	for i := 1; i < n; i++ {
 		date := 1600000000 + int64(i)*100 + int64(rng.IntN(2))*int64(rng.IntN(2000000)-1000000)
 		var parents []string
@@ -37,7 +39,7 @@ func randomDAG(t *testing.T, r *testRepo, rng *rand.Rand, n int) []string {
 		if rng.IntN(12) == 0 {
 			parents, tree = nil, empty // another root
 		}
-		ids = append(ids, r.commitTree(t, tree, date, parents...))
+		ids = append(ids, r.CommitTree(t, tree, date, parents...))
 	}
 	return ids
 }
@@ -66,33 +68,33 @@ func truth(parents map[string][]string, good, bad string) (set map[string]bool, 
 
 func TestRangeOnRandomHistories(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
-	r := newTestRepo(t)
+	r := gittest.New(t)
 	ids := randomDAG(t, r, rng, 90)
 	for i, id := range ids {
-		r.git(t, "update-ref", fmt.Sprintf("refs/tags/t%d", i), id)
+		r.Git(t, "update-ref", fmt.Sprintf("refs/tags/t%d", i), id)
 	}
 	parents := map[string][]string{}
-	for line := range strings.SplitSeq(r.git(t, "rev-list", "--parents", "--all"), "\n") {
+	for line := range strings.SplitSeq(r.Git(t, "rev-list", "--parents", "--all"), "\n") {
 		f := strings.Fields(line)
 		parents[f[0]] = f[1:]
 	}
 	t.Run("loose", func(t *testing.T) { checkRanges(t, r, ids, parents, 12) })
-	r.git(t, "commit-graph", "write", "--reachable")
-	r.git(t, "repack", "-adq")
+	r.Git(t, "commit-graph", "write", "--reachable")
+	r.Git(t, "repack", "-adq")
 	t.Run("commit-graph", func(t *testing.T) { checkRanges(t, r, ids, parents, 12) })
-	r.git(t, "commit-graph", "write", "--reachable", "--split=no-merge")
+	r.Git(t, "commit-graph", "write", "--reachable", "--split=no-merge")
 	t.Run("git", func(t *testing.T) {
-		r.git(t, "config", "remote.x.promisor", "true")
-		if repo := open(t, r.dir); repo.Backend() != "git" {
+		r.Git(t, "config", "remote.x.promisor", "true")
+		if repo := open(t, r.Dir); repo.Backend() != "git" {
 			t.Fatalf("backend %s", repo.Backend())
 		}
 		checkRanges(t, r, ids, parents, 6)
 	})
 }
 
-func checkRanges(t *testing.T, r *testRepo, ids []string, parents map[string][]string, rounds int) {
+func checkRanges(t *testing.T, r *gittest.Repo, ids []string, parents map[string][]string, rounds int) {
 	rng := rand.New(rand.NewPCG(13, 14))
-	repo := open(t, r.dir)
+	repo := open(t, r.Dir)
 	for i := range rounds {
 		bad := ids[len(ids)-1-rng.IntN(10)]
 		good := ids[rng.IntN(len(ids)-10)]
@@ -112,7 +114,7 @@ func checkRanges(t *testing.T, r *testRepo, ids []string, parents map[string][]s
 		}
 		if opt.FirstParent {
 			want = map[string]bool{}
-			for _, id := range strings.Fields(r.git(t, "rev-list", "--first-parent", good+".."+bad)) {
+			for _, id := range strings.Fields(r.Git(t, "rev-list", "--first-parent", good+".."+bad)) {
 				want[id] = true
 			}
 		}
@@ -120,13 +122,13 @@ func checkRanges(t *testing.T, r *testRepo, ids []string, parents map[string][]s
 	}
 }
 
-func checkNotAncestor(t *testing.T, r *testRepo, good, bad string, err error) {
+func checkNotAncestor(t *testing.T, r *gittest.Repo, good, bad string, err error) {
 	t.Helper()
 	var na *NotAncestorError
 	if !errors.As(err, &na) {
 		t.Fatalf("%s..%s: got %v, want a NotAncestorError", short(good), short(bad), err)
 	}
-	bases, _ := r.try("", "merge-base", "--all", good, bad)
+	bases, _ := r.Try("", "merge-base", "--all", good, bad)
 	if !slices.Contains(strings.Fields(bases), na.MergeBase) && na.MergeBase+bases != "" {
 		t.Fatalf("merge base %q is none of %q", na.MergeBase, bases)
 	}
@@ -135,7 +137,7 @@ func checkNotAncestor(t *testing.T, r *testRepo, good, bad string, err error) {
 	}
 }
 
-func checkRange(t *testing.T, r *testRepo, got *Range, want map[string]bool, opt RangeOptions) {
+func checkRange(t *testing.T, r *gittest.Repo, got *Range, want map[string]bool, opt RangeOptions) {
 	t.Helper()
 	if len(got.Commits) != len(want) {
 		t.Fatalf("%d commits, want %d", len(got.Commits), len(want))
@@ -167,18 +169,18 @@ func checkRange(t *testing.T, r *testRepo, got *Range, want map[string]bool, opt
 	}
 }
 
-func checkNeutral(t *testing.T, r *testRepo, c RangeCommit, opt RangeOptions) {
+func checkNeutral(t *testing.T, r *gittest.Repo, c RangeCommit, opt RangeOptions) {
 	t.Helper()
 	parents := c.Parents
 	if len(parents) == 0 {
-		parents = []string{r.pipe(t, "", "mktree")}
+		parents = []string{r.Pipe(t, "", "mktree")}
 	}
 	if opt.FirstParent {
 		parents = parents[:1]
 	}
 	want := true
 	for _, p := range parents {
-		_, err := r.try("", append([]string{"diff", "--quiet", p, c.ID, "--"}, opt.Paths...)...)
+		_, err := r.Try("", append([]string{"diff", "--quiet", p, c.ID, "--"}, opt.Paths...)...)
 		want = want && err == nil
 	}
 	if c.Neutral != want {
@@ -187,19 +189,19 @@ func checkNeutral(t *testing.T, r *testRepo, c RangeCommit, opt RangeOptions) {
 }
 
 func TestKeys(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "k/a.cu", "1")
-	r.write(t, "doc", "1")
-	a := r.commit(t, "a")
-	r.write(t, "doc", "2")
-	b := r.commit(t, "b")
-	r.git(t, "update-index", "--add", "--cacheinfo", "160000,"+a+",dep")
-	r.git(t, "commit", "-qm", "pin")
-	r.git(t, "update-index", "--cacheinfo", "160000,"+b+",dep")
-	r.git(t, "commit", "-qm", "another pin")
-	r.git(t, "update-index", "--chmod=+x", "k/a.cu")
-	r.git(t, "commit", "-qm", "mode")
-	repo := open(t, r.dir)
+	r := gittest.New(t)
+	r.Write(t, "k/a.cu", "1")
+	r.Write(t, "doc", "1")
+	a := r.Commit(t, "a")
+	r.Write(t, "doc", "2")
+	b := r.Commit(t, "b")
+	r.Git(t, "update-index", "--add", "--cacheinfo", "160000,"+a+",dep")
+	r.Git(t, "commit", "-qm", "pin")
+	r.Git(t, "update-index", "--cacheinfo", "160000,"+b+",dep")
+	r.Git(t, "commit", "-qm", "another pin")
+	r.Git(t, "update-index", "--chmod=+x", "k/a.cu")
+	r.Git(t, "commit", "-qm", "mode")
+	repo := open(t, r.Dir)
 	neutral := func(paths ...string) (out []bool) {
 		t.Helper()
 		rng, err := repo.Range(t.Context(), a, "main", RangeOptions{Paths: paths})
@@ -235,11 +237,11 @@ func TestKeys(t *testing.T) {
 }
 
 func TestRangeErrors(t *testing.T) {
-	r := newTestRepo(t)
-	a := r.commit(t, "a")
-	b := r.commit(t, "b")
-	r.git(t, "tag", "-m", "x", "v1.0", a)
-	repo := open(t, r.dir)
+	r := gittest.New(t)
+	a := r.Commit(t, "a")
+	b := r.Commit(t, "b")
+	r.Git(t, "tag", "-m", "x", "v1.0", a)
+	repo := open(t, r.Dir)
 	_, err := repo.Range(t.Context(), "v1.0", a, RangeOptions{})
 	if e := (*EmptyRangeError)(nil); !errors.As(err, &e) {
 		t.Errorf("got %v", err)
@@ -260,20 +262,20 @@ func TestRangeErrors(t *testing.T) {
 }
 
 func TestChangedFiles(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "a", "1")
-	r.write(t, "b", "2")
-	r.write(t, "old/name", "moved")
-	r.write(t, "run.sh", "x")
-	root := r.commit(t, "root")
-	r.write(t, "a", "changed")
-	r.write(t, "new", "n")
-	r.git(t, "rm", "-q", "b")
-	r.git(t, "mv", "old/name", "name")
-	r.git(t, "update-index", "--chmod=+x", "run.sh")
-	r.git(t, "add", "new", "a")
-	r.git(t, "commit", "-qm", "second")
-	repo := open(t, r.dir)
+	r := gittest.New(t)
+	r.Write(t, "a", "1")
+	r.Write(t, "b", "2")
+	r.Write(t, "old/name", "moved")
+	r.Write(t, "run.sh", "x")
+	root := r.Commit(t, "root")
+	r.Write(t, "a", "changed")
+	r.Write(t, "new", "n")
+	r.Git(t, "rm", "-q", "b")
+	r.Git(t, "mv", "old/name", "name")
+	r.Git(t, "update-index", "--chmod=+x", "run.sh")
+	r.Git(t, "add", "new", "a")
+	r.Git(t, "commit", "-qm", "second")
+	repo := open(t, r.Dir)
 	id, _ := repo.Resolve("HEAD")
 	got, err := repo.ChangedFiles(id)
 	want := []FileChange{{"a", "", "modified"}, {"b", "", "deleted"}, {"name", "old/name", "renamed"}, {"new", "", "added"}, {"run.sh", "", "mode"}}

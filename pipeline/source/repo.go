@@ -1,9 +1,34 @@
+// Package source reads a Git repository for a search over its history, and
+// turns commits into folders that can be built.
+//
+// It is the only package that knows Git. It answers four questions:
+//
+//   - which commits lie between a good and a bad end ([Repo.Range]), in an
+//     order in which parents come before children;
+//   - which of them cannot matter, because what the build reads is the same
+//     as in every parent (the fingerprint [RangeCommit.Key]);
+//   - how one commit's files look on disk ([Export]): a private folder, the
+//     slot, is moved from tree to tree by touching only what differs;
+//   - what differs between two commits ([Repo.Compare]), and which commit has
+//     some of it ([Comparison.Compose]); such a commit exists in memory alone.
+//     Package hunks builds on this.
+//
+// The user's work tree, index, HEAD and refs are only ever read. Objects come
+// from one of two back ends behind one small interface: the go-git library,
+// or a long-lived "git cat-file --batch" for the kinds of repository go-git
+// cannot read (SHA-256, reftable, partial clones). Everything above that
+// interface is written once.
+//
+// A [Repo] may be used by several goroutines; an [Export] belongs to one at a
+// time and has its own handle on the objects.
 package source
 
 import (
 	"context"
 	"fmt"
 	"os/exec"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,13 +39,19 @@ type Repo struct {
 	layout
 	feat     features
 	warnings []string
-	haveGit  bool
+	made     *madeObjects // by Comparison.Compose
 
-	made *madeObjects // by Diff.Apply
-
-	mu   sync.Mutex // guards objs and hist
-	objs objects
+	mu   sync.Mutex // guards read and hist
+	read *reader
 	hist *history
+}
+
+// reader finds and reads commits for one goroutine at a time.
+type reader struct {
+	layout
+	feat    features
+	objs    objects
+	haveGit bool
 }
 
 // Commit is one commit as its object says.
@@ -46,20 +77,20 @@ func Open(dir string) (*Repo, error) {
 		return nil, err
 	}
 	r := &Repo{layout: l, feat: feat, made: newMadeObjects()}
-	_, lookErr := exec.LookPath("git")
-	r.haveGit = lookErr == nil
 	objs, warnings, err := openObjects(l, feat)
 	if err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", l.commonDir, err)
 	}
-	r.objs, r.warnings = overlay{objs, r.made}, warnings
+	r.warnings = warnings
+	_, lookErr := exec.LookPath("git")
+	r.read = &reader{layout: l, feat: feat, objs: overlay{objs, r.made}, haveGit: lookErr == nil}
 	if len(feat.shallow) > 0 {
 		r.warnings = append(r.warnings, fmt.Sprintf("the clone is shallow: history ends at %d of its commits", len(feat.shallow)))
 	}
 	if feat.grafts {
 		r.warnings = append(r.warnings, "info/grafts is ignored\nhint: git replace --convert-graft-file")
 	}
-	r.hist = newHistory(objs, l, feat)
+	r.hist = newHistory(r.read)
 	if out, err := l.command("config", "--get", "core.autocrlf").Output(); err == nil && strings.TrimSpace(string(out)) == "true" {
 		r.warnings = append(r.warnings, "core.autocrlf is not followed: candidates have the line ends that are committed")
 	}
@@ -120,14 +151,14 @@ func probe(g *gogit) error {
 func (r *Repo) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.objs.close()
+	return r.read.objs.close()
 }
 
 // Backend names what reads the objects: "go-git" or "git".
-func (r *Repo) Backend() string { return r.objs.name() }
+func (r *Repo) Backend() string { return r.read.objs.name() }
 
 // Warnings says what is unusual about the repository.
-func (r *Repo) Warnings() []string { return append([]string(nil), r.warnings...) }
+func (r *Repo) Warnings() []string { return slices.Clone(r.warnings) }
 
 // WorkDir is the root of the user's work tree, "" in a bare repository.
 func (r *Repo) WorkDir() string { return r.workDir }
@@ -143,7 +174,7 @@ func (r *Repo) GitDir() string { return r.gitDir }
 func (r *Repo) Refs() ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.objs.refs()
+	return r.read.objs.refs()
 }
 
 // Resolve returns the id of the commit that a revision names, following
@@ -151,10 +182,97 @@ func (r *Repo) Refs() ([]string, error) {
 func (r *Repo) Resolve(rev string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.resolve(rev)
+	return r.read.resolve(rev)
 }
 
-func (r *Repo) resolve(rev string) (string, error) {
+// Commit reads one commit by its full id.
+func (r *Repo) Commit(id string) (Commit, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.read.commit(id)
+}
+
+// IsAncestor reports whether commit a is reachable from commit b; a commit is
+// its own ancestor. Both are full ids.
+func (r *Repo) IsAncestor(a, b string) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hist.reaches(context.Background(), b, a)
+}
+
+// MergeBase returns a best common ancestor of two commits, "" when there is
+// none. Of several, the newest by commit date is returned.
+func (r *Repo) MergeBase(a, b string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hist.mergeBase(context.Background(), a, b)
+}
+
+// Key is the input fingerprint of one commit, as RangeCommit.Key.
+func (r *Repo) Key(id string, paths []string) (string, error) {
+	clean, err := ParsePaths(paths)
+	if err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, err := r.read.commit(id)
+	if err != nil {
+		return "", err
+	}
+	key, err := newKeyer(r.read.objs, clean).key(c.Tree)
+	if err != nil {
+		return "", fmt.Errorf("fingerprint of commit %s: %w", short(id), err)
+	}
+	return key, nil
+}
+
+// Has reports whether a commit holds anything at a path.
+func (r *Repo) Has(id, path string) (bool, error) {
+	key, err := r.Key(id, []string{path})
+	if err != nil {
+		return false, err
+	}
+	nothing := newKeyer(nil, []string{path}).empty(len(id))
+	return key != nothing, nil
+}
+
+// File reads one file of a commit; found is false where the commit has no file at that path. A link gives
+// its target.
+func (r *Repo) File(id, name string) (data []byte, found bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, err := r.read.commit(id)
+	if err != nil {
+		return nil, false, err
+	}
+	at := Entry{Mode: ModeTree, ID: c.Tree}
+	for _, part := range strings.Split(path.Clean(name), "/") {
+		if !at.isTree() {
+			return nil, false, nil
+		}
+		entries, err := readTree(r.read.objs, at.ID)
+		if err != nil {
+			return nil, false, fmt.Errorf("read %s of commit %s: %w", name, short(id), err)
+		}
+		i := slices.IndexFunc(entries, func(e Entry) bool { return e.name == part })
+		if i < 0 {
+			return nil, false, nil
+		}
+		at = entries[i]
+	}
+	if at.isTree() || at.Mode == ModeGitlink {
+		return nil, false, nil
+	}
+	data, err = readObject(r.read.objs, at.ID, "blob")
+	if err != nil {
+		return nil, false, fmt.Errorf("read %s of commit %s: %w", name, short(id), err)
+	}
+	return data, true, nil
+}
+
+// resolve returns the id of the commit that a revision names.
+func (r *reader) resolve(rev string) (string, error) {
 	id, err := r.objs.resolve(rev)
 	if err == nil && id == "" && r.haveGit && r.objs.name() != "git" {
 		id, err = gitRevParse(r.layout, rev)
@@ -178,7 +296,8 @@ func (r *Repo) resolve(rev string) (string, error) {
 	return commit, nil
 }
 
-func (r *Repo) notFound(rev, reason string) error {
+// notFound explains why a revision or id leads to no commit.
+func (r *reader) notFound(rev, reason string) error {
 	e := &NotFoundError{Rev: rev, Reason: reason, Shallow: len(r.feat.shallow) > 0}
 	if names, err := r.objs.refs(); err == nil && !isFullID(rev) {
 		if base, steps := splitRev(rev); reason == "" && len(steps) > 0 {
@@ -193,14 +312,8 @@ func (r *Repo) notFound(rev, reason string) error {
 	return e
 }
 
-// Commit reads one commit by its full id.
-func (r *Repo) Commit(id string) (Commit, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.commit(id)
-}
-
-func (r *Repo) commit(id string) (Commit, error) {
+// commit reads one commit by its full id.
+func (r *reader) commit(id string) (Commit, error) {
 	c, err := readCommit(r.objs, id)
 	if isMissing(err) {
 		return Commit{}, r.notFound(id, err.Error())
@@ -211,18 +324,35 @@ func (r *Repo) commit(id string) (Commit, error) {
 	return c, err
 }
 
-// IsAncestor reports whether commit a is reachable from commit b; a commit is
-// its own ancestor. Both are full ids.
-func (r *Repo) IsAncestor(a, b string) (bool, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.hist.reaches(context.Background(), b, a)
+// NotFoundError says that a revision names no commit of the repository.
+type NotFoundError struct {
+	Rev     string
+	Near    []string // branches and tags with similar names
+	Shallow bool     // the commit may lie beyond the border of a shallow clone
+	Reason  string   // what is known besides, or ""
+	Lacks   string   // the name that is there, and lacks the ancestor asked for, or ""
+	Empty   bool     // HEAD leads to no commit: there is none yet
 }
 
-// MergeBase returns a best common ancestor of two commits, "" when there is
-// none. Of several, the newest by commit date is returned.
-func (r *Repo) MergeBase(a, b string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.hist.mergeBase(context.Background(), a, b)
+func (e *NotFoundError) Error() string {
+	if e.Empty {
+		return "this repository has no commit yet\nhint: git add and git commit make the first; a search needs at least two"
+	}
+	msg := fmt.Sprintf("revision %q names no commit here", e.Rev)
+	if e.Reason != "" {
+		msg = fmt.Sprintf("revision %q: %s", e.Rev, e.Reason)
+	}
+	if e.Lacks != "" && !e.Shallow {
+		return fmt.Sprintf("%s: %s has no such ancestor\nhint: git log --oneline %[2]s lists those it has", msg, e.Lacks)
+	}
+	if len(e.Near) > 0 {
+		msg += "\nhint: did you mean " + strings.Join(e.Near, ", ") + "?"
+	}
+	if e.Reason == "" && len(e.Near) == 0 && !e.Shallow {
+		msg += "\nhint: git log --oneline lists commits, git tag and git branch their names"
+	}
+	if e.Shallow {
+		msg += "\nhint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits"
+	}
+	return msg
 }

@@ -6,20 +6,22 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 // history3 makes three commits and tags them a, b and c.
-func history3(t *testing.T, r *testRepo) {
+func history3(t *testing.T, r *gittest.Repo) {
 	for _, name := range []string{"a", "b", "c"} {
-		r.write(t, "dir/file", name)
-		r.write(t, name, name)
-		r.commit(t, "commit "+name)
-		r.git(t, "tag", name)
+		r.Write(t, "dir/file", name)
+		r.Write(t, name, name)
+		r.Commit(t, "commit "+name)
+		r.Git(t, "tag", name)
 	}
 }
 
 // checkReadable reads the range a..c and lays out both ends.
-func checkReadable(t *testing.T, r *testRepo, repo *Repo) {
+func checkReadable(t *testing.T, r *gittest.Repo, repo *Repo) {
 	t.Helper()
 	rng, err := repo.Range(t.Context(), "a", "c", RangeOptions{Paths: []string{"dir"}})
 	if err != nil {
@@ -32,75 +34,75 @@ func checkReadable(t *testing.T, r *testRepo, repo *Repo) {
 	for _, c := range []string{rng.Bad.ID, rng.Good.ID, rng.Bad.ID} {
 		hop(t, e, c, true)
 	}
-	got := listing(t, e.Dir())
+	got := gittest.Listing(t, e.Dir())
 	if len(got) != 5 || !strings.Contains(got["dir/file"], `"c"`) {
 		t.Fatalf("slot holds %v", got)
 	}
 }
 
 func TestKindsOfRepository(t *testing.T) {
-	src := newTestRepo(t)
+	src := gittest.New(t)
 	history3(t, src)
-	clone := func(t *testing.T, args ...string) *testRepo {
-		r := &testRepo{dir: filepath.Join(t.TempDir(), "clone"), date: src.date}
-		src.git(t, append(append([]string{"clone", "-q"}, args...), "file://"+src.dir, r.dir)...)
+	clone := func(t *testing.T, args ...string) *gittest.Repo {
+		r := &gittest.Repo{Dir: filepath.Join(t.TempDir(), "clone"), Date: src.Date}
+		src.Git(t, append(append([]string{"clone", "-q"}, args...), "file://"+src.Dir, r.Dir)...)
 		return r
 	}
 	for name, c := range map[string]struct {
-		make    func(t *testing.T) *testRepo
+		make    func(t *testing.T) *gittest.Repo
 		backend string
 	}{
-		"plain": {func(t *testing.T) *testRepo { return clone(t) }, "go-git"},
-		"bare":  {func(t *testing.T) *testRepo { return clone(t, "--bare") }, "go-git"},
-		"packed refs": {func(t *testing.T) *testRepo {
+		"plain": {func(t *testing.T) *gittest.Repo { return clone(t) }, "go-git"},
+		"bare":  {func(t *testing.T) *gittest.Repo { return clone(t, "--bare") }, "go-git"},
+		"packed refs": {func(t *testing.T) *gittest.Repo {
 			r := clone(t)
-			r.git(t, "pack-refs", "--all")
-			r.git(t, "gc", "-q")
+			r.Git(t, "pack-refs", "--all")
+			r.Git(t, "gc", "-q")
 			return r
 		}, "go-git"},
-		"linked worktree": {func(t *testing.T) *testRepo {
+		"linked worktree": {func(t *testing.T) *gittest.Repo {
 			r := clone(t)
 			dir := filepath.Join(t.TempDir(), "linked")
-			r.git(t, "worktree", "add", "-q", "--detach", dir, "b")
-			return &testRepo{dir: dir, date: r.date}
+			r.Git(t, "worktree", "add", "-q", "--detach", dir, "b")
+			return &gittest.Repo{Dir: dir, Date: r.Date}
 		}, "go-git"},
-		"alternates": {func(t *testing.T) *testRepo {
+		"alternates": {func(t *testing.T) *gittest.Repo {
 			dir := filepath.Join(t.TempDir(), "shared")
-			src.git(t, "clone", "-q", "--shared", src.dir, dir)
-			return &testRepo{dir: dir, date: src.date}
+			src.Git(t, "clone", "-q", "--shared", src.Dir, dir)
+			return &gittest.Repo{Dir: dir, Date: src.Date}
 		}, "go-git"},
-		"worktreeConfig": {func(t *testing.T) *testRepo {
+		"worktreeConfig": {func(t *testing.T) *gittest.Repo {
 			r := clone(t)
-			r.git(t, "config", "core.repositoryFormatVersion", "1")
-			r.git(t, "config", "extensions.worktreeConfig", "true")
+			r.Git(t, "config", "core.repositoryFormatVersion", "1")
+			r.Git(t, "config", "extensions.worktreeConfig", "true")
 			return r
 		}, "go-git"},
-		"partial": {func(t *testing.T) *testRepo {
-			src.git(t, "config", "uploadpack.allowFilter", "true")
-			src.git(t, "config", "uploadpack.allowAnySHA1InWant", "true")
+		"partial": {func(t *testing.T) *gittest.Repo {
+			src.Git(t, "config", "uploadpack.allowFilter", "true")
+			src.Git(t, "config", "uploadpack.allowAnySHA1InWant", "true")
 			return clone(t, "--filter=blob:none", "--no-checkout")
 		}, "git"},
-		"treeless": {func(t *testing.T) *testRepo { return clone(t, "--filter=tree:0", "--no-checkout") }, "git"},
-		"partialClone extension": {func(t *testing.T) *testRepo {
+		"treeless": {func(t *testing.T) *gittest.Repo { return clone(t, "--filter=tree:0", "--no-checkout") }, "git"},
+		"partialClone extension": {func(t *testing.T) *gittest.Repo {
 			r := clone(t)
-			r.git(t, "config", "core.repositoryFormatVersion", "1")
-			r.git(t, "config", "extensions.partialClone", "origin")
+			r.Git(t, "config", "core.repositoryFormatVersion", "1")
+			r.Git(t, "config", "extensions.partialClone", "origin")
 			return r
 		}, "git"},
-		"sha256": {func(t *testing.T) *testRepo {
-			r := newTestRepo(t, "--object-format=sha256")
+		"sha256": {func(t *testing.T) *gittest.Repo {
+			r := gittest.New(t, "--object-format=sha256")
 			history3(t, r)
 			return r
 		}, "git"},
-		"replaced": {func(t *testing.T) *testRepo {
+		"replaced": {func(t *testing.T) *gittest.Repo {
 			r := clone(t)
-			r.git(t, "replace", r.git(t, "rev-parse", "c:b"), r.git(t, "rev-parse", "c:a"))
+			r.Git(t, "replace", r.Git(t, "rev-parse", "c:b"), r.Git(t, "rev-parse", "c:a"))
 			return r
 		}, "git"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := c.make(t)
-			repo := open(t, r.dir)
+			repo := open(t, r.Dir)
 			if repo.Backend() != c.backend {
 				t.Errorf("backend %s, want %s", repo.Backend(), c.backend)
 			}
@@ -116,16 +118,16 @@ func TestKindsOfRepository(t *testing.T) {
 }
 
 func TestNoGitProgram(t *testing.T) {
-	r := newTestRepo(t, "--object-format=sha256")
+	r := gittest.New(t, "--object-format=sha256")
 	history3(t, r)
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Open(r.dir); err == nil || !strings.Contains(err.Error(), "hint: install git") {
+	if _, err := Open(r.Dir); err == nil || !strings.Contains(err.Error(), "hint: install git") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestGitEnvironmentIsIgnored(t *testing.T) {
-	r := newTestRepo(t, "--object-format=sha256")
+	r := gittest.New(t, "--object-format=sha256")
 	history3(t, r)
 	for _, name := range []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"} {
 		if name == "GIT_DIR" {
@@ -134,16 +136,16 @@ func TestGitEnvironmentIsIgnored(t *testing.T) {
 		t.Setenv(name, "/nowhere")
 	}
 	t.Setenv("GIT_DIR", "/nowhere")
-	checkReadable(t, r, open(t, r.dir))
+	checkReadable(t, r, open(t, r.Dir))
 }
 
 func TestShallow(t *testing.T) {
-	src := newTestRepo(t)
+	src := gittest.New(t)
 	history3(t, src)
-	first := src.git(t, "rev-parse", "a")
-	r := &testRepo{dir: filepath.Join(t.TempDir(), "clone"), date: src.date}
-	src.git(t, "clone", "-q", "--depth=2", "file://"+src.dir, r.dir)
-	repo := open(t, r.dir)
+	first := src.Git(t, "rev-parse", "a")
+	r := &gittest.Repo{Dir: filepath.Join(t.TempDir(), "clone"), Date: src.Date}
+	src.Git(t, "clone", "-q", "--depth=2", "file://"+src.Dir, r.Dir)
+	repo := open(t, r.Dir)
 	if len(repo.Warnings()) != 1 {
 		t.Errorf("warnings %q", repo.Warnings())
 	}
@@ -159,21 +161,21 @@ func TestShallow(t *testing.T) {
 }
 
 func TestResolve(t *testing.T) {
-	r := newTestRepo(t)
+	r := gittest.New(t)
 	history3(t, r)
-	r.git(t, "checkout", "-q", "-b", "feature/x", "b")
-	r.write(t, "side", "s")
-	r.commit(t, "side")
-	r.git(t, "checkout", "-q", "main")
-	r.date += 60
-	r.git(t, "merge", "-q", "--no-ff", "-m", "merge", "feature/x")
-	r.git(t, "tag", "-m", "annotated", "v1", "HEAD^2")
-	r.git(t, "tag", "-m", "nested", "v2", "v1")
-	repo := open(t, r.dir)
-	id := r.git(t, "rev-parse", "b")
+	r.Git(t, "checkout", "-q", "-b", "feature/x", "b")
+	r.Write(t, "side", "s")
+	r.Commit(t, "side")
+	r.Git(t, "checkout", "-q", "main")
+	r.Date += 60
+	r.Git(t, "merge", "-q", "--no-ff", "-m", "merge", "feature/x")
+	r.Git(t, "tag", "-m", "annotated", "v1", "HEAD^2")
+	r.Git(t, "tag", "-m", "nested", "v2", "v1")
+	repo := open(t, r.Dir)
+	id := r.Git(t, "rev-parse", "b")
 	for _, rev := range []string{"HEAD", "@", "main", "refs/heads/main", "heads/main", "feature/x", "v1", "v2", "tags/v1", "v1^{}", "v2^{commit}",
 		"HEAD^", "HEAD^2", "HEAD^^", "HEAD~2", "main^2~1", "HEAD^0", "HEAD@{0}", ":/commit b", id, id[:7], strings.ToUpper(id[:9]), "v1-0-g" + id[:8]} {
-		want := r.git(t, "rev-parse", r.git(t, "rev-parse", rev)+"^{commit}")
+		want := r.Git(t, "rev-parse", r.Git(t, "rev-parse", rev)+"^{commit}")
 		if got, err := repo.Resolve(rev); err != nil || got != want {
 			t.Errorf("%s: got %s, %v, want %s", rev, got, err, want)
 		}
@@ -189,16 +191,16 @@ func TestResolve(t *testing.T) {
 }
 
 func TestCommitFields(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "f", "1")
-	id := r.commit(t, "one\ntwo\n\nbody")
-	repo := open(t, r.dir)
+	r := gittest.New(t)
+	r.Write(t, "f", "1")
+	id := r.Commit(t, "one\ntwo\n\nbody")
+	repo := open(t, r.Dir)
 	c, err := repo.Commit(id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, offset := c.When.Zone()
-	if c.Subject != "one two" || c.Author != "A U Thor" || c.Email != "author@example.com" || c.When.Unix() != r.date || offset != 3600 {
+	if c.Subject != "one two" || c.Author != "A U Thor" || c.Email != "author@example.com" || c.When.Unix() != r.Date || offset != 3600 {
 		t.Errorf("got %+v", c)
 	}
 	if _, err := repo.Commit(strings.Repeat("1", 40)); err == nil {
@@ -207,17 +209,17 @@ func TestCommitFields(t *testing.T) {
 }
 
 func TestPacksReplacedMeanwhile(t *testing.T) {
-	r := newTestRepo(t)
+	r := gittest.New(t)
 	history3(t, r)
-	r.git(t, "repack", "-adq")
-	repo := open(t, r.dir)
+	r.Git(t, "repack", "-adq")
+	repo := open(t, r.Dir)
 	e := export(t, repo)
-	hop(t, e, r.git(t, "rev-parse", "a"), true)
+	hop(t, e, r.Git(t, "rev-parse", "a"), true)
 	time.Sleep(20 * time.Millisecond) // the folder's time is coarse
-	r.write(t, "later", "l")
-	id := r.commit(t, "later")
-	r.git(t, "repack", "-adfq")
-	r.git(t, "prune-packed")
+	r.Write(t, "later", "l")
+	id := r.Commit(t, "later")
+	r.Git(t, "repack", "-adfq")
+	r.Git(t, "prune-packed")
 	hop(t, e, id, true)
 	if _, err := repo.Commit(id); err != nil {
 		t.Error(err)
@@ -225,10 +227,10 @@ func TestPacksReplacedMeanwhile(t *testing.T) {
 }
 
 func TestOpenFromBelowAndNowhere(t *testing.T) {
-	r := newTestRepo(t)
+	r := gittest.New(t)
 	history3(t, r)
-	repo := open(t, filepath.Join(r.dir, "dir"))
-	if repo.WorkDir() != r.dir || repo.CommonDir() != filepath.Join(r.dir, ".git") {
+	repo := open(t, filepath.Join(r.Dir, "dir"))
+	if repo.WorkDir() != r.Dir || repo.CommonDir() != filepath.Join(r.Dir, ".git") {
 		t.Errorf("got %s and %s", repo.WorkDir(), repo.CommonDir())
 	}
 	for _, dir := range []string{t.TempDir(), "/does/not/exist"} {
@@ -236,11 +238,11 @@ func TestOpenFromBelowAndNowhere(t *testing.T) {
 			t.Errorf("%s: got %v", dir, err)
 		}
 	}
-	empty := newTestRepo(t)
-	if _, err := open(t, empty.dir).Resolve("HEAD"); err == nil {
+	empty := gittest.New(t)
+	if _, err := open(t, empty.Dir).Resolve("HEAD"); err == nil {
 		t.Error("an unborn branch has a commit")
 	}
-	if err := os.WriteFile(filepath.Join(r.dir, ".git", "HEAD"), []byte("ref: refs/heads/main\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(r.Dir, ".git", "HEAD"), []byte("ref: refs/heads/main\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // slot does the file work of an Export. Every change goes through an os.Root
@@ -379,4 +381,108 @@ func (s *slot) removeAll(full string) error {
 		return writeError(s.dir, "remove "+full, err)
 	}
 	return nil
+}
+
+func stampOf(fi fs.FileInfo) fileStamp {
+	s := fileStamp{size: fi.Size(), mode: fi.Mode(), mtime: fi.ModTime().UnixNano()}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		s.inode = st.Ino
+		s.changed = st.Ctim.Nano()
+	}
+	return s
+}
+
+// setLinkTime sets the time of a symlink itself; the standard library can
+// only set that of what it leads to.
+func setLinkTime(file string, t time.Time) error {
+	ts := []unix.Timespec{unix.NsecToTimespec(t.UnixNano()), unix.NsecToTimespec(t.UnixNano())}
+	return unix.UtimesNanoAt(unix.AT_FDCWD, file, ts, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// readDirUnlocked reads a folder even where a build has taken the right to.
+func readDirUnlocked(dir string) ([]fs.DirEntry, error) {
+	read := func() ([]fs.DirEntry, error) {
+		f, err := os.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return f.ReadDir(-1)
+	}
+	// Looking at the entries needs the right to search the folder, too.
+	if fi, err := os.Lstat(dir); err == nil && fi.IsDir() && fi.Mode().Perm()&0o500 != 0o500 {
+		os.Chmod(dir, fi.Mode().Perm()|0o700)
+	}
+	return read()
+}
+
+// unlock gives us all rights on every folder of a tree. It follows no links
+// and reports nothing: what matters is whether the removal then succeeds.
+func unlock(dir string) {
+	fi, err := os.Lstat(dir)
+	if err != nil || !fi.IsDir() {
+		return
+	}
+	os.Chmod(dir, fi.Mode().Perm()|0o700)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, d := range entries {
+		if d.IsDir() {
+			unlock(filepath.Join(dir, d.Name()))
+		}
+	}
+}
+
+// removeTree deletes dir with all below it, even where modes forbid it.
+func removeTree(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	unlock(dir)
+	return os.RemoveAll(dir)
+}
+
+// emptyTree makes dir an existing empty folder. A folder that exists is kept,
+// so that its rights and owner stay.
+func emptyTree(dir string) error {
+	fi, err := os.Lstat(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil && !fi.IsDir() {
+		if err := os.Remove(dir); err != nil {
+			return err
+		}
+	}
+	if err != nil || !fi.IsDir() {
+		return os.Mkdir(dir, 0o777)
+	}
+	if fi.Mode().Perm()&0o700 != 0o700 {
+		if err := os.Chmod(dir, fi.Mode().Perm()|0o700); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range entries {
+		if err := removeTree(filepath.Join(dir, d.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeError wraps a failure to change the slot and says what to do about it.
+func writeError(dir, what string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("export into %s: %s: %w\nhint: free space there, or choose another folder", dir, what, err)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("export into %s: %s: %w\nhint: make that folder writable, or choose another one", dir, what, err)
+	}
+	return fmt.Errorf("export into %s: %s: %w", dir, what, err)
 }

@@ -1,4 +1,4 @@
-package source
+package hunks
 
 // mostEdits bounds the search for the middle of a shortest script.
 const mostEdits = 256

@@ -1,4 +1,4 @@
-package source
+package hunks
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 // randomText makes lines over a few words, so that many are equal.
@@ -41,7 +43,7 @@ func editText(rng *rand.Rand, text string, edits int) string {
 }
 
 // checkSpans verifies that spans are the maximal blocks between two texts.
-func checkSpans(t failer, old, new []string, spans []span) {
+func checkSpans(t gittest.Failer, old, new []string, spans []span) {
 	t.Helper()
 	i, j := 0, 0
 	for n, s := range append(slices.Clone(spans), span{len(old), len(old), len(new), len(new)}) {
@@ -57,7 +59,7 @@ func checkSpans(t failer, old, new []string, spans []span) {
 }
 
 // checkHunks verifies what holds for any two texts and any subset.
-func checkHunks(t failer, a, b string, pick uint64) {
+func checkHunks(t gittest.Failer, a, b string, pick uint64) {
 	t.Helper()
 	old, new := splitLines(a), splitLines(b)
 	spans := diffLines(old, new)
@@ -93,7 +95,7 @@ func checkHunks(t failer, a, b string, pick uint64) {
 }
 
 // checkParts verifies the division of a block.
-func checkParts(t failer, f *changedFile, s span, pick uint64) {
+func checkParts(t gittest.Failer, f *changedFile, s span, pick uint64) {
 	t.Helper()
 	parts := f.divide(s)
 	i, j := s.oldStart, s.newStart

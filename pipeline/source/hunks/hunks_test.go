@@ -1,4 +1,4 @@
-package source
+package hunks
 
 import (
 	"context"
@@ -10,11 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
-func hunks(t failer, repo *Repo, from, to string, paths ...string) *Diff {
+func hunks(t gittest.Failer, repo *source.Repo, from, to string, paths ...string) *Diff {
 	t.Helper()
-	d, err := repo.Hunks(context.Background(), from, to, paths)
+	d, err := Between(context.Background(), repo, from, to, paths)
 	if err != nil {
 		t.Fatalf("hunks from %s to %s: %v", from, to, err)
 	}
@@ -24,7 +27,7 @@ func hunks(t failer, repo *Repo, from, to string, paths ...string) *Diff {
 
 // checkOrder verifies that ids are unique and no hunk comes before one that
 // it requires.
-func checkOrder(t failer, d *Diff) {
+func checkOrder(t gittest.Failer, d *Diff) {
 	t.Helper()
 	ids := map[string]bool{}
 	for i, h := range d.Hunks {
@@ -40,7 +43,7 @@ func checkOrder(t failer, d *Diff) {
 	}
 }
 
-func apply(t failer, d *Diff, set ...int) string {
+func apply(t gittest.Failer, d *Diff, set ...int) string {
 	t.Helper()
 	id, err := d.Apply(set)
 	if err != nil {
@@ -50,18 +53,26 @@ func apply(t failer, d *Diff, set ...int) string {
 }
 
 // composed is the tree of a set, made without the short cuts for none and all.
-func composed(t failer, d *Diff, set []int) string {
+func composed(t gittest.Failer, repo *source.Repo, d *Diff, set []int) string {
 	t.Helper()
 	states, err := d.states(set)
 	if err != nil {
 		t.Fatalf("apply %v: %v", set, err)
 	}
-	c := &composer{objs: d.repo.objs, made: d.repo.made, idLen: len(d.To)}
-	tree, err := c.compose(d.fromTree, states)
+	id, err := d.both.Compose(edits(states))
 	if err != nil {
 		t.Fatalf("apply %v: %v", set, err)
 	}
-	return tree
+	return treeOf(t, repo, id)
+}
+
+func treeOf(t gittest.Failer, repo *source.Repo, commit string) string {
+	t.Helper()
+	c, err := repo.Commit(commit)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return c.Tree
 }
 
 // everything lists all hunks of a diff.
@@ -74,13 +85,15 @@ func everything(d *Diff) []int {
 }
 
 // checkEnds verifies that no hunks give From, and all of them To.
-func checkEnds(t failer, d *Diff) {
+func checkEnds(t gittest.Failer, repo *source.Repo, d *Diff) {
 	t.Helper()
-	if got := composed(t, d, nil); d.fromTree != "" && got != d.fromTree {
-		t.Fatalf("no hunks give tree %s, want %s", got, d.fromTree)
+	if d.From != "" {
+		if got, want := composed(t, repo, d, nil), treeOf(t, repo, d.From); got != want {
+			t.Fatalf("no hunks give tree %s, want %s", got, want)
+		}
 	}
-	if got := composed(t, d, everything(d)); got != d.toTree {
-		t.Fatalf("all hunks give tree %s, want %s\n%v", got, d.toTree, ids(d))
+	if got, want := composed(t, repo, d, everything(d)), treeOf(t, repo, d.To); got != want {
+		t.Fatalf("all hunks give tree %s, want %s\n%v", got, want, ids(d))
 	}
 }
 
@@ -92,7 +105,7 @@ func ids(d *Diff) []string {
 	return out
 }
 
-func find(t failer, d *Diff, id string) int {
+func find(t gittest.Failer, d *Diff, id string) int {
 	t.Helper()
 	i := slices.IndexFunc(d.Hunks, func(h Hunk) bool { return h.ID == id })
 	if i < 0 {
@@ -108,7 +121,7 @@ func randomSet(rng *rand.Rand, d *Diff) []int {
 			set = append(set, i)
 		}
 	}
-	return d.Close(set)
+	return d.WithRequired(set)
 }
 
 // lines numbers n lines of a file, with other words at some of them.
@@ -125,46 +138,46 @@ func lines(n int, other map[int]string) string {
 }
 
 func TestHunksOfEveryKind(t *testing.T) {
-	r := newTestRepo(t)
+	r := gittest.New(t)
 	for name, content := range map[string]string{
 		"kern.cu": lines(20, nil), "kern.h": "int a;\n", "old/name.cu": lines(12, nil), "gone.cu": "x\ny\n",
 		"run.sh": "#!/bin/sh\n", "tool": "a\nb\n", "data.bin": "a\x00b", "crlf.txt": "a\r\nb\r\nc\r\n", "Makefile": "all:\n",
 		"weights": "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("a", 64) + "\nsize 1\n",
 		"swap":    "a file\n", "fold/x": "1\n", "fold/y": "2\n", "case.cuh": "same\n", "typed": "plain\n", "empty": "",
 	} {
-		r.write(t, name, content)
+		r.Write(t, name, content)
 	}
-	os.Symlink("kern.cu", filepath.Join(r.dir, "link"))
-	from := r.commit(t, "from")
-	r.write(t, "kern.cu", lines(20, map[int]string{3: "three\n", 9: "", 20: "line 20\nmore\nno end"}))
-	r.write(t, "kern.h", "int a, b;\n")
-	r.write(t, "new.h", "n\n")
-	r.write(t, "new.cu", "m\nn\n")
-	os.RemoveAll(filepath.Join(r.dir, "old"))
-	r.write(t, "moved/name.cu", lines(12, map[int]string{6: "six\n"}))
-	os.Remove(filepath.Join(r.dir, "gone.cu"))
-	os.Chmod(filepath.Join(r.dir, "run.sh"), 0o777)
-	os.Chmod(filepath.Join(r.dir, "tool"), 0o777)
-	r.write(t, "tool", "a\nB\n")
-	r.write(t, "data.bin", "a\x00c")
-	r.write(t, "weights", "version https://git-lfs.github.com/spec/v1\noid sha256:"+strings.Repeat("b", 64)+"\nsize 2\n")
-	r.write(t, "crlf.txt", "a\r\nb\nc\r\n")
-	r.write(t, "Makefile", "all: x\n")
-	os.Remove(filepath.Join(r.dir, "swap"))
-	r.write(t, "swap/in", "a folder\n")
-	os.RemoveAll(filepath.Join(r.dir, "fold"))
-	r.write(t, "fold", "a file now\n")
-	os.Remove(filepath.Join(r.dir, "case.cuh"))
-	r.write(t, "Case.cuh", "same\n")
-	os.Remove(filepath.Join(r.dir, "typed"))
-	os.Symlink("kern.h", filepath.Join(r.dir, "typed"))
-	os.Remove(filepath.Join(r.dir, "link"))
-	os.Symlink("kern.h", filepath.Join(r.dir, "link"))
-	r.write(t, "empty2", "")
-	os.Remove(filepath.Join(r.dir, "empty"))
-	to := r.commit(t, "to")
+	os.Symlink("kern.cu", filepath.Join(r.Dir, "link"))
+	from := r.Commit(t, "from")
+	r.Write(t, "kern.cu", lines(20, map[int]string{3: "three\n", 9: "", 20: "line 20\nmore\nno end"}))
+	r.Write(t, "kern.h", "int a, b;\n")
+	r.Write(t, "new.h", "n\n")
+	r.Write(t, "new.cu", "m\nn\n")
+	os.RemoveAll(filepath.Join(r.Dir, "old"))
+	r.Write(t, "moved/name.cu", lines(12, map[int]string{6: "six\n"}))
+	os.Remove(filepath.Join(r.Dir, "gone.cu"))
+	os.Chmod(filepath.Join(r.Dir, "run.sh"), 0o777)
+	os.Chmod(filepath.Join(r.Dir, "tool"), 0o777)
+	r.Write(t, "tool", "a\nB\n")
+	r.Write(t, "data.bin", "a\x00c")
+	r.Write(t, "weights", "version https://git-lfs.github.com/spec/v1\noid sha256:"+strings.Repeat("b", 64)+"\nsize 2\n")
+	r.Write(t, "crlf.txt", "a\r\nb\nc\r\n")
+	r.Write(t, "Makefile", "all: x\n")
+	os.Remove(filepath.Join(r.Dir, "swap"))
+	r.Write(t, "swap/in", "a folder\n")
+	os.RemoveAll(filepath.Join(r.Dir, "fold"))
+	r.Write(t, "fold", "a file now\n")
+	os.Remove(filepath.Join(r.Dir, "case.cuh"))
+	r.Write(t, "Case.cuh", "same\n")
+	os.Remove(filepath.Join(r.Dir, "typed"))
+	os.Symlink("kern.h", filepath.Join(r.Dir, "typed"))
+	os.Remove(filepath.Join(r.Dir, "link"))
+	os.Symlink("kern.h", filepath.Join(r.Dir, "link"))
+	r.Write(t, "empty2", "")
+	os.Remove(filepath.Join(r.Dir, "empty"))
+	to := r.Commit(t, "to")
 
-	repo := open(t, r.dir)
+	repo := open(t, r.Dir)
 	d := hunks(t, repo, from, to)
 	want := []string{"added new.h", "renamed Case.cuh", "kern.h:-1,1+1,1", "added empty2", "added new.cu", "Makefile:-1,1+1,1",
 		"crlf.txt:-2,1+2,1", "binary data.bin", "deleted fold/x", "deleted fold/y", "added fold", "kern.cu:-3,1+3,1", "kern.cu:-9,1+8,0",
@@ -176,7 +189,7 @@ func TestHunksOfEveryKind(t *testing.T) {
 	if !slices.Equal(got, sorted) {
 		t.Fatalf("got  %q\nwant %q", got, sorted)
 	}
-	checkEnds(t, d)
+	checkEnds(t, repo, d)
 	if got := ids(d)[:3]; !slices.Equal(got, want[:3]) {
 		t.Errorf("headers do not come first: %q", ids(d))
 	}
@@ -205,7 +218,7 @@ func TestHunksOfEveryKind(t *testing.T) {
 	}
 	// Each hunk alone is what git says has changed.
 	for i, h := range d.Hunks {
-		id := apply(t, d, d.Close([]int{i})...)
+		id := apply(t, d, d.WithRequired([]int{i})...)
 		if c, err := repo.Commit(id); err != nil || !slices.Equal(c.Parents, []string{from}) {
 			t.Fatalf("%s: commit %+v, %v", h.ID, c, err)
 		}
@@ -213,22 +226,22 @@ func TestHunksOfEveryKind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		touched := slices.ContainsFunc(changes, func(c FileChange) bool { return c.Path == h.File })
+		touched := slices.ContainsFunc(changes, func(c source.FileChange) bool { return c.Path == h.File })
 		if len(changes) == 0 || !touched {
 			t.Errorf("%s alone changes %v", h.ID, changes)
 		}
 	}
 	checkWhere(t, d)
 	// All but two, against a commit that git makes.
-	r.write(t, "data.bin", "a\x00b")
-	os.Remove(filepath.Join(r.dir, "empty2"))
-	twin := r.commit(t, "all but two")
+	r.Write(t, "data.bin", "a\x00b")
+	os.Remove(filepath.Join(r.Dir, "empty2"))
+	twin := r.Commit(t, "all but two")
 	without := []int{find(t, d, "binary data.bin"), find(t, d, "added empty2")}
 	most := slices.DeleteFunc(everything(d), func(i int) bool { return slices.Contains(without, i) })
 	e := export(t, repo)
 	hop(t, e, from, false)
 	hop(t, e, apply(t, d, most...), false)
-	sameListing(t, listing(t, e.Dir()), r.checkout(t, filepath.Join(t.TempDir(), "want"), twin), "all but two")
+	gittest.SameListing(t, gittest.Listing(t, e.Dir()), r.Checkout(t, filepath.Join(t.TempDir(), "want"), twin), "all but two")
 }
 
 func checkWhere(t *testing.T, d *Diff) {
@@ -256,9 +269,9 @@ func checkWhere(t *testing.T, d *Diff) {
 }
 
 // randomWorktree changes some files of a work tree in every way there is.
-func randomWorktree(t failer, rng *rand.Rand, r *testRepo) {
+func randomWorktree(t gittest.Failer, rng *rand.Rand, r *gittest.Repo) {
 	t.Helper()
-	root := openRoot(t, r.dir)
+	root := gittest.OpenRoot(t, r.Dir)
 	defer root.Close()
 	names := []string{"a.cu", "b.h", "d/a.cu", "d", "A.cu", "d/e/f.py", "Makefile", "s p", "köln.cu", "c", "c/c"}
 	for range 2 + rng.IntN(7) {
@@ -313,32 +326,32 @@ func write(root *os.Root, name, text string, perm os.FileMode) {
 }
 
 // gitApplied is the tree that git makes of a patch.
-func gitApplied(t failer, r *testRepo, from, patch string, args ...string) string {
+func gitApplied(t gittest.Failer, r *gittest.Repo, from, patch string, args ...string) string {
 	t.Helper()
-	r.git(t, "read-tree", from)
+	r.Git(t, "read-tree", from)
 	if patch != "" {
-		r.pipe(t, patch, append([]string{"apply", "--cached", "--whitespace=nowarn"}, args...)...)
+		r.Pipe(t, patch, append([]string{"apply", "--cached", "--whitespace=nowarn"}, args...)...)
 	}
-	return r.git(t, "write-tree")
+	return r.Git(t, "write-tree")
 }
 
 func TestHunksAgainstGitApply(t *testing.T) {
 	dir := t.TempDir()
-	kinds := map[HunkKind]int{}
+	kinds := map[Kind]int{}
 	for round := range 18 {
 		rng := rand.New(rand.NewPCG(uint64(round), 3))
-		r := &testRepo{dir: filepath.Join(dir, fmt.Sprint(round)), date: 1700000000}
-		os.MkdirAll(r.dir, 0o777)
-		r.git(t, "init", "-q", "-b", "main")
+		r := &gittest.Repo{Dir: filepath.Join(dir, fmt.Sprint(round)), Date: 1700000000}
+		os.MkdirAll(r.Dir, 0o777)
+		r.Git(t, "init", "-q", "-b", "main")
 		for range 4 {
 			randomWorktree(t, rng, r)
 		}
-		from := r.commit(t, "from")
+		from := r.Commit(t, "from")
 		randomWorktree(t, rng, r)
-		to := r.commit(t, "to")
-		repo := open(t, r.dir)
+		to := r.Commit(t, "to")
+		repo := open(t, r.Dir)
 		d := hunks(t, repo, from, to)
-		checkEnds(t, d)
+		checkEnds(t, repo, d)
 		for n := range 6 {
 			if i := 0; n > 2 && len(d.Hunks) > 0 { // mixed granularity
 				i = rng.IntN(len(d.Hunks))
@@ -348,13 +361,13 @@ func TestHunksAgainstGitApply(t *testing.T) {
 				}
 				d = split
 				checkOrder(t, d)
-				checkEnds(t, d)
+				checkEnds(t, repo, d)
 			}
 			for _, h := range d.Hunks {
 				kinds[h.Kind]++
 			}
 			set := randomSet(rng, d)
-			want := composed(t, d, set)
+			want := composed(t, repo, d, set)
 			context, args := 3, []string(nil)
 			if n%2 == 0 {
 				context, args = 0, []string{"--unidiff-zero"}
@@ -369,7 +382,7 @@ func TestHunksAgainstGitApply(t *testing.T) {
 		}
 	}
 	t.Logf("%v", kinds)
-	for _, kind := range []HunkKind{HunkBlock, HunkAdded, HunkDeleted, HunkRenamed, HunkMode, HunkSymlink, HunkType} {
+	for _, kind := range []Kind{Block, Added, Deleted, Renamed, Mode, Symlink, Type} {
 		if kinds[kind] == 0 {
 			t.Errorf("no hunk of kind %s was tried", kind)
 		}
@@ -382,22 +395,22 @@ func TestExportOfHunks(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 5 {
 		rng := rand.New(rand.NewPCG(uint64(round), 4))
-		r := &testRepo{dir: filepath.Join(dir, fmt.Sprint(round), "repo"), date: 1700000000}
-		os.MkdirAll(r.dir, 0o777)
-		r.git(t, "init", "-q", "-b", "main")
-		r.write(t, ".gitattributes", "*.cu text eol=crlf\n")
+		r := &gittest.Repo{Dir: filepath.Join(dir, fmt.Sprint(round), "repo"), Date: 1700000000}
+		os.MkdirAll(r.Dir, 0o777)
+		r.Git(t, "init", "-q", "-b", "main")
+		r.Write(t, ".gitattributes", "*.cu text eol=crlf\n")
 		for range 4 {
 			randomWorktree(t, rng, r)
 		}
-		from := r.commit(t, "from")
-		r.write(t, ".gitattributes", "*.cu text\n*.h text eol=crlf\n")
+		from := r.Commit(t, "from")
+		r.Write(t, ".gitattributes", "*.cu text\n*.h text eol=crlf\n")
 		randomWorktree(t, rng, r)
-		to := r.commit(t, "to")
+		to := r.Commit(t, "to")
 		if rng.IntN(2) == 0 {
-			r.git(t, "repack", "-adq")
+			r.Git(t, "repack", "-adq")
 		}
-		before := snapshot(r.dir)
-		repo := open(t, r.dir)
+		before := gittest.Snapshot(r.Dir)
+		repo := open(t, r.Dir)
 		e := export(t, repo)
 		d := hunks(t, repo, from, to)
 		var candidates [][]int
@@ -412,13 +425,13 @@ func TestExportOfHunks(t *testing.T) {
 				t.Fatalf("check: %v, %v", problems, err)
 			}
 			hop(t, e, id, rng.IntN(2) == 0)
-			now := listing(t, e.Dir())
+			now := gittest.Listing(t, e.Dir())
 			if old, ok := got[id]; ok {
-				sameListing(t, now, old, "the same hunks again")
+				gittest.SameListing(t, now, old, "the same hunks again")
 			}
 			got[id] = now
 		}
-		if after := snapshot(r.dir); !maps.Equal(before, after) {
+		if after := gittest.Snapshot(r.Dir); !maps.Equal(before, after) {
 			t.Fatal("the repository has changed")
 		}
 		for _, set := range candidates {
@@ -431,8 +444,8 @@ func TestExportOfHunks(t *testing.T) {
 				t.Fatal(err)
 			}
 			tree := gitApplied(t, r, from, patch, "--unidiff-zero")
-			twin := r.commitTree(t, tree, r.date, from)
-			sameListing(t, got[id], r.checkout(t, filepath.Join(dir, fmt.Sprint(round), "want"), twin), fmt.Sprint("hunks ", set))
+			twin := r.CommitTree(t, tree, r.Date, from)
+			gittest.SameListing(t, got[id], r.Checkout(t, filepath.Join(dir, fmt.Sprint(round), "want"), twin), fmt.Sprint("hunks ", set))
 			sameKeys(t, repo, id, twin)
 		}
 	}
@@ -440,7 +453,7 @@ func TestExportOfHunks(t *testing.T) {
 
 // sameKeys verifies that a composed commit and a real one with the same files
 // have the same fingerprints.
-func sameKeys(t *testing.T, repo *Repo, a, b string) {
+func sameKeys(t *testing.T, repo *source.Repo, a, b string) {
 	t.Helper()
 	for _, paths := range [][]string{nil, {"d"}, {"a.cu", "d/e"}, {"absent"}} {
 		x, err := repo.Key(a, paths)
@@ -452,16 +465,4 @@ func sameKeys(t *testing.T, repo *Repo, a, b string) {
 			t.Fatalf("paths %v: keys %s and %s, %v", paths, x, y, err)
 		}
 	}
-}
-
-// snapshot lists the files of a folder with their times and sizes.
-func snapshot(dir string) map[string]string {
-	out := map[string]string{}
-	filepath.Walk(dir, func(file string, fi os.FileInfo, err error) error {
-		if err == nil {
-			out[file] = fmt.Sprint(fi.Mode(), fi.Size(), fi.ModTime())
-		}
-		return nil
-	})
-	return out
 }

@@ -1,4 +1,4 @@
-package source
+package hunks
 
 import (
 	"cmp"
@@ -6,73 +6,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kbisect/kbisect/pipeline/source"
 )
-
-// textMost is the size of Hunk.Text in bytes, give or take a line's end.
-const textMost = 4000
-
-// excerpt shows a block as a diff does.
-func excerpt(f *changedFile, s span) string {
-	var b strings.Builder
-	left := s.old() + s.new()
-	show := func(sign byte, lines []string) {
-		for _, line := range lines {
-			room := textMost - b.Len()
-			if room <= 0 {
-				return
-			}
-			if len(line) > room {
-				line = line[:room] + "…\n"
-			}
-			b.WriteString(printable(diffLine(sign, line)))
-			left--
-		}
-	}
-	show('-', f.oldLines[s.oldStart:s.oldEnd])
-	show('+', f.newLines[s.newStart:s.newEnd])
-	if left > 0 {
-		fmt.Fprintf(&b, "… %d more lines\n", left)
-	}
-	return b.String()
-}
-
-func diffLine(sign byte, line string) string {
-	if !strings.HasSuffix(line, "\n") {
-		line += "\n\\ No newline at end of file\n"
-	}
-	return string(sign) + line
-}
-
-// printable replaces what would disturb a terminal or is no UTF-8.
-func printable(text string) string {
-	text = strings.ReplaceAll(text, "\r\n", "^M\n")
-	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\n' && c != '\t' || c >= 0x7f && c < 0xa0 {
-			return '\uFFFD'
-		}
-		return c
-	}, clean(text))
-}
-
-// summary is the text of a hunk that is not about lines.
-func (f *changedFile) summary(kind HunkKind) string {
-	switch kind {
-	case HunkRenamed:
-		return fmt.Sprintf("rename from %s\nrename to %s\n", quoted(f.oldPath), quoted(f.newPath))
-	case HunkMode:
-		return fmt.Sprintf("old mode %o\nnew mode %o\n", f.old.mode, f.new.mode)
-	case HunkBinary:
-		return "binary files differ\n"
-	}
-	return excerpt(f, span{0, len(f.oldLines), 0, len(f.newLines)})
-}
 
 // quoted is a path as a diff shows it.
 func quoted(name string) string {
 	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' || c == 0x7f }) {
 		return strconv.Quote(name)
 	}
-	return clean(name)
+	return strings.ToValidUTF8(name, "\uFFFD")
 }
 
 // Unified shows what a set of hunks changes in From, as a unified diff with
@@ -99,7 +42,7 @@ func (d *Diff) unified(set []int, context int) (string, error) {
 // unified shows one file.
 func (s *fileState) unified(b *strings.Builder, context int) {
 	f := s.file
-	if f.old != nil && s.now != nil && f.old.mode&0o170000 != s.now.mode&0o170000 { // shown as two, as git does
+	if f.old != nil && s.now != nil && f.old.Mode&0o170000 != s.now.Mode&0o170000 { // shown as two, as git does
 		gone, came := *s, *s
 		gone.now = nil
 		gone.unified(b, context)
@@ -117,11 +60,11 @@ func (s *fileState) unified(b *strings.Builder, context int) {
 	fmt.Fprintf(b, "diff --git %s %s\n", quoted("a/"+before), quoted("b/"+after))
 	switch {
 	case f.old == nil:
-		fmt.Fprintf(b, "new file mode %o\n", s.now.mode)
+		fmt.Fprintf(b, "new file mode %o\n", s.now.Mode)
 	case s.now == nil:
-		fmt.Fprintf(b, "deleted file mode %o\n", f.old.mode)
-	case f.old.mode != s.now.mode:
-		fmt.Fprintf(b, "old mode %o\nnew mode %o\n", f.old.mode, s.now.mode)
+		fmt.Fprintf(b, "deleted file mode %o\n", f.old.Mode)
+	case f.old.Mode != s.now.Mode:
+		fmt.Fprintf(b, "old mode %o\nnew mode %o\n", f.old.Mode, s.now.Mode)
 	}
 	if before != after {
 		fmt.Fprintf(b, "rename from %s\nrename to %s\n", quoted(before), quoted(after))
@@ -154,7 +97,7 @@ func (s *fileState) unified(b *strings.Builder, context int) {
 // binary reports whether content has changed that has no lines.
 func (s *fileState) binary() bool {
 	side := cmp.Or(s.now, s.file.old)
-	return (s.replaced || s.now == nil) && s.file.binary && (side.mode == modeFile || side.mode == modeExec)
+	return (s.replaced || s.now == nil) && s.file.binary && (side.Mode == source.ModeFile || side.Mode == source.ModeExec)
 }
 
 // shown lists the changed lines of a file as spans.

@@ -1,4 +1,4 @@
-package source
+package hunks
 
 import (
 	"slices"
@@ -27,14 +27,14 @@ func (d *Diff) Split(i int) (parts *Diff, n int) {
 	f := h.file
 	var into []Hunk
 	switch {
-	case h.Kind == HunkBlock:
+	case h.Kind == Block:
 		for _, s := range f.divide(h.span) {
 			part := f.block(s)
 			part.Requires = slices.Clone(h.Requires)
 			into = append(into, part)
 		}
-	case h.Kind == HunkAdded && f.text && !h.divided && len(f.newLines) > 1:
-		empty := Hunk{ID: "created " + h.File, Kind: HunkAdded, File: h.File, Requires: slices.Clone(h.Requires),
+	case h.Kind == Added && f.text && !h.divided && len(f.newLines) > 1:
+		empty := Hunk{ID: "created " + h.File, Kind: Added, File: h.File, Requires: slices.Clone(h.Requires),
 			Text: "the file, without its lines\n", file: f, divided: true}
 		into = append(into, empty)
 		for _, s := range f.divide(h.span) {

@@ -1,4 +1,4 @@
-package source
+package hunks
 
 import (
 	"fmt"
@@ -9,31 +9,33 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 func TestHunksOfMergeRootAndNothing(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "f", "1\n2\n3\n")
-	root := r.commit(t, "root")
-	r.git(t, "checkout", "-q", "-b", "side")
-	r.write(t, "side", "s\n")
-	side := r.commit(t, "side")
-	r.git(t, "checkout", "-q", "main")
-	r.write(t, "f", "1\nzwei\n3\n")
-	main := r.commit(t, "main")
-	r.git(t, "merge", "-q", "--no-ff", "-m", "merge", "side")
-	merge := r.git(t, "rev-parse", "HEAD")
-	repo := open(t, r.dir)
+	r := gittest.New(t)
+	r.Write(t, "f", "1\n2\n3\n")
+	root := r.Commit(t, "root")
+	r.Git(t, "checkout", "-q", "-b", "side")
+	r.Write(t, "side", "s\n")
+	side := r.Commit(t, "side")
+	r.Git(t, "checkout", "-q", "main")
+	r.Write(t, "f", "1\nzwei\n3\n")
+	main := r.Commit(t, "main")
+	r.Git(t, "merge", "-q", "--no-ff", "-m", "merge", "side")
+	merge := r.Git(t, "rev-parse", "HEAD")
+	repo := open(t, r.Dir)
 	of := func(commit string, want ...string) *Diff {
 		t.Helper()
-		d, err := repo.HunksOf(t.Context(), commit, nil)
+		d, err := Of(t.Context(), repo, commit, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(ids(d), want) {
 			t.Errorf("got %q, want %q", ids(d), want)
 		}
-		checkEnds(t, d)
+		checkEnds(t, repo, d)
 		return d
 	}
 	if d := of(merge, "added side"); d.From != main || d.To != merge {
@@ -48,38 +50,38 @@ func TestHunksOfMergeRootAndNothing(t *testing.T) {
 	e := export(t, repo)
 	hop(t, e, main, true)
 	hop(t, e, nothing, true)
-	if got := listing(t, e.Dir()); len(got) > 0 {
+	if got := gittest.Listing(t, e.Dir()); len(got) > 0 {
 		t.Errorf("no hunks of a root give %v", got)
 	}
 	if d := hunks(t, repo, main, main); len(d.Hunks) > 0 || apply(t, d) != main {
 		t.Errorf("hunks between a commit and itself: %q", ids(d))
 	}
 	// Back in time, and across branches.
-	checkEnds(t, hunks(t, repo, merge, root))
-	checkEnds(t, hunks(t, repo, side, main))
-	if _, err := repo.Hunks(t.Context(), strings.Repeat("1", 40), root, nil); err == nil {
+	checkEnds(t, repo, hunks(t, repo, merge, root))
+	checkEnds(t, repo, hunks(t, repo, side, main))
+	if _, err := Between(t.Context(), repo, strings.Repeat("1", 40), root, nil); err == nil {
 		t.Error("a commit that is not there has hunks")
 	}
-	if _, err := repo.Hunks(t.Context(), root, main, []string{"../f"}); err == nil {
+	if _, err := Between(t.Context(), repo, root, main, []string{"../f"}); err == nil {
 		t.Error("a path outside the repository has hunks")
 	}
 }
 
 func TestHunksAtPaths(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "k/a.cu", lines(9, nil))
-	r.write(t, "doc/x", "1\n")
-	r.write(t, "was/name.cu", lines(30, nil))
-	r.write(t, "swap/x", "1\n")
-	r.write(t, "swap/y", "1\n")
-	from := r.commit(t, "from")
-	r.write(t, "k/a.cu", lines(9, map[int]string{2: "two\n", 7: "seven\n"}))
-	r.write(t, "doc/x", "2\n")
-	r.git(t, "mv", "was/name.cu", "k/name.cu")
-	r.git(t, "rm", "-rq", "swap")
-	r.write(t, "swap", "a file\n")
-	to := r.commit(t, "to")
-	repo := open(t, r.dir)
+	r := gittest.New(t)
+	r.Write(t, "k/a.cu", lines(9, nil))
+	r.Write(t, "doc/x", "1\n")
+	r.Write(t, "was/name.cu", lines(30, nil))
+	r.Write(t, "swap/x", "1\n")
+	r.Write(t, "swap/y", "1\n")
+	from := r.Commit(t, "from")
+	r.Write(t, "k/a.cu", lines(9, map[int]string{2: "two\n", 7: "seven\n"}))
+	r.Write(t, "doc/x", "2\n")
+	r.Git(t, "mv", "was/name.cu", "k/name.cu")
+	r.Git(t, "rm", "-rq", "swap")
+	r.Write(t, "swap", "a file\n")
+	to := r.Commit(t, "to")
+	repo := open(t, r.Dir)
 	d := hunks(t, repo, from, to, "k", "swap/x")
 	want := []string{"deleted swap/x", "deleted swap/y", "added swap", "k/a.cu:-2,1+2,1", "k/a.cu:-7,1+7,1", "renamed k/name.cu"}
 	if got := ids(d); !slices.Equal(got, want) || d.Outside != 1 {
@@ -104,7 +106,7 @@ func TestHunksAtPaths(t *testing.T) {
 	if k, err := repo.Key(to, []string{"k/a.cu"}); err != nil || k != key(3, 4) {
 		t.Errorf("all hunks have another fingerprint than their commit, %v", err)
 	}
-	again := hunks(t, open(t, r.dir), from, to, "k", "swap/x")
+	again := hunks(t, open(t, r.Dir), from, to, "k", "swap/x")
 	if apply(t, d, 3) != apply(t, again, 3) {
 		t.Error("another session names the same candidate otherwise")
 	}
@@ -114,23 +116,23 @@ func TestHunksAtPaths(t *testing.T) {
 }
 
 func TestHunksOfSubmodules(t *testing.T) {
-	sub := newTestRepo(t)
-	sub.write(t, "lib.h", "1\n")
-	sub.commit(t, "one")
-	r := newTestRepo(t)
-	r.write(t, "k.cu", "1\n")
-	r.git(t, "submodule", "add", "-q", sub.dir, "third/old")
-	from := r.commit(t, "from")
-	sub.write(t, "lib.h", "2\n")
-	sub.commit(t, "two")
-	r.git(t, "-C", "third/old", "pull", "-q", "origin", "main")
-	r.git(t, "submodule", "add", "-q", sub.dir, "third/new")
-	r.write(t, "k.cu", "2\n")
-	to := r.commit(t, "to")
-	repo := open(t, r.dir)
+	sub := gittest.New(t)
+	sub.Write(t, "lib.h", "1\n")
+	sub.Commit(t, "one")
+	r := gittest.New(t)
+	r.Write(t, "k.cu", "1\n")
+	r.Git(t, "submodule", "add", "-q", sub.Dir, "third/old")
+	from := r.Commit(t, "from")
+	sub.Write(t, "lib.h", "2\n")
+	sub.Commit(t, "two")
+	r.Git(t, "-C", "third/old", "pull", "-q", "origin", "main")
+	r.Git(t, "submodule", "add", "-q", sub.Dir, "third/new")
+	r.Write(t, "k.cu", "2\n")
+	to := r.Commit(t, "to")
+	repo := open(t, r.Dir)
 	for _, paths := range [][]string{nil, {"k.cu", "third"}} {
 		d := hunks(t, repo, from, to, paths...)
-		checkEnds(t, d)
+		checkEnds(t, repo, d)
 		added, pin, module := find(t, d, "added third/new"), find(t, d, "submodule third/old"), find(t, d, ".gitmodules:-3,0+4,3")
 		if !slices.Equal(d.Hunks[added].Requires, []int{module}) {
 			t.Errorf("a new submodule requires %v", d.Hunks[added].Requires)
@@ -140,12 +142,12 @@ func TestHunksOfSubmodules(t *testing.T) {
 		}
 		e := export(t, repo)
 		hop(t, e, apply(t, d, pin), true)
-		got := listing(t, e.Dir())
+		got := gittest.Listing(t, e.Dir())
 		if !strings.Contains(got["third/old/lib.h"], `"2\n"`) || got["third/new"] != "" || !strings.Contains(got["k.cu"], `"1\n"`) {
 			t.Errorf("pin alone: %v", got)
 		}
 		hop(t, e, apply(t, d, module, added), true)
-		got = listing(t, e.Dir())
+		got = gittest.Listing(t, e.Dir())
 		if !strings.Contains(got["third/old/lib.h"], `"1\n"`) || !strings.Contains(got["third/new/lib.h"], `"2\n"`) {
 			t.Errorf("new submodule alone: %v", got)
 		}
@@ -159,18 +161,18 @@ func TestHunksOfSubmodules(t *testing.T) {
 func TestHunksThroughGit(t *testing.T) {
 	for _, c := range []struct{ name, init string }{{"sha256", "--object-format=sha256"}, {"sha1", "--object-format=sha1"}} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newTestRepo(t, c.init)
-			r.write(t, "d/k.cu", lines(9, nil))
-			from := r.commit(t, "from")
-			r.write(t, "d/k.cu", lines(9, map[int]string{2: "two\n", 7: "seven\n"}))
-			r.write(t, "d/n", "new\n")
-			to := r.commit(t, "to")
+			r := gittest.New(t, c.init)
+			r.Write(t, "d/k.cu", lines(9, nil))
+			from := r.Commit(t, "from")
+			r.Write(t, "d/k.cu", lines(9, map[int]string{2: "two\n", 7: "seven\n"}))
+			r.Write(t, "d/n", "new\n")
+			to := r.Commit(t, "to")
 			if c.name == "sha1" { // a replaced object, too, is read through git
-				r.git(t, "replace", r.commitTree(t, from+"^{tree}", r.date), from)
+				r.Git(t, "replace", r.CommitTree(t, from+"^{tree}", r.Date), from)
 			}
-			repo := open(t, r.dir)
+			repo := open(t, r.Dir)
 			d := hunks(t, repo, from, to)
-			checkEnds(t, d)
+			checkEnds(t, repo, d)
 			e := export(t, repo)
 			hop(t, e, apply(t, d, 0, 2), true)
 			want := lines(9, map[int]string{7: "seven\n"})
@@ -182,19 +184,19 @@ func TestHunksThroughGit(t *testing.T) {
 }
 
 func TestHunksOfPartialClone(t *testing.T) {
-	r := newTestRepo(t)
-	r.git(t, "config", "uploadpack.allowFilter", "true")
-	r.git(t, "config", "uploadpack.allowAnySHA1InWant", "true")
-	r.write(t, "k.cu", lines(9, nil))
-	r.write(t, "other", "1\n")
-	from := r.commit(t, "from")
-	r.write(t, "k.cu", lines(9, map[int]string{2: "two\n", 7: "seven\n"}))
-	to := r.commit(t, "to")
+	r := gittest.New(t)
+	r.Git(t, "config", "uploadpack.allowFilter", "true")
+	r.Git(t, "config", "uploadpack.allowAnySHA1InWant", "true")
+	r.Write(t, "k.cu", lines(9, nil))
+	r.Write(t, "other", "1\n")
+	from := r.Commit(t, "from")
+	r.Write(t, "k.cu", lines(9, map[int]string{2: "two\n", 7: "seven\n"}))
+	to := r.Commit(t, "to")
 	dir := filepath.Join(t.TempDir(), "clone")
-	r.git(t, "clone", "-q", "--no-checkout", "--filter=blob:none", "file://"+r.dir, dir)
+	r.Git(t, "clone", "-q", "--no-checkout", "--filter=blob:none", "file://"+r.Dir, dir)
 	repo := open(t, dir)
 	d := hunks(t, repo, from, to)
-	checkEnds(t, d)
+	checkEnds(t, repo, d)
 	e := export(t, repo)
 	hop(t, e, apply(t, d, 1), true)
 	want := lines(9, map[int]string{7: "seven\n"})
@@ -207,19 +209,19 @@ func TestHunksOfPartialClone(t *testing.T) {
 }
 
 func TestSplit(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "k.cu", "a\nint n = 4;\nint m = 2;\nfree(p);\nz\n")
-	from := r.commit(t, "from")
-	r.write(t, "k.cu", "a\n  int m = 2;\nlong fresh;\n  int n = 8;\nz\n")
-	r.write(t, "new.cu", "one\ntwo\nthree\n")
-	r.write(t, "sub", "")
-	to := r.commit(t, "to")
-	repo := open(t, r.dir)
+	r := gittest.New(t)
+	r.Write(t, "k.cu", "a\nint n = 4;\nint m = 2;\nfree(p);\nz\n")
+	from := r.Commit(t, "from")
+	r.Write(t, "k.cu", "a\n  int m = 2;\nlong fresh;\n  int n = 8;\nz\n")
+	r.Write(t, "new.cu", "one\ntwo\nthree\n")
+	r.Write(t, "sub", "")
+	to := r.Commit(t, "to")
+	repo := open(t, r.Dir)
 	d := hunks(t, repo, from, to)
 	block := find(t, d, "k.cu:-2,3+2,3")
 	s, n := d.Split(block)
 	checkOrder(t, s)
-	checkEnds(t, s)
+	checkEnds(t, repo, s)
 	var parts []string
 	for _, h := range s.Hunks[block : block+n] {
 		parts = append(parts, h.ID)
@@ -234,13 +236,13 @@ func TestSplit(t *testing.T) {
 	if want := []string{"k.cu:-2,1+1,0", "k.cu:-3,1+2,1", "k.cu:-3,0+3,1", "k.cu:-4,1+4,1"}; !slices.Equal(parts, want) {
 		t.Errorf("got parts %q, want %q", parts, want)
 	}
-	if same := composed(t, s, Refine([]int{block}, block, n)); same != composed(t, d, []int{block}) {
+	if same := composed(t, repo, s, Refine([]int{block}, block, n)); same != composed(t, repo, d, []int{block}) {
 		t.Error("the parts together differ from the whole")
 	}
 	added := find(t, s, "added new.cu")
 	f, n := s.Split(added)
 	checkOrder(t, f)
-	checkEnds(t, f)
+	checkEnds(t, repo, f)
 	if n != 4 || f.Hunks[added].ID != "created new.cu" {
 		t.Fatalf("%d parts of %q", n, ids(f))
 	}
@@ -269,17 +271,17 @@ func TestSplit(t *testing.T) {
 // TestSplitFindsLine narrows one guilty line in a long block by dividing the
 // guilty part again and again, everything else staying applied.
 func TestSplitFindsLine(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "k.cu", lines(3000, nil))
-	from := r.commit(t, "from")
+	r := gittest.New(t)
+	r.Write(t, "k.cu", lines(3000, nil))
+	from := r.Commit(t, "from")
 	other := map[int]string{}
 	for i := 100; i < 2900; i++ {
 		other[i] = fmt.Sprintf("  new words %d\n", i)
 	}
 	other[1777] = "  while (1);\n"
-	r.write(t, "k.cu", lines(3000, other))
-	to := r.commit(t, "to")
-	repo := open(t, r.dir)
+	r.Write(t, "k.cu", lines(3000, other))
+	to := r.Commit(t, "to")
+	repo := open(t, r.Dir)
 	d := hunks(t, repo, from, to)
 	guilty := func(d *Diff, set []int) bool {
 		states, err := d.states(set)
@@ -300,18 +302,18 @@ func TestSplitFindsLine(t *testing.T) {
 	if file != "k.cu" || start != 1777 || end != 1777 || old || levels > 4 {
 		t.Errorf("found %s %s:%d-%d after %d levels", h.ID, file, start, end, levels)
 	}
-	checkEnds(t, d)
+	checkEnds(t, repo, d)
 }
 
 func TestUnified(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "k.cu", lines(12, nil))
-	r.write(t, "x\ty", "caf\xe9\r\n")
-	from := r.commit(t, "from")
-	r.write(t, "k.cu", lines(12, map[int]string{2: "two\n", 5: "five\n", 11: "eleven\n"}))
-	r.write(t, "x\ty", "esc \x1b[1m\r\n")
-	to := r.commit(t, "to")
-	d := hunks(t, open(t, r.dir), from, to)
+	r := gittest.New(t)
+	r.Write(t, "k.cu", lines(12, nil))
+	r.Write(t, "x\ty", "caf\xe9\r\n")
+	from := r.Commit(t, "from")
+	r.Write(t, "k.cu", lines(12, map[int]string{2: "two\n", 5: "five\n", 11: "eleven\n"}))
+	r.Write(t, "x\ty", "esc \x1b[1m\r\n")
+	to := r.Commit(t, "to")
+	d := hunks(t, open(t, r.Dir), from, to)
 	got, err := d.Unified([]int{0, 2, 3}, 1)
 	want := `diff --git a/k.cu b/k.cu
 --- a/k.cu
@@ -343,16 +345,16 @@ diff --git "a/x\ty" "b/x\ty"
 
 // TestHunksInParallel lets exports and composing share a Repo.
 func TestHunksInParallel(t *testing.T) {
-	r := newTestRepo(t)
-	r.write(t, "k.cu", lines(200, nil))
-	from := r.commit(t, "from")
+	r := gittest.New(t)
+	r.Write(t, "k.cu", lines(200, nil))
+	from := r.Commit(t, "from")
 	other := map[int]string{}
 	for i := 5; i < 200; i += 10 {
 		other[i] = "other\n"
 	}
-	r.write(t, "k.cu", lines(200, other))
-	to := r.commit(t, "to")
-	repo := open(t, r.dir)
+	r.Write(t, "k.cu", lines(200, other))
+	to := r.Commit(t, "to")
+	repo := open(t, r.Dir)
 	d := hunks(t, repo, from, to)
 	var wg sync.WaitGroup
 	for g := range uint64(3) {

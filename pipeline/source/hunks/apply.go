@@ -1,8 +1,10 @@
-package source
+package hunks
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // Apply returns the commit From with a set of hunks, given by their indexes,
@@ -13,7 +15,7 @@ import (
 // of them give To unless files outside the paths differ.
 //
 // It fails for a set that lacks what one of its hunks requires; see
-// [Diff.Close].
+// [Diff.WithRequired].
 func (d *Diff) Apply(set []int) (string, error) {
 	states, err := d.states(set)
 	if err != nil {
@@ -25,14 +27,7 @@ func (d *Diff) Apply(set []int) (string, error) {
 	if d.Outside == 0 && d.all(set) {
 		return d.To, nil
 	}
-	d.repo.mu.Lock()
-	defer d.repo.mu.Unlock()
-	c := &composer{objs: d.repo.objs, made: d.repo.made, idLen: len(d.To)}
-	tree, err := c.compose(d.fromTree, states)
-	if err != nil {
-		return "", fmt.Errorf("hunks from %s to %s: %w", short(d.From), short(d.To), err)
-	}
-	return c.commit(tree, d.From, d.To), nil
+	return d.both.Compose(edits(states))
 }
 
 func (d *Diff) all(set []int) bool {
@@ -43,8 +38,8 @@ func (d *Diff) all(set []int) bool {
 	return len(chosen) == len(d.Hunks)
 }
 
-// Close returns a set of hunks with all that they require, sorted.
-func (d *Diff) Close(set []int) []int {
+// WithRequired returns a set of hunks with all that they require, sorted.
+func (d *Diff) WithRequired(set []int) []int {
 	in := map[int]bool{}
 	var add func(i int)
 	add = func(i int) {
@@ -71,10 +66,10 @@ func (d *Diff) Close(set []int) []int {
 type fileState struct {
 	file     *changedFile
 	path     string
-	now      *entry // nil: absent
-	replaced bool   // now is To's
-	divided  bool   // now is an empty file but for the blocks
-	on       []span // applied blocks
+	now      *source.Entry // nil: absent
+	replaced bool          // now is To's
+	divided  bool          // now is an empty file but for the blocks
+	on       []span        // applied blocks
 }
 
 // states applies a set file by file, and refuses one that cannot be applied.
@@ -123,14 +118,14 @@ func newFileState(f *changedFile) *fileState {
 
 func (s *fileState) apply(h Hunk) {
 	switch h.Kind {
-	case HunkBlock:
+	case Block:
 		s.on = append(s.on, h.span)
-	case HunkDeleted:
+	case Deleted:
 		s.now = nil
-	case HunkRenamed:
+	case Renamed:
 		s.path = s.file.newPath
-	case HunkMode:
-		s.now.mode = s.file.new.mode
+	case Mode:
+		s.now.Mode = s.file.new.Mode
 	default:
 		now := *s.file.new
 		s.now, s.divided, s.replaced = &now, h.divided, !h.divided
@@ -164,16 +159,20 @@ func compose(old, new []string, on []span) string {
 	return b.String()
 }
 
-// edit records the file in the tree of edits.
-func (s *fileState) edit(root *treeEdit, c *composer) {
-	if s.file.old != nil && (s.now == nil || s.path != s.file.oldPath) {
-		root.at(s.file.oldPath).gone = true
+// edits are the paths of From that differ in some states of its files.
+func edits(states []*fileState) (out []source.Edit) {
+	for _, s := range states {
+		if s.file.old != nil && (s.now == nil || s.path != s.file.oldPath) {
+			out = append(out, source.Edit{Path: s.file.oldPath})
+		}
+		if s.now == nil {
+			continue
+		}
+		e := source.Edit{Path: s.path, New: s.now}
+		if len(s.on) > 0 || s.divided {
+			e.Content = s.content
+		}
+		out = append(out, e)
 	}
-	if s.now == nil {
-		return
-	}
-	if len(s.on) > 0 || s.divided {
-		s.now.id = c.addLazy("blob", s.content(), s.content)
-	}
-	root.at(s.path).leaf = s.now
+	return out
 }

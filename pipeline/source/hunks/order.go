@@ -1,45 +1,47 @@
-package source
+package hunks
 
 import (
 	"cmp"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// order sorts the hunks and finds out which require which.
-func (d *Diff) order() {
-	slices.SortStableFunc(d.Hunks, func(a, b Hunk) int {
+// order sorts hunks and finds out which require which.
+func order(hunks []Hunk) []Hunk {
+	slices.SortStableFunc(hunks, func(a, b Hunk) int {
 		if c := cmp.Compare(a.rank(), b.rank()); c != 0 {
 			return c
 		}
 		return strings.Compare(a.File, b.File) // within a file they are in order
 	})
-	d.require()
+	require(hunks)
 	var order []int
-	place := make([]int, len(d.Hunks)) // 1 + index in order
+	place := make([]int, len(hunks)) // 1 + index in order
 	var visit func(i int)
 	visit = func(i int) {
 		if place[i] > 0 {
 			return
 		}
-		for _, k := range d.Hunks[i].Requires {
+		for _, k := range hunks[i].Requires {
 			visit(k)
 		}
 		order = append(order, i)
 		place[i] = len(order)
 	}
-	for i := range d.Hunks {
+	for i := range hunks {
 		visit(i)
 	}
 	sorted := make([]Hunk, len(order))
 	for to, from := range order {
-		sorted[to] = d.Hunks[from]
+		sorted[to] = hunks[from]
 		for n, k := range sorted[to].Requires {
 			sorted[to].Requires[n] = place[k] - 1
 		}
 	}
-	d.Hunks = sorted
+	return sorted
 }
 
 // rank orders hunks by what is likely to need what. New files hurt nobody
@@ -47,15 +49,15 @@ func (d *Diff) order() {
 func (h Hunk) rank() int {
 	header := isHeader(h.File)
 	switch {
-	case h.Kind == HunkDeleted:
+	case h.Kind == Deleted:
 		return 5
-	case h.Kind == HunkAdded && header:
+	case h.Kind == Added && header:
 		return 0
 	case header:
 		return 1
 	case isBuildDescription(h.File):
 		return 3
-	case h.Kind == HunkAdded:
+	case h.Kind == Added:
 		return 2
 	}
 	return 4
@@ -86,32 +88,32 @@ func isBuildDescription(file string) bool {
 // require finds the hunks without which others cannot be applied: the lines
 // of a renamed file need its new name, a new name must be free, and a new
 // submodule is found by .gitmodules.
-func (d *Diff) require() {
+func require(hunks []Hunk) {
 	renames := map[*changedFile]int{}
 	at, below := map[string][]int{}, map[string][]int{} // hunks that free a name, and one below a folder
 	var modules []int
-	for i, h := range d.Hunks {
-		if h.Kind == HunkRenamed {
+	for i, h := range hunks {
+		if h.Kind == Renamed {
 			renames[h.file] = i
 		}
-		if h.Kind == HunkRenamed || h.Kind == HunkDeleted {
+		if h.Kind == Renamed || h.Kind == Deleted {
 			name := fold(h.file.oldPath)
 			at[name] = append(at[name], i)
 			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 				below[dir] = append(below[dir], i)
 			}
 		}
-		if h.File == ".gitmodules" && h.Kind != HunkDeleted {
+		if h.File == ".gitmodules" && h.Kind != Deleted {
 			modules = append(modules, i)
 		}
 	}
-	for i := range d.Hunks {
-		h := &d.Hunks[i]
+	for i := range hunks {
+		h := &hunks[i]
 		var needs []int
 		if k, ok := renames[h.file]; ok && k != i {
 			needs = append(needs, k)
 		}
-		if h.Kind == HunkAdded {
+		if h.Kind == Added {
 			name := fold(h.File)
 			needs = slices.Concat(needs, at[name], below[name])
 			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
@@ -128,5 +130,5 @@ func (d *Diff) require() {
 
 // newSubmodule reports whether a hunk puts a submodule where none was.
 func (h Hunk) newSubmodule() bool {
-	return (h.Kind == HunkAdded || h.Kind == HunkType) && h.file.new.mode == modeGitlink && h.File != ".gitmodules"
+	return (h.Kind == Added || h.Kind == Type) && h.file.new.Mode == source.ModeGitlink && h.File != ".gitmodules"
 }

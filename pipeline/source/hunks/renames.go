@@ -1,139 +1,13 @@
-package source
+package hunks
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kbisect/kbisect/pipeline/source"
 )
-
-// changedFile is one file that differs between two trees, under up to two
-// names. It is never changed once hunks refer to it.
-type changedFile struct {
-	oldPath, newPath   string
-	old, new           *entry   // nil: absent
-	text               bool     // both sides can be read as lines
-	binary             bool     // one is a regular file that has no lines
-	oldLines, newLines []string // of text, and of links
-	size               [2]int   // bytes of text, old and new
-}
-
-func (f *changedFile) path() string {
-	if f.new == nil {
-		return f.oldPath
-	}
-	return f.newPath
-}
-
-// textLimit is the size in bytes above which a file changes as a whole.
-const textLimit = 64 << 20
-
-// changedFiles reads what has changed and finds the renamed files.
-func changedFiles(ctx context.Context, o objects, changes []leafChange) ([]*changedFile, error) {
-	var files []*changedFile
-	for _, ch := range changes {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		f := &changedFile{oldPath: ch.path, newPath: ch.path, old: ch.old, new: ch.new}
-		if err := f.read(o); err != nil {
-			return nil, fmt.Errorf("%s: %w", ch.path, err)
-		}
-		files = append(files, f)
-	}
-	return pairRenamed(files), nil
-}
-
-// read loads the lines of both sides where they have any.
-func (f *changedFile) read(o objects) error {
-	f.text = true
-	if f.old != nil && f.new != nil && f.old.id == f.new.id {
-		f.text = false // nothing to divide
-		return nil
-	}
-	for i, e := range []*entry{f.old, f.new} {
-		if e == nil {
-			continue
-		}
-		content, ok, err := readText(o, e)
-		if err != nil {
-			return err
-		}
-		f.text = f.text && ok
-		f.binary = f.binary || !ok && content == "" && e.mode != modeLink
-		f.size[i] = len(content)
-		if i == 0 {
-			f.oldLines = splitLines(content)
-		} else {
-			f.newLines = splitLines(content)
-		}
-	}
-	return nil
-}
-
-// readText returns what a file or link holds; ok is false, and the content
-// may be empty, unless it is a regular file made of lines.
-func readText(o objects, e *entry) (content string, ok bool, err error) {
-	if e.mode == modeGitlink {
-		return "Subproject commit " + e.id + "\n", false, nil
-	}
-	kind, size, r, err := o.open(e.id)
-	if err != nil {
-		return "", false, err
-	}
-	r.Close()
-	if kind != "blob" || size > textLimit {
-		return "", false, nil
-	}
-	data, err := readObject(o, e.id, "blob")
-	if err != nil {
-		return "", false, err
-	}
-	if e.mode == modeLink {
-		return string(data), false, nil
-	}
-	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 { // as git tells binary files
-		return "", false, nil
-	}
-	_, lfs := parseLFSPointer(data) // mixed lines would point nowhere
-	return string(data), !lfs, nil
-}
-
-// coveredFiles keeps those that lie at the paths and those without which
-// these could not be applied, and counts the rest.
-func coveredFiles(files []*changedFile, paths []string) (kept []*changedFile, outside int) {
-	keep := map[*changedFile]bool{}
-	newFiles := map[string]bool{} // that are kept
-	links := false
-	for _, f := range files {
-		keep[f] = f.old != nil && covers(paths, f.oldPath) || f.new != nil && covers(paths, f.newPath)
-		if keep[f] && f.new != nil {
-			newFiles[f.newPath] = true
-			links = links || f.new.mode == modeGitlink
-		}
-	}
-	for _, f := range files {
-		if links && f.path() == ".gitmodules" { // it names them
-			keep[f] = true
-		}
-		for at := path.Dir(f.oldPath); f.new == nil && at != "."; at = path.Dir(at) {
-			if newFiles[at] { // a chosen file takes the place of a folder: all below must go
-				keep[f] = true
-			}
-		}
-	}
-	for _, f := range files {
-		if keep[f] {
-			kept = append(kept, f)
-		} else {
-			outside++
-		}
-	}
-	return kept, outside
-}
 
 // Bounds of the search for renamed files.
 const (
@@ -147,9 +21,9 @@ func pairRenamed(files []*changedFile) []*changedFile {
 	var gone, came []*changedFile
 	for _, f := range files {
 		switch {
-		case f.new == nil && f.old.mode != modeGitlink && f.old.mode != modeLink:
+		case f.new == nil && f.old.Mode != source.ModeGitlink && f.old.Mode != source.ModeLink:
 			gone = append(gone, f)
-		case f.old == nil && f.new.mode != modeGitlink && f.new.mode != modeLink:
+		case f.old == nil && f.new.Mode != source.ModeGitlink && f.new.Mode != source.ModeLink:
 			came = append(came, f)
 		}
 	}
@@ -214,14 +88,14 @@ type renamePair struct {
 func rankPairs(gone, came []*changedFile) []renamePair {
 	byID := map[string][]*changedFile{}
 	for _, g := range gone {
-		byID[g.old.id] = append(byID[g.old.id], g)
+		byID[g.old.ID] = append(byID[g.old.ID], g)
 	}
 	all := len(gone)*len(came) <= pairsMost
 	var out []renamePair
 	texts := newTextBags()
 	compared := 0
 	for _, c := range came {
-		candidates := byID[c.new.id]
+		candidates := byID[c.new.ID]
 		if c.size[1] == 0 && c.text {
 			continue // all empty files are alike
 		}

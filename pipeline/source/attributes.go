@@ -1,0 +1,480 @@
+package source
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	attrSet         = "set"
+	attrUnset       = "unset"
+	attrUnspecified = "unspecified"
+)
+
+// attrRule is one line of a .gitattributes file.
+type attrRule struct {
+	pattern  string
+	baseName bool // the pattern has no slash and matches names at any depth
+	sets     []attrValue
+}
+
+type attrValue struct{ name, value string }
+
+// attrFile is one parsed .gitattributes file.
+type attrFile struct {
+	dir   string // "" at the root
+	id    string
+	rules []attrRule
+	// macros are the file's own [attr] lines; Git heeds them only at the root.
+	macros map[string][]attrValue
+}
+
+// parseAttributes reads the text of a .gitattributes file. Lines that Git
+// would ignore are ignored.
+func parseAttributes(text string) attrFile {
+	f := attrFile{macros: map[string][]attrValue{}}
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.Trim(line, " \t\r\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		pattern, rest, ok := cutPattern(line)
+		if !ok || strings.HasPrefix(pattern, "!") {
+			continue
+		}
+		sets := parseAttrValues(rest)
+		if name, ok := strings.CutPrefix(pattern, "[attr]"); ok {
+			f.macros[name] = sets
+			continue
+		}
+		f.rules = append(f.rules, attrRule{
+			pattern:  strings.TrimPrefix(pattern, "/"),
+			baseName: !strings.Contains(pattern, "/"),
+			sets:     sets,
+		})
+	}
+	return f
+}
+
+func cutPattern(line string) (pattern, rest string, ok bool) {
+	if line[0] != '"' {
+		if i := strings.IndexAny(line, " \t"); i >= 0 {
+			return line[:i], line[i:], true
+		}
+		return line, "", true
+	}
+	for i := 1; i < len(line); i++ {
+		switch line[i] {
+		case '\\':
+			i++
+		case '"':
+			pattern, err := strconv.Unquote(line[:i+1])
+			return pattern, line[i+1:], err == nil
+		}
+	}
+	return "", "", false
+}
+
+func parseAttrValues(s string) []attrValue {
+	var out []attrValue
+	for _, word := range strings.Fields(s) {
+		name, value, has := strings.Cut(word, "=")
+		switch {
+		case word[0] == '-':
+			out = append(out, attrValue{word[1:], attrUnset})
+		case word[0] == '!':
+			out = append(out, attrValue{word[1:], attrUnspecified})
+		case has:
+			out = append(out, attrValue{name, value})
+		default:
+			out = append(out, attrValue{word, attrSet})
+		}
+	}
+	return out
+}
+
+// attributes are all rules of one tree. A nil value says that no rule can
+// change how a file is written.
+type attributes struct {
+	files     []attrFile // weakest first
+	macros    map[string][]attrValue
+	signature string // equal for equal rules
+}
+
+func newAttributes(files []attrFile) *attributes {
+	a := &attributes{files: files, macros: map[string][]attrValue{
+		"binary": {{"diff", attrUnset}, {"merge", attrUnset}, {"text", attrUnset}},
+	}}
+	slices.SortStableFunc(a.files, func(x, y attrFile) int { return len(x.dir) - len(y.dir) })
+	matters := false
+	for _, f := range a.files {
+		if f.dir == "" {
+			for name, sets := range f.macros {
+				a.macros[name] = sets
+				matters = matters || changesContent(sets)
+			}
+		}
+		for _, r := range f.rules {
+			matters = matters || changesContent(r.sets)
+		}
+		a.signature += fmt.Sprintf("%q %s\n", f.dir, f.id)
+	}
+	if !matters {
+		return nil
+	}
+	return a
+}
+
+// changesContent reports whether files could differ from their blobs.
+func changesContent(sets []attrValue) bool {
+	return slices.ContainsFunc(sets, func(s attrValue) bool {
+		switch s.name {
+		case "filter", "working-tree-encoding", "ident":
+			return s.value != attrUnset && s.value != attrUnspecified
+		case "eol":
+			return s.value == "crlf"
+		}
+		return false
+	})
+}
+
+// of returns the attributes of one file. The strongest rule that speaks of an
+// attribute decides: deeper folders first, later lines first.
+func (a *attributes) of(file string) map[string]string {
+	got := map[string]string{}
+	for i := len(a.files) - 1; i >= 0; i-- {
+		f := a.files[i]
+		rel := file
+		if f.dir != "" && f.dir != infoAttributes {
+			var ok bool
+			if rel, ok = strings.CutPrefix(file, f.dir+"/"); !ok {
+				continue
+			}
+		}
+		for j := len(f.rules) - 1; j >= 0; j-- {
+			if f.rules[j].matches(rel) {
+				a.apply(got, f.rules[j].sets, 0)
+			}
+		}
+	}
+	return got
+}
+
+func (a *attributes) apply(got map[string]string, sets []attrValue, depth int) {
+	for i := len(sets) - 1; i >= 0 && depth < 16; i-- {
+		s := sets[i]
+		if _, decided := got[s.name]; decided {
+			continue
+		}
+		got[s.name] = s.value
+		if macro, ok := a.macros[s.name]; ok && s.value == attrSet {
+			a.apply(got, macro, depth+1)
+		}
+	}
+}
+
+func (r attrRule) matches(rel string) bool {
+	if strings.HasSuffix(r.pattern, "/") {
+		return false // folders carry no attributes
+	}
+	if r.baseName {
+		return wildmatch(r.pattern, path.Base(rel))
+	}
+	return wildmatch(r.pattern, rel)
+}
+
+// treatment is how the attributes ask for a file to be written.
+type treatment struct {
+	eol    eolMode
+	lfs    bool
+	refuse string // an attribute that cannot be honoured here, or ""
+}
+
+func (a *attributes) treat(file string) treatment {
+	if a == nil {
+		return treatment{}
+	}
+	got := a.of(file)
+	t := treatment{eol: eolOf(got)}
+	if filter := got["filter"]; filter == "lfs" {
+		t.lfs = true
+	} else if isOn(filter) {
+		t.refuse = "filter=" + filter
+	}
+	if isOn(got["ident"]) {
+		t.refuse = "ident"
+	}
+	if enc := got["working-tree-encoding"]; isOn(enc) && !strings.EqualFold(enc, "UTF-8") && !strings.EqualFold(enc, "UTF8") {
+		t.refuse = "working-tree-encoding=" + enc
+	}
+	return t
+}
+
+func isOn(value string) bool {
+	return value != "" && value != attrUnset && value != attrUnspecified
+}
+
+// eolMode says whether line ends become CR LF.
+type eolMode int
+
+const (
+	eolAsIs   eolMode = iota
+	eolCRLF           // always
+	eolIfText         // only when the content looks like text without CRs
+)
+
+// eolOf follows Git's order: text, then the older crlf, then eol. The user's
+// core.autocrlf and core.eol are left out on purpose.
+func eolOf(attrs map[string]string) eolMode {
+	text, ok := attrs["text"]
+	if !ok || text == attrUnspecified {
+		text = attrs["crlf"]
+	}
+	switch {
+	case text == attrUnset, attrs["eol"] != "crlf":
+		return eolAsIs
+	case text == "auto":
+		return eolIfText
+	}
+	return eolCRLF
+}
+
+// convert returns content with line ends as asked for.
+func (m eolMode) convert(content []byte) []byte {
+	if m == eolAsIs {
+		return content
+	}
+	s := countBytes(content)
+	if s.loneLF == 0 || m == eolIfText && (s.crlf > 0 || s.binary()) {
+		return content
+	}
+	out := make([]byte, 0, len(content)+s.loneLF)
+	for i, c := range content {
+		if c == '\n' && (i == 0 || content[i-1] != '\r') {
+			out = append(out, '\r')
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// byteCounts are what Git's own guess at "binary" is made from.
+type byteCounts struct {
+	nul, loneCR, loneLF, crlf, printable, nonPrintable int
+}
+
+func countBytes(content []byte) byteCounts {
+	var s byteCounts
+	for i := 0; i < len(content); i++ {
+		switch c := content[i]; {
+		case c == '\r' && i+1 < len(content) && content[i+1] == '\n':
+			s.crlf++
+			i++
+		case c == '\r':
+			s.loneCR++
+		case c == '\n':
+			s.loneLF++
+		case c == 0:
+			s.nul++
+			s.nonPrintable++
+		case c == 127 || c < 32 && c != '\b' && c != '\t' && c != 033 && c != 014:
+			s.nonPrintable++
+		default:
+			s.printable++
+		}
+	}
+	if bytes.HasSuffix(content, []byte{032}) {
+		s.nonPrintable-- // an old end-of-file mark
+	}
+	return s
+}
+
+func (s byteCounts) binary() bool {
+	return s.loneCR > 0 || s.nul > 0 || s.printable>>7 < s.nonPrintable
+}
+
+const lfsPointerMax = 1024 // bytes; larger blobs are never pointers
+
+// lfsPointer stands in the repository for a file kept by Git LFS.
+type lfsPointer struct {
+	oid  string // SHA-256 in hex
+	size int64  // bytes
+}
+
+// IsLFSPointer reports whether a blob stands in for a file kept by Git LFS.
+func IsLFSPointer(blob []byte) bool {
+	_, ok := parseLFSPointer(blob)
+	return ok
+}
+
+// parseLFSPointer reports whether a blob is a pointer.
+func parseLFSPointer(blob []byte) (lfsPointer, bool) {
+	if len(blob) >= lfsPointerMax {
+		return lfsPointer{}, false
+	}
+	first, rest, _ := strings.Cut(string(blob), "\n")
+	if first != "version https://git-lfs.github.com/spec/v1" && first != "version https://hawser.github.com/spec/v1" {
+		return lfsPointer{}, false
+	}
+	var p lfsPointer
+	for line := range strings.SplitSeq(rest, "\n") {
+		if oid, ok := strings.CutPrefix(line, "oid sha256:"); ok && len(oid) == 64 && isHex(oid) {
+			p.oid = oid
+		}
+		if size, ok := strings.CutPrefix(line, "size "); ok {
+			p.size, _ = strconv.ParseInt(size, 10, 64)
+		}
+	}
+	return p, p.oid != ""
+}
+
+// lfsFile returns where the content of a pointer lies, "" when it is absent
+// or cut off.
+func (l layout) lfsFile(p lfsPointer) string {
+	file := filepath.Join(l.commonDir, "lfs", "objects", p.oid[:2], p.oid[2:4], p.oid)
+	if fi, err := os.Stat(file); err != nil || !fi.Mode().IsRegular() || fi.Size() != p.size {
+		return ""
+	}
+	return file
+}
+
+// wildmatch matches text against a pattern by the rules of gitattributes:
+// "*" and "?" stop at slashes, "**" as a whole component does not.
+func wildmatch(pattern, text string) bool {
+	return wildmatchAt(pattern, text, true)
+}
+
+// wildmatchAt is wildmatch in the middle of a pattern; atStart says that the
+// pattern so far ended in a slash or was empty.
+func wildmatchAt(p, t string, atStart bool) bool {
+	for p != "" {
+		c := p[0]
+		if c == '*' {
+			return matchStar(p, t, atStart)
+		}
+		if t == "" {
+			return false
+		}
+		switch c {
+		case '?':
+			if t[0] == '/' {
+				return false
+			}
+			p = p[1:]
+		case '[':
+			rest, ok := matchClass(p[1:], t[0])
+			if !ok || t[0] == '/' {
+				return false
+			}
+			p = rest
+		default:
+			if c == '\\' && len(p) > 1 {
+				p = p[1:]
+				c = p[0]
+			}
+			if c != t[0] {
+				return false
+			}
+			p = p[1:]
+		}
+		atStart = c == '/'
+		t = t[1:]
+	}
+	return t == ""
+}
+
+func matchStar(p, t string, atStart bool) bool {
+	rest := strings.TrimLeft(p, "*")
+	deep := len(p)-len(rest) >= 2 && atStart && (rest == "" || rest[0] == '/')
+	if deep && rest != "" && wildmatchAt(rest[1:], t, true) {
+		return true // "**/" also stands for no folder at all
+	}
+	if rest == "" {
+		return deep || !strings.Contains(t, "/")
+	}
+	for {
+		if wildmatchAt(rest, t, false) {
+			return true
+		}
+		if t == "" || t[0] == '/' && !deep {
+			return false
+		}
+		t = t[1:]
+	}
+}
+
+// matchClass matches c against the bracket expression that begins in p after
+// "[", and returns what follows it. A class that never ends matches nothing.
+func matchClass(p string, c byte) (rest string, ok bool) {
+	negated := p != "" && (p[0] == '!' || p[0] == '^')
+	if negated {
+		p = p[1:]
+	}
+	matched := false
+	for first := true; ; first = false {
+		if p == "" {
+			return "", false
+		}
+		if p[0] == ']' && !first {
+			return p[1:], matched != negated
+		}
+		if strings.HasPrefix(p, "[:") {
+			if end := strings.Index(p, ":]"); end > 0 {
+				matched = matched || inNamedClass(p[2:end], c)
+				p = p[end+2:]
+				continue
+			}
+		}
+		var low, high byte
+		low, p = classByte(p)
+		high = low
+		if len(p) > 1 && p[0] == '-' && p[1] != ']' {
+			high, p = classByte(p[1:])
+		}
+		matched = matched || low <= c && c <= high
+	}
+}
+
+func classByte(p string) (byte, string) {
+	if p[0] == '\\' && len(p) > 1 {
+		p = p[1:]
+	}
+	return p[0], p[1:]
+}
+
+func inNamedClass(name string, c byte) bool {
+	lower, upper, digit := 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9'
+	switch name {
+	case "alpha":
+		return lower || upper
+	case "digit":
+		return digit
+	case "alnum":
+		return lower || upper || digit
+	case "lower":
+		return lower
+	case "upper":
+		return upper
+	case "space":
+		return c == ' ' || '\t' <= c && c <= '\r'
+	case "blank":
+		return c == ' ' || c == '\t'
+	case "punct":
+		return 32 < c && c < 127 && !lower && !upper && !digit
+	case "cntrl":
+		return c < 32 || c == 127
+	case "graph":
+		return 32 < c && c < 127
+	case "print":
+		return 32 <= c && c < 127
+	case "xdigit":
+		return digit || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+	}
+	return false
+}

@@ -1,0 +1,210 @@
+// Package gittest drives real repositories with the git program, for tests
+// that compare what package source does with what git does.
+package gittest
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Failer is what testing.T and rapid.T share.
+type Failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// Repo is a repository driven by the real git program.
+type Repo struct {
+	Dir  string
+	Date int64 // of the last commit, seconds since 1970
+}
+
+// New makes an empty repository with a branch main.
+func New(t testing.TB, initArgs ...string) *Repo {
+	t.Helper()
+	r := &Repo{Dir: filepath.Join(t.TempDir(), "repo"), Date: 1700000000}
+	if err := os.Mkdir(r.Dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	r.Git(t, append([]string{"init", "-q", "-b", "main"}, initArgs...)...)
+	return r
+}
+
+func (r *Repo) env() []string {
+	stamp := fmt.Sprintf("%d +0100", r.Date)
+	return append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=A U Thor", "GIT_AUTHOR_EMAIL=author@example.com", "GIT_AUTHOR_DATE="+stamp,
+		"GIT_COMMITTER_NAME=C O Mitter", "GIT_COMMITTER_EMAIL=committer@example.com", "GIT_COMMITTER_DATE="+stamp)
+}
+
+// Try runs git and returns its output without the last line feed.
+func (r *Repo) Try(stdin string, args ...string) (string, error) {
+	cmd := exec.Command("git", append([]string{"-c", "protocol.file.allow=always", "-c", "gc.auto=0"}, args...)...)
+	cmd.Dir, cmd.Env = r.Dir, r.env()
+	cmd.Stdin = strings.NewReader(stdin)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("git %v: %w: %s", args, err, stderr.String())
+	}
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
+// Git is Try for a command that must succeed.
+func (r *Repo) Git(t Failer, args ...string) string {
+	t.Helper()
+	out, err := r.Try("", args...)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return out
+}
+
+// Pipe is Git with a standard input.
+func (r *Repo) Pipe(t Failer, stdin string, args ...string) string {
+	t.Helper()
+	out, err := r.Try(stdin, args...)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return out
+}
+
+// Write puts a file into the work tree.
+func (r *Repo) Write(t Failer, name, content string) {
+	t.Helper()
+	file := filepath.Join(r.Dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+		t.Fatalf("%v", err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+// Commit records the work tree as it is.
+func (r *Repo) Commit(t Failer, subject string) string {
+	t.Helper()
+	r.Date += 60
+	r.Git(t, "add", "-A")
+	r.Git(t, "commit", "-q", "--allow-empty", "-m", subject)
+	return r.Git(t, "rev-parse", "HEAD")
+}
+
+// CommitTree makes a commit without touching the work tree.
+func (r *Repo) CommitTree(t Failer, tree string, date int64, parents ...string) string {
+	t.Helper()
+	args := []string{"commit-tree", tree, "-m", fmt.Sprintf("at %d", date)}
+	for _, p := range parents {
+		args = append(args, "-p", p)
+	}
+	old := r.Date
+	r.Date = date
+	defer func() { r.Date = old }()
+	return r.Git(t, args...)
+}
+
+// Listing describes a folder byte for byte; times are left out.
+func Listing(t Failer, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || file == dir {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, file)
+		if rel == ".git" {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		fi, err := d.Info()
+		if err != nil {
+			return err
+		}
+		switch {
+		case fi.IsDir():
+			out[rel] = "folder"
+		case fi.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(file)
+			if err != nil {
+				return err
+			}
+			out[rel] = "link " + target
+		default:
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			out[rel] = fmt.Sprintf("%v %q", fi.Mode(), data)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("list %s: %v", dir, err)
+	}
+	return out
+}
+
+// SameListing fails unless two listings are equal.
+func SameListing(t Failer, got, want map[string]string, note string) {
+	t.Helper()
+	if maps.Equal(got, want) {
+		return
+	}
+	var diff []string
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if got[name] != want[name] {
+			diff = append(diff, fmt.Sprintf("%s: got %.200s, want %.200s", name, got[name], want[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[name]; !ok {
+			diff = append(diff, fmt.Sprintf("%s: got %.200s, want nothing", name, got[name]))
+		}
+	}
+	t.Fatalf("%s: slot differs:\n%s", note, strings.Join(diff, "\n"))
+}
+
+// Checkout lays a commit out as git does, in a folder of its own.
+func (r *Repo) Checkout(t Failer, dir, commit string) map[string]string {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatalf("%v", err)
+	}
+	r.Git(t, "--work-tree="+dir, "-c", "core.autocrlf=false", "checkout", "-q", "-f", "--detach", commit)
+	r.Git(t, "--work-tree="+dir, "clean", "-fdxq")
+	return Listing(t, dir)
+}
+
+// OpenRoot opens a folder so that no link can lead out of it.
+func OpenRoot(t Failer, dir string) *os.Root {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return root
+}
+
+// Snapshot lists the files of a folder with their times and sizes.
+func Snapshot(dir string) map[string]string {
+	out := map[string]string{}
+	filepath.Walk(dir, func(file string, fi os.FileInfo, err error) error {
+		if err == nil {
+			out[file] = fmt.Sprint(fi.Mode(), fi.Size(), fi.ModTime())
+		}
+		return nil
+	})
+	return out
+}
