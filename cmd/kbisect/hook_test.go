@@ -455,7 +455,7 @@ func TestHookEvidence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := st.AddLaunch(store.Launch{Session: s.ID, Seq: 1, Candidate: candidate, Commit: bad, Purpose: "end-bad", Class: "ok", Started: s.Created, Outcome: data}, nil); err != nil {
+		if err := st.AddLaunch(store.Launch{Session: s.ID, Seq: 1, Candidate: candidate, Commit: bad, Purpose: "end-bad", Class: "ok", Started: s.Created, Outcome: data}); err != nil {
 			t.Fatal(err)
 		}
 	}

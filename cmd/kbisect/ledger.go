@@ -69,16 +69,7 @@ func (j *job) save(r bisect.Request, o bisect.Outcome) error {
 		Purpose: string(r.Purpose), Ordinal: r.Nth, Class: string(o.Class), Phase: o.Phase,
 		Started: time.Now().Add(-time.Duration(o.Wall * float64(time.Second))), Wall: time.Duration(o.Wall * float64(time.Second)), Outcome: data,
 	}
-	var samples []store.Sample
-	for _, s := range o.Series {
-		for _, v := range s.Values {
-			samples = append(samples, store.Sample{Metric: s.Metric, Case: s.Case, Unit: s.Unit, Value: v})
-		}
-	}
-	for _, p := range o.Phases {
-		samples = append(samples, store.Sample{Metric: "phase." + p.Name, Unit: "s", Value: p.Seconds})
-	}
-	if err := j.store.AddLaunch(l, samples); err != nil {
+	if err := j.store.AddLaunch(l); err != nil {
 		return err
 	}
 	j.launches = append(j.launches, report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})

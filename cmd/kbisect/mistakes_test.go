@@ -131,7 +131,7 @@ hint: kbisect run
 hint: kbisect sessions lists them
 `},
 		{where: "busy", args: "run --good v1 -- true", code: exitMachine, want: `kbisect: another run works on this repository: process PID (session SESSION) holds DIR/.git/kbisect/run.lock
-hint: wait for it or stop it; the lock goes with the process
+hint: wait for it or stop it; the lock ends with the process
 `},
 		{args: "baseline import n", code: exitUsage, want: `kbisect: n: it is no baseline: this is a number
 hint: kbisect baseline export writes one

@@ -123,7 +123,7 @@ func TestLock(t *testing.T) {
 	if !errors.As(err, &busy) || busy.PID != cmd.Process.Pid || busy.Session != "20261121-074512-3f9a" || !strings.Contains(err.Error(), "hint: ") {
 		t.Errorf("Lock = %v, want busy with process %d", err, cmd.Process.Pid)
 	}
-	must(t, s.MetaSet("short writes", "need no lock"))
+	must(t, s.RecordGood(Good{Commit: "short", When: day, Detail: "writes need no lock"}))
 	must(t, cmd.Process.Kill())
 	cmd.Wait()
 	l, err := s.Lock("mine")
@@ -205,15 +205,11 @@ func readAll(dir string, launches int) (err error) {
 	if err != nil {
 		return err
 	}
-	v, _, err := s.MetaGet("fact")
-	if err != nil {
-		return err
-	}
 	x, err := s.Session("one")
 	if err != nil {
 		return err
 	}
-	if n != launches || len(steps) != launches || len(goods) != 1 || v != "true" || string(x.Config) != `{"effect":"3%"}` {
+	if n != launches || len(steps) != launches || len(goods) != 1 || goods[0].Detail != "fine" || string(x.Config) != `{"effect":"3%"}` {
 		return errors.New("silent loss")
 	}
 	return nil
@@ -275,7 +271,7 @@ func TestOtherFiles(t *testing.T) {
 	if _, err := Open(dir, ReadWrite); !errors.As(err, &damaged) {
 		t.Errorf("a log without its database: %v", err)
 	}
-	for pragma, want := range map[string]any{"user_version = 2": new(*VersionError), "user_version = 0": &damaged, "application_id = 7": &damaged} {
+	for pragma, want := range map[string]any{"user_version = 3": new(*VersionError), "user_version = 0": &damaged, "application_id = 7": &damaged} {
 		dir := t.TempDir()
 		fill(t, dir, 1)
 		db, err := sql.Open("sqlite", filepath.Join(dir, fileName))

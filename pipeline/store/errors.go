@@ -23,10 +23,10 @@ type DamagedError struct {
 	Err    error // the cause, or nil
 }
 
-// Error names the file, the reason and the way out.
+// Error names the file, the reason and what to do.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the store %s is damaged: %s\nhint: move it away together with its neighbours (mv %q* elsewhere) and run again: "+
-		"a new store is made, nothing is overwritten; sqlite3's .recover may save what is left in the old one", e.Path, e.Reason, e.Path)
+		"a new store is created, nothing is overwritten; sqlite3's .recover may save what is left in the old one", e.Path, e.Reason, e.Path)
 }
 
 // Unwrap returns the cause.
@@ -39,10 +39,10 @@ type VersionError struct {
 	Known int    // the newest schema version known here
 }
 
-// Error names the file, both versions and the way out.
+// Error names the file, both versions and what to do.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("the store %s has schema version %d, this kbisect knows versions up to %d\nhint: upgrade kbisect, "+
-		"or move the file away (mv %q* elsewhere) to begin a new store", e.Path, e.Found, e.Known, e.Path)
+	return fmt.Sprintf("the store %s has schema version %d, this kbisect reads versions up to %d\nhint: upgrade kbisect, "+
+		"or move the file away (mv %q* elsewhere) to start a new store", e.Path, e.Found, e.Known, e.Path)
 }
 
 // A BusyError reports that another run holds the repository.
@@ -52,7 +52,7 @@ type BusyError struct {
 	Path    string // the lock file
 }
 
-// Error names the process and session that are in the way.
+// Error names the process and session that hold the lock.
 func (e *BusyError) Error() string {
 	who := "another process"
 	if e.PID != 0 {
@@ -61,12 +61,12 @@ func (e *BusyError) Error() string {
 	if e.Session != "" {
 		who += " (session " + e.Session + ")"
 	}
-	return fmt.Sprintf("another run works on this repository: %s holds %s\nhint: wait for it or stop it; the lock goes with the process", who, e.Path)
+	return fmt.Sprintf("another run works on this repository: %s holds %s\nhint: wait for it or stop it; the lock ends with the process", who, e.Path)
 }
 
-// fail says what was being done when err came up, and turns the driver's
-// codes into errors that can be acted on and asked for with errors.Is and errors.As.
-func (s *Store) fail(err error, format string, args ...any) error {
+// fail adds what was being done to err, and turns the driver's codes into errors
+// that have a hint and that errors.Is and errors.As recognise.
+func (f file) fail(err error, format string, args ...any) error {
 	doing := fmt.Sprintf(format, args...)
 	var known *DamagedError
 	var se *sqlite.Error
@@ -75,29 +75,29 @@ func (s *Store) fail(err error, format string, args ...any) error {
 	}
 	switch se.Code() & 0xff { // the low byte is the primary code
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT:
-		return fmt.Errorf("%s: %w", doing, s.damaged(err, "%v", err))
+		return fmt.Errorf("%s: %w", doing, f.damaged(err, "%v", err))
 	case sqlite3.SQLITE_ERROR:
-		// The statements are ours and tested: what does not compile does not match its schema.
-		return fmt.Errorf("%s: %w", doing, s.damaged(err, "its tables are not those of schema version %d (%v)", schemaVersion, err))
+		// The statements are ours and tested: if one does not compile, the file has other tables.
+		return fmt.Errorf("%s: %w", doing, f.damaged(err, "its tables are not those of schema version %d (%v)", schemaVersion, err))
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return fmt.Errorf("%s: %s stays locked by another process: %w\nhint: close other programs that write to it", doing, s.path, err)
+		return fmt.Errorf("%s: %s is still locked by another process: %w\nhint: close other programs that write to it", doing, f.path, err)
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
-		return s.diskError(doing, err, se.Code()&0xff)
+		return f.diskError(doing, err, se.Code()&0xff)
 	}
-	return fmt.Errorf("%s in %s: %w", doing, s.path, err)
+	return fmt.Errorf("%s in %s: %w", doing, f.path, err)
 }
 
 // diskError adds the operating system's reason, which the driver does not pass
 // on, by trying what SQLite tried.
-func (s *Store) diskError(doing string, err error, code int) error {
-	cause := s.probe()
+func (f file) diskError(doing string, err error, code int) error {
+	cause := f.probe()
 	if cause == nil && code == sqlite3.SQLITE_FULL {
 		cause = syscall.ENOSPC
 	}
 	if cause == nil {
-		return fmt.Errorf("%s in %s: %w", doing, s.path, err)
+		return fmt.Errorf("%s in %s: %w", doing, f.path, err)
 	}
-	return fmt.Errorf("%s in %s: %w (%w)%s", doing, s.path, cause, err, diskHint(cause))
+	return fmt.Errorf("%s in %s: %w (%w)%s", doing, f.path, cause, err, diskHint(cause))
 }
 
 // diskHint returns the hint line for an operating system error, or "".
@@ -114,15 +114,15 @@ func diskHint(err error) string {
 }
 
 // probe writes a page beside the database and opens the database for writing, and returns what failed.
-func (s *Store) probe() error {
-	f, err := os.OpenFile(s.path, os.O_RDWR, 0)
+func (f file) probe() error {
+	db, err := os.OpenFile(f.path, os.O_RDWR, 0)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if err == nil {
-		f.Close()
+		db.Close()
 	}
-	t, err := os.CreateTemp(s.dir, ".probe-*")
+	t, err := os.CreateTemp(f.dir, ".probe-*")
 	if err != nil {
 		return err
 	}
@@ -134,6 +134,6 @@ func (s *Store) probe() error {
 	return t.Sync()
 }
 
-func (s *Store) damaged(err error, format string, args ...any) *DamagedError {
-	return &DamagedError{Path: s.path, Reason: fmt.Sprintf(format, args...), Err: err}
+func (f file) damaged(err error, format string, args ...any) *DamagedError {
+	return &DamagedError{Path: f.path, Reason: fmt.Sprintf(format, args...), Err: err}
 }

@@ -19,9 +19,9 @@ type RunLock struct {
 	f *os.File
 }
 
-// Lock takes the repository for a run of the session, or returns a [*BusyError] that names the run that has it.
-func (s *Store) Lock(session string) (*RunLock, error) {
-	path := filepath.Join(s.dir, lockName)
+// lockRun is [Store.Lock] for the store in dir.
+func lockRun(dir, session string) (*RunLock, error) {
+	path := filepath.Join(dir, lockName)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("lock the repository: %w%s", err, diskHint(err))
@@ -40,9 +40,9 @@ func (s *Store) Lock(session string) (*RunLock, error) {
 	return &RunLock{f: f}, nil
 }
 
-// Running names the session that has the repository now, "" when none has.
-func (s *Store) Running() string {
-	f, err := os.Open(filepath.Join(s.dir, lockName))
+// runningSession is [Store.Running] for the store in dir.
+func runningSession(dir string) string {
+	f, err := os.Open(filepath.Join(dir, lockName))
 	if err != nil {
 		return ""
 	}
@@ -53,7 +53,7 @@ func (s *Store) Running() string {
 	return holder(f, f.Name()).Session
 }
 
-// Unlock gives the repository back.
+// Unlock releases the lock.
 func (l *RunLock) Unlock() error {
 	err := l.f.Truncate(0)
 	return errors.Join(err, l.f.Close())

@@ -18,7 +18,7 @@ const (
 	Found        = "found"         // a culprit
 	Inconclusive = "inconclusive"  // a narrowed range
 	NoDifference = "no-difference" // the ends do not differ
-	Infra        = "infra"         // machine trouble
+	Infra        = "infra"         // a machine problem
 	Failed       = "error"         // kbisect's or the configuration's fault
 )
 
@@ -48,20 +48,40 @@ func NewID(now time.Time, random io.Reader) (string, error) {
 	return now.UTC().Format("20060102-150405-") + hex.EncodeToString(suffix[:]), nil
 }
 
-const sessionColumns = "id, created, updated, status, axis, good, bad, args, seed, elapsed_s, version, summary, config, finding, checksum"
+var sessions = table[Session]{
+	name:    "sessions",
+	columns: "id, created, updated, status, axis, good, bad, args, seed, elapsed_s, version, summary, config, finding",
+	label:   func(x *Session) string { return "the row of session " + x.ID },
+	values: func(x *Session) []any {
+		args, _ := json.Marshal(append([]string{}, x.Args...)) // cannot fail for strings
+		return []any{x.ID, formatTime(x.Created), formatTime(x.Updated), x.Status, x.Axis, x.Good, x.Bad, string(args),
+			x.Seed, seconds(x.Elapsed), x.Version, x.Summary, document(x.Config), document(x.Finding)}
+	},
+	scan: func(scan func(...any) error) (x Session, err error) {
+		var created, updated, args string
+		var elapsed float64
+		if err := scan(&x.ID, &created, &updated, &x.Status, &x.Axis, &x.Good, &x.Bad, &args,
+			&x.Seed, &elapsed, &x.Version, &x.Summary, &x.Config, &x.Finding); err != nil {
+			return x, err
+		}
+		x.Elapsed = duration(elapsed)
+		var err1, err2 error
+		x.Created, err1 = parseTime(created)
+		x.Updated, err2 = parseTime(updated)
+		return x, errors.Join(err1, err2, json.Unmarshal([]byte(args), &x.Args))
+	},
+}
 
-// columns returns the row without its checksum, in the order of sessionColumns.
-func (x *Session) columns() ([]any, error) {
-	args := x.Args
-	if args == nil {
-		args = []string{}
-	}
-	text, err := json.Marshal(args)
+// sessionByID reads the session with exactly this id.
+func sessionByID(q queryer, f file, id string) (Session, error) {
+	list, err := sessions.query(q, f, "WHERE id = ?", id)
 	if err != nil {
-		return nil, err
+		return Session{}, err
 	}
-	return []any{x.ID, formatTime(x.Created), formatTime(x.Updated), x.Status, x.Axis, x.Good, x.Bad, string(text),
-		x.Seed, seconds(x.Elapsed), x.Version, x.Summary, document(x.Config), document(x.Finding)}, nil
+	if len(list) == 0 {
+		return Session{}, fmt.Errorf("session %s: %w", id, ErrNone)
+	}
+	return list[0], nil
 }
 
 // CreateSession adds a session. A zero Updated becomes Created.
@@ -72,32 +92,18 @@ func (s *Store) CreateSession(x Session) error {
 	if x.Updated.IsZero() {
 		x.Updated = x.Created
 	}
-	cols, err := x.columns()
+	err := s.inTx(func(tx *sql.Tx) error { return sessions.insert(tx, &x) })
 	if err != nil {
-		return fmt.Errorf("create session %s: %w", x.ID, err)
-	}
-	err = s.inTx(func(tx *sql.Tx) error {
-		return insert(tx, "sessions", sessionColumns, cols)
-	})
-	if err != nil {
-		return s.fail(err, "create session %s", x.ID)
+		return s.file.fail(err, "create session %s", x.ID)
 	}
 	return nil
-}
-
-// insert adds one row: cols, and their checksum, into the columns named in list.
-func insert(tx *sql.Tx, table, list string, cols []any) error {
-	sum := checksum(table, cols)
-	marks := strings.Repeat("?, ", len(cols)) + "?"
-	_, err := tx.Exec("INSERT INTO "+table+" ("+list+") VALUES ("+marks+")", append(cols, sum)...)
-	return err
 }
 
 // UpdateSession changes the session with exactly this id by calling f on it, in one transaction. Updated is
 // set to the present unless f sets it. f must not call the store.
 func (s *Store) UpdateSession(id string, f func(*Session)) error {
 	err := s.inTx(func(tx *sql.Tx) error {
-		x, err := s.session(tx, id)
+		x, err := sessionByID(tx, s.file, id)
 		if err != nil {
 			return err
 		}
@@ -109,99 +115,29 @@ func (s *Store) UpdateSession(id string, f func(*Session)) error {
 		if x.Updated.Equal(before) {
 			x.Updated = time.Now()
 		}
-		return replaceSession(tx, &x)
+		return sessions.replace(tx, "id", id, &x)
 	})
 	if err != nil {
-		return s.fail(err, "update session %s", id)
+		return s.file.fail(err, "update session %s", id)
 	}
 	return nil
-}
-
-func replaceSession(tx *sql.Tx, x *Session) error {
-	cols, err := x.columns()
-	if err != nil {
-		return err
-	}
-	set := strings.ReplaceAll(sessionColumns, ", ", " = ?, ") + " = ?"
-	cols = append(cols, checksum("sessions", cols), x.ID)
-	_, err = tx.Exec("UPDATE sessions SET "+set+" WHERE id = ?", cols...)
-	return err
-}
-
-// queryer is a database or a transaction.
-type queryer interface {
-	Query(query string, args ...any) (*sql.Rows, error)
-	QueryRow(query string, args ...any) *sql.Row
-}
-
-// session reads the session with exactly this id.
-func (s *Store) session(q queryer, id string) (Session, error) {
-	list, err := s.querySessions(q, "WHERE id = ?", id)
-	if err != nil {
-		return Session{}, err
-	}
-	if len(list) == 0 {
-		return Session{}, fmt.Errorf("session %s: %w", id, ErrNone)
-	}
-	return list[0], nil
-}
-
-func (s *Store) querySessions(q queryer, where string, args ...any) ([]Session, error) {
-	rows, err := q.Query("SELECT "+sessionColumns+" FROM sessions "+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []Session
-	for rows.Next() {
-		x, err := s.scanSession(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, x)
-	}
-	return list, rows.Err()
-}
-
-func (s *Store) scanSession(rows *sql.Rows) (x Session, err error) {
-	var created, updated, args string
-	var elapsed float64
-	var sum int64
-	err = rows.Scan(&x.ID, &created, &updated, &x.Status, &x.Axis, &x.Good, &x.Bad, &args,
-		&x.Seed, &elapsed, &x.Version, &x.Summary, &x.Config, &x.Finding, &sum)
-	if err != nil {
-		return x, s.scanFailed("sessions", err)
-	}
-	x.Elapsed = duration(elapsed)
-	var err1, err2 error
-	x.Created, err1 = parseTime(created)
-	x.Updated, err2 = parseTime(updated)
-	if err := errors.Join(err1, err2, json.Unmarshal([]byte(args), &x.Args)); err != nil {
-		return x, s.damaged(err, "session %s: %v", x.ID, err)
-	}
-	cols, err := x.columns()
-	if err != nil || checksum("sessions", cols) != sum {
-		return x, s.damaged(err, "the row of session %s does not match its checksum", x.ID)
-	}
-	return x, nil
-}
-
-// scanFailed sorts a row that does not fit its Go types (damage) from a query that failed.
-func (s *Store) scanFailed(table string, err error) error {
-	if strings.HasPrefix(err.Error(), "sql: Scan error") {
-		return s.damaged(err, "a row of %s holds values of a wrong type (%v)", table, err)
-	}
-	return err
 }
 
 // Session returns the session whose id is id or begins with it; "" and "last" mean the newest one.
 func (s *Store) Session(id string) (Session, error) {
 	if id == "" || id == "last" {
-		return s.newest("ORDER BY created DESC, id DESC LIMIT 1", "no session recorded yet")
+		list, err := s.Sessions(1)
+		if err == nil && len(list) == 0 {
+			err = fmt.Errorf("no session recorded yet: %w", ErrNone)
+		}
+		if err != nil {
+			return Session{}, err
+		}
+		return list[0], nil
 	}
-	list, err := s.querySessions(s.db, "WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id = ?1 DESC, id LIMIT 9", id)
+	list, err := sessions.query(s.db, s.file, "WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id = ?1 DESC, id LIMIT 9", id)
 	if err != nil {
-		return Session{}, s.fail(err, "read session %s", id)
+		return Session{}, s.file.fail(err, "read session %s", id)
 	}
 	switch {
 	case len(list) == 0:
@@ -213,18 +149,7 @@ func (s *Store) Session(id string) (Session, error) {
 	for _, x := range list {
 		ids = append(ids, x.ID)
 	}
-	return Session{}, fmt.Errorf("session %s: several begin like this: %s\nhint: give more of the id", id, strings.Join(ids, ", "))
-}
-
-func (s *Store) newest(where, none string) (Session, error) {
-	list, err := s.querySessions(s.db, where)
-	if err != nil {
-		return Session{}, s.fail(err, "read the newest session")
-	}
-	if len(list) == 0 {
-		return Session{}, fmt.Errorf("%s: %w", none, ErrNone)
-	}
-	return list[0], nil
+	return Session{}, fmt.Errorf("session %s is ambiguous: %s\nhint: type more of the id", id, strings.Join(ids, ", "))
 }
 
 // Sessions returns up to limit sessions, all if limit is not positive, the newest first.
@@ -232,9 +157,9 @@ func (s *Store) Sessions(limit int) ([]Session, error) {
 	if limit <= 0 {
 		limit = -1
 	}
-	list, err := s.querySessions(s.db, "ORDER BY created DESC, id DESC LIMIT ?", limit)
+	list, err := sessions.query(s.db, s.file, "ORDER BY created DESC, id DESC LIMIT ?", limit)
 	if err != nil {
-		return nil, s.fail(err, "list sessions")
+		return nil, s.file.fail(err, "list sessions")
 	}
 	return list, nil
 }

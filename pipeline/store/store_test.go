@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,16 +46,15 @@ func open(t testing.TB, dir string, mode Mode) *Store {
 
 var day = time.Date(2026, 11, 21, 7, 45, 12, 123456789, time.UTC)
 
-// launch returns a launch and samples that depend on n only.
-func launch(session string, n int) (Launch, []Sample) {
-	l := Launch{Session: session, Seq: n, Candidate: fmt.Sprintf("key%d", n), Commit: strings.Repeat(fmt.Sprint(n%10), 40), Purpose: "search",
-		Ordinal: n % 3, Class: "ok", Phase: "measure", Started: day.Add(time.Duration(n) * time.Second), Wall: time.Duration(n) * 1234567891,
-		Outcome: fmt.Appendf(nil, `{"n":%d,"pad":%q}`, n, strings.Repeat("x", n*37%900))}
-	var samples []Sample
+// launch returns a launch that depends on n only, with n%4 numbers in its outcome.
+func launch(session string, n int) Launch {
+	var series []string
 	for i := range n % 4 {
-		samples = append(samples, Sample{Session: session, Seq: n, Metric: "time", Case: fmt.Sprintf("shape%d", i), Unit: "us", Value: float64(n) / float64(i+3)})
+		series = append(series, fmt.Sprintf(`{"metric":"time","case":"shape%d","unit":"us","values":[%v]}`, i, float64(n)/float64(i+3)))
 	}
-	return l, samples
+	return Launch{Session: session, Seq: n, Candidate: fmt.Sprintf("key%d", n), Commit: strings.Repeat(fmt.Sprint(n%10), 40), Purpose: "search",
+		Ordinal: n % 3, Class: "ok", Phase: "measure", Started: day.Add(time.Duration(n) * time.Second), Wall: time.Duration(n) * 1234567891,
+		Outcome: fmt.Appendf(nil, `{"n":%d,"series":[%s],"pad":%q}`, n, strings.Join(series, ","), strings.Repeat("x", n*37%900))}
 }
 
 // fill makes a store with one session of so many launches and steps, and closes it.
@@ -67,7 +68,6 @@ func fill(t testing.TB, dir string, launches int) {
 		must(t, s.AddStep(Step{Session: "one", Seq: n, Commit: fmt.Sprint(n), Call: "good", Probability: 0.5, Why: "because"}))
 	}
 	must(t, s.RecordGood(Good{Commit: "c0ffee", When: day, Session: "one", Detail: "fine"}))
-	must(t, s.MetaSet("fact", "true"))
 	must(t, s.Close())
 }
 
@@ -77,23 +77,10 @@ func verify(s *Store, session string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	samples, err := s.Samples(session)
-	if err != nil {
-		return 0, err
-	}
 	for n, got := range launches {
-		want, wantSamples := launch(session, n)
-		if !reflect.DeepEqual(got, want) {
+		if want := launch(session, n); !reflect.DeepEqual(got, want) {
 			return 0, fmt.Errorf("launch %d is %+v, want %+v", n, got, want)
 		}
-		k := len(wantSamples)
-		if len(samples) < k || k > 0 && !reflect.DeepEqual(samples[:k], wantSamples) {
-			return 0, fmt.Errorf("launch %d: samples differ", n)
-		}
-		samples = samples[k:]
-	}
-	if len(samples) > 0 && samples[0].Seq < len(launches) { // later ones were added between the two reads
-		return 0, fmt.Errorf("%d samples too many", len(samples))
 	}
 	return len(launches), nil
 }
@@ -150,12 +137,12 @@ func TestRecords(t *testing.T) {
 	if steps, err := s.Steps("one"); err != nil || len(steps) != 25 || steps[7].Why != "because" || steps[7].Verdict != nil {
 		t.Errorf("steps %v, %v", steps, err)
 	}
-	l, samples := launch("one", 3)
-	if err := s.AddLaunch(l, samples); err == nil {
+	l := launch("one", 3)
+	if err := s.AddLaunch(l); err == nil {
 		t.Error("the same launch was added twice")
 	}
 	l.Session = "other"
-	if err := s.AddLaunch(l, nil); !errors.Is(err, ErrNone) {
+	if err := s.AddLaunch(l); !errors.Is(err, ErrNone) {
 		t.Errorf("launch of no session: %v", err)
 	}
 	if n, err := verify(s, "one"); n != 25 || err != nil {
@@ -167,12 +154,6 @@ func TestRecords(t *testing.T) {
 	want := []Good{{Commit: "beef", When: day.Add(time.Hour)}, {Commit: "c0ffee", When: day.Add(time.Minute), Detail: "again"}}
 	if err != nil || !reflect.DeepEqual(goods, want) {
 		t.Errorf("Goods = %v, %v", goods, err)
-	}
-	if v, ok, err := s.MetaGet("fact"); v != "true" || !ok || err != nil {
-		t.Errorf("MetaGet = %q, %v, %v", v, ok, err)
-	}
-	if _, ok, err := s.MetaGet("nothing"); ok || err != nil {
-		t.Errorf("MetaGet of nothing = %v, %v", ok, err)
 	}
 }
 
@@ -187,9 +168,9 @@ func TestAnyValue(t *testing.T) {
 		l := Launch{Session: "x", Seq: seq, Candidate: text.Draw(rt, "key"), Commit: text.Draw(rt, "commit"), Class: text.Draw(rt, "class"),
 			Started: time.Unix(rapid.Int64Range(0, 4e9).Draw(rt, "s"), rapid.Int64Range(0, 999999999).Draw(rt, "ns")).UTC(),
 			Wall:    time.Duration(rapid.Int64Range(0, 4e15).Draw(rt, "wall")), Outcome: []byte(text.Draw(rt, "outcome"))}
-		p := Sample{Metric: text.Draw(rt, "metric"), Unit: "us", Value: rapid.Float64().Draw(rt, "value")}
-		q := Sample{Case: text.Draw(rt, "case"), Value: rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 5e-324, 3}).Draw(rt, "odd")}
-		must(t, s.AddLaunch(l, []Sample{p, q}))
+		p := Step{Session: "x", Seq: 2 * seq, Why: text.Draw(rt, "why"), Probability: rapid.Float64().Draw(rt, "value")}
+		q := Step{Session: "x", Seq: 2*seq + 1, Call: text.Draw(rt, "call"), Probability: rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 5e-324, 3}).Draw(rt, "odd")}
+		must(t, errors.Join(s.AddLaunch(l), s.AddStep(p), s.AddStep(q)))
 		launches, err := s.Launches("x")
 		must(t, err)
 		got := launches[len(launches)-1]
@@ -200,16 +181,96 @@ func TestAnyValue(t *testing.T) {
 		if !reflect.DeepEqual(got, l) {
 			rt.Fatalf("got %+v, want %+v", got, l)
 		}
-		samples, err := s.Samples("x")
+		steps, err := s.Steps("x")
 		must(t, err)
-		samples = samples[len(samples)-2:]
-		if samples[0].Value != p.Value || samples[0].Metric != p.Metric || samples[1].Case != q.Case {
-			rt.Fatalf("got %+v, want %+v and %+v", samples, p, q)
+		steps = steps[len(steps)-2:]
+		if steps[0].Probability != p.Probability || steps[0].Why != p.Why || steps[1].Call != q.Call {
+			rt.Fatalf("got %+v, want %+v and %+v", steps, p, q)
 		}
-		if v := samples[1].Value; v != q.Value && !(math.IsNaN(v) && math.IsNaN(q.Value)) {
-			rt.Fatalf("got %v, want %v", v, q.Value)
+		if v := steps[1].Probability; v != q.Probability && !(math.IsNaN(v) && math.IsNaN(q.Probability)) {
+			rt.Fatalf("got %v, want %v", v, q.Probability)
 		}
 	})
+	if _, err := timings(s); err != nil { // the view skips what is not JSON
+		t.Error(err)
+	}
+}
+
+// timings reads the view of that name, a line for each number.
+func timings(s *Store) (lines []string, err error) {
+	rows, err := s.db.Query("SELECT session, seq, metric, case_name, value, unit FROM timings ORDER BY session, seq, metric, case_name, value")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var session, metric, name, unit string
+		var seq int
+		var value float64
+		if err := rows.Scan(&session, &seq, &metric, &name, &value, &unit); err != nil {
+			return nil, err
+		}
+		lines = append(lines, fmt.Sprint(seq, " ", metric, " ", name, " ", value, " ", unit))
+	}
+	return lines, rows.Err()
+}
+
+// TestVersion1 reads and continues a store that an older kbisect wrote.
+func TestVersion1(t *testing.T) {
+	dump, err := os.ReadFile("testdata/version1.sql")
+	must(t, err)
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", filepath.Join(dir, fileName))
+	must(t, err)
+	db.SetMaxOpenConns(1) // the dump has a transaction
+	_, err = db.Exec(string(dump))
+	must(t, errors.Join(err, db.Close()))
+	const id = "20261121-074512-3f9a"
+	session := Session{ID: id, Created: day, Updated: day.Add(3e12), Status: Found, Args: []string{"kbisect", "run", "--good", "a b"}, Config: []byte(`{"effect":"3%"}`),
+		Good: "1111", Bad: "9999", Axis: "history", Seed: -7, Version: "v0.1", Finding: []byte(`{"f":2}`), Summary: "s", Elapsed: 3e12}
+	first := Launch{Session: id, Seq: 1, Candidate: "key1", Commit: "1111", Purpose: "end-good", Ordinal: 1, Class: "ok", Phase: "measure", Started: day.Add(1e9), Wall: 1234567891,
+		Outcome: []byte(`{"class":"ok","phases":[{"name":"warmup","seconds":0.25}],"series":[{"metric":"time","case":"m=512","unit":"us","values":[1.5,2]},{"metric":"bytes","unit":"B","values":[3]}],"wall_s":1.234567891}`), samples: 4}
+	second := Launch{Session: id, Seq: 2, Candidate: "key9", Commit: "9999", Purpose: "end-bad", Ordinal: 1, Class: "timeout", Phase: "teardown", Started: day.Add(2e9), Wall: 5e9}
+	judged := Step{Session: id, Seq: 1, Commit: "1111", Candidate: "1111", Call: "good", Probability: 0.875, Why: "it's fine", Verdict: []byte(`{"call":"good"}`)}
+	numbers := []string{"1 bytes  3 B", "1 phase.warmup  0.25 s", "1 time m=512 1.5 us", "1 time m=512 2 us"}
+	version := 1
+	for _, mode := range []Mode{ReadOnly, ReadWrite, ReadWrite, ReadOnly} {
+		s := open(t, dir, mode)
+		if mode == ReadWrite {
+			version = 2
+		}
+		var found int
+		must(t, s.db.QueryRow("PRAGMA user_version").Scan(&found))
+		if found != version {
+			t.Errorf("schema version %d, want %d", found, version)
+		}
+		if x, err := s.Session("last"); err != nil || !reflect.DeepEqual(x, session) {
+			t.Errorf("session %+v, %v", x, err)
+		}
+		if list, err := s.Launches(id); err != nil || !reflect.DeepEqual(list, []Launch{first, second}) {
+			t.Errorf("launches %+v, %v", list, err)
+		}
+		steps, err := s.Steps(id)
+		if err != nil || len(steps) != 2 || !reflect.DeepEqual(steps[0], judged) || !steps[1].Inferred || !math.IsNaN(steps[1].Probability) {
+			t.Errorf("steps %+v, %v", steps, err)
+		}
+		if list, err := s.Goods(); err != nil || !reflect.DeepEqual(list, []Good{{Commit: "1111", When: day, Session: id, Detail: "fine"}}) {
+			t.Errorf("goods %+v, %v", list, err)
+		}
+		if lines, err := timings(s); err != nil || !slices.Equal(lines, numbers) {
+			t.Errorf("timings %q, %v", lines, err)
+		}
+		must(t, s.Close())
+	}
+	s := open(t, dir, ReadWrite)
+	third := launch(id, 3)
+	must(t, s.AddLaunch(third))
+	if list, err := s.Launches(id); err != nil || !reflect.DeepEqual(list, []Launch{first, second, third}) {
+		t.Errorf("launches %+v, %v", list, err)
+	}
+	if lines, err := timings(s); err != nil || len(lines) != len(numbers)+3 {
+		t.Errorf("timings %q, %v", lines, err)
+	}
 }
 
 func TestNewID(t *testing.T) {
@@ -235,7 +296,7 @@ func TestReadOnlyNeedsAStore(t *testing.T) {
 	if n, err := verify(s, "one"); n != 2 || err != nil {
 		t.Errorf("%d launches, %v", n, err)
 	}
-	if err := s.MetaSet("a", "b"); err == nil {
+	if err := s.RecordGood(Good{Commit: "a", When: day}); err == nil {
 		t.Error("a read-only store was written")
 	}
 }
@@ -295,16 +356,18 @@ func TestTwoCreators(t *testing.T) {
 				return
 			}
 			defer s.Close()
-			if err := s.MetaSet(fmt.Sprint(i), "here"); err != nil {
+			if err := s.RecordGood(Good{Commit: fmt.Sprint(i), When: day}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
 	s := open(t, dir, ReadOnly)
+	list, err := s.Goods()
+	must(t, err)
 	for i := range 6 {
-		if _, ok, err := s.MetaGet(fmt.Sprint(i)); !ok || err != nil {
-			t.Errorf("what creator %d wrote is lost: %v", i, err)
+		if !slices.ContainsFunc(list, func(g Good) bool { return g.Commit == fmt.Sprint(i) }) {
+			t.Errorf("what creator %d wrote is lost", i)
 		}
 	}
 }
@@ -331,9 +394,9 @@ func TestLaunchesOf(t *testing.T) {
 	for k, id := range []string{"one", "two"} {
 		must(t, s.CreateSession(Session{ID: id, Created: day, Status: Running}))
 		for n := range 25 {
-			l, samples := launch(id, n)
+			l := launch(id, n)
 			l.Started = l.Started.Add(time.Duration(k) * time.Millisecond)
-			must(t, s.AddLaunch(l, samples))
+			must(t, s.AddLaunch(l))
 		}
 	}
 	got, err := s.LaunchesOf(7, strings.Repeat("3", 40), strings.Repeat("7", 40), "none")

@@ -1,0 +1,188 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Launch is one fresh process launch of a candidate, the unit that is never lost once recorded.
+type Launch struct {
+	Session      string
+	Seq          int    // unique and rising within the session
+	Candidate    string // its key
+	Commit       string
+	Purpose      string // end-good, end-bad, search, confirm-culprit, confirm-parent, ...
+	Ordinal      int    // the n-th launch of this candidate for this purpose
+	Class, Phase string // what it ended as, and where
+	Started      time.Time
+	Wall         time.Duration
+	Outcome      []byte // JSON
+
+	samples int // a column that only schema version 1 filled, and that the checksum covers
+}
+
+var launches = table[Launch]{
+	name:    "launches",
+	columns: "session, seq, candidate, commit_id, purpose, ordinal, class, phase, started, wall_s, samples, outcome",
+	label:   func(l *Launch) string { return fmt.Sprintf("launch %d of session %s", l.Seq, l.Session) },
+	values: func(l *Launch) []any {
+		return []any{l.Session, int64(l.Seq), l.Candidate, l.Commit, l.Purpose, int64(l.Ordinal), l.Class, l.Phase,
+			formatTime(l.Started), seconds(l.Wall), int64(l.samples), document(l.Outcome)}
+	},
+	scan: func(scan func(...any) error) (l Launch, err error) {
+		var started string
+		var wall float64
+		if err := scan(&l.Session, &l.Seq, &l.Candidate, &l.Commit, &l.Purpose, &l.Ordinal, &l.Class, &l.Phase,
+			&started, &wall, &l.samples, &l.Outcome); err != nil {
+			return l, err
+		}
+		l.Wall = duration(wall)
+		l.Started, err = parseTime(started)
+		return l, err
+	},
+}
+
+// AddLaunch records a launch. When it returns without an error it is on disk.
+func (s *Store) AddLaunch(l Launch) error {
+	err := s.inTx(func(tx *sql.Tx) error {
+		if err := count(tx, "launches", l.Session); err != nil {
+			return err
+		}
+		return launches.insert(tx, &l)
+	})
+	if err != nil {
+		return s.file.fail(err, "record launch %d of session %s", l.Seq, l.Session)
+	}
+	return nil
+}
+
+// Launches returns the launches of the session with exactly this id, in the order of Seq.
+func (s *Store) Launches(session string) (list []Launch, err error) {
+	err = s.inSnapshot(func(tx *sql.Tx) error {
+		list, err = counted(launches, tx, s.file, session)
+		return err
+	})
+	if err != nil {
+		return nil, s.file.fail(err, "read the launches of session %s", session)
+	}
+	return list, nil
+}
+
+// LaunchesOf returns the launches of these commits in all sessions, at most limit, the newest first.
+func (s *Store) LaunchesOf(limit int, commits ...string) (list []Launch, err error) {
+	if len(commits) == 0 {
+		return nil, nil
+	}
+	args := make([]any, len(commits), len(commits)+1)
+	for i, c := range commits {
+		args[i] = c
+	}
+	marks := strings.Repeat("?, ", len(commits)-1) + "?"
+	list, err = launches.query(s.db, s.file, "WHERE commit_id IN ("+marks+") ORDER BY started DESC, session, seq LIMIT ?", append(args, limit)...)
+	if err != nil {
+		return nil, s.file.fail(err, "read the launches of %d commits", len(commits))
+	}
+	return list, nil
+}
+
+// A Step is one judgement of a search.
+type Step struct {
+	Session           string
+	Seq               int // unique and rising within the session
+	Commit, Candidate string
+	Call              string // good, bad, skip
+	Probability       float64
+	Why               string // one line
+	Inferred          bool   // concluded without a launch
+	Verdict           []byte // JSON
+}
+
+var steps = table[Step]{
+	name:    "steps",
+	columns: "session, seq, commit_id, candidate, call, probability, why, inferred, verdict",
+	label:   func(t *Step) string { return fmt.Sprintf("step %d of session %s", t.Seq, t.Session) },
+	values: func(t *Step) []any {
+		return []any{t.Session, int64(t.Seq), t.Commit, t.Candidate, t.Call, number(t.Probability), t.Why,
+			flag(t.Inferred), document(t.Verdict)}
+	},
+	scan: func(scan func(...any) error) (t Step, err error) {
+		var probability *float64
+		err = scan(&t.Session, &t.Seq, &t.Commit, &t.Candidate, &t.Call, &probability, &t.Why, &t.Inferred, &t.Verdict)
+		t.Probability = valueOf(probability)
+		return t, err
+	},
+}
+
+// AddStep records a step. When it returns without an error it is on disk.
+func (s *Store) AddStep(t Step) error {
+	err := s.inTx(func(tx *sql.Tx) error {
+		if err := count(tx, "steps", t.Session); err != nil {
+			return err
+		}
+		return steps.insert(tx, &t)
+	})
+	if err != nil {
+		return s.file.fail(err, "record step %d of session %s", t.Seq, t.Session)
+	}
+	return nil
+}
+
+// Steps returns the steps of the session with exactly this id, in the order of Seq.
+func (s *Store) Steps(session string) (list []Step, err error) {
+	err = s.inSnapshot(func(tx *sql.Tx) error {
+		list, err = counted(steps, tx, s.file, session)
+		return err
+	})
+	if err != nil {
+		return nil, s.file.fail(err, "read the steps of session %s", session)
+	}
+	return list, nil
+}
+
+// A Good is a commit that was judged good.
+type Good struct {
+	Commit  string
+	When    time.Time
+	Session string // that found it good
+	Detail  string
+}
+
+var goods = table[Good]{
+	name:    "goods",
+	columns: "commit_id, recorded, session, detail",
+	label:   func(g *Good) string { return "the record of good commit " + g.Commit },
+	values:  func(g *Good) []any { return []any{g.Commit, formatTime(g.When), g.Session, g.Detail} },
+	scan: func(scan func(...any) error) (g Good, err error) {
+		var when string
+		if err := scan(&g.Commit, &when, &g.Session, &g.Detail); err != nil {
+			return g, err
+		}
+		g.When, err = parseTime(when)
+		return g, err
+	},
+}
+
+// RecordGood remembers a good commit, in place of what was recorded about it before.
+func (s *Store) RecordGood(g Good) error {
+	err := s.inTx(func(tx *sql.Tx) error {
+		if _, err := tx.Exec("DELETE FROM goods WHERE commit_id = ?", g.Commit); err != nil {
+			return err
+		}
+		return goods.insert(tx, &g)
+	})
+	if err != nil {
+		return s.file.fail(err, "record %s as good", g.Commit)
+	}
+	return nil
+}
+
+// Goods returns the known good commits, the newest record first.
+func (s *Store) Goods() ([]Good, error) {
+	list, err := goods.query(s.db, s.file, "ORDER BY recorded DESC, commit_id")
+	if err != nil {
+		return nil, s.file.fail(err, "list the good commits")
+	}
+	return list, nil
+}
