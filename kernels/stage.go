@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/renameio/v2"
 )
 
 // File is a file that a plan puts into the export. Source files are the candidate's own: the file
@@ -155,22 +157,15 @@ func writeOver(name string, text []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".kbisect-*")
+	f, err := renameio.NewPendingFile(name, renameio.WithTempDir(filepath.Dir(name)), renameio.WithStaticPermissions(mode))
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once it has its name
-	_, err = f.Write(text)
-	if cerr := f.Chmod(mode); err == nil {
-		err = cerr
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	defer f.Cleanup()
+	if _, err := f.Write(text); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), name)
+	return f.CloseAtomicallyReplace()
 }
 
 // Digest identifies what of a plan changes the result of its build.

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/BurntSushi/toml"
+	"github.com/google/renameio/v2"
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect/judge"
@@ -240,11 +241,7 @@ func appendAccepted(path string, fresh []acceptance) error {
 	if _, err := parseAccepted(acceptedName, b.Bytes()); err != nil {
 		return fmt.Errorf("write %s: what was recorded could not be read back: %w", path, err)
 	}
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, b.Bytes(), 0o666); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
+	return renameio.WriteFile(path, b.Bytes(), 0o666, renameio.WithTempDir(filepath.Dir(path)))
 }
 
 // oneLine is a text without line ends and other controls.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/google/renameio/v2"
 )
 
 // hookMarker stands in every hook that kbisect has written, whatever its version.
@@ -94,12 +96,12 @@ func (h hookFile) install(script []byte) (done string, err error) {
 	if err := os.MkdirAll(h.dir, 0o777); err != nil {
 		return "", err
 	}
-	draft := h.path + ".kbisect-new"
-	if err := os.WriteFile(draft, script, 0o777); err != nil {
+	draft, err := renameio.NewPendingFile(h.path, renameio.WithTempDir(h.dir), renameio.WithStaticPermissions(0o755))
+	if err != nil {
 		return "", err
 	}
-	defer os.Remove(draft)
-	if err := os.Chmod(draft, 0o755); err != nil {
+	defer draft.Cleanup()
+	if _, err := draft.Write(script); err != nil {
 		return "", err
 	}
 	if exists && !ours {
@@ -111,7 +113,7 @@ func (h hookFile) install(script []byte) (done string, err error) {
 			done = fmt.Sprintf("the existing hook is kept as %s; it is not executable, so git did not call it, and neither will kbisect\n", h.kept)
 		}
 	}
-	if err := os.Rename(draft, h.path); err != nil {
+	if err := draft.CloseAtomicallyReplace(); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s written\n%s", h.path, done), nil
