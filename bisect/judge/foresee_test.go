@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
 // rounds makes trials of a planted truth, n at a time, and counts how often it had to wait.
@@ -99,7 +100,7 @@ func plant(t *testing.T, seed uint64, hidden float64) *planted {
 
 // outcome is that of a launch.
 func (p *planted) outcome(r bisect.Request) bisect.Outcome {
-	on, _ := sets.ParseKey(r.Candidate.Commit)
+	on, _ := lattice.ParseKey(r.Candidate.Commit)
 	for _, x := range p.needs {
 		if on.Has(x[0]) && !on.Has(x[1]) {
 			return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Wall: 2}

@@ -49,15 +49,15 @@ func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, erro
 		o.once = &once{next: o.Sampler, known: map[bisect.TrialID]bisect.Outcome{}}
 	}
 	switch {
-	case r.Purpose == sets.EndGood && r.Nth == 0:
+	case r.Purpose == sets.Baseline && r.Nth == 0:
 		return o.goodEnd(ctx, c)
-	case r.Purpose == sets.EndBad && r.Nth == 0:
+	case r.Purpose == sets.AllChanges && r.Nth == 0:
 		return o.badEnd(ctx, c)
 	case o.slow != nil:
 		return o.compare(ctx, c, r)
 	}
 	x, err := o.once.Sample(ctx, o.request(c, r))
-	if err == nil && r.Purpose == sets.EndBad && !o.ends.Differ {
+	if err == nil && r.Purpose == sets.AllChanges && !o.ends.Differ {
 		return o.read(x), nil // its complaint does not come every time
 	}
 	return o.result(x), err
@@ -108,7 +108,7 @@ func (o *SetOracle) read(x bisect.Outcome) sets.Result {
 	o.ends, o.complaint = e, e.Complaint
 	out := o.result(x)
 	if !e.Differ && failed(x) && !failed(g) {
-		out.Answer, out.Why = sets.Unresolved, e.Why
+		out.Answer, out.Why = sets.Unjudged, e.Why
 	}
 	return out
 }
@@ -163,7 +163,7 @@ func (o *SetOracle) result(x bisect.Outcome) sets.Result {
 	case o.complaint.Class != "" && o.complaint.Matches(x):
 		r.Answer = sets.Fail
 	case untestable(x), o.complaint.Class != "":
-		r.Answer = sets.Unresolved
+		r.Answer = sets.Unjudged
 	default:
 		r.Answer = sets.Fail
 	}
@@ -199,7 +199,7 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 			out.Seconds += x.Wall
 			l, fits := o.slow.level(x)
 			if side == 1 && x.Class != bisect.OK {
-				out.Answer, out.Class, out.Phase, out.Why = sets.Unresolved, x.Class, x.Phase, x.Describe()
+				out.Answer, out.Class, out.Phase, out.Why = sets.Unjudged, x.Class, x.Phase, x.Describe()
 				return out, nil
 			}
 			y[side], at[side], ok = l.Y, l.At, ok && fits
@@ -213,7 +213,7 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 	out.Launches = len(test.pairs)
 	out.Class, out.Slow = bisect.OK, math.Exp(test.median())
 	out.Why = fmt.Sprintf("%s %.4f times the good end's, %d pairs", o.slow.picked.name(), out.Slow, len(test.pairs))
-	out.Answer = map[int]sets.Answer{1: sets.Fail, -1: sets.Pass, 0: sets.Unresolved}[test.decided(noise, alpha)]
+	out.Answer = map[int]sets.Answer{1: sets.Fail, -1: sets.Pass, 0: sets.Unjudged}[test.decided(noise, alpha)]
 	if out.Answer == sets.Fail {
 		out.Class = bisect.Slow
 	}

@@ -42,8 +42,8 @@ func TestSetOracleCountsItsLaunches(t *testing.T) {
 	})
 	all := sets.Of(0)
 	for n, r := range []sets.Request{
-		{Set: sets.Set{}, Purpose: sets.EndGood}, {Set: all, Purpose: sets.EndBad},
-		{Set: all, Purpose: sets.Prefix}, {Set: sets.Set{}, Purpose: sets.Prefix}, {Set: all, Purpose: sets.EndBad, Nth: 1},
+		{Set: sets.Set{}, Purpose: sets.Baseline}, {Set: all, Purpose: sets.AllChanges},
+		{Set: all, Purpose: sets.Prefix}, {Set: sets.Set{}, Purpose: sets.Prefix}, {Set: all, Purpose: sets.AllChanges, Nth: 1},
 	} {
 		x, err := o.Test(t.Context(), r)
 		if err != nil {

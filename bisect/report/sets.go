@@ -207,7 +207,7 @@ func guiltyWords(g sets.Guilty) string {
 	if g.Phase != "" && g.Class == bisect.Timeout {
 		s += " in " + g.Phase
 	}
-	if !g.Certified {
+	if !g.Verified {
 		s += " (not certified)"
 	}
 	return s
@@ -215,7 +215,7 @@ func guiltyWords(g sets.Guilty) string {
 
 // certificate says what the certificate of a guilty set rests on.
 func (p *printer) certificate(s *Sets, g sets.Guilty) {
-	if !g.Certified {
+	if !g.Verified {
 		return
 	}
 	var culprits, carriers []string
@@ -349,7 +349,7 @@ func (p *printer) tests(s *Sets) {
 		return
 	}
 	c := s.Counts
-	p.f("\nThe tests: %d run (%d pass, %d fail, %d unresolved), %d inferred\n", c.Tests, c.Pass, c.Fail, c.Unresolved, c.Inferred)
+	p.f("\nThe tests: %d run (%d pass, %d fail, %d unresolved), %d inferred\n", c.Tests, c.Pass, c.Fail, c.Unjudged, c.Inferred)
 	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	for _, x := range s.Tests {
 		how := fmt.Sprintf("%.2f s", x.Seconds)
@@ -454,7 +454,7 @@ func (d *Document) addSets(in Input) {
 	s := in.Sets
 	d.Complete = s.Complete
 	for _, g := range s.Minimal {
-		m := minimalSet{assignment: s.blamed(g), Class: g.Class, Phase: text(g.Phase), Certified: g.Certified, Culprits: []string{}, Carriers: []string{}, Others: []valueAnswer{}}
+		m := minimalSet{assignment: s.blamed(g), Class: g.Class, Phase: text(g.Phase), Certified: g.Verified, Culprits: []string{}, Carriers: []string{}, Others: []valueAnswer{}}
 		for _, x := range g.Roles() {
 			to := &m.Culprits
 			if x.Role == sets.Carrier {

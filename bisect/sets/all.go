@@ -3,148 +3,157 @@ package sets
 import (
 	"cmp"
 	"slices"
+
+	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
-// outcome is what a seed came to: a guilty set inside it, or its answer.
-type outcome struct {
-	answer Answer
-	guilty *Guilty
-	err    error
+// enumeration finds guilty sets one after the other, and the maximal safe sets between them. (MARCO with
+// maximal seeds: Liffiton, Previti, Malik and Marques-Silva, Constraints 2016; seeds in the order of
+// implicit hitting sets.)
+type enumeration struct {
+	t       *tester
+	s       *scope
+	f       *Finding
+	finder  *finder
+	goal    Goal
+	expand  func(atom int) []Atom // the parts of an atom; may be nil
+	divided bool                  // parts are the atom itself, divided: what it showed is known of all of them
+
+	blocked  []Set        // seeds without an answer
+	inexact  bool         // a cheapest seed could not be proven the cheapest
+	opaque   map[int]bool // composite atoms that are more than their parts
+	expanded bool         // parts of an atom were asked for
+	done     bool
+	seed     Set // that is tested
 }
 
-// enumerate tests seeds, the most valuable first, until the goal is reached or none is left. A seed is
+// run tests seeds, the most valuable first, until the goal is reached or none is left. A seed is
 // everything but a set that hits all guilty sets known, so one that passes is a maximal safe set, and
 // one that fails holds a guilty set not known yet.
-func (r *run) enumerate() error {
-	seeds := []Set{r.top}
+func (e *enumeration) run() error {
+	seeds := []Set{e.s.top}
 	for len(seeds) > 0 {
-		o := r.try(seeds[0])
-		if o.err != nil {
-			return o.err
-		}
-		if err := r.accept(seeds[0], o); err != nil {
+		if err := e.try(seeds[0]); err != nil {
 			return err
 		}
-		if r.Goal == One && len(r.f.Minimal) > 0 || r.Goal == Keep && len(r.f.Safe) > 0 {
+		if e.goal == One && len(e.f.Minimal) > 0 || e.goal == Keep && len(e.f.Safe) > 0 {
 			return nil
 		}
-		if seeds = r.seeds(1); len(seeds) > 0 {
+		if seeds = e.seeds(1); len(seeds) > 0 {
 			continue
 		}
-		if err := r.recheck(); err != nil {
+		if err := e.recheck(); err != nil {
 			return err
 		}
-		seeds = r.seeds(1)
+		seeds = e.seeds(1)
 	}
-	r.enumerated = true
-	certain := r.f.Monotone && !r.inexact && len(r.blocked) == 0
-	r.f.Complete = certain && !slices.ContainsFunc(r.f.Minimal, func(g Guilty) bool { return !g.Certified && r.repeats > 0 })
+	e.done = true
+	open := slices.ContainsFunc(e.f.Minimal, func(g Guilty) bool { return !g.Verified && e.t.repeats > 0 })
+	e.f.Complete = e.f.Monotone && !e.inexact && len(e.blocked) == 0 && !open
 	return nil
 }
 
-// try tests one seed and, when it fails, finds a guilty set inside. A pass is tested as often as one
-// of a certificate: everything said of safe sets rests on it.
-func (r *run) try(seed Set) (o outcome) {
-	r.seed = seed
-	defer func() { r.seed, r.hunt = nil, nil }()
-	o.answer, o.err = r.ask(seed, Seed)
-	if o.err == nil && o.answer == Pass && r.repeats > 1 {
-		o.answer, _, o.err = r.votes(seed, Seed, hidden, false)
+// try tests one seed and takes in what it shows.
+func (e *enumeration) try(seed Set) error {
+	answer, g, err := e.test(seed)
+	switch {
+	case err != nil:
+		return err
+	case g != nil:
+		return e.blame(*g)
+	case answer == Pass:
+		e.f.Safe = append(e.f.Safe, Safe{Atoms: seed, Maximal: true, Weight: e.s.space.Weight(seed), Test: e.t.memory.at(seed).row})
+		return nil
+	case answer == Unjudged:
+		if learned, err := (requirements{e.t, e.s, e.f}).ofSeed(seed); err != nil || learned {
+			return err
+		}
 	}
-	if o.err != nil || o.answer != Fail {
-		return o
+	e.blocked = append(e.blocked, seed) // or it fails, and no set in it could be verified
+	return nil
+}
+
+// test asks for the answer to a seed and, when it fails, for a guilty set inside. A pass is tested as often
+// as that of a verified set: everything said about safe sets rests on it.
+func (e *enumeration) test(seed Set) (answer Answer, g *Guilty, err error) {
+	e.seed = seed
+	defer func() { e.seed, e.finder.hunt = nil, nil }()
+	answer, err = e.t.ask(seed, seeding)
+	if err == nil && answer == Pass && e.t.repeats > 1 {
+		answer, err = e.t.vote(seed, seeding, hidden)
 	}
-	if o.guilty, o.err = r.minimal(seed); o.err == nil && o.guilty == nil {
-		o.answer, o.err = r.ask(seed, Seed) // it may turn out not to fail
+	if err != nil || answer != Fail {
+		return answer, nil, err
 	}
-	return o
+	if g, err = e.finder.minimal(seed); err == nil && g == nil {
+		answer, err = e.t.ask(seed, seeding) // it may turn out not to fail
+	}
+	return answer, g, err
 }
 
 // recheck looks again at what rests on tests made before some set answered both ways, and drops what
-// does not stand: then the search goes on.
-func (r *run) recheck() error {
-	if !r.mem.noisy {
+// does not hold: then the search goes on.
+func (e *enumeration) recheck() error {
+	if !e.t.memory.noisy {
 		return nil
 	}
 	var err error
-	r.f.Safe = slices.DeleteFunc(r.f.Safe, func(s Safe) bool {
+	e.f.Safe = slices.DeleteFunc(e.f.Safe, func(s Safe) bool {
 		if err != nil {
 			return false
 		}
 		var a Answer
-		if a, _, err = r.votes(s.Atoms, Seed, hidden, false); err == nil && a == undecided {
-			r.blocked = append(r.blocked, s.Atoms)
+		if a, err = e.t.vote(s.Atoms, seeding, hidden); err == nil && a == undecided {
+			e.blocked = append(e.blocked, s.Atoms)
 		}
 		return err == nil && a != Pass
 	})
-	r.f.Minimal = slices.DeleteFunc(r.f.Minimal, func(g Guilty) bool {
-		if err != nil || !g.Certified {
+	e.f.Minimal = slices.DeleteFunc(e.f.Minimal, func(g Guilty) bool {
+		if err != nil || !g.Verified {
 			return false
 		}
 		var what proof
-		what, _, err = r.needed(&g, hidden/float64(len(g.Members)))
+		what, _, err = e.finder.needed(&g, hidden/float64(len(g.Members)))
 		return err == nil && what != proven
 	})
 	return err
 }
 
-// accept takes in what a seed came to.
-func (r *run) accept(seed Set, o outcome) error {
-	switch {
-	case o.guilty != nil:
-		return r.blame(*o.guilty)
-	case o.answer == Pass:
-		r.f.Safe = append(r.f.Safe, Safe{Atoms: seed, Maximal: true, Weight: r.space.weight(seed), Test: r.mem.at(seed).row})
-	case o.answer == Unresolved:
-		learned, err := r.whyNoBuild(seed)
-		if err != nil || learned {
-			return err
-		}
-		r.blocked = append(r.blocked, seed)
-	default: // it fails, and no set in it could be certified
-		r.blocked = append(r.blocked, seed)
-	}
-	return nil
-}
-
-// blame takes in a new guilty set, and asks what more there is to know of it.
-func (r *run) blame(g Guilty) error {
-	if slices.ContainsFunc(r.f.Minimal, func(o Guilty) bool { return o.Atoms.Equal(g.Atoms) }) {
+// blame takes in a new guilty set, and asks what more there is to know about it.
+func (e *enumeration) blame(g Guilty) error {
+	if slices.ContainsFunc(minimalOf(e.f.Minimal), g.Atoms.Equal) {
 		return nil
 	}
-	if err := r.learnFrom(g); err != nil {
+	if err := (requirements{e.t, e.s, e.f}).ofGuilty(g); err != nil {
 		return err
 	}
-	if refined, err := r.expand(g); err != nil || refined {
+	if refined, err := e.refine(g); err != nil || refined {
 		return err
 	}
-	err := r.tryValues(&g)
-	r.f.Minimal = append(r.f.Minimal, g)
+	err := e.tryValues(&g)
+	e.f.Minimal = append(e.f.Minimal, g)
 	return err
 }
 
 // seeds returns up to n seeds that are not covered by what is known, the most valuable first.
-func (r *run) seeds(n int) []Set {
-	hit := slices.Clone(r.space.conflicts)
-	for _, g := range r.f.Minimal {
-		hit = append(hit, g.Atoms)
+func (e *enumeration) seeds(n int) (seeds []Set) {
+	all := e.s.universe()
+	hit := slices.DeleteFunc(slices.Concat(e.s.space.Conflicts(), minimalOf(e.f.Minimal)), func(s Set) bool { return !s.In(all) })
+	var avoid []Set
+	for _, s := range e.f.Safe {
+		avoid = append(avoid, all.Minus(s.Atoms))
 	}
-	hit = slices.DeleteFunc(hit, func(s Set) bool { return !s.In(r.universe()) })
-	var avoid, seeds []Set
-	for _, s := range r.f.Safe {
-		avoid = append(avoid, r.universe().Minus(s.Atoms))
-	}
-	for _, s := range r.blocked {
-		avoid = append(avoid, r.universe().Minus(s))
+	for _, s := range e.blocked {
+		avoid = append(avoid, all.Minus(s))
 	}
 	for len(seeds) < n {
-		h, ok, exact := cheapest(r.space, hit, avoid)
-		r.inexact = r.inexact || !exact
+		h, ok, exact := lattice.Cheapest(e.s.space, hit, avoid)
+		e.inexact = e.inexact || !exact
 		if !ok {
 			break
 		}
-		h = h.And(r.universe())
-		seeds = append(seeds, r.universe().Minus(h))
+		h = h.And(all)
+		seeds = append(seeds, all.Minus(h))
 		if avoid = append(avoid, h); len(h) == 0 {
 			break
 		}
@@ -152,27 +161,18 @@ func (r *run) seeds(n int) []Set {
 	return seeds
 }
 
-// universe is what seeds are taken from: all changes, even where some exclude each other, unless the
-// bad end was said to be less.
-func (r *run) universe() Set {
-	if len(r.Bad) > 0 {
-		return r.top
-	}
-	return r.space.whole
-}
-
 // tryValues tests the other values of the flags in a guilty set, with the rest of it unchanged.
-func (r *run) tryValues(g *Guilty) error {
+func (e *enumeration) tryValues(g *Guilty) error {
 	for _, m := range g.Members {
-		for j, a := range r.space.atoms {
-			if !a.Spare || a.Group == "" || a.Group != r.space.atoms[m.Atom].Group {
+		for j, a := range e.s.space.Atoms() {
+			if !a.Spare || a.Group == "" || a.Group != e.s.space.Atom(m.Atom).Group {
 				continue
 			}
-			set := r.space.Close(Of(j)).Or(g.Atoms.Minus(Of(m.Atom)))
-			if !r.space.Valid(set) {
+			set := e.s.space.Close(Of(j)).Or(g.Atoms.Minus(Of(m.Atom)))
+			if !e.s.space.Valid(set) {
 				continue
 			}
-			answer, err := r.ask(set, Value)
+			answer, err := e.t.ask(set, valuing)
 			if err != nil {
 				return err
 			}
@@ -182,14 +182,98 @@ func (r *run) tryValues(g *Guilty) error {
 	return nil
 }
 
-// listLeft names what may still show the complaint: seeds nobody has tested.
-func (r *run) listLeft() {
-	if r.f.Complete {
-		return
+// notExcluded lists what may still show the complaint, the largest sets first.
+func (e *enumeration) notExcluded() (list []Set) {
+	const most = 8 // seeds that were not tested
+	if e.f.Complete {
+		return nil
 	}
-	r.f.NotExcluded = slices.Clone(r.blocked)
-	if len(r.f.Minimal) > 0 {
-		r.f.NotExcluded = append(r.f.NotExcluded, r.seeds(mostListed)...)
+	list = slices.Clone(e.blocked)
+	if len(e.f.Minimal) > 0 {
+		list = append(list, e.seeds(most)...)
 	}
-	slices.SortStableFunc(r.f.NotExcluded, func(a, b Set) int { return cmp.Compare(b.Len(), a.Len()) })
+	slices.SortStableFunc(list, func(a, b Set) int { return cmp.Compare(b.Len(), a.Len()) })
+	return list
+}
+
+// refine goes on with the parts of a composite atom of a guilty set, if there is one.
+func (e *enumeration) refine(g Guilty) (refined bool, err error) {
+	for _, m := range g.Members {
+		if e.expand == nil || m.Role == Carrier || e.opaque[m.Atom] {
+			continue
+		}
+		parts := e.expand(m.Atom)
+		e.expanded = true
+		if len(parts) < 2 {
+			continue
+		}
+		if same, err := e.alike(m.Atom, parts, g); err != nil {
+			return false, err
+		} else if same {
+			return true, e.divide(m.Atom, parts, g)
+		}
+	}
+	return false, nil
+}
+
+// alike reports whether the parts of an atom show what it shows in a guilty set; else it is named as a
+// whole.
+func (e *enumeration) alike(i int, parts []Atom, g Guilty) (bool, error) {
+	const tries = 3
+	if e.divided {
+		return true, nil
+	}
+	for range tries {
+		res, err := e.t.launch(e.s.divided(i, len(parts))(g.Atoms), Prefix, false)
+		if err != nil || res.Answer == Fail {
+			return err == nil, err
+		}
+	}
+	e.opaque[i] = true
+	if err := e.s.addUnused(parts); err != nil {
+		return false, err
+	}
+	e.f.warn("the parts of %s do not show together what it shows: it is named as a whole", e.s.space.Name(i))
+	return false, nil
+}
+
+// divide goes on with the parts of a composite atom in its place. Guilty sets that hold it are looked
+// into again; safe sets without it may be safe with some of the parts.
+func (e *enumeration) divide(i int, parts []Atom, g Guilty) error {
+	to := e.s.divided(i, len(parts))
+	if err := e.s.divide(i, parts); err != nil {
+		return err
+	}
+	if !e.divided {
+		e.t.memory.drop(i)
+	}
+	e.t.memory.rename(to)
+	for k := range e.f.Claims {
+		e.f.Claims[k].Atoms = to(e.f.Claims[k].Atoms)
+	}
+	again := []Guilty{g}
+	e.f.Minimal = slices.DeleteFunc(e.f.Minimal, func(o Guilty) bool {
+		if o.Atoms.Has(i) {
+			again = append(again, o)
+		}
+		return o.Atoms.Has(i)
+	})
+	e.f.Safe = slices.DeleteFunc(e.f.Safe, func(s Safe) bool { return !s.Atoms.Has(i) })
+	for k := range e.f.Safe {
+		e.f.Safe[k].Atoms = to(e.f.Safe[k].Atoms)
+	}
+	for _, o := range again {
+		finer, err := e.finder.minimal(to(o.Atoms))
+		if err != nil {
+			return err
+		}
+		if finer == nil {
+			e.blocked = append(e.blocked, to(o.Atoms))
+			continue
+		}
+		if err := e.blame(*finer); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -28,7 +28,7 @@ func TestCaseRound9(t *testing.T) {
 		f := find(t, s)
 		same(t, "guilty", minimalSets(f), Of(0, 4))
 		same(t, "safe", safeSets(f), Of(0, 1, 2, 3), Of(2, 3, 4))
-		if !f.Complete || !f.Minimal[0].Certified || f.Keep == nil || f.Keep.Weight != 4 || !f.Keep.Maximum {
+		if !f.Complete || !f.Minimal[0].Verified || f.Keep == nil || f.Keep.Weight != 4 || !f.Keep.Maximum {
 			t.Errorf("complete %v, %+v, keep %+v", f.Complete, f.Minimal, f.Keep)
 		}
 		price(f).within(t, limit, 2, 460+60)
@@ -150,7 +150,7 @@ func TestCaseSlowIsNotTimeout(t *testing.T) {
 		}
 		full := 0
 		for _, r := range o.asked {
-			if r.Full && r.Purpose != EndGood && r.Purpose != EndBad {
+			if r.Full && r.Purpose != Baseline && r.Purpose != AllChanges {
 				full++
 			}
 		}

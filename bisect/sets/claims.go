@@ -6,15 +6,23 @@ import (
 	"strings"
 )
 
-// alone is a claimed set with what it requires; without is everything but the claim.
-func (r *run) alone(c Claim) Set   { return r.space.Close(c.Atoms).And(r.top) }
-func (r *run) without(c Claim) Set { return r.space.Drop(r.top, c.Atoms) }
+// claims tests named hypotheses. They stand in the finding with the atoms that they are about, and get
+// their verdicts there in the end.
+type claims struct {
+	t *tester
+	s *scope
+	f *Finding
+}
 
-// claimsAlone tests each claimed set by itself, which mostly passes and is cheap.
-func (r *run) claimsAlone() error {
-	for _, c := range r.Claims {
-		if s := r.alone(c); r.space.Valid(s) && c.Atoms.In(r.top) {
-			if _, err := r.ask(s, Alone); err != nil {
+// alone is a claimed set with what it requires; without is all changes but the claim.
+func (c claims) alone(atoms Set) Set   { return c.s.space.Close(atoms).And(c.s.top) }
+func (c claims) without(atoms Set) Set { return c.s.space.Drop(c.s.top, atoms) }
+
+// testAlone tests each claimed set by itself, which mostly passes and is cheap.
+func (c claims) testAlone() error {
+	for _, j := range c.f.Claims {
+		if set := c.alone(j.Atoms); c.s.space.Valid(set) && j.Atoms.In(c.s.top) {
+			if _, err := c.t.ask(set, claimAlone); err != nil {
 				return err
 			}
 		}
@@ -22,25 +30,27 @@ func (r *run) claimsAlone() error {
 	return nil
 }
 
-// claimsWithout tests everything but each claimed set. Where a guilty set is known that does without
-// the claim the answer is inferred.
-func (r *run) claimsWithout() error {
-	for _, c := range r.Claims {
-		if !c.Atoms.In(r.top) {
+// testWithout tests all changes but each claimed set, which a guilty set that does without the claim
+// mostly answers. Where the claim alone fails and all but it pass, a guilty set inside it is blamed.
+func (c claims) testWithout(e *enumeration) error {
+	for k := range c.f.Claims {
+		atoms := c.f.Claims[k].Atoms // they may be divided on the way
+		if !atoms.In(c.s.top) {
 			continue
 		}
-		without, err := r.ask(r.without(c), Without)
+		without, err := c.t.ask(c.without(atoms), claimWithout)
 		if err != nil {
 			return err
 		}
-		s := r.alone(c)
-		if a, _, _ := r.mem.infer(s); a != Fail || without != Pass || r.anyInside(s) {
+		set := c.alone(atoms)
+		known := slices.ContainsFunc(minimalOf(c.f.Minimal), func(g Set) bool { return g.In(set) })
+		if a, _, _ := c.t.memory.infer(set); a != Fail || without != Pass || known {
 			continue
 		}
-		if g, err := r.minimal(s); err != nil {
+		if g, err := e.finder.minimal(set); err != nil {
 			return err
 		} else if g != nil {
-			if err := r.blame(*g); err != nil {
+			if err := e.blame(*g); err != nil {
 				return err
 			}
 		}
@@ -48,52 +58,38 @@ func (r *run) claimsWithout() error {
 	return nil
 }
 
-func (r *run) anyInside(s Set) bool {
-	return slices.ContainsFunc(r.f.Minimal, func(g Guilty) bool { return g.Atoms.In(s) })
-}
-
-// judgeClaims gives every claim its verdict, from what is known by now.
-func (r *run) judgeClaims() {
-	for _, c := range r.Claims {
-		j := Judged{Name: c.Name, Atoms: c.Atoms}
-		if !c.Atoms.In(r.top) {
-			j.Verdict, j.Why = UndecidedHere, "it is not part of the bad end"
-		} else {
-			r.judge(&j, r.alone(c), r.without(c))
+// judge gives every claim its verdict, from what is known by now.
+func (c claims) judge() {
+	for k := range c.f.Claims {
+		j := &c.f.Claims[k]
+		if !j.Atoms.In(c.s.top) {
+			j.Verdict, j.Why = Undecided, "it is not among the changes searched"
+			continue
 		}
-		r.f.Claims = append(r.f.Claims, j)
-	}
-}
-
-func (r *run) judge(j *Judged, alone, without Set) {
-	j.Alone, j.Without = r.look(j, alone), r.look(j, without)
-	var meet []Guilty
-	for _, g := range r.f.Minimal {
-		switch {
-		case g.Atoms.In(without):
-			j.Others = append(j.Others, g.Atoms)
-		case g.Atoms.In(alone):
-			if g.Atoms.Len() < alone.Len() && (len(j.Only) == 0 || g.Atoms.Len() < j.Only.Len()) {
-				j.Only = g.Atoms
+		alone, without := c.alone(j.Atoms), c.without(j.Atoms)
+		j.Alone, j.Without = c.known(j, alone), c.known(j, without)
+		for _, g := range minimalOf(c.f.Minimal) {
+			switch {
+			case g.In(without):
+				j.Others = append(j.Others, g)
+			case !g.In(alone):
+				j.With = append(j.With, g.Minus(alone))
+			case g.Len() < alone.Len() && (len(j.Only) == 0 || g.Len() < j.Only.Len()):
+				j.Only = g
 			}
-		default:
-			meet = append(meet, g)
 		}
+		j.Verdict, j.Why = c.verdict(j)
 	}
-	for _, g := range meet {
-		j.With = append(j.With, g.Atoms.Minus(alone))
-	}
-	j.Verdict, j.Why = r.verdict(j)
 }
 
-// look reads an answer that is known and the rows that show it.
-func (r *run) look(j *Judged, set Set) Answer {
-	a, from, ok := r.mem.infer(set)
+// known reads an answer that is known, and the rows that show it.
+func (c claims) known(j *Judged, set Set) Answer {
+	a, from, ok := c.t.memory.infer(set)
 	if !ok {
 		return ""
 	}
-	for row, t := range r.f.Tests {
-		if !t.Inferred && t.Set.Equal(r.turn(from)) {
+	for row, x := range c.t.ledger {
+		if !x.Inferred && x.Set.Equal(c.s.on(from)) {
 			j.Tests = append(j.Tests, row)
 		}
 	}
@@ -101,43 +97,54 @@ func (r *run) look(j *Judged, set Set) Answer {
 }
 
 // verdict is the table of what the claim alone and everything without it say together.
-func (r *run) verdict(j *Judged) (Verdict, string) {
-	alone, without := fmt.Sprintf("alone: %s", j.Alone), fmt.Sprintf("all but it: %s", j.Without)
-	both := alone + "; " + without
+func (c claims) verdict(j *Judged) (Verdict, string) {
+	both := fmt.Sprintf("alone: %s; all but it: %s", j.Alone, j.Without)
 	switch {
 	case j.Alone == "" || j.Without == "":
-		return UndecidedHere, "not all its tests were made"
-	case j.Alone == Unresolved:
-		return UndecidedHere, "by itself it could not be tested"
-	case j.Without == Unresolved:
-		return UndecidedHere, "without it nothing could be tested"
+		return Undecided, "not all its tests were made"
+	case j.Alone == Unjudged:
+		return Undecided, "by itself it cannot be judged"
+	case j.Without == Unjudged:
+		return Undecided, "without it nothing can be judged"
 	case j.Alone == Fail && j.Without == Pass && len(j.Only) > 0:
-		return Confirmed, both + "; only " + r.names(j.Only) + " is needed"
+		return Confirmed, both + "; only " + c.s.names(j.Only) + " is needed"
 	case j.Alone == Fail && j.Without == Pass:
 		return Confirmed, both
 	case j.Alone == Fail:
-		return NotTheOnly, both + "; so does " + r.listed(j.Others)
+		return NotTheOnly, both + "; so does " + c.listed(j.Others)
 	case len(j.With) > 0:
-		why := both + "; it takes " + r.listed(j.With) + " as well"
+		why := both + "; it also takes " + c.listed(j.With)
 		if j.Without == Fail {
 			why += "; another cause exists"
 		}
 		return Combination, why
 	case j.Without == Pass:
-		return UndecidedHere, both + "; what it combines with was not found"
-	case r.f.Complete:
+		return Undecided, both + "; what it combines with was not found"
+	case c.f.Complete:
 		return Refuted, both + "; it is in none of the guilty sets, which are all known"
 	}
 	return NotSupported, both + "; not all guilty sets are known"
 }
 
-func (r *run) listed(list []Set) string {
-	var text []string
-	for _, s := range list {
-		text = append(text, r.names(s))
-	}
-	if len(text) == 0 {
+func (c claims) listed(list []Set) string {
+	if len(list) == 0 {
 		return "something else"
 	}
-	return strings.Join(text, "; or ")
+	var names []string
+	for _, s := range list {
+		names = append(names, c.s.names(s))
+	}
+	return strings.Join(names, "; or ")
+}
+
+// open counts the tests of claims that nothing answers yet.
+func (c claims) open() (n float64) {
+	for _, j := range c.f.Claims {
+		for _, set := range []Set{c.alone(j.Atoms), c.without(j.Atoms)} {
+			if _, _, known := c.t.memory.infer(set); !known && j.Atoms.In(c.s.top) && c.s.space.Valid(set) {
+				n++
+			}
+		}
+	}
+	return n
 }

@@ -74,15 +74,3 @@ func TestProgressCounts(t *testing.T) {
 		t.Errorf("%.1f tests at most where four failures of ten are missed, else %.1f", most, plain.Tests)
 	}
 }
-
-func TestLeastHits(t *testing.T) {
-	same(t, "hits", leastHits([]Set{Of(1, 2), Of(2, 3)}), Of(2), Of(1, 3))
-	same(t, "hits of nothing", leastHits(nil), nil)
-	var many []Set
-	for i := range 20 {
-		many = append(many, Of(2*i, 2*i+1))
-	}
-	if n := len(leastHits(many)); n != 128 {
-		t.Errorf("%d", n)
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
 // table is an Oracle that knows the truth.
@@ -47,7 +48,7 @@ func (t *table) Test(_ context.Context, r Request) (Result, error) {
 		return Result{}, t.err
 	}
 	if t.builds != nil && !t.builds(r.Set) {
-		return Result{Answer: Unresolved, Seconds: 25, Class: bisect.BuildFailed}, nil
+		return Result{Answer: Unjudged, Seconds: 25, Class: bisect.BuildFailed}, nil
 	}
 	limit := t.limit
 	if t.early > 0 && !r.Full {
@@ -67,7 +68,7 @@ func (t *table) disturbed(r Request) float64 {
 	switch {
 	case took > t.limit && x < t.hidden:
 		return 12
-	case took <= t.limit && x < t.false_ && r.Purpose != EndGood:
+	case took <= t.limit && x < t.false_ && r.Purpose != Baseline:
 		return 1000
 	}
 	return took
@@ -108,7 +109,7 @@ type spent struct {
 
 func price(f Finding) (p spent) {
 	for _, x := range f.Tests {
-		if !x.Inferred && x.Purpose != EndGood && x.Purpose != EndBad {
+		if !x.Inferred && x.Purpose != Baseline && x.Purpose != AllChanges {
 			p.tests++
 			p.seconds += x.Seconds
 			if x.Answer == Fail {
@@ -158,4 +159,4 @@ func same(t testing.TB, what string, got []Set, want ...Set) {
 	}
 }
 
-func all(n int, less ...int) Set { return First(n).Minus(Of(less...)) }
+func all(n int, less ...int) Set { return lattice.First(n).Minus(Of(less...)) }

@@ -51,13 +51,10 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 	s.Spent, s.Words, s.OnTest = j.spent, a.words, func(t sets.Test) { j.ui.test(t, a.words) }
 	s.OnProgress = func(p sets.Progress) { j.ui.remaining(p, len(j.pipes)) }
 	levels := map[string]float64{}
-	if higher := false; a.timed {
-		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, error) {
-			e, more, err := j.timeSet(ctx, a, set, oracle.Turned, levels)
-			higher = higher || more
-			return e, err
+	if a.timed {
+		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, bool, error) {
+			return j.timeSet(ctx, a, set, oracle.Turned, levels)
 		}
-		s.Higher = func() bool { return higher }
 	}
 	opts := j.policy.Judge
 	forget := j.foreseeSets(func(below bisect.Sampler) (*sets.Search, *judge.SetOracle) {

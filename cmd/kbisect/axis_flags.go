@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/bisect/sets/flags"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -36,10 +37,10 @@ func (p *policy) requestFlags(c *cli.Context, repo *source.Repo) (err error) {
 }
 
 // setFlags are the flags in the terms of a search.
-func (p *policy) setFlags() []sets.Flag {
-	var out []sets.Flag
+func (p *policy) setFlags() []flags.Flag {
+	var out []flags.Flag
 	for _, f := range p.Flags {
-		out = append(out, sets.Flag{Name: f.Name, Values: f.Values, Bad: f.Bad, Ordered: f.Ordered, Requires: terms(f.Requires), Excludes: terms(f.Excludes), Parts: terms(f.Parts)})
+		out = append(out, flags.Flag{Name: f.Name, Values: f.Values, Bad: f.Bad, Ordered: f.Ordered, Requires: terms(f.Requires), Excludes: terms(f.Excludes), Parts: terms(f.Parts)})
 	}
 	return out
 }
@@ -54,7 +55,7 @@ func terms(list []string) (out []string) {
 	return out
 }
 
-func (p *policy) flagSpace() (*sets.Flags, error) { return sets.NewFlags(p.setFlags()) }
+func (p *policy) flagSpace() (*flags.Flags, error) { return flags.New(p.setFlags()) }
 
 // carriers are the flags in the terms of the pipeline.
 func (p *policy) carriers() []kernels.Flag {
@@ -93,11 +94,11 @@ func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
 }
 
 // claims takes the hypotheses into a search; one that is not about what the bad end has stays undecided.
-func (p *policy) claims(a *axis, flags *sets.Flags) {
+func (p *policy) claims(a *axis, flags *flags.Flags) {
 	for _, h := range p.Hypotheses {
 		set, err := flags.Claim(terms(h.Claim))
 		if err != nil {
-			a.undecided = append(a.undecided, sets.Judged{Name: h.Name, Verdict: sets.UndecidedHere, Why: err.Error()})
+			a.undecided = append(a.undecided, sets.Judged{Name: h.Name, Verdict: sets.Undecided, Why: err.Error()})
 			continue
 		}
 		a.claims = append(a.claims, sets.Claim{Name: h.Name, Atoms: set})
@@ -110,7 +111,7 @@ func (j *job) bothEndWell() bool {
 }
 
 // rankFlags finds what single flags and pairs do to the metric.
-func (j *job) rankFlags(ctx context.Context, a axis, flags *sets.Flags, f bisect.Finding) (bisect.Finding, error) {
+func (j *job) rankFlags(ctx context.Context, a axis, flags *flags.Flags, f bisect.Finding) (bisect.Finding, error) {
 	space := flags.Space
 	metric, ok := j.rankedMetric()
 	if !ok {

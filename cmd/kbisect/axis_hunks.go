@@ -217,7 +217,7 @@ func (j *job) accuse(f *bisect.Finding) {
 	}
 	c := bisect.Culprit{Commit: j.policy.Bad, Parents: []string{j.policy.Good}, Class: f.Complaint.Class, Phase: f.Complaint.Phase, Effect: f.Complaint.Ends}
 	for _, g := range j.sets.Minimal {
-		c.Confirmed = c.Confirmed || g.Certified
+		c.Confirmed = c.Confirmed || g.Verified
 		j.hunks[c.Commit] = append(j.hunks[c.Commit], j.sets.Guilty(g)...)
 	}
 	c.Confidence = 1 - j.policy.Judge.Error

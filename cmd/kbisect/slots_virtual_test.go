@@ -17,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/bisect/sets/lattice"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -112,7 +113,7 @@ func TestSlotsSearchSets(t *testing.T) {
 				guilty = append(guilty, sets.Of(rng.Perm(atoms)[:1+rng.IntN(3)]...))
 			}
 			truth := func(r bisect.Request) bisect.Outcome {
-				on, _ := sets.ParseKey(r.Candidate.Assign)
+				on, _ := lattice.ParseKey(r.Candidate.Assign)
 				return ended(slices.ContainsFunc(guilty, func(g sets.Set) bool { return g.In(on) }), class, r)
 			}
 			space, err := sets.NewSpace(make([]sets.Atom, atoms))

@@ -1,16 +1,45 @@
-package sets
+package flags
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
-func flags(t testing.TB, list ...Flag) *Flags {
+// oracle times out where guilty says so, and keeps which sets it was asked.
+type oracle struct {
+	guilty func(on lattice.Set) bool
+	asked  []lattice.Set
+}
+
+func (o *oracle) Test(_ context.Context, r sets.Request) (sets.Result, error) {
+	o.asked = append(o.asked, r.Set)
+	if o.guilty(r.Set) {
+		return sets.Result{Answer: sets.Fail, Seconds: 180, Class: bisect.Timeout}, nil
+	}
+	return sets.Result{Answer: sets.Pass, Seconds: 12, Class: bisect.OK}, nil
+}
+
+// find searches for all guilty sets of flags, each set tested once.
+func find(t testing.TB, f *Flags, o *oracle) sets.Finding {
 	t.Helper()
-	f, err := NewFlags(list)
+	found, err := (&sets.Search{Space: f.Space, Oracle: o, Goal: sets.All, Repeats: 1}).Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func newFlags(t testing.TB, list ...Flag) *Flags {
+	t.Helper()
+	f, err := New(list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,7 +47,7 @@ func flags(t testing.TB, list ...Flag) *Flags {
 }
 
 // assigned lists what a set changes, as NAME=VALUE.
-func assigned(f *Flags, on Set) string {
+func assigned(f *Flags, on lattice.Set) string {
 	base := f.Assign(nil)
 	var out []string
 	for name, v := range f.Assign(on) {
@@ -41,36 +70,36 @@ func round9Levels() []Flag {
 
 // The case of section 5 with levels: 28 states are valid, the least guilty level is found.
 func TestCaseLevels(t *testing.T) {
-	f := flags(t, round9Levels()...)
+	f := newFlags(t, round9Levels()...)
 	valid := 0
 	for bits := range 1 << f.Space.Len() {
-		if f.Space.Valid(Set{uint64(bits)}.trim()) {
+		if f.Space.Valid((lattice.Set{uint64(bits)}).And(lattice.First(f.Space.Len()))) {
 			valid++
 		}
 	}
 	if valid != 28 {
 		t.Errorf("%d valid states", valid)
 	}
-	o := guilty()
-	o.seconds = func(on Set) float64 {
-		if v := f.Assign(on); v["mode"] == "max-autotune" && v["warmup"] == "10" {
-			return 1000
-		}
-		return 12
-	}
-	found := find(t, Search{Space: f.Space, Oracle: o, Goal: All, Repeats: once})
-	for _, r := range o.asked {
-		if v := f.Assign(r.Set); !f.Space.Valid(r.Set) || v["fullgraph"] == "1" && v["mode"] == "off" {
+	o := &oracle{guilty: func(on lattice.Set) bool {
+		v := f.Assign(on)
+		return v["mode"] == "max-autotune" && v["warmup"] == "10"
+	}}
+	found := find(t, f, o)
+	for _, on := range o.asked {
+		if v := f.Assign(on); !f.Space.Valid(on) || v["fullgraph"] == "1" && v["mode"] == "off" {
 			t.Errorf("invalid: %v", v)
 		}
 	}
-	price(found).within(t, 10, 4, 900)
+	tests, fails, seconds := found.Counts.Tests-2, found.Counts.Fail-1, found.Counts.Seconds-180-12 // without the ends
+	if tests > 10 || fails > 4 || seconds > 900 {
+		t.Errorf("%d tests, %d failures, %.0f s", tests, fails, seconds)
+	}
 	if len(found.Minimal) != 1 || assigned(f, found.Minimal[0].Atoms) != "mode=max-autotune warmup=10" {
 		t.Fatalf("%+v", found.Minimal)
 	}
 	var culprits []string
 	for _, m := range found.Minimal[0].Members {
-		if m.Role == Culprit {
+		if m.Role == sets.Culprit {
 			culprits = append(culprits, f.Space.Atom(m.Atom).Name)
 		}
 	}
@@ -90,31 +119,28 @@ func TestCaseLevels(t *testing.T) {
 
 // The other values of a nominal flag are tried once it is guilty.
 func TestNominalValues(t *testing.T) {
-	f := flags(t, Flag{Name: "backend", Values: []string{"eager", "triton", "cutlass", "aten"}},
+	f := newFlags(t, Flag{Name: "backend", Values: []string{"eager", "triton", "cutlass", "aten"}},
 		Flag{Name: "graph", Values: []string{"0", "1"}, Requires: []string{"backend!=eager"}},
 		Flag{Name: "fast", Values: []string{"0", "1"}})
-	o := guilty()
-	o.seconds = func(on Set) float64 {
-		if v := f.Assign(on); v["graph"] == "1" && v["backend"] != "cutlass" && v["backend"] != "eager" {
-			return 1000
-		}
-		return 12
-	}
-	found := find(t, Search{Space: f.Space, Oracle: o, Goal: All, Repeats: once})
+	o := &oracle{guilty: func(on lattice.Set) bool {
+		v := f.Assign(on)
+		return v["graph"] == "1" && v["backend"] != "cutlass" && v["backend"] != "eager"
+	}}
+	found := find(t, f, o)
 	if len(found.Minimal) != 1 || assigned(f, found.Minimal[0].Atoms) != "backend=aten graph=1" {
 		t.Fatalf("%+v", found.Minimal)
 	}
-	got := map[string]Answer{}
+	got := map[string]sets.Answer{}
 	for _, x := range found.Minimal[0].Others {
 		got[f.Space.Atom(x.Atom).Name] = x.Answer
 	}
-	if want := map[string]Answer{"backend: eager->triton": Fail, "backend: eager->cutlass": Pass}; !maps.Equal(got, want) {
+	if want := map[string]sets.Answer{"backend: eager->triton": sets.Fail, "backend: eager->cutlass": sets.Pass}; !maps.Equal(got, want) {
 		t.Errorf("other values %v", got)
 	}
 }
 
 func TestClaimsOfFlags(t *testing.T) {
-	f := flags(t, round9Levels()...)
+	f := newFlags(t, round9Levels()...)
 	set, err := f.Claim([]string{"mode=reduce-overhead", "warmup=10"})
 	if err != nil || assigned(f, set) != "mode=reduce-overhead warmup=10" {
 		t.Errorf("%v %v", set, err)
@@ -129,14 +155,14 @@ func TestClaimsOfFlags(t *testing.T) {
 func TestFlagsRefused(t *testing.T) {
 	two := []string{"0", "1"}
 	for want, list := range map[string][]Flag{
-		"a base value and another": {{Name: "a", Values: []string{"0"}}},
-		"is there twice":           {{Name: "a", Values: two}, {Name: "a", Values: two}},
-		`bad value "2"`:            {{Name: "a", Values: two, Bad: "2"}},
-		"in a circle":              {{Name: "a", Values: two, Requires: []string{"b=1"}}, {Name: "b", Values: two, Requires: []string{"a=1"}}},
-		"names no flag":            {{Name: "a", Values: two, Requires: []string{"c=1"}}},
-		"is about itself":          {{Name: "a", Values: two, Excludes: []string{"a=0"}}},
+		"a base value and at least": {{Name: "a", Values: []string{"0"}}},
+		"duplicate flag a":          {{Name: "a", Values: two}, {Name: "a", Values: two}},
+		`bad value "2"`:             {{Name: "a", Values: two, Bad: "2"}},
+		"in a circle":               {{Name: "a", Values: two, Requires: []string{"b=1"}}, {Name: "b", Values: two, Requires: []string{"a=1"}}},
+		"unknown flag":              {{Name: "a", Values: two, Requires: []string{"c=1"}}},
+		"about the flag itself":     {{Name: "a", Values: two, Excludes: []string{"a=0"}}},
 	} {
-		if _, err := NewFlags(list); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -159,12 +185,12 @@ func TestTermsMeanWhatTheySay(t *testing.T) {
 					} else {
 						a.Requires = []string{term}
 					}
-					f, err := NewFlags([]Flag{a, {Name: "b", Values: values, Ordered: ordered}})
+					f, err := New([]Flag{a, {Name: "b", Values: values, Ordered: ordered}})
 					if err != nil {
 						continue // said to be out of reach
 					}
 					for bits := range 1 << f.Space.Len() {
-						on := Set{uint64(bits)}.trim()
+						on := (lattice.Set{uint64(bits)}).And(lattice.First(f.Space.Len()))
 						v := f.Assign(on)
 						holds := (v["b"] == value) == equal
 						if f.Space.Valid(on) && v["a"] == "1" && holds == excludes {
@@ -178,7 +204,7 @@ func TestTermsMeanWhatTheySay(t *testing.T) {
 }
 
 func FuzzTerm(f *testing.F) {
-	fl, err := NewFlags(round9Levels())
+	fl, err := New(round9Levels())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -195,7 +221,7 @@ func FuzzTerm(f *testing.F) {
 
 // A condition that leaves out a value in the middle takes the order of the other flag away, and says so.
 func TestFlagsLoseTheirOrder(t *testing.T) {
-	f, err := NewFlags([]Flag{
+	f, err := New([]Flag{
 		{Name: "a", Values: []string{"0", "1"}, Requires: []string{"b!=1"}},
 		{Name: "b", Values: []string{"0", "1", "2"}, Ordered: true},
 	})
@@ -207,7 +233,7 @@ func TestFlagsLoseTheirOrder(t *testing.T) {
 		t.Errorf("%v %v %q", err, one, f.Text(one))
 	}
 	for i := range f.Space.Len() {
-		if set := f.Space.Close(Of(i)).Or(Of(0)); f.Assign(set)["b"] == "1" && f.Space.Valid(set) {
+		if set := f.Space.Close(lattice.Of(i)).Or(lattice.Of(0)); f.Assign(set)["b"] == "1" && f.Space.Valid(set) {
 			t.Errorf("%s is valid", f.Text(set))
 		}
 	}

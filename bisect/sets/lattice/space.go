@@ -1,4 +1,4 @@
-package sets
+package lattice
 
 import (
 	"cmp"
@@ -33,25 +33,25 @@ type Space struct {
 // NewSpace checks the atoms and works out who needs whom.
 func NewSpace(atoms []Atom) (*Space, error) {
 	if len(atoms) == 0 || len(atoms) > MaxAtoms {
-		return nil, fmt.Errorf("%d changes: between 1 and %d can be searched", len(atoms), MaxAtoms)
+		return nil, fmt.Errorf("expected between 1 and %d changes, got %d", MaxAtoms, len(atoms))
 	}
 	s := &Space{atoms: slices.Clone(atoms)}
 	for i := range s.atoms {
 		a := &s.atoms[i]
 		a.Weight, a.Suspicion = cmp.Or(a.Weight, 1), cmp.Or(a.Suspicion, 1)
 		if !(a.Weight > 0 && a.Suspicion > 0) {
-			return nil, fmt.Errorf("change %s: weight %v and suspicion %v must be positive", s.name(i), a.Weight, a.Suspicion)
+			return nil, fmt.Errorf("change %s: weight and suspicion must be positive, got %v and %v", s.Name(i), a.Weight, a.Suspicion)
 		}
 		for _, o := range slices.Concat(a.Requires, a.Excludes) {
 			if o < 0 || o >= len(atoms) || o == i {
-				return nil, fmt.Errorf("change %s names change %d, which it cannot", s.name(i), o)
+				return nil, fmt.Errorf("change %s: invalid requirement or exclusion: %d is not the number of another change", s.Name(i), o)
 			}
 		}
 		if !a.Spare {
 			s.whole = s.whole.Or(Of(i))
 		}
 	}
-	s.findConflicts()
+	s.conflicts = pairs(s.atoms)
 	return s, s.connect()
 }
 
@@ -64,22 +64,37 @@ func (s *Space) Atom(i int) Atom { return s.atoms[i] }
 // Whole is the set of all atoms but the spare ones.
 func (s *Space) Whole() Set { return s.whole }
 
-func (s *Space) name(i int) string { return cmp.Or(s.atoms[i].Name, fmt.Sprint(i)) }
+// Needs is atom i with all that it requires, directly or not.
+func (s *Space) Needs(i int) Set { return s.needs[i] }
 
-func (s *Space) findConflicts() {
-	for i, a := range s.atoms {
+// Users is atom i with all that require it, directly or not.
+func (s *Space) Users(i int) Set { return s.users[i] }
+
+// Conflicts lists the pairs that exclude each other.
+func (s *Space) Conflicts() []Set { return s.conflicts }
+
+// Before reports whether atom i stands in front of atom j, as in [Space.Sorted].
+func (s *Space) Before(i, j int) bool { return s.place[i] < s.place[j] }
+
+// Name is the name of atom i, or its number.
+func (s *Space) Name(i int) string { return cmp.Or(s.atoms[i].Name, fmt.Sprint(i)) }
+
+// pairs lists the pairs of atoms that exclude each other, or are values of one flag.
+func pairs(atoms []Atom) (list []Set) {
+	for i, a := range atoms {
 		for _, o := range a.Excludes {
-			s.conflicts = append(s.conflicts, Of(i, o))
+			list = append(list, Of(i, o))
 		}
 		if a.Group == "" {
 			continue
 		}
 		for j := range i {
-			if s.atoms[j].Group == a.Group {
-				s.conflicts = append(s.conflicts, Of(i, j))
+			if atoms[j].Group == a.Group {
+				list = append(list, Of(i, j))
 			}
 		}
 	}
+	return list
 }
 
 var errCircle = errors.New("changes require each other in a circle")
@@ -97,7 +112,7 @@ func (s *Space) connect() error {
 	state := make([]byte, n)
 	for _, i := range byName {
 		if !s.visit(i, state) {
-			return fmt.Errorf("%w: %s is among them", errCircle, s.name(i))
+			return fmt.Errorf("%w: %s is among them", errCircle, s.Name(i))
 		}
 	}
 	for k, i := range s.order {
@@ -144,7 +159,7 @@ func (s *Space) Drop(set, what Set) Set {
 	return set
 }
 
-// Valid reports whether a set may be run.
+// Valid reports whether a set may be run. Another value of the same flag stands in for one that is required.
 func (s *Space) Valid(set Set) bool {
 	for _, c := range s.conflicts {
 		if c.In(set) {
@@ -153,22 +168,13 @@ func (s *Space) Valid(set Set) bool {
 	}
 	for _, i := range set.Atoms() {
 		for _, d := range s.atoms[i].Requires {
-			if !set.Has(d) && !s.standsIn(set, d) {
+			sameFlag := func(j int) bool { return s.atoms[d].Group != "" && s.atoms[j].Group == s.atoms[d].Group }
+			if !set.Has(d) && !slices.ContainsFunc(set.Atoms(), sameFlag) {
 				return false
 			}
 		}
 	}
 	return true
-}
-
-// standsIn reports whether another value of the flag of atom d is on.
-func (s *Space) standsIn(set Set, d int) bool {
-	for _, j := range set.Atoms() {
-		if g := s.atoms[d].Group; g != "" && s.atoms[j].Group == g {
-			return true
-		}
-	}
-	return false
 }
 
 // Fit returns the set closed, and with every atom that an earlier one excludes back at its base.
@@ -187,14 +193,15 @@ func (s *Space) Fit(set Set) Set {
 	return set
 }
 
-// sorted lists the atoms of a set in the order of the space.
-func (s *Space) sorted(set Set) []int {
+// Sorted lists the atoms of a set: what is required before what requires it, then the most suspected first.
+func (s *Space) Sorted(set Set) []int {
 	list := set.Atoms()
 	slices.SortFunc(list, func(i, j int) int { return s.place[i] - s.place[j] })
 	return list
 }
 
-func (s *Space) weight(set Set) float64 {
+// Weight is the sum of the weights of the atoms of a set.
+func (s *Space) Weight(set Set) float64 {
 	sum := 0.0
 	for _, i := range set.Atoms() {
 		sum += s.atoms[i].Weight
@@ -202,8 +209,8 @@ func (s *Space) weight(set Set) float64 {
 	return sum
 }
 
-// clone returns a space of the same atoms that can be changed.
-func (s *Space) clone() []Atom {
+// Atoms returns a copy of the atoms.
+func (s *Space) Atoms() []Atom {
 	atoms := slices.Clone(s.atoms)
 	for i := range atoms {
 		atoms[i].Requires = slices.Clone(atoms[i].Requires)
@@ -211,16 +218,16 @@ func (s *Space) clone() []Atom {
 	return atoms
 }
 
-// require returns the space with one more requirement, found out on the way.
-func (s *Space) require(i, needed int) (*Space, error) {
-	atoms := s.clone()
+// Require returns the space in which atom i also requires another one.
+func (s *Space) Require(i, needed int) (*Space, error) {
+	atoms := s.Atoms()
 	atoms[i].Requires = append(atoms[i].Requires, needed)
 	return NewSpace(atoms)
 }
 
-// reversed returns the space of turning atoms off: who is required must go after who requires it.
-func (s *Space) reversed() (*Space, error) {
-	atoms := s.clone()
+// Reversed returns the space of turning atoms off: who is required must go after who requires it.
+func (s *Space) Reversed() (*Space, error) {
+	atoms := s.Atoms()
 	for i := range atoms {
 		atoms[i].Requires = nil
 	}
@@ -232,10 +239,10 @@ func (s *Space) reversed() (*Space, error) {
 	return NewSpace(atoms)
 }
 
-// expand returns the space in which parts stand in the place of atom i, behind the other atoms. Parts
+// Expand returns the space in which parts stand in the place of atom i, behind the other atoms. Parts
 // require what i did, and what required i requires all of them. Atom i stays, off for good.
-func (s *Space) expand(i int, parts []Atom) (*Space, error) {
-	atoms := s.clone()
+func (s *Space) Expand(i int, parts []Atom) (*Space, error) {
+	atoms := s.Atoms()
 	var all []int
 	for k, p := range parts {
 		p.Requires = slices.Concat(p.Requires, s.atoms[i].Requires)

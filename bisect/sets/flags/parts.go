@@ -1,8 +1,10 @@
-package sets
+package flags
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
 // readParts takes in which flags are parts of a value of another one. They have no atoms until that value
@@ -10,7 +12,7 @@ import (
 func (f *Flags) readParts() error {
 	for i, g := range f.flags {
 		if len(g.Parts) == 1 {
-			return fmt.Errorf("flag %s: parts: %s alone is the whole; two are needed", g.Name, g.Parts[0])
+			return fmt.Errorf("flag %s: parts: expected at least two, got %s alone", g.Name, g.Parts[0])
 		}
 		for _, text := range g.Parts {
 			flag, value, equal, err := f.term(text)
@@ -27,7 +29,7 @@ func (f *Flags) readParts() error {
 			case taken:
 				return fmt.Errorf("flag %s: parts: %s is a part already", g.Name, o.Name)
 			case len(o.Requires)+len(o.Excludes) > 0:
-				return fmt.Errorf("flag %s: parts: %s requires or excludes something, which a part cannot", g.Name, o.Name)
+				return fmt.Errorf("flag %s: parts: a part cannot require or exclude anything, but %s does", g.Name, o.Name)
 			}
 			f.whole[flag] = i
 		}
@@ -36,7 +38,7 @@ func (f *Flags) readParts() error {
 		for _, text := range slices.Concat(g.Requires, g.Excludes) {
 			if flag, _, _, err := f.term(text); err == nil {
 				if whole, ok := f.whole[flag]; ok {
-					return fmt.Errorf("flag %s: %q is about a part of %s; say it of that", g.Name, text, f.flags[whole].Name)
+					return fmt.Errorf("flag %s: %q is about a part of %s: name that flag instead", g.Name, text, f.flags[whole].Name)
 				}
 			}
 		}
@@ -45,25 +47,25 @@ func (f *Flags) readParts() error {
 }
 
 // composite reports whether a flag has the value that stands for its parts.
-func (f *Flags) composite(on Set, flag int) bool {
+func (f *Flags) composite(on lattice.Set, flag int) bool {
 	bad := slices.Index(f.flags[flag].Values, f.flags[flag].Bad)
 	i := slices.Index(f.atoms, step{flag, bad})
 	return i >= 0 && on.Has(i)
 }
 
-// Expand lists the parts of the value that an atom stands for, nil if it has none: see [Search]. Sets of
-// the refined space are read from then on.
-func (f *Flags) Expand(atom int) []Atom {
+// Expand lists the parts of the value that an atom stands for, nil if it has none. From then on sets of
+// the space that holds the parts are read as well.
+func (f *Flags) Expand(atom int) []lattice.Atom {
 	s := f.atoms[atom]
 	g := f.flags[s.flag]
 	if len(g.Parts) == 0 || g.Values[s.value] != g.Bad {
 		return nil
 	}
-	var atoms []Atom
+	var atoms []lattice.Atom
 	for _, text := range g.Parts {
 		flag, value, _, _ := f.term(text) // checked when the flags were made
 		o := f.flags[flag]
-		atoms = append(atoms, Atom{Name: o.Name + ": " + o.Values[0] + "->" + o.Values[value]})
+		atoms = append(atoms, lattice.Atom{Name: o.Name + ": " + o.Values[0] + "->" + o.Values[value]})
 		f.atoms = append(f.atoms, step{flag, value})
 	}
 	return atoms

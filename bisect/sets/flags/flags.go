@@ -1,30 +1,36 @@
-package sets
+// Package flags turns the settings of a program under test into a space that package sets searches: each
+// value that a flag can take away from its base is an atom, and the terms NAME=VALUE of what flags require and
+// exclude become requirements and exclusions of atoms. [Flags] also reads sets of atoms back as values.
+//
+// The package knows nothing about how a value reaches the program, nor about tests.
+package flags
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
 // Flag is one setting of a program under test.
 type Flag struct {
-	Name      string
-	Values    []string // the first is the safe base
-	Bad       string   // what it is at the bad end; empty: the last value
-	Ordered   bool     // each value is a step beyond the one before: the least guilty step is searched for
-	Requires  []string // terms NAME=VALUE and NAME!=VALUE that must hold where it is not at its base
-	Excludes  []string // terms that must not
-	Parts     []string // settings NAME=VALUE that the bad value stands for: searched in its place once it is blamed
-	Weight    float64  // value of keeping it; 0 stands for 1
-	Suspicion float64  // 0 stands for 1
+	Name     string
+	Values   []string // the first is the safe base
+	Bad      string   // its value among all changes; empty: the last value
+	Ordered  bool     // each value is a step beyond the one before: the least guilty step is searched for
+	Requires []string // terms NAME=VALUE and NAME!=VALUE that must hold where it is not at its base
+	Excludes []string // terms that must not hold
+	Parts    []string // settings NAME=VALUE that the bad value stands for: searched in its place once it is blamed
 }
 
 // Flags is a space made of flags. A flag of two values is one atom. An ordered flag has an atom for
 // each step up to its bad value, each of which requires the one before. Any other flag has an atom for
 // its bad value, and spare ones for those that are neither base nor bad.
 type Flags struct {
-	Space *Space
+	Space *lattice.Space
 	Notes []string // what was done to the flags, for people
 	flags []Flag
 	atoms []step
@@ -34,14 +40,14 @@ type Flags struct {
 // step is what an atom stands for: the flag has at least this value, or this value.
 type step struct{ flag, value int }
 
-// NewFlags makes the space of the flags.
-func NewFlags(flags []Flag) (*Flags, error) {
+// New makes the space of the flags.
+func New(flags []Flag) (*Flags, error) {
 	f := &Flags{flags: slices.Clone(flags), whole: map[int]int{}}
 	f.loosen()
 	if err := f.readParts(); err != nil {
 		return nil, err
 	}
-	var atoms []Atom
+	var atoms []lattice.Atom
 	for i := range f.flags {
 		more, err := f.add(i, len(atoms))
 		if err != nil {
@@ -54,7 +60,7 @@ func NewFlags(flags []Flag) (*Flags, error) {
 			return nil, err
 		}
 	}
-	space, err := NewSpace(atoms)
+	space, err := lattice.NewSpace(atoms)
 	if err != nil {
 		return nil, fmt.Errorf("flags: %w", err)
 	}
@@ -75,44 +81,44 @@ func (f *Flags) loosen() {
 			bad := slices.Index(o.Values, cmp.Or(o.Bad, o.Values[len(o.Values)-1]))
 			if o.Ordered && value > 0 && value < bad {
 				o.Ordered = false
-				f.Notes = append(f.Notes, fmt.Sprintf("the values of %s were searched as if they had no order: a condition of %s leaves out %s, which is one in the middle", o.Name, g.Name, o.Values[value]))
+				f.Notes = append(f.Notes, fmt.Sprintf("the values of %s were searched as if they had no order: a condition of %s leaves out %s, which is in the middle", o.Name, g.Name, o.Values[value]))
 			}
 		}
 	}
 }
 
 // add makes the atoms of flag i, the first of which has index first.
-func (f *Flags) add(i, first int) ([]Atom, error) {
+func (f *Flags) add(i, first int) ([]lattice.Atom, error) {
 	g := &f.flags[i]
 	if len(g.Values) < 2 {
-		return nil, fmt.Errorf("flag %s: a base value and another one are needed", g.Name)
+		return nil, fmt.Errorf("flag %s: expected a base value and at least one other", g.Name)
 	}
 	if slices.ContainsFunc(f.flags[:i], func(o Flag) bool { return o.Name == g.Name }) {
-		return nil, fmt.Errorf("flag %s is there twice", g.Name)
+		return nil, fmt.Errorf("duplicate flag %s", g.Name)
 	}
 	for v, name := range g.Values {
 		if slices.Contains(g.Values[:v], name) {
-			return nil, fmt.Errorf("flag %s: value %q is there twice", g.Name, name)
+			return nil, fmt.Errorf("flag %s: duplicate value %q", g.Name, name)
 		}
 	}
 	g.Bad = cmp.Or(g.Bad, g.Values[len(g.Values)-1])
 	bad := slices.Index(g.Values, g.Bad)
 	if bad < 1 {
-		return nil, fmt.Errorf("flag %s: bad value %q is none of its values, or its base", g.Name, g.Bad)
+		return nil, fmt.Errorf("flag %s: invalid bad value %q: expected one of its values other than the base", g.Name, g.Bad)
 	}
 	if _, ok := f.whole[i]; ok {
 		return nil, nil
 	}
-	var atoms []Atom
+	var atoms []lattice.Atom
 	for v := 1; v < len(g.Values); v++ {
-		a := Atom{Weight: g.Weight, Suspicion: g.Suspicion}
+		var a lattice.Atom
 		switch {
 		case g.Ordered && v > bad:
 			continue
 		case g.Ordered:
 			a.Name = g.Name + ": " + g.Values[v-1] + "->" + g.Values[v]
-			a.Weight = cmp.Or(g.Weight, 1) / float64(bad) // the flag as a whole is worth, and as suspicious, as any
-			a.Suspicion = cmp.Or(g.Suspicion, 1) / float64(bad)
+			a.Weight = 1 / float64(bad) // the steps together are worth one flag, and as suspicious
+			a.Suspicion = a.Weight
 			if v > 1 {
 				a.Requires = []int{first + v - 2}
 			}
@@ -127,7 +133,7 @@ func (f *Flags) add(i, first int) ([]Atom, error) {
 }
 
 // tie adds what the terms of its flag ask of an atom.
-func (f *Flags) tie(a int, atom *Atom) error {
+func (f *Flags) tie(a int, atom *lattice.Atom) error {
 	g := f.flags[f.atoms[a].flag]
 	for _, list := range []struct {
 		terms []string
@@ -137,7 +143,7 @@ func (f *Flags) tie(a int, atom *Atom) error {
 		for _, text := range list.terms {
 			flag, value, equal, err := f.term(text)
 			if err == nil && flag == f.atoms[a].flag {
-				err = fmt.Errorf("%q is about itself", text)
+				err = fmt.Errorf("invalid term %q: it is about the flag itself", text)
 			}
 			if err == nil {
 				err = f.apply(atom, flag, value, equal == list.holds)
@@ -154,22 +160,22 @@ func (f *Flags) tie(a int, atom *Atom) error {
 func (f *Flags) term(text string) (flag, value int, equal bool, err error) {
 	name, val, ok := strings.Cut(text, "=")
 	if !ok {
-		return 0, 0, false, fmt.Errorf("%q is not of the form NAME=VALUE or NAME!=VALUE", text)
+		return 0, 0, false, fmt.Errorf("invalid term %q: expected NAME=VALUE or NAME!=VALUE", text)
 	}
 	name, differs := strings.CutSuffix(name, "!")
 	flag = slices.IndexFunc(f.flags, func(g Flag) bool { return g.Name == name })
 	if flag < 0 {
-		return 0, 0, false, fmt.Errorf("%q names no flag", text)
+		return 0, 0, false, fmt.Errorf("invalid term %q: unknown flag", text)
 	}
 	value = slices.Index(f.flags[flag].Values, val)
 	if value < 0 {
-		return 0, 0, false, fmt.Errorf("%q: %q is none of %s", text, val, strings.Join(f.flags[flag].Values, ", "))
+		return 0, 0, false, fmt.Errorf("invalid term %q: unknown value %q (expected %s)", text, val, strings.Join(f.flags[flag].Values, ", "))
 	}
 	return flag, value, !differs, nil
 }
 
 // apply lets an atom be on only while a flag has a value, or has not.
-func (f *Flags) apply(atom *Atom, flag, value int, equal bool) error {
+func (f *Flags) apply(atom *lattice.Atom, flag, value int, equal bool) error {
 	at := func(v int) []int {
 		if i := slices.Index(f.atoms, step{flag, v}); i >= 0 {
 			return []int{i}
@@ -191,7 +197,7 @@ func (f *Flags) apply(atom *Atom, flag, value int, equal bool) error {
 		atom.Requires = append(atom.Requires, at(bad)...) // any other value stands in for it
 	case g.Ordered && value > bad:
 		if equal {
-			return fmt.Errorf("%s=%s lies beyond the bad value %s", g.Name, g.Values[value], g.Bad)
+			return fmt.Errorf("%s=%s is beyond the bad value %s", g.Name, g.Values[value], g.Bad)
 		}
 	case equal && g.Ordered:
 		atom.Requires = append(atom.Requires, at(value)...)
@@ -211,7 +217,7 @@ func (f *Flags) apply(atom *Atom, flag, value int, equal bool) error {
 
 // Assign returns the value of every flag with the atoms of a set on, but those that are parts of a value
 // that is set.
-func (f *Flags) Assign(on Set) map[string]string {
+func (f *Flags) Assign(on lattice.Set) map[string]string {
 	values := map[string]string{}
 	for _, g := range f.flags {
 		values[g.Name] = g.Values[0]
@@ -222,7 +228,7 @@ func (f *Flags) Assign(on Set) map[string]string {
 		}
 	}
 	highest := make([]int, len(f.flags))
-	for _, i := range on.And(First(len(f.atoms))).Atoms() {
+	for _, i := range on.And(lattice.First(len(f.atoms))).Atoms() {
 		s := f.atoms[i]
 		if s.value >= highest[s.flag] {
 			highest[s.flag] = s.value
@@ -233,7 +239,7 @@ func (f *Flags) Assign(on Set) map[string]string {
 }
 
 // Text writes all flags with the atoms of a set on, in their order: "compile=off,graph=on".
-func (f *Flags) Text(on Set) string {
+func (f *Flags) Text(on lattice.Set) string {
 	values := f.Assign(on)
 	var parts []string
 	for _, g := range f.flags {
@@ -245,7 +251,7 @@ func (f *Flags) Text(on Set) string {
 }
 
 // Away is the value of every flag that a set takes away from its base.
-func (f *Flags) Away(on Set) map[string]string {
+func (f *Flags) Away(on lattice.Set) map[string]string {
 	values := f.Assign(on)
 	for _, g := range f.flags {
 		if values[g.Name] == g.Values[0] {
@@ -256,9 +262,9 @@ func (f *Flags) Away(on Set) map[string]string {
 }
 
 // Bases is the base of every flag that has an atom in a set.
-func (f *Flags) Bases(of Set) map[string]string {
+func (f *Flags) Bases(of lattice.Set) map[string]string {
 	out := map[string]string{}
-	for _, i := range of.And(First(len(f.atoms))).Atoms() {
+	for _, i := range of.And(lattice.First(len(f.atoms))).Atoms() {
 		g := f.flags[f.atoms[i].flag]
 		out[g.Name] = g.Values[0]
 	}
@@ -266,7 +272,7 @@ func (f *Flags) Bases(of Set) map[string]string {
 }
 
 // Words writes a set for people: the flags away from their base, in their order.
-func (f *Flags) Words(on Set) string {
+func (f *Flags) Words(on lattice.Set) string {
 	away := f.Away(on)
 	var parts []string
 	for _, g := range f.flags {
@@ -281,8 +287,8 @@ func (f *Flags) Words(on Set) string {
 }
 
 // Claim reads the terms NAME=VALUE of a hypothesis: the atoms that take each flag there from its base.
-func (f *Flags) Claim(terms []string) (Set, error) {
-	var set Set
+func (f *Flags) Claim(terms []string) (lattice.Set, error) {
+	var set lattice.Set
 	for _, text := range terms {
 		flag, value, equal, err := f.term(text)
 		if err != nil {
@@ -290,24 +296,24 @@ func (f *Flags) Claim(terms []string) (Set, error) {
 		}
 		g := f.flags[flag]
 		if whole, ok := f.whole[flag]; ok {
-			return nil, fmt.Errorf("%q is a part of %s=%s: claim that", text, f.flags[whole].Name, f.flags[whole].Bad)
+			return nil, fmt.Errorf("%q is a part of %s=%s: claim that instead", text, f.flags[whole].Name, f.flags[whole].Bad)
 		}
 		if !equal || value == 0 {
-			return nil, fmt.Errorf("%q: a claim names values other than the base %s", text, g.Values[0])
+			return nil, fmt.Errorf("invalid claim %q: expected a value other than the base %s", text, g.Values[0])
 		}
 		found := false
 		for i, s := range f.atoms {
 			if s.flag == flag && (s.value == value || g.Ordered && s.value < value) {
-				set = set.Or(Of(i))
+				set = set.Or(lattice.Of(i))
 				found = found || s.value == value
 			}
 		}
-		if !found || f.Space.atoms[slices.Index(f.atoms, step{flag, value})].Spare {
-			return nil, fmt.Errorf("%q: the bad end has %s=%s, and only what leads there is searched", text, g.Name, g.Bad)
+		if !found || f.Space.Atom(slices.Index(f.atoms, step{flag, value})).Spare {
+			return nil, fmt.Errorf("invalid claim %q: only the values on the way to %s=%s are searched", text, g.Name, g.Bad)
 		}
 	}
 	if len(set) == 0 {
-		return nil, fmt.Errorf("the claim is empty")
+		return nil, errors.New("the claim is empty")
 	}
 	return set, nil
 }

@@ -1,4 +1,9 @@
-package sets
+// Package lattice is about what can be on together: an [Atom] is one change that can be on or off, a [Set]
+// is a set of them, and a [Space] knows which sets are valid, since atoms require and exclude each other.
+// It also finds the cheapest set that has an atom of each of some sets ([Cheapest]).
+//
+// The package knows nothing about tests and answers; package sets searches a space.
+package lattice
 
 import (
 	"fmt"
@@ -141,17 +146,17 @@ func (s Set) Key() string {
 // ParseKey reads what [Set.Key] wrote.
 func ParseKey(key string) (Set, error) {
 	if key == "" || len(key) > MaxAtoms/4 {
-		return nil, fmt.Errorf("key of a set: %d digits are not between 1 and %d", len(key), MaxAtoms/4)
+		return nil, fmt.Errorf("invalid key of a set: %d digits, expected 1 to %d", len(key), MaxAtoms/4)
 	}
 	var s Set
 	for rest := key; rest != ""; {
 		cut := max(0, len(rest)-16)
 		if strings.Trim(rest[cut:], "0123456789abcdef") != "" {
-			return nil, fmt.Errorf("key of a set: %q is no hexadecimal number", key)
+			return nil, fmt.Errorf("invalid key of a set: expected a hexadecimal number, got %q", key)
 		}
 		w, err := strconv.ParseUint(rest[cut:], 16, 64)
 		if err != nil {
-			return nil, fmt.Errorf("key of a set: %w", err)
+			return nil, fmt.Errorf("invalid key of a set: %w", err)
 		}
 		s, rest = append(s, w), rest[:cut]
 	}

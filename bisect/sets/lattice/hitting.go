@@ -1,4 +1,4 @@
-package sets
+package lattice
 
 import (
 	"cmp"
@@ -9,8 +9,7 @@ import (
 // mostNodes bounds one search for the cheapest hitting set.
 const mostNodes = 200000
 
-// hitting looks for the cheapest set that has an atom of each of hit and does not cover any of avoid.
-// With an atom goes all that requires it.
+// hitting is one search for a cheapest hitting set, by branch and bound.
 type hitting struct {
 	space *Space
 	hit   []Set
@@ -21,9 +20,10 @@ type hitting struct {
 	nodes int
 }
 
-// cheapest returns the set; ok is false when there is none, exact when it is proven that none is
+// Cheapest returns the cheapest set, by the weights of the space, that has an atom of each of hit and
+// covers none of avoid; with an atom goes all that requires it. ok is false when there is none, exact when it is proven that none is
 // cheaper, or that there is none.
-func cheapest(space *Space, hit, avoid []Set) (best Set, ok, exact bool) {
+func Cheapest(space *Space, hit, avoid []Set) (best Set, ok, exact bool) {
 	h := &hitting{space: space, hit: slices.Clone(hit), avoid: avoid, cost: math.Inf(1)}
 	slices.SortStableFunc(h.hit, func(a, b Set) int { return cmp.Compare(a.Len(), b.Len()) })
 	h.branch(nil, 0, nil)
@@ -67,7 +67,7 @@ func (h *hitting) choices(target, chosen, banned Set) []choice {
 	var list []choice
 	for _, i := range target.Minus(banned).Atoms() {
 		set := h.space.users[i]
-		list = append(list, choice{i, set, h.space.weight(set.Minus(chosen))})
+		list = append(list, choice{i, set, h.space.Weight(set.Minus(chosen))})
 	}
 	slices.SortStableFunc(list, func(a, b choice) int { return cmp.Compare(a.cost, b.cost) })
 	return list
@@ -98,4 +98,34 @@ func (h *hitting) left(chosen, banned Set) (Set, float64) {
 		least += w
 	}
 	return next, least
+}
+
+// LeastHits lists the minimal sets that hit all of the sets, as long as they are not very many.
+func LeastHits(list []Set) []Set {
+	const many = 64
+	hits := []Set{nil}
+	for _, g := range list {
+		var next []Set
+		for _, h := range hits {
+			if h.Meets(g) {
+				next = minimalWith(next, h)
+				continue
+			}
+			for _, a := range g.Atoms() {
+				next = minimalWith(next, h.Or(Of(a)))
+			}
+		}
+		if hits = next; len(hits) > many {
+			return hits
+		}
+	}
+	return hits
+}
+
+// minimalWith adds a set to sets none of which holds another, and drops those that hold it.
+func minimalWith(list []Set, set Set) []Set {
+	if slices.ContainsFunc(list, func(t Set) bool { return t.In(set) }) {
+		return list
+	}
+	return append(slices.DeleteFunc(list, func(t Set) bool { return set.In(t) }), set)
 }

@@ -1,0 +1,253 @@
+package sets
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/sets/internal/odds"
+	"github.com/kbisect/kbisect/bisect/sets/lattice"
+)
+
+// run joins the parts of one search. All of them read and write the finding, which is what the search
+// knows so far, the tester's memory and the scope.
+type run struct {
+	t      *tester
+	s      *scope
+	f      *Finding
+	all    *enumeration
+	claims claims
+}
+
+func (s *Search) begin(ctx context.Context) (*run, error) {
+	space, err := suspected(s.Space, s.Claims)
+	if err != nil {
+		return nil, err
+	}
+	scope := &scope{space: space, base: space, top: s.Bad, limited: len(s.Bad) > 0, words: s.Words}
+	if !scope.limited {
+		scope.top = space.Fit(space.Whole())
+	}
+	if len(scope.top) == 0 || !scope.top.In(lattice.First(space.Len())) || !space.Valid(scope.top) {
+		return nil, fmt.Errorf("invalid set of all changes: the %d that are on break a requirement or an exclusion, or are not in the space", scope.top.Len())
+	}
+	f := &Finding{Monotone: true}
+	for _, c := range s.Claims {
+		if len(c.Atoms) == 0 || !c.Atoms.In(lattice.First(space.Len())) {
+			return nil, fmt.Errorf("invalid claim %q: it names no changes that are searched", c.Name)
+		}
+		f.Claims = append(f.Claims, Judged{Name: c.Name, Atoms: c.Atoms})
+	}
+	t := &tester{
+		ctx: ctx, oracle: s.Oracle, scope: scope, spent: s.Spent, onTest: s.OnTest, repeats: s.Repeats,
+		memory: newMemory(s.Repeats == 1 || s.Repeats < 0), expected: odds.Prices{Fail: s.FailCost, Pass: s.PassCost},
+		nth: map[string]int{}, noted: map[string]bool{}, cost: map[Answer]odds.Mean{},
+	}
+	if t.repeats == 0 {
+		t.repeats = 2
+	}
+	finder := &finder{t: t, s: scope, f: f, midpoint: s.Midpoint, cuts: s.Cuts}
+	all := &enumeration{t: t, s: scope, f: f, finder: finder, goal: s.Goal, expand: s.Expand, divided: s.Divided, opaque: map[int]bool{}}
+	return &run{t, scope, f, all, claims{t, scope, f}}, nil
+}
+
+// suspected returns the space with the claimed atoms in front.
+func suspected(s *Space, claims []Claim) (*Space, error) {
+	const suspicion = 8 // of a claimed atom: gains more where claims are right than it loses where they are wrong
+	atoms := s.Atoms()
+	for _, c := range claims {
+		for _, i := range c.Atoms.And(lattice.First(len(atoms))).Atoms() {
+			atoms[i].Suspicion = max(atoms[i].Suspicion, suspicion)
+		}
+	}
+	return NewSpace(atoms)
+}
+
+// search makes the tests: the ends, claims alone, guilty and safe sets, all but the claims, what can be
+// kept, and what else is slow.
+func (r *run) search(s *Search) error {
+	if ok, err := (ends{r.t, r.s, r.f}).differ(); err != nil || !ok {
+		return err
+	}
+	r.t.recall(s.Known)
+	r.all.finder.hunt = odds.NewHunt(0, r.s.top.Len(), odds.SizePrior())
+	left := &estimate{t: r.t, s: r.s, f: r.f, all: r.all, claims: r.claims, timed: s.Time != nil}
+	report := func() {
+		if s.OnProgress != nil {
+			s.OnProgress(left.now())
+		}
+	}
+	report()
+	r.t.after = report
+	if err := r.claims.testAlone(); err != nil {
+		return err
+	}
+	if err := r.all.run(); err != nil {
+		return err
+	}
+	if err := r.claims.testWithout(r.all); err != nil {
+		return err
+	}
+	if err := (&keeper{t: r.t, s: r.s, f: r.f, time: s.Time}).run(r.all, report); err != nil {
+		return err
+	}
+	if r.s.reversed || r.s.space.Len() != s.Space.Len() || len(r.f.Minimal) == 0 || r.f.Minimal[0].Class != bisect.Timeout {
+		return nil
+	}
+	return slowCauses{r.t, r.s, r.f}.run(func(p Progress) { left.inner = p })
+}
+
+// conclude fills in the rest of the finding, whatever ended the search.
+func (r *run) conclude(err error) Finding {
+	f := r.f
+	f.Tests, f.Counts, f.Space = r.t.ledger, r.t.counts(), r.s.base
+	f.Spent = errors.Is(err, errSpent)
+	if err != nil && !f.Spent {
+		f.Err, f.Result = err, bisect.Broken
+		if r.t.ctx.Err() != nil || errors.Is(err, context.Canceled) {
+			f.Result = bisect.Interrupted
+		}
+	}
+	if f.Result == "" {
+		f.Result = bisect.Inconclusive
+		if slices.ContainsFunc(f.Minimal, func(g Guilty) bool { return g.Verified || r.t.repeats < 0 }) {
+			f.Result = bisect.Found
+		}
+	}
+	if f.Result == bisect.NoDifference || len(f.Tests) < 2 {
+		f.Claims = nil
+	} else {
+		f.NotExcluded = r.all.notExcluded()
+		r.claims.judge()
+	}
+	if len(f.Minimal) == 0 && f.Result != bisect.NoDifference {
+		f.Narrowed = r.t.memory.smallest(r.s.top)
+	}
+	return *f
+}
+
+// ends tests the two ends of a search, nothing on and all changes. They have to differ.
+type ends struct {
+	t *tester
+	s *scope
+	f *Finding
+}
+
+// differ reports that there is something to search; else the finding says why not.
+func (e ends) differ() (bool, error) {
+	good, err := e.test(Set{}, Baseline, Pass)
+	if err != nil {
+		return false, err
+	}
+	bad, err := e.test(e.s.top, AllChanges, Fail)
+	if err != nil {
+		return false, err
+	}
+	for _, top := range e.otherTops() {
+		if good.Answer != Pass || bad.Answer == Fail {
+			break
+		}
+		e.s.top = top
+		if bad, err = e.test(top, AllChanges, Fail); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case good.Answer == Unjudged || bad.Answer == Unjudged:
+		e.f.Result = bisect.Inconclusive
+		e.f.warn("an end cannot be judged: nothing on is %s, everything on is %s\nhint: leave the value that does not build out (bad = \"...\"), or name with excludes what does not go together", good.Answer, bad.Answer)
+		return false, nil
+	case good.Answer == bad.Answer:
+		e.f.Result = bisect.NoDifference
+		word := "shows the complaint"
+		if good.Answer == Pass {
+			word = "passes"
+		}
+		e.f.warn("everything on %s, and so does nothing on: there is no difference to search for", word)
+		return false, nil
+	case good.Answer == Fail:
+		if ok, err := e.turnRound(); err != nil || !ok {
+			return false, err
+		}
+		good, bad = bad, good
+	}
+	e.t.memory.settleEnd(Set{}, Pass)
+	e.t.memory.settleEnd(e.s.top, Fail)
+	if bad.Class == bisect.Slow { // each test is of many launches
+		e.t.weight = odds.Mean{}.Plus(mostWeight)
+	}
+	e.t.expected.Fail = cmp.Or(e.t.expected.Fail, bad.Seconds)
+	e.t.expected.Pass = cmp.Or(e.t.expected.Pass, good.Seconds)
+	return true, nil
+}
+
+// otherTops lists what else could be on at most, where some atoms exclude others: for each atom left out
+// of all changes, a set that holds it.
+func (e ends) otherTops() (out []Set) {
+	space := e.s.space
+	covered := e.s.top
+	for _, i := range e.s.universe().Minus(e.s.top).Atoms() {
+		if covered.Has(i) {
+			continue
+		}
+		set := space.Close(Of(i))
+		for _, k := range space.Sorted(space.Whole()) {
+			if more := space.Close(set.Or(Of(k))); space.Valid(more) {
+				set = more
+			}
+		}
+		if space.Valid(set) {
+			out, covered = append(out, set), covered.Or(set)
+		}
+	}
+	return out
+}
+
+// test tests one end. An answer that is not as expected is tested again until two tests agree; all
+// changes have to pass five times, and ten where they failed once, since a complaint may be rare.
+func (e ends) test(set Set, why Purpose, expected Answer) (Result, error) {
+	count := map[Answer]int{}
+	enough := map[Answer]int{Pass: 2, Fail: 2, Unjudged: 2}
+	if expected == Fail {
+		enough[Pass] = 5
+	}
+	for {
+		res, err := e.t.launch(set, why, true)
+		if err != nil {
+			return res, err
+		}
+		count[res.Answer]++
+		if expected == Fail && count[Fail] > 0 {
+			enough[Pass] = 10
+		}
+		if n := count[res.Answer]; n >= enough[res.Answer] || e.t.repeats < 2 || res.Answer == expected && len(count) == 1 {
+			return res, nil
+		}
+	}
+}
+
+// turnRound goes on with the ends exchanged: it searches for atoms that fail when they are off.
+func (e ends) turnRound() (bool, error) {
+	for _, c := range e.s.space.Conflicts() {
+		if c.In(e.s.space.Whole()) {
+			e.f.warn("nothing on shows the complaint and everything on does not: this cannot be searched where changes exclude each other\nhint: exchange the two ends")
+			e.f.Result = bisect.Inconclusive
+			return false, nil
+		}
+	}
+	space, err := e.s.space.Reversed()
+	if err != nil {
+		return false, err
+	}
+	e.s.space, e.s.reversed, e.f.Reversed = space, true, true
+	e.f.warn("the ends are the wrong way round: nothing on shows the complaint and everything on does not; the changes named below bring it when they are off")
+	old := e.t.memory
+	e.t.memory = newMemory(old.steady)
+	for _, x := range old.list {
+		e.t.memory.add(e.s.on(x.set), e.t.ledger[x.row].Result, x.row)
+	}
+	return true, nil
+}

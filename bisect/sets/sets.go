@@ -1,0 +1,170 @@
+// Package sets finds which combination of changes shows a complaint. A change is an [Atom] that can be on
+// or off: a flag that leaves its base value, a level of an ordered flag, a hunk of a diff. A set of atoms
+// fails when it shows the complaint; a minimal guilty set fails and passes with any of its atoms taken out;
+// a maximal safe set passes and fails with any further atom.
+//
+// [Minimal] and [Kept] answer for a slice of anything and a function that tests it. A [Search] does the same
+// for atoms that require or exclude each other, for tests that fail now and then, with named hypotheses, and up
+// to all sets; an [Oracle] makes its tests, and a [Finding] is what it concludes.
+//
+// A failing test usually costs many times what a passing one does (a time limit against a short run), so
+// every search here walks up from the safe side and buys few failures:
+//
+//   - One guilty set: look for the shortest prefix of the atoms that fails, keep its last atom, and go on
+//     below it. Where to cut is an optimal alphabetic tree over a prior and the prices seen so far. Then the set
+//     is verified, by repeated runs: it fails, and passes without any one of its atoms.
+//   - All of them: the cheapest set of atoms that hits every guilty set known is taken out of the whole.
+//     What is left passes, and is a maximal safe set, or fails, and holds a new guilty set. When no such
+//     seed is left, the two lists are complete, and only then does the finding say so.
+//   - What to keep: seeds come in the order of what they give up, so the first that passes is the most
+//     valuable safe set.
+//   - Claims: each claimed set alone first (mostly passes), the search with the claimed atoms in front, then
+//     everything but the claimed set, which is mostly known by then.
+//
+// What a superset or a subset has shown is not run again: such answers are inferred, and marked. A set that
+// cannot be judged, because it does not build or fails in another way, blames nothing: read as a pass it keeps
+// the prefix search exact wherever atoms stand after what they need, and what only carries a culprit comes out
+// as an atom whose removal does not build.
+//
+// Failing is taken to be monotone: what fails goes on failing with more atoms. Verification finds out where
+// that, or an answer, was wrong; then what it contradicts is dropped, the search begins again with repeats,
+// and the finding says what was seen. A complaint may come in some launches only: the fewer of its tests a
+// guilty set fails, the more often every other set must pass before anything is verified.
+//
+// The package knows no process and no clock. All decisions follow from the answers of the oracle, so that a
+// search whose answers are replayed takes the same way. What only a program with slow, costly launches
+// needs (early limits, budgets, prices, progress, answers of earlier searches) is optional in all types.
+package sets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Func is an [Oracle] of one function, which reports whether a set fails. An error ends the search.
+type Func func(ctx context.Context, on Set) (fails bool, err error)
+
+// Test implements [Oracle].
+func (f Func) Test(ctx context.Context, r Request) (Result, error) {
+	fails, err := f(ctx, r.Set)
+	if fails {
+		return Result{Answer: Fail}, err
+	}
+	return Result{Answer: Pass}, err
+}
+
+// Minimal returns a minimal part of items that fails: without any one of them it passes. It is nil where
+// all items together pass, or none of them fails as well. Fails must always answer alike, and what fails
+// must go on failing with more items.
+func Minimal[T any](ctx context.Context, items []T, fails func(ctx context.Context, some []T) (bool, error)) ([]T, error) {
+	f, pick, err := search(ctx, items, One, fails)
+	if err != nil || len(f.Minimal) == 0 {
+		return nil, err
+	}
+	return pick(f.Minimal[0].Atoms), nil
+}
+
+// Kept returns the most of items that can be kept without failing, all of them where they pass together.
+// It asks the same of fails as [Minimal].
+func Kept[T any](ctx context.Context, items []T, fails func(ctx context.Context, some []T) (bool, error)) ([]T, error) {
+	f, pick, err := search(ctx, items, Keep, fails)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.Keep != nil:
+		return pick(f.Keep.Atoms), nil
+	case f.Counts.Fail == 0:
+		return items, nil
+	}
+	return nil, nil
+}
+
+func search[T any](ctx context.Context, items []T, goal Goal, fails func(context.Context, []T) (bool, error)) (Finding, func(Set) []T, error) {
+	pick := func(on Set) (some []T) {
+		for _, i := range on.Atoms() {
+			some = append(some, items[i])
+		}
+		return some
+	}
+	atoms := make([]Atom, len(items))
+	for i, x := range items {
+		atoms[i].Name = fmt.Sprint(x)
+	}
+	space, err := NewSpace(atoms)
+	if err != nil {
+		return Finding{}, nil, err
+	}
+	oracle := Func(func(ctx context.Context, on Set) (bool, error) { return fails(ctx, pick(on)) })
+	f, err := (&Search{Space: space, Oracle: oracle, Goal: goal, Repeats: 1}).Find(ctx)
+	if err == nil {
+		err = f.Err
+	}
+	if f.Reversed {
+		err = errors.New("it fails with no items and passes with all of them")
+	}
+	return f, pick, err
+}
+
+// Goal says how far a search goes.
+type Goal int
+
+// The goals.
+const (
+	One  Goal = iota // one minimal guilty set
+	Keep             // on to the most valuable safe set
+	All              // every minimal guilty and every maximal safe set
+)
+
+// Claim is a named hypothesis: these atoms bring the complaint.
+type Claim struct {
+	Name  string
+	Atoms Set
+}
+
+// Cuts keeps where tests cut the candidates, which takes longest to work out, for searches that are made
+// again with the same answers. It serves one goroutine.
+type Cuts map[string]int
+
+// Search looks for guilty sets. Space and Oracle are needed; the zero value of all else will do.
+type Search struct {
+	Space  *Space
+	Oracle Oracle
+	Goal   Goal
+	Claims []Claim
+
+	Bad      Set              // all changes that may be on; empty: the whole space, less what excludes itself
+	Repeats  int              // tests that each answer of a verified set rests on at least; 0 stands for 2; 1: each set is tested once; below 0: nothing is verified
+	Midpoint bool             // halve, for at most k(⌈log2 n⌉+1) tests for k of n atoms, whatever they cost
+	FailCost float64          // seconds of a failure, as far as is known before the first; 0: as all changes on
+	PassCost float64          // seconds of a pass; 0: as nothing on
+	Spent    func() bool      // reports that the budget is used up; may be nil
+	Known    []Test           // of earlier searches of the same changes
+	Cuts     Cuts             // shared by searches that are made again; may be nil
+	Words    func(Set) string // a set for people; nil: the names of its atoms
+
+	// Expand lists the parts of a composite atom, and is asked once the atom is guilty; may be nil. The parts
+	// are numbered from the length of the space on. Divided says that they are the atom itself, divided; else
+	// what they show is tested anew.
+	Expand  func(atom int) []Atom
+	Divided bool
+
+	// Time compares a safe set with nothing on. Higher says that more of what it measures is better. May be nil.
+	Time func(ctx context.Context, on Set) (e bisect.Effect, higher bool, err error)
+
+	OnTest     func(Test)     // is called after every test; may be nil
+	OnProgress func(Progress) // is called after every test between the ends; may be nil
+}
+
+// Find runs the search. Machine trouble and interruption are part of the Finding, with what is known
+// until then; an error means that the search could not begin.
+func (s *Search) Find(ctx context.Context) (Finding, error) {
+	r, err := s.begin(ctx)
+	if err != nil {
+		return Finding{}, err
+	}
+	err = r.search(s)
+	return r.conclude(err), nil
+}
