@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -75,6 +76,14 @@ func (l Limit) For(good time.Duration) time.Duration {
 		return 0
 	}
 	return max(time.Duration(l.Times*float64(good)).Round(time.Millisecond), leastMultiple) // people read it
+}
+
+// String is how a configuration writes a limit, such as 60s or 4x.
+func (l Limit) String() string {
+	if l.Times > 0 {
+		return strconv.FormatFloat(l.Times, 'g', -1, 64) + "x"
+	}
+	return l.Abs.String()
 }
 
 // Kinds are the kinds of project by name.

@@ -15,54 +15,20 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
-
-// The exit codes of the contract.
-const (
-	exitOK           = 0
-	exitRegression   = 1
-	exitUsage        = 2
-	exitInconclusive = 3
-	exitNoDifference = 4
-	exitMachine      = 5
-	exitInternal     = 70
-	exitInterrupted  = 130
-)
-
-// codeError ends the program with a code; a nil Err means that everything has been said.
-type codeError struct {
-	code int
-	err  error
-}
-
-func (e *codeError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e *codeError) Unwrap() error { return e.err }
-
-// usage marks an error as the user's to mend.
-func usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &codeError{exitUsage, err}
-}
-
-func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
 
 // run is the whole program but for the process itself; it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if r := recover(); r != nil {
 			fmt.Fprintf(stderr, "kbisect: internal error: %v\n%s\nhint: please report this; the search is kept, kbisect run --resume goes on\n", r, debug.Stack())
-			code = exitInternal
+			code = exit.Internal
 		}
 	}()
 	app := newApp(stdin, stdout, stderr)
@@ -73,31 +39,31 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // complain prints an error and finds its exit code.
 func complain(ctx context.Context, err error, stderr io.Writer) int {
 	if err == nil {
-		return exitOK
+		return exit.OK
 	}
-	var coded *codeError
-	if errors.As(err, &coded) && coded.err == nil {
-		return coded.code
+	var coded *exit.Error
+	if errors.As(err, &coded) && coded.Err == nil {
+		return coded.Code
 	}
 	fmt.Fprintf(stderr, "kbisect: %s\n", err)
 	var (
 		infra   *bisect.InfraError
 		stuck   *proc.StuckError
 		busy    *store.BusyError
-		config  *ConfigError
+		config  *config.Error
 		command *pipeline.CommandError
 	)
 	switch {
 	case coded != nil:
-		return coded.code
+		return coded.Code
 	case errors.As(err, &config), errors.As(err, &command):
-		return exitUsage
+		return exit.UsageError
 	case errors.As(err, &infra), errors.As(err, &stuck), errors.As(err, &busy):
-		return exitMachine
+		return exit.Machine
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
-		return exitInterrupted
+		return exit.Interrupted
 	}
-	return exitInternal
+	return exit.Internal
 }
 
 // version is the version of the module, as built.
@@ -125,11 +91,11 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		HideHelpCommand: true,
 		Flags:           append(globalFlags(), cli.HelpFlag), // the library leaves it out beside a command of that name
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return usagef("%w\nhint: kbisect --help", optionError(err, c.App.Flags))
+			return exit.Usagef("%w\nhint: kbisect --help", optionError(err, c.App.Flags))
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usagef("unknown command %q%s\nhint: kbisect --help lists the commands", c.Args().First(), suggest(c.App, c.Args().First()))
+				return exit.Usagef("unknown command %q%s\nhint: kbisect --help lists the commands", c.Args().First(), suggest(c.App, c.Args().First()))
 			}
 			return cli.ShowAppHelp(c)
 		},
@@ -152,7 +118,7 @@ func helpCommand() *cli.Command {
 		}
 		at := findPlace(c.App, words)
 		if at.command == nil || len(at.operands) > 0 {
-			return usagef("unknown command %q%s\nhint: kbisect --help lists the commands", strings.Join(words, " "), suggest(c.App, words[0]))
+			return exit.Usagef("unknown command %q%s\nhint: kbisect --help lists the commands", strings.Join(words, " "), suggest(c.App, words[0]))
 		}
 		return c.App.RunContext(c.Context, slices.Concat([]string{c.App.Name}, words, []string{"--help"}))
 	}}
@@ -238,7 +204,7 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	if !strings.HasPrefix(name, "kbisect ") {
 		name = "kbisect " + name
 	}
-	return usagef("%w\nhint: %s --help", optionError(err, c.Command.Flags), name)
+	return exit.Usagef("%w\nhint: %s --help", optionError(err, c.Command.Flags), name)
 }
 
 // optionError puts the library's complaint about an option into the words that people typed.
@@ -250,7 +216,7 @@ func optionError(err error, flags []cli.Flag) error {
 			names = append(names, f.Names()...)
 		}
 		name = strings.TrimLeft(name, "-")
-		if near := nearest(name, names); near != "" {
+		if near := wording.Nearest(name, names); near != "" {
 			return fmt.Errorf("there is no option %s; did you mean %s?", dashed(name), dashed(near))
 		}
 		return fmt.Errorf("there is no option %s", dashed(name))
@@ -302,7 +268,7 @@ func unknownBelow(c *cli.Context) error {
 		}
 	}
 	word := c.Args().First()
-	return usagef("kbisect %s has no sub-command %q%s\nhint: there are %s; kbisect %[1]s --help", c.Command.Name, word, didYouMean(word, names), strings.Join(names, ", "))
+	return exit.Usagef("kbisect %s has no sub-command %q%s\nhint: there are %s; kbisect %[1]s --help", c.Command.Name, word, wording.DidYouMean(word, names), strings.Join(names, ", "))
 }
 
 // stateDir is where kbisect keeps its store for a repository.
@@ -312,7 +278,7 @@ func stateDir(commonDir string) string { return filepath.Join(commonDir, "kbisec
 func cacheRoot() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", usagef("no cache folder: %w\nhint: set XDG_CACHE_HOME or HOME", err)
+		return "", exit.Usagef("no cache folder: %w\nhint: set XDG_CACHE_HOME or HOME", err)
 	}
 	return filepath.Join(dir, "kbisect"), nil
 }

@@ -12,28 +12,43 @@ import (
 const module = "github.com/kbisect/kbisect/"
 
 // arrows says which rooms of the house a room may import.
-var arrows = map[string][]string{
-	"bisect":                    {},
-	"bisect/judge":              {"bisect", "bisect/sets"},
-	"bisect/report":             {"bisect", "bisect/sets"},
-	"bisect/sets":               {"bisect", "bisect/sets/internal/odds", "bisect/sets/lattice"},
-	"bisect/sets/flags":         {"bisect/sets/lattice"},
-	"bisect/sets/internal/odds": {},
-	"bisect/sets/lattice":       {},
-	"bisect/effects":            {"bisect"},
-	"kernels":                   {"bisect", "kernels/protocol", "kernels/cuda", "kernels/metrics"},
-	"kernels/protocol":          {"bisect"},
-	"kernels/metrics":           {"bisect", "kernels/protocol"},
-	"kernels/cuda":              {"bisect", "kernels/protocol"},
-	"pipeline/source":           {},
-	"pipeline/source/hunks":     {"pipeline/source"},
-	"pipeline/source/gittest":   {},
-	"pipeline/proc":             {},
-	"pipeline/cache":            {},
-	"pipeline/gpu":              {},
-	"pipeline/store":            {},
-	"pipeline":                  {"bisect", "kernels", "kernels/protocol", "kernels/metrics", "kernels/cuda", "pipeline/source", "pipeline/proc", "pipeline/cache", "pipeline/gpu", "pipeline/store"},
-	"fixtures":                  {"bisect", "bisect/effects", "bisect/judge", "bisect/sets", "bisect/sets/lattice", "kernels"},
+var arrows = readArrows(`
+bisect:
+bisect/judge: bisect bisect/sets
+bisect/report: bisect bisect/sets
+bisect/sets: bisect bisect/sets/internal/odds bisect/sets/lattice
+bisect/sets/flags: bisect/sets/lattice
+bisect/sets/internal/odds:
+bisect/sets/lattice:
+bisect/effects: bisect
+kernels: bisect kernels/protocol kernels/cuda kernels/metrics
+kernels/protocol: bisect
+kernels/metrics: bisect kernels/protocol
+kernels/cuda: bisect kernels/protocol
+pipeline/source:
+pipeline/source/hunks: pipeline/source
+pipeline/source/gittest:
+pipeline/proc:
+pipeline/cache:
+pipeline/gpu:
+pipeline/store:
+pipeline: bisect kernels kernels/protocol kernels/metrics kernels/cuda pipeline/source pipeline/proc pipeline/cache pipeline/gpu pipeline/store
+fixtures: bisect bisect/effects bisect/judge bisect/sets bisect/sets/lattice kernels
+cmd/kbisect/internal/exit:
+cmd/kbisect/internal/wording:
+cmd/kbisect/internal/config: bisect/sets/flags kernels pipeline cmd/kbisect/internal/wording
+cmd/kbisect/internal/detect: kernels pipeline/source cmd/kbisect/internal/config cmd/kbisect/internal/exit
+cmd/kbisect/internal/progress: bisect bisect/judge bisect/sets pipeline cmd/kbisect/internal/wording
+`)
+
+// readArrows reads lines of "room: rooms that it may import".
+func readArrows(text string) map[string][]string {
+	all := map[string][]string{}
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		room, may, _ := strings.Cut(line, ":")
+		all[room] = strings.Fields(may)
+	}
+	return all
 }
 
 // only names the one room that may import a module.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // artefact is what the build of a commit made, as far as that is known.
@@ -29,9 +30,9 @@ func (j *job) doubtfulCulprits(f bisect.Finding) []string {
 			}
 			switch {
 			case own.Host == before.Host:
-				out = append(out, fmt.Sprintf("what was built of the culprit %s equals what was built of its parent %s: what is read when it runs, the environment or chance is to blame", short(c.Commit), short(parent)))
+				out = append(out, fmt.Sprintf("what was built of the culprit %s equals what was built of its parent %s: what is read when it runs, the environment or chance is to blame", wording.Short(c.Commit), wording.Short(parent)))
 			case own.Device != "":
-				out = append(out, fmt.Sprintf("suspect: the device code of the culprit %s equals that of its parent %s: the host code, the environment or chance is to blame", short(c.Commit), short(parent)))
+				out = append(out, fmt.Sprintf("suspect: the device code of the culprit %s equals that of its parent %s: the host code, the environment or chance is to blame", wording.Short(c.Commit), wording.Short(parent)))
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 )
 
 // axis is a search over sets: what can be on and off, and what a set of it is to build and run.
@@ -48,8 +49,8 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 	a.cuts = sets.Cuts{}
 	s, oracle := a.search(j.policy.Judge, a.sampler)
 	oracle.Spent = j.spent
-	s.Spent, s.Words, s.OnTest = j.spent, a.words, func(t sets.Test) { j.ui.test(t, a.words) }
-	s.OnProgress = func(p sets.Progress) { j.ui.remaining(p, len(j.pipes)) }
+	s.Spent, s.Words, s.OnTest = j.spent, a.words, func(t sets.Test) { j.ui.Test(t, a.words) }
+	s.OnProgress = func(p sets.Progress) { j.ui.Remaining(p, len(j.pipes)) }
 	levels := map[string]float64{}
 	if a.timed {
 		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, bool, error) {
@@ -141,9 +142,6 @@ func turn(out *report.Sets, a axis) {
 	}
 }
 
-// timedPairs is how many pairs of launches time a safe set.
-const timedPairs = 8
-
 // timeSet compares a safe set with nothing on, launch by launch in turn; higher says that more is better.
 func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() bool, levels map[string]float64) (e bisect.Effect, higher bool, err error) {
 	none := bisect.Effect{Ratio: 1, Low: 1, High: 1}
@@ -162,10 +160,10 @@ func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() b
 	if err != nil {
 		return none, false, err
 	}
-	j.ui.say(fmt.Sprintf("%-9s %s | %s", "timing", a.words(set), j.ui.far()))
+	j.ui.Say(fmt.Sprintf("%-9s %s | %s", "timing", a.words(set), j.ui.Far()))
 	opts := j.policy.Judge
 	opts.Find = bisect.Slow
-	c := judge.Compare{A: base, B: tested, Sampler: j.memory, Options: opts, Fallback: j.policy.wallTime(), Pairs: timedPairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
+	c := judge.Compare{A: base, B: tested, Sampler: j.memory, Options: opts, Fallback: j.policy.wallTime(), Pairs: progress.TimedPairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
 	x, err := c.Run(ctx)
 	if err != nil || len(x.Contrasts) == 0 || x.ByClass && x.Answer == judge.Worse {
 		return none, false, err

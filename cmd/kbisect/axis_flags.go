@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -16,6 +15,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/bisect/sets/flags"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -23,52 +24,31 @@ import (
 // requestFlags reads what a search over flags is about: one commit, and the flags of the configuration.
 func (p *policy) requestFlags(c *cli.Context, repo *source.Repo) (err error) {
 	if len(p.Flags) == 0 {
-		return usagef("--axis flags: there are no flags to search\nhint: name the switches of the project in %s, one [[flag]] each, the safe value first", configName)
+		return exit.Usagef("--axis flags: there are no flags to search\nhint: name the switches of the project in %s, one [[flag]] each, the safe value first", config.FileName)
 	}
 	if c.IsSet("good") {
-		return usagef("--axis flags searches the switches of one commit, --bad REV (default HEAD); --good does not belong to it\nhint: kbisect run --good REV searches the commits")
+		return exit.Usagef("--axis flags searches the switches of one commit, --bad REV (default HEAD); --good does not belong to it\nhint: kbisect run --good REV searches the commits")
 	}
 	if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
-		return usagef("--bad: %w", err)
+		return exit.Usagef("--bad: %w", err)
 	}
 	p.Good = p.Bad
-	_, err = p.flagSpace()
-	return usage(err)
+	_, err = config.FlagSpace(p.Flags)
+	return exit.Usage(err)
 }
-
-// setFlags are the flags in the terms of a search.
-func (p *policy) setFlags() []flags.Flag {
-	var out []flags.Flag
-	for _, f := range p.Flags {
-		out = append(out, flags.Flag{Name: f.Name, Values: f.Values, Bad: f.Bad, Ordered: f.Ordered, Requires: terms(f.Requires), Excludes: terms(f.Excludes), Parts: terms(f.Parts)})
-	}
-	return out
-}
-
-// terms writes conditions without spaces, as they are compared.
-func terms(list []string) (out []string) {
-	for _, s := range list {
-		c, _ := parseCondition(s) // checked when the configuration was read
-		sign := map[bool]string{true: "!="}[c.not]
-		out = append(out, c.flag+cmp.Or(sign, "=")+c.value)
-	}
-	return out
-}
-
-func (p *policy) flagSpace() (*flags.Flags, error) { return flags.New(p.setFlags()) }
 
 // carriers are the flags in the terms of the pipeline.
 func (p *policy) carriers() []kernels.Flag {
 	var out []kernels.Flag
 	for _, f := range p.Flags {
-		out = append(out, kernels.Flag{Name: f.Name, Env: f.Env, Define: f.Define, Arg: f.Arg, Option: f.Option, On: f.on()})
+		out = append(out, kernels.Flag{Name: f.Name, Env: f.Env, Define: f.Define, Arg: f.Arg, Option: f.Option, On: f.On()})
 	}
 	return out
 }
 
 // searchFlags finds which values of flags are to blame; where the ends end alike, what each flag costs.
 func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
-	flags, err := j.policy.flagSpace()
+	flags, err := config.FlagSpace(j.policy.Flags)
 	if err != nil {
 		return bisect.Finding{}, err
 	}
@@ -81,7 +61,7 @@ func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
 	}
 	j.policy.claims(&a, flags)
 	a.again = func() axis { return a }
-	j.ui.beginSets(len(j.policy.Flags), flags.Space.Len(), "flags")
+	j.ui.BeginSets(len(j.policy.Flags), flags.Space.Len(), "flags")
 	f, err := j.searchSets(ctx, a)
 	if err != nil || f.Err != nil {
 		return f, err
@@ -96,7 +76,7 @@ func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
 // claims takes the hypotheses into a search; one that is not about what the bad end has stays undecided.
 func (p *policy) claims(a *axis, flags *flags.Flags) {
 	for _, h := range p.Hypotheses {
-		set, err := flags.Claim(terms(h.Claim))
+		set, err := flags.Claim(config.Terms(h.Claim))
 		if err != nil {
 			a.undecided = append(a.undecided, sets.Judged{Name: h.Name, Verdict: sets.Undecided, Why: err.Error()})
 			continue
@@ -145,9 +125,9 @@ func (j *job) rankFlags(ctx context.Context, a axis, flags *flags.Flags, f bisec
 			at = flags.Words(set(on))
 			return math.Log(y), ok, o.Describe(), err
 		},
-		OnLaunch: func(made int, left float64) { j.ui.ranked(at, made, left) },
+		OnLaunch: func(made int, left float64) { j.ui.Ranked(at, made, left) },
 	}
-	j.ui.beginPart()
+	j.ui.BeginPart()
 	for i := range space.Len() {
 		e.Atoms = append(e.Atoms, space.Atom(i).Name)
 	}
@@ -224,19 +204,19 @@ func (j *job) rankedMetric() (judge.Metric, bool) {
 func (p *policy) parseAssign(text string) (string, error) {
 	given := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
-		c, ok := parseCondition(part)
+		c, ok := config.ParseCondition(part)
 		switch {
-		case !ok || c.not:
-			return "", usagef("%q sets no flag; write flag=value", part)
+		case !ok || c.Not:
+			return "", exit.Usagef("%q sets no flag; write flag=value", part)
 		case len(p.Flags) == 0:
-			return "", usagef("%q: there are no flags\nhint: name them in %s, one [[flag]] each", part, configName)
-		case given[c.flag] != "":
-			return "", usagef("%q: the flag %q is set twice", text, c.flag)
+			return "", exit.Usagef("%q: there are no flags\nhint: name them in %s, one [[flag]] each", part, config.FileName)
+		case given[c.Flag] != "":
+			return "", exit.Usagef("%q: the flag %q is set twice", text, c.Flag)
 		}
-		if wrong := c.unknown(p.Flags); wrong != "" {
-			return "", usagef("%q: %s", part, wrong)
+		if wrong := c.Unknown(p.Flags); wrong != "" {
+			return "", exit.Usagef("%q: %s", part, wrong)
 		}
-		given[c.flag] = c.value
+		given[c.Flag] = c.Value
 	}
 	var parts []string
 	for _, f := range p.Flags {

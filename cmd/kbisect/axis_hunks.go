@@ -11,6 +11,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
@@ -19,28 +21,28 @@ import (
 func (p *policy) requestHunks(c *cli.Context, repo *source.Repo) (err error) {
 	if c.String("commit") == "" {
 		if c.String("good") == "" {
-			return usagef("--axis hunks needs --commit REV, whose changes are searched, or --good REV and --bad REV")
+			return exit.Usagef("--axis hunks needs --commit REV, whose changes are searched, or --good REV and --bad REV")
 		}
 		if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
-			return usagef("--bad: %w", err)
+			return exit.Usagef("--bad: %w", err)
 		}
 		if p.Good, err = repo.Resolve(c.String("good")); err != nil {
-			return usagef("--good: %w", err)
+			return exit.Usagef("--good: %w", err)
 		}
 		return p.checkEnds(c.Context, repo)
 	}
 	if c.IsSet("good") || c.IsSet("bad") {
-		return usagef("--commit names both ends, the commit and its first parent: --good and --bad do not belong to it")
+		return exit.Usagef("--commit names both ends, the commit and its first parent: --good and --bad do not belong to it")
 	}
 	if p.Bad, err = repo.Resolve(c.String("commit")); err != nil {
-		return usagef("--commit: %w", err)
+		return exit.Usagef("--commit: %w", err)
 	}
 	commit, err := repo.Commit(p.Bad)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	if len(commit.Parents) == 0 {
-		return usagef("--commit %s is the first commit: there is nothing before it to compare with", short(p.Bad))
+		return exit.Usagef("--commit %s is the first commit: there is nothing before it to compare with", wording.Short(p.Bad))
 	}
 	p.Good = commit.Parents[0]
 	return p.checkEnds(c.Context, repo)
@@ -174,10 +176,10 @@ func (j *job) searchBetween(ctx context.Context, goal sets.Goal) (bisect.Finding
 	from, to := j.policy.Good, j.policy.Bad
 	diff, err := hunks.Between(ctx, j.repo, from, to, j.policy.Paths)
 	if err != nil {
-		return bisect.Finding{}, usage(err)
+		return bisect.Finding{}, exit.Usage(err)
 	}
 	if len(diff.Hunks) == 0 {
-		return bisect.Finding{}, usagef("nothing that build and run read differs between %s and %s", short(from), short(to))
+		return bisect.Finding{}, exit.Usagef("nothing that build and run read differs between %s and %s", wording.Short(from), wording.Short(to))
 	}
 	return j.searchHunks(ctx, diff, from, goal, j.memory)
 }
@@ -187,11 +189,11 @@ func (j *job) searchHunks(ctx context.Context, diff *hunks.Diff, from string, go
 	h, atoms := newHunkAxis(diff, map[string]bisect.Candidate{})
 	space, err := sets.NewSpace(atoms)
 	if err != nil {
-		return bisect.Finding{}, usage(err)
+		return bisect.Finding{}, exit.Usage(err)
 	}
-	j.ui.beginSets(len(diff.Hunks), space.Len(), "hunks")
+	j.ui.BeginSets(len(diff.Hunks), space.Len(), "hunks")
 	a := axis{
-		space: space, candidate: h.candidate, words: h.words, goal: goal, base: "commit " + short(from) + " alone",
+		space: space, candidate: h.candidate, words: h.words, goal: goal, base: "commit " + wording.Short(from) + " alone",
 		clean: true, expand: h.expand, divided: true, timed: goal != sets.One, sampler: sampler,
 		hunks: func() []report.Hunk {
 			var out []report.Hunk

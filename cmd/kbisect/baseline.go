@@ -9,6 +9,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -70,11 +72,11 @@ func (t *trials) record(c *cli.Context, rev string) error {
 	machine := t.machine(c.Context)
 	n := c.Int("launches")
 	all, err := t.launchAll(c.Context, n, func(i int, o bisect.Outcome) {
-		t.ui.launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
+		t.ui.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
 	result, mend := t.ended(c.Context, err)
 	if mend == nil {
-		mend = t.notFound("at " + short(t.policy.Good))
+		mend = t.notFound("at " + wording.Short(t.policy.Good))
 	}
 	if mend == nil && result == "" {
 		mend = t.mustSend(all)
@@ -85,8 +87,8 @@ func (t *trials) record(c *cli.Context, rev string) error {
 	doc := t.measurement(rev, c.String("metric"), all, n, result, err)
 	if why := refusal(doc, all, n); why != "" || doc.Result != string(bisect.OK) {
 		code := measureCode(doc.Result)
-		if code == exitOK {
-			code, doc.Result = exitInconclusive, store.Inconclusive
+		if code == exit.OK {
+			code, doc.Result = exit.Inconclusive, store.Inconclusive
 		}
 		doc.Verdict = "Refused: " + cmp.Or(why, doc.Verdict)
 		return t.conclude(doc.Result, doc.Verdict, code, err, doc, func() error { return report.MeasurementText(c.App.Writer, doc) })
@@ -119,10 +121,10 @@ func refusal(m report.Measurement, all []bisect.Outcome, asked int) string {
 func (t *trials) keepBaseline(c *cli.Context, b baseline) error {
 	good := store.Good{Commit: b.Commit, When: b.Recorded, Session: b.Session, Detail: fmt.Sprintf("a baseline, %d launches ended well", b.Launches)}
 	if err := t.store.RecordGood(good); err != nil {
-		return t.fail(&codeError{exitMachine, err})
+		return t.fail(exit.With(exit.Machine, err))
 	}
 	summary := fmt.Sprintf("Recorded: each of %d launches ended well.", b.Launches)
-	return t.conclude(string(bisect.OK), summary, exitOK, nil, b, func() error {
+	return t.conclude(string(bisect.OK), summary, exit.OK, nil, b, func() error {
 		fmt.Fprintln(c.App.Writer, summary)
 		return b.print(c.App.Writer, nil)
 	})

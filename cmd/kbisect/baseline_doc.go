@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // baselineSchema names the document of a baseline and its version.
@@ -192,13 +193,13 @@ func (b baseline) median() string {
 		return "-"
 	}
 	l := b.Levels[0]
-	return clean(l.name() + " " + l.quantity(l.Median))
+	return wording.Clean(l.name() + " " + l.quantity(l.Median))
 }
 
 // quantity is a value in the unit in which it is best read.
 func (l level) quantity(v float64) string {
 	none := report.Number(math.NaN())
-	return clean(report.Described(report.Summary{N: 1, Median: report.Number(v), Low: none, High: none}, l.Unit))
+	return wording.Clean(report.Described(report.Summary{N: 1, Median: report.Number(v), Low: none, High: none}, l.Unit))
 }
 
 func (l level) name() string {
@@ -210,23 +211,23 @@ func (l level) name() string {
 
 // print shows a baseline, with the reasons for which it is a hint only.
 func (b baseline) print(w io.Writer, hints []string) error {
-	fmt.Fprintf(w, "\n  %s  %s\n", short(b.Commit), clean(b.Subject))
+	fmt.Fprintf(w, "\n  %s  %s\n", wording.Short(b.Commit), wording.Clean(b.Subject))
 	if b.Note != "" {
-		fmt.Fprintf(w, "  note      %s\n", clean(b.Note))
+		fmt.Fprintf(w, "  note      %s\n", wording.Clean(b.Note))
 	}
 	fmt.Fprintf(w, "  recorded  %s, %d launches, id %s\n", b.Recorded.Local().Format("2006-01-02 15:04:05"), b.Launches, b.Session)
 	for _, line := range b.Machine.lines() {
-		fmt.Fprintf(w, "  %-9s %s\n", line[0], clean(line[1]))
+		fmt.Fprintf(w, "  %-9s %s\n", line[0], wording.Clean(line[1]))
 	}
-	fmt.Fprintf(w, "  command   %s\n", clean(b.Config.Run))
+	fmt.Fprintf(w, "  command   %s\n", wording.Clean(b.Config.Run))
 	if len(hints) > 0 {
-		fmt.Fprintf(w, "  a hint here, never a verdict: %s\n", clean(strings.Join(hints, "; ")))
+		fmt.Fprintf(w, "  a hint here, never a verdict: %s\n", wording.Clean(strings.Join(hints, "; ")))
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  NUMBER\tMEDIAN\tMIN TO MAX\tLAUNCHES")
 	for _, l := range b.Levels {
-		fmt.Fprintf(t, "  %s\t%s\t%s to %s\t%d\n", clean(l.name()), l.quantity(l.Median), l.quantity(slices.Min(l.Values)), l.quantity(slices.Max(l.Values)), len(l.Values))
+		fmt.Fprintf(t, "  %s\t%s\t%s to %s\t%d\n", wording.Clean(l.name()), l.quantity(l.Median), l.quantity(slices.Min(l.Values)), l.quantity(slices.Max(l.Values)), len(l.Values))
 	}
 	return t.Flush()
 }

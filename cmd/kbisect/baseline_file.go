@@ -13,6 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -36,19 +38,19 @@ func exportBaseline(c *cli.Context) error {
 	}
 	f, err := os.OpenFile(words[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if os.IsExist(err) {
-		return usagef("%s exists; nothing was written", words[0])
+		return exit.Usagef("%s exists; nothing was written", words[0])
 	}
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	err = report.WriteJSON(f, b.baseline)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		return &codeError{exitMachine, fmt.Errorf("writing %s: %w", words[0], err)}
+		return exit.With(exit.Machine, fmt.Errorf("writing %s: %w", words[0], err))
 	}
-	fmt.Fprintf(c.App.ErrWriter, "%s holds the baseline %s of %s\n", words[0], b.Session, short(b.Commit))
+	fmt.Fprintf(c.App.ErrWriter, "%s holds the baseline %s of %s\n", words[0], b.Session, wording.Short(b.Commit))
 	return nil
 }
 
@@ -59,20 +61,20 @@ func importBaseline(c *cli.Context) error {
 	}
 	f, err := os.Open(words[0])
 	if err != nil {
-		return usagef("%w\nhint: kbisect baseline export FILE writes one, where it was recorded", err)
+		return exit.Usagef("%w\nhint: kbisect baseline export FILE writes one, where it was recorded", err)
 	}
 	defer f.Close()
 	b, err := readBaseline(f)
 	if err != nil {
-		return usagef("%s: %w", words[0], err)
+		return exit.Usagef("%s: %w", words[0], err)
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	defer repo.Close()
 	if _, err := repo.Resolve(b.Commit); err != nil {
-		return usagef("%s: this repository has no commit %s\nhint: git fetch", words[0], b.Commit)
+		return exit.Usagef("%s: this repository has no commit %s\nhint: git fetch", words[0], b.Commit)
 	}
 	return takeIn(c.Context, c.App.Writer, repo, b)
 }
@@ -82,7 +84,7 @@ func importBaseline(c *cli.Context) error {
 func takeIn(ctx context.Context, w io.Writer, repo *source.Repo, b baseline) error {
 	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	defer st.Close()
 	all, err := baselines(st)
@@ -110,9 +112,9 @@ func takeIn(ctx context.Context, w io.Writer, repo *source.Repo, b baseline) err
 		err = st.RecordGood(store.Good{Commit: b.Commit, When: b.Recorded, Session: s.ID, Detail: fmt.Sprintf("an imported baseline, %d launches ended well", b.Launches)})
 	}
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
-	fmt.Fprintf(w, "imported as %s: %s, recorded %s\n", s.ID, short(b.Commit), b.Recorded.Format(time.RFC3339))
+	fmt.Fprintf(w, "imported as %s: %s, recorded %s\n", s.ID, wording.Short(b.Commit), b.Recorded.Format(time.RFC3339))
 	if hints := k.hints(here); len(hints) > 0 {
 		fmt.Fprintf(w, "It is a hint here, never a verdict: %s.\n", strings.Join(hints, "; "))
 	}
@@ -133,7 +135,7 @@ func goodElsewhere(repo *source.Repo, bad string) string {
 	}
 	for _, b := range all {
 		if yes, err := repo.IsAncestor(b.Commit, bad); err == nil && yes && b.imported && b.Commit != bad {
-			return fmt.Sprintf("\nhint: %s was good elsewhere (%s): --good %[1]s tries it here", short(b.Commit), b.Machine.deviceWords())
+			return fmt.Sprintf("\nhint: %s was good elsewhere (%s): --good %[1]s tries it here", wording.Short(b.Commit), b.Machine.deviceWords())
 		}
 	}
 	return ""

@@ -10,6 +10,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -24,7 +26,7 @@ type keptBaseline struct {
 func baselines(st *store.Store) (out []keptBaseline, err error) {
 	all, err := st.Sessions(0)
 	if err != nil {
-		return nil, &codeError{exitMachine, err}
+		return nil, exit.With(exit.Machine, err)
 	}
 	for _, s := range all {
 		if s.Axis != recording || s.Status != string(bisect.OK) && s.Status != importedStatus {
@@ -44,7 +46,7 @@ func baselines(st *store.Store) (out []keptBaseline, err error) {
 func openBaselines(c *cli.Context) ([]keptBaseline, *source.Repo, error) {
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
-		return nil, nil, usage(err)
+		return nil, nil, exit.Usage(err)
 	}
 	st, err := openStore(c)
 	if err != nil {
@@ -54,7 +56,7 @@ func openBaselines(c *cli.Context) ([]keptBaseline, *source.Repo, error) {
 	defer st.Close()
 	all, err := baselines(st)
 	if err == nil && len(all) == 0 {
-		err = usagef("no baseline is recorded in this repository\nhint: kbisect baseline record launches HEAD and remembers it")
+		err = exit.Usagef("no baseline is recorded in this repository\nhint: kbisect baseline record launches HEAD and remembers it")
 	}
 	if err != nil {
 		repo.Close()
@@ -79,19 +81,19 @@ func chooseBaseline(all []keptBaseline, repo *source.Repo, name string) (keptBas
 	}
 	id, err := repo.Resolve(name)
 	if err != nil {
-		return keptBaseline{}, usagef("%q is neither the id of a baseline nor a revision\nhint: kbisect baseline list", name)
+		return keptBaseline{}, exit.Usagef("%q is neither the id of a baseline nor a revision\nhint: kbisect baseline list", name)
 	}
 	for _, b := range all {
 		if b.Commit == id {
 			return b, nil
 		}
 	}
-	return keptBaseline{}, usagef("%s (%s) has no baseline\nhint: kbisect baseline record %[1]s", name, short(id))
+	return keptBaseline{}, exit.Usagef("%s (%s) has no baseline\nhint: kbisect baseline record %[1]s", name, wording.Short(id))
 }
 
 func listBaselines(c *cli.Context) error {
 	if c.Args().Present() {
-		return usagef("baseline list takes no arguments, not %q", c.Args().Slice())
+		return exit.Usagef("baseline list takes no arguments, not %q", c.Args().Slice())
 	}
 	all, repo, err := openBaselines(c)
 	if err != nil {
@@ -109,7 +111,7 @@ func listBaselines(c *cli.Context) error {
 		if len(b.hints(here)) > 0 {
 			device += ", a hint here"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, short(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.median(), clean(device), clean(b.Note))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, wording.Short(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.median(), wording.Clean(device), wording.Clean(b.Note))
 	}
 	return t.Flush()
 }
@@ -141,7 +143,7 @@ func plainWords(c *cli.Context, least, most int) ([]string, error) {
 		return nil, err
 	}
 	if command != nil || len(words) < least || len(words) > most {
-		return nil, usagef("usage: kbisect baseline %s %s", c.Command.Name, c.Command.ArgsUsage)
+		return nil, exit.Usagef("usage: kbisect baseline %s %s", c.Command.Name, c.Command.ArgsUsage)
 	}
 	return words, nil
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
@@ -60,7 +62,7 @@ func (p *policy) pythonic() bool {
 			return strings.HasPrefix(filepath.Base(a), "python") || strings.HasSuffix(a, ".py")
 		})
 	}
-	return p.Plan.Kind == kindTorch || p.Plan.Kind == kindKernelbot || python(p.Plan.Run) || python(p.Plan.Build)
+	return p.Plan.Kind == config.KindTorch || p.Plan.Kind == config.KindKernelbot || python(p.Plan.Run) || python(p.Plan.Build)
 }
 
 // toolVersion is the line by which a program tells its version, "" when it does not.
@@ -73,7 +75,7 @@ func toolVersion(ctx context.Context, prefix, name string, args ...string) strin
 	if s.err != nil {
 		return ""
 	}
-	return clean(versionLine(s, prefix))
+	return wording.Clean(versionLine(s, prefix))
 }
 
 // thisMachine is what can be said at once of the machine that kbisect runs on: its devices.

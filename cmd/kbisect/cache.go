@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/cache"
 )
 
@@ -40,7 +41,7 @@ func openCache() (*cache.Cache, error) {
 	}
 	c, err := cache.Open(filepath.Join(root, "builds"))
 	if err != nil {
-		return nil, &codeError{exitMachine, err}
+		return nil, exit.With(exit.Machine, err)
 	}
 	return c, nil
 }
@@ -52,7 +53,7 @@ func cacheStats(c *cli.Context) error {
 	}
 	s, err := builds.Stats()
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	fmt.Fprintf(c.App.Writer, "%d builds, %s\n", s.Entries, humanize.Bytes(uint64(s.Bytes)))
 	return nil
@@ -61,7 +62,7 @@ func cacheStats(c *cli.Context) error {
 func cacheTrim(c *cli.Context) error {
 	most, err := humanize.ParseBytes(c.String("max"))
 	if _, bare := strconv.ParseUint(c.String("max"), 10, 64); err != nil || bare == nil && most > 0 {
-		return usagef("--max %q is no size\nhint: such as 500MB or 10GB", c.String("max"))
+		return exit.Usagef("--max %q is no size\nhint: such as 500MB or 10GB", c.String("max"))
 	}
 	age := cmp.Or(duration(c, "age"), 30*24*time.Hour)
 	builds, err := openCache()
@@ -70,7 +71,7 @@ func cacheTrim(c *cli.Context) error {
 	}
 	r, err := builds.Trim(int64(most), age)
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	fmt.Fprintf(c.App.Writer, "%d builds dropped, %s freed\n", r.Entries, humanize.Bytes(uint64(r.Bytes)))
 	return nil

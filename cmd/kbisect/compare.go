@@ -11,6 +11,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -58,7 +60,7 @@ func launchTwo(c *cli.Context, kind string, read func(*policy, *cli.Context, *pa
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	defer repo.Close()
 	x, p, err := readPair(c, repo, words, command, read)
@@ -78,7 +80,7 @@ func launchTwo(c *cli.Context, kind string, read func(*policy, *cli.Context, *pa
 
 func readPair(c *cli.Context, repo *source.Repo, words, command []string, read func(*policy, *cli.Context, *pair) error) (x pair, p *policy, err error) {
 	if name := c.Command.Name; len(words) != 2 {
-		return x, nil, usagef("%s takes two revisions, A and B, not %d\nhint: kbisect %s HEAD^ HEAD, and a command follows --", name, len(words), name)
+		return x, nil, exit.Usagef("%s takes two revisions, A and B, not %d\nhint: kbisect %s HEAD^ HEAD, and a command follows --", name, len(words), name)
 	}
 	x.words = [2]string(words)
 	if p, err = trialPolicy(c, repo, command); err != nil {
@@ -101,7 +103,7 @@ func (p *policy) readCompare(c *cli.Context, x *pair) error {
 		return err
 	}
 	if x.pairs = c.Int("pairs"); c.IsSet("pairs") && x.pairs < judge.MinPairs {
-		return usagef("--pairs %d: a comparison needs %d at least\nhint: kbisect measure launches one revision as often as you like", x.pairs, judge.MinPairs)
+		return exit.Usagef("--pairs %d: a comparison needs %d at least\nhint: kbisect measure launches one revision as often as you like", x.pairs, judge.MinPairs)
 	}
 	return nil
 }
@@ -109,9 +111,9 @@ func (p *policy) readCompare(c *cli.Context, x *pair) error {
 // readJudgement reads how small a change and how rare an error is asked for.
 func (p *policy) readJudgement(c *cli.Context) error {
 	if s := c.String("effect"); s != "" {
-		effect, err := parseEffect(s)
+		effect, err := config.ParseEffect(s)
 		if err != nil {
-			return usagef("--effect: %w", err)
+			return exit.Usagef("--effect: %w", err)
 		}
 		p.Judge.Effect = effect
 	}
@@ -119,7 +121,7 @@ func (p *policy) readJudgement(c *cli.Context) error {
 		p.Judge.Error = c.Float64("error")
 	}
 	if e := p.Judge.Error; !(e >= 1e-6 && e <= 0.2) {
-		return usagef("--error %g: a chance between 0.000001 and 0.2 is meant", e)
+		return exit.Usagef("--error %g: a chance between 0.000001 and 0.2 is meant", e)
 	}
 	return nil
 }
@@ -136,18 +138,18 @@ func (p *policy) candidate(repo *source.Repo, text string) (c bisect.Candidate, 
 		}
 	}
 	c.Commit, err = repo.Resolve(rev)
-	return c, usage(err)
+	return c, exit.Usage(err)
 }
 
 // compare launches, decides and reports.
 func (t *trials) compare(c *cli.Context, x pair) error {
-	t.ui.ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
+	t.ui.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
 	run := judge.Compare{
 		A: x.sides[0], B: x.sides[1], Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.fallback(),
 		Pairs: x.pairs, Seed: uint64(t.policy.Seed), Spent: t.spent,
 		OnPair: func(n int, s []judge.Sofar) {
 			if n <= 10 || n%5 == 0 || n == x.pairs {
-				t.ui.launched(n, x.pairs, pairLine(n, s))
+				t.ui.Launched(n, x.pairs, pairLine(n, s))
 			}
 		},
 	}
@@ -185,15 +187,15 @@ func onlyAFails(c judge.Comparison) bool {
 func compareCode(result string) int {
 	switch result {
 	case string(judge.Better), string(judge.Alike):
-		return exitOK
+		return exit.OK
 	case string(judge.Worse):
-		return exitRegression
+		return exit.Regression
 	case store.Interrupted:
-		return exitInterrupted
+		return exit.Interrupted
 	case store.Infra:
-		return exitMachine
+		return exit.Machine
 	}
-	return exitInconclusive
+	return exit.Inconclusive
 }
 
 // pairLine is one line of progress: the clearest of what is known.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // gone lists the numbers asked for that launches of A gave and none of B did, of those that ended well: a case
@@ -41,5 +42,5 @@ func goneWords(names []string) string {
 	if n := len(names) - 3; n > 0 {
 		names = append(slices.Clone(names[:3]), fmt.Sprintf("%d more", n))
 	}
-	return fmt.Sprintf(" B does not report %s, which A does: nothing is said of that.", clean(strings.Join(names, ", ")))
+	return fmt.Sprintf(" B does not report %s, which A does: nothing is said of that.", wording.Clean(strings.Join(names, ", ")))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 // sent is a launch that ends so and gives a value of each case named.
@@ -58,13 +59,13 @@ func TestCompareNamesWhatIsGone(t *testing.T) {
 	r.commit("a case less")
 	out, errs, code := r.kbisect("compare", "main", "topic", "--pairs", "5", "--quiet")
 	verdict, _, _ := strings.Cut(out, "\n")
-	if code != exitOK || !strings.HasPrefix(verdict, "No difference") || !strings.HasSuffix(verdict, "B does not report time of 64, which A does: nothing is said of that.") {
+	if code != exit.OK || !strings.HasPrefix(verdict, "No difference") || !strings.HasSuffix(verdict, "B does not report time of 64, which A does: nothing is said of that.") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	if list, _, _ := r.kbisect("sessions"); !strings.Contains(list, "B does not report time of 64") {
 		t.Errorf("the list says nothing of it:\n%s", list)
 	}
-	if out, errs, code = r.kbisect("compare", "topic", "main", "--pairs", "5", "--quiet"); code != exitOK || strings.Contains(out, "does not report") {
+	if out, errs, code = r.kbisect("compare", "topic", "main", "--pairs", "5", "--quiet"); code != exit.OK || strings.Contains(out, "does not report") {
 		t.Errorf("a case more: exit %d: %s%s", code, out, errs)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -28,7 +30,7 @@ func TestParseCandidate(t *testing.T) {
 		"HEAD:compile=off": "", "HEAD:compile=max": `no value "max"`, "HEAD:": `"" sets no flag`, "HEAD^:a=b:c": `no flag "a"`, "HEAD:compile=on,compile=off": "twice",
 		"nosuch": "nosuch", "": "names no commit",
 	} {
-		p := &policy{Flags: []Flag{{Name: "compile", Values: []string{"off", "on"}}}}
+		p := &policy{Flags: []config.Flag{{Name: "compile", Values: []string{"off", "on"}}}}
 		c, err := p.candidate(repo, text)
 		switch {
 		case want == "" && (err != nil || c.Commit != head):
@@ -42,7 +44,7 @@ func TestParseCandidate(t *testing.T) {
 func TestCompareCode(t *testing.T) {
 	for result, want := range map[string]int{
 		string(judge.Worse): 1, string(judge.Better): 0, string(judge.Alike): 0, string(judge.Open): 3,
-		store.Interrupted: exitInterrupted, store.Infra: exitMachine,
+		store.Interrupted: exit.Interrupted, store.Infra: exit.Machine,
 	} {
 		if got := compareCode(result); got != want {
 			t.Errorf("%s: %d", result, got)
@@ -72,8 +74,8 @@ func TestCompareInterrupted(t *testing.T) {
 	}
 	go io.Copy(io.Discard, errs)
 	err = cmd.Wait()
-	exit, ok := err.(*exec.ExitError)
-	if !ok || exit.ExitCode() != exitInterrupted {
+	ended, ok := err.(*exec.ExitError)
+	if !ok || ended.ExitCode() != exit.Interrupted {
 		t.Fatalf("%v after\n%s", err, seen)
 	}
 	if !strings.Contains(out.String(), `"result": "interrupted"`) || !strings.Contains(out.String(), `"comparisons": [`) {
@@ -84,7 +86,7 @@ func TestCompareInterrupted(t *testing.T) {
 	if !strings.Contains(list, "compare  interrupted") || !strings.Contains(shown, "\n4 trials\n") && !strings.Contains(shown, "\n5 trials\n") && !strings.Contains(shown, "\n6 trials\n") {
 		t.Errorf("%s\n%s", list, shown)
 	}
-	if _, msg, code := r.kbisect("run", "--resume"); code != exitUsage || !strings.Contains(msg, "nothing to resume") {
+	if _, msg, code := r.kbisect("run", "--resume"); code != exit.UsageError || !strings.Contains(msg, "nothing to resume") {
 		t.Errorf("%d %s", code, msg)
 	}
 }

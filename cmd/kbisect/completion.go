@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 // completionScripts hold, by the name of the shell, what binds its completion key to kbisect complete.
@@ -25,7 +27,7 @@ func completionCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			script, err := completionScripts.ReadFile("completion/" + c.Args().First())
 			if c.NArg() != 1 || err != nil {
-				return usagef("completion is for bash, zsh or fish, not %q\nhint: kbisect completion --help", c.Args().Slice())
+				return exit.Usagef("completion is for bash, zsh or fish, not %q\nhint: kbisect completion --help", c.Args().Slice())
 			}
 			_, err = c.App.Writer.Write(script)
 			return err
@@ -40,7 +42,7 @@ func completeCommand() *cli.Command {
 		Name: "complete", Usage: "what a word could become", ArgsUsage: "SHELL WORD...", Hidden: true, SkipFlagParsing: true, HideHelpCommand: true,
 		Action: func(c *cli.Context) error {
 			if c.NArg() < 2 {
-				return usagef("complete takes a shell and the words so far")
+				return exit.Usagef("complete takes a shell and the words so far")
 			}
 			shell, words := c.Args().First(), c.Args().Tail()
 			if shell == "bash" {

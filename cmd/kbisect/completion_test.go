@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 // completing is a repository with something to complete.
@@ -35,7 +37,7 @@ env = "TILE"
 // TestCompletions asks what could stand at the end of a line.
 func TestCompletions(t *testing.T) {
 	r, ids := completing(t)
-	if out, errs, code := r.kbisect("run", "--good", ids[0], "--", "true"); code != exitNoDifference {
+	if out, errs, code := r.kbisect("run", "--good", ids[0], "--", "true"); code != exit.NoDifference {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
 	session, _, _ := strings.Cut(lineWith(t, r, "no-difference"), " ")
@@ -89,7 +91,7 @@ func TestCompletions(t *testing.T) {
 func inBash(t *testing.T, line string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"kbisect", "complete", "bash", line}, nil, &out, &errs); code != exitOK || errs.Len() > 0 {
+	if code := run(t.Context(), []string{"kbisect", "complete", "bash", line}, nil, &out, &errs); code != exit.OK || errs.Len() > 0 {
 		t.Errorf("%s: exit %d, %s", line, code, errs.String())
 	}
 	return strings.Join(strings.Fields(out.String()), " ")
@@ -181,7 +183,7 @@ func TestCompletedValues(t *testing.T) {
 		for _, x := range at.values(flagNamed(at.flags, name), "") {
 			var said bytes.Buffer
 			args := []string{"kbisect", "-C", r.dir, "run", "--good", "nosuch", "--" + name, x.word}
-			if code := run(t.Context(), args, nil, &said, &said); code != exitUsage || strings.Contains(said.String(), "unknown") || strings.Contains(said.String(), "is no ") {
+			if code := run(t.Context(), args, nil, &said, &said); code != exit.UsageError || strings.Contains(said.String(), "unknown") || strings.Contains(said.String(), "is no ") {
 				t.Errorf("--%s %s: exit %d, %s", name, x.word, code, said.String())
 			}
 		}

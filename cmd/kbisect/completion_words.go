@@ -9,6 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -89,7 +91,7 @@ func (p place) values(f cli.Flag, word string) []completion {
 	case "find":
 		return plain("any", "slow", "timeout", "wrong", "crash", "build")
 	case "phase":
-		return plain(slices.Concat(phaseNames(), kernels.ProbePhases())...)
+		return plain(slices.Concat(config.PhaseNames(), kernels.ProbePhases())...)
 	case "metric":
 		return p.metricNames()
 	case "as":
@@ -193,26 +195,26 @@ func (p place) sessions(wanted func(axis string) bool) (out []completion) {
 	}
 	for _, s := range all {
 		if wanted(s.Axis) {
-			out = append(out, completion{s.ID, clean(kindWord(s) + ", " + statusWord(s, st.Running()) + ": " + s.Summary)})
+			out = append(out, completion{s.ID, wording.Clean(kindWord(s) + ", " + statusWord(s, st.Running()) + ": " + s.Summary)})
 		}
 	}
 	return out
 }
 
 // configured is kbisect.toml, or nothing.
-func (p place) configured() *Config {
+func (p place) configured() *config.Config {
 	path := p.config
 	if path == "" {
 		repo := p.open()
 		if repo == nil {
-			return &Config{}
+			return &config.Config{}
 		}
 		defer repo.Close()
-		path = filepath.Join(cmp.Or(repo.WorkDir(), p.dir), configName)
+		path = filepath.Join(cmp.Or(repo.WorkDir(), p.dir), config.FileName)
 	}
-	cfg, err := loadConfig(path)
+	cfg, err := config.Load(path)
 	if err != nil {
-		return &Config{}
+		return &config.Config{}
 	}
 	return cfg
 }
@@ -220,9 +222,9 @@ func (p place) configured() *Config {
 func (p place) metricNames() []completion {
 	names := []string{"wall"}
 	for _, m := range p.configured().Metrics {
-		names = append(names, m.withDefaults().Name)
+		names = append(names, m.WithDefaults().Name)
 	}
-	for _, phase := range phaseNames() {
+	for _, phase := range config.PhaseNames() {
 		names = append(names, "phase."+phase)
 	}
 	return plain(names...)

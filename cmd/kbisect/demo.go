@@ -11,6 +11,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/fixtures"
 )
 
@@ -68,7 +71,7 @@ func plantedOn(device string) (planted, error) {
 		}}, nil
 	}
 	names := []string{"cpu", "cuda", "torch", "cuda-small", "slow-build"}
-	return planted{}, usagef("demo --on %s: there is no such demo%s\nhint: --on %s", device, didYouMean(device, names), oneOf(names))
+	return planted{}, exit.Usagef("demo --on %s: there is no such demo%s\nhint: --on %s", device, wording.DidYouMean(device, names), config.OneOf(names))
 }
 
 func demoAction(c *cli.Context) error {
@@ -78,7 +81,7 @@ func demoAction(c *cli.Context) error {
 	}
 	dir := c.String("dir")
 	if c.Bool("only-make") && dir == "" {
-		return usagef("--only-make needs --dir")
+		return exit.Usagef("--only-make needs --dir")
 	}
 	if !c.Bool("only-make") {
 		if err := p.equipped(c.Context, c.String("on")); err != nil {
@@ -87,7 +90,7 @@ func demoAction(c *cli.Context) error {
 	}
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "kbisect-demo-"); err != nil {
-			return &codeError{exitMachine, err}
+			return exit.With(exit.Machine, err)
 		}
 		defer func() {
 			os.RemoveAll(dir)
@@ -96,14 +99,14 @@ func demoAction(c *cli.Context) error {
 			}
 		}()
 	} else if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return usagef("--dir %s is not empty\nhint: name a folder that does not exist yet", dir)
+		return exit.Usagef("--dir %s is not empty\nhint: name a folder that does not exist yet", dir)
 	}
 	made, err := fixtures.Replay(p.archive, dir)
 	if err != nil {
 		return fmt.Errorf("making the demo repository: %w", err)
 	}
 	if err := p.writeConfigs(dir); err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	fmt.Fprintf(c.App.ErrWriter, "%s\n%d commits in %s\n", p.story, len(made.Order), dir)
 	if c.Bool("only-make") {
@@ -136,7 +139,7 @@ func (p planted) equipped(ctx context.Context, device string) error {
 			continue
 		}
 		what, _, _ := strings.Cut(f.found, ";")
-		return &codeError{exitMachine, fmt.Errorf("demo --on %s cannot run here: %s: %s\nhint: kbisect doctor tells what is there; kbisect demo needs no device", device, k.name, what)}
+		return exit.With(exit.Machine, fmt.Errorf("demo --on %s cannot run here: %s: %s\nhint: kbisect doctor tells what is there; kbisect demo needs no device", device, k.name, what))
 	}
 	return nil
 }
@@ -154,7 +157,7 @@ func (p planted) writeConfigs(dir string) error {
 // config names the configuration of search i; the first has the usual name, and those like it too.
 func (p planted) config(dir string, i int) string {
 	if string(p.hunts[i].config) == string(p.hunts[0].config) {
-		return filepath.Join(dir, configName)
+		return filepath.Join(dir, config.FileName)
 	}
 	return filepath.Join(dir, fmt.Sprintf("kbisect-%d.toml", i+1))
 }
@@ -167,8 +170,8 @@ func (p planted) search(c *cli.Context, dir string) (first error) {
 			fmt.Fprintln(c.App.Writer)
 		}
 		err := hunted(c, dir, p.config(dir, i), h.options)
-		var coded *codeError
-		if err != nil && !(errors.As(err, &coded) && (coded.code == exitInconclusive || coded.code == exitNoDifference)) {
+		var coded *exit.Error
+		if err != nil && !(errors.As(err, &coded) && (coded.Code == exit.Inconclusive || coded.Code == exit.NoDifference)) {
 			return err
 		}
 		if first == nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
@@ -16,7 +18,7 @@ func TestDemoConfigs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, h := range p.hunts {
-			if _, err := parseConfig(p.config(device, i), h.config); err != nil {
+			if _, err := config.Parse(p.config(device, i), h.config); err != nil {
 				t.Error(err)
 			}
 		}
@@ -25,7 +27,7 @@ func TestDemoConfigs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parseConfig("macros.toml", data); err != nil {
+	if _, err := config.Parse("macros.toml", data); err != nil {
 		t.Error(err)
 	}
 }
@@ -36,7 +38,7 @@ func TestDemoWithoutDevice(t *testing.T) {
 	}
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	for device, code := range map[string]int{"torch": exitMachine, "cuda": exitMachine, "hip": exitUsage} {
+	for device, code := range map[string]int{"torch": exit.Machine, "cuda": exit.Machine, "hip": exit.UsageError} {
 		var out, errs strings.Builder
 		if got := run(t.Context(), []string{"kbisect", "demo", "--on", device}, nil, &out, &errs); got != code {
 			t.Errorf("%s: exit %d, want %d: %s", device, got, code, errs.String())

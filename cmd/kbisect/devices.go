@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
@@ -22,7 +24,7 @@ type devices struct {
 
 // openDevices chooses, locks and opens the devices of a job. A machine without any does as well,
 // unless the configuration names some.
-func openDevices(ctx context.Context, gpus []string, ui *progress) (*devices, error) {
+func openDevices(ctx context.Context, gpus []string, ui *progress.Display) (*devices, error) {
 	d := &devices{}
 	if slices.Equal(gpus, []string{"none"}) {
 		return d, nil
@@ -37,9 +39,9 @@ func openDevices(ctx context.Context, gpus []string, ui *progress) (*devices, er
 	case errors.Is(err, gpu.ErrHidden):
 		return nil, &bisect.InfraError{What: "choosing a device", Err: fmt.Errorf("%w\nhint: write [device] gpus = \"none\" to do without", err)}
 	case errors.Is(err, gpu.ErrUnavailable):
-		return nil, usagef("[device] gpus: %w\nhint: \"auto\" takes what there is, \"none\" does without; kbisect doctor says what this machine has", err)
+		return nil, exit.Usagef("[device] gpus: %w\nhint: \"auto\" takes what there is, \"none\" does without; kbisect doctor says what this machine has", err)
 	case err != nil:
-		return nil, usagef("[device] gpus: %w", err)
+		return nil, exit.Usagef("[device] gpus: %w", err)
 	}
 	for _, id := range ids {
 		if err := d.open(ctx, id, ui); err != nil {
@@ -53,10 +55,10 @@ func openDevices(ctx context.Context, gpus []string, ui *progress) (*devices, er
 	return d, nil
 }
 
-func (d *devices) open(ctx context.Context, id string, ui *progress) error {
+func (d *devices) open(ctx context.Context, id string, ui *progress.Display) error {
 	release, err := gpu.TryLock(id)
 	if errors.Is(err, gpu.ErrLocked) {
-		ui.say("waiting: " + strings.ReplaceAll(err.Error(), "\n", " "))
+		ui.Say("waiting: " + strings.ReplaceAll(err.Error(), "\n", " "))
 		release, err = gpu.Lock(ctx, id)
 	}
 	if err != nil {

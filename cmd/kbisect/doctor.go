@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -141,7 +142,7 @@ type examination struct {
 	dir       string
 	repo      *source.Repo
 	repoErr   error
-	config    *Config // never nil
+	config    *config.Config // never nil
 	configErr error
 	named     bool // the configuration, by --config
 
@@ -150,17 +151,17 @@ type examination struct {
 	probe func() gpu.Report
 }
 
-func newExamination(dir, config string) *examination {
-	e := &examination{dir: dir, named: config != "", probe: sync.OnceValue(gpu.Probe)}
+func newExamination(dir, configFile string) *examination {
+	e := &examination{dir: dir, named: configFile != "", probe: sync.OnceValue(gpu.Probe)}
 	if abs, err := filepath.Abs(dir); err == nil {
 		e.dir = abs
 	}
 	e.repo, e.repoErr = source.Open(e.dir)
-	cfg, err := loadConfig(cmp.Or(config, e.configPath()))
+	cfg, err := config.Load(cmp.Or(configFile, e.configPath()))
 	if cfg == nil {
-		cfg, e.configErr = &Config{}, err
+		cfg, e.configErr = &config.Config{}, err
 	}
-	e.config = cfg.withDefaults()
+	e.config = cfg.WithDefaults()
 	return e
 }
 
@@ -186,9 +187,9 @@ func (e *examination) close() {
 
 func (e *examination) configPath() string {
 	if e.repoErr == nil && e.repo.WorkDir() != "" {
-		return filepath.Join(e.repo.WorkDir(), configName)
+		return filepath.Join(e.repo.WorkDir(), config.FileName)
 	}
-	return filepath.Join(e.dir, configName)
+	return filepath.Join(e.dir, config.FileName)
 }
 
 func (e *examination) kind() string { return e.config.Kind }
@@ -207,7 +208,7 @@ func (e *examination) ofKind() string {
 func (e *examination) checks() []check {
 	const quick = 20 * time.Second
 	commands := len(e.config.Build.Command)+len(e.config.Run.Command) > 0
-	python := e.isKind(kindTorch, kindKernelbot)
+	python := e.isKind(config.KindTorch, config.KindKernelbot)
 	program := e.pythonProgram()
 	list := []check{
 		{"system", false, quick, e.system},
@@ -215,15 +216,15 @@ func (e *examination) checks() []check {
 		{"repository", true, quick, e.repository},
 		{"kbisect.toml", e.config.Path != "" || isConfigError(e.configErr), quick, e.configuration},
 		{"commands", commands, quick, e.commands},
-		{"C compiler", e.isKind(kindCMake), 60 * time.Second, e.cCompiler},
-		{"make", e.isKind(kindMake), quick, toolCheck("make", "GNU Make", "install make", "--version")},
-		{"cmake", e.isKind(kindCMake), quick, toolCheck("cmake", "cmake", "install cmake", "--version")},
+		{"C compiler", e.isKind(config.KindCMake), 60 * time.Second, e.cCompiler},
+		{"make", e.isKind(config.KindMake), quick, toolCheck("make", "GNU Make", "install make", "--version")},
+		{"cmake", e.isKind(config.KindCMake), quick, toolCheck("cmake", "cmake", "install cmake", "--version")},
 		{"ninja", false, quick, toolCheck("ninja", "", "", "--version")},
-		{"nvcc", e.isKind(kindNvcc) || e.cudaTask(), 150 * time.Second, e.nvcc},
+		{"nvcc", e.isKind(config.KindNvcc) || e.cudaTask(), 150 * time.Second, e.nvcc},
 		{"python3", python, quick, toolCheck("python3", "Python", "install python3", "--version")},
 		{"modules", true, quick + 30*time.Second, program.modules},
-		{"torch", e.isKind(kindTorch), 70 * time.Second, e.torch},
-		{"nvcc chain", e.isKind(kindNvcc) && len(e.probe().Devices) > 0, chainBuild + chainRun, e.nvccChain},
+		{"torch", e.isKind(config.KindTorch), 70 * time.Second, e.torch},
+		{"nvcc chain", e.isKind(config.KindNvcc) && len(e.probe().Devices) > 0, chainBuild + chainRun, e.nvccChain},
 		{"torch chain", false, chainRun + 65*time.Second, e.torchChain},
 		{"devices", e.namesDevices(), 40 * time.Second, e.devices},
 		{"cgroup", false, quick, e.cgroup},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/kernels/protocol"
@@ -34,7 +35,7 @@ func (e *examination) nvccChain(ctx context.Context) finding {
 	case len(e.probe().Devices) == 0:
 		return missing("not tried: no device to run a kernel on", "")
 	}
-	f := e.chain(ctx, "cuda", kernels.Project{Kind: kindNvcc, Sources: []string{"bench.cu"}, Device: capability(e.config.Device.GPUs)})
+	f := e.chain(ctx, "cuda", kernels.Project{Kind: config.KindNvcc, Sources: []string{"bench.cu"}, Device: capability(e.config.Device.GPUs)})
 	if f.state == stateOK {
 		f.found += "\n" + counters()
 	}
@@ -50,7 +51,7 @@ func (e *examination) torchChain(ctx context.Context) finding {
 	if s := tool(ctx, 60*time.Second, os.TempDir(), python, "-c", "import torch"); s.err != nil {
 		return missing("not tried: no torch", "")
 	}
-	return e.chain(ctx, "torch", kernels.Project{Kind: kindTorch})
+	return e.chain(ctx, "torch", kernels.Project{Kind: config.KindTorch})
 }
 
 // chain builds and runs an example as a project of its own.

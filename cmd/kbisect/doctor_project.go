@@ -13,10 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/store"
-	"golang.org/x/sys/unix"
 )
 
 func isConfigError(err error) bool {
@@ -41,11 +44,11 @@ func (e *examination) repository(context.Context) finding {
 	}
 	head, err := e.repo.Resolve("HEAD")
 	if err != nil {
-		return problem(where+": "+headline(err.Error()), "commit something first")
+		return problem(where+": "+wording.Headline(err.Error()), "commit something first")
 	}
 	found := fmt.Sprintf("%s, read by %s, HEAD %.12s", where, e.repo.Backend(), head)
 	for _, w := range e.repo.Warnings() {
-		found += "\n" + headline(w)
+		found += "\n" + wording.Headline(w)
 	}
 	return ok("%s", found)
 }
@@ -53,7 +56,7 @@ func (e *examination) repository(context.Context) finding {
 func (e *examination) configuration(context.Context) finding {
 	switch {
 	case errors.Is(e.configErr, fs.ErrNotExist) && e.named:
-		return problem(headline(e.configErr.Error()), "--config names a file that is not there")
+		return problem(wording.Headline(e.configErr.Error()), "--config names a file that is not there")
 	case errors.Is(e.configErr, fs.ErrNotExist):
 		return missing("none: kbisect init writes one, kbisect run -- COMMAND needs none", "")
 	case e.configErr != nil:
@@ -63,7 +66,7 @@ func (e *examination) configuration(context.Context) finding {
 	for _, w := range e.config.Warnings {
 		found += "\n" + w
 	}
-	project, err := e.config.project("")
+	project, err := e.config.Project("")
 	if err == nil {
 		project.Static = allStatic(e.config.Metrics)
 		_, err = kernels.NewPlan(project)
@@ -92,7 +95,7 @@ func (e *examination) unfilled() string {
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		if n++; strings.Contains(line, "FILL IN") {
-			return fmt.Sprintf("line %d: %s", n, clean(strings.TrimSpace(line)))
+			return fmt.Sprintf("line %d: %s", n, wording.Clean(strings.TrimSpace(line)))
 		}
 	}
 	return ""
@@ -100,10 +103,10 @@ func (e *examination) unfilled() string {
 
 // cudaTask reports a problem of KernelBot's whose submission is CUDA C++.
 func (e *examination) cudaTask() bool {
-	if !e.isKind(kindKernelbot) {
+	if !e.isKind(config.KindKernelbot) {
 		return false
 	}
-	project, err := e.config.project("")
+	project, err := e.config.Project("")
 	return err == nil && project.Task.Lang == "cu"
 }
 
@@ -137,7 +140,7 @@ func (e *examination) commands(context.Context) finding {
 	switch {
 	case text != "":
 		return ok("%s", text)
-	case e.isKind(kindTorch, kindKernelbot) && e.config.Path != "":
+	case e.isKind(config.KindTorch, config.KindKernelbot) && e.config.Path != "":
 		return ok("those of kind %s", e.kind())
 	case e.config.Path != "":
 		return missing("kbisect.toml names none", "")

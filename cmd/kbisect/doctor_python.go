@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
@@ -32,8 +33,8 @@ func (e *examination) pythonProgram() *pythonProgram {
 		top = e.repo.WorkDir()
 	}
 	p := &pythonProgram{python: "python3", dir: os.TempDir(), texts: map[string]string{}}
-	if e.isKind(kindKernelbot) {
-		project, err := e.config.project("")
+	if e.isKind(config.KindKernelbot) {
+		project, err := e.config.Project("")
 		if err != nil || project.Task.Lang != "py" {
 			return nil
 		}

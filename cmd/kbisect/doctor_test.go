@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
@@ -45,7 +46,7 @@ func hasLine(t *testing.T, table, pattern string) {
 }
 
 func TestDoctorGood(t *testing.T) {
-	dir := repoWith(t, map[string]string{"bench.sh": "exit 0\n", configName: "[run]\ncommand = [\"sh\", \"bench.sh\"]\n"})
+	dir := repoWith(t, map[string]string{"bench.sh": "exit 0\n", config.FileName: "[run]\ncommand = [\"sh\", \"bench.sh\"]\n"})
 	table, good := examineDir(t, dir)
 	if !good {
 		t.Error("not ok")
@@ -74,7 +75,7 @@ func TestDoctorNoRepository(t *testing.T) {
 }
 
 func TestDoctorBadConfig(t *testing.T) {
-	table, good := examineDir(t, repoWith(t, map[string]string{configName: "[run]\nlimt = \"1s\"\n"}))
+	table, good := examineDir(t, repoWith(t, map[string]string{config.FileName: "[run]\nlimt = \"1s\"\n"}))
 	if good {
 		t.Error("ok with a broken configuration")
 	}
@@ -94,7 +95,7 @@ func TestDoctorPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir := repoWith(t, map[string]string{configName: "kind = \"make\"\n[run]\ncommand = [\"no-such-program\"]\n"})
+	dir := repoWith(t, map[string]string{config.FileName: "kind = \"make\"\n[run]\ncommand = [\"no-such-program\"]\n"})
 	t.Setenv("PATH", bin)
 	t.Setenv("CC", "")
 	table, good := examineDir(t, dir)
@@ -202,14 +203,14 @@ func TestDoctorOfLaunchesThatMustFail(t *testing.T) {
 		files map[string]string
 		want  string // "": nothing is in the way
 	}{
-		"module of the benchmark": {map[string]string{"bench.py": "import sys, helper\n", "helper.py": "import nosuchmodule_kb.deep as x\n", configName: "[run]\ncommand = [\"python3\", \"bench.py\"]\n"},
+		"module of the benchmark": {map[string]string{"bench.py": "import sys, helper\n", "helper.py": "import nosuchmodule_kb.deep as x\n", config.FileName: "[run]\ncommand = [\"python3\", \"bench.py\"]\n"},
 			`problem +modules +no module nosuchmodule_kb, which helper.py imports`},
 		"modules that are there": {map[string]string{"b/bench.py": "import os.path, sys\nfrom helper import x\ntry:\n    import nosuchmodule_kb\nexcept ImportError:\n    pass\n", "b/helper/__init__.py": "x = 1\n",
-			configName: "[run]\ncommand = [\"python3\", \"b/bench.py\"]\n"}, ""},
+			config.FileName: "[run]\ncommand = [\"python3\", \"b/bench.py\"]\n"}, ""},
 		"module of the judge": {map[string]string{"p/task.yml": task, "eval.py": "from submission import custom_kernel\nfrom nosuchmodule_kb import y\n", "p/submission.py": "",
-			configName: "kind = \"kernelbot\"\n[task]\nproblem = \"p\"\nsubmission = \"p/submission.py\"\n"}, `problem +modules +no module nosuchmodule_kb, which eval.py imports`},
-		"nothing to run": {map[string]string{configName: "kind = \"command\"\n"}, `problem +kbisect.toml .*\n +nothing to run`},
-		"left open":      {map[string]string{configName: "[run]\n# FILL IN: name it\ncommand = [\"sh\", \"x\"]\n"}, `problem +kbisect.toml .*\n +line 2: # FILL IN: name it`},
+			config.FileName: "kind = \"kernelbot\"\n[task]\nproblem = \"p\"\nsubmission = \"p/submission.py\"\n"}, `problem +modules +no module nosuchmodule_kb, which eval.py imports`},
+		"nothing to run": {map[string]string{config.FileName: "kind = \"command\"\n"}, `problem +kbisect.toml .*\n +nothing to run`},
+		"left open":      {map[string]string{config.FileName: "[run]\n# FILL IN: name it\ncommand = [\"sh\", \"x\"]\n"}, `problem +kbisect.toml .*\n +line 2: # FILL IN: name it`},
 	} {
 		table, good := examineDir(t, repoWith(t, c.files))
 		if good != (c.want == "") {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
@@ -176,7 +177,7 @@ func (e *examination) wantedDevices(lines, hints []string) ([]string, []string) 
 	}
 	for _, g := range e.config.Device.GPUs {
 		if _, err := gpu.Open(g); err != nil {
-			lines = append(lines, headline(err.Error()))
+			lines = append(lines, wording.Headline(err.Error()))
 			hints = append(hints, "[device] gpus names what is not there")
 		}
 	}

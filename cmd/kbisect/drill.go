@@ -10,6 +10,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
@@ -28,14 +30,14 @@ func (j *job) drill(ctx context.Context, f *bisect.Finding) {
 		}
 		j.sets = nil
 		if why := undrilled(c); why != "" {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched: %s", short(c.Commit), why))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched: %s", wording.Short(c.Commit), why))
 			continue
 		}
 		if err := j.drillHunks(ctx, c); err != nil {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched to the end: %s", short(c.Commit), headline(err.Error())))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched to the end: %s", wording.Short(c.Commit), wording.Headline(err.Error())))
 		}
 		if err := j.switches(ctx, c); err != nil {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("the flags of %s were not tried to the end: %s", short(c.Commit), headline(err.Error())))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("the flags of %s were not tried to the end: %s", wording.Short(c.Commit), wording.Headline(err.Error())))
 		}
 	}
 	j.sets = nil
@@ -60,7 +62,7 @@ func undrilled(c bisect.Culprit) string {
 	case c.Merge:
 		return "it is a merge"
 	case c.Rate != nil:
-		return "it fails in some launches only\nhint: kbisect run --axis hunks --commit " + short(c.Commit)
+		return "it fails in some launches only\nhint: kbisect run --axis hunks --commit " + wording.Short(c.Commit)
 	case c.Class == bisect.Improved:
 		return "it is an improvement"
 	case c.Class == bisect.BuildFailed:
@@ -154,7 +156,7 @@ func (j *job) switches(ctx context.Context, c bisect.Culprit) error {
 		}
 		return j.memory.Sample(ctx, r)
 	}
-	space, err := j.policy.flagSpace()
+	space, err := config.FlagSpace(j.policy.Flags)
 	if err != nil {
 		return err
 	}

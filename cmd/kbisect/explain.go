@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -63,7 +64,7 @@ func explainAction(c *cli.Context) error {
 
 func (p *policy) readExplain(c *cli.Context, _ *pair) error {
 	if n := c.Int("launches"); n < 1 {
-		return usagef("--launches %d: at least one is needed", n)
+		return exit.Usagef("--launches %d: at least one is needed", n)
 	}
 	p.moreEnv = []string{"NVCC_APPEND_FLAGS=" + strings.TrimSpace(os.Getenv("NVCC_APPEND_FLAGS")+" -Xptxas=-v")}
 	p.NoExplain, p.ExplainLimit = c.Bool("no-profile"), duration(c, "explain-limit")
@@ -92,7 +93,7 @@ func (t *trials) explain(c *cli.Context, pair pair) error {
 
 // explainerOf is for two candidates of which nothing is known yet.
 func (t *trials) explainerOf(sides [2]bisect.Candidate) *explainer {
-	t.ui.ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
+	t.ui.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
 	x := t.newExplainer(explainLimit)
 	x.sides = [2]examined{{candidate: sides[0], purpose: bisect.EndGood}, {candidate: sides[1], purpose: bisect.EndBad}}
 	return x
@@ -109,13 +110,13 @@ func (x *explainer) see(ctx context.Context, launches int) error {
 func explainCode(doc report.Explanation) int {
 	switch {
 	case doc.Result == store.Interrupted:
-		return exitInterrupted
+		return exit.Interrupted
 	case doc.Result == store.Infra:
-		return exitMachine
+		return exit.Machine
 	case len(doc.Rows) == 0:
-		return exitInconclusive
+		return exit.Inconclusive
 	}
-	return exitOK
+	return exit.OK
 }
 
 // launch launches A and B in turn, for their phases. A side that fails is not launched again. Both are
@@ -132,7 +133,7 @@ func (x *explainer) launch(ctx context.Context, n int) error {
 				return err
 			}
 			s.outcomes = append(s.outcomes, o)
-			x.ui.launched(2*i+k+1, 2*n, fmt.Sprintf("launch %-2d of %c  %s, %.2f s", i+1, 'A'+k, o.Describe(), o.Wall))
+			x.ui.Launched(2*i+k+1, 2*n, fmt.Sprintf("launch %-2d of %c  %s, %.2f s", i+1, 'A'+k, o.Describe(), o.Wall))
 		}
 	}
 	return nil

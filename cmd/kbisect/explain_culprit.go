@@ -9,6 +9,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // explainCulprit says why a culprit differs from its parent, by what the search has seen of both: its
@@ -24,7 +25,7 @@ func (j *job) explainCulprit(ctx context.Context, parent, culprit string, about 
 	x.sides = [2]examined{j.known(parent, bisect.ConfirmParent), j.known(culprit, bisect.ConfirmCulprit)}
 	if x.profiles && 2*profiledTimes*max(x.sides[0].wall(), x.sides[1].wall()) > x.patience() {
 		x.profiles = false
-		x.miss("profiles: a launch takes too long for them to be made unasked\nhint: kbisect explain %s %s", short(parent), short(culprit))
+		x.miss("profiles: a launch takes too long for them to be made unasked\nhint: kbisect explain %s %s", wording.Short(parent), wording.Short(culprit))
 	}
 	for i := range x.sides {
 		if f := x.sides[i].buildFailure(); f != nil {
@@ -41,7 +42,7 @@ func (j *job) explainCulprit(ctx context.Context, parent, culprit string, about 
 		for _, o := range x.sides[i].outcomes {
 			s.Note(o)
 		}
-		*to = (&trials{job: j}).side(short(x.sides[i].candidate.Commit), x.sides[i].candidate.Commit, s)
+		*to = (&trials{job: j}).side(wording.Short(x.sides[i].candidate.Commit), x.sides[i].candidate.Commit, s)
 	}
 	return &doc, nil
 }
@@ -70,11 +71,11 @@ func (j *job) why(ctx context.Context, f *bisect.Finding) {
 	x, err := j.explainCulprit(ctx, c.Parents[0], c.Commit, c.Effect)
 	switch {
 	case err != nil:
-		f.Warnings = append(f.Warnings, "why the culprit differs could not be seen: "+headline(err.Error()))
+		f.Warnings = append(f.Warnings, "why the culprit differs could not be seen: "+wording.Headline(err.Error()))
 	case x != nil:
 		t := report.Table{Title: "Why the culprit differs from its parent"}
 		if len(f.Culprits) > 1 {
-			t.Title = fmt.Sprintf("Why culprit %s differs from its parent", short(c.Commit))
+			t.Title = fmt.Sprintf("Why culprit %s differs from its parent", wording.Short(c.Commit))
 		}
 		t.Columns, t.Rows, t.Notes = x.Cells()
 		for i, name := range t.Columns {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -209,7 +210,7 @@ func TestExplainWithoutDevice(t *testing.T) {
 		t.Errorf("%s\n%s", shown, list)
 	}
 	for _, wrong := range [][]string{{"explain"}, {"explain", "HEAD"}, {"explain", "HEAD", "nowhere"}, {"explain", "HEAD", "HEAD", "--launches", "0"}} {
-		if _, errs, code := r.kbisect(append(wrong, "--", "./bench.sh")...); code != exitUsage {
+		if _, errs, code := r.kbisect(append(wrong, "--", "./bench.sh")...); code != exit.UsageError {
 			t.Errorf("%q: %d %s", wrong, code, errs)
 		}
 	}

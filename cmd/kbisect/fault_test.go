@@ -22,6 +22,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -194,15 +195,15 @@ func (r *rig) sane(o *outcome) {
 	r.t.Helper()
 	said := o.stderr.String()
 	switch {
-	case panics.MatchString(said) || o.code == exitInternal:
+	case panics.MatchString(said) || o.code == exit.Internal:
 		r.t.Errorf("exit %d: %s", o.code, said)
-	case o.code == exitOK, o.code == exitInconclusive:
+	case o.code == exit.OK, o.code == exit.Inconclusive:
 		r.found(o)
-	case o.code == exitMachine, o.code == exitUsage:
+	case o.code == exit.Machine, o.code == exit.UsageError:
 		if !strings.Contains(said, "hint:") || !strings.Contains(said, "/") && !strings.Contains(said, "--resume") {
 			r.t.Errorf("exit %d without a word of what to do: %s", o.code, said)
 		}
-	case o.code == exitInterrupted && strings.Contains(r.kind, sigterm), o.code == -1:
+	case o.code == exit.Interrupted && strings.Contains(r.kind, sigterm), o.code == -1:
 	default:
 		r.t.Errorf("exit %d: %s\n%s", o.code, o.stdout.String(), said)
 	}
@@ -260,7 +261,7 @@ func (r *rig) goOn() bool {
 	o := r.start(nil, args...)
 	said := o.stderr.String()
 	switch {
-	case o.code == exitOK:
+	case o.code == exit.OK:
 		return true
 	case strings.Contains(said, "is damaged"): // as its hint says
 		r.said = append(r.said, "damaged")

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 // draw picks a fault and makes a run under it.
@@ -165,9 +167,9 @@ func (r *rig) twoAtOnce() {
 	}
 	both.Wait()
 	for _, o := range said {
-		r.said = append(r.said, map[bool]string{true: "busy"}[o.code == exitMachine && strings.Contains(o.stderr.String(), "run.lock")])
+		r.said = append(r.said, map[bool]string{true: "busy"}[o.code == exit.Machine && strings.Contains(o.stderr.String(), "run.lock")])
 	}
-	if said[0].code != exitOK && said[1].code != exitOK {
+	if said[0].code != exit.OK && said[1].code != exit.OK {
 		r.t.Errorf("neither came to an answer: %s\n%s", said[0].stderr.String(), said[1].stderr.String())
 	}
 	r.looked()

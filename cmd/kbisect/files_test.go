@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 // A benchmark that was committed late is put into every commit; without that the first message says what
@@ -18,20 +20,20 @@ func TestFilesOfTheWorkTree(t *testing.T) {
 	config := "version = 1\npaths = [\"test.sh\"]\n[run]\ncommand = [\"./bench.sh\"]\n"
 	r.write("kbisect.toml", config)
 	_, errs, code := r.kbisect("run", "--good", ids[0], "--no-hunks")
-	if code != exitUsage || !strings.Contains(errs, ids[0][:10]+" does not hold bench.sh") || !strings.Contains(errs, `[run] files = ["bench.sh"]`) {
+	if code != exit.UsageError || !strings.Contains(errs, ids[0][:10]+" does not hold bench.sh") || !strings.Contains(errs, `[run] files = ["bench.sh"]`) {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	r.write("kbisect.toml", config+"files = [\"bench.sh\", \"lib.sh\", \"gone.sh\"]\n")
-	if _, errs, code := r.kbisect("run", "--good", ids[0]); code != exitUsage || !strings.Contains(errs, "run.files: ") || !strings.Contains(errs, "gone.sh") {
+	if _, errs, code := r.kbisect("run", "--good", ids[0]); code != exit.UsageError || !strings.Contains(errs, "run.files: ") || !strings.Contains(errs, "gone.sh") {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	r.write("kbisect.toml", config+"files = [\"bench.sh\", \"lib.sh\"]\n")
-	doc := r.finding(exitOK, "--good", ids[0], "--no-hunks")
+	doc := r.finding(exit.OK, "--good", ids[0], "--no-hunks")
 	if len(doc.Culprits) != 1 || doc.Culprits[0].Commit != ids[6] {
 		t.Errorf("%+v", doc.Culprits)
 	}
 	r.write("kbisect.toml", "version = 1\nkind = \"kernelbot\"\n[run]\nfiles = [\"bench.sh\"]\n")
-	if _, errs, code := r.kbisect("run", "--good", ids[0]); code != exitUsage || !strings.Contains(errs, "takes its files from task.yml") {
+	if _, errs, code := r.kbisect("run", "--good", ids[0]); code != exit.UsageError || !strings.Contains(errs, "takes its files from task.yml") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

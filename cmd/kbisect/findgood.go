@@ -6,6 +6,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -19,20 +21,20 @@ func (j *job) findGood(ctx context.Context, plain *judge.Plain) (tested []string
 		return nil, broken(ctx, err), nil
 	}
 	if o.Class == bisect.OK {
-		return nil, nil, usagef("the bad end %s ends well: --find-good needs one that fails\nhint: for a slowdown name the good end with --good", short(bad.Commit))
+		return nil, nil, exit.Usagef("the bad end %s ends well: --find-good needs one that fails\nhint: for a slowdown name the good end with --good", wording.Short(bad.Commit))
 	}
 	id := bad.Commit
 	for step := 1; ; step *= 2 {
 		next, back, err := j.back(id, step)
 		if err != nil {
-			return nil, nil, usage(err)
+			return nil, nil, exit.Usage(err)
 		}
 		if back == 0 {
-			why := fmt.Sprintf("no good commit was found back to %s, %d commits tested", short(id), len(tested)+1)
+			why := fmt.Sprintf("no good commit was found back to %s, %d commits tested", wording.Short(id), len(tested)+1)
 			return nil, &bisect.Finding{Result: bisect.NoDifference, Ends: bisect.Ends{Why: why, Hint: "name a good end with --good"}}, nil
 		}
 		id = next
-		j.ui.say(fmt.Sprintf("looking for a good end: testing %s", short(id)))
+		j.ui.Say(fmt.Sprintf("looking for a good end: testing %s", wording.Short(id)))
 		o, err := plain.Look(ctx, bisect.Candidate{Commit: id}, bisect.EndGood)
 		if err != nil {
 			return nil, broken(ctx, err), nil

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // input gathers what the report is made of.
@@ -76,7 +76,7 @@ func (j *job) warnings() []string {
 		return out
 	}
 	if n, took := j.slots.Lost(); n > 0 {
-		out = append(out, fmt.Sprintf("trials begun ahead that nobody asked for were stopped: %d, after %s in all, which the totals leave out", n, span(took)))
+		out = append(out, fmt.Sprintf("trials begun ahead that nobody asked for were stopped: %d, after %s in all, which the totals leave out", n, wording.Span(took)))
 	}
 	return out
 }
@@ -96,7 +96,7 @@ func (j *job) commitInfo(id string, files bool) report.CommitInfo {
 	}
 	changed, err := j.repo.ChangedFiles(id)
 	if err != nil {
-		j.ui.warn(err.Error())
+		j.ui.Warn(err.Error())
 	}
 	for _, x := range changed {
 		info.Files = append(info.Files, report.File{Kind: x.Kind, Path: x.Path})
@@ -114,9 +114,9 @@ func summary(in report.Input) string {
 	case bisect.Found:
 		c := f.Culprits[0]
 		if n := len(f.Culprits); n > 1 {
-			return fmt.Sprintf("%d culprits, the first is %s %s: %s", n, short(c.Commit), culpritWords(c), in.Commits[c.Commit].Subject)
+			return fmt.Sprintf("%d culprits, the first is %s %s: %s", n, wording.Short(c.Commit), culpritWords(c), in.Commits[c.Commit].Subject)
 		}
-		return fmt.Sprintf("%s %s: %s", short(c.Commit), cmp.Or(report.ExactWords(c.Effect), f.Complaint.String()), in.Commits[c.Commit].Subject)
+		return fmt.Sprintf("%s %s: %s", wording.Short(c.Commit), cmp.Or(report.ExactWords(c.Effect), f.Complaint.String()), in.Commits[c.Commit].Subject)
 	case bisect.Inconclusive:
 		if f.Gradual {
 			return "gradual: no single culprit"
@@ -127,7 +127,7 @@ func summary(in report.Input) string {
 	case bisect.Interrupted:
 		return fmt.Sprintf("%d suspects left", len(f.Suspects))
 	}
-	return headline(in.Error)
+	return wording.Headline(in.Error)
 }
 
 // culpritWords names what a culprit brought.
@@ -140,10 +140,4 @@ func culpritWords(c bisect.Culprit) string {
 		x.Metric = c.Effect.Name()
 	}
 	return x.String()
-}
-
-// headline is the first line of a text.
-func headline(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }

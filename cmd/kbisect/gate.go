@@ -12,6 +12,9 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -29,7 +32,7 @@ func gateCommand() *cli.Command {
 			"Without --base: the target branch that GITHUB_BASE_REF or CI_MERGE_REQUEST_TARGET_BRANCH_NAME names,\n" +
 			"else origin/HEAD, origin/main, origin/master, main, master. Without -- COMMAND, kbisect.toml in the\n" +
 			"work tree says how to build and run.\n\n" +
-			"--accept REASON records what is worse in " + acceptedName + ", to be committed with the change; it lets this\n" +
+			"--accept REASON records what is worse in " + config.AcceptedName + ", to be committed with the change; it lets this\n" +
 			"branch pass, up to the limit written there, and no later one.\n\n" +
 			"Where GITHUB_ACTIONS is set: a step summary, one annotation, and the outputs result, ratio and culprit.\n\n" +
 			"Exit codes: 0 pass, 1 regression, 2 usage, 3 cannot tell, 5 machine trouble, 130 interrupted.",
@@ -72,11 +75,11 @@ func gateAction(c *cli.Context) error {
 		return err
 	}
 	if len(words) > 0 {
-		return usagef("gate takes no revisions, not %q: it is about HEAD\nhint: --base REV names the branch that HEAD goes into, and a command follows --; kbisect compare A B takes any two", words)
+		return exit.Usagef("gate takes no revisions, not %q: it is about HEAD\nhint: --base REV names the branch that HEAD goes into, and a command follows --; kbisect compare A B takes any two", words)
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	defer repo.Close()
 	x, p, err := readGate(c, repo, command)
@@ -107,10 +110,10 @@ func readGate(c *cli.Context, repo *source.Repo, command []string) (x gating, p 
 	case "pass":
 		x.tolerant = true
 	default:
-		return x, nil, usagef("--cannot-tell %s: fail or pass is meant", c.String("cannot-tell"))
+		return x, nil, exit.Usagef("--cannot-tell %s: fail or pass is meant", c.String("cannot-tell"))
 	}
 	if c.IsSet("pairs") && x.pairs < judge.MinPairs {
-		return x, nil, usagef("--pairs %d: a gate needs %d at least", x.pairs, judge.MinPairs)
+		return x, nil, exit.Usagef("--pairs %d: a gate needs %d at least", x.pairs, judge.MinPairs)
 	}
 	if err := x.checkAccept(c, repo, os.Getenv); err != nil {
 		return x, nil, err
@@ -138,15 +141,15 @@ func readGate(c *cli.Context, repo *source.Repo, command []string) (x gating, p 
 // idle says why nothing has to be launched, or nothing.
 func (x *gating) idle(repo *source.Repo, p *policy) (string, error) {
 	if x.base == x.head {
-		return fmt.Sprintf("nothing to gate: HEAD (%s) is its own merge base with %s, there is no change", short(x.head), x.into), nil
+		return fmt.Sprintf("nothing to gate: HEAD (%s) is its own merge base with %s, there is no change", wording.Short(x.head), x.into), nil
 	}
 	base, err := repo.Key(x.base, p.Paths)
 	if err != nil {
-		return "", usage(err)
+		return "", exit.Usage(err)
 	}
 	head, err := repo.Key(x.head, p.Paths)
 	if err != nil || base != head {
-		return "", usage(err)
+		return "", exit.Usage(err)
 	}
 	what := "the files"
 	if len(p.Paths) > 0 {
@@ -160,7 +163,7 @@ func (x *gating) pass(c *cli.Context, repo *source.Repo, p *policy, why string, 
 	if err != nil {
 		return err
 	}
-	t := &trials{job: &job{repo: repo, policy: p, ui: newProgress(c)}}
+	t := &trials{job: &job{repo: repo, policy: p, ui: newDisplay(c)}}
 	doc := report.Gate{
 		Schema: report.GateSchema, Result: report.GatePass, Into: x.into, NotLaunched: &why, Effect: p.Judge.Effect, ErrorRate: p.Judge.Error,
 		Base: t.candidate("merge base with "+x.into, x.base), Head: t.candidate("HEAD", x.head), Contrasts: []report.Contrast{},
@@ -189,12 +192,12 @@ func (x *gating) comparison(p *policy, s bisect.Sampler) judge.Compare {
 
 // gate launches, decides, looks for the culprit and reports.
 func (t *trials) gate(c *cli.Context, x gating) error {
-	t.ui.ends = map[bisect.Purpose]string{bisect.EndGood: "base", bisect.EndBad: "HEAD"}
+	t.ui.Ends = map[bisect.Purpose]string{bisect.EndGood: "base", bisect.EndBad: "HEAD"}
 	run := x.comparison(t.policy, t.memory)
 	run.Spent = t.spent
 	run.OnPair = func(n int, s []judge.Sofar) {
 		if n <= 10 || n%5 == 0 || n == x.pairs {
-			t.ui.launched(n, x.pairs, gateLine(n, s))
+			t.ui.Launched(n, x.pairs, gateLine(n, s))
 		}
 	}
 	got, err := run.Run(c.Context)
@@ -245,9 +248,9 @@ func gateResult(a judge.Answer) string {
 func (x *gating) exitCode(result string) int {
 	switch {
 	case result == report.GateOpen && x.tolerant, result == report.GatePass, result == report.GateImprovement:
-		return exitOK
+		return exit.OK
 	case result == report.GateRegression:
-		return exitRegression
+		return exit.Regression
 	}
 	return compareCode(result)
 }
@@ -258,11 +261,11 @@ func gateWhy(c judge.Comparison) string {
 	of := func(s judge.Side) string { return fmt.Sprintf("%d of %d launches", s.Failed, s.Launches) }
 	switch {
 	case !c.ByClass:
-		return clean(c.Why)
+		return wording.Clean(c.Why)
 	case c.Answer == judge.Worse:
 		return fmt.Sprintf("HEAD fails in %s, the merge base in %s: %s", of(head), of(base), head.Failure.Describe())
 	case head.Failed > base.Failed && head.Failure.Class != bisect.Skip:
-		return clean(c.Why)
+		return wording.Clean(c.Why)
 	case base.Failure != nil && head.Failure != nil:
 		return fmt.Sprintf("HEAD fails as the merge base does: %s", head.Failure.Describe())
 	case base.Failure != nil:

@@ -17,33 +17,16 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
-
-// acceptedName is the file, beside kbisect.toml, that lists changes for the worse which were meant.
-const acceptedName = "kbisect-accepted.toml"
-
-// acceptedHead begins the file.
-const acceptedHead = `# Changes for the worse that are meant; kbisect gate --accept 'REASON' adds to this list.
-#
-# An entry lets the branch pass on which it is added, and no later one: it counts while the merge base does
-# not have it. It may stay here as a record. A number is let pass while its ratio, HEAD over the merge base,
-# is no worse than limit; without a case it is the metric over all of its cases.
-`
-
-// acceptance is one [[accepted]] of that file.
-type acceptance struct {
-	Metric string  `toml:"metric"`
-	Case   string  `toml:"case,omitempty"`
-	Limit  float64 `toml:"limit"`
-	Commit string  `toml:"commit"` // that brought it, for people
-	Reason string  `toml:"reason"`
-}
 
 // acceptances are those that count at HEAD.
 type acceptances struct {
 	path     string // of the file in the work tree, "" in a bare repository
-	list     []acceptance
+	list     []config.Acceptance
 	seen     []bool
 	warnings []string
 }
@@ -52,27 +35,27 @@ type acceptances struct {
 // but for those that the merge base has as well.
 func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
 	a := &acceptances{}
-	data, _, err := repo.File(head, acceptedName)
+	data, _, err := repo.File(head, config.AcceptedName)
 	if dir := repo.WorkDir(); dir != "" && err == nil {
-		a.path = filepath.Join(dir, acceptedName)
+		a.path = filepath.Join(dir, config.AcceptedName)
 		if data, err = os.ReadFile(a.path); errors.Is(err, fs.ErrNotExist) {
 			data, err = nil, nil
 		}
 	}
 	if err != nil {
-		return nil, usage(err)
+		return nil, exit.Usage(err)
 	}
-	all, err := parseAccepted(acceptedName, data)
+	all, err := config.ParseAccepted(config.AcceptedName, data)
 	if err != nil {
-		return nil, usage(err)
+		return nil, exit.Usage(err)
 	}
-	old, _, err := repo.File(base, acceptedName)
+	old, _, err := repo.File(base, config.AcceptedName)
 	if err != nil {
-		return nil, usage(err)
+		return nil, exit.Usage(err)
 	}
-	before, err := parseAccepted(acceptedName, old)
+	before, err := config.ParseAccepted(config.AcceptedName, old)
 	if err != nil { // nothing is let pass by mistake, and a branch can mend the file
-		a.warnings = append(a.warnings, fmt.Sprintf("%s cannot be read at the merge base: nothing that is accepted counts (%s)", acceptedName, headline(err.Error())))
+		a.warnings = append(a.warnings, fmt.Sprintf("%s cannot be read at the merge base: nothing that is accepted counts (%s)", config.AcceptedName, wording.Headline(err.Error())))
 		return a, nil
 	}
 	for _, x := range all {
@@ -82,39 +65,6 @@ func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
 	}
 	a.seen = make([]bool, len(a.list))
 	return a, nil
-}
-
-// parseAccepted checks the file. Its error is a *ConfigError.
-func parseAccepted(name string, data []byte) ([]acceptance, error) {
-	r, root, err := readTOML(name, data, "\nhint: entries that the base branch has had for long may go")
-	if err != nil {
-		return nil, err
-	}
-	top := tableReader{r: r, values: root}
-	top.unknown([]string{"accepted"}, nil)
-	var out []acceptance
-	for _, t := range top.tables("accepted") {
-		out = append(out, t.acceptance())
-	}
-	return out, r.err()
-}
-
-func (t tableReader) acceptance() acceptance {
-	t.unknown([]string{"metric", "case", "limit", "commit", "reason"}, nil)
-	a := acceptance{Metric: t.str("metric"), Case: t.str("case"), Commit: t.str("commit"), Reason: t.str("reason")}
-	for _, key := range []string{"metric", "limit", "reason"} {
-		if !t.has(key) {
-			t.r.add(t.path, "%s is missing", key)
-		}
-	}
-	if t.has("limit") {
-		n, ok := t.number("limit", "a ratio, as 1.08")
-		if ok && !(n > 0 && n < 1e6) {
-			t.errorf("limit", "%g is no ratio of HEAD to the merge base, as 1.08", n)
-		}
-		a.Limit = n
-	}
-	return a
 }
 
 // lets reports a number that is worse by no more than the branch declares.
@@ -160,13 +110,13 @@ func (x *gating) checkAccept(c *cli.Context, repo *source.Repo, env func(string)
 	case !c.IsSet("accept"):
 		return nil
 	case x.reason == "":
-		return usagef("--accept needs a reason, which is kept in %s", acceptedName)
+		return exit.Usagef("--accept needs a reason, which is kept in %s", config.AcceptedName)
 	case repo.WorkDir() == "":
-		return usagef("--accept needs a work tree to write %s to, and this repository is bare", acceptedName)
+		return exit.Usagef("--accept needs a work tree to write %s to, and this repository is bare", config.AcceptedName)
 	}
 	for _, ci := range []string{"GITHUB_ACTIONS", "GITLAB_CI", "CI"} {
 		if v := env(ci); v != "" && v != "false" {
-			return usagef("--accept is for a person: in a CI job (%s is set) it would accept everything\nhint: run it in your clone and commit %s", ci, acceptedName)
+			return exit.Usagef("--accept is for a person: in a CI job (%s is set) it would accept everything\nhint: run it in your clone and commit %s", ci, config.AcceptedName)
 		}
 	}
 	return nil
@@ -182,16 +132,16 @@ func (t *trials) accept(x gating, got judge.Comparison, doc *report.Gate) error 
 	if doc.Culprit != nil {
 		commit = doc.Culprit.Commit
 	}
-	var fresh []acceptance
+	var fresh []config.Acceptance
 	for i, k := range got.Contrasts {
 		if k.Answer != judge.Worse {
 			continue
 		}
-		fresh = append(fresh, acceptance{Metric: k.Metric.Name, Case: k.Case, Limit: acceptedLimit(k), Commit: commit, Reason: oneLine(x.reason)})
+		fresh = append(fresh, config.Acceptance{Metric: k.Metric.Name, Case: k.Case, Limit: acceptedLimit(k), Commit: commit, Reason: oneLine(x.reason)})
 		doc.Contrasts[i].Result = report.GateAccepted
 	}
 	if err := appendAccepted(x.accepted.path, fresh); err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	now := (&acceptances{list: fresh, seen: make([]bool, len(fresh))}).report()
 	for i := range now {
@@ -218,7 +168,7 @@ func acceptedLimit(k judge.Contrast) float64 {
 }
 
 // appendAccepted adds entries to the end of the file, which stays whole whatever happens.
-func appendAccepted(path string, fresh []acceptance) error {
+func appendAccepted(path string, fresh []config.Acceptance) error {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -226,7 +176,7 @@ func appendAccepted(path string, fresh []acceptance) error {
 	var b bytes.Buffer
 	b.Write(old)
 	if len(old) == 0 {
-		b.WriteString(acceptedHead)
+		b.WriteString(config.AcceptedHead)
 	} else if !bytes.HasSuffix(old, []byte("\n")) {
 		b.WriteByte('\n')
 	}
@@ -234,11 +184,11 @@ func appendAccepted(path string, fresh []acceptance) error {
 	e := toml.NewEncoder(&b)
 	e.Indent = ""
 	if err := e.Encode(struct {
-		Accepted []acceptance `toml:"accepted"`
+		Accepted []config.Acceptance `toml:"accepted"`
 	}{fresh}); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	if _, err := parseAccepted(acceptedName, b.Bytes()); err != nil {
+	if _, err := config.ParseAccepted(config.AcceptedName, b.Bytes()); err != nil {
 		return fmt.Errorf("write %s: what was recorded could not be read back: %w", path, err)
 	}
 	return renameio.WriteFile(path, b.Bytes(), 0o666, renameio.WithTempDir(filepath.Dir(path)))

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // chooseEnds finds HEAD and its merge base with the branch that it goes into.
 func (x *gating) chooseEnds(repo *source.Repo, asked string, env func(string) string) (err error) {
 	if x.head, err = repo.Resolve("HEAD"); err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	shallow := isShallow(repo)
 	var tip string
@@ -20,13 +21,13 @@ func (x *gating) chooseEnds(repo *source.Repo, asked string, env func(string) st
 		return err
 	}
 	if x.base, err = repo.MergeBase(tip, x.head); err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	switch {
 	case x.base == "" && shallow:
-		return usagef("HEAD and %s have no common commit in this shallow clone\n%s", x.into, deepen)
+		return exit.Usagef("HEAD and %s have no common commit in this shallow clone\n%s", x.into, deepen)
 	case x.base == "":
-		return usagef("HEAD and %s have no common history\nhint: --base REV names the branch that HEAD goes into", x.into)
+		return exit.Usagef("HEAD and %s have no common history\nhint: --base REV names the branch that HEAD goes into", x.into)
 	}
 	return nil
 }
@@ -44,10 +45,10 @@ func baseBranch(repo *source.Repo, asked string, env func(string) string, shallo
 	if asked != "" {
 		id, err := repo.Resolve(asked)
 		if err != nil && shallow {
-			return "", "", usagef("--base: this shallow clone does not hold %s\n%s", asked, deepen)
+			return "", "", exit.Usagef("--base: this shallow clone does not hold %s\n%s", asked, deepen)
 		}
 		if err != nil {
-			return "", "", usagef("--base: %w", err)
+			return "", "", exit.Usagef("--base: %w", err)
 		}
 		return asked, id, nil
 	}
@@ -67,13 +68,13 @@ func baseBranch(repo *source.Repo, asked string, env func(string) string, shallo
 		if _, id, ok := firstRevision(repo, names); ok {
 			return "origin/" + branch, id, nil
 		}
-		return "", "", usagef("this clone does not hold the branch %s, which %s names\n%s\nhint: git fetch origin '+refs/heads/%s:refs/remotes/origin/%s' brings it alone", branch, variable, hint, branch, branch)
+		return "", "", exit.Usagef("this clone does not hold the branch %s, which %s names\n%s\nhint: git fetch origin '+refs/heads/%s:refs/remotes/origin/%s' brings it alone", branch, variable, hint, branch, branch)
 	}
 	name, id, ok := firstRevision(repo, []string{
 		"refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master", "refs/heads/main", "refs/heads/master",
 	})
 	if !ok {
-		return "", "", usagef("no branch that HEAD could go into: neither origin/HEAD nor main or master, of origin or here\n%s", hint)
+		return "", "", exit.Usagef("no branch that HEAD could go into: neither origin/HEAD nor main or master, of origin or here\n%s", hint)
 	}
 	return name, id, nil
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
@@ -141,7 +143,7 @@ func (t *trials) places(ctx context.Context, commit, head string) []report.Place
 	out := []report.Place{}
 	d, err := hunks.Of(ctx, t.repo, commit, t.policy.Paths)
 	if err != nil {
-		t.ui.warn(fmt.Sprintf("the lines of %s cannot be told: %v", short(commit), err))
+		t.ui.Warn(fmt.Sprintf("the lines of %s cannot be told: %v", wording.Short(commit), err))
 		return out
 	}
 	for _, p := range hunkPlaces(d.Hunks) {
@@ -174,7 +176,7 @@ const mostPlaces = 20
 
 // hunkPlaces are the lines that hunks have left, largest first.
 func hunkPlaces(list []hunks.Hunk) []report.Place {
-	list = slices.DeleteFunc(slices.Clone(list), func(h hunks.Hunk) bool { return h.Kind == hunks.Deleted || h.File == acceptedName })
+	list = slices.DeleteFunc(slices.Clone(list), func(h hunks.Hunk) bool { return h.Kind == hunks.Deleted || h.File == config.AcceptedName })
 	slices.SortStableFunc(list, func(a, b hunks.Hunk) int {
 		return cmp.Compare(b.NewLines+b.OldLines, a.NewLines+a.OldLines)
 	})

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 // gated is a repository on a branch topic, whose program sends numbers of the cases that a file lists, after
@@ -57,13 +59,13 @@ func TestGateNamesWhatItCannotCompare(t *testing.T) {
 		words            string
 		in               string // outputs that have them
 	}{
-		{"fails once", "fails", now + "if [ $n = 3 ]; then kill -SEGV $$; fi\n", []string{"--pairs", "5"}, exitInconclusive,
+		{"fails once", "fails", now + "if [ $n = 3 ]; then kill -SEGV $$; fi\n", []string{"--pairs", "5"}, exit.Inconclusive,
 			"HEAD fails in 1 of 6 launches, the merge base in none of 6, too few to tell whether that is chance: crash", "json junit sarif markdown summary stderr"},
-		{"fails now and then", "fails", now + "if [ $((n % 2)) = 1 ]; then kill -SEGV $$; fi\n", nil, exitRegression,
+		{"fails now and then", "fails", now + "if [ $((n % 2)) = 1 ]; then kill -SEGV $$; fi\n", nil, exit.Regression,
 			"launches, the merge base in 0 of ", "json junit sarif markdown summary stderr"},
-		{"a case less", "cases", "32=5.0", nil, exitInconclusive, "HEAD does not report it", "json junit sarif markdown summary stderr"},
-		{"a case of zeros", "cases", "32=5.0 64=0.0", nil, exitInconclusive, "HEAD reports no number of it that can be compared", "json junit sarif markdown summary stderr"},
-		{"a case more", "cases", "32=5.0 64=9.0 128=17", nil, exitOK, "only HEAD gives time of 128: it is not compared", "json junit markdown summary"},
+		{"a case less", "cases", "32=5.0", nil, exit.Inconclusive, "HEAD does not report it", "json junit sarif markdown summary stderr"},
+		{"a case of zeros", "cases", "32=5.0 64=0.0", nil, exit.Inconclusive, "HEAD reports no number of it that can be compared", "json junit sarif markdown summary stderr"},
+		{"a case more", "cases", "32=5.0 64=9.0 128=17", nil, exit.OK, "only HEAD gives time of 128: it is not compared", "json junit markdown summary"},
 	} {
 		os.Remove(count)
 		r := gated(t)
@@ -78,7 +80,7 @@ func TestGateNamesWhatItCannotCompare(t *testing.T) {
 				t.Errorf("%s: no %q in %s\n%s", x.name, x.words, in, files[in])
 			}
 		}
-		want := map[int]string{exitOK: "pass", exitInconclusive: "cannot-tell", exitRegression: "regression"}[code]
+		want := map[int]string{exit.OK: "pass", exit.Inconclusive: "cannot-tell", exit.Regression: "regression"}[code]
 		if !strings.Contains(files["outputs"], "result="+want+"\n") || !strings.Contains(files["json"], `"result": "`+want+`"`) {
 			t.Errorf("%s: %s", x.name, files["outputs"])
 		}
@@ -101,26 +103,26 @@ func TestConfiguredMetricThatIsNeverFound(t *testing.T) {
 	for _, metric := range []string{"[metric]\nname = \"time\"\nfrom = \"regex\"\npattern = 'lasts (?P<value>[0-9.]+)'\n", "[metric]\nname = \"time\"\nfrom = \"protocol\"\n", ""} {
 		config(metric)
 		for _, c := range commands {
-			want, code := "metric time: its pattern matches nothing that the program prints, in ", exitUsage
+			want, code := "metric time: its pattern matches nothing that the program prints, in ", exit.UsageError
 			switch {
 			case metric == "" && c[0] == "doctor": // which would simulate searches
 				continue
 			case metric == "": // nobody said what is measured
-				want, code = "", exitOK
+				want, code = "", exit.OK
 			case !strings.Contains(metric, "regex"):
 				want = "launches that ended well gave a number of it, nor of anything else"
 			}
 			out, errs, got := r.kbisect(append(c, "--quiet")...)
-			if code == exitUsage && got != code || got == exitUsage && code != exitUsage || !strings.Contains(errs, want) {
+			if code == exit.UsageError && got != code || got == exit.UsageError && code != exit.UsageError || !strings.Contains(errs, want) {
 				t.Errorf("%v with %q: exit %d\n%s%s", c, metric, got, out, errs)
 			}
-			if code == exitUsage && strings.Contains(want, "pattern") && !strings.Contains(errs, "64=9.0") {
+			if code == exit.UsageError && strings.Contains(want, "pattern") && !strings.Contains(errs, "64=9.0") {
 				t.Errorf("%v: what was printed is not said: %s", c, errs)
 			}
 		}
 	}
 	config("[metric]\nname = \"time\"\nfrom = \"regex\"\npattern = '32=5.1#64=(?P<value>[0-9.]+)'\n")
-	if _, errs, code := r.kbisect("gate", "--base", "main", "--quiet"); code != exitUsage || !strings.Contains(errs, "only HEAD gives one") {
+	if _, errs, code := r.kbisect("gate", "--base", "main", "--quiet"); code != exit.UsageError || !strings.Contains(errs, "only HEAD gives one") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 )
 
 // gateFiles are the files that a gate writes; "" is none.
@@ -40,17 +42,17 @@ func (f gateFiles) check() error {
 			continue
 		}
 		if info, err := os.Stat(filepath.Dir(x.file)); err != nil || !info.IsDir() {
-			return usagef("--%s %s: there is no folder %s", x.option, x.file, filepath.Dir(x.file))
+			return exit.Usagef("--%s %s: there is no folder %s", x.option, x.file, filepath.Dir(x.file))
 		}
 		if info, err := os.Stat(x.file); err == nil && info.IsDir() {
-			return usagef("--%s %s is a folder", x.option, x.file)
+			return exit.Usagef("--%s %s is a folder", x.option, x.file)
 		}
 	}
 	return nil
 }
 
 // write makes all files, and the annotation on standard error, where GitHub reads it as well.
-func (f gateFiles) write(g report.Gate, ui *progress) error {
+func (f gateFiles) write(g report.Gate, ui *progress.Display) error {
 	failed := false
 	put := func(file string, content func(io.Writer) error) {
 		if file == "" {
@@ -63,7 +65,7 @@ func (f gateFiles) write(g report.Gate, ui *progress) error {
 		}
 		if err != nil {
 			failed = true
-			ui.warn(fmt.Sprintf("%s could not be written: %v", file, err))
+			ui.Warn(fmt.Sprintf("%s could not be written: %v", file, err))
 		}
 	}
 	put(f.junit, func(w io.Writer) error { return report.JUnit(w, g) })
@@ -83,7 +85,7 @@ func (f gateFiles) write(g report.Gate, ui *progress) error {
 		f.tellGitHub(g, ui)
 	}
 	if failed {
-		return &codeError{code: exitMachine} // said already; a result of its own goes before it
+		return exit.With(exit.Machine, nil) // said already; a result of its own goes before it
 	}
 	return nil
 }
@@ -98,9 +100,9 @@ func biggerFile(file string) string {
 }
 
 // tellGitHub writes what the page of a job shows. What goes wrong there does not change the result.
-func (f gateFiles) tellGitHub(g report.Gate, ui *progress) {
+func (f gateFiles) tellGitHub(g report.Gate, ui *progress.Display) {
 	if a := g.Annotation(); a != "" {
-		ui.end()
+		ui.End()
 		io.WriteString(ui, a)
 	}
 	if f.summary != "" {
@@ -110,15 +112,15 @@ func (f gateFiles) tellGitHub(g report.Gate, ui *progress) {
 		}
 		text := g.Markdown(int(max(0, room)))
 		if text == "" {
-			ui.warn("the step summary is full: earlier steps have used its 1 MiB up")
+			ui.Warn("the step summary is full: earlier steps have used its 1 MiB up")
 		}
 		if err := appendTo(f.summary, text); err != nil {
-			ui.warn("the step summary could not be written: " + err.Error())
+			ui.Warn("the step summary could not be written: " + err.Error())
 		}
 	}
 	if f.outputs != "" {
 		if err := appendTo(f.outputs, g.Outputs()); err != nil {
-			ui.warn("the outputs of the step could not be written: " + err.Error())
+			ui.Warn("the outputs of the step could not be written: " + err.Error())
 		}
 	}
 }

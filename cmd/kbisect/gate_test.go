@@ -12,6 +12,9 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -64,7 +67,7 @@ func TestBaseBranch(t *testing.T) {
 				t.Errorf("%+v: %v", x, err)
 			}
 		} else if name != x.name || id != x.id || err != nil {
-			t.Errorf("%+v: %s %s %v", x, name, short(id), err)
+			t.Errorf("%+v: %s %s %v", x, name, wording.Short(id), err)
 		}
 	}
 	r.git("checkout", "-q", "--orphan", "alone")
@@ -77,14 +80,14 @@ func TestBaseBranch(t *testing.T) {
 
 func TestGateExit(t *testing.T) {
 	for result, want := range map[string]int{
-		report.GatePass: exitOK, report.GateImprovement: exitOK, report.GateRegression: exitRegression, report.GateOpen: exitInconclusive,
-		store.Interrupted: exitInterrupted, store.Infra: exitMachine,
+		report.GatePass: exit.OK, report.GateImprovement: exit.OK, report.GateRegression: exit.Regression, report.GateOpen: exit.Inconclusive,
+		store.Interrupted: exit.Interrupted, store.Infra: exit.Machine,
 	} {
 		for _, tolerant := range []bool{false, true} {
 			x := gating{tolerant: tolerant}
 			want := want
 			if tolerant && result == report.GateOpen {
-				want = exitOK
+				want = exit.OK
 			}
 			if got := x.exitCode(result); got != want {
 				t.Errorf("%s, tolerant %v: %d", result, tolerant, got)
@@ -116,7 +119,7 @@ func lookup(env []string) func(string) string {
 }
 
 func TestAccepted(t *testing.T) {
-	a := &acceptances{list: []acceptance{{Metric: "time", Case: "n1", Limit: 1.1}, {Metric: "rate", Limit: 0.9}}, seen: make([]bool, 2)}
+	a := &acceptances{list: []config.Acceptance{{Metric: "time", Case: "n1", Limit: 1.1}, {Metric: "rate", Limit: 0.9}}, seen: make([]bool, 2)}
 	for _, x := range []struct {
 		metric, one string
 		higher      bool
@@ -151,9 +154,9 @@ func TestReadAccepted(t *testing.T) {
 		{entry("a"), "", nil, ""}, {"accepted = 7\n", entry("a"), nil, "nothing that is accepted counts"},
 	} {
 		r := newRepo(t)
-		r.write(acceptedName, x.base+"\n")
+		r.write(config.AcceptedName, x.base+"\n")
 		base := r.commit("base")
-		r.write(acceptedName, x.head+"\n")
+		r.write(config.AcceptedName, x.head+"\n")
 		r.write("n", "1")
 		head := r.commit("head")
 		got, err := readAccepted(open(t, r), base, head)
@@ -177,16 +180,16 @@ func FuzzAccepted(f *testing.F) {
 	f.Add("# no line end", "t", "c\tase", "r", 3.25)
 	f.Add("accepted = 3", "t", "", "r", 1.0)
 	f.Fuzz(func(t *testing.T, old, metric, one, reason string, limit float64) {
-		before, err := parseAccepted("x", []byte(old))
+		before, err := config.ParseAccepted("x", []byte(old))
 		if err != nil || oneLine(reason) == "" || metric == "" || !(limit > 0 && limit < 1e6) || strings.Contains(metric+one, "\x00") || len(old)+len(metric)+len(one)+len(reason) > 10000 {
 			return
 		}
-		fresh := acceptance{strings.ToValidUTF8(metric, "?"), strings.ToValidUTF8(one, "?"), limit, "c0ffee", oneLine(strings.ToValidUTF8(reason, "?"))}
-		path := filepath.Join(t.TempDir(), acceptedName)
+		fresh := config.Acceptance{Metric: strings.ToValidUTF8(metric, "?"), Case: strings.ToValidUTF8(one, "?"), Limit: limit, Commit: "c0ffee", Reason: oneLine(strings.ToValidUTF8(reason, "?"))}
+		path := filepath.Join(t.TempDir(), config.AcceptedName)
 		if err := os.WriteFile(path, []byte(old), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if err := appendAccepted(path, []acceptance{fresh}); err != nil {
+		if err := appendAccepted(path, []config.Acceptance{fresh}); err != nil {
 			if strings.Contains(old, "[") { // such as accepted = [], to which nothing can be added
 				return
 			}
@@ -196,7 +199,7 @@ func FuzzAccepted(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := parseAccepted("x", data); err != nil || !slices.Equal(got, append(before, fresh)) {
+		if got, err := config.ParseAccepted("x", data); err != nil || !slices.Equal(got, append(before, fresh)) {
 			t.Fatalf("%+v, %v\n%s", got, err, data)
 		}
 	})

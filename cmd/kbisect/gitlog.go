@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // gitLog writes a log that git bisect replay takes and that ends where the search ended. git knows
@@ -13,10 +15,10 @@ import (
 // that contradicts the answer stands in a comment only.
 func (p *past) gitLog(w io.Writer) error {
 	if p.session.Axis != axisHistory {
-		return usagef("session %s is no search over commits, which is all that git bisect knows", p.session.ID)
+		return exit.Usagef("session %s is no search over commits, which is all that git bisect knows", p.session.ID)
 	}
 	if p.session.Good == "" {
-		return usagef("session %s has found no good end, and git bisect needs one", p.session.ID)
+		return exit.Usagef("session %s has found no good end, and git bisect needs one", p.session.ID)
 	}
 	g := &gitLogger{past: p, w: w}
 	if len(p.read.Culprits) > 0 {
@@ -33,7 +35,7 @@ func (p *past) gitLog(w io.Writer) error {
 	g.verdicts()
 	g.answer()
 	if g.err != nil {
-		return &codeError{exitMachine, fmt.Errorf("the log for git: %w", g.err)}
+		return exit.With(exit.Machine, fmt.Errorf("the log for git: %w", g.err))
 	}
 	return nil
 }
@@ -56,7 +58,7 @@ func (g *gitLogger) f(format string, args ...any) {
 func (g *gitLogger) note(word, commit string) {
 	subject := ""
 	if c, err := g.repo.Commit(commit); err == nil {
-		subject = clean(strings.ReplaceAll(c.Subject, "\n", " "))
+		subject = wording.Clean(strings.ReplaceAll(c.Subject, "\n", " "))
 	}
 	g.f("# %s: [%s] %s\n", word, commit, subject)
 }

@@ -3,10 +3,10 @@ package main
 import (
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -76,7 +76,7 @@ func (s cuSources) included(read func(name string) ([]byte, bool)) []string {
 		}
 		return ok
 	}
-	all := followIncludes(s.sources, func(name string) []byte { there(name); return texts[name] }, func(from, name string, _ bool) []string {
+	all := kernels.FollowIncludes(s.sources, func(name string) []byte { there(name); return texts[name] }, func(from, name string, _ bool) []string {
 		for _, folder := range append([]string{path.Dir(from)}, s.folders...) {
 			if header := path.Join(folder, name); there(header) {
 				return []string{header}
@@ -85,27 +85,4 @@ func (s cuSources) included(read func(name string) ([]byte, bool)) []string {
 		return nil
 	})
 	return all[len(s.sources):]
-}
-
-// mostIncluded bounds how many headers are followed.
-const mostIncluded = 100
-
-// followIncludes lists files and what they include, directly or not: find tells what of the project is meant
-// by a name that a file includes, in angle brackets or in quotes.
-func followIncludes(files []string, read func(name string) []byte, find func(from, name string, angled bool) []string) []string {
-	all, include := slices.Clone(files), anyInclude()
-	for i := 0; i < len(all) && len(all) < mostIncluded; i++ {
-		for _, m := range include.FindAllSubmatch(read(all[i]), -1) {
-			for _, file := range find(all[i], string(m[2]), m[1][0] == '<') {
-				if !slices.Contains(all, file) {
-					all = append(all, file)
-				}
-			}
-		}
-	}
-	return all
-}
-
-func anyInclude() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]`)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -64,23 +65,23 @@ type way struct {
 
 func historyAction(c *cli.Context) error {
 	if c.Args().Present() {
-		return usagef("history takes no arguments, not %q\nhint: --metric and --case say what to show, and options stand before arguments", c.Args().Slice())
+		return exit.Usagef("history takes no arguments, not %q\nhint: --metric and --case say what to show, and options stand before arguments", c.Args().Slice())
 	}
 	if c.Int("limit") < 1 {
-		return usagef("--limit %d: at least one commit is shown", c.Int("limit"))
+		return exit.Usagef("--limit %d: at least one commit is shown", c.Int("limit"))
 	}
 	if err := checkReportPath(c.String("html")); err != nil {
 		return err
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	defer repo.Close()
 	h := &chronicle{repo: repo, metric: c.String("metric"), one: c.String("case"), byWay: map[string]*way{}, failed: map[string]map[string][]bisect.Outcome{}, commits: map[string]source.Commit{}}
 	if rev := c.String("base"); rev != "" {
 		if h.base, err = repo.Resolve(rev); err != nil {
-			return usagef("--base: %w", err)
+			return exit.Usagef("--base: %w", err)
 		}
 	}
 	st, err := openStore(c)
@@ -112,13 +113,13 @@ func historyAction(c *cli.Context) error {
 func (h *chronicle) read(st *store.Store) error {
 	sessions, err := st.Sessions(0)
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	slices.Reverse(sessions) // oldest first
 	for _, s := range sessions {
 		launches, err := st.Launches(s.ID)
 		if err != nil {
-			return &codeError{exitMachine, err}
+			return exit.With(exit.Machine, err)
 		}
 		var p policy // of a session of another version, what it has in common with ours
 		if err := json.Unmarshal(s.Config, &p); err != nil {
@@ -184,12 +185,12 @@ func (h *chronicle) order(all bool) ([]string, error) {
 	var order []string
 	id, err := h.repo.Resolve("HEAD")
 	if err != nil {
-		return nil, usage(err)
+		return nil, exit.Usage(err)
 	}
 	for id != "" && len(missing) > 0 {
 		c, err := h.repo.Commit(id)
 		if err != nil {
-			return nil, usage(err)
+			return nil, exit.Usage(err)
 		}
 		if missing[id] {
 			delete(missing, id)
@@ -203,7 +204,7 @@ func (h *chronicle) order(all bool) ([]string, error) {
 		order = h.merge(order, missing)
 	}
 	if len(order) == 0 {
-		return nil, usagef("no commit on the first parents of HEAD has a launch that ended well\nhint: kbisect measure does so, and --all-commits shows those of other branches")
+		return nil, exit.Usagef("no commit on the first parents of HEAD has a launch that ended well\nhint: kbisect measure does so, and --all-commits shows those of other branches")
 	}
 	return order, nil
 }
@@ -247,10 +248,10 @@ func (h *chronicle) document(order []string, limit int) (report.History, error) 
 		return doc, nil
 	}
 	if h.one != "" {
-		return doc, usagef("no launch gave a value of case %q\nhint: leave out --case", h.one)
+		return doc, exit.Usagef("no launch gave a value of case %q\nhint: leave out --case", h.one)
 	}
 	slices.Sort(known)
-	return doc, usage(&judge.UnknownMetricError{Wanted: cmp.Or(h.metric, "anything"), Sent: slices.Compact(known)})
+	return doc, exit.Usage(&judge.UnknownMetricError{Wanted: cmp.Or(h.metric, "anything"), Sent: slices.Compact(known)})
 }
 
 // sent lists the metrics that launches of a way gave.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -68,25 +70,25 @@ func prePush(c *cli.Context) error {
 		begin: func(repo *source.Repo, p *policy, kind string) (*trials, error) {
 			t, err := beginTrials(c, repo, p, kind)
 			if err == nil {
-				t.ui.quiet = !t.ui.verbose
+				t.ui.Quiet = !t.ui.Verbose
 			}
 			return t, err
 		},
 	})
 	switch {
 	case err != nil:
-		return &codeError{exitInterrupted, err}
+		return exit.With(exit.Interrupted, err)
 	case stopped:
-		return &codeError{code: exitRegression}
+		return exit.With(exit.Regression, nil)
 	}
 	return nil
 }
 
 // hookPolicy reads kbisect.toml. A hook has no command line that could take its place.
 func hookPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
-	path := cmp.Or(globals(c).config, filepath.Join(cmp.Or(repo.WorkDir(), globals(c).dir), configName))
+	path := cmp.Or(globals(c).config, filepath.Join(cmp.Or(repo.WorkDir(), globals(c).dir), config.FileName))
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, usagef("%s does not exist\nhint: kbisect init writes one", path)
+		return nil, exit.Usagef("%s does not exist\nhint: kbisect init writes one", path)
 	}
 	return trialPolicy(c, repo, nil)
 }
@@ -100,7 +102,7 @@ func readDeadline(c *cli.Context) time.Duration {
 	if text == "" {
 		return hookDeadline
 	}
-	d, err := parseDuration(text)
+	d, err := config.ParseDuration(text)
 	if err != nil {
 		fmt.Fprintf(c.App.ErrWriter, "kbisect: warning: %s: %v; using %v\n", deadlineVariable, err, hookDeadline)
 		return hookDeadline
@@ -116,20 +118,20 @@ func installHook(c *cli.Context) error {
 	defer repo.Close()
 	if m := managed(repo, dir, c.Bool("force")); m != nil {
 		fmt.Fprint(c.App.Writer, m.snippet)
-		return usagef("nothing was installed: %s\nhint: add the lines above to %s%s", m.why, m.file, m.hint)
+		return exit.Usagef("nothing was installed: %s\nhint: add the lines above to %s%s", m.why, m.file, m.hint)
 	}
 	binary, err := ownPath()
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	done, err := hookAt(dir).install(hookScript(binary, duration(c, "deadline")))
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	fmt.Fprint(c.App.Writer, done)
 	if repo.WorkDir() != "" {
-		if _, err := os.Stat(filepath.Join(repo.WorkDir(), configName)); err != nil {
-			fmt.Fprintf(c.App.Writer, "Next: kbisect init, since the hook checks nothing without %s\n", configName)
+		if _, err := os.Stat(filepath.Join(repo.WorkDir(), config.FileName)); err != nil {
+			fmt.Fprintf(c.App.Writer, "Next: kbisect init, since the hook checks nothing without %s\n", config.FileName)
 		}
 	}
 	return nil
@@ -143,7 +145,7 @@ func uninstallHook(c *cli.Context) error {
 	defer repo.Close()
 	done, err := hookAt(dir).uninstall()
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	fmt.Fprint(c.App.Writer, done)
 	return nil
@@ -152,14 +154,14 @@ func uninstallHook(c *cli.Context) error {
 // openHooks opens the repository and finds its folder of hooks, for a command that takes no arguments.
 func openHooks(c *cli.Context) (repo *source.Repo, dir string, err error) {
 	if c.Args().Present() {
-		return nil, "", usagef("hook %s takes no arguments (got %q)", c.Command.Name, c.Args().Slice())
+		return nil, "", exit.Usagef("hook %s takes no arguments (got %q)", c.Command.Name, c.Args().Slice())
 	}
 	if repo, err = source.Open(globals(c).dir); err != nil {
-		return nil, "", usage(err)
+		return nil, "", exit.Usage(err)
 	}
 	if dir, err = hooksDir(c.Context, repo); err != nil {
 		repo.Close()
-		return nil, "", usage(err)
+		return nil, "", exit.Usage(err)
 	}
 	return repo, dir, nil
 }

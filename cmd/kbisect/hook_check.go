@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -173,7 +174,7 @@ func (k *pushCheck) add(ctx context.Context, r pushedRef) {
 	x := &refCheck{ref: r}
 	var err error
 	if x.commit, err = k.repo.Resolve(r.local); err != nil {
-		x.decision = decision{answer: unchecked, why: headline(err.Error())}
+		x.decision = decision{answer: unchecked, why: wording.Headline(err.Error())}
 	} else {
 		x.base, x.baseName = baseOf(ctx, k.repo, k.opts.remote, r, x.commit)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -22,11 +23,11 @@ func TestHookLaunchesAlone(t *testing.T) {
 		args []string
 		code int
 	}{
-		{"measured", []string{"measure", "--launches", "2"}, exitOK},
-		{"explained", []string{"explain", "main", "HEAD", "--no-profile"}, exitOK},
-		{"examined", []string{"doctor", "--noise", "--launches", "12"}, exitOK},
-		{"searched", []string{"run", "--good", "main", "--find", "wrong"}, exitNoDifference},
-		{"faster", []string{"run", "--good", "main", "--improvement"}, exitNoDifference},
+		{"measured", []string{"measure", "--launches", "2"}, exit.OK},
+		{"explained", []string{"explain", "main", "HEAD", "--no-profile"}, exit.OK},
+		{"examined", []string{"doctor", "--noise", "--launches", "12"}, exit.OK},
+		{"searched", []string{"run", "--good", "main", "--find", "wrong"}, exit.NoDifference},
+		{"faster", []string{"run", "--good", "main", "--improvement"}, exit.NoDifference},
 	} {
 		branch(x.name, "25\n")
 		if out, errs, code := h.kbisect(append(x.args, "--quiet")...); code != x.code {

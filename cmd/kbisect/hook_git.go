@@ -22,7 +22,7 @@ func openHookRepo(dir string) (*source.Repo, error) {
 		return repo, err
 	}
 	for _, other := range []string{os.Getenv("GIT_WORK_TREE"), named} {
-		if err == nil && sameFile(repo.GitDir(), named) {
+		if err == nil && source.SameFile(repo.GitDir(), named) {
 			return repo, nil
 		}
 		if x, otherErr := source.Open(other); other != "" && otherErr == nil {
@@ -33,17 +33,6 @@ func openHookRepo(dir string) (*source.Repo, error) {
 		}
 	}
 	return repo, err
-}
-
-func sameFile(a, b string) bool {
-	x, err := os.Stat(a)
-	y, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(x, y)
-}
-
-// sameFolder compares two folders, which need not exist.
-func sameFolder(a, b string) bool {
-	return filepath.Clean(a) == filepath.Clean(b) || sameFile(a, b)
 }
 
 // hooksDir is the folder in which git looks for hooks.
@@ -91,7 +80,7 @@ func ownPath() (string, error) {
 		return "", err
 	}
 	called, lookErr := exec.LookPath(os.Args[0])
-	if lookErr != nil || !sameFile(called, exe) {
+	if lookErr != nil || !source.SameFile(called, exe) {
 		return exe, nil
 	}
 	return filepath.Abs(called)

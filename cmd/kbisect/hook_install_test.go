@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 // TestHookInstall installs beside what is there, and takes away no more than it brought.
@@ -27,7 +29,7 @@ func TestHookInstall(t *testing.T) {
 	if _, err := os.Lstat(hook); !os.IsNotExist(err) {
 		t.Errorf("still there: %v", err)
 	}
-	if _, msg, code := h.kbisect("hook", "uninstall"); code != exitUsage || !strings.Contains(msg, "there is no pre-push hook") {
+	if _, msg, code := h.kbisect("hook", "uninstall"); code != exit.UsageError || !strings.Contains(msg, "there is no pre-push hook") {
 		t.Errorf("%d %s", code, msg)
 	}
 
@@ -57,13 +59,13 @@ func TestHookInstall(t *testing.T) {
 	if err != nil || string(text) != foreign || after.Mode() != before.Mode() || !after.ModTime().Equal(before.ModTime()) {
 		t.Errorf("not as it was: %v %v\n%s", err, after, text)
 	}
-	if _, msg, code := h.kbisect("hook", "uninstall"); code != exitUsage || !strings.Contains(msg, "was not written by kbisect and stays") {
+	if _, msg, code := h.kbisect("hook", "uninstall"); code != exit.UsageError || !strings.Contains(msg, "was not written by kbisect and stays") {
 		t.Errorf("%d %s", code, msg)
 	}
 	h.must("hook", "install")
 	os.Remove(hook)
 	os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o777) // another program has written over ours
-	if _, msg, code := h.kbisect("hook", "install"); code != exitUsage || !strings.Contains(msg, "another hook is kept as") {
+	if _, msg, code := h.kbisect("hook", "install"); code != exit.UsageError || !strings.Contains(msg, "another hook is kept as") {
 		t.Errorf("%d %s", code, msg)
 	}
 	os.Remove(hook)
@@ -90,7 +92,7 @@ func TestHookManagers(t *testing.T) {
 	refuses := func(file, wantOut, wantErr string) {
 		t.Helper()
 		out, msg, code := h.kbisect("hook", "install")
-		if code != exitUsage || !strings.Contains(out, wantOut) || !strings.Contains(msg, wantErr) {
+		if code != exit.UsageError || !strings.Contains(out, wantOut) || !strings.Contains(msg, wantErr) {
 			t.Errorf("%s: %d\n%s%s", file, code, out, msg)
 		}
 		if _, err := os.Lstat(filepath.Join(h.dir, ".git", "hooks", "pre-push")); !os.IsNotExist(err) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -21,16 +23,16 @@ import (
 func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) decision {
 	// A comparison that cannot end in time would delay the push for nothing.
 	if x.least > time.Until(until) {
-		return decision{answer: undecided, why: fmt.Sprintf("earlier launches ended well, and a comparison takes at least %s, longer than this push waits", span(x.least))}
+		return decision{answer: undecided, why: fmt.Sprintf("earlier launches ended well, and a comparison takes at least %s, longer than this push waits", wording.Span(x.least))}
 	}
 	p := *k.rules
 	p.Warnings = slices.Clone(p.Warnings)
 	p.Good, p.Bad = cmp.Or(x.base, x.commit), x.commit
 	if err := p.checkPaths(k.repo); err != nil {
-		return decision{answer: unchecked, why: headline(err.Error())}
+		return decision{answer: unchecked, why: wording.Headline(err.Error())}
 	}
 	if err := devicesFree(k.devices); err != nil {
-		return decision{answer: undecided, why: headline(err.Error())}
+		return decision{answer: undecided, why: wording.Headline(err.Error())}
 	}
 	kind := comparing
 	if x.base == "" {
@@ -38,7 +40,7 @@ func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) de
 	}
 	t, err := k.opts.begin(k.repo, &p, kind)
 	if err != nil {
-		return decision{answer: undecided, why: headline(err.Error())}
+		return decision{answer: undecided, why: wording.Headline(err.Error())}
 	}
 	defer t.close()
 	timed, cancel := context.WithDeadline(ctx, until)
@@ -46,9 +48,9 @@ func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) de
 	if err := t.begin(timed); errors.Is(err, context.DeadlineExceeded) {
 		return k.lateNow()
 	} else if err != nil {
-		return decision{answer: undecided, why: headline(err.Error())}
+		return decision{answer: undecided, why: wording.Headline(err.Error())}
 	}
-	fmt.Fprintf(k.opts.messages, "kbisect: building and launching %s %s; the push waits at most %v\n", x.ref.name(), short(x.commit), k.opts.deadline)
+	fmt.Fprintf(k.opts.messages, "kbisect: building and launching %s %s; the push waits at most %v\n", x.ref.name(), wording.Short(x.commit), k.opts.deadline)
 	report := t.pipe.OnPhase
 	t.pipe.OnPhase = func(a pipeline.Activity) { k.note(a); report(a) }
 	l := launches{base: x.base, commit: x.commit, until: until}
@@ -60,7 +62,7 @@ func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) de
 func (k *pushCheck) note(a pipeline.Activity) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.doing = fmt.Sprintf("%s of %s", a.Doing, short(a.Request.Candidate.Commit))
+	k.doing = fmt.Sprintf("%s of %s", a.Doing, wording.Short(a.Request.Candidate.Commit))
 }
 
 // lateNow is late for a caller without the lock.
@@ -140,15 +142,15 @@ func (k *pushCheck) conclude(ctx context.Context, x *refCheck, l launches, t *tr
 		}
 	}
 	if err != nil {
-		return decision{answer: unchecked, why: headline(err.Error())}
+		return decision{answer: unchecked, why: wording.Headline(err.Error())}
 	}
 	d := decision{answer: l.answer()}
 	if d.why, err = l.keep(t, result); err != nil {
-		t.ui.warn(headline(err.Error()))
+		t.ui.Warn(wording.Headline(err.Error()))
 	}
 	switch {
 	case l.err != nil:
-		d.why = headline(l.err.Error())
+		d.why = wording.Headline(l.err.Error())
 	case l.first == nil:
 		return k.lateNow()
 	}
@@ -200,11 +202,11 @@ func (l *launches) keep(t *trials, result string) (verdict string, err error) {
 		} else {
 			result = cmp.Or(result, store.Interrupted)
 		}
-		doc := t.measurement(short(l.commit), "", all, 1, result, l.err)
-		return doc.Verdict, t.conclude(doc.Result, doc.Verdict, exitOK, nil, doc, noReport)
+		doc := t.measurement(wording.Short(l.commit), "", all, 1, result, l.err)
+		return doc.Verdict, t.conclude(doc.Result, doc.Verdict, exit.OK, nil, doc, noReport)
 	}
 	result = cmp.Or(result, string(l.got.Answer))
-	x := pair{words: [2]string{short(l.base), short(l.commit)}, sides: [2]bisect.Candidate{{Commit: l.base}, {Commit: l.commit}}}
+	x := pair{words: [2]string{wording.Short(l.base), wording.Short(l.commit)}, sides: [2]bisect.Candidate{{Commit: l.base}, {Commit: l.commit}}}
 	doc := t.comparison(x, l.got, result, l.err)
-	return doc.Verdict, t.conclude(result, doc.Verdict, exitOK, nil, doc, noReport)
+	return doc.Verdict, t.conclude(result, doc.Verdict, exit.OK, nil, doc, noReport)
 }

@@ -51,7 +51,7 @@ func managed(repo *source.Repo, dir string, force bool) *manager {
 		}
 		return ""
 	}
-	if !sameFolder(dir, filepath.Join(repo.CommonDir(), "hooks")) {
+	if !source.SameFolder(dir, filepath.Join(repo.CommonDir(), "hooks")) {
 		if strings.Contains(filepath.ToSlash(dir)+"/", "/.husky/") {
 			return &manager{why: "husky manages the hooks of this repository", file: ".husky/pre-push", snippet: shellSnippet}
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // finish prints the answers and reports whether the push is stopped.
@@ -34,7 +36,7 @@ func (k *pushCheck) finish() (stopped bool) {
 			decided++
 		}
 	}
-	wall := span(time.Since(k.opts.began))
+	wall := wording.Span(time.Since(k.opts.began))
 	switch {
 	case stop != nil:
 		fmt.Fprintf(k.opts.messages, "kbisect: push stopped after %s\n%s", wall, stop.hint())
@@ -57,24 +59,24 @@ func (k *pushCheck) late() decision {
 func (x *refCheck) report(d decision) string {
 	against := ""
 	if x.base != "" {
-		against = fmt.Sprintf(" (B) against %s (A, %s)", short(x.base), x.baseName)
+		against = fmt.Sprintf(" (B) against %s (A, %s)", wording.Short(x.base), x.baseName)
 	}
-	return fmt.Sprintf("kbisect: %s %s%s: %s: %s\n", x.ref.name(), short(x.commit), against, d.answer, clean(strings.TrimSuffix(d.why, ".")))
+	return fmt.Sprintf("kbisect: %s %s%s: %s: %s\n", x.ref.name(), wording.Short(x.commit), against, d.answer, wording.Clean(strings.TrimSuffix(d.why, ".")))
 }
 
 // decidedBy is the command that decides a ref. It keeps its result in the store, which decides the next push.
 func (x *refCheck) decidedBy() string {
 	if x.base == "" {
-		return "kbisect measure " + short(x.commit)
+		return "kbisect measure " + wording.Short(x.commit)
 	}
-	return fmt.Sprintf("kbisect compare %s %s", short(x.base), short(x.commit))
+	return fmt.Sprintf("kbisect compare %s %s", wording.Short(x.base), wording.Short(x.commit))
 }
 
 // hint says what to do about a push that is stopped.
 func (x *refCheck) hint() string {
 	find := ""
 	if x.base != "" {
-		find = fmt.Sprintf("kbisect run --good %s --bad %s finds the commit; %s measures again; ", short(x.base), short(x.commit), x.decidedBy())
+		find = fmt.Sprintf("kbisect run --good %s --bad %s finds the commit; %s measures again; ", wording.Short(x.base), wording.Short(x.commit), x.decidedBy())
 	}
 	return "hint: " + find + "git push --no-verify pushes anyway\n"
 }

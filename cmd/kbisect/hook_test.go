@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -52,7 +55,7 @@ func newHooked(t *testing.T) *hooked {
 	h := &hooked{repo: newRepo(t), remote: filepath.Join(t.TempDir(), "remote.git"), table: &strings.Builder{}}
 	h.git("init", "-q", "--bare", h.remote)
 	h.git("remote", "add", "origin", h.remote)
-	h.change(map[string]string{"bench.sh": hookBench, configName: hookConfig, "Makefile": "all:\n\ttest ! -e unbuilt\n", "level": "23\n"}, "the base")
+	h.change(map[string]string{"bench.sh": hookBench, config.FileName: hookConfig, "Makefile": "all:\n\ttest ! -e unbuilt\n", "level": "23\n"}, "the base")
 	h.git("push", "-q", "origin", "main")
 	h.must("hook", "install")
 	return h
@@ -253,15 +256,15 @@ func TestHookMachine(t *testing.T) {
 	lock.Unlock()
 	st.Close()
 
-	if err := os.WriteFile(filepath.Join(h.dir, configName), []byte("version = 2\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(h.dir, config.FileName), []byte("version = 2\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	said, code = h.push("a configuration that is wrong", "--dry-run", "origin", "main")
 	h.wants(said, code, 0, `this push is not checked: .*kbisect\.toml`)
-	os.Remove(filepath.Join(h.dir, configName))
+	os.Remove(filepath.Join(h.dir, config.FileName))
 	said, code = h.push("no configuration", "--dry-run", "origin", "main")
 	h.wants(said, code, 0, `this push is not checked: .*kbisect\.toml does not exist`, `!a command`)
-	h.git("checkout", "-q", configName)
+	h.git("checkout", "-q", config.FileName)
 
 	path := filepath.Join(h.dir, ".git", "kbisect", "kbisect.db")
 	whole, err := os.ReadFile(path)
@@ -306,8 +309,8 @@ func TestHookDeadline(t *testing.T) {
 	defer func() { t.Logf("\n%s", h.table) }()
 	base := h.git("rev-parse", "HEAD")
 	h.git("checkout", "-q", "-b", "topic")
-	config := strings.Replace(hookConfig, `warmup = "300ms"`, `warmup = "2s"`, 1)
-	bad := h.change(map[string]string{"slow": "30", configName: config}, "longer than anybody waits")
+	text := strings.Replace(hookConfig, `warmup = "300ms"`, `warmup = "2s"`, 1)
+	bad := h.change(map[string]string{"slow": "30", config.FileName: text}, "longer than anybody waits")
 	short := []string{"KBISECT_HOOK_DEADLINE=2s"}
 	said, code := h.pushWith("beyond a deadline of 2 s", short, "origin", "topic")
 	h.wants(said, code, 0, `topic .*: not decided: the 2s deadline came `, `^hint: kbisect compare `+base[:10]+" "+bad[:10]+` decides it$`, `0 of 1 refs decided in [12]\.\ds`)
@@ -319,7 +322,7 @@ func TestHookDeadline(t *testing.T) {
 	if command == nil {
 		t.Fatal(said)
 	}
-	if out, errs, code := h.kbisect(append(strings.Fields(command[1]), "--quiet")...); code != exitRegression {
+	if out, errs, code := h.kbisect(append(strings.Fields(command[1]), "--quiet")...); code != exit.Regression {
 		t.Fatalf("%s: %d\n%s%s", command[1], code, out, errs)
 	}
 	h.git("update-ref", "-d", "refs/remotes/origin/topic")
@@ -327,9 +330,9 @@ func TestHookDeadline(t *testing.T) {
 	h.wants(said, code, 1, `anew .*: regression: B is worse: it fails in 2 of 2 launches.*timeout in warmup.*\(kbisect show `, `!decides it`)
 
 	h.git("checkout", "-q", "-b", "second", "main")
-	good := h.change(map[string]string{"level": "23.0\n", "slow": "0.4", configName: config}, "slow, but well")
+	good := h.change(map[string]string{"level": "23.0\n", "slow": "0.4", config.FileName: text}, "slow, but well")
 	h.git("checkout", "-q", "-b", "third", "main")
-	h.change(map[string]string{"level": "23.00\n", "slow": "0.4", configName: config}, "the same, written otherwise")
+	h.change(map[string]string{"level": "23.00\n", "slow": "0.4", config.FileName: text}, "the same, written otherwise")
 	said, code = h.pushWith("two refs, beyond a deadline of 2 s", short, "origin", "second", "third")
 	h.wants(said, code, 0, `second .*: not decided: `, `third .*: not decided: `, `0 of 2 refs decided in [12]\.\ds`)
 	if n := len(undecidedHint.FindAllString(said, -1)); n != 2 {
@@ -375,8 +378,8 @@ func TestHookTooLong(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
 	h.git("checkout", "-q", "-b", "topic")
-	config := strings.Replace(hookConfig, `warmup = "300ms"`, `warmup = "30s"`, 1)
-	h.change(map[string]string{"slow": "0.9", configName: config}, "slow, but well")
+	text := strings.Replace(hookConfig, `warmup = "300ms"`, `warmup = "30s"`, 1)
+	h.change(map[string]string{"slow": "0.9", config.FileName: text}, "slow, but well")
 	h.must("measure", "--launches", "1", "--quiet")
 	said, code := h.pushWith("", []string{"KBISECT_HOOK_DEADLINE=4s"}, "origin", "topic")
 	h.wants(said, code, 0, `not decided: earlier launches ended well, and a comparison takes at least ([4-9]\.\d|\d\d)s, longer than this push waits`, `!building and launching`,
@@ -387,8 +390,8 @@ func TestHookTooLong(t *testing.T) {
 func TestHookHangs(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
-	h.change(map[string]string{"level": "23.0\n", configName: ""}, "written otherwise")
-	if err := syscall.Mkfifo(filepath.Join(h.dir, configName), 0o666); err != nil {
+	h.change(map[string]string{"level": "23.0\n", config.FileName: ""}, "written otherwise")
+	if err := syscall.Mkfifo(filepath.Join(h.dir, config.FileName), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	said, code := h.pushWith("kbisect hangs", []string{"KBISECT_HOOK_DEADLINE=1s"}, "origin", "main")
@@ -552,12 +555,12 @@ func TestOpenHookRepo(t *testing.T) {
 	t.Chdir(h.dir)
 	t.Setenv("GIT_DIR", filepath.Join(other.dir, ".git"))
 	repo, err := openHookRepo(".")
-	if err != nil || !sameFile(repo.CommonDir(), filepath.Join(other.dir, ".git")) {
+	if err != nil || !source.SameFile(repo.CommonDir(), filepath.Join(other.dir, ".git")) {
 		t.Fatal(repo, err)
 	}
 	repo.Close()
 	t.Setenv("GIT_DIR", "/nonexistent")
-	if repo, err = openHookRepo("."); err != nil || !sameFile(repo.CommonDir(), filepath.Join(h.dir, ".git")) {
+	if repo, err = openHookRepo("."); err != nil || !source.SameFile(repo.CommonDir(), filepath.Join(h.dir, ".git")) {
 		t.Fatal(repo, err)
 	}
 	repo.Close()

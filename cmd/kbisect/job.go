@@ -19,6 +19,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -31,7 +34,7 @@ type job struct {
 	store   *store.Store
 	session *store.Session
 	policy  *policy
-	ui      *progress
+	ui      *progress.Display
 	began   time.Time
 	report  string // file for the HTML report, or ""
 
@@ -65,7 +68,7 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 	}
 	defer j.gpus.close()
 	f, err := j.find(ctx)
-	j.ui.end()
+	j.ui.End()
 	if closeErr := j.closePipes(); closeErr != nil {
 		j.policy.Warnings = append(j.policy.Warnings, closeErr.Error())
 	}
@@ -91,20 +94,20 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 		write = report.JSON
 	}
 	if err := write(stdout, in); err != nil {
-		return &codeError{exitMachine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, j.session.ID)}
+		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, j.session.ID))
 	}
 	if j.report != "" {
 		pictured(context.WithoutCancel(ctx), &in, j.repo, j.rng, j.policy.Limits, culprits(f))
 		kept = errors.Join(kept, j.writeHTML(doc, in))
 	}
 	if kept != nil {
-		return &codeError{exitMachine, kept}
+		return exit.With(exit.Machine, kept)
 	}
 	if f.Result == bisect.Broken {
-		return &codeError{exitMachine, f.Err}
+		return exit.With(exit.Machine, f.Err)
 	}
-	if code := exitCode(f.Result); code != exitOK {
-		return &codeError{code: code}
+	if code := exitCode(f.Result); code != exit.OK {
+		return exit.With(code, nil)
 	}
 	return nil
 }
@@ -149,10 +152,10 @@ func (j *job) notFound(where string) error {
 	}
 	o := j.launches[0].Outcome
 	if library := missingLibrary(o.Tail); library != "" {
-		return usagef("the program does not start %s: %s\nhint: the loader does not find %s: install the package that has it, or name its folder in LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists what is found",
+		return exit.Usagef("the program does not start %s: %s\nhint: the loader does not find %s: install the package that has it, or name its folder in LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists what is found",
 			where, o.Describe(), library)
 	}
-	return usagef("the command cannot be run %s: %s\nhint: exit 127 is a shell's word for a command that it does not find, 126 for one that it cannot execute; candidates hold only what is committed", where, o.Describe())
+	return exit.Usagef("the command cannot be run %s: %s\nhint: exit 127 is a shell's word for a command that it does not find, 126 for one that it cannot execute; candidates hold only what is committed", where, o.Describe())
 }
 
 // missingLibrary is the shared library that the loader of a program did not find, "" where it does not say so.
@@ -161,7 +164,7 @@ func missingLibrary(output string) string {
 	if m == nil {
 		return ""
 	}
-	return clean(cmp.Or(m[1], m[2]))
+	return wording.Clean(cmp.Or(m[1], m[2]))
 }
 
 // keepSession writes the session into the store, new or as resumed.
@@ -173,14 +176,14 @@ func (j *job) keepSession() error {
 		err = j.store.UpdateSession(j.session.ID, func(s *store.Session) { s.Status = store.Running })
 	}
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	return nil
 }
 
 // fail closes a session that ended in an error.
 func (j *job) fail(err error) error {
-	j.ui.end()
+	j.ui.End()
 	j.closePipes()
 	status := store.Failed
 	var infra *bisect.InfraError
@@ -191,10 +194,10 @@ func (j *job) fail(err error) error {
 		status = store.Infra
 	}
 	keep := j.store.UpdateSession(j.session.ID, func(s *store.Session) {
-		s.Status, s.Summary, s.Elapsed = status, headline(err.Error()), j.session.Elapsed+time.Since(j.began)
+		s.Status, s.Summary, s.Elapsed = status, wording.Headline(err.Error()), j.session.Elapsed+time.Since(j.began)
 	})
 	if mistake(err) {
-		err = usage(j.maybeRevision(err))
+		err = exit.Usage(j.maybeRevision(err))
 	}
 	return errors.Join(err, keep)
 }
@@ -211,12 +214,12 @@ func (j *job) open(ctx context.Context) error {
 	}
 	level := slog.LevelWarn
 	switch {
-	case j.ui.verbose:
+	case j.ui.Verbose:
 		level = slog.LevelDebug
-	case j.ui.quiet:
+	case j.ui.Quiet:
 		level = slog.LevelError
 	}
-	log := slog.New(logHandler{ui: j.ui, level: level})
+	log := slog.New(progress.LogHandler{Ui: j.ui, Level: level})
 	builds, err := cache.Open(filepath.Join(root, "builds"))
 	if err != nil {
 		return &bisect.InfraError{What: "opening the build cache", Err: err}
@@ -228,7 +231,7 @@ func (j *job) open(ctx context.Context) error {
 		Repo: j.repo, Plan: j.policy.Plan, Limits: j.policy.Limits, Paths: j.policy.Paths,
 		SampleMetric: j.policy.Sample, Patterns: patterns, Sources: j.policy.Sources, Cases: j.policy.Cases,
 		Dir: filepath.Join(root, "work", j.session.ID), Logs: filepath.Join(stateDir(j.repo.CommonDir()), "logs", j.session.ID),
-		Env: append(os.Environ(), j.policy.moreEnv...), Cache: builds, Session: j.session.ID, OnPhase: j.ui.activity, Log: log,
+		Env: append(os.Environ(), j.policy.moreEnv...), Cache: builds, Session: j.session.ID, OnPhase: j.ui.Activity, Log: log,
 		Devices: j.gpus.watches, Caches: j.policy.Caches, Probe: j.policy.Probe,
 		Jobs: j.policy.Jobs, WholeTimed: j.policy.wholeTimed(), Flags: j.policy.carriers(),
 	}
@@ -329,14 +332,14 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 	s := &bisect.Search{
 		Commits: commits, Good: bisect.Candidate{Commit: j.policy.Good}, GoodKey: j.rng.GoodKey, Judge: plain,
 		Tested: tested, Redo: j.redo, Ahead: j.ahead,
-		OnStep: func(s bisect.Step) { j.ui.step(s); j.keepStep(s) },
+		OnStep: func(s bisect.Step) { j.ui.Step(s); j.keepStep(s) },
 		Spent:  j.spent,
 	}
-	j.ui.begin(len(commits), matter)
+	j.ui.Begin(len(commits), matter)
 	opts.Commits = matter
 	bank := &judge.Bank{
 		Search: *s, Sampler: j.memory, Options: opts, All: j.policy.All, Faster: j.policy.Improvement,
-		Weigh: func() []float64 { return j.weights(commits) }, OnProgress: j.ui.belief,
+		Weigh: func() []float64 { return j.weights(commits) }, OnProgress: j.ui.Belief,
 	}
 	forget := j.foreseeHistory(*bank, plain)
 	f, err := bank.Find(ctx)

@@ -79,18 +79,18 @@ func (j *job) save(r bisect.Request, o bisect.Outcome) error {
 // keepStep writes a judgement into the store, for people who look there; the search itself is
 // resumed from its launches, and comes to the judgements that are kept already once more.
 func (j *job) keepStep(s bisect.Step) {
-	if j.ui.steps <= j.keptSteps {
+	if j.ui.Steps <= j.keptSteps {
 		return
 	}
 	data, err := json.Marshal(s.Verdict)
 	if err == nil {
 		err = j.store.AddStep(store.Step{
-			Session: j.session.ID, Seq: j.ui.steps, Commit: s.Commit, Candidate: s.Commit, Call: string(s.Verdict.Call),
+			Session: j.session.ID, Seq: j.ui.Steps, Commit: s.Commit, Candidate: s.Commit, Call: string(s.Verdict.Call),
 			Probability: s.Verdict.Probability, Why: s.Verdict.Why, Inferred: s.Inferred, Verdict: data,
 		})
 	}
 	if err != nil {
-		j.ui.warn(fmt.Sprintf("keeping a judgement: %v", err))
+		j.ui.Warn(fmt.Sprintf("keeping a judgement: %v", err))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 // put writes files into the work tree.
@@ -52,14 +54,14 @@ func TestYoungBenchmark(t *testing.T) {
 	})
 	for _, args := range [][]string{{"--", "python3", "bench.py"}, {}} {
 		out, errs, code := r.kbisect(append([]string{"run", "--quiet", "--no-hunks", "--good", ids[0]}, args...)...)
-		if code != exitOK || !strings.HasPrefix(out, ids[2][:10]+" is the first bad commit") {
+		if code != exit.OK || !strings.HasPrefix(out, ids[2][:10]+" is the first bad commit") {
 			t.Errorf("%q: exit %d\n%s%s", args, code, out, errs)
 		}
 		if !strings.Contains(out, "want.py: not committed at HEAD; what is in the work tree now goes into every commit that has no such file") || strings.Contains(out, "stranger") {
 			t.Errorf("%q: what was lent is not told:\n%s", args, out)
 		}
 	}
-	for rev, want := range map[string]int{ids[0]: exitOK, ids[3]: exitInconclusive} {
+	for rev, want := range map[string]int{ids[0]: exit.OK, ids[3]: exit.Inconclusive} {
 		out, errs, code := r.kbisect("measure", rev, "--launches", "1", "--", "./tools/bench.py")
 		if code != want {
 			t.Errorf("%s: exit %d, want %d\n%s%s", rev, code, want, out, errs)
@@ -80,7 +82,7 @@ func TestNothingIsLent(t *testing.T) {
 		"made":         "echo mine\n",
 	})
 	out, errs, code := r.kbisect("measure", "HEAD", "--launches", "1")
-	if code != exitOK || strings.Contains(out+errs, "not committed at HEAD") {
+	if code != exit.OK || strings.Contains(out+errs, "not committed at HEAD") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 }

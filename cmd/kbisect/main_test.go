@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 var update = flag.Bool("update", false, "rewrite what the stories expect")
@@ -32,7 +33,7 @@ type tests struct{ *testing.M }
 func (t tests) Run() int {
 	found, _ := exec.LookPath("python3")
 	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
-	if python := strings.TrimSpace(string(out)); err == nil && python != "" && !sameFile(python, found) {
+	if python := strings.TrimSpace(string(out)); err == nil && python != "" && !source.SameFile(python, found) {
 		os.Setenv("PATH", filepath.Dir(python)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	}
 	return t.M.Run()
@@ -116,3 +117,31 @@ func (r *repo) kbisect(args ...string) (stdout, stderr string, code int) {
 	}
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
+
+func writeFiles(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const taskYML = `
+lang: py
+files:
+  - {"name": "submission.py", "source": "@SUBMISSION@"}
+  - {"name": "eval.py", "source": "eval.py"}
+config: {main: "eval.py"}
+description: adds
+tests:
+  - {"n": 8, "seed": 1}
+benchmarks:
+  - {"n": 64, "seed": 2}
+`

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 func manCommand() *cli.Command {
@@ -16,7 +18,7 @@ func manCommand() *cli.Command {
 			"kbisect man > /usr/local/share/man/man1/kbisect.1   installs it.",
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usagef("man takes no arguments, not %q\nhint: kbisect help COMMAND explains one command", c.Args().Slice())
+				return exit.Usagef("man takes no arguments, not %q\nhint: kbisect help COMMAND explains one command", c.Args().Slice())
 			}
 			return writeMan(c.App.Writer, c.App)
 		},

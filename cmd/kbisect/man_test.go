@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 // TestMan typesets the manual page: no complaint, and it holds what --help says of each command and option.
 func TestMan(t *testing.T) {
 	r := newRepo(t)
 	page, errs, code := r.kbisect("man")
-	if code != exitOK || errs != "" {
+	if code != exit.OK || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	for i, line := range strings.Split(page, "\n") {
@@ -62,7 +64,7 @@ func TestHelp(t *testing.T) {
 	help := func(words ...string) string {
 		var out, errs bytes.Buffer
 		code := run(context.Background(), append([]string{"kbisect"}, words...), nil, &out, &errs)
-		if code != exitOK || errs.Len() > 0 || !strings.HasPrefix(out.String(), "NAME:\n   kbisect") {
+		if code != exit.OK || errs.Len() > 0 || !strings.HasPrefix(out.String(), "NAME:\n   kbisect") {
 			t.Errorf("%q: exit %d, %s%s", words, code, errs.String(), out.String())
 		}
 		return out.String()
@@ -75,7 +77,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if code := run(context.Background(), []string{"kbisect", "help", "baseline", "recrod"}, nil, &out, &errs); code != exitUsage || out.Len() > 0 || !strings.HasPrefix(errs.String(), "kbisect: unknown command \"baseline recrod\"") {
+	if code := run(context.Background(), []string{"kbisect", "help", "baseline", "recrod"}, nil, &out, &errs); code != exit.UsageError || out.Len() > 0 || !strings.HasPrefix(errs.String(), "kbisect: unknown command \"baseline recrod\"") {
 		t.Errorf("exit %d: %s%s", code, out.String(), errs.String())
 	}
 }

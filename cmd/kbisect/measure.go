@@ -14,6 +14,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -52,14 +54,14 @@ func launchOne(c *cli.Context, kind string, least int, why, hint string, do func
 		return err
 	}
 	if len(words) > 1 {
-		return usagef("%s takes one revision, not %q\nhint: %s", strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), words, hint)
+		return exit.Usagef("%s takes one revision, not %q\nhint: %s", strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), words, hint)
 	}
 	if n := c.Int("launches"); n < least {
-		return usagef("--launches %d: at least %s", n, why)
+		return exit.Usagef("--launches %d: at least %s", n, why)
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	defer repo.Close()
 	rev := append(words, "HEAD")[0]
@@ -100,7 +102,7 @@ func beginOne(c *cli.Context, repo *source.Repo, rev string, command []string, k
 // launchAll launches the candidate up to n times. It stops at a candidate that cannot be built or fails twice
 // before it ends well, and when the budget is used up.
 func (t *trials) launchAll(ctx context.Context, n int, tell func(i int, o bisect.Outcome)) (out []bisect.Outcome, err error) {
-	t.ui.ends = map[bisect.Purpose]string{bisect.EndGood: "launch"}
+	t.ui.Ends = map[bisect.Purpose]string{bisect.EndGood: "launch"}
 	well := 0
 	for i := range n {
 		o, err := t.memory.Sample(ctx, bisect.Request{Candidate: t.one, Purpose: bisect.EndGood, Nth: i, Timing: true})
@@ -124,11 +126,11 @@ func (t *trials) launchAll(ctx context.Context, n int, tell func(i int, o bisect
 func (t *trials) measure(c *cli.Context, rev string) error {
 	n := c.Int("launches")
 	all, err := t.launchAll(c.Context, n, func(i int, o bisect.Outcome) {
-		t.ui.launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
+		t.ui.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
 	result, mend := t.ended(c.Context, err)
 	if mend == nil {
-		mend = t.notFound("at " + short(t.policy.Good))
+		mend = t.notFound("at " + wording.Short(t.policy.Good))
 	}
 	if mend == nil && result == "" && c.String("metric") != "" {
 		mend = sends(all, t.policy.Judge.Metrics[0])
@@ -155,19 +157,19 @@ func sends(all []bisect.Outcome, m judge.Metric) error {
 		known = append(known, judge.Sent(o)...)
 	}
 	slices.Sort(known)
-	return usage(&judge.UnknownMetricError{Wanted: m.Name, Sent: slices.Compact(known)})
+	return exit.Usage(&judge.UnknownMetricError{Wanted: m.Name, Sent: slices.Compact(known)})
 }
 
 func measureCode(result string) int {
 	switch result {
 	case string(bisect.OK):
-		return exitOK
+		return exit.OK
 	case store.Interrupted:
-		return exitInterrupted
+		return exit.Interrupted
 	case store.Infra:
-		return exitMachine
+		return exit.Machine
 	}
-	return exitInconclusive
+	return exit.Inconclusive
 }
 
 // measurement puts launches into the terms of their report.

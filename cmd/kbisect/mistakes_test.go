@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
@@ -25,144 +27,144 @@ type blunder struct {
 func blunders() []blunder {
 	const compareWith = "hint: kbisect init, in an empty folder, writes a kbisect.toml with comments to compare with\n"
 	return []blunder{
-		{where: "nowhere", args: "run --good v1 -- true", code: exitUsage, want: `kbisect: no git repository at DIR or above it
+		{where: "nowhere", args: "run --good v1 -- true", code: exit.UsageError, want: `kbisect: no git repository at DIR or above it
 hint: run this inside a repository, or name one with -C DIR
 `},
-		{where: "nowhere", args: "hook install", code: exitUsage, want: `kbisect: no git repository at DIR or above it
+		{where: "nowhere", args: "hook install", code: exit.UsageError, want: `kbisect: no git repository at DIR or above it
 hint: run this inside a repository, or name one with -C DIR
 `},
-		{where: "empty", args: "run --good v1 -- true", code: exitUsage, want: `kbisect: --bad: this repository has no commit yet
+		{where: "empty", args: "run --good v1 -- true", code: exit.UsageError, want: `kbisect: --bad: this repository has no commit yet
 hint: git add and git commit make the first; a search needs at least two
 `},
-		{args: "run --good v1", code: exitUsage, want: `kbisect: DIR/kbisect.toml does not exist
+		{args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml does not exist
 hint: kbisect init writes one; or give a command: kbisect run --good REV -- COMMAND
 `},
-		{args: "compare v1 HEAD", code: exitUsage, want: `kbisect: DIR/kbisect.toml does not exist
+		{args: "compare v1 HEAD", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml does not exist
 hint: kbisect init writes one; or give a command: kbisect compare A B -- COMMAND
 `},
-		{args: "run -- true", code: exitUsage, want: `kbisect: no good end: no commit before {main} is recorded as good
+		{args: "run -- true", code: exit.UsageError, want: `kbisect: no good end: no commit before {main} is recorded as good
 hint: name one with --good REV, or give --find-good to look for one
 `},
-		{args: "run --good v2 -- true", code: exitUsage, want: `kbisect: --good: revision "v2" names no commit here
+		{args: "run --good v2 -- true", code: exit.UsageError, want: `kbisect: --good: revision "v2" names no commit here
 hint: did you mean v1?
 `},
-		{args: "run --good HEAD~99 -- true", code: exitUsage, want: `kbisect: --good: revision "HEAD~99" names no commit here: HEAD has no such ancestor
+		{args: "run --good HEAD~99 -- true", code: exit.UsageError, want: `kbisect: --good: revision "HEAD~99" names no commit here: HEAD has no such ancestor
 hint: git log --oneline HEAD lists those it has
 `},
-		{args: "run --good other -- true", code: exitUsage, want: `kbisect: good commit {12 other} is not an ancestor of bad commit {12 main}; they have no common history
+		{args: "run --good other -- true", code: exit.UsageError, want: `kbisect: good commit {12 other} is not an ancestor of bad commit {12 main}; they have no common history
 hint: choose two commits of one history
 `},
-		{args: "run --good HEAD --bad v1 -- true", code: exitUsage, want: `kbisect: good commit {12 main} is not an ancestor of bad commit {12 v1}; it comes after it
+		{args: "run --good HEAD --bad v1 -- true", code: exit.UsageError, want: `kbisect: good commit {12 main} is not an ancestor of bad commit {12 v1}; it comes after it
 hint: are the two ends swapped?
 `},
-		{args: "run --good main -- true", code: exitUsage, want: `kbisect: good and bad are the same commit {12 main}
+		{args: "run --good main -- true", code: exit.UsageError, want: `kbisect: good and bad are the same commit {12 main}
 hint: name an older commit that is still good
 `},
-		{args: "run --quiet --good v1 --no-explain -- true", code: exitNoDifference, want: `Nothing to search for: both ends end well, the bad end in each of 5 launches.
+		{args: "run --quiet --good v1 --no-explain -- true", code: exit.NoDifference, want: `Nothing to search for: both ends end well, the bad end in each of 5 launches.
   hint: to look for a slowdown of a program that sends no samples, give --find slow --metric wall
 `},
-		{args: "run --quiet --good v1 --metric nope -- true", code: exitUsage, want: `kbisect: --metric nope: none of 2 launches that ended well gave a number of it
+		{args: "run --quiet --good v1 --metric nope -- true", code: exit.UsageError, want: `kbisect: --metric nope: none of 2 launches that ended well gave a number of it
 hint: they gave none; wall and phase.NAME are there for every program
 `},
-		{args: "run --quiet --good v1 -- false", code: exitNoDifference, want: `Nothing to search for: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1.
+		{args: "run --quiet --good v1 -- false", code: exit.NoDifference, want: `Nothing to search for: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1.
   hint: name an older good end with --good, or let --find-good look for one
 `},
-		{args: "run --quiet --good v1 -- sh -c 'test $(cat n) -gt 2'", code: exitNoDifference, want: `Nothing to search for: the good end is bad (wrong in run: exit 1) and the bad end is good.
+		{args: "run --quiet --good v1 -- sh -c 'test $(cat n) -gt 2'", code: exit.NoDifference, want: `Nothing to search for: the good end is bad (wrong in run: exit 1) and the bad end is good.
   hint: either the ends are swapped, or the range holds a mend; kbisect looks for what got worse between a good end and a later bad one
 `},
-		{args: "run --quiet --good v1 -- sh -c 'echo ./x: error while loading shared libraries: libcublas.so.11: cannot open shared object file: No such file or directory >&2; exit 127'", code: exitUsage, want: `kbisect: the program does not start at either end: wrong in run: exit 127 (./x: error while loading shared libraries: libcublas.so.11: cannot open shared o...)
+		{args: "run --quiet --good v1 -- sh -c 'echo ./x: error while loading shared libraries: libcublas.so.11: cannot open shared object file: No such file or directory >&2; exit 127'", code: exit.UsageError, want: `kbisect: the program does not start at either end: wrong in run: exit 127 (./x: error while loading shared libraries: libcublas.so.11: cannot open shared o...)
 hint: the loader does not find libcublas.so.11: install the package that has it, or name its folder in LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists what is found
 `},
-		{args: "run --quiet --good v1 -- nosuchprogram", code: exitUsage, want: `kbisect: commit {v1}: start "nosuchprogram": executable file not found in $PATH
+		{args: "run --quiet --good v1 -- nosuchprogram", code: exit.UsageError, want: `kbisect: commit {v1}: start "nosuchprogram": executable file not found in $PATH
 hint: is the program built and its directory in PATH?
 `},
-		{args: "run --quiet --good v1 -- ./bench", code: exitUsage, want: `kbisect: commit {v1}: start "./bench": stat ./bench: no such file or directory
+		{args: "run --quiet --good v1 -- ./bench", code: exit.UsageError, want: `kbisect: commit {v1}: start "./bench": stat ./bench: no such file or directory
 hint: nothing was built here: say how with --build 'SHELL COMMAND' or [build] command; candidates hold only what is committed, and paths count from the top of the repository
 `},
-		{args: "run --quiet --good v1 -- ./test.sh", code: exitUsage, want: `kbisect: commit {v1}: start "./test.sh": exec ./test.sh: permission denied
+		{args: "run --quiet --good v1 -- ./test.sh", code: exit.UsageError, want: `kbisect: commit {v1}: start "./test.sh": exec ./test.sh: permission denied
 hint: it is not executable in this commit: call its interpreter, as sh ./test.sh, or commit it as executable (git add --chmod=+x)
 `},
-		{args: "run --quiet --good v1 -- './bench --size 4'", code: exitUsage, want: `kbisect: commit {v1}: start "./bench --size 4": stat ./bench --size 4: no such file or directory
+		{args: "run --quiet --good v1 -- './bench --size 4'", code: exit.UsageError, want: `kbisect: commit {v1}: start "./bench --size 4": stat ./bench --size 4: no such file or directory
 hint: "./bench --size 4" is taken as one word: write the words of the command apart
 `},
-		{where: "searched", args: "report last", code: exitUsage, want: `kbisect: session SESSION ended with an error, and there is nothing to report: commit {v1}: start "./bench --size 4": stat ./bench --size 4: no such file or directory
+		{where: "searched", args: "report last", code: exit.UsageError, want: `kbisect: session SESSION ended with an error, and there is nothing to report: commit {v1}: start "./bench --size 4": stat ./bench --size 4: no such file or directory
 hint: kbisect show SESSION lists what it launched
 `},
-		{args: "run --quiet --good v1 --build false -- true", code: exitNoDifference, want: `Nothing to search for: neither end can be tested: good end build-failed: exit 1; bad end build-failed: exit 1.
+		{args: "run --quiet --good v1 --build false -- true", code: exit.NoDifference, want: `Nothing to search for: neither end can be tested: good end build-failed: exit 1; bad end build-failed: exit 1.
   hint: does the build command work in a fresh clone? candidates hold only what is committed; else name an older good end with --good
 `},
-		{args: "run --quiet --good v1 -- sh -c 'exit 125'", code: exitNoDifference, want: `Nothing to search for: neither end can be tested: good end skip in run: the command asked to skip (exit 125); bad end skip in run: the command asked to skip (exit 125).
+		{args: "run --quiet --good v1 -- sh -c 'exit 125'", code: exit.NoDifference, want: `Nothing to search for: neither end can be tested: good end skip in run: the command asked to skip (exit 125); bad end skip in run: the command asked to skip (exit 125).
   hint: name other ends with --good and --bad
 `},
-		{args: "simulate n", code: exitUsage, want: `kbisect: n: line 1: the document: a number does not belong there, but keys and values in braces
+		{args: "simulate n", code: exit.UsageError, want: `kbisect: n: line 1: the document: a number does not belong there, but keys and values in braces
 hint: kbisect simulate --example shows every key
 `},
-		{args: "run --good v1 --limit 90 -- true", code: exitUsage, want: `kbisect: --limit 90: "90" has no unit; write a number with a unit (ns us ms s m h), as "90s", "2m" or "1h30m"
+		{args: "run --good v1 --limit 90 -- true", code: exit.UsageError, want: `kbisect: --limit 90: "90" has no unit; write a number with a unit (ns us ms s m h), as "90s", "2m" or "1h30m"
 hint: kbisect run --help
 `},
-		{args: "run --good v1 --path srcs -- true", code: exitUsage, want: `kbisect: path "srcs": neither end holds it
+		{args: "run --good v1 --path srcs -- true", code: exit.UsageError, want: `kbisect: path "srcs": neither end holds it
 hint: paths and --path count from the top of the repository
 `},
-		{args: "run --godo v1 -- true", code: exitUsage, want: `kbisect: there is no option --godo; did you mean --good?
+		{args: "run --godo v1 -- true", code: exit.UsageError, want: `kbisect: there is no option --godo; did you mean --good?
 hint: kbisect run --help
 `},
-		{args: "gate --junti x", code: exitUsage, want: `kbisect: there is no option --junti; did you mean --junit?
+		{args: "gate --junti x", code: exit.UsageError, want: `kbisect: there is no option --junti; did you mean --junit?
 hint: kbisect gate --help
 `},
-		{args: "run --good", code: exitUsage, want: `kbisect: --good needs a value
+		{args: "run --good", code: exit.UsageError, want: `kbisect: --good needs a value
 hint: kbisect run --help
 `},
-		{args: "run --good v1 --find slwo -- true", code: exitUsage, want: `kbisect: --find slwo: unknown complaint; did you mean "slow"?
+		{args: "run --good v1 --find slwo -- true", code: exit.UsageError, want: `kbisect: --find slwo: unknown complaint; did you mean "slow"?
 hint: any, slow, timeout, wrong, crash or build
 `},
-		{args: "rnu --good v1", code: exitUsage, want: `kbisect: unknown command "rnu" (did you mean "run"?)
+		{args: "rnu --good v1", code: exit.UsageError, want: `kbisect: unknown command "rnu" (did you mean "run"?)
 hint: kbisect --help lists the commands
 `},
-		{args: "baseline recrod", code: exitUsage, want: `kbisect: kbisect baseline has no sub-command "recrod"; did you mean "record"?
+		{args: "baseline recrod", code: exit.UsageError, want: `kbisect: kbisect baseline has no sub-command "recrod"; did you mean "record"?
 hint: there are record, list, show, export, import; kbisect baseline --help
 `},
-		{args: "run --resume", code: exitUsage, want: `kbisect: nothing to resume: no search was begun in this repository
+		{args: "run --resume", code: exit.UsageError, want: `kbisect: nothing to resume: no search was begun in this repository
 hint: kbisect run --good REV
 `},
-		{where: "empty", args: "report", code: exitUsage, want: `kbisect: nothing has been searched in this repository yet
+		{where: "empty", args: "report", code: exit.UsageError, want: `kbisect: nothing has been searched in this repository yet
 hint: kbisect run
 `},
-		{where: "searched", args: "report 2019", code: exitUsage, want: `kbisect: session 2019: no such record
+		{where: "searched", args: "report 2019", code: exit.UsageError, want: `kbisect: session 2019: no such record
 hint: kbisect sessions lists them
 `},
-		{where: "busy", args: "run --good v1 -- true", code: exitMachine, want: `kbisect: another run works on this repository: process PID (session SESSION) holds DIR/.git/kbisect/run.lock
+		{where: "busy", args: "run --good v1 -- true", code: exit.Machine, want: `kbisect: another run works on this repository: process PID (session SESSION) holds DIR/.git/kbisect/run.lock
 hint: wait for it or stop it; the lock ends with the process
 `},
-		{args: "baseline import n", code: exitUsage, want: `kbisect: n: it is no baseline: this is a number
+		{args: "baseline import n", code: exit.UsageError, want: `kbisect: n: it is no baseline: this is a number
 hint: kbisect baseline export writes one
 `},
-		{where: "empty", args: "baseline show", code: exitUsage, want: `kbisect: nothing has been searched in this repository yet
+		{where: "empty", args: "baseline show", code: exit.UsageError, want: `kbisect: nothing has been searched in this repository yet
 hint: kbisect run
 `},
-		{args: "run --axis flags -- true", code: exitUsage, want: `kbisect: --axis flags: there are no flags to search
+		{args: "run --axis flags -- true", code: exit.UsageError, want: `kbisect: --axis flags: there are no flags to search
 hint: name the switches of the project in kbisect.toml, one [[flag]] each, the safe value first
 `},
-		{args: "gate --base other -- true", code: exitUsage, want: `kbisect: HEAD and other have no common history
+		{args: "gate --base other -- true", code: exit.UsageError, want: `kbisect: HEAD and other have no common history
 hint: --base REV names the branch that HEAD goes into
 `},
-		{where: "shallow", args: "gate --base origin/work -- true", code: exitUsage, want: "kbisect: --base: this shallow clone does not hold origin/work\n" +
+		{where: "shallow", args: "gate --base origin/work -- true", code: exit.UsageError, want: "kbisect: --base: this shallow clone does not hold origin/work\n" +
 			"hint: fetch the whole history: actions/checkout with `fetch-depth: 0`, GitLab with `GIT_DEPTH: \"0\"`, elsewhere git fetch --unshallow\n"},
-		{where: "shallow", args: "run --good HEAD~2 -- true", code: exitUsage, want: `kbisect: --good: revision "HEAD~2" names no commit here
+		{where: "shallow", args: "run --good HEAD~2 -- true", code: exit.UsageError, want: `kbisect: --good: revision "HEAD~2" names no commit here
 hint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits
 `},
-		{config: "version = 1\n[run]\ncomand = [\"true\"]\nlimit = 3\n", args: "run --good v1", code: exitUsage, want: `kbisect: DIR/kbisect.toml:3: run.comand: unknown key; did you mean "command"?; allowed here: command, limit, limits, files, caches, probe
+		{config: "version = 1\n[run]\ncomand = [\"true\"]\nlimit = 3\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:3: run.comand: unknown key; did you mean "command"?; allowed here: command, limit, limits, files, caches, probe
 DIR/kbisect.toml:4: run.limit: wrong type: this is an integer; wanted is a duration in quotes, as "90s", "2m" or "1h30m"
 ` + compareWith},
-		{config: "version = 1\n[run\n", args: "run --good v1", code: exitUsage, want: `kbisect: DIR/kbisect.toml:2: expected '.' or ']' to end table name, but got the end of the line instead
+		{config: "version = 1\n[run\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:2: expected '.' or ']' to end table name, but got the end of the line instead
 ` + compareWith},
-		{config: flagTables("bad = \"onn\"", ""), args: "run --axis flags", code: exitUsage, want: `kbisect: DIR/kbisect.toml:8: flag.bad: "onn" is none of the values; did you mean "on"?; allowed: "on"
+		{config: flagTables("bad = \"onn\"", ""), args: "run --axis flags", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:8: flag.bad: "onn" is none of the values; did you mean "on"?; allowed: "on"
 ` + compareWith},
-		{config: flagTables(`requires = ["tile=16"]`, `requires = ["graph=on"]`), args: "run --axis flags", code: exitUsage, want: `kbisect: DIR/kbisect.toml:8: flag.requires: the conditions go round in a circle, so that none of these could ever be set: graph needs tile needs graph
+		{config: flagTables(`requires = ["tile=16"]`, `requires = ["graph=on"]`), args: "run --axis flags", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:8: flag.requires: the conditions go round in a circle, so that none of these could ever be set: graph needs tile needs graph
 ` + compareWith},
-		{config: strings.Replace(flagTables("", ""), `"true"`, `"false"`, 1), args: "run --quiet --axis flags", code: exitNoDifference, want: `Nothing to search for: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1.
+		{config: strings.Replace(flagTables("", ""), `"true"`, `"false"`, 1), args: "run --quiet --axis flags", code: exit.NoDifference, want: `Nothing to search for: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1.
   hint: with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)
 `},
-		{where: "no device", config: "version = 1\n[device]\ngpus = [0]\n[run]\ncommand = [\"true\"]\n", args: "run --good v1", code: exitUsage, want: `kbisect: [device] gpus: devices 0: no GPU management library: WHY
+		{where: "no device", config: "version = 1\n[device]\ngpus = [0]\n[run]\ncommand = [\"true\"]\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: [device] gpus: devices 0: no GPU management library: WHY
 hint: "auto" takes what there is, "none" does without; kbisect doctor says what this machine has
 `},
 	}
@@ -217,12 +219,12 @@ func TestMistakes(t *testing.T) {
 			r = searched
 		}
 		if m.config != "" {
-			r.write(configName, m.config)
+			r.write(config.FileName, m.config)
 		}
 		out, errs, code := m.make(r)
-		os.Remove(filepath.Join(r.dir, configName))
+		os.Remove(filepath.Join(r.dir, config.FileName))
 		got := errs
-		if m.code != exitUsage && m.code != exitMachine {
+		if m.code != exit.UsageError && m.code != exit.Machine {
 			got, _, _ = strings.Cut(out, "\n\n")
 			got += "\n"
 		}
@@ -316,7 +318,7 @@ func TestDirtyWorkTree(t *testing.T) {
 	r := newProject(t)
 	r.write("n", "17")
 	out, _, code := r.kbisect("run", "--quiet", "--good", "v1", "--no-hunks", "--", "sh", "test.sh")
-	if code != exitOK || !strings.Contains(out, "To know\n  - the work tree has changes in 1 file that are not committed: they are no part of the bad end\n") {
+	if code != exit.OK || !strings.Contains(out, "To know\n  - the work tree has changes in 1 file that are not committed: they are no part of the bad end\n") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	if got, err := exec.Command("git", "-C", r.dir, "diff", "--stat").Output(); err != nil || !strings.Contains(string(got), "1 file changed") {

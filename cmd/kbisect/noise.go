@@ -16,6 +16,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -34,17 +36,17 @@ func noiseFlags() []cli.Flag {
 // noiseAction takes a series of launches of one revision and says what it tells of the machine.
 func noiseAction(c *cli.Context, command []string) error {
 	if n := c.Int("launches"); n < judge.MinExamined {
-		return usagef("--launches %d: %d are needed at least to say anything of noise", n, judge.MinExamined)
+		return exit.Usagef("--launches %d: %d are needed at least to say anything of noise", n, judge.MinExamined)
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	defer repo.Close()
 	var save *os.File
 	if path := c.String("save"); path != "" { // before an hour is spent on what cannot be kept
 		if save, err = os.Create(path); err != nil {
-			return usagef("--save: %w", err)
+			return exit.Usagef("--save: %w", err)
 		}
 		defer save.Close()
 	}
@@ -61,12 +63,12 @@ func (t *trials) noise(c *cli.Context, save *os.File) error {
 	n := c.Int("launches")
 	all, err := t.launchAll(c.Context, n, func(i int, o bisect.Outcome) {
 		if i <= 5 || i%5 == 0 || i == n || o.Class != bisect.OK {
-			t.ui.launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
+			t.ui.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 		}
 	})
 	result, mend := t.ended(c.Context, err)
 	if mend == nil {
-		mend = t.notFound("at " + short(t.policy.Good))
+		mend = t.notFound("at " + wording.Short(t.policy.Good))
 	}
 	if mend != nil {
 		return t.fail(mend)
@@ -77,22 +79,22 @@ func (t *trials) noise(c *cli.Context, save *os.File) error {
 	}
 	if save != nil {
 		if err := s.write(save, t.policy); err != nil {
-			return &codeError{exitMachine, fmt.Errorf("--save: %w", err)}
+			return exit.With(exit.Machine, fmt.Errorf("--save: %w", err))
 		}
 	}
-	code, summary := exitOK, s.verdict()
+	code, summary := exit.OK, s.verdict()
 	switch {
 	case result == store.Interrupted:
-		code, summary = exitInterrupted, "Interrupted; the launches made so far are kept."
+		code, summary = exit.Interrupted, "Interrupted; the launches made so far are kept."
 	case result == store.Infra:
-		code, summary = exitMachine, "Stopped by machine trouble."
+		code, summary = exit.Machine, "Stopped by machine trouble."
 	case len(s.levels) < judge.MinExamined:
-		code = exitInconclusive
+		code = exit.Inconclusive
 	}
-	result = cmp.Or(result, map[int]string{exitOK: "ok", exitInconclusive: store.Inconclusive}[code])
+	result = cmp.Or(result, map[int]string{exit.OK: "ok", exit.Inconclusive: store.Inconclusive}[code])
 	return t.conclude(result, summary, code, err, s.document(summary), func() error {
 		fmt.Fprintln(c.App.Writer, summary)
-		if code != exitOK {
+		if code != exit.OK {
 			return s.failures(c.App.Writer)
 		}
 		s.print(c.App.Writer)
@@ -134,7 +136,7 @@ func newSeries(p *policy, all []bisect.Outcome) (*series, error) {
 	}
 	s.machine = judge.Examine(s.levels)
 	if len(s.fit) > 0 && len(s.levels) == 0 {
-		return s, usage(&judge.UnknownMetricError{Wanted: s.metric.Name, Sent: judge.Sent(s.fit[0])})
+		return s, exit.Usage(&judge.UnknownMetricError{Wanted: s.metric.Name, Sent: judge.Sent(s.fit[0])})
 	}
 	return s, nil
 }
@@ -185,7 +187,7 @@ func (s *series) document(verdict string) noiseDocument {
 // failures says how launches ended that gave no number.
 func (s *series) failures(w io.Writer) error {
 	for _, l := range s.leftOut.Left {
-		fmt.Fprintf(w, "  %d left out: %s\n", l.N, clean(l.Why))
+		fmt.Fprintf(w, "  %d left out: %s\n", l.N, wording.Clean(l.Why))
 	}
 	return nil
 }
@@ -203,7 +205,7 @@ func (s *series) print(w io.Writer) {
 	fmt.Fprintf(w, "\n  %s  %s, %d launches\n", s.metric.Name, report.Described(d, s.metric.Unit(s.fit[0])), len(values))
 	s.failures(w)
 	for _, m := range s.leftOut.Marked {
-		fmt.Fprintf(w, "  %d counted although %s\n", m.N, clean(m.Why))
+		fmt.Fprintf(w, "  %d counted although %s\n", m.N, wording.Clean(m.Why))
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, x := range s.checks() {

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 // operands divides what follows the options of a command at the user's --: what comes behind it is a
@@ -15,7 +17,7 @@ func operands(c *cli.Context) (words, command []string, err error) {
 	case i < 0:
 		return all, nil, nil
 	case i == len(all)-1:
-		return nil, nil, usagef("there is no command after --")
+		return nil, nil, exit.Usagef("there is no command after --")
 	}
 	return all[:i], all[i+1:], nil
 }

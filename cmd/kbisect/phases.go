@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 )
 
@@ -31,10 +33,10 @@ func strangePhases(want string, limits map[string]kernels.Limit, outcomes []bise
 		return nil
 	}
 	if want != "" && !slices.ContainsFunc(seen, func(name string) bool { return name == want || strings.HasSuffix(name, "/"+want) }) {
-		out = append(out, fmt.Sprintf("--phase %s: no launch has entered that phase%s; they entered %s", want, didYouMean(want, seen), strings.Join(seen, ", ")))
+		out = append(out, fmt.Sprintf("--phase %s: no launch has entered that phase%s; they entered %s", want, wording.DidYouMean(want, seen), strings.Join(seen, ", ")))
 	}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		if near := nearest(name, seen); near != "" && !slices.Contains(seen, name) && !slices.Contains(phaseNames(), name) {
+		if near := wording.Nearest(name, seen); near != "" && !slices.Contains(seen, name) && !slices.Contains(config.PhaseNames(), name) {
 			out = append(out, fmt.Sprintf("[run.limits] %s bounds nothing: no launch has entered that phase\nhint: is %s meant?", name, near))
 		}
 	}

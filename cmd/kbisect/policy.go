@@ -15,6 +15,9 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/kernels/metrics"
@@ -31,8 +34,8 @@ type policy struct {
 	All         bool // every culprit in the range
 	Axis        string
 	NoHunks     bool // stop at the commit
-	Flags       []Flag
-	Hypotheses  []Hypothesis
+	Flags       []config.Flag
+	Hypotheses  []config.Hypothesis
 	Improvement bool // what made a metric better is looked for
 	Paths       []string
 	Plan        kernels.Plan
@@ -105,21 +108,21 @@ func newPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
 func refuseUnavailable(c *cli.Context) error {
 	switch {
 	case !slices.Contains([]string{axisHistory, axisFlags, axisHunks}, c.String("axis")):
-		return usagef("--axis %s: unknown%s\nhint: history, flags or hunks", c.String("axis"), didYouMean(c.String("axis"), []string{axisHistory, axisFlags, axisHunks}))
+		return exit.Usagef("--axis %s: unknown%s\nhint: history, flags or hunks", c.String("axis"), wording.DidYouMean(c.String("axis"), []string{axisHistory, axisFlags, axisHunks}))
 	case c.String("commit") != "" && c.String("axis") != axisHunks:
-		return usagef("--commit belongs to --axis hunks\nhint: kbisect run --axis hunks --commit REV")
+		return exit.Usagef("--commit belongs to --axis hunks\nhint: kbisect run --axis hunks --commit REV")
 	case c.String("axis") != axisHistory && (c.Bool("find-good") || c.Bool("first-parent")):
-		return usagef("--find-good and --first-parent belong to --axis history")
+		return exit.Usagef("--find-good and --first-parent belong to --axis history")
 	case c.Bool("improvement") && c.String("find") != "" && c.String("find") != "slow":
-		return usagef("--improvement is about a metric, and --find %s is not\nhint: leave out --find", c.String("find"))
+		return exit.Usagef("--improvement is about a metric, and --find %s is not\nhint: leave out --find", c.String("find"))
 	case c.IsSet("jobs") && c.Int("jobs") < 1:
-		return usagef("--jobs %d: at least one candidate is built at a time", c.Int("jobs"))
+		return exit.Usagef("--jobs %d: at least one candidate is built at a time", c.Int("jobs"))
 	case c.Int("repeat") < 1:
-		return usagef("--repeat %d: a candidate is run at least once", c.Int("repeat"))
+		return exit.Usagef("--repeat %d: a candidate is run at least once", c.Int("repeat"))
 	case len(c.StringSlice("output")) > 0 && c.String("build") == "":
-		return usagef("--output names what --build makes, and there is no --build")
+		return exit.Usagef("--output names what --build makes, and there is no --build")
 	case c.Bool("find-good") && c.String("good") != "":
-		return usagef("--good and --find-good exclude each other\nhint: --find-good looks for a good end by itself")
+		return exit.Usagef("--good and --find-good exclude each other\nhint: --find-good looks for a good end by itself")
 	}
 	return nil
 }
@@ -132,9 +135,9 @@ func (p *policy) fromCommand(c *cli.Context, argv []string) error {
 	}
 	var err error
 	if p.Plan, err = kernels.NewPlan(project); err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
-	p.Limits = pipeline.Limits{Build: defaultBuildLimit, Run: commandLimit}
+	p.Limits = pipeline.Limits{Build: config.DefaultBuildLimit, Run: commandLimit}
 	if d := duration(c, "limit"); d > 0 {
 		p.Limits.Run = d
 	}
@@ -143,7 +146,7 @@ func (p *policy) fromCommand(c *cli.Context, argv []string) error {
 	if c.String("find") == string(bisect.Slow) {
 		p.Judge.Metrics = append(p.Judge.Metrics, judge.Metric{Name: "wall"})
 	}
-	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = defaultEffect, defaultError, c.Int("repeat")
+	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = config.DefaultEffect, config.DefaultError, c.Int("repeat")
 	return nil
 }
 
@@ -151,17 +154,17 @@ func (p *policy) fromCommand(c *cli.Context, argv []string) error {
 func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
 	path := globals(c).config
 	if path == "" {
-		path = filepath.Join(cmp.Or(repo.WorkDir(), globals(c).dir), configName)
+		path = filepath.Join(cmp.Or(repo.WorkDir(), globals(c).dir), config.FileName)
 	}
-	cfg, err := loadConfig(path)
+	cfg, err := config.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usagef("%s does not exist\nhint: kbisect init writes one; or give a command: kbisect run --good REV -- COMMAND", path)
+		return exit.Usagef("%s does not exist\nhint: kbisect init writes one; or give a command: kbisect run --good REV -- COMMAND", path)
 	}
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	ownLimit := cfg.Run.Limit > 0
-	cfg = cfg.withDefaults()
+	cfg = cfg.WithDefaults()
 	p.Warnings = append(p.Warnings, cfg.Warnings...)
 	for _, w := range cfg.Warnings {
 		if globals(c).quiet {
@@ -182,9 +185,9 @@ func (p *policy) fromConfig(c *cli.Context, repo *source.Repo) error {
 		p.Limits.Run = d
 	}
 	for phase, l := range cfg.Run.Limits {
-		p.Limits.Phases[phase] = kernels.Limit(l)
+		p.Limits.Phases[phase] = l
 	}
-	p.Caches, p.Probe = cfg.Run.caches(), cfg.Run.probe()
+	p.Caches, p.Probe = cfg.Run.CacheState(), cfg.Run.ProbeMode()
 	p.GPUs, p.GPUHour = cfg.Device.GPUs, cfg.Cost.GPUHour
 	if p.nothingRuns() {
 		p.GPUs = []string{"none"}
@@ -204,7 +207,7 @@ func (p *policy) startUp() bool {
 	return len(p.Judge.Metrics) > 0
 }
 
-func (p *policy) readMetrics(path string, ms []Metric) error {
+func (p *policy) readMetrics(path string, ms []config.Metric) error {
 	for _, m := range ms {
 		jm := judge.Metric{Name: m.Name, Higher: m.Better == "higher"}
 		switch m.From {
@@ -218,7 +221,7 @@ func (p *policy) readMetrics(path string, ms []Metric) error {
 			jm.Name = "phase." + strings.TrimPrefix(m.Name, "phase.")
 		case "regex":
 			if _, err := metrics.NewPattern(m.Name, m.Unit, m.Pattern); err != nil {
-				return usagef("%s: %w", path, err)
+				return exit.Usagef("%s: %w", path, err)
 			}
 			p.Patterns = append(p.Patterns, pattern{m.Name, m.Unit, m.Pattern})
 		default:
@@ -254,7 +257,7 @@ func (p *policy) readFind(c *cli.Context) error {
 	case "build":
 		p.Judge.Find = bisect.BuildFailed
 	default:
-		return usagef("--find %s: unknown complaint%s\nhint: any, slow, timeout, wrong, crash or build", find, didYouMean(find, []string{"any", "slow", "timeout", "wrong", "crash", "build"}))
+		return exit.Usagef("--find %s: unknown complaint%s\nhint: any, slow, timeout, wrong, crash or build", find, wording.DidYouMean(find, []string{"any", "slow", "timeout", "wrong", "crash", "build"}))
 	}
 	if p.Improvement && p.Judge.Find == "" && !p.Judge.Any {
 		p.Judge.Find = bisect.Slow
@@ -264,7 +267,7 @@ func (p *policy) readFind(c *cli.Context) error {
 		p.Judge.Untimed = "the mode test takes no times: [task] mode = \"benchmark\" or \"leaderboard\" does"
 	}
 	ofBuild := p.Judge.Find == bisect.BuildFailed || p.Judge.Find == bisect.Timeout && p.Judge.Phase == "build"
-	p.Judge.Builds = ofBuild && len(p.Plan.Build) > 0 && !slices.Contains([]string{kindTorch, kindKernelbot}, p.Plan.Kind) // those compile when they run, too
+	p.Judge.Builds = ofBuild && len(p.Plan.Build) > 0 && !slices.Contains([]string{config.KindTorch, config.KindKernelbot}, p.Plan.Kind) // those compile when they run, too
 	if name := c.String("metric"); name != "" {
 		p.Judge.Metrics = []judge.Metric{p.asked(name)}
 		if p.Judge.Find == "" && !p.Judge.Any {
@@ -287,7 +290,7 @@ func (p *policy) metric(name string) judge.Metric {
 // asked is the metric that --metric names. What nvcc says of what it compiles is there, configured or not.
 func (p *policy) asked(name string) judge.Metric {
 	p.Asked = name
-	if p.Plan.Kind == kindNvcc && !p.static() && slices.Contains(cuda.StaticMetrics(), name) {
+	if p.Plan.Kind == config.KindNvcc && !p.static() && slices.Contains(cuda.StaticMetrics(), name) {
 		p.Sources = append(p.Sources, pipeline.Source{Metric: name, From: pipeline.FromStatic})
 	}
 	return p.metric(name)

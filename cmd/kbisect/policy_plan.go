@@ -10,6 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/pipeline"
@@ -17,20 +19,20 @@ import (
 )
 
 // makePlan turns a configuration into the plan of the project.
-func (p *policy) makePlan(c *cli.Context, file string, cfg *Config) error {
-	project, err := cfg.project(capability(cfg.Device.GPUs))
+func (p *policy) makePlan(c *cli.Context, file string, cfg *config.Config) error {
+	project, err := cfg.Project(capability(cfg.Device.GPUs))
 	if err != nil {
-		return usagef("%s: %w", file, err)
+		return exit.Usagef("%s: %w", file, err)
 	}
 	if b := c.String("build"); b != "" {
-		if cfg.Kind == kindKernelbot {
-			return usagef("--build: kind kernelbot builds as the problem says")
+		if cfg.Kind == config.KindKernelbot {
+			return exit.Usagef("--build: kind kernelbot builds as the problem says")
 		}
 		project.Build, project.Sources = []string{"sh", "-c", b}, nil
 	}
 	project.Static = allStatic(cfg.Metrics)
 	if p.Plan, err = kernels.NewPlan(project); err != nil {
-		return usagef("%s: %w", file, err)
+		return exit.Usagef("%s: %w", file, err)
 	}
 	if slices.ContainsFunc(cfg.Metrics, isStatic) && p.Plan.Incremental {
 		p.Plan.Incremental = false // the compiler speaks only of what it compiles
@@ -44,12 +46,12 @@ func (p *policy) makePlan(c *cli.Context, file string, cfg *Config) error {
 	if project.Static && !p.nothingRuns() {
 		p.Warnings = append(p.Warnings, "all metrics are static, and the candidates are run as well\nhint: leave [run] command out where the builds say enough: then no device is needed")
 	}
-	if project.Kind == kindNvcc {
+	if project.Kind == config.KindNvcc {
 		p.CUDA = sourcesOf(project.Sources, project.Options)
 	}
 	p.Needs, p.Scripts = needs(project, p.Plan), p.Plan.Scripts(project)
-	if project.Task != nil && slices.ContainsFunc(cfg.Flags, func(f Flag) bool { return f.Arg != "" }) {
-		return usagef("%s: flag.arg: kind kernelbot runs what the problem says, without further arguments\nhint: use env", file)
+	if project.Task != nil && slices.ContainsFunc(cfg.Flags, func(f config.Flag) bool { return f.Arg != "" }) {
+		return exit.Usagef("%s: flag.arg: kind kernelbot runs what the problem says, without further arguments\nhint: use env", file)
 	}
 	for _, w := range p.Plan.Warnings {
 		p.Warnings = append(p.Warnings, w)
@@ -88,7 +90,7 @@ func needs(project kernels.Project, plan kernels.Plan) (out []string) {
 			out = append(out, f.Source)
 		}
 	}
-	if project.Kind == kindTorch && len(project.Run) == 0 {
+	if project.Kind == config.KindTorch && len(project.Run) == 0 {
 		submission := project.Submission
 		if submission == "" {
 			submission = "submission.py"
@@ -132,12 +134,12 @@ func (p *policy) readAs(c *cli.Context) error {
 	switch as := c.String("as"); as {
 	case "":
 		return nil
-	case kindKernelbot:
+	case config.KindKernelbot:
 	default:
-		return usagef("--as %s: unknown rules\nhint: --as kernelbot is the one that there is", as)
+		return exit.Usagef("--as %s: unknown rules\nhint: --as kernelbot is the one that there is", as)
 	}
 	if p.nothingRuns() {
-		return usage(errors.New("--as kernelbot: nothing is run here\nhint: set [run] command"))
+		return exit.Usage(errors.New("--as kernelbot: nothing is run here\nhint: set [run] command"))
 	}
 	p.Plan = p.Plan.AsKernelbot()
 	p.Caches = pipeline.Cold
@@ -151,10 +153,10 @@ func (p *policy) readAs(c *cli.Context) error {
 // nothingRuns reports that a build says all that is looked for.
 func (p *policy) nothingRuns() bool { return len(p.Plan.Run)+len(p.Plan.Stages) == 0 }
 
-func isStatic(m Metric) bool { return m.From == pipeline.FromStatic }
+func isStatic(m config.Metric) bool { return m.From == pipeline.FromStatic }
 
-func allStatic(ms []Metric) bool {
-	return len(ms) > 0 && !slices.ContainsFunc(ms, func(m Metric) bool { return !isStatic(m) })
+func allStatic(ms []config.Metric) bool {
+	return len(ms) > 0 && !slices.ContainsFunc(ms, func(m config.Metric) bool { return !isStatic(m) })
 }
 
 // static reports that a metric is about what is built, so that all such metrics are there.
@@ -163,19 +165,19 @@ func (p *policy) static() bool {
 }
 
 // readSource takes a metric that is left behind rather than sent.
-func (p *policy) readSource(file string, m Metric) error {
+func (p *policy) readSource(file string, m config.Metric) error {
 	switch m.From {
 	case "popcorn":
-		if p.Plan.Kind != kindKernelbot {
-			return usagef("%s: metric.from: popcorn belongs to kind = %q; this is kind %q", file, kindKernelbot, p.Plan.Kind)
+		if p.Plan.Kind != config.KindKernelbot {
+			return exit.Usagef("%s: metric.from: popcorn belongs to kind = %q; this is kind %q", file, config.KindKernelbot, p.Plan.Kind)
 		}
 		return nil
 	case pipeline.FromStatic:
 		if !slices.Contains(cuda.StaticMetrics(), m.Name) {
-			return usagef("%s: metric.name: static metrics are %s; %q is none of them", file, strings.Join(cuda.StaticMetrics(), ", "), m.Name)
+			return exit.Usagef("%s: metric.name: static metrics are %s; %q is none of them", file, strings.Join(cuda.StaticMetrics(), ", "), m.Name)
 		}
 		if len(p.Plan.Build) == 0 {
-			return usagef("%s: metric.from: static metrics are those of a build, and there is none\nhint: set [build] command", file)
+			return exit.Usagef("%s: metric.from: static metrics are those of a build, and there is none\nhint: set [build] command", file)
 		}
 		if len(p.Plan.Outputs) == 0 {
 			p.Warnings = append(p.Warnings, "[build] outputs is not set: static metrics are read from what the compiler says alone, and builds are not kept")

@@ -45,8 +45,8 @@ func (j *job) weights(commits []bisect.Commit) []float64 {
 	if kernel == 0 || other == 0 {
 		return nil
 	}
-	if j.ui.verbose {
-		j.ui.say(fmt.Sprintf("%d commits change files of the kernels and are suspected %d times as much as the %d others", kernel, kernelWeight, other))
+	if j.ui.Verbose {
+		j.ui.Say(fmt.Sprintf("%d commits change files of the kernels and are suspected %d times as much as the %d others", kernel, kernelWeight, other))
 	}
 	return out
 }

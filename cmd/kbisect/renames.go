@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
@@ -34,7 +35,7 @@ func (p *policy) followRenames(ctx context.Context, repo *source.Repo) error {
 		}
 		former, err := p.formerNames(ctx, repo, name)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		if len(former) == 0 {
 			continue

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -34,7 +35,7 @@ func reportAction(c *cli.Context) error {
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	defer repo.Close()
 	p, err := openPast(c, repo)
@@ -50,7 +51,7 @@ func reportAction(c *cli.Context) error {
 	}
 	page, err := report.NewPage(p.document, p.input(c.Context))
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	if path := c.String("html"); path != "" {
 		if err := writeReport(c, path, func(w io.Writer) error { return report.HTML(w, page) }); err != nil {
@@ -78,9 +79,9 @@ func reportRequest(c *cli.Context) error {
 	files := c.String("html") != "" || c.String("markdown") != ""
 	switch {
 	case c.NArg() > 1:
-		return usagef("report takes one session, not %q\nhint: options stand before it: kbisect report --html FILE last", c.Args().Slice())
+		return exit.Usagef("report takes one session, not %q\nhint: options stand before it: kbisect report --html FILE last", c.Args().Slice())
 	case onStdout > 1, files && (c.Bool("json") || c.Bool("git-log")):
-		return usagef("--json and --git-log write to standard output alone\nhint: call kbisect report once for each")
+		return exit.Usagef("--json and --git-log write to standard output alone\nhint: call kbisect report once for each")
 	}
 	for _, path := range []string{c.String("html"), c.String("markdown")} {
 		if err := checkReportPath(path); err != nil {
@@ -96,10 +97,10 @@ func checkReportPath(path string) error {
 		return nil
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return usagef("the report %s: there is a folder of this name\nhint: name a file in it", path)
+		return exit.Usagef("the report %s: there is a folder of this name\nhint: name a file in it", path)
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return usagef("the report %s: its folder does not exist\nhint: mkdir -p %s", path, filepath.Dir(path))
+		return exit.Usagef("the report %s: its folder does not exist\nhint: mkdir -p %s", path, filepath.Dir(path))
 	}
 	return nil
 }
@@ -116,7 +117,7 @@ func writeReport(c *cli.Context, path string, make func(io.Writer) error) error 
 		err = os.WriteFile(path, b.Bytes(), 0o666)
 	}
 	if err != nil {
-		return &codeError{exitMachine, fmt.Errorf("the report %s: %w", path, err)}
+		return exit.With(exit.Machine, fmt.Errorf("the report %s: %w", path, err))
 	}
 	if path != "-" && !globals(c).quiet {
 		fmt.Fprintf(c.App.ErrWriter, "report written to %s\n", path)
@@ -136,6 +137,6 @@ func (j *job) writeHTML(doc []byte, in report.Input) error {
 	if err != nil {
 		return fmt.Errorf("the report %s: %w\nhint: the finding is kept; kbisect report --html FILE %s writes it again", j.report, err, j.session.ID)
 	}
-	j.ui.say("report written to " + j.report)
+	j.ui.Say("report written to " + j.report)
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
@@ -41,37 +43,37 @@ func openPast(c *cli.Context, repo *source.Repo) (*past, error) {
 	if id == "" { // the newest search, rather than a gate or a comparison
 		all, err := st.Sessions(0)
 		if err != nil {
-			return nil, &codeError{exitMachine, err}
+			return nil, exit.With(exit.Machine, err)
 		}
 		searches := slices.DeleteFunc(all, func(s store.Session) bool { return !isSearch(s) })
 		if i := slices.IndexFunc(searches, func(s store.Session) bool { return s.Status != store.Failed }); i >= 0 {
 			id = searches[i].ID
 		} else if len(searches) > 0 { // for a slip in the command line, as a rule
-			return nil, usagef("the newest search, %s, ended with an error before there was anything to report: %s\nhint: kbisect sessions lists all", searches[0].ID, clean(searches[0].Summary))
+			return nil, exit.Usagef("the newest search, %s, ended with an error before there was anything to report: %s\nhint: kbisect sessions lists all", searches[0].ID, wording.Clean(searches[0].Summary))
 		}
 	}
 	if p.session, err = st.Session(id); err != nil {
-		return nil, usage(err)
+		return nil, exit.Usage(err)
 	}
 	if s := p.session; s.Status == store.Failed && len(s.Finding) == 0 {
-		return nil, usagef("session %s ended with an error, and there is nothing to report: %s\nhint: kbisect show %s lists what it launched", s.ID, clean(s.Summary), s.ID)
+		return nil, exit.Usagef("session %s ended with an error, and there is nothing to report: %s\nhint: kbisect show %s lists what it launched", s.ID, wording.Clean(s.Summary), s.ID)
 	}
 	if s := p.session; !isSearch(s) && s.Axis != gatekeeping && s.Axis != comparing {
-		return nil, usagef("session %s is no search, gate or comparison, of which there are reports (%s)\nhint: kbisect show %s lists what it launched", s.ID, s.Axis, s.ID)
+		return nil, exit.Usagef("session %s is no search, gate or comparison, of which there are reports (%s)\nhint: kbisect show %s lists what it launched", s.ID, s.Axis, s.ID)
 	}
 	if err := json.Unmarshal(p.session.Config, &p.policy); err != nil {
-		return nil, usagef("session %s was made by another version of kbisect: %w", p.session.ID, err)
+		return nil, exit.Usagef("session %s was made by another version of kbisect: %w", p.session.ID, err)
 	}
 	if p.launches, err = keptLaunches(st, p.session.ID); err != nil {
-		return nil, &codeError{exitMachine, err}
+		return nil, exit.With(exit.Machine, err)
 	}
 	if p.document = p.session.Finding; len(p.document) == 0 {
 		if err := p.unfinished(st); err != nil {
-			return nil, &codeError{exitMachine, err}
+			return nil, exit.With(exit.Machine, err)
 		}
 	}
 	if err := json.Unmarshal(p.document, &p.read); err != nil {
-		return nil, &codeError{exitMachine, fmt.Errorf("the finding of session %s: %w", p.session.ID, err)}
+		return nil, exit.With(exit.Machine, fmt.Errorf("the finding of session %s: %w", p.session.ID, err))
 	}
 	return p, nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 var (
@@ -165,11 +166,11 @@ func TestReportOfAnUnfinishedSearch(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
 	r.history(6, func(int) string { return "exit 0" })
-	if _, stderr, code := r.kbisect("run", "--good", "HEAD~5", "--", "./no-such-program"); code != exitUsage {
+	if _, stderr, code := r.kbisect("run", "--good", "HEAD~5", "--", "./no-such-program"); code != exit.UsageError {
 		t.Fatalf("exit %d\n%s", code, stderr)
 	}
 	for args, want := range map[string]string{"report last": "ended with an error, and there is nothing to report: commit ", "report": "ended with an error before there was anything to report: commit "} {
-		if out, stderr, code := r.kbisect(strings.Fields(args)...); code != exitUsage || out != "" || !strings.Contains(stderr, want) {
+		if out, stderr, code := r.kbisect(strings.Fields(args)...); code != exit.UsageError || out != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d\n%s%s", args, code, out, stderr)
 		}
 	}
@@ -184,7 +185,7 @@ func TestReportOfAnUnfinishedSearch(t *testing.T) {
 	waitFor(t, progress, "good end")
 	cmd.Process.Kill()
 	cmd.Wait()
-	if out, stderr, code := r.kbisect("report", "last"); code != exitOK || !strings.HasPrefix(out, "## Interrupted") || !strings.Contains(out, "**Good end:**") {
+	if out, stderr, code := r.kbisect("report", "last"); code != exit.OK || !strings.HasPrefix(out, "## Interrupted") || !strings.Contains(out, "**Good end:**") {
 		t.Errorf("exit %d\n%s\n%s", code, out, stderr)
 	}
 }
@@ -193,7 +194,7 @@ func TestReportRefuses(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
 	r.history(3, func(int) string { return "exit 0" })
-	if _, stderr, code := r.kbisect("report"); code != exitUsage || !strings.Contains(stderr, "nothing has been searched") {
+	if _, stderr, code := r.kbisect("report"); code != exit.UsageError || !strings.Contains(stderr, "nothing has been searched") {
 		t.Errorf("exit %d\n%s", code, stderr)
 	}
 	for _, c := range []struct {
@@ -207,7 +208,7 @@ func TestReportRefuses(t *testing.T) {
 		{[]string{"report", "--html", "."}, "folder of this name"},
 		{[]string{"run", "--good", "HEAD~2", "--report", "no/such/folder/x.html", "--", "true"}, "mkdir -p"},
 	} {
-		if _, stderr, code := r.kbisect(c.args...); code != exitUsage || !strings.Contains(stderr, c.want) {
+		if _, stderr, code := r.kbisect(c.args...); code != exit.UsageError || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: exit %d\n%s", c.args, code, stderr)
 		}
 	}
@@ -218,16 +219,16 @@ func TestHistoryPage(t *testing.T) {
 	t.Parallel()
 	r := newProject(t)
 	for _, rev := range []string{"v1", "HEAD"} {
-		if out, errs, code := r.kbisect("measure", rev, "--launches", "1", "--quiet", "--", "sh", "-c", `echo "sample: $(cat n) us" >&$KBISECT_FD`); code != exitOK {
+		if out, errs, code := r.kbisect("measure", rev, "--launches", "1", "--quiet", "--", "sh", "-c", `echo "sample: $(cat n) us" >&$KBISECT_FD`); code != exit.OK {
 			t.Fatalf("exit %d: %s%s", code, out, errs)
 		}
 	}
-	if out, _, code := r.kbisect("history", "--metric", "time"); code != exitOK || !strings.Contains(out, "1.000 us to 4.000 us, oldest first") {
+	if out, _, code := r.kbisect("history", "--metric", "time"); code != exit.OK || !strings.Contains(out, "1.000 us to 4.000 us, oldest first") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	out, errs, code := r.kbisect("history", "--metric", "time", "--html", "h.html")
 	page, err := os.ReadFile(filepath.Join(r.dir, "h.html"))
-	if code != exitOK || out != "" || errs != "report written to h.html\n" || err != nil {
+	if code != exit.OK || out != "" || errs != "report written to h.html\n" || err != nil {
 		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
 	}
 	for _, want := range []string{"What has been measured, commit by commit", `"kind":"history"`, "4.000 us", "change 4", "Ratios are to " + r.git("rev-parse", "v1")[:10]} {
@@ -235,7 +236,7 @@ func TestHistoryPage(t *testing.T) {
 			t.Errorf("no %q in the page", want)
 		}
 	}
-	if _, errs, code := r.kbisect("history", "--html", "no/such/h.html"); code != exitUsage || !strings.Contains(errs, "mkdir -p") {
+	if _, errs, code := r.kbisect("history", "--html", "no/such/h.html"); code != exit.UsageError || !strings.Contains(errs, "mkdir -p") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
@@ -245,10 +246,10 @@ func TestHistoryPage(t *testing.T) {
 func TestReportOfOthers(t *testing.T) {
 	t.Parallel()
 	r := newProject(t)
-	if _, errs, code := r.kbisect("measure", "--launches", "1", "--", "true"); code != exitOK {
+	if _, errs, code := r.kbisect("measure", "--launches", "1", "--", "true"); code != exit.OK {
 		t.Fatal(errs)
 	}
-	if _, errs, code := r.kbisect("report"); code != exitUsage || !strings.Contains(errs, "is no search, gate or comparison, of which there are reports (measure)\nhint: kbisect show ") {
+	if _, errs, code := r.kbisect("report"); code != exit.UsageError || !strings.Contains(errs, "is no search, gate or comparison, of which there are reports (measure)\nhint: kbisect show ") {
 		t.Errorf("a measurement: exit %d: %s", code, errs)
 	}
 	for _, x := range []struct{ args, headline, side string }{
@@ -257,10 +258,10 @@ func TestReportOfOthers(t *testing.T) {
 	} {
 		r.kbisect(strings.Fields(x.args)...)
 		out, errs, code := r.kbisect("report", "last")
-		if code != exitOK || !strings.HasPrefix(out, x.headline) || !strings.Contains(out, x.side) {
+		if code != exit.OK || !strings.HasPrefix(out, x.headline) || !strings.Contains(out, x.side) {
 			t.Errorf("%s: exit %d\n%s%s", x.args, code, errs, out)
 		}
-		if _, errs, code := r.kbisect("report", "--git-log", "last"); code != exitUsage || !strings.Contains(errs, "is no search over commits") {
+		if _, errs, code := r.kbisect("report", "--git-log", "last"); code != exit.UsageError || !strings.Contains(errs, "is no search over commits") {
 			t.Errorf("%s as a log: exit %d: %s", x.args, code, errs)
 		}
 	}

@@ -19,6 +19,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -77,7 +79,7 @@ func runCommand() *cli.Command {
 func runAction(c *cli.Context) error {
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	defer repo.Close()
 	if err := checkReportPath(c.String("report")); err != nil {
@@ -97,7 +99,7 @@ func runAction(c *cli.Context) error {
 	}
 	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	defer st.Close()
 	var s *store.Session
@@ -118,11 +120,11 @@ func runAction(c *cli.Context) error {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of the interrupted search were still running and have been killed", n))
 	}
 	j := &job{
-		repo: repo, store: st, session: s, policy: p, rng: rng, ui: newProgress(c), report: c.String("report"),
+		repo: repo, store: st, session: s, policy: p, rng: rng, ui: newDisplay(c), report: c.String("report"),
 		hunks: map[string][]report.Hunk{}, switched: map[string]string{},
 	}
 	if c.Bool("resume") {
-		j.ui.say(fmt.Sprintf("going on with session %s of %s: good %s, bad %s", s.ID, s.Created.Local().Format("2006-01-02 15:04"), cmp.Or(short(s.Good), "to be found"), short(s.Bad)))
+		j.ui.Say(fmt.Sprintf("going on with session %s of %s: good %s, bad %s", s.ID, s.Created.Local().Format("2006-01-02 15:04"), cmp.Or(wording.Short(s.Good), "to be found"), wording.Short(s.Bad)))
 	}
 	j.tellChanges(c)
 	return j.run(c.Context, c.App.Writer, c.Bool("json"))
@@ -142,7 +144,7 @@ func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) 
 		return p, nil, p.requestHunks(c, repo)
 	}
 	if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
-		return nil, nil, usagef("--bad: %w", err)
+		return nil, nil, exit.Usagef("--bad: %w", err)
 	}
 	if err := p.chooseGood(c, repo); err != nil {
 		return p, nil, err
@@ -176,14 +178,14 @@ func (p *policy) checkNamed(repo *source.Repo) error {
 		}
 		inGood, err := repo.Has(p.Good, name)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		inBad, err := repo.Has(p.Bad, name)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		if !inGood && !inBad {
-			return usagef("path %q: neither end holds it\nhint: paths and --path count from the top of the repository", name)
+			return exit.Usagef("path %q: neither end holds it\nhint: paths and --path count from the top of the repository", name)
 		}
 	}
 	return p.checkScripts(repo)
@@ -212,7 +214,7 @@ func (p *policy) checkScripts(repo *source.Repo) error {
 		if st, err := os.Stat(filepath.Join(repo.WorkDir(), filepath.FromSlash(name))); repo.WorkDir() != "" && err == nil && st.Mode().IsRegular() {
 			hint = fmt.Sprintf("the work tree has one: [run] files = [%q] puts it into every candidate", name)
 		}
-		return usagef("%s does not hold %s\nhint: %s", short(p.Good), name, hint)
+		return exit.Usagef("%s does not hold %s\nhint: %s", wording.Short(p.Good), name, hint)
 	}
 	return nil
 }
@@ -224,13 +226,13 @@ func searched(repo *source.Repo) error {
 		return errNothingToResume()
 	}
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	return st.Close()
 }
 
 func errNothingToResume() error {
-	return usagef("nothing to resume: no search was begun in this repository\nhint: kbisect run --good REV")
+	return exit.Usagef("nothing to resume: no search was begun in this repository\nhint: kbisect run --good REV")
 }
 
 // The kinds of sessions; a search is named after its axis.
@@ -273,7 +275,7 @@ func rangeError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return usage(err) // nil stays nil
+	return exit.Usage(err) // nil stays nil
 }
 
 func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy, error) {
@@ -282,15 +284,15 @@ func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy, er
 		return nil, nil, err
 	}
 	if c.Args().Present() || c.IsSet("good") || c.IsSet("bad") {
-		return nil, nil, usagef("--resume goes on with session %s as it was begun\nhint: leave out --good, --bad and the command, or leave out --resume", s.ID)
+		return nil, nil, exit.Usagef("--resume goes on with session %s as it was begun\nhint: leave out --good, --bad and the command, or leave out --resume", s.ID)
 	}
 	var p policy
 	if err := json.Unmarshal(s.Config, &p); err != nil {
-		return nil, nil, usagef("session %s was begun by another version of kbisect: %w\nhint: begin anew without --resume", s.ID, err)
+		return nil, nil, exit.Usagef("session %s was begun by another version of kbisect: %w\nhint: begin anew without --resume", s.ID, err)
 	}
 	kept, err := keptLaunches(st, s.ID)
 	if err != nil {
-		return nil, nil, &codeError{exitMachine, err}
+		return nil, nil, exit.With(exit.Machine, err)
 	}
 	s.Elapsed = elapsed(&s, kept)
 	switch {
@@ -308,7 +310,7 @@ func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy, er
 func resumable(st *store.Store) (store.Session, error) {
 	all, err := st.Sessions(0)
 	if err != nil {
-		return store.Session{}, &codeError{exitMachine, err}
+		return store.Session{}, exit.With(exit.Machine, err)
 	}
 	all = slices.DeleteFunc(all, func(s store.Session) bool { return !isSearch(s) })
 	for _, s := range all {
@@ -357,7 +359,7 @@ func (j *job) tellDirty(ctx context.Context, candidate string) {
 	}
 	out, err := exec.CommandContext(ctx, "git", args...).Output()
 	if n := strings.Count(string(out), "\n"); err == nil && n > 0 {
-		j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("the work tree has changes in %s that are not committed: they are no part of %s", counted(n, "file"), candidate))
+		j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("the work tree has changes in %s that are not committed: they are no part of %s", wording.Counted(n, "file"), candidate))
 	}
 }
 
@@ -365,7 +367,7 @@ func (j *job) tellDirty(ctx context.Context, candidate string) {
 func (p *policy) chooseGood(c *cli.Context, repo *source.Repo) (err error) {
 	if rev := c.String("good"); rev != "" {
 		if p.Good, err = repo.Resolve(rev); err != nil {
-			return usagef("--good: %w", err)
+			return exit.Usagef("--good: %w", err)
 		}
 		return nil
 	}
@@ -382,7 +384,7 @@ func (p *policy) chooseGood(c *cli.Context, repo *source.Repo) (err error) {
 			return nil
 		}
 	}
-	return usagef("no good end: no commit before %s is recorded as good\nhint: name one with --good REV, or give --find-good to look for one%s", short(p.Bad), goodElsewhere(repo, p.Bad))
+	return exit.Usagef("no good end: no commit before %s is recorded as good\nhint: name one with --good REV, or give --find-good to look for one%s", wording.Short(p.Bad), goodElsewhere(repo, p.Bad))
 }
 
 // recordedGoods lists the commits that earlier searches found good, newest first.
@@ -392,12 +394,12 @@ func recordedGoods(repo *source.Repo) ([]store.Good, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &codeError{exitMachine, err}
+		return nil, exit.With(exit.Machine, err)
 	}
 	defer st.Close()
 	goods, err := st.Goods()
 	if err != nil {
-		return nil, &codeError{exitMachine, err}
+		return nil, exit.With(exit.Machine, err)
 	}
 	return goods, nil
 }
@@ -406,16 +408,13 @@ func recordedGoods(repo *source.Repo) ([]store.Good, error) {
 func exitCode(r bisect.Result) int {
 	switch r {
 	case bisect.Found:
-		return exitOK
+		return exit.OK
 	case bisect.Inconclusive:
-		return exitInconclusive
+		return exit.Inconclusive
 	case bisect.NoDifference:
-		return exitNoDifference
+		return exit.NoDifference
 	case bisect.Interrupted:
-		return exitInterrupted
+		return exit.Interrupted
 	}
-	return exitMachine
+	return exit.Machine
 }
-
-// short abbreviates a commit id.
-func short(id string) string { return id[:min(10, len(id))] }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -20,7 +22,7 @@ import (
 func openStore(c *cli.Context) (*store.Store, error) {
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
-		return nil, usage(err)
+		return nil, exit.Usage(err)
 	}
 	defer repo.Close()
 	return readStore(repo)
@@ -29,10 +31,10 @@ func openStore(c *cli.Context) (*store.Store, error) {
 func readStore(repo *source.Repo) (*store.Store, error) {
 	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
-		return nil, usagef("nothing has been searched in this repository yet\nhint: kbisect run")
+		return nil, exit.Usagef("nothing has been searched in this repository yet\nhint: kbisect run")
 	}
 	if err != nil {
-		return nil, &codeError{exitMachine, err}
+		return nil, exit.With(exit.Machine, err)
 	}
 	return st, nil
 }
@@ -43,7 +45,7 @@ func sessionsCommand() *cli.Command {
 		Flags: []cli.Flag{&cli.IntFlag{Name: "limit", Usage: "at most `N`, newest first", Value: 20}},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usagef("sessions takes no arguments, not %q\nhint: kbisect show SESSION shows one", c.Args().Slice())
+				return exit.Usagef("sessions takes no arguments, not %q\nhint: kbisect show SESSION shows one", c.Args().Slice())
 			}
 			st, err := openStore(c)
 			if err != nil {
@@ -52,14 +54,14 @@ func sessionsCommand() *cli.Command {
 			defer st.Close()
 			all, err := st.Sessions(c.Int("limit"))
 			if err != nil {
-				return &codeError{exitMachine, err}
+				return exit.With(exit.Machine, err)
 			}
 			t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "SESSION\tKIND\tRESULT\tGOOD\tBAD\tTIME\tFINDING")
 			running := st.Running()
 			for _, s := range all {
 				s.Status = statusWord(s, running)
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, kindWord(s), s.Status, short(s.Good), short(s.Bad), span(s.Elapsed), s.Summary)
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, kindWord(s), s.Status, wording.Short(s.Good), wording.Short(s.Bad), wording.Span(s.Elapsed), s.Summary)
 			}
 			return t.Flush()
 		},
@@ -78,13 +80,13 @@ func kindWord(s store.Session) string {
 func endsWords(s store.Session) string {
 	switch {
 	case s.Axis == comparing, s.Axis == explaining:
-		return fmt.Sprintf("A %s, B %s", short(s.Good), short(s.Bad))
+		return fmt.Sprintf("A %s, B %s", wording.Short(s.Good), wording.Short(s.Bad))
 	case s.Axis == gatekeeping:
-		return fmt.Sprintf("merge base %s, HEAD %s", short(s.Good), short(s.Bad))
+		return fmt.Sprintf("merge base %s, HEAD %s", wording.Short(s.Good), wording.Short(s.Bad))
 	case isSearch(s):
-		return fmt.Sprintf("good %s, bad %s", short(s.Good), short(s.Bad))
+		return fmt.Sprintf("good %s, bad %s", wording.Short(s.Good), wording.Short(s.Bad))
 	}
-	return short(s.Good)
+	return wording.Short(s.Good)
 }
 
 // purposeWord says what a launch was for.
@@ -115,7 +117,7 @@ func valuesWord(o bisect.Outcome) string {
 			continue
 		}
 		l := level{Metric: x.Metric, Case: x.Case, Unit: x.Unit}
-		out = append(out, clean(l.name())+" "+l.quantity(judge.Describe(x.Values).Median))
+		out = append(out, wording.Clean(l.name())+" "+l.quantity(judge.Describe(x.Values).Median))
 	}
 	if n := len(out) - most; n > 0 {
 		out = append(out[:most], fmt.Sprintf("%d more", n))
@@ -138,7 +140,7 @@ func showCommand() *cli.Command {
 		Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the finding as it was kept", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
-				return usagef("show takes one session, not %q\nhint: options stand before it: kbisect show --json last", c.Args().Slice())
+				return exit.Usagef("show takes one session, not %q\nhint: options stand before it: kbisect show --json last", c.Args().Slice())
 			}
 			id := c.Args().First()
 			if id == "" {
@@ -151,11 +153,11 @@ func showCommand() *cli.Command {
 			defer st.Close()
 			s, err := st.Session(id)
 			if err != nil {
-				return usage(err)
+				return exit.Usage(err)
 			}
 			if c.Bool("json") {
 				if len(s.Finding) == 0 {
-					return usagef("session %s has no finding (%s)\nhint: kbisect show %s lists what it launched", s.ID, statusWord(s, st.Running()), s.ID)
+					return exit.Usagef("session %s has no finding (%s)\nhint: kbisect show %s lists what it launched", s.ID, statusWord(s, st.Running()), s.ID)
 				}
 				_, err := c.App.Writer.Write(s.Finding)
 				return err
@@ -169,20 +171,20 @@ func showCommand() *cli.Command {
 // show prints one session: what it was, what it launched, what it concluded.
 func show(w io.Writer, st *store.Store, s store.Session) error {
 	fmt.Fprintf(w, "session   %s, %s\nbegun     %s, %s in all\nends      %s\ncommand   %q\n",
-		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), span(s.Elapsed), endsWords(s), s.Args)
+		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), wording.Span(s.Elapsed), endsWords(s), s.Args)
 	if s.Summary != "" {
-		fmt.Fprintf(w, "finding   %s\n", clean(s.Summary))
+		fmt.Fprintf(w, "finding   %s\n", wording.Clean(s.Summary))
 	}
 	launches, err := st.Launches(s.ID)
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	fmt.Fprintf(w, "\n%d trials\n", len(launches))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, l := range launches {
 		var o bisect.Outcome
 		if err := json.Unmarshal(l.Outcome, &o); err != nil {
-			return &codeError{exitMachine, fmt.Errorf("trial %d: %w", l.Seq, err)}
+			return exit.With(exit.Machine, fmt.Errorf("trial %d: %w", l.Seq, err))
 		}
 		build := "-"
 		switch {
@@ -191,14 +193,14 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 		case o.Built:
 			build = fmt.Sprintf("%.2f s", o.Build)
 		}
-		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", l.Seq, short(l.Commit), purposeWord(s, l.Purpose), build, o.Wall, valuesWord(o), clean(o.Describe()))
+		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", l.Seq, wording.Short(l.Commit), purposeWord(s, l.Purpose), build, o.Wall, valuesWord(o), wording.Clean(o.Describe()))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	steps, err := st.Steps(s.ID)
 	if err != nil {
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	}
 	if !isSearch(s) && len(steps) == 0 {
 		return nil
@@ -210,7 +212,7 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 		if x.Inferred {
 			inferred = "inferred"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", short(x.Commit), x.Call, inferred, clean(x.Why))
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", wording.Short(x.Commit), x.Call, inferred, wording.Clean(x.Why))
 	}
 	return t.Flush()
 }

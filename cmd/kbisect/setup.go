@@ -6,6 +6,10 @@ import (
 	"os"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/detect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 func initCommand() *cli.Command {
@@ -21,18 +25,18 @@ func initCommand() *cli.Command {
 			case err != nil:
 				return err
 			case len(words) > 1 || len(words) == 1 && name != "":
-				return usagef("init takes one file at most, and none with --harness, not %q", words)
+				return exit.Usagef("init takes one file at most, and none with --harness, not %q", words)
 			case name != "":
-				return harnessAction(c, name)
+				return detect.HarnessAction(c.App.Writer, globals(c).dir, name)
 			}
 			var path, kind string
 			if dir := globals(c).dir; len(words) == 1 {
-				path, kind, err = writeProgram(dir, words[0])
+				path, kind, err = detect.WriteProgram(dir, words[0])
 			} else {
-				path, kind, err = writeTop(dir)
+				path, kind, err = detect.WriteTop(dir)
 			}
 			if err != nil {
-				return usage(err)
+				return exit.Usage(err)
 			}
 			fmt.Fprintf(c.App.Writer, "%s written for a project of kind %s\n", path, kind)
 			next := "read it"
@@ -51,11 +55,11 @@ func initCommand() *cli.Command {
 
 // unreadableTask is what is wrong with the problem that a configuration names, nil where it names none.
 func unreadableTask(path string) error {
-	cfg, err := loadConfig(path)
-	if err != nil || cfg.Kind != kindKernelbot {
+	cfg, err := config.Load(path)
+	if err != nil || cfg.Kind != config.KindKernelbot {
 		return nil // what is not filled in yet is said apart
 	}
-	_, err = cfg.project("")
+	_, err = cfg.Project("")
 	return err
 }
 
@@ -73,21 +77,21 @@ func doctorCommand() *cli.Command {
 				return err
 			}
 			if len(words) > 0 {
-				return usagef("doctor takes no arguments, not %q", words)
+				return exit.Usagef("doctor takes no arguments, not %q", words)
 			}
 			if c.Bool("noise") {
 				return noiseAction(c, command)
 			}
 			for _, f := range noiseFlags() {
 				if name := f.Names()[0]; c.IsSet(name) {
-					return usagef("--%s belongs to doctor --noise\nhint: kbisect doctor --help", name)
+					return exit.Usagef("--%s belongs to doctor --noise\nhint: kbisect doctor --help", name)
 				}
 			}
 			if command != nil {
-				return usagef("a command belongs to doctor --noise\nhint: kbisect doctor --noise -- COMMAND")
+				return exit.Usagef("a command belongs to doctor --noise\nhint: kbisect doctor --noise -- COMMAND")
 			}
 			if !doctor(c.Context, c.App.Writer, globals(c).dir, globals(c).config) {
-				return &codeError{code: exitMachine}
+				return exit.With(exit.Machine, nil)
 			}
 			return nil
 		},

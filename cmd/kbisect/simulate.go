@@ -12,6 +12,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/fixtures"
 )
 
@@ -41,7 +43,7 @@ func simulateAction(c *cli.Context) error {
 	}
 	data, err := os.ReadFile(o.path)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	var axis struct{ Axis string }
 	if json.Unmarshal(data, &axis) == nil && axis.Axis == axisFlags {
@@ -55,7 +57,7 @@ func simulateAction(c *cli.Context) error {
 	for _, name := range s.Rules {
 		rule, err := simulatedRule(name)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		score, err := fixtures.Simulate(c.Context, s, name, rule)
 		if err != nil {
@@ -82,14 +84,14 @@ func readSimulation(c *cli.Context) (simulation, error) {
 	words := c.Args().Slice()
 	switch {
 	case len(words) > 1:
-		return o, usagef("simulate takes one specification, not also %q", words[1])
+		return o, exit.Usagef("simulate takes one specification, not also %q", words[1])
 	case o.trials < 0 || o.trials == 0 && c.IsSet("trials"):
-		return o, usagef("--trials %d: at least one is played", o.trials)
+		return o, exit.Usagef("--trials %d: at least one is played", o.trials)
 	case len(words) == 1:
 		o.path = words[0]
 	}
 	if o.path == "" && !o.example {
-		return o, usagef("one specification is needed\nhint: kbisect simulate --example prints one")
+		return o, exit.Usagef("one specification is needed\nhint: kbisect simulate --example prints one")
 	}
 	return o, nil
 }
@@ -98,7 +100,7 @@ func readSimulation(c *cli.Context) (simulation, error) {
 func (o simulation) spec(data []byte) (fixtures.Spec, error) {
 	s, err := fixtures.ReadSpec(data)
 	if err != nil {
-		return s, usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
+		return s, exit.Usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
 	}
 	if o.trials > 0 {
 		s.Trials = o.trials
@@ -117,7 +119,7 @@ func simulatedRule(name string) (fixtures.Rule, error) {
 			Sampler: s, All: d.All,
 			Options: judge.Options{
 				Find: bisect.Slow, Metrics: []judge.Metric{{Name: "time"}},
-				Effect: d.Effect, Error: defaultError, Commits: d.Commits,
+				Effect: d.Effect, Error: config.DefaultError, Commits: d.Commits,
 			},
 		}
 		if d.Hang != nil {

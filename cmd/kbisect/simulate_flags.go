@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/fixtures"
 )
 
@@ -14,7 +15,7 @@ import (
 func (o simulation) simulateFlags(c *cli.Context, data []byte) error {
 	s, err := fixtures.ReadSetSpec(data)
 	if err != nil {
-		return usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
+		return exit.Usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
 	}
 	if o.trials > 0 {
 		s.Trials = o.trials
@@ -23,7 +24,7 @@ func (o simulation) simulateFlags(c *cli.Context, data []byte) error {
 	for _, rule := range s.Rules {
 		score, err := fixtures.SimulateSets(c.Context, s, rule)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		scores = append(scores, score)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/fixtures"
 )
 
@@ -157,7 +158,7 @@ func TestSimulateErrors(t *testing.T) {
 		{[]string{"simulate", "fine.json", "--trials", "x"}, "--trials x: "},
 	} {
 		out, errs, code := r.kbisect(c.args...)
-		if code != exitUsage || out != "" || !strings.Contains(errs, c.want) {
+		if code != exit.UsageError || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%v: exit %d, %q\n%s", c.args, code, out, errs)
 		}
 	}

@@ -78,7 +78,7 @@ func (j *job) sampler(past time.Duration) *pipeline.Slots {
 		s.Each = append(s.Each, clocked{each, began})
 	}
 	if len(j.pipes) > 1 {
-		s.OnEnd = j.ui.idle
+		s.OnEnd = j.ui.Idle
 	}
 	return s
 }
@@ -111,7 +111,7 @@ func (j *job) learn(r bisect.Request, o bisect.Outcome) {
 // redo makes every build from now on a clean one.
 func (j *job) redo() {
 	if err := j.slots.Stop(); err != nil {
-		j.ui.warn(err.Error())
+		j.ui.Warn(err.Error())
 	}
 	for _, p := range j.pipes {
 		p.Clean()

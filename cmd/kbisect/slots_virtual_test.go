@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/bisect/sets/lattice"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -44,7 +45,7 @@ func (v virtual) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 // virtualJob is a job with n slots whose trials are virtual.
 func virtualJob(n int, truth func(bisect.Request) bisect.Outcome) *job {
 	j := &job{
-		policy: &policy{Seed: 1, Jobs: n}, ui: &progress{w: io.Discard, quiet: true}, gpus: &devices{},
+		policy: &policy{Seed: 1, Jobs: n}, ui: &progress.Display{W: io.Discard, Quiet: true}, gpus: &devices{},
 		session: &store.Session{}, began: time.Now(), keptSteps: 1 << 30,
 	}
 	for range n {
@@ -278,15 +279,15 @@ func TestAlone(t *testing.T) {
 
 // Beside the bar stands what is done in each slot, and nothing of those that have nothing to do.
 func TestProgressOfSlots(t *testing.T) {
-	p := &progress{w: io.Discard, began: time.Now(), told: time.Now()}
+	p := &progress.Display{W: io.Discard, Began: time.Now(), Told: time.Now()}
 	for slot, commit := range []string{"aaaa", "bbbb"} {
-		p.activity(pipeline.Activity{Request: bisect.Request{Candidate: bisect.Candidate{Commit: commit}}, Doing: "load", Limit: time.Minute, Slot: slot})
+		p.Activity(pipeline.Activity{Request: bisect.Request{Candidate: bisect.Candidate{Commit: commit}}, Doing: "load", Limit: time.Minute, Slot: slot})
 	}
-	if s := p.status(); !strings.Contains(s, " | aaaa: load (limit 1m0s), ") || !strings.Contains(s, " | bbbb: load (limit 1m0s), ") {
+	if s := p.Status(); !strings.Contains(s, " | aaaa: load (limit 1m0s), ") || !strings.Contains(s, " | bbbb: load (limit 1m0s), ") {
 		t.Error(s)
 	}
-	p.idle(0)
-	if s := p.status(); strings.Contains(s, "aaaa") || !strings.Contains(s, "bbbb") {
+	p.Idle(0)
+	if s := p.Status(); strings.Contains(s, "aaaa") || !strings.Contains(s, "bbbb") {
 		t.Error(s)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -34,7 +36,7 @@ func trialFlags() []cli.Flag {
 // trialPolicy reads how candidates are built and launched: by a command after --, or by kbisect.toml.
 func trialPolicy(c *cli.Context, repo *source.Repo, command []string) (*policy, error) {
 	if len(c.StringSlice("output")) > 0 && c.String("build") == "" {
-		return nil, usagef("--output names what --build makes, and there is no --build")
+		return nil, exit.Usagef("--output names what --build makes, and there is no --build")
 	}
 	p := &policy{Budget: duration(c, "budget"), Seed: 1, Jobs: 1}
 	read := func() error { return p.fromConfig(c, repo) }
@@ -63,7 +65,7 @@ func trialPolicy(c *cli.Context, repo *source.Repo, command []string) (*policy, 
 
 // namedCommand puts the command that was given into a hint that speaks of run.
 func namedCommand(err error, command string) error {
-	return usage(errors.New(strings.ReplaceAll(err.Error(), "kbisect run --good REV", "kbisect "+command)))
+	return exit.Usage(errors.New(strings.ReplaceAll(err.Error(), "kbisect run --good REV", "kbisect "+command)))
 }
 
 // wallTime stands in for a metric that a program does not send, where none was asked for.
@@ -97,7 +99,7 @@ func (t *trials) warnings() []string {
 	told := map[string]bool{}
 	for _, l := range t.launches {
 		for _, w := range l.Outcome.Warnings {
-			commit := short(l.Candidate.Commit)
+			commit := wording.Short(l.Candidate.Commit)
 			kind := commit + strings.Trim(w, "0123456789") // as many as there were in the first launch
 			if !told[kind] {
 				told[kind] = true
@@ -112,7 +114,7 @@ func (t *trials) warnings() []string {
 func beginTrials(c *cli.Context, repo *source.Repo, p *policy, kind string) (*trials, error) {
 	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
-		return nil, &codeError{exitMachine, err}
+		return nil, exit.With(exit.Machine, err)
 	}
 	s, err := newSession(p, kind)
 	if err != nil {
@@ -127,7 +129,7 @@ func beginTrials(c *cli.Context, repo *source.Repo, p *policy, kind string) (*tr
 	if n, err := proc.Sweep(s.ID); err != nil || n > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of an earlier session were still running and have been killed", n))
 	}
-	t := &trials{job: &job{repo: repo, store: st, session: s, policy: p, ui: newProgress(c)}}
+	t := &trials{job: &job{repo: repo, store: st, session: s, policy: p, ui: newDisplay(c)}}
 	t.close = func() {
 		t.gpus.close()
 		lock.Unlock()
@@ -151,7 +153,7 @@ func (t *trials) begin(ctx context.Context) error {
 // ended closes the pipeline. What stopped the launches is a result, unless it is the user's to mend, which is
 // the error that comes back.
 func (t *trials) ended(ctx context.Context, err error) (result string, mend error) {
-	t.ui.end()
+	t.ui.End()
 	if closeErr := t.closePipes(); closeErr != nil {
 		t.policy.Warnings = append(t.policy.Warnings, closeErr.Error())
 	}
@@ -161,7 +163,7 @@ func (t *trials) ended(ctx context.Context, err error) (result string, mend erro
 	case err == nil:
 		return "", nil
 	case errors.As(err, &unknown):
-		return "", t.fail(cmp.Or(t.unmeasured(), usage(err)))
+		return "", t.fail(cmp.Or(t.unmeasured(), exit.Usage(err)))
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		return store.Interrupted, nil
 	case errors.As(err, &infra):
@@ -176,19 +178,19 @@ func (t *trials) conclude(result, summary string, code int, cause error, documen
 	err := report.WriteJSON(&data, document)
 	if err == nil {
 		err = t.store.UpdateSession(t.session.ID, func(s *store.Session) {
-			s.Status, s.Finding, s.Summary, s.Elapsed = result, data.Bytes(), headline(summary), time.Since(t.began)
+			s.Status, s.Finding, s.Summary, s.Elapsed = result, data.Bytes(), wording.Headline(summary), time.Since(t.began)
 		})
 	}
 	if printErr := print(); printErr != nil {
-		return &codeError{exitMachine, fmt.Errorf("writing the report: %w\nhint: kbisect show --json %s prints it again", printErr, t.session.ID)}
+		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show --json %s prints it again", printErr, t.session.ID))
 	}
 	switch {
 	case err != nil:
-		return &codeError{exitMachine, err}
+		return exit.With(exit.Machine, err)
 	case cause != nil:
-		return &codeError{code, cause}
-	case code != exitOK:
-		return &codeError{code: code}
+		return exit.With(code, cause)
+	case code != exit.OK:
+		return exit.With(code, nil)
 	}
 	return nil
 }

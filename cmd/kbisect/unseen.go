@@ -9,6 +9,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 )
 
@@ -25,7 +27,7 @@ func (j *job) unseenMetrics(f bisect.Finding) error {
 		if len(seen) > 0 {
 			gave = "they gave " + strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
 		}
-		return usagef("--metric %s: none of %d launches that ended well gave a number of it\nhint: %s; wall and phase.NAME are there for every program", m, well, gave)
+		return exit.Usagef("--metric %s: none of %d launches that ended well gave a number of it\nhint: %s; wall and phase.NAME are there for every program", m, well, gave)
 	}
 	for _, m := range j.policy.Judge.Metrics {
 		if n := seen[m.Name]; n > 0 && n < well {
@@ -88,7 +90,7 @@ func (j *job) otherException(f *bisect.Finding) {
 	}
 	for _, c := range f.Culprits {
 		if a, b := last(c.Commit), last(j.policy.Bad); a != "" && b != "" && a != b {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("%s ends with %s, and the bad end with %s: these may be two faults\nhint: --all looks for what else came in the range", short(c.Commit), a, b))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("%s ends with %s, and the bad end with %s: these may be two faults\nhint: --all looks for what else came in the range", wording.Short(c.Commit), a, b))
 		}
 	}
 }
@@ -111,7 +113,7 @@ func (j *job) unmeasured() error {
 	if len(seen) > 0 { // another may have been meant: who asks is told which there are
 		return nil
 	}
-	return usagef("metric %s: none of %d launches that ended well gave a number of it, nor of anything else\nhint: send it on KBISECT_FD, or read it from the output, with from = \"regex\" and a pattern in [metric]; --metric wall is the time of the whole process",
+	return exit.Usagef("metric %s: none of %d launches that ended well gave a number of it, nor of anything else\nhint: send it on KBISECT_FD, or read it from the output, with from = \"regex\" and a pattern in [metric]; --metric wall is the time of the whole process",
 		ms[0].Name, well)
 }
 
@@ -134,7 +136,7 @@ func (t *trials) mustSend(all []bisect.Outcome) error {
 }
 
 func (j *job) matchesNothing(p pattern, printed string, well int) error {
-	return usagef("%s", j.deadPattern(p, printed, well))
+	return exit.Usagef("%s", j.deadPattern(p, printed, well))
 }
 
 // numbersSeen counts the launches that ended well, and those that gave a number of each metric.
@@ -160,7 +162,7 @@ func (j *job) numbersSeen() (well int, seen map[string]int) {
 func (j *job) lastPrinted() string {
 	for _, l := range j.launches {
 		lines := strings.Split(strings.TrimSpace(l.Outcome.Tail), "\n")
-		if last := clean(lines[len(lines)-1]); last != "" {
+		if last := wording.Clean(lines[len(lines)-1]); last != "" {
 			return fmt.Sprintf("the last line was %.200q; a (?P<value>…) has to be a number, and (?P<unit>…) a unit", last)
 		}
 	}

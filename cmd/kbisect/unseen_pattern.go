@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels/metrics"
 )
 
@@ -51,7 +53,7 @@ func (j *job) noNumber(p pattern) (line, value string) {
 		}
 		for line := range strings.Lines(l.Outcome.Tail) {
 			if value := c.NotNumber(strings.TrimSuffix(line, "\n")); value != "" {
-				return clean(strings.TrimSpace(line)), value
+				return wording.Clean(strings.TrimSpace(line)), value
 			}
 		}
 	}
@@ -75,7 +77,7 @@ func (j *job) noSuchCase(seen map[string]int) error {
 		if len(there) > most {
 			more = fmt.Sprintf(", and %d more", len(there)-most)
 		}
-		return usagef("metric %s: no launch gave a number of the case %q\nhint: the cases are %q%s", m.Name, j.policy.Cases[m.Name], there[:min(most, len(there))], more)
+		return exit.Usagef("metric %s: no launch gave a number of the case %q\nhint: the cases are %q%s", m.Name, j.policy.Cases[m.Name], there[:min(most, len(there))], more)
 	}
 	return nil
 }

@@ -207,3 +207,15 @@ func hasReplace(commonDir string) bool {
 	packed, err := os.ReadFile(filepath.Join(commonDir, "packed-refs"))
 	return err == nil && bytes.Contains(packed, []byte(" refs/replace/"))
 }
+
+// SameFile reports whether two names are of one file or folder that exists.
+func SameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// SameFolder compares two folders, which need not exist.
+func SameFolder(a, b string) bool {
+	return filepath.Clean(a) == filepath.Clean(b) || SameFile(a, b)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+)
+
+// searching is a search of which each launch sleeps.
+func searching(r *repo, seconds string, env ...string) *exec.Cmd {
+	cmd := r.command("run", "--good", "v1", "--no-hunks", "--no-explain", "--", "sh", "-c", "sleep "+seconds+"; test $(cat n) -lt 3")
+	cmd.Env = append(r.env(), env...)
+	return cmd
+}
+
+// TestProgressOnTerminal: the status line is one line, however narrow the terminal becomes, and is gone at the end.
+func TestProgressOnTerminal(t *testing.T) {
+	t.Parallel()
+	cmd := searching(newProject(t), "0.3", "TERM=xterm", "NO_COLOR=1") // long enough to be seen
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	x := startOnTerminal(t, cmd, 72, 24)
+	x.expect("commits in the range")
+	x.expect("run (limit 10m0s), ")
+	const narrow = 26
+	x.resize(narrow, 24)
+	for range 4 { // what was drawn before it was seen
+		x.expect("\x1b[J")
+	}
+	from := x.seen
+	said, code := x.wait()
+	if code != exit.OK || !strings.HasPrefix(out.String(), "85a11be753 is the first bad commit") || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("exit %d: %s", code, out.String())
+	}
+	if strings.Contains(regexp.MustCompile(`\x1b\[[0-9;]*m`).FindString(said), "m") {
+		t.Errorf("colours: %q", said)
+	}
+	for _, want := range []string{"bad end   0", " left, ", " % done", "culprit   8", "parent    8"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in %q", want, said)
+		}
+	}
+	frames := statusLines(said[from:])
+	for _, f := range frames {
+		if n := utf8.RuneCountInString(f); n > narrow {
+			t.Errorf("%d columns of %d: %q", n, narrow, f)
+		}
+	}
+	if len(frames) < 3 {
+		t.Errorf("%d status lines in %q", len(frames), said[from:])
+	}
+	if !strings.HasSuffix(said, "\x1b[J") {
+		t.Errorf("the status line stays: %q", said)
+	}
+}
+
+// newSwitches is a project of six flags, of which c and e together fail.
+func newSwitches(t *testing.T) *repo {
+	t.Helper()
+	r := newRepo(t)
+	text := "version = 1\n[run]\ncommand = [\"sh\", \"go.sh\"]\n"
+	for _, f := range []string{"a", "b", "c", "d", "e", "f"} {
+		text += fmt.Sprintf("[[flag]]\nname = %q\nvalues = [\"0\", \"1\"]\nenv = %q\n", f, "F_"+f)
+	}
+	r.write(config.FileName, text)
+	r.write("go.sh", "sleep 0.05\ntest $F_c$F_e != 11\n")
+	r.commit("flags")
+	return r
+}
+
+// TestProgressOfSets: a search of flags says what is done and when it will end: on a terminal, also once it is
+// narrow, and in lines.
+func TestProgressOfSets(t *testing.T) {
+	t.Parallel()
+	r := newSwitches(t)
+	args := []string{"run", "--axis", "flags"}
+	cmd := r.command(args...)
+	var out, errs bytes.Buffer
+	cmd.Env, cmd.Stdout = append(r.env(), "TERM=xterm"), &out
+	x := startOnTerminal(t, cmd, 100, 24)
+	x.expect("6 flags, 6 changes that can be on or off")
+	x.expect("search ")
+	x.expect("certify ")
+	wide := x.seen
+	const narrow = 30
+	x.resize(narrow, 24)
+	for range 4 { // what was drawn before it was seen
+		x.expect("\x1b[J")
+	}
+	from := x.seen
+	said, code := x.wait()
+	if code != exit.OK || !strings.HasPrefix(out.String(), "c=1 e=1 together are to blame") {
+		t.Fatalf("exit %d: %s", code, out.String())
+	}
+	most := 0
+	for _, f := range statusLines(said[:wide]) {
+		if m := statusShare.FindStringSubmatch(f); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			most = max(most, n)
+		}
+	}
+	if most < 3 || most > 99 {
+		t.Errorf("the bar went up to %d %% in %q", most, said[:wide])
+	}
+	for _, f := range statusLines(said[from:]) {
+		if n := utf8.RuneCountInString(f); n > narrow {
+			t.Errorf("%d columns of %d: %q", n, narrow, f)
+		}
+	}
+	cmd = r.command(args...)
+	cmd.Stderr = &errs
+	if err := cmd.Run(); err != nil || strings.ContainsAny(errs.String(), "\x1b\r") {
+		t.Errorf("%v: %q", err, errs.String())
+	}
+	for _, purpose := range []string{"search", "certify", "seed", "timing"} {
+		if !regexp.MustCompile("(?m)^" + purpose + ".*" + strings.Replace(statusShare.String(), "%", "% done", 1) + "$").MatchString(errs.String()) {
+			t.Errorf("no share and no end in a line of %s:\n%s", purpose, errs.String())
+		}
+	}
+}
+
+// statusLines are the lines that were drawn over.
+func statusLines(s string) (out []string) {
+	for _, part := range strings.Split(s, "\r\n\x1b[1A\x1b[J") {
+		out = append(out, part[strings.LastIndex(part, "\n")+1:])
+	}
+	return out[:len(out)-1]
+}
+
+// TestProgressPlain: no terminal, or one that can do nothing, gets whole lines; --quiet none.
+func TestProgressPlain(t *testing.T) {
+	t.Parallel()
+	r := newProject(t)
+	var out, errs bytes.Buffer
+	cmd := searching(r, "0", "TERM=xterm")
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err, errs.String())
+	}
+	if text := errs.String(); strings.ContainsAny(text, "\x1b\r") || strings.Count(text, "\n") < 6 || !strings.Contains(text, "good end  e17a719f52: run (limit 10m0s)\n") {
+		t.Errorf("%q", text)
+	}
+	for _, terminal := range []string{"TERM=dumb", "TERM=xterm"} {
+		cmd := r.command("measure", "--launches", "1", "--", "true")
+		if terminal == "TERM=xterm" {
+			cmd.Args = slices.Insert(cmd.Args, 2, "--quiet")
+		}
+		cmd.Env, cmd.Stdout = append(r.env(), terminal), &out
+		said, code := startOnTerminal(t, cmd, 80, 24).wait()
+		if code != exit.OK || strings.Contains(said, "\x1b") || (said == "") != (terminal == "TERM=xterm") {
+			t.Errorf("%s: exit %d: %q", terminal, code, said)
+		}
+	}
+}
+
+// statusShare is what a status line or a line of progress says that is done, and how long it will take.
+var statusShare = regexp.MustCompile(`(\d+) %.* elapsed, about \S+ to go`)

@@ -1,0 +1,253 @@
+// Package config reads kbisect.toml and kbisect-accepted.toml: schema, units,
+// defaults and errors that name file, line and key. A [Config] is plain data; what it
+// means for a run is decided elsewhere. The package reads no repository and no flags
+// of the command line.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline"
+)
+
+// FileName is the file that kbisect looks for in the user's work tree.
+const FileName = "kbisect.toml"
+
+// maxConfig bounds the size of a configuration, in bytes.
+const maxConfig = 256 << 10
+
+// Config is a kbisect.toml after checking. What the file leaves out has its
+// zero value; withDefaults fills that in.
+type Config struct {
+	Path       string // the file, as it was named
+	Version    int    // 1
+	Kind       string // one of kinds
+	Paths      []string
+	Task       TaskConfig
+	Build      BuildConfig
+	Run        RunConfig
+	Metrics    []Metric
+	Judge      JudgeConfig
+	Device     DeviceConfig
+	Cost       CostConfig
+	Flags      []Flag
+	Hypotheses []Hypothesis
+	Warnings   []string // what is allowed but looks like a slip, with file and line
+}
+
+// BuildConfig is the table [build].
+type BuildConfig struct {
+	Command     []string
+	Limit       time.Duration
+	Outputs     []string // relative to the export; kept in the build cache
+	Incremental *bool    // nil: left to the kind
+	Sources     []string // kind nvcc: what to compile, instead of a command
+	Options     []string // kind nvcc: of the compiler
+}
+
+// RunConfig is the table [run].
+type RunConfig struct {
+	Command []string
+	Limit   time.Duration            // of a whole trial without the build
+	Limits  map[string]kernels.Limit // by phase
+	Files   []string                 // from the configuration's folder, put into every candidate
+	Caches  string                   // auto, cold, warm: the caches that judged trials find
+	Probe   string                   // auto, on, off: whether Python is asked for its phases
+}
+
+func (c RunConfig) CacheState() pipeline.Caches {
+	if c.Caches == "auto" {
+		return ""
+	}
+	return pipeline.Caches(c.Caches)
+}
+
+func (c RunConfig) ProbeMode() pipeline.Probe {
+	if c.Probe == "auto" {
+		return ""
+	}
+	return pipeline.Probe(c.Probe)
+}
+
+// Metric is what "slow" is about: one table [metric] or [[metrics]].
+type Metric struct {
+	Name    string
+	Unit    string // a symbol that parseUnit knows
+	Better  string // lower, higher
+	From    string // one of metricSources
+	Pattern string // for regex: has a group "value", perhaps a group "unit"
+	File    string // for nvbench and cutlass: the results that the run writes
+	Case    string // "": every case
+}
+
+// JudgeConfig is the table [judge].
+type JudgeConfig struct {
+	Effect float64 // smallest change worth finding, as a share: 0.03 is 3 %
+	Error  float64 // chance that the final answer is wrong
+}
+
+// DeviceConfig is the table [device].
+type DeviceConfig struct {
+	GPUs []string // {"auto"}, {"none"}, or indices and UUIDs
+}
+
+// CostConfig is the table [cost].
+type CostConfig struct {
+	GPUHour float64 // price of one device hour; 0: sessions are not priced
+}
+
+// Flag is one [[flag]]: a switch of the project with its values.
+type Flag struct {
+	Name    string
+	Values  []string // first is the safe base
+	Bad     string
+	Ordered bool
+	// Exactly one of these says how a value reaches the program.
+	Env      string // environment variable of the run and the build
+	Define   string // preprocessor macro of the build
+	Arg      string // argument of the run, with {value}, or without it for a switch: see on
+	Option   string // argument of the build, the same
+	Requires []string
+	Excludes []string
+	Parts    []string `json:",omitempty"` // settings of other flags that the bad value stands for
+}
+
+// Hypothesis is one [[hypothesis]]: a claim about which flags are to blame.
+type Hypothesis struct {
+	Name  string
+	Claim []string // "flag=value"
+}
+
+// Defaults of withDefaults, for programs that use no file at all.
+const (
+	defaultRunLimit   = 180 * time.Second
+	DefaultBuildLimit = 10 * time.Minute
+	DefaultEffect     = 0.03
+	DefaultError      = 0.01
+)
+
+// WithDefaults returns a copy in which everything that the file may leave out
+// is set: version 1, kind command, run limit 180 s, build limit 10 min, effect
+// 3 %, error 0.01, gpus auto; a metric named time, read from the protocol, in
+// us (s where the wall or a phase is its source), better as its unit suggests;
+// the bad value of a flag is its last. No metric is made up: without one a
+// program is judged by the samples it sends, or else by the wall.
+func (c *Config) WithDefaults() *Config {
+	out := *c
+	setDefault(&out.Version, 1)
+	setDefault(&out.Kind, KindCommand)
+	setDefault(&out.Run.Limit, defaultRunLimit)
+	setDefault(&out.Build.Limit, DefaultBuildLimit)
+	setDefault(&out.Judge.Effect, DefaultEffect)
+	setDefault(&out.Judge.Error, DefaultError)
+	if len(out.Device.GPUs) == 0 {
+		out.Device.GPUs = []string{"auto"}
+	}
+	out.Metrics = append([]Metric(nil), c.Metrics...)
+	for i := range out.Metrics {
+		out.Metrics[i] = out.Metrics[i].WithDefaults()
+	}
+	out.Flags = append([]Flag(nil), c.Flags...)
+	for i := range out.Flags {
+		if f := &out.Flags[i]; f.Bad == "" && len(f.Values) > 0 {
+			f.Bad = f.Values[len(f.Values)-1]
+		}
+	}
+	return &out
+}
+
+func (m Metric) WithDefaults() Metric {
+	setDefault(&m.Name, "time")
+	setDefault(&m.From, "protocol")
+	if m.Unit == "" {
+		switch {
+		case m.From == "wall" || m.From == "phase":
+			m.Unit = "s"
+		case m.Name == "time":
+			m.Unit = "us"
+		}
+	}
+	if m.Better == "" {
+		m.Better = "lower"
+		if u, err := ParseUnit(m.Unit); err == nil && u.HigherIsBetter {
+			m.Better = "higher"
+		}
+	}
+	return m
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// Load reads and checks the file at path. A file that breaks a rule gives
+// a *ConfigError; one that is not there gives an error that wraps fs.ErrNotExist.
+func Load(path string) (*Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w\nhint: kbisect init writes one; kbisect run -- COMMAND needs none", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return nil, fmt.Errorf("read configuration %s: %w", path, err)
+	}
+	return Parse(path, data)
+}
+
+// Parse checks data as the file name. Its error is a *ConfigError.
+func Parse(name string, data []byte) (*Config, error) {
+	r, root, err := readTOML(name, data, ": this is no configuration")
+	if err != nil {
+		return nil, err
+	}
+	cfg := r.config(root)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// readTOML reads the tables of a file, bounded; tooLarge is what there is to say of one beyond that.
+func readTOML(name string, data []byte, tooLarge string) (r *configReader, root map[string]any, err error) {
+	if len(data) > maxConfig {
+		return nil, nil, configProblem(name, 1, fmt.Sprintf("larger than %d KiB%s", maxConfig>>10, tooLarge))
+	}
+	lines, tooDeep := indexLines(data)
+	if tooDeep > 0 {
+		return nil, nil, configProblem(name, tooDeep, "nested too deep")
+	}
+	if _, err := toml.Decode(string(data), &root); err != nil {
+		return nil, nil, syntaxProblem(name, err)
+	}
+	return &configReader{file: name, lines: lines}, root, nil
+}
+
+// syntaxProblem turns the error of the TOML parser, which stops at the first.
+func syntaxProblem(name string, err error) error {
+	var pe toml.ParseError
+	if !errors.As(err, &pe) {
+		return configProblem(name, 1, err.Error())
+	}
+	line := pe.Position.Line
+	if strings.Contains(pe.Message, "table") && strings.Contains(pe.Message, `but got '\n'`) {
+		line-- // the library has read the end of the line already
+	}
+	pe.Message = strings.NewReplacer(`'\n'`, "the end of the line", `'\x00'`, "the end of the file").Replace(pe.Message)
+	text := pe.Message
+	if pe.LastKey != "" {
+		text = fmt.Sprintf("near %s: %s", pe.LastKey, pe.Message)
+	}
+	return configProblem(name, max(line, 1), text)
+}

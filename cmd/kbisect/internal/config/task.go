@@ -1,0 +1,100 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/kbisect/kbisect/kernels"
+)
+
+// TaskConfig is the table [task], for the kinds torch and kernelbot: what the user's file is held against.
+type TaskConfig struct {
+	Problem    string   // kernelbot: folder of task.yml, from the configuration file; may lie outside of the repository
+	Mode       string   // kernelbot: test, benchmark or leaderboard
+	Submission string   // path in the repository
+	Reference  string   // torch: path in the repository
+	Cases      []string // torch: "m: 256; n: 512; seed: 1"
+}
+
+func taskModes() []string { return []string{"test", "benchmark", "leaderboard"} }
+
+// taskKinds lists the kinds that each key of [task] belongs to.
+func taskKinds() map[string][]string {
+	both := []string{KindTorch, KindKernelbot}
+	return map[string][]string{
+		"problem": {KindKernelbot}, "mode": {KindKernelbot}, "submission": both,
+		"reference": {KindTorch}, "cases": {KindTorch},
+	}
+}
+
+func (t tableReader) task(kind string) TaskConfig {
+	t.known("task")
+	for key := range t.values {
+		if kinds, known := taskKinds()[key]; known && !slices.Contains(kinds, kind) {
+			t.errorf(key, "belongs to kind = %s; this is kind %q", OneOf(kinds), cmp.Or(kind, KindCommand))
+		}
+	}
+	return TaskConfig{
+		Problem:    t.str("problem"),
+		Mode:       t.choice("mode", taskModes()),
+		Submission: t.file("submission"),
+		Reference:  t.file("reference"),
+		Cases:      t.strs("cases", `an array of cases, as ["m: 256; n: 512; seed: 1"]`),
+	}
+}
+
+// file reads a path that must stay inside the repository.
+func (t tableReader) file(key string) string {
+	s := t.str(key)
+	if s != "" && !filepath.IsLocal(s) {
+		t.errorf(key, "%q leads out of the repository; write a path relative to its top, without \"..\"", s)
+	}
+	if s == "" {
+		return ""
+	}
+	return path.Clean(filepath.ToSlash(s))
+}
+
+// Project is what a configuration says to package kernels. The problem of kind kernelbot is read now:
+// its judge stays as it is for the whole search. device is the compute capability of the device that
+// the trials run on, such as "9.0"; "" where there is none.
+func (c *Config) Project(device string) (kernels.Project, error) {
+	p := kernels.Project{
+		Kind: c.Kind, Build: c.Build.Command, Outputs: c.Build.Outputs, Incremental: c.Build.Incremental, Run: c.Run.Command,
+		Sources: c.Build.Sources, Options: c.Build.Options, Device: device,
+		Submission: c.Task.Submission, Reference: c.Task.Reference, Cases: c.Task.Cases, Mode: c.Task.Mode,
+	}
+	var err error
+	if c.Kind != KindKernelbot {
+		p.Files, err = c.files()
+		return p, err
+	}
+	if len(c.Run.Files) > 0 {
+		return p, errors.New("kind kernelbot takes its files from task.yml\nhint: leave [run] files out")
+	}
+	if len(p.Build)+len(p.Run) > 0 {
+		return p, errors.New("kind kernelbot builds and runs as the problem says\nhint: leave [build] command and [run] command out")
+	}
+	problem := cmp.Or(c.Task.Problem, ".")
+	if !filepath.IsAbs(problem) {
+		problem = filepath.Join(filepath.Dir(c.Path), problem)
+	}
+	p.Task, err = kernels.ReadTask(problem)
+	return p, err
+}
+
+// files reads what is put into every candidate, as it is now: a search has one benchmark.
+func (c *Config) files() (out []kernels.File, err error) {
+	for _, name := range c.Run.Files {
+		f, err := kernels.ReadFile(filepath.Dir(c.Path), name)
+		if err != nil {
+			return nil, fmt.Errorf("run.files: %w\nhint: a path is one of a plain file, from the folder of %s", err, FileName)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}

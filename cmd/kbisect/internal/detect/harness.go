@@ -1,0 +1,98 @@
+package detect
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// HarnessAction writes an example and, unless there is one, a configuration for it.
+func HarnessAction(w io.Writer, dir, name string) error {
+	example, written, err := writeHarness(dir, name)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	for _, path := range written {
+		fmt.Fprintf(w, "%s written\n", path)
+	}
+	fmt.Fprintf(w, "Try it: %s\n", example.Next)
+	if top := topOf(dir); !source.SameFolder(top, dir) {
+		fmt.Fprintf(w, "No %s was written: it belongs to %s. kbisect init FILE writes one for a file of this folder.\n", config.FileName, top)
+		return nil
+	}
+	path, kind, err := writeExample(dir, example)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		fmt.Fprintf(w, "%s is already there and stays as it is\n", filepath.Join(dir, config.FileName))
+		return nil
+	case err != nil:
+		return exit.Usage(err)
+	}
+	fmt.Fprintf(w, "%s written for a project of kind %s\n", path, kind)
+	return nil
+}
+
+// writeExample configures the example rather than what else lies in dir.
+func writeExample(dir string, example kernels.Example) (path, kind string, err error) {
+	for _, main := range []string{"bench.cu", "bench.py"} {
+		if _, ok := example.Files[main]; ok {
+			return WriteProgram(dir, main)
+		}
+	}
+	return Write(dir)
+}
+
+// writeHarness puts the files of an example into dir: all of them, or none where one of the names is
+// taken by another text; the error then wraps fs.ErrExist.
+func writeHarness(dir, name string) (kernels.Example, []string, error) {
+	example, err := kernels.NewExample(name)
+	if err != nil {
+		return example, nil, err
+	}
+	var missing []string
+	for _, file := range slices.Sorted(maps.Keys(example.Files)) {
+		path := filepath.Join(dir, file)
+		_, err := os.Lstat(path)
+		switch have, _ := os.ReadFile(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			missing = append(missing, path)
+		case err != nil:
+			return example, nil, fmt.Errorf("look for %s: %w", path, err)
+		case string(have) != string(example.Files[file]):
+			return example, nil, fmt.Errorf("%s is already there and stays as it is: %w\nhint: move it away, or run kbisect -C DIR init --harness %s in another folder", path, fs.ErrExist, name)
+		}
+	}
+	for i, path := range missing {
+		if err := writeNew(path, example.Files[filepath.Base(path)]); err != nil {
+			for _, p := range missing[:i] {
+				_ = os.Remove(p)
+			}
+			return example, nil, err
+		}
+	}
+	return example, missing, nil
+}
+
+// writeNew makes a file that must not be there.
+func writeNew(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path)
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package detect
+
+import (
+	"bytes"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// makeRules are the targets of a Makefile: those that look like programs, and those that are only names of
+// something to do.
+type makeRules struct {
+	programs, actions []string
+	files             map[string]string // of programs that their rule writes under another name
+	idle              bool              // what make does without a target checks, tests or profiles, and builds nothing
+}
+
+// otherTools matches a recipe that checks, tests, profiles, installs or publishes: what it makes is no program.
+func otherTools() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)(?:^|[\s;&|@(/])(?:sudo|ncu|nsys|nv-nsight-cu-cli|nvprof|compute-sanitizer|cuda-memcheck|valgrind|gdb|pytest|unittest|tox|pip3?|uv|conda|docker|podman|ruff|black|isort|flake8|mypy|pylint|clang-format|clang-tidy|pre-commit|twine|mkdocs|sphinx-build|doxygen|rsync|scp|ssh)(?:[\s;&|)]|$)`)
+}
+
+// makeTargets reads the rules of a Makefile.
+func makeTargets(text []byte) makeRules {
+	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), nil), []byte("\\\n"), []byte(" "))
+	words, lines := makeVariables(text)
+	var phony []string
+	for _, m := range makePhony().FindAllSubmatch(text, -1) {
+		phony = append(phony, strings.Fields(string(m[1]))...)
+	}
+	rules, first := makeRules{files: map[string]string{}}, ""
+	tools, needed := map[string]bool{}, map[string][]string{}
+	for _, at := range makeRule().FindAllSubmatchIndex(text, -1) {
+		needs, recipe := text[at[4]:at[5]], lines.expand(makeRecipe(text[at[1]:]))
+		for _, target := range strings.Fields(string(text[at[2]:at[3]])) {
+			v, named := words[target]
+			if named {
+				target = v
+			}
+			if first == "" && !strings.HasPrefix(target, ".") && !strings.Contains(target, "%") {
+				first = target
+			}
+			needed[target] = append(needed[target], strings.Fields(string(needs))...)
+			if otherTools().Match(recipe) {
+				tools[target] = true
+				continue
+			}
+			rules.add(target, needs, recipe, named, slices.Contains(phony, target))
+		}
+	}
+	rules.idle = tools[first] || slices.ContainsFunc(needed[first], func(need string) bool { return tools[need] })
+	return rules
+}
+
+// add takes a target for a program, for something to do, or for neither.
+func (r *makeRules) add(target string, needs, recipe []byte, named, phony bool) {
+	made := named || fromSources().Match(needs)
+	idle := len(recipe) > 0 && !bytes.Contains(recipe, []byte("$@")) && !bytes.Contains(recipe, []byte("-o"))
+	aggregate := len(recipe) == 0 && (neverProgram(target) || strings.HasPrefix(target, "all_")) && !namesSource().Match(needs)
+	switch {
+	case aggregate, phony && !namesSource().Match(needs), !made && (idle || neverProgram(target)):
+		r.actions = append(r.actions, target)
+	case programName(target):
+		r.programs = append(r.programs, target)
+		if file := writtenTo(recipe, target); file != target {
+			r.files[target] = file
+		}
+	}
+}
+
+// makeVariables are the variables of one word, by how they are written, and those of whole lines.
+func makeVariables(text []byte) (words map[string]string, lines makeLines) {
+	words, lines = map[string]string{}, makeLines{}
+	for _, m := range makeVariable().FindAllSubmatch(text, -1) {
+		words["$("+string(m[1])+")"], words["${"+string(m[1])+"}"] = string(m[2]), string(m[2])
+	}
+	for _, m := range regexp.MustCompile(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?+]*=[ \t]*([^#\n]*)`).FindAllSubmatch(text, -1) {
+		lines[string(m[1])] += string(m[2]) + " "
+	}
+	return words, lines
+}
+
+// makeLines are the values of variables.
+type makeLines map[string]string
+
+// expand puts them into a recipe, and those that they name in turn.
+func (l makeLines) expand(recipe []byte) []byte {
+	const depth, most = 4, 64 << 10
+	named := regexp.MustCompile(`\$[({]([A-Za-z_][A-Za-z0-9_]*)[)}]`)
+	size := len(recipe)
+	for range depth {
+		recipe = named.ReplaceAllFunc(recipe, func(m []byte) []byte {
+			v, ok := l[string(m[2:len(m)-1])]
+			if !ok || size+len(v) > most {
+				return m
+			}
+			size += len(v)
+			return []byte(strings.TrimSpace(v))
+		})
+	}
+	return recipe
+}
+
+// writtenTo is the file that a recipe writes a program to, where that is another than the target.
+func writtenTo(recipe []byte, target string) string {
+	m := regexp.MustCompile(`(?:^|\s)-o[ \t]*(\S+)`).FindSubmatch(recipe)
+	if m == nil {
+		return target
+	}
+	file := path.Clean(strings.NewReplacer("$@", target, "$(@)", target).Replace(string(m[1])))
+	if strings.ContainsAny(file, "$(){}%*\"'`") || !filepath.IsLocal(file) || !programName(file) {
+		return target
+	}
+	return file
+}
+
+// makeRecipe is the text of a recipe, at the beginning of what follows the line of its target.
+func makeRecipe(text []byte) []byte {
+	text = bytes.TrimPrefix(text, []byte("\n"))
+	n := 0
+	for line := range bytes.Lines(text) {
+		if line[0] != '\t' {
+			break
+		}
+		n += len(line)
+	}
+	return text[:n]
+}
+
+func makeRule() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^([A-Za-z0-9_$(){}./ -]+?)[ \t]*::?((?:[^=:\n][^\n]*)?)$`)
+}
+
+// fromSources matches what a program is made of.
+func fromSources() *regexp.Regexp {
+	return regexp.MustCompile(`\.(c|cc|cpp|cxx|cu|o|obj|f90|rs|go)\b|\$[<^({]`)
+}
+
+// namesSource matches a source file by its name: a phony target made from one is a program all the same.
+func namesSource() *regexp.Regexp { return regexp.MustCompile(`\w\.(c|cc|cpp|cxx|cu|f90|rs)\b`) }
+
+func makePhony() *regexp.Regexp { return regexp.MustCompile(`(?m)^\.PHONY[ \t]*:(.*)$`) }
+
+func makeVariable() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?]?=[ \t]*([A-Za-z0-9_./-]+)[ \t]*(?:#.*)?$`)
+}
+
+// neverProgram knows the customary names of things to do.
+func neverProgram(target string) bool {
+	verb, _, two := strings.Cut(strings.ReplaceAll(target, "_", "-"), "-")
+	if two && slices.Contains([]string{"run", "test", "check", "clean", "install", "lint", "format", "serve", "build", "docs"}, verb) {
+		return true
+	}
+	return slices.Contains([]string{"all", "clean", "install", "uninstall", "format", "lint", "help", "distclean", "check", "test",
+		"bench", "benchmark", "perf", "run"}, target)
+}
+
+// programName rejects objects, libraries, variables and special targets.
+func programName(s string) bool {
+	return !strings.HasPrefix(s, ".") && !strings.HasPrefix(s, "/") && !strings.HasSuffix(s, "/") && !strings.ContainsAny(s, "$(){}%") &&
+		!slices.Contains(strings.Split(s, "/"), "..") && (filepath.Ext(s) == "" || filepath.Ext(s) == ".out" || filepath.Ext(s) == ".exe")
+}

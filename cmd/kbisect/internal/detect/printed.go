@@ -1,0 +1,243 @@
+package detect
+
+import (
+	"bytes"
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+)
+
+// timeLine is a line with a time that a program prints: the pattern that reads it, and its unit where the
+// pattern has no group for that.
+type timeLine struct {
+	pattern, unit string
+	rank          int
+}
+
+// printedTimes finds the lines in which a C program prints a time: `block_size %4d | time %.4f ms\n` becomes
+// `block_size +(?P<block_size>\d+) \| time (?P<value>[-+0-9.eE]+) (?P<unit>ms)`. Those of kernels come first,
+// then those of averages; what allocations, copies and the processor take is of rank 0.
+func printedTimes(text []byte) (all []timeLine) {
+	inFormat := timeInFormat()
+	for _, m := range printfFormat().FindAllSubmatchIndex(text, -1) {
+		before := text[bytes.LastIndexByte(text[:m[0]], '\n')+1 : m[0]]
+		if bytes.Contains(before, []byte("//")) {
+			continue
+		}
+		for line := range strings.SplitSeq(unquoted(string(text[m[2]:m[3]])), "\n") {
+			at := inFormat.FindStringSubmatchIndex(line)
+			if at == nil {
+				continue
+			}
+			found := timeLine{rank: timeRank(line, line[:at[0]])}
+			found.pattern, found.unit = patternOf(line, at)
+			if found.pattern != "" && !slices.ContainsFunc(all, func(l timeLine) bool { return l.pattern == found.pattern }) {
+				all = append(all, found)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b timeLine) int { return cmp.Compare(b.rank, a.rank) })
+	return all
+}
+
+// timeRank says how likely a line tells the time of a kernel by its words, of which those before the number
+// say what it is of.
+func timeRank(line, label string) int {
+	switch {
+	case regexp.MustCompile(`(?i)\b(allocat\w*|malloc|(mem)?cop(y|ies|ying)|memcpy|transfer\w*|[hd]2[dh]|host to device|device to host|init\w*|set-?up|cpu|host|verif\w*|reference|load(ing)?|compil\w*)\b`).MatchString(label):
+		return 0
+	case regexp.MustCompile(`(?i)kernel|execution|\bgpu\b|\bdevice\b`).MatchString(label):
+		return 4
+	case regexp.MustCompile(`(?i)\b(avg|average|mean|median|per)\b`).MatchString(label):
+		return 3
+	case timeWord().MatchString(line):
+		return 2
+	}
+	return 1
+}
+
+func printfFormat() *regexp.Regexp {
+	return regexp.MustCompile(`\bf?printf\s*\(\s*(?:std(?:out|err)\s*,\s*)?("(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*)`)
+}
+
+func quotedPiece() *regexp.Regexp {
+	return regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
+}
+
+func conversion() *regexp.Regexp {
+	return regexp.MustCompile(`%(?:%|[-+ #0]*(\d*)(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|j|t)?([a-zA-Z]))`)
+}
+
+// the conversion, its width, and the unit
+func timeInFormat() *regexp.Regexp {
+	return regexp.MustCompile(`(%[-+ #0]*(\d*)(?:\.\d+)?l?[feEgG])[)\]]? *[(\[]?(ns|us|µs|ms|s|sec|secs|second|seconds|msec|usec|milliseconds|microseconds|nanoseconds)\b`)
+}
+
+func timeWord() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)time|elapsed|took|avg|average|mean|median|latency|duration`)
+}
+
+func labelBefore() *regexp.Regexp {
+	return regexp.MustCompile(`([A-Za-z_]\w*)[ =:(\[]*$`)
+}
+
+func spaces() *regexp.Regexp {
+	return regexp.MustCompile(` +`)
+}
+
+// unquoted joins the pieces of a C string; what Go does not know of its escapes stays as it is.
+func unquoted(pieces string) string {
+	var b strings.Builder
+	for _, q := range quotedPiece().FindAllString(pieces, -1) {
+		if s, err := strconv.Unquote(q); err == nil {
+			b.WriteString(s)
+		} else {
+			b.WriteString(strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(strings.Trim(q, `"`)))
+		}
+	}
+	return b.String()
+}
+
+// patternOf turns a format into a pattern: at are the places of timeInFormat in it. Whole numbers with a
+// name before them tell cases apart.
+func patternOf(format string, at []int) (pattern, unit string) {
+	p := printed{names: []string{"value", "unit", "of"}} // taken, or no name
+	pos := 0
+	for _, c := range conversion().FindAllStringSubmatchIndex(format, -1) {
+		before, kind := format[pos:c[0]], ""
+		if c[4] >= 0 {
+			kind = format[c[4]:c[5]]
+		}
+		p.plain(before)
+		if c[2] >= 0 && c[3] > c[2] && !strings.HasSuffix(before, " ") {
+			p.text.WriteString(" *") // it is padded
+		}
+		if pos = c[1]; c[0] == at[2] {
+			p.time(format[c[1]:at[6]], format[at[6]:at[7]])
+			pos = at[7]
+			continue
+		}
+		p.other(kind, before)
+	}
+	return strings.TrimPrefix(p.needed, " +"), p.unit
+}
+
+// printed is a pattern in the making.
+type printed struct {
+	text   strings.Builder
+	needed string // the pattern as far as it is needed, once the time is in it
+	unit   string // of the time, where the pattern has no group for it
+	names  []string
+}
+
+func (p *printed) plain(s string) {
+	s = strings.ReplaceAll(regexp.QuoteMeta(s), "\t", `\s+`)
+	p.text.WriteString(spaces().ReplaceAllString(s, " +"))
+}
+
+// time is the number that is read, what stands before its unit, and that.
+func (p *printed) time(before, word string) {
+	p.text.WriteString(`(?P<value>[-+0-9.eE]+)`)
+	p.plain(before)
+	if known, err := config.ParseUnit(word); err == nil && known.Dimension == "time" {
+		p.text.WriteString("(?P<unit>" + word + ")")
+	} else {
+		p.text.WriteString(word)
+		p.unit = timeUnit(word)
+	}
+	p.needed = p.text.String()
+}
+
+// other is what another conversion prints, of which a whole number may have a name.
+func (p *printed) other(kind, before string) {
+	name := ""
+	if m := labelBefore().FindStringSubmatch(before); m != nil {
+		name = m[1]
+	}
+	switch whole := kind != "" && strings.Contains("diu", kind); {
+	case kind == "":
+		p.text.WriteString("%")
+	case whole && name != "" && !slices.Contains(p.names, name):
+		p.names = append(p.names, name)
+		p.text.WriteString("(?P<" + name + `>\d+)`)
+		if p.needed != "" {
+			p.needed = p.text.String()
+		}
+	case whole:
+		p.text.WriteString(`-?\d+`)
+	case kind == "s": // a name, which may have spaces and be padded
+		p.text.WriteString(`.+?`)
+	default:
+		p.text.WriteString(`\S+`)
+	}
+}
+
+// timeUnit is the unit of a long word.
+func timeUnit(word string) string {
+	switch word[:min(2, len(word))] {
+	case "ms", "mi":
+		if strings.HasPrefix(word, "mic") {
+			return "us"
+		}
+		return "ms"
+	case "us":
+		return "us"
+	case "na":
+		return "ns"
+	}
+	return "s"
+}
+
+// renderMetric is the time that the program prints, and as comments others that could be meant.
+func (p project) renderMetric(line func(string, ...any)) {
+	others := p.times
+	if len(others) == 0 {
+		return
+	}
+	if best := others[0]; best.rank > 0 {
+		others = others[1:]
+		line("\n[metric]")
+		line("# A line that the source prints. Every group besides value and unit names a case.")
+		line("name    = \"time\"")
+		if best.unit != "" {
+			line("unit    = %s", tomlString(best.unit))
+		}
+		line("from    = \"regex\"")
+		line("pattern = %s", best.quoted())
+		if name := best.firstCase(); name != "" {
+			line("# case  = %-14s # only this case of all, which are named by their groups", tomlString(name+"=256"))
+		}
+	} else {
+		line("\n# The source prints no time of a kernel, and the whole run is timed. What it prints, for from = \"regex\" in [metric]:")
+	}
+	const most = 5
+	for _, other := range others[:min(most, len(others))] {
+		note := ""
+		if other.unit != "" {
+			note = "   # unit = " + tomlString(other.unit)
+		}
+		line("# or pattern = %s%s", other.quoted(), note)
+	}
+}
+
+// quoted is the pattern for TOML, as it stands where that can be.
+func (l timeLine) quoted() string {
+	if strings.Contains(l.pattern, "'") {
+		return tomlString(l.pattern)
+	}
+	return "'" + l.pattern + "'"
+}
+
+// firstCase is the first group that names a case, "" where there is none.
+func (l timeLine) firstCase() string {
+	for _, name := range regexp.MustCompile(l.pattern).SubexpNames() {
+		if name != "" && name != "value" && name != "unit" {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,252 @@
+package detect
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+)
+
+// config is the commented kbisect.toml of a project.
+func (p project) config() ([]byte, error) {
+	text := p.render()
+	if p.kind == config.KindKernelbot && p.task.Problem == "" {
+		p.task.Problem = "." // as somebody will fill it in
+	}
+	if _, err := config.Parse(config.FileName, []byte(p.render())); err != nil { // a file name that TOML cannot hold
+		return nil, fmt.Errorf("write configuration for %s: %w", p.what, err)
+	}
+	return []byte(text), nil
+}
+
+// Write writes a commented kbisect.toml for the sort of project that dir holds, and never over a file
+// that is there: the error then wraps fs.ErrExist.
+func Write(dir string) (path, kind string, err error) {
+	p, err := detectProject(dir)
+	if err != nil {
+		return "", "", err
+	}
+	return p.write(dir)
+}
+
+// write writes the configuration of a project into dir.
+func (p project) write(dir string) (path, kind string, err error) {
+	path = filepath.Join(dir, config.FileName)
+	text, err := p.config()
+	if err != nil {
+		return "", "", err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return "", "", fmt.Errorf("%s is already there and stays as it is: %w\nhint: edit it, or move it away and run kbisect init again", path, fs.ErrExist)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("write configuration: %w", err)
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path) // half a configuration is worse than none
+		return "", "", fmt.Errorf("write configuration %s: %w", path, err)
+	}
+	return path, p.kind, nil
+}
+
+// render writes the file, one comment for each key.
+func (p project) render() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+
+	line("# kbisect.toml: how kbisect builds and runs this repository, written for %s.", p.what)
+	line("# Next: kbisect doctor says whether it will work; kbisect run --good REV --bad REV searches.")
+	line("# An unknown key or a wrong unit is an error, so a slip is never passed over.")
+	line("version = 1")
+	line("kind    = %-12s # %s", tomlString(p.kind), kindNote())
+	line("# What the build and the run read, from the top of the repository. Commits that leave")
+	line("# these alone are never built: when in doubt name more, or delete the line to name all.")
+	if len(p.paths) == 0 {
+		line(`# paths = ["src/", "bench.py"]`)
+	} else {
+		line("paths = %s", tomlStrings(p.paths))
+	}
+	p.renderTask(line)
+	p.renderBuild(line)
+	p.renderRun(line)
+	rest, metrics, _ := strings.Cut(renderRest(), "\n# [metric]")
+	b.WriteString(rest) // it begins with what belongs to [run]
+	p.renderMetric(line)
+	b.WriteString("\n# [metric]" + metrics)
+	return b.String()
+}
+
+func kindNote() string {
+	return strings.Join(config.Kinds(), " | ") + ": how build and run are understood"
+}
+
+// renderTask is the table of the kinds that hold the user's file against something.
+func (p project) renderTask(line func(string, ...any)) {
+	switch p.kind {
+	case config.KindKernelbot:
+		line("\n[task]")
+		line("# The problem and its judge are those of your work tree, the same for every candidate.")
+		for _, note := range p.judged {
+			line("# %s", note)
+		}
+		note := "folder of task.yml, also outside of the repository"
+		if p.task.Problem == "" {
+			note = "FILL IN: the folder with task.yml, also outside of the repository"
+		}
+		line("problem    = %-16s # %s", tomlString(p.task.Problem), note)
+		line("submission = %s", tomlString(p.task.Submission))
+		line("mode       = \"leaderboard\"    # test, then benchmark, then the ranked run; cheaper: test | benchmark")
+	case config.KindTorch:
+		line("\n[task]")
+		line("# kbisect's own driver imports both, warms up, checks and measures, each as a phase.")
+		line("submission = %-16s # has custom_kernel(data)", tomlString(p.task.Submission))
+		line("reference  = %-16s # has generate_input and check_implementation or ref_kernel", tomlString(p.task.Reference))
+		line("# cases = [\"m: 256; n: 512; seed: 1\"]   # arguments of generate_input; else CASES of the reference")
+	}
+}
+
+func (p project) renderBuild(line func(string, ...any)) {
+	line("\n[build]")
+	switch {
+	case p.kind == config.KindKernelbot:
+		line("# The problem says what to build, and for how long.")
+		return
+	case len(p.sources) > 0:
+		line("# nvcc compiles these for the device, and what they include counts as input.")
+		line("sources = %s", tomlStrings(p.sources))
+		if len(p.options) == 0 {
+			line("# options = [\"-O3\", \"-lineinfo\"]   # of nvcc; or command = [\"nvcc\", …] instead of both")
+		} else {
+			line("options = %s   # of nvcc", tomlStrings(p.options))
+		}
+	default:
+		line("# The words of one command, run at the top of a clean export; for shell: [\"sh\", \"-c\", \"…\"].")
+		if len(p.build) == 0 {
+			line("# command = [\"make\", \"-j2\"]   # nothing to build was found")
+		} else {
+			line("command = %s", tomlStrings(p.build))
+		}
+	}
+	line("limit   = \"10m\"             # a build that takes longer has failed")
+	line("# What the build leaves behind and the run needs: kept, so that nothing is built twice.")
+	if len(p.outputs) == 0 {
+		line("# outputs = [\"bench\"]")
+	} else {
+		line("outputs = %s", tomlStrings(p.outputs))
+	}
+	if p.kind == config.KindMake || p.kind == config.KindCMake {
+		line("# incremental = false       # build every candidate from nothing, where the rules miss dependencies")
+	}
+}
+
+func (p project) renderRun(line func(string, ...any)) {
+	line("\n[run]")
+	line("# One trial, a fresh process each time. Exit 0 is good, 125 is skip, anything else is bad.")
+	for _, note := range p.notes {
+		line("# %s", note)
+	}
+	switch {
+	case p.kind == config.KindKernelbot:
+		line("# Each process has the limit of the problem, imports included, as on the server.")
+		line("# limit = \"10m\"             # of all of them together")
+		return
+	case p.kind == config.KindTorch && len(p.run) == 0:
+		line("# command = [\"python3\", \"bench.py\"]   # instead of kbisect's driver")
+	case len(p.run) == 0:
+		line("# command = [\"./bench\"]     # FILL IN: what to run was not found")
+		line("# Nothing here times the kernels? kbisect init --harness cuda | torch | python puts an example beside them.")
+	default:
+		line("command = %s", tomlStrings(p.run))
+	}
+	line("limit   = \"180s\"            # of the whole trial without the build")
+	line("# files  = [\"bench.py\"]      # put into every candidate as they are here and now: for a benchmark")
+	line("#                              # that is younger than what it measures; sources of [build] may be among them")
+}
+
+// renderRest is the same for every kind: commented, with the defaults.
+func renderRest() string {
+	return `
+# caches = "auto"             # of compilers (Triton, Inductor, …) in judged trials: cold | warm; auto is
+                              # warm where times are compared, else cold; the user's own are never touched
+# probe  = "auto"             # asks Python for the phases import, extension, compile, capture: on | off
+
+# [run.limits]                # per phase; the program names its phases, see kbisect run --help
+# load    = "60s"
+# warmup  = "4x"              # or a multiple of what the good end took
+# measure = "120s"
+
+# [metric]                    # what "slow" is about; for more than one write [[metrics]]
+# name    = "time"
+# unit    = "us"              # ns us ms s, GB/s, TFLOP/s, MiB, …
+# better  = "lower"           # lower | higher
+# from    = "protocol"        # protocol | wall | phase | regex | nvbench | cutlass | popcorn | static
+# pattern = 'time: (?P<value>[0-9.]+) (?P<unit>ms|us)'   # only for from = "regex"
+# case    = "block_size=256"  # only this case: one that the program names, or group=value of the pattern's other groups
+
+# [judge]
+# effect = "3%"               # the smallest change worth finding
+# error  = 0.01               # the chance that the final answer is wrong
+
+# [device]
+# gpus = "auto"               # none | auto | indices or UUIDs, as [0] or ["GPU-…"]
+
+# [cost]
+# gpu_hour = 0.68             # prices the session
+
+# [[flag]]                    # a switch of the project, for the search over settings
+# name   = "compile"
+# values = ["off", "on"]      # the first is the safe base
+# env    = "USE_COMPILE"      # or define = "USE_COMPILE" (-DUSE_COMPILE=on), arg = "--compile={value}", option = "-maxrregcount={value}"
+                              # arg and option of a switch, off and on, need no {value}: option = "--use_fast_math" is
+                              # passed at "on" alone; the value "unset" passes nothing, so #ifdef X: define = "X" and
+                              # values = ["unset", "1"]
+# bad    = "on"               # what the bad end has; without it the last value
+# ordered  = true             # each value goes further than the one before it
+# where the last value stands for several options: parts = ["tune=on", "graphs=on"], each a flag of its own,
+# which are searched in its place once it is blamed
+
+# [[flag]]
+# name   = "graph"
+# values = ["off", "on"]
+# env    = "USE_GRAPH"
+# requires = ["compile!=off"] # "on" only where this holds; excludes = ["…"]: only where it does not
+
+# [[hypothesis]]              # what somebody claims: judged by the same search
+# name  = "compiling takes too long"
+# claim = ["compile=on"]
+`
+}
+
+// tomlString quotes s as a basic string.
+func tomlString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case unicode.IsControl(c):
+			fmt.Fprintf(&b, `\u%04X`, c)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func tomlStrings(list []string) string {
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		quoted[i] = tomlString(s)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}

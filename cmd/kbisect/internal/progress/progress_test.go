@@ -1,0 +1,87 @@
+package progress
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/sets"
+)
+
+// What a search expects replaces the guess by the number of candidates, and is said when nothing else
+// has been for a while.
+func TestProgressTellsWhatASearchExpects(t *testing.T) {
+	var said bytes.Buffer
+	p := &Display{W: &said, Began: time.Now(), last: time.Now(), Told: time.Now()}
+	p.Begin(100, 100)
+	said.Reset()
+	b := judge.Progress{Suspects: 12.3, Probability: 0.2, ExpectedLaunches: 20.4, ExpectedSeconds: 300}
+	p.Belief(b)
+	if got := p.expected(); got < 299*time.Second || got > 300*time.Second || said.Len() > 0 {
+		t.Errorf("expects %v, said %q", got, said.String())
+	}
+	p.Told = time.Now().Add(-2 * silence)
+	p.Belief(b)
+	p.Belief(b)
+	if got := said.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "about 12 suspects, 20 launches and 5m0s to go") {
+		t.Errorf("said %q", got)
+	}
+	said.Reset()
+	p.Step(bisect.Step{Commit: "0123456789", Role: "search", Remaining: 9, Verdict: bisect.Verdict{Call: bisect.Good}})
+	if got := said.String(); !strings.Contains(got, "9 left") || !strings.Contains(got, "to go") {
+		t.Errorf("said %q", got)
+	}
+}
+
+// TestProgressShare: what is done grows to the end of the proof, and not before.
+func TestProgressShare(t *testing.T) {
+	p := &Display{W: io.Discard, Began: time.Now(), last: time.Now(), Told: time.Now()}
+	p.Begin(16, 16)
+	last := -1.0
+	for _, s := range []bisect.Step{
+		{Role: "good end"}, {Role: "search", Remaining: 8}, {Role: "search", Remaining: 3}, {Role: "search", Remaining: 1},
+		{Role: "culprit"}, {Role: "parent"}, {Role: "parent"},
+	} {
+		s.Commit = "0123456789"
+		p.Step(s)
+		if got := p.share(); got < last || got > 1 || (got == 1) != (s.Role == "parent") {
+			t.Errorf("%s: %.3f done, before %.3f", s.Role, got, last)
+		}
+		last = p.share()
+	}
+	p = &Display{W: io.Discard}
+	p.Begin(1, 1)
+	if got := p.share(); got != 0 {
+		t.Errorf("one suspect: %g done", got)
+	}
+}
+
+// What a search over sets expects becomes time by what its tests have taken: what lies between them is added,
+// and of tests made side by side each counts less.
+func TestProgressExpectsOfSets(t *testing.T) {
+	const second = time.Second
+	for _, x := range []struct {
+		took        time.Duration
+		p           sets.Progress
+		slots       int
+		least, most time.Duration
+	}{
+		{20 * second, sets.Progress{Made: 10, Spent: 10, Tests: 4, Seconds: 6}, 1, 5 * second, 11 * second},
+		{20 * second, sets.Progress{Made: 10, Spent: 10, Tests: 4, Seconds: 6, Timed: 2, Launch: 2}, 1, 130 * second, 140 * second},
+		{10 * second, sets.Progress{Made: 10, Spent: 20, Tests: 4, Seconds: 8}, 2, second, 5 * second},
+		{second, sets.Progress{Made: 10, Spent: 20, Tests: 4, Seconds: 8}, 1, 3 * second, 9 * second}, // remembered
+	} {
+		p := &Display{W: io.Discard, Began: time.Now().Add(-x.took)}
+		p.BeginSets(6, 6, "flags")
+		p.Remaining(sets.Progress{}, x.slots)
+		p.part = p.Began
+		p.Remaining(x.p, x.slots)
+		if got := p.expected(); got < x.least || got > x.most {
+			t.Errorf("%+v after %v: %v", x.p, x.took, got)
+		}
+	}
+}
