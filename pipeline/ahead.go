@@ -10,13 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// ahead builds, while the device is busy with one candidate, those that the search is likely to ask
-// for next. Builds ahead keep to processors of their own, and stand still while times are taken:
-// beside seven compilers a kernel of 40 µs has been seen to read 115.
+// ahead builds, while the device is busy with one candidate, those that the search is likely to ask for next. Builds
+// ahead keep to processors of their own, and are paused while times are taken: beside seven compilers a kernel of
+// 40 µs has been seen to take 115.
+//
+// A build ahead runs in a goroutine of its own. It gets a [trial.Job], which is a value, and a workspace that nothing
+// else uses meanwhile; it cannot reach the pipeline.
 type ahead struct {
-	*Pipeline
+	cpus   []int // of the builds; nil is all
 	wishes []bisect.Candidate
 	group  sync.WaitGroup
 	mu     sync.Mutex
@@ -24,18 +29,22 @@ type ahead struct {
 	frozen bool
 }
 
-// spare is a slot in which a candidate is built ahead.
+// spare is a workspace in which a candidate is built ahead.
 type spare struct {
-	slot   *slot
+	w      *workspace.Workspace
 	wanted bisect.Candidate
 	cancel context.CancelFunc
+	pause  chan bool     // see [proc.Spec.Pause]
 	done   chan struct{} // closed when the build is over
-	built  bisect.Outcome
-	ready  bool // after done: the slot holds the candidate, built
+	built  trial.Built
+	ready  bool // after done: the workspace holds the candidate, built
 }
 
-// aheadSlots is how many builds ahead n jobs allow: one job is the candidate that is asked for.
-func aheadSlots(jobs, cpus int) int {
+// aheadNice lets a build ahead give way to everything else.
+const aheadNice = 10
+
+// aheadCount is how many builds ahead n jobs allow: one job is the candidate that is asked for.
+func aheadCount(jobs, cpus int) int {
 	switch {
 	case jobs > 0:
 		return jobs - 1
@@ -44,27 +53,25 @@ func aheadSlots(jobs, cpus int) int {
 	case cpus >= 4:
 		return 1
 	}
-	return 0 // on so few processors a build would disturb, or stand still
+	return 0 // on so few processors a build would disturb, or be paused all the time
 }
 
-// newAhead prepares for builds ahead; it returns nil where there are to be none.
-func newAhead(p *Pipeline) *ahead {
-	if len(p.Plan.Build) == 0 || p.Jobs == 1 {
-		return nil
-	}
+// newAhead prepares for the builds ahead that n jobs allow; it is nil where there are none. Trials have the other
+// processors then; nil is all.
+func newAhead(root *workspace.Root, jobs int) (a *ahead, trials []int) {
 	cpus := usable()
-	n := aheadSlots(p.Jobs, len(cpus))
+	n := aheadCount(jobs, len(cpus))
 	if n == 0 {
-		return nil
+		return nil, nil
 	}
+	a = &ahead{}
 	if share := len(cpus) / 4; share > 0 {
-		p.trialCPUs, p.aheadCPUs = cpus[:len(cpus)-share], cpus[len(cpus)-share:]
+		trials, a.cpus = cpus[:len(cpus)-share], cpus[len(cpus)-share:]
 	}
-	a := &ahead{Pipeline: p}
 	for i := range n {
-		a.spares = append(a.spares, &spare{slot: p.newSlot(fmt.Sprintf("ahead-%d", i))})
+		a.spares = append(a.spares, &spare{w: root.New(fmt.Sprintf("ahead-%d", i))})
 	}
-	return a
+	return a, trials
 }
 
 // usable lists the processors that this process may use.
@@ -81,25 +88,13 @@ func usable() (out []int) {
 	return out
 }
 
-// Ahead tells the pipeline what will probably be asked for after the next candidate, likeliest
-// first. It is built while that one runs.
-func (p *Pipeline) Ahead(next []bisect.Candidate) {
-	if p.ahead != nil && !p.clean {
-		p.ahead.wishes = next
-	}
-}
-
-// begin starts to build what is wished for, now that the candidate before is built.
-func (a *ahead) begin(ctx context.Context) {
+// begin starts to build what is wished for, now that the candidate of a job is built.
+func (a *ahead) begin(ctx context.Context, job trial.Job) {
 	if a == nil || a.wishes == nil {
 		return
 	}
 	next := a.wishes
 	a.wishes = nil
-	a.want(ctx, next)
-}
-
-func (a *ahead) want(ctx context.Context, next []bisect.Candidate) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	wanted := map[bisect.Candidate]bool{}
@@ -115,10 +110,10 @@ func (a *ahead) want(ctx context.Context, next []bisect.Candidate) {
 				continue
 			}
 			if s.busy() {
-				s.cancel() // nobody will ask for it; the slot is free at the next call
+				s.cancel() // it will not be asked for; the workspace is free at the next call
 				continue
 			}
-			a.start(ctx, s, c)
+			a.start(ctx, s, c, job)
 			break
 		}
 	}
@@ -136,51 +131,57 @@ func (s *spare) busy() bool {
 	}
 }
 
-// start builds a candidate in a spare slot.
-func (a *ahead) start(ctx context.Context, s *spare, c bisect.Candidate) {
+// start builds a candidate in a spare workspace, like that of the job.
+func (a *ahead) start(ctx context.Context, s *spare, c bisect.Candidate, job trial.Job) {
 	ctx, s.cancel = context.WithCancel(ctx)
-	s.wanted, s.ready, s.done = c, false, make(chan struct{})
-	s.slot.pause = make(chan bool, 1)
+	s.wanted, s.ready, s.done, s.pause = c, false, make(chan struct{}), make(chan bool, 1)
+	s.w.Share = workspace.Share{CPUs: a.cpus, Nice: aheadNice, Pause: s.pause}
 	if a.frozen {
-		s.slot.pause <- true
+		s.pause <- true
 	}
-	done := s.done
+	job.Request = bisect.Request{Candidate: c, Purpose: bisect.Searching}
+	job.Bounds.Hurry, job.Bounds.Past = "", 0
+	job.Clean, job.Ahead, job.Suspected, job.Report = false, true, false, nil
+	w, cancel, done := s.w, s.cancel, s.done
 	a.group.Go(func() {
 		defer close(done)
-		defer s.cancel()
-		o, ready, err := s.slot.prepare(ctx, bisect.Request{Candidate: c, Purpose: bisect.Searching})
-		s.built, s.ready = o, ready && err == nil // what fails is built again when it is asked for
+		defer cancel()
+		built, err := trial.Build(ctx, w, job)
+		s.built, s.ready = built, err == nil && built.Outcome.Class == "" // what fails is built again when it is asked for
 		if err != nil && ctx.Err() == nil {
-			a.Log.Info("building ahead", "candidate", c.Brief(), "err", err)
+			job.Recipe.Log.Info("building ahead", "candidate", c.Brief(), "err", err)
 		}
 	})
 }
 
-// take waits for a candidate that is built ahead and trades its slot for another one. It returns
-// nil when the candidate is to be built in the ordinary way.
-func (a *ahead) take(ctx context.Context, c bisect.Candidate, other *slot) (*slot, bisect.Outcome) {
+// take waits for a candidate that is built ahead and trades its workspace for another one. It returns nil when the
+// candidate is to be built in the ordinary way.
+func (a *ahead) take(ctx context.Context, c bisect.Candidate, other *workspace.Workspace) (*workspace.Workspace, trial.Built) {
+	if a == nil {
+		return nil, trial.Built{}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	i := slices.IndexFunc(a.spares, func(s *spare) bool { return s.wanted == c })
 	if i < 0 {
-		return nil, bisect.Outcome{}
+		return nil, trial.Built{}
 	}
 	s := a.spares[i]
 	select {
 	case <-s.done:
 	case <-ctx.Done():
-		return nil, bisect.Outcome{}
+		return nil, trial.Built{}
 	}
 	s.wanted = bisect.Candidate{}
 	if !s.ready {
-		return nil, bisect.Outcome{}
+		return nil, trial.Built{}
 	}
-	got := s.slot
-	s.slot = other
-	return got, s.built
+	ready := s.w
+	s.w = other
+	return ready, s.built
 }
 
-// freeze lets the builds ahead stand still, or go on.
+// freeze pauses the builds ahead, or lets them go on.
 func (a *ahead) freeze(on bool) {
 	if a == nil {
 		return
@@ -193,10 +194,10 @@ func (a *ahead) freeze(on bool) {
 			continue
 		}
 		select { // only the newest word counts
-		case <-s.slot.pause:
+		case <-s.pause:
 		default:
 		}
-		s.slot.pause <- on
+		s.pause <- on
 	}
 }
 
@@ -215,14 +216,14 @@ func (a *ahead) stop() {
 	a.group.Wait()
 }
 
-// close ends the builds and removes the slots.
+// close ends the builds and removes the workspaces.
 func (a *ahead) close() (err error) {
 	if a == nil {
 		return nil
 	}
 	a.stop()
 	for _, s := range a.spares {
-		if e := s.slot.remove(); e != nil && err == nil {
+		if e := s.w.Remove(); e != nil && err == nil {
 			err = e
 		}
 	}

@@ -15,8 +15,7 @@ import (
 
 // jobs makes a bench build ahead whatever the machine has.
 func (b *bench) jobs(n int) {
-	b.Jobs = n
-	b.ahead = newAhead(b.Pipeline)
+	b.ahead, b.cpus = newAhead(b.workspaces.root, n)
 }
 
 // What is built ahead is used once and for what it is; what is not asked for is dropped.
@@ -96,5 +95,26 @@ func TestBuildAheadStandsStill(t *testing.T) {
 	}
 	if o := b.test(1, bisect.Searching); o.Class != bisect.OK || !o.Built {
 		t.Error(o.Describe())
+	}
+}
+
+// A build ahead that is cancelled ends while trials go on, and must not touch what they use; the race detector
+// watches. The build ignores SIGTERM and leaves many temporary files, so that a trial or two end between its
+// death and the end of its goroutine.
+func TestCancelledBuildAheadSharesNothing(t *testing.T) {
+	const spin = "#!/bin/sh\ntrap '' TERM\ncd $TMPDIR && seq -f f%g 6000 | xargs touch\nwhile :; do sleep 0.01; done\n"
+	commit := func(build string) []fixtures.Change {
+		return []fixtures.Change{fixtures.Script("build.sh", build), fixtures.Script("run.sh", "#!/bin/sh\nexit 1\n")}
+	}
+	for range 3 {
+		b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, Limits{}, commit("#!/bin/sh\n"), commit(spin), commit(spin+"\n"))
+		b.jobs(2)
+		for nth := range 25 {
+			b.Ahead([]bisect.Candidate{{Commit: b.ids[1+nth/6%2]}}) // where it changes, what is being built is cancelled
+			r := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.Searching, Nth: nth}
+			if o, err := b.Sample(t.Context(), r); err != nil || o.Class != bisect.Wrong {
+				t.Fatalf("%s, %v", o.Describe(), err)
+			}
+		}
 	}
 }

@@ -22,65 +22,65 @@ const (
 	capMin = -1
 )
 
-// watched is what the devices told before a trial.
-type watched struct {
-	from   time.Time
-	before []gpu.Reading
+// reading is what the devices reported before a launch.
+type reading struct {
+	devices []*gpu.Watch
+	from    time.Time
+	before  []gpu.Reading
 }
 
-// watch reads the devices before a trial.
-func (p *Pipeline) watch() watched {
-	w := watched{from: time.Now()}
-	for _, d := range p.Devices {
-		w.before = append(w.before, d.Read())
+// readDevices reads the devices before a launch.
+func readDevices(devices []*gpu.Watch) reading {
+	x := reading{devices: devices, from: time.Now()}
+	for _, d := range devices {
+		x.before = append(x.before, d.Read())
 	}
-	return w
+	return x
 }
 
-// note is what the devices of a trial went through.
-type note struct {
+// deviceState is what the devices went through during a launch. Its texts are empty where nothing happened.
+type deviceState struct {
 	notes     []bisect.DeviceNote
 	throttled string
 	shared    string
 	fault     string // the machine's
 }
 
-// since waits until the trial has left the devices, reads them again and compares.
-func (p *Pipeline) since(ctx context.Context, w watched) note {
-	var n note
-	for i, d := range p.Devices {
-		left, after := d.Clear(ctx, w.before[i].Processes, clearBound)
-		c := gpu.Between(w.before[i], after, d.Events(w.from))
-		x := bisect.DeviceNote{UUID: d.Device().UUID, Before: asJSON(w.before[i]), After: asJSON(after), Change: asJSON(c)}
+// since waits until the launch has left the devices, reads them again and compares.
+func (x reading) since(ctx context.Context) (s deviceState) {
+	for i, d := range x.devices {
+		left, after := d.Clear(ctx, x.before[i].Processes, clearBound)
+		c := gpu.Between(x.before[i], after, d.Events(x.from))
+		note := bisect.DeviceNote{UUID: d.Device().UUID, Before: asJSON(x.before[i]), After: asJSON(after), Change: asJSON(c)}
 		if yes, why := c.Throttled(capMin); yes {
-			x.Throttled = why
-			n.throttled = join(n.throttled, why)
+			note.Throttled = why
+			s.throttled = join(s.throttled, why)
 		}
 		if yes, why := c.Shared(); yes {
-			x.Shared = why
-			n.shared = join(n.shared, why)
+			note.Shared = why
+			s.shared = join(s.shared, why)
 		}
 		if why := c.Fault(); why != "" {
-			n.fault = join(n.fault, d.Device().UUID+": "+why)
+			s.fault = join(s.fault, d.Device().UUID+": "+why)
 		}
-		if len(left) > 0 && after.Has("Processes") && len(w.before[i].Processes) == 0 && n.fault == "" {
-			n.shared = join(n.shared, fmt.Sprintf("%d processes did not leave the device within %v", len(left), clearBound))
+		if n := len(left); n > 0 && after.Has("Processes") && len(x.before[i].Processes) == 0 && s.fault == "" {
+			s.shared = join(s.shared, fmt.Sprintf("processes that did not leave the device within %v: %d", clearBound, n))
 		}
-		n.notes = append(n.notes, x)
+		s.notes = append(s.notes, note)
 	}
-	return n
+	return s
 }
 
-// visible limits a trial to the watched devices, so that it runs on what is read and locked.
-func (p *Pipeline) visible(env []string) []string {
-	if len(p.Devices) == 0 {
+// visible limits processes to the watched devices, so that they run on what is read and locked.
+func visible(env []string, devices []*gpu.Watch) []string {
+	if len(devices) == 0 {
 		return env
 	}
 	var ids []string
-	for _, d := range p.Devices {
+	for _, d := range devices {
 		ids = append(ids, d.Device().UUID)
 	}
-	env = slices.DeleteFunc(env, func(v string) bool {
+	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		return strings.HasPrefix(v, "CUDA_VISIBLE_DEVICES=") || strings.HasPrefix(v, "CUDA_DEVICE_ORDER=")
 	})
 	return append(env, "CUDA_VISIBLE_DEVICES="+strings.Join(ids, ","), "CUDA_DEVICE_ORDER=PCI_BUS_ID")

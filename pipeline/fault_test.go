@@ -26,6 +26,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // Whole searches over real processes and a scripted device, into each of which faults of the
@@ -79,6 +80,9 @@ func TestInjectedFaults(t *testing.T) {
 	pool.Wait()
 	t.Log("injections by kind, and how their searches ended:\n" + tally.String())
 }
+
+// short abbreviates a commit id.
+func short(id string) string { return id[:min(10, len(id))] }
 
 // inject makes one search with faults, and a second one over what the first remembered, without.
 func inject(t *testing.T, seed uint64, disks bool, tally *tally) {
@@ -246,9 +250,10 @@ func (r *rig) open(faults bool) (*Pipeline, error) {
 		return nil, err
 	}
 	c := Config{
-		Repo: r.repo, Plan: r.plan(), SampleMetric: "t", Cache: builds, Session: r.session,
-		Limits: Limits{Build: 20 * time.Second, Run: 5 * time.Second, Phases: map[string]kernels.Limit{"warmup": {Abs: time.Second}}},
-		Dir:    filepath.Join(r.disk(), "work", r.session), Logs: filepath.Join(r.home, "logs"), Env: os.Environ(),
+		Recipe:  trial.Recipe{Repo: r.repo, Plan: r.plan(), SampleMetric: "t", Cache: builds, Logs: filepath.Join(r.home, "logs"), Env: os.Environ()},
+		Limits:  Limits{Build: 20 * time.Second, Run: 5 * time.Second, Phases: map[string]kernels.Limit{"warmup": {Abs: time.Second}}},
+		Session: r.session,
+		Dir:     filepath.Join(r.disk(), "work", r.session),
 		Devices: []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: r.device.id}, nil, nil)},
 	}
 	if faults {
@@ -258,7 +263,7 @@ func (r *rig) open(faults bool) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.greeted, p.hello = true, r.greeting(p.Dir) // to compile one for each search takes long
+	p.machine.greeted, p.machine.hello = true, r.greeting(c.Dir) // to compile one for each search takes long
 	return p, nil
 }
 

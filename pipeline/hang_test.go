@@ -76,7 +76,7 @@ func hangEverywhere(t *testing.T, command, orphans string) {
 		t.Fatal(o.Describe())
 	}
 	for i, phase := range phases {
-		b.Limits = tight(phase)
+		b.Config.Limits = tight(phase)
 		o := b.test(i+1, bisect.Searching)
 		if o.Class != bisect.Timeout || o.Phase != phase || o.Whole {
 			t.Errorf("hang in %s: %s", phase, o.Describe())
@@ -87,7 +87,7 @@ func hangEverywhere(t *testing.T, command, orphans string) {
 			}
 		}
 		nothingLeft(t, b)
-		b.Limits = tight("")
+		b.Config.Limits = tight("")
 		if o := b.test(0, bisect.Searching); o.Class != bisect.OK {
 			t.Errorf("the candidate after a hang in %s: %s", phase, o.Describe())
 		}
@@ -103,13 +103,13 @@ func nothingLeft(t *testing.T, b *bench) {
 	}
 	for _, path := range environs {
 		data, _ := os.ReadFile(path)
-		if strings.Contains(string(data), "KBISECT_COOKIE="+b.Session) {
+		if strings.Contains(string(data), "KBISECT_COOKIE="+b.Config.Session) {
 			comm, _ := os.ReadFile(filepath.Dir(path) + "/cmdline")
 			t.Errorf("%s (%q) is still there", filepath.Dir(path), comm)
 		}
 	}
 	for _, pattern := range []string{"*/tmp/*", "*/caches/*"} {
-		if found, _ := filepath.Glob(filepath.Join(b.Dir, pattern)); len(found) > 0 {
+		if found, _ := filepath.Glob(filepath.Join(b.Config.Dir, pattern)); len(found) > 0 {
 			t.Errorf("left behind: %q", found)
 		}
 	}

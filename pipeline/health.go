@@ -5,119 +5,225 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// greet runs the known-good program before the first trial. A machine on which it fails may still
-// do for a project that needs no device, so that this alone stops nothing.
-func (p *Pipeline) greet(ctx context.Context) error {
-	if p.greeted {
-		return nil
-	}
-	p.greeted = true
-	var err error
-	if p.hello, err = newHello(ctx, p.Dir+"/hello", p.Session+"-hello", p.visible(p.Env), len(p.Devices) > 0); err != nil {
-		if full := p.diskFull(p.wasFull); full != nil {
-			return full
-		}
-		return err
-	}
-	why, err := p.hello.fails(ctx)
-	if why != "" {
-		p.warnOnce(why + "\nhint: kbisect doctor")
-	}
-	return err
+// machine tells the machine's faults from the candidate's.
+type machine struct {
+	cookie   string
+	env      []string // of known-good programs
+	python   string   // that runs the program of the project; "" if none does
+	devices  bool     // there are devices that are watched
+	greeted  bool     // the known-good program has been looked for
+	hello    *hello   // a known-good program; nil if there is none
+	suspects map[bisect.Candidate]bool
 }
 
-// Follow spares p the known-good program that another pipeline has made and run on the same machine.
-// Devices differ, and are each greeted.
-func (p *Pipeline) Follow(first *Pipeline) {
-	if p.greeted || !first.greeted || len(p.Devices) > 0 {
+func newMachine(c Config) *machine {
+	plan := c.Recipe.Plan
+	run := plan.Run
+	if n := len(plan.Stages); n > 0 {
+		run = plan.Stages[n-1].Run
+	}
+	m := &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}}
+	if len(run) > 0 && proc.PythonName(filepath.Base(run[0])) {
+		m.python = run[0]
+	}
+	return m
+}
+
+// suspect takes in that a step of a candidate looked as if another process had ended it: once it may have been
+// any process, twice it was the candidate.
+func (m *machine) suspect(c bisect.Candidate, yes bool) {
+	if yes {
+		m.suspects[c] = true
+	}
+}
+
+// greet runs the known-good program before the first trial. A machine on which it fails may still do for a project
+// that needs no device, so that this alone is a warning.
+func (m *machine) greet(ctx context.Context, root *workspace.Root) (warning string, err error) {
+	if m.greeted {
+		return "", nil
+	}
+	m.greeted = true
+	if m.hello, err = newHello(ctx, filepath.Join(root.Dir, "hello"), m.cookie, m.env, m.devices); err != nil {
+		if lost := root.Check(); lost != nil {
+			return "", lost
+		}
+		return "", err
+	}
+	why, err := m.hello.fails(ctx)
+	if why != "" {
+		why += "\nhint: kbisect doctor"
+	}
+	return why, err
+}
+
+// follow takes over what the known-good program has shown in the machine of another pipeline, which is the same one
+// unless devices are watched.
+func (m *machine) follow(first *machine) {
+	if m.greeted || !first.greeted || m.devices {
 		return
 	}
-	p.greeted = true
+	m.greeted = true
 	if first.hello != nil {
 		h := *first.hello
-		h.cookie = p.Session + "-hello"
-		p.hello = &h
+		h.cookie = m.cookie
+		m.hello = &h
 	}
 }
 
-// lacksTorch says that a program failed because the Python that runs it has no PyTorch, or "". Nothing that a
-// commit holds installs it.
-func (p *Pipeline) lacksTorch(ctx context.Context, tail []byte) string {
-	run := p.Plan.Run
-	if n := len(p.Plan.Stages); n > 0 {
-		run = p.Plan.Stages[n-1].Run
-	}
-	if !bytes.Contains(tail, []byte("No module named 'torch'")) || len(run) == 0 || !proc.PythonName(filepath.Base(run[0])) {
-		return ""
-	}
-	cmd := exec.CommandContext(ctx, run[0], "-c", "import importlib.util, sys; sys.exit(3 if importlib.util.find_spec('torch') is None else 0)")
-	cmd.Env = p.visible(p.Env)
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 3 {
-		return ""
-	}
-	return run[0] + " of this machine has no PyTorch: No module named 'torch'\nhint: install it for that Python, or activate the environment that has it"
-}
-
-// starved says that the machine's memory ran out in a step, or "".
-func starved(res proc.Result) string {
-	if res.OOMKilled && res.OOMWhere == "machine" {
-		return "the kernel killed one of its processes because the machine, or a group above, ran out of memory"
-	}
-	return ""
-}
-
-// passing reports a trouble that may be over before anybody can look for it.
-func passing(k protocol.FaultKind) bool {
-	return k == protocol.DiskFull || k == protocol.HostMemory || k == protocol.FilesFull
-}
-
-// machineFault asks whether the machine rather than the candidate is to blame for how a trial
-// ended, and says why. Words in the output only raise suspicion: a known-good program decides.
-func (p *Pipeline) machineFault(ctx context.Context, c bisect.Candidate, o bisect.Outcome, res proc.Result, n note) (string, error) {
+// fault asks whether the machine rather than the candidate is to blame for how a launch ended, and says why. Words
+// in the output only raise suspicion: a known-good program decides.
+func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcome, res proc.Result, d deviceState) (string, error) {
 	switch {
-	case n.fault != "":
-		return n.fault, nil
-	case starved(res) != "" && o.Class != bisect.OK:
-		return starved(res), nil
+	case d.fault != "":
+		return d.fault, nil
+	case trial.Starved(res) != "" && o.Class != bisect.OK:
+		return trial.Starved(res), nil
 	case res.Stall > 0 && o.Class == bisect.Timeout && !o.Whole:
-		return fmt.Sprintf("kbisect itself did not run for %.1f s of the trial, so that nobody knows which limit was kept", res.Stall.Seconds()), nil
+		return fmt.Sprintf("kbisect itself did not run for %.1f s of the trial, so that the limits were not kept", res.Stall.Seconds()), nil
 	case o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra:
 		return "", nil
 	}
-	if why := p.lacksTorch(ctx, res.Tail); why != "" {
+	if why := m.lacksTorch(ctx, res.Tail); why != "" {
 		return why, nil
 	}
 	words, accused := protocol.Trouble(res.Tail)
-	if accused && passing(words.Kind) && !p.assaulted(c) {
-		return fmt.Sprintf("the trial said: %s", words.Words), nil
+	if accused && trial.Passing(words.Kind) && !m.suspects[c] {
+		m.suspects[c] = true
+		return "the trial printed: " + words.Words, nil
 	}
-	if accused && words.Kind == protocol.NoDevice && len(p.Devices) == 0 {
-		return fmt.Sprintf("there is no device here for the trial, which said: %s\nhint: kbisect doctor; what a build alone says, such as a static metric, needs none: leave out [run]", words.Words), nil
+	if accused && words.Kind == protocol.NoDevice && !m.devices {
+		return fmt.Sprintf("there is no device here for the trial, which printed: %s\nhint: kbisect doctor; what a build alone reports, such as a static metric, needs none: leave out [run]", words.Words), nil
 	}
 	killed := res.Timeout != nil || res.Signal != 0
-	if !accused && !(killed && len(p.Devices) > 0) {
+	if !accused && !(killed && m.devices) {
 		return "", nil
 	}
-	knew := p.hello != nil && p.hello.worked
-	why, err := p.hello.fails(ctx)
+	return m.ask(ctx, words, accused, d)
+}
+
+// ask runs the known-good program after a failure that may be the machine's, and says why it is, or "".
+func (m *machine) ask(ctx context.Context, words protocol.Fault, accused bool, d deviceState) (string, error) {
+	worked := m.hello != nil && m.hello.worked
+	why, err := m.hello.fails(ctx)
 	switch {
 	case err != nil:
 		return "", err
 	case why != "" && accused:
-		return fmt.Sprintf("%s; the trial said: %s", why, words.Words), nil
-	case why != "" && knew:
+		return fmt.Sprintf("%s; the trial printed: %s", why, words.Words), nil
+	case why != "" && worked:
 		return why, nil
-	case accused && words.Kind == protocol.DeviceMemory && n.shared != "":
-		return fmt.Sprintf("%s, and %s", words.Words, n.shared), nil
+	case accused && words.Kind == protocol.DeviceMemory && d.shared != "":
+		return fmt.Sprintf("%s, and %s", words.Words, d.shared), nil
 	}
+	return "", nil
+}
+
+// lacksTorch says that a program failed because the Python that runs it has no PyTorch, or "". Nothing that a
+// commit holds installs it.
+func (m *machine) lacksTorch(ctx context.Context, tail []byte) string {
+	if m.python == "" || !bytes.Contains(tail, []byte("No module named 'torch'")) {
+		return ""
+	}
+	cmd := exec.CommandContext(ctx, m.python, "-c", "import importlib.util, sys; sys.exit(3 if importlib.util.find_spec('torch') is None else 0)")
+	cmd.Env = m.env
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 3 {
+		return ""
+	}
+	return m.python + " on this machine has no PyTorch: No module named 'torch'\nhint: install it for that Python, or activate the environment that has it"
+}
+
+const (
+	helloCompile = 2 * time.Minute
+	helloRun     = 30 * time.Second // a cold torch takes ten
+)
+
+// hello is a known-good program on this machine, compiled once. It runs before the first trial and
+// after every trial whose end might be the machine's doing.
+type hello struct {
+	kernels.Hello
+	dir    string
+	env    []string
+	cookie string
+	worked bool // it has been seen to work here
+}
+
+// newHello takes the best known-good program that this machine can compile: on the device if there
+// is one to test. It returns nil where there is none.
+func newHello(ctx context.Context, dir, cookie string, env []string, device bool) (*hello, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, &bisect.InfraError{What: "making a known-good program", Err: err}
+	}
+	for _, k := range kernels.Hellos() {
+		if k.Device && !device {
+			continue
+		}
+		h := &hello{Hello: k, dir: dir, env: env, cookie: cookie}
+		ok, err := h.compile(ctx)
+		if ok || err != nil {
+			return h, err
+		}
+	}
+	return nil, nil
+}
+
+// compile reports whether the tool of h is there and works.
+func (h *hello) compile(ctx context.Context) (bool, error) {
+	argv := h.Compile
+	if len(argv) == 0 {
+		argv = []string{h.Hello.Run[0], "-c", "import torch"}
+	}
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		return false, nil
+	}
+	if err := os.WriteFile(filepath.Join(h.dir, h.File), h.Text, 0o666); err != nil {
+		return false, &bisect.InfraError{What: "making a known-good program", Err: err}
+	}
+	res, err := h.run(ctx, argv, helloCompile)
+	return err == nil && res.Exit == 0, err
+}
+
+func (h *hello) run(ctx context.Context, argv []string, limit time.Duration) (proc.Result, error) {
+	res, err := proc.Run(ctx, proc.Spec{Argv: argv, Dir: h.dir, Env: h.env, Limit: limit, Cookie: h.cookie})
+	if err == nil && res.Canceled {
+		return res, context.Cause(ctx)
+	}
+	if err != nil {
+		err = &bisect.InfraError{What: "running a known-good program in " + h.dir, Err: err}
+	}
+	return res, err
+}
+
+// fails says in which way the known-good program does not work, or "".
+func (h *hello) fails(ctx context.Context) (why string, err error) {
+	if h == nil {
+		return "", nil
+	}
+	res, err := h.run(ctx, h.Hello.Run, helloRun)
+	said := strings.TrimSpace(string(res.Tail))
+	switch {
+	case err != nil:
+		return "", err
+	case res.Timeout != nil:
+		return fmt.Sprintf("a known-good program (%s) hangs", h.Name), nil
+	case res.Exit != 0 || said != kernels.HelloWord:
+		return fmt.Sprintf("a known-good program (%s) fails: %s", h.Name, trial.Describe(res)), nil
+	}
+	h.worked = true
 	return "", nil
 }

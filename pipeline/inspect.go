@@ -3,7 +3,6 @@ package pipeline
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,17 +14,24 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/cuda"
+	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Inspection is a candidate in its slot, built, and left alone while it is looked at.
+// Inspection is a candidate in its workspace, built, and left alone while it is looked at.
 type Inspection struct {
 	Dir    string         // root of the export, with what was built in it
 	Caches string         // where its trials keep what they compile
 	Build  bisect.Outcome // of the build, as far as there was one just now
 
-	s *slot
-	r bisect.Request
+	w         *workspace.Workspace
+	request   bisect.Request
+	recipe    trial.Recipe
+	reference trial.Reference
+	devices   []*gpu.Watch
+	report    func(doing string, limit time.Duration)
 }
 
 // Wrapped says how the program of a candidate is run to be looked at.
@@ -37,39 +43,43 @@ type Wrapped struct {
 	Output func(line string)           // is told of every line; may be nil
 }
 
-// Inspect prepares the slot of a request as for a trial, and lets look read what was built there and
+// Inspect prepares the workspace of a request as for a trial, and lets look read what was built there and
 // run it under other tools. The outcome has a class when there is nothing to look at: the candidate
 // could not be exported or built, and look is not called.
 func (p *Pipeline) Inspect(ctx context.Context, r bisect.Request, look func(*Inspection) error) (bisect.Outcome, error) {
 	p.ahead.stop()
-	s, err := p.slot(r)
+	w, err := p.workspaces.get(p.Config.Recipe, r)
 	if err != nil {
 		return bisect.Outcome{}, err
 	}
-	o, ready, err := s.prepare(ctx, r)
-	if err != nil || !ready {
+	w, o, err := p.build(ctx, w, r)
+	if err != nil || o.Class != "" {
 		return o, err
 	}
-	return o, look(&Inspection{Dir: s.dir, Caches: s.caches.dir, Build: o, s: s, r: r})
+	return o, look(&Inspection{
+		Dir: w.Dir, Caches: w.Caches.Dir, Build: o,
+		w: w, request: r, recipe: p.Config.Recipe, reference: p.reference, devices: p.Config.Devices, report: p.Config.report(r),
+	})
 }
 
 // Python reports whether the candidate's program is Python.
-func (i *Inspection) Python() bool { return isPython(i.workDir(), i.argv()) }
+func (i *Inspection) Python() bool { return trial.IsPython(i.recipe.WorkDir(i.w), i.argv()) }
 
 // stage is the process that is looked at: where a trial has several, the last one, which measures.
 func (i *Inspection) stage() kernels.Stage {
-	all := i.s.stages(i.r.Candidate)
+	all := i.recipe.Stages(i.request.Candidate)
 	return all[len(all)-1]
 }
 
-func (i *Inspection) argv() []string { return i.s.argv(i.stage().Run) }
-
-func (i *Inspection) workDir() string { return i.s.workDir() }
+func (i *Inspection) argv() []string {
+	argv, _ := i.recipe.Argv(i.w, i.stage().Run) // what there is to warn of, its trials have reported
+	return argv
+}
 
 // Run runs the candidate's program once, wrapped, with the environment of a trial and the caches that
 // the last one left. Its tree is killed whole, and the devices are clear afterwards.
 func (i *Inspection) Run(ctx context.Context, w Wrapped) (proc.Result, error) {
-	env, err := i.s.runEnv(i.r)
+	env, err := i.recipe.RunEnv(i.w, i.request)
 	if err != nil {
 		return proc.Result{}, err
 	}
@@ -78,15 +88,15 @@ func (i *Inspection) Run(ctx context.Context, w Wrapped) (proc.Result, error) {
 	if w.Env != nil {
 		env = w.Env(env)
 	}
-	if err := i.s.Plan.Write(i.s.dir); err != nil {
+	if err := i.recipe.Plan.Write(i.Dir); err != nil {
 		return proc.Result{}, fmt.Errorf("files of the plan: %w", err)
 	}
-	l := i.s.listen(i.r, stage, 0)
+	said := i.reference.Protocol(i.recipe, stage)
 	spec := proc.Spec{
-		Argv: slices.Concat(w.Wrap, i.argv()), Dir: i.workDir(), Env: env, Limit: w.Limit,
-		Output: i.s.logFile(i.r, w.Name), Tail: tailMax, Phase: l.said.Phase(), Protocol: protocolVariable,
+		Argv: slices.Concat(w.Wrap, i.argv()), Dir: i.recipe.WorkDir(i.w), Env: env, Limit: w.Limit,
+		Output: i.recipe.LogFile(i.request, w.Name), Tail: trial.TailMax, Phase: said.Phase(), Protocol: trial.ProtocolVariable,
 		Watch: func(line string, at time.Duration) proc.Transition {
-			return proc.Transition{Phase: l.said.Line(line, at)} // a profiled phase may take longer than its limit
+			return proc.Transition{Phase: said.Line(line, at)} // a profiled phase may take longer than its limit
 		},
 	}
 	if stage.Speaks != "" {
@@ -95,19 +105,19 @@ func (i *Inspection) Run(ctx context.Context, w Wrapped) (proc.Result, error) {
 	if w.Output != nil {
 		spec.OnOutput = func(_ int, line string, _ time.Duration) { w.Output(line) }
 	}
-	i.s.activity(i.r, w.Name, w.Limit)
-	before := i.s.watch()
-	res, err := i.s.run(ctx, spec)
+	i.report(w.Name, w.Limit)
+	before := readDevices(i.devices)
+	res, err := i.w.Run(ctx, spec)
 	if err != nil {
 		return res, err
 	}
-	i.s.since(ctx, before)
+	before.since(ctx)
 	if res.Timeout != nil || res.Signal != 0 { // it may have left a lock file
-		if err := i.s.caches.clear(); err != nil {
-			return res, &bisect.InfraError{What: "clearing the caches of " + i.s.name, Err: err}
+		if err := i.w.ClearCaches(); err != nil {
+			return res, err
 		}
 	}
-	i.s.dirty = i.s.dirty || res.Exit != 0 || res.Signal != 0
+	i.w.Contents.Dirty = i.w.Contents.Dirty || res.Exit != 0 || res.Signal != 0
 	return res, nil
 }
 
@@ -116,9 +126,9 @@ const toolMost = 256 << 20
 
 // Tool runs a command on what was built and returns what it printed.
 func (i *Inspection) Tool(ctx context.Context, argv []string, limit time.Duration) ([]byte, error) {
-	file := filepath.Join(filepath.Dir(i.s.dir), "tool.out")
+	file := filepath.Join(i.w.Folder, "tool.out")
 	defer os.Remove(file)
-	res, err := i.s.run(ctx, proc.Spec{Argv: argv, Dir: i.s.dir, Env: i.s.environ(i.r, i.s.tmp), Limit: limit, Output: file, OutputMax: toolMost})
+	res, err := i.w.Run(ctx, proc.Spec{Argv: argv, Dir: i.Dir, Env: i.recipe.Environ(i.w, i.request, i.w.Tmp), Limit: limit, Output: file, OutputMax: toolMost})
 	switch {
 	case err != nil:
 		return nil, err
@@ -127,19 +137,13 @@ func (i *Inspection) Tool(ctx context.Context, argv []string, limit time.Duratio
 	case res.OutputBytes > toolMost:
 		return nil, fmt.Errorf("%s printed more than %d MiB", argv[0], toolMost>>20)
 	case res.Exit != 0 || res.Signal != 0:
-		return nil, fmt.Errorf("%s: %s%s", argv[0], ended(res), lastWords(res.Tail))
+		return nil, fmt.Errorf("%s: %s", argv[0], trial.Describe(res))
 	}
 	return os.ReadFile(file)
 }
 
-// Scratch makes a folder for what tools write about the candidate. It goes with the slot.
-func (i *Inspection) Scratch(name string) (string, error) {
-	dir := filepath.Join(filepath.Dir(i.s.dir), name)
-	if err := errors.Join(removeAll(dir), os.MkdirAll(dir, 0o777)); err != nil {
-		return "", &bisect.InfraError{What: "making the folder " + dir, Err: err}
-	}
-	return dir, nil
-}
+// Scratch makes a folder for what tools write about the candidate. It goes with the workspace.
+func (i *Inspection) Scratch(name string) (string, error) { return i.w.Scratch(name) }
 
 // Bounds on the files with device code that are looked at.
 const (
@@ -151,8 +155,8 @@ const (
 // the tree; and what was compiled while trials ran.
 func (i *Inspection) Programs() []string {
 	var found []string
-	for _, out := range i.s.Plan.Outputs {
-		all, err := filepath.Glob(filepath.Join(i.s.dir, filepath.FromSlash(out)))
+	for _, out := range i.recipe.Plan.Outputs {
+		all, err := filepath.Glob(filepath.Join(i.Dir, filepath.FromSlash(out)))
 		if err != nil {
 			continue
 		}
@@ -161,7 +165,7 @@ func (i *Inspection) Programs() []string {
 		}
 	}
 	if len(found) == 0 {
-		found = programsBelow(i.s.dir)
+		found = programsBelow(i.Dir)
 	}
 	found = append(found, programsBelow(i.Caches)...)
 	return found[:min(len(found), programsMost)]
@@ -173,7 +177,7 @@ func programsBelow(root string) (found []string) {
 		if err != nil || !d.Type().IsRegular() {
 			return nil
 		}
-		if st, err := d.Info(); err == nil && st.Size() <= programMost && isBinary(path) && holdsDeviceCode(path) {
+		if st, err := d.Info(); err == nil && st.Size() <= programMost && trial.IsBinary(path) && holdsDeviceCode(path) {
 			found = append(found, path)
 		}
 		return nil
@@ -192,7 +196,7 @@ func (p *Pipeline) BuildOutput(c bisect.Candidate) []byte {
 	var newest []byte
 	var at time.Time
 	for _, purpose := range []bisect.Purpose{bisect.EndGood, bisect.EndBad, bisect.FindGood, bisect.Searching, bisect.ConfirmCulprit, bisect.ConfirmParent} {
-		log := p.logFile(bisect.Request{Candidate: c, Purpose: purpose}, "build")
+		log := p.Config.Recipe.LogFile(bisect.Request{Candidate: c, Purpose: purpose}, "build")
 		logs, _ := filepath.Glob(strings.TrimSuffix(log, "0.log") + "*.log") // of every ordinal; the pattern is sound
 		for _, log := range logs {
 			st, err := os.Stat(log)

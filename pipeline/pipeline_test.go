@@ -16,6 +16,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 func TestMain(m *testing.M) {
@@ -28,9 +29,10 @@ func TestMain(m *testing.M) {
 // bench is a pipeline over a history with one list of changes a commit.
 type bench struct {
 	*Pipeline
-	t    *testing.T
-	ids  []string
-	home string
+	recipe *trial.Recipe // of its candidates
+	t      *testing.T
+	ids    []string
+	home   string
 }
 
 func newBench(t *testing.T, plan kernels.Plan, limits Limits, commits ...[]fixtures.Change) *bench {
@@ -50,13 +52,16 @@ func newBench(t *testing.T, plan kernels.Plan, limits Limits, commits ...[]fixtu
 		t.Fatal(err)
 	}
 	p, err := New(Config{
-		Repo: repo, Plan: plan, Limits: limits, Dir: filepath.Join(home, "work"), Logs: filepath.Join(home, "logs"),
-		Env: append(os.Environ(), "BENCH_LOG="+filepath.Join(home, "log")), Cache: builds, Session: "test-" + rand.Text(),
+		Recipe: trial.Recipe{
+			Repo: repo, Plan: plan, Logs: filepath.Join(home, "logs"), Cache: builds,
+			Env: append(os.Environ(), "BENCH_LOG="+filepath.Join(home, "log")),
+		},
+		Limits: limits, Dir: filepath.Join(home, "work"), Session: "test-" + rand.Text(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{Pipeline: p, t: t, home: home}
+	b := &bench{Pipeline: p, recipe: &p.Config.Recipe, t: t, home: home}
 	for _, label := range made.Order {
 		b.ids = append(b.ids, made.Commits[label])
 	}
@@ -64,8 +69,8 @@ func newBench(t *testing.T, plan kernels.Plan, limits Limits, commits ...[]fixtu
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := os.Stat(p.Dir); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the slots were left behind: %v", err)
+		if _, err := os.Stat(p.Config.Dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the workspaces were left behind: %v", err)
 		}
 	})
 	return b
@@ -178,7 +183,7 @@ func TestBuildCache(t *testing.T) {
 	if got := b.said(); got != "built built built" {
 		t.Error(got)
 	}
-	b.Plan.Outputs = []string{"nothing"}
+	b.recipe.Plan.Outputs = []string{"nothing"}
 	if o := b.test(1, bisect.Searching); o.Class != bisect.BuildFailed || !strings.Contains(o.Why, "left no nothing") {
 		t.Error(o.Describe())
 	}
@@ -228,13 +233,13 @@ func TestPhaseOfATimeout(t *testing.T) {
 			why = bisect.EndGood
 		}
 		if c.phase == "unlimited" {
-			b.Limits.Run = 2 * time.Second
+			b.Config.Limits.Run = 2 * time.Second
 		}
 		o := b.test(i, why)
 		if string(o.Class) != c.class || o.Phase != c.phase || o.Whole != (c.phase == "unlimited") {
 			t.Errorf("%q: %s in %q (whole %v)", c.body, o.Class, o.Phase, o.Whole)
 		}
-		b.Limits.Run = time.Minute
+		b.Config.Limits.Run = time.Minute
 	}
 }
 
@@ -334,7 +339,7 @@ case $d in */mine) echo mine >>$BENCH_LOG;; esac`
 	if _, err := os.Stat(os.Getenv("TRITON_CACHE_DIR")); err == nil {
 		t.Error("the user's cache was touched")
 	}
-	b.Caches = Cold
+	b.Config.Caches = Cold
 	if ask(0, 10, true); b.said() != "cold" {
 		t.Error("not cold although asked for")
 	}
@@ -346,10 +351,11 @@ func TestHurry(t *testing.T) {
 	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{Run: time.Minute},
 		script(":"), script("sleep 60"))
 	b.test(0, bisect.EndGood)
-	b.good["run"], b.good[bisect.WholeTrial] = time.Millisecond, time.Millisecond
+	b.reference.Times = map[string]time.Duration{"run": time.Millisecond, bisect.WholeTrial: time.Millisecond}
 	r := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[1]}, Purpose: bisect.Searching, Hurry: bisect.WholeTrial}
-	if l := b.bound(r, bisect.WholeTrial); l < 5*time.Second || l > 6*time.Second || b.bound(r, "run") != 0 {
-		t.Fatalf("bounds %v, %v", l, b.bound(r, "run"))
+	bounds := b.reference.Bounds(b.Config.Limits, r)
+	if l := bounds.InForce(bisect.WholeTrial); l < 5*time.Second || l > 6*time.Second || bounds.InForce("run") != 0 {
+		t.Fatalf("bounds %v, %v", l, bounds.InForce("run"))
 	}
 	o, err := b.Sample(t.Context(), r)
 	if err != nil || o.Class != bisect.Timeout || !o.Early || !o.Whole || !strings.Contains(o.Why, "stopped after") {
@@ -429,7 +435,7 @@ say("phase: measure")
 say("sample: 1 us")
 `
 	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}},
-		Limits{Phases: map[string]kernels.Limit{"load": {Abs: time.Second}, "compile": {Abs: time.Minute}, teardown: {Abs: time.Minute}}},
+		Limits{Phases: map[string]kernels.Limit{"load": {Abs: time.Second}, "compile": {Abs: time.Minute}, "teardown": {Abs: time.Minute}}},
 		[]fixtures.Change{fixtures.Script("bench.py", slow)})
 	ask := func(timing bool) bisect.Outcome {
 		t.Helper()
@@ -445,7 +451,7 @@ say("sample: 1 us")
 	if o := ask(false); o.Class != bisect.Timeout || o.Phase != "load" {
 		t.Errorf("with the probe: %s", o.Describe())
 	}
-	b.Probe = ProbeOff
+	b.recipe.Probe = ProbeOff
 	if o := ask(true); o.Class != bisect.Timeout || o.Phase != "load" {
 		t.Errorf("never probed: %s", o.Describe())
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
-	"github.com/kbisect/kbisect/kernels/cuda"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
 // spoken is what ptxas says of two kernels, with the registers and spills of the first.
@@ -38,9 +38,9 @@ func TestStaticMetrics(t *testing.T) {
 		return append(script(fmt.Sprintf(spoken, registers, spills)), fixtures.Write("n", n))
 	}
 	b := newBench(t, plan, Limits{Run: time.Minute}, build(64, 0, "a"), build(72, 20, "b"))
-	b.Env = slices.DeleteFunc(b.Env, func(v string) bool { return strings.HasPrefix(v, "NVCC_APPEND_FLAGS=") })
-	b.Sources = []Source{{Metric: "registers", From: FromStatic}, {Metric: "spills", From: FromStatic}}
-	b.Cases = Cases{"registers": {"gemm"}}
+	b.recipe.Env = slices.DeleteFunc(b.recipe.Env, func(v string) bool { return strings.HasPrefix(v, "NVCC_APPEND_FLAGS=") })
+	b.recipe.Sources = []Source{{Metric: "registers", From: FromStatic}, {Metric: "spills", From: FromStatic}}
+	b.Config.Cases = Cases{"registers": {"gemm"}}
 	want := func(i int, r bisect.Request, hit bool, registers, spills float64, said string) bisect.Outcome {
 		t.Helper()
 		r.Candidate = bisect.Candidate{Commit: b.ids[i]}
@@ -67,7 +67,7 @@ func TestStaticMetrics(t *testing.T) {
 	if first.Artefact == nil || first.Artefact.Device != "" || first.Artefact.Host == second.Artefact.Host || len(first.Artefact.Host) != 64 {
 		t.Errorf("artefacts %+v and %+v", first.Artefact, second.Artefact)
 	}
-	b.Plan.Run = nil
+	b.recipe.Plan.Run = nil
 	want(0, bisect.Request{Purpose: bisect.ConfirmParent, Clean: true}, false, 64, 0, "")
 }
 
@@ -100,26 +100,11 @@ func TestShortCases(t *testing.T) {
 	}
 	for _, chosen := range []string{"ILi8E", "<8>"} {
 		var o bisect.Outcome
-		p := &Pipeline{Config: Config{Cases: Cases{"registers": {chosen}, "spills": {"_Z4gemmPf"}}}}
-		p.tellFacts(&o, facts{Series: before})
+		cases := Cases{"registers": {chosen}, "spills": {"_Z4gemmPf"}}
+		new(notices).addFacts(&o, cases, workspace.Facts{Series: before})
 		if len(o.Series) != 2 || o.Series[0].Case != "gemm" || o.Series[1].Case != "add<8>" {
 			t.Errorf("the cases chosen by %q are %+v", chosen, o.Series)
 		}
-	}
-}
-
-// Spills that the compiler has not spoken of are not taken for none.
-func TestUnspokenSpills(t *testing.T) {
-	s := &slot{Pipeline: &Pipeline{}}
-	finished := []cuda.Usage{{Kernel: "a", Registers: 8}, {Kernel: "b", Registers: 9}}
-	var got []string
-	for _, x := range s.figures(finished, []cuda.Usage{{Kernel: "b", SpillStores: 4, SpillLoads: 8}}, nil) {
-		if x.Metric == "spills" || x.Metric == "registers" {
-			got = append(got, fmt.Sprint(x.Metric, " ", x.Case, " ", x.Values))
-		}
-	}
-	if want := []string{"registers a [8]", "registers b [9]", "spills b [12]"}; !slices.Equal(slices.Sorted(slices.Values(got)), want) {
-		t.Errorf("got %q", got)
 	}
 }
 
@@ -132,7 +117,7 @@ func TestReadsOutsideThePaths(t *testing.T) {
 	b := newBench(t, plan, Limits{}, []fixtures.Change{
 		fixtures.Write("a.c", "a"), fixtures.Write("inc/b.h", "b"), fixtures.Write("own/c.h", "c"), fixtures.Write("inc/d.h", "d"),
 	})
-	b.Paths = []string{"a.c", "own/"}
+	b.recipe.Paths = []string{"a.c", "own/"}
 	if o := b.test(0, bisect.Searching); o.Class != bisect.OK {
 		t.Fatal(o.Describe())
 	}
@@ -178,9 +163,9 @@ func TestResults(t *testing.T) {
 	}
 	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{Run: time.Minute}, commits...)
 	for i, c := range cases {
-		b.Sources = []Source{{Metric: "kernel", From: c.from, File: c.file}}
+		b.recipe.Sources = []Source{{Metric: "kernel", From: c.from, File: c.file}}
 		o := b.test(i, bisect.Searching)
-		if string(o.Class) != c.class || strings.Contains(o.Why, b.Dir) {
+		if string(o.Class) != c.class || strings.Contains(o.Why, b.Config.Dir) {
 			t.Errorf("%q: %s", c.body, o.Describe())
 		}
 		if c.value == 0 {
@@ -190,7 +175,7 @@ func TestResults(t *testing.T) {
 			t.Errorf("%q: series %+v", c.body, o.Series)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(b.Dir, "search", "tree", "out")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(b.Config.Dir, "search", "tree", "out")); len(left) > 0 {
 		if _, err := os.Stat(filepath.Join(left[0], "r.json")); err == nil {
 			t.Error("old results were left in the tree")
 		}

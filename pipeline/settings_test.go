@@ -42,7 +42,7 @@ func TestFlagsReachTheProgram(t *testing.T) {
 		fixtures.Write("prog.c", settingsC),
 		fixtures.Write("Makefile", "prog: prog.c\n\techo build >>$(BENCH_LOG)\n\tcc -DWARM='\"$(WARM)\"' -o prog prog.c\n"),
 	})
-	b.Flags = settingFlags()
+	b.recipe.Flags = settingFlags()
 	builds := func() int {
 		data, _ := os.ReadFile(filepath.Join(b.home, "log"))
 		return strings.Count(string(data), "build")
@@ -66,7 +66,7 @@ func TestFlagsReachTheProgram(t *testing.T) {
 			t.Errorf("%q: %d builds, want %d", c.assign, n, c.builds)
 		}
 	}
-	if _, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0], Assign: "nosuch=1"}, Purpose: bisect.Searching}); err == nil || !strings.Contains(err.Error(), "sets no flag") {
+	if _, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0], Assign: "nosuch=1"}, Purpose: bisect.Searching}); err == nil || !strings.Contains(err.Error(), "is not a flag") {
 		t.Errorf("an unknown flag: %v", err)
 	}
 }

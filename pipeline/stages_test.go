@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/protocol"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // evaluation speaks KernelBot's protocol; what it does is the submission's choice.
@@ -105,15 +106,15 @@ func TestStages(t *testing.T) {
 		commits = append(commits, kernel(c.text))
 	}
 	b := newBench(t, stagedPlan(), Limits{Run: 10 * time.Minute}, commits...)
-	b.Probe = ProbeOff
+	b.recipe.Probe = ProbeOff
 	for i, c := range cases {
-		b.Plan = stagedPlan()
+		b.recipe.Plan = stagedPlan()
 		if i > 0 && !strings.Contains(c.text, "compile") {
-			b.Plan.Stages = b.Plan.Stages[1:]
+			b.recipe.Plan.Stages = b.recipe.Plan.Stages[1:]
 		}
-		for k := range b.Plan.Stages {
-			if b.Plan.Stages[k].Name == c.hang {
-				b.Plan.Stages[k].Limit = 1500 * time.Millisecond
+		for k := range b.recipe.Plan.Stages {
+			if b.recipe.Plan.Stages[k].Name == c.hang {
+				b.recipe.Plan.Stages[k].Limit = 1500 * time.Millisecond
 			}
 		}
 		o := b.test(i, bisect.Searching)
@@ -155,11 +156,11 @@ func TestLimitsOverStages(t *testing.T) {
 		t.Skip("SKIPPED: there is no python3")
 	}
 	b := newBench(t, stagedPlan(), Limits{Run: 4 * time.Second}, kernel("time.sleep(3 if mode == 'compile' else 0)\ntime.sleep(30 if mode == 'test' else 0)\ngood()"))
-	b.Probe = ProbeOff
+	b.recipe.Probe = ProbeOff
 	if o := b.test(0, bisect.Searching); o.Class != bisect.Timeout || !o.Whole || o.Phase != "test/load" || o.Wall > 20 {
 		t.Errorf("%s, whole %v, %g s", o.Describe(), o.Whole, o.Wall)
 	}
-	b.Limits = Limits{Run: time.Minute, Phases: map[string]kernels.Limit{"test/load": {Abs: time.Second}}}
+	b.Config.Limits = Limits{Run: time.Minute, Phases: map[string]kernels.Limit{"test/load": {Abs: time.Second}}}
 	if o := b.test(0, bisect.Searching); o.Class != bisect.Timeout || o.Whole || o.Phase != "test/load" || !strings.Contains(o.Why, "limit of 1s") {
 		t.Errorf("%s, whole %v", o.Describe(), o.Whole)
 	}
@@ -174,8 +175,8 @@ func TestFilesOfThePlan(t *testing.T) {
 	spoil := "good()\nopen('eval.py', 'w').write('')\nopen('submission.py', 'w').write('')"
 	b := newBench(t, stagedPlan(), Limits{Run: time.Minute}, kernel("good()"),
 		[]fixtures.Change{{Op: fixtures.OpDelete, Path: "src/kernel.py"}, fixtures.Write("README", "moved")}, kernel(spoil))
-	b.Probe = ProbeOff
-	b.Plan.Stages = b.Plan.Stages[1:2]
+	b.recipe.Probe = ProbeOff
+	b.recipe.Plan.Stages = b.recipe.Plan.Stages[1:2]
 	for i, want := range []string{"ok", "build-failed", "ok", "ok"} {
 		o := b.test(min(i, 2), bisect.Searching)
 		if string(o.Class) != want || i == 1 && !strings.HasSuffix(o.Why, "the candidate holds no src/kernel.py: stat src/kernel.py: no such file or directory") {
@@ -208,9 +209,9 @@ func TestTorchEndings(t *testing.T) {
 
 // A limit that names no stage is that of the phase in every stage.
 func TestLimitsOfAnyStage(t *testing.T) {
-	p := &Pipeline{Config: Config{Limits: Limits{Phases: map[string]kernels.Limit{"check": {Abs: 2 * time.Second}, "test/load": {Abs: time.Second}}}}}
+	b := trial.Bounds{Limits: Limits{Phases: map[string]kernels.Limit{"check": {Abs: 2 * time.Second}, "test/load": {Abs: time.Second}}}}
 	for phase, want := range map[string]time.Duration{"check": 2 * time.Second, "test/check": 2 * time.Second, "benchmark/check": 2 * time.Second, "test/load": time.Second, "load": 0, "benchmark/load": 0} {
-		if got := p.limit(phase); got != want {
+		if got := b.Allowed(phase); got != want {
 			t.Errorf("%s: %v, want %v", phase, got, want)
 		}
 	}

@@ -4,7 +4,12 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
+
+// twins are launches by what was built: equal builds share them.
+type twins map[bisect.Artefact]*twin
 
 // twin is what was seen of the first commit of which something was built.
 type twin struct {
@@ -13,53 +18,49 @@ type twin struct {
 	outcomes []bisect.Outcome // of its launches, in their order
 }
 
-// mayShare reports whether the launches of a candidate can stand for those of another: how it ends is
-// asked for, not how fast, and the build tells what it has read.
-func (s *slot) mayShare(r bisect.Request) bool {
-	return !r.Timing && r.Candidate.Assign == "" && s.facts.Artefact != nil && len(s.facts.Inputs) > 0 && !s.static() && !s.onlyBuilds(r)
+// mayShare reports whether the launches of a candidate can stand for those of another one: the question is how
+// it ends, not how fast, and the build reports what it has read.
+func mayShare(p trial.Recipe, r bisect.Request, f workspace.Facts) bool {
+	return !r.Timing && r.Candidate.Assign == "" && f.Artefact != nil && len(f.Inputs) > 0 && !p.Static() && !p.OnlyBuilds(r)
 }
 
-// shared is the outcome of a commit of which the same was built, device code and host code, where the two
-// commits differ in nothing but what the build has read: a launch would run the same program on the same
-// files. Launches of a proof are never shared.
-func (s *slot) shared(r bisect.Request) (o bisect.Outcome, ok bool) {
-	if r.Purpose != bisect.Searching || r.Clean || s.Pipeline.clean || !s.mayShare(r) {
+// outcome is that of a commit of which the same was built, device code and host code, where the two commits differ
+// in nothing but what the build has read: a launch would run the same program on the same files.
+func (t twins) outcome(p trial.Recipe, r bisect.Request, f workspace.Facts) (o bisect.Outcome, ok bool) {
+	first := t[*f.Artefact]
+	if first == nil || first.commit == r.Candidate.Commit || r.Nth >= len(first.outcomes) {
 		return o, false
 	}
-	t := s.twins[*s.facts.Artefact]
-	if t == nil || t.commit == r.Candidate.Commit || r.Nth >= len(t.outcomes) {
-		return o, false
-	}
-	changes, err := s.Repo.Changes(t.commit, r.Candidate.Commit)
+	changes, err := p.Repo.Changes(first.commit, r.Candidate.Commit)
 	if err != nil {
-		s.Log.Info("what differs between equal builds", "candidate", r.Candidate.Brief(), "err", err)
+		p.Log.Info("comparing commits with equal builds", "candidate", r.Candidate.Brief(), "err", err)
 		return o, false
 	}
 	read := func(name string) bool {
-		return name == "" || slices.Contains(t.inputs, name) || slices.Contains(s.facts.Inputs, name) || len(s.Paths) > 0 && !s.covers(name)
+		return name == "" || slices.Contains(first.inputs, name) || slices.Contains(f.Inputs, name) || len(p.Paths) > 0 && !p.Covers(name)
 	}
 	for _, c := range changes {
 		if !read(c.Path) || !read(c.OldPath) {
 			return o, false
 		}
 	}
-	o = t.outcomes[r.Nth]
-	o.Shared, o.Wall, o.Phases, o.Devices, o.Log, o.Repeated = t.commit, 0, nil, nil, "", nil
+	o = first.outcomes[r.Nth]
+	o.Shared, o.Wall, o.Phases, o.Devices, o.Log, o.Repeated = first.commit, 0, nil, nil, "", nil
 	return o, true
 }
 
-// remember keeps a launch for commits of which the same is built. One that was stopped before its limit
-// says less than another may be asked for.
-func (s *slot) remember(r bisect.Request, o bisect.Outcome) {
-	if o.Class == bisect.Infra || o.Early || o.Hurried != "" || !s.mayShare(r) {
+// remember keeps a launch for commits of which the same is built. One that was stopped before its limit does not
+// answer what another request may ask.
+func (t twins) remember(r bisect.Request, f workspace.Facts, o bisect.Outcome) {
+	if o.Class == bisect.Infra || o.Early || o.Hurried != "" {
 		return
 	}
-	t := s.twins[*s.facts.Artefact]
-	if t == nil {
-		t = &twin{commit: r.Candidate.Commit, inputs: s.facts.Inputs}
-		s.twins[*s.facts.Artefact] = t
+	first := t[*f.Artefact]
+	if first == nil {
+		first = &twin{commit: r.Candidate.Commit, inputs: f.Inputs}
+		t[*f.Artefact] = first
 	}
-	if t.commit == r.Candidate.Commit && r.Nth == len(t.outcomes) {
-		t.outcomes = append(t.outcomes, o)
+	if first.commit == r.Candidate.Commit && r.Nth == len(first.outcomes) {
+		first.outcomes = append(first.outcomes, o)
 	}
 }

@@ -44,7 +44,7 @@ func TestEqualBuildsShareALaunch(t *testing.T) {
 	if err != nil || timed.Shared != "" {
 		t.Errorf("times are shared: %v", err)
 	}
-	b.Paths = []string{"a.c"} // then data is declared to matter to nobody
+	b.recipe.Paths = []string{"a.c"} // then data is declared to matter to nobody
 	if o := b.test(2, bisect.Searching); o.Shared == "" {
 		t.Error("a file outside of the paths keeps commits from sharing")
 	}

@@ -32,7 +32,9 @@ pipeline/proc:
 pipeline/cache:
 pipeline/gpu:
 pipeline/store:
-pipeline: bisect kernels kernels/protocol kernels/metrics kernels/cuda pipeline/source pipeline/proc pipeline/cache pipeline/gpu pipeline/store
+pipeline/workspace: bisect pipeline/source pipeline/proc
+pipeline/trial: bisect kernels kernels/protocol kernels/metrics kernels/cuda pipeline/cache pipeline/proc pipeline/source pipeline/workspace
+pipeline: bisect kernels kernels/protocol kernels/cuda pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
 fixtures: bisect bisect/effects bisect/judge bisect/sets bisect/sets/lattice kernels
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/wording:

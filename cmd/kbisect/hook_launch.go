@@ -51,8 +51,8 @@ func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) de
 		return decision{answer: undecided, why: wording.Headline(err.Error())}
 	}
 	fmt.Fprintf(k.opts.messages, "kbisect: building and launching %s %s; the push waits at most %v\n", x.ref.name(), wording.Short(x.commit), k.opts.deadline)
-	report := t.pipe.OnPhase
-	t.pipe.OnPhase = func(a pipeline.Activity) { k.note(a); report(a) }
+	report := t.pipe.Config.OnPhase
+	t.pipe.Config.OnPhase = func(a pipeline.Activity) { k.note(a); report(a) }
 	l := launches{base: x.base, commit: x.commit, until: until}
 	l.run(timed, t)
 	return k.conclude(ctx, x, l, t)

@@ -26,6 +26,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // job is one run of a session: it joins repository, store, pipeline, judge and search.
@@ -228,15 +229,17 @@ func (j *job) open(ctx context.Context) error {
 		return err
 	}
 	config := pipeline.Config{
-		Repo: j.repo, Plan: j.policy.Plan, Limits: j.policy.Limits, Paths: j.policy.Paths,
-		SampleMetric: j.policy.Sample, Patterns: patterns, Sources: j.policy.Sources, Cases: j.policy.Cases,
-		Dir: filepath.Join(root, "work", j.session.ID), Logs: filepath.Join(stateDir(j.repo.CommonDir()), "logs", j.session.ID),
-		Env: append(os.Environ(), j.policy.moreEnv...), Cache: builds, Session: j.session.ID, OnPhase: j.ui.Activity, Log: log,
-		Devices: j.gpus.watches, Caches: j.policy.Caches, Probe: j.policy.Probe,
-		Jobs: j.policy.Jobs, WholeTimed: j.policy.wholeTimed(), Flags: j.policy.carriers(),
+		Recipe: trial.Recipe{
+			Repo: j.repo, Plan: j.policy.Plan, Flags: j.policy.carriers(), Paths: j.policy.Paths,
+			SampleMetric: j.policy.Sample, Patterns: patterns, Sources: j.policy.Sources,
+			Env: append(os.Environ(), j.policy.moreEnv...), Cache: builds, Probe: j.policy.Probe, WholeTimed: j.policy.wholeTimed(),
+			Logs: filepath.Join(stateDir(j.repo.CommonDir()), "logs", j.session.ID), Log: log,
+		},
+		Limits: j.policy.Limits, Cases: j.policy.Cases, Caches: j.policy.Caches, Jobs: j.policy.Jobs, Devices: j.gpus.watches,
+		Dir: filepath.Join(root, "work", j.session.ID), Session: j.session.ID, OnPhase: j.ui.Activity,
 	}
 	if j.policy.OwnScripts {
-		config.WorkTree = j.repo.WorkDir()
+		config.Recipe.WorkTree = j.repo.WorkDir()
 	}
 	if err := j.openPipes(config); err != nil {
 		return err

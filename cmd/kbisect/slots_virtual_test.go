@@ -23,6 +23,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // virtual makes trials of a planted truth that take as long as they say, on a clock that is not the
@@ -231,7 +232,7 @@ func TestSlotCount(t *testing.T) {
 	} {
 		j := &job{policy: &policy{Jobs: x.jobs, GPUs: x.gpus}, gpus: &devices{watches: watches[:x.devices], none: x.none}}
 		dir := t.TempDir()
-		config := pipeline.Config{Devices: j.gpus.watches, Dir: filepath.Join(dir, "work", "s"), Logs: filepath.Join(dir, "logs"), Session: "s", Jobs: x.jobs}
+		config := pipeline.Config{Devices: j.gpus.watches, Dir: filepath.Join(dir, "work", "s"), Recipe: trial.Recipe{Logs: filepath.Join(dir, "logs")}, Session: "s", Jobs: x.jobs}
 		if err := j.openPipes(config); err != nil {
 			t.Fatal(err)
 		}
@@ -240,9 +241,9 @@ func TestSlotCount(t *testing.T) {
 		}
 		dirs, marks := map[string]bool{}, map[string]bool{}
 		for i, p := range j.pipes {
-			dirs[p.Dir], marks[p.Session] = true, true
-			if x.want > 1 && x.devices > 0 && (len(p.Devices) != 1 || p.Devices[0] != watches[i]) || x.want == 1 && len(p.Devices) != x.devices {
-				t.Errorf("%+v: slot %d has %d devices", x, i, len(p.Devices))
+			dirs[p.Config.Dir], marks[p.Config.Session] = true, true
+			if x.want > 1 && x.devices > 0 && (len(p.Config.Devices) != 1 || p.Config.Devices[0] != watches[i]) || x.want == 1 && len(p.Config.Devices) != x.devices {
+				t.Errorf("%+v: slot %d has %d devices", x, i, len(p.Config.Devices))
 			}
 		}
 		if len(dirs) != x.want || len(marks) != x.want {

@@ -1,4 +1,4 @@
-package pipeline
+package trial
 
 import (
 	"bufio"
@@ -21,24 +21,18 @@ const (
 	ProbeOff Probe = "off"
 )
 
-// probes reports whether the probe goes with a trial.
-func (s *slot) probes(r bisect.Request, argv []string) bool {
-	switch s.Probe {
-	case ProbeOn:
-		return true
-	case ProbeOff:
-		return false
+// goesWith reports whether the probe goes with a launch of a command below dir. Unprobed is true of a Python
+// program that the probe leaves alone because of its times.
+func (x Probe) goesWith(r bisect.Request, dir string, argv []string) (probed, unprobed bool) {
+	if x != "" {
+		return x == ProbeOn, false
 	}
-	return !r.Timing && isPython(s.dir, argv)
+	python := IsPython(dir, argv)
+	return python && !r.Timing, python && r.Timing
 }
 
-// unprobed reports that the probe stays away from a trial of Python because of its times.
-func (s *slot) unprobed(r bisect.Request, argv []string) bool {
-	return s.Probe == "" && r.Timing && isPython(s.dir, argv)
-}
-
-// isPython reports whether a command is Python, by its name or by its #! line.
-func isPython(dir string, argv []string) bool {
+// IsPython reports whether a command is Python, by its name or by its #! line.
+func IsPython(dir string, argv []string) bool {
 	if proc.PythonName(filepath.Base(argv[0])) {
 		return true
 	}

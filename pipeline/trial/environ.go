@@ -1,4 +1,4 @@
-package pipeline
+package trial
 
 import (
 	"bytes"
@@ -14,27 +14,64 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
 // settings are the flags that a candidate sets.
-func (p *Pipeline) settings(c bisect.Candidate) (kernels.Settings, error) {
+func (p Recipe) settings(c bisect.Candidate) (kernels.Settings, error) {
 	s, wrong := kernels.ParseSettings(c.Assign, p.Flags)
 	if wrong != "" {
-		return nil, fmt.Errorf("candidate %s: %q sets no flag of the configuration", c.Brief(), wrong)
+		return nil, fmt.Errorf("candidate %s: %q is not a flag of the configuration", c.Brief(), wrong)
 	}
 	return s, nil
 }
 
-// buildOf is the part of a candidate that its build depends on: settings that only the program reads
-// are left out, so that one build serves all of them.
-func (s *slot) buildOf(c bisect.Candidate) bisect.Candidate {
-	all, err := s.settings(c)
+// Environ is the environment of any process for a request.
+func (p Recipe) Environ(w *workspace.Workspace, r bisect.Request, caches string) []string {
+	env := slices.DeleteFunc(slices.Clone(p.Env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "KBISECT_") && name != kernels.ProbeModules
+	})
+	return append(w.Environ(env, p.WorkDir(w), caches), "KBISECT_COMMIT="+r.Candidate.Commit, "KBISECT_PURPOSE="+string(r.Purpose))
+}
+
+// buildEnv is the environment of a build: with the compilers' macros and options, and the variables that it
+// may read.
+func (p Recipe) buildEnv(w *workspace.Workspace, r bisect.Request) ([]string, error) {
+	set, err := p.settings(p.buildOf(w, r.Candidate))
+	if err != nil {
+		return nil, err
+	}
+	env, err := compileEnv(w, kernels.Merge(append(p.Environ(w, r, w.Tmp), set.Env()...), p.Plan.Env), set.Compile())
+	if p.Static() && err == nil { // so that ptxas reports spills
+		env = append(env, "NVCC_APPEND_FLAGS="+strings.TrimSpace(lookup(env, "NVCC_APPEND_FLAGS")+" -Xptxas=-v"))
+	}
+	return env, err
+}
+
+// RunEnv is the environment of a launch. What compiles while it runs gets macros and options too.
+func (p Recipe) RunEnv(w *workspace.Workspace, r bisect.Request) ([]string, error) {
+	set, err := p.settings(r.Candidate)
+	if err != nil {
+		return nil, err
+	}
+	env := append(p.Environ(w, r, w.Caches.Dir), set.Env()...)
+	if r.Candidate.Assign != "" {
+		env = append(env, "KBISECT_ASSIGN="+r.Candidate.Assign)
+	}
+	return compileEnv(w, kernels.Merge(env, p.Plan.Env), set.Compile())
+}
+
+// buildOf is the part of a candidate that its build depends on: settings that only the program reads are left
+// out, so that one build serves all of them.
+func (p Recipe) buildOf(w *workspace.Workspace, c bisect.Candidate) bisect.Candidate {
+	all, err := p.settings(c)
 	if err != nil {
 		return c // it fails when it is run
 	}
 	var kept kernels.Settings
 	for _, x := range all {
-		if x.Flag.Define != "" || x.Flag.Option != "" || x.Flag.Env != "" && s.buildReads(x.Flag.Env) {
+		if x.Flag.Define != "" || x.Flag.Option != "" || x.Flag.Env != "" && p.buildReads(w, x.Flag.Env) {
 			kept = append(kept, x)
 		}
 	}
@@ -42,23 +79,23 @@ func (s *slot) buildOf(c bisect.Candidate) bisect.Candidate {
 	return c
 }
 
-// buildReads reports whether the build may look at an environment variable: its name stands in the
-// build command, or in a file of the candidate that is not a source of the program.
-func (p *Pipeline) buildReads(name string) bool {
+// buildReads reports whether the build may look at an environment variable: its name stands in the build
+// command, or in a file of the candidate that is not a source of the program.
+func (p Recipe) buildReads(w *workspace.Workspace, name string) bool {
 	if len(p.Plan.Build) == 0 {
 		return false
 	}
-	known, ok := p.reads[name]
-	if ok || strings.Contains(strings.Join(p.Plan.Build, " "), name) {
-		return known || !ok
+	if strings.Contains(strings.Join(p.Plan.Build, " "), name) {
+		return true
 	}
-	for _, s := range p.slots {
-		if s.held.Commit != "" {
-			p.reads[name] = buildFileNames(s.dir, name)
-			return p.reads[name]
-		}
+	if known, ok := w.Contents.Reads[name]; ok {
+		return known
 	}
-	return true // until there is something to look at
+	if w.Contents.Candidate.Commit == "" {
+		return true // until there is something to look at
+	}
+	w.Contents.Reads[name] = buildFileNames(w.Dir, name)
+	return w.Contents.Reads[name]
 }
 
 // sources are files that compilers read rather than build tools.
@@ -102,13 +139,13 @@ exec %[1]s "$@" %[2]s
 
 // compileEnv tells every compiler that a build, or the program itself, calls: nvcc by its own variable,
 // others by a small script in front of them on PATH.
-func (p *Pipeline) compileEnv(env, options []string) ([]string, error) {
+func compileEnv(w *workspace.Workspace, env, options []string) ([]string, error) {
 	if len(options) == 0 {
 		return env, nil
 	}
-	dir, err := p.shims(env, options)
+	dir, err := writeShims(w, options)
 	if err != nil {
-		return nil, &bisect.InfraError{What: "writing the compilers of a candidate", Err: err}
+		return nil, &bisect.InfraError{What: "writing the compiler wrappers of a candidate", Err: err}
 	}
 	more := strings.Join(options, " ")
 	if old := lookup(env, "NVCC_APPEND_FLAGS"); old != "" {
@@ -117,21 +154,10 @@ func (p *Pipeline) compileEnv(env, options []string) ([]string, error) {
 	return append(env, "PATH="+dir+":"+lookup(env, "PATH"), "NVCC_APPEND_FLAGS="+more), nil
 }
 
-// buildArgv is the build command. A compiler that it names by its full path is told there what others
-// are told on PATH.
-func (s *slot) buildArgv(c bisect.Candidate) []string {
-	argv := s.Plan.Build
-	if !filepath.IsAbs(argv[0]) || !slices.Contains(hostCompilers, filepath.Base(argv[0])) {
-		return argv
-	}
-	set, _ := s.settings(c)
-	return slices.Concat(argv, set.Compile())
-}
-
-// shims writes the scripts for a list of options, once.
-func (p *Pipeline) shims(env, options []string) (string, error) {
+// writeShims writes the scripts for a list of options, once for each workspace.
+func writeShims(w *workspace.Workspace, options []string) (string, error) {
 	sum := sha256.Sum256([]byte(strings.Join(options, "\x00")))
-	dir := filepath.Join(p.Dir, "compilers-"+hex.EncodeToString(sum[:6]))
+	dir := filepath.Join(w.Folder, "compilers-"+hex.EncodeToString(sum[:6]))
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}

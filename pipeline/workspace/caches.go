@@ -1,4 +1,4 @@
-package pipeline
+package workspace
 
 import (
 	"errors"
@@ -13,20 +13,10 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Caches says on what a trial that is launched for its times finds the caches of compilers and
-// frameworks. All other trials find them empty.
-type Caches string
-
-// The settings.
-const (
-	Warm Caches = "warm" // as a first process of the same candidate left them
-	Cold Caches = "cold" // empty
-)
-
-// cacheVariables say where compilers and frameworks keep what they made before. Each trial gets
-// roots of its own: a neighbour's cache would hide the compile time of a candidate, a torch
+// cacheVariables say where compilers and frameworks keep what they made before. Each workspace has
+// folders of its own: another one's cache would hide the compile time of a candidate, a torch
 // extension of the same name would be taken for another commit's, and the lock file of a killed
-// build would stop every later load. The user's own caches are never read, wiped or written.
+// build would block every later load. The user's own caches are never read, emptied or written.
 func cacheVariables() []string {
 	return []string{
 		"XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "CUDA_CACHE_PATH",
@@ -35,7 +25,7 @@ func cacheVariables() []string {
 	}
 }
 
-// remoteCaches would bring a cache in by the back door.
+// remoteCaches would share a cache over the network.
 func remoteCaches() []string {
 	return []string{"TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", "TORCHINDUCTOR_REMOTE_CACHE_BACKEND", "TORCHINDUCTOR_REDIS_HOST", "TORCHINDUCTOR_REDIS_PORT", "TRITON_CACHE_MANAGER"}
 }
@@ -116,38 +106,43 @@ func holdsFiles(root string) bool {
 	return found
 }
 
-// roots is where the processes of a slot keep their caches. Python's bytecode lies by the path of its source
-// in a folder that all slots share: what the machine has installed is compiled once, as it would be on a
-// machine that has run it before, and what a candidate holds is thrown away with the other caches.
-type roots struct {
-	dir    string
-	python string           // of all slots
-	own    []string         // the part of it for the files of this slot
-	warmed bisect.Candidate // of which a process has filled them and ended well
+// Caches is where the launches of a workspace keep their caches. Python's bytecode lies by the path of its
+// source in a folder that all workspaces share: what the machine has installed is compiled once, as it would be
+// on a machine that has run it before, and what a candidate holds is removed with the other caches.
+type Caches struct {
+	Dir    string
+	Python string           // of all workspaces
+	Warmed bisect.Candidate // whose last launch filled them and ended well
+
+	own []string // the part of Python for the files of this workspace
 }
 
-// newRoots are the caches in the folder of a slot, whose tree lies at tree.
-func newRoots(slot, tree, python string) roots {
-	c := roots{dir: filepath.Join(slot, "caches"), python: python, own: []string{filepath.Join(python, tree)}}
-	if real, err := filepath.EvalSymlinks(filepath.Dir(slot)); err == nil { // Python asks the kernel where it is
-		if rel, err := filepath.Rel(filepath.Dir(slot), tree); err == nil {
+// newCaches are the caches in a folder whose export lies at tree.
+func newCaches(folder, tree, python string) Caches {
+	c := Caches{Dir: filepath.Join(folder, "caches"), Python: python, own: []string{filepath.Join(python, tree)}}
+	if real, err := filepath.EvalSymlinks(filepath.Dir(folder)); err == nil { // Python asks the kernel where it is
+		if rel, err := filepath.Rel(filepath.Dir(folder), tree); err == nil {
 			c.own = append(c.own, filepath.Join(python, real, rel))
 		}
 	}
 	return c
 }
 
-// clear throws the caches away, with any lock file that a killed process left in them.
-func (c *roots) clear() error {
-	c.warmed = bisect.Candidate{}
-	err := removeAll(c.dir)
+// clear removes the caches, with any lock file that a killed process left in them.
+func (c *Caches) clear() error {
+	c.Warmed = bisect.Candidate{}
+	err := RemoveAll(c.Dir)
 	for _, dir := range c.own {
-		err = errors.Join(err, removeAll(dir))
+		err = errors.Join(err, RemoveAll(dir))
 	}
 	return err
 }
 
-// compiled reports that Python has compiled files of the slot, or the first ones of all.
-func (c *roots) compiled(first bool) bool {
-	return first && holdsFiles(c.python) || slices.ContainsFunc(c.own, holdsFiles)
+// Filled reports that launches have left something that later ones are faster for. Bytecode counts where
+// imports do: that of the workspace's own files, and the first of all, if there was none before.
+func (c *Caches) Filled(imports, none bool) bool {
+	return holdsFiles(c.Dir) || imports && (none && c.HasBytecode() || slices.ContainsFunc(c.own, holdsFiles))
 }
+
+// HasBytecode reports that Python has compiled anything in this job.
+func (c *Caches) HasBytecode() bool { return holdsFiles(c.Python) }

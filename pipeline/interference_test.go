@@ -46,7 +46,7 @@ func TestWorkingFolderRemoved(t *testing.T) {
 		t.Error(o.Describe())
 	}
 	b.test(0, bisect.EndGood)
-	if err := errors.Join(os.RemoveAll(b.Dir), os.Remove(b.lock.Name())); err != nil {
+	if err := errors.Join(os.RemoveAll(b.Config.Dir), os.Remove(b.Config.Dir+".lock")); err != nil {
 		t.Fatal(err)
 	}
 	_, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.EndGood, Nth: 1})

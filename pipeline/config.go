@@ -1,0 +1,67 @@
+package pipeline
+
+import (
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/trial"
+)
+
+// Config says what to sample and where.
+type Config struct {
+	Recipe  trial.Recipe // how candidates are built and run
+	Limits  Limits
+	Cases   Cases          // of metrics; of others all count
+	Dir     string         // for the workspaces; created, and removed again
+	Devices []*gpu.Watch   // on which trials run; without any no device is watched
+	Caches  Caches         // that timed trials find; "" is warm where times are compared, else cold
+	Jobs    int            // builds at a time; 1: only what is asked for; 0: what the machine can bear
+	Session string         // marks the processes, so that leftovers can be found
+	Slot    int            // number of this pipeline among those that work side by side, from 0
+	OnPhase func(Activity) // progress; may be nil; called from other goroutines
+}
+
+// What a configuration is made of.
+type (
+	Limits       = trial.Limits
+	Source       = trial.Source
+	Probe        = trial.Probe
+	CommandError = trial.CommandError
+)
+
+// See package trial.
+const (
+	FromNVBench = trial.FromNVBench
+	FromCutlass = trial.FromCutlass
+	FromStatic  = trial.FromStatic
+	ProbeOn     = trial.ProbeOn
+	ProbeOff    = trial.ProbeOff
+)
+
+// Caches says on what a trial that is launched for its times finds the caches of compilers and frameworks. All
+// other trials find them empty.
+type Caches string
+
+// The settings.
+const (
+	Warm Caches = "warm" // as the last process of the same candidate left them
+	Cold Caches = "cold" // empty
+)
+
+// Activity is what the pipeline is doing now.
+type Activity struct {
+	Request bisect.Request
+	Doing   string        // export, build, or the phase of the trial
+	Limit   time.Duration // of what it is doing; 0 = none
+	Slot    int           // of the pipeline, see [Config]
+}
+
+// report returns what takes the progress of a request.
+func (c Config) report(r bisect.Request) func(doing string, limit time.Duration) {
+	return func(doing string, limit time.Duration) {
+		if c.OnPhase != nil {
+			c.OnPhase(Activity{r, doing, limit, c.Slot})
+		}
+	}
+}

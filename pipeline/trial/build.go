@@ -1,0 +1,326 @@
+package trial
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/workspace"
+)
+
+// Job is one build.
+type Job struct {
+	Recipe    Recipe
+	Request   bisect.Request
+	Bounds    Bounds
+	Clean     bool                                    // from a clean export, and not from the cache
+	Ahead     bool                                    // nobody has asked for it yet: what fails is built again then
+	Suspected bool                                    // a step of this candidate was already blamed on another process
+	Report    func(doing string, limit time.Duration) // progress; may be nil
+}
+
+// Built is how a build went.
+type Built struct {
+	Outcome    bisect.Outcome // without a class when the workspace holds the candidate, built
+	Warnings   []string       // of the export, each beginning with its path
+	Suspicious bool           // another process may have ended it
+}
+
+// Holds reports whether a workspace holds a candidate, built, and nothing that a failed process left.
+func (p Recipe) Holds(w *workspace.Workspace, c bisect.Candidate) bool {
+	return w.Contents.Candidate == p.buildOf(w, c) && w.Contents.Built && !w.Contents.Dirty
+}
+
+// Build brings a workspace to a candidate and builds it there. The outcome has a class when that is already how
+// the trial ends: the candidate could not be exported or built.
+func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
+	p := j.Recipe
+	if _, err := os.Stat(w.Dir); err == nil && len(p.Plan.Build) > 0 && p.Holds(w, j.Request.Candidate) {
+		return Built{}, nil // launched again as it is
+	}
+	if err := w.Open(p.Repo, p.Paths); err != nil {
+		return Built{}, err
+	}
+	incremental, err := j.mayBuildOn(w)
+	if err != nil {
+		return Built{}, err
+	}
+	b, err := j.export(ctx, w, !incremental)
+	if err != nil || b.Outcome.Class != "" {
+		return b, err
+	}
+	if len(p.Plan.Build) == 0 {
+		w.Contents.Built = true
+		return b, nil
+	}
+	done, err := j.compile(ctx, w)
+	if err == nil && done.Outcome.Class == bisect.BuildFailed && incremental {
+		p.Log.Info("incremental build failed, building clean", "candidate", j.Request.Candidate.Brief())
+		if b, err = j.export(ctx, w, true); err != nil || b.Outcome.Class != "" {
+			return b, err
+		}
+		done, err = j.compile(ctx, w)
+	}
+	done.Warnings = b.Warnings
+	w.Contents.Built = err == nil && done.Outcome.Class == ""
+	w.Contents.Dirty = !w.Contents.Built
+	return done, err
+}
+
+// mayBuildOn reports whether the build may start from what the workspace holds. Build tools notice changed
+// files, not changed options.
+func (j *Job) mayBuildOn(w *workspace.Workspace) (bool, error) {
+	p, c, held := j.Recipe, j.Recipe.buildOf(w, j.Request.Candidate), w.Contents.Candidate
+	if !p.Plan.Incremental || j.Clean || w.Contents.Dirty || held.Commit == "" || c.Assign != held.Assign {
+		return false, nil
+	}
+	changed, err := p.Repo.Changes(held.Commit, c.Commit)
+	if err != nil {
+		return false, &bisect.InfraError{What: "comparing trees for " + short(c.Commit), Err: err}
+	}
+	for _, c := range changed {
+		if c.Kind == "added" || c.Kind == "deleted" || c.Kind == "renamed" || isBuildFile(p.Plan, c.Path) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func isBuildFile(p kernels.Plan, file string) bool {
+	return slices.ContainsFunc(p.BuildFiles, func(pattern string) bool {
+		ok, err := path.Match(pattern, path.Base(file))
+		return err == nil && ok
+	})
+}
+
+// export writes the commit and the files of the plan into the workspace.
+func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b Built, err error) {
+	p, r := j.Recipe, j.Request
+	j.report("export", 0)
+	stats, err := w.Switch(ctx, r.Candidate.Commit, clean)
+	switch {
+	case err == nil:
+	case !workspace.Refused(err):
+		return b, err
+	case r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad: // the user must name another end
+		return b, fmt.Errorf("exporting commit %s: %w", short(r.Candidate.Commit), err)
+	default:
+		b.Outcome = bisect.Outcome{Class: bisect.Skip, Phase: "export", Why: firstLine(err.Error())}
+		return b, nil
+	}
+	p.Log.Debug("exported", "commit", short(r.Candidate.Commit), "written", stats.Written, "removed", stats.Removed, "kept", stats.Kept, "workspace", w.Name)
+	b.Warnings = w.Warnings()
+	w.Contents.Candidate = r.Candidate
+	w.Contents.Candidate = p.buildOf(w, r.Candidate) // now there are files to look at
+	b.Outcome, err = p.writeFiles(w, r.Candidate)
+	return b, err
+}
+
+func (j *Job) report(doing string, limit time.Duration) {
+	if j.Report != nil {
+		j.Report(doing, limit)
+	}
+}
+
+// compile runs the build command, or fetches what it would make from the cache.
+func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err error) {
+	p, r, o := j.Recipe, j.Request, &b.Outcome
+	key := p.buildKey(w, r)
+	if key != "" && !j.Clean {
+		if kept, hit, err := p.Cache.Get(key, w.Dir); err != nil {
+			p.Log.Warn("build cache", "err", err)
+		} else if hit {
+			w.Contents.Facts = factsOf(kept.Meta)
+			o.CacheHit = true
+			return b, nil
+		}
+	}
+	limit := j.Bounds.InForce("build")
+	j.report("build", limit)
+	env, err := p.buildEnv(w, r)
+	if err != nil {
+		return b, err
+	}
+	log := p.LogFile(r, "build")
+	res, err := w.Run(ctx, proc.Spec{
+		Argv: p.buildArgv(r.Candidate), Dir: p.WorkDir(w), Env: env, Output: log, OutputMax: p.outputMax(),
+		Phase: "build", Limit: limit,
+	})
+	if err != nil {
+		b.Outcome, err = p.cannotStart(w, r, p.Plan.Build[0], err)
+		return b, err
+	}
+	ended := endedBuild{res: res, bounds: j.Bounds, ahead: j.Ahead, suspected: j.Suspected, missing: p.missingOutput(w)}
+	b.Outcome, b.Suspicious = classifyBuild(ended), ended.suspicious() != ""
+	o.Build, o.Built, o.Tail, o.Log, o.Exit = res.Wall.Seconds(), true, string(res.Tail), log, res.Exit
+	if o.Class != "" {
+		o.Phase, o.Phases = "build", []bisect.PhaseTime{{Name: "build", Seconds: o.Build}}
+		return b, nil
+	}
+	look := examiner{recipe: p, w: w, env: env, log: log}
+	if w.Contents.Facts, err = look.examine(ctx, r.Candidate); err != nil {
+		return b, err
+	}
+	if key != "" {
+		meta := map[string]string{"commit": r.Candidate.Commit, "candidate": r.Candidate.String(), metaFacts: asJSON(w.Contents.Facts)}
+		if _, err := p.Cache.Put(key, w.Dir, p.Plan.Outputs, meta); err != nil {
+			p.Log.Warn("build cache", "err", err)
+		}
+	}
+	return b, nil
+}
+
+// metaFacts is where facts stand in an entry of the build cache.
+const metaFacts = "facts"
+
+func factsOf(meta map[string]string) (f workspace.Facts) {
+	_ = json.Unmarshal([]byte(meta[metaFacts]), &f) // entries of earlier versions have none
+	return f
+}
+
+func asJSON(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// missingOutput is a pattern of the plan's outputs that matches nothing, or "".
+func (p Recipe) missingOutput(w *workspace.Workspace) string {
+	for _, out := range p.Plan.Outputs {
+		found, err := filepath.Glob(filepath.Join(w.Dir, out))
+		if err != nil || len(found) == 0 {
+			return out
+		}
+	}
+	return ""
+}
+
+// buildArgv is the build command. A compiler that it names by its full path gets the options there that others
+// get on PATH.
+func (p Recipe) buildArgv(c bisect.Candidate) []string {
+	argv := p.Plan.Build
+	if !filepath.IsAbs(argv[0]) || !slices.Contains(hostCompilers, filepath.Base(argv[0])) {
+		return argv
+	}
+	set, _ := p.settings(c)
+	return slices.Concat(argv, set.Compile())
+}
+
+// toolVariables change what a build makes without showing in its inputs.
+var toolVariables = []string{"PATH", "CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "NVCC", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", "CUDA_HOME", "CUDA_PATH", "CUDAARCHS", "MAKEFLAGS", "CMAKE_ARGS"}
+
+// buildKey is the identity of a build's inputs: what the commit holds at the chosen paths, what the
+// plan does with it, and the tools. It is "" when builds are not kept.
+func (p Recipe) buildKey(w *workspace.Workspace, r bisect.Request) string {
+	if p.Cache == nil || len(p.Plan.Outputs) == 0 {
+		return ""
+	}
+	inputs, err := p.Repo.Key(r.Candidate.Commit, p.Paths)
+	if err != nil {
+		p.Log.Warn("build cache", "err", err)
+		return ""
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q\n%q\n%v %v\n", inputs, p.Plan.Digest(), p.Static(), p.wantsSASS())
+	if set := p.buildOf(w, r.Candidate).Assign; set != "" {
+		fmt.Fprintf(h, "%q\n", set)
+		for _, f := range p.Flags {
+			fmt.Fprintf(h, "%q\n", f)
+		}
+	}
+	env := p.Environ(w, r, "")
+	for _, name := range toolVariables {
+		i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+		if i >= 0 {
+			fmt.Fprintf(h, "%q\n", env[i])
+		}
+	}
+	for _, tool := range append([]string{p.Plan.Build[0]}, "cc", "gcc", "g++", "c++", "clang", "nvcc", "ld", "ptxas", "python3") {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			continue
+		}
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			continue
+		}
+		if st, err := os.Stat(path); err == nil {
+			fmt.Fprintf(h, "%q %d %d\n", path, st.Size(), st.ModTime().UnixNano())
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// CommandError is a command that cannot be started on an end: the user's mistake, not the candidate's.
+type CommandError struct {
+	Command string
+	Commit  string
+	Hint    string // instead of the hint of Err
+	Dir     string // of the export, which the text leaves out
+	Err     error
+}
+
+func (e *CommandError) Error() string {
+	s := fmt.Sprintf("commit %s: %v", short(e.Commit), e.Err)
+	if e.Dir != "" {
+		s = strings.ReplaceAll(s, e.Dir+"/", "")
+	}
+	if e.Hint != "" {
+		s = firstLine(s) + "\nhint: " + e.Hint
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *CommandError) Unwrap() error { return e.Err }
+
+// cannotStart sorts an error of starting a command: on the good end it is the user's mistake; any
+// other candidate is as good as not built; everything else is the machine's.
+func (p Recipe) cannotStart(w *workspace.Workspace, r bisect.Request, command string, err error) (bisect.Outcome, error) {
+	if lost := w.Check(); lost != nil {
+		return bisect.Outcome{}, lost
+	}
+	var start *proc.StartError
+	switch {
+	case !errors.As(err, &start):
+		if errors.Is(err, context.Canceled) {
+			return bisect.Outcome{}, err
+		}
+		return bisect.Outcome{}, &bisect.InfraError{What: "running " + command + " for " + r.Candidate.Brief(), Err: err}
+	case r.Purpose == bisect.EndGood:
+		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, p.commandHint(command, err), w.Dir, err}
+	}
+	return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: "it cannot be started: " + withoutDir(w, err)}, nil
+}
+
+// commandHint says what is likely to be wrong with a command that is not there.
+func (p Recipe) commandHint(command string, err error) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission) && strings.Contains(command, "/"):
+		return fmt.Sprintf("it is not executable in this commit: call its interpreter, as sh %s, or commit it as executable (git add --chmod=+x)", command)
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, exec.ErrNotFound):
+		return ""
+	case strings.ContainsAny(command, " \t"):
+		return fmt.Sprintf("%q is taken as one word: write the words of the command apart", command)
+	case strings.Contains(command, "/") && len(p.Plan.Build) == 0:
+		return "nothing was built here: say how with --build 'SHELL COMMAND' or [build] command; candidates hold only what is committed, and paths count from the top of the repository"
+	case strings.Contains(command, "/"):
+		return "does the build make it? candidates hold what is committed and what the build makes; paths count from the top of the repository"
+	}
+	return ""
+}

@@ -1,0 +1,187 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/workspace"
+)
+
+// Order is one launch: all processes of the plan, one after the other.
+type Order struct {
+	Recipe    Recipe
+	Request   bisect.Request
+	Bounds    Bounds
+	Reference Reference
+	Suspected bool                                    // a step of this candidate was already blamed on another process
+	Patience  int                                     // multiplies the limit of a supposed teardown; 0 is 1
+	ProbeDir  string                                  // where the probe for Python is written
+	Report    func(doing string, limit time.Duration) // progress; may be nil
+	OnTimed   func()                                  // the times count from now on; may be nil
+}
+
+// Launched is how the processes of one launch went.
+type Launched struct {
+	Outcome    bisect.Outcome
+	NotStarted bool          // a process could not be started: nothing else is known
+	Killed     bool          // a process was: it may have left a lock file in the caches
+	Suspicious bool          // another process may have ended it
+	Last       proc.Result   // of the last process
+	Stall      time.Duration // how long kbisect itself did not run
+	Warnings   []string      // about the whole job
+}
+
+const (
+	// ProtocolVariable names the descriptor on which a program under test speaks.
+	ProtocolVariable = "KBISECT_FD"
+
+	// TailMax is how much of the output is searched for words about the machine and for stacks, in bytes;
+	// tailKept is how much of it is kept with the outcome.
+	TailMax  = 64 << 10
+	tailKept = 4 << 10
+)
+
+// Launch runs the processes of the plan in a workspace that holds the candidate, until one of them fails.
+func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, error) {
+	p := o.Recipe
+	if failed, err := p.writeFiles(w, o.Request.Candidate); err != nil || failed.Class != "" {
+		return Launched{Outcome: failed, NotStarted: true}, err
+	}
+	if err := clearResults(w.Dir, p.Sources); err != nil {
+		return Launched{}, err
+	}
+	var sum trialProgress
+	for _, stage := range p.Stages(o.Request.Candidate) {
+		x := newProcess(w, o, stage, sum.spent)
+		run, err := x.run(ctx)
+		if err != nil || run.NotStarted {
+			run.Warnings = slices.Concat(sum.Warnings, run.Warnings)
+			return run, err
+		}
+		sum.add(stage, run, x.spent(run.Last))
+		if sum.Outcome.Class != bisect.OK {
+			break
+		}
+	}
+	readResults(w.Dir, p.Sources, &sum.Outcome)
+	return sum.Launched, nil
+}
+
+// trialProgress is how the processes of one launch went so far.
+type trialProgress struct {
+	Launched
+	spent time.Duration // of the limit of the whole trial
+}
+
+// add takes in how the next process went. The end of an optional one decides nothing, unless the whole trial has
+// reached its limit or the machine failed.
+func (t *trialProgress) add(stage kernels.Stage, run Launched, spent time.Duration) {
+	o := run.Outcome
+	if stage.Optional && !o.Whole && o.Class != bisect.Infra {
+		if o.Class == bisect.Timeout {
+			o.Warnings = append(o.Warnings, o.Why+", in stage "+stage.Name+", which may fail: the next stage is run all the same")
+		}
+		o.Class, o.Phase, o.Why, o.Early, o.Supposed = bisect.OK, "", "", false, false
+	}
+	t.Outcome = joined(t.Outcome, o)
+	t.Last, t.spent, t.Stall = run.Last, t.spent+spent, t.Stall+run.Stall
+	t.Killed = t.Killed || run.Killed
+	t.Suspicious = t.Suspicious || run.Suspicious
+	t.Warnings = append(t.Warnings, run.Warnings...)
+}
+
+// joined is the outcome of two processes of one launch, of which b ran later.
+func joined(a, b bisect.Outcome) bisect.Outcome {
+	times := slices.Clone(a.Phases)
+	for _, p := range b.Phases {
+		if i := slices.IndexFunc(times, func(t bisect.PhaseTime) bool { return t.Name == p.Name }); i >= 0 {
+			times[i].Seconds += p.Seconds
+		} else {
+			times = append(times, p)
+		}
+	}
+	b.Phases, b.Series, b.Warnings = times, slices.Concat(a.Series, b.Series), slices.Concat(a.Warnings, b.Warnings)
+	b.Wall, b.Memory, b.Speaks = a.Wall+b.Wall, max(a.Memory, b.Memory), a.Speaks || b.Speaks
+	b.Unfit = cmp.Or(a.Unfit, b.Unfit)
+	return b
+}
+
+// run runs the process to its end and classifies it.
+func (x *process) run(ctx context.Context) (run Launched, err error) {
+	w, p, r := x.w, x.order.Recipe, x.order.Request
+	env, err := p.RunEnv(w, r)
+	if err != nil {
+		return run, err
+	}
+	spec := proc.Spec{
+		Argv: x.argv, Dir: p.WorkDir(w), Env: append(env, x.stage.Env...), Output: p.LogFile(r, x.logName()), Tail: TailMax,
+		OutputMax: p.outputMax(), Limit: x.limit, Phase: x.protocol.Phase(),
+		Protocol: ProtocolVariable, Watch: x.line, Closed: x.closed,
+	}
+	if x.stage.Speaks != "" {
+		spec.Aliases, spec.WaitOutput = []string{x.stage.Speaks}, !x.stage.Optional // as KernelBot's runner does
+	}
+	spec.PhaseLimit = x.bounds.InForce(spec.Phase)
+	if len(p.Patterns) > 0 {
+		spec.OnOutput = x.output
+	}
+	if x.probed {
+		if err := kernels.WriteProbe(x.order.ProbeDir); err != nil {
+			return run, &bisect.InfraError{What: "writing the probe for Python", Err: err}
+		}
+		spec.Env = kernels.ProbeEnv(spec.Env, x.order.ProbeDir)
+	}
+	x.report(spec.Phase, spec.PhaseLimit)
+	if r.Timing && (x.protocol.Base != "load" || p.WholeTimed) {
+		x.timed()
+	}
+	run.Warnings = x.warnings
+	run.Last, err = w.Run(ctx, spec)
+	if errors.Is(err, syscall.ENOEXEC) { // a script without a #! line is the shell's, as for a shell
+		spec.Argv = append([]string{"/bin/sh"}, spec.Argv...)
+		run.Last, err = w.Run(ctx, spec)
+	}
+	if err != nil {
+		run.NotStarted = true
+		run.Outcome, err = p.cannotStart(w, r, spec.Argv[0], err)
+		return run, err
+	}
+	x.finish(run.Last)
+	e := x.ended(run.Last)
+	run.Outcome = x.measured(classify(e), run.Last)
+	run.Outcome.Phases, run.Outcome.Log = e.phases, spec.Output
+	run.Suspicious, run.Stall = e.suspicious() != "", run.Last.Stall
+	run.Killed = run.Last.Timeout != nil || run.Last.Signal != 0
+	if x.probed && p.Probe != ProbeOn {
+		run.Outcome.Unfit = "it ran with the probe"
+	}
+	return run, nil
+}
+
+// measured adds to what was decided about the process what was measured.
+func (x *process) measured(o bisect.Outcome, res proc.Result) bisect.Outcome {
+	o.Exit, o.Speaks, o.Wall, o.Memory = res.Exit, x.protocol.Speaks(), res.Wall.Seconds(), res.MemoryPeak
+	o.Tail = string(res.Tail[max(0, len(res.Tail)-tailKept):])
+	if res.Signal != 0 {
+		o.Signal = signalName(res.Signal)
+	}
+	warnings := x.protocol.Warnings()
+	series := x.protocol.Series()
+	if x.popcorn != nil {
+		warnings = slices.Concat(warnings, x.popcorn.Warnings())
+		series = slices.Concat(series, x.popcorn.Series())
+	}
+	o.Warnings = slices.Concat(warnings, o.Warnings)
+	o.Series = slices.Concat(series, x.series)
+	if o.Class == bisect.OK && x.alone {
+		o.Shape = []byte(asJSON(x.protocol.Shape()))
+	}
+	return o
+}

@@ -1,0 +1,146 @@
+package trial
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/protocol"
+)
+
+// Limits bound a trial, as the user gives them.
+type Limits struct {
+	Build  time.Duration
+	Run    time.Duration            // the whole trial without the build
+	Phases map[string]kernels.Limit // by phase
+}
+
+// teardown is the phase from a program's last line to its exit.
+const teardown = "teardown"
+
+// Reference is what launches of the good end have shown. Limits may be multiples of its times, and how much it
+// sends tells when another program has sent its last line.
+type Reference struct {
+	Times  map[string]time.Duration // the longest in each phase, and as [bisect.WholeTrial]
+	Speaks *bool                    // whether programs of this project send protocol lines; nil while unknown
+	Shape  *protocol.Shape          // how much they send; nil while unknown
+	Varies bool                     // they do not always send as much
+}
+
+// Learn takes in a launch of the good end that ended well.
+func (g *Reference) Learn(o bisect.Outcome) {
+	g.Speaks = &o.Speaks
+	g.learnShape(o)
+	times := maps.Clone(g.Times) // bounds of a build ahead may hold the old ones
+	if times == nil {
+		times = map[string]time.Duration{}
+	}
+	longer := func(phase string, seconds float64) {
+		times[phase] = max(times[phase], time.Duration(seconds*float64(time.Second)))
+	}
+	for _, ph := range o.Phases {
+		longer(ph.Name, ph.Seconds)
+	}
+	longer(bisect.WholeTrial, o.Wall)
+	g.Times = times
+}
+
+// learnShape keeps how much good launches send; of programs that do not always send as much, the least.
+func (g *Reference) learnShape(o bisect.Outcome) {
+	var s protocol.Shape
+	switch {
+	case len(o.Shape) == 0 || json.Unmarshal(o.Shape, &s) != nil:
+		return
+	case g.Shape == nil:
+		g.Shape = &s
+		return
+	}
+	same := g.Shape.Before == s.Before && g.Shape.Result == s.Result && maps.Equal(g.Shape.Kinds, s.Kinds)
+	least, comparable := g.Shape.Least(s)
+	if !comparable {
+		least.Kinds = map[string]int{"never": 1} // so that no line is taken for the last
+	}
+	g.Shape, g.Varies = &least, g.Varies || !same
+}
+
+// Bounds are the limits of one trial: the user's and, where the request is in a hurry, the time after which no
+// good run could still be in a phase. They are never changed.
+type Bounds struct {
+	Limits Limits
+	Good   map[string]time.Duration // see [Reference]
+	Hurry  string                   // see [bisect.Request]
+	Past   float64                  // likewise, seconds
+
+	// Unprobed says that Python runs without the probe, so that its imports and compilations count to the
+	// phases in which they happen.
+	Unprobed bool
+}
+
+// Bounds are those of a request.
+func (g *Reference) Bounds(l Limits, r bisect.Request) Bounds {
+	return Bounds{Limits: l, Good: g.Times, Hurry: r.Hurry, Past: r.Past}
+}
+
+// limit is the user's limit of a phase, "build" and [bisect.WholeTrial] among them; 0 is none.
+func (b Bounds) limit(phase string) time.Duration {
+	switch phase {
+	case "build":
+		return b.Limits.Build
+	case bisect.WholeTrial:
+		return b.Limits.Run
+	}
+	l, ok := b.Limits.Phases[phase]
+	if !ok { // "check" is the limit of test/check, benchmark/check and so on
+		l = b.Limits.Phases[phase[strings.LastIndexByte(phase, '/')+1:]]
+	}
+	return l.For(b.Good[phase])
+}
+
+// InForce is what bounds a phase while it runs; 0 is nothing.
+func (b Bounds) InForce(phase string) time.Duration {
+	full := b.limit(phase)
+	if b.Hurry == phase && (phase != "build" || b.Good[phase] > 0) { // the good end may come from the build cache
+		soon := max(patience(b.Good[phase]), patience(time.Duration(b.Past*float64(time.Second))))
+		if full == 0 || soon < full {
+			full = soon
+		}
+	}
+	return b.withProbed(phase, full)
+}
+
+// Allowed is what a phase may have taken that is known only afterwards.
+func (b Bounds) Allowed(phase string) time.Duration { return b.withProbed(phase, b.limit(phase)) }
+
+// withProbed adds to the limit of a phase those of the phases that only the probe would tell apart from it.
+func (b Bounds) withProbed(phase string, limit time.Duration) time.Duration {
+	if limit <= 0 || !b.Unprobed || phase == teardown || phase == bisect.WholeTrial || slices.Contains(kernels.ProbePhases(), phase) {
+		return limit
+	}
+	for _, p := range kernels.ProbePhases() {
+		limit += b.limit(p)
+	}
+	return limit
+}
+
+// patience is [bisect.Patience] as a duration.
+func patience(good time.Duration) time.Duration {
+	return time.Duration(bisect.Patience(good.Seconds()) * float64(time.Second))
+}
+
+// hurried reports whether a time-out in a phase came from hurry rather than from the user's limit, and why.
+func (b Bounds) hurried(phase string) (why string, ok bool) {
+	limit, full := b.InForce(phase), b.limit(phase)
+	if b.Hurry != phase || full > 0 && limit >= full {
+		return "", false
+	}
+	in := "in " + phase
+	if phase == bisect.WholeTrial {
+		in = "as a whole"
+	}
+	return fmt.Sprintf("stopped after %v, where the good end takes %.3g s %s", limit.Round(time.Millisecond), b.Good[phase].Seconds(), in), true
+}

@@ -1,0 +1,182 @@
+package trial
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/protocol"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/workspace"
+)
+
+// process is one process of a launch. It follows what the program sends and sets the limits of its phases.
+type process struct {
+	w        *workspace.Workspace
+	order    Order
+	stage    kernels.Stage
+	argv     []string
+	warnings []string // about the whole job
+	probed   bool     // the probe for Python goes with it
+	bounds   Bounds
+	limit    time.Duration // of the whole process; 0 is none
+	ownLimit bool          // that is the limit of the stage, not what is left for the trial
+	alone    bool          // it is the only process of the trial
+
+	protocol *protocol.Reader
+	popcorn  *protocol.Popcorn // of a process that speaks KernelBot's protocol
+	series   []bisect.Series   // from the output
+	entered  time.Duration     // when the phase in force began, or was returned to
+	until    time.Duration     // the end, or when a limit was reached
+}
+
+// newProcess prepares a process, before which others have spent some of the limit of the trial.
+func newProcess(w *workspace.Workspace, o Order, stage kernels.Stage, spent time.Duration) *process {
+	p := o.Recipe
+	x := &process{w: w, order: o, stage: stage, bounds: o.Bounds, alone: alone(p, stage), protocol: o.Reference.Protocol(p, stage)}
+	if stage.Speaks == kernels.PopcornFD {
+		x.popcorn = &protocol.Popcorn{Stage: stage.Name, Metric: stage.Metric, Ranking: stage.Ranking}
+	}
+	var warning string
+	if x.argv, warning = p.Argv(w, stage.Run); warning != "" {
+		x.warnings = append(x.warnings, warning)
+	}
+	x.probed, x.bounds.Unprobed = p.Probe.goesWith(o.Request, p.WorkDir(w), x.argv)
+	x.limit = x.bounds.InForce(bisect.WholeTrial)
+	if x.limit > 0 {
+		x.limit = max(x.limit-spent, time.Millisecond)
+	}
+	if x.ownLimit = stage.Limit > 0 && (x.limit == 0 || stage.Limit <= x.limit); x.ownLimit {
+		x.limit = stage.Limit
+	}
+	return x
+}
+
+// alone reports that a process is the only one of the trial, and says in the trial protocol what it does.
+func alone(p Recipe, stage kernels.Stage) bool { return len(p.Plan.Stages) < 2 && stage.Speaks == "" }
+
+// Protocol is what follows the lines of a process. Whether the project's programs speak, and how much they send,
+// is known from the good end; before that, and where they do not, a trial is one `run` phase.
+func (g Reference) Protocol(p Recipe, stage kernels.Stage) *protocol.Reader {
+	said := &protocol.Reader{Metric: cmp.Or(stage.Metric, p.SampleMetric), Base: stage.Base}
+	if alone(p, stage) {
+		said.Expect, said.Varies = g.Shape, g.Varies
+	}
+	if stage.Base == "" && g.Speaks != nil && *g.Speaks {
+		said.Base = "load"
+	}
+	return said
+}
+
+// logName is the name of the log of the process.
+func (x *process) logName() string {
+	if x.stage.Name == "" {
+		return "run"
+	}
+	return "run-" + x.stage.Name
+}
+
+// report reports the phase in force with the limit that counts: its own, or else that of the process.
+func (x *process) report(phase string, limit time.Duration) {
+	if limit <= 0 {
+		limit = x.bounds.Limits.Run
+		if x.ownLimit {
+			limit = x.stage.Limit
+		}
+	}
+	if x.order.Report != nil {
+		x.order.Report(phase, limit)
+	}
+}
+
+// timed tells that the times of the trial count from now on.
+func (x *process) timed() {
+	if x.order.OnTimed != nil {
+		x.order.OnTimed()
+	}
+}
+
+// line takes a line that the program has sent, see [proc.Spec.Watch].
+func (x *process) line(text string, at time.Duration) (t proc.Transition) {
+	if x.popcorn == nil {
+		return x.enter(x.protocol.Line(text, at), at)
+	}
+	for _, line := range x.popcorn.Lines(text) {
+		if next := x.enter(x.protocol.Line(line, at), at); next.Phase != "" {
+			t = next
+		}
+	}
+	return t
+}
+
+// closed takes that the program has closed its descriptor: it has sent its last line.
+func (x *process) closed(at time.Duration) proc.Transition { return x.enter(x.protocol.Close(at), at) }
+
+func (x *process) output(_ int, line string, _ time.Duration) {
+	for _, p := range x.order.Recipe.Patterns {
+		x.series = p.Line(line, x.series)
+	}
+}
+
+// enter enters a phase: what is left of its limit holds from now on.
+func (x *process) enter(phase string, at time.Duration) proc.Transition {
+	if phase == "" {
+		return proc.Transition{}
+	}
+	x.entered = at
+	if x.order.Request.Timing && phase != "load" {
+		x.timed()
+	}
+	limit := x.bounds.InForce(phase)
+	x.report(phase, limit)
+	if phase == teardown {
+		limit = x.protocol.Patience(limit * time.Duration(max(x.order.Patience, 1)))
+	}
+	if limit > 0 {
+		limit = max(limit-x.protocol.Spent(phase, at), time.Millisecond)
+	}
+	return proc.Transition{Phase: phase, Limit: limit}
+}
+
+// finish takes in how the process ended, so that the phase is known in which it did, and how long the phases
+// took: of a process that reached a limit, until then.
+func (x *process) finish(res proc.Result) {
+	x.until = res.Wall
+	if res.Timeout == nil {
+		x.protocol.Ended()
+		return
+	}
+	x.until = res.Timeout.Elapsed
+	if !res.Timeout.Whole {
+		x.until += x.entered
+	}
+	if x.protocol.Quiet(x.until, max(x.bounds.limit(teardown), time.Second)) {
+		x.protocol.Settle()
+	}
+}
+
+// ended is what there is to classify.
+func (x *process) ended(res proc.Result) ended {
+	p := x.order.Recipe
+	e := ended{
+		res: res, stage: x.stage, bounds: x.bounds, ownLimit: x.ownLimit,
+		reported: x.protocol.Said(), phase: x.protocol.Phase(), caseName: x.protocol.Case(), failedIn: x.protocol.Failed(),
+		phases:   x.protocol.Phases(x.until, res.Timeout != nil || res.Signal != 0),
+		supposed: x.protocol.Supposed(), compiles: p.Plan.Kind == "torch",
+		searching: x.order.Request.Purpose == bisect.Searching, suspected: x.order.Suspected,
+	}
+	if x.popcorn != nil {
+		class, why := x.popcorn.Ending(res.Exit, res.Tail)
+		e.popcorn = &popcornEnd{overflows: p.Plan.Undrained && x.popcorn.Overflows(), class: class, why: why}
+	}
+	return e
+}
+
+// spent is what the process has used of the limit of the trial; the time that it took to kill it does not count.
+func (x *process) spent(res proc.Result) time.Duration {
+	if x.ownLimit {
+		return min(res.Wall, x.stage.Limit)
+	}
+	return res.Wall
+}

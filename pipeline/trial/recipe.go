@@ -1,0 +1,187 @@
+// Package trial makes one trial of a candidate in a workspace, in steps that can be read in this order:
+//
+//	Build     brings the workspace to the candidate and builds it there, or fetches the build from the cache
+//	Launch    runs the processes of the plan, one after the other, within their limits
+//	classify  decides from what was seen how a process ended: pure, one rule a line
+//
+// [Recipe] says what is the same for every trial; a [Job] or an [Order] says the rest. Both are values: a build
+// ahead of time has its own.
+//
+// The package knows nothing of tries, devices, known-good programs and other trials: package pipeline wraps the
+// steps for these. The candidate's fault is data in an outcome; only the machine's fault is an error.
+package trial
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/metrics"
+	"github.com/kbisect/kbisect/pipeline/cache"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/workspace"
+)
+
+// Recipe says how candidates are built and run, and which numbers they give. Trials do not change it.
+type Recipe struct {
+	Repo         *source.Repo
+	Plan         kernels.Plan
+	Flags        []kernels.Flag     // that a candidate may set
+	Paths        []string           // what build and run read; empty: everything
+	SampleMetric string             // metric that protocol samples belong to
+	Patterns     []*metrics.Pattern // metrics read from the output
+	Sources      []Source           // metrics that programs and builds leave behind
+	Env          []string           // environment of builds and launches
+	WorkTree     string             // where a command that the candidate lacks is looked for; "" = nowhere
+	Cache        *cache.Cache       // keeps build outputs; may be nil
+	Probe        Probe              // for Python; "" is as it fits
+	WholeTimed   bool               // all phases of a timed trial count, not only those after load
+	Logs         string             // folder for the output of builds and launches, kept
+	Log          *slog.Logger
+}
+
+// OnlyBuilds reports a trial in which nothing is run.
+func (p Recipe) OnlyBuilds(r bisect.Request) bool {
+	return len(p.Plan.Build) > 0 && (r.BuildOnly || len(p.Plan.Run)+len(p.Plan.Stages) == 0)
+}
+
+// Static reports that a metric is about what was built.
+func (p Recipe) Static() bool {
+	return slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From == FromStatic })
+}
+
+// wantsSASS reports that a metric is about the machine code itself, which takes longer to look at.
+func (p Recipe) wantsSASS() bool {
+	return slices.ContainsFunc(p.Sources, func(s Source) bool {
+		return s.From == FromStatic && (s.Metric == "sass" || s.Metric == "instructions")
+	})
+}
+
+// outputMax bounds the log of a step that is read as a whole, in bytes; 0 is the default.
+func (p Recipe) outputMax() int64 {
+	if p.Static() || slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From == FromCutlass && s.File == "" }) {
+		return 64 << 20
+	}
+	return 0
+}
+
+// Covers reports whether a file is in the paths.
+func (p Recipe) Covers(file string) bool {
+	return slices.ContainsFunc(p.Paths, func(path string) bool {
+		path = filepath.ToSlash(filepath.Clean(path))
+		return path == "." || path == file || strings.HasPrefix(file, path+"/")
+	})
+}
+
+// WorkDir is where builds and launches run.
+func (p Recipe) WorkDir(w *workspace.Workspace) string {
+	return filepath.Join(w.Dir, filepath.FromSlash(p.Plan.Dir))
+}
+
+// Stages are the processes of a trial of a candidate.
+func (p Recipe) Stages(c bisect.Candidate) []kernels.Stage {
+	set, _ := p.settings(c) // a wrong one has been reported
+	out := slices.Clone(p.Plan.Stages)
+	if len(out) == 0 {
+		out = []kernels.Stage{{Run: p.Plan.Run}}
+	}
+	for i := range out {
+		if out[i].Speaks == "" { // the arguments of KernelBot's programs are its own
+			out[i].Run = slices.Concat(out[i].Run, set.Args())
+		}
+	}
+	return out
+}
+
+// Argv is the run command. A script that the candidate lacks, but the user's work tree has, is taken from there,
+// as `git bisect run ./untracked-script` would: the program itself, or the first argument of an interpreter.
+// Other arguments are the candidate's business. The warning is about a compiled program, the same for every commit.
+func (p Recipe) Argv(w *workspace.Workspace, run []string) (argv []string, warning string) {
+	argv = slices.Clone(run)
+	i, name := kernels.Script(run)
+	if p.WorkTree == "" || name == "" || exists(filepath.Join(p.WorkDir(w), name)) {
+		return argv, ""
+	}
+	own := filepath.Join(p.WorkTree, filepath.FromSlash(p.Plan.Dir), name)
+	if !exists(own) {
+		return argv, ""
+	}
+	argv[i] = own
+	if IsBinary(own) {
+		warning = fmt.Sprintf("%s is taken from the work tree, the same program for every commit\nhint: to test what a commit holds, build it: --build 'SHELL COMMAND'", name)
+	}
+	return argv, warning
+}
+
+// IsBinary tells a compiled program from a script.
+func IsBinary(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	_, err = io.ReadFull(f, magic)
+	return err == nil && string(magic) == "\x7fELF"
+}
+
+func exists(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// LogFile names the file that keeps the output of one step.
+func (p Recipe) LogFile(r bisect.Request, step string) string {
+	return filepath.Join(p.Logs, fmt.Sprintf("%s-%s-%s-%d.log", FileName(r.Candidate), r.Purpose, step, r.Nth))
+}
+
+// FileName names a candidate where characters other than letters and digits may do harm.
+func FileName(c bisect.Candidate) string {
+	if c.Assign == "" {
+		return short(c.Commit)
+	}
+	sum := sha256.Sum256([]byte(c.String()))
+	return short(c.Commit) + "-" + hex.EncodeToString(sum[:4])
+}
+
+// short abbreviates a commit id for messages and file names.
+func short(id string) string { return id[:min(10, len(id))] }
+
+// writeFiles puts the files of the plan into the export. A class says that the candidate lacks one.
+func (p Recipe) writeFiles(w *workspace.Workspace, c bisect.Candidate) (o bisect.Outcome, err error) {
+	plan := p.Plan.At(func(commit string) bool {
+		before, err := p.Repo.IsAncestor(commit, c.Commit)
+		return err != nil || before // a commit that was made in memory
+	})
+	err = plan.Write(w.Dir)
+	var missing *kernels.MissingSourceError
+	switch {
+	case err == nil:
+		return o, nil
+	case errors.As(err, &missing):
+		return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: withoutDir(w, err)}, nil
+	}
+	if lost := w.Check(); lost != nil {
+		return o, lost
+	}
+	return o, &bisect.InfraError{What: "preparing " + c.Brief(), Err: err}
+}
+
+// withoutDir is the first line of an error, with paths relative to the export.
+func withoutDir(w *workspace.Workspace, err error) string {
+	return strings.ReplaceAll(firstLine(err.Error()), w.Dir+"/", "")
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

@@ -1,0 +1,88 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/metrics"
+)
+
+// Source is a metric that a program does not send but leaves behind.
+type Source struct {
+	Metric string
+	From   string
+	File   string // from the root; of FromCutlass "" is the output of the program
+}
+
+// Where metrics come from.
+const (
+	FromNVBench = "nvbench" // a file of results
+	FromCutlass = "cutlass" // the table of CUTLASS's profiler
+	FromStatic  = "static"  // the build: nothing need be run
+)
+
+// clearResults removes the results of an earlier trial, which would be taken for those of the next.
+func clearResults(dir string, sources []Source) error {
+	for _, x := range sources {
+		if x.File == "" {
+			continue
+		}
+		err := os.Remove(filepath.Join(dir, filepath.FromSlash(x.File)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return &bisect.InfraError{What: "removing old results", Err: err}
+		}
+	}
+	return nil
+}
+
+// readResults adds the results that a trial which ended well has left below dir. A trial without the results of
+// a source cannot be judged.
+func readResults(dir string, sources []Source, o *bisect.Outcome) {
+	for _, x := range sources {
+		if o.Class != bisect.OK || x.From == FromStatic {
+			return
+		}
+		path, name := o.Log, "its output"
+		if x.File != "" {
+			path, name = filepath.Join(dir, filepath.FromSlash(x.File)), x.File
+		}
+		data, err := readProgram(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errors.New("the run has not written it")
+		}
+		if err == nil {
+			err = x.read(dir, data, o)
+		}
+		if err != nil {
+			o.Class, o.Why = bisect.Skip, fmt.Sprintf("results of %s (%s): %s", x.From, name, strings.ReplaceAll(firstLine(err.Error()), dir+"/", ""))
+		}
+	}
+}
+
+// read adds the results of one source.
+func (x Source) read(dir string, data []byte, o *bisect.Outcome) error {
+	var series []bisect.Series
+	var err error
+	switch x.From {
+	case FromNVBench:
+		var warnings []string
+		series, warnings, err = metrics.NVBench(data, x.Metric, metrics.Sidecars(dir, x.File))
+		o.Warnings = append(o.Warnings, warnings...)
+	case FromCutlass:
+		var rows []metrics.CutlassRow
+		rows, series, err = metrics.Cutlass(data, x.Metric)
+		if class, why := metrics.CutlassClass(rows); err == nil && class != bisect.OK {
+			o.Class, o.Why = class, why
+		}
+	}
+	if err == nil && len(series) == 0 && o.Class == bisect.OK {
+		err = errors.New("it contains no times")
+	}
+	o.Series = append(o.Series, series...)
+	return err
+}

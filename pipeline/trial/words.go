@@ -1,0 +1,130 @@
+package trial
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/protocol"
+	"github.com/kbisect/kbisect/pipeline/proc"
+)
+
+// endedFromOutside says by whose doing, other than the candidate's, a step may have ended as it did, or "". The
+// candidate may have done the same to itself.
+func endedFromOutside(res proc.Result) string {
+	switch {
+	case res.Timeout != nil && res.Halted:
+		return "it was stopped by a signal, and so reached its limit"
+	case res.Timeout != nil:
+		return ""
+	case res.KilledParent:
+		return "the process that supervises the trial was killed"
+	case res.Signal == syscall.SIGKILL && !res.OOMKilled:
+		return "it was killed by SIGKILL, which kbisect did not send"
+	}
+	return ""
+}
+
+// Starved says that the machine's memory ran out in a step, or "".
+func Starved(res proc.Result) string {
+	if res.OOMKilled && res.OOMWhere == "machine" {
+		return "the kernel killed one of its processes because the machine, or a group above, ran out of memory"
+	}
+	return ""
+}
+
+// Passing reports trouble of the machine that may be over before it can be looked for.
+func Passing(k protocol.FaultKind) bool {
+	return k == protocol.DiskFull || k == protocol.HostMemory || k == protocol.FilesFull
+}
+
+// Describe says how a process ended that failed, with its last words.
+func Describe(res proc.Result) string { return howEnded(res) + lastWords(res.Tail) }
+
+func howEnded(res proc.Result) string {
+	if res.Signal != 0 {
+		return "ended by " + signalName(res.Signal)
+	}
+	return fmt.Sprintf("exit %d", res.Exit)
+}
+
+// signalName is the name of a signal, such as SIGSEGV.
+func signalName(s syscall.Signal) string {
+	if name := unix.SignalName(s); name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", s)
+}
+
+// stageLimitWords says that a process reached the limit of its stage.
+func stageLimitWords(s kernels.Stage) string {
+	who := "the process"
+	if s.Name != "" {
+		who = "stage " + s.Name
+	}
+	why := fmt.Sprintf("%s reached its limit of %v", who, s.Limit)
+	if s.Killed != 0 {
+		why += fmt.Sprintf("; KernelBot reports exit %d", s.Killed)
+	}
+	return why
+}
+
+func leftoverWords(n int) string {
+	if n == 1 {
+		return "1 process was still running when the trial had ended; it was killed"
+	}
+	return fmt.Sprintf("%d processes were still running when the trial had ended; they were killed", n)
+}
+
+// stackWords says where a Python was that was killed or crashed.
+func stackWords(output []byte) string {
+	if where, ok := protocol.PythonStack(output); ok {
+		return " at " + where
+	}
+	return ""
+}
+
+// compilerError matches what compilers, linkers and build tools write where they give up: gcc, clang,
+// nvcc, ptxas, ld, rustc, CMake, make.
+var compilerError = regexp.MustCompile(`(?mi)^.*(\berror *(\[\w+\])? *:|\bfatal *:|CMake Error\b|undefined reference to |No rule to make target ).*$`)
+
+// errorWords is the first error of a failed build, in brackets: what compilers print last is the line
+// of the source, an arrow or a count. Without one it is the last line.
+func errorWords(output []byte) string {
+	line := compilerError.Find(output)
+	if line == nil {
+		return lastWords(output)
+	}
+	return inBrackets(line, 120)
+}
+
+// lastWords is the last line of the output, or the exception that Python ended with, for a one-line reason.
+func lastWords(tail []byte) string {
+	if line := protocol.PythonWords(tail); line != nil {
+		return inBrackets(line, 80)
+	}
+	tail = bytes.TrimSpace(tail)
+	return inBrackets(tail[bytes.LastIndexByte(tail, '\n')+1:], 80)
+}
+
+// inBrackets is one line of an output, cut after a number of bytes, or "".
+func inBrackets(text []byte, most int) string {
+	line := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(string(text), ""))
+	if line = strings.TrimSpace(line); line == "" {
+		return ""
+	}
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most], "") + "..."
+	}
+	return " (" + line + ")"
+}

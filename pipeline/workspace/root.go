@@ -1,0 +1,155 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// lockSuffix names the file beside a root that its owner holds locked. The kernel releases the lock when
+// the process ends, however it ends.
+const lockSuffix = ".lock"
+
+// Root is the working folder of one job, which holds its workspaces. It is locked while it is open, and
+// does not change afterwards, so that several goroutines may use it.
+type Root struct {
+	Dir     string
+	session string // marks the processes of the job
+	lock    *os.File
+}
+
+// Open makes an empty working folder and locks it. What killed processes left there and beside it is
+// removed. The session marks the processes that are run in it, see [proc.Spec.Cookie].
+func Open(dir, session string) (*Root, error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
+		return nil, err
+	}
+	lock, err := claim(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Root{Dir: dir, session: session, lock: lock}, os.MkdirAll(dir, 0o777)
+}
+
+// Close removes the folder with everything in it. The workspaces must have been removed before.
+func (r *Root) Close() error {
+	err := RemoveAll(r.Dir)
+	os.Remove(r.lock.Name())
+	r.lock.Close()
+	os.Remove(filepath.Dir(r.Dir)) // fails while another job works there
+	return err
+}
+
+// Check returns an error if no process can succeed here: the disk is full, or the folder was removed, as
+// happens when a user clears the caches.
+func (r *Root) Check() error {
+	if err := r.checkDisk(false); err != nil {
+		return err
+	}
+	return r.checkLock()
+}
+
+func (r *Root) checkLock() error {
+	if stillThere(r.lock) {
+		return nil
+	}
+	return r.removed(&os.PathError{Op: "lock", Path: r.lock.Name(), Err: fs.ErrNotExist})
+}
+
+func (r *Root) removed(err error) error {
+	return &bisect.InfraError{What: "testing candidates in " + r.Dir, Err: fmt.Errorf("the working folder was removed: %w\nhint: run again with --resume; nothing is lost", err)}
+}
+
+// leastFree is the free space below which a disk counts as full, in bytes.
+const leastFree = 1 << 20
+
+// freeBytes is the free space on the file system; without an answer it is plenty.
+func (r *Root) freeBytes() uint64 {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(r.Dir, &st); err != nil {
+		return math.MaxUint64
+	}
+	return st.Bavail * uint64(st.Bsize)
+}
+
+// checkDisk returns an error if the file system is full, or was at the end of a process (wasFull) and is
+// nearly so now: that process may have failed because of it. If there is room again once the TMPDIR of the
+// process is empty, the process itself had filled the disk, which is the candidate's fault.
+func (r *Root) checkDisk(wasFull bool) error {
+	const roomAgain = 64 << 20
+	free := r.freeBytes()
+	if free >= leastFree && (!wasFull || free >= roomAgain) {
+		return nil
+	}
+	return &bisect.InfraError{What: "testing candidates in " + r.Dir, Err: fmt.Errorf("%w: %d bytes free\nhint: make room, or set XDG_CACHE_HOME to a larger file system, then run again with --resume", syscall.ENOSPC, free)}
+}
+
+// claim locks a folder for this process, and removes what killed processes left beside it.
+func claim(dir string) (*os.File, error) {
+	for range 100 {
+		f, err := os.OpenFile(dir+lockSuffix, os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			return nil, err
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err == nil && stillThere(f) {
+			return f, errors.Join(RemoveAll(dir), removeStale(filepath.Dir(dir)))
+		}
+		f.Close() // another process took it for a stale one and removed it
+	}
+	return nil, &os.PathError{Op: "lock", Path: dir + lockSuffix, Err: unix.EBUSY}
+}
+
+// stillThere reports whether a file is the one that its name leads to.
+func stillThere(f *os.File) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(f.Name())
+	return err == nil && os.SameFile(mine, named)
+}
+
+// removeStale removes the working folders whose lock no process holds.
+func removeStale(parent string) error {
+	locks, err := filepath.Glob(filepath.Join(parent, "*"+lockSuffix))
+	if err != nil {
+		return err
+	}
+	for _, lock := range locks {
+		f, err := os.Open(lock)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			err = errors.Join(RemoveAll(strings.TrimSuffix(lock, lockSuffix)), os.Remove(lock))
+		}
+		if f.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveAll removes a tree in which a candidate may have left folders that cannot be written.
+func RemoveAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	walkErr := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return errors.Join(os.RemoveAll(dir), walkErr)
+}

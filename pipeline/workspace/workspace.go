@@ -1,0 +1,238 @@
+// Package workspace keeps private exports of a repository. A [Workspace] is a folder that holds one commit at a
+// time, with the caches and the TMPDIR of the processes that run in it; a [Root] is the locked folder of one job
+// with all its workspaces.
+//
+// It knows nothing of plans, limits and classes: what is built and launched in a workspace, and what that
+// shows, is package trial's business.
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// Workspace is one private export. It belongs to one goroutine at a time.
+type Workspace struct {
+	Name     string
+	Folder   string // that holds everything else
+	Dir      string // root of the export
+	Tmp      string // TMPDIR of its processes, emptied after each
+	Caches   Caches // of its launches; builds have others
+	Share    Share  // set by the owner before processes are run
+	Contents Contents
+
+	root   *Root
+	export *source.Export
+	full   bool // the disk was, when the last process ended
+}
+
+// Share is what the processes of a workspace get of the machine.
+type Share struct {
+	CPUs  []int       // nil for all
+	Nice  int         // 0 is ours
+	Pause <-chan bool // see [proc.Spec.Pause]; may be nil
+}
+
+// Contents is what a workspace holds. Package trial keeps it; Switch resets all but Dirty and Reads.
+type Contents struct {
+	Candidate bisect.Candidate // as far as its build depends on it; empty while that is unknown
+	Built     bool
+	Facts     Facts           // what the build has reported
+	Dirty     bool            // a process failed or was killed here: the next build must start clean
+	Reads     map[string]bool // environment variables that builds may read, as far as looked at
+}
+
+// Facts are what a build reports besides its outputs. They are kept with these in the build cache.
+type Facts struct {
+	Series   []bisect.Series  `json:"series,omitempty"` // of static metrics
+	Artefact *bisect.Artefact `json:"artefact,omitempty"`
+	Inputs   []string         `json:"inputs,omitempty"`  // files of the repository that it reads; empty if unknown
+	Outside  []string         `json:"outside,omitempty"` // those of them that are not in the paths
+}
+
+// New names a workspace of a root. Nothing is made before it is opened.
+func (r *Root) New(name string) *Workspace {
+	folder := filepath.Join(r.Dir, name)
+	w := &Workspace{Name: name, Folder: folder, Dir: filepath.Join(folder, "tree"), Tmp: filepath.Join(folder, "tmp"), root: r}
+	w.Caches = newCaches(folder, w.Dir, filepath.Join(r.Dir, "python"))
+	w.Contents.Reads = map[string]bool{}
+	return w
+}
+
+// Open makes the folder for commits of a repository, once. The paths are those that trials read, empty for all.
+func (w *Workspace) Open(repo *source.Repo, paths []string) error {
+	if w.export != nil {
+		return nil
+	}
+	failed := func(err error) error { return &bisect.InfraError{What: "making the workspace " + w.Dir, Err: err} }
+	if err := os.MkdirAll(w.Dir, 0o777); err != nil {
+		return failed(err)
+	}
+	export, err := repo.Export(w.Dir)
+	if err != nil {
+		return failed(err)
+	}
+	export.Paths = paths
+	w.export = export
+	return nil
+}
+
+// Remove removes the folder with everything in it.
+func (w *Workspace) Remove() error {
+	if w.export == nil {
+		return nil
+	}
+	if err := w.export.Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may have been removed by others
+		return err
+	}
+	return RemoveAll(w.Folder)
+}
+
+// Switch brings the export to a commit. A clean one keeps nothing of what was built before. An error for which
+// [Refused] holds is the commit's; others are the machine's.
+func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (source.SwitchStats, error) {
+	w.Contents.Candidate, w.Contents.Built, w.Contents.Facts = bisect.Candidate{}, false, Facts{}
+	stats, err := w.export.Switch(ctx, commit, clean)
+	switch {
+	case err == nil || Refused(err):
+		return stats, err
+	case ctx.Err() != nil:
+		return stats, ctx.Err()
+	}
+	if lost := w.CheckFolder(); lost != nil {
+		return stats, lost
+	}
+	return stats, &bisect.InfraError{What: "exporting commit " + commit[:min(10, len(commit))] + " to " + w.Dir, Err: err}
+}
+
+// Refused reports that a commit cannot be exported faithfully, which is not the machine's fault.
+func Refused(err error) bool {
+	var unsupported *source.UnsupportedError
+	var missing *source.MissingError
+	return errors.As(err, &unsupported) || errors.As(err, &missing)
+}
+
+// Warnings are about what of the commit could not be exported as it is, each beginning with its path.
+func (w *Workspace) Warnings() []string { return w.export.Warnings() }
+
+// Missing are the files of the commit whose content the repository lacks: a sentence and a path each.
+func (w *Workspace) Missing() (words, paths []string) {
+	if w.export == nil {
+		return nil, nil
+	}
+	return w.export.Missing(), w.export.MissingPaths()
+}
+
+// Run runs one process tree; afterwards it takes its mounts away and empties its TMPDIR. A cancelled run is
+// an error here.
+func (w *Workspace) Run(ctx context.Context, spec proc.Spec) (proc.Result, error) {
+	if err := os.MkdirAll(w.Tmp, 0o777); err != nil {
+		return proc.Result{}, err
+	}
+	spec.Cookie = w.root.session + "-" + w.Name
+	spec.CPUs, spec.Nice, spec.Pause = w.Share.CPUs, w.Share.Nice, w.Share.Pause
+	res, err := proc.Run(ctx, spec)
+	w.full = w.root.freeBytes() < leastFree
+	unmountBelow(w.Folder)
+	if rmErr := RemoveAll(w.Tmp); err == nil && rmErr != nil {
+		err = rmErr
+	}
+	if err == nil && res.Canceled {
+		err = context.Cause(ctx)
+	}
+	return res, err
+}
+
+// Check returns an error if no process can succeed here, whatever the candidate: the disk was full when the
+// last process ended, or the folder was removed.
+func (w *Workspace) Check() error {
+	if err := w.root.checkDisk(w.full); err != nil {
+		return err
+	}
+	return w.CheckFolder()
+}
+
+// Forget drops what is known of the disk at the end of the last process.
+func (w *Workspace) Forget() { w.full = false }
+
+// CheckFolder returns an error if the folder was removed. A candidate may remove its own tree, but not the folder
+// that holds it.
+func (w *Workspace) CheckFolder() error {
+	if w.export == nil {
+		return w.root.checkLock()
+	}
+	if _, gone := os.Stat(w.Dir); gone != nil {
+		time.Sleep(100 * time.Millisecond) // removing a tree begins with the innermost folder
+	}
+	if _, err := os.Stat(w.Folder); err != nil {
+		return w.root.removed(err)
+	}
+	return w.root.checkLock()
+}
+
+// unmountBelow takes away what a candidate, run by root, has mounted below a folder, the last mount first.
+func unmountBelow(dir string) {
+	data, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return
+	}
+	lines := strings.Split(string(data), "\n")
+	for _, line := range slices.Backward(lines) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		point := mountEscapes.Replace(f[1])
+		if strings.HasPrefix(point, dir+"/") {
+			_ = syscall.Unmount(point, unix.MNT_DETACH)
+		}
+	}
+}
+
+// mountEscapes are those of /proc/self/mounts.
+var mountEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// Environ is the environment of a process of the workspace: base, without what would lead git back into the
+// user's repository, with caches and a TMPDIR of its own. A Python that is killed prints its stack.
+func (w *Workspace) Environ(base []string, workDir, caches string) []string {
+	env := slices.DeleteFunc(slices.Clone(base), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "GIT_") || name == "PWD" || name == "OLDPWD"
+	})
+	return append(compilerJobs(cacheEnv(env, caches, w.Caches.Python)),
+		"PYTHONFAULTHANDLER=1",
+		"PWD="+workDir,
+		"TMPDIR="+w.Tmp, "TMP="+w.Tmp, "TEMP="+w.Tmp,
+		"GIT_CEILING_DIRECTORIES="+w.Folder,
+	)
+}
+
+// Scratch makes an empty folder beside the export, which goes with the workspace.
+func (w *Workspace) Scratch(name string) (string, error) {
+	dir := filepath.Join(w.Folder, name)
+	if err := errors.Join(RemoveAll(dir), os.MkdirAll(dir, 0o777)); err != nil {
+		return "", &bisect.InfraError{What: "making the folder " + dir, Err: err}
+	}
+	return dir, nil
+}
+
+// ClearCaches removes the caches of the launches.
+func (w *Workspace) ClearCaches() error {
+	if err := w.Caches.clear(); err != nil {
+		return &bisect.InfraError{What: "clearing the caches of " + w.Name, Err: err}
+	}
+	return nil
+}

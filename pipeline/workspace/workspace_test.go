@@ -1,0 +1,155 @@
+package workspace
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+func TestMain(m *testing.M) {
+	if proc.Warden() {
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// opened is a workspace over a history of two commits, whose file n holds 0 and 1.
+func opened(t *testing.T) (root *Root, w *Workspace, ids []string) {
+	t.Helper()
+	home := t.TempDir()
+	made, err := fixtures.Build(filepath.Join(home, "repo"), fixtures.Line(2, func(i int) []fixtures.Change {
+		return []fixtures.Change{fixtures.Write("n", string(rune('0'+i)))}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo, err := source.Open(made.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { repo.Close() })
+	if root, err = Open(filepath.Join(home, "work", "job"), "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	w = root.New("search")
+	if err := w.Open(repo, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, label := range made.Order {
+		ids = append(ids, made.Commits[label])
+	}
+	return root, w, ids
+}
+
+// A clean switch keeps nothing; another one keeps what the build has made, but not what is known of it.
+func TestSwitch(t *testing.T) {
+	_, w, ids := opened(t)
+	for i, c := range []struct {
+		commit int
+		clean  bool
+		left   bool
+	}{{0, true, false}, {1, false, true}, {0, true, false}} {
+		w.Contents.Built, w.Contents.Candidate.Commit = true, "before"
+		if _, err := w.Switch(t.Context(), ids[c.commit], c.clean); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(filepath.Join(w.Dir, "n"))
+		if err != nil || string(data) != string(rune('0'+c.commit)) || w.Contents.Built || w.Contents.Candidate.Commit != "" {
+			t.Errorf("step %d: %q, %v, %+v", i, data, err, w.Contents)
+		}
+		object := filepath.Join(w.Dir, "n.o")
+		if _, err := os.Stat(object); (err == nil) != c.left {
+			t.Errorf("step %d: the object file is there: %v", i, err == nil)
+		}
+		if err := os.WriteFile(object, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A process finds an empty TMPDIR and caches of its own, git does not find the user's repository, and what it
+// leaves in TMPDIR is removed.
+func TestRun(t *testing.T) {
+	_, w, ids := opened(t)
+	if _, err := w.Switch(t.Context(), ids[0], true); err != nil {
+		t.Fatal(err)
+	}
+	base := append(os.Environ(), "GIT_DIR=/nowhere", "TRITON_CACHE_DIR=/mine", "TMPDIR=/mine")
+	env := w.Environ(base, w.Dir, w.Caches.Dir)
+	if slices.Contains(env, "GIT_DIR=/nowhere") {
+		t.Error("GIT_DIR was passed on")
+	}
+	const script = `test -z "$(ls -A $TMPDIR)" && touch $TMPDIR/x && mkdir -p $TRITON_CACHE_DIR && touch $TRITON_CACHE_DIR/y && echo $PWD $TMPDIR $TRITON_CACHE_DIR`
+	for range 2 {
+		res, err := w.Run(t.Context(), proc.Spec{Argv: []string{"sh", "-c", script}, Dir: w.Dir, Env: env})
+		if err != nil || res.Exit != 0 || strings.Count(string(res.Tail), w.Folder) != 3 {
+			t.Errorf("%v %+v %s", err, res, res.Tail)
+		}
+	}
+	if _, err := os.Stat(w.Tmp); err == nil {
+		t.Error("TMPDIR was left behind")
+	}
+	if !w.Caches.Filled(false, false) {
+		t.Error("the cache was not noticed")
+	}
+	if err := w.ClearCaches(); err != nil || w.Caches.Filled(true, true) {
+		t.Errorf("after clearing: %v", err)
+	}
+}
+
+// Whatever removes the folder or its lock is reported as the machine's fault; the candidate may remove the tree.
+func TestCheck(t *testing.T) {
+	var infra *bisect.InfraError
+	root, w, _ := opened(t)
+	if err := errors.Join(root.Check(), w.Check()); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(os.RemoveAll(w.Dir), w.Check()); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(os.RemoveAll(w.Folder), w.Check()); !errors.As(err, &infra) || !strings.Contains(err.Error(), "hint: ") {
+		t.Errorf("without its folder: %v", err)
+	}
+	if err := os.Remove(root.Dir + lockSuffix); err != nil {
+		t.Fatal(err)
+	}
+	if err := root.Check(); !errors.As(err, &infra) {
+		t.Errorf("without the lock: %v", err)
+	}
+}
+
+// A root removes what killed processes left beside it, and nothing that another one still holds.
+func TestOpenRemovesStaleFolders(t *testing.T) {
+	root, _, _ := opened(t)
+	parent := filepath.Dir(root.Dir)
+	stale := filepath.Join(parent, "stale")
+	if err := errors.Join(os.MkdirAll(filepath.Join(stale, "tree"), 0o500), os.WriteFile(stale+lockSuffix, nil, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	other, err := Open(filepath.Join(parent, "other"), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(stale); err == nil {
+		t.Error("the stale folder was left")
+	}
+	if err := root.Check(); err != nil {
+		t.Error(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := exec.Command("ls", root.Dir).Output(); err != nil {
+		t.Errorf("the other folder went with it: %v", err)
+	}
+}
