@@ -144,17 +144,19 @@ func (p *planted) mark(effects []Effect) marks {
 
 // screened is what the screening alone would say.
 func (p *planted) screened(t testing.TB, e Search) (marks, int) {
-	s, err := newStudy(e)
-	if err == nil {
-		err = s.screen(t.Context())
-	}
+	l, err := newLab(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range s.modelTerms() {
-		s.tests[x] = &trial{verdict: 1}
+	f, err := l.screen(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return p.mark(s.rank().Effects), s.launches
+	c := newConfirmation(l, f)
+	for _, x := range f.best() {
+		c.tests[x] = &trial{verdict: 1}
+	}
+	return p.mark(result{l, f, c}.ranking().Effects), l.launches
 }
 
 func (p *planted) find(t testing.TB, e Search) Ranking {

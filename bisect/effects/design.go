@@ -11,8 +11,8 @@ import (
 const baseEvery = 8
 
 // hadamard returns a square matrix of +1 and -1 whose rows, and columns, are orthogonal, with +1 along
-// its first row and column. It knows the orders that Sylvester's and Paley's constructions reach, and
-// doublings of these: up to 72 all multiples of 4 but 52. For others it returns nil.
+// its first row and column. It knows the orders that Sylvester's (1867) and Paley's (1933) constructions
+// reach, and doublings of these: up to 72 all multiples of 4 but 52. For others it returns nil.
 func hadamard(n int) [][]int8 {
 	var h [][]int8
 	switch {
@@ -131,8 +131,7 @@ func prime(n int) bool {
 	return n > 1
 }
 
-// signs is one row of a design: +1 and -1 in all columns of the matrix, the atoms first and then the
-// spare ones, which only noise and interactions can move.
+// signs is one row of a design: +1 and -1 in all columns of the matrix, those of the atoms first.
 type signs []int8
 
 // on is the configuration of n atoms that the row asks for.

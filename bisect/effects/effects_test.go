@@ -231,7 +231,7 @@ func TestEffectsOfFlagsThatAreNeverApart(t *testing.T) {
 	e := p.study(1)
 	e.Valid = func(on []bool) []bool { on[1] = on[0]; return on }
 	r := p.find(t, e)
-	if len(r.Effects) != 1 || r.Effects[0].Terms[0] != "a" || !slices.Contains(r.Warnings, "a and b were never apart: what is said of a is of both") {
+	if len(r.Effects) != 1 || r.Effects[0].Terms[0] != "a" || !slices.Contains(r.Warnings, "a and b were never set apart: the result of a is that of both") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -248,9 +248,6 @@ func TestEffectsOfAnyNumberOfFlags(t *testing.T) {
 		r := p.find(t, e)
 		if m := p.mark(r.Effects); !m.exact || !m.ranked || m.off > 0.06 {
 			t.Errorf("%d flags, %d launches: %+v; %s", n, r.Launches, m, r.Advice())
-		}
-		if !slices.Contains(r.Active, "a") {
-			t.Errorf("%d flags: active %v", n, r.Active)
 		}
 	}
 }
@@ -269,7 +266,7 @@ func TestEffectsLeaveOutWhatFails(t *testing.T) {
 		if p.mark(r.Effects).exact {
 			found++
 		}
-		if r.Complete || len(r.Failed) == 0 || r.Total != nil || !strings.Contains(strings.Join(r.Warnings, "\n"), "gave no number and were left out; the first: crash in capture") {
+		if r.Complete || r.Failed == 0 || r.Total != nil || !strings.Contains(strings.Join(r.Warnings, "\n"), "gave no number and were left out; the first: crash in capture") {
 			t.Errorf("seed %d: %+v", seed, r)
 		}
 	}
@@ -278,7 +275,7 @@ func TestEffectsLeaveOutWhatFails(t *testing.T) {
 	}
 	p := caseSeven(5, 0.02, 1)
 	p.fails = func([]bool) string { return "no device" }
-	if r := p.find(t, p.study(1)); r.Complete || len(r.Effects) > 0 || len(r.Failed) != r.Launches {
+	if r := p.find(t, p.study(1)); r.Complete || len(r.Effects) > 0 || r.Failed != r.Launches {
 		t.Errorf("all fail: %+v", r)
 	} else if r.Advice() != "no launch gave a number" {
 		t.Error(r.Advice())

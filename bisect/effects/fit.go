@@ -20,7 +20,7 @@ type launch struct {
 	y      float64 // ln of the metric
 	at     int     // ordinal among all launches
 	fresh  bool    // made to confirm, after a term was suspected
-	row    signs   // of the design; nil for others
+	design bool    // of a design, base configurations apart
 	weight float64 // below 1 where something disturbed it
 }
 
@@ -33,7 +33,8 @@ type noise struct {
 
 // whiten turns columns over some runs, in order of time, into what each run adds to those before it,
 // such that the noise of all rows is independent and of the same variance. It returns by what it
-// divided them.
+// divided them. These are the innovations of a Kalman filter whose state is the drift, an
+// Ornstein-Uhlenbeck process with variance drift and time constant tau.
 func (n noise) whiten(runs []launch, cols [][]float64) (scale []float64) {
 	state := make([]float64, len(cols)) // of the drift, as far as it follows from each column
 	v := n.drift
@@ -187,8 +188,9 @@ func (m model) with(c int) model {
 	return m
 }
 
-// score is the Bayesian information criterion with a price for each term, since there are many that
-// might fit by chance. It is false where columns depend on one another.
+// score is the Bayesian information criterion, n ln(rss/n) + k ln n, with a price for each term, since there
+// are many that might fit by chance (as the extended criterion of Chen and Chen 2008 has it). The residual sum
+// of squares comes from a Cholesky factor. It is false where columns depend on one another.
 func (g gram) score(m *model, price []float64) bool {
 	var l [maxTerms + 2][maxTerms + 2]float64
 	var at [maxTerms + 2]int
@@ -276,7 +278,7 @@ func fitNoise(runs []launch, terms []flagSet) noise {
 	return best
 }
 
-// What is assumed of disturbances, as the bank of package judge does.
+// What is assumed about disturbances, as in a search for a slowdown.
 const (
 	dirty     = 0.03 // chance that something disturbed a launch
 	dirtyMean = 0.10 // what that adds in the mean, as a logarithm
@@ -285,14 +287,9 @@ const (
 // normal is the density of a normal with variance v.
 func normal(u, v float64) float64 { return math.Exp(-0.5*u*u/v) / math.Sqrt(2*math.Pi*v) }
 
-// median of a list that is not empty; the list is sorted.
-func median(v []float64) float64 {
-	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
-
-// settle finds the spread and the disturbed runs under a given drift, in turn, and twice the negative
-// logarithm of the likelihood.
+// settle finds the spread and the disturbed runs under a given drift, in turn, and returns twice the
+// negative logarithm of the likelihood. A run is weighed by the probability that it is clean, in a mixture of
+// two normal distributions (expectation maximisation).
 func (n noise) settle(runs []launch, terms []flagSet) (_ noise, likelihood float64) {
 	plainly(runs)
 	for range 4 {
@@ -323,7 +320,8 @@ func plainly(runs []launch) {
 	}
 }
 
-// studentT is the two-sided quantile of Student's distribution: outside of it lies a share alpha.
+// studentT is the two-sided quantile of Student's distribution: outside of it lies a share alpha. It is
+// the expansion in 1/df of Abramowitz and Stegun, 26.7.5.
 func studentT(alpha, df float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(1-alpha)
 	z2 := z * z
