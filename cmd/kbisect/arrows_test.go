@@ -28,7 +28,10 @@ kernels/cuda: bisect kernels/protocol
 pipeline/source:
 pipeline/source/hunks: pipeline/source
 pipeline/source/gittest:
-pipeline/proc:
+pipeline/proc: pipeline/proc/internal/ps pipeline/proc/internal/cgroup pipeline/proc/internal/warden
+pipeline/proc/internal/ps:
+pipeline/proc/internal/cgroup: pipeline/proc/internal/ps
+pipeline/proc/internal/warden: pipeline/proc/internal/ps pipeline/proc/internal/cgroup
 pipeline/cache:
 pipeline/gpu:
 pipeline/store:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"sync"
@@ -13,23 +12,31 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/warden"
 )
 
-// warden is the supervising process, seen from kbisect.
-type warden struct {
+// Warden makes this process a warden if [Run] has started it as one, and then
+// does not return. Otherwise it returns false at once. It must be the first
+// thing that main does.
+func Warden() bool { return warden.Main() }
+
+// client is kbisect's end of a warden.
+type client struct {
 	cmd     *exec.Cmd
 	control *os.File
-	reports <-chan report
-	done    chan struct{} // closed when nobody reads reports any more
+	reports <-chan warden.Report
+	done    chan struct{} // closed when reports are no longer read
 	stderr  *limited
 	once    sync.Once // for close
 }
 
 // startWarden starts a warden that will obey o; ends are the descriptors of the
 // leader, from standard output on.
-func startWarden(o order, ends []*os.File) (*warden, error) {
-	if os.Args[0] == wardenName {
-		return nil, errors.New("start warden: this process is one itself\nhint: main must call proc.Warden first")
+func startWarden(o warden.Order, ends []*os.File) (*client, error) {
+	if os.Args[0] == warden.Name {
+		return nil, errors.New("start the supervising process: this process is one itself\nhint: main must call proc.Warden first")
 	}
 	controlR, control, err := pipe(false)
 	if err != nil {
@@ -42,10 +49,10 @@ func startWarden(o order, ends []*os.File) (*warden, error) {
 		return nil, err
 	}
 	defer reportW.Close()
-	w := &warden{control: control, done: make(chan struct{}), stderr: &limited{max: 8 << 10}}
+	w := &client{control: control, done: make(chan struct{}), stderr: &limited{max: 8 << 10}}
 	w.cmd = &exec.Cmd{
 		Path:        "/proc/self/exe",
-		Args:        []string{wardenName},
+		Args:        []string{warden.Name},
 		Dir:         "/",
 		Stderr:      w.stderr,
 		ExtraFiles:  append([]*os.File{controlR, reportW}, ends...),
@@ -55,7 +62,7 @@ func startWarden(o order, ends []*os.File) (*warden, error) {
 	if err := w.cmd.Start(); err != nil {
 		control.Close()
 		reports.Close()
-		return nil, fmt.Errorf("start warden: %w", err)
+		return nil, fmt.Errorf("start the supervising process: %w", err)
 	}
 	w.reports = receive(reports, w.done)
 	go w.send(o)
@@ -63,14 +70,14 @@ func startWarden(o order, ends []*os.File) (*warden, error) {
 }
 
 // receive reads reports until their end, or until done is closed.
-func receive(f *os.File, done <-chan struct{}) <-chan report {
-	c := make(chan report, 8)
+func receive(f *os.File, done <-chan struct{}) <-chan warden.Report {
+	c := make(chan warden.Report, 8)
 	go func() {
 		defer f.Close()
 		defer close(c)
 		dec := json.NewDecoder(f)
 		for {
-			var r report
+			var r warden.Report
 			if dec.Decode(&r) != nil {
 				return
 			}
@@ -84,53 +91,39 @@ func receive(f *os.File, done <-chan struct{}) <-chan report {
 	return c
 }
 
-// send writes a message to the warden. A warden that does not read it is dead
-// or hangs; the missing reports tell.
-func (w *warden) send(message any) {
+// send writes a message to the warden. One that does not read it is dead or
+// hangs, which shows in its missing reports.
+func (w *client) send(message any) {
 	if p, err := json.Marshal(message); err == nil {
 		_, _ = w.control.Write(append(p, '\n'))
 	}
 }
 
 // kill asks the warden to end the tree.
-func (w *warden) kill(grace time.Duration) { w.send(command{Do: doEnd, Grace: grace}) }
+func (w *client) kill(grace time.Duration) { w.send(warden.Command{Do: warden.DoEnd, Grace: grace}) }
 
 // wake continues a warden that the program under test has stopped.
-func (w *warden) wake() {
-	if p, err := readProcess(w.cmd.Process.Pid); err == nil && p.state == 'T' {
+func (w *client) wake() {
+	if p, err := ps.Read(w.cmd.Process.Pid); err == nil && p.State == 'T' {
 		_ = w.cmd.Process.Signal(unix.SIGCONT)
 	}
 }
 
-// lost ends a warden that does not do its work and says why.
-func (w *warden) lost(why string) error {
+// lost ends a warden that has failed and returns why as an error.
+func (w *client) lost(why string) error {
 	w.close()
 	if said := bytes.TrimSpace(w.stderr.bytes()); len(said) > 0 {
-		return fmt.Errorf("warden %s, it said: %s", why, said)
+		return fmt.Errorf("the supervising process %s; it wrote: %s", why, said)
 	}
-	return fmt.Errorf("warden %s", why)
+	return fmt.Errorf("the supervising process %s", why)
 }
 
-// close ends and reaps the warden, after its last report or for want of one.
-func (w *warden) close() {
+// close ends and reaps the warden, after its last report or without one.
+func (w *client) close() {
 	_ = w.cmd.Process.Kill() // quicker than its exit
 	w.control.Close()
 	w.once.Do(func() { close(w.done) })
-	_ = w.cmd.Wait() // its exit status says nothing that its reports do not
-}
-
-// refused turns the report of a failed start into an error.
-func (t *trial) refused(r report) error {
-	name := t.spec.Argv[0]
-	switch r.Errno {
-	case 0:
-		return fmt.Errorf("start %q: %s", name, r.Error)
-	case unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE:
-		return fmt.Errorf("start %q: %w\nhint: too many processes or open files, or no memory left", name, r.Errno)
-	case unix.ENOENT: // it was there a moment ago
-		return &StartError{Path: name, Err: errInterpreter}
-	}
-	return &StartError{Path: name, Err: &fs.PathError{Op: "exec", Path: name, Err: r.Errno}}
+	_ = w.cmd.Wait() // its reports say more than its exit status
 }
 
 // limited keeps the first bytes written to it.

@@ -1,11 +1,13 @@
 // Package proc runs one process tree: started, bounded by phase, killed whole
-// and accounted. It is the only place of the program that sets SysProcAttr.
+// and accounted. [Run] runs what a [Spec] describes and returns a [Result]; [Sweep]
+// kills what a kbisect that was itself killed has left behind. The package must
+// not know what its programs compute: protocol lines are passed on unread.
 //
 // A program under test may hang, ignore SIGTERM, call setsid, leave daemons
-// behind that hold its standard output, or fork without end; and the program
-// that started it may itself be killed at any instant. To own such a tree
-// safely, [Run] starts a warden for each trial: the same executable, started
-// again through /proc/self/exe, which does nothing but supervise.
+// behind that hold its standard output, or fork without end; and kbisect may
+// itself be killed at any instant. To own such a tree safely, Run starts a warden
+// for each trial: the same executable, started again through /proc/self/exe,
+// which does nothing but supervise.
 //
 //	kbisect ──control──▶ warden (own session, child subreaper)
 //	        ◀─reports──     └── leader (own session and group, dies with the warden)
@@ -17,17 +19,19 @@
 // what the tree uses. It is an addition to what follows, which holds anywhere.
 //
 // Because the warden is the child subreaper, every process that loses its
-// parent becomes the warden's child: nothing can leave the tree, and "no
-// children left" (ECHILD) proves that the tree is empty. The kernel tells the
-// warden of kbisect's death by the end of the control pipe, and the leader of
-// the warden's death by the parent death signal. Should both be killed, [Sweep]
-// finds what is left by a cookie, in the environment and in the group's name.
+// parent becomes the warden's child: none can leave the tree, and "no children
+// left" (ECHILD) proves that the tree is empty. The warden learns of kbisect's
+// death by the end of the control pipe, and the leader dies with the warden by
+// the parent death signal. Should both be killed, Sweep finds what is left by a
+// cookie, in the environment and in the group's name.
 //
 // The limits run in kbisect, which reads the phases from the protocol pipe and
 // stamps every line with a monotonic time as it arrives; start and end of the
 // leader, and the pauses of Spec.Pause, are stamped in the warden, on the same
 // clock.
 //
-// Programs that call Run must call [Warden] first thing in main, and in
-// TestMain of their tests. Linux only.
+// The warden's side is package internal/warden; internal/ps lists and signals
+// processes, and internal/cgroup has the control groups. Programs that call Run
+// must call [Warden] first thing in main, and in TestMain of their tests. Linux
+// only.
 package proc

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 )
 
-// StartError says that a program could not be started: it does not exist, is
-// not executable, or its working directory is not there. Whose fault that is,
-// only the caller can say.
+// StartError reports that a program could not be started: it does not exist, is
+// not executable, or its working directory does not exist. Only the caller knows
+// whether the candidate or the machine is to blame.
 type StartError struct {
 	Path string // the program, as it was asked for
 	Err  error
@@ -48,21 +50,12 @@ func (e *StartError) hint() string {
 // errInterpreter is ENOENT for a program that is there.
 var errInterpreter = fmt.Errorf("interpreter not found: %w", syscall.ENOENT)
 
-// StuckError says that processes outlived SIGKILL. The machine is in trouble: a
-// process in state D waits inside the kernel, as a rule for a device or a file
-// server.
+// StuckError reports that processes outlived SIGKILL, which is a problem of the
+// machine: a process in state D waits inside the kernel, usually for a device or a
+// file server.
 type StuckError struct {
 	After     time.Duration // how long they were given
-	Processes []StuckProcess
-}
-
-// StuckProcess is a process that could not be killed. All but PID may be
-// unknown.
-type StuckProcess struct {
-	PID     int
-	State   string // as in /proc/PID/stat: D waits in the kernel
-	Wchan   string // where in the kernel
-	Command string
+	Processes []ps.Stuck
 }
 
 // Error implements error.
@@ -71,15 +64,6 @@ func (e *StuckError) Error() string {
 	for _, p := range e.Processes {
 		names = append(names, p.String())
 	}
-	return fmt.Sprintf("not ended %v after SIGKILL: %s\nhint: a process in state D waits for a driver or a file system; see dmesg, reset the device or restart the machine",
+	return fmt.Sprintf("still running %v after SIGKILL: %s\nhint: a process in state D waits for a driver or a file system; look at dmesg, then reset the device or restart the machine",
 		e.After.Round(time.Second), strings.Join(names, ", "))
-}
-
-// String describes p in one phrase.
-func (p StuckProcess) String() string {
-	s := fmt.Sprintf("process %d (%s, state %s", p.PID, p.Command, p.State)
-	if p.Wchan != "" && p.Wchan != "0" {
-		s += " in " + p.Wchan
-	}
-	return s + ")"
 }

@@ -14,6 +14,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/warden"
 )
 
 // poseVariable makes the test binary pose as a program under test.
@@ -35,12 +39,12 @@ func bothWays(t *testing.T, test func(t *testing.T, way string)) {
 // needGroup skips a test where no control group can be made.
 func needGroup(t *testing.T) {
 	t.Helper()
-	g := makeGroup(groupName("test-"+rand.Text()), 0)
+	g := cgroup.Make(cgroup.Name("test-"+rand.Text()), 0)
 	if g == nil {
 		t.Skip("NOT TESTED: no cgroup v2 is delegated to this process")
 	}
-	if !g.remove() {
-		t.Fatalf("cannot remove %s", g.dir)
+	if !g.Remove() {
+		t.Fatalf("cannot remove %s", g.Dir)
 	}
 }
 
@@ -112,7 +116,7 @@ func pose(name string, args []string) int {
 
 // say writes a protocol line.
 func say(line string) {
-	_, _ = fmt.Fprintln(os.NewFile(leaderProtocolFD, "protocol"), line)
+	_, _ = fmt.Fprintln(os.NewFile(warden.LeaderProtocolFD, "protocol"), line)
 }
 
 // spawn starts another pose in a session of its own and leaves it alone.
@@ -120,7 +124,7 @@ func spawn(name string) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), poseVariable+"="+name)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.ExtraFiles = []*os.File{os.NewFile(leaderProtocolFD, "protocol")}
+	cmd.ExtraFiles = []*os.File{os.NewFile(warden.LeaderProtocolFD, "protocol")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -213,7 +217,7 @@ func run(t *testing.T, s Spec) Result {
 }
 
 // alive lists what carries a cookie with the prefix.
-func alive(t *testing.T, prefix string) []process {
+func alive(t *testing.T, prefix string) []ps.Process {
 	t.Helper()
 	list, err := carriers(func(c string) bool { return strings.HasPrefix(c, prefix) })
 	if err != nil {
@@ -236,8 +240,8 @@ func assertGone(t *testing.T, cookie string) {
 
 // groupsWith lists the folders of the control groups of a cookie prefix.
 func groupsWith(prefix string) (dirs []string) {
-	for _, g := range groupsOf(func(c string) bool { return strings.HasPrefix(c, prefix) }) {
-		dirs = append(dirs, g.dir)
+	for _, g := range cgroup.Find(func(c string) bool { return strings.HasPrefix(c, prefix) }) {
+		dirs = append(dirs, g.Dir)
 	}
 	return dirs
 }

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"sync"
@@ -62,7 +63,7 @@ func (o *output) save(p []byte) {
 	o.ended = p[len(p)-1] == '\n'
 }
 
-// finish completes the file and returns the first error it met.
+// finish completes the file and returns the first error.
 func (o *output) finish() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,4 +111,46 @@ func (r *ring) write(p []byte) {
 // bytes returns a copy of what is kept, oldest first.
 func (r *ring) bytes() []byte {
 	return append(append([]byte(nil), r.buf[r.next:]...), r.buf[:r.next]...)
+}
+
+// lines cuts a stream into lines of at most max bytes; what is longer is
+// dropped up to the next newline.
+type lines struct {
+	max     int
+	deliver func(line string)
+
+	partial []byte
+	open    bool // a line has begun
+}
+
+// write takes the next bytes of the stream and delivers the lines that they
+// complete.
+func (l *lines) write(p []byte) {
+	for len(p) > 0 {
+		i := bytes.IndexByte(p, '\n')
+		if i < 0 {
+			l.add(p)
+			return
+		}
+		l.add(p[:i])
+		l.flush()
+		p = p[i+1:]
+	}
+}
+
+func (l *lines) add(p []byte) {
+	l.open = true
+	l.partial = append(l.partial, p[:min(len(p), l.max-len(l.partial))]...)
+}
+
+// end delivers a last line that has no newline.
+func (l *lines) end() {
+	if l.open {
+		l.flush()
+	}
+}
+
+func (l *lines) flush() {
+	l.deliver(string(l.partial))
+	l.partial, l.open = l.partial[:0], false
 }

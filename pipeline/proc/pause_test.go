@@ -3,6 +3,7 @@ package proc
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,10 +20,14 @@ const busy = `loop() { while :; do :; done; }
 func used(t *testing.T, cookie string) (ticks uint64) {
 	t.Helper()
 	for _, p := range alive(t, cookie) {
-		stat := p.read("stat")
+		stat := p.File("stat")
 		f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-		for _, n := range numbers(f[11] + " " + f[12]) {
-			ticks += uint64(n)
+		for _, field := range f[11:13] {
+			n, err := strconv.ParseUint(field, 10, 64)
+			if err != nil {
+				t.Error(err)
+			}
+			ticks += n
 		}
 	}
 	return ticks

@@ -20,7 +20,7 @@ type phases struct {
 	limit   time.Duration
 	entered time.Duration // on this clock
 
-	held     bool          // a pause was asked for: when it begins is not yet known
+	held     bool          // a pause was asked for, and its beginning is not yet known
 	from, to time.Time     // the last pause; while it lasts, to is zero
 	before   time.Duration // the sum of those before
 	last     time.Duration // the last stamp
@@ -29,8 +29,8 @@ type phases struct {
 	hitAt time.Duration // and when, on this clock
 }
 
-// over reports whether a line came after the limit that ended the process: what a program says
-// while it is being killed is no news of the trial.
+// over reports whether a line came after the limit that ended the process: lines that a
+// program writes while it is being killed do not belong to the trial.
 func (c *phases) over(stamp time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,8 +63,8 @@ func (c *phases) apply(t Transition, at time.Time) {
 	c.arm()
 }
 
-// stamp is read for the callbacks: never less than before. When a pause begins
-// is known only a little later.
+// stamp is read for the callbacks: it never returns less than before, although the
+// beginning of a pause becomes known a little late.
 func (c *phases) stamp(at time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,8 @@ func (c *phases) own(at time.Time) time.Duration {
 	return d - at.Sub(c.from)
 }
 
-// hold suspends judgement until pause tells when the tree was brought to a halt.
+// hold suspends the limits until pause is called with the time at which the tree was
+// brought to a halt.
 func (c *phases) hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -49,8 +49,8 @@ func (r *readers) open(begun <-chan struct{}, take func([]byte, time.Time), end 
 	return out, nil
 }
 
-// drain waits for the end of all pipes. Nobody should hold them any more; it
-// closes them when somebody does.
+// drain waits for the end of all pipes. No process should hold them any more; if
+// one does, drain closes them.
 func (r *readers) drain() {
 	r.draining.Store(true)
 	for _, f := range r.files {

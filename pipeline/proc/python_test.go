@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // python returns a Spec of a Python script with faulthandler enabled.
@@ -127,23 +125,5 @@ func TestPythonWithoutFaulthandler(t *testing.T) {
 	s.Env = append(s.Env, "PYTHONFAULTHANDLER=")
 	if r := run(t, s); r.Signal != syscall.SIGTERM || len(r.Tail) > 0 {
 		t.Errorf("%q %+v", r.Tail, r)
-	}
-}
-
-func TestPythonName(t *testing.T) {
-	for name, want := range map[string]bool{
-		"python": true, "python3": true, "python3.11": true,
-		"python3-config": false, "ipython": false, "pythonw": false, "": false,
-	} {
-		if PythonName(name) != want {
-			t.Errorf("%q", name)
-		}
-	}
-}
-
-func TestCaught(t *testing.T) {
-	const status = "Name:\tx\nSigIgn:\t0000000000000020\nSigCgt:\t0000000000004020\n"
-	if !caught(status, unix.SIGABRT) || !caught(status, unix.SIGTERM) || caught(status, unix.SIGINT) || caught("", unix.SIGABRT) {
-		t.Error("wrong bits")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"syscall"
 	"time"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
 )
 
 // CookieVariable is the environment variable that marks every process of a
@@ -22,7 +24,17 @@ const (
 	maxLine = 64 << 10
 )
 
-// Spec says what to run and within which bounds.
+// The values of Result.Contained.
+const (
+	byGroup     = "cgroup"
+	bySubreaper = "subreaper"
+)
+
+// Delegated returns a control group (version 2) in which trials can have groups
+// of their own, and whether there is one.
+func Delegated() (dir string, ok bool) { return cgroup.Delegated() }
+
+// Spec is a program to run and its limits.
 type Spec struct {
 	Argv []string // program and arguments; a name without a slash is looked up in PATH of Env
 	Dir  string   // working directory, "" for the current one; relative programs are relative to it
@@ -40,34 +52,34 @@ type Spec struct {
 	Phase      string        // the phase in force at the start
 	PhaseLimit time.Duration // its limit, 0 for none
 
-	// Protocol names the variable that tells the program the descriptor to
-	// write its protocol lines to, for example "KBISECT_FD". "" for none.
+	// Protocol is the environment variable that holds the number of the descriptor
+	// for protocol lines, for example "KBISECT_FD". "" for none.
 	Protocol string
 
-	Aliases []string // further variables that tell the same descriptor
+	Aliases []string // more variables that hold the same number
 
 	// Watch is called for every protocol line, in order, from one goroutine;
 	// at is the time from the start of the process to the arrival of the line,
 	// less the time that the tree was frozen, see Pause.
 	// It may be nil, and must not block: the program waits when its pipe is
-	// full. Lines are cut at 64 KiB; those that come after a limit was reached
-	// are not given to it.
+	// full. Lines are cut at 64 KiB; it does not get those that come after a
+	// limit was reached.
 	Watch func(line string, at time.Duration) Transition
 
 	// Closed, if not nil, is called once when all writing ends of the protocol
-	// pipe are closed while the leader still runs: the program has said its
-	// last word. It is called as Watch is, and not after the leader's end.
+	// pipe are closed while the leader still runs: no more lines can come. It
+	// is called as Watch is, and not after the leader's end.
 	Closed func(at time.Duration) Transition
 
-	// WaitOutput makes the limits hold until everybody has closed standard output,
-	// standard error and the protocol pipe, as for a caller that reads them to
-	// their end. Without it, what the leader leaves behind is killed at once.
+	// WaitOutput makes the limits hold until every process has closed standard
+	// output, standard error and the protocol pipe, as for a caller that reads them
+	// to their end. Without it, what the leader leaves behind is killed at once.
 	WaitOutput bool
 
 	// Pause freezes the whole tree when it yields true, and thaws it at false
 	// or when it is closed. Meanwhile no limit runs, and the times given to
-	// Watch, Closed and OnOutput stand still. Nobody reads it after the end
-	// of the leader: do not send without an alternative.
+	// Watch, Closed and OnOutput stand still. It is not read after the end of
+	// the leader: send in a select with an alternative.
 	Pause <-chan bool
 
 	// MemoryMax bounds the memory of the whole tree in bytes, 0 for no bound.
@@ -75,8 +87,8 @@ type Spec struct {
 	// controller; see Result.Contained.
 	MemoryMax int64
 
-	CPUs []int // the processors that the tree may use, nil for all that we may
-	Nice int   // its nice value, 0 for ours
+	CPUs []int // the processors that the tree may use, nil for all of kbisect's
+	Nice int   // its nice value, 0 for kbisect's
 
 	// Output is a file, created or truncated, that receives standard output
 	// and standard error as they arrive; "" for none. It holds at most
@@ -103,7 +115,7 @@ type Spec struct {
 	subreaper bool          // do without a control group, in tests
 }
 
-// Transition is what a protocol line does to the phase. The zero value changes
+// Transition is how a protocol line changes the phase. The zero value changes
 // nothing. A Transition with a Phase enters that phase, even if it is in force
 // already: its time starts anew, with Limit (0 for none).
 type Transition struct {
@@ -112,7 +124,7 @@ type Transition struct {
 }
 
 // Result is how a process tree ended. All of it is data about the program: a
-// crash, a time-out or leftovers are no errors.
+// crash, a time-out and leftovers are not errors.
 type Result struct {
 	Exit   int            // exit status of the leader, -1 when it was ended by a signal
 	Signal syscall.Signal // the signal that ended the leader, else 0
@@ -124,15 +136,15 @@ type Result struct {
 	System  time.Duration // the same in the kernel
 	MaxRSS  int64         // largest resident set of any one process in bytes; a few MiB are always seen
 
-	// Contained says what holds the tree together: "cgroup" for a control group
+	// Contained is how the tree is held together: "cgroup" by a control group
 	// (version 2) of its own, "subreaper" where there can be none.
 	Contained string
 
-	MemoryPeak int64 // the most memory that the tree used at a time in bytes, 0 where no group counts it
+	MemoryPeak int64 // the most memory that the tree used at one time in bytes, 0 where no group counts it
 
-	// OOMKilled says that the kernel killed a process of the tree for want of
-	// memory; OOMWhere whose it was: "trial" when the tree came to its own
-	// limit, "machine" when memory ran out on the machine or in a group above.
+	// OOMKilled says that the kernel killed a process of the tree because memory
+	// ran out; OOMWhere which memory: "trial" when the tree came to its own
+	// limit, "machine" when that of the machine or of a group above ran out.
 	// Without the memory controller the latter is concluded from the kernel
 	// having killed a process of our own memory group (of the machine, where
 	// there is none) meanwhile, and a process of the tree having been ended by
@@ -141,26 +153,26 @@ type Result struct {
 	OOMWhere  string
 
 	// KilledParent says that the program killed the process that supervised it,
-	// and so itself; Signal is the one that it sent.
+	// and with it itself; Signal is the one that it sent.
 	KilledParent bool
 
 	Timeout *Timeout // the limit that ended it, nil when it ended by itself
 
-	// Halted says that the leader had been stopped by a signal, not by us, when the
-	// time-out came: it did not run to its limit.
+	// Halted says that a signal, not ours, had stopped the leader when the time-out
+	// came: it did not run until its limit.
 	Halted bool
 
-	// Held says that the leader had ended when the time-out came, and processes that
-	// it left kept its output open; see Spec.WaitOutput.
+	// Held says that the leader had ended when the time-out came, and that processes
+	// it left behind kept its output open; see Spec.WaitOutput.
 	Held bool
 
-	// Stall is how long this process did not run while it should have: it was
-	// stopped, or starved. Meanwhile the program ran on, and what it sent then is
-	// stamped too late.
+	// Stall is how long kbisect itself did not run while it should have: it was
+	// stopped, or starved. The program ran on, and what it sent then is stamped
+	// too late.
 	Stall time.Duration
 
-	// Leftover is the number of processes that were alive when the leader had
-	// ended, or was killed, and that were killed with it.
+	// Leftover is the number of processes that were still alive when the leader had
+	// ended, or was killed, and that had to be killed, too.
 	Leftover int
 
 	Tail          []byte // the last bytes of output, both streams

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 )
 
 func TestGrandchildHoldsPipes(t *testing.T) { bothWays(t, testGrandchildHoldsPipes) }
@@ -296,14 +298,14 @@ func TestSweep(t *testing.T) { bothWays(t, testSweep) }
 
 func testSweep(t *testing.T, way string) {
 	cmd, prefix := startInside(t, way)
-	wardens, err := descendants(cmd.Process.Pid)
+	wardens, err := ps.Below(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 		for _, p := range wardens {
-			if p.ppid == cmd.Process.Pid {
-				p.signal(sig)
+			if p.PPID == cmd.Process.Pid {
+				p.Signal(sig)
 			}
 		}
 		_ = cmd.Process.Signal(sig)
@@ -375,16 +377,4 @@ func copyFile(t *testing.T, from, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	own, _ := os.ReadFile("/proc/self/stat")
-	f.Add(string(own))
-	f.Add("12 (a) b) c) Z 1 12 12 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 99 0")
-	f.Fuzz(func(t *testing.T, s string) {
-		p, err := parseStat(s)
-		if err == nil && !strings.Contains(s, "("+p.command+")") {
-			t.Errorf("%q: %+v", s, p)
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package proc
+package cgroup
 
 import (
 	"os"
@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 )
 
 // hierarchy names one tree of control groups: a controller of version 1, such
@@ -127,6 +129,5 @@ func (h hierarchy) holds(dir string, pid int) bool {
 	if unix.Statfs(dir, &st) != nil || int64(st.Type) != magic {
 		return false
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-	return err == nil && slices.Contains(numbers(string(b)), pid)
+	return slices.Contains(ps.PIDs(filepath.Join(dir, "cgroup.procs")), pid)
 }

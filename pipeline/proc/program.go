@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 )
 
 // lookPath finds the program file as exec.LookPath does, but with PATH of env,
@@ -105,3 +107,6 @@ func mergeEnv(env []string, extra ...string) []string {
 	}
 	return out
 }
+
+// PythonName reports whether a program of that name is a Python interpreter.
+func PythonName(name string) bool { return ps.PythonName(name) }

@@ -1,0 +1,258 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/warden"
+)
+
+// await waits until the leader runs.
+func (t *trial) await() error {
+	limit := time.After(helloBound)
+	wake := time.NewTicker(wakeEvery)
+	defer wake.Stop()
+	for {
+		select {
+		case <-wake.C:
+			t.warden.wake()
+		case <-limit:
+			return t.abandon("did not start in time")
+		case r, ok := <-t.warden.reports:
+			switch {
+			case !ok:
+				return t.died("ended before the program was started\nhint: main must call proc.Warden first")
+			case r.Event == warden.EventRefused:
+				return t.refused(r)
+			case r.Event == warden.EventStarted:
+				t.started(r)
+				return nil
+			}
+		}
+	}
+}
+
+// started notes the start of the leader. The clock of the report is the one
+// that time.Now reads, with another origin.
+func (t *trial) started(r warden.Report) {
+	t.mono, t.leader = r.Mono, r.Leader
+	t.result.Contained = bySubreaper
+	if r.Grouped {
+		t.result.Contained = byGroup
+	}
+	t.start = time.Now().Add(time.Duration(r.Mono - warden.Monotonic()))
+	t.result.Started = t.start
+	t.clock.start(t.start)
+}
+
+// follow waits until the tree is gone, and ends it when a limit is reached or
+// ctx is done.
+func (t *trial) follow(ctx context.Context) error {
+	defer t.clock.stop()
+	wake := time.NewTicker(wakeEvery)
+	defer wake.Stop()
+	done, pause := ctx.Done(), t.spec.Pause
+	var open <-chan struct{}
+	ran := time.Now()
+	defer func() { t.result.Stall += stall(ran) }()
+	for {
+		t.result.Stall += stall(ran)
+		ran = time.Now()
+		select {
+		case <-wake.C:
+			t.warden.wake()
+		case <-done:
+			done = nil
+			t.canceled = t.timeout == nil
+			t.release()
+			t.warden.kill(min(t.spec.Grace, cancelGrace))
+			t.silent = t.silence()
+		case on, ok := <-pause:
+			if !ok {
+				pause = nil
+			}
+			t.pause(on)
+		case <-t.clock.timer.C:
+			limit := t.clock.expired()
+			if limit == nil || t.canceled {
+				continue
+			}
+			t.timeout = limit
+			t.release()
+			t.warden.kill(t.spec.Grace)
+			t.silent = t.silence()
+		case <-open:
+			open = nil
+			t.release()
+			t.warden.kill(-1)
+			t.silent = t.silence()
+		case <-t.silent:
+			return t.abandon("does not answer")
+		case r, ok := <-t.warden.reports:
+			switch {
+			case !ok:
+				return t.died("died")
+			case r.Event == warden.EventEnded && t.spec.WaitOutput && !r.Killed:
+				t.held, open = &r, t.pipes.over()
+			case r.Event == warden.EventEnded:
+				t.ended(r)
+				t.silent, pause = t.silence(), nil
+			case r.Event == warden.EventFrozen, r.Event == warden.EventThawed:
+				t.paused(r)
+			case r.Event == warden.EventGone:
+				return t.gone(r)
+			}
+		}
+	}
+}
+
+// stall returns for how long this process did not run since ran: it should wake up
+// every wakeEvery.
+func stall(ran time.Time) time.Duration {
+	const usual = 2 * wakeEvery
+	if gap := time.Since(ran); gap > usual {
+		return gap
+	}
+	return 0
+}
+
+// silence fires when the warden has had enough time to end the tree.
+func (t *trial) silence() <-chan time.Time {
+	return time.After(t.spec.Grace + t.spec.killBound + slack)
+}
+
+// ended notes the end of the leader.
+func (t *trial) ended(r warden.Report) {
+	t.clock.stop()
+	t.over = true
+	wall := time.Duration(r.Mono - t.mono)
+	t.result.Wall = t.clock.read(t.start.Add(wall))
+	t.result.Paused = wall - t.result.Wall
+	if r.Killed {
+		t.result.Timeout, t.result.Canceled = t.timeout, t.canceled
+		t.result.Halted = r.Halted
+	}
+}
+
+// release notes the end of a leader whose output was waited for. If a limit or ctx
+// ended the wait, that counts as the end of the leader.
+func (t *trial) release() {
+	if t.held == nil {
+		return
+	}
+	r := *t.held
+	t.held = nil
+	if t.timeout == nil && !t.canceled {
+		t.ended(r)
+		return
+	}
+	r.Killed, r.Mono = true, warden.Monotonic()
+	t.ended(r)
+	t.result.Held = t.timeout != nil
+}
+
+// gone notes the end of the tree.
+func (t *trial) gone(r warden.Report) error {
+	t.release() // the warden may have been signalled from outside
+	t.result.User, t.result.System, t.result.MaxRSS = r.User, r.System, r.MaxRSS
+	t.result.Leftover = r.Leftover
+	t.result.MemoryPeak = r.Peak
+	t.result.OOMKilled, t.result.OOMWhere = r.OOM != "", r.OOM
+	if r.Reaped {
+		status := syscall.WaitStatus(r.Status)
+		t.result.Exit = status.ExitStatus() // -1 after a signal
+		if status.Signaled() {
+			t.result.Signal = status.Signal()
+		}
+	}
+	if len(r.Stuck) > 0 {
+		return &StuckError{After: t.spec.killBound, Processes: r.Stuck}
+	}
+	return nil
+}
+
+// died decides who killed the warden. The program under test can, because it knows
+// its parent's number; the leader then died with the warden. The kernel can, when
+// memory runs out: it counts that in the memory group of the warden, which is ours,
+// and where kills in other groups do not show. Without such a group it was the
+// program: the kernel kills the largest process, and this one, which is larger than
+// its warden, is still alive.
+func (t *trial) died(why string) error {
+	err := t.abandon(why)
+	var swept *StuckError
+	state := t.warden.cmd.ProcessState
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if errors.As(err, &swept) || !ok || !status.Signaled() || cgroup.OwnOOM() != t.oom {
+		return err
+	}
+	if t.start.IsZero() { // it was quicker than the report of its start
+		t.start = time.Now()
+		t.result.Started = t.start
+	}
+	t.result.KilledParent, t.result.Signal = true, status.Signal()
+	t.result.Wall = time.Since(t.start)
+	t.result.Timeout, t.result.Canceled = t.timeout, t.canceled
+	return nil
+}
+
+// abandon ends a warden that failed and kills what it leaves behind.
+func (t *trial) abandon(why string) error {
+	err := t.warden.lost(why)
+	if _, swept := sweep(func(cookie string) bool { return cookie == t.spec.Cookie }); swept != nil {
+		return swept
+	}
+	return err
+}
+
+// pause has the warden freeze or thaw the tree. The warden stamps the beginning and
+// the end of the pause; until the first is known no limit is applied.
+func (t *trial) pause(on bool) {
+	if on == t.frozen || t.ending() {
+		return
+	}
+	t.frozen = on
+	if on {
+		t.clock.hold()
+		t.warden.send(warden.Command{Do: warden.DoFreeze})
+	} else {
+		t.warden.send(warden.Command{Do: warden.DoThaw})
+	}
+	t.silent = t.silence()
+}
+
+// paused notes that the tree stands still, or moves again.
+func (t *trial) paused(r warden.Report) {
+	at := t.start.Add(time.Duration(r.Mono - t.mono))
+	if r.Event == warden.EventFrozen {
+		t.clock.pause(at)
+	} else {
+		t.clock.resume(at)
+	}
+	if !t.ending() {
+		t.silent = nil
+	}
+}
+
+// ending reports whether the end of the tree is under way.
+func (t *trial) ending() bool { return t.canceled || t.timeout != nil || t.over }
+
+// refused turns the report of a failed start into an error.
+func (t *trial) refused(r warden.Report) error {
+	name := t.spec.Argv[0]
+	switch r.Errno {
+	case 0:
+		return fmt.Errorf("start %q: %s", name, r.Error)
+	case unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE:
+		return fmt.Errorf("start %q: %w\nhint: too many processes or open files, or no memory left", name, r.Errno)
+	case unix.ENOENT: // it was there a moment ago
+		return &StartError{Path: name, Err: errInterpreter}
+	}
+	return &StartError{Path: name, Err: &fs.PathError{Op: "exec", Path: name, Err: r.Errno}}
+}

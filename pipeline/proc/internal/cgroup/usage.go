@@ -1,0 +1,112 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is what the processes of a group have used so far; -1 where the kernel
+// does not count it.
+type Usage struct {
+	User, System time.Duration // processor time
+	MemoryPeak   int64         // bytes, of all processes together
+	Killed       int64         // processes that the kernel killed for memory, for whatever limit
+	AtLimit      int64         // how often the group came to its own memory limit
+}
+
+// Usage reads the counters of g.
+func (g *Group) Usage() Usage {
+	micros := func(key string) time.Duration {
+		return time.Duration(max(-1, 1000*g.number("cpu.stat", key)))
+	}
+	return Usage{
+		User: micros("user_usec"), System: micros("system_usec"),
+		MemoryPeak: g.number("memory.peak", ""),
+		Killed:     g.number("memory.events", "oom_kill"),
+		AtLimit:    g.number("memory.events", "oom"),
+	}
+}
+
+// OwnOOM counts the processes that the kernel killed for memory in the memory
+// group of this process; -1 without one. What happens in other groups of the
+// machine does not count. A child starts in the same group.
+func OwnOOM() int64 {
+	for _, dir := range memoryV1.own() {
+		if n := (&Group{Dir: dir}).number("memory.oom_control", "oom_kill"); n >= 0 {
+			return n
+		}
+	}
+	for _, dir := range version2.own() {
+		if n := nearestOOM(dir); n >= 0 {
+			return n
+		}
+	}
+	return -1
+}
+
+// nearestOOM is OwnOOM for version 2. A group for which the memory controller is
+// off is charged to the next group above that has it.
+func nearestOOM(dir string) int64 {
+	for g := (&Group{Dir: dir}); g.has("cgroup.procs"); g.Dir = filepath.Dir(g.Dir) {
+		for _, file := range []string{"memory.events.local", "memory.events"} { // local since Linux 5.2
+			if n := g.number(file, "oom_kill"); n >= 0 {
+				return n
+			}
+		}
+	}
+	return -1
+}
+
+// AboveOOM counts the kills for memory that may have hit a tree without a memory
+// group of its own: those in our group or, when that is unknown, anywhere.
+func AboveOOM() int64 {
+	if n := OwnOOM(); n >= 0 {
+		return n
+	}
+	return machineOOM()
+}
+
+// machineOOM counts the processes that the kernel has ever killed for memory.
+func machineOOM() int64 {
+	b, _ := os.ReadFile("/proc/vmstat")
+	return numberIn(string(b), "oom_kill")
+}
+
+// limitMemory bounds the memory of g where the kernel lets us. The controller
+// may be off for the children of our group; it can be turned on only where no
+// process is in the way, which is to say in the root.
+func (g *Group) limitMemory(parent string, bytes int64) {
+	own, _ := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
+	if strings.Contains(" "+strings.TrimSpace(string(own))+" ", " memory ") && !g.has("memory.max") {
+		(&Group{Dir: parent}).write("cgroup.subtree_control", "+memory")
+	}
+	if bytes > 0 {
+		g.write("memory.max", strconv.FormatInt(bytes, 10))
+	}
+}
+
+// number reads the number behind a key of a file of g, or the file's only one
+// for an empty key; it is -1 where there is none.
+func (g *Group) number(file, key string) int64 {
+	if g == nil {
+		return -1
+	}
+	b, _ := os.ReadFile(filepath.Join(g.Dir, file))
+	return numberIn(string(b), key)
+}
+
+// numberIn finds "key number" among lines.
+func numberIn(text, key string) int64 {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if key == "" && len(f) == 1 || len(f) == 2 && f[0] == key {
+			if n, err := strconv.ParseInt(f[len(f)-1], 10, 64); err == nil {
+				return n
+			}
+		}
+	}
+	return -1
+}

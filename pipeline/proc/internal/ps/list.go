@@ -1,0 +1,118 @@
+package ps
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// All lists all processes. It is not taken at one instant.
+func All() ([]Process, error) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer proc.Close()
+	names, err := proc.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var list []Process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, err := Read(pid); err == nil {
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
+// Below lists all processes below root, without it.
+func Below(root int) ([]Process, error) {
+	list, err := All()
+	if err != nil {
+		return nil, err
+	}
+	return Closure(list, func(p Process) bool { return p.PPID == root }), nil
+}
+
+// Closure returns the processes of list that have the property, and all below
+// them.
+func Closure(list []Process, property func(Process) bool) []Process {
+	below := make(map[int][]Process)
+	var out []Process
+	seen := make(map[int]bool)
+	add := func(p Process) {
+		if !seen[p.PID] {
+			seen[p.PID] = true
+			out = append(out, p)
+		}
+	}
+	for _, p := range list {
+		below[p.PPID] = append(below[p.PPID], p)
+		if property(p) {
+			add(p)
+		}
+	}
+	for i := 0; i < len(out); i++ {
+		for _, p := range below[out[i].PID] {
+			add(p)
+		}
+	}
+	return out
+}
+
+// Adopted lists the children that this process got as the subreaper: they go to
+// its first thread.
+func Adopted() []int {
+	return PIDs(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+}
+
+// Children lists the children of this process, dead ones included.
+func Children() []int {
+	var out []int
+	files, _ := filepath.Glob("/proc/self/task/*/children")
+	if len(files) == 0 { // a kernel without CONFIG_PROC_CHILDREN
+		list, _ := All()
+		for _, p := range list {
+			if p.PPID == os.Getpid() {
+				out = append(out, p.PID)
+			}
+		}
+	}
+	for _, file := range files {
+		out = append(out, PIDs(file)...) // none if the thread has ended
+	}
+	return out
+}
+
+// PIDs reads a file of process numbers, such as cgroup.procs; it returns none
+// if the file cannot be read.
+func PIDs(file string) []int {
+	b, _ := os.ReadFile(file)
+	var out []int
+	for _, f := range strings.Fields(string(b)) {
+		if n, err := strconv.Atoi(f); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Ancestors returns pid and all above it.
+func Ancestors(list []Process, pid int) map[int]bool {
+	parent := make(map[int]int, len(list))
+	for _, p := range list {
+		parent[p.PID] = p.PPID
+	}
+	out := make(map[int]bool)
+	for ; pid > 0 && !out[pid]; pid = parent[pid] {
+		out[pid] = true
+	}
+	return out
+}

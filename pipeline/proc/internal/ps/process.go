@@ -1,0 +1,137 @@
+package ps
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is one process as /proc showed it.
+type Process struct {
+	PID, PPID int
+	State     byte // as in /proc/PID/stat
+	Command   string
+
+	start   uint64 // clock ticks since boot
+	flags   uint64 // of the kernel, PF_*
+	threads int
+}
+
+// ID names one process until the next boot: a PID alone may be used again.
+type ID struct {
+	pid   int
+	start uint64
+}
+
+// ID returns the identity of p.
+func (p Process) ID() ID { return ID{p.PID, p.start} }
+
+// Alive reports whether p runs. A process whose first thread has ended shows as
+// a zombie while others run.
+func (p Process) Alive() bool {
+	return p.threads > 1 || p.State != 'Z' && p.State != 'X'
+}
+
+// Signal sends sig to p, never to another process that got its number since.
+func (p Process) Signal(sig unix.Signal) {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return
+	}
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	if now, gone := Read(p.PID); gone != nil || now.ID() != p.ID() {
+		return
+	}
+	if err != nil { // before Linux 5.3, or no descriptor left
+		_ = unix.Kill(p.PID, sig)
+		return
+	}
+	_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// File returns a file of p in /proc, "" if it cannot be read.
+func (p Process) File(name string) string {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID, name))
+	return string(bytes.TrimSpace(b))
+}
+
+// Link reads a symbolic link of p in /proc, "" if that is not allowed.
+func (p Process) Link(name string) string {
+	s, _ := os.Readlink(fmt.Sprintf("/proc/%d/%s", p.PID, name))
+	return s
+}
+
+// Running reports whether a child of parent has not begun to end. A thread
+// that ends is marked before its descriptors are closed.
+func Running(pid, parent int) bool {
+	const exiting = 0x4 // PF_EXITING
+	if p, err := Read(pid); err != nil || p.PPID != parent {
+		return false
+	}
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, file := range threads {
+		if p, err := readStat(file); err == nil && p.State != 'Z' && p.flags&exiting == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Read reads one process.
+func Read(pid int) (Process, error) {
+	return readStat("/proc/" + strconv.Itoa(pid) + "/stat")
+}
+
+func readStat(file string) (Process, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return Process{}, err
+	}
+	return parseStat(string(b))
+}
+
+// parseStat reads a line of /proc/PID/stat. The name in it is the program's
+// choice and may hold spaces and parentheses.
+func parseStat(s string) (Process, error) {
+	open, end := strings.IndexByte(s, '('), strings.LastIndexByte(s, ')')
+	if open < 0 || end < open {
+		return Process{}, fmt.Errorf("no name in stat line %q", s)
+	}
+	f := strings.Fields(s[end+1:])
+	if len(f) < 20 {
+		return Process{}, fmt.Errorf("stat line %q is too short", s)
+	}
+	p := Process{Command: s[open+1 : end], State: f[0][0]}
+	var errs [5]error
+	p.PID, errs[0] = strconv.Atoi(strings.TrimSpace(s[:open]))
+	p.PPID, errs[1] = strconv.Atoi(f[1])
+	p.threads, errs[2] = strconv.Atoi(f[17])
+	p.start, errs[3] = strconv.ParseUint(f[19], 10, 64)
+	p.flags, errs[4] = strconv.ParseUint(f[6], 10, 64)
+	return p, errors.Join(errs[:]...)
+}
+
+// PythonName reports whether a program of that name is a Python interpreter.
+func PythonName(name string) bool {
+	version, ok := strings.CutPrefix(name, "python")
+	return ok && strings.Trim(version, "0123456789.") == ""
+}
+
+// Ours reports whether p belongs to this user.
+func (p Process) Ours() bool {
+	info, err := os.Stat("/proc/" + strconv.Itoa(p.PID))
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}

@@ -1,0 +1,11 @@
+// Package warden is the supervising process of one trial: kbisect's executable,
+// started again through /proc/self/exe, which starts the program under test (the
+// leader), watches its process tree, and ends it on command or when kbisect is
+// gone. [Main] is its main function; an [Order] says what to start, a [Command]
+// what to do with the tree, and a [Report] what happened.
+//
+// Inside, supervisor follows the messages, tree lists, reaps and kills what is
+// below the warden, and pause stops and continues it. The package must not know
+// limits, phases or the protocol of trials: those are kbisect's side, package
+// proc. It alone sets SysProcAttr for programs under test. Linux only.
+package warden

@@ -1,0 +1,110 @@
+package warden
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
+)
+
+// The descriptors of a warden.
+const (
+	controlFD  = 3 + iota // order, then commands; its end means that kbisect is gone
+	reportFD              // reports, one JSON document per line
+	stdoutFD              // for the leader
+	stderrFD              // for the leader
+	protocolFD            // for the leader, if there is a protocol
+)
+
+// LeaderProtocolFD is where the leader finds the protocol pipe.
+const LeaderProtocolFD = 3
+
+// Order says what to start. Paths, arguments and environment are bytes, because
+// JSON strings hold UTF-8 only.
+type Order struct {
+	Path     []byte
+	Dir      []byte
+	Argv     [][]byte
+	Env      [][]byte
+	Protocol bool
+	Bound    time.Duration // how long to try to kill
+
+	Group  []byte // name of the control group, empty for none
+	Memory int64  // its limit in bytes
+	CPUs   []int
+	Nice   int
+
+	Hold bool // the tree is left alone after the leader's end, until a command comes
+}
+
+// Command says what to do with the tree.
+type Command struct {
+	Do    Action
+	Grace time.Duration // DoEnd: from SIGTERM to SIGKILL
+}
+
+// Action is the kind of a command.
+type Action string
+
+const (
+	DoEnd    Action = "end"    // end the tree
+	DoFreeze Action = "freeze" // bring it to a halt
+	DoThaw   Action = "thaw"   // let it go on
+)
+
+// Report is what a warden sends about its tree.
+type Report struct {
+	Event Event
+	Mono  int64 `json:",omitempty"` // CLOCK_MONOTONIC in ns: of the start, of the leader's end, of a pause
+
+	Errno unix.Errno `json:",omitempty"` // refused: why
+	Error string     `json:",omitempty"` // refused, when there is no Errno
+
+	Leader  int  `json:",omitempty"` // started: its pid
+	Grouped bool `json:",omitempty"` // started: in a control group
+
+	Killed bool `json:",omitempty"` // ended: a command came first
+	Halted bool `json:",omitempty"` // ended: the leader stood still when the command came, by a signal not ours
+
+	Reaped   bool          `json:",omitempty"` // gone: Status is known
+	Status   uint32        `json:",omitempty"` // wait status of the leader
+	User     time.Duration `json:",omitempty"`
+	System   time.Duration `json:",omitempty"`
+	MaxRSS   int64         `json:",omitempty"` // bytes
+	Peak     int64         `json:",omitempty"` // bytes
+	OOM      string        `json:",omitempty"` // whose memory ran out
+	Leftover int           `json:",omitempty"`
+	Stuck    []ps.Stuck    `json:",omitempty"`
+}
+
+// Event is the kind of a report. A warden sends hello, then refused or started,
+// frozen and thawed in turns, ended, gone.
+type Event string
+
+const (
+	EventHello   Event = "hello"   // the warden runs
+	EventRefused Event = "refused" // the kernel did not start the program
+	EventStarted Event = "started" // the leader runs
+	EventFrozen  Event = "frozen"  // nothing of the tree runs any more
+	EventThawed  Event = "thawed"  // it runs again
+	EventEnded   Event = "ended"   // the leader has ended
+	EventGone    Event = "gone"    // the whole tree has, or is stuck
+)
+
+// Monotonic reads CLOCK_MONOTONIC, which all processes share, in ns.
+func Monotonic() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0 // cannot happen on Linux
+	}
+	return ts.Nano()
+}
+
+func toStrings(list [][]byte) []string {
+	out := make([]string, len(list))
+	for i, b := range list {
+		out[i] = string(b)
+	}
+	return out
+}

@@ -1,0 +1,62 @@
+package warden
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
+)
+
+// stopBound is how long a tree without a control group is given to come to a halt.
+const stopBound = 2 * time.Second
+
+// pause stops and continues a tree.
+type pause struct {
+	tree    *tree
+	on      bool
+	stopped []ps.Process // by us one by one, where the group cannot freeze
+}
+
+// begin brings the tree to a halt.
+func (p *pause) begin() {
+	p.on = true
+	if !p.tree.group.Freeze(true) {
+		p.stopAll()
+	}
+}
+
+// end lets the tree go on.
+func (p *pause) end() {
+	p.on = false
+	p.tree.group.Freeze(false)
+	for _, one := range p.stopped {
+		one.Signal(unix.SIGCONT)
+	}
+	p.stopped = nil
+}
+
+// stopAll stops every process of the tree except those that are stopped already:
+// they are not ours to continue.
+func (p *pause) stopAll() {
+	_, _ = ps.Halt(p.tree.below, func(one ps.Process) {
+		if one.State != 'T' && one.State != 't' {
+			p.stopped = append(p.stopped, one)
+			one.Signal(unix.SIGSTOP)
+		}
+	})
+	ps.Within(stopBound, p.standsStill)
+}
+
+// standsStill reports whether no process of the tree can run. One in state D
+// will stop before it leaves the kernel; it may well wait for one that is
+// stopped already, as after vfork.
+func (p *pause) standsStill() bool {
+	all, err := p.tree.below()
+	for _, one := range all {
+		if one.Alive() && one.State != 'T' && one.State != 't' && one.State != 'D' {
+			return false
+		}
+	}
+	return err == nil
+}

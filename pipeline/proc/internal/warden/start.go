@@ -1,0 +1,138 @@
+package warden
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
+)
+
+// start starts the leader, in a control group where there can be one, and returns
+// the time of the start on the clock of Monotonic.
+func start(o Order) (pid int, group *cgroup.Group, at int64, err error) {
+	defer closeEnds(o)
+	onThread(func() {
+		if err = pin(o.CPUs, o.Nice); err != nil {
+			return
+		}
+		if group = cgroup.Make(string(o.Group), o.Memory); group != nil {
+			at = Monotonic()
+			if pid, err = startIn(group, o); err == nil {
+				return
+			}
+			// The error may be the program's as well as the group's.
+			group.Remove()
+			group = nil
+		}
+		at = Monotonic()
+		pid, err = startIn(nil, o)
+	})
+	return pid, group, at, err
+}
+
+// onThread calls f on a thread of its own that stays: the parent death signal
+// comes when the thread that forked ends, not the process. What f does to the
+// thread must not affect the supervisor.
+func onThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		f()
+		close(done)
+		select {}
+	}()
+	<-done
+}
+
+// closeEnds closes the warden's copies of the leader's descriptors.
+func closeEnds(o Order) {
+	ends := []int{stdoutFD, stderrFD}
+	if o.Protocol {
+		ends = append(ends, protocolFD)
+	}
+	for _, fd := range ends {
+		syscall.Close(fd)
+	}
+}
+
+// startIn starts the leader as a member of g.
+func startIn(g *cgroup.Group, o Order) (pid int, err error) {
+	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer syscall.Close(null)
+	files := []uintptr{uintptr(null), stdoutFD, stderrFD}
+	if o.Protocol {
+		files = append(files, protocolFD)
+	}
+	attr := &syscall.ProcAttr{
+		Dir:   string(o.Dir),
+		Env:   toStrings(o.Env),
+		Files: files,
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	if g != nil {
+		fd, err := g.Open()
+		if err != nil {
+			return 0, err
+		}
+		defer unix.Close(fd)
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, fd
+	}
+	for wait := time.Millisecond; ; wait *= 2 {
+		pid, _, err = syscall.StartProcess(string(o.Path), toStrings(o.Argv), attr)
+		// A program that was just written is busy while some other child, not
+		// yet past its exec, holds the descriptor that it was written with.
+		if !errors.Is(err, syscall.ETXTBSY) || wait > time.Second {
+			break
+		}
+		time.Sleep(wait)
+	}
+	return pid, err
+}
+
+// maxCPUs is more than any kernel knows.
+const maxCPUs = 1 << 13
+
+// pin binds the calling thread, and what it starts, to processors and sets its
+// nice value. The kernel silently drops processors that do not exist or are
+// not ours.
+func pin(cpus []int, nice int) error {
+	if nice != 0 {
+		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, nice); err != nil {
+			return fmt.Errorf("nice %d: %v\nhint: only root may lower it", nice, err)
+		}
+	}
+	if len(cpus) == 0 {
+		return nil
+	}
+	want := unix.NewCPUSet(maxCPUs)
+	for _, n := range cpus {
+		if n >= 0 {
+			want.Set(n)
+		}
+	}
+	got := unix.NewCPUSet(maxCPUs)
+	if unix.SchedSetaffinityDynamic(0, want) == nil { // else all are missing
+		_ = unix.SchedGetaffinityDynamic(0, got)
+	}
+	var missing []string
+	for _, n := range cpus {
+		if n < 0 || !got.IsSet(n) {
+			missing = append(missing, strconv.Itoa(n))
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("processors not available: %s\nhint: Cpus_allowed_list in /proc/self/status names those that are", strings.Join(missing, ", "))
+	}
+	return nil
+}

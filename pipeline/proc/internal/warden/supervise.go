@@ -1,0 +1,169 @@
+package warden
+
+import (
+	"encoding/json"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
+)
+
+// removeBound is how long a killed control group is given to become empty.
+const removeBound = 2 * time.Second
+
+// supervisor follows one tree from its start to its end, and the commands for it.
+type supervisor struct {
+	reports  *json.Encoder
+	children chan os.Signal // SIGCHLD
+	commands <-chan Command
+	tree     *tree
+	pause    pause
+	bound    time.Duration // how long to try to kill
+	ended    <-chan int64  // time of the leader's end; comes once
+	hold     bool          // a command ends the tree, not the leader's end
+
+	oomBefore int64 // cgroup.AboveOOM at the start
+	over      bool  // the leader has ended
+	killed    bool  // a command to end came before that
+	halted    bool  // a signal not ours had stopped the leader when that command came
+	overFirst bool  // the leader ended before we killed anything
+	asked     bool  // Python's stacks have been asked for
+}
+
+// report sends r. Errors do not matter: without a reader the control pipe has
+// ended as well.
+func (s *supervisor) report(r Report) { _ = s.reports.Encode(r) }
+
+// run waits for the end of the leader, unless the tree is held beyond it, or for a
+// command to end it, and then kills the tree.
+func (s *supervisor) run() {
+	var grace <-chan time.Time
+	var until time.Time
+	for !s.over || s.hold && !s.killed || s.killed && grace != nil && !s.tree.alone() {
+		select {
+		case at := <-s.ended:
+			s.end(at)
+		case c, ok := <-s.commands:
+			if ok && c.Do != DoEnd {
+				s.setPause(c.Do == DoFreeze)
+				continue
+			}
+			first := !s.killed && !s.over
+			s.killed = s.killed || first
+			s.halted = s.halted || first && s.wasStopped()
+			if !ok || c.Grace <= 0 || s.over && s.hold {
+				s.finish()
+				return
+			}
+			if end := time.Now().Add(c.Grace); until.IsZero() || end.Before(until) {
+				until, grace = end, time.After(c.Grace)
+			}
+			if first {
+				s.terminate()
+			}
+		case <-grace:
+			if s.asked || !askStacks(s.tree) {
+				s.finish()
+				return
+			}
+			s.asked, grace = true, time.After(stacksBound)
+		case <-s.children:
+			s.tree.reapOrphans()
+		case <-s.tick():
+		}
+	}
+	s.finish()
+}
+
+// wasStopped reports whether somebody else has stopped the leader.
+func (s *supervisor) wasStopped() bool {
+	p, err := ps.Read(s.tree.leader)
+	return err == nil && !s.pause.on && p.State == 'T'
+}
+
+// setPause freezes or thaws the tree and reports since when. A pause begins with
+// the attempt: a straggler inside the kernel must not cost the others their time.
+func (s *supervisor) setPause(on bool) {
+	if on == s.pause.on || on && (s.over || s.killed) {
+		return
+	}
+	at := Monotonic()
+	if on {
+		s.pause.begin()
+		s.report(Report{Event: EventFrozen, Mono: at})
+	} else {
+		s.pause.end()
+		s.report(Report{Event: EventThawed, Mono: at})
+	}
+}
+
+// tick wakes the loop while the rest of a dying tree is waited for: the end of a
+// process that is not our child sends no signal.
+func (s *supervisor) tick() <-chan time.Time {
+	if !s.over {
+		return nil
+	}
+	return time.After(10 * time.Millisecond)
+}
+
+// end reports the end of the leader.
+func (s *supervisor) end(at int64) {
+	s.over = true
+	s.report(Report{Event: EventEnded, Mono: at, Killed: s.killed, Halted: s.halted})
+}
+
+// leaderEnds waits for a moment; it reports whether the leader has ended.
+func (s *supervisor) leaderEnds(wait time.Duration) bool {
+	select {
+	case at := <-s.ended:
+		s.end(at)
+	case <-time.After(wait):
+	}
+	return s.over
+}
+
+// terminate asks the tree to end.
+func (s *supervisor) terminate() {
+	s.setPause(false)
+	all, err := s.tree.below()
+	if err != nil {
+		_ = unix.Kill(-s.tree.leader, unix.SIGTERM)
+		return
+	}
+	asked := writeStacks(all, func(p ps.Process) bool { return farewell(p) == unix.SIGABRT })
+	for _, p := range all {
+		if !asked[p.PID] { // a second signal would cut it short
+			p.Signal(unix.SIGTERM)
+			p.Signal(unix.SIGCONT) // a stopped process would not act on it
+		}
+	}
+}
+
+// finish kills the tree and reports its end.
+func (s *supervisor) finish() {
+	t := s.tree
+	s.overFirst = s.over
+	t.leftover = make(map[int]bool)
+	var stuck []ps.Stuck
+	if !s.gone() {
+		stuck = t.kill(s.bound, s.leaderEnds)
+	}
+	if len(stuck) == 0 {
+		t.group.Empties(removeBound) // so that the accounts are complete
+	}
+	r := Report{Event: EventGone, Reaped: t.reaped, Status: uint32(t.status), Leftover: len(t.leftover), Stuck: stuck}
+	s.account(&r)
+	t.group.Remove()
+	s.report(r)
+}
+
+// gone reports whether the leader ended without leaving anything to kill.
+func (s *supervisor) gone() bool {
+	if !s.over || !s.tree.alone() {
+		return false
+	}
+	s.tree.killLeaderGroup()
+	return s.tree.reapAll()
+}
