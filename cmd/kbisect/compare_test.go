@@ -28,7 +28,7 @@ func TestParseCandidate(t *testing.T) {
 	for text, want := range map[string]string{
 		"HEAD": "", head: "", "HEAD^{/first}": "",
 		"HEAD:compile=off": "", "HEAD:compile=max": `no value "max"`, "HEAD:": `"" sets no flag`, "HEAD^:a=b:c": `no flag "a"`, "HEAD:compile=on,compile=off": "twice",
-		"nosuch": "nosuch", "": "names no commit",
+		"nosuch": "nosuch", "": "unknown revision",
 	} {
 		p := &policy{Flags: []config.Flag{{Name: "compile", Values: []string{"off", "on"}}}}
 		c, err := p.candidate(repo, text)

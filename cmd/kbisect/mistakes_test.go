@@ -33,8 +33,8 @@ hint: run this inside a repository, or name one with -C DIR
 		{where: "nowhere", args: "hook install", code: exit.UsageError, want: `kbisect: no git repository at DIR or above it
 hint: run this inside a repository, or name one with -C DIR
 `},
-		{where: "empty", args: "run --good v1 -- true", code: exit.UsageError, want: `kbisect: --bad: this repository has no commit yet
-hint: git add and git commit make the first; a search needs at least two
+		{where: "empty", args: "run --good v1 -- true", code: exit.UsageError, want: `kbisect: --bad: this repository has no commits yet
+hint: a search needs at least two
 `},
 		{args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml does not exist
 hint: kbisect init writes one; or give a command: kbisect run --good REV -- COMMAND
@@ -45,16 +45,16 @@ hint: kbisect init writes one; or give a command: kbisect compare A B -- COMMAND
 		{args: "run -- true", code: exit.UsageError, want: `kbisect: no good end: no commit before {main} is recorded as good
 hint: name one with --good REV, or give --find-good to look for one
 `},
-		{args: "run --good v2 -- true", code: exit.UsageError, want: `kbisect: --good: revision "v2" names no commit here
+		{args: "run --good v2 -- true", code: exit.UsageError, want: `kbisect: --good: unknown revision "v2"
 hint: did you mean v1?
 `},
-		{args: "run --good HEAD~99 -- true", code: exit.UsageError, want: `kbisect: --good: revision "HEAD~99" names no commit here: HEAD has no such ancestor
-hint: git log --oneline HEAD lists those it has
+		{args: "run --good HEAD~99 -- true", code: exit.UsageError, want: `kbisect: --good: unknown revision "HEAD~99": HEAD has no such ancestor
+hint: git log --oneline HEAD lists its ancestors
 `},
 		{args: "run --good other -- true", code: exit.UsageError, want: `kbisect: good commit {12 other} is not an ancestor of bad commit {12 main}; they have no common history
 hint: choose two commits of one history
 `},
-		{args: "run --good HEAD --bad v1 -- true", code: exit.UsageError, want: `kbisect: good commit {12 main} is not an ancestor of bad commit {12 v1}; it comes after it
+		{args: "run --good HEAD --bad v1 -- true", code: exit.UsageError, want: `kbisect: good commit {12 main} is not an ancestor of bad commit {12 v1}; it is a descendant of it
 hint: are the two ends swapped?
 `},
 		{args: "run --good main -- true", code: exit.UsageError, want: `kbisect: good and bad are the same commit {12 main}
@@ -149,7 +149,7 @@ hint: --base REV names the branch that HEAD goes into
 `},
 		{where: "shallow", args: "gate --base origin/work -- true", code: exit.UsageError, want: "kbisect: --base: this shallow clone does not hold origin/work\n" +
 			"hint: fetch the whole history: actions/checkout with `fetch-depth: 0`, GitLab with `GIT_DEPTH: \"0\"`, elsewhere git fetch --unshallow\n"},
-		{where: "shallow", args: "run --good HEAD~2 -- true", code: exit.UsageError, want: `kbisect: --good: revision "HEAD~2" names no commit here
+		{where: "shallow", args: "run --good HEAD~2 -- true", code: exit.UsageError, want: `kbisect: --good: unknown revision "HEAD~2"
 hint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits
 `},
 		{config: "version = 1\n[run]\ncomand = [\"true\"]\nlimit = 3\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:3: run.comand: unknown key; did you mean "command"?; allowed here: command, limit, limits, files, caches, probe

@@ -17,6 +17,12 @@ const (
 	attrUnspecified = "unspecified"
 )
 
+// Attributes and their patterns are read here, and not by go-git's package
+// gitattributes: of 200 random pairs of files with the patterns of
+// TestAttributesEqualGit it panicked on 24 (any pattern "d/") and answered
+// otherwise than git on 129. Earlier lines win over later ones there, quoted
+// patterns keep their escapes, and "**" is not tried at every depth.
+
 // attrRule is one line of a .gitattributes file.
 type attrRule struct {
 	pattern  string
@@ -31,7 +37,7 @@ type attrFile struct {
 	dir   string // "" at the root
 	id    string
 	rules []attrRule
-	// macros are the file's own [attr] lines; Git heeds them only at the root.
+	// macros are the file's own [attr] lines; Git uses them only at the root.
 	macros map[string][]attrValue
 }
 
@@ -144,8 +150,9 @@ func changesContent(sets []attrValue) bool {
 	})
 }
 
-// of returns the attributes of one file. The strongest rule that speaks of an
-// attribute decides: deeper folders first, later lines first.
+// of returns the attributes of one file. The strongest rule that sets an
+// attribute wins: deeper folders before higher ones, later lines before
+// earlier ones.
 func (a *attributes) of(file string) map[string]string {
 	got := map[string]string{}
 	for i := len(a.files) - 1; i >= 0; i-- {
@@ -181,7 +188,7 @@ func (a *attributes) apply(got map[string]string, sets []attrValue, depth int) {
 
 func (r attrRule) matches(rel string) bool {
 	if strings.HasSuffix(r.pattern, "/") {
-		return false // folders carry no attributes
+		return false // folders have no attributes
 	}
 	if r.baseName {
 		return wildmatch(r.pattern, path.Base(rel))
@@ -189,7 +196,7 @@ func (r attrRule) matches(rel string) bool {
 	return wildmatch(r.pattern, rel)
 }
 
-// treatment is how the attributes ask for a file to be written.
+// treatment is how a file is written by its attributes.
 type treatment struct {
 	eol    eolMode
 	lfs    bool
@@ -220,7 +227,7 @@ func isOn(value string) bool {
 	return value != "" && value != attrUnset && value != attrUnspecified
 }
 
-// eolMode says whether line ends become CR LF.
+// eolMode says whether line endings become CR LF.
 type eolMode int
 
 const (
@@ -245,7 +252,7 @@ func eolOf(attrs map[string]string) eolMode {
 	return eolCRLF
 }
 
-// convert returns content with line ends as asked for.
+// convert returns content with the line endings of the mode.
 func (m eolMode) convert(content []byte) []byte {
 	if m == eolAsIs {
 		return content
@@ -264,7 +271,7 @@ func (m eolMode) convert(content []byte) []byte {
 	return out
 }
 
-// byteCounts are what Git's own guess at "binary" is made from.
+// byteCounts are what Git looks at to guess whether content is binary.
 type byteCounts struct {
 	nul, loneCR, loneLF, crlf, printable, nonPrintable int
 }
@@ -334,8 +341,8 @@ func parseLFSPointer(blob []byte) (lfsPointer, bool) {
 	return p, p.oid != ""
 }
 
-// lfsFile returns where the content of a pointer lies, "" when it is absent
-// or cut off.
+// lfsFile returns the path of the content of a pointer, "" when it is absent or
+// truncated.
 func (l layout) lfsFile(p lfsPointer) string {
 	file := filepath.Join(l.commonDir, "lfs", "objects", p.oid[:2], p.oid[2:4], p.oid)
 	if fi, err := os.Stat(file); err != nil || !fi.Mode().IsRegular() || fi.Size() != p.size {

@@ -159,7 +159,9 @@ func (c *Comparison) Blob(id string, limit int64) (data []byte, ok bool, err err
 }
 
 // diffTrees reports every leaf at which the trees before and after differ,
-// reading only subtrees with different ids; "" is the empty tree.
+// reading only subtrees with different ids; "" is the empty tree. go-git's
+// merkletrie would need an adapter as long as this function, and would accept
+// trees that Git must not check out.
 func diffTrees(o objects, dir, before, after string, emit func(TreeChange) error) error {
 	if before == after {
 		return nil
@@ -240,7 +242,7 @@ func sortedTree(o objects, id string) ([]Entry, error) {
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.name, b.name) })
 	for i := 1; i < len(entries); i++ {
 		if entries[i].name == entries[i-1].name {
-			return nil, &UnsupportedError{Path: entries[i].name, Attribute: "path", Reason: "tree " + short(id) + " holds the name twice"}
+			return nil, &UnsupportedError{Path: entries[i].name, Attribute: "path", Reason: "tree " + short(id) + " has this name twice"}
 		}
 	}
 	return entries, nil
@@ -382,9 +384,9 @@ func (c *composer) entry(was Entry, file string, t *treeEdit) (Entry, error) {
 	stays := was.ID != "" && !was.isTree() && !t.gone && t.leaf == nil
 	switch {
 	case sub != "" && (stays || t.leaf != nil):
-		return Entry{}, fmt.Errorf("%s cannot be both a file and a folder", file)
+		return Entry{}, fmt.Errorf("%s would be both a file and a folder", file)
 	case sub != "":
-		return Entry{Mode: ModeTree, ID: sub}, nil
+		return Entry{Mode: modeTree, ID: sub}, nil
 	case t.leaf != nil:
 		return *t.leaf, nil
 	case stays:
@@ -430,7 +432,7 @@ func (c *composer) add(kind, data string) string {
 	return c.addLazy(kind, data, func() string { return data })
 }
 
-// addLazy keeps an object of which the content can be made again.
+// addLazy keeps an object by a function that makes its content.
 func (c *composer) addLazy(kind, data string, again func() string) string {
 	id := objectID(kind, data, c.idLen)
 	c.made.add(id, madeObject{kind: kind, size: int64(len(data)), data: again})

@@ -33,9 +33,9 @@ type Export struct {
 	held     holdings
 	closed   bool
 	dirty    bool      // the slot holds something unknown
-	stamp    time.Time // of the last hop
+	stamp    time.Time // of the last switch
 	warnings []string
-	missing  map[string]string // what is left out since the repository lacks it, by path, in words
+	missing  map[string]string // why a file is left out, by path
 }
 
 // tracked is a path that the slot holds for the commit.
@@ -68,7 +68,7 @@ func (h holdings) untrack(full string) {
 	}
 }
 
-// SwitchStats says what one hop did.
+// SwitchStats says what one switch did.
 type SwitchStats struct {
 	Written int  // files and links written, restored ones included
 	Removed int  // files and links deleted because the commit lacks them
@@ -129,11 +129,11 @@ func (l layout) refuseSlot(dir string) error {
 // Dir is the absolute path of the slot.
 func (e *Export) Dir() string { return e.dir }
 
-// Warnings tells what the last successful Switch could not do faithfully
+// Warnings lists what the last successful Switch could not write faithfully
 // outside Paths.
 func (e *Export) Warnings() []string { return append(slices.Clone(e.warnings), e.Missing()...) }
 
-// Missing tells which files of the commit are left out of the slot, since the
+// Missing says which files of the commit are left out of the slot because the
 // repository lacks their content.
 func (e *Export) Missing() (out []string) {
 	for _, full := range slices.Sorted(maps.Keys(e.missing)) {
@@ -142,10 +142,10 @@ func (e *Export) Missing() (out []string) {
 	return out
 }
 
-// MissingPaths are the paths of these files, relative to the top.
+// MissingPaths are the paths of these files, relative to the root.
 func (e *Export) MissingPaths() []string { return slices.Sorted(maps.Keys(e.missing)) }
 
-// forget drops what is known of the slot's content.
+// forget drops what is known about the content of the slot.
 func (e *Export) forget() {
 	e.mods, e.missing = map[string]*module{}, map[string]string{}
 	e.held = holdings{tracked: map[string]*tracked{}, dirs: map[string]int{}}
@@ -212,7 +212,7 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 	return stats, e.slot.settle(ctx, e.stamp)
 }
 
-// reset empties the slot, whatever has become of it.
+// reset empties the slot, whatever happened to it.
 func (e *Export) reset() error {
 	e.forget()
 	return e.slot.renew()
@@ -227,7 +227,7 @@ func (e *Export) restoreInto(p *plan, changed []string) {
 	}
 }
 
-// checkNames refuses two names for one file where case does not count.
+// checkNames rejects paths that are one file where the file system ignores case.
 func (e *Export) checkNames(p *plan) error {
 	if !e.slot.foldsCase {
 		return nil
@@ -248,7 +248,7 @@ func (e *Export) checkNames(p *plan) error {
 	return nil
 }
 
-// apply changes the slot: what must go first goes first, deepest first.
+// apply changes the slot: deletions come first, deepest paths before others.
 func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, stats *SwitchStats) error {
 	if clean {
 		for _, full := range seen.untracked {
@@ -267,8 +267,8 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 		}
 		delete(e.missing, full)
 		err := e.write(p, full, p.puts[full], stats)
-		if isMissing(err) && p.spares(full) {
-			err = e.leaveOut(full, err)
+		if lost := (*MissingError)(nil); errors.As(err, &lost) && p.optional(full) {
+			err = e.leaveOut(full, lost)
 		}
 		if err != nil {
 			return fmt.Errorf("commit %s: %w", short(p.mods[""].commit), err)
@@ -284,9 +284,8 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 }
 
 // leaveOut goes on without a file whose content the repository lacks.
-func (e *Export) leaveOut(full string, why error) error {
-	what, _, _ := strings.Cut(why.Error(), "\n")
-	e.missing[full] = what + "; the file is left out"
+func (e *Export) leaveOut(full string, lost *MissingError) error {
+	e.missing[full] = fmt.Sprintf("%s: object %s is missing; the file is left out", full, lost.id)
 	if e.held.tracked[full] == nil {
 		return nil
 	}
@@ -318,8 +317,8 @@ func (e *Export) applyDeletes(ctx context.Context, p *plan, stats *SwitchStats) 
 	return e.removeEmptyDirs(gone)
 }
 
-// removeEmptyDirs deletes the folders that the deleted paths have left empty.
-// Those that hold build output stay.
+// removeEmptyDirs deletes the folders that are empty after the deletions. Those
+// with build output stay.
 func (e *Export) removeEmptyDirs(gone []string) error {
 	folders := map[string]bool{}
 	for _, full := range gone {
@@ -341,8 +340,8 @@ func (e *Export) removeEmptyDirs(gone []string) error {
 }
 
 // Check lists what would keep Switch from writing a commit faithfully,
-// without writing anything: Git LFS content and submodules that are not here,
-// attributes that cannot be honoured, unsafe names.
+// without writing anything: Git LFS content and submodules that have not been
+// fetched, attributes that cannot be followed, unsafe names.
 func (e *Export) Check(commit string) ([]string, error) {
 	var problems []string
 	p, err := newPlan(e, nil, func(u *UnsupportedError) error {
@@ -449,7 +448,7 @@ func (m *module) writeLink(s *slot, full string, l leaf) error {
 		return fmt.Errorf("%s: %w", full, err)
 	}
 	if len(target) == 0 || bytes.IndexByte(target, 0) >= 0 {
-		return &UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink", Reason: "its target is no path"}
+		return &UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink", Reason: "its target is not a path"}
 	}
 	return s.symlink(string(target), full)
 }
@@ -467,8 +466,8 @@ func (m *module) writeFile(s *slot, full string, l leaf) error {
 	return s.create(full, perm, content)
 }
 
-// content opens what a file shall hold: the blob, its line ends converted or
-// the Git LFS content that it points to.
+// content opens what a file is to hold: the blob, with converted line endings,
+// or the Git LFS content that it points to.
 func (m *module) content(l leaf) (io.ReadCloser, error) {
 	if l.treat.lfs {
 		ptr, ok, err := readLFSPointer(m.objs, l.ID)
@@ -557,14 +556,14 @@ type fileStamp struct {
 	inode   uint64
 }
 
-// scanned is what a slot held when it was looked through.
+// scanned is what a scan found.
 type scanned struct {
 	newest    time.Time // of any file time met
 	changed   []string  // tracked paths that are not as they were written
 	untracked []string  // files, and folders without tracked files; topmost only
 }
 
-// scan looks through the slot. With clean it does not look into untracked
+// scan compares the slot with what was written. With clean it skips untracked
 // folders, which will be deleted.
 func scan(e *Export, clean bool) (scanned, error) {
 	w := &scanner{e: e, clean: clean, met: make(map[string]bool, len(e.held.tracked))}
@@ -589,7 +588,7 @@ type scanner struct {
 func (w *scanner) dir(dir string, tracked bool) error {
 	entries, err := readDirUnlocked(filepath.Join(w.e.dir, filepath.FromSlash(dir)))
 	if err != nil {
-		return writeError(w.e.dir, "look through "+dir, err)
+		return writeError(w.e.dir, "read folder "+dir, err)
 	}
 	for _, d := range entries {
 		fi, err := d.Info()
@@ -597,7 +596,7 @@ func (w *scanner) dir(dir string, tracked bool) error {
 			continue
 		}
 		if err != nil {
-			return writeError(w.e.dir, "look at "+d.Name(), err)
+			return writeError(w.e.dir, "read "+d.Name(), err)
 		}
 		if fi.ModTime().After(w.out.newest) {
 			w.out.newest = fi.ModTime()
@@ -609,7 +608,7 @@ func (w *scanner) dir(dir string, tracked bool) error {
 	return nil
 }
 
-// entry judges one name; tracked says that its folder holds tracked files.
+// entry classifies one name; tracked says that its folder has tracked files.
 func (w *scanner) entry(full string, fi fs.FileInfo, tracked bool) error {
 	if !tracked {
 		if fi.IsDir() {

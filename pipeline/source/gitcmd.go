@@ -215,14 +215,14 @@ func (g *gitcmd) close() error {
 	return nil
 }
 
-// prefetch brings the objects of one commit that a partial clone lacks in one
-// request; git would else fetch them one by one as they are read. It uses the
+// prefetch fetches the objects of one commit that a partial clone lacks in one
+// request; otherwise git fetches them one by one as they are read. It uses the
 // options of git's own fetch on demand.
 func (g *gitcmd) prefetch(ctx context.Context, commit string) error {
 	if !g.partial {
 		return nil
 	}
-	// A fetch of missing trees shows which blobs are missing, too.
+	// Once missing trees are here, their missing blobs are known too.
 	for range 4 {
 		ids, err := g.missing(commit)
 		if err != nil || len(ids) == 0 || ctx.Err() != nil {
@@ -253,7 +253,7 @@ func (g *gitcmd) missing(commit string) ([]string, error) {
 	return ids, nil
 }
 
-// promisor names the remote that has promised the missing objects.
+// promisor is the remote that has the missing objects.
 func (g *gitcmd) promisor() string {
 	if name, err := g.run(nil, "config", "extensions.partialClone"); err == nil && strings.TrimSpace(name) != "" {
 		return strings.TrimSpace(name)

@@ -96,13 +96,13 @@ func readGitFile(file string) (string, error) {
 	}
 	target, ok := strings.CutPrefix(strings.TrimRight(string(data), "\r\n"), "gitdir: ")
 	if !ok {
-		return "", fmt.Errorf("open repository: %s does not say where the repository is", file)
+		return "", fmt.Errorf("open repository: %s has no line \"gitdir: PATH\"", file)
 	}
 	if !filepath.IsAbs(target) {
 		target = filepath.Join(filepath.Dir(file), target)
 	}
 	if !looksLikeGitDir(target) {
-		return "", fmt.Errorf("open repository: %s points to %s, which is no repository\nhint: git worktree repair", file, target)
+		return "", fmt.Errorf("open repository: %s points to %s, which is not a repository\nhint: git worktree repair", file, target)
 	}
 	return target, nil
 }

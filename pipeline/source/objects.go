@@ -27,8 +27,8 @@ type objects interface {
 	close() error
 }
 
-// prefetcher is implemented by back ends that can bring many missing objects
-// at once instead of one after the other.
+// prefetcher is implemented by back ends that can fetch many missing objects
+// at once.
 type prefetcher interface {
 	prefetch(ctx context.Context, commit string) error
 }
@@ -37,7 +37,7 @@ const (
 	ModeFile    = 0o100644
 	ModeExec    = 0o100755
 	ModeLink    = 0o120000
-	ModeTree    = 0o040000
+	modeTree    = 0o040000
 	ModeGitlink = 0o160000
 )
 
@@ -48,7 +48,7 @@ type Entry struct {
 	name string
 }
 
-func (e Entry) isTree() bool { return e.Mode == ModeTree }
+func (e Entry) isTree() bool { return e.Mode == modeTree }
 
 // readObject returns the whole object and insists on its kind.
 func readObject(o objects, id, kind string) ([]byte, error) {
@@ -189,15 +189,15 @@ func readTree(o objects, id string) ([]Entry, error) {
 	return entries, nil
 }
 
-// parseTree reads a tree object with ids of idLen bytes. Names are not judged
-// here: what is only read needs no protection, what is written does.
+// parseTree reads a tree object with ids of idLen bytes. Names are not checked
+// here: only what is written can do harm.
 func parseTree(data []byte, idLen int) ([]Entry, error) {
 	var entries []Entry
 	for len(data) > 0 {
 		space := bytes.IndexByte(data, ' ')
 		nul := bytes.IndexByte(data, 0)
 		if space < 0 || nul < space || len(data) < nul+1+idLen {
-			return nil, fmt.Errorf("cut off after %d entries", len(entries))
+			return nil, fmt.Errorf("truncated after %d entries", len(entries))
 		}
 		mode, err := strconv.ParseUint(string(data[:space]), 8, 32)
 		if err != nil {
@@ -217,7 +217,7 @@ func parseTree(data []byte, idLen int) ([]Entry, error) {
 // five that Git writes today.
 func canonicalMode(mode uint32) uint32 {
 	switch mode & 0o170000 {
-	case ModeTree, ModeLink, ModeGitlink:
+	case modeTree, ModeLink, ModeGitlink:
 		return mode & 0o170000
 	}
 	if mode&0o100 != 0 {
@@ -240,11 +240,11 @@ func isHex(s string) bool {
 	return s != ""
 }
 
-// MissingError says that the repository lacks an object.
+// MissingError says that an object is not in the repository.
 type MissingError struct{ id string }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("object %s is missing\nhint: the repository is not whole: git fsck tells what it lacks, git fetch --refetch may bring it", e.id)
+	return fmt.Sprintf("object %s is missing\nhint: the repository is incomplete: git fsck lists what is missing, git fetch --refetch may restore it", e.id)
 }
 
 func isMissing(err error) bool {

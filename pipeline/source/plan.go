@@ -84,7 +84,7 @@ func (p *plan) module(m *module) error {
 		return err
 	}
 	if old != nil {
-		return p.retreat(old, m)
+		return p.reconvert(old, m)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (p *plan) change(m *module, ch TreeChange) error {
 	return p.put(m, full, l)
 }
 
-// put plans one file, after a look at what its attributes ask for.
+// put plans one file, if its attributes can be followed.
 func (p *plan) put(m *module, full string, l leaf) error {
 	if filter, ok := strings.CutPrefix(l.treat.refuse, "filter="); ok && !m.smudges(filter) {
 		l.treat.refuse = ""
@@ -150,13 +150,13 @@ func (p *plan) put(m *module, full string, l leaf) error {
 
 func (p *plan) checkLFS(m *module, full, id string) error {
 	ptr, ok, err := readLFSPointer(m.objs, id)
-	if isMissing(err) && p.spares(full) {
+	if isMissing(err) && p.optional(full) {
 		return nil // and is left out
 	}
 	if err != nil || !ok || m.lfsFile(ptr) != "" {
 		return err
 	}
-	return p.unsupported(full, "filter=lfs", "its Git LFS content is not here",
+	return p.unsupported(full, "filter=lfs", "its Git LFS content has not been fetched",
 		"git lfs fetch --all, or git lfs fetch origin "+short(m.commit))
 }
 
@@ -183,12 +183,13 @@ func (p *plan) unsupported(full, attribute, reason, hint string) error {
 	if p.paths.Cover(full) {
 		return p.report(u)
 	}
-	p.warnings = append(p.warnings, fmt.Sprintf("%s: %s (%s); it lies outside the chosen paths", full, reason, attribute))
+	p.warnings = append(p.warnings, fmt.Sprintf("%s: %s (%s); it is outside the chosen paths", full, reason, attribute))
 	return nil
 }
 
-// spares reports a file that nobody has said the build reads.
-func (p *plan) spares(full string) bool { return len(p.paths) == 0 || !p.paths.Cover(full) }
+// optional reports whether a file may be left out: no path says that the build
+// reads it.
+func (p *plan) optional(full string) bool { return len(p.paths) == 0 || !p.paths.Cover(full) }
 
 // submodule plans the tree behind a pin, or an empty folder when its commit is
 // not at hand and the paths do not need it.
@@ -205,11 +206,11 @@ func (p *plan) submodule(m *module, rel, full, commit string) error {
 	if err := p.drop(full); err != nil {
 		return err
 	}
-	return p.unsupported(full, "submodule", "the pinned commit "+short(commit)+" is not here", "git submodule update --init --recursive")
+	return p.unsupported(full, "submodule", "the pinned commit "+short(commit)+" has not been fetched", "git submodule update --init --recursive")
 }
 
-// retreat plans the files whose blobs stay but whose attributes have changed.
-func (p *plan) retreat(old, m *module) error {
+// reconvert plans the files that keep their blob but not their attributes.
+func (p *plan) reconvert(old, m *module) error {
 	if old.attrs == nil && m.attrs == nil || old.attrs != nil && m.attrs != nil && old.attrs.signature == m.attrs.signature {
 		return nil
 	}
@@ -231,8 +232,8 @@ func (p *plan) retreat(old, m *module) error {
 	return nil
 }
 
-// clash returns two wanted paths that a file system without case would hold
-// to be one, or "".
+// clash returns two paths that are one on a file system that ignores case, or
+// "".
 func clash(paths []string) (string, string) {
 	seen := map[string]string{}
 	for _, full := range paths {

@@ -25,7 +25,7 @@ type Range struct {
 	GoodKey   string // fingerprint of the good end
 	// Commits is ordered so that parents come before children; the last is bad.
 	Commits []RangeCommit
-	// Warnings tells what may be missing, such as history cut by a shallow clone.
+	// Warnings say what may be missing, such as the history before a shallow clone.
 	Warnings []string
 }
 
@@ -44,8 +44,8 @@ type RangeCommit struct {
 	Neutral bool
 }
 
-// Range lists good..bad. The ends are revisions. It fails with a
-// *NotAncestorError or an *EmptyRangeError where there is no range.
+// Range lists good..bad. The ends are revisions. It fails where
+// there is no range: good is not an ancestor of bad, or both are one commit.
 func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*Range, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +62,7 @@ func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*
 		return nil, fmt.Errorf("bad end: %w", err)
 	}
 	if goodID == badID {
-		return nil, &EmptyRangeError{Commit: goodID}
+		return nil, &emptyRangeError{Commit: goodID}
 	}
 	ids, err := r.hist.between(ctx, goodID, badID, opt.FirstParent)
 	if err != nil {
@@ -100,7 +100,7 @@ func (h *history) notAncestor(ctx context.Context, good, bad string) error {
 		return err
 	}
 	shallow := len(h.read.feat.shallow) > 0 && base != bad
-	return &NotAncestorError{Good: good, Bad: bad, MergeBase: base, Shallow: shallow}
+	return &notAncestorError{Good: good, Bad: bad, MergeBase: base, Shallow: shallow}
 }
 
 // firstParents goes down the first parents from bad to the first commit that
@@ -194,7 +194,7 @@ func (r *reader) newRange(ctx context.Context, good string, ids []string, paths 
 		rng.Commits = append(rng.Commits, rc)
 	}
 	if cut > 0 {
-		rng.Warnings = append(rng.Warnings, fmt.Sprintf("the range holds %d commits whose parents this shallow clone lacks\nhint: git fetch --unshallow", cut))
+		rng.Warnings = append(rng.Warnings, fmt.Sprintf("commits in the range without their parents, because the clone is shallow: %d\nhint: git fetch --unshallow", cut))
 	}
 	rng.Bad = rng.Commits[len(rng.Commits)-1].Commit
 	return rng, nil
@@ -407,32 +407,32 @@ func (k *keyer) empty(idLen int) string {
 	return "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 }
 
-// NotAncestorError says that the good end is not an ancestor of the bad one,
+// notAncestorError says that the good end is not an ancestor of the bad one,
 // so that there is no range between them.
-type NotAncestorError struct {
+type notAncestorError struct {
 	Good, Bad string // commit ids
 	MergeBase string // the best common ancestor, "" when there is none
 	Shallow   bool   // the history is cut, so the answer may be wrong
 }
 
-func (e *NotAncestorError) Error() string {
+func (e *notAncestorError) Error() string {
 	msg := fmt.Sprintf("good commit %s is not an ancestor of bad commit %s", short(e.Good), short(e.Bad))
 	switch {
 	case e.Shallow:
 		return msg + " in this shallow clone\nhint: git fetch --unshallow (or git fetch --deepen=1000), then try again"
 	case e.MergeBase == e.Bad && e.Bad != "":
-		return msg + "; it comes after it\nhint: are the two ends swapped?"
+		return msg + "; it is a descendant of it\nhint: are the two ends swapped?"
 	case e.MergeBase != "":
 		return fmt.Sprintf("%s\nhint: use their merge base as the good end: --good %s", msg, e.MergeBase)
 	}
 	return msg + "; they have no common history\nhint: choose two commits of one history"
 }
 
-// EmptyRangeError says that both ends are the same commit.
-type EmptyRangeError struct {
+// emptyRangeError says that both ends are the same commit.
+type emptyRangeError struct {
 	Commit string // commit id
 }
 
-func (e *EmptyRangeError) Error() string {
+func (e *emptyRangeError) Error() string {
 	return fmt.Sprintf("good and bad are the same commit %s\nhint: name an older commit that is still good", short(e.Commit))
 }

@@ -124,9 +124,9 @@ func checkRanges(t *testing.T, r *gittest.Repo, ids []string, parents map[string
 
 func checkNotAncestor(t *testing.T, r *gittest.Repo, good, bad string, err error) {
 	t.Helper()
-	var na *NotAncestorError
+	var na *notAncestorError
 	if !errors.As(err, &na) {
-		t.Fatalf("%s..%s: got %v, want a NotAncestorError", short(good), short(bad), err)
+		t.Fatalf("%s..%s: got %v, want a notAncestorError", short(good), short(bad), err)
 	}
 	bases, _ := r.Try("", "merge-base", "--all", good, bad)
 	if !slices.Contains(strings.Fields(bases), na.MergeBase) && na.MergeBase+bases != "" {
@@ -243,15 +243,15 @@ func TestRangeErrors(t *testing.T) {
 	r.Git(t, "tag", "-m", "x", "v1.0", a)
 	repo := open(t, r.Dir)
 	_, err := repo.Range(t.Context(), "v1.0", a, RangeOptions{})
-	if e := (*EmptyRangeError)(nil); !errors.As(err, &e) {
+	if e := (*emptyRangeError)(nil); !errors.As(err, &e) {
 		t.Errorf("got %v", err)
 	}
 	_, err = repo.Range(t.Context(), b, a, RangeOptions{})
-	if e := (*NotAncestorError)(nil); !errors.As(err, &e) || !strings.Contains(err.Error(), "swapped") {
+	if e := (*notAncestorError)(nil); !errors.As(err, &e) || !strings.Contains(err.Error(), "swapped") {
 		t.Errorf("got %v", err)
 	}
 	_, err = repo.Range(t.Context(), "v1.1", "mian", RangeOptions{})
-	if e := (*NotFoundError)(nil); !errors.As(err, &e) || !slices.Equal(e.Near, []string{"v1.0"}) {
+	if e := (*notFoundError)(nil); !errors.As(err, &e) || !slices.Equal(e.Near, []string{"v1.0"}) {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

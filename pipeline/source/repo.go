@@ -92,7 +92,7 @@ func Open(dir string) (*Repo, error) {
 	}
 	r.hist = newHistory(r.read)
 	if out, err := l.command("config", "--get", "core.autocrlf").Output(); err == nil && strings.TrimSpace(string(out)) == "true" {
-		r.warnings = append(r.warnings, "core.autocrlf is not followed: candidates have the line ends that are committed")
+		r.warnings = append(r.warnings, "core.autocrlf is ignored: candidates have the line endings that are committed")
 	}
 	return r, nil
 }
@@ -114,7 +114,7 @@ func openObjects(l layout, feat features) (objects, []string, error) {
 	}
 	if _, err := exec.LookPath("git"); err != nil {
 		if feat.replace && !feat.partial {
-			// Readable, but the replacements stay unseen.
+			// It can be read, but replacements are ignored.
 			if g, err := openGoGit(l); err == nil && probe(g) == nil {
 				return g, []string{"replace refs are ignored because the git program was not found\nhint: install git"}, nil
 			}
@@ -133,7 +133,7 @@ func openObjects(l layout, feat features) (objects, []string, error) {
 }
 
 // probe reads the commit at HEAD, its tree and its references. An unborn HEAD
-// is no fault.
+// is not an error.
 func probe(g *gogit) error {
 	id, err := g.ref("HEAD")
 	if err != nil || id == "" {
@@ -178,7 +178,7 @@ func (r *Repo) Refs() ([]string, error) {
 }
 
 // Resolve returns the id of the commit that a revision names, following
-// tags. It fails with a *NotFoundError when there is none.
+// tags. It fails where there is none.
 func (r *Repo) Resolve(rev string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +246,7 @@ func (r *Repo) File(id, name string) (data []byte, found bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	at := Entry{Mode: ModeTree, ID: c.Tree}
+	at := Entry{Mode: modeTree, ID: c.Tree}
 	for _, part := range strings.Split(path.Clean(name), "/") {
 		if !at.isTree() {
 			return nil, false, nil
@@ -287,9 +287,6 @@ func (r *reader) resolve(rev string) (string, error) {
 		return "", r.notFound(rev, "")
 	}
 	commit, err := peel(r.objs, id)
-	if isMissing(err) {
-		return "", r.notFound(rev, err.Error())
-	}
 	if err != nil {
 		return "", r.notFound(rev, err.Error())
 	}
@@ -298,7 +295,7 @@ func (r *reader) resolve(rev string) (string, error) {
 
 // notFound explains why a revision or id leads to no commit.
 func (r *reader) notFound(rev, reason string) error {
-	e := &NotFoundError{Rev: rev, Reason: reason, Shallow: len(r.feat.shallow) > 0}
+	e := &notFoundError{Rev: rev, Reason: reason, Shallow: len(r.feat.shallow) > 0}
 	if names, err := r.objs.refs(); err == nil && !isFullID(rev) {
 		if base, steps := splitRev(rev); reason == "" && len(steps) > 0 {
 			if id, err := r.objs.resolve(base); err == nil && id != "" { // the name is right
@@ -324,32 +321,32 @@ func (r *reader) commit(id string) (Commit, error) {
 	return c, err
 }
 
-// NotFoundError says that a revision names no commit of the repository.
-type NotFoundError struct {
+// notFoundError says that a revision is not a commit of the repository.
+type notFoundError struct {
 	Rev     string
 	Near    []string // branches and tags with similar names
 	Shallow bool     // the commit may lie beyond the border of a shallow clone
-	Reason  string   // what is known besides, or ""
-	Lacks   string   // the name that is there, and lacks the ancestor asked for, or ""
-	Empty   bool     // HEAD leads to no commit: there is none yet
+	Reason  string   // more about it, or ""
+	Lacks   string   // the name that exists without the ancestor asked for, or ""
+	Empty   bool     // there are no commits yet
 }
 
-func (e *NotFoundError) Error() string {
+func (e *notFoundError) Error() string {
 	if e.Empty {
-		return "this repository has no commit yet\nhint: git add and git commit make the first; a search needs at least two"
+		return "this repository has no commits yet\nhint: a search needs at least two"
 	}
-	msg := fmt.Sprintf("revision %q names no commit here", e.Rev)
+	msg := fmt.Sprintf("unknown revision %q", e.Rev)
 	if e.Reason != "" {
 		msg = fmt.Sprintf("revision %q: %s", e.Rev, e.Reason)
 	}
 	if e.Lacks != "" && !e.Shallow {
-		return fmt.Sprintf("%s: %s has no such ancestor\nhint: git log --oneline %[2]s lists those it has", msg, e.Lacks)
+		return fmt.Sprintf("%s: %s has no such ancestor\nhint: git log --oneline %[2]s lists its ancestors", msg, e.Lacks)
 	}
 	if len(e.Near) > 0 {
 		msg += "\nhint: did you mean " + strings.Join(e.Near, ", ") + "?"
 	}
 	if e.Reason == "" && len(e.Near) == 0 && !e.Shallow {
-		msg += "\nhint: git log --oneline lists commits, git tag and git branch their names"
+		msg += "\nhint: git log --oneline lists commits; git tag and git branch list names"
 	}
 	if e.Shallow {
 		msg += "\nhint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits"

@@ -32,13 +32,13 @@ type slot struct {
 // the last stamp from one session to the next.
 type slotState struct {
 	Tree  string `json:"tree"`
-	Dirty bool   `json:"dirty"` // a hop was under way
+	Dirty bool   `json:"dirty"` // a switch was under way
 	Stamp int64  `json:"stamp"` // ns since 1970
 }
 
 func stateFile(dir string) string { return dir + ".state" }
 
-// openSlot makes dir an empty slot and returns the stamp of its last hop.
+// openSlot makes dir an empty slot and returns the stamp of its last switch.
 func openSlot(dir string) (*slot, time.Time, error) {
 	fail := func(what string, err error) (*slot, time.Time, error) {
 		return nil, time.Time{}, writeError(dir, what, err)
@@ -81,23 +81,23 @@ func checkForeign(dir string, known bool) error {
 		return nil
 	}
 	if err != nil {
-		return writeError(dir, "look at it", err)
+		return writeError(dir, "read it", err)
 	}
 	if !fi.IsDir() {
-		return fmt.Errorf("export into %s: it is no folder\nhint: choose another path", dir)
+		return fmt.Errorf("export into %s: not a folder\nhint: choose another path", dir)
 	}
 	names, err := os.ReadDir(dir)
 	if err != nil {
-		return writeError(dir, "look at it", err)
+		return writeError(dir, "read it", err)
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("export into %s: it holds files that were not exported\nhint: choose an empty folder", dir)
+		return fmt.Errorf("export into %s: it has files that were not exported\nhint: choose an empty folder", dir)
 	}
 	return nil
 }
 
 // saveState replaces the state file as a whole. Unlike renameio it does not
-// sync: it runs twice a hop, and two syncs make a hop half as slow again. What
+// sync: it runs twice a switch, and two syncs make a switch half as slow again. What
 // a power failure can cost is one folder that is no longer known as a slot.
 func (s *slot) saveState(state slotState) error {
 	data, err := json.Marshal(state)
@@ -195,8 +195,8 @@ func (s *slot) nextStamp(last, newest time.Time) time.Time {
 	return t
 }
 
-// settle waits where file times are coarse, lest a build's output looks older
-// than what it was made from.
+// settle waits where file times are coarse, so that the output of a build does
+// not look older than its sources.
 func (s *slot) settle(ctx context.Context, stamp time.Time) error {
 	ahead := time.Until(stamp)
 	if ahead <= 0 || ahead > 2*s.grain {
@@ -210,8 +210,8 @@ func (s *slot) settle(ctx context.Context, stamp time.Time) error {
 	}
 }
 
-// ensureParents makes sure that every folder above a path is a real one;
-// whatever else bears its name is removed.
+// ensureParents makes sure that everything above a path is a folder; anything
+// else with that name is removed.
 func (s *slot) ensureParents(full string) error {
 	dir := path.Dir(full)
 	if dir == "." || s.trusted[dir] {
@@ -243,8 +243,8 @@ func (s *slot) ensureDir(dir string) error {
 	return nil
 }
 
-// retry runs a change below a folder that a build may have locked, and tries
-// again with the folder unlocked.
+// retry runs a change in a folder, and once more with write permission where a
+// build has removed it.
 func (s *slot) retry(full string, change func() error) error {
 	err := change()
 	if !errors.Is(err, fs.ErrPermission) {
@@ -316,12 +316,13 @@ func (s *slot) setStamp(full string, link bool, stamp time.Time) (fileStamp, err
 	}
 	fi, err := s.root.Lstat(full)
 	if err != nil {
-		return fileStamp{}, writeError(s.dir, "look at "+full, err)
+		return fileStamp{}, writeError(s.dir, "read "+full, err)
 	}
 	return stampOf(fi), nil
 }
 
-// realParents reports whether all folders above a path are real ones.
+// realParents reports whether everything above a path is a folder and not a
+// link to one.
 func (s *slot) realParents(full string) bool {
 	dir := path.Dir(full)
 	if dir == "." {
@@ -402,7 +403,7 @@ func setLinkTime(file string, t time.Time) error {
 	return unix.UtimesNanoAt(unix.AT_FDCWD, file, ts, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// readDirUnlocked reads a folder even where a build has taken the right to.
+// readDirUnlocked reads a folder even where a build has removed the permission.
 func readDirUnlocked(dir string) ([]fs.DirEntry, error) {
 	read := func() ([]fs.DirEntry, error) {
 		f, err := os.Open(dir)
@@ -412,15 +413,15 @@ func readDirUnlocked(dir string) ([]fs.DirEntry, error) {
 		defer f.Close()
 		return f.ReadDir(-1)
 	}
-	// Looking at the entries needs the right to search the folder, too.
+	// To stat the entries needs the permission to search the folder.
 	if fi, err := os.Lstat(dir); err == nil && fi.IsDir() && fi.Mode().Perm()&0o500 != 0o500 {
 		os.Chmod(dir, fi.Mode().Perm()|0o700)
 	}
 	return read()
 }
 
-// unlock gives us all rights on every folder of a tree. It follows no links
-// and reports nothing: what matters is whether the removal then succeeds.
+// unlock gives the owner all permissions on every folder of a tree. It follows
+// no links and returns no errors: the removal after it does.
 func unlock(dir string) {
 	fi, err := os.Lstat(dir)
 	if err != nil || !fi.IsDir() {
@@ -448,7 +449,7 @@ func removeTree(dir string) error {
 }
 
 // emptyTree makes dir an existing empty folder. A folder that exists is kept,
-// so that its rights and owner stay.
+// so that its permissions and owner stay.
 func emptyTree(dir string) error {
 	fi, err := os.Lstat(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -8,10 +8,7 @@ import (
 )
 
 // Apply returns the commit From with a set of hunks, given by their indexes,
-// applied. It exists in memory alone, but its id serves like that of any commit
-// in the Repo's methods Commit, Key, Has, Changes and ChangedFiles, and in
-// Switch and Check of an [Export] of this Repo, as long as the Repo is open.
-// Sets that give the same files give the same id; no hunk gives From, and all
+// applied. It exists in memory alone; see [source.Comparison.Compose]. Sets that give the same files give the same id; no hunk gives From, and all
 // of them give To unless files outside the paths differ.
 //
 // It fails for a set that lacks what one of its hunks requires; see
@@ -72,11 +69,11 @@ type fileState struct {
 	on       []span        // applied blocks
 }
 
-// states applies a set file by file, and refuses one that cannot be applied.
+// states applies a set file by file. It fails for a set that cannot be applied.
 func (d *Diff) states(set []int) ([]*fileState, error) {
 	for _, i := range set {
 		if i < 0 || i >= len(d.Hunks) {
-			return nil, fmt.Errorf("hunk %d: there are %d", i, len(d.Hunks))
+			return nil, fmt.Errorf("invalid hunk index %d of %d hunks", i, len(d.Hunks))
 		}
 	}
 	chosen := make([]bool, len(d.Hunks))
@@ -136,7 +133,7 @@ func (s *fileState) apply(h Hunk) {
 func (s *fileState) content() string { return compose(s.file.oldLines, s.file.newLines, s.on) }
 
 // compose replaces blocks of old by those of new; the blocks are in order.
-// A line that was the last of its file and no longer is gets its line feed.
+// A last line without a line feed gets one when other lines follow.
 func compose(old, new []string, on []span) string {
 	var b strings.Builder
 	open := false // the last line lacks its end

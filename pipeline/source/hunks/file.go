@@ -28,8 +28,8 @@ func (f *changedFile) path() string {
 	return f.newPath
 }
 
-// textLimit is the size in bytes above which a file changes as a whole.
-const textLimit = 64 << 20
+// maxTextSize is the size in bytes above which a file changes as a whole.
+const maxTextSize = 64 << 20
 
 // changedFiles reads what has changed and finds the renamed files.
 func changedFiles(ctx context.Context, c *source.Comparison) ([]*changedFile, error) {
@@ -80,14 +80,14 @@ func readText(c *source.Comparison, e *source.Entry) (content string, ok bool, e
 	if e.Mode == source.ModeGitlink {
 		return "Subproject commit " + e.ID + "\n", false, nil
 	}
-	data, ok, err := c.Blob(e.ID, textLimit)
+	data, ok, err := c.Blob(e.ID, maxTextSize)
 	if err != nil || !ok {
 		return "", false, err
 	}
 	if e.Mode == source.ModeLink {
 		return string(data), false, nil
 	}
-	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 { // as git tells binary files
+	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 { // git's own test for binary content
 		return "", false, nil
 	}
 	return string(data), !source.IsLFSPointer(data), nil // mixed lines would point nowhere
@@ -111,7 +111,7 @@ func coveredFiles(files []*changedFile, paths source.Paths) (kept []*changedFile
 			keep[f] = true
 		}
 		for at := path.Dir(f.oldPath); f.new == nil && at != "."; at = path.Dir(at) {
-			if newFiles[at] { // a chosen file takes the place of a folder: all below must go
+			if newFiles[at] { // a kept file replaces a folder: everything below must go
 				keep[f] = true
 			}
 		}
@@ -201,8 +201,8 @@ func unifiedRange(start, end int) (first, lines int) {
 	return start + 1, end - start
 }
 
-// textMost is the size of Hunk.Text in bytes, give or take a line's end.
-const textMost = 4000
+// maxText is the size of Hunk.Text in bytes, give or take a line's end.
+const maxText = 4000
 
 // excerpt shows a block as a diff does.
 func excerpt(f *changedFile, s span) string {
@@ -210,7 +210,7 @@ func excerpt(f *changedFile, s span) string {
 	left := s.old() + s.new()
 	show := func(sign byte, lines []string) {
 		for _, line := range lines {
-			room := textMost - b.Len()
+			room := maxText - b.Len()
 			if room <= 0 {
 				return
 			}
@@ -236,7 +236,7 @@ func diffLine(sign byte, line string) string {
 	return string(sign) + line
 }
 
-// printable replaces what would disturb a terminal or is no UTF-8.
+// printable replaces control characters and invalid UTF-8.
 func printable(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "^M\n")
 	return strings.Map(func(c rune) rune {

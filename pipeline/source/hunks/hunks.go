@@ -56,8 +56,8 @@ type Hunk struct {
 }
 
 // Diff is what differs between two commits, in hunks that can be applied one
-// by one. Hunks come after those they require, else in an order in which
-// each is unlikely to need a later one: new headers, headers, new files,
+// by one. Hunks come after those they require, otherwise in an order in
+// which each is unlikely to need a later one: new headers, headers, new files,
 // build files, other files, deletions; then by path and line.
 //
 // A Diff is immutable and safe for concurrent use. It needs its Repo open.

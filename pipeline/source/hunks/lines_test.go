@@ -103,7 +103,7 @@ func checkParts(t gittest.Failer, f *changedFile, s span, pick uint64) {
 		if p.oldStart-i != p.newStart-j || !slices.Equal(f.oldLines[i:p.oldStart], f.newLines[j:p.newStart]) {
 			t.Fatalf("%v in parts %v: something is left out before part %d", s, parts, n)
 		}
-		if len(parts) > partsMost || p.old() == 0 && p.new() == 0 {
+		if len(parts) > maxParts || p.old() == 0 && p.new() == 0 {
 			t.Fatalf("%v in parts %v", s, parts)
 		}
 		i, j = p.oldEnd, p.newEnd

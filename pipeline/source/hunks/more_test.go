@@ -236,7 +236,7 @@ func TestSplit(t *testing.T) {
 	if want := []string{"k.cu:-2,1+1,0", "k.cu:-3,1+2,1", "k.cu:-3,0+3,1", "k.cu:-4,1+4,1"}; !slices.Equal(parts, want) {
 		t.Errorf("got parts %q, want %q", parts, want)
 	}
-	if same := composed(t, repo, s, Refine([]int{block}, block, n)); same != composed(t, repo, d, []int{block}) {
+	if same := composed(t, repo, s, refine([]int{block}, block, n)); same != composed(t, repo, d, []int{block}) {
 		t.Error("the parts together differ from the whole")
 	}
 	added := find(t, s, "added new.cu")
@@ -263,7 +263,7 @@ func TestSplit(t *testing.T) {
 	if _, n := f.Split(find(t, f, "added sub")); n != 0 {
 		t.Error("an empty file was divided")
 	}
-	if got := Refine([]int{0, 2, 5}, 2, 3); !slices.Equal(got, []int{0, 2, 3, 4, 7}) {
+	if got := refine([]int{0, 2, 5}, 2, 3); !slices.Equal(got, []int{0, 2, 3, 4, 7}) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -1,15 +1,15 @@
 package hunks
 
-// mostEdits bounds the search for the middle of a shortest script.
-const mostEdits = 256
+// maxEdits bounds the search for the middle of a shortest script.
+const maxEdits = 256
 
 // middle returns a point on a shortest edit script of two ranges that begin
-// and end differently: Myers' search from both ends at once. After mostEdits
-// steps it settles for the point that got furthest. ok is false when nothing
+// and end differently: Myers' search from both ends at once. After maxEdits
+// steps it takes the point that got furthest. ok is false when nothing
 // matches.
 func middle(a, b []int32) (x, y int, ok bool) {
 	n, m := len(a), len(b)
-	limit := min((n+m+1)/2, mostEdits)
+	limit := min((n+m+1)/2, maxEdits)
 	zero := limit + 1
 	fwd, rev := newFront(zero, 1, a, b), newFront(zero, -1, a, b)
 	delta := n - m
@@ -21,7 +21,7 @@ func middle(a, b []int32) (x, y int, ok bool) {
 			return x, y, inside(x, y, n, m)
 		}
 	}
-	if limit < mostEdits {
+	if limit < maxEdits {
 		return 0, 0, false
 	}
 	x, y = fwd.furthest()

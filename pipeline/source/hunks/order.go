@@ -44,8 +44,8 @@ func order(hunks []Hunk) []Hunk {
 	return sorted
 }
 
-// rank orders hunks by what is likely to need what. New files hurt nobody
-// until something names them; what is deleted must first be named no more.
+// rank orders hunks by what is likely to need what. A new file does no harm
+// before something uses it; a file can go once nothing uses it.
 func (h Hunk) rank() int {
 	header := isHeader(h.File)
 	switch {
@@ -85,12 +85,11 @@ func isBuildDescription(file string) bool {
 	return false
 }
 
-// require finds the hunks without which others cannot be applied: the lines
-// of a renamed file need its new name, a new name must be free, and a new
-// submodule is found by .gitmodules.
+// require sets what each hunk requires: the lines of a renamed file need its
+// new name, a new name must be free, and a new submodule needs .gitmodules.
 func require(hunks []Hunk) {
 	renames := map[*changedFile]int{}
-	at, below := map[string][]int{}, map[string][]int{} // hunks that free a name, and one below a folder
+	at, below := map[string][]int{}, map[string][]int{} // hunks that free a name, by name and by folder above
 	var modules []int
 	for i, h := range hunks {
 		if h.Kind == Renamed {

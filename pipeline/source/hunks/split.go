@@ -8,20 +8,20 @@ import (
 
 // Bounds of Split.
 const (
-	partsMost  = 64      // a hunk is divided into no more parts at once
-	pairsTried = 1 << 14 // pairs of a removed and an added line compared for likeness
-	lineLooked = 400     // bytes of a line that count for likeness
-	likeLeast  = 0.5     // share of common words from which two lines are versions of one
+	maxParts       = 64      // parts of one division
+	maxLinePairs   = 1 << 14 // pairs of a removed and an added line that are compared
+	maxLineBytes   = 400     // bytes of a line that are compared
+	minSimilarLine = 0.5     // share of common words from which two lines are versions of one
 )
 
 // Split divides hunk i and returns a Diff in which its n parts, i to i+n-1,
-// have taken its place; with n = 0 it cannot be divided. A block falls into
+// have taken its place; with n = 0 it cannot be divided. A block is divided into
 // its lines, a removed line together with the added one that replaces it, or
 // into runs of lines if there are many, which can be divided again. An added
 // file becomes an empty file and the lines that go into it.
 //
 // All parts together change what the hunk changed. Other hunks move by n-1
-// places if they come after it; see [Refine].
+// places if they come after it; see [refine].
 func (d *Diff) Split(i int) (parts *Diff, n int) {
 	h := d.Hunks[i]
 	f := h.file
@@ -49,14 +49,14 @@ func (d *Diff) Split(i int) (parts *Diff, n int) {
 	out := *d
 	out.Hunks = slices.Concat(d.Hunks[:i], into, d.Hunks[i+1:])
 	for k := i + len(into); k < len(out.Hunks); k++ {
-		out.Hunks[k].Requires = Refine(out.Hunks[k].Requires, i, len(into))
+		out.Hunks[k].Requires = refine(out.Hunks[k].Requires, i, len(into))
 	}
 	return &out, len(into)
 }
 
-// Refine translates a set of hunks of a Diff into one of the Diff that
+// refine translates a set of hunks of a Diff into one of the Diff that
 // Split(i) has made of it: i becomes its n parts.
-func Refine(set []int, i, n int) []int {
+func refine(set []int, i, n int) []int {
 	if n == 0 {
 		return slices.Clone(set)
 	}
@@ -79,9 +79,9 @@ func Refine(set []int, i, n int) []int {
 // divide cuts a block into parts that follow each other on both sides.
 func (f *changedFile) divide(s span) []span {
 	var lines []span
-	// Lines equal but for white space belong together, then those that are alike.
+	// Lines equal but for white space belong together, then those that are similar.
 	for _, gap := range f.pairUp(s, &lines, f.equalLines(s)) {
-		for _, rest := range f.pairUp(gap, &lines, f.alikeLines(gap)) {
+		for _, rest := range f.pairUp(gap, &lines, f.similarLines(gap)) {
 			lines = append(lines, rest.inStep()...)
 		}
 	}
@@ -108,8 +108,8 @@ func (f *changedFile) pairUp(s span, out *[]span, pairs [][2]int) (gaps []span) 
 	return append(gaps, at)
 }
 
-// inStep cuts a block of lines that are not alike: both sides advance evenly,
-// no part holding more than a line of either.
+// inStep cuts a block of lines that are not similar: both sides advance evenly,
+// and no part has more than one line of either.
 func (s span) inStep() (out []span) {
 	n, m := s.old(), s.new()
 	parts := max(n, m)
@@ -142,11 +142,11 @@ func (f *changedFile) equalLines(s span) (pairs [][2]int) {
 	return pairs
 }
 
-// alikeLines pairs removed and added lines that share most of their words, in
-// order, so that the likeness is greatest over all.
-func (f *changedFile) alikeLines(s span) (pairs [][2]int) {
+// similarLines pairs removed and added lines that share most of their words, in
+// order, so that the total similarity is greatest.
+func (f *changedFile) similarLines(s span) (pairs [][2]int) {
 	n, m := s.old(), s.new()
-	if n == 0 || m == 0 || n*m > pairsTried {
+	if n == 0 || m == 0 || n*m > maxLinePairs {
 		return nil
 	}
 	old, new := words(f.oldLines[s.oldStart:s.oldEnd]), words(f.newLines[s.newStart:s.newEnd])
@@ -155,17 +155,17 @@ func (f *changedFile) alikeLines(s span) (pairs [][2]int) {
 	at := func(i, j int) *float64 { return &best[i*(m+1)+j] }
 	for i := n - 1; i >= 0; i-- {
 		for j := m - 1; j >= 0; j-- {
-			l := likeness(old[i], new[j])
+			l := lineSimilarity(old[i], new[j])
 			like[i*m+j] = l
 			*at(i, j) = max(*at(i+1, j), *at(i, j+1))
-			if l >= likeLeast {
+			if l >= minSimilarLine {
 				*at(i, j) = max(*at(i, j), *at(i+1, j+1)+l)
 			}
 		}
 	}
 	for i, j := 0, 0; i < n && j < m; {
 		switch l := like[i*m+j]; {
-		case l >= likeLeast && *at(i, j) == *at(i+1, j+1)+l:
+		case l >= minSimilarLine && *at(i, j) == *at(i+1, j+1)+l:
 			pairs = append(pairs, [2]int{s.oldStart + i, s.newStart + j})
 			i, j = i+1, j+1
 		case *at(i, j) == *at(i+1, j):
@@ -181,7 +181,7 @@ func (f *changedFile) alikeLines(s span) (pairs [][2]int) {
 func words(lines []string) [][]string {
 	out := make([][]string, len(lines))
 	for i, line := range lines {
-		line = line[:min(len(line), lineLooked)]
+		line = line[:min(len(line), maxLineBytes)]
 		start := -1
 		for at, c := range line {
 			if c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) {
@@ -206,8 +206,8 @@ func words(lines []string) [][]string {
 	return out
 }
 
-// likeness is the share of words that two sorted lists have in common.
-func likeness(a, b []string) float64 {
+// lineSimilarity is the share of words that two sorted lists have in common.
+func lineSimilarity(a, b []string) float64 {
 	common := 0
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		switch c := strings.Compare(a[i], b[j]); {
@@ -228,11 +228,11 @@ func likeness(a, b []string) float64 {
 // gather joins parts that are too many into runs of about equal length, each
 // beginning where the indentation is least.
 func (f *changedFile) gather(parts []span) []span {
-	if len(parts) <= partsMost {
+	if len(parts) <= maxParts {
 		return parts
 	}
 	var out []span
-	size := (len(parts) + partsMost/2 - 1) / (partsMost / 2)
+	size := (len(parts) + maxParts/2 - 1) / (maxParts / 2)
 	for len(parts) > 0 {
 		n := min(size, len(parts))
 		if len(parts) > 2*size {

@@ -19,13 +19,18 @@ func quoted(name string) string {
 }
 
 // Unified shows what a set of hunks changes in From, as a unified diff with
-// some lines of context. It is for the eye: odd bytes are replaced.
+// some lines of context. It is to be read: control characters and
+// invalid UTF-8 are replaced.
 func (d *Diff) Unified(set []int, context int) (string, error) {
 	text, err := d.unified(set, context)
 	return printable(text), err
 }
 
 // unified is Unified with every byte in place.
+//
+// go-git's UnifiedEncoder writes patches that git applies to the same trees,
+// but it does not quote names, its index lines have no room for SHA-256, and
+// the adapter to its four interfaces is as long as the code below.
 func (d *Diff) unified(set []int, context int) (string, error) {
 	states, err := d.states(set)
 	if err != nil {
@@ -42,7 +47,7 @@ func (d *Diff) unified(set []int, context int) (string, error) {
 // unified shows one file.
 func (s *fileState) unified(b *strings.Builder, context int) {
 	f := s.file
-	if f.old != nil && s.now != nil && f.old.Mode&0o170000 != s.now.Mode&0o170000 { // shown as two, as git does
+	if f.old != nil && s.now != nil && f.old.Mode&0o170000 != s.now.Mode&0o170000 { // shown as two files, as git does
 		gone, came := *s, *s
 		gone.now = nil
 		gone.unified(b, context)
@@ -116,8 +121,8 @@ func (s *fileState) shown() []span {
 	return []span{all}
 }
 
-// writeGroup writes blocks that share their context, and returns by how much
-// the lines after them have moved.
+// writeGroup writes blocks that share their context, and returns by how many
+// lines the rest of the file has moved.
 func (f *changedFile) writeGroup(b *strings.Builder, group []span, shift, context int) int {
 	at := max(0, group[0].oldStart-context)
 	end := min(len(f.oldLines), group[len(group)-1].oldEnd+context)
