@@ -43,7 +43,8 @@ type spare struct {
 // aheadNice lets a build ahead give way to everything else.
 const aheadNice = 10
 
-// aheadCount is how many builds ahead n jobs allow: one job is the candidate that is asked for.
+// aheadCount is how many builds ahead n jobs allow: one job is the candidate that is asked for. Without a number it
+// depends on the processors, a quarter of which the builds get.
 func aheadCount(jobs, cpus int) int {
 	switch {
 	case jobs > 0:
@@ -139,6 +140,7 @@ func (a *ahead) start(ctx context.Context, s *spare, c bisect.Candidate, job tri
 	if a.frozen {
 		s.pause <- true
 	}
+	// From here on the job is the build's own: nothing of the request that it was made for is left in it.
 	job.Request = bisect.Request{Candidate: c, Purpose: bisect.Searching}
 	job.Bounds.Hurry, job.Bounds.Past = "", 0
 	job.Clean, job.Ahead, job.Suspected, job.Report = false, true, false, nil
@@ -173,7 +175,7 @@ func (a *ahead) take(ctx context.Context, c bisect.Candidate, other *workspace.W
 		return nil, trial.Built{}
 	}
 	s.wanted = bisect.Candidate{}
-	if !s.ready {
+	if !s.ready { // it failed, and fails again where the user can see it
 		return nil, trial.Built{}
 	}
 	ready := s.w

@@ -8,7 +8,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// Config says what to sample and where.
+// Config is what to sample and where. It does not change while trials are made.
 type Config struct {
 	Recipe  trial.Recipe // how candidates are built and run
 	Limits  Limits
@@ -22,7 +22,7 @@ type Config struct {
 	OnPhase func(Activity) // progress; may be nil; called from other goroutines
 }
 
-// What a configuration is made of.
+// What a configuration is made of, so that callers need not know package trial.
 type (
 	Limits       = trial.Limits
 	Source       = trial.Source
@@ -32,15 +32,12 @@ type (
 
 // See package trial.
 const (
-	FromNVBench = trial.FromNVBench
-	FromCutlass = trial.FromCutlass
-	FromStatic  = trial.FromStatic
-	ProbeOn     = trial.ProbeOn
-	ProbeOff    = trial.ProbeOff
+	FromStatic = trial.FromStatic
+	ProbeOn    = trial.ProbeOn
 )
 
-// Caches says on what a trial that is launched for its times finds the caches of compilers and frameworks. All
-// other trials find them empty.
+// Caches is how a trial that is launched for its times finds the caches of compilers and frameworks. All other
+// trials find them empty.
 type Caches string
 
 // The settings.

@@ -19,15 +19,16 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// machine tells the machine's faults from the candidate's.
+// machine separates the machine's faults from the candidate's. What looks like either is asked of a known-good program:
+// where that fails too, no candidate can be judged.
 type machine struct {
 	cookie   string
-	env      []string // of known-good programs
-	python   string   // that runs the program of the project; "" if none does
-	devices  bool     // there are devices that are watched
-	greeted  bool     // the known-good program has been looked for
-	hello    *hello   // a known-good program; nil if there is none
-	suspects map[bisect.Candidate]bool
+	env      []string                  // of known-good programs
+	python   string                    // that runs the program of the project; "" if none does
+	devices  bool                      // there are devices that are watched
+	greeted  bool                      // the known-good program has been looked for
+	hello    *hello                    // a known-good program; nil if there is none
+	suspects map[bisect.Candidate]bool // see suspect
 }
 
 func newMachine(c Config) *machine {
@@ -109,6 +110,7 @@ func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcom
 	if accused && words.Kind == protocol.NoDevice && !m.devices {
 		return fmt.Sprintf("there is no device here for the trial, which printed: %s\nhint: kbisect doctor; what a build alone reports, such as a static metric, needs none: leave out [run]", words.Words), nil
 	}
+	// A device that hangs leaves no words: what was killed on one is a reason to ask, too.
 	killed := res.Timeout != nil || res.Signal != 0
 	if !accused && !(killed && m.devices) {
 		return "", nil
@@ -125,7 +127,7 @@ func (m *machine) ask(ctx context.Context, words protocol.Fault, accused bool, d
 		return "", err
 	case why != "" && accused:
 		return fmt.Sprintf("%s; the trial printed: %s", why, words.Words), nil
-	case why != "" && worked:
+	case why != "" && worked: // without words only a program that has worked here before is a witness
 		return why, nil
 	case accused && words.Kind == protocol.DeviceMemory && d.shared != "":
 		return fmt.Sprintf("%s, and %s", words.Words, d.shared), nil
@@ -209,19 +211,19 @@ func (h *hello) run(ctx context.Context, argv []string, limit time.Duration) (pr
 	return res, err
 }
 
-// fails says in which way the known-good program does not work, or "".
+// fails is how the known-good program fails, or "".
 func (h *hello) fails(ctx context.Context) (why string, err error) {
 	if h == nil {
 		return "", nil
 	}
 	res, err := h.run(ctx, h.Hello.Run, helloRun)
-	said := strings.TrimSpace(string(res.Tail))
+	printed := strings.TrimSpace(string(res.Tail))
 	switch {
 	case err != nil:
 		return "", err
 	case res.Timeout != nil:
 		return fmt.Sprintf("a known-good program (%s) hangs", h.Name), nil
-	case res.Exit != 0 || said != kernels.HelloWord:
+	case res.Exit != 0 || printed != kernels.HelloWord:
 		return fmt.Sprintf("a known-good program (%s) fails: %s", h.Name, trial.Describe(res)), nil
 	}
 	h.worked = true

@@ -40,7 +40,7 @@ type Wrapped struct {
 	Env    func(env []string) []string // changes the environment of a trial; may be nil
 	Name   string                      // of the file that keeps its output
 	Limit  time.Duration               // of the whole process tree
-	Output func(line string)           // is told of every line; may be nil
+	Output func(line string)           // takes every line; may be nil
 }
 
 // Inspect prepares the workspace of a request as for a trial, and lets look read what was built there and
@@ -91,12 +91,12 @@ func (i *Inspection) Run(ctx context.Context, w Wrapped) (proc.Result, error) {
 	if err := i.recipe.Plan.Write(i.Dir); err != nil {
 		return proc.Result{}, fmt.Errorf("files of the plan: %w", err)
 	}
-	said := i.reference.Protocol(i.recipe, stage)
+	reader := i.reference.Protocol(i.recipe, stage)
 	spec := proc.Spec{
 		Argv: slices.Concat(w.Wrap, i.argv()), Dir: i.recipe.WorkDir(i.w), Env: env, Limit: w.Limit,
-		Output: i.recipe.LogFile(i.request, w.Name), Tail: trial.TailMax, Phase: said.Phase(), Protocol: trial.ProtocolVariable,
+		Output: i.recipe.LogFile(i.request, w.Name), Tail: trial.TailMax, Phase: reader.Phase(), Protocol: trial.ProtocolVariable,
 		Watch: func(line string, at time.Duration) proc.Transition {
-			return proc.Transition{Phase: said.Line(line, at)} // a profiled phase may take longer than its limit
+			return proc.Transition{Phase: reader.Line(line, at)} // a profiled phase may take longer than its limit
 		},
 	}
 	if stage.Speaks != "" {

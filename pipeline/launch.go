@@ -12,7 +12,8 @@ import (
 )
 
 // trial launches what a workspace holds. A launch for its times finds the caches as the last launch of the same
-// candidate left them, unless the user wants them empty.
+// candidate left them, unless the user wants them empty: just-in-time compilation takes seconds once, and would hide
+// a change of microseconds. All other launches find them empty, as a fresh machine would have them.
 func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
 	recipe, caches := p.Config.Recipe, p.Config.Caches
 	if recipe.OnlyBuilds(r) {
@@ -42,7 +43,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if caches == Cold {
 		return first, nil
 	}
-	if !warm {
+	if !warm { // launches of other candidates may have had less to compile
 		first.Unfit = "it filled empty caches"
 		return first, nil
 	}
@@ -54,6 +55,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 // launch makes one launch with the devices watched, and asks whose fault a failure is.
 func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
 	before := readDevices(p.Config.Devices)
+	// Builds ahead are paused while times are taken, see ahead.
 	defer p.ahead.freeze(false)
 	run, err := trial.Launch(ctx, w, trial.Order{
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
@@ -74,7 +76,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bisect.Request, run trial.Launched, d deviceState) (bisect.Outcome, error) {
 	o := run.Outcome
 	o.Devices = d.notes
-	if o.Class != bisect.OK {
+	if o.Class != bisect.OK { // a failed launch has no times to compare
 		o.Unfit = ""
 	}
 	o.Marks = append(o.Marks, marks(d, run.Stall)...)

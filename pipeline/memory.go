@@ -13,8 +13,8 @@ type Memory struct {
 	Next  bisect.Sampler
 	Known map[bisect.TrialID]bisect.Outcome
 	Save  func(bisect.Request, bisect.Outcome) error
-	Learn func(bisect.Request, bisect.Outcome) // is told of remembered trials; may be nil
-	Sees  func(bisect.Outcome) bisect.Outcome  // what a search is told of a trial; nil: the trial as it is kept
+	Learn func(bisect.Request, bisect.Outcome) // takes remembered trials; may be nil
+	Sees  func(bisect.Outcome) bisect.Outcome  // what a search sees of a trial; nil: the trial as it is kept
 }
 
 // Sample returns the remembered outcome of a trial, or makes and keeps it.
@@ -33,7 +33,7 @@ func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 	return m.Seen(o), m.Keep(r, o)
 }
 
-// Seen is a trial as a search is told of it; without a memory, as it is.
+// Seen is a trial as a search sees it; without a memory, as it is.
 func (m *Memory) Seen(o bisect.Outcome) bisect.Outcome {
 	if m != nil && m.Sees != nil {
 		return m.Sees(o)

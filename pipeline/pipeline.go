@@ -6,8 +6,8 @@
 //	classify  decides how they ended                         trial/classify.go
 //
 // [Pipeline] wraps them, each wrapper in a file of its own: what is built ahead of time, warm and cold caches,
-// the state of the devices, known-good programs that ask whose fault a failure is, launches shared by equal
-// builds, and new tries of what the machine spoiled. [Slots] and [Memory] wrap any Sampler.
+// the state of the devices, known-good programs that show whose fault a failure is, launches shared by equal
+// builds, and repeated tries of what the machine spoiled. [Slots] and [Memory] wrap any Sampler.
 //
 // The candidate's fault is data in the Outcome; only the machine's fault is an error. The search is not known here.
 package pipeline
@@ -41,7 +41,7 @@ type Pipeline struct {
 
 	endured map[string]bool                      // kinds of marks on every trial, so that repeating does not help
 	facts   map[bisect.Candidate]workspace.Facts // of builds, see [bisect.Request.BuildOnly]
-	twins   twins
+	shared  sharedLaunches
 }
 
 // New makes a pipeline; Close removes its workspaces.
@@ -60,7 +60,7 @@ func New(c Config) (*Pipeline, error) {
 	}
 	p := &Pipeline{
 		Config: c, workspaces: workspaces{root, map[string]*workspace.Workspace{}},
-		machine: newMachine(c), endured: map[string]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, twins: twins{},
+		machine: newMachine(c), endured: map[string]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
 	}
 	if len(c.Recipe.Plan.Build) > 0 {
 		p.ahead, p.cpus = newAhead(root, c.Jobs)
@@ -134,7 +134,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 		if err := ctx.Err(); err != nil {
 			return o, err
 		}
-		if o.Class != bisect.OK {
+		if o.Class != bisect.OK { // a full disk or a removed folder fails every candidate
 			if err := p.workspaces.checkWorkspace(r); err != nil {
 				return o, err
 			}
@@ -170,13 +170,13 @@ func (p *Pipeline) confirmTeardown(ctx context.Context, r bisect.Request, o bise
 	if err != nil || second.Class == bisect.Timeout || second.Class == bisect.Infra {
 		return o, err
 	}
-	p.reference.Varies = true
+	p.reference.Varies = true // no line can be taken for the last from now on
 	second.Repeated = append(second.Repeated, "it sent more than the good end does: "+o.Why)
 	return second, nil
 }
 
-// doubts says why a trial should be made again: its times matter, and something else may have changed them. What
-// spoils one trial after the other is a state of the machine: it is reported, and endured.
+// doubts is why a trial should be made again, or "": its times matter, and something else may have changed them. What
+// spoils one trial after the other is a state of the machine: it is reported once, and accepted from then on.
 func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string {
 	if !r.Timing && o.Class != bisect.Timeout {
 		return ""
@@ -195,8 +195,8 @@ func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string 
 	return ""
 }
 
-// attempt makes a trial. One that fails where the repository lacks a file of the commit says nothing about the
-// commit, unless what build and run read is known and the trial does not mention the file.
+// attempt makes a trial. One that fails where the repository lacks a file of the commit, as partial clones may, does
+// not count against the commit, unless the paths are known and the trial does not mention the file.
 func (p *Pipeline) attempt(ctx context.Context, r bisect.Request, patience int) (bisect.Outcome, error) {
 	o, err := p.once(ctx, r, patience)
 	w := p.workspaces.of(r)
@@ -212,7 +212,8 @@ func (p *Pipeline) attempt(ctx context.Context, r bisect.Request, patience int) 
 	return o, nil
 }
 
-// once goes through the steps of a trial.
+// once goes through the steps of a trial: a workspace with the candidate built, then a launch, then what both have
+// reported. Builds ahead begin between the two, so that they run beside the launch.
 func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bisect.Outcome, error) {
 	if known, ok := p.facts[r.Candidate]; ok && p.Config.Recipe.OnlyBuilds(r) && !r.Clean && !p.clean {
 		o := bisect.Outcome{Class: bisect.OK}
@@ -230,7 +231,7 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	shareable := mayShare(p.Config.Recipe, r, facts)
 	o, known := bisect.Outcome{}, false
 	if shareable && r.Purpose == bisect.Searching && !r.Clean && !p.clean { // launches of a proof are never shared
-		o, known = p.twins.outcome(p.Config.Recipe, r, facts)
+		o, known = p.shared.outcome(p.Config.Recipe, r, facts)
 	}
 	if !known {
 		o, err = p.trial(ctx, w, r, patience)
@@ -238,7 +239,7 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 			w.Contents.Dirty = true // a process that failed may have left something in the tree
 		}
 		if err == nil && shareable {
-			p.twins.remember(r, facts, o)
+			p.shared.remember(r, facts, o)
 		}
 	}
 	o.Built, o.CacheHit, o.Build = built.Built, built.CacheHit, built.Build
@@ -253,14 +254,15 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	return o, err
 }
 
-// prepare returns a workspace that holds the candidate, built. The outcome has a class if there is none.
+// prepare returns a workspace that holds the candidate, built: its own, or one in which it was built ahead. The outcome
+// has a class if it could not be built.
 func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Workspace, bisect.Outcome, error) {
 	w, err := p.workspaces.get(p.Config.Recipe, r)
 	if err != nil {
 		return nil, bisect.Outcome{}, err
 	}
 	w.Forget()
-	ends := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad // they keep their workspaces
+	ends := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad // they keep their workspaces, see workspaceName
 	if p.clean || r.Clean || ends || p.Config.Recipe.Holds(w, r.Candidate) {
 		return p.build(ctx, w, r)
 	}

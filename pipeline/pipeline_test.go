@@ -451,7 +451,7 @@ say("sample: 1 us")
 	if o := ask(false); o.Class != bisect.Timeout || o.Phase != "load" {
 		t.Errorf("with the probe: %s", o.Describe())
 	}
-	b.recipe.Probe = ProbeOff
+	b.recipe.Probe = trial.ProbeOff
 	if o := ask(true); o.Class != bisect.Timeout || o.Phase != "load" {
 		t.Errorf("never probed: %s", o.Describe())
 	}

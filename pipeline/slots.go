@@ -8,9 +8,9 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Slots is a Sampler that makes trials side by side, one in each slot: the one that is asked for, and
-// those that will probably be asked for after it. What nobody would ask for any more is stopped. It
-// serves one goroutine, and the slots one each.
+// Slots is a Sampler that makes trials side by side, one in each slot: the one that is asked for, and those that will
+// probably be asked for after it. Trials that will not be asked for any more are cancelled. It serves one goroutine,
+// and the slots one each.
 type Slots struct {
 	Each  []bisect.Sampler                                  // a slot each
 	Alone func(bisect.Request) bool                         // nothing may run beside this trial, which is made in the first slot
@@ -21,7 +21,7 @@ type Slots struct {
 	running []*running
 	ended   chan *running
 	failed  map[bisect.Request]bool // by the machine's fault, before they were asked for
-	lost    int                     // trials that were stopped
+	lost    int                     // trials that were cancelled
 	wasted  time.Duration           // on these
 }
 
@@ -77,8 +77,8 @@ func (s *Slots) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, e
 	}
 }
 
-// wait waits for the end of a trial, or until the one that was asked for has taken twice as long as it
-// has now, which says something of how it will end.
+// wait waits for the end of a trial, or until the one that was asked for has taken twice as long as it has now: a long
+// trial is likely to fail, which changes what will be asked for next.
 func (s *Slots) wait(mine *running) {
 	const soon = 250 * time.Millisecond
 	again := time.NewTimer(max(soon, time.Since(mine.began)))
@@ -98,11 +98,10 @@ func (s *Slots) Running(r bisect.Request) (time.Duration, bool) {
 	return 0, false
 }
 
-// Lost is how many trials were stopped before their end, since nobody would ask for them any more, and the
-// time that went into them.
+// Lost is how many trials were cancelled, since they would not be asked for any more, and the time that they took.
 func (s *Slots) Lost() (trials int, took time.Duration) { return s.lost, s.wasted }
 
-// Stop ends the trials that nobody waits for. Those that have come to their end by themselves are kept.
+// Stop cancels the trials that were not asked for. Those that have ended by themselves are kept.
 func (s *Slots) Stop() (err error) {
 	for _, x := range s.running {
 		x.stop()
@@ -164,8 +163,8 @@ func (s *Slots) start(ctx context.Context, r bisect.Request) *running {
 	return x
 }
 
-// fill gives free slots something to do. What is likely takes the place of what is not; what nobody
-// would ask for any more is stopped.
+// fill gives free slots something to do. Likely trials replace unlikely ones; those that will not be asked for any
+// more are cancelled.
 func (s *Slots) fill(ctx context.Context, asked bisect.Request) {
 	if len(s.Each) == 1 || s.Next == nil {
 		return
@@ -210,8 +209,8 @@ func (s *Slots) next() *running {
 	return x
 }
 
-// keep takes in a trial that nobody has asked for yet. One that failed by the machine's fault is left
-// until it is asked for.
+// keep takes in a trial that was not asked for yet. One that failed by the machine's fault is left until it is
+// asked for.
 func (s *Slots) keep(x *running) error {
 	if x.err == nil {
 		return s.Keep(x.Request, x.outcome)

@@ -106,7 +106,7 @@ func TestStages(t *testing.T) {
 		commits = append(commits, kernel(c.text))
 	}
 	b := newBench(t, stagedPlan(), Limits{Run: 10 * time.Minute}, commits...)
-	b.recipe.Probe = ProbeOff
+	b.recipe.Probe = trial.ProbeOff
 	for i, c := range cases {
 		b.recipe.Plan = stagedPlan()
 		if i > 0 && !strings.Contains(c.text, "compile") {
@@ -156,7 +156,7 @@ func TestLimitsOverStages(t *testing.T) {
 		t.Skip("SKIPPED: there is no python3")
 	}
 	b := newBench(t, stagedPlan(), Limits{Run: 4 * time.Second}, kernel("time.sleep(3 if mode == 'compile' else 0)\ntime.sleep(30 if mode == 'test' else 0)\ngood()"))
-	b.recipe.Probe = ProbeOff
+	b.recipe.Probe = trial.ProbeOff
 	if o := b.test(0, bisect.Searching); o.Class != bisect.Timeout || !o.Whole || o.Phase != "test/load" || o.Wall > 20 {
 		t.Errorf("%s, whole %v, %g s", o.Describe(), o.Whole, o.Wall)
 	}
@@ -175,7 +175,7 @@ func TestFilesOfThePlan(t *testing.T) {
 	spoil := "good()\nopen('eval.py', 'w').write('')\nopen('submission.py', 'w').write('')"
 	b := newBench(t, stagedPlan(), Limits{Run: time.Minute}, kernel("good()"),
 		[]fixtures.Change{{Op: fixtures.OpDelete, Path: "src/kernel.py"}, fixtures.Write("README", "moved")}, kernel(spoil))
-	b.recipe.Probe = ProbeOff
+	b.recipe.Probe = trial.ProbeOff
 	b.recipe.Plan.Stages = b.recipe.Plan.Stages[1:2]
 	for i, want := range []string{"ok", "build-failed", "ok", "ok"} {
 		o := b.test(min(i, 2), bisect.Searching)
@@ -203,16 +203,6 @@ func TestTorchEndings(t *testing.T) {
 	for i, c := range cases {
 		if o := b.test(i, bisect.Searching); string(o.Class) != c.class {
 			t.Errorf("%q: %s", c.body, o.Describe())
-		}
-	}
-}
-
-// A limit that names no stage is that of the phase in every stage.
-func TestLimitsOfAnyStage(t *testing.T) {
-	b := trial.Bounds{Limits: Limits{Phases: map[string]kernels.Limit{"check": {Abs: 2 * time.Second}, "test/load": {Abs: time.Second}}}}
-	for phase, want := range map[string]time.Duration{"check": 2 * time.Second, "test/check": 2 * time.Second, "benchmark/check": 2 * time.Second, "test/load": time.Second, "load": 0, "benchmark/load": 0} {
-		if got := b.Allowed(phase); got != want {
-			t.Errorf("%s: %v, want %v", phase, got, want)
 		}
 	}
 }

@@ -79,13 +79,13 @@ hint: the loader does not find libcublas.so.11: install the package that has it,
 hint: is the program built and its directory in PATH?
 `},
 		{args: "run --quiet --good v1 -- ./bench", code: exit.UsageError, want: `kbisect: commit {v1}: start "./bench": stat ./bench: no such file or directory
-hint: nothing was built here: say how with --build 'SHELL COMMAND' or [build] command; candidates hold only what is committed, and paths count from the top of the repository
+hint: nothing is built: use --build 'SHELL COMMAND' or [build] command; a candidate contains committed files only, and paths are relative to the top of the repository
 `},
 		{args: "run --quiet --good v1 -- ./test.sh", code: exit.UsageError, want: `kbisect: commit {v1}: start "./test.sh": exec ./test.sh: permission denied
-hint: it is not executable in this commit: call its interpreter, as sh ./test.sh, or commit it as executable (git add --chmod=+x)
+hint: the file is not executable in this commit: use its interpreter (sh ./test.sh), or commit it as executable (git add --chmod=+x)
 `},
 		{args: "run --quiet --good v1 -- './bench --size 4'", code: exit.UsageError, want: `kbisect: commit {v1}: start "./bench --size 4": stat ./bench --size 4: no such file or directory
-hint: "./bench --size 4" is taken as one word: write the words of the command apart
+hint: "./bench --size 4" is one argument: pass the words of the command separately
 `},
 		{where: "searched", args: "report last", code: exit.UsageError, want: `kbisect: session SESSION ended with an error, and there is nothing to report: commit {v1}: start "./bench --size 4": stat ./bench --size 4: no such file or directory
 hint: kbisect show SESSION lists what it launched

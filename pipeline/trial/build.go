@@ -28,7 +28,7 @@ type Job struct {
 	Request   bisect.Request
 	Bounds    Bounds
 	Clean     bool                                    // from a clean export, and not from the cache
-	Ahead     bool                                    // nobody has asked for it yet: what fails is built again then
+	Ahead     bool                                    // not asked for yet: a build that fails is made again then
 	Suspected bool                                    // a step of this candidate was already blamed on another process
 	Report    func(doing string, limit time.Duration) // progress; may be nil
 }
@@ -47,6 +47,10 @@ func (p Recipe) Holds(w *workspace.Workspace, c bisect.Candidate) bool {
 
 // Build brings a workspace to a candidate and builds it there. The outcome has a class when that is already how
 // the trial ends: the candidate could not be exported or built.
+//
+// A workspace that holds the candidate is used as it is. Otherwise the build starts from what was built there before
+// if the build tool tracks changes (Plan.Incremental), and from nothing else: an incremental build that fails is
+// repeated clean, so that no candidate is blamed for what another one left.
 func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 	p := j.Recipe
 	if _, err := os.Stat(w.Dir); err == nil && len(p.Plan.Build) > 0 && p.Holds(w, j.Request.Candidate) {
@@ -68,7 +72,7 @@ func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 		return b, nil
 	}
 	done, err := j.compile(ctx, w)
-	if err == nil && done.Outcome.Class == bisect.BuildFailed && incremental {
+	if err == nil && done.Outcome.Class == bisect.BuildFailed && incremental { // it may have failed on stale objects
 		p.Log.Info("incremental build failed, building clean", "candidate", j.Request.Candidate.Brief())
 		if b, err = j.export(ctx, w, true); err != nil || b.Outcome.Class != "" {
 			return b, err
@@ -136,10 +140,11 @@ func (j *Job) report(doing string, limit time.Duration) {
 	}
 }
 
-// compile runs the build command, or fetches what it would make from the cache.
+// compile runs the build command, or fetches what it would make from the cache. Trouble with the cache only costs time:
+// it is logged, and the candidate is built.
 func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err error) {
 	p, r, o := j.Recipe, j.Request, &b.Outcome
-	key := p.buildKey(w, r)
+	key := j.cacheKey(w)
 	if key != "" && !j.Clean {
 		if kept, hit, err := p.Cache.Get(key, w.Dir); err != nil {
 			p.Log.Warn("build cache", "err", err)
@@ -157,14 +162,14 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	}
 	log := p.LogFile(r, "build")
 	res, err := w.Run(ctx, proc.Spec{
-		Argv: p.buildArgv(r.Candidate), Dir: p.WorkDir(w), Env: env, Output: log, OutputMax: p.outputMax(),
+		Argv: j.argv(), Dir: p.WorkDir(w), Env: env, Output: log, OutputMax: p.outputMax(),
 		Phase: "build", Limit: limit,
 	})
 	if err != nil {
 		b.Outcome, err = p.cannotStart(w, r, p.Plan.Build[0], err)
 		return b, err
 	}
-	ended := endedBuild{res: res, bounds: j.Bounds, ahead: j.Ahead, suspected: j.Suspected, missing: p.missingOutput(w)}
+	ended := endedBuild{res: res, bounds: j.Bounds, ahead: j.Ahead, suspected: j.Suspected, missing: missingOutput(w.Dir, p.Plan.Outputs)}
 	b.Outcome, b.Suspicious = classifyBuild(ended), ended.suspicious() != ""
 	o.Build, o.Built, o.Tail, o.Log, o.Exit = res.Wall.Seconds(), true, string(res.Tail), log, res.Exit
 	if o.Class != "" {
@@ -200,10 +205,10 @@ func asJSON(v any) string {
 	return string(data)
 }
 
-// missingOutput is a pattern of the plan's outputs that matches nothing, or "".
-func (p Recipe) missingOutput(w *workspace.Workspace) string {
-	for _, out := range p.Plan.Outputs {
-		found, err := filepath.Glob(filepath.Join(w.Dir, out))
+// missingOutput is the first of the patterns that matches nothing below dir, or "".
+func missingOutput(dir string, patterns []string) string {
+	for _, out := range patterns {
+		found, err := filepath.Glob(filepath.Join(dir, out))
 		if err != nil || len(found) == 0 {
 			return out
 		}
@@ -211,23 +216,24 @@ func (p Recipe) missingOutput(w *workspace.Workspace) string {
 	return ""
 }
 
-// buildArgv is the build command. A compiler that it names by its full path gets the options there that others
+// argv is the build command. A compiler that it names by its full path gets the options there that others
 // get on PATH.
-func (p Recipe) buildArgv(c bisect.Candidate) []string {
-	argv := p.Plan.Build
+func (j *Job) argv() []string {
+	argv := j.Recipe.Plan.Build
 	if !filepath.IsAbs(argv[0]) || !slices.Contains(hostCompilers, filepath.Base(argv[0])) {
 		return argv
 	}
-	set, _ := p.settings(c)
+	set, _ := j.Recipe.settings(j.Request.Candidate)
 	return slices.Concat(argv, set.Compile())
 }
 
 // toolVariables change what a build makes without showing in its inputs.
 var toolVariables = []string{"PATH", "CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "NVCC", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", "CUDA_HOME", "CUDA_PATH", "CUDAARCHS", "MAKEFLAGS", "CMAKE_ARGS"}
 
-// buildKey is the identity of a build's inputs: what the commit holds at the chosen paths, what the
+// cacheKey is the identity of a build's inputs: what the commit holds at the chosen paths, what the
 // plan does with it, and the tools. It is "" when builds are not kept.
-func (p Recipe) buildKey(w *workspace.Workspace, r bisect.Request) string {
+func (j *Job) cacheKey(w *workspace.Workspace) string {
+	p, r := j.Recipe, j.Request
 	if p.Cache == nil || len(p.Plan.Outputs) == 0 {
 		return ""
 	}
@@ -266,7 +272,7 @@ func (p Recipe) buildKey(w *workspace.Workspace, r bisect.Request) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// CommandError is a command that cannot be started on an end: the user's mistake, not the candidate's.
+// CommandError is a command that cannot be started on the good end: the user's mistake, not the candidate's.
 type CommandError struct {
 	Command string
 	Commit  string
@@ -289,8 +295,9 @@ func (e *CommandError) Error() string {
 // Unwrap returns the cause.
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// cannotStart sorts an error of starting a command: on the good end it is the user's mistake; any
-// other candidate is as good as not built; everything else is the machine's.
+// cannotStart sorts an error of starting a command. On the good end it is the user's mistake, as the command works
+// nowhere then; another candidate counts as not built, since a commit that lacks its own program cannot be judged;
+// everything else is the machine's fault.
 func (p Recipe) cannotStart(w *workspace.Workspace, r bisect.Request, command string, err error) (bisect.Outcome, error) {
 	if lost := w.Check(); lost != nil {
 		return bisect.Outcome{}, lost
@@ -303,24 +310,24 @@ func (p Recipe) cannotStart(w *workspace.Workspace, r bisect.Request, command st
 		}
 		return bisect.Outcome{}, &bisect.InfraError{What: "running " + command + " for " + r.Candidate.Brief(), Err: err}
 	case r.Purpose == bisect.EndGood:
-		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, p.commandHint(command, err), w.Dir, err}
+		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, commandHint(command, len(p.Plan.Build) > 0, err), w.Dir, err}
 	}
 	return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: "it cannot be started: " + withoutDir(w, err)}, nil
 }
 
-// commandHint says what is likely to be wrong with a command that is not there.
-func (p Recipe) commandHint(command string, err error) string {
+// commandHint is advice about a command that cannot be started, or "".
+func commandHint(command string, built bool, err error) string {
 	switch {
 	case errors.Is(err, fs.ErrPermission) && strings.Contains(command, "/"):
-		return fmt.Sprintf("it is not executable in this commit: call its interpreter, as sh %s, or commit it as executable (git add --chmod=+x)", command)
+		return fmt.Sprintf("the file is not executable in this commit: use its interpreter (sh %s), or commit it as executable (git add --chmod=+x)", command)
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, exec.ErrNotFound):
 		return ""
 	case strings.ContainsAny(command, " \t"):
-		return fmt.Sprintf("%q is taken as one word: write the words of the command apart", command)
-	case strings.Contains(command, "/") && len(p.Plan.Build) == 0:
-		return "nothing was built here: say how with --build 'SHELL COMMAND' or [build] command; candidates hold only what is committed, and paths count from the top of the repository"
+		return fmt.Sprintf("%q is one argument: pass the words of the command separately", command)
+	case strings.Contains(command, "/") && !built:
+		return "nothing is built: use --build 'SHELL COMMAND' or [build] command; a candidate contains committed files only, and paths are relative to the top of the repository"
 	case strings.Contains(command, "/"):
-		return "does the build make it? candidates hold what is committed and what the build makes; paths count from the top of the repository"
+		return "does the build make it? a candidate contains committed files and what the build makes; paths are relative to the top of the repository"
 	}
 	return ""
 }

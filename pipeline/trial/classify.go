@@ -27,7 +27,7 @@ type ended struct {
 	popcorn   *popcornEnd // of a process that speaks KernelBot's protocol
 	compiles  bool        // the program calls compilers, as PyTorch's does
 	ownLimit  bool        // the limit of the whole process was that of its stage
-	searching bool        // nobody has asked for proof: see [bisect.Searching]
+	searching bool        // the answer will be confirmed: see [bisect.Searching]
 	suspected bool        // a step of this candidate was already blamed on another process
 }
 
@@ -50,30 +50,48 @@ const (
 func classify(t ended) bisect.Outcome {
 	exit := t.res.Exit
 	switch {
+
+	// The program knows best that the machine failed, however it then ended.
 	case t.reported.IsInfra:
 		return outcome(bisect.Infra, t.phase, t.reported.Infra)
+
+	// A signal from outside may have come from anywhere, once. If it comes again, the candidate sends it.
 	case t.suspicious() != "" && !t.suspected:
 		return outcome(bisect.Infra, t.phase, t.suspicious())
+
+	// We ended these: their exit status is ours, not theirs.
 	case t.res.Timeout != nil:
 		return t.timeout()
+
+	// It ended itself by a signal.
 	case t.res.KilledParent:
 		return t.died(bisect.Crash, "it kills the process that supervises it")
 	case t.res.Signal != 0:
 		return t.died(bisect.Crash, howEnded(t.res)+stackWords(t.res.Tail))
+
+	// KernelBot's runner believes the check that was sent, and its own exit codes; ours mean nothing to it.
 	case t.popcorn != nil && t.popcorn.overflows:
 		return outcome(bisect.Timeout, cmp.Or(t.stage.Name, t.phase), fmt.Sprintf("it sent more on POPCORN_FD than a pipe holds: on the server it waits until its limit; KernelBot reports exit %d", protocol.ExitTimeout))
 	case t.popcorn != nil && t.popcorn.class != bisect.OK:
 		return t.popcornFailure()
 	case t.popcorn != nil:
 		return t.completed()
+
+	// PyTorch's programs build their kernels while they run, and abort when that fails.
 	case t.compilerFailed() != "":
 		return t.died(bisect.BuildFailed, t.compilerFailed())
+
+	// A crash comes before what it reported: a program that dies has not finished its check.
 	case exit >= exitFatal:
 		return t.died(bisect.Crash, howEnded(t.res)+cmp.Or(stackWords(t.res.Tail), lastWords(t.res.Tail)))
+
+	// A skip comes before a wrong result: what cannot be tested cannot be wrong.
 	case t.reported.IsSkip:
 		return outcome(bisect.Skip, t.phase, t.reported.Skip)
 	case exit == exitSkip:
 		return outcome(bisect.Skip, t.phase, "the command asked to skip (exit 125)")
+
+	// The reported reason says more than the exit code, and holds for programs that exit 0 all the same.
 	case t.reported.IsWrong:
 		return t.died(bisect.Wrong, t.reported.Wrong)
 	case exit != 0:
@@ -86,7 +104,7 @@ func outcome(c bisect.Class, phase, why string) bisect.Outcome {
 	return bisect.Outcome{Class: c, Phase: phase, Why: why}
 }
 
-// suspicious says by whose doing, other than the candidate's, it may have ended as it did, or "".
+// suspicious is what another process may have done to end it, or "".
 func (t ended) suspicious() string {
 	if t.reported.IsInfra {
 		return ""
@@ -145,7 +163,7 @@ func (t ended) popcornFailure() bisect.Outcome {
 	}
 	o := t.died(t.popcorn.class, why)
 	if o.Phase == teardown && o.Class == bisect.Wrong {
-		o.Phase = t.stage.Name // the verdict is its last word
+		o.Phase = t.stage.Name // the check is its last line, so that no phase of the process is meant
 	}
 	return o
 }
@@ -181,7 +199,7 @@ type endedBuild struct {
 	res       proc.Result
 	bounds    Bounds
 	missing   string // an output that the plan names and the build did not leave
-	ahead     bool   // nobody has asked for it yet: a failure blames nobody
+	ahead     bool   // not asked for yet: a failure is looked at when it is
 	suspected bool   // see ended
 }
 
@@ -189,6 +207,7 @@ type endedBuild struct {
 // class: the trial goes on.
 func classifyBuild(t endedBuild) bisect.Outcome {
 	switch {
+	// Memory of the machine runs out by what all its processes use, so that twice proves nothing.
 	case t.failed() && !t.ahead && Starved(t.res) != "":
 		return outcome(bisect.Infra, "", "in the build "+Starved(t.res))
 	case t.suspicious() != "" && !t.suspected:
@@ -213,7 +232,7 @@ func (t endedBuild) failed() bool {
 	return t.res.Exit != 0 || t.res.Signal != 0 || t.res.Timeout != nil
 }
 
-// suspicious says by whose doing, other than the candidate's, the build may have failed, or "".
+// suspicious is what else than the candidate may have made the build fail, or "".
 func (t endedBuild) suspicious() string {
 	if !t.failed() || t.ahead || Starved(t.res) != "" {
 		return ""

@@ -123,10 +123,10 @@ func buildFileNames(dir, name string) (found bool) {
 	return found
 }
 
-// hostCompilers are found on PATH and told what a candidate's macros and options are.
+// hostCompilers are those that get a candidate's macros and options through PATH.
 var hostCompilers = []string{"cc", "gcc", "c++", "g++", "clang", "clang++"}
 
-// shim calls a compiler with more options, unless nvcc calls it, which has been told already.
+// shim calls a compiler with more options, unless nvcc calls it, which has them already.
 const shim = `#!/bin/sh
 p=$PPID
 for i in 1 2 3; do
@@ -137,8 +137,8 @@ done
 exec %[1]s "$@" %[2]s
 `
 
-// compileEnv tells every compiler that a build, or the program itself, calls: nvcc by its own variable,
-// others by a small script in front of them on PATH.
+// compileEnv passes options to every compiler that a build, or the program itself, calls: to nvcc by its own
+// variable, to others by a small script in front of them on PATH.
 func compileEnv(w *workspace.Workspace, env, options []string) ([]string, error) {
 	if len(options) == 0 {
 		return env, nil

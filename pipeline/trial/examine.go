@@ -29,13 +29,14 @@ type examiner struct {
 	log    string   // what it printed
 }
 
-// examine returns the facts of the build of a candidate. What cannot be looked at is left out.
+// examine returns the facts of the build of a candidate. What cannot be looked at is left out: facts save launches and
+// give numbers, but a build without them can be tested all the same.
 func (x *examiner) examine(ctx context.Context, c bisect.Candidate) (f workspace.Facts, err error) {
 	if f.Artefact, err = x.artefact(); err != nil {
 		x.recipe.Log.Info("identifying the outputs of the build", "candidate", c.Brief(), "err", err)
 	}
 	inputs, whole := x.inputs(c)
-	if whole {
+	if whole { // an incomplete list would let commits share launches that differ in a file that was read
 		f.Inputs = inputs
 	}
 	if len(x.recipe.Paths) > 0 {
@@ -48,7 +49,7 @@ func (x *examiner) examine(ctx context.Context, c bisect.Candidate) (f workspace
 	return f, nil
 }
 
-// Bounds on the outputs of a build that are looked at.
+// Bounds on the outputs of a build that are looked at: outputs may name a whole build folder.
 const (
 	maxOutputs = 1000
 	maxProgram = 512 << 20 // bytes
@@ -92,7 +93,8 @@ func readProgram(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// artefact identifies all outputs of the build together; nil where it names none.
+// artefact identifies all outputs of the build together; nil where it names none. Device code and host code have
+// digests of their own, so that timestamps and paths in a host program do not hide that the kernels are the same.
 func (x *examiner) artefact() (*bisect.Artefact, error) {
 	files, err := x.outputFiles()
 	if err != nil || len(files) == 0 {

@@ -49,6 +49,9 @@ const (
 )
 
 // Launch runs the processes of the plan in a workspace that holds the candidate, until one of them fails.
+//
+// The files of the plan are written anew, since a candidate may have changed the judge's files, and old results are
+// removed, since a program that writes none would be judged by them.
 func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, error) {
 	p := o.Recipe
 	if failed, err := p.writeFiles(w, o.Request.Candidate); err != nil || failed.Class != "" {
@@ -113,7 +116,8 @@ func joined(a, b bisect.Outcome) bisect.Outcome {
 	return b
 }
 
-// run runs the process to its end and classifies it.
+// run runs the process to its end and classifies it: prepare, run, classify, and then what was measured. Nothing
+// that was measured changes how the process is judged.
 func (x *process) run(ctx context.Context) (run Launched, err error) {
 	w, p, r := x.w, x.order.Recipe, x.order.Request
 	env, err := p.RunEnv(w, r)
@@ -128,7 +132,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	if x.stage.Speaks != "" {
 		spec.Aliases, spec.WaitOutput = []string{x.stage.Speaks}, !x.stage.Optional // as KernelBot's runner does
 	}
-	spec.PhaseLimit = x.bounds.InForce(spec.Phase)
+	spec.PhaseLimit = x.bounds.InForce(spec.Phase) // of the first phase; those of the others are set as they are entered
 	if len(p.Patterns) > 0 {
 		spec.OnOutput = x.output
 	}
@@ -139,7 +143,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 		spec.Env = kernels.ProbeEnv(spec.Env, x.order.ProbeDir)
 	}
 	x.report(spec.Phase, spec.PhaseLimit)
-	if r.Timing && (x.protocol.Base != "load" || p.WholeTimed) {
+	if r.Timing && (x.protocol.Base != "load" || p.WholeTimed) { // loading is not timed, unless the whole is
 		x.timed()
 	}
 	run.Warnings = x.warnings
@@ -160,7 +164,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	run.Suspicious, run.Stall = e.suspicious() != "", run.Last.Stall
 	run.Killed = run.Last.Timeout != nil || run.Last.Signal != 0
 	if x.probed && p.Probe != ProbeOn {
-		run.Outcome.Unfit = "it ran with the probe"
+		run.Outcome.Unfit = "it ran with the probe" // which costs time, so that times with and without it differ
 	}
 	return run, nil
 }
@@ -180,7 +184,7 @@ func (x *process) measured(o bisect.Outcome, res proc.Result) bisect.Outcome {
 	}
 	o.Warnings = slices.Concat(warnings, o.Warnings)
 	o.Series = slices.Concat(series, x.series)
-	if o.Class == bisect.OK && x.alone {
+	if o.Class == bisect.OK && x.alone { // how much it sent is compared with single processes only
 		o.Shape = []byte(asJSON(x.protocol.Shape()))
 	}
 	return o

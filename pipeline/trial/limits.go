@@ -24,7 +24,7 @@ type Limits struct {
 const teardown = "teardown"
 
 // Reference is what launches of the good end have shown. Limits may be multiples of its times, and how much it
-// sends tells when another program has sent its last line.
+// sends shows when another program has sent its last line: what follows is its teardown.
 type Reference struct {
 	Times  map[string]time.Duration // the longest in each phase, and as [bisect.WholeTrial]
 	Speaks *bool                    // whether programs of this project send protocol lines; nil while unknown
@@ -116,7 +116,7 @@ func (b Bounds) InForce(phase string) time.Duration {
 // Allowed is what a phase may have taken that is known only afterwards.
 func (b Bounds) Allowed(phase string) time.Duration { return b.withProbed(phase, b.limit(phase)) }
 
-// withProbed adds to the limit of a phase those of the phases that only the probe would tell apart from it.
+// withProbed adds to the limit of a phase those of the phases that only the probe would separate from it.
 func (b Bounds) withProbed(phase string, limit time.Duration) time.Duration {
 	if limit <= 0 || !b.Unprobed || phase == teardown || phase == bisect.WholeTrial || slices.Contains(kernels.ProbePhases(), phase) {
 		return limit

@@ -44,7 +44,7 @@ func newProcess(w *workspace.Workspace, o Order, stage kernels.Stage, spent time
 	}
 	x.probed, x.bounds.Unprobed = p.Probe.goesWith(o.Request, p.WorkDir(w), x.argv)
 	x.limit = x.bounds.InForce(bisect.WholeTrial)
-	if x.limit > 0 {
+	if x.limit > 0 { // 0 would be no limit at all
 		x.limit = max(x.limit-spent, time.Millisecond)
 	}
 	if x.ownLimit = stage.Limit > 0 && (x.limit == 0 || stage.Limit <= x.limit); x.ownLimit {
@@ -53,20 +53,20 @@ func newProcess(w *workspace.Workspace, o Order, stage kernels.Stage, spent time
 	return x
 }
 
-// alone reports that a process is the only one of the trial, and says in the trial protocol what it does.
+// alone reports that a process is the only one of the trial, and speaks the trial protocol.
 func alone(p Recipe, stage kernels.Stage) bool { return len(p.Plan.Stages) < 2 && stage.Speaks == "" }
 
 // Protocol is what follows the lines of a process. Whether the project's programs speak, and how much they send,
 // is known from the good end; before that, and where they do not, a trial is one `run` phase.
 func (g Reference) Protocol(p Recipe, stage kernels.Stage) *protocol.Reader {
-	said := &protocol.Reader{Metric: cmp.Or(stage.Metric, p.SampleMetric), Base: stage.Base}
+	reader := &protocol.Reader{Metric: cmp.Or(stage.Metric, p.SampleMetric), Base: stage.Base}
 	if alone(p, stage) {
-		said.Expect, said.Varies = g.Shape, g.Varies
+		reader.Expect, reader.Varies = g.Shape, g.Varies
 	}
 	if stage.Base == "" && g.Speaks != nil && *g.Speaks {
-		said.Base = "load"
+		reader.Base = "load"
 	}
-	return said
+	return reader
 }
 
 // logName is the name of the log of the process.
@@ -90,7 +90,7 @@ func (x *process) report(phase string, limit time.Duration) {
 	}
 }
 
-// timed tells that the times of the trial count from now on.
+// timed reports that the times of the trial count from now on.
 func (x *process) timed() {
 	if x.order.OnTimed != nil {
 		x.order.OnTimed()
@@ -110,7 +110,7 @@ func (x *process) line(text string, at time.Duration) (t proc.Transition) {
 	return t
 }
 
-// closed takes that the program has closed its descriptor: it has sent its last line.
+// closed takes that the program has closed its descriptor: it has sent its last line, so that teardown begins.
 func (x *process) closed(at time.Duration) proc.Transition { return x.enter(x.protocol.Close(at), at) }
 
 func (x *process) output(_ int, line string, _ time.Duration) {
@@ -130,10 +130,10 @@ func (x *process) enter(phase string, at time.Duration) proc.Transition {
 	}
 	limit := x.bounds.InForce(phase)
 	x.report(phase, limit)
-	if phase == teardown {
+	if phase == teardown { // a pause between two lines must not be taken for the end
 		limit = x.protocol.Patience(limit * time.Duration(max(x.order.Patience, 1)))
 	}
-	if limit > 0 {
+	if limit > 0 { // a phase that is entered again goes on with what it has left
 		limit = max(limit-x.protocol.Spent(phase, at), time.Millisecond)
 	}
 	return proc.Transition{Phase: phase, Limit: limit}
@@ -151,12 +151,13 @@ func (x *process) finish(res proc.Result) {
 	if !res.Timeout.Whole {
 		x.until += x.entered
 	}
+	// A program that had been silent for long when it was killed had sent its last line: it hung in teardown.
 	if x.protocol.Quiet(x.until, max(x.bounds.limit(teardown), time.Second)) {
 		x.protocol.Settle()
 	}
 }
 
-// ended is what there is to classify.
+// ended collects what there is to classify.
 func (x *process) ended(res proc.Result) ended {
 	p := x.order.Recipe
 	e := ended{

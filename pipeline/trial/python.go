@@ -11,7 +11,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// Probe says when the probe for Python goes with a trial: it names the import of the submission,
+// Probe is when the probe for Python goes with a trial: it names the import of the submission,
 // the build of extensions, compilations and graph capture as phases.
 type Probe string
 

@@ -14,8 +14,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// endedFromOutside says by whose doing, other than the candidate's, a step may have ended as it did, or "". The
-// candidate may have done the same to itself.
+// endedFromOutside is what another process may have done to end a step, or "". The candidate may have done the same
+// to itself: only a second time tells.
 func endedFromOutside(res proc.Result) string {
 	switch {
 	case res.Timeout != nil && res.Halted:

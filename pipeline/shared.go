@@ -8,11 +8,12 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// twins are launches by what was built: equal builds share them.
-type twins map[bisect.Artefact]*twin
+// sharedLaunches are launches by what was built. Commits with equal builds share them: a comment or a refactoring
+// that the compiler does not notice need not be launched.
+type sharedLaunches map[bisect.Artefact]*firstLaunched
 
-// twin is what was seen of the first commit of which something was built.
-type twin struct {
+// firstLaunched is the first commit whose build had some result.
+type firstLaunched struct {
 	commit   string
 	inputs   []string         // files that its build read
 	outcomes []bisect.Outcome // of its launches, in their order
@@ -26,8 +27,8 @@ func mayShare(p trial.Recipe, r bisect.Request, f workspace.Facts) bool {
 
 // outcome is that of a commit of which the same was built, device code and host code, where the two commits differ
 // in nothing but what the build has read: a launch would run the same program on the same files.
-func (t twins) outcome(p trial.Recipe, r bisect.Request, f workspace.Facts) (o bisect.Outcome, ok bool) {
-	first := t[*f.Artefact]
+func (s sharedLaunches) outcome(p trial.Recipe, r bisect.Request, f workspace.Facts) (o bisect.Outcome, ok bool) {
+	first := s[*f.Artefact]
 	if first == nil || first.commit == r.Candidate.Commit || r.Nth >= len(first.outcomes) {
 		return o, false
 	}
@@ -51,14 +52,14 @@ func (t twins) outcome(p trial.Recipe, r bisect.Request, f workspace.Facts) (o b
 
 // remember keeps a launch for commits of which the same is built. One that was stopped before its limit does not
 // answer what another request may ask.
-func (t twins) remember(r bisect.Request, f workspace.Facts, o bisect.Outcome) {
+func (s sharedLaunches) remember(r bisect.Request, f workspace.Facts, o bisect.Outcome) {
 	if o.Class == bisect.Infra || o.Early || o.Hurried != "" {
 		return
 	}
-	first := t[*f.Artefact]
+	first := s[*f.Artefact]
 	if first == nil {
-		first = &twin{commit: r.Candidate.Commit, inputs: f.Inputs}
-		t[*f.Artefact] = first
+		first = &firstLaunched{commit: r.Candidate.Commit, inputs: f.Inputs}
+		s[*f.Artefact] = first
 	}
 	if first.commit == r.Candidate.Commit && r.Nth == len(first.outcomes) {
 		first.outcomes = append(first.outcomes, o)

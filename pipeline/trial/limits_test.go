@@ -1,0 +1,96 @@
+package trial
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+)
+
+// A limit that names no stage is that of the phase in every stage.
+func TestLimitsOfAnyStage(t *testing.T) {
+	b := Bounds{Limits: Limits{Phases: map[string]kernels.Limit{"check": {Abs: 2 * time.Second}, "test/load": {Abs: time.Second}}}}
+	for phase, want := range map[string]time.Duration{"check": 2 * time.Second, "test/check": 2 * time.Second, "benchmark/check": 2 * time.Second, "test/load": time.Second, "load": 0, "benchmark/load": 0} {
+		if got := b.Allowed(phase); got != want {
+			t.Errorf("%s: %v, want %v", phase, got, want)
+		}
+	}
+}
+
+// What a request in a hurry allows a phase lies between what good runs take and the user's limit.
+func TestHurriedBounds(t *testing.T) {
+	limits := Limits{Build: time.Hour, Run: time.Hour, Phases: map[string]kernels.Limit{"short": {Abs: time.Second}}}
+	good := map[string]time.Duration{"build": time.Second, "load": time.Second, "short": time.Second, bisect.WholeTrial: time.Second}
+	soon := patience(time.Second)
+	for _, c := range []struct {
+		hurry, phase string
+		past         float64
+		want         time.Duration
+		hurried      bool
+	}{
+		{"", "load", 0, 0, false},
+		{"load", "load", 0, soon, true},
+		{"load", "load", 100, patience(100 * time.Second), true}, // it must be let run for longer than good runs
+		{"load", "measure", 0, 0, false},
+		{"short", "short", 0, time.Second, false}, // the user's limit comes first
+		{"build", "build", 0, soon, true},
+		{bisect.WholeTrial, bisect.WholeTrial, 0, soon, true},
+		{"", bisect.WholeTrial, 0, time.Hour, false},
+	} {
+		b := Bounds{Limits: limits, Good: good, Hurry: c.hurry, Past: c.past}
+		_, hurried := b.hurried(c.phase)
+		if got := b.InForce(c.phase); got != c.want || hurried != c.hurried {
+			t.Errorf("in a hurry for %q, %s is given %v (hurried %v), want %v (%v)", c.hurry, c.phase, got, hurried, c.want, c.hurried)
+		}
+	}
+	cached := Bounds{Limits: limits, Hurry: "build"}
+	if got := cached.InForce("build"); got != time.Hour {
+		t.Errorf("without a build of the good end: %v", got)
+	}
+}
+
+// Without the probe a phase may also take what its imports and compilations are given.
+func TestUnprobedBounds(t *testing.T) {
+	b := Bounds{Limits: Limits{Run: time.Hour, Phases: map[string]kernels.Limit{"load": {Abs: time.Second}, "import": {Abs: time.Minute}, teardown: {Abs: time.Second}}}}
+	for phase, want := range map[string]time.Duration{"load": 61 * time.Second, "import": time.Minute, teardown: time.Second, "measure": 0, bisect.WholeTrial: time.Hour} {
+		b.Unprobed = true
+		if got := b.Allowed(phase); got != want {
+			t.Errorf("%s: %v, want %v", phase, got, want)
+		}
+		b.Unprobed = false
+		if got := b.Allowed(phase); got != b.limit(phase) {
+			t.Errorf("%s with the probe: %v", phase, got)
+		}
+	}
+}
+
+// The reference keeps the longest times and the least that good launches send; bounds that were made before do not
+// change, since a build ahead may hold them.
+func TestReference(t *testing.T) {
+	launch := func(seconds float64, lines int) bisect.Outcome {
+		shape, err := json.Marshal(map[string]any{"phase": "measure", "before": "x", "lines": lines, "kinds": map[string]int{"sample": lines}, "result": true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bisect.Outcome{Class: bisect.OK, Speaks: true, Wall: 2 * seconds, Phases: []bisect.PhaseTime{{Name: "load", Seconds: seconds}}, Shape: shape}
+	}
+	var g Reference
+	g.Learn(launch(3, 5))
+	before := g.Bounds(Limits{}, bisect.Request{Hurry: "load", Past: 7})
+	if !*g.Speaks || g.Varies || g.Shape.Kinds["sample"] != 5 || before.Hurry != "load" || before.Past != 7 {
+		t.Errorf("%+v, %+v", g, before)
+	}
+	g.Learn(launch(4, 3))
+	g.Learn(launch(1, 9))
+	want := map[string]time.Duration{"load": 4 * time.Second, bisect.WholeTrial: 8 * time.Second}
+	if d := cmp.Diff(want, g.Times); d != "" || before.Good["load"] != 3*time.Second {
+		t.Errorf("%s, and the bounds became %v", d, before.Good)
+	}
+	if !g.Varies || g.Shape.Kinds["sample"] != 3 {
+		t.Errorf("%+v", g.Shape)
+	}
+}
