@@ -163,7 +163,7 @@ func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() b
 	j.ui.Say(fmt.Sprintf("%-9s %s | %s", "timing", a.words(set), j.ui.Far()))
 	opts := j.policy.Judge
 	opts.Find = bisect.Slow
-	c := judge.Compare{A: base, B: tested, Sampler: j.memory, Options: opts, Fallback: j.policy.wallTime(), Pairs: progress.TimedPairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
+	c := judge.Compare{A: base, B: tested, Sampler: j.memory, Options: opts, Fallback: j.policy.WallTime(), Pairs: progress.TimedPairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
 	x, err := c.Run(ctx)
 	if err != nil || len(x.Contrasts) == 0 || x.ByClass && x.Answer == judge.Worse {
 		return none, false, err

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/effects"
@@ -16,35 +13,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/bisect/sets/flags"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/kernels"
-	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 )
-
-// requestFlags reads what a search over flags is about: one commit, and the flags of the configuration.
-func (p *policy) requestFlags(c *cli.Context, repo *source.Repo) (err error) {
-	if len(p.Flags) == 0 {
-		return exit.Usagef("--axis flags: there are no flags to search\nhint: name the switches of the project in %s, one [[flag]] each, the safe value first", config.FileName)
-	}
-	if c.IsSet("good") {
-		return exit.Usagef("--axis flags searches the switches of one commit, --bad REV (default HEAD); --good does not belong to it\nhint: kbisect run --good REV searches the commits")
-	}
-	if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
-		return exit.Usagef("--bad: %w", err)
-	}
-	p.Good = p.Bad
-	_, err = config.FlagSpace(p.Flags)
-	return exit.Usage(err)
-}
-
-// carriers are the flags in the terms of the pipeline.
-func (p *policy) carriers() []kernels.Flag {
-	var out []kernels.Flag
-	for _, f := range p.Flags {
-		out = append(out, kernels.Flag{Name: f.Name, Env: f.Env, Define: f.Define, Arg: f.Arg, Option: f.Option, On: f.On()})
-	}
-	return out
-}
 
 // searchFlags finds which values of flags are to blame; where the ends end alike, what each flag costs.
 func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
@@ -59,7 +29,7 @@ func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
 			return bisect.Candidate{Commit: j.policy.Bad, Assign: flags.Text(s)}, nil
 		},
 	}
-	j.policy.claims(&a, flags)
+	claims(j.policy, &a, flags)
 	a.again = func() axis { return a }
 	j.ui.BeginSets(len(j.policy.Flags), flags.Space.Len(), "flags")
 	f, err := j.searchSets(ctx, a)
@@ -74,7 +44,7 @@ func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
 }
 
 // claims takes the hypotheses into a search; one that is not about what the bad end has stays undecided.
-func (p *policy) claims(a *axis, flags *flags.Flags) {
+func claims(p *policy.Policy, a *axis, flags *flags.Flags) {
 	for _, h := range p.Hypotheses {
 		set, err := flags.Claim(config.Terms(h.Claim))
 		if err != nil {
@@ -187,7 +157,7 @@ const ranking bisect.Purpose = "ranking"
 // rankedMetric is the metric that flags are ranked by: the first configured that the base has shown.
 func (j *job) rankedMetric() (judge.Metric, bool) {
 	ms := j.policy.Judge.Metrics
-	if w := j.policy.wallTime(); w != nil && j.policy.Judge.Find == bisect.Slow {
+	if w := j.policy.WallTime(); w != nil && j.policy.Judge.Find == bisect.Slow {
 		ms = append(slices.Clone(ms), *w)
 	}
 	for _, m := range ms {
@@ -198,31 +168,4 @@ func (j *job) rankedMetric() (judge.Metric, bool) {
 		}
 	}
 	return judge.Metric{}, false
-}
-
-// parseAssign reads the flags of "HEAD^:compile=off,graph=on", in the order of the configuration.
-func (p *policy) parseAssign(text string) (string, error) {
-	given := map[string]string{}
-	for part := range strings.SplitSeq(text, ",") {
-		c, ok := config.ParseCondition(part)
-		switch {
-		case !ok || c.Not:
-			return "", exit.Usagef("%q sets no flag; write flag=value", part)
-		case len(p.Flags) == 0:
-			return "", exit.Usagef("%q: there are no flags\nhint: name them in %s, one [[flag]] each", part, config.FileName)
-		case given[c.Flag] != "":
-			return "", exit.Usagef("%q: the flag %q is set twice", text, c.Flag)
-		}
-		if wrong := c.Unknown(p.Flags); wrong != "" {
-			return "", exit.Usagef("%q: %s", part, wrong)
-		}
-		given[c.Flag] = c.Value
-	}
-	var parts []string
-	for _, f := range p.Flags {
-		if v, ok := given[f.Name]; ok {
-			parts = append(parts, f.Name+"="+v)
-		}
-	}
-	return strings.Join(parts, ","), nil
 }

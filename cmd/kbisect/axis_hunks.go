@@ -6,47 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
-	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
-
-// requestHunks reads between which commits hunks are searched: a commit and its first parent, or any two.
-func (p *policy) requestHunks(c *cli.Context, repo *source.Repo) (err error) {
-	if c.String("commit") == "" {
-		if c.String("good") == "" {
-			return exit.Usagef("--axis hunks needs --commit REV, whose changes are searched, or --good REV and --bad REV")
-		}
-		if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
-			return exit.Usagef("--bad: %w", err)
-		}
-		if p.Good, err = repo.Resolve(c.String("good")); err != nil {
-			return exit.Usagef("--good: %w", err)
-		}
-		return p.checkEnds(c.Context, repo)
-	}
-	if c.IsSet("good") || c.IsSet("bad") {
-		return exit.Usagef("--commit names both ends, the commit and its first parent: --good and --bad do not belong to it")
-	}
-	if p.Bad, err = repo.Resolve(c.String("commit")); err != nil {
-		return exit.Usagef("--commit: %w", err)
-	}
-	commit, err := repo.Commit(p.Bad)
-	if err != nil {
-		return exit.Usage(err)
-	}
-	if len(commit.Parents) == 0 {
-		return exit.Usagef("--commit %s is the first commit: there is nothing before it to compare with", wording.Short(p.Bad))
-	}
-	p.Good = commit.Parents[0]
-	return p.checkEnds(c.Context, repo)
-}
 
 // hunkAxis turns the difference of two commits into what can be on and off.
 type hunkAxis struct {

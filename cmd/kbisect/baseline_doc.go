@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
@@ -57,7 +58,7 @@ type measuredBy struct {
 func (t *trials) baseline(m report.Measurement, all []bisect.Outcome, on machine) baseline {
 	b := baseline{
 		Schema: baselineSchema, Session: t.session.ID, Commit: t.policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
-		Launches: len(all), Machine: on, Config: t.policy.measuredBy(), Version: version(),
+		Launches: len(all), Machine: on, Config: measuredByOf(t.policy), Version: version(),
 	}
 	var s judge.Side
 	fit := slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return !s.Note(o) })
@@ -67,7 +68,7 @@ func (t *trials) baseline(m report.Measurement, all []bisect.Outcome, on machine
 	}
 	of := byNumber(fit)
 	for _, n := range found {
-		if l := t.policy.level(of(n), n); len(l.Values) > 0 {
+		if l := levelOf(t.policy, of(n), n); len(l.Values) > 0 {
 			b.Levels = append(b.Levels, l)
 		}
 	}
@@ -87,8 +88,8 @@ func phaseMedians(all []bisect.Outcome) (out []string) {
 }
 
 // level collects one number, of launches of which nothing else is left.
-func (p *policy) level(all []bisect.Outcome, n number) level {
-	m := p.metric(n.metric)
+func levelOf(p *policy.Policy, all []bisect.Outcome, n number) level {
+	m := p.Metric(n.metric)
 	l := level{Metric: n.metric, Case: n.one, Higher: m.Higher}
 	for _, o := range all {
 		if v, ok := m.Value(o, ""); ok {
@@ -100,8 +101,8 @@ func (p *policy) level(all []bisect.Outcome, n number) level {
 }
 
 // measuredBy is the fingerprint of a policy.
-func (p *policy) measuredBy() measuredBy {
-	return measuredBy{sha256Hex(p.compares()), strings.Join(p.Plan.Build, " "), strings.Join(p.Plan.Run, " ")}
+func measuredByOf(p *policy.Policy) measuredBy {
+	return measuredBy{sha256Hex(p.Compares()), strings.Join(p.Plan.Build, " "), strings.Join(p.Plan.Run, " ")}
 }
 
 // The largest file that is read as a baseline, and what one may hold.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -97,7 +98,7 @@ func takeIn(ctx context.Context, w io.Writer, repo *source.Repo, b baseline) err
 			return nil
 		}
 	}
-	s, err := newSession(&policy{Good: b.Commit, Bad: b.Commit}, recording)
+	s, err := newSession(&policy.Policy{Good: b.Commit, Bad: b.Commit}, recording)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
@@ -48,7 +49,7 @@ func (t *trials) machine(ctx context.Context) machine {
 	}
 	m.Compiler = toolVersion(ctx, "", cmp.Or(firstWord(os.Getenv("CC")), "cc"), "--version")
 	m.NVCC = toolVersion(ctx, "Cuda compilation tools", "nvcc", "--version")
-	if t.policy.pythonic() {
+	if pythonic(t.policy) {
 		m.Python = toolVersion(ctx, "Python", "python3", "--version")
 		m.Torch = toolVersion(ctx, "torch", "python3", "-c", torchProbe)
 	}
@@ -56,7 +57,7 @@ func (t *trials) machine(ctx context.Context) machine {
 }
 
 // pythonic reports a project of Python's.
-func (p *policy) pythonic() bool {
+func pythonic(p *policy.Policy) bool {
 	python := func(argv []string) bool {
 		return slices.ContainsFunc(argv, func(a string) bool {
 			return strings.HasPrefix(filepath.Base(a), "python") || strings.HasSuffix(a, ".py")

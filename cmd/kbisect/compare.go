@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -48,12 +47,12 @@ type pair struct {
 }
 
 func compareAction(c *cli.Context) error {
-	return launchTwo(c, comparing, (*policy).readCompare, (*trials).compare)
+	return launchTwo(c, comparing, readCompare, (*trials).compare)
 }
 
 // launchTwo reads two revisions and begins the job for what is to be done with them. Everything is read
 // before anything is made.
-func launchTwo(c *cli.Context, kind string, read func(*policy, *cli.Context, *pair) error, do func(*trials, *cli.Context, pair) error) error {
+func launchTwo(c *cli.Context, kind string, read func(*policy.Policy, *cli.Context, *pair) error, do func(*trials, *cli.Context, pair) error) error {
 	words, command, err := operands(c)
 	if err != nil {
 		return err
@@ -78,16 +77,16 @@ func launchTwo(c *cli.Context, kind string, read func(*policy, *cli.Context, *pa
 	return do(t, c, x)
 }
 
-func readPair(c *cli.Context, repo *source.Repo, words, command []string, read func(*policy, *cli.Context, *pair) error) (x pair, p *policy, err error) {
+func readPair(c *cli.Context, repo *source.Repo, words, command []string, read func(*policy.Policy, *cli.Context, *pair) error) (x pair, p *policy.Policy, err error) {
 	if name := c.Command.Name; len(words) != 2 {
 		return x, nil, exit.Usagef("%s takes two revisions, A and B, not %d\nhint: kbisect %s HEAD^ HEAD, and a command follows --", name, len(words), name)
 	}
 	x.words = [2]string(words)
-	if p, err = trialPolicy(c, repo, command); err != nil {
+	if p, err = policy.ForTrials(trialRequest(c, command), repo); err != nil {
 		return x, nil, err
 	}
 	for i, w := range words {
-		if x.sides[i], err = p.candidate(repo, w); err != nil {
+		if x.sides[i], err = p.Candidate(repo, w); err != nil {
 			return x, nil, err
 		}
 	}
@@ -95,11 +94,11 @@ func readPair(c *cli.Context, repo *source.Repo, words, command []string, read f
 		return x, nil, err
 	}
 	p.Good, p.Bad = x.sides[0].Commit, x.sides[1].Commit
-	return x, p, p.checkEnds(c.Context, repo)
+	return x, p, policy.EndsOf(p, repo).Check(c.Context)
 }
 
-func (p *policy) readCompare(c *cli.Context, x *pair) error {
-	if err := p.readJudgement(c); err != nil {
+func readCompare(p *policy.Policy, c *cli.Context, x *pair) error {
+	if err := p.ReadJudgement(requestOf(c)); err != nil {
 		return err
 	}
 	if x.pairs = c.Int("pairs"); c.IsSet("pairs") && x.pairs < judge.MinPairs {
@@ -108,44 +107,11 @@ func (p *policy) readCompare(c *cli.Context, x *pair) error {
 	return nil
 }
 
-// readJudgement reads how small a change and how rare an error is asked for.
-func (p *policy) readJudgement(c *cli.Context) error {
-	if s := c.String("effect"); s != "" {
-		effect, err := config.ParseEffect(s)
-		if err != nil {
-			return exit.Usagef("--effect: %w", err)
-		}
-		p.Judge.Effect = effect
-	}
-	if c.IsSet("error") {
-		p.Judge.Error = c.Float64("error")
-	}
-	if e := p.Judge.Error; !(e >= 1e-6 && e <= 0.2) {
-		return exit.Usagef("--error %g: a chance between 0.000001 and 0.2 is meant", e)
-	}
-	return nil
-}
-
-// candidate reads a revision, which may be followed by a colon and flags: HEAD^:compile=off.
-func (p *policy) candidate(repo *source.Repo, text string) (c bisect.Candidate, err error) {
-	rev, assign, flags := text, "", false
-	if !strings.HasPrefix(text, ":") && !strings.Contains(text, "^{/") { // a search for a commit by its message
-		rev, assign, flags = strings.Cut(text, ":")
-	}
-	if flags {
-		if c.Assign, err = p.parseAssign(assign); err != nil {
-			return c, err
-		}
-	}
-	c.Commit, err = repo.Resolve(rev)
-	return c, exit.Usage(err)
-}
-
 // compare launches, decides and reports.
 func (t *trials) compare(c *cli.Context, x pair) error {
 	t.ui.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
 	run := judge.Compare{
-		A: x.sides[0], B: x.sides[1], Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.fallback(),
+		A: x.sides[0], B: x.sides[1], Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.Fallback(),
 		Pairs: x.pairs, Seed: uint64(t.policy.Seed), Spent: t.spent,
 		OnPair: func(n int, s []judge.Sofar) {
 			if n <= 10 || n%5 == 0 || n == x.pairs {

@@ -9,6 +9,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 )
 
 // sent is a launch that ends so and gives a value of each case named.
@@ -36,7 +37,7 @@ func TestGone(t *testing.T) {
 		"B never ends well":     {"time", []report.Launch{a, sent(bisect.EndBad, bisect.Crash, "1")}, nil},
 		"B gave it and crashed": {"time", []report.Launch{a, sent(bisect.EndBad, bisect.OK, "1", "2"), sent(bisect.EndBad, bisect.Crash, "3")}, []string{"time of 3"}},
 	} {
-		j := &trials{job: &job{policy: &policy{}, launches: x.launches}}
+		j := &trials{job: &job{policy: &policy.Policy{}, launches: x.launches}}
 		j.policy.Judge.Metrics = []judge.Metric{{Name: x.metric}}
 		if got := j.gone(); !slices.Equal(got, x.want) {
 			t.Errorf("%s: %q, want %q", name, got, x.want)

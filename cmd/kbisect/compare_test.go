@@ -11,6 +11,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -30,8 +31,8 @@ func TestParseCandidate(t *testing.T) {
 		"HEAD:compile=off": "", "HEAD:compile=max": `no value "max"`, "HEAD:": `"" sets no flag`, "HEAD^:a=b:c": `no flag "a"`, "HEAD:compile=on,compile=off": "twice",
 		"nosuch": "nosuch", "": "unknown revision",
 	} {
-		p := &policy{Flags: []config.Flag{{Name: "compile", Values: []string{"off", "on"}}}}
-		c, err := p.candidate(repo, text)
+		p := &policy.Policy{Flags: []config.Flag{{Name: "compile", Values: []string{"off", "on"}}}}
+		c, err := p.Candidate(repo, text)
 		switch {
 		case want == "" && (err != nil || c.Commit != head):
 			t.Errorf("%q: %v, %v", text, c, err)

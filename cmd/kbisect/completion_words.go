@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -87,7 +88,7 @@ func (p place) values(f cli.Flag, word string) []completion {
 	}
 	switch f.Names()[0] {
 	case "axis":
-		return plain(axisHistory, axisFlags, axisHunks)
+		return plain(policy.AxisHistory, policy.AxisFlags, policy.AxisHunks)
 	case "find":
 		return plain("any", "slow", "timeout", "wrong", "crash", "build")
 	case "phase":

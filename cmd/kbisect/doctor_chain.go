@@ -14,6 +14,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/kernels/protocol"
@@ -35,7 +36,7 @@ func (e *examination) nvccChain(ctx context.Context) finding {
 	case len(e.probe().Devices) == 0:
 		return missing("not tried: no device to run a kernel on", "")
 	}
-	f := e.chain(ctx, "cuda", kernels.Project{Kind: config.KindNvcc, Sources: []string{"bench.cu"}, Device: capability(e.config.Device.GPUs)})
+	f := e.chain(ctx, "cuda", kernels.Project{Kind: config.KindNvcc, Sources: []string{"bench.cu"}, Device: policy.Capability(e.config.Device.GPUs)})
 	if f.state == stateOK {
 		f.found += "\n" + counters()
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/proc"
@@ -68,7 +69,7 @@ func (e *examination) configuration(context.Context) finding {
 	}
 	project, err := e.config.Project("")
 	if err == nil {
-		project.Static = allStatic(e.config.Metrics)
+		project.Static = policy.AllStatic(e.config.Metrics)
 		_, err = kernels.NewPlan(project)
 	}
 	if err != nil {

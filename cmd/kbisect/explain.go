@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -59,14 +60,14 @@ func explainLimitFlag(usual time.Duration) cli.Flag {
 }
 
 func explainAction(c *cli.Context) error {
-	return launchTwo(c, explaining, (*policy).readExplain, (*trials).explain)
+	return launchTwo(c, explaining, readExplain, (*trials).explain)
 }
 
-func (p *policy) readExplain(c *cli.Context, _ *pair) error {
+func readExplain(p *policy.Policy, c *cli.Context, _ *pair) error {
 	if n := c.Int("launches"); n < 1 {
 		return exit.Usagef("--launches %d: at least one is needed", n)
 	}
-	p.moreEnv = []string{"NVCC_APPEND_FLAGS=" + strings.TrimSpace(os.Getenv("NVCC_APPEND_FLAGS")+" -Xptxas=-v")}
+	p.MoreEnv = []string{"NVCC_APPEND_FLAGS=" + strings.TrimSpace(os.Getenv("NVCC_APPEND_FLAGS")+" -Xptxas=-v")}
 	p.NoExplain, p.ExplainLimit = c.Bool("no-profile"), duration(c, "explain-limit")
 	return nil
 }

@@ -163,7 +163,7 @@ func (x *explainer) metricRows() (rows []report.Row) {
 	ofA, ofB := byNumber(a), byNumber(b)
 	compiled := len(x.sides[0].usage) > 0 && len(x.sides[1].usage) > 0
 	for _, n := range numbers(slices.Concat(a, b), "") {
-		if compiled && x.policy.metric(n.metric).Exact {
+		if compiled && x.policy.Metric(n.metric).Exact {
 			continue // the rows of the kernels have it
 		}
 		ma, mb := t.metricSummary(ofA(n), n), t.metricSummary(ofB(n), n)
@@ -172,7 +172,7 @@ func (x *explainer) metricRows() (rows []report.Row) {
 			name += " of " + n.one
 		}
 		sort := report.SortTime
-		if x.policy.metric(n.metric).Higher {
+		if x.policy.Metric(n.metric).Higher {
 			sort = report.SortUse
 		}
 		r := report.Numbers(groupPhases, "", "measured "+name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))

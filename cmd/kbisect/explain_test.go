@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -84,7 +85,7 @@ func profiled(t *testing.T, r *repo, mode string, args ...string) (report.Explan
 			return err
 		}
 		defer repo.Close()
-		asked, p, err := readPair(c, repo, words, command, (*policy).readExplain)
+		asked, p, err := readPair(c, repo, words, command, readExplain)
 		if err != nil {
 			return err
 		}
@@ -315,7 +316,7 @@ func TestExplainCulprit(t *testing.T) {
 			return err
 		}
 		defer repo.Close()
-		tr, err := beginOne(c, repo, "HEAD", []string{"./bench.sh"}, axisHistory)
+		tr, err := beginOne(c, repo, "HEAD", []string{"./bench.sh"}, policy.AxisHistory)
 		if err != nil {
 			return err
 		}
@@ -356,7 +357,7 @@ func TestExplainTorch(t *testing.T) {
 	}
 	a := &examined{trace: &cuda.Trace{Kernels: []cuda.Launched{launched("triton_fused_0", 10, 20, 256), launched("gemm<128>", 10, 50, 256)}, Captured: 1, Replays: 10}}
 	b := &examined{recompile: 4, trace: &cuda.Trace{Kernels: []cuda.Launched{launched("gemm<64>", 10, 50, 1024), launched("silu(float*)", 10, 15, 256), launched("mul(float*)", 10, 15, 256)}}}
-	x := &explainer{job: &job{policy: &policy{}}, sides: [2]examined{*a, *b}}
+	x := &explainer{job: &job{policy: &policy.Policy{}}, sides: [2]examined{*a, *b}}
 	doc := x.explanation()
 	if !slices.Equal(doc.Gone, []string{"triton_fused_0"}) || len(doc.Added) != 2 {
 		t.Errorf("gone %q, added %q", doc.Gone, doc.Added)
@@ -422,7 +423,7 @@ func TestArchitectures(t *testing.T) {
 
 // TestExplainPatience keeps launches under profilers within what there is.
 func TestExplainPatience(t *testing.T) {
-	j := &job{policy: &policy{}, session: &store.Session{}, began: time.Now()}
+	j := &job{policy: &policy.Policy{}, session: &store.Session{}, began: time.Now()}
 	j.policy.Limits.Run = time.Minute
 	x := j.newExplainer(time.Hour)
 	if got := x.patience(); got != 5*time.Minute {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
@@ -18,7 +19,7 @@ func (j *job) input(f bisect.Finding) report.Input {
 		GPUHour: j.policy.GPUHour, Backend: j.repo.Backend(), Commits: map[string]report.CommitInfo{},
 		Warnings: append(j.warnings(), j.doubtfulCulprits(f)...), Devices: j.gpus.names(), Unwatched: j.gpus.unwatched(),
 	}
-	if j.rng != nil && j.policy.Axis == axisHistory {
+	if j.rng != nil && j.policy.Axis == policy.AxisHistory {
 		markDrilled(in.Launches, j.rng)
 	}
 	if f.Err != nil {
@@ -107,7 +108,7 @@ func (j *job) commitInfo(id string, files bool) report.CommitInfo {
 // summary is the finding in one line.
 func summary(in report.Input) string {
 	f := in.Finding
-	if in.Sets != nil && (in.Axis == axisFlags || in.Axis == axisHunks) {
+	if in.Sets != nil && (in.Axis == policy.AxisFlags || in.Axis == policy.AxisHunks) {
 		return in.SetsSummary()
 	}
 	switch f.Result {

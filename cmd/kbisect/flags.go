@@ -1,11 +1,13 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 )
 
@@ -38,4 +40,35 @@ func duration(c *cli.Context, name string) time.Duration {
 // newDisplay shows progress on standard error.
 func newDisplay(c *cli.Context) *progress.Display {
 	return progress.New(c.App.ErrWriter, globals(c).quiet, globals(c).verbose)
+}
+
+func asFlag() cli.Flag {
+	return &cli.StringFlag{Name: "as", Usage: "by the rules of `SERVER`: kernelbot bounds the build by 120s and the whole run, with empty caches, by 180s; of kind kernelbot, each stage by what its task.yml says"}
+}
+
+// requestOf reads the options of a command. Options that the command does not have are zero.
+func requestOf(c *cli.Context) *policy.Request {
+	g := globals(c)
+	q := &policy.Request{
+		Usage: "run --good REV", Dir: g.dir, Config: g.config, Quiet: g.quiet, Warnings: c.App.ErrWriter,
+		Good: c.String("good"), GoodSet: c.IsSet("good"), Bad: c.String("bad"), BadSet: c.IsSet("bad"), FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"),
+		Axis: c.String("axis"), Commit: c.String("commit"), Find: c.String("find"), Phase: c.String("phase"), Metric: c.String("metric"),
+		Improvement: c.Bool("improvement"), All: c.Bool("all"), Paths: c.StringSlice("path"), NoHunks: c.Bool("no-hunks"),
+		Budget: duration(c, "budget"), BudgetSet: c.IsSet("budget"), Limit: duration(c, "limit"), Jobs: c.Int("jobs"), JobsSet: c.IsSet("jobs"), Seed: c.Int64("seed"),
+		As: c.String("as"), Build: c.String("build"), Outputs: c.StringSlice("output"), Repeat: c.Int("repeat"), Fast: c.Bool("fast"),
+		ExplainLimit: duration(c, "explain-limit"), NoExplain: c.Bool("no-explain"), Resume: c.Bool("resume"),
+		Effect: c.String("effect"), Error: c.Float64("error"), ErrorSet: c.IsSet("error"), Pairs: c.Int("pairs"), PairsSet: c.IsSet("pairs"), Launches: c.Int("launches"),
+	}
+	if c.Args().Present() {
+		q.Argv = c.Args().Slice()
+	}
+	return q
+}
+
+// trialRequest is that of a command other than run, which takes its command after --.
+func trialRequest(c *cli.Context, command []string) *policy.Request {
+	q := requestOf(c)
+	takes, _, _ := strings.Cut(c.Command.ArgsUsage, "[-- ")
+	q.Argv, q.Usage = command, strings.TrimSpace(c.Command.Name+" "+takes)
+	return q
 }

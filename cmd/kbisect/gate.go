@@ -14,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -103,7 +104,7 @@ func gateAction(c *cli.Context) error {
 }
 
 // readGate reads the request before anything is made.
-func readGate(c *cli.Context, repo *source.Repo, command []string) (x gating, p *policy, err error) {
+func readGate(c *cli.Context, repo *source.Repo, command []string) (x gating, p *policy.Policy, err error) {
 	x = gating{pairs: c.Int("pairs"), bisect: c.Bool("bisect"), reason: strings.TrimSpace(c.String("accept")), files: readGateFiles(c, os.Getenv)}
 	switch c.String("cannot-tell") {
 	case "fail":
@@ -121,10 +122,10 @@ func readGate(c *cli.Context, repo *source.Repo, command []string) (x gating, p 
 	if err := x.files.check(); err != nil {
 		return x, nil, err
 	}
-	if p, err = trialPolicy(c, repo, command); err != nil {
+	if p, err = policy.ForTrials(trialRequest(c, command), repo); err != nil {
 		return x, nil, err
 	}
-	if err := p.readJudgement(c); err != nil {
+	if err := p.ReadJudgement(requestOf(c)); err != nil {
 		return x, nil, err
 	}
 	if err := x.chooseEnds(repo, c.String("base"), os.Getenv); err != nil {
@@ -135,11 +136,11 @@ func readGate(c *cli.Context, repo *source.Repo, command []string) (x gating, p 
 	}
 	x.warnings = append(x.warnings, x.accepted.warnings...)
 	p.Good, p.Bad = x.base, x.head
-	return x, p, p.checkEnds(c.Context, repo)
+	return x, p, policy.EndsOf(p, repo).Check(c.Context)
 }
 
 // idle says why nothing has to be launched, or nothing.
-func (x *gating) idle(repo *source.Repo, p *policy) (string, error) {
+func (x *gating) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 	if x.base == x.head {
 		return fmt.Sprintf("nothing to gate: HEAD (%s) is its own merge base with %s, there is no change", wording.Short(x.head), x.into), nil
 	}
@@ -159,7 +160,7 @@ func (x *gating) idle(repo *source.Repo, p *policy) (string, error) {
 }
 
 // pass reports a gate that launches nothing; an error comes back as it is.
-func (x *gating) pass(c *cli.Context, repo *source.Repo, p *policy, why string, err error) error {
+func (x *gating) pass(c *cli.Context, repo *source.Repo, p *policy.Policy, why string, err error) error {
 	if err != nil {
 		return err
 	}
@@ -182,9 +183,9 @@ func (x *gating) print(c *cli.Context, doc report.Gate) error {
 }
 
 // comparison is the comparison that a gate rests on.
-func (x *gating) comparison(p *policy, s bisect.Sampler) judge.Compare {
+func (x *gating) comparison(p *policy.Policy, s bisect.Sampler) judge.Compare {
 	return judge.Compare{
-		A: bisect.Candidate{Commit: x.base}, B: bisect.Candidate{Commit: x.head}, Sampler: s, Options: p.Judge, Fallback: p.fallback(),
+		A: bisect.Candidate{Commit: x.base}, B: bisect.Candidate{Commit: x.head}, Sampler: s, Options: p.Judge, Fallback: p.Fallback(),
 		Pairs: x.pairs, Seed: uint64(p.Seed), Every: true, Accepts: x.accepted.lets,
 		Names: [2]string{"the merge base", "HEAD"},
 	}

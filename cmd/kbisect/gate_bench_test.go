@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/fixtures"
 )
 
@@ -74,7 +75,7 @@ func (b gateBench) play(t testing.TB, trials int) gateScore {
 	if b.cases == 1 && b.step != 0 {
 		s.Steps = []fixtures.Jump{{At: 1, Log: b.step}}
 	}
-	p := &policy{Seed: 1, Judge: judge.Options{Metrics: []judge.Metric{{Name: "time"}}, Effect: config.DefaultEffect, Error: config.DefaultError}}
+	p := &policy.Policy{Seed: 1, Judge: judge.Options{Metrics: []judge.Metric{{Name: "time"}}, Effect: config.DefaultEffect, Error: config.DefaultError}}
 	x := gating{base: fixtures.ID(0), head: fixtures.ID(1), accepted: &acceptances{}}
 	out := gateScore{results: map[judge.Answer]int{}, trials: trials}
 	for i := range trials {

@@ -19,7 +19,7 @@ import (
 // blame finds the commit of the branch that brought a regression: without a launch where only one commit can
 // have, else, if that is asked for, by a search that goes on from the launches of the gate.
 func (t *trials) blame(ctx context.Context, x gating, got judge.Comparison) (*report.GateCulprit, *report.GateSearch) {
-	rng, err := t.repo.Range(ctx, x.base, x.head, t.policy.rangeOptions())
+	rng, err := t.repo.Range(ctx, x.base, x.head, t.policy.RangeOptions())
 	if err != nil {
 		return nil, &report.GateSearch{Result: bisect.Broken, Why: err.Error(), Suspects: []report.Candidate{}}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
@@ -14,7 +15,7 @@ import (
 // one answer for each commit, and no doubt: of several verdicts on a commit the last counts, and one
 // that contradicts the answer stands in a comment only.
 func (p *past) gitLog(w io.Writer) error {
-	if p.session.Axis != axisHistory {
+	if p.session.Axis != policy.AxisHistory {
 		return exit.Usagef("session %s is no search over commits, which is all that git bisect knows", p.session.ID)
 	}
 	if p.session.Good == "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -121,7 +122,7 @@ func (h *chronicle) read(st *store.Store) error {
 		if err != nil {
 			return exit.With(exit.Machine, err)
 		}
-		var p policy // of a session of another version, what it has in common with ours
+		var p policy.Policy // of a session of another version, what it has in common with ours
 		if err := json.Unmarshal(s.Config, &p); err != nil {
 			continue
 		}
@@ -137,7 +138,7 @@ func (h *chronicle) read(st *store.Store) error {
 }
 
 // take takes in one launch.
-func (h *chronicle) take(p policy, commit string, o bisect.Outcome) {
+func (h *chronicle) take(p policy.Policy, commit string, o bisect.Outcome) {
 	program := fmt.Sprintf("%q %q", p.Plan.Run, p.Plan.Build)
 	for _, s := range p.Plan.Stages {
 		program += fmt.Sprintf(" %q %s", s.Run, p.Plan.Digest())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -66,8 +67,8 @@ func prePush(c *cli.Context) error {
 	stopped, err := checkPush(c.Context, pushOptions{
 		began: time.Now(), deadline: readDeadline(c), skip: skip != "" && skip != "0",
 		dir: globals(c).dir, remote: c.Args().First(), refs: c.App.Reader, messages: c.App.ErrWriter,
-		policy: func(repo *source.Repo) (*policy, error) { return hookPolicy(c, repo) },
-		begin: func(repo *source.Repo, p *policy, kind string) (*trials, error) {
+		policy: func(repo *source.Repo) (*policy.Policy, error) { return hookPolicy(c, repo) },
+		begin: func(repo *source.Repo, p *policy.Policy, kind string) (*trials, error) {
 			t, err := beginTrials(c, repo, p, kind)
 			if err == nil {
 				t.ui.Quiet = !t.ui.Verbose
@@ -85,12 +86,12 @@ func prePush(c *cli.Context) error {
 }
 
 // hookPolicy reads kbisect.toml. A hook has no command line that could take its place.
-func hookPolicy(c *cli.Context, repo *source.Repo) (*policy, error) {
+func hookPolicy(c *cli.Context, repo *source.Repo) (*policy.Policy, error) {
 	path := cmp.Or(globals(c).config, filepath.Join(cmp.Or(repo.WorkDir(), globals(c).dir), config.FileName))
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Usagef("%s does not exist\nhint: kbisect init writes one", path)
 	}
-	return trialPolicy(c, repo, nil)
+	return policy.ForTrials(trialRequest(c, nil), repo)
 }
 
 // readDeadline is the deadline of a push. An unreadable variable gives a warning and does not stop the push.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -58,8 +59,8 @@ type pushOptions struct {
 	messages io.Writer
 
 	// How candidates are built, launched and compared here, and the session that does it.
-	policy func(*source.Repo) (*policy, error)
-	begin  func(repo *source.Repo, p *policy, kind string) (*trials, error)
+	policy func(*source.Repo) (*policy.Policy, error)
+	begin  func(repo *source.Repo, p *policy.Policy, kind string) (*trials, error)
 }
 
 // pushCheck checks the refs of one push. One goroutine runs check and is alone in changing the refs; the one that
@@ -67,7 +68,7 @@ type pushOptions struct {
 type pushCheck struct {
 	opts    pushOptions
 	repo    *source.Repo
-	rules   *policy
+	rules   *policy.Policy
 	devices []string // UUIDs of those that would be measured on
 
 	mu      sync.Mutex // guards what follows: at the deadline it is read whatever the check is doing

@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -41,7 +42,7 @@ const (
 
 // openEvidence reads the sessions that may say something about a push; those by other commands, limits or devices
 // say nothing. It is nil where there is no store; the caller closes the store.
-func openEvidence(repo *source.Repo, p *policy, devices []string) (*pushEvidence, error) {
+func openEvidence(repo *source.Repo, p *policy.Policy, devices []string) (*pushEvidence, error) {
 	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
 		return nil, nil
@@ -55,7 +56,7 @@ func openEvidence(repo *source.Repo, p *policy, devices []string) (*pushEvidence
 		return nil, err
 	}
 	e := &pushEvidence{store: st, inputs: inputs{repo, p.Paths}, devices: devices}
-	runs, compares := p.runs(), p.compares()
+	runs, compares := p.Runs(), p.Compares()
 	for _, s := range all {
 		if past, ok := pastOf(s, runs, compares); ok {
 			e.sessions = append(e.sessions, past)
@@ -71,12 +72,12 @@ func pastOf(s store.Session, runs, compares string) (past pastSession, ok bool) 
 		var b baseline
 		return pastSession{s, true, false}, json.Unmarshal(s.Finding, &b) == nil && b.Config.Fingerprint == sha256Hex(compares)
 	}
-	var p policy
-	if json.Unmarshal(s.Config, &p) != nil || p.runs() != runs {
+	var p policy.Policy
+	if json.Unmarshal(s.Config, &p) != nil || p.Runs() != runs {
 		return past, false
 	}
 	times := !p.Judge.Any && (p.Judge.Find == "" || p.Judge.Find == bisect.Slow)
-	return pastSession{s, p.compares() == compares && !p.Improvement, times}, true
+	return pastSession{s, p.Compares() == compares && !p.Improvement, times}, true
 }
 
 // devicesNow are the UUIDs of the devices that would be measured on. A driver that does not answer is left to its
@@ -120,7 +121,7 @@ func (e *pushEvidence) decide(base, commit string) (decision, error) {
 func (e *pushEvidence) compared(base, commit string) (decision, error) {
 	for _, s := range e.sessions {
 		a := s.answer()
-		both := s.compares && slices.Contains([]string{comparing, gatekeeping, axisHistory}, s.Axis) && base != "" && e.inputs.equal(s.Good, base)
+		both := s.compares && slices.Contains([]string{comparing, gatekeeping, policy.AxisHistory}, s.Axis) && base != "" && e.inputs.equal(s.Good, base)
 		if a == "" || !both && s.Axis != recording || !e.inputs.equal(s.Bad, commit) {
 			continue
 		}

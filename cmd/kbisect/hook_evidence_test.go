@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -93,9 +94,9 @@ func TestPastAnswer(t *testing.T) {
 		{gatekeeping, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 1}}`, true, ""},
 		{gatekeeping, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 2}}`, true, regression},
 		{gatekeeping, "cannot-tell", `{}`, true, ""},
-		{axisHistory, store.Found, `{}`, false, regression},
-		{axisHistory, "no-difference", `{}`, true, passes},
-		{axisHistory, "no-difference", `{}`, false, ""},
+		{policy.AxisHistory, store.Found, `{}`, false, regression},
+		{policy.AxisHistory, "no-difference", `{}`, true, passes},
+		{policy.AxisHistory, "no-difference", `{}`, false, ""},
 		{recording, "ok", `{}`, false, passes},
 		{comparing, "regression", `{`, true, ""},
 	} {

@@ -11,6 +11,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
@@ -28,7 +29,7 @@ func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) de
 	p := *k.rules
 	p.Warnings = slices.Clone(p.Warnings)
 	p.Good, p.Bad = cmp.Or(x.base, x.commit), x.commit
-	if err := p.checkPaths(k.repo); err != nil {
+	if err := policy.EndsOf(&p, k.repo).CheckPaths(); err != nil {
 		return decision{answer: unchecked, why: wording.Headline(err.Error())}
 	}
 	if err := devicesFree(k.devices); err != nil {
@@ -113,7 +114,7 @@ func (l *launches) run(ctx context.Context, t *trials) {
 	}
 	last, longest := time.Now(), time.Duration(0)
 	run := judge.Compare{
-		A: bisect.Candidate{Commit: l.base}, B: pushed, Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.fallback(),
+		A: bisect.Candidate{Commit: l.base}, B: pushed, Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.Fallback(),
 		Seed: uint64(t.policy.Seed),
 		// a pair that would be cut off by the deadline is not begun: its launches would not count
 		Spent: func() bool { return time.Now().Add(longest).After(l.until) },

@@ -20,6 +20,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
@@ -34,7 +35,7 @@ type job struct {
 	repo    *source.Repo
 	store   *store.Store
 	session *store.Session
-	policy  *policy
+	policy  *policy.Policy
 	ui      *progress.Display
 	began   time.Time
 	report  string // file for the HTML report, or ""
@@ -209,7 +210,7 @@ func (j *job) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	patterns, err := j.policy.compile()
+	patterns, err := j.policy.Compile()
 	if err != nil {
 		return err
 	}
@@ -230,9 +231,9 @@ func (j *job) open(ctx context.Context) error {
 	}
 	config := pipeline.Config{
 		Recipe: trial.Recipe{
-			Repo: j.repo, Plan: j.policy.Plan, Flags: j.policy.carriers(), Paths: j.policy.Paths,
+			Repo: j.repo, Plan: j.policy.Plan, Flags: j.policy.Carriers(), Paths: j.policy.Paths,
 			SampleMetric: j.policy.Sample, Patterns: patterns, Sources: j.policy.Sources,
-			Env: append(os.Environ(), j.policy.moreEnv...), Cache: builds, Probe: j.policy.Probe, WholeTimed: j.policy.wholeTimed(),
+			Env: append(os.Environ(), j.policy.MoreEnv...), Cache: builds, Probe: j.policy.Probe, WholeTimed: j.policy.WholeTimed(),
 			Logs: filepath.Join(stateDir(j.repo.CommonDir()), "logs", j.session.ID), Log: log,
 		},
 		Limits: j.policy.Limits, Cases: j.policy.Cases, Caches: j.policy.Caches, Jobs: j.policy.Jobs, Devices: j.gpus.watches,
@@ -250,9 +251,9 @@ func (j *job) open(ctx context.Context) error {
 // find does what the axis asks for.
 func (j *job) find(ctx context.Context) (bisect.Finding, error) {
 	switch j.policy.Axis {
-	case axisFlags:
+	case policy.AxisFlags:
 		return j.searchFlags(ctx)
-	case axisHunks:
+	case policy.AxisHunks:
 		goal := sets.Keep
 		if j.policy.All {
 			goal = sets.All
@@ -323,7 +324,7 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 	}
 	if j.rng == nil {
 		var err error
-		if j.rng, err = j.repo.Range(ctx, j.policy.Good, j.policy.Bad, j.policy.rangeOptions()); err != nil {
+		if j.rng, err = j.repo.Range(ctx, j.policy.Good, j.policy.Bad, j.policy.RangeOptions()); err != nil {
 			return bisect.Finding{}, rangeError(err)
 		}
 	}

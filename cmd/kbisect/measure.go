@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -75,16 +76,16 @@ func launchOne(c *cli.Context, kind string, least int, why, hint string, do func
 
 // beginOne begins a job that launches one revision.
 func beginOne(c *cli.Context, repo *source.Repo, rev string, command []string, kind string) (*trials, error) {
-	p, err := trialPolicy(c, repo, command)
+	p, err := policy.ForTrials(trialRequest(c, command), repo)
 	if err != nil {
 		return nil, err
 	}
-	candidate, err := p.candidate(repo, rev)
+	candidate, err := p.Candidate(repo, rev)
 	if err != nil {
 		return nil, err
 	}
 	p.Good, p.Bad = candidate.Commit, candidate.Commit
-	if err := p.checkEnds(c.Context, repo); err != nil {
+	if err := policy.EndsOf(p, repo).Check(c.Context); err != nil {
 		return nil, err
 	}
 	t, err := beginTrials(c, repo, p, kind)
@@ -300,7 +301,7 @@ func byNumber(all []bisect.Outcome) func(number) []bisect.Outcome {
 
 // metricSummary describes one number over launches of which nothing else is left; see byNumber.
 func (t *trials) metricSummary(all []bisect.Outcome, n number) report.MetricSummary {
-	m := t.policy.metric(n.metric)
+	m := t.policy.Metric(n.metric)
 	out := report.MetricSummary{Metric: n.metric}
 	if n.one != "" {
 		out.Case = &n.one

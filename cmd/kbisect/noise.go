@@ -17,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -113,14 +114,14 @@ type series struct {
 }
 
 // newSeries chooses the metric and looks at the series.
-func newSeries(p *policy, all []bisect.Outcome) (*series, error) {
+func newSeries(p *policy.Policy, all []bisect.Outcome) (*series, error) {
 	s := &series{all: all, metric: p.Judge.Metrics[0]}
 	for _, o := range all {
 		if s.leftOut.Note(o) {
 			s.fit = append(s.fit, o)
 		}
 	}
-	if w := p.fallback(); w != nil && len(s.fit) > 0 {
+	if w := p.Fallback(); w != nil && len(s.fit) > 0 {
 		if _, ok := s.metric.Value(s.fit[0], ""); !ok {
 			s.metric = *w
 		}
@@ -256,7 +257,7 @@ const (
 )
 
 // outlook says what effects a search could find here, by simulating searches with the noise of the series.
-func (s *series) outlook(ctx context.Context, w io.Writer, p *policy) error {
+func (s *series) outlook(ctx context.Context, w io.Writer, p *policy.Policy) error {
 	fmt.Fprintf(w, "\nWhat a search of %d commits finds with this noise, in %d simulated searches for each effect\n", outlookCommits, outlookTrials)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "effect\tfound\twrong\tlaunches\tminutes\t")
@@ -338,7 +339,7 @@ func slowSearch(effect, e float64) fixtures.Rule {
 }
 
 // write saves the series: one line for each number of a launch, the median of its samples.
-func (s *series) write(f *os.File, p *policy) error {
+func (s *series) write(f *os.File, p *policy.Policy) error {
 	w := csv.NewWriter(f)
 	if err := w.Write([]string{"index", "at_s", "seconds_wall", "metric", "case", "value"}); err != nil {
 		return err
@@ -350,7 +351,7 @@ func (s *series) write(f *os.File, p *policy) error {
 		}
 		of := byNumber([]bisect.Outcome{o})
 		for _, n := range append(numbers([]bisect.Outcome{o}, ""), number{"wall", ""}) {
-			m := p.metric(n.metric)
+			m := p.Metric(n.metric)
 			v, known := m.Value(of(n)[0], "")
 			if !known {
 				continue

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -56,7 +57,7 @@ func TestWeights(t *testing.T) {
 			t.Fatal(err)
 		}
 		commits, _ := toCommits(rng, false)
-		j := &job{repo: repo, policy: &policy{}, ui: &progress.Display{W: &said, Verbose: true}}
+		j := &job{repo: repo, policy: &policy.Policy{}, ui: &progress.Display{W: &said, Verbose: true}}
 		return j.weights(commits)
 	}
 	if got := weights("HEAD~4", "HEAD"); !slices.Equal(got, []float64{20, 1, 20, 1}) {

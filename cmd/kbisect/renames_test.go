@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -46,8 +47,8 @@ func TestRenamesAreFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer repo.Close()
-		p := &policy{Good: ids[0], Bad: ids[len(ids)-1], Needs: []string{"./b"}, Paths: []string{"b"}}
-		if err := p.followRenames(t.Context(), repo); err != nil || len(p.Plan.Files) != 1 {
+		p := &policy.Policy{Good: ids[0], Bad: ids[len(ids)-1], Needs: []string{"./b"}, Paths: []string{"b"}}
+		if err := policy.EndsOf(p, repo).FollowRenames(t.Context()); err != nil || len(p.Plan.Files) != 1 {
 			t.Fatalf("%s: %v, %v", name, p.Plan.Files, err)
 		}
 		var got []string

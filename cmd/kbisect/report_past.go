@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -24,7 +25,7 @@ import (
 type past struct {
 	repo     *source.Repo
 	session  store.Session
-	policy   policy
+	policy   policy.Policy
 	document []byte         // the finding; of a session without one, what is known
 	finding  bisect.Finding // of such a session
 	read     report.Document
@@ -158,8 +159,8 @@ func (p *past) input(ctx context.Context) report.Input {
 		add(x.Commit)
 	}
 	in.Good, in.Bad = in.Commits[s.Good], in.Commits[s.Bad]
-	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.rangeOptions()) // without it, the page says that the order is lost
-	if rng != nil && p.policy.Axis == axisHistory {
+	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.RangeOptions()) // without it, the page says that the order is lost
+	if rng != nil && p.policy.Axis == policy.AxisHistory {
 		markDrilled(in.Launches, rng)
 	}
 	var culprits []string

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,8 +18,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
-	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -85,10 +83,10 @@ func runAction(c *cli.Context) error {
 	if err := checkReportPath(c.String("report")); err != nil {
 		return err
 	}
-	var p *policy
+	var p *policy.Policy
 	var rng *source.Range
 	if !c.Bool("resume") { // what is wrong with the request is said before anything is made
-		if p, rng, err = request(c, repo); err != nil {
+		if p, rng, err = readSearch(c.Context, requestOf(c), repo); err != nil {
 			return err
 		}
 	}
@@ -130,93 +128,38 @@ func runAction(c *cli.Context) error {
 	return j.run(c.Context, c.App.Writer, c.Bool("json"))
 }
 
-// request reads what the user asks for: the policy, the ends and, unless the good one is still to
+// readSearch reads what the user asks for: the policy, the ends and, unless the good one is still to
 // be found, the range between them.
-func request(c *cli.Context, repo *source.Repo) (*policy, *source.Range, error) {
-	p, err := newPolicy(c, repo)
+func readSearch(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Policy, *source.Range, error) {
+	p, err := policy.ForSearch(q, repo)
 	if err != nil {
 		return nil, nil, err
 	}
 	switch p.Axis {
-	case axisFlags:
-		return p, nil, p.requestFlags(c, repo)
-	case axisHunks:
-		return p, nil, p.requestHunks(c, repo)
+	case policy.AxisFlags:
+		return p, nil, policy.EndsOf(p, repo).FlagEnds(q)
+	case policy.AxisHunks:
+		return p, nil, policy.EndsOf(p, repo).HunkEnds(ctx, q)
 	}
-	if p.Bad, err = repo.Resolve(c.String("bad")); err != nil {
+	if p.Bad, err = repo.Resolve(q.Bad); err != nil {
 		return nil, nil, exit.Usagef("--bad: %w", err)
 	}
-	if err := p.chooseGood(c, repo); err != nil {
+	if err := chooseGood(p, q, repo); err != nil {
 		return p, nil, err
 	}
-	if err := p.followRenames(c.Context, repo); err != nil {
+	if err := policy.EndsOf(p, repo).FollowRenames(ctx); err != nil {
 		return p, nil, err
 	}
 	if p.Good == "" {
-		p.addHeaders(repo, p.Bad)
+		policy.EndsOf(p, repo).AddHeaders(p.Bad)
 		return p, nil, nil
 	}
-	p.addHeaders(repo, p.Good, p.Bad)
-	rng, err := repo.Range(c.Context, p.Good, p.Bad, p.rangeOptions())
+	policy.EndsOf(p, repo).AddHeaders(p.Good, p.Bad)
+	rng, err := repo.Range(ctx, p.Good, p.Bad, p.RangeOptions())
 	if err != nil {
 		return p, nil, rangeError(err)
 	}
-	return p, rng, p.checkNamed(repo)
-}
-
-// checkPaths completes the paths by what the sources of the ends include, and checks those that were named.
-func (p *policy) checkPaths(repo *source.Repo) error {
-	p.addHeaders(repo, p.Good, p.Bad)
-	return p.checkNamed(repo)
-}
-
-// checkNamed refuses a path that neither end holds: by a slip in one, every commit would look equal.
-func (p *policy) checkNamed(repo *source.Repo) error {
-	for _, name := range p.Paths {
-		if p.brings(name) || p.follows(name) {
-			continue
-		}
-		inGood, err := repo.Has(p.Good, name)
-		if err != nil {
-			return exit.Usage(err)
-		}
-		inBad, err := repo.Has(p.Bad, name)
-		if err != nil {
-			return exit.Usage(err)
-		}
-		if !inGood && !inBad {
-			return exit.Usagef("path %q: neither end holds it\nhint: paths and --path count from the top of the repository", name)
-		}
-	}
-	return p.checkScripts(repo)
-}
-
-// brings reports whether every candidate gets a file at the path.
-func (p *policy) brings(name string) bool {
-	return slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == "" && path.Join(p.Plan.Dir, f.Name) == path.Clean(name) })
-}
-
-// checkScripts refuses a good end, or the first of two revisions, without a script or a source that the
-// plan names: it cannot be good.
-func (p *policy) checkScripts(repo *source.Repo) error {
-	if p.Good == "" || p.OwnScripts {
-		return nil
-	}
-	for _, name := range p.Scripts {
-		if p.brings(name) || p.follows(name) {
-			continue
-		}
-		held, err := repo.Has(p.Good, name)
-		if err != nil || held {
-			continue // a commit that cannot be read is told by what needs it
-		}
-		hint := "is " + name + " written from the top of the repository?"
-		if st, err := os.Stat(filepath.Join(repo.WorkDir(), filepath.FromSlash(name))); repo.WorkDir() != "" && err == nil && st.Mode().IsRegular() {
-			hint = fmt.Sprintf("the work tree has one: [run] files = [%q] puts it into every candidate", name)
-		}
-		return exit.Usagef("%s does not hold %s\nhint: %s", wording.Short(p.Good), name, hint)
-	}
-	return nil
+	return p, rng, policy.EndsOf(p, repo).CheckNamed()
 }
 
 // searched refuses a repository that has no store.
@@ -237,21 +180,18 @@ func errNothingToResume() error {
 
 // The kinds of sessions; a search is named after its axis.
 const (
-	axisHistory = "history"
-	axisFlags   = "flags"
-	axisHunks   = "hunks"
-	comparing   = "compare"
-	measuring   = "measure"
-	examining   = "noise"
+	comparing = "compare"
+	measuring = "measure"
+	examining = "noise"
 )
 
 // isSearch tells a search from comparisons and measurements.
 func isSearch(s store.Session) bool {
-	return slices.Contains([]string{axisHistory, axisFlags, axisHunks}, s.Axis)
+	return slices.Contains([]string{policy.AxisHistory, policy.AxisFlags, policy.AxisHunks}, s.Axis)
 }
 
 // newSession begins a session.
-func newSession(p *policy, kind string) (*store.Session, error) {
+func newSession(p *policy.Policy, kind string) (*store.Session, error) {
 	id, err := store.NewID(time.Now(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -266,10 +206,6 @@ func newSession(p *policy, kind string) (*store.Session, error) {
 	}, nil
 }
 
-func (p *policy) rangeOptions() source.RangeOptions {
-	return source.RangeOptions{FirstParent: p.FirstParent, Paths: p.Paths}
-}
-
 // rangeError sorts what can be wrong with a range: the ends are the user's, the rest is the repository's.
 func rangeError(err error) error {
 	if errors.Is(err, context.Canceled) {
@@ -278,7 +214,7 @@ func rangeError(err error) error {
 	return exit.Usage(err) // nil stays nil
 }
 
-func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy, error) {
+func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy.Policy, error) {
 	s, err := resumable(st)
 	if err != nil {
 		return nil, nil, err
@@ -286,7 +222,7 @@ func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy, er
 	if c.Args().Present() || c.IsSet("good") || c.IsSet("bad") {
 		return nil, nil, exit.Usagef("--resume goes on with session %s as it was begun\nhint: leave out --good, --bad and the command, or leave out --resume", s.ID)
 	}
-	var p policy
+	var p policy.Policy
 	if err := json.Unmarshal(s.Config, &p); err != nil {
 		return nil, nil, exit.Usagef("session %s was begun by another version of kbisect: %w\nhint: begin anew without --resume", s.ID, err)
 	}
@@ -329,7 +265,7 @@ func resumable(st *store.Store) (store.Session, error) {
 // outOfBudget reports whether a search stopped because its budget was used up. One for every culprit
 // may have found some of them by then.
 func outOfBudget(s store.Session) bool {
-	var p policy
+	var p policy.Policy
 	if json.Unmarshal(s.Config, &p) != nil || p.Budget == 0 || s.Elapsed < p.Budget {
 		return false
 	}
@@ -364,8 +300,8 @@ func (j *job) tellDirty(ctx context.Context, candidate string) {
 }
 
 // chooseGood finds the good end: as named, or the newest recorded good ancestor of the bad end.
-func (p *policy) chooseGood(c *cli.Context, repo *source.Repo) (err error) {
-	if rev := c.String("good"); rev != "" {
+func chooseGood(p *policy.Policy, q *policy.Request, repo *source.Repo) (err error) {
+	if rev := q.Good; rev != "" {
 		if p.Good, err = repo.Resolve(rev); err != nil {
 			return exit.Usagef("--good: %w", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/fixtures"
 )
 
@@ -36,7 +37,7 @@ func simulateAction(c *cli.Context) error {
 		return err
 	}
 	if o.example {
-		if o.path == axisFlags {
+		if o.path == policy.AxisFlags {
 			return writeIndented(c.App.Writer, fixtures.DefaultSetSpec())
 		}
 		return writeIndented(c.App.Writer, fixtures.DefaultSpec())
@@ -46,7 +47,7 @@ func simulateAction(c *cli.Context) error {
 		return exit.Usage(err)
 	}
 	var axis struct{ Axis string }
-	if json.Unmarshal(data, &axis) == nil && axis.Axis == axisFlags {
+	if json.Unmarshal(data, &axis) == nil && axis.Axis == policy.AxisFlags {
 		return o.simulateFlags(c, data)
 	}
 	s, err := o.spec(data)

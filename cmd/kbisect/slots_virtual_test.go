@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/bisect/sets/lattice"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
@@ -46,7 +47,7 @@ func (v virtual) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 // virtualJob is a job with n slots whose trials are virtual.
 func virtualJob(n int, truth func(bisect.Request) bisect.Outcome) *job {
 	j := &job{
-		policy: &policy{Seed: 1, Jobs: n}, ui: &progress.Display{W: io.Discard, Quiet: true}, gpus: &devices{},
+		policy: &policy.Policy{Seed: 1, Jobs: n}, ui: &progress.Display{W: io.Discard, Quiet: true}, gpus: &devices{},
 		session: &store.Session{}, began: time.Now(), keptSteps: 1 << 30,
 	}
 	for range n {
@@ -230,7 +231,7 @@ func TestSlotCount(t *testing.T) {
 		{0, 0, []string{"none"}, false, 1}, {1, 0, []string{"none"}, false, 1}, {many + 1, 0, []string{"none"}, false, max(1, many)},
 		{many + 1, 0, []string{"auto"}, true, max(1, many)}, {many + 1, 0, []string{"auto"}, false, 1},
 	} {
-		j := &job{policy: &policy{Jobs: x.jobs, GPUs: x.gpus}, gpus: &devices{watches: watches[:x.devices], none: x.none}}
+		j := &job{policy: &policy.Policy{Jobs: x.jobs, GPUs: x.gpus}, gpus: &devices{watches: watches[:x.devices], none: x.none}}
 		dir := t.TempDir()
 		config := pipeline.Config{Devices: j.gpus.watches, Dir: filepath.Join(dir, "work", "s"), Recipe: trial.Recipe{Logs: filepath.Join(dir, "logs")}, Session: "s", Jobs: x.jobs}
 		if err := j.openPipes(config); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -31,58 +32,6 @@ func trialFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
 		&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable"},
 	}
-}
-
-// trialPolicy reads how candidates are built and launched: by a command after --, or by kbisect.toml.
-func trialPolicy(c *cli.Context, repo *source.Repo, command []string) (*policy, error) {
-	if len(c.StringSlice("output")) > 0 && c.String("build") == "" {
-		return nil, exit.Usagef("--output names what --build makes, and there is no --build")
-	}
-	p := &policy{Budget: duration(c, "budget"), Seed: 1, Jobs: 1}
-	read := func() error { return p.fromConfig(c, repo) }
-	if command != nil {
-		read = func() error { return p.fromCommand(c, command) }
-	}
-	if err := read(); err != nil {
-		takes, _, _ := strings.Cut(c.Command.ArgsUsage, "[-- ")
-		return nil, namedCommand(err, strings.TrimSpace(c.Command.Name+" "+takes))
-	}
-	p.choosePaths(c)
-	p.lend(repo)
-	if err := p.readAs(c); err != nil {
-		return nil, err
-	}
-	if name := c.String("metric"); name != "" {
-		p.Judge.Metrics, p.measured = []judge.Metric{p.asked(name)}, true
-	}
-	p.Judge.Find = bisect.Slow
-	p.startCold()
-	if head, err := repo.Resolve("HEAD"); err == nil {
-		p.addHeaders(repo, head)
-	}
-	return p, nil
-}
-
-// namedCommand puts the command that was given into a hint that speaks of run.
-func namedCommand(err error, command string) error {
-	return exit.Usage(errors.New(strings.ReplaceAll(err.Error(), "kbisect run --good REV", "kbisect "+command)))
-}
-
-// wallTime stands in for a metric that a program does not send, where none was asked for.
-func (p *policy) wallTime() *judge.Metric {
-	if len(p.Judge.Metrics) == 1 && p.Judge.Metrics[0].Name == "time" {
-		return &judge.Metric{Name: "wall"}
-	}
-	return nil
-}
-
-// fallback is wallTime unless somebody said what is measured: a pattern that matches nothing is a mistake, which
-// the time of the whole process would hide.
-func (p *policy) fallback() *judge.Metric {
-	if p.measured {
-		return nil
-	}
-	return p.wallTime()
 }
 
 // trials begins a job that launches candidates the user named. The caller closes it.
@@ -111,7 +60,7 @@ func (t *trials) warnings() []string {
 }
 
 // beginTrials opens the store, takes the repository and makes a session of this kind.
-func beginTrials(c *cli.Context, repo *source.Repo, p *policy, kind string) (*trials, error) {
+func beginTrials(c *cli.Context, repo *source.Repo, p *policy.Policy, kind string) (*trials, error) {
 	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
 		return nil, exit.With(exit.Machine, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 )
@@ -38,7 +39,7 @@ func (j *job) unseenMetrics(f bisect.Finding) error {
 	if err := j.noSuchCase(seen); err != nil && !slices.ContainsFunc(j.policy.Judge.Metrics, given) {
 		return err
 	}
-	matched := func(p pattern) bool { return seen[p.Metric] > 0 }
+	matched := func(p policy.Pattern) bool { return seen[p.Metric] > 0 }
 	if well == 0 || len(j.policy.Patterns) == 0 || slices.ContainsFunc(j.policy.Patterns, matched) {
 		return nil
 	}
@@ -53,7 +54,7 @@ func (j *job) slowerPhase(f *bisect.Finding) {
 		share   = 1.2  // of the good end's time
 		seconds = 0.05 // beyond it
 	)
-	if f.Result == bisect.Found || f.Result == bisect.Broken || j.policy.Improvement || j.policy.Axis != axisHistory || strings.HasPrefix(j.policy.Judge.Metrics[0].Name, "phase.") {
+	if f.Result == bisect.Found || f.Result == bisect.Broken || j.policy.Improvement || j.policy.Axis != policy.AxisHistory || strings.HasPrefix(j.policy.Judge.Metrics[0].Name, "phase.") {
 		return
 	}
 	var ends [2][]bisect.Outcome
@@ -99,7 +100,7 @@ func (j *job) otherException(f *bisect.Finding) {
 func (j *job) unmeasured() error {
 	well, seen := j.numbersSeen()
 	ms := j.policy.Judge.Metrics
-	if well == 0 || j.policy.wholeTimed() || slices.ContainsFunc(ms, func(m judge.Metric) bool { return seen[m.Name] > 0 }) {
+	if well == 0 || j.policy.WholeTimed() || slices.ContainsFunc(ms, func(m judge.Metric) bool { return seen[m.Name] > 0 }) {
 		return nil
 	}
 	if err := j.noSuchCase(seen); err != nil {
@@ -120,7 +121,7 @@ func (j *job) unmeasured() error {
 // mustSend is unmeasured, also where launches give numbers of other metrics only; nothing is asked of them
 // where nobody said what is measured.
 func (t *trials) mustSend(all []bisect.Outcome) error {
-	if !t.policy.measured {
+	if !t.policy.Measured {
 		return nil
 	}
 	if err := t.unmeasured(); err != nil {
@@ -135,7 +136,7 @@ func (t *trials) mustSend(all []bisect.Outcome) error {
 	return err
 }
 
-func (j *job) matchesNothing(p pattern, printed string, well int) error {
+func (j *job) matchesNothing(p policy.Pattern, printed string, well int) error {
 	return exit.Usagef("%s", j.deadPattern(p, printed, well))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels/metrics"
 )
@@ -33,7 +34,7 @@ func (j *job) deadMetrics() (out []string) {
 }
 
 // deadPattern says why a pattern gave no number, with what it could have read.
-func (j *job) deadPattern(p pattern, printed string, well int) string {
+func (j *job) deadPattern(p policy.Pattern, printed string, well int) string {
 	if line, value := j.noNumber(p); value != "" {
 		return fmt.Sprintf("metric %s: its pattern matches, and the value that it reads, %q, is no number, in %d launches that ended well: %s\nhint: the line is %.200q; a number is as 1234.5 or 1.2e3, without marks between thousands",
 			p.Metric, value, well, p.Expr, line)
@@ -42,7 +43,7 @@ func (j *job) deadPattern(p pattern, printed string, well int) string {
 }
 
 // noNumber is the first line of what the launches printed last that a pattern matches without reading a number.
-func (j *job) noNumber(p pattern) (line, value string) {
+func (j *job) noNumber(p policy.Pattern) (line, value string) {
 	c, err := metrics.NewPattern(p.Metric, p.Unit, p.Expr)
 	if err != nil {
 		return "", "" // it was checked when the configuration was read

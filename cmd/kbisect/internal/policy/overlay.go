@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"fmt"
@@ -12,18 +12,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Bounds on what is lent: scripts and sources that a person wrote.
+// Bounds on what is overlaid: scripts and sources that a person wrote.
 const (
-	maxLent     = 64
-	maxLentSize = 1 << 20 // bytes of one file
+	maxOverlay     = 64
+	MaxOverlaySize = 1 << 20 // bytes of one file
 )
 
-// lend adds to the plan what its commands name and the user's work tree holds, but HEAD does not: a
+// overlayUncommitted adds to the plan what its commands name and the user's work tree holds, but HEAD does not: a
 // benchmark that is younger than the commits it measures, with what lies beside it and is not committed
 // either. It goes into the export, not the export to it: a Python script imports what lies in its own
 // folder, and that has to be the candidate's. A command after -- may be committed as well: commits
 // before that one lack it.
-func (p *policy) lend(repo *source.Repo) {
+func overlayUncommitted(p *Policy, repo *source.Repo) {
 	root := repo.WorkDir()
 	head, err := repo.Resolve("HEAD")
 	if root == "" || err != nil || p.Plan.Dir != "" {
@@ -34,7 +34,7 @@ func (p *policy) lend(repo *source.Repo) {
 		return err != nil || has
 	}
 	var names, strange []string
-	for _, name := range p.named() {
+	for _, name := range namedFiles(p.Plan) {
 		if p.OwnScripts || !committed(name) {
 			names = append(names, name)
 			names = append(names, slices.DeleteFunc(beside(root, name), committed)...)
@@ -42,8 +42,8 @@ func (p *policy) lend(repo *source.Repo) {
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		file, ok := readLent(root, name)
-		if !ok || len(p.Plan.Files) >= maxLent {
+		file, ok := readOverlay(root, name)
+		if !ok || len(p.Plan.Files) >= maxOverlay {
 			continue
 		}
 		p.Plan.Files = append(p.Plan.Files, file)
@@ -59,21 +59,21 @@ func (p *policy) lend(repo *source.Repo) {
 	}
 }
 
-// named are the paths that commands may mean: words of the run, and of the build those that are
+// namedFiles are the paths that commands may mean: words of the run, and of the build those that are
 // sources. What the build makes is the candidate's.
-func (p *policy) named() (names []string) {
+func namedFiles(plan kernels.Plan) (names []string) {
 	add := func(word string) {
 		word = path.Clean(filepath.ToSlash(word))
-		if filepath.IsLocal(filepath.FromSlash(word)) && word != "." && !slices.Contains(p.Plan.Outputs, word) {
+		if filepath.IsLocal(filepath.FromSlash(word)) && word != "." && !slices.Contains(plan.Outputs, word) {
 			names = append(names, word)
 		}
 	}
-	for i, word := range p.Plan.Run {
-		if i > 0 || len(p.Plan.Build) == 0 && strings.Contains(word, "/") {
+	for i, word := range plan.Run {
+		if i > 0 || len(plan.Build) == 0 && strings.Contains(word, "/") {
 			add(word)
 		}
 	}
-	for _, word := range p.Plan.Build {
+	for _, word := range plan.Build {
 		for _, w := range strings.Fields(word) {
 			if slices.Contains(sourceSuffixes(), path.Ext(w)) {
 				add(w)
@@ -102,16 +102,16 @@ func beside(root, name string) (names []string) {
 		return nil
 	}
 	for _, e := range entries {
-		if e.Type().IsRegular() && slices.Contains(suffixes, path.Ext(e.Name())) && len(names) < maxLent {
+		if e.Type().IsRegular() && slices.Contains(suffixes, path.Ext(e.Name())) && len(names) < maxOverlay {
 			names = append(names, path.Join(path.Dir(name), e.Name()))
 		}
 	}
 	return names
 }
 
-// readLent reads a file of the work tree: a text of bounded size, since a program was built there.
-func readLent(root, name string) (kernels.File, bool) {
+// readOverlay reads a file of the work tree: a text of bounded size, since a program was built there.
+func readOverlay(root, name string) (kernels.File, bool) {
 	f, err := kernels.ReadFile(root, name)
 	f.Lend = true
-	return f, err == nil && len(f.Text) <= maxLentSize && strings.IndexByte(f.Text, 0) < 0
+	return f, err == nil && len(f.Text) <= MaxOverlaySize && strings.IndexByte(f.Text, 0) < 0
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 )
 
 // put writes files into the work tree.
@@ -77,7 +78,7 @@ func TestNothingIsLent(t *testing.T) {
 	r.git("add", ".")
 	r.git("commit", "-qm", "one")
 	r.put(map[string]string{
-		"data.txt": "2", "bench.sh": "exit 1\n", "prog": "\x7fELF\x00\x00", "huge.py": strings.Repeat("#", maxLentSize+1),
+		"data.txt": "2", "bench.sh": "exit 1\n", "prog": "\x7fELF\x00\x00", "huge.py": strings.Repeat("#", policy.MaxOverlaySize+1),
 		"kbisect.toml": "version = 1\n[build]\ncommand = [\"sh\", \"-c\", \"cp bench.sh made\"]\noutputs = [\"made\"]\n[run]\ncommand = [\"sh\", \"bench.sh\", \"data.txt\", \"prog\", \"huge.py\", \"made\", \"../x\", \".\"]\n",
 		"made":         "echo mine\n",
 	})

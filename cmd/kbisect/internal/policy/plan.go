@@ -1,14 +1,12 @@
-package main
+package policy
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -18,19 +16,20 @@ import (
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
-// makePlan turns a configuration into the plan of the project.
-func (p *policy) makePlan(c *cli.Context, file string, cfg *config.Config) error {
-	project, err := cfg.Project(capability(cfg.Device.GPUs))
+// plan turns a configuration into the plan of the project.
+func (r reader) plan(file string, cfg *config.Config) error {
+	q, p := r.q, r.p
+	project, err := cfg.Project(Capability(cfg.Device.GPUs))
 	if err != nil {
 		return exit.Usagef("%s: %w", file, err)
 	}
-	if b := c.String("build"); b != "" {
+	if b := q.Build; b != "" {
 		if cfg.Kind == config.KindKernelbot {
 			return exit.Usagef("--build: kind kernelbot builds as the problem says")
 		}
 		project.Build, project.Sources = []string{"sh", "-c", b}, nil
 	}
-	project.Static = allStatic(cfg.Metrics)
+	project.Static = AllStatic(cfg.Metrics)
 	if p.Plan, err = kernels.NewPlan(project); err != nil {
 		return exit.Usagef("%s: %w", file, err)
 	}
@@ -47,24 +46,20 @@ func (p *policy) makePlan(c *cli.Context, file string, cfg *config.Config) error
 		p.Warnings = append(p.Warnings, "all metrics are static, and the candidates are run as well\nhint: leave [run] command out where the builds say enough: then no device is needed")
 	}
 	if project.Kind == config.KindNvcc {
-		p.CUDA = sourcesOf(project.Sources, project.Options)
+		p.CUDA = SourcesOf(project.Sources, project.Options)
 	}
 	p.Needs, p.Scripts = needs(project, p.Plan), p.Plan.Scripts(project)
 	if project.Task != nil && slices.ContainsFunc(cfg.Flags, func(f config.Flag) bool { return f.Arg != "" }) {
 		return exit.Usagef("%s: flag.arg: kind kernelbot runs what the problem says, without further arguments\nhint: use env", file)
 	}
-	for _, w := range p.Plan.Warnings {
-		p.Warnings = append(p.Warnings, w)
-		if !globals(c).quiet {
-			fmt.Fprintln(c.App.ErrWriter, "kbisect: warning: "+w)
-		}
-	}
+	p.Warnings = append(p.Warnings, p.Plan.Warnings...)
+	q.warn(p.Plan.Warnings)
 	return nil
 }
 
-// capability is the compute capability of the device that trials run on, such as "9.0"; "" where that
+// Capability is the compute capability of the device that trials run on, such as "9.0"; "" where that
 // is not known.
-func capability(gpus []string) string {
+func Capability(gpus []string) string {
 	ids, err := gpu.Select(gpus)
 	if err != nil || len(ids) == 0 {
 		return ""
@@ -104,10 +99,11 @@ func needs(project kernels.Project, plan kernels.Plan) (out []string) {
 	return out
 }
 
-// choosePaths takes the paths of the command line. Where some are chosen, what the plan reads by itself
+// paths takes the paths of the command line. Where some are chosen, what the plan reads by itself
 // is one of them.
-func (p *policy) choosePaths(c *cli.Context) {
-	if ps := c.StringSlice("path"); len(ps) > 0 {
+func (r reader) paths() {
+	p := r.p
+	if ps := r.q.Paths; len(ps) > 0 {
 		p.Paths = ps
 	}
 	if len(p.Paths) == 0 {
@@ -125,13 +121,10 @@ func (p *policy) choosePaths(c *cli.Context) {
 	}
 }
 
-func asFlag() cli.Flag {
-	return &cli.StringFlag{Name: "as", Usage: "by the rules of `SERVER`: kernelbot bounds the build by 120s and the whole run, with empty caches, by 180s; of kind kernelbot, each stage by what its task.yml says"}
-}
-
-// readAs puts the project under the rules of a server.
-func (p *policy) readAs(c *cli.Context) error {
-	switch as := c.String("as"); as {
+// server puts the project under the rules of a server.
+func (r reader) server() error {
+	q, p := r.q, r.p
+	switch as := q.As; as {
 	case "":
 		return nil
 	case config.KindKernelbot:
@@ -144,28 +137,27 @@ func (p *policy) readAs(c *cli.Context) error {
 	p.Plan = p.Plan.AsKernelbot()
 	p.Caches = pipeline.Cold
 	p.Limits = pipeline.Limits{Build: p.Plan.BuildLimit, Run: p.Plan.Limit()}
-	if d := duration(c, "limit"); d > 0 {
-		p.Limits.Run = d
-	}
+	p.Limits.Run = cmp.Or(q.Limit, p.Limits.Run)
 	return nil
 }
 
 // nothingRuns reports that a build says all that is looked for.
-func (p *policy) nothingRuns() bool { return len(p.Plan.Run)+len(p.Plan.Stages) == 0 }
+func (p *Policy) nothingRuns() bool { return len(p.Plan.Run)+len(p.Plan.Stages) == 0 }
 
 func isStatic(m config.Metric) bool { return m.From == pipeline.FromStatic }
 
-func allStatic(ms []config.Metric) bool {
+func AllStatic(ms []config.Metric) bool {
 	return len(ms) > 0 && !slices.ContainsFunc(ms, func(m config.Metric) bool { return !isStatic(m) })
 }
 
 // static reports that a metric is about what is built, so that all such metrics are there.
-func (p *policy) static() bool {
+func (p *Policy) static() bool {
 	return slices.ContainsFunc(p.Sources, func(s pipeline.Source) bool { return s.From == pipeline.FromStatic })
 }
 
-// readSource takes a metric that is left behind rather than sent.
-func (p *policy) readSource(file string, m config.Metric) error {
+// source takes a metric that is left behind rather than sent.
+func (r reader) source(file string, m config.Metric) error {
+	p := r.p
 	switch m.From {
 	case "popcorn":
 		if p.Plan.Kind != config.KindKernelbot {

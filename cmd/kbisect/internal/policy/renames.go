@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"context"
@@ -14,79 +14,79 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
-// checkEnds is checkPaths for two ends between which files may have been renamed.
-func (p *policy) checkEnds(ctx context.Context, repo *source.Repo) error {
-	if err := p.followRenames(ctx, repo); err != nil {
+// Check is checkPaths for two ends between which files may have been renamed.
+func (r ends) Check(ctx context.Context) error {
+	if err := r.FollowRenames(ctx); err != nil {
 		return err
 	}
-	return p.checkPaths(repo)
+	return r.CheckPaths()
 }
 
-// followRenames has candidates built from what the plan takes from them, such as the submission, under the name that it
+// FollowRenames has candidates built from what the plan takes from them, such as the submission, under the name that it
 // had then. Ends that are no range are left as they are.
-func (p *policy) followRenames(ctx context.Context, repo *source.Repo) error {
-	if p.Bad == "" {
+func (r ends) FollowRenames(ctx context.Context) error {
+	if r.p.Bad == "" {
 		return nil
 	}
-	for _, name := range slices.Concat(p.Needs, p.CUDA.sources) {
+	for _, name := range slices.Concat(r.p.Needs, r.p.CUDA.sources) {
 		name = path.Clean(filepath.ToSlash(name))
-		if p.brings(name) {
+		if r.brings(name) {
 			continue
 		}
-		former, err := p.formerNames(ctx, repo, name)
+		former, err := r.formerNames(ctx, name)
 		if err != nil {
 			return exit.Usage(err)
 		}
 		if len(former) == 0 {
 			continue
 		}
-		files := slices.Clone(p.Plan.Files)
+		files := slices.Clone(r.p.Plan.Files)
 		if i := slices.IndexFunc(files, func(f kernels.File) bool { return f.Source == name }); i >= 0 {
 			files[i].Formerly = former
 		} else {
 			files = append(files, kernels.File{Name: name, Source: name, Formerly: former}) // such plans have no Dir
 		}
-		p.Plan.Files = files
+		r.p.Plan.Files = files
 		var names []string
 		for _, f := range former {
 			names = append(names, f.Path)
 		}
-		p.Former = slices.Concat(p.Former, names)
-		if len(p.Paths) > 0 {
-			p.Paths = slices.Concat(p.Paths, names)
+		r.p.Former = slices.Concat(r.p.Former, names)
+		if len(r.p.Paths) > 0 {
+			r.p.Paths = slices.Concat(r.p.Paths, names)
 		}
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%s was %s in older commits, which are tried with what they hold under that name", name, strings.Join(names, ", before that ")))
+		r.p.Warnings = append(r.p.Warnings, fmt.Sprintf("%s was %s in older commits, which are tried with what they hold under that name", name, strings.Join(names, ", before that ")))
 	}
 	return nil
 }
 
 // follows reports whether a path is a name that a file of the plan had, or one of which candidates have another.
-func (p *policy) follows(name string) bool {
-	return slices.Contains(p.Former, name) ||
-		slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Source == path.Clean(name) && len(f.Formerly) > 0 })
+func (r ends) follows(name string) bool {
+	return slices.Contains(r.p.Former, name) ||
+		slices.ContainsFunc(r.p.Plan.Files, func(f kernels.File) bool { return f.Source == path.Clean(name) && len(f.Formerly) > 0 })
 }
 
 // formerNames are the names that a file of the bad end, or of HEAD where that has none, had before this one, back to the
 // good end, the newest first.
-func (p *policy) formerNames(ctx context.Context, repo *source.Repo, name string) (former []kernels.Former, err error) {
+func (r ends) formerNames(ctx context.Context, name string) (former []kernels.Former, err error) {
 	const most = 8 // renames of one file
-	tip := p.Bad
-	if held, err := repo.Has(tip, name); err != nil || !held {
-		if tip, err = repo.Resolve("HEAD"); err != nil {
+	tip := r.p.Bad
+	if held, err := r.repo.Has(tip, name); err != nil || !held {
+		if tip, err = r.repo.Resolve("HEAD"); err != nil {
 			return nil, nil // the bad end alone counts
 		}
 	}
-	good := p.Good
+	good := r.p.Good
 	if good == "" {
-		good = oldest(repo, tip)
+		good = oldest(r.repo, tip)
 	}
 	for range most {
-		before, err := nameBefore(ctx, repo, good, tip, name)
+		before, err := nameBefore(ctx, r.repo, good, tip, name)
 		if err != nil || before.Path == "" {
 			return former, err
 		}
 		former = append(former, before)
-		c, err := repo.Commit(before.Renamed)
+		c, err := r.repo.Commit(before.Renamed)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"path"
@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/kernels"
-	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // cuSources are what kind nvcc compiles, and where it looks for headers.
-type cuSources struct{ sources, folders []string }
+type cuSources struct{ sources, Folders []string }
 
-// sourcesOf reads them off the options of a configuration.
-func sourcesOf(sources, options []string) (s cuSources) {
+// SourcesOf reads them off the options of a configuration.
+func SourcesOf(sources, options []string) (s cuSources) {
 	s.sources = sources
 	for i, o := range options {
 		folder, glued := strings.CutPrefix(o, "-I")
@@ -22,16 +21,16 @@ func sourcesOf(sources, options []string) (s cuSources) {
 			folder = options[i+1]
 		}
 		if glued && filepath.IsLocal(folder) {
-			s.folders = append(s.folders, folder)
+			s.Folders = append(s.Folders, folder)
 		}
 	}
 	return s
 }
 
-// addHeaders puts what the sources of a commit include beside the paths: a header that nobody named would
+// AddHeaders puts what the sources of a commit include beside the paths: a header that nobody named would
 // make the commits that change it equal to their parents.
-func (p *policy) addHeaders(repo *source.Repo, commits ...string) {
-	if len(p.Paths) == 0 {
+func (r ends) AddHeaders(commits ...string) {
+	if len(r.p.Paths) == 0 {
 		return
 	}
 	for _, commit := range commits {
@@ -39,32 +38,32 @@ func (p *policy) addHeaders(repo *source.Repo, commits ...string) {
 			if !filepath.IsLocal(name) {
 				return nil, false
 			}
-			data, found, err := repo.File(commit, name)
+			data, found, err := r.repo.File(commit, name)
 			return data, found && err == nil
 		}
-		for _, h := range p.CUDA.included(read) {
-			if !p.inPaths(h) {
-				p.Paths, p.Headers = append(slices.Clone(p.Paths), h), append(p.Headers, h)
+		for _, h := range r.p.CUDA.Included(read) {
+			if !r.inPaths(h) {
+				r.p.Paths, r.p.Headers = append(slices.Clone(r.p.Paths), h), append(r.p.Headers, h)
 			}
 		}
 	}
 }
 
-// ownPaths are the paths as they were named.
-func (p *policy) ownPaths() []string {
+// OwnPaths are the paths as they were named.
+func (p *Policy) OwnPaths() []string {
 	return slices.DeleteFunc(slices.Clone(p.Paths), func(name string) bool { return slices.Contains(p.Headers, name) })
 }
 
 // inPaths reports whether a file is in the paths.
-func (p *policy) inPaths(file string) bool {
-	return slices.ContainsFunc(p.Paths, func(q string) bool {
+func (r ends) inPaths(file string) bool {
+	return slices.ContainsFunc(r.p.Paths, func(q string) bool {
 		q = path.Clean(q)
 		return q == "." || q == file || strings.HasPrefix(file, q+"/")
 	})
 }
 
-// included lists the headers of the project that the sources include, directly or not.
-func (s cuSources) included(read func(name string) ([]byte, bool)) []string {
+// Included lists the headers of the project that the sources include, directly or not.
+func (s cuSources) Included(read func(name string) ([]byte, bool)) []string {
 	texts := map[string][]byte{}
 	there := func(name string) bool {
 		if _, known := texts[name]; known {
@@ -77,7 +76,7 @@ func (s cuSources) included(read func(name string) ([]byte, bool)) []string {
 		return ok
 	}
 	all := kernels.FollowIncludes(s.sources, func(name string) []byte { there(name); return texts[name] }, func(from, name string, _ bool) []string {
-		for _, folder := range append([]string{path.Dir(from)}, s.folders...) {
+		for _, folder := range append([]string{path.Dir(from)}, s.Folders...) {
 			if header := path.Join(folder, name); there(header) {
 				return []string{header}
 			}
