@@ -11,9 +11,9 @@ import (
 // maximal seeds: Liffiton, Previti, Malik and Marques-Silva, Constraints 2016; seeds in the order of
 // implicit hitting sets.)
 type enumeration struct {
-	t       *tester
-	s       *scope
-	f       *Finding
+	tester  *tester
+	scope   *scope
+	found   *Finding
 	finder  *finder
 	goal    Goal
 	expand  func(atom int) []Atom // the parts of an atom; may be nil
@@ -31,12 +31,12 @@ type enumeration struct {
 // everything but a set that hits all guilty sets known, so one that passes is a maximal safe set, and
 // one that fails holds a guilty set not known yet.
 func (e *enumeration) run() error {
-	seeds := []Set{e.s.top}
+	seeds := []Set{e.scope.top}
 	for len(seeds) > 0 {
 		if err := e.try(seeds[0]); err != nil {
 			return err
 		}
-		if e.goal == One && len(e.f.Minimal) > 0 || e.goal == Keep && len(e.f.Safe) > 0 {
+		if e.goal == One && len(e.found.Minimal) > 0 || e.goal == Keep && len(e.found.Safe) > 0 {
 			return nil
 		}
 		if seeds = e.seeds(1); len(seeds) > 0 {
@@ -48,8 +48,8 @@ func (e *enumeration) run() error {
 		seeds = e.seeds(1)
 	}
 	e.done = true
-	open := slices.ContainsFunc(e.f.Minimal, func(g Guilty) bool { return !g.Verified && e.t.repeats > 0 })
-	e.f.Complete = e.f.Monotone && !e.inexact && len(e.blocked) == 0 && !open
+	open := slices.ContainsFunc(e.found.Minimal, func(g Guilty) bool { return !g.Verified && e.tester.repeats > 0 })
+	e.found.Complete = e.found.Monotone && !e.inexact && len(e.blocked) == 0 && !open
 	return nil
 }
 
@@ -62,10 +62,10 @@ func (e *enumeration) try(seed Set) error {
 	case g != nil:
 		return e.blame(*g)
 	case answer == Pass:
-		e.f.Safe = append(e.f.Safe, Safe{Atoms: seed, Maximal: true, Weight: e.s.space.Weight(seed), Test: e.t.memory.at(seed).row})
+		e.found.Safe = append(e.found.Safe, Safe{Atoms: seed, Maximal: true, Weight: e.scope.space.Weight(seed)})
 		return nil
 	case answer == Unjudged:
-		if learned, err := (requirements{e.t, e.s, e.f}).ofSeed(seed); err != nil || learned {
+		if learned, err := (requirements{e.tester, e.scope, e.found}).ofSeed(seed); err != nil || learned {
 			return err
 		}
 	}
@@ -78,15 +78,15 @@ func (e *enumeration) try(seed Set) error {
 func (e *enumeration) test(seed Set) (answer Answer, g *Guilty, err error) {
 	e.seed = seed
 	defer func() { e.seed, e.finder.hunt = nil, nil }()
-	answer, err = e.t.ask(seed, seeding)
-	if err == nil && answer == Pass && e.t.repeats > 1 {
-		answer, err = e.t.vote(seed, seeding, hidden)
+	answer, err = e.tester.ask(seed, seeding)
+	if err == nil && answer == Pass && e.tester.repeats > 1 {
+		answer, err = e.tester.vote(seed, seeding, hidden)
 	}
 	if err != nil || answer != Fail {
 		return answer, nil, err
 	}
 	if g, err = e.finder.minimal(seed); err == nil && g == nil {
-		answer, err = e.t.ask(seed, seeding) // it may turn out not to fail
+		answer, err = e.tester.ask(seed, seeding) // it may turn out not to fail
 	}
 	return answer, g, err
 }
@@ -94,60 +94,60 @@ func (e *enumeration) test(seed Set) (answer Answer, g *Guilty, err error) {
 // recheck looks again at what rests on tests made before some set answered both ways, and drops what
 // does not hold: then the search goes on.
 func (e *enumeration) recheck() error {
-	if !e.t.memory.noisy {
+	if !e.tester.memory.noisy {
 		return nil
 	}
 	var err error
-	e.f.Safe = slices.DeleteFunc(e.f.Safe, func(s Safe) bool {
+	e.found.Safe = slices.DeleteFunc(e.found.Safe, func(s Safe) bool {
 		if err != nil {
 			return false
 		}
 		var a Answer
-		if a, err = e.t.vote(s.Atoms, seeding, hidden); err == nil && a == undecided {
+		if a, err = e.tester.vote(s.Atoms, seeding, hidden); err == nil && a == undecided {
 			e.blocked = append(e.blocked, s.Atoms)
 		}
 		return err == nil && a != Pass
 	})
-	e.f.Minimal = slices.DeleteFunc(e.f.Minimal, func(g Guilty) bool {
+	e.found.Minimal = slices.DeleteFunc(e.found.Minimal, func(g Guilty) bool {
 		if err != nil || !g.Verified {
 			return false
 		}
-		var what proof
-		what, _, err = e.finder.needed(&g, hidden/float64(len(g.Members)))
-		return err == nil && what != proven
+		var p proof
+		p, err = e.finder.needed(&g, hidden/float64(len(g.Members)))
+		return err == nil && p.what != proven
 	})
 	return err
 }
 
 // blame takes in a new guilty set, and asks what more there is to know about it.
 func (e *enumeration) blame(g Guilty) error {
-	if slices.ContainsFunc(minimalOf(e.f.Minimal), g.Atoms.Equal) {
+	if slices.ContainsFunc(minimalOf(e.found.Minimal), g.Atoms.Equal) {
 		return nil
 	}
-	if err := (requirements{e.t, e.s, e.f}).ofGuilty(g); err != nil {
+	if err := (requirements{e.tester, e.scope, e.found}).ofGuilty(g); err != nil {
 		return err
 	}
 	if refined, err := e.refine(g); err != nil || refined {
 		return err
 	}
 	err := e.tryValues(&g)
-	e.f.Minimal = append(e.f.Minimal, g)
+	e.found.Minimal = append(e.found.Minimal, g)
 	return err
 }
 
 // seeds returns up to n seeds that are not covered by what is known, the most valuable first.
 func (e *enumeration) seeds(n int) (seeds []Set) {
-	all := e.s.universe()
-	hit := slices.DeleteFunc(slices.Concat(e.s.space.Conflicts(), minimalOf(e.f.Minimal)), func(s Set) bool { return !s.In(all) })
+	all := e.scope.universe()
+	hit := slices.DeleteFunc(slices.Concat(e.scope.space.Conflicts(), minimalOf(e.found.Minimal)), func(s Set) bool { return !s.In(all) })
 	var avoid []Set
-	for _, s := range e.f.Safe {
+	for _, s := range e.found.Safe {
 		avoid = append(avoid, all.Minus(s.Atoms))
 	}
 	for _, s := range e.blocked {
 		avoid = append(avoid, all.Minus(s))
 	}
 	for len(seeds) < n {
-		h, ok, exact := lattice.Cheapest(e.s.space, hit, avoid)
+		h, ok, exact := lattice.Cheapest(e.scope.space, hit, avoid)
 		e.inexact = e.inexact || !exact
 		if !ok {
 			break
@@ -164,15 +164,15 @@ func (e *enumeration) seeds(n int) (seeds []Set) {
 // tryValues tests the other values of the flags in a guilty set, with the rest of it unchanged.
 func (e *enumeration) tryValues(g *Guilty) error {
 	for _, m := range g.Members {
-		for j, a := range e.s.space.Atoms() {
-			if !a.Spare || a.Group == "" || a.Group != e.s.space.Atom(m.Atom).Group {
+		for j, a := range e.scope.space.Atoms() {
+			if !a.Spare || a.Group == "" || a.Group != e.scope.space.Atom(m.Atom).Group {
 				continue
 			}
-			set := e.s.space.Close(Of(j)).Or(g.Atoms.Minus(Of(m.Atom)))
-			if !e.s.space.Valid(set) {
+			set := e.scope.space.Close(Of(j)).Or(g.Atoms.Minus(Of(m.Atom)))
+			if !e.scope.space.Valid(set) {
 				continue
 			}
-			answer, err := e.t.ask(set, valuing)
+			answer, err := e.tester.ask(set, valuing)
 			if err != nil {
 				return err
 			}
@@ -185,11 +185,11 @@ func (e *enumeration) tryValues(g *Guilty) error {
 // notExcluded lists what may still show the complaint, the largest sets first.
 func (e *enumeration) notExcluded() (list []Set) {
 	const most = 8 // seeds that were not tested
-	if e.f.Complete {
+	if e.found.Complete {
 		return nil
 	}
 	list = slices.Clone(e.blocked)
-	if len(e.f.Minimal) > 0 {
+	if len(e.found.Minimal) > 0 {
 		list = append(list, e.seeds(most)...)
 	}
 	slices.SortStableFunc(list, func(a, b Set) int { return cmp.Compare(b.Len(), a.Len()) })
@@ -224,43 +224,43 @@ func (e *enumeration) alike(i int, parts []Atom, g Guilty) (bool, error) {
 		return true, nil
 	}
 	for range tries {
-		res, err := e.t.launch(e.s.divided(i, len(parts))(g.Atoms), Prefix, false)
+		res, err := e.tester.launch(e.scope.divided(i, len(parts))(g.Atoms), Prefix, false)
 		if err != nil || res.Answer == Fail {
 			return err == nil, err
 		}
 	}
 	e.opaque[i] = true
-	if err := e.s.addUnused(parts); err != nil {
+	if err := e.scope.addUnused(parts); err != nil {
 		return false, err
 	}
-	e.f.warn("the parts of %s do not show together what it shows: it is named as a whole", e.s.space.Name(i))
+	e.found.warn("the parts of %s do not show together what it shows: it is named as a whole", e.scope.space.Name(i))
 	return false, nil
 }
 
 // divide goes on with the parts of a composite atom in its place. Guilty sets that hold it are looked
 // into again; safe sets without it may be safe with some of the parts.
 func (e *enumeration) divide(i int, parts []Atom, g Guilty) error {
-	to := e.s.divided(i, len(parts))
-	if err := e.s.divide(i, parts); err != nil {
+	to := e.scope.divided(i, len(parts))
+	if err := e.scope.divide(i, parts); err != nil {
 		return err
 	}
 	if !e.divided {
-		e.t.memory.drop(i)
+		e.tester.memory.drop(i)
 	}
-	e.t.memory.rename(to)
-	for k := range e.f.Claims {
-		e.f.Claims[k].Atoms = to(e.f.Claims[k].Atoms)
+	e.tester.memory.rename(to)
+	for k := range e.found.Claims {
+		e.found.Claims[k].Atoms = to(e.found.Claims[k].Atoms)
 	}
 	again := []Guilty{g}
-	e.f.Minimal = slices.DeleteFunc(e.f.Minimal, func(o Guilty) bool {
+	e.found.Minimal = slices.DeleteFunc(e.found.Minimal, func(o Guilty) bool {
 		if o.Atoms.Has(i) {
 			again = append(again, o)
 		}
 		return o.Atoms.Has(i)
 	})
-	e.f.Safe = slices.DeleteFunc(e.f.Safe, func(s Safe) bool { return !s.Atoms.Has(i) })
-	for k := range e.f.Safe {
-		e.f.Safe[k].Atoms = to(e.f.Safe[k].Atoms)
+	e.found.Safe = slices.DeleteFunc(e.found.Safe, func(s Safe) bool { return !s.Atoms.Has(i) })
+	for k := range e.found.Safe {
+		e.found.Safe[k].Atoms = to(e.found.Safe[k].Atoms)
 	}
 	for _, o := range again {
 		finer, err := e.finder.minimal(to(o.Atoms))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// once is a certificate without repeats.
+// once is a verification without repeats.
 const once = 1
 
 // Round 9: compile mode, fullgraph (requires compile), graph capture, warm-up, import time.

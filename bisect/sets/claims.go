@@ -9,20 +9,20 @@ import (
 // claims tests named hypotheses. They stand in the finding with the atoms that they are about, and get
 // their verdicts there in the end.
 type claims struct {
-	t *tester
-	s *scope
-	f *Finding
+	tester *tester
+	scope  *scope
+	found  *Finding
 }
 
 // alone is a claimed set with what it requires; without is all changes but the claim.
-func (c claims) alone(atoms Set) Set   { return c.s.space.Close(atoms).And(c.s.top) }
-func (c claims) without(atoms Set) Set { return c.s.space.Drop(c.s.top, atoms) }
+func (c claims) alone(atoms Set) Set   { return c.scope.space.Close(atoms).And(c.scope.top) }
+func (c claims) without(atoms Set) Set { return c.scope.space.Drop(c.scope.top, atoms) }
 
 // testAlone tests each claimed set by itself, which mostly passes and is cheap.
 func (c claims) testAlone() error {
-	for _, j := range c.f.Claims {
-		if set := c.alone(j.Atoms); c.s.space.Valid(set) && j.Atoms.In(c.s.top) {
-			if _, err := c.t.ask(set, claimAlone); err != nil {
+	for _, j := range c.found.Claims {
+		if set := c.alone(j.Atoms); c.scope.space.Valid(set) && j.Atoms.In(c.scope.top) {
+			if _, err := c.tester.ask(set, claimAlone); err != nil {
 				return err
 			}
 		}
@@ -33,18 +33,18 @@ func (c claims) testAlone() error {
 // testWithout tests all changes but each claimed set, which a guilty set that does without the claim
 // mostly answers. Where the claim alone fails and all but it pass, a guilty set inside it is blamed.
 func (c claims) testWithout(e *enumeration) error {
-	for k := range c.f.Claims {
-		atoms := c.f.Claims[k].Atoms // they may be divided on the way
-		if !atoms.In(c.s.top) {
+	for k := range c.found.Claims {
+		atoms := c.found.Claims[k].Atoms // they may be divided on the way
+		if !atoms.In(c.scope.top) {
 			continue
 		}
-		without, err := c.t.ask(c.without(atoms), claimWithout)
+		without, err := c.tester.ask(c.without(atoms), claimWithout)
 		if err != nil {
 			return err
 		}
 		set := c.alone(atoms)
-		known := slices.ContainsFunc(minimalOf(c.f.Minimal), func(g Set) bool { return g.In(set) })
-		if a, _, _ := c.t.memory.infer(set); a != Fail || without != Pass || known {
+		known := slices.ContainsFunc(minimalOf(c.found.Minimal), func(g Set) bool { return g.In(set) })
+		if a, _, _ := c.tester.memory.infer(set); a != Fail || without != Pass || known {
 			continue
 		}
 		if g, err := e.finder.minimal(set); err != nil {
@@ -60,15 +60,15 @@ func (c claims) testWithout(e *enumeration) error {
 
 // judge gives every claim its verdict, from what is known by now.
 func (c claims) judge() {
-	for k := range c.f.Claims {
-		j := &c.f.Claims[k]
-		if !j.Atoms.In(c.s.top) {
+	for k := range c.found.Claims {
+		j := &c.found.Claims[k]
+		if !j.Atoms.In(c.scope.top) {
 			j.Verdict, j.Why = Undecided, "it is not among the changes searched"
 			continue
 		}
 		alone, without := c.alone(j.Atoms), c.without(j.Atoms)
 		j.Alone, j.Without = c.known(j, alone), c.known(j, without)
-		for _, g := range minimalOf(c.f.Minimal) {
+		for _, g := range minimalOf(c.found.Minimal) {
 			switch {
 			case g.In(without):
 				j.Others = append(j.Others, g)
@@ -84,12 +84,12 @@ func (c claims) judge() {
 
 // known reads an answer that is known, and the rows that show it.
 func (c claims) known(j *Judged, set Set) Answer {
-	a, from, ok := c.t.memory.infer(set)
+	a, from, ok := c.tester.memory.infer(set)
 	if !ok {
 		return ""
 	}
-	for row, x := range c.t.ledger {
-		if !x.Inferred && x.Set.Equal(c.s.on(from)) {
+	for row, x := range c.tester.ledger {
+		if !x.Inferred && x.Set.Equal(c.scope.on(from)) {
 			j.Tests = append(j.Tests, row)
 		}
 	}
@@ -107,7 +107,7 @@ func (c claims) verdict(j *Judged) (Verdict, string) {
 	case j.Without == Unjudged:
 		return Undecided, "without it nothing can be judged"
 	case j.Alone == Fail && j.Without == Pass && len(j.Only) > 0:
-		return Confirmed, both + "; only " + c.s.names(j.Only) + " is needed"
+		return Confirmed, both + "; only " + c.scope.names(j.Only) + " is needed"
 	case j.Alone == Fail && j.Without == Pass:
 		return Confirmed, both
 	case j.Alone == Fail:
@@ -120,7 +120,7 @@ func (c claims) verdict(j *Judged) (Verdict, string) {
 		return Combination, why
 	case j.Without == Pass:
 		return Undecided, both + "; what it combines with was not found"
-	case c.f.Complete:
+	case c.found.Complete:
 		return Refuted, both + "; it is in none of the guilty sets, which are all known"
 	}
 	return NotSupported, both + "; not all guilty sets are known"
@@ -132,16 +132,16 @@ func (c claims) listed(list []Set) string {
 	}
 	var names []string
 	for _, s := range list {
-		names = append(names, c.s.names(s))
+		names = append(names, c.scope.names(s))
 	}
 	return strings.Join(names, "; or ")
 }
 
 // open counts the tests of claims that nothing answers yet.
 func (c claims) open() (n float64) {
-	for _, j := range c.f.Claims {
+	for _, j := range c.found.Claims {
 		for _, set := range []Set{c.alone(j.Atoms), c.without(j.Atoms)} {
-			if _, _, known := c.t.memory.infer(set); !known && j.Atoms.In(c.s.top) && c.s.space.Valid(set) {
+			if _, _, known := c.tester.memory.infer(set); !known && j.Atoms.In(c.scope.top) && c.scope.space.Valid(set) {
 				n++
 			}
 		}

@@ -13,21 +13,21 @@ const mostTimed = 5
 
 // keeper says what can be kept: the most valuable safe set, confirmed, and the fastest of those found.
 type keeper struct {
-	t      *tester
-	s      *scope
-	f      *Finding
+	tester *tester
+	scope  *scope
+	found  *Finding
 	time   func(context.Context, Set) (e bisect.Effect, higher bool, err error) // may be nil
 	higher bool                                                                 // more of what is timed is better
 }
 
 func (k *keeper) run(e *enumeration, progress func()) error {
-	safe := k.f.Safe
+	safe := k.found.Safe
 	if len(safe) == 0 {
 		return nil
 	}
 	slices.SortStableFunc(safe, func(a, b Safe) int { return cmp.Compare(b.Weight, a.Weight) })
 	safe[0].Maximum = k.isMaximum(e, safe[0].Weight)
-	defer func() { best := safe[0]; k.f.Keep = &best }()
+	defer func() { best := safe[0]; k.found.Keep = &best }()
 	if err := k.confirm(&safe[0]); err != nil || k.time == nil {
 		return err
 	}
@@ -38,29 +38,29 @@ func (k *keeper) run(e *enumeration, progress func()) error {
 func (k *keeper) isMaximum(e *enumeration, weight float64) bool {
 	const rounding = 1e-9
 	open := slices.Clone(e.blocked)
-	if !k.f.Complete {
+	if !k.found.Complete {
 		open = append(open, e.seeds(1)...)
 	}
-	return !e.inexact && !slices.ContainsFunc(open, func(s Set) bool { return k.s.space.Weight(s) > weight+rounding })
+	return !e.inexact && !slices.ContainsFunc(open, func(s Set) bool { return k.scope.space.Weight(s) > weight+rounding })
 }
 
 // confirm tests a safe set until it has passed three times, or as often as it takes.
 func (k *keeper) confirm(s *Safe) error {
 	const times = 3
 	a := Pass
-	if k.t.repeats > 1 {
-		for k.t.memory.tally(s.Atoms).Pass < times {
-			if _, err := k.t.launch(s.Atoms, keeping, false); err != nil {
+	if k.tester.repeats > 1 {
+		for k.tester.memory.tally(s.Atoms).Pass < times {
+			if _, err := k.tester.launch(s.Atoms, keeping, false); err != nil {
 				return err
 			}
 		}
 		var err error
-		if a, err = k.t.vote(s.Atoms, keeping, hidden); err != nil {
+		if a, err = k.tester.vote(s.Atoms, keeping, hidden); err != nil {
 			return err
 		}
 	}
 	if s.Confirmed = a == Pass; !s.Confirmed {
-		k.f.warn("the safe set %s did not pass every time: it is not confirmed", k.s.names(s.Atoms))
+		k.found.warn("the safe set %s did not pass every time: it is not confirmed", k.scope.names(s.Atoms))
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (k *keeper) confirm(s *Safe) error {
 // on is one of them. Sets whose intervals overlap are as fast as each other, and the more valuable wins.
 func (k *keeper) recommend(timed []Safe, progress func()) error {
 	for i := range timed {
-		effect, higher, err := k.time(k.t.ctx, k.s.on(timed[i].Atoms))
+		effect, higher, err := k.time(k.tester.ctx, k.scope.on(timed[i].Atoms))
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (k *keeper) recommend(timed []Safe, progress func()) error {
 	failed := map[*Safe]bool{}
 	for s := k.fastest(timed, failed); s != nil && k.gains(*s.Effect); s = k.fastest(timed, failed) {
 		best := *s
-		k.f.Recommended = &best // also where the budget ends before it is confirmed
+		k.found.Recommended = &best // also where the budget ends before it is confirmed
 		if !s.Confirmed {
 			if err := k.confirm(s); err != nil {
 				return err
@@ -90,7 +90,7 @@ func (k *keeper) recommend(timed []Safe, progress func()) error {
 		}
 		failed[s] = true
 	}
-	k.f.Recommended = &Safe{Confirmed: true, Effect: &bisect.Effect{Metric: timed[0].Effect.Metric, Ratio: 1, Low: 1, High: 1}} // nothing on
+	k.found.Recommended = &Safe{Confirmed: true, Effect: &bisect.Effect{Metric: timed[0].Effect.Metric, Ratio: 1, Low: 1, High: 1}} // nothing on
 	return nil
 }
 

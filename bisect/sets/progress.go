@@ -21,9 +21,9 @@ type Progress struct {
 
 // estimate reads off the parts of a search how far it is.
 type estimate struct {
-	t      *tester
-	s      *scope
-	f      *Finding
+	tester *tester
+	scope  *scope
+	found  *Finding
 	all    *enumeration
 	claims claims
 	timed  bool     // safe sets will be timed
@@ -33,7 +33,7 @@ type estimate struct {
 // now is the progress at this moment.
 func (e *estimate) now() Progress {
 	p := e.left()
-	c := e.t.counts()
+	c := e.tester.counts()
 	p.Made, p.Spent = c.Tests, c.Seconds
 	return p
 }
@@ -41,7 +41,7 @@ func (e *estimate) now() Progress {
 // left estimates what is still to be done: the guilty set that is looked for, its verification, the seeds
 // that will then be left, claims that are not answered, and the safe sets to be timed.
 func (e *estimate) left() Progress {
-	t := e.t
+	t := e.tester
 	price := odds.Prices{Fail: t.cost[Fail].Usual(t.expected.Fail), Pass: t.cost[Pass].Usual(t.expected.Pass)}
 	passes, fails := e.enough()
 	each := t.weight.Or(1) // a test may count for several
@@ -67,8 +67,8 @@ func (e *estimate) left() Progress {
 	}
 	out := Progress{Tests: pass + fail, Seconds: pass*price.Pass + fail*price.Fail, Launch: min(price.Pass, t.expected.Pass)}
 	if e.timed {
-		out.Timed = min(mostTimed, len(e.f.Safe)+int(math.Round(open)))
-		for _, s := range e.f.Safe {
+		out.Timed = min(mostTimed, len(e.found.Safe)+int(math.Round(open)))
+		for _, s := range e.found.Safe {
 			if s.Effect != nil {
 				out.Timed--
 			}
@@ -82,7 +82,7 @@ func (e *estimate) left() Progress {
 // enough is how many tests of a set a verification takes, as far as chances are known: to pass, and to
 // fail, of which one does not count.
 func (e *estimate) enough() (passes, fails float64) {
-	t := e.t
+	t := e.tester
 	if t.repeats < 2 {
 		return float64(max(0, t.repeats)), 0
 	}
@@ -105,11 +105,11 @@ func (e *estimate) verification(passes, fails float64) (pass, fail float64) {
 		return size*passes - single*e.ofNothing(passes), fails
 	}
 	for _, a := range set.Atoms() {
-		if x := e.t.memory.tally(e.s.space.Drop(set, Of(a))); x.Verdict != odds.Innocent {
+		if x := e.tester.memory.tally(e.scope.space.Drop(set, Of(a))); x.Verdict != odds.Innocent {
 			pass += max(0, passes-float64(x.Pass))
 		}
 	}
-	return pass, max(0, fails-float64(e.t.memory.tally(set).Fail))
+	return pass, max(0, fails-float64(e.tester.memory.tally(set).Fail))
 }
 
 // size is how many atoms the guilty set is expected to have that is looked for, 1 where none is.
@@ -125,7 +125,7 @@ func (e *estimate) size() float64 {
 
 // ofNothing is how many of the passes that a verification takes nothing on has shown already.
 func (e *estimate) ofNothing(passes float64) float64 {
-	return min(passes, float64(e.t.memory.tally(nil).Pass))
+	return min(passes, float64(e.tester.memory.tally(nil).Pass))
 }
 
 // seeds is how many maximal safe sets are still to be tested, if no guilty set comes up that is not known:
@@ -135,8 +135,8 @@ func (e *estimate) seeds() float64 {
 	case e.all.goal == One, e.all.goal == All && e.all.done:
 		return 0
 	case e.all.goal == Keep:
-		return float64(max(0, 1-len(e.f.Safe)))
+		return float64(max(0, 1-len(e.found.Safe)))
 	}
-	n := float64(len(lattice.LeastHits(minimalOf(e.f.Minimal)))) * e.size()
-	return max(0, n-float64(len(e.f.Safe)+len(e.all.blocked)))
+	n := float64(len(lattice.LeastHits(minimalOf(e.found.Minimal)))) * e.size()
+	return max(0, n-float64(len(e.found.Safe)+len(e.all.blocked)))
 }

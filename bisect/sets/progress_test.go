@@ -25,7 +25,7 @@ func estimates(t *testing.T, s Search) (first, middle, last float64) {
 }
 
 // Where one guilty set is to be found the estimate is mostly between half and three and a half times what it
-// takes; a set of one atom takes least. Of further sets nobody can know.
+// takes; a set of one atom takes least. How many further sets there are is not known in advance.
 func TestProgressComesTrue(t *testing.T) {
 	for _, goal := range []Goal{One, Keep, All} {
 		for _, size := range [][2]int{{1, 1}, {2, 1}, {3, 1}, {4, 2}, {16, 2}, {16, 1}, {16, 4}, {64, 2}, {64, 4}} {

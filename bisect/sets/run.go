@@ -15,9 +15,9 @@ import (
 // run joins the parts of one search. All of them read and write the finding, which is what the search
 // knows so far, the tester's memory and the scope.
 type run struct {
-	t      *tester
-	s      *scope
-	f      *Finding
+	tester *tester
+	scope  *scope
+	found  *Finding
 	all    *enumeration
 	claims claims
 }
@@ -43,14 +43,14 @@ func (s *Search) begin(ctx context.Context) (*run, error) {
 	}
 	t := &tester{
 		ctx: ctx, oracle: s.Oracle, scope: scope, spent: s.Spent, onTest: s.OnTest, repeats: s.Repeats,
-		memory: newMemory(s.Repeats == 1 || s.Repeats < 0), expected: odds.Prices{Fail: s.FailCost, Pass: s.PassCost},
+		memory: newMemory(s.Repeats == 1 || s.Repeats < 0), expected: odds.Prices{Fail: s.FailCost},
 		nth: map[string]int{}, noted: map[string]bool{}, cost: map[Answer]odds.Mean{},
 	}
 	if t.repeats == 0 {
 		t.repeats = 2
 	}
-	finder := &finder{t: t, s: scope, f: f, midpoint: s.Midpoint, cuts: s.Cuts}
-	all := &enumeration{t: t, s: scope, f: f, finder: finder, goal: s.Goal, expand: s.Expand, divided: s.Divided, opaque: map[int]bool{}}
+	finder := &finder{tester: t, scope: scope, found: f, midpoint: s.Midpoint, cuts: s.Cuts}
+	all := &enumeration{tester: t, scope: scope, found: f, finder: finder, goal: s.Goal, expand: s.Expand, divided: s.Divided, opaque: map[int]bool{}}
 	return &run{t, scope, f, all, claims{t, scope, f}}, nil
 }
 
@@ -69,19 +69,19 @@ func suspected(s *Space, claims []Claim) (*Space, error) {
 // search makes the tests: the ends, claims alone, guilty and safe sets, all but the claims, what can be
 // kept, and what else is slow.
 func (r *run) search(s *Search) error {
-	if ok, err := (ends{r.t, r.s, r.f}).differ(); err != nil || !ok {
+	if ok, err := (ends{r.tester, r.scope, r.found}).differ(); err != nil || !ok {
 		return err
 	}
-	r.t.recall(s.Known)
-	r.all.finder.hunt = odds.NewHunt(0, r.s.top.Len(), odds.SizePrior())
-	left := &estimate{t: r.t, s: r.s, f: r.f, all: r.all, claims: r.claims, timed: s.Time != nil}
+	r.tester.recall(s.Known)
+	r.all.finder.hunt = odds.NewHunt(0, r.scope.top.Len(), odds.SizePrior())
+	left := &estimate{tester: r.tester, scope: r.scope, found: r.found, all: r.all, claims: r.claims, timed: s.Time != nil}
 	report := func() {
 		if s.OnProgress != nil {
 			s.OnProgress(left.now())
 		}
 	}
 	report()
-	r.t.after = report
+	r.tester.after = report
 	if err := r.claims.testAlone(); err != nil {
 		return err
 	}
@@ -91,29 +91,29 @@ func (r *run) search(s *Search) error {
 	if err := r.claims.testWithout(r.all); err != nil {
 		return err
 	}
-	if err := (&keeper{t: r.t, s: r.s, f: r.f, time: s.Time}).run(r.all, report); err != nil {
+	if err := (&keeper{tester: r.tester, scope: r.scope, found: r.found, time: s.Time}).run(r.all, report); err != nil {
 		return err
 	}
-	if r.s.reversed || r.s.space.Len() != s.Space.Len() || len(r.f.Minimal) == 0 || r.f.Minimal[0].Class != bisect.Timeout {
+	if r.scope.reversed || r.scope.space.Len() != s.Space.Len() || len(r.found.Minimal) == 0 || r.found.Minimal[0].Class != bisect.Timeout {
 		return nil
 	}
-	return slowCauses{r.t, r.s, r.f}.run(func(p Progress) { left.inner = p })
+	return slowCauses{r.tester, r.scope, r.found}.run(func(p Progress) { left.inner = p })
 }
 
 // conclude fills in the rest of the finding, whatever ended the search.
 func (r *run) conclude(err error) Finding {
-	f := r.f
-	f.Tests, f.Counts, f.Space = r.t.ledger, r.t.counts(), r.s.base
+	f := r.found
+	f.Tests, f.Counts, f.Space = r.tester.ledger, r.tester.counts(), r.scope.base
 	f.Spent = errors.Is(err, errSpent)
 	if err != nil && !f.Spent {
 		f.Err, f.Result = err, bisect.Broken
-		if r.t.ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		if r.tester.ctx.Err() != nil || errors.Is(err, context.Canceled) {
 			f.Result = bisect.Interrupted
 		}
 	}
 	if f.Result == "" {
 		f.Result = bisect.Inconclusive
-		if slices.ContainsFunc(f.Minimal, func(g Guilty) bool { return g.Verified || r.t.repeats < 0 }) {
+		if slices.ContainsFunc(f.Minimal, func(g Guilty) bool { return g.Verified || r.tester.repeats < 0 }) {
 			f.Result = bisect.Found
 		}
 	}
@@ -124,16 +124,16 @@ func (r *run) conclude(err error) Finding {
 		r.claims.judge()
 	}
 	if len(f.Minimal) == 0 && f.Result != bisect.NoDifference {
-		f.Narrowed = r.t.memory.smallest(r.s.top)
+		f.Narrowed = r.tester.memory.smallest(r.scope.top)
 	}
 	return *f
 }
 
 // ends tests the two ends of a search, nothing on and all changes. They have to differ.
 type ends struct {
-	t *tester
-	s *scope
-	f *Finding
+	tester *tester
+	scope  *scope
+	found  *Finding
 }
 
 // differ reports that there is something to search; else the finding says why not.
@@ -142,7 +142,7 @@ func (e ends) differ() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	bad, err := e.test(e.s.top, AllChanges, Fail)
+	bad, err := e.test(e.scope.top, AllChanges, Fail)
 	if err != nil {
 		return false, err
 	}
@@ -150,23 +150,23 @@ func (e ends) differ() (bool, error) {
 		if good.Answer != Pass || bad.Answer == Fail {
 			break
 		}
-		e.s.top = top
+		e.scope.top = top
 		if bad, err = e.test(top, AllChanges, Fail); err != nil {
 			return false, err
 		}
 	}
 	switch {
 	case good.Answer == Unjudged || bad.Answer == Unjudged:
-		e.f.Result = bisect.Inconclusive
-		e.f.warn("an end cannot be judged: nothing on is %s, everything on is %s\nhint: leave the value that does not build out (bad = \"...\"), or name with excludes what does not go together", good.Answer, bad.Answer)
+		e.found.Result = bisect.Inconclusive
+		e.found.warn("an end cannot be judged: nothing on is %s, everything on is %s\nhint: leave the value that does not build out (bad = \"...\"), or name with excludes what does not go together", good.Answer, bad.Answer)
 		return false, nil
 	case good.Answer == bad.Answer:
-		e.f.Result = bisect.NoDifference
+		e.found.Result = bisect.NoDifference
 		word := "shows the complaint"
 		if good.Answer == Pass {
 			word = "passes"
 		}
-		e.f.warn("everything on %s, and so does nothing on: there is no difference to search for", word)
+		e.found.warn("everything on %s, and so does nothing on: there is no difference to search for", word)
 		return false, nil
 	case good.Answer == Fail:
 		if ok, err := e.turnRound(); err != nil || !ok {
@@ -174,22 +174,21 @@ func (e ends) differ() (bool, error) {
 		}
 		good, bad = bad, good
 	}
-	e.t.memory.settleEnd(Set{}, Pass)
-	e.t.memory.settleEnd(e.s.top, Fail)
+	e.tester.memory.settleEnd(Set{}, Pass)
+	e.tester.memory.settleEnd(e.scope.top, Fail)
 	if bad.Class == bisect.Slow { // each test is of many launches
-		e.t.weight = odds.Mean{}.Plus(mostWeight)
+		e.tester.weight = odds.Mean{}.Plus(mostWeight)
 	}
-	e.t.expected.Fail = cmp.Or(e.t.expected.Fail, bad.Seconds)
-	e.t.expected.Pass = cmp.Or(e.t.expected.Pass, good.Seconds)
+	e.tester.expected = odds.Prices{Fail: cmp.Or(e.tester.expected.Fail, bad.Seconds), Pass: good.Seconds}
 	return true, nil
 }
 
 // otherTops lists what else could be on at most, where some atoms exclude others: for each atom left out
 // of all changes, a set that holds it.
 func (e ends) otherTops() (out []Set) {
-	space := e.s.space
-	covered := e.s.top
-	for _, i := range e.s.universe().Minus(e.s.top).Atoms() {
+	space := e.scope.space
+	covered := e.scope.top
+	for _, i := range e.scope.universe().Minus(e.scope.top).Atoms() {
 		if covered.Has(i) {
 			continue
 		}
@@ -215,7 +214,7 @@ func (e ends) test(set Set, why Purpose, expected Answer) (Result, error) {
 		enough[Pass] = 5
 	}
 	for {
-		res, err := e.t.launch(set, why, true)
+		res, err := e.tester.launch(set, why, true)
 		if err != nil {
 			return res, err
 		}
@@ -223,7 +222,7 @@ func (e ends) test(set Set, why Purpose, expected Answer) (Result, error) {
 		if expected == Fail && count[Fail] > 0 {
 			enough[Pass] = 10
 		}
-		if n := count[res.Answer]; n >= enough[res.Answer] || e.t.repeats < 2 || res.Answer == expected && len(count) == 1 {
+		if n := count[res.Answer]; n >= enough[res.Answer] || e.tester.repeats < 2 || res.Answer == expected && len(count) == 1 {
 			return res, nil
 		}
 	}
@@ -231,23 +230,23 @@ func (e ends) test(set Set, why Purpose, expected Answer) (Result, error) {
 
 // turnRound goes on with the ends exchanged: it searches for atoms that fail when they are off.
 func (e ends) turnRound() (bool, error) {
-	for _, c := range e.s.space.Conflicts() {
-		if c.In(e.s.space.Whole()) {
-			e.f.warn("nothing on shows the complaint and everything on does not: this cannot be searched where changes exclude each other\nhint: exchange the two ends")
-			e.f.Result = bisect.Inconclusive
+	for _, c := range e.scope.space.Conflicts() {
+		if c.In(e.scope.space.Whole()) {
+			e.found.warn("nothing on shows the complaint and everything on does not: this cannot be searched where changes exclude each other\nhint: exchange the two ends")
+			e.found.Result = bisect.Inconclusive
 			return false, nil
 		}
 	}
-	space, err := e.s.space.Reversed()
+	space, err := e.scope.space.Reversed()
 	if err != nil {
 		return false, err
 	}
-	e.s.space, e.s.reversed, e.f.Reversed = space, true, true
-	e.f.warn("the ends are the wrong way round: nothing on shows the complaint and everything on does not; the changes named below bring it when they are off")
-	old := e.t.memory
-	e.t.memory = newMemory(old.steady)
+	e.scope.space, e.scope.reversed, e.found.Reversed = space, true, true
+	e.found.warn("the ends are the wrong way round: nothing on shows the complaint and everything on does not; the changes named below bring it when they are off")
+	old := e.tester.memory
+	e.tester.memory = newMemory(old.steady)
 	for _, x := range old.list {
-		e.t.memory.add(e.s.on(x.set), e.t.ledger[x.row].Result, x.row)
+		e.tester.memory.add(e.scope.on(x.set), e.tester.ledger[x.row].Result, x.row)
 	}
 	return true, nil
 }

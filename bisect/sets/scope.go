@@ -91,38 +91,38 @@ func (s *scope) addUnused(parts []Atom) (err error) {
 
 // requirements finds out which atoms do not build without which others, where that was not given.
 type requirements struct {
-	t *tester
-	s *scope
-	f *Finding
+	tester *tester
+	scope  *scope
+	found  *Finding
 }
 
 // learn takes in that an atom does not build without another one. Safe sets that
 // break the new requirement are dropped.
 func (q requirements) learn(atom, needs int) error {
-	if q.s.space.Needs(atom).Has(needs) {
+	if q.scope.space.Needs(atom).Has(needs) {
 		return nil
 	}
-	space, err := q.s.space.Require(atom, needs)
+	space, err := q.scope.space.Require(atom, needs)
 	if err != nil {
 		return err
 	}
-	q.s.space = space
-	q.f.Safe = slices.DeleteFunc(q.f.Safe, func(s Safe) bool { return !space.Valid(s.Atoms) })
+	q.scope.space = space
+	q.found.Safe = slices.DeleteFunc(q.found.Safe, func(s Safe) bool { return !space.Valid(s.Atoms) })
 	return nil
 }
 
 // ofGuilty reads requirements off a guilty set: where it does not build without one of its atoms,
 // something behind that atom needs it.
 func (q requirements) ofGuilty(g Guilty) error {
-	order := q.s.space.Sorted(g.Atoms)
+	order := q.scope.space.Sorted(g.Atoms)
 	last := order[len(order)-1]
 	for k := len(order) - 2; k >= 0; k-- {
-		e := q.t.memory.entries[q.s.space.Drop(g.Atoms, Of(order[k])).Key()]
+		e := q.tester.memory.entries[q.scope.space.Drop(g.Atoms, Of(order[k])).Key()]
 		if e == nil || e.unjudged == 0 || e.class != bisect.BuildFailed {
 			continue
 		}
 		// which of those behind it is not known; if the last one is it, or needs it, then the last needs this
-		if slices.ContainsFunc(order[k+1:], func(x int) bool { return !q.s.space.Needs(last).Has(x) }) {
+		if slices.ContainsFunc(order[k+1:], func(x int) bool { return !q.scope.space.Needs(last).Has(x) }) {
 			continue
 		}
 		if err := q.learn(last, order[k]); err != nil {
@@ -135,18 +135,18 @@ func (q requirements) ofGuilty(g Guilty) error {
 // ofSeed finds out which atom of a seed does not build without one that was taken out: the last atom of
 // the first prefix that does not build. It reports whether anything was learned.
 func (q requirements) ofSeed(seed Set) (bool, error) {
-	out := q.s.top.Minus(seed)
-	if e := q.t.memory.entries[seed.Key()]; e == nil || e.class != bisect.BuildFailed {
-		q.f.warn("without %s it fails in another way and cannot be judged: not decided", q.s.names(out))
+	out := q.scope.top.Minus(seed)
+	if e := q.tester.memory.entries[seed.Key()]; e == nil || e.class != bisect.BuildFailed {
+		q.found.warn("without %s it fails in another way and cannot be judged: not decided", q.scope.names(out))
 		return false, nil
 	}
-	order, absent := q.s.space.Sorted(seed), q.s.space.Sorted(out)
+	order, absent := q.scope.space.Sorted(seed), q.scope.space.Sorted(out)
 	first := 1
-	for first < len(order) && q.s.space.Before(order[first-1], absent[0]) {
+	for first < len(order) && q.scope.space.Before(order[first-1], absent[0]) {
 		first++ // what stands in front of everything absent builds
 	}
 	k, err := odds.Least(first, len(order), func(m int) (bool, error) {
-		a, err := q.t.testItself(Of(order[:m]...), building)
+		a, err := q.tester.testItself(Of(order[:m]...), building)
 		return a == Unjudged, err
 	})
 	if err != nil {
@@ -157,16 +157,16 @@ func (q requirements) ofSeed(seed Set) (bool, error) {
 
 // ofLast finds out which of the absent atoms the last one of a prefix needs.
 func (q requirements) ofLast(prefix Set, last int, absent []int) (learned bool, err error) {
-	space := q.s.space
+	space := q.scope.space
 	absent = slices.DeleteFunc(slices.Clone(absent), func(d int) bool { return space.Before(last, d) })
 	all := prefix.Or(Of(absent...))
 	for _, d := range absent {
 		if len(absent) > 1 {
-			set := q.s.space.Drop(all, Of(d))
+			set := q.scope.space.Drop(all, Of(d))
 			if !set.Has(last) {
 				continue
 			}
-			if a, err := q.t.testItself(set, building); err != nil {
+			if a, err := q.tester.testItself(set, building); err != nil {
 				return false, err
 			} else if a != Unjudged {
 				continue
@@ -178,7 +178,7 @@ func (q requirements) ofLast(prefix Set, last int, absent []int) (learned bool, 
 		learned = true
 	}
 	if !learned {
-		q.f.warn("without %s it does not build, for no single reason that was found: not decided", q.s.names(q.s.top.Minus(prefix)))
+		q.found.warn("without %s it does not build, for no single reason that was found: not decided", q.scope.names(q.scope.top.Minus(prefix)))
 	}
 	return learned, nil
 }

@@ -35,7 +35,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A bad end that fails in some launches only is no end that passes.
+// All changes that fail in some launches only are not taken for passing.
 func TestRareBadEnd(t *testing.T) {
 	found := 0
 	for seed := range uint64(100) {
@@ -52,7 +52,7 @@ func TestRareBadEnd(t *testing.T) {
 		case f.Result == bisect.Found && f.Minimal[0].Atoms.Equal(Of(2)):
 			found++
 		case f.Result != bisect.NoDifference || ends != 5:
-			t.Errorf("seed %d: %s after %d tests of the bad end", seed, f.Result, ends)
+			t.Errorf("seed %d: %s after %d tests of all changes", seed, f.Result, ends)
 		}
 	}
 	if found < 90 {
@@ -146,7 +146,7 @@ func TestUndecidedClaims(t *testing.T) {
 	}
 }
 
-// Answers that are wrong now and then do not make a wrong certificate; what could not be decided is
+// Answers that are wrong now and then do not verify a wrong set; what could not be decided is
 // said to be so.
 func TestNoise(t *testing.T) {
 	for _, x := range []struct{ hidden, false_, wrong float64 }{{0, 0.02, 0.005}, {0.05, 0.05, 0.01}, {0.1, 0.02, 0.015}, {0.2, 0, 0.05}} {
@@ -175,9 +175,9 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// A complaint that comes in some launches only: what is certified is minimal, whatever the chance, and no
+// A complaint that comes in some launches only: what is verified is minimal, whatever the chance, and no
 // list is said to be complete that is not.
-func TestCertificateHolds(t *testing.T) {
+func TestVerificationHolds(t *testing.T) {
 	const trials = 8 // a cell
 	wrong, right, all := 0, 0, 0
 	for _, rate := range []float64{0.3, 0.5, 0.7, 1} {
@@ -189,12 +189,12 @@ func TestCertificateHolds(t *testing.T) {
 					o.hidden, o.seed = 1-rate, seed
 					f := find(t, Search{Space: space(t, plainAtoms(n)), Oracle: o, Goal: Goal(seed % 2 * uint64(All))})
 					all++
-					certified := slices.ContainsFunc(f.Minimal, func(g Guilty) bool { return g.Verified && !g.Atoms.Equal(Of(m...)) })
+					wrongly := slices.ContainsFunc(f.Minimal, func(g Guilty) bool { return g.Verified && !g.Atoms.Equal(Of(m...)) })
 					switch {
-					case certified || f.Complete && len(f.Minimal) != 1:
+					case wrongly || f.Complete && len(f.Minimal) != 1:
 						t.Logf("rate %v n=%d k=%d seed %d: %v, want %v", rate, n, k, seed, keys(minimalSets(f)), m)
 						wrong++
-					case len(f.Minimal) == 1 || f.Result == bisect.NoDifference && rate < 0.5: // five passes of the bad end
+					case len(f.Minimal) == 1 || f.Result == bisect.NoDifference && rate < 0.5: // five passes of all changes
 						right++
 					}
 				}
@@ -393,7 +393,7 @@ func TestSlowCauses(t *testing.T) {
 	}
 }
 
-// A composite atom whose parts do not show what it shows is named as a whole; nothing is said of its
+// A composite atom whose parts do not show what it shows is named as a whole; nothing is said about its
 // parts. Another one is taken apart all the same.
 func TestOpaque(t *testing.T) {
 	parts := func(i int) []Atom {

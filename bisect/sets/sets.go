@@ -139,7 +139,6 @@ type Search struct {
 	Repeats  int              // tests that each answer of a verified set rests on at least; 0 stands for 2; 1: each set is tested once; below 0: nothing is verified
 	Midpoint bool             // halve, for at most k(⌈log2 n⌉+1) tests for k of n atoms, whatever they cost
 	FailCost float64          // seconds of a failure, as far as is known before the first; 0: as all changes on
-	PassCost float64          // seconds of a pass; 0: as nothing on
 	Spent    func() bool      // reports that the budget is used up; may be nil
 	Known    []Test           // of earlier searches of the same changes
 	Cuts     Cuts             // shared by searches that are made again; may be nil

@@ -12,9 +12,9 @@ import (
 // pass in many times the usual time show them, also well within the early limit. They are found by a
 // search of their own, within the slowest set, which the tests of this one answer.
 type slowCauses struct {
-	t *tester
-	s *scope
-	f *Finding
+	tester *tester
+	scope  *scope
+	found  *Finding
 }
 
 func (c slowCauses) run(progress func(Progress)) error {
@@ -25,8 +25,8 @@ func (c slowCauses) run(progress func(Progress)) error {
 		if !ok {
 			return nil
 		}
-		o := slowOracle{c.t, max(2, math.Sqrt(x.Slow))}
-		f, err := (&Search{Space: c.s.space, Oracle: o, Bad: x.Set, Repeats: c.t.repeats, Known: o.known(x.Set), OnProgress: progress}).Find(c.t.ctx)
+		o := slowOracle{c.tester, max(2, math.Sqrt(x.Slow))}
+		f, err := (&Search{Space: c.scope.space, Oracle: o, Bad: x.Set, Repeats: c.tester.repeats, Known: o.known(x.Set), OnProgress: progress}).Find(c.tester.ctx)
 		progress(Progress{})
 		if err == nil {
 			err = f.Err
@@ -35,8 +35,8 @@ func (c slowCauses) run(progress func(Progress)) error {
 			return err
 		}
 		g := f.Minimal[0]
-		g.Slow, g.Seconds, g.Class, g.Phase, g.Tests = x.Slow, x.Seconds, bisect.Slow, "", nil
-		c.f.Slow = append(c.f.Slow, g)
+		g.Slow, g.Seconds, g.Class, g.Phase = x.Slow, x.Seconds, bisect.Slow, ""
+		c.found.Slow = append(c.found.Slow, g)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (c slowCauses) slowest() (best Test, ok bool) {
 		late = 0.3 // seconds above that, at least: processes that take no time differ by much
 	)
 	fastest, tests := map[string]Test{}, map[string]int{}
-	for _, x := range c.t.ledger {
+	for _, x := range c.tester.ledger {
 		if x.Inferred || x.Answer != Pass || x.Slow <= 0 {
 			continue
 		}
@@ -59,12 +59,12 @@ func (c slowCauses) slowest() (best Test, ok bool) {
 		}
 		tests[key]++
 	}
-	for _, row := range c.t.ledger { // in their order, for the same choice in every run
+	for _, row := range c.tester.ledger { // in their order, for the same choice in every run
 		x := fastest[row.Set.Key()]
 		if tests[row.Set.Key()] < 2 || x.Slow < slow || x.Seconds*(1-1/x.Slow) < late {
 			continue
 		}
-		known := slices.ContainsFunc(minimalOf(c.f.Slow), func(s Set) bool { return s.In(x.Set) })
+		known := slices.ContainsFunc(minimalOf(c.found.Slow), func(s Set) bool { return s.In(x.Set) })
 		if !known && len(x.Set) > 0 && (!ok || x.Set.Len() < best.Set.Len()) {
 			best, ok = x, true
 		}
@@ -74,8 +74,8 @@ func (c slowCauses) slowest() (best Test, ok bool) {
 
 // slowOracle answers whether sets are slow, by tests of another search.
 type slowOracle struct {
-	t     *tester
-	limit float64 // times what nothing on takes
+	tester *tester
+	limit  float64 // times what nothing on takes
 }
 
 // Test implements [Oracle]. The ends are known.
@@ -86,7 +86,7 @@ func (o slowOracle) Test(_ context.Context, q Request) (Result, error) {
 	case AllChanges:
 		return Result{Answer: Fail}, nil
 	}
-	res, err := o.t.launch(q.Set, slowness, true)
+	res, err := o.tester.launch(q.Set, slowness, true)
 	return o.read(res), err
 }
 
@@ -100,7 +100,7 @@ func (o slowOracle) read(res Result) Result {
 
 // known are the tests made so far of what lies within a set.
 func (o slowOracle) known(within Set) (out []Test) {
-	for _, x := range o.t.ledger {
+	for _, x := range o.tester.ledger {
 		if !x.Inferred && x.Answer == Pass && x.Slow > 0 && x.Set.In(within) {
 			x.Result = o.read(x.Result)
 			out = append(out, x)

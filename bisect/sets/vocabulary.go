@@ -126,7 +126,6 @@ type Guilty struct {
 	Others   []Other
 	Slow     float64 // of a set that is slow without showing the complaint: its time as a multiple of that of nothing on
 	Seconds  float64 // of such a set: how long it took
-	Tests    []int   // rows of the ledger that show it
 }
 
 // Roles are the members with their roles. Where the set is good for nothing without any one of them, so
@@ -150,7 +149,6 @@ type Safe struct {
 	Weight    float64        // sum of the weights of its atoms
 	Confirmed bool           // by repeated tests
 	Effect    *bisect.Effect // against nothing on, where it was timed
-	Test      int            // row of the ledger
 }
 
 // Verdict is what became of a claim.

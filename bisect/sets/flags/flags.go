@@ -68,13 +68,14 @@ func New(flags []Flag) (*Flags, error) {
 	return f, nil
 }
 
-// loosen gives up the order of flags of which a term leaves out a value in the middle: steps that hold
-// each other cannot say that.
+// loosen gives up the order of flags of which a term leaves out a value in the middle: steps, each of which
+// requires the one before, cannot express that.
 func (f *Flags) loosen() {
 	for _, g := range f.flags {
 		for k, text := range slices.Concat(g.Requires, g.Excludes) {
 			flag, value, equal, err := f.term(text)
-			if err != nil || equal == (k < len(g.Requires)) {
+			leavesOut := equal == (k >= len(g.Requires)) // requires b!=1, or excludes b=1
+			if err != nil || !leavesOut {
 				continue
 			}
 			o := &f.flags[flag]
@@ -87,7 +88,8 @@ func (f *Flags) loosen() {
 	}
 }
 
-// add makes the atoms of flag i, the first of which has index first.
+// add checks flag i and makes its atoms, the first of which has index first. Parts have none until the value
+// that they are parts of is blamed.
 func (f *Flags) add(i, first int) ([]lattice.Atom, error) {
 	g := &f.flags[i]
 	if len(g.Values) < 2 {
@@ -174,7 +176,9 @@ func (f *Flags) term(text string) (flag, value int, equal bool, err error) {
 	return flag, value, !differs, nil
 }
 
-// apply lets an atom be on only while a flag has a value, or has not.
+// apply lets an atom be on only while a flag has a value, or has not. Atoms can only require and exclude
+// others, so what a term means depends on where its value stands and on whether the steps are ordered: a flag
+// is at its base while none of its atoms is on, and beyond a value while the step after that one is.
 func (f *Flags) apply(atom *lattice.Atom, flag, value int, equal bool) error {
 	at := func(v int) []int {
 		if i := slices.Index(f.atoms, step{flag, v}); i >= 0 {
@@ -185,21 +189,21 @@ func (f *Flags) apply(atom *lattice.Atom, flag, value int, equal bool) error {
 	g := f.flags[flag]
 	bad := slices.Index(g.Values, g.Bad)
 	switch {
-	case equal && value == 0 && g.Ordered, !equal && value == bad && g.Ordered:
+	case equal && value == 0 && g.Ordered, !equal && value == bad && g.Ordered: // stays below a step
 		atom.Excludes = append(atom.Excludes, at(max(1, value))...)
-	case equal && value == 0:
+	case equal && value == 0: // stays at the base
 		for v := range g.Values {
 			atom.Excludes = append(atom.Excludes, at(v)...)
 		}
-	case !equal && value == 0 && g.Ordered:
+	case !equal && value == 0 && g.Ordered: // has left the base, by the first step
 		atom.Requires = append(atom.Requires, at(1)...)
 	case !equal && value == 0:
 		atom.Requires = append(atom.Requires, at(bad)...) // any other value stands in for it
-	case g.Ordered && value > bad:
+	case g.Ordered && value > bad: // never comes up
 		if equal {
 			return fmt.Errorf("%s=%s is beyond the bad value %s", g.Name, g.Values[value], g.Bad)
 		}
-	case equal && g.Ordered:
+	case equal && g.Ordered: // has got there and no further
 		atom.Requires = append(atom.Requires, at(value)...)
 		atom.Excludes = append(atom.Excludes, at(value+1)...)
 	case equal:
@@ -209,7 +213,7 @@ func (f *Flags) apply(atom *lattice.Atom, flag, value int, equal bool) error {
 				atom.Excludes = append(atom.Excludes, at(v)...)
 			}
 		}
-	default:
+	default: // any value but this one
 		atom.Excludes = append(atom.Excludes, at(value)...)
 	}
 	return nil
@@ -230,7 +234,7 @@ func (f *Flags) Assign(on lattice.Set) map[string]string {
 	highest := make([]int, len(f.flags))
 	for _, i := range on.And(lattice.First(len(f.atoms))).Atoms() {
 		s := f.atoms[i]
-		if s.value >= highest[s.flag] {
+		if s.value >= highest[s.flag] { // of steps the last one counts
 			highest[s.flag] = s.value
 			values[f.flags[s.flag].Name] = f.flags[s.flag].Values[s.value]
 		}

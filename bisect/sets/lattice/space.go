@@ -15,7 +15,7 @@ type Atom struct {
 	Requires  []int   // atoms that must be on with it; another atom of the same group will do
 	Excludes  []int   // atoms that must not be on with it
 	Group     string  // atoms of one group are values of one flag: at most one is on; empty: none
-	Spare     bool    // another value of its group, off in the bad end: tried once the group is guilty
+	Spare     bool    // another value of its group, off among all changes: tried once the group is guilty
 }
 
 // Space is what may be on together. A set is valid when it is closed under what its atoms require and
