@@ -40,9 +40,9 @@ type Stats struct {
 	Damaged int64     // entries found damaged and removed through this Cache
 }
 
-// DefaultDir returns the directory of the user's build cache: $XDG_CACHE_HOME/kbisect/builds, or
+// defaultDir returns the directory of the user's build cache: $XDG_CACHE_HOME/kbisect/builds, or
 // ~/.cache/kbisect/builds where the variable is unset or not absolute.
-func DefaultDir() (string, error) {
+func defaultDir() (string, error) {
 	base := os.Getenv("XDG_CACHE_HOME")
 	if !filepath.IsAbs(base) {
 		home, err := os.UserHomeDir()
@@ -54,10 +54,10 @@ func DefaultDir() (string, error) {
 	return filepath.Join(base, "kbisect", "builds"), nil
 }
 
-// Open opens the cache in dir and makes what is missing of it. The empty dir means [DefaultDir].
+// Open opens the cache in dir and makes what is missing of it. The empty dir means the user's build cache.
 func Open(dir string) (*Cache, error) {
 	if dir == "" {
-		d, err := DefaultDir()
+		d, err := defaultDir()
 		if err != nil {
 			return nil, err
 		}
@@ -93,17 +93,21 @@ func hint(err error) string {
 // isDigest reports whether s is lower-case hexadecimal.
 func isDigest(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
+// checkKey refuses keys that could name a file outside of the cache.
 func checkKey(key string) error {
 	if len(key) < 16 || len(key) > 128 || !isDigest(key) {
-		return fmt.Errorf("build cache: the key %q is not a lower-case hexadecimal digest", key)
+		return fmt.Errorf("build cache: invalid key %q: not a lower-case hexadecimal digest of 16 to 128 digits", key)
 	}
 	return nil
 }
 
+// entryPath returns the file of the manifest for a key. Two digits of it name a
+// directory, so that none holds too many files.
 func (c *Cache) entryPath(key string) string {
 	return filepath.Join(c.dir, "entries", key[:2], key)
 }
 
+// objectPath returns the file that holds the content with a SHA-256.
 func (c *Cache) objectPath(sum string) string {
 	return filepath.Join(c.dir, "objects", sum[:2], sum)
 }
@@ -139,6 +143,7 @@ func (c *Cache) writeFile(path string, data []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
+// syncDir puts a renamed file's new name on disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

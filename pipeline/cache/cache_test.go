@@ -242,8 +242,8 @@ func TestPutRefuses(t *testing.T) {
 		output string
 		want   error // nil: any
 	}{
-		{"missing", fs.ErrNotExist}, {"*.so", fs.ErrNotExist}, {"a/b", nil}, {"/etc/passwd", ErrEscape}, {"../x", ErrEscape}, {"a/../../x", ErrEscape},
-		{"", ErrEscape}, {"abs", ErrEscape}, {"up", ErrEscape}, {"d", ErrEscape}, {"d/abs/passwd", ErrEscape}, {"sly", ErrEscape}, {"loop1", nil}, {"pipe", nil},
+		{"missing", fs.ErrNotExist}, {"*.so", fs.ErrNotExist}, {"a/b", nil}, {"/etc/passwd", errEscape}, {"../x", errEscape}, {"a/../../x", errEscape},
+		{"", errEscape}, {"abs", errEscape}, {"up", errEscape}, {"d", errEscape}, {"d/abs/passwd", errEscape}, {"sly", errEscape}, {"loop1", nil}, {"pipe", nil},
 		{"[", nil},
 	} {
 		c := open(t, t.TempDir())
@@ -370,7 +370,7 @@ func TestDefaultDir(t *testing.T) {
 		{"/var/x", "/var/x/kbisect/builds"}, {"", "/home/me/.cache/kbisect/builds"}, {"relative", "/home/me/.cache/kbisect/builds"},
 	} {
 		t.Setenv("XDG_CACHE_HOME", test.xdg)
-		if got, err := DefaultDir(); err != nil || got != test.want {
+		if got, err := defaultDir(); err != nil || got != test.want {
 			t.Errorf("XDG_CACHE_HOME=%q: %q, %v, want %q", test.xdg, got, err, test.want)
 		}
 	}

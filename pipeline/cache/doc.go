@@ -15,6 +15,7 @@
 // candidate could write through a link, and verifies every byte it copies: an
 // entry that is damaged in any way is a miss, and is removed.
 //
+// A [Cache] is a directory. It must not know how a build is made or what is in it.
 // Processes may share a cache; the lock file keeps Trim from removing an object that a
 // manifest about to be written needs.
 package cache

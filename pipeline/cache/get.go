@@ -18,11 +18,14 @@ import (
 // errDamaged marks an entry that cannot be restored as it was stored.
 var errDamaged = errors.New("damaged entry")
 
-// Get restores the outputs of the build under key below intoDir, and reports whether there is such a build. What the
-// outputs name in intoDir is replaced: stale files in an output directory go away. All restored
-// files carry one modification time, not before the present nor before that of any file in
-// intoDir, so that make sees them as made after the sources. No other call may work in intoDir meanwhile. A damaged entry is a miss;
-// intoDir is then left as it was. An error means that intoDir could not be written or the cache not be read.
+// Get restores the outputs of the build under key below intoDir, and reports whether
+// there is such a build. What the outputs name in intoDir is replaced: stale files in
+// an output directory go away. All restored files carry one modification time, not
+// before the present nor before that of any file in intoDir, so that make takes them
+// for newer than the sources. No other call may work in intoDir meanwhile.
+//
+// A damaged entry is a miss; intoDir is then left as it was. An error means that
+// intoDir cannot be written or the cache cannot be read.
 func (c *Cache) Get(key, intoDir string) (Entry, bool, error) {
 	if err := checkKey(key); err != nil {
 		return Entry{}, false, err
@@ -111,6 +114,8 @@ func latest(root *os.Root) (t time.Time, err error) {
 	return t, err
 }
 
+// ignoreGone drops errors of files that vanish, or may not be read, during a walk:
+// what cannot be read cannot be a source of the build.
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil
@@ -139,6 +144,8 @@ func (r *restorer) assemble(items []item) error {
 	return nil
 }
 
+// staged returns the path of item i in the staging directory: a number, which needs
+// no directories there.
 func (r *restorer) staged(i int) string { return filepath.Join(r.stage, fmt.Sprint(i)) }
 
 // copyObject copies the content of it to the path to, and verifies it on the way.
@@ -186,7 +193,7 @@ func (r *restorer) clear(outputs []string) error {
 			continue
 		}
 		names, err := expand(r.root, out)
-		if err != nil && !errors.Is(err, ErrEscape) {
+		if err != nil && !errors.Is(err, errEscape) {
 			return err
 		}
 		for _, name := range names {
@@ -242,6 +249,7 @@ func (r *restorer) move(items []item) error {
 	return nil
 }
 
+// place moves one file, or makes one directory, in place of what is there.
 func (r *restorer) place(i int, it item) error {
 	if it.Type == typeDir {
 		return r.makeDir(it.Path)
@@ -257,6 +265,8 @@ func (r *restorer) place(i int, it item) error {
 	return r.root.Rename(r.staged(i), it.Path)
 }
 
+// placeLink makes one link in place of what is there. Links come after all files, so
+// that no file is written through one.
 func (r *restorer) placeLink(it item) error {
 	if err := r.makeDir(filepath.Dir(it.Path)); err != nil {
 		return err
@@ -283,6 +293,7 @@ func (r *restorer) makeDir(path string) error {
 	return nil
 }
 
+// makeOne makes path a real directory that we may write to; its parents are.
 func (r *restorer) makeOne(path string) error {
 	fi, err := r.root.Lstat(path)
 	if err == nil && fi.IsDir() {

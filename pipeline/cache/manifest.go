@@ -80,6 +80,8 @@ func decode(data []byte, key string) (*manifest, error) {
 	return &m, nil
 }
 
+// valid refuses items that could write outside of the build directory: a manifest
+// with a correct digest may still come from another program.
 func (it *item) valid() error {
 	ok := filepath.IsLocal(it.Path) && it.Mode == it.Mode.Perm()
 	switch it.Type {

@@ -16,13 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrEscape is wrapped by the error for an output that lies, or leads, outside the build directory.
-var ErrEscape = errors.New("leads out of the build directory")
+// errEscape is wrapped by the error for an output that lies, or leads, outside the build directory.
+var errEscape = errors.New("leads out of the build directory")
 
-// Put stores the outputs of a build below fromDir under key, in place of what was there. Each output is a
-// file, a directory (with all it holds) or a pattern of [path/filepath.Match], relative to fromDir; links are
-// kept as links, together with what they point to. An output that is missing is an error that names it and wraps [fs.ErrNotExist];
-// one that leads out of fromDir wraps [ErrEscape]. meta is kept with the entry.
+// Put stores the outputs of a build below fromDir under key, in place of what was
+// there. Each output is a file, a directory (with all it holds) or a pattern of
+// [path/filepath.Match], relative to fromDir; links are kept as links, together with
+// what they point to. meta is kept with the entry.
+//
+// A missing output is an error that names it and wraps [fs.ErrNotExist]; one that
+// leads out of fromDir is refused.
 func (c *Cache) Put(key, fromDir string, outputs []string, meta map[string]string) (Entry, error) {
 	if err := checkKey(key); err != nil {
 		return Entry{}, err
@@ -78,7 +81,7 @@ type collector struct {
 // output adds what one output names.
 func (k *collector) output(out string) error {
 	if !filepath.IsLocal(out) {
-		return fmt.Errorf("output %q %w\nhint: outputs are paths relative to the build directory", out, ErrEscape)
+		return fmt.Errorf("output %q %w\nhint: outputs are paths relative to the build directory", out, errEscape)
 	}
 	names, err := expand(k.root, filepath.Clean(out))
 	if err != nil {
@@ -116,7 +119,7 @@ func expand(root *os.Root, out string) ([]string, error) {
 // escape names the one error of os.Root that has no value of its own.
 func escape(path string, err error) error {
 	if err != nil && strings.Contains(err.Error(), "escapes from parent") {
-		return fmt.Errorf("%s %w", path, ErrEscape)
+		return fmt.Errorf("%s %w", path, errEscape)
 	}
 	return err
 }
@@ -188,7 +191,7 @@ func (k *collector) link(path string) (string, error) {
 		return "", err
 	}
 	if !staysInside(path, target) {
-		return "", fmt.Errorf("%s is a link to %s, which %w\nhint: make it a relative link or a copy", path, target, ErrEscape)
+		return "", fmt.Errorf("%s is a link to %s, which %w\nhint: make it a relative link or a copy", path, target, errEscape)
 	}
 	if !k.seen[path] {
 		k.seen[path] = true
@@ -197,6 +200,7 @@ func (k *collector) link(path string) (string, error) {
 	return filepath.Join(filepath.Dir(path), target), nil
 }
 
+// dir adds the directory at path and all that it holds.
 func (k *collector) dir(path string, fi fs.FileInfo, depth int) error {
 	k.seen[path] = true
 	if path != "." {
@@ -217,6 +221,7 @@ func (k *collector) dir(path string, fi fs.FileInfo, depth int) error {
 	return nil
 }
 
+// file stores the content of the file at path and adds it.
 func (k *collector) file(path string) error {
 	k.seen[path] = true
 	// Without O_NONBLOCK a pipe put in the file's place would hold us for ever.

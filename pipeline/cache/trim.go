@@ -164,7 +164,7 @@ func (t *trimmer) drop(maxBytes int64, maxAge time.Duration) error {
 }
 
 // sweep removes objects that no entry needs and what interrupted writers left. The
-// lock is exclusive, so nobody is about to need them.
+// lock is exclusive, so no build is about to need them.
 func (t *trimmer) sweep() error {
 	for sum, size := range t.sizes {
 		if t.uses[sum] > 0 {

@@ -13,21 +13,21 @@ type Change struct {
 	Throttle       Counters  `json:"throttle,omitzero"`         // for how long the clocks were held down, by reason
 	Bits           Reasons   `json:"bits,omitempty"`            // the reasons seen in either reading
 	Foreign        []Process `json:"foreign,omitempty"`         // processes of others
-	ECCErrors      uint64    `json:"ecc_errors,omitempty"`      // memory errors that ECC could not mend
+	ECCErrors      uint64    `json:"ecc_errors,omitempty"`      // uncorrected memory errors
 	RemapPending   bool      `json:"remap_pending,omitempty"`   // a row of memory went bad
 	RemapFailed    bool      `json:"remap_failed,omitempty"`    // a bad row could not be replaced, now or earlier
 	Lost           bool      `json:"lost,omitempty"`            // the device was lost in either reading
 	RecoveryAction string    `json:"recovery_action,omitempty"` // what the driver asks for, when it asks
 	Events         []Event   `json:"events,omitempty"`
-	Untold         []string  `json:"untold,omitempty"` // fields of Reading that could not be compared: one of the two lacks them
+	Uncompared     []string  `json:"untold,omitempty"` // fields of Reading that could not be compared: one of the two lacks them
 }
 
 // Between compares a reading of before a trial with one of after it. The after
 // reading is to be taken when the trial's own processes have ended and left the
 // device (Watch.Clear), and the before reading when they had not begun: so
-// every process in either is somebody else's. Nothing else tells ours from
-// others', because the driver counts processes outside of the container that
-// kbisect may run in. events are those of the time between.
+// every process in either belongs to another user of the device. Process numbers
+// cannot tell them apart, because the driver counts processes outside of the
+// container that kbisect may run in. events are those of the time between.
 func Between(before, after Reading, events []Event) Change {
 	c := Change{
 		Bits:           (before.Reasons | after.Reasons) &^ calmReasons,
@@ -39,30 +39,30 @@ func Between(before, after Reading, events []Event) Change {
 		Events:         slices.Clone(events),
 	}
 	// A count that one of the two lacks would seem to have grown from zero.
-	told := func(field string) bool {
+	known := func(field string) bool {
 		ok := before.Has(field) && after.Has(field)
 		if !ok {
-			c.Untold = append(c.Untold, field)
+			c.Uncompared = append(c.Uncompared, field)
 		}
 		return ok
 	}
 	grown := after.Counters.Sub(before.Counters)
 	for _, k := range counters {
-		if told(k.field) {
+		if known(k.field) {
 			*k.of(&c.Throttle) = *k.of(&grown)
 		}
 	}
-	if told("ECCUncorrected") && after.ECCUncorrected > before.ECCUncorrected {
+	if known("ECCUncorrected") && after.ECCUncorrected > before.ECCUncorrected {
 		c.ECCErrors = after.ECCUncorrected - before.ECCUncorrected
 	}
 	for _, field := range []string{"Reasons", "Processes", "RemappedRows", "RecoveryAction", "Events"} {
-		told(field)
+		known(field)
 	}
 	return c
 }
 
 // calmReasons are no throttling: see Reasons.Throttled.
-const calmReasons = ReasonIdle | ReasonUserClocks | ReasonDisplayClocks
+const calmReasons = reasonIdle | reasonUserClocks | reasonDisplayClocks
 
 // foreign joins two lists; of a process in both, the later entry counts.
 func foreign(before, after []Process) []Process {
@@ -101,7 +101,7 @@ func asked(r Reading) string {
 // (nvbench discards a sample, for whatever reason, when the clock during it was
 // under 75 % of the default; a power cap seldom goes that low, the others do.)
 func (c Change) Throttled(capMin time.Duration) (bool, string) {
-	const always = ReasonHWSlowdown | ReasonSWThermal | ReasonHWThermal | ReasonHWPowerBrake
+	const always = reasonHWSlowdown | reasonSWThermal | ReasonHWThermal | reasonHWPowerBrake
 	hit, shown := c.Bits&always != 0, c.Bits
 	for _, k := range counters {
 		d := *k.of(&c.Throttle)
@@ -109,7 +109,7 @@ func (c Change) Throttled(capMin time.Duration) (bool, string) {
 		case k.bit&always != 0:
 			hit = hit || d > 0
 		case capMin <= 0:
-		case slices.Contains(c.Untold, k.field):
+		case slices.Contains(c.Uncompared, k.field):
 			hit = hit || c.Bits&k.bit != 0
 		default:
 			hit = hit || d > capMin
@@ -147,7 +147,7 @@ func (c Change) Shared() (bool, string) {
 }
 
 // Fault says in words what is wrong with the machine, or "" when nothing is.
-// Events that are the program's fault, or that nobody can tell, are not in it.
+// Events that are the program's fault, or of an unknown kind, are not in it.
 func (c Change) Fault() string {
 	var parts []string
 	add := func(is bool, text string) {
@@ -158,9 +158,9 @@ func (c Change) Fault() string {
 	add(c.Lost, "the GPU is lost")
 	add(c.RecoveryAction != "", "the driver asks to "+c.RecoveryAction)
 	for _, e := range c.Events {
-		add(e.kind() == KindMachine, e.String())
+		add(e.kind() == kindMachine, e.String())
 	}
-	add(c.ECCErrors > 0, fmt.Sprintf("%d memory errors that ECC could not mend", c.ECCErrors))
+	add(c.ECCErrors > 0, fmt.Sprintf("%d uncorrected memory errors (ECC)", c.ECCErrors))
 	add(c.RemapFailed, "a bad row of memory could not be replaced")
 	add(c.RemapPending, "a row of memory went bad; a reset of the GPU replaces it")
 	return joined("; ", parts)

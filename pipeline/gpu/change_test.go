@@ -9,7 +9,7 @@ import (
 )
 
 func TestBetweenQuiet(t *testing.T) {
-	r := Reading{Counters: Counters{SWThermal: time.Hour}, ECCUncorrected: 9, RecoveryAction: recoveryNone, Reasons: ReasonIdle | ReasonUserClocks}
+	r := Reading{Counters: Counters{SWThermal: time.Hour}, ECCUncorrected: 9, RecoveryAction: recoveryNone, Reasons: reasonIdle | reasonUserClocks}
 	c := Between(r, r, nil)
 	if diff := cmp.Diff(Change{}, c); diff != "" {
 		t.Error(diff)
@@ -33,16 +33,16 @@ func TestThrottled(t *testing.T) {
 		{"thermal, however short", Change{Throttle: Counters{SWThermal: 1}}, time.Hour, true, "thermal slowdown 0s"},
 		{"by hardware", Change{Throttle: Counters{HWThermal: ms}, Bits: ReasonHWThermal}, 0, true, "hardware thermal slowdown 1ms"},
 		{"brake", Change{Throttle: Counters{HWPowerBrake: ms}}, 0, true, "power brake 1ms"},
-		{"a bit without a counter", Change{Bits: ReasonHWSlowdown}, 0, true, "hardware slowdown"},
-		{"power cap, not asked", Change{Throttle: Counters{SWPowerCap: time.Hour}, Bits: ReasonSWPowerCap}, 0, false, "power cap 1h0m0s"},
+		{"a bit without a counter", Change{Bits: reasonHWSlowdown}, 0, true, "hardware slowdown"},
+		{"power cap, not asked", Change{Throttle: Counters{SWPowerCap: time.Hour}, Bits: reasonSWPowerCap}, 0, false, "power cap 1h0m0s"},
 		{"power cap, too short", Change{Throttle: Counters{SWPowerCap: ms}}, ms, false, "power cap 1ms"},
 		{"power cap, asked", Change{Throttle: Counters{SWPowerCap: 2 * ms}}, ms, true, "power cap 2ms"},
 		{"each for itself", Change{Throttle: Counters{SWPowerCap: ms, SyncBoost: ms}}, ms, false, "power cap 1ms, sync boost 1ms"},
 		{"sync boost, asked", Change{Throttle: Counters{SyncBoost: 2 * ms}}, ms, true, "sync boost 2ms"},
-		{"the counter knows better", Change{Bits: ReasonSWPowerCap}, ms, false, "power cap"},
-		{"no counter", Change{Bits: ReasonSWPowerCap, Untold: []string{"SWPowerCap"}}, ms, true, "power cap"},
-		{"no counter, not asked", Change{Bits: ReasonSWPowerCap, Untold: []string{"SWPowerCap"}}, 0, false, "power cap"},
-		{"both", Change{Throttle: Counters{SWPowerCap: ms}, Bits: ReasonSWPowerCap | ReasonSWThermal}, 0, true, "power cap 1ms, thermal slowdown"},
+		{"the counter knows better", Change{Bits: reasonSWPowerCap}, ms, false, "power cap"},
+		{"no counter", Change{Bits: reasonSWPowerCap, Uncompared: []string{"SWPowerCap"}}, ms, true, "power cap"},
+		{"no counter, not asked", Change{Bits: reasonSWPowerCap, Uncompared: []string{"SWPowerCap"}}, 0, false, "power cap"},
+		{"both", Change{Throttle: Counters{SWPowerCap: ms}, Bits: reasonSWPowerCap | reasonSWThermal}, 0, true, "power cap 1ms, thermal slowdown"},
 	} {
 		if hit, text := c.change.Throttled(c.capMin); hit != c.hit || text != c.text {
 			t.Errorf("%s: %v, %q", c.why, hit, text)
@@ -50,16 +50,16 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestBetweenUntold lacks counters before: what they say after is no growth.
-func TestBetweenUntold(t *testing.T) {
+// TestBetweenUncompared lacks counters before: what they say after is no growth.
+func TestBetweenUnknown(t *testing.T) {
 	before := Reading{Absent: []Absence{{"SWThermal", "?"}, {"ECCUncorrected", "?"}, {"RemappedRows", "?"}}}
 	after := Reading{Counters: Counters{SWThermal: time.Hour, HWThermal: time.Second}, ECCUncorrected: 5, RemapPending: true}
 	c := Between(before, after, nil)
 	if c.Throttle != (Counters{HWThermal: time.Second}) || c.ECCErrors != 0 || c.RemapPending {
 		t.Errorf("got %+v", c)
 	}
-	if !slices.Equal(c.Untold, []string{"SWThermal", "ECCUncorrected", "RemappedRows"}) {
-		t.Errorf("untold %v", c.Untold)
+	if !slices.Equal(c.Uncompared, []string{"SWThermal", "ECCUncorrected", "RemappedRows"}) {
+		t.Errorf("untold %v", c.Uncompared)
 	}
 	if c := Between(Reading{ECCUncorrected: 7}, Reading{ECCUncorrected: 1}, nil); c.ECCErrors != 0 {
 		t.Errorf("a counter that went back: %+v", c)
@@ -96,14 +96,14 @@ func TestFault(t *testing.T) {
 		events        []Event
 		want          string
 	}{
-		{none, none, []Event{{Xid: 13, Kind: KindProgram}, {Xid: 45}, {Xid: 32, Kind: KindUnknown}}, ""},
+		{none, none, []Event{{Xid: 13, Kind: kindProgram}, {Xid: 45}, {Xid: 32, Kind: kindUnknown}}, ""},
 		{none, none, []Event{{Xid: 79}, {Xid: 31}, {Xid: 79}}, "Xid 79: the GPU has fallen off the bus"},
-		{none, none, []Event{{Kind: KindMachine, Text: "the GPU is unavailable"}}, "the GPU is unavailable"},
+		{none, none, []Event{{Kind: kindMachine, Text: "the GPU is unavailable"}}, "the GPU is unavailable"},
 		{none, Reading{Lost: true}, nil, "the GPU is lost"},
 		{Reading{Lost: true}, none, nil, "the GPU is lost"},
 		{none, Reading{RecoveryAction: "reset the GPU"}, nil, "the driver asks to reset the GPU"},
 		{Reading{RecoveryAction: "reset the GPU"}, Reading{Lost: true}, nil, "the GPU is lost; the driver asks to reset the GPU"},
-		{Reading{ECCUncorrected: 1}, Reading{ECCUncorrected: 3}, nil, "2 memory errors that ECC could not mend"},
+		{Reading{ECCUncorrected: 1}, Reading{ECCUncorrected: 3}, nil, "2 uncorrected memory errors (ECC)"},
 		{none, Reading{RemapPending: true}, nil, "a row of memory went bad; a reset of the GPU replaces it"},
 		{Reading{RemapPending: true}, Reading{RemapPending: true}, nil, ""},
 		{Reading{RemapFailed: true}, Reading{RemapFailed: true}, nil, "a bad row of memory could not be replaced"},

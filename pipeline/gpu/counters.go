@@ -27,11 +27,11 @@ var counters = [...]struct {
 	bit   Reasons
 	of    func(*Counters) *time.Duration
 }{
-	{"SWPowerCap", "sw_power_cap_s", "power cap", ReasonSWPowerCap, func(c *Counters) *time.Duration { return &c.SWPowerCap }},
-	{"SyncBoost", "sync_boost_s", "sync boost", ReasonSyncBoost, func(c *Counters) *time.Duration { return &c.SyncBoost }},
-	{"SWThermal", "sw_thermal_s", "thermal slowdown", ReasonSWThermal, func(c *Counters) *time.Duration { return &c.SWThermal }},
+	{"SWPowerCap", "sw_power_cap_s", "power cap", reasonSWPowerCap, func(c *Counters) *time.Duration { return &c.SWPowerCap }},
+	{"SyncBoost", "sync_boost_s", "sync boost", reasonSyncBoost, func(c *Counters) *time.Duration { return &c.SyncBoost }},
+	{"SWThermal", "sw_thermal_s", "thermal slowdown", reasonSWThermal, func(c *Counters) *time.Duration { return &c.SWThermal }},
 	{"HWThermal", "hw_thermal_s", "hardware thermal slowdown", ReasonHWThermal, func(c *Counters) *time.Duration { return &c.HWThermal }},
-	{"HWPowerBrake", "hw_power_brake_s", "power brake", ReasonHWPowerBrake, func(c *Counters) *time.Duration { return &c.HWPowerBrake }},
+	{"HWPowerBrake", "hw_power_brake_s", "power brake", reasonHWPowerBrake, func(c *Counters) *time.Duration { return &c.HWPowerBrake }},
 }
 
 // Sub returns how much each counter grew from before to c. A counter that went

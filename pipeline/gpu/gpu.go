@@ -1,15 +1,15 @@
-// Package gpu tells which devices a machine has and what state they are in.
+// Package gpu reports which devices a machine has and what state they are in.
 //
-// It answers three questions: what is here (Probe), what was one device doing
-// just before and just after a trial (Open, Watch.Read, Watch.Events, Between),
-// and may this process have the device to itself (Lock, TryLock). It is the only
-// room that talks to the driver's management library, NVML; a build without cgo,
-// or a machine without the library, gets a Report that says so and is otherwise
-// unaffected.
+// It answers three questions: what is here ([Probe], [Select]), what one device did
+// just before and just after a trial ([Open], [Watch], [Between]), and whether this
+// process may have the device to itself ([Lock], [TryLock]). It is the only package
+// that talks to the driver's management library, NVML; a build without cgo, or a
+// machine without the library, gets a [Report] that says so and is otherwise
+// unaffected. It must not know trials or verdicts.
 //
 // The driver may refuse any single question (an old driver, a consumer card, a
 // MIG slice). Such a field is left zero and its name and reason go into Absent;
-// nothing here fails because one number is missing.
+// a missing number is never an error.
 package gpu
 
 import (
@@ -23,8 +23,8 @@ import (
 // on this machine at all.
 var ErrUnavailable = errors.New("no GPU management library")
 
-// ErrNoDevice is wrapped by the error of Open when the selector names no device.
-var ErrNoDevice = errors.New("no such device")
+// errNoDevice is wrapped by the error of Open when the selector names no device.
+var errNoDevice = errors.New("no such device")
 
 // Report is what Probe found.
 type Report struct {
@@ -47,7 +47,7 @@ type Device struct {
 	CPUs              []int     `json:"cpus,omitempty"`               // the processors near it, whether this process may use them or not
 	MemoryTotal       uint64    `json:"memory_total,omitempty"`       // bytes
 	MemoryUsed        uint64    `json:"memory_used,omitempty"`        // bytes
-	SMs               uint32    `json:"sms,omitempty"`                // multiprocessors; the driver tells it of slices only
+	SMs               uint32    `json:"sms,omitempty"`                // multiprocessors; known for slices only
 	ComputeCapability string    `json:"compute_capability,omitempty"` // as "9.0"
 	SMClock           uint32    `json:"sm_clock,omitempty"`           // MHz
 	SMClockMax        uint32    `json:"sm_clock_max,omitempty"`       // MHz
@@ -81,7 +81,7 @@ type Process struct {
 	UsedBytes uint64 `json:"used_bytes,omitempty"` // 0 when not known
 }
 
-// Absence names a field that the driver would not tell, and why.
+// Absence names a field that the driver did not answer for, and why.
 type Absence struct {
 	Field string `json:"field"`
 	Why   string `json:"why"`
@@ -90,7 +90,7 @@ type Absence struct {
 // Reading is the state of one device at one moment. It can be stored as JSON.
 // The names in Absent are those of its fields and of the fields of Counters;
 // "RemappedRows" stands for RemapPending and RemapFailed, "UUID" for a device
-// that does not say who it is, and "Events" for Watch.Events.
+// without an identity, and "Events" for Watch.Events.
 type Reading struct {
 	Time             time.Time `json:"time,omitzero"`
 	SMClock          uint32    `json:"sm_clock,omitempty"`          // MHz
@@ -101,7 +101,7 @@ type Reading struct {
 	EnergyJ          float64   `json:"energy_j,omitempty"`          // J since the driver was loaded
 	Reasons          Reasons   `json:"reasons,omitempty"`           // why the clocks are where they are, now
 	Counters         Counters  `json:"counters,omitzero"`           // in JSON: seconds
-	ECCUncorrected   uint64    `json:"ecc_uncorrected,omitempty"`   // memory errors since the driver was loaded that ECC could not mend
+	ECCUncorrected   uint64    `json:"ecc_uncorrected,omitempty"`   // uncorrected memory errors since the driver was loaded
 	RemapPending     bool      `json:"remap_pending,omitempty"`     // a bad row of memory will be replaced at the next reset
 	RemapFailed      bool      `json:"remap_failed,omitempty"`      // a bad row of memory could not be replaced
 	RecoveryAction   string    `json:"recovery_action,omitempty"`
@@ -113,19 +113,13 @@ type Reading struct {
 	Absent    []Absence `json:"absent,omitempty"`
 }
 
-// Has reports whether the driver told the named field of r.
+// Has reports whether the driver answered for the named field of r.
 func (r Reading) Has(field string) bool {
 	return !slices.ContainsFunc(r.Absent, func(a Absence) bool { return a.Field == field })
 }
 
-// Healthy reports whether the device is there and the driver asks for no
-// recovery of it. A driver too old to say counts as healthy.
-func (r Reading) Healthy() bool {
-	return !r.Lost && (r.RecoveryAction == "" || r.RecoveryAction == recoveryNone)
-}
-
-// Others returns the processes on the device that are not in mine.
-func (r Reading) Others(mine ...int) []Process {
+// others returns the processes on the device that are not in mine.
+func (r Reading) others(mine ...int) []Process {
 	return slices.DeleteFunc(slices.Clone(r.Processes), func(p Process) bool {
 		return slices.Contains(mine, p.PID)
 	})
@@ -136,21 +130,21 @@ type Reasons uint64
 
 // The bits of Reasons.
 const (
-	ReasonIdle          Reasons = 1
-	ReasonUserClocks    Reasons = 2
-	ReasonSWPowerCap    Reasons = 4
-	ReasonHWSlowdown    Reasons = 8
-	ReasonSyncBoost     Reasons = 16
-	ReasonSWThermal     Reasons = 32
+	reasonIdle          Reasons = 1
+	reasonUserClocks    Reasons = 2
+	reasonSWPowerCap    Reasons = 4
+	reasonHWSlowdown    Reasons = 8
+	reasonSyncBoost     Reasons = 16
+	reasonSWThermal     Reasons = 32
 	ReasonHWThermal     Reasons = 64
-	ReasonHWPowerBrake  Reasons = 128
-	ReasonDisplayClocks Reasons = 256
+	reasonHWPowerBrake  Reasons = 128
+	reasonDisplayClocks Reasons = 256
 )
 
 // Throttled reports whether something other than idling or a clock that a
 // person chose holds the clocks down.
 func (r Reasons) Throttled() bool {
-	return r&^(ReasonIdle|ReasonUserClocks|ReasonDisplayClocks) != 0
+	return r&^(reasonIdle|reasonUserClocks|reasonDisplayClocks) != 0
 }
 
 // String names the bits, as "idle" or "power cap, thermal slowdown"; it is

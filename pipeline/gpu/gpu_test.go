@@ -15,9 +15,9 @@ func TestReasons(t *testing.T) {
 		throttled bool
 	}{
 		{0, "none", false},
-		{ReasonIdle, "idle", false},
-		{ReasonUserClocks | ReasonSWPowerCap, "application clocks, power cap", true},
-		{ReasonHWPowerBrake | ReasonHWThermal, "hardware thermal slowdown, power brake", true},
+		{reasonIdle, "idle", false},
+		{reasonUserClocks | reasonSWPowerCap, "application clocks, power cap", true},
+		{reasonHWPowerBrake | ReasonHWThermal, "hardware thermal slowdown, power brake", true},
 		{1 << 40, "unknown", true},
 	} {
 		if c.r.String() != c.text || c.r.Throttled() != c.throttled {
@@ -44,16 +44,16 @@ func TestCounters(t *testing.T) {
 
 func TestReading(t *testing.T) {
 	r := Reading{Processes: []Process{{PID: 1}, {PID: 2}}, Absent: []Absence{{Field: "PowerW", Why: "not supported"}}}
-	if others := r.Others(2, 3); len(others) != 1 || others[0].PID != 1 || len(r.Processes) != 2 {
+	if others := r.others(2, 3); len(others) != 1 || others[0].PID != 1 || len(r.Processes) != 2 {
 		t.Errorf("others %v of %v", others, r.Processes)
 	}
 	if r.Has("PowerW") || !r.Has("SMClock") {
 		t.Error("Has")
 	}
-	if !r.Healthy() {
+	if r.Lost || asked(r) != "" {
 		t.Error("a driver that says nothing counts as healthy")
 	}
-	if r.RecoveryAction = "reset the GPU"; r.Healthy() {
+	if r.RecoveryAction = "reset the GPU"; asked(r) == "" {
 		t.Error("a device that needs a reset is not healthy")
 	}
 }

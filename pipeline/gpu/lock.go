@@ -20,7 +20,7 @@ import (
 const lockDir = "/tmp"
 
 // ErrLocked is wrapped by the error of TryLock, and by that of Lock when its
-// context ends first, while somebody else holds the device.
+// context ends first, while another process holds the device.
 var ErrLocked = errors.New("device is in use by another kbisect")
 
 // Lock takes the device for this process and waits for it until ctx ends. The
@@ -58,7 +58,7 @@ func tryLockIn(dir, uuid string) (func(), error) {
 	for range 100 {
 		f, err := openLock(path)
 		if err != nil {
-			return nil, fmt.Errorf("lock device %s: %w\nhint: remove %s if it is no plain file of kbisect's", uuid, err, path)
+			return nil, fmt.Errorf("lock device %s: %w\nhint: remove %s if it is not a regular file of kbisect", uuid, err, path)
 		}
 		if err := flock(f); err != nil {
 			holder := holderOf(f)
@@ -68,7 +68,7 @@ func tryLockIn(dir, uuid string) (func(), error) {
 			}
 			return nil, fmt.Errorf("lock device %s: %w", uuid, err)
 		}
-		if !stillAt(f, path) { // somebody cleaned the directory meanwhile
+		if !stillAt(f, path) { // the directory was cleaned meanwhile
 			f.Close()
 			continue
 		}
@@ -91,7 +91,7 @@ func lockPath(dir, uuid string) (string, error) {
 	return filepath.Join(dir, "kbisect-"+uuid+".lock"), nil
 }
 
-// openLock opens the file, or makes it for everybody. The two are separate
+// openLock opens the file, or creates it for all users. The two are separate
 // calls: where fs.protected_regular is set, opening another user's file in /tmp
 // with O_CREAT is refused even when it exists.
 func openLock(path string) (*os.File, error) {
@@ -119,11 +119,11 @@ func openLock(path string) (*os.File, error) {
 	return nil, fmt.Errorf("open %s: it is removed again and again", path)
 }
 
-// plain refuses what is no regular file: a planted pipe or device.
+// plain refuses what is not a regular file: a planted pipe or device.
 func plain(f *os.File) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("open %s: not a plain file", f.Name())
+		err = fmt.Errorf("open %s: not a regular file", f.Name())
 	}
 	if err != nil {
 		f.Close()

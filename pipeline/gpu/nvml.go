@@ -89,10 +89,10 @@ func openWith(lib nvml.Interface, selector string) (reader, error) {
 		index = -1
 		dev, r = lib.DeviceGetHandleByUUID(selector)
 	default:
-		return nil, fmt.Errorf("open device %q: %w\nhint: name a device by its index, as \"0\", or by its UUID, as \"GPU-…\"", selector, ErrNoDevice)
+		return nil, fmt.Errorf("open device %q: %w\nhint: name a device by its index, as \"0\", or by its UUID, as \"GPU-…\"", selector, errNoDevice)
 	}
 	if r == nvml.ERROR_INVALID_ARGUMENT || r == nvml.ERROR_NOT_FOUND {
-		return nil, fmt.Errorf("open device %q: %w\nhint: kbisect doctor lists the devices of this machine", selector, ErrNoDevice)
+		return nil, fmt.Errorf("open device %q: %w\nhint: kbisect doctor lists the devices of this machine", selector, errNoDevice)
 	}
 	if r != nvml.SUCCESS {
 		return nil, fmt.Errorf("open device %q: %s", selector, name(r))
@@ -329,7 +329,8 @@ func (d *device) readMemory(a *asking, out *Reading) {
 
 // readProcesses lists the processes of the device; of a slice, only its own.
 func (d *device) readProcesses(a *asking, out *Reading) {
-	a.ask("Processes", d.processSymbol(), func() nvml.Return {
+	symbol := d.newest("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses")
+	a.ask("Processes", symbol, func() nvml.Return {
 		procs, r := d.processes()
 		if r == nvml.SUCCESS {
 			out.Processes = processes(procs)
@@ -351,17 +352,6 @@ func (d *device) readReasons(a *asking, out *Reading) {
 		}
 		return r
 	})
-}
-
-// processSymbol is the oldest form of the call that the library still has: the
-// wrapper picks the newest by itself.
-func (d *device) processSymbol() string {
-	for _, s := range []string{"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"} {
-		if d.has(s) {
-			return s
-		}
-	}
-	return "nvmlDeviceGetComputeRunningProcesses"
 }
 
 // readFields asks for all counters in one call, so that they belong to one moment.

@@ -15,12 +15,14 @@ const (
 	eventWait = 500 * time.Millisecond
 	// maxFailures in a row mean that there will be no events any more.
 	maxFailures = 5
+	// waitV2 is the form of the call that says which slice an event is of.
+	waitV2 = "nvmlEventSetWait_v2"
 )
 
-// eventTexts are the kinds of event that accuse the machine. Those of an Xid
-// come with its number; single-bit errors and changes of the clocks are no news.
+// eventTexts are the kinds of event that are a fault of the machine. An Xid comes
+// with its number; corrected errors and changes of the clocks are ignored.
 var eventTexts = map[uint64]string{
-	nvml.EventTypeDoubleBitEccError:     "memory error that ECC could not mend",
+	nvml.EventTypeDoubleBitEccError:     "uncorrected memory error (ECC)",
 	nvml.EventTypeDramRetirementFailure: "a bad part of memory could not be taken out of use",
 	nvml.EventTypeFatalPoisonError:      "fatal poison error of the memory",
 	nvml.EventTypeGpuUnavailableError:   "the GPU is unavailable",
@@ -39,7 +41,7 @@ func (d *device) follow(put func(Event), ended func(string)) (func(), error) {
 
 // register makes the set of events; the caller frees it.
 func (d *device) register() (nvml.EventSet, error) {
-	for _, s := range []string{"nvmlDeviceGetSupportedEventTypes", "nvmlEventSetCreate", "nvmlEventSetFree", "nvmlDeviceRegisterEvents", d.waitSymbol()} {
+	for _, s := range []string{"nvmlDeviceGetSupportedEventTypes", "nvmlEventSetCreate", "nvmlEventSetFree", "nvmlDeviceRegisterEvents", d.newest(waitV2, "nvmlEventSetWait")} {
 		if !d.has(s) {
 			return nil, errors.New(lacks(s))
 		}
@@ -53,7 +55,7 @@ func (d *device) register() (nvml.EventSet, error) {
 		return nil, errors.New(name(r))
 	}
 	if supported&nvml.EventTypeXidCriticalError == 0 {
-		return nil, errors.New("the driver tells no Xid of this device")
+		return nil, errors.New("the driver reports no Xids for this device")
 	}
 	set, r := d.lib.EventSetCreate()
 	if r != nvml.SUCCESS {
@@ -65,9 +67,6 @@ func (d *device) register() (nvml.EventSet, error) {
 	}
 	return set, nil
 }
-
-// waitSymbol: only the second form says which slice an event is of.
-func (d *device) waitSymbol() string { return d.newest("nvmlEventSetWait_v2", "nvmlEventSetWait") }
 
 // follower waits for the events of one device. Only its goroutine touches set.
 type follower struct {
@@ -109,7 +108,7 @@ func (f *follower) run() {
 		case r == nvml.ERROR_TIMEOUT:
 			failures = 0
 		case isLost(r):
-			f.put(Event{Time: time.Now(), Kind: KindMachine, Text: name(r)})
+			f.put(Event{Time: time.Now(), Kind: kindMachine, Text: name(r)})
 			f.ended(name(r))
 			return
 		default:
@@ -132,7 +131,7 @@ func (f *follower) rest(d time.Duration) {
 // take passes an event on, unless it is of another slice.
 func (f *follower) take(data nvml.EventData) {
 	d := f.dev
-	if d.slice != nil && d.has("nvmlEventSetWait_v2") && !d.slice.covers(data.GpuInstanceId, data.ComputeInstanceId) {
+	if d.slice != nil && d.has(waitV2) && !d.slice.covers(data.GpuInstanceId, data.ComputeInstanceId) {
 		return
 	}
 	if data.EventType == nvml.EventTypeXidCriticalError {
@@ -143,5 +142,5 @@ func (f *follower) take(data nvml.EventData) {
 	if !ok {
 		return
 	}
-	f.put(Event{Time: time.Now(), Kind: KindMachine, Text: words})
+	f.put(Event{Time: time.Now(), Kind: kindMachine, Text: words})
 }

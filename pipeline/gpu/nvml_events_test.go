@@ -92,7 +92,7 @@ func TestEvents(t *testing.T) {
 	e.answers <- xidEvent(79)
 	eventually(t, "three events", func() bool { return len(w.Events(began)) == 3 })
 	got := w.Events(began)
-	for i, want := range []string{"program Xid 31: the program touched memory that is not its own", "machine memory error that ECC could not mend", "machine Xid 79: the GPU has fallen off the bus"} {
+	for i, want := range []string{"program Xid 31: the program touched memory that is not its own", "machine uncorrected memory error (ECC)", "machine Xid 79: the GPU has fallen off the bus"} {
 		if s := got[i].Kind + " " + got[i].String(); s != want {
 			t.Errorf("%d: %q", i, s)
 		}
@@ -156,7 +156,7 @@ func TestEventsEnd(t *testing.T) {
 			t.Errorf("%d: absent %v", r, reading.Absent)
 		}
 		events := w.Events(time.Time{})
-		if lost := len(events) == 1 && events[0].Kind == KindMachine; lost != isLost(r) {
+		if lost := len(events) == 1 && events[0].Kind == kindMachine; lost != isLost(r) {
 			t.Errorf("%d: events %v", r, events)
 		}
 		w.Close()
@@ -176,7 +176,7 @@ func TestNoEvents(t *testing.T) {
 		"not supported by this device": func(_ *eventful, d *dgxa100.Device) {
 			d.GetSupportedEventTypesFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 		},
-		"the driver tells no Xid of this device": func(_ *eventful, d *dgxa100.Device) {
+		"the driver reports no Xids for this device": func(_ *eventful, d *dgxa100.Device) {
 			d.GetSupportedEventTypesFunc = func() (uint64, nvml.Return) { return nvml.EventTypePState, nvml.SUCCESS }
 		},
 		"driver error 999": func(e *eventful, _ *dgxa100.Device) {

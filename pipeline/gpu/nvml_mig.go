@@ -31,7 +31,7 @@ func newSlice(lib nvml.Interface, dev nvml.Device) (*device, error) {
 	a := &asking{d: parent}
 	at, ok := d.instance(a, dev)
 	at.parent = a.present()
-	if !ok { // then which processes and events are the slice's cannot be told
+	if !ok { // then its processes and events cannot be told from those of other slices
 		return nil, fmt.Errorf("the place of the slice on its GPU: %s", a.absent[0].Why)
 	}
 	d.slice = &at
@@ -124,7 +124,7 @@ func (d *device) newest(forms ...string) string {
 }
 
 // processes asks the slice itself. A driver that answers for whole GPUs only
-// lists everybody's, with the place of each.
+// lists all processes, with the place of each.
 func (d *device) processes() ([]nvml.ProcessInfo, nvml.Return) {
 	procs, r := d.dev.GetComputeRunningProcesses()
 	if d.slice == nil {

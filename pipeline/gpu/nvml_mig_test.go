@@ -132,7 +132,7 @@ func TestSliceGone(t *testing.T) {
 			t.Errorf("%s: opened", why)
 		}
 	}
-	if _, err := openWith(e, "MIG-cccc"); !errors.Is(err, ErrNoDevice) {
+	if _, err := openWith(e, "MIG-cccc"); !errors.Is(err, errNoDevice) {
 		t.Errorf("got %v", err)
 	}
 }

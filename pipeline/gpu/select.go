@@ -25,8 +25,8 @@ const visibleDevices = "CUDA_VISIBLE_DEVICES"
 //   - else each is the driver's index of a device, or a UUID or the beginning of
 //     one. A device that is cut into several slices is not a choice.
 //
-// Errors wrap ErrHidden, ErrUnavailable or ErrNoDevice; the last lists what is
-// there.
+// Errors wrap ErrHidden or ErrUnavailable; one for an unknown device lists those
+// that are there.
 func Select(spec []string) ([]string, error) {
 	if slices.Equal(spec, []string{"none"}) {
 		return nil, nil
@@ -173,7 +173,7 @@ func sliceUUIDs(d Device) []string {
 	return out
 }
 
-// noDevice explains why name is no choice, and lists what is there.
+// noDevice explains why name cannot be used, and lists what is there.
 func noDevice(name, why string, rep Report) error {
 	if why != "" {
 		why = ": " + why
@@ -187,5 +187,5 @@ func noDevice(name, why string, rep Report) error {
 	if list != nil {
 		there = "this machine has " + strings.Join(list, ", ")
 	}
-	return fmt.Errorf("device %q: %w%s\nhint: %s", name, ErrNoDevice, why, there)
+	return fmt.Errorf("device %q: %w%s\nhint: %s", name, errNoDevice, why, there)
 }

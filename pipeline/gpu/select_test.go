@@ -48,14 +48,14 @@ func TestSelectNamed(t *testing.T) {
 		"0 GPU-x": `device "GPU-x"`,
 	} {
 		_, err := selectNamed(strings.Fields(spec), rack)
-		if !errors.Is(err, ErrNoDevice) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "\nhint: this machine has 0 GPU-00aa, 1 GPU-00ab, 2 GPU-cc, MIG-1, MIG-22, 3") {
+		if !errors.Is(err, errNoDevice) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "\nhint: this machine has 0 GPU-00aa, 1 GPU-00ab, 2 GPU-cc, MIG-1, MIG-22, 3") {
 			t.Errorf("%s: %v", spec, err)
 		}
 	}
 	if _, err := selectNamed([]string{"0"}, Report{Why: "no driver"}); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "no driver") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := selectNamed([]string{"0"}, Report{Available: true}); !errors.Is(err, ErrNoDevice) || !strings.Contains(err.Error(), "this machine has no device") {
+	if _, err := selectNamed([]string{"0"}, Report{Available: true}); !errors.Is(err, errNoDevice) || !strings.Contains(err.Error(), "this machine has no device") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -74,7 +74,7 @@ func TestSelectVisible(t *testing.T) {
 			t.Errorf("%s: %v, %v", visible, got, err)
 		}
 	}
-	if _, err := selectVisible("9,0", rack); !errors.Is(err, ErrNoDevice) || !strings.Contains(err.Error(), "CUDA_VISIBLE_DEVICES=9,0: ") {
+	if _, err := selectVisible("9,0", rack); !errors.Is(err, errNoDevice) || !strings.Contains(err.Error(), "CUDA_VISIBLE_DEVICES=9,0: ") {
 		t.Errorf("got %v", err)
 	}
 	if got, err := selectVisible("0", Report{Why: "no driver"}); got != nil || err != nil {
@@ -85,7 +85,7 @@ func TestSelectVisible(t *testing.T) {
 func TestSelectFirst(t *testing.T) {
 	for i, want := range []string{"GPU-00aa", "GPU-00ab", "MIG-1", "MIG-2", "", ""} {
 		got, err := selectFirst(Report{Available: true, Devices: rack.Devices[i:]})
-		if want == "" && !errors.Is(err, ErrNoDevice) || want != "" && (err != nil || !slices.Equal(got, []string{want})) {
+		if want == "" && !errors.Is(err, errNoDevice) || want != "" && (err != nil || !slices.Equal(got, []string{want})) {
 			t.Errorf("%d: %v, %v", i, got, err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestSelectHidden(t *testing.T) {
 	for _, visible := range []string{"", " ", "-1", "-1,0", "NoDevFiles", "none", "void", ",0"} {
 		t.Setenv(visibleDevices, visible)
 		for _, spec := range [][]string{nil, {}, {"auto"}} {
-			if got, err := Select(spec); got != nil || !errors.Is(err, ErrHidden) || errors.Is(err, ErrNoDevice) {
+			if got, err := Select(spec); got != nil || !errors.Is(err, ErrHidden) || errors.Is(err, errNoDevice) {
 				t.Errorf("%q, %v: %v, %v", visible, spec, got, err)
 			}
 		}

@@ -26,15 +26,15 @@ type Watch struct {
 	pull func() []Event // of a script: where events come from instead
 	tick time.Duration  // see answer
 
-	mu     sync.Mutex
-	stop   func() // not nil once followed
-	closed bool
-	deaf   string // why there are no events (any more)
-	events []Event
+	mu       sync.Mutex
+	stop     func() // not nil once followed
+	closed   bool
+	noEvents string // why there are no events (any more)
+	events   []Event
 }
 
 // Open finds one device by its index ("0") or its UUID ("GPU-…", "MIG-…").
-// The error wraps ErrUnavailable or ErrNoDevice.
+// The error wraps ErrUnavailable where no device can be asked.
 func Open(selector string) (*Watch, error) {
 	dev, err := open(strings.TrimSpace(selector))
 	if err != nil {
@@ -49,7 +49,7 @@ func newWatch(dev reader) *Watch { return &Watch{dev: dev, id: dev.identity(), t
 func (w *Watch) Device() Device { return w.id }
 
 // Read returns the state of the device now. It never fails: what the driver
-// does not tell is listed in Absent. A driver that hangs, as one does whose
+// does not answer is listed in Absent. A driver that hangs, as one does whose
 // device is wedged, is given up on after ten seconds; then the device is Lost.
 func (w *Watch) Read() Reading {
 	r := w.answer()
@@ -58,8 +58,8 @@ func (w *Watch) Read() Reading {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.deaf != "" {
-		r.Absent = append(slices.Clip(r.Absent), Absence{"Events", w.deaf})
+	if w.noEvents != "" {
+		r.Absent = append(slices.Clip(r.Absent), Absence{"Events", w.noEvents})
 	}
 	return r
 }
@@ -105,7 +105,7 @@ func (w *Watch) Follow() {
 	}
 	stop, err := w.dev.follow(w.put, w.ended)
 	if err != nil {
-		w.deaf, stop = err.Error(), func() {}
+		w.noEvents, stop = err.Error(), func() {}
 	}
 	w.stop = stop
 }
@@ -148,7 +148,7 @@ func (w *Watch) put(e Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.events) >= maxEvents {
-		i := max(slices.IndexFunc(w.events, func(e Event) bool { return e.kind() != KindMachine }), 0)
+		i := max(slices.IndexFunc(w.events, func(e Event) bool { return e.kind() != kindMachine }), 0)
 		w.events = slices.Delete(w.events, i, i+1)
 	}
 	w.events = append(w.events, e)
@@ -157,7 +157,7 @@ func (w *Watch) put(e Event) {
 func (w *Watch) ended(why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.deaf = why
+	w.noEvents = why
 }
 
 // Clear waits until the device lists no process that before did not list, for
@@ -172,7 +172,7 @@ func (w *Watch) Clear(ctx context.Context, before []Process, bound time.Duration
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		over := ctx.Err() != nil // asked before the look: whatever ends a pause, a look follows
 		r := w.Read()
-		left := r.Others(pids(before)...)
+		left := r.others(pids(before)...)
 		if len(left) == 0 || over {
 			return left, r
 		}

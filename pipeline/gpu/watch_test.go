@@ -111,7 +111,7 @@ func TestHangingDriver(t *testing.T) {
 
 func TestReadingJSON(t *testing.T) {
 	r := Reading{
-		Time: time.Date(2025, 1, 2, 3, 4, 5, 6, time.UTC), SMClock: 1980, PerformanceState: "P0", PowerW: 1.5, Reasons: ReasonSWThermal,
+		Time: time.Date(2025, 1, 2, 3, 4, 5, 6, time.UTC), SMClock: 1980, PerformanceState: "P0", PowerW: 1.5, Reasons: reasonSWThermal,
 		Counters:  Counters{SWPowerCap: 1234567891, HWThermal: time.Microsecond},
 		Processes: []Process{{PID: 1}}, Lost: true, Absent: []Absence{{"Events", "no"}},
 	}
@@ -131,7 +131,7 @@ func TestReadingJSON(t *testing.T) {
 	if b, _ := json.Marshal(Reading{}); string(b) != "{}" {
 		t.Errorf("nothing is %s", b)
 	}
-	c := Change{Throttle: r.Counters, Foreign: r.Processes, Events: []Event{{Xid: 79, Kind: KindMachine}}}
+	c := Change{Throttle: r.Counters, Foreign: r.Processes, Events: []Event{{Xid: 79, Kind: kindMachine}}}
 	b, err = json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
@@ -170,18 +170,18 @@ func TestCountersJSON(t *testing.T) {
 
 func TestExplainXid(t *testing.T) {
 	kinds := map[string][]uint64{
-		KindProgram: {8, 11, 13, 31, 43, 45, 68, 109},
-		KindMachine: {46, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 143, 144, 145, 146, 147, 148, 149, 150, 154},
-		KindUnknown: {0, 1, 32, 151, 999, 1 << 40},
+		kindProgram: {8, 11, 13, 31, 43, 45, 68, 109},
+		kindMachine: {46, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 143, 144, 145, 146, 147, 148, 149, 150, 154},
+		kindUnknown: {0, 1, 32, 151, 999, 1 << 40},
 	}
 	for kind, xids := range kinds {
 		for _, xid := range xids {
-			if got, text := ExplainXid(xid); got != kind || text == "" {
+			if got, text := explainXid(xid); got != kind || text == "" {
 				t.Errorf("%d: %s, %q", xid, got, text)
 			}
 		}
 	}
-	if len(programXids)+len(machineXids) != len(kinds[KindProgram])+len(kinds[KindMachine]) {
+	if len(programXids)+len(machineXids) != len(kinds[kindProgram])+len(kinds[kindMachine]) {
 		t.Error("the table has what is not tested")
 	}
 	if s := (Event{Xid: 79}).String(); s != "Xid 79: the GPU has fallen off the bus" {

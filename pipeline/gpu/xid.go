@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// The kinds of an Event: whose fault it is.
+// The kinds of an Event: what is at fault.
 const (
-	KindProgram = "program" // a fault of the program; the device stays healthy
-	KindMachine = "machine" // a fault of the device, its links or its firmware
-	KindUnknown = "unknown" // no verdict should rest on it alone
+	kindProgram = "program" // a fault of the program; the device stays healthy
+	kindMachine = "machine" // a fault of the device, its links or its firmware
+	kindUnknown = "unknown" // no verdict should rest on it alone
 )
 
 // Event is something that the driver reported of a device by itself.
 type Event struct {
 	Time time.Time `json:"time,omitzero"` // when it was received; the driver gives no time
-	Xid  uint64    `json:"xid,omitempty"` // the driver's number of the error; 0 when it is no Xid
-	Kind string    `json:"kind"`          // KindProgram, KindMachine or KindUnknown
+	Xid  uint64    `json:"xid,omitempty"` // the driver's number of the error; 0 for other events
+	Kind string    `json:"kind"`          // kindProgram, kindMachine or kindUnknown
 	Text string    `json:"text,omitempty"`
 }
 
@@ -24,7 +24,7 @@ type Event struct {
 func (e Event) String() string {
 	text := e.Text
 	if text == "" {
-		_, text = ExplainXid(e.Xid)
+		_, text = explainXid(e.Xid)
 	}
 	if e.Xid == 0 {
 		return text
@@ -32,32 +32,32 @@ func (e Event) String() string {
 	return fmt.Sprintf("Xid %d: %s", e.Xid, text)
 }
 
-// kind is Kind, or what the table says where a script left it out.
+// kind returns Kind, or what the table says where a script left it out.
 func (e Event) kind() string {
 	if e.Kind != "" {
 		return e.Kind
 	}
-	kind, _ := ExplainXid(e.Xid)
+	kind, _ := explainXid(e.Xid)
 	return kind
 }
 
 func newXid(xid uint64, at time.Time) Event {
-	kind, text := ExplainXid(xid)
+	kind, text := explainXid(xid)
 	return Event{Time: at, Xid: xid, Kind: kind, Text: text}
 }
 
-// ExplainXid says whose fault an Xid is and what it means. NVIDIA's catalogue
+// explainXid returns what is at fault in an Xid, and its meaning. NVIDIA's catalogue
 // calls many numbers ambiguous; those stand here with the side that is to
 // blame in practice, and the device's own answers (Reading.RecoveryAction,
 // Lost, the ECC counts) come before any number.
-func ExplainXid(xid uint64) (kind, text string) {
+func explainXid(xid uint64) (kind, text string) {
 	if text, ok := programXids[xid]; ok {
-		return KindProgram, text
+		return kindProgram, text
 	}
 	if text, ok := machineXids[xid]; ok {
-		return KindMachine, text
+		return kindMachine, text
 	}
-	return KindUnknown, "an error that kbisect does not know"
+	return kindUnknown, "an error that kbisect does not know"
 }
 
 // programXids leave the device healthy. 45 also follows each kill of a process
@@ -75,14 +75,14 @@ var programXids = map[uint64]string{
 
 var machineXids = map[uint64]string{
 	46:  "the GPU stopped processing",
-	48:  "memory error that ECC could not mend",
+	48:  "uncorrected memory error (ECC)",
 	61:  "the GPU's microcontroller halted (breakpoint or warning)",
 	62:  "the GPU's microcontroller halted",
 	63:  "a bad part of memory is taken out of use",
 	64:  "a bad part of memory could not be taken out of use",
 	74:  "NVLink error",
 	79:  "the GPU has fallen off the bus",
-	92:  "many memory errors that ECC mended",
+	92:  "many corrected memory errors (ECC)",
 	94:  "contained memory error",
 	95:  "uncontained memory error",
 	119: "the GPU's system processor does not answer",

@@ -82,7 +82,7 @@ func (s Spec) order() (warden.Order, error) {
 	if err != nil {
 		return warden.Order{}, &StartError{Path: s.Argv[0], Err: err}
 	}
-	env := []string{CookieVariable + "=" + s.Cookie}
+	env := []string{cookieVariable + "=" + s.Cookie}
 	if s.Protocol != "" {
 		for _, name := range append([]string{s.Protocol}, s.Aliases...) {
 			env = append(env, fmt.Sprintf("%s=%d", name, warden.LeaderProtocolFD))

@@ -8,9 +8,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
 )
 
-// CookieVariable is the environment variable that marks every process of a
+// cookieVariable is the environment variable that marks every process of a
 // tree, see [Sweep].
-const CookieVariable = "KBISECT_COOKIE"
+const cookieVariable = "KBISECT_COOKIE"
 
 const (
 	defaultGrace     = 2 * time.Second

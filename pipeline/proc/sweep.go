@@ -110,7 +110,7 @@ func carriers(match func(cookie string) bool) ([]ps.Process, error) {
 		if spared[p.PID] || !p.Ours() {
 			return false
 		}
-		cookie, ok := lookup(strings.Split(p.File("environ"), "\x00"), CookieVariable)
+		cookie, ok := lookup(strings.Split(p.File("environ"), "\x00"), cookieVariable)
 		return ok && match(cookie)
 	})
 	var out []ps.Process

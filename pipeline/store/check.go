@@ -77,7 +77,7 @@ func (f file) checkVersion(db *sql.DB) error {
 	case app != applicationID:
 		return f.damaged(nil, "it is a database, but not one of kbisect's (application id %#x)", uint32(app))
 	case version > schemaVersion:
-		return &VersionError{Path: f.path, Found: version, Known: schemaVersion}
+		return &versionError{Path: f.path, Found: version, Known: schemaVersion}
 	case version < 1:
 		return f.damaged(nil, "invalid schema version %d", version)
 	}

@@ -96,7 +96,7 @@ func TestKill(t *testing.T) {
 			t.Fatalf("round %d: %v", round, err)
 		}
 		total, err = verify(s, "one")
-		if errors.Is(err, ErrNone) && acked == 0 {
+		if errors.Is(err, errNone) && acked == 0 {
 			err = nil // killed before it made the session
 		}
 		if err != nil || total < acked || total > acked+1 {
@@ -253,7 +253,7 @@ func TestDamagedLog(t *testing.T) {
 }
 
 func TestOtherFiles(t *testing.T) {
-	var damaged *DamagedError
+	var damaged *damagedError
 	for name, content := range map[string]string{"empty": "", "short": "SQLite format 3\x00", "text": strings.Repeat("hello ", 100)} {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, fileName), []byte(content), 0o644))
@@ -271,7 +271,7 @@ func TestOtherFiles(t *testing.T) {
 	if _, err := Open(dir, ReadWrite); !errors.As(err, &damaged) {
 		t.Errorf("a log without its database: %v", err)
 	}
-	for pragma, want := range map[string]any{"user_version = 3": new(*VersionError), "user_version = 0": &damaged, "application_id = 7": &damaged} {
+	for pragma, want := range map[string]any{"user_version = 3": new(*versionError), "user_version = 0": &damaged, "application_id = 7": &damaged} {
 		dir := t.TempDir()
 		fill(t, dir, 1)
 		db, err := sql.Open("sqlite", filepath.Join(dir, fileName))

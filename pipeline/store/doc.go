@@ -14,8 +14,8 @@
 // written: each record is one transaction, committed to disk before the call
 // that adds it returns. Each row carries a checksum and each session the number
 // of its rows, because SQLite itself does not notice a changed byte inside a
-// value. Damage is reported as a [*DamagedError], never read as data, and a
-// damaged file is never written to.
+// value. Damage is an error, never read as data, and a damaged file is never
+// written to.
 //
 // # Who may write
 //

@@ -10,37 +10,37 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// ErrNone is wrapped by the error for a record that is not in the store.
-var ErrNone = errors.New("no such record")
+// errNone is wrapped by the error for a record that is not in the store.
+var errNone = errors.New("no such record")
 
 // ErrNoStore is wrapped by the error of opening a store that does not exist yet, for reading.
 var ErrNoStore = errors.New("no store yet")
 
-// A DamagedError reports a store that cannot be trusted. Nothing was written to it.
-type DamagedError struct {
+// A damagedError reports a store that cannot be trusted. Nothing was written to it.
+type damagedError struct {
 	Path   string // the database file
 	Reason string
 	Err    error // the cause, or nil
 }
 
 // Error names the file, the reason and what to do.
-func (e *DamagedError) Error() string {
+func (e *damagedError) Error() string {
 	return fmt.Sprintf("the store %s is damaged: %s\nhint: move it away together with its neighbours (mv %q* elsewhere) and run again: "+
 		"a new store is created, nothing is overwritten; sqlite3's .recover may save what is left in the old one", e.Path, e.Reason, e.Path)
 }
 
 // Unwrap returns the cause.
-func (e *DamagedError) Unwrap() error { return e.Err }
+func (e *damagedError) Unwrap() error { return e.Err }
 
-// A VersionError reports a store that a newer kbisect wrote.
-type VersionError struct {
+// A versionError reports a store that a newer kbisect wrote.
+type versionError struct {
 	Path  string // the database file
 	Found int    // the schema version of the file
 	Known int    // the newest schema version known here
 }
 
 // Error names the file, both versions and what to do.
-func (e *VersionError) Error() string {
+func (e *versionError) Error() string {
 	return fmt.Sprintf("the store %s has schema version %d, this kbisect reads versions up to %d\nhint: upgrade kbisect, "+
 		"or move the file away (mv %q* elsewhere) to start a new store", e.Path, e.Found, e.Known, e.Path)
 }
@@ -68,7 +68,7 @@ func (e *BusyError) Error() string {
 // that have a hint and that errors.Is and errors.As recognise.
 func (f file) fail(err error, format string, args ...any) error {
 	doing := fmt.Sprintf(format, args...)
-	var known *DamagedError
+	var known *damagedError
 	var se *sqlite.Error
 	if errors.As(err, &known) || !errors.As(err, &se) {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -134,6 +134,6 @@ func (f file) probe() error {
 	return t.Sync()
 }
 
-func (f file) damaged(err error, format string, args ...any) *DamagedError {
-	return &DamagedError{Path: f.path, Reason: fmt.Sprintf(format, args...), Err: err}
+func (f file) damaged(err error, format string, args ...any) *damagedError {
+	return &damagedError{Path: f.path, Reason: fmt.Sprintf(format, args...), Err: err}
 }

@@ -81,7 +81,7 @@ func (f file) refuseOrphan() error {
 	if _, err := os.Lstat(f.path); err == nil {
 		return nil // another process has just made the store
 	}
-	return &DamagedError{Path: f.path, Reason: "its log " + wal + " is there, but the database is not"}
+	return &damagedError{Path: f.path, Reason: "its log " + wal + " is there, but the database is not"}
 }
 
 // publish gives the file at draft the name path, unless path exists by now.

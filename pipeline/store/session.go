@@ -79,7 +79,7 @@ func sessionByID(q queryer, f file, id string) (Session, error) {
 		return Session{}, err
 	}
 	if len(list) == 0 {
-		return Session{}, fmt.Errorf("session %s: %w", id, ErrNone)
+		return Session{}, fmt.Errorf("session %s: %w", id, errNone)
 	}
 	return list[0], nil
 }
@@ -128,7 +128,7 @@ func (s *Store) Session(id string) (Session, error) {
 	if id == "" || id == "last" {
 		list, err := s.Sessions(1)
 		if err == nil && len(list) == 0 {
-			err = fmt.Errorf("no session recorded yet: %w", ErrNone)
+			err = fmt.Errorf("no session recorded yet: %w", errNone)
 		}
 		if err != nil {
 			return Session{}, err
@@ -141,7 +141,7 @@ func (s *Store) Session(id string) (Session, error) {
 	}
 	switch {
 	case len(list) == 0:
-		return Session{}, fmt.Errorf("session %s: %w\nhint: kbisect sessions lists them", id, ErrNone)
+		return Session{}, fmt.Errorf("session %s: %w\nhint: kbisect sessions lists them", id, errNone)
 	case len(list) == 1 || list[0].ID == id:
 		return list[0], nil
 	}

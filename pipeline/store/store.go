@@ -25,8 +25,8 @@ type Store struct {
 
 // Open opens the store in dir, which is kbisect/ in the common git directory.
 // ReadWrite creates a missing directory and file; ReadOnly then returns an error
-// that wraps [ErrNoStore]. A file that is damaged or newer than this program gives
-// a [*DamagedError] or a [*VersionError] and is left as it is.
+// that wraps [ErrNoStore]. A file that is damaged, or newer than this program, is an
+// error and is left as it is.
 func Open(dir string, mode Mode) (*Store, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -87,7 +87,7 @@ func verify(s *Store, session string) (int, error) {
 
 func TestSessions(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "a ?#%41 b", "kbisect"), ReadWrite)
-	if _, err := s.Session("last"); !errors.Is(err, ErrNone) {
+	if _, err := s.Session("last"); !errors.Is(err, errNone) {
 		t.Errorf("Session in an empty store: %v", err)
 	}
 	one := Session{ID: "20261121-074512-3f9a", Created: day, Updated: day, Status: Running, Args: []string{"run", "--good", "a b"},
@@ -108,7 +108,7 @@ func TestSessions(t *testing.T) {
 		t.Errorf("an ambiguous prefix: %v", err)
 	}
 	for _, id := range []string{"x", "%", "_", "20261121-074512-3f9a0"} {
-		if _, err := s.Session(id); !errors.Is(err, ErrNone) {
+		if _, err := s.Session(id); !errors.Is(err, errNone) {
 			t.Errorf("Session(%q): %v", id, err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestSessions(t *testing.T) {
 	if got, _ := s.Session("last"); got.Status != Found || string(got.Finding) != `{"f":2}` || !got.Updated.After(day) {
 		t.Errorf("after the update: %+v", got)
 	}
-	if err := s.UpdateSession("none", func(*Session) {}); !errors.Is(err, ErrNone) {
+	if err := s.UpdateSession("none", func(*Session) {}); !errors.Is(err, errNone) {
 		t.Errorf("update of nothing: %v", err)
 	}
 	if list, err := s.Sessions(1); err != nil || len(list) != 1 || list[0].ID != two.ID {
@@ -142,7 +142,7 @@ func TestRecords(t *testing.T) {
 		t.Error("the same launch was added twice")
 	}
 	l.Session = "other"
-	if err := s.AddLaunch(l); !errors.Is(err, ErrNone) {
+	if err := s.AddLaunch(l); !errors.Is(err, errNone) {
 		t.Errorf("launch of no session: %v", err)
 	}
 	if n, err := verify(s, "one"); n != 25 || err != nil {
@@ -414,7 +414,7 @@ func TestLaunchesOf(t *testing.T) {
 	if _, err := s.db.Exec("UPDATE launches SET class = 'wrong' WHERE session = 'one' AND seq = 3"); err != nil {
 		t.Fatal(err)
 	}
-	var damaged *DamagedError
+	var damaged *damagedError
 	if _, err := s.LaunchesOf(7, strings.Repeat("3", 40)); !errors.As(err, &damaged) {
 		t.Errorf("a changed row: %v", err)
 	}

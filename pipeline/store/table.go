@@ -43,7 +43,7 @@ func (t table[T]) replace(tx *sql.Tx, key, value string, record *T) error {
 }
 
 // query reads the rows that the clauses after FROM select. A row that does not
-// match its checksum is a [*DamagedError].
+// match its checksum is a *damagedError.
 func (t table[T]) query(q queryer, f file, clauses string, args ...any) ([]T, error) {
 	rows, err := q.Query("SELECT "+t.columns+", checksum FROM "+t.name+" "+clauses, args...)
 	if err != nil {
@@ -72,7 +72,7 @@ func count(tx *sql.Tx, counter, session string) error {
 		return err
 	}
 	if n, err := r.RowsAffected(); err != nil || n != 1 {
-		return fmt.Errorf("session %s: %w", session, ErrNone)
+		return fmt.Errorf("session %s: %w", session, errNone)
 	}
 	return nil
 }
