@@ -79,6 +79,26 @@ func TestLineEndsEqualCheckout(t *testing.T) {
 	}
 }
 
+// TestInfoAttributes has rules and a macro outside of the commit, as a user may
+// set them for one clone.
+func TestInfoAttributes(t *testing.T) {
+	r := gittest.New(t)
+	r.Write(t, "d/deep/a.txt", "1\n2\n")
+	r.Write(t, "b.txt", "1\n2\n")
+	r.Write(t, "c.cu", "1\n2\n")
+	r.Write(t, "d/deep/.gitattributes", "*.txt -text\n[attr]dos -text\n")
+	r.Write(t, ".gitattributes", "[attr]dos eol=lf\n*.cu dos\n")
+	c := r.Commit(t, "c")
+	r.Write(t, ".git/info/attributes", "[attr]dos text eol=crlf\nb.txt dos\nd/deep/* text eol=crlf\n")
+	want := r.Checkout(t, filepath.Join(t.TempDir(), "want"), c)
+	e := export(t, open(t, r.Dir))
+	hop(t, e, c, true)
+	gittest.SameListing(t, gittest.Listing(t, e.Dir()), want, "info/attributes")
+	if !strings.Contains(want["b.txt"], `\r`) || !strings.Contains(want["d/deep/a.txt"], `\r`) {
+		t.Errorf("git does not follow the rules: %v", want)
+	}
+}
+
 func TestUnsupportedAttributes(t *testing.T) {
 	r := gittest.New(t)
 	r.Write(t, "k/a", "1")

@@ -2,7 +2,9 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -30,14 +32,18 @@ type attrRule struct {
 	sets     []attrValue
 }
 
+// attrValue is one attribute of a rule; its value is one of the constants above or
+// what follows "=".
 type attrValue struct{ name, value string }
 
 // attrFile is one parsed .gitattributes file.
 type attrFile struct {
 	dir   string // "" at the root
+	info  bool   // it is $GIT_DIR/info/attributes, the strongest
 	id    string
 	rules []attrRule
-	// macros are the file's own [attr] lines; Git uses them only at the root.
+	// macros are the file's own [attr] lines; Git uses them only at the root and
+	// in info/attributes.
 	macros map[string][]attrValue
 }
 
@@ -68,6 +74,8 @@ func parseAttributes(text string) attrFile {
 	return f
 }
 
+// cutPattern splits a line after its pattern, which may be quoted as in C; ok is
+// false where the quotes do not end.
 func cutPattern(line string) (pattern, rest string, ok bool) {
 	if line[0] != '"' {
 		if i := strings.IndexAny(line, " \t"); i >= 0 {
@@ -113,11 +121,19 @@ type attributes struct {
 	signature string // equal for equal rules
 }
 
+// newAttributes combines the files of one tree. It returns nil where no rule can
+// change content, so that most repositories pay nothing per file.
 func newAttributes(files []attrFile) *attributes {
 	a := &attributes{files: files, macros: map[string][]attrValue{
 		"binary": {{"diff", attrUnset}, {"merge", attrUnset}, {"text", attrUnset}},
 	}}
-	slices.SortStableFunc(a.files, func(x, y attrFile) int { return len(x.dir) - len(y.dir) })
+	strength := func(f attrFile) int {
+		if f.info {
+			return math.MaxInt
+		}
+		return len(f.dir)
+	}
+	slices.SortStableFunc(a.files, func(x, y attrFile) int { return cmp.Compare(strength(x), strength(y)) })
 	matters := false
 	for _, f := range a.files {
 		if f.dir == "" {
@@ -129,7 +145,7 @@ func newAttributes(files []attrFile) *attributes {
 		for _, r := range f.rules {
 			matters = matters || changesContent(r.sets)
 		}
-		a.signature += fmt.Sprintf("%q %s\n", f.dir, f.id)
+		a.signature += fmt.Sprintf("%q %t %s\n", f.dir, f.info, f.id)
 	}
 	if !matters {
 		return nil
@@ -158,7 +174,7 @@ func (a *attributes) of(file string) map[string]string {
 	for i := len(a.files) - 1; i >= 0; i-- {
 		f := a.files[i]
 		rel := file
-		if f.dir != "" && f.dir != infoAttributes {
+		if f.dir != "" {
 			var ok bool
 			if rel, ok = strings.CutPrefix(file, f.dir+"/"); !ok {
 				continue
@@ -173,6 +189,8 @@ func (a *attributes) of(file string) map[string]string {
 	return got
 }
 
+// apply adds what a rule sets, later words first, to what is not decided yet. The
+// depth ends macros that name each other.
 func (a *attributes) apply(got map[string]string, sets []attrValue, depth int) {
 	for i := len(sets) - 1; i >= 0 && depth < 16; i-- {
 		s := sets[i]
@@ -203,6 +221,7 @@ type treatment struct {
 	refuse string // an attribute that cannot be honoured here, or ""
 }
 
+// treat returns how a file is to be written.
 func (a *attributes) treat(file string) treatment {
 	if a == nil {
 		return treatment{}
@@ -223,6 +242,7 @@ func (a *attributes) treat(file string) treatment {
 	return t
 }
 
+// isOn reports whether an attribute is set, with a value or without.
 func isOn(value string) bool {
 	return value != "" && value != attrUnset && value != attrUnspecified
 }
@@ -276,6 +296,7 @@ type byteCounts struct {
 	nul, loneCR, loneLF, crlf, printable, nonPrintable int
 }
 
+// countBytes counts as gather_stats in git's convert.c does.
 func countBytes(content []byte) byteCounts {
 	var s byteCounts
 	for i := 0; i < len(content); i++ {
@@ -302,6 +323,8 @@ func countBytes(content []byte) byteCounts {
 	return s
 }
 
+// binary is convert_is_binary in git's convert.c: more than one byte in 128 cannot
+// be printed.
 func (s byteCounts) binary() bool {
 	return s.loneCR > 0 || s.nul > 0 || s.printable>>7 < s.nonPrintable
 }
@@ -396,6 +419,7 @@ func wildmatchAt(p, t string, atStart bool) bool {
 	return t == ""
 }
 
+// matchStar is wildmatchAt for a pattern that begins with a star.
 func matchStar(p, t string, atStart bool) bool {
 	rest := strings.TrimLeft(p, "*")
 	deep := len(p)-len(rest) >= 2 && atStart && (rest == "" || rest[0] == '/')
@@ -455,6 +479,7 @@ func classByte(p string) (byte, string) {
 	return p[0], p[1:]
 }
 
+// inNamedClass reports whether c is in a POSIX class such as "alpha", in ASCII.
 func inNamedClass(name string, c byte) bool {
 	lower, upper, digit := 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9'
 	switch name {

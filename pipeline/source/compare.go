@@ -49,6 +49,7 @@ func (r *Repo) Changes(from, to string) ([]FileChange, error) {
 	return fileChanges(c.Changes), nil
 }
 
+// fileChanges names the changes, and joins files that only moved.
 func fileChanges(changes []TreeChange) []FileChange {
 	var out []FileChange
 	gone := map[string][]string{} // blob id and mode to deleted paths
@@ -121,6 +122,7 @@ func (r *Repo) Compare(ctx context.Context, from, to string) (*Comparison, error
 	return r.compare(ctx, from, to)
 }
 
+// compare is Compare where r.mu is held and nothing is fetched.
 func (r *Repo) compare(ctx context.Context, from, to string) (*Comparison, error) {
 	both := &Comparison{From: from, To: to, repo: r}
 	if from != "" {
@@ -459,6 +461,7 @@ type madeObjects struct {
 	sides map[string][]string // the commits a commit was made from
 }
 
+// madeObject is one object; data makes its content.
 type madeObject struct {
 	kind string
 	size int64 // bytes

@@ -293,6 +293,8 @@ func (e *Export) leaveOut(full string, lost *MissingError) error {
 	return e.slot.removeFile(full)
 }
 
+// applyDeletes removes what the wanted commit lacks, and the folders that this
+// empties.
 func (e *Export) applyDeletes(ctx context.Context, p *plan, stats *SwitchStats) error {
 	gone := slices.Sorted(maps.Keys(p.dels))
 	slices.Reverse(gone)
@@ -442,8 +444,9 @@ func (e *Export) write(p *plan, full string, l leaf, stats *SwitchStats) error {
 	return nil
 }
 
+// writeLink creates a symlink; its target may lead anywhere, as with git.
 func (m *module) writeLink(s *slot, full string, l leaf) error {
-	target, err := readObject(m.objs, l.ID, "blob")
+	target, err := readObject(m.repo.objs, l.ID, "blob")
 	if err != nil {
 		return fmt.Errorf("%s: %w", full, err)
 	}
@@ -453,6 +456,8 @@ func (m *module) writeLink(s *slot, full string, l leaf) error {
 	return s.symlink(string(target), full)
 }
 
+// writeFile creates a file. Only the executable bit of its mode is of the commit,
+// the rest is the umask of the user.
 func (m *module) writeFile(s *slot, full string, l leaf) error {
 	content, err := m.content(l)
 	if err != nil {
@@ -470,24 +475,24 @@ func (m *module) writeFile(s *slot, full string, l leaf) error {
 // or the Git LFS content that it points to.
 func (m *module) content(l leaf) (io.ReadCloser, error) {
 	if l.treat.lfs {
-		ptr, ok, err := readLFSPointer(m.objs, l.ID)
+		ptr, ok, err := readLFSPointer(m.repo.objs, l.ID)
 		if err != nil {
 			return nil, err
 		}
 		if file := ""; ok {
-			if file = m.lfsFile(ptr); file != "" {
+			if file = m.repo.lfsFile(ptr); file != "" {
 				return os.Open(file)
 			}
 		}
 	}
 	if l.treat.eol != eolAsIs {
-		blob, err := readObject(m.objs, l.ID, "blob")
+		blob, err := readObject(m.repo.objs, l.ID, "blob")
 		if err != nil {
 			return nil, err
 		}
 		return io.NopCloser(bytes.NewReader(l.treat.eol.convert(blob))), nil
 	}
-	kind, _, r, err := m.objs.open(l.ID)
+	kind, _, r, err := m.repo.objs.open(l.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -501,7 +506,7 @@ func (m *module) content(l leaf) (io.ReadCloser, error) {
 // holds reports whether a file or link in the slot is as the commit has it.
 func (m *module) holds(s *slot, full string, l leaf) (bool, error) {
 	if l.Mode == ModeLink {
-		want, err := readObject(m.objs, l.ID, "blob")
+		want, err := readObject(m.repo.objs, l.ID, "blob")
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", full, err)
 		}
@@ -521,6 +526,8 @@ func (m *module) holds(s *slot, full string, l leaf) (bool, error) {
 	return equalReaders(got, want)
 }
 
+// equalReaders compares two contents. An error of a means that they differ, one
+// of b is returned: a is in the slot, b comes from the repository.
 func equalReaders(a, b io.Reader) (bool, error) {
 	bufA, bufB := make([]byte, 32<<10), make([]byte, 32<<10)
 	for {
@@ -578,6 +585,7 @@ func scan(e *Export, clean bool) (scanned, error) {
 	return w.out, nil
 }
 
+// scanner walks the slot.
 type scanner struct {
 	e     *Export
 	clean bool

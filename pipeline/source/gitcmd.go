@@ -38,6 +38,8 @@ func (l layout) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// scrubbedEnv is our environment without the variables by which git would read
+// another repository, as it has them inside a hook.
 func scrubbedEnv() []string {
 	env := []string{"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
 	for _, kv := range os.Environ() {
@@ -60,6 +62,7 @@ func openGitCmd(l layout, partial bool) (*gitcmd, error) {
 	return g, g.start()
 }
 
+// start starts the batch process.
 func (g *gitcmd) start() error {
 	cmd := g.command("cat-file", "--batch")
 	in, err := cmd.StdinPipe()
@@ -96,6 +99,7 @@ func (g *gitcmd) open(id string) (string, int64, io.ReadCloser, error) {
 	return g.ask(id)
 }
 
+// ask sends one id to the running process and reads the head of its answer.
 func (g *gitcmd) ask(id string) (string, int64, io.ReadCloser, error) {
 	if !isFullID(id) {
 		return "", 0, nil, &MissingError{id}
@@ -160,6 +164,7 @@ func (g *gitcmd) run(stdin io.Reader, args ...string) (string, error) {
 	return runGit(g.layout, stdin, args...)
 }
 
+// runGit returns the output of one git command that sees only this repository.
 func runGit(l layout, stdin io.Reader, args ...string) (string, error) {
 	cmd := l.command(args...)
 	cmd.Stdin = stdin
@@ -200,6 +205,7 @@ func (g *gitcmd) refs() ([]string, error) {
 
 func (g *gitcmd) name() string { return "git" }
 
+// stop ends the batch process; the next open starts another.
 func (g *gitcmd) stop() {
 	if g.cmd == nil {
 		return
@@ -239,6 +245,8 @@ func (g *gitcmd) prefetch(ctx context.Context, commit string) error {
 	return nil
 }
 
+// missing lists the objects of a commit that are not here. Without the history
+// before it: only its own tree is read.
 func (g *gitcmd) missing(commit string) ([]string, error) {
 	out, err := g.run(nil, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
 	if err != nil {

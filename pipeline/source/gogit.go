@@ -43,6 +43,7 @@ func openGoGit(l layout) (*gogit, error) {
 	return g, g.reopen()
 }
 
+// reopen lists the packs anew. go-git never notices that a gc has replaced them.
 func (g *gogit) reopen() error {
 	if err := g.closeStores(); err != nil {
 		return err
@@ -92,6 +93,7 @@ func objectDirs(dir string) ([]string, error) {
 	return dirs, nil
 }
 
+// packTime changes when packs are added or removed.
 func packTime(commonDir string) time.Time {
 	fi, err := os.Stat(filepath.Join(commonDir, "objects", "pack"))
 	if err != nil {
@@ -112,6 +114,7 @@ func (g *gogit) open(id string) (string, int64, io.ReadCloser, error) {
 	return kind, size, r, err
 }
 
+// openOnce looks an object up in the repository, then in its alternates.
 func (g *gogit) openOnce(id string) (string, int64, io.ReadCloser, error) {
 	if len(id) != 40 {
 		return "", 0, nil, &MissingError{id}
@@ -248,6 +251,8 @@ func splitRev(rev string) (base string, ops []string) {
 	return base, ops
 }
 
+// resolveBase finds a name in git's order: the name itself, tags, branches,
+// remotes, then abbreviated ids.
 func resolveBase(g *gogit, base string) (string, error) {
 	if base == "@" {
 		base = "HEAD"
@@ -294,6 +299,8 @@ func resolveAbbreviation(g *gogit, prefix string) (string, error) {
 	return "", nil
 }
 
+// applyOp follows one "^N", "~N" or "^{commit}"; "" means that there is no such
+// commit, or that git has to be asked.
 func applyOp(o objects, id, op string) (string, error) {
 	arg := op[1:]
 	if strings.HasPrefix(arg, "{") {

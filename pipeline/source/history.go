@@ -22,6 +22,7 @@ type history struct {
 	nodes map[string]node
 }
 
+// node is what a walk needs of a commit.
 type node struct {
 	parents []string
 	date    int64 // committer date, seconds since 1970
@@ -36,6 +37,7 @@ func newHistory(r *reader) *history {
 	return h
 }
 
+// node returns one commit of the graph.
 func (h *history) node(id string) (node, error) {
 	if n, ok := h.nodes[id]; ok {
 		return n, nil
@@ -73,6 +75,7 @@ func parseNode(data []byte) node {
 	return n
 }
 
+// identDate is the time in an author or committer line, 0 where it has none.
 func identDate(who []byte) int64 {
 	fields := bytes.Fields(who[bytes.LastIndexByte(who, '>')+1:])
 	if len(fields) == 0 {
@@ -115,6 +118,7 @@ func (h *history) mark(ctx context.Context, starts []string, enter func(id strin
 	return seen, nil
 }
 
+// reaches reports whether to is from or an ancestor of it.
 func (h *history) reaches(ctx context.Context, from, to string) (bool, error) {
 	found := false
 	_, err := h.mark(ctx, []string{from}, func(id string) bool {
@@ -148,6 +152,7 @@ func (h *history) mergeBase(ctx context.Context, a, b string) (string, error) {
 	return h.newest(border)
 }
 
+// dropReached removes the commits that are ancestors of others in the set.
 func (h *history) dropReached(ctx context.Context, border map[string]bool) error {
 	var below []string
 	for id := range border {
@@ -169,6 +174,8 @@ func (h *history) dropReached(ctx context.Context, border map[string]bool) error
 	return nil
 }
 
+// newest returns the commit with the latest date; of several the one with the
+// smallest id, so that the answer does not depend on the walk.
 func (h *history) newest(ids map[string]bool) (string, error) {
 	best, bestDate := "", int64(0)
 	for id := range ids {
@@ -190,6 +197,7 @@ type commitGraph struct {
 	index graphv2.Index
 }
 
+// memoryFile is a commit-graph file that has been read.
 type memoryFile struct{ *bytes.Reader }
 
 func (memoryFile) Close() error { return nil }
@@ -229,6 +237,7 @@ func openGraphFile(path string, parent graphv2.Index) graphv2.Index {
 	return index
 }
 
+// lookup finds a commit; those newer than the file are not in it.
 func (g *commitGraph) lookup(id string) (node, bool) {
 	if g == nil || len(id) != 40 {
 		return node{}, false

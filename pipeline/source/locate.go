@@ -51,6 +51,7 @@ func locate(dir string) (layout, error) {
 	}
 }
 
+// layoutAt reports whether dir is a work tree or a bare repository.
 func layoutAt(dir string) (layout, bool, error) {
 	dot := filepath.Join(dir, ".git")
 	fi, err := os.Stat(dot)
@@ -89,6 +90,7 @@ func looksLikeGitDir(dir string) bool {
 	return true
 }
 
+// readGitFile follows the file .git of a linked worktree or a submodule.
 func readGitFile(file string) (string, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -107,6 +109,7 @@ func readGitFile(file string) (string, error) {
 	return target, nil
 }
 
+// withCommon completes a layout by the folder that linked worktrees share.
 func withCommon(gitDir, workDir string) (layout, error) {
 	l := layout{gitDir: filepath.Clean(gitDir), workDir: workDir}
 	l.commonDir = l.gitDir
@@ -152,6 +155,8 @@ func inspect(l layout) (features, error) {
 	return f, nil
 }
 
+// inspectExtensions looks for what go-git cannot read. An unknown extension is
+// left to git: it may change what objects or refs mean.
 func inspectExtensions(cfg *config.Config, f *features) {
 	for _, o := range cfg.Section("extensions").Options {
 		value := strings.ToLower(o.Value)
@@ -173,6 +178,7 @@ func inspectExtensions(cfg *config.Config, f *features) {
 	}
 }
 
+// inspectRemotes finds partial clones; they need not have the extension.
 func inspectRemotes(cfg *config.Config, f *features) {
 	for _, s := range cfg.Section("remote").Subsections {
 		for _, o := range s.Options {
@@ -184,6 +190,7 @@ func inspectRemotes(cfg *config.Config, f *features) {
 	}
 }
 
+// readShallow adds the ids of the commits at which a shallow clone ends.
 func readShallow(file string, into map[string]bool) error {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -200,6 +207,7 @@ func readShallow(file string, into map[string]bool) error {
 	return nil
 }
 
+// hasReplace reports whether an object may stand for another.
 func hasReplace(commonDir string) bool {
 	if names, err := os.ReadDir(filepath.Join(commonDir, "refs", "replace")); err == nil && len(names) > 0 {
 		return true

@@ -140,6 +140,7 @@ func parseCommit(id string, data []byte) (Commit, error) {
 	return c, nil
 }
 
+// parseIdent splits "A U Thor <author@example.com> 1700000000 +0100".
 func parseIdent(s string) (name, email string, when time.Time) {
 	rest := ""
 	if i := strings.LastIndexByte(s, '>'); i >= 0 {
@@ -153,6 +154,7 @@ func parseIdent(s string) (name, email string, when time.Time) {
 	return clean(strings.TrimSpace(name)), clean(strings.TrimSpace(email)), when
 }
 
+// parseZone reads a zone such as "+0100"; what is not one is UTC.
 func parseZone(s string) *time.Location {
 	n, err := strconv.Atoi(s)
 	if err != nil || len(s) != 5 || n < -2400 || n > 2400 {

@@ -68,7 +68,7 @@ func (p *plan) to(commit string) error {
 // module plans one tree at its prefix, from whatever is there now.
 func (p *plan) module(m *module) error {
 	old := p.mods[m.prefix]
-	if old != nil && old.handle != m.handle {
+	if old != nil && old.repo != m.repo {
 		if err := p.drop(m.prefix); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (p *plan) module(m *module) error {
 		before = old.tree
 	}
 	p.mods[m.prefix] = m
-	err := diffTrees(m.objs, "", before, m.tree, func(ch TreeChange) error { return p.change(m, ch) })
+	err := diffTrees(m.repo.objs, "", before, m.tree, func(ch TreeChange) error { return p.change(m, ch) })
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (p *plan) drop(prefix string) error {
 		return nil
 	}
 	delete(p.mods, prefix)
-	return diffTrees(m.objs, "", m.tree, "", func(ch TreeChange) error {
+	return diffTrees(m.repo.objs, "", m.tree, "", func(ch TreeChange) error {
 		full := path.Join(prefix, ch.Path)
 		p.dels[full] = true
 		if ch.Old.Mode == ModeGitlink {
@@ -106,6 +106,7 @@ func (p *plan) drop(prefix string) error {
 	})
 }
 
+// change plans one path that differs.
 func (p *plan) change(m *module, ch TreeChange) error {
 	full := path.Join(m.prefix, ch.Path)
 	if ch.New == nil {
@@ -129,7 +130,7 @@ func (p *plan) change(m *module, ch TreeChange) error {
 
 // put plans one file, if its attributes can be followed.
 func (p *plan) put(m *module, full string, l leaf) error {
-	if filter, ok := strings.CutPrefix(l.treat.refuse, "filter="); ok && !m.smudges(filter) {
+	if filter, ok := strings.CutPrefix(l.treat.refuse, "filter="); ok && !m.repo.smudges(filter) {
 		l.treat.refuse = ""
 	}
 	if l.treat.refuse != "" {
@@ -148,18 +149,20 @@ func (p *plan) put(m *module, full string, l leaf) error {
 	return nil
 }
 
+// checkLFS reports a pointer without its content.
 func (p *plan) checkLFS(m *module, full, id string) error {
-	ptr, ok, err := readLFSPointer(m.objs, id)
+	ptr, ok, err := readLFSPointer(m.repo.objs, id)
 	if isMissing(err) && p.optional(full) {
 		return nil // and is left out
 	}
-	if err != nil || !ok || m.lfsFile(ptr) != "" {
+	if err != nil || !ok || m.repo.lfsFile(ptr) != "" {
 		return err
 	}
 	return p.unsupported(full, "filter=lfs", "its Git LFS content has not been fetched",
 		"git lfs fetch --all, or git lfs fetch origin "+short(m.commit))
 }
 
+// readLFSPointer reads a blob if it is small enough to be a pointer.
 func readLFSPointer(o objects, id string) (lfsPointer, bool, error) {
 	kind, size, r, err := o.open(id)
 	if err != nil {
@@ -248,10 +251,6 @@ func clash(paths []string) (string, string) {
 	return "", ""
 }
 
-// infoAttributes stands in for the folder of $GIT_DIR/info/attributes. It is
-// longer than any folder name allowed in a tree, so that it is the strongest.
-var infoAttributes = strings.Repeat("/", 8192)
-
 // handle is one open repository: the user's, or that of a submodule.
 type handle struct {
 	layout
@@ -285,7 +284,7 @@ func (h *handle) smudges(filter string) bool {
 // module is one tree laid out in a slot: the candidate's own, with prefix
 // "", or that of a submodule.
 type module struct {
-	*handle
+	repo   *handle
 	prefix string
 	commit string
 	tree   string
@@ -293,12 +292,13 @@ type module struct {
 	names  map[string]string // submodule names by path, read when needed
 }
 
+// newModule reads the tree of a commit and its attributes.
 func newModule(h *handle, prefix, commit string) (*module, error) {
 	c, err := readCommit(h.objs, commit)
 	if err != nil {
 		return nil, err
 	}
-	m := &module{handle: h, prefix: prefix, commit: commit, tree: c.Tree}
+	m := &module{repo: h, prefix: prefix, commit: commit, tree: c.Tree}
 	files, err := h.attributeFiles("", c.Tree)
 	if err != nil {
 		return nil, err
@@ -306,7 +306,7 @@ func newModule(h *handle, prefix, commit string) (*module, error) {
 	files = append([]attrFile(nil), files...)
 	if text, err := os.ReadFile(filepath.Join(h.commonDir, "info", "attributes")); err == nil {
 		f := parseAttributes(string(text))
-		f.dir, f.id = infoAttributes, string(text)
+		f.info, f.id = true, string(text)
 		files = append(files, f)
 	}
 	m.attrs = newAttributes(files)
@@ -362,9 +362,10 @@ func (m *module) submoduleName(rel string) (string, error) {
 	return m.names[rel], nil
 }
 
+// readGitmodules returns the names of submodules by path.
 func (m *module) readGitmodules() (map[string]string, error) {
 	names := map[string]string{}
-	entries, err := readTree(m.objs, m.tree)
+	entries, err := readTree(m.repo.objs, m.tree)
 	if err != nil {
 		return nil, err
 	}
@@ -372,7 +373,7 @@ func (m *module) readGitmodules() (map[string]string, error) {
 		if e.name != ".gitmodules" || e.Mode != ModeFile && e.Mode != ModeExec {
 			continue
 		}
-		text, err := readObject(m.objs, e.ID, "blob")
+		text, err := readObject(m.repo.objs, e.ID, "blob")
 		if err != nil {
 			return nil, err
 		}
@@ -405,20 +406,20 @@ func (m *module) submoduleDirs(rel, name string) []layout {
 	try := func(dir string) {
 		if l, ok, err := layoutAt(dir); err == nil && ok {
 			l.workDir = ""
-			if m.workDir != "" {
-				l.workDir = filepath.Join(m.workDir, filepath.FromSlash(rel))
+			if m.repo.workDir != "" {
+				l.workDir = filepath.Join(m.repo.workDir, filepath.FromSlash(rel))
 			}
 			out = append(out, l)
 		}
 	}
 	if name != "" {
-		try(filepath.Join(m.gitDir, "modules", filepath.FromSlash(name)))
-		if m.commonDir != m.gitDir {
-			try(filepath.Join(m.commonDir, "modules", filepath.FromSlash(name)))
+		try(filepath.Join(m.repo.gitDir, "modules", filepath.FromSlash(name)))
+		if m.repo.commonDir != m.repo.gitDir {
+			try(filepath.Join(m.repo.commonDir, "modules", filepath.FromSlash(name)))
 		}
 	}
-	if m.workDir != "" {
-		checkout := filepath.Join(m.workDir, filepath.FromSlash(rel))
+	if m.repo.workDir != "" {
+		checkout := filepath.Join(m.repo.workDir, filepath.FromSlash(rel))
 		if _, err := os.Lstat(filepath.Join(checkout, ".git")); err == nil {
 			try(checkout)
 		}

@@ -44,33 +44,6 @@ type RangeCommit struct {
 	Neutral bool
 }
 
-// Range lists good..bad. The ends are revisions. It fails where
-// there is no range: good is not an ancestor of bad, or both are one commit.
-func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*Range, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	paths, err := ParsePaths(opt.Paths)
-	if err != nil {
-		return nil, err
-	}
-	goodID, err := r.read.resolve(good)
-	if err != nil {
-		return nil, fmt.Errorf("good end: %w", err)
-	}
-	badID, err := r.read.resolve(bad)
-	if err != nil {
-		return nil, fmt.Errorf("bad end: %w", err)
-	}
-	if goodID == badID {
-		return nil, &emptyRangeError{Commit: goodID}
-	}
-	ids, err := r.hist.between(ctx, goodID, badID, opt.FirstParent)
-	if err != nil {
-		return nil, err
-	}
-	return r.read.newRange(ctx, goodID, ids, paths, opt.FirstParent)
-}
-
 // between returns the ids of good..bad, parents first.
 func (h *history) between(ctx context.Context, good, bad string, firstParent bool) ([]string, error) {
 	old, err := h.ancestors(ctx, good)
@@ -94,6 +67,7 @@ func (h *history) between(ctx context.Context, good, bad string, firstParent boo
 	return ids, nil
 }
 
+// notAncestor explains why good..bad is no range.
 func (h *history) notAncestor(ctx context.Context, good, bad string) error {
 	base, err := h.mergeBase(ctx, good, bad)
 	if err != nil {
@@ -228,6 +202,7 @@ func (k *commitKeys) ofCommit(c Commit) (string, error) {
 	return key, nil
 }
 
+// rangeCommit completes one commit; index has the place of those before it.
 func (k *commitKeys) rangeCommit(id string, index map[string]int, firstParent bool) (RangeCommit, error) {
 	c, err := k.read.commit(id)
 	if err != nil {
@@ -250,6 +225,7 @@ func (k *commitKeys) rangeCommit(id string, index map[string]int, firstParent bo
 	return rc, err
 }
 
+// neutral is RangeCommit.Neutral.
 func (k *commitKeys) neutral(rc RangeCommit, parents []string) (bool, error) {
 	if k.read.feat.shallow[rc.ID] {
 		return false, nil

@@ -208,6 +208,33 @@ func (r *Repo) MergeBase(a, b string) (string, error) {
 	return r.hist.mergeBase(context.Background(), a, b)
 }
 
+// Range lists good..bad. The ends are revisions. It fails where there
+// is no range: good is not an ancestor of bad, or both are one commit.
+func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*Range, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	paths, err := ParsePaths(opt.Paths)
+	if err != nil {
+		return nil, err
+	}
+	goodID, err := r.read.resolve(good)
+	if err != nil {
+		return nil, fmt.Errorf("good end: %w", err)
+	}
+	badID, err := r.read.resolve(bad)
+	if err != nil {
+		return nil, fmt.Errorf("bad end: %w", err)
+	}
+	if goodID == badID {
+		return nil, &emptyRangeError{Commit: goodID}
+	}
+	ids, err := r.hist.between(ctx, goodID, badID, opt.FirstParent)
+	if err != nil {
+		return nil, err
+	}
+	return r.read.newRange(ctx, goodID, ids, paths, opt.FirstParent)
+}
+
 // Key is the input fingerprint of one commit, as RangeCommit.Key.
 func (r *Repo) Key(id string, paths []string) (string, error) {
 	clean, err := ParsePaths(paths)

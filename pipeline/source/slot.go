@@ -65,6 +65,8 @@ func openSlot(dir string) (*slot, time.Time, error) {
 	return s, time.Unix(0, state.Stamp), nil
 }
 
+// loadState reads the state beside dir; ok is false where dir is not known as a
+// slot.
 func loadState(dir string) (slotState, bool) {
 	var s slotState
 	data, err := os.ReadFile(stateFile(dir))
@@ -223,6 +225,7 @@ func (s *slot) ensureParents(full string) error {
 	return s.ensureDir(dir)
 }
 
+// ensureDir makes a path a folder, whose parents are folders already.
 func (s *slot) ensureDir(dir string) error {
 	if s.trusted[dir] {
 		return nil
@@ -359,6 +362,7 @@ func (s *slot) removeFile(full string) error {
 	return nil
 }
 
+// removeIfEmptyDir deletes a folder that holds nothing.
 func (s *slot) removeIfEmptyDir(dir string) error {
 	if !s.realParents(dir) {
 		return nil
@@ -387,6 +391,7 @@ func (s *slot) removeAll(full string) error {
 	return nil
 }
 
+// stampOf is how a file looks now.
 func stampOf(fi fs.FileInfo) fileStamp {
 	s := fileStamp{size: fi.Size(), mode: fi.Mode(), mtime: fi.ModTime().UnixNano()}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
