@@ -67,7 +67,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	}
 	p.machine.suspect(r.Candidate, run.Suspicious)
 	if err != nil || run.NotStarted {
-		return run.Outcome, err
+		return trial.Excuse(run.Outcome, run.Lost), err
 	}
 	return p.concluded(ctx, w, r, run, before.since(ctx))
 }
@@ -95,7 +95,7 @@ func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bise
 	if fault != "" {
 		o.Class, o.Why = bisect.Infra, fault
 	}
-	return o, err
+	return trial.Excuse(o, run.Lost), err
 }
 
 // marks are what the times of a launch suffered from: a kind, a colon and the details.

@@ -18,8 +18,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path"
-	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -127,7 +125,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 	var dropped []string
 	infra := 0
 	for {
-		o, err := p.attempt(ctx, r, 1)
+		o, err := p.once(ctx, r, 1)
 		if err != nil {
 			return o, err
 		}
@@ -166,7 +164,7 @@ func (p *Pipeline) confirmTeardown(ctx context.Context, r bisect.Request, o bise
 	if !o.Supposed || r.Purpose == bisect.Searching {
 		return o, nil
 	}
-	second, err := p.attempt(ctx, r, teardownPatience)
+	second, err := p.once(ctx, r, teardownPatience)
 	if err != nil || second.Class == bisect.Timeout || second.Class == bisect.Infra {
 		return o, err
 	}
@@ -193,23 +191,6 @@ func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string 
 		p.notices.once(fmt.Sprintf("times are doubtful: %s in %d tries of one trial; such trials count from now on", m, spoiledTries))
 	}
 	return ""
-}
-
-// attempt makes a trial. One that fails where the repository lacks a file of the commit, as partial clones may, does
-// not count against the commit, unless the paths are known and the trial does not mention the file.
-func (p *Pipeline) attempt(ctx context.Context, r bisect.Request, patience int) (bisect.Outcome, error) {
-	o, err := p.once(ctx, r, patience)
-	w := p.workspaces.of(r)
-	if err != nil || w == nil || o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra {
-		return o, err
-	}
-	mentioned := func(file string) bool { return strings.Contains(o.Why+o.Tail, path.Base(file)) }
-	words, files := w.Missing()
-	if len(words) > 0 && (len(p.Config.Recipe.Paths) == 0 || slices.ContainsFunc(files, mentioned)) {
-		o.Why = fmt.Sprintf("%s (git fetch --refetch may restore it), and it fails: %s", words[0], o.Describe())
-		o.Class, o.Phase, o.Early, o.Supposed = bisect.Skip, "", false, false
-	}
-	return o, nil
 }
 
 // once goes through the steps of a trial: a workspace with the candidate built, then a launch, then what both have
@@ -284,7 +265,7 @@ func (p *Pipeline) build(ctx context.Context, w *workspace.Workspace, r bisect.R
 	built, err := trial.Build(ctx, w, job)
 	p.notices.exports(built.Warnings)
 	p.machine.suspect(r.Candidate, built.Suspicious)
-	return w, built.Outcome, err
+	return w, trial.Excuse(built.Outcome, built.Lost), err
 }
 
 func (p *Pipeline) job(r bisect.Request) trial.Job {

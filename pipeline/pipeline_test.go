@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -483,6 +484,30 @@ os.write(int(os.environ["KBISECT_FD"]), ("phase: measure\n" + line).encode())
 					}
 				}
 			}
+		}
+	}
+}
+
+// Where the repository lacks a file, a failure does not count against the commit, unless the paths are known and the
+// failure does not name the file.
+func TestMissingFileIsNoFailure(t *testing.T) {
+	b := newBench(t, kernels.Plan{Run: []string{"sh", "./run.sh"}}, Limits{},
+		append(script("exit 3"), fixtures.Write("data/big", "large")), append(script("echo no data/big; exit 3"), fixtures.Write("n", "1")), script("exit 0"))
+	const unpack = `mv objects/pack/*.pack p && rm -f objects/pack/* && git unpack-objects -q <p && id=$(git rev-parse HEAD:data/big) && rm -f objects/$(echo $id | cut -c1-2)/$(echo $id | cut -c3-)`
+	cmd := exec.Command("sh", "-c", unpack)
+	cmd.Dir = filepath.Join(b.home, "repo", ".git")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, c := range []struct {
+		paths  []string
+		commit int
+		want   bisect.Class
+	}{{nil, 0, bisect.Skip}, {nil, 2, bisect.OK}, {[]string{"run.sh"}, 0, bisect.Wrong}, {[]string{"run.sh"}, 1, bisect.Skip}} {
+		b.recipe.Paths = c.paths
+		o := b.test(c.commit, bisect.Searching)
+		if o.Class != c.want || c.want == bisect.Skip && (!strings.Contains(o.Why, "data/big: object ") || !strings.Contains(o.Why, "exit 3")) {
+			t.Errorf("paths %v, commit %d: %s", c.paths, c.commit, o.Describe())
 		}
 	}
 }

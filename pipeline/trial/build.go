@@ -38,6 +38,7 @@ type Built struct {
 	Outcome    bisect.Outcome // without a class when the workspace holds the candidate, built
 	Warnings   []string       // of the export, each beginning with its path
 	Suspicious bool           // another process may have ended it
+	Lost       string         // a file that the repository lacks, if it may have failed for that, see Excuse
 }
 
 // Holds reports whether a workspace holds a candidate, built, and nothing that a failed process left.
@@ -130,7 +131,7 @@ func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b
 	b.Warnings = w.Warnings()
 	w.Contents.Candidate = r.Candidate
 	w.Contents.Candidate = p.buildOf(w, r.Candidate) // now there are files to look at
-	b.Outcome, err = p.writeFiles(w, r.Candidate)
+	b.Outcome, b.Lost, err = p.writeFiles(w, r.Candidate)
 	return b, err
 }
 
@@ -167,10 +168,11 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	})
 	if err != nil {
 		b.Outcome, err = p.cannotStart(w, r, p.Plan.Build[0], err)
+		b.Lost = p.lost(w, p.Plan.Build[0])
 		return b, err
 	}
 	ended := endedBuild{res: res, bounds: j.Bounds, ahead: j.Ahead, suspected: j.Suspected, missing: missingOutput(w.Dir, p.Plan.Outputs)}
-	b.Outcome, b.Suspicious = classifyBuild(ended), ended.suspicious() != ""
+	b.Outcome, b.Suspicious, b.Lost = classifyBuild(ended), ended.suspicious() != "", p.lost(w, string(res.Tail))
 	o.Build, o.Built, o.Tail, o.Log, o.Exit = res.Wall.Seconds(), true, string(res.Tail), log, res.Exit
 	if o.Class != "" {
 		o.Phase, o.Phases = "build", []bisect.PhaseTime{{Name: "build", Seconds: o.Build}}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"syscall"
 	"time"
@@ -33,6 +34,7 @@ type Launched struct {
 	NotStarted bool          // a process could not be started: nothing else is known
 	Killed     bool          // a process was: it may have left a lock file in the caches
 	Suspicious bool          // another process may have ended it
+	Lost       string        // a file that the repository lacks, if it may have failed for that, see Excuse
 	Last       proc.Result   // of the last process
 	Stall      time.Duration // how long kbisect itself did not run
 	Warnings   []string      // about the whole job
@@ -54,8 +56,8 @@ const (
 // removed, since a program that writes none would be judged by them.
 func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, error) {
 	p := o.Recipe
-	if failed, err := p.writeFiles(w, o.Request.Candidate); err != nil || failed.Class != "" {
-		return Launched{Outcome: failed, NotStarted: true}, err
+	if failed, lost, err := p.writeFiles(w, o.Request.Candidate); err != nil || failed.Class != "" {
+		return Launched{Outcome: failed, NotStarted: true, Lost: lost}, err
 	}
 	if err := clearResults(w.Dir, p.Sources); err != nil {
 		return Launched{}, err
@@ -97,6 +99,7 @@ func (t *trialProgress) add(stage kernels.Stage, run Launched, spent time.Durati
 	t.Last, t.spent, t.Stall = run.Last, t.spent+spent, t.Stall+run.Stall
 	t.Killed = t.Killed || run.Killed
 	t.Suspicious = t.Suspicious || run.Suspicious
+	t.Lost = run.Lost
 	t.Warnings = append(t.Warnings, run.Warnings...)
 }
 
@@ -155,6 +158,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	if err != nil {
 		run.NotStarted = true
 		run.Outcome, err = p.cannotStart(w, r, spec.Argv[0], err)
+		run.Lost = p.lost(w, spec.Argv...)
 		return run, err
 	}
 	x.finish(run.Last)
@@ -162,11 +166,23 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	run.Outcome = x.measured(classify(e), run.Last)
 	run.Outcome.Phases, run.Outcome.Log = e.phases, spec.Output
 	run.Suspicious, run.Stall = e.suspicious() != "", run.Last.Stall
+	run.Lost = p.lost(w, string(run.Last.Tail), e.reported.Wrong)
 	run.Killed = run.Last.Timeout != nil || run.Last.Signal != 0
 	if x.probed && p.Probe != ProbeOn {
 		run.Outcome.Unfit = "it ran with the probe" // which costs time, so that times with and without it differ
 	}
 	return run, nil
+}
+
+// Excuse makes a skip of a failure for which a file may be missing that the repository lacks: it does not count against
+// the commit.
+func Excuse(o bisect.Outcome, lost string) bisect.Outcome {
+	if lost == "" || o.Class == "" || o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra {
+		return o
+	}
+	o.Why = fmt.Sprintf("%s (git fetch --refetch may restore it), and it fails: %s", lost, o.Describe())
+	o.Class, o.Phase, o.Early, o.Supposed = bisect.Skip, "", false, false
+	return o
 }
 
 // measured adds to what was decided about the process what was measured.

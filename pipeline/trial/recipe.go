@@ -19,6 +19,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -156,8 +157,19 @@ func FileName(c bisect.Candidate) string {
 // short abbreviates a commit id for messages and file names.
 func short(id string) string { return id[:min(10, len(id))] }
 
-// writeFiles puts the files of the plan into the export. A class says that the candidate lacks one.
-func (p Recipe) writeFiles(w *workspace.Workspace, c bisect.Candidate) (o bisect.Outcome, err error) {
+// lost is a file of the commit that the repository lacks, as partial clones may, if that may be why a step failed; or
+// "". Where it is known what build and run read, only a file that is named in what the step printed may be.
+func (p Recipe) lost(w *workspace.Workspace, printed ...string) string {
+	words, files := w.Missing()
+	named := func(file string) bool { return strings.Contains(strings.Join(printed, "\n"), path.Base(file)) }
+	if len(words) > 0 && (len(p.Paths) == 0 || slices.ContainsFunc(files, named)) {
+		return words[0]
+	}
+	return ""
+}
+
+// writeFiles puts the files of the plan into the export. A class says that the candidate lacks one; lost is as above.
+func (p Recipe) writeFiles(w *workspace.Workspace, c bisect.Candidate) (o bisect.Outcome, lost string, err error) {
 	plan := p.Plan.At(func(commit string) bool {
 		before, err := p.Repo.IsAncestor(commit, c.Commit)
 		return err != nil || before // a commit that was made in memory
@@ -166,14 +178,14 @@ func (p Recipe) writeFiles(w *workspace.Workspace, c bisect.Candidate) (o bisect
 	var missing *kernels.MissingSourceError
 	switch {
 	case err == nil:
-		return o, nil
+		return o, "", nil
 	case errors.As(err, &missing):
-		return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: withoutDir(w, err)}, nil
+		return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: withoutDir(w, err)}, p.lost(w, missing.Path), nil
 	}
 	if lost := w.Check(); lost != nil {
-		return o, lost
+		return o, "", lost
 	}
-	return o, &bisect.InfraError{What: "preparing " + c.Brief(), Err: err}
+	return o, "", &bisect.InfraError{What: "preparing " + c.Brief(), Err: err}
 }
 
 // withoutDir is the first line of an error, with paths relative to the export.
