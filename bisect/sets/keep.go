@@ -47,19 +47,22 @@ func (k *keeper) isMaximum(e *enumeration, weight float64) bool {
 // confirm tests a safe set until it has passed three times, or as often as it takes.
 func (k *keeper) confirm(s *Safe) error {
 	const times = 3
-	a := Pass
 	if k.tester.repeats > 1 {
-		for k.tester.memory.tally(s.Atoms).Pass < times {
+		passes := func() int { return k.tester.memory.tally(s.Atoms).Pass }
+		for n := 0; n < mostVotes && passes() < times; n++ {
 			if _, err := k.tester.launch(s.Atoms, keeping, false); err != nil {
 				return err
 			}
 		}
-		var err error
-		if a, err = k.tester.vote(s.Atoms, keeping, hidden); err != nil {
+		a, err := k.tester.vote(s.Atoms, keeping, hidden)
+		if err != nil {
 			return err
 		}
+		s.Confirmed = a == Pass && passes() >= times
+	} else {
+		s.Confirmed = true
 	}
-	if s.Confirmed = a == Pass; !s.Confirmed {
+	if !s.Confirmed {
 		k.found.warn("the safe set %s did not pass every time: it is not confirmed", k.scope.names(s.Atoms))
 	}
 	return nil

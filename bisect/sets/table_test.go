@@ -74,6 +74,11 @@ func (t *table) disturbed(r Request) float64 {
 	return took
 }
 
+// oracleFunc is an Oracle of one function.
+type oracleFunc func(Request) Result
+
+func (f oracleFunc) Test(_ context.Context, r Request) (Result, error) { return f(r), nil }
+
 // plainAtoms are n atoms without ties, with the requirements given as pairs.
 func plainAtoms(n int, requires ...[2]int) []Atom {
 	atoms := make([]Atom, n)

@@ -39,7 +39,7 @@ func cut(w []float64, c Prices) int {
 	case !(total > 0):
 		return Middle(len(w))
 	case len(w) > MostTree:
-		return fraction(w, FailShare(c.Fail/c.Pass)*total)
+		return fraction(w, failShare(c.Fail/c.Pass)*total)
 	}
 	return treeCut(w, c)
 }
@@ -106,10 +106,10 @@ func fraction(w []float64, share float64) int {
 	return len(w) - 2
 }
 
-// FailShare is the best chance of a failure when one costs r times a pass and places are many: in the
+// failShare is the best chance of a failure when one costs r times a pass and places are many: in the
 // cheapest code of two letters of lengths r and 1 (Varn 1971) the long one has probability z^r, where
 // z^r + z = 1.
-func FailShare(r float64) float64 {
+func failShare(r float64) float64 {
 	lo, hi := 0.0, 1.0
 	for range 60 {
 		if z := (lo + hi) / 2; math.Pow(z, r)+z < 1 {

@@ -13,8 +13,8 @@ func SizePrior() []float64 {
 	return w
 }
 
-// Beyond is how many changes are expected to be missing besides the next one.
-func Beyond(missing []float64) float64 {
+// beyond is how many changes are expected to be missing besides the next one.
+func beyond(missing []float64) float64 {
 	sum, n := 0.0, 0.0
 	for k, w := range missing {
 		sum += w

@@ -44,7 +44,7 @@ func TestTreeIsOptimal(t *testing.T) {
 // The shares are those of the design for prices of 1, 2, 3, 5, 10, 15 and 30 passes.
 func TestFailShare(t *testing.T) {
 	for r, want := range map[float64]float64{1: .5, 2: .382, 3: .318, 5: .245, 10: .165, 15: .128, 30: .081} {
-		if got := FailShare(r); math.Abs(got-want) > 6e-4 {
+		if got := failShare(r); math.Abs(got-want) > 6e-4 {
 			t.Errorf("r=%v: %v, not %v", r, got, want)
 		}
 	}

@@ -33,7 +33,7 @@ type Hunt struct {
 // NewHunt begins the hunt for a change among candidates, after some were kept; missing has the weights of
 // how many are missing.
 func NewHunt(kept, among int, missing []float64) *Hunt {
-	return &Hunt{kept, math.Log(float64(among + 1)), min(Beyond(missing), float64(max(0, among-1))), among}
+	return &Hunt{kept, math.Log(float64(among + 1)), min(beyond(missing), float64(max(0, among-1))), among}
 }
 
 // Size is how many changes the guilty set is expected to have.
@@ -43,7 +43,7 @@ func (h *Hunt) Size() float64 { return float64(h.Kept) + 1 + h.More }
 // with the best share of failures, that share's entropy; one test more says that nothing is missing.
 func (h *Hunt) Tests(c Prices) (pass, fail float64) {
 	const rest = 0.3 // of a test, by which whole tests overshoot
-	q := FailShare(c.Fail / c.Pass)
+	q := failShare(c.Fail / c.Pass)
 	each := -q*math.Log(q) - (1-q)*math.Log(1-q)
 	n := h.Nats/each + h.More*math.Log(float64(max(2, h.Among)))/each + rest*(1+h.More)
 	n = min(n, float64(h.Among)*(1+h.More)) // however expensive failures are, there are no more places
