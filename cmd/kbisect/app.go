@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -269,16 +267,4 @@ func unknownBelow(c *cli.Context) error {
 	}
 	word := c.Args().First()
 	return exit.Usagef("kbisect %s has no sub-command %q%s\nhint: there are %s; kbisect %[1]s --help", c.Command.Name, word, wording.DidYouMean(word, names), strings.Join(names, ", "))
-}
-
-// stateDir is where kbisect keeps its store for a repository.
-func stateDir(commonDir string) string { return filepath.Join(commonDir, "kbisect") }
-
-// cacheRoot is the user's cache folder for kbisect.
-func cacheRoot() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", exit.Usagef("no cache folder: %w\nhint: set XDG_CACHE_HOME or HOME", err)
-	}
-	return filepath.Join(dir, "kbisect"), nil
 }

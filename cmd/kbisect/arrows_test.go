@@ -43,6 +43,8 @@ cmd/kbisect/internal/exit:
 cmd/kbisect/internal/wording:
 cmd/kbisect/internal/config: bisect/sets/flags kernels pipeline cmd/kbisect/internal/wording
 cmd/kbisect/internal/detect: kernels pipeline/source cmd/kbisect/internal/config cmd/kbisect/internal/exit
+cmd/kbisect/internal/machine: pipeline/gpu pipeline/proc cmd/kbisect/internal/wording
+cmd/kbisect/internal/doctor: bisect kernels kernels/cuda kernels/protocol cmd/kbisect/internal/policy pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/cache cmd/kbisect/internal/config cmd/kbisect/internal/machine cmd/kbisect/internal/wording
 cmd/kbisect/internal/policy: bisect bisect/judge bisect/sets/flags kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording
 cmd/kbisect/internal/progress: bisect bisect/judge bisect/sets pipeline cmd/kbisect/internal/wording
 `)

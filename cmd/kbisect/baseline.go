@@ -10,6 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -69,7 +70,7 @@ func recordBaseline(c *cli.Context) error {
 
 // record launches, and remembers what is good.
 func (t *trials) record(c *cli.Context, rev string) error {
-	machine := t.machine(c.Context)
+	on := machine.Describe(c.Context, t.gpus.watches, pythonic(t.policy))
 	n := c.Int("launches")
 	all, err := t.launchAll(c.Context, n, func(i int, o bisect.Outcome) {
 		t.ui.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
@@ -93,7 +94,7 @@ func (t *trials) record(c *cli.Context, rev string) error {
 		doc.Verdict = "Refused: " + cmp.Or(why, doc.Verdict)
 		return t.conclude(doc.Result, doc.Verdict, code, err, doc, func() error { return report.MeasurementText(c.App.Writer, doc) })
 	}
-	b := t.baseline(doc, all, machine)
+	b := t.baseline(doc, all, on)
 	b.Note = c.String("note")
 	return t.keepBaseline(c, b)
 }

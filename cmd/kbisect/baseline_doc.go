@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,6 +18,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
@@ -24,17 +29,17 @@ const baselineSchema = "kbisect.baseline/1"
 
 // baseline is a commit that was good, and what its launches measured where.
 type baseline struct {
-	Schema   string     `json:"schema"`
-	Session  string     `json:"session"` // that keeps it
-	Commit   string     `json:"commit"`
-	Subject  string     `json:"subject"`
-	Recorded time.Time  `json:"recorded"`
-	Note     string     `json:"note"`
-	Launches int        `json:"launches"`
-	Levels   []level    `json:"levels"`
-	Machine  machine    `json:"machine"`
-	Config   measuredBy `json:"config"`
-	Version  string     `json:"kbisect"`
+	Schema   string          `json:"schema"`
+	Session  string          `json:"session"` // that keeps it
+	Commit   string          `json:"commit"`
+	Subject  string          `json:"subject"`
+	Recorded time.Time       `json:"recorded"`
+	Note     string          `json:"note"`
+	Launches int             `json:"launches"`
+	Levels   []level         `json:"levels"`
+	Machine  machine.Machine `json:"machine"`
+	Config   measuredBy      `json:"config"`
+	Version  string          `json:"kbisect"`
 }
 
 // level is one number of every launch that counts: the median of its samples.
@@ -55,7 +60,7 @@ type measuredBy struct {
 }
 
 // baseline puts a measurement into the terms of a baseline.
-func (t *trials) baseline(m report.Measurement, all []bisect.Outcome, on machine) baseline {
+func (t *trials) baseline(m report.Measurement, all []bisect.Outcome, on machine.Machine) baseline {
 	b := baseline{
 		Schema: baselineSchema, Session: t.session.ID, Commit: t.policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
 		Launches: len(all), Machine: on, Config: measuredByOf(t.policy), Version: version(),
@@ -169,7 +174,7 @@ func (b baseline) check() error {
 			return fmt.Errorf("level %d (%s): %w", i+1, l.Metric, err)
 		}
 	}
-	return b.Machine.check()
+	return b.Machine.Check()
 }
 
 func (l level) check(launches int) error {
@@ -217,7 +222,7 @@ func (b baseline) print(w io.Writer, hints []string) error {
 		fmt.Fprintf(w, "  note      %s\n", wording.Clean(b.Note))
 	}
 	fmt.Fprintf(w, "  recorded  %s, %d launches, id %s\n", b.Recorded.Local().Format("2006-01-02 15:04:05"), b.Launches, b.Session)
-	for _, line := range b.Machine.lines() {
+	for _, line := range b.Machine.Lines() {
 		fmt.Fprintf(w, "  %-9s %s\n", line[0], wording.Clean(line[1]))
 	}
 	fmt.Fprintf(w, "  command   %s\n", wording.Clean(b.Config.Run))
@@ -231,4 +236,20 @@ func (b baseline) print(w io.Writer, hints []string) error {
 		fmt.Fprintf(t, "  %s\t%s\t%s to %s\t%d\n", wording.Clean(l.name()), l.quantity(l.Median), l.quantity(slices.Min(l.Values)), l.quantity(slices.Max(l.Values)), len(l.Values))
 	}
 	return t.Flush()
+}
+
+// sha256Hex is the SHA-256 of a text, in hex.
+func sha256Hex(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// pythonic reports a project of Python's.
+func pythonic(p *policy.Policy) bool {
+	python := func(argv []string) bool {
+		return slices.ContainsFunc(argv, func(a string) bool {
+			return strings.HasPrefix(filepath.Base(a), "python") || strings.HasSuffix(a, ".py")
+		})
+	}
+	return p.Plan.Kind == config.KindTorch || p.Plan.Kind == config.KindKernelbot || python(p.Plan.Run) || python(p.Plan.Build)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -83,7 +84,7 @@ func importBaseline(c *cli.Context) error {
 // takeIn keeps an imported baseline. On the device that it was measured on its commit is as good as one that
 // was recorded here.
 func takeIn(ctx context.Context, w io.Writer, repo *source.Repo, b baseline) error {
-	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
@@ -104,12 +105,12 @@ func takeIn(ctx context.Context, w io.Writer, repo *source.Repo, b baseline) err
 	}
 	b.Session = s.ID
 	k := keptBaseline{b, true}
-	here := thisMachine(ctx)
+	here := machine.Here(ctx)
 	s.Status, s.Config, s.Summary = importedStatus, nil, "Imported: "+cmp.Or(b.Note, b.Subject)
 	if s.Finding, err = json.Marshal(b); err == nil {
 		err = st.CreateSession(*s)
 	}
-	if err == nil && len(b.Machine.Devices) > 0 && !b.Machine.elsewhere(here) {
+	if err == nil && len(b.Machine.Devices) > 0 && !b.Machine.Elsewhere(here) {
 		err = st.RecordGood(store.Good{Commit: b.Commit, When: b.Recorded, Session: s.ID, Detail: fmt.Sprintf("an imported baseline, %d launches ended well", b.Launches)})
 	}
 	if err != nil {
@@ -125,7 +126,7 @@ func takeIn(ctx context.Context, w io.Writer, repo *source.Repo, b baseline) err
 // goodElsewhere is a hint for who names no good end: the newest baseline before a commit that is known from
 // another device only, or "".
 func goodElsewhere(repo *source.Repo, bad string) string {
-	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
 	if err != nil {
 		return ""
 	}
@@ -136,7 +137,7 @@ func goodElsewhere(repo *source.Repo, bad string) string {
 	}
 	for _, b := range all {
 		if yes, err := repo.IsAncestor(b.Commit, bad); err == nil && yes && b.imported && b.Commit != bad {
-			return fmt.Sprintf("\nhint: %s was good elsewhere (%s): --good %[1]s tries it here", wording.Short(b.Commit), b.Machine.deviceWords())
+			return fmt.Sprintf("\nhint: %s was good elsewhere (%s): --good %[1]s tries it here", wording.Short(b.Commit), b.Machine.DeviceWords())
 		}
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -100,11 +101,11 @@ func listBaselines(c *cli.Context) error {
 		return err
 	}
 	defer repo.Close()
-	here := thisMachine(c.Context)
+	here := machine.Here(c.Context)
 	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tCOMMIT\tRECORDED\tLAUNCHES\tMEDIAN\tDEVICE\tNOTE")
 	for _, b := range all {
-		device := b.Machine.deviceWords()
+		device := b.Machine.DeviceWords()
 		if b.imported {
 			device += ", imported"
 		}
@@ -133,7 +134,7 @@ func showBaseline(c *cli.Context) error {
 	if c.Bool("json") {
 		return report.WriteJSON(c.App.Writer, b.baseline)
 	}
-	return b.print(c.App.Writer, b.hints(thisMachine(c.Context)))
+	return b.print(c.App.Writer, b.hints(machine.Here(c.Context)))
 }
 
 // plainWords are the arguments of a command that takes no command after --.
@@ -146,4 +147,20 @@ func plainWords(c *cli.Context, least, most int) ([]string, error) {
 		return nil, exit.Usagef("usage: kbisect baseline %s %s", c.Command.Name, c.Command.ArgsUsage)
 	}
 	return words, nil
+}
+
+// hints are the reasons for which a baseline says little here. One that comes from a file and names no device may
+// come from any machine.
+func (b keptBaseline) hints(here *machine.Machine) (out []string) {
+	m := b.Machine
+	switch elsewhere := m.Elsewhere(here); {
+	case len(m.Devices) == 0 && (b.imported || elsewhere):
+		out = append(out, "it was measured without a device that could be told from others")
+	case elsewhere:
+		out = append(out, "its device is not here: "+m.DeviceWords())
+	}
+	if m.Driver != "" && here.Driver != "" && m.Driver != here.Driver {
+		out = append(out, fmt.Sprintf("driver %s then, %s now", m.Driver, here.Driver))
+	}
+	return out
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 )
 
 // aBaseline is one that may be read.
@@ -14,7 +16,7 @@ func aBaseline() baseline {
 	return baseline{
 		Schema: baselineSchema, Session: "s", Commit: strings.Repeat("a", 40), Subject: "fine", Recorded: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Launches: 3, Levels: []level{{Metric: "time", Case: "n1", Unit: "s", Median: 2, Values: []float64{1, 2, 3}}},
-		Machine: machine{Devices: []machineDevice{{"NVIDIA H200", "GPU-1"}}, Driver: "550.1", CUDA: "12.4"},
+		Machine: machine.Machine{Devices: []machine.Device{{Name: "NVIDIA H200", UUID: "GPU-1"}}, Driver: "550.1", CUDA: "12.4"},
 		Config:  measuredBy{Fingerprint: sha256Hex("x"), Run: "./bench"},
 	}
 }
@@ -80,14 +82,14 @@ func FuzzReadBaseline(f *testing.F) {
 
 // TestBaselineHints has a baseline hold for its own device only.
 func TestBaselineHints(t *testing.T) {
-	h200 := &machine{Devices: []machineDevice{{"NVIDIA H200", "GPU-0"}, {"NVIDIA H200", "GPU-1"}}, Driver: "550.1"}
-	other := &machine{Devices: []machineDevice{{"NVIDIA H100", "GPU-9"}}, Driver: "560.2"}
-	none := &machine{}
+	h200 := &machine.Machine{Devices: []machine.Device{{Name: "NVIDIA H200", UUID: "GPU-0"}, {Name: "NVIDIA H200", UUID: "GPU-1"}}, Driver: "550.1"}
+	other := &machine.Machine{Devices: []machine.Device{{Name: "NVIDIA H100", UUID: "GPU-9"}}, Driver: "560.2"}
+	none := &machine.Machine{}
 	cpu := aBaseline()
-	cpu.Machine = machine{}
+	cpu.Machine = machine.Machine{}
 	for _, x := range []struct {
 		b     keptBaseline
-		here  *machine
+		here  *machine.Machine
 		hints int
 		want  string
 	}{

@@ -35,9 +35,9 @@ func cacheCommand() *cli.Command {
 }
 
 func openCache() (*cache.Cache, error) {
-	root, err := cacheRoot()
+	root, err := cache.Root()
 	if err != nil {
-		return nil, err
+		return nil, exit.Usage(err)
 	}
 	c, err := cache.Open(filepath.Join(root, "builds"))
 	if err != nil {

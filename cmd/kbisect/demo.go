@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/doctor"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/fixtures"
@@ -127,19 +128,19 @@ func (p planted) equipped(ctx context.Context, device string) error {
 	if len(p.needs) == 0 {
 		return nil
 	}
-	e := newExamination(os.TempDir(), "")
-	defer e.close()
-	e.probeFirst(ctx)
-	for _, k := range e.checks() {
-		if !slices.Contains(p.needs, k.name) {
+	e := doctor.NewExamination(os.TempDir(), "")
+	defer e.Close()
+	e.ProbeFirst(ctx)
+	for _, k := range e.Checks() {
+		if !slices.Contains(p.needs, k.Name) {
 			continue
 		}
-		f := k.bounded(ctx)
-		if f.state == stateOK || f.state == stateProblem && k.name == "devices" { // shared with others, say
+		f := k.Bounded(ctx)
+		if f.State == doctor.StateOK || f.State == doctor.StateProblem && k.Name == "devices" { // shared with others, say
 			continue
 		}
-		what, _, _ := strings.Cut(f.found, ";")
-		return exit.With(exit.Machine, fmt.Errorf("demo --on %s cannot run here: %s: %s\nhint: kbisect doctor tells what is there; kbisect demo needs no device", device, k.name, what))
+		what, _, _ := strings.Cut(f.Found, ";")
+		return exit.With(exit.Machine, fmt.Errorf("demo --on %s cannot run here: %s: %s\nhint: kbisect doctor tells what is there; kbisect demo needs no device", device, k.Name, what))
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ const (
 // openEvidence reads the sessions that may say something about a push; those by other commands, limits or devices
 // say nothing. It is nil where there is no store; the caller closes the store.
 func openEvidence(repo *source.Repo, p *policy.Policy, devices []string) (*pushEvidence, error) {
-	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
 		return nil, nil
 	}
@@ -187,7 +187,7 @@ func (e *pushEvidence) here(s pastSession) (bool, error) {
 	if s.Status == importedStatus {
 		var b baseline
 		err := json.Unmarshal(s.Finding, &b)
-		return err == nil && len(e.devices) > 0 && slices.Equal(b.Machine.uuids(), e.devices), err
+		return err == nil && len(e.devices) > 0 && slices.Equal(b.Machine.Uuids(), e.devices), err
 	}
 	launches, err := e.store.Launches(s.ID)
 	if err != nil {

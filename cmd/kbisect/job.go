@@ -206,9 +206,9 @@ func (j *job) fail(err error) error {
 
 // open makes the pipeline and remembers the trials of earlier attempts.
 func (j *job) open(ctx context.Context) error {
-	root, err := cacheRoot()
+	root, err := cache.Root()
 	if err != nil {
-		return err
+		return exit.Usage(err)
 	}
 	patterns, err := j.policy.Compile()
 	if err != nil {
@@ -234,7 +234,7 @@ func (j *job) open(ctx context.Context) error {
 			Repo: j.repo, Plan: j.policy.Plan, Flags: j.policy.Carriers(), Paths: j.policy.Paths,
 			SampleMetric: j.policy.Sample, Patterns: patterns, Sources: j.policy.Sources,
 			Env: append(os.Environ(), j.policy.MoreEnv...), Cache: builds, Probe: j.policy.Probe, WholeTimed: j.policy.WholeTimed(),
-			Logs: filepath.Join(stateDir(j.repo.CommonDir()), "logs", j.session.ID), Log: log,
+			Logs: filepath.Join(store.Dir(j.repo.CommonDir()), "logs", j.session.ID), Log: log,
 		},
 		Limits: j.policy.Limits, Cases: j.policy.Cases, Caches: j.policy.Caches, Jobs: j.policy.Jobs, Devices: j.gpus.watches,
 		Dir: filepath.Join(root, "work", j.session.ID), Session: j.session.ID, OnPhase: j.ui.Activity,

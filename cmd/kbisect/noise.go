@@ -16,6 +16,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/doctor"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -210,9 +211,9 @@ func (s *series) print(w io.Writer) {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, x := range s.checks() {
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", x.finding.state, x.name, x.finding.found)
-		if x.finding.hint != "" {
-			fmt.Fprintf(t, "  \t\thint: %s\n", x.finding.hint)
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", x.finding.State, x.name, x.finding.Found)
+		if x.finding.Hint != "" {
+			fmt.Fprintf(t, "  \t\thint: %s\n", x.finding.Hint)
 		}
 	}
 	t.Flush()
@@ -225,26 +226,26 @@ func (s *series) print(w io.Writer) {
 // named is one line of a table of checks.
 type named struct {
 	name    string
-	finding finding
+	finding doctor.Finding
 }
 
 // checks is the environment check in words.
 func (s *series) checks() []named {
 	e := s.machine
-	scatter := ok("%s from launch to launch", percentOf(e.Spread))
+	scatter := doctor.Ok("%s from launch to launch", percentOf(e.Spread))
 	if e.Scattered() {
-		scatter = problem(scatter.found+", more than 1.5 %", "lock the clocks (nvidia-smi -lgc), let the program run longer or take more samples, pin it to processors")
+		scatter = doctor.Problem(scatter.Found+", more than 1.5 %", "lock the clocks (nvidia-smi -lgc), let the program run longer or take more samples, pin it to processors")
 	}
-	disturbed := ok("%d of %d launches", e.Disturbed, e.Launches)
+	disturbed := doctor.Ok("%d of %d launches", e.Disturbed, e.Launches)
 	if e.Disturbed > 0 {
-		disturbed.found += fmt.Sprintf(", slower by %s on average, %.1f in a row", percentOf(math.Expm1(e.Excess)), e.Burst)
+		disturbed.Found += fmt.Sprintf(", slower by %s on average, %.1f in a row", percentOf(math.Expm1(e.Excess)), e.Burst)
 	}
 	if e.Troubled() {
-		disturbed = problem(disturbed.found, "something else runs on this machine now and then: look for other processes, on the device and beside it")
+		disturbed = doctor.Problem(disturbed.Found, "something else runs on this machine now and then: look for other processes, on the device and beside it")
 	}
-	drift := ok("von Neumann ratio %.2f, where 1 is none", e.Neumann)
+	drift := doctor.Ok("von Neumann ratio %.2f, where 1 is none", e.Neumann)
 	if e.Drifting() {
-		drift = problem(drift.found, "the level moves slowly, as clocks and temperatures do: warm the device up first, lock its clocks; kbisect launches in turn, so that drift costs launches rather than truth")
+		drift = doctor.Problem(drift.Found, "the level moves slowly, as clocks and temperatures do: warm the device up first, lock its clocks; kbisect launches in turn, so that drift costs launches rather than truth")
 	}
 	return []named{{"spread", scatter}, {"disturbed", disturbed}, {"drift", drift}}
 }

@@ -95,7 +95,7 @@ func runAction(c *cli.Context) error {
 			return err
 		}
 	}
-	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
@@ -164,7 +164,7 @@ func readSearch(ctx context.Context, q *policy.Request, repo *source.Repo) (*pol
 
 // searched refuses a repository that has no store.
 func searched(repo *source.Repo) error {
-	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
 		return errNothingToResume()
 	}
@@ -325,7 +325,7 @@ func chooseGood(p *policy.Policy, q *policy.Request, repo *source.Repo) (err err
 
 // recordedGoods lists the commits that earlier searches found good, newest first.
 func recordedGoods(repo *source.Repo) ([]store.Good, error) {
-	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
 		return nil, nil
 	}

@@ -29,7 +29,7 @@ func openStore(c *cli.Context) (*store.Store, error) {
 }
 
 func readStore(repo *source.Repo) (*store.Store, error) {
-	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadOnly)
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
 		return nil, exit.Usagef("nothing has been searched in this repository yet\nhint: kbisect run")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/detect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/doctor"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
@@ -90,7 +91,7 @@ func doctorCommand() *cli.Command {
 			if command != nil {
 				return exit.Usagef("a command belongs to doctor --noise\nhint: kbisect doctor --noise -- COMMAND")
 			}
-			if !doctor(c.Context, c.App.Writer, globals(c).dir, globals(c).config) {
+			if !doctor.Run(c.Context, c.App.Writer, version(), globals(c).dir, globals(c).config) {
 				return exit.With(exit.Machine, nil)
 			}
 			return nil

@@ -61,7 +61,7 @@ func (t *trials) warnings() []string {
 
 // beginTrials opens the store, takes the repository and makes a session of this kind.
 func beginTrials(c *cli.Context, repo *source.Repo, p *policy.Policy, kind string) (*trials, error) {
-	st, err := store.Open(stateDir(repo.CommonDir()), store.ReadWrite)
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
 		return nil, exit.With(exit.Machine, err)
 	}

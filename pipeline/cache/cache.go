@@ -152,3 +152,12 @@ func syncDir(dir string) error {
 	defer d.Close()
 	return d.Sync()
 }
+
+// Root is the user's cache folder for kbisect: XDG_CACHE_HOME/kbisect.
+func Root() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache folder: %w\nhint: set XDG_CACHE_HOME or HOME", err)
+	}
+	return filepath.Join(dir, "kbisect"), nil
+}

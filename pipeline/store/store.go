@@ -87,3 +87,6 @@ func (s *Store) inSnapshot(f func(*sql.Tx) error) error {
 	defer tx.Rollback()
 	return f(tx)
 }
+
+// Dir is the folder of the store of a repository, in its common git directory.
+func Dir(commonDir string) string { return filepath.Join(commonDir, "kbisect") }

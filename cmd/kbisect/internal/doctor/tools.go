@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/gpu"
@@ -18,9 +19,9 @@ import (
 
 // cCompiler compiles a program and runs it, because a compiler may be there
 // without its headers or its linker.
-func (e *examination) cCompiler(ctx context.Context) finding {
+func (e *examination) cCompiler(ctx context.Context) Finding {
 	path := ""
-	for _, name := range []string{firstWord(os.Getenv("CC")), "cc", "gcc", "clang"} {
+	for _, name := range []string{machine.FirstWord(os.Getenv("CC")), "cc", "gcc", "clang"} {
 		if p, err := exec.LookPath(name); name != "" && err == nil {
 			path = p
 			break
@@ -29,114 +30,104 @@ func (e *examination) cCompiler(ctx context.Context) finding {
 	if path == "" {
 		return missing("neither cc nor gcc nor clang in PATH", "install gcc or clang")
 	}
-	v := tool(ctx, 10*time.Second, "", path, "--version")
-	if v.err != nil {
-		return problem(fmt.Sprintf("%s: %v", path, v.err), "install the compiler again, or mend PATH")
+	v := machine.RunTool(ctx, 10*time.Second, "", path, "--version")
+	if v.Err != nil {
+		return Problem(fmt.Sprintf("%s: %v", path, v.Err), "install the compiler again, or mend PATH")
 	}
-	if f := hello(ctx, 30*time.Second, kernels.HelloFor("cc"), true, path); f.state != stateOK {
-		f.found = path + ": " + f.found
-		f.hint = cmp.Or(f.hint, "install the headers and the linker as well (Debian: build-essential)")
+	if f := hello(ctx, 30*time.Second, kernels.HelloFor("cc"), true, path); f.State != StateOK {
+		f.Found = path + ": " + f.Found
+		f.Hint = cmp.Or(f.Hint, "install the headers and the linker as well (Debian: build-essential)")
 		return f
 	}
-	return ok("%s (%s), compiles and runs", v.first(), path)
-}
-
-func firstWord(s string) string {
-	if f := strings.Fields(s); len(f) > 0 {
-		return f[0]
-	}
-	return ""
+	return Ok("%s (%s), compiles and runs", v.First(), path)
 }
 
 // hello compiles a known-good program in a directory of its own and, if asked to, runs it.
-func hello(ctx context.Context, limit time.Duration, h kernels.Hello, run bool, compiler ...string) finding {
+func hello(ctx context.Context, limit time.Duration, h kernels.Hello, run bool, compiler ...string) Finding {
 	dir, err := os.MkdirTemp("", "kbisect-doctor-")
 	if err != nil {
-		return problem(err.Error(), "set TMPDIR to a directory that can be written")
+		return Problem(err.Error(), "set TMPDIR to a directory that can be written")
 	}
 	defer os.RemoveAll(dir)
 	if err := os.WriteFile(filepath.Join(dir, h.File), h.Text, 0o600); err != nil {
-		return problem(err.Error(), "set TMPDIR to a directory that can be written")
+		return Problem(err.Error(), "set TMPDIR to a directory that can be written")
 	}
-	s := tool(ctx, limit, dir, append(slices.Clone(compiler), "-o", "hello", h.File)...)
-	if s.err != nil {
-		return problem("does not compile: "+s.err.Error(), "")
+	s := machine.RunTool(ctx, limit, dir, append(slices.Clone(compiler), "-o", "hello", h.File)...)
+	if s.Err != nil {
+		return Problem("does not compile: "+s.Err.Error(), "")
 	}
 	if !run {
-		return ok("compiles")
+		return Ok("compiles")
 	}
-	s = tool(ctx, limit, dir, "./hello")
+	s = machine.RunTool(ctx, limit, dir, "./hello")
 	switch {
-	case s.err != nil:
-		return problem("compiles, but the program does not run: "+strings.ReplaceAll(s.err.Error(), "\nhint: ", "\n"), "")
-	case s.first() != kernels.HelloWord:
-		return problem("compiles, but the program says: "+s.last(), "")
+	case s.Err != nil:
+		return Problem("compiles, but the program does not run: "+strings.ReplaceAll(s.Err.Error(), "\nhint: ", "\n"), "")
+	case s.First() != kernels.HelloWord:
+		return Problem("compiles, but the program says: "+s.Last(), "")
 	}
-	return ok("compiles and runs")
+	return Ok("compiles and runs")
 }
 
 // nvcc looks in PATH and where CUDA is usually installed.
-func (e *examination) nvcc(ctx context.Context) finding {
+func (e *examination) nvcc(ctx context.Context) Finding {
 	path, err := exec.LookPath("nvcc")
 	if err != nil {
 		for _, home := range []string{os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH"), "/usr/local/cuda"} {
 			p := filepath.Join(home, "bin", "nvcc")
 			if _, err := os.Stat(p); home != "" && err == nil {
-				return problem(p+" is there, but not in PATH", "export PATH="+filepath.Dir(p)+":$PATH")
+				return Problem(p+" is there, but not in PATH", "export PATH="+filepath.Dir(p)+":$PATH")
 			}
 		}
 		return missing("not in PATH", "install the CUDA toolkit")
 	}
-	v := tool(ctx, 20*time.Second, "", path, "--version")
-	if v.err != nil {
-		return problem(fmt.Sprintf("%s: %v", path, v.err), "install the CUDA toolkit again, or mend PATH")
+	v := machine.RunTool(ctx, 20*time.Second, "", path, "--version")
+	if v.Err != nil {
+		return Problem(fmt.Sprintf("%s: %v", path, v.Err), "install the CUDA toolkit again, or mend PATH")
 	}
-	name := fmt.Sprintf("%s (%s)", versionLine(v, "Cuda compilation tools"), path)
+	name := fmt.Sprintf("%s (%s)", machine.VersionLine(v, "Cuda compilation tools"), path)
 	rep := e.probe()
 	if len(rep.Devices) == 0 {
 		f := hello(ctx, 100*time.Second, kernels.HelloFor("nvcc"), false, path)
-		f.found = name + ", " + f.found + "; no device to run on"
+		f.Found = name + ", " + f.Found + "; no device to run on"
 		return f
 	}
 	f := hello(ctx, 100*time.Second, kernels.HelloFor("nvcc"), true, path, "-arch=native")
-	f.found = name + ", " + f.found + " a kernel"
-	if f.state != stateOK {
-		f.hint = cmp.Or(f.hint, fmt.Sprintf("the driver serves CUDA %s; the toolkit should not be newer", rep.CUDA))
-		f.found = strings.TrimSuffix(f.found, " a kernel")
+	f.Found = name + ", " + f.Found + " a kernel"
+	if f.State != StateOK {
+		f.Hint = cmp.Or(f.Hint, fmt.Sprintf("the driver serves CUDA %s; the toolkit should not be newer", rep.CUDA))
+		f.Found = strings.TrimSuffix(f.Found, " a kernel")
 	}
 	return f
 }
 
-const torchProbe = `import torch
-print("torch", torch.__version__, "for CUDA", torch.version.cuda or "none", "sees", torch.cuda.device_count(), "devices")`
-
-func (e *examination) torch(ctx context.Context) finding {
+func (e *examination) torch(ctx context.Context) Finding {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		return missing("no python3", "")
 	}
-	s := tool(ctx, 60*time.Second, os.TempDir(), python, "-c", torchProbe)
+	s := machine.RunTool(ctx, 60*time.Second, os.TempDir(), python, "-c", machine.TorchProbe)
 	switch {
-	case strings.Contains(s.text, "No module named 'torch'"):
+	case strings.Contains(s.Text, "No module named 'torch'"):
 		return missing("not installed for "+python, "")
-	case s.err != nil:
-		return problem("import torch: "+s.err.Error(), "try: python3 -c 'import torch'")
+	case s.Err != nil:
+		return Problem("import torch: "+s.Err.Error(), "try: python3 -c 'import torch'")
 	}
-	name := versionLine(s, "torch")
+	name := machine.VersionLine(s, "torch")
 	if len(e.probe().Devices) == 0 {
-		return ok("%s", name)
+		return Ok("%s", name)
 	}
 	return e.torchHello(ctx, python, name)
 }
 
 // torchHello runs the known-good program for torch on the device.
-func (e *examination) torchHello(ctx context.Context, python, name string) finding {
+func (e *examination) torchHello(ctx context.Context, python, name string) Finding {
 	h := kernels.HelloFor("torch")
-	s := tool(ctx, 60*time.Second, os.TempDir(), python, "-c", string(h.Text))
-	if s.err != nil || s.first() != kernels.HelloWord {
-		return problem(name+", but a sum on the device fails: "+s.last(), "the driver serves CUDA "+e.probe().CUDA+"; torch should be built for no newer one")
+	s := machine.RunTool(ctx, 60*time.Second, os.TempDir(), python, "-c", string(h.Text))
+	if s.Err != nil || s.First() != kernels.HelloWord {
+		return Problem(name+", but a sum on the device fails: "+s.Last(), "the driver serves CUDA "+e.probe().CUDA+"; torch should be built for no newer one")
 	}
-	return ok("%s, computes on the device", name)
+	return Ok("%s, computes on the device", name)
 }
 
 // namesDevices reports whether the configuration asks for certain devices.
@@ -145,12 +136,12 @@ func (e *examination) namesDevices() bool {
 	return !slices.Equal(g, []string{"auto"}) && !slices.Equal(g, []string{"none"})
 }
 
-func (e *examination) devices(context.Context) finding {
+func (e *examination) devices(context.Context) Finding {
 	rep := e.probe()
 	if !rep.Available || len(rep.Devices) == 0 {
 		why := cmp.Or(rep.Why, "the driver knows no device")
 		if e.namesDevices() {
-			return problem(why, `[device] gpus names devices; write "none" or "auto" to do without`)
+			return Problem(why, `[device] gpus names devices; write "none" or "auto" to do without`)
 		}
 		return missing(why+"; trials run without a device", "")
 	}
@@ -165,9 +156,9 @@ func (e *examination) devices(context.Context) finding {
 	}
 	lines, hints = e.wantedDevices(lines, hints)
 	if len(hints) > 0 {
-		return problem(strings.Join(lines, "\n"), strings.Join(slices.Compact(hints), "\n"))
+		return Problem(strings.Join(lines, "\n"), strings.Join(slices.Compact(hints), "\n"))
 	}
-	return ok("%s", strings.Join(lines, "\n"))
+	return Ok("%s", strings.Join(lines, "\n"))
 }
 
 // wantedDevices tries to open each device that the configuration names.

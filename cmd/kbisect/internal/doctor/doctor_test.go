@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
 // repoWith makes a repository with one commit of files.
@@ -28,11 +30,18 @@ func repoWith(t *testing.T, files map[string]string) string {
 	return dir
 }
 
+func TestMain(m *testing.M) {
+	if proc.Warden() {
+		return
+	}
+	os.Exit(m.Run())
+}
+
 func examineDir(t *testing.T, dir string) (string, bool) {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	var out strings.Builder
-	good := doctor(t.Context(), &out, dir, "")
+	good := Run(t.Context(), &out, "devel", dir, "")
 	t.Log(out.String())
 	return out.String(), good
 }
@@ -113,9 +122,9 @@ func TestDoctorPaths(t *testing.T) {
 func TestToolKillsItsTree(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	begin := time.Now()
-	s := tool(t.Context(), 500*time.Millisecond, "", "sh", "-c", "sleep 300 & echo $! >"+file+"; trap '' TERM; wait; wait")
-	if s.err == nil || !strings.Contains(s.err.Error(), "did not end within 500ms") {
-		t.Errorf("got %v", s.err)
+	s := machine.RunTool(t.Context(), 500*time.Millisecond, "", "sh", "-c", "sleep 300 & echo $! >"+file+"; trap '' TERM; wait; wait")
+	if s.Err == nil || !strings.Contains(s.Err.Error(), "did not end within 500ms") {
+		t.Errorf("got %v", s.Err)
 	}
 	if took := time.Since(begin); took > 30*time.Second {
 		t.Errorf("took %v", took)
@@ -130,11 +139,11 @@ func TestToolKillsItsTree(t *testing.T) {
 }
 
 func TestCheckBounded(t *testing.T) {
-	slow := check{name: "slow", limit: 20 * time.Millisecond, run: func(ctx context.Context) finding {
+	slow := check{Name: "slow", limit: 20 * time.Millisecond, run: func(ctx context.Context) Finding {
 		<-ctx.Done()
-		return problem("gave up", "")
+		return Problem("gave up", "")
 	}}
-	if f := slow.bounded(t.Context()); f.found != "gave up" {
+	if f := slow.Bounded(t.Context()); f.Found != "gave up" {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -144,15 +153,15 @@ func TestDoctorHooks(t *testing.T) {
 	if out, err := exec.Command("git", "-C", dir, "config", "core.hooksPath", "hooks").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	e := newExamination(dir, "")
-	defer e.close()
-	if f := e.hooks(t.Context()); f.state != stateProblem || !strings.Contains(f.hint, "chmod") {
+	e := NewExamination(dir, "")
+	defer e.Close()
+	if f := e.hooks(t.Context()); f.State != StateProblem || !strings.Contains(f.Hint, "chmod") {
 		t.Errorf("got %+v", f)
 	}
 	if err := os.Chmod(filepath.Join(dir, "hooks", "pre-push"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if f := e.hooks(t.Context()); f.state != stateOK || !strings.Contains(f.found, "core.hooksPath) calls kbisect") {
+	if f := e.hooks(t.Context()); f.State != StateOK || !strings.Contains(f.Found, "core.hooksPath) calls kbisect") {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -178,7 +187,7 @@ func TestDeviceLine(t *testing.T) {
 
 func TestRoomIn(t *testing.T) {
 	dir := t.TempDir()
-	if f := roomIn(filepath.Join(dir, "a", "b"), ""); f.state != stateOK || !strings.HasSuffix(f.found, "made when it is needed") {
+	if f := roomIn(filepath.Join(dir, "a", "b"), ""); f.State != StateOK || !strings.HasSuffix(f.Found, "made when it is needed") {
 		t.Errorf("got %+v", f)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -188,7 +197,7 @@ func TestRoomIn(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if f := roomIn(filepath.Join(file, "sub"), "free it"); f.state != stateProblem || f.hint != "free it" {
+	if f := roomIn(filepath.Join(file, "sub"), "free it"); f.State != StateProblem || f.Hint != "free it" {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -219,3 +228,31 @@ func TestDoctorOfLaunchesThatMustFail(t *testing.T) {
 		hasLine(t, table, c.want)
 	}
 }
+
+func writeFiles(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const taskYML = `
+lang: py
+files:
+  - {"name": "submission.py", "source": "@SUBMISSION@"}
+  - {"name": "eval.py", "source": "eval.py"}
+config: {main: "eval.py"}
+description: adds
+tests:
+  - {"n": 8, "seed": 1}
+benchmarks:
+  - {"n": 64, "seed": 2}
+`

@@ -1,11 +1,13 @@
-package main
+// Package doctor checks what a search needs on this machine and in this repository, and
+// prints a table of what works, what does not, and what to do about it ([Run]). Checks
+// know nothing of one another and each has its own limit, since drivers may hang.
+package doctor
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -14,8 +16,8 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/pipeline/gpu"
-	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -23,63 +25,63 @@ import (
 type state string
 
 const (
-	stateOK      state = "ok"
+	StateOK      state = "ok"
 	stateMissing state = "missing" // not there; matters only where it is needed
-	stateProblem state = "problem" // there and broken
+	StateProblem state = "problem" // there and broken
 )
 
-// finding is the answer of one check. Found may have several lines.
-type finding struct {
-	state state
-	found string
-	hint  string // what a person can do; "" where there is nothing to do
+// Finding is the answer of one check. Found may have several lines.
+type Finding struct {
+	State state
+	Found string
+	Hint  string // what a person can do; "" where there is nothing to do
 }
 
-func ok(format string, args ...any) finding {
-	return finding{state: stateOK, found: fmt.Sprintf(format, args...)}
+func Ok(format string, args ...any) Finding {
+	return Finding{State: StateOK, Found: fmt.Sprintf(format, args...)}
 }
 
-func missing(found, hint string) finding { return finding{stateMissing, found, hint} }
+func missing(found, hint string) Finding { return Finding{stateMissing, found, hint} }
 
-func problem(found, hint string) finding { return finding{stateProblem, found, hint} }
+func Problem(found, hint string) Finding { return Finding{StateProblem, found, hint} }
 
 // problemOf takes the hint out of an error that carries one.
-func problemOf(err error) finding {
+func problemOf(err error) Finding {
 	text, hint, _ := strings.Cut(err.Error(), "\nhint: ")
-	return problem(text, hint)
+	return Problem(text, hint)
 }
 
 // check is one line of the table. Checks know nothing of one another and may
 // run at the same time; each has its own limit.
 type check struct {
-	name   string
+	Name   string
 	needed bool // without it the configured kind of project cannot be searched
 	limit  time.Duration
-	run    func(ctx context.Context) finding
+	run    func(ctx context.Context) Finding
 }
 
-// doctor looks at the machine and at the repository in dir, with its configuration unless another file
+// Run looks at the machine and at the repository in dir, with its configuration unless another file
 // is named, and writes a table of what it found and what to do about it. It is not ok only when something
 // is broken that the configured kind of project needs.
-func doctor(ctx context.Context, out io.Writer, dir, config string) (ok bool) {
-	e := newExamination(dir, config)
-	fmt.Fprintf(out, "kbisect %s looks at %s\n\n", version(), e.dir)
-	defer e.close()
-	e.probeFirst(ctx)
-	checks := e.checks()
+func Run(ctx context.Context, out io.Writer, version, dir, config string) (ok bool) {
+	e := NewExamination(dir, config)
+	fmt.Fprintf(out, "kbisect %s looks at %s\n\n", version, e.dir)
+	defer e.Close()
+	e.ProbeFirst(ctx)
+	checks := e.Checks()
 	width := 0
 	for _, c := range checks {
-		width = max(width, len(c.name))
+		width = max(width, len(c.Name))
 	}
 	var stopping []string
 	for i, f := range examine(ctx, checks) {
 		f := f()
-		if f.state == stateMissing && !checks[i].needed {
-			f.hint = "" // nobody needs to install it
+		if f.State == stateMissing && !checks[i].needed {
+			f.Hint = "" // nobody needs to install it
 		}
-		f.print(out, checks[i].name, width)
-		if checks[i].needed && f.state != stateOK {
-			stopping = append(stopping, checks[i].name)
+		f.print(out, checks[i].Name, width)
+		if checks[i].needed && f.State != StateOK {
+			stopping = append(stopping, checks[i].Name)
 		}
 	}
 	if len(stopping) > 0 {
@@ -92,11 +94,11 @@ func doctor(ctx context.Context, out io.Writer, dir, config string) (ok bool) {
 
 // examine runs the checks a few at a time and returns, in their order,
 // functions that wait for each finding.
-func examine(ctx context.Context, checks []check) []func() finding {
+func examine(ctx context.Context, checks []check) []func() Finding {
 	slots := make(chan struct{}, 3)
-	out := make([]func() finding, len(checks))
+	out := make([]func() Finding, len(checks))
 	for i, c := range checks {
-		out[i] = sync.OnceValue(func() finding { return c.bounded(ctx) })
+		out[i] = sync.OnceValue(func() Finding { return c.Bounded(ctx) })
 		go func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
@@ -106,14 +108,14 @@ func examine(ctx context.Context, checks []check) []func() finding {
 	return out
 }
 
-// bounded gives a check its limit, and does not wait for one that ignores it: a
+// Bounded gives a check its limit, and does not wait for one that ignores it: a
 // driver may hang inside the kernel.
-func (c check) bounded(ctx context.Context) finding {
+func (c check) Bounded(ctx context.Context) Finding {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	answer := make(chan finding, 1)
+	answer := make(chan Finding, 1)
 	go func() { answer <- c.run(ctx) }()
-	late := problem(fmt.Sprintf("no answer within %v", c.limit), "")
+	late := Problem(fmt.Sprintf("no answer within %v", c.limit), "")
 	select {
 	case f := <-answer:
 		return f
@@ -128,12 +130,12 @@ func (c check) bounded(ctx context.Context) finding {
 }
 
 // print writes one line of the table, and more for more lines found.
-func (f finding) print(out io.Writer, name string, width int) {
+func (f Finding) print(out io.Writer, name string, width int) {
 	indent := strings.Repeat(" ", width+11)
-	found := strings.ReplaceAll(strings.TrimRight(f.found, "\n"), "\n", "\n"+indent)
-	fmt.Fprintf(out, "%-7s  %-*s  %s\n", f.state, width, name, found)
-	if f.hint != "" {
-		fmt.Fprintf(out, "%shint: %s\n", indent, strings.ReplaceAll(f.hint, "\n", "\n"+indent))
+	found := strings.ReplaceAll(strings.TrimRight(f.Found, "\n"), "\n", "\n"+indent)
+	fmt.Fprintf(out, "%-7s  %-*s  %s\n", f.State, width, name, found)
+	if f.Hint != "" {
+		fmt.Fprintf(out, "%shint: %s\n", indent, strings.ReplaceAll(f.Hint, "\n", "\n"+indent))
 	}
 }
 
@@ -151,7 +153,7 @@ type examination struct {
 	probe func() gpu.Report
 }
 
-func newExamination(dir, configFile string) *examination {
+func NewExamination(dir, configFile string) *examination {
 	e := &examination{dir: dir, named: configFile != "", probe: sync.OnceValue(gpu.Probe)}
 	if abs, err := filepath.Abs(dir); err == nil {
 		e.dir = abs
@@ -165,8 +167,8 @@ func newExamination(dir, configFile string) *examination {
 	return e
 }
 
-// probeFirst waits for the driver, but not for one that hangs.
-func (e *examination) probeFirst(ctx context.Context) {
+// ProbeFirst waits for the driver, but not for one that hangs.
+func (e *examination) ProbeFirst(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -179,7 +181,7 @@ func (e *examination) probeFirst(ctx context.Context) {
 	}
 }
 
-func (e *examination) close() {
+func (e *examination) Close() {
 	if e.repo != nil {
 		_ = e.repo.Close()
 	}
@@ -205,7 +207,7 @@ func (e *examination) ofKind() string {
 	return " (kind " + e.kind() + ")"
 }
 
-func (e *examination) checks() []check {
+func (e *examination) Checks() []check {
 	const quick = 20 * time.Second
 	commands := len(e.config.Build.Command)+len(e.config.Run.Command) > 0
 	python := e.isKind(config.KindTorch, config.KindKernelbot)
@@ -232,68 +234,21 @@ func (e *examination) checks() []check {
 		{"store", e.repoErr == nil, quick, e.store},
 		{"hooks", false, quick, e.hooks},
 	}
-	return slices.DeleteFunc(list, func(c check) bool { return c.name == "modules" && program == nil })
-}
-
-// said is what a tool wrote and how it ended.
-type said struct {
-	text string
-	err  error // nil when it exited with 0
-}
-
-// first is the first line.
-func (s said) first() string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s.text), "\n")
-	return strings.TrimSpace(line)
-}
-
-// last is the end of the text, where compilers and Python say what went wrong.
-func (s said) last() string {
-	lines := strings.Split(strings.TrimSpace(s.text), "\n")
-	return strings.TrimSpace(strings.Join(lines[max(0, len(lines)-3):], "\n"))
-}
-
-// tool runs one program and kills all of it when its time is up.
-func tool(ctx context.Context, limit time.Duration, dir string, argv ...string) said {
-	spec := proc.Spec{Argv: argv, Dir: dir, Env: append(os.Environ(), "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0"), Limit: limit, Grace: -1, Tail: 16 << 10}
-	r, err := proc.Run(ctx, spec)
-	s := said{text: string(r.Tail), err: err}
-	name := filepath.Base(argv[0])
-	switch {
-	case err != nil:
-	case r.Timeout != nil:
-		s.err = fmt.Errorf("%s did not end within %v", name, limit)
-	case r.Canceled:
-		s.err = fmt.Errorf("%s was stopped: %w", name, context.Cause(ctx))
-	case r.Signal != 0:
-		s.err = fmt.Errorf("%s was ended by signal %d (%v)", name, r.Signal, r.Signal)
-	case r.Exit != 0:
-		s.err = fmt.Errorf("%s exited with %d: %s", name, r.Exit, s.last())
-	}
-	return s
+	return slices.DeleteFunc(list, func(c check) bool { return c.Name == "modules" && program == nil })
 }
 
 // toolCheck looks a program up and asks for its version; prefix is how the line
 // that tells it begins, "" for any.
-func toolCheck(name, prefix, hint string, args ...string) func(context.Context) finding {
-	return func(ctx context.Context) finding {
+func toolCheck(name, prefix, hint string, args ...string) func(context.Context) Finding {
+	return func(ctx context.Context) Finding {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			return missing("not in PATH", hint)
 		}
-		s := tool(ctx, 15*time.Second, "", append([]string{path}, args...)...)
-		if s.err != nil {
-			return problem(fmt.Sprintf("%s: %v", path, s.err), "it is installed but does not run; install it again, or mend PATH")
+		s := machine.RunTool(ctx, 15*time.Second, "", append([]string{path}, args...)...)
+		if s.Err != nil {
+			return Problem(fmt.Sprintf("%s: %v", path, s.Err), "it is installed but does not run; install it again, or mend PATH")
 		}
-		return ok("%s (%s)", versionLine(s, prefix), path)
+		return Ok("%s (%s)", machine.VersionLine(s, prefix), path)
 	}
-}
-
-func versionLine(s said, prefix string) string {
-	for line := range strings.Lines(s.text) {
-		if prefix != "" && strings.HasPrefix(line, prefix) {
-			return strings.TrimSpace(line)
-		}
-	}
-	return s.first()
 }

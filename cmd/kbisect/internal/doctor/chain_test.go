@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"os/exec"
@@ -34,10 +34,10 @@ func TestTorchChain(t *testing.T) {
 	if testing.Short() || exec.Command("python3", "-c", "import torch").Run() != nil {
 		t.Skip("SKIPPED: there is no PyTorch; the chain of kind torch was not gone through")
 	}
-	e := newExamination(t.TempDir(), "")
-	defer e.close()
+	e := NewExamination(t.TempDir(), "")
+	defer e.Close()
 	f := e.torchChain(t.Context())
-	if f.state != stateOK || !strings.Contains(f.found, "check ") || !strings.Contains(f.found, " us for ") {
+	if f.State != StateOK || !strings.Contains(f.Found, "check ") || !strings.Contains(f.Found, " us for ") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -45,10 +45,10 @@ func TestTorchChain(t *testing.T) {
 // What a chain needs and is not there is said.
 func TestChainsNotTried(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	e := newExamination(t.TempDir(), "")
-	defer e.close()
-	for _, f := range []finding{e.nvccChain(t.Context()), e.torchChain(t.Context())} {
-		if f.state != stateMissing || !strings.HasPrefix(f.found, "not tried: no ") {
+	e := NewExamination(t.TempDir(), "")
+	defer e.Close()
+	for _, f := range []Finding{e.nvccChain(t.Context()), e.torchChain(t.Context())} {
+		if f.State != stateMissing || !strings.HasPrefix(f.Found, "not tried: no ") {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
@@ -88,7 +89,7 @@ for name in sys.argv[1:]:
         print("missing", name)`
 
 // modules looks for what the program under test imports.
-func (p *pythonProgram) modules(ctx context.Context) finding {
+func (p *pythonProgram) modules(ctx context.Context) Finding {
 	wanted := map[string]string{} // module: the file that imports it
 	for _, file := range slices.Sorted(maps.Keys(p.texts)) {
 		for _, name := range importedModules([]byte(p.texts[file])) {
@@ -102,18 +103,18 @@ func (p *pythonProgram) modules(ctx context.Context) finding {
 		return missing(p.python+" is not there", "install it, or mend PATH")
 	}
 	names := slices.Sorted(maps.Keys(wanted))
-	s := tool(ctx, 30*time.Second, p.dir, append([]string{python, "-c", findModules}, names...)...)
-	if s.err != nil {
-		return problem(s.err.Error(), "")
+	s := machine.RunTool(ctx, 30*time.Second, p.dir, append([]string{python, "-c", findModules}, names...)...)
+	if s.Err != nil {
+		return Problem(s.Err.Error(), "")
 	}
 	var gone []string
-	for line := range strings.Lines(s.text) {
+	for line := range strings.Lines(s.Text) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "missing "); ok {
 			gone = append(gone, fmt.Sprintf("no module %s, which %s imports", name, wanted[name]))
 		}
 	}
 	if len(gone) > 0 {
-		return problem(strings.Join(gone, "\n"), "install it for "+python+": every launch would end with ModuleNotFoundError")
+		return Problem(strings.Join(gone, "\n"), "install it for "+python+": every launch would end with ModuleNotFoundError")
 	}
-	return ok("%s finds the %d that are imported", python, len(names))
+	return Ok("%s finds the %d that are imported", python, len(names))
 }

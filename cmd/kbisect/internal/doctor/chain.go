@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/cuda"
@@ -29,7 +30,7 @@ const (
 
 // nvccChain goes through all that a trial of kind nvcc does, with an example: it is compiled, loaded,
 // checked against the host, timed and looked into.
-func (e *examination) nvccChain(ctx context.Context) finding {
+func (e *examination) nvccChain(ctx context.Context) Finding {
 	switch _, err := exec.LookPath("nvcc"); {
 	case err != nil:
 		return missing("not tried: no nvcc in PATH", "")
@@ -37,29 +38,29 @@ func (e *examination) nvccChain(ctx context.Context) finding {
 		return missing("not tried: no device to run a kernel on", "")
 	}
 	f := e.chain(ctx, "cuda", kernels.Project{Kind: config.KindNvcc, Sources: []string{"bench.cu"}, Device: policy.Capability(e.config.Device.GPUs)})
-	if f.state == stateOK {
-		f.found += "\n" + counters()
+	if f.State == StateOK {
+		f.Found += "\n" + counters()
 	}
 	return f
 }
 
 // torchChain does the same for kind torch, on the processor where there is no device.
-func (e *examination) torchChain(ctx context.Context) finding {
+func (e *examination) torchChain(ctx context.Context) Finding {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		return missing("not tried: no python3 in PATH", "")
 	}
-	if s := tool(ctx, 60*time.Second, os.TempDir(), python, "-c", "import torch"); s.err != nil {
+	if s := machine.RunTool(ctx, 60*time.Second, os.TempDir(), python, "-c", "import torch"); s.Err != nil {
 		return missing("not tried: no torch", "")
 	}
 	return e.chain(ctx, "torch", kernels.Project{Kind: config.KindTorch})
 }
 
 // chain builds and runs an example as a project of its own.
-func (e *examination) chain(ctx context.Context, name string, project kernels.Project) finding {
+func (e *examination) chain(ctx context.Context, name string, project kernels.Project) Finding {
 	dir, err := os.MkdirTemp("", "kbisect-doctor-")
 	if err != nil {
-		return problem(err.Error(), "set TMPDIR to a directory that can be written")
+		return Problem(err.Error(), "set TMPDIR to a directory that can be written")
 	}
 	defer os.RemoveAll(dir)
 	plan, err := layOut(dir, name, project)
@@ -69,18 +70,18 @@ func (e *examination) chain(ctx context.Context, name string, project kernels.Pr
 	var done []string
 	if len(plan.Build) > 0 {
 		begin := time.Now()
-		s := tool(ctx, chainBuild, dir, plan.Build...)
-		if s.err != nil {
-			return problem("it does not compile: "+s.err.Error(), "")
+		s := machine.RunTool(ctx, chainBuild, dir, plan.Build...)
+		if s.Err != nil {
+			return Problem("it does not compile: "+s.Err.Error(), "")
 		}
-		done = append(done, fmt.Sprintf("compiled in %.1f s%s", time.Since(begin).Seconds(), registers(s.text)))
+		done = append(done, fmt.Sprintf("compiled in %.1f s%s", time.Since(begin).Seconds(), registers(s.Text)))
 	}
 	ran, err := runExample(ctx, dir, plan)
 	done = append(done, ran...)
 	if err != nil {
-		return problem(strings.Join(append(done, err.Error()), ", "), "")
+		return Problem(strings.Join(append(done, err.Error()), ", "), "")
 	}
-	return ok("%s", strings.Join(done, ", "))
+	return Ok("%s", strings.Join(done, ", "))
 }
 
 // layOut writes an example and the files of its plan.
@@ -140,7 +141,7 @@ func runExample(ctx context.Context, dir string, plan kernels.Plan) (done []stri
 	case words.IsWrong:
 		return done, fmt.Errorf("it computes nonsense: %s", words.Wrong)
 	case res.Exit != 0 || res.Signal != 0:
-		return done, fmt.Errorf("it fails in %s: %s", heard.Phase(), said{text: string(res.Tail)}.last())
+		return done, fmt.Errorf("it fails in %s: %s", heard.Phase(), machine.Said{Text: string(res.Tail)}.Last())
 	case len(times) == 0:
 		return done, errors.New("it sent no times")
 	}
