@@ -354,10 +354,6 @@ func TestHurry(t *testing.T) {
 	b.test(0, bisect.EndGood)
 	b.reference.Times = map[string]time.Duration{"run": time.Millisecond, bisect.WholeTrial: time.Millisecond}
 	r := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[1]}, Purpose: bisect.Searching, Hurry: bisect.WholeTrial}
-	bounds := b.reference.Bounds(b.Config.Limits, r)
-	if l := bounds.InForce(bisect.WholeTrial); l < 5*time.Second || l > 6*time.Second || bounds.InForce("run") != 0 {
-		t.Fatalf("bounds %v, %v", l, bounds.InForce("run"))
-	}
 	o, err := b.Sample(t.Context(), r)
 	if err != nil || o.Class != bisect.Timeout || !o.Early || !o.Whole || !strings.Contains(o.Why, "stopped after") {
 		t.Errorf("%+v, %v", o, err)

@@ -155,7 +155,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 			return b, nil
 		}
 	}
-	limit := j.Bounds.InForce("build")
+	limit := j.Bounds.inForce("build")
 	j.report("build", limit)
 	env, err := p.buildEnv(w, r)
 	if err != nil {

@@ -141,7 +141,7 @@ func (t ended) timeout() bisect.Outcome {
 	case o.Early:
 		o.Why = hurried
 	default:
-		o.Why = fmt.Sprintf("%s reached its limit of %v", name, t.bounds.InForce(limited))
+		o.Why = fmt.Sprintf("%s reached its limit of %v", name, t.bounds.inForce(limited))
 	}
 	if t.caseName != "" && t.phase != teardown {
 		o.Why += " in case " + t.caseName
@@ -180,12 +180,12 @@ func (t ended) compilerFailed() string {
 // completed is an end without a complaint. Load and teardown are known only now, and may have taken too long.
 func (t ended) completed() bisect.Outcome {
 	i := slices.IndexFunc(t.phases, func(ph bisect.PhaseTime) bool {
-		limit := t.bounds.Allowed(ph.Name)
+		limit := t.bounds.allowed(ph.Name)
 		return limit > 0 && ph.Seconds > limit.Seconds()
 	})
 	if i >= 0 {
 		ph := t.phases[i]
-		return outcome(bisect.Timeout, ph.Name, fmt.Sprintf("%.3g s in %s, limit %v", ph.Seconds, ph.Name, t.bounds.Allowed(ph.Name)))
+		return outcome(bisect.Timeout, ph.Name, fmt.Sprintf("%.3g s in %s, limit %v", ph.Seconds, ph.Name, t.bounds.allowed(ph.Name)))
 	}
 	o := outcome(bisect.OK, "", "")
 	if n := t.res.Leftover; n > 0 && t.popcorn == nil { // Python's pools, in KernelBot's evaluations, leave one behind

@@ -44,7 +44,7 @@ func (p Recipe) buildEnv(w *workspace.Workspace, r bisect.Request) ([]string, er
 	}
 	env, err := compileEnv(w, kernels.Merge(append(p.Environ(w, r, w.Tmp), set.Env()...), p.Plan.Env), set.Compile())
 	if p.Static() && err == nil { // so that ptxas reports spills
-		env = append(env, "NVCC_APPEND_FLAGS="+strings.TrimSpace(lookup(env, "NVCC_APPEND_FLAGS")+" -Xptxas=-v"))
+		env = append(env, "NVCC_APPEND_FLAGS="+strings.TrimSpace(workspace.Getenv(env, "NVCC_APPEND_FLAGS")+" -Xptxas=-v"))
 	}
 	return env, err
 }
@@ -148,10 +148,10 @@ func compileEnv(w *workspace.Workspace, env, options []string) ([]string, error)
 		return nil, &bisect.InfraError{What: "writing the compiler wrappers of a candidate", Err: err}
 	}
 	more := strings.Join(options, " ")
-	if old := lookup(env, "NVCC_APPEND_FLAGS"); old != "" {
+	if old := workspace.Getenv(env, "NVCC_APPEND_FLAGS"); old != "" {
 		more = old + " " + more
 	}
-	return append(env, "PATH="+dir+":"+lookup(env, "PATH"), "NVCC_APPEND_FLAGS="+more), nil
+	return append(env, "PATH="+dir+":"+workspace.Getenv(env, "PATH"), "NVCC_APPEND_FLAGS="+more), nil
 }
 
 // writeShims writes the scripts for a list of options, once for each workspace.
@@ -187,14 +187,4 @@ func quote(words ...string) string {
 		out = append(out, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
 	}
 	return strings.Join(out, " ")
-}
-
-// lookup returns the last value of a variable.
-func lookup(env []string, name string) string {
-	for _, v := range slices.Backward(env) {
-		if value, ok := strings.CutPrefix(v, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }

@@ -135,7 +135,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	if x.stage.Speaks != "" {
 		spec.Aliases, spec.WaitOutput = []string{x.stage.Speaks}, !x.stage.Optional // as KernelBot's runner does
 	}
-	spec.PhaseLimit = x.bounds.InForce(spec.Phase) // of the first phase; those of the others are set as they are entered
+	spec.PhaseLimit = x.bounds.inForce(spec.Phase) // of the first phase; those of the others are set as they are entered
 	if len(p.Patterns) > 0 {
 		spec.OnOutput = x.output
 	}

@@ -101,8 +101,8 @@ func (b Bounds) limit(phase string) time.Duration {
 	return l.For(b.Good[phase])
 }
 
-// InForce is what bounds a phase while it runs; 0 is nothing.
-func (b Bounds) InForce(phase string) time.Duration {
+// inForce is what bounds a phase while it runs; 0 is nothing.
+func (b Bounds) inForce(phase string) time.Duration {
 	full := b.limit(phase)
 	if b.Hurry == phase && (phase != "build" || b.Good[phase] > 0) { // the good end may come from the build cache
 		soon := max(patience(b.Good[phase]), patience(time.Duration(b.Past*float64(time.Second))))
@@ -113,8 +113,8 @@ func (b Bounds) InForce(phase string) time.Duration {
 	return b.withProbed(phase, full)
 }
 
-// Allowed is what a phase may have taken that is known only afterwards.
-func (b Bounds) Allowed(phase string) time.Duration { return b.withProbed(phase, b.limit(phase)) }
+// allowed is what a phase may have taken that is known only afterwards.
+func (b Bounds) allowed(phase string) time.Duration { return b.withProbed(phase, b.limit(phase)) }
 
 // withProbed adds to the limit of a phase those of the phases that only the probe would separate from it.
 func (b Bounds) withProbed(phase string, limit time.Duration) time.Duration {
@@ -134,7 +134,7 @@ func patience(good time.Duration) time.Duration {
 
 // hurried reports whether a time-out in a phase came from hurry rather than from the user's limit, and why.
 func (b Bounds) hurried(phase string) (why string, ok bool) {
-	limit, full := b.InForce(phase), b.limit(phase)
+	limit, full := b.inForce(phase), b.limit(phase)
 	if b.Hurry != phase || full > 0 && limit >= full {
 		return "", false
 	}

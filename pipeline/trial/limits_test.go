@@ -15,7 +15,7 @@ import (
 func TestLimitsOfAnyStage(t *testing.T) {
 	b := Bounds{Limits: Limits{Phases: map[string]kernels.Limit{"check": {Abs: 2 * time.Second}, "test/load": {Abs: time.Second}}}}
 	for phase, want := range map[string]time.Duration{"check": 2 * time.Second, "test/check": 2 * time.Second, "benchmark/check": 2 * time.Second, "test/load": time.Second, "load": 0, "benchmark/load": 0} {
-		if got := b.Allowed(phase); got != want {
+		if got := b.allowed(phase); got != want {
 			t.Errorf("%s: %v, want %v", phase, got, want)
 		}
 	}
@@ -43,12 +43,17 @@ func TestHurriedBounds(t *testing.T) {
 	} {
 		b := Bounds{Limits: limits, Good: good, Hurry: c.hurry, Past: c.past}
 		_, hurried := b.hurried(c.phase)
-		if got := b.InForce(c.phase); got != c.want || hurried != c.hurried {
+		if got := b.inForce(c.phase); got != c.want || hurried != c.hurried {
 			t.Errorf("in a hurry for %q, %s is given %v (hurried %v), want %v (%v)", c.hurry, c.phase, got, hurried, c.want, c.hurried)
 		}
 	}
+	quick := map[string]time.Duration{"run": time.Millisecond, bisect.WholeTrial: time.Millisecond}
+	short := Bounds{Limits: Limits{Run: time.Minute}, Good: quick, Hurry: bisect.WholeTrial}
+	if l := short.inForce(bisect.WholeTrial); l < 5*time.Second || l > 6*time.Second || short.inForce("run") != 0 {
+		t.Errorf("bounds %v, %v", l, short.inForce("run"))
+	}
 	cached := Bounds{Limits: limits, Hurry: "build"}
-	if got := cached.InForce("build"); got != time.Hour {
+	if got := cached.inForce("build"); got != time.Hour {
 		t.Errorf("without a build of the good end: %v", got)
 	}
 }
@@ -58,11 +63,11 @@ func TestUnprobedBounds(t *testing.T) {
 	b := Bounds{Limits: Limits{Run: time.Hour, Phases: map[string]kernels.Limit{"load": {Abs: time.Second}, "import": {Abs: time.Minute}, teardown: {Abs: time.Second}}}}
 	for phase, want := range map[string]time.Duration{"load": 61 * time.Second, "import": time.Minute, teardown: time.Second, "measure": 0, bisect.WholeTrial: time.Hour} {
 		b.Unprobed = true
-		if got := b.Allowed(phase); got != want {
+		if got := b.allowed(phase); got != want {
 			t.Errorf("%s: %v, want %v", phase, got, want)
 		}
 		b.Unprobed = false
-		if got := b.Allowed(phase); got != b.limit(phase) {
+		if got := b.allowed(phase); got != b.limit(phase) {
 			t.Errorf("%s with the probe: %v", phase, got)
 		}
 	}

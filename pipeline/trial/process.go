@@ -43,7 +43,7 @@ func newProcess(w *workspace.Workspace, o Order, stage kernels.Stage, spent time
 		x.warnings = append(x.warnings, warning)
 	}
 	x.probed, x.bounds.Unprobed = p.Probe.goesWith(o.Request, p.WorkDir(w), x.argv)
-	x.limit = x.bounds.InForce(bisect.WholeTrial)
+	x.limit = x.bounds.inForce(bisect.WholeTrial)
 	if x.limit > 0 { // 0 would be no limit at all
 		x.limit = max(x.limit-spent, time.Millisecond)
 	}
@@ -128,7 +128,7 @@ func (x *process) enter(phase string, at time.Duration) proc.Transition {
 	if x.order.Request.Timing && phase != "load" {
 		x.timed()
 	}
-	limit := x.bounds.InForce(phase)
+	limit := x.bounds.inForce(phase)
 	x.report(phase, limit)
 	if phase == teardown { // a pause between two lines must not be taken for the end
 		limit = x.protocol.Patience(limit * time.Duration(max(x.order.Patience, 1)))

@@ -54,8 +54,8 @@ func cacheEnv(env []string, root, python string) []string {
 
 // sharedData names the folders in the user's cache folder that must not move with XDG_CACHE_HOME.
 func sharedData(env []string) (out []string) {
-	cache := getenv(env, "XDG_CACHE_HOME")
-	if home := getenv(env, "HOME"); cache == "" && home != "" {
+	cache := Getenv(env, "XDG_CACHE_HOME")
+	if home := Getenv(env, "HOME"); cache == "" && home != "" {
 		cache = filepath.Join(home, ".cache")
 	}
 	shared := map[string]string{
@@ -64,7 +64,7 @@ func sharedData(env []string) (out []string) {
 	}
 	for name, dir := range shared {
 		path := filepath.Join(cache, dir)
-		if st, err := os.Stat(path); cache != "" && getenv(env, name) == "" && err == nil && st.IsDir() {
+		if st, err := os.Stat(path); cache != "" && Getenv(env, name) == "" && err == nil && st.IsDir() {
 			out = append(out, name+"="+path)
 		}
 	}
@@ -77,14 +77,15 @@ func sharedData(env []string) (out []string) {
 func compilerJobs(env []string) []string {
 	n := strconv.Itoa(min(runtime.NumCPU(), 16))
 	for _, name := range []string{"MAX_JOBS", "TORCHINDUCTOR_COMPILE_THREADS"} {
-		if getenv(env, name) == "" {
+		if Getenv(env, name) == "" {
 			env = append(env, name+"="+n)
 		}
 	}
 	return env
 }
 
-func getenv(env []string, name string) string {
+// Getenv returns the value of a variable, the last one of that name.
+func Getenv(env []string, name string) string {
 	for _, v := range slices.Backward(env) {
 		if value, ok := strings.CutPrefix(v, name+"="); ok {
 			return value
