@@ -183,14 +183,15 @@ func limitedMemory(t *testing.T, bytes int64) (dir string) {
 
 // TestMachineOOM runs kbisect in a group with too little memory for the program.
 func TestMachineOOM(t *testing.T) {
-	dir := limitedMemory(t, 300<<20)
+	dir := limitedMemory(t, 150<<20)
 	file := program(t, hungry)
+	pid := filepath.Join(t.TempDir(), "pid")
 	bothWays(t, func(t *testing.T, way string) {
 		for _, c := range []struct{ script, where string }{
-			{"exec " + file, "machine"},                     // the leader is killed
-			{file + "; exit $?", "machine"},                 // a shell tells
-			{"(setsid " + file + " &); sleep 1", "machine"}, // an orphan is killed
-			{"kill -KILL $$", ""},                           // not for memory
+			{"exec " + file, "machine"},     // the leader is killed
+			{file + "; exit $?", "machine"}, // a shell tells
+			{"(setsid " + file + " & echo $! >" + pid + "); while kill -0 $(cat " + pid + "); do sleep 0.05; done", "machine"}, // an orphan is killed
+			{"kill -KILL $$", ""}, // not for memory
 		} {
 			s := contained(posing(t, "limited", dir, c.script), way)
 			s.Tail = 1 << 20
