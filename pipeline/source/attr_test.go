@@ -16,8 +16,9 @@ import (
 
 func TestAttributesEqualGit(t *testing.T) {
 	r := gittest.New(t)
-	names := []string{"a", "b.cu", "d/b.cu", "d/e/f.txt", "d/e/x.bat", "x.bat", "[z]", "d/a-b"}
-	patterns := []string{"*", "*.cu", "/b.cu", "d/*", "d/**", "**/f.txt", "d/", "**/e/*", "x.ba?", "[a-c]*", "[!a]*", "*.[ct]*", `\[z\]`, `"b.cu"`, "d/**/x.bat", "**", "a**", "d/*/f*"}
+	names := []string{"a", "b.cu", "d/b.cu", "d/e/f.txt", "d/e/x.bat", "x.bat", "[z]", "d/a-b", "7.cu", "d/Q_9", "w z", "d/e/f/g/x.bat"}
+	patterns := []string{"*", "*.cu", "/b.cu", "d/*", "d/**", "**/f.txt", "d/", "**/e/*", "x.ba?", "[a-c]*", "[!a]*", "*.[ct]*", `\[z\]`, `"b.cu"`, "d/**/x.bat", "**", "a**", "d/*/f*",
+		"[[:digit:]]*", "[[:upper:]]*", "d/[^[:lower:]]*", "[[:alpha:]_]*", "*[[:space:]]z", `"w z"`, "d/[!e]*", `[a\-c]*`, "[]z[]*", "d/**/g/*", "**/e/**", "d/e**", "*/b.cu", "[[:nosuch:]]*"}
 	values := []string{"text", "-text", "!text", "text=auto", "eol=crlf", "eol=lf", "binary", "filter=foo", "-filter", "!eol", "mac", "-mac", "crlf", "-crlf", "ident"}
 	rapid.Check(t, func(rt *rapid.T) {
 		draw := func(label string, macros bool) attrFile {

@@ -211,7 +211,14 @@ func (r attrRule) matches(rel string) bool {
 	if r.baseName {
 		return wildmatch(r.pattern, path.Base(rel))
 	}
-	return wildmatch(r.pattern, rel)
+	// Like git, match what stands before the first special character by itself:
+	// "e**" then stands for all below e, though "**" is not a whole component.
+	literal := strings.IndexAny(r.pattern, `*?[\`)
+	if literal < 0 {
+		return r.pattern == rel
+	}
+	rest, ok := strings.CutPrefix(rel, r.pattern[:literal])
+	return ok && wildmatch(r.pattern[literal:], rest)
 }
 
 // treatment is how a file is written by its attributes.
