@@ -59,6 +59,6 @@ bench-judge:
 # then the ranking of slowdowns.
 SEEDS ?= 1000
 bench-sets:
-	KBISECT_BENCH_SETS=$(SEEDS) $(GO) test -v -count=1 -run TestBenchSets ./fixtures
-	KBISECT_BENCH_GOBISECT=10 $(GO) test -v -count=1 -run TestBenchGoBisect ./fixtures
+	KBISECT_BENCH_SETS=$(SEEDS) $(GO) test -v -count=1 -run TestBenchSets ./fixtures/simulate
+	KBISECT_BENCH_GOBISECT=10 $(GO) test -v -count=1 -run TestBenchGoBisect ./fixtures/simulate
 	KBISECT_BENCH_EFFECTS=200 $(GO) test -v -count=1 -run TestBenchEffects ./bisect/effects

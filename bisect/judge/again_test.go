@@ -7,7 +7,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // A commit that failed once in another way, as on a loaded machine, is launched again before a search ends
@@ -38,7 +38,7 @@ func TestOtherFailureIsTriedAgain(t *testing.T) {
 					return o, err
 				}
 				b := &judge.Bank{
-					Search: bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: fixtures.ID(0)}}, Sampler: sampler(sample),
+					Search: bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: simulate.ID(0)}}, Sampler: sampler(sample),
 					Options: judge.Options{Error: 0.01, Effect: 0.03, Metrics: []judge.Metric{{Name: "time"}}},
 				}
 				f, err := b.Find(t.Context())

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // history is a row of the table of histories with several steps. Places are fixed, or drawn anew in
@@ -71,7 +71,7 @@ func third() []int {
 }
 
 // device is the simulated machine of one trial.
-func (h history) device(t *testing.T, seed uint64) *fixtures.Device {
+func (h history) device(t *testing.T, seed uint64) *simulate.Device {
 	t.Helper()
 	at := h.at
 	if at == nil {
@@ -93,11 +93,11 @@ func (h history) device(t *testing.T, seed uint64) *fixtures.Device {
 		keys = append(keys, `"steps":[`+strings.Join(steps, ",")+`]`)
 	}
 	keys = append(keys, fmt.Sprintf(`"all":%v`, !h.plain))
-	s, err := fixtures.ReadSpec([]byte("{" + strings.Join(keys, ",") + "}"))
+	s, err := simulate.ReadSpec([]byte("{" + strings.Join(keys, ",") + "}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fixtures.NewDevice(s, seed)
+	return simulate.NewDevice(s, seed)
 }
 
 // sums are how the trials of a row ended.
@@ -207,7 +207,7 @@ func TestAllNamesNoMend(t *testing.T) {
 			if c.Effect.Ratio < 1 {
 				t.Errorf("seed %d: %s is named for a ratio of %.3f", seed, c.Commit[30:], c.Effect.Ratio)
 			}
-			if c.Commit != fixtures.ID(100) {
+			if c.Commit != simulate.ID(100) {
 				wrong++
 			}
 		}
@@ -228,7 +228,7 @@ func TestStepsAreNoModes(t *testing.T) {
 		if err != nil || f.Result != bisect.Found {
 			t.Fatal(seed, err, f.Result)
 		}
-		own := map[string]float64{fixtures.ID(70): 0.07, fixtures.ID(190): 0.03}[f.Culprits[0].Commit]
+		own := map[string]float64{simulate.ID(70): 0.07, simulate.ID(190): 0.03}[f.Culprits[0].Commit]
 		if got := math.Log(f.Culprits[0].Effect.Ratio); math.Abs(got-own) > 0.015 {
 			t.Errorf("seed %d: %s changes it by %.3f, is said to by %.3f", seed, f.Culprits[0].Commit[30:], own, got)
 		}
@@ -247,14 +247,14 @@ func TestStepsAreNoModes(t *testing.T) {
 
 // Where launches fall into two modes, the effect is the step and not the distance of the modes.
 func TestModesAreNoEffect(t *testing.T) {
-	s, err := fixtures.ReadSpec([]byte(`{"step_log":0.03,"commits":128,"noise":{"process_sd":0.002,"drift_sd":0.001,"modes":[{"p":0.5,"log":0.125}]}}`))
+	s, err := simulate.ReadSpec([]byte(`{"step_log":0.03,"commits":128,"noise":{"process_sd":0.002,"drift_sd":0.001,"modes":[{"p":0.5,"log":0.125}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const jobs = 40
 	named, off := 0, 0
 	for seed := range uint64(jobs) {
-		d := fixtures.NewDevice(s, seed)
+		d := simulate.NewDevice(s, seed)
 		f, err := bank(d, d).Find(t.Context())
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)

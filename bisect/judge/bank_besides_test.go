@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // findShapes searches a program of several shapes as one does who says nothing of what to look for. The
@@ -36,7 +36,7 @@ func TestBankNamesTheCaseThatIsSlow(t *testing.T) {
 	step := []float64{0, 0, 0, 0, 0, 0, 0, 0.113}
 	for seed := range uint64(8) {
 		s, f := findShapes(t, seed, step)
-		if f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(s.culprit) || f.Complaint.String() != "slow in time of shape 7" {
+		if f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(s.culprit) || f.Complaint.String() != "slow in time of shape 7" {
 			t.Errorf("seed %d: %s, %s", seed, f.Result, f.Complaint)
 			continue
 		}

@@ -10,11 +10,11 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // bank is the search as the program makes it.
-func bank(d *fixtures.Device, s bisect.Sampler) *judge.Bank {
+func bank(d *simulate.Device, s bisect.Sampler) *judge.Bank {
 	find := bisect.Slow
 	if d.Hang != nil {
 		find = bisect.Timeout
@@ -23,14 +23,14 @@ func bank(d *fixtures.Device, s bisect.Sampler) *judge.Bank {
 		find, s = bisect.Crash, crashing{s}
 	}
 	return &judge.Bank{
-		Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: fixtures.ID(0)}, GoodKey: "inputs of the good end"},
+		Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}, GoodKey: "inputs of the good end"},
 		Sampler: s, All: d.All,
 		Options: judge.Options{Find: find, Metrics: []judge.Metric{{Name: "time"}}, Effect: 0.005, Error: 0.01},
 	}
 }
 
 // crashes reports a device that fails by crashing: its failures take as long as its good launches.
-func crashes(d *fixtures.Device) bool { return d.Hang != nil && d.Hang.Limit == d.GoodSeconds }
+func crashes(d *simulate.Device) bool { return d.Hang != nil && d.Hang.Limit == d.GoodSeconds }
 
 // crashing turns the time-outs of a device into crashes.
 type crashing struct{ bisect.Sampler }
@@ -43,7 +43,7 @@ func (s crashing) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 	return o, err
 }
 
-var kbisect = fixtures.Search(func(ctx context.Context, d *fixtures.Device, s bisect.Sampler) (bisect.Finding, error) {
+var kbisect = simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
 	return bank(d, s).Find(ctx)
 })
 
@@ -88,9 +88,9 @@ var cells = []cell{
 }
 
 // play plays a cell.
-func (c cell) play(t *testing.T, trials int, rule fixtures.Rule, name string) fixtures.Score {
+func (c cell) play(t *testing.T, trials int, rule simulate.Rule, name string) simulate.Score {
 	t.Helper()
-	s, err := fixtures.ReadSpec([]byte(c.spec))
+	s, err := simulate.ReadSpec([]byte(c.spec))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func (c cell) play(t *testing.T, trials int, rule fixtures.Rule, name string) fi
 	if seed, err := strconv.ParseUint(os.Getenv("KBISECT_BENCH_SEED"), 10, 64); err == nil {
 		s.Seed = seed
 	}
-	score, err := fixtures.Simulate(t.Context(), s, name, rule)
+	score, err := simulate.Simulate(t.Context(), s, name, rule)
 	if err != nil {
 		t.Fatal(err)
 	}

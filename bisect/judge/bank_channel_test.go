@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // shapes turns the launches of a device, which gives drift and disturbances, into those of a program
 // that times several shapes, each with noise of its own. A step comes with the culprit in the shapes
 // that step says.
 type shapes struct {
-	d       *fixtures.Device
+	d       *simulate.Device
 	rng     *rand.Rand
 	culprit int
 	step    []float64 // by shape
@@ -26,9 +26,9 @@ type shapes struct {
 const shapeNoise = 0.008
 
 func newShapes(seed uint64, step []float64) *shapes {
-	s, _ := fixtures.ReadSpec([]byte(`{"preset":"typical","culprit":"none","noise":{"process_sd":0}}`))
+	s, _ := simulate.ReadSpec([]byte(`{"preset":"typical","culprit":"none","noise":{"process_sd":0}}`))
 	rng := rand.New(rand.NewPCG(seed, 9))
-	return &shapes{d: fixtures.NewDevice(s, seed), rng: rng, culprit: 1 + rng.IntN(s.Commits), step: step}
+	return &shapes{d: simulate.NewDevice(s, seed), rng: rng, culprit: 1 + rng.IntN(s.Commits), step: step}
 }
 
 // launch is one trial.
@@ -61,7 +61,7 @@ func playShapes(t *testing.T, jobs int, step []float64, complaint string) (right
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
-		if f.Result == bisect.Found && f.Culprits[0].Commit == fixtures.ID(s.culprit) {
+		if f.Result == bisect.Found && f.Culprits[0].Commit == simulate.ID(s.culprit) {
 			right += 1 / float64(jobs)
 		}
 		if strings.HasPrefix(f.Complaint.Metric, complaint) {
@@ -121,7 +121,7 @@ func TestBankCasesThatComeAndGo(t *testing.T) {
 				return o, err
 			}))
 			f, err := b.Find(t.Context())
-			if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(s.culprit) {
+			if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(s.culprit) {
 				t.Errorf("%s, seed %d: %v %v, planted %d: %+v %q", name, seed, err, f.Result, s.culprit, f.Culprits, f.Warnings)
 			}
 			if told := strings.Contains(strings.Join(f.Warnings, " "), "gives time of long"); told != (name != "dips") {
@@ -150,7 +150,7 @@ func TestBankSaysWhyValuesCannotBeCompared(t *testing.T) {
 		b := bank(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
 			o, err := s.d.Sample(t.Context(), r)
 			o.Series = c.bad
-			if r.Candidate.Commit == fixtures.ID(0) {
+			if r.Candidate.Commit == simulate.ID(0) {
 				o.Series = c.good
 			}
 			return o, err

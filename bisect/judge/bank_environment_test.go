@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // surroundings are noises with the share of jobs in which a warning must, or must not, be given; the long
@@ -39,13 +39,13 @@ var surroundings = []struct {
 // flagged plays jobs and returns the share with a warning about the machine, and of which kinds.
 func flagged(t *testing.T, spec string, trials int) (float64, map[string]int) {
 	t.Helper()
-	s, err := fixtures.ReadSpec([]byte(spec))
+	s, err := simulate.ReadSpec([]byte(spec))
 	if err != nil {
 		t.Fatal(err)
 	}
 	kinds, n := map[string]int{}, 0
 	for i := range trials {
-		d := fixtures.NewDevice(s, uint64(90000+i))
+		d := simulate.NewDevice(s, uint64(90000+i))
 		f, err := bank(d, d).Find(t.Context())
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
@@ -90,7 +90,7 @@ func TestBankEnvironment(t *testing.T) {
 
 // What the devices told is counted and put into words, with what to do about it.
 func TestBankEnvironmentFromTheDevices(t *testing.T) {
-	s, _ := fixtures.ReadSpec([]byte(`{"preset":"quiet","step_log":0.05,"commits":32}`))
+	s, _ := simulate.ReadSpec([]byte(`{"preset":"quiet","step_log":0.05,"commits":32}`))
 	for name, c := range map[string]struct {
 		spoil func(n int, o *bisect.Outcome)
 		want  string
@@ -106,7 +106,7 @@ func TestBankEnvironmentFromTheDevices(t *testing.T) {
 			o.Devices = []bisect.DeviceNote{{UUID: "GPU-1", After: after}}
 		}, ""},
 	} {
-		d := fixtures.NewDevice(s, 4)
+		d := simulate.NewDevice(s, 4)
 		n := 0
 		f, err := bank(d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
 			o, err := d.Sample(t.Context(), r)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // What is said at the first third of a job about the rest of it is right within a factor of two, in the
@@ -18,13 +18,13 @@ func TestExpectedLaunches(t *testing.T) {
 		`{"preset":"noisy","step_log":0.04879}`,
 		`{"preset":"typical","step_log":0.04879,"commits":4096}`,
 	} {
-		s, err := fixtures.ReadSpec([]byte(spec))
+		s, err := simulate.ReadSpec([]byte(spec))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var launches, seconds []float64
 		for seed := range uint64(20) {
-			l, x := foretold(t, fixtures.NewDevice(s, 500+seed))
+			l, x := foretold(t, simulate.NewDevice(s, 500+seed))
 			launches, seconds = append(launches, l), append(seconds, x)
 		}
 		slices.Sort(launches)
@@ -39,7 +39,7 @@ func TestExpectedLaunches(t *testing.T) {
 
 // foretold plays a job and returns what was expected after a third of its launches, as shares of what
 // it took.
-func foretold(t *testing.T, d *fixtures.Device) (launches, seconds float64) {
+func foretold(t *testing.T, d *simulate.Device) (launches, seconds float64) {
 	t.Helper()
 	now := 0.0
 	b := bank(d, sampler(func(r bisect.Request) (bisect.Outcome, error) {

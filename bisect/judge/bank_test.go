@@ -12,7 +12,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // ledger plays kept outcomes, in order, and stops after the last.
@@ -54,11 +54,11 @@ func TestBankResumesAtEveryLaunch(t *testing.T) {
 		`{"step_log":0.03,"commits":64,"noise":{"modes":[{"p":0.25,"log":0.04}]}}`,
 		`{"step_log":0.05,"commits":64,"preset":"noisy","untestable":[[20,40]]}`,
 	} {
-		s, err := fixtures.ReadSpec([]byte(spec))
+		s, err := simulate.ReadSpec([]byte(spec))
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := fixtures.NewDevice(s, 5)
+		d := simulate.NewDevice(s, 5)
 		rec := &recorder{next: d}
 		want, err := bank(d, rec).Find(t.Context())
 		if err != nil || want.Err != nil {
@@ -85,12 +85,12 @@ func TestBankResumesAtEveryLaunch(t *testing.T) {
 // that left the trunk some commits before.
 func wide(n int) []bisect.Commit {
 	commits := make([]bisect.Commit, n)
-	id := func(i int) string { return fixtures.ID(i + 1) }
+	id := func(i int) string { return simulate.ID(i + 1) }
 	for i := range commits {
 		c := bisect.Commit{ID: id(i), Key: "k" + id(i)}
 		switch {
 		case i == 0:
-			c.Parents = []string{fixtures.ID(0)}
+			c.Parents = []string{simulate.ID(0)}
 		case i%7 == 3 && i >= 3: // a branch of one commit, off the trunk
 			c.InRange = []int{i - 2}
 		case i%7 == 4 && i >= 4: // the trunk goes on beside it
@@ -133,7 +133,7 @@ func (d *dag) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, error
 
 func (d *dag) bank() *judge.Bank {
 	return &judge.Bank{
-		Search:  bisect.Search{Commits: d.commits, Good: bisect.Candidate{Commit: fixtures.ID(0)}, GoodKey: "k0"},
+		Search:  bisect.Search{Commits: d.commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, GoodKey: "k0"},
 		Sampler: d,
 		Options: judge.Options{Find: bisect.Slow, Metrics: []judge.Metric{{Name: "time"}}, Effect: 0.01, Error: 0.01},
 	}
@@ -171,9 +171,9 @@ func TestBankOnBranchesAndInOneShape(t *testing.T) {
 
 // A prior of 0 clears a commit; the likelier one is asked first, and truth wins over a wrong prior.
 func TestBankPriors(t *testing.T) {
-	s, _ := fixtures.ReadSpec([]byte(`{"step_log":0.05,"commits":64,"culprit":40}`))
+	s, _ := simulate.ReadSpec([]byte(`{"step_log":0.05,"commits":64,"culprit":40}`))
 	for _, favoured := range []int{39, 10} { // index of commit 40, and of another
-		d := fixtures.NewDevice(s, 3)
+		d := simulate.NewDevice(s, 3)
 		b := bank(d, d)
 		b.Weigh = func() []float64 {
 			w := slices.Repeat([]float64{1}, len(b.Search.Commits))
@@ -181,24 +181,24 @@ func TestBankPriors(t *testing.T) {
 			return w
 		}
 		f, err := b.Find(t.Context())
-		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(40) {
+		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(40) {
 			t.Errorf("favoured %d: %v %v %+v", favoured, err, f.Result, f.Culprits)
 		}
 	}
 }
 
 func TestBankLooksForGainsWhenTold(t *testing.T) {
-	s, _ := fixtures.ReadSpec([]byte(`{"steps":[{"at":20,"log":-0.06}],"commits":64}`))
-	d := fixtures.NewDevice(s, 3)
+	s, _ := simulate.ReadSpec([]byte(`{"steps":[{"at":20,"log":-0.06}],"commits":64}`))
+	d := simulate.NewDevice(s, 3)
 	b := bank(d, d)
 	if f, _ := b.Find(t.Context()); f.Result != bisect.NoDifference || !strings.HasPrefix(f.Ends.Why, "the bad end is better, not worse: time, bad end against good end: ratio 0.9") || !strings.Contains(f.Ends.Hint, "--improvement") {
 		t.Errorf("a gain was searched for: %v %+v", f.Result, f.Ends)
 	}
-	d = fixtures.NewDevice(s, 3)
+	d = simulate.NewDevice(s, 3)
 	b = bank(d, d)
 	b.Faster = true
 	f, err := b.Find(t.Context())
-	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(20) {
+	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(20) {
 		t.Fatalf("%v %v %+v", err, f.Result, f.Culprits)
 	}
 	if e := f.Culprits[0].Effect; !(e.Low < e.Ratio && e.Ratio < e.High && e.High < 0.97) {
@@ -207,8 +207,8 @@ func TestBankLooksForGainsWhenTold(t *testing.T) {
 	if f.Complaint.String() != "improved in time" || f.Culprits[0].Class != bisect.Improved {
 		t.Errorf("complaint %q, class %s", f.Complaint, f.Culprits[0].Class)
 	}
-	s, _ = fixtures.ReadSpec([]byte(`{"step_log":0.06,"culprit":20,"commits":64}`))
-	d = fixtures.NewDevice(s, 3)
+	s, _ = simulate.ReadSpec([]byte(`{"step_log":0.06,"culprit":20,"commits":64}`))
+	d = simulate.NewDevice(s, 3)
 	b = bank(d, d)
 	b.Faster = true
 	if f, _ := b.Find(t.Context()); f.Result != bisect.NoDifference || !strings.HasPrefix(f.Ends.Why, "the bad end is worse, not better: ") {
@@ -218,11 +218,11 @@ func TestBankLooksForGainsWhenTold(t *testing.T) {
 
 // Untestable commits round the culprit leave exactly the set that no launch can part.
 func TestBankUntestableCommitsAroundTheCulprit(t *testing.T) {
-	s, err := fixtures.ReadSpec([]byte(`{"step_log":0.05,"commits":64,"culprit":23,"untestable":[[20,25]],"trials":40}`))
+	s, err := simulate.ReadSpec([]byte(`{"step_log":0.05,"commits":64,"culprit":23,"untestable":[[20,25]],"trials":40}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	score, err := fixtures.Simulate(t.Context(), s, "kbisect", kbisect)
+	score, err := simulate.Simulate(t.Context(), s, "kbisect", kbisect)
 	if err != nil || score.Right < 0.9 || score.Wrong > 0.05 {
 		t.Fatalf("%v %+v", err, score)
 	}
@@ -230,9 +230,9 @@ func TestBankUntestableCommitsAroundTheCulprit(t *testing.T) {
 
 // The budget ends a search with what is known.
 func TestBankSpent(t *testing.T) {
-	s, _ := fixtures.ReadSpec([]byte(`{"step_log":0.05,"commits":64}`))
+	s, _ := simulate.ReadSpec([]byte(`{"step_log":0.05,"commits":64}`))
 	for most := 8; most <= 40; most++ {
-		d := fixtures.NewDevice(s, 3)
+		d := simulate.NewDevice(s, 3)
 		b := bank(d, d)
 		b.Search.Spent = func() bool { return d.Launches >= most }
 		f, err := b.Find(t.Context())
@@ -257,11 +257,11 @@ func TestBankSpent(t *testing.T) {
 // A certain complaint costs plain bisection, and the launches of its proof: the culprit once at its full
 // limit, its parent until it has passed five times in all.
 func TestBankLeavesCertainComplaintsToThePlainRule(t *testing.T) {
-	s, _ := fixtures.ReadSpec([]byte(`{"hang":{"bad":1,"good":0,"limit":180},"commits":100}`))
+	s, _ := simulate.ReadSpec([]byte(`{"hang":{"bad":1,"good":0,"limit":180},"commits":100}`))
 	for seed := range uint64(20) {
-		d := fixtures.NewDevice(s, seed)
+		d := simulate.NewDevice(s, seed)
 		f, err := bank(d, d).Find(t.Context())
-		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(d.Culprits()[0]) || d.Launches > 2+7+1+5+2 {
+		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(d.Culprits()[0]) || d.Launches > 2+7+1+5+2 {
 			t.Fatalf("seed %d: %v, %d launches, %+v", seed, err, d.Launches, f)
 		}
 	}
@@ -282,8 +282,8 @@ func TestModelTakesCensoredLaunches(t *testing.T) {
 
 // Ends of equal inputs that differ: the declared paths are wrong, and every commit is searched.
 func TestBankEqualInputsThatDiffer(t *testing.T) {
-	s, _ := fixtures.ReadSpec([]byte(`{"step_log":0.05,"commits":32,"culprit":20}`))
-	d := fixtures.NewDevice(s, 3)
+	s, _ := simulate.ReadSpec([]byte(`{"step_log":0.05,"commits":32,"culprit":20}`))
+	d := simulate.NewDevice(s, 3)
 	b := bank(d, d)
 	for i := range b.Search.Commits {
 		b.Search.Commits[i].Key, b.Search.Commits[i].Neutral = b.Search.GoodKey, true
@@ -291,7 +291,7 @@ func TestBankEqualInputsThatDiffer(t *testing.T) {
 	redone := false
 	b.Search.Redo = func() { redone = true }
 	f, err := b.Find(t.Context())
-	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(20) || !redone || len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0], "equal inputs") {
+	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(20) || !redone || len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0], "equal inputs") {
 		t.Fatalf("%v %v %+v %q", err, f.Result, f.Culprits, f.Warnings)
 	}
 }
@@ -303,11 +303,11 @@ func BenchmarkBankDecision(b *testing.B) {
 		"two-modes": `{"step_log":0.02956,"commits":4096,"culprit":1234,"noise":{"modes":[{"p":0.25,"log":0.04}]}}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			s, _ := fixtures.ReadSpec([]byte(spec))
+			s, _ := simulate.ReadSpec([]byte(spec))
 			launches := 0
 			slowest := 0.0
 			for b.Loop() {
-				d := fixtures.NewDevice(s, 7)
+				d := simulate.NewDevice(s, 7)
 				a, err := kbisect(b.Context(), d)
 				if err != nil {
 					b.Fatal(err)
@@ -326,12 +326,12 @@ func BenchmarkBankDecision(b *testing.B) {
 func TestBankStepOfTheSmallestEffect(t *testing.T) {
 	const jobs = 30
 	found := 0
-	s, err := fixtures.ReadSpec([]byte(`{"preset":"typical","commits":64,"step_log":0.0488}`))
+	s, err := simulate.ReadSpec([]byte(`{"preset":"typical","commits":64,"step_log":0.0488}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for seed := range uint64(jobs) {
-		d := fixtures.NewDevice(s, seed+1)
+		d := simulate.NewDevice(s, seed+1)
 		b := bank(d, d)
 		b.Effect = 0.05
 		f, err := b.Find(t.Context())
@@ -340,7 +340,7 @@ func TestBankStepOfTheSmallestEffect(t *testing.T) {
 			t.Fatal(err, f.Err)
 		case f.Result != bisect.Found:
 			t.Logf("seed %d: %v, %v, %q", seed, f.Result, f.Ends.Why, f.Warnings)
-		case f.Culprits[0].Commit == fixtures.ID(d.Culprits()[0]):
+		case f.Culprits[0].Commit == simulate.ID(d.Culprits()[0]):
 			found++
 		default:
 			t.Errorf("seed %d: named %s, planted %d", seed, f.Culprits[0].Commit, d.Culprits()[0])
@@ -355,11 +355,11 @@ func TestBankStepOfTheSmallestEffect(t *testing.T) {
 // that was tried, one search in five named the wrong one.
 func TestBankOnAVeryNoisyMachine(t *testing.T) {
 	for _, step := range []string{"0.14", "0"} {
-		s, err := fixtures.ReadSpec([]byte(`{"step_log":` + step + `,"commits":8,"effect":0.03,"noise":{"process_sd":0.18,"process_skew":0,"drift_sd":0.002,"contaminated":0,"within_sd":0.001},"trials":20}`))
+		s, err := simulate.ReadSpec([]byte(`{"step_log":` + step + `,"commits":8,"effect":0.03,"noise":{"process_sd":0.18,"process_skew":0,"drift_sd":0.002,"contaminated":0,"within_sd":0.001},"trials":20}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if score, err := fixtures.Simulate(t.Context(), s, "kbisect", kbisect); err != nil || score.Wrong > 0 || score.Right < 0.75 {
+		if score, err := simulate.Simulate(t.Context(), s, "kbisect", kbisect); err != nil || score.Wrong > 0 || score.Right < 0.75 {
 			t.Errorf("step %s: %v %+v", step, err, score)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // slower makes a launch take longer by a factor.
@@ -20,13 +20,13 @@ func slower(o bisect.Outcome, factor float64) bisect.Outcome {
 }
 
 // flat is a search of a history without a step, whose launches change may disturb.
-func flat(t *testing.T, seed uint64, change func(bisect.Request, int, bisect.Outcome) bisect.Outcome) (*fixtures.Device, *[]bisect.Request, bisect.Sampler) {
+func flat(t *testing.T, seed uint64, change func(bisect.Request, int, bisect.Outcome) bisect.Outcome) (*simulate.Device, *[]bisect.Request, bisect.Sampler) {
 	t.Helper()
-	spec, err := fixtures.ReadSpec([]byte(`{"preset":"quiet","culprit":"none","commits":40}`))
+	spec, err := simulate.ReadSpec([]byte(`{"preset":"quiet","culprit":"none","commits":40}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := fixtures.NewDevice(spec, seed)
+	d := simulate.NewDevice(spec, seed)
 	var made []bisect.Request
 	return d, &made, sampler(func(r bisect.Request) (bisect.Outcome, error) {
 		o, err := d.Sample(t.Context(), r)

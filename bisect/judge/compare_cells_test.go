@@ -10,7 +10,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // duel is what many comparisons on a simulated device came to.
@@ -27,19 +27,19 @@ type duel struct {
 // fight compares two commits apart by step, trials times. With pairs 0 as often as it takes.
 func fight(t testing.TB, spec string, step, effect float64, pairs, trials int) duel {
 	t.Helper()
-	s, err := fixtures.ReadSpec([]byte(spec))
+	s, err := simulate.ReadSpec([]byte(spec))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Commits, s.Culprit = 1, fixtures.Culprit{}
+	s.Commits, s.Culprit = 1, simulate.Culprit{}
 	if step != 0 {
-		s.Steps = []fixtures.Jump{{At: 1, Log: step}}
+		s.Steps = []simulate.Jump{{At: 1, Log: step}}
 	}
 	out := duel{answers: map[judge.Answer]int{}, trials: trials}
 	for i := range trials {
-		d := fixtures.NewDevice(s, uint64(i)+1)
+		d := simulate.NewDevice(s, uint64(i)+1)
 		c := judge.Compare{
-			A: bisect.Candidate{Commit: fixtures.ID(0)}, B: bisect.Candidate{Commit: fixtures.ID(1)}, Sampler: d, Pairs: pairs,
+			A: bisect.Candidate{Commit: simulate.ID(0)}, B: bisect.Candidate{Commit: simulate.ID(1)}, Sampler: d, Pairs: pairs,
 			Options: judge.Options{Metrics: []judge.Metric{{Name: "time"}}, Effect: effect, Error: 0.01},
 		}
 		if step == 0 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // flaky plays a history in which every commit fails in a share of its launches.
@@ -50,7 +50,7 @@ func (d *flaky) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, err
 func (d *flaky) find(t *testing.T, s bisect.Sampler, o judge.Options) bisect.Finding {
 	t.Helper()
 	o.Error = 0.01
-	b := &judge.Bank{Search: bisect.Search{Commits: d.commits, Good: bisect.Candidate{Commit: fixtures.ID(0)}, GoodKey: "k0"}, Sampler: s, Options: o}
+	b := &judge.Bank{Search: bisect.Search{Commits: d.commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, GoodKey: "k0"}, Sampler: s, Options: o}
 	f, err := b.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func (d *flaky) find(t *testing.T, s bisect.Sampler, o judge.Options) bisect.Fin
 func straight(n int) []bisect.Commit {
 	commits := make([]bisect.Commit, n)
 	for i := range commits {
-		commits[i] = bisect.Commit{ID: fixtures.ID(i + 1), Parents: []string{fixtures.ID(i)}, Key: "k" + fixtures.ID(i+1)}
+		commits[i] = bisect.Commit{ID: simulate.ID(i + 1), Parents: []string{simulate.ID(i)}, Key: "k" + simulate.ID(i+1)}
 		if i > 0 {
 			commits[i].InRange = []int{i - 1}
 		}
@@ -159,7 +159,7 @@ func TestSometimesUntestableSet(t *testing.T) {
 		d := planted(straight(40), 22, 0.7, seed)
 		d.broken = map[int]bool{20: true, 21: true, 22: true, 23: true}
 		f := d.find(t, d, judge.Options{Find: bisect.Crash})
-		if f.Result == bisect.Inconclusive && len(f.Suspects) == 5 && f.Suspects[0].Commit == fixtures.ID(21) && f.Suspects[4].Commit == fixtures.ID(25) {
+		if f.Result == bisect.Inconclusive && len(f.Suspects) == 5 && f.Suspects[0].Commit == simulate.ID(21) && f.Suspects[4].Commit == simulate.ID(25) {
 			exact++
 		} else {
 			t.Logf("seed %d: %v %v %q", seed, f.Result, f.Suspects, f.Warnings)
@@ -179,7 +179,7 @@ func TestSometimesSeesThroughEarlyStops(t *testing.T) {
 		d.rate = func(i int, _ bisect.Request) float64 { return map[bool]float64{true: 1}[i >= 25] }
 		d.wall = func(i int) float64 { return map[bool]float64{true: 40, false: 10}[i >= from] } // slow, and in time
 		f := d.find(t, d, judge.Options{Find: bisect.Timeout})
-		if f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(26) || !strings.Contains(strings.Join(f.Warnings, " "), "stopped early") {
+		if f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(26) || !strings.Contains(strings.Join(f.Warnings, " "), "stopped early") {
 			t.Errorf("slow from %d: %v %+v %q", from, f.Result, f.Culprits, f.Warnings)
 		}
 	}
@@ -194,7 +194,7 @@ func TestSometimesInAHistoryOfSeveralChanges(t *testing.T) {
 			return map[bool]float64{true: 1}[i >= 8 && i < 18 || i >= 30]
 		}
 		f := d.find(t, d, judge.Options{Find: bisect.Crash})
-		if f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(9) && f.Culprits[0].Commit != fixtures.ID(31) {
+		if f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(9) && f.Culprits[0].Commit != simulate.ID(31) {
 			t.Errorf("seed %d: %v %+v %q", seed, f.Result, f.Culprits, f.Warnings)
 		}
 	}
@@ -210,7 +210,7 @@ func TestSometimesIsToldFromABuildThatLied(t *testing.T) {
 		return map[bool]float64{true: 1}[i >= 30 || i >= 10 && !clean]
 	}
 	f := d.find(t, d, judge.Options{Find: bisect.Crash})
-	if f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(31) {
+	if f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(31) {
 		t.Errorf("%v %+v %q", f.Result, f.Culprits, f.Warnings)
 	}
 }
@@ -219,7 +219,7 @@ func TestSometimesIsToldFromABuildThatLied(t *testing.T) {
 func TestFastLeavesOutTheProof(t *testing.T) {
 	d := planted(straight(100), 40, 1, 1)
 	f := d.find(t, d, judge.Options{Fast: true})
-	if f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(41) || f.Culprits[0].Confirmed || f.Culprits[0].Confidence > 0.9999 || d.launches > 13 || !strings.Contains(strings.Join(f.Warnings, " "), "not proven") {
+	if f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(41) || f.Culprits[0].Confirmed || f.Culprits[0].Confidence > 0.9999 || d.launches > 13 || !strings.Contains(strings.Join(f.Warnings, " "), "not proven") {
 		t.Errorf("%d launches, %v %+v %q", d.launches, f.Result, f.Culprits, f.Warnings)
 	}
 }
@@ -242,7 +242,7 @@ func TestEndsThatFailAlikeSometimes(t *testing.T) {
 // The budget ends the search with what is known.
 func TestSometimesSpent(t *testing.T) {
 	d := planted(straight(60), 30, 0.3, 2)
-	b := &judge.Bank{Search: bisect.Search{Commits: d.commits, Good: bisect.Candidate{Commit: fixtures.ID(0)}, GoodKey: "k0", Spent: func() bool { return d.launches > 30 }}, Sampler: d, Options: judge.Options{Find: bisect.Crash, Error: 0.01}}
+	b := &judge.Bank{Search: bisect.Search{Commits: d.commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, GoodKey: "k0", Spent: func() bool { return d.launches > 30 }}, Sampler: d, Options: judge.Options{Find: bisect.Crash, Error: 0.01}}
 	f, err := b.Find(t.Context())
 	total := 0.0
 	for _, s := range f.Suspects {
@@ -271,7 +271,7 @@ func TestSlowSearchTellsOfFailures(t *testing.T) {
 		return o, err
 	})
 	f, err := b.Find(t.Context())
-	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(10) || !strings.Contains(strings.Join(f.Warnings, " "), "search with --find timeout") {
+	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(10) || !strings.Contains(strings.Join(f.Warnings, " "), "search with --find timeout") {
 		t.Errorf("%v %v %q", err, f.Result, f.Warnings)
 	}
 }
@@ -282,10 +282,10 @@ func TestSometimesKeepsToOneOfSeveralChanges(t *testing.T) {
 	d.rate = func(i int, _ bisect.Request) float64 {
 		return map[bool]float64{true: 1}[i >= 8 && i < 18 || i >= 30]
 	}
-	for _, tested := range [][]string{{fixtures.ID(13), fixtures.ID(26)}, {fixtures.ID(13), fixtures.ID(19), fixtures.ID(22), fixtures.ID(25), fixtures.ID(29)}} {
-		b := &judge.Bank{Search: bisect.Search{Commits: d.commits, Good: bisect.Candidate{Commit: fixtures.ID(0)}, GoodKey: "k0", Tested: tested}, Sampler: d, Options: judge.Options{Find: bisect.Crash, Error: 0.01}}
+	for _, tested := range [][]string{{simulate.ID(13), simulate.ID(26)}, {simulate.ID(13), simulate.ID(19), simulate.ID(22), simulate.ID(25), simulate.ID(29)}} {
+		b := &judge.Bank{Search: bisect.Search{Commits: d.commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, GoodKey: "k0", Tested: tested}, Sampler: d, Options: judge.Options{Find: bisect.Crash, Error: 0.01}}
 		f, err := b.Find(t.Context())
-		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(9) && f.Culprits[0].Commit != fixtures.ID(31) {
+		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(9) && f.Culprits[0].Commit != simulate.ID(31) {
 			t.Errorf("%v %v %+v %q", err, f.Result, f.Culprits, f.Warnings)
 		}
 	}
@@ -295,13 +295,13 @@ func TestSometimesKeepsToOneOfSeveralChanges(t *testing.T) {
 func TestFastIsAsSureAsItSays(t *testing.T) {
 	const jobs = 40
 	for _, rate := range []string{"1", "0.7", "0.5"} {
-		s, err := fixtures.ReadSpec([]byte(`{"commits":32,"hang":{"bad":` + rate + `,"good":0.002,"limit":180}}`))
+		s, err := simulate.ReadSpec([]byte(`{"commits":32,"hang":{"bad":` + rate + `,"good":0.002,"limit":180}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		wrong, named, stated := 0, 0, 0.0
 		for seed := range uint64(jobs) {
-			d := fixtures.NewDevice(s, seed)
+			d := simulate.NewDevice(s, seed)
 			b := bank(d, d)
 			b.Fast = true
 			f, err := b.Find(t.Context())
@@ -311,7 +311,7 @@ func TestFastIsAsSureAsItSays(t *testing.T) {
 			for _, c := range f.Culprits {
 				named++
 				stated += c.Confidence
-				if c.Commit != fixtures.ID(d.Culprits()[0]) {
+				if c.Commit != simulate.ID(d.Culprits()[0]) {
 					wrong++
 				}
 			}
@@ -370,7 +370,7 @@ func TestParentBeforeTheRange(t *testing.T) {
 		return all(i, r)
 	}
 	f := d.find(t, d, judge.Options{Find: bisect.Crash})
-	if f.Result != bisect.Inconclusive || len(f.Suspects) != 1 || f.Suspects[0].Commit != fixtures.ID(10) || !strings.Contains(strings.Join(f.Warnings, " "), "older than the good end") {
+	if f.Result != bisect.Inconclusive || len(f.Suspects) != 1 || f.Suspects[0].Commit != simulate.ID(10) || !strings.Contains(strings.Join(f.Warnings, " "), "older than the good end") {
 		t.Errorf("%v %+v %v %q", f.Result, f.Culprits, f.Suspects, f.Warnings)
 	}
 }
@@ -380,7 +380,7 @@ func TestSometimesWithRepeat(t *testing.T) {
 	for seed := range uint64(10) {
 		d := planted(straight(60), 33, 0.6, seed)
 		f := d.find(t, d, judge.Options{Find: bisect.Crash, Repeat: 4})
-		if f.Result != bisect.Found || f.Culprits[0].Commit != fixtures.ID(34) {
+		if f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(34) {
 			t.Errorf("seed %d: %v %+v %v", seed, f.Result, f.Culprits, f.Ends.Why)
 		}
 	}
@@ -394,7 +394,7 @@ func TestSometimesBesideAccidents(t *testing.T) {
 		all := d.rate
 		d.rate = func(i int, r bisect.Request) float64 { return max(0.03, all(i, r)) }
 		f := d.find(t, d, judge.Options{Find: bisect.Crash})
-		if f.Result == bisect.Found && f.Culprits[0].Commit == fixtures.ID(34) {
+		if f.Result == bisect.Found && f.Culprits[0].Commit == simulate.ID(34) {
 			right++
 		} else {
 			t.Logf("seed %d: %v %+v %v", seed, f.Result, f.Culprits, f.Ends.Why)
@@ -416,7 +416,7 @@ func TestParentThatWasMendedOnTheOtherSide(t *testing.T) {
 	commits[7].InRange = append(commits[7].InRange, 5)
 	d := planted(commits, 7, 1, 1)
 	d.rate = func(i int, _ bisect.Request) float64 { return map[bool]float64{true: 1}[i >= 3 && i != 6] }
-	b := &judge.Bank{Search: bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: fixtures.ID(0)}, Tested: []string{commits[6].ID}}, Sampler: d, Options: judge.Options{Find: bisect.Crash, Error: 0.01}}
+	b := &judge.Bank{Search: bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, Tested: []string{commits[6].ID}}, Sampler: d, Options: judge.Options{Find: bisect.Crash, Error: 0.01}}
 	f, err := b.Find(t.Context())
 	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != commits[3].ID || !strings.Contains(strings.Join(f.Warnings, " "), "more than one change") {
 		t.Errorf("%v %v %+v %q", err, f.Result, f.Culprits, f.Warnings)

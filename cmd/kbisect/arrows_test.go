@@ -38,7 +38,8 @@ pipeline/store:
 pipeline/workspace: bisect pipeline/source pipeline/proc
 pipeline/trial: bisect kernels kernels/protocol kernels/metrics kernels/cuda pipeline/cache pipeline/proc pipeline/source pipeline/workspace
 pipeline: bisect kernels kernels/protocol kernels/cuda pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
-fixtures: bisect bisect/effects bisect/judge bisect/sets bisect/sets/lattice kernels
+fixtures: kernels
+fixtures/simulate: bisect bisect/effects bisect/judge bisect/sets bisect/sets/lattice
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/wording:
 cmd/kbisect/internal/config: bisect/sets/flags kernels pipeline cmd/kbisect/internal/wording

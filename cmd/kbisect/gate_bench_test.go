@@ -13,7 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // gateBench is one cell: gates on a simulated device.
@@ -40,14 +40,14 @@ func (s gateScore) String() string {
 // severalCases splits a launch of a device into cases which share its noise and have some of their own; the
 // step is of the first case alone.
 type severalCases struct {
-	*fixtures.Device
+	*simulate.Device
 	n    int
 	step float64
 	rng  *rand.Rand
 }
 
 func (s severalCases) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	bad := r.Candidate.Commit == fixtures.ID(1)
+	bad := r.Candidate.Commit == simulate.ID(1)
 	o, err := s.Device.Sample(ctx, r)
 	if err != nil {
 		return o, err
@@ -67,19 +67,19 @@ func (s severalCases) Sample(ctx context.Context, r bisect.Request) (bisect.Outc
 // play runs a cell: what gate launches and how it decides is the program's own, the device is simulated.
 func (b gateBench) play(t testing.TB, trials int) gateScore {
 	t.Helper()
-	s, err := fixtures.ReadSpec([]byte(b.machine))
+	s, err := simulate.ReadSpec([]byte(b.machine))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Commits, s.Culprit = 1, fixtures.Culprit{}
+	s.Commits, s.Culprit = 1, simulate.Culprit{}
 	if b.cases == 1 && b.step != 0 {
-		s.Steps = []fixtures.Jump{{At: 1, Log: b.step}}
+		s.Steps = []simulate.Jump{{At: 1, Log: b.step}}
 	}
 	p := &policy.Policy{Seed: 1, Judge: judge.Options{Metrics: []judge.Metric{{Name: "time"}}, Effect: config.DefaultEffect, Error: config.DefaultError}}
-	x := gating{base: fixtures.ID(0), head: fixtures.ID(1), accepted: &acceptances{}}
+	x := gating{base: simulate.ID(0), head: simulate.ID(1), accepted: &acceptances{}}
 	out := gateScore{results: map[judge.Answer]int{}, trials: trials}
 	for i := range trials {
-		device := fixtures.NewDevice(s, uint64(i)+1)
+		device := simulate.NewDevice(s, uint64(i)+1)
 		var sampler bisect.Sampler = device
 		if b.cases > 1 {
 			sampler = severalCases{device, b.cases, b.step, rand.New(rand.NewPCG(uint64(i)+1, 77))}

@@ -20,7 +20,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -265,7 +265,7 @@ func (s *series) outlook(ctx context.Context, w io.Writer, p *policy.Policy) err
 	spec := s.spec()
 	for _, effect := range []float64{0.10, 0.05, 0.03, 0.02, 0.01, 0.005} {
 		spec.StepLog = math.Log1p(effect)
-		score, err := fixtures.Simulate(ctx, spec, "kbisect", slowSearch(effect, p.Judge.Error))
+		score, err := simulate.Simulate(ctx, spec, "kbisect", slowSearch(effect, p.Judge.Error))
 		if err != nil {
 			return err
 		}
@@ -287,14 +287,14 @@ func (s *series) outlook(ctx context.Context, w io.Writer, p *policy.Policy) err
 }
 
 // spec is a simulated device with the noise of the series.
-func (s *series) spec() fixtures.Spec {
+func (s *series) spec() simulate.Spec {
 	e := s.machine
-	spec := fixtures.DefaultSpec()
+	spec := simulate.DefaultSpec()
 	spec.Commits, spec.Trials = outlookCommits, outlookTrials
 	spec.GoodSeconds, spec.LaunchSeconds, spec.BuildSeconds = s.seconds()
 	const tau = 300    // the model's drift is a random walk; over times of this order a machine comes back
 	const known = 0.06 // the widest spread that the model of a search knows
-	spec.Noise = fixtures.Noise{
+	spec.Noise = simulate.Noise{
 		ProcessSD: e.Noise.SD, DriftSD: math.Sqrt(e.Noise.Rate * tau / 2), DriftTau: tau,
 		Contaminated: float64(e.Disturbed) / float64(e.Launches), ContaminatedMean: e.Excess, Burst: max(1, e.Burst),
 	}
@@ -302,7 +302,7 @@ func (s *series) spec() fixtures.Spec {
 	case e.Spread > known:
 		spec.Noise.ProcessSD = e.Spread
 	case e.TwoModes():
-		spec.Noise.Modes = []fixtures.Mode{{P: e.Noise.Share, Log: e.Noise.Mode}}
+		spec.Noise.Modes = []simulate.Mode{{P: e.Noise.Share, Log: e.Noise.Mode}}
 	}
 	return spec
 }
@@ -328,10 +328,10 @@ func (s *series) seconds() (launch, fixed, build float64) {
 }
 
 // slowSearch is the search for a slowdown as run makes it.
-func slowSearch(effect, e float64) fixtures.Rule {
-	return fixtures.Search(func(ctx context.Context, d *fixtures.Device, s bisect.Sampler) (bisect.Finding, error) {
+func slowSearch(effect, e float64) simulate.Rule {
+	return simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
 		b := judge.Bank{
-			Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: fixtures.ID(0)}},
+			Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}},
 			Sampler: s, Launches: outlookLaunches,
 			Options: judge.Options{Find: bisect.Slow, Metrics: []judge.Metric{{Name: "time"}}, Effect: effect, Error: e, Commits: d.Commits},
 		}

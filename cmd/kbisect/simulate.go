@@ -15,7 +15,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 func simulateCommand() *cli.Command {
@@ -38,9 +38,9 @@ func simulateAction(c *cli.Context) error {
 	}
 	if o.example {
 		if o.path == policy.AxisFlags {
-			return writeIndented(c.App.Writer, fixtures.DefaultSetSpec())
+			return writeIndented(c.App.Writer, simulate.DefaultSetSpec())
 		}
-		return writeIndented(c.App.Writer, fixtures.DefaultSpec())
+		return writeIndented(c.App.Writer, simulate.DefaultSpec())
 	}
 	data, err := os.ReadFile(o.path)
 	if err != nil {
@@ -54,13 +54,13 @@ func simulateAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	scores := []fixtures.Score{}
+	scores := []simulate.Score{}
 	for _, name := range s.Rules {
 		rule, err := simulatedRule(name)
 		if err != nil {
 			return exit.Usage(err)
 		}
-		score, err := fixtures.Simulate(c.Context, s, name, rule)
+		score, err := simulate.Simulate(c.Context, s, name, rule)
 		if err != nil {
 			return err
 		}
@@ -98,8 +98,8 @@ func readSimulation(c *cli.Context) (simulation, error) {
 }
 
 // spec reads the specification.
-func (o simulation) spec(data []byte) (fixtures.Spec, error) {
-	s, err := fixtures.ReadSpec(data)
+func (o simulation) spec(data []byte) (simulate.Spec, error) {
+	s, err := simulate.ReadSpec(data)
 	if err != nil {
 		return s, exit.Usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
 	}
@@ -110,13 +110,13 @@ func (o simulation) spec(data []byte) (fixtures.Spec, error) {
 }
 
 // simulatedRule is the search of this program, or a rival.
-func simulatedRule(name string) (fixtures.Rule, error) {
+func simulatedRule(name string) (simulate.Rule, error) {
 	if name != "kbisect" {
-		return fixtures.Rival(name)
+		return simulate.Rival(name)
 	}
-	return fixtures.Search(func(ctx context.Context, d *fixtures.Device, s bisect.Sampler) (bisect.Finding, error) {
+	return simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
 		b := judge.Bank{
-			Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: fixtures.ID(0)}},
+			Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}},
 			Sampler: s, All: d.All,
 			Options: judge.Options{
 				Find: bisect.Slow, Metrics: []judge.Metric{{Name: "time"}},
@@ -137,7 +137,7 @@ func writeIndented(w io.Writer, v any) error {
 }
 
 // writeScores prints a table for people.
-func writeScores(w io.Writer, s fixtures.Spec, scores []fixtures.Score) error {
+func writeScores(w io.Writer, s simulate.Spec, scores []simulate.Score) error {
 	fmt.Fprintf(w, "%d commits, %d trials a rule from seed %d\n\n", s.Commits, s.Trials, s.Seed)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "rule\tright\twrong\tinconclusive\tlaunches\t95 % need\tdevice\tbuilds\tslowest decision\t")

@@ -8,21 +8,21 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // simulateFlags plays a specification whose axis is flags.
 func (o simulation) simulateFlags(c *cli.Context, data []byte) error {
-	s, err := fixtures.ReadSetSpec(data)
+	s, err := simulate.ReadSetSpec(data)
 	if err != nil {
 		return exit.Usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
 	}
 	if o.trials > 0 {
 		s.Trials = o.trials
 	}
-	scores := []fixtures.SetScore{}
+	scores := []simulate.SetScore{}
 	for _, rule := range s.Rules {
-		score, err := fixtures.SimulateSets(c.Context, s, rule)
+		score, err := simulate.SimulateSets(c.Context, s, rule)
 		if err != nil {
 			return exit.Usage(err)
 		}
@@ -35,7 +35,7 @@ func (o simulation) simulateFlags(c *cli.Context, data []byte) error {
 }
 
 // writeSetScores prints a table for people.
-func writeSetScores(w io.Writer, s fixtures.SetSpec, scores []fixtures.SetScore) error {
+func writeSetScores(w io.Writer, s simulate.SetSpec, scores []simulate.SetScore) error {
 	fmt.Fprintf(w, "%d flags, %d trials a rule from seed %d\n\n", s.Flags, s.Trials, s.Seed)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "rule\tright\twrong\tinconclusive\ttests\tof these fail\tdevice\tcomplete\tproven wrong\t")

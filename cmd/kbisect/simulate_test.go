@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
 // specFile writes a specification and returns a repository to start kbisect in; simulate needs none.
@@ -82,8 +82,8 @@ func TestSimulateJSON(t *testing.T) {
 func TestSimulateExample(t *testing.T) {
 	r := specFile(t, "")
 	out, errs, code := r.kbisect("simulate", "--example")
-	s, err := fixtures.ReadSpec([]byte(out))
-	if code != 0 || errs != "" || err != nil || !reflect.DeepEqual(s, fixtures.DefaultSpec()) {
+	s, err := simulate.ReadSpec([]byte(out))
+	if code != 0 || errs != "" || err != nil || !reflect.DeepEqual(s, simulate.DefaultSpec()) {
 		t.Errorf("exit %d, %v, %q\n%s", code, err, errs, out)
 	}
 	var keys map[string]any
@@ -100,7 +100,7 @@ func TestSimulateEffect(t *testing.T) {
 	} {
 		r := specFile(t, text)
 		out, errs, code := r.kbisect("simulate", "--json", "spec.json")
-		var rules []fixtures.Score
+		var rules []simulate.Score
 		if err := json.Unmarshal([]byte(out), &rules); err != nil || code != 0 {
 			t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
 		}
@@ -118,7 +118,7 @@ func TestSimulateDevices(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "played on one of 4 devices") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
-	scores := func(r *repo) (s []fixtures.Score) {
+	scores := func(r *repo) (s []simulate.Score) {
 		out, _, _ := r.kbisect("simulate", "--json", "spec.json")
 		if err := json.Unmarshal([]byte(out), &s); err != nil || len(s) != 2 {
 			t.Fatal(err, out)
