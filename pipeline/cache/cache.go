@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,52 @@ func Open(dir string) (*Cache, error) {
 
 // Dir returns the cache's directory.
 func (c *Cache) Dir() string { return c.dir }
+
+// A TrimResult says what Trim removed.
+type TrimResult struct {
+	Entries int
+	Bytes   int64 // contents on disk
+}
+
+// Stats counts what the cache holds.
+func (c *Cache) Stats() (Stats, error) {
+	st := Stats{Dir: c.dir, Damaged: c.damaged.Load()}
+	err := files(filepath.Join(c.dir, "entries"), func(path string, fi fs.FileInfo) {
+		st.Entries++
+		if st.Oldest.IsZero() || fi.ModTime().Before(st.Oldest) {
+			st.Oldest = fi.ModTime()
+		}
+	})
+	if err == nil {
+		err = files(filepath.Join(c.dir, "objects"), func(_ string, fi fs.FileInfo) { st.Bytes += fi.Size() })
+	}
+	if err != nil {
+		return st, fmt.Errorf("read the build cache: %w%s", err, hint(err))
+	}
+	return st, nil
+}
+
+// Trim removes entries that were not used for maxAge, then the least recently used ones until
+// the contents take at most maxBytes, and whatever no entry needs. Zero sets no limit.
+// It waits for builds that are being stored or restored.
+func (c *Cache) Trim(maxBytes int64, maxAge time.Duration) (TrimResult, error) {
+	unlock, err := c.lock(unix.LOCK_EX)
+	if err != nil {
+		return TrimResult{}, err
+	}
+	defer unlock()
+	t := &trimmer{cache: c, uses: map[string]int{}, sizes: map[string]int64{}}
+	if err = t.scan(); err == nil {
+		err = t.drop(maxBytes, maxAge)
+	}
+	if err == nil {
+		err = t.sweep()
+	}
+	if err != nil {
+		return t.result, fmt.Errorf("trim the build cache: %w%s", err, hint(err))
+	}
+	return t.result, nil
+}
 
 // hint returns the line that says what to do about an operating system error, or "".
 func hint(err error) string {

@@ -55,6 +55,15 @@ func (c *Cache) Get(key, intoDir string) (Entry, bool, error) {
 	return m.entry(), true, nil
 }
 
+// load reads the manifest of key. A missing one gives fs.ErrNotExist, a damaged one errManifest.
+func (c *Cache) load(key string) (*manifest, error) {
+	data, err := os.ReadFile(c.entryPath(key))
+	if err != nil {
+		return nil, err
+	}
+	return decode(data, key)
+}
+
 // stagePrefix begins the name of the directory in which a build is assembled before it is moved into place.
 const stagePrefix = ".kbisect-restore-"
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -128,13 +127,4 @@ func (m *manifest) entry() Entry {
 	}
 	e.Digest = hex.EncodeToString(h.Sum(nil))
 	return e
-}
-
-// load reads the manifest of key. A missing one gives fs.ErrNotExist, a damaged one errManifest.
-func (c *Cache) load(key string) (*manifest, error) {
-	data, err := os.ReadFile(c.entryPath(key))
-	if err != nil {
-		return nil, err
-	}
-	return decode(data, key)
 }

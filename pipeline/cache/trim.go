@@ -2,39 +2,12 @@ package cache
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
-
-// A TrimResult says what Trim removed.
-type TrimResult struct {
-	Entries int
-	Bytes   int64 // contents on disk
-}
-
-// Stats counts what the cache holds.
-func (c *Cache) Stats() (Stats, error) {
-	st := Stats{Dir: c.dir, Damaged: c.damaged.Load()}
-	err := files(filepath.Join(c.dir, "entries"), func(path string, fi fs.FileInfo) {
-		st.Entries++
-		if st.Oldest.IsZero() || fi.ModTime().Before(st.Oldest) {
-			st.Oldest = fi.ModTime()
-		}
-	})
-	if err == nil {
-		err = files(filepath.Join(c.dir, "objects"), func(_ string, fi fs.FileInfo) { st.Bytes += fi.Size() })
-	}
-	if err != nil {
-		return st, fmt.Errorf("read the build cache: %w%s", err, hint(err))
-	}
-	return st, nil
-}
 
 // files calls f for every file below dir; files that vanish meanwhile are left out.
 func files(dir string, f func(path string, fi fs.FileInfo)) error {
@@ -53,28 +26,6 @@ func files(dir string, f func(path string, fi fs.FileInfo)) error {
 		}
 		return nil
 	})
-}
-
-// Trim removes entries that were not used for maxAge, then the least recently used ones until
-// the contents take at most maxBytes, and whatever no entry needs. Zero sets no limit.
-// It waits for builds that are being stored or restored.
-func (c *Cache) Trim(maxBytes int64, maxAge time.Duration) (TrimResult, error) {
-	unlock, err := c.lock(unix.LOCK_EX)
-	if err != nil {
-		return TrimResult{}, err
-	}
-	defer unlock()
-	t := &trimmer{cache: c, uses: map[string]int{}, sizes: map[string]int64{}}
-	if err = t.scan(); err == nil {
-		err = t.drop(maxBytes, maxAge)
-	}
-	if err == nil {
-		err = t.sweep()
-	}
-	if err != nil {
-		return t.result, fmt.Errorf("trim the build cache: %w%s", err, hint(err))
-	}
-	return t.result, nil
 }
 
 // A trimmer holds the state of one Trim.
