@@ -212,8 +212,9 @@ const (
 // Verdict is a judgement of one candidate with its doubt.
 type Verdict struct {
 	Call        Call     `json:"call"`
-	Probability float64  `json:"probability"` // that the call is right
-	Why         string   `json:"why"`         // one line of evidence
+	Probability float64  `json:"probability"`      // that the call is right
+	Why         string   `json:"why"`              // one line of evidence
+	Metric      string   `json:"metric,omitempty"` // the number that it is about, with its case; "" for a failure
 	Class       Class    `json:"class"`
 	Phase       string   `json:"phase,omitempty"`
 	Ratio       *Effect  `json:"ratio,omitempty"` // against the good end, for a metric

@@ -67,13 +67,30 @@ const (
 	Interrupted  Result = "interrupted"
 )
 
+// Role says why a commit was judged.
+type Role string
+
+// The roles of a judgement.
+const (
+	RoleGoodEnd  Role = "good end"
+	RoleBadEnd   Role = "bad end"
+	RoleWalkBack Role = "walk back" // towards a good end
+	RoleSearch   Role = "search"
+	RoleCulprit  Role = "culprit"
+	RoleParent   Role = "parent"
+	RoleProbe    Role = "probe" // along the range, to see where else something changes
+	RoleFrom     Role = "from"  // the ends, and a parent, of a part of the range that is searched by itself
+	RoleTo       Role = "to"
+	RoleBefore   Role = "before"
+)
+
 // Step is one judgement on the way of the search.
 type Step struct {
-	Commit    string
-	Role      string // good end, bad end, walk back, search, culprit, parent
-	Verdict   Verdict
-	Inferred  bool // from equal inputs, not from trials of its own
-	Remaining int  // suspects left afterwards
+	Commit    string  `json:"commit"`
+	Role      Role    `json:"role"`
+	Verdict   Verdict `json:"verdict"`
+	Inferred  bool    `json:"inferred"`  // from equal inputs, not from trials of its own
+	Remaining int     `json:"remaining"` // suspects left afterwards
 }
 
 // Culprit is the commit that brought the complaint.
@@ -211,8 +228,8 @@ func (r *run) all(ctx context.Context) error {
 		return err
 	}
 	r.f.Ends, r.f.Complaint = ends, ends.Complaint
-	r.step(Step{Commit: r.Good.Commit, Role: "good end", Verdict: ends.Good})
-	r.step(Step{Commit: r.Commits[last].ID, Role: "bad end", Verdict: ends.Bad})
+	r.step(Step{Commit: r.Good.Commit, Role: RoleGoodEnd, Verdict: ends.Good})
+	r.step(Step{Commit: r.Commits[last].ID, Role: RoleBadEnd, Verdict: ends.Bad})
 	switch {
 	case ends.Untestable, ends.Unclear:
 		r.f.Result = Inconclusive
@@ -271,7 +288,7 @@ func (r *run) askTested(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.learn(i, v, false, "walk back")
+		r.learn(i, v, false, RoleWalkBack)
 	}
 	return nil
 }
@@ -326,7 +343,7 @@ func (r *run) narrow(ctx context.Context) error {
 				r.known[key] = v
 			}
 		}
-		r.learn(i, v, inferred, "search")
+		r.learn(i, v, inferred, RoleSearch)
 	}
 }
 
@@ -376,7 +393,7 @@ func (r *run) takeTime(why string) error {
 }
 
 // learn takes the verdict of commit i into the history.
-func (r *run) learn(i int, v Verdict, inferred bool, role string) {
+func (r *run) learn(i int, v Verdict, inferred bool, role Role) {
 	if inferred {
 		r.f.Inferred++
 	}
@@ -415,9 +432,9 @@ func (r *run) confirm(ctx context.Context, k int) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	r.step(Step{Commit: c.ID, Role: "culprit", Verdict: conf.Culprit, Remaining: 1})
+	r.step(Step{Commit: c.ID, Role: RoleCulprit, Verdict: conf.Culprit, Remaining: 1})
 	for i, v := range conf.Parents {
-		r.step(Step{Commit: c.Parents[i], Role: "parent", Verdict: v, Remaining: 1})
+		r.step(Step{Commit: c.Parents[i], Role: RoleParent, Verdict: v, Remaining: 1})
 	}
 	if conf.Culprit.Call != Bad && r.hasEarly() {
 		return false, r.takeTime(fmt.Sprintf("given the whole limit, commit %s does not show the complaint: trials that were stopped early are made again", short(c.ID)))

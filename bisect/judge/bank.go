@@ -293,6 +293,7 @@ func (r *bankRun) stopped(err error) {
 func (r *bankRun) warn(text string) { r.f.Warnings = append(r.f.Warnings, text) }
 
 func (r *bankRun) step(s bisect.Step) {
+	s.Verdict.Metric = r.picked.name()
 	r.f.Steps = append(r.f.Steps, s)
 	if r.Search.OnStep != nil {
 		r.Search.OnStep(s)

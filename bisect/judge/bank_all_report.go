@@ -71,7 +71,7 @@ func (e *every) tellProbes() {
 		if d := e.logStep(&l.Effect); d > effectMargin*e.least() {
 			v.Call, v.Class = bisect.Bad, bisect.Slow
 		}
-		e.step(bisect.Step{Commit: l.Commit, Role: "probe", Verdict: v, Remaining: len(e.f.Suspects)})
+		e.step(bisect.Step{Commit: l.Commit, Role: bisect.RoleProbe, Verdict: v, Remaining: len(e.f.Suspects)})
 	}
 }
 

@@ -111,8 +111,8 @@ func (r *bankRun) reportEnds(e bisect.Ends) {
 	first := r.f.Ends.Why == ""
 	r.f.Ends, r.f.Complaint = e, e.Complaint
 	if first {
-		r.step(bisect.Step{Commit: r.Search.Good.Commit, Role: "good end", Verdict: e.Good})
-		r.step(bisect.Step{Commit: r.plain.bad.Commit, Role: "bad end", Verdict: e.Bad})
+		r.step(bisect.Step{Commit: r.Search.Good.Commit, Role: bisect.RoleGoodEnd, Verdict: e.Good})
+		r.step(bisect.Step{Commit: r.plain.bad.Commit, Role: bisect.RoleBadEnd, Verdict: e.Bad})
 	}
 }
 

@@ -122,7 +122,7 @@ func (k *kinds) probe() (whole bool, err error) {
 			return false, err
 		}
 		k.launches += n
-		k.step(bisect.Step{Commit: k.id(i), Role: "probe", Verdict: k.plain.verdict(o, n)})
+		k.step(bisect.Step{Commit: k.id(i), Role: bisect.RoleProbe, Verdict: k.plain.verdict(o, n)})
 	}
 	k.learn()
 	return true, nil
@@ -238,7 +238,7 @@ func (k *kinds) search(s stretch) error {
 // relay passes on a judgement made inside a part of the range, whose ends and parents are no good
 // commits for anything else.
 func (r *bankRun) relay(s bisect.Step) {
-	if name, ok := map[string]string{"good end": "from", "bad end": "to", "parent": "before"}[s.Role]; ok {
+	if name, ok := map[bisect.Role]bisect.Role{bisect.RoleGoodEnd: bisect.RoleFrom, bisect.RoleBadEnd: bisect.RoleTo, bisect.RoleParent: bisect.RoleBefore}[s.Role]; ok {
 		s.Role = name
 	}
 	r.step(s)

@@ -181,9 +181,9 @@ func (r *bankRun) reportContests(rounds []*contest, verdict, suspects int) {
 			lost.Call, lost.Class, lost.Why = bisect.Untestable, bisect.Skip, c.lost
 		}
 		if i == 0 || i == len(rounds)-1 && verdict < 1 {
-			r.step(bisect.Step{Commit: c.culprit, Role: "culprit", Verdict: bad, Remaining: suspects})
+			r.step(bisect.Step{Commit: c.culprit, Role: bisect.RoleCulprit, Verdict: bad, Remaining: suspects})
 		}
-		r.step(bisect.Step{Commit: c.parent, Role: "parent", Verdict: good, Remaining: suspects})
+		r.step(bisect.Step{Commit: c.parent, Role: bisect.RoleParent, Verdict: good, Remaining: suspects})
 	}
 }
 

@@ -165,7 +165,7 @@ func (r *bankRun) setAside(i int, o bisect.Outcome) {
 		v.Other, v.Why = true, "fails in another way: "+v.Why
 		r.others[i]++
 	}
-	r.step(bisect.Step{Commit: r.id(i), Role: "search", Verdict: v, Remaining: r.remaining()})
+	r.step(bisect.Step{Commit: r.id(i), Role: bisect.RoleSearch, Verdict: v, Remaining: r.remaining()})
 }
 
 // again is a commit that would part set j and was set aside for failing in another way, which may have been
@@ -238,7 +238,7 @@ func (r *bankRun) visited() {
 	if r.picked.metric.Exact {
 		v.Why = fmt.Sprintf("%s: %s", r.picked.name(), r.exactValue(r.id(i)))
 	}
-	r.step(bisect.Step{Commit: r.id(i), Role: "search", Verdict: v, Remaining: r.remaining()})
+	r.step(bisect.Step{Commit: r.id(i), Role: bisect.RoleSearch, Verdict: v, Remaining: r.remaining()})
 }
 
 func (r *bankRun) remaining() int { return len(r.model.Credible(credible)) }

@@ -267,7 +267,7 @@ func (w *weighing) try(id string, why bisect.Purpose) (bisect.Outcome, error) {
 		} else if v.Call == bisect.Good {
 			v.Probability = 1 - p
 		}
-		w.step(bisect.Step{Commit: id, Role: "search", Verdict: v, Remaining: len(b.credible(credible))})
+		w.step(bisect.Step{Commit: id, Role: bisect.RoleSearch, Verdict: v, Remaining: len(b.credible(credible))})
 	}
 	return o, nil
 }

@@ -153,7 +153,7 @@ func (w *weighing) reportProof(out *bisect.Culprit, b belief, last bisect.Outcom
 		v.Call, v.Why = bisect.Untestable, why
 		w.warn(fmt.Sprintf("culprit %s could not be tested again: %s", short(out.Commit), why))
 	}
-	w.step(bisect.Step{Commit: out.Commit, Role: "culprit", Verdict: v, Remaining: 1})
+	w.step(bisect.Step{Commit: out.Commit, Role: bisect.RoleCulprit, Verdict: v, Remaining: 1})
 	for _, p := range parents {
 		runs := w.runs(p, "")
 		v := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: out.Confidence, Trials: runs.launches()}
@@ -166,7 +166,7 @@ func (w *weighing) reportProof(out *bisect.Culprit, b belief, last bisect.Outcom
 			v = bisect.Verdict{Call: bisect.Untestable, Class: bisect.Skip, Probability: 1, Why: why, Trials: 1}
 			w.warn(fmt.Sprintf("parent %s could not be tested (%s): that it is good is inferred from later good commits", short(p), why))
 		}
-		w.step(bisect.Step{Commit: p, Role: "parent", Verdict: v, Remaining: 1})
+		w.step(bisect.Step{Commit: p, Role: bisect.RoleParent, Verdict: v, Remaining: 1})
 	}
 	if !out.Confirmed {
 		out.Confidence = min(out.Confidence, 0.9)

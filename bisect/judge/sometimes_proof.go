@@ -110,7 +110,7 @@ func (w *weighing) tryParent(k int, culprit, p string) (done bool, err error) {
 	if v.Call != bisect.Bad {
 		return false, nil
 	}
-	w.step(bisect.Step{Commit: p, Role: "parent", Verdict: v, Remaining: len(w.ev.belief().credible(credible))})
+	w.step(bisect.Step{Commit: p, Role: bisect.RoleParent, Verdict: v, Remaining: len(w.ev.belief().credible(credible))})
 	runs, i, b := w.runs(p, ""), w.place(p), w.ev.belief()
 	switch {
 	case runs.fails < 2 || b.speaksBad(k, runs) < -math.Log(w.delta()):
@@ -144,7 +144,7 @@ func (w *weighing) tryCulprit(b belief, k int, culprit string) error {
 		if v.Call != bisect.Good {
 			return nil
 		}
-		w.step(bisect.Step{Commit: culprit, Role: "culprit", Verdict: v, Remaining: len(w.ev.belief().credible(credible))})
+		w.step(bisect.Step{Commit: culprit, Role: bisect.RoleCulprit, Verdict: v, Remaining: len(w.ev.belief().credible(credible))})
 		if !always || w.redone || w.patient != patient || w.over() != "" {
 			return nil
 		}

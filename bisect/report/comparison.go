@@ -1,14 +1,13 @@
 package report
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"io"
 	"math"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
-	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
 // ComparisonSchema names the JSON document of a comparison and its version.
@@ -36,46 +35,11 @@ type Comparison struct {
 	Error      *string    `json:"error"`
 }
 
-// Candidate is one side of a comparison, or what was measured.
-type Candidate struct {
-	Revision string     `json:"revision"` // as it was asked for
-	Commit   string     `json:"commit"`
-	Subject  string     `json:"subject"`
-	Author   string     `json:"author"`
-	Date     string     `json:"date"`
-	Launches int        `json:"launches"`
-	Counted  int        `json:"counted"`
-	WarmUps  int        `json:"warm_ups"`
-	LeftOut  []Excluded `json:"left_out"`
-	Marked   []Excluded `json:"marked"` // that count in spite of something
-	Failure  *Failure   `json:"failure"`
-}
+func (*Comparison) schema() string { return ComparisonSchema }
 
-// Candidate is a commit as a side of a comparison; revision is how it was asked for.
-func (c CommitInfo) Candidate(revision string) Candidate {
-	return Candidate{Revision: revision, Commit: c.ID, Subject: c.Subject, Author: author(c), Date: date(c), LeftOut: []Excluded{}, Marked: []Excluded{}}
-}
-
-// Excluded is a number of launches with the reason they share.
-type Excluded struct {
-	Why      string `json:"why"`
-	Launches int    `json:"launches"`
-}
-
-// Failure is how a launch ended that did not end well.
-type Failure struct {
-	Class bisect.Class `json:"class"`
-	Phase *string      `json:"phase"`
-	Why   string       `json:"why"`
-}
-
-// NewFailure puts an outcome that did not end well into a report; nil stays nil.
-func NewFailure(o *bisect.Outcome) *Failure {
-	if o == nil {
-		return nil
-	}
-	return &Failure{o.Class, text(o.Phase), o.Why}
-}
+// NoDifference is the result of a comparison, or of one of its metrics, that rules out a change as large as is
+// looked for. The others are those of a gate.
+const NoDifference = "no-difference"
 
 // Contrast is the comparison of one metric, of one case or of all.
 type Contrast struct {
@@ -99,272 +63,137 @@ type Contrast struct {
 	Why      *string  `json:"why"` // there is no answer, where it is not for want of pairs
 }
 
-// Summary describes one number a launch.
-type Summary struct {
-	N      int    `json:"n"`
-	Median Number `json:"median"`
-	Low    Number `json:"low"` // 95 % interval of the median
-	High   Number `json:"high"`
-	Min    Number `json:"min"`
-	Max    Number `json:"max"`
-	Q1     Number `json:"q1"`
-	Q3     Number `json:"q3"`
-	Spread Number `json:"spread"` // of one launch, as a fraction of the median
-}
-
-// Estimate is a number with its interval.
-type Estimate struct {
-	Value Number `json:"value"`
-	Low   Number `json:"low"`
-	High  Number `json:"high"`
-}
-
-// Number is null in JSON when it is not known: not a number, or without bounds.
-type Number float64
-
-// Known reports whether there is a number.
-func (n Number) Known() bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
-
-// MarshalJSON implements json.Marshaler.
-func (n Number) MarshalJSON() ([]byte, error) {
-	if !n.Known() {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(n))
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *Number) UnmarshalJSON(b []byte) error {
-	var v *float64
-	err := json.Unmarshal(b, &v)
-	*n = Number(math.NaN())
-	if v != nil {
-		*n = Number(*v)
-	}
-	return err
-}
-
-// WriteJSON writes a document of this package, indented.
-func WriteJSON(w io.Writer, document any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(document)
-}
-
 // Name is the metric with its case.
 func (c Contrast) Name() string {
-	switch {
-	case c.Case != nil:
-		return c.Metric + " of " + *c.Case
-	case c.AllCases:
+	if c.Case == nil && c.AllCases {
 		return c.Metric + ", all cases"
 	}
-	return c.Metric
+	return number(c.Metric, c.Case)
 }
 
-// ComparisonText writes a comparison for people.
-func ComparisonText(w io.Writer, c Comparison) error {
-	p := &printer{w: w}
-	p.f("%s\n", c.Verdict)
-	if c.Error != nil {
-		p.f("  %s\n", indent(*c.Error, "  "))
-	}
-	p.f("\n  A  %s\n  B  %s\n", c.A.line(), c.B.line())
-	p.contrasts(c)
-	p.f("\n")
-	p.launches("A", c.A)
-	p.launches("B", c.B)
-	p.price(c.Totals, c.Devices)
-	p.warnings(c.Warnings)
-	p.f("\nNext\n  kbisect show %s    # every launch of this comparison\n", c.Session)
-	switch flags := strings.Contains(c.A.Revision+c.B.Revision, ":"); {
-	case c.Result == "regression" && !c.SameCommit && !flags:
-		p.f("  kbisect run --good %s --bad %s    # which commit between them it was\n", c.A.Revision, c.B.Revision)
-	case c.Result == "regression" && c.A.Commit == c.B.Commit && flags:
-		p.f("  kbisect run --axis flags --bad %s    # which flags, and what can be kept\n", short(c.B.Commit))
-	}
-	return p.err
+// Change is B against A with the interval on which the result rests, which holds with an error rate.
+func (c Contrast) Change(errorRate float64) string {
+	b := c.Bound
+	return words.Interval(float64(b.Value), float64(b.Low), float64(b.High), 1-errorRate)
 }
 
-// line is a candidate in a line.
-func (c Candidate) line() string {
-	return fmt.Sprintf("%s  %s  %s", short(c.Commit), c.Revision, cut(printable(c.Subject), 60))
+// distance is how far a ratio is from no change, in either direction; an unknown one is not far.
+func distance(n Number) float64 {
+	if d := math.Abs(math.Log(float64(n))); !math.IsNaN(d) {
+		return d
+	}
+	return 0
 }
 
-// contrasts is the table of the numbers.
-func (p *printer) contrasts(c Comparison) {
-	if len(c.Contrasts) == 0 {
-		return
+// width is how uncertain a number is.
+func (c Contrast) width() float64 {
+	if !c.Bound.Low.Known() || !c.Bound.High.Known() || c.Bound.Low <= 0 {
+		return math.Inf(1)
 	}
-	p.f("\n")
-	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "  \tA, median\tB, median\tB / A\tdelta\tp\tcould see\tanswer\n")
-	for _, x := range c.Contrasts {
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			printable(x.Name()), x.A.median(x.Unit), x.B.median(x.Unit), x.Ratio.words(), signed(x.Cliff), pWords(x.Holm), x.visible(), answerWord(x.Result))
-	}
-	p.flush(t)
-	p.f("\n  In brackets: 95 %% intervals, of the medians by order statistics, of the ratio by bootstrap over launches.\n")
-	p.f("  delta: Cliff's, 1 when every launch of B gave more than every one of A. p: Mann-Whitney%s.\n", corrected(len(c.Contrasts)))
-	p.f("  could see: the smallest change that %s show four times in five. Looked for: %s and more, with an error of %s.\n", count(c.Pairs, "pair"), percent(c.Effect), percent(c.ErrorRate))
+	return math.Log(float64(c.Bound.High / c.Bound.Low))
 }
 
-// corrected says for what a p is corrected.
-func corrected(n int) string {
-	if n < 2 {
+// With lists the contrasts of one result, those that moved farthest first.
+func With(result string, all []Contrast) []Contrast {
+	out := slices.DeleteFunc(slices.Clone(all), func(c Contrast) bool { return c.Result != result })
+	slices.SortStableFunc(out, func(a, b Contrast) int { return cmp.Compare(distance(b.Bound.Value), distance(a.Bound.Value)) })
+	return out
+}
+
+// sentence is what the sentences of a comparison and of a gate have in common.
+type sentence struct {
+	contrasts         []Contrast
+	effect, errorRate float64
+	pairs             int
+	budgetOver        bool
+	hopeless          bool
+}
+
+// changed names what moved farthest of the contrasts with a result.
+func (s sentence) changed(result string) string {
+	all := With(result, s.contrasts)
+	switch len(all) {
+	case 0:
+		return ""
+	case 1:
+		return words.Printable(all[0].Name()) + " " + all[0].Change(s.errorRate)
+	}
+	return fmt.Sprintf("%d of %d metrics, most of all %s %s", len(all), len(s.contrasts), words.Printable(all[0].Name()), all[0].Change(s.errorRate))
+}
+
+// between says within which bounds all contrasts with a result lie; "" where there are none.
+func (s sentence) between(result string) string {
+	all := With(result, s.contrasts)
+	low, high := Number(math.Inf(1)), Number(math.Inf(-1))
+	for _, x := range all {
+		low, high = min(low, x.Bound.Low), max(high, x.Bound.High)
+	}
+	if !(low <= high) {
 		return ""
 	}
-	return fmt.Sprintf(", corrected for %d comparisons (Holm)", n)
+	what := "every metric"
+	switch {
+	case len(all) == 1:
+		what = words.Printable(all[0].Name())
+	case len(all) < len(s.contrasts):
+		what = "every other metric"
+	}
+	return fmt.Sprintf("%s changes by %s", what, words.Between(1, float64(low), float64(high)))
 }
 
-func answerWord(result string) string {
-	return map[string]string{"regression": "worse", "improvement": "better", "no-difference": "alike", "cannot-tell": "cannot tell"}[result]
+// open says what can neither be shown nor ruled out, and what the launches could have shown.
+func (s sentence) open(why string) string {
+	all := With(GateOpen, s.contrasts)
+	switch {
+	case why != "":
+		return "Cannot tell: " + why + "."
+	case len(all) == 0:
+		return "Cannot tell: there are no numbers to compare."
+	}
+	widest := slices.MaxFunc(all, func(a, b Contrast) int { return cmp.Compare(a.width(), b.width()) })
+	out := fmt.Sprintf("Cannot tell: %d of %d metrics undecided after %s", len(all), len(s.contrasts), words.Count(s.pairs, "pair"))
+	out += fmt.Sprintf(", above all %s %s", words.Printable(widest.Name()), widest.Change(s.errorRate))
+	if widest.Visible.Known() {
+		out += fmt.Sprintf("; so many pairs show a change of %s four times in five, looked for is %s", words.Percent(float64(widest.Visible)), words.Percent(s.effect))
+	} else {
+		out += "; too few pairs to show any change"
+	}
+	switch {
+	case s.budgetOver:
+		out += "; the budget is used up"
+	case s.hopeless:
+		out += "; this machine is noisy now, and more pairs would not help"
+	}
+	return out + "."
 }
 
-// visible is the smallest change that so many launches show.
-func (c Contrast) visible() string {
-	if !c.Visible.Known() {
-		return "none"
+// Sentence says what a comparison came to; why is of a result that rests on no number.
+func (c *Comparison) Sentence(why string) string {
+	s := sentence{c.Contrasts, c.Effect, c.ErrorRate, c.Pairs, c.BudgetOver, c.Hopeless}
+	var out string
+	switch {
+	case c.Result == GateRegression && c.Failure != nil:
+		out = "B is worse: " + why + "."
+	case c.Result == GateRegression:
+		out = "B is worse: " + s.changed(c.Result) + "."
+	case c.Result == GateImprovement:
+		out = "B is better: " + cmp.Or(s.changed(c.Result), why) + "."
+	case c.Result == NoDifference:
+		out = fmt.Sprintf("No difference of %s or more: %s.", words.Percent(c.Effect), s.between(NoDifference))
+	case c.Result == "infra":
+		out = "Stopped: machine problem; no verdict on A and B."
+	case c.Result == "interrupted":
+		out = "Interrupted; the launches made so far are kept."
+	default:
+		out = s.open(why)
 	}
-	return percent(float64(c.Visible))
-}
-
-// launches tells how many launches there were of a candidate, and which of them do not count.
-func (p *printer) launches(name string, c Candidate) {
-	if name != "" {
-		name += "  "
-	}
-	p.f("  %s%s, %d counted", name, count(c.Launches, "launch"), c.Counted)
-	if c.WarmUps > 0 {
-		p.f("; before them %d to fill empty caches", c.WarmUps)
-	}
-	for _, x := range c.LeftOut {
-		p.f("; %d left out: %s", x.Launches, printable(x.Why))
-	}
-	for _, x := range c.Marked {
-		p.f("; %d counted although %s", x.Launches, printable(x.Why))
-	}
-	p.f("\n")
-}
-
-// price is what it took.
-func (p *printer) price(t Totals, devices []string) {
-	p.f("  wall %s, running %s, %s", secs(t.Wall), secs(t.Device), count(t.Builds, "build"))
-	if t.CacheHits > 0 {
-		p.f(", %d from the build cache", t.CacheHits)
-	}
-	if t.Cost != nil {
-		p.f(", cost %.4f", *t.Cost)
-	}
-	p.f("\n")
-	for _, d := range devices {
-		p.f("  on %s\n", d)
-	}
-}
-
-func (p *printer) warnings(ws []string) {
-	if len(ws) == 0 {
-		return
-	}
-	p.f("\nTo know\n")
-	for _, w := range ws {
-		p.f("  - %s\n", indent(w, "    "))
-	}
-}
-
-// median is the median with its interval and unit.
-func (s Summary) median(unit string) string {
-	out := s.middle(unit)
-	if scale, _ := prefixed(float64(s.Median), unit); s.Median.Known() && s.Low.Known() {
-		out += fmt.Sprintf(" (%s to %s)", figure(s.Low*scale), figure(s.High*scale))
+	if c.SameCommit {
+		out += " A and B are the same commit: any difference is noise of this machine."
 	}
 	return out
 }
 
-// prefixed chooses the unit in which a value is best read, and what to multiply with.
-func prefixed(v float64, unit string) (scale Number, name string) {
-	v = math.Abs(v)
-	small := []struct {
-		least float64
-		scale Number
-		sign  string
-	}{{1, 1, ""}, {1e-3, 1e3, "m"}, {1e-6, 1e6, "u"}, {0, 1e9, "n"}}
-	large := []struct {
-		least float64
-		scale Number
-		sign  string
-	}{{1e12, 1e-12, "T"}, {1e9, 1e-9, "G"}, {1e6, 1e-6, "M"}, {1e4, 1e-3, "k"}, {0, 1, ""}}
-	switch unit {
-	case "s":
-	case "B", "B/s", "FLOP/s", "Hz", "op/s", "item/s", "token/s":
-		small = large
-	default:
-		return 1, unit
-	}
-	for _, x := range small {
-		if v >= x.least {
-			return x.scale, x.sign + unit
-		}
-	}
-	return 1, unit
-}
-
-// words is a ratio with its interval.
-func (e Estimate) words() string {
-	switch {
-	case !e.Value.Known():
-		return "-"
-	case !e.Low.Known():
-		return fmt.Sprintf("%.3f", float64(e.Value))
-	}
-	return fmt.Sprintf("%.3f (%.3f to %.3f)", float64(e.Value), float64(e.Low), float64(e.High))
-}
-
-func unitWord(unit string) string {
-	if unit == "" || unit == "1" { // a ratio, or a count
-		return ""
-	}
-	return " " + unit
-}
-
-// figure writes a measured value with four digits.
-func figure(n Number) string {
-	v := float64(n)
-	switch a := math.Abs(v); {
-	case !n.Known():
-		return "-"
-	case a >= 1000:
-		return fmt.Sprintf("%.0f", v)
-	case a == 0:
-		return "0"
-	case a >= 0.001:
-		return fmt.Sprintf("%.*f", max(0, 3-int(math.Floor(math.Log10(a)))), v)
-	}
-	return fmt.Sprintf("%.3e", v)
-}
-
-func signed(n Number) string {
-	if !n.Known() {
-		return "-"
-	}
-	return fmt.Sprintf("%+.2f", float64(n))
-}
-
-func pWords(n Number) string {
-	switch {
-	case !n.Known():
-		return "-"
-	case n < 0.001:
-		return fmt.Sprintf("%.1e", float64(n))
-	}
-	return fmt.Sprintf("%.3f", float64(n))
-}
-
-// percent is a fraction for people.
-func percent(f float64) string {
-	if f >= 0.1 {
-		return fmt.Sprintf("%.0f %%", 100*f)
-	}
-	return fmt.Sprintf("%.2g %%", 100*f)
+// FlagsDiffer reports two sides of one commit that differ in their flags.
+func (c *Comparison) FlagsDiffer() bool {
+	return c.A.Commit == c.B.Commit && c.A.Revision != c.B.Revision && strings.Contains(c.A.Revision+c.B.Revision, ":")
 }

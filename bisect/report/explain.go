@@ -3,13 +3,12 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
 // ExplanationSchema names the JSON document of an explanation and its version.
@@ -38,6 +37,8 @@ type Explanation struct {
 
 	About *bisect.Effect `json:"-"` // what was searched for and is to be explained; nil: whatever moved
 }
+
+func (*Explanation) schema() string { return ExplanationSchema }
 
 // Row is one figure of A and of B.
 type Row struct {
@@ -106,7 +107,7 @@ type BuildEnd struct {
 
 // Numbers makes a row of two numbers; NaN is not known.
 func Numbers(group, kernel, name, unit string, sort Sort, a, b float64) Row {
-	return Row{Group: group, Kernel: kernel, Name: name, Unit: unit, Sort: sort, A: Number(a), B: Number(b), Share: unknown(), Whole: unknown(), Score: unknown()}
+	return Row{Group: group, Kernel: kernel, Name: name, Unit: unit, Sort: sort, A: Number(a), B: Number(b), Share: Unknown(), Whole: Unknown(), Score: Unknown()}
 }
 
 // Texts makes a row of two texts; "" is not known.
@@ -115,8 +116,6 @@ func Texts(group, kernel, name string, sort Sort, a, b string) Row {
 	r.TextA, r.TextB = a, b
 	return r
 }
-
-func unknown() Number { return Number(math.NaN()) }
 
 // isNumber tells rows of numbers from those of texts, also when they were read from JSON.
 func (r Row) isNumber() bool { return r.TextA == "" && r.TextB == "" }
@@ -231,32 +230,32 @@ func (e *Explanation) top(counts func(Row) bool) (best Row, ok bool) {
 	return best, ok
 }
 
-// moved is what moved most, in a sentence.
+// moved is the largest changes, in a sentence.
 func (e *Explanation) moved() string {
 	if len(e.Moved) == 0 {
 		if len(e.Rows) == 0 {
-			return "Nothing of the two could be looked at."
+			return "Neither side could be examined."
 		}
-		moved := func(r Row) bool { return r.isNumber() && r.moved() != "" && !r.scatter() }
+		moved := func(r Row) bool { return r.isNumber() && r.changed() }
 		ended := func(r Row) bool { return !r.isNumber() && r.moved() != "" }
 		switch {
 		case e.exact():
-			return "No kernel that both have has moved."
+			return "No kernel that both sides have has changed."
 		case slices.ContainsFunc(e.Rows, moved):
 			if slices.ContainsFunc(e.Rows, ended) {
-				return "No figure that was looked at tells why."
+				return "No figure explains the difference."
 			}
-			return "What moved is too small a part of a launch to be the reason."
+			return "The changes are too small a part of a launch to be the reason."
 		case slices.ContainsFunc(e.Rows, ended):
-			return "No figure that was looked at has moved."
+			return "No figure has changed."
 		}
-		return "Nothing that was looked at has moved."
+		return "Nothing that was examined has changed."
 	}
 	var parts []string
 	for i, r := range e.Moved {
 		where := ""
 		if r.Kernel != "" && (i == 0 || e.Moved[i-1].Kernel != r.Kernel) {
-			where = " of " + cut(r.Kernel, 60)
+			where = " of " + words.Cut(r.Kernel, kernelMost)
 		}
 		part := fmt.Sprintf("%s%s %s to %s", r.Name, where, r.a(), r.b())
 		if change := r.change(); change != "" {
@@ -264,7 +263,7 @@ func (e *Explanation) moved() string {
 		}
 		parts = append(parts, part)
 	}
-	return "What moved most: " + strings.Join(parts, "; ") + "."
+	return "Largest changes: " + strings.Join(parts, "; ") + "."
 }
 
 func (r Row) a() string { return r.cell(r.A, r.TextA) }
@@ -274,28 +273,31 @@ func (r Row) b() string { return r.cell(r.B, r.TextB) }
 func (r Row) cell(n Number, text string) string {
 	switch {
 	case !r.isNumber():
-		return cmp.Or(printable(text), "-")
+		return cmp.Or(words.Printable(text), "-")
 	case !n.Known():
 		return "-"
 	case r.Unit == "s" || r.Unit == "B/s":
-		return quantity(n, r.Unit)
+		return words.Quantity(float64(n), r.Unit)
 	case float64(n) == math.Trunc(float64(n)) && math.Abs(float64(n)) < 1e6:
-		return fmt.Sprintf("%.0f%s", float64(n), unitWord(r.Unit))
+		return fmt.Sprintf("%.0f%s", float64(n), words.Unit(r.Unit))
 	case math.Abs(float64(n)) >= 1e6:
-		scale, name := prefixed(float64(n), cmp.Or(r.Unit, "op/s"))
-		return strings.TrimSuffix(figure(n*scale)+unitWord(name), "op/s")
+		scale, name := words.Prefixed(float64(n), cmp.Or(r.Unit, "op/s"))
+		return strings.TrimSuffix(words.Figure(float64(n)*scale)+words.Unit(name), "op/s")
 	}
-	return figure(n) + unitWord(r.Unit)
+	return words.Figure(float64(n)) + words.Unit(r.Unit)
 }
 
-// change is how far a row moved, for people, and whether that is more than scatter.
+// change is how far a row moved, for people, and whether that is more than noise.
 func (r Row) change() string {
 	s := r.moved()
 	if s != "" && r.scatter() {
-		s += ", scatter"
+		s += " (within noise)"
 	}
 	return s
 }
+
+// changed reports a row that moved by more than noise.
+func (r Row) changed() bool { return r.moved() != "" && !r.scatter() }
 
 // scatter reports a change that means nothing.
 func (r Row) scatter() bool {
@@ -307,7 +309,10 @@ func (r Row) moved() string {
 	a, b := float64(r.A), float64(r.B)
 	switch {
 	case !r.isNumber():
-		return map[bool]string{true: "changed"}[r.TextA != r.TextB && r.TextA != "" && r.TextB != ""]
+		if r.TextA != r.TextB && r.TextA != "" && r.TextB != "" {
+			return "changed"
+		}
+		return ""
 	case !r.A.Known() || !r.B.Known() || a == b:
 		return ""
 	case r.Unit == "%":
@@ -320,87 +325,44 @@ func (r Row) moved() string {
 	return "new"
 }
 
-// kernelsShown is how many kernels the text shows; all are in the JSON.
-const kernelsShown = 6
+// Bounds of the table: kernels shown (all are in the JSON), and characters of a name of one and of a cell. How a
+// launch ended stands in whole beside the table.
+const (
+	kernelsShown = 6
+	kernelMost   = 60
+	cellMost     = 48
+)
 
-// ExplanationText writes an explanation for people.
-func ExplanationText(w io.Writer, e Explanation) error {
-	p := &printer{w: w}
-	if e.Error != nil {
-		p.f("  %s\n\n", indent(*e.Error, "  "))
-	}
-	p.f("  A  %s\n  B  %s\n", e.A.line(), e.B.line())
-	p.explained(e)
-	p.names("added", e.Added)
-	p.names("gone", e.Gone)
-	for _, b := range e.Builds {
-		p.f("\n  build of %s: %s, after %s\n", b.Side, printable(b.Failure.Why), secs(b.Seconds))
-		for _, line := range lastLines(b.Tail, 5) {
-			p.f("    | %s\n", cut(printable(line), 120))
+// Table is what was seen of both sides, which are called a and b: the program, then each kernel.
+func (e *Explanation) Table(title, a, b string) Table {
+	t := Table{Title: title, Columns: []string{"about", "figure", a, b, "change"}, Rows: [][]string{}}
+	rows, left := e.shown()
+	for i, r := range rows {
+		t.Rows = append(t.Rows, []string{words.Cut(cmp.Or(r.Kernel, r.Group), kernelMost), r.Name, words.Cut(r.a(), cellMost), words.Cut(r.b(), cellMost), r.change()})
+		if r.changed() {
+			t.Changed = append(t.Changed, i)
 		}
 	}
-	p.f("\n")
+	alone := func(what string, names []string) {
+		for _, k := range names {
+			t.Changed = append(t.Changed, len(t.Rows))
+			t.Rows = append(t.Rows, []string{words.Cut(k, kernelMost), "kernel " + what, "", "", ""})
+		}
+	}
+	alone("added", e.Added)
+	alone("gone", e.Gone)
+	t.Notes = append(t.Notes, e.Summary)
+	if left > 0 {
+		t.Notes = append(t.Notes, "Not shown: "+words.Count(left, "more kernel")+".")
+	}
 	for _, x := range e.Profilers {
-		p.f("  seen by %s\n", x)
+		t.Notes = append(t.Notes, "measured with "+x)
 	}
 	for _, x := range e.Missing {
-		p.f("  not seen: %s\n", indent(x, "    "))
+		t.Notes = append(t.Notes, "not measured: "+x)
 	}
-	p.launches("A", e.A)
-	p.launches("B", e.B)
-	p.price(e.Totals, e.Devices)
-	p.warnings(e.Warnings)
-	p.f("\n%s\n", printable(e.Summary))
-	return p.err
+	return t
 }
-
-// explained is the table: the program, then each kernel.
-func (p *printer) explained(e Explanation) {
-	rows, left := e.shown()
-	var widths [3]int
-	for _, r := range rows {
-		for i, cell := range []string{r.Name, r.a(), r.b()} {
-			if !r.wide() {
-				widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-			}
-		}
-	}
-	line := func(cells ...string) {
-		text := " "
-		for i, cell := range cells {
-			text += fmt.Sprintf(" %-*s ", widths[min(i, 2)], cell) // the last one ends the line
-		}
-		p.f("%s\n", strings.TrimRight(text, " "))
-	}
-	p.f("\n")
-	line("", "A", "B", "change")
-	last := ""
-	for _, r := range rows {
-		if head := cmp.Or(r.Kernel, r.Group); head != last {
-			last = head
-			if r.Kernel != "" {
-				head = "kernel " + cut(printable(r.Kernel), 100)
-			}
-			p.f("%s\n", head)
-		}
-		if !r.wide() {
-			line(printable(r.Name), r.a(), r.b(), r.change())
-			continue
-		}
-		p.f("  %s\n", printable(r.Name))
-		for i, cell := range []string{r.a(), r.b()} {
-			if cell != "-" {
-				p.f("    %c  %s\n", 'A'+i, cut(cell, 110))
-			}
-		}
-	}
-	if left > 0 {
-		p.f("  %s more; --json has them\n", count(left, "kernel"))
-	}
-}
-
-// wide reports a row whose texts need lines of their own.
-func (r Row) wide() bool { return max(len(r.TextA), len(r.TextB)) > 32 }
 
 // shown leaves out what did not move and is no key figure, the kernels that only one side has but for
 // their times, and those beyond the first few; kernels that moved most come first, then those of which
@@ -418,7 +380,7 @@ func (e Explanation) shown() (rows []Row, left int) {
 			kernels = append(kernels, r.Kernel)
 		}
 		of[r.Kernel] = append(of[r.Kernel], r)
-		moved[r.Kernel] = moved[r.Kernel] || r.moved() != "" && !r.scatter()
+		moved[r.Kernel] = moved[r.Kernel] || r.changed()
 	}
 	order := func(kernel string) int {
 		i := slices.IndexFunc(e.Moved, func(r Row) bool { return r.Kernel == kernel })
@@ -436,53 +398,4 @@ func (e Explanation) shown() (rows []Row, left int) {
 		rows = append(rows, of[k]...)
 	}
 	return rows, max(0, len(kernels)-kernelsShown)
-}
-
-// names lists kernels that only one side has.
-func (p *printer) names(what string, all []string) {
-	for i, name := range all {
-		if i == kernelsShown {
-			p.f("  and %d more\n", len(all)-i)
-			return
-		}
-		p.f("  kernel %s: %s\n", what, cut(printable(name), 110))
-	}
-}
-
-// lastLines are the last lines of a text that say something.
-func lastLines(text string, n int) []string {
-	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
-	return lines[max(0, len(lines)-n):]
-}
-
-// cellMost bounds the texts of a table's cells: how a launch ended stands in whole above it.
-const cellMost = 48
-
-// kernelMost bounds the names of kernels in the table.
-const kernelMost = 60
-
-// Cells is the table for other writers: the names of the columns, the rows, and what there is to say
-// beside it.
-func (e Explanation) Cells() (columns []string, rows [][]string, notes []string) {
-	shown, left := e.shown()
-	for _, r := range shown {
-		rows = append(rows, []string{cut(cmp.Or(r.Kernel, r.Group), kernelMost), r.Name, cut(r.a(), cellMost), cut(r.b(), cellMost), r.change()})
-	}
-	for _, k := range e.Added {
-		rows = append(rows, []string{cut(k, kernelMost), "kernel added", "", "", ""})
-	}
-	for _, k := range e.Gone {
-		rows = append(rows, []string{cut(k, kernelMost), "kernel gone", "", "", ""})
-	}
-	notes = append(notes, e.Summary)
-	if left > 0 {
-		notes = append(notes, "Not shown: "+count(left, "more kernel")+".")
-	}
-	for _, x := range e.Profilers {
-		notes = append(notes, "seen by "+x)
-	}
-	for _, x := range e.Missing {
-		notes = append(notes, "not seen: "+x)
-	}
-	return []string{"about", "figure", "A", "B", "change"}, rows, notes
 }

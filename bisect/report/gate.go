@@ -1,13 +1,11 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
 // GateSchema names the JSON document of a gate and its version.
@@ -51,6 +49,8 @@ type Gate struct {
 	Error       *string      `json:"error"`
 }
 
+func (*Gate) schema() string { return GateSchema }
+
 // Acceptance is a change for the worse that the branch declares.
 type Acceptance struct {
 	Metric string  `json:"metric"`
@@ -63,7 +63,7 @@ type Acceptance struct {
 }
 
 // Name is the number that may be worse.
-func (a Acceptance) Name() string { return Contrast{Metric: a.Metric, Case: a.Case}.Name() }
+func (a Acceptance) Name() string { return number(a.Metric, a.Case) }
 
 // GateCulprit is the commit of the branch that brought the regression.
 type GateCulprit struct {
@@ -101,204 +101,97 @@ type GateSearch struct {
 	Suspects []Candidate   `json:"suspects"`
 }
 
-// Sentence says in a sentence what a gate came to; why is of a result that rests on no number.
-func (g Gate) Sentence(why string) string {
+// Sentence says what a gate came to; why is of a result that rests on no number.
+func (g *Gate) Sentence(why string) string {
+	s := sentence{g.Contrasts, g.Effect, g.ErrorRate, g.Pairs, g.BudgetOver, g.Hopeless}
 	switch {
 	case g.NotLaunched != nil:
 		return "Pass: " + *g.NotLaunched + "; nothing was launched."
 	case g.Result == GateRegression && g.Failure != nil:
 		return "Regression: " + why + "."
 	case g.Result == GateRegression:
-		return "Regression: " + g.most(GateRegression) + "."
+		return "Regression: " + s.changed(GateRegression) + "."
 	case g.Result == GateImprovement:
-		return "Improvement: " + g.most(GateImprovement) + g.accepts() + "."
-	case g.Result == GatePass:
-		return g.pass()
-	case g.Result == "infra":
-		return "Stopped by machine trouble; nothing is said of HEAD."
-	case g.Result == "interrupted":
-		return "Interrupted; nothing is said of HEAD."
-	case why != "":
-		return "Cannot tell: " + why + "."
-	}
-	return g.open()
-}
-
-// with lists the numbers of one result, clearest first.
-func (g Gate) with(result string) []Contrast {
-	var out []Contrast
-	for _, x := range g.Contrasts {
-		if x.Result == result {
-			out = append(out, x)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Contrast) int { return cmp.Compare(far(b.Bound.Value), far(a.Bound.Value)) })
-	return out
-}
-
-// most tells of the clearest number with a result, and names some others.
-func (g Gate) most(result string) string {
-	all := g.with(result)
-	if len(all) == 0 {
-		return "no number tells which"
-	}
-	s := fmt.Sprintf("%s is %s the merge base's", printable(all[0].Name()), all[0].times())
-	var names []string
-	for _, x := range all[1:] {
-		names = append(names, printable(x.Name()))
-	}
-	if len(names) > 4 {
-		names = append(names[:3], fmt.Sprintf("%d more", len(names)-3))
-	}
-	if len(names) > 0 {
-		s += "; likewise " + strings.Join(names, ", ")
-	}
-	return s
-}
-
-// times is a ratio in words, with the interval on which the result rests.
-func (c Contrast) times() string {
-	if !c.Bound.Value.Known() {
-		return "some times"
-	}
-	s := fmt.Sprintf("%.3f times", float64(c.Bound.Value))
-	if c.Bound.Low.Known() && c.Bound.High.Known() && c.Bound.Low > 0 {
-		s += fmt.Sprintf(" (surely %.3f to %.3f)", float64(c.Bound.Low), float64(c.Bound.High))
-	}
-	return s
-}
-
-func (g Gate) pass() string {
-	if len(g.Contrasts) == 0 {
+		return "Improvement: " + s.changed(GateImprovement) + g.accepts() + "."
+	case g.Result == GatePass && len(g.Contrasts) == 0:
 		return "Pass."
-	}
-	low, high := Number(math.Inf(1)), Number(math.Inf(-1))
-	for _, x := range g.with(GatePass) {
-		low, high = min(low, x.Bound.Low), max(high, x.Bound.High)
-	}
-	s := fmt.Sprintf("Pass: no change of %s or more", percent(g.Effect))
-	if low <= high {
-		what := "every number"
-		switch n := len(g.with(GatePass)); {
-		case n == 1:
-			what = printable(g.with(GatePass)[0].Name())
-		case n < len(g.Contrasts):
-			what = "every other number"
+	case g.Result == GatePass:
+		out := fmt.Sprintf("Pass: no change of %s or more", words.Percent(g.Effect))
+		if between := s.between(GatePass); between != "" {
+			out += ": " + between
+		} else {
+			out += " that is not accepted"
 		}
-		s += fmt.Sprintf(": %s lies between %.3f and %.3f times the merge base's", what, float64(low), float64(high))
-	} else {
-		s += " that is not accepted"
+		return out + g.accepts() + "."
+	case g.Result == "infra":
+		return "Stopped: machine problem; no verdict on HEAD."
+	case g.Result == "interrupted":
+		return "Interrupted; no verdict on HEAD."
 	}
-	return s + g.accepts() + "."
+	return s.open(why)
 }
 
 // accepts counts what was let pass.
-func (g Gate) accepts() string {
-	if n := len(g.with(GateAccepted)); n > 0 {
-		return fmt.Sprintf("; %s for the worse accepted", count(n, "change"))
+func (g *Gate) accepts() string {
+	if n := len(With(GateAccepted, g.Contrasts)); n > 0 {
+		return fmt.Sprintf("; %s for the worse accepted", words.Count(n, "change"))
 	}
 	return ""
 }
 
-// open says what can neither be shown nor ruled out, and what the launches could have shown.
-func (g Gate) open() string {
-	all := g.with(GateOpen)
-	if len(all) == 0 {
-		return "Cannot tell: there are no numbers to compare."
-	}
-	widest := slices.MaxFunc(all, func(a, b Contrast) int { return cmp.Compare(a.width(), b.width()) })
-	s := fmt.Sprintf("Cannot tell: after %s a change of %s in %s can be neither shown nor ruled out", count(g.Pairs, "pair"), percent(g.Effect), printable(widest.Name()))
-	if len(all) > 1 {
-		s += fmt.Sprintf(", nor in %s", others(len(all)-1))
-	}
-	if widest.Visible.Known() {
-		s += fmt.Sprintf("; so many pairs show one of %s four times in five", widest.visible())
-	} else {
-		s += "; so few pairs show none, however large"
-	}
-	switch {
-	case g.BudgetOver:
-		s += "; the budget is used up"
-	case g.Hopeless:
-		s += "; on this machine, as noisy as it is now, many more pairs would not do either"
-	}
-	return s + "."
-}
-
-// width is how much a number is uncertain.
-func (c Contrast) width() float64 {
-	if !c.Bound.Low.Known() || !c.Bound.High.Known() || c.Bound.Low <= 0 {
-		return math.Inf(1)
-	}
-	return math.Log(float64(c.Bound.High / c.Bound.Low))
-}
-
 // acceptance is what let a number pass, or would have if it were less.
-func (g Gate) acceptance(c Contrast) *Acceptance {
+func (g *Gate) acceptance(c Contrast) *Acceptance {
 	for i, a := range g.Accepted {
-		if a.Metric == c.Metric && (a.Case == nil) == (c.Case == nil) && (a.Case == nil || *a.Case == *c.Case) {
+		if a.Metric == c.Metric && (a.Case == nil) == (c.Case == nil) && Text(a.Case) == Text(c.Case) {
 			return &g.Accepted[i]
 		}
 	}
 	return nil
 }
 
-// line is the verdict of one number: its word, and what it rests on.
-func (g Gate) line(c Contrast) (word, why string) {
+// Line is the verdict of one number: its word, and what it rests on.
+func (g *Gate) Line(c Contrast) (word, why string) {
+	word, why = c.Word(), c.Note(g.Effect)
 	a := g.acceptance(c)
-	switch c.Result {
-	case GatePass:
-		return "pass", c.ratio() + fmt.Sprintf(", a change of %s is ruled out", percent(g.Effect))
-	case GateAccepted:
-		why = c.ratio()
-		if a != nil {
-			why += fmt.Sprintf(", accepted up to %.4g: %s", a.Limit, printable(a.Reason))
-		}
-		return "accepted", why
-	case GateOpen:
-		if c.Why != nil {
-			return "cannot tell", printable(*c.Why)
-		}
-		if !c.Visible.Known() {
-			return "cannot tell", fmt.Sprintf("%s, too few pairs (%d) to show any change", c.ratio(), c.Pairs)
-		}
-		return "cannot tell", fmt.Sprintf("%s, %s show a change of %s four times in five", c.ratio(), count(c.Pairs, "pair"), c.visible())
-	case GateRegression:
-		why = c.ratio()
-		if a != nil {
-			why += fmt.Sprintf(", more than the %.4g that is accepted", a.Limit)
-		}
-		return "regression", why
-	}
-	return c.Result, c.ratio()
-}
-
-// ratio is HEAD over the base with the interval on which the result rests.
-func (c Contrast) ratio() string {
-	b := c.Bound
 	switch {
-	case !b.Value.Known():
-		return "-"
-	case !b.Low.Known() || !b.High.Known() || b.Low <= 0:
-		return fmt.Sprintf("%.3f", float64(b.Value))
+	case a == nil:
+	case c.Result == GateAccepted:
+		why = fmt.Sprintf("accepted up to %.4g: %s", a.Limit, words.Printable(a.Reason))
+	case c.Result == GateRegression:
+		why = fmt.Sprintf("more than the accepted %.4g", a.Limit)
 	}
-	return fmt.Sprintf("%.3f (%.3f to %.3f)", float64(b.Value), float64(b.Low), float64(b.High))
+	return word, why
 }
 
-// sentence says who the culprit is.
-func (c GateCulprit) sentence() string {
+// Word is the result of one number for people.
+func (c Contrast) Word() string { return strings.ReplaceAll(c.Result, "-", " ") }
+
+// Note says what a result rests on, besides the interval; effect is the smallest change looked for.
+func (c Contrast) Note(effect float64) string {
+	switch {
+	case c.Result == GatePass, c.Result == NoDifference:
+		return fmt.Sprintf("a change of %s is ruled out", words.Percent(effect))
+	case c.Result != GateOpen:
+		return ""
+	case c.Why != nil:
+		return words.Printable(*c.Why)
+	case !c.Visible.Known():
+		return fmt.Sprintf("too few pairs (%d) to show any change", c.Pairs)
+	}
+	return fmt.Sprintf("%s show a change of %s four times in five", words.Count(c.Pairs, "pair"), words.Percent(float64(c.Visible)))
+}
+
+// Sentence says who the culprit is and what it did.
+func (c *GateCulprit) Sentence() string {
 	if c.Only {
-		return fmt.Sprintf("%s is the only commit of the branch that changes what build and run read", short(c.Commit))
+		return words.Short(c.Commit) + " is the only commit of the branch that changes the build's or run's inputs"
 	}
-	s := fmt.Sprintf("%s is the first bad commit", short(c.Commit))
+	s := words.Short(c.Commit) + " " + did(c.Class, "", c.Effect)
 	if c.Confidence != nil {
-		s += fmt.Sprintf(", %s sure", sure(*c.Confidence))
-	}
-	if c.Effect != nil {
-		s += ": " + effectWords(*c.Effect)
+		s += ", confidence " + words.Confidence(*c.Confidence)
 	}
 	if !c.Confirmed {
-		s += "; not confirmed"
+		s += ", not confirmed"
 	}
 	return s
 }

@@ -15,7 +15,11 @@ const module = "github.com/kbisect/kbisect/"
 var arrows = readArrows(`
 bisect:
 bisect/judge: bisect bisect/sets
-bisect/report: bisect bisect/sets
+bisect/report: bisect bisect/sets bisect/report/words
+bisect/report/words:
+bisect/report/page: bisect bisect/sets bisect/report bisect/report/words
+bisect/report/ci: bisect bisect/report bisect/report/words
+bisect/report/internal/samples: bisect bisect/report
 bisect/sets: bisect bisect/sets/internal/odds bisect/sets/lattice
 bisect/sets/flags: bisect/sets/lattice
 bisect/sets/internal/odds:

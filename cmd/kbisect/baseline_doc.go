@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -204,8 +205,7 @@ func (b baseline) median() string {
 
 // quantity is a value in the unit in which it is best read.
 func (l level) quantity(v float64) string {
-	none := report.Number(math.NaN())
-	return wording.Clean(report.Described(report.Summary{N: 1, Median: report.Number(v), Low: none, High: none}, l.Unit))
+	return wording.Clean(words.Quantity(v, l.Unit))
 }
 
 func (l level) name() string {

@@ -29,11 +29,10 @@ func compareCommand() *cli.Command {
 			"Exit codes: 0 no regression, 1 B is worse, 2 usage, 3 cannot tell, 5 machine trouble, 130 interrupted.",
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
-		Flags: append(trialFlags(),
+		Flags: append(append(trialFlags(), formatFlags()...),
 			&cli.StringFlag{Name: "effect", Usage: "smallest change worth finding, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
 			&cli.Float64Flag{Name: "error", Usage: "chance `P` that the answer is wrong", DefaultText: "kbisect.toml, else 0.01"},
 			&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as it takes"},
-			&cli.BoolFlag{Name: "json", Usage: "the comparison as JSON on standard output", DisableDefaultText: true},
 		),
 		Action: compareAction,
 	}
@@ -53,6 +52,9 @@ func compareAction(c *cli.Context) error {
 // launchTwo reads two revisions and begins the job for what is to be done with them. Everything is read
 // before anything is made.
 func launchTwo(c *cli.Context, kind string, read func(*policy.Policy, *cli.Context, *pair) error, do func(*trials, *cli.Context, pair) error) error {
+	if err := readFormats(c).check(); err != nil {
+		return err
+	}
 	words, command, err := operands(c)
 	if err != nil {
 		return err
@@ -134,12 +136,7 @@ func (t *trials) compare(c *cli.Context, x pair) error {
 	}
 	result = cmp.Or(result, string(got.Answer))
 	doc := t.comparison(x, got, result, err)
-	return t.conclude(result, doc.Verdict, compareCode(result), err, doc, func() error {
-		if c.Bool("json") {
-			return report.WriteJSON(c.App.Writer, doc)
-		}
-		return report.ComparisonText(c.App.Writer, doc)
-	})
+	return t.conclude(result, doc.Verdict, compareCode(result), err, &doc, func() error { return t.report(c, &doc) })
 }
 
 // onlyAFails reports a comparison without numbers because A does not end well while B does: no regression

@@ -12,15 +12,15 @@ The command runs in a clean export of each candidate: 0 is good, 125 is skip, an
 when it is not committed.
 
 	$ kbisect run --good v1 --limit 20s -- ./test.sh
-	… is the first bad commit: wrong (exit 1…)
-	  subject  change 7
-	  sure     99.… %, confirmed: …
+	… introduces wrong results (exit 1…)
+	  subject     change 7
+	  confidence  99.… %, confirmed: …
 
 --build gives a shell command that builds a candidate first. A build that fails is untestable and
 accuses nobody, unless the bad end itself does not build.
 
 	$ kbisect run --good v1 --build 'cp n built' -- sh -c 'test $(cat built) -lt 7'
-	… is the first bad commit: …
+	… introduces wrong results …
 	11 commits in the range, 11 can matter…
 
 # A project with kbisect.toml
@@ -51,7 +51,7 @@ goes on where it stopped.
 	$ kbisect show
 	session   …, found
 	$ kbisect run --resume
-	… is the first bad commit: …
+	… introduces wrong results …
 
 # Two revisions, one revision, the past
 
@@ -60,20 +60,20 @@ by how much; exit 1 is a regression. kbisect measure launches one revision and d
 what the store holds by commit. Each takes a command after --, or kbisect.toml.
 
 	$ kbisect compare v1 HEAD -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
-	No difference of 3 % or more: time lies between 1.000 and 1.000 times A's.
-	  time  30.00 us … alike
+	No difference of 3 % or more: time changes by +0.00 to +0.00 %.
+	  no difference  time    30.00 µs …
 	$ kbisect measure v1 --launches 2 -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
 	Each of 2 launches ended well.
 	$ kbisect history --metric time
 	time; … echo "sample: 30 us" …
-	  … 30.00 us … change 11
+	  … 30.00 µs … change 11
 
 kbisect explain says why two revisions differ: their phases, registers, spills, occupancy, machine code and kernels, and
-what the profilers saw that this machine has and allows; it ends with the two or three figures that moved most.
+what the profilers saw that this machine has and allows; it begins with the two or three figures that changed most.
 
 	$ kbisect explain v1 HEAD --launches 1 -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
 	  A …
-	  measured time … 30.00 us …
+	  phases  measured time … 30.00 µs …
 
 # A gate for branches
 
@@ -82,8 +82,8 @@ worse. It writes JUnit, SARIF and Markdown, and in a job of GitHub a summary and
 branch; --accept REASON records what is worse on purpose in a file of the repository, for this branch alone.
 
 	$ kbisect gate --base v1 -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
-	…Pass: no change of 3 % or more: time lies between 1.000 and 1.000 times the merge base's.
-	…pass … time … 30.00 us … a change of 3 % is ruled out
+	…Pass: no change of 3 % or more: time changes by +0.00 to +0.00 %.
+	…pass … time … 30.00 µs … a change of 3 % is ruled out
 
 # The machine
 
@@ -92,11 +92,12 @@ machine, and at what price.
 
 # Reports
 
-run --report FILE writes one HTML file that needs nothing else and makes no requests; kbisect report
-writes it for any past search, or Markdown for a pull request, or a log that git bisect replay takes.
+run, compare, measure, explain, history and gate print text, or JSON with --json; --report FILE writes one HTML file
+that needs nothing else and makes no requests, --markdown FILE the same for a pull request. kbisect report writes both for
+a past session, and a log that git bisect replay takes.
 
 	$ kbisect report
-	## … is the first bad commit: …
+	### kbisect: found
 	$ kbisect report --git-log
 	git bisect start …
 	# first bad commit: …

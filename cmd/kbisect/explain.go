@@ -33,16 +33,15 @@ func explainCommand() *cli.Command {
 		ArgsUsage: "A B [-- COMMAND ARGS]",
 		Description: "Builds both revisions, launches each some times, reads the device code that was built, and runs each once\n" +
 			"more under the profilers that this machine has and allows: torch.profiler for Python programs, Nsight\n" +
-			"Compute (ncu) for all. One table sets A against B; it ends with the two or three figures that moved most.\n" +
+			"Compute (ncu) for all. The two or three figures that changed most come first, then one table of A against B.\n" +
 			"What could not be looked at is said, with the reason. Whether B is slower is for kbisect compare to say.\n\n" +
 			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
 			"Exit codes: 0 explained, 2 usage, 3 neither of the two could be looked at, 5 machine trouble, 130 interrupted.",
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
-		Flags: append(append(trialFlags(), explainLimitFlag(explainLimit)),
+		Flags: append(append(append(trialFlags(), formatFlags()...), explainLimitFlag(explainLimit)),
 			&cli.IntFlag{Name: "launches", Usage: "launch each `N` times for the phases", Value: 3},
 			&cli.BoolFlag{Name: "no-profile", Usage: "no launch under a profiler", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "json", Usage: "the explanation as JSON on standard output", DisableDefaultText: true},
 		),
 		Action: explainAction,
 	}
@@ -84,12 +83,7 @@ func (t *trials) explain(c *cli.Context, pair pair) error {
 		return t.fail(mend)
 	}
 	doc := x.document(pair.words[:], result, err)
-	return t.conclude(doc.Result, doc.Summary, explainCode(doc), err, doc, func() error {
-		if c.Bool("json") {
-			return report.WriteJSON(c.App.Writer, doc)
-		}
-		return report.ExplanationText(c.App.Writer, doc)
-	})
+	return t.conclude(doc.Result, doc.Summary, explainCode(doc), err, &doc, func() error { return t.report(c, &doc) })
 }
 
 // explainerOf is for two candidates of which nothing is known yet.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -71,16 +70,13 @@ func (j *job) why(ctx context.Context, f *bisect.Finding) {
 	x, err := j.explainCulprit(ctx, c.Parents[0], c.Commit, c.Effect)
 	switch {
 	case err != nil:
-		f.Warnings = append(f.Warnings, "why the culprit differs could not be seen: "+wording.Headline(err.Error()))
+		f.Warnings = append(f.Warnings, "the culprit could not be examined: "+wording.Headline(err.Error()))
 	case x != nil:
-		t := report.Table{Title: "Why the culprit differs from its parent"}
+		title := "The culprit against its parent"
 		if len(f.Culprits) > 1 {
-			t.Title = fmt.Sprintf("Why culprit %s differs from its parent", wording.Short(c.Commit))
+			title = fmt.Sprintf("Culprit %s against its parent", wording.Short(c.Commit))
 		}
-		t.Columns, t.Rows, t.Notes = x.Cells()
-		for i, name := range t.Columns {
-			t.Columns[i] = cmp.Or(map[string]string{"A": "parent", "B": "culprit"}[name], name)
-		}
+		t := x.Table(title, "parent", "culprit")
 		j.table = &t
 	}
 }

@@ -223,7 +223,7 @@ func TestExplainBuilds(t *testing.T) {
 	r := two(t, "true", "echo template instantiation depth; sleep 100")
 	r.write("kbisect.toml", "version = 1\n[build]\ncommand = [\"./bench.sh\"]\nlimit = \"1s\"\n[run]\ncommand = [\"true\"]\n")
 	out, errs, code := r.kbisect("explain", "HEAD^", "HEAD", "--launches", "1")
-	for _, want := range []string{"build of B: the build did not end within 1s, after 1", "| template instantiation depth"} {
+	for _, want := range []string{"build of B  the build did not end within 1s, after 1", "  template instantiation depth"} {
 		if !strings.Contains(out, want) || code != 0 {
 			t.Errorf("%d: no %q in\n%s\n%s", code, want, out, errs)
 		}

@@ -212,7 +212,7 @@ func (r *rig) sane(o *outcome) {
 // found holds an answer against what was planted.
 func (r *rig) found(o *outcome) {
 	r.t.Helper()
-	var d report.Document
+	var d report.Search
 	if err := json.Unmarshal(o.stdout.Bytes(), &d); err != nil {
 		r.t.Errorf("exit %d: %v: %s\n%s", o.code, err, o.stdout.String(), o.stderr.String())
 		return

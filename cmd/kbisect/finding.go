@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,8 +14,8 @@ import (
 // input gathers what the report is made of.
 func (j *job) input(f bisect.Finding) report.Input {
 	in := report.Input{
-		Session: j.session.ID, Finding: f, Launches: j.seen(), Wall: j.session.Elapsed + time.Since(j.began),
-		GPUHour: j.policy.GPUHour, Backend: j.repo.Backend(), Commits: map[string]report.CommitInfo{},
+		Session: j.session.ID, Finding: f, Ledger: report.Ledger{Launches: j.seen(), Commits: map[string]report.CommitInfo{}}, Wall: j.session.Elapsed + time.Since(j.began),
+		GPUHour:  j.policy.GPUHour,
 		Warnings: append(j.warnings(), j.doubtfulCulprits(f)...), Devices: j.gpus.names(), Unwatched: j.gpus.unwatched(),
 	}
 	if j.rng != nil && j.policy.Axis == policy.AxisHistory {
@@ -103,42 +102,4 @@ func (j *job) commitInfo(id string, files bool) report.CommitInfo {
 		info.Files = append(info.Files, report.File{Kind: x.Kind, Path: x.Path})
 	}
 	return info
-}
-
-// summary is the finding in one line.
-func summary(in report.Input) string {
-	f := in.Finding
-	if in.Sets != nil && (in.Axis == policy.AxisFlags || in.Axis == policy.AxisHunks) {
-		return in.SetsSummary()
-	}
-	switch f.Result {
-	case bisect.Found:
-		c := f.Culprits[0]
-		if n := len(f.Culprits); n > 1 {
-			return fmt.Sprintf("%d culprits, the first is %s %s: %s", n, wording.Short(c.Commit), culpritWords(c), in.Commits[c.Commit].Subject)
-		}
-		return fmt.Sprintf("%s %s: %s", wording.Short(c.Commit), cmp.Or(report.ExactWords(c.Effect), f.Complaint.String()), in.Commits[c.Commit].Subject)
-	case bisect.Inconclusive:
-		if f.Gradual {
-			return "gradual: no single culprit"
-		}
-		return fmt.Sprintf("%d suspects", len(f.Suspects))
-	case bisect.NoDifference:
-		return f.Ends.Why
-	case bisect.Interrupted:
-		return fmt.Sprintf("%d suspects left", len(f.Suspects))
-	}
-	return wording.Headline(in.Error)
-}
-
-// culpritWords names what a culprit brought.
-func culpritWords(c bisect.Culprit) string {
-	if exact := report.ExactWords(c.Effect); exact != "" {
-		return exact
-	}
-	x := bisect.Complaint{Class: c.Class, Phase: c.Phase}
-	if c.Effect != nil {
-		x.Metric = c.Effect.Name()
-	}
-	return x.String()
 }

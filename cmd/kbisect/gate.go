@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -39,7 +40,7 @@ func gateCommand() *cli.Command {
 			"Exit codes: 0 pass, 1 regression, 2 usage, 3 cannot tell, 5 machine trouble, 130 interrupted.",
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
-		Flags: append(trialFlags(),
+		Flags: append(append(trialFlags(), formatFlags()...),
 			&cli.StringFlag{Name: "base", Usage: "the branch, `REV`, that HEAD goes into", DefaultText: "as said above"},
 			&cli.StringFlag{Name: "effect", Usage: "smallest change worth finding, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
 			&cli.Float64Flag{Name: "error", Usage: "chance `P` that the answer is wrong", DefaultText: "kbisect.toml, else 0.01"},
@@ -47,8 +48,6 @@ func gateCommand() *cli.Command {
 			&cli.BoolFlag{Name: "bisect", Usage: "on a regression go on and find the commit of the branch", DisableDefaultText: true},
 			&cli.StringFlag{Name: "accept", Usage: "record what is worse as known, with the `REASON`"},
 			&cli.StringFlag{Name: "cannot-tell", Usage: "`fail` (exit 3) or pass (exit 0, and said) where nothing can be told", Value: "fail"},
-			&cli.BoolFlag{Name: "json", Usage: "the gate as JSON on standard output", DisableDefaultText: true},
-			&cli.StringFlag{Name: "markdown", Usage: "write a summary to `FILE`"},
 			&cli.StringFlag{Name: "junit", Usage: "write a JUnit report to `FILE`"},
 			&cli.StringFlag{Name: "sarif", Usage: "write a SARIF log to `FILE`"},
 			&cli.StringFlag{Name: "benchmark", Usage: "write HEAD's numbers to `FILE` for github-action-benchmark"},
@@ -171,15 +170,12 @@ func (x *gating) pass(c *cli.Context, repo *source.Repo, p *policy.Policy, why s
 		Accepted: x.accepted.report(), Changed: []report.Place{}, Devices: []string{}, Warnings: append(append([]string{}, t.warnings()...), x.warnings...),
 	}
 	doc.Verdict = doc.Sentence("")
-	return cmp.Or(x.files.write(doc, t.ui), x.print(c, doc))
+	return cmp.Or(x.files.write(&doc, report.Ledger{}, t.ui), x.print(c, &doc, report.Ledger{}))
 }
 
 // print writes the result to standard output.
-func (x *gating) print(c *cli.Context, doc report.Gate) error {
-	if c.Bool("json") {
-		return report.WriteJSON(c.App.Writer, doc)
-	}
-	return report.GateText(c.App.Writer, doc, coloured(c.App.Writer, os.Getenv))
+func (x *gating) print(c *cli.Context, doc *report.Gate, l report.Ledger) error {
+	return printResult(c.App.Writer, c.Bool("json"), doc, l, page.Terminal{Colour: coloured(c.App.Writer, os.Getenv)})
 }
 
 // comparison is the comparison that a gate rests on.
@@ -226,8 +222,8 @@ func (t *trials) gate(c *cli.Context, x gating) error {
 	if doc.Result == report.GateOpen && x.tolerant {
 		doc.Warnings = append(doc.Warnings, "this gate cannot tell and lets pass, as --cannot-tell pass asks")
 	}
-	kept := x.files.write(doc, t.ui)
-	return cmp.Or(t.conclude(doc.Result, doc.Verdict, doc.ExitCode, err, doc, func() error { return x.print(c, doc) }), kept)
+	kept := x.files.write(&doc, t.ledgerOf(), t.ui)
+	return cmp.Or(t.conclude(doc.Result, doc.Verdict, doc.ExitCode, err, &doc, func() error { return x.print(c, &doc, t.ledgerOf()) }), kept)
 }
 
 // gateResult puts an answer into the words of a gate.

@@ -122,7 +122,7 @@ func (t *trials) gateCulprit(ctx context.Context, x gating, c bisect.Culprit) *r
 
 // gateSearch says how a search ended.
 func (t *trials) gateSearch(f bisect.Finding) *report.GateSearch {
-	s := &report.GateSearch{Result: f.Result, Why: summary(t.input(f)), Suspects: []report.Candidate{}}
+	s := &report.GateSearch{Result: f.Result, Why: report.NewSearch(t.input(f)).Headline, Suspects: []report.Candidate{}}
 	switch {
 	case f.Result == bisect.Found:
 	case f.Result == bisect.NoDifference:

@@ -13,22 +13,24 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/ci"
+	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 )
 
 // gateFiles are the files that a gate writes; "" is none.
 type gateFiles struct {
-	junit, markdown, sarif, benchmark string
-	github                            bool
-	summary, outputs                  string // of a GitHub job; both are appended to
+	junit, markdown, html, sarif, benchmark string
+	github                                  bool
+	summary, outputs                        string // of a GitHub job; both are appended to
 }
 
 // mostSummary is the size at which GitHub drops a step summary, in bytes.
 const mostSummary = 1 << 20
 
 func readGateFiles(c *cli.Context, env func(string) string) gateFiles {
-	f := gateFiles{junit: c.String("junit"), markdown: c.String("markdown"), sarif: c.String("sarif"), benchmark: c.String("benchmark")}
+	f := gateFiles{junit: c.String("junit"), markdown: c.String("markdown"), html: c.String("report"), sarif: c.String("sarif"), benchmark: c.String("benchmark")}
 	if v := env("GITHUB_ACTIONS"); v != "" && v != "false" {
 		f.github, f.summary, f.outputs = true, env("GITHUB_STEP_SUMMARY"), env("GITHUB_OUTPUT")
 	}
@@ -37,7 +39,7 @@ func readGateFiles(c *cli.Context, env func(string) string) gateFiles {
 
 // check finds out before a long job that a file cannot be written after it.
 func (f gateFiles) check() error {
-	for _, x := range []struct{ option, file string }{{"junit", f.junit}, {"markdown", f.markdown}, {"sarif", f.sarif}, {"benchmark", f.benchmark}} {
+	for _, x := range []struct{ option, file string }{{"junit", f.junit}, {"markdown", f.markdown}, {"report", f.html}, {"sarif", f.sarif}, {"benchmark", f.benchmark}} {
 		if x.file == "" {
 			continue
 		}
@@ -52,8 +54,9 @@ func (f gateFiles) check() error {
 }
 
 // write makes all files, and the annotation on standard error, where GitHub reads it as well.
-func (f gateFiles) write(g report.Gate, ui *progress.Display) error {
+func (f gateFiles) write(g *report.Gate, l report.Ledger, ui *progress.Display) error {
 	failed := false
+	p := page.New(g, l)
 	put := func(file string, content func(io.Writer) error) {
 		if file == "" {
 			return
@@ -68,10 +71,11 @@ func (f gateFiles) write(g report.Gate, ui *progress.Display) error {
 			ui.Warn(fmt.Sprintf("%s could not be written: %v", file, err))
 		}
 	}
-	put(f.junit, func(w io.Writer) error { return report.JUnit(w, g) })
-	put(f.sarif, func(w io.Writer) error { return report.SARIF(w, g, version()) })
-	put(f.markdown, func(w io.Writer) error { _, err := io.WriteString(w, g.Markdown(mostSummary)); return err })
-	smaller, bigger := g.Benchmarks()
+	put(f.junit, func(w io.Writer) error { return ci.JUnit(w, g) })
+	put(f.sarif, func(w io.Writer) error { return ci.SARIF(w, g, version()) })
+	put(f.markdown, func(w io.Writer) error { return page.Markdown(w, p, mostSummary) })
+	put(f.html, func(w io.Writer) error { return page.HTML(w, p) })
+	smaller, bigger := ci.Benchmarks(g)
 	switch {
 	case len(bigger) == 0:
 		put(f.benchmark, func(w io.Writer) error { return report.WriteJSON(w, smaller) })
@@ -82,7 +86,7 @@ func (f gateFiles) write(g report.Gate, ui *progress.Display) error {
 		put(biggerFile(f.benchmark), func(w io.Writer) error { return report.WriteJSON(w, bigger) })
 	}
 	if f.github {
-		f.tellGitHub(g, ui)
+		f.tellGitHub(g, p, ui)
 	}
 	if failed {
 		return exit.With(exit.Machine, nil) // said already; a result of its own goes before it
@@ -100,8 +104,8 @@ func biggerFile(file string) string {
 }
 
 // tellGitHub writes what the page of a job shows. What goes wrong there does not change the result.
-func (f gateFiles) tellGitHub(g report.Gate, ui *progress.Display) {
-	if a := g.Annotation(); a != "" {
+func (f gateFiles) tellGitHub(g *report.Gate, p page.Page, ui *progress.Display) {
+	if a := ci.Annotation(g); a != "" {
 		ui.End()
 		io.WriteString(ui, a)
 	}
@@ -110,16 +114,19 @@ func (f gateFiles) tellGitHub(g report.Gate, ui *progress.Display) {
 		if info, err := os.Stat(f.summary); err == nil {
 			room -= info.Size()
 		}
-		text := g.Markdown(int(max(0, room)))
-		if text == "" {
-			ui.Warn("the step summary is full: earlier steps have used its 1 MiB up")
+		var text strings.Builder
+		if room > 0 { // 0 would be no limit
+			page.Markdown(&text, p, int(room)) // cannot fail: it writes into memory
 		}
-		if err := appendTo(f.summary, text); err != nil {
+		if text.Len() == 0 {
+			ui.Warn("the step summary is full: earlier steps have used its 1 MiB")
+		}
+		if err := appendTo(f.summary, text.String()); err != nil {
 			ui.Warn("the step summary could not be written: " + err.Error())
 		}
 	}
 	if f.outputs != "" {
-		if err := appendTo(f.outputs, g.Outputs()); err != nil {
+		if err := appendTo(f.outputs, ci.Outputs(g)); err != nil {
 			ui.Warn("the outputs of the step could not be written: " + err.Error())
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -15,21 +16,22 @@ import (
 // one answer for each commit, and no doubt: of several verdicts on a commit the last counts, and one
 // that contradicts the answer stands in a comment only.
 func (p *past) gitLog(w io.Writer) error {
-	if p.session.Axis != policy.AxisHistory {
+	d, ok := p.document.(*report.Search)
+	if !ok || p.session.Axis != policy.AxisHistory {
 		return exit.Usagef("session %s is no search over commits, which is all that git bisect knows", p.session.ID)
 	}
 	if p.session.Good == "" {
 		return exit.Usagef("session %s has found no good end, and git bisect needs one", p.session.ID)
 	}
-	g := &gitLogger{past: p, w: w}
-	if len(p.read.Culprits) > 0 {
-		g.culprit = p.read.Culprits[0].Commit
+	g := &gitLogger{past: p, read: d, w: w}
+	if len(d.Culprits) > 0 {
+		g.culprit = d.Culprits[0].Commit
 	}
 	options := ""
 	if p.policy.FirstParent {
 		options = "'--first-parent' " // git takes no word without quotes here
 	}
-	g.f("# kbisect session %s: %s\n", p.session.ID, p.read.Result)
+	g.f("# kbisect session %s: %s\n", p.session.ID, d.Result)
 	g.note("bad", p.session.Bad)
 	g.note("good", p.session.Good)
 	g.f("git bisect start %s'%s' '%s'\n", options, p.session.Bad, p.session.Good)
@@ -44,6 +46,7 @@ func (p *past) gitLog(w io.Writer) error {
 // gitLogger keeps the first error.
 type gitLogger struct {
 	*past
+	read    *report.Search
 	w       io.Writer
 	err     error
 	culprit string

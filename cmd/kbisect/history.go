@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -30,15 +30,13 @@ func historyCommand() *cli.Command {
 			"parents of HEAD. Values of different devices, commands or caches are never mixed: each has its own table.\n" +
 			"Launches of different days compare loosely, since machines drift: kbisect compare launches in turn.",
 		OnUsageError: usageError,
-		Flags: []cli.Flag{
+		Flags: append(formatFlags(),
 			&cli.StringFlag{Name: "metric", Usage: "the `NAME` of the metric: one that launches sent, wall, phase.NAME", DefaultText: "all that were sent, else wall"},
 			&cli.StringFlag{Name: "case", Usage: "one case `C`", DefaultText: "the geometric mean over all"},
 			&cli.StringFlag{Name: "base", Usage: "compare with the commit `REV`", DefaultText: "the oldest shown"},
 			&cli.IntFlag{Name: "limit", Usage: "at most `N` commits, the newest", Value: 30},
 			&cli.BoolFlag{Name: "all-commits", Usage: "commits off the first parents of HEAD too, by date", DisableDefaultText: true},
-			&cli.StringFlag{Name: "html", Usage: "write one HTML file to `FILE`, with a picture and a table for each metric"},
-			&cli.BoolFlag{Name: "json", Usage: "the history as JSON on standard output", DisableDefaultText: true},
-		},
+		),
 		Action: historyAction,
 	}
 }
@@ -71,7 +69,7 @@ func historyAction(c *cli.Context) error {
 	if c.Int("limit") < 1 {
 		return exit.Usagef("--limit %d: at least one commit is shown", c.Int("limit"))
 	}
-	if err := checkReportPath(c.String("html")); err != nil {
+	if err := readFormats(c).check(); err != nil {
 		return err
 	}
 	repo, err := source.Open(globals(c).dir)
@@ -101,13 +99,16 @@ func historyAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if path := c.String("html"); path != "" {
-		return writeReport(c, path, func(w io.Writer) error { return report.HTML(w, report.NewHistoryPage(doc)) })
+	if files := readFormats(c); files != (formats{}) {
+		err = files.write(&doc, report.Ledger{}, c.App.Writer, sayOn(c))
 	}
-	if c.Bool("json") {
-		return report.WriteJSON(c.App.Writer, doc)
+	if err == nil && (c.Bool("json") || readFormats(c) == formats{}) {
+		err = printResult(c.App.Writer, c.Bool("json"), &doc, report.Ledger{}, page.Terminal{Marks: sparks(os.Getenv)})
 	}
-	return report.HistoryText(c.App.Writer, doc, sparks(os.Getenv))
+	if err != nil {
+		return exit.With(exit.Machine, err)
+	}
+	return nil
 }
 
 // read takes in the launches of all sessions.

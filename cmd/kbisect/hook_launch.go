@@ -204,10 +204,10 @@ func (l *launches) keep(t *trials, result string) (verdict string, err error) {
 			result = cmp.Or(result, store.Interrupted)
 		}
 		doc := t.measurement(wording.Short(l.commit), "", all, 1, result, l.err)
-		return doc.Verdict, t.conclude(doc.Result, doc.Verdict, exit.OK, nil, doc, noReport)
+		return doc.Verdict, t.conclude(doc.Result, doc.Verdict, exit.OK, nil, &doc, noReport)
 	}
 	result = cmp.Or(result, string(l.got.Answer))
 	x := pair{words: [2]string{wording.Short(l.base), wording.Short(l.commit)}, sides: [2]bisect.Candidate{{Commit: l.base}, {Commit: l.commit}}}
 	doc := t.comparison(x, l.got, result, l.err)
-	return doc.Verdict, t.conclude(result, doc.Verdict, exit.OK, nil, doc, noReport)
+	return doc.Verdict, t.conclude(result, doc.Verdict, exit.OK, nil, &doc, noReport)
 }

@@ -145,7 +145,7 @@ func TestHookSituations(t *testing.T) {
 
 	h.change(map[string]string{"level": "25\n"}, "more work")
 	said, code = h.push("slower", "origin", "main")
-	h.wants(said, code, 1, `regression: B is worse: time is 1\.087 times A's`, `push stopped after`, `hint: kbisect run --good`)
+	h.wants(said, code, 1, `regression: B is worse: time \+8\.\d % \(99 % CI`, `push stopped after`, `hint: kbisect run --good`)
 	said, code = h.push("slower, known from the store", "origin", "main")
 	h.wants(said, code, 1, `regression: B is worse: .*\(kbisect show 2`)
 	h.git("commit", "-q", "--amend", "-m", "more work, in other words")

@@ -46,11 +46,11 @@ func (r *repo) commit(subject string) string {
 }
 
 // finding runs kbisect with --json and decodes what it says.
-func (r *repo) finding(wantCode int, args ...string) report.Document {
+func (r *repo) finding(wantCode int, args ...string) report.Search {
 	r.t.Helper()
 	args = append([]string{"run", "--json"}, args...)
 	out, stderr, code := r.kbisect(args...)
-	var d report.Document
+	var d report.Search
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != wantCode {
 		r.t.Fatalf("kbisect %v: exit %d, want %d, %v\n%s\n%s", args, code, wantCode, err, out, stderr)
 	}
@@ -249,7 +249,7 @@ func TestKilledAndResumed(t *testing.T) {
 		} else {
 			<-done
 		}
-		var d report.Document
+		var d report.Search
 		if err := json.Unmarshal([]byte(out.String()), &d); err != nil {
 			if !strings.Contains(out.String(), "schema") && len(args) > 3 {
 				continue // killed before there was a session to resume

@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/effects"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -38,7 +39,7 @@ type job struct {
 	policy  *policy.Policy
 	ui      *progress.Display
 	began   time.Time
-	report  string // file for the HTML report, or ""
+	formats formats // files for the report
 
 	gpus     *devices
 	pipe     *pipeline.Pipeline   // the first of pipes
@@ -90,18 +91,13 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 	j.slowerPhase(&f)
 	j.otherException(&f)
 	in := j.input(f)
-	doc, kept := j.finish(in)
-	write := report.Text
-	if asJSON {
-		write = report.JSON
-	}
-	if err := write(stdout, in); err != nil {
+	doc := report.NewSearch(in)
+	kept := j.finish(doc)
+	pictured(context.WithoutCancel(ctx), &in.Ledger, j.repo, j.rng, j.policy.Limits, in.Good.ID, culprits(f))
+	if err := printResult(stdout, asJSON, doc, in.Ledger, page.Terminal{}); err != nil {
 		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, j.session.ID))
 	}
-	if j.report != "" {
-		pictured(context.WithoutCancel(ctx), &in, j.repo, j.rng, j.policy.Limits, culprits(f))
-		kept = errors.Join(kept, j.writeHTML(doc, in))
-	}
+	kept = errors.Join(kept, j.writeReports(doc, in.Ledger))
 	if kept != nil {
 		return exit.With(exit.Machine, kept)
 	}

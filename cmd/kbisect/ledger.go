@@ -94,22 +94,22 @@ func (j *job) keepStep(s bisect.Step) {
 	}
 }
 
-// finish keeps the finding, which it returns as JSON, and remembers which commits were good.
-func (j *job) finish(in report.Input) (document []byte, err error) {
-	var doc bytes.Buffer
-	if err := report.JSON(&doc, in); err != nil {
-		return nil, err
+// finish keeps the finding and remembers which commits were good.
+func (j *job) finish(d *report.Search) error {
+	var data bytes.Buffer
+	if err := report.WriteJSON(&data, d); err != nil {
+		return err
 	}
-	f := in.Finding
-	for _, s := range f.Steps {
-		if !j.policy.Judge.Builds && s.Verdict.Call == bisect.Good && s.Verdict.Class == bisect.OK && !s.Inferred && (s.Role == "good end" || s.Role == "parent") && f.Result == bisect.Found {
+	for _, s := range d.Steps {
+		proven := s.Role == bisect.RoleGoodEnd || s.Role == bisect.RoleParent
+		if !j.policy.Judge.Builds && s.Verdict.Call == bisect.Good && s.Verdict.Class == bisect.OK && !s.Inferred && proven && d.Result == bisect.Found {
 			if err := j.store.RecordGood(store.Good{Commit: s.Commit, When: time.Now(), Session: j.session.ID, Detail: s.Verdict.Why}); err != nil {
-				return doc.Bytes(), err
+				return err
 			}
 		}
 	}
-	return doc.Bytes(), j.store.UpdateSession(j.session.ID, func(s *store.Session) {
-		s.Status, s.Finding, s.Summary = string(f.Result), doc.Bytes(), summary(in)
-		s.Good, s.Elapsed = j.policy.Good, in.Wall
+	return j.store.UpdateSession(j.session.ID, func(s *store.Session) {
+		s.Status, s.Finding, s.Summary = string(d.Result), data.Bytes(), d.Summary()
+		s.Good, s.Elapsed = j.policy.Good, time.Duration(d.Totals.Wall*float64(time.Second))
 	})
 }

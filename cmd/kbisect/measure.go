@@ -34,10 +34,9 @@ func measureCommand() *cli.Command {
 			"in which phase), 5 machine trouble, 130 interrupted.",
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
-		Flags: append(trialFlags(),
+		Flags: append(append(trialFlags(), formatFlags()...),
 			asFlag(),
 			&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 5},
-			&cli.BoolFlag{Name: "json", Usage: "the measurement as JSON on standard output", DisableDefaultText: true},
 		),
 		Action: measureAction,
 	}
@@ -50,6 +49,9 @@ func measureAction(c *cli.Context) error {
 // launchOne reads a revision and how often it is launched, least times or more, and begins the job for what
 // is to be done with it.
 func launchOne(c *cli.Context, kind string, least int, why, hint string, do func(*trials, *cli.Context, string) error) error {
+	if err := readFormats(c).check(); err != nil {
+		return err
+	}
 	words, command, err := operands(c)
 	if err != nil {
 		return err
@@ -140,12 +142,7 @@ func (t *trials) measure(c *cli.Context, rev string) error {
 		return t.fail(mend)
 	}
 	doc := t.measurement(rev, c.String("metric"), all, n, result, err)
-	return t.conclude(doc.Result, doc.Verdict, measureCode(doc.Result), err, doc, func() error {
-		if c.Bool("json") {
-			return report.WriteJSON(c.App.Writer, doc)
-		}
-		return report.MeasurementText(c.App.Writer, doc)
-	})
+	return t.conclude(doc.Result, doc.Verdict, measureCode(doc.Result), err, &doc, func() error { return t.report(c, &doc) })
 }
 
 // sends is an error where launches ended well and none of them gave a metric.

@@ -60,17 +60,20 @@ hint: are the two ends swapped?
 		{args: "run --good main -- true", code: exit.UsageError, want: `kbisect: good and bad are the same commit {12 main}
 hint: name an older commit that is still good
 `},
-		{args: "run --quiet --good v1 --no-explain -- true", code: exit.NoDifference, want: `Nothing to search for: both ends end well, the bad end in each of 5 launches.
-  hint: to look for a slowdown of a program that sends no samples, give --find slow --metric wall
+		{args: "run --quiet --good v1 --no-explain -- true", code: exit.NoDifference, want: `No difference between the ends: both ends end well, the bad end in each of 5 launches
+
+  hint      to look for a slowdown of a program that sends no samples, give --find slow --metric wall
 `},
 		{args: "run --quiet --good v1 --metric nope -- true", code: exit.UsageError, want: `kbisect: --metric nope: none of 2 launches that ended well gave a number of it
 hint: they gave none; wall and phase.NAME are there for every program
 `},
-		{args: "run --quiet --good v1 -- false", code: exit.NoDifference, want: `Nothing to search for: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1.
-  hint: name an older good end with --good, or let --find-good look for one
+		{args: "run --quiet --good v1 -- false", code: exit.NoDifference, want: `No difference between the ends: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1
+
+  hint      name an older good end with --good, or let --find-good look for one
 `},
-		{args: "run --quiet --good v1 -- sh -c 'test $(cat n) -gt 2'", code: exit.NoDifference, want: `Nothing to search for: the good end is bad (wrong in run: exit 1) and the bad end is good.
-  hint: either the ends are swapped, or the range holds a mend; kbisect looks for what got worse between a good end and a later bad one
+		{args: "run --quiet --good v1 -- sh -c 'test $(cat n) -gt 2'", code: exit.NoDifference, want: `No difference between the ends: the good end is bad (wrong in run: exit 1) and the bad end is good
+
+  hint      either the ends are swapped, or the range holds a mend; kbisect looks for what got worse between a good end and a later bad one
 `},
 		{args: "run --quiet --good v1 -- sh -c 'echo ./x: error while loading shared libraries: libcublas.so.11: cannot open shared object file: No such file or directory >&2; exit 127'", code: exit.UsageError, want: `kbisect: the program does not start at either end: wrong in run: exit 127 (./x: error while loading shared libraries: libcublas.so.11: cannot open shared o...)
 hint: the loader does not find libcublas.so.11: install the package that has it, or name its folder in LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists what is found
@@ -90,11 +93,13 @@ hint: "./bench --size 4" is one argument: pass the words of the command separate
 		{where: "searched", args: "report last", code: exit.UsageError, want: `kbisect: session SESSION ended with an error, and there is nothing to report: commit {v1}: start "./bench --size 4": stat ./bench --size 4: no such file or directory
 hint: kbisect show SESSION lists what it launched
 `},
-		{args: "run --quiet --good v1 --build false -- true", code: exit.NoDifference, want: `Nothing to search for: neither end can be tested: good end build-failed: exit 1; bad end build-failed: exit 1.
-  hint: does the build command work in a fresh clone? candidates hold only what is committed; else name an older good end with --good
+		{args: "run --quiet --good v1 --build false -- true", code: exit.NoDifference, want: `No difference between the ends: neither end can be tested: good end build-failed: exit 1; bad end build-failed: exit 1
+
+  hint      does the build command work in a fresh clone? candidates hold only what is committed; else name an older good end with --good
 `},
-		{args: "run --quiet --good v1 -- sh -c 'exit 125'", code: exit.NoDifference, want: `Nothing to search for: neither end can be tested: good end skip in run: the command asked to skip (exit 125); bad end skip in run: the command asked to skip (exit 125).
-  hint: name other ends with --good and --bad
+		{args: "run --quiet --good v1 -- sh -c 'exit 125'", code: exit.NoDifference, want: `No difference between the ends: neither end can be tested: good end skip in run: the command asked to skip (exit 125); bad end skip in run: the command asked to skip (exit 125)
+
+  hint      name other ends with --good and --bad
 `},
 		{args: "simulate n", code: exit.UsageError, want: `kbisect: n: line 1: the document: a number does not belong there, but keys and values in braces
 hint: kbisect simulate --example shows every key
@@ -161,8 +166,9 @@ DIR/kbisect.toml:4: run.limit: wrong type: this is an integer; wanted is a durat
 ` + compareWith},
 		{config: flagTables(`requires = ["tile=16"]`, `requires = ["graph=on"]`), args: "run --axis flags", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:8: flag.requires: the conditions go round in a circle, so that none of these could ever be set: graph needs tile needs graph
 ` + compareWith},
-		{config: strings.Replace(flagTables("", ""), `"true"`, `"false"`, 1), args: "run --quiet --axis flags", code: exit.NoDifference, want: `Nothing to search for: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1.
-  hint: with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)
+		{config: strings.Replace(flagTables("", ""), `"true"`, `"false"`, 1), args: "run --quiet --axis flags", code: exit.NoDifference, want: `No difference between the ends: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1
+
+  hint    with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)
 `},
 		{where: "no device", config: "version = 1\n[device]\ngpus = [0]\n[run]\ncommand = [\"true\"]\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: [device] gpus: devices 0: no GPU management library: WHY
 hint: "auto" takes what there is, "none" does without; kbisect doctor says what this machine has
@@ -225,8 +231,9 @@ func TestMistakes(t *testing.T) {
 		os.Remove(filepath.Join(r.dir, config.FileName))
 		got := errs
 		if m.code != exit.UsageError && m.code != exit.Machine {
-			got, _, _ = strings.Cut(out, "\n\n")
-			got += "\n"
+			answer, facts, _ := strings.Cut(out, "\n\n")
+			hint, _, _ := strings.Cut(facts, "\n") // the first fact
+			got = answer + "\n\n" + hint + "\n"
 		}
 		if got = r.anonymous(got); code != m.code || got != r.named(m.want) {
 			t.Errorf("kbisect %s: exit %d, want %d\n%s\nwant\n%s", m.args, code, m.code, got, r.named(m.want))
@@ -318,7 +325,7 @@ func TestDirtyWorkTree(t *testing.T) {
 	r := newProject(t)
 	r.write("n", "17")
 	out, _, code := r.kbisect("run", "--quiet", "--good", "v1", "--no-hunks", "--", "sh", "test.sh")
-	if code != exit.OK || !strings.Contains(out, "To know\n  - the work tree has changes in 1 file that are not committed: they are no part of the bad end\n") {
+	if code != exit.OK || !strings.Contains(out, "Notes\n  - the work tree has changes in 1 file that are not committed: they are no part of the bad end\n") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	if got, err := exec.Command("git", "-C", r.dir, "diff", "--stat").Output(); err != nil || !strings.Contains(string(got), "1 file changed") {

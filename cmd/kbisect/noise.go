@@ -204,7 +204,7 @@ func (s *series) print(w io.Writer) {
 		}
 	}
 	d := reportSummary(judge.Describe(values))
-	fmt.Fprintf(w, "\n  %s  %s, %d launches\n", s.metric.Name, report.Described(d, s.metric.Unit(s.fit[0])), len(values))
+	fmt.Fprintf(w, "\n  %s  %s, %d launches\n", s.metric.Name, d.Words(s.metric.Unit(s.fit[0])), len(values))
 	s.failures(w)
 	for _, m := range s.leftOut.Marked {
 		fmt.Fprintf(w, "  %d counted although %s\n", m.N, wording.Clean(m.Why))

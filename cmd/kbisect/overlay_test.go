@@ -55,7 +55,7 @@ func TestYoungBenchmark(t *testing.T) {
 	})
 	for _, args := range [][]string{{"--", "python3", "bench.py"}, {}} {
 		out, errs, code := r.kbisect(append([]string{"run", "--quiet", "--no-hunks", "--good", ids[0]}, args...)...)
-		if code != exit.OK || !strings.HasPrefix(out, ids[2][:10]+" is the first bad commit") {
+		if code != exit.OK || !strings.HasPrefix(out, ids[2][:10]+" introduces wrong results") {
 			t.Errorf("%q: exit %d\n%s%s", args, code, out, errs)
 		}
 		if !strings.Contains(out, "want.py: not committed at HEAD; what is in the work tree now goes into every commit that has no such file") || strings.Contains(out, "stranger") {

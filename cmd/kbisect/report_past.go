@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,9 +25,7 @@ type past struct {
 	repo     *source.Repo
 	session  store.Session
 	policy   policy.Policy
-	document []byte         // the finding; of a session without one, what is known
-	finding  bisect.Finding // of such a session
-	read     report.Document
+	document report.Document // as it was kept; of a session without one, what is known
 	launches []report.Launch
 }
 
@@ -59,22 +56,19 @@ func openPast(c *cli.Context, repo *source.Repo) (*past, error) {
 	if s := p.session; s.Status == store.Failed && len(s.Finding) == 0 {
 		return nil, exit.Usagef("session %s ended with an error, and there is nothing to report: %s\nhint: kbisect show %s lists what it launched", s.ID, wording.Clean(s.Summary), s.ID)
 	}
-	if s := p.session; !isSearch(s) && s.Axis != gatekeeping && s.Axis != comparing {
-		return nil, exit.Usagef("session %s is no search, gate or comparison, of which there are reports (%s)\nhint: kbisect show %s lists what it launched", s.ID, s.Axis, s.ID)
-	}
 	if err := json.Unmarshal(p.session.Config, &p.policy); err != nil {
 		return nil, exit.Usagef("session %s was made by another version of kbisect: %w", p.session.ID, err)
 	}
 	if p.launches, err = keptLaunches(st, p.session.ID); err != nil {
 		return nil, exit.With(exit.Machine, err)
 	}
-	if p.document = p.session.Finding; len(p.document) == 0 {
-		if err := p.unfinished(st); err != nil {
-			return nil, exit.With(exit.Machine, err)
-		}
+	if len(p.session.Finding) == 0 {
+		p.document, err = p.unfinished(c.Context, st)
+	} else if p.document, err = report.Read(p.session.Finding, p.session.ID); err != nil {
+		return nil, exit.Usagef("%w\nhint: kbisect show %s lists what it launched", err, p.session.ID)
 	}
-	if err := json.Unmarshal(p.document, &p.read); err != nil {
-		return nil, exit.With(exit.Machine, fmt.Errorf("the finding of session %s: %w", p.session.ID, err))
+	if err != nil {
+		return nil, exit.With(exit.Machine, err)
 	}
 	return p, nil
 }
@@ -96,8 +90,8 @@ func keptLaunches(st *store.Store, session string) ([]report.Launch, error) {
 	return out, nil
 }
 
-// unfinished makes a finding of a session that has none: it was killed, or failed, or is still at work.
-func (p *past) unfinished(st *store.Store) error {
+// unfinished makes the document of a session that has none: it was killed, or failed, or is still at work.
+func (p *past) unfinished(ctx context.Context, st *store.Store) (report.Document, error) {
 	s := p.session
 	f := bisect.Finding{Result: bisect.Interrupted}
 	if s.Status == store.Infra {
@@ -105,83 +99,80 @@ func (p *past) unfinished(st *store.Store) error {
 	}
 	steps, err := st.Steps(s.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, x := range steps {
 		step := bisect.Step{Commit: x.Commit, Role: role(s, x.Commit), Inferred: x.Inferred}
 		if err := json.Unmarshal(x.Verdict, &step.Verdict); err != nil {
-			return fmt.Errorf("judgement %d of session %s cannot be read: %w", x.Seq, s.ID, err)
+			return nil, fmt.Errorf("judgement %d of session %s cannot be read: %w", x.Seq, s.ID, err)
 		}
 		f.Steps = append(f.Steps, step)
 	}
-	p.finding = f
-	in := p.input(context.Background())
-	in.Error = s.Summary
-	var doc bytes.Buffer
-	err = report.JSON(&doc, in)
-	p.document = doc.Bytes()
-	return err
+	p.document = &report.Search{Steps: f.Steps}
+	in := report.Input{
+		Session: s.ID, Axis: s.Axis, Finding: f, Ledger: p.ledger(ctx), Wall: elapsed(&s, p.launches), GPUHour: p.policy.GPUHour, Error: s.Summary,
+		Good: report.CommitInfo{ID: s.Good}, Bad: report.CommitInfo{ID: s.Bad},
+	}
+	return report.NewSearch(in), nil
 }
 
-func role(s store.Session, commit string) string {
+func role(s store.Session, commit string) bisect.Role {
 	switch commit {
 	case s.Good:
-		return "good end"
+		return bisect.RoleGoodEnd
 	case s.Bad:
-		return "bad end"
+		return bisect.RoleBadEnd
 	}
-	return "search"
+	return bisect.RoleSearch
 }
 
-// input gathers what a report rests on, from the store and as far as the repository still holds it.
-func (p *past) input(ctx context.Context) report.Input {
+// ledger gathers what a report rests on, from the store and as far as the repository still holds it.
+func (p *past) ledger(ctx context.Context) report.Ledger {
 	s := p.session
-	in := report.Input{
-		Session: s.ID, Finding: p.finding, Launches: p.launches, Wall: elapsed(&s, p.launches), GPUHour: p.policy.GPUHour,
-		Commits: map[string]report.CommitInfo{}, Devices: p.read.Devices,
-	}
+	l := report.Ledger{Launches: p.launches, Commits: map[string]report.CommitInfo{}}
 	add := func(id string) {
-		if _, known := in.Commits[id]; known || id == "" {
+		if _, known := l.Commits[id]; known || id == "" {
 			return
 		}
 		info := report.CommitInfo{ID: id}
 		if c, err := p.repo.Commit(id); err == nil {
 			info.Subject, info.Author, info.Email, info.When = c.Subject, c.Author, c.Email, c.When
 		}
-		in.Commits[id] = info
+		l.Commits[id] = info
 	}
 	add(s.Good)
 	add(s.Bad)
-	for _, l := range p.launches {
-		add(l.Candidate.Commit)
-	}
-	for _, x := range p.read.Steps {
-		add(x.Commit)
-	}
-	in.Good, in.Bad = in.Commits[s.Good], in.Commits[s.Bad]
-	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.RangeOptions()) // without it, the page says that the order is lost
-	if rng != nil && p.policy.Axis == policy.AxisHistory {
-		markDrilled(in.Launches, rng)
+	for _, x := range l.Launches {
+		add(x.Candidate.Commit)
 	}
 	var culprits []string
-	for _, c := range p.read.Culprits {
-		culprits = append(culprits, c.Commit)
+	if d, ok := p.document.(*report.Search); ok {
+		for _, x := range d.Steps {
+			add(x.Commit)
+		}
+		for _, c := range d.Culprits {
+			culprits = append(culprits, c.Commit)
+		}
 	}
-	pictured(ctx, &in, p.repo, rng, p.policy.Limits, culprits)
-	return in
+	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.RangeOptions()) // without it, the page says that the order is lost
+	if rng != nil && p.policy.Axis == policy.AxisHistory {
+		markDrilled(l.Launches, rng)
+	}
+	pictured(ctx, &l, p.repo, rng, p.policy.Limits, s.Good, culprits)
+	return l
 }
 
 // pictured adds what the pictures of a report need: the order of the range, the limits in seconds and
 // what the culprits changed. What cannot be read is left out, and the report says so.
-func pictured(ctx context.Context, in *report.Input, repo *source.Repo, rng *source.Range, limits pipeline.Limits, culprits []string) {
+func pictured(ctx context.Context, l *report.Ledger, repo *source.Repo, rng *source.Range, limits pipeline.Limits, good string, culprits []string) {
 	if rng != nil {
-		in.Order = []string{rng.Good.ID}
+		l.Order = []string{rng.Good.ID}
 		for _, c := range rng.Commits {
-			in.Order = append(in.Order, c.ID)
+			l.Order = append(l.Order, c.ID)
 		}
 	}
-	in.Limits = inSeconds(limits, goodTimes(in.Launches, in.Good.ID))
-	in.Diffs = map[string]string{}
+	l.Limits = inSeconds(limits, goodTimes(l.Launches, good))
+	l.Diffs = map[string]string{}
 	for _, id := range culprits {
 		d, err := hunks.Of(ctx, repo, id, nil)
 		if err != nil {
@@ -192,7 +183,7 @@ func pictured(ctx context.Context, in *report.Input, repo *source.Repo, rng *sou
 			all[i] = i
 		}
 		if text, err := d.Unified(all, 3); err == nil {
-			in.Diffs[id] = text
+			l.Diffs[id] = text
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
@@ -87,7 +89,7 @@ func TestGitLog(t *testing.T) {
 		"a culprit that is a merge":     {"--good", "mended~2", "--bad", "mended", "--first-parent"},
 	} {
 		stdout, stderr, code := r.kbisect(append(append([]string{"run", "--json"}, args...), "--", "sh", "./test.sh")...)
-		var d report.Document
+		var d report.Search
 		if err := json.Unmarshal([]byte(stdout), &d); err != nil {
 			t.Fatalf("%s: exit %d, %v\n%s", name, code, err, stderr)
 		}
@@ -139,7 +141,7 @@ func TestReportOfAPastSearch(t *testing.T) {
 		return string(text)
 	}
 	for path, text := range map[string]string{now: read(now), past: read(past)} {
-		for _, want := range []string{"is the first bad commit: wrong", "change 6", `id="search"`, `id="diff"`, `id="economics"`, "Content-Security-Policy", "change 6"} {
+		for _, want := range []string{"introduces wrong results", "change 6", `id="search"`, `id="diff"`, `id="cost"`, "Content-Security-Policy", "change 6"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %q", path, want)
 			}
@@ -148,7 +150,7 @@ func TestReportOfAPastSearch(t *testing.T) {
 			t.Errorf("%s: what a commit says became markup", path)
 		}
 	}
-	if text := read(md); !strings.Contains(text, "first bad commit") || !strings.Contains(text, "```diff") {
+	if text := read(md); !strings.Contains(text, "introduces wrong results") || !strings.Contains(text, "```diff") {
 		t.Errorf("%s", text)
 	}
 	shown, _, _ := r.kbisect("show", "--json")
@@ -185,7 +187,7 @@ func TestReportOfAnUnfinishedSearch(t *testing.T) {
 	waitFor(t, progress, "good end")
 	cmd.Process.Kill()
 	cmd.Wait()
-	if out, stderr, code := r.kbisect("report", "last"); code != exit.OK || !strings.HasPrefix(out, "## Interrupted") || !strings.Contains(out, "**Good end:**") {
+	if out, stderr, code := r.kbisect("report", "last"); code != exit.OK || !strings.HasPrefix(out, "### kbisect: interrupted\n\nInterrupted;") || !strings.Contains(out, "**good end:**") {
 		t.Errorf("exit %d\n%s\n%s", code, out, stderr)
 	}
 }
@@ -223,7 +225,7 @@ func TestHistoryPage(t *testing.T) {
 			t.Fatalf("exit %d: %s%s", code, out, errs)
 		}
 	}
-	if out, _, code := r.kbisect("history", "--metric", "time"); code != exit.OK || !strings.Contains(out, "1.000 us to 4.000 us, oldest first") {
+	if out, _, code := r.kbisect("history", "--metric", "time"); code != exit.OK || !strings.Contains(out, "1.000 µs to 4.000 µs, oldest first") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	out, errs, code := r.kbisect("history", "--metric", "time", "--html", "h.html")
@@ -231,7 +233,7 @@ func TestHistoryPage(t *testing.T) {
 	if code != exit.OK || out != "" || errs != "report written to h.html\n" || err != nil {
 		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
 	}
-	for _, want := range []string{"What has been measured, commit by commit", `"kind":"history"`, "4.000 us", "change 4", "Ratios are to " + r.git("rev-parse", "v1")[:10]} {
+	for _, want := range []string{"2 commits measured, in 1 series", `"kind":"history"`, "4.000 µs", "change 4", "Changes are against " + r.git("rev-parse", "v1")[:10]} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("no %q in the page", want)
 		}
@@ -241,20 +243,22 @@ func TestHistoryPage(t *testing.T) {
 	}
 }
 
-// TestReportOfOthers: a gate and a comparison have reports as searches have; a measurement has none, and git
-// bisect knows searches over commits only.
+// TestReportOfOthers: whatever launched candidates has a report; the noise of a machine has none, and git bisect
+// knows searches over commits only.
 func TestReportOfOthers(t *testing.T) {
 	t.Parallel()
 	r := newProject(t)
-	if _, errs, code := r.kbisect("measure", "--launches", "1", "--", "true"); code != exit.OK {
-		t.Fatal(errs)
+	if out, errs, code := r.kbisect("doctor", "--noise", "--launches", "12", "--", "true"); code != exit.OK {
+		t.Fatal(out, errs)
 	}
-	if _, errs, code := r.kbisect("report"); code != exit.UsageError || !strings.Contains(errs, "is no search, gate or comparison, of which there are reports (measure)\nhint: kbisect show ") {
-		t.Errorf("a measurement: exit %d: %s", code, errs)
+	if _, errs, code := r.kbisect("report", "last"); code != exit.UsageError || !strings.Contains(errs, "unknown schema \"kbisect.noise") || !strings.Contains(errs, "hint: kbisect show ") {
+		t.Errorf("the noise: exit %d: %s", code, errs)
 	}
 	for _, x := range []struct{ args, headline, side string }{
-		{"compare v1 HEAD -- sh test.sh", "## B is worse: it fails in", " (A) |"},
-		{"gate --base v1 -- sh test.sh", "## Regression: HEAD fails in", " (merge base) |"},
+		{"compare v1 HEAD -- sh test.sh", "### kbisect: regression\n\nB is worse: it fails in", " (A) |"},
+		{"gate --base v1 -- sh test.sh", "### kbisect: regression\n\nRegression: HEAD fails in", " (merge base) |"},
+		{"measure --launches 1 -- true", "### kbisect: ok\n\nEach of 1 launches ended well.", "| launch | 1 |"},
+		{"explain v1 HEAD --launches 1 --no-profile -- sh test.sh", "### kbisect: partly\n\n", "| a launch ends |"},
 	} {
 		r.kbisect(strings.Fields(x.args)...)
 		out, errs, code := r.kbisect("report", "last")
@@ -263,6 +267,37 @@ func TestReportOfOthers(t *testing.T) {
 		}
 		if _, errs, code := r.kbisect("report", "--git-log", "last"); code != exit.UsageError || !strings.Contains(errs, "is no search over commits") {
 			t.Errorf("%s as a log: exit %d: %s", x.args, code, errs)
+		}
+	}
+}
+
+// TestEveryFormat: every command writes its result as JSON, as Markdown and as HTML, with the same headline, and JSON
+// of a session is what its report is made of.
+func TestEveryFormat(t *testing.T) {
+	t.Parallel()
+	r := newProject(t)
+	for _, args := range []string{
+		"run --good v1 --bad HEAD -- sh test.sh", "compare v1 v1 --pairs 5 -- true", "measure --launches 1 -- true", "explain v1 HEAD --launches 1 --no-profile -- true",
+		"gate --base v1 --pairs 5 -- true", "history",
+	} {
+		name, rest, _ := strings.Cut(args, " ")
+		files := [2]string{filepath.Join(r.dir, name+".md"), filepath.Join(r.dir, name+".html")}
+		words := append([]string{name, "--json", "--markdown", files[0], "--report", files[1]}, strings.Fields(rest)...)
+		out, errs, _ := r.kbisect(words...)
+		d, err := report.Read([]byte(out), name)
+		if err != nil {
+			t.Errorf("%s: %v\n%s%s", args, err, out, errs)
+			continue
+		}
+		headline := strings.ReplaceAll(page.New(d, report.Ledger{}).Headline, "`", "")
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if plain := html.UnescapeString(strings.NewReplacer("`", "", "\\", "").Replace(string(text))); err != nil || headline == "" || !strings.Contains(plain, headline) {
+				t.Errorf("%s: %v: no %q in\n%.600s", path, err, headline, text)
+			}
+		}
+		if _, errs, code := r.kbisect(name, "--markdown", "no/such/x.md"); code != exit.UsageError || !strings.Contains(errs, "no/such") {
+			t.Errorf("%s: exit %d: %s", name, code, errs)
 		}
 	}
 }

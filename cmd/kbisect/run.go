@@ -41,7 +41,7 @@ func runCommand() *cli.Command {
 			"case: NAME, sample: 46.8 us, metric NAME: VALUE UNIT, check: pass, check: fail WHY, skip: WHY,\n" +
 			"infra: WHY.",
 		OnUsageError: usageError,
-		Flags: []cli.Flag{ // hidden ones are not in this version, see refuseUnavailable
+		Flags: append(formatFlags(), []cli.Flag{ // hidden ones are not in this version, see refuseUnavailable
 			&cli.StringFlag{Name: "good", Usage: "the good end, `REV` (default: the newest recorded good ancestor)"},
 			&cli.StringFlag{Name: "bad", Usage: "the bad end, `REV`", Value: "HEAD"},
 			&cli.BoolFlag{Name: "find-good", Usage: "walk back from the bad end, in doubling steps, to a good one", DisableDefaultText: true},
@@ -66,10 +66,8 @@ func runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "fast", Usage: "name the commit without the proof: no clean builds, and the culprit is not launched again at its full limit", DisableDefaultText: true},
 			explainLimitFlag(culpritExplainLimit),
 			&cli.BoolFlag{Name: "no-explain", Usage: "do not say why the culprit differs from its parent", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "json", Usage: "the finding as JSON on standard output", DisableDefaultText: true},
-			&cli.StringFlag{Name: "report", Usage: "write an HTML report to `FILE`, one file that needs nothing else"},
 			&cli.BoolFlag{Name: "resume", Usage: "go on with the newest search that did not come to its end, or repeat the newest answer", DisableDefaultText: true},
-		},
+		}...),
 		Action: runAction,
 	}
 }
@@ -80,7 +78,7 @@ func runAction(c *cli.Context) error {
 		return exit.Usage(err)
 	}
 	defer repo.Close()
-	if err := checkReportPath(c.String("report")); err != nil {
+	if err := readFormats(c).check(); err != nil {
 		return err
 	}
 	var p *policy.Policy
@@ -118,7 +116,7 @@ func runAction(c *cli.Context) error {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of the interrupted search were still running and have been killed", n))
 	}
 	j := &job{
-		repo: repo, store: st, session: s, policy: p, rng: rng, ui: newDisplay(c), report: c.String("report"),
+		repo: repo, store: st, session: s, policy: p, rng: rng, ui: newDisplay(c), formats: readFormats(c),
 		hunks: map[string][]report.Hunk{}, switched: map[string]string{},
 	}
 	if c.Bool("resume") {

@@ -123,7 +123,7 @@ func TestTwoTrialsAtATime(t *testing.T) {
 }
 
 // assigned are the safe sets.
-func assigned(d report.Document) (out []map[string]string) {
+func assigned(d report.Search) (out []map[string]string) {
 	for _, s := range d.SafeSets {
 		out = append(out, s.Assign)
 	}
@@ -176,7 +176,7 @@ func TestHunksInTwoSlots(t *testing.T) {
 	r.commit("base")
 	r.write("values", lines("new"))
 	id := r.commit("all new")
-	var found [2]report.Document
+	var found [2]report.Search
 	for i := range found {
 		found[i] = r.finding(0, "--axis", "hunks", "--commit", id, "--jobs", fmt.Sprint(i+1))
 		if most, _ := r.beside(); max(most["search"], most["certify"], most["seed"]) != i+1 || most["end-bad"] != 1 {
@@ -221,7 +221,7 @@ func TestKilledInTwoSlots(t *testing.T) {
 			continue
 		case <-done:
 		}
-		var d report.Document
+		var d report.Search
 		if err := json.Unmarshal([]byte(out.String()), &d); err != nil {
 			t.Fatalf("%v: %s", err, out.String())
 		}

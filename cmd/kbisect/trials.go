@@ -14,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -144,9 +145,30 @@ func (t *trials) conclude(result, summary string, code int, cause error, documen
 	return nil
 }
 
+// report writes a document in the formats that the command line asks for.
+func (t *trials) report(c *cli.Context, d report.Document) error {
+	l := t.ledgerOf()
+	if err := printResult(c.App.Writer, c.Bool("json"), d, l, page.Terminal{}); err != nil {
+		return err
+	}
+	return readFormats(c).write(d, l, c.App.Writer, sayOn(c))
+}
+
+// ledgerOf is what the documents of a job rest on.
+func (t *trials) ledgerOf() report.Ledger {
+	l := report.Ledger{Launches: t.launches, Commits: map[string]report.CommitInfo{}}
+	for _, x := range t.launches {
+		if id := x.Candidate.Commit; l.Commits[id].ID == "" {
+			l.Commits[id] = t.commitInfo(id, false)
+		}
+	}
+	l.Limits = inSeconds(t.policy.Limits, goodTimes(t.launches, t.policy.Good))
+	return l
+}
+
 // totals adds up what the launches took.
 func (t *trials) totals() report.Totals {
-	return report.Input{Launches: t.launches, Wall: time.Since(t.began), GPUHour: t.policy.GPUHour}.Totals()
+	return report.Ledger{Launches: t.launches}.Totals(time.Since(t.began), t.policy.GPUHour)
 }
 
 // candidate names a commit for a report.

@@ -72,7 +72,7 @@ func (j *job) slowerPhase(f *bisect.Finding) {
 			continue
 		}
 		f.Warnings = append(f.Warnings, fmt.Sprintf("%s takes %s at the bad end and %s at the good end\nhint: kbisect run --metric phase.%s searches for that", name,
-			report.Described(bad, "s"), report.Described(good, "s"), name))
+			bad.Words("s"), good.Words("s"), name))
 	}
 }
 

@@ -1,0 +1,210 @@
+// Package report holds what a command came to, as facts: each result is a [Document], which is the JSON of the
+// contract when it is marshalled and is read back only from the store. [NewSearch] makes that of a search from a
+// finding and the [Ledger] of its launches; the documents of the other commands are filled by who launched.
+//
+// What people read is made from a document by package page, what CI systems read by package ci. This package
+// knows neither; of words it holds only the sentences that are keys of a document: headline, verdict, summary.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+// Document is what a command came to: a [*Search], a [*Comparison], a [*Gate], a [*Measurement], an
+// [*Explanation] or a [*History]. Keys that do not apply are empty lists or null, never missing.
+type Document interface {
+	schema() string
+}
+
+// Read reads a document that the store keeps. Its error names the session.
+func Read(data []byte, session string) (Document, error) {
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, fmt.Errorf("the finding of session %s: %w", session, err)
+	}
+	for _, d := range []Document{&Search{}, &Comparison{}, &Gate{}, &Measurement{}, &Explanation{}, &History{}} {
+		if d.schema() != head.Schema {
+			continue
+		}
+		if err := json.Unmarshal(data, d); err != nil {
+			return nil, fmt.Errorf("the finding of session %s: %w", session, err)
+		}
+		return d, nil
+	}
+	return nil, fmt.Errorf("the finding of session %s: unknown schema %q", session, head.Schema)
+}
+
+// WriteJSON writes a document, or another value of a report, indented.
+func WriteJSON(w io.Writer, document any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(document)
+}
+
+// Number is null in JSON when it is not known: not a number, or without bounds.
+type Number float64
+
+// Unknown is the number that is not known.
+func Unknown() Number { return Number(math.NaN()) }
+
+// Known reports whether there is a number.
+func (n Number) Known() bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if !n.Known() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	var v *float64
+	err := json.Unmarshal(b, &v)
+	*n = Unknown()
+	if v != nil {
+		*n = Number(*v)
+	}
+	return err
+}
+
+// Summary describes one number a launch.
+type Summary struct {
+	N      int    `json:"n"`
+	Median Number `json:"median"`
+	Low    Number `json:"low"` // 95 % interval of the median
+	High   Number `json:"high"`
+	Min    Number `json:"min"`
+	Max    Number `json:"max"`
+	Q1     Number `json:"q1"`
+	Q3     Number `json:"q3"`
+	Spread Number `json:"spread"` // of one launch, as a fraction of the median
+}
+
+// Words is the median with its interval, in the unit in which it is read best.
+func (s Summary) Words(unit string) string {
+	out := words.Quantity(float64(s.Median), unit)
+	if scale, _ := words.Prefixed(float64(s.Median), unit); s.Median.Known() && s.Low.Known() {
+		out += fmt.Sprintf(" (%s to %s)", words.Figure(float64(s.Low)*scale), words.Figure(float64(s.High)*scale))
+	}
+	return out
+}
+
+// Estimate is a number with its interval.
+type Estimate struct {
+	Value Number `json:"value"`
+	Low   Number `json:"low"`
+	High  Number `json:"high"`
+}
+
+// CommitInfo is what a reader wants to know of a commit.
+type CommitInfo struct {
+	ID, Subject, Author, Email string
+	When                       time.Time
+	Files                      []File // changed against the first parent
+}
+
+// File is one changed file.
+type File struct {
+	Kind string // added, deleted, modified, renamed, mode
+	Path string
+}
+
+func (c CommitInfo) author() string {
+	if c.Email == "" {
+		return c.Author
+	}
+	return c.Author + " <" + c.Email + ">"
+}
+
+func (c CommitInfo) date() string {
+	if c.When.IsZero() {
+		return ""
+	}
+	return c.When.Format("2006-01-02T15:04:05-07:00")
+}
+
+// Candidate is one side of a comparison, or what was measured.
+type Candidate struct {
+	Revision string     `json:"revision"` // as it was asked for
+	Commit   string     `json:"commit"`
+	Subject  string     `json:"subject"`
+	Author   string     `json:"author"`
+	Date     string     `json:"date"`
+	Launches int        `json:"launches"`
+	Counted  int        `json:"counted"`
+	WarmUps  int        `json:"warm_ups"`
+	LeftOut  []Excluded `json:"left_out"`
+	Marked   []Excluded `json:"marked"` // that count in spite of something
+	Failure  *Failure   `json:"failure"`
+}
+
+// Candidate is a commit as a side of a comparison; revision is how it was asked for.
+func (c CommitInfo) Candidate(revision string) Candidate {
+	return Candidate{Revision: revision, Commit: c.ID, Subject: c.Subject, Author: c.author(), Date: c.date(), LeftOut: []Excluded{}, Marked: []Excluded{}}
+}
+
+// Excluded is a number of launches with the reason they share.
+type Excluded struct {
+	Why      string `json:"why"`
+	Launches int    `json:"launches"`
+}
+
+// Failure is how a launch ended that did not end well.
+type Failure struct {
+	Class bisect.Class `json:"class"`
+	Phase *string      `json:"phase"`
+	Why   string       `json:"why"`
+}
+
+// NewFailure puts an outcome that did not end well into a report; nil stays nil.
+func NewFailure(o *bisect.Outcome) *Failure {
+	if o == nil {
+		return nil
+	}
+	return &Failure{o.Class, text(o.Phase), o.Why}
+}
+
+// Table is a table of a document, in words.
+type Table struct {
+	Title   string     `json:"title"`
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+	Notes   []string   `json:"notes"`
+	Changed []int      `json:"changed,omitempty"` // rows that differ by more than noise
+}
+
+// text is null for an empty string.
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// Text is "" for null.
+func Text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// number names a metric with its case.
+func number(metric string, one *string) string {
+	if one != nil {
+		return metric + " of " + *one
+	}
+	return metric
+}

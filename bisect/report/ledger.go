@@ -1,0 +1,225 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Ledger is what a document rests on: the launches themselves, and what the repository and the configuration
+// say of them. It is never part of the JSON. Each part may be missing.
+type Ledger struct {
+	Launches []Launch
+	Commits  map[string]CommitInfo // by id; those of the range
+	Order    []string              // the good end and the commits of the range, parents first, the bad end last
+	Limits   map[string]float64    // seconds, by phase; "build" and [bisect.WholeTrial] among them
+	Diffs    map[string]string     // what culprits changed, by commit, as a unified diff
+}
+
+// Launch is one trial with what asked for it.
+type Launch struct {
+	Candidate bisect.Candidate
+	Purpose   bisect.Purpose
+	Nth       int
+	Outcome   bisect.Outcome
+	Replayed  bool // remembered from before an interruption
+	Drill     bool // made after the search, of parts of a culprit or of its flags
+}
+
+// Info is what is known of a commit.
+func (l Ledger) Info(id string) CommitInfo {
+	if c, ok := l.Commits[id]; ok {
+		return c
+	}
+	return CommitInfo{ID: id}
+}
+
+// Totals is what a job cost.
+type Totals struct {
+	Candidates int      `json:"candidates"` // of the search itself
+	Drilled    int      `json:"drilled"`    // more, in which parts of a culprit or its flags were tried
+	Trials     int      `json:"trials"`
+	Inferred   int      `json:"inferred"`
+	Builds     int      `json:"builds"`
+	CacheHits  int      `json:"cache_hits"`
+	Wall       float64  `json:"wall_s"`
+	Device     float64  `json:"device_s"`
+	Cost       *float64 `json:"cost"`
+}
+
+// Totals adds up the launches. A wall time of all attempts and a price of an hour, 0 where none is known, come
+// from outside.
+func (l Ledger) Totals(wall time.Duration, gpuHour float64) Totals {
+	t := Totals{Trials: len(l.Launches), Wall: wall.Seconds()}
+	seen, drilled := map[bisect.Candidate]bool{}, map[bisect.Candidate]bool{}
+	for _, x := range l.Launches {
+		if x.Outcome.Shared != "" {
+			t.Trials--
+			t.Inferred++
+		}
+		if x.Drill {
+			drilled[x.Candidate] = true
+		} else {
+			seen[x.Candidate] = true
+		}
+		if x.Outcome.Built {
+			t.Builds++
+		}
+		if x.Outcome.CacheHit {
+			t.CacheHits++
+		}
+		t.Device += x.Outcome.Wall
+	}
+	t.Candidates = len(seen)
+	maps.DeleteFunc(drilled, func(c bisect.Candidate, _ bool) bool { return seen[c] })
+	t.Drilled = len(drilled)
+	if gpuHour > 0 {
+		cost := t.Device / 3600 * gpuHour
+		t.Cost = &cost
+	}
+	return t
+}
+
+// PhaseCost is what one phase cost over all launches.
+type PhaseCost struct {
+	Phase   string
+	Seconds float64
+	Trials  int
+	Ended   int // trials that ended in it other than well
+	Longest float64
+}
+
+// PhaseCosts is the time by phase: build first, then in the order of the launches.
+func (l Ledger) PhaseCosts() []PhaseCost {
+	order := []string{"build"}
+	at := map[string]*PhaseCost{"build": {}}
+	for _, x := range l.Launches {
+		order = MergePhases(order, x.Outcome.Phases)
+		for _, p := range x.Outcome.Phases {
+			if at[p.Name] == nil {
+				at[p.Name] = &PhaseCost{}
+			}
+			c := at[p.Name]
+			c.Seconds += p.Seconds
+			c.Longest = max(c.Longest, p.Seconds)
+			c.Trials++
+			if x.Outcome.Class != bisect.OK && x.Outcome.Phase == p.Name {
+				c.Ended++
+			}
+		}
+	}
+	var all []PhaseCost
+	for _, name := range order {
+		if c := at[name]; c.Trials > 0 {
+			c.Phase = name
+			all = append(all, *c)
+		}
+	}
+	return all
+}
+
+// MergePhases adds the phases of a launch to those of others, in an order: a new one comes after the phase
+// before it, if that is known, else before the next one.
+func MergePhases(order []string, launch []bisect.PhaseTime) []string {
+	for k, p := range launch {
+		if slices.Contains(order, p.Name) {
+			continue
+		}
+		at := len(order)
+		if k > 0 {
+			at = slices.Index(order, launch[k-1].Name) + 1
+		} else if i := slices.IndexFunc(order, func(name string) bool {
+			return slices.ContainsFunc(launch, func(x bisect.PhaseTime) bool { return x.Name == name })
+		}); i >= 0 {
+			at = i
+		}
+		order = slices.Insert(order, at, p.Name)
+	}
+	return order
+}
+
+// Starts are the times of one phase of an end with cold and with warm caches, medians in seconds; unknown
+// where it was not seen.
+type Starts struct {
+	Phase                                string
+	GoodCold, GoodWarm, BadCold, BadWarm Number
+}
+
+// ColdWarm compares first processes with later ones on the same caches, phase by phase, at both ends. It is
+// empty for programs that use no caches.
+func (l Ledger) ColdWarm(good, bad string) []Starts {
+	var order []string
+	times := map[string]*[4][]float64{}
+	add := func(col int, phases []bisect.PhaseTime) {
+		order = MergePhases(order, phases)
+		for _, p := range phases {
+			if times[p.Name] == nil {
+				times[p.Name] = &[4][]float64{}
+			}
+			times[p.Name][col] = append(times[p.Name][col], p.Seconds)
+		}
+	}
+	warm := false
+	column := map[string]int{good: 0, bad: 2}
+	for _, x := range l.Launches {
+		c, end := column[x.Candidate.Commit]
+		if !end || x.Outcome.Caches == "" {
+			continue
+		}
+		add(c, x.Outcome.Cold)
+		if x.Outcome.Caches == "warm" {
+			warm = true
+			c++
+		}
+		add(c, x.Outcome.Phases)
+	}
+	if !warm {
+		return nil
+	}
+	var out []Starts
+	for _, name := range order {
+		t := times[name]
+		out = append(out, Starts{name, Median(t[0]), Median(t[1]), Median(t[2]), Median(t[3])})
+	}
+	return out
+}
+
+// Median is the middle of some values, unknown without any.
+func Median(v []float64) Number {
+	if len(v) == 0 {
+		return Unknown()
+	}
+	v = slices.Sorted(slices.Values(v))
+	return Number((v[(len(v)-1)/2] + v[len(v)/2]) / 2)
+}
+
+// warnings are what launches warned of, each thing once with the candidates that it is about.
+func (l Ledger) warnings() []string {
+	const named = 3
+	var order, out []string
+	of := map[string][]string{}
+	for _, x := range l.Launches {
+		for _, w := range x.Outcome.Warnings {
+			if of[w] == nil {
+				order = append(order, w)
+			}
+			if who := x.Candidate.Brief(); !slices.Contains(of[w], who) {
+				of[w] = append(of[w], who)
+			}
+		}
+	}
+	for _, w := range order {
+		who := "commit " + of[w][0]
+		if n := len(of[w]); n > named {
+			who = fmt.Sprintf("%d commits, such as %s", n, of[w][0])
+		} else if n > 1 {
+			who = "commits " + strings.Join(of[w], ", ")
+		}
+		out = append(out, who+": "+w)
+	}
+	return out
+}

@@ -1,0 +1,203 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+// compared is what a comparison and a gate have in common.
+type compared struct {
+	names             [2]string
+	contrasts         []report.Contrast
+	line              func(report.Contrast) (word, note string)
+	effect, errorRate float64
+	pairs             int
+}
+
+func comparisonPage(d *report.Comparison, l report.Ledger) Page {
+	c := compared{names: [2]string{"A", "B"}, contrasts: d.Contrasts, effect: d.Effect, errorRate: d.ErrorRate, pairs: d.Pairs}
+	c.line = func(x report.Contrast) (string, string) { return x.Word(), x.Note(d.Effect) }
+	v := sides(d.Session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
+	var f facts
+	f.add("A", sideWords(d.A))
+	f.add("B", sideWords(d.B))
+	f.add("error", report.Text(d.Error))
+	p := Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(d.Session)}}
+	switch {
+	case d.Result == report.GateRegression && d.FlagsDiffer():
+		p.Next = append(p.Next, Command{"kbisect run --axis flags --bad " + words.Short(d.B.Commit), "which flags, and what you can keep"})
+	case d.Result == report.GateRegression && d.A.Commit != d.B.Commit:
+		p.Next = append(p.Next, Command{fmt.Sprintf("kbisect run --good %s --bad %s", d.A.Revision, d.B.Revision), "which commit between them it was"})
+	}
+	p.Sections = []Section{c.metrics(), launched(c.names, d.A, d.B), v.phases(nil), v.devices(d.Devices), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
+	return p
+}
+
+func gatePage(d *report.Gate, l report.Ledger) Page {
+	c := compared{names: [2]string{"merge base", "HEAD"}, contrasts: d.Contrasts, line: d.Line, effect: d.Effect, errorRate: d.ErrorRate, pairs: d.Pairs}
+	session := report.Text(d.Session)
+	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
+	p := Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: gateFacts(d), Figures: totalFigures(d.Totals), Next: gateNext(d, session)}
+	metrics := c.metrics()
+	metrics.List = accepted(d)
+	p.Sections = []Section{metrics, gateSuspects(d), launched(c.names, d.Base, d.Head), v.phases(nil), v.devices(d.Devices), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
+	if d.NotLaunched != nil {
+		p.Sections = []Section{metrics, notes(d.Warnings)}
+	}
+	return p
+}
+
+func gateFacts(d *report.Gate) []Fact {
+	const most = 5 // places of the culprit
+	var f facts
+	f.add("base", sideWords(d.Base))
+	f.add("HEAD", sideWords(d.Head))
+	switch c := d.Culprit; {
+	case c != nil:
+		f.add("culprit", c.Sentence())
+		f.add("commit", c.Commit)
+		f.add("subject", c.Subject)
+		f.add("author", c.Author)
+		f.add("date", c.Date)
+		if c.Effect != nil {
+			f.add("effect", report.Effect(*c.Effect).Words())
+		}
+		for i, x := range c.Places {
+			if i == most {
+				f.add("lines", fmt.Sprintf("and %d more places", len(c.Places)-i))
+				break
+			}
+			f.add("lines", x.String())
+		}
+	case d.Search != nil:
+		f.add("culprit", "not found: "+d.Search.Why)
+	}
+	f.add("error", report.Text(d.Error))
+	return f
+}
+
+// accepted says what the repository declares besides what the table shows.
+func accepted(d *report.Gate) (out []string) {
+	fresh := 0
+	for _, a := range d.Accepted {
+		if a.New {
+			fresh++
+		}
+		if !a.Seen && d.ExitCode == 0 && d.Result != report.GateOpen {
+			out = append(out, fmt.Sprintf("Accepted, but not needed: %s up to %.4g (%s).", a.Name(), a.Limit, a.Reason))
+		}
+	}
+	if fresh > 0 {
+		out = append(out, fmt.Sprintf("Recorded in kbisect-accepted.toml: %d. Commit it with the change.", fresh))
+	}
+	return out
+}
+
+func gateSuspects(d *report.Gate) Section {
+	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "subject"}}
+	if d.Culprit == nil && d.Search != nil {
+		for _, s := range d.Search.Suspects {
+			t.Rows = append(t.Rows, []string{words.Short(s.Commit), s.Subject})
+		}
+	}
+	return Section{ID: "suspects", Title: "Suspects", Tables: []Table{t}}
+}
+
+// gateNext says what a person would do now.
+func gateNext(d *report.Gate, session string) (out []Command) {
+	if d.Session == nil {
+		return nil
+	}
+	regression := d.Result == report.GateRegression
+	if d.Culprit != nil {
+		out = append(out, Command{"git show " + words.Short(d.Culprit.Commit), ""})
+	}
+	if regression && d.Culprit == nil && d.Search == nil {
+		out = append(out, Command{"kbisect gate --bisect", "which commit of the branch it was"})
+	}
+	if regression && d.Failure == nil {
+		out = append(out, Command{"kbisect gate --accept 'REASON'", "if it is intended: records it in the repository"})
+	}
+	if d.Result == report.GateOpen && d.BudgetOver {
+		out = append(out, Command{"kbisect gate --budget 30m", "or a larger --effect"})
+	}
+	return append(out, show(session))
+}
+
+// metrics are the verdicts metric by metric.
+func (c compared) metrics() Section {
+	s := Section{ID: "metrics", Title: "Metric by metric"}
+	if len(c.contrasts) == 0 {
+		return s
+	}
+	t := Table{Title: "Verdicts", Columns: []string{"verdict", "metric", c.names[0], c.names[1], fmt.Sprintf("change (%.4g %% CI)", 100*(1-c.errorRate)), "p", "note"}, Right: []int{5}}
+	var chart effectChart
+	for _, x := range c.contrasts {
+		word, note := c.line(x)
+		b := x.Bound
+		t.Rows = append(t.Rows, []string{word, x.Name(), x.A.Words(x.Unit), x.B.Words(x.Unit), change(b), words.P(float64(x.Holm)), note})
+		t.States = append(t.States, contrastState(x.Result))
+		if x.Result == report.GateRegression || x.Result == report.GateOpen {
+			t.First = append(t.First, len(t.Rows)-1)
+		}
+		if b.Value.Known() && b.Low.Known() && b.High.Known() && b.Low > 0 {
+			chart.Terms = append(chart.Terms, effectBar{words.Printable(x.Name()), float64(b.Value), float64(b.Low), float64(b.High)})
+		}
+	}
+	t.Notes = []string{
+		"Medians with their 95 % CI (order statistics). The change is what the verdict rests on: its interval holds however often one has looked and however many metrics there are. p: Mann-Whitney, corrected for all metrics (Holm).",
+		fmt.Sprintf("Looked for: changes of %s and more, error %s over all metrics, %s of fresh launches in turn.", words.Percent(c.effect), words.Percent(c.errorRate), words.Count(c.pairs, "pair")),
+	}
+	if s.Tables = []Table{t}; len(chart.Terms) > 0 {
+		s.Charts = []Chart{{Kind: "effects", Label: "Change from " + c.names[0] + " to " + c.names[1] + ", with the interval on which the verdict rests", Data: chart}}
+	}
+	return s
+}
+
+// change is a ratio with its bounds; the column says of what probability these are.
+func change(b report.Estimate) string {
+	v, low, high := float64(b.Value), float64(b.Low), float64(b.High)
+	if !b.Value.Known() || !b.Low.Known() || !b.High.Known() || low <= 0 {
+		return words.Change(v)
+	}
+	return fmt.Sprintf("%s (%s)", words.Change(v), words.Between(v, low, high))
+}
+
+// contrastState is the state of a result.
+func contrastState(result string) State {
+	return map[string]State{
+		report.GateRegression: Bad, report.GatePass: Good, report.NoDifference: Good, report.GateImprovement: Good, report.GateAccepted: Other,
+		report.GateOpen: Unsure, "infra": Unsure, "interrupted": Unsure, "ok": Good,
+	}[result]
+}
+
+// sideWords is a candidate in a line.
+func sideWords(c report.Candidate) string {
+	if c.Commit == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s  %s  %s", words.Short(c.Commit), c.Revision, words.Cut(c.Subject, 80))
+}
+
+// launched says how many launches there were of each side, and which of them do not count.
+func launched(names [2]string, all ...report.Candidate) Section {
+	var f facts
+	for i, c := range all {
+		s := fmt.Sprintf("%s, %d counted", words.Count(c.Launches, "launch"), c.Counted)
+		if c.WarmUps > 0 {
+			s += fmt.Sprintf("; before them %d to fill empty caches", c.WarmUps)
+		}
+		for _, x := range c.LeftOut {
+			s += fmt.Sprintf("; %d left out: %s", x.Launches, x.Why)
+		}
+		for _, x := range c.Marked {
+			s += fmt.Sprintf("; %d counted although %s", x.Launches, x.Why)
+		}
+		f.add(names[i], s)
+	}
+	return Section{ID: "launched", Title: "Launches", Facts: f}
+}

@@ -1,0 +1,112 @@
+package page
+
+import (
+	"fmt"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+// costChart is where the time went.
+type costChart struct {
+	Phases []spentBar `json:"phases"`
+}
+
+type spentBar struct {
+	Phase   string  `json:"phase"`
+	Seconds float64 `json:"seconds"`
+	Share   float64 `json:"share"`
+}
+
+// cost is what the launches took, by phase and by purpose; idle is why no device was watched.
+func (v view) cost(totals report.Totals, devices []string, idle string) Section {
+	s := Section{ID: "cost", Title: "Cost", List: costLines(totals, devices, idle)}
+	rows := (report.Ledger{Launches: v.launches}).PhaseCosts()
+	total := 0.0
+	for _, r := range rows {
+		total += r.Seconds
+	}
+	var c costChart
+	t := Table{Title: "Time by phase, over all launches", Columns: []string{"phase", "time", "share", "longest", "trials", "ended here"}, Right: []int{1, 2, 3, 4, 5}}
+	for _, r := range rows {
+		share := r.Seconds / max(total, 1e-9)
+		ended := ""
+		if r.Ended > 0 {
+			ended = fmt.Sprint(r.Ended)
+		}
+		c.Phases = append(c.Phases, spentBar{words.Printable(r.Phase), r.Seconds, share})
+		t.Rows = append(t.Rows, []string{r.Phase, words.Seconds(r.Seconds), fmt.Sprintf("%.0f %%", 100*share), words.Seconds(r.Longest), fmt.Sprint(r.Trials), ended})
+	}
+	if len(rows) > 0 {
+		s.Charts = []Chart{{Kind: "cost", Label: "Seconds by phase over all launches", Data: c}}
+		s.Tables = []Table{t, v.purposes()}
+	}
+	return s
+}
+
+// costLines are the totals.
+func costLines(t report.Totals, devices []string, idle string) []string {
+	if t.Trials == 0 && t.Wall == 0 {
+		return nil
+	}
+	candidates := words.Count(t.Candidates, "candidate")
+	if t.Drilled > 0 {
+		candidates += fmt.Sprintf(" and %d more within the culprit", t.Drilled)
+	}
+	out := []string{
+		fmt.Sprintf("%s, %s, %s, %d from the build cache, %s inferred", candidates, words.Count(t.Trials, "trial"), words.Count(t.Builds, "build"), t.CacheHits, words.Count(t.Inferred, "answer")),
+		fmt.Sprintf("wall %s, running %s", words.Seconds(t.Wall), words.Seconds(t.Device)),
+	}
+	if t.Cost != nil {
+		out[1] += fmt.Sprintf(", price %.4g", *t.Cost)
+	}
+	for _, d := range devices {
+		out = append(out, "on "+d)
+	}
+	if len(devices) == 0 && idle != "" {
+		out = append(out, "no device was watched: "+idle)
+	}
+	return out
+}
+
+// totalFigures are the totals in a few numbers.
+func totalFigures(t report.Totals) (out facts) {
+	out.add("candidates", fmt.Sprint(t.Candidates))
+	out.add("trials", fmt.Sprint(t.Trials))
+	out.add("builds", fmt.Sprint(t.Builds))
+	out.add("wall time", words.Seconds(t.Wall))
+	if t.Cost != nil {
+		out.add("price", fmt.Sprintf("%.4g", *t.Cost))
+	}
+	return out
+}
+
+// purposes is what was spent on what.
+func (v view) purposes() Table {
+	t := Table{Title: "Time by purpose", Columns: []string{"purpose", "launches", "build", "run"}, Right: []int{1, 2, 3}, Detail: true}
+	type sum struct {
+		n          int
+		build, run float64
+	}
+	sums := map[bisect.Purpose]*sum{}
+	var order []bisect.Purpose
+	for _, l := range v.launches {
+		x := sums[l.Purpose]
+		if x == nil {
+			x = &sum{}
+			sums[l.Purpose] = x
+			order = append(order, l.Purpose)
+		}
+		x.n++
+		x.run += l.Outcome.Wall
+		if l.Outcome.Built {
+			x.build += l.Outcome.Build
+		}
+	}
+	for _, why := range order {
+		x := sums[why]
+		t.Rows = append(t.Rows, []string{v.called(why), fmt.Sprint(x.n), words.Seconds(x.build), words.Seconds(x.run)})
+	}
+	return t
+}

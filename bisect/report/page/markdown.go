@@ -1,0 +1,221 @@
+package page
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+// MarkdownLimit is how long a comment on GitHub may be, in characters, with a little room.
+const MarkdownLimit = 65000
+
+const mostRows = 40 // of a table in Markdown
+
+// Markdown writes a page for a pull request, in at most limit bytes; 0 is no limit. Tables that do not fit are cut,
+// and sections that still do not fit are named at the end. Where there is no room for the answer, nothing is
+// written.
+func Markdown(w io.Writer, p Page, limit int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### kbisect: %s\n\n%s\n\n", escaped(strings.ReplaceAll(p.Result, "-", " ")), escaped(words.Cut(p.Headline, 600)))
+	end := ""
+	if p.Session != "" {
+		end = fmt.Sprintf("\n---\nkbisect, session %s\n", escaped(p.Session))
+	}
+	if limit > 0 && b.Len()+len(end) > limit {
+		return nil
+	}
+	for i, f := range p.Facts {
+		line := markdownFact(f)
+		if limit > 0 && b.Len()+len(line)+len(end) > max(limit/3, limit-1000) {
+			if more := fmt.Sprintf("- and %d more\n", len(p.Facts)-i); b.Len()+len(more)+len(end) <= limit {
+				b.WriteString(more)
+			}
+			break
+		}
+		b.WriteString(line)
+	}
+	const room = 300 // for the names of what does not fit
+	var missing []string
+	for _, s := range p.Sections {
+		text := s.markdown(mostRows)
+		if space := limit - b.Len() - len(end) - room; limit > 0 && len(text) > space {
+			if text = s.markdown(max(1, space/rowBytes)); len(text) > space {
+				missing = append(missing, s.Title)
+				continue
+			}
+		}
+		b.WriteString(text)
+	}
+	if more := fmt.Sprintf("\nToo long for here, and in the HTML report: %s.\n", escaped(words.Cut(strings.Join(missing, ", "), 200))); len(missing) > 0 && (limit == 0 || b.Len()+len(more)+len(end) <= limit) {
+		b.WriteString(more)
+	}
+	b.WriteString(end)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func markdownFact(f Fact) string {
+	return fmt.Sprintf("- **%s:** %s\n", escaped(f.Name), escaped(words.Cut(f.Text, 600)))
+}
+
+// rowBytes is what a row of a table takes at most, or nearly so.
+const rowBytes = 700
+
+// markdown is a section with so many rows of each table.
+func (s Section) markdown(rows int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n#### %s\n", escaped(words.Cut(s.Title, 200)))
+	if len(s.Facts) > 0 {
+		b.WriteString("\n")
+	}
+	for _, f := range s.Facts {
+		b.WriteString(markdownFact(f))
+	}
+	for _, x := range []string{s.words(), s.Missing} {
+		if x != "" {
+			fmt.Fprintf(&b, "\n%s\n", escaped(x))
+		}
+	}
+	b.WriteString(s.bars())
+	if s.Diff != nil {
+		b.WriteString(s.Diff.markdown())
+	}
+	if len(s.List) > 0 {
+		b.WriteString("\n")
+	}
+	for _, x := range s.List {
+		fmt.Fprintf(&b, "- %s\n", escaped(x))
+	}
+	for _, t := range s.Tables {
+		b.WriteString(t.markdown(rows))
+	}
+	for _, o := range s.Output {
+		fmt.Fprintf(&b, "\n%s\n\n%s", escaped(o.Title), fenced("", o.Text))
+	}
+	return b.String()
+}
+
+// words are those that do not speak of pictures.
+func (s Section) words() string {
+	if len(s.Charts) > 0 {
+		return ""
+	}
+	return s.Words
+}
+
+// bars draws in text what the time was spent on.
+func (s Section) bars() string {
+	var b strings.Builder
+	for _, c := range s.Charts {
+		d, ok := c.Data.(costChart)
+		if !ok {
+			continue
+		}
+		for _, p := range d.Phases {
+			fmt.Fprintf(&b, "%-12s %5.1f %% %s\n", words.Cut(p.Phase, 12), 100*p.Share, strings.Repeat("█", int(40*p.Share+0.5)))
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "\n" + fenced("", b.String())
+}
+
+// markdown writes a table; a long one keeps its beginning, one behind a picture is folded.
+func (t Table) markdown(most int) string {
+	var b strings.Builder
+	if t.Detail {
+		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n", inHTML(t.Title))
+	} else {
+		fmt.Fprintf(&b, "\n**%s**\n\n", escaped(t.Title))
+	}
+	rule := "|"
+	for i, c := range t.Columns {
+		fmt.Fprintf(&b, "| %s ", escaped(c))
+		if slices.Contains(t.Right, i) {
+			rule += "---:|"
+		} else {
+			rule += "---|"
+		}
+	}
+	fmt.Fprintf(&b, "|\n%s\n", rule)
+	shown, left := t.bounded(most)
+	for _, i := range shown {
+		row := t.Rows[i]
+		for _, cell := range row {
+			fmt.Fprintf(&b, "| %s ", escaped(words.Cut(cell, 160)))
+		}
+		b.WriteString("|\n")
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "\n%d more are not shown\n", left)
+	}
+	for _, n := range t.Notes {
+		fmt.Fprintf(&b, "\n%s\n", escaped(n))
+	}
+	if t.Detail {
+		b.WriteString("\n</details>\n")
+	}
+	return b.String()
+}
+
+func (d *Diff) markdown() string {
+	var b strings.Builder
+	const most = 150
+	for i, l := range d.Lines {
+		if i == most {
+			fmt.Fprintf(&b, "… and %d more lines\n", len(d.Lines)+d.Cut-most)
+			break
+		}
+		b.WriteString(words.Cut(l.Text, 240))
+		if l.Role == "culprit" {
+			b.WriteString("    ◀ guilty")
+		}
+		b.WriteString("\n")
+	}
+	return "\n" + fenced("diff", b.String())
+}
+
+// fenced is a block of code, with a fence that nothing in it ends.
+func fenced(language, text string) string {
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + language + "\n" + strings.TrimSuffix(text, "\n") + "\n" + fence + "\n"
+}
+
+// inHTML is a text within an element of HTML, where backslashes would be shown.
+func inHTML(s string) string {
+	return strings.NewReplacer("[", "&#91;", "@", "@<!-- -->").Replace(html.EscapeString(s))
+}
+
+// escaped makes a text that Markdown shows as it is: no markup, no HTML, no pictures from elsewhere,
+// and nobody is mentioned.
+func escaped(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch r {
+		case '&':
+			b.WriteString("&amp;")
+		case '<':
+			b.WriteString("&lt;")
+		case '>':
+			b.WriteString("&gt;")
+		case '@':
+			b.WriteString("@<!-- -->")
+		case '\\', '`', '*', '_', '[', ']', '#', '!', '|', '~', '$':
+			b.WriteRune('\\')
+			b.WriteRune(r)
+		case '\n', '\r':
+			b.WriteString(" ")
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}

@@ -1,0 +1,258 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+func measurementPage(d *report.Measurement, l report.Ledger) Page {
+	v := sides(d.Session, l, [2]string{}, map[bisect.Purpose]string{bisect.EndGood: "launch"})
+	v.name = func(c bisect.Candidate) string { return c.Brief() }
+	var devices []string
+	for _, x := range d.Devices {
+		devices = append(devices, x.Name)
+	}
+	var f facts
+	f.add("commit", sideWords(d.Candidate))
+	f.add("error", report.Text(d.Error))
+	p := Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(d.Session)}}
+	if p.State == "" {
+		p.State = Bad
+	}
+	took := launched([2]string{"launches"}, d.Candidate)
+	if d.Memory != nil {
+		took.Facts = append(took.Facts, Fact{Name: "memory", Text: fmt.Sprintf("%.0f MiB at most", float64(*d.Memory)/(1<<20))})
+	}
+	p.Sections = []Section{measuredPhases(d), measuredMetrics(d), measuredDevices(d), took, v.phases(nil), v.devices(devices), v.cost(d.Totals, nil, ""), v.table(nil), notes(d.Warnings)}
+	return p
+}
+
+func measuredPhases(d *report.Measurement) Section {
+	t := Table{Title: "Seconds of each phase", Columns: []string{"phase", "median", "min to max", "with empty caches"}}
+	for _, x := range d.Phases {
+		cold := ""
+		if x.Cold.N > 0 {
+			cold = words.Quantity(float64(x.Cold.Median), "s")
+		}
+		t.Rows = append(t.Rows, []string{x.Phase, words.Quantity(float64(x.Times.Median), "s"), extremes(x.Times, "s"), cold})
+	}
+	if len(t.Rows) > 0 {
+		t.Rows = append(t.Rows, []string{"whole launch", words.Quantity(float64(d.Wall.Median), "s"), extremes(d.Wall, "s"), ""})
+	}
+	return Section{ID: "times", Title: "Phases", Tables: []Table{t}}
+}
+
+func measuredMetrics(d *report.Measurement) Section {
+	t := Table{Title: "One number a launch, the median of its samples", Columns: []string{"metric", "median (95 % CI)", "min to max", "spread", "launches", "samples", "spread within"}, Right: []int{3, 4, 5, 6}}
+	for _, x := range d.Metrics {
+		t.Rows = append(t.Rows, []string{x.Name(), x.Values.Words(x.Unit), extremes(x.Values, x.Unit), words.Percent(float64(x.Values.Spread)), fmt.Sprint(x.Values.N), fmt.Sprint(x.Samples), words.Percent(float64(x.Within))})
+		if m := x.Modes; m != nil {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s falls into two groups: %s, and in %s of the launches %s.", x.Name(), words.Quantity(float64(m.Low), x.Unit), words.Percent(float64(m.Share)), words.Quantity(float64(m.High), x.Unit)))
+		}
+	}
+	return Section{ID: "metrics", Title: "Metrics", Tables: []Table{t}}
+}
+
+func measuredDevices(d *report.Measurement) Section {
+	t := Table{Title: "After a launch, min to max", Columns: []string{"device", "SM clock, MHz", "°C", "W", "throttled", "shared"}}
+	for _, x := range d.Devices {
+		t.Rows = append(t.Rows, []string{x.Name, extremes(x.Clock, ""), extremes(x.Temperature, ""), extremes(x.Power, ""), cmp.Or(strings.Join(x.Throttled, "; "), "no"), cmp.Or(strings.Join(x.Shared, "; "), "no")})
+	}
+	return Section{ID: "state", Title: "Devices", Tables: []Table{t}}
+}
+
+// extremes are the least and the greatest value.
+func extremes(s report.Summary, unit string) string {
+	return words.Range(float64(s.Min), float64(s.Max), unit)
+}
+
+func explanationPage(d *report.Explanation, l report.Ledger) Page {
+	names := [2]string{"A", "B"}
+	v := sides(d.Session, l, names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
+	var f facts
+	f.add("A", sideWords(d.A))
+	f.add("B", sideWords(d.B))
+	f.add("error", report.Text(d.Error))
+	p := Page{Session: d.Session, Result: d.Result, Headline: cmp.Or(d.Summary, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(d.Session)}}
+	x := d.Table("A against B", "A", "B")
+	builds := Section{ID: "builds", Title: "Builds that failed"}
+	for _, b := range d.Builds {
+		why := ""
+		if b.Failure != nil {
+			why = b.Failure.Why
+		}
+		builds.Facts = append(builds.Facts, Fact{Name: "build of " + b.Side, Text: fmt.Sprintf("%s, after %s", why, words.Seconds(b.Seconds)), Code: lastLines(b.Tail, 5)})
+	}
+	p.Sections = []Section{
+		{ID: "explain", Title: "Why they differ", Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes[1:], Right: []int{2, 3}}}},
+		builds, launched(names, d.A, d.B), v.phases(nil), v.devices(d.Devices), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings),
+	}
+	return p
+}
+
+// lastLines are the last lines of a text that say something.
+func lastLines(text string, n int) string {
+	lines := strings.Split(words.Lines(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// historyChart is what the commits of a series measured, one after the other.
+type historyChart struct {
+	Name    string         `json:"name"`
+	Unit    string         `json:"unit"`
+	Commits []historyPoint `json:"commits"`
+
+	low, high string // the extremes
+}
+
+// historyPoint is one commit of a series; what is not known is null.
+type historyPoint struct {
+	Commit  string        `json:"commit"`
+	Subject string        `json:"subject"`
+	Day     string        `json:"day"`
+	Y       report.Number `json:"y"`
+	Low     report.Number `json:"low"`
+	High    report.Number `json:"high"`
+	N       int           `json:"n"`
+	Words   string        `json:"words"` // the median, or how launches ended
+	Ratio   string        `json:"ratio"`
+
+	failed bool
+}
+
+// mostSeries is how many series a page shows.
+const mostSeries = 24
+
+func historyPage(h *report.History) Page {
+	p := Page{
+		Result: "history", Headline: fmt.Sprintf("%s measured, in %s", words.Count(h.All, "commit"), words.Count(len(h.Series), "series")),
+		Figures: []Fact{{Name: "commits shown", Text: fmt.Sprint(h.Shown)}, {Name: "commits measured", Text: fmt.Sprint(h.All)}, {Name: "series", Text: fmt.Sprint(len(h.Series))}},
+		Facts:   []Fact{{Name: "note", Text: "launches of different days compare loosely, since machines drift; kbisect compare launches in turn"}},
+		Next:    []Command{{"kbisect compare A B", "launches two commits in turn"}},
+	}
+	if h.Shown < h.All {
+		p.Facts = append(p.Facts, Fact{Name: "shown", Text: fmt.Sprintf("%d of %s; --limit shows more", h.Shown, words.Count(h.All, "measured commit"))})
+	}
+	for i, s := range h.Series {
+		if i == mostSeries {
+			p.Sections = append(p.Sections, Section{ID: "more", Title: "More", Missing: fmt.Sprintf("%s more: kbisect history --metric NAME shows one", words.Count(len(h.Series)-i, "series"))})
+			break
+		}
+		p.Sections = append(p.Sections, historySection(s, fmt.Sprintf("series-%d", i+1)))
+	}
+	return p
+}
+
+func historySection(s report.HistorySeries, id string) Section {
+	low, high := report.Number(math.Inf(1)), report.Number(math.Inf(-1))
+	for _, c := range s.Commits {
+		if v := c.Values.Median; v.Known() {
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	factor, unit := words.Prefixed(float64(high), words.Printable(s.Unit))
+	scale := report.Number(factor)
+	chart := historyChart{Name: words.Printable(s.Name()), Unit: strings.TrimSpace(words.Unit(unit)), low: words.Quantity(float64(low), s.Unit), high: words.Quantity(float64(high), s.Unit)}
+	t := Table{Title: "Medians by commit, oldest first (" + id + ")", Columns: []string{"commit", "date", "launches", "median (95 % CI)", "change", "subject"}, Right: []int{2}}
+	for _, c := range s.Commits {
+		x := historyPoint{
+			Commit: words.Short(c.Commit), Subject: words.Printable(c.Subject), Day: c.Date[:min(10, len(c.Date))], N: c.Launches, Words: words.Printable(commitValue(c, s.Unit)),
+			Ratio: words.Change(float64(c.Ratio)), Y: c.Values.Median * scale, Low: c.Values.Low * scale, High: c.Values.High * scale,
+			failed: len(c.Failures) > 0 && c.Values.N == 0,
+		}
+		chart.Commits = append(chart.Commits, x)
+		t.Rows = append(t.Rows, []string{x.Commit, x.Day, fmt.Sprint(x.N), x.Words, x.Ratio, x.Subject})
+		state := State("")
+		if x.failed {
+			state = Bad
+		}
+		t.States = append(t.States, state)
+	}
+	return Section{
+		ID: id, Title: s.Name() + "; " + measuredOn(s), Words: historyWords(s, slices.Contains(t.States, Bad)), Tables: []Table{t},
+		Charts: []Chart{{Kind: "history", Label: "Medians of " + chart.Name + " by commit, oldest first", Data: chart}},
+	}
+}
+
+func historyWords(s report.HistorySeries, failed bool) string {
+	var out []string
+	if failed {
+		out = append(out, "A diamond: no launch of that commit ended well.")
+	}
+	if s.Base != nil {
+		out = append(out, "Changes are against "+words.Short(*s.Base)+".")
+	}
+	return strings.Join(out, " ")
+}
+
+// measuredOn says how a series was measured: on what, by what command, with what caches.
+func measuredOn(s report.HistorySeries) string {
+	on := "no device watched"
+	if len(s.Devices) > 0 {
+		on = "on " + strings.Join(s.Devices, ", ")
+	}
+	on += "; " + strings.Join(s.Command, " ")
+	if s.Caches != nil {
+		on += "; " + *s.Caches + " caches"
+	}
+	return on
+}
+
+// commitValue is the median of a commit, or how its launches ended.
+func commitValue(c report.HistoryCommit, unit string) string {
+	var parts []string
+	if c.Values.N > 0 {
+		parts = append(parts, c.Values.Words(unit))
+	}
+	for _, f := range c.Failures {
+		s := string(f.Class)
+		if f.Phase != nil && f.Class != bisect.BuildFailed {
+			s += " in " + *f.Phase
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", f.Launches, s))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "no value")
+}
+
+// line draws the medians with marks from low to high, one a commit; one that failed has its own mark, one that has
+// nothing to show leaves a gap. It is empty where there is nothing to compare.
+func (h historyChart) line(marks []rune) string {
+	low, high, known := report.Number(math.Inf(1)), report.Number(math.Inf(-1)), 0
+	for _, c := range h.Commits {
+		if c.Y.Known() {
+			low, high, known = min(low, c.Y), max(high, c.Y), known+1
+		}
+	}
+	if known < 2 || len(marks) == 0 {
+		return ""
+	}
+	cross := 'x'
+	if marks[0] > 0x7f {
+		cross = '×'
+	}
+	var out []rune
+	failed := ""
+	for _, c := range h.Commits {
+		switch {
+		case c.failed:
+			out = append(out, cross)
+			failed = fmt.Sprintf(", %c failed", cross)
+		case !c.Y.Known():
+			out = append(out, ' ')
+		default:
+			at := 0.0
+			if high > low {
+				at = float64((c.Y - low) / (high - low))
+			}
+			out = append(out, marks[int(math.Round(at*float64(len(marks)-1)))])
+		}
+	}
+	return fmt.Sprintf("%s  %s to %s, oldest first%s", string(out), h.low, h.high, failed)
+}

@@ -1,0 +1,201 @@
+// Package page makes what people read of a document: one [Page] of a headline, facts and sections, which [Text],
+// [Markdown] and [HTML] write in the same order and with the same words.
+//
+// [New] makes a page from a document of package report and the ledger that it rests on, and from nothing else.
+// Pictures are data in it: HTML draws them, the others show the tables that hold the same values, or less. The
+// package knows no session, no store and no command line; commands to run next are text to it.
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+// Page is a report to look at. A section without data is not in it.
+type Page struct {
+	Session  string
+	Result   string
+	State    State // of the answer
+	Headline string
+	Facts    []Fact // about the answer
+	Figures  []Fact // the job in a few numbers
+	Sections []Section
+	Next     []Command // that a reader would give now
+}
+
+// Fact is a name and what goes with it.
+type Fact struct {
+	Name, Text string
+	Code       string // lines that it is about: text shows them, the others show the diff that holds them
+}
+
+// Command is a command line and what it is for.
+type Command struct{ Line, Why string }
+
+// Section is one topic of a page. All its parts may be missing.
+type Section struct {
+	ID      string // its address within the page: lower-case letters and "-"
+	Title   string
+	Words   string // what is to be seen, in a sentence or two; of a section with pictures, about these
+	Facts   []Fact
+	Charts  []Chart
+	Tables  []Table
+	Diff    *Diff
+	Output  []Output
+	List    []string
+	Missing string // what could not be shown, and why
+}
+
+// Chart is a picture. Every chart stands in a section whose tables hold the same values.
+type Chart struct {
+	Kind  string `json:"kind"` // which of the drawings of web/page.js
+	Label string `json:"label"`
+	Data  any    `json:"data"`
+}
+
+// Table is a table as readers see it.
+type Table struct {
+	Title   string
+	Columns []string
+	Rows    [][]string
+	Notes   []string
+	Right   []int   // columns of numbers
+	States  []State // of the rows
+	Detail  bool    // the values of a picture, or a list of everything: not in text, folded elsewhere
+	Most    int     // rows that text shows; 0 is all
+	First   []int   // rows that are shown before others where there are more than Most
+}
+
+// State marks a row, a commit or an answer; it decides on colour and symbol.
+type State string
+
+// The states.
+const (
+	Good    State = "good"
+	Bad     State = "bad"
+	Skipped State = "skip"
+	Other   State = "other" // fails in another way; worse, but accepted
+	Unsure  State = "unsure"
+	Culprit State = "culprit"
+)
+
+// Output is what a trial printed, its end.
+type Output struct{ Title, Text string }
+
+// New makes a page of a document and of what it rests on.
+func New(d report.Document, l report.Ledger) Page {
+	var p Page
+	switch d := d.(type) {
+	case *report.Search:
+		p = searchPage(d, l)
+	case *report.Comparison:
+		p = comparisonPage(d, l)
+	case *report.Gate:
+		p = gatePage(d, l)
+	case *report.Measurement:
+		p = measurementPage(d, l)
+	case *report.Explanation:
+		p = explanationPage(d, l)
+	case *report.History:
+		p = historyPage(d)
+	}
+	p.clean()
+	p.Sections = slices.DeleteFunc(p.Sections, Section.empty)
+	return p
+}
+
+func (s Section) empty() bool {
+	return len(s.Facts)+len(s.Charts)+len(s.Tables)+len(s.List)+len(s.Output) == 0 && s.Diff == nil && s.Missing == ""
+}
+
+// clean makes sure that nothing which a candidate or a commit says drives a terminal or turns the direction of a
+// text. Pictures and diffs are cleaned where they are made.
+func (p *Page) clean() {
+	p.Headline = strings.TrimSpace(words.Printable(p.Headline))
+	cleanFacts(p.Facts)
+	for i := range p.Sections {
+		s := &p.Sections[i]
+		s.Title, s.Words, s.Missing = words.Printable(s.Title), words.Printable(s.Words), words.Printable(s.Missing)
+		cleanFacts(s.Facts)
+		s.List = slices.Clone(s.List)
+		for k, x := range s.List {
+			s.List[k] = words.Lines(x)
+		}
+		s.Tables = slices.DeleteFunc(slices.Clone(s.Tables), func(t Table) bool { return len(t.Rows) == 0 })
+		for k, t := range s.Tables {
+			t.Title, t.Columns, t.Notes, t.Rows = words.Printable(t.Title), cleanAll(t.Columns), cleanAll(t.Notes), slices.Clone(t.Rows)
+			for r, row := range t.Rows {
+				t.Rows[r] = cleanAll(row)
+			}
+			s.Tables[k] = t
+		}
+	}
+}
+
+func cleanFacts(all []Fact) {
+	for i := range all {
+		all[i].Text, all[i].Code = strings.TrimSpace(words.Printable(all[i].Text)), words.Lines(all[i].Code)
+	}
+}
+
+func cleanAll(in []string) []string {
+	out := make([]string, len(in))
+	for i, x := range in {
+		out[i] = strings.TrimSpace(words.Printable(x))
+	}
+	return out
+}
+
+// facts collects those that have a text.
+type facts []Fact
+
+func (f *facts) add(name, text string) {
+	if text != "" {
+		*f = append(*f, Fact{Name: name, Text: text})
+	}
+}
+
+// named is a commit with its subject.
+func named(l report.Ledger, id string) string {
+	if id == "" {
+		return ""
+	}
+	return strings.TrimSpace(words.Short(id) + " " + l.Info(id).Subject)
+}
+
+// notes are the things to know, and nothing of them is left out.
+func notes(warnings []string) Section {
+	return Section{ID: "notes", Title: "Notes", List: warnings}
+}
+
+// show is the command that lists the launches of a session.
+func show(session string) Command { return Command{"kbisect show " + session, "every launch"} }
+
+// stateOf is the state of a verdict.
+func stateOf(v bisect.Verdict) State { return State(v.Word()) }
+
+// launchState is the state of a launch that ended in a class.
+func launchState(c bisect.Class) State {
+	switch c {
+	case bisect.OK:
+		return Good
+	case bisect.Timeout, bisect.Wrong, bisect.Crash:
+		return Bad
+	}
+	return Skipped
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// digits is a number with the digits that matter.
+func digits(v float64) string { return fmt.Sprintf("%.4g", v) }

@@ -1,0 +1,254 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/internal/samples"
+	"github.com/kbisect/kbisect/bisect/sets"
+)
+
+func pageOf(in report.Input) Page { return New(report.NewSearch(in), in.Ledger) }
+
+// guilty is the slow search after its culprit's hunks were searched.
+func guilty() report.Input {
+	in := samples.Slow()
+	in.Hunks = map[string][]report.Hunk{samples.CommitID(40): {
+		{File: "gemm.cu", Start: 11, End: 12, Role: sets.Culprit, Text: "-\tload(a);\n+\tload_swizzled(a);\n"}, {File: "gemm.cu", Start: 41, End: 41, Role: sets.Carrier},
+	}}
+	return in
+}
+
+func flagsPage(t *testing.T) Page {
+	t.Helper()
+	doc, l := samples.Flags()
+	d, err := report.Read(doc, "f1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(d, l)
+}
+
+func ids(p Page) (out []string) {
+	for _, s := range p.Sections {
+		out = append(out, s.ID)
+	}
+	return out
+}
+
+// A section is there exactly when its data is.
+func TestSections(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		page Page
+		want string
+	}{
+		{"slow", pageOf(samples.Slow()), "explain search certainty diff phases device cost launches notes"},
+		{"timeout", pageOf(samples.Found()), "search certainty phases cost launches notes"},
+		{"flags", flagsPage(t), "sets claims keep effects phases cost launches"},
+		{"nothing", pageOf(report.Input{Finding: bisect.Finding{Result: bisect.Broken}}), ""},
+	} {
+		if got := strings.Join(ids(c.page), " "); got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+func section(t *testing.T, p Page, id string) Section {
+	t.Helper()
+	i := slices.IndexFunc(p.Sections, func(s Section) bool { return s.ID == id })
+	if i < 0 {
+		t.Fatalf("no section %s in %v", id, ids(p))
+	}
+	return p.Sections[i]
+}
+
+func TestSearchChart(t *testing.T) {
+	c := section(t, pageOf(samples.Slow()), "search").Charts[0].Data.(searchChart)
+	m := c.Metrics[0]
+	if m.Name != "time" || m.Unit != "us" || !c.Ordered || c.Length != 65 {
+		t.Fatalf("%s %s %v %d", m.Name, m.Unit, c.Ordered, c.Length)
+	}
+	states := map[int]State{}
+	for _, x := range c.Commits {
+		states[x.At] = x.State
+	}
+	if states[40] != "culprit" || states[39] != "good" || states[37] != "skip" || states[64] != "bad" {
+		t.Errorf("%v", states)
+	}
+	for _, l := range m.Levels {
+		if want := 42.7 * map[bool]float64{true: 1.09, false: 1}[l.At >= 40]; l.Y < want*0.99 || l.Y > want*1.01 || l.Low > l.Y || l.High < l.Y {
+			t.Errorf("%+v, planted %g", l, want)
+		}
+	}
+	if last := m.Levels[len(m.Levels)-1]; last.How != "95 % interval, against the good end" {
+		t.Errorf("the bad end: %+v", last)
+	}
+}
+
+// Times are shown in the unit that keeps them readable, with their limit.
+func TestScale(t *testing.T) {
+	for _, c := range []struct {
+		seconds, want float64
+		unit          string
+	}{{12, 12, "s"}, {0.25, 0.25, "s"}, {0.02, 20, "ms"}, {46.8e-6, 46.8, "µs"}, {5e-9, 5, "ns"}, {0, 0, "s"}} {
+		m := metricPoints{Unit: "s", Limit: 2 * c.seconds, Points: []metricPoint{{Y: c.seconds, Low: c.seconds, High: c.seconds}}}
+		m.scale()
+		if x := m.Points[0]; m.Unit != c.unit || math.Abs(x.Y-c.want) > 1e-9*c.want || x.High != x.Y || math.Abs(m.Limit-2*c.want) > 1e-9*c.want {
+			t.Errorf("%g s: %+v", c.seconds, m)
+		}
+	}
+}
+
+func TestMarkedDiff(t *testing.T) {
+	marks := []report.Hunk{{File: "gemm.cu", Start: 11, End: 12, Role: sets.Culprit}}
+	var guilty []string
+	for _, l := range parseDiff(samples.Slow().Diffs[samples.CommitID(40)], marks) {
+		if l.Role == "culprit" {
+			guilty = append(guilty, fmt.Sprintf("%s %d %d", l.Kind, l.Old, l.New))
+		}
+	}
+	if want := []string{"del 11 0", "add 0 11", "add 0 12"}; !slices.Equal(guilty, want) {
+		t.Errorf("%q, want %q", guilty, want)
+	}
+}
+
+// A candidate is named by the flags that are away from their base, or by those that are not.
+func TestAway(t *testing.T) {
+	base, top := "a=0,b=0,c=0,d=0,t=1", "a=1,b=1,c=1,d=1,t=3"
+	v := view{launches: []report.Launch{{Candidate: bisect.Candidate{Assign: base}, Purpose: bisect.EndGood}, {Candidate: bisect.Candidate{Assign: top}, Purpose: bisect.EndBad}}}
+	for assign, want := range map[string]string{
+		base: "the base", top: "everything on", "a=0,b=1,c=0,d=0,t=2": "b=1 t=2", "a=1,b=1,c=1,d=1,t=1": "all but t=1",
+		"a=1,b=1,c=1,d=0,t=2": "a=1 b=1 c=1 t=2", "a=1,b=1,c=1,d=1,t=2": "a=1 b=1 c=1 d=1 t=2", "b=0,c=0,x=2": "b=0 c=0 x=2", "": "the base",
+	} {
+		if got := v.away(bisect.Candidate{Assign: assign}); got != want {
+			t.Errorf("%s is %q, want %q", assign, got, want)
+		}
+	}
+}
+
+func TestLattice(t *testing.T) {
+	c := section(t, flagsPage(t), "sets").Charts[0].Data.(lattice)
+	if len(c.Nodes) != 8 || len(c.Edges) != 12 { // a cube
+		t.Fatalf("%d nodes, %d edges", len(c.Nodes), len(c.Edges))
+	}
+	for _, n := range c.Nodes {
+		want := map[string]string{"compile=max graph=on": "bad minimal", "compile=max fp8=on": "good recommended", "fp8=on": "", "the base": "good"}
+		got := string(n.State)
+		if n.Minimal {
+			got += " minimal"
+		}
+		if n.Recommended {
+			got += " recommended"
+		}
+		if w, ok := want[n.Name]; ok && w != got {
+			t.Errorf("%s: %q, want %q", n.Name, got, w)
+		}
+	}
+}
+
+// However many sets there are, the picture is bounded and its edges join sets that hold each other.
+func TestLatticeBounded(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		d := &report.Search{}
+		for range 1 + r.IntN(400) {
+			s := report.SetTest{Assignment: report.Assignment{Assign: map[string]string{}}, Answer: []sets.Answer{sets.Pass, sets.Fail, sets.Unjudged}[r.IntN(3)]}
+			for f := range 12 {
+				if r.IntN(3) == 0 {
+					s.Assign[fmt.Sprint("f", f)] = "1"
+				}
+			}
+			d.Tests = append(d.Tests, s)
+		}
+		c := newLattice(d).bounded()
+		if len(c.Nodes) > mostNodes {
+			t.Fatalf("%d nodes", len(c.Nodes))
+		}
+		for _, e := range c.Edges {
+			a, b := c.Nodes[e[0]].Atoms, c.Nodes[e[1]].Atoms
+			if len(a) >= len(b) || !within(a, b) {
+				t.Fatalf("%v is not in %v", a, b)
+			}
+		}
+	}
+}
+
+func FuzzParseDiff(f *testing.F) {
+	f.Add("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1 @@\n-a\n b\n", "x", 1, 1, false)
+	f.Fuzz(func(t *testing.T, text, file string, start, end int, old bool) {
+		lines := parseDiff(text, []report.Hunk{{File: file, Start: start, End: end, Old: old, Role: sets.Culprit}})
+		if want := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1; len(lines) != want {
+			t.Fatalf("%d lines of %d", len(lines), want)
+		}
+	})
+}
+
+// Whatever a store holds as a finding, a page is made of it or an error, in every format, and it ends.
+func FuzzNew(f *testing.F) {
+	doc, _ := samples.Flags()
+	f.Add(doc)
+	var b bytes.Buffer
+	if err := report.WriteJSON(&b, report.NewSearch(samples.Slow())); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte(`{"schema":"kbisect.finding/1","axis":"history","culprits":[{"commit":"x","hunks":[{}],"rate":{}}],"tests":[{"assign":null}],"steps":[{}],"safe_sets":[{"ratio":2,"maximum":true}]}`))
+	f.Add([]byte(`{"schema":"kbisect.gate/1","result":"regression","verdict":"x","base":{"commit":"a"},"head":null,"pairs":3,"comparisons":[{"metric":"t","unit":"s","result":"regression","a":{"median":1},"bound":{"value":2,"low":1,"high":3}},{}],"accepted":[{"metric":"t","limit":2}],"culprit":{"commit":"c","confidence":1,"effect":{},"places":[{"file":"f"}]}}`))
+	f.Add([]byte(`{"schema":"kbisect.comparison/1","a":{"commit":"a"},"b":{"commit":"b"},"comparisons":[{"case":"n","all_cases":true}]}`))
+	f.Add([]byte(`{"schema":"kbisect.measurement/1","metrics":[{"modes":{}}],"devices":[{}],"phases":[{}]}`))
+	f.Add([]byte(`{"schema":"kbisect.explanation/1","rows":[{"a":1,"b":2}],"builds":[{}]}`))
+	f.Add([]byte(`{"schema":"kbisect.history/1","series":[{"commits":[{"values":{"median":1}},{"failures":[{}]}]}]}`))
+	in := samples.Slow()
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		d, err := report.Read(doc, "s")
+		if err != nil {
+			return
+		}
+		p := New(d, in.Ledger)
+		if _, err := json.Marshal(p.charts()); err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := Markdown(&b, p, MarkdownLimit); err != nil || b.Len() > MarkdownLimit {
+			t.Fatalf("%d bytes, %v", b.Len(), err)
+		}
+		if err := Text(io.Discard, p, Terminal{Marks: []rune("_-=")}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// What was tested after the search over the commits, parts of the culprit and settings of flags, has bars among
+// the phases and is no commit of the range.
+func TestPagePartsOfAChange(t *testing.T) {
+	in := samples.Slow()
+	before := pageOf(guilty())
+	o := in.Launches[0].Outcome
+	for _, c := range []bisect.Candidate{{Commit: samples.CommitID(99)}, {Commit: samples.CommitID(40), Assign: "graph=off"}} {
+		in.Launches = append(in.Launches, report.Launch{Candidate: c, Purpose: bisect.Searching, Outcome: o})
+	}
+	p := pageOf(in)
+	if was, is := section(t, before, "search").Charts[0].Data, section(t, p, "search").Charts[0].Data; !reflect.DeepEqual(was, is) {
+		t.Errorf("the chart of the search has changed: %+v, it was %+v", is, was)
+	}
+	names := map[string]State{}
+	for _, c := range section(t, p, "phases").Charts[0].Data.(phaseChart).Candidates {
+		names[c.Name] = c.State
+	}
+	for name, want := range map[string]State{samples.CommitID(99)[:10] + " (part of it)": "", samples.CommitID(40)[:10] + ":graph=off": "", samples.CommitID(40)[:10]: "culprit"} {
+		if state, there := names[name]; !there || state != want {
+			t.Errorf("%q is %q, want %q, among %q", name, state, want, names)
+		}
+	}
+}

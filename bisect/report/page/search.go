@@ -1,0 +1,369 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+// finder makes the page of a search.
+type finder struct {
+	*report.Search
+	ledger   report.Ledger
+	at       map[string]int // position in the range by commit, the good end at 0
+	ordered  bool           // the positions are those in the history
+	culprits map[string]bool
+}
+
+func searchPage(d *report.Search, l report.Ledger) Page {
+	f := &finder{Search: d, ledger: l, culprits: map[string]bool{}}
+	for _, c := range d.Culprits {
+		f.culprits[c.Commit] = true
+	}
+	f.place()
+	v := f.view()
+	p := Page{Session: d.Session, Result: string(d.Result), Headline: cmp.Or(d.Headline, string(d.Result)), Facts: f.facts(), Figures: figures(d), Next: next(d, l)}
+	p.State = map[bisect.Result]State{bisect.Found: Bad, bisect.NoDifference: Good}[d.Result]
+	for _, c := range f.culpritSections() {
+		p.Sections = append(p.Sections, c)
+	}
+	p.Sections = append(p.Sections,
+		suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), why(d), levels(d, l), f.log(), f.certainty(), f.diff(),
+		v.phases(f.culprits), coldWarm(d, l), v.devices(d.Devices), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings))
+	return p
+}
+
+// place gives every commit its position. Where the order of the range is not known any more, it is that in which
+// the commits were first launched.
+func (f *finder) place() {
+	order := f.ledger.Order
+	if f.ordered = len(order) > 0; !f.ordered {
+		order = []string{f.Ends.Good}
+	}
+	f.at = map[string]int{}
+	add := func(id string) {
+		if _, known := f.at[id]; !known && id != "" {
+			f.at[id] = len(f.at)
+		}
+	}
+	for _, id := range order {
+		add(id)
+	}
+	for _, l := range f.ledger.Launches {
+		add(l.Candidate.Commit)
+	}
+	for _, s := range f.Steps {
+		add(s.Commit)
+	}
+}
+
+// searched reports that a candidate is a commit of the range as it is, rather than a part of a change or a setting
+// of flags, which were tested after the search over the commits.
+func (f *finder) searched(c bisect.Candidate) bool {
+	return f.Axis != report.AxisHistory || c.Assign == "" && (!f.ordered || f.at[c.Commit] < len(f.ledger.Order))
+}
+
+// named is a commit with its subject.
+func (f *finder) named(id string) string { return named(f.ledger, id) }
+
+func (f *finder) facts() []Fact {
+	var out facts
+	if len(f.Culprits) == 1 {
+		out = f.culprit(f.Culprits[0])
+	}
+	if f.Axis == report.AxisFlags {
+		for _, s := range f.MinimalSets {
+			out = append(out, setFacts(s)...)
+		}
+	}
+	if len(f.Culprits) == 0 {
+		if f.Result != bisect.NoDifference {
+			out.add("evidence", f.Ends.Evidence)
+		}
+		out.add("error", report.Text(f.Error))
+		out.add("hint", f.Ends.Hint)
+	}
+	if c := f.Complaint; c != nil && len(f.Culprits) != 1 {
+		out.add("complaint", bisect.Complaint{Class: c.Class, Phase: report.Text(c.Phase), Metric: report.Text(c.Metric)}.String())
+	}
+	if f.Ends.Good == f.Ends.Bad { // flags
+		out.add("commit", f.named(f.Ends.Bad))
+		return out
+	}
+	out.add("good end", f.named(f.Ends.Good))
+	out.add("bad end", f.named(f.Ends.Bad))
+	return out
+}
+
+// culpritSections are the culprits one by one, where there are several.
+func (f *finder) culpritSections() (out []Section) {
+	for i, c := range f.Culprits {
+		if n := len(f.Culprits); n > 1 {
+			title := fmt.Sprintf("Culprit %d of %d: %s", i+1, n, report.CulpritWords(c))
+			out = append(out, Section{ID: fmt.Sprintf("culprit-%d", i+1), Title: title, Facts: f.culprit(c)})
+		}
+	}
+	return out
+}
+
+// culprit is what is known of one.
+func (f *finder) culprit(c report.Culprit) []Fact {
+	var out facts
+	out.add("commit", c.Commit)
+	out.add("subject", c.Subject)
+	out.add("author", c.Author)
+	out.add("date", c.Date)
+	out.add("files", words.Listed(c.Files, 12))
+	if c.Effect != nil {
+		out.add("effect", c.Effect.Words())
+	}
+	for _, e := range c.Besides {
+		if e.Case == "" {
+			out.add("overall", e.Words())
+		} else {
+			out.add("also", e.Words()+", more than the other cases")
+		}
+	}
+	if c.Share != nil {
+		out.add("share", fmt.Sprintf("%.0f %% of the difference between the ends", 100**c.Share))
+	}
+	if r := c.Rate; r != nil {
+		out.add("rate", fmt.Sprintf("fails in about %.0f %% of its launches (%d of %d, including later commits)", 100*float64(r.Failed)/float64(max(r.Launches, 1)), r.Failed, r.Launches))
+	}
+	out.add("switch", report.Text(c.Switch))
+	out.add("output", lastLine(f.ledger, c))
+	for _, h := range c.Hunks {
+		out = append(out, hunkFact(h))
+	}
+	var parents []string
+	for _, id := range c.Parents {
+		parents = append(parents, words.Short(id))
+	}
+	how := "not confirmed against " + strings.Join(parents, " and ")
+	if c.Confirmed {
+		how = "confirmed: fresh trials from clean builds show it here and not in " + strings.Join(parents, " and ")
+	}
+	out.add("confidence", words.Confidence(c.Confidence)+", "+how)
+	return out
+}
+
+// lastLine is the last line that a culprit printed which crashed; for other classes the reason quotes it.
+func lastLine(ledger report.Ledger, c report.Culprit) (line string) {
+	for _, l := range ledger.Launches {
+		if c.Class == bisect.Crash && l.Candidate.Commit == c.Commit && l.Outcome.Class == c.Class {
+			lines := strings.Split(words.Lines(l.Outcome.Tail), "\n")
+			line = words.Cut(lines[len(lines)-1], 100)
+		}
+	}
+	return line
+}
+
+func figures(d *report.Search) []Fact {
+	t := d.Totals
+	var out facts
+	switch {
+	case d.Range > 0 && d.Axis != report.AxisHistory:
+		out.add("changes to choose from", fmt.Sprint(d.Range))
+	case d.Range > 0:
+		out.add("commits in the range", fmt.Sprint(d.Range))
+		out.add("that change the inputs", fmt.Sprint(d.Matter))
+	}
+	return append(out, totalFigures(t)...)
+}
+
+func next(d *report.Search, l report.Ledger) []Command {
+	resume, inspect := Command{"kbisect run --resume", "continues where this stopped"}, show(d.Session)
+	longer := Command{"kbisect run --resume --budget 10m", "continues where this stopped"}
+	var out []Command
+	switch d.Result {
+	case bisect.Found:
+		for _, c := range d.Culprits {
+			out = append(out, Command{"git show " + words.Short(c.Commit), ""})
+			if log := outputFile(l, c.Commit); log != "" {
+				out = append(out, Command{"less " + log, "its output"})
+			}
+		}
+		if d.Spent {
+			out = append(out, Command{longer.Line, "looks for more"})
+		}
+	case bisect.Interrupted, bisect.Broken:
+		return []Command{resume, inspect}
+	case bisect.Inconclusive:
+		if d.Spent {
+			out = append(out, longer)
+		}
+	}
+	return append(out, inspect)
+}
+
+// outputFile is the file that keeps the output of a commit.
+func outputFile(ledger report.Ledger, commit string) (log string) {
+	for _, l := range ledger.Launches {
+		if l.Candidate.Commit == commit && l.Outcome.Log != "" && l.Outcome.Tail != "" {
+			log = l.Outcome.Log
+		}
+	}
+	return log
+}
+
+// suspects are the commits that may be the culprit, where none is named.
+func suspects(d *report.Search, l report.Ledger) Section {
+	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "probability", "subject", "why it is not excluded"}, Right: []int{1}}
+	for _, s := range d.Suspects {
+		t.Rows = append(t.Rows, []string{words.Short(s.Commit), chance(s.Probability), cmp.Or(s.Subject, l.Info(s.Commit).Subject), s.Why})
+	}
+	return Section{ID: "suspects", Title: "Suspects", Tables: []Table{t}}
+}
+
+func why(d *report.Search) Section {
+	s := Section{ID: "explain", Title: "Why it differs"}
+	if x := d.Explain; x != nil {
+		s.Tables = []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes, Right: []int{2, 3}, Most: 14, First: x.Changed}}
+	}
+	return s
+}
+
+// levels is the table of commits all over the range against the good end.
+func levels(d *report.Search, l report.Ledger) Section {
+	metric := "the metric"
+	if d.Complaint != nil {
+		metric = cmp.Or(report.Text(d.Complaint.Metric), metric)
+	}
+	t := Table{Title: metric + " against the good end", Columns: []string{"commit", "change (95 % CI)", "subject"}}
+	for _, x := range d.Levels {
+		t.Rows = append(t.Rows, []string{words.Short(x.Commit), change(report.Estimate{Value: report.Number(x.Ratio), Low: report.Number(x.Low), High: report.Number(x.High)}), l.Info(x.Commit).Subject})
+	}
+	return Section{ID: "levels", Title: "Level over the range", Tables: []Table{t}}
+}
+
+// log is what was judged, and where the launches lie.
+func (f *finder) log() Section {
+	s := Section{ID: "search", Title: "Search log"}
+	if f.Range > 0 && f.Axis == report.AxisHistory {
+		s.Title = fmt.Sprintf("Search log: %s, %d change the build's or run's inputs", words.Count(f.Range, "commit"), f.Matter)
+	}
+	commits := f.places()
+	if len(commits) == 0 || f.Axis != report.AxisHistory && len(f.Steps) == 0 {
+		return s
+	}
+	if !f.ordered {
+		s.Missing = "The order of the commits is not known (the repository does not hold the range): they stand in the order in which they were launched."
+	}
+	s.Tables = []Table{f.stepTable()}
+	metrics := f.metrics()
+	if len(f.ledger.Launches) > 0 {
+		s.Words = "From the good end on the left to the bad end on the right: a dot for each launch, a bar for the median of a commit with its interval, and below them the verdict on each commit."
+		c := searchChart{Commits: commits, Metrics: metrics, Length: len(f.at), Ordered: f.ordered}
+		if f.ordered { // parts of a change that were tested later have their places behind it
+			c.Length = len(f.ledger.Order)
+		}
+		s.Charts = []Chart{{Kind: "search", Label: "Launches, levels and verdicts of the tested commits along the range", Data: c}}
+	}
+	for _, m := range metrics {
+		s.Tables = append(s.Tables, f.levelTable(m))
+	}
+	return s
+}
+
+func (f *finder) stepTable() Table {
+	t := Table{Title: "Verdicts, in order", Columns: []string{"step", "commit", "verdict", "confidence", "left", "subject", "evidence"}, Right: []int{3, 4}}
+	for _, s := range f.Steps {
+		left, sure, why := "", "", s.Verdict.Why
+		if s.Role == bisect.RoleSearch {
+			left = fmt.Sprint(s.Remaining)
+		}
+		if s.Verdict.Probability > 0 && s.Verdict.Call != bisect.Untestable {
+			sure = words.Confidence(s.Verdict.Probability)
+		}
+		if s.Inferred {
+			why = "equal inputs: " + why
+		}
+		t.Rows = append(t.Rows, []string{string(s.Role), words.Short(s.Commit), s.Verdict.Word(), sure, left, f.ledger.Info(s.Commit).Subject, why})
+		t.States = append(t.States, stateOf(s.Verdict))
+	}
+	return t
+}
+
+func (f *finder) levelTable(m metricPoints) Table {
+	t := Table{Title: "Levels of " + m.Name + inUnit(m.Unit), Columns: []string{"commit", "place", "median", "low", "high", "launches", "interval"}, Right: []int{1, 2, 3, 4, 5}, Detail: true}
+	ids := map[int]string{}
+	for id, i := range f.at {
+		ids[i] = id
+	}
+	for _, l := range m.Levels {
+		t.Rows = append(t.Rows, []string{f.named(ids[l.At]), fmt.Sprint(l.At), digits(l.Y), digits(l.Low), digits(l.High), fmt.Sprint(l.N), l.How})
+	}
+	return t
+}
+
+func inUnit(unit string) string {
+	if unit == "" {
+		return ""
+	}
+	return ", " + unit
+}
+
+// diff is what the culprits changed, with the lines marked that are to blame.
+func (f *finder) diff() Section {
+	s := Section{ID: "diff", Title: "What the culprit changed"}
+	t := Table{Title: "Hunks that matter", Columns: []string{"where", "role"}, Detail: true}
+	var all []DiffLine
+	for _, c := range f.Culprits {
+		for _, h := range c.Hunks {
+			t.Rows = append(t.Rows, []string{h.Where(), roleWords(h.Role)})
+			t.States = append(t.States, roleState(h.Role))
+		}
+		diff := f.ledger.Diffs[c.Commit]
+		if diff == "" {
+			continue
+		}
+		if len(f.Culprits) > 1 {
+			all = append(all, DiffLine{Kind: "file", Text: words.Printable(f.named(c.Commit))})
+		}
+		all = append(all, parseDiff(diff, c.Hunks)...)
+	}
+	if len(all) == 0 {
+		return s
+	}
+	s.Words = "Against the first parent."
+	if len(t.Rows) > 0 {
+		s.Words += " Lines with a bar and the word “guilty” cause the complaint; “carrier” lines are only required to build."
+		s.Tables = []Table{t}
+	}
+	s.Diff = boundedDiff(all)
+	return s
+}
+
+// places are the commits that were launched or judged, along the range, as they were judged last.
+func (f *finder) places() []place {
+	found := map[string]*place{}
+	get := func(id string) *place {
+		if found[id] == nil {
+			found[id] = &place{At: f.at[id], Commit: id, Subject: words.Printable(f.ledger.Info(id).Subject)}
+		}
+		return found[id]
+	}
+	for _, l := range f.ledger.Launches {
+		if f.searched(l.Candidate) {
+			get(l.Candidate.Commit)
+		}
+	}
+	for _, s := range f.Steps {
+		x := get(s.Commit)
+		x.State, x.Why = stateOf(s.Verdict), words.Printable(s.Verdict.Why)
+	}
+	for id := range f.culprits {
+		get(id).State = Culprit
+	}
+	var out []place
+	for _, x := range found {
+		out = append(out, *x)
+	}
+	slices.SortFunc(out, func(a, b place) int { return cmp.Compare(a.At, b.At) })
+	return out
+}

@@ -1,0 +1,176 @@
+package page
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+// Terminal is what the place can show where text goes.
+type Terminal struct {
+	Colour bool
+	Marks  []rune // of a line of values, from low to high; none draws no line
+}
+
+// Text writes a page for a terminal: the answer, its facts, then every section but the details that stand behind
+// pictures.
+func Text(w io.Writer, p Page, t Terminal) error {
+	var b strings.Builder
+	fmt.Fprintln(&b, t.paint(p.Headline, p.State))
+	if len(p.Facts) > 0 {
+		b.WriteString("\n" + textFacts(p.Facts))
+	}
+	for _, s := range p.Sections {
+		if body := t.section(s); body != "" {
+			fmt.Fprintf(&b, "\n%s\n%s", s.Title, body)
+		}
+	}
+	if len(p.Next) > 0 {
+		b.WriteString("\nNext\n")
+	}
+	for _, c := range p.Next {
+		line := "  " + c.Line
+		if c.Why != "" {
+			line += "    # " + c.Why
+		}
+		fmt.Fprintln(&b, line)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// paint gives a text the colour of a state, where colours are wanted.
+func (t Terminal) paint(text string, s State) string {
+	code := map[State]string{Good: "32", Bad: "31;1", Unsure: "33", Other: "35"}[s]
+	if !t.Colour || code == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (t Terminal) section(s Section) string {
+	var b strings.Builder
+	shown := slices.DeleteFunc(slices.Clone(s.Tables), func(x Table) bool { return x.Detail })
+	b.WriteString(textFacts(s.Facts))
+	if len(s.Charts) == 0 && s.Words != "" && len(shown)+len(s.List) > 0 {
+		fmt.Fprintf(&b, "  %s\n", s.Words)
+	}
+	if s.Missing != "" {
+		fmt.Fprintf(&b, "  %s\n", s.Missing)
+	}
+	for i, x := range shown {
+		if len(shown) > 1 {
+			if i > 0 {
+				b.WriteString("\n")
+			}
+			fmt.Fprintf(&b, "  %s\n", x.Title)
+		}
+		b.WriteString(t.table(x))
+	}
+	for _, c := range s.Charts {
+		if h, ok := c.Data.(historyChart); ok && h.line(t.Marks) != "" {
+			fmt.Fprintf(&b, "  %s\n", h.line(t.Marks))
+		}
+	}
+	for _, x := range s.List {
+		fmt.Fprintf(&b, "  - %s\n", strings.ReplaceAll(x, "\n", "\n    "))
+	}
+	return b.String()
+}
+
+// textFacts are facts, their names in a column.
+func textFacts(all []Fact) string {
+	var b strings.Builder
+	width := 0
+	for _, f := range all {
+		width = max(width, utf8.RuneCountInString(f.Name))
+	}
+	for i, f := range all {
+		name := f.Name
+		if i > 0 && all[i-1].Name == name && f.Code == "" {
+			name = ""
+		}
+		fmt.Fprintf(&b, "  %s  %s\n", pad(name, width, false), f.Text)
+		if f.Code != "" {
+			for _, line := range strings.Split(f.Code, "\n") {
+				fmt.Fprintf(&b, "  %s    %s\n", strings.Repeat(" ", width), words.Cut(line, 110))
+			}
+		}
+	}
+	return b.String()
+}
+
+// cellMost bounds a cell of a column, but for the last one: a long one would push all others away.
+const cellMost = 48
+
+// table writes a table in columns, a row a line. Colours come in after the columns are set: they have no width.
+func (t Terminal) table(x Table) string {
+	rows, left := x.bounded(x.Most)
+	last := len(x.Columns) - 1
+	lines := [][]string{x.Columns}
+	for _, i := range rows {
+		cells := slices.Clone(x.Rows[i])
+		for k := range cells {
+			if k < last {
+				cells[k] = words.Cut(cells[k], cellMost)
+			}
+		}
+		lines = append(lines, cells)
+	}
+	widths := make([]int, len(x.Columns))
+	for _, cells := range lines {
+		for k, c := range cells[:min(len(cells), len(widths))] {
+			widths[k] = max(widths[k], utf8.RuneCountInString(c))
+		}
+	}
+	var b strings.Builder
+	for n, cells := range lines {
+		line := " "
+		for k, c := range cells {
+			line += " " + pad(c, widths[min(k, last)], slices.Contains(x.Right, k)) + " "
+		}
+		line = strings.TrimRight(line, " ")
+		if n > 0 && rows[n-1] < len(x.States) {
+			line = t.paint(line, x.States[rows[n-1]])
+		}
+		fmt.Fprintln(&b, line)
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "  and %s more\n", words.Count(left, "row"))
+	}
+	for _, note := range x.Notes {
+		fmt.Fprintf(&b, "  %s\n", note)
+	}
+	return b.String()
+}
+
+// bounded picks at most so many rows, those that come first where there are too many, in their order; 0 is all.
+func (x Table) bounded(most int) (rows []int, left int) {
+	if most == 0 || most > len(x.Rows) {
+		most = len(x.Rows)
+	}
+	first := len(slices.DeleteFunc(slices.Clone(x.First), func(i int) bool { return i >= len(x.Rows) }))
+	others := most - min(first, most)
+	for i := range x.Rows {
+		switch {
+		case len(rows) == most:
+		case slices.Contains(x.First, i):
+			rows = append(rows, i)
+		case others > 0:
+			rows, others = append(rows, i), others-1
+		}
+	}
+	return rows, len(x.Rows) - len(rows)
+}
+
+func pad(s string, width int, right bool) string {
+	space := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
+	if right {
+		return space + s
+	}
+	return s + space
+}

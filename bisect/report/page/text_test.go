@@ -1,0 +1,359 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/internal/samples"
+)
+
+// textOf is a page as a terminal shows it, without colours.
+func textOf(t *testing.T, p Page) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Text(&b, p, Terminal{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func markdownOf(t *testing.T, p Page, limit int) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Markdown(&b, p, limit); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// holds fails for each of some texts that is missing.
+func holds(t *testing.T, text string, wanted ...string) {
+	t.Helper()
+	for _, want := range wanted {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestTextSaysWhoWhatAndHowSure(t *testing.T) {
+	text := textOf(t, pageOf(samples.Found()))
+	holds(t, text,
+		"author      Mira <m@x>", "subject     tune: search harder", "files       src/tune.c", "confidence  99.7 %, confirmed",
+		"Search log: 40 commits, 30 change the build's or run's inputs", "price 5", "on NVIDIA H200", "- commit cccccccccc: odd", "git show cccccccccc")
+	if !strings.HasPrefix(text, "cccccccccc introduces a timeout in load (load reached its limit of 3s)\n") {
+		t.Errorf("the verdict does not come first:\n%s", text)
+	}
+}
+
+// A complaint that shows only in some launches says in how many.
+func TestTextSaysHowOften(t *testing.T) {
+	in := samples.Found()
+	in.Finding.Culprits[0].Rate = &bisect.Rate{Failed: 13, Launches: 19}
+	holds(t, textOf(t, pageOf(in)), "fails in about 68 % of its launches (13 of 19")
+}
+
+func TestTextOfEveryResult(t *testing.T) {
+	in := samples.Found()
+	in.Finding.Culprits = nil
+	in.Finding.Suspects = []bisect.SuspectCommit{{Commit: samples.CulpritID, Probability: 0.5, Why: "does not build"}, {Commit: samples.BadID, Probability: 0.5}}
+	in.Error = "device lost\nhint: reset it"
+	for result, want := range map[bisect.Result][]string{
+		bisect.Inconclusive: {"the culprit is one of 2 commits", "50 %", "does not build"},
+		bisect.NoDifference: {"No difference between the ends"},
+		bisect.Broken:       {"no commit is blamed", "error      device lost hint: reset it"},
+		bisect.Interrupted:  {"2 suspects left", "kbisect run --resume"},
+	} {
+		in.Finding.Result = result
+		holds(t, textOf(t, pageOf(in)), want...)
+	}
+}
+
+// Every culprit is a section with its share; a gradual change has none, and its levels are a table.
+func TestSeveralCulpritsAndNone(t *testing.T) {
+	in := samples.Found()
+	share := 0.62
+	second := in.Finding.Culprits[0]
+	second.Commit, second.Class, second.Phase, second.Share = samples.BadID, bisect.Slow, "", &share
+	second.Effect = &bisect.Effect{Metric: "time", Ratio: 1.05, Low: 1.04, High: 1.06}
+	in.Finding.Culprits = append(in.Finding.Culprits, second)
+	in.Finding.Levels = []bisect.Level{{Commit: samples.GoodID, Effect: bisect.Effect{Metric: "time", Ratio: 1, Low: 1, High: 1}}, {Commit: samples.BadID, Effect: *second.Effect}}
+	in.Finding.Complaint.Metric = "time"
+	in.Finding.Spent = true
+	d := report.NewSearch(in)
+	holds(t, textOf(t, New(d, in.Ledger)),
+		"2 culprits; the oldest: cccccccccc introduces a timeout in load", "Culprit 1 of 2: cccccccccc introduces a timeout in load", "Culprit 2 of 2: bbbbbbbbbb makes `time` 5.0 % slower",
+		"share       62 % of the difference", "Level over the range", "bbbbbbbbbb  +5.0 % (+4.0 to +6.0 %)     new", "git show bbbbbbbbbb", "--resume")
+	if len(d.Culprits) != 2 || d.Culprits[0].Share != nil || *d.Culprits[1].Share != share || len(d.Levels) != 2 || d.Levels[1].Ratio != 1.05 || d.Complete {
+		t.Errorf("%+v", d)
+	}
+	in.Finding.Culprits, in.Finding.Result, in.Finding.Gradual, in.Finding.Spent = nil, bisect.Inconclusive, true, false
+	holds(t, textOf(t, pageOf(in)), "Inconclusive: gradual, no single culprit; `time` got worse", "bbbbbbbbbb  +5.0 %")
+}
+
+// A case that is slow is named wherever the culprit is, with what the metric did over all cases.
+func TestReportNamesTheCase(t *testing.T) {
+	in := samples.Found()
+	c := &in.Finding.Culprits[0]
+	c.Class, c.Phase = bisect.Slow, ""
+	c.Effect = &bisect.Effect{Metric: "time", Case: "128", Ratio: 1.12, Low: 1.11, High: 1.13}
+	c.Besides = []bisect.Effect{{Metric: "time", Ratio: 1.014, Low: 1.01, High: 1.018}, {Metric: "time", Case: "64", Ratio: 1.5, Low: 1.4, High: 1.6}}
+	in.Finding.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: "time of 128"}
+	d := report.NewSearch(in)
+	p := New(d, in.Ledger)
+	holds(t, textOf(t, p), "cccccccccc makes `time` of 128 12.0 % slower\n", "effect      time of 128 +12.0 % (95 % CI +11.0 to +13.0 %)\n",
+		"overall     time +1.4 % (95 % CI +1.0 to +1.8 %)\n", "also        time of 64 +50.0 % (95 % CI +40.0 to +60.0 %), more than the other cases\n")
+	if own := d.Culprits[0]; own.Effect.Metric != "time" || own.Effect.Case != "128" || len(own.Besides) != 2 || own.Besides[0].Case != "" || own.Besides[0].Ratio != 1.014 {
+		t.Errorf("%+v", own)
+	}
+	holds(t, markdownOf(t, p, 0), "**effect:** time of 128 +12.0 %", "**overall:** time +1.4 %", "of 128 12.0 % slower")
+}
+
+// A number without noise goes up or down; nothing is slow of registers. What launches warn of stands once.
+func TestReportExactWords(t *testing.T) {
+	for _, c := range []struct {
+		class bisect.Class
+		exact bisect.Exact
+		want  string
+	}{
+		{bisect.Slow, bisect.Exact{Value: 40}, "cccccccccc raises spills of k to 40 from 0\n"},
+		{bisect.Slow, bisect.Exact{Value: 72, Parent: 64}, "cccccccccc raises spills of k to 72 from 64 (+12.5 %)\n"},
+		{bisect.Improved, bisect.Exact{Parent: 40}, "cccccccccc lowers spills of k to 0 from 40\n"},
+	} {
+		in := samples.Found()
+		in.Finding.Complaint = bisect.Complaint{Class: c.class, Metric: "spills of k"}
+		x := &in.Finding.Culprits[0]
+		x.Class, x.Phase, x.Effect = c.class, "", &bisect.Effect{Metric: "spills", Case: "k", Ratio: 1.125, Low: 1.125, High: 1.125, Exact: &c.exact}
+		for i := range in.Launches {
+			in.Launches[i].Outcome.Warnings = []string{"nvbench skipped copy: too big"}
+		}
+		in.Launches[0].Outcome.Warnings = append(in.Launches[0].Outcome.Warnings, "alone")
+		p := pageOf(in)
+		text := textOf(t, p)
+		holds(t, text, c.want, "commits aaaaaaaaaa, cccccccccc: nvbench skipped copy: too big", "commit aaaaaaaaaa: alone")
+		if strings.Count(text, "nvbench") != 1 {
+			t.Error(text)
+		}
+		holds(t, markdownOf(t, p, 0), strings.TrimSpace(strings.ReplaceAll(c.want, "(", "(")))
+	}
+}
+
+func TestTextOfComparison(t *testing.T) {
+	d := samples.Comparison("regression", samples.Contrast("regression", "", 1.2))
+	d.Verdict = d.Sentence("")
+	d.B.Subject = "red \x1b[31m alert"
+	d.B.LeftOut = []report.Excluded{{Why: "throttled", Launches: 2}}
+	d.Warnings = []string{"mind this"}
+	text := textOf(t, New(d, report.Ledger{}))
+	holds(t, text, "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %).\n", "  A  aaaaaaaaaa  HEAD^  subject of HEAD^", "30.00 µs (29.90 to 30.20)", "36.00 µs", "+20.0 % (+18.0 to +22.0 %)", "2.0e-04",
+		"regression", "2 left out: throttled", "- mind this", "kbisect run --good HEAD^ --bad HEAD", "kbisect show s1", "changes of 3 % and more, error 1 %")
+	if strings.Contains(text, "\x1b") {
+		t.Error("a subject drives the terminal")
+	}
+}
+
+func TestHistoryLine(t *testing.T) {
+	commit := func(v float64) report.HistoryCommit {
+		c := report.HistoryCommit{Commit: strings.Repeat("c", 40), Date: "2026-01-01T00:00:00Z", Launches: 2, Values: report.Summary{N: 2, Median: report.Number(v), Low: report.Unknown()}, Ratio: report.Unknown()}
+		if math.IsNaN(v) {
+			c.Values.N = 0
+			c.Failures = []report.Failures{{Class: bisect.Crash, Launches: 2}}
+		}
+		return c
+	}
+	h := &report.History{Shown: 4, All: 5, Series: []report.HistorySeries{{Metric: "time", Unit: "s", Command: []string{"./bench"}, Commits: []report.HistoryCommit{commit(1e-3), commit(2e-3), commit(math.NaN()), commit(3e-3)}}}}
+	text := func(marks string) string {
+		var b bytes.Buffer
+		if err := Text(&b, New(h, report.Ledger{}), Terminal{Marks: []rune(marks)}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	holds(t, text("012"), "time; no device watched; ./bench\n", "  01x2  1.000 ms to 3.000 ms, oldest first, x failed\n", "2 crash", "4 of 5 measured commits")
+	h.Series[0].Unit = "1"
+	h.Series[0].Commits[3].Failures = nil
+	h.Series[0].Commits[2] = h.Series[0].Commits[0]
+	holds(t, text("▁▄█"), "  ▁▄▁█  0.001000 to 0.003000, oldest first\n")
+	if plain := text(""); strings.Contains(plain, "oldest first\n") {
+		t.Error(plain)
+	}
+}
+
+func TestTextOfMeasurement(t *testing.T) {
+	m := &report.Measurement{
+		Verdict: "Each of 6 launches passes.", Candidate: report.CommitInfo{ID: strings.Repeat("d", 40), Subject: "x"}.Candidate("HEAD"),
+		Phases:  []report.PhaseTimes{{Phase: "load", Times: report.Summary{N: 5, Median: 2, Min: 1.5, Max: 3}, Cold: report.Summary{N: 1, Median: 90}}},
+		Wall:    report.Summary{N: 6, Median: 12, Min: 11, Max: 100},
+		Metrics: []report.MetricSummary{{Metric: "rate", Unit: "B/s", Values: report.Summary{N: 6, Median: 1.2e12, Low: 1.1e12, High: 1.3e12, Min: 1.1e12, Max: 1.3e12, Spread: 0.02}, Samples: 60, Within: report.Unknown(), Modes: &report.Modes{Low: 1.1e12, High: 1.3e12, Share: 0.5}}},
+		Devices: []report.DeviceState{{Name: "GPU 0", Clock: report.Summary{N: 6, Min: 1980, Median: 1980, Max: 1980}, Throttled: []string{"thermal"}}},
+	}
+	holds(t, textOf(t, New(m, report.Ledger{})), "with empty caches", "90.00 s", "whole launch  12.00 s", "1.200 TB/s (1.100 to 1.300)", "2 %",
+		"two groups: 1.100 TB/s, and in 50 % of the launches 1.300 TB/s", "GPU 0   1980 to 1980", "thermal")
+}
+
+// Text shows the rows that changed before others where there are too many, and keeps their order.
+func TestBoundedRows(t *testing.T) {
+	x := Table{Columns: []string{"row"}, First: []int{5, 11, 17, 99}}
+	for i := range 20 {
+		x.Rows = append(x.Rows, []string{fmt.Sprint(i)})
+	}
+	for most, want := range map[int]string{5: "[0 1 5 11 17] 15", 2: "[5 11] 18", 30: fmt.Sprint(allRows(20), 0), 0: fmt.Sprint(allRows(20), 0)} {
+		rows, left := x.bounded(most)
+		if got := fmt.Sprint(rows, left); got != want {
+			t.Errorf("at most %d: %s, want %s", most, got, want)
+		}
+	}
+}
+
+func allRows(n int) (out []int) {
+	for i := range n {
+		out = append(out, i)
+	}
+	return out
+}
+
+// TestTextOfGates: a line for each metric, each verdict with its colour, and nothing that drives the terminal.
+func TestTextOfGates(t *testing.T) {
+	headlines := map[string]string{
+		"pass": "^Pass: no change of 3 % or more: every metric changes by -2.00 to \\+2.00 %\\.", "improvement": `^Improvement: time of n1 -20\.0 % \(99 % CI -22\.0 to -18\.0 %\)\.`,
+		"regression": `^Regression: 2 of 4 metrics, most of all time of n1 \+20\.0 %`, "open": "^Cannot tell: 1 of 2 metrics undecided after 8 pairs, above all time of n1 .*; so many pairs show a change of 2.1 % four times in five, looked for is 3 %",
+		"accepted": `^Pass: no change of 3 % or more that is not accepted; 1 change for the worse accepted\.`, "idle": "^Pass: equal inputs; nothing was launched",
+		"wrong": "^Regression: HEAD fails in 2 of 2 launches", "flaky": "^Cannot tell: HEAD fails in 1 of 40 launches", "gone": "cannot tell  time of n2 .* - .*HEAD does not report it",
+		"infra": "^Stopped: machine problem", "no numbers": "there are no numbers", "blamed": "culprit +cccccccccc makes it slower, confidence 99 %",
+	}
+	for name, g := range samples.Gates() {
+		p := New(g, report.Ledger{})
+		plain := textOf(t, p)
+		var painted bytes.Buffer
+		if err := Text(&painted, p, Terminal{Colour: true}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(plain, "\x1b\x00") || regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(painted.String(), "") != plain {
+			t.Errorf("%s: %q", name, painted.String())
+		}
+		if !regexp.MustCompile(headlines[name]).MatchString(plain) {
+			t.Errorf("%s: no %q in\n%s", name, headlines[name], plain)
+		}
+		if n := strings.Count(plain, "\n  verdict "); (n == 1) != (len(g.Contrasts) > 0) {
+			t.Errorf("%s: %d tables", name, n)
+		}
+	}
+	holds(t, textOf(t, New(samples.Gates()["accepted"], report.Ledger{})), "accepted  time of n1", "accepted up to 1.25: because | of", "Accepted, but not needed: time up to 2 (old)")
+}
+
+// TestMarkdownOfGates: names stay text, and the page stays below its limit.
+func TestMarkdownOfGates(t *testing.T) {
+	for name, g := range samples.Gates() {
+		p := New(g, report.Ledger{})
+		for _, limit := range []int{1 << 20, 2000, 700, 50, 1} {
+			text := markdownOf(t, p, limit)
+			if len(text) > limit {
+				t.Errorf("%s: %d bytes of %d", name, len(text), limit)
+			}
+			if strings.Contains(text, "\x00") || strings.Contains(text, "<b>") || regexp.MustCompile(`@\w`).MatchString(text) {
+				t.Errorf("%s: %s", name, text)
+			}
+		}
+		for _, line := range strings.Split(markdownOf(t, p, 1<<20), "\n") {
+			bars := strings.Count(line, "|") - strings.Count(line, `\|`)
+			if strings.HasPrefix(line, "|") && bars != 8 && bars != 3 {
+				t.Errorf("%s: a row of %d bars: %s", name, bars, line)
+			}
+		}
+	}
+	many := samples.Gate(report.GateRegression, 1)
+	for i := range 5000 {
+		many.Contrasts = append(many.Contrasts, samples.Contrast(report.GatePass, fmt.Sprint("case ", i), 1))
+	}
+	many.Contrasts = append(many.Contrasts, samples.Contrast(report.GateRegression, "the bad one", 1.3))
+	many.Verdict = "Regression."
+	text := markdownOf(t, New(many, report.Ledger{}), 20_000)
+	if len(text) > 20_000 || !strings.Contains(text, "the bad one") || !regexp.MustCompile(`\d+ more are not shown`).MatchString(text) {
+		t.Errorf("%d bytes\n%s", len(text), text)
+	}
+}
+
+// A gate and a comparison are pages too: the verdict, each number with its interval, who was launched as what.
+func TestPageOfComparison(t *testing.T) {
+	ledger := func(a, b string) (l report.Ledger) {
+		for _, x := range []report.Launch{{Candidate: bisect.Candidate{Commit: a}, Purpose: bisect.EndGood}, {Candidate: bisect.Candidate{Commit: b}, Purpose: bisect.EndBad}} {
+			x.Outcome = bisect.Outcome{Class: bisect.OK, Wall: 1, Phases: []bisect.PhaseTime{{Name: "measure", Seconds: 1}}}
+			l.Launches = append(l.Launches, x)
+		}
+		return l
+	}
+	for name, g := range samples.Gates() {
+		p := New(g, ledger(g.Base.Commit, g.Head.Commit))
+		if want := strings.Map(func(r rune) rune {
+			if r < ' ' {
+				return ' '
+			}
+			return r
+		}, g.Verdict); p.Headline != strings.TrimSpace(want) && !(g.Verdict == "" && p.Headline == g.Result) {
+			t.Errorf("%s: headline %q, verdict %q", name, p.Headline, want)
+		}
+		if g.NotLaunched != nil {
+			continue
+		}
+		if n := len(g.Contrasts); n > 0 {
+			first := p.Sections[0]
+			if first.ID != "metrics" || len(first.Tables[0].Rows) != n || len(first.Charts) != 1 {
+				t.Errorf("%s: %d numbers, %+v", name, n, first)
+			}
+		}
+		holds(t, markdownOf(t, p, MarkdownLimit), "| aaaaaaaaaa (merge base) |", "| bbbbbbbbbb (HEAD) |", "| HEAD | 1 |")
+	}
+	c := samples.Comparison("regression", samples.Contrast("regression", "n1", 1.2), samples.Contrast("no-difference", "", 1), samples.Contrast("cannot-tell", "n2", 1))
+	c.Verdict = "B is worse: so it is."
+	p := New(c, ledger(c.A.Commit, c.B.Commit))
+	table := p.Sections[0].Tables[0]
+	if p.Headline != c.Verdict || p.State != Bad || len(table.Rows) != 3 || table.Columns[3] != "B" || table.States[0] != Bad || table.States[1] != Good || table.States[2] != Unsure || table.Rows[0][4] != "+20.0 % (+18.0 to +22.0 %)" {
+		t.Errorf("%q %+v", p.Headline, table)
+	}
+	var blamed []string
+	for _, f := range New(samples.Gates()["blamed"], report.Ledger{}).Facts {
+		blamed = append(blamed, f.Name+": "+f.Text)
+	}
+	holds(t, strings.Join(blamed, "\n"), "culprit: cccccccccc makes it slower, confidence 99 %", "lines: b:1")
+}
+
+// Every document has a page in every format, and all three say the same headline, facts and titles in the same order.
+func TestFormatsAgree(t *testing.T) {
+	pages := map[string]Page{"slow": pageOf(guilty()), "flags": flagsPage(t), "gate": manyNumbers(), "history": measuredHistory(), "explanation": New(&report.Explanation{
+		Summary: "Largest changes: registers.", A: report.Candidate{Commit: "a"}, B: report.Candidate{Commit: "b"},
+		Rows: []report.Row{report.Numbers("resources", "k", "registers per thread", "", report.SortRegisters, 40, 168)},
+	}, report.Ledger{})}
+	for name, p := range pages {
+		text, md, html := textOf(t, p), markdownOf(t, p, 0), htmlOf(t, p)
+		for format, all := range map[string]string{"text": text, "Markdown": strings.NewReplacer("\\", "", "@<!-- -->", "@", "&lt;", "<", "&gt;", ">", "&amp;", "&").Replace(md), "HTML": unescaped(html)} {
+			at := 0
+			next := func(what string) {
+				i := strings.Index(all[at:], what)
+				if i < 0 {
+					t.Errorf("%s as %s: %q is missing, or not in its order", name, format, what)
+					return
+				}
+				at += i + len(what)
+			}
+			if !strings.Contains(p.Headline, "`") {
+				next(p.Headline)
+			}
+			for _, f := range p.Facts {
+				if !strings.ContainsAny(f.Text, "`\u202e|<&") {
+					next(f.Text)
+				}
+			}
+			for _, s := range p.Sections {
+				if format != "text" || (Terminal{}).section(s) != "" {
+					next(s.Title)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,364 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+// Schema names the JSON document of a search and its version.
+const Schema = "kbisect.finding/1"
+
+// The axes of a search.
+const (
+	AxisHistory = "history"
+	AxisFlags   = "flags"
+	AxisHunks   = "hunks"
+)
+
+// Search is what a search came to, over commits, flags or hunks.
+type Search struct {
+	Schema      string        `json:"schema"`
+	Session     string        `json:"session"`
+	Axis        string        `json:"axis"`
+	Result      bisect.Result `json:"result"`
+	Headline    string        `json:"headline"` // the answer in one line
+	Complaint   *Complaint    `json:"complaint"`
+	Culprits    []Culprit     `json:"culprits"`
+	Suspects    []Suspect     `json:"suspects"`
+	MinimalSets []MinimalSet  `json:"minimal_sets"`
+	SafeSets    []SafeSet     `json:"safe_sets"`
+	Recommended *SafeSet      `json:"recommended"`
+	SlowSets    []SlowSet     `json:"slow_sets"`
+	NotExcluded []Assignment  `json:"not_excluded"` // within these there may be more guilty sets
+	Effects     []Term        `json:"effects"`
+	Advice      *string       `json:"advice"`
+	Levels      []Level       `json:"levels"`
+	Hypotheses  []Hypothesis  `json:"hypotheses"`
+	Tests       []SetTest     `json:"tests"`
+	Complete    bool          `json:"complete"`
+	Ends        Ends          `json:"ends"`
+	Steps       []bisect.Step `json:"steps"`
+	Range       int           `json:"range"`  // commits in it
+	Matter      int           `json:"matter"` // of these, commits that can be the culprit
+	Explain     *Table        `json:"explain"`
+	Totals      Totals        `json:"totals"`
+	Devices     []string      `json:"devices"`
+	Warnings    []string      `json:"warnings"`
+	Error       *string       `json:"error"`
+
+	Spent     bool   `json:"-"` // the budget was used up; not known of a past search
+	Unwatched string `json:"-"` // why no device was watched, when one was wanted
+}
+
+func (*Search) schema() string { return Schema }
+
+// Complaint is what the bad end shows and the good end does not.
+type Complaint struct {
+	Class  bisect.Class `json:"class"`
+	Phase  *string      `json:"phase"`
+	Metric *string      `json:"metric"`
+}
+
+// Culprit is a commit that brought the complaint.
+type Culprit struct {
+	Commit     string       `json:"commit"`
+	Parents    []string     `json:"parents"`
+	Subject    string       `json:"subject"`
+	Author     string       `json:"author"`
+	Date       string       `json:"date"`
+	Files      []string     `json:"files"`
+	Class      bisect.Class `json:"class"`
+	Phase      *string      `json:"phase"`
+	Effect     *Effect      `json:"effect"`
+	Besides    []Effect     `json:"besides"` // all cases together, or a case that moved more than these
+	Rate       *bisect.Rate `json:"rate"`
+	Confidence float64      `json:"confidence"`
+	Confirmed  bool         `json:"confirmed"`
+	Share      *float64     `json:"share"`
+	Hunks      []Hunk       `json:"hunks"`
+	Switch     *string      `json:"switch"`
+}
+
+// Effect is a [bisect.Effect] of which every key is written.
+type Effect bisect.Effect
+
+// MarshalJSON implements json.Marshaler.
+func (e Effect) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Metric string        `json:"metric"`
+		Case   *string       `json:"case"` // null for all cases together
+		Ratio  float64       `json:"ratio"`
+		Low    float64       `json:"low"` // 95 % interval
+		High   float64       `json:"high"`
+		Exact  *bisect.Exact `json:"exact"` // null but for the effect of a culprit on a metric without noise
+	}{e.Metric, text(e.Case), e.Ratio, e.Low, e.High, e.Exact})
+}
+
+// Level is a commit against the good end, where the range was swept.
+type Level struct {
+	Commit string  `json:"commit"`
+	Ratio  float64 `json:"ratio"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+}
+
+// Suspect is a commit that may be the culprit.
+type Suspect struct {
+	Commit      string  `json:"commit"`
+	Probability float64 `json:"probability"`
+	Subject     string  `json:"subject"`
+	Why         string  `json:"why"` // it could not be told from the others
+}
+
+// Ends are the two ends of the range, with what they showed.
+type Ends struct {
+	Good     string `json:"good"`
+	Bad      string `json:"bad"`
+	Evidence string `json:"evidence"`
+	Hint     string `json:"hint"`
+}
+
+// Input is everything that the document of a search is made of.
+type Input struct {
+	Ledger
+	Session   string
+	Finding   bisect.Finding
+	Good      CommitInfo
+	Bad       CommitInfo
+	Wall      time.Duration // of the whole job, all attempts
+	GPUHour   float64       // price; 0 = none known
+	Devices   []string      // what the trials ran on
+	Unwatched string        // why no device was watched, when one was wanted
+	Warnings  []string
+	Error     string // machine trouble in words
+
+	Axis    string            // history, flags or hunks; "" is history
+	Sets    *Sets             // what a search over flags or hunks found
+	Hunks   map[string][]Hunk // by culprit: what of it is to blame
+	Terms   []Term            // what flags do to the metric
+	Advice  string            // what to do about that
+	Switch  map[string]string // by culprit: the flag that it switches on, in words
+	Explain *Table            // why the culprit differs from its parent
+}
+
+// NewSearch makes the document of a search.
+func NewSearch(in Input) *Search {
+	f := in.Finding
+	d := &Search{
+		Schema: Schema, Session: in.Session, Axis: cmp.Or(in.Axis, AxisHistory), Result: f.Result,
+		Culprits: []Culprit{}, Suspects: []Suspect{}, MinimalSets: []MinimalSet{}, SafeSets: []SafeSet{}, SlowSets: []SlowSet{}, NotExcluded: []Assignment{},
+		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []Level{}, Hypotheses: []Hypothesis{}, Tests: []SetTest{},
+		Complete: f.Result == bisect.Found && !f.Spent, Ends: Ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint},
+		Steps: append([]bisect.Step{}, f.Steps...), Range: f.Range, Matter: f.Matter, Explain: in.Explain, Totals: in.Totals(in.Wall, in.GPUHour),
+		Devices: append([]string{}, in.Devices...), Warnings: in.warnings(), Error: text(in.Error), Spent: f.Spent, Unwatched: in.Unwatched,
+	}
+	d.Totals.Inferred += f.Inferred
+	if f.Complaint.Class != "" {
+		d.Complaint = &Complaint{f.Complaint.Class, text(f.Complaint.Phase), text(f.Complaint.Metric)}
+	}
+	for _, c := range f.Culprits {
+		d.Culprits = append(d.Culprits, in.culprit(c))
+	}
+	for _, s := range f.Suspects {
+		d.Suspects = append(d.Suspects, Suspect{s.Commit, s.Probability, in.Info(s.Commit).Subject, s.Why})
+	}
+	for _, l := range f.Levels {
+		d.Levels = append(d.Levels, Level{l.Commit, l.Effect.Ratio, l.Effect.Low, l.Effect.High})
+	}
+	if in.Sets != nil {
+		d.addSets(in.Sets)
+	}
+	d.Headline = in.headline(d)
+	return d
+}
+
+func (in Input) culprit(c bisect.Culprit) Culprit {
+	info := in.Info(c.Commit)
+	out := Culprit{
+		Commit: c.Commit, Parents: c.Parents, Subject: info.Subject, Author: info.author(), Date: info.date(), Files: []string{},
+		Class: c.Class, Phase: text(c.Phase), Effect: (*Effect)(c.Effect), Besides: []Effect{}, Rate: c.Rate, Confidence: c.Confidence,
+		Confirmed: c.Confirmed, Share: c.Share, Hunks: append([]Hunk{}, in.Hunks[c.Commit]...), Switch: text(in.Switch[c.Commit]),
+	}
+	for _, x := range info.Files {
+		out.Files = append(out.Files, x.Path)
+	}
+	for _, e := range c.Besides {
+		out.Besides = append(out.Besides, Effect(e))
+	}
+	return out
+}
+
+// warnings are all things that a reader should know, without repeats.
+func (in Input) warnings() []string {
+	out := []string{}
+	for _, w := range slices.Concat(in.Warnings, in.Finding.Warnings, in.Ledger.warnings()) {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// Summary is the answer in one line for a list of sessions.
+func (d *Search) Summary() string {
+	first, _, _ := strings.Cut(Text(d.Error), "\n")
+	switch {
+	case d.Result == bisect.Broken && first != "":
+		return first
+	case len(d.Culprits) > 0 && d.Axis == AxisHistory:
+		return d.Headline + ": " + d.Culprits[0].Subject
+	}
+	return d.Headline
+}
+
+// headline is the answer in one line.
+func (in Input) headline(d *Search) string {
+	f := in.Finding
+	switch {
+	case d.Axis != AxisHistory && in.Sets != nil && (f.Result == bisect.Found || f.Result == bisect.Inconclusive):
+		return in.Sets.headline(f, in.Advice)
+	case f.Result == bisect.Found && len(f.Culprits) == 1:
+		return in.culpritWords(f.Culprits[0])
+	case f.Result == bisect.Found:
+		return fmt.Sprintf("%d culprits; the oldest: %s", len(f.Culprits), in.culpritWords(f.Culprits[0]))
+	case f.Result == bisect.Inconclusive:
+		return inconclusive(f)
+	case f.Result == bisect.NoDifference:
+		return "No difference between the ends: " + f.Ends.Why
+	case f.Result == bisect.Broken:
+		return "Stopped: machine problem; no commit is blamed"
+	case f.Complaint.Class == "":
+		return "Interrupted; the launches made so far are kept"
+	}
+	return fmt.Sprintf("Interrupted; the launches made so far are kept, %s left", words.Count(len(f.Suspects), "suspect"))
+}
+
+func inconclusive(f bisect.Finding) string {
+	n := len(f.Suspects)
+	left := fmt.Sprintf("the culprit is one of %d commits", n)
+	if n == 1 {
+		left = "one suspect is left, not confirmed"
+	}
+	switch {
+	case f.Ends.Untestable, f.Ends.Unclear:
+		return "Inconclusive: " + f.Ends.Why
+	case f.Gradual:
+		return fmt.Sprintf("Inconclusive: gradual, no single culprit; `%s` got worse in steps too small to be told apart", f.Complaint.Metric)
+	case f.Spent && n == 0:
+		return "Inconclusive: the budget ran out before the whole range was searched"
+	case f.Spent:
+		return "Inconclusive: the budget ran out; " + left
+	case n == 1:
+		return "Inconclusive: " + left
+	}
+	return "Inconclusive: " + left + "; no test can tell them apart"
+}
+
+// culpritWords says in a sentence what a culprit did.
+func (in Input) culpritWords(c bisect.Culprit) string {
+	s := words.Short(c.Commit)
+	if c.Merge {
+		s = "merge " + s
+	}
+	s += " " + did(c.Class, c.Phase, c.Effect)
+	why := ""
+	for _, l := range in.Launches { // the latest counts, unless one before it had the whole of its limits
+		o := l.Outcome
+		if c.Effect == nil && l.Candidate == (bisect.Candidate{Commit: c.Commit}) && o.Class == c.Class && o.Why != "" && (!o.Early || why == "") {
+			why = " (" + o.Why + ")"
+		}
+	}
+	return s + why
+}
+
+// CulpritWords says in a sentence what a culprit did.
+func CulpritWords(c Culprit) string {
+	return words.Short(c.Commit) + " " + did(c.Class, Text(c.Phase), (*bisect.Effect)(c.Effect))
+}
+
+// did is what a culprit did, as the end of a sentence that it begins.
+func did(class bisect.Class, phase string, e *bisect.Effect) string {
+	switch {
+	case e != nil && e.Exact != nil && e.Exact.Value < e.Exact.Parent:
+		return "lowers " + Effect(*e).exact(" to %s from %s")
+	case e != nil && e.Exact != nil:
+		return "raises " + Effect(*e).exact(" to %s from %s")
+	case e != nil:
+		return fmt.Sprintf("makes %s %s", quoted(*e), moved(*e))
+	case class == bisect.Improved:
+		return "makes it faster"
+	case class == bisect.Slow:
+		return "makes it slower"
+	case class == bisect.BuildFailed:
+		return "breaks the build"
+	}
+	return "introduces " + FailureName(class, phase)
+}
+
+// FailureName is a way to fail, with its article.
+func FailureName(class bisect.Class, phase string) string {
+	switch {
+	case class == bisect.Timeout && phase != "":
+		return "a timeout in " + phase
+	case class == bisect.Timeout:
+		return "a timeout"
+	case class == bisect.Wrong:
+		return "wrong results"
+	case class == bisect.Crash:
+		return "a crash"
+	case class == bisect.BuildFailed:
+		return "a build failure"
+	case class == bisect.Slow:
+		return "a slowdown"
+	case class == bisect.Improved:
+		return "an improvement"
+	}
+	return string(class)
+}
+
+// quoted is the metric with its case, set off from the words around it.
+func quoted(e bisect.Effect) string {
+	if e.Case == "" {
+		return "`" + e.Metric + "`"
+	}
+	return "`" + e.Metric + "` of " + e.Case
+}
+
+// moved is how far a metric moved: slower or faster where it is a time.
+func moved(e bisect.Effect) string {
+	up, down := "higher", "lower"
+	if e.Metric == "time" || e.Metric == "wall" || strings.HasPrefix(e.Metric, "phase.") {
+		up, down = "slower", "faster"
+	}
+	switch amount := words.Change(e.Ratio); {
+	case e.Ratio < 1:
+		return strings.TrimPrefix(amount, "-") + " " + down
+	default:
+		return strings.TrimPrefix(amount, "+") + " " + up
+	}
+}
+
+// Words are a metric with its change and the interval of it.
+func (e Effect) Words() string {
+	if e.Exact != nil {
+		return e.exact(" %s, parent %s")
+	}
+	return fmt.Sprintf("%s %s", bisect.Effect(e).Name(), words.Interval(e.Ratio, e.Low, e.High, 0.95))
+}
+
+// exact writes the two numbers of a metric without noise: the value, then the parent's.
+func (e Effect) exact(format string) string {
+	x := e.Exact
+	s := bisect.Effect(e).Name() + fmt.Sprintf(format, fmt.Sprintf("%.8g", x.Value), fmt.Sprintf("%.8g", x.Parent))
+	if x.Parent != 0 && x.Value != 0 { // else the ratio says nothing
+		s += " (" + words.Change(e.Ratio) + ")"
+	}
+	return s
+}

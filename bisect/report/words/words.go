@@ -1,0 +1,218 @@
+// Package words writes numbers, names and plurals the way kbisect shows them everywhere: a number first, with
+// four digits and the unit in which it is read best, a ratio as a change in percent with its interval.
+//
+// It knows no document and no page; both use it, so that a value reads the same in text, Markdown, HTML and in
+// the sentences that a JSON document holds.
+package words
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Short is a commit id as people read it.
+func Short(id string) string { return id[:min(10, len(id))] }
+
+// Cut shortens a text to n characters.
+func Cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// Printable is a text on one line that cannot drive a terminal or turn the direction of what follows.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// Lines is a text of several lines, each printable, without empty ones; tabs stay.
+func Lines(s string) string {
+	var out []string
+	for _, line := range strings.Split(s, "\n") {
+		if line = strings.TrimRight(Tabbed(line), " "); line != "" {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// Tabbed is Printable for a line of code, of which the tabs stay.
+func Tabbed(s string) string {
+	parts := strings.Split(s, "\t")
+	for i := range parts {
+		parts[i] = Printable(parts[i])
+	}
+	return strings.Join(parts, "\t")
+}
+
+// Count is a number with its noun.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	switch {
+	case noun == "series":
+		return fmt.Sprintf("%d series", n)
+	case strings.HasSuffix(noun, "ch"):
+		noun += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Listed names the first of a list and counts the rest.
+func Listed(all []string, most int) string {
+	if len(all) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Seconds is a duration.
+func Seconds(s float64) string {
+	if s >= 60 {
+		return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+	}
+	return fmt.Sprintf("%.2f s", s)
+}
+
+// Percent is a fraction without a sign: a share, a spread, a bound.
+func Percent(f float64) string {
+	switch {
+	case !known(f):
+		return "-"
+	case f >= 0.1:
+		return fmt.Sprintf("%.0f %%", 100*f)
+	}
+	return fmt.Sprintf("%.2g %%", 100*f)
+}
+
+// Confidence is a probability in percent. Nothing that rests on trials is shown as 100 %.
+func Confidence(p float64) string { return fmt.Sprintf("%.4g %%", min(100*p, 99.99)) }
+
+// Change is a ratio as people read it: "+4.9 %" or, from twofold on, "2.92 times".
+func Change(ratio float64) string {
+	if !known(ratio) {
+		return "-"
+	}
+	return change(ratio, ratio) + unitOf(ratio)
+}
+
+// Interval is a ratio with its bounds, "+4.9 % (95 % CI +4.1 to +5.6 %)"; without bounds where they are unknown.
+func Interval(ratio, low, high, confidence float64) string {
+	if !known(ratio) || !known(low) || !known(high) || low <= 0 {
+		return Change(ratio)
+	}
+	return fmt.Sprintf("%s (%.4g %% CI %s)", Change(ratio), 100*confidence, Between(ratio, low, high))
+}
+
+// Between are the bounds of a ratio, written as the ratio itself would be.
+func Between(ratio, low, high float64) string {
+	return fmt.Sprintf("%s to %s%s", change(low, ratio), change(high, ratio), unitOf(ratio))
+}
+
+// change is a ratio in the form that the leading one has, so that a value and its bounds compare.
+func change(ratio, leading float64) string {
+	switch percent := 100 * (ratio - 1); {
+	case leading >= 2:
+		return fmt.Sprintf("%.3g", ratio)
+	case math.Abs(leading-1) < 0.01:
+		return fmt.Sprintf("%+.2f", percent)
+	default:
+		return fmt.Sprintf("%+.1f", percent)
+	}
+}
+
+func unitOf(ratio float64) string {
+	if ratio >= 2 {
+		return " times"
+	}
+	return " %"
+}
+
+// Quantity is a value in the unit in which it is read best; "-" where it is not known.
+func Quantity(v float64, unit string) string {
+	if !known(v) {
+		return "-"
+	}
+	scale, name := Prefixed(v, unit)
+	return Figure(v*scale) + Unit(name)
+}
+
+// Range is two values with one unit, that of the larger.
+func Range(low, high float64, unit string) string {
+	if !known(low) {
+		return "-"
+	}
+	scale, name := Prefixed(high, unit)
+	return fmt.Sprintf("%s to %s%s", Figure(low*scale), Figure(high*scale), Unit(name))
+}
+
+// Unit is a unit behind its number: nothing for a ratio or a count.
+func Unit(unit string) string {
+	switch unit {
+	case "", "1":
+		return ""
+	case "us":
+		return " µs"
+	}
+	return " " + unit
+}
+
+// Prefixed chooses the unit in which a value is read best, and the factor that leads to it.
+func Prefixed(v float64, unit string) (scale float64, name string) {
+	type prefix struct {
+		least, scale float64
+		sign         string
+	}
+	table := []prefix{{1e12, 1e-12, "T"}, {1e9, 1e-9, "G"}, {1e6, 1e-6, "M"}, {1e4, 1e-3, "k"}, {0, 1, ""}}
+	switch unit {
+	case "s":
+		table = []prefix{{1, 1, ""}, {1e-3, 1e3, "m"}, {1e-6, 1e6, "µ"}, {0, 1e9, "n"}}
+	case "B", "B/s", "FLOP/s", "Hz", "op/s", "item/s", "token/s":
+	default:
+		return 1, unit
+	}
+	for _, x := range table {
+		if math.Abs(v) >= x.least {
+			return x.scale, x.sign + unit
+		}
+	}
+	return 1, unit
+}
+
+// Figure is a measured value with four digits.
+func Figure(v float64) string {
+	switch a := math.Abs(v); {
+	case !known(v):
+		return "-"
+	case a >= 1000:
+		return fmt.Sprintf("%.0f", v)
+	case a == 0:
+		return "0"
+	case a >= 0.001:
+		return fmt.Sprintf("%.*f", max(0, 3-int(math.Floor(math.Log10(a)))), v)
+	}
+	return fmt.Sprintf("%.3e", v)
+}
+
+// P is a probability of a test.
+func P(p float64) string {
+	switch {
+	case !known(p):
+		return "-"
+	case p < 0.001:
+		return fmt.Sprintf("%.1e", p)
+	}
+	return fmt.Sprintf("%.3f", p)
+}
+
+func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
