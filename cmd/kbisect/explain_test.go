@@ -449,7 +449,7 @@ func TestExplainPython(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("no Python")
 	}
-	trace, err := os.ReadFile("../../kernels/testdata/profile/trace.json")
+	trace, err := os.ReadFile("../../kernels/cuda/testdata/profile/trace.json")
 	if err != nil {
 		t.Fatal(err)
 	}
