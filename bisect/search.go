@@ -21,19 +21,19 @@ type Judge interface {
 	Patient()
 }
 
-// Weigher is a Judge that keeps every launch it has made, and weighs them all against each other. A
+// FlakySearcher is a Judge that keeps every launch it has made, and weighs them all against each other. A
 // plain search takes an answer for certain; where the complaint shows only in some launches of a bad
-// commit, its answers contradict each other, and the Weigher goes on from all that was seen.
-type Weigher interface {
+// commit, its answers contradict each other, and the FlakySearcher goes on from all that was seen.
+type FlakySearcher interface {
 	Judge
-	// Weighs reports that this complaint may show only sometimes.
-	Weighs() bool
+	// MaybeFlaky reports that this complaint may show only sometimes.
+	MaybeFlaky() bool
 	// Ratio is what a bad answer is expected to cost, in units of a good one; 0 while nothing is known.
 	Ratio() float64
-	// Weigh ends the search of s: it proves what the launches so far point to, or goes on searching
+	// SearchFlaky ends the search of s: it proves what the launches so far point to, or goes on searching
 	// until something is proven, and writes the result into f. An error is machine trouble or an
 	// interruption, with the suspects in f.
-	Weigh(ctx context.Context, s *Search, f *Finding) error
+	SearchFlaky(ctx context.Context, s *Search, f *Finding) error
 }
 
 // Ends is what the two ends showed. The search goes on only when Differ is true.
@@ -248,8 +248,8 @@ func (r *run) all(ctx context.Context) error {
 	if err := r.askTested(ctx); err != nil {
 		return err
 	}
-	if w, ok := r.Judge.(Weigher); ok && w.Weighs() {
-		return r.weigh(ctx, w)
+	if w, ok := r.Judge.(FlakySearcher); ok && w.MaybeFlaky() {
+		return r.searchFlaky(ctx, w)
 	}
 	for round := 1; ; round++ {
 		done, err := r.round(ctx)
@@ -265,17 +265,17 @@ func (r *run) all(ctx context.Context) error {
 	}
 }
 
-// weigh searches as if every answer were certain, which costs least where it is so, and leaves the
-// proof to the Weigher, together with whatever does not fit. What is known to show only sometimes is
+// searchFlaky searches as if every answer were certain, which costs least where it is so, and leaves the
+// proof to the FlakySearcher, together with whatever does not fit. What is known to show only sometimes is
 // left to it from the start.
-func (r *run) weigh(ctx context.Context, w Weigher) error {
+func (r *run) searchFlaky(ctx context.Context, w FlakySearcher) error {
 	if !r.f.Ends.Sometimes {
 		r.cost = w.Ratio
 		if err := r.narrow(ctx); err != nil {
 			return err
 		}
 	}
-	return w.Weigh(ctx, r.Search, &r.f)
+	return w.SearchFlaky(ctx, r.Search, &r.f)
 }
 
 // askTested takes in what is known about commits that were tested before the search.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/cache"
@@ -224,10 +225,10 @@ func (r *rig) search(faults bool) bisect.Finding {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 4*time.Minute)
 	defer cancel()
 	memory := &Memory{Next: r.sampler(faults), Known: r.known(), Save: r.save, Learn: p.Learn}
-	s := &judge.Bank{
+	s := &judge.SlowdownSearch{
 		Search:  bisect.Search{Commits: r.commits, Good: bisect.Candidate{Commit: r.good}, Redo: p.Clean},
 		Sampler: memory,
-		Options: judge.Options{Metrics: []judge.Metric{{Name: "t"}}, Effect: 0.03, Error: 0.05, Commits: len(r.commits)},
+		Options: judge.Options{Metrics: []metric.Metric{{Name: "t"}}, Effect: 0.03, Error: 0.05, Commits: len(r.commits)},
 	}
 	began := time.Now()
 	f, err := s.Find(ctx)

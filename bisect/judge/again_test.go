@@ -7,6 +7,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
@@ -37,9 +38,9 @@ func TestOtherFailureIsTriedAgain(t *testing.T) {
 					o.Series = append(o.Series, number("time", "", y))
 					return o, err
 				}
-				b := &judge.Bank{
+				b := &judge.SlowdownSearch{
 					Search: bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: simulate.ID(0)}}, Sampler: sampler(sample),
-					Options: judge.Options{Error: 0.01, Effect: 0.03, Metrics: []judge.Metric{{Name: "time"}}},
+					Options: judge.Options{Error: 0.01, Effect: 0.03, Metrics: []metric.Metric{{Name: "time"}}},
 				}
 				f, err := b.Find(t.Context())
 				if err != nil {

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/metric"
 )
 
 // Launches of ends of which the bad one does not fail at once.
@@ -36,7 +38,9 @@ func (p *Plain) mayPass(g, b bisect.Outcome) bool {
 func (p *Plain) wanted() bool { return p.Any || p.Find != "" }
 
 // comparable reports that both ends sent a value of some metric.
-func (p *Plain) comparable(g, b bisect.Outcome) bool { return len(channels(p.Metrics, g, b)) > 0 }
+func (p *Plain) comparable(g, b bisect.Outcome) bool {
+	return len(metric.Channels(p.Metrics, g, b)) > 0
+}
 
 // passed reports that a candidate passed at least once.
 func (p *Plain) passed(c bisect.Candidate) bool {
@@ -95,10 +99,10 @@ func (p *Plain) rareEnds(ctx context.Context, g, b bisect.Outcome) (bisect.Ends,
 func (p *Plain) tellApart(ctx context.Context, g, b bisect.Outcome, e bisect.Ends) (bisect.Ends, error) {
 	for {
 		tg, tb := p.tallyOf(p.good), p.tallyOf(p.bad)
-		same := 1 / (1 + (1-rareAlike)/rareAlike*math.Exp(logEnds(tb, tg)-logAlike(tb.plus(tg))))
+		same := 1 / (1 + (1-rareAlike)/rareAlike*math.Exp(belief.LogEnds(tb, tg)-belief.LogAlike(tb.Plus(tg))))
 		e.Sometimes = true
-		e.Why = fmt.Sprintf("the bad end fails in %d of %d launches (%s), the good end in %d of %d", tb.fails, tb.launches(), b.Describe(), tg.fails, tg.launches())
-		e.Good, e.Bad = p.verdict(g, tg.launches()), p.verdict(b, tb.launches())
+		e.Why = fmt.Sprintf("the bad end fails in %d of %d launches (%s), the good end in %d of %d", tb.Fails, tb.Launches(), b.Describe(), tg.Fails, tg.Launches())
+		e.Good, e.Bad = p.verdict(g, tg.Launches()), p.verdict(b, tb.Launches())
 		switch {
 		case 1-same >= endTrust:
 			return e, nil
@@ -107,17 +111,17 @@ func (p *Plain) tellApart(ctx context.Context, g, b bisect.Outcome, e bisect.End
 			e.Complaint, p.complaint = bisect.Complaint{}, bisect.Complaint{}
 			e.Hint = "failures that come as often at the good end are no change; name an older good end with --good"
 			return e, nil
-		case tg.launches()+tb.launches() >= endCap:
+		case tg.Launches()+tb.Launches() >= endCap:
 			e.Differ, e.Unclear = false, true
 			e.Why += ": too few to tell whether the bad end fails more often"
 			e.Hint = "name a bad end that fails more often with --bad, or a command that runs the program several times and fails when one of them does"
 			return e, nil
 		}
 		c, why := p.good, bisect.EndGood
-		rate := failNext(logAlike, tb.plus(tg))
-		ifBad := func(t tally) float64 { return logEnds(t, tg) }
-		ifGood := func(t tally) float64 { return logEnds(tb, t) }
-		if tells(same, rate, failNext(ifBad, tb)) > tells(same, rate, failNext(ifGood, tg)) {
+		rate := belief.FailNext(belief.LogAlike, tb.Plus(tg))
+		ifBad := func(t belief.Tally) float64 { return belief.LogEnds(t, tg) }
+		ifGood := func(t belief.Tally) float64 { return belief.LogEnds(tb, t) }
+		if belief.Tells(same, rate, belief.FailNext(ifBad, tb)) > belief.Tells(same, rate, belief.FailNext(ifGood, tg)) {
 			c, why = p.bad, bisect.EndBad
 		}
 		if _, err := p.launch(ctx, c, why); err != nil {
@@ -126,35 +130,25 @@ func (p *Plain) tellApart(ctx context.Context, g, b bisect.Outcome, e bisect.End
 	}
 }
 
-// logEnds is the log-likelihood of the launches of two ends that differ, where the question whether they
-// do came up.
-func logEnds(bad, good tally) float64 { return logMixed(0.5, bad, good) }
-
-// tells is the information about a claim of probability p in a launch that fails with chance a if it
-// holds, and b if not.
-func tells(p, a, b float64) float64 {
-	return binaryEntropy(p*a+(1-p)*b) - p*binaryEntropy(a) - (1-p)*binaryEntropy(b)
-}
-
 // tallyOf counts what the launches of a candidate showed of the complaint.
-func (p *Plain) tallyOf(c bisect.Candidate) (t tally) {
+func (p *Plain) tallyOf(c bisect.Candidate) (t belief.Tally) {
 	for _, x := range p.trials {
 		if x.Candidate == c {
-			t = t.plus(p.shows(x.Outcome))
+			t = t.Plus(p.shows(x.Outcome))
 		}
 	}
 	return t
 }
 
 // shows is one launch as a count; zero when it tells nothing about the complaint.
-func (p *Plain) shows(o bisect.Outcome) tally {
+func (p *Plain) shows(o bisect.Outcome) belief.Tally {
 	switch p.verdict(o, 1).Call {
 	case bisect.Bad:
-		return tally{fails: 1}
+		return belief.Tally{Fails: 1}
 	case bisect.Good:
-		return tally{passes: 1}
+		return belief.Tally{Passes: 1}
 	}
-	return tally{}
+	return belief.Tally{}
 }
 
 // dropped are failures that were set aside while times were compared.

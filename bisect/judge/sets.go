@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/sets"
 )
 
@@ -26,8 +28,8 @@ type SetOracle struct {
 	outcome   bisect.Outcome // of the good end
 	complaint bisect.Complaint
 	ends      bisect.Ends
-	slow      *bankRun // holds the noise, where the complaint is a metric
-	step      float64  // of the ends, as a logarithm
+	slow      *slowdownRun // holds the noise, where the complaint is a metric
+	step      float64      // of the ends, as a logarithm
 }
 
 // Ends is what the two ends have shown, once both were tested.
@@ -119,7 +121,7 @@ func failed(o bisect.Outcome) bool { return o.Class != bisect.OK && !untestable(
 // slowEnd compares ends that both end well by their metrics, as a search of a history does.
 func (o *SetOracle) slowEnd(ctx context.Context, c bisect.Candidate, out sets.Result) (sets.Result, error) {
 	bad := bisect.Commit{ID: c.String(), Parents: []string{o.good.String()}}
-	b := &Bank{Search: bisect.Search{Commits: []bisect.Commit{bad}, Good: bisect.Candidate{Commit: o.good.String()}, Spent: o.Spent}, Sampler: parsed{o.once}, Options: o.Options}
+	b := &SlowdownSearch{Search: bisect.Search{Commits: []bisect.Commit{bad}, Good: bisect.Candidate{Commit: o.good.String()}, Spent: o.Spent}, Sampler: parsed{o.once}, Options: o.Options}
 	run := newBankRun(ctx, b)
 	slow, err := run.look()
 	if err != nil || !slow {
@@ -184,14 +186,14 @@ func phaseTime(x bisect.Outcome, c bisect.Complaint) float64 {
 // so.
 func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Request) (sets.Result, error) {
 	out := sets.Result{}
-	test := claim{step: o.step}
-	noise := o.slow.model.noise
+	test := belief.StepTest{Step: o.step}
+	noise := o.slow.model.Noise()
 	alpha := o.slow.alpha()
-	for len(test.pairs) < mostSetPairs && test.decided(noise, alpha) == 0 && (o.Spent == nil || !o.Spent()) {
+	for len(test.Pairs) < mostSetPairs && test.Decided(noise, alpha) == 0 && (o.Spent == nil || !o.Spent()) {
 		var y, at [2]float64
 		ok := true
 		for k := range 2 {
-			side := (k + len(test.pairs)) % 2
+			side := (k + len(test.Pairs)) % 2
 			x, err := o.launch(ctx, []bisect.Candidate{o.good, c}[side], r, side == 1)
 			if err != nil {
 				return out, err
@@ -205,15 +207,15 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 			y[side], at[side], ok = l.Y, l.At, ok && fits
 		}
 		if ok {
-			test.add(y[1]-y[0], at[1]-at[0])
-		} else if o.slow.unfit++; o.slow.unfit > maxUnfit {
+			test.Add(y[1]-y[0], at[1]-at[0])
+		} else if o.slow.unfit++; o.slow.unfit > metric.MaxUnfit {
 			break
 		}
 	}
-	out.Launches = len(test.pairs)
-	out.Class, out.Slow = bisect.OK, math.Exp(test.median())
-	out.Why = fmt.Sprintf("%s %.4f times the good end's, %d pairs", o.slow.picked.name(), out.Slow, len(test.pairs))
-	out.Answer = map[int]sets.Answer{1: sets.Fail, -1: sets.Pass, 0: sets.Unjudged}[test.decided(noise, alpha)]
+	out.Launches = len(test.Pairs)
+	out.Class, out.Slow = bisect.OK, math.Exp(test.Median())
+	out.Why = fmt.Sprintf("%s %.4f times the good end's, %d pairs", o.slow.picked.Name(), out.Slow, len(test.Pairs))
+	out.Answer = map[int]sets.Answer{1: sets.Fail, -1: sets.Pass, 0: sets.Unjudged}[test.Decided(noise, alpha)]
 	if out.Answer == sets.Fail {
 		out.Class = bisect.Slow
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
 )
 
 // device is a truth table with noise: it plays a history of n commits after commit 0.
@@ -64,14 +65,14 @@ func (d *device) find(t testing.TB, o Options) bisect.Finding {
 	}
 	o.Commits = d.n
 	s := bisect.Search{Commits: commits, Good: bisect.Candidate{Commit: "0"}, GoodKey: "k0"}
-	f, err := (&Bank{Search: s, Sampler: d, Options: o}).Find(t.Context())
+	f, err := (&SlowdownSearch{Search: s, Sampler: d, Options: o}).Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-var plain = Options{Metrics: []Metric{{Name: "time"}}, Effect: 0.03, Error: 0.01}
+var plain = Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: 0.03, Error: 0.01}
 
 func from(k int, o bisect.Outcome) func(int) bisect.Outcome {
 	return func(i int) bisect.Outcome {
@@ -304,7 +305,7 @@ func TestNoStepNamesNobody(t *testing.T) {
 func TestHigherIsBetter(t *testing.T) {
 	d := slowAt(3, 32, 20, -0.10, 0.005) // throughput falls
 	o := plain
-	o.Metrics = []Metric{{Name: "time", Higher: true}}
+	o.Metrics = []metric.Metric{{Name: "time", Higher: true}}
 	f := d.find(t, o)
 	if f.Result != bisect.Found || f.Culprits[0].Commit != "20" || !(f.Culprits[0].Effect.Ratio < 0.95) {
 		t.Fatalf("%+v", f)

@@ -14,7 +14,10 @@ const module = "github.com/kbisect/kbisect/"
 // arrows says which rooms of the house a room may import.
 var arrows = readArrows(`
 bisect:
-bisect/judge: bisect bisect/sets
+bisect/metric: bisect
+bisect/compare: bisect bisect/metric
+bisect/belief: bisect bisect/metric
+bisect/judge: bisect bisect/belief bisect/metric bisect/sets
 bisect/report: bisect bisect/sets bisect/report/words
 bisect/report/words:
 bisect/report/page: bisect bisect/sets bisect/report bisect/report/words
@@ -43,15 +46,15 @@ pipeline/workspace: bisect pipeline/source pipeline/proc
 pipeline/trial: bisect kernels kernels/protocol kernels/metrics kernels/cuda pipeline/cache pipeline/proc pipeline/source pipeline/workspace
 pipeline: bisect kernels kernels/protocol kernels/cuda pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
 fixtures: kernels
-fixtures/simulate: bisect bisect/effects bisect/judge bisect/sets bisect/sets/lattice
+fixtures/simulate: bisect bisect/compare bisect/effects bisect/sets bisect/sets/lattice
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/wording:
 cmd/kbisect/internal/config: bisect/sets/flags kernels pipeline cmd/kbisect/internal/wording
 cmd/kbisect/internal/detect: kernels pipeline/source cmd/kbisect/internal/config cmd/kbisect/internal/exit
 cmd/kbisect/internal/machine: pipeline/gpu pipeline/proc cmd/kbisect/internal/wording
 cmd/kbisect/internal/doctor: bisect kernels kernels/cuda kernels/protocol cmd/kbisect/internal/policy pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/cache cmd/kbisect/internal/config cmd/kbisect/internal/machine cmd/kbisect/internal/wording
-cmd/kbisect/internal/policy: bisect bisect/judge bisect/sets/flags kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording
-cmd/kbisect/internal/progress: bisect bisect/judge bisect/sets pipeline cmd/kbisect/internal/wording
+cmd/kbisect/internal/policy: bisect bisect/judge bisect/metric bisect/sets/flags kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording
+cmd/kbisect/internal/progress: bisect bisect/compare bisect/judge bisect/sets pipeline cmd/kbisect/internal/wording
 `)
 
 // readArrows reads lines of "room: rooms that it may import".

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
@@ -161,11 +162,10 @@ func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() b
 		return none, false, err
 	}
 	j.ui.Say(fmt.Sprintf("%-9s %s | %s", "timing", a.words(set), j.ui.Far()))
-	opts := j.policy.Judge
-	opts.Find = bisect.Slow
-	c := judge.Compare{A: base, B: tested, Sampler: j.memory, Options: opts, Fallback: j.policy.WallTime(), Pairs: progress.TimedPairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
+	wanted := j.policy.Judge
+	c := compare.Experiment{A: base, B: tested, Sampler: j.memory, Metrics: wanted.Metrics, Effect: wanted.Effect, Error: wanted.Error, Fallback: j.policy.WallTime(), Pairs: progress.TimedPairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
 	x, err := c.Run(ctx)
-	if err != nil || len(x.Contrasts) == 0 || x.ByClass && x.Answer == judge.Worse {
+	if err != nil || len(x.Contrasts) == 0 || x.ByClass && x.Answer == compare.Worse {
 		return none, false, err
 	}
 	best := x.Contrasts[0]

@@ -8,7 +8,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/effects"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/bisect/sets/flags"
@@ -155,7 +155,7 @@ func (j *job) recommend(ctx context.Context, a axis, best sets.Set, higher bool)
 const ranking bisect.Purpose = "ranking"
 
 // rankedMetric is the metric that flags are ranked by: the first configured that the base has shown.
-func (j *job) rankedMetric() (judge.Metric, bool) {
+func (j *job) rankedMetric() (metric.Metric, bool) {
 	ms := j.policy.Judge.Metrics
 	if w := j.policy.WallTime(); w != nil && j.policy.Judge.Find == bisect.Slow {
 		ms = append(slices.Clone(ms), *w)
@@ -167,5 +167,5 @@ func (j *job) rankedMetric() (judge.Metric, bool) {
 			}
 		}
 	}
-	return judge.Metric{}, false
+	return metric.Metric{}, false
 }

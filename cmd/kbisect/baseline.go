@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -102,7 +102,7 @@ func (t *trials) record(c *cli.Context, rev string) error {
 
 // refusal says why a revision is not good, "" when it is.
 func refusal(m report.Measurement, all []bisect.Outcome, asked int) string {
-	var s judge.Side
+	var s compare.Side
 	for _, o := range all {
 		s.Note(o)
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
@@ -66,7 +66,7 @@ func (t *trials) baseline(m report.Measurement, all []bisect.Outcome, on machine
 		Schema: baselineSchema, Session: t.session.ID, Commit: t.policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
 		Launches: len(all), Machine: on, Config: measuredByOf(t.policy), Version: version(),
 	}
-	var s judge.Side
+	var s compare.Side
 	fit := slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return !s.Note(o) })
 	found := append(numbers(fit, ""), number{"wall", ""})
 	for _, ph := range phaseMedians(fit) {
@@ -102,7 +102,7 @@ func levelOf(p *policy.Policy, all []bisect.Outcome, n number) level {
 			l.Values, l.Unit = append(l.Values, v), m.Unit(o)
 		}
 	}
-	l.Median = judge.Describe(l.Values).Median
+	l.Median = compare.Describe(l.Values).Median
 	return l
 }
 
@@ -188,7 +188,7 @@ func (l level) check(launches int) error {
 	if len(l.Unit) > 32 || len(l.Metric) > 1000 || len(l.Case) > 10_000 {
 		return errors.New("its names are too long")
 	}
-	if m := judge.Describe(l.Values).Median; !(math.Abs(m-l.Median) <= 1e-9*math.Abs(m)) {
+	if m := compare.Describe(l.Values).Median; !(math.Abs(m-l.Median) <= 1e-9*math.Abs(m)) {
 		return fmt.Errorf("its median is %g, not %g", m, l.Median)
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -103,8 +103,8 @@ func readCompare(p *policy.Policy, c *cli.Context, x *pair) error {
 	if err := p.ReadJudgement(requestOf(c)); err != nil {
 		return err
 	}
-	if x.pairs = c.Int("pairs"); c.IsSet("pairs") && x.pairs < judge.MinPairs {
-		return exit.Usagef("--pairs %d: a comparison needs %d at least\nhint: kbisect measure launches one revision as often as you like", x.pairs, judge.MinPairs)
+	if x.pairs = c.Int("pairs"); c.IsSet("pairs") && x.pairs < compare.MinPairs {
+		return exit.Usagef("--pairs %d: a comparison needs %d at least\nhint: kbisect measure launches one revision as often as you like", x.pairs, compare.MinPairs)
 	}
 	return nil
 }
@@ -112,10 +112,10 @@ func readCompare(p *policy.Policy, c *cli.Context, x *pair) error {
 // compare launches, decides and reports.
 func (t *trials) compare(c *cli.Context, x pair) error {
 	t.ui.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
-	run := judge.Compare{
-		A: x.sides[0], B: x.sides[1], Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.Fallback(),
+	run := compare.Experiment{
+		A: x.sides[0], B: x.sides[1], Sampler: t.memory, Metrics: t.policy.Judge.Metrics, Effect: t.policy.Judge.Effect, Error: t.policy.Judge.Error, Fallback: t.policy.Fallback(),
 		Pairs: x.pairs, Seed: uint64(t.policy.Seed), Spent: t.spent,
-		OnPair: func(n int, s []judge.Sofar) {
+		OnPair: func(n int, s []compare.Sofar) {
 			if n <= 10 || n%5 == 0 || n == x.pairs {
 				t.ui.Launched(n, x.pairs, pairLine(n, s))
 			}
@@ -131,7 +131,7 @@ func (t *trials) compare(c *cli.Context, x pair) error {
 	}
 	if result == "" && onlyAFails(got) {
 		a, b := got.Sides[0], got.Sides[1]
-		got.Answer = judge.Better
+		got.Answer = compare.Better
 		got.Why = fmt.Sprintf("A fails in %d of %d launches, B in none of %d: %s", a.Failed, a.Launches, b.Launches, a.Failure.Describe())
 	}
 	result = cmp.Or(result, string(got.Answer))
@@ -141,17 +141,17 @@ func (t *trials) compare(c *cli.Context, x pair) error {
 
 // onlyAFails reports a comparison without numbers because A does not end well while B does: no regression
 // for who compares two candidates. To a gate it is one that has no base.
-func onlyAFails(c judge.Comparison) bool {
+func onlyAFails(c compare.Result) bool {
 	a, b := c.Sides[0], c.Sides[1]
-	return c.ByClass && c.Answer == judge.Open && a.Failure != nil && a.Failure.Class != bisect.Skip && b.Failed == 0 && b.Launches > 0
+	return c.ByClass && c.Answer == compare.Open && a.Failure != nil && a.Failure.Class != bisect.Skip && b.Failed == 0 && b.Launches > 0
 }
 
 // compareCode is the exit code of a comparison.
 func compareCode(result string) int {
 	switch result {
-	case string(judge.Better), string(judge.Alike):
+	case string(compare.Better), string(compare.Alike):
 		return exit.OK
-	case string(judge.Worse):
+	case string(compare.Worse):
 		return exit.Regression
 	case store.Interrupted:
 		return exit.Interrupted
@@ -162,7 +162,7 @@ func compareCode(result string) int {
 }
 
 // pairLine is one line of progress: the clearest of what is known.
-func pairLine(n int, all []judge.Sofar) string {
+func pairLine(n int, all []compare.Sofar) string {
 	line := fmt.Sprintf("pair %-3d", n)
 	if len(all) == 0 {
 		return line + " no number to compare yet"
@@ -170,7 +170,7 @@ func pairLine(n int, all []judge.Sofar) string {
 	s := all[0]
 	open := 0
 	for _, x := range all {
-		if x.Answer == judge.Open {
+		if x.Answer == compare.Open {
 			open++
 			s = x
 		}
@@ -186,7 +186,7 @@ func pairLine(n int, all []judge.Sofar) string {
 }
 
 // comparison puts a comparison into the terms of its report.
-func (t *trials) comparison(x pair, got judge.Comparison, result string, err error) report.Comparison {
+func (t *trials) comparison(x pair, got compare.Result, result string, err error) report.Comparison {
 	doc := report.Comparison{
 		Schema: report.ComparisonSchema, Session: t.session.ID, Result: result, SameCommit: x.sides[0] == x.sides[1],
 		A: t.side(x.words[0], x.sides[0].Commit, got.Sides[0]), B: t.side(x.words[1], x.sides[1].Commit, got.Sides[1]),
@@ -205,14 +205,14 @@ func (t *trials) comparison(x pair, got judge.Comparison, result string, err err
 		doc.Contrasts = append(doc.Contrasts, reportContrast(k))
 	}
 	gone := slices.DeleteFunc(t.gone(), func(name string) bool {
-		return slices.ContainsFunc(got.Contrasts, func(k judge.Contrast) bool { return k.Was == name })
+		return slices.ContainsFunc(got.Contrasts, func(k compare.Contrast) bool { return k.Was == name })
 	})
 	doc.Verdict = doc.Sentence(got.Why) + goneWords(gone)
 	return doc
 }
 
 // side names one candidate of a comparison, with its launches.
-func (t *trials) side(revision, commit string, s judge.Side) report.Candidate {
+func (t *trials) side(revision, commit string, s compare.Side) report.Candidate {
 	c := t.candidate(revision, commit)
 	c.Launches, c.Counted, c.WarmUps, c.Failure = s.Launches, s.Counted, s.WarmUps, report.NewFailure(s.Failure)
 	for _, l := range s.Left {
@@ -224,7 +224,7 @@ func (t *trials) side(revision, commit string, s judge.Side) report.Candidate {
 	return c
 }
 
-func reportContrast(k judge.Contrast) report.Contrast {
+func reportContrast(k compare.Contrast) report.Contrast {
 	out := report.Contrast{
 		Metric: k.Metric.Name, AllCases: k.All, Unit: k.Unit, Higher: k.Metric.Higher, Result: string(k.Answer), Pairs: k.Pairs,
 		A: reportSummary(k.A), B: reportSummary(k.B), Ratio: estimate(k.Ratio), Shift: estimate(k.Shift), Bound: estimate(k.Bound),
@@ -240,11 +240,11 @@ func reportContrast(k judge.Contrast) report.Contrast {
 	return out
 }
 
-func reportSummary(d judge.Description) report.Summary {
+func reportSummary(d compare.Description) report.Summary {
 	n := func(v float64) report.Number { return report.Number(v) }
 	return report.Summary{N: d.N, Median: n(d.Median), Low: n(d.Low), High: n(d.High), Min: n(d.Min), Max: n(d.Max), Q1: n(d.Q1), Q3: n(d.Q3), Spread: n(d.Spread)}
 }
 
-func estimate(i judge.Interval) report.Estimate {
+func estimate(i compare.Interval) report.Estimate {
 	return report.Estimate{Value: report.Number(i.Value), Low: report.Number(i.Low), High: report.Number(i.High)}
 }

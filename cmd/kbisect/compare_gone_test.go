@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -38,7 +38,7 @@ func TestGone(t *testing.T) {
 		"B gave it and crashed": {"time", []report.Launch{a, sent(bisect.EndBad, bisect.OK, "1", "2"), sent(bisect.EndBad, bisect.Crash, "3")}, []string{"time of 3"}},
 	} {
 		j := &trials{job: &job{policy: &policy.Policy{}, launches: x.launches}}
-		j.policy.Judge.Metrics = []judge.Metric{{Name: x.metric}}
+		j.policy.Judge.Metrics = []metric.Metric{{Name: x.metric}}
 		if got := j.gone(); !slices.Equal(got, x.want) {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
 		}

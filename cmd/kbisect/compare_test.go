@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -44,7 +44,7 @@ func TestParseCandidate(t *testing.T) {
 
 func TestCompareCode(t *testing.T) {
 	for result, want := range map[string]int{
-		string(judge.Worse): 1, string(judge.Better): 0, string(judge.Alike): 0, string(judge.Open): 3,
+		string(compare.Worse): 1, string(compare.Better): 0, string(compare.Alike): 0, string(compare.Open): 3,
 		store.Interrupted: exit.Interrupted, store.Infra: exit.Machine,
 	} {
 		if got := compareCode(result); got != want {

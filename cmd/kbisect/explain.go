@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -139,7 +139,7 @@ func (x *explainer) document(words []string, result string, err error) report.Ex
 	doc := x.explanation()
 	doc.Session = x.session.ID
 	for k, to := range []*report.Candidate{&doc.A, &doc.B} {
-		var s judge.Side
+		var s compare.Side
 		for _, o := range x.sides[k].outcomes {
 			s.Note(o)
 		}

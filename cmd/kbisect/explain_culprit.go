@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
@@ -37,7 +37,7 @@ func (j *job) explainCulprit(ctx context.Context, parent, culprit string, about 
 	doc := x.explanation()
 	doc.Session = j.session.ID
 	for i, to := range []*report.Candidate{&doc.A, &doc.B} {
-		var s judge.Side
+		var s compare.Side
 		for _, o := range x.sides[i].outcomes {
 			s.Note(o)
 		}

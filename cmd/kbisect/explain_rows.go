@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/kernels/cuda"
 )
@@ -142,7 +142,7 @@ func phaseOf(all []bisect.Outcome, phase string, of func(report.PhaseTimes) repo
 			return of(p)
 		}
 	}
-	return reportSummary(judge.Describe(nil))
+	return reportSummary(compare.Describe(nil))
 }
 
 // wide is the spread from the least to the greatest value, relative.

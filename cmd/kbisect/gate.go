@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
@@ -112,8 +112,8 @@ func readGate(c *cli.Context, repo *source.Repo, command []string) (x gating, p 
 	default:
 		return x, nil, exit.Usagef("--cannot-tell %s: fail or pass is meant", c.String("cannot-tell"))
 	}
-	if c.IsSet("pairs") && x.pairs < judge.MinPairs {
-		return x, nil, exit.Usagef("--pairs %d: a gate needs %d at least", x.pairs, judge.MinPairs)
+	if c.IsSet("pairs") && x.pairs < compare.MinPairs {
+		return x, nil, exit.Usagef("--pairs %d: a gate needs %d at least", x.pairs, compare.MinPairs)
 	}
 	if err := x.checkAccept(c, repo, os.Getenv); err != nil {
 		return x, nil, err
@@ -179,9 +179,9 @@ func (x *gating) print(c *cli.Context, doc *report.Gate, l report.Ledger) error 
 }
 
 // comparison is the comparison that a gate rests on.
-func (x *gating) comparison(p *policy.Policy, s bisect.Sampler) judge.Compare {
-	return judge.Compare{
-		A: bisect.Candidate{Commit: x.base}, B: bisect.Candidate{Commit: x.head}, Sampler: s, Options: p.Judge, Fallback: p.Fallback(),
+func (x *gating) comparison(p *policy.Policy, s bisect.Sampler) compare.Experiment {
+	return compare.Experiment{
+		A: bisect.Candidate{Commit: x.base}, B: bisect.Candidate{Commit: x.head}, Sampler: s, Metrics: p.Judge.Metrics, Effect: p.Judge.Effect, Error: p.Judge.Error, Fallback: p.Fallback(),
 		Pairs: x.pairs, Seed: uint64(p.Seed), Every: true, Accepts: x.accepted.lets,
 		Names: [2]string{"the merge base", "HEAD"},
 	}
@@ -192,7 +192,7 @@ func (t *trials) gate(c *cli.Context, x gating) error {
 	t.ui.Ends = map[bisect.Purpose]string{bisect.EndGood: "base", bisect.EndBad: "HEAD"}
 	run := x.comparison(t.policy, t.memory)
 	run.Spent = t.spent
-	run.OnPair = func(n int, s []judge.Sofar) {
+	run.OnPair = func(n int, s []compare.Sofar) {
 		if n <= 10 || n%5 == 0 || n == x.pairs {
 			t.ui.Launched(n, x.pairs, gateLine(n, s))
 		}
@@ -200,7 +200,7 @@ func (t *trials) gate(c *cli.Context, x gating) error {
 	got, err := run.Run(c.Context)
 	var culprit *report.GateCulprit
 	var search *report.GateSearch
-	if err == nil && got.Answer == judge.Worse && t.notFound("") == nil {
+	if err == nil && got.Answer == compare.Worse && t.notFound("") == nil {
 		culprit, search = t.blame(c.Context, x, got)
 	}
 	result, mend := t.ended(c.Context, err)
@@ -227,15 +227,15 @@ func (t *trials) gate(c *cli.Context, x gating) error {
 }
 
 // gateResult puts an answer into the words of a gate.
-func gateResult(a judge.Answer) string {
+func gateResult(a compare.Answer) string {
 	switch a {
-	case judge.Worse:
+	case compare.Worse:
 		return report.GateRegression
-	case judge.Better:
+	case compare.Better:
 		return report.GateImprovement
-	case judge.Alike:
+	case compare.Alike:
 		return report.GatePass
-	case judge.Accepted:
+	case compare.Accepted:
 		return report.GateAccepted
 	}
 	return report.GateOpen
@@ -253,13 +253,13 @@ func (x *gating) exitCode(result string) int {
 }
 
 // gateWhy says why a gate came to a result that rests on no number.
-func gateWhy(c judge.Comparison) string {
+func gateWhy(c compare.Result) string {
 	base, head := c.Sides[0], c.Sides[1]
-	of := func(s judge.Side) string { return fmt.Sprintf("%d of %d launches", s.Failed, s.Launches) }
+	of := func(s compare.Side) string { return fmt.Sprintf("%d of %d launches", s.Failed, s.Launches) }
 	switch {
 	case !c.ByClass:
 		return wording.Clean(c.Why)
-	case c.Answer == judge.Worse:
+	case c.Answer == compare.Worse:
 		return fmt.Sprintf("HEAD fails in %s, the merge base in %s: %s", of(head), of(base), head.Failure.Describe())
 	case head.Failed > base.Failed && head.Failure.Class != bisect.Skip:
 		return wording.Clean(c.Why)
@@ -272,12 +272,12 @@ func gateWhy(c judge.Comparison) string {
 }
 
 // gateLine is one line of progress.
-func gateLine(n int, s []judge.Sofar) string {
+func gateLine(n int, s []compare.Sofar) string {
 	return strings.NewReplacer("times A's", "times the base's").Replace(pairLine(n, s))
 }
 
 // gateReport puts a comparison into the terms of a gate's report.
-func (t *trials) gateReport(x gating, got judge.Comparison, result string, err error) report.Gate {
+func (t *trials) gateReport(x gating, got compare.Result, result string, err error) report.Gate {
 	c := t.comparison(pair{words: [2]string{"merge base with " + x.into, "HEAD"}, sides: [2]bisect.Candidate{{Commit: x.base}, {Commit: x.head}}}, got, result, err)
 	doc := report.Gate{
 		Schema: report.GateSchema, Session: &c.Session, Result: result, Into: x.into, Base: c.A, Head: c.B, Failure: c.Failure,
@@ -285,7 +285,7 @@ func (t *trials) gateReport(x gating, got judge.Comparison, result string, err e
 		BudgetOver: c.BudgetOver, Hopeless: c.Hopeless, Totals: c.Totals, Devices: c.Devices, Warnings: c.Warnings, Error: c.Error,
 	}
 	for i := range doc.Contrasts {
-		doc.Contrasts[i].Result = gateResult(judge.Answer(doc.Contrasts[i].Result))
+		doc.Contrasts[i].Result = gateResult(compare.Answer(doc.Contrasts[i].Result))
 	}
 	if result == report.GateRegression || result == report.GateOpen {
 		doc.Changed = t.changed(context.Background(), x.base, x.head)

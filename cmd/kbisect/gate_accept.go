@@ -15,7 +15,8 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/urfave/cli/v2"
 
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -68,7 +69,7 @@ func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
 }
 
 // lets reports a number that is worse by no more than the branch declares.
-func (a *acceptances) lets(m judge.Metric, one string, ratio float64) bool {
+func (a *acceptances) lets(m metric.Metric, one string, ratio float64) bool {
 	ok := false
 	for i, x := range a.list {
 		within := ratio <= x.Limit
@@ -123,7 +124,7 @@ func (x *gating) checkAccept(c *cli.Context, repo *source.Repo, env func(string)
 }
 
 // accept records every number that is worse, and turns the result of a gate into what it is with them let pass.
-func (t *trials) accept(x gating, got judge.Comparison, doc *report.Gate) error {
+func (t *trials) accept(x gating, got compare.Result, doc *report.Gate) error {
 	if got.ByClass {
 		doc.Warnings = append(doc.Warnings, "nothing was accepted: a HEAD that fails has no number to accept")
 		return nil
@@ -134,7 +135,7 @@ func (t *trials) accept(x gating, got judge.Comparison, doc *report.Gate) error 
 	}
 	var fresh []config.Acceptance
 	for i, k := range got.Contrasts {
-		if k.Answer != judge.Worse {
+		if k.Answer != compare.Worse {
 			continue
 		}
 		fresh = append(fresh, config.Acceptance{Metric: k.Metric.Name, Case: k.Case, Limit: acceptedLimit(k), Commit: commit, Reason: oneLine(x.reason)})
@@ -156,7 +157,7 @@ func (t *trials) accept(x gating, got judge.Comparison, doc *report.Gate) error 
 }
 
 // acceptedLimit is how far a number may go: as far as these launches do not rule out.
-func acceptedLimit(k judge.Contrast) float64 {
+func acceptedLimit(k compare.Contrast) float64 {
 	limit, round := k.Bound.High, math.Ceil
 	if k.Metric.Higher {
 		limit, round = k.Bound.Low, math.Floor

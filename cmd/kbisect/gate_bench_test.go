@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/fixtures/simulate"
@@ -25,7 +27,7 @@ type gateBench struct {
 
 // gateScore counts what the gates of a cell came to.
 type gateScore struct {
-	results map[judge.Answer]int
+	results map[compare.Answer]int
 	pairs   int
 	wrong   int // numbers without a step that were called worse or better
 	trials  int
@@ -34,7 +36,7 @@ type gateScore struct {
 func (s gateScore) String() string {
 	pc := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(s.trials)) }
 	return fmt.Sprintf("regression %s, improvement %s, pass %s, cannot tell %s; innocent numbers accused %d; %.1f pairs on average",
-		pc(s.results[judge.Worse]), pc(s.results[judge.Better]), pc(s.results[judge.Alike]), pc(s.results[judge.Open]), s.wrong, float64(s.pairs)/float64(s.trials))
+		pc(s.results[compare.Worse]), pc(s.results[compare.Better]), pc(s.results[compare.Alike]), pc(s.results[compare.Open]), s.wrong, float64(s.pairs)/float64(s.trials))
 }
 
 // severalCases splits a launch of a device into cases which share its noise and have some of their own; the
@@ -75,9 +77,9 @@ func (b gateBench) play(t testing.TB, trials int) gateScore {
 	if b.cases == 1 && b.step != 0 {
 		s.Steps = []simulate.Jump{{At: 1, Log: b.step}}
 	}
-	p := &policy.Policy{Seed: 1, Judge: judge.Options{Metrics: []judge.Metric{{Name: "time"}}, Effect: config.DefaultEffect, Error: config.DefaultError}}
+	p := &policy.Policy{Seed: 1, Judge: judge.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: config.DefaultEffect, Error: config.DefaultError}}
 	x := gating{base: simulate.ID(0), head: simulate.ID(1), accepted: &acceptances{}}
-	out := gateScore{results: map[judge.Answer]int{}, trials: trials}
+	out := gateScore{results: map[compare.Answer]int{}, trials: trials}
 	for i := range trials {
 		device := simulate.NewDevice(s, uint64(i)+1)
 		var sampler bisect.Sampler = device
@@ -93,7 +95,7 @@ func (b gateBench) play(t testing.TB, trials int) gateScore {
 		out.pairs += got.Pairs
 		for _, k := range got.Contrasts {
 			stepped := b.step != 0 && (b.cases == 1 || k.All || k.Case == "n0")
-			if !stepped && (k.Answer == judge.Worse || k.Answer == judge.Better) {
+			if !stepped && (k.Answer == compare.Worse || k.Answer == compare.Better) {
 				out.wrong++
 			}
 		}
@@ -135,11 +137,11 @@ const (
 func (b gateBench) holds(t *testing.T, got gateScore) {
 	t.Helper()
 	most := max(1, got.trials/100) // one accident is no proof in few trials
-	if b.step == 0 && got.results[judge.Worse] > most {
-		t.Errorf("%+v: %d false alarms in %d", b, got.results[judge.Worse], got.trials)
+	if b.step == 0 && got.results[compare.Worse] > most {
+		t.Errorf("%+v: %d false alarms in %d", b, got.results[compare.Worse], got.trials)
 	}
-	if b.step > 0 && got.trials-got.results[judge.Worse] > most {
-		t.Errorf("%+v: caught %d of %d", b, got.results[judge.Worse], got.trials)
+	if b.step > 0 && got.trials-got.results[compare.Worse] > most {
+		t.Errorf("%+v: caught %d of %d", b, got.results[compare.Worse], got.trials)
 	}
 }
 

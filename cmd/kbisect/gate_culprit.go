@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -18,7 +18,7 @@ import (
 
 // blame finds the commit of the branch that brought a regression: without a launch where only one commit can
 // have, else, if that is asked for, by a search that goes on from the launches of the gate.
-func (t *trials) blame(ctx context.Context, x gating, got judge.Comparison) (*report.GateCulprit, *report.GateSearch) {
+func (t *trials) blame(ctx context.Context, x gating, got compare.Result) (*report.GateCulprit, *report.GateSearch) {
 	rng, err := t.repo.Range(ctx, x.base, x.head, t.policy.RangeOptions())
 	if err != nil {
 		return nil, &report.GateSearch{Result: bisect.Broken, Why: err.Error(), Suspects: []report.Candidate{}}
@@ -47,7 +47,7 @@ func (t *trials) blame(ctx context.Context, x gating, got judge.Comparison) (*re
 
 // aim narrows the search to what the gate found: a failure, or the numbers that are worse. What is accepted is
 // worse as well, and another commit's doing.
-func (t *trials) aim(got judge.Comparison) {
+func (t *trials) aim(got compare.Result) {
 	t.policy.Judge.Find, t.policy.Judge.Phase = bisect.Slow, ""
 	if got.ByClass {
 		t.policy.Judge.Find = got.Class
@@ -57,13 +57,13 @@ func (t *trials) aim(got judge.Comparison) {
 		return
 	}
 	worse := func(metric, one string) bool {
-		return slices.ContainsFunc(got.Contrasts, func(k judge.Contrast) bool {
-			return k.Answer == judge.Worse && k.About(metric, one)
+		return slices.ContainsFunc(got.Contrasts, func(k compare.Contrast) bool {
+			return k.Answer == compare.Worse && k.About(metric, one)
 		})
 	}
 	t.policy.Judge.Metrics = nil
 	for _, k := range got.Contrasts {
-		if k.Answer == judge.Worse && !slices.Contains(t.policy.Judge.Metrics, k.Metric) {
+		if k.Answer == compare.Worse && !slices.Contains(t.policy.Judge.Metrics, k.Metric) {
 			t.policy.Judge.Metrics = append(t.policy.Judge.Metrics, k.Metric)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -129,12 +130,12 @@ func TestAccepted(t *testing.T) {
 		{"time", "n1", false, 1.1, true}, {"time", "n1", false, 1.101, false}, {"time", "n2", false, 1.01, false}, {"time", "", false, 1.01, false},
 		{"rate", "", true, 0.9, true}, {"rate", "", true, 0.89, false}, {"rate", "n1", true, 0.95, false}, {"wall", "n1", false, 1, false},
 	} {
-		if got := a.lets(judge.Metric{Name: x.metric, Higher: x.higher}, x.one, x.ratio); got != x.want {
+		if got := a.lets(metric.Metric{Name: x.metric, Higher: x.higher}, x.one, x.ratio); got != x.want {
 			t.Errorf("%+v: %v", x, got)
 		}
 	}
-	higher := judge.Contrast{Metric: judge.Metric{Higher: true}, Bound: judge.Interval{Value: 0.9, Low: 0.8876, High: 0.91}}
-	lower := judge.Contrast{Bound: judge.Interval{Value: 1.1, Low: 1.09, High: 1.1011}}
+	higher := compare.Contrast{Metric: metric.Metric{Higher: true}, Bound: compare.Interval{Value: 0.9, Low: 0.8876, High: 0.91}}
+	lower := compare.Contrast{Bound: compare.Interval{Value: 1.1, Low: 1.09, High: 1.1011}}
 	if acceptedLimit(higher) != 0.887 || acceptedLimit(lower) != 1.102 {
 		t.Error(acceptedLimit(higher), acceptedLimit(lower))
 	}

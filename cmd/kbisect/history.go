@@ -13,7 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -253,7 +254,7 @@ func (h *chronicle) document(order []string, limit int) (report.History, error) 
 		return doc, exit.Usagef("no launch gave a value of case %q\nhint: leave out --case", h.one)
 	}
 	slices.Sort(known)
-	return doc, exit.Usage(&judge.UnknownMetricError{Wanted: cmp.Or(h.metric, "anything"), Sent: slices.Compact(known)})
+	return doc, exit.Usage(&compare.UnknownMetricError{Wanted: cmp.Or(h.metric, "anything"), Sent: slices.Compact(known)})
 }
 
 // sent lists the metrics that launches of a way gave.
@@ -261,7 +262,7 @@ func (w *way) sent() []string {
 	var out []string
 	for _, all := range w.launches {
 		for _, o := range all {
-			out = append(out, judge.Sent(o)...)
+			out = append(out, metric.Sent(o)...)
 		}
 	}
 	slices.Sort(out)
@@ -278,11 +279,11 @@ func sentMetrics(sent []string) []string {
 }
 
 // series describes one metric of one way; values is how many commits have one.
-func (h *chronicle) series(w *way, metric string, order []string) (s report.HistorySeries, values int) {
-	m := judge.Metric{Name: metric, Higher: w.higher[metric]}
+func (h *chronicle) series(w *way, name string, order []string) (s report.HistorySeries, values int) {
+	m := metric.Metric{Name: name, Higher: w.higher[name]}
 	s = report.HistorySeries{
 		Devices: append([]string{}, w.devices...), Command: append([]string{}, w.command...), Build: append([]string{}, w.build...),
-		Metric: metric, Higher: m.Higher, Commits: []report.HistoryCommit{},
+		Metric: name, Higher: m.Higher, Commits: []report.HistoryCommit{},
 	}
 	if w.caches != "" {
 		s.Caches = &w.caches
@@ -306,10 +307,10 @@ func (h *chronicle) series(w *way, metric string, order []string) (s report.Hist
 }
 
 // commit describes one commit of a series.
-func (h *chronicle) commit(m judge.Metric, id string, all []bisect.Outcome, unit *string) report.HistoryCommit {
+func (h *chronicle) commit(m metric.Metric, id string, all []bisect.Outcome, unit *string) report.HistoryCommit {
 	c := h.commits[id]
 	x := report.HistoryCommit{Commit: id, Subject: c.Subject, Date: c.When.Format(time.RFC3339), Launches: len(all), Failures: []report.Failures{}, Ratio: report.Number(math.NaN())}
-	x.Values = reportSummary(judge.Describe(h.values(m, all, unit)))
+	x.Values = reportSummary(compare.Describe(h.values(m, all, unit)))
 	for _, o := range all {
 		if o.Class != bisect.OK {
 			x.Failures = countFailure(x.Failures, *report.NewFailure(&o))
@@ -319,7 +320,7 @@ func (h *chronicle) commit(m judge.Metric, id string, all []bisect.Outcome, unit
 }
 
 // values are the numbers of the launches that may be compared.
-func (h *chronicle) values(m judge.Metric, all []bisect.Outcome, unit *string) []float64 {
+func (h *chronicle) values(m metric.Metric, all []bisect.Outcome, unit *string) []float64 {
 	var out []float64
 	for _, o := range all {
 		if o.Class != bisect.OK || o.Unfit != "" {
@@ -344,10 +345,10 @@ func countFailure(all []report.Failures, f report.Failure) []report.Failures {
 }
 
 // ratios compares the medians with that of the base, which need not be among those shown.
-func (h *chronicle) ratios(s *report.HistorySeries, w *way, m judge.Metric) {
+func (h *chronicle) ratios(s *report.HistorySeries, w *way, m metric.Metric) {
 	base, id := report.Number(math.NaN()), h.base
 	if id != "" {
-		base = reportSummary(judge.Describe(h.values(m, w.launches[id], &s.Unit))).Median
+		base = reportSummary(compare.Describe(h.values(m, w.launches[id], &s.Unit))).Median
 	} else {
 		for _, c := range s.Commits {
 			if c.Values.N > 0 {

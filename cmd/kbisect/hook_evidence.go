@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/gpu"
@@ -149,7 +149,7 @@ func (s pastSession) answer() answer {
 		return ""
 	}
 	switch s.Status {
-	case string(judge.Worse):
+	case string(compare.Worse):
 		if doc.Failure != nil && doc.Failure.Class != string(bisect.BuildFailed) && doc.B.Launches+doc.Head.Launches < 2 {
 			return "" // one failure may have been chance: launch again
 		}
@@ -160,11 +160,11 @@ func (s pastSession) answer() answer {
 		if s.Axis == recording {
 			return passes
 		}
-	case string(judge.Better), string(judge.Alike), report.GatePass:
+	case string(compare.Better), string(compare.Alike), report.GatePass:
 		if s.times { // a search for crashes finds no difference in B where it is slower
 			return passes
 		}
-	case string(judge.Open):
+	case string(compare.Open):
 		if doc.Hopeless || doc.Failure != nil {
 			return passes // more launches would not help
 		}
@@ -264,7 +264,7 @@ func (e *pushEvidence) launched(base, commit string) (decision, error) {
 	case b.failed == 0 && base == "":
 		return decision{answer: passes, why: fmt.Sprintf("all %d earlier launches ended well, and there is no base to compare with", b.launches)}, nil
 	case b.failed == 0:
-		return decision{least: judge.MinPairs * (a.shortest + b.shortest)}, nil
+		return decision{least: compare.MinPairs * (a.shortest + b.shortest)}, nil
 	case b.alwaysFails() && a.alwaysFails():
 		return decision{answer: passes, why: fmt.Sprintf("A and B both fail in every launch (B in %d: %s)", b.launches, b.how)}, nil
 	case b.alwaysFails() && a.launches > 0 && a.failed == 0:

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -89,7 +89,7 @@ func devicesFree(uuids []string) error {
 type launches struct {
 	base, commit string
 	until        time.Time
-	got          judge.Comparison
+	got          compare.Result
 	first        *bisect.Outcome // of the pushed commit; nil when it did not come to its end
 	err          error
 }
@@ -97,7 +97,7 @@ type launches struct {
 // run launches the pushed commit first: a failure there says most in the shortest time. The comparison finds that
 // launch in the sampler's memory.
 func (l *launches) run(ctx context.Context, t *trials) {
-	l.got.Answer = judge.Open
+	l.got.Answer = compare.Open
 	pushed, purpose := bisect.Candidate{Commit: l.commit}, bisect.EndBad
 	if l.base == "" {
 		purpose = bisect.EndGood
@@ -113,12 +113,12 @@ func (l *launches) run(ctx context.Context, t *trials) {
 		return
 	}
 	last, longest := time.Now(), time.Duration(0)
-	run := judge.Compare{
-		A: bisect.Candidate{Commit: l.base}, B: pushed, Sampler: t.memory, Options: t.policy.Judge, Fallback: t.policy.Fallback(),
+	run := compare.Experiment{
+		A: bisect.Candidate{Commit: l.base}, B: pushed, Sampler: t.memory, Metrics: t.policy.Judge.Metrics, Effect: t.policy.Judge.Effect, Error: t.policy.Judge.Error, Fallback: t.policy.Fallback(),
 		Seed: uint64(t.policy.Seed),
 		// a pair that would be cut off by the deadline is not begun: its launches would not count
 		Spent: func() bool { return time.Now().Add(longest).After(l.until) },
-		OnPair: func(int, []judge.Sofar) {
+		OnPair: func(int, []compare.Sofar) {
 			longest = max(longest, time.Since(last))
 			last = time.Now()
 		},
@@ -168,14 +168,14 @@ func (l *launches) answer() answer {
 		return undecided
 	case failing && l.first.Class == bisect.Skip:
 		return unchecked
-	case l.got.Answer == judge.Open && failing && base.Failed == 0:
-		l.got.Answer, l.got.ByClass, l.got.Spent = judge.Worse, true, false
+	case l.got.Answer == compare.Open && failing && base.Failed == 0:
+		l.got.Answer, l.got.ByClass, l.got.Spent = compare.Worse, true, false
 		l.got.Why = fmt.Sprintf("it fails in %d of %d launches%s: %s", pushed.Failed, pushed.Launches, l.ofBase(), l.first.Describe())
 	}
 	switch {
-	case l.got.Answer == judge.Worse:
+	case l.got.Answer == compare.Worse:
 		return regression
-	case l.got.Answer == judge.Open && l.got.Spent && l.base != "":
+	case l.got.Answer == compare.Open && l.got.Spent && l.base != "":
 		return undecided
 	}
 	return passes

@@ -17,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/effects"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/bisect/sets"
@@ -284,7 +285,7 @@ func (j *job) lost(f *bisect.Finding) bool {
 			ended[l.Purpose] = append(ended[l.Purpose], l.Outcome)
 		}
 	}
-	lost := judge.LostBetween(j.policy.Judge.Metrics, ended[bisect.EndGood], ended[bisect.EndBad])
+	lost := metric.LostBetween(j.policy.Judge.Metrics, ended[bisect.EndGood], ended[bisect.EndBad])
 	if len(lost) == 0 {
 		return false
 	}
@@ -293,7 +294,7 @@ func (j *job) lost(f *bisect.Finding) bool {
 		return false
 	}
 	j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("a launch that gives no %s counts as wrong: the good end gives it, the bad end does not", lost[0]))
-	j.memory.Sees = func(o bisect.Outcome) bisect.Outcome { return judge.Missed(o, lost) }
+	j.memory.Sees = func(o bisect.Outcome) bisect.Outcome { return metric.Missed(o, lost) }
 	return true
 }
 
@@ -337,7 +338,7 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 	}
 	j.ui.Begin(len(commits), matter)
 	opts.Commits = matter
-	bank := &judge.Bank{
+	bank := &judge.SlowdownSearch{
 		Search: *s, Sampler: j.memory, Options: opts, All: j.policy.All, Faster: j.policy.Improvement,
 		Weigh: func() []float64 { return j.weights(commits) }, OnProgress: j.ui.Belief,
 	}

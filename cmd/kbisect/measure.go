@@ -12,7 +12,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -146,16 +148,16 @@ func (t *trials) measure(c *cli.Context, rev string) error {
 }
 
 // sends is an error where launches ended well and none of them gave a metric.
-func sends(all []bisect.Outcome, m judge.Metric) error {
+func sends(all []bisect.Outcome, m metric.Metric) error {
 	var known []string
 	for _, o := range all {
 		if _, ok := m.Value(o, ""); ok || o.Class != bisect.OK {
 			return nil
 		}
-		known = append(known, judge.Sent(o)...)
+		known = append(known, metric.Sent(o)...)
 	}
 	slices.Sort(known)
-	return exit.Usage(&judge.UnknownMetricError{Wanted: m.Name, Sent: slices.Compact(known)})
+	return exit.Usage(&compare.UnknownMetricError{Wanted: m.Name, Sent: slices.Compact(known)})
 }
 
 func measureCode(result string) int {
@@ -172,7 +174,7 @@ func measureCode(result string) int {
 
 // measurement puts launches into the terms of their report.
 func (t *trials) measurement(rev, only string, all []bisect.Outcome, asked int, result string, err error) report.Measurement {
-	var s judge.Side
+	var s compare.Side
 	var fit []bisect.Outcome
 	for _, o := range all {
 		if s.Note(o) {
@@ -181,7 +183,7 @@ func (t *trials) measurement(rev, only string, all []bisect.Outcome, asked int, 
 	}
 	m := report.Measurement{
 		Schema: report.MeasurementSchema, Session: t.session.ID, Result: cmp.Or(result, string(bisect.OK)), Candidate: t.side(rev, t.policy.Good, s),
-		Phases: phaseTimes(all), Wall: summaryOf(fit, judge.Metric{Name: "wall"}, ""), Metrics: []report.MetricSummary{},
+		Phases: phaseTimes(all), Wall: summaryOf(fit, metric.Metric{Name: "wall"}, ""), Metrics: []report.MetricSummary{},
 		Memory: mostMemory(all), Devices: t.deviceStates(all), Totals: t.totals(), Warnings: append([]string{}, t.warnings()...),
 	}
 	of := byNumber(fit)
@@ -200,7 +202,7 @@ func (t *trials) measurement(rev, only string, all []bisect.Outcome, asked int, 
 }
 
 // measureVerdict says how the launches ended.
-func measureVerdict(m report.Measurement, s judge.Side, asked int) string {
+func measureVerdict(m report.Measurement, s compare.Side, asked int) string {
 	switch {
 	case m.Result == store.Interrupted:
 		return "Interrupted; the launches made so far are kept."
@@ -217,14 +219,14 @@ func measureVerdict(m report.Measurement, s judge.Side, asked int) string {
 }
 
 // summaryOf describes the numbers that launches gave for a metric.
-func summaryOf(all []bisect.Outcome, m judge.Metric, one string) report.Summary {
+func summaryOf(all []bisect.Outcome, m metric.Metric, one string) report.Summary {
 	var v []float64
 	for _, o := range all {
 		if x, ok := m.Value(o, one); ok {
 			v = append(v, x)
 		}
 	}
-	return reportSummary(judge.Describe(v))
+	return reportSummary(compare.Describe(v))
 }
 
 // phaseTimes describes every phase, in the order of the launches.
@@ -247,7 +249,7 @@ func phaseTimes(all []bisect.Outcome) []report.PhaseTimes {
 	}
 	out := []report.PhaseTimes{}
 	for _, name := range order {
-		out = append(out, report.PhaseTimes{Phase: name, Times: reportSummary(judge.Describe(times[name])), Cold: reportSummary(judge.Describe(cold[name]))})
+		out = append(out, report.PhaseTimes{Phase: name, Times: reportSummary(compare.Describe(times[name])), Cold: reportSummary(compare.Describe(cold[name]))})
 	}
 	return out
 }
@@ -316,12 +318,12 @@ func (t *trials) metricSummary(all []bisect.Outcome, n number) report.MetricSumm
 				continue
 			}
 			out.Samples += len(s.Values)
-			within = append(within, judge.Describe(s.Values).Spread)
+			within = append(within, compare.Describe(s.Values).Spread)
 		}
 	}
 	within = slices.DeleteFunc(within, math.IsNaN)
-	out.Values, out.Within = reportSummary(judge.Describe(values)), report.Number(judge.Describe(within).Median)
-	if low, high, share, ok := judge.TwoModes(values); ok {
+	out.Values, out.Within = reportSummary(compare.Describe(values)), report.Number(compare.Describe(within).Median)
+	if low, high, share, ok := belief.TwoModes(values); ok {
 		out.Modes = &report.Modes{Low: report.Number(low), High: report.Number(high), Share: report.Number(share)}
 	}
 	return out
@@ -355,7 +357,7 @@ func (t *trials) deviceStates(all []bisect.Outcome) []report.DeviceState {
 				clock, temperature, power = append(clock, float64(r.SMClock)), append(temperature, float64(r.Temperature)), append(power, r.PowerW)
 			}
 		}
-		d.Clock, d.Temperature, d.Power = reportSummary(judge.Describe(clock)), reportSummary(judge.Describe(temperature)), reportSummary(judge.Describe(power))
+		d.Clock, d.Temperature, d.Power = reportSummary(compare.Describe(clock)), reportSummary(compare.Describe(temperature)), reportSummary(compare.Describe(power))
 		out = append(out, d)
 	}
 	return out

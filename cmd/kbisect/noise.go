@@ -14,7 +14,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/doctor"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -37,8 +40,8 @@ func noiseFlags() []cli.Flag {
 
 // noiseAction takes a series of launches of one revision and says what it tells of the machine.
 func noiseAction(c *cli.Context, command []string) error {
-	if n := c.Int("launches"); n < judge.MinExamined {
-		return exit.Usagef("--launches %d: %d are needed at least to say anything of noise", n, judge.MinExamined)
+	if n := c.Int("launches"); n < belief.MinExamined {
+		return exit.Usagef("--launches %d: %d are needed at least to say anything of noise", n, belief.MinExamined)
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
@@ -90,7 +93,7 @@ func (t *trials) noise(c *cli.Context, save *os.File) error {
 		code, summary = exit.Interrupted, "Interrupted; the launches made so far are kept."
 	case result == store.Infra:
 		code, summary = exit.Machine, "Stopped by machine trouble."
-	case len(s.levels) < judge.MinExamined:
+	case len(s.levels) < belief.MinExamined:
 		code = exit.Inconclusive
 	}
 	result = cmp.Or(result, map[int]string{exit.OK: "ok", exit.Inconclusive: store.Inconclusive}[code])
@@ -107,11 +110,11 @@ func (t *trials) noise(c *cli.Context, save *os.File) error {
 // series is a run of launches of one candidate, by one number a launch.
 type series struct {
 	all     []bisect.Outcome
-	metric  judge.Metric
+	metric  metric.Metric
 	fit     []bisect.Outcome // whose times may be compared
-	levels  []judge.Launch   // of these
-	machine judge.Environment
-	leftOut judge.Side
+	levels  []belief.Launch  // of these
+	machine belief.Environment
+	leftOut compare.Side
 }
 
 // newSeries chooses the metric and looks at the series.
@@ -133,12 +136,12 @@ func newSeries(p *policy.Policy, all []bisect.Outcome) (*series, error) {
 			if s.metric.Higher {
 				y = -y
 			}
-			s.levels = append(s.levels, judge.Launch{Index: judge.GoodEnd, At: o.At, Y: y})
+			s.levels = append(s.levels, belief.Launch{Index: belief.GoodEnd, At: o.At, Y: y})
 		}
 	}
-	s.machine = judge.Examine(s.levels)
+	s.machine = belief.Examine(s.levels)
 	if len(s.fit) > 0 && len(s.levels) == 0 {
-		return s, exit.Usage(&judge.UnknownMetricError{Wanted: s.metric.Name, Sent: judge.Sent(s.fit[0])})
+		return s, exit.Usage(&compare.UnknownMetricError{Wanted: s.metric.Name, Sent: metric.Sent(s.fit[0])})
 	}
 	return s, nil
 }
@@ -149,8 +152,8 @@ func (s *series) verdict() string {
 	switch {
 	case s.leftOut.Counted == 0 && s.leftOut.Failure != nil:
 		return "It fails, so that there is nothing to say of noise: " + s.leftOut.Failure.Describe() + "."
-	case len(s.levels) < judge.MinExamined:
-		return fmt.Sprintf("Only %d of %d launches gave a number that can be compared; %d are needed.", len(s.levels), len(s.all), judge.MinExamined)
+	case len(s.levels) < belief.MinExamined:
+		return fmt.Sprintf("Only %d of %d launches gave a number that can be compared; %d are needed.", len(s.levels), len(s.all), belief.MinExamined)
 	case e.Scattered() || e.Troubled() || e.Drifting():
 		return fmt.Sprintf("Noisy: %s of one launch differs from the next by %s (standard deviation).", s.metric.Name, percentOf(e.Spread))
 	}
@@ -203,7 +206,7 @@ func (s *series) print(w io.Writer) {
 			values = append(values, v)
 		}
 	}
-	d := reportSummary(judge.Describe(values))
+	d := reportSummary(compare.Describe(values))
 	fmt.Fprintf(w, "\n  %s  %s, %d launches\n", s.metric.Name, d.Words(s.metric.Unit(s.fit[0])), len(values))
 	s.failures(w)
 	for _, m := range s.leftOut.Marked {
@@ -323,17 +326,17 @@ func (s *series) seconds() (launch, fixed, build float64) {
 	for _, o := range s.all {
 		build = max(build, o.Build)
 	}
-	launch = max(0.001, judge.Describe(walls).Median)
-	return launch, min(launch, judge.Describe(before).Median), build
+	launch = max(0.001, compare.Describe(walls).Median)
+	return launch, min(launch, compare.Describe(before).Median), build
 }
 
 // slowSearch is the search for a slowdown as run makes it.
 func slowSearch(effect, e float64) simulate.Rule {
 	return simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
-		b := judge.Bank{
+		b := judge.SlowdownSearch{
 			Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}},
 			Sampler: s, Launches: outlookLaunches,
-			Options: judge.Options{Find: bisect.Slow, Metrics: []judge.Metric{{Name: "time"}}, Effect: effect, Error: e, Commits: d.Commits},
+			Options: judge.Options{Find: bisect.Slow, Metrics: []metric.Metric{{Name: "time"}}, Effect: effect, Error: e, Commits: d.Commits},
 		}
 		return b.Find(ctx)
 	})

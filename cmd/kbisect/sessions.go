@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -117,7 +117,7 @@ func valuesWord(o bisect.Outcome) string {
 			continue
 		}
 		l := level{Metric: x.Metric, Case: x.Case, Unit: x.Unit}
-		out = append(out, wording.Clean(l.name())+" "+l.quantity(judge.Describe(x.Values).Median))
+		out = append(out, wording.Clean(l.name())+" "+l.quantity(compare.Describe(x.Values).Median))
 	}
 	if n := len(out) - most; n > 0 {
 		out = append(out[:most], fmt.Sprintf("%d more", n))

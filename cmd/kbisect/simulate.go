@@ -12,6 +12,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -115,11 +116,11 @@ func simulatedRule(name string) (simulate.Rule, error) {
 		return simulate.Rival(name)
 	}
 	return simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
-		b := judge.Bank{
+		b := judge.SlowdownSearch{
 			Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}},
 			Sampler: s, All: d.All,
 			Options: judge.Options{
-				Find: bisect.Slow, Metrics: []judge.Metric{{Name: "time"}},
+				Find: bisect.Slow, Metrics: []metric.Metric{{Name: "time"}},
 				Effect: d.Effect, Error: config.DefaultError, Commits: d.Commits,
 			},
 		}

@@ -199,7 +199,7 @@ func chanceOf(r bisect.Request) float64 {
 const mostForeseen = 5000
 
 // foreseeHistory fills the slots with what the search of a history will ask for.
-func (j *job) foreseeHistory(bank judge.Bank, plain *judge.Plain) (forget func() error) {
+func (j *job) foreseeHistory(bank judge.SlowdownSearch, plain *judge.Plain) (forget func() error) {
 	if len(bank.Search.Commits) > mostForeseen {
 		return func() error { return nil }
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -107,7 +107,7 @@ func (t *trials) ended(ctx context.Context, err error) (result string, mend erro
 	if closeErr := t.closePipes(); closeErr != nil {
 		t.policy.Warnings = append(t.policy.Warnings, closeErr.Error())
 	}
-	var unknown *judge.UnknownMetricError
+	var unknown *compare.UnknownMetricError
 	var infra *bisect.InfraError
 	switch {
 	case err == nil:

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -35,7 +35,7 @@ func (j *job) unseenMetrics(f bisect.Finding) error {
 			j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("%d of %d launches that ended well gave no number of %s", well-n, well, m.Name))
 		}
 	}
-	given := func(m judge.Metric) bool { return seen[m.Name] > 0 }
+	given := func(m metric.Metric) bool { return seen[m.Name] > 0 }
 	if err := j.noSuchCase(seen); err != nil && !slices.ContainsFunc(j.policy.Judge.Metrics, given) {
 		return err
 	}
@@ -100,14 +100,14 @@ func (j *job) otherException(f *bisect.Finding) {
 func (j *job) unmeasured() error {
 	well, seen := j.numbersSeen()
 	ms := j.policy.Judge.Metrics
-	if well == 0 || j.policy.WholeTimed() || slices.ContainsFunc(ms, func(m judge.Metric) bool { return seen[m.Name] > 0 }) {
+	if well == 0 || j.policy.WholeTimed() || slices.ContainsFunc(ms, func(m metric.Metric) bool { return seen[m.Name] > 0 }) {
 		return nil
 	}
 	if err := j.noSuchCase(seen); err != nil {
 		return err
 	}
 	for _, p := range j.policy.Patterns {
-		if slices.ContainsFunc(ms, func(m judge.Metric) bool { return m.Name == p.Metric }) {
+		if slices.ContainsFunc(ms, func(m metric.Metric) bool { return m.Name == p.Metric }) {
 			return j.matchesNothing(p, "the program prints", well)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -114,7 +115,7 @@ func ForTrials(q *Request, repo *source.Repo) (*Policy, error) {
 	}
 	p := r.p
 	if q.Metric != "" {
-		p.Judge.Metrics, p.Measured = []judge.Metric{p.asked(q.Metric)}, true
+		p.Judge.Metrics, p.Measured = []metric.Metric{p.asked(q.Metric)}, true
 	}
 	p.Judge.Find = bisect.Slow
 	p.startCold()
@@ -183,9 +184,9 @@ func (r reader) command() error {
 	p.Limits = pipeline.Limits{Build: config.DefaultBuildLimit, Run: commandLimit}
 	p.Limits.Run = cmp.Or(q.Limit, p.Limits.Run)
 	p.OwnScripts = true
-	p.Judge.Metrics = []judge.Metric{{Name: "time"}}
+	p.Judge.Metrics = []metric.Metric{{Name: "time"}}
 	if q.Find == string(bisect.Slow) {
-		p.Judge.Metrics = append(p.Judge.Metrics, judge.Metric{Name: "wall"})
+		p.Judge.Metrics = append(p.Judge.Metrics, metric.Metric{Name: "wall"})
 	}
 	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = config.DefaultEffect, config.DefaultError, q.Repeat
 	return nil
@@ -243,7 +244,7 @@ func (p *Policy) startUp() bool {
 func (r reader) metrics(path string, ms []config.Metric) error {
 	p := r.p
 	for _, m := range ms {
-		jm := judge.Metric{Name: m.Name, Higher: m.Better == "higher"}
+		jm := metric.Metric{Name: m.Name, Higher: m.Better == "higher"}
 		switch m.From {
 		case "protocol":
 			if p.Sample == "" || m.Name == "time" {
@@ -275,7 +276,7 @@ func (r reader) metrics(path string, ms []config.Metric) error {
 		}
 	}
 	if p.Measured = len(ms) > 0; !p.Measured {
-		p.Judge.Metrics = []judge.Metric{{Name: "time"}}
+		p.Judge.Metrics = []metric.Metric{{Name: "time"}}
 	}
 	return nil
 }
@@ -304,7 +305,7 @@ func (r reader) complaint() error {
 	ofBuild := p.Judge.Find == bisect.BuildFailed || p.Judge.Find == bisect.Timeout && p.Judge.Phase == "build"
 	p.Judge.Builds = ofBuild && len(p.Plan.Build) > 0 && !slices.Contains([]string{config.KindTorch, config.KindKernelbot}, p.Plan.Kind) // those compile when they run, too
 	if name := q.Metric; name != "" {
-		p.Judge.Metrics = []judge.Metric{p.asked(name)}
+		p.Judge.Metrics = []metric.Metric{p.asked(name)}
 		if p.Judge.Find == "" && !p.Judge.Any {
 			p.Judge.Find = bisect.Slow
 		}
@@ -315,15 +316,15 @@ func (r reader) complaint() error {
 }
 
 // Metric is the configured metric of a name, or one that launches have of themselves.
-func (p *Policy) Metric(name string) judge.Metric {
-	if i := slices.IndexFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == name }); i >= 0 {
+func (p *Policy) Metric(name string) metric.Metric {
+	if i := slices.IndexFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name == name }); i >= 0 {
 		return p.Judge.Metrics[i]
 	}
-	return judge.Metric{Name: name, Exact: p.static() && slices.Contains(cuda.StaticMetrics(), name)}
+	return metric.Metric{Name: name, Exact: p.static() && slices.Contains(cuda.StaticMetrics(), name)}
 }
 
 // asked is the metric that --metric names. What nvcc says of what it compiles is there, configured or not.
-func (p *Policy) asked(name string) judge.Metric {
+func (p *Policy) asked(name string) metric.Metric {
 	p.Asked = name
 	if p.Plan.Kind == config.KindNvcc && !p.static() && slices.Contains(cuda.StaticMetrics(), name) {
 		p.Sources = append(p.Sources, pipeline.Source{Metric: name, From: pipeline.FromStatic})
@@ -347,7 +348,7 @@ func (p *Policy) startCold() {
 
 // WholeTimed reports that a metric is about more than what a program measures of itself.
 func (p *Policy) WholeTimed() bool {
-	return slices.ContainsFunc(p.Judge.Metrics, func(m judge.Metric) bool { return m.Name == "wall" || strings.HasPrefix(m.Name, "phase.") })
+	return slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name == "wall" || strings.HasPrefix(m.Name, "phase.") })
 }
 
 // Compile makes the patterns of a policy.
@@ -451,16 +452,16 @@ func (p *Policy) Candidate(repo *source.Repo, text string) (c bisect.Candidate, 
 }
 
 // WallTime stands in for a metric that a program does not send, where none was asked for.
-func (p *Policy) WallTime() *judge.Metric {
+func (p *Policy) WallTime() *metric.Metric {
 	if len(p.Judge.Metrics) == 1 && p.Judge.Metrics[0].Name == "time" {
-		return &judge.Metric{Name: "wall"}
+		return &metric.Metric{Name: "wall"}
 	}
 	return nil
 }
 
 // Fallback is wallTime unless somebody said what is measured: a pattern that matches nothing is a mistake, which
 // the time of the whole process would hide.
-func (p *Policy) Fallback() *judge.Metric {
+func (p *Policy) Fallback() *metric.Metric {
 	if p.Measured {
 		return nil
 	}

@@ -1,0 +1,209 @@
+package belief
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// When a machine counts as unfit to compare times on. Of jobs on a quiet or a typical machine at most
+// one in twenty meets any of these; TestBankEnvironment says how many do.
+const (
+	restless    = 0.015 // standard deviation of one launch
+	disturbed   = 0.10  // share of launches that something disturbed
+	climbing    = 0.02  // what the level gains or loses from one end of the job to the other
+	wandering   = 0.05  // drift in a second, as a share of the variance of a launch
+	serial      = 0.35  // von Neumann's ratio of the good end: 1 means that launches follow no trend
+	modesApart  = 5.0   // standard deviations of a launch by which two modes differ
+	modesShare  = 0.12  // of the launches that fall into the rarer mode
+	clockSpread = 0.01  // of the clocks after the launches
+	fewLaunches = 12    // launches without which nothing is said
+	unsettled   = 4     // the first launches, which set level and step and are not called disturbed
+)
+
+// DeviceLog is what the launches tell of the machine besides their times.
+type DeviceLog struct {
+	launches, throttled, shared, stalled int
+	clocks                               map[string][]float64 // of the devices, after each launch, MHz
+}
+
+// Note takes in a launch.
+func (s *DeviceLog) Note(o bisect.Outcome) {
+	s.launches++
+	said := func(word string) int {
+		if slices.ContainsFunc(append(slices.Clone(o.Marks), o.Unfit), func(m string) bool { return strings.HasPrefix(m, word+":") }) {
+			return 1
+		}
+		return 0
+	}
+	s.throttled += said("throttled")
+	s.shared += said("shared")
+	s.stalled += said("stalled")
+	if s.clocks == nil {
+		s.clocks = map[string][]float64{}
+	}
+	for _, d := range o.Devices {
+		var after struct {
+			Clock float64 `json:"sm_clock"`
+		}
+		if json.Unmarshal(d.After, &after) == nil && after.Clock > 0 {
+			s.clocks[d.UUID] = append(s.clocks[d.UUID], after.Clock)
+		}
+	}
+}
+
+// spread is the largest relative spread of the clock of a device, from the tenth to the ninetieth
+// percentile. A device that was found idle after a launch says nothing of the launch.
+func (s *DeviceLog) spread() float64 {
+	most := 0.0
+	for _, v := range s.clocks {
+		v = slices.Sorted(slices.Values(v))
+		busy := slices.DeleteFunc(v, func(x float64) bool { return x < v[len(v)-1]/2 })
+		if len(busy) >= fewLaunches {
+			most = max(most, (busy[len(busy)*9/10]-busy[len(busy)/10])/busy[len(busy)/2])
+		}
+	}
+	return most
+}
+
+// Warnings puts what was read off the devices into words.
+func (s *DeviceLog) Warnings() []string {
+	var out []string
+	add := func(n int, what, hint string) {
+		if n > 0 && n*20 > s.launches {
+			out = append(out, fmt.Sprintf("%s during %d of %d launches\nhint: %s", what, n, s.launches, hint))
+		}
+	}
+	add(s.shared, "somebody else used the device", "free the device, or choose another one with [device] gpus")
+	add(s.throttled, "the device held its clocks down", "let it cool, lower its clocks with nvidia-smi --lock-gpu-clocks, or choose another one with [device] gpus")
+	add(s.stalled, "this machine stood still", "run nothing else on it meanwhile")
+	if d := s.spread(); d > clockSpread && s.throttled == 0 {
+		out = append(out, fmt.Sprintf("the clock of the device differed by %.1f %% from launch to launch\nhint: fix it with nvidia-smi --lock-gpu-clocks", 100*d))
+	}
+	return out
+}
+
+// Diagnosis is what the times themselves tell of the machine.
+type Diagnosis struct {
+	noise    Noise
+	launches int
+	dirty    float64 // share of the launches that were disturbed
+	gain     float64 // of the level over the whole job, by a straight line
+	sure     float64 // standard errors by which that differs from 0
+	serial   float64 // von Neumann's ratio of the good end's launches; 1 where they are too few
+}
+
+// Diagnose looks at the launches so far, as the likeliest set sees them.
+func Diagnose(m *Levels) Diagnosis {
+	s := m.seen(len(m.launches))
+	w := Diagnosis{noise: m.noise, launches: len(s.launches), serial: 1}
+	if w.launches < fewLaunches {
+		return w
+	}
+	step, _ := m.Step()
+	f := newFilter(m.noise)
+	var t, y, good []float64
+	for i, l := range s.launches {
+		soiled := i >= unsettled && f.clean(l, s.bad[i], m.noise) < 0.2
+		f.add(l, s.bad[i], m.noise)
+		if soiled || l.Censored {
+			w.dirty += 1 / float64(w.launches)
+			continue
+		}
+		if s.bad[i] {
+			l.Y -= step
+		} else if m.launches[i].Index == GoodEnd {
+			good = append(good, l.Y)
+		}
+		t, y = append(t, l.At), append(y, l.Y)
+	}
+	w.gain, w.sure = trend(t, y)
+	if len(good) >= fewLaunches {
+		w.serial = neumann(good)
+	}
+	return w
+}
+
+// clean is the chance that nothing disturbed a launch, by what is known before it.
+func (f filter) clean(l Launch, bad bool, n Noise) float64 {
+	x := 0.0
+	if bad {
+		x = 1
+	}
+	var clean, soiled float64
+	for _, g := range f.parts {
+		v := g.spread(x) + n.Rate*max(0, l.At-f.at) + n.SD*n.SD
+		nu := l.Y - g.d - x*g.step
+		for mode, share := range [2]float64{1 - n.Share, n.Share} {
+			if share > 0 {
+				u := nu - float64(mode)*n.Mode
+				clean, soiled = clean+g.w*share*normal(u, v), soiled+g.w*share*soil(u, newBell(v+dirtyMean*dirtyMean))
+			}
+		}
+	}
+	return (1 - dirty) * clean / ((1-dirty)*clean + dirty*soiled)
+}
+
+// trend fits a straight line: what it gains from the first value to the last, and by how many of its
+// standard errors that differs from 0.
+func trend(t, y []float64) (gain, sure float64) {
+	n := float64(len(t))
+	mt, my := mean(t), mean(y)
+	var tt, ty, yy float64
+	for i := range t {
+		tt, ty, yy = tt+(t[i]-mt)*(t[i]-mt), ty+(t[i]-mt)*(y[i]-my), yy+(y[i]-my)*(y[i]-my)
+	}
+	if n < 3 || tt == 0 {
+		return 0, 0
+	}
+	slope := ty / tt
+	left := max(0, yy-slope*ty) / (n - 2)
+	return slope * (t[len(t)-1] - t[0]), math.Abs(slope) / math.Sqrt(left/tt+math.SmallestNonzeroFloat64)
+}
+
+// neumann is the mean square of the differences of neighbours over twice the variance.
+func neumann(v []float64) float64 {
+	var sum float64
+	for i := range v[1:] {
+		sum += (v[i+1] - v[i]) * (v[i+1] - v[i])
+	}
+	return sum / float64(len(v)-1) / (2*squares(v)/float64(len(v)-1) + math.SmallestNonzeroFloat64)
+}
+
+// Warnings puts what the times tell into words: at most one, of what is worst, and the modes.
+func (w Diagnosis) Warnings() []string {
+	var out, what []string
+	n := w.noise
+	if w.launches < fewLaunches {
+		return nil
+	}
+	if n.SD > restless {
+		what = append(what, fmt.Sprintf("launches of one commit scatter by %.1f %%", 100*n.SD))
+	}
+	if w.dirty > disturbed {
+		what = append(what, fmt.Sprintf("something disturbed %.0f %% of the launches", 100*w.dirty))
+	}
+	switch {
+	case math.Abs(w.gain) > climbing && w.sure > 4:
+		what = append(what, fmt.Sprintf("the level went by %+.1f %% within the job, as that of a device that warms up or is held back", 100*math.Expm1(w.gain)))
+	case n.Rate > wandering*n.SD*n.SD, w.serial < serial:
+		what = append(what, "the level wanders from launch to launch")
+	}
+	if len(what) > 0 {
+		out = append(out, "this machine is restless: "+strings.Join(what, "; ")+"\nhint: let nothing else run on device and host, fix the clocks (nvidia-smi --lock-gpu-clocks), measure for longer in each launch; kbisect doctor tells what is there")
+	}
+	if n.TwoModes(w.launches) {
+		out = append(out, fmt.Sprintf("launches fall into two modes, %.2g %% apart, %.0f %% into the slower\nhint: fix the clocks and bind the process to one memory node (numactl --cpunodebind), or let each launch measure more than one placement of its data", 100*math.Expm1(n.Mode), 100*n.Share))
+	}
+	return out
+}
+
+// TwoModes reports modes that are worth telling of: among many launches some noise looks like near ones.
+func (n Noise) TwoModes(launches int) bool {
+	rarer := min(n.Share, 1-n.Share)
+	return n.Mode > max(restless, modesApart*n.SD) && rarer > modesShare && rarer*float64(launches) >= 4
+}

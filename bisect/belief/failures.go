@@ -1,0 +1,206 @@
+package belief
+
+import (
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Failures is what launches that fail or pass tell about which commit is to blame, when a bad commit
+// fails at some rate and a good one at a lower one, as a rule hardly ever. Both rates are unknown and
+// integrated out; see rates.go. It does not depend on the order of the launches.
+type Failures struct {
+	commits []bisect.Commit
+	Graph   *bisect.Graph
+	Prior   []float64
+	alike   float64 // prior of "the ends do not differ"
+	all     Tally
+	By      map[int]*Tally
+	Tested  []int          // commits with launches, in the order of the first one
+	Reach   map[int][]bool // what each of them reaches
+}
+
+func NewFailures(commits []bisect.Commit, prior []float64, alike float64) *Failures {
+	return &Failures{commits: commits, Graph: bisect.NewGraph(commits), Prior: prior, alike: alike, By: map[int]*Tally{}, Reach: map[int][]bool{}}
+}
+
+// Add takes in one launch of a commit, by its index; below 0 it is good whoever is to blame.
+func (e *Failures) Add(i int, failed bool) {
+	t := Tally{Passes: 1}
+	if failed {
+		t = Tally{Fails: 1}
+	}
+	e.all = e.all.Plus(t)
+	if i < 0 {
+		return
+	}
+	if e.By[i] == nil {
+		e.By[i], e.Reach[i] = &Tally{}, bisect.Ancestors(e.commits, i)
+		e.Tested = append(e.Tested, i)
+	}
+	*e.By[i] = e.By[i].Plus(t)
+}
+
+// bads are the launches of bad commits, for every commit as the culprit.
+func (e *Failures) bads() []Tally {
+	out := make([]Tally, len(e.commits))
+	for _, c := range e.Tested {
+		for k, in := range e.Reach[c] {
+			if in {
+				out[k] = out[k].Plus(*e.By[c])
+			}
+		}
+	}
+	return out
+}
+
+// Posterior is what the evidence makes of every commit.
+type Posterior struct {
+	Weight []float64 // probability of each commit to be the culprit
+	Alike  float64   // probability that the ends do not differ
+	Bad    []Tally   // launches of bad commits, if this commit is the culprit
+	All    Tally
+}
+
+func (e *Failures) Posterior() Posterior {
+	b := Posterior{Weight: make([]float64, len(e.commits)), Bad: e.bads(), All: e.all}
+	known := map[Tally]float64{}
+	logs := make([]float64, 0, len(e.commits)+1)
+	for k, t := range b.Bad {
+		l, ok := known[t]
+		if !ok {
+			l = logTwo(t, e.all.Minus(t))
+			known[t] = l
+		}
+		logs = append(logs, math.Log(e.Prior[k])+l)
+	}
+	mass := 0.0
+	for _, p := range e.Prior {
+		mass += p
+	}
+	logs = append(logs, math.Log(e.alike/(1-e.alike)*mass)+LogAlike(e.all))
+	total := logSum(logs)
+	for k := range b.Weight {
+		b.Weight[k] = math.Exp(logs[k] - total)
+	}
+	b.Alike = math.Exp(logs[len(b.Weight)] - total)
+	return b
+}
+
+// Top is the likeliest culprit.
+func (b Posterior) Top() (k int) {
+	for i, w := range b.Weight {
+		if w > b.Weight[k] {
+			k = i
+		}
+	}
+	return k
+}
+
+// Rate is how often a launch of a bad commit fails if commit k is the culprit.
+func (b Posterior) Rate(k int) float64 {
+	bad, good := b.Bad[k], b.All.Minus(b.Bad[k])
+	return min(0.99, FailNext(func(t Tally) float64 { return logTwo(t, good) }, bad))
+}
+
+// SpeaksBad is how much likelier the launches of a commit that does not reach commit k are if it is bad
+// than if it is good, as a logarithm, when k is the culprit of all others.
+func (b Posterior) SpeaksBad(k int, runs Tally) float64 {
+	bad := b.Bad[k]
+	good := b.All.Minus(bad).Minus(runs)
+	return logTwo(bad.Plus(runs), good) - logTwo(bad, good.Plus(runs))
+}
+
+// Credible lists the likeliest commits that together hold the share p of what is left to commits,
+// oldest first.
+func (b Posterior) Credible(p float64) []bisect.Suspect {
+	var all []bisect.Suspect
+	total := 0.0
+	for i, w := range b.Weight {
+		if w > 0 {
+			all = append(all, bisect.Suspect{Index: i, Probability: w})
+			total += w
+		}
+	}
+	return likeliest(all, p*total)
+}
+
+// Peers lists the suspects that no launch so far tells from commit k.
+func (e *Failures) Peers(k int) []int {
+	var out []int
+	for i, p := range e.Prior {
+		if p > 0 && !slices.ContainsFunc(e.Tested, func(c int) bool { return e.Reach[c][i] != e.Reach[c][k] }) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// Parted reports that some commit that can be launched would tell the members of a set apart.
+func (e *Failures) Parted(members []int, usable func(int) bool) bool {
+	return parted(e.Graph, len(e.commits), members, usable)
+}
+
+// parted reports that one of n commits is usable and reaches some, but not all of the members of a set.
+func parted(g *bisect.Graph, n int, members []int, usable func(int) bool) bool {
+	inside := make([]float64, n)
+	for _, i := range members {
+		inside[i] = 1
+	}
+	for i, reached := range g.Masses(inside) {
+		if usable(i) && reached > 0.5 && reached < float64(len(members))-0.5 {
+			return true
+		}
+	}
+	return false
+}
+
+// forecast is what the next launch of each commit would show and tell.
+type forecast struct {
+	fail, known           []float64 // chance that it fails; entropy that knowing the culprit would leave
+	failGood, knownGood   float64   // the same of the good end
+	failAlike, knownAlike float64
+}
+
+func (e *Failures) Forecast(b Posterior) forecast {
+	n := len(e.commits)
+	bad, badH, good, goodH := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	rates := map[Tally][2]float64{}
+	var f forecast
+	for k, w := range b.Weight {
+		t := b.Bad[k]
+		r, ok := rates[t]
+		if !ok {
+			g, fail := b.All.Minus(t), Tally{Fails: 1}
+			l := logTwo(t, g)
+			r = [2]float64{math.Exp(logTwo(t.Plus(fail), g) - l), math.Exp(logTwo(t, g.Plus(fail)) - l)}
+			rates[t] = r
+		}
+		bad[k], badH[k] = w*r[0], w*binaryEntropy(r[0])
+		good[k], goodH[k] = w*r[1], w*binaryEntropy(r[1])
+		f.failGood += good[k]
+		f.knownGood += goodH[k]
+	}
+	r := FailNext(LogAlike, b.All)
+	f.failAlike, f.knownAlike = b.Alike*r, b.Alike*binaryEntropy(r)
+	f.fail, f.known = e.Graph.Masses(bad), e.Graph.Masses(badH)
+	outside, outsideH := e.Graph.Masses(good), e.Graph.Masses(goodH)
+	for i := range f.fail {
+		f.fail[i] += f.failGood - outside[i] + f.failAlike
+		f.known[i] += f.knownGood - outsideH[i] + f.knownAlike
+	}
+	f.failGood += f.failAlike
+	f.knownGood += f.knownAlike
+	return f
+}
+
+// Of returns the chance that a launch of commit i fails, and the information about the culprit that
+// it promises, in nats.
+func (f forecast) Of(i int) (fail, info float64) {
+	fail, known := f.failGood, f.knownGood
+	if i >= 0 {
+		fail, known = f.fail[i], f.known[i]
+	}
+	return fail, max(0, binaryEntropy(fail)-known)
+}

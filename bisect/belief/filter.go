@@ -1,0 +1,266 @@
+package belief
+
+import "math"
+
+// What is assumed of one launch (judge.md 2, "Model"). Times are logarithms, so that 0.01 is about 1 %.
+const (
+	dirty     = 0.03 // chance that something disturbed a launch
+	dirtyMean = 0.10 // mean of what a disturbance adds, exponentially distributed
+	maxParts  = 4    // Gaussians that one filter keeps while launches fall into two modes
+)
+
+// Noise describes the launches of one machine.
+type Noise struct {
+	SD    float64 // s: of one launch inside a mode
+	Rate  float64 // q: variance that the level gains per second, as a random walk
+	Mode  float64 // offset of the second mode; 0: the launches know only one
+	Share float64 // of the launches that fall into the second mode
+	Step  float64 // where to look for the step first: one more mode apart all looks nearly alike
+	Exact bool    // the numbers have no noise, and Step is that of the ends
+}
+
+// exactly is the noise of numbers that have none, where the ends differ by step.
+func exactly(step float64) Noise { return Noise{SD: 5e-4, Step: step, Exact: true} }
+
+// nearer takes a number between those of the ends for that of the nearer one. Where the numbers climb in
+// several steps, the one that crosses the middle is found.
+func (n Noise) nearer(y float64) float64 {
+	if y > n.Step/2 {
+		return n.Step
+	}
+	return 0
+}
+
+// Modes reports that launches fall into two modes.
+func (n Noise) Modes() bool { return n.Mode != 0 }
+
+// gaussian is a joint belief about the level d of the good side now and the step D, given one way
+// of assigning the launches to the two modes.
+type gaussian struct {
+	w          float64 // share of this way among all of them
+	d, step    float64 // means of d and D
+	vd, vc, vD float64 // their variances and, between these, the covariance
+}
+
+// filter follows level and step through the launches on the assumption that the culprit lies in one
+// set of commits: y = d(t) + D·x + e, where x is 1 for a launch of a commit that holds the culprit.
+type filter struct {
+	parts []gaussian
+	logL  float64 // logarithm of the likelihood of all launches so far
+	at    float64 // time of the last launch
+}
+
+// newFilter knows nothing: one unit of the logarithm is a factor of 2.7 in either direction. Two modes
+// can be mistaken for each other at one end for as long as there are few launches, and so for a step
+// that is larger or smaller by their offset: there the fit says which of these steps is meant.
+func newFilter(n Noise) filter {
+	g := gaussian{w: 1, vd: 1, vD: 1}
+	switch {
+	case n.Exact:
+		g.step, g.vD = n.Step, n.SD*n.SD
+	case n.Modes():
+		g.step, g.vD = n.Step, n.Mode*n.Mode/9
+	}
+	return filter{parts: []gaussian{g}}
+}
+
+func (f filter) clone() filter {
+	f.parts = append([]gaussian(nil), f.parts...)
+	return f
+}
+
+// add takes in one launch.
+func (f *filter) add(l Launch, bad bool, n Noise) {
+	dt := max(0, l.At-f.at)
+	f.at = l.At
+	x := 0.0
+	if bad {
+		x = 1
+	}
+	if !n.Modes() && len(f.parts) == 1 {
+		f.parts[0].vd += n.Rate * dt
+		g := &f.parts[0]
+		p := g.prospect(x, n.SD)
+		p.sure = n.Exact
+		f.logL += math.Log(g.learn(p, l, 0))
+		return
+	}
+	f.branch(l, x, dt, n)
+}
+
+// branch takes in one launch that may belong to either mode: every Gaussian becomes two, and the
+// least of them are merged again.
+func (f *filter) branch(l Launch, x, dt float64, n Noise) {
+	var next [2 * maxParts]gaussian
+	k, total := 0, 0.0
+	for _, g := range f.parts {
+		g.vd += n.Rate * dt
+		p := g.prospect(x, n.SD)
+		for mode, share := range [2]float64{1 - n.Share, n.Share} {
+			h := &next[k]
+			*h = g
+			h.w *= share * h.learn(p, l, float64(mode)*n.Mode)
+			total += h.w
+			k++
+		}
+	}
+	for i := range next[:k] {
+		next[i].w /= total
+	}
+	f.logL += math.Log(total)
+	f.parts = append(f.parts[:0], reduce(next[:k], maxParts)...)
+}
+
+// prospect is what a Gaussian expects of a launch, its mode aside.
+type prospect struct {
+	x    float64 // whether the commit is bad
+	a, b float64 // covariances of d and of D with the launch
+	bell         // of a clean launch
+	wide bell    // of one that was displaced to either side
+	sure bool    // nothing disturbs a launch: it is a number of the build
+}
+
+// bell is a normal density around 0.
+type bell struct{ v, inv, peak float64 }
+
+func newBell(v float64) bell { return bell{v, 1 / v, 1 / math.Sqrt(2*math.Pi*v)} }
+
+func (b bell) at(u float64) float64 { return b.peak * math.Exp(-0.5*u*u*b.inv) }
+
+func (g *gaussian) prospect(x, sd float64) prospect {
+	v := g.spread(x) + sd*sd
+	return prospect{x: x, a: g.vd + x*g.vc, b: g.vc + x*g.vD, bell: newBell(v), wide: newBell(v + dirtyMean*dirtyMean)}
+}
+
+// learn conditions g on a launch with the given offset of its mode and returns the launch's
+// predictive density. A launch is clean with probability 1-dirty; one that is not says nothing about
+// level and step, so that the gain is multiplied by the chance that it was clean.
+func (g *gaussian) learn(p prospect, l Launch, offset float64) float64 {
+	nu := l.Y - offset - g.d - p.x*g.step // innovation
+	clean, soiled, move, shrink := 0.0, 0.0, nu, 1.0
+	if l.Censored {
+		clean, move, shrink = tail(nu, p.v)
+		soiled = math.Exp(-max(0, nu) / dirtyMean)
+	} else {
+		clean, soiled = p.at(nu), soil(nu, p.wide)
+	}
+	if p.sure {
+		soiled = 0
+	}
+	total := (1-dirty)*clean + dirty*soiled + math.SmallestNonzeroFloat64
+	w := (1 - dirty) * clean / total
+	kd, kD := w*p.a*p.inv, w*p.b*p.inv // Kalman gains
+	g.d += kd * move
+	g.step += kD * move
+	g.vd -= shrink * kd * p.a
+	g.vc -= shrink * kd * p.b
+	g.vD -= shrink * kD * p.b
+	return total
+}
+
+// spread is the variance of d + x·D.
+func (g gaussian) spread(x float64) float64 { return g.vd + x*(2*g.vc+g.vD) }
+
+// tail is what a value that is known only to exceed nu says: its chance, where the mean moves to, and
+// the share of the information of a value that was seen (a truncated normal).
+func tail(nu, s float64) (chance, move, shrink float64) {
+	sd := math.Sqrt(s)
+	a := nu / sd
+	if a > 30 { // as good as seen
+		return 0, nu, 1
+	}
+	chance = math.Erfc(a/math.Sqrt2) / 2
+	hazard := sd * normal(nu, s) / chance
+	return chance, sd * hazard, hazard * (hazard - a)
+}
+
+// reduce keeps the n heaviest Gaussians and merges each of the others into the nearest of these.
+func reduce(parts []gaussian, n int) []gaussian {
+	const trifle = 1e-3
+	for i := 1; i < len(parts); i++ { // few enough for an insertion sort
+		g, j := parts[i], i
+		for ; j > 0 && g.w > parts[j-1].w; j-- {
+			parts[j] = parts[j-1]
+		}
+		parts[j] = g
+	}
+	kept := parts[:min(n, len(parts))]
+	for _, g := range parts[len(kept):] {
+		best, at := math.Inf(1), 0
+		for i, k := range kept {
+			if d := math.Abs(k.d-g.d) + math.Abs(k.step-g.step); d < best {
+				best, at = d, i
+			}
+		}
+		kept[at] = merge(kept[at], g)
+	}
+	for len(kept) > 1 && kept[len(kept)-1].w < trifle {
+		kept[0].w += kept[len(kept)-1].w
+		kept = kept[:len(kept)-1]
+	}
+	return kept
+}
+
+// merge is the Gaussian of the same mean and covariance as the mixture of a and b.
+func merge(a, b gaussian) gaussian {
+	w := a.w + b.w
+	if !(w > 0) {
+		return a
+	}
+	p, q := a.w/w, b.w/w
+	dd, dD := a.d-b.d, a.step-b.step
+	return gaussian{
+		w: w, d: p*a.d + q*b.d, step: p*a.step + q*b.step,
+		vd: p*a.vd + q*b.vd + p*q*dd*dd,
+		vc: p*a.vc + q*b.vc + p*q*dd*dD,
+		vD: p*a.vD + q*b.vD + p*q*dD*dD,
+	}
+}
+
+// merged is the one Gaussian that comes nearest to what the filter holds.
+func (f filter) merged() gaussian {
+	g := f.parts[0]
+	for _, h := range f.parts[1:] {
+		g = merge(g, h)
+	}
+	return g
+}
+
+// logNormal is the logarithm of the density of a normal with variance v at u.
+func logNormal(u, v float64) float64 { return -0.5 * (math.Log(2*math.Pi*v) + u*u/v) }
+
+// normal is that density.
+func normal(u, v float64) float64 { return math.Exp(-0.5*u*u/v) / math.Sqrt(2*math.Pi*v) }
+
+// soil is the density of a disturbed launch: mostly slower by an exponential amount, now and then
+// displaced to either side.
+func soil(nu float64, wide bell) float64 {
+	const near = 3 * dirtyMean // the exponential is the larger one up to here
+	slow := 0.0
+	if nu >= 0 {
+		slow = 0.9 / dirtyMean * math.Exp(nu*(-1/dirtyMean))
+	}
+	if nu >= 0 && nu < near {
+		return slow
+	}
+	return max(slow, 1e-12, 0.1*wide.at(nu))
+}
+
+// logAdd is ln(e^a + e^b).
+func logAdd(a, b float64) float64 {
+	if a < b {
+		a, b = b, a
+	}
+	if math.IsInf(a, -1) {
+		return a
+	}
+	return a + math.Log1p(math.Exp(b-a))
+}
+
+func logSum(v []float64) float64 {
+	sum := math.Inf(-1)
+	for _, x := range v {
+		sum = logAdd(sum, x)
+	}
+	return sum
+}

@@ -1,0 +1,22 @@
+package belief_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+)
+
+// A launch that was stopped says that it would have shown at least so much.
+func TestModelTakesCensoredLaunches(t *testing.T) {
+	commits := []bisect.Commit{{ID: "only"}}
+	m := belief.NewLevels(commits, []float64{1})
+	for i := range 6 {
+		m.Add(belief.Launch{Index: belief.GoodEnd, At: float64(20 * i), Y: 0.001 * float64(i%2)})
+		m.Add(belief.Launch{Index: 0, At: float64(20*i + 10), Y: 0.5, Censored: true})
+	}
+	if d, sd := m.Step(); d < 0.45 || math.IsNaN(sd) || sd > 1 {
+		t.Errorf("step %v, sd %v", d, sd)
+	}
+}

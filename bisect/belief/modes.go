@@ -1,0 +1,213 @@
+package belief
+
+import (
+	"math"
+	"slices"
+)
+
+// fitTwo fits two modes, and says whether the launches speak for them: they must be likelier by
+// modeGain than with one mode, which is tried on the same launches.
+func (s sight) fitTwo(one, last Noise) (Noise, bool) {
+	if len(s.launches) < minModes {
+		return one, false
+	}
+	alone := s.score(one)
+	best := fit{score: math.Inf(-1)}
+	for _, start := range s.starts(one, last) {
+		if f := s.climb(start); f.score > best.score {
+			best = f
+		}
+	}
+	if math.IsInf(best.score, -1) {
+		return one, false
+	}
+	best = s.polish(best)
+	if best.score < alone.score+modeGain || best.noise.Mode < 3*best.noise.SD { // nearer ones only widen the noise
+		return one, false
+	}
+	return best.noise, s.mixed(best.noise)
+}
+
+// mixed reports that a commit's launches fall now into one mode and now into the other. Where every commit
+// keeps to one of them but for disturbed launches, it is the commits that differ: the range holds several
+// steps.
+func (s sight) mixed(n Noise) bool {
+	pure := n
+	pure.Mode = 0
+	before := map[int]Launch{}
+	odds := 0.0
+	for _, l := range s.launches {
+		if b, ok := before[l.Index]; ok && !b.Censored && !l.Censored {
+			odds += n.logPair(l.Y-b.Y, l.At-b.At) - pure.logPair(l.Y-b.Y, l.At-b.At)
+		}
+		before[l.Index] = l
+	}
+	return odds > 0
+}
+
+// starts are first guesses of two modes: the fit before, and the widest split of the values.
+func (s sight) starts(one, last Noise) []Noise {
+	var out []Noise
+	if last.Modes() {
+		out = append(out, last)
+		if len(s.launches) >= settledModes {
+			return out
+		}
+	}
+	g := s.run(one).merged()
+	flat := make([]float64, len(s.launches))
+	for i, l := range s.launches {
+		flat[i] = l.Y
+		if s.bad[i] {
+			flat[i] -= g.step
+		}
+	}
+	out = append(out, splitModes(flat, one, g.step)...)
+	var good []float64
+	for i, l := range s.launches {
+		if !s.bad[i] {
+			good = append(good, l.Y)
+		}
+	}
+	return append(out, splitModes(good, one, g.step)...)
+}
+
+// splitModes parts values in two such that the squares inside the parts are least.
+func splitModes(v []float64, one Noise, step float64) []Noise {
+	v = slices.Clone(v)
+	slices.Sort(v)
+	if len(v) < 6 {
+		return nil
+	}
+	best, cut := math.Inf(1), 0
+	for c := 2; c <= len(v)-2; c++ {
+		if q := squares(v[:c]) + squares(v[c:]); q < best {
+			best, cut = q, c
+		}
+	}
+	sd := max(0.0015, math.Sqrt(best/float64(len(v)-2)))
+	mode := mean(v[cut:]) - mean(v[:cut])
+	if mode < 3*sd || mode > 0.5 { // one normal, cut in two, has 2.6
+		return nil
+	}
+	share := float64(len(v)-cut) / float64(len(v))
+	return []Noise{{SD: sd, Rate: min(one.Rate, 2e-3*sd*sd), Mode: mode, Share: share, Step: step}}
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+func squares(v []float64) float64 {
+	m, sum := mean(v), 0.0
+	for _, x := range v {
+		sum += (x - m) * (x - m)
+	}
+	return sum
+}
+
+// climb improves a guess: offset and share by what the filter assigns to each mode.
+func (s sight) climb(n Noise) fit {
+	for range 2 {
+		n = s.assign(n)
+	}
+	best := s.modeScore(n)
+	for _, step := range []float64{n.Step - n.Mode, n.Step, n.Step + n.Mode} {
+		n.Step = step
+		for range 2 {
+			n = s.assign(n)
+		}
+		best = s.better(best, n)
+	}
+	return best
+}
+
+// polish improves the best of the guesses: spread and drift on their grids.
+func (s sight) polish(best fit) fit {
+	best.noise.Step = s.run(best.noise).merged().step
+	for range 2 {
+		before := best.score
+		for _, k := range []float64{0.7, 0.85, 1.18, 1.4} {
+			n := best.noise
+			n.SD, n.Rate = n.SD*k, n.Rate*k*k
+			best = s.better(best, n)
+		}
+		for _, r := range []float64{0, 5e-4, 2e-3, 1e-2} {
+			n := best.noise
+			n.Rate = r * n.SD * n.SD
+			best = s.better(best, n)
+		}
+		if best.score == before {
+			break
+		}
+	}
+	return s.better(best, s.assign(best.noise))
+}
+
+func (s sight) better(best fit, n Noise) fit {
+	if n.SD < 0.0005 || n.SD > 0.06 {
+		return best
+	}
+	if f := s.modeScore(n); f.score > best.score {
+		return f
+	}
+	return best
+}
+
+// modeScore is score with a preference for modes that both hold a fair share of the launches; what
+// happens less often than every tenth time is a disturbance.
+func (s sight) modeScore(n Noise) fit {
+	f := s.score(n)
+	f.score += math.Log(n.Mode/3) + math.Log(4*n.Share*(1-n.Share)) + math.Log(1.0001-math.Exp(-n.Mode*n.Mode/(8*n.SD*n.SD)))
+	return f
+}
+
+// assign is one step of expectation and maximisation: every launch is shared out between the modes
+// by the filter before it, and offset and share follow from that.
+func (s sight) assign(n Noise) Noise {
+	f := newFilter(n)
+	var w, u [2]float64 // of each mode: weights by precision, and weighted innovations
+	count, second := 1.0, n.Share
+	for i, l := range s.launches {
+		if i >= 2 { // the first launches of both ends set the scale
+			p := f.assign(l, s.bad[i], n, &w, &u)
+			count, second = count+1, second+p
+		}
+		f.add(l, s.bad[i], n)
+	}
+	if w[0] > 0 && w[1] > 0 {
+		if mode := u[1]/w[1] - u[0]/w[0]; mode > n.SD {
+			n.Mode = mode
+		}
+	}
+	n.Share = min(0.95, max(0.05, second/count))
+	return n
+}
+
+// assign returns the chance that a launch fell into the second mode, and adds what it says about the
+// offset of the modes: all Gaussians of the filter have their say.
+func (f filter) assign(l Launch, bad bool, n Noise, w, u *[2]float64) float64 {
+	x := 0.0
+	if bad {
+		x = 1
+	}
+	type say struct{ p, nu, v float64 }
+	var says [2 * maxParts]say
+	total, second := dirty*n.Share*0.1, dirty*n.Share*n.Share*0.1
+	for k, g := range f.parts {
+		v := g.spread(x) + n.Rate*max(0, l.At-f.at) + n.SD*n.SD
+		nu := l.Y - g.d - x*g.step
+		a, b := g.w*(1-n.Share)*normal(nu, v), g.w*n.Share*normal(nu-n.Mode, v)
+		says[2*k], says[2*k+1] = say{a, nu, v}, say{b, nu, v}
+		total, second = total+a+b, second+b
+	}
+	for k, s := range says[:2*len(f.parts)] {
+		w[k%2] += s.p / total / s.v
+		u[k%2] += s.p / total / s.v * s.nu
+	}
+	return second / total
+}

@@ -1,0 +1,202 @@
+package belief
+
+import (
+	"math"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Action is a launch to make next.
+type Action struct {
+	Index int     // of the commit, or GoodEnd
+	Info  float64 // expected information about the culprit, nats
+	Cost  float64 // expected seconds
+}
+
+// Prices says what a launch of a commit costs, and which commits can be launched at all.
+type Prices struct {
+	Launch func(i int) float64 // seconds, the build's share included; i may be GoodEnd
+	Usable func(i int) bool
+	Chance func(i int) float64 // that a commit never launched can be tested; nil: all can
+}
+
+// chance is Chance with its default.
+func (p Prices) chance(i int) float64 {
+	if p.Chance == nil {
+		return 1
+	}
+	return p.Chance(i)
+}
+
+// BuildShare is how much of a build's time counts: it runs beside the device, ahead of its launch.
+const BuildShare = 0.15
+
+// quantiles are the shares of the posterior at which a commit that was never launched may be tried.
+var quantiles = []float64{0.35, 0.5, 0.65}
+
+// Next returns the launch that promises most information per second: an end or a commit launched
+// before, which show where the level is now, or a new commit. As the machine drifts and the level
+// grows uncertain an end becomes the best choice, so that references need no schedule of their own.
+func (m *Levels) Next(p Prices) (Action, bool) {
+	post := m.posterior()
+	means := m.outlook()
+	entropy := 0.0
+	for _, q := range post {
+		if q > 0 {
+			entropy -= q * math.Log(q)
+		}
+	}
+	best, found := Action{}, false
+	consider := func(i int, v view) {
+		if i != GoodEnd && !p.Usable(i) {
+			return
+		}
+		a := Action{Index: i, Info: v.information(m.effective()), Cost: p.Launch(i)}
+		if a.Info > 1e-12 && (!found || a.Info/a.Cost > best.Info/best.Cost) {
+			best, found = a, true
+		}
+	}
+	last := len(m.commits) - 1
+	consider(GoodEnd, m.certain(GoodEnd, post, means, entropy))
+	consider(last, m.certain(last, post, means, entropy))
+	for i := range m.commits { // in order, so that equal worth is decided alike every time
+		if m.tested[i] != nil && i != last {
+			consider(i, m.certain(i, post, means, -1))
+		}
+	}
+	for _, i := range m.Nearest(quantiles, p) {
+		v := m.halves(i, post, means)
+		v.chance = p.chance(i)
+		consider(i, v)
+	}
+	return best, found
+}
+
+// outlook is the belief of every set, for a good and a bad commit.
+func (m *Levels) outlook() []gaussian {
+	out := make([]gaussian, len(m.sets))
+	for j, s := range m.sets {
+		out[j] = s.filter.merged()
+	}
+	return out
+}
+
+// effective is the variance of a launch as far as it hides the level: two modes that lie far apart
+// are told apart, near ones add to the noise.
+func (m *Levels) effective() float64 {
+	n := m.noise
+	v := n.SD * n.SD
+	if n.Modes() {
+		v += n.Share * (1 - n.Share) * n.Mode * n.Mode * math.Exp(-n.Mode*n.Mode/(9*n.SD*n.SD))
+	}
+	return v
+}
+
+// view collects what the sets predict about one launch.
+type view struct {
+	weight, sum, squares float64
+	variance             float64 // mean variance of the prediction, without the launch's own noise
+	bad                  float64 // probability that the commit is bad
+	entropy              float64 // what there is to learn; below 0: that of bad
+	chance               float64 // that there is anything to learn: the commit can be tested
+}
+
+func (v *view) add(w float64, g gaussian, x float64) {
+	mean := g.d + x*g.step
+	v.weight += w
+	v.sum += w * mean
+	v.squares += w * mean * mean
+	v.variance += w * g.spread(x)
+	v.bad += w * x
+}
+
+// information is H·(1 - exp(-V/2H)): V, the variance of the means over the noise of the launch, is
+// what a weak launch tells; H is all that there is to learn.
+func (v view) information(noise float64) float64 {
+	h := v.entropy
+	if h < 0 {
+		h = binaryEntropy(v.bad / v.weight)
+	}
+	if h <= 0 {
+		return 0
+	}
+	mean := v.sum / v.weight
+	between := max(0, v.squares/v.weight-mean*mean)
+	signal := between / (v.variance/v.weight + noise)
+	return v.chance * h * (1 - math.Exp(-signal/(2*h)))
+}
+
+func binaryEntropy(p float64) float64 {
+	if p <= 0 || p >= 1 {
+		return 0
+	}
+	return -p*math.Log(p) - (1-p)*math.Log(1-p)
+}
+
+// certain is the view of a commit of which every set knows whether it is bad.
+func (m *Levels) certain(i int, post []float64, means []gaussian, entropy float64) view {
+	v := view{entropy: entropy, chance: 1}
+	for j := range m.sets {
+		x := 0.0
+		if m.holds(i, j) {
+			x = 1
+		}
+		v.add(post[j], means[j], x)
+	}
+	return v
+}
+
+// halves is the view of a new commit, which parts some of the sets: both halves count, each with its
+// share of the set's prior.
+func (m *Levels) halves(i int, post []float64, means []gaussian) view {
+	in := make([]float64, len(m.sets))
+	for k, r := range m.Reach(i) {
+		if j := m.set[k]; r && j >= 0 {
+			in[j] += m.prior[k]
+		}
+	}
+	v := view{entropy: -1}
+	for j, s := range m.sets {
+		share := min(1, in[j]/s.mass)
+		v.add(post[j]*share, means[j], 1)
+		v.add(post[j]*(1-share), means[j], 0)
+	}
+	return v
+}
+
+// Nearest lists the commits never launched that lie nearest to some quantiles of the posterior and
+// tell some of it apart. One that probably cannot be tested must lie nearer.
+func (m *Levels) Nearest(quantiles []float64, p Prices) []int {
+	bad := m.badness()
+	var open, out []int
+	for i, b := range bad {
+		if m.tested[i] == nil && b > 1e-12 && b < 1-1e-12 && p.Usable(i) {
+			open = append(open, i)
+		}
+	}
+	for _, q := range quantiles {
+		best, at := 1e-9, -1
+		for _, i := range open {
+			if worth := p.chance(i) * (1 - math.Abs(bad[i]-q)/max(q, 1-q)); worth > best {
+				best, at = worth, i
+			}
+		}
+		if at >= 0 {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// Resolved reports that no commit that can be launched would part set j.
+func (m *Levels) Resolved(j int, usable func(int) bool) bool {
+	return !parted(m.graph, len(m.commits), m.Members(j), usable)
+}
+
+// Reach returns what commit i reaches.
+func (m *Levels) Reach(i int) []bool {
+	if r := m.tested[i]; r != nil {
+		return r
+	}
+	return bisect.Ancestors(m.commits, i)
+}

@@ -1,0 +1,92 @@
+package belief
+
+import (
+	"math"
+
+	"github.com/kbisect/kbisect/bisect/metric"
+)
+
+// MinPairs is the number of pairs of launches without which a claim is not decided.
+const MinPairs = 3
+
+// StepTest is the fresh test of "the culprit is slower than its parent by the step": a sequential
+// likelihood ratio over pairs of launches that stand side by side in time.
+type StepTest struct {
+	Step  float64 // the step of the search
+	Pairs []pair
+}
+
+// pair is one launch of each: the logarithm of culprit over parent, and the seconds between them.
+type pair struct{ x, Gap float64 }
+
+// Add takes in one pair.
+func (c *StepTest) Add(x, gap float64) { c.Pairs = append(c.Pairs, pair{x, gap}) }
+
+// Llr is the logarithm of the odds of a step against none, under the noise as it is known now. The
+// range may hold several steps, of which this is one: a half of the whole is a step too. And where the
+// ends were told apart too fast to see that the machine has two modes, these may be all there is.
+func (c *StepTest) Llr(n Noise) float64 {
+	unseen := n
+	if c.Step > 4*n.SD {
+		unseen.Mode, unseen.Share = c.Step, 0.5
+	}
+	var whole, half, none, modes float64
+	for _, p := range c.Pairs {
+		whole += n.logPair(p.x-c.Step, p.Gap)
+		half += n.logPair(p.x-c.Step/2, p.Gap)
+		none += n.logPair(p.x, p.Gap)
+		modes += unseen.logPair(p.x, p.Gap)
+	}
+	return logAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - logAdd(math.Log(0.9)+none, math.Log(0.1)+modes)
+}
+
+// Median is the plain median of the ratios.
+func (c *StepTest) Median() float64 {
+	v := make([]float64, len(c.Pairs))
+	for i, p := range c.Pairs {
+		v[i] = p.x
+	}
+	return metric.Median(v)
+}
+
+// Decided returns +1 when the claim stands, -1 when it falls and 0 while that is open, where alpha
+// is the chance of either mistake. What is not worse in the middle of the pairs does not stand, whatever
+// the noise is taken for.
+func (c *StepTest) Decided(n Noise, alpha float64) int {
+	if n.Exact && len(c.Pairs) > 0 {
+		if c.Pairs[0].x > 0 {
+			return 1
+		}
+		return -1
+	}
+	enough := math.Log((1 - alpha) / alpha)
+	switch l := c.Llr(n); {
+	case len(c.Pairs) < MinPairs:
+		return 0
+	case l > enough && c.Median() > 0:
+		return 1
+	case l < -enough:
+		return -1
+	}
+	return 0
+}
+
+// logPair is the logarithm of the density of the difference of two launches of equal level: normal,
+// with the drift of the time between them, now and then disturbed, and apart by the offset when
+// the two fall into different modes.
+func (n Noise) logPair(u, gap float64) float64 {
+	v := 2*n.SD*n.SD + n.Rate*math.Abs(gap)
+	one := func(u float64) float64 {
+		return logAdd(math.Log(0.95)+logNormal(u, v), math.Log(0.05)+logNormal(u, v+dirtyMean*dirtyMean))
+	}
+	if !n.Modes() {
+		return one(u)
+	}
+	apart := n.Share * (1 - n.Share)
+	return logSum([]float64{
+		math.Log(1-2*apart) + one(u), math.Log(apart) + one(u-n.Mode), math.Log(apart) + one(u+n.Mode),
+	})
+}
+
+// normalMAD turns the median absolute deviation of normal values into their standard deviation.
+const normalMAD = 1.4826

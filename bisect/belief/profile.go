@@ -1,0 +1,138 @@
+package belief
+
+import (
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect/metric"
+)
+
+// Profile are the levels of some commits, each on its own, with the errors of all of them together: no
+// history ties them to each other. The first stands for 0.
+type Profile struct {
+	At    []int // indices of the commits
+	mean  []float64
+	cov   [][]float64
+	noise Noise
+}
+
+// Diff is how much the j-th commit lies above the i-th, with its standard deviation.
+func (l Profile) Diff(i, j int) (d, sd float64) {
+	v := l.cov[i][i] + l.cov[j][j] - 2*l.cov[i][j]
+	return l.mean[j] - l.mean[i], math.Sqrt(max(0, v))
+}
+
+// Move puts the j-th commit at a step d above the i-th, known with a standard deviation of sd.
+func (l Profile) Move(j, i int, d, sd float64) {
+	l.mean[j] = l.mean[i] + d
+	for k := range l.cov {
+		l.cov[j][k] = l.cov[i][k]
+		l.cov[k][j] = l.cov[k][i]
+	}
+	l.cov[j][j] = l.cov[i][i] + sd*sd
+}
+
+// FitProfile estimates the levels of commits from the launches of these, under the drift and the noise
+// that make the launches likeliest. Launches of one commit that lie far from its others are taken for
+// disturbed and count little.
+func FitProfile(at []int, launches []Launch) Profile {
+	s := levelSight{at: at}
+	for _, l := range launches {
+		if k := slices.Index(at, l.Index); k >= 0 && !l.Censored {
+			s.launches, s.of = append(s.launches, l), append(s.of, k)
+		}
+	}
+	s.weigh()
+	best, score := Noise{}, math.Inf(-1)
+	for _, sd := range spreads() {
+		for _, r := range drifts {
+			n := Noise{SD: sd, Rate: r * sd * sd}
+			ds := math.Log(sd / 0.009)
+			if _, _, logL := s.run(n); logL-ds*ds/2-math.Abs(math.Log((r+3e-5)/1e-3))/4 > score {
+				best, score = n, logL-ds*ds/2-math.Abs(math.Log((r+3e-5)/1e-3))/4
+			}
+		}
+	}
+	mean, cov, _ := s.run(best)
+	return Profile{at, mean, cov, best}
+}
+
+// levelSight is the launches of the commits whose levels are looked for.
+type levelSight struct {
+	at       []int
+	launches []Launch
+	of       []int     // position in at of each launch's commit
+	clean    []float64 // chance that nothing disturbed the launch
+}
+
+// weigh compares every launch with the median of its commit.
+func (s *levelSight) weigh() {
+	by := make([][]float64, len(s.at))
+	for i, l := range s.launches {
+		by[s.of[i]] = append(by[s.of[i]], l.Y)
+	}
+	dev := make([]float64, len(s.launches))
+	var spread []float64
+	for i, l := range s.launches {
+		dev[i] = l.Y - metric.Median(by[s.of[i]])
+		if len(by[s.of[i]]) > 2 {
+			spread = append(spread, math.Abs(dev[i]))
+		}
+	}
+	sd := 0.009
+	if len(spread) > 0 {
+		sd = max(0.0015, 1.2*1.4826*metric.Median(spread)) // a median of few lies near each of them
+	}
+	s.clean = make([]float64, len(dev))
+	narrow, wide := newBell(sd*sd), newBell(sd*sd+dirtyMean*dirtyMean)
+	for i, u := range dev {
+		clean, soiled := (1-dirty)*narrow.at(u), dirty*soil(u, wide)
+		s.clean[i] = max(1e-3, clean/(clean+soiled))
+	}
+}
+
+// run is a Kalman filter whose state is the drift and the level of every commit but the first.
+func (s levelSight) run(n Noise) (mean []float64, cov [][]float64, logL float64) {
+	const drift = 0 // place of the drift; commit k has place k
+	m := len(s.at)
+	mean, cov = make([]float64, m), make([][]float64, m)
+	for i := range cov {
+		cov[i] = make([]float64, m)
+		cov[i][i] = 1
+	}
+	ph := make([]float64, m)
+	now := 0.0
+	for i, l := range s.launches {
+		if i == 0 {
+			now, mean[drift] = l.At, l.Y
+		}
+		k := s.of[i]
+		cov[drift][drift] += n.Rate * max(0, l.At-now)
+		now = l.At
+		y := mean[drift]
+		for j := range ph {
+			ph[j] = cov[j][drift]
+			if k > 0 {
+				ph[j] += cov[j][k]
+			}
+		}
+		v := ph[drift] + n.SD*n.SD/s.clean[i]
+		if k > 0 {
+			y, v = y+mean[k], v+ph[k]
+		}
+		nu := l.Y - y
+		logL += logNormal(nu, v)
+		for a := range ph {
+			g := ph[a] / v
+			mean[a] += g * nu
+			for b := range ph {
+				cov[a][b] -= g * ph[b]
+			}
+		}
+	}
+	mean[0] = 0
+	for j := range cov {
+		cov[0][j], cov[j][0] = 0, 0
+	}
+	return mean, cov, logL
+}

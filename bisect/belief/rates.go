@@ -1,0 +1,118 @@
+package belief
+
+import "math"
+
+// What is assumed about how often launches fail before any was seen.
+const (
+	always      = 0.9  // that a complaint shows in every launch of a bad commit; else its rate may be any
+	badFails    = 2.0  // with badPasses: the Beta distribution of the rate of bad commits otherwise;
+	badPasses   = 1.0  // one that hardly ever fails would not have been noticed
+	goodFails   = 0.3  // with goodPasses: the Beta distribution of the rate of good commits,
+	goodPasses  = 99.7 // whose mean is falseAlarm
+	noisy       = 0.01 // that good commits fail often: at a rate below that of bad ones, of
+	noisyFails  = 1.0  // which, with noisyPasses, a Beta distribution is assumed
+	noisyPasses = 3.0
+)
+
+// Tally counts launches by how they ended.
+type Tally struct{ Fails, Passes int }
+
+func (t Tally) Plus(u Tally) Tally { return Tally{t.Fails + u.Fails, t.Passes + u.Passes} }
+
+func (t Tally) Minus(u Tally) Tally { return Tally{t.Fails - u.Fails, t.Passes - u.Passes} }
+
+func (t Tally) Launches() int { return t.Fails + t.Passes }
+
+// LogBad is the log-likelihood of launches of bad commits: they fail always, or at a rate of which
+// little is known.
+func LogBad(t Tally) float64 {
+	some := math.Log(1-always) + LogRate(t)
+	if t.Passes > 0 {
+		return some
+	}
+	return logSum([]float64{math.Log(always), some})
+}
+
+// LogRate is the same for a complaint that is known to show only sometimes.
+func LogRate(t Tally) float64 {
+	return logBeta(badFails+float64(t.Fails), badPasses+float64(t.Passes)) - logBeta(badFails, badPasses)
+}
+
+// logTwo is the log-likelihood of launches of bad commits and of good ones, which fail at two rates.
+func logTwo(bad, good Tally) float64 { return logMixed(always, bad, good) }
+
+// logMixed is the same where bad commits fail always with chance sure.
+func logMixed(sure float64, bad, good Tally) float64 {
+	some := math.Log(1-sure) + logRates(bad, good)
+	if bad.Passes > 0 {
+		return some
+	}
+	all := math.Log(sure) + logSum([]float64{math.Log(1-noisy) + LogGood(good), math.Log(noisy) + logNoisy(good)})
+	return logSum([]float64{all, some})
+}
+
+// logRates is the same for a complaint that is known to show only sometimes.
+func logRates(bad, good Tally) float64 {
+	above := logExceeds(bad, good) - logExceeds(Tally{}, Tally{})
+	return LogRate(bad) + logSum([]float64{math.Log(1-noisy) + LogGood(good), math.Log(noisy) + logNoisy(good) + above})
+}
+
+// NoisyShare is the chance that good commits fail often, given launches of bad and of good ones.
+func NoisyShare(bad, good Tally) float64 {
+	return -math.Expm1(math.Log(1-noisy) + LogGood(good) + LogBad(bad) - logTwo(bad, good))
+}
+
+// logNoisy is the log-likelihood of launches of good commits that fail often.
+func logNoisy(t Tally) float64 {
+	return logBeta(noisyFails+float64(t.Fails), noisyPasses+float64(t.Passes)) - logBeta(noisyFails, noisyPasses)
+}
+
+// logExceeds is the logarithm of the chance that bad commits fail at a higher rate than good ones that
+// fail often, given launches of both: the sum over the failures of the bad ones is exact.
+func logExceeds(bad, good Tally) float64 {
+	a, b := noisyFails+float64(good.Fails), noisyPasses+float64(good.Passes)
+	n, d := int(badFails)+bad.Fails, badPasses+float64(bad.Passes)
+	term := logBeta(a, b+d) - logBeta(a, b)
+	terms := make([]float64, n)
+	for i := range terms {
+		terms[i] = term
+		x := float64(i)
+		term += math.Log((a + x) / (a + x + b + d) * (d + x) / (x + 1))
+	}
+	return logSum(terms)
+}
+
+// logAny is the log-likelihood of launches that fail at a rate of which nothing is known.
+func logAny(t Tally) float64 { return logBeta(float64(t.Fails)+1, float64(t.Passes)+1) }
+
+// LogGood is the log-likelihood of launches of good commits, which fail by accident.
+func LogGood(t Tally) float64 {
+	return logBeta(goodFails+float64(t.Fails), goodPasses+float64(t.Passes)) - logBeta(goodFails, goodPasses)
+}
+
+// LogAlike is the log-likelihood of launches that all fail at one rate, that of accidents or any.
+func LogAlike(t Tally) float64 {
+	return logSum([]float64{LogGood(t), logAny(t)}) - math.Ln2
+}
+
+// FailNext is the chance that the next launch fails, by one of the likelihoods.
+func FailNext(likelihood func(Tally) float64, t Tally) float64 {
+	return math.Exp(likelihood(t.Plus(Tally{Fails: 1})) - likelihood(t))
+}
+
+func logBeta(a, b float64) float64 {
+	x, _ := math.Lgamma(a)
+	y, _ := math.Lgamma(b)
+	z, _ := math.Lgamma(a + b)
+	return x + y - z
+}
+
+// LogEnds is the log-likelihood of the launches of two ends that differ, where the question whether they
+// do came up.
+func LogEnds(bad, good Tally) float64 { return logMixed(0.5, bad, good) }
+
+// Tells is the information about a claim of probability p in a launch that fails with chance a if it
+// holds, and b if not.
+func Tells(p, a, b float64) float64 {
+	return binaryEntropy(p*a+(1-p)*b) - p*binaryEntropy(a) - (1-p)*binaryEntropy(b)
+}

@@ -1,0 +1,371 @@
+// Package compare tells whether candidate B is worse than candidate A, by launches of both in pairs.
+//
+// An [Experiment] makes the launches and comes to a [Result] with one [Contrast] for each number. A difference is
+// believed when a rank test rejects chance: Mann and Whitney's test over all launches or Wilcoxon's signed rank
+// test over the pairs, which does not mind a machine that drifts; both are exact. Their error is shared
+// among the looks taken and, by Holm's method, among the numbers compared. The tests and intervals stand on
+// their own as functions: [MannWhitney], [SignedRank], [HodgesLehmann], [RatioOfMedians], [Describe].
+//
+// The package knows nothing of histories and of who is to blame.
+package compare
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
+)
+
+// Answer is what a comparison of two candidates came to.
+type Answer string
+
+// The answers.
+const (
+	Worse  Answer = "regression"
+	Better Answer = "improvement"
+	Alike  Answer = "no-difference" // none as large as is looked for
+	Open   Answer = "cannot-tell"
+
+	Accepted Answer = "accepted" // of one number: worse, as is known and let pass
+)
+
+// Experiment sets candidate B against candidate A: launches of both in pairs, A B, B A and so on, until for
+// every number that they give it is clear whether B is worse, better or neither. What is
+// said holds however often one has looked and however many numbers there are.
+//
+// Launches of A have the purpose of a good end and those of B that of a bad one, so that A and B may be
+// the same candidate. A Sampler that remembers leads a comparison to where it was.
+//
+// Where B has failed more often than A, launches go on after the numbers have their answers, until it is
+// clear whether that is chance; a B that fails and an A that does not are never called alike.
+type Experiment struct {
+	A, B    bisect.Candidate
+	Names   [2]string // of A and B in what is said of them; "A" and "B" where empty
+	Sampler bisect.Sampler
+
+	Metrics  []metric.Metric // what is compared
+	Fallback *metric.Metric  // is compared where no launch gives any of Metrics; may be nil
+	Effect   float64         // smallest change worth finding, as a fraction: 0.03; 0 stands for 0.005
+	Error    float64         // chance that an answer is wrong; 0 stands for 0.01
+	Pairs    int             // exactly so many; 0: as many as it takes, up to 120
+	Seed     uint64          // of the bootstrap
+
+	// Every asks for an answer for each number: when one has got worse, those that are still open have as
+	// many pairs again.
+	Every bool
+	// Accepts reports a number that is worse by no more than is let pass. The case is empty where all are
+	// meant; ratio is B's over A's. May be nil.
+	Accepts func(m metric.Metric, one string, ratio float64) bool
+
+	Spent  func() bool            // reports that the budget is used up; may be nil
+	OnPair func(n int, s []Sofar) // is told of every pair, with what is known then; may be nil
+}
+
+// Sofar is what is known of one contrast while a comparison goes on.
+type Sofar struct {
+	Name   string
+	Pairs  int
+	Bound  Interval // see Contrast
+	Answer Answer
+}
+
+// MinPairs are needed before anything is said of a difference.
+const MinPairs = 5
+
+// Result is what a comparison showed.
+type Result struct {
+	Answer    Answer
+	ByClass   bool   // the answer rests on how launches ended, not on a number
+	Why       string // of such an answer, or why none could be given
+	Class     bisect.Class
+	Phase     string // of the launches that failed
+	Contrasts []Contrast
+	Sides     [2]Side // of A and of B
+	Pairs     int     // both launches of which count
+	Spent     bool    // the budget was used up before the answer
+	Hopeless  bool    // as many pairs as may be made would not have given one
+	Warnings  []string
+}
+
+// Side counts the launches of one candidate.
+type Side struct {
+	Launches int
+	Counted  int             // that gave a number
+	WarmUps  int             // processes that filled empty caches before a launch that counts
+	Left     []LeftOut       // launches that do not count
+	Marked   []LeftOut       // launches that count in spite of something
+	Failed   int             // that did not end well
+	Failure  *bisect.Outcome // the first of these
+}
+
+// LeftOut is a number of launches with the reason they share.
+type LeftOut struct {
+	Why string
+	N   int
+}
+
+// run is the state of one Compare.
+type run struct {
+	*Experiment
+	ctx       context.Context
+	c         Result
+	kept      []paired    // the launches that count
+	contrasts []*contrast // nil until both sides have ended well
+	unfit     int         // launches in a row that do not count
+	worse     int         // the pair after which a number was worse for the first time
+	names     [2]string
+}
+
+// paired is a launch that counts, with its place.
+type paired struct {
+	pair, side int
+	o          bisect.Outcome
+}
+
+// Run compares. An error is machine trouble, an interruption or, as an [*UnknownMetricError], a request
+// that cannot be met; the comparison then holds what was known until then.
+func (c *Experiment) Run(ctx context.Context) (Result, error) {
+	r := &run{Experiment: c, ctx: ctx, names: c.Names}
+	if r.names == [2]string{} {
+		r.names = [2]string{"A", "B"}
+	}
+	r.c.Answer = Open
+	err := r.all()
+	r.c.Contrasts = r.describe()
+	return r.c, err
+}
+
+// all launches pair after pair until there is an answer or no more may be launched.
+func (r *run) all() error {
+	for n := 1; ; n++ {
+		if err := r.pair(n); err != nil {
+			return err
+		}
+		if r.byClass() {
+			return nil
+		}
+		if err := r.choose(); err != nil {
+			return err
+		}
+		r.judge()
+		if r.OnPair != nil {
+			r.OnPair(n, r.sofar())
+		}
+		if r.done(n) && !r.follow() {
+			r.settle()
+			r.complain()
+			return nil
+		}
+	}
+}
+
+// pair launches both sides, in turning order.
+func (r *run) pair(n int) error {
+	for k := range 2 {
+		side := k
+		if n%2 == 0 {
+			side = 1 - k
+		}
+		req := bisect.Request{Candidate: r.A, Purpose: bisect.EndGood, Nth: r.c.Sides[side].Launches, Timing: true}
+		if side == 1 {
+			req.Candidate, req.Purpose = r.B, bisect.EndBad
+		}
+		o, err := r.Sampler.Sample(r.ctx, req)
+		if err != nil {
+			return err
+		}
+		if r.c.Sides[side].Note(o) {
+			r.unfit = 0
+			r.keep(paired{n, side, o})
+		} else {
+			r.unfit++
+		}
+	}
+	return nil
+}
+
+// Note counts a launch, and reports whether its numbers count.
+func (s *Side) Note(o bisect.Outcome) bool {
+	s.Launches++
+	if len(o.Cold) > 0 {
+		s.WarmUps++
+	}
+	switch {
+	case o.Class != bisect.OK:
+		s.Failed++
+		if s.Failure == nil {
+			s.Failure = &o
+		}
+		s.Left = leave(s.Left, "failed: "+o.Describe())
+	case o.Unfit != "":
+		s.Left = leave(s.Left, o.Unfit)
+	default:
+		for _, m := range o.Marks {
+			s.Marked = leave(s.Marked, m)
+		}
+		s.Counted++
+		return true
+	}
+	return false
+}
+
+// leave counts one more launch with a reason.
+func leave(all []LeftOut, why string) []LeftOut {
+	for i := range all {
+		if all[i].Why == why {
+			all[i].N++
+			return all
+		}
+	}
+	return append(all, LeftOut{why, 1})
+}
+
+// keep takes in a launch that counts.
+func (r *run) keep(l paired) {
+	r.kept = append(r.kept, l)
+	r.spread(l)
+}
+
+// spread gives every contrast its part of a launch.
+func (r *run) spread(l paired) {
+	p := metric.NewParts(l.o)
+	for _, c := range r.contrasts {
+		l.o = p.Of(c.Channel)
+		c.add(l)
+	}
+}
+
+// complete is the number of pairs of which both launches count.
+func (r *run) complete() int {
+	n := 0
+	for i := 1; i < len(r.kept); i++ {
+		if r.kept[i].pair == r.kept[i-1].pair {
+			n++
+		}
+	}
+	return n
+}
+
+// choose finds what both sides give numbers of, once both have ended well.
+func (r *run) choose() error {
+	if r.contrasts != nil || r.c.Sides[0].Counted == 0 || r.c.Sides[1].Counted == 0 {
+		return nil
+	}
+	var first [2]bisect.Outcome
+	for _, l := range slices.Backward(r.kept) {
+		first[l.side] = l.o
+	}
+	cs := metric.InBoth(r.Metrics, first)
+	sends := [2]bool{r.sends(first[0]), r.sends(first[1])}
+	if len(cs) == 0 && r.Fallback != nil && !sends[0] && !sends[1] {
+		if cs = metric.InBoth([]metric.Metric{*r.Fallback}, first); len(cs) > 0 {
+			r.warn(fmt.Sprintf("no launch gave a value of %s: %s is compared instead", metric.Names(r.Metrics), r.Fallback.Name))
+		}
+	}
+	if len(cs) == 0 {
+		e := &UnknownMetricError{Wanted: metric.Names(r.Metrics), Sent: metric.SentByBoth(first[0], first[1])}
+		if sends[0] != sends[1] {
+			e.Only = r.names[map[bool]int{true: 1}[sends[1]]]
+		}
+		return e
+	}
+	for _, m := range r.Metrics {
+		if !m.OfProcess() && len(metric.Cases(m, first[0]))+len(metric.Cases(m, first[1])) == 0 && cs[0].Metric != *cmp.Or(r.Fallback, &metric.Metric{}) {
+			r.warn(fmt.Sprintf("no launch gave a value of %s: it is not compared", m.Name))
+		}
+	}
+	for _, c := range cs {
+		if c.Kernel != nil {
+			r.warn(fmt.Sprintf("%s of %s is taken for %s of %s: a kernel of the same function, with other template arguments", c.Kernel.Names[0], r.names[0], c.Case, r.names[1]))
+		}
+	}
+	for _, w := range metric.OneSided(r.Metrics, first, r.names) {
+		r.warn(w)
+	}
+	p := metric.NewParts(first[0])
+	for _, c := range cs {
+		r.contrasts = append(r.contrasts, newContrast(c, p.Of(c)))
+	}
+	for _, l := range r.kept {
+		r.spread(l)
+	}
+	return nil
+}
+
+// sends reports that a launch gave one of the metrics.
+func (r *run) sends(o bisect.Outcome) bool {
+	return slices.ContainsFunc(r.Metrics, func(m metric.Metric) bool { _, ok := m.Log(o); return ok })
+}
+
+// UnknownMetricError says that launches give no value of what was asked for.
+type UnknownMetricError struct {
+	Wanted string
+	Sent   []string // what they do give
+	Only   string   // the one side that gives it; "" where both do or none does
+}
+
+func (e *UnknownMetricError) Error() string {
+	s := fmt.Sprintf("no value of %s that can be compared", e.Wanted)
+	if e.Only != "" {
+		s += fmt.Sprintf(": only %s gives one", e.Only)
+	}
+	return s + fmt.Sprintf("\nhint: choose one of %s with --metric", strings.Join(e.Sent, ", "))
+}
+
+// allowed is the chance of a wrong answer.
+func (r *run) allowed() float64 {
+	if r.Error > 0 {
+		return r.Error
+	}
+	return 0.01
+}
+
+// least is the smallest change worth finding, as a logarithm.
+func (r *run) least() float64 {
+	if r.Effect > 0 {
+		return math.Log1p(r.Effect)
+	}
+	return math.Log1p(0.005)
+}
+
+// done reports that there is an answer, or that no more may be launched.
+func (r *run) done(n int) bool {
+	pairs := r.complete()
+	r.c.Pairs = pairs
+	switch {
+	case r.spent():
+		r.c.Spent = r.c.Answer == Open
+		return true
+	case r.unfit >= metric.MaxUnfit:
+		r.warn(fmt.Sprintf("the times of %d launches in a row could not be compared: the device is held back or shared", r.unfit))
+		return true
+	case r.Pairs > 0:
+		return pairs >= r.Pairs || n >= r.Pairs+metric.MaxUnfit
+	case r.c.Answer == Open && r.hopeless():
+		r.c.Hopeless = true
+		return true
+	}
+	return n >= metric.MaxPairs || pairs >= MinPairs && r.c.Answer != Open && r.enough(n)
+}
+
+// enough reports that no number need be waited for any more.
+func (r *run) enough(n int) bool {
+	if !r.Every || r.c.Answer != Worse {
+		return true
+	}
+	if r.worse == 0 {
+		r.worse = n
+	}
+	return n >= 2*r.worse || !slices.ContainsFunc(r.contrasts, func(c *contrast) bool { return c.answer == Open })
+}
+
+func (r *run) warn(text string) {
+	if !slices.Contains(r.c.Warnings, text) {
+		r.c.Warnings = append(r.c.Warnings, text)
+	}
+}

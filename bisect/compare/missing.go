@@ -1,0 +1,96 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kbisect/kbisect/bisect/metric"
+)
+
+// missing are the numbers that A gives and that cannot be compared because B does not give them, where an
+// answer for each number is asked for: a case that is gone is no case that is well.
+func (r *run) missing() []Contrast {
+	if !r.Every || r.contrasts == nil {
+		return nil
+	}
+	var out []Contrast
+	for _, m := range r.Metrics {
+		if m.OfProcess() {
+			continue
+		}
+		seen := r.compared(m)
+		for _, l := range r.kept {
+			if l.side != 0 {
+				continue
+			}
+			for _, one := range metric.Cases(m, l.o) {
+				if !seen[one] {
+					seen[one] = true
+					out = append(out, r.lacking(metric.Channel{Metric: m, Case: one}))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// compared are the cases of which there is a contrast, alone or as the only one.
+func (r *run) compared(m metric.Metric) map[string]bool {
+	out := map[string]bool{}
+	for _, c := range r.contrasts {
+		if c.Metric == m && (!c.All || len(c.cases) == 1) {
+			out[c.caseName()] = true
+			if c.Kernel != nil {
+				out[c.Kernel.Names[0]] = true
+			}
+		}
+	}
+	return out
+}
+
+// lacking describes a number that only A gives, and says what B does instead.
+func (r *run) lacking(c metric.Channel) Contrast {
+	none := Interval{math.NaN(), math.NaN(), math.NaN()}
+	x := Contrast{
+		Metric: c.Metric, Case: c.Case, Answer: Open, Ratio: none, Shift: none, Bound: none,
+		Cliff: math.NaN(), P: math.NaN(), Adjusted: math.NaN(), Doubt: math.NaN(), Smallest: math.NaN(),
+	}
+	var values [2][]float64
+	named := 0
+	for _, l := range r.kept {
+		if y, ok := c.Level(l.o); ok {
+			values[l.side] = append(values[l.side], c.Value(y))
+			if l.side == 0 {
+				x.Unit = c.Unit(l.o)
+			}
+		}
+		for _, s := range l.o.Series {
+			if l.side == 1 && s.Metric == c.Metric.Name && s.Case == c.Case {
+				named++
+			}
+		}
+	}
+	x.A, x.B = Describe(values[0]), Describe(values[1])
+	switch n := len(values[1]); {
+	case named == 0:
+		x.Why = r.names[1] + " does not report it"
+	case n == 0:
+		x.Why = r.names[1] + " reports no number of it that can be compared, as those above 0 can"
+	default:
+		x.Why = fmt.Sprintf("%s reports it in %d of %d launches only", r.names[1], n, r.c.Sides[1].Counted)
+	}
+	return x
+}
+
+// complain keeps numbers that B does not give from being let pass with the others.
+func (r *run) complain() {
+	gone := r.missing()
+	if len(gone) == 0 || r.c.Answer == Worse || r.c.ByClass {
+		return
+	}
+	r.c.Answer = Open
+	r.c.Why = fmt.Sprintf("%s: %s", metric.Channel{Metric: gone[0].Metric, Case: gone[0].Case}.Name(), gone[0].Why)
+	if n := len(gone) - 1; n > 0 {
+		r.c.Why += fmt.Sprintf("; likewise %d more", n)
+	}
+}

@@ -1,0 +1,207 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/metric"
+)
+
+// The rules of the search for every culprit.
+const (
+	maxNamed  = 12  // culprits; then the rest of the range is left alone
+	rises     = 2.5 // standard deviations by which a probe must lie above the one before it
+	falls     = 3.0 // and below, to be called mended
+	sureShare = 0.5 // of a rise that its culprit must have: it was picked for being large
+)
+
+// named is a culprit whose place and step are known.
+type named struct {
+	index int
+	step  float64 // logarithm, larger is worse
+	bisect.Culprit
+}
+
+// every is the search for what one step does not explain: all culprits of a range or, where one step
+// was looked for and none was found, the largest of many.
+type every struct {
+	*slowdownRun
+	named  []named
+	open   []string // parts of the range that were not looked at, and why
+	survey *survey
+}
+
+// sweep goes on where the search for one step has ended. First it compares the step that was found
+// with the whole, which finds staircases; then it looks at probes all over the range, since steps that
+// were mended in between leave no trace at the ends.
+func (r *slowdownRun) sweep() error {
+	e := &every{slowdownRun: r}
+	if r.ramp {
+		own := *r.SlowdownSearch
+		own.Launches = min(r.most(), rampMost)
+		r.SlowdownSearch = &own
+	}
+	for _, c := range r.f.Culprits {
+		if err := e.name(belief.GoodEnd, len(r.commits)-1, c); err != nil {
+			return err
+		}
+	}
+	s, err := r.probes(e.named)
+	if err != nil {
+		return err
+	}
+	e.survey = s
+	for _, p := range s.rising(metric.EffectMargin * r.least()) {
+		if !r.All && len(e.named) > 0 {
+			break
+		}
+		if e.explained(p.lo, p.hi) || r.f.Result == bisect.Inconclusive && !r.ramp && e.holdsSuspects(p.lo, p.hi) {
+			continue
+		}
+		if err := e.search(p.lo, p.hi, max(r.least(), sureShare*p.step, e.notable())); err != nil {
+			return err
+		}
+	}
+	e.conclude()
+	return nil
+}
+
+// notable is the smallest step that ends the search for one where there seemed to be none.
+func (e *every) notable() float64 {
+	if !e.ramp {
+		return 0
+	}
+	d, _ := e.survey.ends()
+	return d / 4 / metric.EffectMargin
+}
+
+// explained reports that nothing lies between two commits but a culprit.
+func (e *every) explained(lo, hi int) bool {
+	_, index := bisect.Between(e.commits, lo, hi)
+	return len(index) == 1 && slices.ContainsFunc(e.named, func(n named) bool { return n.index == index[0] })
+}
+
+// holdsSuspects reports that all that the search has left open lies between two commits.
+func (e *every) holdsSuspects(lo, hi int) bool {
+	_, index := bisect.Between(e.commits, lo, hi)
+	return !slices.ContainsFunc(e.f.Suspects, func(s bisect.SuspectCommit) bool { return !slices.Contains(index, e.index[s.Commit]) })
+}
+
+// search looks for a culprit after lo, up to hi, and for more around it.
+func (e *every) search(lo, hi int, least float64) error {
+	if e.over() || len(e.named) >= maxNamed {
+		e.skip(lo, hi)
+		return nil
+	}
+	sub, _ := e.within(lo, hi, least, e.named)
+	if sub.blind && !e.blind { // commits of equal inputs
+		return nil
+	}
+	err := sub.all()
+	e.settle(sub)
+	if err != nil {
+		return err
+	}
+	switch f := sub.f; {
+	case f.Result == bisect.Found:
+		e.f.Warnings = append(e.f.Warnings, f.Warnings...)
+		return e.name(lo, hi, f.Culprits[0])
+	case f.Spent:
+		e.skip(lo, hi)
+	case f.Result == bisect.NoDifference:
+		e.levelled(lo, hi, sub.model)
+	case f.Result == bisect.Inconclusive && f.Ends.Differ && len(f.Suspects) > 0 && e.All:
+		e.warn(fmt.Sprintf("%s gets worse between %s and %s as well; the culprit of that is one of %d commits, such as %s",
+			e.picked.Name(), short(e.id(lo)), short(e.id(hi)), len(f.Suspects), short(f.Suspects[0].Commit)))
+	}
+	return nil
+}
+
+// levelled takes what a part of the range turned out to differ by, which is no step, for the level of the
+// probe at its end: that had risen by chance.
+func (e *every) levelled(lo, hi int, m *belief.Levels) {
+	if e.survey == nil || m == nil || m.Noise().Exact {
+		return
+	}
+	_, within := bisect.Between(e.commits, lo, hi)
+	i, k := slices.Index(e.survey.At, lo), slices.Index(e.survey.At, hi)
+	if i < 0 || k < 0 || hi == len(e.commits)-1 || slices.ContainsFunc(e.named, func(n named) bool { return slices.Contains(within, n.index) }) {
+		return
+	}
+	d, sd := m.Step()
+	e.survey.Move(k, i, d, sd)
+}
+
+func (e *every) skip(lo, hi int) {
+	e.open = append(e.open, fmt.Sprintf("from %s to %s", short(e.id(lo)), short(e.id(hi))))
+}
+
+// name takes in a culprit that was found after lo, up to hi. Where its own step is not what these two
+// differ by, the parts before and after it are searched.
+func (e *every) name(lo, hi int, c bisect.Culprit) error {
+	n := named{e.index[c.Commit], e.logStep(c.Effect), c}
+	if slices.ContainsFunc(e.named, func(o named) bool { return o.index == n.index }) {
+		return nil
+	}
+	e.named = append(e.named, n)
+	if !e.All {
+		return nil
+	}
+	before, ok := e.parent(n.index, lo)
+	if !ok || e.agree(lo, before, n.index, hi) {
+		return nil
+	}
+	least := max(e.least(), n.step/4)
+	if before != lo {
+		if err := e.search(lo, before, least); err != nil {
+			return err
+		}
+	}
+	if n.index != hi {
+		return e.search(n.index, hi, least)
+	}
+	return nil
+}
+
+// logStep is the step of an effect as a logarithm, larger is worse.
+func (e *every) logStep(x *bisect.Effect) float64 {
+	if e.picked.Metric.Higher != e.Faster {
+		return -math.Log(x.Ratio)
+	}
+	return math.Log(x.Ratio)
+}
+
+// parent is the first parent of a commit, or lo where that lies before it.
+func (e *every) parent(i, lo int) (int, bool) {
+	c := e.commits[i]
+	if len(c.Parents) == 0 {
+		return lo, true
+	}
+	p, known := e.index[c.Parents[0]]
+	if !known || p == belief.GoodEnd {
+		return belief.GoodEnd, lo == belief.GoodEnd
+	}
+	if lo != belief.GoodEnd && bisect.Ancestors(e.commits, lo)[p] {
+		return lo, true
+	}
+	return p, e.usable[p]
+}
+
+// agree reports that the step from before to culprit is all that lo and hi differ by.
+func (e *every) agree(lo, before, culprit, hi int) bool {
+	at := []int{lo}
+	for _, i := range []int{before, culprit, hi} {
+		if !slices.Contains(at, i) {
+			at = append(at, i)
+		}
+	}
+	l := belief.FitProfile(at, e.ledger())
+	place := func(i int) int { return slices.Index(at, i) }
+	below, sdBelow := l.Diff(0, place(before))
+	above, sdAbove := l.Diff(place(culprit), place(hi))
+	whole, _ := l.Diff(0, place(hi))
+	return math.Abs(below) < min(3*sdBelow, 0.25*whole) && math.Abs(above) < min(3*sdAbove, 0.25*whole) || place(before) == 0 && place(culprit) == place(hi)
+}

@@ -1,0 +1,175 @@
+package judge
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+)
+
+// over says why nothing more may be launched, or "".
+func (w *flakySearch) over() string {
+	switch {
+	case w.s.Spent != nil && w.s.Spent():
+		w.f.Spent = true
+		return "the budget is used up"
+	case w.odd >= maxOdd:
+		return fmt.Sprintf("%d launches in a row told nothing about the complaint", w.odd)
+	case len(w.trials)-w.from >= maxWeighed:
+		return fmt.Sprintf("%d launches did not settle it", maxWeighed)
+	}
+	return ""
+}
+
+// giveUp ends the search with what is known, unless trials that were stopped early are to blame:
+// then it begins again with the whole limit, and is not done.
+func (w *flakySearch) giveUp(why string) (done bool) {
+	if !w.f.Spent && !w.patient && w.mayBeSlow() {
+		w.takeTime("the search came to no proof and rests on trials that were stopped before their limit: those are made again with the whole limit")
+		return false
+	}
+	if !w.f.Spent {
+		w.warn("no commit is proven: " + why)
+	}
+	w.suspects()
+	return true
+}
+
+// mayBeSlow reports a commit that was stopped early every time it was launched: it may be slow and pass.
+func (w *flakySearch) mayBeSlow() bool {
+	const often = 3
+	early, other := map[string]int{}, map[string]bool{}
+	for _, t := range w.trials {
+		if t.Early {
+			early[t.Candidate.Commit]++
+		} else {
+			other[t.Candidate.Commit] = true
+		}
+	}
+	for commit, n := range early {
+		if n >= often && !other[commit] {
+			return true
+		}
+	}
+	return false
+}
+
+// suspects lists who may be to blame: the likeliest commits that together are it almost surely.
+func (w *flakySearch) suspects() {
+	w.f.Result, w.f.Suspects = bisect.Inconclusive, []bisect.SuspectCommit{}
+	for _, s := range w.ev.Posterior().Credible(credible) {
+		w.f.Suspects = append(w.f.Suspects, w.suspect(s.Index, s.Probability))
+	}
+}
+
+// suspect puts a suspect into the terms of a finding.
+func (w *flakySearch) suspect(i int, p float64) bisect.SuspectCommit {
+	s := bisect.SuspectCommit{Commit: w.commits[i].ID, Probability: p}
+	if !w.usable[i] {
+		s.Why = "untestable"
+		for _, t := range w.trials {
+			if t.Candidate.Commit == s.Commit {
+				s.Why = w.verdict(t.Outcome, 1).Why
+			}
+		}
+	}
+	return s
+}
+
+// proveAlike makes the next launch of the bad end that "the ends do not differ" still needs: it may
+// fail often all the same, for a reason that no commit in question explains.
+func (w *flakySearch) proveAlike(b belief.Posterior) (done bool, err error) {
+	last := w.commits[len(w.commits)-1].ID
+	if w.runs(last, "").Launches() >= rareTries {
+		w.endsAlike(b)
+		return true, nil
+	}
+	if why := w.over(); why != "" {
+		return w.giveUp(why), nil
+	}
+	_, err = w.try(last, bisect.EndBad)
+	return false, err
+}
+
+// endsAlike ends a search that found the failures to come as often at both ends.
+func (w *flakySearch) endsAlike(b belief.Posterior) {
+	w.f.Result, w.f.Ends.Differ = bisect.NoDifference, false
+	w.f.Ends.Why = fmt.Sprintf("failures come as often at the good end as at the bad one: %d in %d launches of all commits", b.All.Fails, b.All.Launches())
+	w.f.Ends.Hint = "name an older good end with --good, or a bad end that fails more often with --bad"
+}
+
+// unproven is the most that a fast search states: at the rates for which it is worst, that of a half, so
+// many of its answers are right. See TestFastIsAsSureAsItSays.
+const unproven = 0.98
+
+// conclude names the culprit, or the set that no launch can part.
+func (w *flakySearch) conclude(b belief.Posterior, set []int, parents []string) {
+	if len(set) > 1 {
+		w.f.Result, w.f.Suspects = bisect.Inconclusive, nil
+		total := sum(b.Weight, set)
+		for _, i := range set {
+			w.f.Suspects = append(w.f.Suspects, w.suspect(i, b.Weight[i]/total))
+		}
+		return
+	}
+	k := set[0]
+	c := w.commits[k]
+	out := bisect.Culprit{
+		Commit: c.ID, Parents: c.Parents, Merge: len(c.Parents) > 1,
+		Class: w.complaint.Class, Phase: w.complaint.Phase, Confidence: b.Weight[k], Confirmed: true,
+	}
+	if bad := b.Bad[k]; bad.Passes > 0 {
+		out.Rate = &bisect.Rate{Failed: bad.Fails, Launches: bad.Launches()}
+	}
+	last := w.lastFailure(c.ID)
+	if w.complaint.Any || w.complaint.AnyPhase {
+		out.Class, out.Phase = last.Class, last.Phase
+	}
+	w.reportProof(&out, b, last, parents)
+	if w.Fast {
+		out.Confirmed, out.Confidence = false, min(out.Confidence, unproven)
+		w.warn("not proven, as --fast asks: the culprit was not launched again from a clean build at its full limit\nhint: without --fast the proof is made")
+	}
+	w.f.Result, w.f.Culprits = bisect.Found, []bisect.Culprit{out}
+}
+
+// lastFailure is the last launch of a commit that showed the complaint.
+func (w *flakySearch) lastFailure(id string) (o bisect.Outcome) {
+	for _, t := range w.trials {
+		if t.Candidate.Commit == id && w.shows(t.Outcome).Fails > 0 {
+			o = t.Outcome
+		}
+	}
+	return o
+}
+
+// reportProof tells what the launches of the proof showed, and what could not be launched for it.
+func (w *flakySearch) reportProof(out *bisect.Culprit, b belief.Posterior, last bisect.Outcome, parents []string) {
+	v := w.verdict(last, b.Bad[w.index[out.Commit]].Launches())
+	v.Trials, v.Probability = w.runs(out.Commit, "").Launches(), out.Confidence
+	why := w.lost[launchKey{out.Commit, bisect.ConfirmCulprit}]
+	if w.runs(out.Commit, bisect.ConfirmCulprit).Fails == 0 && why != "" {
+		out.Confirmed = false
+		v.Call, v.Why = bisect.Untestable, why
+		w.warn(fmt.Sprintf("culprit %s could not be tested again: %s", short(out.Commit), why))
+	}
+	w.step(bisect.Step{Commit: out.Commit, Role: bisect.RoleCulprit, Verdict: v, Remaining: 1})
+	for _, p := range parents {
+		runs := w.runs(p, "")
+		v := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: out.Confidence, Trials: runs.Launches()}
+		v.Why = "ok in " + strings.TrimSuffix(fmt.Sprintf("%d launches", runs.Passes), map[bool]string{true: "es"}[runs.Passes == 1])
+		if runs.Fails > 0 {
+			v.Why += fmt.Sprintf(" of %d", runs.Launches())
+		}
+		if why := w.lost[launchKey{p, bisect.ConfirmParent}]; why != "" && w.runs(p, bisect.ConfirmParent).Passes == 0 {
+			out.Confirmed = false
+			v = bisect.Verdict{Call: bisect.Untestable, Class: bisect.Skip, Probability: 1, Why: why, Trials: 1}
+			w.warn(fmt.Sprintf("parent %s could not be tested (%s): that it is good is inferred from later good commits", short(p), why))
+		}
+		w.step(bisect.Step{Commit: p, Role: bisect.RoleParent, Verdict: v, Remaining: 1})
+	}
+	if !out.Confirmed {
+		out.Confidence = min(out.Confidence, 0.9)
+	}
+}

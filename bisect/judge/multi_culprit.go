@@ -1,0 +1,286 @@
+package judge
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+)
+
+// multiCulprit is the search for every culprit of complaints that show in the class of a launch: each stretch
+// of the range in which commits fail in one way has a commit that began it.
+type multiCulprit struct {
+	*slowdownRun
+	ended map[int]bisect.Outcome // what each commit ended as, by index
+	tried map[segment]bool
+	found []culprit
+}
+
+// segment is a commit that is good and a later one that is bad, neighbours on the trunk among those
+// that were judged.
+type segment struct {
+	lo, hi int
+	kind   bisect.Complaint
+}
+
+// culprit is a culprit with its place and what began there.
+type culprit struct {
+	index int
+	kind  bisect.Complaint
+	bisect.Culprit
+}
+
+// classes goes on where a search has ended: probes all over the range find what came and was mended
+// in between, and every way to fail that was met is searched for where it began. Without probing it
+// goes by what is known.
+func (r *slowdownRun) classes(probing bool) error {
+	k := &multiCulprit{slowdownRun: r, tried: map[segment]bool{}}
+	for _, c := range r.f.Culprits {
+		k.found = append(k.found, culprit{r.index[c.Commit], r.f.Complaint, c})
+	}
+	k.learn()
+	if o, ok := k.ended[belief.GoodEnd]; !ok || o.Class != bisect.OK {
+		return nil
+	}
+	whole := true
+	if probing {
+		var err error
+		if whole, err = k.probe(); err != nil {
+			return err
+		}
+	}
+	var open []string
+	for {
+		s, ok := k.next()
+		if !ok {
+			break
+		}
+		k.tried[s] = true
+		if r.over() || len(k.found) >= maxNamed {
+			open = append(open, fmt.Sprintf("%s from %s to %s", s.kind, short(r.id(s.lo)), short(r.id(s.hi))))
+			continue
+		}
+		if err := k.search(s); err != nil {
+			return err
+		}
+	}
+	k.conclude(open, probing, whole)
+	return nil
+}
+
+// learn gathers how the commits ended; a commit fails when it failed at least as often as it did not.
+func (k *multiCulprit) learn() {
+	k.ended = map[int]bisect.Outcome{}
+	balance := map[int]int{}
+	take := func(commit string, o bisect.Outcome) {
+		i, known := k.index[commit]
+		if !known {
+			return
+		}
+		old, seen := k.ended[i]
+		switch {
+		case o.Class == bisect.OK:
+			balance[i]++
+		case !seen || old.Class == bisect.OK || old.Early:
+			k.ended[i] = o
+			balance[i]--
+		default:
+			balance[i]--
+		}
+		if !seen && o.Class == bisect.OK {
+			k.ended[i] = o
+		}
+	}
+	for _, commit := range slices.Sorted(maps.Keys(k.plain.looked)) {
+		take(commit, k.plain.looked[commit])
+	}
+	for _, t := range k.plain.Sampler.(*once).made {
+		take(t.Candidate.Commit, t.Outcome)
+	}
+	for i, n := range balance {
+		if n > 0 {
+			k.ended[i] = bisect.Outcome{Class: bisect.OK, Phase: k.ended[i].Phase}
+		}
+	}
+}
+
+// probe launches commits all over the range, once each; whole is false where the budget did not
+// last.
+func (k *multiCulprit) probe() (whole bool, err error) {
+	for _, i := range bisect.Probes(k.commits, k.prior, manyProbes, func(i int) bool { return !k.commits[i].Neutral }) {
+		if _, known := k.ended[i]; known {
+			continue
+		}
+		if k.over() {
+			return false, nil
+		}
+		o, n, err := k.plain.launches(k.ctx, bisect.Candidate{Commit: k.id(i)}, bisect.Searching)
+		if err != nil {
+			return false, err
+		}
+		k.launches += n
+		k.step(bisect.Step{Commit: k.id(i), Role: bisect.RoleProbe, Verdict: k.plain.verdict(o, n)})
+	}
+	k.learn()
+	return true, nil
+}
+
+// kind is the complaint that an outcome shows; ok is false where it shows none, or none that is asked
+// for.
+func (k *multiCulprit) kind(o bisect.Outcome) (c bisect.Complaint, ok bool) {
+	if o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra {
+		return c, false
+	}
+	if k.f.Complaint.Class != bisect.Slow && k.f.Complaint.Matches(o) {
+		return k.f.Complaint, true
+	}
+	e := k.plain.readComplaint(o)
+	return e.Complaint, e.Differ
+}
+
+// next picks a stretch that no culprit explains: complaint after complaint in the order in which they
+// were met along the trunk, that of the search first.
+func (k *multiCulprit) next() (segment, bool) {
+	judged := []int{belief.GoodEnd}
+	for _, i := range bisect.Trunk(k.commits) {
+		if _, ok := k.ended[i]; ok {
+			judged = append(judged, i)
+		}
+	}
+	var all []bisect.Complaint
+	if c := k.f.Complaint; c.Class != "" && c.Class != bisect.Slow {
+		all = append(all, c)
+	}
+	for _, i := range judged {
+		if c, ok := k.kind(k.ended[i]); ok && !slices.Contains(all, c) {
+			all = append(all, c)
+		}
+	}
+	for _, c := range all {
+		good := -2
+		for _, i := range judged {
+			switch (&Plain{Options: k.Options, complaint: c}).verdict(k.ended[i], 1).Call {
+			case bisect.Good:
+				good = i
+			case bisect.Bad:
+				if s := (segment{good, i, c}); good != -2 && !k.tried[s] && !k.explained(s) {
+					return s, true
+				}
+				good = -2
+			}
+		}
+	}
+	return segment{}, false
+}
+
+// explained reports that a culprit of the same complaint lies within.
+func (k *multiCulprit) explained(s segment) bool {
+	_, index := bisect.Between(k.commits, s.lo, s.hi)
+	return slices.ContainsFunc(k.found, func(f culprit) bool { return f.kind == s.kind && slices.Contains(index, f.index) })
+}
+
+// settledEnds is a plain judge of ends that were judged before.
+type settledEnds struct {
+	*Plain
+	ends bisect.Ends
+}
+
+// Ends implements bisect.Judge.
+func (j *settledEnds) Ends(context.Context, bisect.Candidate, bisect.Candidate) (bisect.Ends, error) {
+	return j.ends, nil
+}
+
+// Patient implements bisect.Judge; what was stopped early is made again.
+func (j *settledEnds) Patient() {
+	j.Plain.Patient()
+	maps.DeleteFunc(j.looked, func(_ string, o bisect.Outcome) bool { return o.Early })
+}
+
+// search looks for the commit that began a stretch.
+func (k *multiCulprit) search(s segment) error {
+	p := &Plain{Sampler: k.plain.Sampler, Options: k.Options, count: k.plain.count, complaint: s.kind, fails: 1, badRuns: 1, patient: k.plain.patient, looked: map[string]bisect.Outcome{}}
+	for i, o := range k.ended {
+		p.looked[k.id(i)] = o
+	}
+	commits, _ := bisect.Between(k.commits, s.lo, s.hi)
+	search := k.Search
+	search.Commits, search.Good, search.GoodKey, search.Tested = commits, bisect.Candidate{Commit: k.id(s.lo)}, k.Search.GoodKey, nil
+	if s.lo != belief.GoodEnd {
+		search.GoodKey = k.commits[s.lo].Key
+	}
+	search.OnStep, search.Others = k.relay, true
+	search.Judge = &settledEnds{p, bisect.Ends{Differ: true, Complaint: s.kind, Good: p.verdict(k.ended[s.lo], 1), Bad: p.verdict(k.ended[s.hi], 1)}}
+	before := len(k.plain.Sampler.(*once).made)
+	f, err := search.Find(k.ctx)
+	if err == nil {
+		err = f.Err
+	}
+	if err != nil {
+		return err
+	}
+	k.launches += len(k.plain.Sampler.(*once).made) - before
+	k.f.Inferred += f.Inferred
+	k.f.Warnings = append(k.f.Warnings, f.Warnings...)
+	k.f.Spent = k.f.Spent || f.Spent
+	for _, c := range f.Culprits {
+		k.found = append(k.found, culprit{k.index[c.Commit], s.kind, c})
+	}
+	if len(f.Culprits) == 0 && !slices.EqualFunc(f.Suspects, k.f.Suspects, func(a, b bisect.SuspectCommit) bool { return a.Commit == b.Commit }) {
+		k.warn(fmt.Sprintf("%s begins between %s and %s as well; the culprit of that is one of %d commits", s.kind, short(k.id(s.lo)), short(k.id(s.hi)), len(f.Suspects)))
+	}
+	k.learn()
+	return nil
+}
+
+// relay passes on a judgement made inside a part of the range, whose ends and parents are no good
+// commits for anything else.
+func (r *slowdownRun) relay(s bisect.Step) {
+	if name, ok := map[bisect.Role]bisect.Role{bisect.RoleGoodEnd: bisect.RoleFrom, bisect.RoleBadEnd: bisect.RoleTo, bisect.RoleParent: bisect.RoleBefore}[s.Role]; ok {
+		s.Role = name
+	}
+	r.step(s)
+}
+
+// conclude orders the culprits and says what was not looked at.
+func (k *multiCulprit) conclude(open []string, probing, whole bool) {
+	slices.SortStableFunc(k.found, func(a, b culprit) int { return cmp.Compare(a.index, b.index) })
+	k.f.Culprits = nil
+	for _, s := range k.found {
+		k.f.Culprits = append(k.f.Culprits, s.Culprit)
+	}
+	if len(k.found) > 0 {
+		k.f.Result = bisect.Found
+		if k.f.Complaint.Class == "" {
+			k.f.Complaint = k.found[0].kind
+		}
+	}
+	if k.f.Result == bisect.NoDifference && (!whole || len(open) > 0) {
+		k.f.Result = bisect.Inconclusive // alike ends say nothing of what lies between
+	}
+	if len(open) > 0 {
+		k.warn("not searched, for want of budget or because there are so many: " + lists(open, 3))
+	}
+	switch {
+	case !whole:
+		k.warn("the probes of the range were not all launched, for want of budget: what came and was mended in between may have been missed")
+	case probing:
+		k.warn(fmt.Sprintf("what came and was mended between two of the commits tested, up to %s apart, is not seen", count(k.widest(), "commit")))
+	}
+}
+
+// widest is the largest number of commits between two neighbours on the trunk that were tested.
+func (k *multiCulprit) widest() int {
+	n, last := 0, belief.GoodEnd
+	for _, i := range bisect.Trunk(k.commits) {
+		if _, ok := k.ended[i]; !ok {
+			continue
+		}
+		between, _ := bisect.Between(k.commits, last, i)
+		n, last = max(n, len(between)), i
+	}
+	return n
+}

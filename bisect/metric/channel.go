@@ -1,0 +1,245 @@
+package metric
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Channel is one number that a launch gives: a metric of one case, or of all cases together.
+type Channel struct {
+	Metric Metric
+	Case   string   // the case
+	All    bool     // the mean over the cases
+	of     []string // these cases; nil: whatever a launch gives
+	Kernel *kernel  // of an exact metric: how to find the case
+}
+
+// Level is the number of one launch, larger is worse.
+func (c Channel) Level(o bisect.Outcome) (float64, bool) {
+	switch {
+	case c.Kernel != nil:
+		f, ok := c.Figure(o)
+		return f.Level, ok
+	case !c.All:
+		o = partOf(o, c.Case)
+	case c.of != nil && c.Lacks(o) != "":
+		return 0, false // a mean over fewer cases is another number
+	case c.of != nil:
+		of := setOf(c.of)
+		o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(s bisect.Series) bool { return !of[s.Case] })
+	}
+	return c.Metric.Level(o)
+}
+
+// Lacks names what a launch gives no value of, "" if nothing.
+func (c Channel) Lacks(o bisect.Outcome) string {
+	if c.Kernel != nil {
+		_, ok := c.Figure(o)
+		return map[bool]string{false: c.Name()}[ok]
+	}
+	if _, ok := c.Metric.Log(o); !ok || c.Metric.OfProcess() {
+		return map[bool]string{false: c.Name()}[ok]
+	}
+	if !c.All {
+		o = partOf(o, c.Case)
+	}
+	given := setOf(Cases(c.Metric, o))
+	for _, one := range c.of {
+		if !given[one] {
+			return Channel{Metric: c.Metric, Case: one}.Name()
+		}
+	}
+	if !c.All && !given[c.Case] {
+		return c.Name()
+	}
+	return ""
+}
+
+func (c Channel) Name() string {
+	if c.All || c.Case == "" {
+		return c.Metric.Name
+	}
+	return c.Metric.Name + " of " + c.Case
+}
+
+// partOf leaves of an outcome the series of one case.
+func partOf(o bisect.Outcome, one string) bisect.Outcome {
+	var of []bisect.Series
+	for i := range o.Series {
+		if o.Series[i].Case == one {
+			of = append(of, o.Series[i])
+		}
+	}
+	o.Series = of
+	return o
+}
+
+// Parts is an outcome by its cases: where there are thousands of these, none is looked for among all.
+type Parts struct {
+	whole bisect.Outcome
+	by    map[string][]bisect.Series
+}
+
+func NewParts(o bisect.Outcome) Parts {
+	p := Parts{o, make(map[string][]bisect.Series, len(o.Series))}
+	for _, s := range o.Series {
+		p.by[s.Case] = append(p.by[s.Case], s)
+	}
+	return p
+}
+
+// Of is as much of the outcome as a channel is about: of a kernel that is not there by its name, all of it.
+func (p Parts) Of(c Channel) bisect.Outcome {
+	o := p.whole
+	if c.Kernel == nil && !c.All {
+		o.Series = p.by[c.Case]
+	}
+	if c.Kernel != nil {
+		for _, n := range c.Kernel.Names {
+			if s := p.by[n]; len(s) > 0 {
+				o.Series = s
+				break
+			}
+		}
+	}
+	return o
+}
+
+func setOf(names []string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+// Channels lists what both ends have sent, the whole of a metric before its cases. The whole is of the
+// cases that both have.
+func Channels(ms []Metric, g, b bisect.Outcome) []Channel {
+	var out []Channel
+	for _, m := range ms {
+		_, inGood := m.Log(g)
+		_, inBad := m.Log(b)
+		if !inGood || !inBad || m.Exact {
+			continue
+		}
+		if m.OfProcess() {
+			out = append(out, Channel{Metric: m, All: true})
+			continue
+		}
+		shared := InCommon(Cases(m, g), Cases(m, b))
+		if shared == nil && (len(Cases(m, g)) > 1 || len(Cases(m, b)) > 1) {
+			continue
+		}
+		out = append(out, Channel{Metric: m, All: true, of: shared})
+		for _, name := range shared {
+			if len(shared) > 1 {
+				out = append(out, Channel{Metric: m, Case: name})
+			}
+		}
+	}
+	return out
+}
+
+// InCommon lists what is in both; nil if nothing is.
+func InCommon(a, b []string) []string {
+	var out []string
+	in := setOf(b)
+	for _, x := range a {
+		if in[x] {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// OneSided says which cases only one of two launches gives.
+func OneSided(ms []Metric, first [2]bisect.Outcome, sides [2]string) []string {
+	var out []string
+	for _, m := range ms {
+		given := [2][]string{Cases(m, first[0]), Cases(m, first[1])}
+		if m.Exact {
+			for _, p := range renamed(given) {
+				for side := range given {
+					given[side] = without(given[side], p[side])
+				}
+			}
+		}
+		for side, name := range sides {
+			other := setOf(given[1-side])
+			for _, c := range given[side] {
+				if !other[c] {
+					out = append(out, fmt.Sprintf("only %s gives %s: it is not compared", name, Channel{Metric: m, Case: c}.Name()))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// InBoth lists what both launches gave: a metric over all of its cases, where these are the same, and by case.
+func InBoth(ms []Metric, first [2]bisect.Outcome) []Channel {
+	var out []Channel
+	for _, m := range ms {
+		if m.OfProcess() {
+			out = append(out, Channels([]Metric{m}, first[0], first[1])...)
+			continue
+		}
+		a, b := Cases(m, first[0]), Cases(m, first[1])
+		shared := InCommon(a, b)
+		same := len(shared) == len(a) && len(shared) == len(b)
+		if same && len(shared) > 0 {
+			out = append(out, Channel{Metric: m, All: true})
+		}
+		if same && len(shared) == 1 {
+			continue
+		}
+		for _, c := range shared {
+			out = append(out, Channel{Metric: m, Case: c})
+		}
+		if m.Exact {
+			for _, p := range renamed([2][]string{a, b}) {
+				out = append(out, Channel{Metric: m, Case: p[1], Kernel: &kernel{Names: p[:], others: setOf(slices.Concat(a, b))}})
+			}
+		}
+	}
+	return out
+}
+
+// Unit is what the numbers of a channel are counted in.
+func (c Channel) Unit(o bisect.Outcome) string {
+	if c.Metric.OfProcess() {
+		return "s"
+	}
+	for _, s := range o.Series {
+		if s.Metric == c.Metric.Name && (c.All || c.Kernel != nil || s.Case == c.Case) {
+			return s.Unit
+		}
+	}
+	return ""
+}
+
+// Value is the number itself that has a level.
+func (c Channel) Value(level float64) float64 {
+	v := c.Positive(level)
+	switch {
+	case !c.Metric.Exact:
+		return v
+	case v <= ZeroAs*1.01:
+		return 0
+	case math.Abs(v-math.Round(v)) < 1e-9*v: // it was a whole number before the logarithm
+		return math.Round(v)
+	}
+	return v
+}
+
+// Positive is the number of which there can be a ratio.
+func (c Channel) Positive(level float64) float64 {
+	if c.Metric.Higher {
+		level = -level
+	}
+	return math.Exp(level)
+}

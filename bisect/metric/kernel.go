@@ -1,0 +1,181 @@
+package metric
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// worstKernel stands for the name of a kernel where whichever is worst is meant.
+const worstKernel = "the worst kernel"
+
+// kernel is how the kernel of an exact number is found in builds that may name it otherwise or lack it.
+type kernel struct {
+	Names  []string        // at the good and at the bad end
+	others map[string]bool // names that the ends give, and so of other kernels where not among these
+	Worst  bool            // whichever kernel of a build is worst: the ends have none in common
+}
+
+// Figure is the number of one kernel in one build.
+type Figure struct {
+	Level float64
+	name  string // as the build gives it; "" where there is no such kernel
+}
+
+// Figure finds the kernel in a build: by name, else by the name of its function where no other kernel of
+// it is left; ok is false where the build does not tell its number.
+func (c Channel) Figure(o bisect.Outcome) (f Figure, ok bool) {
+	var own, kin []Figure
+	told := false
+	for i, s := range o.Series {
+		y, good := c.Metric.Level(bisect.Outcome{Series: o.Series[i : i+1]})
+		if s.Metric != c.Metric.Name || !good {
+			continue
+		}
+		told = true
+		switch x := (Figure{y, s.Case}); {
+		case c.Kernel.Worst || slices.Contains(c.Kernel.Names, s.Case):
+			own = append(own, x)
+		case !c.Kernel.others[s.Case] && Family(s.Case) == Family(c.Case):
+			kin = append(kin, x)
+		}
+	}
+	switch {
+	case len(own) > 0:
+		return worstOf(own), true
+	case len(kin) == 1:
+		return kin[0], true
+	case len(kin) == 0 && told && c.Metric.fromNothing():
+		return Figure{Level: math.Log(ZeroAs)}, true
+	}
+	return Figure{}, false
+}
+
+func worstOf(all []Figure) Figure {
+	return slices.MaxFunc(all, func(a, b Figure) int { return cmp.Compare(a.Level, b.Level) })
+}
+
+// Words are a figure for people, with the kernel where the channel does not name it.
+func (c Channel) Words(f Figure) string {
+	v := fmt.Sprintf("%.8g", c.Value(f.Level))
+	switch {
+	case f.name == "":
+		return v + " (no such kernel)"
+	case c.Kernel.Worst || f.name != c.Case:
+		return fmt.Sprintf("%s (%s)", v, f.name)
+	}
+	return v
+}
+
+// Family is the name of a kernel without what stands in brackets: its function.
+func Family(name string) string {
+	i := strings.IndexAny(name, "<(")
+	if i < 0 {
+		return name
+	}
+	return name[:i] + name[strings.LastIndexAny(name, ">)")+1:]
+}
+
+// without is a list but for one name.
+func without(all []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == name })
+}
+
+// renamed pairs the names of two builds that only one of them has and that are the only such names of their
+// function: a template with other arguments.
+func renamed(names [2][]string) (pairs [][2]string) {
+	inA, inB := setOf(names[0]), setOf(names[1])
+	a := slices.DeleteFunc(slices.Clone(names[0]), func(n string) bool { return inB[n] })
+	b := slices.DeleteFunc(slices.Clone(names[1]), func(n string) bool { return inA[n] })
+	return oneOfEach(a, b)
+}
+
+// oneOfEach pairs the names that are the only ones of their family on either side.
+func oneOfEach(a, b []string) (pairs [][2]string) {
+	alone := func(all []string) map[string]string {
+		out, count := map[string]string{}, map[string]int{}
+		for _, n := range all {
+			out[Family(n)] = n
+			count[Family(n)]++
+		}
+		for f, n := range count {
+			if n > 1 {
+				delete(out, f)
+			}
+		}
+		return out
+	}
+	inA, inB := alone(a), alone(b)
+	for _, n := range a {
+		if other := inB[Family(n)]; other != "" && inA[Family(n)] == n {
+			pairs = append(pairs, [2]string{n, other})
+		}
+	}
+	return pairs
+}
+
+// Kernels are the channels of an exact metric: the kernels that both ends have, under one name or, as a
+// template with other arguments is one kernel still, as the only one of its function. One that only one
+// end has counts where it is a step from nothing or to it; but one that has no more than what went or came
+// on the other side may be that under a new name. Without any of these it is the worst kernel of each build.
+// left are the names of either end that stay out of it.
+func Kernels(m Metric, g, b bisect.Outcome) (cs []Channel, left [2][]string) {
+	names := [2][]string{Cases(m, g), Cases(m, b)}
+	others := setOf(slices.Concat(names[0], names[1]))
+	of := func(names ...string) Channel {
+		return Channel{Metric: m, Case: names[len(names)-1], Kernel: &kernel{Names: names, others: others}}
+	}
+	shared := setOf(InCommon(names[0], names[1]))
+	for _, n := range names[0] {
+		if shared[n] {
+			cs = append(cs, of(n))
+		}
+	}
+	for side := range left {
+		left[side] = slices.DeleteFunc(slices.Clone(names[side]), func(n string) bool { return shared[n] })
+	}
+	for _, p := range renamed(names) {
+		cs = append(cs, of(p[:]...))
+		for side := range left {
+			left[side] = without(left[side], p[side])
+		}
+	}
+	if m.fromNothing() {
+		var more []Channel
+		ends := [2]Parts{NewParts(g), NewParts(b)}
+		more, left = fromNothing(m, left, ends, of)
+		cs = append(cs, more...)
+	}
+	if len(cs) == 0 {
+		return []Channel{{Metric: m, Case: worstKernel, Kernel: &kernel{Worst: true}}}, left
+	}
+	return cs, left
+}
+
+// fromNothing takes the kernels of one end that exceed all of those only the other end has.
+func fromNothing(m Metric, only [2][]string, ends [2]Parts, of func(...string) Channel) (cs []Channel, left [2][]string) {
+	level := func(side int, n string) float64 {
+		y, _ := m.Level(bisect.Outcome{Series: ends[side].by[n]})
+		return y
+	}
+	most := [2]float64{math.Log(ZeroAs), math.Log(ZeroAs)}
+	for side, names := range only {
+		for _, n := range names {
+			most[side] = max(most[side], level(side, n))
+		}
+	}
+	for side, names := range only {
+		for _, n := range names {
+			if level(side, n) > most[1-side] {
+				cs = append(cs, of(n))
+			} else {
+				left[side] = append(left[side], n)
+			}
+		}
+	}
+	return cs, left
+}

@@ -1,0 +1,160 @@
+// Package metric reads numbers off the launches of a program: which metrics and cases an outcome holds, and
+// the one number, its level, that stands for a launch.
+//
+// A [Metric] is what a number is about, a [Channel] one series of numbers: a metric of one case, of all its cases
+// together, or of one kernel that may change its name. Levels are logarithms, larger is worse, so that 0.01
+// is about 1 %. One launch gives one number of each channel: samples inside a process are no replicates
+// (judge.md 1.3).
+//
+// The package knows nothing of searches, comparisons and noise.
+package metric
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/montanaflynn/stats"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Metric is a number that "slow" may be about.
+type Metric struct {
+	Name   string // a series of the outcome, "wall", or "phase.NAME"
+	Higher bool   // larger is better
+
+	// Exact is a number of what was built: one launch tells it for good, and nothing need be run for it.
+	// It may be 0, which counts as a half: from nothing to something is a step, whose ratio says only that.
+	Exact bool
+}
+
+// ZeroAs stands for 0 in an exact metric: all other values are whole numbers.
+const ZeroAs = 0.5
+
+// The rules that a search and a comparison share.
+const (
+	MaxPairs     = 120  // pairs of launches by which two candidates must be told apart; then this machine is too noisy
+	MaxUnfit     = 24   // launches in a row whose times may not be compared
+	EffectMargin = 0.67 // share of the smallest effect that is worth a search, as it is known with an error
+)
+
+// OfProcess reports a metric that the first launches of the ends, made to see what they end as, may
+// not show as the later ones do.
+func (m Metric) OfProcess() bool { return m.Name == "wall" || strings.HasPrefix(m.Name, "phase.") }
+
+// fromNothing reports numbers of which a kernel should have none at all: one that is not there has none,
+// and one that comes with some is a step. Every kernel has registers.
+func (m Metric) fromNothing() bool { return m.Exact && (m.Name == "spills" || m.Name == "stack") }
+
+// Cases are those of which an outcome holds a value of a metric.
+func Cases(m Metric, o bisect.Outcome) []string {
+	var out []string
+	seen := map[string]bool{}
+	for i, s := range o.Series {
+		if s.Metric != m.Name || seen[s.Case] {
+			continue
+		}
+		if _, ok := m.Level(bisect.Outcome{Series: o.Series[i : i+1]}); ok {
+			seen[s.Case] = true
+			out = append(out, s.Case)
+		}
+	}
+	return out
+}
+
+func Names(ms []Metric) string {
+	var out []string
+	for _, m := range ms {
+		out = append(out, m.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+// Value is the number that a launch gave for one case of a metric, or, for an empty case, the geometric mean
+// over all of them.
+func (m Metric) Value(o bisect.Outcome, one string) (float64, bool) {
+	c := Channel{Metric: m, Case: one, All: one == ""}
+	y, ok := c.Level(o)
+	return c.Value(y), ok && (c.All || !m.OfProcess())
+}
+
+// Sent lists the metrics of which a launch gave a value.
+func Sent(o bisect.Outcome) []string { return SentByBoth(o, o) }
+
+// Unit is what a launch counts a metric in.
+func (m Metric) Unit(o bisect.Outcome) string { return Channel{Metric: m, All: true}.Unit(o) }
+
+// given counts the launches that give a value of each case.
+func (m Metric) given(launches []bisect.Outcome) map[string]int {
+	n := map[string]int{}
+	for _, o := range launches {
+		for _, one := range Cases(m, o) {
+			n[one]++
+		}
+	}
+	return n
+}
+
+// Level returns the number that stands for one process: the logarithm of the median of its samples,
+// averaged over its cases, with the sign turned so that larger is worse.
+func (m Metric) Level(o bisect.Outcome) (float64, bool) {
+	v, ok := m.Log(o)
+	ok = ok && (o.Unfit == "" || m.Exact)
+	if m.Higher {
+		v = -v
+	}
+	return v, ok
+}
+
+func (m Metric) Log(o bisect.Outcome) (float64, bool) {
+	if m.Name == "wall" {
+		return math.Log(o.Wall), o.Wall > 0
+	}
+	if phase, ok := strings.CutPrefix(m.Name, "phase."); ok {
+		for _, p := range o.Phases {
+			if p.Name == phase && p.Seconds > 0 {
+				return math.Log(p.Seconds), true
+			}
+		}
+		return 0, false
+	}
+	sum, n := 0.0, 0
+	for _, s := range o.Series {
+		if s.Metric != m.Name {
+			continue
+		}
+		med, err := stats.Median(s.Values)
+		if m.Exact && med >= 0 {
+			med = max(med, ZeroAs)
+		}
+		if err != nil || !(med > 0) {
+			continue
+		}
+		sum += math.Log(med)
+		n++
+	}
+	return sum / float64(max(n, 1)), n > 0
+}
+
+func Median(v []float64) float64 {
+	m, err := stats.Median(v)
+	if err != nil {
+		return math.NaN()
+	}
+	return m
+}
+
+// SentByBoth lists the metrics that both ends have values of.
+func SentByBoth(g, b bisect.Outcome) []string {
+	names := []string{"wall"}
+	for _, p := range g.Phases {
+		names = append(names, "phase."+p.Name)
+	}
+	for _, s := range g.Series {
+		names = append(names, s.Metric)
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { _, ok := (Metric{Name: n}).Log(b); return !ok })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
