@@ -21,6 +21,7 @@ bisect/judge: bisect bisect/belief bisect/metric bisect/sets
 bisect/report: bisect bisect/sets bisect/report/words
 bisect/report/words:
 bisect/report/page: bisect bisect/sets bisect/report bisect/report/words
+bisect/report/render: bisect/report/page bisect/report/words
 bisect/report/ci: bisect bisect/report bisect/report/words
 bisect/report/internal/samples: bisect bisect/report
 bisect/sets: bisect bisect/sets/internal/odds bisect/sets/lattice

@@ -9,7 +9,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -93,7 +93,7 @@ func (t *trials) record(c *cli.Context, rev string) error {
 			code, doc.Result = exit.Inconclusive, store.Inconclusive
 		}
 		doc.Verdict = "Refused: " + cmp.Or(why, doc.Verdict)
-		return t.conclude(doc.Result, doc.Verdict, code, err, &doc, func() error { return printResult(c.App.Writer, false, &doc, t.ledgerOf(), page.Terminal{}) })
+		return t.conclude(doc.Result, doc.Verdict, code, err, &doc, func() error { return printResult(c.App.Writer, false, &doc, t.ledgerOf(), render.Terminal{}) })
 	}
 	b := t.baseline(doc, all, on)
 	b.Note = c.String("note")

@@ -12,7 +12,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -175,7 +175,7 @@ func (x *gating) pass(c *cli.Context, repo *source.Repo, p *policy.Policy, why s
 
 // print writes the result to standard output.
 func (x *gating) print(c *cli.Context, doc *report.Gate, l report.Ledger) error {
-	return printResult(c.App.Writer, c.Bool("json"), doc, l, page.Terminal{Colour: coloured(c.App.Writer, os.Getenv)})
+	return printResult(c.App.Writer, c.Bool("json"), doc, l, render.Terminal{Colour: coloured(c.App.Writer, os.Getenv)})
 }
 
 // comparison is the comparison that a gate rests on.

@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/ci"
 	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 )
@@ -73,8 +74,8 @@ func (f gateFiles) write(g *report.Gate, l report.Ledger, ui *progress.Display) 
 	}
 	put(f.junit, func(w io.Writer) error { return ci.JUnit(w, g) })
 	put(f.sarif, func(w io.Writer) error { return ci.SARIF(w, g, version()) })
-	put(f.markdown, func(w io.Writer) error { return page.Markdown(w, p, mostSummary) })
-	put(f.html, func(w io.Writer) error { return page.HTML(w, p) })
+	put(f.markdown, func(w io.Writer) error { return render.Markdown(w, p, mostSummary) })
+	put(f.html, func(w io.Writer) error { return render.HTML(w, p) })
 	smaller, bigger := ci.Benchmarks(g)
 	switch {
 	case len(bigger) == 0:
@@ -116,7 +117,7 @@ func (f gateFiles) tellGitHub(g *report.Gate, p page.Page, ui *progress.Display)
 		}
 		var text strings.Builder
 		if room > 0 { // 0 would be no limit
-			page.Markdown(&text, p, int(room)) // cannot fail: it writes into memory
+			render.Markdown(&text, p, int(room)) // cannot fail: it writes into memory
 		}
 		if text.Len() == 0 {
 			ui.Warn("the step summary is full: earlier steps have used its 1 MiB")

@@ -16,7 +16,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -104,7 +104,7 @@ func historyAction(c *cli.Context) error {
 		err = files.write(&doc, report.Ledger{}, c.App.Writer, sayOn(c))
 	}
 	if err == nil && (c.Bool("json") || readFormats(c) == formats{}) {
-		err = printResult(c.App.Writer, c.Bool("json"), &doc, report.Ledger{}, page.Terminal{Marks: sparks(os.Getenv)})
+		err = printResult(c.App.Writer, c.Bool("json"), &doc, report.Ledger{}, render.Terminal{Marks: sparks(os.Getenv)})
 	}
 	if err != nil {
 		return exit.With(exit.Machine, err)

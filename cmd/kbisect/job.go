@@ -19,7 +19,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -95,7 +95,7 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 	doc := report.NewSearch(in)
 	kept := j.finish(doc)
 	pictured(context.WithoutCancel(ctx), &in.Ledger, j.repo, j.rng, j.policy.Limits, in.Good.ID, culprits(f))
-	if err := printResult(stdout, asJSON, doc, in.Ledger, page.Terminal{}); err != nil {
+	if err := printResult(stdout, asJSON, doc, in.Ledger, render.Terminal{}); err != nil {
 		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, j.session.ID))
 	}
 	kept = errors.Join(kept, j.writeReports(doc, in.Ledger))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
@@ -53,11 +54,11 @@ func checkReportPath(path string) error {
 }
 
 // printResult writes a result to standard output: as JSON, or as text.
-func printResult(w io.Writer, asJSON bool, d report.Document, l report.Ledger, t page.Terminal) error {
+func printResult(w io.Writer, asJSON bool, d report.Document, l report.Ledger, t render.Terminal) error {
 	if asJSON {
 		return report.WriteJSON(w, d)
 	}
-	return page.Text(w, page.New(d, l), t)
+	return render.Text(w, page.New(d, l), t)
 }
 
 // write makes the files. Each is made in whole before it is written, so that none is ever half there for a mistake
@@ -68,8 +69,8 @@ func (f formats) write(d report.Document, l report.Ledger, stdout io.Writer, say
 		path string
 		make func(io.Writer) error
 	}{
-		{f.markdown, func(w io.Writer) error { return page.Markdown(w, p, page.MarkdownLimit) }},
-		{f.html, func(w io.Writer) error { return page.HTML(w, p) }},
+		{f.markdown, func(w io.Writer) error { return render.Markdown(w, p, render.MarkdownLimit) }},
+		{f.html, func(w io.Writer) error { return render.HTML(w, p) }},
 	} {
 		if x.path == "" {
 			continue

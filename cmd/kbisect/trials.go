@@ -14,7 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -148,7 +148,7 @@ func (t *trials) conclude(result, summary string, code int, cause error, documen
 // report writes a document in the formats that the command line asks for.
 func (t *trials) report(c *cli.Context, d report.Document) error {
 	l := t.ledgerOf()
-	if err := printResult(c.App.Writer, c.Bool("json"), d, l, page.Terminal{}); err != nil {
+	if err := printResult(c.App.Writer, c.Bool("json"), d, l, render.Terminal{}); err != nil {
 		return err
 	}
 	return readFormats(c).write(d, l, c.App.Writer, sayOn(c))

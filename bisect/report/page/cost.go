@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
@@ -11,6 +12,18 @@ import (
 // costChart is where the time went.
 type costChart struct {
 	Phases []spentBar `json:"phases"`
+}
+
+// Sketch draws a bar for each phase, of the mark for high.
+func (c costChart) Sketch(marks []rune) string {
+	if len(marks) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, p := range c.Phases {
+		fmt.Fprintf(&b, "%-12s %5.1f %% %s\n", words.Cut(p.Phase, 12), 100*p.Share, strings.Repeat(string(marks[len(marks)-1]), int(40*p.Share+0.5)))
+	}
+	return b.String()
 }
 
 type spentBar struct {

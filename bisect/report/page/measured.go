@@ -221,9 +221,9 @@ func commitValue(c report.HistoryCommit, unit string) string {
 	return cmp.Or(strings.Join(parts, ", "), "no value")
 }
 
-// line draws the medians with marks from low to high, one a commit; one that failed has its own mark, one that has
+// Sketch draws the medians with marks from low to high, one a commit; one that failed has its own mark, one that has
 // nothing to show leaves a gap. It is empty where there is nothing to compare.
-func (h historyChart) line(marks []rune) string {
+func (h historyChart) Sketch(marks []rune) string {
 	low, high, known := report.Number(math.Inf(1)), report.Number(math.Inf(-1)), 0
 	for _, c := range h.Commits {
 		if c.Y.Known() {
@@ -254,5 +254,5 @@ func (h historyChart) line(marks []rune) string {
 			out = append(out, marks[int(math.Round(at*float64(len(marks)-1)))])
 		}
 	}
-	return fmt.Sprintf("%s  %s to %s, oldest first%s", string(out), h.low, h.high, failed)
+	return fmt.Sprintf("%s  %s to %s, oldest first%s\n", string(out), h.low, h.high, failed)
 }

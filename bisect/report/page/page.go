@@ -1,5 +1,5 @@
-// Package page makes what people read of a document: one [Page] of a headline, facts and sections, which [Text],
-// [Markdown] and [HTML] write in the same order and with the same words.
+// Package page makes what people read of a document: one [Page] of a headline, facts and sections, which package
+// render writes as text, Markdown and HTML, in the same order and with the same words.
 //
 // [New] makes a page from a document of package report and the ledger that it rests on, and from nothing else.
 // Pictures are data in it: HTML draws them, the others show the tables that hold the same values, or less. The
@@ -70,6 +70,28 @@ type Table struct {
 	Most    int     // rows that text shows; 0 is all
 	First   []int   // rows that are shown before others where there are more than Most
 }
+
+// Bounded picks at most so many rows, those that come first where there are too many, in their order; 0 is all.
+func (x Table) Bounded(most int) (rows []int, left int) {
+	if most == 0 || most > len(x.Rows) {
+		most = len(x.Rows)
+	}
+	first := len(slices.DeleteFunc(slices.Clone(x.First), func(i int) bool { return i >= len(x.Rows) }))
+	others := most - min(first, most)
+	for i := range x.Rows {
+		switch {
+		case len(rows) == most:
+		case slices.Contains(x.First, i):
+			rows = append(rows, i)
+		case others > 0:
+			rows, others = append(rows, i), others-1
+		}
+	}
+	return rows, len(x.Rows) - len(rows)
+}
+
+// Sketcher is a picture that text can draw, with marks from low to high. A sketch is whole lines, or empty.
+type Sketcher interface{ Sketch(marks []rune) string }
 
 // State marks a row, a commit or an answer; it decides on colour and symbol.
 type State string

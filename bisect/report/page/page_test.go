@@ -1,10 +1,7 @@
 package page
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -19,15 +16,6 @@ import (
 )
 
 func pageOf(in report.Input) Page { return New(report.NewSearch(in), in.Ledger) }
-
-// guilty is the slow search after its culprit's hunks were searched.
-func guilty() report.Input {
-	in := samples.Slow()
-	in.Hunks = map[string][]report.Hunk{samples.CommitID(40): {
-		{File: "gemm.cu", Start: 11, End: 12, Role: sets.Culprit, Text: "-\tload(a);\n+\tload_swizzled(a);\n"}, {File: "gemm.cu", Start: 41, End: 41, Role: sets.Carrier},
-	}}
-	return in
-}
 
 func flagsPage(t *testing.T) Page {
 	t.Helper()
@@ -194,46 +182,11 @@ func FuzzParseDiff(f *testing.F) {
 	})
 }
 
-// Whatever a store holds as a finding, a page is made of it or an error, in every format, and it ends.
-func FuzzNew(f *testing.F) {
-	doc, _ := samples.Flags()
-	f.Add(doc)
-	var b bytes.Buffer
-	if err := report.WriteJSON(&b, report.NewSearch(samples.Slow())); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b.Bytes())
-	f.Add([]byte(`{"schema":"kbisect.finding/1","axis":"history","culprits":[{"commit":"x","hunks":[{}],"rate":{}}],"tests":[{"assign":null}],"steps":[{}],"safe_sets":[{"ratio":2,"maximum":true}]}`))
-	f.Add([]byte(`{"schema":"kbisect.gate/1","result":"regression","verdict":"x","base":{"commit":"a"},"head":null,"pairs":3,"comparisons":[{"metric":"t","unit":"s","result":"regression","a":{"median":1},"bound":{"value":2,"low":1,"high":3}},{}],"accepted":[{"metric":"t","limit":2}],"culprit":{"commit":"c","confidence":1,"effect":{},"places":[{"file":"f"}]}}`))
-	f.Add([]byte(`{"schema":"kbisect.comparison/1","a":{"commit":"a"},"b":{"commit":"b"},"comparisons":[{"case":"n","all_cases":true}]}`))
-	f.Add([]byte(`{"schema":"kbisect.measurement/1","metrics":[{"modes":{}}],"devices":[{}],"phases":[{}]}`))
-	f.Add([]byte(`{"schema":"kbisect.explanation/1","rows":[{"a":1,"b":2}],"builds":[{}]}`))
-	f.Add([]byte(`{"schema":"kbisect.history/1","series":[{"commits":[{"values":{"median":1}},{"failures":[{}]}]}]}`))
-	in := samples.Slow()
-	f.Fuzz(func(t *testing.T, doc []byte) {
-		d, err := report.Read(doc, "s")
-		if err != nil {
-			return
-		}
-		p := New(d, in.Ledger)
-		if _, err := json.Marshal(p.charts()); err != nil {
-			t.Fatal(err)
-		}
-		var b bytes.Buffer
-		if err := Markdown(&b, p, MarkdownLimit); err != nil || b.Len() > MarkdownLimit {
-			t.Fatalf("%d bytes, %v", b.Len(), err)
-		}
-		if err := Text(io.Discard, p, Terminal{Marks: []rune("_-=")}); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
 // What was tested after the search over the commits, parts of the culprit and settings of flags, has bars among
 // the phases and is no commit of the range.
 func TestPagePartsOfAChange(t *testing.T) {
 	in := samples.Slow()
-	before := pageOf(guilty())
+	before := pageOf(samples.Guilty())
 	o := in.Launches[0].Outcome
 	for _, c := range []bisect.Candidate{{Commit: samples.CommitID(99)}, {Commit: samples.CommitID(40), Assign: "graph=off"}} {
 		in.Launches = append(in.Launches, report.Launch{Candidate: c, Purpose: bisect.Searching, Outcome: o})
@@ -251,4 +204,25 @@ func TestPagePartsOfAChange(t *testing.T) {
 			t.Errorf("%q is %q, want %q, among %q", name, state, want, names)
 		}
 	}
+}
+
+// Text shows the rows that changed before others where there are too many, and keeps their order.
+func TestBoundedRows(t *testing.T) {
+	x := Table{Columns: []string{"row"}, First: []int{5, 11, 17, 99}}
+	for i := range 20 {
+		x.Rows = append(x.Rows, []string{fmt.Sprint(i)})
+	}
+	for most, want := range map[int]string{5: "[0 1 5 11 17] 15", 2: "[5 11] 18", 30: fmt.Sprint(allRows(20), 0), 0: fmt.Sprint(allRows(20), 0)} {
+		rows, left := x.Bounded(most)
+		if got := fmt.Sprint(rows, left); got != want {
+			t.Errorf("at most %d: %s, want %s", most, got, want)
+		}
+	}
+}
+
+func allRows(n int) (out []int) {
+	for i := range n {
+		out = append(out, i)
+	}
+	return out
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/sets"
 )
 
 // Hostile is what a commit message or a program may say.
@@ -269,4 +270,13 @@ func Flags() ([]byte, report.Ledger) {
 		l.Launches = append(l.Launches, report.Launch{Candidate: bisect.Candidate{Commit: CommitID(0), Assign: a}, Purpose: bisect.Searching, Outcome: o})
 	}
 	return doc, l
+}
+
+// Guilty is the slow search after its culprit's hunks were searched.
+func Guilty() report.Input {
+	in := Slow()
+	in.Hunks = map[string][]report.Hunk{CommitID(40): {
+		{File: "gemm.cu", Start: 11, End: 12, Role: sets.Culprit, Text: "-\tload(a);\n+\tload_swizzled(a);\n"}, {File: "gemm.cu", Start: 41, End: 41, Role: sets.Carrier},
+	}}
+	return in
 }

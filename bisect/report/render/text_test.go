@@ -1,8 +1,10 @@
-package page
+package render
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"regexp"
 	"strings"
@@ -11,10 +13,23 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/internal/samples"
+	"github.com/kbisect/kbisect/bisect/report/page"
 )
 
+func pageOf(in report.Input) page.Page { return page.New(report.NewSearch(in), in.Ledger) }
+
+func flagsPage(t *testing.T) page.Page {
+	t.Helper()
+	doc, l := samples.Flags()
+	d, err := report.Read(doc, "f1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.New(d, l)
+}
+
 // textOf is a page as a terminal shows it, without colours.
-func textOf(t *testing.T, p Page) string {
+func textOf(t *testing.T, p page.Page) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Text(&b, p, Terminal{}); err != nil {
@@ -23,7 +38,7 @@ func textOf(t *testing.T, p Page) string {
 	return b.String()
 }
 
-func markdownOf(t *testing.T, p Page, limit int) string {
+func markdownOf(t *testing.T, p page.Page, limit int) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Markdown(&b, p, limit); err != nil {
@@ -87,7 +102,7 @@ func TestSeveralCulpritsAndNone(t *testing.T) {
 	in.Finding.Complaint.Metric = "time"
 	in.Finding.Spent = true
 	d := report.NewSearch(in)
-	holds(t, textOf(t, New(d, in.Ledger)),
+	holds(t, textOf(t, page.New(d, in.Ledger)),
 		"2 culprits; the oldest: cccccccccc introduces a timeout in load", "Culprit 1 of 2: cccccccccc introduces a timeout in load", "Culprit 2 of 2: bbbbbbbbbb makes `time` 5.0 % slower",
 		"share       62 % of the difference", "Level over the range", "bbbbbbbbbb  +5.0 % (+4.0 to +6.0 %)     new", "git show bbbbbbbbbb", "--resume")
 	if len(d.Culprits) != 2 || d.Culprits[0].Share != nil || *d.Culprits[1].Share != share || len(d.Levels) != 2 || d.Levels[1].Ratio != 1.05 || d.Complete {
@@ -106,7 +121,7 @@ func TestReportNamesTheCase(t *testing.T) {
 	c.Besides = []bisect.Effect{{Metric: "time", Ratio: 1.014, Low: 1.01, High: 1.018}, {Metric: "time", Case: "64", Ratio: 1.5, Low: 1.4, High: 1.6}}
 	in.Finding.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: "time of 128"}
 	d := report.NewSearch(in)
-	p := New(d, in.Ledger)
+	p := page.New(d, in.Ledger)
 	holds(t, textOf(t, p), "cccccccccc makes `time` of 128 12.0 % slower\n", "effect      time of 128 +12.0 % (95 % CI +11.0 to +13.0 %)\n",
 		"overall     time +1.4 % (95 % CI +1.0 to +1.8 %)\n", "also        time of 64 +50.0 % (95 % CI +40.0 to +60.0 %), more than the other cases\n")
 	if own := d.Culprits[0]; own.Effect.Metric != "time" || own.Effect.Case != "128" || len(own.Besides) != 2 || own.Besides[0].Case != "" || own.Besides[0].Ratio != 1.014 {
@@ -150,7 +165,7 @@ func TestTextOfComparison(t *testing.T) {
 	d.B.Subject = "red \x1b[31m alert"
 	d.B.LeftOut = []report.Excluded{{Why: "throttled", Launches: 2}}
 	d.Warnings = []string{"mind this"}
-	text := textOf(t, New(d, report.Ledger{}))
+	text := textOf(t, page.New(d, report.Ledger{}))
 	holds(t, text, "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %).\n", "  A  aaaaaaaaaa  HEAD^  subject of HEAD^", "30.00 µs (29.90 to 30.20)", "36.00 µs", "+20.0 % (+18.0 to +22.0 %)", "2.0e-04",
 		"regression", "2 left out: throttled", "- mind this", "kbisect run --good HEAD^ --bad HEAD", "kbisect show s1", "changes of 3 % and more, error 1 %")
 	if strings.Contains(text, "\x1b") {
@@ -170,7 +185,7 @@ func TestHistoryLine(t *testing.T) {
 	h := &report.History{Shown: 4, All: 5, Series: []report.HistorySeries{{Metric: "time", Unit: "s", Command: []string{"./bench"}, Commits: []report.HistoryCommit{commit(1e-3), commit(2e-3), commit(math.NaN()), commit(3e-3)}}}}
 	text := func(marks string) string {
 		var b bytes.Buffer
-		if err := Text(&b, New(h, report.Ledger{}), Terminal{Marks: []rune(marks)}); err != nil {
+		if err := Text(&b, page.New(h, report.Ledger{}), Terminal{Marks: []rune(marks)}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -193,29 +208,8 @@ func TestTextOfMeasurement(t *testing.T) {
 		Metrics: []report.MetricSummary{{Metric: "rate", Unit: "B/s", Values: report.Summary{N: 6, Median: 1.2e12, Low: 1.1e12, High: 1.3e12, Min: 1.1e12, Max: 1.3e12, Spread: 0.02}, Samples: 60, Within: report.Unknown(), Modes: &report.Modes{Low: 1.1e12, High: 1.3e12, Share: 0.5}}},
 		Devices: []report.DeviceState{{Name: "GPU 0", Clock: report.Summary{N: 6, Min: 1980, Median: 1980, Max: 1980}, Throttled: []string{"thermal"}}},
 	}
-	holds(t, textOf(t, New(m, report.Ledger{})), "with empty caches", "90.00 s", "whole launch  12.00 s", "1.200 TB/s (1.100 to 1.300)", "2 %",
+	holds(t, textOf(t, page.New(m, report.Ledger{})), "with empty caches", "90.00 s", "whole launch  12.00 s", "1.200 TB/s (1.100 to 1.300)", "2 %",
 		"two groups: 1.100 TB/s, and in 50 % of the launches 1.300 TB/s", "GPU 0   1980 to 1980", "thermal")
-}
-
-// Text shows the rows that changed before others where there are too many, and keeps their order.
-func TestBoundedRows(t *testing.T) {
-	x := Table{Columns: []string{"row"}, First: []int{5, 11, 17, 99}}
-	for i := range 20 {
-		x.Rows = append(x.Rows, []string{fmt.Sprint(i)})
-	}
-	for most, want := range map[int]string{5: "[0 1 5 11 17] 15", 2: "[5 11] 18", 30: fmt.Sprint(allRows(20), 0), 0: fmt.Sprint(allRows(20), 0)} {
-		rows, left := x.bounded(most)
-		if got := fmt.Sprint(rows, left); got != want {
-			t.Errorf("at most %d: %s, want %s", most, got, want)
-		}
-	}
-}
-
-func allRows(n int) (out []int) {
-	for i := range n {
-		out = append(out, i)
-	}
-	return out
 }
 
 // TestTextOfGates: a line for each metric, each verdict with its colour, and nothing that drives the terminal.
@@ -228,7 +222,7 @@ func TestTextOfGates(t *testing.T) {
 		"infra": "^Stopped: machine problem", "no numbers": "there are no numbers", "blamed": "culprit +cccccccccc makes it slower, confidence 99 %",
 	}
 	for name, g := range samples.Gates() {
-		p := New(g, report.Ledger{})
+		p := page.New(g, report.Ledger{})
 		plain := textOf(t, p)
 		var painted bytes.Buffer
 		if err := Text(&painted, p, Terminal{Colour: true}); err != nil {
@@ -244,13 +238,13 @@ func TestTextOfGates(t *testing.T) {
 			t.Errorf("%s: %d tables", name, n)
 		}
 	}
-	holds(t, textOf(t, New(samples.Gates()["accepted"], report.Ledger{})), "accepted  time of n1", "accepted up to 1.25: because | of", "Accepted, but not needed: time up to 2 (old)")
+	holds(t, textOf(t, page.New(samples.Gates()["accepted"], report.Ledger{})), "accepted  time of n1", "accepted up to 1.25: because | of", "Accepted, but not needed: time up to 2 (old)")
 }
 
 // TestMarkdownOfGates: names stay text, and the page stays below its limit.
 func TestMarkdownOfGates(t *testing.T) {
 	for name, g := range samples.Gates() {
-		p := New(g, report.Ledger{})
+		p := page.New(g, report.Ledger{})
 		for _, limit := range []int{1 << 20, 2000, 700, 50, 1} {
 			text := markdownOf(t, p, limit)
 			if len(text) > limit {
@@ -273,7 +267,7 @@ func TestMarkdownOfGates(t *testing.T) {
 	}
 	many.Contrasts = append(many.Contrasts, samples.Contrast(report.GateRegression, "the bad one", 1.3))
 	many.Verdict = "Regression."
-	text := markdownOf(t, New(many, report.Ledger{}), 20_000)
+	text := markdownOf(t, page.New(many, report.Ledger{}), 20_000)
 	if len(text) > 20_000 || !strings.Contains(text, "the bad one") || !regexp.MustCompile(`\d+ more are not shown`).MatchString(text) {
 		t.Errorf("%d bytes\n%s", len(text), text)
 	}
@@ -289,7 +283,7 @@ func TestPageOfComparison(t *testing.T) {
 		return l
 	}
 	for name, g := range samples.Gates() {
-		p := New(g, ledger(g.Base.Commit, g.Head.Commit))
+		p := page.New(g, ledger(g.Base.Commit, g.Head.Commit))
 		if want := strings.Map(func(r rune) rune {
 			if r < ' ' {
 				return ' '
@@ -311,13 +305,13 @@ func TestPageOfComparison(t *testing.T) {
 	}
 	c := samples.Comparison("regression", samples.Contrast("regression", "n1", 1.2), samples.Contrast("no-difference", "", 1), samples.Contrast("cannot-tell", "n2", 1))
 	c.Verdict = "B is worse: so it is."
-	p := New(c, ledger(c.A.Commit, c.B.Commit))
+	p := page.New(c, ledger(c.A.Commit, c.B.Commit))
 	table := p.Sections[0].Tables[0]
-	if p.Headline != c.Verdict || p.State != Bad || len(table.Rows) != 3 || table.Columns[3] != "B" || table.States[0] != Bad || table.States[1] != Good || table.States[2] != Unsure || table.Rows[0][4] != "+20.0 % (+18.0 to +22.0 %)" {
+	if p.Headline != c.Verdict || p.State != page.Bad || len(table.Rows) != 3 || table.Columns[3] != "B" || table.States[0] != page.Bad || table.States[1] != page.Good || table.States[2] != page.Unsure || table.Rows[0][4] != "+20.0 % (+18.0 to +22.0 %)" {
 		t.Errorf("%q %+v", p.Headline, table)
 	}
 	var blamed []string
-	for _, f := range New(samples.Gates()["blamed"], report.Ledger{}).Facts {
+	for _, f := range page.New(samples.Gates()["blamed"], report.Ledger{}).Facts {
 		blamed = append(blamed, f.Name+": "+f.Text)
 	}
 	holds(t, strings.Join(blamed, "\n"), "culprit: cccccccccc makes it slower, confidence 99 %", "lines: b:1")
@@ -325,7 +319,7 @@ func TestPageOfComparison(t *testing.T) {
 
 // Every document has a page in every format, and all three say the same headline, facts and titles in the same order.
 func TestFormatsAgree(t *testing.T) {
-	pages := map[string]Page{"slow": pageOf(guilty()), "flags": flagsPage(t), "gate": manyNumbers(), "history": measuredHistory(), "explanation": New(&report.Explanation{
+	pages := map[string]page.Page{"slow": pageOf(samples.Guilty()), "flags": flagsPage(t), "gate": manyNumbers(), "history": measuredHistory(), "explanation": page.New(&report.Explanation{
 		Summary: "Largest changes: registers.", A: report.Candidate{Commit: "a"}, B: report.Candidate{Commit: "b"},
 		Rows: []report.Row{report.Numbers("resources", "k", "registers per thread", "", report.SortRegisters, 40, 168)},
 	}, report.Ledger{})}
@@ -356,4 +350,39 @@ func TestFormatsAgree(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Whatever a store holds as a finding, a page is made of it or an error, in every format, and it ends.
+func FuzzNew(f *testing.F) {
+	doc, _ := samples.Flags()
+	f.Add(doc)
+	var b bytes.Buffer
+	if err := report.WriteJSON(&b, report.NewSearch(samples.Slow())); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte(`{"schema":"kbisect.finding/1","axis":"history","culprits":[{"commit":"x","hunks":[{}],"rate":{}}],"tests":[{"assign":null}],"steps":[{}],"safe_sets":[{"ratio":2,"maximum":true}]}`))
+	f.Add([]byte(`{"schema":"kbisect.gate/1","result":"regression","verdict":"x","base":{"commit":"a"},"head":null,"pairs":3,"comparisons":[{"metric":"t","unit":"s","result":"regression","a":{"median":1},"bound":{"value":2,"low":1,"high":3}},{}],"accepted":[{"metric":"t","limit":2}],"culprit":{"commit":"c","confidence":1,"effect":{},"places":[{"file":"f"}]}}`))
+	f.Add([]byte(`{"schema":"kbisect.comparison/1","a":{"commit":"a"},"b":{"commit":"b"},"comparisons":[{"case":"n","all_cases":true}]}`))
+	f.Add([]byte(`{"schema":"kbisect.measurement/1","metrics":[{"modes":{}}],"devices":[{}],"phases":[{}]}`))
+	f.Add([]byte(`{"schema":"kbisect.explanation/1","rows":[{"a":1,"b":2}],"builds":[{}]}`))
+	f.Add([]byte(`{"schema":"kbisect.history/1","series":[{"commits":[{"values":{"median":1}},{"failures":[{}]}]}]}`))
+	in := samples.Slow()
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		d, err := report.Read(doc, "s")
+		if err != nil {
+			return
+		}
+		p := page.New(d, in.Ledger)
+		if _, err := json.Marshal(charts(p)); err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := Markdown(&b, p, MarkdownLimit); err != nil || b.Len() > MarkdownLimit {
+			t.Fatalf("%d bytes, %v", b.Len(), err)
+		}
+		if err := Text(io.Discard, p, Terminal{Marks: []rune("_-=")}); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

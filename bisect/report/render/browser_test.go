@@ -1,4 +1,4 @@
-package page
+package render
 
 import (
 	"bytes"
@@ -27,6 +27,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/internal/samples"
+	"github.com/kbisect/kbisect/bisect/report/page"
 )
 
 // browser is a headless Chromium with one page of a report.
@@ -108,7 +109,7 @@ func (b *browser) eval(expression string, into any) {
 }
 
 // open shows a page, from a file as a person would.
-func (b *browser) open(p Page, width int, scheme string) {
+func (b *browser) open(p page.Page, width int, scheme string) {
 	b.t.Helper()
 	var text bytes.Buffer
 	if err := HTML(&text, p); err != nil {
@@ -122,10 +123,10 @@ func (b *browser) open(p Page, width int, scheme string) {
 	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 	b.do(chromedp.Navigate("file://" + path)) // waits for the load event, and with it for the scripts
 	var drawn string
-	if b.eval(`document.documentElement.dataset.charts ?? ""`, &drawn); drawn != fmt.Sprint(len(p.charts())) {
+	if b.eval(`document.documentElement.dataset.charts ?? ""`, &drawn); drawn != fmt.Sprint(len(charts(p))) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.t.Fatalf("%q charts of %d are drawn: %v", drawn, len(p.charts()), b.trouble)
+		b.t.Fatalf("%q charts of %d are drawn: %v", drawn, len(charts(p)), b.trouble)
 	}
 }
 
@@ -197,7 +198,7 @@ func (b *browser) accessible(name string) {
 }
 
 // narrow shows a page on a phone in the dark.
-func (b *browser) narrow(p Page, name string) {
+func (b *browser) narrow(p page.Page, name string) {
 	b.open(p, 360, "dark")
 	b.fits("narrow " + name)
 	b.picture(name + "-narrow-dark")
@@ -217,7 +218,7 @@ func (b *browser) fits(name string) {
 // for requests, injected code, and what keeps people from reading.
 func TestInBrowser(t *testing.T) {
 	b := chromium(t)
-	p := pageOf(guilty())
+	p := pageOf(samples.Guilty())
 	b.open(p, 1280, "light")
 	b.readsSearch(p)
 	b.chooses()
@@ -258,7 +259,7 @@ func TestInBrowser(t *testing.T) {
 }
 
 // manyNumbers is the page of a gate of twelve numbers.
-func manyNumbers() Page {
+func manyNumbers() page.Page {
 	g := &report.Gate{
 		Schema: report.GateSchema, Result: report.GateRegression, Into: "origin/main", Base: report.CommitInfo{ID: samples.CommitID(1)}.Candidate("merge base with main"),
 		Head: report.CommitInfo{ID: samples.CommitID(2), Subject: samples.Hostile}.Candidate("HEAD"), Effect: 0.03, ErrorRate: 0.01, Pairs: 9,
@@ -274,13 +275,21 @@ func manyNumbers() Page {
 	g.Verdict = g.Sentence("")
 	l := samples.Slow().Ledger
 	l.Launches = l.Launches[:4]
-	return New(g, l)
+	return page.New(g, l)
 }
 
 // readsSearch compares what the search chart shows with what was measured.
-func (b *browser) readsSearch(p Page) {
+func (b *browser) readsSearch(p page.Page) {
 	b.t.Helper()
-	c := section(b.t, p, "search").Charts[0].Data.(searchChart)
+	var c struct {
+		Metrics []struct {
+			Points []any
+			Levels []struct{ Y float64 }
+		}
+	}
+	if data, err := json.Marshal(charts(p)[0].Data); err != nil || json.Unmarshal(data, &c) != nil || len(c.Metrics) == 0 {
+		b.t.Fatal("the first chart is not that of the search")
+	}
 	var shown []struct {
 		Name, Type string
 		Data       []struct{ Value []any }
@@ -330,7 +339,7 @@ func (b *browser) chooses() {
 }
 
 // hovers puts the pointer on the culprit's verdict and reads what comes up.
-func (b *browser) hovers(p Page) {
+func (b *browser) hovers(p page.Page) {
 	b.t.Helper()
 	var at struct{ X, Y float64 }
 	b.do(chromedp.ScrollIntoView(chromedp.ID("chart-0")))
@@ -364,7 +373,7 @@ func (b *browser) harmless() {
 }
 
 // historyPage is of a metric that got worse, and of commits that fail.
-func measuredHistory() Page {
+func measuredHistory() page.Page {
 	nan := report.Number(math.NaN())
 	s := report.HistorySeries{Devices: []string{"GPU-1"}, Command: []string{"./bench", samples.Hostile}, Metric: "time", Unit: "s", Base: new(string)}
 	*s.Base = samples.CommitID(0)
@@ -379,7 +388,7 @@ func measuredHistory() Page {
 		}
 		s.Commits = append(s.Commits, c)
 	}
-	return New(&report.History{Shown: 40, All: 40, Series: []report.HistorySeries{s, {Metric: "wall", Unit: "s", Command: s.Command, Commits: s.Commits[:1]}}}, report.Ledger{})
+	return page.New(&report.History{Shown: 40, All: 40, Series: []report.HistorySeries{s, {Metric: "wall", Unit: "s", Command: s.Command, Commits: s.Commits[:1]}}}, report.Ledger{})
 }
 
 // readsHistory compares the picture of a history with what was measured.

@@ -1,4 +1,4 @@
-package page
+package render
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
@@ -18,7 +19,7 @@ const mostRows = 40 // of a table in Markdown
 // Markdown writes a page for a pull request, in at most limit bytes; 0 is no limit. Tables that do not fit are cut,
 // and sections that still do not fit are named at the end. Where there is no room for the answer, nothing is
 // written.
-func Markdown(w io.Writer, p Page, limit int) error {
+func Markdown(w io.Writer, p page.Page, limit int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### kbisect: %s\n\n%s\n\n", escaped(strings.ReplaceAll(p.Result, "-", " ")), escaped(words.Cut(p.Headline, 600)))
 	end := ""
@@ -41,9 +42,9 @@ func Markdown(w io.Writer, p Page, limit int) error {
 	const room = 300 // for the names of what does not fit
 	var missing []string
 	for _, s := range p.Sections {
-		text := s.markdown(mostRows)
+		text := markdownSection(s, mostRows)
 		if space := limit - b.Len() - len(end) - room; limit > 0 && len(text) > space {
-			if text = s.markdown(max(1, space/rowBytes)); len(text) > space {
+			if text = markdownSection(s, max(1, space/rowBytes)); len(text) > space {
 				missing = append(missing, s.Title)
 				continue
 			}
@@ -58,15 +59,15 @@ func Markdown(w io.Writer, p Page, limit int) error {
 	return err
 }
 
-func markdownFact(f Fact) string {
+func markdownFact(f page.Fact) string {
 	return fmt.Sprintf("- **%s:** %s\n", escaped(f.Name), escaped(words.Cut(f.Text, 600)))
 }
 
 // rowBytes is what a row of a table takes at most, or nearly so.
 const rowBytes = 700
 
-// markdown is a section with so many rows of each table.
-func (s Section) markdown(rows int) string {
+// markdownSection is a section with so many rows of each table.
+func markdownSection(s page.Section, rows int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n#### %s\n", escaped(words.Cut(s.Title, 200)))
 	if len(s.Facts) > 0 {
@@ -75,14 +76,14 @@ func (s Section) markdown(rows int) string {
 	for _, f := range s.Facts {
 		b.WriteString(markdownFact(f))
 	}
-	for _, x := range []string{s.words(), s.Missing} {
+	for _, x := range []string{about(s), s.Missing} {
 		if x != "" {
 			fmt.Fprintf(&b, "\n%s\n", escaped(x))
 		}
 	}
-	b.WriteString(s.bars())
+	b.WriteString(sketches(s))
 	if s.Diff != nil {
-		b.WriteString(s.Diff.markdown())
+		b.WriteString(markdownDiff(s.Diff))
 	}
 	if len(s.List) > 0 {
 		b.WriteString("\n")
@@ -91,7 +92,7 @@ func (s Section) markdown(rows int) string {
 		fmt.Fprintf(&b, "- %s\n", escaped(x))
 	}
 	for _, t := range s.Tables {
-		b.WriteString(t.markdown(rows))
+		b.WriteString(markdownTable(t, rows))
 	}
 	for _, o := range s.Output {
 		fmt.Fprintf(&b, "\n%s\n\n%s", escaped(o.Title), fenced("", o.Text))
@@ -99,24 +100,20 @@ func (s Section) markdown(rows int) string {
 	return b.String()
 }
 
-// words are those that do not speak of pictures.
-func (s Section) words() string {
+// about are the words of a section that do not speak of pictures.
+func about(s page.Section) string {
 	if len(s.Charts) > 0 {
 		return ""
 	}
 	return s.Words
 }
 
-// bars draws in text what the time was spent on.
-func (s Section) bars() string {
+// sketches are the pictures that text can draw.
+func sketches(s page.Section) string {
 	var b strings.Builder
 	for _, c := range s.Charts {
-		d, ok := c.Data.(costChart)
-		if !ok {
-			continue
-		}
-		for _, p := range d.Phases {
-			fmt.Fprintf(&b, "%-12s %5.1f %% %s\n", words.Cut(p.Phase, 12), 100*p.Share, strings.Repeat("█", int(40*p.Share+0.5)))
+		if x, ok := c.Data.(page.Sketcher); ok {
+			b.WriteString(x.Sketch([]rune("▁▂▃▄▅▆▇█")))
 		}
 	}
 	if b.Len() == 0 {
@@ -125,8 +122,8 @@ func (s Section) bars() string {
 	return "\n" + fenced("", b.String())
 }
 
-// markdown writes a table; a long one keeps its beginning, one behind a picture is folded.
-func (t Table) markdown(most int) string {
+// markdownTable writes a table; a long one keeps its beginning, one behind a picture is folded.
+func markdownTable(t page.Table, most int) string {
 	var b strings.Builder
 	if t.Detail {
 		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n", inHTML(t.Title))
@@ -143,7 +140,7 @@ func (t Table) markdown(most int) string {
 		}
 	}
 	fmt.Fprintf(&b, "|\n%s\n", rule)
-	shown, left := t.bounded(most)
+	shown, left := t.Bounded(most)
 	for _, i := range shown {
 		row := t.Rows[i]
 		for _, cell := range row {
@@ -163,7 +160,7 @@ func (t Table) markdown(most int) string {
 	return b.String()
 }
 
-func (d *Diff) markdown() string {
+func markdownDiff(d *page.Diff) string {
 	var b strings.Builder
 	const most = 150
 	for i, l := range d.Lines {

@@ -1,4 +1,4 @@
-package page
+package render
 
 import (
 	"bytes"
@@ -15,10 +15,11 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/internal/samples"
+	"github.com/kbisect/kbisect/bisect/report/page"
 	"golang.org/x/net/html"
 )
 
-func htmlOf(t *testing.T, p Page) string {
+func htmlOf(t *testing.T, p page.Page) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := HTML(&b, p); err != nil {
@@ -80,7 +81,7 @@ func inert(t *testing.T, text string) {
 			}
 		}
 	})
-	var data []Chart
+	var data []page.Chart
 	_, after, _ := strings.Cut(text, `id="data">`)
 	raw, _, _ := strings.Cut(after, "</script>")
 	if err := json.Unmarshal([]byte(raw), &data); err != nil || len(data) != charts {
@@ -92,7 +93,7 @@ func inert(t *testing.T, text string) {
 }
 
 func TestHTMLIsInert(t *testing.T) {
-	for _, p := range []Page{pageOf(samples.Slow()), pageOf(samples.Found()), flagsPage(t), pageOf(report.Input{})} {
+	for _, p := range []page.Page{pageOf(samples.Slow()), pageOf(samples.Found()), flagsPage(t), pageOf(report.Input{})} {
 		text := htmlOf(t, p)
 		inert(t, text)
 		if len(text) > 1_500_000 {
@@ -103,21 +104,21 @@ func TestHTMLIsInert(t *testing.T) {
 
 // Guilty lines say so in words, not only by a colour.
 func TestGuiltyLinesSaySo(t *testing.T) {
-	text := htmlOf(t, pageOf(guilty()))
+	text := htmlOf(t, pageOf(samples.Guilty()))
 	for class, want := range map[string]int{`class="add culprit"`: 2, `class="del culprit"`: 1, `class="add carrier"`: 1, `>guilty</td>`: 3, `>carrier</td>`: 2, `>required to build, not the cause</td>`: 1} {
 		if got := strings.Count(text, class); got != want {
 			t.Errorf("%d times %s, want %d", got, class, want)
 		}
 	}
 	var b bytes.Buffer
-	if err := Markdown(&b, pageOf(guilty()), 0); err != nil || strings.Count(b.String(), "◀ guilty") != 3 {
+	if err := Markdown(&b, pageOf(samples.Guilty()), 0); err != nil || strings.Count(b.String(), "◀ guilty") != 3 {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }
 
 // Every chart stands in a section with a table.
 func TestEveryChartIsATableToo(t *testing.T) {
-	for _, p := range []Page{pageOf(samples.Slow()), pageOf(samples.Found()), flagsPage(t)} {
+	for _, p := range []page.Page{pageOf(samples.Slow()), pageOf(samples.Found()), flagsPage(t)} {
 		for _, s := range p.Sections {
 			if len(s.Charts) > 0 && len(s.Tables) == 0 {
 				t.Errorf("section %s has no table", s.ID)

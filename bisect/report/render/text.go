@@ -1,4 +1,9 @@
-package page
+// Package render writes a page as text for a terminal, as Markdown for a pull request, or as one HTML file. Each
+// writes the same headline, facts and sections in the same order; of pictures, text and Markdown show a sketch or
+// leave them to the tables that hold the same values.
+//
+// It knows no document: what to say is decided in package page.
+package render
 
 import (
 	"fmt"
@@ -7,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
@@ -18,7 +24,7 @@ type Terminal struct {
 
 // Text writes a page for a terminal: the answer, its facts, then every section but the details that stand behind
 // pictures.
-func Text(w io.Writer, p Page, t Terminal) error {
+func Text(w io.Writer, p page.Page, t Terminal) error {
 	var b strings.Builder
 	fmt.Fprintln(&b, t.paint(p.Headline, p.State))
 	if len(p.Facts) > 0 {
@@ -44,17 +50,17 @@ func Text(w io.Writer, p Page, t Terminal) error {
 }
 
 // paint gives a text the colour of a state, where colours are wanted.
-func (t Terminal) paint(text string, s State) string {
-	code := map[State]string{Good: "32", Bad: "31;1", Unsure: "33", Other: "35"}[s]
+func (t Terminal) paint(text string, s page.State) string {
+	code := map[page.State]string{page.Good: "32", page.Bad: "31;1", page.Unsure: "33", page.Other: "35"}[s]
 	if !t.Colour || code == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-func (t Terminal) section(s Section) string {
+func (t Terminal) section(s page.Section) string {
 	var b strings.Builder
-	shown := slices.DeleteFunc(slices.Clone(s.Tables), func(x Table) bool { return x.Detail })
+	shown := slices.DeleteFunc(slices.Clone(s.Tables), func(x page.Table) bool { return x.Detail })
 	b.WriteString(textFacts(s.Facts))
 	if len(s.Charts) == 0 && s.Words != "" && len(shown)+len(s.List) > 0 {
 		fmt.Fprintf(&b, "  %s\n", s.Words)
@@ -72,8 +78,12 @@ func (t Terminal) section(s Section) string {
 		b.WriteString(t.table(x))
 	}
 	for _, c := range s.Charts {
-		if h, ok := c.Data.(historyChart); ok && h.line(t.Marks) != "" {
-			fmt.Fprintf(&b, "  %s\n", h.line(t.Marks))
+		x, ok := c.Data.(page.Sketcher)
+		if !ok || len(t.Marks) == 0 {
+			continue
+		}
+		for line := range strings.Lines(x.Sketch(t.Marks)) {
+			b.WriteString("  " + line)
 		}
 	}
 	for _, x := range s.List {
@@ -83,7 +93,7 @@ func (t Terminal) section(s Section) string {
 }
 
 // textFacts are facts, their names in a column.
-func textFacts(all []Fact) string {
+func textFacts(all []page.Fact) string {
 	var b strings.Builder
 	width := 0
 	for _, f := range all {
@@ -108,8 +118,8 @@ func textFacts(all []Fact) string {
 const cellMost = 48
 
 // table writes a table in columns, a row a line. Colours come in after the columns are set: they have no width.
-func (t Terminal) table(x Table) string {
-	rows, left := x.bounded(x.Most)
+func (t Terminal) table(x page.Table) string {
+	rows, left := x.Bounded(x.Most)
 	last := len(x.Columns) - 1
 	lines := [][]string{x.Columns}
 	for _, i := range rows {
@@ -146,25 +156,6 @@ func (t Terminal) table(x Table) string {
 		fmt.Fprintf(&b, "  %s\n", note)
 	}
 	return b.String()
-}
-
-// bounded picks at most so many rows, those that come first where there are too many, in their order; 0 is all.
-func (x Table) bounded(most int) (rows []int, left int) {
-	if most == 0 || most > len(x.Rows) {
-		most = len(x.Rows)
-	}
-	first := len(slices.DeleteFunc(slices.Clone(x.First), func(i int) bool { return i >= len(x.Rows) }))
-	others := most - min(first, most)
-	for i := range x.Rows {
-		switch {
-		case len(rows) == most:
-		case slices.Contains(x.First, i):
-			rows = append(rows, i)
-		case others > 0:
-			rows, others = append(rows, i), others-1
-		}
-	}
-	return rows, len(x.Rows) - len(rows)
 }
 
 func pad(s string, width int, right bool) string {

@@ -1,4 +1,4 @@
-package page
+package render
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
@@ -25,25 +26,25 @@ const library = "web/echarts-6.1.0.min.js.gz"
 // HTML writes a page as one file that needs nothing else: scripts, styles and data are in it, and its
 // content security policy lets no request leave it and no script run but the two that are named by
 // their hashes, whatever a commit message or a program's output holds.
-func HTML(w io.Writer, p Page) error {
+func HTML(w io.Writer, p page.Page) error {
 	t, err := template.New("page.html").Funcs(template.FuncMap{
-		"row": rowState, "right": func(t Table, i int) bool { return slices.Contains(t.Right, i) }, "rows": func(t Table) string { return words.Count(len(t.Rows), "row") },
+		"row": rowState, "right": func(t page.Table, i int) bool { return slices.Contains(t.Right, i) }, "rows": func(t page.Table) string { return words.Count(len(t.Rows), "row") },
 		"chart": func() func() int { n := -1; return func() int { n++; return n } }(),
 	}).ParseFS(web, "web/page.html")
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(p.charts()) // escapes <, > and &, so that nothing ends the element early
+	data, err := json.Marshal(charts(p)) // escapes <, > and &, so that nothing ends the element early
 	if err != nil {
 		return fmt.Errorf("the charts of session %s: %w", p.Session, err)
 	}
-	charts, err := unpacked(library)
+	echarts, err := unpacked(library)
 	if err != nil {
 		return err
 	}
 	script, style, licences := file("page.js"), file("page.css"), file("licences.txt")
 	return t.Execute(w, struct {
-		Page
+		page.Page
 		Policy         string
 		Style          template.CSS
 		Data           template.JS
@@ -51,7 +52,7 @@ func HTML(w io.Writer, p Page) error {
 		Licences       string
 		Badge          string
 	}{
-		p, policy(charts, script), template.CSS(style), template.JS(data), template.JS(charts), template.JS(script), licences,
+		p, policy(echarts, script), template.CSS(style), template.JS(data), template.JS(echarts), template.JS(script), licences,
 		strings.ReplaceAll(p.Result, "-", " "),
 	})
 }
@@ -67,8 +68,8 @@ func policy(scripts ...string) string {
 }
 
 // charts are the charts of all sections, in the order in which the template numbers them.
-func (p Page) charts() []Chart {
-	out := []Chart{}
+func charts(p page.Page) []page.Chart {
+	out := []page.Chart{}
 	for _, s := range p.Sections {
 		out = append(out, s.Charts...)
 	}
@@ -98,7 +99,7 @@ func unpacked(name string) (string, error) {
 }
 
 // rowState is the state of row i, which decides its colour and symbol.
-func rowState(t Table, i int) State {
+func rowState(t page.Table, i int) page.State {
 	if i < len(t.States) {
 		return t.States[i]
 	}
