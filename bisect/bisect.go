@@ -1,13 +1,3 @@
-// Package bisect is the pure core of kbisect: what a candidate, an outcome and a verdict are,
-// and the search over a history that finds the first bad commit.
-//
-// It knows no git, no process, no GPU and no wall clock. A search asks a [Judge], and a Judge
-// asks a [Sampler]; a whole search therefore runs in microseconds against a truth table, which is
-// what makes thousands of seeded searches and property tests affordable. It is also why [Foresight] can
-// tell, by making a search again, what it will ask for next, so that trials can be made side by side.
-//
-// The arrows point here: package judge turns launches into verdicts, package report turns a
-// [Finding] into text and JSON, package pipeline is the Sampler that builds and runs for real.
 package bisect
 
 import (
@@ -56,9 +46,12 @@ func (c Candidate) String() string {
 
 // Brief names a candidate for people, its commit abbreviated.
 func (c Candidate) Brief() string {
-	c.Commit = short(c.Commit)
+	c.Commit = ShortID(c.Commit)
 	return c.String()
 }
+
+// ShortID abbreviates a commit id for people. What is shorter, such as a name, stays as it is.
+func ShortID(id string) string { return id[:min(10, len(id))] }
 
 // ParseCandidate reads what [Candidate.String] writes.
 func ParseCandidate(s string) Candidate {
@@ -187,6 +180,12 @@ type Sampler interface {
 	Sample(ctx context.Context, r Request) (Outcome, error)
 }
 
+// SamplerFunc lets a function be a Sampler.
+type SamplerFunc func(ctx context.Context, r Request) (Outcome, error)
+
+// Sample calls f.
+func (f SamplerFunc) Sample(ctx context.Context, r Request) (Outcome, error) { return f(ctx, r) }
+
 // InfraError is machine trouble: it stops a search, and never accuses a commit.
 // It is returned by pointer; ask for it with errors.As and a *InfraError.
 type InfraError struct {
@@ -314,7 +313,7 @@ func (o Outcome) Describe() string {
 		s += ": " + o.Why
 	}
 	if o.Shared != "" {
-		s += ", as " + o.Shared[:min(10, len(o.Shared))] + ", whose build is the same"
+		s += ", as " + ShortID(o.Shared) + ", whose build is the same"
 	}
 	return s
 }

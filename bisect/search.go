@@ -217,7 +217,7 @@ func (r *run) tellOthers() {
 	}
 	for _, kind := range kinds {
 		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("%d of the commits tested fail in another way (%s) and were set aside, such as %s\nhint: to find where that came from, search again with --bad %s",
-			count[kind], kind, short(example[kind]), short(example[kind])))
+			count[kind], kind, ShortID(example[kind]), ShortID(example[kind])))
 	}
 }
 
@@ -399,7 +399,7 @@ func (r *run) learn(i int, v Verdict, inferred bool, role Role) {
 	}
 	r.judged[i] = v
 	if !r.take(i, v) {
-		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s is bad although a later one is good: the range holds more than one change of this kind", short(r.Commits[i].ID)))
+		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s is bad although a later one is good: the range holds more than one change of this kind", ShortID(r.Commits[i].ID)))
 	}
 	r.step(Step{Commit: r.Commits[i].ID, Role: role, Verdict: v, Inferred: inferred, Remaining: r.h.Remaining()})
 }
@@ -437,13 +437,13 @@ func (r *run) confirm(ctx context.Context, k int) (done bool, err error) {
 		r.step(Step{Commit: c.Parents[i], Role: RoleParent, Verdict: v, Remaining: 1})
 	}
 	if conf.Culprit.Call != Bad && r.hasEarly() {
-		return false, r.takeTime(fmt.Sprintf("given the whole limit, commit %s does not show the complaint: trials that were stopped early are made again", short(c.ID)))
+		return false, r.takeTime(fmt.Sprintf("given the whole limit, commit %s does not show the complaint: trials that were stopped early are made again", ShortID(c.ID)))
 	}
 	if last := len(r.Commits) - 1; conf.Culprit.Call == Good && k != last && c.Key != "" && c.Key == r.Commits[last].Key {
 		return false, r.distrustKeys(c.ID)
 	}
 	if conf.Culprit.Call == Good {
-		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s looked bad in the search and is good from a clean build: searching again from clean builds", short(c.ID)))
+		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s looked bad in the search and is good from a clean build: searching again from clean builds", ShortID(c.ID)))
 		r.forget()
 		if r.Redo != nil {
 			r.Redo()
@@ -464,13 +464,13 @@ func (r *run) parentIsBad(k int, parent string) (done bool, err error) {
 	if r.equalButBad(parent) {
 		return false, r.distrustKeys(parent)
 	}
-	r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s, the parent of %s, shows the complaint as well although a later commit does not", short(parent), short(r.Commits[k].ID)))
+	r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s, the parent of %s, shows the complaint as well although a later commit does not", ShortID(parent), ShortID(r.Commits[k].ID)))
 	for _, p := range r.Commits[k].InRange {
 		if r.Commits[p].ID == parent {
 			return false, r.restart(p)
 		}
 	}
-	r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s lies before the range: the complaint is older than the good end on that branch; try an earlier good end", short(parent)))
+	r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commit %s lies before the range: the complaint is older than the good end on that branch; try an earlier good end", ShortID(parent)))
 	r.f.Result = Inconclusive
 	r.f.Suspects = []SuspectCommit{{Commit: r.Commits[k].ID, Probability: 1, Why: "its parent before the range is bad too"}}
 	return true, nil
@@ -489,7 +489,7 @@ func (r *run) equalButBad(id string) bool {
 // distrustKeys begins anew with every commit a candidate of its own: two commits of equal inputs
 // behaved differently, so something else than the declared inputs matters.
 func (r *run) distrustKeys(id string) error {
-	r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commits of equal inputs behave differently, such as %s: the paths given leave out something that build or run read, so every commit was searched\nhint: add what is missing to paths (--path)", short(id)))
+	r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("commits of equal inputs behave differently, such as %s: the paths given leave out something that build or run read, so every commit was searched\nhint: add what is missing to paths (--path)", ShortID(id)))
 	r.Commits = slices.Clone(r.Commits)
 	for i := range r.Commits {
 		r.Commits[i].Key, r.Commits[i].Neutral = "", false
@@ -529,12 +529,12 @@ func (r *run) accuse(k int, conf Confirmation) {
 	for i, v := range conf.Parents {
 		if v.Call != Good {
 			culprit.Confirmed = false
-			r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("parent %s could not be tested (%s): that it is good is inferred from later good commits", short(c.Parents[i]), v.Why))
+			r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("parent %s could not be tested (%s): that it is good is inferred from later good commits", ShortID(c.Parents[i]), v.Why))
 		}
 		culprit.Confidence *= v.Probability
 	}
 	if conf.Culprit.Call == Untestable {
-		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("culprit %s could not be tested again: %s", short(c.ID), conf.Culprit.Why))
+		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("culprit %s could not be tested again: %s", ShortID(c.ID), conf.Culprit.Why))
 	}
 	if !culprit.Confirmed { // what is left is the search's own evidence
 		culprit.Confidence = min(culprit.Confidence, 0.9)
@@ -573,6 +573,3 @@ func (r *run) step(s Step) {
 		r.OnStep(s)
 	}
 }
-
-// short abbreviates a commit id for messages.
-func short(id string) string { return id[:min(10, len(id))] }

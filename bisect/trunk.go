@@ -2,6 +2,19 @@ package bisect
 
 import "slices"
 
+// Linear is a range without branches: the commits of a list, oldest first, that follow the good end.
+func Linear(good string, ids ...string) []Commit {
+	commits := make([]Commit, len(ids))
+	for i, id := range ids {
+		commits[i] = Commit{ID: id, Parents: []string{good}}
+		if i > 0 {
+			commits[i].InRange = []int{i - 1}
+		}
+		good = id
+	}
+	return commits
+}
+
 // Trunk lists the commits from the oldest of the range to its last one along first parents.
 func Trunk(commits []Commit) []int {
 	at := make(map[string]int, len(commits))

@@ -82,9 +82,6 @@ func TestInjectedFaults(t *testing.T) {
 	t.Log("injections by kind, and how their searches ended:\n" + tally.String())
 }
 
-// short abbreviates a commit id.
-func short(id string) string { return id[:min(10, len(id))] }
-
 // inject makes one search with faults, and a second one over what the first remembered, without.
 func inject(t *testing.T, seed uint64, disks bool, tally *tally) {
 	r := newRig(t, seed, disks)
@@ -128,7 +125,7 @@ type rig struct {
 
 // String tells what is needed to understand a failure.
 func (r *rig) String() string {
-	parts := []string{fmt.Sprintf("%d commits, build %s, complaint %s, planted %s", len(r.commits), cmp.Or(r.style, "none"), r.class, short(r.planted))}
+	parts := []string{fmt.Sprintf("%d commits, build %s, complaint %s, planted %s", len(r.commits), cmp.Or(r.style, "none"), r.class, bisect.ShortID(r.planted))}
 	for _, f := range r.faults {
 		parts = append(parts, f.String())
 	}
@@ -302,7 +299,7 @@ func (r *rig) save(q bisect.Request, o bisect.Outcome) error {
 }
 
 // sampler is the pipeline, with faults that begin before or in the trials for which they are drawn.
-func (r *rig) sampler(faults bool) samplerFunc {
+func (r *rig) sampler(faults bool) bisect.SamplerFunc {
 	return func(ctx context.Context, q bisect.Request) (bisect.Outcome, error) {
 		if faults {
 			for _, f := range r.faults {
@@ -314,12 +311,6 @@ func (r *rig) sampler(faults bool) samplerFunc {
 		r.need += time.Duration((o.Wall + o.Build) * float64(time.Second))
 		return o, err
 	}
-}
-
-type samplerFunc func(context.Context, bisect.Request) (bisect.Outcome, error)
-
-func (f samplerFunc) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	return f(ctx, r)
 }
 
 // check holds the finding of a search with faults against what was planted.
@@ -340,16 +331,16 @@ func (r *rig) check(f bisect.Finding) {
 func (r *rig) describe(f bisect.Finding) string {
 	s := fmt.Sprintf("%s (%v)", f.Result, f.Err)
 	for _, c := range f.Culprits {
-		s += fmt.Sprintf(" %s confirmed %v", short(c.Commit), c.Confirmed)
+		s += fmt.Sprintf(" %s confirmed %v", bisect.ShortID(c.Commit), c.Confirmed)
 	}
 	for _, c := range f.Suspects {
-		s += fmt.Sprintf(" suspect %s", short(c.Commit))
+		s += fmt.Sprintf(" suspect %s", bisect.ShortID(c.Commit))
 	}
 	if f.Ends.Why != "" {
 		s += ", ends: " + f.Ends.Why
 	}
 	for _, step := range f.Steps {
-		s += fmt.Sprintf("\n  %s %s: %s, %s", step.Role, short(step.Commit), step.Verdict.Call, step.Verdict.Why)
+		s += fmt.Sprintf("\n  %s %s: %s, %s", step.Role, bisect.ShortID(step.Commit), step.Verdict.Call, step.Verdict.Why)
 	}
 	return s + "\n  warnings: " + strings.Join(f.Warnings, "; ")
 }

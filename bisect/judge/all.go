@@ -115,7 +115,7 @@ func (e *every) search(lo, hi int, least float64) error {
 		e.levelled(lo, hi, sub.model)
 	case f.Result == bisect.Inconclusive && f.Ends.Differ && len(f.Suspects) > 0 && e.All:
 		e.warn(fmt.Sprintf("%s gets worse between %s and %s as well; the culprit of that is one of %d commits, such as %s",
-			e.picked.Name(), short(e.id(lo)), short(e.id(hi)), len(f.Suspects), short(f.Suspects[0].Commit)))
+			e.picked.Name(), bisect.ShortID(e.id(lo)), bisect.ShortID(e.id(hi)), len(f.Suspects), bisect.ShortID(f.Suspects[0].Commit)))
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (e *every) levelled(lo, hi int, m *belief.Levels) {
 }
 
 func (e *every) skip(lo, hi int) {
-	e.open = append(e.open, fmt.Sprintf("from %s to %s", short(e.id(lo)), short(e.id(hi))))
+	e.open = append(e.open, fmt.Sprintf("from %s to %s", bisect.ShortID(e.id(lo)), bisect.ShortID(e.id(hi))))
 }
 
 // name takes in a culprit that was found after lo, up to hi. Where its own step is not what these two

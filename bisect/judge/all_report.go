@@ -92,9 +92,9 @@ func (e *every) remarks(d, sum float64, differ bool) {
 			break
 		}
 		commits, _ := bisect.Between(e.commits, p.lo, p.hi)
-		where := "by " + short(e.id(p.hi))
+		where := "by " + bisect.ShortID(e.id(p.hi))
 		if len(commits) > 1 {
-			where = fmt.Sprintf("by one of %d commits after %s, up to %s", len(commits), short(e.id(p.lo)), short(e.id(p.hi)))
+			where = fmt.Sprintf("by one of %d commits after %s, up to %s", len(commits), bisect.ShortID(e.id(p.lo)), bisect.ShortID(e.id(p.hi)))
 		}
 		e.warn(fmt.Sprintf("mended %s: %s falls to %.3f times", where, e.picked.Name(), e.effect(-p.step, 0).Ratio))
 	}

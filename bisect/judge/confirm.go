@@ -159,16 +159,16 @@ func (r *slowdownRun) reportContests(rounds []*contest, verdict, suspects int) {
 		if len(c.Pairs) == 0 && c.lost == "" { // the budget ended first
 			continue
 		}
-		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", short(c.parent), r.effect(c.Median(), 0).Ratio, len(c.Pairs), c.Llr(r.model.Noise()))
+		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", bisect.ShortID(c.parent), r.effect(c.Median(), 0).Ratio, len(c.Pairs), c.Llr(r.model.Noise()))
 		if c.exact != nil {
-			words = fmt.Sprintf("%s: %s, and %s in %s", r.picked.Name(), r.exactValue(c.culprit), r.exactValue(c.parent), short(c.parent))
+			words = fmt.Sprintf("%s: %s, and %s in %s", r.picked.Name(), r.exactValue(c.culprit), r.exactValue(c.parent), bisect.ShortID(c.parent))
 		}
 		if c.lost != "" {
 			words = c.lost
 		}
-		good := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - r.alpha(), Trials: len(c.Pairs), Why: "launched in turn with " + short(c.culprit)}
+		good := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - r.alpha(), Trials: len(c.Pairs), Why: "launched in turn with " + bisect.ShortID(c.culprit)}
 		if r.picked.Metric.Exact {
-			good.Why = "built anew, as " + short(c.culprit)
+			good.Why = "built anew, as " + bisect.ShortID(c.culprit)
 		}
 		bad := bisect.Verdict{Call: bisect.Bad, Class: r.class(), Probability: 1 - r.alpha(), Trials: len(c.Pairs), Why: words}
 		if i == len(rounds)-1 && verdict < 1 {
@@ -253,9 +253,9 @@ func (r *slowdownRun) conclude(members []int, rounds []*contest) {
 			continue
 		}
 		out.Confirmed, out.Confidence = false, min(p, 0.9)
-		who := fmt.Sprintf("culprit %s", short(x.culprit))
+		who := fmt.Sprintf("culprit %s", bisect.ShortID(x.culprit))
 		if x.lostParent {
-			who = fmt.Sprintf("parent %s", short(x.parent))
+			who = fmt.Sprintf("parent %s", bisect.ShortID(x.parent))
 		}
 		r.warn(fmt.Sprintf("%s could not be launched for the confirmation (%s): the answer rests on the search alone", who, x.lost))
 	}
@@ -296,6 +296,3 @@ func (r *slowdownRun) inconclusive() {
 		r.f.Suspects = append(r.f.Suspects, r.suspected(s.Index, s.Probability))
 	}
 }
-
-// short abbreviates a commit id for messages.
-func short(id string) string { return id[:min(10, len(id))] }

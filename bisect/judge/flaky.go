@@ -250,7 +250,7 @@ func (w *flakySearch) try(id string, why bisect.Purpose) (bisect.Outcome, error)
 			w.usable[i] = true
 		}
 		if o.Class == bisect.OK && w.liedEarly(id, o) {
-			w.takeTime(fmt.Sprintf("given the whole limit, commit %s does not show the complaint: trials that were stopped early are made again", short(id)))
+			w.takeTime(fmt.Sprintf("given the whole limit, commit %s does not show the complaint: trials that were stopped early are made again", bisect.ShortID(id)))
 			break
 		}
 		w.count(i, v.Call == bisect.Bad)

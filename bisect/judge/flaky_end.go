@@ -152,7 +152,7 @@ func (w *flakySearch) reportProof(out *bisect.Culprit, b belief.Posterior, last 
 	if w.runs(out.Commit, bisect.ConfirmCulprit).Fails == 0 && why != "" {
 		out.Confirmed = false
 		v.Call, v.Why = bisect.Untestable, why
-		w.warn(fmt.Sprintf("culprit %s could not be tested again: %s", short(out.Commit), why))
+		w.warn(fmt.Sprintf("culprit %s could not be tested again: %s", bisect.ShortID(out.Commit), why))
 	}
 	w.step(bisect.Step{Commit: out.Commit, Role: bisect.RoleCulprit, Verdict: v, Remaining: 1})
 	for _, p := range parents {
@@ -165,7 +165,7 @@ func (w *flakySearch) reportProof(out *bisect.Culprit, b belief.Posterior, last 
 		if why := w.lost[launchKey{p, bisect.ConfirmParent}]; why != "" && w.runs(p, bisect.ConfirmParent).Passes == 0 {
 			out.Confirmed = false
 			v = bisect.Verdict{Call: bisect.Untestable, Class: bisect.Skip, Probability: 1, Why: why, Trials: 1}
-			w.warn(fmt.Sprintf("parent %s could not be tested (%s): that it is good is inferred from later good commits", short(p), why))
+			w.warn(fmt.Sprintf("parent %s could not be tested (%s): that it is good is inferred from later good commits", bisect.ShortID(p), why))
 		}
 		w.step(bisect.Step{Commit: p, Role: bisect.RoleParent, Verdict: v, Remaining: 1})
 	}

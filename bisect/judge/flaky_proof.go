@@ -35,7 +35,7 @@ func (w *flakySearch) prove(b belief.Posterior, set []int) (done bool, err error
 		w.conclude(b, set, parents)
 		return true, nil
 	case runs.Launches() >= m:
-		return w.giveUp(fmt.Sprintf("commit %s did not show the complaint in %d launches from a clean build", short(culprit), runs.Launches())), nil
+		return w.giveUp(fmt.Sprintf("commit %s did not show the complaint in %d launches from a clean build", bisect.ShortID(culprit), runs.Launches())), nil
 	}
 	return false, w.tryCulprit(b, set[0], culprit)
 }
@@ -117,7 +117,7 @@ func (w *flakySearch) tryParent(k int, culprit, p string) (done bool, err error)
 	case runs.Fails < 2 || b.SpeaksBad(k, runs) < -math.Log(w.delta()):
 		return false, nil
 	case i < 0 && p != w.s.Good.Commit:
-		w.warn(fmt.Sprintf("commit %s lies before the range: the complaint is older than the good end on that branch; try an earlier good end", short(p)))
+		w.warn(fmt.Sprintf("commit %s lies before the range: the complaint is older than the good end on that branch; try an earlier good end", bisect.ShortID(p)))
 		w.f.Result = bisect.Inconclusive
 		w.f.Suspects = []bisect.SuspectCommit{{Commit: culprit, Probability: 1, Why: "its parent before the range is bad too"}}
 		return true, nil
@@ -158,7 +158,7 @@ func (w *flakySearch) tryCulprit(b belief.Posterior, k int, culprit string) erro
 		w.distrustKeys(c.ID)
 		return nil
 	}
-	w.warn(fmt.Sprintf("commit %s looked bad in the search and is good from a clean build: searching again from clean builds", short(culprit)))
+	w.warn(fmt.Sprintf("commit %s looked bad in the search and is good from a clean build: searching again from clean builds", bisect.ShortID(culprit)))
 	w.redo()
 	return nil
 }
@@ -176,7 +176,7 @@ func (w *flakySearch) redo() {
 // distrustKeys begins anew with every commit a candidate of its own: two commits of equal inputs
 // behaved differently, so something else than the declared inputs matters.
 func (w *flakySearch) distrustKeys(id string) {
-	w.warn(fmt.Sprintf("commits of equal inputs behave differently, such as %s: the paths given leave out something that build or run read, so every commit was searched\nhint: add what is missing to paths (--path)", short(id)))
+	w.warn(fmt.Sprintf("commits of equal inputs behave differently, such as %s: the paths given leave out something that build or run read, so every commit was searched\nhint: add what is missing to paths (--path)", bisect.ShortID(id)))
 	for i := range w.commits {
 		w.commits[i].Key, w.commits[i].Neutral = "", false
 	}
@@ -257,7 +257,7 @@ func (w *flakySearch) manyChanges() bool {
 
 // keepTo makes commit bad the bad end.
 func (w *flakySearch) keepTo(bad int) {
-	w.warn(fmt.Sprintf("commit %s is bad although a later one is good: the range holds more than one change of this kind", short(w.commits[bad].ID)))
+	w.warn(fmt.Sprintf("commit %s is bad although a later one is good: the range holds more than one change of this kind", bisect.ShortID(w.commits[bad].ID)))
 	w.within = slices.Clone(w.ev.Reach[bad])
 	w.rebuild()
 }

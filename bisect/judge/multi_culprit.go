@@ -61,7 +61,7 @@ func (r *slowdownRun) classes(probing bool) error {
 		}
 		k.tried[s] = true
 		if r.over() || len(k.found) >= maxNamed {
-			open = append(open, fmt.Sprintf("%s from %s to %s", s.kind, short(r.id(s.lo)), short(r.id(s.hi))))
+			open = append(open, fmt.Sprintf("%s from %s to %s", s.kind, bisect.ShortID(r.id(s.lo)), bisect.ShortID(r.id(s.hi))))
 			continue
 		}
 		if err := k.search(s); err != nil {
@@ -230,7 +230,7 @@ func (k *multiCulprit) search(s segment) error {
 		k.found = append(k.found, culprit{k.index[c.Commit], s.kind, c})
 	}
 	if len(f.Culprits) == 0 && !slices.EqualFunc(f.Suspects, k.f.Suspects, func(a, b bisect.SuspectCommit) bool { return a.Commit == b.Commit }) {
-		k.warn(fmt.Sprintf("%s begins between %s and %s as well; the culprit of that is one of %d commits", s.kind, short(k.id(s.lo)), short(k.id(s.hi)), len(f.Suspects)))
+		k.warn(fmt.Sprintf("%s begins between %s and %s as well; the culprit of that is one of %d commits", s.kind, bisect.ShortID(k.id(s.lo)), bisect.ShortID(k.id(s.hi)), len(f.Suspects)))
 	}
 	k.learn()
 	return nil

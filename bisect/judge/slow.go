@@ -60,7 +60,7 @@ func (p *Plain) steady(ctx context.Context, c bisect.Candidate, why bisect.Purpo
 			return o, err
 		}
 		if n == tries {
-			what := fmt.Sprintf("launching %s (%s) again", c.Commit[:min(10, len(c.Commit))], why)
+			what := fmt.Sprintf("launching %s (%s) again", bisect.ShortID(c.Commit), why)
 			return o, &bisect.InfraError{What: what, Err: fmt.Errorf("it ended well before and failed %d times in a row now: %s", tries, o.Describe())}
 		}
 	}

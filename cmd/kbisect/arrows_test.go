@@ -19,7 +19,7 @@ bisect/compare: bisect bisect/metric
 bisect/belief: bisect bisect/metric
 bisect/judge: bisect bisect/belief bisect/metric bisect/sets
 bisect/report: bisect bisect/sets bisect/report/words
-bisect/report/words:
+bisect/report/words: bisect
 bisect/report/page: bisect bisect/sets bisect/report bisect/report/words
 bisect/report/render: bisect/report/page bisect/report/words
 bisect/report/ci: bisect bisect/report bisect/report/words
@@ -49,7 +49,7 @@ pipeline: bisect kernels kernels/protocol kernels/cuda pipeline/gpu pipeline/pro
 fixtures: kernels
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/sets bisect/sets/lattice
 cmd/kbisect/internal/exit:
-cmd/kbisect/internal/wording:
+cmd/kbisect/internal/wording: bisect
 cmd/kbisect/internal/config: bisect/sets/flags kernels pipeline cmd/kbisect/internal/wording
 cmd/kbisect/internal/detect: kernels pipeline/source cmd/kbisect/internal/config cmd/kbisect/internal/exit
 cmd/kbisect/internal/machine: pipeline/gpu pipeline/proc cmd/kbisect/internal/wording

@@ -95,7 +95,7 @@ func (j *Job) mayBuildOn(w *workspace.Workspace) (bool, error) {
 	}
 	changed, err := p.Repo.Changes(held.Commit, c.Commit)
 	if err != nil {
-		return false, &bisect.InfraError{What: "comparing trees for " + short(c.Commit), Err: err}
+		return false, &bisect.InfraError{What: "comparing trees for " + bisect.ShortID(c.Commit), Err: err}
 	}
 	for _, c := range changed {
 		if c.Kind == "added" || c.Kind == "deleted" || c.Kind == "renamed" || isBuildFile(p.Plan, c.Path) {
@@ -122,12 +122,12 @@ func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b
 	case !workspace.Refused(err):
 		return b, err
 	case r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad: // the user must name another end
-		return b, fmt.Errorf("exporting commit %s: %w", short(r.Candidate.Commit), err)
+		return b, fmt.Errorf("exporting commit %s: %w", bisect.ShortID(r.Candidate.Commit), err)
 	default:
 		b.Outcome = bisect.Outcome{Class: bisect.Skip, Phase: "export", Why: firstLine(err.Error())}
 		return b, nil
 	}
-	p.Log.Debug("exported", "commit", short(r.Candidate.Commit), "written", stats.Written, "removed", stats.Removed, "kept", stats.Kept, "workspace", w.Name)
+	p.Log.Debug("exported", "commit", bisect.ShortID(r.Candidate.Commit), "written", stats.Written, "removed", stats.Removed, "kept", stats.Kept, "workspace", w.Name)
 	b.Warnings = w.Warnings()
 	w.Contents.Candidate = r.Candidate
 	w.Contents.Candidate = p.buildOf(w, r.Candidate) // now there are files to look at
@@ -284,7 +284,7 @@ type CommandError struct {
 }
 
 func (e *CommandError) Error() string {
-	s := fmt.Sprintf("commit %s: %v", short(e.Commit), e.Err)
+	s := fmt.Sprintf("commit %s: %v", bisect.ShortID(e.Commit), e.Err)
 	if e.Dir != "" {
 		s = strings.ReplaceAll(s, e.Dir+"/", "")
 	}

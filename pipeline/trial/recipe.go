@@ -148,14 +148,11 @@ func (p Recipe) LogFile(r bisect.Request, step string) string {
 // FileName names a candidate where characters other than letters and digits may do harm.
 func FileName(c bisect.Candidate) string {
 	if c.Assign == "" {
-		return short(c.Commit)
+		return bisect.ShortID(c.Commit)
 	}
 	sum := sha256.Sum256([]byte(c.String()))
-	return short(c.Commit) + "-" + hex.EncodeToString(sum[:4])
+	return bisect.ShortID(c.Commit) + "-" + hex.EncodeToString(sum[:4])
 }
-
-// short abbreviates a commit id for messages and file names.
-func short(id string) string { return id[:min(10, len(id))] }
 
 // lost is a file of the commit that the repository lacks, as partial clones may, if that may be why a step failed; or
 // "". Where it is known what build and run read, only a file that is named in what the step printed may be.

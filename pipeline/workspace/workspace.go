@@ -115,7 +115,7 @@ func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (sour
 	if lost := w.CheckFolder(); lost != nil {
 		return stats, lost
 	}
-	return stats, &bisect.InfraError{What: "exporting commit " + commit[:min(10, len(commit))] + " to " + w.Dir, Err: err}
+	return stats, &bisect.InfraError{What: "exporting commit " + bisect.ShortID(commit) + " to " + w.Dir, Err: err}
 }
 
 // Refused reports that a commit cannot be exported faithfully, which is not the machine's fault.

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/kbisect/kbisect/bisect"
 )
 
 // Short is a commit id as people read it.
-func Short(id string) string { return id[:min(10, len(id))] }
+func Short(id string) string { return bisect.ShortID(id) }
 
 // Cut shortens a text to n characters.
 func Cut(s string, n int) string {

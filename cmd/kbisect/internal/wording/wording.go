@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/kbisect/kbisect/bisect"
 )
 
 // DidYouMean is ` did you mean "limit"?` where a choice is near, and else "".
@@ -67,7 +69,7 @@ func Span(d time.Duration) string {
 }
 
 // Short abbreviates a commit id.
-func Short(id string) string { return id[:min(10, len(id))] }
+func Short(id string) string { return bisect.ShortID(id) }
 
 // plainWord takes away what people vary without noticing.
 func plainWord(s string) string {
