@@ -90,6 +90,13 @@ type MinimalSet struct {
 	Culprits  []string      `json:"culprits"`
 	Carriers  []string      `json:"carriers"`
 	Others    []ValueAnswer `json:"other_values"`
+
+	steps []string // carriers that are lower values of a guilty flag; not known of a past search
+}
+
+// Required are the carriers, but for the lower values of a flag that is guilty itself.
+func (m MinimalSet) Required() []string {
+	return slices.DeleteFunc(slices.Clone(m.Carriers), func(name string) bool { return slices.Contains(m.steps, name) })
 }
 
 // ValueAnswer is what another value of a guilty flag showed.
@@ -223,6 +230,9 @@ func (d *Search) addSets(s *Sets) {
 				to = &m.Carriers
 			}
 			*to = append(*to, s.Space.Atom(x.Atom).Name)
+			if x.Role == sets.Carrier && s.step(x.Atom, g) {
+				m.steps = append(m.steps, s.Space.Atom(x.Atom).Name)
+			}
 		}
 		for _, o := range g.Others {
 			m.Others = append(m.Others, ValueAnswer{s.Space.Atom(o.Atom).Name, o.Answer})
@@ -248,6 +258,22 @@ func (d *Search) addSets(s *Sets) {
 	for _, x := range s.Tests {
 		d.Tests = append(d.Tests, SetTest{s.assignment(x.Set, nil), x.Purpose, x.Answer, x.Inferred, x.Class, text(x.Phase), x.Seconds})
 	}
+}
+
+// step reports that an atom is a lower value of a flag of which another atom is guilty.
+func (s *Sets) step(atom int, g sets.Guilty) bool {
+	if s.Assign == nil {
+		return false
+	}
+	own := s.Assign(sets.Of(atom))
+	return slices.ContainsFunc(g.Roles(), func(m sets.Member) bool {
+		for flag := range s.Assign(sets.Of(m.Atom)) {
+			if _, same := own[flag]; same && m.Role == sets.Culprit {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func (s *Sets) safe(x sets.Safe) SafeSet {

@@ -10,6 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -117,7 +118,7 @@ func (t *trials) compare(c *cli.Context, x pair) error {
 		Pairs: x.pairs, Seed: uint64(t.policy.Seed), Spent: t.spent,
 		OnPair: func(n int, s []compare.Sofar) {
 			if n <= 10 || n%5 == 0 || n == x.pairs {
-				t.ui.Launched(n, x.pairs, pairLine(n, s))
+				t.ui.Launched(n, x.pairs, pairLine(n, s, t.policy.Judge.Error))
 			}
 		},
 	}
@@ -161,8 +162,8 @@ func compareCode(result string) int {
 	return exit.Inconclusive
 }
 
-// pairLine is one line of progress: the clearest of what is known.
-func pairLine(n int, all []compare.Sofar) string {
+// pairLine is one line of progress: the clearest of what is known, with the interval that the answer will rest on.
+func pairLine(n int, all []compare.Sofar, errorRate float64) string {
 	line := fmt.Sprintf("pair %-3d", n)
 	if len(all) == 0 {
 		return line + " no number to compare yet"
@@ -175,12 +176,9 @@ func pairLine(n int, all []compare.Sofar) string {
 			s = x
 		}
 	}
-	line += fmt.Sprintf(" %s %.3f times A's", s.Name, s.Bound.Value)
-	if report.Number(s.Bound.Low).Known() && s.Bound.Low > 0 {
-		line += fmt.Sprintf(" (surely %.3f to %.3f)", s.Bound.Low, s.Bound.High)
-	}
+	line += fmt.Sprintf(" %s %s", s.Name, words.Interval(s.Bound.Value, s.Bound.Low, s.Bound.High, 1-errorRate))
 	if len(all) > 1 {
-		line += fmt.Sprintf(", %d of %d numbers open", open, len(all))
+		line += fmt.Sprintf(", %d of %d metrics undecided", open, len(all))
 	}
 	return line
 }

@@ -194,7 +194,7 @@ func (t *trials) gate(c *cli.Context, x gating) error {
 	run.Spent = t.spent
 	run.OnPair = func(n int, s []compare.Sofar) {
 		if n <= 10 || n%5 == 0 || n == x.pairs {
-			t.ui.Launched(n, x.pairs, gateLine(n, s))
+			t.ui.Launched(n, x.pairs, pairLine(n, s, t.policy.Judge.Error))
 		}
 	}
 	got, err := run.Run(c.Context)
@@ -269,11 +269,6 @@ func gateWhy(c compare.Result) string {
 		return "the merge base fails, so that there is nothing to compare with: " + base.Failure.Describe()
 	}
 	return "HEAD cannot be tested: " + head.Failure.Describe()
-}
-
-// gateLine is one line of progress.
-func gateLine(n int, s []compare.Sofar) string {
-	return strings.NewReplacer("times A's", "times the base's").Replace(pairLine(n, s))
 }
 
 // gateReport puts a comparison into the terms of a gate's report.

@@ -28,8 +28,8 @@ func setFacts(s report.MinimalSet) []Fact {
 	} else {
 		out.add("verified", "fails in repeated trials, passes without "+strings.Join(s.Culprits, ", or without "))
 	}
-	if len(s.Carriers) > 0 {
-		out.add("required", strings.Join(s.Carriers, ", ")+" (not decided: without it the run fails in another way)")
+	if required := s.Required(); len(required) > 0 {
+		out.add("required", strings.Join(required, ", ")+" (not decided: without it the run fails in another way)")
 	}
 	for _, o := range s.Others {
 		out.add("instead", o.Name+": "+string(o.Answer))
@@ -47,22 +47,25 @@ func endsAs(class bisect.Class, phase *string) string {
 
 // setsSection is what was found of sets, and all that was tested.
 func setsSection(d *report.Search) Section {
-	s := Section{ID: "sets", Title: "Combinations of flags"}
+	what := "flags"
 	if d.Axis == report.AxisHunks {
-		s.Title = "Combinations of hunks"
+		what = "hunks"
+	}
+	s := Section{ID: "sets", Title: "Sets of " + what + " that were tested"}
+	switch {
+	case len(d.MinimalSets) > 0 && d.Complete:
+		s.Title = "All minimal sets of " + what + " that fail"
+	case len(d.MinimalSets) > 0:
+		s.Title = "Minimal sets of " + what + " that fail; there may be more"
 	}
 	c := newLattice(d)
 	if len(c.Nodes) == 0 {
 		return s
 	}
 	s.Words = "Every set stands above the smaller sets that it holds; the base, with nothing set, is at the bottom. Guilty, safe and untested sets differ in shape and colour; a dashed ring is an inferred answer. Under a set stands its speed against the base, where it was timed."
-	found := "Minimal sets that fail; there may be more"
-	if d.Complete {
-		found = "All minimal sets that fail"
-	}
-	guilty := Table{Title: found, Columns: []string{"set", "ends as", "verified", "causes it", "required"}}
+	guilty := Table{Title: "Minimal sets that fail", Columns: []string{"set", "ends as", "verified", "causes it", "required"}}
 	for _, m := range d.MinimalSets {
-		guilty.Rows = append(guilty.Rows, []string{m.Name(), endsAs(m.Class, m.Phase), yes(m.Certified), strings.Join(m.Culprits, ", "), strings.Join(m.Carriers, ", ")})
+		guilty.Rows = append(guilty.Rows, []string{m.Name(), endsAs(m.Class, m.Phase), yes(m.Certified), strings.Join(m.Culprits, ", "), strings.Join(m.Required(), ", ")})
 		guilty.States = append(guilty.States, Bad)
 	}
 	slow := Table{Title: "Slow sets that do not show the complaint", Columns: []string{"set", "against the base", "time"}}
@@ -73,7 +76,7 @@ func setsSection(d *report.Search) Section {
 	for _, x := range d.NotExcluded {
 		open.Rows = append(open.Rows, []string{x.Name()})
 	}
-	tests := Table{Title: "All tests", Columns: []string{"purpose", "answer", "how", "time", "set"}, Right: []int{3}}
+	tests := Table{Title: "All tests", Columns: []string{"purpose", "answer", "how", "time", "set"}, Right: []int{3}, Detail: true}
 	for _, x := range d.Tests {
 		how, took := "run", words.Seconds(x.Seconds)
 		if x.Inferred {
@@ -99,17 +102,16 @@ func claims(d *report.Search) Section {
 
 // keep are the safe sets, with their speed against the base.
 func keep(d *report.Search) Section {
-	t := Table{Title: "Safe sets", Columns: []string{"what", "set", "against the base (95 % CI)", "confirmed"}}
+	t := Table{Title: "Safe sets", Columns: []string{"what", "against the base (95 % CI)", "confirmed", "set"}}
 	row := func(x report.SafeSet, what string) {
-		change := ""
+		timed := ""
 		if x.Ratio != nil && x.Low != nil && x.High != nil {
-			change = words.Interval(*x.Ratio, *x.Low, *x.High, 0.95)
+			timed = change(report.Estimate{Value: report.Number(*x.Ratio), Low: report.Number(*x.Low), High: report.Number(*x.High)})
 		}
-		metrics := slices.Sorted(maps.Keys(x.Metric))
-		if change != "" && len(metrics) > 0 {
-			change = metrics[0] + " " + change
+		if metrics := slices.Sorted(maps.Keys(x.Metric)); timed != "" && len(metrics) > 0 {
+			timed = metrics[0] + " " + timed
 		}
-		t.Rows = append(t.Rows, []string{what, x.Name(), change, yes(x.Confirmed)})
+		t.Rows = append(t.Rows, []string{what, timed, yes(x.Confirmed), x.Name()})
 		t.States = append(t.States, Good)
 	}
 	recommended := ""
