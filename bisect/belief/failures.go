@@ -12,18 +12,37 @@ import (
 // integrated out; see rates.go. It does not depend on the order of the launches.
 type Failures struct {
 	commits []bisect.Commit
-	Graph   *bisect.Graph
-	Prior   []float64
+	graph   *bisect.Graph
+	prior   []float64
 	alike   float64 // prior of "the ends do not differ"
 	all     Tally
-	By      map[int]*Tally
-	Tested  []int          // commits with launches, in the order of the first one
-	Reach   map[int][]bool // what each of them reaches
+	by      map[int]*Tally
+	tested  []int          // commits with launches, in the order of the first one
+	reach   map[int][]bool // what each of them reaches
 }
 
+// NewFailures begins without a launch. A prior of 0 clears a commit; alike is the prior probability that the ends
+// do not differ.
 func NewFailures(commits []bisect.Commit, prior []float64, alike float64) *Failures {
-	return &Failures{commits: commits, Graph: bisect.NewGraph(commits), Prior: prior, alike: alike, By: map[int]*Tally{}, Reach: map[int][]bool{}}
+	return &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, alike: alike, by: map[int]*Tally{}, reach: map[int][]bool{}}
 }
+
+// Of counts the launches of commit i.
+func (e *Failures) Of(i int) Tally {
+	if t := e.by[i]; t != nil {
+		return *t
+	}
+	return Tally{}
+}
+
+// Tested lists the commits with launches, in the order of the first one.
+func (e *Failures) Tested() []int { return e.tested }
+
+// Cleared reports that the prior leaves no commit to blame.
+func (e *Failures) Cleared() bool { return slices.Max(e.prior) == 0 }
+
+// Bad is the probability that commit i is bad.
+func (e *Failures) Bad(b Posterior, i int) float64 { return e.graph.Masses(b.Weight)[i] }
 
 // Add takes in one launch of a commit, by its index; below 0 it is good whoever is to blame.
 func (e *Failures) Add(i int, failed bool) {
@@ -35,20 +54,20 @@ func (e *Failures) Add(i int, failed bool) {
 	if i < 0 {
 		return
 	}
-	if e.By[i] == nil {
-		e.By[i], e.Reach[i] = &Tally{}, bisect.Ancestors(e.commits, i)
-		e.Tested = append(e.Tested, i)
+	if e.by[i] == nil {
+		e.by[i], e.reach[i] = &Tally{}, bisect.Ancestors(e.commits, i)
+		e.tested = append(e.tested, i)
 	}
-	*e.By[i] = e.By[i].Plus(t)
+	*e.by[i] = e.by[i].Plus(t)
 }
 
 // bads are the launches of bad commits, for every commit as the culprit.
 func (e *Failures) bads() []Tally {
 	out := make([]Tally, len(e.commits))
-	for _, c := range e.Tested {
-		for k, in := range e.Reach[c] {
+	for _, c := range e.tested {
+		for k, in := range e.reach[c] {
 			if in {
-				out[k] = out[k].Plus(*e.By[c])
+				out[k] = out[k].Plus(*e.by[c])
 			}
 		}
 	}
@@ -73,10 +92,10 @@ func (e *Failures) Posterior() Posterior {
 			l = logTwo(t, e.all.Minus(t))
 			known[t] = l
 		}
-		logs = append(logs, math.Log(e.Prior[k])+l)
+		logs = append(logs, math.Log(e.prior[k])+l)
 	}
 	mass := 0.0
-	for _, p := range e.Prior {
+	for _, p := range e.prior {
 		mass += p
 	}
 	logs = append(logs, math.Log(e.alike/(1-e.alike)*mass)+LogAlike(e.all))
@@ -129,8 +148,8 @@ func (b Posterior) Credible(p float64) []bisect.Suspect {
 // Peers lists the suspects that no launch so far tells from commit k.
 func (e *Failures) Peers(k int) []int {
 	var out []int
-	for i, p := range e.Prior {
-		if p > 0 && !slices.ContainsFunc(e.Tested, func(c int) bool { return e.Reach[c][i] != e.Reach[c][k] }) {
+	for i, p := range e.prior {
+		if p > 0 && !slices.ContainsFunc(e.tested, func(c int) bool { return e.reach[c][i] != e.reach[c][k] }) {
 			out = append(out, i)
 		}
 	}
@@ -139,35 +158,22 @@ func (e *Failures) Peers(k int) []int {
 
 // Parted reports that some commit that can be launched would tell the members of a set apart.
 func (e *Failures) Parted(members []int, usable func(int) bool) bool {
-	return parted(e.Graph, len(e.commits), members, usable)
+	return parted(e.graph, len(e.commits), members, usable)
 }
 
-// parted reports that one of n commits is usable and reaches some, but not all of the members of a set.
-func parted(g *bisect.Graph, n int, members []int, usable func(int) bool) bool {
-	inside := make([]float64, n)
-	for _, i := range members {
-		inside[i] = 1
-	}
-	for i, reached := range g.Masses(inside) {
-		if usable(i) && reached > 0.5 && reached < float64(len(members))-0.5 {
-			return true
-		}
-	}
-	return false
-}
-
-// forecast is what the next launch of each commit would show and tell.
-type forecast struct {
+// Forecast is what the next launch of each commit would show and tell.
+type Forecast struct {
 	fail, known           []float64 // chance that it fails; entropy that knowing the culprit would leave
 	failGood, knownGood   float64   // the same of the good end
 	failAlike, knownAlike float64
 }
 
-func (e *Failures) Forecast(b Posterior) forecast {
+// Forecast looks one launch ahead.
+func (e *Failures) Forecast(b Posterior) Forecast {
 	n := len(e.commits)
 	bad, badH, good, goodH := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	rates := map[Tally][2]float64{}
-	var f forecast
+	var f Forecast
 	for k, w := range b.Weight {
 		t := b.Bad[k]
 		r, ok := rates[t]
@@ -184,8 +190,8 @@ func (e *Failures) Forecast(b Posterior) forecast {
 	}
 	r := FailNext(LogAlike, b.All)
 	f.failAlike, f.knownAlike = b.Alike*r, b.Alike*binaryEntropy(r)
-	f.fail, f.known = e.Graph.Masses(bad), e.Graph.Masses(badH)
-	outside, outsideH := e.Graph.Masses(good), e.Graph.Masses(goodH)
+	f.fail, f.known = e.graph.Masses(bad), e.graph.Masses(badH)
+	outside, outsideH := e.graph.Masses(good), e.graph.Masses(goodH)
 	for i := range f.fail {
 		f.fail[i] += f.failGood - outside[i] + f.failAlike
 		f.known[i] += f.knownGood - outsideH[i] + f.knownAlike
@@ -197,7 +203,7 @@ func (e *Failures) Forecast(b Posterior) forecast {
 
 // Of returns the chance that a launch of commit i fails, and the information about the culprit that
 // it promises, in nats.
-func (f forecast) Of(i int) (fail, info float64) {
+func (f Forecast) Of(i int) (fail, info float64) {
 	fail, known := f.failGood, f.knownGood
 	if i >= 0 {
 		fail, known = f.fail[i], f.known[i]

@@ -34,6 +34,16 @@ func (n Noise) nearer(y float64) float64 {
 // Modes reports that launches fall into two modes.
 func (n Noise) Modes() bool { return n.Mode != 0 }
 
+// effective is the variance of a launch as far as it hides the level: two modes that lie far apart
+// are told apart, near ones add to the noise.
+func (n Noise) effective() float64 {
+	v := n.SD * n.SD
+	if n.Modes() {
+		v += n.Share * (1 - n.Share) * n.Mode * n.Mode * math.Exp(-n.Mode*n.Mode/(9*n.SD*n.SD))
+	}
+	return v
+}
+
 // gaussian is a joint belief about the level d of the good side now and the step D, given one way
 // of assigning the launches to the two modes.
 type gaussian struct {
@@ -86,6 +96,19 @@ func (f *filter) add(l Launch, bad bool, n Noise) {
 		return
 	}
 	f.branch(l, x, dt, n)
+}
+
+// lean takes in one launch of a commit that shows the share x of the step.
+func (f *filter) lean(l Launch, x float64, n Noise) {
+	dt := max(0, l.At-f.at)
+	f.at = l.At
+	if n.Modes() {
+		f.branch(l, x, dt, n)
+		return
+	}
+	g := &f.parts[0]
+	g.vd += n.Rate * dt
+	f.logL += math.Log(g.learn(g.prospect(x, n.SD), l, 0))
 }
 
 // branch takes in one launch that may belong to either mode: every Gaussian becomes two, and the

@@ -35,27 +35,13 @@ type Launch struct {
 // machine drifts and how noisy it is. All launches of all commits inform all of it.
 //
 // Commits that no launch so far tells apart form a set, and each set has a filter of its own that
-// takes its members for the culprit. A commit is bad when it is the culprit or descends from it, so
-// that on any DAG a set is: the commits that are reached from the same tested commits.
+// takes its members for the culprit, see partition.
 type Levels struct {
-	commits  []bisect.Commit
-	graph    *bisect.Graph
-	prior    []float64 // of each commit
-	set      []int     // of each commit; -1 where it cannot be the culprit
-	sets     []set     // in order of their oldest commit when made
-	tested   [][]bool  // of each commit that was launched: what it reaches
+	parts    partition
 	launches []Launch
 	noise    Noise
 	refitAt  int       // number of launches at which the noise is fitted again
 	offset   []float64 // by commit, added to its launches; nil: none
-}
-
-// set is a set of commits that no launch tells apart.
-type set struct {
-	member int     // one of them
-	mass   float64 // of the prior
-	size   int
-	filter filter
 }
 
 // NewLevels begins without a launch. A prior of 0 clears a commit.
@@ -69,30 +55,7 @@ func NewExactLevels(commits []bisect.Commit, prior []float64, step float64) *Lev
 }
 
 func newLevels(commits []bisect.Commit, prior []float64, n Noise) *Levels {
-	m := &Levels{
-		commits: commits, graph: bisect.NewGraph(commits), prior: prior, noise: n, refitAt: firstFit,
-		set: make([]int, len(commits)), tested: make([][]bool, len(commits)),
-	}
-	last := len(commits) - 1
-	m.tested[last] = bisect.Ancestors(commits, last)
-	all := set{member: -1, filter: newFilter(n)}
-	for i := range commits {
-		m.set[i] = -1
-		if prior[i] > 0 && m.tested[last][i] {
-			m.set[i] = 0
-			all.take(i, prior[i])
-		}
-	}
-	m.sets = []set{all}
-	return m
-}
-
-func (s *set) take(i int, mass float64) {
-	if s.size == 0 {
-		s.member = i
-	}
-	s.size++
-	s.mass += mass
+	return &Levels{parts: newPartition(commits, prior, newFilter(n)), noise: n, refitAt: firstFit}
 }
 
 // Noise is what the launches so far scatter by.
@@ -112,8 +75,8 @@ func (m *Levels) Add(l Launch) {
 	if len(m.launches) > 0 {
 		l.Y -= m.launches[0].Y // the first launch is the zero of the scale
 	}
-	if l.Index != GoodEnd && m.tested[l.Index] == nil {
-		m.split(l.Index)
+	if l.Index != GoodEnd && m.parts.tested[l.Index] == nil {
+		m.parts.split(l.Index)
 	}
 	kept := l
 	if len(m.launches) == 0 {
@@ -123,8 +86,8 @@ func (m *Levels) Add(l Launch) {
 		l.Y = m.noise.nearer(l.Y)
 	}
 	m.launches = append(m.launches, kept)
-	for j := range m.sets {
-		m.sets[j].filter.add(l, m.holds(l.Index, j), m.noise)
+	for j := range m.parts.sets {
+		m.parts.sets[j].filter.add(l, m.parts.holds(l.Index, j), m.noise)
 	}
 	if len(m.launches) >= m.refitAt && !m.noise.Exact {
 		m.refit()
@@ -141,85 +104,37 @@ func (m *Levels) scaled(i int) Launch {
 	return l
 }
 
-// holds reports whether tested commit i is bad if the culprit lies in set j.
-func (m *Levels) holds(i, j int) bool {
-	return i != GoodEnd && m.sets[j].member >= 0 && m.tested[i][m.sets[j].member]
-}
+// Top is the likeliest set of commits that no launch tells apart, with its probability.
+func (m *Levels) Top() (j int, p float64) { return m.parts.top() }
 
-// split parts every set into what commit c reaches and what it does not. Both halves have had the
-// same launches, and so the same filter.
-func (m *Levels) split(c int) {
-	reach := bisect.Ancestors(m.commits, c)
-	m.tested[c] = reach
-	old := len(m.sets)
-	in, out := make([]set, old), make([]set, old)
-	for i, j := range m.set {
-		if j >= 0 && reach[i] {
-			in[j].take(i, m.prior[i])
-		} else if j >= 0 {
-			out[j].take(i, m.prior[i])
-		}
-	}
-	to := make([]int, old) // where the commits that c reaches move to
-	for j := range old {
-		to[j] = j
-		if in[j].size == 0 || out[j].size == 0 {
-			continue
-		}
-		to[j] = len(m.sets)
-		in[j].filter, out[j].filter = m.sets[j].filter.clone(), m.sets[j].filter
-		m.sets[j] = out[j]
-		m.sets = append(m.sets, in[j])
-	}
-	for i, j := range m.set {
-		if j >= 0 && reach[i] {
-			m.set[i] = to[j]
-		}
-	}
-}
+// Members lists the commits of set j, oldest first.
+func (m *Levels) Members(j int) []int { return m.parts.members(j) }
 
-// posterior returns the probability of each set: prior mass times likelihood.
-func (m *Levels) posterior() []float64 {
-	p := make([]float64, len(m.sets))
-	for j, s := range m.sets {
-		p[j] = math.Log(s.mass) + s.filter.logL
-	}
-	total := logSum(p)
-	for j := range p {
-		p[j] = math.Exp(p[j] - total)
-	}
-	return p
-}
-
-// Top is the likeliest set with its probability.
-func (m *Levels) Top() (j int, p float64) {
-	post := m.posterior()
-	for i, q := range post {
-		if q > p {
-			j, p = i, q
-		}
-	}
-	return j, p
+// Resolved reports that no commit that can be launched would part set j.
+func (m *Levels) Resolved(j int, usable func(int) bool) bool {
+	return !parted(m.parts.graph, len(m.parts.commits), m.parts.members(j), usable)
 }
 
 // Weights returns the probability of each commit to be the culprit.
-func (m *Levels) Weights() []float64 {
-	post := m.posterior()
-	w := make([]float64, len(m.commits))
-	for i, j := range m.set {
-		if j >= 0 {
-			w[i] = post[j] * m.prior[i] / m.sets[j].mass
+func (m *Levels) Weights() []float64 { return m.parts.weights() }
+
+// Bad is the probability that tested commit i is bad.
+func (m *Levels) Bad(i int) float64 {
+	sum := 0.0
+	for k, w := range m.parts.weights() {
+		if m.parts.tested[i][k] {
+			sum += w
 		}
 	}
-	return w
+	return sum
 }
 
 // Credible lists the likeliest commits that together hold the share p, oldest first.
 func (m *Levels) Credible(p float64) []bisect.Suspect {
 	var all []bisect.Suspect
-	trifle := (1 - p) / float64(len(m.commits)) // all that weigh less add up to less than 1-p
-	for i, w := range m.Weights() {
-		if m.set[i] >= 0 && w >= trifle {
+	trifle := (1 - p) / float64(len(m.parts.commits)) // all that weigh less add up to less than 1-p
+	for i, w := range m.parts.weights() {
+		if m.parts.of[i] >= 0 && w >= trifle {
 			all = append(all, bisect.Suspect{Index: i, Probability: w})
 		}
 	}
@@ -241,9 +156,9 @@ func likeliest(all []bisect.Suspect, p float64) []bisect.Suspect {
 
 // Step is the size of the step with its standard deviation, averaged over the sets.
 func (m *Levels) Step() (mean, sd float64) {
-	post := m.posterior()
+	post := m.parts.posterior()
 	var square float64
-	for j, s := range m.sets {
+	for j, s := range m.parts.sets {
 		g := s.filter.merged()
 		mean += post[j] * g.step
 		square += post[j] * (g.step*g.step + g.vD)
@@ -251,35 +166,45 @@ func (m *Levels) Step() (mean, sd float64) {
 	return mean, math.Sqrt(max(0, square-mean*mean))
 }
 
-// badness is the probability of each commit to be bad. What is next to impossible counts for nothing.
-func (m *Levels) badness() []float64 {
-	weights := m.Weights()
-	for i, w := range weights {
-		if w < 1e-15 {
-			weights[i] = 0
+// Entropy is what there is left to learn about the culprit, nats. It takes a set's commits apart only
+// as far as a launch could.
+func (m *Levels) Entropy() float64 {
+	h := 0.0
+	for _, w := range m.parts.weights() {
+		if w > 0 {
+			h -= w * math.Log(w)
 		}
 	}
-	return m.graph.Masses(weights)
+	return h
 }
 
-// Bad is the probability that tested commit i is bad.
-func (m *Levels) Bad(i int) float64 {
-	sum := 0.0
-	for k, w := range m.Weights() {
-		if m.tested[i][k] {
-			sum += w
-		}
+// MidLaunch says what a launch of a commit in the middle of the suspects would tell of a step, in nats, and the
+// variance of such a launch, drift since the one before included.
+func (m *Levels) MidLaunch(step float64) (info, variance float64) {
+	gap := 0.0 // mean time between two launches, seconds
+	if n := len(m.launches); n >= 2 {
+		gap = (m.launches[n-1].At - m.launches[0].At) / float64(n-1)
 	}
-	return sum
+	variance = m.noise.effective() + m.noise.Rate*gap
+	return view{weight: 1, sum: step / 2, squares: step * step / 2, bad: 0.5, entropy: -1, chance: 1}.information(variance), variance
 }
 
-// Members lists the commits of set j, oldest first.
-func (m *Levels) Members(j int) []int {
-	var out []int
-	for i, k := range m.set {
-		if k == j {
-			out = append(out, i)
+// RampOdds is the logarithm of the odds of an even ramp against one step.
+func (m *Levels) RampOdds() float64 {
+	mass := m.parts.graph.Masses(m.parts.prior)
+	total := mass[len(mass)-1]
+	f := newFilter(m.noise)
+	for i := range m.launches {
+		l := m.scaled(i)
+		x := 0.0
+		if l.Index != GoodEnd {
+			x = mass[l.Index] / total
 		}
+		f.lean(l, x, m.noise)
 	}
-	return out
+	step := make([]float64, len(m.parts.sets))
+	for j, s := range m.parts.sets {
+		step[j] = math.Log(s.mass/total) + s.filter.logL
+	}
+	return f.logL - logSum(step)
 }

@@ -2,8 +2,6 @@ package belief
 
 import (
 	"math"
-
-	"github.com/kbisect/kbisect/bisect"
 )
 
 // Action is a launch to make next.
@@ -38,8 +36,8 @@ var quantiles = []float64{0.35, 0.5, 0.65}
 // before, which show where the level is now, or a new commit. As the machine drifts and the level
 // grows uncertain an end becomes the best choice, so that references need no schedule of their own.
 func (m *Levels) Next(p Prices) (Action, bool) {
-	post := m.posterior()
-	means := m.outlook()
+	post := m.parts.posterior()
+	means := m.parts.outlook()
 	entropy := 0.0
 	for _, q := range post {
 		if q > 0 {
@@ -51,21 +49,21 @@ func (m *Levels) Next(p Prices) (Action, bool) {
 		if i != GoodEnd && !p.Usable(i) {
 			return
 		}
-		a := Action{Index: i, Info: v.information(m.effective()), Cost: p.Launch(i)}
+		a := Action{Index: i, Info: v.information(m.noise.effective()), Cost: p.Launch(i)}
 		if a.Info > 1e-12 && (!found || a.Info/a.Cost > best.Info/best.Cost) {
 			best, found = a, true
 		}
 	}
-	last := len(m.commits) - 1
-	consider(GoodEnd, m.certain(GoodEnd, post, means, entropy))
-	consider(last, m.certain(last, post, means, entropy))
-	for i := range m.commits { // in order, so that equal worth is decided alike every time
-		if m.tested[i] != nil && i != last {
-			consider(i, m.certain(i, post, means, -1))
+	last := len(m.parts.commits) - 1
+	consider(GoodEnd, m.parts.certain(GoodEnd, post, means, entropy))
+	consider(last, m.parts.certain(last, post, means, entropy))
+	for i := range m.parts.commits { // in order, so that equal worth is decided alike every time
+		if m.parts.tested[i] != nil && i != last {
+			consider(i, m.parts.certain(i, post, means, -1))
 		}
 	}
 	for _, i := range m.Nearest(quantiles, p) {
-		v := m.halves(i, post, means)
+		v := m.parts.halves(i, post, means)
 		v.chance = p.chance(i)
 		consider(i, v)
 	}
@@ -73,23 +71,12 @@ func (m *Levels) Next(p Prices) (Action, bool) {
 }
 
 // outlook is the belief of every set, for a good and a bad commit.
-func (m *Levels) outlook() []gaussian {
-	out := make([]gaussian, len(m.sets))
-	for j, s := range m.sets {
+func (p *partition) outlook() []gaussian {
+	out := make([]gaussian, len(p.sets))
+	for j, s := range p.sets {
 		out[j] = s.filter.merged()
 	}
 	return out
-}
-
-// effective is the variance of a launch as far as it hides the level: two modes that lie far apart
-// are told apart, near ones add to the noise.
-func (m *Levels) effective() float64 {
-	n := m.noise
-	v := n.SD * n.SD
-	if n.Modes() {
-		v += n.Share * (1 - n.Share) * n.Mode * n.Mode * math.Exp(-n.Mode*n.Mode/(9*n.SD*n.SD))
-	}
-	return v
 }
 
 // view collects what the sets predict about one launch.
@@ -134,11 +121,11 @@ func binaryEntropy(p float64) float64 {
 }
 
 // certain is the view of a commit of which every set knows whether it is bad.
-func (m *Levels) certain(i int, post []float64, means []gaussian, entropy float64) view {
+func (p *partition) certain(i int, post []float64, means []gaussian, entropy float64) view {
 	v := view{entropy: entropy, chance: 1}
-	for j := range m.sets {
+	for j := range p.sets {
 		x := 0.0
-		if m.holds(i, j) {
+		if p.holds(i, j) {
 			x = 1
 		}
 		v.add(post[j], means[j], x)
@@ -148,15 +135,15 @@ func (m *Levels) certain(i int, post []float64, means []gaussian, entropy float6
 
 // halves is the view of a new commit, which parts some of the sets: both halves count, each with its
 // share of the set's prior.
-func (m *Levels) halves(i int, post []float64, means []gaussian) view {
-	in := make([]float64, len(m.sets))
-	for k, r := range m.Reach(i) {
-		if j := m.set[k]; r && j >= 0 {
-			in[j] += m.prior[k]
+func (p *partition) halves(i int, post []float64, means []gaussian) view {
+	in := make([]float64, len(p.sets))
+	for k, r := range p.reach(i) {
+		if j := p.of[k]; r && j >= 0 {
+			in[j] += p.prior[k]
 		}
 	}
 	v := view{entropy: -1}
-	for j, s := range m.sets {
+	for j, s := range p.sets {
 		share := min(1, in[j]/s.mass)
 		v.add(post[j]*share, means[j], 1)
 		v.add(post[j]*(1-share), means[j], 0)
@@ -167,10 +154,10 @@ func (m *Levels) halves(i int, post []float64, means []gaussian) view {
 // Nearest lists the commits never launched that lie nearest to some quantiles of the posterior and
 // tell some of it apart. One that probably cannot be tested must lie nearer.
 func (m *Levels) Nearest(quantiles []float64, p Prices) []int {
-	bad := m.badness()
+	bad := m.parts.badness()
 	var open, out []int
 	for i, b := range bad {
-		if m.tested[i] == nil && b > 1e-12 && b < 1-1e-12 && p.Usable(i) {
+		if m.parts.tested[i] == nil && b > 1e-12 && b < 1-1e-12 && p.Usable(i) {
 			open = append(open, i)
 		}
 	}
@@ -186,17 +173,4 @@ func (m *Levels) Nearest(quantiles []float64, p Prices) []int {
 		}
 	}
 	return out
-}
-
-// Resolved reports that no commit that can be launched would part set j.
-func (m *Levels) Resolved(j int, usable func(int) bool) bool {
-	return !parted(m.graph, len(m.commits), m.Members(j), usable)
-}
-
-// Reach returns what commit i reaches.
-func (m *Levels) Reach(i int) []bool {
-	if r := m.tested[i]; r != nil {
-		return r
-	}
-	return bisect.Ancestors(m.commits, i)
 }

@@ -1,6 +1,10 @@
 package belief
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // firstNoise is assumed before anything was seen: 0.9 % noise per launch, little drift.
 var firstNoise = Noise{SD: 0.009, Rate: 1e-3 * 0.009 * 0.009}
@@ -30,19 +34,12 @@ func spreads() []float64 {
 // refit chooses the noise under which the launches are likeliest, given that the likeliest set holds
 // the culprit, and runs all filters anew.
 func (m *Levels) refit() {
-	if !m.noise.Modes() && len(m.launches) > latestModes { // they would have shown by now
-		m.settle(m.seen(fitWindow).fitOne(m.noise).noise)
-		return
-	}
 	best := m.seen(fitWindow).fitOne(m.noise).noise
-	if two, ok := m.seen(modeWindow).fitTwo(best, m.noise); ok {
-		best = two
+	if m.noise.Modes() || len(m.launches) <= latestModes { // later they would have shown by now
+		if two, ok := m.seen(modeWindow).fitTwo(best, m.noise); ok {
+			best = two
+		}
 	}
-	m.settle(best)
-}
-
-// settle takes a fitted noise for the noise from now on.
-func (m *Levels) settle(best Noise) {
 	n := float64(len(m.launches))
 	best.SD *= 1 + 2/n // a fitted spread is too small by about its own error
 	best.Rate *= (1 + 2/n) * (1 + 2/n) * (1 + 2/n)
@@ -57,11 +54,11 @@ type sight struct {
 }
 
 func (m *Levels) seen(window int) sight {
-	j, _ := m.Top()
+	j, _ := m.parts.top()
 	var s sight
 	for i := max(0, len(m.launches)-window); i < len(m.launches); i++ {
 		s.launches = append(s.launches, m.scaled(i))
-		s.bad = append(s.bad, m.holds(m.launches[i].Index, j))
+		s.bad = append(s.bad, m.parts.holds(m.launches[i].Index, j))
 	}
 	return s
 }
@@ -121,4 +118,64 @@ func (s sight) fitOne(last Noise) fit {
 		}
 	}
 	return best
+}
+
+// replay runs the launches through the filters anew, with the present noise. Sets that no launch has
+// told apart yet share a filter until one does. Sets that hardly count keep theirs, and their distance to
+// the likeliest one: that bounds the time of a decision.
+func (m *Levels) replay() {
+	top, _ := m.parts.top()
+	old := m.parts.sets[top].filter.logL
+	alive, gone := m.parts.worthwhile(len(m.launches), m.noise.Modes())
+	groups := [][]int{alive}
+	filters := []filter{newFilter(m.noise)}
+	seen := make([]bool, len(m.parts.commits))
+	for i := range m.launches {
+		l := m.scaled(i)
+		if l.Index != GoodEnd && !seen[l.Index] {
+			seen[l.Index] = true
+			groups, filters = m.parts.divide(groups, filters, l.Index)
+		}
+		for k := range groups {
+			filters[k].add(l, m.parts.holds(l.Index, groups[k][0]), m.noise)
+		}
+	}
+	for k, group := range groups {
+		for _, j := range group {
+			m.parts.sets[j].filter = filters[k].clone()
+		}
+	}
+	for _, j := range gone {
+		m.parts.sets[j].filter.logL += m.parts.sets[top].filter.logL - old
+	}
+}
+
+// worthwhile parts the sets into those that a replay follows, the likely ones and of many launches no more
+// than there is time for, and the others.
+func (p *partition) worthwhile(launches int, modes bool) (alive, gone []int) {
+	const (
+		few, many = 100, 300 // launches
+		work      = 30_000   // launches times Gaussians that are followed
+		least     = 12       // sets that are followed in any case
+	)
+	negligible, steps := 1e-7, launches
+	if steps > many {
+		negligible = 1e-5
+	}
+	if modes {
+		steps *= 2 * maxParts
+	}
+	post := p.posterior()
+	order := make([]int, len(p.sets))
+	for j := range order {
+		order[j] = j
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(post[b], post[a]) })
+	n := len(order)
+	for n > 1 && launches > few && (post[order[n-1]] < negligible || n > max(least, work/steps)) {
+		n--
+	}
+	alive, gone = order[:n], order[n:]
+	slices.Sort(alive)
+	return alive, gone
 }

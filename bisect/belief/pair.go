@@ -10,58 +10,70 @@ import (
 const MinPairs = 3
 
 // StepTest is the fresh test of "the culprit is slower than its parent by the step": a sequential
-// likelihood ratio over pairs of launches that stand side by side in time.
+// likelihood ratio over pairs of launches that stand side by side in time (judge.md 2, "Stop and confirm").
 type StepTest struct {
 	Step  float64 // the step of the search
-	Pairs []pair
+	pairs []pair
 }
 
 // pair is one launch of each: the logarithm of culprit over parent, and the seconds between them.
-type pair struct{ x, Gap float64 }
+type pair struct{ x, gap float64 }
 
 // Add takes in one pair.
-func (c *StepTest) Add(x, gap float64) { c.Pairs = append(c.Pairs, pair{x, gap}) }
+func (c *StepTest) Add(x, gap float64) { c.pairs = append(c.pairs, pair{x, gap}) }
 
-// Llr is the logarithm of the odds of a step against none, under the noise as it is known now. The
+// Pairs is the number of pairs taken in.
+func (c *StepTest) Pairs() int { return len(c.pairs) }
+
+// LogOdds is the logarithm of the odds of a step against none, under the noise as it is known now. The
 // range may hold several steps, of which this is one: a half of the whole is a step too. And where the
 // ends were told apart too fast to see that the machine has two modes, these may be all there is.
-func (c *StepTest) Llr(n Noise) float64 {
+func (c *StepTest) LogOdds(n Noise) float64 {
 	unseen := n
 	if c.Step > 4*n.SD {
 		unseen.Mode, unseen.Share = c.Step, 0.5
 	}
 	var whole, half, none, modes float64
-	for _, p := range c.Pairs {
-		whole += n.logPair(p.x-c.Step, p.Gap)
-		half += n.logPair(p.x-c.Step/2, p.Gap)
-		none += n.logPair(p.x, p.Gap)
-		modes += unseen.logPair(p.x, p.Gap)
+	for _, p := range c.pairs {
+		whole += n.logPair(p.x-c.Step, p.gap)
+		half += n.logPair(p.x-c.Step/2, p.gap)
+		none += n.logPair(p.x, p.gap)
+		modes += unseen.logPair(p.x, p.gap)
 	}
 	return logAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - logAdd(math.Log(0.9)+none, math.Log(0.1)+modes)
 }
 
 // Median is the plain median of the ratios.
 func (c *StepTest) Median() float64 {
-	v := make([]float64, len(c.Pairs))
-	for i, p := range c.Pairs {
+	v := make([]float64, len(c.pairs))
+	for i, p := range c.pairs {
 		v[i] = p.x
 	}
 	return metric.Median(v)
+}
+
+// Deviation is the standard deviation of that median: 1.2533, the root of pi/2, times that of a mean.
+func (c *StepTest) Deviation(n Noise) float64 {
+	v := 2 * (n.SD*n.SD + n.Share*(1-n.Share)*n.Mode*n.Mode)
+	for _, p := range c.pairs {
+		v += n.Rate * math.Abs(p.gap) / float64(len(c.pairs))
+	}
+	return 1.2533 * math.Sqrt(v/float64(len(c.pairs)))
 }
 
 // Decided returns +1 when the claim stands, -1 when it falls and 0 while that is open, where alpha
 // is the chance of either mistake. What is not worse in the middle of the pairs does not stand, whatever
 // the noise is taken for.
 func (c *StepTest) Decided(n Noise, alpha float64) int {
-	if n.Exact && len(c.Pairs) > 0 {
-		if c.Pairs[0].x > 0 {
+	if n.Exact && len(c.pairs) > 0 {
+		if c.pairs[0].x > 0 {
 			return 1
 		}
 		return -1
 	}
 	enough := math.Log((1 - alpha) / alpha)
-	switch l := c.Llr(n); {
-	case len(c.Pairs) < MinPairs:
+	switch l := c.LogOdds(n); {
+	case len(c.pairs) < MinPairs:
 		return 0
 	case l > enough && c.Median() > 0:
 		return 1

@@ -111,8 +111,8 @@ func logBeta(a, b float64) float64 {
 // do came up.
 func LogEnds(bad, good Tally) float64 { return logMixed(0.5, bad, good) }
 
-// Tells is the information about a claim of probability p in a launch that fails with chance a if it
+// ClaimInfo is the information about a claim of probability p in a launch that fails with chance a if it
 // holds, and b if not.
-func Tells(p, a, b float64) float64 {
+func ClaimInfo(p, a, b float64) float64 {
 	return binaryEntropy(p*a+(1-p)*b) - p*binaryEntropy(a) - (1-p)*binaryEntropy(b)
 }

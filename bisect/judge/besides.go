@@ -51,7 +51,7 @@ func (r *slowdownRun) besides(i int, rounds []*contest) []bisect.Effect {
 // fought is the parent, by index, that the culprit was launched in turn with first.
 func (r *slowdownRun) fought(rounds []*contest) (parent int, ok bool) {
 	for _, c := range rounds {
-		if i, known := r.index[c.parent]; known && c.lost == "" && len(c.Pairs) > 0 {
+		if i, known := r.index[c.parent]; known && c.lost == "" && c.test.Pairs() > 0 {
 			return i, true
 		}
 	}

@@ -12,22 +12,13 @@ import (
 // maxConfirm bounds the confirmation of one culprit, in pairs of launches with each parent.
 const maxConfirm = 120
 
-// contest is a claim with the candidates that it is about and what their launches showed.
+// contest is a test of one claim with the candidates that it is about and what their launches showed.
 type contest struct {
-	belief.StepTest
 	culprit, parent string
+	test            belief.StepTest
 	exact           *bisect.Exact // the last numbers, of a metric that has them
 	lost            string        // why one of the two could not be launched
 	lostParent      bool
-}
-
-// deviation is the standard deviation of that median.
-func (c *contest) deviation(n belief.Noise) float64 {
-	v := 2 * (n.SD*n.SD + n.Share*(1-n.Share)*n.Mode*n.Mode)
-	for _, p := range c.Pairs {
-		v += n.Rate * math.Abs(p.Gap) / float64(len(c.Pairs))
-	}
-	return 1.2533 * math.Sqrt(v/float64(len(c.Pairs)))
 }
 
 // confirm tests afresh that set j brought the slowdown: its only commit against each of its parents,
@@ -40,12 +31,12 @@ func (r *slowdownRun) confirm(j int) (done, again bool, err error) {
 	var rounds []*contest
 	verdict := 1
 	for _, p := range parents {
-		c := &contest{StepTest: belief.StepTest{Step: d}, culprit: culprit, parent: p}
+		c := &contest{test: belief.StepTest{Step: d}, culprit: culprit, parent: p}
 		if err := r.fight(c); err != nil {
 			return false, false, err
 		}
 		rounds = append(rounds, c)
-		if call := c.Decided(r.model.Noise(), r.alpha()); c.lost == "" && call < 1 {
+		if call := c.test.Decided(r.model.Noise(), r.alpha()); c.lost == "" && call < 1 {
 			verdict = call
 			break
 		}
@@ -76,15 +67,15 @@ func (r *slowdownRun) sides(members []int) (culprit string, parents []string) {
 	}
 	after, before := len(r.commits)-1, belief.GoodEnd
 	for i := len(r.commits) - 1; i >= 0; i-- {
-		in := r.model.Reach(i)
+		in := bisect.Ancestors(r.commits, i)
 		if r.usable[i] && !slices.ContainsFunc(members, func(k int) bool { return !in[k] }) {
 			after = i
 		}
 	}
-	below := r.model.Reach(after)
+	below := bisect.Ancestors(r.commits, after)
 	for i, in := range below {
 		if in && r.usable[i] {
-			reach := r.model.Reach(i)
+			reach := bisect.Ancestors(r.commits, i)
 			if !slices.ContainsFunc(members, func(k int) bool { return reach[k] }) {
 				before = i
 			}
@@ -96,11 +87,11 @@ func (r *slowdownRun) sides(members []int) (culprit string, parents []string) {
 // fight launches culprit and parent side by side, in turning order, until the claim is decided. The
 // launches inform the belief as well.
 func (r *slowdownRun) fight(c *contest) error {
-	for len(c.Pairs) < maxConfirm && c.Decided(r.model.Noise(), r.alpha()) == 0 && !r.over() {
+	for c.test.Pairs() < maxConfirm && c.test.Decided(r.model.Noise(), r.alpha()) == 0 && !r.over() {
 		var y, at [2]float64
 		for k := range 2 {
 			side := k
-			if len(c.Pairs)%2 == 1 {
+			if c.test.Pairs()%2 == 1 {
 				side = 1 - k
 			}
 			l, ok, err := r.confirmLaunch(c, side == 1)
@@ -114,7 +105,7 @@ func (r *slowdownRun) fight(c *contest) error {
 			y[side], at[side] = l.Y, l.At
 		}
 		if x := y[1] - y[0]; !math.IsNaN(x) {
-			c.Add(x, at[1]-at[0])
+			c.test.Add(x, at[1]-at[0])
 			if r.picked.Metric.Exact {
 				c.exact = &bisect.Exact{Value: r.number(y[1]), Parent: r.number(y[0])}
 			}
@@ -156,21 +147,21 @@ func (r *slowdownRun) confirmLaunch(c *contest, culprit bool) (l belief.Launch, 
 // reportContests tells what the confirmation showed.
 func (r *slowdownRun) reportContests(rounds []*contest, verdict, suspects int) {
 	for i, c := range rounds {
-		if len(c.Pairs) == 0 && c.lost == "" { // the budget ended first
+		if c.test.Pairs() == 0 && c.lost == "" { // the budget ended first
 			continue
 		}
-		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", bisect.ShortID(c.parent), r.effect(c.Median(), 0).Ratio, len(c.Pairs), c.Llr(r.model.Noise()))
+		words := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", bisect.ShortID(c.parent), r.effect(c.test.Median(), 0).Ratio, c.test.Pairs(), c.test.LogOdds(r.model.Noise()))
 		if c.exact != nil {
 			words = fmt.Sprintf("%s: %s, and %s in %s", r.picked.Name(), r.exactValue(c.culprit), r.exactValue(c.parent), bisect.ShortID(c.parent))
 		}
 		if c.lost != "" {
 			words = c.lost
 		}
-		good := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - r.alpha(), Trials: len(c.Pairs), Why: "launched in turn with " + bisect.ShortID(c.culprit)}
+		good := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - r.alpha(), Trials: c.test.Pairs(), Why: "launched in turn with " + bisect.ShortID(c.culprit)}
 		if r.picked.Metric.Exact {
 			good.Why = "built anew, as " + bisect.ShortID(c.culprit)
 		}
-		bad := bisect.Verdict{Call: bisect.Bad, Class: r.class(), Probability: 1 - r.alpha(), Trials: len(c.Pairs), Why: words}
+		bad := bisect.Verdict{Call: bisect.Bad, Class: r.class(), Probability: 1 - r.alpha(), Trials: c.test.Pairs(), Why: words}
 		if i == len(rounds)-1 && verdict < 1 {
 			bad.Call, bad.Class = bisect.Good, bisect.OK
 			if verdict == 0 {
@@ -199,8 +190,8 @@ func (r *slowdownRun) share(rounds []*contest) *bisect.Effect {
 	least, err := math.Inf(1), 0.0
 	var exact *bisect.Exact
 	for _, c := range rounds {
-		if enough := len(c.Pairs) >= belief.MinPairs || r.model.Noise().Exact && len(c.Pairs) > 0; enough && c.Median() < least {
-			least, err, exact = c.Median(), c.deviation(r.model.Noise()), c.exact
+		if enough := c.test.Pairs() >= belief.MinPairs || r.model.Noise().Exact && c.test.Pairs() > 0; enough && c.test.Median() < least {
+			least, err, exact = c.test.Median(), c.test.Deviation(r.model.Noise()), c.exact
 		}
 	}
 	far := 1.5

@@ -79,7 +79,7 @@ func (p *Plain) SearchFlaky(ctx context.Context, s *bisect.Search, f *bisect.Fin
 	}
 	w.index[s.Good.Commit] = belief.GoodEnd
 	w.rebuild()
-	if slices.Max(w.ev.Prior) == 0 {
+	if w.ev.Cleared() {
 		w.distrustKeys(w.commits[len(w.commits)-1].ID)
 	}
 	err := w.all()
@@ -226,9 +226,9 @@ func (w *flakySearch) parentLike(k, i int) string {
 // certain reports that all launches of equal inputs ended alike so far.
 func (w *flakySearch) certain() bool {
 	seen := map[string]belief.Tally{}
-	for _, i := range w.ev.Tested {
+	for _, i := range w.ev.Tested() {
 		id := cmp.Or(w.commits[i].Key, w.commits[i].ID)
-		seen[id] = seen[id].Plus(*w.ev.By[i])
+		seen[id] = seen[id].Plus(w.ev.Of(i))
 		if t := seen[id]; t.Fails > 0 && t.Passes > 0 {
 			return false
 		}
@@ -256,14 +256,14 @@ func (w *flakySearch) try(id string, why bisect.Purpose) (bisect.Outcome, error)
 		w.count(i, v.Call == bisect.Bad)
 	case why == bisect.ConfirmCulprit || why == bisect.ConfirmParent:
 		w.lost[launchKey{id, why}] = v.Why
-	case i >= 0 && why == bisect.Searching && w.ev.By[i] == nil:
+	case i >= 0 && why == bisect.Searching && w.ev.Of(i).Launches() == 0:
 		w.usable[i] = false
 	default:
 		w.odd++
 	}
 	if why == bisect.Searching {
 		b := w.ev.Posterior()
-		if p := w.ev.Graph.Masses(b.Weight)[i]; v.Call == bisect.Bad {
+		if p := w.ev.Bad(b, i); v.Call == bisect.Bad {
 			v.Probability = p
 		} else if v.Call == bisect.Good {
 			v.Probability = 1 - p
@@ -306,7 +306,7 @@ func (w *flakySearch) rebuild() {
 			if i >= 0 {
 				w.usable[i] = true
 			}
-		case i >= 0 && t.Purpose == bisect.Searching && w.ev.By[i] == nil:
+		case i >= 0 && t.Purpose == bisect.Searching && w.ev.Of(i).Launches() == 0:
 			w.usable[i] = false
 		}
 	}
@@ -367,7 +367,7 @@ func (w *flakySearch) next(b belief.Posterior) (next int, ok bool) {
 	for i := range w.commits {
 		switch {
 		case !w.launchable(i):
-		case w.ev.By[i] != nil:
+		case w.ev.Of(i).Launches() > 0:
 			consider(i, 1, 0)
 		default:
 			consider(i, chances[i], belief.BuildShare*build)

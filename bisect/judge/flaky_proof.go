@@ -95,8 +95,8 @@ func (w *flakySearch) sides(set []int) (culprit string, parents []string) {
 // passed.
 func (w *flakySearch) sameInputsPassed(i int) bool {
 	key := w.commits[i].Key
-	return key != "" && (key == w.s.GoodKey || slices.ContainsFunc(w.ev.Tested, func(c int) bool {
-		return c != i && w.commits[c].Key == key && w.ev.By[c].Passes > 0
+	return key != "" && (key == w.s.GoodKey || slices.ContainsFunc(w.ev.Tested(), func(c int) bool {
+		return c != i && w.commits[c].Key == key && w.ev.Of(c).Passes > 0
 	}))
 }
 
@@ -121,7 +121,7 @@ func (w *flakySearch) tryParent(k int, culprit, p string) (done bool, err error)
 		w.f.Result = bisect.Inconclusive
 		w.f.Suspects = []bisect.SuspectCommit{{Commit: culprit, Probability: 1, Why: "its parent before the range is bad too"}}
 		return true, nil
-	case i < 0 || w.ev.Graph.Masses(b.Weight)[i] > 1-credibleBad:
+	case i < 0 || w.ev.Bad(b, i) > 1-credibleBad:
 		return false, nil // believed as well
 	case w.sameInputsPassed(i):
 		w.distrustKeys(p)
@@ -206,9 +206,9 @@ func (w *flakySearch) takeTime(why string) {
 // They are launched by turns until that is chance no more, or is seen to be chance.
 func (w *flakySearch) oddTwins() (acted bool, err error) {
 	const rarely = 3 // log odds against paths that leave something out, before any launch
-	for _, bad := range w.ev.Tested {
-		for _, good := range w.ev.Tested {
-			f, p := *w.ev.By[bad], *w.ev.By[good]
+	for _, bad := range w.ev.Tested() {
+		for _, good := range w.ev.Tested() {
+			f, p := w.ev.Of(bad), w.ev.Of(good)
 			if key := w.commits[bad].Key; key == "" || key != w.commits[good].Key || f.Passes > 0 || p.Fails > 0 {
 				continue
 			}
@@ -236,17 +236,17 @@ func (w *flakySearch) oddTwins() (acted bool, err error) {
 // older one.
 func (w *flakySearch) manyChanges() bool {
 	strong := func(i int, t belief.Tally) bool {
-		return *w.ev.By[i] == t || w.ev.By[i].Launches() > strongCount && (w.ev.By[i].Fails == 0) == (t.Fails == 0) && (w.ev.By[i].Passes == 0) == (t.Passes == 0)
+		return w.ev.Of(i) == t || w.ev.Of(i).Launches() > strongCount && (w.ev.Of(i).Fails == 0) == (t.Fails == 0) && (w.ev.Of(i).Passes == 0) == (t.Passes == 0)
 	}
-	for _, bad := range w.ev.Tested {
+	for _, bad := range w.ev.Tested() {
 		if !strong(bad, belief.Tally{Fails: strongCount}) {
 			continue
 		}
-		for _, good := range w.ev.Tested {
+		for _, good := range w.ev.Tested() {
 			if !strong(good, belief.Tally{Passes: strongCount}) {
 				continue
 			}
-			if w.ev.Reach[good][bad] {
+			if bisect.Ancestors(w.commits, good)[bad] {
 				w.keepTo(bad)
 				return true
 			}
@@ -258,6 +258,6 @@ func (w *flakySearch) manyChanges() bool {
 // keepTo makes commit bad the bad end.
 func (w *flakySearch) keepTo(bad int) {
 	w.warn(fmt.Sprintf("commit %s is bad although a later one is good: the range holds more than one change of this kind", bisect.ShortID(w.commits[bad].ID)))
-	w.within = slices.Clone(w.ev.Reach[bad])
+	w.within = bisect.Ancestors(w.commits, bad)
 	w.rebuild()
 }

@@ -13,5 +13,5 @@ func (r *slowdownRun) ramps() bool {
 	if r.part != nil || r.launches < rampLaunches && r.failed+r.restarts == 0 || len(r.commits) < 5 {
 		return false
 	}
-	return r.model.Ramp() > rampGain
+	return r.model.RampOdds() > rampGain
 }

@@ -121,7 +121,7 @@ func (p *Plain) tellApart(ctx context.Context, g, b bisect.Outcome, e bisect.End
 		rate := belief.FailNext(belief.LogAlike, tb.Plus(tg))
 		ifBad := func(t belief.Tally) float64 { return belief.LogEnds(t, tg) }
 		ifGood := func(t belief.Tally) float64 { return belief.LogEnds(tb, t) }
-		if belief.Tells(same, rate, belief.FailNext(ifBad, tb)) > belief.Tells(same, rate, belief.FailNext(ifGood, tg)) {
+		if belief.ClaimInfo(same, rate, belief.FailNext(ifBad, tb)) > belief.ClaimInfo(same, rate, belief.FailNext(ifGood, tg)) {
 			c, why = p.bad, bisect.EndBad
 		}
 		if _, err := p.launch(ctx, c, why); err != nil {

@@ -189,11 +189,11 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 	test := belief.StepTest{Step: o.step}
 	noise := o.slow.model.Noise()
 	alpha := o.slow.alpha()
-	for len(test.Pairs) < mostSetPairs && test.Decided(noise, alpha) == 0 && (o.Spent == nil || !o.Spent()) {
+	for test.Pairs() < mostSetPairs && test.Decided(noise, alpha) == 0 && (o.Spent == nil || !o.Spent()) {
 		var y, at [2]float64
 		ok := true
 		for k := range 2 {
-			side := (k + len(test.Pairs)) % 2
+			side := (k + test.Pairs()) % 2
 			x, err := o.launch(ctx, []bisect.Candidate{o.good, c}[side], r, side == 1)
 			if err != nil {
 				return out, err
@@ -212,9 +212,9 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 			break
 		}
 	}
-	out.Launches = len(test.Pairs)
+	out.Launches = test.Pairs()
 	out.Class, out.Slow = bisect.OK, math.Exp(test.Median())
-	out.Why = fmt.Sprintf("%s %.4f times the good end's, %d pairs", o.slow.picked.Name(), out.Slow, len(test.Pairs))
+	out.Why = fmt.Sprintf("%s %.4f times the good end's, %d pairs", o.slow.picked.Name(), out.Slow, test.Pairs())
 	out.Answer = map[int]sets.Answer{1: sets.Fail, -1: sets.Pass, 0: sets.Unjudged}[test.Decided(noise, alpha)]
 	if out.Answer == sets.Fail {
 		out.Class = bisect.Slow
