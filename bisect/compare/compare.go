@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -109,10 +108,11 @@ type LeftOut struct {
 	N   int
 }
 
-// run is the state of one Compare.
+// run is the state of one Experiment.
 type run struct {
 	*Experiment
 	ctx       context.Context
+	want      criteria
 	c         Result
 	kept      []paired    // the launches that count
 	contrasts []*contrast // nil until both sides have ended well
@@ -130,7 +130,7 @@ type paired struct {
 // Run compares. An error is machine trouble, an interruption or, as an [*UnknownMetricError], a request
 // that cannot be met; the comparison then holds what was known until then.
 func (c *Experiment) Run(ctx context.Context) (Result, error) {
-	r := &run{Experiment: c, ctx: ctx, names: c.Names}
+	r := &run{Experiment: c, ctx: ctx, want: c.criteria(), names: c.Names}
 	if r.names == [2]string{} {
 		r.names = [2]string{"A", "B"}
 	}
@@ -154,7 +154,7 @@ func (r *run) all() error {
 		}
 		r.judge()
 		if r.OnPair != nil {
-			r.OnPair(n, r.sofar())
+			r.OnPair(n, sofar(r.contrasts, r.want))
 		}
 		if r.done(n) && !r.follow() {
 			r.settle()
@@ -181,7 +181,9 @@ func (r *run) pair(n int) error {
 		}
 		if r.c.Sides[side].Note(o) {
 			r.unfit = 0
-			r.keep(paired{n, side, o})
+			l := paired{n, side, o}
+			r.kept = append(r.kept, l)
+			r.spread(l)
 		} else {
 			r.unfit++
 		}
@@ -225,26 +227,20 @@ func leave(all []LeftOut, why string) []LeftOut {
 	return append(all, LeftOut{why, 1})
 }
 
-// keep takes in a launch that counts.
-func (r *run) keep(l paired) {
-	r.kept = append(r.kept, l)
-	r.spread(l)
-}
-
 // spread gives every contrast its part of a launch.
 func (r *run) spread(l paired) {
 	p := metric.NewParts(l.o)
 	for _, c := range r.contrasts {
-		l.o = p.Of(c.Channel)
+		l.o = p.Of(c.channel)
 		c.add(l)
 	}
 }
 
 // complete is the number of pairs of which both launches count.
-func (r *run) complete() int {
+func complete(kept []paired) int {
 	n := 0
-	for i := 1; i < len(r.kept); i++ {
-		if r.kept[i].pair == r.kept[i-1].pair {
+	for i := 1; i < len(kept); i++ {
+		if kept[i].pair == kept[i-1].pair {
 			n++
 		}
 	}
@@ -261,7 +257,7 @@ func (r *run) choose() error {
 		first[l.side] = l.o
 	}
 	cs := metric.InBoth(r.Metrics, first)
-	sends := [2]bool{r.sends(first[0]), r.sends(first[1])}
+	sends := [2]bool{sends(r.Metrics, first[0]), sends(r.Metrics, first[1])}
 	if len(cs) == 0 && r.Fallback != nil && !sends[0] && !sends[1] {
 		if cs = metric.InBoth([]metric.Metric{*r.Fallback}, first); len(cs) > 0 {
 			r.warn(fmt.Sprintf("no launch gave a value of %s: %s is compared instead", metric.Names(r.Metrics), r.Fallback.Name))
@@ -298,8 +294,35 @@ func (r *run) choose() error {
 }
 
 // sends reports that a launch gave one of the metrics.
-func (r *run) sends(o bisect.Outcome) bool {
-	return slices.ContainsFunc(r.Metrics, func(m metric.Metric) bool { _, ok := m.Log(o); return ok })
+func sends(ms []metric.Metric, o bisect.Outcome) bool {
+	return slices.ContainsFunc(ms, func(m metric.Metric) bool { _, ok := m.Log(o); return ok })
+}
+
+// judge answers for every contrast as far as that is possible, and for all of them together.
+func (r *run) judge() {
+	doubts := make([]float64, len(r.contrasts))
+	for i, c := range r.contrasts {
+		doubts[i] = c.doubt(r.want.looks)
+	}
+	for i, doubt := range Holm(doubts) {
+		r.contrasts[i].judge(doubt, r.want)
+	}
+	r.c.Answer = together(r.contrasts)
+}
+
+// describe puts what is known into numbers.
+func (r *run) describe() []Contrast {
+	var out []Contrast
+	var ps, doubts []float64
+	for _, c := range r.contrasts {
+		out = append(out, c.describe(len(r.contrasts), r.want))
+		ps, doubts = append(ps, out[len(out)-1].P), append(doubts, c.doubt(r.want.looks))
+	}
+	ps, doubts = Holm(ps), Holm(doubts)
+	for i := range out {
+		out[i].Adjusted, out[i].Doubt = ps[i], doubts[i]
+	}
+	return append(out, r.missing()...)
 }
 
 // UnknownMetricError says that launches give no value of what was asked for.
@@ -317,25 +340,9 @@ func (e *UnknownMetricError) Error() string {
 	return s + fmt.Sprintf("\nhint: choose one of %s with --metric", strings.Join(e.Sent, ", "))
 }
 
-// allowed is the chance of a wrong answer.
-func (r *run) allowed() float64 {
-	if r.Error > 0 {
-		return r.Error
-	}
-	return 0.01
-}
-
-// least is the smallest change worth finding, as a logarithm.
-func (r *run) least() float64 {
-	if r.Effect > 0 {
-		return math.Log1p(r.Effect)
-	}
-	return math.Log1p(0.005)
-}
-
 // done reports that there is an answer, or that no more may be launched.
 func (r *run) done(n int) bool {
-	pairs := r.complete()
+	pairs := complete(r.kept)
 	r.c.Pairs = pairs
 	switch {
 	case r.spent():
@@ -346,7 +353,7 @@ func (r *run) done(n int) bool {
 		return true
 	case r.Pairs > 0:
 		return pairs >= r.Pairs || n >= r.Pairs+metric.MaxUnfit
-	case r.c.Answer == Open && r.hopeless():
+	case r.c.Answer == Open && hopeless(r.contrasts, r.want):
 		r.c.Hopeless = true
 		return true
 	}

@@ -39,27 +39,27 @@ func (k Contrast) About(name, one string) bool {
 
 // contrast collects the launches of a Contrast.
 type contrast struct {
-	metric.Channel
-	unit   string
-	cases  []string     // that the first launch gave values of
-	levels [2][]float64 // of both sides
-	pairs  [][2]float64 // levels of launches side by side
-	last   paired
-	answer Answer
+	channel metric.Channel
+	unit    string
+	cases   []string     // that the first launch gave values of
+	levels  [2][]float64 // of both sides
+	pairs   [][2]float64 // levels of launches side by side
+	last    paired
+	answer  Answer
 }
 
 func newContrast(c metric.Channel, o bisect.Outcome) *contrast {
-	return &contrast{Channel: c, unit: c.Unit(o), cases: metric.Cases(c.Metric, o), answer: Open}
+	return &contrast{channel: c, unit: c.Unit(o), cases: metric.Cases(c.Metric, o), answer: Open}
 }
 
 // add takes in one launch.
 func (c *contrast) add(l paired) {
-	y, ok := c.Level(l.o)
-	if !ok || c.All && len(metric.Cases(c.Metric, l.o)) != len(c.cases) {
+	y, ok := c.channel.Level(l.o)
+	if !ok || c.channel.All && len(metric.Cases(c.channel.Metric, l.o)) != len(c.cases) {
 		return
 	}
 	c.levels[l.side] = append(c.levels[l.side], y)
-	if before, ok := c.Level(c.last.o); ok && c.last.pair == l.pair {
+	if before, ok := c.channel.Level(c.last.o); ok && c.last.pair == l.pair {
 		both := [2]float64{before, y}
 		if l.side == 0 {
 			both[0], both[1] = both[1], both[0]
@@ -71,10 +71,10 @@ func (c *contrast) add(l paired) {
 
 // caseName is the one case that the numbers are of, "" where there are several or none.
 func (c *contrast) caseName() string {
-	if c.All && len(c.cases) == 1 {
+	if c.channel.All && len(c.cases) == 1 {
 		return c.cases[0]
 	}
-	return c.Case
+	return c.channel.Case
 }
 
 // steps are the differences of the pairs, B above A.
@@ -97,12 +97,28 @@ const (
 // TestCompareHolds measures it.
 const looks = 12
 
-// often is how many looks the error must do for.
-func (r *run) often() float64 {
-	if r.Pairs > 0 {
-		return 1
+// criteria are what an answer must meet.
+type criteria struct {
+	allowed float64 // chance of a wrong answer
+	least   float64 // smallest change worth finding, as a logarithm
+	looks   float64 // by how much a chance grows because one looks after every pair
+	seed    uint64  // of the bootstrap
+	accepts func(m metric.Metric, one string, ratio float64) bool
+}
+
+// criteria fills in the defaults.
+func (c *Experiment) criteria() criteria {
+	w := criteria{allowed: 0.01, least: math.Log1p(0.005), looks: looks, seed: c.Seed, accepts: c.Accepts}
+	if c.Error > 0 {
+		w.allowed = c.Error
 	}
-	return looks
+	if c.Effect > 0 {
+		w.least = math.Log1p(c.Effect)
+	}
+	if c.Pairs > 0 {
+		w.looks = 1 // nothing is decided before the last pair
+	}
+	return w
 }
 
 // doubt is the chance of a difference as clear as this one without a cause.
@@ -125,66 +141,53 @@ func (c *contrast) bound(e float64) Interval {
 	return out
 }
 
-// judge answers for every contrast as far as that is possible, and for all of them together.
-func (r *run) judge() {
-	doubts := make([]float64, len(r.contrasts))
-	for i, c := range r.contrasts {
-		doubts[i] = c.doubt(r.often())
-	}
-	for i, doubt := range Holm(doubts) {
-		r.contrasts[i].answer = r.answer(r.contrasts[i], doubt)
-	}
-	r.c.Answer = r.together()
-}
-
-// answer judges one contrast: by its step where that is clear and worth it, else by whether what is
-// looked for can be ruled out.
-func (r *run) answer(c *contrast, doubt float64) Answer {
+// judge answers by the step where that is clear and worth it, else by whether what is looked for can be ruled out.
+func (c *contrast) judge(doubt float64, w criteria) {
+	c.answer = Open
 	if len(c.pairs) < MinPairs {
-		return Open
+		return
 	}
-	b := c.bound(r.allowed() / r.often())
-	clear := doubt <= r.allowed()
+	b := c.bound(w.allowed / w.looks)
+	clear := doubt <= w.allowed
 	switch {
-	case clear && b.Value >= metric.EffectMargin*r.least():
-		if r.Accepts != nil && r.Accepts(c.Metric, c.caseName(), ratioOf(c.Channel, b).Value) {
-			return Accepted
+	case clear && b.Value >= metric.EffectMargin*w.least:
+		c.answer = Worse
+		if w.accepts != nil && w.accepts(c.channel.Metric, c.caseName(), ratioOf(c.channel, b).Value) {
+			c.answer = Accepted
 		}
-		return Worse
-	case clear && b.Value <= -metric.EffectMargin*r.least():
-		return Better
-	case -r.least() <= b.Low && b.High <= r.least():
-		return Alike
+	case clear && b.Value <= -metric.EffectMargin*w.least:
+		c.answer = Better
+	case -w.least <= b.Low && b.High <= w.least:
+		c.answer = Alike
 	}
-	return Open
 }
 
 // hopeless reports that what is open would still be open after all pairs that may be made, by far: an
 // interval narrows with the square root of their number.
-func (r *run) hopeless() bool {
+func hopeless(all []*contrast, w criteria) bool {
 	const first, far = 30, 2.5
-	for _, c := range r.contrasts {
+	for _, c := range all {
 		if c.answer != Open {
 			continue
 		}
 		n := float64(len(c.pairs))
-		b := c.bound(r.allowed() / r.often())
-		if n < first || (b.High-b.Low)/2*math.Sqrt(n/metric.MaxPairs) < far*max(r.least(), math.Abs(b.Value)) {
+		b := c.bound(w.allowed / w.looks)
+		if n < first || (b.High-b.Low)/2*math.Sqrt(n/metric.MaxPairs) < far*max(w.least, math.Abs(b.Value)) {
 			return false
 		}
 	}
-	return len(r.contrasts) > 0
+	return len(all) > 0
 }
 
 // together is the answer over all contrasts: one that is worse is a regression, whatever the others do.
-func (r *run) together() Answer {
+func together(all []*contrast) Answer {
 	is := func(a Answer) bool {
-		return slices.ContainsFunc(r.contrasts, func(c *contrast) bool { return c.answer == a })
+		return slices.ContainsFunc(all, func(c *contrast) bool { return c.answer == a })
 	}
 	switch {
 	case is(Worse):
 		return Worse
-	case len(r.contrasts) == 0, is(Open):
+	case len(all) == 0, is(Open):
 		return Open
 	case is(Better):
 		return Better
@@ -192,46 +195,32 @@ func (r *run) together() Answer {
 	return Alike
 }
 
-// describe puts what is known into numbers.
-func (r *run) describe() []Contrast {
-	var out []Contrast
-	var ps, doubts []float64
-	for _, c := range r.contrasts {
-		out = append(out, r.contrast(c))
-		ps, doubts = append(ps, out[len(out)-1].P), append(doubts, c.doubt(r.often()))
-	}
-	ps, doubts = Holm(ps), Holm(doubts)
-	for i := range out {
-		out[i].Adjusted, out[i].Doubt = ps[i], doubts[i]
-	}
-	return append(out, r.missing()...)
-}
-
-func (r *run) contrast(c *contrast) Contrast {
+// describe puts what is known of one of n contrasts into numbers.
+func (c *contrast) describe(n int, w criteria) Contrast {
 	var v, each, both [2][]float64
 	for side := range 2 {
 		for _, y := range c.levels[side] {
-			v[side], each[side] = append(v[side], c.Value(y)), append(each[side], c.Positive(y))
+			v[side], each[side] = append(v[side], c.channel.Value(y)), append(each[side], c.channel.Positive(y))
 		}
 		for _, p := range c.pairs {
-			both[side] = append(both[side], c.Positive(p[side]))
+			both[side] = append(both[side], c.channel.Positive(p[side]))
 		}
 	}
 	x := Contrast{
-		Metric: c.Metric, Case: c.caseName(), All: c.All && len(c.cases) > 1, Unit: c.unit, Answer: c.answer, Pairs: len(c.pairs),
+		Metric: c.channel.Metric, Case: c.caseName(), All: c.channel.All && len(c.cases) > 1, Unit: c.unit, Answer: c.answer, Pairs: len(c.pairs),
 		A: Describe(v[0]), B: Describe(v[1]), Cliff: CliffsDelta(v[0], v[1]), P: MannWhitney(v[0], v[1]),
 	}
-	if c.Kernel != nil {
-		x.Was = metric.Channel{Metric: c.Metric, Case: c.Kernel.Names[0]}.Name()
+	if c.channel.Kernel != nil {
+		x.Was = metric.Channel{Metric: c.channel.Metric, Case: c.channel.Kernel.Names[0]}.Name()
 	}
 	if len(c.pairs) == len(v[0]) && len(c.pairs) == len(v[1]) {
-		x.Ratio = RatioOfMedians(both[0], both[1], true, r.Seed)
+		x.Ratio = RatioOfMedians(both[0], both[1], true, w.seed)
 	} else {
-		x.Ratio = RatioOfMedians(each[0], each[1], false, r.Seed)
+		x.Ratio = RatioOfMedians(each[0], each[1], false, w.seed)
 	}
-	bound := c.bound(r.allowed() / r.often())
-	x.Shift, x.Bound = ratioOf(c.Channel, HodgesLehmann(c.steps())), ratioOf(c.Channel, bound)
-	alone := r.allowed() / r.often() / float64(len(r.contrasts)) // a number alone must be as clear as that
+	bound := c.bound(w.allowed / w.looks)
+	x.Shift, x.Bound = ratioOf(c.channel, HodgesLehmann(c.steps())), ratioOf(c.channel, bound)
+	alone := w.allowed / w.looks / float64(n) // a number alone must be as clear as that
 	wide, z := c.bound(alone), math.Sqrt2*math.Erfcinv(alone)
 	x.Smallest = math.Expm1((wide.High - wide.Low) / 2 * (1 + power/z))
 	return x
@@ -249,10 +238,10 @@ func ratioOf(c metric.Channel, s Interval) Interval {
 }
 
 // sofar is what is known now.
-func (r *run) sofar() []Sofar {
+func sofar(all []*contrast, w criteria) []Sofar {
 	var out []Sofar
-	for _, c := range r.contrasts {
-		out = append(out, Sofar{c.Name(), len(c.pairs), ratioOf(c.Channel, c.bound(r.allowed()/r.often())), c.answer})
+	for _, c := range all {
+		out = append(out, Sofar{c.channel.Name(), len(c.pairs), ratioOf(c.channel, c.bound(w.allowed/w.looks)), c.answer})
 	}
 	return out
 }

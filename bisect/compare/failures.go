@@ -55,7 +55,7 @@ const maxFollowed = 80
 
 // failsMore reports that B fails in a larger share of launches than A.
 func (r *run) failsMore() bool {
-	limit := r.allowed()
+	limit := r.want.allowed
 	if r.c.Sides[0].Failed > 0 {
 		limit /= failureLooks
 	}

@@ -18,7 +18,7 @@ func (r *run) missing() []Contrast {
 		if m.OfProcess() {
 			continue
 		}
-		seen := r.compared(m)
+		seen := compared(r.contrasts, m)
 		for _, l := range r.kept {
 			if l.side != 0 {
 				continue
@@ -35,13 +35,13 @@ func (r *run) missing() []Contrast {
 }
 
 // compared are the cases of which there is a contrast, alone or as the only one.
-func (r *run) compared(m metric.Metric) map[string]bool {
+func compared(contrasts []*contrast, m metric.Metric) map[string]bool {
 	out := map[string]bool{}
-	for _, c := range r.contrasts {
-		if c.Metric == m && (!c.All || len(c.cases) == 1) {
+	for _, c := range contrasts {
+		if c.channel.Metric == m && (!c.channel.All || len(c.cases) == 1) {
 			out[c.caseName()] = true
-			if c.Kernel != nil {
-				out[c.Kernel.Names[0]] = true
+			if c.channel.Kernel != nil {
+				out[c.channel.Kernel.Names[0]] = true
 			}
 		}
 	}
