@@ -487,7 +487,7 @@ func TestManyAtoms(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, atoms := range map[string][]Atom{
-		"in a circle":    {{Requires: []int{1}}, {Requires: []int{0}}},
+		"cyclic":         {{Requires: []int{1}}, {Requires: []int{0}}},
 		"another change": {{Requires: []int{2}}, {}},
 		"be positive":    {{Weight: -1}},
 		"between 1 and":  {},

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"unicode"
 
-	"github.com/BurntSushi/toml"
 	"github.com/google/renameio/v2"
+	"github.com/pelletier/go-toml/v2"
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect/compare"
@@ -182,9 +182,7 @@ func appendAccepted(path string, fresh []config.Acceptance) error {
 		b.WriteByte('\n')
 	}
 	b.WriteByte('\n')
-	e := toml.NewEncoder(&b)
-	e.Indent = ""
-	if err := e.Encode(struct {
+	if err := toml.NewEncoder(&b).Encode(struct {
 		Accepted []config.Acceptance `toml:"accepted"`
 	}{fresh}); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -239,7 +239,7 @@ func TestHookMachine(t *testing.T) {
 	defer func() { t.Logf("\n%s", h.table) }()
 	h.change(map[string]string{"infra": "the device fell off the bus"}, "machine trouble")
 	said, code := h.pushWith("machine trouble", []string{"KBISECT_HOOK_DEADLINE=soon"}, "--dry-run", "origin", "main")
-	h.wants(said, code, 0, `not decided: .*the device fell off the bus`, `warning: KBISECT_HOOK_DEADLINE: "soon" is no duration.*using 30s`)
+	h.wants(said, code, 0, `not decided: .*the device fell off the bus`, `warning: KBISECT_HOOK_DEADLINE: invalid duration "soon".*using 30s`)
 
 	h.git("reset", "-q", "--hard", "origin/main")
 	h.change(map[string]string{"wrong": "x"}, "wrong")

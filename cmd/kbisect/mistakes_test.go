@@ -25,7 +25,7 @@ type blunder struct {
 }
 
 func blunders() []blunder {
-	const compareWith = "hint: kbisect init, in an empty folder, writes a kbisect.toml with comments to compare with\n"
+	const compareWith = "hint: run kbisect init in an empty folder for a commented kbisect.toml to compare with\n"
 	return []blunder{
 		{where: "nowhere", args: "run --good v1 -- true", code: exit.UsageError, want: `kbisect: no git repository at DIR or above it
 hint: run this inside a repository, or name one with -C DIR
@@ -158,13 +158,13 @@ hint: --base REV names the branch that HEAD goes into
 hint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits
 `},
 		{config: "version = 1\n[run]\ncomand = [\"true\"]\nlimit = 3\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:3: run.comand: unknown key; did you mean "command"?; allowed here: command, limit, limits, files, caches, probe
-DIR/kbisect.toml:4: run.limit: wrong type: this is an integer; wanted is a duration in quotes, as "90s", "2m" or "1h30m"
+DIR/kbisect.toml:4: run.limit: expected a duration in quotes, as "90s", "2m" or "1h30m", got an integer
 ` + compareWith},
-		{config: "version = 1\n[run\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:2: expected '.' or ']' to end table name, but got the end of the line instead
+		{config: "version = 1\n[run\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:2: expected ']' to close table name
 ` + compareWith},
-		{config: flagTables("bad = \"onn\"", ""), args: "run --axis flags", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:8: flag.bad: "onn" is none of the values; did you mean "on"?; allowed: "on"
+		{config: flagTables("bad = \"onn\"", ""), args: "run --axis flags", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:8: flag.bad: "onn" is not one of the values; did you mean "on"?; allowed: "on"
 ` + compareWith},
-		{config: flagTables(`requires = ["tile=16"]`, `requires = ["graph=on"]`), args: "run --axis flags", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:8: flag.requires: the conditions go round in a circle, so that none of these could ever be set: graph needs tile needs graph
+		{config: flagTables(`requires = ["tile=16"]`, `requires = ["graph=on"]`), args: "run --axis flags", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:8: flag.requires: cyclic conditions, so none of these flags could be set: graph needs tile needs graph
 ` + compareWith},
 		{config: strings.Replace(flagTables("", ""), `"true"`, `"false"`, 1), args: "run --quiet --axis flags", code: exit.NoDifference, want: `No difference between the ends: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1
 

@@ -40,7 +40,24 @@ type Flags struct {
 // step is what an atom stands for: the flag has at least this value, or this value.
 type step struct{ flag, value int }
 
-// New makes the space of the flags.
+// Error says what is wrong with one flag.
+type Error struct {
+	Flag  string
+	Cycle bool // its conditions lead back to it, so that it can never be set
+	err   error
+}
+
+// Error implements error.
+func (e *Error) Error() string { return "flag " + e.Flag + ": " + e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.err }
+
+func flagErrorf(flag, format string, args ...any) error {
+	return &Error{Flag: flag, err: fmt.Errorf(format, args...)}
+}
+
+// New makes the space of the flags. A flag that cannot be part of it gives an *Error.
 func New(flags []Flag) (*Flags, error) {
 	f := &Flags{flags: slices.Clone(flags), whole: map[int]int{}}
 	f.loosen()
@@ -61,7 +78,11 @@ func New(flags []Flag) (*Flags, error) {
 		}
 	}
 	space, err := lattice.NewSpace(atoms)
-	if err != nil {
+	var cycle *lattice.CycleError
+	switch {
+	case errors.As(err, &cycle):
+		return nil, &Error{Flag: f.flags[f.atoms[cycle.Atom].flag].Name, Cycle: true, err: err}
+	case err != nil:
 		return nil, fmt.Errorf("flags: %w", err)
 	}
 	f.Space = space
@@ -93,20 +114,20 @@ func (f *Flags) loosen() {
 func (f *Flags) add(i, first int) ([]lattice.Atom, error) {
 	g := &f.flags[i]
 	if len(g.Values) < 2 {
-		return nil, fmt.Errorf("flag %s: expected a base value and at least one other", g.Name)
+		return nil, flagErrorf(g.Name, "expected a base value and at least one other")
 	}
 	if slices.ContainsFunc(f.flags[:i], func(o Flag) bool { return o.Name == g.Name }) {
-		return nil, fmt.Errorf("duplicate flag %s", g.Name)
+		return nil, flagErrorf(g.Name, "duplicate name")
 	}
 	for v, name := range g.Values {
 		if slices.Contains(g.Values[:v], name) {
-			return nil, fmt.Errorf("flag %s: duplicate value %q", g.Name, name)
+			return nil, flagErrorf(g.Name, "duplicate value %q", name)
 		}
 	}
 	g.Bad = cmp.Or(g.Bad, g.Values[len(g.Values)-1])
 	bad := slices.Index(g.Values, g.Bad)
 	if bad < 1 {
-		return nil, fmt.Errorf("flag %s: invalid bad value %q: expected one of its values other than the base", g.Name, g.Bad)
+		return nil, flagErrorf(g.Name, "invalid bad value %q: expected one of its values other than the base", g.Bad)
 	}
 	if _, ok := f.whole[i]; ok {
 		return nil, nil
@@ -151,7 +172,7 @@ func (f *Flags) tie(a int, atom *lattice.Atom) error {
 				err = f.apply(atom, flag, value, equal == list.holds)
 			}
 			if err != nil {
-				return fmt.Errorf("flag %s: %s: %w", g.Name, list.word, err)
+				return flagErrorf(g.Name, "%s: %w", list.word, err)
 			}
 		}
 	}

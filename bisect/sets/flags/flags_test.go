@@ -156,9 +156,9 @@ func TestFlagsRefused(t *testing.T) {
 	two := []string{"0", "1"}
 	for want, list := range map[string][]Flag{
 		"a base value and at least": {{Name: "a", Values: []string{"0"}}},
-		"duplicate flag a":          {{Name: "a", Values: two}, {Name: "a", Values: two}},
+		"flag a: duplicate name":    {{Name: "a", Values: two}, {Name: "a", Values: two}},
 		`bad value "2"`:             {{Name: "a", Values: two, Bad: "2"}},
-		"in a circle":               {{Name: "a", Values: two, Requires: []string{"b=1"}}, {Name: "b", Values: two, Requires: []string{"a=1"}}},
+		"cyclic":                    {{Name: "a", Values: two, Requires: []string{"b=1"}}, {Name: "b", Values: two, Requires: []string{"a=1"}}},
 		"unknown flag":              {{Name: "a", Values: two, Requires: []string{"c=1"}}},
 		"about the flag itself":     {{Name: "a", Values: two, Excludes: []string{"a=0"}}},
 	} {

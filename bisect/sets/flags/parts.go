@@ -1,7 +1,6 @@
 package flags
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect/sets/lattice"
@@ -12,24 +11,24 @@ import (
 func (f *Flags) readParts() error {
 	for i, g := range f.flags {
 		if len(g.Parts) == 1 {
-			return fmt.Errorf("flag %s: parts: expected at least two, got %s alone", g.Name, g.Parts[0])
+			return flagErrorf(g.Name, "parts: expected at least two, got %s alone", g.Parts[0])
 		}
 		for _, text := range g.Parts {
 			flag, value, equal, err := f.term(text)
 			if err != nil {
-				return fmt.Errorf("flag %s: parts: %w", g.Name, err)
+				return flagErrorf(g.Name, "parts: %w", err)
 			}
 			o := f.flags[flag]
 			_, taken := f.whole[flag]
 			switch {
 			case !equal || value == 0:
-				return fmt.Errorf("flag %s: parts: %q must name a value other than the base %s", g.Name, text, o.Values[0])
+				return flagErrorf(g.Name, "parts: %q must name a value other than the base %s", text, o.Values[0])
 			case flag == i || len(o.Parts) > 0:
-				return fmt.Errorf("flag %s: parts: %s has parts itself", g.Name, o.Name)
+				return flagErrorf(g.Name, "parts: %s has parts itself", o.Name)
 			case taken:
-				return fmt.Errorf("flag %s: parts: %s is a part already", g.Name, o.Name)
+				return flagErrorf(g.Name, "parts: %s is a part already", o.Name)
 			case len(o.Requires)+len(o.Excludes) > 0:
-				return fmt.Errorf("flag %s: parts: a part cannot require or exclude anything, but %s does", g.Name, o.Name)
+				return flagErrorf(g.Name, "parts: a part cannot require or exclude anything, but %s does", o.Name)
 			}
 			f.whole[flag] = i
 		}
@@ -38,7 +37,7 @@ func (f *Flags) readParts() error {
 		for _, text := range slices.Concat(g.Requires, g.Excludes) {
 			if flag, _, _, err := f.term(text); err == nil {
 				if whole, ok := f.whole[flag]; ok {
-					return fmt.Errorf("flag %s: %q is about a part of %s: name that flag instead", g.Name, text, f.flags[whole].Name)
+					return flagErrorf(g.Name, "%q is about a part of %s: name that flag instead", text, f.flags[whole].Name)
 				}
 			}
 		}

@@ -2,7 +2,6 @@ package lattice
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -97,7 +96,14 @@ func pairs(atoms []Atom) (list []Set) {
 	return list
 }
 
-var errCircle = errors.New("changes require each other in a circle")
+// CycleError says that an atom requires itself, through others.
+type CycleError struct {
+	Atom int
+	Name string // of the atom, for people
+}
+
+// Error implements error.
+func (e *CycleError) Error() string { return "cyclic requirements: " + e.Name }
 
 // connect works out the order and the closures. Suspects come early, with what they need before them.
 func (s *Space) connect() error {
@@ -112,7 +118,7 @@ func (s *Space) connect() error {
 	state := make([]byte, n)
 	for _, i := range byName {
 		if !s.visit(i, state) {
-			return fmt.Errorf("%w: %s is among them", errCircle, s.Name(i))
+			return &CycleError{Atom: i, Name: s.Name(i)}
 		}
 	}
 	for k, i := range s.order {

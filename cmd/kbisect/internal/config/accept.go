@@ -1,14 +1,14 @@
 package config
 
-// AcceptedName is the file, beside kbisect.toml, that lists changes for the worse which were meant.
+// AcceptedName is the file, beside kbisect.toml, that lists accepted regressions.
 const AcceptedName = "kbisect-accepted.toml"
 
 // AcceptedHead begins the file.
-const AcceptedHead = `# Changes for the worse that are meant; kbisect gate --accept 'REASON' adds to this list.
+const AcceptedHead = `# Accepted regressions; kbisect gate --accept 'REASON' adds to this list.
 #
-# An entry lets the branch pass on which it is added, and no later one: it counts while the merge base does
-# not have it. It may stay here as a record. A number is let pass while its ratio, HEAD over the merge base,
-# is no worse than limit; without a case it is the metric over all of its cases.
+# An entry applies to the branch that adds it and to no later one: it counts while the merge base does not
+# have it, and may stay here as a record. A metric passes while its ratio, HEAD over the merge base, is no
+# worse than limit; without a case the entry is about the metric over all of its cases.
 `
 
 // Acceptance is one [[accepted]] of that file.
@@ -16,37 +16,31 @@ type Acceptance struct {
 	Metric string  `toml:"metric"`
 	Case   string  `toml:"case,omitempty"`
 	Limit  float64 `toml:"limit"`
-	Commit string  `toml:"commit"` // that brought it, for people
+	Commit string  `toml:"commit"` // that caused it, for people
 	Reason string  `toml:"reason"`
 }
 
-// ParseAccepted checks the file. Its error is a *ConfigError.
+// ParseAccepted checks the file. Its error is a *Error.
 func ParseAccepted(name string, data []byte) ([]Acceptance, error) {
-	r, root, err := readTOML(name, data, "\nhint: entries that the base branch has had for long may go")
+	schema := map[string][]string{"": {"accepted"}, "accepted": {"metric", "case", "limit", "commit", "reason"}}
+	top, err := parse(name, data, schema, "\nhint: remove entries that the base branch has had for long")
 	if err != nil {
 		return nil, err
 	}
-	top := tableReader{r: r, values: root}
-	top.unknown([]string{"accepted"}, nil)
 	var out []Acceptance
 	for _, t := range top.tables("accepted") {
-		out = append(out, t.acceptance())
+		out = append(out, readAcceptance(t))
 	}
-	return out, r.err()
+	return out, top.r.err()
 }
 
-func (t tableReader) acceptance() Acceptance {
-	t.unknown([]string{"metric", "case", "limit", "commit", "reason"}, nil)
+func readAcceptance(t table) Acceptance {
 	a := Acceptance{Metric: t.str("metric"), Case: t.str("case"), Commit: t.str("commit"), Reason: t.str("reason")}
-	for _, key := range []string{"metric", "limit", "reason"} {
-		if !t.has(key) {
-			t.r.add(t.path, "%s is missing", key)
-		}
-	}
+	t.require("metric", "limit", "reason")
 	if t.has("limit") {
 		n, ok := t.number("limit", "a ratio, as 1.08")
 		if ok && !(n > 0 && n < 1e6) {
-			t.errorf("limit", "%g is no ratio of HEAD to the merge base, as 1.08", n)
+			t.errorf("limit", "invalid ratio %g of HEAD to the merge base; expected a number as 1.08", n)
 		}
 		a.Limit = n
 	}

@@ -5,14 +5,10 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
-
-	"github.com/BurntSushi/toml"
 
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline"
@@ -21,11 +17,8 @@ import (
 // FileName is the file that kbisect looks for in the user's work tree.
 const FileName = "kbisect.toml"
 
-// maxConfig bounds the size of a configuration, in bytes.
-const maxConfig = 256 << 10
-
 // Config is a kbisect.toml after checking. What the file leaves out has its
-// zero value; withDefaults fills that in.
+// zero value; [Config.WithDefaults] fills that in.
 type Config struct {
 	Path       string // the file, as it was named
 	Version    int    // 1
@@ -40,7 +33,7 @@ type Config struct {
 	Cost       CostConfig
 	Flags      []Flag
 	Hypotheses []Hypothesis
-	Warnings   []string // what is allowed but looks like a slip, with file and line
+	Warnings   []string // what is allowed but looks like a mistake, with file and line
 }
 
 // BuildConfig is the table [build].
@@ -63,6 +56,7 @@ type RunConfig struct {
 	Probe   string                   // auto, on, off: whether Python is asked for its phases
 }
 
+// CacheState is Caches in the terms of the pipeline, where "" is auto.
 func (c RunConfig) CacheState() pipeline.Caches {
 	if c.Caches == "auto" {
 		return ""
@@ -70,6 +64,7 @@ func (c RunConfig) CacheState() pipeline.Caches {
 	return pipeline.Caches(c.Caches)
 }
 
+// ProbeMode is Probe in the terms of the pipeline, where "" is auto.
 func (c RunConfig) ProbeMode() pipeline.Probe {
 	if c.Probe == "auto" {
 		return ""
@@ -80,7 +75,7 @@ func (c RunConfig) ProbeMode() pipeline.Probe {
 // Metric is what "slow" is about: one table [metric] or [[metrics]].
 type Metric struct {
 	Name    string
-	Unit    string // a symbol that parseUnit knows
+	Unit    string // a symbol that ParseUnit knows
 	Better  string // lower, higher
 	From    string // one of metricSources
 	Pattern string // for regex: has a group "value", perhaps a group "unit"
@@ -126,7 +121,7 @@ type Hypothesis struct {
 	Claim []string // "flag=value"
 }
 
-// Defaults of withDefaults, for programs that use no file at all.
+// Defaults of [Config.WithDefaults], for programs that use no file at all.
 const (
 	defaultRunLimit   = 180 * time.Second
 	DefaultBuildLimit = 10 * time.Minute
@@ -164,6 +159,7 @@ func (c *Config) WithDefaults() *Config {
 	return &out
 }
 
+// WithDefaults returns the metric with name, source, unit and direction set.
 func (m Metric) WithDefaults() Metric {
 	setDefault(&m.Name, "time")
 	setDefault(&m.From, "protocol")
@@ -191,63 +187,30 @@ func setDefault[T comparable](p *T, v T) {
 	}
 }
 
-// Load reads and checks the file at path. A file that breaks a rule gives
-// a *ConfigError; one that is not there gives an error that wraps fs.ErrNotExist.
+// Load reads and checks the file at path. A file that breaks a rule gives an
+// *Error; one that does not exist an error that wraps fs.ErrNotExist.
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w\nhint: kbisect init writes one; kbisect run -- COMMAND needs none", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("read configuration %s: %w", path, err)
 	}
 	return Parse(path, data)
 }
 
-// Parse checks data as the file name. Its error is a *ConfigError.
+// Parse checks data as the file name. Its error is an *Error.
 func Parse(name string, data []byte) (*Config, error) {
-	r, root, err := readTOML(name, data, ": this is no configuration")
+	t, err := parse(name, data, schema(), ": not a kbisect configuration")
 	if err != nil {
 		return nil, err
 	}
-	cfg := r.config(root)
-	if err := r.err(); err != nil {
+	cfg := readConfig(t)
+	if err := t.r.err(); err != nil {
 		return nil, err
 	}
 	return cfg, nil
-}
-
-// readTOML reads the tables of a file, bounded; tooLarge is what there is to say of one beyond that.
-func readTOML(name string, data []byte, tooLarge string) (r *configReader, root map[string]any, err error) {
-	if len(data) > maxConfig {
-		return nil, nil, configProblem(name, 1, fmt.Sprintf("larger than %d KiB%s", maxConfig>>10, tooLarge))
-	}
-	lines, tooDeep := indexLines(data)
-	if tooDeep > 0 {
-		return nil, nil, configProblem(name, tooDeep, "nested too deep")
-	}
-	if _, err := toml.Decode(string(data), &root); err != nil {
-		return nil, nil, syntaxProblem(name, err)
-	}
-	return &configReader{file: name, lines: lines}, root, nil
-}
-
-// syntaxProblem turns the error of the TOML parser, which stops at the first.
-func syntaxProblem(name string, err error) error {
-	var pe toml.ParseError
-	if !errors.As(err, &pe) {
-		return configProblem(name, 1, err.Error())
-	}
-	line := pe.Position.Line
-	if strings.Contains(pe.Message, "table") && strings.Contains(pe.Message, `but got '\n'`) {
-		line-- // the library has read the end of the line already
-	}
-	pe.Message = strings.NewReplacer(`'\n'`, "the end of the line", `'\x00'`, "the end of the file").Replace(pe.Message)
-	text := pe.Message
-	if pe.LastKey != "" {
-		text = fmt.Sprintf("near %s: %s", pe.LastKey, pe.Message)
-	}
-	return configProblem(name, max(line, 1), text)
 }

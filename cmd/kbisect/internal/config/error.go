@@ -7,57 +7,62 @@ import (
 	"strings"
 )
 
-// maxProblems bounds how many problems of one file are shown at once.
-const maxProblems = 10
+// maxShown bounds how many problems of one file are shown at once.
+const maxShown = 10
 
-// Error is everything that is wrong with one configuration file, in the
-// order of its lines. Its text is one line per problem, as "file:line: key: why".
+// Error is everything that is wrong with one configuration file, in the order
+// of its lines. Its text is one line a problem, as "file:line: key: why".
 type Error struct {
 	File     string
-	Problems []ConfigProblem
+	problems []problem
 }
 
-// ConfigProblem is one broken rule.
-type ConfigProblem struct {
-	Line int    // from 1
-	Key  string // as "build.limit"; "" where the file itself is wrong
-	Text string
+// problem is one broken rule.
+type problem struct {
+	line int    // from 1
+	key  string // as "build.limit"; "" where the file itself is wrong
+	text string
 }
 
 // Error implements error.
 func (e *Error) Error() string {
 	var b strings.Builder
-	for i, p := range e.Problems {
-		if i == maxProblems {
-			fmt.Fprintf(&b, "\n%s: and %d more", e.File, len(e.Problems)-i)
+	for i, p := range e.problems {
+		if i == maxShown {
+			fmt.Fprintf(&b, "\n%s: and %d more", e.File, len(e.problems)-i)
 			break
 		}
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s:%d: ", e.File, p.Line)
-		if p.Key != "" {
-			b.WriteString(p.Key + ": ")
+		fmt.Fprintf(&b, "%s:%d: ", e.File, p.line)
+		if p.key != "" {
+			b.WriteString(p.key + ": ")
 		}
-		b.WriteString(p.Text)
+		b.WriteString(p.text)
 	}
-	b.WriteString("\nhint: kbisect init, in an empty folder, writes a kbisect.toml with comments to compare with")
+	b.WriteString("\nhint: " + e.Hint())
 	return b.String()
 }
 
-func configProblem(file string, line int, text string) error {
-	return &Error{File: file, Problems: []ConfigProblem{{Line: line, Text: text}}}
+// Hint says what to do about it.
+func (e *Error) Hint() string {
+	return "run kbisect init in an empty folder for a commented kbisect.toml to compare with"
+}
+
+func problemAt(file string, line int, text string) error {
+	return &Error{File: file, problems: []problem{{line: line, text: text}}}
 }
 
 // err returns what was collected, or nil.
-func (r *configReader) err() error {
+func (r *reader) err() error {
 	if len(r.problems) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(r.problems, func(a, b ConfigProblem) int {
-		return cmp.Or(a.Line-b.Line, strings.Compare(a.Key, b.Key))
+	slices.SortStableFunc(r.problems, func(a, b problem) int {
+		return cmp.Or(a.line-b.line, strings.Compare(a.key, b.key))
 	})
-	return &Error{File: r.file, Problems: r.problems}
+	return &Error{File: r.file, problems: r.problems}
 }
 
 // OneOf lists choices for a person: `"a", "b" or "c"`.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,7 +14,10 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 )
 
-func envName() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) } // isName reports that s is made of letters, digits and some marks, and begins with none of these but those in first.
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// isName reports whether s is made of letters, digits and marks, and of the marks
+// only those in first may begin it.
 func isName(s, first, marks string) bool {
 	const longest = 64
 	for i, r := range s {
@@ -28,66 +32,68 @@ func isName(s, first, marks string) bool {
 	return s != "" && utf8.RuneCountInString(s) <= longest
 }
 
-// isValue reports that a text can be the value of a flag.
+// isValue reports whether a text can be the value of a flag.
 func isValue(s string) bool {
 	const longest = 256
 	n := utf8.RuneCountInString(s)
 	return n > 0 && n <= longest && !strings.ContainsFunc(s, func(r rune) bool { return r == ',' || unicode.Is(unicode.C, r) })
 }
 
-// flags reads [[flag]]; names are checked against each other before conditions
-// are, because a condition may name a flag that comes later.
-func (t tableReader) flags() []Flag {
+// readFlags reads [[flag]]. Names are checked before conditions, because
+// a condition may name a flag that comes later.
+func readFlags(t table) []Flag {
 	tables := t.tables("flag")
 	flags := make([]Flag, len(tables))
 	seen, carriers := map[string]bool{}, map[string]bool{}
 	for i, ft := range tables {
-		ft.known("flag")
-		flags[i] = ft.flag()
+		flags[i] = readFlag(ft)
 		if name := flags[i].Name; name != "" && seen[name] {
-			ft.errorf("name", "the flag %q is there twice", name)
+			ft.errorf("name", "duplicate flag %q", name)
 		}
 		seen[flags[i].Name] = true
-		ft.carrier(flags[i], carriers)
+		checkCarrier(ft, flags[i], carriers)
 	}
 	for i, ft := range tables {
-		ft.conditions("requires", flags, flags[i], flags[i].Requires)
-		ft.conditions("excludes", flags, flags[i], flags[i].Excludes)
-		ft.conditions("parts", flags, flags[i], flags[i].Parts)
+		checkConditions(ft, "requires", flags, flags[i], flags[i].Requires)
+		checkConditions(ft, "excludes", flags, flags[i], flags[i].Excludes)
+		checkConditions(ft, "parts", flags, flags[i], flags[i].Parts)
 	}
 	if len(t.r.problems) == 0 && len(flags) > 0 {
-		t.together(flags)
+		checkFlagSpace(t, flags)
 	}
 	return flags
 }
 
-// together checks what only shows when all flags are there: a circle of conditions, or a value out of reach.
-func (t tableReader) together(flags []Flag) {
-	const most = 1000 // values that are checked when a file is read; a search of more checks them itself
+// checkFlagSpace checks what shows only when all flags are there: a cycle of
+// conditions, or a value that no combination can have.
+func checkFlagSpace(t table, all []Flag) {
+	const most = 1000 // values; a search checks larger spaces itself
 	values := 0
-	for _, f := range flags {
+	for _, f := range all {
 		values += len(f.Values)
 	}
 	if values > most {
 		return
 	}
-	_, err := FlagSpace(flags)
+	_, err := FlagSpace(all)
 	if err == nil {
 		return
 	}
-	text := strings.TrimPrefix(err.Error(), "flags: ")
-	for i, f := range flags {
-		if circle := circleFrom(flags, f.Name); circle != nil && strings.Contains(text, "circle") {
-			t.r.add(t.at("flag", indexOf(i), "requires"), "the conditions go round in a circle, so that none of these could ever be set: %s", strings.Join(circle, " needs "))
-			return
+	wrong := &flags.Error{}
+	if errors.As(err, &wrong) && wrong.Cycle {
+		for i, f := range all {
+			if cycle := cycleFrom(all, f.Name); cycle != nil {
+				t.r.add(t.at("flag", indexOf(i), "requires"), "cyclic conditions, so none of these flags could be set: %s", strings.Join(cycle, " needs "))
+				return
+			}
 		}
 	}
-	i := slices.IndexFunc(flags, func(f Flag) bool { return strings.Contains(" "+text, " "+f.Name+":") })
-	t.r.add(t.at("flag", indexOf(max(0, i))), "%s", text)
+	i := slices.IndexFunc(all, func(f Flag) bool { return f.Name == wrong.Flag })
+	t.r.add(t.at("flag", indexOf(max(0, i))), "%v", err)
 }
 
-// circleFrom is the way from a flag back to it along what flags require, nil where there is none.
-func circleFrom(flags []Flag, start string) []string {
+// cycleFrom is the way from a flag back to itself along what flags require, or nil.
+func cycleFrom(flags []Flag, start string) []string {
 	needs := map[string][]string{}
 	for _, f := range flags {
 		for _, s := range f.Requires {
@@ -115,11 +121,13 @@ func circleFrom(flags []Flag, start string) []string {
 	return follow(start)
 }
 
-func (t tableReader) flag() Flag {
+func readFlag(t table) Flag {
+	ordered, _ := value[bool](t, "ordered", "true or false")
 	f := Flag{
 		Name:     t.str("name"),
 		Values:   t.strs("values", `an array of strings, as ["off", "on"]`),
 		Bad:      t.str("bad"),
+		Ordered:  ordered,
 		Env:      t.str("env"),
 		Define:   t.str("define"),
 		Arg:      t.str("arg"),
@@ -128,54 +136,43 @@ func (t tableReader) flag() Flag {
 		Excludes: t.strs("excludes", `an array of conditions, as ["graph=on"]`),
 		Parts:    t.strs("parts", `an array of settings, as ["autotune=on", "graphs=on"]`),
 	}
-	if b := t.boolean("ordered"); b != nil {
-		f.Ordered = *b
-	}
-	t.need("name")
-	t.need("values")
+	t.require("name", "values")
 	if f.Name != "" && !isName(f.Name, "_", "_.-") {
-		t.errorf("name", "%q is no name of a flag; use letters, digits, and - _ .", f.Name)
+		t.errorf("name", "invalid flag name %q; use letters, digits, and - _ .", f.Name)
 	}
-	t.checkValues(f)
+	checkValues(t, f)
 	return f
 }
 
-// need complains about a key that has to be there, on the line of its table.
-func (t tableReader) need(key string) {
-	if !t.has(key) {
-		t.r.add(t.path, "%s is missing", key)
-	}
-}
-
-func (t tableReader) checkValues(f Flag) {
+func checkValues(t table, f Flag) {
 	list, ok := t.values["values"].([]any)
 	if !ok || len(f.Values) != len(list) {
 		return
 	}
 	if len(list) < 2 {
-		t.errorf("values", "a flag has at least two values, the safe base first")
+		t.errorf("values", "expected at least two values, the safe base first")
 		return
 	}
 	for i, v := range f.Values {
 		if !isValue(v) {
-			t.r.add(t.at("values", indexOf(i)), "%q is no value; it must not be empty nor hold a comma or a control character; the value \"unset\" passes nothing on", v)
+			t.r.add(t.at("values", indexOf(i)), "invalid value %q; it must not be empty or contain a comma or a control character; to pass nothing write \"unset\"", v)
 		}
 		if slices.Contains(f.Values[:i], v) {
-			t.r.add(t.at("values", indexOf(i)), "%q is there twice", v)
+			t.r.add(t.at("values", indexOf(i)), "duplicate value %q", v)
 		}
 	}
 	switch {
 	case f.Bad == "":
 	case !slices.Contains(f.Values, f.Bad):
-		t.errorf("bad", "%q is none of the values%s; allowed: %s", f.Bad, wording.DidYouMean(f.Bad, f.Values[1:]), OneOf(f.Values[1:]))
+		t.errorf("bad", "%q is not one of the values%s; allowed: %s", f.Bad, wording.DidYouMean(f.Bad, f.Values[1:]), OneOf(f.Values[1:]))
 	case f.Bad == f.Values[0]:
-		t.errorf("bad", "%q is the safe base, the first of values; allowed: %s", f.Bad, OneOf(f.Values[1:]))
+		t.errorf("bad", "%q is the safe base, the first value; allowed: %s", f.Bad, OneOf(f.Values[1:]))
 	}
 }
 
-// carrier checks that exactly one key says how a value reaches the program, and
-// that no two flags use the same way.
-func (t tableReader) carrier(f Flag, seen map[string]bool) {
+// checkCarrier checks that exactly one key says how a value reaches the program,
+// and that no two flags use the same way. seen holds the ways taken so far.
+func checkCarrier(t table, f Flag, seen map[string]bool) {
 	var given []string
 	for _, key := range []string{"env", "define", "arg", "option"} {
 		if t.has(key) {
@@ -183,7 +180,7 @@ func (t tableReader) carrier(f Flag, seen map[string]bool) {
 		}
 	}
 	if len(given) != 1 {
-		t.r.add(t.path, `flag %q: exactly one of env, define, arg or option says how a value reaches the program; here are %d`, f.Name, len(given))
+		t.r.add(t.path, `flag %q: expected exactly one of env, define, arg and option, got %d`, f.Name, len(given))
 		return
 	}
 	key := given[0]
@@ -191,28 +188,28 @@ func (t tableReader) carrier(f Flag, seen map[string]bool) {
 	switch {
 	case text == "":
 		return
-	case (key == "env" || key == "define") && !envName().MatchString(text):
-		t.errorf(key, "%q is no name of a variable; use letters, digits and _", text)
+	case (key == "env" || key == "define") && !envName.MatchString(text):
+		t.errorf(key, "invalid variable name %q; use letters, digits and _", text)
 	case key == "env" && strings.HasPrefix(text, "KBISECT_"):
-		t.errorf(key, "%q: names that begin with KBISECT_ are kbisect's own", text)
+		t.errorf(key, "%q: names that begin with KBISECT_ are reserved", text)
 	case (key == "arg" || key == "option") && !strings.Contains(text, "{value}") && f.On() == "":
-		t.errorf(key, `%q lacks {value}, so that every value would look the same; write "--name={value}", or values = ["off", "on"] for a switch that is passed at "on" alone`, text)
+		t.errorf(key, `%q needs {value}, as in "--name={value}"; for a switch that is passed only when "on", write values = ["off", "on"]`, text)
 	case seen[key+"\x00"+text]:
-		t.errorf(key, "%q already belongs to another flag", text)
+		t.errorf(key, "%q is already used by another flag", text)
 	}
 	seen[key+"\x00"+text] = true
 	if i := slices.IndexFunc(f.Values, isWordOff); key == "define" && i >= 0 {
-		t.r.warn(t.at("values", indexOf(i)), `-D%s=%s defines %s as well, so that #ifdef %s holds; the value "unset" leaves it undefined`, text, f.Values[i], text, text)
+		t.r.warn(t.at("values", indexOf(i)), `-D%s=%s defines %s too, so #ifdef %s is true; the value "unset" leaves it undefined`, text, f.Values[i], text, text)
 	}
 }
 
-// isWordOff knows the words for off that the preprocessor does not know.
+// isWordOff reports a word for off that the preprocessor does not know as false.
 func isWordOff(value string) bool {
 	return slices.Contains([]string{"off", "no", "false", "none", "disabled"}, strings.ToLower(value))
 }
 
-// On is the value of a switch at which an argument or option without {value} is passed: the one of two of which
-// the other says that it is off. "": the flag is no such switch.
+// On is the value at which an argument or option without {value} is passed, for a
+// switch: a flag of two values of which the other one means off. Else "".
 func (f Flag) On() string {
 	off := func(v string) bool { return v == "0" || v == kernels.Unset || isWordOff(v) }
 	if len(f.Values) != 2 || off(f.Values[0]) == off(f.Values[1]) {
@@ -221,12 +218,13 @@ func (f Flag) On() string {
 	return f.Values[slices.IndexFunc(f.Values, func(v string) bool { return !off(v) })]
 }
 
-// condition is "flag=value" or "flag!=value" taken apart.
+// condition is "flag=value" or, with Not, "flag!=value".
 type condition struct {
 	Flag, Value string
 	Not         bool
 }
 
+// ParseCondition reads "flag=value" or "flag!=value".
 func ParseCondition(s string) (condition, bool) {
 	if name, value, ok := strings.Cut(s, "!="); ok && !strings.Contains(name, "=") {
 		return condition{strings.TrimSpace(name), strings.TrimSpace(value), true}, true
@@ -235,11 +233,11 @@ func ParseCondition(s string) (condition, bool) {
 	return condition{Flag: strings.TrimSpace(name), Value: strings.TrimSpace(value)}, ok
 }
 
-// resolve checks one condition against the flags and reports whether it holds water.
-func (t tableReader) resolve(path []string, s string, flags []Flag) (condition, bool) {
+// resolveCondition checks a condition against the flags.
+func resolveCondition(t table, path []string, s string, flags []Flag) (condition, bool) {
 	c, ok := ParseCondition(s)
 	if !ok {
-		t.r.add(path, `%q is no condition; write "flag=value"`, s)
+		t.r.add(path, `invalid condition %q; write "flag=value"`, s)
 		return c, false
 	}
 	if wrong := c.Unknown(flags); wrong != "" {
@@ -249,7 +247,7 @@ func (t tableReader) resolve(path []string, s string, flags []Flag) (condition, 
 	return c, true
 }
 
-// Unknown says that there is no such flag, or no such value of it, or is "".
+// Unknown says that there is no such flag or value of it; "" if there is.
 func (c condition) Unknown(flags []Flag) string {
 	i := slices.IndexFunc(flags, func(f Flag) bool { return f.Name == c.Flag })
 	if i < 0 {
@@ -257,61 +255,59 @@ func (c condition) Unknown(flags []Flag) string {
 		for j, f := range flags {
 			names[j] = f.Name
 		}
-		return fmt.Sprintf("there is no flag %q%s; flags: %s", c.Flag, wording.DidYouMean(c.Flag, names), strings.Join(names, ", "))
+		return fmt.Sprintf("unknown flag %q%s; flags: %s", c.Flag, wording.DidYouMean(c.Flag, names), strings.Join(names, ", "))
 	}
 	if values := flags[i].Values; !slices.Contains(values, c.Value) {
-		return fmt.Sprintf("the flag %q has no value %q%s; allowed: %s", c.Flag, c.Value, wording.DidYouMean(c.Value, values), OneOf(values))
+		return fmt.Sprintf("flag %q has no value %q%s; allowed: %s", c.Flag, c.Value, wording.DidYouMean(c.Value, values), OneOf(values))
 	}
 	return ""
 }
 
-func (t tableReader) conditions(key string, flags []Flag, own Flag, list []string) {
+func checkConditions(t table, key string, flags []Flag, own Flag, list []string) {
 	for i, s := range list {
 		path := t.at(key, indexOf(i))
-		if c, ok := t.resolve(path, s, flags); ok && c.Flag == own.Name {
-			t.r.add(path, "%q: a flag cannot speak about itself", s)
+		if c, ok := resolveCondition(t, path, s, flags); ok && c.Flag == own.Name {
+			t.r.add(path, "%q: a flag cannot refer to itself", s)
 		}
 	}
 }
 
-func (t tableReader) hypotheses(flags []Flag) []Hypothesis {
+func readHypotheses(t table, flags []Flag) []Hypothesis {
 	var out []Hypothesis
 	seen := map[string]bool{}
 	for _, ht := range t.tables("hypothesis") {
-		ht.known("hypothesis")
-		ht.need("name")
-		ht.need("claim")
+		ht.require("name", "claim")
 		h := Hypothesis{Name: ht.str("name"), Claim: ht.strs("claim", `an array of settings, as ["compile=max-autotune"]`)}
 		if h.Name != "" && seen[h.Name] {
-			ht.errorf("name", "the hypothesis %q is there twice", h.Name)
+			ht.errorf("name", "duplicate hypothesis %q", h.Name)
 		}
 		seen[h.Name] = true
-		ht.claim(h, flags)
+		checkClaim(ht, h, flags)
 		out = append(out, h)
 	}
 	return out
 }
 
-func (t tableReader) claim(h Hypothesis, flags []Flag) {
+func checkClaim(t table, h Hypothesis, flags []Flag) {
 	if list, ok := t.values["claim"].([]any); ok && len(list) == 0 {
-		t.errorf("claim", `empty; name what is to blame, as ["compile=max-autotune"]`)
+		t.errorf("claim", `empty; name the suspected settings, as ["compile=max-autotune"]`)
 	}
 	claimed := map[string]bool{}
 	for i, s := range h.Claim {
 		path := t.at("claim", indexOf(i))
-		c, ok := t.resolve(path, s, flags)
+		c, ok := resolveCondition(t, path, s, flags)
 		switch {
 		case !ok:
 		case c.Not:
-			t.r.add(path, `%q: a claim names a value; write "flag=value"`, s)
+			t.r.add(path, `%q: a claim must name a value; write "flag=value"`, s)
 		case claimed[c.Flag]:
-			t.r.add(path, "%q: the flag %q is there twice", s, c.Flag)
+			t.r.add(path, "%q: flag %q is claimed twice", s, c.Flag)
 		}
 		claimed[c.Flag] = true
 	}
 }
 
-// Terms writes conditions without spaces, as they are compared.
+// Terms writes conditions without spaces, as package flags reads them.
 func Terms(list []string) (out []string) {
 	for _, s := range list {
 		c, _ := ParseCondition(s) // checked when the configuration was read
@@ -324,7 +320,8 @@ func Terms(list []string) (out []string) {
 	return out
 }
 
-// FlagSpace is the space of the combinations of flags.
+// FlagSpace is the space of the combinations of flags. A contradiction among their
+// conditions gives a *flags.Error.
 func FlagSpace(all []Flag) (*flags.Flags, error) {
 	var out []flags.Flag
 	for _, f := range all {

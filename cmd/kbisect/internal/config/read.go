@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"math"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -10,55 +12,54 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// configReader walks the decoded document against the schema. It collects
-// problems instead of stopping at one.
-type configReader struct {
+// reader collects what is wrong with a document, instead of stopping at the first.
+type reader struct {
 	file     string
 	lines    lineIndex
-	problems []ConfigProblem
+	schema   map[string][]string // the keys of every table; "" is the root
+	problems []problem
 	warnings []string
 }
 
-// tableReader is one table of the document.
-type tableReader struct {
-	r      *configReader
+// table reads the keys of one table of the document. The methods return the zero
+// value of a key that is missing or wrong; a table that is missing is empty.
+type table struct {
+	r      *reader
 	path   []string // with indices, for lines
 	values map[string]any
 }
 
 // label is the path as a person writes it: without indices.
 func label(path []string) string {
-	var parts []string
-	for _, p := range path {
-		if !strings.HasPrefix(p, "#") {
-			parts = append(parts, p)
-		}
-	}
-	return strings.Join(parts, ".")
+	return strings.Join(slices.DeleteFunc(slices.Clone(path), func(p string) bool { return strings.HasPrefix(p, "#") }), ".")
 }
 
-func (r *configReader) add(path []string, format string, args ...any) {
-	r.problems = append(r.problems, ConfigProblem{Line: r.lines.of(path...), Key: label(path), Text: fmt.Sprintf(format, args...)})
+func (r *reader) add(path []string, format string, args ...any) {
+	r.problems = append(r.problems, problem{line: r.lines.of(path...), key: label(path), text: fmt.Sprintf(format, args...)})
 }
 
-func (r *configReader) warn(path []string, format string, args ...any) {
+func (r *reader) warn(path []string, format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf("%s:%d: %s: ", r.file, r.lines.of(path...), label(path))+fmt.Sprintf(format, args...))
 }
 
 // at is the path of a key, or of an element, below the table.
-func (t tableReader) at(keys ...string) []string {
-	return append(append([]string(nil), t.path...), keys...)
+func (t table) at(keys ...string) []string { return slices.Concat(t.path, keys) }
+
+func (t table) errorf(key, format string, args ...any) { t.r.add(t.at(key), format, args...) }
+
+func (t table) has(key string) bool { _, ok := t.values[key]; return ok }
+
+// require reports keys that are missing, on the line of the table.
+func (t table) require(keys ...string) {
+	for _, key := range keys {
+		if !t.has(key) {
+			t.r.add(t.path, "missing key %q", key)
+		}
+	}
 }
 
-func (t tableReader) errorf(key, format string, args ...any) {
-	t.r.add(t.at(key), format, args...)
-}
-
-func (t tableReader) has(key string) bool { _, ok := t.values[key]; return ok }
-
-// wrongType says what stands there and what should.
-func (t tableReader) wrongType(key, want string) {
-	t.errorf(key, "wrong type: this is %s; wanted is %s", typeName(t.values[key]), want)
+func (t table) wrongType(key, want string) {
+	t.errorf(key, "expected %s, got %s", want, typeName(t.values[key]))
 }
 
 func typeName(v any) string {
@@ -73,28 +74,28 @@ func typeName(v any) string {
 		return "a boolean"
 	case map[string]any:
 		return "a table"
-	case []map[string]any:
-		return "an array of tables"
 	case []any:
-		if len(v) > 0 {
-			return "an array whose first element is " + typeName(v[0])
+		if len(v) == 0 {
+			return "an empty array"
 		}
-		return "an empty array"
-	case time.Time:
-		return "a date"
-	default:
-		return "of another type"
+		if _, ok := v[0].(map[string]any); ok {
+			return "an array of tables"
+		}
+		return "an array whose first element is " + typeName(v[0])
+	default: // TOML's four types of date and time are all that remain
+		return "a date or time"
 	}
 }
 
-// unknown complains about every key that is not allowed here.
-func (t tableReader) unknown(allowed []string, elsewhere map[string][]string) {
+// allow reports every key that the schema does not list for a table of this name.
+func (t table) allow(name string) {
+	allowed := t.r.schema[name]
 	for key := range t.values {
 		if slices.Contains(allowed, key) {
 			continue
 		}
 		text := "unknown key" + wording.DidYouMean(key, allowed)
-		if tables := homesOf(key, elsewhere); wording.Nearest(key, allowed) == "" && len(tables) > 0 {
+		if tables := homesOf(key, t.r.schema); wording.Nearest(key, allowed) == "" && len(tables) > 0 {
 			text += "; it belongs in " + strings.Join(tables, " or ")
 		}
 		t.errorf(key, "%s; allowed here: %s", text, strings.Join(allowed, ", "))
@@ -113,17 +114,33 @@ func homesOf(key string, schema map[string][]string) []string {
 	return out
 }
 
-func (t tableReader) str(key string) string {
-	v, ok := t.values[key]
-	if !ok {
-		return ""
+// value reads a key of type T; want names the type for a person. ok is false
+// where the key is missing or of another type.
+func value[T any](t table, key, want string) (v T, ok bool) {
+	if !t.has(key) {
+		return v, false
 	}
-	s, ok := v.(string)
+	if v, ok = t.values[key].(T); !ok {
+		t.wrongType(key, want)
+	}
+	return v, ok
+}
+
+// optional is value for a key whose absence matters: nil where there is none.
+func optional[T any](t table, key, want string) *T {
+	if v, ok := value[T](t, key, want); ok {
+		return &v
+	}
+	return nil
+}
+
+// str reads a string, which must not be empty.
+func (t table) str(key string) string {
+	s, ok := value[string](t, key, "a string")
 	switch {
 	case !ok:
-		t.wrongType(key, "a string")
 	case s == "" && key == "problem":
-		t.errorf(key, "empty; name the folder that holds the task.yml of the problem, which may lie outside of the repository")
+		t.errorf(key, "empty; name the folder with the problem's task.yml, which may lie outside the repository")
 	case s == "":
 		t.errorf(key, "empty; leave the key out instead")
 	case strings.ContainsRune(s, 0):
@@ -134,54 +151,32 @@ func (t tableReader) str(key string) string {
 }
 
 // choice reads one of a few words.
-func (t tableReader) choice(key string, choices []string) string {
+func (t table) choice(key string, choices []string) string {
 	s := t.str(key)
 	if s != "" && !slices.Contains(choices, s) {
-		t.errorf(key, "%q is not known%s; allowed: %s", s, wording.DidYouMean(s, choices), OneOf(choices))
+		t.errorf(key, "unknown value %q%s; allowed: %s", s, wording.DidYouMean(s, choices), OneOf(choices))
 		return ""
 	}
 	return s
 }
 
-func (t tableReader) boolean(key string) *bool {
-	v, ok := t.values[key]
-	if !ok {
-		return nil
-	}
-	b, ok := v.(bool)
-	if !ok {
-		t.wrongType(key, "true or false")
-		return nil
-	}
-	return &b
-}
-
 // number reads an integer or a float that is finite.
-func (t tableReader) number(key, want string) (float64, bool) {
-	switch v := t.values[key].(type) {
-	case int64:
-		return float64(v), true
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			t.errorf(key, "must be a finite number")
-			return 0, false
-		}
-		return v, true
-	default:
-		t.wrongType(key, want)
+func (t table) number(key, want string) (float64, bool) {
+	if n, ok := t.values[key].(int64); ok {
+		return float64(n), true
+	}
+	f, ok := value[float64](t, key, want)
+	if ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		t.errorf(key, "must be a finite number")
 		return 0, false
 	}
+	return f, ok
 }
 
-// strs reads an array of strings; what says what its elements are.
-func (t tableReader) strs(key, want string) []string {
-	v, ok := t.values[key]
+// strs reads an array of strings; want says what they are.
+func (t table) strs(key, want string) []string {
+	list, ok := value[[]any](t, key, want)
 	if !ok {
-		return nil
-	}
-	list, ok := v.([]any)
-	if !ok {
-		t.wrongType(key, want)
 		return nil
 	}
 	out := make([]string, 0, len(list))
@@ -189,7 +184,7 @@ func (t tableReader) strs(key, want string) []string {
 		s, ok := e.(string)
 		switch {
 		case !ok:
-			t.r.add(t.at(key, indexOf(i)), "wrong type: element %d is %s; wanted is %s", i+1, typeName(e), want)
+			t.r.add(t.at(key, indexOf(i)), "expected %s, but element %d is %s", want, i+1, typeName(e))
 		case strings.ContainsRune(s, 0):
 			t.r.add(t.at(key, indexOf(i)), "element %d contains a zero byte", i+1)
 		default:
@@ -199,23 +194,19 @@ func (t tableReader) strs(key, want string) []string {
 	return out
 }
 
-// command reads argv.
-func (t tableReader) command(key string) []string {
+// command reads the words of a command.
+func (t table) command(key string) []string {
 	const want = `an array of words, as ["make", "-j2"]; for a line of shell ["sh", "-c", "…"]`
 	argv := t.strs(key, want)
 	if list, ok := t.values[key].([]any); ok && (len(list) == 0 || len(argv) == len(list) && argv[0] == "") {
-		t.errorf(key, "no command; wanted is %s", want)
+		t.errorf(key, "no command; expected %s", want)
 	}
 	return argv
 }
 
-func (t tableReader) duration(key string) time.Duration {
-	if !t.has(key) {
-		return 0
-	}
-	s, ok := t.values[key].(string)
+func (t table) duration(key string) time.Duration {
+	s, ok := value[string](t, key, `a duration in quotes, as "90s", "2m" or "1h30m"`)
 	if !ok {
-		t.wrongType(key, `a duration in quotes, as "90s", "2m" or "1h30m"`)
 		return 0
 	}
 	d, err := ParseDuration(s)
@@ -225,45 +216,53 @@ func (t tableReader) duration(key string) time.Duration {
 	return d
 }
 
-// table reads a table that may be missing.
-func (t tableReader) table(key string) (tableReader, bool) {
-	v, ok := t.values[key]
-	if !ok {
-		return tableReader{}, false
+// paths reads an array of paths that must stay inside the repository.
+func (t table) paths(key, example string) []string {
+	list := t.strs(key, "an array of paths, as "+example)
+	for i, p := range list {
+		if p == "" || path.IsAbs(p) || slices.Contains(strings.Split(p, "/"), "..") {
+			t.r.add(t.at(key, indexOf(i)), "%q is not inside the repository; write paths relative to its top, without \"..\"", p)
+		}
 	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		t.wrongType(key, "a table, as ["+label(t.at(key))+"]")
-		return tableReader{}, false
+	return list
+}
+
+// file reads one path that must stay inside the repository.
+func (t table) file(key string) string {
+	s := t.str(key)
+	if s == "" {
+		return ""
 	}
-	return tableReader{t.r, t.at(key), m}, true
+	if !filepath.IsLocal(s) {
+		t.errorf(key, "%q is not inside the repository; write a path relative to its top, without \"..\"", s)
+	}
+	return path.Clean(filepath.ToSlash(s))
+}
+
+// table reads a table. One that the schema does not list has keys of its own choice.
+func (t table) table(key string) table {
+	m, _ := value[map[string]any](t, key, "a table, as ["+label(t.at(key))+"]")
+	sub := table{t.r, t.at(key), m}
+	if t.r.schema[key] != nil {
+		sub.allow(key)
+	}
+	return sub
 }
 
 // tables reads an array of tables.
-func (t tableReader) tables(key string) []tableReader {
-	var list []any
-	switch v := t.values[key].(type) {
-	case nil:
-		return nil
-	case []map[string]any:
-		for _, m := range v {
-			list = append(list, m)
-		}
-	case []any:
-		list = v
-	default:
-		t.wrongType(key, "an array of tables, each under its own [["+label(t.at(key))+"]]")
-		return nil
-	}
-	var out []tableReader
+func (t table) tables(key string) []table {
+	list, _ := value[[]any](t, key, "an array of tables, each under its own [["+label(t.at(key))+"]]")
+	var out []table
 	for i, e := range list {
 		path := t.at(key, indexOf(i))
 		m, ok := e.(map[string]any)
 		if !ok {
-			t.r.add(path, "wrong type: element %d is %s; wanted is a table", i+1, typeName(e))
+			t.r.add(path, "expected a table, but element %d is %s", i+1, typeName(e))
 			continue
 		}
-		out = append(out, tableReader{t.r, path, m})
+		sub := table{t.r, path, m}
+		sub.allow(key)
+		out = append(out, sub)
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,6 +21,7 @@ const (
 	KindKernelbot = "kernelbot"
 )
 
+// Kinds lists the kinds of project.
 func Kinds() []string {
 	return []string{KindCommand, KindNvcc, KindMake, KindCMake, KindTorch, KindKernelbot}
 }
@@ -30,11 +30,13 @@ func metricSources() []string {
 	return []string{"protocol", "wall", "phase", "regex", "nvbench", "cutlass", "popcorn", "static"}
 }
 
+// PhaseNames lists the standard phases of a trial, without the build.
 func PhaseNames() []string {
 	return []string{"load", "warmup", "capture", "check", "measure", "teardown"}
 }
 
-// schema lists the keys of every table but [run.limits], whose keys are phases.
+// schema lists the keys of every table but [run.limits], whose keys are the
+// phases of the program.
 func schema() map[string][]string {
 	metric := []string{"name", "unit", "better", "from", "pattern", "file", "case"}
 	return map[string][]string{
@@ -52,116 +54,76 @@ func schema() map[string][]string {
 	}
 }
 
-func (t tableReader) known(table string) {
-	s := schema()
-	t.unknown(s[table], s)
-}
-
-func (r *configReader) config(root map[string]any) *Config {
-	t := tableReader{r: r, values: root}
-	t.known("")
-	c := &Config{Path: r.file}
-	c.Version = t.version()
+func readConfig(t table) *Config {
+	c := &Config{Path: t.r.file}
+	c.Version = readVersion(t)
 	c.Kind = t.choice("kind", Kinds())
-	c.Paths = t.insidePaths("paths", `an array of paths, as ["kernels/", "bench.py"]`)
-	if x, ok := t.table("task"); ok {
-		c.Task = x.task(c.Kind)
-	}
-	if b, ok := t.table("build"); ok {
-		c.Build = b.build(c.Kind)
-	}
-	if x, ok := t.table("run"); ok {
-		c.Run = x.run()
-	}
-	c.Metrics = t.metrics()
-	if j, ok := t.table("judge"); ok {
-		c.Judge = j.judge()
-	}
-	if d, ok := t.table("device"); ok {
-		d.known("device")
-		c.Device.GPUs = d.gpus()
-	}
-	if p, ok := t.table("cost"); ok {
-		c.Cost = p.cost()
-	}
-	c.Flags = t.flags()
-	c.Hypotheses = t.hypotheses(c.Flags)
-	c.Warnings = r.warnings
+	c.Paths = t.paths("paths", `["kernels/", "bench.py"]`)
+	c.Task = readTask(t.table("task"), c.Kind)
+	c.Build = readBuild(t.table("build"), c.Kind)
+	c.Run = readRun(t.table("run"))
+	c.Metrics = readMetrics(t)
+	c.Judge = readJudge(t.table("judge"))
+	c.Device.GPUs = readGPUs(t.table("device"))
+	c.Cost = readCost(t.table("cost"))
+	c.Flags = readFlags(t)
+	c.Hypotheses = readHypotheses(t, c.Flags)
+	c.Warnings = t.r.warnings
 	return c
 }
 
-func (t tableReader) version() int {
-	v, ok := t.values["version"]
-	if !ok {
-		return 0
-	}
-	n, ok := v.(int64)
-	switch {
-	case !ok:
-		t.wrongType("version", "the integer 1")
-	case n != 1:
-		t.errorf("version", "%d is not known; this kbisect reads version = 1", n)
+func readVersion(t table) int {
+	n, ok := value[int64](t, "version", "the integer 1")
+	if ok && n != 1 {
+		t.errorf("version", "unknown version %d; this kbisect reads version = 1", n)
 	}
 	return int(n)
 }
 
-// insidePaths reads paths that must stay inside the repository.
-func (t tableReader) insidePaths(key, want string) []string {
-	list := t.strs(key, want)
-	for i, p := range list {
-		if p == "" || path.IsAbs(p) || slices.Contains(strings.Split(p, "/"), "..") {
-			t.r.add(t.at(key, indexOf(i)), "%q leads out of the repository; write paths relative to its top, without \"..\"", p)
-		}
-	}
-	return list
-}
-
-func (t tableReader) build(kind string) BuildConfig {
-	t.known("build")
+func readBuild(t table, kind string) BuildConfig {
 	for _, key := range []string{"sources", "options"} {
 		switch {
 		case t.has(key) && kind != KindNvcc:
 			t.errorf(key, "belongs to kind = %q; this is kind %q", KindNvcc, cmp.Or(kind, KindCommand))
 		case t.has(key) && t.has("command"):
-			t.errorf(key, "command says already how to build; leave one of them out")
+			t.errorf(key, "[build] command already says how to build; remove one of them")
 		}
 	}
 	return BuildConfig{
 		Command:     t.command("command"),
 		Limit:       t.duration("limit"),
-		Outputs:     t.insidePaths("outputs", `an array of paths, as ["bench"]`),
-		Incremental: t.boolean("incremental"),
-		Sources:     t.insidePaths("sources", `an array of paths, as ["bench.cu"]`),
+		Outputs:     t.paths("outputs", `["bench"]`),
+		Incremental: optional[bool](t, "incremental", "true or false"),
+		Sources:     t.paths("sources", `["bench.cu"]`),
 		Options:     t.strs("options", `an array of options of nvcc, as ["-O3", "-lineinfo"]`),
 	}
 }
 
-func (t tableReader) run() RunConfig {
-	t.known("run")
+func readRun(t table) RunConfig {
 	c := RunConfig{
 		Command: t.command("command"), Limit: t.duration("limit"),
-		Files:  t.insidePaths("files", `an array of paths, as ["bench.py"]`),
+		Files:  t.paths("files", `["bench.py"]`),
 		Caches: t.choice("caches", []string{"auto", "cold", "warm"}), Probe: t.choice("probe", []string{"auto", "on", "off"}),
 	}
-	if limits, ok := t.table("limits"); ok {
-		c.Limits = limits.limits()
-	}
+	c.Limits = readLimits(t.table("limits"))
 	return c
 }
 
-func (t tableReader) limits() map[string]kernels.Limit {
+func readLimits(t table) map[string]kernels.Limit {
+	if len(t.values) == 0 {
+		return nil
+	}
 	out := make(map[string]kernels.Limit, len(t.values))
-	for name, v := range t.values {
-		s, ok := v.(string)
+	for name := range t.values {
+		s, ok := value[string](t, name, `a duration in quotes, as "60s", or a multiple of the baseline, as "4x"`)
 		switch {
-		case name == "build":
-			t.errorf(name, "the build has its own limit: write limit in [build]")
-			continue
 		case !ok:
-			t.wrongType(name, `a duration in quotes, as "60s", or a multiple of the good end, as "4x"`)
+			continue
+		case name == "build":
+			t.errorf(name, "the limit of the build is limit in [build]")
 			continue
 		case !isName(name, "", "_.:/-"):
-			t.errorf(name, "%q is no name of a phase; use letters, digits, and - _ . : /", name)
+			t.errorf(name, "invalid phase name %q; use letters, digits, and - _ . : /", name)
 			continue
 		}
 		l, err := parseLimit(s)
@@ -170,7 +132,7 @@ func (t tableReader) limits() map[string]kernels.Limit {
 			continue
 		}
 		if near := wording.Nearest(name, PhaseNames()); near != "" && near != name {
-			t.r.warn(t.at(name), "taken as a phase of the project's own; the standard one is %q", near)
+			t.r.warn(t.at(name), "%q is taken as a phase of your own; did you mean the standard phase %q?", name, near)
 		}
 		out[name] = l
 	}
@@ -178,21 +140,19 @@ func (t tableReader) limits() map[string]kernels.Limit {
 	return out
 }
 
-func (t tableReader) metrics() []Metric {
+func readMetrics(t table) []Metric {
 	if t.has("metric") && t.has("metrics") {
-		t.errorf("metrics", "[metric] and [[metrics]] exclude each other; write every metric as [[metrics]]")
+		t.errorf("metrics", "both [metric] and [[metrics]]; write every metric as [[metrics]]")
 	}
 	var out []Metric
-	if m, ok := t.table("metric"); ok {
-		m.known("metric")
-		out = append(out, m.metric())
+	if m := t.table("metric"); m.values != nil {
+		out = append(out, readMetric(m))
 	}
 	seen := map[string]bool{}
 	for _, m := range t.tables("metrics") {
-		m.known("metrics")
-		metric := m.metric()
+		metric := readMetric(m)
 		if id := metric.WithDefaults().Name + "\x00" + metric.Case; seen[id] {
-			m.errorf("name", "the metric %q is there twice", metric.WithDefaults().Name)
+			m.errorf("name", "duplicate metric %q", metric.WithDefaults().Name)
 		} else {
 			seen[id] = true
 		}
@@ -201,7 +161,7 @@ func (t tableReader) metrics() []Metric {
 	return out
 }
 
-func (t tableReader) metric() Metric {
+func readMetric(t table) Metric {
 	m := Metric{
 		Name:    t.str("name"),
 		Unit:    t.str("unit"),
@@ -218,61 +178,55 @@ func (t tableReader) metric() Metric {
 	case m.From == "regex" && !t.has("pattern"):
 		t.errorf("from", `regex needs a pattern, as pattern = 'time (?P<value>[0-9.]+) (?P<unit>ms|us)'`)
 	case given && m.From != "regex" && (m.From != "" || !t.has("from")):
-		t.errorf("pattern", `only from = "regex" has a pattern`)
+		t.errorf("pattern", `needs from = "regex"`)
 	case m.Pattern != "":
-		t.checkPattern(m.Pattern)
+		checkPattern(t, m.Pattern)
 	}
-	t.checkFile(m)
+	checkResultFile(t, m)
 	return m
 }
 
 // checkFile asks for the file of results where the source is one.
-func (t tableReader) checkFile(m Metric) {
+func checkResultFile(t table, m Metric) {
 	switch {
 	case m.From == "nvbench" && !t.has("file"):
 		t.errorf("from", `nvbench needs the file that the run writes, as file = "result.json" with --jsonbin result.json in [run] command`)
 	case t.has("file") && m.From != "nvbench" && m.From != "cutlass" && (m.From != "" || !t.has("from")):
-		t.errorf("file", `only from = "nvbench" and from = "cutlass" have a file`)
+		t.errorf("file", `needs from = "nvbench" or "cutlass"`)
 	}
 }
 
-func (t tableReader) checkPattern(pattern string) {
+func checkPattern(t table, pattern string) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		t.errorf("pattern", "not a regular expression (Go's syntax, as grep -E without back references): %v", err)
+		t.errorf("pattern", "invalid regular expression (Go syntax, as grep -E without back references): %v", err)
 		return
 	}
 	if re.SubexpIndex("value") < 0 {
-		t.errorf("pattern", `no group named "value"; put (?P<value>…) around the number`)
+		t.errorf("pattern", `missing group "value"; put (?P<value>…) around the number`)
 	}
 }
 
-func (t tableReader) judge() JudgeConfig {
-	t.known("judge")
+func readJudge(t table) JudgeConfig {
 	var c JudgeConfig
 	if t.has("effect") {
-		c.Effect = t.effect()
+		c.Effect = readEffect(t)
 	}
 	if t.has("error") {
 		p, ok := t.number("error", "a number, as 0.01")
 		if ok && !(p > 0 && p < 0.5) {
-			t.errorf("error", "%g is no chance to be wrong; it must be above 0 and below 0.5, as 0.01", p)
+			t.errorf("error", "invalid error probability %g; expected a number above 0 and below 0.5, as 0.01", p)
 		}
 		c.Error = p
 	}
 	return c
 }
 
-func (t tableReader) effect() float64 {
-	var f float64
+func readEffect(t table) (f float64) {
 	var err error
 	if s, ok := t.values["effect"].(string); ok {
 		f, err = ParseEffect(s)
-	} else {
-		f, ok = t.number("effect", `a share, as "3%" or 0.03`)
-		if !ok {
-			return 0
-		}
+	} else if f, ok = t.number("effect", `a share, as "3%" or 0.03`); ok {
 		err = checkEffect(f)
 	}
 	if err != nil {
@@ -281,9 +235,9 @@ func (t tableReader) effect() float64 {
 	return f
 }
 
-func gpuName() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,4}|(GPU|MIG)-[0-9A-Za-z/-]+)$`) }
+var gpuName = regexp.MustCompile(`^([0-9]{1,4}|(GPU|MIG)-[0-9A-Za-z/-]+)$`)
 
-func (t tableReader) gpus() []string {
+func readGPUs(t table) []string {
 	const want = `"none", "auto", an index, a UUID, or an array of these`
 	var list []string
 	switch v := t.values["gpus"].(type) {
@@ -318,23 +272,22 @@ func (t tableReader) gpus() []string {
 		return nil
 	}
 	for i, g := range list {
-		if !gpuName().MatchString(g) {
-			t.errorf("gpus", "%q names no device%s; wanted is %s", g, wording.DidYouMean(g, []string{"none", "auto"}), want)
+		if !gpuName.MatchString(g) {
+			t.errorf("gpus", "invalid device %q%s; expected %s", g, wording.DidYouMean(g, []string{"none", "auto"}), want)
 		}
 		if slices.Contains(list[:i], g) {
-			t.errorf("gpus", "%q is there twice", g)
+			t.errorf("gpus", "duplicate device %q", g)
 		}
 	}
 	return list
 }
 
-func (t tableReader) cost() CostConfig {
-	t.known("cost")
+func readCost(t table) CostConfig {
 	var c CostConfig
 	if t.has("gpu_hour") {
 		price, ok := t.number("gpu_hour", "a price, as 0.68")
 		if ok && price < 0 {
-			t.errorf("gpu_hour", "%g is negative", price)
+			t.errorf("gpu_hour", "invalid price %g; expected 0 or more", price)
 		}
 		c.GPUHour = price
 	}

@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
 	"slices"
 
 	"github.com/kbisect/kbisect/kernels"
 )
 
-// TaskConfig is the table [task], for the kinds torch and kernelbot: what the user's file is held against.
+// TaskConfig is the table [task], for the kinds torch and kernelbot: what the
+// submission is checked against.
 type TaskConfig struct {
 	Problem    string   // kernelbot: folder of task.yml, from the configuration file; may lie outside of the repository
 	Mode       string   // kernelbot: test, benchmark or leaderboard
@@ -31,8 +31,7 @@ func taskKinds() map[string][]string {
 	}
 }
 
-func (t tableReader) task(kind string) TaskConfig {
-	t.known("task")
+func readTask(t table, kind string) TaskConfig {
 	for key := range t.values {
 		if kinds, known := taskKinds()[key]; known && !slices.Contains(kinds, kind) {
 			t.errorf(key, "belongs to kind = %s; this is kind %q", OneOf(kinds), cmp.Or(kind, KindCommand))
@@ -47,20 +46,8 @@ func (t tableReader) task(kind string) TaskConfig {
 	}
 }
 
-// file reads a path that must stay inside the repository.
-func (t tableReader) file(key string) string {
-	s := t.str(key)
-	if s != "" && !filepath.IsLocal(s) {
-		t.errorf(key, "%q leads out of the repository; write a path relative to its top, without \"..\"", s)
-	}
-	if s == "" {
-		return ""
-	}
-	return path.Clean(filepath.ToSlash(s))
-}
-
-// Project is what a configuration says to package kernels. The problem of kind kernelbot is read now:
-// its judge stays as it is for the whole search. device is the compute capability of the device that
+// Project is the configuration in the terms of package kernels. The problem of
+// kind kernelbot is read now, so that its judge stays the same for the whole search. device is the compute capability of the device that
 // the trials run on, such as "9.0"; "" where there is none.
 func (c *Config) Project(device string) (kernels.Project, error) {
 	p := kernels.Project{
@@ -74,10 +61,10 @@ func (c *Config) Project(device string) (kernels.Project, error) {
 		return p, err
 	}
 	if len(c.Run.Files) > 0 {
-		return p, errors.New("kind kernelbot takes its files from task.yml\nhint: leave [run] files out")
+		return p, errors.New("kind kernelbot takes its files from task.yml\nhint: remove [run] files")
 	}
 	if len(p.Build)+len(p.Run) > 0 {
-		return p, errors.New("kind kernelbot builds and runs as the problem says\nhint: leave [build] command and [run] command out")
+		return p, errors.New("kind kernelbot builds and runs as the problem says\nhint: remove [build] command and [run] command")
 	}
 	problem := cmp.Or(c.Task.Problem, ".")
 	if !filepath.IsAbs(problem) {
@@ -92,7 +79,7 @@ func (c *Config) files() (out []kernels.File, err error) {
 	for _, name := range c.Run.Files {
 		f, err := kernels.ReadFile(filepath.Dir(c.Path), name)
 		if err != nil {
-			return nil, fmt.Errorf("run.files: %w\nhint: a path is one of a plain file, from the folder of %s", err, FileName)
+			return nil, fmt.Errorf("run.files: %w\nhint: paths in files name plain files and are relative to the folder of %s", err, FileName)
 		}
 		out = append(out, f)
 	}

@@ -31,7 +31,7 @@ func ParseUnit(symbol string) (Unit, error) {
 	}
 	all := unitSymbols()
 	near := wording.DidYouMean(symbol, all)
-	for _, s := range all { // a wrong case is nearer than any wrong letter
+	for _, s := range all { // the wrong case is a likelier mistake than a wrong letter
 		if strings.EqualFold(s, symbol) {
 			near = fmt.Sprintf("; did you mean %q?", s)
 			break
@@ -71,11 +71,11 @@ func units() []Unit {
 	return out
 }
 
-// durationUnits is what parseDuration takes.
+// durationUnits says what ParseDuration accepts.
 const durationUnits = `write a number with a unit (ns us ms s m h), as "90s", "2m" or "1h30m"`
 
-// durationPart is one number and what follows it, so that a message can name the unit.
-func durationPart() *regexp.Regexp { return regexp.MustCompile(`^\s*[0-9.]+\s*(\p{L}+)`) }
+// durationPart is a number and the unit after it, for the message about that unit.
+var durationPart = regexp.MustCompile(`^\s*[0-9.]+\s*(\p{L}+)`)
 
 // ParseDuration reads a positive duration in Go's syntax.
 func ParseDuration(s string) (time.Duration, error) {
@@ -84,32 +84,32 @@ func ParseDuration(s string) (time.Duration, error) {
 	case err == nil && d > 0:
 		return d, nil
 	case err == nil && d < 0:
-		return 0, fmt.Errorf("%q is negative", s)
+		return 0, fmt.Errorf("invalid duration %q: negative", s)
 	case err == nil:
-		return 0, fmt.Errorf("%q is zero; a limit must be longer", s)
+		return 0, fmt.Errorf("invalid duration %q: must be above zero", s)
 	}
 	if f, numErr := strconv.ParseFloat(strings.TrimSpace(s), 64); numErr == nil && !math.IsNaN(f) {
 		return 0, fmt.Errorf("%q has no unit; %s", s, durationUnits)
 	}
-	if m := durationPart().FindStringSubmatch(s); m != nil && !slices.Contains([]string{"ns", "us", "µs", "μs", "ms", "s", "m", "h"}, m[1]) {
+	if m := durationPart.FindStringSubmatch(s); m != nil && !slices.Contains([]string{"ns", "us", "µs", "μs", "ms", "s", "m", "h"}, m[1]) {
 		return 0, fmt.Errorf("unknown unit %q in %q; %s", m[1], s, durationUnits)
 	}
-	return 0, fmt.Errorf("%q is no duration; %s", s, durationUnits)
+	return 0, fmt.Errorf("invalid duration %q; %s", s, durationUnits)
 }
 
-// parseLimit reads the limit of a phase: a duration, or a multiple of the good
-// end, as "4x".
+// parseLimit reads the limit of a phase: a duration, or a multiple of what the
+// good end took, as "4x".
 func parseLimit(s string) (kernels.Limit, error) {
 	if number, ok := strings.CutSuffix(s, "x"); ok {
 		times, err := strconv.ParseFloat(number, 64)
 		if err != nil || !(times > 1 && times <= 1e6) {
-			return kernels.Limit{}, fmt.Errorf(`%q is no multiple of the good end; write a number above 1, as "4x"`, s)
+			return kernels.Limit{}, fmt.Errorf(`invalid multiple %q of the baseline; write a number above 1, as "4x"`, s)
 		}
 		return kernels.Limit{Times: times}, nil
 	}
 	d, err := ParseDuration(s)
 	if err != nil {
-		return kernels.Limit{}, fmt.Errorf(`%w, or a multiple of the good end, as "4x"`, err)
+		return kernels.Limit{}, fmt.Errorf(`%w, or a multiple of the baseline, as "4x"`, err)
 	}
 	return kernels.Limit{Abs: d}, nil
 }
@@ -119,7 +119,7 @@ func ParseEffect(s string) (float64, error) {
 	number, ok := strings.CutSuffix(strings.TrimSpace(s), "%")
 	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0, fmt.Errorf(`%q is no share; write "3%%" or 0.03`, s)
+		return 0, fmt.Errorf(`invalid share %q; write "3%%" or 0.03`, s)
 	}
 	if ok {
 		f /= 100
@@ -133,7 +133,7 @@ func checkEffect(f float64) error {
 	case !(f > 0):
 		return errors.New(`must be above 0; write "3%" or 0.03`)
 	case f >= 1:
-		return fmt.Errorf(`%g is %g %%, and a change has to be below 100 %%; write "3%%" or 0.03`, f, f*100)
+		return fmt.Errorf(`%g is %g %%, but must be below 100 %%; write "3%%" or 0.03`, f, f*100)
 	}
 	return nil
 }
