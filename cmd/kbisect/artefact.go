@@ -9,7 +9,7 @@ import (
 
 // artefact is what the build of a commit made, as far as that is known.
 func (j *job) artefact(commit string) *bisect.Artefact {
-	for _, l := range j.launches {
+	for _, l := range j.session.launches {
 		if l.Candidate.Commit == commit && l.Candidate.Assign == "" && l.Outcome.Artefact != nil {
 			return l.Outcome.Artefact
 		}

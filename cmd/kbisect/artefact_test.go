@@ -23,8 +23,8 @@ func TestDoubtfulCulprits(t *testing.T) {
 		{&bisect.Artefact{Host: "h"}, &bisect.Artefact{Host: "g"}, ""}, // no device code at all
 		{nil, &bisect.Artefact{Device: "d", Host: "h"}, ""},
 	} {
-		j := &job{launches: []report.Launch{launch("x", nil), launch("c", c.own), launch("p", c.parent)}}
-		got := strings.Join(j.doubtfulCulprits(bisect.Finding{Culprits: []bisect.Culprit{{Commit: "c", Parents: []string{"p"}}}}), "\n")
+		j := &Session{launches: []report.Launch{launch("x", nil), launch("c", c.own), launch("p", c.parent)}}
+		got := strings.Join(newJob(j).doubtfulCulprits(bisect.Finding{Culprits: []bisect.Culprit{{Commit: "c", Parents: []string{"p"}}}}), "\n")
 		if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
 			t.Errorf("%+v and %+v: %q", c.own, c.parent, got)
 		}

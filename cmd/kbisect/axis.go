@@ -48,17 +48,17 @@ func (a axis) search(opts judge.Options, sampler bisect.Sampler) (*sets.Search, 
 // searchSets runs a search over sets.
 func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 	a.cuts = sets.Cuts{}
-	s, oracle := a.search(j.policy.Judge, a.sampler)
-	oracle.Spent = j.spent
-	s.Spent, s.Words, s.OnTest = j.spent, a.words, func(t sets.Test) { j.ui.Test(t, a.words) }
-	s.OnProgress = func(p sets.Progress) { j.ui.Remaining(p, len(j.pipes)) }
+	s, oracle := a.search(j.session.policy.Judge, a.sampler)
+	oracle.Spent = j.session.spent
+	s.Spent, s.Words, s.OnTest = j.session.spent, a.words, func(t sets.Test) { j.session.ui.Test(t, a.words) }
+	s.OnProgress = func(p sets.Progress) { j.session.ui.Remaining(p, len(j.session.pipes)) }
 	levels := map[string]float64{}
 	if a.timed {
 		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, bool, error) {
 			return j.timeSet(ctx, a, set, oracle.Turned, levels)
 		}
 	}
-	opts := j.policy.Judge
+	opts := j.session.policy.Judge
 	forget := j.foreseeSets(func(below bisect.Sampler) (*sets.Search, *judge.SetOracle) {
 		again := a.again()
 		again.cuts = a.cuts
@@ -161,9 +161,9 @@ func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() b
 	if err != nil {
 		return none, false, err
 	}
-	j.ui.Say(fmt.Sprintf("%-9s %s | %s", "timing", a.words(set), j.ui.Far()))
-	wanted := j.policy.Judge
-	c := compare.Experiment{A: base, B: tested, Sampler: j.memory, Metrics: wanted.Metrics, Effect: wanted.Effect, Error: wanted.Error, Fallback: j.policy.WallTime(), Pairs: progress.TimedPairs, Seed: uint64(j.policy.Seed), Spent: j.spent}
+	j.session.ui.Say(fmt.Sprintf("%-9s %s | %s", "timing", a.words(set), j.session.ui.Far()))
+	wanted := j.session.policy.Judge
+	c := compare.Experiment{A: base, B: tested, Sampler: j.session.memory, Metrics: wanted.Metrics, Effect: wanted.Effect, Error: wanted.Error, Fallback: j.session.policy.WallTime(), Pairs: progress.TimedPairs, Seed: uint64(j.session.policy.Seed), Spent: j.session.spent}
 	x, err := c.Run(ctx)
 	if err != nil || len(x.Contrasts) == 0 || x.ByClass && x.Answer == compare.Worse {
 		return none, false, err
@@ -185,7 +185,7 @@ func (j *job) timeSet(ctx context.Context, a axis, set sets.Set, turned func() b
 // addSets adds to a report what was found besides commits.
 func (j *job) addSets(in *report.Input) {
 	in.Explain = j.table
-	in.Axis, in.Sets, in.Hunks, in.Switch = j.policy.Axis, j.sets, j.hunks, j.switched
+	in.Axis, in.Sets, in.Hunks, in.Switch = j.session.policy.Axis, j.sets, j.hunks, j.switched
 	if j.ranking == nil {
 		return
 	}

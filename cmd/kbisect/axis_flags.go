@@ -18,26 +18,26 @@ import (
 
 // searchFlags finds which values of flags are to blame; where the ends end alike, what each flag costs.
 func (j *job) searchFlags(ctx context.Context) (bisect.Finding, error) {
-	flags, err := config.FlagSpace(j.policy.Flags)
+	flags, err := config.FlagSpace(j.session.policy.Flags)
 	if err != nil {
 		return bisect.Finding{}, err
 	}
 	a := axis{
 		space: flags.Space, words: flags.Words, assign: flags.Away, off: flags.Bases, goal: sets.All, timed: true,
-		base: "all flags at their base", sampler: j.memory, class: true, expand: flags.Expand,
+		base: "all flags at their base", sampler: j.session.memory, class: true, expand: flags.Expand,
 		candidate: func(s sets.Set) (bisect.Candidate, error) {
-			return bisect.Candidate{Commit: j.policy.Bad, Assign: flags.Text(s)}, nil
+			return bisect.Candidate{Commit: j.session.policy.Bad, Assign: flags.Text(s)}, nil
 		},
 	}
-	claims(j.policy, &a, flags)
+	claims(j.session.policy, &a, flags)
 	a.again = func() axis { return a }
-	j.ui.BeginSets(len(j.policy.Flags), flags.Space.Len(), "flags")
+	j.session.ui.BeginSets(len(j.session.policy.Flags), flags.Space.Len(), "flags")
 	f, err := j.searchSets(ctx, a)
 	if err != nil || f.Err != nil {
 		return f, err
 	}
 	f.Warnings = append(f.Warnings, flags.Notes...)
-	if f.Result == bisect.NoDifference && j.bothEndWell() && (j.policy.Judge.Find == "" || j.policy.Judge.Find == bisect.Slow) {
+	if f.Result == bisect.NoDifference && j.bothEndWell() && (j.session.policy.Judge.Find == "" || j.session.policy.Judge.Find == bisect.Slow) {
 		return j.rankFlags(ctx, a, flags, f)
 	}
 	return f, nil
@@ -57,7 +57,7 @@ func claims(p *policy.Policy, a *axis, flags *flags.Flags) {
 
 // bothEndWell reports that every launch so far ended well.
 func (j *job) bothEndWell() bool {
-	return len(j.launches) > 0 && !slices.ContainsFunc(j.launches, func(l report.Launch) bool { return l.Outcome.Class != bisect.OK })
+	return len(j.session.launches) > 0 && !slices.ContainsFunc(j.session.launches, func(l report.Launch) bool { return l.Outcome.Class != bisect.OK })
 }
 
 // rankFlags finds what single flags and pairs do to the metric.
@@ -86,18 +86,18 @@ func (j *job) rankFlags(ctx context.Context, a axis, flags *flags.Flags, f bisec
 	valid := func(on []bool) []bool { return back(space.Fit(set(on)).And(space.Whole())) }
 	at := "" // what was launched last
 	e := effects.Search{
-		Effect: j.policy.Judge.Effect, Error: j.policy.Judge.Error, Seed: uint64(j.policy.Seed), Spent: j.spent, Higher: metric.Higher,
+		Effect: j.session.policy.Judge.Effect, Error: j.session.policy.Judge.Error, Seed: uint64(j.session.policy.Seed), Spent: j.session.spent, Higher: metric.Higher,
 		Valid: valid,
 		Run: func(ctx context.Context, on []bool, nth int) (float64, bool, string, error) {
-			c := bisect.Candidate{Commit: j.policy.Bad, Assign: flags.Text(set(on))}
-			o, err := j.memory.Sample(ctx, bisect.Request{Candidate: c, Purpose: ranking, Nth: nth, Timing: true})
+			c := bisect.Candidate{Commit: j.session.policy.Bad, Assign: flags.Text(set(on))}
+			o, err := j.session.memory.Sample(ctx, bisect.Request{Candidate: c, Purpose: ranking, Nth: nth, Timing: true})
 			y, ok := metric.Value(o, "")
 			at = flags.Words(set(on))
 			return math.Log(y), ok, o.Describe(), err
 		},
-		OnLaunch: func(made int, left float64) { j.ui.Ranked(at, made, left) },
+		OnLaunch: func(made int, left float64) { j.session.ui.Ranked(at, made, left) },
 	}
-	j.ui.BeginPart()
+	j.session.ui.BeginPart()
 	for i := range space.Len() {
 		e.Atoms = append(e.Atoms, space.Atom(i).Name)
 	}
@@ -110,7 +110,7 @@ func (j *job) rankFlags(ctx context.Context, a axis, flags *flags.Flags, f bisec
 		return f, nil
 	}
 	j.ranking = &r
-	if all := j.policy.Judge.Metrics; len(all) > 1 {
+	if all := j.session.policy.Judge.Metrics; len(all) > 1 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the flags are ranked by %s alone\nhint: --metric %s ranks them by that", metric.Name, all[1].Name))
 	}
 	f.Warnings = append(f.Warnings, r.Warnings...)
@@ -143,7 +143,7 @@ func (j *job) recommend(ctx context.Context, a axis, best sets.Set, higher bool)
 	if higher {
 		low, high = 1/high, 1/low
 	}
-	x := sets.Safe{Atoms: best, Maximal: true, Maximum: true, Weight: float64(best.Len()), Confirmed: high < 1+j.policy.Judge.Effect, Effect: &effect}
+	x := sets.Safe{Atoms: best, Maximal: true, Maximum: true, Weight: float64(best.Len()), Confirmed: high < 1+j.session.policy.Judge.Effect, Effect: &effect}
 	j.sets.Safe, j.sets.Keep = []sets.Safe{x}, &x
 	if low <= 1 {
 		j.sets.Recommended = &x
@@ -156,12 +156,12 @@ const ranking bisect.Purpose = "ranking"
 
 // rankedMetric is the metric that flags are ranked by: the first configured that the base has shown.
 func (j *job) rankedMetric() (metric.Metric, bool) {
-	ms := j.policy.Judge.Metrics
-	if w := j.policy.WallTime(); w != nil && j.policy.Judge.Find == bisect.Slow {
+	ms := j.session.policy.Judge.Metrics
+	if w := j.session.policy.WallTime(); w != nil && j.session.policy.Judge.Find == bisect.Slow {
 		ms = append(slices.Clone(ms), *w)
 	}
 	for _, m := range ms {
-		for _, l := range j.launches {
+		for _, l := range j.session.launches {
 			if _, ok := m.Value(l.Outcome, ""); ok {
 				return m, true
 			}

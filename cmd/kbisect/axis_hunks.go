@@ -139,15 +139,15 @@ func (h *hunkAxis) expand(atom int) []sets.Atom {
 
 // searchBetween finds which hunks between the two ends are to blame.
 func (j *job) searchBetween(ctx context.Context, goal sets.Goal) (bisect.Finding, error) {
-	from, to := j.policy.Good, j.policy.Bad
-	diff, err := hunks.Between(ctx, j.repo, from, to, j.policy.Paths)
+	from, to := j.session.policy.Good, j.session.policy.Bad
+	diff, err := hunks.Between(ctx, j.session.repo, from, to, j.session.policy.Paths)
 	if err != nil {
 		return bisect.Finding{}, exit.Usage(err)
 	}
 	if len(diff.Hunks) == 0 {
 		return bisect.Finding{}, exit.Usagef("nothing that build and run read differs between %s and %s", wording.Short(from), wording.Short(to))
 	}
-	return j.searchHunks(ctx, diff, from, goal, j.memory)
+	return j.searchHunks(ctx, diff, from, goal, j.session.memory)
 }
 
 // searchHunks finds which hunks of a difference from a commit are to blame.
@@ -157,7 +157,7 @@ func (j *job) searchHunks(ctx context.Context, diff *hunks.Diff, from string, go
 	if err != nil {
 		return bisect.Finding{}, exit.Usage(err)
 	}
-	j.ui.BeginSets(len(diff.Hunks), space.Len(), "hunks")
+	j.session.ui.BeginSets(len(diff.Hunks), space.Len(), "hunks")
 	a := axis{
 		space: space, candidate: h.candidate, words: h.words, goal: goal, base: "commit " + wording.Short(from) + " alone",
 		clean: true, expand: h.expand, divided: true, timed: goal != sets.One, sampler: sampler,
@@ -183,12 +183,12 @@ func (j *job) accuse(f *bisect.Finding) {
 	if j.sets == nil || len(j.sets.Minimal) == 0 {
 		return
 	}
-	c := bisect.Culprit{Commit: j.policy.Bad, Parents: []string{j.policy.Good}, Class: f.Complaint.Class, Phase: f.Complaint.Phase, Effect: f.Complaint.Ends}
+	c := bisect.Culprit{Commit: j.session.policy.Bad, Parents: []string{j.session.policy.Good}, Class: f.Complaint.Class, Phase: f.Complaint.Phase, Effect: f.Complaint.Ends}
 	for _, g := range j.sets.Minimal {
 		c.Confirmed = c.Confirmed || g.Verified
 		j.hunks[c.Commit] = append(j.hunks[c.Commit], j.sets.Guilty(g)...)
 	}
-	c.Confidence = 1 - j.policy.Judge.Error
+	c.Confidence = 1 - j.session.policy.Judge.Error
 	if !c.Confirmed {
 		c.Confidence /= 2
 	}

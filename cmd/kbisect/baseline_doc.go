@@ -60,10 +60,10 @@ type measuredBy struct {
 	Run         string `json:"run"`
 }
 
-// baseline puts a measurement into the terms of a baseline.
-func (t *trials) baseline(m report.Measurement, all []bisect.Outcome, on machine.Machine) baseline {
+// baselineOf puts a measurement into the terms of a baseline.
+func baselineOf(t *Session, m report.Measurement, all []bisect.Outcome, on machine.Machine) baseline {
 	b := baseline{
-		Schema: baselineSchema, Session: t.session.ID, Commit: t.policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
+		Schema: baselineSchema, Session: t.record.ID, Commit: t.policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
 		Launches: len(all), Machine: on, Config: measuredByOf(t.policy), Version: version(),
 	}
 	var s compare.Side

@@ -6,13 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
-	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -21,69 +17,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-func exportBaseline(c *cli.Context) error {
-	words, err := plainWords(c, 1, 2)
-	if err != nil {
-		return err
-	}
-	all, repo, err := openBaselines(c)
-	if err != nil {
-		return err
-	}
-	defer repo.Close()
-	b, err := chooseBaseline(all, repo, append(words, "")[1])
-	if err != nil {
-		return err
-	}
-	if words[0] == "-" {
-		return report.WriteJSON(c.App.Writer, b.baseline)
-	}
-	f, err := os.OpenFile(words[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if os.IsExist(err) {
-		return exit.Usagef("%s exists; nothing was written", words[0])
-	}
-	if err != nil {
-		return exit.Usage(err)
-	}
-	err = report.WriteJSON(f, b.baseline)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return exit.With(exit.Machine, fmt.Errorf("writing %s: %w", words[0], err))
-	}
-	fmt.Fprintf(c.App.ErrWriter, "%s holds the baseline %s of %s\n", words[0], b.Session, wording.Short(b.Commit))
-	return nil
-}
-
-func importBaseline(c *cli.Context) error {
-	words, err := plainWords(c, 1, 1)
-	if err != nil {
-		return err
-	}
-	f, err := os.Open(words[0])
-	if err != nil {
-		return exit.Usagef("%w\nhint: kbisect baseline export FILE writes one, where it was recorded", err)
-	}
-	defer f.Close()
-	b, err := readBaseline(f)
-	if err != nil {
-		return exit.Usagef("%s: %w", words[0], err)
-	}
-	repo, err := source.Open(globals(c).dir)
-	if err != nil {
-		return exit.Usage(err)
-	}
-	defer repo.Close()
-	if _, err := repo.Resolve(b.Commit); err != nil {
-		return exit.Usagef("%s: this repository has no commit %s\nhint: git fetch", words[0], b.Commit)
-	}
-	return takeIn(c.Context, c.App.Writer, repo, b)
-}
-
 // takeIn keeps an imported baseline. On the device that it was measured on its commit is as good as one that
 // was recorded here.
-func takeIn(ctx context.Context, w io.Writer, repo *source.Repo, b baseline) error {
+func takeIn(ctx context.Context, w io.Writer, version string, repo *source.Repo, b baseline) error {
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
 		return exit.With(exit.Machine, err)
@@ -99,7 +35,7 @@ func takeIn(ctx context.Context, w io.Writer, repo *source.Repo, b baseline) err
 			return nil
 		}
 	}
-	s, err := newSession(&policy.Policy{Good: b.Commit, Bad: b.Commit}, recording)
+	s, err := newSession(&policy.Policy{Good: b.Commit, Bad: b.Commit}, recording, version)
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,9 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
@@ -17,28 +16,6 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-func compareCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "compare",
-		Usage:     "say whether B is worse or better than A, and by how much",
-		ArgsUsage: "A B [-- COMMAND ARGS]",
-		Description: "Builds both revisions and launches them in turn (A B, B A, ...) on one device until it is clear for every\n" +
-			"metric and case whether B is worse, better, or within the smallest change looked for. The answer rests\n" +
-			"on exact rank tests of whole launches, and its error holds however many metrics and cases there are.\n" +
-			"Where one of them fails, that is the answer. A and B may be the same: that tells of the machine.\n\n" +
-			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
-			"Exit codes: 0 no regression, 1 B is worse, 2 usage, 3 cannot tell, 5 machine trouble, 130 interrupted.",
-		OnUsageError:    usageError,
-		HideHelpCommand: true,
-		Flags: append(append(trialFlags(), formatFlags()...),
-			&cli.StringFlag{Name: "effect", Usage: "smallest change worth finding, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
-			&cli.Float64Flag{Name: "error", Usage: "chance `P` that the answer is wrong", DefaultText: "kbisect.toml, else 0.01"},
-			&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as it takes"},
-		),
-		Action: compareAction,
-	}
-}
-
 // pair is two revisions as the command line asks for them, and what else it says.
 type pair struct {
 	words [2]string // A and B as they were named
@@ -46,46 +23,40 @@ type pair struct {
 	pairs int // of a comparison
 }
 
-func compareAction(c *cli.Context) error {
-	return launchTwo(c, comparing, readCompare, (*trials).compare)
+// compareRevisions launches two revisions in turn until it is clear whether the second is worse.
+func compareRevisions(ctx context.Context, e env, words []string) error {
+	return launchTwo(ctx, e, words, comparing, readCompare, compareTwo)
 }
 
 // launchTwo reads two revisions and begins the job for what is to be done with them. Everything is read
 // before anything is made.
-func launchTwo(c *cli.Context, kind string, read func(*policy.Policy, *cli.Context, *pair) error, do func(*trials, *cli.Context, pair) error) error {
-	if err := readFormats(c).check(); err != nil {
-		return err
-	}
-	words, command, err := operands(c)
-	if err != nil {
-		return err
-	}
-	repo, err := source.Open(globals(c).dir)
+func launchTwo(ctx context.Context, e env, words []string, kind string, read func(*policy.Policy, *policy.Request, *pair) error, do func(context.Context, *Session, *policy.Request, pair) error) error {
+	repo, err := source.Open(e.Request.Dir)
 	if err != nil {
 		return exit.Usage(err)
 	}
 	defer repo.Close()
-	x, p, err := readPair(c, repo, words, command, read)
+	x, p, err := readPair(ctx, e.Request, repo, words, read)
 	if err != nil {
 		return err
 	}
-	t, err := beginTrials(c, repo, p, kind)
+	t, err := beginTrials(e, repo, p, kind)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	if err := t.begin(c.Context); err != nil {
+	if err := t.begin(ctx); err != nil {
 		return err
 	}
-	return do(t, c, x)
+	return do(ctx, t, e.Request, x)
 }
 
-func readPair(c *cli.Context, repo *source.Repo, words, command []string, read func(*policy.Policy, *cli.Context, *pair) error) (x pair, p *policy.Policy, err error) {
-	if name := c.Command.Name; len(words) != 2 {
-		return x, nil, exit.Usagef("%s takes two revisions, A and B, not %d\nhint: kbisect %s HEAD^ HEAD, and a command follows --", name, len(words), name)
+func readPair(ctx context.Context, q *policy.Request, repo *source.Repo, words []string, read func(*policy.Policy, *policy.Request, *pair) error) (x pair, p *policy.Policy, err error) {
+	if len(words) != 2 {
+		return x, nil, exit.Usagef("%s takes two revisions, A and B, not %d\nhint: kbisect %s HEAD^ HEAD, and a command follows --", q.Name, len(words), q.Name)
 	}
 	x.words = [2]string(words)
-	if p, err = policy.ForTrials(trialRequest(c, command), repo); err != nil {
+	if p, err = policy.ForTrials(q, repo); err != nil {
 		return x, nil, err
 	}
 	for i, w := range words {
@@ -93,25 +64,25 @@ func readPair(c *cli.Context, repo *source.Repo, words, command []string, read f
 			return x, nil, err
 		}
 	}
-	if err := read(p, c, &x); err != nil {
+	if err := read(p, q, &x); err != nil {
 		return x, nil, err
 	}
 	p.Good, p.Bad = x.sides[0].Commit, x.sides[1].Commit
-	return x, p, policy.EndsOf(p, repo).Check(c.Context)
+	return x, p, policy.EndsOf(p, repo).Check(ctx)
 }
 
-func readCompare(p *policy.Policy, c *cli.Context, x *pair) error {
-	if err := p.ReadJudgement(requestOf(c)); err != nil {
+func readCompare(p *policy.Policy, q *policy.Request, x *pair) error {
+	if err := p.ReadJudgement(q); err != nil {
 		return err
 	}
-	if x.pairs = c.Int("pairs"); c.IsSet("pairs") && x.pairs < compare.MinPairs {
+	if x.pairs = q.Pairs; q.PairsSet && x.pairs < compare.MinPairs {
 		return exit.Usagef("--pairs %d: a comparison needs %d at least\nhint: kbisect measure launches one revision as often as you like", x.pairs, compare.MinPairs)
 	}
 	return nil
 }
 
-// compare launches, decides and reports.
-func (t *trials) compare(c *cli.Context, x pair) error {
+// compareTwo launches, decides and reports.
+func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x pair) error {
 	t.ui.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
 	run := compare.Experiment{
 		A: x.sides[0], B: x.sides[1], Sampler: t.memory, Metrics: t.policy.Judge.Metrics, Effect: t.policy.Judge.Effect, Error: t.policy.Judge.Error, Fallback: t.policy.Fallback(),
@@ -122,8 +93,8 @@ func (t *trials) compare(c *cli.Context, x pair) error {
 			}
 		},
 	}
-	got, err := run.Run(c.Context)
-	result, mend := t.ended(c.Context, err)
+	got, err := run.Run(ctx)
+	result, mend := t.ended(ctx, err)
 	if mend != nil {
 		return mend
 	}
@@ -136,8 +107,8 @@ func (t *trials) compare(c *cli.Context, x pair) error {
 		got.Why = fmt.Sprintf("A fails in %d of %d launches, B in none of %d: %s", a.Failed, a.Launches, b.Launches, a.Failure.Describe())
 	}
 	result = cmp.Or(result, string(got.Answer))
-	doc := t.comparison(x, got, result, err)
-	return t.conclude(result, doc.Verdict, compareCode(result), err, &doc, func() error { return t.report(c, &doc) })
+	doc := comparison(t, x, got, result, err)
+	return t.conclude(result, doc.Verdict, compareCode(result), err, &doc, func() error { return t.report(&doc) })
 }
 
 // onlyAFails reports a comparison without numbers because A does not end well while B does: no regression
@@ -184,13 +155,13 @@ func pairLine(n int, all []compare.Sofar, errorRate float64) string {
 }
 
 // comparison puts a comparison into the terms of its report.
-func (t *trials) comparison(x pair, got compare.Result, result string, err error) report.Comparison {
+func comparison(t *Session, x pair, got compare.Result, result string, err error) report.Comparison {
 	doc := report.Comparison{
-		Schema: report.ComparisonSchema, Session: t.session.ID, Result: result, SameCommit: x.sides[0] == x.sides[1],
-		A: t.side(x.words[0], x.sides[0].Commit, got.Sides[0]), B: t.side(x.words[1], x.sides[1].Commit, got.Sides[1]),
+		Schema: report.ComparisonSchema, Session: t.record.ID, Result: result, SameCommit: x.sides[0] == x.sides[1],
+		A: side(t, x.words[0], x.sides[0].Commit, got.Sides[0]), B: side(t, x.words[1], x.sides[1].Commit, got.Sides[1]),
 		Effect: t.policy.Judge.Effect, ErrorRate: t.policy.Judge.Error, Pairs: got.Pairs, Contrasts: []report.Contrast{},
 		BudgetOver: got.Spent, Hopeless: got.Hopeless, Totals: t.totals(), Devices: append([]string{}, t.gpus.names()...),
-		Warnings: append(append([]string{}, t.warnings()...), got.Warnings...),
+		Warnings: append(append([]string{}, t.launchWarnings()...), got.Warnings...),
 	}
 	if err != nil {
 		text := err.Error()
@@ -202,7 +173,7 @@ func (t *trials) comparison(x pair, got compare.Result, result string, err error
 	for _, k := range got.Contrasts {
 		doc.Contrasts = append(doc.Contrasts, reportContrast(k))
 	}
-	gone := slices.DeleteFunc(t.gone(), func(name string) bool {
+	gone := slices.DeleteFunc(gone(t), func(name string) bool {
 		return slices.ContainsFunc(got.Contrasts, func(k compare.Contrast) bool { return k.Was == name })
 	})
 	doc.Verdict = doc.Sentence(got.Why) + goneWords(gone)
@@ -210,8 +181,8 @@ func (t *trials) comparison(x pair, got compare.Result, result string, err error
 }
 
 // side names one candidate of a comparison, with its launches.
-func (t *trials) side(revision, commit string, s compare.Side) report.Candidate {
-	c := t.candidate(revision, commit)
+func side(t *Session, revision, commit string, s compare.Side) report.Candidate {
+	c := candidateOf(t, revision, commit)
 	c.Launches, c.Counted, c.WarmUps, c.Failure = s.Launches, s.Counted, s.WarmUps, report.NewFailure(s.Failure)
 	for _, l := range s.Left {
 		c.LeftOut = append(c.LeftOut, report.Excluded{Why: l.Why, Launches: l.N})

@@ -11,7 +11,7 @@ import (
 
 // gone lists the numbers asked for that launches of A gave and none of B did, of those that ended well: a case
 // that is gone is no case that is well.
-func (t *trials) gone() []string {
+func gone(t *Session) []string {
 	sides := map[bisect.Purpose][]bisect.Outcome{}
 	for _, l := range t.launches {
 		if l.Outcome.Class == bisect.OK {

@@ -37,9 +37,9 @@ func TestGone(t *testing.T) {
 		"B never ends well":     {"time", []report.Launch{a, sent(bisect.EndBad, bisect.Crash, "1")}, nil},
 		"B gave it and crashed": {"time", []report.Launch{a, sent(bisect.EndBad, bisect.OK, "1", "2"), sent(bisect.EndBad, bisect.Crash, "3")}, []string{"time of 3"}},
 	} {
-		j := &trials{job: &job{policy: &policy.Policy{}, launches: x.launches}}
+		j := &Session{policy: &policy.Policy{}, launches: x.launches}
 		j.policy.Judge.Metrics = []metric.Metric{{Name: x.metric}}
-		if got := j.gone(); !slices.Equal(got, x.want) {
+		if got := gone(j); !slices.Equal(got, x.want) {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
 		}
 	}

@@ -20,10 +20,10 @@ import (
 // It takes no more time than the search has taken, or two minutes.
 func (j *job) drill(ctx context.Context, f *bisect.Finding) {
 	const most = 3 // culprits
-	limit := max(2*time.Minute, time.Since(j.began))
+	limit := max(2*time.Minute, time.Since(j.session.began))
 	began := time.Now()
-	j.late = func() bool { return time.Since(began) > limit }
-	defer func() { j.late = nil }()
+	j.session.late = func() bool { return time.Since(began) > limit }
+	defer func() { j.session.late = nil }()
 	for i, c := range f.Culprits {
 		if i == most || f.Err != nil || ctx.Err() != nil {
 			return
@@ -76,7 +76,7 @@ func undrilled(c bisect.Culprit) string {
 // drillHunks searches the hunks of one culprit. A change of one hunk that is known to be slow needs no
 // test.
 func (j *job) drillHunks(ctx context.Context, c bisect.Culprit) error {
-	diff, err := hunks.Of(ctx, j.repo, c.Commit, j.policy.Paths)
+	diff, err := hunks.Of(ctx, j.session.repo, c.Commit, j.session.policy.Paths)
 	if err != nil {
 		return err
 	}
@@ -87,10 +87,10 @@ func (j *job) drillHunks(ctx context.Context, c bisect.Culprit) error {
 		j.hunks[c.Commit] = []report.Hunk{shown(diff.Hunks[0], sets.Culprit)}
 		return nil
 	}
-	opts := j.policy.Judge
-	defer func() { j.policy.Judge = opts }()
-	j.policy.Judge.Find, j.policy.Judge.Phase = c.Class, ""
-	sampler := bisect.Sampler(j.memory)
+	opts := j.session.policy.Judge
+	defer func() { j.session.policy.Judge = opts }()
+	j.session.policy.Judge.Find, j.session.policy.Judge.Phase = c.Class, ""
+	sampler := bisect.Sampler(j.session.memory)
 	if c.Class != bisect.Slow {
 		sampler = j.evidence(c.Parents[0], c.Commit)
 	}
@@ -103,9 +103,9 @@ func (j *job) drillHunks(ctx context.Context, c bisect.Culprit) error {
 	}
 	if len(j.sets.Minimal) == 0 {
 		switch {
-		case j.late():
+		case j.session.late():
 			return errors.New("it would have taken longer than the search itself")
-		case j.spent():
+		case j.session.spent():
 			return errors.New("the budget is used up")
 		}
 		return errors.New(cmp.Or(found.Ends.Why, "no part of it could be certified"))
@@ -117,8 +117,8 @@ func (j *job) drillHunks(ctx context.Context, c bisect.Culprit) error {
 
 // evidence answers with launches that the search has made of two commits before it makes new ones.
 func (j *job) evidence(commits ...string) bisect.Sampler {
-	e := &evidence{next: j.memory, made: map[string][]bisect.Outcome{}}
-	for _, l := range j.launches {
+	e := &evidence{next: j.session.memory, made: map[string][]bisect.Outcome{}}
+	for _, l := range j.session.launches {
 		for _, c := range commits {
 			if l.Candidate == (bisect.Candidate{Commit: c}) && !l.Outcome.Early {
 				e.made[c] = append(e.made[c], l.Outcome)
@@ -145,7 +145,7 @@ func (e *evidence) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 // switches finds the flag that a culprit switches on: with it at its base the culprit is good, and the
 // parent with it set is bad.
 func (j *job) switches(ctx context.Context, c bisect.Culprit) error {
-	if len(j.policy.Flags) == 0 || c.Class == bisect.Slow || c.Class == bisect.Improved || c.Class == bisect.BuildFailed {
+	if len(j.session.policy.Flags) == 0 || c.Class == bisect.Slow || c.Class == bisect.Improved || c.Class == bisect.BuildFailed {
 		return nil
 	}
 	complaint := bisect.Complaint{Class: c.Class, Phase: c.Phase}
@@ -154,9 +154,9 @@ func (j *job) switches(ctx context.Context, c bisect.Culprit) error {
 		if c.Class == bisect.Timeout {
 			r.Hurry = c.Phase
 		}
-		return j.memory.Sample(ctx, r)
+		return j.session.memory.Sample(ctx, r)
 	}
-	space, err := config.FlagSpace(j.policy.Flags)
+	space, err := config.FlagSpace(j.session.policy.Flags)
 	if err != nil {
 		return err
 	}
@@ -164,9 +164,9 @@ func (j *job) switches(ctx context.Context, c bisect.Culprit) error {
 	if err != nil || o.Class != bisect.OK {
 		return err // the flags do not explain it
 	}
-	for _, f := range j.policy.Flags {
+	for _, f := range j.session.policy.Flags {
 		off, err := ask(c.Commit, f.Name+"="+f.Values[0])
-		if err != nil || j.spent() {
+		if err != nil || j.session.spent() {
 			return err
 		}
 		if off.Class != bisect.OK {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
@@ -26,27 +24,6 @@ const (
 	partly    = "partly" // one side could not be built, or did not run to its end
 )
 
-func explainCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "explain",
-		Usage:     "say why B differs from A: phases, kernels, registers, machine code, profile",
-		ArgsUsage: "A B [-- COMMAND ARGS]",
-		Description: "Builds both revisions, launches each some times, reads the device code that was built, and runs each once\n" +
-			"more under the profilers that this machine has and allows: torch.profiler for Python programs, Nsight\n" +
-			"Compute (ncu) for all. The two or three figures that changed most come first, then one table of A against B.\n" +
-			"What could not be looked at is said, with the reason. Whether B is slower is for kbisect compare to say.\n\n" +
-			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
-			"Exit codes: 0 explained, 2 usage, 3 neither of the two could be looked at, 5 machine trouble, 130 interrupted.",
-		OnUsageError:    usageError,
-		HideHelpCommand: true,
-		Flags: append(append(append(trialFlags(), formatFlags()...), explainLimitFlag(explainLimit)),
-			&cli.IntFlag{Name: "launches", Usage: "launch each `N` times for the phases", Value: 3},
-			&cli.BoolFlag{Name: "no-profile", Usage: "no launch under a profiler", DisableDefaultText: true},
-		),
-		Action: explainAction,
-	}
-}
-
 // How long the launches under profilers may take together: where they were asked for, and where
 // kbisect run makes them of itself.
 const (
@@ -54,28 +31,25 @@ const (
 	culpritExplainLimit = 2 * time.Minute
 )
 
-func explainLimitFlag(usual time.Duration) cli.Flag {
-	return durationFlag("explain-limit", "launches under profilers may take `DURATION` together", usual.String())
+// explainTwo says why two revisions differ.
+func explainTwo(ctx context.Context, e env, words []string) error {
+	return launchTwo(ctx, e, words, explaining, readExplain, explain)
 }
 
-func explainAction(c *cli.Context) error {
-	return launchTwo(c, explaining, readExplain, (*trials).explain)
-}
-
-func readExplain(p *policy.Policy, c *cli.Context, _ *pair) error {
-	if n := c.Int("launches"); n < 1 {
+func readExplain(p *policy.Policy, q *policy.Request, _ *pair) error {
+	if n := q.Launches; n < 1 {
 		return exit.Usagef("--launches %d: at least one is needed", n)
 	}
 	p.MoreEnv = []string{"NVCC_APPEND_FLAGS=" + strings.TrimSpace(os.Getenv("NVCC_APPEND_FLAGS")+" -Xptxas=-v")}
-	p.NoExplain, p.ExplainLimit = c.Bool("no-profile"), duration(c, "explain-limit")
+	p.NoExplain, p.ExplainLimit = !q.Profile, q.ExplainLimit
 	return nil
 }
 
 // explain launches both, looks at what was built, profiles, and reports.
-func (t *trials) explain(c *cli.Context, pair pair) error {
-	x := t.explainerOf(pair.sides)
-	err := x.see(c.Context, c.Int("launches"))
-	result, mend := t.ended(c.Context, err)
+func explain(ctx context.Context, t *Session, q *policy.Request, pair pair) error {
+	x := explainerOf(t, pair.sides)
+	err := x.see(ctx, q.Launches)
+	result, mend := t.ended(ctx, err)
 	if mend == nil {
 		mend = t.notFound("for A or for B")
 	}
@@ -83,13 +57,13 @@ func (t *trials) explain(c *cli.Context, pair pair) error {
 		return t.fail(mend)
 	}
 	doc := x.document(pair.words[:], result, err)
-	return t.conclude(doc.Result, doc.Summary, explainCode(doc), err, &doc, func() error { return t.report(c, &doc) })
+	return t.conclude(doc.Result, doc.Summary, explainCode(doc), err, &doc, func() error { return t.report(&doc) })
 }
 
 // explainerOf is for two candidates of which nothing is known yet.
-func (t *trials) explainerOf(sides [2]bisect.Candidate) *explainer {
+func explainerOf(t *Session, sides [2]bisect.Candidate) *explainer {
 	t.ui.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
-	x := t.newExplainer(explainLimit)
+	x := newExplainer(t, explainLimit)
 	x.sides = [2]examined{{candidate: sides[0], purpose: bisect.EndGood}, {candidate: sides[1], purpose: bisect.EndBad}}
 	return x
 }
@@ -120,15 +94,15 @@ func (x *explainer) launch(ctx context.Context, n int) error {
 	for i := range n {
 		for k := range x.sides {
 			s := &x.sides[k]
-			if s.failed() != nil || x.spent() {
+			if s.failed() != nil || x.job.spent() {
 				continue
 			}
-			o, err := x.memory.Sample(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose, Nth: i, Timing: true, Clean: i == 0})
+			o, err := x.job.memory.Sample(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose, Nth: i, Timing: true, Clean: i == 0})
 			if err != nil {
 				return err
 			}
 			s.outcomes = append(s.outcomes, o)
-			x.ui.Launched(2*i+k+1, 2*n, fmt.Sprintf("launch %-2d of %c  %s, %.2f s", i+1, 'A'+k, o.Describe(), o.Wall))
+			x.job.ui.Launched(2*i+k+1, 2*n, fmt.Sprintf("launch %-2d of %c  %s, %.2f s", i+1, 'A'+k, o.Describe(), o.Wall))
 		}
 	}
 	return nil
@@ -137,13 +111,13 @@ func (x *explainer) launch(ctx context.Context, n int) error {
 // document puts everything into the terms of the report.
 func (x *explainer) document(words []string, result string, err error) report.Explanation {
 	doc := x.explanation()
-	doc.Session = x.session.ID
+	doc.Session = x.job.record.ID
 	for k, to := range []*report.Candidate{&doc.A, &doc.B} {
 		var s compare.Side
 		for _, o := range x.sides[k].outcomes {
 			s.Note(o)
 		}
-		*to = (&trials{job: x.job}).side(words[k], x.sides[k].candidate.Commit, s)
+		*to = side(x.job, words[k], x.sides[k].candidate.Commit, s)
 	}
 	if result != "" {
 		doc.Result = result
@@ -152,7 +126,7 @@ func (x *explainer) document(words []string, result string, err error) report.Ex
 		text := err.Error()
 		doc.Error = &text
 	}
-	doc.Totals, doc.Devices = (&trials{job: x.job}).totals(), append([]string{}, x.gpus.names()...)
-	doc.Warnings = append([]string{}, x.warnings()...)
+	doc.Totals, doc.Devices = x.job.totals(), append([]string{}, x.job.gpus.names()...)
+	doc.Warnings = append([]string{}, x.job.warnings()...)
 	return doc
 }

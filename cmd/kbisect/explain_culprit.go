@@ -15,13 +15,13 @@ import (
 // launches give the phases, and what it has built is looked at. Launches under profilers are added
 // where there is a device and a launch is short. It must be called while the pipeline is open. Nil
 // stands for nothing to explain, or not asked for. about is what was found, if it is a number.
-func (j *job) explainCulprit(ctx context.Context, parent, culprit string, about *bisect.Effect) (*report.Explanation, error) {
+func explainCulprit(ctx context.Context, j *Session, parent, culprit string, about *bisect.Effect) (*report.Explanation, error) {
 	if j.policy.NoExplain || parent == "" || culprit == "" {
 		return nil, nil
 	}
-	x := j.newExplainer(culpritExplainLimit)
+	x := newExplainer(j, culpritExplainLimit)
 	x.about = about
-	x.sides = [2]examined{j.known(parent, bisect.ConfirmParent), j.known(culprit, bisect.ConfirmCulprit)}
+	x.sides = [2]examined{known(j, parent, bisect.ConfirmParent), known(j, culprit, bisect.ConfirmCulprit)}
 	if x.profiles && 2*profiledTimes*max(x.sides[0].wall(), x.sides[1].wall()) > x.patience() {
 		x.profiles = false
 		x.miss("profiles: a launch takes too long for them to be made unasked\nhint: kbisect explain %s %s", wording.Short(parent), wording.Short(culprit))
@@ -35,20 +35,20 @@ func (j *job) explainCulprit(ctx context.Context, parent, culprit string, about 
 		return nil, err
 	}
 	doc := x.explanation()
-	doc.Session = j.session.ID
+	doc.Session = j.record.ID
 	for i, to := range []*report.Candidate{&doc.A, &doc.B} {
 		var s compare.Side
 		for _, o := range x.sides[i].outcomes {
 			s.Note(o)
 		}
-		*to = (&trials{job: j}).side(wording.Short(x.sides[i].candidate.Commit), x.sides[i].candidate.Commit, s)
+		*to = side(j, wording.Short(x.sides[i].candidate.Commit), x.sides[i].candidate.Commit, s)
 	}
 	return &doc, nil
 }
 
 // known is a candidate with the launches that the search made of it. Those that were stopped early say
 // nothing about how long a phase takes, where one had the whole of its limits.
-func (j *job) known(commit string, purpose bisect.Purpose) examined {
+func known(j *Session, commit string, purpose bisect.Purpose) examined {
 	s := examined{candidate: bisect.Candidate{Commit: commit}, purpose: purpose}
 	for _, l := range j.launches {
 		if l.Candidate == s.candidate && l.Outcome.Class != bisect.Infra {
@@ -67,7 +67,7 @@ func (j *job) why(ctx context.Context, f *bisect.Finding) {
 	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed {
 		return
 	}
-	x, err := j.explainCulprit(ctx, c.Parents[0], c.Commit, c.Effect)
+	x, err := explainCulprit(ctx, j.session, c.Parents[0], c.Commit, c.Effect)
 	switch {
 	case err != nil:
 		f.Warnings = append(f.Warnings, "the culprit could not be examined: "+wording.Headline(err.Error()))

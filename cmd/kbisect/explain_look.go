@@ -19,7 +19,7 @@ import (
 
 // explainer looks at two candidates as closely as the machine allows.
 type explainer struct {
-	*job
+	job      *Session
 	sides    [2]examined
 	missing  []string      // what could not be looked at, and why
 	seen     []string      // the profilers that were used
@@ -73,7 +73,7 @@ func (s *examined) wall() (most time.Duration) {
 	return most
 }
 
-func (j *job) newExplainer(limit time.Duration) *explainer {
+func newExplainer(j *Session, limit time.Duration) *explainer {
 	if l := j.policy.ExplainLimit; l > 0 {
 		limit = l
 	}
@@ -100,7 +100,7 @@ func (x *explainer) look(ctx context.Context) error {
 			if s.build.Class != "" {
 				continue
 			}
-			o, err := x.pipe.Inspect(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose}, func(in *pipeline.Inspection) error {
+			o, err := x.job.pipe.Inspect(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose}, func(in *pipeline.Inspection) error {
 				return step(ctx, s, in)
 			})
 			if err != nil {
@@ -127,7 +127,7 @@ const toolLimit = 3 * time.Minute
 
 // static reads the device code that was built, and what the compiler said of it.
 func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspection) error {
-	compiled := cuda.Ptxas(x.pipe.BuildOutput(s.candidate))
+	compiled := cuda.Ptxas(x.job.pipe.BuildOutput(s.candidate))
 	s.spills = len(compiled) > 0
 	if s.usage = compiled; cudaTool("cuobjdump") == "" {
 		x.miss("no cuobjdump on PATH or below CUDA_HOME: the registers, shared memory and machine code of what was built")
@@ -221,13 +221,13 @@ const (
 // patience is how long the next launch under a profiler may take; 0 when the time is used up.
 func (x *explainer) patience() time.Duration {
 	left := x.left
-	if x.policy.Budget > 0 {
-		left = min(left, x.policy.Budget-x.session.Elapsed-time.Since(x.began))
+	if x.job.policy.Budget > 0 {
+		left = min(left, x.job.policy.Budget-x.job.record.Elapsed-time.Since(x.job.began))
 	}
 	if left < time.Second {
 		return 0
 	}
-	return min(left, profiledMost, profiledTimes*x.policy.Limits.Run)
+	return min(left, profiledMost, profiledTimes*x.job.policy.Limits.Run)
 }
 
 // run runs a program under a profiler, which takes its time off what is left.

@@ -68,10 +68,10 @@ func (s *examined) buildFailure() *bisect.Outcome {
 
 // capability is the compute capability of the device that trials run on, "" without one.
 func (x *explainer) capability() string {
-	if x.gpus == nil || len(x.gpus.watches) == 0 {
+	if x.job.gpus == nil || len(x.job.gpus.watches) == 0 {
 		return ""
 	}
-	return x.gpus.watches[0].Device().ComputeCapability
+	return x.job.gpus.watches[0].Device().ComputeCapability
 }
 
 // Changes of times that mean nothing, relative and in seconds.
@@ -155,7 +155,7 @@ func wide(s report.Summary) float64 {
 
 // metricRows are the numbers that the program sends.
 func (x *explainer) metricRows() (rows []report.Row) {
-	t := &trials{job: x.job}
+	t := x.job
 	fit := func(all []bisect.Outcome) []bisect.Outcome {
 		return slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return o.Class != bisect.OK || o.Unfit != "" })
 	}
@@ -163,16 +163,16 @@ func (x *explainer) metricRows() (rows []report.Row) {
 	ofA, ofB := byNumber(a), byNumber(b)
 	compiled := len(x.sides[0].usage) > 0 && len(x.sides[1].usage) > 0
 	for _, n := range numbers(slices.Concat(a, b), "") {
-		if compiled && x.policy.Metric(n.metric).Exact {
+		if compiled && x.job.policy.Metric(n.metric).Exact {
 			continue // the rows of the kernels have it
 		}
-		ma, mb := t.metricSummary(ofA(n), n), t.metricSummary(ofB(n), n)
+		ma, mb := metricSummary(t, ofA(n), n), metricSummary(t, ofB(n), n)
 		name := n.metric
 		if n.one != "" {
 			name += " of " + n.one
 		}
 		sort := report.SortTime
-		if x.policy.Metric(n.metric).Higher {
+		if x.job.policy.Metric(n.metric).Higher {
 			sort = report.SortUse
 		}
 		r := report.Numbers(groupPhases, "", "measured "+name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))

@@ -85,11 +85,11 @@ func profiled(t *testing.T, r *repo, mode string, args ...string) (report.Explan
 			return err
 		}
 		defer repo.Close()
-		asked, p, err := readPair(c, repo, words, command, readExplain)
+		asked, p, err := readPair(c.Context, trialRequest(c, command), repo, words, readExplain)
 		if err != nil {
 			return err
 		}
-		tr, err := beginTrials(c, repo, p, explaining)
+		tr, err := beginTrials(envOf(c, command), repo, p, explaining)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func profiled(t *testing.T, r *repo, mode string, args ...string) (report.Explan
 			return err
 		}
 		defer tr.pipe.Close()
-		x := tr.explainerOf(asked.sides)
+		x := explainerOf(tr, asked.sides)
 		x.device = true
 		if err := x.see(c.Context, c.Int("launches")); err != nil {
 			return err
@@ -316,7 +316,7 @@ func TestExplainCulprit(t *testing.T) {
 			return err
 		}
 		defer repo.Close()
-		tr, err := beginOne(c, repo, "HEAD", []string{"./bench.sh"}, policy.AxisHistory)
+		tr, err := beginOne(c.Context, envOf(c, []string{"./bench.sh"}), repo, "HEAD", policy.AxisHistory)
 		if err != nil {
 			return err
 		}
@@ -330,7 +330,7 @@ func TestExplainCulprit(t *testing.T) {
 			}
 		}
 		before := len(tr.launches)
-		doc, err := tr.explainCulprit(c.Context, parent, culprit, nil)
+		doc, err := explainCulprit(c.Context, tr, parent, culprit, nil)
 		if err != nil || doc == nil || len(tr.launches) != before {
 			return fmt.Errorf("%v, %+v, %d launches more", err, doc, len(tr.launches)-before)
 		}
@@ -338,7 +338,7 @@ func TestExplainCulprit(t *testing.T) {
 			return fmt.Errorf("%+v", doc)
 		}
 		tr.policy.NoExplain = true
-		if doc, err := tr.explainCulprit(c.Context, parent, culprit, nil); doc != nil || err != nil {
+		if doc, err := explainCulprit(c.Context, tr, parent, culprit, nil); doc != nil || err != nil {
 			return fmt.Errorf("not asked for: %+v %v", doc, err)
 		}
 		return nil
@@ -357,7 +357,7 @@ func TestExplainTorch(t *testing.T) {
 	}
 	a := &examined{trace: &cuda.Trace{Kernels: []cuda.Launched{launched("triton_fused_0", 10, 20, 256), launched("gemm<128>", 10, 50, 256)}, Captured: 1, Replays: 10}}
 	b := &examined{recompile: 4, trace: &cuda.Trace{Kernels: []cuda.Launched{launched("gemm<64>", 10, 50, 1024), launched("silu(float*)", 10, 15, 256), launched("mul(float*)", 10, 15, 256)}}}
-	x := &explainer{job: &job{policy: &policy.Policy{}}, sides: [2]examined{*a, *b}}
+	x := &explainer{job: &Session{policy: &policy.Policy{}}, sides: [2]examined{*a, *b}}
 	doc := x.explanation()
 	if !slices.Equal(doc.Gone, []string{"triton_fused_0"}) || len(doc.Added) != 2 {
 		t.Errorf("gone %q, added %q", doc.Gone, doc.Added)
@@ -423,9 +423,9 @@ func TestArchitectures(t *testing.T) {
 
 // TestExplainPatience keeps launches under profilers within what there is.
 func TestExplainPatience(t *testing.T) {
-	j := &job{policy: &policy.Policy{}, session: &store.Session{}, began: time.Now()}
+	j := &Session{policy: &policy.Policy{}, record: &store.Session{}, began: time.Now()}
 	j.policy.Limits.Run = time.Minute
-	x := j.newExplainer(time.Hour)
+	x := newExplainer(j, time.Hour)
 	if got := x.patience(); got != 5*time.Minute {
 		t.Error(got)
 	}
@@ -434,7 +434,7 @@ func TestExplainPatience(t *testing.T) {
 		t.Error(got)
 	}
 	j.policy.ExplainLimit = 2 * time.Minute
-	if got := j.newExplainer(time.Hour).patience(); got > 2*time.Minute || got < time.Minute {
+	if got := newExplainer(j, time.Hour).patience(); got > 2*time.Minute || got < time.Minute {
 		t.Error(got)
 	}
 	j.policy.Budget = 500 * time.Millisecond

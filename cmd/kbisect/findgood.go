@@ -15,7 +15,7 @@ import (
 // good. It returns the commits tested on the way, which the search need not test again, or a
 // finding when there is nothing to search.
 func (j *job) findGood(ctx context.Context, plain *judge.Plain) (tested []string, f *bisect.Finding, err error) {
-	bad := bisect.Candidate{Commit: j.policy.Bad}
+	bad := bisect.Candidate{Commit: j.session.policy.Bad}
 	o, err := plain.Look(ctx, bad, bisect.EndBad)
 	if err != nil {
 		return nil, broken(ctx, err), nil
@@ -34,14 +34,14 @@ func (j *job) findGood(ctx context.Context, plain *judge.Plain) (tested []string
 			return nil, &bisect.Finding{Result: bisect.NoDifference, Ends: bisect.Ends{Why: why, Hint: "name a good end with --good"}}, nil
 		}
 		id = next
-		j.ui.Say(fmt.Sprintf("looking for a good end: testing %s", wording.Short(id)))
+		j.session.ui.Say(fmt.Sprintf("looking for a good end: testing %s", wording.Short(id)))
 		o, err := plain.Look(ctx, bisect.Candidate{Commit: id}, bisect.EndGood)
 		if err != nil {
 			return nil, broken(ctx, err), nil
 		}
 		if o.Class == bisect.OK {
-			j.policy.Good = id
-			return tested, nil, j.store.UpdateSession(j.session.ID, func(s *store.Session) { s.Good = id })
+			j.session.policy.Good = id
+			return tested, nil, j.session.store.UpdateSession(j.session.record.ID, func(s *store.Session) { s.Good = id })
 		}
 		tested = append(tested, id)
 	}
@@ -59,7 +59,7 @@ func broken(ctx context.Context, err error) *bisect.Finding {
 // back goes up to n first parents back; it returns how many there were.
 func (j *job) back(id string, n int) (string, int, error) {
 	for i := range n {
-		c, err := j.repo.Commit(id)
+		c, err := j.session.repo.Commit(id)
 		if err != nil {
 			return "", 0, err
 		}

@@ -14,22 +14,22 @@ import (
 // input gathers what the report is made of.
 func (j *job) input(f bisect.Finding) report.Input {
 	in := report.Input{
-		Session: j.session.ID, Finding: f, Ledger: report.Ledger{Launches: j.seen(), Commits: map[string]report.CommitInfo{}}, Wall: j.session.Elapsed + time.Since(j.began),
-		GPUHour:  j.policy.GPUHour,
-		Warnings: append(j.warnings(), j.doubtfulCulprits(f)...), Devices: j.gpus.names(), Unwatched: j.gpus.unwatched(),
+		Session: j.session.record.ID, Finding: f, Ledger: report.Ledger{Launches: j.seen(), Commits: map[string]report.CommitInfo{}}, Wall: j.session.record.Elapsed + time.Since(j.session.began),
+		GPUHour:  j.session.policy.GPUHour,
+		Warnings: append(j.session.warnings(), j.doubtfulCulprits(f)...), Devices: j.session.gpus.names(), Unwatched: j.session.gpus.unwatched(),
 	}
-	if j.rng != nil && j.policy.Axis == policy.AxisHistory {
-		markDrilled(in.Launches, j.rng)
+	if j.session.rng != nil && j.session.policy.Axis == policy.AxisHistory {
+		markDrilled(in.Launches, j.session.rng)
 	}
 	if f.Err != nil {
 		in.Error = f.Err.Error()
 	}
 	add := func(id string, files bool) report.CommitInfo {
-		info := j.commitInfo(id, files)
+		info := j.session.commitInfo(id, files)
 		in.Commits[id] = info
 		return info
 	}
-	in.Good, in.Bad = add(j.policy.Good, false), add(j.policy.Bad, false)
+	in.Good, in.Bad = add(j.session.policy.Good, false), add(j.session.policy.Bad, false)
 	for _, s := range f.Steps {
 		add(s.Commit, false)
 	}
@@ -43,7 +43,7 @@ func (j *job) input(f bisect.Finding) report.Input {
 		add(c.Commit, true)
 	}
 	j.addSets(&in)
-	for _, l := range j.launches {
+	for _, l := range j.session.launches {
 		if _, known := in.Commits[l.Candidate.Commit]; !known {
 			add(l.Candidate.Commit, false)
 		}
@@ -59,9 +59,9 @@ func culprits(f bisect.Finding) (ids []string) {
 }
 
 // warnings are those of the repository, its range and the configuration.
-func (j *job) warnings() []string {
+func (j *Session) warnings() []string {
 	out := append(j.repo.Warnings(), j.policy.Warnings...)
-	out = append(out, j.deadMetrics()...)
+	out = append(out, deadMetrics(j)...)
 	if j.rng != nil {
 		out = append(out, j.rng.Warnings...)
 	}
@@ -81,7 +81,7 @@ func (j *job) warnings() []string {
 	return out
 }
 
-func (j *job) commitInfo(id string, files bool) report.CommitInfo {
+func (j *Session) commitInfo(id string, files bool) report.CommitInfo {
 	info := report.CommitInfo{ID: id}
 	if id == "" {
 		return info

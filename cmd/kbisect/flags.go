@@ -50,14 +50,14 @@ func asFlag() cli.Flag {
 func requestOf(c *cli.Context) *policy.Request {
 	g := globals(c)
 	q := &policy.Request{
-		Usage: "run --good REV", Dir: g.dir, Config: g.config, Quiet: g.quiet, Warnings: c.App.ErrWriter,
+		Name: strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), Usage: "run --good REV", Dir: g.dir, Config: g.config, Quiet: g.quiet, Warnings: c.App.ErrWriter,
 		Good: c.String("good"), GoodSet: c.IsSet("good"), Bad: c.String("bad"), BadSet: c.IsSet("bad"), FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"),
 		Axis: c.String("axis"), Commit: c.String("commit"), Find: c.String("find"), Phase: c.String("phase"), Metric: c.String("metric"),
 		Improvement: c.Bool("improvement"), All: c.Bool("all"), Paths: c.StringSlice("path"), NoHunks: c.Bool("no-hunks"),
 		Budget: duration(c, "budget"), BudgetSet: c.IsSet("budget"), Limit: duration(c, "limit"), Jobs: c.Int("jobs"), JobsSet: c.IsSet("jobs"), Seed: c.Int64("seed"),
 		As: c.String("as"), Build: c.String("build"), Outputs: c.StringSlice("output"), Repeat: c.Int("repeat"), Fast: c.Bool("fast"),
 		ExplainLimit: duration(c, "explain-limit"), NoExplain: c.Bool("no-explain"), Resume: c.Bool("resume"),
-		Effect: c.String("effect"), Error: c.Float64("error"), ErrorSet: c.IsSet("error"), Pairs: c.Int("pairs"), PairsSet: c.IsSet("pairs"), Launches: c.Int("launches"),
+		Effect: c.String("effect"), Error: c.Float64("error"), ErrorSet: c.IsSet("error"), Pairs: c.Int("pairs"), PairsSet: c.IsSet("pairs"), Launches: c.Int("launches"), Profile: !c.Bool("no-profile"),
 	}
 	if c.Args().Present() {
 		q.Argv = c.Args().Slice()
@@ -71,4 +71,16 @@ func trialRequest(c *cli.Context, command []string) *policy.Request {
 	takes, _, _ := strings.Cut(c.Command.ArgsUsage, "[-- ")
 	q.Argv, q.Usage = command, strings.TrimSpace(c.Command.Name+" "+takes)
 	return q
+}
+
+// trialFlags are the options of every command that launches candidates which the user names.
+func trialFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "metric", Usage: "the `NAME` of what is measured: one of kbisect.toml, wall, phase.NAME", DefaultText: "those of kbisect.toml, else time, else wall"},
+		durationFlag("budget", "stop after `DURATION`, such as 20m, with what is known then", "none"),
+		durationFlag("limit", "a whole trial may take `DURATION`, such as 90s", "10m, or kbisect.toml"),
+		&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
+		&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
+		&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable"},
+	}
 }

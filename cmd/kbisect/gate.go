@@ -4,16 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"strings"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/render"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -22,39 +17,6 @@ import (
 
 // gatekeeping is the kind of a gate's session.
 const gatekeeping = "gate"
-
-func gateCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "gate",
-		Usage:     "let a branch pass, or not: HEAD against its merge base with the branch that it goes into",
-		ArgsUsage: "[-- COMMAND ARGS]",
-		Description: "Builds HEAD and its merge base with --base and launches them in turn on one device, in one job, until\n" +
-			"it is clear for every metric and case whether HEAD is worse: no number of another day or machine can\n" +
-			"fail a build. The error holds for all numbers together. Where inputs are equal nothing is launched.\n\n" +
-			"Without --base: the target branch that GITHUB_BASE_REF or CI_MERGE_REQUEST_TARGET_BRANCH_NAME names,\n" +
-			"else origin/HEAD, origin/main, origin/master, main, master. Without -- COMMAND, kbisect.toml in the\n" +
-			"work tree says how to build and run.\n\n" +
-			"--accept REASON records what is worse in " + config.AcceptedName + ", to be committed with the change; it lets this\n" +
-			"branch pass, up to the limit written there, and no later one.\n\n" +
-			"Where GITHUB_ACTIONS is set: a step summary, one annotation, and the outputs result, ratio and culprit.\n\n" +
-			"Exit codes: 0 pass, 1 regression, 2 usage, 3 cannot tell, 5 machine trouble, 130 interrupted.",
-		OnUsageError:    usageError,
-		HideHelpCommand: true,
-		Flags: append(append(trialFlags(), formatFlags()...),
-			&cli.StringFlag{Name: "base", Usage: "the branch, `REV`, that HEAD goes into", DefaultText: "as said above"},
-			&cli.StringFlag{Name: "effect", Usage: "smallest change worth finding, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
-			&cli.Float64Flag{Name: "error", Usage: "chance `P` that the answer is wrong", DefaultText: "kbisect.toml, else 0.01"},
-			&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as it takes"},
-			&cli.BoolFlag{Name: "bisect", Usage: "on a regression go on and find the commit of the branch", DisableDefaultText: true},
-			&cli.StringFlag{Name: "accept", Usage: "record what is worse as known, with the `REASON`"},
-			&cli.StringFlag{Name: "cannot-tell", Usage: "`fail` (exit 3) or pass (exit 0, and said) where nothing can be told", Value: "fail"},
-			&cli.StringFlag{Name: "junit", Usage: "write a JUnit report to `FILE`"},
-			&cli.StringFlag{Name: "sarif", Usage: "write a SARIF log to `FILE`"},
-			&cli.StringFlag{Name: "benchmark", Usage: "write HEAD's numbers to `FILE` for github-action-benchmark"},
-		),
-		Action: gateAction,
-	}
-}
 
 // gating is what the command line asks of a gate.
 type gating struct {
@@ -69,65 +31,73 @@ type gating struct {
 	warnings   []string
 }
 
-func gateAction(c *cli.Context) error {
-	words, command, err := operands(c)
-	if err != nil {
-		return err
-	}
+// gateOptions are the options that only a gate has.
+type gateOptions struct {
+	Base       string // the branch that HEAD goes into; "": as the CI says, or the default branch
+	Bisect     bool   // find the commit of a regression
+	Accept     string // the reason for accepting what is worse
+	Accepts    bool   // such a reason was given, if an empty one
+	CannotTell string // fail or pass
+	Files      gateFiles
+	Env        func(string) string // of the CI
+}
+
+// runGate sets HEAD against its merge base with the branch that it goes into.
+func runGate(ctx context.Context, e env, o gateOptions, words []string) error {
 	if len(words) > 0 {
 		return exit.Usagef("gate takes no revisions, not %q: it is about HEAD\nhint: --base REV names the branch that HEAD goes into, and a command follows --; kbisect compare A B takes any two", words)
 	}
-	repo, err := source.Open(globals(c).dir)
+	repo, err := source.Open(e.Request.Dir)
 	if err != nil {
 		return exit.Usage(err)
 	}
 	defer repo.Close()
-	x, p, err := readGate(c, repo, command)
+	x, p, err := readGate(ctx, e.Request, o, repo)
 	if err != nil {
 		return err
 	}
 	if why, err := x.idle(repo, p); err != nil || why != "" {
-		return x.pass(c, repo, p, why, err)
+		return x.pass(e, repo, p, why, err)
 	}
-	t, err := beginTrials(c, repo, p, gatekeeping)
+	t, err := beginTrials(e, repo, p, gatekeeping)
 	if err != nil {
 		return err
 	}
 	defer t.close()
 	t.policy.Warnings = append(t.policy.Warnings, x.warnings...)
-	t.tellDirty(c.Context, "HEAD")
-	if err := t.begin(c.Context); err != nil {
+	tellDirty(ctx, t, "HEAD")
+	if err := t.begin(ctx); err != nil {
 		return err
 	}
-	return t.gate(c, x)
+	return gate(ctx, t, e, x)
 }
 
 // readGate reads the request before anything is made.
-func readGate(c *cli.Context, repo *source.Repo, command []string) (x gating, p *policy.Policy, err error) {
-	x = gating{pairs: c.Int("pairs"), bisect: c.Bool("bisect"), reason: strings.TrimSpace(c.String("accept")), files: readGateFiles(c, os.Getenv)}
-	switch c.String("cannot-tell") {
+func readGate(ctx context.Context, q *policy.Request, o gateOptions, repo *source.Repo) (x gating, p *policy.Policy, err error) {
+	x = gating{pairs: q.Pairs, bisect: o.Bisect, reason: strings.TrimSpace(o.Accept), files: o.Files}
+	switch o.CannotTell {
 	case "fail":
 	case "pass":
 		x.tolerant = true
 	default:
-		return x, nil, exit.Usagef("--cannot-tell %s: fail or pass is meant", c.String("cannot-tell"))
+		return x, nil, exit.Usagef("--cannot-tell %s: fail or pass is meant", o.CannotTell)
 	}
-	if c.IsSet("pairs") && x.pairs < compare.MinPairs {
+	if q.PairsSet && x.pairs < compare.MinPairs {
 		return x, nil, exit.Usagef("--pairs %d: a gate needs %d at least", x.pairs, compare.MinPairs)
 	}
-	if err := x.checkAccept(c, repo, os.Getenv); err != nil {
+	if err := x.checkAccept(o, repo); err != nil {
 		return x, nil, err
 	}
 	if err := x.files.check(); err != nil {
 		return x, nil, err
 	}
-	if p, err = policy.ForTrials(trialRequest(c, command), repo); err != nil {
+	if p, err = policy.ForTrials(q, repo); err != nil {
 		return x, nil, err
 	}
-	if err := p.ReadJudgement(requestOf(c)); err != nil {
+	if err := p.ReadJudgement(q); err != nil {
 		return x, nil, err
 	}
-	if err := x.chooseEnds(repo, c.String("base"), os.Getenv); err != nil {
+	if err := x.chooseEnds(repo, o.Base, o.Env); err != nil {
 		return x, nil, err
 	}
 	if x.accepted, err = readAccepted(repo, x.base, x.head); err != nil {
@@ -135,7 +105,7 @@ func readGate(c *cli.Context, repo *source.Repo, command []string) (x gating, p 
 	}
 	x.warnings = append(x.warnings, x.accepted.warnings...)
 	p.Good, p.Bad = x.base, x.head
-	return x, p, policy.EndsOf(p, repo).Check(c.Context)
+	return x, p, policy.EndsOf(p, repo).Check(ctx)
 }
 
 // idle says why nothing has to be launched, or nothing.
@@ -159,23 +129,18 @@ func (x *gating) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 }
 
 // pass reports a gate that launches nothing; an error comes back as it is.
-func (x *gating) pass(c *cli.Context, repo *source.Repo, p *policy.Policy, why string, err error) error {
+func (x *gating) pass(e env, repo *source.Repo, p *policy.Policy, why string, err error) error {
 	if err != nil {
 		return err
 	}
-	t := &trials{job: &job{repo: repo, policy: p, ui: newDisplay(c)}}
+	t := &Session{repo: repo, policy: p, ui: e.Display}
 	doc := report.Gate{
 		Schema: report.GateSchema, Result: report.GatePass, Into: x.into, NotLaunched: &why, Effect: p.Judge.Effect, ErrorRate: p.Judge.Error,
-		Base: t.candidate("merge base with "+x.into, x.base), Head: t.candidate("HEAD", x.head), Contrasts: []report.Contrast{},
-		Accepted: x.accepted.report(), Changed: []report.Place{}, Devices: []string{}, Warnings: append(append([]string{}, t.warnings()...), x.warnings...),
+		Base: candidateOf(t, "merge base with "+x.into, x.base), Head: candidateOf(t, "HEAD", x.head), Contrasts: []report.Contrast{},
+		Accepted: x.accepted.report(), Changed: []report.Place{}, Devices: []string{}, Warnings: append(append([]string{}, t.launchWarnings()...), x.warnings...),
 	}
 	doc.Verdict = doc.Sentence("")
-	return cmp.Or(x.files.write(&doc, report.Ledger{}, t.ui), x.print(c, &doc, report.Ledger{}))
-}
-
-// print writes the result to standard output.
-func (x *gating) print(c *cli.Context, doc *report.Gate, l report.Ledger) error {
-	return printResult(c.App.Writer, c.Bool("json"), doc, l, render.Terminal{Colour: coloured(c.App.Writer, os.Getenv)})
+	return cmp.Or(x.files.write(&doc, report.Ledger{}, t.ui, e.Version), e.Output.Print(&doc, report.Ledger{}))
 }
 
 // comparison is the comparison that a gate rests on.
@@ -188,7 +153,7 @@ func (x *gating) comparison(p *policy.Policy, s bisect.Sampler) compare.Experime
 }
 
 // gate launches, decides, looks for the culprit and reports.
-func (t *trials) gate(c *cli.Context, x gating) error {
+func gate(ctx context.Context, t *Session, e env, x gating) error {
 	t.ui.Ends = map[bisect.Purpose]string{bisect.EndGood: "base", bisect.EndBad: "HEAD"}
 	run := x.comparison(t.policy, t.memory)
 	run.Spent = t.spent
@@ -197,23 +162,23 @@ func (t *trials) gate(c *cli.Context, x gating) error {
 			t.ui.Launched(n, x.pairs, pairLine(n, s, t.policy.Judge.Error))
 		}
 	}
-	got, err := run.Run(c.Context)
+	got, err := run.Run(ctx)
 	var culprit *report.GateCulprit
 	var search *report.GateSearch
 	if err == nil && got.Answer == compare.Worse && t.notFound("") == nil {
-		culprit, search = t.blame(c.Context, x, got)
+		culprit, search = blame(ctx, t, x, got)
 	}
-	result, mend := t.ended(c.Context, err)
+	result, mend := t.ended(ctx, err)
 	if mend != nil {
 		return mend
 	}
 	if mend := t.notFound("at HEAD or at its merge base"); mend != nil {
 		return t.fail(mend)
 	}
-	doc := t.gateReport(x, got, cmp.Or(result, gateResult(got.Answer)), err)
+	doc := reportOf(t, x, got, cmp.Or(result, gateResult(got.Answer)), err)
 	doc.Culprit, doc.Search = culprit, search
 	if doc.Result == report.GateRegression && x.reason != "" {
-		if err := t.accept(x, got, &doc); err != nil {
+		if err := accept(t, x, got, &doc); err != nil {
 			return t.fail(err)
 		}
 	}
@@ -222,8 +187,8 @@ func (t *trials) gate(c *cli.Context, x gating) error {
 	if doc.Result == report.GateOpen && x.tolerant {
 		doc.Warnings = append(doc.Warnings, "this gate cannot tell and lets pass, as --cannot-tell pass asks")
 	}
-	kept := x.files.write(&doc, t.ledgerOf(), t.ui)
-	return cmp.Or(t.conclude(doc.Result, doc.Verdict, doc.ExitCode, err, &doc, func() error { return x.print(c, &doc, t.ledgerOf()) }), kept)
+	kept := x.files.write(&doc, t.ledgerOf(), t.ui, e.Version)
+	return cmp.Or(t.conclude(doc.Result, doc.Verdict, doc.ExitCode, err, &doc, func() error { return e.Output.Print(&doc, t.ledgerOf()) }), kept)
 }
 
 // gateResult puts an answer into the words of a gate.
@@ -271,9 +236,9 @@ func gateWhy(c compare.Result) string {
 	return "HEAD cannot be tested: " + head.Failure.Describe()
 }
 
-// gateReport puts a comparison into the terms of a gate's report.
-func (t *trials) gateReport(x gating, got compare.Result, result string, err error) report.Gate {
-	c := t.comparison(pair{words: [2]string{"merge base with " + x.into, "HEAD"}, sides: [2]bisect.Candidate{{Commit: x.base}, {Commit: x.head}}}, got, result, err)
+// reportOf puts a comparison into the terms of a gate's report.
+func reportOf(t *Session, x gating, got compare.Result, result string, err error) report.Gate {
+	c := comparison(t, pair{words: [2]string{"merge base with " + x.into, "HEAD"}, sides: [2]bisect.Candidate{{Commit: x.base}, {Commit: x.head}}}, got, result, err)
 	doc := report.Gate{
 		Schema: report.GateSchema, Session: &c.Session, Result: result, Into: x.into, Base: c.A, Head: c.B, Failure: c.Failure,
 		Effect: c.Effect, ErrorRate: c.ErrorRate, Pairs: c.Pairs, Contrasts: c.Contrasts, Accepted: x.accepted.report(), Changed: []report.Place{},
@@ -283,7 +248,7 @@ func (t *trials) gateReport(x gating, got compare.Result, result string, err err
 		doc.Contrasts[i].Result = gateResult(compare.Answer(doc.Contrasts[i].Result))
 	}
 	if result == report.GateRegression || result == report.GateOpen {
-		doc.Changed = t.changed(context.Background(), x.base, x.head)
+		doc.Changed = changed(context.Background(), t, x.base, x.head)
 	}
 	return doc
 }

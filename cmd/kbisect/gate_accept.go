@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/renameio/v2"
 	"github.com/pelletier/go-toml/v2"
-	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
@@ -106,9 +105,9 @@ func (a *acceptances) report() []report.Acceptance {
 }
 
 // checkAccept refuses to accept where nobody would commit it.
-func (x *gating) checkAccept(c *cli.Context, repo *source.Repo, env func(string) string) error {
+func (x *gating) checkAccept(o gateOptions, repo *source.Repo) error {
 	switch {
-	case !c.IsSet("accept"):
+	case !o.Accepts:
 		return nil
 	case x.reason == "":
 		return exit.Usagef("--accept needs a reason, which is kept in %s", config.AcceptedName)
@@ -116,7 +115,7 @@ func (x *gating) checkAccept(c *cli.Context, repo *source.Repo, env func(string)
 		return exit.Usagef("--accept needs a work tree to write %s to, and this repository is bare", config.AcceptedName)
 	}
 	for _, ci := range []string{"GITHUB_ACTIONS", "GITLAB_CI", "CI"} {
-		if v := env(ci); v != "" && v != "false" {
+		if v := o.Env(ci); v != "" && v != "false" {
 			return exit.Usagef("--accept is for a person: in a CI job (%s is set) it would accept everything\nhint: run it in your clone and commit %s", ci, config.AcceptedName)
 		}
 	}
@@ -124,7 +123,7 @@ func (x *gating) checkAccept(c *cli.Context, repo *source.Repo, env func(string)
 }
 
 // accept records every number that is worse, and turns the result of a gate into what it is with them let pass.
-func (t *trials) accept(x gating, got compare.Result, doc *report.Gate) error {
+func accept(t *Session, x gating, got compare.Result, doc *report.Gate) error {
 	if got.ByClass {
 		doc.Warnings = append(doc.Warnings, "nothing was accepted: a HEAD that fails has no number to accept")
 		return nil

@@ -18,36 +18,36 @@ import (
 
 // blame finds the commit of the branch that brought a regression: without a launch where only one commit can
 // have, else, if that is asked for, by a search that goes on from the launches of the gate.
-func (t *trials) blame(ctx context.Context, x gating, got compare.Result) (*report.GateCulprit, *report.GateSearch) {
+func blame(ctx context.Context, t *Session, x gating, got compare.Result) (*report.GateCulprit, *report.GateSearch) {
 	rng, err := t.repo.Range(ctx, x.base, x.head, t.policy.RangeOptions())
 	if err != nil {
 		return nil, &report.GateSearch{Result: bisect.Broken, Why: err.Error(), Suspects: []report.Candidate{}}
 	}
 	t.rng = rng
 	if id, ok := onlyChange(rng, func(id string) (string, error) { return t.repo.Key(id, t.policy.Paths) }); ok {
-		c := t.gateCulprit(ctx, x, bisect.Culprit{Commit: id, Class: got.Class})
+		c := culpritOf(ctx, t, x, bisect.Culprit{Commit: id, Class: got.Class})
 		c.Only = true
 		return c, nil
 	}
 	if !x.bisect {
 		return nil, nil
 	}
-	t.aim(got)
-	f, err := t.search(ctx)
+	aim(t, got)
+	f, err := newJob(t).search(ctx)
 	switch {
 	case err != nil:
 		return nil, &report.GateSearch{Result: bisect.Broken, Why: err.Error(), Suspects: []report.Candidate{}}
 	case f.Result == bisect.Found:
-		c := t.gateCulprit(ctx, x, f.Culprits[0])
+		c := culpritOf(ctx, t, x, f.Culprits[0])
 		c.Confidence, c.Confirmed, c.Effect = &f.Culprits[0].Confidence, f.Culprits[0].Confirmed, f.Culprits[0].Effect
-		return c, t.gateSearch(f)
+		return c, searchOf(t, f)
 	}
-	return nil, t.gateSearch(f)
+	return nil, searchOf(t, f)
 }
 
 // aim narrows the search to what the gate found: a failure, or the numbers that are worse. What is accepted is
 // worse as well, and another commit's doing.
-func (t *trials) aim(got compare.Result) {
+func aim(t *Session, got compare.Result) {
 	t.policy.Judge.Find, t.policy.Judge.Phase = bisect.Slow, ""
 	if got.ByClass {
 		t.policy.Judge.Find = got.Class
@@ -111,18 +111,18 @@ func onlyChange(rng *source.Range, key func(id string) (string, error)) (string,
 	return found, found != ""
 }
 
-// gateCulprit describes a commit of the branch.
-func (t *trials) gateCulprit(ctx context.Context, x gating, c bisect.Culprit) *report.GateCulprit {
-	info := t.candidate("", c.Commit)
+// culpritOf describes a commit of the branch.
+func culpritOf(ctx context.Context, t *Session, x gating, c bisect.Culprit) *report.GateCulprit {
+	info := candidateOf(t, "", c.Commit)
 	return &report.GateCulprit{
 		Commit: c.Commit, Subject: info.Subject, Author: info.Author, Date: info.Date,
-		Class: cmp.Or(c.Class, bisect.Slow), Places: t.places(ctx, c.Commit, x.head),
+		Class: cmp.Or(c.Class, bisect.Slow), Places: places(ctx, t, c.Commit, x.head),
 	}
 }
 
-// gateSearch says how a search ended.
-func (t *trials) gateSearch(f bisect.Finding) *report.GateSearch {
-	s := &report.GateSearch{Result: f.Result, Why: report.NewSearch(t.input(f)).Headline, Suspects: []report.Candidate{}}
+// searchOf says how a search ended.
+func searchOf(t *Session, f bisect.Finding) *report.GateSearch {
+	s := &report.GateSearch{Result: f.Result, Why: report.NewSearch(newJob(t).input(f)).Headline, Suspects: []report.Candidate{}}
 	switch {
 	case f.Result == bisect.Found:
 	case f.Result == bisect.NoDifference:
@@ -133,13 +133,13 @@ func (t *trials) gateSearch(f bisect.Finding) *report.GateSearch {
 		s.Why = fmt.Sprintf("the budget is used up; %d commits are left", len(f.Suspects))
 	}
 	for _, x := range f.Suspects {
-		s.Suspects = append(s.Suspects, t.candidate("", x.Commit))
+		s.Suspects = append(s.Suspects, candidateOf(t, "", x.Commit))
 	}
 	return s
 }
 
 // places are the lines that a commit changed, as HEAD has them, largest first.
-func (t *trials) places(ctx context.Context, commit, head string) []report.Place {
+func places(ctx context.Context, t *Session, commit, head string) []report.Place {
 	out := []report.Place{}
 	d, err := hunks.Of(ctx, t.repo, commit, t.policy.Paths)
 	if err != nil {
@@ -163,7 +163,7 @@ func (t *trials) places(ctx context.Context, commit, head string) []report.Place
 }
 
 // changed are the largest changes of the whole branch.
-func (t *trials) changed(ctx context.Context, base, head string) []report.Place {
+func changed(ctx context.Context, t *Session, base, head string) []report.Place {
 	d, err := hunks.Between(ctx, t.repo, base, head, t.policy.Paths)
 	if err != nil {
 		return []report.Place{}

@@ -9,9 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
-
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/ci"
 	"github.com/kbisect/kbisect/bisect/report/page"
@@ -30,14 +27,6 @@ type gateFiles struct {
 // mostSummary is the size at which GitHub drops a step summary, in bytes.
 const mostSummary = 1 << 20
 
-func readGateFiles(c *cli.Context, env func(string) string) gateFiles {
-	f := gateFiles{junit: c.String("junit"), markdown: c.String("markdown"), html: c.String("report"), sarif: c.String("sarif"), benchmark: c.String("benchmark")}
-	if v := env("GITHUB_ACTIONS"); v != "" && v != "false" {
-		f.github, f.summary, f.outputs = true, env("GITHUB_STEP_SUMMARY"), env("GITHUB_OUTPUT")
-	}
-	return f
-}
-
 // check finds out before a long job that a file cannot be written after it.
 func (f gateFiles) check() error {
 	for _, x := range []struct{ option, file string }{{"junit", f.junit}, {"markdown", f.markdown}, {"report", f.html}, {"sarif", f.sarif}, {"benchmark", f.benchmark}} {
@@ -55,7 +44,7 @@ func (f gateFiles) check() error {
 }
 
 // write makes all files, and the annotation on standard error, where GitHub reads it as well.
-func (f gateFiles) write(g *report.Gate, l report.Ledger, ui *progress.Display) error {
+func (f gateFiles) write(g *report.Gate, l report.Ledger, ui *progress.Display, version string) error {
 	failed := false
 	p := page.New(g, l)
 	put := func(file string, content func(io.Writer) error) {
@@ -73,7 +62,7 @@ func (f gateFiles) write(g *report.Gate, l report.Ledger, ui *progress.Display) 
 		}
 	}
 	put(f.junit, func(w io.Writer) error { return ci.JUnit(w, g) })
-	put(f.sarif, func(w io.Writer) error { return ci.SARIF(w, g, version()) })
+	put(f.sarif, func(w io.Writer) error { return ci.SARIF(w, g, version) })
 	put(f.markdown, func(w io.Writer) error { return render.Markdown(w, p, mostSummary) })
 	put(f.html, func(w io.Writer) error { return render.HTML(w, p) })
 	smaller, bigger := ci.Benchmarks(g)
@@ -140,16 +129,4 @@ func appendTo(file, text string) error {
 	}
 	_, err = io.WriteString(w, text)
 	return cmp.Or(err, w.Close())
-}
-
-// coloured reports that colours are wanted on an output: it is a terminal, or the log of a CI that shows them.
-func coloured(w io.Writer, env func(string) string) bool {
-	if env("NO_COLOR") != "" || env("TERM") == "dumb" {
-		return false
-	}
-	if env("GITHUB_ACTIONS") == "true" || env("GITLAB_CI") == "true" {
-		return true
-	}
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -68,12 +68,10 @@ func prePush(c *cli.Context) error {
 		began: time.Now(), deadline: readDeadline(c), skip: skip != "" && skip != "0",
 		dir: globals(c).dir, remote: c.Args().First(), refs: c.App.Reader, messages: c.App.ErrWriter,
 		policy: func(repo *source.Repo) (*policy.Policy, error) { return hookPolicy(c, repo) },
-		begin: func(repo *source.Repo, p *policy.Policy, kind string) (*trials, error) {
-			t, err := beginTrials(c, repo, p, kind)
-			if err == nil {
-				t.ui.Quiet = !t.ui.Verbose
-			}
-			return t, err
+		begin: func(repo *source.Repo, p *policy.Policy, kind string) (*Session, error) {
+			e := envOf(c, nil)
+			e.Display.Quiet = !e.Display.Verbose
+			return beginTrials(e, repo, p, kind)
 		},
 	})
 	switch {

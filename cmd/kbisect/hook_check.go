@@ -60,7 +60,7 @@ type pushOptions struct {
 
 	// How candidates are built, launched and compared here, and the session that does it.
 	policy func(*source.Repo) (*policy.Policy, error)
-	begin  func(repo *source.Repo, p *policy.Policy, kind string) (*trials, error)
+	begin  func(repo *source.Repo, p *policy.Policy, kind string) (*Session, error)
 }
 
 // pushCheck checks the refs of one push. One goroutine runs check and is alone in changing the refs; the one that

@@ -96,7 +96,7 @@ type launches struct {
 
 // run launches the pushed commit first: a failure there says most in the shortest time. The comparison finds that
 // launch in the sampler's memory.
-func (l *launches) run(ctx context.Context, t *trials) {
+func (l *launches) run(ctx context.Context, t *Session) {
 	l.got.Answer = compare.Open
 	pushed, purpose := bisect.Candidate{Commit: l.commit}, bisect.EndBad
 	if l.base == "" {
@@ -132,7 +132,7 @@ func (l *launches) run(ctx context.Context, t *trials) {
 
 // conclude decides by what the launches showed, and keeps it. Launches that the deadline cut off are a comparison whose
 // budget is used up, not an error.
-func (k *pushCheck) conclude(ctx context.Context, x *refCheck, l launches, t *trials) decision {
+func (k *pushCheck) conclude(ctx context.Context, x *refCheck, l launches, t *Session) decision {
 	if errors.Is(l.err, context.DeadlineExceeded) {
 		l.got.Spent, l.err = true, nil
 	}
@@ -194,7 +194,7 @@ func (l *launches) ofBase() string {
 }
 
 // keep closes the session and returns its verdict.
-func (l *launches) keep(t *trials, result string) (verdict string, err error) {
+func (l *launches) keep(t *Session, result string) (verdict string, err error) {
 	noReport := func() error { return nil }
 	if l.base == "" {
 		var all []bisect.Outcome
@@ -203,11 +203,11 @@ func (l *launches) keep(t *trials, result string) (verdict string, err error) {
 		} else {
 			result = cmp.Or(result, store.Interrupted)
 		}
-		doc := t.measurement(wording.Short(l.commit), "", all, 1, result, l.err)
+		doc := measurement(t, wording.Short(l.commit), "", all, 1, result, l.err)
 		return doc.Verdict, t.conclude(doc.Result, doc.Verdict, exit.OK, nil, &doc, noReport)
 	}
 	result = cmp.Or(result, string(l.got.Answer))
 	x := pair{words: [2]string{wording.Short(l.base), wording.Short(l.commit)}, sides: [2]bisect.Candidate{{Commit: l.base}, {Commit: l.commit}}}
-	doc := t.comparison(x, l.got, result, l.err)
+	doc := comparison(t, x, l.got, result, l.err)
 	return doc.Verdict, t.conclude(result, doc.Verdict, exit.OK, nil, &doc, noReport)
 }

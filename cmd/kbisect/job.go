@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -32,15 +30,15 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// job is one run of a session: it joins repository, store, pipeline, judge and search.
-type job struct {
-	repo    *source.Repo
-	store   *store.Store
-	session *store.Session
-	policy  *policy.Policy
-	ui      *progress.Display
-	began   time.Time
-	formats formats // files for the report
+// Session is one run: it joins repository, store, devices and pipeline, and keeps what it launched.
+type Session struct {
+	repo   *source.Repo
+	store  *store.Store
+	record *store.Session
+	policy *policy.Policy
+	ui     *progress.Display
+	began  time.Time
+	output output
 
 	gpus     *devices
 	pipe     *pipeline.Pipeline   // the first of pipes
@@ -53,40 +51,53 @@ type job struct {
 	keptSteps int
 	rng       *source.Range
 
+	late func() bool // what follows the search has used up its time; may be nil
+
+	one   bisect.Candidate // of commands that launch one
+	close func()           // gives devices, store and repository back
+}
+
+// job is one search: a session, and what it has found besides commits.
+type job struct {
+	session *Session
+
 	sets     *report.Sets             // of the search over sets that was made last
 	ranking  *effects.Ranking         // what flags cost
 	hunks    map[string][]report.Hunk // by culprit: what in it is to blame
 	switched map[string]string        // by culprit: the flag that it switches on
 	table    *report.Table            // why the culprit differs from its parent
-	late     func() bool              // what follows the search has used up its time; may be nil
+}
+
+func newJob(t *Session) *job {
+	return &job{session: t, hunks: map[string][]report.Hunk{}, switched: map[string]string{}}
 }
 
 // run does the job and writes the report; its error carries the exit code.
-func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
-	j.began = time.Now()
-	if err := j.keepSession(); err != nil {
+func (j *job) run(ctx context.Context) error {
+	j.session.began = time.Now()
+	if err := j.session.keepSession(); err != nil {
 		return err
 	}
-	if err := j.open(ctx); err != nil {
-		return j.fail(err)
+	if err := j.session.open(ctx); err != nil {
+		return j.session.fail(err)
 	}
-	defer j.gpus.close()
+	defer j.session.gpus.close()
 	f, err := j.find(ctx)
-	j.ui.End()
-	if closeErr := j.closePipes(); closeErr != nil {
-		j.policy.Warnings = append(j.policy.Warnings, closeErr.Error())
+	j.session.ui.End()
+	if closeErr := j.session.closePipes(); closeErr != nil {
+		j.session.policy.Warnings = append(j.session.policy.Warnings, closeErr.Error())
 	}
 	if err != nil {
-		return j.fail(err)
+		return j.session.fail(err)
 	}
 	if f.Err != nil && f.Result == bisect.Broken && mistake(f.Err) {
-		return j.fail(f.Err)
+		return j.session.fail(f.Err)
 	}
 	if err := j.commandNotFound(f); err != nil {
-		return j.fail(err)
+		return j.session.fail(err)
 	}
 	if err := j.unseenMetrics(f); err != nil {
-		return j.fail(err)
+		return j.session.fail(err)
 	}
 	j.noteStrangePhases()
 	j.slowerPhase(&f)
@@ -94,9 +105,9 @@ func (j *job) run(ctx context.Context, stdout io.Writer, asJSON bool) error {
 	in := j.input(f)
 	doc := report.NewSearch(in)
 	kept := j.finish(doc)
-	pictured(context.WithoutCancel(ctx), &in.Ledger, j.repo, j.rng, j.policy.Limits, in.Good.ID, culprits(f))
-	if err := printResult(stdout, asJSON, doc, in.Ledger, render.Terminal{}); err != nil {
-		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, j.session.ID))
+	pictured(context.WithoutCancel(ctx), &in.Ledger, j.session.repo, j.session.rng, j.session.policy.Limits, in.Good.ID, culprits(f))
+	if err := j.session.output.Print(doc, in.Ledger); err != nil {
+		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, j.session.record.ID))
 	}
 	kept = errors.Join(kept, j.writeReports(doc, in.Ledger))
 	if kept != nil {
@@ -120,10 +131,10 @@ func mistake(err error) bool {
 }
 
 // maybeRevision helps who wrote the good end without --good: it was taken for the command.
-func (j *job) maybeRevision(err error) error {
+func maybeRevision(t *Session, err error) error {
 	var command *pipeline.CommandError
-	if errors.As(err, &command) && j.policy.OwnScripts {
-		if _, no := j.repo.Resolve(command.Command); no == nil {
+	if errors.As(err, &command) && t.policy.OwnScripts {
+		if _, no := t.repo.Resolve(command.Command); no == nil {
 			command.Hint = fmt.Sprintf("%s is a revision: name ends with --good REV and --bad REV, the command follows --", command.Command)
 		}
 	}
@@ -136,11 +147,11 @@ func (j *job) commandNotFound(f bisect.Finding) error {
 	if f.Result != bisect.NoDifference {
 		return nil
 	}
-	return j.notFound("at either end")
+	return j.session.notFound("at either end")
 }
 
 // notFound is an error when a shell did not find the command in any launch.
-func (j *job) notFound(where string) error {
+func (j *Session) notFound(where string) error {
 	if len(j.launches) == 0 {
 		return nil
 	}
@@ -167,12 +178,12 @@ func missingLibrary(output string) string {
 }
 
 // keepSession writes the session into the store, new or as resumed.
-func (j *job) keepSession() error {
-	_, err := j.store.Session(j.session.ID)
+func (j *Session) keepSession() error {
+	_, err := j.store.Session(j.record.ID)
 	if err != nil {
-		err = j.store.CreateSession(*j.session)
+		err = j.store.CreateSession(*j.record)
 	} else {
-		err = j.store.UpdateSession(j.session.ID, func(s *store.Session) { s.Status = store.Running })
+		err = j.store.UpdateSession(j.record.ID, func(s *store.Session) { s.Status = store.Running })
 	}
 	if err != nil {
 		return exit.With(exit.Machine, err)
@@ -181,7 +192,7 @@ func (j *job) keepSession() error {
 }
 
 // fail closes a session that ended in an error.
-func (j *job) fail(err error) error {
+func (j *Session) fail(err error) error {
 	j.ui.End()
 	j.closePipes()
 	status := store.Failed
@@ -192,17 +203,17 @@ func (j *job) fail(err error) error {
 	case errors.As(err, &infra):
 		status = store.Infra
 	}
-	keep := j.store.UpdateSession(j.session.ID, func(s *store.Session) {
-		s.Status, s.Summary, s.Elapsed = status, wording.Headline(err.Error()), j.session.Elapsed+time.Since(j.began)
+	keep := j.store.UpdateSession(j.record.ID, func(s *store.Session) {
+		s.Status, s.Summary, s.Elapsed = status, wording.Headline(err.Error()), j.record.Elapsed+time.Since(j.began)
 	})
 	if mistake(err) {
-		err = exit.Usage(j.maybeRevision(err))
+		err = exit.Usage(maybeRevision(j, err))
 	}
 	return errors.Join(err, keep)
 }
 
 // open makes the pipeline and remembers the trials of earlier attempts.
-func (j *job) open(ctx context.Context) error {
+func (j *Session) open(ctx context.Context) error {
 	root, err := cache.Root()
 	if err != nil {
 		return exit.Usage(err)
@@ -231,10 +242,10 @@ func (j *job) open(ctx context.Context) error {
 			Repo: j.repo, Plan: j.policy.Plan, Flags: j.policy.Carriers(), Paths: j.policy.Paths,
 			SampleMetric: j.policy.Sample, Patterns: patterns, Sources: j.policy.Sources,
 			Env: append(os.Environ(), j.policy.MoreEnv...), Cache: builds, Probe: j.policy.Probe, WholeTimed: j.policy.WholeTimed(),
-			Logs: filepath.Join(store.Dir(j.repo.CommonDir()), "logs", j.session.ID), Log: log,
+			Logs: filepath.Join(store.Dir(j.repo.CommonDir()), "logs", j.record.ID), Log: log,
 		},
 		Limits: j.policy.Limits, Cases: j.policy.Cases, Caches: j.policy.Caches, Jobs: j.policy.Jobs, Devices: j.gpus.watches,
-		Dir: filepath.Join(root, "work", j.session.ID), Session: j.session.ID, OnPhase: j.ui.Activity,
+		Dir: filepath.Join(root, "work", j.record.ID), Session: j.record.ID, OnPhase: j.ui.Activity,
 	}
 	if j.policy.OwnScripts {
 		config.Recipe.WorkTree = j.repo.WorkDir()
@@ -247,12 +258,12 @@ func (j *job) open(ctx context.Context) error {
 
 // find does what the axis asks for.
 func (j *job) find(ctx context.Context) (bisect.Finding, error) {
-	switch j.policy.Axis {
+	switch j.session.policy.Axis {
 	case policy.AxisFlags:
 		return j.searchFlags(ctx)
 	case policy.AxisHunks:
 		goal := sets.Keep
-		if j.policy.All {
+		if j.session.policy.All {
 			goal = sets.All
 		}
 		f, err := j.searchBetween(ctx, goal)
@@ -267,7 +278,7 @@ func (j *job) find(ctx context.Context) (bisect.Finding, error) {
 		return f, err
 	}
 	j.why(ctx, &f)
-	if !j.policy.NoHunks {
+	if !j.session.policy.NoHunks {
 		j.drill(ctx, &f)
 	}
 	return f, nil
@@ -276,75 +287,75 @@ func (j *job) find(ctx context.Context) (bisect.Finding, error) {
 // lost reports whether a search for wrong results, of which the bad end shows none, is to be made for the numbers
 // that it does not give any more; a search for anything else is told of it.
 func (j *job) lost(f *bisect.Finding) bool {
-	if f.Result != bisect.NoDifference || j.policy.Improvement {
+	if f.Result != bisect.NoDifference || j.session.policy.Improvement {
 		return false
 	}
 	ended := map[bisect.Purpose][]bisect.Outcome{}
-	for _, l := range j.launches {
+	for _, l := range j.session.launches {
 		if l.Outcome.Class == bisect.OK {
 			ended[l.Purpose] = append(ended[l.Purpose], l.Outcome)
 		}
 	}
-	lost := metric.LostBetween(j.policy.Judge.Metrics, ended[bisect.EndGood], ended[bisect.EndBad])
+	lost := metric.LostBetween(j.session.policy.Judge.Metrics, ended[bisect.EndGood], ended[bisect.EndBad])
 	if len(lost) == 0 {
 		return false
 	}
-	if j.policy.Judge.Find != bisect.Wrong {
+	if j.session.policy.Judge.Find != bisect.Wrong {
 		f.Warnings = append(f.Warnings, fmt.Sprintf("the bad end gives no %s\nhint: --find wrong finds the commit that lost it", lost[0]))
 		return false
 	}
-	j.policy.Warnings = append(j.policy.Warnings, fmt.Sprintf("a launch that gives no %s counts as wrong: the good end gives it, the bad end does not", lost[0]))
-	j.memory.Sees = func(o bisect.Outcome) bisect.Outcome { return metric.Missed(o, lost) }
+	j.session.policy.Warnings = append(j.session.policy.Warnings, fmt.Sprintf("a launch that gives no %s counts as wrong: the good end gives it, the bad end does not", lost[0]))
+	j.session.memory.Sees = func(o bisect.Outcome) bisect.Outcome { return metric.Missed(o, lost) }
 	return true
 }
 
 // seen are the launches as the search saw them.
 func (j *job) seen() []report.Launch {
-	out := slices.Clone(j.launches)
+	out := slices.Clone(j.session.launches)
 	for i := range out {
-		out[i].Outcome = j.memory.Seen(out[i].Outcome)
+		out[i].Outcome = j.session.memory.Seen(out[i].Outcome)
 	}
 	return out
 }
 
 // search finds the ends where they are not given, then the culprit.
 func (j *job) search(ctx context.Context) (bisect.Finding, error) {
-	opts := j.policy.Judge
-	plain := &judge.Plain{Sampler: j.memory, Options: opts}
+	opts := j.session.policy.Judge
+	plain := &judge.Plain{Sampler: j.session.memory, Options: opts}
 	var tested []string
-	if j.policy.Good == "" {
+	if j.session.policy.Good == "" {
 		var f *bisect.Finding
 		var err error
 		if tested, f, err = j.findGood(ctx, plain); err != nil || f != nil {
 			return deref(f), err
 		}
 	}
-	if j.rng == nil {
+	if j.session.rng == nil {
 		var err error
-		if j.rng, err = j.repo.Range(ctx, j.policy.Good, j.policy.Bad, j.policy.RangeOptions()); err != nil {
+		if j.session.rng, err = j.session.repo.Range(ctx, j.session.policy.Good, j.session.policy.Bad, j.session.policy.RangeOptions()); err != nil {
 			return bisect.Finding{}, rangeError(err)
 		}
 	}
-	commits, matter := toCommits(j.rng, j.policy.FirstParent)
+	commits, matter := toCommits(j.session.rng, j.session.policy.FirstParent)
 	plain.Commits = matter
 	if matter == 0 { // if the ends differ, the paths are wrong, and with them the keys of the build cache
-		j.redo()
+		j.session.redo()
 	}
 	s := &bisect.Search{
-		Commits: commits, Good: bisect.Candidate{Commit: j.policy.Good}, GoodKey: j.rng.GoodKey, Judge: plain,
-		Tested: tested, Redo: j.redo, Ahead: j.ahead,
-		OnStep: func(s bisect.Step) { j.ui.Step(s); j.keepStep(s) },
-		Spent:  j.spent,
+		Commits: commits, Good: bisect.Candidate{Commit: j.session.policy.Good}, GoodKey: j.session.rng.GoodKey, Judge: plain,
+		Tested: tested, Redo: j.session.redo, Ahead: j.ahead,
+		OnStep: func(s bisect.Step) { j.session.ui.Step(s); j.keepStep(s) },
+		Spent:  j.session.spent,
 	}
-	j.ui.Begin(len(commits), matter)
+	j.session.ui.Begin(len(commits), matter)
 	opts.Commits = matter
 	bank := &judge.SlowdownSearch{
-		Search: *s, Sampler: j.memory, Options: opts, All: j.policy.All, Faster: j.policy.Improvement,
-		Weigh: func() []float64 { return j.weights(commits) }, OnProgress: j.ui.Belief,
+		Search: *s, Sampler: j.session.memory, Options: opts, All: j.session.policy.All, Faster: j.session.policy.Improvement,
+		Weigh: func() []float64 { return j.weights(commits) }, OnProgress: j.session.ui.Belief,
 	}
 	forget := j.foreseeHistory(*bank, plain)
 	f, err := bank.Find(ctx)
-	if paths := j.policy.Paths; matter == 0 && len(paths) > 0 && f.Result == bisect.NoDifference {
+	if paths := j.session.policy.Paths; matter == 0 && len(paths) > 0 && f.Result == bisect.NoDifference {
 		f.Warnings = append(f.Warnings, fmt.Sprintf("no commit of the range changes what the paths name (%s)\nhint: name all that build and run read in paths (--path)", strings.Join(paths, ", ")))
 	}
 	return f, errors.Join(err, forget())
@@ -352,14 +363,14 @@ func (j *job) search(ctx context.Context) (bisect.Finding, error) {
 
 // ahead passes on what will probably be asked for next, but for what is remembered.
 func (j *job) ahead(next []bisect.Candidate) {
-	if _, _, ok := j.examples(); ok && j.slots.Next != nil {
+	if _, _, ok := j.session.examples(); ok && j.session.slots.Next != nil {
 		return // whole trials are made ahead
 	}
 	next = slices.DeleteFunc(next, func(c bisect.Candidate) bool {
-		_, known := j.memory.Known[bisect.TrialID{Candidate: c, Purpose: bisect.Searching}]
+		_, known := j.session.memory.Known[bisect.TrialID{Candidate: c, Purpose: bisect.Searching}]
 		return known
 	})
-	j.pipe.Ahead(next)
+	j.session.pipe.Ahead(next)
 }
 
 func deref(f *bisect.Finding) bisect.Finding {
@@ -384,9 +395,17 @@ func toCommits(rng *source.Range, firstParent bool) (out []bisect.Commit, matter
 	return out, matter
 }
 
-func (j *job) spent() bool {
+func (j *Session) spent() bool {
 	if j.late != nil && j.late() {
 		return true
 	}
-	return j.policy.Budget > 0 && j.session.Elapsed+time.Since(j.began) > j.policy.Budget
+	return j.policy.Budget > 0 && j.record.Elapsed+time.Since(j.began) > j.policy.Budget
+}
+
+// writeReports writes the files that a search was asked for.
+func (j *job) writeReports(d report.Document, l report.Ledger) error {
+	if err := j.session.output.Write(d, l); err != nil {
+		return fmt.Errorf("%w\nhint: the finding is kept; kbisect report --html FILE %s writes it again", err, j.session.record.ID)
+	}
+	return nil
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // remember loads what earlier attempts of this session launched.
-func (j *job) remember() error {
-	kept, err := keptLaunches(j.store, j.session.ID)
+func (j *Session) remember() error {
+	kept, err := keptLaunches(j.store, j.record.ID)
 	if err != nil {
 		return &bisect.InfraError{What: "reading the store", Err: err}
 	}
@@ -24,13 +24,13 @@ func (j *job) remember() error {
 	for _, l := range kept {
 		known[bisect.TrialID{Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth}] = l.Outcome
 	}
-	steps, err := j.store.Steps(j.session.ID)
+	steps, err := j.store.Steps(j.record.ID)
 	if err != nil {
 		return &bisect.InfraError{What: "reading the store", Err: err}
 	}
 	j.keptSteps = len(steps)
-	j.session.Elapsed = elapsed(j.session, kept)
-	j.slots = j.sampler(j.session.Elapsed)
+	j.record.Elapsed = elapsed(j.record, kept)
+	j.slots = j.sampler(j.record.Elapsed)
 	j.ledger = &pipeline.Memory{Next: j.slots, Known: known, Save: j.save, Learn: j.learn}
 	j.memory = j.ledger
 	return nil
@@ -59,13 +59,13 @@ func (c clocked) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 }
 
 // save keeps one trial; when it returns the trial is on disk.
-func (j *job) save(r bisect.Request, o bisect.Outcome) error {
+func (j *Session) save(r bisect.Request, o bisect.Outcome) error {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
 	l := store.Launch{
-		Session: j.session.ID, Seq: len(j.launches) + 1, Candidate: r.Candidate.String(), Commit: r.Candidate.Commit,
+		Session: j.record.ID, Seq: len(j.launches) + 1, Candidate: r.Candidate.String(), Commit: r.Candidate.Commit,
 		Purpose: string(r.Purpose), Ordinal: r.Nth, Class: string(o.Class), Phase: o.Phase,
 		Started: time.Now().Add(-time.Duration(o.Wall * float64(time.Second))), Wall: time.Duration(o.Wall * float64(time.Second)), Outcome: data,
 	}
@@ -79,18 +79,18 @@ func (j *job) save(r bisect.Request, o bisect.Outcome) error {
 // keepStep writes a judgement into the store, for people who look there; the search itself is
 // resumed from its launches, and comes to the judgements that are kept already once more.
 func (j *job) keepStep(s bisect.Step) {
-	if j.ui.Steps <= j.keptSteps {
+	if j.session.ui.Steps <= j.session.keptSteps {
 		return
 	}
 	data, err := json.Marshal(s.Verdict)
 	if err == nil {
-		err = j.store.AddStep(store.Step{
-			Session: j.session.ID, Seq: j.ui.Steps, Commit: s.Commit, Candidate: s.Commit, Call: string(s.Verdict.Call),
+		err = j.session.store.AddStep(store.Step{
+			Session: j.session.record.ID, Seq: j.session.ui.Steps, Commit: s.Commit, Candidate: s.Commit, Call: string(s.Verdict.Call),
 			Probability: s.Verdict.Probability, Why: s.Verdict.Why, Inferred: s.Inferred, Verdict: data,
 		})
 	}
 	if err != nil {
-		j.ui.Warn(fmt.Sprintf("keeping a judgement: %v", err))
+		j.session.ui.Warn(fmt.Sprintf("keeping a judgement: %v", err))
 	}
 }
 
@@ -102,14 +102,14 @@ func (j *job) finish(d *report.Search) error {
 	}
 	for _, s := range d.Steps {
 		proven := s.Role == bisect.RoleGoodEnd || s.Role == bisect.RoleParent
-		if !j.policy.Judge.Builds && s.Verdict.Call == bisect.Good && s.Verdict.Class == bisect.OK && !s.Inferred && proven && d.Result == bisect.Found {
-			if err := j.store.RecordGood(store.Good{Commit: s.Commit, When: time.Now(), Session: j.session.ID, Detail: s.Verdict.Why}); err != nil {
+		if !j.session.policy.Judge.Builds && s.Verdict.Call == bisect.Good && s.Verdict.Class == bisect.OK && !s.Inferred && proven && d.Result == bisect.Found {
+			if err := j.session.store.RecordGood(store.Good{Commit: s.Commit, When: time.Now(), Session: j.session.record.ID, Detail: s.Verdict.Why}); err != nil {
 				return err
 			}
 		}
 	}
-	return j.store.UpdateSession(j.session.ID, func(s *store.Session) {
+	return j.session.store.UpdateSession(j.session.record.ID, func(s *store.Session) {
 		s.Status, s.Finding, s.Summary = string(d.Result), data.Bytes(), d.Summary()
-		s.Good, s.Elapsed = j.policy.Good, time.Duration(d.Totals.Wall*float64(time.Second))
+		s.Good, s.Elapsed = j.session.policy.Good, time.Duration(d.Totals.Wall*float64(time.Second))
 	})
 }

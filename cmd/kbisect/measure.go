@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/compare"
@@ -24,63 +22,37 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-func measureCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "measure",
-		Usage:     "launch one revision some times: phases, samples, state of the device",
-		ArgsUsage: "[REV] [-- COMMAND ARGS]",
-		Description: "Builds REV (default HEAD) and launches it, each launch a fresh process, and describes what they gave.\n" +
-			"To say whether one revision is slower than another, use kbisect compare: it launches them in turn.\n\n" +
-			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
-			"Exit codes: 0 every launch ended well, 2 usage, 3 not every launch did (it is shown how they ended, and\n" +
-			"in which phase), 5 machine trouble, 130 interrupted.",
-		OnUsageError:    usageError,
-		HideHelpCommand: true,
-		Flags: append(append(trialFlags(), formatFlags()...),
-			asFlag(),
-			&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 5},
-		),
-		Action: measureAction,
-	}
-}
-
-func measureAction(c *cli.Context) error {
-	return launchOne(c, measuring, 1, "one is needed", "kbisect compare A B sets two against each other, and a command follows --", (*trials).measure)
+// measure launches one revision some times and describes it.
+func measure(ctx context.Context, e env, words []string) error {
+	return launchOne(ctx, e, words, measuring, 1, "one is needed", "kbisect compare A B sets two against each other, and a command follows --", measureOne)
 }
 
 // launchOne reads a revision and how often it is launched, least times or more, and begins the job for what
 // is to be done with it.
-func launchOne(c *cli.Context, kind string, least int, why, hint string, do func(*trials, *cli.Context, string) error) error {
-	if err := readFormats(c).check(); err != nil {
-		return err
-	}
-	words, command, err := operands(c)
-	if err != nil {
-		return err
-	}
+func launchOne(ctx context.Context, e env, words []string, kind string, least int, why, hint string, do func(context.Context, *Session, *policy.Request, string) error) error {
 	if len(words) > 1 {
-		return exit.Usagef("%s takes one revision, not %q\nhint: %s", strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), words, hint)
+		return exit.Usagef("%s takes one revision, not %q\nhint: %s", e.Request.Name, words, hint)
 	}
-	if n := c.Int("launches"); n < least {
+	if n := e.Request.Launches; n < least {
 		return exit.Usagef("--launches %d: at least %s", n, why)
 	}
-	repo, err := source.Open(globals(c).dir)
+	repo, err := source.Open(e.Request.Dir)
 	if err != nil {
 		return exit.Usage(err)
 	}
 	defer repo.Close()
 	rev := append(words, "HEAD")[0]
-	t, err := beginOne(c, repo, rev, command, kind)
+	t, err := beginOne(ctx, e, repo, rev, kind)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	return do(t, c, rev)
+	return do(ctx, t, e.Request, rev)
 }
 
 // beginOne begins a job that launches one revision.
-func beginOne(c *cli.Context, repo *source.Repo, rev string, command []string, kind string) (*trials, error) {
-	p, err := policy.ForTrials(trialRequest(c, command), repo)
+func beginOne(ctx context.Context, e env, repo *source.Repo, rev, kind string) (*Session, error) {
+	p, err := policy.ForTrials(e.Request, repo)
 	if err != nil {
 		return nil, err
 	}
@@ -89,15 +61,15 @@ func beginOne(c *cli.Context, repo *source.Repo, rev string, command []string, k
 		return nil, err
 	}
 	p.Good, p.Bad = candidate.Commit, candidate.Commit
-	if err := policy.EndsOf(p, repo).Check(c.Context); err != nil {
+	if err := policy.EndsOf(p, repo).Check(ctx); err != nil {
 		return nil, err
 	}
-	t, err := beginTrials(c, repo, p, kind)
+	t, err := beginTrials(e, repo, p, kind)
 	if err != nil {
 		return nil, err
 	}
 	t.one = candidate
-	if err := t.begin(c.Context); err != nil {
+	if err := t.begin(ctx); err != nil {
 		t.close()
 		return nil, err
 	}
@@ -106,7 +78,7 @@ func beginOne(c *cli.Context, repo *source.Repo, rev string, command []string, k
 
 // launchAll launches the candidate up to n times. It stops at a candidate that cannot be built or fails twice
 // before it ends well, and when the budget is used up.
-func (t *trials) launchAll(ctx context.Context, n int, tell func(i int, o bisect.Outcome)) (out []bisect.Outcome, err error) {
+func launchAll(ctx context.Context, t *Session, n int, tell func(i int, o bisect.Outcome)) (out []bisect.Outcome, err error) {
 	t.ui.Ends = map[bisect.Purpose]string{bisect.EndGood: "launch"}
 	well := 0
 	for i := range n {
@@ -127,24 +99,24 @@ func (t *trials) launchAll(ctx context.Context, n int, tell func(i int, o bisect
 	return out, nil
 }
 
-// measure launches one candidate and describes it.
-func (t *trials) measure(c *cli.Context, rev string) error {
-	n := c.Int("launches")
-	all, err := t.launchAll(c.Context, n, func(i int, o bisect.Outcome) {
+// measureOne launches one candidate and describes it.
+func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) error {
+	n := q.Launches
+	all, err := launchAll(ctx, t, n, func(i int, o bisect.Outcome) {
 		t.ui.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
-	result, mend := t.ended(c.Context, err)
+	result, mend := t.ended(ctx, err)
 	if mend == nil {
 		mend = t.notFound("at " + wording.Short(t.policy.Good))
 	}
-	if mend == nil && result == "" && c.String("metric") != "" {
+	if mend == nil && result == "" && q.Metric != "" {
 		mend = sends(all, t.policy.Judge.Metrics[0])
 	}
 	if mend != nil {
 		return t.fail(mend)
 	}
-	doc := t.measurement(rev, c.String("metric"), all, n, result, err)
-	return t.conclude(doc.Result, doc.Verdict, measureCode(doc.Result), err, &doc, func() error { return t.report(c, &doc) })
+	doc := measurement(t, rev, q.Metric, all, n, result, err)
+	return t.conclude(doc.Result, doc.Verdict, measureCode(doc.Result), err, &doc, func() error { return t.report(&doc) })
 }
 
 // sends is an error where launches ended well and none of them gave a metric.
@@ -173,7 +145,7 @@ func measureCode(result string) int {
 }
 
 // measurement puts launches into the terms of their report.
-func (t *trials) measurement(rev, only string, all []bisect.Outcome, asked int, result string, err error) report.Measurement {
+func measurement(t *Session, rev, only string, all []bisect.Outcome, asked int, result string, err error) report.Measurement {
 	var s compare.Side
 	var fit []bisect.Outcome
 	for _, o := range all {
@@ -182,13 +154,13 @@ func (t *trials) measurement(rev, only string, all []bisect.Outcome, asked int, 
 		}
 	}
 	m := report.Measurement{
-		Schema: report.MeasurementSchema, Session: t.session.ID, Result: cmp.Or(result, string(bisect.OK)), Candidate: t.side(rev, t.policy.Good, s),
+		Schema: report.MeasurementSchema, Session: t.record.ID, Result: cmp.Or(result, string(bisect.OK)), Candidate: side(t, rev, t.policy.Good, s),
 		Phases: phaseTimes(all), Wall: summaryOf(fit, metric.Metric{Name: "wall"}, ""), Metrics: []report.MetricSummary{},
-		Memory: mostMemory(all), Devices: t.deviceStates(all), Totals: t.totals(), Warnings: append([]string{}, t.warnings()...),
+		Memory: mostMemory(all), Devices: deviceStates(t, all), Totals: t.totals(), Warnings: append([]string{}, t.launchWarnings()...),
 	}
 	of := byNumber(fit)
 	for _, n := range numbers(fit, only) {
-		m.Metrics = append(m.Metrics, t.metricSummary(of(n), n))
+		m.Metrics = append(m.Metrics, metricSummary(t, of(n), n))
 	}
 	if result == "" && s.Failure != nil {
 		m.Result = string(s.Failure.Class)
@@ -299,7 +271,7 @@ func byNumber(all []bisect.Outcome) func(number) []bisect.Outcome {
 }
 
 // metricSummary describes one number over launches of which nothing else is left; see byNumber.
-func (t *trials) metricSummary(all []bisect.Outcome, n number) report.MetricSummary {
+func metricSummary(t *Session, all []bisect.Outcome, n number) report.MetricSummary {
 	m := t.policy.Metric(n.metric)
 	out := report.MetricSummary{Metric: n.metric}
 	if n.one != "" {
@@ -341,7 +313,7 @@ func mostMemory(all []bisect.Outcome) *int64 {
 }
 
 // deviceStates says what each device went through.
-func (t *trials) deviceStates(all []bisect.Outcome) []report.DeviceState {
+func deviceStates(t *Session, all []bisect.Outcome) []report.DeviceState {
 	out := []report.DeviceState{}
 	for i, name := range t.gpus.names() {
 		d := report.DeviceState{Name: name, Throttled: []string{}, Shared: []string{}}

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/compare"
@@ -28,50 +26,34 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// noiseFlags are the options of doctor --noise.
-func noiseFlags() []cli.Flag {
-	return append(trialFlags(),
-		&cli.BoolFlag{Name: "noise", Usage: "launch the good end again and again: how noisy is this machine, and what can be found on it", DisableDefaultText: true},
-		&cli.StringFlag{Name: "good", Usage: "the revision `REV` to launch", Value: "HEAD"},
-		&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 30},
-		&cli.StringFlag{Name: "save", Usage: "write the series to `FILE` as CSV: index, at_s, seconds_wall, metric, case, value"},
-	)
-}
-
-// noiseAction takes a series of launches of one revision and says what it tells of the machine.
-func noiseAction(c *cli.Context, command []string) error {
-	if n := c.Int("launches"); n < belief.MinExamined {
+// examineNoise takes a series of launches of one revision and says what it tells about the machine; save receives the
+// series as CSV and may be nil.
+func examineNoise(ctx context.Context, e env, rev string, save *os.File) error {
+	if n := e.Request.Launches; n < belief.MinExamined {
 		return exit.Usagef("--launches %d: %d are needed at least to say anything of noise", n, belief.MinExamined)
 	}
-	repo, err := source.Open(globals(c).dir)
+	repo, err := source.Open(e.Request.Dir)
 	if err != nil {
 		return exit.Usage(err)
 	}
 	defer repo.Close()
-	var save *os.File
-	if path := c.String("save"); path != "" { // before an hour is spent on what cannot be kept
-		if save, err = os.Create(path); err != nil {
-			return exit.Usagef("--save: %w", err)
-		}
-		defer save.Close()
-	}
-	t, err := beginOne(c, repo, c.String("good"), command, examining)
+	t, err := beginOne(ctx, e, repo, rev, examining)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	return t.noise(c, save)
+	return noise(ctx, t, e.Request, save)
 }
 
 // noise makes the series and reports on it.
-func (t *trials) noise(c *cli.Context, save *os.File) error {
-	n := c.Int("launches")
-	all, err := t.launchAll(c.Context, n, func(i int, o bisect.Outcome) {
+func noise(ctx context.Context, t *Session, q *policy.Request, save *os.File) error {
+	n := q.Launches
+	all, err := launchAll(ctx, t, n, func(i int, o bisect.Outcome) {
 		if i <= 5 || i%5 == 0 || i == n || o.Class != bisect.OK {
 			t.ui.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 		}
 	})
-	result, mend := t.ended(c.Context, err)
+	result, mend := t.ended(ctx, err)
 	if mend == nil {
 		mend = t.notFound("at " + wording.Short(t.policy.Good))
 	}
@@ -80,7 +62,7 @@ func (t *trials) noise(c *cli.Context, save *os.File) error {
 	}
 	s, mend := newSeries(t.policy, all)
 	if mend != nil && result == "" {
-		return t.fail(cmp.Or(t.unmeasured(), mend))
+		return t.fail(cmp.Or(unmeasured(t), mend))
 	}
 	if save != nil {
 		if err := s.write(save, t.policy); err != nil {
@@ -98,12 +80,12 @@ func (t *trials) noise(c *cli.Context, save *os.File) error {
 	}
 	result = cmp.Or(result, map[int]string{exit.OK: "ok", exit.Inconclusive: store.Inconclusive}[code])
 	return t.conclude(result, summary, code, err, s.document(summary), func() error {
-		fmt.Fprintln(c.App.Writer, summary)
+		fmt.Fprintln(t.output.Stdout, summary)
 		if code != exit.OK {
-			return s.failures(c.App.Writer)
+			return s.failures(t.output.Stdout)
 		}
-		s.print(c.App.Writer)
-		return s.outlook(c.Context, c.App.Writer, t.policy)
+		s.print(t.output.Stdout)
+		return s.outlook(ctx, t.output.Stdout, t.policy)
 	})
 }
 

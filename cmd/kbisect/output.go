@@ -102,3 +102,30 @@ func sayOn(c *cli.Context) func(string) {
 		}
 	}
 }
+
+// outputOf is how a command shows its result.
+func outputOf(c *cli.Context) output {
+	return output{
+		Stdout: c.App.Writer,
+		Print: func(d report.Document, l report.Ledger) error {
+			return printResult(c.App.Writer, c.Bool("json"), d, l, render.Terminal{})
+		},
+		Write: func(d report.Document, l report.Ledger) error {
+			return readFormats(c).write(d, l, c.App.Writer, sayOn(c))
+		},
+	}
+}
+
+// envOf is what a command that launches candidates brings along; command is what follows its --.
+func envOf(c *cli.Context, command []string) env {
+	return env{Request: trialRequest(c, command), Display: newDisplay(c), Output: outputOf(c), Version: version()}
+}
+
+// prepare reads what a command that launches candidates is given, and refuses reports that could not be written.
+func prepare(c *cli.Context) (e env, words []string, err error) {
+	if err := readFormats(c).check(); err != nil {
+		return e, nil, err
+	}
+	words, command, err := operands(c)
+	return envOf(c, command), words, err
+}

@@ -46,8 +46,8 @@ func strangePhases(want string, limits map[string]kernels.Limit, outcomes []bise
 // noteStrangePhases adds them to the warnings of the job.
 func (j *job) noteStrangePhases() {
 	var outcomes []bisect.Outcome
-	for _, l := range j.launches {
+	for _, l := range j.session.launches {
 		outcomes = append(outcomes, l.Outcome)
 	}
-	j.policy.Warnings = append(j.policy.Warnings, strangePhases(j.policy.Judge.Phase, j.policy.Limits.Phases, outcomes)...)
+	j.session.policy.Warnings = append(j.session.policy.Warnings, strangePhases(j.session.policy.Judge.Phase, j.session.policy.Limits.Phases, outcomes)...)
 }

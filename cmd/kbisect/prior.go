@@ -31,11 +31,11 @@ func (j *job) weights(commits []bisect.Commit) []float64 {
 		if c.Neutral || len(c.Parents) > 1 { // what a merge brings, its branch has brought
 			continue
 		}
-		files, err := j.repo.ChangedFiles(c.ID)
+		files, err := j.session.repo.ChangedFiles(c.ID)
 		if err != nil { // the search does without
 			return nil
 		}
-		if slices.ContainsFunc(files, func(f source.FileChange) bool { return ofKernel(f.Path, j.policy.Paths) }) {
+		if slices.ContainsFunc(files, func(f source.FileChange) bool { return ofKernel(f.Path, j.session.policy.Paths) }) {
 			out[i] = kernelWeight
 			kernel++
 		} else {
@@ -45,8 +45,8 @@ func (j *job) weights(commits []bisect.Commit) []float64 {
 	if kernel == 0 || other == 0 {
 		return nil
 	}
-	if j.ui.Verbose {
-		j.ui.Say(fmt.Sprintf("%d commits change files of the kernels and are suspected %d times as much as the %d others", kernel, kernelWeight, other))
+	if j.session.ui.Verbose {
+		j.session.ui.Say(fmt.Sprintf("%d commits change files of the kernels and are suspected %d times as much as the %d others", kernel, kernelWeight, other))
 	}
 	return out
 }

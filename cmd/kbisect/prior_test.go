@@ -57,8 +57,8 @@ func TestWeights(t *testing.T) {
 			t.Fatal(err)
 		}
 		commits, _ := toCommits(rng, false)
-		j := &job{repo: repo, policy: &policy.Policy{}, ui: &progress.Display{W: &said, Verbose: true}}
-		return j.weights(commits)
+		j := &Session{repo: repo, policy: &policy.Policy{}, ui: &progress.Display{W: &said, Verbose: true}}
+		return newJob(j).weights(commits)
 	}
 	if got := weights("HEAD~4", "HEAD"); !slices.Equal(got, []float64{20, 1, 20, 1}) {
 		t.Errorf("%v", got)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect/report"
@@ -73,12 +71,4 @@ func reportRequest(c *cli.Context) (formats, error) {
 		f.markdown = "-"
 	}
 	return f, f.check()
-}
-
-// writeReports writes the files that a search was asked for.
-func (j *job) writeReports(d report.Document, l report.Ledger) error {
-	if err := j.formats.write(d, l, nil, j.ui.Say); err != nil {
-		return fmt.Errorf("%w\nhint: the finding is kept; kbisect report --html FILE %s writes it again", err, j.session.ID)
-	}
-	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -73,25 +72,31 @@ func runCommand() *cli.Command {
 }
 
 func runAction(c *cli.Context) error {
-	repo, err := source.Open(globals(c).dir)
+	if err := readFormats(c).check(); err != nil {
+		return err
+	}
+	e := envOf(c, nil)
+	e.Request = requestOf(c)
+	return runSearch(c.Context, e)
+}
+
+// runSearch is the main job: it begins a search, or goes on with one.
+func runSearch(ctx context.Context, e env) error {
+	q := e.Request
+	repo, err := source.Open(q.Dir)
 	if err != nil {
 		return exit.Usage(err)
 	}
 	defer repo.Close()
-	if err := readFormats(c).check(); err != nil {
-		return err
-	}
 	var p *policy.Policy
 	var rng *source.Range
-	if !c.Bool("resume") { // what is wrong with the request is said before anything is made
-		if p, rng, err = readSearch(c.Context, requestOf(c), repo); err != nil {
-			return err
-		}
+	if q.Resume { // nothing is made where there is nothing to go on with
+		err = searched(repo)
+	} else { // what is wrong with the request is said before anything is made
+		p, rng, err = readSearch(ctx, q, repo)
 	}
-	if p == nil { // nothing is made where there is nothing to go on with
-		if err := searched(repo); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
@@ -99,10 +104,10 @@ func runAction(c *cli.Context) error {
 	}
 	defer st.Close()
 	var s *store.Session
-	if p == nil {
-		s, p, err = resumeSession(c, st)
+	if q.Resume {
+		s, p, err = resumeSession(q, st)
 	} else {
-		s, err = newSession(p, p.Axis)
+		s, err = newSession(p, p.Axis, e.Version)
 	}
 	if err != nil {
 		return err
@@ -115,15 +120,13 @@ func runAction(c *cli.Context) error {
 	if n, err := proc.Sweep(s.ID); err != nil || n > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of the interrupted search were still running and have been killed", n))
 	}
-	j := &job{
-		repo: repo, store: st, session: s, policy: p, rng: rng, ui: newDisplay(c), formats: readFormats(c),
-		hunks: map[string][]report.Hunk{}, switched: map[string]string{},
+	t := &Session{repo: repo, store: st, record: s, policy: p, rng: rng, ui: e.Display, output: e.Output}
+	if q.Resume {
+		t.ui.Say(fmt.Sprintf("going on with session %s of %s: good %s, bad %s", s.ID, s.Created.Local().Format("2006-01-02 15:04"), cmp.Or(wording.Short(s.Good), "to be found"), wording.Short(s.Bad)))
+	} else if q.Bad == "HEAD" {
+		tellDirty(ctx, t, "the bad end")
 	}
-	if c.Bool("resume") {
-		j.ui.Say(fmt.Sprintf("going on with session %s of %s: good %s, bad %s", s.ID, s.Created.Local().Format("2006-01-02 15:04"), cmp.Or(wording.Short(s.Good), "to be found"), wording.Short(s.Bad)))
-	}
-	j.tellChanges(c)
-	return j.run(c.Context, c.App.Writer, c.Bool("json"))
+	return newJob(t).run(ctx)
 }
 
 // readSearch reads what the user asks for: the policy, the ends and, unless the good one is still to
@@ -189,7 +192,7 @@ func isSearch(s store.Session) bool {
 }
 
 // newSession begins a session.
-func newSession(p *policy.Policy, kind string) (*store.Session, error) {
+func newSession(p *policy.Policy, kind, version string) (*store.Session, error) {
 	id, err := store.NewID(time.Now(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -200,7 +203,7 @@ func newSession(p *policy.Policy, kind string) (*store.Session, error) {
 	}
 	return &store.Session{
 		ID: id, Created: time.Now(), Updated: time.Now(), Status: store.Running, Args: os.Args,
-		Config: config, Good: p.Good, Bad: p.Bad, Axis: kind, Seed: p.Seed, Version: version(),
+		Config: config, Good: p.Good, Bad: p.Bad, Axis: kind, Seed: p.Seed, Version: version,
 	}, nil
 }
 
@@ -212,12 +215,12 @@ func rangeError(err error) error {
 	return exit.Usage(err) // nil stays nil
 }
 
-func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy.Policy, error) {
+func resumeSession(q *policy.Request, st *store.Store) (*store.Session, *policy.Policy, error) {
 	s, err := resumable(st)
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.Args().Present() || c.IsSet("good") || c.IsSet("bad") {
+	if q.Argv != nil || q.GoodSet || q.BadSet {
 		return nil, nil, exit.Usagef("--resume goes on with session %s as it was begun\nhint: leave out --good, --bad and the command, or leave out --resume", s.ID)
 	}
 	var p policy.Policy
@@ -230,8 +233,8 @@ func resumeSession(c *cli.Context, st *store.Store) (*store.Session, *policy.Pol
 	}
 	s.Elapsed = elapsed(&s, kept)
 	switch {
-	case c.IsSet("budget"):
-		p.Budget = s.Elapsed + duration(c, "budget")
+	case q.BudgetSet:
+		p.Budget = s.Elapsed + q.Budget
 	case outOfBudget(s):
 		p.Budget += s.Elapsed
 	}
@@ -271,16 +274,9 @@ func outOfBudget(s store.Session) bool {
 	return s.Status == store.Inconclusive || s.Status == store.Found && json.Unmarshal(s.Finding, &doc) == nil && !doc.Complete
 }
 
-// tellChanges reminds of changes in the work tree, which are no part of any candidate.
-func (j *job) tellChanges(c *cli.Context) {
-	if c.String("bad") == "HEAD" && !c.Bool("resume") {
-		j.tellDirty(c.Context, "the bad end")
-	}
-}
-
 // tellDirty says that changes in the work tree are no part of a candidate that is at HEAD: those of what build
 // and run read, but for files that go from the work tree into every candidate.
-func (j *job) tellDirty(ctx context.Context, candidate string) {
+func tellDirty(ctx context.Context, j *Session, candidate string) {
 	if j.repo.WorkDir() == "" {
 		return
 	}

@@ -19,7 +19,7 @@ import (
 // slotCount is how many trials are made at a time: as many as --jobs allows, each on a device of its own;
 // where no device is used, as many as there are processors. Without --jobs it is one: what is given
 // several devices may need them all.
-func (j *job) slotCount() int {
+func slotCount(j *Session) int {
 	switch jobs := j.policy.Jobs; {
 	case jobs < 2:
 		return 1
@@ -32,8 +32,8 @@ func (j *job) slotCount() int {
 }
 
 // openPipes makes a pipeline for each slot. Only the first builds ahead of trials.
-func (j *job) openPipes(config pipeline.Config) error {
-	n := j.slotCount()
+func (j *Session) openPipes(config pipeline.Config) error {
+	n := slotCount(j)
 	for i := range n {
 		c := config
 		if i > 0 {
@@ -54,7 +54,7 @@ func (j *job) openPipes(config pipeline.Config) error {
 }
 
 // closePipes ends what still runs and removes the folders of all slots.
-func (j *job) closePipes() (first error) {
+func (j *Session) closePipes() (first error) {
 	if j.slots != nil {
 		first = j.slots.Stop()
 	}
@@ -67,7 +67,7 @@ func (j *job) closePipes() (first error) {
 }
 
 // sampler makes trials in the slots; past is what earlier attempts of the session took.
-func (j *job) sampler(past time.Duration) *pipeline.Slots {
+func (j *Session) sampler(past time.Duration) *pipeline.Slots {
 	began := time.Now().Add(-past)
 	s := &pipeline.Slots{Alone: j.alone, Keep: func(r bisect.Request, o bisect.Outcome) error { return j.ledger.Keep(r, o) }}
 	for i, p := range j.pipes {
@@ -102,14 +102,14 @@ func (l leader) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, e
 }
 
 // learn tells every slot of a remembered trial.
-func (j *job) learn(r bisect.Request, o bisect.Outcome) {
+func (j *Session) learn(r bisect.Request, o bisect.Outcome) {
 	for _, p := range j.pipes {
 		p.Learn(r, o)
 	}
 }
 
 // redo makes every build from now on a clean one.
-func (j *job) redo() {
+func (j *Session) redo() {
 	if err := j.slots.Stop(); err != nil {
 		j.ui.Warn(err.Error())
 	}
@@ -120,7 +120,7 @@ func (j *job) redo() {
 
 // alone reports that nothing may run beside a trial: its times matter, or it tells how long trials take;
 // or it is to prove a time-out, where all slots share the processors.
-func (j *job) alone(r bisect.Request) bool {
+func (j *Session) alone(r bisect.Request) bool {
 	switch r.Purpose {
 	case bisect.EndGood, bisect.EndBad, bisect.FindGood:
 		return true
@@ -131,7 +131,7 @@ func (j *job) alone(r bisect.Request) bool {
 
 // examples are a launch that ended well and one that showed the complaint, of the ends; ok is false where
 // there are none, and where the complaint is about the time that builds take.
-func (j *job) examples() (pass, fail bisect.Outcome, ok bool) {
+func (j *Session) examples() (pass, fail bisect.Outcome, ok bool) {
 	for _, l := range j.launches {
 		end := l.Purpose == bisect.EndGood || l.Purpose == bisect.EndBad || l.Purpose == bisect.FindGood
 		switch o := l.Outcome; {
@@ -149,36 +149,36 @@ func (j *job) examples() (pass, fail bisect.Outcome, ok bool) {
 // foresee fills the slots, until forget is called, with what a search will ask for. again makes that search
 // once more from its beginning, and tells how likely a failure of each trial is.
 func (j *job) foresee(again func(ctx context.Context, below bisect.Sampler, chance *float64)) (forget func() error) {
-	if len(j.pipes) == 1 {
+	if len(j.session.pipes) == 1 {
 		return func() error { return nil }
 	}
 	var chance float64
 	f := &bisect.Foresight{
 		Again: func(ctx context.Context, below bisect.Sampler) { again(ctx, below, &chance) },
-		Known: j.ledger.Recall,
+		Known: j.session.ledger.Recall,
 		Guess: func(r bisect.Request) []bisect.Guess { return j.guess(r, chance) },
 	}
-	j.slots.Next = func(ctx context.Context, n int) []bisect.Request {
-		if _, _, ok := j.examples(); !ok || j.spent() {
+	j.session.slots.Next = func(ctx context.Context, n int) []bisect.Request {
+		if _, _, ok := j.session.examples(); !ok || j.session.spent() {
 			return nil
 		}
 		return f.Next(ctx, n)
 	}
 	return func() error {
-		j.slots.Next = nil
-		return j.slots.Stop()
+		j.session.slots.Next = nil
+		return j.session.slots.Stop()
 	}
 }
 
 // guess is what a trial may show. One that has run for longer than those do that end well will hardly
 // be one of them.
 func (j *job) guess(r bisect.Request, chance float64) []bisect.Guess {
-	pass, fail, ok := j.examples()
-	if !ok || j.alone(r) {
+	pass, fail, ok := j.session.examples()
+	if !ok || j.session.alone(r) {
 		return nil
 	}
 	const late = 1.5
-	if ran, yes := j.slots.Running(r); yes && ran.Seconds() > late*(pass.Wall+pass.Build) && fail.Wall > ran.Seconds() {
+	if ran, yes := j.session.slots.Running(r); yes && ran.Seconds() > late*(pass.Wall+pass.Build) && fail.Wall > ran.Seconds() {
 		chance = max(chance, 0.9)
 	}
 	return bisect.Guesses(r, pass, fail, chance)

@@ -45,10 +45,10 @@ func (v virtual) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 }
 
 // virtualJob is a job with n slots whose trials are virtual.
-func virtualJob(n int, truth func(bisect.Request) bisect.Outcome) *job {
-	j := &job{
+func virtualJob(n int, truth func(bisect.Request) bisect.Outcome) *Session {
+	j := &Session{
 		policy: &policy.Policy{Seed: 1, Jobs: n}, ui: &progress.Display{W: io.Discard, Quiet: true}, gpus: &devices{},
-		session: &store.Session{}, began: time.Now(), keptSteps: 1 << 30,
+		record: &store.Session{}, began: time.Now(), keptSteps: 1 << 30,
 	}
 	for range n {
 		j.pipes = append(j.pipes, &pipeline.Pipeline{})
@@ -84,7 +84,7 @@ func ended(bad bool, class bisect.Class, r bisect.Request) bisect.Outcome {
 
 // lasts makes a search with n slots and returns how long it took and how many launches it made. Made once
 // more, by what was kept, it makes none.
-func lasts(t *testing.T, n int, truth func(bisect.Request) bisect.Outcome, search func(context.Context, *job) error) (took time.Duration, launches int) {
+func lasts(t *testing.T, n int, truth func(bisect.Request) bisect.Outcome, search func(context.Context, *Session) error) (took time.Duration, launches int) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		j := virtualJob(n, truth)
@@ -125,19 +125,20 @@ func TestSlotsSearchSets(t *testing.T) {
 			}
 			var first sets.Finding
 			for _, n := range []int{1, 2, 4} {
-				d, made := lasts(t, n, truth, func(ctx context.Context, j *job) error {
+				d, made := lasts(t, n, truth, func(ctx context.Context, j *Session) error {
 					a := axis{space: space, words: sets.Set.Key, goal: sets.All, sampler: j.memory, class: true, candidate: func(s sets.Set) (bisect.Candidate, error) {
 						return bisect.Candidate{Assign: s.Key()}, nil
 					}}
 					a.again = func() axis { return a }
-					_, err := j.searchSets(ctx, a)
+					made := newJob(j)
+					_, err := made.searchSets(ctx, a)
 					if err != nil {
 						return err
 					}
 					if n == 1 {
-						first = j.sets.Finding
-					} else if !reflect.DeepEqual(j.sets.Finding, first) {
-						t.Errorf("%s, seed %d, %d slots: another finding\n%+v\n%+v", class, seed, n, j.sets.Finding, first)
+						first = made.sets.Finding
+					} else if !reflect.DeepEqual(made.sets.Finding, first) {
+						t.Errorf("%s, seed %d, %d slots: another finding\n%+v\n%+v", class, seed, n, made.sets.Finding, first)
 					}
 					return nil
 				})
@@ -194,9 +195,9 @@ func TestSlotsSearchHistory(t *testing.T) {
 			}
 			var first bisect.Finding
 			for _, n := range []int{1, 2, 4} {
-				d, made := lasts(t, n, truth, func(ctx context.Context, j *job) error {
+				d, made := lasts(t, n, truth, func(ctx context.Context, j *Session) error {
 					j.rng, j.policy.Good = rng0, fmt.Sprintf("%040d", -1)
-					f, err := j.search(ctx)
+					f, err := newJob(j).search(ctx)
 					if n == 1 {
 						first = f
 					} else if !reflect.DeepEqual(f, first) {
@@ -231,7 +232,7 @@ func TestSlotCount(t *testing.T) {
 		{0, 0, []string{"none"}, false, 1}, {1, 0, []string{"none"}, false, 1}, {many + 1, 0, []string{"none"}, false, max(1, many)},
 		{many + 1, 0, []string{"auto"}, true, max(1, many)}, {many + 1, 0, []string{"auto"}, false, 1},
 	} {
-		j := &job{policy: &policy.Policy{Jobs: x.jobs, GPUs: x.gpus}, gpus: &devices{watches: watches[:x.devices], none: x.none}}
+		j := &Session{policy: &policy.Policy{Jobs: x.jobs, GPUs: x.gpus}, gpus: &devices{watches: watches[:x.devices], none: x.none}}
 		dir := t.TempDir()
 		config := pipeline.Config{Devices: j.gpus.watches, Dir: filepath.Join(dir, "work", "s"), Recipe: trial.Recipe{Logs: filepath.Join(dir, "logs")}, Session: "s", Jobs: x.jobs}
 		if err := j.openPipes(config); err != nil {
@@ -272,9 +273,9 @@ func TestAlone(t *testing.T) {
 		{early, 0, false, false}, {proof, 0, true, true}, {proof, 2, false, false},
 		{bisect.Request{Purpose: bisect.Searching, Timing: true}, 2, true, true}, {bisect.Request{Purpose: bisect.EndGood, Nth: 3}, 2, true, true},
 	} {
-		j := &job{gpus: &devices{watches: make([]*gpu.Watch, x.devices)}, launches: ends, slots: &pipeline.Slots{}}
-		if got := j.alone(x.r); got != x.wantAll || (len(j.guess(x.r, 0.5)) == 0) != x.noGuess {
-			t.Errorf("%+v on %d devices: alone %v, %d guesses", x.r, x.devices, got, len(j.guess(x.r, 0.5)))
+		j := &Session{gpus: &devices{watches: make([]*gpu.Watch, x.devices)}, launches: ends, slots: &pipeline.Slots{}}
+		if got := j.alone(x.r); got != x.wantAll || (len(newJob(j).guess(x.r, 0.5)) == 0) != x.noGuess {
+			t.Errorf("%+v on %d devices: alone %v, %d guesses", x.r, x.devices, got, len(newJob(j).guess(x.r, 0.5)))
 		}
 	}
 }

@@ -9,12 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -23,29 +20,10 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// trialFlags are the options of every command that launches candidates which the user names.
-func trialFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "metric", Usage: "the `NAME` of what is measured: one of kbisect.toml, wall, phase.NAME", DefaultText: "those of kbisect.toml, else time, else wall"},
-		durationFlag("budget", "stop after `DURATION`, such as 20m, with what is known then", "none"),
-		durationFlag("limit", "a whole trial may take `DURATION`, such as 90s", "10m, or kbisect.toml"),
-		&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
-		&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
-		&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable"},
-	}
-}
-
-// trials begins a job that launches candidates the user named. The caller closes it.
-type trials struct {
-	*job
-	one   bisect.Candidate // of commands that launch one
-	close func()
-}
-
-// warnings are those of the job and, once for each commit, those of its launches, such as lines that were
+// launchWarnings are those of the job and, once for each commit, those of its launches, such as lines that were
 // not understood.
-func (t *trials) warnings() []string {
-	out := t.job.warnings()
+func (t *Session) launchWarnings() []string {
+	out := t.warnings()
 	told := map[string]bool{}
 	for _, l := range t.launches {
 		for _, w := range l.Outcome.Warnings {
@@ -61,12 +39,12 @@ func (t *trials) warnings() []string {
 }
 
 // beginTrials opens the store, takes the repository and makes a session of this kind.
-func beginTrials(c *cli.Context, repo *source.Repo, p *policy.Policy, kind string) (*trials, error) {
+func beginTrials(e env, repo *source.Repo, p *policy.Policy, kind string) (*Session, error) {
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
 		return nil, exit.With(exit.Machine, err)
 	}
-	s, err := newSession(p, kind)
+	s, err := newSession(p, kind, e.Version)
 	if err != nil {
 		st.Close()
 		return nil, err
@@ -79,7 +57,7 @@ func beginTrials(c *cli.Context, repo *source.Repo, p *policy.Policy, kind strin
 	if n, err := proc.Sweep(s.ID); err != nil || n > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of an earlier session were still running and have been killed", n))
 	}
-	t := &trials{job: &job{repo: repo, store: st, session: s, policy: p, ui: newDisplay(c)}}
+	t := &Session{repo: repo, store: st, record: s, policy: p, ui: e.Display, output: e.Output}
 	t.close = func() {
 		t.gpus.close()
 		lock.Unlock()
@@ -89,7 +67,7 @@ func beginTrials(c *cli.Context, repo *source.Repo, p *policy.Policy, kind strin
 }
 
 // begin writes the session and opens the pipeline.
-func (t *trials) begin(ctx context.Context) error {
+func (t *Session) begin(ctx context.Context) error {
 	t.began = time.Now()
 	if err := t.keepSession(); err != nil {
 		return err
@@ -102,7 +80,7 @@ func (t *trials) begin(ctx context.Context) error {
 
 // ended closes the pipeline. What stopped the launches is a result, unless it is the user's to mend, which is
 // the error that comes back.
-func (t *trials) ended(ctx context.Context, err error) (result string, mend error) {
+func (t *Session) ended(ctx context.Context, err error) (result string, mend error) {
 	t.ui.End()
 	if closeErr := t.closePipes(); closeErr != nil {
 		t.policy.Warnings = append(t.policy.Warnings, closeErr.Error())
@@ -113,7 +91,7 @@ func (t *trials) ended(ctx context.Context, err error) (result string, mend erro
 	case err == nil:
 		return "", nil
 	case errors.As(err, &unknown):
-		return "", t.fail(cmp.Or(t.unmeasured(), exit.Usage(err)))
+		return "", t.fail(cmp.Or(unmeasured(t), exit.Usage(err)))
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		return store.Interrupted, nil
 	case errors.As(err, &infra):
@@ -123,16 +101,16 @@ func (t *trials) ended(ctx context.Context, err error) (result string, mend erro
 }
 
 // conclude keeps what a session came to and prints it; code is the exit code of the result.
-func (t *trials) conclude(result, summary string, code int, cause error, document any, print func() error) error {
+func (t *Session) conclude(result, summary string, code int, cause error, document any, print func() error) error {
 	var data bytes.Buffer
 	err := report.WriteJSON(&data, document)
 	if err == nil {
-		err = t.store.UpdateSession(t.session.ID, func(s *store.Session) {
+		err = t.store.UpdateSession(t.record.ID, func(s *store.Session) {
 			s.Status, s.Finding, s.Summary, s.Elapsed = result, data.Bytes(), wording.Headline(summary), time.Since(t.began)
 		})
 	}
 	if printErr := print(); printErr != nil {
-		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show --json %s prints it again", printErr, t.session.ID))
+		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show --json %s prints it again", printErr, t.record.ID))
 	}
 	switch {
 	case err != nil:
@@ -145,17 +123,11 @@ func (t *trials) conclude(result, summary string, code int, cause error, documen
 	return nil
 }
 
-// report writes a document in the formats that the command line asks for.
-func (t *trials) report(c *cli.Context, d report.Document) error {
-	l := t.ledgerOf()
-	if err := printResult(c.App.Writer, c.Bool("json"), d, l, render.Terminal{}); err != nil {
-		return err
-	}
-	return readFormats(c).write(d, l, c.App.Writer, sayOn(c))
-}
+// report shows a document in the formats that were asked for.
+func (t *Session) report(d report.Document) error { return t.output.show(d, t.ledgerOf()) }
 
 // ledgerOf is what the documents of a job rest on.
-func (t *trials) ledgerOf() report.Ledger {
+func (t *Session) ledgerOf() report.Ledger {
 	l := report.Ledger{Launches: t.launches, Commits: map[string]report.CommitInfo{}}
 	for _, x := range t.launches {
 		if id := x.Candidate.Commit; l.Commits[id].ID == "" {
@@ -167,11 +139,11 @@ func (t *trials) ledgerOf() report.Ledger {
 }
 
 // totals adds up what the launches took.
-func (t *trials) totals() report.Totals {
+func (t *Session) totals() report.Totals {
 	return report.Ledger{Launches: t.launches}.Totals(time.Since(t.began), t.policy.GPUHour)
 }
 
-// candidate names a commit for a report.
-func (t *trials) candidate(revision, commit string) report.Candidate {
+// candidateOf names a commit for a report.
+func candidateOf(t *Session, revision, commit string) report.Candidate {
 	return t.commitInfo(commit, false).Candidate(revision)
 }

@@ -14,19 +14,19 @@ import (
 
 // deadMetrics warns of what the configuration reads and no launch gave while some ended well: a pattern, or a
 // case, that matches nothing.
-func (j *job) deadMetrics() (out []string) {
-	well, seen := j.numbersSeen()
+func deadMetrics(j *Session) (out []string) {
+	well, seen := numbersSeen(j)
 	if well == 0 {
 		return nil
 	}
-	if err := j.noSuchCase(seen); err != nil {
+	if err := noSuchCase(j, seen); err != nil {
 		return []string{err.Error()}
 	}
 	for _, p := range j.policy.Patterns {
 		if seen[p.Metric] > 0 {
 			continue
 		}
-		if text := j.deadPattern(p, "the program prints", well); !slices.Contains(out, text) {
+		if text := deadPattern(j, p, "the program prints", well); !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
@@ -34,16 +34,16 @@ func (j *job) deadMetrics() (out []string) {
 }
 
 // deadPattern says why a pattern gave no number, with what it could have read.
-func (j *job) deadPattern(p policy.Pattern, printed string, well int) string {
-	if line, value := j.noNumber(p); value != "" {
+func deadPattern(j *Session, p policy.Pattern, printed string, well int) string {
+	if line, value := noNumber(j, p); value != "" {
 		return fmt.Sprintf("metric %s: its pattern matches, and the value that it reads, %q, is no number, in %d launches that ended well: %s\nhint: the line is %.200q; a number is as 1234.5 or 1.2e3, without marks between thousands",
 			p.Metric, value, well, p.Expr, line)
 	}
-	return fmt.Sprintf("metric %s: its pattern matches nothing that %s, in %d launches that ended well: %s\nhint: %s", p.Metric, printed, well, p.Expr, j.lastPrinted())
+	return fmt.Sprintf("metric %s: its pattern matches nothing that %s, in %d launches that ended well: %s\nhint: %s", p.Metric, printed, well, p.Expr, lastPrinted(j))
 }
 
 // noNumber is the first line of what the launches printed last that a pattern matches without reading a number.
-func (j *job) noNumber(p policy.Pattern) (line, value string) {
+func noNumber(j *Session, p policy.Pattern) (line, value string) {
 	c, err := metrics.NewPattern(p.Metric, p.Unit, p.Expr)
 	if err != nil {
 		return "", "" // it was checked when the configuration was read
@@ -62,7 +62,7 @@ func (j *job) noNumber(p policy.Pattern) (line, value string) {
 }
 
 // noSuchCase is an error where launches gave numbers of a metric, and none of the case that is asked for.
-func (j *job) noSuchCase(seen map[string]int) error {
+func noSuchCase(j *Session, seen map[string]int) error {
 	const most = 10
 	for _, m := range j.policy.Judge.Metrics {
 		var there []string

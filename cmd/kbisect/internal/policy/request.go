@@ -10,7 +10,8 @@ import (
 // means that its option was not given or that the command has none of that name; where
 // the difference between a default and an option given matters, a field named Set tells.
 type Request struct {
-	Usage       string // how the command is called, for hints: "run --good REV"
+	Name        string // of the command: "run", "baseline record"
+	Usage       string // how it is called, for hints: "run --good REV"
 	Dir, Config string // -C, --config
 	Quiet       bool
 	Warnings    io.Writer // receives warnings as they come up; may be nil
@@ -47,6 +48,7 @@ type Request struct {
 	Pairs    int
 	PairsSet bool
 	Launches int
+	Profile  bool // launches under profilers are wanted
 }
 
 // warn shows warnings at once, before an hour is spent on what they are about.

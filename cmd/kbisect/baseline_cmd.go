@@ -1,0 +1,205 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+func baselineCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "baseline",
+		Usage: "commits that are known to be good, with what they measured",
+		Description: "A baseline is what run goes back to when no --good is named, and what a push of the same inputs passes by.\n" +
+			"It holds for the device that it was measured on: elsewhere it is a hint, never a verdict.",
+		OnUsageError: usageError, HideHelpCommand: true,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return unknownBelow(c)
+			}
+			return cli.ShowSubcommandHelp(c)
+		},
+		Subcommands: everywhere(
+			&cli.Command{
+				Name: "record", Usage: "launch a revision and, if it is good, remember it", ArgsUsage: "[REV] [-- COMMAND ARGS]",
+				Description: "Launches REV (default HEAD), each launch a fresh process. Unless every launch ends well it is refused.\n\n" +
+					"Exit codes: 0 recorded, 2 usage, 3 refused: it is not good, 5 machine trouble, 130 interrupted.",
+				OnUsageError: usageError, HideHelpCommand: true, Action: recordAction,
+				Flags: append(trialFlags(),
+					&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 5},
+					&cli.StringFlag{Name: "note", Usage: "`TEXT` to keep with it"},
+				),
+			},
+			&cli.Command{Name: "list", Usage: "the baselines, the newest first", OnUsageError: usageError, Action: listBaselines},
+			&cli.Command{
+				Name: "show", Usage: "one baseline: the newest, or that of a revision or an id", ArgsUsage: "[REV|ID]", OnUsageError: usageError,
+				HideHelpCommand: true, Action: showBaseline,
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the baseline as JSON on standard output", DisableDefaultText: true}},
+			},
+			&cli.Command{
+				Name: "export", Usage: "write one baseline to FILE, - for standard output", ArgsUsage: "FILE [REV|ID]", OnUsageError: usageError,
+				HideHelpCommand: true, Action: exportBaseline,
+			},
+			&cli.Command{
+				Name: "import", Usage: "read a baseline that was exported elsewhere", ArgsUsage: "FILE", OnUsageError: usageError,
+				HideHelpCommand: true, Action: importBaseline,
+			},
+		),
+	}
+}
+
+func recordAction(c *cli.Context) error {
+	e, words, err := prepare(c)
+	if err != nil {
+		return err
+	}
+	return recordBaseline(c.Context, e, words, c.String("note"))
+}
+
+func exportBaseline(c *cli.Context) error {
+	words, err := plainWords(c, 1, 2)
+	if err != nil {
+		return err
+	}
+	all, repo, err := openBaselines(c)
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	b, err := chooseBaseline(all, repo, append(words, "")[1])
+	if err != nil {
+		return err
+	}
+	if words[0] == "-" {
+		return report.WriteJSON(c.App.Writer, b.baseline)
+	}
+	f, err := os.OpenFile(words[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if os.IsExist(err) {
+		return exit.Usagef("%s exists; nothing was written", words[0])
+	}
+	if err != nil {
+		return exit.Usage(err)
+	}
+	err = report.WriteJSON(f, b.baseline)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return exit.With(exit.Machine, fmt.Errorf("writing %s: %w", words[0], err))
+	}
+	fmt.Fprintf(c.App.ErrWriter, "%s holds the baseline %s of %s\n", words[0], b.Session, wording.Short(b.Commit))
+	return nil
+}
+
+func importBaseline(c *cli.Context) error {
+	words, err := plainWords(c, 1, 1)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(words[0])
+	if err != nil {
+		return exit.Usagef("%w\nhint: kbisect baseline export FILE writes one, where it was recorded", err)
+	}
+	defer f.Close()
+	b, err := readBaseline(f)
+	if err != nil {
+		return exit.Usagef("%s: %w", words[0], err)
+	}
+	repo, err := source.Open(globals(c).dir)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	defer repo.Close()
+	if _, err := repo.Resolve(b.Commit); err != nil {
+		return exit.Usagef("%s: this repository has no commit %s\nhint: git fetch", words[0], b.Commit)
+	}
+	return takeIn(c.Context, c.App.Writer, version(), repo, b)
+}
+
+// openBaselines reads the baselines of the repository.
+func openBaselines(c *cli.Context) ([]keptBaseline, *source.Repo, error) {
+	repo, err := source.Open(globals(c).dir)
+	if err != nil {
+		return nil, nil, exit.Usage(err)
+	}
+	st, err := openStore(c)
+	if err != nil {
+		repo.Close()
+		return nil, nil, err
+	}
+	defer st.Close()
+	all, err := baselines(st)
+	if err == nil && len(all) == 0 {
+		err = exit.Usagef("no baseline is recorded in this repository\nhint: kbisect baseline record launches HEAD and remembers it")
+	}
+	if err != nil {
+		repo.Close()
+		return nil, nil, err
+	}
+	return all, repo, nil
+}
+
+func listBaselines(c *cli.Context) error {
+	if c.Args().Present() {
+		return exit.Usagef("baseline list takes no arguments, not %q", c.Args().Slice())
+	}
+	all, repo, err := openBaselines(c)
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	here := machine.Here(c.Context)
+	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tCOMMIT\tRECORDED\tLAUNCHES\tMEDIAN\tDEVICE\tNOTE")
+	for _, b := range all {
+		device := b.Machine.DeviceWords()
+		if b.imported {
+			device += ", imported"
+		}
+		if len(b.hints(here)) > 0 {
+			device += ", a hint here"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, wording.Short(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.median(), wording.Clean(device), wording.Clean(b.Note))
+	}
+	return t.Flush()
+}
+
+func showBaseline(c *cli.Context) error {
+	words, err := plainWords(c, 0, 1)
+	if err != nil {
+		return err
+	}
+	all, repo, err := openBaselines(c)
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	b, err := chooseBaseline(all, repo, append(words, "")[0])
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return report.WriteJSON(c.App.Writer, b.baseline)
+	}
+	return b.print(c.App.Writer, b.hints(machine.Here(c.Context)))
+}
+
+// plainWords are the arguments of a command that takes no command after --.
+func plainWords(c *cli.Context, least, most int) ([]string, error) {
+	words, command, err := operands(c)
+	if err != nil {
+		return nil, err
+	}
+	if command != nil || len(words) < least || len(words) > most {
+		return nil, exit.Usagef("usage: kbisect baseline %s %s", c.Command.Name, c.Command.ArgsUsage)
+	}
+	return words, nil
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/render"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+)
+
+func gateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "gate",
+		Usage:     "let a branch pass, or not: HEAD against its merge base with the branch that it goes into",
+		ArgsUsage: "[-- COMMAND ARGS]",
+		Description: "Builds HEAD and its merge base with --base and launches them in turn on one device, in one job, until\n" +
+			"it is clear for every metric and case whether HEAD is worse: no number of another day or machine can\n" +
+			"fail a build. The error holds for all numbers together. Where inputs are equal nothing is launched.\n\n" +
+			"Without --base: the target branch that GITHUB_BASE_REF or CI_MERGE_REQUEST_TARGET_BRANCH_NAME names,\n" +
+			"else origin/HEAD, origin/main, origin/master, main, master. Without -- COMMAND, kbisect.toml in the\n" +
+			"work tree says how to build and run.\n\n" +
+			"--accept REASON records what is worse in " + config.AcceptedName + ", to be committed with the change; it lets this\n" +
+			"branch pass, up to the limit written there, and no later one.\n\n" +
+			"Where GITHUB_ACTIONS is set: a step summary, one annotation, and the outputs result, ratio and culprit.\n\n" +
+			"Exit codes: 0 pass, 1 regression, 2 usage, 3 cannot tell, 5 machine trouble, 130 interrupted.",
+		OnUsageError:    usageError,
+		HideHelpCommand: true,
+		Flags: append(append(trialFlags(), formatFlags()...),
+			&cli.StringFlag{Name: "base", Usage: "the branch, `REV`, that HEAD goes into", DefaultText: "as said above"},
+			&cli.StringFlag{Name: "effect", Usage: "smallest change worth finding, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
+			&cli.Float64Flag{Name: "error", Usage: "chance `P` that the answer is wrong", DefaultText: "kbisect.toml, else 0.01"},
+			&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as it takes"},
+			&cli.BoolFlag{Name: "bisect", Usage: "on a regression go on and find the commit of the branch", DisableDefaultText: true},
+			&cli.StringFlag{Name: "accept", Usage: "record what is worse as known, with the `REASON`"},
+			&cli.StringFlag{Name: "cannot-tell", Usage: "`fail` (exit 3) or pass (exit 0, and said) where nothing can be told", Value: "fail"},
+			&cli.StringFlag{Name: "junit", Usage: "write a JUnit report to `FILE`"},
+			&cli.StringFlag{Name: "sarif", Usage: "write a SARIF log to `FILE`"},
+			&cli.StringFlag{Name: "benchmark", Usage: "write HEAD's numbers to `FILE` for github-action-benchmark"},
+		),
+		Action: gateAction,
+	}
+}
+
+func gateAction(c *cli.Context) error {
+	words, command, err := operands(c)
+	if err != nil {
+		return err
+	}
+	e := envOf(c, command)
+	e.Output.Print = func(d report.Document, l report.Ledger) error {
+		return printResult(c.App.Writer, c.Bool("json"), d, l, render.Terminal{Colour: coloured(c.App.Writer, os.Getenv)})
+	}
+	return runGate(c.Context, e, gateOptions{
+		Base: c.String("base"), Bisect: c.Bool("bisect"), Accept: c.String("accept"), Accepts: c.IsSet("accept"), CannotTell: c.String("cannot-tell"),
+		Files: readGateFiles(c, os.Getenv), Env: os.Getenv,
+	}, words)
+}
+
+func readGateFiles(c *cli.Context, env func(string) string) gateFiles {
+	f := gateFiles{junit: c.String("junit"), markdown: c.String("markdown"), html: c.String("report"), sarif: c.String("sarif"), benchmark: c.String("benchmark")}
+	if v := env("GITHUB_ACTIONS"); v != "" && v != "false" {
+		f.github, f.summary, f.outputs = true, env("GITHUB_STEP_SUMMARY"), env("GITHUB_OUTPUT")
+	}
+	return f
+}
+
+// coloured reports that colours are wanted on an output: it is a terminal, or the log of a CI that shows them.
+func coloured(w io.Writer, env func(string) string) bool {
+	if env("NO_COLOR") != "" || env("TERM") == "dumb" {
+		return false
+	}
+	if env("GITHUB_ACTIONS") == "true" || env("GITLAB_CI") == "true" {
+		return true
+	}
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
