@@ -46,6 +46,8 @@ type Ends struct {
 	Good, Bad  Verdict
 	Why        string // evidence in one line
 	Hint       string // what a person may do when the ends do not differ
+	OtherGood  bool   // Hint is to name another good end
+	Check      string // what to look at before that: the beginning of such a hint
 }
 
 // Confirmation is the fresh test of the claim "the culprit shows the complaint, its parents do not".

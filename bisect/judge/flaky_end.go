@@ -96,6 +96,7 @@ func (w *flakySearch) proveAlike(b belief.Posterior) (done bool, err error) {
 func (w *flakySearch) endsAlike(b belief.Posterior) {
 	w.f.Result, w.f.Ends.Differ = bisect.NoDifference, false
 	w.f.Ends.Why = fmt.Sprintf("failures come as often at the good end as at the bad one: %d in %d launches of all commits", b.All.Fails, b.All.Launches())
+	w.f.Ends.OtherGood = true
 	w.f.Ends.Hint = "name an older good end with --good, or a bad end that fails more often with --bad"
 }
 

@@ -188,26 +188,28 @@ func (p *Plain) compareEnds(g, b bisect.Outcome) bisect.Ends {
 	switch {
 	case untestable(g) && b.Class == g.Class:
 		e.Why = fmt.Sprintf("neither end can be tested: good end %s; bad end %s", g.Describe(), b.Describe())
-		e.Hint = "name other ends with --good and --bad"
+		e.Hint, e.OtherGood = "name other ends with --good and --bad", true
 		if g.Class == bisect.BuildFailed {
-			e.Hint = "does the build command work in a fresh clone? candidates hold only what is committed; else name an older good end with --good"
+			e.Check = "does the build command work in a fresh clone? candidates hold only what is committed; "
+			e.Hint = e.Check + "else name an older good end with --good"
 		}
 	case untestable(g):
 		e.Untestable = true
 		e.Why = "the good end cannot be tested: " + g.Describe()
-		e.Hint = "name another good end with --good, one that builds and runs"
+		e.Hint, e.OtherGood = "name another good end with --good, one that builds and runs", true
 	case g.Class != bisect.OK && b.Class == bisect.OK:
 		e.Why = fmt.Sprintf("the good end is bad (%s) and the bad end is good", g.Describe())
-		e.Hint = "either the ends are swapped, or the range holds a mend; kbisect looks for what got worse between a good end and a later bad one"
+		e.Hint = "either the ends are swapped, or the range holds a fix; kbisect looks for what got worse between a good end and a later bad one"
 	case g.Class == b.Class && g.Class != bisect.OK:
 		e.Why = fmt.Sprintf("both ends fail alike: good end %s; bad end %s", g.Describe(), b.Describe())
-		e.Hint = "name an older good end with --good, or let --find-good look for one"
+		e.Hint, e.OtherGood = "name an older good end with --good, or let --find-good look for one", true
 		if g.Class == bisect.Timeout {
-			e.Hint = "is the limit too short (--limit, or the limits in kbisect.toml)? else name an older good end with --good"
+			e.Check = "is the limit too short (--limit, or the limits in kbisect.toml)? "
+			e.Hint = e.Check + "else name an older good end with --good"
 		}
 	case g.Class != bisect.OK:
 		e.Why = "the good end is bad: " + g.Describe()
-		e.Hint = "name a good end that runs well with --good, or let --find-good look for one"
+		e.Hint, e.OtherGood = "name a good end that runs well with --good, or let --find-good look for one", true
 	case b.Class == bisect.Skip:
 		e.Untestable = true
 		e.Why = "the bad end cannot be tested: " + b.Describe()

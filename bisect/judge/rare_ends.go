@@ -109,6 +109,7 @@ func (p *Plain) tellApart(ctx context.Context, g, b bisect.Outcome, e bisect.End
 		case 1-same <= endDoubt:
 			e.Differ = false
 			e.Complaint, p.complaint = bisect.Complaint{}, bisect.Complaint{}
+			e.OtherGood = true
 			e.Hint = "failures that come as often at the good end are no change; name an older good end with --good"
 			return e, nil
 		case tg.Launches()+tb.Launches() >= endCap:

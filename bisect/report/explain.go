@@ -56,6 +56,8 @@ type Row struct {
 	Whole  Number  `json:"whole"` // of which the figure is a part, where a part as small as this moves easily
 	Key    bool    `json:"key"`   // shown even if it did not move
 	Score  Number  `json:"score"` // how far it moved, weighted; see [Explanation.Rank]
+
+	Metric, Case string `json:"-"` // of which the row is, where a search may have been about it
 }
 
 // Sort says what kind of figure a row holds: how much its change explains, and which direction is worse.
@@ -216,8 +218,7 @@ func (e *Explanation) searched(r Row) bool {
 	if e.About == nil || r.Kernel != "" {
 		return false
 	}
-	measured := "measured " + e.About.Name()
-	return r.Name == measured || e.About.Case == "" && (strings.HasPrefix(r.Name, measured+" of ") || "phase."+r.Name == e.About.Metric)
+	return r.Metric == e.About.Metric && (e.About.Case == "" || r.Case == e.About.Case)
 }
 
 // top is the row with the highest score of those that count.

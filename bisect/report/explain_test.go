@@ -186,7 +186,10 @@ func TestRankAboutWhatWasSearchedFor(t *testing.T) {
 		build.Whole = 10
 		warm := Numbers("phases", "", "warmup", "s", SortPhase, 0.3, 0.1)
 		warm.Whole = 1
-		return []Row{build, warm, Numbers("phases", "", "measured time of 128", "s", SortTime, 1e-3, 1.1e-3),
+		warm.Metric = "phase.warmup"
+		measured := Numbers("phases", "", "measured time of 128", "s", SortTime, 1e-3, 1.1e-3)
+		measured.Metric, measured.Case = "time", "128"
+		return []Row{build, warm, measured,
 			Numbers("resources", "other", "instructions", "", SortInstructions, 100, 300), Numbers("resources", "still", "instructions", "", SortInstructions, 7, 7),
 			Numbers("resources", "gemm<4>", "registers per thread", "", SortRegisters, 56, 64)}
 	}

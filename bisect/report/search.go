@@ -299,11 +299,11 @@ func did(class bisect.Class, phase string, e *bisect.Effect) string {
 	case class == bisect.BuildFailed:
 		return "breaks the build"
 	}
-	return "introduces " + FailureName(class, phase)
+	return "introduces " + failureName(class, phase)
 }
 
-// FailureName is a way to fail, with its article.
-func FailureName(class bisect.Class, phase string) string {
+// failureName is a way to fail, with its article.
+func failureName(class bisect.Class, phase string) string {
 	switch {
 	case class == bisect.Timeout && phase != "":
 		return "a timeout in " + phase

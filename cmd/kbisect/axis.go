@@ -88,7 +88,7 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 	}
 	j.sets = &out
 	ends := oracle.Ends()
-	ends.Hint = a.hint(ends.Hint)
+	ends.Hint = a.hint(ends)
 	return bisect.Finding{
 		Result: f.Result, Complaint: ends.Complaint, Ends: ends, Err: f.Err, Spent: f.Spent,
 		Warnings: f.Warnings, Inferred: f.Counts.Inferred, Range: n, Matter: n,
@@ -96,18 +96,14 @@ func (j *job) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
 }
 
 // hint puts the advice of a search of commits, to name another good end, into the terms of this one.
-func (a axis) hint(text string) string {
-	if !strings.Contains(text, "--good") {
-		return text
+func (a axis) hint(e bisect.Ends) string {
+	switch {
+	case !e.OtherGood:
+		return e.Hint
+	case a.hunks == nil:
+		return e.Check + "with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)"
 	}
-	limit, _, _ := strings.Cut(text, "else name an older good end")
-	if limit == text {
-		limit = ""
-	}
-	if a.hunks == nil {
-		return limit + "with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)"
-	}
-	return limit + "it fails without the change too: search the commits (kbisect run --good REV)"
+	return e.Check + "it fails without the change too: search the commits (kbisect run --good REV)"
 }
 
 // turn puts what a search of exchanged ends found into terms of what is on: its sets are of what is

@@ -103,6 +103,9 @@ func (x *explainer) phaseRows() (rows []report.Row) {
 		sa, sb := phaseOf(a, phase, of), phaseOf(b, phase, of)
 		r := report.Numbers(groupPhases, "", name, "s", report.SortPhase, float64(sa.Median), float64(sb.Median))
 		r.Key, r.Noise = true, max(phaseNoise, wide(sa), wide(sb))
+		if name == phase {
+			r.Metric = "phase." + phase
+		}
 		r.Whole = report.Number(whole) // a phase matters as much as it is of a launch
 		if sa.N < 3 || sb.N < 3 {      // of one or two launches nobody knows how much they vary
 			r.Noise = onceNoise
@@ -177,6 +180,7 @@ func (x *explainer) metricRows() (rows []report.Row) {
 		}
 		r := report.Numbers(groupPhases, "", "measured "+name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))
 		r.Key, r.Noise = true, max(metricNoise, wide(ma.Values), wide(mb.Values))
+		r.Metric, r.Case = n.metric, n.one
 		rows = append(rows, r)
 	}
 	return rows

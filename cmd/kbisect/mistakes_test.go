@@ -73,7 +73,7 @@ hint: they gave none; wall and phase.NAME are there for every program
 `},
 		{args: "run --quiet --good v1 -- sh -c 'test $(cat n) -gt 2'", code: exit.NoDifference, want: `No difference between the ends: the good end is bad (wrong in run: exit 1) and the bad end is good
 
-  hint      either the ends are swapped, or the range holds a mend; kbisect looks for what got worse between a good end and a later bad one
+  hint      either the ends are swapped, or the range holds a fix; kbisect looks for what got worse between a good end and a later bad one
 `},
 		{args: "run --quiet --good v1 -- sh -c 'echo ./x: error while loading shared libraries: libcublas.so.11: cannot open shared object file: No such file or directory >&2; exit 127'", code: exit.UsageError, want: `kbisect: the program does not start at either end: wrong in run: exit 127 (./x: error while loading shared libraries: libcublas.so.11: cannot open shared o...)
 hint: the loader does not find libcublas.so.11: install the package that has it, or name its folder in LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists what is found
