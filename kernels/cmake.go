@@ -1,8 +1,8 @@
 package kernels
 
-// cmake is a project configured by CMake into the folder build: with ninja, where there is one, and
-// for the device, where the project leaves that open.
-func cmake(p Project) (Plan, error) {
+// cmakePlan is a CMake project built in the folder build. CUDAARCHS makes CMake compile
+// for the device that runs the trials, unless the project names its own architectures.
+func cmakePlan(p Project) (Plan, error) {
 	if len(p.Build) == 0 {
 		p.Build = []string{"sh", "-c", CMakeScript("")}
 	}
@@ -17,8 +17,9 @@ func cmake(p Project) (Plan, error) {
 	return plan, nil
 }
 
-// CMakeScript is a line of shell that configures and builds; an empty target stands for all. A folder
-// that was configured before keeps its generator.
+// CMakeScript is a shell script that configures and builds a target, or all targets
+// for "". It prefers ninja, but a folder that is already configured keeps its generator,
+// because CMake refuses to change it.
 func CMakeScript(target string) string {
 	script := "test -e build/CMakeCache.txt || ! command -v ninja >/dev/null || export CMAKE_GENERATOR=Ninja; " +
 		"cmake -S . -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build --parallel 2"

@@ -1,6 +1,7 @@
 package kernels
 
-// command runs what the user wrote and knows nothing more: every build is a clean one.
-func command(p Project) (Plan, error) {
+// commandPlan runs the commands that the user wrote. Nothing is known about the
+// build tool, so every build starts clean.
+func commandPlan(p Project) (Plan, error) {
 	return Plan{Build: p.Build, Outputs: p.Outputs, Run: p.Run}, nil
 }

@@ -12,18 +12,18 @@ import (
 //go:embed harness
 var harnessFiles embed.FS
 
-// The files of the harness.
+// The files of the harness, which times a kernel and sends the trial protocol.
 const (
-	Header      = "kbisect.cuh"        // CUDA C++17, one header
-	Module      = "kbisect_harness.py" // Python, with or without PyTorch
-	TorchDriver = "torch_driver.py"    // runs a submission against a reference
+	Header          = "kbisect.cuh"        // CUDA C++17, one header
+	moduleFile      = "kbisect_harness.py" // Python, with or without PyTorch
+	torchDriverFile = "torch_driver.py"    // runs a submission against a reference
 )
 
-// HarnessFile returns a file of the harness, such as Header.
-func HarnessFile(name string) []byte {
+// harnessFile returns a file of the harness, such as Header.
+func harnessFile(name string) []byte {
 	text, err := harnessFiles.ReadFile(path.Join("harness", name))
 	if err != nil {
-		panic(err) // it is in the program
+		panic(err) // embedded
 	}
 	return text
 }
@@ -31,27 +31,24 @@ func HarnessFile(name string) []byte {
 // Example is a runnable project that uses the harness.
 type Example struct {
 	Files map[string][]byte // by name
-	Next  string            // what to do with it, in one line
+	Next  string            // how to run it, in one line
 }
 
-// examples lists the files of each example: those that a project gets under their own name, and
-// those that are in the folder of the example.
+// examples lists the files of each example, relative to the harness. A project gets them
+// under their base names.
 func examples() map[string][]string {
 	return map[string][]string{
 		"cuda":   {Header, "cuda/bench.cu"},
 		"torch":  {"torch/submission.py", "torch/reference.py"},
-		"python": {Module, "python/bench.py"},
+		"python": {moduleFile, "python/bench.py"},
 	}
 }
 
-// Examples are the names of the examples.
-func Examples() []string { return slices.Sorted(maps.Keys(examples())) }
-
-// NewExample returns an example by its name.
+// NewExample returns the example cuda, torch or python.
 func NewExample(name string) (Example, error) {
 	files, ok := examples()[name]
 	if !ok {
-		return Example{}, fmt.Errorf("no harness for %q\nhint: there are %s", name, strings.Join(Examples(), ", "))
+		return Example{}, fmt.Errorf("no harness for %q\nhint: use one of %s", name, strings.Join(slices.Sorted(maps.Keys(examples())), ", "))
 	}
 	e := Example{Files: map[string][]byte{}, Next: map[string]string{
 		"cuda":   "nvcc -O3 -std=c++17 -arch=native -o bench bench.cu && ./bench",
@@ -59,7 +56,7 @@ func NewExample(name string) (Example, error) {
 		"python": "python3 bench.py",
 	}[name]}
 	for _, f := range files {
-		e.Files[path.Base(f)] = HarnessFile(f)
+		e.Files[path.Base(f)] = harnessFile(f)
 	}
 	return e, nil
 }
@@ -67,21 +64,21 @@ func NewExample(name string) (Example, error) {
 //go:embed hello
 var helloFiles embed.FS
 
-// Hello is a known-good program: where it does not print "hello", the machine is at fault.
+// Hello is a known-good program. Where it does not print [HelloWord], the machine is at fault.
 type Hello struct {
 	Name    string   // nvcc, torch, cc
-	Device  bool     // it runs on a CUDA device
-	File    string   // its source, base name
-	Text    []byte   // what is in it
-	Compile []string // command that leaves ./hello; empty: nothing to compile
+	Device  bool     // runs on a CUDA device
+	File    string   // base name of its source
+	Text    []byte   // its source
+	Compile []string // command that creates ./hello; empty: nothing to compile
 	Run     []string
 }
 
 // HelloWord is what a Hello prints.
 const HelloWord = "hello"
 
-// Hellos lists the known-good programs, best first: what runs on a device before what does not,
-// what starts fast before what is slow.
+// Hellos lists the known-good programs, best first: on a device before on the CPU, then
+// by start-up time.
 func Hellos() []Hello {
 	list := []Hello{
 		{Name: "nvcc", Device: true, File: "hello.cu", Compile: []string{"nvcc", "-arch=native", "-o", "hello", "hello.cu"}, Run: []string{"./hello"}},
@@ -91,14 +88,14 @@ func Hellos() []Hello {
 	for i := range list {
 		text, err := helloFiles.ReadFile(path.Join("hello", list[i].File))
 		if err != nil {
-			panic(err) // it is in the program
+			panic(err) // embedded
 		}
 		list[i].Text = text
 	}
 	return list
 }
 
-// HelloFor returns the known-good program of a tool.
+// HelloFor returns the known-good program of a tool, or the zero Hello.
 func HelloFor(name string) Hello {
 	for _, h := range Hellos() {
 		if h.Name == name {

@@ -195,10 +195,11 @@ raise SystemExit(h.finish())
 }
 
 func TestExamples(t *testing.T) {
-	if d := cmp.Diff([]string{"cuda", "python", "torch"}, Examples()); d != "" {
-		t.Error(d)
+	_, err := NewExample("rust")
+	if err == nil || !strings.HasSuffix(err.Error(), "use one of cuda, python, torch") {
+		t.Errorf("got %v", err)
 	}
-	for _, name := range Examples() {
+	for _, name := range []string{"cuda", "python", "torch"} {
 		e, err := NewExample(name)
 		if err != nil || len(e.Files) < 2 || e.Next == "" {
 			t.Errorf("%s: %+v, %v", name, e, err)

@@ -3,6 +3,8 @@ package kernels
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/kernelbot"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
@@ -111,7 +114,7 @@ func stage(t *testing.T, plan Plan, s Stage, root, hang string, pop *protocol.Po
 
 func problem(t *testing.T, mode string) Plan {
 	t.Helper()
-	task, err := ReadTask(filepath.Join(fakes, "vectoradd"))
+	task, err := kernelbot.ReadTask(filepath.Join(fakes, "vectoradd"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,9 +218,85 @@ func TestKernelbotPlan(t *testing.T) {
 	}
 }
 
+// TestKernelbotPlanInCUDA: the server's compiler command, case files and environment.
+func TestKernelbotPlanInCUDA(t *testing.T) {
+	got, err := kernelbot.ParseTask([]byte(`
+lang: cu
+files: [{name: submission.cu, source: "@SUBMISSION@"}, {name: eval.cu, source: ../eval.cu}]
+config: {sources: [eval.cu, submission.cu], include_dirs: [include], defines: {FAST: null, N: 4}, compile_flags: [-lineinfo]}
+tests: [{world_size: 2, size: 1023}, {size: 1.5}]
+benchmarks: [{size: 1, seed: -3}, {size: 2, flag: true}]
+multi_gpu: true
+seed: 7
+colour: red
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(Project{Kind: "kernelbot", Task: got, Submission: "kernels/sort.cu", Device: "8.0", Mode: "benchmark"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := strings.Join(plan.Build, " ")
+	if !strings.HasSuffix(build, "-Iinclude -DFAST -DN=4 eval.cu submission.cu -gencode=arch=compute_80,code=sm_80 -o eval.out") {
+		t.Errorf("build %s", build)
+	}
+	s := plan.Stages[0]
+	if d := cmp.Diff([]string{"./eval.out", "benchmark", benchmarkCases}, s.Run); d != "" || len(plan.Stages) != 1 {
+		t.Errorf("%s\n%+v", d, plan.Stages)
+	}
+	if d := cmp.Diff([]string{"POPCORN_SEED=7", "POPCORN_GPUS=2"}, s.Env); d != "" {
+		t.Error(d)
+	}
+	last := plan.Files[len(plan.Files)-1]
+	if last.Text != "size: 2; flag: True\n" || plan.Files[0].Source != "kernels/sort.cu" {
+		t.Errorf("of a ranking by the last benchmark only that is run: %+v", last)
+	}
+	const left = "only the last benchmark (size: 2; flag: True) is ranked and run, as on the server; benchmarks not run: 1"
+	if w := plan.Warnings; len(w) != 4 || w[3] != left || len(got.Warnings) != 3 {
+		t.Errorf("warnings %q, of the task %q", w, got.Warnings)
+	}
+	if plan, err = NewPlan(Project{Kind: "kernelbot", Task: got, Mode: "test"}); err != nil || len(plan.Warnings) != 3 {
+		t.Errorf("warnings of the tests %q, %v", plan.Warnings, err)
+	}
+}
+
+func FuzzKernelbotPlan(f *testing.F) {
+	f.Add([]byte("lang: py\nfiles: [{name: s.py, source: '@SUBMISSION@'}, {name: e.py, source: e.py}]\nconfig: {main: e.py}\ntests: [{n: 1}]\nbenchmarks: [{n: 2}]"), "leaderboard")
+	f.Add([]byte("lang: cu\nfiles: [{name: s.cu, source: '@SUBMISSION@'}]\nconfig: {sources: [s.cu]}\ntests: [{n: 1}]"), "test")
+	f.Fuzz(func(t *testing.T, data []byte, mode string) {
+		task, err := kernelbot.ParseTask(data)
+		if err != nil {
+			return
+		}
+		plan, err := NewPlan(Project{Kind: "kernelbot", Task: task, Mode: mode})
+		if err == nil && (len(plan.Stages) == 0 || len(plan.Files) != len(task.Files)+2 || plan.Limit() <= 0) {
+			t.Errorf("an incomplete plan for %q", data)
+		}
+	})
+}
+
+// TestStoredPlans: stored policies hold plans as JSON, so the names of the fields and
+// the digests that builds are cached by must never change.
+func TestStoredPlans(t *testing.T) {
+	plan := Plan{Kind: "make", Build: []string{"make"}, Outputs: []string{"bench"}, Env: []string{"A=1"}, Files: []File{
+		{Name: "run.sh", Text: "x", Exec: true, Overlay: true},
+		{Name: "own.py", Source: "new.py", Formerly: []Former{{"old.py", "c0"}}},
+	}}
+	data, err := json.Marshal(plan.Files)
+	const files = `[{"Name":"run.sh","Source":"","Text":"x","Exec":true,"Lend":true},` +
+		`{"Name":"own.py","Source":"new.py","Formerly":[{"Path":"old.py","Renamed":"c0"}],"Text":"","Exec":false,"Lend":false}]`
+	if err != nil || string(data) != files {
+		t.Errorf("%v\n got %s\nwant %s", err, data, files)
+	}
+	if got := plan.Digest(); got != "1d3c2c0e726712dc91733bd4489f012dc7627b9eed6441bdb1c2f2710542f22a" {
+		t.Errorf("digest %s", got)
+	}
+}
+
 func TestPlanWithoutItsSubmission(t *testing.T) {
 	var missing *MissingSourceError
-	if err := problem(t, "test").Write(t.TempDir()); !asError(err, &missing) || missing.Path != "submission.py" {
+	if err := problem(t, "test").Write(t.TempDir()); !errors.As(err, &missing) || missing.Path != "submission.py" {
 		t.Errorf("got %v", err)
 	}
 	if err := (Plan{Files: []File{{Name: "../x", Text: "y"}}}).Write(t.TempDir()); err == nil {
@@ -225,9 +304,9 @@ func TestPlanWithoutItsSubmission(t *testing.T) {
 	}
 }
 
-// TestLentFiles are for candidates that have none of their own.
-func TestLentFiles(t *testing.T) {
-	plan := Plan{Files: []File{{Name: "bench/run.sh", Text: "lent", Lend: true, Exec: true}, {Name: "own.py", Text: "lent", Lend: true}}}
+// TestOverlay: an overlay never replaces a file of the candidate.
+func TestOverlay(t *testing.T) {
+	plan := Plan{Files: []File{{Name: "bench/run.sh", Text: "overlaid", Overlay: true, Exec: true}, {Name: "own.py", Text: "overlaid", Overlay: true}}}
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "own.py"), []byte("its own"), 0o644); err != nil {
 		t.Fatal(err)
@@ -244,7 +323,7 @@ func TestLentFiles(t *testing.T) {
 	if err != nil || st.Mode().Perm() != 0o755 {
 		t.Errorf("run.sh: %v, %v", st, err)
 	}
-	changed := Plan{Files: []File{plan.Files[0], {Name: "own.py", Text: "other", Lend: true}}}
+	changed := Plan{Files: []File{plan.Files[0], {Name: "own.py", Text: "other", Overlay: true}}}
 	if plan.Digest() == changed.Digest() {
 		t.Error("another text does not show in the digest")
 	}

@@ -1,7 +1,8 @@
 package kernels
 
-// makefile is a project built by make, which rebuilds what its rules say is out of date.
-func makefile(p Project) (Plan, error) {
+// makePlan is a project with a Makefile. make rebuilds what is out of date by its rules,
+// so a build may start from the last one unless the rules themselves changed.
+func makePlan(p Project) (Plan, error) {
 	if len(p.Build) == 0 {
 		p.Build = []string{"make"}
 	}

@@ -19,7 +19,7 @@ func TestArchOption(t *testing.T) {
 		"9.0": "-gencode=arch=compute_90a,code=sm_90a", "10.3": "-gencode=arch=compute_103a,code=sm_103a",
 		"": "-arch=native", "9": "-arch=native", "x.y": "-arch=native", "-1.0": "-arch=native", "9.10": "-arch=native",
 	} {
-		if got := ArchOption(capability); got != want {
+		if got := archOption(capability); got != want {
 			t.Errorf("%q: %s, want %s", capability, got, want)
 		}
 	}

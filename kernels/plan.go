@@ -1,75 +1,86 @@
-// Package kernels knows the kinds of project that kbisect builds and runs. A kind turns what the
-// user wrote into a [Plan]: build and run steps as data, which package pipeline carries out.
-// It also reads what the programs under test say: the trial protocol and the output of tools.
+// Package kernels turns a project into a [Plan]: its build and run steps as data, which
+// package pipeline carries out. [Project] is what the user configured, a kind of
+// project ([Kinds]) is how to understand it, and [NewPlan] joins the two. [Settings] are
+// the project's flags at values.
 //
-// One file a kind. A new kind is a function in the table of [Kinds], a word in the configuration's
-// schema, and what kbisect init knows about finding it.
+// The package must not start processes, know git or talk to a terminal. What programs
+// say is read in kernels/protocol, kernels/metrics and kernels/cuda.
+//
+// # Adding a kind
+//
+// Write one file, such as make.go, with a function from Project to Plan, and add it to
+// the table in [Kinds]. The configuration, its error messages, shell completion and
+// kbisect init take names and keys from that table. TestPlans in plan_test.go gets a
+// row. Two steps are optional: a key of kbisect.toml that no kind has yet needs a field
+// in Project and a line in internal/config, and kbisect init only recognises what
+// internal/detect looks for.
 package kernels
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 
-// Project is what the user said about the project, from kbisect.toml or the command line.
+// Project is what the user said about the project, in kbisect.toml or on the command line.
 type Project struct {
-	Kind        string
-	Build       []string // command; empty: what the kind does by itself, or nothing
-	Outputs     []string
-	Incremental *bool // nil: as the kind knows best
+	Kind        string   // a name of Kinds; "": command
+	Build       []string // command; empty: the kind's default, or no build
+	Outputs     []string // paths that the build creates
+	Incremental *bool    // nil: the kind decides
 	Run         []string
-	Files       []File // put into every candidate, over what it has; not for kernelbot, whose task has them
-	Static      bool   // the metrics are about what is built: without a Run command nothing is run
+	Files       []File // written into every candidate, over its own; not for kernelbot, whose task names them
+	Static      bool   // all metrics come from the build: without a Run command nothing runs
 
 	Sources []string // nvcc: files to compile when there is no Build command
-	Options []string // nvcc: options of the compiler
-	Device  string   // compute capability such as "9.0"; "": the compiler looks at the device itself
+	Options []string // nvcc: compiler options
+	Device  string   // compute capability such as "9.0"; "": the compiler asks the device
 
-	Submission string   // torch, kernelbot: path of the user's file; "": as the task or the driver calls it
-	Reference  string   // torch: path of the reference; "": reference.py
-	Cases      []string // torch: as in a case file of KernelBot; none: those of the reference
-	Task       *Task    // kernelbot: the problem, see ReadTask
-	Mode       string   // kernelbot: test, benchmark or leaderboard; "": leaderboard
+	Submission string          // torch, kernelbot: path of the user's file; "": the default of the task or the driver
+	Reference  string          // torch: path of the reference; "": reference.py
+	Cases      []string        // torch: lines of a case file; none: those of the reference
+	Task       *kernelbot.Task // kernelbot: the problem
+	Mode       string          // kernelbot: test, benchmark or leaderboard; "": leaderboard
 }
 
-// Plan says how to build and run a candidate, as data. Commands run in the root of the export, or
+// Plan says how to build and run a candidate. Commands run in the root of the export, or
 // in Dir below it.
 type Plan struct {
 	Kind        string
 	Build       []string // empty: nothing to build
-	Outputs     []string // what the build leaves behind, from the root; empty: unknown, so builds are not kept
-	Run         []string // the trial; empty when Stages are given
+	Outputs     []string // what the build creates, relative to the root; empty: unknown, so builds are not cached
+	Run         []string // the trial; empty when there are Stages
 	Incremental bool     // the build tool tracks dependencies: a build may start from the last one
-	BuildFiles  []string // base names or *.suffix whose change needs a clean build all the same
+	BuildFiles  []string // base names or *.suffix whose change forces a clean build
 
-	Dir        string        // where commands run, below the root; "": the root
-	Files      []File        // written before the build and again before each trial, see Write
-	Env        []string      // NAME=value of builds and trials, for names that the user's environment lacks
-	BuildLimit time.Duration // bound on the build that the kind brings along; 0: as the user says
-	Depfiles   []string      // written by the build, from the root: what it has read, see Deps
-	Stages     []Stage       // the processes of one trial, in this order; empty: Run alone
-	Undrained  bool          // who sends more on POPCORN_FD than a pipe holds is blocked, as by KernelBot's server
+	Dir        string        // where commands run, relative to the root
+	Files      []File        // written before the build and again before each trial
+	Env        []string      // NAME=value for builds and trials; the user's environment takes precedence
+	BuildLimit time.Duration // the kind's own limit on the build; 0: the user's
+	Depfiles   []string      // dependency files that the build writes, relative to the root
+	Stages     []Stage       // the processes of one trial, in order; empty: Run alone
+	Undrained  bool          // POPCORN_FD is not read while the process runs, as by KernelBot's server: a full pipe blocks it
 	Warnings   []string
 }
 
-// Limit is a bound on a phase: absolute, or a multiple of what the good end took.
+// Limit bounds a phase: by a time, or by a multiple of the time in the good revision.
 type Limit struct {
 	Abs   time.Duration
 	Times float64
 }
 
-// leastMultiple is the floor of bounds that are multiples: below it a process that waits for the
-// processor once would count as hanging.
-const leastMultiple = 500 * time.Millisecond
+// minMultiple is the smallest limit that a multiple gives. Below it, one wait for the
+// processor would count as a hang.
+const minMultiple = 500 * time.Millisecond
 
-// For returns the bound given the time of the good end, which is 0 while it is not known;
-// a bound of 0 is none.
+// For returns the limit, given the time of the phase in the good revision or 0 while
+// that is unknown. 0 means no limit.
 func (l Limit) For(good time.Duration) time.Duration {
 	switch {
 	case l.Times <= 0:
@@ -77,10 +88,10 @@ func (l Limit) For(good time.Duration) time.Duration {
 	case good <= 0:
 		return 0
 	}
-	return max(time.Duration(l.Times*float64(good)).Round(time.Millisecond), leastMultiple) // people read it
+	return max(time.Duration(l.Times*float64(good)).Round(time.Millisecond), minMultiple) // rounded for people
 }
 
-// String is how a configuration writes a limit, such as 60s or 4x.
+// String formats a limit as in kbisect.toml, such as 60s or 4x.
 func (l Limit) String() string {
 	if l.Times > 0 {
 		return strconv.FormatFloat(l.Times, 'g', -1, 64) + "x"
@@ -88,29 +99,45 @@ func (l Limit) String() string {
 	return l.Abs.String()
 }
 
-// Kinds are the kinds of project by name.
-func Kinds() map[string]func(Project) (Plan, error) {
-	return map[string]func(Project) (Plan, error){
-		"command": command,
-		"make":    makefile,
-		"cmake":   cmake,
-		"nvcc":    nvcc,
-		"torch":   torch,
+// Kind is a way to build and run a project.
+type Kind struct {
+	Name string
+	Keys []string // keys of [build] and [task] in kbisect.toml that only this and a few other kinds read
+	plan func(Project) (Plan, error)
+}
 
-		"kernelbot": kernelbot,
+// Kinds lists the kinds of project, the default first.
+func Kinds() []Kind {
+	return []Kind{
+		{"command", nil, commandPlan},
+		{"nvcc", []string{"sources", "options"}, nvccPlan},
+		{"make", nil, makePlan},
+		{"cmake", nil, cmakePlan},
+		{"torch", []string{"submission", "reference", "cases"}, torchPlan},
+		{"kernelbot", []string{"problem", "mode", "submission"}, kernelbotPlan},
 	}
 }
 
-// NewPlan makes the plan of a project.
+// KindNames lists the names of the kinds, the default first.
+func KindNames() []string {
+	var names []string
+	for _, k := range Kinds() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// NewPlan makes the plan of a project. Errors are the user's and carry a hint.
 func NewPlan(p Project) (Plan, error) {
+	kinds := Kinds()
 	if p.Kind == "" {
-		p.Kind = "command"
+		p.Kind = kinds[0].Name
 	}
-	kind, ok := Kinds()[p.Kind]
-	if !ok {
-		return Plan{}, fmt.Errorf("kind %q is not available\nhint: use one of %s, with [build] command and [run] command", p.Kind, strings.Join(slices.Sorted(maps.Keys(Kinds())), ", "))
+	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == p.Kind })
+	if i < 0 {
+		return Plan{}, fmt.Errorf("unknown kind %q\nhint: use one of %s, with [build] command and [run] command", p.Kind, strings.Join(KindNames(), ", "))
 	}
-	plan, err := kind(p)
+	plan, err := kinds[i].plan(p)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -130,9 +157,9 @@ func NewPlan(p Project) (Plan, error) {
 // interpreter matches programs whose first argument is a script.
 var interpreter = regexp.MustCompile(`^(sh|dash|bash|zsh|ksh|fish|python[0-9.]*|perl|ruby|node)$`)
 
-// Script tells which word of a command is the user's own program: the first, or what an interpreter is
-// given first. It is "" where that is no path below the folder where the command runs, such as the name
-// of a program that is looked for, or an option.
+// Script finds the user's own program in a command: its first word, or the script given
+// to an interpreter. name is "" where that word is an option, an absolute path or a name
+// that is looked up in PATH; at is its index in any case.
 func Script(argv []string) (at int, name string) {
 	if len(argv) > 1 && interpreter.MatchString(filepath.Base(argv[0])) {
 		at = 1
@@ -143,7 +170,8 @@ func Script(argv []string) (at int, name string) {
 	return at, argv[at]
 }
 
-// Scripts are the files that the plan of a project starts or compiles and that no build can have made.
+// Scripts returns the files of the project that a plan compiles or starts and that no
+// build can have created, so that a candidate without them cannot be judged.
 func (p Plan) Scripts(project Project) []string {
 	if len(project.Build) == 0 && len(project.Sources) > 0 {
 		return slices.Clone(project.Sources)

@@ -17,7 +17,7 @@ func TestPlans(t *testing.T) {
 		{Project{Run: []string{"./t"}}, Plan{Kind: "command", Run: []string{"./t"}}, ""},
 		{Project{Kind: "make", Run: []string{"./t"}, Incremental: &no}, Plan{Kind: "make", Build: []string{"make"}, Run: []string{"./t"}}, ""},
 		{Project{Kind: "nvcc", Run: []string{"./t"}}, Plan{}, "hint: set [build] sources"},
-		{Project{Kind: "gmake", Run: []string{"./t"}}, Plan{}, "use one of cmake, command, kernelbot, make, nvcc, torch"},
+		{Project{Kind: "gmake", Run: []string{"./t"}}, Plan{}, "use one of command, nvcc, make, cmake, torch, kernelbot"},
 		{Project{Kind: "make"}, Plan{}, "nothing to run"},
 	} {
 		got, err := NewPlan(c.p)

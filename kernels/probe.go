@@ -8,35 +8,35 @@ import (
 	"strings"
 )
 
-// probeSource is a module that Python imports by itself at its start. It sends `enter:` and
-// `leave:` for the import of the submission, the build of extensions, compilations and the capture
-// of graphs, for programs that know nothing of kbisect.
+// probeSource is a sitecustomize module, which Python imports at start-up. It sends `enter:`
+// and `leave:` around the import of the submission, the build of extensions, compilation
+// and graph capture, so that programs that do not know kbisect have phases too.
 //
 //go:embed probe/sitecustomize.py
 var probeSource []byte
 
-// ProbeModules is the environment variable that names the modules whose import is a stretch of its
-// own, separated by commas; without it that is "submission".
+// ProbeModules is the environment variable that lists, separated by commas, the modules
+// whose import is a phase of its own. The default is "submission".
 const ProbeModules = "KBISECT_PROBE_MODULES"
 
-// ProbePhases are the phases that only the probe names, where the program does not.
+// ProbePhases are the phases that the probe reports.
 func ProbePhases() []string { return []string{"import", "extension", "compile"} }
 
-// probeRecord is where the first process of a trial writes which file the descriptor is, for its
-// children. What a kbisect around this one has written there would mislead them.
+// probeRecord is the variable in which the first process of a trial tells its children
+// which file the descriptor is. It must not leak in from a kbisect that runs this one.
 const probeRecord = "KBISECT_PROBE_FD"
 
-// WriteProbe writes the probe for Python into a directory, which it makes if need be. Trials may
-// share the directory, and it must outlive them.
+// WriteProbe writes the Python probe into a directory, which it creates if necessary.
+// Trials may share the directory, which must outlive them.
 func WriteProbe(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return writeOver(filepath.Join(dir, "sitecustomize.py"), probeSource, 0o644) // a trial of another kbisect may be reading it
+	return writeOver(filepath.Join(dir, "sitecustomize.py"), probeSource, 0o644) // atomically: another trial may be reading it
 }
 
-// ProbeEnv returns the environment of a trial with the directory of the probe first on the path of
-// Python. The directory has to be absolute and free of colons.
+// ProbeEnv returns the environment of a trial with dir, where the probe is, first in
+// PYTHONPATH. dir must be absolute and contain no colon.
 func ProbeEnv(env []string, dir string) []string {
 	out := make([]string, 0, len(env)+1)
 	path := dir
@@ -45,7 +45,7 @@ func ProbeEnv(env []string, dir string) []string {
 		switch name {
 		case probeRecord:
 		case "PYTHONPATH":
-			path = dir // of equal names the last counts
+			path = dir // the last of equal names counts
 			if value != "" {
 				path += string(os.PathListSeparator) + value
 			}
@@ -56,16 +56,16 @@ func ProbeEnv(env []string, dir string) []string {
 	return append(out, "PYTHONPATH="+path)
 }
 
-// profilerSource is a module that Python imports by itself at its start. It has torch.profiler watch the
-// device from the import of torch to the end of the process.
+// profilerSource is a sitecustomize module that runs torch.profiler from the import of
+// torch to the end of the process.
 //
 //go:embed profile/sitecustomize.py
 var profilerSource []byte
 
-// profileDir names the folder that receives the traces, one file a process.
+// profileDir is the variable that names the folder for the traces, one file per process.
 const profileDir = "KBISECT_PROFILE_DIR"
 
-// WriteProfiler writes the profiler for Python into a directory, which it makes if need be.
+// WriteProfiler writes the Python profiler into a directory, which it creates if necessary.
 func WriteProfiler(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -73,8 +73,9 @@ func WriteProfiler(dir string) error {
 	return writeOver(filepath.Join(dir, "sitecustomize.py"), profilerSource, 0o644)
 }
 
-// ProfilerEnv returns the environment of a trial with the profiler in dir; traces go to the folder
-// traces. Recompilations are written to standard error, see [Recompile].
+// ProfilerEnv returns the environment of a trial with the profiler in dir first in
+// PYTHONPATH. Traces go to the folder traces; recompilations are logged to standard error,
+// see cuda.Recompile.
 func ProfilerEnv(env []string, dir, traces string) []string {
 	env = ProbeEnv(env, dir)
 	logs := "recompiles"
@@ -84,6 +85,6 @@ func ProfilerEnv(env []string, dir, traces string) []string {
 			break
 		}
 	}
-	// Whether there is a device is asked without touching it, so that the program may still fork.
+	// With NVML, looking for a device does not initialise CUDA, so the program can still fork.
 	return append(env, profileDir+"="+traces, "TORCH_LOGS="+logs, "PYTORCH_NVML_BASED_CUDA_CHECK=1")
 }

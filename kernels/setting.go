@@ -5,32 +5,32 @@ import (
 	"strings"
 )
 
-// Flag is a switch of a project, and how a value of it reaches the program: by exactly one of the four.
+// Flag is a switch of a project. Its value reaches the program in exactly one of four ways.
 type Flag struct {
 	Name   string
-	Env    string // an environment variable
-	Define string // a macro, -DDefine=VALUE
-	Arg    string // an argument of the run command, with {value}
-	Option string // an option of the compiler, with {value}
-	On     string // where Arg or Option have no {value}: the value at which they are passed, and at no other
+	Env    string // environment variable
+	Define string // macro, -DDefine=VALUE
+	Arg    string // argument of the run command, with {value}
+	Option string // compiler option, with {value}
+	On     string // the one value at which an Arg or Option without {value} is passed
 }
 
-// Setting is a flag at a value.
+// Setting is a flag with a value.
 type Setting struct {
 	Flag  Flag
 	Value string
 }
 
-// Settings are flags at values, in the order of the configuration.
+// Settings are flags with values, in the order of the configuration.
 type Settings []Setting
 
-// Unset is a value of a flag that is not passed on at all: no variable, no macro, no argument.
+// Unset is the value of a flag that is not passed at all.
 const Unset = "unset"
 
-// valueMark stands for the value in an argument or an option.
+// valueMark is replaced by the value in an argument or option.
 const valueMark = "{value}"
 
-// String writes "compile=off,graph=on".
+// String formats settings as "compile=off,graph=on".
 func (s Settings) String() string {
 	var parts []string
 	for _, x := range s {
@@ -39,7 +39,7 @@ func (s Settings) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Env is what the environment of the program has more.
+// Env returns the variables to add to the program's environment.
 func (s Settings) Env() []string {
 	var out []string
 	for _, x := range s {
@@ -50,14 +50,14 @@ func (s Settings) Env() []string {
 	return out
 }
 
-// Args is what the run command has more.
+// Args returns the arguments to append to the run command.
 func (s Settings) Args() []string {
-	return s.filled(func(f Flag) string { return f.Arg })
+	return s.expand(func(f Flag) string { return f.Arg })
 }
 
-// Compile is what every compiler is told besides: macros and options.
+// Compile returns the macros and options to pass to every compiler.
 func (s Settings) Compile() []string {
-	return s.filled(func(f Flag) string {
+	return s.expand(func(f Flag) string {
 		if f.Define != "" {
 			return "-D" + f.Define + "=" + valueMark
 		}
@@ -65,7 +65,7 @@ func (s Settings) Compile() []string {
 	})
 }
 
-func (s Settings) filled(text func(Flag) string) []string {
+func (s Settings) expand(text func(Flag) string) []string {
 	var out []string
 	for _, x := range s {
 		t := text(x.Flag)
@@ -77,8 +77,8 @@ func (s Settings) filled(text func(Flag) string) []string {
 	return out
 }
 
-// ParseSettings reads an assignment, "compile=off,graph=on", against the flags of a project. What is
-// wrong with a part of it is returned as that part.
+// ParseSettings reads "compile=off,graph=on" with the flags of a project. On failure it
+// returns the first invalid part instead of an error, so that the caller can phrase it.
 func ParseSettings(assign string, flags []Flag) (out Settings, wrong string) {
 	if assign == "" {
 		return nil, ""

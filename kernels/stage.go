@@ -14,29 +14,32 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/kbisect/kbisect/kernels/internal/plainfile"
 )
 
-// File is a file that a plan puts into the export. Source files are the candidate's own: the file
-// of that path is copied to Name, and a candidate that lacks it cannot be built. All others hold
-// Text, the same for every candidate: that is how the judge of a problem is pinned.
+// File is a file that a plan writes into the export. A file with a Source is the
+// candidate's own: that path is copied to Name, and a candidate without it cannot be
+// built. Any other file holds Text, the same for every candidate; this pins the judge of
+// a problem.
 type File struct {
-	Name     string   // where it goes, below [Plan.Dir]
+	Name     string   // destination, relative to Plan.Dir
 	Source   string   // path in the export; "": Text is written
-	Formerly []Former `json:",omitempty"` // the names that Source had before, the newest first
+	Formerly []Former `json:",omitempty"` // earlier names of Source, the newest first
 	Text     string
 	Exec     bool // Text is a program
-	Lend     bool // Text is only for candidates that hold no file of that name
+	Overlay  bool `json:"Lend"` // Text is only for candidates without a file of that name; stored plans call it Lend
 }
 
 // Former is a name that a file had until a commit renamed it.
 type Former struct {
 	Path    string
-	Renamed string // id of that commit
+	Renamed string // id of the commit
 }
 
-// At is the plan for one candidate: its sources have the names that they had then. descends says whether a
-// commit is the candidate or before it. A name that the candidate does not hold after all is passed over
-// for another, as in a merge of both.
+// At returns the plan for one candidate, with the names that its sources had then.
+// descends reports whether the candidate is a commit or descends from it. The other names
+// stay in Formerly, because a merge may hold the file under any of them.
 func (p Plan) At(descends func(commit string) bool) Plan {
 	files := slices.Clone(p.Files)
 	for i, f := range files {
@@ -53,10 +56,10 @@ func (p Plan) At(descends func(commit string) bool) Plan {
 	return p
 }
 
-// ReadFile reads a file that every candidate gets at the path that it has below dir.
+// ReadFile reads the file that every candidate gets under the same path as below dir.
 func ReadFile(dir, name string) (File, error) {
 	full := filepath.Join(dir, filepath.FromSlash(name))
-	text, err := readBounded(full)
+	text, err := plainfile.Read(full)
 	if err != nil {
 		return File{}, err
 	}
@@ -67,22 +70,22 @@ func ReadFile(dir, name string) (File, error) {
 	return File{Name: path.Clean(name), Text: string(text), Exec: st.Mode()&0o100 != 0}, nil
 }
 
-// Stage is one process of a trial. A stage that does not end well ends the trial, with the class
-// and the reason of its own end; the phases and series of all stages are those of the trial.
+// Stage is one process of a trial. A stage that fails ends the trial with its own class
+// and reason; the trial has the phases and series of all stages.
 type Stage struct {
 	Name     string
 	Run      []string
-	Env      []string      // NAME=value, whatever the user's environment has
-	Limit    time.Duration // of the whole process tree; 0: only those of the trial
-	Base     string        // phase at the start, see [Protocol.Base]
-	Speaks   string        // the environment variable that names the descriptor; "": KBISECT_FD
-	Metric   string        // name of the series of timings; "": as the user says
-	Ranking  string        // how KernelBot makes one score of the means: last, mean or geom; "": it does not
-	Optional bool          // its end, a reached limit too, decides nothing: the next stage follows in any case
-	Killed   int           // exit code by which the runner that is imitated reports a reached Limit; 0: none
+	Env      []string      // NAME=value; takes precedence over the user's environment
+	Limit    time.Duration // wall clock of the whole process tree; 0: only the trial's limits
+	Base     string        // phase at the start, see protocol.Reader
+	Speaks   string        // environment variable that names the descriptor; "": KBISECT_FD
+	Metric   string        // name of the series of timings; "": the user's
+	Ranking  string        // how KernelBot makes one score of the means: last, mean or geom; "": no score
+	Optional bool          // the next stage follows even if this one fails or reaches its limit
+	Killed   int           // exit code with which KernelBot's runner reports a reached Limit; 0: none
 }
 
-// PopcornFD names the descriptor of processes that speak KernelBot's protocol, see [Popcorn].
+// PopcornFD is the variable that names the descriptor of KernelBot's protocol, see protocol.Popcorn.
 const PopcornFD = "POPCORN_FD"
 
 func (f File) mode() os.FileMode {
@@ -92,21 +95,22 @@ func (f File) mode() os.FileMode {
 	return 0o644
 }
 
-// Write puts the files of a plan into an export, over what is there.
+// Write writes the files of a plan into an export and replaces what is there, except
+// under an overlay. A missing source is a *MissingSourceError.
 func (p Plan) Write(root string) error {
 	dir := filepath.Join(root, filepath.FromSlash(p.Dir))
 	for _, f := range p.Files {
 		if !filepath.IsLocal(filepath.FromSlash(f.Name)) {
-			return fmt.Errorf("file %q of the plan leads out of the export", f.Name)
+			return fmt.Errorf("invalid file %q in the plan: outside the export", f.Name)
 		}
 		name := filepath.Join(dir, filepath.FromSlash(f.Name))
-		if _, err := os.Lstat(name); f.Lend && err == nil {
+		if _, err := os.Lstat(name); f.Overlay && err == nil {
 			continue
 		}
 		text := []byte(f.Text)
 		if f.Source != "" {
 			var err error
-			if text, err = f.take(root, p.Dir); err != nil {
+			if text, err = f.readSource(root, p.Dir); err != nil {
 				return &MissingSourceError{Path: f.Source, Err: err}
 			}
 		}
@@ -117,12 +121,13 @@ func (p Plan) Write(root string) error {
 	return nil
 }
 
-// take reads a source file from an export, the files of which are those of the plan's folder dir. A source of C++ that
-// stands in for another folder's is included, since headers beside it are found from where it is.
-func (f File) take(root, dir string) ([]byte, error) {
+// readSource reads the source of a file from an export; dir is Plan.Dir. A C++ source that
+// was renamed into another folder is replaced by an #include of the original, because its
+// own includes are relative to where it lies.
+func (f File) readSource(root, dir string) ([]byte, error) {
 	var first error
 	for _, x := range append([]Former{{Path: f.Source}}, f.Formerly...) {
-		text, err := readBounded(filepath.Join(root, filepath.FromSlash(x.Path)))
+		text, err := plainfile.Read(filepath.Join(root, filepath.FromSlash(x.Path)))
 		if err != nil {
 			first = cmp.Or(first, err)
 			continue
@@ -139,36 +144,29 @@ func isCPlusPlus(name string) bool {
 	return slices.Contains([]string{".cu", ".cpp", ".cc", ".cxx", ".c"}, path.Ext(name))
 }
 
-// MissingSourceError is a candidate that lacks a file which the plan takes from it.
+// MissingSourceError means that the candidate lacks a source of the plan.
 type MissingSourceError struct {
 	Path string
 	Err  error
 }
 
 func (e *MissingSourceError) Error() string {
-	return fmt.Sprintf("the candidate holds no %s: %v", e.Path, e.Err)
+	return fmt.Sprintf("the candidate has no %s: %v", e.Path, e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *MissingSourceError) Unwrap() error { return e.Err }
 
-// writeOver replaces what has a name: a link that a candidate has put there is not followed.
+// writeOver replaces a file atomically. It does not follow a link with which a candidate
+// could direct the write outside the export.
 func writeOver(name string, text []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
-	f, err := renameio.NewPendingFile(name, renameio.WithTempDir(filepath.Dir(name)), renameio.WithStaticPermissions(mode))
-	if err != nil {
-		return err
-	}
-	defer f.Cleanup()
-	if _, err := f.Write(text); err != nil {
-		return err
-	}
-	return f.CloseAtomicallyReplace()
+	return renameio.WriteFile(name, text, mode, renameio.WithTempDir(filepath.Dir(name)), renameio.WithStaticPermissions(mode))
 }
 
-// Digest identifies what of a plan changes the result of its build.
+// Digest identifies everything in a plan that can change the result of its build.
 func (p Plan) Digest() string {
 	files := make([]File, len(p.Files))
 	for i, f := range p.Files {
@@ -183,7 +181,7 @@ func (p Plan) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Limit is the time that all stages may take together; 0 when one of them has no limit of its own.
+// Limit is the sum of the stages' limits, or 0 when a stage has none.
 func (p Plan) Limit() time.Duration {
 	var sum time.Duration
 	for _, s := range p.Stages {
@@ -195,24 +193,7 @@ func (p Plan) Limit() time.Duration {
 	return sum
 }
 
-// maxFile bounds the files that are read whole, in bytes.
-const maxFile = 8 << 20
-
-// readBounded reads a plain file of bounded size.
-func readBounded(name string) ([]byte, error) {
-	st, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no plain file", name)
-	case st.Size() > maxFile:
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, st.Size(), maxFile)
-	}
-	return os.ReadFile(name)
-}
-
-// Merge returns env with each NAME=value of more whose name it lacks.
+// Merge adds to env each NAME=value of more whose name env does not set.
 func Merge(env, more []string) []string {
 	have := map[string]bool{}
 	for _, v := range env {

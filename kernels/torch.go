@@ -5,32 +5,34 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 
-// torchDriver is where the driver goes in an export, beside the module that it uses.
+// torchDriver is the path of the driver in an export; the module that it imports lies
+// beside it.
 const torchDriver = ".kbisect/torch_driver.py"
 
-// torch is a submission with custom_kernel(data) and a reference with generate_input(**case), both the
-// candidate's. The driver that kbisect brings along imports them, calls the kernel for the first
-// time, warms it up, captures a graph where the submission offers one, checks and measures, each as
-// a phase of its own.
-func torch(p Project) (Plan, error) {
+// torchPlan is a submission with custom_kernel(data) and a reference with
+// generate_input(**case), both the candidate's. The driver imports them, calls the
+// kernel for the first time, warms it up, captures a graph where the submission offers
+// one, checks and measures, each as its own phase.
+func torchPlan(p Project) (Plan, error) {
 	plan := Plan{Build: p.Build, Outputs: p.Outputs, Run: p.Run}
 	if len(p.Run) > 0 {
 		return plan, nil
 	}
-	for _, name := range []string{TorchDriver, Module} {
-		plan.Files = append(plan.Files, File{Name: path.Join(path.Dir(torchDriver), name), Text: string(HarnessFile(name))})
+	for _, name := range []string{torchDriverFile, moduleFile} {
+		plan.Files = append(plan.Files, File{Name: path.Join(path.Dir(torchDriver), name), Text: string(harnessFile(name))})
 	}
 	plan.Run = []string{"python3", torchDriver, "--submission", cmp.Or(p.Submission, "submission.py")}
 	if p.Reference != "" {
 		plan.Run = append(plan.Run, "--reference", p.Reference)
 	}
-	pair := casePair()
 	for _, c := range p.Cases {
 		for part := range strings.SplitSeq(c, ";") {
-			if !pair.MatchString(strings.TrimSpace(part)) {
-				return Plan{}, fmt.Errorf("case %q: %q is no pair of a name and a value\nhint: write a case as \"m: 256; n: 512; seed: 1\"", c, strings.TrimSpace(part))
+			if pair := strings.TrimSpace(part); !kernelbot.IsStrictPair(pair) {
+				return Plan{}, fmt.Errorf("case %q: expected a name and a value, got %q\nhint: write a case as \"m: 256; n: 512; seed: 1\"", c, pair)
 			}
 		}
 		plan.Run = append(plan.Run, "--case", c)

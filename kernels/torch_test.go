@@ -28,7 +28,7 @@ func TestTorchPlan(t *testing.T) {
 	if err := plan.Write(root); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{TorchDriver, Module} {
+	for _, name := range []string{torchDriverFile, moduleFile} {
 		if _, err := os.Stat(filepath.Join(root, ".kbisect", name)); err != nil {
 			t.Error(err)
 		}

@@ -29,7 +29,9 @@ bisect/sets/flags: bisect/sets/lattice
 bisect/sets/internal/odds:
 bisect/sets/lattice:
 bisect/effects: bisect
-kernels: bisect kernels/protocol kernels/cuda kernels/metrics
+kernels: bisect kernels/protocol kernels/kernelbot kernels/internal/plainfile
+kernels/kernelbot: kernels/protocol kernels/internal/plainfile
+kernels/internal/plainfile:
 kernels/protocol: bisect
 kernels/metrics: bisect kernels/protocol
 kernels/cuda: bisect kernels/protocol
@@ -50,8 +52,8 @@ fixtures: kernels
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/sets bisect/sets/lattice
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/wording: bisect
-cmd/kbisect/internal/config: bisect/sets/flags kernels pipeline cmd/kbisect/internal/wording
-cmd/kbisect/internal/detect: kernels pipeline/source cmd/kbisect/internal/config cmd/kbisect/internal/exit
+cmd/kbisect/internal/config: bisect/sets/flags kernels kernels/kernelbot pipeline cmd/kbisect/internal/wording
+cmd/kbisect/internal/detect: kernels kernels/kernelbot pipeline/source cmd/kbisect/internal/config cmd/kbisect/internal/exit
 cmd/kbisect/internal/machine: pipeline/gpu pipeline/proc cmd/kbisect/internal/wording
 cmd/kbisect/internal/doctor: bisect kernels kernels/cuda kernels/protocol cmd/kbisect/internal/policy pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/cache cmd/kbisect/internal/config cmd/kbisect/internal/machine cmd/kbisect/internal/wording
 cmd/kbisect/internal/policy: bisect bisect/judge bisect/metric bisect/sets/flags kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording
@@ -73,7 +75,7 @@ var only = map[string]string{
 	"github.com/NVIDIA/go-nvml": "pipeline/gpu",
 	"modernc.org/sqlite":        "pipeline/store",
 	"github.com/urfave/cli":     "cmd/kbisect",
-	"github.com/goccy/go-yaml":  "kernels",
+	"github.com/goccy/go-yaml":  "kernels/kernelbot",
 }
 
 // TestArrows keeps the imports between the rooms one way.

@@ -13,7 +13,7 @@ func TestInitReadsTheProblem(t *testing.T) {
 	for task, want := range map[string]string{
 		taskYML: "Next: read it, then kbisect run",
 		strings.Replace(taskYML, `"source": "eval.py"`, `"source": "../judge.py"`, 1): "The problem cannot be read as it is: ",
-		taskYML + "\ttab: 1\n": "hint: mend it there; YAML is indented by spaces",
+		taskYML + "\ttab: 1\n": "hint: fix the file; YAML is indented with spaces",
 	} {
 		r := newRepo(t)
 		r.put(map[string]string{"task.yml": task, "eval.py": "", "submission.py": "#!POPCORN leaderboard x\n"})

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 
 // TaskConfig is the table [task], for the kinds torch and kernelbot: what the
@@ -70,7 +71,7 @@ func (c *Config) Project(device string) (kernels.Project, error) {
 	if !filepath.IsAbs(problem) {
 		problem = filepath.Join(filepath.Dir(c.Path), problem)
 	}
-	p.Task, err = kernels.ReadTask(problem)
+	p.Task, err = kernelbot.ReadTask(problem)
 	return p, err
 }
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 
 // Bounds on the search for problems and for what is submitted to them.
@@ -67,7 +67,7 @@ func (d *detector) unnamed(problems []string, file string) project {
 // leaderboard it is for.
 func (d *detector) ownKernel() string {
 	for _, file := range d.files {
-		if !strings.HasPrefix(file, "template") && d.definesKernel(file) && kernels.ReadDirectives(d.read(file)).Leaderboard == "" {
+		if !strings.HasPrefix(file, "template") && d.definesKernel(file) && kernelbot.ReadDirectives(d.read(file)).Leaderboard == "" {
 			return file
 		}
 	}
@@ -99,7 +99,7 @@ func (d *detector) submitted(file string, problems, files []string) project {
 
 // submission is the project of a file that says that it is for a leaderboard, or that lies in a problem folder.
 func (d *detector) submission(file string) (project, bool) {
-	isSubmitted := kernels.ReadDirectives(d.read(file)).Leaderboard != ""
+	isSubmitted := kernelbot.ReadDirectives(d.read(file)).Leaderboard != ""
 	if !isSubmitted && !bytes.Contains(d.read(file), []byte("custom_kernel")) {
 		return project{}, false
 	}
@@ -117,7 +117,7 @@ func (d *detector) problemsOf(file string, problems []string) (found []string) {
 			return []string{dir}
 		}
 	}
-	wanted := kernels.ReadDirectives(d.read(file)).Leaderboard
+	wanted := kernelbot.ReadDirectives(d.read(file)).Leaderboard
 	if wanted == "" {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (d *detector) leaderboards(problems []string) map[string]string {
 			seen[above] = true
 			lists, _ := filepath.Glob(filepath.Join(d.dir, filepath.FromSlash(above), "*.yaml")) // the pattern is a fixed one
 			for _, list := range lists {
-				for _, p := range kernels.ParseProblems(d.read(path.Join(above, filepath.Base(list)))) {
+				for _, p := range kernelbot.ParseProblems(d.read(path.Join(above, filepath.Base(list)))) {
 					out[path.Join(above, p.Folder)] = p.Leaderboard
 				}
 			}
@@ -153,7 +153,7 @@ func (d *detector) leaderboards(problems []string) map[string]string {
 }
 
 // directiveNotes says what the submission asks of KernelBot's server.
-func directiveNotes(words kernels.Directives) (notes []string) {
+func directiveNotes(words kernelbot.Directives) (notes []string) {
 	if words.Leaderboard != "" {
 		notes = append(notes, "The submission is for the leaderboard "+words.Leaderboard+".")
 	}
@@ -176,7 +176,7 @@ func (d *detector) problem(dir, file string) project {
 	if file == "" {
 		p.task.Submission = d.named(dir)
 	}
-	words := kernels.ReadDirectives(d.read(p.task.Submission))
+	words := kernelbot.ReadDirectives(d.read(p.task.Submission))
 	p.judged = directiveNotes(words)
 	if dir == "" {
 		p.judged = append(p.judged, "No folder here is called "+words.Leaderboard+": name the right one.",
@@ -192,7 +192,7 @@ func (d *detector) problem(dir, file string) project {
 // named is the submission of a problem: at the top or beside it, where there is one.
 func (d *detector) named(dir string) string {
 	name := "submission.py"
-	if t, err := kernels.ParseTask(d.read(path.Join(dir, "task.yml"))); err == nil {
+	if t, err := kernelbot.ParseTask(d.read(path.Join(dir, "task.yml"))); err == nil {
 		name = t.Submission()
 	}
 	for _, file := range []string{name, "submission.py", d.beside(dir)} {
@@ -206,7 +206,7 @@ func (d *detector) named(dir string) string {
 // beside is the submission in a problem folder, "" where there is none.
 func (d *detector) beside(dir string) string {
 	names := []string{"submission.py", "submission.cu"}
-	if t, err := kernels.ParseTask(d.read(path.Join(dir, "task.yml"))); err == nil {
+	if t, err := kernelbot.ParseTask(d.read(path.Join(dir, "task.yml"))); err == nil {
 		names = append([]string{t.Submission()}, names...)
 	}
 	for _, name := range names {
@@ -230,7 +230,7 @@ func unversioned(s string) string {
 // problems lists the folders that hold a task.yml with a place for a submission, the nearest first.
 func (d *detector) problems() (out []string) {
 	d.below(problemDepth, func(file string) {
-		if path.Base(file) == "task.yml" && d.isPlain(file) && bytes.Contains(d.read(file), []byte(kernels.SubmissionMark)) {
+		if path.Base(file) == "task.yml" && d.isPlain(file) && bytes.Contains(d.read(file), []byte(kernelbot.SubmissionMark)) {
 			out = append(out, path.Dir(file))
 		}
 	})
@@ -246,7 +246,7 @@ func (d *detector) submissions() (out []string) {
 		name := path.Base(file)
 		isSource := path.Ext(name) == ".py" || path.Ext(name) == ".cu"
 		switch {
-		case !isSource || strings.HasPrefix(name, "template") || !d.isPlain(file) || kernels.ReadDirectives(d.read(file)).Leaderboard == "":
+		case !isSource || strings.HasPrefix(name, "template") || !d.isPlain(file) || kernelbot.ReadDirectives(d.read(file)).Leaderboard == "":
 		case !d.isPlain(path.Join(path.Dir(file), "task.yml")):
 			out = append(out, file)
 		case !d.isPlain("submission.py") || path.Dir(file) == ".": // else the one at the top is meant

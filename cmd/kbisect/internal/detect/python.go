@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 
 // torch is a submission by itself: kbisect's driver runs it where there is a reference to hold it
@@ -18,7 +18,7 @@ func (d *detector) torch() (project, bool) {
 		p.task = config.TaskConfig{Submission: "submission.py", Reference: "reference.py"}
 		return p, true
 	}
-	if kernels.ReadDirectives(d.read("submission.py")).Leaderboard != "" {
+	if kernelbot.ReadDirectives(d.read("submission.py")).Leaderboard != "" {
 		return d.problem("", "submission.py"), true
 	}
 	p.kind = config.KindCommand

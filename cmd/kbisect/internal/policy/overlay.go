@@ -112,6 +112,6 @@ func beside(root, name string) (names []string) {
 // readOverlay reads a file of the work tree: a text of bounded size, since a program was built there.
 func readOverlay(root, name string) (kernels.File, bool) {
 	f, err := kernels.ReadFile(root, name)
-	f.Lend = true
+	f.Overlay = true
 	return f, err == nil && len(f.Text) <= MaxOverlaySize && strings.IndexByte(f.Text, 0) < 0
 }
