@@ -25,10 +25,10 @@ type named struct {
 	bisect.Culprit
 }
 
-// every is the search for what one step does not explain: all culprits of a range or, where one step
+// multiStep is the search for what one step does not explain: all culprits of a range or, where one step
 // was looked for and none was found, the largest of many.
-type every struct {
-	*slowdownRun
+type multiStep struct {
+	run    *slowdownRun
 	named  []named
 	open   []string // parts of the range that were not looked at, and why
 	survey *survey
@@ -38,7 +38,7 @@ type every struct {
 // with the whole, which finds staircases; then it looks at probes all over the range, since steps that
 // were mended in between leave no trace at the ends.
 func (r *slowdownRun) sweep() error {
-	e := &every{slowdownRun: r}
+	e := &multiStep{run: r}
 	if r.ramp {
 		own := *r.SlowdownSearch
 		own.Launches = min(r.most(), rampMost)
@@ -70,8 +70,8 @@ func (r *slowdownRun) sweep() error {
 }
 
 // notable is the smallest step that ends the search for one where there seemed to be none.
-func (e *every) notable() float64 {
-	if !e.ramp {
+func (e *multiStep) notable() float64 {
+	if !e.run.ramp {
 		return 0
 	}
 	d, _ := e.survey.ends()
@@ -79,82 +79,82 @@ func (e *every) notable() float64 {
 }
 
 // explained reports that nothing lies between two commits but a culprit.
-func (e *every) explained(lo, hi int) bool {
-	_, index := bisect.Between(e.commits, lo, hi)
+func (e *multiStep) explained(lo, hi int) bool {
+	_, index := bisect.Between(e.run.commits, lo, hi)
 	return len(index) == 1 && slices.ContainsFunc(e.named, func(n named) bool { return n.index == index[0] })
 }
 
 // holdsSuspects reports that all that the search has left open lies between two commits.
-func (e *every) holdsSuspects(lo, hi int) bool {
-	_, index := bisect.Between(e.commits, lo, hi)
-	return !slices.ContainsFunc(e.f.Suspects, func(s bisect.SuspectCommit) bool { return !slices.Contains(index, e.index[s.Commit]) })
+func (e *multiStep) holdsSuspects(lo, hi int) bool {
+	_, index := bisect.Between(e.run.commits, lo, hi)
+	return !slices.ContainsFunc(e.run.f.Suspects, func(s bisect.SuspectCommit) bool { return !slices.Contains(index, e.run.index[s.Commit]) })
 }
 
 // search looks for a culprit after lo, up to hi, and for more around it.
-func (e *every) search(lo, hi int, least float64) error {
-	if e.over() || len(e.named) >= maxNamed {
+func (e *multiStep) search(lo, hi int, least float64) error {
+	if e.run.over() || len(e.named) >= maxNamed {
 		e.skip(lo, hi)
 		return nil
 	}
-	sub, _ := e.within(lo, hi, least, e.named)
-	if sub.blind && !e.blind { // commits of equal inputs
+	sub, _ := e.run.within(lo, hi, least, e.named)
+	if sub.blind && !e.run.blind { // commits of equal inputs
 		return nil
 	}
 	err := sub.all()
-	e.settle(sub)
+	e.run.settle(sub)
 	if err != nil {
 		return err
 	}
 	switch f := sub.f; {
 	case f.Result == bisect.Found:
-		e.f.Warnings = append(e.f.Warnings, f.Warnings...)
+		e.run.f.Warnings = append(e.run.f.Warnings, f.Warnings...)
 		return e.name(lo, hi, f.Culprits[0])
 	case f.Spent:
 		e.skip(lo, hi)
 	case f.Result == bisect.NoDifference:
 		e.levelled(lo, hi, sub.model)
-	case f.Result == bisect.Inconclusive && f.Ends.Differ && len(f.Suspects) > 0 && e.All:
-		e.warn(fmt.Sprintf("%s gets worse between %s and %s as well; the culprit of that is one of %d commits, such as %s",
-			e.picked.Name(), bisect.ShortID(e.id(lo)), bisect.ShortID(e.id(hi)), len(f.Suspects), bisect.ShortID(f.Suspects[0].Commit)))
+	case f.Result == bisect.Inconclusive && f.Ends.Differ && len(f.Suspects) > 0 && e.run.All:
+		e.run.warn(fmt.Sprintf("%s gets worse between %s and %s as well; the culprit of that is one of %d commits, such as %s",
+			e.run.picked.Name(), bisect.ShortID(e.run.id(lo)), bisect.ShortID(e.run.id(hi)), len(f.Suspects), bisect.ShortID(f.Suspects[0].Commit)))
 	}
 	return nil
 }
 
 // levelled takes what a part of the range turned out to differ by, which is no step, for the level of the
 // probe at its end: that had risen by chance.
-func (e *every) levelled(lo, hi int, m *belief.Levels) {
+func (e *multiStep) levelled(lo, hi int, m *belief.Levels) {
 	if e.survey == nil || m == nil || m.Noise().Exact {
 		return
 	}
-	_, within := bisect.Between(e.commits, lo, hi)
+	_, within := bisect.Between(e.run.commits, lo, hi)
 	i, k := slices.Index(e.survey.At, lo), slices.Index(e.survey.At, hi)
-	if i < 0 || k < 0 || hi == len(e.commits)-1 || slices.ContainsFunc(e.named, func(n named) bool { return slices.Contains(within, n.index) }) {
+	if i < 0 || k < 0 || hi == len(e.run.commits)-1 || slices.ContainsFunc(e.named, func(n named) bool { return slices.Contains(within, n.index) }) {
 		return
 	}
 	d, sd := m.Step()
 	e.survey.Move(k, i, d, sd)
 }
 
-func (e *every) skip(lo, hi int) {
-	e.open = append(e.open, fmt.Sprintf("from %s to %s", bisect.ShortID(e.id(lo)), bisect.ShortID(e.id(hi))))
+func (e *multiStep) skip(lo, hi int) {
+	e.open = append(e.open, fmt.Sprintf("from %s to %s", bisect.ShortID(e.run.id(lo)), bisect.ShortID(e.run.id(hi))))
 }
 
 // name takes in a culprit that was found after lo, up to hi. Where its own step is not what these two
 // differ by, the parts before and after it are searched.
-func (e *every) name(lo, hi int, c bisect.Culprit) error {
-	n := named{e.index[c.Commit], e.logStep(c.Effect), c}
+func (e *multiStep) name(lo, hi int, c bisect.Culprit) error {
+	n := named{e.run.index[c.Commit], e.logStep(c.Effect), c}
 	if slices.ContainsFunc(e.named, func(o named) bool { return o.index == n.index }) {
 		return nil
 	}
 	e.named = append(e.named, n)
-	if !e.All {
+	if !e.run.All {
 		return nil
 	}
 	before, ok := e.parent(n.index, lo)
 	if !ok || e.agree(lo, before, n.index, hi) {
 		return nil
 	}
-	least := max(e.least(), n.step/4)
+	least := max(e.run.least(), n.step/4)
 	if before != lo {
 		if err := e.search(lo, before, least); err != nil {
 			return err
@@ -167,38 +167,38 @@ func (e *every) name(lo, hi int, c bisect.Culprit) error {
 }
 
 // logStep is the step of an effect as a logarithm, larger is worse.
-func (e *every) logStep(x *bisect.Effect) float64 {
-	if e.picked.Metric.Higher != e.Faster {
+func (e *multiStep) logStep(x *bisect.Effect) float64 {
+	if e.run.picked.Metric.Higher != e.run.Faster {
 		return -math.Log(x.Ratio)
 	}
 	return math.Log(x.Ratio)
 }
 
 // parent is the first parent of a commit, or lo where that lies before it.
-func (e *every) parent(i, lo int) (int, bool) {
-	c := e.commits[i]
+func (e *multiStep) parent(i, lo int) (int, bool) {
+	c := e.run.commits[i]
 	if len(c.Parents) == 0 {
 		return lo, true
 	}
-	p, known := e.index[c.Parents[0]]
+	p, known := e.run.index[c.Parents[0]]
 	if !known || p == belief.GoodEnd {
 		return belief.GoodEnd, lo == belief.GoodEnd
 	}
-	if lo != belief.GoodEnd && bisect.Ancestors(e.commits, lo)[p] {
+	if lo != belief.GoodEnd && bisect.Ancestors(e.run.commits, lo)[p] {
 		return lo, true
 	}
-	return p, e.usable[p]
+	return p, e.run.usable[p]
 }
 
 // agree reports that the step from before to culprit is all that lo and hi differ by.
-func (e *every) agree(lo, before, culprit, hi int) bool {
+func (e *multiStep) agree(lo, before, culprit, hi int) bool {
 	at := []int{lo}
 	for _, i := range []int{before, culprit, hi} {
 		if !slices.Contains(at, i) {
 			at = append(at, i)
 		}
 	}
-	l := belief.FitProfile(at, e.ledger())
+	l := belief.FitProfile(at, e.run.ledger())
 	place := func(i int) int { return slices.Index(at, i) }
 	below, sdBelow := l.Diff(0, place(before))
 	above, sdAbove := l.Diff(place(culprit), place(hi))

@@ -54,7 +54,7 @@ func (p *Plain) Ratio() float64 {
 
 // flakySearch is the state of a search by all launches together.
 type flakySearch struct {
-	*Plain
+	plain   *Plain
 	ctx     context.Context
 	s       *bisect.Search
 	f       *bisect.Finding
@@ -72,7 +72,7 @@ type flakySearch struct {
 // SearchFlaky proves what the launches so far point to, or goes on with the launch that promises most
 // information for its expected cost. See [bisect.FlakySearcher].
 func (p *Plain) SearchFlaky(ctx context.Context, s *bisect.Search, f *bisect.Finding) error {
-	w := &flakySearch{Plain: p, ctx: ctx, s: s, f: f, commits: slices.Clone(s.Commits), index: map[string]int{}, lost: map[launchKey]string{}, from: len(p.trials)}
+	w := &flakySearch{plain: p, ctx: ctx, s: s, f: f, commits: slices.Clone(s.Commits), index: map[string]int{}, lost: map[launchKey]string{}, from: len(p.trials)}
 	w.usable, w.within = make([]bool, len(w.commits)), make([]bool, len(w.commits))
 	for i, c := range w.commits {
 		w.index[c.ID], w.within[i] = i, true
@@ -188,12 +188,12 @@ func (w *flakySearch) again(suspects []int) (acted bool, err error) {
 // others counts the launches of a commit that failed in another way; 0 where one could not be tested at all.
 func (w *flakySearch) others(id string) int {
 	n := 0
-	for _, t := range w.trials {
+	for _, t := range w.plain.trials {
 		switch {
 		case t.Candidate.Commit != id:
 		case untestable(t.Outcome):
 			return 0
-		case w.verdict(t.Outcome, 1).Other:
+		case w.plain.verdict(t.Outcome, 1).Other:
 			n++
 		}
 	}
@@ -238,11 +238,11 @@ func (w *flakySearch) certain() bool {
 
 // try makes one launch and takes in what it shows.
 func (w *flakySearch) try(id string, why bisect.Purpose) (bisect.Outcome, error) {
-	o, err := w.launch(w.ctx, bisect.Candidate{Commit: id}, why)
+	o, err := w.plain.launch(w.ctx, bisect.Candidate{Commit: id}, why)
 	if err != nil {
 		return o, err
 	}
-	i, v := w.place(id), w.verdict(o, 1)
+	i, v := w.place(id), w.plain.verdict(o, 1)
 	switch {
 	case v.Call != bisect.Untestable:
 		w.odd = 0
@@ -298,9 +298,9 @@ func (w *flakySearch) rebuild() {
 	for i, c := range w.commits {
 		w.usable[i] = !c.Neutral || i == len(w.commits)-1
 	}
-	for _, t := range w.trials {
+	for _, t := range w.plain.trials {
 		i := w.place(t.Candidate.Commit)
-		switch n := w.shows(t.Outcome); {
+		switch n := w.plain.shows(t.Outcome); {
 		case n != belief.Tally{}:
 			w.count(i, n.Fails > 0)
 			if i >= 0 {
@@ -381,8 +381,8 @@ func (w *flakySearch) prices() (pass, fail, build float64) {
 	var n, soon belief.Tally
 	var failSoon float64
 	builds := 0
-	for _, t := range w.trials {
-		s := w.shows(t.Outcome)
+	for _, t := range w.plain.trials {
+		s := w.plain.shows(t.Outcome)
 		n = n.Plus(s)
 		switch {
 		case s.Passes > 0:
@@ -401,9 +401,9 @@ func (w *flakySearch) prices() (pass, fail, build float64) {
 	pass = pauseSeconds + pass/float64(max(1, n.Passes))
 	fail = pauseSeconds + fail/float64(max(1, n.Fails))
 	switch {
-	case soon.Fails > 0 && !w.patient:
+	case soon.Fails > 0 && !w.plain.patient:
 		fail = pauseSeconds + failSoon/float64(soon.Fails)
-	case w.hurry() != "" && !w.patient:
+	case w.plain.hurry() != "" && !w.plain.patient:
 		fail = min(fail, 2*pass)
 	}
 	return pass, fail, build / float64(max(1, builds))
@@ -435,8 +435,8 @@ func (w *flakySearch) chances() []float64 {
 
 // delta is the chance of a wrong answer that the evidence may leave: half of what is allowed in all.
 func (w *flakySearch) delta() float64 {
-	if w.Error > 0 {
-		return min(0.25, w.Error/2)
+	if w.plain.Error > 0 {
+		return min(0.25, w.plain.Error/2)
 	}
 	return 0.005
 }

@@ -16,7 +16,7 @@ func (w *flakySearch) over() string {
 		return "the budget is used up"
 	case w.odd >= maxOdd:
 		return fmt.Sprintf("%d launches in a row told nothing about the complaint", w.odd)
-	case len(w.trials)-w.from >= maxWeighed:
+	case len(w.plain.trials)-w.from >= maxWeighed:
 		return fmt.Sprintf("%d launches did not settle it", maxWeighed)
 	}
 	return ""
@@ -25,7 +25,7 @@ func (w *flakySearch) over() string {
 // giveUp ends the search with what is known, unless trials that were stopped early are to blame:
 // then it begins again with the whole limit, and is not done.
 func (w *flakySearch) giveUp(why string) (done bool) {
-	if !w.f.Spent && !w.patient && w.mayBeSlow() {
+	if !w.f.Spent && !w.plain.patient && w.mayBeSlow() {
 		w.takeTime("the search came to no proof and rests on trials that were stopped before their limit: those are made again with the whole limit")
 		return false
 	}
@@ -40,7 +40,7 @@ func (w *flakySearch) giveUp(why string) (done bool) {
 func (w *flakySearch) mayBeSlow() bool {
 	const often = 3
 	early, other := map[string]int{}, map[string]bool{}
-	for _, t := range w.trials {
+	for _, t := range w.plain.trials {
 		if t.Early {
 			early[t.Candidate.Commit]++
 		} else {
@@ -68,9 +68,9 @@ func (w *flakySearch) suspect(i int, p float64) bisect.SuspectCommit {
 	s := bisect.SuspectCommit{Commit: w.commits[i].ID, Probability: p}
 	if !w.usable[i] {
 		s.Why = "untestable"
-		for _, t := range w.trials {
+		for _, t := range w.plain.trials {
 			if t.Candidate.Commit == s.Commit {
-				s.Why = w.verdict(t.Outcome, 1).Why
+				s.Why = w.plain.verdict(t.Outcome, 1).Why
 			}
 		}
 	}
@@ -118,17 +118,17 @@ func (w *flakySearch) conclude(b belief.Posterior, set []int, parents []string) 
 	c := w.commits[k]
 	out := bisect.Culprit{
 		Commit: c.ID, Parents: c.Parents, Merge: len(c.Parents) > 1,
-		Class: w.complaint.Class, Phase: w.complaint.Phase, Confidence: b.Weight[k], Confirmed: true,
+		Class: w.plain.complaint.Class, Phase: w.plain.complaint.Phase, Confidence: b.Weight[k], Confirmed: true,
 	}
 	if bad := b.Bad[k]; bad.Passes > 0 {
 		out.Rate = &bisect.Rate{Failed: bad.Fails, Launches: bad.Launches()}
 	}
 	last := w.lastFailure(c.ID)
-	if w.complaint.Any || w.complaint.AnyPhase {
+	if w.plain.complaint.Any || w.plain.complaint.AnyPhase {
 		out.Class, out.Phase = last.Class, last.Phase
 	}
 	w.reportProof(&out, b, last, parents)
-	if w.Fast {
+	if w.plain.Fast {
 		out.Confirmed, out.Confidence = false, min(out.Confidence, unproven)
 		w.warn("not proven, as --fast asks: the culprit was not launched again from a clean build at its full limit\nhint: without --fast the proof is made")
 	}
@@ -137,8 +137,8 @@ func (w *flakySearch) conclude(b belief.Posterior, set []int, parents []string) 
 
 // lastFailure is the last launch of a commit that showed the complaint.
 func (w *flakySearch) lastFailure(id string) (o bisect.Outcome) {
-	for _, t := range w.trials {
-		if t.Candidate.Commit == id && w.shows(t.Outcome).Fails > 0 {
+	for _, t := range w.plain.trials {
+		if t.Candidate.Commit == id && w.plain.shows(t.Outcome).Fails > 0 {
 			o = t.Outcome
 		}
 	}
@@ -147,7 +147,7 @@ func (w *flakySearch) lastFailure(id string) (o bisect.Outcome) {
 
 // reportProof tells what the launches of the proof showed, and what could not be launched for it.
 func (w *flakySearch) reportProof(out *bisect.Culprit, b belief.Posterior, last bisect.Outcome, parents []string) {
-	v := w.verdict(last, b.Bad[w.index[out.Commit]].Launches())
+	v := w.plain.verdict(last, b.Bad[w.index[out.Commit]].Launches())
 	v.Trials, v.Probability = w.runs(out.Commit, "").Launches(), out.Confidence
 	why := w.lost[launchKey{out.Commit, bisect.ConfirmCulprit}]
 	if w.runs(out.Commit, bisect.ConfirmCulprit).Fails == 0 && why != "" {

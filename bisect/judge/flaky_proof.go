@@ -31,7 +31,7 @@ func (w *flakySearch) prove(b belief.Posterior, set []int) (done bool, err error
 	}
 	runs := w.runs(culprit, bisect.ConfirmCulprit)
 	switch {
-	case w.Fast || runs.Fails > 0 || w.lost[launchKey{culprit, bisect.ConfirmCulprit}] != "":
+	case w.plain.Fast || runs.Fails > 0 || w.lost[launchKey{culprit, bisect.ConfirmCulprit}] != "":
 		w.conclude(b, set, parents)
 		return true, nil
 	case runs.Launches() >= m:
@@ -43,7 +43,7 @@ func (w *flakySearch) prove(b belief.Posterior, set []int) (done bool, err error
 // enough is how often a parent must have passed if commit k is the culprit.
 func (w *flakySearch) enough(b belief.Posterior, k int) int {
 	least := enoughPasses
-	if w.Fast {
+	if w.plain.Fast {
 		least = 1
 	}
 	return max(least, int(math.Ceil(math.Log(w.delta())/math.Log(1-b.Rate(k)))))
@@ -53,15 +53,15 @@ func (w *flakySearch) enough(b belief.Posterior, k int) int {
 // launches say so whatever is believed of the others: one accident takes many passes.
 func (w *flakySearch) cleared(b belief.Posterior, k int, p string, m int) bool {
 	runs := w.runs(p, "")
-	return (w.Fast || w.runs(p, bisect.ConfirmParent).Passes > 0) && runs.Passes >= m &&
+	return (w.plain.Fast || w.runs(p, bisect.ConfirmParent).Passes > 0) && runs.Passes >= m &&
 		(runs.Fails == 0 || b.SpeaksBad(k, runs) <= math.Log(w.delta()))
 }
 
 // runs counts the launches of a commit for a purpose; "" is any.
 func (w *flakySearch) runs(id string, why bisect.Purpose) (t belief.Tally) {
-	for _, x := range w.trials {
+	for _, x := range w.plain.trials {
 		if x.Candidate.Commit == id && (why == "" || x.Purpose == why) {
-			t = t.Plus(w.shows(x.Outcome))
+			t = t.Plus(w.plain.shows(x.Outcome))
 		}
 	}
 	return t
@@ -107,7 +107,7 @@ func (w *flakySearch) tryParent(k int, culprit, p string) (done bool, err error)
 	if err != nil {
 		return false, err
 	}
-	v := w.verdict(o, 1)
+	v := w.plain.verdict(o, 1)
 	if v.Call != bisect.Bad {
 		return false, nil
 	}
@@ -135,18 +135,18 @@ func (w *flakySearch) tryParent(k int, culprit, p string) (done bool, err error)
 // it always failed before, it is launched again: a build that lied passes every time, and a complaint
 // that shows only sometimes comes back.
 func (w *flakySearch) tryCulprit(b belief.Posterior, k int, culprit string) error {
-	always, patient := b.Bad[k].Passes == 0, w.patient
+	always, patient := b.Bad[k].Passes == 0, w.plain.patient
 	for n := 1; ; n++ {
 		o, err := w.try(culprit, bisect.ConfirmCulprit)
 		if err != nil {
 			return err
 		}
-		v := w.verdict(o, 1)
+		v := w.plain.verdict(o, 1)
 		if v.Call != bisect.Good {
 			return nil
 		}
 		w.step(bisect.Step{Commit: culprit, Role: bisect.RoleCulprit, Verdict: v, Remaining: len(w.ev.Posterior().Credible(credible))})
-		if !always || w.redone || w.patient != patient || w.over() != "" {
+		if !always || w.redone || w.plain.patient != patient || w.over() != "" {
 			return nil
 		}
 		if rare := b.Bad[k].Plus(belief.Tally{Passes: n}); math.Exp(belief.LogRate(rare)-belief.LogRate(b.Bad[k])) < w.delta() {
@@ -166,7 +166,7 @@ func (w *flakySearch) tryCulprit(b belief.Posterior, k int, culprit string) erro
 // redo forgets what builds showed that were not clean, but for the ends.
 func (w *flakySearch) redo() {
 	w.redone = true
-	w.trials = slices.DeleteFunc(w.trials, func(t trial) bool { return t.Purpose == bisect.Searching })
+	w.plain.trials = slices.DeleteFunc(w.plain.trials, func(t trial) bool { return t.Purpose == bisect.Searching })
 	if w.s.Redo != nil {
 		w.s.Redo()
 	}
@@ -187,7 +187,7 @@ func (w *flakySearch) distrustKeys(id string) {
 // liedEarly reports that a launch took longer, and passed, than one of the same commit that was
 // stopped early because no good one could take so long.
 func (w *flakySearch) liedEarly(id string, o bisect.Outcome) bool {
-	return slices.ContainsFunc(w.trials, func(t trial) bool {
+	return slices.ContainsFunc(w.plain.trials, func(t trial) bool {
 		return t.Candidate.Commit == id && t.Early && t.Wall < o.Wall
 	})
 }
@@ -196,9 +196,9 @@ func (w *flakySearch) liedEarly(id string, o bisect.Outcome) bool {
 // the failures; from now on none is.
 func (w *flakySearch) takeTime(why string) {
 	w.warn(why)
-	w.Patient()
-	w.trials = slices.DeleteFunc(w.trials, func(t trial) bool { return t.Hurry != "" })
-	w.from = len(w.trials)
+	w.plain.Patient()
+	w.plain.trials = slices.DeleteFunc(w.plain.trials, func(t trial) bool { return t.Hurry != "" })
+	w.from = len(w.plain.trials)
 	w.rebuild()
 }
 

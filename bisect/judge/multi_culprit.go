@@ -14,7 +14,7 @@ import (
 // multiCulprit is the search for every culprit of complaints that show in the class of a launch: each stretch
 // of the range in which commits fail in one way has a commit that began it.
 type multiCulprit struct {
-	*slowdownRun
+	run   *slowdownRun
 	ended map[int]bisect.Outcome // what each commit ended as, by index
 	tried map[segment]bool
 	found []culprit
@@ -38,7 +38,7 @@ type culprit struct {
 // in between, and every way to fail that was met is searched for where it began. Without probing it
 // goes by what is known.
 func (r *slowdownRun) classes(probing bool) error {
-	k := &multiCulprit{slowdownRun: r, tried: map[segment]bool{}}
+	k := &multiCulprit{run: r, tried: map[segment]bool{}}
 	for _, c := range r.f.Culprits {
 		k.found = append(k.found, culprit{r.index[c.Commit], r.f.Complaint, c})
 	}
@@ -77,7 +77,7 @@ func (k *multiCulprit) learn() {
 	k.ended = map[int]bisect.Outcome{}
 	balance := map[int]int{}
 	take := func(commit string, o bisect.Outcome) {
-		i, known := k.index[commit]
+		i, known := k.run.index[commit]
 		if !known {
 			return
 		}
@@ -95,10 +95,10 @@ func (k *multiCulprit) learn() {
 			k.ended[i] = o
 		}
 	}
-	for _, commit := range slices.Sorted(maps.Keys(k.plain.looked)) {
-		take(commit, k.plain.looked[commit])
+	for _, commit := range slices.Sorted(maps.Keys(k.run.plain.looked)) {
+		take(commit, k.run.plain.looked[commit])
 	}
-	for _, t := range k.plain.Sampler.(*once).made {
+	for _, t := range k.run.plain.Sampler.(*once).made {
 		take(t.Candidate.Commit, t.Outcome)
 	}
 	for i, n := range balance {
@@ -111,19 +111,19 @@ func (k *multiCulprit) learn() {
 // probe launches commits all over the range, once each; whole is false where the budget did not
 // last.
 func (k *multiCulprit) probe() (whole bool, err error) {
-	for _, i := range bisect.Probes(k.commits, k.prior, manyProbes, func(i int) bool { return !k.commits[i].Neutral }) {
+	for _, i := range bisect.Probes(k.run.commits, k.run.prior, manyProbes, func(i int) bool { return !k.run.commits[i].Neutral }) {
 		if _, known := k.ended[i]; known {
 			continue
 		}
-		if k.over() {
+		if k.run.over() {
 			return false, nil
 		}
-		o, n, err := k.plain.launches(k.ctx, bisect.Candidate{Commit: k.id(i)}, bisect.Searching)
+		o, n, err := k.run.plain.launches(k.run.ctx, bisect.Candidate{Commit: k.run.id(i)}, bisect.Searching)
 		if err != nil {
 			return false, err
 		}
-		k.launches += n
-		k.step(bisect.Step{Commit: k.id(i), Role: bisect.RoleProbe, Verdict: k.plain.verdict(o, n)})
+		k.run.launches += n
+		k.run.step(bisect.Step{Commit: k.run.id(i), Role: bisect.RoleProbe, Verdict: k.run.plain.verdict(o, n)})
 	}
 	k.learn()
 	return true, nil
@@ -135,10 +135,10 @@ func (k *multiCulprit) kind(o bisect.Outcome) (c bisect.Complaint, ok bool) {
 	if o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra {
 		return c, false
 	}
-	if k.f.Complaint.Class != bisect.Slow && k.f.Complaint.Matches(o) {
-		return k.f.Complaint, true
+	if k.run.f.Complaint.Class != bisect.Slow && k.run.f.Complaint.Matches(o) {
+		return k.run.f.Complaint, true
 	}
-	e := k.plain.readComplaint(o)
+	e := k.run.plain.readComplaint(o)
 	return e.Complaint, e.Differ
 }
 
@@ -146,13 +146,13 @@ func (k *multiCulprit) kind(o bisect.Outcome) (c bisect.Complaint, ok bool) {
 // were met along the trunk, that of the search first.
 func (k *multiCulprit) next() (segment, bool) {
 	judged := []int{belief.GoodEnd}
-	for _, i := range bisect.Trunk(k.commits) {
+	for _, i := range bisect.Trunk(k.run.commits) {
 		if _, ok := k.ended[i]; ok {
 			judged = append(judged, i)
 		}
 	}
 	var all []bisect.Complaint
-	if c := k.f.Complaint; c.Class != "" && c.Class != bisect.Slow {
+	if c := k.run.f.Complaint; c.Class != "" && c.Class != bisect.Slow {
 		all = append(all, c)
 	}
 	for _, i := range judged {
@@ -163,7 +163,7 @@ func (k *multiCulprit) next() (segment, bool) {
 	for _, c := range all {
 		good := -2
 		for _, i := range judged {
-			switch (&Plain{Options: k.Options, complaint: c}).verdict(k.ended[i], 1).Call {
+			switch (&Plain{Options: k.run.Options, complaint: c}).verdict(k.ended[i], 1).Call {
 			case bisect.Good:
 				good = i
 			case bisect.Bad:
@@ -179,7 +179,7 @@ func (k *multiCulprit) next() (segment, bool) {
 
 // explained reports that a culprit of the same complaint lies within.
 func (k *multiCulprit) explained(s segment) bool {
-	_, index := bisect.Between(k.commits, s.lo, s.hi)
+	_, index := bisect.Between(k.run.commits, s.lo, s.hi)
 	return slices.ContainsFunc(k.found, func(f culprit) bool { return f.kind == s.kind && slices.Contains(index, f.index) })
 }
 
@@ -202,35 +202,35 @@ func (j *settledEnds) Patient() {
 
 // search looks for the commit that began a stretch.
 func (k *multiCulprit) search(s segment) error {
-	p := &Plain{Sampler: k.plain.Sampler, Options: k.Options, count: k.plain.count, complaint: s.kind, fails: 1, badRuns: 1, patient: k.plain.patient, looked: map[string]bisect.Outcome{}}
+	p := &Plain{Sampler: k.run.plain.Sampler, Options: k.run.Options, count: k.run.plain.count, complaint: s.kind, fails: 1, badRuns: 1, patient: k.run.plain.patient, looked: map[string]bisect.Outcome{}}
 	for i, o := range k.ended {
-		p.looked[k.id(i)] = o
+		p.looked[k.run.id(i)] = o
 	}
-	commits, _ := bisect.Between(k.commits, s.lo, s.hi)
-	search := k.Search
-	search.Commits, search.Good, search.GoodKey, search.Tested = commits, bisect.Candidate{Commit: k.id(s.lo)}, k.Search.GoodKey, nil
+	commits, _ := bisect.Between(k.run.commits, s.lo, s.hi)
+	search := k.run.Search
+	search.Commits, search.Good, search.GoodKey, search.Tested = commits, bisect.Candidate{Commit: k.run.id(s.lo)}, k.run.Search.GoodKey, nil
 	if s.lo != belief.GoodEnd {
-		search.GoodKey = k.commits[s.lo].Key
+		search.GoodKey = k.run.commits[s.lo].Key
 	}
-	search.OnStep, search.Others = k.relay, true
+	search.OnStep, search.Others = k.run.relay, true
 	search.Judge = &settledEnds{p, bisect.Ends{Differ: true, Complaint: s.kind, Good: p.verdict(k.ended[s.lo], 1), Bad: p.verdict(k.ended[s.hi], 1)}}
-	before := len(k.plain.Sampler.(*once).made)
-	f, err := search.Find(k.ctx)
+	before := len(k.run.plain.Sampler.(*once).made)
+	f, err := search.Find(k.run.ctx)
 	if err == nil {
 		err = f.Err
 	}
 	if err != nil {
 		return err
 	}
-	k.launches += len(k.plain.Sampler.(*once).made) - before
-	k.f.Inferred += f.Inferred
-	k.f.Warnings = append(k.f.Warnings, f.Warnings...)
-	k.f.Spent = k.f.Spent || f.Spent
+	k.run.launches += len(k.run.plain.Sampler.(*once).made) - before
+	k.run.f.Inferred += f.Inferred
+	k.run.f.Warnings = append(k.run.f.Warnings, f.Warnings...)
+	k.run.f.Spent = k.run.f.Spent || f.Spent
 	for _, c := range f.Culprits {
-		k.found = append(k.found, culprit{k.index[c.Commit], s.kind, c})
+		k.found = append(k.found, culprit{k.run.index[c.Commit], s.kind, c})
 	}
-	if len(f.Culprits) == 0 && !slices.EqualFunc(f.Suspects, k.f.Suspects, func(a, b bisect.SuspectCommit) bool { return a.Commit == b.Commit }) {
-		k.warn(fmt.Sprintf("%s begins between %s and %s as well; the culprit of that is one of %d commits", s.kind, bisect.ShortID(k.id(s.lo)), bisect.ShortID(k.id(s.hi)), len(f.Suspects)))
+	if len(f.Culprits) == 0 && !slices.EqualFunc(f.Suspects, k.run.f.Suspects, func(a, b bisect.SuspectCommit) bool { return a.Commit == b.Commit }) {
+		k.run.warn(fmt.Sprintf("%s begins between %s and %s as well; the culprit of that is one of %d commits", s.kind, bisect.ShortID(k.run.id(s.lo)), bisect.ShortID(k.run.id(s.hi)), len(f.Suspects)))
 	}
 	k.learn()
 	return nil
@@ -248,38 +248,38 @@ func (r *slowdownRun) relay(s bisect.Step) {
 // conclude orders the culprits and says what was not looked at.
 func (k *multiCulprit) conclude(open []string, probing, whole bool) {
 	slices.SortStableFunc(k.found, func(a, b culprit) int { return cmp.Compare(a.index, b.index) })
-	k.f.Culprits = nil
+	k.run.f.Culprits = nil
 	for _, s := range k.found {
-		k.f.Culprits = append(k.f.Culprits, s.Culprit)
+		k.run.f.Culprits = append(k.run.f.Culprits, s.Culprit)
 	}
 	if len(k.found) > 0 {
-		k.f.Result = bisect.Found
-		if k.f.Complaint.Class == "" {
-			k.f.Complaint = k.found[0].kind
+		k.run.f.Result = bisect.Found
+		if k.run.f.Complaint.Class == "" {
+			k.run.f.Complaint = k.found[0].kind
 		}
 	}
-	if k.f.Result == bisect.NoDifference && (!whole || len(open) > 0) {
-		k.f.Result = bisect.Inconclusive // alike ends say nothing of what lies between
+	if k.run.f.Result == bisect.NoDifference && (!whole || len(open) > 0) {
+		k.run.f.Result = bisect.Inconclusive // alike ends say nothing of what lies between
 	}
 	if len(open) > 0 {
-		k.warn("not searched, for want of budget or because there are so many: " + lists(open, 3))
+		k.run.warn("not searched, for want of budget or because there are so many: " + lists(open, 3))
 	}
 	switch {
 	case !whole:
-		k.warn("the probes of the range were not all launched, for want of budget: what came and was mended in between may have been missed")
+		k.run.warn("the probes of the range were not all launched, for want of budget: what came and was mended in between may have been missed")
 	case probing:
-		k.warn(fmt.Sprintf("what came and was mended between two of the commits tested, up to %s apart, is not seen", count(k.widest(), "commit")))
+		k.run.warn(fmt.Sprintf("what came and was mended between two of the commits tested, up to %s apart, is not seen", count(k.widest(), "commit")))
 	}
 }
 
 // widest is the largest number of commits between two neighbours on the trunk that were tested.
 func (k *multiCulprit) widest() int {
 	n, last := 0, belief.GoodEnd
-	for _, i := range bisect.Trunk(k.commits) {
+	for _, i := range bisect.Trunk(k.run.commits) {
 		if _, ok := k.ended[i]; !ok {
 			continue
 		}
-		between, _ := bisect.Between(k.commits, last, i)
+		between, _ := bisect.Between(k.run.commits, last, i)
 		n, last = max(n, len(between)), i
 	}
 	return n
