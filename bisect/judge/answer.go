@@ -131,3 +131,7 @@ func (r *slowdownRun) effect(d, sd float64) *bisect.Effect {
 	}
 	return e
 }
+
+func ratio(e *bisect.Effect) string {
+	return fmt.Sprintf("%.3f (%.3f to %.3f)", e.Ratio, e.Low, e.High)
+}

@@ -1,8 +1,10 @@
 package judge
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
@@ -71,4 +73,106 @@ func (r *slowdownRun) kin(parent, culprit string) []metric.Channel {
 		return nil
 	}
 	return metric.Channels([]metric.Metric{r.picked.Metric}, *of[0], *of[1])
+}
+
+// tellOtherMetrics names the metrics that the ends differ in as well: a search is about one of them.
+func (r *slowdownRun) tellOtherMetrics() {
+	if r.f.Complaint.Metric == "" || r.f.Result != bisect.Found && r.f.Result != bisect.Inconclusive {
+		return
+	}
+	tell := func(m metric.Metric, figures string) {
+		r.warn(fmt.Sprintf("the ends differ in %s as well (%s)\nhint: kbisect run --metric %s searches for that", m.Name, figures, m.Name))
+	}
+	r.tellOtherExact(tell)
+	picked := r.picked
+	defer func() { r.picked = picked }()
+	made := r.inParts()
+	told := []metric.Metric{picked.Metric}
+	for _, c := range r.offered { // the whole of a metric before its cases
+		if r.ctx.Err() != nil {
+			return
+		}
+		if slices.Contains(told, c.Metric) || c.Metric.OfProcess() {
+			continue
+		}
+		r.picked = c
+		if e := r.unexplained(r.ledgerOf(made)); e != nil {
+			told = append(told, c.Metric)
+			tell(c.Metric, strings.TrimSpace(fmt.Sprintf("%.2f times %s", e.Ratio, r.ofCase(c))))
+		}
+	}
+}
+
+// ofCase names the case of a channel that is about one.
+func (r *slowdownRun) ofCase(c metric.Channel) string {
+	if c.All || c.Case == "" {
+		return ""
+	}
+	return "in " + c.Case
+}
+
+// unexplained is by how much the bad end is worse in the picked channel, where it clearly is and the culprit
+// that was found is not all of it; nil where there is nothing to tell.
+func (r *slowdownRun) unexplained(ledger []belief.Launch) *bisect.Effect {
+	count := map[int]int{}
+	for _, l := range ledger {
+		count[l.Index]++
+	}
+	last := len(r.commits) - 1
+	if min(count[belief.GoodEnd], count[last]) < minEndPairs {
+		return nil
+	}
+	d, sd := belief.FitProfile([]int{belief.GoodEnd, last}, ledger).Diff(0, 1)
+	rest, err := d, sd
+	for _, c := range r.f.Culprits {
+		i := r.index[c.Commit]
+		p, ok := r.index[firstOf(c.Parents)]
+		if !ok || count[i] == 0 || count[p] == 0 {
+			continue
+		}
+		own, e := belief.FitProfile([]int{p, i}, ledger).Diff(0, 1)
+		rest, err = rest-own, math.Hypot(err, e)
+	}
+	clear := math.Sqrt(zEnd*zEnd + 2*math.Log(float64(len(r.offered))))
+	if least := metric.EffectMargin * r.least(); d > least && d > clear*sd && rest > least && rest > falls*err {
+		return r.effect(d, sd)
+	}
+	return nil
+}
+
+// tellOtherExact does so for exact numbers: the one of each metric that got most worse.
+func (r *slowdownRun) tellOtherExact(tell func(metric.Metric, string)) {
+	x := &r.exact
+	worst := map[metric.Metric]int{}
+	for k, c := range x.channels {
+		if w, ok := worst[c.Metric]; !ok || x.step(k) > x.step(w) {
+			worst[c.Metric] = k
+		}
+	}
+	for _, m := range r.Metrics {
+		if k, ok := worst[m]; ok && m != r.picked.Metric && x.step(k) >= r.least() && x.step(k)-r.brought(x.channels[k]) >= r.least() {
+			tell(m, x.channels[k].Name()+": "+x.texts[k])
+		}
+	}
+}
+
+// brought is by how much the culprits that were found made an exact number worse, as far as they and their
+// parents were launched.
+func (r *slowdownRun) brought(c metric.Channel) (step float64) {
+	level := func(commit string) (float64, bool) {
+		for _, t := range r.plain.Sampler.(*once).made {
+			if f, ok := c.Figure(t.Outcome); ok && t.Candidate.Commit == commit && t.Class == bisect.OK {
+				return r.sign() * f.Level, true
+			}
+		}
+		return 0, false
+	}
+	for _, x := range r.f.Culprits {
+		after, ok := level(x.Commit)
+		before, known := level(firstOf(x.Parents))
+		if ok && known {
+			step += after - before
+		}
+	}
+	return step
 }

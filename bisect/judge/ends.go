@@ -20,7 +20,7 @@ func (r *slowdownRun) look() (slow bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	e := r.plain.compareEnds(g, b)
+	e := readEnds(r.plain.Options, g, b)
 	find := r.Options.Find
 	if e.Differ || e.Untestable || g.Class != bisect.OK || b.Class != bisect.OK || r.Any || find != "" && find != bisect.Slow {
 		return false, nil

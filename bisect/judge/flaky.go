@@ -21,37 +21,6 @@ const (
 	strongCount  = 6    // launches that all ended alike, which no rate explains on both sides
 )
 
-// MaybeFlaky reports that the complaint may show only in some launches.
-func (p *Plain) MaybeFlaky() bool {
-	c := p.complaint
-	return (c.Class == bisect.Timeout || c.Class == bisect.Crash || c.Class == bisect.Wrong) && c.Phase != "build"
-}
-
-// Ratio is what a failing launch of the search cost so far in units of one that passes, builds
-// included; 0 before both were seen.
-func (p *Plain) Ratio() float64 {
-	var n belief.Tally
-	var fails, passes, build float64
-	for _, t := range p.trials {
-		if t.Purpose != bisect.Searching {
-			continue
-		}
-		build += t.Build
-		switch s := p.shows(t.Outcome); {
-		case s.Fails > 0:
-			fails += t.Wall
-		case s.Passes > 0:
-			passes += t.Wall
-		}
-		n = n.Plus(p.shows(t.Outcome))
-	}
-	if n.Fails == 0 || n.Passes == 0 {
-		return 0
-	}
-	build /= float64(n.Launches())
-	return (fails/float64(n.Fails) + build) / (passes/float64(n.Passes) + build + 1e-9)
-}
-
 // flakySearch is the state of a search by all launches together.
 type flakySearch struct {
 	plain   *Plain
@@ -193,7 +162,7 @@ func (w *flakySearch) others(id string) int {
 		case t.Candidate.Commit != id:
 		case untestable(t.Outcome):
 			return 0
-		case w.plain.verdict(t.Outcome, 1).Other:
+		case w.plain.read.verdict(t.Outcome, 1).Other:
 			n++
 		}
 	}
@@ -242,7 +211,7 @@ func (w *flakySearch) try(id string, why bisect.Purpose) (bisect.Outcome, error)
 	if err != nil {
 		return o, err
 	}
-	i, v := w.place(id), w.plain.verdict(o, 1)
+	i, v := w.place(id), w.plain.read.verdict(o, 1)
 	switch {
 	case v.Call != bisect.Untestable:
 		w.odd = 0
@@ -300,7 +269,7 @@ func (w *flakySearch) rebuild() {
 	}
 	for _, t := range w.plain.trials {
 		i := w.place(t.Candidate.Commit)
-		switch n := w.plain.shows(t.Outcome); {
+		switch n := w.plain.read.shows(t.Outcome); {
 		case n != belief.Tally{}:
 			w.count(i, n.Fails > 0)
 			if i >= 0 {
@@ -382,7 +351,7 @@ func (w *flakySearch) prices() (pass, fail, build float64) {
 	var failSoon float64
 	builds := 0
 	for _, t := range w.plain.trials {
-		s := w.plain.shows(t.Outcome)
+		s := w.plain.read.shows(t.Outcome)
 		n = n.Plus(s)
 		switch {
 		case s.Passes > 0:
@@ -403,7 +372,7 @@ func (w *flakySearch) prices() (pass, fail, build float64) {
 	switch {
 	case soon.Fails > 0 && !w.plain.patient:
 		fail = pauseSeconds + failSoon/float64(soon.Fails)
-	case w.plain.hurry() != "" && !w.plain.patient:
+	case w.plain.read.hurry() != "" && !w.plain.patient:
 		fail = min(fail, 2*pass)
 	}
 	return pass, fail, build / float64(max(1, builds))

@@ -70,7 +70,7 @@ func (w *flakySearch) suspect(i int, p float64) bisect.SuspectCommit {
 		s.Why = "untestable"
 		for _, t := range w.plain.trials {
 			if t.Candidate.Commit == s.Commit {
-				s.Why = w.plain.verdict(t.Outcome, 1).Why
+				s.Why = w.plain.read.verdict(t.Outcome, 1).Why
 			}
 		}
 	}
@@ -118,13 +118,13 @@ func (w *flakySearch) conclude(b belief.Posterior, set []int, parents []string) 
 	c := w.commits[k]
 	out := bisect.Culprit{
 		Commit: c.ID, Parents: c.Parents, Merge: len(c.Parents) > 1,
-		Class: w.plain.complaint.Class, Phase: w.plain.complaint.Phase, Confidence: b.Weight[k], Confirmed: true,
+		Class: w.plain.read.complaint.Class, Phase: w.plain.read.complaint.Phase, Confidence: b.Weight[k], Confirmed: true,
 	}
 	if bad := b.Bad[k]; bad.Passes > 0 {
 		out.Rate = &bisect.Rate{Failed: bad.Fails, Launches: bad.Launches()}
 	}
 	last := w.lastFailure(c.ID)
-	if w.plain.complaint.Any || w.plain.complaint.AnyPhase {
+	if w.plain.read.complaint.Any || w.plain.read.complaint.AnyPhase {
 		out.Class, out.Phase = last.Class, last.Phase
 	}
 	w.reportProof(&out, b, last, parents)
@@ -138,7 +138,7 @@ func (w *flakySearch) conclude(b belief.Posterior, set []int, parents []string) 
 // lastFailure is the last launch of a commit that showed the complaint.
 func (w *flakySearch) lastFailure(id string) (o bisect.Outcome) {
 	for _, t := range w.plain.trials {
-		if t.Candidate.Commit == id && w.plain.shows(t.Outcome).Fails > 0 {
+		if t.Candidate.Commit == id && w.plain.read.shows(t.Outcome).Fails > 0 {
 			o = t.Outcome
 		}
 	}
@@ -147,7 +147,7 @@ func (w *flakySearch) lastFailure(id string) (o bisect.Outcome) {
 
 // reportProof tells what the launches of the proof showed, and what could not be launched for it.
 func (w *flakySearch) reportProof(out *bisect.Culprit, b belief.Posterior, last bisect.Outcome, parents []string) {
-	v := w.plain.verdict(last, b.Bad[w.index[out.Commit]].Launches())
+	v := w.plain.read.verdict(last, b.Bad[w.index[out.Commit]].Launches())
 	v.Trials, v.Probability = w.runs(out.Commit, "").Launches(), out.Confidence
 	why := w.lost[launchKey{out.Commit, bisect.ConfirmCulprit}]
 	if w.runs(out.Commit, bisect.ConfirmCulprit).Fails == 0 && why != "" {

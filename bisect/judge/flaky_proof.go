@@ -61,7 +61,7 @@ func (w *flakySearch) cleared(b belief.Posterior, k int, p string, m int) bool {
 func (w *flakySearch) runs(id string, why bisect.Purpose) (t belief.Tally) {
 	for _, x := range w.plain.trials {
 		if x.Candidate.Commit == id && (why == "" || x.Purpose == why) {
-			t = t.Plus(w.plain.shows(x.Outcome))
+			t = t.Plus(w.plain.read.shows(x.Outcome))
 		}
 	}
 	return t
@@ -107,7 +107,7 @@ func (w *flakySearch) tryParent(k int, culprit, p string) (done bool, err error)
 	if err != nil {
 		return false, err
 	}
-	v := w.plain.verdict(o, 1)
+	v := w.plain.read.verdict(o, 1)
 	if v.Call != bisect.Bad {
 		return false, nil
 	}
@@ -141,7 +141,7 @@ func (w *flakySearch) tryCulprit(b belief.Posterior, k int, culprit string) erro
 		if err != nil {
 			return err
 		}
-		v := w.plain.verdict(o, 1)
+		v := w.plain.read.verdict(o, 1)
 		if v.Call != bisect.Good {
 			return nil
 		}

@@ -123,7 +123,7 @@ func (k *multiCulprit) probe() (whole bool, err error) {
 			return false, err
 		}
 		k.run.launches += n
-		k.run.step(bisect.Step{Commit: k.run.id(i), Role: bisect.RoleProbe, Verdict: k.run.plain.verdict(o, n)})
+		k.run.step(bisect.Step{Commit: k.run.id(i), Role: bisect.RoleProbe, Verdict: k.run.plain.read.verdict(o, n)})
 	}
 	k.learn()
 	return true, nil
@@ -138,7 +138,7 @@ func (k *multiCulprit) kind(o bisect.Outcome) (c bisect.Complaint, ok bool) {
 	if k.run.f.Complaint.Class != bisect.Slow && k.run.f.Complaint.Matches(o) {
 		return k.run.f.Complaint, true
 	}
-	e := k.run.plain.readComplaint(o)
+	e := readComplaint(k.run.plain.Options, o)
 	return e.Complaint, e.Differ
 }
 
@@ -163,7 +163,7 @@ func (k *multiCulprit) next() (segment, bool) {
 	for _, c := range all {
 		good := -2
 		for _, i := range judged {
-			switch (&Plain{Options: k.run.Options, complaint: c}).verdict(k.ended[i], 1).Call {
+			switch (&reading{complaint: c}).verdict(k.ended[i], 1).Call {
 			case bisect.Good:
 				good = i
 			case bisect.Bad:
@@ -202,7 +202,7 @@ func (j *settledEnds) Patient() {
 
 // search looks for the commit that began a stretch.
 func (k *multiCulprit) search(s segment) error {
-	p := &Plain{Sampler: k.run.plain.Sampler, Options: k.run.Options, count: k.run.plain.count, complaint: s.kind, fails: 1, badRuns: 1, patient: k.run.plain.patient, looked: map[string]bisect.Outcome{}}
+	p := &Plain{Sampler: k.run.plain.Sampler, Options: k.run.Options, count: k.run.plain.count, read: reading{complaint: s.kind, fails: 1, badRuns: 1}, patient: k.run.plain.patient, looked: map[string]bisect.Outcome{}}
 	for i, o := range k.ended {
 		p.looked[k.run.id(i)] = o
 	}
@@ -213,7 +213,7 @@ func (k *multiCulprit) search(s segment) error {
 		search.GoodKey = k.run.commits[s.lo].Key
 	}
 	search.OnStep, search.Others = k.run.relay, true
-	search.Judge = &settledEnds{p, bisect.Ends{Differ: true, Complaint: s.kind, Good: p.verdict(k.ended[s.lo], 1), Bad: p.verdict(k.ended[s.hi], 1)}}
+	search.Judge = &settledEnds{p, bisect.Ends{Differ: true, Complaint: s.kind, Good: p.read.verdict(k.ended[s.lo], 1), Bad: p.read.verdict(k.ended[s.hi], 1)}}
 	before := len(k.run.plain.Sampler.(*once).made)
 	f, err := search.Find(k.run.ctx)
 	if err == nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
-	"github.com/kbisect/kbisect/bisect/metric"
 )
 
 // Launches of ends of which the bad one does not fail at once.
@@ -34,14 +33,6 @@ func (p *Plain) mayPass(g, b bisect.Outcome) bool {
 	return p.Repeat > 1 && p.passed(p.bad)
 }
 
-// wanted reports that the user named a failure to look for.
-func (p *Plain) wanted() bool { return p.Any || p.Find != "" }
-
-// comparable reports that both ends sent a value of some metric.
-func (p *Plain) comparable(g, b bisect.Outcome) bool {
-	return len(metric.Channels(p.Metrics, g, b)) > 0
-}
-
 // passed reports that a candidate passed at least once.
 func (p *Plain) passed(c bisect.Candidate) bool {
 	for _, t := range p.trials {
@@ -65,19 +56,19 @@ func (p *Plain) rareEnds(ctx context.Context, g, b bisect.Outcome) (bisect.Ends,
 			return bisect.Ends{}, err
 		}
 		if again.Class != bisect.OK {
-			e := p.compareEnds(again, b)
-			e.Good, e.Bad = p.verdict(again, 2), p.verdict(b, 1)
+			e := readEnds(p.Options, again, b)
+			e.Good, e.Bad = p.read.verdict(again, 2), p.read.verdict(b, 1)
 			return e, nil
 		}
 		g = again
 	}
-	e, n := p.compareEnds(g, b), 1
+	e, n := readEnds(p.Options, g, b), 1
 	for ; !e.Differ && n < tries; n++ {
 		var err error
 		if b, err = p.launch(ctx, p.bad, bisect.EndBad); err != nil {
 			return e, err
 		}
-		e = p.compareEnds(g, b)
+		e = readEnds(p.Options, g, b)
 	}
 	if !e.Differ {
 		switch {
@@ -90,8 +81,8 @@ func (p *Plain) rareEnds(ctx context.Context, g, b bisect.Outcome) (bisect.Ends,
 		}
 		return withVerdicts(e, g, b), nil
 	}
-	p.complaint = e.Complaint
-	p.fails, p.badRuns = 1, n
+	p.read.complaint = e.Complaint
+	p.read.fails, p.read.badRuns = 1, n
 	return p.tellApart(ctx, g, b, e)
 }
 
@@ -102,13 +93,13 @@ func (p *Plain) tellApart(ctx context.Context, g, b bisect.Outcome, e bisect.End
 		same := 1 / (1 + (1-rareAlike)/rareAlike*math.Exp(belief.LogEnds(tb, tg)-belief.LogAlike(tb.Plus(tg))))
 		e.Sometimes = true
 		e.Why = fmt.Sprintf("the bad end fails in %d of %d launches (%s), the good end in %d of %d", tb.Fails, tb.Launches(), b.Describe(), tg.Fails, tg.Launches())
-		e.Good, e.Bad = p.verdict(g, tg.Launches()), p.verdict(b, tb.Launches())
+		e.Good, e.Bad = p.read.verdict(g, tg.Launches()), p.read.verdict(b, tb.Launches())
 		switch {
 		case 1-same >= endTrust:
 			return e, nil
 		case 1-same <= endDoubt:
 			e.Differ = false
-			e.Complaint, p.complaint = bisect.Complaint{}, bisect.Complaint{}
+			e.Complaint, p.read.complaint = bisect.Complaint{}, bisect.Complaint{}
 			e.OtherGood = true
 			e.Hint = "failures that come as often at the good end are no change; name an older good end with --good"
 			return e, nil
@@ -135,21 +126,10 @@ func (p *Plain) tellApart(ctx context.Context, g, b bisect.Outcome, e bisect.End
 func (p *Plain) tallyOf(c bisect.Candidate) (t belief.Tally) {
 	for _, x := range p.trials {
 		if x.Candidate == c {
-			t = t.Plus(p.shows(x.Outcome))
+			t = t.Plus(p.read.shows(x.Outcome))
 		}
 	}
 	return t
-}
-
-// shows is one launch as a count; zero when it tells nothing about the complaint.
-func (p *Plain) shows(o bisect.Outcome) belief.Tally {
-	switch p.verdict(o, 1).Call {
-	case bisect.Bad:
-		return belief.Tally{Fails: 1}
-	case bisect.Good:
-		return belief.Tally{Passes: 1}
-	}
-	return belief.Tally{}
 }
 
 // dropped are failures that were set aside while times were compared.
@@ -159,24 +139,27 @@ type dropped struct {
 	class            bisect.Class
 }
 
-// drop notes one launch of an end that was made for its times.
-func (p *Plain) drop(why bisect.Purpose, o bisect.Outcome) {
-	if p.dropped == nil {
-		p.dropped = map[bisect.Purpose]dropped{}
+// droppedLog holds them by the end that was launched.
+type droppedLog map[bisect.Purpose]dropped
+
+// note takes in one launch of an end that was made for its times.
+func (l *droppedLog) note(why bisect.Purpose, o bisect.Outcome) {
+	if *l == nil {
+		*l = droppedLog{}
 	}
-	d := p.dropped[why]
+	d := (*l)[why]
 	d.launches++
 	if o.Class != bisect.OK && !untestable(o) {
 		d.failed++
 		d.how, d.class = o.Describe(), o.Class
 	}
-	p.dropped[why] = d
+	(*l)[why] = d
 }
 
-// droppedWarning says that the bad end failed in some of the launches that were made for their times,
+// warning says that the bad end failed in some of the launches that were made for their times,
 // and the good end in none; "" when that is not so.
-func (p *Plain) droppedWarning() string {
-	g, b := p.dropped[bisect.EndGood], p.dropped[bisect.EndBad]
+func (l droppedLog) warning() string {
+	g, b := l[bisect.EndGood], l[bisect.EndBad]
 	if b.failed == 0 || g.failed > 0 {
 		return ""
 	}

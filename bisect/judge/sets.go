@@ -69,7 +69,7 @@ func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, erro
 func (o *SetOracle) request(c bisect.Candidate, r sets.Request) bisect.Request {
 	out := bisect.Request{Candidate: c, Purpose: bisect.Purpose(r.Purpose), Nth: r.Nth, Clean: o.Clean && r.Clean, Past: r.Past, BuildOnly: o.Builds}
 	if !r.Full && o.complaint.Class == bisect.Timeout {
-		out.Hurry = (&Plain{complaint: o.complaint}).hurry()
+		out.Hurry = reading{complaint: o.complaint}.hurry()
 	}
 	return out
 }
@@ -95,11 +95,10 @@ func (o *SetOracle) badEnd(ctx context.Context, c bisect.Candidate) (sets.Result
 
 // read reads off an outcome of the bad end how it ends other than the good end.
 func (o *SetOracle) read(x bisect.Outcome) sets.Result {
-	p := &Plain{Options: o.Options}
 	g := o.outcome
-	e := p.compareEnds(g, x)
+	e := readEnds(o.Options, g, x)
 	if !e.Differ && failed(g) && x.Class == bisect.OK { // the ends are the wrong way round
-		e = p.readComplaint(g)
+		e = readComplaint(o.Options, g)
 	}
 	if e.Complaint.Class == bisect.Timeout && o.Phase == "" {
 		e.Complaint.AnyPhase = true // what moves a time-out to another phase does not mend it

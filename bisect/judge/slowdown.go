@@ -105,7 +105,7 @@ func (b *SlowdownSearch) Find(ctx context.Context) (bisect.Finding, error) {
 	if err != nil {
 		r.stopped(err)
 	}
-	if w := r.plain.droppedWarning(); w != "" {
+	if w := r.plain.dropped.warning(); w != "" {
 		r.warn(w)
 	}
 	r.environment()
@@ -297,4 +297,17 @@ func (r *slowdownRun) step(s bisect.Step) {
 	if r.Search.OnStep != nil {
 		r.Search.OnStep(s)
 	}
+}
+
+// environment appends to the finding what was wrong with the machine meanwhile. Exact numbers do not
+// depend on it.
+func (r *slowdownRun) environment() {
+	if r.picked.Metric.Exact {
+		return
+	}
+	out := r.around.Warnings()
+	if r.model != nil {
+		out = append(out, belief.Diagnose(r.model).Warnings()...)
+	}
+	r.f.Warnings = append(r.f.Warnings, out...)
 }
