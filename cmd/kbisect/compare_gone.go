@@ -42,5 +42,5 @@ func goneWords(names []string) string {
 	if n := len(names) - 3; n > 0 {
 		names = append(slices.Clone(names[:3]), fmt.Sprintf("%d more", n))
 	}
-	return fmt.Sprintf(" B does not report %s, which A does: nothing is said of that.", wording.Clean(strings.Join(names, ", ")))
+	return fmt.Sprintf(" B does not report %s, which A does: no verdict on that.", wording.Clean(strings.Join(names, ", ")))
 }

@@ -44,7 +44,7 @@ func TestGone(t *testing.T) {
 		}
 	}
 	for want, names := range map[string][]string{
-		"": nil, " B does not report a, which A does: nothing is said of that.": {"a"}, " B does not report a, b, c, 2 more, which": {"a", "b", "c", "d", "e"},
+		"": nil, " B does not report a, which A does: no verdict on that.": {"a"}, " B does not report a, b, c, 2 more, which": {"a", "b", "c", "d", "e"},
 	} {
 		if got := goneWords(names); !strings.HasPrefix(got, want) || (want == "") != (got == "") {
 			t.Errorf("%q: %q", names, got)
@@ -60,7 +60,7 @@ func TestCompareNamesWhatIsGone(t *testing.T) {
 	r.commit("a case less")
 	out, errs, code := r.kbisect("compare", "main", "topic", "--pairs", "5", "--quiet")
 	verdict, _, _ := strings.Cut(out, "\n")
-	if code != exit.OK || !strings.HasPrefix(verdict, "No difference") || !strings.HasSuffix(verdict, "B does not report time of 64, which A does: nothing is said of that.") {
+	if code != exit.OK || !strings.HasPrefix(verdict, "No difference") || !strings.HasSuffix(verdict, "B does not report time of 64, which A does: no verdict on that.") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	if list, _, _ := r.kbisect("sessions"); !strings.Contains(list, "B does not report time of 64") {

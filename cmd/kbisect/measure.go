@@ -14,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -179,13 +180,16 @@ func measureVerdict(m report.Measurement, s compare.Side, asked int) string {
 	case m.Result == store.Interrupted:
 		return "Interrupted; the launches made so far are kept."
 	case m.Result == store.Infra:
-		return "Stopped by machine trouble; nothing is said of the candidate."
+		return "Stopped: machine problem; no verdict on the candidate."
 	case s.Failed == s.Launches:
 		return fmt.Sprintf("It fails in each of %d launches: %s.", s.Launches, s.Failure.Describe())
 	case s.Failed > 0:
 		return fmt.Sprintf("It fails in %d of %d launches: %s.", s.Failed, s.Launches, s.Failure.Describe())
 	case s.Launches < asked:
-		return fmt.Sprintf("Each of %d launches ended well; the budget was used up before there were %d.", s.Launches, asked)
+		return fmt.Sprintf("%s ended well, of %d; the budget was used up.", words.Count(s.Launches, "launch"), asked)
+	}
+	if s.Launches == 1 {
+		return "The launch ended well."
 	}
 	return fmt.Sprintf("Each of %d launches ended well.", s.Launches)
 }

@@ -257,7 +257,7 @@ func TestReportOfOthers(t *testing.T) {
 	for _, x := range []struct{ args, headline, side string }{
 		{"compare v1 HEAD -- sh test.sh", "### kbisect: regression\n\nB is worse: it fails in", " (A) |"},
 		{"gate --base v1 -- sh test.sh", "### kbisect: regression\n\nRegression: HEAD fails in", " (merge base) |"},
-		{"measure --launches 1 -- true", "### kbisect: ok\n\nEach of 1 launches ended well.", "| launch | 1 |"},
+		{"measure --launches 1 -- true", "### kbisect: ok\n\nThe launch ended well.", "| launch | 1 |"},
 		{"explain v1 HEAD --launches 1 --no-profile -- sh test.sh", "### kbisect: partly\n\n", "| a launch ends |"},
 	} {
 		r.kbisect(strings.Fields(x.args)...)
