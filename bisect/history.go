@@ -36,7 +36,7 @@ const (
 )
 
 // spread is the assumed chance that the neighbour of an untestable commit is untestable too:
-// broken commits come in runs, from the change that broke the build to the one that mended it.
+// broken commits come in runs, from the change that broke the build to the one that fixed it.
 const spread = 0.8
 
 // unequal is the ratio of the costs of the two answers from which the split is uneven. Below it an
@@ -162,7 +162,7 @@ func (h *History) weight(i int) float64 {
 // Next returns the commit to test: the suspect that splits the weight of the suspects most evenly,
 // exact on the DAG; where a bad answer costs much more than a good one ([History.Costs]), the one that
 // promises most information for its expected cost. Near untestable commits the expected gain counts the chance that this one
-// is untestable as well, so that the search leaves a broken stretch instead of walking through it.
+// is untestable as well, so that the search leaves a run of broken commits instead of walking through it.
 // When no suspect can be tested, a commit beside them may still tell them apart.
 // ok is false when nothing does.
 func (h *History) Next() (next int, ok bool) {

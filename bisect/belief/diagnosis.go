@@ -13,10 +13,10 @@ import (
 // When a machine counts as unfit to compare times on. Of jobs on a quiet or a typical machine at most
 // one in twenty meets any of these; TestBankEnvironment says how many do.
 const (
-	restless    = 0.015 // standard deviation of one launch
+	noisySD     = 0.015 // standard deviation of one launch
 	disturbed   = 0.10  // share of launches that something disturbed
 	climbing    = 0.02  // what the level gains or loses from one end of the job to the other
-	wandering   = 0.05  // drift in a second, as a share of the variance of a launch
+	drifting    = 0.05  // drift in a second, as a share of the variance of a launch
 	serial      = 0.35  // von Neumann's ratio of the good end: 1 means that launches follow no trend
 	modesApart  = 5.0   // standard deviations of a launch by which two modes differ
 	modesShare  = 0.12  // of the launches that fall into the rarer mode
@@ -78,9 +78,9 @@ func (s *DeviceLog) Warnings() []string {
 			out = append(out, fmt.Sprintf("%s during %d of %d launches\nhint: %s", what, n, s.launches, hint))
 		}
 	}
-	add(s.shared, "somebody else used the device", "free the device, or choose another one with [device] gpus")
-	add(s.throttled, "the device held its clocks down", "let it cool, lower its clocks with nvidia-smi --lock-gpu-clocks, or choose another one with [device] gpus")
-	add(s.stalled, "this machine stood still", "run nothing else on it meanwhile")
+	add(s.shared, "another process used the device", "free the device, or choose another one with [device] gpus")
+	add(s.throttled, "the device was throttled", "let it cool, lower its clocks with nvidia-smi --lock-gpu-clocks, or choose another one with [device] gpus")
+	add(s.stalled, "this machine stalled", "run nothing else on it meanwhile")
 	if d := s.spread(); d > clockSpread && s.throttled == 0 {
 		out = append(out, fmt.Sprintf("the clock of the device differed by %.1f %% from launch to launch\nhint: fix it with nvidia-smi --lock-gpu-clocks", 100*d))
 	}
@@ -165,7 +165,8 @@ func trend(t, y []float64) (gain, sure float64) {
 	return slope * (t[len(t)-1] - t[0]), math.Abs(slope) / math.Sqrt(left/tt+math.SmallestNonzeroFloat64)
 }
 
-// neumann is the mean square of the differences of neighbours over twice the variance.
+// neumann is the mean square of the differences of neighbours over twice the variance: about 1 for values in any
+// order, less where they drift (von Neumann 1941).
 func neumann(v []float64) float64 {
 	var sum float64
 	for i := range v[1:] {
@@ -174,14 +175,14 @@ func neumann(v []float64) float64 {
 	return sum / float64(len(v)-1) / (2*squares(v)/float64(len(v)-1) + math.SmallestNonzeroFloat64)
 }
 
-// Warnings puts what the times tell into words: at most one, of what is worst, and the modes.
+// Warnings puts what the times show into words: one warning about noise, and one about modes.
 func (w Diagnosis) Warnings() []string {
 	var out, what []string
 	n := w.noise
 	if w.launches < fewLaunches {
 		return nil
 	}
-	if n.SD > restless {
+	if n.SD > noisySD {
 		what = append(what, fmt.Sprintf("launches of one commit scatter by %.1f %%", 100*n.SD))
 	}
 	if w.dirty > disturbed {
@@ -189,12 +190,12 @@ func (w Diagnosis) Warnings() []string {
 	}
 	switch {
 	case math.Abs(w.gain) > climbing && w.sure > 4:
-		what = append(what, fmt.Sprintf("the level went by %+.1f %% within the job, as that of a device that warms up or is held back", 100*math.Expm1(w.gain)))
-	case n.Rate > wandering*n.SD*n.SD, w.serial < serial:
-		what = append(what, "the level wanders from launch to launch")
+		what = append(what, fmt.Sprintf("the level moved by %+.1f %% during the job, like that of a device that warms up or throttles", 100*math.Expm1(w.gain)))
+	case n.Rate > drifting*n.SD*n.SD, w.serial < serial:
+		what = append(what, "the level drifts between launches")
 	}
 	if len(what) > 0 {
-		out = append(out, "this machine is restless: "+strings.Join(what, "; ")+"\nhint: let nothing else run on device and host, fix the clocks (nvidia-smi --lock-gpu-clocks), measure for longer in each launch; kbisect doctor tells what is there")
+		out = append(out, "this machine is noisy: "+strings.Join(what, "; ")+"\nhint: let nothing else run on device and host, fix the clocks (nvidia-smi --lock-gpu-clocks), measure for longer in each launch; kbisect doctor shows what is running")
 	}
 	if n.TwoModes(w.launches) {
 		out = append(out, fmt.Sprintf("launches fall into two modes, %.2g %% apart, %.0f %% into the slower\nhint: fix the clocks and bind the process to one memory node (numactl --cpunodebind), or let each launch measure more than one placement of its data", 100*math.Expm1(n.Mode), 100*n.Share))
@@ -202,8 +203,8 @@ func (w Diagnosis) Warnings() []string {
 	return out
 }
 
-// TwoModes reports modes that are worth telling of: among many launches some noise looks like near ones.
+// TwoModes reports modes that are worth a warning: among many launches some noise looks like near ones.
 func (n Noise) TwoModes(launches int) bool {
 	rarer := min(n.Share, 1-n.Share)
-	return n.Mode > max(restless, modesApart*n.SD) && rarer > modesShare && rarer*float64(launches) >= 4
+	return n.Mode > max(noisySD, modesApart*n.SD) && rarer > modesShare && rarer*float64(launches) >= 4
 }

@@ -52,7 +52,7 @@ type gaussian struct {
 	vd, vc, vD float64 // their variances and, between these, the covariance
 }
 
-// filter follows level and step through the launches on the assumption that the culprit lies in one
+// filter is a Kalman filter (judge.md 2, "Bank"): it follows level and step through the launches on the assumption that the culprit lies in one
 // set of commits: y = d(t) + D·x + e, where x is 1 for a launch of a commit that holds the culprit.
 type filter struct {
 	parts []gaussian
@@ -155,7 +155,7 @@ func (g *gaussian) prospect(x, sd float64) prospect {
 	return prospect{x: x, a: g.vd + x*g.vc, b: g.vc + x*g.vD, bell: newBell(v), wide: newBell(v + dirtyMean*dirtyMean)}
 }
 
-// learn conditions g on a launch with the given offset of its mode and returns the launch's
+// learn is the Kalman update (judge.md 2; y = d + D·x + e). It conditions g on a launch with the given offset of its mode and returns the launch's
 // predictive density. A launch is clean with probability 1-dirty; one that is not says nothing about
 // level and step, so that the gain is multiplied by the chance that it was clean.
 func (g *gaussian) learn(p prospect, l Launch, offset float64) float64 {
@@ -185,7 +185,7 @@ func (g *gaussian) learn(p prospect, l Launch, offset float64) float64 {
 func (g gaussian) spread(x float64) float64 { return g.vd + x*(2*g.vc+g.vD) }
 
 // tail is what a value that is known only to exceed nu says: its chance, where the mean moves to, and
-// the share of the information of a value that was seen (a truncated normal).
+// the share of the information of a value that was seen (the mean and variance of a truncated normal).
 func tail(nu, s float64) (chance, move, shrink float64) {
 	sd := math.Sqrt(s)
 	a := nu / sd
@@ -224,7 +224,7 @@ func reduce(parts []gaussian, n int) []gaussian {
 	return kept
 }
 
-// merge is the Gaussian of the same mean and covariance as the mixture of a and b.
+// merge is the Gaussian of the same mean and covariance as the mixture of a and b (moment matching).
 func merge(a, b gaussian) gaussian {
 	w := a.w + b.w
 	if !(w > 0) {
@@ -255,7 +255,7 @@ func logNormal(u, v float64) float64 { return -0.5 * (math.Log(2*math.Pi*v) + u*
 // normal is that density.
 func normal(u, v float64) float64 { return math.Exp(-0.5*u*u/v) / math.Sqrt(2*math.Pi*v) }
 
-// soil is the density of a disturbed launch: mostly slower by an exponential amount, now and then
+// soil is the density of a disturbed launch (judge.md 2, f_cont): mostly slower by an exponential amount, now and then
 // displaced to either side.
 func soil(nu float64, wide bell) float64 {
 	const near = 3 * dirtyMean // the exponential is the larger one up to here

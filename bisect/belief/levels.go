@@ -189,7 +189,8 @@ func (m *Levels) MidLaunch(step float64) (info, variance float64) {
 	return view{weight: 1, sum: step / 2, squares: step * step / 2, bad: 0.5, entropy: -1, chance: 1}.information(variance), variance
 }
 
-// RampOdds is the logarithm of the odds of an even ramp against one step.
+// RampOdds is the logarithm of the odds of an even ramp against one step: the Bayes factor of a commit's share
+// of the prior as the share of the step that it shows (judge.md 7, "ramp").
 func (m *Levels) RampOdds() float64 {
 	mass := m.parts.graph.Masses(m.parts.prior)
 	total := mass[len(mass)-1]

@@ -97,7 +97,7 @@ func (v *view) add(w float64, g gaussian, x float64) {
 	v.bad += w * x
 }
 
-// information is H·(1 - exp(-V/2H)): V, the variance of the means over the noise of the launch, is
+// information is H·(1 - exp(-V/2H)) (judge.md 2, "Next action"): V, the variance of the means over the noise of the launch, is
 // what a weak launch tells; H is all that there is to learn.
 func (v view) information(noise float64) float64 {
 	h := v.entropy

@@ -78,7 +78,7 @@ func (s sight) run(n Noise) filter {
 	return f
 }
 
-// score is the likelihood of the launches under a noise, held towards what machines are like: a
+// score is the penalised likelihood (judge.md 2, "Noise fit") of the launches under a noise, held towards what machines are like: a
 // spread near 0.9 %, a drift of a thousandth of its variance per second.
 func (s sight) score(n Noise) fit {
 	r := n.Rate / (n.SD * n.SD)

@@ -91,7 +91,7 @@ func (s *levelSight) weigh() {
 	}
 }
 
-// run is a Kalman filter whose state is the drift and the level of every commit but the first.
+// run is a Kalman filter (judge.md 2) whose state is the drift and the level of every commit but the first.
 func (s levelSight) run(n Noise) (mean []float64, cov [][]float64, logL float64) {
 	const drift = 0 // place of the drift; commit k has place k
 	m := len(s.at)

@@ -2,7 +2,8 @@ package belief
 
 import "math"
 
-// What is assumed about how often launches fail before any was seen.
+// What is assumed about how often launches fail before any was seen (judge.md 7, belief.md "failures").
+// Rates have Beta priors, so that they are integrated out in closed form.
 const (
 	always      = 0.9  // that a complaint shows in every launch of a bad commit; else its rate may be any
 	badFails    = 2.0  // with badPasses: the Beta distribution of the rate of bad commits otherwise;

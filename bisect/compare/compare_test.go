@@ -375,3 +375,65 @@ func TestCompareEvery(t *testing.T) {
 		})
 	}
 }
+
+// A comparison takes 0 for a half in ratios and for 0 elsewhere.
+func TestCompareExact(t *testing.T) {
+	s := &script{show: func(b bool, _ int) bisect.Outcome {
+		return bisect.Outcome{Series: []bisect.Series{exactly("spills", "k", map[bool]float64{true: 40}[b]), exactly("spills", "j", 0)}}
+	}}
+	got := run(t, s, compare.Experiment{Metrics: []metric.Metric{{Name: "spills", Exact: true}}})
+	for _, x := range got.Contrasts {
+		if x.Case == "k" && (x.A.Median != 0 || x.B.Median < 39.99 || x.Ratio.Value < 79.99 || x.Ratio.Value > 80.01 || x.Answer != compare.Worse) {
+			t.Errorf("%+v", x)
+		}
+		if x.Case == "j" && x.Answer != compare.Alike {
+			t.Errorf("%+v", x)
+		}
+	}
+	if got.Answer != compare.Worse || len(got.Contrasts) != 3 {
+		t.Errorf("%s, %d contrasts", got.Answer, len(got.Contrasts))
+	}
+}
+
+func exactly(metric, kernel string, v float64) bisect.Series {
+	return bisect.Series{Metric: metric, Case: kernel, Values: []float64{v}}
+}
+
+// exactlyAll are the numbers of a build: name and number in turn.
+func exactlyAll(metric string, pairs ...any) (out []bisect.Series) {
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, exactly(metric, pairs[i].(string), float64(pairs[i+1].(int))))
+	}
+	return out
+}
+
+// A template with other arguments is one kernel in a comparison, too, as long as no other of its function came
+// or went.
+func TestCompareExactTemplates(t *testing.T) {
+	for _, c := range []struct {
+		a, b []bisect.Series
+		want string
+		gone int
+	}{
+		{exactlyAll("stack", "walk<16>", 64, "walk<8>", 8), exactlyAll("stack", "walk<24>", 96, "walk<8>", 8), "walk<8> no-difference, walk<24> regression", 0},
+		{exactlyAll("stack", "walk<16>", 64, "k", 8), exactlyAll("stack", "walk<24>", 96, "walk<32>", 96, "k", 8), "k no-difference, walk<16> cannot-tell", 1},
+	} {
+		s := &script{show: func(b bool, _ int) bisect.Outcome {
+			if b {
+				return bisect.Outcome{Series: c.b}
+			}
+			return bisect.Outcome{Series: c.a}
+		}}
+		got := run(t, s, compare.Experiment{Every: true, Metrics: []metric.Metric{{Name: "stack", Exact: true}}})
+		var words []string
+		for _, x := range got.Contrasts {
+			words = append(words, x.Case+" "+string(x.Answer))
+			if x.Case == "walk<24>" && (x.Was != "stack of walk<16>" || x.A.Median < 63.99 || x.A.Median > 64.01 || x.B.Median < 95.99 || x.B.Median > 96.01) {
+				t.Errorf("%+v", x)
+			}
+		}
+		if s := strings.Join(words, ", "); s != c.want || strings.Contains(strings.Join(got.Warnings, ""), "only A gives") != (c.gone > 0) {
+			t.Errorf("got %s, want %s; %q", s, c.want, got.Warnings)
+		}
+	}
+}

@@ -27,7 +27,7 @@ type Contrast struct {
 	Doubt    float64  // chance of such a difference without a cause, corrected for looks and contrasts
 	Smallest float64  // change that so many launches would have shown four times in five, as a fraction
 	Answer   Answer
-	Why      string // there is no answer, where it is not for want of pairs
+	Why      string // why there is no answer, unless there are too few pairs
 	Was      string // the number's name in A, "stack of f<16>", where the kernel has another one in B
 }
 

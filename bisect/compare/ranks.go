@@ -46,7 +46,7 @@ func atMost(chance []float64, p float64) int {
 	return len(chance) - 1
 }
 
-// SignedRank is the exact two-sided p of Wilcoxon's signed rank test of "the differences x lie around
+// SignedRank is the exact two-sided p of Wilcoxon's signed rank test (1945) of "the differences x lie around
 // 0". Differences of 0 are left out, and equal ones share their ranks.
 func SignedRank(x []float64) float64 {
 	x = slices.DeleteFunc(slices.Clone(x), func(v float64) bool { return v == 0 })
@@ -80,7 +80,7 @@ const (
 	exactTied    = 30 // where values are equal
 )
 
-// MannWhitney is the two-sided p of the rank sum test of "both sides are alike": exact up to 50 values a side
+// MannWhitney (1947) is the two-sided p of the rank sum test of "both sides are alike": exact up to 50 values a side
 // (30 where values are equal), normal with correction for ties beyond. It takes no account of pairs, nor of
 // having looked before.
 func MannWhitney(a, b []float64) float64 {

@@ -12,7 +12,7 @@ import (
 // give are NaN.
 type Interval struct{ Value, Low, High float64 }
 
-// HodgesLehmann estimates by how much paired values differ: the median of all averages of two of the
+// HodgesLehmann (1963) estimates by how much paired values differ: the median of all averages of two of the
 // differences x, with the 95 % interval that Wilcoxon's signed rank test does not reject. It holds where
 // the differences scatter symmetrically, and needs 6 of them for the interval.
 func HodgesLehmann(x []float64) Interval {

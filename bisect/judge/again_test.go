@@ -12,7 +12,7 @@ import (
 )
 
 // A commit that failed once in another way, as on a loaded machine, is launched again before a search ends
-// for want of it; one that always does is set aside after three launches.
+// without it; one that always does is set aside after three launches.
 func TestOtherFailureIsTriedAgain(t *testing.T) {
 	const n, culprit = 9, 5
 	for _, class := range []bisect.Class{bisect.Wrong, bisect.Slow} {

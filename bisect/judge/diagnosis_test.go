@@ -52,7 +52,7 @@ func flagged(t *testing.T, spec string, trials int) (float64, map[string]int) {
 		}
 		some := false
 		for _, w := range f.Warnings {
-			for _, kind := range []string{"scatter by", "something disturbed", "the level went", "the level wanders", "two modes"} {
+			for _, kind := range []string{"scatter by", "something disturbed", "the level moved", "the level drifts", "two modes"} {
 				if strings.Contains(w, kind) {
 					kinds[kind]++
 					some = true
@@ -66,7 +66,7 @@ func flagged(t *testing.T, spec string, trials int) (float64, map[string]int) {
 	return float64(n) / float64(trials), kinds
 }
 
-// A restless machine is told from a calm one. KBISECT_BENCH_ENVIRONMENT is the number of jobs on each
+// A noisy machine is told from a quiet one. KBISECT_BENCH_ENVIRONMENT is the number of jobs on each
 // machine for a table.
 func TestBankEnvironment(t *testing.T) {
 	trials, _ := strconv.Atoi(os.Getenv("KBISECT_BENCH_ENVIRONMENT"))
@@ -95,8 +95,8 @@ func TestBankEnvironmentFromTheDevices(t *testing.T) {
 		spoil func(n int, o *bisect.Outcome)
 		want  string
 	}{
-		"shared":    {func(n int, o *bisect.Outcome) { o.Marks = []string{"shared: the device was shared with process 7"} }, "somebody else used the device during"},
-		"throttled": {func(n int, o *bisect.Outcome) { o.Marks = []string{"throttled: hot"} }, "held its clocks down"},
+		"shared":    {func(n int, o *bisect.Outcome) { o.Marks = []string{"shared: the device was shared with process 7"} }, "another process used the device during"},
+		"throttled": {func(n int, o *bisect.Outcome) { o.Marks = []string{"throttled: hot"} }, "the device was throttled"},
 		"clocks": {func(n int, o *bisect.Outcome) {
 			after, _ := json.Marshal(map[string]int{"sm_clock": 1900 + 60*(n%2)})
 			o.Devices = []bisect.DeviceNote{{UUID: "GPU-1", After: after}}

@@ -166,7 +166,7 @@ func (r *slowdownRun) lookAt(c metric.Channel) (x exactNumbers, err error) {
 	good, inGood := c.Figure(ends[0])
 	bad, inBad := c.Figure(ends[1])
 	if !inGood || !inBad { // it has been there before
-		return x, &bisect.InfraError{What: "looking for " + c.Name(), Err: fmt.Errorf("the builds of the ends do not tell it any more")}
+		return x, &bisect.InfraError{What: "looking for " + c.Name(), Err: fmt.Errorf("the builds of the ends do not report it any more")}
 	}
 	x.add(c, good, bad, r.sign())
 	if r.part != nil && r.part.offset != nil {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
 )
@@ -179,63 +178,4 @@ func TestExactStaircase(t *testing.T) {
 		t.Errorf("culprits %v, warnings %q", got, f.Warnings)
 	}
 	t.Logf("%d builds, %d launches", len(s.builds), s.asked)
-}
-
-// A comparison takes 0 for a half in ratios and for 0 elsewhere.
-func TestCompareExact(t *testing.T) {
-	s := &built{at: map[string]int{"a": 0, "b": 1}, builds: map[string]bool{}, rng: rand.New(rand.NewPCG(1, 2)), series: func(i int) []bisect.Series {
-		return []bisect.Series{number("spills", "k", step(i, 1, 0, 40)), number("spills", "j", 0)}
-	}}
-	c := compare.Experiment{A: bisect.Candidate{Commit: "a"}, B: bisect.Candidate{Commit: "b"}, Sampler: s,
-		Metrics: []metric.Metric{{Name: "spills", Exact: true}}, Effect: 0.03, Error: 0.01,
-	}
-	got, err := c.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range got.Contrasts {
-		if x.Case == "k" && (x.A.Median != 0 || x.B.Median < 39.99 || x.Ratio.Value < 79.99 || x.Ratio.Value > 80.01 || x.Answer != compare.Worse) {
-			t.Errorf("%+v", x)
-		}
-		if x.Case == "j" && x.Answer != compare.Alike {
-			t.Errorf("%+v", x)
-		}
-	}
-	if got.Answer != compare.Worse || len(got.Contrasts) != 3 {
-		t.Errorf("%s, %d contrasts", got.Answer, len(got.Contrasts))
-	}
-}
-
-// A template with other arguments is one kernel in a comparison, too, as long as no other of its function came
-// or went.
-func TestCompareExactTemplates(t *testing.T) {
-	for _, c := range []struct {
-		a, b []bisect.Series
-		want string
-		gone int
-	}{
-		{kernelsOf("stack", "walk<16>", 64, "walk<8>", 8), kernelsOf("stack", "walk<24>", 96, "walk<8>", 8), "walk<8> no-difference, walk<24> regression", 0},
-		{kernelsOf("stack", "walk<16>", 64, "k", 8), kernelsOf("stack", "walk<24>", 96, "walk<32>", 96, "k", 8), "k no-difference, walk<16> cannot-tell", 1},
-	} {
-		s := &built{at: map[string]int{"a": 0, "b": 1}, builds: map[string]bool{}, rng: rand.New(rand.NewPCG(1, 2)), series: func(i int) []bisect.Series {
-			return [][]bisect.Series{c.a, c.b}[i]
-		}}
-		cmp := compare.Experiment{A: bisect.Candidate{Commit: "a"}, B: bisect.Candidate{Commit: "b"}, Sampler: s, Every: true,
-			Metrics: []metric.Metric{{Name: "stack", Exact: true}}, Effect: 0.03, Error: 0.01,
-		}
-		got, err := cmp.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var words []string
-		for _, x := range got.Contrasts {
-			words = append(words, x.Case+" "+string(x.Answer))
-			if x.Case == "walk<24>" && (x.Was != "stack of walk<16>" || x.A.Median < 63.99 || x.A.Median > 64.01 || x.B.Median < 95.99 || x.B.Median > 96.01) {
-				t.Errorf("%+v", x)
-			}
-		}
-		if s := strings.Join(words, ", "); s != c.want || strings.Contains(strings.Join(got.Warnings, ""), "only A gives") != (c.gone > 0) {
-			t.Errorf("got %s, want %s; %q", s, c.want, got.Warnings)
-		}
-	}
 }

@@ -405,7 +405,7 @@ func TestSometimesBesideAccidents(t *testing.T) {
 	}
 }
 
-// A merge brings back what one of its sides had mended: that side's parent is bad although a later
+// A merge brings back what one of its sides had fixed: that side's parent is bad although a later
 // commit is good, and the search goes on below it.
 func TestParentThatWasMendedOnTheOtherSide(t *testing.T) {
 	commits := straight(20)

@@ -83,7 +83,7 @@ func TestBankBlamesTheBudgetForOpenEnds(t *testing.T) {
 }
 
 // A probe that rose because most of its launches were disturbed, and was launched again, is no level and
-// nothing that was mended.
+// nothing that was fixed.
 func TestAllForgetsARiseThatWasRefuted(t *testing.T) {
 	looked := 0
 	for seed := range uint64(8) {
@@ -115,7 +115,7 @@ func TestAllForgetsARiseThatWasRefuted(t *testing.T) {
 				t.Errorf("seed %d: level %+v", seed, l)
 			}
 		}
-		if len(f.Culprits) > 0 || strings.Contains(strings.Join(f.Warnings, "\n"), "mended by") {
+		if len(f.Culprits) > 0 || strings.Contains(strings.Join(f.Warnings, "\n"), "fixed by") {
 			t.Errorf("seed %d: %+v %q", seed, f.Culprits, f.Warnings)
 		}
 	}

@@ -160,7 +160,7 @@ func (r *slowdownRun) setAside(i int, o bisect.Outcome) {
 	case o.Class == bisect.OK:
 		v.Class, v.Why = bisect.Skip, "it sent no value of "+cmp.Or(r.picked.Lacks(o), r.picked.Name())
 		if r.picked.Metric.Exact {
-			v.Why = "its build tells no " + r.picked.Name()
+			v.Why = "its build does not report " + r.picked.Name()
 		}
 	case !untestable(o):
 		v.Other, v.Why = true, "fails in another way: "+v.Why
@@ -197,7 +197,7 @@ func (r *slowdownRun) tellAhead(i int) {
 	r.Search.Ahead(next)
 }
 
-// visit is a stretch of launches of one commit between the ends, reported as one judgement.
+// visit is a run of launches of one commit between the ends, reported as one judgement.
 type visit struct {
 	at, n int
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// multiCulprit is the search for every culprit of complaints that show in the class of a launch: each stretch
+// multiCulprit is the search for every culprit of complaints that show in the class of a launch: each segment
 // of the range in which commits fail in one way has a commit that began it.
 type multiCulprit struct {
 	run   *slowdownRun
@@ -34,7 +34,7 @@ type culprit struct {
 	bisect.Culprit
 }
 
-// classes goes on where a search has ended: probes all over the range find what came and was mended
+// classes goes on where a search has ended: probes all over the range find what was introduced and fixed
 // in between, and every way to fail that was met is searched for where it began. Without probing it
 // goes by what is known.
 func (r *slowdownRun) classes(probing bool) error {
@@ -142,7 +142,7 @@ func (k *multiCulprit) kind(o bisect.Outcome) (c bisect.Complaint, ok bool) {
 	return e.Complaint, e.Differ
 }
 
-// next picks a stretch that no culprit explains: complaint after complaint in the order in which they
+// next picks a segment that no culprit explains: complaint after complaint in the order in which they
 // were met along the trunk, that of the search first.
 func (k *multiCulprit) next() (segment, bool) {
 	judged := []int{belief.GoodEnd}
@@ -200,7 +200,7 @@ func (j *settledEnds) Patient() {
 	maps.DeleteFunc(j.looked, func(_ string, o bisect.Outcome) bool { return o.Early })
 }
 
-// search looks for the commit that began a stretch.
+// search looks for the commit that introduced the failure of a segment.
 func (k *multiCulprit) search(s segment) error {
 	p := &Plain{Sampler: k.run.plain.Sampler, Options: k.run.Options, count: k.run.plain.count, read: reading{complaint: s.kind, fails: 1, badRuns: 1}, patient: k.run.plain.patient, looked: map[string]bisect.Outcome{}}
 	for i, o := range k.ended {
@@ -262,13 +262,13 @@ func (k *multiCulprit) conclude(open []string, probing, whole bool) {
 		k.run.f.Result = bisect.Inconclusive // alike ends say nothing of what lies between
 	}
 	if len(open) > 0 {
-		k.run.warn("not searched, for want of budget or because there are so many: " + lists(open, 3))
+		k.run.warn("not searched, because the budget was used up or there are too many: " + lists(open, 3))
 	}
 	switch {
 	case !whole:
-		k.run.warn("the probes of the range were not all launched, for want of budget: what came and was mended in between may have been missed")
+		k.run.warn("the probes of the range were not all launched, the budget was used up: what was introduced and fixed in between may have been missed")
 	case probing:
-		k.run.warn(fmt.Sprintf("what came and was mended between two of the commits tested, up to %s apart, is not seen", count(k.widest(), "commit")))
+		k.run.warn(fmt.Sprintf("what was introduced and fixed between two of the commits tested, up to %s apart, is not seen", count(k.widest(), "commit")))
 	}
 }
 

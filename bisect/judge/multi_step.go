@@ -15,7 +15,7 @@ import (
 const (
 	maxNamed  = 12  // culprits; then the rest of the range is left alone
 	rises     = 2.5 // standard deviations by which a probe must lie above the one before it
-	falls     = 3.0 // and below, to be called mended
+	falls     = 3.0 // and below, to be called fixed
 	sureShare = 0.5 // of a rise that its culprit must have: it was picked for being large
 )
 
@@ -37,7 +37,7 @@ type multiStep struct {
 
 // sweep goes on where the search for one step has ended. First it compares the step that was found
 // with the whole, which finds staircases; then it looks at probes all over the range, since steps that
-// were mended in between leave no trace at the ends.
+// were fixed in between leave no trace at the ends.
 func (r *slowdownRun) sweep() error {
 	e := &multiStep{run: r}
 	if r.ramp {
@@ -229,7 +229,7 @@ func (e *multiStep) conclude() {
 		f.Result, f.Complaint.Class, f.Complaint.Metric = bisect.Found, bisect.Slow, e.run.picked.Name()
 	case e.run.ramp && gradual && !f.Spent && e.survey.whole:
 		f.Result, f.Suspects, f.Gradual = bisect.Inconclusive, nil, true
-		e.run.warn(fmt.Sprintf("gradual: no single culprit: the ends differ by a factor of %.3f in %s, and an even ramp explains the launches better than a step; no stretch between two probes holds a quarter of it",
+		e.run.warn(fmt.Sprintf("gradual: no single culprit: the ends differ by a factor of %.3f in %s, and an even ramp explains the launches better than a step; no segment between two probes holds a quarter of it",
 			e.run.effect(d, sd).Ratio, e.run.picked.Name()))
 	case e.run.ramp:
 		e.run.inconclusive()
@@ -273,15 +273,15 @@ func (e *multiStep) tellProbes() {
 	}
 }
 
-// remarks says what was not looked at, what was mended and what the culprits do not explain.
+// remarks says what was not searched, what was fixed and what the culprits do not explain.
 func (e *multiStep) remarks(d, sum float64, differ bool) {
 	if len(e.open) > 0 {
-		e.run.warn("not looked at for more culprits, for want of budget or launches: " + lists(e.open, 3))
+		e.run.warn("not searched for more culprits, the budget or the launches were used up: " + lists(e.open, 3))
 	}
 	if !e.survey.whole {
-		e.run.warn("the sweep over the whole range was not finished, for want of budget or launches: what was mended in between may have been missed")
+		e.run.warn("the sweep over the whole range was not finished, the budget or the launches were used up: what was introduced and fixed in between may have been missed")
 	} else if e.run.All {
-		e.run.warn(fmt.Sprintf("a slowdown that was mended within %s, or that is less than about %.2g %%, is not seen by the sweep of %d probes",
+		e.run.warn(fmt.Sprintf("a slowdown that was fixed within %s, or that is less than about %.2g %%, is not seen by the sweep of %d probes",
 			count(e.survey.widest(e.run.commits), "commit"), 100*math.Expm1(e.survey.blind()), len(e.survey.At)-2))
 	}
 	for _, p := range e.survey.falling(e.run.least()) {
@@ -293,7 +293,7 @@ func (e *multiStep) remarks(d, sum float64, differ bool) {
 		if len(commits) > 1 {
 			where = fmt.Sprintf("by one of %d commits after %s, up to %s", len(commits), bisect.ShortID(e.run.id(p.lo)), bisect.ShortID(e.run.id(p.hi)))
 		}
-		e.run.warn(fmt.Sprintf("mended %s: %s falls to %.3f times", where, e.run.picked.Name(), e.run.effect(-p.step, 0).Ratio))
+		e.run.warn(fmt.Sprintf("fixed %s: %s falls to %.3f times", where, e.run.picked.Name(), e.run.effect(-p.step, 0).Ratio))
 	}
 	if differ && e.run.All && len(e.named) > 0 && sum < 0.6*d && d-sum > e.run.least() {
 		e.run.warn(fmt.Sprintf("the culprits named make %.0f %% of the difference between the ends: the rest came in steps too small to be told apart", 100*sum/d))

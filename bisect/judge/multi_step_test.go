@@ -192,7 +192,7 @@ func TestAllReachesItsTargets(t *testing.T) {
 	}
 }
 
-// What was mended is no culprit, whatever the machine looks like: not even where the levels of the commits
+// What was fixed is no culprit, whatever the machine looks like: not even where the levels of the commits
 // look like two modes of it.
 func TestAllNamesNoMend(t *testing.T) {
 	h := history{steps: []float64{0.08, -0.05}, at: []int{100, 150}}

@@ -28,7 +28,7 @@ type rise struct {
 
 // probes launches commits all over the range: forth, back and forth again, so that neighbours stand
 // side by side in time and drift does not come between them. The culprits that are known and their
-// parents are among them, so that no stretch holds their steps.
+// parents are among them, so that no segment holds their steps.
 func (r *slowdownRun) probes(known []named) (*survey, error) {
 	at := r.chain(known)
 	s := &survey{whole: true}

@@ -50,7 +50,7 @@ func runCommand() *cli.Command {
 			&cli.StringFlag{Name: "phase", Usage: "the `NAME` of the phase in which the time-out must be"},
 			&cli.StringFlag{Name: "metric", Usage: "the `NAME` of the metric that got slow: one of kbisect.toml, wall, phase.NAME"},
 			&cli.BoolFlag{Name: "improvement", Usage: "find what made a metric better, not worse", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "all", Usage: "every culprit in the range, not only one, with the share of each; also what came and was mended in between", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "all", Usage: "every culprit in the range, not only one, with the share of each; also what was introduced and fixed in between", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "first-parent", Usage: "follow only the first parent of merges", DisableDefaultText: true},
 			&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable; commits that leave it alone are never built"},
 			&cli.BoolFlag{Name: "no-hunks", Usage: "stop at the commit: do not look for what in it is to blame", DisableDefaultText: true},
