@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kbisect/kbisect/internal/hint"
 )
 
 //go:embed harness
@@ -48,7 +50,7 @@ func examples() map[string][]string {
 func NewExample(name string) (Example, error) {
 	files, ok := examples()[name]
 	if !ok {
-		return Example{}, fmt.Errorf("no harness for %q\nhint: use one of %s", name, strings.Join(slices.Sorted(maps.Keys(examples())), ", "))
+		return Example{}, hint.Add(fmt.Errorf("no harness for %q", name), "use one of "+strings.Join(slices.Sorted(maps.Keys(examples())), ", "))
 	}
 	e := Example{Files: map[string][]byte{}, Next: map[string]string{
 		"cuda":   "nvcc -O3 -std=c++17 -arch=native -o bench bench.cu && ./bench",

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/internal/hint"
 	"github.com/kbisect/kbisect/kernels/kernelbot"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
@@ -33,7 +34,7 @@ const compileLimit = 120 * time.Second
 func kernelbotPlan(p Project) (Plan, error) {
 	t := p.Task
 	if t == nil {
-		return Plan{}, errors.New("kind kernelbot needs a problem\nhint: name the folder of its task.yml, [task] problem = \"problems/matmul\"")
+		return Plan{}, hint.Add(errors.New("kind kernelbot needs a problem"), "name the folder of its task.yml, [task] problem = \"problems/matmul\"")
 	}
 	mode, source := cmp.Or(p.Mode, "leaderboard"), cmp.Or(p.Submission, t.Submission())
 	plan := Plan{Dir: problemDir, Files: problemFiles(t, source), Warnings: slices.Clone(t.Warnings)}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kbisect/kbisect/internal/hint"
 )
 
 // objectDir holds nvcc's objects and dependency files in an export.
@@ -20,11 +22,11 @@ func nvccPlan(p Project) (Plan, error) {
 	case len(p.Build) > 0:
 		return plan, nil
 	case len(p.Sources) == 0:
-		return Plan{}, errors.New("kind nvcc needs sources or a build command\nhint: set [build] sources = [\"bench.cu\"], or command = [\"nvcc\", \"-O3\", \"-o\", \"bench\", \"bench.cu\"]")
+		return Plan{}, hint.Add(errors.New("kind nvcc needs sources or a build command"), "set [build] sources = [\"bench.cu\"], or command = [\"nvcc\", \"-O3\", \"-o\", \"bench\", \"bench.cu\"]")
 	}
 	for _, s := range p.Sources {
 		if strings.HasPrefix(s, "-") {
-			return Plan{}, fmt.Errorf("source %q looks like an option\nhint: put options into [build] options", s)
+			return Plan{}, hint.Add(fmt.Errorf("source %q looks like an option", s), "put options into [build] options")
 		}
 	}
 	program := strings.TrimSuffix(path.Base(p.Sources[0]), path.Ext(p.Sources[0]))

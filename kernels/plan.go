@@ -17,6 +17,7 @@
 package kernels
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -25,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/internal/hint"
 	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 
@@ -135,7 +137,7 @@ func NewPlan(p Project) (Plan, error) {
 	}
 	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == p.Kind })
 	if i < 0 {
-		return Plan{}, fmt.Errorf("unknown kind %q\nhint: use one of %s, with [build] command and [run] command", p.Kind, strings.Join(KindNames(), ", "))
+		return Plan{}, hint.Add(fmt.Errorf("unknown kind %q", p.Kind), "use one of "+strings.Join(KindNames(), ", ")+", with [build] command and [run] command")
 	}
 	plan, err := kinds[i].plan(p)
 	if err != nil {
@@ -144,7 +146,7 @@ func NewPlan(p Project) (Plan, error) {
 	if p.Static && len(p.Run) == 0 && len(plan.Build) > 0 {
 		plan.Run, plan.Stages = nil, nil
 	} else if len(plan.Run) == 0 && len(plan.Stages) == 0 {
-		return Plan{}, fmt.Errorf("nothing to run\nhint: set [run] command in kbisect.toml, or give a command after --")
+		return Plan{}, hint.Add(errors.New("nothing to run"), "set [run] command in kbisect.toml, or give a command after --")
 	}
 	plan.Kind = p.Kind
 	plan.Files = append(plan.Files, p.Files...)

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/kbisect/kbisect/internal/hint"
 	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 
@@ -32,7 +33,7 @@ func torchPlan(p Project) (Plan, error) {
 	for _, c := range p.Cases {
 		for part := range strings.SplitSeq(c, ";") {
 			if pair := strings.TrimSpace(part); !kernelbot.IsStrictPair(pair) {
-				return Plan{}, fmt.Errorf("case %q: expected a name and a value, got %q\nhint: write a case as \"m: 256; n: 512; seed: 1\"", c, pair)
+				return Plan{}, hint.Add(fmt.Errorf("case %q: expected a name and a value, got %q", c, pair), "write a case as \"m: 256; n: 512; seed: 1\"")
 			}
 		}
 		plan.Run = append(plan.Run, "--case", c)

@@ -29,20 +29,20 @@ bisect/sets/flags: bisect/sets/lattice
 bisect/sets/internal/odds:
 bisect/sets/lattice:
 bisect/effects: bisect
-kernels: bisect kernels/protocol kernels/kernelbot kernels/internal/plainfile
-kernels/kernelbot: kernels/protocol kernels/internal/plainfile
+kernels: bisect kernels/protocol kernels/kernelbot kernels/internal/plainfile internal/hint
+kernels/kernelbot: kernels/protocol kernels/internal/plainfile internal/hint
 kernels/internal/plainfile:
 kernels/protocol: bisect
 kernels/metrics: bisect kernels/protocol
 kernels/cuda: bisect kernels/protocol
-pipeline/source:
+pipeline/source: internal/hint
 pipeline/source/hunks: pipeline/source
 pipeline/source/gittest:
 pipeline/proc: pipeline/proc/internal/ps pipeline/proc/internal/cgroup pipeline/proc/internal/warden
 pipeline/proc/internal/ps:
 pipeline/proc/internal/cgroup: pipeline/proc/internal/ps
 pipeline/proc/internal/warden: pipeline/proc/internal/ps pipeline/proc/internal/cgroup
-pipeline/cache:
+pipeline/cache: internal/hint
 pipeline/gpu:
 pipeline/store:
 pipeline/workspace: bisect pipeline/source pipeline/proc
@@ -50,12 +50,13 @@ pipeline/trial: bisect kernels kernels/protocol kernels/metrics kernels/cuda pip
 pipeline: bisect kernels kernels/protocol kernels/cuda pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
 fixtures: kernels
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/sets bisect/sets/lattice
+internal/hint:
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/wording: bisect
-cmd/kbisect/internal/config: bisect/sets/flags kernels kernels/kernelbot pipeline cmd/kbisect/internal/wording
+cmd/kbisect/internal/config: bisect/sets/flags kernels kernels/kernelbot pipeline cmd/kbisect/internal/wording internal/hint
 cmd/kbisect/internal/detect: kernels kernels/kernelbot pipeline/source cmd/kbisect/internal/config cmd/kbisect/internal/exit
 cmd/kbisect/internal/machine: pipeline/gpu pipeline/proc cmd/kbisect/internal/wording
-cmd/kbisect/internal/doctor: bisect kernels kernels/cuda kernels/protocol cmd/kbisect/internal/policy pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/cache cmd/kbisect/internal/config cmd/kbisect/internal/machine cmd/kbisect/internal/wording
+cmd/kbisect/internal/doctor: bisect kernels kernels/cuda kernels/protocol cmd/kbisect/internal/policy pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/cache cmd/kbisect/internal/config cmd/kbisect/internal/machine cmd/kbisect/internal/wording internal/hint
 cmd/kbisect/internal/policy: bisect bisect/judge bisect/metric bisect/sets/flags kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording
 cmd/kbisect/internal/progress: bisect bisect/compare bisect/judge bisect/sets pipeline cmd/kbisect/internal/wording
 `)

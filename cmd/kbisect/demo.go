@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -128,19 +127,13 @@ func (p planted) equipped(ctx context.Context, device string) error {
 	if len(p.needs) == 0 {
 		return nil
 	}
-	e := doctor.NewExamination(os.TempDir(), "")
-	defer e.Close()
-	e.ProbeFirst(ctx)
-	for _, k := range e.Checks() {
-		if !slices.Contains(p.needs, k.Name) {
+	findings := doctor.Findings(ctx, os.TempDir(), p.needs)
+	for _, name := range p.needs {
+		f := findings[name]
+		if f.State == doctor.StateOK || f.State == doctor.StateProblem && name == "devices" { // such as one shared with others
 			continue
 		}
-		f := k.Bounded(ctx)
-		if f.State == doctor.StateOK || f.State == doctor.StateProblem && k.Name == "devices" { // shared with others, say
-			continue
-		}
-		what, _, _ := strings.Cut(f.Found, ";")
-		return exit.With(exit.Machine, fmt.Errorf("demo --on %s cannot run here: %s: %s\nhint: kbisect doctor tells what is there; kbisect demo needs no device", device, k.Name, what))
+		return exit.With(exit.Machine, fmt.Errorf("demo --on %s cannot run here: %s: %s\nhint: kbisect doctor lists what works here; kbisect demo needs no device", device, name, f.Found))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/kbisect/kbisect/internal/hint"
 	"github.com/kbisect/kbisect/kernels/internal/plainfile"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
@@ -86,26 +87,16 @@ func taskKeys() []string {
 // maxTask is the largest task.yml, submission header or list of problems that is read, in bytes.
 const maxTask = 64 << 10
 
-// hintError is an invalid task.yml and what the user can do about it.
-type hintError struct {
-	err  error
-	hint string
-}
-
-func (e *hintError) Error() string { return e.err.Error() + "\nhint: " + e.hint }
-func (e *hintError) Unwrap() error { return e.err }
-
 // withHint adds the general hint for a task.yml to an error that has none of its own.
 func withHint(err error) error {
-	var own *hintError
-	switch {
-	case errors.As(err, &own):
+	switch _, own := hint.Split(err); {
+	case own != "":
 		return err
 	case errors.Is(err, errYAML):
-		return &hintError{err, "fix the file; YAML is indented with spaces, never with tabs"}
+		return hint.Add(err, "fix the file; YAML is indented with spaces, never with tabs")
 	}
-	return &hintError{err, "fix the file, or name another problem: lang is py or cu, one of files has the source " + SubmissionMark +
-		", config has main (py) or sources (cu); the last of equal keys counts, as on the server"}
+	return hint.Add(err, "fix the file, or name another problem: lang is py or cu, one of files has the source "+SubmissionMark+
+		", config has main (py) or sources (cu); the last of equal keys counts, as on the server")
 }
 
 // ReadTask reads a problem folder, or the task.yml in it, and the files that it
@@ -116,7 +107,7 @@ func ReadTask(name string) (*Task, error) {
 	}
 	data, err := plainfile.Read(name)
 	if err != nil {
-		return nil, fmt.Errorf("reading the problem: %w\nhint: name the folder that holds task.yml", err)
+		return nil, hint.Add(fmt.Errorf("reading the problem: %w", err), "name the folder that holds task.yml")
 	}
 	task, err := ParseTask(data)
 	if err != nil {
@@ -259,7 +250,7 @@ func (t *Task) load(dir string) error {
 		}
 		text, err := plainfile.Read(filepath.Join(dir, filepath.FromSlash(f.Source)))
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("files: %w\nhint: sources are paths from the folder of task.yml; check out the whole set of problems", err)
+			return hint.Add(fmt.Errorf("files: %w", err), "sources are paths from the folder of task.yml; check out the whole set of problems")
 		}
 		if err != nil {
 			return fmt.Errorf("files: %w", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/kbisect/kbisect/internal/hint"
 )
 
 // errYAML is a syntax error or a value of the wrong type.
@@ -44,9 +45,9 @@ func decodeYAML(data []byte, v any) (err error) {
 		ast.Walk(e, doc.Body)
 		switch {
 		case *e.endless || *whole > maxExpanded:
-			return &hintError{errors.New("the aliases expand to a huge or endless document"), "write the values out"}
+			return hint.Add(errors.New("the aliases expand to a huge or endless document"), "write the values out")
 		case *e.merges:
-			return &hintError{errors.New("a merge key (<<) must be the first key of its mapping and name one alias"), "move it there, or write the values out"}
+			return hint.Add(errors.New("a merge key (<<) must be the first key of its mapping and name one alias"), "move it there, or write the values out")
 		}
 	}
 	if err := yaml.UnmarshalWithOptions(data, v, yaml.AllowDuplicateMapKey(), yaml.UseOrderedMap()); err != nil && !errors.Is(err, io.EOF) {

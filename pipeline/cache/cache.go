@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/internal/hint"
 )
 
 // A Cache is a build cache in a directory. Its methods may be called from several
@@ -48,7 +50,7 @@ func defaultDir() (string, error) {
 	if !filepath.IsAbs(base) {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("find the cache directory: %w\nhint: set XDG_CACHE_HOME or HOME", err)
+			return "", hint.Add(fmt.Errorf("find the cache directory: %w", err), "set XDG_CACHE_HOME or HOME")
 		}
 		base = filepath.Join(home, ".cache")
 	}
@@ -71,7 +73,7 @@ func Open(dir string) (*Cache, error) {
 	c := &Cache{dir: abs}
 	for _, sub := range []string{"entries", "objects", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(abs, sub), 0o777); err != nil {
-			return nil, fmt.Errorf("open the build cache: %w%s", err, hint(err))
+			return nil, fmt.Errorf("open the build cache: %w%s", err, hintFor(err))
 		}
 	}
 	return c, nil
@@ -99,7 +101,7 @@ func (c *Cache) Stats() (Stats, error) {
 		err = files(filepath.Join(c.dir, "objects"), func(_ string, fi fs.FileInfo) { st.Bytes += fi.Size() })
 	}
 	if err != nil {
-		return st, fmt.Errorf("read the build cache: %w%s", err, hint(err))
+		return st, fmt.Errorf("read the build cache: %w%s", err, hintFor(err))
 	}
 	return st, nil
 }
@@ -121,13 +123,13 @@ func (c *Cache) Trim(maxBytes int64, maxAge time.Duration) (TrimResult, error) {
 		err = t.sweep()
 	}
 	if err != nil {
-		return t.result, fmt.Errorf("trim the build cache: %w%s", err, hint(err))
+		return t.result, fmt.Errorf("trim the build cache: %w%s", err, hintFor(err))
 	}
 	return t.result, nil
 }
 
-// hint returns the line that says what to do about an operating system error, or "".
-func hint(err error) string {
+// hintFor returns the line that says what to do about an operating system error, or "".
+func hintFor(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return "\nhint: free some disk space (kbisect cache trim), or set XDG_CACHE_HOME to a directory with room"
@@ -164,7 +166,7 @@ func (c *Cache) lock(how int) (unlock func(), err error) {
 	path := filepath.Join(c.dir, "lock")
 	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o666)
 	if err != nil {
-		return nil, fmt.Errorf("lock the build cache: %w%s", err, hint(err))
+		return nil, fmt.Errorf("lock the build cache: %w%s", err, hintFor(err))
 	}
 	for {
 		err = unix.Flock(int(f.Fd()), how)
@@ -204,7 +206,7 @@ func syncDir(dir string) error {
 func Root() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no cache folder: %w\nhint: set XDG_CACHE_HOME or HOME", err)
+		return "", hint.Add(fmt.Errorf("no cache folder: %w", err), "set XDG_CACHE_HOME or HOME")
 	}
 	return filepath.Join(dir, "kbisect"), nil
 }

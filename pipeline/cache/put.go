@@ -42,14 +42,14 @@ func (c *Cache) Put(key, fromDir string, outputs []string, meta map[string]strin
 	defer unlock()
 	m, err := c.collect(root, key, outputs, meta)
 	if err != nil {
-		return Entry{}, fmt.Errorf("cache the build %.12s: %w%s", key, err, hint(err))
+		return Entry{}, fmt.Errorf("cache the build %.12s: %w%s", key, err, hintFor(err))
 	}
 	data, err := m.encode()
 	if err == nil {
 		err = c.writeFile(c.entryPath(key), data)
 	}
 	if err != nil {
-		return Entry{}, fmt.Errorf("cache the build %.12s: %w%s", key, err, hint(err))
+		return Entry{}, fmt.Errorf("cache the build %.12s: %w%s", key, err, hintFor(err))
 	}
 	return m.entry(), nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/format/config"
+
+	"github.com/kbisect/kbisect/internal/hint"
 )
 
 // layout is where the parts of one repository lie; all paths are absolute.
@@ -38,7 +40,7 @@ func locate(dir string) (layout, error) {
 	if real, err := filepath.EvalSymlinks(abs); err == nil {
 		abs = real
 	} else {
-		return layout{}, fmt.Errorf("open repository %s: %w\nhint: name an existing folder with -C", dir, err)
+		return layout{}, hint.Add(fmt.Errorf("open repository %s: %w", dir, err), "name an existing folder with -C")
 	}
 	for at := abs; ; at = filepath.Dir(at) {
 		l, ok, err := layoutAt(at)
@@ -46,7 +48,7 @@ func locate(dir string) (layout, error) {
 			return l, err
 		}
 		if at == filepath.Dir(at) {
-			return layout{}, fmt.Errorf("no git repository at %s or above it\nhint: run this inside a repository, or name one with -C DIR", abs)
+			return layout{}, hint.Add(fmt.Errorf("no git repository at %s or above it", abs), "run this inside a repository, or name one with -C DIR")
 		}
 	}
 }
@@ -104,7 +106,7 @@ func readGitFile(file string) (string, error) {
 		target = filepath.Join(filepath.Dir(file), target)
 	}
 	if !looksLikeGitDir(target) {
-		return "", fmt.Errorf("open repository: %s points to %s, which is not a repository\nhint: git worktree repair", file, target)
+		return "", hint.Add(fmt.Errorf("open repository: %s points to %s, which is not a repository", file, target), "git worktree repair")
 	}
 	return target, nil
 }

@@ -32,6 +32,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kbisect/kbisect/internal/hint"
 )
 
 // Repo is an open repository. It is safe for concurrent use.
@@ -119,7 +121,7 @@ func openObjects(l layout, feat features) (objects, []string, error) {
 				return g, []string{"replace refs are ignored because the git program was not found\nhint: install git"}, nil
 			}
 		}
-		return nil, nil, fmt.Errorf("the git program is needed to read it because %s, and none was found\nhint: install git and put it on PATH", reason)
+		return nil, nil, hint.Add(fmt.Errorf("the git program is needed to read it because %s, and none was found", reason), "install git and put it on PATH")
 	}
 	if _, err := runGit(l, nil, "rev-parse", "--git-dir"); err != nil {
 		return nil, nil, err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/kbisect/kbisect/internal/hint"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline"
 )
@@ -192,7 +193,7 @@ func setDefault[T comparable](p *T, v T) {
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w\nhint: kbisect init writes one; kbisect run -- COMMAND needs none", err)
+		return nil, hint.Add(fmt.Errorf("read configuration: %w", err), "kbisect init writes one; kbisect run -- COMMAND needs none")
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/kbisect/kbisect/internal/hint"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
@@ -62,10 +63,10 @@ func (c *Config) Project(device string) (kernels.Project, error) {
 		return p, err
 	}
 	if len(c.Run.Files) > 0 {
-		return p, errors.New("kind kernelbot takes its files from task.yml\nhint: remove [run] files")
+		return p, hint.Add(errors.New("kind kernelbot takes its files from task.yml"), "remove [run] files")
 	}
 	if len(p.Build)+len(p.Run) > 0 {
-		return p, errors.New("kind kernelbot builds and runs as the problem says\nhint: remove [build] command and [run] command")
+		return p, hint.Add(errors.New("kind kernelbot builds and runs as the problem says"), "remove [build] command and [run] command")
 	}
 	problem := cmp.Or(c.Task.Problem, ".")
 	if !filepath.IsAbs(problem) {
@@ -80,7 +81,7 @@ func (c *Config) files() (out []kernels.File, err error) {
 	for _, name := range c.Run.Files {
 		f, err := kernels.ReadFile(filepath.Dir(c.Path), name)
 		if err != nil {
-			return nil, fmt.Errorf("run.files: %w\nhint: paths in files name plain files and are relative to the folder of %s", err, FileName)
+			return nil, hint.Add(fmt.Errorf("run.files: %w", err), "paths in files name plain files and are relative to the folder of "+FileName)
 		}
 		out = append(out, f)
 	}

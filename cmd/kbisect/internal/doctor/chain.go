@@ -19,6 +19,7 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/kernels/protocol"
+	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
@@ -28,39 +29,39 @@ const (
 	chainRun   = 90 * time.Second
 )
 
-// nvccChain goes through all that a trial of kind nvcc does, with an example: it is compiled, loaded,
-// checked against the host, timed and looked into.
-func (e *examination) nvccChain(ctx context.Context) Finding {
+// nvccChain does with an example what a trial of kind nvcc does: compile, load,
+// check against the host, time.
+func nvccChain(ctx context.Context, rep gpu.Report, gpus []string) Finding {
 	switch _, err := exec.LookPath("nvcc"); {
 	case err != nil:
-		return missing("not tried: no nvcc in PATH", "")
-	case len(e.probe().Devices) == 0:
-		return missing("not tried: no device to run a kernel on", "")
+		return missing("skipped: no nvcc in PATH", "")
+	case len(rep.Devices) == 0:
+		return missing("skipped: no device", "")
 	}
-	f := e.chain(ctx, "cuda", kernels.Project{Kind: config.KindNvcc, Sources: []string{"bench.cu"}, Device: policy.Capability(e.config.Device.GPUs)})
+	f := chain(ctx, "cuda", kernels.Project{Kind: config.KindNvcc, Sources: []string{"bench.cu"}, Device: policy.Capability(gpus)})
 	if f.State == StateOK {
 		f.Found += "\n" + counters()
 	}
 	return f
 }
 
-// torchChain does the same for kind torch, on the processor where there is no device.
-func (e *examination) torchChain(ctx context.Context) Finding {
+// torchChain does the same for kind torch, on the CPU where there is no device.
+func torchChain(ctx context.Context) Finding {
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		return missing("not tried: no python3 in PATH", "")
+		return missing("skipped: no python3 in PATH", "")
 	}
 	if s := machine.RunTool(ctx, 60*time.Second, os.TempDir(), python, "-c", "import torch"); s.Err != nil {
-		return missing("not tried: no torch", "")
+		return missing("skipped: no torch", "")
 	}
-	return e.chain(ctx, "torch", kernels.Project{Kind: config.KindTorch})
+	return chain(ctx, "torch", kernels.Project{Kind: config.KindTorch})
 }
 
 // chain builds and runs an example as a project of its own.
-func (e *examination) chain(ctx context.Context, name string, project kernels.Project) Finding {
+func chain(ctx context.Context, name string, project kernels.Project) Finding {
 	dir, err := os.MkdirTemp("", "kbisect-doctor-")
 	if err != nil {
-		return Problem(err.Error(), "set TMPDIR to a directory that can be written")
+		return Problem(err.Error(), "set TMPDIR to a writable directory")
 	}
 	defer os.RemoveAll(dir)
 	plan, err := layOut(dir, name, project)
@@ -102,7 +103,7 @@ func layOut(dir, name string, project kernels.Project) (kernels.Plan, error) {
 	return plan, plan.Write(dir)
 }
 
-// registers is what ptxas says of the kernels, in words.
+// registers is the largest kernel by what ptxas reports, in words.
 func registers(output string) string {
 	all := cuda.Ptxas([]byte(output))
 	if len(all) == 0 {
@@ -112,7 +113,7 @@ func registers(output string) string {
 	return fmt.Sprintf(" (%d registers, %d bytes of spills)", most.Registers, most.SpillStores+most.SpillLoads)
 }
 
-// runExample runs a plan and says what the program has done by what it has sent.
+// runExample runs a plan. done lists what the program reported over the protocol.
 func runExample(ctx context.Context, dir string, plan kernels.Plan) (done []string, err error) {
 	heard := protocol.Reader{Base: "load"}
 	res, err := proc.Run(ctx, proc.Spec{
@@ -139,7 +140,7 @@ func runExample(ctx context.Context, dir string, plan kernels.Plan) (done []stri
 	case res.Timeout != nil:
 		return done, fmt.Errorf("it hangs in %s", heard.Phase())
 	case words.IsWrong:
-		return done, fmt.Errorf("it computes nonsense: %s", words.Wrong)
+		return done, fmt.Errorf("it computes wrong results: %s", words.Wrong)
 	case res.Exit != 0 || res.Signal != 0:
 		return done, fmt.Errorf("it fails in %s: %s", heard.Phase(), machine.Said{Text: string(res.Tail)}.Last())
 	case len(times) == 0:
@@ -149,7 +150,7 @@ func runExample(ctx context.Context, dir string, plan kernels.Plan) (done []stri
 	return append(done, fmt.Sprintf("%.3g us for %s", v[len(v)/2]*1e6, times[0].Case)), nil
 }
 
-// counters says what a profiler may read on this machine.
+// counters lists the profilers of this machine and what they may read.
 func counters() string {
 	var tools []string
 	for _, name := range []string{"ncu", "nsys", "cuobjdump"} {
@@ -163,7 +164,7 @@ func counters() string {
 	}
 	params, err := os.ReadFile("/proc/driver/nvidia/params")
 	if err == nil && strings.Contains(string(params), "RmProfilingAdminOnly: 1") && os.Geteuid() != 0 {
-		text += "; the driver lets only the administrator read performance counters (RmProfilingAdminOnly)"
+		text += "; only root may read performance counters (RmProfilingAdminOnly)"
 	}
 	return text
 }

@@ -60,6 +60,7 @@ func TestDoctorGood(t *testing.T) {
 	if !good {
 		t.Error("not ok")
 	}
+	hasLine(t, table, `Ready for a search here \(kind command\)`)
 	for _, p := range []string{`ok +system`, `ok +git +git version`, `ok +repository .*HEAD [0-9a-f]{12}`, `ok +kbisect.toml .*kind command`,
 		`ok +commands +run: /.*sh`, `ok +C compiler .*compiles and runs`, `ok +build cache .* free`, `ok +store`, `ok +hooks +no pre-push`} {
 		hasLine(t, table, p)
@@ -80,7 +81,7 @@ func TestDoctorNoRepository(t *testing.T) {
 	hasLine(t, table, `problem +repository`)
 	hasLine(t, table, ` +hint: `)
 	hasLine(t, table, `missing +kbisect.toml`)
-	hasLine(t, table, `In the way .*: repository`)
+	hasLine(t, table, `Not ready for a search here .*: fix repository\.`)
 }
 
 func TestDoctorBadConfig(t *testing.T) {
@@ -111,9 +112,9 @@ func TestDoctorPaths(t *testing.T) {
 	if good {
 		t.Error("ok with a broken make")
 	}
-	for _, p := range []string{`missing +git +not in PATH`, `problem +commands +run: no-such-program is not there`, `problem +C compiler .*does not compile: .*stdio`,
+	for _, p := range []string{`missing +git +not in PATH`, `problem +commands +run: no-such-program not found`, `problem +C compiler .*does not compile: .*stdio`,
 		`problem +make .*exited with 3`, `problem +ninja .*signal 11`, `ok +python3 +Python 9.9`, `problem +torch .*libcudart`,
-		`missing +cmake`, `In the way .*: commands, make\.`} {
+		`missing +cmake`, `Not ready .*: fix commands, make\.`} {
 		hasLine(t, table, p)
 	}
 }
@@ -139,11 +140,11 @@ func TestToolKillsItsTree(t *testing.T) {
 }
 
 func TestCheckBounded(t *testing.T) {
-	slow := check{Name: "slow", limit: 20 * time.Millisecond, run: func(ctx context.Context) Finding {
+	slow := check{name: "slow", limit: 20 * time.Millisecond, run: func(ctx context.Context) Finding {
 		<-ctx.Done()
 		return Problem("gave up", "")
 	}}
-	if f := slow.Bounded(t.Context()); f.Found != "gave up" {
+	if f := slow.bounded(t.Context()); f.Found != "gave up" {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -153,8 +154,8 @@ func TestDoctorHooks(t *testing.T) {
 	if out, err := exec.Command("git", "-C", dir, "config", "core.hooksPath", "hooks").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	e := NewExamination(dir, "")
-	defer e.Close()
+	e := open(dir, "")
+	defer e.close()
 	if f := e.hooks(t.Context()); f.State != StateProblem || !strings.Contains(f.Hint, "chmod") {
 		t.Errorf("got %+v", f)
 	}
@@ -187,7 +188,7 @@ func TestDeviceLine(t *testing.T) {
 
 func TestRoomIn(t *testing.T) {
 	dir := t.TempDir()
-	if f := roomIn(filepath.Join(dir, "a", "b"), ""); f.State != StateOK || !strings.HasSuffix(f.Found, "made when it is needed") {
+	if f := roomIn(filepath.Join(dir, "a", "b"), ""); f.State != StateOK || !strings.HasSuffix(f.Found, "created when needed") {
 		t.Errorf("got %+v", f)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -213,11 +214,11 @@ func TestDoctorOfLaunchesThatMustFail(t *testing.T) {
 		want  string // "": nothing is in the way
 	}{
 		"module of the benchmark": {map[string]string{"bench.py": "import sys, helper\n", "helper.py": "import nosuchmodule_kb.deep as x\n", config.FileName: "[run]\ncommand = [\"python3\", \"bench.py\"]\n"},
-			`problem +modules +no module nosuchmodule_kb, which helper.py imports`},
+			`problem +modules +no module nosuchmodule_kb, imported by helper.py`},
 		"modules that are there": {map[string]string{"b/bench.py": "import os.path, sys\nfrom helper import x\ntry:\n    import nosuchmodule_kb\nexcept ImportError:\n    pass\n", "b/helper/__init__.py": "x = 1\n",
 			config.FileName: "[run]\ncommand = [\"python3\", \"b/bench.py\"]\n"}, ""},
 		"module of the judge": {map[string]string{"p/task.yml": task, "eval.py": "from submission import custom_kernel\nfrom nosuchmodule_kb import y\n", "p/submission.py": "",
-			config.FileName: "kind = \"kernelbot\"\n[task]\nproblem = \"p\"\nsubmission = \"p/submission.py\"\n"}, `problem +modules +no module nosuchmodule_kb, which eval.py imports`},
+			config.FileName: "kind = \"kernelbot\"\n[task]\nproblem = \"p\"\nsubmission = \"p/submission.py\"\n"}, `problem +modules +no module nosuchmodule_kb, imported by eval.py`},
 		"nothing to run": {map[string]string{config.FileName: "kind = \"command\"\n"}, `problem +kbisect.toml .*\n +nothing to run`},
 		"left open":      {map[string]string{config.FileName: "[run]\n# FILL IN: name it\ncommand = [\"sh\", \"x\"]\n"}, `problem +kbisect.toml .*\n +line 2: # FILL IN: name it`},
 	} {

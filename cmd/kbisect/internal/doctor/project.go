@@ -25,53 +25,54 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-func isConfigError(err error) bool {
+// isInvalid reports that there is a configuration and it cannot be read.
+func isInvalid(err error) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-func (e *examination) system(context.Context) Finding {
+func system(context.Context) Finding {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	return Ok("%s %s %s, %d processors, %s", runtime.GOOS, strings.TrimSpace(string(kernel)), runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
-func (e *examination) repository(context.Context) Finding {
-	if e.repoErr != nil {
-		return problemOf(e.repoErr)
+func (s *subject) repository(context.Context) Finding {
+	if s.repoErr != nil {
+		return problemOf(s.repoErr)
 	}
-	where := e.repo.WorkDir()
+	where := s.repo.WorkDir()
 	switch {
 	case where == "":
-		where = e.repo.CommonDir() + ", bare"
-	case e.repo.GitDir() != e.repo.CommonDir():
+		where = s.repo.CommonDir() + ", bare"
+	case s.repo.GitDir() != s.repo.CommonDir():
 		where += ", a linked worktree"
 	}
-	head, err := e.repo.Resolve("HEAD")
+	head, err := s.repo.Resolve("HEAD")
 	if err != nil {
 		return Problem(where+": "+wording.Headline(err.Error()), "commit something first")
 	}
-	found := fmt.Sprintf("%s, read by %s, HEAD %.12s", where, e.repo.Backend(), head)
-	for _, w := range e.repo.Warnings() {
+	found := fmt.Sprintf("%s, read by %s, HEAD %.12s", where, s.repo.Backend(), head)
+	for _, w := range s.repo.Warnings() {
 		found += "\n" + wording.Headline(w)
 	}
 	return Ok("%s", found)
 }
 
-func (e *examination) configuration(context.Context) Finding {
+func (s *subject) configuration(context.Context) Finding {
 	switch {
-	case errors.Is(e.configErr, fs.ErrNotExist) && e.named:
-		return Problem(wording.Headline(e.configErr.Error()), "--config names a file that is not there")
-	case errors.Is(e.configErr, fs.ErrNotExist):
+	case errors.Is(s.configErr, fs.ErrNotExist) && s.named:
+		return Problem(wording.Headline(s.configErr.Error()), "--config names a file that does not exist")
+	case errors.Is(s.configErr, fs.ErrNotExist):
 		return missing("none: kbisect init writes one, kbisect run -- COMMAND needs none", "")
-	case e.configErr != nil:
-		return problemOf(e.configErr)
+	case s.configErr != nil:
+		return problemOf(s.configErr)
 	}
-	found := fmt.Sprintf("%s, kind %s", e.config.Path, e.config.Kind)
-	for _, w := range e.config.Warnings {
+	found := fmt.Sprintf("%s, kind %s", s.config.Path, s.config.Kind)
+	for _, w := range s.config.Warnings {
 		found += "\n" + w
 	}
-	project, err := e.config.Project("")
+	project, err := s.config.Project("")
 	if err == nil {
-		project.Static = policy.AllStatic(e.config.Metrics)
+		project.Static = policy.AllStatic(s.config.Metrics)
 		_, err = kernels.NewPlan(project)
 	}
 	if err != nil {
@@ -79,22 +80,22 @@ func (e *examination) configuration(context.Context) Finding {
 		f.Found = found + "\n" + f.Found
 		return f
 	}
-	if line := e.unfilled(); line != "" {
-		return Problem(found+"\n"+line, "fill in what is meant there, and take the words FILL IN out")
+	if line := unfilled(s.config.Path); line != "" {
+		return Problem(found+"\n"+line, "complete that line and remove the words FILL IN")
 	}
-	if e.repoErr == nil && e.repo.WorkDir() != "" {
-		for _, s := range e.config.Build.Sources {
-			if _, err := os.Stat(filepath.Join(e.repo.WorkDir(), s)); err != nil {
-				return Problem(found+"\n[build] sources: there is no "+s, "sources count from the top of the repository")
+	if s.repoErr == nil && s.repo.WorkDir() != "" {
+		for _, name := range s.config.Build.Sources {
+			if _, err := os.Stat(filepath.Join(s.repo.WorkDir(), name)); err != nil {
+				return Problem(found+"\n[build] sources: "+name+" does not exist", "sources are relative to the top of the repository")
 			}
 		}
 	}
 	return Ok("%s", found)
 }
 
-// unfilled is the first line of the configuration that kbisect init has left to be filled in.
-func (e *examination) unfilled() string {
-	text, _ := os.ReadFile(e.config.Path)
+// unfilled is the first line that kbisect init left to be filled in, or "".
+func unfilled(path string) string {
+	text, _ := os.ReadFile(path)
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		if n++; strings.Contains(line, "FILL IN") {
@@ -104,23 +105,23 @@ func (e *examination) unfilled() string {
 	return ""
 }
 
-// cudaTask reports a problem of KernelBot's whose submission is CUDA C++.
-func (e *examination) cudaTask() bool {
-	if !e.isKind(config.KindKernelbot) {
+// cudaTask reports whether the project is a KernelBot problem in CUDA C++.
+func cudaTask(cfg *config.Config) bool {
+	if cfg.Kind != config.KindKernelbot {
 		return false
 	}
-	project, err := e.config.Project("")
+	project, err := cfg.Project("")
 	return err == nil && project.Task.Lang == "cu"
 }
 
-// commands looks up what the configuration starts; what a build makes, or a
-// candidate carries, cannot be looked up before.
-func (e *examination) commands(context.Context) Finding {
+// commands looks up the programs that the configuration starts. One with a relative
+// path is made by the build or part of a commit, so it cannot be looked up here.
+func commands(cfg *config.Config) Finding {
 	var found, gone []string
 	for _, c := range []struct {
 		table string
 		argv  []string
-	}{{"build", e.config.Build.Command}, {"run", e.config.Run.Command}} {
+	}{{"build", cfg.Build.Command}, {"run", cfg.Run.Command}} {
 		if len(c.argv) == 0 {
 			continue
 		}
@@ -131,27 +132,27 @@ func (e *examination) commands(context.Context) Finding {
 		}
 		path, err := exec.LookPath(name)
 		if err != nil {
-			gone = append(gone, fmt.Sprintf("%s: %s is not there", c.table, name))
+			gone = append(gone, fmt.Sprintf("%s: %s not found", c.table, name))
 			continue
 		}
 		found = append(found, fmt.Sprintf("%s: %s", c.table, path))
 	}
 	text := strings.Join(append(found, gone...), "\n")
 	if len(gone) > 0 {
-		return Problem(text, "install it, mend PATH, or write ./ in front of a program that the build makes")
+		return Problem(text, "install it, fix PATH, or write ./ in front of a program that the build makes")
 	}
 	switch {
 	case text != "":
 		return Ok("%s", text)
-	case e.isKind(config.KindTorch, config.KindKernelbot) && e.config.Path != "":
-		return Ok("those of kind %s", e.kind())
-	case e.config.Path != "":
-		return missing("kbisect.toml names none", "")
+	case (cfg.Kind == config.KindTorch || cfg.Kind == config.KindKernelbot) && cfg.Path != "":
+		return Ok("built in to kind %s", cfg.Kind)
+	case cfg.Path != "":
+		return missing("none in kbisect.toml", "")
 	}
-	return missing("there is no kbisect.toml that names any", "")
+	return missing("no kbisect.toml", "")
 }
 
-func (e *examination) cache(context.Context) Finding {
+func buildCache(context.Context) Finding {
 	dir, err := cache.Root()
 	if err != nil {
 		return problemOf(err)
@@ -159,22 +160,22 @@ func (e *examination) cache(context.Context) Finding {
 	return roomIn(dir, "set XDG_CACHE_HOME to a directory that can be written")
 }
 
-func (e *examination) store(context.Context) Finding {
-	if e.repoErr != nil {
+func (s *subject) store(context.Context) Finding {
+	if s.repoErr != nil {
 		return missing("no repository", "")
 	}
-	st, err := store.Open(store.Dir(e.repo.CommonDir()), store.ReadOnly)
+	st, err := store.Open(store.Dir(s.repo.CommonDir()), store.ReadOnly)
 	if err == nil {
 		_, err = st.Sessions(0)
 		st.Close()
 	}
 	if err != nil && !errors.Is(err, store.ErrNoStore) {
-		return Problem(strings.ReplaceAll(err.Error(), "\nhint: ", "; "), "")
+		return problemOf(err)
 	}
-	return roomIn(store.Dir(e.repo.CommonDir()), "kbisect keeps its memory here; give yourself the right to write")
+	return roomIn(store.Dir(s.repo.CommonDir()), "kbisect keeps its results here; make it writable")
 }
 
-// minFree is how much room there should be for builds, in bytes.
+// minFree is the least free space for builds, in bytes.
 const minFree = 1 << 30
 
 // roomIn tries to write into dir, or into the nearest directory above it that
@@ -199,7 +200,7 @@ func roomIn(dir, hint string) Finding {
 	}
 	note := ""
 	if at != dir {
-		note = ", made when it is needed"
+		note = ", created when needed"
 	}
 	var fsInfo unix.Statfs_t
 	if err := unix.Statfs(at, &fsInfo); err != nil {
@@ -207,7 +208,7 @@ func roomIn(dir, hint string) Finding {
 	}
 	free := fsInfo.Bavail * uint64(fsInfo.Bsize)
 	if free < minFree {
-		return Problem(fmt.Sprintf("%s: only %s free", dir, bytesText(free)), "kbisect cache trim makes room")
+		return Problem(fmt.Sprintf("%s: only %s free", dir, bytesText(free)), "run kbisect cache trim")
 	}
 	return Ok("%s, %s free%s", dir, bytesText(free), note)
 }
@@ -225,16 +226,16 @@ func bytesText(n uint64) string {
 	return fmt.Sprintf("%.3g %ciB", f, units[i])
 }
 
-func (e *examination) hooks(ctx context.Context) Finding {
-	if e.repoErr != nil {
+func (s *subject) hooks(ctx context.Context) Finding {
+	if s.repoErr != nil {
 		return missing("no repository", "")
 	}
-	dir := filepath.Join(e.repo.CommonDir(), "hooks")
+	dir := filepath.Join(s.repo.CommonDir(), "hooks")
 	where := ""
 	if git, err := exec.LookPath("git"); err == nil {
-		s := machine.RunTool(ctx, 10*time.Second, e.dir, git, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
-		if s.Err == nil && filepath.IsAbs(s.First()) && s.First() != dir {
-			dir, where = s.First(), " (core.hooksPath)"
+		said := machine.RunTool(ctx, 10*time.Second, s.dir, git, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
+		if path := said.First(); said.Err == nil && filepath.IsAbs(path) && path != dir {
+			dir, where = path, " (core.hooksPath)"
 		}
 	}
 	info, err := os.Stat(filepath.Join(dir, "pre-push"))
@@ -248,13 +249,14 @@ func (e *examination) hooks(ctx context.Context) Finding {
 	if strings.Contains(string(text), "kbisect") {
 		return Ok("pre-push in %s%s calls kbisect", dir, where)
 	}
-	return Ok("pre-push in %s%s is another program's", dir, where)
+	return Ok("pre-push in %s%s belongs to another program", dir, where)
 }
 
-// cgroup says whether trials can have control groups of their own; kbisect does without.
-func (e *examination) cgroup(context.Context) Finding {
+// cgroup says whether trials can have control groups of their own. kbisect also
+// works without.
+func cgroup(context.Context) Finding {
 	if dir, yes := proc.Delegated(); yes {
-		return Ok("v2, delegated: trials have groups of their own below %s", dir)
+		return Ok("v2, delegated: each trial gets its own group below %s", dir)
 	}
-	return missing("no v2 group that is delegated; trials are supervised by a process instead", "")
+	return missing("no delegated v2 group; a process supervises the trials instead", "")
 }

@@ -15,42 +15,39 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// pythonProgram is what a launch gives to Python.
+// pythonProgram is a script with the modules beside it.
 type pythonProgram struct {
 	python string            // as the configuration names it
 	dir    string            // where it looks for modules first
 	texts  map[string]string // of its files, by module or by path
 }
 
-// pythonProgram is the script of the run command, or what a problem of KernelBot's puts into one folder; nil
-// where launches are not Python's.
-func (e *examination) pythonProgram() *pythonProgram {
-	top := e.dir
-	if e.repoErr == nil && e.repo.WorkDir() != "" {
-		top = e.repo.WorkDir()
-	}
+// launched is the Python program that a launch runs: the script of the run command
+// below top, or the files of a KernelBot problem. It is nil where a launch is not Python.
+func launched(cfg *config.Config, top string) *pythonProgram {
 	p := &pythonProgram{python: "python3", dir: os.TempDir(), texts: map[string]string{}}
-	if e.isKind(config.KindKernelbot) {
-		project, err := e.config.Project("")
+	if cfg.Kind == config.KindKernelbot {
+		project, err := cfg.Project("")
 		if err != nil || project.Task.Lang != "py" {
 			return nil
 		}
 		for _, f := range project.Task.Files {
 			p.texts[strings.TrimSuffix(f.Name, ".py")] = f.Text
 		}
-		text, _ := os.ReadFile(filepath.Join(top, e.config.Task.Submission))
+		text, _ := os.ReadFile(filepath.Join(top, cfg.Task.Submission))
 		p.texts[strings.TrimSuffix(project.Task.Submission(), ".py")] += "\n" + string(text)
 		return p
 	}
-	at, script := kernels.Script(e.config.Run.Command)
-	if at != 1 || filepath.Ext(script) != ".py" || !proc.PythonName(filepath.Base(e.config.Run.Command[0])) {
+	at, script := kernels.Script(cfg.Run.Command)
+	if at != 1 || filepath.Ext(script) != ".py" || !proc.PythonName(filepath.Base(cfg.Run.Command[0])) {
 		return nil
 	}
-	p.python, p.dir = e.config.Run.Command[0], filepath.Dir(filepath.Join(top, script))
+	p.python, p.dir = cfg.Run.Command[0], filepath.Dir(filepath.Join(top, script))
 	p.follow(filepath.Join(top, script))
 	return p
 }
@@ -69,9 +66,13 @@ func (p *pythonProgram) follow(file string) {
 	}
 }
 
-// importedModules lists the modules that a file imports whatever happens: not within a function or a try.
+// importLine matches an import at the start of a line: one within a function or a
+// try may never be reached.
+var importLine = regexp.MustCompile(`(?m)^(?:import[ \t]+([\w., \t]+)|from[ \t]+(\w+)[\w.]*[ \t]+import\b)`)
+
+// importedModules lists the modules that a file always imports.
 func importedModules(text []byte) (out []string) {
-	for _, m := range regexp.MustCompile(`(?m)^(?:import[ \t]+([\w., \t]+)|from[ \t]+(\w+)[\w.]*[ \t]+import\b)`).FindAllSubmatch(text, -1) {
+	for _, m := range importLine.FindAllSubmatch(text, -1) {
 		for name := range bytes.SplitSeq(append(bytes.Clone(m[1]), m[2]...), []byte(",")) {
 			if words := strings.Fields(string(name)); len(words) > 0 {
 				module, _, _ := strings.Cut(words[0], ".")
@@ -82,13 +83,13 @@ func importedModules(text []byte) (out []string) {
 	return out
 }
 
-// findModules prints those of its arguments that Python does not find.
+// findModules prints those of its arguments that Python cannot find.
 const findModules = `import importlib.util, sys
 for name in sys.argv[1:]:
     if importlib.util.find_spec(name) is None:
         print("missing", name)`
 
-// modules looks for what the program under test imports.
+// modules looks for the modules that the program imports.
 func (p *pythonProgram) modules(ctx context.Context) Finding {
 	wanted := map[string]string{} // module: the file that imports it
 	for _, file := range slices.Sorted(maps.Keys(p.texts)) {
@@ -100,7 +101,7 @@ func (p *pythonProgram) modules(ctx context.Context) Finding {
 	}
 	python, err := exec.LookPath(p.python)
 	if err != nil {
-		return missing(p.python+" is not there", "install it, or mend PATH")
+		return missing(p.python+" not found", "install it, or fix PATH")
 	}
 	names := slices.Sorted(maps.Keys(wanted))
 	s := machine.RunTool(ctx, 30*time.Second, p.dir, append([]string{python, "-c", findModules}, names...)...)
@@ -110,11 +111,11 @@ func (p *pythonProgram) modules(ctx context.Context) Finding {
 	var gone []string
 	for line := range strings.Lines(s.Text) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "missing "); ok {
-			gone = append(gone, fmt.Sprintf("no module %s, which %s imports", name, wanted[name]))
+			gone = append(gone, fmt.Sprintf("no module %s, imported by %s", name, wanted[name]))
 		}
 	}
 	if len(gone) > 0 {
 		return Problem(strings.Join(gone, "\n"), "install it for "+python+": every launch would end with ModuleNotFoundError")
 	}
-	return Ok("%s finds the %d that are imported", python, len(names))
+	return Ok("%s finds %s", python, wording.Counted(len(names), "imported module"))
 }

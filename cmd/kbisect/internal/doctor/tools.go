@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/internal/hint"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
 // cCompiler compiles a program and runs it, because a compiler may be there
 // without its headers or its linker.
-func (e *examination) cCompiler(ctx context.Context) Finding {
+func cCompiler(ctx context.Context) Finding {
 	path := ""
 	for _, name := range []string{machine.FirstWord(os.Getenv("CC")), "cc", "gcc", "clang"} {
 		if p, err := exec.LookPath(name); name != "" && err == nil {
@@ -28,11 +28,11 @@ func (e *examination) cCompiler(ctx context.Context) Finding {
 		}
 	}
 	if path == "" {
-		return missing("neither cc nor gcc nor clang in PATH", "install gcc or clang")
+		return missing("no cc, gcc or clang in PATH", "install gcc or clang")
 	}
 	v := machine.RunTool(ctx, 10*time.Second, "", path, "--version")
 	if v.Err != nil {
-		return Problem(fmt.Sprintf("%s: %v", path, v.Err), "install the compiler again, or mend PATH")
+		return Problem(fmt.Sprintf("%s: %v", path, v.Err), "install the compiler again, or fix PATH")
 	}
 	if f := hello(ctx, 30*time.Second, kernels.HelloFor("cc"), true, path); f.State != StateOK {
 		f.Found = path + ": " + f.Found
@@ -42,15 +42,15 @@ func (e *examination) cCompiler(ctx context.Context) Finding {
 	return Ok("%s (%s), compiles and runs", v.First(), path)
 }
 
-// hello compiles a known-good program in a directory of its own and, if asked to, runs it.
+// hello compiles a known-good program in a temporary directory and, with run, runs it.
 func hello(ctx context.Context, limit time.Duration, h kernels.Hello, run bool, compiler ...string) Finding {
 	dir, err := os.MkdirTemp("", "kbisect-doctor-")
 	if err != nil {
-		return Problem(err.Error(), "set TMPDIR to a directory that can be written")
+		return Problem(err.Error(), "set TMPDIR to a writable directory")
 	}
 	defer os.RemoveAll(dir)
 	if err := os.WriteFile(filepath.Join(dir, h.File), h.Text, 0o600); err != nil {
-		return Problem(err.Error(), "set TMPDIR to a directory that can be written")
+		return Problem(err.Error(), "set TMPDIR to a writable directory")
 	}
 	s := machine.RunTool(ctx, limit, dir, append(slices.Clone(compiler), "-o", "hello", h.File)...)
 	if s.Err != nil {
@@ -62,15 +62,16 @@ func hello(ctx context.Context, limit time.Duration, h kernels.Hello, run bool, 
 	s = machine.RunTool(ctx, limit, dir, "./hello")
 	switch {
 	case s.Err != nil:
-		return Problem("compiles, but the program does not run: "+strings.ReplaceAll(s.Err.Error(), "\nhint: ", "\n"), "")
+		text, advice := hint.Split(s.Err)
+		return Problem("compiles, but the program does not run: "+text, advice)
 	case s.First() != kernels.HelloWord:
-		return Problem("compiles, but the program says: "+s.Last(), "")
+		return Problem("compiles, but the program prints: "+s.Last(), "")
 	}
 	return Ok("compiles and runs")
 }
 
 // nvcc looks in PATH and where CUDA is usually installed.
-func (e *examination) nvcc(ctx context.Context) Finding {
+func nvcc(ctx context.Context, rep gpu.Report) Finding {
 	path, err := exec.LookPath("nvcc")
 	if err != nil {
 		for _, home := range []string{os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH"), "/usr/local/cuda"} {
@@ -83,10 +84,9 @@ func (e *examination) nvcc(ctx context.Context) Finding {
 	}
 	v := machine.RunTool(ctx, 20*time.Second, "", path, "--version")
 	if v.Err != nil {
-		return Problem(fmt.Sprintf("%s: %v", path, v.Err), "install the CUDA toolkit again, or mend PATH")
+		return Problem(fmt.Sprintf("%s: %v", path, v.Err), "install the CUDA toolkit again, or fix PATH")
 	}
 	name := fmt.Sprintf("%s (%s)", machine.VersionLine(v, "Cuda compilation tools"), path)
-	rep := e.probe()
 	if len(rep.Devices) == 0 {
 		f := hello(ctx, 100*time.Second, kernels.HelloFor("nvcc"), false, path)
 		f.Found = name + ", " + f.Found + "; no device to run on"
@@ -95,13 +95,13 @@ func (e *examination) nvcc(ctx context.Context) Finding {
 	f := hello(ctx, 100*time.Second, kernels.HelloFor("nvcc"), true, path, "-arch=native")
 	f.Found = name + ", " + f.Found + " a kernel"
 	if f.State != StateOK {
-		f.Hint = cmp.Or(f.Hint, fmt.Sprintf("the driver serves CUDA %s; the toolkit should not be newer", rep.CUDA))
+		f.Hint = cmp.Or(f.Hint, fmt.Sprintf("the driver supports CUDA %s; the toolkit should not be newer", rep.CUDA))
 		f.Found = strings.TrimSuffix(f.Found, " a kernel")
 	}
 	return f
 }
 
-func (e *examination) torch(ctx context.Context) Finding {
+func torch(ctx context.Context, rep gpu.Report) Finding {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		return missing("no python3", "")
@@ -114,90 +114,34 @@ func (e *examination) torch(ctx context.Context) Finding {
 		return Problem("import torch: "+s.Err.Error(), "try: python3 -c 'import torch'")
 	}
 	name := machine.VersionLine(s, "torch")
-	if len(e.probe().Devices) == 0 {
+	if len(rep.Devices) == 0 {
 		return Ok("%s", name)
 	}
-	return e.torchHello(ctx, python, name)
+	return torchHello(ctx, python, name, rep.CUDA)
 }
 
 // torchHello runs the known-good program for torch on the device.
-func (e *examination) torchHello(ctx context.Context, python, name string) Finding {
+func torchHello(ctx context.Context, python, name, cuda string) Finding {
 	h := kernels.HelloFor("torch")
 	s := machine.RunTool(ctx, 60*time.Second, os.TempDir(), python, "-c", string(h.Text))
 	if s.Err != nil || s.First() != kernels.HelloWord {
-		return Problem(name+", but a sum on the device fails: "+s.Last(), "the driver serves CUDA "+e.probe().CUDA+"; torch should be built for no newer one")
+		return Problem(name+", but a sum on the device fails: "+s.Last(), "the driver supports CUDA "+cuda+"; install a torch built for that or an older one")
 	}
 	return Ok("%s, computes on the device", name)
 }
 
-// namesDevices reports whether the configuration asks for certain devices.
-func (e *examination) namesDevices() bool {
-	g := e.config.Device.GPUs
-	return !slices.Equal(g, []string{"auto"}) && !slices.Equal(g, []string{"none"})
-}
-
-func (e *examination) devices(context.Context) Finding {
-	rep := e.probe()
-	if !rep.Available || len(rep.Devices) == 0 {
-		why := cmp.Or(rep.Why, "the driver knows no device")
-		if e.namesDevices() {
-			return Problem(why, `[device] gpus names devices; write "none" or "auto" to do without`)
+// toolCheck looks a program up and asks for its version, which is in the line that
+// begins with prefix; "" means the first line.
+func toolCheck(name, prefix, hint string, args ...string) func(context.Context) Finding {
+	return func(ctx context.Context) Finding {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return missing("not in PATH", hint)
 		}
-		return missing(why+"; trials run without a device", "")
-	}
-	lines := []string{fmt.Sprintf("driver %s, CUDA up to %s", rep.Driver, rep.CUDA)}
-	var hints []string
-	for _, d := range rep.Devices {
-		line, hint := deviceLine(d)
-		lines = append(lines, line)
-		if hint != "" {
-			hints = append(hints, hint)
+		s := machine.RunTool(ctx, 15*time.Second, "", append([]string{path}, args...)...)
+		if s.Err != nil {
+			return Problem(fmt.Sprintf("%s: %v", path, s.Err), "it is installed but does not run; install it again, or fix PATH")
 		}
+		return Ok("%s (%s)", machine.VersionLine(s, prefix), path)
 	}
-	lines, hints = e.wantedDevices(lines, hints)
-	if len(hints) > 0 {
-		return Problem(strings.Join(lines, "\n"), strings.Join(slices.Compact(hints), "\n"))
-	}
-	return Ok("%s", strings.Join(lines, "\n"))
-}
-
-// wantedDevices tries to open each device that the configuration names.
-func (e *examination) wantedDevices(lines, hints []string) ([]string, []string) {
-	if !e.namesDevices() {
-		return lines, hints
-	}
-	for _, g := range e.config.Device.GPUs {
-		if _, err := gpu.Open(g); err != nil {
-			lines = append(lines, wording.Headline(err.Error()))
-			hints = append(hints, "[device] gpus names what is not there")
-		}
-	}
-	return lines, hints
-}
-
-// deviceLine describes one device, and says what to do when it is not fit for timing.
-func deviceLine(d gpu.Device) (line, hint string) {
-	if d.UUID == "" {
-		why := "unknown"
-		if len(d.Absent) > 0 {
-			why = d.Absent[0].Why
-		}
-		return fmt.Sprintf("%d: %s", d.Index, why), "the driver does not open this device; see dmesg"
-	}
-	line = fmt.Sprintf("%d: %s, %s, compute capability %s, SM %d of %d MHz, memory %d MHz, %d °C, %.0f of %.0f W, persistence %s",
-		d.Index, d.Name, bytesText(d.MemoryTotal), d.ComputeCapability, d.SMClock, d.SMClockMax, d.MemClock, d.Temperature, d.PowerW, d.PowerLimitW,
-		cmp.Or(d.PersistenceMode, "unknown"))
-	line += "\n   " + d.UUID
-	if d.MIG {
-		line += ", MIG is on: name a slice by its UUID in [device] gpus"
-	}
-	if d.RecoveryAction != "" && d.RecoveryAction != "none" {
-		return line + "\n   the driver asks to " + d.RecoveryAction, "do what the driver asks for before timing anything"
-	}
-	for _, p := range d.Processes {
-		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
-		line += fmt.Sprintf("\n   in use by process %d %s (%s)", p.PID, strings.TrimSpace(string(comm)), bytesText(p.UsedBytes))
-		hint = "other processes share a device: timings will scatter, and memory may run out"
-	}
-	return line, hint
 }

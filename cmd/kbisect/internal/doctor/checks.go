@@ -1,0 +1,115 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// subject is what the checks look at. It does not change while they run.
+type subject struct {
+	dir       string
+	repo      *source.Repo // nil with repoErr
+	repoErr   error
+	config    *config.Config // with defaults; never nil
+	configErr error
+	named     bool // the configuration was named by --config
+
+	// probe asks the driver, once and before the checks that use a device: their
+	// load would show in its clocks and in its list of processes.
+	probe func() gpu.Report
+}
+
+// open reads the repository in dir and its configuration, or the one in
+// configFile if that is not "".
+func open(dir, configFile string) *subject {
+	s := &subject{dir: dir, named: configFile != "", probe: sync.OnceValue(gpu.Probe)}
+	if abs, err := filepath.Abs(dir); err == nil {
+		s.dir = abs
+	}
+	s.repo, s.repoErr = source.Open(s.dir)
+	cfg, err := config.Load(cmp.Or(configFile, filepath.Join(s.top(), config.FileName)))
+	if cfg == nil {
+		cfg, s.configErr = &config.Config{}, err
+	}
+	s.config = cfg.WithDefaults()
+	return s
+}
+
+func (s *subject) close() {
+	if s.repo != nil {
+		_ = s.repo.Close()
+	}
+}
+
+// top is the top of the work tree, or the directory itself where there is none.
+func (s *subject) top() string {
+	if s.repoErr == nil && s.repo.WorkDir() != "" {
+		return s.repo.WorkDir()
+	}
+	return s.dir
+}
+
+// waitForDriver probes the devices, but does not wait for a driver that hangs.
+func (s *subject) waitForDriver(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.probe()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-time.After(20 * time.Second):
+	}
+}
+
+// kind names the kind of project in brackets, unless the configuration that says
+// it cannot be read.
+func (s *subject) kind() string {
+	if isInvalid(s.configErr) {
+		return ""
+	}
+	return " (kind " + s.config.Kind + ")"
+}
+
+// checks lists what there is to check, in the order of the table.
+func (s *subject) checks() []check {
+	const quick = 20 * time.Second
+	cfg := s.config
+	is := func(kinds ...string) bool { return slices.Contains(kinds, cfg.Kind) }
+	devices := len(s.probe().Devices) > 0
+	list := []check{
+		{"system", false, quick, system},
+		{"git", false, quick, toolCheck("git", "git", "install git; without it only plain repositories can be read", "--version")},
+		{"repository", true, quick, s.repository},
+		{"kbisect.toml", cfg.Path != "" || isInvalid(s.configErr), quick, s.configuration},
+		{"commands", len(cfg.Build.Command)+len(cfg.Run.Command) > 0, quick, func(context.Context) Finding { return commands(cfg) }},
+		{"C compiler", is(config.KindCMake), 60 * time.Second, cCompiler},
+		{"make", is(config.KindMake), quick, toolCheck("make", "GNU Make", "install make", "--version")},
+		{"cmake", is(config.KindCMake), quick, toolCheck("cmake", "cmake", "install cmake", "--version")},
+		{"ninja", false, quick, toolCheck("ninja", "", "", "--version")},
+		{"nvcc", is(config.KindNvcc) || cudaTask(cfg), 150 * time.Second, func(ctx context.Context) Finding { return nvcc(ctx, s.probe()) }},
+		{"python3", is(config.KindTorch, config.KindKernelbot), quick, toolCheck("python3", "Python", "install python3", "--version")},
+	}
+	if program := launched(cfg, s.top()); program != nil {
+		list = append(list, check{"modules", true, quick + 30*time.Second, program.modules})
+	}
+	return append(list,
+		check{"torch", is(config.KindTorch), 70 * time.Second, func(ctx context.Context) Finding { return torch(ctx, s.probe()) }},
+		check{"nvcc chain", is(config.KindNvcc) && devices, chainBuild + chainRun, func(ctx context.Context) Finding { return nvccChain(ctx, s.probe(), cfg.Device.GPUs) }},
+		check{"torch chain", false, chainRun + 65*time.Second, torchChain},
+		check{"devices", namesDevices(cfg.Device.GPUs), 40 * time.Second, func(context.Context) Finding { return devicesHere(s.probe(), cfg.Device.GPUs) }},
+		check{"cgroup", false, quick, cgroup},
+		check{"build cache", true, quick, buildCache},
+		check{"store", s.repoErr == nil, quick, s.store},
+		check{"hooks", false, quick, s.hooks},
+	)
+}
