@@ -185,7 +185,9 @@ func (s *Search) Find(ctx context.Context) (Finding, error) {
 	r := &run{Search: &own, h: h}
 	r.f.Range, r.f.Matter = h.Len(), h.Remaining()
 	err = r.all(ctx)
-	r.tellOthers()
+	if !r.Others {
+		r.f.warnOthers()
+	}
 	if err != nil {
 		r.f.Err = err
 		r.f.Result = Broken
@@ -199,15 +201,12 @@ func (s *Search) Find(ctx context.Context) (Finding, error) {
 	return r.f, nil
 }
 
-// tellOthers reports the commits that were set aside because they fail in another way: nobody is
-// blamed for that here, but somebody may want to look for it next.
-func (r *run) tellOthers() {
-	if r.Others {
-		return
-	}
+// warnOthers reports the commits that were set aside because they fail in another way: no commit is
+// blamed for that here, but a user may want to search for it next.
+func (f *Finding) warnOthers() {
 	count, example := map[string]int{}, map[string]string{}
 	var kinds []string
-	for _, s := range r.f.Steps {
+	for _, s := range f.Steps {
 		if !s.Verdict.Other || s.Inferred {
 			continue
 		}
@@ -218,7 +217,7 @@ func (r *run) tellOthers() {
 		count[kind]++
 	}
 	for _, kind := range kinds {
-		r.f.Warnings = append(r.f.Warnings, fmt.Sprintf("%d of the commits tested fail in another way (%s) and were set aside, such as %s\nhint: to find where that came from, search again with --bad %s",
+		f.Warnings = append(f.Warnings, fmt.Sprintf("%d of the commits tested fail in another way (%s) and were set aside, such as %s\nhint: to find where that came from, search again with --bad %s",
 			count[kind], kind, ShortID(example[kind]), ShortID(example[kind])))
 	}
 }

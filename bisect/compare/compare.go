@@ -265,8 +265,11 @@ func (r *run) choose() error {
 	}
 	if len(cs) == 0 {
 		e := &UnknownMetricError{Wanted: metric.Names(r.Metrics), Sent: metric.SentByBoth(first[0], first[1])}
-		if sends[0] != sends[1] {
-			e.Only = r.names[map[bool]int{true: 1}[sends[1]]]
+		switch {
+		case sends[0] && !sends[1]:
+			e.Only = r.names[0]
+		case sends[1] && !sends[0]:
+			e.Only = r.names[1]
 		}
 		return e
 	}
@@ -276,8 +279,8 @@ func (r *run) choose() error {
 		}
 	}
 	for _, c := range cs {
-		if c.Kernel != nil {
-			r.warn(fmt.Sprintf("%s of %s is taken for %s of %s: a kernel of the same function, with other template arguments", c.Kernel.Names[0], r.names[0], c.Case, r.names[1]))
+		if was := c.Was(); was != "" {
+			r.warn(fmt.Sprintf("%s of %s is taken for %s of %s: a kernel of the same function, with other template arguments", was, r.names[0], c.Case, r.names[1]))
 		}
 	}
 	for _, w := range metric.OneSided(r.Metrics, first, r.names) {

@@ -210,8 +210,8 @@ func (c *contrast) describe(n int, w criteria) Contrast {
 		Metric: c.channel.Metric, Case: c.caseName(), All: c.channel.All && len(c.cases) > 1, Unit: c.unit, Answer: c.answer, Pairs: len(c.pairs),
 		A: Describe(v[0]), B: Describe(v[1]), Cliff: CliffsDelta(v[0], v[1]), P: MannWhitney(v[0], v[1]),
 	}
-	if c.channel.Kernel != nil {
-		x.Was = metric.Channel{Metric: c.channel.Metric, Case: c.channel.Kernel.Names[0]}.Name()
+	if was := c.channel.Was(); was != "" {
+		x.Was = metric.Channel{Metric: c.channel.Metric, Case: was}.Name()
 	}
 	if len(c.pairs) == len(v[0]) && len(c.pairs) == len(v[1]) {
 		x.Ratio = RatioOfMedians(both[0], both[1], true, w.seed)

@@ -40,8 +40,8 @@ func compared(contrasts []*contrast, m metric.Metric) map[string]bool {
 	for _, c := range contrasts {
 		if c.channel.Metric == m && (!c.channel.All || len(c.cases) == 1) {
 			out[c.caseName()] = true
-			if c.channel.Kernel != nil {
-				out[c.channel.Kernel.Names[0]] = true
+			if was := c.channel.Was(); was != "" {
+				out[was] = true
 			}
 		}
 	}

@@ -26,6 +26,10 @@ type exactNumbers struct {
 func (x *exactNumbers) take(ms []metric.Metric, g, b bisect.Outcome, faster bool) {
 	x.lead = len(ms) > 0 && ms[0].Exact
 	good, bad := metric.NewParts(g), metric.NewParts(b)
+	sign := 1.0
+	if faster {
+		sign = -1
+	}
 	for _, m := range ms {
 		if !m.Exact {
 			continue
@@ -35,10 +39,10 @@ func (x *exactNumbers) take(ms []metric.Metric, g, b bisect.Outcome, faster bool
 			fg, inGood := c.Figure(good.Of(c))
 			fb, inBad := c.Figure(bad.Of(c))
 			if inGood && inBad {
-				x.add(c, fg, fb, map[bool]float64{false: 1, true: -1}[faster])
+				x.add(c, fg, fb, sign)
 			}
 		}
-		x.left = append(x.left, unpaired(m, [2]metric.Parts{good, bad}, left, len(cs) == 1 && cs[0].Kernel.Worst)...)
+		x.left = append(x.left, unpaired(m, [2]metric.Parts{good, bad}, left, len(cs) == 1 && cs[0].OfWorst())...)
 	}
 }
 

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
@@ -159,7 +158,10 @@ func (w *flakySearch) reportProof(out *bisect.Culprit, b belief.Posterior, last 
 	for _, p := range parents {
 		runs := w.runs(p, "")
 		v := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: out.Confidence, Trials: runs.Launches()}
-		v.Why = "ok in " + strings.TrimSuffix(fmt.Sprintf("%d launches", runs.Passes), map[bool]string{true: "es"}[runs.Passes == 1])
+		v.Why = fmt.Sprintf("ok in %d launches", runs.Passes)
+		if runs.Passes == 1 {
+			v.Why = "ok in 1 launch"
+		}
 		if runs.Fails > 0 {
 			v.Why += fmt.Sprintf(" of %d", runs.Launches())
 		}

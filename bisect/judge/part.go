@@ -121,7 +121,10 @@ func (r *slowdownRun) partEnds() (differ bool, err error) {
 	for _, l := range r.part.seeds {
 		m.Add(l)
 		if r.isEnd(l.Index) && !l.Censored {
-			side := map[bool]int{true: 1}[l.Index == last]
+			side := 0
+			if l.Index == last {
+				side = 1
+			}
 			s.levels[0][side] = append(s.levels[0][side], l.Y)
 		} else if l.Index != belief.GoodEnd {
 			r.proven[l.Index] = true

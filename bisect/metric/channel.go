@@ -8,19 +8,19 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Channel is one number that a launch gives: a metric of one case, or of all cases together.
+// Channel is one number that a launch gives: a metric of one case, of all cases together, or of a kernel.
 type Channel struct {
 	Metric Metric
-	Case   string   // the case
-	All    bool     // the mean over the cases
+	Case   string   // one shape, input or kernel; "" where all are meant
+	All    bool     // the geometric mean over the cases
 	of     []string // these cases; nil: whatever a launch gives
-	Kernel *kernel  // of an exact metric: how to find the case
+	kernel *kernel  // of an exact metric: how to find the case
 }
 
-// Level is the number of one launch, larger is worse.
+// Level is the number of one launch as a logarithm, larger is worse; false where it gives none.
 func (c Channel) Level(o bisect.Outcome) (float64, bool) {
 	switch {
-	case c.Kernel != nil:
+	case c.kernel != nil:
 		f, ok := c.Figure(o)
 		return f.Level, ok
 	case !c.All:
@@ -36,12 +36,16 @@ func (c Channel) Level(o bisect.Outcome) (float64, bool) {
 
 // Lacks names what a launch gives no value of, "" if nothing.
 func (c Channel) Lacks(o bisect.Outcome) string {
-	if c.Kernel != nil {
-		_, ok := c.Figure(o)
-		return map[bool]string{false: c.Name()}[ok]
+	if c.kernel != nil {
+		if _, ok := c.Figure(o); !ok {
+			return c.Name()
+		}
+		return ""
 	}
-	if _, ok := c.Metric.Log(o); !ok || c.Metric.OfProcess() {
-		return map[bool]string{false: c.Name()}[ok]
+	if _, ok := c.Metric.Log(o); !ok {
+		return c.Name()
+	} else if c.Metric.OfProcess() {
+		return ""
 	}
 	if !c.All {
 		o = partOf(o, c.Case)
@@ -58,6 +62,7 @@ func (c Channel) Lacks(o bisect.Outcome) string {
 	return ""
 }
 
+// Name is the metric, with the case that the number is of: "time of m=512".
 func (c Channel) Name() string {
 	if c.All || c.Case == "" {
 		return c.Metric.Name
@@ -83,6 +88,7 @@ type Parts struct {
 	by    map[string][]bisect.Series
 }
 
+// NewParts sorts the series of an outcome by case.
 func NewParts(o bisect.Outcome) Parts {
 	p := Parts{o, make(map[string][]bisect.Series, len(o.Series))}
 	for _, s := range o.Series {
@@ -94,11 +100,11 @@ func NewParts(o bisect.Outcome) Parts {
 // Of is as much of the outcome as a channel is about: of a kernel that is not there by its name, all of it.
 func (p Parts) Of(c Channel) bisect.Outcome {
 	o := p.whole
-	if c.Kernel == nil && !c.All {
+	if c.kernel == nil && !c.All {
 		o.Series = p.by[c.Case]
 	}
-	if c.Kernel != nil {
-		for _, n := range c.Kernel.Names {
+	if c.kernel != nil {
+		for _, n := range c.kernel.names {
 			if s := p.by[n]; len(s) > 0 {
 				o.Series = s
 				break
@@ -202,7 +208,7 @@ func InBoth(ms []Metric, first [2]bisect.Outcome) []Channel {
 		}
 		if m.Exact {
 			for _, p := range renamed([2][]string{a, b}) {
-				out = append(out, Channel{Metric: m, Case: p[1], Kernel: &kernel{Names: p[:], others: setOf(slices.Concat(a, b))}})
+				out = append(out, Channel{Metric: m, Case: p[1], kernel: &kernel{names: p[:], others: setOf(slices.Concat(a, b))}})
 			}
 		}
 	}
@@ -215,7 +221,7 @@ func (c Channel) Unit(o bisect.Outcome) string {
 		return "s"
 	}
 	for _, s := range o.Series {
-		if s.Metric == c.Metric.Name && (c.All || c.Kernel != nil || s.Case == c.Case) {
+		if s.Metric == c.Metric.Name && (c.All || c.kernel != nil || s.Case == c.Case) {
 			return s.Unit
 		}
 	}
@@ -228,7 +234,7 @@ func (c Channel) Value(level float64) float64 {
 	switch {
 	case !c.Metric.Exact:
 		return v
-	case v <= ZeroAs*1.01:
+	case v <= zeroAs*1.01:
 		return 0
 	case math.Abs(v-math.Round(v)) < 1e-9*v: // it was a whole number before the logarithm
 		return math.Round(v)

@@ -15,9 +15,9 @@ const worstKernel = "the worst kernel"
 
 // kernel is how the kernel of an exact number is found in builds that may name it otherwise or lack it.
 type kernel struct {
-	Names  []string        // at the good and at the bad end
+	names  []string        // at the good and at the bad end
 	others map[string]bool // names that the ends give, and so of other kernels where not among these
-	Worst  bool            // whichever kernel of a build is worst: the ends have none in common
+	worst  bool            // whichever kernel of a build is worst: the ends have none in common
 }
 
 // Figure is the number of one kernel in one build.
@@ -38,9 +38,9 @@ func (c Channel) Figure(o bisect.Outcome) (f Figure, ok bool) {
 		}
 		told = true
 		switch x := (Figure{y, s.Case}); {
-		case c.Kernel.Worst || slices.Contains(c.Kernel.Names, s.Case):
+		case c.kernel.worst || slices.Contains(c.kernel.names, s.Case):
 			own = append(own, x)
-		case !c.Kernel.others[s.Case] && Family(s.Case) == Family(c.Case):
+		case !c.kernel.others[s.Case] && Family(s.Case) == Family(c.Case):
 			kin = append(kin, x)
 		}
 	}
@@ -50,7 +50,7 @@ func (c Channel) Figure(o bisect.Outcome) (f Figure, ok bool) {
 	case len(kin) == 1:
 		return kin[0], true
 	case len(kin) == 0 && told && c.Metric.fromNothing():
-		return Figure{Level: math.Log(ZeroAs)}, true
+		return Figure{Level: math.Log(zeroAs)}, true
 	}
 	return Figure{}, false
 }
@@ -59,13 +59,25 @@ func worstOf(all []Figure) Figure {
 	return slices.MaxFunc(all, func(a, b Figure) int { return cmp.Compare(a.Level, b.Level) })
 }
 
+// Was is the case as the first of two launches names it, where the second has the kernel under another name;
+// "" for a number that is not of a kernel.
+func (c Channel) Was() string {
+	if c.kernel == nil || c.kernel.worst {
+		return ""
+	}
+	return c.kernel.names[0]
+}
+
+// OfWorst reports that the number is that of whichever kernel is worst in a build.
+func (c Channel) OfWorst() bool { return c.kernel != nil && c.kernel.worst }
+
 // Words are a figure for people, with the kernel where the channel does not name it.
 func (c Channel) Words(f Figure) string {
 	v := fmt.Sprintf("%.8g", c.Value(f.Level))
 	switch {
 	case f.name == "":
 		return v + " (no such kernel)"
-	case c.Kernel.Worst || f.name != c.Case:
+	case c.kernel.worst || f.name != c.Case:
 		return fmt.Sprintf("%s (%s)", v, f.name)
 	}
 	return v
@@ -127,7 +139,7 @@ func Kernels(m Metric, g, b bisect.Outcome) (cs []Channel, left [2][]string) {
 	names := [2][]string{Cases(m, g), Cases(m, b)}
 	others := setOf(slices.Concat(names[0], names[1]))
 	of := func(names ...string) Channel {
-		return Channel{Metric: m, Case: names[len(names)-1], Kernel: &kernel{Names: names, others: others}}
+		return Channel{Metric: m, Case: names[len(names)-1], kernel: &kernel{names: names, others: others}}
 	}
 	shared := setOf(InCommon(names[0], names[1]))
 	for _, n := range names[0] {
@@ -151,7 +163,7 @@ func Kernels(m Metric, g, b bisect.Outcome) (cs []Channel, left [2][]string) {
 		cs = append(cs, more...)
 	}
 	if len(cs) == 0 {
-		return []Channel{{Metric: m, Case: worstKernel, Kernel: &kernel{Worst: true}}}, left
+		return []Channel{{Metric: m, Case: worstKernel, kernel: &kernel{worst: true}}}, left
 	}
 	return cs, left
 }
@@ -162,7 +174,7 @@ func fromNothing(m Metric, only [2][]string, ends [2]Parts, of func(...string) C
 		y, _ := m.Level(bisect.Outcome{Series: ends[side].by[n]})
 		return y
 	}
-	most := [2]float64{math.Log(ZeroAs), math.Log(ZeroAs)}
+	most := [2]float64{math.Log(zeroAs), math.Log(zeroAs)}
 	for side, names := range only {
 		for _, n := range names {
 			most[side] = max(most[side], level(side, n))

@@ -29,8 +29,8 @@ type Metric struct {
 	Exact bool
 }
 
-// ZeroAs stands for 0 in an exact metric: all other values are whole numbers.
-const ZeroAs = 0.5
+// zeroAs stands for 0 in an exact metric: all other values are whole numbers.
+const zeroAs = 0.5
 
 // The rules that a search and a comparison share.
 const (
@@ -63,6 +63,7 @@ func Cases(m Metric, o bisect.Outcome) []string {
 	return out
 }
 
+// Names joins the names of metrics for people.
 func Names(ms []Metric) string {
 	var out []string
 	for _, m := range ms {
@@ -107,6 +108,8 @@ func (m Metric) Level(o bisect.Outcome) (float64, bool) {
 	return v, ok
 }
 
+// Log is the logarithm of the median of a launch's samples, averaged over the cases; false where there is none
+// above 0.
 func (m Metric) Log(o bisect.Outcome) (float64, bool) {
 	if m.Name == "wall" {
 		return math.Log(o.Wall), o.Wall > 0
@@ -126,7 +129,7 @@ func (m Metric) Log(o bisect.Outcome) (float64, bool) {
 		}
 		med, err := stats.Median(s.Values)
 		if m.Exact && med >= 0 {
-			med = max(med, ZeroAs)
+			med = max(med, zeroAs)
 		}
 		if err != nil || !(med > 0) {
 			continue
@@ -137,6 +140,7 @@ func (m Metric) Log(o bisect.Outcome) (float64, bool) {
 	return sum / float64(max(n, 1)), n > 0
 }
 
+// Median is the median of v, NaN where it is empty.
 func Median(v []float64) float64 {
 	m, err := stats.Median(v)
 	if err != nil {
