@@ -18,19 +18,19 @@ bisect/metric: bisect
 bisect/compare: bisect bisect/metric
 bisect/belief: bisect bisect/metric
 bisect/judge: bisect bisect/belief bisect/metric bisect/sets
-bisect/report: bisect bisect/sets bisect/report/words
+bisect/report: bisect bisect/report/words bisect/sets
 bisect/report/words: bisect
-bisect/report/page: bisect bisect/sets bisect/report bisect/report/words
+bisect/report/page: bisect bisect/report bisect/report/words bisect/sets
 bisect/report/render: bisect/report/page bisect/report/words
 bisect/report/ci: bisect bisect/report bisect/report/words
-bisect/report/internal/samples: bisect bisect/report
+bisect/report/internal/samples: bisect bisect/report bisect/sets
 bisect/sets: bisect bisect/sets/internal/odds bisect/sets/lattice
 bisect/sets/flags: bisect/sets/lattice
 bisect/sets/internal/odds:
 bisect/sets/lattice:
 bisect/effects: bisect
-kernels: bisect kernels/protocol kernels/kernelbot kernels/internal/plainfile internal/hint
-kernels/kernelbot: kernels/protocol kernels/internal/plainfile internal/hint
+kernels: bisect internal/hint kernels/internal/plainfile kernels/kernelbot kernels/protocol
+kernels/kernelbot: internal/hint kernels/internal/plainfile kernels/protocol
 kernels/internal/plainfile:
 kernels/protocol: bisect
 kernels/metrics: bisect kernels/protocol
@@ -38,27 +38,34 @@ kernels/cuda: bisect kernels/protocol
 pipeline/source: internal/hint
 pipeline/source/hunks: pipeline/source
 pipeline/source/gittest:
-pipeline/proc: pipeline/proc/internal/ps pipeline/proc/internal/cgroup pipeline/proc/internal/warden
+pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/ps pipeline/proc/internal/warden
 pipeline/proc/internal/ps:
 pipeline/proc/internal/cgroup: pipeline/proc/internal/ps
-pipeline/proc/internal/warden: pipeline/proc/internal/ps pipeline/proc/internal/cgroup
+pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/ps
 pipeline/cache: internal/hint
 pipeline/gpu:
 pipeline/store:
-pipeline/workspace: bisect pipeline/source pipeline/proc
-pipeline/trial: bisect kernels kernels/protocol kernels/metrics kernels/cuda pipeline/cache pipeline/proc pipeline/source pipeline/workspace
-pipeline: bisect kernels kernels/protocol kernels/cuda pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
+pipeline/workspace: bisect pipeline/proc pipeline/source
+pipeline/trial: bisect kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
+pipeline: bisect kernels kernels/cuda kernels/protocol pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
 fixtures: kernels
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/sets bisect/sets/lattice
 internal/hint:
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/wording: bisect
-cmd/kbisect/internal/config: bisect/sets/flags kernels kernels/kernelbot pipeline cmd/kbisect/internal/wording internal/hint
-cmd/kbisect/internal/detect: kernels kernels/kernelbot pipeline/source cmd/kbisect/internal/config cmd/kbisect/internal/exit
-cmd/kbisect/internal/machine: pipeline/gpu pipeline/proc cmd/kbisect/internal/wording
-cmd/kbisect/internal/doctor: bisect kernels kernels/cuda kernels/protocol cmd/kbisect/internal/policy pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/cache cmd/kbisect/internal/config cmd/kbisect/internal/machine cmd/kbisect/internal/wording internal/hint
-cmd/kbisect/internal/policy: bisect bisect/judge bisect/metric bisect/sets/flags kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording
-cmd/kbisect/internal/progress: bisect bisect/compare bisect/judge bisect/sets pipeline cmd/kbisect/internal/wording
+cmd/kbisect/internal/config: bisect/sets/flags cmd/kbisect/internal/wording internal/hint kernels kernels/kernelbot pipeline
+cmd/kbisect/internal/detect: cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/kernelbot pipeline/source
+cmd/kbisect/internal/machine: cmd/kbisect/internal/wording pipeline/gpu pipeline/proc
+cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/judge bisect/metric bisect/report cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate internal/hint kernels kernels/cuda kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
+cmd/kbisect/internal/policy: bisect bisect/judge bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks
+cmd/kbisect/internal/progress: bisect bisect/compare bisect/judge bisect/sets cmd/kbisect/internal/wording pipeline
+cmd/kbisect/internal/baseline: bisect bisect/compare bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
+cmd/kbisect/internal/explain: bisect bisect/compare bisect/report cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels kernels/cuda pipeline pipeline/proc pipeline/store
+cmd/kbisect/internal/gate: bisect bisect/compare bisect/metric bisect/report bisect/report/ci bisect/report/page bisect/report/render cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/source pipeline/source/hunks
+cmd/kbisect/internal/hook: bisect bisect/compare bisect/report cmd/kbisect/internal/baseline cmd/kbisect/internal/exit cmd/kbisect/internal/gate cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/gpu pipeline/source pipeline/store
+cmd/kbisect/internal/past: bisect bisect/report cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
+cmd/kbisect/internal/search: bisect bisect/compare bisect/effects bisect/judge bisect/metric bisect/report bisect/sets bisect/sets/flags cmd/kbisect/internal/baseline cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/explain cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/proc pipeline/source pipeline/source/hunks pipeline/store
+cmd/kbisect/internal/session: bisect bisect/belief bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels/metrics pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/trial
 `)
 
 // readArrows reads lines of "room: rooms that it may import".

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -61,7 +62,7 @@ func recordAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return recordBaseline(c.Context, e, words, c.String("note"))
+	return baseline.Record(c.Context, e, words, c.String("note"))
 }
 
 func exportBaseline(c *cli.Context) error {
@@ -74,12 +75,12 @@ func exportBaseline(c *cli.Context) error {
 		return err
 	}
 	defer repo.Close()
-	b, err := chooseBaseline(all, repo, append(words, "")[1])
+	b, err := baseline.ChooseBaseline(all, repo, append(words, "")[1])
 	if err != nil {
 		return err
 	}
 	if words[0] == "-" {
-		return report.WriteJSON(c.App.Writer, b.baseline)
+		return report.WriteJSON(c.App.Writer, b.Baseline)
 	}
 	f, err := os.OpenFile(words[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if os.IsExist(err) {
@@ -88,7 +89,7 @@ func exportBaseline(c *cli.Context) error {
 	if err != nil {
 		return exit.Usage(err)
 	}
-	err = report.WriteJSON(f, b.baseline)
+	err = report.WriteJSON(f, b.Baseline)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
@@ -109,7 +110,7 @@ func importBaseline(c *cli.Context) error {
 		return exit.Usagef("%w\nhint: kbisect baseline export FILE writes one, where it was recorded", err)
 	}
 	defer f.Close()
-	b, err := readBaseline(f)
+	b, err := baseline.ReadBaseline(f)
 	if err != nil {
 		return exit.Usagef("%s: %w", words[0], err)
 	}
@@ -121,11 +122,11 @@ func importBaseline(c *cli.Context) error {
 	if _, err := repo.Resolve(b.Commit); err != nil {
 		return exit.Usagef("%s: this repository has no commit %s\nhint: git fetch", words[0], b.Commit)
 	}
-	return takeIn(c.Context, c.App.Writer, version(), repo, b)
+	return baseline.TakeIn(c.Context, c.App.Writer, version(), repo, b)
 }
 
 // openBaselines reads the baselines of the repository.
-func openBaselines(c *cli.Context) ([]keptBaseline, *source.Repo, error) {
+func openBaselines(c *cli.Context) ([]baseline.KeptBaseline, *source.Repo, error) {
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
 		return nil, nil, exit.Usage(err)
@@ -136,7 +137,7 @@ func openBaselines(c *cli.Context) ([]keptBaseline, *source.Repo, error) {
 		return nil, nil, err
 	}
 	defer st.Close()
-	all, err := baselines(st)
+	all, err := baseline.Baselines(st)
 	if err == nil && len(all) == 0 {
 		err = exit.Usagef("no baseline is recorded in this repository\nhint: kbisect baseline record launches HEAD and remembers it")
 	}
@@ -161,13 +162,13 @@ func listBaselines(c *cli.Context) error {
 	fmt.Fprintln(t, "ID\tCOMMIT\tRECORDED\tLAUNCHES\tMEDIAN\tDEVICE\tNOTE")
 	for _, b := range all {
 		device := b.Machine.DeviceWords()
-		if b.imported {
+		if b.Imported {
 			device += ", imported"
 		}
-		if len(b.hints(here)) > 0 {
+		if len(b.Hints(here)) > 0 {
 			device += ", a hint here"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, wording.Short(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.median(), wording.Clean(device), wording.Clean(b.Note))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, wording.Short(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.Median(), wording.Clean(device), wording.Clean(b.Note))
 	}
 	return t.Flush()
 }
@@ -182,14 +183,14 @@ func showBaseline(c *cli.Context) error {
 		return err
 	}
 	defer repo.Close()
-	b, err := chooseBaseline(all, repo, append(words, "")[0])
+	b, err := baseline.ChooseBaseline(all, repo, append(words, "")[0])
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		return report.WriteJSON(c.App.Writer, b.baseline)
+		return report.WriteJSON(c.App.Writer, b.Baseline)
 	}
-	return b.print(c.App.Writer, b.hints(machine.Here(c.Context)))
+	return b.Print(c.App.Writer, b.Hints(machine.Here(c.Context)))
 }
 
 // plainWords are the arguments of a command that takes no command after --.

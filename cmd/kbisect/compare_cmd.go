@@ -1,6 +1,10 @@
 package main
 
-import "github.com/urfave/cli/v2"
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+)
 
 func compareCommand() *cli.Command {
 	return &cli.Command{
@@ -29,5 +33,5 @@ func compareAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return compareRevisions(c.Context, e, words)
+	return session.Compare(c.Context, e, words)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 )
 
 // sent is a launch that ends so and gives a value of each case named.
@@ -37,16 +38,16 @@ func TestGone(t *testing.T) {
 		"B never ends well":     {"time", []report.Launch{a, sent(bisect.EndBad, bisect.Crash, "1")}, nil},
 		"B gave it and crashed": {"time", []report.Launch{a, sent(bisect.EndBad, bisect.OK, "1", "2"), sent(bisect.EndBad, bisect.Crash, "3")}, []string{"time of 3"}},
 	} {
-		j := &Session{policy: &policy.Policy{}, launches: x.launches}
-		j.policy.Judge.Metrics = []metric.Metric{{Name: x.metric}}
-		if got := gone(j); !slices.Equal(got, x.want) {
+		j := &session.Session{Policy: &policy.Policy{}, Launches: x.launches}
+		j.Policy.Judge.Metrics = []metric.Metric{{Name: x.metric}}
+		if got := session.Gone(j); !slices.Equal(got, x.want) {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
 		}
 	}
 	for want, names := range map[string][]string{
 		"": nil, " B does not report a, which A does: no verdict on that.": {"a"}, " B does not report a, b, c, 2 more, which": {"a", "b", "c", "d", "e"},
 	} {
-		if got := goneWords(names); !strings.HasPrefix(got, want) || (want == "") != (got == "") {
+		if got := session.GoneWords(names); !strings.HasPrefix(got, want) || (want == "") != (got == "") {
 			t.Errorf("%q: %q", names, got)
 		}
 	}

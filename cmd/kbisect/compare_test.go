@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -28,7 +29,7 @@ func TestParseCandidate(t *testing.T) {
 	head := r.git("rev-parse", "HEAD")
 	for text, want := range map[string]string{
 		"HEAD": "", head: "", "HEAD^{/first}": "",
-		"HEAD:compile=off": "", "HEAD:compile=max": `no value "max"`, "HEAD:": `"" sets no flag`, "HEAD^:a=b:c": `no flag "a"`, "HEAD:compile=on,compile=off": "twice",
+		"HEAD:compile=off": "", "HEAD:compile=max": `no value "max"`, "HEAD:": `"" sets no flag`, "HEAD^:a=b:c": `unknown flag "a"`, "HEAD:compile=on,compile=off": "twice",
 		"nosuch": "nosuch", "": "unknown revision",
 	} {
 		p := &policy.Policy{Flags: []config.Flag{{Name: "compile", Values: []string{"off", "on"}}}}
@@ -47,7 +48,7 @@ func TestCompareCode(t *testing.T) {
 		string(compare.Worse): 1, string(compare.Better): 0, string(compare.Alike): 0, string(compare.Open): 3,
 		store.Interrupted: exit.Interrupted, store.Infra: exit.Machine,
 	} {
-		if got := compareCode(result); got != want {
+		if got := session.CompareCode(result); got != want {
 			t.Errorf("%s: %d", result, got)
 		}
 	}

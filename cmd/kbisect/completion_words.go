@@ -9,8 +9,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -137,7 +139,7 @@ func (p place) operandWords(word string) []completion {
 	case "A", "B", "REV":
 		return p.revisions(word)
 	case "REV|ID":
-		return append(p.sessions(func(axis string) bool { return axis == recording }), p.revisions(word)...)
+		return append(p.sessions(func(axis string) bool { return axis == baseline.Kind }), p.revisions(word)...)
 	case "SESSION":
 		return append(p.sessions(func(string) bool { return true }), completion{"last", "the newest"})
 	case "FILE", "SPEC.json":
@@ -184,7 +186,7 @@ func (p place) sessions(wanted func(axis string) bool) (out []completion) {
 		return nil
 	}
 	defer repo.Close()
-	st, err := readStore(repo)
+	st, err := session.ReadStore(repo)
 	if err != nil {
 		return nil
 	}

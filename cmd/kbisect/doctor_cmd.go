@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/doctor"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
@@ -27,5 +28,5 @@ func noiseAction(c *cli.Context, command []string) error {
 		}
 		defer save.Close()
 	}
-	return examineNoise(c.Context, envOf(c, command), c.String("good"), save)
+	return doctor.Noise(c.Context, envOf(c, command), c.String("good"), save)
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
 )
 
 func explainCommand() *cli.Command {
@@ -19,7 +21,7 @@ func explainCommand() *cli.Command {
 			"Exit codes: 0 explained, 2 usage, 3 neither of the two could be looked at, 5 machine trouble, 130 interrupted.",
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
-		Flags: append(append(append(trialFlags(), formatFlags()...), explainLimitFlag(explainLimit)),
+		Flags: append(append(append(trialFlags(), formatFlags()...), explainLimitFlag(explain.ExplainLimit)),
 			&cli.IntFlag{Name: "launches", Usage: "launch each `N` times for the phases", Value: 3},
 			&cli.BoolFlag{Name: "no-profile", Usage: "no launch under a profiler", DisableDefaultText: true},
 		),
@@ -36,5 +38,5 @@ func explainAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return explainTwo(c.Context, e, words)
+	return explain.Compare(c.Context, e, words)
 }

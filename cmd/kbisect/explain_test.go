@@ -18,7 +18,9 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -85,25 +87,25 @@ func profiled(t *testing.T, r *repo, mode string, args ...string) (report.Explan
 			return err
 		}
 		defer repo.Close()
-		asked, p, err := readPair(c.Context, trialRequest(c, command), repo, words, readExplain)
+		asked, p, err := session.ReadPair(c.Context, trialRequest(c, command), repo, words, explain.ReadExplain)
 		if err != nil {
 			return err
 		}
-		tr, err := beginTrials(envOf(c, command), repo, p, explaining)
+		tr, err := session.Begin(envOf(c, command), repo, p, explain.Kind)
 		if err != nil {
 			return err
 		}
-		defer tr.close()
-		if err := tr.begin(c.Context); err != nil {
+		defer tr.Close()
+		if err := tr.Start(c.Context); err != nil {
 			return err
 		}
-		defer tr.pipe.Close()
-		x := explainerOf(tr, asked.sides)
-		x.device = true
-		if err := x.see(c.Context, c.Int("launches")); err != nil {
+		defer tr.Pipe.Close()
+		x := explain.ExplainerOf(tr, asked.Sides)
+		x.Device = true
+		if err := x.See(c.Context, c.Int("launches")); err != nil {
 			return err
 		}
-		doc = x.document(words, "", nil)
+		doc = x.Document(words, "", nil)
 		return nil
 	}
 	args = append([]string{"kbisect", "-C", r.dir, "--quiet", "explain", "HEAD^", "HEAD", "--launches", "1"}, args...)
@@ -128,7 +130,7 @@ const speaks = "echo \"phase: measure\nsample: 30 us\" >&$KBISECT_FD\n"
 
 func TestExplainWithNcu(t *testing.T) {
 	doc, calls := profiled(t, two(t, speaks, speaks+"# wider\n"), "allowed", "--", "./bench.sh")
-	if strings.Count(calls, "\n") != 2 || doc.Result != explained {
+	if strings.Count(calls, "\n") != 2 || doc.Result != explain.Explained {
 		t.Errorf("%s: %q", doc.Result, calls)
 	}
 	get := func(name string) report.Row {
@@ -196,7 +198,7 @@ func TestExplainWithoutDevice(t *testing.T) {
 	r := two(t, speaks, "echo \"phase: warmup\" >&$KBISECT_FD; echo 'no such kernel'; exit 3\n")
 	out, errs, code := r.kbisect("explain", "HEAD^", "HEAD", "--json", "--", "./bench.sh")
 	var doc report.Explanation
-	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 || doc.Result != partly {
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 || doc.Result != explain.Partly {
 		t.Fatalf("%d %v %s\n%s\n%s", code, err, doc.Result, out, errs)
 	}
 	if i := slices.IndexFunc(doc.Rows, func(r report.Row) bool { return r.Name == "a launch ends" }); i < 0 || !strings.Contains(doc.Rows[i].TextB, "exit 3") {
@@ -316,29 +318,29 @@ func TestExplainCulprit(t *testing.T) {
 			return err
 		}
 		defer repo.Close()
-		tr, err := beginOne(c.Context, envOf(c, []string{"./bench.sh"}), repo, "HEAD", policy.AxisHistory)
+		tr, err := session.BeginOne(c.Context, envOf(c, []string{"./bench.sh"}), repo, "HEAD", policy.AxisHistory)
 		if err != nil {
 			return err
 		}
-		defer tr.close()
-		defer tr.pipe.Close()
+		defer tr.Close()
+		defer tr.Pipe.Close()
 		parent, culprit := r.git("rev-parse", "HEAD^"), r.git("rev-parse", "HEAD")
 		for i, commit := range []string{parent, culprit, parent, culprit} {
 			purpose := []bisect.Purpose{bisect.ConfirmParent, bisect.ConfirmCulprit}[i%2]
-			if _, err := tr.memory.Sample(c.Context, bisect.Request{Candidate: bisect.Candidate{Commit: commit}, Purpose: purpose, Nth: i / 2, Timing: true}); err != nil {
+			if _, err := tr.Memory.Sample(c.Context, bisect.Request{Candidate: bisect.Candidate{Commit: commit}, Purpose: purpose, Nth: i / 2, Timing: true}); err != nil {
 				return err
 			}
 		}
-		before := len(tr.launches)
-		doc, err := explainCulprit(c.Context, tr, parent, culprit, nil)
-		if err != nil || doc == nil || len(tr.launches) != before {
-			return fmt.Errorf("%v, %+v, %d launches more", err, doc, len(tr.launches)-before)
+		before := len(tr.Launches)
+		doc, err := explain.ExplainCulprit(c.Context, tr, parent, culprit, nil)
+		if err != nil || doc == nil || len(tr.Launches) != before {
+			return fmt.Errorf("%v, %+v, %d launches more", err, doc, len(tr.Launches)-before)
 		}
-		if doc.A.Launches != 2 || doc.B.Commit != culprit || len(doc.Rows) == 0 || doc.Result != explained {
+		if doc.A.Launches != 2 || doc.B.Commit != culprit || len(doc.Rows) == 0 || doc.Result != explain.Explained {
 			return fmt.Errorf("%+v", doc)
 		}
-		tr.policy.NoExplain = true
-		if doc, err := explainCulprit(c.Context, tr, parent, culprit, nil); doc != nil || err != nil {
+		tr.Policy.NoExplain = true
+		if doc, err := explain.ExplainCulprit(c.Context, tr, parent, culprit, nil); doc != nil || err != nil {
 			return fmt.Errorf("not asked for: %+v %v", doc, err)
 		}
 		return nil
@@ -355,10 +357,10 @@ func TestExplainTorch(t *testing.T) {
 			cuda.MetricTime: {Value: us / 1e6, Unit: "s"}, cuda.MetricRegisters: {Value: 32}, cuda.MetricShared: {Value: 0, Unit: "B"},
 		}}
 	}
-	a := &examined{trace: &cuda.Trace{Kernels: []cuda.Launched{launched("triton_fused_0", 10, 20, 256), launched("gemm<128>", 10, 50, 256)}, Captured: 1, Replays: 10}}
-	b := &examined{recompile: 4, trace: &cuda.Trace{Kernels: []cuda.Launched{launched("gemm<64>", 10, 50, 1024), launched("silu(float*)", 10, 15, 256), launched("mul(float*)", 10, 15, 256)}}}
-	x := &explainer{job: &Session{policy: &policy.Policy{}}, sides: [2]examined{*a, *b}}
-	doc := x.explanation()
+	a := &explain.Examined{Trace: &cuda.Trace{Kernels: []cuda.Launched{launched("triton_fused_0", 10, 20, 256), launched("gemm<128>", 10, 50, 256)}, Captured: 1, Replays: 10}}
+	b := &explain.Examined{Recompile: 4, Trace: &cuda.Trace{Kernels: []cuda.Launched{launched("gemm<64>", 10, 50, 1024), launched("silu(float*)", 10, 15, 256), launched("mul(float*)", 10, 15, 256)}}}
+	x := &explain.Explainer{Job: &session.Session{Policy: &policy.Policy{}}, Sides: [2]explain.Examined{*a, *b}}
+	doc := x.Explanation()
 	if !slices.Equal(doc.Gone, []string{"triton_fused_0"}) || len(doc.Added) != 2 {
 		t.Errorf("gone %q, added %q", doc.Gone, doc.Added)
 	}
@@ -386,19 +388,19 @@ func TestExplainTorch(t *testing.T) {
 }
 
 func TestPairKernels(t *testing.T) {
-	named := func(names ...string) (out []*kernelView) {
+	named := func(names ...string) (out []*explain.KernelView) {
 		for _, n := range names {
-			out = append(out, &kernelView{name: n})
+			out = append(out, &explain.KernelView{Name: n})
 		}
 		return out
 	}
-	pairs, gone, added := pairKernels(named("f(int)", "g<1>()", "g<2>()", "h<1>()", "void o<1>(int)"), named("f(int)", "g<3>()", "h<2>()", "i()", "void o<1>(int)", "void o<1>(float)"))
+	pairs, gone, added := explain.PairKernels(named("f(int)", "g<1>()", "g<2>()", "h<1>()", "void o<1>(int)"), named("f(int)", "g<3>()", "h<2>()", "i()", "void o<1>(int)", "void o<1>(float)"))
 	if !slices.Equal(gone, []string{"g<1>", "g<2>"}) || !slices.Equal(added, []string{"g<3>", "i", "void o<1>(float)"}) {
 		t.Errorf("gone %q, added %q", gone, added)
 	}
 	both := 0
 	for _, p := range pairs {
-		if p.a != nil && p.b != nil {
+		if p.A != nil && p.B != nil {
 			both++
 		}
 	}
@@ -408,14 +410,14 @@ func TestPairKernels(t *testing.T) {
 }
 
 func TestArchitectures(t *testing.T) {
-	s := &examined{usage: []cuda.Usage{{Arch: "sm_80"}, {Arch: "sm_90a"}, {Arch: "sm_120"}}}
+	s := &explain.Examined{Usage: []cuda.Usage{{Arch: "sm_80"}, {Arch: "sm_90a"}, {Arch: "sm_120"}}}
 	for device, want := range map[string]string{"9.0": "sm_90a", "8.9": "sm_80", "12.0": "sm_120", "": "sm_120", "10.0": "sm_90a"} {
-		if got := s.arch(device); got != want {
+		if got := s.Arch(device); got != want {
 			t.Errorf("device %s: %s, want %s", device, got, want)
 		}
 	}
 	for arch, want := range map[string]string{"sm_90a": "9.0", "sm_120": "12.0", "sm_8": "", "": "", "sm_75": "7.5"} {
-		if got := capabilityOf(arch); got != want {
+		if got := explain.CapabilityOf(arch); got != want {
 			t.Errorf("%s: %s, want %s", arch, got, want)
 		}
 	}
@@ -423,22 +425,22 @@ func TestArchitectures(t *testing.T) {
 
 // TestExplainPatience keeps launches under profilers within what there is.
 func TestExplainPatience(t *testing.T) {
-	j := &Session{policy: &policy.Policy{}, record: &store.Session{}, began: time.Now()}
-	j.policy.Limits.Run = time.Minute
-	x := newExplainer(j, time.Hour)
-	if got := x.patience(); got != 5*time.Minute {
+	j := &session.Session{Policy: &policy.Policy{}, Record: &store.Session{}, Began: time.Now()}
+	j.Policy.Limits.Run = time.Minute
+	x := explain.NewExplainer(j, time.Hour)
+	if got := x.Patience(); got != 5*time.Minute {
 		t.Error(got)
 	}
-	j.policy.Limits.Run = time.Hour
-	if got := x.patience(); got != profiledMost {
+	j.Policy.Limits.Run = time.Hour
+	if got := x.Patience(); got != explain.ProfiledMost {
 		t.Error(got)
 	}
-	j.policy.ExplainLimit = 2 * time.Minute
-	if got := newExplainer(j, time.Hour).patience(); got > 2*time.Minute || got < time.Minute {
+	j.Policy.ExplainLimit = 2 * time.Minute
+	if got := explain.NewExplainer(j, time.Hour).Patience(); got > 2*time.Minute || got < time.Minute {
 		t.Error(got)
 	}
-	j.policy.Budget = 500 * time.Millisecond
-	if got := x.patience(); got != 0 {
+	j.Policy.Budget = 500 * time.Millisecond
+	if got := x.Patience(); got != 0 {
 		t.Error(got)
 	}
 }
@@ -484,22 +486,22 @@ class profile:
 
 // What a profiler says of one side is not set against what was compiled of the other.
 func TestFiguresOfOneSource(t *testing.T) {
-	seen := &kernelView{usage: &cuda.Usage{Registers: 12, Shared: 1024}, ncu: []cuda.Launched{{Metrics: map[string]cuda.Measured{
+	seen := &explain.KernelView{Usage: &cuda.Usage{Registers: 12, Shared: 1024}, Ncu: []cuda.Launched{{Metrics: map[string]cuda.Measured{
 		cuda.MetricRegisters: {Value: 16}, cuda.MetricStatic: {Value: 0},
 	}}}}
-	built := &kernelView{usage: &cuda.Usage{Registers: 12, Shared: 1024}}
+	built := &explain.KernelView{Usage: &cuda.Usage{Registers: 12, Shared: 1024}}
 	for _, c := range []struct {
-		pair kernelPair
+		pair explain.KernelPair
 		a, b float64
-	}{{kernelPair{a: seen, b: seen}, 16, 16}, {kernelPair{a: seen, b: built}, 12, 12}, {kernelPair{a: built, b: seen}, 12, 12}} {
-		if r := c.pair.sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers); float64(r.A) != c.a || float64(r.B) != c.b {
+	}{{explain.KernelPair{A: seen, B: seen}, 16, 16}, {explain.KernelPair{A: seen, B: built}, 12, 12}, {explain.KernelPair{A: built, B: seen}, 12, 12}} {
+		if r := c.pair.SameSource("registers per thread", "", report.SortRegisters, (*explain.KernelView).Registers); float64(r.A) != c.a || float64(r.B) != c.b {
 			t.Errorf("registers %v and %v, not %v and %v", r.A, r.B, c.a, c.b)
 		}
 	}
-	if r := (kernelPair{a: seen, b: built}).sameSource("static shared memory", "B", report.SortShared, (*kernelView).staticShared); r.A != r.B {
+	if r := (explain.KernelPair{A: seen, B: built}).SameSource("static shared memory", "B", report.SortShared, (*explain.KernelView).StaticShared); r.A != r.B {
 		t.Errorf("shared memory %v and %v", r.A, r.B)
 	}
-	if r := (kernelPair{a: seen}).sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers); float64(r.A) != 16 || !math.IsNaN(float64(r.B)) {
+	if r := (explain.KernelPair{A: seen}).SameSource("registers per thread", "", report.SortRegisters, (*explain.KernelView).Registers); float64(r.A) != 16 || !math.IsNaN(float64(r.B)) {
 		t.Errorf("a kernel that is gone has %v and %v registers", r.A, r.B)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
@@ -78,7 +79,7 @@ func (b gateBench) play(t testing.TB, trials int) gateScore {
 		s.Steps = []simulate.Jump{{At: 1, Log: b.step}}
 	}
 	p := &policy.Policy{Seed: 1, Judge: judge.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: config.DefaultEffect, Error: config.DefaultError}}
-	x := gating{base: simulate.ID(0), head: simulate.ID(1), accepted: &acceptances{}}
+	x := gate.Gating{Base: simulate.ID(0), Head: simulate.ID(1), Accepted: &gate.Acceptances{}}
 	out := gateScore{results: map[compare.Answer]int{}, trials: trials}
 	for i := range trials {
 		device := simulate.NewDevice(s, uint64(i)+1)
@@ -86,7 +87,7 @@ func (b gateBench) play(t testing.TB, trials int) gateScore {
 		if b.cases > 1 {
 			sampler = severalCases{device, b.cases, b.step, rand.New(rand.NewPCG(uint64(i)+1, 77))}
 		}
-		run := x.comparison(p, sampler)
+		run := x.Comparison(p, sampler)
 		got, err := run.Run(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
 )
 
 func gateCommand() *cli.Command {
@@ -54,16 +55,16 @@ func gateAction(c *cli.Context) error {
 	e.Output.Print = func(d report.Document, l report.Ledger) error {
 		return printResult(c.App.Writer, c.Bool("json"), d, l, render.Terminal{Colour: coloured(c.App.Writer, os.Getenv)})
 	}
-	return runGate(c.Context, e, gateOptions{
+	return gate.Run(c.Context, e, gate.Options{
 		Base: c.String("base"), Bisect: c.Bool("bisect"), Accept: c.String("accept"), Accepts: c.IsSet("accept"), CannotTell: c.String("cannot-tell"),
 		Files: readGateFiles(c, os.Getenv), Env: os.Getenv,
 	}, words)
 }
 
-func readGateFiles(c *cli.Context, env func(string) string) gateFiles {
-	f := gateFiles{junit: c.String("junit"), markdown: c.String("markdown"), html: c.String("report"), sarif: c.String("sarif"), benchmark: c.String("benchmark")}
+func readGateFiles(c *cli.Context, env func(string) string) gate.Files {
+	f := gate.Files{Junit: c.String("junit"), Markdown: c.String("markdown"), Html: c.String("report"), Sarif: c.String("sarif"), Benchmark: c.String("benchmark")}
 	if v := env("GITHUB_ACTIONS"); v != "" && v != "false" {
-		f.github, f.summary, f.outputs = true, env("GITHUB_STEP_SUMMARY"), env("GITHUB_OUTPUT")
+		f.Github, f.Summary, f.Outputs = true, env("GITHUB_STEP_SUMMARY"), env("GITHUB_OUTPUT")
 	}
 	return f
 }

@@ -28,24 +28,6 @@ done
 	return r
 }
 
-// gate runs a gate in a GitHub job, and returns everything that it wrote, by its name.
-func (r *repo) gate(args ...string) (files map[string]string, code int) {
-	r.t.Helper()
-	dir := r.t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
-	cmd := r.command(append([]string{"gate", "--base", "main", "--quiet", "--json", "--junit", at("junit"), "--sarif", at("sarif"), "--markdown", at("markdown")}, args...)...)
-	cmd.Env = append(cmd.Env, "GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY="+at("summary"), "GITHUB_OUTPUT="+at("outputs"))
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Run()
-	files = map[string]string{"json": out.String(), "stderr": errs.String()}
-	for _, name := range []string{"junit", "sarif", "markdown", "summary", "outputs"} {
-		data, _ := os.ReadFile(at(name))
-		files[name] = string(data)
-	}
-	return files, cmd.ProcessState.ExitCode()
-}
-
 // TestGateNamesWhatItCannotCompare: a HEAD that failed where its base never did, or that gives fewer numbers, does
 // not pass, and each output says why.
 func TestGateNamesWhatItCannotCompare(t *testing.T) {

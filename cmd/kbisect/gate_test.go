@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
@@ -62,7 +63,7 @@ func TestBaseBranch(t *testing.T) {
 		if name, id, ok := strings.Cut(x.refs, "="); ok {
 			r.git("update-ref", name, id)
 		}
-		name, id, err := baseBranch(open(t, r), x.asked, func(v string) string { return x.env[v] }, false)
+		name, id, err := gate.BaseBranch(open(t, r), x.asked, func(v string) string { return x.env[v] }, false)
 		if x.err != "" {
 			if err == nil || !strings.Contains(err.Error(), x.err) {
 				t.Errorf("%+v: %v", x, err)
@@ -73,8 +74,8 @@ func TestBaseBranch(t *testing.T) {
 	}
 	r.git("checkout", "-q", "--orphan", "alone")
 	r.commit("another history")
-	x := gating{}
-	if err := x.chooseEnds(open(t, r), "main", func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "no common history") {
+	x := gate.Gating{}
+	if err := x.ChooseEnds(open(t, r), "main", func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "no common history") {
 		t.Error(err)
 	}
 }
@@ -85,12 +86,12 @@ func TestGateExit(t *testing.T) {
 		store.Interrupted: exit.Interrupted, store.Infra: exit.Machine,
 	} {
 		for _, tolerant := range []bool{false, true} {
-			x := gating{tolerant: tolerant}
+			x := gate.Gating{Tolerant: tolerant}
 			want := want
 			if tolerant && result == report.GateOpen {
 				want = exit.OK
 			}
-			if got := x.exitCode(result); got != want {
+			if got := x.ExitCode(result); got != want {
 				t.Errorf("%s, tolerant %v: %d", result, tolerant, got)
 			}
 		}
@@ -120,7 +121,7 @@ func lookup(env []string) func(string) string {
 }
 
 func TestAccepted(t *testing.T) {
-	a := &acceptances{list: []config.Acceptance{{Metric: "time", Case: "n1", Limit: 1.1}, {Metric: "rate", Limit: 0.9}}, seen: make([]bool, 2)}
+	a := &gate.Acceptances{List: []config.Acceptance{{Metric: "time", Case: "n1", Limit: 1.1}, {Metric: "rate", Limit: 0.9}}, Seen: make([]bool, 2)}
 	for _, x := range []struct {
 		metric, one string
 		higher      bool
@@ -130,14 +131,14 @@ func TestAccepted(t *testing.T) {
 		{"time", "n1", false, 1.1, true}, {"time", "n1", false, 1.101, false}, {"time", "n2", false, 1.01, false}, {"time", "", false, 1.01, false},
 		{"rate", "", true, 0.9, true}, {"rate", "", true, 0.89, false}, {"rate", "n1", true, 0.95, false}, {"wall", "n1", false, 1, false},
 	} {
-		if got := a.lets(metric.Metric{Name: x.metric, Higher: x.higher}, x.one, x.ratio); got != x.want {
+		if got := a.Lets(metric.Metric{Name: x.metric, Higher: x.higher}, x.one, x.ratio); got != x.want {
 			t.Errorf("%+v: %v", x, got)
 		}
 	}
 	higher := compare.Contrast{Metric: metric.Metric{Higher: true}, Bound: compare.Interval{Value: 0.9, Low: 0.8876, High: 0.91}}
 	lower := compare.Contrast{Bound: compare.Interval{Value: 1.1, Low: 1.09, High: 1.1011}}
-	if acceptedLimit(higher) != 0.887 || acceptedLimit(lower) != 1.102 {
-		t.Error(acceptedLimit(higher), acceptedLimit(lower))
+	if gate.AcceptedLimit(higher) != 0.887 || gate.AcceptedLimit(lower) != 1.102 {
+		t.Error(gate.AcceptedLimit(higher), gate.AcceptedLimit(lower))
 	}
 }
 
@@ -160,16 +161,16 @@ func TestReadAccepted(t *testing.T) {
 		r.write(config.AcceptedName, x.head+"\n")
 		r.write("n", "1")
 		head := r.commit("head")
-		got, err := readAccepted(open(t, r), base, head)
+		got, err := gate.ReadAccepted(open(t, r), base, head)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var reasons []string
-		for _, a := range got.list {
+		for _, a := range got.List {
 			reasons = append(reasons, a.Reason)
 		}
-		if !slices.Equal(reasons, x.want) || !strings.Contains(strings.Join(got.warnings, "\n"), x.warn) {
-			t.Errorf("%+v: %q, %q", x, reasons, got.warnings)
+		if !slices.Equal(reasons, x.want) || !strings.Contains(strings.Join(got.Warnings, "\n"), x.warn) {
+			t.Errorf("%+v: %q, %q", x, reasons, got.Warnings)
 		}
 	}
 }
@@ -182,15 +183,15 @@ func FuzzAccepted(f *testing.F) {
 	f.Add("accepted = 3", "t", "", "r", 1.0)
 	f.Fuzz(func(t *testing.T, old, metric, one, reason string, limit float64) {
 		before, err := config.ParseAccepted("x", []byte(old))
-		if err != nil || oneLine(reason) == "" || metric == "" || !(limit > 0 && limit < 1e6) || strings.Contains(metric+one, "\x00") || len(old)+len(metric)+len(one)+len(reason) > 10000 {
+		if err != nil || gate.OneLine(reason) == "" || metric == "" || !(limit > 0 && limit < 1e6) || strings.Contains(metric+one, "\x00") || len(old)+len(metric)+len(one)+len(reason) > 10000 {
 			return
 		}
-		fresh := config.Acceptance{Metric: strings.ToValidUTF8(metric, "?"), Case: strings.ToValidUTF8(one, "?"), Limit: limit, Commit: "c0ffee", Reason: oneLine(strings.ToValidUTF8(reason, "?"))}
+		fresh := config.Acceptance{Metric: strings.ToValidUTF8(metric, "?"), Case: strings.ToValidUTF8(one, "?"), Limit: limit, Commit: "c0ffee", Reason: gate.OneLine(strings.ToValidUTF8(reason, "?"))}
 		path := filepath.Join(t.TempDir(), config.AcceptedName)
 		if err := os.WriteFile(path, []byte(old), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if err := appendAccepted(path, []config.Acceptance{fresh}); err != nil {
+		if err := gate.AppendAccepted(path, []config.Acceptance{fresh}); err != nil {
 			if strings.Contains(old, "[") { // such as accepted = [], to which nothing can be added
 				return
 			}
@@ -234,7 +235,7 @@ func TestOnlyChange(t *testing.T) {
 			rng2.Commits = append(rng2.Commits, c)
 		}
 		bad := rng2.Commits[n-1].Key
-		id, ok := onlyChange(rng2, func(id string) (string, error) { return keys[id], nil })
+		id, ok := gate.OnlyChange(rng2, func(id string) (string, error) { return keys[id], nil })
 		if !ok {
 			continue
 		}
@@ -295,7 +296,7 @@ func TestMoved(t *testing.T) {
 				continue
 			}
 			checked++
-			if p, ok := moved(report.Place{File: "a.c", Start: n + 1, End: n + 1}, d.Hunks); !ok || p.Start != at+1 || p.End != at+1 {
+			if p, ok := gate.Moved(report.Place{File: "a.c", Start: n + 1, End: n + 1}, d.Hunks); !ok || p.Start != at+1 || p.End != at+1 {
 				t.Errorf("line %q of version %d: %v, want %d", line, i, p, at+1)
 			}
 		}
@@ -309,7 +310,7 @@ func TestMoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := moved(report.Place{File: "a.c", Start: 1, End: 1}, d.Hunks); ok {
+	if _, ok := gate.Moved(report.Place{File: "a.c", Start: 1, End: 1}, d.Hunks); ok {
 		t.Error("a file that is gone")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -310,7 +311,7 @@ func (h *chronicle) series(w *way, name string, order []string) (s report.Histor
 func (h *chronicle) commit(m metric.Metric, id string, all []bisect.Outcome, unit *string) report.HistoryCommit {
 	c := h.commits[id]
 	x := report.HistoryCommit{Commit: id, Subject: c.Subject, Date: c.When.Format(time.RFC3339), Launches: len(all), Failures: []report.Failures{}, Ratio: report.Number(math.NaN())}
-	x.Values = reportSummary(compare.Describe(h.values(m, all, unit)))
+	x.Values = session.ReportSummary(compare.Describe(h.values(m, all, unit)))
 	for _, o := range all {
 		if o.Class != bisect.OK {
 			x.Failures = countFailure(x.Failures, *report.NewFailure(&o))
@@ -348,7 +349,7 @@ func countFailure(all []report.Failures, f report.Failure) []report.Failures {
 func (h *chronicle) ratios(s *report.HistorySeries, w *way, m metric.Metric) {
 	base, id := report.Number(math.NaN()), h.base
 	if id != "" {
-		base = reportSummary(compare.Describe(h.values(m, w.launches[id], &s.Unit))).Median
+		base = session.ReportSummary(compare.Describe(h.values(m, w.launches[id], &s.Unit))).Median
 	} else {
 		for _, c := range s.Commits {
 			if c.Values.N > 0 {

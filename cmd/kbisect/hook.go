@@ -13,7 +13,9 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/hook"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -54,24 +56,17 @@ func hookCommand() *cli.Command {
 	}
 }
 
-// hookDeadline is how long a push waits by default. Servers drop a connection that is silent for some
-// minutes, and people lose patience sooner.
-const hookDeadline = 30 * time.Second
-
-// deadlineVariable sets the deadline where there is no option.
-const deadlineVariable = "KBISECT_HOOK_DEADLINE"
-
 // prePush is what git calls.
 func prePush(c *cli.Context) error {
 	skip := os.Getenv("KBISECT_SKIP")
-	stopped, err := checkPush(c.Context, pushOptions{
-		began: time.Now(), deadline: readDeadline(c), skip: skip != "" && skip != "0",
-		dir: globals(c).dir, remote: c.Args().First(), refs: c.App.Reader, messages: c.App.ErrWriter,
-		policy: func(repo *source.Repo) (*policy.Policy, error) { return hookPolicy(c, repo) },
-		begin: func(repo *source.Repo, p *policy.Policy, kind string) (*Session, error) {
+	stopped, err := hook.CheckPush(c.Context, hook.PushOptions{
+		Began: time.Now(), Deadline: readDeadline(c), Skip: skip != "" && skip != "0",
+		Dir: globals(c).dir, Remote: c.Args().First(), Refs: c.App.Reader, Messages: c.App.ErrWriter,
+		Policy: func(repo *source.Repo) (*policy.Policy, error) { return hookPolicy(c, repo) },
+		Begin: func(repo *source.Repo, p *policy.Policy, kind string) (*session.Session, error) {
 			e := envOf(c, nil)
 			e.Display.Quiet = !e.Display.Verbose
-			return beginTrials(e, repo, p, kind)
+			return session.Begin(e, repo, p, kind)
 		},
 	})
 	switch {
@@ -97,14 +92,14 @@ func readDeadline(c *cli.Context) time.Duration {
 	if d := duration(c, "deadline"); d > 0 {
 		return d
 	}
-	text := os.Getenv(deadlineVariable)
+	text := os.Getenv(hook.DeadlineVariable)
 	if text == "" {
-		return hookDeadline
+		return hook.HookDeadline
 	}
 	d, err := config.ParseDuration(text)
 	if err != nil {
-		fmt.Fprintf(c.App.ErrWriter, "kbisect: warning: %s: %v; using %v\n", deadlineVariable, err, hookDeadline)
-		return hookDeadline
+		fmt.Fprintf(c.App.ErrWriter, "kbisect: warning: %s: %v; using %v\n", hook.DeadlineVariable, err, hook.HookDeadline)
+		return hook.HookDeadline
 	}
 	return d
 }
@@ -115,15 +110,15 @@ func installHook(c *cli.Context) error {
 		return err
 	}
 	defer repo.Close()
-	if m := managed(repo, dir, c.Bool("force")); m != nil {
-		fmt.Fprint(c.App.Writer, m.snippet)
-		return exit.Usagef("nothing was installed: %s\nhint: add the lines above to %s%s", m.why, m.file, m.hint)
+	if m := hook.Managed(repo, dir, c.Bool("force")); m != nil {
+		fmt.Fprint(c.App.Writer, m.Snippet)
+		return exit.Usagef("nothing was installed: %s\nhint: add the lines above to %s%s", m.Why, m.File, m.Hint)
 	}
-	binary, err := ownPath()
+	binary, err := hook.OwnPath()
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
-	done, err := hookAt(dir).install(hookScript(binary, duration(c, "deadline")))
+	done, err := hook.HookAt(dir).Install(hook.HookScript(binary, duration(c, "deadline")))
 	if err != nil {
 		return exit.Usage(err)
 	}
@@ -142,7 +137,7 @@ func uninstallHook(c *cli.Context) error {
 		return err
 	}
 	defer repo.Close()
-	done, err := hookAt(dir).uninstall()
+	done, err := hook.HookAt(dir).Uninstall()
 	if err != nil {
 		return exit.Usage(err)
 	}
@@ -158,7 +153,7 @@ func openHooks(c *cli.Context) (repo *source.Repo, dir string, err error) {
 	if repo, err = source.Open(globals(c).dir); err != nil {
 		return nil, "", exit.Usage(err)
 	}
-	if dir, err = hooksDir(c.Context, repo); err != nil {
+	if dir, err = hook.HooksDir(c.Context, repo); err != nil {
 		repo.Close()
 		return nil, "", exit.Usage(err)
 	}

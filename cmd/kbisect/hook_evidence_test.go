@@ -3,8 +3,12 @@ package main
 import (
 	"testing"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/hook"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -75,33 +79,33 @@ func TestPastAnswer(t *testing.T) {
 	for _, x := range []struct {
 		axis, status, finding string
 		times                 bool
-		want                  answer
+		want                  hook.Answer
 	}{
-		{comparing, "regression", `{}`, true, regression},
-		{comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 1}}`, true, ""},
-		{comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 2}}`, true, regression},
-		{comparing, "regression", `{"failure": {"class": "build-failed"}, "b": {"launches": 1}}`, true, regression},
-		{comparing, "improvement", `{}`, true, passes},
-		{comparing, "no-difference", `{}`, true, passes},
-		{comparing, "cannot-tell", `{"budget_used_up": true}`, true, ""},
-		{comparing, "cannot-tell", `{}`, true, ""}, // after as few pairs as --pairs asks for
-		{comparing, "cannot-tell", `{"hopeless": true}`, true, passes},
-		{comparing, "cannot-tell", `{"failure": {"class": "crash"}}`, true, passes},
-		{comparing, store.Interrupted, `{}`, true, ""},
-		{gatekeeping, "pass", `{"head": {"launches": 8}}`, true, passes},
-		{gatekeeping, "improvement", `{}`, true, passes},
-		{gatekeeping, "regression", `{"head": {"launches": 8}}`, true, regression},
-		{gatekeeping, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 1}}`, true, ""},
-		{gatekeeping, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 2}}`, true, regression},
-		{gatekeeping, "cannot-tell", `{}`, true, ""},
-		{policy.AxisHistory, store.Found, `{}`, false, regression},
-		{policy.AxisHistory, "no-difference", `{}`, true, passes},
+		{session.Comparing, "regression", `{}`, true, hook.Regression},
+		{session.Comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 1}}`, true, ""},
+		{session.Comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 2}}`, true, hook.Regression},
+		{session.Comparing, "regression", `{"failure": {"class": "build-failed"}, "b": {"launches": 1}}`, true, hook.Regression},
+		{session.Comparing, "improvement", `{}`, true, hook.Passes},
+		{session.Comparing, "no-difference", `{}`, true, hook.Passes},
+		{session.Comparing, "cannot-tell", `{"budget_used_up": true}`, true, ""},
+		{session.Comparing, "cannot-tell", `{}`, true, ""}, // after as few pairs as --pairs asks for
+		{session.Comparing, "cannot-tell", `{"hopeless": true}`, true, hook.Passes},
+		{session.Comparing, "cannot-tell", `{"failure": {"class": "crash"}}`, true, hook.Passes},
+		{session.Comparing, store.Interrupted, `{}`, true, ""},
+		{gate.Kind, "pass", `{"head": {"launches": 8}}`, true, hook.Passes},
+		{gate.Kind, "improvement", `{}`, true, hook.Passes},
+		{gate.Kind, "regression", `{"head": {"launches": 8}}`, true, hook.Regression},
+		{gate.Kind, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 1}}`, true, ""},
+		{gate.Kind, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 2}}`, true, hook.Regression},
+		{gate.Kind, "cannot-tell", `{}`, true, ""},
+		{policy.AxisHistory, store.Found, `{}`, false, hook.Regression},
+		{policy.AxisHistory, "no-difference", `{}`, true, hook.Passes},
 		{policy.AxisHistory, "no-difference", `{}`, false, ""},
-		{recording, "ok", `{}`, false, passes},
-		{comparing, "regression", `{`, true, ""},
+		{baseline.Kind, "ok", `{}`, false, hook.Passes},
+		{session.Comparing, "regression", `{`, true, ""},
 	} {
-		s := pastSession{Session: store.Session{Axis: x.axis, Status: x.status, Finding: []byte(x.finding)}, compares: true, times: x.times}
-		if got := s.answer(); got != x.want {
+		s := hook.PastSession{Session: store.Session{Axis: x.axis, Status: x.status, Finding: []byte(x.finding)}, Compares: true, Times: x.times}
+		if got := s.Answer(); got != x.want {
 			t.Errorf("%+v: %q", x, got)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,3 +146,84 @@ tests:
 benchmarks:
   - {"n": 64, "seed": 2}
 `
+
+// gate runs a gate in a GitHub job, and returns everything that it wrote, by its name.
+func (r *repo) gate(args ...string) (files map[string]string, code int) {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	cmd := r.command(append([]string{"gate", "--base", "main", "--quiet", "--json", "--junit", at("junit"), "--sarif", at("sarif"), "--markdown", at("markdown")}, args...)...)
+	cmd.Env = append(cmd.Env, "GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY="+at("summary"), "GITHUB_OUTPUT="+at("outputs"))
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Run()
+	files = map[string]string{"json": out.String(), "stderr": errs.String()}
+	for _, name := range []string{"junit", "sarif", "markdown", "summary", "outputs"} {
+		data, _ := os.ReadFile(at(name))
+		files[name] = string(data)
+	}
+	return files, cmd.ProcessState.ExitCode()
+}
+
+// put writes files into the work tree.
+func (r *repo) put(files map[string]string) {
+	r.t.Helper()
+	for name, text := range files {
+		full := filepath.Join(r.dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			r.t.Fatal(err)
+		}
+		if err := os.WriteFile(full, []byte(text), 0o755); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// beside reads what such scripts wrote: for each purpose 2 where one of its trials ran beside any other,
+// else 1; and how many came to their end.
+func (r *repo) beside() (most map[string]int, ended int) {
+	r.t.Helper()
+	path := filepath.Join(r.home, "log")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		r.t.Fatal(err)
+	}
+	type trial struct {
+		pid, purpose string
+		from, to     int // lines; to is 0 while there is no end
+	}
+	var trials []*trial
+	for line, text := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		f := strings.Fields(text)
+		if len(f) != 3 {
+			r.t.Fatalf("%q", text)
+		}
+		if f[0] == "start" {
+			trials = append(trials, &trial{pid: f[1], purpose: f[2], from: line})
+			continue
+		}
+		for _, x := range slices.Backward(trials) { // process numbers come again
+			if x.pid == f[1] {
+				x.to = line
+				break
+			}
+		}
+	}
+	most = map[string]int{}
+	for _, x := range trials {
+		if x.to == 0 {
+			continue
+		}
+		ended++
+		most[x.purpose] = max(most[x.purpose], 1)
+		for _, o := range trials {
+			if o != x && o.from > x.from && o.from < x.to {
+				most[o.purpose], most[x.purpose] = 2, 2
+			}
+		}
+	}
+	return most, ended
+}

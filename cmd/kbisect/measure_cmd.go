@@ -1,6 +1,10 @@
 package main
 
-import "github.com/urfave/cli/v2"
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+)
 
 func measureCommand() *cli.Command {
 	return &cli.Command{
@@ -27,5 +31,5 @@ func measureAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return measure(c.Context, e, words)
+	return session.Measure(c.Context, e, words)
 }

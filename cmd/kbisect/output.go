@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 )
 
 // formatFlags are the options of every command that has a result to show.
@@ -104,8 +105,8 @@ func sayOn(c *cli.Context) func(string) {
 }
 
 // outputOf is how a command shows its result.
-func outputOf(c *cli.Context) output {
-	return output{
+func outputOf(c *cli.Context) session.Output {
+	return session.Output{
 		Stdout: c.App.Writer,
 		Print: func(d report.Document, l report.Ledger) error {
 			return printResult(c.App.Writer, c.Bool("json"), d, l, render.Terminal{})
@@ -117,12 +118,12 @@ func outputOf(c *cli.Context) output {
 }
 
 // envOf is what a command that launches candidates brings along; command is what follows its --.
-func envOf(c *cli.Context, command []string) env {
-	return env{Request: trialRequest(c, command), Display: newDisplay(c), Output: outputOf(c), Version: version()}
+func envOf(c *cli.Context, command []string) session.Env {
+	return session.Env{Request: trialRequest(c, command), Display: newDisplay(c), Output: outputOf(c), Version: version()}
 }
 
 // prepare reads what a command that launches candidates is given, and refuses reports that could not be written.
-func prepare(c *cli.Context) (e env, words []string, err error) {
+func prepare(c *cli.Context) (e session.Env, words []string, err error) {
 	if err := readFormats(c).check(); err != nil {
 		return e, nil, err
 	}

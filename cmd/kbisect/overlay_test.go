@@ -2,29 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 )
-
-// put writes files into the work tree.
-func (r *repo) put(files map[string]string) {
-	r.t.Helper()
-	for name, text := range files {
-		full := filepath.Join(r.dir, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			r.t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(text), 0o755); err != nil {
-			r.t.Fatal(err)
-		}
-	}
-}
 
 // TestYoungBenchmark: a benchmark that no commit holds, with a module beside it, measures the package of
 // the candidate and not that of the work tree, whose folder Python looks into first.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -26,7 +28,7 @@ func TestOfKernel(t *testing.T) {
 		{"kernels/Makefile", []string{"kernels"}, true}, {"Makefile", []string{"kernels"}, false},
 		{"Makefile", []string{"."}, true}, {"kernels/notes.md", []string{"kernels"}, false},
 	} {
-		if got := ofKernel(c.name, c.paths); got != c.want {
+		if got := search.OfKernel(c.name, c.paths); got != c.want {
 			t.Errorf("%s in %v: %v", c.name, c.paths, got)
 		}
 	}
@@ -56,9 +58,9 @@ func TestWeights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		commits, _ := toCommits(rng, false)
-		j := &Session{repo: repo, policy: &policy.Policy{}, ui: &progress.Display{W: &said, Verbose: true}}
-		return newJob(j).weights(commits)
+		commits, _ := search.ToCommits(rng, false)
+		j := &session.Session{Repo: repo, Policy: &policy.Policy{}, Display: &progress.Display{W: &said, Verbose: true}}
+		return search.Of(j).Weights(commits)
 	}
 	if got := weights("HEAD~4", "HEAD"); !slices.Equal(got, []float64{20, 1, 20, 1}) {
 		t.Errorf("%v", got)

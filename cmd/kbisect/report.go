@@ -5,6 +5,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -33,20 +34,20 @@ func reportAction(c *cli.Context) error {
 		return exit.Usage(err)
 	}
 	defer repo.Close()
-	p, err := openPast(c, repo)
+	p, err := past.Open(c.Context, repo, c.Args().First())
 	if err != nil {
 		return err
 	}
 	switch {
-	case c.Bool("json") && len(p.session.Finding) > 0:
-		_, err := c.App.Writer.Write(p.session.Finding) // as it was kept
+	case c.Bool("json") && len(p.Session.Finding) > 0:
+		_, err := c.App.Writer.Write(p.Session.Finding) // as it was kept
 		return err
 	case c.Bool("json"):
-		return report.WriteJSON(c.App.Writer, p.document)
+		return report.WriteJSON(c.App.Writer, p.Document)
 	case c.Bool("git-log"):
-		return p.gitLog(c.App.Writer)
+		return p.GitLog(c.App.Writer)
 	}
-	if err := files.write(p.document, p.ledger(c.Context), c.App.Writer, sayOn(c)); err != nil {
+	if err := files.write(p.Document, p.Ledger(c.Context), c.App.Writer, sayOn(c)); err != nil {
 		return exit.With(exit.Machine, err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,7 +11,11 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -25,18 +28,7 @@ func openStore(c *cli.Context) (*store.Store, error) {
 		return nil, exit.Usage(err)
 	}
 	defer repo.Close()
-	return readStore(repo)
-}
-
-func readStore(repo *source.Repo) (*store.Store, error) {
-	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
-	if errors.Is(err, store.ErrNoStore) {
-		return nil, exit.Usagef("nothing has been searched in this repository yet\nhint: kbisect run")
-	}
-	if err != nil {
-		return nil, exit.With(exit.Machine, err)
-	}
-	return st, nil
+	return session.ReadStore(repo)
 }
 
 func sessionsCommand() *cli.Command {
@@ -70,7 +62,7 @@ func sessionsCommand() *cli.Command {
 
 // kindWord is the command that made a session.
 func kindWord(s store.Session) string {
-	if isSearch(s) {
+	if session.IsSearch(s) {
 		return "run"
 	}
 	return s.Axis
@@ -79,11 +71,11 @@ func kindWord(s store.Session) string {
 // endsWords names the commits of a session.
 func endsWords(s store.Session) string {
 	switch {
-	case s.Axis == comparing, s.Axis == explaining:
+	case s.Axis == session.Comparing, s.Axis == explain.Kind:
 		return fmt.Sprintf("A %s, B %s", wording.Short(s.Good), wording.Short(s.Bad))
-	case s.Axis == gatekeeping:
+	case s.Axis == gate.Kind:
 		return fmt.Sprintf("merge base %s, HEAD %s", wording.Short(s.Good), wording.Short(s.Bad))
-	case isSearch(s):
+	case session.IsSearch(s):
 		return fmt.Sprintf("good %s, bad %s", wording.Short(s.Good), wording.Short(s.Bad))
 	}
 	return wording.Short(s.Good)
@@ -92,17 +84,17 @@ func endsWords(s store.Session) string {
 // purposeWord says what a launch was for.
 func purposeWord(s store.Session, purpose string) string {
 	switch {
-	case isSearch(s):
+	case session.IsSearch(s):
 		return purpose
-	case (s.Axis == comparing || s.Axis == explaining) && purpose == string(bisect.EndGood):
+	case (s.Axis == session.Comparing || s.Axis == explain.Kind) && purpose == string(bisect.EndGood):
 		return "A"
-	case s.Axis == comparing, s.Axis == explaining:
+	case s.Axis == session.Comparing, s.Axis == explain.Kind:
 		return "B"
-	case s.Axis == gatekeeping && purpose == string(bisect.EndGood):
+	case s.Axis == gate.Kind && purpose == string(bisect.EndGood):
 		return "base"
-	case s.Axis == gatekeeping && purpose == string(bisect.EndBad):
+	case s.Axis == gate.Kind && purpose == string(bisect.EndBad):
 		return "HEAD"
-	case s.Axis == gatekeeping:
+	case s.Axis == gate.Kind:
 		return purpose
 	}
 	return "launch"
@@ -116,8 +108,8 @@ func valuesWord(o bisect.Outcome) string {
 		if len(x.Values) == 0 {
 			continue
 		}
-		l := level{Metric: x.Metric, Case: x.Case, Unit: x.Unit}
-		out = append(out, wording.Clean(l.name())+" "+l.quantity(compare.Describe(x.Values).Median))
+		l := baseline.Level{Metric: x.Metric, Case: x.Case, Unit: x.Unit}
+		out = append(out, wording.Clean(l.Name())+" "+l.Quantity(compare.Describe(x.Values).Median))
 	}
 	if n := len(out) - most; n > 0 {
 		out = append(out[:most], fmt.Sprintf("%d more", n))
@@ -202,7 +194,7 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
-	if !isSearch(s) && len(steps) == 0 {
+	if !session.IsSearch(s) && len(steps) == 0 {
 		return nil
 	}
 	fmt.Fprintf(w, "\n%d judgements\n", len(steps))

@@ -21,55 +21,6 @@ sleep 0.1
 echo "end $$ $KBISECT_PURPOSE" >>%[1]s/log
 `
 
-// beside reads what such scripts wrote: for each purpose 2 where one of its trials ran beside any other,
-// else 1; and how many came to their end.
-func (r *repo) beside() (most map[string]int, ended int) {
-	r.t.Helper()
-	path := filepath.Join(r.home, "log")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.Remove(path); err != nil {
-		r.t.Fatal(err)
-	}
-	type trial struct {
-		pid, purpose string
-		from, to     int // lines; to is 0 while there is no end
-	}
-	var trials []*trial
-	for line, text := range strings.Split(strings.TrimSpace(string(data)), "\n") {
-		f := strings.Fields(text)
-		if len(f) != 3 {
-			r.t.Fatalf("%q", text)
-		}
-		if f[0] == "start" {
-			trials = append(trials, &trial{pid: f[1], purpose: f[2], from: line})
-			continue
-		}
-		for _, x := range slices.Backward(trials) { // process numbers come again
-			if x.pid == f[1] {
-				x.to = line
-				break
-			}
-		}
-	}
-	most = map[string]int{}
-	for _, x := range trials {
-		if x.to == 0 {
-			continue
-		}
-		ended++
-		most[x.purpose] = max(most[x.purpose], 1)
-		for _, o := range trials {
-			if o != x && o.from > x.from && o.from < x.to {
-				most[o.purpose], most[x.purpose] = 2, 2
-			}
-		}
-	}
-	return most, ended
-}
-
 // needTwo skips a test where one trial is made at a time whatever is asked for.
 func needTwo(t *testing.T) {
 	if runtime.NumCPU() < 2 {

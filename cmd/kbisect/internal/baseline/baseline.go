@@ -1,0 +1,264 @@
+// Package baseline keeps commits that were measured and found good: it records them in the
+// store ([Record]), exports and imports them as files that are not trusted, and chooses
+// among them. A baseline of another machine is a hint, never a verdict.
+package baseline
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+)
+
+// BaselineSchema names the document of a baseline and its version.
+const BaselineSchema = "kbisect.baseline/1"
+
+// Baseline is a commit that was good, and what its launches measured where.
+type Baseline struct {
+	Schema   string          `json:"schema"`
+	Session  string          `json:"session"` // that keeps it
+	Commit   string          `json:"commit"`
+	Subject  string          `json:"subject"`
+	Recorded time.Time       `json:"recorded"`
+	Note     string          `json:"note"`
+	Launches int             `json:"launches"`
+	Levels   []Level         `json:"levels"`
+	Machine  machine.Machine `json:"machine"`
+	Config   MeasuredBy      `json:"config"`
+	Version  string          `json:"kbisect"`
+}
+
+// Level is one number of every launch that counts: the median of its samples.
+type Level struct {
+	Metric string    `json:"metric"`
+	Case   string    `json:"case"` // "": the metric has no cases, or all together
+	Unit   string    `json:"unit"`
+	Higher bool      `json:"higher_is_better"`
+	Median float64   `json:"median"`
+	Values []float64 `json:"launches"` // in the order of the launches
+}
+
+// MeasuredBy says how a baseline was built and run; only equal fingerprints compare.
+type MeasuredBy struct {
+	Fingerprint string `json:"fingerprint"` // SHA-256 of commands, limits, paths and metrics
+	Build       string `json:"build"`
+	Run         string `json:"run"`
+}
+
+// baselineOf puts a measurement into the terms of a baseline.
+func baselineOf(t *session.Session, m report.Measurement, all []bisect.Outcome, on machine.Machine) Baseline {
+	b := Baseline{
+		Schema: BaselineSchema, Session: t.Record.ID, Commit: t.Policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
+		Launches: len(all), Machine: on, Config: measuredByOf(t.Policy), Version: t.Record.Version,
+	}
+	var s compare.Side
+	fit := slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return !s.Note(o) })
+	found := append(session.Numbers(fit, ""), session.Number{Metric: "wall", One: ""})
+	for _, ph := range phaseMedians(fit) {
+		found = append(found, session.Number{Metric: "phase." + ph, One: ""})
+	}
+	of := session.ByNumber(fit)
+	for _, n := range found {
+		if l := levelOf(t.Policy, of(n), n); len(l.Values) > 0 {
+			b.Levels = append(b.Levels, l)
+		}
+	}
+	return b
+}
+
+// phasesOf lists the phases of all launches but the build, in the order in which they are first met.
+func phaseMedians(all []bisect.Outcome) (out []string) {
+	for _, o := range all {
+		for _, p := range o.Phases {
+			if p.Name != "build" && !slices.Contains(out, p.Name) {
+				out = append(out, p.Name)
+			}
+		}
+	}
+	return out
+}
+
+// level collects one number, of launches of which nothing else is left.
+func levelOf(p *policy.Policy, all []bisect.Outcome, n session.Number) Level {
+	m := p.Metric(n.Metric)
+	l := Level{Metric: n.Metric, Case: n.One, Higher: m.Higher}
+	for _, o := range all {
+		if v, ok := m.Value(o, ""); ok {
+			l.Values, l.Unit = append(l.Values, v), m.Unit(o)
+		}
+	}
+	l.Median = compare.Describe(l.Values).Median
+	return l
+}
+
+// measuredBy is the fingerprint of a policy.
+func measuredByOf(p *policy.Policy) MeasuredBy {
+	return MeasuredBy{Sha256Hex(p.Compares()), strings.Join(p.Plan.Build, " "), strings.Join(p.Plan.Run, " ")}
+}
+
+// The largest file that is read as a baseline, and what one may hold.
+const (
+	MaxBaseline = 8 << 20
+	maxLevels   = 10_000
+)
+
+// ReadBaseline reads an exported baseline. It trusts nothing: a file may be edited, cut off, or another's.
+func ReadBaseline(r io.Reader) (b Baseline, err error) {
+	data, err := io.ReadAll(io.LimitReader(r, MaxBaseline+1))
+	if err != nil {
+		return b, err
+	}
+	if len(data) > MaxBaseline {
+		return b, fmt.Errorf("it is larger than %d MiB: no baseline", MaxBaseline>>20)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&b); err != nil {
+		return Baseline{}, fmt.Errorf("it is no baseline: %w\nhint: kbisect baseline export writes one", plainJSON(err))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return Baseline{}, errors.New("it is no baseline: something follows it")
+	}
+	if err := b.check(); err != nil {
+		return Baseline{}, fmt.Errorf("it is no baseline: %w", err)
+	}
+	return b, nil
+}
+
+// plainJSON leaves the types of this program out of what is wrong with a document.
+func plainJSON(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return fmt.Errorf("%s does not hold a %s", wrong.Field, wrong.Value)
+	case errors.As(err, &wrong):
+		return fmt.Errorf("this is a %s", wrong.Value)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it ends in the middle")
+	}
+	return err
+}
+
+// check finds what no baseline can say.
+func (b Baseline) check() error {
+	switch {
+	case b.Schema != BaselineSchema:
+		return fmt.Errorf("its schema is %q, not %q", b.Schema, BaselineSchema)
+	case !ObjectID(b.Commit):
+		return fmt.Errorf("commit %q is no full id", b.Commit)
+	case b.Recorded.IsZero() || b.Recorded.After(time.Now().Add(24*time.Hour)):
+		return fmt.Errorf("it was recorded %s", b.Recorded.Format(time.RFC3339))
+	case b.Launches < 1:
+		return fmt.Errorf("%d launches", b.Launches)
+	case len(b.Levels) == 0 || len(b.Levels) > maxLevels:
+		return fmt.Errorf("%d levels", len(b.Levels))
+	case len(b.Config.Fingerprint) != 64 || strings.Trim(b.Config.Fingerprint, "0123456789abcdef") != "":
+		return fmt.Errorf("the fingerprint %q of its configuration is none", b.Config.Fingerprint)
+	}
+	for i, l := range b.Levels {
+		if err := l.check(b.Launches); err != nil {
+			return fmt.Errorf("level %d (%s): %w", i+1, l.Metric, err)
+		}
+	}
+	return b.Machine.Check()
+}
+
+func (l Level) check(launches int) error {
+	switch {
+	case l.Metric == "":
+		return errors.New("no metric")
+	case len(l.Values) == 0 || len(l.Values) > launches:
+		return fmt.Errorf("%d values of %d launches", len(l.Values), launches)
+	}
+	if len(l.Unit) > 32 || len(l.Metric) > 1000 || len(l.Case) > 10_000 {
+		return errors.New("its names are too long")
+	}
+	if m := compare.Describe(l.Values).Median; !(math.Abs(m-l.Median) <= 1e-9*math.Abs(m)) {
+		return fmt.Errorf("its median is %g, not %g", m, l.Median)
+	}
+	return nil
+}
+
+// Median is the number that a list shows: the first that the program sent, else the wall time.
+func (b Baseline) Median() string {
+	if len(b.Levels) == 0 {
+		return "-"
+	}
+	l := b.Levels[0]
+	return wording.Clean(l.Name() + " " + l.Quantity(l.Median))
+}
+
+// Quantity is a value in the unit in which it is best read.
+func (l Level) Quantity(v float64) string {
+	return wording.Clean(words.Quantity(v, l.Unit))
+}
+
+func (l Level) Name() string {
+	if l.Case == "" {
+		return l.Metric
+	}
+	return l.Metric + " of " + l.Case
+}
+
+// Print shows a baseline, with the reasons for which it is a hint only.
+func (b Baseline) Print(w io.Writer, hints []string) error {
+	fmt.Fprintf(w, "\n  %s  %s\n", wording.Short(b.Commit), wording.Clean(b.Subject))
+	if b.Note != "" {
+		fmt.Fprintf(w, "  note      %s\n", wording.Clean(b.Note))
+	}
+	fmt.Fprintf(w, "  recorded  %s, %d launches, id %s\n", b.Recorded.Local().Format("2006-01-02 15:04:05"), b.Launches, b.Session)
+	for _, line := range b.Machine.Lines() {
+		fmt.Fprintf(w, "  %-9s %s\n", line[0], wording.Clean(line[1]))
+	}
+	fmt.Fprintf(w, "  command   %s\n", wording.Clean(b.Config.Run))
+	if len(hints) > 0 {
+		fmt.Fprintf(w, "  a hint here, never a verdict: %s\n", wording.Clean(strings.Join(hints, "; ")))
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  NUMBER\tMEDIAN\tMIN TO MAX\tLAUNCHES")
+	for _, l := range b.Levels {
+		fmt.Fprintf(t, "  %s\t%s\t%s to %s\t%d\n", wording.Clean(l.Name()), l.Quantity(l.Median), l.Quantity(slices.Min(l.Values)), l.Quantity(slices.Max(l.Values)), len(l.Values))
+	}
+	return t.Flush()
+}
+
+// Sha256Hex is the SHA-256 of a text, in hex.
+func Sha256Hex(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// pythonic reports a project of Python's.
+func pythonic(p *policy.Policy) bool {
+	python := func(argv []string) bool {
+		return slices.ContainsFunc(argv, func(a string) bool {
+			return strings.HasPrefix(filepath.Base(a), "python") || strings.HasSuffix(a, ".py")
+		})
+	}
+	return p.Plan.Kind == config.KindTorch || p.Plan.Kind == config.KindKernelbot || python(p.Plan.Run) || python(p.Plan.Build)
+}
+
+// ObjectID reports the full id of an object.
+func ObjectID(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
+}

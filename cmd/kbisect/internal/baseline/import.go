@@ -1,0 +1,81 @@
+package baseline
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// TakeIn keeps an imported baseline. On the device that it was measured on its commit is as good as one that
+// was recorded here.
+func TakeIn(ctx context.Context, w io.Writer, version string, repo *source.Repo, b Baseline) error {
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
+	if err != nil {
+		return exit.With(exit.Machine, err)
+	}
+	defer st.Close()
+	all, err := Baselines(st)
+	if err != nil {
+		return err
+	}
+	for _, old := range all {
+		if old.Commit == b.Commit && old.Recorded.Equal(b.Recorded) && old.Config == b.Config {
+			fmt.Fprintf(w, "it is here already, as %s\n", old.Session)
+			return nil
+		}
+	}
+	s, err := session.NewSession(&policy.Policy{Good: b.Commit, Bad: b.Commit}, Kind, version)
+	if err != nil {
+		return err
+	}
+	b.Session = s.ID
+	k := KeptBaseline{b, true}
+	here := machine.Here(ctx)
+	s.Status, s.Config, s.Summary = ImportedStatus, nil, "Imported: "+cmp.Or(b.Note, b.Subject)
+	if s.Finding, err = json.Marshal(b); err == nil {
+		err = st.CreateSession(*s)
+	}
+	if err == nil && len(b.Machine.Devices) > 0 && !b.Machine.Elsewhere(here) {
+		err = st.RecordGood(store.Good{Commit: b.Commit, When: b.Recorded, Session: s.ID, Detail: fmt.Sprintf("an imported baseline, %d launches ended well", b.Launches)})
+	}
+	if err != nil {
+		return exit.With(exit.Machine, err)
+	}
+	fmt.Fprintf(w, "imported as %s: %s, recorded %s\n", s.ID, wording.Short(b.Commit), b.Recorded.Format(time.RFC3339))
+	if hints := k.Hints(here); len(hints) > 0 {
+		fmt.Fprintf(w, "It is a hint here, never a verdict: %s.\n", strings.Join(hints, "; "))
+	}
+	return nil
+}
+
+// GoodElsewhere is a hint for who names no good end: the newest baseline before a commit that is known from
+// another device only, or "".
+func GoodElsewhere(repo *source.Repo, bad string) string {
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
+	if err != nil {
+		return ""
+	}
+	defer st.Close()
+	all, err := Baselines(st)
+	if err != nil {
+		return ""
+	}
+	for _, b := range all {
+		if yes, err := repo.IsAncestor(b.Commit, bad); err == nil && yes && b.Imported && b.Commit != bad {
+			return fmt.Sprintf("\nhint: %s was good elsewhere (%s): --good %[1]s tries it here", wording.Short(b.Commit), b.Machine.DeviceWords())
+		}
+	}
+	return ""
+}

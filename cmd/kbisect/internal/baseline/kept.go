@@ -1,0 +1,82 @@
+package baseline
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// KeptBaseline is a baseline with the session that keeps it.
+type KeptBaseline struct {
+	Baseline
+	Imported bool
+}
+
+// Baselines reads those that the store keeps, the newest first.
+func Baselines(st *store.Store) (out []KeptBaseline, err error) {
+	all, err := st.Sessions(0)
+	if err != nil {
+		return nil, exit.With(exit.Machine, err)
+	}
+	for _, s := range all {
+		if s.Axis != Kind || s.Status != string(bisect.OK) && s.Status != ImportedStatus {
+			continue
+		}
+		var b Baseline
+		if err := json.Unmarshal(s.Finding, &b); err != nil {
+			return nil, fmt.Errorf("baseline %s: %w", s.ID, err)
+		}
+		b.Session = s.ID
+		out = append(out, KeptBaseline{b, s.Status == ImportedStatus})
+	}
+	return out, nil
+}
+
+// ChooseBaseline finds a baseline by its id, or the newest of a revision; "" is the newest of all.
+func ChooseBaseline(all []KeptBaseline, repo *source.Repo, name string) (KeptBaseline, error) {
+	if name == "" {
+		return all[0], nil
+	}
+	var found []KeptBaseline
+	for _, b := range all {
+		if strings.HasPrefix(b.Session, name) {
+			found = append(found, b)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	id, err := repo.Resolve(name)
+	if err != nil {
+		return KeptBaseline{}, exit.Usagef("%q is neither the id of a baseline nor a revision\nhint: kbisect baseline list", name)
+	}
+	for _, b := range all {
+		if b.Commit == id {
+			return b, nil
+		}
+	}
+	return KeptBaseline{}, exit.Usagef("%s (%s) has no baseline\nhint: kbisect baseline record %[1]s", name, wording.Short(id))
+}
+
+// Hints are the reasons for which a baseline says little here. One that comes from a file and names no device may
+// come from any machine.
+func (b KeptBaseline) Hints(here *machine.Machine) (out []string) {
+	m := b.Machine
+	switch elsewhere := m.Elsewhere(here); {
+	case len(m.Devices) == 0 && (b.Imported || elsewhere):
+		out = append(out, "it was measured without a device that could be told from others")
+	case elsewhere:
+		out = append(out, "its device is not here: "+m.DeviceWords())
+	}
+	if m.Driver != "" && here.Driver != "" && m.Driver != here.Driver {
+		out = append(out, fmt.Sprintf("driver %s then, %s now", m.Driver, here.Driver))
+	}
+	return out
+}

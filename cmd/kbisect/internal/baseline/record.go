@@ -1,0 +1,95 @@
+package baseline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// Kind is the kind of session that a baseline is kept as: its finding is the document, its launches are
+// the evidence. An imported one has no launches.
+const Kind = "baseline"
+
+// ImportedStatus is the status of the session of a baseline that came from a file.
+const ImportedStatus = "imported"
+
+// Record launches a revision and, if it is good, remembers it with a note.
+func Record(ctx context.Context, e session.Env, words []string, note string) error {
+	record := func(ctx context.Context, t *session.Session, q *policy.Request, rev string) error {
+		return record(ctx, t, q, rev, note)
+	}
+	return session.LaunchOne(ctx, e, words, Kind, 2, "two are needed to call it good", "a command follows --", record)
+}
+
+// record launches, and remembers what is good.
+func record(ctx context.Context, t *session.Session, q *policy.Request, rev, note string) error {
+	on := machine.Describe(ctx, t.Devices.Watches, pythonic(t.Policy))
+	n := q.Launches
+	all, err := session.LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
+		t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
+	})
+	result, mend := t.Ended(ctx, err)
+	if mend == nil {
+		mend = t.NotFound("at " + wording.Short(t.Policy.Good))
+	}
+	if mend == nil && result == "" {
+		mend = session.MustSend(t, all)
+	}
+	if mend != nil {
+		return t.Fail(mend)
+	}
+	doc := session.Measurement(t, rev, q.Metric, all, n, result, err)
+	if why := refusal(doc, all, n); why != "" || doc.Result != string(bisect.OK) {
+		code := session.MeasureCode(doc.Result)
+		if code == exit.OK {
+			code, doc.Result = exit.Inconclusive, store.Inconclusive
+		}
+		doc.Verdict = "Refused: " + cmp.Or(why, doc.Verdict)
+		return t.Conclude(doc.Result, doc.Verdict, code, err, &doc, func() error { return t.Output.Print(&doc, t.LedgerOf()) })
+	}
+	b := baselineOf(t, doc, all, on)
+	b.Note = note
+	return keep(t, b)
+}
+
+// refusal says why a revision is not good, "" when it is.
+func refusal(m report.Measurement, all []bisect.Outcome, asked int) string {
+	var s compare.Side
+	for _, o := range all {
+		s.Note(o)
+	}
+	switch {
+	case m.Result == store.Interrupted || m.Result == store.Infra:
+		return ""
+	case s.Failed > 0:
+		return fmt.Sprintf("it is not good. %s", m.Verdict)
+	case len(all) < asked:
+		return fmt.Sprintf("the budget was used up after %d of %d launches.", len(all), asked)
+	case s.Counted == 0:
+		return fmt.Sprintf("none of %d launches gave times that count: %s.", len(all), s.Left[0].Why)
+	}
+	return ""
+}
+
+// keep writes a baseline into the store, and its commit among the good ones.
+func keep(t *session.Session, b Baseline) error {
+	good := store.Good{Commit: b.Commit, When: b.Recorded, Session: b.Session, Detail: fmt.Sprintf("a baseline, %d launches ended well", b.Launches)}
+	if err := t.Store.RecordGood(good); err != nil {
+		return t.Fail(exit.With(exit.Machine, err))
+	}
+	summary := fmt.Sprintf("Recorded: each of %d launches ended well.", b.Launches)
+	return t.Conclude(string(bisect.OK), summary, exit.OK, nil, b, func() error {
+		fmt.Fprintln(t.Output.Stdout, summary)
+		return b.Print(t.Output.Stdout, nil)
+	})
+}

@@ -1,0 +1,136 @@
+// Package explain says why one candidate differs from another: phases, kernels,
+// registers, machine code and profiles, set side by side ([Compare]). It looks at what
+// was built and launched in a session; it does not judge which side is worse.
+package explain
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// Kind is the kind of sessions of kbisect explain.
+const Kind = "explain"
+
+// Results of an explanation; others are those of the store.
+const (
+	Explained = "explained"
+	Partly    = "partly" // one side could not be built, or did not run to its end
+)
+
+// How long the launches under profilers may take together: where they were asked for, and where
+// kbisect run makes them of itself.
+const (
+	ExplainLimit        = 20 * time.Minute
+	CulpritExplainLimit = 2 * time.Minute
+)
+
+// Compare says why two revisions differ.
+func Compare(ctx context.Context, e session.Env, words []string) error {
+	return session.LaunchTwo(ctx, e, words, Kind, ReadExplain, explain)
+}
+
+func ReadExplain(p *policy.Policy, q *policy.Request, _ *session.Pair) error {
+	if n := q.Launches; n < 1 {
+		return exit.Usagef("--launches %d: at least one is needed", n)
+	}
+	p.MoreEnv = []string{"NVCC_APPEND_FLAGS=" + strings.TrimSpace(os.Getenv("NVCC_APPEND_FLAGS")+" -Xptxas=-v")}
+	p.NoExplain, p.ExplainLimit = !q.Profile, q.ExplainLimit
+	return nil
+}
+
+// explain launches both, looks at what was built, profiles, and reports.
+func explain(ctx context.Context, t *session.Session, q *policy.Request, pair session.Pair) error {
+	x := ExplainerOf(t, pair.Sides)
+	err := x.See(ctx, q.Launches)
+	result, mend := t.Ended(ctx, err)
+	if mend == nil {
+		mend = t.NotFound("for A or for B")
+	}
+	if mend != nil {
+		return t.Fail(mend)
+	}
+	doc := x.Document(pair.Words[:], result, err)
+	return t.Conclude(doc.Result, doc.Summary, explainCode(doc), err, &doc, func() error { return t.Report(&doc) })
+}
+
+// ExplainerOf is for two candidates of which nothing is known yet.
+func ExplainerOf(t *session.Session, sides [2]bisect.Candidate) *Explainer {
+	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
+	x := NewExplainer(t, ExplainLimit)
+	x.Sides = [2]Examined{{candidate: sides[0], purpose: bisect.EndGood}, {candidate: sides[1], purpose: bisect.EndBad}}
+	return x
+}
+
+// See launches both, then looks at them.
+func (x *Explainer) See(ctx context.Context, launches int) error {
+	if err := x.launch(ctx, launches); err != nil {
+		return err
+	}
+	return x.look(ctx)
+}
+
+func explainCode(doc report.Explanation) int {
+	switch {
+	case doc.Result == store.Interrupted:
+		return exit.Interrupted
+	case doc.Result == store.Infra:
+		return exit.Machine
+	case len(doc.Rows) == 0:
+		return exit.Inconclusive
+	}
+	return exit.OK
+}
+
+// launch launches A and B in turn, for their phases. A side that fails is not launched again. Both are
+// built anew: what the compiler says of spills is not in the build cache.
+func (x *Explainer) launch(ctx context.Context, n int) error {
+	for i := range n {
+		for k := range x.Sides {
+			s := &x.Sides[k]
+			if s.failed() != nil || x.Job.Spent() {
+				continue
+			}
+			o, err := x.Job.Memory.Sample(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose, Nth: i, Timing: true, Clean: i == 0})
+			if err != nil {
+				return err
+			}
+			s.outcomes = append(s.outcomes, o)
+			x.Job.Display.Launched(2*i+k+1, 2*n, fmt.Sprintf("launch %-2d of %c  %s, %.2f s", i+1, 'A'+k, o.Describe(), o.Wall))
+		}
+	}
+	return nil
+}
+
+// Document puts everything into the terms of the report.
+func (x *Explainer) Document(words []string, result string, err error) report.Explanation {
+	doc := x.Explanation()
+	doc.Session = x.Job.Record.ID
+	for k, to := range []*report.Candidate{&doc.A, &doc.B} {
+		var s compare.Side
+		for _, o := range x.Sides[k].outcomes {
+			s.Note(o)
+		}
+		*to = session.Side(x.Job, words[k], x.Sides[k].candidate.Commit, s)
+	}
+	if result != "" {
+		doc.Result = result
+	}
+	if err != nil {
+		text := err.Error()
+		doc.Error = &text
+	}
+	doc.Totals, doc.Devices = x.Job.Totals(), append([]string{}, x.Job.Devices.Names()...)
+	doc.Warnings = append([]string{}, x.Job.Warnings()...)
+	return doc
+}

@@ -1,0 +1,346 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/kernels/cuda"
+)
+
+// KernelView is all that is known of one kernel on one side.
+type KernelView struct {
+	Name   string // for people
+	Usage  *cuda.Usage
+	spills bool // are known
+	code   *cuda.Function
+	Ncu    []cuda.Launched // one for each grid and block, that which took most time first
+	trace  []cuda.Launched // likewise
+	device string          // compute capability
+}
+
+// KernelPair is a kernel of A with the same one of B; one of them may be nil.
+type KernelPair struct {
+	name string
+	A, B *KernelView
+	time float64 // share of the time on the device, NaN if nothing is known
+}
+
+// views joins what was seen of the kernels of one side, by name.
+func (s *Examined) views(device string) []*KernelView {
+	if device == "" {
+		device = s.capability()
+	}
+	arch := s.Arch(device)
+	var all []*KernelView
+	view := func(name string) *KernelView {
+		name = cuda.Signature(name)
+		i := slices.IndexFunc(all, func(v *KernelView) bool { return v.Name == name })
+		if i < 0 {
+			i, all = len(all), append(all, &KernelView{Name: name, spills: s.spills, device: cmp.Or(device, CapabilityOf(arch))})
+		}
+		return all[i]
+	}
+	for i, u := range s.Usage {
+		if u.Arch == arch {
+			view(u.Kernel).Usage = &s.Usage[i]
+		}
+	}
+	for i, f := range s.sass {
+		if f.Arch == arch {
+			view(f.Name).code = &s.sass[i]
+		}
+	}
+	for _, l := range cuda.ByTime(s.launched) {
+		v := view(l.Kernel)
+		v.Ncu = append(v.Ncu, l)
+	}
+	if s.Trace != nil {
+		for _, l := range cuda.ByTime(s.Trace.Kernels) {
+			v := view(l.Kernel)
+			v.trace = append(v.trace, l)
+		}
+	}
+	return all
+}
+
+// capability is the compute capability of the device as a profiler told it.
+func (s *Examined) capability() string {
+	for _, l := range s.launched {
+		if l.Arch != "" {
+			return l.Arch
+		}
+	}
+	if s.Trace != nil && len(s.Trace.Kernels) > 0 {
+		return s.Trace.Kernels[0].Arch
+	}
+	return ""
+}
+
+// Arch is the architecture whose code a device runs: the newest that is no newer than the device.
+func (s *Examined) Arch(device string) string {
+	var all []string
+	for _, u := range s.Usage {
+		all = append(all, u.Arch)
+	}
+	for _, f := range s.sass {
+		all = append(all, f.Arch)
+	}
+	number := func(capability string) float64 {
+		v := math.Inf(1)
+		fmt.Sscanf(capability, "%g", &v)
+		return v
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(number(CapabilityOf(a)), number(CapabilityOf(b))), strings.Compare(a, b))
+	})
+	best := ""
+	for _, a := range all {
+		if best == "" || number(CapabilityOf(a)) <= number(device) {
+			best = a
+		}
+	}
+	return best
+}
+
+// CapabilityOf is the compute capability of an architecture: 9.0 of sm_90a.
+func CapabilityOf(arch string) string {
+	digits := strings.TrimRight(strings.TrimPrefix(arch, "sm_"), "abcdefghijklmnopqrstuvwxyz")
+	if len(digits) < 2 {
+		return ""
+	}
+	return digits[:len(digits)-1] + "." + digits[len(digits)-1:]
+}
+
+// withoutParameters shortens the names of kernels that no other kernel of their side shares then.
+func withoutParameters(sides ...[]*KernelView) {
+	shared := map[string]bool{}
+	for _, all := range sides {
+		seen := map[string]bool{}
+		for _, v := range all {
+			name := cuda.Instance(v.Name)
+			shared[name] = shared[name] || seen[name]
+			seen[name] = true
+		}
+	}
+	for _, all := range sides {
+		for _, v := range all {
+			if name := cuda.Instance(v.Name); !shared[name] {
+				v.Name = name
+			}
+		}
+	}
+}
+
+// PairKernels sets kernels against each other, by name; those left over by the name of their function,
+// where it is the only one of that name: other template arguments make another kernel of it. What
+// takes most time comes first.
+func PairKernels(a, b []*KernelView) (pairs []KernelPair, gone, added []string) {
+	withoutParameters(a, b)
+	restB := slices.Clone(b)
+	var restA []*KernelView
+	take := func(v *KernelView) {
+		restB = slices.DeleteFunc(restB, func(x *KernelView) bool { return x == v })
+	}
+	for _, v := range a {
+		i := slices.IndexFunc(restB, func(x *KernelView) bool { return x.Name == v.Name })
+		if i < 0 {
+			restA = append(restA, v)
+			continue
+		}
+		pairs = append(pairs, KernelPair{name: v.Name, A: v, B: restB[i]})
+		take(restB[i])
+	}
+	alone := func(all []*KernelView, base string) *KernelView {
+		var found *KernelView
+		for _, v := range all {
+			if cuda.BaseName(v.Name) == base {
+				if found != nil {
+					return nil
+				}
+				found = v
+			}
+		}
+		return found
+	}
+	for _, v := range restA {
+		base := cuda.BaseName(v.Name)
+		other := alone(restB, base)
+		if other == nil || alone(restA, base) == nil {
+			gone = append(gone, v.Name)
+			pairs = append(pairs, KernelPair{name: v.Name, A: v})
+			continue
+		}
+		pairs = append(pairs, KernelPair{name: base, A: v, B: other})
+		take(other)
+	}
+	for _, v := range restB {
+		added = append(added, v.Name)
+		pairs = append(pairs, KernelPair{name: v.Name, B: v})
+	}
+	shares(pairs)
+	return pairs, gone, added
+}
+
+// shares finds what share of the time on the device each kernel takes, on the side where that is more,
+// and sorts by it.
+func shares(pairs []KernelPair) {
+	side := func(of func(KernelPair) *KernelView) (total float64, times []float64) {
+		for _, p := range pairs {
+			t := of(p).seconds()
+			times, total = append(times, t), total+t
+		}
+		return total, times
+	}
+	totalA, timesA := side(func(p KernelPair) *KernelView { return p.A })
+	totalB, timesB := side(func(p KernelPair) *KernelView { return p.B })
+	for i := range pairs {
+		pairs[i].time = math.NaN()
+		if totalA > 0 || totalB > 0 {
+			pairs[i].time = max(timesA[i]/max(totalA, 1e-12), timesB[i]/max(totalB, 1e-12))
+		}
+	}
+	slices.SortStableFunc(pairs, func(x, y KernelPair) int {
+		both := func(p KernelPair) int { return map[bool]int{true: 1}[p.A != nil && p.B != nil] }
+		return cmp.Or(cmp.Compare(zeroNaN(y.time), zeroNaN(x.time)), both(y)-both(x))
+	})
+}
+
+func zeroNaN(v float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// seconds is the time that a kernel took on the device: of all its launches, or of one where a profiler
+// saw only some.
+func (v *KernelView) seconds() (sum float64) {
+	if v == nil {
+		return 0
+	}
+	for _, l := range v.trace {
+		sum += l.Seconds()
+	}
+	if len(v.trace) == 0 {
+		for _, l := range v.Ncu {
+			sum += l.Metrics[cuda.MetricTime].Value
+		}
+	}
+	return sum
+}
+
+// metric is a figure of ncu, of the grid and block that took most time; NaN if it is not known.
+func (v *KernelView) metric(name string) float64 { return metricOf(v, name, v.ncuLaunches()) }
+
+func (v *KernelView) ncuLaunches() []cuda.Launched {
+	if v == nil {
+		return nil
+	}
+	return v.Ncu
+}
+
+func (v *KernelView) traceLaunches() []cuda.Launched {
+	if v == nil {
+		return nil
+	}
+	return v.trace
+}
+
+func metricOf(_ *KernelView, name string, launched []cuda.Launched) float64 {
+	if len(launched) > 0 {
+		if m, ok := launched[0].Metrics[name]; ok {
+			return m.Value
+		}
+	}
+	return math.NaN()
+}
+
+// figure is the first of some values that is known.
+func figure(values ...float64) float64 {
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			return v
+		}
+	}
+	return math.NaN()
+}
+
+// static is a figure of the built code; NaN if it is not known.
+func (v *KernelView) static(of func(*cuda.Usage) int) float64 {
+	if v == nil || v.Usage == nil {
+		return math.NaN()
+	}
+	return float64(of(v.Usage))
+}
+
+// Registers are those of a thread by ncu, by the compiler and by a trace; NaN where one does not tell.
+func (v *KernelView) Registers() []float64 {
+	return []float64{v.metric(cuda.MetricRegisters), v.static(func(u *cuda.Usage) int { return u.Registers }), metricOf(v, cuda.MetricRegisters, v.traceLaunches())}
+}
+
+// StaticShared is the static shared memory in bytes, by ncu and by the compiler.
+func (v *KernelView) StaticShared() []float64 {
+	return []float64{v.metric(cuda.MetricStatic), v.static(func(u *cuda.Usage) int { return u.Shared })}
+}
+
+// dynamicShared is told by ncu, or what a trace has beyond the static.
+func (v *KernelView) dynamicShared() float64 {
+	beyond := metricOf(v, cuda.MetricShared, v.traceLaunches()) - figure(v.StaticShared()...)
+	return figure(v.metric(cuda.MetricDynamic), max(0, beyond))
+}
+
+func (v *KernelView) spilt(of func(*cuda.Usage) int) float64 {
+	if v == nil || !v.spills {
+		return math.NaN()
+	}
+	return v.static(of)
+}
+
+// launchedLike are the launches that tell of grid and block.
+func (v *KernelView) launchedLike() []cuda.Launched {
+	if v == nil || len(v.trace) > 0 {
+		return v.traceLaunches()
+	}
+	return v.Ncu
+}
+
+// occupancy is the theoretical one, as ncu says it, else computed.
+func (v *KernelView) occupancy() (share float64, limit string) {
+	l := v.launchedLike()
+	if len(l) == 0 {
+		return math.NaN(), ""
+	}
+	if n := v.ncuLaunches(); len(n) > 0 {
+		if o, ok := cuda.OccupancyOf(n[0]); ok {
+			return 100 * o.Share, o.Limit
+		}
+	}
+	shared := figure(figure(v.StaticShared()...)+v.dynamicShared(), metricOf(v, cuda.MetricShared, v.trace))
+	registers := figure(v.Registers()...)
+	if math.IsNaN(shared) || math.IsNaN(registers) {
+		return math.NaN(), ""
+	}
+	o, ok := cuda.Occupy(v.device, int(registers), int(shared), l[0].Threads())
+	if !ok {
+		return math.NaN(), ""
+	}
+	return 100 * o.Share, o.Limit
+}
+
+// configs writes the grids or blocks of a kernel, that which took most time first.
+func (v *KernelView) configs(of func(cuda.Launched) [3]int) string {
+	var out []string
+	for _, l := range v.launchedLike() {
+		d := of(l)
+		if text := fmt.Sprintf("%d x %d x %d", d[0], d[1], d[2]); d[0] > 0 && !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	if n := len(out); n > 2 {
+		out = append(out[:2], fmt.Sprintf("%d more", n-2))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,435 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/kernels/cuda"
+)
+
+// The groups of an explanation.
+const (
+	groupPhases       = "phases"
+	groupKernels      = "kernels"
+	groupResources    = "resources"
+	groupInstructions = "instructions"
+	groupProfiler     = "profiler"
+)
+
+// Explanation makes the table of what was seen.
+func (x *Explainer) Explanation() report.Explanation {
+	a, b := &x.Sides[0], &x.Sides[1]
+	e := report.Explanation{
+		Schema: report.ExplanationSchema, Result: Explained, Added: []string{}, Gone: []string{}, Builds: []report.BuildEnd{},
+		Profilers: append([]string{}, x.seen...), Missing: append([]string{}, x.missing...), Devices: []string{}, Warnings: []string{}, About: x.about,
+	}
+	e.Rows = append(x.phaseRows(), programRows(a, b)...)
+	device := x.capability()
+	pairs, gone, added := PairKernels(a.views(device), b.views(device))
+	if a.looked() && b.looked() { // otherwise everything of one side would seem gone
+		e.Gone, e.Added = append(e.Gone, gone...), append(e.Added, added...)
+		for _, p := range pairs {
+			e.Rows = append(e.Rows, p.rows()...)
+		}
+	}
+	for k, s := range []*Examined{a, b} {
+		if s.build.Class != "" || s.failed() != nil {
+			e.Result = Partly
+		}
+		if f := s.buildFailure(); f != nil {
+			e.Builds = append(e.Builds, report.BuildEnd{Side: string(rune('A' + k)), Failure: report.NewFailure(f), Seconds: f.Build, Tail: f.Tail})
+		}
+	}
+	e.Rank()
+	return e
+}
+
+// looked reports whether anything of a side's kernels is known.
+func (s *Examined) looked() bool {
+	return s.build.Class == "" && len(s.Usage)+len(s.sass)+len(s.launched) > 0 || s.Trace != nil
+}
+
+// buildFailure is how the build ended, if not well.
+func (s *Examined) buildFailure() *bisect.Outcome {
+	if s.build.Class != "" && s.build.Phase == "build" {
+		return &s.build
+	}
+	if o := s.failed(); o != nil && o.Phase == "build" {
+		return o
+	}
+	return nil
+}
+
+// capability is the compute capability of the device that trials run on, "" without one.
+func (x *Explainer) capability() string {
+	if x.Job.Devices == nil || len(x.Job.Devices.Watches) == 0 {
+		return ""
+	}
+	return x.Job.Devices.Watches[0].Device().ComputeCapability
+}
+
+// Changes of times that mean nothing, relative and in seconds.
+const (
+	phaseNoise   = 0.10
+	onceNoise    = 0.25
+	phaseLeast   = 0.05
+	metricNoise  = 0.02
+	profileNoise = 0.03
+)
+
+// phaseRows are the times of whole launches.
+func (x *Explainer) phaseRows() (rows []report.Row) {
+	a, b := x.Sides[0].outcomes, x.Sides[1].outcomes
+	ends := func(all []bisect.Outcome) string {
+		for _, o := range all {
+			if o.Class != bisect.OK {
+				return o.Describe()
+			}
+		}
+		return map[bool]string{true: "ok"}[len(all) > 0]
+	}
+	if ea, eb := ends(a), ends(b); ea != eb {
+		r := report.Texts(groupPhases, "", "a launch ends", report.SortNone, ea, eb)
+		rows = append(rows, r)
+	}
+	whole := max(longest(a), longest(b))
+	add := func(name string, of func(report.PhaseTimes) report.Summary, phase string) {
+		sa, sb := PhaseOf(a, phase, of), PhaseOf(b, phase, of)
+		r := report.Numbers(groupPhases, "", name, "s", report.SortPhase, float64(sa.Median), float64(sb.Median))
+		r.Key, r.Noise = true, max(phaseNoise, wide(sa), wide(sb))
+		if name == phase {
+			r.Metric = "phase." + phase
+		}
+		r.Whole = report.Number(whole) // a phase matters as much as it is of a launch
+		if sa.N < 3 || sb.N < 3 {      // of one or two launches nobody knows how much they vary
+			r.Noise = onceNoise
+		}
+		if sa.N > 0 && sb.N > 0 && math.Abs(float64(sa.Median-sb.Median)) < phaseLeast {
+			r.Sort = report.SortNone
+		}
+		if sa.N > 0 || sb.N > 0 {
+			rows = append(rows, r)
+		}
+	}
+	for _, name := range PhasesOf(a, b) {
+		add(name+", empty caches", func(p report.PhaseTimes) report.Summary { return p.Cold }, name)
+		add(name, func(p report.PhaseTimes) report.Summary { return p.Times }, name)
+	}
+	return append(rows, x.metricRows()...)
+}
+
+// longest is the time of the longest launch, with its build.
+func longest(all []bisect.Outcome) (most float64) {
+	for _, o := range all {
+		most = max(most, o.Build+o.Wall)
+	}
+	return most
+}
+
+func PhasesOf(a, b []bisect.Outcome) (names []string) {
+	for _, p := range session.PhaseTimes(slices.Concat(a, b)) {
+		names = append(names, p.Phase)
+	}
+	return names
+}
+
+func PhaseOf(all []bisect.Outcome, phase string, of func(report.PhaseTimes) report.Summary) report.Summary {
+	for _, p := range session.PhaseTimes(all) {
+		if p.Phase == phase {
+			return of(p)
+		}
+	}
+	return session.ReportSummary(compare.Describe(nil))
+}
+
+// wide is the spread from the least to the greatest value, relative.
+func wide(s report.Summary) float64 {
+	if s.N < 2 || s.Min <= 0 {
+		return 0
+	}
+	return float64(s.Max/s.Min) - 1
+}
+
+// metricRows are the numbers that the program sends.
+func (x *Explainer) metricRows() (rows []report.Row) {
+	t := x.Job
+	fit := func(all []bisect.Outcome) []bisect.Outcome {
+		return slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return o.Class != bisect.OK || o.Unfit != "" })
+	}
+	a, b := fit(x.Sides[0].outcomes), fit(x.Sides[1].outcomes)
+	ofA, ofB := session.ByNumber(a), session.ByNumber(b)
+	compiled := len(x.Sides[0].Usage) > 0 && len(x.Sides[1].Usage) > 0
+	for _, n := range session.Numbers(slices.Concat(a, b), "") {
+		if compiled && x.Job.Policy.Metric(n.Metric).Exact {
+			continue // the rows of the kernels have it
+		}
+		ma, mb := session.MetricSummary(t, ofA(n), n), session.MetricSummary(t, ofB(n), n)
+		name := n.Metric
+		if n.One != "" {
+			name += " of " + n.One
+		}
+		sort := report.SortTime
+		if x.Job.Policy.Metric(n.Metric).Higher {
+			sort = report.SortUse
+		}
+		r := report.Numbers(groupPhases, "", "measured "+name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))
+		r.Key, r.Noise = true, max(metricNoise, wide(ma.Values), wide(mb.Values))
+		r.Metric, r.Case = n.Metric, n.One
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// programRows are what the program as a whole gave its device to do.
+func programRows(a, b *Examined) (rows []report.Row) {
+	add := func(name string, sort report.Sort, of func(*Examined) float64) {
+		r := report.Numbers(groupKernels, "", name, "", sort, of(a), of(b))
+		if r.A.Known() && r.B.Known() && (r.A != 0 || r.B != 0) {
+			r.Key = true
+			rows = append(rows, r)
+		}
+	}
+	traced := func(of func(*cuda.Trace) int) func(*Examined) float64 {
+		return func(s *Examined) float64 {
+			if s.Trace == nil {
+				return math.NaN()
+			}
+			return float64(of(s.Trace))
+		}
+	}
+	compiled := func(of func(*Examined) int) func(*Examined) float64 {
+		return func(s *Examined) float64 {
+			if s.Trace == nil {
+				return math.NaN()
+			}
+			return float64(of(s))
+		}
+	}
+	add("kernels in what was built", report.SortNone, func(s *Examined) float64 {
+		if len(s.Usage) == 0 {
+			return math.NaN()
+		}
+		return float64(len(s.Usage))
+	})
+	add("different kernels launched", report.SortLaunches, traced(func(t *cuda.Trace) int { return different(t.Kernels) }))
+	add("kernels launched", report.SortLaunches, traced(func(t *cuda.Trace) int { return launchesOf(t.Kernels) }))
+	add("copies and memsets", report.SortLaunches, traced(func(t *cuda.Trace) int { return t.Copies }))
+	add("graphs captured", report.SortGraphs, traced(func(t *cuda.Trace) int { return t.Captured }))
+	add("graph launches", report.SortGraphs, traced(func(t *cuda.Trace) int { return t.Replays }))
+	add("waits of the host for the device", report.SortLaunches, traced(func(t *cuda.Trace) int { return t.Syncs }))
+	add("calls for device memory", report.SortNone, traced(func(t *cuda.Trace) int { return t.Allocated }))
+	add("functions compiled by torch", report.SortCompiles, compiled(func(s *Examined) int { return s.compiled.Frames }))
+	add("graphs compiled by torch", report.SortCompiles, compiled(func(s *Examined) int { return s.compiled.Graphs }))
+	add("recompilations by torch", report.SortCompiles, compiled(func(s *Examined) int { return s.Recompile }))
+	add("graph breaks of torch", report.SortCompiles, compiled(func(s *Examined) int { return s.compiled.Breaks }))
+	return rows
+}
+
+func different(all []cuda.Launched) int {
+	names := map[string]bool{}
+	for _, l := range all {
+		names[l.Kernel] = true
+	}
+	return len(names)
+}
+
+func launchesOf(all []cuda.Launched) (n int) {
+	for _, l := range all {
+		n += l.Launches
+	}
+	return n
+}
+
+// rows are those of one kernel.
+func (p KernelPair) rows() []report.Row {
+	rows := slices.Concat(p.launchRows(), p.resourceRows(), p.instructionRows(), p.profilerRows())
+	rows = slices.DeleteFunc(rows, func(r report.Row) bool {
+		return !r.A.Known() && !r.B.Known() && r.TextA == "" && r.TextB == ""
+	})
+	for i := range rows {
+		rows[i].Share = report.Number(p.time)
+	}
+	return rows
+}
+
+// number makes a row from a figure of both sides.
+func (p KernelPair) number(group, name, unit string, sort report.Sort, of func(*KernelView) float64) report.Row {
+	return report.Numbers(group, p.name, name, unit, sort, of(p.A), of(p.B))
+}
+
+// SameSource makes a row from figures that come from one source on both sides: the driver rounds registers
+// up and adds shared memory of its own, so what a profiler says does not compare with what was compiled.
+func (p KernelPair) SameSource(name, unit string, sort report.Sort, of func(*KernelView) []float64) report.Row {
+	a, b := of(p.A), of(p.B)
+	for i := range min(len(a), len(b)) {
+		if !math.IsNaN(a[i]) && !math.IsNaN(b[i]) {
+			return report.Numbers(groupResources, p.name, name, unit, sort, a[i], b[i])
+		}
+	}
+	return report.Numbers(groupResources, p.name, name, unit, sort, figure(a...), figure(b...))
+}
+
+func (p KernelPair) launchRows() (rows []report.Row) {
+	if p.A != nil && p.B != nil && p.A.Name != p.B.Name {
+		r := report.Texts(groupKernels, p.name, "name", report.SortConfig, p.A.Name, p.B.Name)
+		rows = append(rows, r)
+	}
+	traced := func(of func([]cuda.Launched) float64) func(*KernelView) float64 {
+		return func(v *KernelView) float64 {
+			if len(v.traceLaunches()) == 0 {
+				return math.NaN()
+			}
+			return of(v.trace)
+		}
+	}
+	launches := p.number(groupKernels, "launches", "", report.SortLaunches, traced(func(l []cuda.Launched) float64 { return float64(launchesOf(l)) }))
+	one := p.number(groupKernels, "time of a launch", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return metricOf(nil, cuda.MetricTime, l) }))
+	all := p.number(groupKernels, "time of all launches", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return (&KernelView{trace: l}).seconds() }))
+	one.Noise, all.Noise = profileNoise, profileNoise
+	launches.Key, one.Key = true, true
+	rows = append(rows, launches, one, all)
+	for _, c := range []struct {
+		name string
+		of   func(cuda.Launched) [3]int
+	}{{"grid", func(l cuda.Launched) [3]int { return l.Grid }}, {"block", func(l cuda.Launched) [3]int { return l.Block }}} {
+		r := report.Texts(groupKernels, p.name, c.name, report.SortConfig, p.A.configs(c.of), p.B.configs(c.of))
+		r.Key = true
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func (p KernelPair) resourceRows() []report.Row {
+	key := func(r report.Row) report.Row {
+		r.Key = true
+		return r
+	}
+	usage := func(of func(*cuda.Usage) int) func(*KernelView) float64 {
+		return func(v *KernelView) float64 { return v.spilt(of) }
+	}
+	occupancyA, limitA := p.A.occupancy()
+	occupancyB, limitB := p.B.occupancy()
+	return []report.Row{
+		key(p.SameSource("registers per thread", "", report.SortRegisters, (*KernelView).Registers)),
+		key(p.number(groupResources, "spill stores", "B", report.SortSpills, usage(func(u *cuda.Usage) int { return u.SpillStores }))),
+		key(p.number(groupResources, "spill loads", "B", report.SortSpills, usage(func(u *cuda.Usage) int { return u.SpillLoads }))),
+		p.number(groupResources, "stack", "B", report.SortSpills, func(v *KernelView) float64 { return v.static(func(u *cuda.Usage) int { return u.Stack }) }),
+		key(p.SameSource("static shared memory", "B", report.SortShared, (*KernelView).StaticShared)),
+		key(p.number(groupResources, "dynamic shared memory", "B", report.SortShared, (*KernelView).dynamicShared)),
+		key(report.Numbers(groupResources, p.name, "occupancy, theoretical", "%", report.SortOccupancy, occupancyA, occupancyB)),
+		key(report.Texts(groupResources, p.name, "limited by", report.SortNone, limitA, limitB)),
+		p.number(groupResources, "waves per multiprocessor", "", report.SortNone, func(v *KernelView) float64 { return v.metric("launch__waves_per_multiprocessor") }),
+	}
+}
+
+// opcodesShown is how many opcodes are named of those that changed.
+const opcodesShown = 6
+
+func (p KernelPair) instructionRows() []report.Row {
+	code := func(v *KernelView) cuda.Function {
+		if v == nil || v.code == nil {
+			return cuda.Function{}
+		}
+		return *v.code
+	}
+	a, b := code(p.A), code(p.B)
+	if a.Digest == "" && b.Digest == "" {
+		return nil
+	}
+	known := func(f cuda.Function, n int) float64 {
+		if f.Digest == "" {
+			return math.NaN()
+		}
+		return float64(n)
+	}
+	total := report.Numbers(groupInstructions, p.name, "instructions", "", report.SortInstructions, known(a, a.Instructions), known(b, b.Instructions))
+	same := report.Texts(groupInstructions, p.name, "machine code", report.SortNone, a.Digest[:min(8, len(a.Digest))], b.Digest[:min(8, len(b.Digest))])
+	total.Key, same.Key = true, true
+	rows := []report.Row{total, same}
+	before, after := cuda.Mix(a), cuda.Mix(b)
+	for i := range before {
+		r := report.Numbers(groupInstructions, p.name, before[i].Name+" instructions", "", report.SortMix, known(a, before[i].N), known(b, after[i].N))
+		r.Whole = report.Number(max(a.Instructions, b.Instructions))
+		if before[i].N+after[i].N > 0 {
+			rows = append(rows, r)
+		}
+	}
+	if a.Digest == "" || b.Digest == "" || a.Digest == b.Digest {
+		return rows
+	}
+	var changes []string
+	for _, c := range cuda.Opcodes(a, b) {
+		if len(changes) < opcodesShown {
+			changes = append(changes, fmt.Sprintf("%+d %s", c.Change, c.Opcode))
+		}
+	}
+	if len(changes) > 0 {
+		r := report.Texts(groupInstructions, p.name, "opcodes that moved most", report.SortNone, "", strings.Join(changes, ", "))
+		r.Key = true
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// profilerRows are ncu's figures.
+func (p KernelPair) profilerRows() (rows []report.Row) {
+	const peak, active = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
+	for _, m := range []struct {
+		name, metric, unit string
+		sort               report.Sort
+		noise              float64
+	}{
+		{"time of a launch, caches flushed", cuda.MetricTime, "s", report.SortTime, profileNoise},
+		{"warps active (achieved occupancy)", "sm__warps_active" + active, "%", report.SortOccupancy, 0.02},
+		{"tensor pipe", "sm__pipe_tensor_cycles_active" + active, "%", report.SortUse, 0.02},
+		{"tensor instructions executed", "sm__inst_executed_pipe_tensor.sum", "", report.SortMix, 0.02},
+		{"multiprocessor throughput", "sm__throughput" + peak, "%", report.SortUse, 0.02},
+		{"DRAM throughput", "dram__throughput" + peak, "%", report.SortUse, 0.02},
+		{"DRAM read", "dram__bytes_read.sum", "B", report.SortTraffic, 0.05},
+		{"DRAM written", "dram__bytes_write.sum", "B", report.SortTraffic, 0.05},
+		{"L2 throughput", "lts__throughput" + peak, "%", report.SortUse, 0.02},
+		{"L2 hit rate", "lts__t_sector_hit_rate.pct", "%", report.SortUse, 0.02},
+	} {
+		r := p.number(groupProfiler, m.name, m.unit, m.sort, func(v *KernelView) float64 { return v.metric(m.metric) })
+		r.Key, r.Noise = true, m.noise
+		if m.sort == report.SortTraffic {
+			r.Whole = max(r.A, r.B, 1<<20)
+		}
+		rows = append(rows, r)
+	}
+	return append(rows, p.stallRows()...)
+}
+
+// stallRows are the warps that wait at each instruction that is issued, by the reason.
+func (p KernelPair) stallRows() (rows []report.Row) {
+	const before, after = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
+	var names []string
+	whole := 0.0
+	for _, v := range []*KernelView{p.A, p.B} {
+		sum := 0.0
+		if l := v.ncuLaunches(); len(l) > 0 {
+			for name, m := range l[0].Metrics {
+				if reason, ok := strings.CutPrefix(name, before); ok {
+					names, sum = append(names, strings.TrimSuffix(reason, after)), sum+m.Value
+				}
+			}
+		}
+		whole = max(whole, sum)
+	}
+	slices.Sort(names)
+	for _, n := range slices.Compact(names) {
+		r := p.number(groupProfiler, "stalled: "+strings.ReplaceAll(n, "_", " "), "", report.SortStalls, func(v *KernelView) float64 { return v.metric(before + n + after) })
+		r.Whole = report.Number(whole)
+		if max(zeroNaN(float64(r.A)), zeroNaN(float64(r.B))) >= whole/20 { // of less there is nothing to learn
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}

@@ -1,0 +1,205 @@
+package gate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"unicode"
+
+	"github.com/google/renameio/v2"
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// Acceptances are those that count at HEAD.
+type Acceptances struct {
+	path     string // of the file in the work tree, "" in a bare repository
+	List     []config.Acceptance
+	Seen     []bool
+	Warnings []string
+}
+
+// ReadAccepted reads what the branch declares: the entries of the work tree, or of HEAD where there is none,
+// but for those that the merge base has as well.
+func ReadAccepted(repo *source.Repo, base, head string) (*Acceptances, error) {
+	a := &Acceptances{}
+	data, _, err := repo.File(head, config.AcceptedName)
+	if dir := repo.WorkDir(); dir != "" && err == nil {
+		a.path = filepath.Join(dir, config.AcceptedName)
+		if data, err = os.ReadFile(a.path); errors.Is(err, fs.ErrNotExist) {
+			data, err = nil, nil
+		}
+	}
+	if err != nil {
+		return nil, exit.Usage(err)
+	}
+	all, err := config.ParseAccepted(config.AcceptedName, data)
+	if err != nil {
+		return nil, exit.Usage(err)
+	}
+	old, _, err := repo.File(base, config.AcceptedName)
+	if err != nil {
+		return nil, exit.Usage(err)
+	}
+	before, err := config.ParseAccepted(config.AcceptedName, old)
+	if err != nil { // nothing is let pass by mistake, and a branch can mend the file
+		a.Warnings = append(a.Warnings, fmt.Sprintf("%s cannot be read at the merge base: nothing that is accepted counts (%s)", config.AcceptedName, wording.Headline(err.Error())))
+		return a, nil
+	}
+	for _, x := range all {
+		if !slices.Contains(before, x) {
+			a.List = append(a.List, x)
+		}
+	}
+	a.Seen = make([]bool, len(a.List))
+	return a, nil
+}
+
+// Lets reports a number that is worse by no more than the branch declares.
+func (a *Acceptances) Lets(m metric.Metric, one string, ratio float64) bool {
+	ok := false
+	for i, x := range a.List {
+		within := ratio <= x.Limit
+		if m.Higher {
+			within = ratio >= x.Limit
+		}
+		if x.Metric == m.Name && x.Case == one && within {
+			a.Seen[i], ok = true, true
+		}
+	}
+	return ok
+}
+
+// report lists them, those that let a number pass first.
+func (a *Acceptances) report() []report.Acceptance {
+	out := []report.Acceptance{}
+	for i, x := range a.List {
+		r := report.Acceptance{Metric: x.Metric, Limit: x.Limit, Commit: x.Commit, Reason: x.Reason, Seen: a.Seen[i]}
+		if x.Case != "" {
+			r.Case = &x.Case
+		}
+		out = append(out, r)
+	}
+	slices.SortStableFunc(out, func(a, b report.Acceptance) int {
+		switch {
+		case a.Seen == b.Seen:
+			return 0
+		case a.Seen:
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// checkAccept refuses to accept where nobody would commit it.
+func (x *Gating) checkAccept(o Options, repo *source.Repo) error {
+	switch {
+	case !o.Accepts:
+		return nil
+	case x.reason == "":
+		return exit.Usagef("--accept needs a reason, which is kept in %s", config.AcceptedName)
+	case repo.WorkDir() == "":
+		return exit.Usagef("--accept needs a work tree to write %s to, and this repository is bare", config.AcceptedName)
+	}
+	for _, ci := range []string{"GITHUB_ACTIONS", "GITLAB_CI", "CI"} {
+		if v := o.Env(ci); v != "" && v != "false" {
+			return exit.Usagef("--accept is for a person: in a CI job (%s is set) it would accept everything\nhint: run it in your clone and commit %s", ci, config.AcceptedName)
+		}
+	}
+	return nil
+}
+
+// accept records every number that is worse, and turns the result of a gate into what it is with them let pass.
+func accept(t *session.Session, x Gating, got compare.Result, doc *report.Gate) error {
+	if got.ByClass {
+		doc.Warnings = append(doc.Warnings, "nothing was accepted: a HEAD that fails has no number to accept")
+		return nil
+	}
+	commit := x.Head
+	if doc.Culprit != nil {
+		commit = doc.Culprit.Commit
+	}
+	var fresh []config.Acceptance
+	for i, k := range got.Contrasts {
+		if k.Answer != compare.Worse {
+			continue
+		}
+		fresh = append(fresh, config.Acceptance{Metric: k.Metric.Name, Case: k.Case, Limit: AcceptedLimit(k), Commit: commit, Reason: OneLine(x.reason)})
+		doc.Contrasts[i].Result = report.GateAccepted
+	}
+	if err := AppendAccepted(x.Accepted.path, fresh); err != nil {
+		return exit.With(exit.Machine, err)
+	}
+	now := (&Acceptances{List: fresh, Seen: make([]bool, len(fresh))}).report()
+	for i := range now {
+		now[i].Seen, now[i].New = true, true
+	}
+	doc.Accepted = append(now, doc.Accepted...)
+	doc.Result = report.GatePass
+	if slices.ContainsFunc(doc.Contrasts, func(c report.Contrast) bool { return c.Result == report.GateOpen }) {
+		doc.Result = report.GateOpen
+	}
+	return nil
+}
+
+// AcceptedLimit is how far a number may go: as far as these launches do not rule out.
+func AcceptedLimit(k compare.Contrast) float64 {
+	limit, round := k.Bound.High, math.Ceil
+	if k.Metric.Higher {
+		limit, round = k.Bound.Low, math.Floor
+	}
+	if math.IsInf(limit, 0) || math.IsNaN(limit) || limit <= 0 {
+		limit = k.Bound.Value
+	}
+	return round(limit*1000) / 1000
+}
+
+// AppendAccepted adds entries to the end of the file, which stays whole whatever happens.
+func AppendAccepted(path string, fresh []config.Acceptance) error {
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var b bytes.Buffer
+	b.Write(old)
+	if len(old) == 0 {
+		b.WriteString(config.AcceptedHead)
+	} else if !bytes.HasSuffix(old, []byte("\n")) {
+		b.WriteByte('\n')
+	}
+	b.WriteByte('\n')
+	if err := toml.NewEncoder(&b).Encode(struct {
+		Accepted []config.Acceptance `toml:"accepted"`
+	}{fresh}); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if _, err := config.ParseAccepted(config.AcceptedName, b.Bytes()); err != nil {
+		return fmt.Errorf("write %s: what was recorded could not be read back: %w", path, err)
+	}
+	return renameio.WriteFile(path, b.Bytes(), 0o666, renameio.WithTempDir(filepath.Dir(path)))
+}
+
+// OneLine is a text without line ends and other controls.
+func OneLine(s string) string {
+	out := []rune(s)
+	for i, r := range out {
+		if !unicode.IsPrint(r) {
+			out[i] = ' '
+		}
+	}
+	return string(out)
+}

@@ -1,0 +1,93 @@
+package gate
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// ChooseEnds finds HEAD and its merge base with the branch that it goes into.
+func (x *Gating) ChooseEnds(repo *source.Repo, asked string, env func(string) string) (err error) {
+	if x.Head, err = repo.Resolve("HEAD"); err != nil {
+		return exit.Usage(err)
+	}
+	shallow := isShallow(repo)
+	var tip string
+	if x.into, tip, err = BaseBranch(repo, asked, env, shallow); err != nil {
+		return err
+	}
+	if x.Base, err = repo.MergeBase(tip, x.Head); err != nil {
+		return exit.Usage(err)
+	}
+	switch {
+	case x.Base == "" && shallow:
+		return exit.Usagef("HEAD and %s have no common commit in this shallow clone\n%s", x.into, deepen)
+	case x.Base == "":
+		return exit.Usagef("HEAD and %s have no common history\nhint: --base REV names the branch that HEAD goes into", x.into)
+	}
+	return nil
+}
+
+// deepen says how to get the whole history.
+const deepen = "hint: fetch the whole history: actions/checkout with `fetch-depth: 0`, GitLab with `GIT_DEPTH: \"0\"`, elsewhere git fetch --unshallow"
+
+func isShallow(repo *source.Repo) bool {
+	_, err := os.Stat(filepath.Join(repo.CommonDir(), "shallow"))
+	return err == nil
+}
+
+// BaseBranch finds the branch that HEAD goes into: as asked for, as the CI says, or the default branch.
+func BaseBranch(repo *source.Repo, asked string, env func(string) string, shallow bool) (name, id string, err error) {
+	if asked != "" {
+		id, err := repo.Resolve(asked)
+		if err != nil && shallow {
+			return "", "", exit.Usagef("--base: this shallow clone does not hold %s\n%s", asked, deepen)
+		}
+		if err != nil {
+			return "", "", exit.Usagef("--base: %w", err)
+		}
+		return asked, id, nil
+	}
+	hint := "hint: --base REV names the branch that HEAD goes into"
+	if shallow {
+		hint = deepen
+	}
+	for _, variable := range []string{"GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"} {
+		branch := env(variable)
+		if branch == "" {
+			continue
+		}
+		names := []string{"refs/remotes/origin/" + branch, "refs/heads/" + branch}
+		if sha := env("CI_MERGE_REQUEST_DIFF_BASE_SHA"); sha != "" && variable != "GITHUB_BASE_REF" {
+			names = append(names, sha)
+		}
+		if _, id, ok := firstRevision(repo, names); ok {
+			return "origin/" + branch, id, nil
+		}
+		return "", "", exit.Usagef("this clone does not hold the branch %s, which %s names\n%s\nhint: git fetch origin '+refs/heads/%s:refs/remotes/origin/%s' brings it alone", branch, variable, hint, branch, branch)
+	}
+	name, id, ok := firstRevision(repo, []string{
+		"refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master", "refs/heads/main", "refs/heads/master",
+	})
+	if !ok {
+		return "", "", exit.Usagef("no branch that HEAD could go into: neither origin/HEAD nor main or master, of origin or here\n%s", hint)
+	}
+	return name, id, nil
+}
+
+// firstRevision is the first of some references that there is, with the name that people use.
+func firstRevision(repo *source.Repo, refs []string) (name, id string, ok bool) {
+	i := slices.IndexFunc(refs, func(ref string) bool {
+		var err error
+		id, err = repo.Resolve(ref)
+		return err == nil
+	})
+	if i < 0 {
+		return "", "", false
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(refs[i], "refs/remotes/"), "refs/heads/"), id, true
+}

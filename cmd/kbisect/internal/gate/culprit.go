@@ -1,0 +1,207 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/hunks"
+)
+
+// blame finds the commit of the branch that brought a regression: without a launch where only one commit can
+// have, else, if that is asked for, by a search that goes on from the launches of the gate.
+func blame(ctx context.Context, t *session.Session, x Gating, got compare.Result) (*report.GateCulprit, *report.GateSearch) {
+	rng, err := t.Repo.Range(ctx, x.Base, x.Head, t.Policy.RangeOptions())
+	if err != nil {
+		return nil, &report.GateSearch{Result: bisect.Broken, Why: err.Error(), Suspects: []report.Candidate{}}
+	}
+	t.Range = rng
+	if id, ok := OnlyChange(rng, func(id string) (string, error) { return t.Repo.Key(id, t.Policy.Paths) }); ok {
+		c := culpritOf(ctx, t, x, bisect.Culprit{Commit: id, Class: got.Class})
+		c.Only = true
+		return c, nil
+	}
+	if !x.bisect {
+		return nil, nil
+	}
+	aim(t, got)
+	f, err := search.Of(t).History(ctx)
+	switch {
+	case err != nil:
+		return nil, &report.GateSearch{Result: bisect.Broken, Why: err.Error(), Suspects: []report.Candidate{}}
+	case f.Result == bisect.Found:
+		c := culpritOf(ctx, t, x, f.Culprits[0])
+		c.Confidence, c.Confirmed, c.Effect = &f.Culprits[0].Confidence, f.Culprits[0].Confirmed, f.Culprits[0].Effect
+		return c, searchOf(t, f)
+	}
+	return nil, searchOf(t, f)
+}
+
+// aim narrows the search to what the gate found: a failure, or the numbers that are worse. What is accepted is
+// worse as well, and another commit's doing.
+func aim(t *session.Session, got compare.Result) {
+	t.Policy.Judge.Find, t.Policy.Judge.Phase = bisect.Slow, ""
+	if got.ByClass {
+		t.Policy.Judge.Find = got.Class
+		if got.Class == bisect.Timeout {
+			t.Policy.Judge.Phase = got.Phase
+		}
+		return
+	}
+	worse := func(metric, one string) bool {
+		return slices.ContainsFunc(got.Contrasts, func(k compare.Contrast) bool {
+			return k.Answer == compare.Worse && k.About(metric, one)
+		})
+	}
+	t.Policy.Judge.Metrics = nil
+	for _, k := range got.Contrasts {
+		if k.Answer == compare.Worse && !slices.Contains(t.Policy.Judge.Metrics, k.Metric) {
+			t.Policy.Judge.Metrics = append(t.Policy.Judge.Metrics, k.Metric)
+		}
+	}
+	kept := t.Memory
+	t.Memory = &pipeline.Memory{ // remembers nothing itself: the one below does
+		Next: regressed{kept, worse}, Save: func(bisect.Request, bisect.Outcome) error { return nil },
+	}
+}
+
+// regressed hides the numbers that a search is not about.
+type regressed struct {
+	next bisect.Sampler
+	keep func(metric, one string) bool
+}
+
+// Sample implements bisect.Sampler.
+func (s regressed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	o, err := s.next.Sample(ctx, r)
+	o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(x bisect.Series) bool { return !s.keep(x.Metric, x.Case) })
+	return o, err
+}
+
+// OnlyChange is the one commit of a range that has the inputs of its bad end while all of its parents have
+// those of the good end: it needs no search.
+func OnlyChange(rng *source.Range, key func(id string) (string, error)) (string, bool) {
+	bad := rng.Commits[len(rng.Commits)-1].Key
+	found := ""
+	for _, c := range rng.Commits {
+		if c.Neutral || c.Key != bad {
+			continue
+		}
+		before := true
+		for _, p := range c.Parents {
+			k, err := key(p)
+			before = before && err == nil && k == rng.GoodKey
+		}
+		if !before || len(c.Parents) == 0 {
+			continue
+		}
+		if found != "" {
+			return "", false
+		}
+		found = c.ID
+	}
+	return found, found != ""
+}
+
+// culpritOf describes a commit of the branch.
+func culpritOf(ctx context.Context, t *session.Session, x Gating, c bisect.Culprit) *report.GateCulprit {
+	info := session.NameCandidate(t, "", c.Commit)
+	return &report.GateCulprit{
+		Commit: c.Commit, Subject: info.Subject, Author: info.Author, Date: info.Date,
+		Class: cmp.Or(c.Class, bisect.Slow), Places: places(ctx, t, c.Commit, x.Head),
+	}
+}
+
+// searchOf says how a search ended.
+func searchOf(t *session.Session, f bisect.Finding) *report.GateSearch {
+	s := &report.GateSearch{Result: f.Result, Why: report.NewSearch(search.Of(t).Input(f)).Headline, Suspects: []report.Candidate{}}
+	switch {
+	case f.Result == bisect.Found:
+	case f.Result == bisect.NoDifference:
+		s.Why = "searching, the ends did not differ any more: " + f.Ends.Why
+	case f.Err != nil:
+		s.Why = f.Err.Error()
+	case f.Spent:
+		s.Why = fmt.Sprintf("the budget is used up; %d commits are left", len(f.Suspects))
+	}
+	for _, x := range f.Suspects {
+		s.Suspects = append(s.Suspects, session.NameCandidate(t, "", x.Commit))
+	}
+	return s
+}
+
+// places are the lines that a commit changed, as HEAD has them, largest first.
+func places(ctx context.Context, t *session.Session, commit, head string) []report.Place {
+	out := []report.Place{}
+	d, err := hunks.Of(ctx, t.Repo, commit, t.Policy.Paths)
+	if err != nil {
+		t.Display.Warn(fmt.Sprintf("the lines of %s cannot be told: %v", wording.Short(commit), err))
+		return out
+	}
+	for _, p := range hunkPlaces(d.Hunks) {
+		if commit != head {
+			later, err := hunks.Between(ctx, t.Repo, commit, head, []string{p.File})
+			ok := err == nil
+			if ok {
+				p, ok = Moved(p, later.Hunks)
+			}
+			if !ok {
+				continue
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// changed are the largest changes of the whole branch.
+func changed(ctx context.Context, t *session.Session, base, head string) []report.Place {
+	d, err := hunks.Between(ctx, t.Repo, base, head, t.Policy.Paths)
+	if err != nil {
+		return []report.Place{}
+	}
+	return append([]report.Place{}, hunkPlaces(d.Hunks)...)
+}
+
+// mostPlaces bounds how many places a report holds.
+const mostPlaces = 20
+
+// hunkPlaces are the lines that hunks have left, largest first.
+func hunkPlaces(list []hunks.Hunk) []report.Place {
+	list = slices.DeleteFunc(slices.Clone(list), func(h hunks.Hunk) bool { return h.Kind == hunks.Deleted || h.File == config.AcceptedName })
+	slices.SortStableFunc(list, func(a, b hunks.Hunk) int {
+		return cmp.Compare(b.NewLines+b.OldLines, a.NewLines+a.OldLines)
+	})
+	var out []report.Place
+	for _, h := range list[:min(len(list), mostPlaces)] {
+		start := max(1, h.NewStart) // where lines were only taken away, the one before
+		out = append(out, report.Place{File: h.File, Start: start, End: max(start, h.NewStart+h.NewLines-1)})
+	}
+	return out
+}
+
+// Moved follows a place through later changes of its file; it is gone with the file.
+func Moved(p report.Place, later []hunks.Hunk) (report.Place, bool) {
+	shift := 0
+	for _, h := range later {
+		switch {
+		case h.File != p.File && h.OldFile != p.File:
+		case h.Kind == hunks.Deleted || h.Kind == hunks.Renamed || h.Kind == hunks.Type:
+			return p, false
+		case h.Kind == hunks.Block && h.OldStart+max(h.OldLines-1, 0) < p.Start:
+			shift += h.NewLines - h.OldLines
+		}
+	}
+	p.Start, p.End = p.Start+shift, p.End+shift
+	return p, true
+}

@@ -1,0 +1,132 @@
+package gate
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/ci"
+	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/render"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
+)
+
+// Files are the files that a gate writes; "" is none.
+type Files struct {
+	Junit, Markdown, Html, Sarif, Benchmark string
+	Github                                  bool
+	Summary, Outputs                        string // of a GitHub job; both are appended to
+}
+
+// mostSummary is the size at which GitHub drops a step summary, in bytes.
+const mostSummary = 1 << 20
+
+// check finds out before a long job that a file cannot be written after it.
+func (f Files) check() error {
+	for _, x := range []struct{ option, file string }{{"junit", f.Junit}, {"markdown", f.Markdown}, {"report", f.Html}, {"sarif", f.Sarif}, {"benchmark", f.Benchmark}} {
+		if x.file == "" {
+			continue
+		}
+		if info, err := os.Stat(filepath.Dir(x.file)); err != nil || !info.IsDir() {
+			return exit.Usagef("--%s %s: there is no folder %s", x.option, x.file, filepath.Dir(x.file))
+		}
+		if info, err := os.Stat(x.file); err == nil && info.IsDir() {
+			return exit.Usagef("--%s %s is a folder", x.option, x.file)
+		}
+	}
+	return nil
+}
+
+// write makes all files, and the annotation on standard error, where GitHub reads it as well.
+func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, version string) error {
+	failed := false
+	p := page.New(g, l)
+	put := func(file string, content func(io.Writer) error) {
+		if file == "" {
+			return
+		}
+		var b bytes.Buffer
+		err := content(&b)
+		if err == nil {
+			err = os.WriteFile(file, b.Bytes(), 0o666)
+		}
+		if err != nil {
+			failed = true
+			ui.Warn(fmt.Sprintf("%s could not be written: %v", file, err))
+		}
+	}
+	put(f.Junit, func(w io.Writer) error { return ci.JUnit(w, g) })
+	put(f.Sarif, func(w io.Writer) error { return ci.SARIF(w, g, version) })
+	put(f.Markdown, func(w io.Writer) error { return render.Markdown(w, p, mostSummary) })
+	put(f.Html, func(w io.Writer) error { return render.HTML(w, p) })
+	smaller, bigger := ci.Benchmarks(g)
+	switch {
+	case len(bigger) == 0:
+		put(f.Benchmark, func(w io.Writer) error { return report.WriteJSON(w, smaller) })
+	case len(smaller) == 0:
+		put(f.Benchmark, func(w io.Writer) error { return report.WriteJSON(w, bigger) })
+	default:
+		put(f.Benchmark, func(w io.Writer) error { return report.WriteJSON(w, smaller) })
+		put(biggerFile(f.Benchmark), func(w io.Writer) error { return report.WriteJSON(w, bigger) })
+	}
+	if f.Github {
+		f.tellGitHub(g, p, ui)
+	}
+	if failed {
+		return exit.With(exit.Machine, nil) // said already; a result of its own goes before it
+	}
+	return nil
+}
+
+// biggerFile is where numbers go of which more is better, when the file has others.
+func biggerFile(file string) string {
+	if file == "" {
+		return ""
+	}
+	ext := filepath.Ext(file)
+	return strings.TrimSuffix(file, ext) + "-bigger" + ext
+}
+
+// tellGitHub writes what the page of a job shows. What goes wrong there does not change the result.
+func (f Files) tellGitHub(g *report.Gate, p page.Page, ui *progress.Display) {
+	if a := ci.Annotation(g); a != "" {
+		ui.End()
+		io.WriteString(ui, a)
+	}
+	if f.Summary != "" {
+		room := int64(mostSummary)
+		if info, err := os.Stat(f.Summary); err == nil {
+			room -= info.Size()
+		}
+		var text strings.Builder
+		if room > 0 { // 0 would be no limit
+			render.Markdown(&text, p, int(room)) // cannot fail: it writes into memory
+		}
+		if text.Len() == 0 {
+			ui.Warn("the step summary is full: earlier steps have used its 1 MiB")
+		}
+		if err := appendTo(f.Summary, text.String()); err != nil {
+			ui.Warn("the step summary could not be written: " + err.Error())
+		}
+	}
+	if f.Outputs != "" {
+		if err := appendTo(f.Outputs, ci.Outputs(g)); err != nil {
+			ui.Warn("the outputs of the step could not be written: " + err.Error())
+		}
+	}
+}
+
+func appendTo(file, text string) error {
+	w, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, text)
+	return cmp.Or(err, w.Close())
+}

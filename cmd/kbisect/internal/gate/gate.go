@@ -1,0 +1,258 @@
+// Package gate passes or fails a branch: HEAD against its merge base, in one job on one
+// device ([Run]). It chooses the base, honours accepted regressions, names the commit,
+// and writes the files that CI systems read.
+package gate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// Kind is the kind of a gate's session.
+const Kind = "gate"
+
+// Gating is what the command line asks of a gate.
+type Gating struct {
+	into       string // the branch as it was named
+	Base, Head string
+	pairs      int
+	bisect     bool
+	reason     string // for accepting what is worse
+	Tolerant   bool   // a gate that cannot tell lets pass
+	Accepted   *Acceptances
+	files      Files
+	warnings   []string
+}
+
+// Options are the options that only a gate has.
+type Options struct {
+	Base       string // the branch that HEAD goes into; "": as the CI says, or the default branch
+	Bisect     bool   // find the commit of a regression
+	Accept     string // the reason for accepting what is worse
+	Accepts    bool   // such a reason was given, if an empty one
+	CannotTell string // fail or pass
+	Files      Files
+	Env        func(string) string // of the CI
+}
+
+// Run sets HEAD against its merge base with the branch that it goes into.
+func Run(ctx context.Context, e session.Env, o Options, words []string) error {
+	if len(words) > 0 {
+		return exit.Usagef("gate takes no revisions, not %q: it is about HEAD\nhint: --base REV names the branch that HEAD goes into, and a command follows --; kbisect compare A B takes any two", words)
+	}
+	repo, err := source.Open(e.Request.Dir)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	defer repo.Close()
+	x, p, err := readGate(ctx, e.Request, o, repo)
+	if err != nil {
+		return err
+	}
+	if why, err := x.idle(repo, p); err != nil || why != "" {
+		return x.pass(e, repo, p, why, err)
+	}
+	t, err := session.Begin(e, repo, p, Kind)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	t.Policy.Warnings = append(t.Policy.Warnings, x.warnings...)
+	session.TellDirty(ctx, t, "HEAD")
+	if err := t.Start(ctx); err != nil {
+		return err
+	}
+	return gate(ctx, t, e, x)
+}
+
+// readGate reads the request before anything is made.
+func readGate(ctx context.Context, q *policy.Request, o Options, repo *source.Repo) (x Gating, p *policy.Policy, err error) {
+	x = Gating{pairs: q.Pairs, bisect: o.Bisect, reason: strings.TrimSpace(o.Accept), files: o.Files}
+	switch o.CannotTell {
+	case "fail":
+	case "pass":
+		x.Tolerant = true
+	default:
+		return x, nil, exit.Usagef("--cannot-tell %s: fail or pass is meant", o.CannotTell)
+	}
+	if q.PairsSet && x.pairs < compare.MinPairs {
+		return x, nil, exit.Usagef("--pairs %d: a gate needs %d at least", x.pairs, compare.MinPairs)
+	}
+	if err := x.checkAccept(o, repo); err != nil {
+		return x, nil, err
+	}
+	if err := x.files.check(); err != nil {
+		return x, nil, err
+	}
+	if p, err = policy.ForTrials(q, repo); err != nil {
+		return x, nil, err
+	}
+	if err := p.ReadJudgement(q); err != nil {
+		return x, nil, err
+	}
+	if err := x.ChooseEnds(repo, o.Base, o.Env); err != nil {
+		return x, nil, err
+	}
+	if x.Accepted, err = ReadAccepted(repo, x.Base, x.Head); err != nil {
+		return x, nil, err
+	}
+	x.warnings = append(x.warnings, x.Accepted.Warnings...)
+	p.Good, p.Bad = x.Base, x.Head
+	return x, p, policy.EndsOf(p, repo).Check(ctx)
+}
+
+// idle says why nothing has to be launched, or nothing.
+func (x *Gating) idle(repo *source.Repo, p *policy.Policy) (string, error) {
+	if x.Base == x.Head {
+		return fmt.Sprintf("nothing to gate: HEAD (%s) is its own merge base with %s, there is no change", wording.Short(x.Head), x.into), nil
+	}
+	base, err := repo.Key(x.Base, p.Paths)
+	if err != nil {
+		return "", exit.Usage(err)
+	}
+	head, err := repo.Key(x.Head, p.Paths)
+	if err != nil || base != head {
+		return "", exit.Usage(err)
+	}
+	what := "the files"
+	if len(p.Paths) > 0 {
+		what = strings.Join(p.Paths, ", ")
+	}
+	return fmt.Sprintf("equal inputs: %s are the same at HEAD and at its merge base with %s", what, x.into), nil
+}
+
+// pass reports a gate that launches nothing; an error comes back as it is.
+func (x *Gating) pass(e session.Env, repo *source.Repo, p *policy.Policy, why string, err error) error {
+	if err != nil {
+		return err
+	}
+	t := &session.Session{Repo: repo, Policy: p, Display: e.Display}
+	doc := report.Gate{
+		Schema: report.GateSchema, Result: report.GatePass, Into: x.into, NotLaunched: &why, Effect: p.Judge.Effect, ErrorRate: p.Judge.Error,
+		Base: session.NameCandidate(t, "merge base with "+x.into, x.Base), Head: session.NameCandidate(t, "HEAD", x.Head), Contrasts: []report.Contrast{},
+		Accepted: x.Accepted.report(), Changed: []report.Place{}, Devices: []string{}, Warnings: append(append([]string{}, t.LaunchWarnings()...), x.warnings...),
+	}
+	doc.Verdict = doc.Sentence("")
+	return cmp.Or(x.files.write(&doc, report.Ledger{}, t.Display, e.Version), e.Output.Print(&doc, report.Ledger{}))
+}
+
+// Comparison is the comparison that a gate rests on.
+func (x *Gating) Comparison(p *policy.Policy, s bisect.Sampler) compare.Experiment {
+	return compare.Experiment{
+		A: bisect.Candidate{Commit: x.Base}, B: bisect.Candidate{Commit: x.Head}, Sampler: s, Metrics: p.Judge.Metrics, Effect: p.Judge.Effect, Error: p.Judge.Error, Fallback: p.Fallback(),
+		Pairs: x.pairs, Seed: uint64(p.Seed), Every: true, Accepts: x.Accepted.Lets,
+		Names: [2]string{"the merge base", "HEAD"},
+	}
+}
+
+// gate launches, decides, looks for the culprit and reports.
+func gate(ctx context.Context, t *session.Session, e session.Env, x Gating) error {
+	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "base", bisect.EndBad: "HEAD"}
+	run := x.Comparison(t.Policy, t.Memory)
+	run.Spent = t.Spent
+	run.OnPair = func(n int, s []compare.Sofar) {
+		if n <= 10 || n%5 == 0 || n == x.pairs {
+			t.Display.Launched(n, x.pairs, session.PairLine(n, s, t.Policy.Judge.Error))
+		}
+	}
+	got, err := run.Run(ctx)
+	var culprit *report.GateCulprit
+	var search *report.GateSearch
+	if err == nil && got.Answer == compare.Worse && t.NotFound("") == nil {
+		culprit, search = blame(ctx, t, x, got)
+	}
+	result, mend := t.Ended(ctx, err)
+	if mend != nil {
+		return mend
+	}
+	if mend := t.NotFound("at HEAD or at its merge base"); mend != nil {
+		return t.Fail(mend)
+	}
+	doc := reportOf(t, x, got, cmp.Or(result, gateResult(got.Answer)), err)
+	doc.Culprit, doc.Search = culprit, search
+	if doc.Result == report.GateRegression && x.reason != "" {
+		if err := accept(t, x, got, &doc); err != nil {
+			return t.Fail(err)
+		}
+	}
+	doc.ExitCode = x.ExitCode(doc.Result)
+	doc.Verdict = doc.Sentence(gateWhy(got))
+	if doc.Result == report.GateOpen && x.Tolerant {
+		doc.Warnings = append(doc.Warnings, "this gate cannot tell and lets pass, as --cannot-tell pass asks")
+	}
+	kept := x.files.write(&doc, t.LedgerOf(), t.Display, e.Version)
+	return cmp.Or(t.Conclude(doc.Result, doc.Verdict, doc.ExitCode, err, &doc, func() error { return e.Output.Print(&doc, t.LedgerOf()) }), kept)
+}
+
+// gateResult puts an answer into the words of a gate.
+func gateResult(a compare.Answer) string {
+	switch a {
+	case compare.Worse:
+		return report.GateRegression
+	case compare.Better:
+		return report.GateImprovement
+	case compare.Alike:
+		return report.GatePass
+	case compare.Accepted:
+		return report.GateAccepted
+	}
+	return report.GateOpen
+}
+
+// ExitCode is the exit code of a gate.
+func (x *Gating) ExitCode(result string) int {
+	switch {
+	case result == report.GateOpen && x.Tolerant, result == report.GatePass, result == report.GateImprovement:
+		return exit.OK
+	case result == report.GateRegression:
+		return exit.Regression
+	}
+	return session.CompareCode(result)
+}
+
+// gateWhy says why a gate came to a result that rests on no number.
+func gateWhy(c compare.Result) string {
+	base, head := c.Sides[0], c.Sides[1]
+	of := func(s compare.Side) string { return fmt.Sprintf("%d of %d launches", s.Failed, s.Launches) }
+	switch {
+	case !c.ByClass:
+		return wording.Clean(c.Why)
+	case c.Answer == compare.Worse:
+		return fmt.Sprintf("HEAD fails in %s, the merge base in %s: %s", of(head), of(base), head.Failure.Describe())
+	case head.Failed > base.Failed && head.Failure.Class != bisect.Skip:
+		return wording.Clean(c.Why)
+	case base.Failure != nil && head.Failure != nil:
+		return fmt.Sprintf("HEAD fails as the merge base does: %s", head.Failure.Describe())
+	case base.Failure != nil:
+		return "the merge base fails, so that there is nothing to compare with: " + base.Failure.Describe()
+	}
+	return "HEAD cannot be tested: " + head.Failure.Describe()
+}
+
+// reportOf puts a comparison into the terms of a gate's report.
+func reportOf(t *session.Session, x Gating, got compare.Result, result string, err error) report.Gate {
+	c := session.Comparison(t, session.Pair{Words: [2]string{"merge base with " + x.into, "HEAD"}, Sides: [2]bisect.Candidate{{Commit: x.Base}, {Commit: x.Head}}}, got, result, err)
+	doc := report.Gate{
+		Schema: report.GateSchema, Session: &c.Session, Result: result, Into: x.into, Base: c.A, Head: c.B, Failure: c.Failure,
+		Effect: c.Effect, ErrorRate: c.ErrorRate, Pairs: c.Pairs, Contrasts: c.Contrasts, Accepted: x.Accepted.report(), Changed: []report.Place{},
+		BudgetOver: c.BudgetOver, Hopeless: c.Hopeless, Totals: c.Totals, Devices: c.Devices, Warnings: c.Warnings, Error: c.Error,
+	}
+	for i := range doc.Contrasts {
+		doc.Contrasts[i].Result = gateResult(compare.Answer(doc.Contrasts[i].Result))
+	}
+	if result == report.GateRegression || result == report.GateOpen {
+		doc.Changed = changed(context.Background(), t, x.Base, x.Head)
+	}
+	return doc
+}

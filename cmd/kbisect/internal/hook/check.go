@@ -1,0 +1,278 @@
+// Package hook installs a pre-push hook beside those that are there, and decides pushes:
+// by what the store knows, else by launching within a deadline; what is not decided by
+// then passes, with the command that decides it.
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// How a push is checked. Git's lines name the refs (hook_push.go); each is compared with what the remote has of it.
+// The cheapest source that knows decides: equal inputs, then the store (hook_evidence.go), then launching both
+// (hook_launch.go). Two times bound it. At launchesEnd the launches are stopped, which leaves time to end their
+// processes and to keep their results; at the deadline the answers so far are printed (hook_report.go) whatever the
+// check is doing, so that nothing that hangs can hold a push. Only a regression stops a push: a false stop costs the
+// user's trust in the hook, and what passes undecided can still be compared afterwards.
+
+// Answer is what the hook decides about one ref. Only a regression stops the push.
+type Answer string
+
+const (
+	Passes     Answer = "passes"
+	Regression Answer = "regression"
+	undecided  Answer = "not decided" // by the deadline; a command decides it
+	unchecked  Answer = "not checked" // and no command can: the configuration is invalid, for instance
+)
+
+// decision is what one source of evidence says about a ref. No answer: it says nothing.
+type decision struct {
+	answer Answer
+	why    string
+	least  time.Duration // that a comparison takes, by earlier launches; 0 when there were none
+}
+
+// refCheck is the check of one pushed ref.
+type refCheck struct {
+	ref      pushedRef
+	commit   string // "" where it is not in the repository
+	base     string // what it is compared with, "" where the remote has nothing
+	baseName string
+	decision
+}
+
+// PushOptions is what the command line and the environment say about one push.
+type PushOptions struct {
+	Began    time.Time
+	Deadline time.Duration // after which the push goes on, whatever the check is doing
+	Skip     bool          // the user asks for no check
+	Dir      string        // the repository is here or above
+	Remote   string        // as git names it, "" when called by pre-commit
+	Refs     io.Reader     // git's lines
+	Messages io.Writer
+
+	// How candidates are built, launched and compared here, and the session that does it.
+	Policy func(*source.Repo) (*policy.Policy, error)
+	Begin  func(repo *source.Repo, p *policy.Policy, kind string) (*session.Session, error)
+}
+
+// pushCheck checks the refs of one push. One goroutine runs check and is alone in changing the refs; the one that
+// called it reads them at the deadline.
+type pushCheck struct {
+	opts    PushOptions
+	repo    *source.Repo
+	rules   *policy.Policy
+	devices []string // UUIDs of those that would be measured on
+
+	mu      sync.Mutex // guards what follows: at the deadline it is read whatever the check is doing
+	refs    []*refCheck
+	skipped []string // refs that are not checked, with the reason
+	doing   string   // "build of 0123456789"
+}
+
+// CheckPush checks a push within its deadline and reports whether it is stopped. Only a regression stops it; what
+// goes wrong is a message. The error is that of an interrupt.
+func CheckPush(ctx context.Context, o PushOptions) (stopped bool, err error) {
+	refs, remote, err := readRefs(o)
+	if err != nil {
+		o.passUnchecked(err)
+		return false, nil
+	}
+	if len(refs) == 0 {
+		return false, nil
+	}
+	if o.Skip {
+		fmt.Fprintln(o.Messages, "kbisect: KBISECT_SKIP is set: this push is not checked")
+		return false, nil
+	}
+	o.Remote = remote
+	k := &pushCheck{opts: o}
+	done := make(chan error, 1)
+	go func() { done <- k.check(ctx, refs) }()
+	select {
+	case err = <-done:
+	case <-time.After(time.Until(o.Began.Add(o.Deadline))): // whatever it hangs in
+	}
+	switch {
+	case ctx.Err() != nil:
+		return false, errors.New("interrupted: nothing was pushed")
+	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+		o.passUnchecked(err)
+		return false, nil
+	}
+	return k.finish(), nil
+}
+
+// readRefs reads what is pushed, from git or from pre-commit. Git always names the remote, so that variables which
+// pre-commit left behind in a shell do not count.
+func readRefs(o PushOptions) (refs []pushedRef, remote string, err error) {
+	if refs, remote, ok := fromPreCommit(); ok && o.Remote == "" {
+		return refs, remote, nil
+	}
+	refs, err = ReadPushed(o.Refs)
+	return refs, o.Remote, err
+}
+
+// passUnchecked says why a push is not checked.
+func (o PushOptions) passUnchecked(err error) {
+	fmt.Fprintf(o.Messages, "kbisect: this push is not checked: %v\n", err)
+}
+
+// launchesEnd is when launches are stopped: killing, cleaning up and keeping the results take their time.
+func (o PushOptions) launchesEnd() time.Time {
+	return o.Began.Add(o.Deadline - min(2*time.Second, o.Deadline/4))
+}
+
+// check decides every ref: first by what is known, then by launching. A panic is an error like any other: it must
+// not stop a push.
+func (k *pushCheck) check(ctx context.Context, refs []pushedRef) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("internal error: %v", r)
+		}
+	}()
+	timed, cancel := context.WithDeadline(ctx, k.opts.launchesEnd())
+	defer cancel()
+	if k.repo, err = OpenHookRepo(k.opts.Dir); err != nil {
+		return err
+	}
+	defer k.repo.Close()
+	for _, r := range refs {
+		k.add(timed, r)
+	}
+	if len(k.open()) == 0 {
+		return nil
+	}
+	if k.rules, err = k.opts.Policy(k.repo); err != nil {
+		return err
+	}
+	if err := k.decideByEvidence(timed); err != nil {
+		return err
+	}
+	for open := k.open(); len(open) > 0 && k.stopping() == nil; open = k.open() {
+		// each open ref gets an equal share; what one leaves over goes to the others
+		share := time.Until(k.opts.launchesEnd()) / time.Duration(len(open))
+		k.decide(open[0], k.launch(ctx, open[0], time.Now().Add(share)))
+	}
+	return nil
+}
+
+// add finds what a ref is compared with, or skips it.
+func (k *pushCheck) add(ctx context.Context, r pushedRef) {
+	if why := r.SkipReason(); why != "" {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.skipped = append(k.skipped, fmt.Sprintf("%s (%s)", r.name(), why))
+		return
+	}
+	x := &refCheck{ref: r}
+	var err error
+	if x.commit, err = k.repo.Resolve(r.Local); err != nil {
+		x.decision = decision{answer: unchecked, why: wording.Headline(err.Error())}
+	} else {
+		x.base, x.baseName = baseOf(ctx, k.repo, k.opts.Remote, r, x.commit)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.refs = append(k.refs, x)
+}
+
+// decideByEvidence decides what equal inputs and the store can decide.
+func (k *pushCheck) decideByEvidence(ctx context.Context) (err error) {
+	same := inputs{k.repo, k.rules.Paths}
+	for _, x := range k.open() {
+		switch {
+		case x.base == "":
+		case x.base == x.commit:
+			k.decide(x, decision{answer: Passes, why: "the remote has this commit"})
+		case same.equal(x.base, x.commit):
+			why := "the same tree"
+			if len(same.paths) > 0 {
+				why = "no difference at " + strings.Join(same.paths, ", ")
+			}
+			k.decide(x, decision{answer: Passes, why: why})
+		}
+	}
+	if len(k.open()) == 0 {
+		return nil
+	}
+	if k.devices, err = devicesNow(ctx, k.rules.GPUs); err != nil {
+		return err
+	}
+	e, err := openEvidence(k.repo, k.rules, k.devices)
+	if e == nil {
+		return err
+	}
+	defer e.store.Close()
+	for _, x := range k.open() {
+		d, err := e.decide(x.base, x.commit)
+		if err != nil {
+			return err
+		}
+		k.decide(x, d)
+	}
+	return nil
+}
+
+// decide keeps the decision about a ref.
+func (k *pushCheck) decide(x *refCheck, d decision) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	x.decision = d
+}
+
+// open lists the refs without an answer.
+func (k *pushCheck) open() (out []*refCheck) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, x := range k.refs {
+		if x.answer == "" {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// stopping is the first ref that stops the push, nil while there is none.
+func (k *pushCheck) stopping() *refCheck {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return firstRegression(k.refs)
+}
+
+func firstRegression(refs []*refCheck) *refCheck {
+	if i := slices.IndexFunc(refs, func(x *refCheck) bool { return x.answer == Regression }); i >= 0 {
+		return refs[i]
+	}
+	return nil
+}
+
+// inputs compares commits at the paths that build and run read; no paths: the whole tree.
+type inputs struct {
+	repo  *source.Repo
+	paths []string
+}
+
+// equal reports whether two commits are the same to build and run. A commit that is gone equals no other.
+func (in inputs) equal(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, err := in.repo.Key(a, in.paths)
+	if err != nil {
+		return false
+	}
+	y, err := in.repo.Key(b, in.paths)
+	return err == nil && x == y
+}

@@ -1,0 +1,214 @@
+package hook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// launch decides a ref by launching: the pushed commit first, then its base in turn with it, until there is an
+// answer or the time is up. The results are kept as a comparison, so that the next push of the same commits is
+// decided by it.
+func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) decision {
+	// A comparison that cannot end in time would delay the push for nothing.
+	if x.least > time.Until(until) {
+		return decision{answer: undecided, why: fmt.Sprintf("earlier launches ended well, and a comparison takes at least %s, longer than this push waits", wording.Span(x.least))}
+	}
+	p := *k.rules
+	p.Warnings = slices.Clone(p.Warnings)
+	p.Good, p.Bad = cmp.Or(x.base, x.commit), x.commit
+	if err := policy.EndsOf(&p, k.repo).CheckPaths(); err != nil {
+		return decision{answer: unchecked, why: wording.Headline(err.Error())}
+	}
+	if err := devicesFree(k.devices); err != nil {
+		return decision{answer: undecided, why: wording.Headline(err.Error())}
+	}
+	kind := session.Comparing
+	if x.base == "" {
+		kind = session.Measuring
+	}
+	t, err := k.opts.Begin(k.repo, &p, kind)
+	if err != nil {
+		return decision{answer: undecided, why: wording.Headline(err.Error())}
+	}
+	defer t.Close()
+	timed, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if err := t.Start(timed); errors.Is(err, context.DeadlineExceeded) {
+		return k.lateNow()
+	} else if err != nil {
+		return decision{answer: undecided, why: wording.Headline(err.Error())}
+	}
+	fmt.Fprintf(k.opts.Messages, "kbisect: building and launching %s %s; the push waits at most %v\n", x.ref.name(), wording.Short(x.commit), k.opts.Deadline)
+	report := t.Pipe.Config.OnPhase
+	t.Pipe.Config.OnPhase = func(a pipeline.Activity) { k.note(a); report(a) }
+	l := launches{base: x.base, commit: x.commit, until: until}
+	l.run(timed, t)
+	return k.conclude(ctx, x, l, t)
+}
+
+// note keeps what is being done, which is the reason where there is no answer in time.
+func (k *pushCheck) note(a pipeline.Activity) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.doing = fmt.Sprintf("%s of %s", a.Doing, wording.Short(a.Request.Candidate.Commit))
+}
+
+// lateNow is late for a caller without the lock.
+func (k *pushCheck) lateNow() decision {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.late()
+}
+
+// devicesFree is an error when another process measures on one of the devices. A push does not wait for that.
+func devicesFree(uuids []string) error {
+	for _, id := range uuids {
+		release, err := gpu.TryLock(id)
+		if err != nil {
+			return err
+		}
+		release()
+	}
+	return nil
+}
+
+// launches is what launching a pushed commit and its base showed.
+type launches struct {
+	base, commit string
+	until        time.Time
+	got          compare.Result
+	first        *bisect.Outcome // of the pushed commit; nil when it did not come to its end
+	err          error
+}
+
+// run launches the pushed commit first: a failure there says most in the shortest time. The comparison finds that
+// launch in the sampler's memory.
+func (l *launches) run(ctx context.Context, t *session.Session) {
+	l.got.Answer = compare.Open
+	pushed, purpose := bisect.Candidate{Commit: l.commit}, bisect.EndBad
+	if l.base == "" {
+		purpose = bisect.EndGood
+	}
+	o, err := t.Memory.Sample(ctx, bisect.Request{Candidate: pushed, Purpose: purpose, Timing: true})
+	if err != nil {
+		l.err = err
+		return
+	}
+	l.first = &o
+	l.got.Sides[1].Note(o)
+	if l.base == "" {
+		return
+	}
+	last, longest := time.Now(), time.Duration(0)
+	run := compare.Experiment{
+		A: bisect.Candidate{Commit: l.base}, B: pushed, Sampler: t.Memory, Metrics: t.Policy.Judge.Metrics, Effect: t.Policy.Judge.Effect, Error: t.Policy.Judge.Error, Fallback: t.Policy.Fallback(),
+		Seed: uint64(t.Policy.Seed),
+		// a pair that would be cut off by the deadline is not begun: its launches would not count
+		Spent: func() bool { return time.Now().Add(longest).After(l.until) },
+		OnPair: func(int, []compare.Sofar) {
+			longest = max(longest, time.Since(last))
+			last = time.Now()
+		},
+	}
+	got, err := run.Run(ctx)
+	if got.Sides[1].Launches == 0 { // the base took all the time
+		got.Sides[1] = l.got.Sides[1]
+	}
+	l.got, l.err = got, err
+}
+
+// conclude decides by what the launches showed, and keeps it. Launches that the deadline cut off are a comparison whose
+// budget is used up, not an error.
+func (k *pushCheck) conclude(ctx context.Context, x *refCheck, l launches, t *session.Session) decision {
+	if errors.Is(l.err, context.DeadlineExceeded) {
+		l.got.Spent, l.err = true, nil
+	}
+	result, err := t.Ended(ctx, l.err)
+	if err == nil {
+		if err = t.NotFound("for " + x.ref.name()); err != nil {
+			err = t.Fail(err)
+		}
+	}
+	if err != nil {
+		return decision{answer: unchecked, why: wording.Headline(err.Error())}
+	}
+	d := decision{answer: l.answer()}
+	if d.why, err = l.keep(t, result); err != nil {
+		t.Display.Warn(wording.Headline(err.Error()))
+	}
+	switch {
+	case l.err != nil:
+		d.why = wording.Headline(l.err.Error())
+	case l.first == nil:
+		return k.lateNow()
+	}
+	return d
+}
+
+// answer is what the launches lead to: only what is clear stops a push. Where the pushed commit failed as often as
+// there was time to launch it, and its base did not, that is clear enough.
+func (l *launches) answer() Answer {
+	base, pushed := l.got.Sides[0], l.got.Sides[1]
+	failing := pushed.Launches > 0 && pushed.Failed == pushed.Launches
+	switch {
+	case l.err != nil, l.first == nil:
+		return undecided
+	case failing && l.first.Class == bisect.Skip:
+		return unchecked
+	case l.got.Answer == compare.Open && failing && base.Failed == 0:
+		l.got.Answer, l.got.ByClass, l.got.Spent = compare.Worse, true, false
+		l.got.Why = fmt.Sprintf("it fails in %d of %d launches%s: %s", pushed.Failed, pushed.Launches, l.ofBase(), l.first.Describe())
+	}
+	switch {
+	case l.got.Answer == compare.Worse:
+		return Regression
+	case l.got.Answer == compare.Open && l.got.Spent && l.base != "":
+		return undecided
+	}
+	return Passes
+}
+
+// ofBase says how the base fared, where the pushed commit failed and there was no time for more.
+func (l *launches) ofBase() string {
+	switch base := l.got.Sides[0]; {
+	case l.base == "":
+		return ""
+	case base.Launches == 0:
+		return ", and there was no time to launch A"
+	default:
+		return fmt.Sprintf(", A in none of %d", base.Launches)
+	}
+}
+
+// keep closes the session and returns its verdict.
+func (l *launches) keep(t *session.Session, result string) (verdict string, err error) {
+	noReport := func() error { return nil }
+	if l.base == "" {
+		var all []bisect.Outcome
+		if l.first != nil {
+			all = append(all, *l.first)
+		} else {
+			result = cmp.Or(result, store.Interrupted)
+		}
+		doc := session.Measurement(t, wording.Short(l.commit), "", all, 1, result, l.err)
+		return doc.Verdict, t.Conclude(doc.Result, doc.Verdict, exit.OK, nil, &doc, noReport)
+	}
+	result = cmp.Or(result, string(l.got.Answer))
+	x := session.Pair{Words: [2]string{wording.Short(l.base), wording.Short(l.commit)}, Sides: [2]bisect.Candidate{{Commit: l.base}, {Commit: l.commit}}}
+	doc := session.Comparison(t, x, l.got, result, l.err)
+	return doc.Verdict, t.Conclude(result, doc.Verdict, exit.OK, nil, &doc, noReport)
+}

@@ -1,0 +1,121 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// pushedRef is one line that git writes to a pre-push hook: one ref of the remote that the push would change.
+type pushedRef struct {
+	LocalRef, Local   string // what is pushed, as the user named it, and its object
+	RemoteRef, Remote string // what it is called there, and the object it has there now
+}
+
+// zero reports the object id that stands for nothing: of a ref that is deleted, or that is new.
+func zero(id string) bool { return strings.Trim(id, "0") == "" }
+
+// name is the ref for people.
+func (p pushedRef) name() string {
+	return strings.TrimPrefix(strings.TrimPrefix(p.RemoteRef, "refs/heads/"), "refs/tags/")
+}
+
+// ReadPushed reads git's lines to their end:
+//
+//	LOCAL-REF SP LOCAL-ID SP REMOTE-REF SP REMOTE-ID LF
+//
+// The user may have given an expression with spaces in place of a local ref.
+func ReadPushed(r io.Reader) ([]pushedRef, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading what is pushed: %w", err)
+	}
+	var out []pushedRef
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimRight(line, "\r\n"); line == "" {
+			continue
+		}
+		f := strings.Split(line, " ")
+		n := len(f)
+		if n < 4 || !baseline.ObjectID(f[n-3]) || !baseline.ObjectID(f[n-1]) || !strings.HasPrefix(f[n-2], "refs/") {
+			return nil, fmt.Errorf("reading what is pushed: unexpected line %q (git writes local ref, id, remote ref, id)", wording.Clean(line[:min(len(line), 200)]))
+		}
+		out = append(out, pushedRef{strings.Join(f[:n-3], " "), f[n-3], f[n-2], f[n-1]})
+	}
+	return out, nil
+}
+
+// fromPreCommit reads a push from the variables of pre-commit, which reads git's lines itself and passes on one ref.
+func fromPreCommit() (all []pushedRef, remote string, ok bool) {
+	remote = os.Getenv("PRE_COMMIT_REMOTE_NAME")
+	p := pushedRef{os.Getenv("PRE_COMMIT_LOCAL_BRANCH"), os.Getenv("PRE_COMMIT_TO_REF"), os.Getenv("PRE_COMMIT_REMOTE_BRANCH"), os.Getenv("PRE_COMMIT_FROM_REF")}
+	if remote == "" || p.RemoteRef == "" || !baseline.ObjectID(p.Local) {
+		return nil, "", false
+	}
+	if !baseline.ObjectID(p.Remote) {
+		p.Remote = strings.Repeat("0", len(p.Local))
+	}
+	return []pushedRef{p}, remote, true
+}
+
+// SkipReason says why a ref is not checked, "" where it is.
+func (p pushedRef) SkipReason() string {
+	switch {
+	case zero(p.Local):
+		return "deleted"
+	case strings.HasPrefix(p.RemoteRef, "refs/tags/"):
+		return "tag"
+	case strings.HasPrefix(p.RemoteRef, "refs/heads/"), strings.HasPrefix(p.RemoteRef, "refs/for/"): // the latter for review by Gerrit
+		return ""
+	}
+	return "not a branch"
+}
+
+// baseOf finds the commit that a pushed one is compared with, and its name for people: what the remote has at the
+// ref, or, for a new branch, the nearest first parent that the remote has on any branch. "" is none.
+func baseOf(ctx context.Context, repo *source.Repo, remote string, p pushedRef, commit string) (base, name string) {
+	note := ""
+	if !zero(p.Remote) {
+		if id, err := repo.Resolve(p.Remote); err == nil {
+			return id, p.name() + " on " + remote
+		}
+		note = "; its " + p.name() + " is not fetched"
+	}
+	for _, refs := range []string{"--remotes=" + remote, "--remotes"} {
+		if base = nearestPushed(ctx, repo, refs, commit); base != "" {
+			return base, "the nearest commit on " + remote + note
+		}
+	}
+	return "", ""
+}
+
+// nearestPushed is the first commit on the first-parent line that one of the remote-tracking refs has, "" if none.
+// Git walks a long history fast; with --boundary it prints, after a dash, where the new commits begin.
+func nearestPushed(ctx context.Context, repo *source.Repo, refs, commit string) string {
+	if strings.ContainsAny(refs, ":*?[\\ ") { // a push to a URL has no refs of its own
+		return ""
+	}
+	known, err := gitOutput(ctx, repo, "rev-list", "--max-count=1", refs)
+	if err != nil || known == "" {
+		return ""
+	}
+	out, err := gitOutput(ctx, repo, "rev-list", "--first-parent", "--boundary", commit, "--not", refs)
+	if err != nil {
+		return ""
+	}
+	if out == "" {
+		return commit
+	}
+	for line := range strings.Lines(out) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "-"); ok {
+			return id
+		}
+	}
+	return ""
+}

@@ -1,0 +1,130 @@
+package past
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+)
+
+// GitLog writes a log that git bisect replay takes and that ends where the search ended. git knows
+// one answer for each commit, and no doubt: of several verdicts on a commit the last counts, and one
+// that contradicts the answer stands in a comment only.
+func (p *Session) GitLog(w io.Writer) error {
+	d, ok := p.Document.(*report.Search)
+	if !ok || p.Session.Axis != policy.AxisHistory {
+		return exit.Usagef("session %s is no search over commits, which is all that git bisect knows", p.Session.ID)
+	}
+	if p.Session.Good == "" {
+		return exit.Usagef("session %s has found no good end, and git bisect needs one", p.Session.ID)
+	}
+	g := &gitLogger{past: p, read: d, w: w}
+	if len(d.Culprits) > 0 {
+		g.culprit = d.Culprits[0].Commit
+	}
+	options := ""
+	if p.policy.FirstParent {
+		options = "'--first-parent' " // git takes no word without quotes here
+	}
+	g.f("# kbisect session %s: %s\n", p.Session.ID, d.Result)
+	g.note("bad", p.Session.Bad)
+	g.note("good", p.Session.Good)
+	g.f("git bisect start %s'%s' '%s'\n", options, p.Session.Bad, p.Session.Good)
+	g.verdicts()
+	g.answer()
+	if g.err != nil {
+		return exit.With(exit.Machine, fmt.Errorf("the log for git: %w", g.err))
+	}
+	return nil
+}
+
+// gitLogger keeps the first error.
+type gitLogger struct {
+	past    *Session
+	read    *report.Search
+	w       io.Writer
+	err     error
+	culprit string
+}
+
+func (g *gitLogger) f(format string, args ...any) {
+	if g.err == nil {
+		_, g.err = fmt.Fprintf(g.w, format, args...)
+	}
+}
+
+// note is the comment that git writes beside an answer.
+func (g *gitLogger) note(word, commit string) {
+	subject := ""
+	if c, err := g.past.repo.Commit(commit); err == nil {
+		subject = wording.Clean(strings.ReplaceAll(c.Subject, "\n", " "))
+	}
+	g.f("# %s: [%s] %s\n", word, commit, subject)
+}
+
+// verdicts writes the last verdict on each commit, in the order of the search.
+func (g *gitLogger) verdicts() {
+	last := map[string]int{}
+	for i, s := range g.read.Steps {
+		last[s.Commit] = i
+	}
+	for i, s := range g.read.Steps {
+		if last[s.Commit] != i || s.Commit == g.past.Session.Good || s.Commit == g.past.Session.Bad {
+			continue
+		}
+		word := string(s.Verdict.Call)
+		if !g.agrees(s.Commit, s.Verdict.Call) {
+			why := "contradicts the answer, "
+			if len(g.read.Culprits) > 1 {
+				why = "of the search for another change, "
+			}
+			g.note(why+word, s.Commit)
+			continue
+		}
+		g.note(word, s.Commit)
+		g.f("git bisect %s %s\n", word, s.Commit)
+	}
+}
+
+// agrees reports whether a verdict and the answer can both be true.
+func (g *gitLogger) agrees(commit string, call bisect.Call) bool {
+	if g.culprit == "" || call == bisect.Untestable {
+		return g.culprit != commit || call != bisect.Untestable
+	}
+	after, err := g.past.repo.IsAncestor(g.culprit, commit)
+	if err != nil {
+		return false // a commit that is not there any more would stop git
+	}
+	return (after || commit == g.culprit) == (call == bisect.Bad)
+}
+
+// answer makes sure that git comes to the answer too: the culprit is bad and its parents are good.
+func (g *gitLogger) answer() {
+	if g.culprit == "" {
+		return
+	}
+	told := map[string]bisect.Call{g.past.Session.Good: bisect.Good, g.past.Session.Bad: bisect.Bad}
+	for _, s := range g.read.Steps {
+		if g.agrees(s.Commit, s.Verdict.Call) {
+			told[s.Commit] = s.Verdict.Call
+		}
+	}
+	tell := func(commit string, call bisect.Call) {
+		if told[commit] != call {
+			g.note("by the finding, "+string(call), commit)
+			g.f("git bisect %s %s\n", call, commit)
+		}
+	}
+	tell(g.culprit, bisect.Bad)
+	for i, parent := range g.read.Culprits[0].Parents {
+		if i == 0 || !g.past.policy.FirstParent {
+			tell(parent, bisect.Good)
+		}
+	}
+	g.note("first bad commit", g.culprit)
+}

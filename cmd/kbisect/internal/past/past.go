@@ -1,0 +1,145 @@
+// Package past reads what the store keeps of a session, finished or interrupted, as the
+// document that its report is made of ([Open]), and writes searches as a log that git
+// bisect replay takes. It launches nothing.
+package past
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// Session is a session as the store keeps it.
+type Session struct {
+	repo     *source.Repo
+	Session  store.Session
+	policy   policy.Policy
+	Document report.Document // as it was kept; of a session without one, what is known
+	launches []report.Launch
+}
+
+// Open reads a session by its id; "" is the newest search.
+func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
+	st, err := session.ReadStore(repo)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	p := &Session{repo: repo}
+	if id == "" { // the newest search, rather than a gate or a comparison
+		all, err := st.Sessions(0)
+		if err != nil {
+			return nil, exit.With(exit.Machine, err)
+		}
+		searches := slices.DeleteFunc(all, func(s store.Session) bool { return !session.IsSearch(s) })
+		if i := slices.IndexFunc(searches, func(s store.Session) bool { return s.Status != store.Failed }); i >= 0 {
+			id = searches[i].ID
+		} else if len(searches) > 0 { // for a slip in the command line, as a rule
+			return nil, exit.Usagef("the newest search, %s, ended with an error before there was anything to report: %s\nhint: kbisect sessions lists all", searches[0].ID, wording.Clean(searches[0].Summary))
+		}
+	}
+	if p.Session, err = st.Session(id); err != nil {
+		return nil, exit.Usage(err)
+	}
+	if s := p.Session; s.Status == store.Failed && len(s.Finding) == 0 {
+		return nil, exit.Usagef("session %s ended with an error, and there is nothing to report: %s\nhint: kbisect show %s lists what it launched", s.ID, wording.Clean(s.Summary), s.ID)
+	}
+	if err := json.Unmarshal(p.Session.Config, &p.policy); err != nil {
+		return nil, exit.Usagef("session %s was made by another version of kbisect: %w", p.Session.ID, err)
+	}
+	if p.launches, err = session.KeptLaunches(st, p.Session.ID); err != nil {
+		return nil, exit.With(exit.Machine, err)
+	}
+	if len(p.Session.Finding) == 0 {
+		p.Document, err = p.unfinished(ctx, st)
+	} else if p.Document, err = report.Read(p.Session.Finding, p.Session.ID); err != nil {
+		return nil, exit.Usagef("%w\nhint: kbisect show %s lists what it launched", err, p.Session.ID)
+	}
+	if err != nil {
+		return nil, exit.With(exit.Machine, err)
+	}
+	return p, nil
+}
+
+// unfinished makes the document of a session that has none: it was killed, or failed, or is still at work.
+func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Document, error) {
+	s := p.Session
+	f := bisect.Finding{Result: bisect.Interrupted}
+	if s.Status == store.Infra {
+		f.Result = bisect.Broken
+	}
+	steps, err := st.Steps(s.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range steps {
+		step := bisect.Step{Commit: x.Commit, Role: role(s, x.Commit), Inferred: x.Inferred}
+		if err := json.Unmarshal(x.Verdict, &step.Verdict); err != nil {
+			return nil, fmt.Errorf("judgement %d of session %s cannot be read: %w", x.Seq, s.ID, err)
+		}
+		f.Steps = append(f.Steps, step)
+	}
+	p.Document = &report.Search{Steps: f.Steps}
+	in := report.Input{
+		Session: s.ID, Axis: s.Axis, Finding: f, Ledger: p.Ledger(ctx), Wall: session.Elapsed(&s, p.launches), GPUHour: p.policy.GPUHour, Error: s.Summary,
+		Good: report.CommitInfo{ID: s.Good}, Bad: report.CommitInfo{ID: s.Bad},
+	}
+	return report.NewSearch(in), nil
+}
+
+func role(s store.Session, commit string) bisect.Role {
+	switch commit {
+	case s.Good:
+		return bisect.RoleGoodEnd
+	case s.Bad:
+		return bisect.RoleBadEnd
+	}
+	return bisect.RoleSearch
+}
+
+// Ledger gathers what a report rests on, from the store and as far as the repository still holds it.
+func (p *Session) Ledger(ctx context.Context) report.Ledger {
+	s := p.Session
+	l := report.Ledger{Launches: p.launches, Commits: map[string]report.CommitInfo{}}
+	add := func(id string) {
+		if _, known := l.Commits[id]; known || id == "" {
+			return
+		}
+		info := report.CommitInfo{ID: id}
+		if c, err := p.repo.Commit(id); err == nil {
+			info.Subject, info.Author, info.Email, info.When = c.Subject, c.Author, c.Email, c.When
+		}
+		l.Commits[id] = info
+	}
+	add(s.Good)
+	add(s.Bad)
+	for _, x := range l.Launches {
+		add(x.Candidate.Commit)
+	}
+	var culprits []string
+	if d, ok := p.Document.(*report.Search); ok {
+		for _, x := range d.Steps {
+			add(x.Commit)
+		}
+		for _, c := range d.Culprits {
+			culprits = append(culprits, c.Commit)
+		}
+	}
+	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.RangeOptions()) // without it, the page says that the order is lost
+	if rng != nil && p.policy.Axis == policy.AxisHistory {
+		search.MarkDrilled(l.Launches, rng)
+	}
+	search.Pictured(ctx, &l, p.repo, rng, p.policy.Limits, s.Good, culprits)
+	return l
+}

@@ -1,0 +1,297 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/bisect/sets/lattice"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+	"github.com/kbisect/kbisect/pipeline/trial"
+)
+
+// virtual makes trials of a planted truth that take as long as they say, on a clock that is not the
+// wall's.
+type virtual struct {
+	truth func(bisect.Request) bisect.Outcome
+}
+
+func (v virtual) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	o := v.truth(r)
+	over, cancel := context.WithTimeout(ctx, time.Duration(o.Wall*float64(time.Second))) // no timer's channel, see the pipeline's slots_test.go
+	defer cancel()
+	<-over.Done()
+	if err := context.Cause(ctx); err != nil {
+		return bisect.Outcome{}, err
+	}
+	return o, nil
+}
+
+// virtualJob is a job with n slots whose trials are virtual.
+func virtualJob(n int, truth func(bisect.Request) bisect.Outcome) *session.Session {
+	j := &session.Session{
+		Policy: &policy.Policy{Seed: 1, Jobs: n}, Display: &progress.Display{W: io.Discard, Quiet: true}, Devices: &session.Devices{},
+		Record: &store.Session{}, Began: time.Now(), KeptSteps: 1 << 30,
+	}
+	for range n {
+		j.Pipes = append(j.Pipes, &pipeline.Pipeline{})
+	}
+	j.Pipe = j.Pipes[0]
+	j.Slots = j.Sampler(0)
+	for i := range n {
+		j.Slots.Each[i] = virtual{truth}
+	}
+	j.Slots.OnEnd = nil
+	j.Ledger = &pipeline.Memory{Next: j.Slots, Known: map[bisect.TrialID]bisect.Outcome{}, Save: func(r bisect.Request, o bisect.Outcome) error {
+		j.Launches = append(j.Launches, report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})
+		return nil
+	}}
+	j.Memory = j.Ledger
+	return j
+}
+
+// ended is what a launch shows that is bad, or good.
+func ended(bad bool, class bisect.Class, r bisect.Request) bisect.Outcome {
+	o := bisect.Outcome{Class: bisect.OK, Wall: 12}
+	if !bad {
+		return o
+	}
+	o = bisect.Outcome{Class: class, Phase: "run", Wall: 12}
+	if class == bisect.Timeout {
+		if o.Wall, o.Whole = 180, true; r.Hurry != "" {
+			o.Wall, o.Early = max(bisect.Patience(12), 2*r.Past), true
+		}
+	}
+	return o
+}
+
+// lasts makes a search with n slots and returns how long it took and how many launches it made. Made once
+// more, by what was kept, it makes none.
+func lasts(t *testing.T, n int, truth func(bisect.Request) bisect.Outcome, search func(context.Context, *session.Session) error) (took time.Duration, launches int) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		j := virtualJob(n, truth)
+		if err := search(t.Context(), j); err != nil {
+			t.Error(err)
+		}
+		took, launches = time.Since(began), len(j.Launches)
+		again := virtualJob(n, truth)
+		again.Ledger.Known, again.Launches = j.Ledger.Known, j.Launches
+		if err := search(t.Context(), again); err != nil || len(again.Launches) > launches {
+			t.Errorf("%d launches more by the same ledger, %v", len(again.Launches)-launches, err)
+		}
+	})
+	return took, launches
+}
+
+// Whatever the number of slots, a search over sets comes to the same finding, by the same tests, and
+// needs less time for it.
+func TestSlotsSearchSets(t *testing.T) {
+	t.Parallel()
+	for _, class := range []bisect.Class{bisect.Wrong, bisect.Timeout} {
+		var took [5]time.Duration
+		var launches [5]int
+		for seed := range uint64(5) {
+			rng := rand.New(rand.NewPCG(seed, 13))
+			atoms := 4 + rng.IntN(28)
+			var guilty []sets.Set
+			for range 1 + rng.IntN(2) {
+				guilty = append(guilty, sets.Of(rng.Perm(atoms)[:1+rng.IntN(3)]...))
+			}
+			truth := func(r bisect.Request) bisect.Outcome {
+				on, _ := lattice.ParseKey(r.Candidate.Assign)
+				return ended(slices.ContainsFunc(guilty, func(g sets.Set) bool { return g.In(on) }), class, r)
+			}
+			space, err := sets.NewSpace(make([]sets.Atom, atoms))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var first sets.Finding
+			for _, n := range []int{1, 2, 4} {
+				d, made := lasts(t, n, truth, func(ctx context.Context, j *session.Session) error {
+					a := axis{space: space, words: sets.Set.Key, goal: sets.All, sampler: j.Memory, class: true, candidate: func(s sets.Set) (bisect.Candidate, error) {
+						return bisect.Candidate{Assign: s.Key()}, nil
+					}}
+					a.again = func() axis { return a }
+					made := Of(j)
+					_, err := made.searchSets(ctx, a)
+					if err != nil {
+						return err
+					}
+					if n == 1 {
+						first = made.sets.Finding
+					} else if !reflect.DeepEqual(made.sets.Finding, first) {
+						t.Errorf("%s, seed %d, %d slots: another finding\n%+v\n%+v", class, seed, n, made.sets.Finding, first)
+					}
+					return nil
+				})
+				took[n], launches[n] = took[n]+d, launches[n]+made
+			}
+		}
+		tellRatios(t, class, "sets", took, launches)
+	}
+}
+
+// tellRatios logs what slots bring and sees that 2 and 4 need no more than a share of the time of one. A
+// time-out is proven at its whole limit, with nothing beside it.
+func tellRatios(t *testing.T, class bisect.Class, what string, took [5]time.Duration, launches [5]int) {
+	t.Helper()
+	what = string(class) + ", " + what
+	two, four := 0.8, 0.6
+	if class == bisect.Timeout {
+		two, four = 0.95, 0.9
+	}
+	ratio := func(n int) float64 { return took[n].Seconds() / took[1].Seconds() }
+	for _, n := range []int{1, 2, 4} {
+		t.Logf("%s: %d slots: %.0f s (%.2f), %d launches", what, n, took[n].Seconds(), ratio(n), launches[n])
+	}
+	if ratio(2) > two || ratio(4) > four {
+		t.Errorf("%s: %.2f and %.2f of the time with 2 and 4 slots, want %.2f and %.2f", what, ratio(2), ratio(4), two, four)
+	}
+}
+
+// The same for the commits of a history.
+func TestSlotsSearchHistory(t *testing.T) {
+	t.Parallel()
+	for _, class := range []bisect.Class{bisect.Wrong, bisect.Timeout} {
+		var took [5]time.Duration
+		var launches [5]int
+		for seed := range uint64(5) {
+			rng := rand.New(rand.NewPCG(seed, 14))
+			commits := 2 + rng.IntN(100)
+			culprit, broken := rng.IntN(commits), rng.IntN(3*commits)
+			rng0 := &source.Range{}
+			for i := range commits {
+				c := source.RangeCommit{Commit: source.Commit{ID: fmt.Sprintf("%040d", i)}, Key: fmt.Sprint(i)}
+				if c.Parents = []string{fmt.Sprintf("%040d", i-1)}; i > 0 {
+					c.InRange = []int{i - 1}
+				}
+				rng0.Commits = append(rng0.Commits, c)
+			}
+			truth := func(r bisect.Request) bisect.Outcome {
+				var i int
+				fmt.Sscanf(r.Candidate.Commit, "%d", &i)
+				if i == broken && i != culprit && i != commits-1 {
+					return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Wall: 3}
+				}
+				return ended(i >= culprit, class, r)
+			}
+			var first bisect.Finding
+			for _, n := range []int{1, 2, 4} {
+				d, made := lasts(t, n, truth, func(ctx context.Context, j *session.Session) error {
+					j.Range, j.Policy.Good = rng0, fmt.Sprintf("%040d", -1)
+					f, err := Of(j).History(ctx)
+					if n == 1 {
+						first = f
+					} else if !reflect.DeepEqual(f, first) {
+						t.Errorf("%s, seed %d, %d slots: another finding\n%+v\n%+v", class, seed, n, f, first)
+					}
+					return err
+				})
+				took[n], launches[n] = took[n]+d, launches[n]+made
+			}
+			if len(first.Culprits) != 1 || first.Culprits[0].Commit != fmt.Sprintf("%040d", culprit) {
+				if broken < culprit-1 || broken > culprit+1 {
+					t.Errorf("%s, seed %d: %s %+v", class, seed, first.Result, first.Culprits)
+				}
+			}
+		}
+		tellRatios(t, class, "history", took, launches)
+	}
+}
+
+// There are as many slots as --jobs allows, and each has one device, a folder and a mark of its own; where
+// no device is used, processors bound them.
+func TestSlotCount(t *testing.T) {
+	many := runtime.NumCPU()
+	watches := []*gpu.Watch{{}, {}, {}}
+	for _, x := range []struct {
+		jobs, devices int
+		gpus          []string
+		none          bool
+		want          int
+	}{
+		{0, 3, nil, false, 1}, {1, 3, nil, false, 1}, {2, 3, nil, false, 2}, {8, 3, nil, false, 3}, {8, 1, nil, false, 1},
+		{0, 0, []string{"none"}, false, 1}, {1, 0, []string{"none"}, false, 1}, {many + 1, 0, []string{"none"}, false, max(1, many)},
+		{many + 1, 0, []string{"auto"}, true, max(1, many)}, {many + 1, 0, []string{"auto"}, false, 1},
+	} {
+		j := &session.Session{Policy: &policy.Policy{Jobs: x.jobs, GPUs: x.gpus}, Devices: &session.Devices{Watches: watches[:x.devices], None: x.none}}
+		dir := t.TempDir()
+		config := pipeline.Config{Devices: j.Devices.Watches, Dir: filepath.Join(dir, "work", "s"), Recipe: trial.Recipe{Logs: filepath.Join(dir, "logs")}, Session: "s", Jobs: x.jobs}
+		if err := j.OpenPipes(config); err != nil {
+			t.Fatal(err)
+		}
+		if len(j.Pipes) != x.want || j.Pipe != j.Pipes[0] {
+			t.Errorf("%+v: %d slots", x, len(j.Pipes))
+		}
+		dirs, marks := map[string]bool{}, map[string]bool{}
+		for i, p := range j.Pipes {
+			dirs[p.Config.Dir], marks[p.Config.Session] = true, true
+			if x.want > 1 && x.devices > 0 && (len(p.Config.Devices) != 1 || p.Config.Devices[0] != watches[i]) || x.want == 1 && len(p.Config.Devices) != x.devices {
+				t.Errorf("%+v: slot %d has %d devices", x, i, len(p.Config.Devices))
+			}
+		}
+		if len(dirs) != x.want || len(marks) != x.want {
+			t.Errorf("%+v: %v %v", x, dirs, marks)
+		}
+		if err := j.ClosePipes(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Beside a proof of a time-out nothing runs that shares its processors; on devices of their own trials do.
+func TestAlone(t *testing.T) {
+	ends := []report.Launch{
+		{Purpose: bisect.EndGood, Outcome: bisect.Outcome{Class: bisect.OK, Wall: 1}},
+		{Purpose: bisect.EndBad, Outcome: bisect.Outcome{Class: bisect.Timeout, Phase: "run", Wall: 9}},
+	}
+	early := bisect.Request{Purpose: bisect.Searching, Hurry: "run"}
+	proof := bisect.Request{Purpose: bisect.ConfirmCulprit}
+	for _, x := range []struct {
+		r                bisect.Request
+		devices          int
+		wantAll, noGuess bool
+	}{
+		{early, 0, false, false}, {proof, 0, true, true}, {proof, 2, false, false},
+		{bisect.Request{Purpose: bisect.Searching, Timing: true}, 2, true, true}, {bisect.Request{Purpose: bisect.EndGood, Nth: 3}, 2, true, true},
+	} {
+		j := &session.Session{Devices: &session.Devices{Watches: make([]*gpu.Watch, x.devices)}, Launches: ends, Slots: &pipeline.Slots{}}
+		if got := j.Alone(x.r); got != x.wantAll || (len(Of(j).guess(x.r, 0.5)) == 0) != x.noGuess {
+			t.Errorf("%+v on %d devices: alone %v, %d guesses", x.r, x.devices, got, len(Of(j).guess(x.r, 0.5)))
+		}
+	}
+}
+
+// Beside the bar stands what is done in each slot, and nothing of those that have nothing to do.
+func TestProgressOfSlots(t *testing.T) {
+	p := &progress.Display{W: io.Discard, Began: time.Now(), Told: time.Now()}
+	for slot, commit := range []string{"aaaa", "bbbb"} {
+		p.Activity(pipeline.Activity{Request: bisect.Request{Candidate: bisect.Candidate{Commit: commit}}, Doing: "load", Limit: time.Minute, Slot: slot})
+	}
+	if s := p.Status(); !strings.Contains(s, " | aaaa: load (limit 1m0s), ") || !strings.Contains(s, " | bbbb: load (limit 1m0s), ") {
+		t.Error(s)
+	}
+	p.Idle(0)
+	if s := p.Status(); strings.Contains(s, "aaaa") || !strings.Contains(s, "bbbb") {
+		t.Error(s)
+	}
+}

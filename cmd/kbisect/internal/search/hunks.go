@@ -1,0 +1,196 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/source/hunks"
+)
+
+// hunkAxis turns the difference of two commits into what can be on and off.
+type hunkAxis struct {
+	diff *hunks.Diff
+	ids  []string // of the hunk of each atom
+	old  map[string]hunks.Hunk
+	way  string                      // which atoms were taken apart, in order
+	made map[string]bisect.Candidate // by way and set
+}
+
+// newHunkAxis is the axis of a difference, with its atoms. made keeps what was composed.
+func newHunkAxis(diff *hunks.Diff, made map[string]bisect.Candidate) (*hunkAxis, []sets.Atom) {
+	h := &hunkAxis{diff: diff, old: map[string]hunks.Hunk{}, made: made}
+	var atoms []sets.Atom
+	for _, x := range diff.Hunks {
+		h.ids, h.old[x.ID] = append(h.ids, x.ID), x
+		atoms = append(atoms, atomOf(x, func(r int) int { return r }))
+	}
+	return h, atoms
+}
+
+func (h *hunkAxis) index(id string) int {
+	return slices.IndexFunc(h.diff.Hunks, func(x hunks.Hunk) bool { return x.ID == id })
+}
+
+// candidate composes the commit with the hunks of a set.
+func (h *hunkAxis) candidate(s sets.Set) (bisect.Candidate, error) {
+	key := h.way + s.Key()
+	if c, ok := h.made[key]; ok {
+		return c, nil
+	}
+	var list []int
+	for _, a := range s.Atoms() {
+		if i := h.index(h.ids[a]); i >= 0 {
+			list = append(list, i)
+		}
+	}
+	id, err := h.diff.Apply(h.diff.WithRequired(list))
+	if err != nil {
+		return bisect.Candidate{}, err
+	}
+	h.made[key] = bisect.Candidate{Commit: id}
+	return h.made[key], nil
+}
+
+// atomOf describes a hunk as an atom; its requirements are indexes of the diff.
+func atomOf(x hunks.Hunk, at func(int) int) sets.Atom {
+	a := sets.Atom{Name: where(x)}
+	for _, r := range x.Requires {
+		a.Requires = append(a.Requires, at(r))
+	}
+	return a
+}
+
+func where(x hunks.Hunk) string {
+	if x.Kind != hunks.Block {
+		return x.File + " (" + string(x.Kind) + ")"
+	}
+	return shown(x, "").Where()
+}
+
+func shown(x hunks.Hunk, role sets.Role) report.Hunk {
+	file, start, end, old := x.Where()
+	return report.Hunk{File: file, Start: start, End: end, Old: old, Role: role, Text: x.Text}
+}
+
+// words names the hunks of a set, where they are many the first.
+func (h *hunkAxis) words(s sets.Set) string {
+	const (
+		mostFiles = 4
+		mostLines = 12 // of a file
+	)
+	var in [][]string // a file each
+	last := ""
+	for _, a := range s.Atoms() {
+		x := h.old[h.ids[a]]
+		text := where(x)
+		if lines, ok := strings.CutPrefix(text, x.File+":"); ok && last == x.File {
+			in[len(in)-1] = append(in[len(in)-1], lines)
+			continue
+		}
+		in, last = append(in, []string{text}), x.File
+	}
+	var out []string
+	for _, lines := range in {
+		if n := len(lines); n > mostLines {
+			lines = append(slices.Clone(lines[:mostLines/2]), fmt.Sprintf("... (%d hunks)", n))
+		}
+		out = append(out, strings.Join(lines, ","))
+	}
+	switch n := len(out); {
+	case n == 0:
+		return "no hunk"
+	case n > mostFiles:
+		return fmt.Sprintf("%d hunks: %s, ...", s.Len(), strings.Join(out[:mostFiles-1], ", "))
+	}
+	return strings.Join(out, ", ")
+}
+
+// mostParts bounds into how many parts a guilty hunk is divided at a time.
+const mostParts = 64
+
+// expand divides a guilty hunk into its lines.
+func (h *hunkAxis) expand(atom int) []sets.Atom {
+	i := h.index(h.ids[atom])
+	if i < 0 {
+		return nil
+	}
+	parts, n := h.diff.Split(i)
+	if n < 2 || n > mostParts {
+		return nil
+	}
+	h.diff, h.way = parts, fmt.Sprintf("%s%d ", h.way, atom)
+	first := len(h.ids)
+	var atoms []sets.Atom
+	for k := i; k < i+n; k++ {
+		x := h.diff.Hunks[k]
+		h.ids, h.old[x.ID] = append(h.ids, x.ID), x
+		atoms = append(atoms, atomOf(x, func(r int) int { return first + r - i }))
+		atoms[len(atoms)-1].Requires = slices.DeleteFunc(atoms[len(atoms)-1].Requires, func(r int) bool { return r < first || r >= first+n })
+	}
+	return atoms
+}
+
+// searchBetween finds which hunks between the two ends are to blame.
+func (j *Search) searchBetween(ctx context.Context, goal sets.Goal) (bisect.Finding, error) {
+	from, to := j.session.Policy.Good, j.session.Policy.Bad
+	diff, err := hunks.Between(ctx, j.session.Repo, from, to, j.session.Policy.Paths)
+	if err != nil {
+		return bisect.Finding{}, exit.Usage(err)
+	}
+	if len(diff.Hunks) == 0 {
+		return bisect.Finding{}, exit.Usagef("nothing that build and run read differs between %s and %s", wording.Short(from), wording.Short(to))
+	}
+	return j.searchHunks(ctx, diff, from, goal, j.session.Memory)
+}
+
+// searchHunks finds which hunks of a difference from a commit are to blame.
+func (j *Search) searchHunks(ctx context.Context, diff *hunks.Diff, from string, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
+	h, atoms := newHunkAxis(diff, map[string]bisect.Candidate{})
+	space, err := sets.NewSpace(atoms)
+	if err != nil {
+		return bisect.Finding{}, exit.Usage(err)
+	}
+	j.session.Display.BeginSets(len(diff.Hunks), space.Len(), "hunks")
+	a := axis{
+		space: space, candidate: h.candidate, words: h.words, goal: goal, base: "commit " + wording.Short(from) + " alone",
+		clean: true, expand: h.expand, divided: true, timed: goal != sets.One, sampler: sampler,
+		hunks: func() []report.Hunk {
+			var out []report.Hunk
+			for _, id := range h.ids {
+				out = append(out, shown(h.old[id], ""))
+			}
+			return out
+		},
+	}
+	a.again = func() axis {
+		fresh, _ := newHunkAxis(diff, h.made)
+		again := a
+		again.candidate, again.expand = fresh.candidate, fresh.expand
+		return again
+	}
+	return j.searchSets(ctx, a)
+}
+
+// accuse names the commit that holds guilty hunks, after a search of hunks.
+func (j *Search) accuse(f *bisect.Finding) {
+	if j.sets == nil || len(j.sets.Minimal) == 0 {
+		return
+	}
+	c := bisect.Culprit{Commit: j.session.Policy.Bad, Parents: []string{j.session.Policy.Good}, Class: f.Complaint.Class, Phase: f.Complaint.Phase, Effect: f.Complaint.Ends}
+	for _, g := range j.sets.Minimal {
+		c.Confirmed = c.Confirmed || g.Verified
+		j.hunks[c.Commit] = append(j.hunks[c.Commit], j.sets.Guilty(g)...)
+	}
+	c.Confidence = 1 - j.session.Policy.Judge.Error
+	if !c.Confirmed {
+		c.Confidence /= 2
+	}
+	f.Culprits = []bisect.Culprit{c}
+}

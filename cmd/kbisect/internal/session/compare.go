@@ -1,0 +1,219 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// Pair is two revisions as the command line asks for them, and what else it says.
+type Pair struct {
+	Words [2]string // A and B as they were named
+	Sides [2]bisect.Candidate
+	pairs int // of a comparison
+}
+
+// Compare launches two revisions in turn until it is clear whether the second is worse.
+func Compare(ctx context.Context, e Env, words []string) error {
+	return LaunchTwo(ctx, e, words, Comparing, readCompare, compareTwo)
+}
+
+// LaunchTwo reads two revisions and begins the job for what is to be done with them. Everything is read
+// before anything is made.
+func LaunchTwo(ctx context.Context, e Env, words []string, kind string, read func(*policy.Policy, *policy.Request, *Pair) error, do func(context.Context, *Session, *policy.Request, Pair) error) error {
+	repo, err := source.Open(e.Request.Dir)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	defer repo.Close()
+	x, p, err := ReadPair(ctx, e.Request, repo, words, read)
+	if err != nil {
+		return err
+	}
+	t, err := Begin(e, repo, p, kind)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if err := t.Start(ctx); err != nil {
+		return err
+	}
+	return do(ctx, t, e.Request, x)
+}
+
+func ReadPair(ctx context.Context, q *policy.Request, repo *source.Repo, words []string, read func(*policy.Policy, *policy.Request, *Pair) error) (x Pair, p *policy.Policy, err error) {
+	if len(words) != 2 {
+		return x, nil, exit.Usagef("%s takes two revisions, A and B, not %d\nhint: kbisect %s HEAD^ HEAD, and a command follows --", q.Name, len(words), q.Name)
+	}
+	x.Words = [2]string(words)
+	if p, err = policy.ForTrials(q, repo); err != nil {
+		return x, nil, err
+	}
+	for i, w := range words {
+		if x.Sides[i], err = p.Candidate(repo, w); err != nil {
+			return x, nil, err
+		}
+	}
+	if err := read(p, q, &x); err != nil {
+		return x, nil, err
+	}
+	p.Good, p.Bad = x.Sides[0].Commit, x.Sides[1].Commit
+	return x, p, policy.EndsOf(p, repo).Check(ctx)
+}
+
+func readCompare(p *policy.Policy, q *policy.Request, x *Pair) error {
+	if err := p.ReadJudgement(q); err != nil {
+		return err
+	}
+	if x.pairs = q.Pairs; q.PairsSet && x.pairs < compare.MinPairs {
+		return exit.Usagef("--pairs %d: a comparison needs %d at least\nhint: kbisect measure launches one revision as often as you like", x.pairs, compare.MinPairs)
+	}
+	return nil
+}
+
+// compareTwo launches, decides and reports.
+func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x Pair) error {
+	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
+	run := compare.Experiment{
+		A: x.Sides[0], B: x.Sides[1], Sampler: t.Memory, Metrics: t.Policy.Judge.Metrics, Effect: t.Policy.Judge.Effect, Error: t.Policy.Judge.Error, Fallback: t.Policy.Fallback(),
+		Pairs: x.pairs, Seed: uint64(t.Policy.Seed), Spent: t.Spent,
+		OnPair: func(n int, s []compare.Sofar) {
+			if n <= 10 || n%5 == 0 || n == x.pairs {
+				t.Display.Launched(n, x.pairs, PairLine(n, s, t.Policy.Judge.Error))
+			}
+		},
+	}
+	got, err := run.Run(ctx)
+	result, mend := t.Ended(ctx, err)
+	if mend != nil {
+		return mend
+	}
+	if mend := t.NotFound("for A or for B"); mend != nil {
+		return t.Fail(mend)
+	}
+	if result == "" && onlyAFails(got) {
+		a, b := got.Sides[0], got.Sides[1]
+		got.Answer = compare.Better
+		got.Why = fmt.Sprintf("A fails in %d of %d launches, B in none of %d: %s", a.Failed, a.Launches, b.Launches, a.Failure.Describe())
+	}
+	result = cmp.Or(result, string(got.Answer))
+	doc := Comparison(t, x, got, result, err)
+	return t.Conclude(result, doc.Verdict, CompareCode(result), err, &doc, func() error { return t.Report(&doc) })
+}
+
+// onlyAFails reports a comparison without numbers because A does not end well while B does: no regression
+// for who compares two candidates. To a gate it is one that has no base.
+func onlyAFails(c compare.Result) bool {
+	a, b := c.Sides[0], c.Sides[1]
+	return c.ByClass && c.Answer == compare.Open && a.Failure != nil && a.Failure.Class != bisect.Skip && b.Failed == 0 && b.Launches > 0
+}
+
+// CompareCode is the exit code of a comparison.
+func CompareCode(result string) int {
+	switch result {
+	case string(compare.Better), string(compare.Alike):
+		return exit.OK
+	case string(compare.Worse):
+		return exit.Regression
+	case store.Interrupted:
+		return exit.Interrupted
+	case store.Infra:
+		return exit.Machine
+	}
+	return exit.Inconclusive
+}
+
+// PairLine is one line of progress: the clearest of what is known, with the interval that the answer will rest on.
+func PairLine(n int, all []compare.Sofar, errorRate float64) string {
+	line := fmt.Sprintf("pair %-3d", n)
+	if len(all) == 0 {
+		return line + " no number to compare yet"
+	}
+	s := all[0]
+	open := 0
+	for _, x := range all {
+		if x.Answer == compare.Open {
+			open++
+			s = x
+		}
+	}
+	line += fmt.Sprintf(" %s %s", s.Name, words.Interval(s.Bound.Value, s.Bound.Low, s.Bound.High, 1-errorRate))
+	if len(all) > 1 {
+		line += fmt.Sprintf(", %d of %d metrics undecided", open, len(all))
+	}
+	return line
+}
+
+// Comparison puts a comparison into the terms of its report.
+func Comparison(t *Session, x Pair, got compare.Result, result string, err error) report.Comparison {
+	doc := report.Comparison{
+		Schema: report.ComparisonSchema, Session: t.Record.ID, Result: result, SameCommit: x.Sides[0] == x.Sides[1],
+		A: Side(t, x.Words[0], x.Sides[0].Commit, got.Sides[0]), B: Side(t, x.Words[1], x.Sides[1].Commit, got.Sides[1]),
+		Effect: t.Policy.Judge.Effect, ErrorRate: t.Policy.Judge.Error, Pairs: got.Pairs, Contrasts: []report.Contrast{},
+		BudgetOver: got.Spent, Hopeless: got.Hopeless, Totals: t.Totals(), Devices: append([]string{}, t.Devices.Names()...),
+		Warnings: append(append([]string{}, t.LaunchWarnings()...), got.Warnings...),
+	}
+	if err != nil {
+		text := err.Error()
+		doc.Error = &text
+	}
+	if got.ByClass {
+		doc.Failure = report.NewFailure(cmp.Or(got.Sides[1].Failure, got.Sides[0].Failure))
+	}
+	for _, k := range got.Contrasts {
+		doc.Contrasts = append(doc.Contrasts, reportContrast(k))
+	}
+	gone := slices.DeleteFunc(Gone(t), func(name string) bool {
+		return slices.ContainsFunc(got.Contrasts, func(k compare.Contrast) bool { return k.Was == name })
+	})
+	doc.Verdict = doc.Sentence(got.Why) + GoneWords(gone)
+	return doc
+}
+
+// Side names one candidate of a comparison, with its launches.
+func Side(t *Session, revision, commit string, s compare.Side) report.Candidate {
+	c := NameCandidate(t, revision, commit)
+	c.Launches, c.Counted, c.WarmUps, c.Failure = s.Launches, s.Counted, s.WarmUps, report.NewFailure(s.Failure)
+	for _, l := range s.Left {
+		c.LeftOut = append(c.LeftOut, report.Excluded{Why: l.Why, Launches: l.N})
+	}
+	for _, l := range s.Marked {
+		c.Marked = append(c.Marked, report.Excluded{Why: l.Why, Launches: l.N})
+	}
+	return c
+}
+
+func reportContrast(k compare.Contrast) report.Contrast {
+	out := report.Contrast{
+		Metric: k.Metric.Name, AllCases: k.All, Unit: k.Unit, Higher: k.Metric.Higher, Result: string(k.Answer), Pairs: k.Pairs,
+		A: ReportSummary(k.A), B: ReportSummary(k.B), Ratio: estimate(k.Ratio), Shift: estimate(k.Shift), Bound: estimate(k.Bound),
+		Cliff: report.Number(k.Cliff), P: report.Number(k.P), Holm: report.Number(k.Adjusted), Doubt: report.Number(k.Doubt),
+		Visible: report.Number(k.Smallest),
+	}
+	if k.Case != "" {
+		out.Case = &k.Case
+	}
+	if k.Why != "" {
+		out.Why = &k.Why
+	}
+	return out
+}
+
+func ReportSummary(d compare.Description) report.Summary {
+	n := func(v float64) report.Number { return report.Number(v) }
+	return report.Summary{N: d.N, Median: n(d.Median), Low: n(d.Low), High: n(d.High), Min: n(d.Min), Max: n(d.Max), Q1: n(d.Q1), Q3: n(d.Q3), Spread: n(d.Spread)}
+}
+
+func estimate(i compare.Interval) report.Estimate {
+	return report.Estimate{Value: report.Number(i.Value), Low: report.Number(i.Low), High: report.Number(i.High)}
+}

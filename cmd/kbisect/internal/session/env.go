@@ -1,0 +1,32 @@
+package session
+
+import (
+	"io"
+
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
+)
+
+// Env is what a command brings along: what it was asked for, where progress is shown, and how results are printed.
+type Env struct {
+	Request *policy.Request
+	Display *progress.Display
+	Output  Output
+	Version string // of kbisect, kept with each session
+}
+
+// Output is where results go.
+type Output struct {
+	Stdout io.Writer
+	Print  func(report.Document, report.Ledger) error // on standard output, as text or JSON
+	Write  func(report.Document, report.Ledger) error // to the files that were asked for
+}
+
+// show prints a result and writes it to the files that were asked for.
+func (o Output) show(d report.Document, l report.Ledger) error {
+	if err := o.Print(d, l); err != nil {
+		return err
+	}
+	return o.Write(d, l)
+}

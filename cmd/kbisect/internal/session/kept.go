@@ -1,0 +1,121 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// KeptLaunches reads the launches of a session.
+func KeptLaunches(st *store.Store, session string) ([]report.Launch, error) {
+	kept, err := st.Launches(session)
+	if err != nil {
+		return nil, err
+	}
+	var out []report.Launch
+	for _, l := range kept {
+		var o bisect.Outcome
+		if err := json.Unmarshal(l.Outcome, &o); err != nil {
+			return nil, fmt.Errorf("launch %d of session %s cannot be read: %w", l.Seq, session, err)
+		}
+		out = append(out, report.Launch{Candidate: bisect.ParseCandidate(l.Candidate), Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal, Outcome: o, Replayed: true})
+	}
+	return out, nil
+}
+
+// GoodTimes are the longest times of the good end by phase, on which limits rest that are multiples.
+func GoodTimes(launches []report.Launch, good string) map[string]time.Duration {
+	out := map[string]time.Duration{}
+	for _, l := range launches {
+		if l.Candidate.Commit != good || l.Outcome.Class != bisect.OK {
+			continue
+		}
+		for _, p := range l.Outcome.Phases {
+			out[p.Name] = max(out[p.Name], time.Duration(p.Seconds*float64(time.Second)))
+		}
+	}
+	return out
+}
+
+// InSeconds are the limits in force, by phase.
+func InSeconds(l pipeline.Limits, good map[string]time.Duration) map[string]float64 {
+	out := map[string]float64{"build": l.Build.Seconds(), bisect.WholeTrial: l.Run.Seconds()}
+	for phase, limit := range l.Phases {
+		out[phase] = limit.For(good[phase]).Seconds()
+	}
+	return out
+}
+
+// The kinds of sessions; a search is named after its axis.
+const (
+	Comparing = "compare"
+	Measuring = "measure"
+	Examining = "noise"
+)
+
+// IsSearch tells a search from comparisons and measurements.
+func IsSearch(s store.Session) bool {
+	return slices.Contains([]string{policy.AxisHistory, policy.AxisFlags, policy.AxisHunks}, s.Axis)
+}
+
+// NewSession begins a session.
+func NewSession(p *policy.Policy, kind, version string) (*store.Session, error) {
+	id, err := store.NewID(time.Now(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	config, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	return &store.Session{
+		ID: id, Created: time.Now(), Updated: time.Now(), Status: store.Running, Args: os.Args,
+		Config: config, Good: p.Good, Bad: p.Bad, Axis: kind, Seed: p.Seed, Version: version,
+	}, nil
+}
+
+// TellDirty says that changes in the work tree are no part of a candidate that is at HEAD: those of what build
+// and run read, but for files that go from the work tree into every candidate.
+func TellDirty(ctx context.Context, j *Session, candidate string) {
+	if j.Repo.WorkDir() == "" {
+		return
+	}
+	args := []string{"-C", j.Repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--"}
+	for _, path := range j.Policy.Paths {
+		args = append(args, ":(top,literal)"+path)
+	}
+	for _, f := range j.Policy.Plan.Files {
+		args = append(args, ":(top,literal,exclude)"+f.Name)
+	}
+	out, err := exec.CommandContext(ctx, "git", args...).Output()
+	if n := strings.Count(string(out), "\n"); err == nil && n > 0 {
+		j.Policy.Warnings = append(j.Policy.Warnings, fmt.Sprintf("the work tree has changes in %s that are not committed: they are no part of %s", wording.Counted(n, "file"), candidate))
+	}
+}
+
+func ReadStore(repo *source.Repo) (*store.Store, error) {
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
+	if errors.Is(err, store.ErrNoStore) {
+		return nil, exit.Usagef("nothing has been searched in this repository yet\nhint: kbisect run")
+	}
+	if err != nil {
+		return nil, exit.With(exit.Machine, err)
+	}
+	return st, nil
+}

@@ -1,0 +1,355 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// Measure launches one revision some times and describes it.
+func Measure(ctx context.Context, e Env, words []string) error {
+	return LaunchOne(ctx, e, words, Measuring, 1, "one is needed", "kbisect compare A B sets two against each other, and a command follows --", measureOne)
+}
+
+// LaunchOne reads a revision and how often it is launched, least times or more, and begins the job for what
+// is to be done with it.
+func LaunchOne(ctx context.Context, e Env, words []string, kind string, least int, why, hint string, do func(context.Context, *Session, *policy.Request, string) error) error {
+	if len(words) > 1 {
+		return exit.Usagef("%s takes one revision, not %q\nhint: %s", e.Request.Name, words, hint)
+	}
+	if n := e.Request.Launches; n < least {
+		return exit.Usagef("--launches %d: at least %s", n, why)
+	}
+	repo, err := source.Open(e.Request.Dir)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	defer repo.Close()
+	rev := append(words, "HEAD")[0]
+	t, err := BeginOne(ctx, e, repo, rev, kind)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return do(ctx, t, e.Request, rev)
+}
+
+// BeginOne begins a job that launches one revision.
+func BeginOne(ctx context.Context, e Env, repo *source.Repo, rev, kind string) (*Session, error) {
+	p, err := policy.ForTrials(e.Request, repo)
+	if err != nil {
+		return nil, err
+	}
+	candidate, err := p.Candidate(repo, rev)
+	if err != nil {
+		return nil, err
+	}
+	p.Good, p.Bad = candidate.Commit, candidate.Commit
+	if err := policy.EndsOf(p, repo).Check(ctx); err != nil {
+		return nil, err
+	}
+	t, err := Begin(e, repo, p, kind)
+	if err != nil {
+		return nil, err
+	}
+	t.Candidate = candidate
+	if err := t.Start(ctx); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// LaunchAll launches the candidate up to n times. It stops at a candidate that cannot be built or fails twice
+// before it ends well, and when the budget is used up.
+func LaunchAll(ctx context.Context, t *Session, n int, tell func(i int, o bisect.Outcome)) (out []bisect.Outcome, err error) {
+	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "launch"}
+	well := 0
+	for i := range n {
+		o, err := t.Memory.Sample(ctx, bisect.Request{Candidate: t.Candidate, Purpose: bisect.EndGood, Nth: i, Timing: true})
+		if err != nil {
+			return out, err
+		}
+		out = append(out, o)
+		tell(i+1, o)
+		if o.Class == bisect.OK {
+			well++
+		}
+		hopeless := well == 0 && (len(out) == 2 || o.Class == bisect.BuildFailed || o.Class == bisect.Skip)
+		if hopeless || t.Spent() {
+			break
+		}
+	}
+	return out, nil
+}
+
+// measureOne launches one candidate and describes it.
+func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) error {
+	n := q.Launches
+	all, err := LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
+		t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
+	})
+	result, mend := t.Ended(ctx, err)
+	if mend == nil {
+		mend = t.NotFound("at " + wording.Short(t.Policy.Good))
+	}
+	if mend == nil && result == "" && q.Metric != "" {
+		mend = sends(all, t.Policy.Judge.Metrics[0])
+	}
+	if mend != nil {
+		return t.Fail(mend)
+	}
+	doc := Measurement(t, rev, q.Metric, all, n, result, err)
+	return t.Conclude(doc.Result, doc.Verdict, MeasureCode(doc.Result), err, &doc, func() error { return t.Report(&doc) })
+}
+
+// sends is an error where launches ended well and none of them gave a metric.
+func sends(all []bisect.Outcome, m metric.Metric) error {
+	var known []string
+	for _, o := range all {
+		if _, ok := m.Value(o, ""); ok || o.Class != bisect.OK {
+			return nil
+		}
+		known = append(known, metric.Sent(o)...)
+	}
+	slices.Sort(known)
+	return exit.Usage(&compare.UnknownMetricError{Wanted: m.Name, Sent: slices.Compact(known)})
+}
+
+func MeasureCode(result string) int {
+	switch result {
+	case string(bisect.OK):
+		return exit.OK
+	case store.Interrupted:
+		return exit.Interrupted
+	case store.Infra:
+		return exit.Machine
+	}
+	return exit.Inconclusive
+}
+
+// Measurement puts launches into the terms of their report.
+func Measurement(t *Session, rev, only string, all []bisect.Outcome, asked int, result string, err error) report.Measurement {
+	var s compare.Side
+	var fit []bisect.Outcome
+	for _, o := range all {
+		if s.Note(o) {
+			fit = append(fit, o)
+		}
+	}
+	m := report.Measurement{
+		Schema: report.MeasurementSchema, Session: t.Record.ID, Result: cmp.Or(result, string(bisect.OK)), Candidate: Side(t, rev, t.Policy.Good, s),
+		Phases: PhaseTimes(all), Wall: summaryOf(fit, metric.Metric{Name: "wall"}, ""), Metrics: []report.MetricSummary{},
+		Memory: mostMemory(all), Devices: deviceStates(t, all), Totals: t.Totals(), Warnings: append([]string{}, t.LaunchWarnings()...),
+	}
+	of := ByNumber(fit)
+	for _, n := range Numbers(fit, only) {
+		m.Metrics = append(m.Metrics, MetricSummary(t, of(n), n))
+	}
+	if result == "" && s.Failure != nil {
+		m.Result = string(s.Failure.Class)
+	}
+	if err != nil {
+		text := err.Error()
+		m.Error = &text
+	}
+	m.Verdict = measureVerdict(m, s, asked)
+	return m
+}
+
+// measureVerdict says how the launches ended.
+func measureVerdict(m report.Measurement, s compare.Side, asked int) string {
+	switch {
+	case m.Result == store.Interrupted:
+		return "Interrupted; the launches made so far are kept."
+	case m.Result == store.Infra:
+		return "Stopped: machine problem; no verdict on the candidate."
+	case s.Failed == s.Launches:
+		return fmt.Sprintf("It fails in each of %d launches: %s.", s.Launches, s.Failure.Describe())
+	case s.Failed > 0:
+		return fmt.Sprintf("It fails in %d of %d launches: %s.", s.Failed, s.Launches, s.Failure.Describe())
+	case s.Launches < asked:
+		return fmt.Sprintf("%s ended well, of %d; the budget was used up.", words.Count(s.Launches, "launch"), asked)
+	}
+	if s.Launches == 1 {
+		return "The launch ended well."
+	}
+	return fmt.Sprintf("Each of %d launches ended well.", s.Launches)
+}
+
+// summaryOf describes the numbers that launches gave for a metric.
+func summaryOf(all []bisect.Outcome, m metric.Metric, one string) report.Summary {
+	var v []float64
+	for _, o := range all {
+		if x, ok := m.Value(o, one); ok {
+			v = append(v, x)
+		}
+	}
+	return ReportSummary(compare.Describe(v))
+}
+
+// PhaseTimes describes every phase, in the order of the launches.
+func PhaseTimes(all []bisect.Outcome) []report.PhaseTimes {
+	var order []string
+	times, cold := map[string][]float64{}, map[string][]float64{}
+	add := func(to map[string][]float64, ps []bisect.PhaseTime) {
+		order = report.MergePhases(order, ps)
+		for _, p := range ps {
+			to[p.Name] = append(to[p.Name], p.Seconds)
+		}
+	}
+	for _, o := range all {
+		add(cold, o.Cold)
+		if o.Caches == "cold" {
+			add(cold, o.Phases)
+			continue
+		}
+		add(times, o.Phases)
+	}
+	out := []report.PhaseTimes{}
+	for _, name := range order {
+		out = append(out, report.PhaseTimes{Phase: name, Times: ReportSummary(compare.Describe(times[name])), Cold: ReportSummary(compare.Describe(cold[name]))})
+	}
+	return out
+}
+
+// Number is one number that launches give.
+type Number struct{ Metric, One string }
+
+func (n Number) name() string {
+	if n.One == "" {
+		return n.Metric
+	}
+	return n.Metric + " of " + n.One
+}
+
+// Numbers lists what launches sent, or what they gave of the one metric that was asked for.
+func Numbers(all []bisect.Outcome, only string) []Number {
+	if only == "wall" || strings.HasPrefix(only, "phase.") {
+		return []Number{{only, ""}}
+	}
+	var out []Number
+	seen := map[Number]bool{}
+	for _, o := range all {
+		for _, s := range o.Series {
+			n := Number{s.Metric, s.Case}
+			if (only == "" || only == s.Metric) && !seen[n] {
+				out, seen[n] = append(out, n), true
+			}
+		}
+	}
+	return out
+}
+
+// ByNumber splits launches by the numbers that they send, as there may be thousands of these: of each launch
+// the part that is one number's. What launches do not send is that of whole launches.
+func ByNumber(all []bisect.Outcome) func(Number) []bisect.Outcome {
+	parts := map[Number][]bisect.Outcome{}
+	for _, o := range all {
+		of := map[Number][]bisect.Series{}
+		for _, s := range o.Series {
+			n := Number{s.Metric, s.Case}
+			of[n] = append(of[n], s)
+		}
+		for n, series := range of {
+			o.Series = series
+			parts[n] = append(parts[n], o)
+		}
+	}
+	return func(n Number) []bisect.Outcome {
+		if n.Metric == "wall" || strings.HasPrefix(n.Metric, "phase.") {
+			return all
+		}
+		return parts[n]
+	}
+}
+
+// MetricSummary describes one number over launches of which nothing else is left; see byNumber.
+func MetricSummary(t *Session, all []bisect.Outcome, n Number) report.MetricSummary {
+	m := t.Policy.Metric(n.Metric)
+	out := report.MetricSummary{Metric: n.Metric}
+	if n.One != "" {
+		out.Case = &n.One
+	}
+	var values, within []float64
+	for _, o := range all {
+		v, ok := m.Value(o, "")
+		if !ok {
+			continue
+		}
+		out.Unit = m.Unit(o)
+		values = append(values, v)
+		for _, s := range o.Series {
+			if (Number{s.Metric, s.Case}) != n {
+				continue
+			}
+			out.Samples += len(s.Values)
+			within = append(within, compare.Describe(s.Values).Spread)
+		}
+	}
+	within = slices.DeleteFunc(within, math.IsNaN)
+	out.Values, out.Within = ReportSummary(compare.Describe(values)), report.Number(compare.Describe(within).Median)
+	if low, high, share, ok := belief.TwoModes(values); ok {
+		out.Modes = &report.Modes{Low: report.Number(low), High: report.Number(high), Share: report.Number(share)}
+	}
+	return out
+}
+
+func mostMemory(all []bisect.Outcome) *int64 {
+	most := int64(0)
+	for _, o := range all {
+		most = max(most, o.Memory)
+	}
+	if most == 0 {
+		return nil
+	}
+	return &most
+}
+
+// deviceStates says what each device went through.
+func deviceStates(t *Session, all []bisect.Outcome) []report.DeviceState {
+	out := []report.DeviceState{}
+	for i, name := range t.Devices.Names() {
+		d := report.DeviceState{Name: name, Throttled: []string{}, Shared: []string{}}
+		var clock, temperature, power []float64
+		for _, o := range all {
+			if i >= len(o.Devices) {
+				continue
+			}
+			x := o.Devices[i]
+			d.Throttled, d.Shared = once(d.Throttled, x.Throttled), once(d.Shared, x.Shared)
+			var r gpu.Reading
+			if json.Unmarshal(x.After, &r) == nil {
+				clock, temperature, power = append(clock, float64(r.SMClock)), append(temperature, float64(r.Temperature)), append(power, r.PowerW)
+			}
+		}
+		d.Clock, d.Temperature, d.Power = ReportSummary(compare.Describe(clock)), ReportSummary(compare.Describe(temperature)), ReportSummary(compare.Describe(power))
+		out = append(out, d)
+	}
+	return out
+}
+
+// once appends a text that is not there yet.
+func once(all []string, text string) []string {
+	if text == "" || slices.Contains(all, text) {
+		return all
+	}
+	return append(all, text)
+}
