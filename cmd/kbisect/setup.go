@@ -28,7 +28,7 @@ func initCommand() *cli.Command {
 			case len(words) > 1 || len(words) == 1 && name != "":
 				return exit.Usagef("init takes one file at most, and none with --harness, not %q", words)
 			case name != "":
-				return detect.HarnessAction(c.App.Writer, globals(c).dir, name)
+				return detect.WriteHarness(c.App.Writer, globals(c).dir, name)
 			}
 			var path, kind string
 			if dir := globals(c).dir; len(words) == 1 {
@@ -43,7 +43,7 @@ func initCommand() *cli.Command {
 			next := "read it"
 			if why := unreadableTask(path); why != nil {
 				fmt.Fprintf(c.App.Writer, "The problem cannot be read as it is: %v\n", why)
-				next = "mend that"
+				next = "fix that"
 			}
 			if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("FILL IN")) {
 				next = "fill in what was not found (FILL IN)"

@@ -146,13 +146,13 @@ func TestInitSays(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		"nothing": {nil, []string{"FILL IN: what to run was not found", "kbisect init --harness cuda | torch | python"}},
+		"nothing": {nil, []string{"FILL IN: nothing to run was found", "kbisect init --harness cuda | torch | python"}},
 		"no main": {map[string]string{"flash.cu": ""}, []string{"FILL IN: no .cu file here has a main function"}},
 		"no problem": {map[string]string{"submission.py": "#!POPCORN leaderboard vectoradd\n#!POPCORN gpus H100 B200\ndef custom_kernel(d): pass\n"},
-			[]string{"for the leaderboard vectoradd.", "ranked on H100, B200:", `kind    = "kernelbot"`, `problem    = ""               # FILL IN: the folder with task.yml`, "\nsubmission = \"submission.py\""}},
-		"many problems": {map[string]string{"problems/a/task.yml": taskYML, "problems/b/task.yml": taskYML}, []string{"there are 2 problem folders here"}},
+			[]string{"for the leaderboard vectoradd.", "ranked on H100, B200;", `kind    = "kernelbot"`, `problem    = ""               # FILL IN: folder of task.yml`, "\nsubmission = \"submission.py\""}},
+		"many problems": {map[string]string{"problems/a/task.yml": taskYML, "problems/b/task.yml": taskYML}, []string{"this is one of 2 problem folders here"}},
 		"wrong leaderboard": {map[string]string{"problems/a/task.yml": taskYML, "submission.py": "#!POPCORN leaderboard sort\n#!POPCORN colour red\n"},
-			[]string{"No folder here is called sort: name the right one.", `problem    = ""`, "#!POPCORN colour: KernelBot's client does not know this word"}},
+			[]string{"No problem folder here is called sort; name the right one.", `problem    = ""`, "#!POPCORN colour: unknown directive"}},
 	} {
 		_, text, err := initConfig(writeFiles(t, c.files))
 		if err != nil {
@@ -193,20 +193,20 @@ func TestInitComments(t *testing.T) {
 
 func TestWriteConfig(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"Makefile": "all:\n"})
-	path, kind, err := Write(dir)
+	path, kind, err := writeProject(dir)
 	if err != nil || kind != config.KindMake || path != filepath.Join(dir, config.FileName) {
 		t.Fatalf("%s, %s, %v", path, kind, err)
 	}
 	if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Write(dir); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "\nhint: ") {
+	if _, _, err := writeProject(dir); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "\nhint: ") {
 		t.Errorf("got %v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {
 		t.Errorf("overwritten: %q, %v", text, err)
 	}
-	if _, _, err := Write(filepath.Join(dir, "nowhere")); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := writeProject(filepath.Join(dir, "nowhere")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -215,11 +215,11 @@ func TestWriteConfig(t *testing.T) {
 func TestHarnessFilesAreDetected(t *testing.T) {
 	for name, kind := range map[string]string{"cuda": config.KindNvcc, "torch": config.KindTorch, "python": config.KindCommand} {
 		dir := t.TempDir()
-		_, written, err := writeHarness(dir, name)
+		_, written, err := writeFilesOf(dir, name)
 		if err != nil || len(written) != 2 {
 			t.Fatalf("%s: %q, %v", name, written, err)
 		}
-		path, got, err := Write(dir)
+		path, got, err := writeProject(dir)
 		if err != nil || got != kind {
 			t.Fatalf("%s: kind %s, %v", name, got, err)
 		}
@@ -235,7 +235,7 @@ func TestHarnessFilesAreDetected(t *testing.T) {
 		if err != nil || len(plan.Run) == 0 {
 			t.Errorf("%s: %+v, %v", name, plan, err)
 		}
-		if _, again, err := writeHarness(dir, name); err != nil || len(again) != 0 {
+		if _, again, err := writeFilesOf(dir, name); err != nil || len(again) != 0 {
 			t.Errorf("%s: a second time %q, %v", name, again, err)
 		}
 	}
@@ -243,13 +243,13 @@ func TestHarnessFilesAreDetected(t *testing.T) {
 
 func TestHarnessKeepsFiles(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"bench.cu": "mine"})
-	if _, _, err := writeHarness(dir, "cuda"); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "\nhint: ") {
+	if _, _, err := writeFilesOf(dir, "cuda"); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "\nhint: ") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, kernels.Header)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("half an example was written: %v", err)
 	}
-	if _, _, err := writeHarness(t.TempDir(), "fortran"); err == nil || !strings.Contains(err.Error(), "cuda, python, torch") {
+	if _, _, err := writeFilesOf(t.TempDir(), "fortran"); err == nil || !strings.Contains(err.Error(), "cuda, python, torch") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -16,9 +16,10 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// HarnessAction writes an example and, unless there is one, a configuration for it.
-func HarnessAction(w io.Writer, dir, name string) error {
-	example, written, err := writeHarness(dir, name)
+// WriteHarness writes the named example into dir and, unless there is one, a
+// configuration for it. It reports on w what it wrote.
+func WriteHarness(w io.Writer, dir, name string) error {
+	example, written, err := writeFilesOf(dir, name)
 	if err != nil {
 		return exit.Usage(err)
 	}
@@ -27,13 +28,13 @@ func HarnessAction(w io.Writer, dir, name string) error {
 	}
 	fmt.Fprintf(w, "Try it: %s\n", example.Next)
 	if top := topOf(dir); !source.SameFolder(top, dir) {
-		fmt.Fprintf(w, "No %s was written: it belongs to %s. kbisect init FILE writes one for a file of this folder.\n", config.FileName, top)
+		fmt.Fprintf(w, "No %s was written, because it belongs in %s; kbisect init FILE writes one for a file of this folder.\n", config.FileName, top)
 		return nil
 	}
 	path, kind, err := writeExample(dir, example)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		fmt.Fprintf(w, "%s is already there and stays as it is\n", filepath.Join(dir, config.FileName))
+		fmt.Fprintf(w, "%s already exists and was not changed\n", filepath.Join(dir, config.FileName))
 		return nil
 	case err != nil:
 		return exit.Usage(err)
@@ -42,19 +43,19 @@ func HarnessAction(w io.Writer, dir, name string) error {
 	return nil
 }
 
-// writeExample configures the example rather than what else lies in dir.
+// writeExample configures the example rather than anything else in dir.
 func writeExample(dir string, example kernels.Example) (path, kind string, err error) {
 	for _, main := range []string{"bench.cu", "bench.py"} {
 		if _, ok := example.Files[main]; ok {
 			return WriteProgram(dir, main)
 		}
 	}
-	return Write(dir)
+	return writeProject(dir)
 }
 
-// writeHarness puts the files of an example into dir: all of them, or none where one of the names is
+// writeFilesOf writes the files of an example into dir: all, or none where a name is
 // taken by another text; the error then wraps fs.ErrExist.
-func writeHarness(dir, name string) (kernels.Example, []string, error) {
+func writeFilesOf(dir, name string) (kernels.Example, []string, error) {
 	example, err := kernels.NewExample(name)
 	if err != nil {
 		return example, nil, err
@@ -69,7 +70,7 @@ func writeHarness(dir, name string) (kernels.Example, []string, error) {
 		case err != nil:
 			return example, nil, fmt.Errorf("look for %s: %w", path, err)
 		case string(have) != string(example.Files[file]):
-			return example, nil, fmt.Errorf("%s is already there and stays as it is: %w\nhint: move it away, or run kbisect -C DIR init --harness %s in another folder", path, fs.ErrExist, name)
+			return example, nil, fmt.Errorf("%s was not changed: %w\nhint: move it away, or run kbisect -C DIR init --harness %s in another folder", path, fs.ErrExist, name)
 		}
 	}
 	for i, path := range missing {
@@ -83,7 +84,7 @@ func writeHarness(dir, name string) (kernels.Example, []string, error) {
 	return example, missing, nil
 }
 
-// writeNew makes a file that must not be there.
+// writeNew makes a file that must not exist.
 func writeNew(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -27,11 +27,11 @@ func TestInitFindsSubmissions(t *testing.T) {
 		"by the folder":           {map[string]string{"my/fast.py": of("add_py")}, "", "problems/add_py", "my/fast.py", false, ""},
 		"by the list":             {map[string]string{"my/fast.py": of("plus_v2")}, "", "problems/add_py", "my/fast.py", false, ""},
 		"but for the version":     {map[string]string{"my/fast.py": of("sum_v3")}, "", "problems/sum_py", "my/fast.py", false, ""},
-		"unknown":                 {map[string]string{"my/fast.py": of("sort")}, "", "", "my/fast.py", true, "No folder here is called sort"},
+		"unknown":                 {map[string]string{"my/fast.py": of("sort")}, "", "", "my/fast.py", true, "No problem folder here is called sort"},
 		"one file":                {map[string]string{"my/fast.py": of("add_py"), "my/a.py": of("sum")}, "my/fast.py", "problems/add_py", "my/fast.py", false, ""},
 		"one file, unknown":       {map[string]string{"my/fast.py": of("sort")}, "my/fast.py", "", "my/fast.py", true, ""},
 		"two submissions":         {map[string]string{"problems/add_py/submission.py": of("add"), "problems/sum_py/submission.py": of("sum")}, "", "problems/add_py", "problems/add_py/submission.py", false, "Other submissions here: problems/sum_py/submission.py"},
-		"an example alone":        {map[string]string{"problems/add_py/submission.py": of("add")}, "", "problems/add_py", "problems/add_py/submission.py", true, "2 problem folders here, of which this is one"},
+		"an example alone":        {map[string]string{"problems/add_py/submission.py": of("add")}, "", "problems/add_py", "problems/add_py/submission.py", true, "this is one of 2 problem folders here"},
 		"one name twice":          {map[string]string{"v2/sum_py/task.yml": taskYML, "my.py": of("sum")}, "", "problems/sum_py", "my.py", true, "2 problem folders here have this name: problems/sum_py, v2/sum_py"},
 		"the folder it lies in":   {map[string]string{"v2/sum_py/task.yml": taskYML, "v2/sum_py/deep/my.py": of("sum")}, "", "v2/sum_py", "v2/sum_py/deep/my.py", false, ""},
 		"another name":            {map[string]string{"problems/sum_py/submission.py": of("sum"), "problems/add_py/task.yml": renamed, "problems/add_py/submission.py": of("add")}, "", "problems/add_py", "problems/add_py/submission.py", false, ""},
@@ -67,7 +67,7 @@ func TestInitFindsSubmissions(t *testing.T) {
 // TestInitOfOwnSubmissions: the problems lie elsewhere.
 func TestInitOfOwnSubmissions(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"fast/mine.py": "#!POPCORN leaderboard sort\n", "README.md": ""})
-	path, kind, err := Write(dir)
+	path, kind, err := writeProject(dir)
 	if err != nil || kind != config.KindKernelbot {
 		t.Fatal(kind, err)
 	}

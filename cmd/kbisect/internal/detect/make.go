@@ -7,32 +7,78 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 )
 
-// makeRules are the targets of a Makefile: those that look like programs, and those that are only names of
-// something to do.
-type makeRules struct {
-	programs, actions []string
-	files             map[string]string // of programs that their rule writes under another name
-	idle              bool              // what make does without a target checks, tests or profiles, and builds nothing
+var outputOption = regexp.MustCompile(`(?:^|\s)-o[ \t]*(\S+)`)
+
+var makeReference = regexp.MustCompile(`\$[({]([A-Za-z_][A-Za-z0-9_]*)[)}]`)
+
+var makeAssignment = regexp.MustCompile(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?+]*=[ \t]*([^#\n]*)`)
+
+// findMake recognises a Makefile. It builds the program that is most likely the
+// benchmark, or else runs the target that is.
+func findMake(d *folder) (project, bool) {
+	name := d.first("GNUmakefile", "makefile", "Makefile")
+	if name == "" {
+		return project{}, false
+	}
+	rules := makeTargets(d.read(name))
+	p := project{kind: config.KindMake, what: "a project with a " + name, build: []string{"make", "-j2"}}
+	if program := benchLike(rules.programs); program != "" {
+		p.build = append(p.build, program)
+		p.outputs, p.run = []string{program}, []string{"./" + program}
+		if file, ok := rules.files[program]; ok {
+			p.outputs, p.run = []string{file}, []string{"./" + file}
+		}
+		return p, true
+	}
+	if rules.idle { // plain make, which kind make would run, builds nothing
+		p.kind, p.build = config.KindCommand, nil
+	}
+	if action := benchAction(rules.actions); action != "" {
+		p.run = []string{"make", action}
+		p.notes = []string{"This times make as well; name the program instead if you can."}
+	}
+	return p, true
 }
 
-// otherTools matches a recipe that checks, tests, profiles, installs or publishes: what it makes is no program.
-func otherTools() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)(?:^|[\s;&|@(/])(?:sudo|ncu|nsys|nv-nsight-cu-cli|nvprof|compute-sanitizer|cuda-memcheck|valgrind|gdb|pytest|unittest|tox|pip3?|uv|conda|docker|podman|ruff|black|isort|flake8|mypy|pylint|clang-format|clang-tidy|pre-commit|twine|mkdocs|sphinx-build|doxygen|rsync|scp|ssh)(?:[\s;&|)]|$)`)
+// benchAction picks the target that is most likely a benchmark.
+func benchAction(actions []string) string {
+	for _, name := range []string{"bench", "benchmark", "perf", "*bench*", "run", "check", "test"} {
+		for _, a := range actions {
+			if ok, _ := path.Match(name, a); ok {
+				return a
+			}
+		}
+	}
+	return ""
 }
+
+// makeRules are the targets of a Makefile: those that look like programs, and
+// actions, which are only names of something to do.
+type makeRules struct {
+	programs, actions []string
+	files             map[string]string // where a rule writes its program under another name
+	idle              bool              // the default target checks, tests or profiles, and builds nothing
+}
+
+// otherTools matches a recipe that checks, tests, profiles, installs or publishes:
+// what it makes is not a program.
+var otherTools = regexp.MustCompile(`(?m)(?:^|[\s;&|@(/])(?:sudo|ncu|nsys|nv-nsight-cu-cli|nvprof|compute-sanitizer|cuda-memcheck|valgrind|gdb|pytest|unittest|tox|pip3?|uv|conda|docker|podman|ruff|black|isort|flake8|mypy|pylint|clang-format|clang-tidy|pre-commit|twine|mkdocs|sphinx-build|doxygen|rsync|scp|ssh)(?:[\s;&|)]|$)`)
 
 // makeTargets reads the rules of a Makefile.
 func makeTargets(text []byte) makeRules {
 	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), nil), []byte("\\\n"), []byte(" "))
 	words, lines := makeVariables(text)
 	var phony []string
-	for _, m := range makePhony().FindAllSubmatch(text, -1) {
+	for _, m := range makePhony.FindAllSubmatch(text, -1) {
 		phony = append(phony, strings.Fields(string(m[1]))...)
 	}
 	rules, first := makeRules{files: map[string]string{}}, ""
 	tools, needed := map[string]bool{}, map[string][]string{}
-	for _, at := range makeRule().FindAllSubmatchIndex(text, -1) {
+	for _, at := range makeRule.FindAllSubmatchIndex(text, -1) {
 		needs, recipe := text[at[4]:at[5]], lines.expand(makeRecipe(text[at[1]:]))
 		for _, target := range strings.Fields(string(text[at[2]:at[3]])) {
 			v, named := words[target]
@@ -43,7 +89,7 @@ func makeTargets(text []byte) makeRules {
 				first = target
 			}
 			needed[target] = append(needed[target], strings.Fields(string(needs))...)
-			if otherTools().Match(recipe) {
+			if otherTools.Match(recipe) {
 				tools[target] = true
 				continue
 			}
@@ -54,13 +100,13 @@ func makeTargets(text []byte) makeRules {
 	return rules
 }
 
-// add takes a target for a program, for something to do, or for neither.
+// add files a target as a program, as an action, or as neither.
 func (r *makeRules) add(target string, needs, recipe []byte, named, phony bool) {
-	made := named || fromSources().Match(needs)
+	made := named || fromSources.Match(needs)
 	idle := len(recipe) > 0 && !bytes.Contains(recipe, []byte("$@")) && !bytes.Contains(recipe, []byte("-o"))
-	aggregate := len(recipe) == 0 && (neverProgram(target) || strings.HasPrefix(target, "all_")) && !namesSource().Match(needs)
+	aggregate := len(recipe) == 0 && (neverProgram(target) || strings.HasPrefix(target, "all_")) && !namesSource.Match(needs)
 	switch {
-	case aggregate, phony && !namesSource().Match(needs), !made && (idle || neverProgram(target)):
+	case aggregate, phony && !namesSource.Match(needs), !made && (idle || neverProgram(target)):
 		r.actions = append(r.actions, target)
 	case programName(target):
 		r.programs = append(r.programs, target)
@@ -70,28 +116,28 @@ func (r *makeRules) add(target string, needs, recipe []byte, named, phony bool) 
 	}
 }
 
-// makeVariables are the variables of one word, by how they are written, and those of whole lines.
+// makeVariables returns the variables of one word, by how they are referenced, and
+// all variables with their lines.
 func makeVariables(text []byte) (words map[string]string, lines makeLines) {
 	words, lines = map[string]string{}, makeLines{}
-	for _, m := range makeVariable().FindAllSubmatch(text, -1) {
+	for _, m := range makeVariable.FindAllSubmatch(text, -1) {
 		words["$("+string(m[1])+")"], words["${"+string(m[1])+"}"] = string(m[2]), string(m[2])
 	}
-	for _, m := range regexp.MustCompile(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?+]*=[ \t]*([^#\n]*)`).FindAllSubmatch(text, -1) {
+	for _, m := range makeAssignment.FindAllSubmatch(text, -1) {
 		lines[string(m[1])] += string(m[2]) + " "
 	}
 	return words, lines
 }
 
-// makeLines are the values of variables.
+// makeLines holds the values of variables.
 type makeLines map[string]string
 
-// expand puts them into a recipe, and those that they name in turn.
+// expand replaces the references in a recipe, and in what they expand to.
 func (l makeLines) expand(recipe []byte) []byte {
 	const depth, most = 4, 64 << 10
-	named := regexp.MustCompile(`\$[({]([A-Za-z_][A-Za-z0-9_]*)[)}]`)
 	size := len(recipe)
 	for range depth {
-		recipe = named.ReplaceAllFunc(recipe, func(m []byte) []byte {
+		recipe = makeReference.ReplaceAllFunc(recipe, func(m []byte) []byte {
 			v, ok := l[string(m[2:len(m)-1])]
 			if !ok || size+len(v) > most {
 				return m
@@ -103,9 +149,9 @@ func (l makeLines) expand(recipe []byte) []byte {
 	return recipe
 }
 
-// writtenTo is the file that a recipe writes a program to, where that is another than the target.
+// writtenTo is the file that a recipe writes a program to; often the target itself.
 func writtenTo(recipe []byte, target string) string {
-	m := regexp.MustCompile(`(?:^|\s)-o[ \t]*(\S+)`).FindSubmatch(recipe)
+	m := outputOption.FindSubmatch(recipe)
 	if m == nil {
 		return target
 	}
@@ -129,25 +175,20 @@ func makeRecipe(text []byte) []byte {
 	return text[:n]
 }
 
-func makeRule() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^([A-Za-z0-9_$(){}./ -]+?)[ \t]*::?((?:[^=:\n][^\n]*)?)$`)
-}
+var makeRule = regexp.MustCompile(`(?m)^([A-Za-z0-9_$(){}./ -]+?)[ \t]*::?((?:[^=:\n][^\n]*)?)$`)
 
 // fromSources matches what a program is made of.
-func fromSources() *regexp.Regexp {
-	return regexp.MustCompile(`\.(c|cc|cpp|cxx|cu|o|obj|f90|rs|go)\b|\$[<^({]`)
-}
+var fromSources = regexp.MustCompile(`\.(c|cc|cpp|cxx|cu|o|obj|f90|rs|go)\b|\$[<^({]`)
 
-// namesSource matches a source file by its name: a phony target made from one is a program all the same.
-func namesSource() *regexp.Regexp { return regexp.MustCompile(`\w\.(c|cc|cpp|cxx|cu|f90|rs)\b`) }
+// namesSource matches the name of a source file: a phony target made from one is a
+// program even so.
+var namesSource = regexp.MustCompile(`\w\.(c|cc|cpp|cxx|cu|f90|rs)\b`)
 
-func makePhony() *regexp.Regexp { return regexp.MustCompile(`(?m)^\.PHONY[ \t]*:(.*)$`) }
+var makePhony = regexp.MustCompile(`(?m)^\.PHONY[ \t]*:(.*)$`)
 
-func makeVariable() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?]?=[ \t]*([A-Za-z0-9_./-]+)[ \t]*(?:#.*)?$`)
-}
+var makeVariable = regexp.MustCompile(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?]?=[ \t]*([A-Za-z0-9_./-]+)[ \t]*(?:#.*)?$`)
 
-// neverProgram knows the customary names of things to do.
+// neverProgram reports a customary name of an action.
 func neverProgram(target string) bool {
 	verb, _, two := strings.Cut(strings.ReplaceAll(target, "_", "-"), "-")
 	if two && slices.Contains([]string{"run", "test", "check", "clean", "install", "lint", "format", "serve", "build", "docs"}, verb) {

@@ -11,8 +11,15 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 )
 
-// timeLine is a line with a time that a program prints: the pattern that reads it, and its unit where the
-// pattern has no group for that.
+var averageTime = regexp.MustCompile(`(?i)\b(avg|average|mean|median|per)\b`)
+
+var kernelTime = regexp.MustCompile(`(?i)kernel|execution|\bgpu\b|\bdevice\b`)
+
+// otherTime matches labels of times that are not of a kernel.
+var otherTime = regexp.MustCompile(`(?i)\b(allocat\w*|malloc|(mem)?cop(y|ies|ying)|memcpy|transfer\w*|[hd]2[dh]|host to device|device to host|init\w*|set-?up|cpu|host|verif\w*|reference|load(ing)?|compil\w*)\b`)
+
+// timeLine is a line with a time that a program prints: the pattern that reads it,
+// and its unit where the pattern has no group for that.
 type timeLine struct {
 	pattern, unit string
 	rank          int
@@ -22,8 +29,8 @@ type timeLine struct {
 // `block_size +(?P<block_size>\d+) \| time (?P<value>[-+0-9.eE]+) (?P<unit>ms)`. Those of kernels come first,
 // then those of averages; what allocations, copies and the processor take is of rank 0.
 func printedTimes(text []byte) (all []timeLine) {
-	inFormat := timeInFormat()
-	for _, m := range printfFormat().FindAllSubmatchIndex(text, -1) {
+	inFormat := timeInFormat
+	for _, m := range printfFormat.FindAllSubmatchIndex(text, -1) {
 		before := text[bytes.LastIndexByte(text[:m[0]], '\n')+1 : m[0]]
 		if bytes.Contains(before, []byte("//")) {
 			continue
@@ -44,55 +51,41 @@ func printedTimes(text []byte) (all []timeLine) {
 	return all
 }
 
-// timeRank says how likely a line tells the time of a kernel by its words, of which those before the number
-// say what it is of.
+// timeRank says how likely a line is the time of a kernel, by its words; label is the
+// part before the number.
 func timeRank(line, label string) int {
 	switch {
-	case regexp.MustCompile(`(?i)\b(allocat\w*|malloc|(mem)?cop(y|ies|ying)|memcpy|transfer\w*|[hd]2[dh]|host to device|device to host|init\w*|set-?up|cpu|host|verif\w*|reference|load(ing)?|compil\w*)\b`).MatchString(label):
+	case otherTime.MatchString(label):
 		return 0
-	case regexp.MustCompile(`(?i)kernel|execution|\bgpu\b|\bdevice\b`).MatchString(label):
+	case kernelTime.MatchString(label):
 		return 4
-	case regexp.MustCompile(`(?i)\b(avg|average|mean|median|per)\b`).MatchString(label):
+	case averageTime.MatchString(label):
 		return 3
-	case timeWord().MatchString(line):
+	case timeWord.MatchString(line):
 		return 2
 	}
 	return 1
 }
 
-func printfFormat() *regexp.Regexp {
-	return regexp.MustCompile(`\bf?printf\s*\(\s*(?:std(?:out|err)\s*,\s*)?("(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*)`)
-}
+var printfFormat = regexp.MustCompile(`\bf?printf\s*\(\s*(?:std(?:out|err)\s*,\s*)?("(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*)`)
 
-func quotedPiece() *regexp.Regexp {
-	return regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
-}
+var quotedPiece = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
 
-func conversion() *regexp.Regexp {
-	return regexp.MustCompile(`%(?:%|[-+ #0]*(\d*)(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|j|t)?([a-zA-Z]))`)
-}
+var conversion = regexp.MustCompile(`%(?:%|[-+ #0]*(\d*)(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|j|t)?([a-zA-Z]))`)
 
 // the conversion, its width, and the unit
-func timeInFormat() *regexp.Regexp {
-	return regexp.MustCompile(`(%[-+ #0]*(\d*)(?:\.\d+)?l?[feEgG])[)\]]? *[(\[]?(ns|us|µs|ms|s|sec|secs|second|seconds|msec|usec|milliseconds|microseconds|nanoseconds)\b`)
-}
+var timeInFormat = regexp.MustCompile(`(%[-+ #0]*(\d*)(?:\.\d+)?l?[feEgG])[)\]]? *[(\[]?(ns|us|µs|ms|s|sec|secs|second|seconds|msec|usec|milliseconds|microseconds|nanoseconds)\b`)
 
-func timeWord() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)time|elapsed|took|avg|average|mean|median|latency|duration`)
-}
+var timeWord = regexp.MustCompile(`(?i)time|elapsed|took|avg|average|mean|median|latency|duration`)
 
-func labelBefore() *regexp.Regexp {
-	return regexp.MustCompile(`([A-Za-z_]\w*)[ =:(\[]*$`)
-}
+var labelBefore = regexp.MustCompile(`([A-Za-z_]\w*)[ =:(\[]*$`)
 
-func spaces() *regexp.Regexp {
-	return regexp.MustCompile(` +`)
-}
+var spaces = regexp.MustCompile(` +`)
 
-// unquoted joins the pieces of a C string; what Go does not know of its escapes stays as it is.
+// unquoted joins the pieces of a C string. Escapes that Go does not know stay.
 func unquoted(pieces string) string {
 	var b strings.Builder
-	for _, q := range quotedPiece().FindAllString(pieces, -1) {
+	for _, q := range quotedPiece.FindAllString(pieces, -1) {
 		if s, err := strconv.Unquote(q); err == nil {
 			b.WriteString(s)
 		} else {
@@ -107,7 +100,7 @@ func unquoted(pieces string) string {
 func patternOf(format string, at []int) (pattern, unit string) {
 	p := printed{names: []string{"value", "unit", "of"}} // taken, or no name
 	pos := 0
-	for _, c := range conversion().FindAllStringSubmatchIndex(format, -1) {
+	for _, c := range conversion.FindAllStringSubmatchIndex(format, -1) {
 		before, kind := format[pos:c[0]], ""
 		if c[4] >= 0 {
 			kind = format[c[4]:c[5]]
@@ -126,7 +119,7 @@ func patternOf(format string, at []int) (pattern, unit string) {
 	return strings.TrimPrefix(p.needed, " +"), p.unit
 }
 
-// printed is a pattern in the making.
+// printed builds a pattern.
 type printed struct {
 	text   strings.Builder
 	needed string // the pattern as far as it is needed, once the time is in it
@@ -136,10 +129,10 @@ type printed struct {
 
 func (p *printed) plain(s string) {
 	s = strings.ReplaceAll(regexp.QuoteMeta(s), "\t", `\s+`)
-	p.text.WriteString(spaces().ReplaceAllString(s, " +"))
+	p.text.WriteString(spaces.ReplaceAllString(s, " +"))
 }
 
-// time is the number that is read, what stands before its unit, and that.
+// time adds the number that is read, the text before its unit, and the unit.
 func (p *printed) time(before, word string) {
 	p.text.WriteString(`(?P<value>[-+0-9.eE]+)`)
 	p.plain(before)
@@ -152,10 +145,11 @@ func (p *printed) time(before, word string) {
 	p.needed = p.text.String()
 }
 
-// other is what another conversion prints, of which a whole number may have a name.
+// other adds what another conversion prints. A whole number with a name before it
+// becomes a group.
 func (p *printed) other(kind, before string) {
 	name := ""
-	if m := labelBefore().FindStringSubmatch(before); m != nil {
+	if m := labelBefore.FindStringSubmatch(before); m != nil {
 		name = m[1]
 	}
 	switch whole := kind != "" && strings.Contains("diu", kind); {
@@ -176,7 +170,7 @@ func (p *printed) other(kind, before string) {
 	}
 }
 
-// timeUnit is the unit of a long word.
+// timeUnit is the symbol of a unit that is written out.
 func timeUnit(word string) string {
 	switch word[:min(2, len(word))] {
 	case "ms", "mi":
@@ -192,7 +186,8 @@ func timeUnit(word string) string {
 	return "s"
 }
 
-// renderMetric is the time that the program prints, and as comments others that could be meant.
+// renderMetric writes the time that the program prints, and the other candidates as
+// comments.
 func (p project) renderMetric(line func(string, ...any)) {
 	others := p.times
 	if len(others) == 0 {
@@ -201,7 +196,7 @@ func (p project) renderMetric(line func(string, ...any)) {
 	if best := others[0]; best.rank > 0 {
 		others = others[1:]
 		line("\n[metric]")
-		line("# A line that the source prints. Every group besides value and unit names a case.")
+		line("# A line that the program prints. Groups other than value and unit name a case.")
 		line("name    = \"time\"")
 		if best.unit != "" {
 			line("unit    = %s", tomlString(best.unit))
@@ -209,10 +204,10 @@ func (p project) renderMetric(line func(string, ...any)) {
 		line("from    = \"regex\"")
 		line("pattern = %s", best.quoted())
 		if name := best.firstCase(); name != "" {
-			line("# case  = %-14s # only this case of all, which are named by their groups", tomlString(name+"=256"))
+			line("# case  = %-14s # only this case; cases are named by their groups", tomlString(name+"=256"))
 		}
 	} else {
-		line("\n# The source prints no time of a kernel, and the whole run is timed. What it prints, for from = \"regex\" in [metric]:")
+		line("\n# The program prints no kernel time, so the whole run is timed. Other times, for from = \"regex\" in [metric]:")
 	}
 	const most = 5
 	for _, other := range others[:min(most, len(others))] {
@@ -224,7 +219,7 @@ func (p project) renderMetric(line func(string, ...any)) {
 	}
 }
 
-// quoted is the pattern for TOML, as it stands where that can be.
+// quoted is the pattern as a TOML string, without escapes where possible.
 func (l timeLine) quoted() string {
 	if strings.Contains(l.pattern, "'") {
 		return tomlString(l.pattern)

@@ -14,8 +14,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// topOf is the top of the repository that holds dir, where a configuration is looked for; dir where there
-// is none.
+// topOf is the top of the repository that holds dir, where kbisect looks for a
+// configuration; dir itself where there is none.
 func topOf(dir string) string {
 	repo, err := source.Open(dir)
 	if err != nil {
@@ -28,8 +28,9 @@ func topOf(dir string) string {
 	return repo.WorkDir()
 }
 
-// programOf is the project of one file: a CUDA program that one nvcc command builds, or a script. What its
-// comments say of compiling and running is taken over, and a time that it prints is its metric.
+// programOf is the project of one file: a CUDA program that one nvcc command builds,
+// or a script. It takes over compiler and run options from the file's comments, and
+// a time that the program prints as the metric.
 func programOf(top, file string) (project, error) {
 	abs, err := filepath.Abs(file)
 	if err != nil {
@@ -44,31 +45,32 @@ func programOf(top, file string) (project, error) {
 	}
 	rel, err := filepath.Rel(realTop, abs)
 	if err != nil || !filepath.IsLocal(rel) {
-		return project{}, fmt.Errorf("init %s: it is not below %s", file, top)
+		return project{}, fmt.Errorf("init %s: the file is not inside %s", file, top)
 	}
 	rel = filepath.ToSlash(rel)
-	d := &detector{dir: top}
+	d := &folder{dir: top}
 	if st, err := os.Stat(abs); err == nil && st.IsDir() {
-		return project{}, fmt.Errorf("init %s: it is a folder\nhint: name a .cu or .py file; kbisect init without one looks at the whole project", file)
+		return project{}, fmt.Errorf("init %s: this is a folder\nhint: name a .cu or .py file; without one kbisect init detects the whole project", file)
 	}
 	if !d.isPlain(rel) {
-		return project{}, fmt.Errorf("init %s: there is no such file", file)
+		return project{}, fmt.Errorf("init %s: no such file", file)
 	}
 	switch path.Ext(rel) {
 	case ".cu":
-		if p, isSubmission := d.submission(rel); isSubmission {
+		if p, isSubmission := submissionOf(d, rel); isSubmission {
 			return p, nil
 		}
-		return d.cuProgram(rel), nil
+		return cuProgram(d, rel), nil
 	case ".py":
-		return d.pyProgram(rel), nil
+		return pyProgram(d, rel), nil
 	}
-	return project{}, fmt.Errorf("init %s: neither a .cu nor a .py file\nhint: kbisect init without a file looks at the whole project", file)
+	return project{}, fmt.Errorf("init %s: expected a .cu or .py file\nhint: without a file kbisect init detects the whole project", file)
 }
 
-// pyProgram is a script, or a submission that a problem of KernelBot's or a reference beside it judges.
-func (d *detector) pyProgram(rel string) project {
-	p, isSubmission := d.submission(rel)
+// pyProgram is a script, or a submission that a KernelBot problem or a reference
+// beside it judges.
+func pyProgram(d *folder, rel string) project {
+	p, isSubmission := submissionOf(d, rel)
 	if isSubmission && p.task.Problem != "" {
 		return p
 	}
@@ -78,36 +80,37 @@ func (d *detector) pyProgram(rel string) project {
 		return project{kind: config.KindTorch, what: rel, paths: []string{rel, reference}, task: config.TaskConfig{Submission: rel, Reference: reference}}
 	case isSubmission:
 		return p
-	case d.definesKernel(rel):
-		if problems := d.problems(); len(problems) > 0 {
-			return d.unnamed(problems, rel)
+	case definesKernel(d, rel):
+		if problems := findProblems(d); len(problems) > 0 {
+			return unassigned(d, problems, rel)
 		}
 	}
 	return project{kind: config.KindCommand, what: rel, run: []string{"python3", rel}}
 }
 
 // cuProgram is what one .cu file builds.
-func (d *detector) cuProgram(rel string) project {
+func cuProgram(d *folder, rel string) project {
 	text := d.read(rel)
 	p := project{kind: config.KindNvcc, what: rel, sources: []string{rel}}
 	compiled := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*nvcc[ \t]+(.*\b`+regexp.QuoteMeta(path.Base(rel))+`\b.*)$`))
-	name, folders := d.compiledBy(&p, compiled)
-	d.follow(&p, folders, len(compiled) == 0)
-	p.times = d.printedBy(p.paths)
+	name, folders := compiledBy(d, &p, compiled)
+	followIncludes(d, &p, folders, len(compiled) == 0)
+	p.times = printedBy(d, p.paths)
 	p.paths = folded(p.paths)
 	p.outputs, p.run = []string{name}, []string{"./" + name}
 	args := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*\./`+regexp.QuoteMeta(name)+`[ \t]+([\w. \t=-]+)$`))
-	if p.run = append(p.run, args...); len(args) == 0 && takesArguments().Match(text) {
-		p.notes = append(p.notes, "It reads arguments (argc): add those that it needs.")
+	if p.run = append(p.run, args...); len(args) == 0 && takesArguments.Match(text) {
+		p.notes = append(p.notes, "The program reads arguments (argc): add those that it needs.")
 	}
-	if !cuMain().Match(text) {
-		p.notes = append(p.notes, "FILL IN: it has no main function; name what runs it, or the file that has one.")
+	if !cuMain.Match(text) {
+		p.notes = append(p.notes, "FILL IN: there is no main function; name what runs this file, or the file that has one.")
 	}
 	return p
 }
 
-// printedBy are the times that a program prints by itself, or else those that what it includes prints.
-func (d *detector) printedBy(files []string) []timeLine {
+// printedBy lists the times that a program prints, or else those that the files it
+// includes print.
+func printedBy(d *folder, files []string) []timeLine {
 	own := printedTimes(d.read(files[0]))
 	if len(own) > 0 && own[0].rank > 0 {
 		return own
@@ -119,9 +122,10 @@ func (d *detector) printedBy(files []string) []timeLine {
 	return printedTimes(all)
 }
 
-// compiledBy takes over the words of a compiler's line but for the architecture, which is the device's:
-// options and further sources. It returns the name of the program and where headers are looked for.
-func (d *detector) compiledBy(p *project, words []string) (name string, folders []string) {
+// compiledBy takes over options and further sources from the words of a compiler's
+// command line, without the architecture, which is the device's. It returns the name
+// of the program and the folders of its headers.
+func compiledBy(d *folder, p *project, words []string) (name string, folders []string) {
 	rel := p.sources[0]
 	folder := path.Dir(rel)
 	name, folders = strings.TrimSuffix(path.Base(rel), ".cu"), []string{folder}
@@ -145,16 +149,16 @@ func (d *detector) compiledBy(p *project, words []string) (name string, folders 
 			if other := path.Join(folder, w); other != rel && d.isPlain(other) {
 				p.sources = append(p.sources, other)
 			} else if slices.Contains([]string{"-Xcompiler", "-Xptxas", "-Xlinker", "-maxrregcount", "-D", "-l", "-L"}, words[max(i-1, 0)]) {
-				p.options = append(p.options, w) // the option before it takes it
+				p.options = append(p.options, w) // the argument of the option before
 			}
 		}
 	}
 	return name, folders
 }
 
-func takesArguments() *regexp.Regexp { return regexp.MustCompile(`\bargc\s*(<|>|==|!=)`) }
+var takesArguments = regexp.MustCompile(`\bargc\s*(<|>|==|!=)`)
 
-// folded names the folders instead where there are many files.
+// folded replaces files by their folders where there are many.
 func folded(paths []string) (out []string) {
 	const many = 8
 	for _, file := range paths {
@@ -168,8 +172,8 @@ func folded(paths []string) (out []string) {
 	return out
 }
 
-// commentLine is the first group of a match near the beginning, in words: of the shortest match, since
-// others add what few have installed.
+// commentLine is the first group of a match near the beginning, in words: of the
+// shortest match, since longer ones add what few have installed.
 func commentLine(text []byte, re *regexp.Regexp) (words []string) {
 	for _, m := range re.FindAllSubmatch(text[:min(len(text), 16<<10)], -1) {
 		if w := strings.Fields(string(m[1])); words == nil || len(w) < len(words) {
@@ -179,17 +183,17 @@ func commentLine(text []byte, re *regexp.Regexp) (words []string) {
 	return words
 }
 
-// WriteTop writes the configuration of the project that holds dir: of the problem of KernelBot's that lies in
-// dir itself, where one does.
+// WriteTop writes the configuration of the project that holds dir, or of the
+// KernelBot problem in dir itself.
 func WriteTop(dir string) (path, kind string, err error) {
 	top := topOf(dir)
 	if source.SameFolder(top, dir) {
-		return Write(top)
+		return writeProject(top)
 	}
-	if d := (&detector{dir: dir}); d.isPlain("task.yml") && d.beside(".") != "" {
-		return WriteProgram(dir, d.beside("."))
+	if d := (&folder{dir: dir}); d.isPlain("task.yml") && besideProblem(d, ".") != "" {
+		return WriteProgram(dir, besideProblem(d, "."))
 	}
-	return Write(top)
+	return writeProject(top)
 }
 
 // WriteProgram writes the configuration of one file.

@@ -16,7 +16,7 @@ import (
 func (p project) config() ([]byte, error) {
 	text := p.render()
 	if p.kind == config.KindKernelbot && p.task.Problem == "" {
-		p.task.Problem = "." // as somebody will fill it in
+		p.task.Problem = "." // as the user will fill it in
 	}
 	if _, err := config.Parse(config.FileName, []byte(p.render())); err != nil { // a file name that TOML cannot hold
 		return nil, fmt.Errorf("write configuration for %s: %w", p.what, err)
@@ -24,9 +24,9 @@ func (p project) config() ([]byte, error) {
 	return []byte(text), nil
 }
 
-// Write writes a commented kbisect.toml for the sort of project that dir holds, and never over a file
-// that is there: the error then wraps fs.ErrExist.
-func Write(dir string) (path, kind string, err error) {
+// writeProject writes a commented kbisect.toml for the kind of project in dir. It
+// never overwrites a file: the error then wraps fs.ErrExist.
+func writeProject(dir string) (path, kind string, err error) {
 	p, err := detectProject(dir)
 	if err != nil {
 		return "", "", err
@@ -43,7 +43,7 @@ func (p project) write(dir string) (path, kind string, err error) {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return "", "", fmt.Errorf("%s is already there and stays as it is: %w\nhint: edit it, or move it away and run kbisect init again", path, fs.ErrExist)
+		return "", "", fmt.Errorf("%s was not changed: %w\nhint: edit it, or move it away and run kbisect init again", path, fs.ErrExist)
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("write configuration: %w", err)
@@ -61,13 +61,13 @@ func (p project) render() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 
-	line("# kbisect.toml: how kbisect builds and runs this repository, written for %s.", p.what)
-	line("# Next: kbisect doctor says whether it will work; kbisect run --good REV --bad REV searches.")
-	line("# An unknown key or a wrong unit is an error, so a slip is never passed over.")
+	line("# kbisect.toml: how kbisect builds and runs this repository, detected as %s.", p.what)
+	line("# Next: kbisect doctor checks whether it will work; kbisect run --good REV --bad REV searches.")
+	line("# Unknown keys and wrong units are errors.")
 	line("version = 1")
 	line("kind    = %-12s # %s", tomlString(p.kind), kindNote())
-	line("# What the build and the run read, from the top of the repository. Commits that leave")
-	line("# these alone are never built: when in doubt name more, or delete the line to name all.")
+	line("# What the build and the run read, relative to the top of the repository. Commits that")
+	line("# change none of it are never built: when in doubt name more, or delete the line to name all.")
 	if len(p.paths) == 0 {
 		line(`# paths = ["src/", "bench.py"]`)
 	} else {
@@ -87,25 +87,25 @@ func kindNote() string {
 	return strings.Join(config.Kinds(), " | ") + ": how build and run are understood"
 }
 
-// renderTask is the table of the kinds that hold the user's file against something.
+// renderTask writes the table of the kinds that check a submission.
 func (p project) renderTask(line func(string, ...any)) {
 	switch p.kind {
 	case config.KindKernelbot:
 		line("\n[task]")
-		line("# The problem and its judge are those of your work tree, the same for every candidate.")
+		line("# The problem and its judge come from your work tree and are the same for every commit.")
 		for _, note := range p.judged {
 			line("# %s", note)
 		}
-		note := "folder of task.yml, also outside of the repository"
+		note := "folder of task.yml, may be outside the repository"
 		if p.task.Problem == "" {
-			note = "FILL IN: the folder with task.yml, also outside of the repository"
+			note = "FILL IN: folder of task.yml, may be outside the repository"
 		}
 		line("problem    = %-16s # %s", tomlString(p.task.Problem), note)
 		line("submission = %s", tomlString(p.task.Submission))
 		line("mode       = \"leaderboard\"    # test, then benchmark, then the ranked run; cheaper: test | benchmark")
 	case config.KindTorch:
 		line("\n[task]")
-		line("# kbisect's own driver imports both, warms up, checks and measures, each as a phase.")
+		line("# kbisect's own driver imports both, then warms up, checks and measures, each as a phase.")
 		line("submission = %-16s # has custom_kernel(data)", tomlString(p.task.Submission))
 		line("reference  = %-16s # has generate_input and check_implementation or ref_kernel", tomlString(p.task.Reference))
 		line("# cases = [\"m: 256; n: 512; seed: 1\"]   # arguments of generate_input; else CASES of the reference")
@@ -119,7 +119,7 @@ func (p project) renderBuild(line func(string, ...any)) {
 		line("# The problem says what to build, and for how long.")
 		return
 	case len(p.sources) > 0:
-		line("# nvcc compiles these for the device, and what they include counts as input.")
+		line("# nvcc compiles these for the device; the files they include count as input too.")
 		line("sources = %s", tomlStrings(p.sources))
 		if len(p.options) == 0 {
 			line("# options = [\"-O3\", \"-lineinfo\"]   # of nvcc; or command = [\"nvcc\", …] instead of both")
@@ -135,7 +135,7 @@ func (p project) renderBuild(line func(string, ...any)) {
 		}
 	}
 	line("limit   = \"10m\"             # a build that takes longer has failed")
-	line("# What the build leaves behind and the run needs: kept, so that nothing is built twice.")
+	line("# What the build makes and the run needs; it is cached, so that nothing is built twice.")
 	if len(p.outputs) == 0 {
 		line("# outputs = [\"bench\"]")
 	} else {
@@ -160,26 +160,26 @@ func (p project) renderRun(line func(string, ...any)) {
 	case p.kind == config.KindTorch && len(p.run) == 0:
 		line("# command = [\"python3\", \"bench.py\"]   # instead of kbisect's driver")
 	case len(p.run) == 0:
-		line("# command = [\"./bench\"]     # FILL IN: what to run was not found")
-		line("# Nothing here times the kernels? kbisect init --harness cuda | torch | python puts an example beside them.")
+		line("# command = [\"./bench\"]     # FILL IN: nothing to run was found")
+		line("# No benchmark yet? kbisect init --harness cuda | torch | python adds an example.")
 	default:
 		line("command = %s", tomlStrings(p.run))
 	}
 	line("limit   = \"180s\"            # of the whole trial without the build")
-	line("# files  = [\"bench.py\"]      # put into every candidate as they are here and now: for a benchmark")
-	line("#                              # that is younger than what it measures; sources of [build] may be among them")
+	line("# files  = [\"bench.py\"]      # copied into every commit as they are now: for a benchmark")
+	line("#                              # newer than what it measures; may include sources of [build]")
 }
 
-// renderRest is the same for every kind: commented, with the defaults.
+// renderRest is the same for every kind: the defaults, as comments.
 func renderRest() string {
 	return `
-# caches = "auto"             # of compilers (Triton, Inductor, …) in judged trials: cold | warm; auto is
-                              # warm where times are compared, else cold; the user's own are never touched
+# caches = "auto"             # compiler caches (Triton, Inductor, …) of measured runs: cold | warm; auto is
+                              # warm where times are compared, else cold; your own caches are never touched
 # probe  = "auto"             # asks Python for the phases import, extension, compile, capture: on | off
 
 # [run.limits]                # per phase; the program names its phases, see kbisect run --help
 # load    = "60s"
-# warmup  = "4x"              # or a multiple of what the good end took
+# warmup  = "4x"              # or a multiple of the baseline
 # measure = "120s"
 
 # [metric]                    # what "slow" is about; for more than one write [[metrics]]
@@ -188,7 +188,7 @@ func renderRest() string {
 # better  = "lower"           # lower | higher
 # from    = "protocol"        # protocol | wall | phase | regex | nvbench | cutlass | popcorn | static
 # pattern = 'time: (?P<value>[0-9.]+) (?P<unit>ms|us)'   # only for from = "regex"
-# case    = "block_size=256"  # only this case: one that the program names, or group=value of the pattern's other groups
+# case    = "block_size=256"  # only this case, as the program names it, or group=value for a group of the pattern
 
 # [judge]
 # effect = "3%"               # the smallest change worth finding
@@ -207,10 +207,9 @@ func renderRest() string {
                               # arg and option of a switch, off and on, need no {value}: option = "--use_fast_math" is
                               # passed at "on" alone; the value "unset" passes nothing, so #ifdef X: define = "X" and
                               # values = ["unset", "1"]
-# bad    = "on"               # what the bad end has; without it the last value
-# ordered  = true             # each value goes further than the one before it
-# where the last value stands for several options: parts = ["tune=on", "graphs=on"], each a flag of its own,
-# which are searched in its place once it is blamed
+# bad    = "on"               # the value to blame; default: the last
+# ordered  = true             # each value includes the ones before it
+# a value that stands for other flags has parts = ["tune=on", "graphs=on"]; once it is blamed, these are searched
 
 # [[flag]]
 # name   = "graph"
@@ -218,7 +217,7 @@ func renderRest() string {
 # env    = "USE_GRAPH"
 # requires = ["compile!=off"] # "on" only where this holds; excludes = ["…"]: only where it does not
 
-# [[hypothesis]]              # what somebody claims: judged by the same search
+# [[hypothesis]]              # a claim, tested by the same search
 # name  = "compiling takes too long"
 # claim = ["compile=on"]
 `

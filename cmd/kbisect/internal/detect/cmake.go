@@ -1,0 +1,40 @@
+package detect
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels"
+)
+
+// addExecutable finds the first argument of add_executable.
+var addExecutable = regexp.MustCompile(`(?mi)^[ \t]*add_executable\s*\(\s*([^\s)]+)`)
+
+var cmakeProject = regexp.MustCompile(`(?mi)^[ \t]*project\s*\(\s*([^\s)]+)`)
+
+// findCMake recognises a CMakeLists.txt and runs the program of its that is most
+// likely the benchmark.
+func findCMake(d *folder) (project, bool) {
+	if !d.has("CMakeLists.txt") {
+		return project{}, false
+	}
+	text := d.read("CMakeLists.txt")
+	var names []string
+	for _, m := range addExecutable.FindAllSubmatch(text, -1) {
+		name := string(m[1])
+		if p := cmakeProject.FindSubmatch(text); p != nil {
+			name = strings.ReplaceAll(name, "${PROJECT_NAME}", string(p[1]))
+		}
+		if !strings.ContainsAny(name, "${}") {
+			names = append(names, name)
+		}
+	}
+	p := project{kind: config.KindCMake, what: "a CMake project"}
+	name := benchLike(names)
+	if name != "" {
+		p.outputs, p.run = []string{"build/" + name}, []string{"./build/" + name}
+	}
+	p.build = []string{"sh", "-c", kernels.CMakeScript(name)}
+	return p, true
+}

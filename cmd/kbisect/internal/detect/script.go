@@ -1,0 +1,39 @@
+package detect
+
+import (
+	"path/filepath"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+)
+
+// findScript accepts everything: a script to run, if there is one.
+func findScript(d *folder) (project, bool) {
+	p := project{kind: config.KindCommand, what: "an unrecognised project type"}
+	if files := findSubmissions(d); len(files) > 0 {
+		return problemProject(d, "", files[0]), true
+	}
+	switch script := d.first("bench.sh", "benchmark.sh", "run.sh", "bench.py", "benchmark.py", "main.py"); filepath.Ext(script) {
+	case ".sh":
+		p.run = []string{"sh", script}
+	case ".py":
+		p.run = []string{"python3", script}
+	}
+	return p, true
+}
+
+func benchScript(d *folder) string {
+	return d.first("bench.py", "benchmark.py", "run_bench.py")
+}
+
+// runPython prefers a benchmark over the file itself, which would only be loaded.
+func runPython(d *folder, p *project, file string) {
+	if bench := benchScript(d); bench != "" {
+		p.run = []string{"python3", bench}
+		return
+	}
+	if d.has(file) {
+		p.run = []string{"python3", file}
+		p.notes = []string{"This imports " + file + " and runs only its top level; name your benchmark instead,",
+			"or add a reference.py with generate_input and ref_kernel and run kbisect init again."}
+	}
+}

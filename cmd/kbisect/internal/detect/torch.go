@@ -1,0 +1,27 @@
+package detect
+
+import (
+	"bytes"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels/kernelbot"
+)
+
+// findTorch recognises a submission that stands alone. kbisect's driver runs it if
+// there is a reference to check it against, otherwise the project's own benchmark.
+func findTorch(d *folder) (project, bool) {
+	if !bytes.Contains(d.read("submission.py"), []byte("custom_kernel")) {
+		return project{}, false
+	}
+	p := project{kind: config.KindTorch, what: "a PyTorch submission (custom_kernel in submission.py)"}
+	if bytes.Contains(d.read("reference.py"), []byte("generate_input")) {
+		p.task = config.TaskConfig{Submission: "submission.py", Reference: "reference.py"}
+		return p, true
+	}
+	if kernelbot.ReadDirectives(d.read("submission.py")).Leaderboard != "" {
+		return problemProject(d, "", "submission.py"), true
+	}
+	p.kind = config.KindCommand
+	runPython(d, &p, "submission.py")
+	return p, true
+}
