@@ -11,7 +11,7 @@ import (
 )
 
 // When a machine counts as unfit to compare times on. Of jobs on a quiet or a typical machine at most
-// one in twenty meets any of these; TestBankEnvironment says how many do.
+// one in twenty meets any of these; TestSlowdownEnvironment says how many do.
 const (
 	noisySD     = 0.015 // standard deviation of one launch
 	disturbed   = 0.10  // share of launches that something disturbed

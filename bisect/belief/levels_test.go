@@ -9,7 +9,7 @@ import (
 )
 
 // A launch that was stopped says that it would have shown at least so much.
-func TestModelTakesCensoredLaunches(t *testing.T) {
+func TestLevelsTakeCensoredLaunches(t *testing.T) {
 	commits := []bisect.Commit{{ID: "only"}}
 	m := belief.NewLevels(commits, []float64{1})
 	for i := range 6 {

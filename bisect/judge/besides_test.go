@@ -15,7 +15,7 @@ import (
 func findShapes(t *testing.T, seed uint64, step []float64) (*shapes, bisect.Finding) {
 	t.Helper()
 	s := newShapes(seed, step)
-	b := bank(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
+	b := slowdown(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
 		o, err := s.launch(t, r)
 		if !r.Timing {
 			o.Unfit = "another process was on the device"
@@ -32,7 +32,7 @@ func findShapes(t *testing.T, seed uint64, step []float64) (*shapes, bisect.Find
 
 // A slowdown in one of eight shapes is found and named without a word of what to look for; the whole
 // moves little and is told besides.
-func TestBankNamesTheCaseThatIsSlow(t *testing.T) {
+func TestSlowdownNamesTheCaseThatIsSlow(t *testing.T) {
 	step := []float64{0, 0, 0, 0, 0, 0, 0, 0.113}
 	for seed := range uint64(8) {
 		s, f := findShapes(t, seed, step)
@@ -52,7 +52,7 @@ func TestBankNamesTheCaseThatIsSlow(t *testing.T) {
 
 // Where all shapes moved and one of them much more, whatever was searched for is told with the other; where
 // all moved alike there is nothing to tell.
-func TestBankTellsWhatMovedBesides(t *testing.T) {
+func TestSlowdownTellsWhatMovedBesides(t *testing.T) {
 	wholes := 0
 	for seed := range uint64(6) {
 		_, f := findShapes(t, seed, []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.2})
@@ -78,7 +78,7 @@ func TestBankTellsWhatMovedBesides(t *testing.T) {
 
 // Eight shapes are eight chances to see a step where there is none. KBISECT_BENCH_SHAPES is the number of
 // jobs.
-func TestBankNamesNothingInShapesThatAreAlike(t *testing.T) {
+func TestSlowdownNamesNothingInShapesThatAreAlike(t *testing.T) {
 	jobs, _ := strconv.Atoi(os.Getenv("KBISECT_BENCH_SHAPES"))
 	if jobs == 0 {
 		jobs = 20

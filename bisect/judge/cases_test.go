@@ -56,7 +56,7 @@ func playShapes(t *testing.T, jobs int, step []float64, complaint string) (right
 	t.Helper()
 	for seed := range uint64(jobs) {
 		s := newShapes(seed, step)
-		b := bank(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) { return s.launch(t, r) }))
+		b := slowdown(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) { return s.launch(t, r) }))
 		f, err := b.Find(t.Context())
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
@@ -74,7 +74,7 @@ func playShapes(t *testing.T, jobs int, step []float64, complaint string) (right
 
 // A step in one of six shapes is found and named, and one in all of them costs no more than in a
 // program of a single shape. KBISECT_BENCH_SHAPES is the number of jobs for a table.
-func TestBankSeveralShapes(t *testing.T) {
+func TestSlowdownSeveralShapes(t *testing.T) {
 	jobs, _ := strconv.Atoi(os.Getenv("KBISECT_BENCH_SHAPES"))
 	if jobs == 0 {
 		jobs = 16
@@ -101,7 +101,7 @@ func TestBankSeveralShapes(t *testing.T) {
 
 // A case that comes or goes within the range is no step, however long it takes; a commit without a case
 // that both ends have cannot be compared.
-func TestBankCasesThatComeAndGo(t *testing.T) {
+func TestSlowdownCasesThatComeAndGo(t *testing.T) {
 	long := func(o bisect.Outcome, x float64) bisect.Outcome {
 		o.Series = append(o.Series, bisect.Series{Metric: "time", Case: "long", Unit: "s", Values: []float64{x * o.Series[0].Values[0]}})
 		return o
@@ -113,7 +113,7 @@ func TestBankCasesThatComeAndGo(t *testing.T) {
 	} {
 		for seed := range uint64(4) {
 			s := newShapes(seed, []float64{0.0488, 0.0488})
-			b := bank(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
+			b := slowdown(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
 				o, err := s.launch(t, r)
 				if i, _ := strconv.ParseInt(r.Candidate.Commit, 16, 64); err == nil && has(int(i), s.culprit) {
 					o = long(o, 20)
@@ -132,7 +132,7 @@ func TestBankCasesThatComeAndGo(t *testing.T) {
 }
 
 // Values of which no ratio can be made, or that only one end sent, are told from none at all.
-func TestBankSaysWhyValuesCannotBeCompared(t *testing.T) {
+func TestSlowdownSaysWhyValuesCannotBeCompared(t *testing.T) {
 	series := func(one string, v ...float64) bisect.Series {
 		return bisect.Series{Metric: "time", Case: one, Unit: "s", Values: v}
 	}
@@ -147,7 +147,7 @@ func TestBankSaysWhyValuesCannotBeCompared(t *testing.T) {
 		{[]bisect.Series{series("a", 1), series("b", 1)}, []bisect.Series{series("c", 1)}, "no case of time in common: a, b at the good end, c at the bad one"},
 	} {
 		s := newShapes(1, []float64{0})
-		b := bank(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
+		b := slowdown(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
 			o, err := s.d.Sample(t.Context(), r)
 			o.Series = c.bad
 			if r.Candidate.Commit == simulate.ID(0) {

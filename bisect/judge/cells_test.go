@@ -14,8 +14,8 @@ import (
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
-// bank is the search as the program makes it.
-func bank(d *simulate.Device, s bisect.Sampler) *judge.SlowdownSearch {
+// slowdown is the search as the program makes it.
+func slowdown(d *simulate.Device, s bisect.Sampler) *judge.SlowdownSearch {
 	find := bisect.Slow
 	if d.Hang != nil {
 		find = bisect.Timeout
@@ -45,7 +45,7 @@ func (s crashing) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 }
 
 var kbisect = simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
-	return bank(d, s).Find(ctx)
+	return slowdown(d, s).Find(ctx)
 })
 
 // cell is a row of the table of targets. A target of 0 is none.
@@ -129,8 +129,8 @@ func TestBenchJudge(t *testing.T) {
 	}
 }
 
-// TestBankReachesItsTargets plays a few trials of some cells, with wide margins.
-func TestBankReachesItsTargets(t *testing.T) {
+// TestSlowdownReachesItsTargets plays a few trials of some cells, with wide margins.
+func TestSlowdownReachesItsTargets(t *testing.T) {
 	for _, c := range cells {
 		trials := map[string]int{"typical 3 % N=256": 40, "quiet 1 % N=256": 30, "noisy 5 % N=256": 30, "bimodal 3 % N=128": 30, "A/A typical": 30,
 			"time-out certain N=256": 40, "time-out 70 % N=256": 40, "time-out 30 % N=256": 12, "time-out of good commits too 100 % and 10 % N=256": 16, "crash 20 % N=256": 12, "A/A hang 0.5 %": 20}[c.name]

@@ -46,7 +46,7 @@ func flagged(t *testing.T, spec string, trials int) (float64, map[string]int) {
 	kinds, n := map[string]int{}, 0
 	for i := range trials {
 		d := simulate.NewDevice(s, uint64(90000+i))
-		f, err := bank(d, d).Find(t.Context())
+		f, err := slowdown(d, d).Find(t.Context())
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
@@ -68,7 +68,7 @@ func flagged(t *testing.T, spec string, trials int) (float64, map[string]int) {
 
 // A noisy machine is told from a quiet one. KBISECT_BENCH_ENVIRONMENT is the number of jobs on each
 // machine for a table.
-func TestBankEnvironment(t *testing.T) {
+func TestSlowdownEnvironment(t *testing.T) {
 	trials, _ := strconv.Atoi(os.Getenv("KBISECT_BENCH_ENVIRONMENT"))
 	slack := 0.0
 	if trials == 0 {
@@ -89,7 +89,7 @@ func TestBankEnvironment(t *testing.T) {
 }
 
 // What the devices told is counted and put into words, with what to do about it.
-func TestBankEnvironmentFromTheDevices(t *testing.T) {
+func TestSlowdownEnvironmentFromTheDevices(t *testing.T) {
 	s, _ := simulate.ReadSpec([]byte(`{"preset":"quiet","step_log":0.05,"commits":32}`))
 	for name, c := range map[string]struct {
 		spoil func(n int, o *bisect.Outcome)
@@ -108,7 +108,7 @@ func TestBankEnvironmentFromTheDevices(t *testing.T) {
 	} {
 		d := simulate.NewDevice(s, 4)
 		n := 0
-		f, err := bank(d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
+		f, err := slowdown(d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
 			o, err := d.Sample(t.Context(), r)
 			c.spoil(n, &o)
 			n++

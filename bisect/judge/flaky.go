@@ -13,12 +13,11 @@ import (
 
 // The rules of a search for a complaint that may show only sometimes.
 const (
-	maxWeighed   = 600  // launches after the plain search
-	alikeTrust   = 0.95 // that ends are called alike
-	alikePrior   = 0.02 // that ends that differed in one launch each do not differ
-	maxOdd       = 6    // launches in a row that tell nothing
-	pauseSeconds = 1.0  // what any launch costs beside its run
-	strongCount  = 6    // launches that all ended alike, which no rate explains on both sides
+	maxWeighed  = 600  // launches after the plain search
+	alikeTrust  = 0.95 // that ends are called alike
+	alikePrior  = 0.02 // that ends that differed in one launch each do not differ
+	maxOdd      = 6    // launches in a row that tell nothing
+	strongCount = 6    // launches that all ended alike, which no rate explains on both sides
 )
 
 // flakySearch is the state of a search by all launches together.
@@ -137,13 +136,13 @@ const (
 func (w *flakySearch) again(suspects []int) (acted bool, err error) {
 	vain := 0
 	for _, c := range w.commits {
-		vain += max(0, w.others(c.ID)-1)
+		vain += max(0, w.plain.trials.others(w.plain.read, c.ID)-1)
 	}
 	if len(suspects) < 2 || vain >= maxVain || w.s.Others || w.over() != "" {
 		return false, nil
 	}
 	for i, c := range w.commits {
-		if w.usable[i] || !w.within[i] || w.others(c.ID) == 0 || w.others(c.ID) >= maxOther {
+		if w.usable[i] || !w.within[i] || w.plain.trials.others(w.plain.read, c.ID) == 0 || w.plain.trials.others(w.plain.read, c.ID) >= maxOther {
 			continue
 		}
 		if w.ev.Parted(suspects, func(k int) bool { return k == i }) {
@@ -152,21 +151,6 @@ func (w *flakySearch) again(suspects []int) (acted bool, err error) {
 		}
 	}
 	return false, nil
-}
-
-// others counts the launches of a commit that failed in another way; 0 where one could not be tested at all.
-func (w *flakySearch) others(id string) int {
-	n := 0
-	for _, t := range w.plain.trials {
-		switch {
-		case t.Candidate.Commit != id:
-		case untestable(t.Outcome):
-			return 0
-		case w.plain.read.verdict(t.Outcome, 1).Other:
-			n++
-		}
-	}
-	return n
 }
 
 func indices(suspects []bisect.Suspect) (out []int) {
@@ -323,7 +307,7 @@ func (w *flakySearch) launchable(i int) bool { return w.usable[i] && w.within[i]
 // next is the launch that promises most information for its expected cost.
 func (w *flakySearch) next(b belief.Posterior) (next int, ok bool) {
 	f := w.ev.Forecast(b)
-	pass, fail, build := w.prices()
+	pass, fail, build := w.plain.trials.prices(w.plain.read, w.plain.patient)
 	best := 0.0
 	consider := func(i int, share, extra float64) {
 		p, info := f.Of(i)
@@ -343,39 +327,6 @@ func (w *flakySearch) next(b belief.Posterior) (next int, ok bool) {
 		}
 	}
 	return next, ok
-}
-
-// prices are the expected seconds of a launch that passes, of one that fails, and of a build.
-func (w *flakySearch) prices() (pass, fail, build float64) {
-	var n, soon belief.Tally
-	var failSoon float64
-	builds := 0
-	for _, t := range w.plain.trials {
-		s := w.plain.read.shows(t.Outcome)
-		n = n.Plus(s)
-		switch {
-		case s.Passes > 0:
-			pass += t.Wall
-		case s.Fails > 0:
-			fail += t.Wall
-			if t.Hurry != "" {
-				soon.Fails++
-				failSoon += t.Wall
-			}
-		}
-		if t.Built {
-			build, builds = build+t.Build, builds+1
-		}
-	}
-	pass = pauseSeconds + pass/float64(max(1, n.Passes))
-	fail = pauseSeconds + fail/float64(max(1, n.Fails))
-	switch {
-	case soon.Fails > 0 && !w.plain.patient:
-		fail = pauseSeconds + failSoon/float64(soon.Fails)
-	case w.plain.read.hurry() != "" && !w.plain.patient:
-		fail = min(fail, 2*pass)
-	}
-	return pass, fail, build / float64(max(1, builds))
 }
 
 // chances are those of commits that were never launched to be testable: broken commits come in runs,

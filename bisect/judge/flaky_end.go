@@ -24,7 +24,7 @@ func (w *flakySearch) over() string {
 // giveUp ends the search with what is known, unless trials that were stopped early are to blame:
 // then it begins again with the whole limit, and is not done.
 func (w *flakySearch) giveUp(why string) (done bool) {
-	if !w.f.Spent && !w.plain.patient && w.mayBeSlow() {
+	if !w.f.Spent && !w.plain.patient && w.plain.trials.alwaysEarly() {
 		w.takeTime("the search came to no proof and rests on trials that were stopped before their limit: those are made again with the whole limit")
 		return false
 	}
@@ -33,25 +33,6 @@ func (w *flakySearch) giveUp(why string) (done bool) {
 	}
 	w.suspects()
 	return true
-}
-
-// mayBeSlow reports a commit that was stopped early every time it was launched: it may be slow and pass.
-func (w *flakySearch) mayBeSlow() bool {
-	const often = 3
-	early, other := map[string]int{}, map[string]bool{}
-	for _, t := range w.plain.trials {
-		if t.Early {
-			early[t.Candidate.Commit]++
-		} else {
-			other[t.Candidate.Commit] = true
-		}
-	}
-	for commit, n := range early {
-		if n >= often && !other[commit] {
-			return true
-		}
-	}
-	return false
 }
 
 // suspects lists who may be to blame: the likeliest commits that together are it almost surely.
@@ -80,7 +61,7 @@ func (w *flakySearch) suspect(i int, p float64) bisect.SuspectCommit {
 // fail often all the same, for a reason that no commit in question explains.
 func (w *flakySearch) proveAlike(b belief.Posterior) (done bool, err error) {
 	last := w.commits[len(w.commits)-1].ID
-	if w.runs(last, "").Launches() >= rareTries {
+	if w.plain.trials.runs(w.plain.read, last, "").Launches() >= rareTries {
 		w.endsAlike(b)
 		return true, nil
 	}
@@ -122,7 +103,7 @@ func (w *flakySearch) conclude(b belief.Posterior, set []int, parents []string) 
 	if bad := b.Bad[k]; bad.Passes > 0 {
 		out.Rate = &bisect.Rate{Failed: bad.Fails, Launches: bad.Launches()}
 	}
-	last := w.lastFailure(c.ID)
+	last := w.plain.trials.lastFailure(w.plain.read, c.ID)
 	if w.plain.read.complaint.Any || w.plain.read.complaint.AnyPhase {
 		out.Class, out.Phase = last.Class, last.Phase
 	}
@@ -134,29 +115,19 @@ func (w *flakySearch) conclude(b belief.Posterior, set []int, parents []string) 
 	w.f.Result, w.f.Culprits = bisect.Found, []bisect.Culprit{out}
 }
 
-// lastFailure is the last launch of a commit that showed the complaint.
-func (w *flakySearch) lastFailure(id string) (o bisect.Outcome) {
-	for _, t := range w.plain.trials {
-		if t.Candidate.Commit == id && w.plain.read.shows(t.Outcome).Fails > 0 {
-			o = t.Outcome
-		}
-	}
-	return o
-}
-
 // reportProof tells what the launches of the proof showed, and what could not be launched for it.
 func (w *flakySearch) reportProof(out *bisect.Culprit, b belief.Posterior, last bisect.Outcome, parents []string) {
 	v := w.plain.read.verdict(last, b.Bad[w.index[out.Commit]].Launches())
-	v.Trials, v.Probability = w.runs(out.Commit, "").Launches(), out.Confidence
+	v.Trials, v.Probability = w.plain.trials.runs(w.plain.read, out.Commit, "").Launches(), out.Confidence
 	why := w.lost[launchKey{out.Commit, bisect.ConfirmCulprit}]
-	if w.runs(out.Commit, bisect.ConfirmCulprit).Fails == 0 && why != "" {
+	if w.plain.trials.runs(w.plain.read, out.Commit, bisect.ConfirmCulprit).Fails == 0 && why != "" {
 		out.Confirmed = false
 		v.Call, v.Why = bisect.Untestable, why
 		w.warn(fmt.Sprintf("culprit %s could not be tested again: %s", bisect.ShortID(out.Commit), why))
 	}
 	w.step(bisect.Step{Commit: out.Commit, Role: bisect.RoleCulprit, Verdict: v, Remaining: 1})
 	for _, p := range parents {
-		runs := w.runs(p, "")
+		runs := w.plain.trials.runs(w.plain.read, p, "")
 		v := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: out.Confidence, Trials: runs.Launches()}
 		v.Why = fmt.Sprintf("ok in %d launches", runs.Passes)
 		if runs.Passes == 1 {
@@ -165,7 +136,7 @@ func (w *flakySearch) reportProof(out *bisect.Culprit, b belief.Posterior, last 
 		if runs.Fails > 0 {
 			v.Why += fmt.Sprintf(" of %d", runs.Launches())
 		}
-		if why := w.lost[launchKey{p, bisect.ConfirmParent}]; why != "" && w.runs(p, bisect.ConfirmParent).Passes == 0 {
+		if why := w.lost[launchKey{p, bisect.ConfirmParent}]; why != "" && w.plain.trials.runs(w.plain.read, p, bisect.ConfirmParent).Passes == 0 {
 			out.Confirmed = false
 			v = bisect.Verdict{Call: bisect.Untestable, Class: bisect.Skip, Probability: 1, Why: why, Trials: 1}
 			w.warn(fmt.Sprintf("parent %s could not be tested (%s): that it is good is inferred from later good commits", bisect.ShortID(p), why))

@@ -29,7 +29,7 @@ func (w *flakySearch) prove(b belief.Posterior, set []int) (done bool, err error
 		}
 		return w.tryParent(set[0], culprit, p)
 	}
-	runs := w.runs(culprit, bisect.ConfirmCulprit)
+	runs := w.plain.trials.runs(w.plain.read, culprit, bisect.ConfirmCulprit)
 	switch {
 	case w.plain.Fast || runs.Fails > 0 || w.lost[launchKey{culprit, bisect.ConfirmCulprit}] != "":
 		w.conclude(b, set, parents)
@@ -52,19 +52,9 @@ func (w *flakySearch) enough(b belief.Posterior, k int) int {
 // cleared reports that a parent has passed often enough, from a clean build too but in a fast search, and that its own
 // launches say so whatever is believed of the others: one accident takes many passes.
 func (w *flakySearch) cleared(b belief.Posterior, k int, p string, m int) bool {
-	runs := w.runs(p, "")
-	return (w.plain.Fast || w.runs(p, bisect.ConfirmParent).Passes > 0) && runs.Passes >= m &&
+	runs := w.plain.trials.runs(w.plain.read, p, "")
+	return (w.plain.Fast || w.plain.trials.runs(w.plain.read, p, bisect.ConfirmParent).Passes > 0) && runs.Passes >= m &&
 		(runs.Fails == 0 || b.SpeaksBad(k, runs) <= math.Log(w.delta()))
-}
-
-// runs counts the launches of a commit for a purpose; "" is any.
-func (w *flakySearch) runs(id string, why bisect.Purpose) (t belief.Tally) {
-	for _, x := range w.plain.trials {
-		if x.Candidate.Commit == id && (why == "" || x.Purpose == why) {
-			t = t.Plus(w.plain.read.shows(x.Outcome))
-		}
-	}
-	return t
 }
 
 // sides returns the commits to launch for a set: the culprit and its parents, or the nearest commits
@@ -112,7 +102,7 @@ func (w *flakySearch) tryParent(k int, culprit, p string) (done bool, err error)
 		return false, nil
 	}
 	w.step(bisect.Step{Commit: p, Role: bisect.RoleParent, Verdict: v, Remaining: len(w.ev.Posterior().Credible(credible))})
-	runs, i, b := w.runs(p, ""), w.place(p), w.ev.Posterior()
+	runs, i, b := w.plain.trials.runs(w.plain.read, p, ""), w.place(p), w.ev.Posterior()
 	switch {
 	case runs.Fails < 2 || b.SpeaksBad(k, runs) < -math.Log(w.delta()):
 		return false, nil

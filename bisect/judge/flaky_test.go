@@ -260,7 +260,7 @@ func TestSlowSearchTellsOfFailures(t *testing.T) {
 		d.level[i] = 0.1
 	}
 	n := 0
-	b := d.bank()
+	b := d.slowdown()
 	b.Sampler = sampler(func(r bisect.Request) (bisect.Outcome, error) {
 		o, err := d.Sample(t.Context(), r)
 		if r.Purpose == bisect.EndBad {
@@ -302,7 +302,7 @@ func TestFastIsAsSureAsItSays(t *testing.T) {
 		wrong, named, stated := 0, 0, 0.0
 		for seed := range uint64(jobs) {
 			d := simulate.NewDevice(s, seed)
-			b := bank(d, d)
+			b := slowdown(d, d)
 			b.Fast = true
 			f, err := b.Find(t.Context())
 			if err != nil || f.Err != nil {

@@ -40,7 +40,7 @@ func flat(t *testing.T, seed uint64, change func(bisect.Request, int, bisect.Out
 
 // Ends that differ by chance in their first launches and not in later ones have no culprit: that is said,
 // with no list of suspects.
-func TestBankSaysThatADifferenceWasNotConfirmed(t *testing.T) {
+func TestSlowdownSaysThatADifferenceWasNotConfirmed(t *testing.T) {
 	refuted := map[bool]int{} // by more launches of the search, and by the ends looked at anew
 	for seed := range uint64(16) {
 		factor := []float64{1.03, 1.04}[seed%2]
@@ -50,7 +50,7 @@ func TestBankSaysThatADifferenceWasNotConfirmed(t *testing.T) {
 			}
 			return o
 		})
-		b := bank(d, s)
+		b := slowdown(d, s)
 		b.Options.Effect = 0.03
 		f, err := b.Find(t.Context())
 		if err != nil || f.Err != nil {
@@ -69,9 +69,9 @@ func TestBankSaysThatADifferenceWasNotConfirmed(t *testing.T) {
 }
 
 // A budget that ends before the ends are told apart says nothing of the machine.
-func TestBankBlamesTheBudgetForOpenEnds(t *testing.T) {
+func TestSlowdownBlamesTheBudgetForOpenEnds(t *testing.T) {
 	d, made, s := flat(t, 1, func(_ bisect.Request, _ int, o bisect.Outcome) bisect.Outcome { return o })
-	b := bank(d, s)
+	b := slowdown(d, s)
 	b.Search.Spent = func() bool { return len(*made) >= 4 }
 	f, err := b.Find(t.Context())
 	if err != nil || f.Result != bisect.Inconclusive || !f.Spent || !f.Ends.Unclear {
@@ -99,7 +99,7 @@ func TestAllForgetsARiseThatWasRefuted(t *testing.T) {
 			}
 			return o
 		})
-		b := bank(d, s)
+		b := slowdown(d, s)
 		b.All, b.Options.Effect = true, 0.03
 		f, err := b.Find(t.Context())
 		if err != nil || f.Err != nil {

@@ -45,7 +45,7 @@ func manyCases(n int, launched func(int)) *judge.SlowdownSearch {
 }
 
 // One case of thousands is found; where each case is looked for among all, this takes minutes.
-func TestBankManyCases(t *testing.T) {
+func TestSlowdownManyCases(t *testing.T) {
 	launches := 0
 	f, err := manyCases(3000, func(n int) { launches = n }).Find(t.Context())
 	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != "c008" || f.Complaint.Metric != "time of n=1500" {
@@ -55,7 +55,7 @@ func TestBankManyCases(t *testing.T) {
 }
 
 // What is computed between launches ends with the context, too.
-func TestBankManyCasesInterrupted(t *testing.T) {
+func TestSlowdownManyCasesInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	launches := 0
 	f, err := manyCases(100, func(n int) {

@@ -111,7 +111,7 @@ func (h history) play(t *testing.T, trials int) sums {
 	var s sums
 	for i := range trials {
 		d := h.device(t, uint64(1+i))
-		f, err := bank(d, d).Find(t.Context())
+		f, err := slowdown(d, d).Find(t.Context())
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
@@ -199,7 +199,7 @@ func TestAllNamesNoMend(t *testing.T) {
 	wrong := 0
 	for seed := range uint64(24) { // among them 2 and 21, which have looked like that
 		d := h.device(t, seed)
-		f, err := bank(d, d).Find(t.Context())
+		f, err := slowdown(d, d).Find(t.Context())
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
@@ -224,7 +224,7 @@ func TestStepsAreNoModes(t *testing.T) {
 	modes, silent := 0, 0
 	for seed := range uint64(jobs) {
 		d := h.device(t, seed)
-		f, err := bank(d, d).Find(t.Context())
+		f, err := slowdown(d, d).Find(t.Context())
 		if err != nil || f.Result != bisect.Found {
 			t.Fatal(seed, err, f.Result)
 		}
@@ -255,7 +255,7 @@ func TestModesAreNoEffect(t *testing.T) {
 	named, off := 0, 0
 	for seed := range uint64(jobs) {
 		d := simulate.NewDevice(s, seed)
-		f, err := bank(d, d).Find(t.Context())
+		f, err := slowdown(d, d).Find(t.Context())
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
@@ -281,7 +281,7 @@ func TestAllResumes(t *testing.T) {
 	} {
 		d := h.device(t, 5)
 		rec := &recorder{next: d}
-		want, err := bank(d, rec).Find(t.Context())
+		want, err := slowdown(d, rec).Find(t.Context())
 		if err != nil || want.Err != nil || len(want.Culprits) != 2 && !want.Gradual {
 			t.Fatal(err, want.Err, want.Culprits)
 		}
@@ -294,11 +294,11 @@ func TestAllResumes(t *testing.T) {
 		}
 		for n := 0; n < len(rec.outcomes); n += 23 {
 			l := &ledger{outcomes: rec.outcomes[:n]}
-			if f, err := bank(d, l).Find(t.Context()); err != nil || f.Result != bisect.Broken || l.asked != rec.requests[n] {
+			if f, err := slowdown(d, l).Find(t.Context()); err != nil || f.Result != bisect.Broken || l.asked != rec.requests[n] {
 				t.Fatalf("killed at launch %d: %v %v, asked %+v, want %+v", n, err, f.Result, l.asked, rec.requests[n])
 			}
 		}
-		got, err := bank(d, &ledger{outcomes: rec.outcomes}).Find(t.Context())
+		got, err := slowdown(d, &ledger{outcomes: rec.outcomes}).Find(t.Context())
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("replayed %v %+v, want %+v", err, got, want)
 		}
@@ -321,7 +321,7 @@ func TestAllOnBranches(t *testing.T) {
 				}
 			}
 		}
-		bank := d.bank()
+		bank := d.slowdown()
 		bank.All = true
 		f, err := bank.Find(t.Context())
 		if err != nil || f.Err != nil {

@@ -11,7 +11,7 @@ import (
 
 // With several metrics one step is searched for; that the ends differ in another metric is told, unless the
 // culprit explains it.
-func TestBankTellsOfOtherMetrics(t *testing.T) {
+func TestSlowdownTellsOfOtherMetrics(t *testing.T) {
 	time, bw, lat := metric.Metric{Name: "time"}, metric.Metric{Name: "bw", Higher: true}, metric.Metric{Name: "lat"}
 	registers := metric.Metric{Name: "registers", Exact: true}
 	for _, c := range []struct {

@@ -19,7 +19,6 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
@@ -51,14 +50,8 @@ type Plain struct {
 	patient   bool                      // no trial is stopped before its limit any more
 	timing    bool                      // launches are for their times now
 	buildOnly bool                      // launches are for what was built now
-	trials    []trial                   // all launches that were not for their times
+	trials    trialLog                  // all launches that were not for their times
 	dropped   droppedLog
-}
-
-// trial is one launch with what it showed.
-type trial struct {
-	bisect.Request
-	bisect.Outcome
 }
 
 // Patient gives every trial from now on the whole of its limits.
@@ -208,28 +201,7 @@ func (p *Plain) MaybeFlaky() bool { return p.read.flaky() }
 
 // Ratio is what a failing launch of the search cost so far in units of one that passes, builds
 // included; 0 before both were seen.
-func (p *Plain) Ratio() float64 {
-	var n belief.Tally
-	var fails, passes, build float64
-	for _, t := range p.trials {
-		if t.Purpose != bisect.Searching {
-			continue
-		}
-		build += t.Build
-		switch s := p.read.shows(t.Outcome); {
-		case s.Fails > 0:
-			fails += t.Wall
-		case s.Passes > 0:
-			passes += t.Wall
-		}
-		n = n.Plus(p.read.shows(t.Outcome))
-	}
-	if n.Fails == 0 || n.Passes == 0 {
-		return 0
-	}
-	build /= float64(n.Launches())
-	return (fails/float64(n.Fails) + build) / (passes/float64(n.Passes) + build + 1e-9)
-}
+func (p *Plain) Ratio() float64 { return p.trials.ratio(p.read) }
 
 // steady launches an end that has ended well before. One failure among many launches is set aside;
 // an end that keeps failing cannot serve as a reference.

@@ -42,7 +42,7 @@ func TestExpectedLaunches(t *testing.T) {
 func foretold(t *testing.T, d *simulate.Device) (launches, seconds float64) {
 	t.Helper()
 	now := 0.0
-	b := bank(d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
+	b := slowdown(d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
 		o, err := d.Sample(t.Context(), r)
 		now = o.At + o.Wall
 		return o, err

@@ -49,7 +49,7 @@ func (l *recorder) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 
 // A search that was killed at any launch goes on with the very launch that it would have made, and
 // ends with the same finding.
-func TestBankResumesAtEveryLaunch(t *testing.T) {
+func TestSlowdownResumesAtEveryLaunch(t *testing.T) {
 	for _, spec := range []string{
 		`{"step_log":0.03,"commits":64}`,
 		`{"step_log":0.03,"commits":64,"noise":{"modes":[{"p":0.25,"log":0.04}]}}`,
@@ -61,13 +61,13 @@ func TestBankResumesAtEveryLaunch(t *testing.T) {
 		}
 		d := simulate.NewDevice(s, 5)
 		rec := &recorder{next: d}
-		want, err := bank(d, rec).Find(t.Context())
+		want, err := slowdown(d, rec).Find(t.Context())
 		if err != nil || want.Err != nil {
 			t.Fatal(err, want.Err)
 		}
 		for n := range rec.outcomes {
 			l := &ledger{outcomes: rec.outcomes[:n]}
-			f, err := bank(d, l).Find(t.Context())
+			f, err := slowdown(d, l).Find(t.Context())
 			if err != nil || !errors.Is(f.Err, errEnd) || f.Result != bisect.Broken {
 				t.Fatalf("%s: killed at launch %d: %v %v %v", spec, n, err, f.Err, f.Result)
 			}
@@ -75,7 +75,7 @@ func TestBankResumesAtEveryLaunch(t *testing.T) {
 				t.Fatalf("%s: launch %d was %+v, after a new start %+v", spec, n, rec.requests[n], l.asked)
 			}
 		}
-		got, err := bank(d, &ledger{outcomes: rec.outcomes}).Find(t.Context())
+		got, err := slowdown(d, &ledger{outcomes: rec.outcomes}).Find(t.Context())
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%s: replayed %v %+v, want %+v", spec, err, got, want)
 		}
@@ -132,7 +132,7 @@ func (d *dag) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, error
 	return o, nil
 }
 
-func (d *dag) bank() *judge.SlowdownSearch {
+func (d *dag) slowdown() *judge.SlowdownSearch {
 	return &judge.SlowdownSearch{
 		Search:  bisect.Search{Commits: d.commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, GoodKey: "k0"},
 		Sampler: d,
@@ -141,7 +141,7 @@ func (d *dag) bank() *judge.SlowdownSearch {
 }
 
 // On a history with merges, with a step in one of two shapes, every commit can be the culprit.
-func TestBankOnBranchesAndInOneShape(t *testing.T) {
+func TestSlowdownOnBranchesAndInOneShape(t *testing.T) {
 	commits := wide(42)
 	right, wrong := 0, 0
 	for k := range commits {
@@ -151,7 +151,7 @@ func TestBankOnBranchesAndInOneShape(t *testing.T) {
 				d.level[i] = 0.05
 			}
 		}
-		f, err := d.bank().Find(t.Context())
+		f, err := d.slowdown().Find(t.Context())
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
@@ -171,11 +171,11 @@ func TestBankOnBranchesAndInOneShape(t *testing.T) {
 }
 
 // A prior of 0 clears a commit; the likelier one is asked first, and truth wins over a wrong prior.
-func TestBankPriors(t *testing.T) {
+func TestSlowdownPriors(t *testing.T) {
 	s, _ := simulate.ReadSpec([]byte(`{"step_log":0.05,"commits":64,"culprit":40}`))
 	for _, favoured := range []int{39, 10} { // index of commit 40, and of another
 		d := simulate.NewDevice(s, 3)
-		b := bank(d, d)
+		b := slowdown(d, d)
 		b.Weigh = func() []float64 {
 			w := slices.Repeat([]float64{1}, len(b.Search.Commits))
 			w[favoured] = 20
@@ -188,15 +188,15 @@ func TestBankPriors(t *testing.T) {
 	}
 }
 
-func TestBankLooksForGainsWhenTold(t *testing.T) {
+func TestSlowdownLooksForGainsWhenTold(t *testing.T) {
 	s, _ := simulate.ReadSpec([]byte(`{"steps":[{"at":20,"log":-0.06}],"commits":64}`))
 	d := simulate.NewDevice(s, 3)
-	b := bank(d, d)
+	b := slowdown(d, d)
 	if f, _ := b.Find(t.Context()); f.Result != bisect.NoDifference || !strings.HasPrefix(f.Ends.Why, "the bad end is better, not worse: time, bad end against good end: ratio 0.9") || !strings.Contains(f.Ends.Hint, "--improvement") {
 		t.Errorf("a gain was searched for: %v %+v", f.Result, f.Ends)
 	}
 	d = simulate.NewDevice(s, 3)
-	b = bank(d, d)
+	b = slowdown(d, d)
 	b.Faster = true
 	f, err := b.Find(t.Context())
 	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(20) {
@@ -210,7 +210,7 @@ func TestBankLooksForGainsWhenTold(t *testing.T) {
 	}
 	s, _ = simulate.ReadSpec([]byte(`{"step_log":0.06,"culprit":20,"commits":64}`))
 	d = simulate.NewDevice(s, 3)
-	b = bank(d, d)
+	b = slowdown(d, d)
 	b.Faster = true
 	if f, _ := b.Find(t.Context()); f.Result != bisect.NoDifference || !strings.HasPrefix(f.Ends.Why, "the bad end is worse, not better: ") {
 		t.Errorf("a loss was taken for a gain: %v %+v", f.Result, f.Ends)
@@ -218,7 +218,7 @@ func TestBankLooksForGainsWhenTold(t *testing.T) {
 }
 
 // Untestable commits round the culprit leave exactly the set that no launch can part.
-func TestBankUntestableCommitsAroundTheCulprit(t *testing.T) {
+func TestSlowdownUntestableCommitsAroundTheCulprit(t *testing.T) {
 	s, err := simulate.ReadSpec([]byte(`{"step_log":0.05,"commits":64,"culprit":23,"untestable":[[20,25]],"trials":40}`))
 	if err != nil {
 		t.Fatal(err)
@@ -230,11 +230,11 @@ func TestBankUntestableCommitsAroundTheCulprit(t *testing.T) {
 }
 
 // The budget ends a search with what is known.
-func TestBankSpent(t *testing.T) {
+func TestSlowdownSpent(t *testing.T) {
 	s, _ := simulate.ReadSpec([]byte(`{"step_log":0.05,"commits":64}`))
 	for most := 8; most <= 40; most++ {
 		d := simulate.NewDevice(s, 3)
-		b := bank(d, d)
+		b := slowdown(d, d)
 		b.Search.Spent = func() bool { return d.Launches >= most }
 		f, err := b.Find(t.Context())
 		if err != nil || f.Result == bisect.Found && most <= 12 || f.Result == bisect.Inconclusive && (!f.Spent || len(f.Suspects) == 0) {
@@ -257,11 +257,11 @@ func TestBankSpent(t *testing.T) {
 
 // A certain complaint costs plain bisection, and the launches of its proof: the culprit once at its full
 // limit, its parent until it has passed five times in all.
-func TestBankLeavesCertainComplaintsToThePlainRule(t *testing.T) {
+func TestSlowdownLeavesCertainComplaintsToThePlainRule(t *testing.T) {
 	s, _ := simulate.ReadSpec([]byte(`{"hang":{"bad":1,"good":0,"limit":180},"commits":100}`))
 	for seed := range uint64(20) {
 		d := simulate.NewDevice(s, seed)
-		f, err := bank(d, d).Find(t.Context())
+		f, err := slowdown(d, d).Find(t.Context())
 		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(d.Culprits()[0]) || d.Launches > 2+7+1+5+2 {
 			t.Fatalf("seed %d: %v, %d launches, %+v", seed, err, d.Launches, f)
 		}
@@ -269,10 +269,10 @@ func TestBankLeavesCertainComplaintsToThePlainRule(t *testing.T) {
 }
 
 // Ends of equal inputs that differ: the declared paths are wrong, and every commit is searched.
-func TestBankEqualInputsThatDiffer(t *testing.T) {
+func TestSlowdownEqualInputsThatDiffer(t *testing.T) {
 	s, _ := simulate.ReadSpec([]byte(`{"step_log":0.05,"commits":32,"culprit":20}`))
 	d := simulate.NewDevice(s, 3)
-	b := bank(d, d)
+	b := slowdown(d, d)
 	for i := range b.Search.Commits {
 		b.Search.Commits[i].Key, b.Search.Commits[i].Neutral = b.Search.GoodKey, true
 	}
@@ -284,8 +284,8 @@ func TestBankEqualInputsThatDiffer(t *testing.T) {
 	}
 }
 
-// BenchmarkBankDecision is one launch taken in and the next one chosen among 4096 commits.
-func BenchmarkBankDecision(b *testing.B) {
+// BenchmarkDecision is one launch taken in and the next one chosen among 4096 commits.
+func BenchmarkDecision(b *testing.B) {
 	for name, spec := range map[string]string{
 		"one-mode":  `{"step_log":0.00995,"commits":4096,"culprit":1234}`,
 		"two-modes": `{"step_log":0.02956,"commits":4096,"culprit":1234,"noise":{"modes":[{"p":0.25,"log":0.04}]}}`,
@@ -311,7 +311,7 @@ func BenchmarkBankDecision(b *testing.B) {
 }
 
 // A step as large as the smallest effect that is looked for is worth a search to its end.
-func TestBankStepOfTheSmallestEffect(t *testing.T) {
+func TestSlowdownStepOfTheSmallestEffect(t *testing.T) {
 	const jobs = 30
 	found := 0
 	s, err := simulate.ReadSpec([]byte(`{"preset":"typical","commits":64,"step_log":0.0488}`))
@@ -320,7 +320,7 @@ func TestBankStepOfTheSmallestEffect(t *testing.T) {
 	}
 	for seed := range uint64(jobs) {
 		d := simulate.NewDevice(s, seed+1)
-		b := bank(d, d)
+		b := slowdown(d, d)
 		b.Effect = 0.05
 		f, err := b.Find(t.Context())
 		switch {
@@ -341,7 +341,7 @@ func TestBankStepOfTheSmallestEffect(t *testing.T) {
 
 // Launches that scatter by 18 % are taken for what they are: no commit is named by chance. With 6 % as the most
 // that was tried, one search in five named the wrong one.
-func TestBankOnAVeryNoisyMachine(t *testing.T) {
+func TestSlowdownOnAVeryNoisyMachine(t *testing.T) {
 	for _, step := range []string{"0.14", "0"} {
 		s, err := simulate.ReadSpec([]byte(`{"step_log":` + step + `,"commits":8,"effect":0.03,"noise":{"process_sd":0.18,"process_skew":0,"drift_sd":0.002,"contaminated":0,"within_sd":0.001},"trials":20}`))
 		if err != nil {
