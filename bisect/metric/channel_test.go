@@ -1,0 +1,90 @@
+package metric_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
+)
+
+// outcome holds one sample for each "metric case value".
+func outcome(series ...any) bisect.Outcome {
+	o := bisect.Outcome{Class: bisect.OK, Wall: 3, Phases: []bisect.PhaseTime{{Name: "measure", Seconds: 2}}}
+	for i := 0; i < len(series); i += 3 {
+		o.Series = append(o.Series, bisect.Series{Metric: series[i].(string), Case: series[i+1].(string), Unit: "us", Values: []float64{series[i+2].(float64)}})
+	}
+	return o
+}
+
+func names(cs []metric.Channel) string {
+	var out []string
+	for _, c := range cs {
+		out = append(out, c.Name())
+	}
+	return strings.Join(out, ", ")
+}
+
+// A whole comes before its cases, and only what both launches give is compared.
+func TestChannelsOfTwoLaunches(t *testing.T) {
+	time, spills := metric.Metric{Name: "time"}, metric.Metric{Name: "spills", Exact: true}
+	for _, c := range []struct {
+		name     string
+		ms       []metric.Metric
+		a, b     bisect.Outcome
+		channels string // of the ends of a search
+		both     string // of a comparison
+	}{
+		{"cases", []metric.Metric{time}, outcome("time", "a", 1.0, "time", "b", 2.0), outcome("time", "a", 1.0, "time", "b", 3.0), "time, time of a, time of b", "time, time of a, time of b"},
+		{"one case", []metric.Metric{time}, outcome("time", "a", 1.0), outcome("time", "a", 2.0), "time", "time"},
+		{"a case less", []metric.Metric{time}, outcome("time", "a", 1.0, "time", "b", 2.0), outcome("time", "a", 1.0), "time", "time of a"},
+		{"none in common", []metric.Metric{time}, outcome("time", "a", 1.0, "time", "b", 1.0), outcome("time", "c", 1.0), "", ""},
+		{"of the process", []metric.Metric{{Name: "wall"}, {Name: "phase.measure"}, {Name: "phase.check"}}, outcome(), outcome(), "wall, phase.measure", "wall, phase.measure"},
+		{"not above 0", []metric.Metric{time}, outcome("time", "a", 0.0), outcome("time", "a", 1.0), "", ""},
+		{"a template with other arguments", []metric.Metric{spills}, outcome("spills", "k<1>", 0.0, "spills", "j", 1.0), outcome("spills", "k<2>", 8.0, "spills", "j", 1.0), "", "spills of j, spills of k<2>"},
+	} {
+		if got := names(metric.Channels(c.ms, c.a, c.b)); got != c.channels {
+			t.Errorf("%s: channels %q, want %q", c.name, got, c.channels)
+		}
+		if got := names(metric.InBoth(c.ms, [2]bisect.Outcome{c.a, c.b})); got != c.both {
+			t.Errorf("%s: in both %q, want %q", c.name, got, c.both)
+		}
+	}
+	cs := metric.InBoth([]metric.Metric{spills}, [2]bisect.Outcome{outcome("spills", "k<1>", 0.0), outcome("spills", "k<2>", 8.0)})
+	if len(cs) != 1 || cs[0].Was() != "k<1>" || cs[0].OfWorst() {
+		t.Errorf("%+v", cs)
+	}
+}
+
+// The level of a launch is a logarithm of which larger is worse, and the number can be read back from it.
+func TestLevels(t *testing.T) {
+	two := outcome("time", "a", 2.0, "time", "b", 8.0)
+	for _, c := range []struct {
+		name  string
+		m     metric.Metric
+		one   string
+		o     bisect.Outcome
+		level float64
+		value float64
+		ok    bool
+	}{
+		{"mean over cases", metric.Metric{Name: "time"}, "", two, math.Log(4), 4, true},
+		{"one case", metric.Metric{Name: "time"}, "b", two, math.Log(8), 8, true},
+		{"higher is better", metric.Metric{Name: "time", Higher: true}, "b", two, -math.Log(8), 8, true},
+		{"no such case", metric.Metric{Name: "time"}, "c", two, 0, 0, false},
+		{"wall", metric.Metric{Name: "wall"}, "", two, math.Log(3), 3, true},
+		{"phase", metric.Metric{Name: "phase.measure"}, "", two, math.Log(2), 2, true},
+		{"0 counts as a half", metric.Metric{Name: "spills", Exact: true}, "k", outcome("spills", "k", 0.0), math.Log(0.5), 0, true},
+		{"a whole number", metric.Metric{Name: "spills", Exact: true}, "k", outcome("spills", "k", 40.0), math.Log(40), 40, true},
+		{"not fit to be compared", metric.Metric{Name: "time"}, "b", bisect.Outcome{Series: two.Series, Unfit: "throttled"}, 0, 0, false},
+	} {
+		level, ok := metric.Channel{Metric: c.m, Case: c.one, All: c.one == ""}.Level(c.o)
+		if ok != c.ok || ok && math.Abs(level-c.level) > 1e-12 {
+			t.Errorf("%s: level %v, %v, want %v, %v", c.name, level, ok, c.level, c.ok)
+		}
+		if v, ok := c.m.Value(c.o, c.one); ok != c.ok || ok && math.Abs(v-c.value) > 1e-9 {
+			t.Errorf("%s: value %v, %v, want %v, %v", c.name, v, ok, c.value, c.ok)
+		}
+	}
+}
