@@ -96,7 +96,7 @@ func stage(t *testing.T, plan Plan, s Stage, root, hang string, pop *protocol.Po
 	timer := time.AfterFunc(2*time.Minute, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	lines := bufio.NewScanner(read)
 	for lines.Scan() {
-		for _, l := range pop.Lines(lines.Text()) {
+		for _, l := range pop.Translate(lines.Text()) {
 			p.Line(l, time.Since(start))
 		}
 		if p.Phase() == hang {

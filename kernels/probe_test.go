@@ -178,7 +178,7 @@ triton.compile("x")
 `)
 }
 
-func TestProbeLeavesAKilledStretchOpen(t *testing.T) {
+func TestProbeLeavesAKilledSpanOpen(t *testing.T) {
 	_, lines := python(t, `
 import os, signal, torch
 with torch.cuda.graph(torch.cuda.CUDAGraph()):

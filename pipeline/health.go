@@ -102,13 +102,13 @@ func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcom
 	if why := m.lacksTorch(ctx, res.Tail); why != "" {
 		return why, nil
 	}
-	words, accused := protocol.Trouble(res.Tail)
+	words, accused := protocol.FindFault(res.Tail)
 	if accused && trial.Passing(words.Kind) && !m.suspects[c] {
 		m.suspects[c] = true
-		return "the trial printed: " + words.Words, nil
+		return "the trial printed: " + words.Text, nil
 	}
 	if accused && words.Kind == protocol.NoDevice && !m.devices {
-		return fmt.Sprintf("there is no device here for the trial, which printed: %s\nhint: kbisect doctor; what a build alone reports, such as a static metric, needs none: leave out [run]", words.Words), nil
+		return fmt.Sprintf("there is no device here for the trial, which printed: %s\nhint: kbisect doctor; what a build alone reports, such as a static metric, needs none: leave out [run]", words.Text), nil
 	}
 	// A device that hangs leaves no words: what was killed on one is a reason to ask, too.
 	killed := res.Timeout != nil || res.Signal != 0
@@ -126,11 +126,11 @@ func (m *machine) ask(ctx context.Context, words protocol.Fault, accused bool, d
 	case err != nil:
 		return "", err
 	case why != "" && accused:
-		return fmt.Sprintf("%s; the trial printed: %s", why, words.Words), nil
+		return fmt.Sprintf("%s; the trial printed: %s", why, words.Text), nil
 	case why != "" && worked: // without words only a program that has worked here before is a witness
 		return why, nil
 	case accused && words.Kind == protocol.DeviceMemory && d.shared != "":
-		return fmt.Sprintf("%s, and %s", words.Words, d.shared), nil
+		return fmt.Sprintf("%s, and %s", words.Text, d.shared), nil
 	}
 	return "", nil
 }

@@ -179,7 +179,7 @@ func TestFilesOfThePlan(t *testing.T) {
 	b.recipe.Plan.Stages = b.recipe.Plan.Stages[1:2]
 	for i, want := range []string{"ok", "build-failed", "ok", "ok"} {
 		o := b.test(min(i, 2), bisect.Searching)
-		if string(o.Class) != want || i == 1 && !strings.HasSuffix(o.Why, "the candidate holds no src/kernel.py: stat src/kernel.py: no such file or directory") {
+		if string(o.Class) != want || i == 1 && !strings.HasSuffix(o.Why, "the candidate has no src/kernel.py: stat src/kernel.py: no such file or directory") {
 			t.Errorf("%d: %s", i, o.Describe())
 		}
 	}

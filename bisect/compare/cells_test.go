@@ -34,7 +34,7 @@ func fight(t testing.TB, spec string, step, effect float64, pairs, trials int) d
 	}
 	s.Commits, s.Culprit = 1, simulate.Culprit{}
 	if step != 0 {
-		s.Steps = []simulate.Jump{{At: 1, Log: step}}
+		s.Steps = []simulate.Step{{At: 1, Log: step}}
 	}
 	out := duel{answers: map[compare.Answer]int{}, trials: trials}
 	for i := range trials {

@@ -76,7 +76,7 @@ func (b gateBench) play(t testing.TB, trials int) gateScore {
 	}
 	s.Commits, s.Culprit = 1, simulate.Culprit{}
 	if b.cases == 1 && b.step != 0 {
-		s.Steps = []simulate.Jump{{At: 1, Log: b.step}}
+		s.Steps = []simulate.Step{{At: 1, Log: b.step}}
 	}
 	p := &policy.Policy{Seed: 1, Judge: judge.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: config.DefaultEffect, Error: config.DefaultError}}
 	x := gate.Gating{Base: simulate.ID(0), Head: simulate.ID(1), Accepted: &gate.Acceptances{}}

@@ -103,9 +103,9 @@ func cubinArch(data []byte) int {
 	return int(flags & 0xff)
 }
 
-// Cubin is the digest of a cubin: of its code, constants and initialised data, without debug
+// cubinDigest is the digest of a cubin: of its code, constants and initialised data, without debug
 // information, symbol tables and what depends on the folder of the source.
-func Cubin(data []byte) (string, error) {
+func cubinDigest(data []byte) (string, error) {
 	h := sha256.New()
 	if err := sections(h, data, nil); err != nil {
 		return "", fmt.Errorf("cubin: %w", err)
@@ -148,7 +148,7 @@ func deviceDigest(codes []DeviceCode) (string, error) {
 		}
 		d := fmt.Sprintf("%s %d %x", c.Kind, c.Arch, sha256.Sum256(pathNoise.ReplaceAll(c.Data, []byte("${1}00000000_"))))
 		if c.Kind == "elf" && !c.Compressed {
-			sum, err := Cubin(c.Data)
+			sum, err := cubinDigest(c.Data)
 			if err != nil {
 				return "", err
 			}

@@ -83,13 +83,13 @@ func NcuVersion(output []byte) string {
 	return ""
 }
 
-// NcuTrouble is why ncu has profiled nothing.
-type NcuTrouble struct {
+// NcuError is why ncu has profiled nothing.
+type NcuError struct {
 	Permission bool   // the device's counters are not for this user
 	Words      string // its first error, or what is missing
 }
 
-func (e *NcuTrouble) Error() string {
+func (e *NcuError) Error() string {
 	if e.Permission {
 		return "ncu may not read the device's performance counters (ERR_NVGPUCTRPERM)\nhint: run as root, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
 	}
@@ -100,7 +100,7 @@ func (e *NcuTrouble) Error() string {
 // units, a line for each profiled launch. Launches of one kernel with one grid and block are joined.
 // The error is a *NcuTrouble where no launch was profiled.
 func NcuCSV(output []byte) ([]Launched, error) {
-	trouble := &NcuTrouble{Words: "it profiled no kernel"}
+	trouble := &NcuError{Words: "it profiled no kernel"}
 	table := ncuTable(output, trouble)
 	r := csv.NewReader(bytes.NewReader(table))
 	r.FieldsPerRecord, r.LazyQuotes = -1, true
@@ -125,7 +125,7 @@ func NcuCSV(output []byte) ([]Launched, error) {
 }
 
 // ncuTable takes the messages out, and what a program printed before the table.
-func ncuTable(output []byte, trouble *NcuTrouble) []byte {
+func ncuTable(output []byte, trouble *NcuError) []byte {
 	var table bytes.Buffer
 	said := false
 	for line := range bytes.Lines(output) {
@@ -221,7 +221,7 @@ func OccupancyOf(l Launched) (Occupancy, bool) {
 	o := Occupancy{}
 	least := math.Inf(1)
 	for _, by := range []struct{ metric, name string }{
-		{"warps", LimitWarps}, {"blocks", LimitBlocks}, {"registers", LimitRegisters}, {"shared_mem", LimitShared},
+		{"warps", limitWarps}, {"blocks", limitBlocks}, {"registers", limitRegisters}, {"shared_mem", limitShared},
 	} {
 		if m, ok := l.Metrics["launch__occupancy_limit_"+by.metric]; ok && m.Value < least {
 			least, o.Limit, o.Blocks = m.Value, by.name, int(m.Value)

@@ -9,10 +9,10 @@ type Occupancy struct {
 
 // What can limit the occupancy. Of several that limit it alike, the first one here is named.
 const (
-	LimitWarps     = "warps"
-	LimitBlocks    = "blocks"
-	LimitRegisters = "registers"
-	LimitShared    = "shared memory"
+	limitWarps     = "warps"
+	limitBlocks    = "blocks"
+	limitRegisters = "registers"
+	limitShared    = "shared memory"
 )
 
 // multiprocessor is what one multiprocessor holds, from the tables of the CUDA programming guide.
@@ -60,19 +60,19 @@ func Occupy(capability string, registers, shared, threads int) (o Occupancy, ok 
 	limits := []struct {
 		name   string
 		blocks int
-	}{{LimitWarps, m.warps / warps}, {LimitBlocks, m.blocks}}
+	}{{limitWarps, m.warps / warps}, {limitBlocks, m.blocks}}
 	if registers > 0 {
 		fit := registersAll / up(registers*warpSize, registersUnit) / warpsUnit * warpsUnit
 		limits = append(limits, struct {
 			name   string
 			blocks int
-		}{LimitRegisters, fit / warps})
+		}{limitRegisters, fit / warps})
 	}
 	if taken := up(shared+m.reserved, m.unit); taken > 0 {
 		limits = append(limits, struct {
 			name   string
 			blocks int
-		}{LimitShared, m.shared / taken})
+		}{limitShared, m.shared / taken})
 	}
 	o.Blocks = m.warps + 1
 	for _, l := range limits {

@@ -46,7 +46,7 @@ func TestNcuCSV(t *testing.T) {
 	if _, known := gemm.Metrics["lts__t_sector_hit_rate.pct"]; known {
 		t.Error("n/a was read as a number")
 	}
-	if o, ok := OccupancyOf(gemm); !ok || o != (Occupancy{Share: 0.125, Blocks: 1, Limit: LimitShared}) {
+	if o, ok := OccupancyOf(gemm); !ok || o != (Occupancy{Share: 0.125, Blocks: 1, Limit: limitShared}) {
 		t.Errorf("%+v %v", o, ok)
 	}
 	if first := ByTime(got)[0]; first.Kernel != gemm.Kernel {
@@ -64,7 +64,7 @@ func TestNcuTrouble(t *testing.T) {
 		"\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\"\n\"\",\"\",\"ns\"\n": "profiled no kernel",
 	} {
 		_, err := NcuCSV([]byte(text))
-		var trouble *NcuTrouble
+		var trouble *NcuError
 		if !errors.As(err, &trouble) || !strings.Contains(err.Error(), want) || trouble.Permission != strings.Contains(want, "PERM") {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -98,7 +98,7 @@ func TestNcuCommand(t *testing.T) {
 
 func TestTraces(t *testing.T) {
 	text := profiled(t, "trace.json")
-	got, err := ReadTraces(bytes.NewReader(text), bytes.NewReader(text))
+	got, err := readTraces(bytes.NewReader(text), bytes.NewReader(text))
 	if err != nil || len(got.Kernels) != 2 {
 		t.Fatalf("%v %+v", err, got)
 	}
@@ -113,7 +113,7 @@ func TestTraces(t *testing.T) {
 	if d := cmp.Diff(Trace{Copies: 4, Captured: 2, Instances: 2, Replays: 4, Syncs: 2, Allocated: 2}, got, cmp.AllowUnexported(Trace{})); d != "" {
 		t.Error(d)
 	}
-	cut, err := ReadTraces(bytes.NewReader(text[:bytes.Index(text, []byte("triton_"))]))
+	cut, err := readTraces(bytes.NewReader(text[:bytes.Index(text, []byte("triton_"))]))
 	if err == nil || len(cut.Kernels) != 1 || cut.Captured != 1 {
 		t.Errorf("of a trace that is cut off: %v %+v", err, cut)
 	}
@@ -143,23 +143,23 @@ func TestOccupy(t *testing.T) {
 		share                      float64
 		limit                      string
 	}{
-		{"7.0", 32, 0, 1024, 2, 1, LimitWarps},
-		{"7.5", 32, 0, 1024, 1, 1, LimitWarps}, // 1024 threads to a multiprocessor
-		{"7.5", 64, 0, 1024, 1, 1, LimitWarps},
-		{"8.0", 32, 0, 1024, 2, 1, LimitWarps},
-		{"8.0", 33, 0, 1024, 1, 0.5, LimitRegisters},
-		{"8.0", 32, 163 << 10, 128, 1, 4. / 64, LimitShared}, // the most that a block may have
-		{"8.0", 16, 0, 32, 32, 0.5, LimitBlocks},
-		{"8.6", 32, 0, 1024, 1, 32. / 48, LimitWarps},
-		{"8.6", 32, 0, 32, 16, 16. / 48, LimitBlocks},
-		{"8.6", 255, 0, 256, 1, 8. / 48, LimitRegisters},
-		{"8.6", 32, 99 << 10, 128, 1, 4. / 48, LimitShared},
-		{"8.9", 32, 0, 32, 24, 0.5, LimitBlocks},
-		{"9.0", 168, 0, 384, 1, 12. / 64, LimitRegisters},
-		{"9.0", 128, 0, 128, 4, 0.25, LimitRegisters},
-		{"9.0", 32, 227 << 10, 256, 1, 8. / 64, LimitShared},
-		{"10.0", 255, 0, 256, 1, 8. / 64, LimitRegisters},
-		{"12.0", 32, 99 << 10, 128, 1, 4. / 48, LimitShared},
+		{"7.0", 32, 0, 1024, 2, 1, limitWarps},
+		{"7.5", 32, 0, 1024, 1, 1, limitWarps}, // 1024 threads to a multiprocessor
+		{"7.5", 64, 0, 1024, 1, 1, limitWarps},
+		{"8.0", 32, 0, 1024, 2, 1, limitWarps},
+		{"8.0", 33, 0, 1024, 1, 0.5, limitRegisters},
+		{"8.0", 32, 163 << 10, 128, 1, 4. / 64, limitShared}, // the most that a block may have
+		{"8.0", 16, 0, 32, 32, 0.5, limitBlocks},
+		{"8.6", 32, 0, 1024, 1, 32. / 48, limitWarps},
+		{"8.6", 32, 0, 32, 16, 16. / 48, limitBlocks},
+		{"8.6", 255, 0, 256, 1, 8. / 48, limitRegisters},
+		{"8.6", 32, 99 << 10, 128, 1, 4. / 48, limitShared},
+		{"8.9", 32, 0, 32, 24, 0.5, limitBlocks},
+		{"9.0", 168, 0, 384, 1, 12. / 64, limitRegisters},
+		{"9.0", 128, 0, 128, 4, 0.25, limitRegisters},
+		{"9.0", 32, 227 << 10, 256, 1, 8. / 64, limitShared},
+		{"10.0", 255, 0, 256, 1, 8. / 64, limitRegisters},
+		{"12.0", 32, 99 << 10, 128, 1, 4. / 48, limitShared},
 	} {
 		got, ok := Occupy(c.capability, c.registers, c.shared, c.threads)
 		if want := (Occupancy{c.share, c.blocks, c.limit}); !ok || got != want {
@@ -238,7 +238,7 @@ func FuzzTraces(f *testing.F) {
 	f.Add([]byte(`{"traceEvents":[{"cat":"kernel","name":"k","dur":"x","args":{"grid":[1e99]}}]}`))
 	f.Add([]byte(`{"deviceProperties":3}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, _ := ReadTraces(bytes.NewReader(data))
+		got, _ := readTraces(bytes.NewReader(data))
 		for _, l := range got.Kernels {
 			if l.Launches < 1 || l.Seconds() < 0 || l.Grid[0] < 0 {
 				t.Errorf("%+v", l)

@@ -165,7 +165,7 @@ func TestArtefact(t *testing.T) {
 	if len(codes) != 2 || codes[0].Kind != "elf" || codes[0].Arch != 80 || codes[0].Compressed || codes[1].Kind != "ptx" || !codes[1].Compressed {
 		t.Errorf("codes %+v", codes)
 	}
-	sum, err := Cubin(codes[0].Data)
+	sum, err := cubinDigest(codes[0].Data)
 	if err != nil || sum == "" {
 		t.Errorf("%q, %v", sum, err)
 	}

@@ -44,9 +44,9 @@ type traceEvent struct {
 	} `json:"args"`
 }
 
-// ReadTraces reads the traces that torch.profiler has exported, those of all processes of a trial as
+// readTraces reads the traces that torch.profiler has exported, those of all processes of a trial as
 // one. An error comes with what could be read before it.
-func ReadTraces(traces ...io.Reader) (Trace, error) {
+func readTraces(traces ...io.Reader) (Trace, error) {
 	var t Trace
 	var all launches
 	var first error
@@ -70,7 +70,7 @@ func OpenTraces(files []string) (Trace, error) {
 		defer f.Close()
 		all = append(all, f)
 	}
-	return ReadTraces(all...)
+	return readTraces(all...)
 }
 
 // read goes through one document without holding it: traces have been seen of some hundred MB.

@@ -20,7 +20,7 @@ def _probe():
         return st.st_dev, st.st_ino
 
     def helper():
-        # Inductor's pool of compilers and benchmarkers: what they do belongs to the stretch of the
+        # Inductor's pool of compilers and benchmarkers: what they do belongs to the span of the
         # process that waits for them, and they are killed without a word.
         with open("/proc/self/cmdline", "rb") as f:
             args = f.read(1 << 16).split(b"\0")[:8]
@@ -46,7 +46,7 @@ def _probe():
         return
     number, owner, wanted = found
 
-    counts = {}  # stretches in force by name, over all threads
+    counts = {}  # open spans by name, over all threads
     inherited = set()  # of them: those that the parent process has to end
     # The lock is one to reenter: a signal handler may import something while its thread is in here.
     state = {"fd": number, "mute": False, "lock": RLock()}
@@ -291,7 +291,7 @@ def _probe():
 
             loader.__dict__[method] = once
 
-        def stretch(original, subject):
+        def span(original, subject):
             enter("import")
             try:
                 return original(subject)
@@ -300,7 +300,7 @@ def _probe():
 
         def execute(original, module):
             if name in watch:
-                result = stretch(original, module)
+                result = span(original, module)
             else:
                 result = original(module)
             if name in hooks:
@@ -309,7 +309,7 @@ def _probe():
 
         replace("exec_module", lambda m: getattr(m, "__name__", None), execute)
         if name in watch and type(loader).__name__ == "ExtensionFileLoader":
-            replace("create_module", lambda s: getattr(s, "name", None), stretch)  # loads the library
+            replace("create_module", lambda s: getattr(s, "name", None), span)  # loads the library
 
     class Finder:
         """The first finder: asks the others about the few modules that matter."""

@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// clock gives the time of a trial to its phases. A phase may have stretches within it (what the
-// probe sends), and those others; time belongs to the innermost only.
+// clock divides the time of a trial among its phases. A phase may contain spans, which
+// the probe sends, and spans contain others; time belongs to the innermost only.
 type clock struct {
-	now    time.Duration // of the last event
-	spent  []bucket      // in the order of first entry; the first is that of the start, without a name
-	index  map[string]int
-	bottom string         // of `phase:`, "" at the start
-	stack  []string       // stretches in force, the innermost last
-	gone   map[string]int // stretches that a `phase:` has ended and whose `leave:` is still to come
+	now      time.Duration  // of the last event
+	spent    []bucket       // in the order of first entry; the first is the start, without a name
+	index    map[string]int // of spent, by name
+	base     string         // the phase of the last `phase:`, "" at the start
+	stack    []string       // open spans, the innermost last
+	orphaned map[string]int // spans that a `phase:` closed and whose `leave:` is still to come
+	opened   bool           // the last line opened a span, so what follows belongs to that
 
-	supposed bool          // the line before seems to have been the last
-	under    int           // stretches that were in force then
-	doubtful time.Duration // time given to the supposed teardown so far
-	closed   time.Duration // arrival of the end of the lines
-	isClosed bool
-	deep     bool // the last line began a stretch: what follows belongs to that
+	inferred      bool          // the line before seems to have been the last
+	inferredDepth int           // open spans at that line
+	unassigned    time.Duration // time since then, until the inference is confirmed or revoked
+
+	isClosed bool          // the program closed its descriptor
+	closedAt time.Duration // when
 }
 
 // bucket is the time of one phase.
@@ -29,31 +30,32 @@ type bucket struct {
 	time time.Duration
 }
 
-// supposition is the name, while it is no more than supposed, of the teardown. No phase can have it.
-const supposition = "\x00"
+// unconfirmed stands for a teardown that is inferred or follows a closed descriptor, and
+// that another line would revoke. No phase can have this name.
+const unconfirmed = "\x00"
 
-// top is the phase in force: "" for that of the start, supposition for a teardown that is not sure.
+// top is the phase in force: "" at the start, or unconfirmed.
 func (c *clock) top() string {
 	switch {
 	case c.isClosed:
-		return supposition
-	case c.supposed && len(c.stack) <= c.under:
-		return supposition
+		return unconfirmed
+	case c.inferred && len(c.stack) <= c.inferredDepth:
+		return unconfirmed
 	case len(c.stack) > 0:
 		return c.stack[len(c.stack)-1]
 	}
-	return c.bottom
+	return c.base
 }
 
-// advance gives the time up to at to the phase in force. A line after the end of the lines, from
-// another process, unsays that end.
+// advance assigns the time up to at to the phase in force. A line that arrives after the
+// descriptor was closed comes from another process and reopens it.
 func (c *clock) advance(at time.Duration) {
 	c.isClosed = false
 	at = max(at, c.now)
 	d := at - c.now
-	c.now, c.deep = at, false
-	if top := c.top(); top == supposition {
-		c.doubtful += d
+	c.now, c.opened = at, false
+	if top := c.top(); top == unconfirmed {
+		c.unassigned += d
 	} else {
 		c.spent[c.bucket(top)].time += d
 	}
@@ -77,77 +79,87 @@ func (c *clock) bucket(name string) int {
 	return i
 }
 
-// phase enters a phase; stretches of the one before are over.
+// phase enters a phase, which closes the open spans.
 func (c *clock) phase(name string) bool {
 	if c.bucket(name) < 0 {
 		return false
 	}
 	for _, s := range c.stack {
-		if c.gone == nil {
-			c.gone = map[string]int{}
+		if c.orphaned == nil {
+			c.orphaned = map[string]int{}
 		}
-		if len(c.gone) < maxPhases || c.gone[s] > 0 {
-			c.gone[s]++
+		if len(c.orphaned) < maxPhases || c.orphaned[s] > 0 {
+			c.orphaned[s]++
 		}
 	}
-	c.bottom, c.stack = name, c.stack[:0]
+	c.base, c.stack = name, c.stack[:0]
 	return true
 }
 
-// enter begins a stretch.
+// span takes `enter: NAME` or `leave: NAME`.
+func (c *clock) span(key, name string) bool {
+	switch {
+	case !validName(name):
+		return false
+	case key == "enter":
+		return c.enter(name)
+	}
+	return c.leave(name)
+}
+
 func (c *clock) enter(name string) bool {
 	if len(c.stack) >= maxDepth || c.bucket(name) < 0 {
 		return false
 	}
 	c.stack = append(c.stack, name)
-	c.deep = true
+	c.opened = true
 	return true
 }
 
-// leave ends the innermost stretch of that name. It need not be the innermost of all: stretches of
-// two threads or processes overlap.
+// leave closes the innermost span of that name. It need not be the innermost of all,
+// because spans of several threads or processes overlap.
 func (c *clock) leave(name string) bool {
 	for i := len(c.stack) - 1; i >= 0; i-- {
 		if c.stack[i] == name {
 			c.stack = slices.Delete(c.stack, i, i+1)
-			if i < c.under {
-				c.under--
+			if i < c.inferredDepth {
+				c.inferredDepth--
 			}
 			return true
 		}
 	}
-	if c.gone[name] > 0 {
-		c.gone[name]--
+	if c.orphaned[name] > 0 {
+		c.orphaned[name]--
 		return true
 	}
 	return false
 }
 
-// suppose begins a teardown that a further line will unsay.
-func (c *clock) suppose() { c.supposed, c.under = true, len(c.stack) }
+// inferTeardown begins a teardown that another line will revoke.
+func (c *clock) inferTeardown() { c.inferred, c.inferredDepth = true, len(c.stack) }
 
-// resume unsays the supposed teardown: its time goes to the phase before.
+// resume revokes the inferred teardown: its time goes to the phase before.
 func (c *clock) resume() {
-	if !c.supposed {
+	if !c.inferred {
 		return
 	}
-	before := c.bottom
-	if c.under > 0 {
-		before = c.stack[c.under-1]
+	before := c.base
+	if c.inferredDepth > 0 {
+		before = c.stack[c.inferredDepth-1]
 	}
-	c.spent[c.bucket(before)].time += c.doubtful
-	c.supposed, c.doubtful = false, 0
+	c.spent[c.bucket(before)].time += c.unassigned
+	c.inferred, c.unassigned = false, 0
 }
 
-// close notes the end of the lines.
+// close notes that the program closed its descriptor.
 func (c *clock) close(at time.Duration) {
 	if !c.isClosed {
-		c.isClosed, c.closed = true, max(at, c.now)
+		c.isClosed, c.closedAt = true, max(at, c.now)
 	}
 }
 
-// until returns the times of all phases until at. A teardown begins at from, unless that is
-// negative, or as supposed.
+// until returns the times of all phases up to at. from is when the teardown began, or
+// negative for none but an inferred one.
 func (c *clock) until(at, from time.Duration) []bucket {
 	at = max(at, c.now)
 	out := []bucket{{}}
@@ -156,8 +168,8 @@ func (c *clock) until(at, from time.Duration) []bucket {
 	}
 	open := *c
 	open.isClosed = false
-	top, end := open.top(), c.doubtful
-	if top == supposition {
+	top, end := open.top(), c.unassigned
+	if top == unconfirmed {
 		from = c.now
 	}
 	ending := from >= 0
@@ -165,7 +177,7 @@ func (c *clock) until(at, from time.Duration) []bucket {
 		from = at
 	}
 	from = min(max(from, c.now), at)
-	if top != supposition {
+	if top != unconfirmed {
 		out[c.index[top]].time += from - c.now
 	}
 	if end += at - from; ending || end > 0 {

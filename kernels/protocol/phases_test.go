@@ -35,7 +35,7 @@ func sees(t *testing.T, p *Reader, wall int, killed bool, want ...bisect.PhaseTi
 	}
 }
 
-func TestStretches(t *testing.T) {
+func TestSpans(t *testing.T) {
 	var p Reader
 	say(t, &p, "100 enter: import > import", "200 enter: extension > extension", "500 leave: extension > import",
 		"600 leave: import > run", "650 case: 1", "700 phase: warmup > warmup", "800 enter: compile > compile",
@@ -53,12 +53,12 @@ func TestStretches(t *testing.T) {
 	}
 }
 
-func TestStretchesOverlapAndEndWithThePhase(t *testing.T) {
+func TestSpansOverlapAndEndWithThePhase(t *testing.T) {
 	var p Reader
 	say(t, &p, "10 enter: compile > compile", "20 enter: capture > capture", "30 leave: compile", "40 leave: capture > run")
-	// The leave that belongs to a stretch ended by its phase is no mistake.
+	// The leave that belongs to a span closed by its phase is not malformed.
 	say(t, &p, "50 enter: import > import", "60 phase: check > check", "70 leave: import", "80 leave: import", "90 enter:", "95 leave: x\x01")
-	if w := p.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "3 malformed protocol lines, such as \"leave: import\"") {
+	if w := p.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "malformed protocol lines: 3, the first \"leave: import\"") {
 		t.Errorf("warnings %q", w)
 	}
 	if got := p.Phase(); got != "check" {
@@ -133,7 +133,7 @@ func TestTeardownThatIsNotExpected(t *testing.T) {
 		"no warmup":     {"20 case: 1", "40 phase: measure > measure", "50 sample: 1 us", "60 metric m: 3", "70 sample: 2 us"},
 		"a sample less": {"10 phase: warmup > warmup", "20 case: 1", "40 phase: measure > measure", "50 sample: 1 us", "60 metric m: 3"},
 		"a malformed":   {"10 phase: warmup > warmup", "20 case: 1", "40 phase: measure > measure", "50 sample: 1 us", "55 hello", "60 metric m: 3", "70 sample: 2 us"},
-		"stretch":       {"10 phase: warmup > warmup", "20 case: 1", "40 phase: measure > measure", "41 enter: x > x", "50 sample: 1 us", "60 metric m: 3", "70 sample: 2 us"},
+		"open span":     {"10 phase: warmup > warmup", "20 case: 1", "40 phase: measure > measure", "41 enter: x > x", "50 sample: 1 us", "60 metric m: 3", "70 sample: 2 us"},
 	} {
 		p := Reader{Expect: expected(t)}
 		say(t, &p, lines...)
@@ -143,7 +143,7 @@ func TestTeardownThatIsNotExpected(t *testing.T) {
 	}
 }
 
-func TestStretchesInASupposedTeardown(t *testing.T) {
+func TestSpansInAnInferredTeardown(t *testing.T) {
 	p := Reader{Expect: expected(t)}
 	for _, l := range good {
 		_, line, _ := strings.Cut(l, " ")
@@ -201,8 +201,8 @@ func TestQuiet(t *testing.T) {
 		"longer than those":   {[]string{"100 phase: measure", "160 sample: 1 us"}, 400, true},
 		"another phase":       {[]string{"100 phase: warmup", "120 sample: 1 us", "130 sample: 1 us"}, 900, false},
 		"no result":           {[]string{"100 phase: measure", "120 sample: 1 us", "130 case: 2"}, 900, false},
-		"in a stretch":        {[]string{"100 phase: measure", "120 sample: 1 us", "130 enter: compile"}, 900, false},
-		"after a stretch":     {[]string{"100 phase: measure", "120 sample: 1 us", "130 enter: compile", "131 leave: compile"}, 900, true},
+		"in a span":           {[]string{"100 phase: measure", "120 sample: 1 us", "130 enter: compile"}, 900, false},
+		"after a span":        {[]string{"100 phase: measure", "120 sample: 1 us", "130 enter: compile", "131 leave: compile"}, 900, true},
 		"less than the least": {[]string{"100 phase: measure", "120 metric x: 1"}, 900, false},
 		"silent":              {nil, 900, false},
 	} {

@@ -10,35 +10,35 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Popcorn reads what a process of KernelBot's sends on POPCORN_FD: `key: value`, of equal keys the
-// last counts. The zero value is ready; a Popcorn serves one process. Feed each line to [Popcorn.Lines]
-// as it arrives and what that returns to a [Protocol] (its Base is that of the [Stage]), which keeps the
-// phases; the results are here. What has arrived of a process that was killed is kept.
+// Popcorn reads what a process of KernelBot's sends on POPCORN_FD: `key: value`, where the
+// last of equal keys counts. The zero value is ready. A Popcorn serves one process.
+//
+// Pass each line to Translate as it arrives and the result to a [Reader], which keeps the
+// phases; the results are here. What a killed process sent is kept.
 type Popcorn struct {
 	Stage   string // prefix of the phases: "test" makes "test/warmup"
-	Metric  string // of the timings; "": "time"
-	Ranking string // last, mean or geom: how one score is made of all means; "": there is none
+	Metric  string // name of the timings; "": time
+	Ranking string // last, mean or geom: how one score is made of all means; "": no score
 
-	values map[string]string
-	order  []string // keys in the order of first arrival
-	bad    int
-	lost   bool // keys over the bound
-	bytes  int  // of all lines
-	first  string
-	last   string // key of the line before
+	values    map[string]string
+	order     []string // keys in the order of first arrival
+	malformed malformedLines
+	truncated bool   // more than maxKeys keys
+	bytes     int    // of all lines
+	last      string // key of the line before
 }
 
 // Bounds on what one process may make us keep.
 const (
 	maxKeys    = 1 << 14
-	maxText    = 16 << 10 // of one value
-	maxPopcorn = 1 << 12  // of the cases of one kind
-	pipeHolds  = 64 << 10 // bytes, on Linux
+	maxText    = 16 << 10 // bytes of one value
+	maxPopcorn = 1 << 12  // cases of one kind
+	pipeHolds  = 64 << 10 // bytes that a Linux pipe buffers
 )
 
-// Lines takes one line and returns what it says in the words of the trial protocol: phases and
-// cases, as the arrival of keys tells them. The words of the probe pass through.
-func (p *Popcorn) Lines(line string) []string {
+// Translate keeps one line and returns the phases and cases that it implies, as lines of
+// the trial protocol. The probe's lines pass through.
+func (p *Popcorn) Translate(line string) []string {
 	p.bytes += len(line) + 1
 	line = strings.TrimSuffix(line, "\r")
 	if strings.TrimSpace(line) == "" {
@@ -47,34 +47,29 @@ func (p *Popcorn) Lines(line string) []string {
 	key, value, found := strings.Cut(line, ":")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	switch {
-	case p.message(key, found):
+	case p.continuesError(key, found):
 		p.values[p.last] = Plain(p.values[p.last]+" "+strings.TrimSpace(line), maxText)
 		return nil
 	case !found || key == "" || len(key) > 200:
-		p.reject(line)
+		p.malformed.add(Plain(line, MaxWhere))
 		return nil
 	case key == "enter" || key == "leave":
 		return []string{line}
 	}
 	p.keep(key, value)
 	p.last = key
-	return p.translate(key, value)
+	return p.phaseLines(key, value)
 }
 
-// message reports whether a line goes on with the message of a failed case, which evaluations write as it is.
-func (p *Popcorn) message(key string, found bool) bool {
+// continuesError reports whether a line continues the error message of a failed case,
+// which evaluation programs write without escaping its line breaks.
+func (p *Popcorn) continuesError(key string, found bool) bool {
 	_, known := p.values[p.last]
 	return known && strings.HasSuffix(p.last, ".error") && !(found && popcornKey.MatchString(key))
 }
 
-// popcornKey matches what evaluations send values under.
+// popcornKey matches the keys that evaluation programs send.
 var popcornKey = regexp.MustCompile(`^(check|enter|leave|compile|[a-z]+-count|[a-z]+\.\d+\.[a-z_.]+|[a-z_]+\.[a-z_.]+)$`)
-
-func (p *Popcorn) reject(line string) {
-	if p.bad++; p.bad == 1 {
-		p.first = Plain(line, MaxWhere)
-	}
-}
 
 func (p *Popcorn) keep(key, value string) {
 	if p.values == nil {
@@ -82,7 +77,7 @@ func (p *Popcorn) keep(key, value string) {
 	}
 	if _, known := p.values[key]; !known {
 		if len(p.order) >= maxKeys {
-			p.lost = true
+			p.truncated = true
 			return
 		}
 		p.order = append(p.order, key)
@@ -90,10 +85,11 @@ func (p *Popcorn) keep(key, value string) {
 	p.values[key] = value[:min(len(value), maxText)]
 }
 
-// translate names the phases that the runner itself does not know. A test process loads until its
-// first case is announced, whose status comes after the import of the submission, its compilations
-// and its first call; a benchmark process says nothing until the warm-up is over.
-func (p *Popcorn) translate(key, value string) []string {
+// phaseLines derives the phases, which the runner does not send. A test process loads
+// until it announces its first case; the status of that case comes after the import of
+// the submission, its compilation and its first call. A benchmark process is silent until
+// its warm-up is over.
+func (p *Popcorn) phaseLines(key, value string) []string {
 	index, field, numbered := caseKey(key, "test")
 	switch {
 	case key == "check":
@@ -105,7 +101,7 @@ func (p *Popcorn) translate(key, value string) []string {
 	case numbered && field == "spec":
 		return []string{"phase: " + p.phase("check"), "case: " + value}
 	}
-	if _, field, ok := caseKey(key, "benchmark"); ok && field == "spec" && p.Stage != "leaderboard" { // there it comes after the case
+	if _, field, ok := caseKey(key, "benchmark"); ok && field == "spec" && p.Stage != "leaderboard" { // leaderboard sends the spec after the case
 		return []string{"case: " + value}
 	}
 	return nil
@@ -118,7 +114,7 @@ func (p *Popcorn) phase(name string) string {
 	return p.Stage + "/" + name
 }
 
-// caseKey takes "benchmark.3.mean" apart.
+// caseKey splits "benchmark.3.mean" into 3 and "mean".
 func caseKey(key, kind string) (index int, field string, ok bool) {
 	rest, ok := strings.CutPrefix(key, kind+".")
 	if !ok {
@@ -129,10 +125,7 @@ func caseKey(key, kind string) (index int, field string, ok bool) {
 	return index, field, ok && err == nil && index >= 0 && index < maxPopcorn
 }
 
-// Values are the keys with their last values, as far as they have arrived.
-func (p *Popcorn) Values() map[string]string { return p.values }
-
-// timings are the fields of a benchmark that are kept as series, with the unit that they are sent in.
+// timings are the fields of a benchmark that become series, with the unit in which they are sent.
 func (p *Popcorn) timings() []struct{ field, metric, unit string } {
 	name := p.Metric
 	if name == "" {
@@ -144,9 +137,9 @@ func (p *Popcorn) timings() []struct{ field, metric, unit string } {
 	}
 }
 
-// Series are the timings of the benchmarks, in seconds: for each case the mean under the name of the
-// metric, and beside it its best, worst, std and the number of runs that the stopping rule needed; and where all
-// benchmarks came to their end the score that the server ranks by.
+// Series returns the timings of the benchmarks, in seconds: for each case its mean under
+// the name of the metric, and METRIC.best, .worst, .std and .runs, the number of runs that
+// the stopping rule needed. If all benchmarks finished, score is what the server ranks by.
 func (p *Popcorn) Series() []bisect.Series {
 	var out []bisect.Series
 	var means []float64
@@ -173,7 +166,7 @@ func (p *Popcorn) Series() []bisect.Series {
 	return out
 }
 
-// spec names a case as the runner does, or by its number.
+// spec names a case as the runner does, else by its number.
 func (p *Popcorn) spec(kind string, index int) string {
 	if s := p.values[fmt.Sprintf("%s.%d.spec", kind, index)]; s != "" {
 		return s
@@ -181,8 +174,8 @@ func (p *Popcorn) spec(kind string, index int) string {
 	return fmt.Sprintf("%s %d", kind, index)
 }
 
-// Failure is the first case that failed, with its error, or "".
-func (p *Popcorn) Failure() string {
+// failure is the first case that failed, with its error, or "".
+func (p *Popcorn) failure() string {
 	for _, key := range p.order {
 		for _, kind := range []string{"test", "benchmark"} {
 			i, field, ok := caseKey(key, kind)
@@ -199,26 +192,23 @@ func (p *Popcorn) Failure() string {
 // MaxWhy bounds the reason that a report gives, in bytes.
 const MaxWhy = 300
 
-// Overflows reports whether more was sent than a pipe holds that nobody reads.
+// Overflows reports whether more was sent than fits into a pipe that is not being read.
 func (p *Popcorn) Overflows() bool { return p.bytes > pipeHolds }
 
-// Warnings tells of lines that were not understood or not kept.
+// Warnings describes lines that were not understood or not kept.
 func (p *Popcorn) Warnings() []string {
-	var out []string
-	if p.bad > 0 {
-		out = append(out, fmt.Sprintf("%d malformed popcorn lines, such as %q", p.bad, p.first))
-	}
-	if p.lost {
-		out = append(out, fmt.Sprintf("the process sent more than %d keys; the others were left out", maxKeys))
+	out := p.malformed.warning("popcorn")
+	if p.truncated {
+		out = append(out, fmt.Sprintf("the process sent more than %d keys; the rest were dropped", maxKeys))
 	}
 	if p.Overflows() {
-		out = append(out, fmt.Sprintf("the process sent more than the %d KiB on POPCORN_FD that a pipe holds, which the server reads when it has ended: it would wait there until its limit, exit %d", pipeHolds>>10, ExitTimeout))
+		out = append(out, fmt.Sprintf("the process sent more than %d KiB on POPCORN_FD, more than a pipe holds; the server reads it only at the end, so there the process would block until its limit, exit %d", pipeHolds>>10, ExitTimeout))
 	}
 	return out
 }
 
-// score is what KernelBot ranks by, in seconds, from the means of all benchmarks, of which there is one at
-// least: the last of them, their mean or their geometric mean.
+// score is what KernelBot ranks by, in seconds: the last of the benchmarks' means, which
+// must not be empty, their mean or their geometric mean.
 func score(means []float64, ranking string) float64 {
 	sum, logs := 0.0, 0.0
 	for _, m := range means {

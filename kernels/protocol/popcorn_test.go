@@ -11,11 +11,11 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// hear gives lines to a Popcorn and a Protocol, one every 100 ms, as a trial does.
+// hear gives lines to a Popcorn and a Reader, one every 100 ms, as a trial does.
 func hear(pop *Popcorn, base string, lines ...string) *Reader {
 	p := &Reader{Base: base}
 	for i, l := range lines {
-		for _, said := range pop.Lines(l) {
+		for _, said := range pop.Translate(l) {
 			p.Line(said, time.Duration(i+1)*100*time.Millisecond)
 		}
 	}
@@ -93,23 +93,23 @@ func TestPopcornEndings(t *testing.T) {
 		{"test.0.status: fail\ntest.0.error: no", 112, nil, bisect.Wrong, "case test 0: no"},
 		{"test.0.status: fail\ntest.0.status: pass\ncheck: pass", 0, nil, bisect.OK, ""},
 		{"test.0.status: fail", 0, nil, bisect.Wrong, "case test 0"},
-		{"", 0, nil, bisect.Crash, "it ended without a verdict: no check was sent"},
+		{"", 0, nil, bisect.Crash, "it ended without sending a check"},
 		{"", 1, nil, bisect.Crash, "exit 1"},
 		{"check: pass", 1, nil, bisect.Crash, "exit 1"},
 		{"", 1, ninja, bisect.BuildFailed, "ninja: build stopped: subcommand failed."},
 		{"check: pass", 0, ninja, bisect.OK, ""},
-		{"", 110, nil, bisect.Crash, "exit 110: a call of the CUDA runtime failed"},
-		{"", 111, nil, bisect.Skip, "exit 111: the evaluation found no POPCORN_FD"},
-		{"", 113, nil, bisect.Skip, "exit 113: the evaluation does not understand the cases of the task"},
-		{"", 2, nil, bisect.Skip, "exit 2: the evaluation does not know this mode"},
+		{"", 110, nil, bisect.Crash, "exit 110: a CUDA runtime call failed"},
+		{"", 111, nil, bisect.Skip, "exit 111: the evaluation program found no POPCORN_FD"},
+		{"", 113, nil, bisect.Skip, "exit 113: the evaluation program cannot parse the cases of the task"},
+		{"", 2, nil, bisect.Skip, "exit 2: the evaluation program does not support this mode"},
 		{"test-count: 3\ntest.0.spec: size: 1", 2, nil, bisect.Crash, "exit 2"}, // the submission's own
 		{"test-count: 3", 111, nil, bisect.Crash, "exit 111"},
 		{"benchmark-count: 3", 113, nil, bisect.Crash, "exit 113"},
-		{"", 114, nil, bisect.Timeout, "exit 114: the candidate's own timer, or a runner within it"},
+		{"", 114, nil, bisect.Timeout, "exit 114: a timer in the candidate, or a runner inside it"},
 	} {
 		var pop Popcorn
 		for l := range strings.Lines(c.lines) {
-			pop.Lines(strings.TrimSuffix(l, "\n"))
+			pop.Translate(strings.TrimSuffix(l, "\n"))
 		}
 		if class, why := pop.Ending(c.exit, c.output); class != c.class || why != c.why {
 			t.Errorf("%q, exit %d: %s: %q, want %s: %q", c.lines, c.exit, class, why, c.class, c.why)
@@ -120,19 +120,19 @@ func TestPopcornEndings(t *testing.T) {
 func TestPopcornIsBounded(t *testing.T) {
 	var pop Popcorn
 	for i := range 3 * maxKeys {
-		pop.Lines(strings.Repeat("k", i%190) + string(rune('a'+i%26)) + time.Duration(i).String() + ": v")
+		pop.Translate(strings.Repeat("k", i%190) + string(rune('a'+i%26)) + time.Duration(i).String() + ": v")
 	}
-	pop.Lines("a: " + strings.Repeat("x", 1<<20))
-	if n := len(pop.Values()); n > maxKeys {
+	pop.Translate("a: " + strings.Repeat("x", 1<<20))
+	if n := len(pop.values); n > maxKeys {
 		t.Errorf("%d keys kept", n)
 	}
 	for _, l := range []string{"no colon", ": empty", "benchmark.99999999999999999999.mean: 3", "benchmark.-1.mean: 3", "benchmark.0.mean: NaN"} {
-		pop.Lines(l)
+		pop.Translate(l)
 	}
 	if len(pop.Series()) != 0 {
 		t.Errorf("series %+v", pop.Series())
 	}
-	if w := pop.Warnings(); len(w) != 3 || !strings.HasPrefix(w[0], `2 malformed popcorn lines, such as "no colon"`) || !strings.Contains(w[2], "KiB on POPCORN_FD that a pipe holds, which the server reads when it has ended") {
+	if w := pop.Warnings(); len(w) != 3 || !strings.HasPrefix(w[0], `malformed popcorn lines: 2, the first "no colon"`) || !strings.Contains(w[2], "KiB on POPCORN_FD, more than a pipe holds; the server reads it only at the end") {
 		t.Errorf("warnings %q", w)
 	}
 }
@@ -169,7 +169,7 @@ func FuzzPopcorn(f *testing.F) {
 		at := time.Duration(0)
 		for l := range strings.Lines(text) {
 			at += time.Millisecond
-			for _, said := range pop.Lines(strings.TrimSuffix(l, "\n")) {
+			for _, said := range pop.Translate(strings.TrimSuffix(l, "\n")) {
 				p.Line(said, at)
 			}
 		}
@@ -195,9 +195,9 @@ func FuzzPopcorn(f *testing.F) {
 func TestPopcornErrorOfSeveralLines(t *testing.T) {
 	var pop Popcorn
 	for _, line := range []string{"test-count: 2", "test.0.spec: n: 8", "test.0.status: fail", "test.0.error: mismatch found!", "Number of mismatched elements: 1", "ERROR AT (7,): 0.0 26.1", "", "test.1.spec: n: 9", "test.1.status: pass", "check: fail"} {
-		pop.Lines(line)
+		pop.Translate(line)
 	}
-	if got := pop.Failure(); got != "case n: 8: mismatch found! Number of mismatched elements: 1 ERROR AT (7,): 0.0 26.1" || len(pop.Warnings()) != 0 {
+	if got := pop.failure(); got != "case n: 8: mismatch found! Number of mismatched elements: 1 ERROR AT (7,): 0.0 26.1" || len(pop.Warnings()) != 0 {
 		t.Errorf("%q, %q", got, pop.Warnings())
 	}
 }
@@ -206,11 +206,11 @@ func TestPopcornErrorOfSeveralLines(t *testing.T) {
 func TestPopcornOverflows(t *testing.T) {
 	var pop Popcorn
 	for range 1 << 10 {
-		if pop.Lines("test.0.note: " + strings.Repeat("x", 50)); pop.Overflows() {
+		if pop.Translate("test.0.note: " + strings.Repeat("x", 50)); pop.Overflows() {
 			t.Fatal("less than 64 KiB")
 		}
 	}
-	if pop.Lines("more: " + strings.Repeat("x", 1<<10)); !pop.Overflows() {
+	if pop.Translate("more: " + strings.Repeat("x", 1<<10)); !pop.Overflows() {
 		t.Error("64 KiB and more are no overflow")
 	}
 }

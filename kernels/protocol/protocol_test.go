@@ -62,13 +62,13 @@ func TestProtocolWords(t *testing.T) {
 	p.Line("phase: check", at(1))
 	p.Line("check: fail max error 0.3", at(1))
 	p.Line("phase: teardown", at(1))
-	if got := p.Failed(); got != "check" {
+	if got := p.Said().FailedIn; got != "check" {
 		t.Errorf("the check failed in %q", got)
 	}
 	p.Line("check: fail another", at(2))
 	p.Line("skip: no such device function", at(3))
 	p.Line("infra: device lost", at(4))
-	want := Said{Infra: "device lost", Skip: "no such device function", Wrong: "case 64: max error 0.3", IsInfra: true, IsSkip: true, IsWrong: true, Checked: true}
+	want := Said{Infra: "device lost", Skip: "no such device function", Wrong: "case 64: max error 0.3", IsInfra: true, IsSkip: true, IsWrong: true, Checked: true, Case: "64", FailedIn: "check"}
 	if d := cmp.Diff(want, p.Said()); d != "" {
 		t.Error(d)
 	}
@@ -82,7 +82,7 @@ func TestMalformedLinesAreCountedNotFatal(t *testing.T) {
 			t.Errorf("%q entered a phase", l)
 		}
 	}
-	if w := p.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "11 malformed protocol lines, such as \"hello\"") {
+	if w := p.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "malformed protocol lines: 11, the first \"hello\"") {
 		t.Errorf("warnings %q", w)
 	}
 	if p.Speaks() {

@@ -5,7 +5,8 @@ import (
 	"regexp"
 )
 
-// pythonEnd matches the line that names an exception, which is not indented, and such a line of any text.
+// pythonEnd matches the line of a traceback that names the exception: the first that is not
+// indented. pythonError matches such a line anywhere in an output.
 var (
 	pythonEnd   = regexp.MustCompile(`(?m)^([A-Za-z_][\w.]{0,127})(?::|\r?$)`)
 	pythonError = regexp.MustCompile(`(?m)^((?:[A-Za-z_]\w*\.){0,8}[A-Z]\w{0,63}(?:Error|Exception)):`)
@@ -20,16 +21,16 @@ func PythonError(output []byte) string {
 		}
 		return ""
 	}
-	name := "" // a syntax error has no header
+	name := "" // a SyntaxError has no traceback header
 	for _, m := range pythonError.FindAllSubmatch(output, -1) {
 		name = string(m[1])
 	}
 	return name
 }
 
-// PythonWords returns the first line of the last exception that a traceback ends with, or nil: those of CUDA go on
-// with advice for lines.
-func PythonWords(output []byte) []byte {
+// PythonErrorLine returns the line of the last traceback that names the exception, or nil.
+// Only the first line of the message is wanted: CUDA's go on with pages of advice.
+func PythonErrorLine(output []byte) []byte {
 	rest, _ := lastTraceback(output)
 	if m := pythonEnd.FindIndex(rest); m != nil {
 		line, _, _ := bytes.Cut(rest[m[0]:], []byte("\n"))
@@ -38,7 +39,7 @@ func PythonWords(output []byte) []byte {
 	return nil
 }
 
-// lastTraceback is what follows the header of the last traceback.
+// lastTraceback returns what follows the header of the last traceback.
 func lastTraceback(output []byte) (rest []byte, ok bool) {
 	const header = "Traceback (most recent call last):"
 	i := bytes.LastIndex(output, []byte(header))

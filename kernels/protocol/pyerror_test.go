@@ -38,7 +38,7 @@ func TestPythonWords(t *testing.T) {
 		thrown:                              "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
 		"Traceback (most recent call last)": "", "all is well\n": "", "": "",
 	} {
-		if got := string(PythonWords([]byte(output))); got != want {
+		if got := string(PythonErrorLine([]byte(output))); got != want {
 			t.Errorf("%q", got)
 		}
 	}

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// PythonStack reads what faulthandler printed when a Python program was aborted, and returns the
-// innermost frame of the user's code, such as "submission.py:12 in custom_kernel". Of the stacks of
-// one process it takes the current thread's, else the main thread's, which is printed last; of
-// several processes one that does not wait for another, else one that waits for a program, such as a compiler.
+// PythonStack reads what faulthandler printed when a Python program was aborted and
+// returns the innermost frame of the user's code, such as "submission.py:12 in
+// custom_kernel". Within a process it prefers the current thread, then the main thread,
+// which is printed last. Among processes it prefers one that waits for nothing, then one
+// that waits for a program such as a compiler.
 func PythonStack(output []byte) (where string, ok bool) {
 	var best frames
 	for _, d := range dumps(output) {
@@ -25,16 +26,16 @@ func PythonStack(output []byte) (where string, ok bool) {
 	return best.user().String(), true
 }
 
-// frame is one line of a stack.
+// frame is one entry of a stack.
 type frame struct{ file, line, function string }
 
 // frames is a stack, the innermost frame first.
 type frames []frame
 
-// dump holds the stacks of one process.
+// dump is what faulthandler printed for one process.
 type dump struct {
 	stacks  []frames
-	current int // index of the current thread's, negative if no stack is marked so
+	current int // index of the current thread's stack, or negative
 }
 
 var (
@@ -42,15 +43,16 @@ var (
 	pythonThread = regexp.MustCompile(`^(Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):$`)
 )
 
-// Bounds on what is looked at: faulthandler prints at most 100 frames of at most 100 threads.
+// Bounds on output that is read and quoted. faulthandler prints at most 100 frames of at
+// most 100 threads.
 const (
 	maxDumps  = 64
 	maxFrames = 128
-	MaxLine   = 4096
-	MaxWhere  = 160
+	MaxLine   = 4096 // bytes of a line that is read
+	MaxWhere  = 160  // bytes of a line that a report quotes
 )
 
-// dumps finds what faulthandler printed.
+// dumps splits an output into faulthandler's dumps.
 func dumps(output []byte) []dump {
 	var all []dump
 	begin := func() {
@@ -70,7 +72,7 @@ func dumps(output []byte) []dump {
 			inside = false
 			continue
 		}
-		// dump_traceback prints no title, and those of two processes may run together
+		// dump_traceback prints no title, so the dumps of two processes may follow each other directly.
 		if len(all) == 0 || strings.HasPrefix(line, "Current thread 0x") && all[len(all)-1].current >= 0 {
 			begin()
 		}
@@ -79,7 +81,7 @@ func dumps(output []byte) []dump {
 	return all
 }
 
-// take reads one line; inside says that it may be a frame.
+// take reads one line; inside means that it may be a frame.
 func (d *dump) take(line string, inside bool) bool {
 	if m := pythonThread.FindStringSubmatch(line); m != nil || line == "Stack (most recent call first):" {
 		if len(d.stacks) >= 2*maxFrames {
@@ -101,7 +103,7 @@ func (d *dump) take(line string, inside bool) bool {
 	return true
 }
 
-// stack is the one that tells where the process was.
+// stack is the stack that shows where the process was.
 func (d *dump) stack() frames {
 	if d.current >= 0 && len(d.stacks[d.current]) > 0 {
 		return d.stacks[d.current]
@@ -114,7 +116,7 @@ func (d *dump) stack() frames {
 	return nil
 }
 
-// user is the innermost frame of the user's code, or of any if there is none.
+// user is the innermost frame of the user's code, else the innermost of all.
 func (s frames) user() frame {
 	for _, f := range s {
 		if !f.library() {
@@ -124,14 +126,15 @@ func (s frames) user() frame {
 	return s[0]
 }
 
-// What a process waits for, from what tells most: the parent of a pool tells nothing.
+// What a process waits for, the most informative first: a pool's parent only waits for its
+// workers.
 const (
 	forNothing = iota
 	forProgram
 	forWorker
 )
 
-// waits says what of these the process waited for.
+// waits returns which of these the process waited for.
 func (s frames) waits() (what int) {
 	for _, f := range s {
 		if !f.library() {
@@ -147,7 +150,7 @@ func (s frames) waits() (what int) {
 	return what
 }
 
-// library reports whether a frame is in what is installed, or is a hook of ours.
+// library reports whether a frame is in an installed package or in our own probe.
 func (f frame) library() bool {
 	if strings.HasPrefix(f.file, "<frozen ") || path.Base(f.file) == "sitecustomize.py" {
 		return true
@@ -168,7 +171,8 @@ func (f frame) String() string {
 	return Plain(name, MaxWhere/2) + ":" + f.line + " in " + Plain(f.function, MaxWhere/2)
 }
 
-// Plain is text for one line of a report: printable, valid and short.
+// Plain makes text fit for one line of a report: printable, valid UTF-8 and at most `most`
+// bytes, which must be more than 3.
 func Plain(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Shape is how much a trial has sent, to recognise the last line of another one when it comes.
+// Shape is how much a trial sent. It serves to recognise the last line of another trial.
 type Shape struct {
 	Phase  string         `json:"phase"`  // in force at the last line
-	Before string         `json:"before"` // digest of the phases and cases until that phase was entered
+	Before string         `json:"before"` // digest of the phases and cases up to the entry of Phase
 	Lines  int            `json:"lines"`  // in total
-	Kinds  map[string]int `json:"kinds"`  // lines since that phase was entered, by kind
+	Kinds  map[string]int `json:"kinds"`  // lines since the entry of Phase, by kind
 	Result bool           `json:"result"` // the last line was a sample, a metric or a check
 }
 
-// Shape is what the program itself has sent so far; stretches do not count, as compilations depend
-// on caches.
+// Shape describes what the program itself has sent so far. Spans do not count, because
+// compilations depend on caches.
 func (p *Reader) Shape() Shape {
 	return Shape{
 		Phase: p.name(p.sent.top), Before: p.sent.before, Lines: p.sent.total,
@@ -25,14 +25,14 @@ func (p *Reader) Shape() Shape {
 	}
 }
 
-// met reports whether a trial, the phase of whose last line is given, has sent what was expected.
+// met reports whether a trial has sent exactly what was expected; phase is that of its last line.
 func (e *Shape) met(s *sent, phase string) bool {
 	return e != nil && s.facts > 0 && !s.phase && phase != teardown &&
 		e.Phase == phase && e.Result == s.result && maps.Equal(e.Kinds, s.kinds) && e.Before == s.before
 }
 
-// Least joins the shapes of two good trials of a program that does not always say as much: fewer
-// lines than this are not all of them. ok is false when the two do not end in the same phase.
+// Least combines two good trials of a program that sends a varying number of lines into
+// the least that a complete trial sends. ok is false if they end in different phases.
 func (e Shape) Least(other Shape) (least Shape, ok bool) {
 	if e.Phase != other.Phase {
 		return e, false
@@ -47,7 +47,7 @@ func (e Shape) Least(other Shape) (least Shape, ok bool) {
 	return least, true
 }
 
-// reached reports whether a trial has sent at least as many lines of every kind in its last phase.
+// reached reports whether a trial has sent at least as many lines of each kind in its last phase.
 func (e *Shape) reached(s *sent) bool {
 	for kind, n := range e.Kinds {
 		if s.kinds[kind] < n {
@@ -57,17 +57,19 @@ func (e *Shape) reached(s *sent) bool {
 	return true
 }
 
-// sent counts the lines of a program.
+// sent counts the lines that the program itself sent.
 type sent struct {
-	total, facts int            // of the facts some are lines that were understood
-	kinds        map[string]int // since the last `phase:`
-	trace        string         // digest of all phases and cases
-	before       string         // the same at the last `phase:`
-	phase        bool           // the last line entered a phase
-	result       bool           // the last line was a result
-	at, gap      time.Duration  // arrival of the last line, longest time between two
-	depth        int            // stretches in force at the last line
-	top          string         // the phase in force at the last line
+	total  int            // lines
+	facts  int            // lines that were understood
+	kinds  map[string]int // since the last `phase:`
+	trace  string         // digest of all phases and cases
+	before string         // trace at the last `phase:`
+	phase  bool           // the last line entered a phase
+	result bool           // the last line was a result
+	at     time.Duration  // arrival of the last line
+	gap    time.Duration  // longest pause between two lines
+	depth  int            // open spans at the last line
+	top    string         // phase of the clock at the last line
 }
 
 func (s *sent) line(kind, key, rest string, at time.Duration) {
@@ -76,7 +78,7 @@ func (s *sent) line(kind, key, rest string, at time.Duration) {
 	}
 	s.total++
 	s.at = at
-	if kind != malformed {
+	if kind != malformedKind {
 		s.facts++
 	}
 	if kind == "phase" || kind == "case" {

@@ -237,8 +237,8 @@ func (t endedBuild) suspicious() string {
 	if !t.failed() || t.ahead || Starved(t.res) != "" {
 		return ""
 	}
-	if words, accused := protocol.Trouble(t.res.Tail); accused && Passing(words.Kind) {
-		return "it printed: " + words.Words
+	if words, accused := protocol.FindFault(t.res.Tail); accused && Passing(words.Kind) {
+		return "it printed: " + words.Text
 	}
 	return endedFromOutside(t.res)
 }

@@ -102,7 +102,7 @@ func (x *process) line(text string, at time.Duration) (t proc.Transition) {
 	if x.popcorn == nil {
 		return x.enter(x.protocol.Line(text, at), at)
 	}
-	for _, line := range x.popcorn.Lines(text) {
+	for _, line := range x.popcorn.Translate(text) {
 		if next := x.enter(x.protocol.Line(line, at), at); next.Phase != "" {
 			t = next
 		}
@@ -162,9 +162,9 @@ func (x *process) ended(res proc.Result) ended {
 	p := x.order.Recipe
 	e := ended{
 		res: res, stage: x.stage, bounds: x.bounds, ownLimit: x.ownLimit,
-		reported: x.protocol.Said(), phase: x.protocol.Phase(), caseName: x.protocol.Case(), failedIn: x.protocol.Failed(),
+		reported: x.protocol.Said(), phase: x.protocol.Phase(), caseName: x.protocol.Said().Case, failedIn: x.protocol.Said().FailedIn,
 		phases:   x.protocol.Phases(x.until, res.Timeout != nil || res.Signal != 0),
-		supposed: x.protocol.Supposed(), compiles: p.Plan.Kind == "torch",
+		supposed: x.protocol.TeardownInferred(), compiles: p.Plan.Kind == "torch",
 		searching: x.order.Request.Purpose == bisect.Searching, suspected: x.order.Suspected,
 	}
 	if x.popcorn != nil {

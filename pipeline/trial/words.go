@@ -105,7 +105,7 @@ func errorWords(output []byte) string {
 
 // lastWords is the last line of the output, or the exception that Python ended with, for a one-line reason.
 func lastWords(tail []byte) string {
-	if line := protocol.PythonWords(tail); line != nil {
+	if line := protocol.PythonErrorLine(tail); line != nil {
 		return inBrackets(line, 80)
 	}
 	tail = bytes.TrimSpace(tail)

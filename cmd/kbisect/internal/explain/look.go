@@ -356,7 +356,7 @@ func (x *Explainer) runNcu(ctx context.Context, s *Examined, in *pipeline.Inspec
 	}
 	text, _ := os.ReadFile(log) // without it, all there is to read is what ncu printed
 	launched, err := cuda.NcuCSV(slices.Concat(text, []byte("\n"), res.Tail))
-	var trouble *cuda.NcuTrouble
+	var trouble *cuda.NcuError
 	switch {
 	case err == nil:
 		s.launched = launched

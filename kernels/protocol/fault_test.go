@@ -49,15 +49,15 @@ var accusations = []struct {
 func TestTrouble(t *testing.T) {
 	for _, c := range accusations {
 		for _, output := range []string{c.text, "some words\n" + c.text + "\r\nTraceback\n", strings.ToUpper(c.text)} {
-			got, ok := Trouble([]byte(output))
-			if !ok || got.Kind != c.kind || got.Words == "" {
+			got, ok := FindFault([]byte(output))
+			if !ok || got.Kind != c.kind || got.Text == "" {
 				t.Errorf("%q: %+v, want %s", output, got, c.kind)
 			}
 		}
 	}
-	got, _ := Trouble([]byte("one\n  CUDA error: \x1b[1mno CUDA-capable device is detected\x1b[0m \ntwo"))
-	if want := "CUDA error: [1mno CUDA-capable device is detected[0m"; got.Words != want {
-		t.Errorf("words %q, want %q", got.Words, want)
+	got, _ := FindFault([]byte("one\n  CUDA error: \x1b[1mno CUDA-capable device is detected\x1b[0m \ntwo"))
+	if want := "CUDA error: [1mno CUDA-capable device is detected[0m"; got.Text != want {
+		t.Errorf("words %q, want %q", got.Text, want)
 	}
 }
 
@@ -76,14 +76,14 @@ func TestNoTrouble(t *testing.T) {
 		"    self.pid = os.fork()\n1\n2\n3\n4\n5\nOSError: [Errno 12] Cannot allocate memory",
 		"MemoryError\nstd::bad_alloc",
 	} {
-		if got, ok := Trouble([]byte(output)); ok {
+		if got, ok := FindFault([]byte(output)); ok {
 			t.Errorf("%q: %+v", output, got)
 		}
 	}
 }
 
 func TestTroubleTableIsSane(t *testing.T) {
-	for _, e := range texts {
+	for _, e := range faultTexts {
 		for _, w := range e.all {
 			if w != strings.ToLower(w) || strings.TrimSpace(w) == "" {
 				t.Errorf("%q is not in lower case", w)
@@ -97,8 +97,8 @@ func FuzzTrouble(f *testing.F) {
 		f.Add([]byte(c.text))
 	}
 	f.Fuzz(func(t *testing.T, output []byte) {
-		got, ok := Trouble(output)
-		if ok == (got == Fault{}) || len(got.Words) > MaxWhere || !utf8.ValidString(got.Words) {
+		got, ok := FindFault(output)
+		if ok == (got == Fault{}) || len(got.Text) > MaxWhere || !utf8.ValidString(got.Text) {
 			t.Fatalf("%+v, %v", got, ok)
 		}
 	})

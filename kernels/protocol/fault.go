@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Fault is a word of a driver or a runtime that accuses the machine. It is no proof: the words may
-// stand in what the candidate prints, or may be the candidate's own fault. It asks for a look at the
-// machine with a program that is known to be good.
+// Fault is a message of a driver or a runtime that blames the machine. It proves nothing,
+// because the candidate may have printed or caused it. It calls for a check of the machine
+// with a known-good program.
 type Fault struct {
-	Kind  FaultKind
-	Words string // the line that says so
+	Kind FaultKind
+	Text string // the line
 }
 
 // FaultKind is what is wrong with the machine.
@@ -19,25 +19,24 @@ type FaultKind string
 
 // The kinds of fault.
 const (
-	NoDevice     FaultKind = "no-device"     // there is none, or it cannot be seen
-	DriverFault  FaultKind = "driver"        // driver and runtime do not fit, or the driver does not answer
+	NoDevice     FaultKind = "no-device"     // none, or none visible
+	DriverFault  FaultKind = "driver"        // driver and runtime do not match, or the driver does not answer
 	DeviceBusy   FaultKind = "busy"          // another process holds it exclusively
-	NotReady     FaultKind = "not-ready"     // the system has not started, such as the fabric manager
-	DeviceLost   FaultKind = "lost"          // it was there
-	MemoryErrors FaultKind = "ecc"           // memory or links that cannot correct their errors
-	DeviceMemory FaultKind = "device-memory" // none left for a context: accuses the machine only beside a foreign process
+	NotReady     FaultKind = "not-ready"     // a service such as the fabric manager has not started
+	DeviceLost   FaultKind = "lost"          // it was there before
+	MemoryErrors FaultKind = "ecc"           // uncorrectable errors of memory or links
+	DeviceMemory FaultKind = "device-memory" // none left for a context; blames the machine only if another process uses the device
 	DiskFull     FaultKind = "disk"
 	HostMemory   FaultKind = "memory" // none left to start a process
-	FilesFull    FaultKind = "files"  // the table of open files of the whole system
+	FilesFull    FaultKind = "files"  // the system-wide table of open files
 )
 
-// texts names the faults. All words of an entry are on one line, in lower case here and in any case
-// there; near, where it is set, matches that line or one of the few before it. The words of a runtime
-// are those of cudaGetErrorString and cudaGetErrorName of the CUDA runtime (driver_types.h, error
-// codes in the comments), those of PyTorch from torch/csrc/cuda/Module.cpp, torch/cuda/__init__.py,
-// c10/cuda/CUDAFunctions.cpp and c10/cuda/CUDACachingAllocator.cpp, those of NVML from
-// nvmlErrorString.
-var texts = []struct {
+// faultTexts recognises faults. A line must contain all texts of an entry, in any case;
+// near, if set, must match that line or one of the nearLines before it. Sources:
+// cudaGetErrorString and cudaGetErrorName of the CUDA runtime (driver_types.h, error codes
+// in the comments); PyTorch's torch/csrc/cuda/Module.cpp, torch/cuda/__init__.py,
+// c10/cuda/CUDAFunctions.cpp and c10/cuda/CUDACachingAllocator.cpp; NVML's nvmlErrorString.
+var faultTexts = []struct {
 	kind FaultKind
 	all  []string
 	near *regexp.Regexp
@@ -88,9 +87,9 @@ var texts = []struct {
 	{MemoryErrors, []string{"uncorrectable nvlink error"}, nil}, // 220
 	{MemoryErrors, []string{"cudaerrornvlinkuncorrectable"}, nil},
 
-	// PyTorch's allocator says "CUDA out of memory. Tried to allocate": that is the candidate's, unless
-	// it names another process. "CUDA error: out of memory" comes from a call of the runtime, above all
-	// the first one, which makes the context.
+	// PyTorch's allocator says "CUDA out of memory. Tried to allocate": that is the candidate's
+	// fault unless it names another process. "CUDA error: out of memory" comes from a runtime
+	// call, mostly the first one, which creates the context.
 	{DeviceMemory, []string{"cuda error: out of memory"}, nil},
 	{DeviceMemory, []string{"cudaerrormemoryallocation"}, nil}, // 2
 	{DeviceMemory, []string{"cuda_error_out_of_memory"}, nil},
@@ -107,35 +106,35 @@ var texts = []struct {
 	{FilesFull, []string{"too many open files in system"}, nil}, // ENFILE; without "in system" it is EMFILE, the program's own
 }
 
-// nearLines is how far before a line the match of near may stand: the frame of Python that raised.
+// nearLines is how many lines before a fault near may match: enough for the Python frame that raised it.
 const nearLines = 4
 
 var (
-	// foreign is what PyTorch says of other processes on the device, and in a container, where it does
-	// not know its own number there, of itself.
+	// foreign is how PyTorch reports other processes on the device. In a container, where it
+	// does not know its own PID on the host, it reports itself in the same way.
 	foreign = regexp.MustCompile(`process \d+ has [0-9.]+ ([kmgt]ib|bytes) memory in use`)
 	fork    = regexp.MustCompile(`\b_?(os\.)?fork(_exec)?\(`)
 )
 
-// Trouble looks for words that accuse the machine in the output of a program, and returns the first.
-func Trouble(output []byte) (Fault, bool) {
+// FindFault returns the first message in a program's output that blames the machine.
+func FindFault(output []byte) (Fault, bool) {
 	var before []string
 	for raw := range bytes.Lines(output) {
 		line := strings.ToLower(string(raw[:min(len(raw), MaxLine)]))
 		before = append(before, line)
 		before = before[max(0, len(before)-nearLines-1):]
-		for i := range texts {
-			if accuses(i, before) {
-				return Fault{texts[i].kind, Plain(string(raw[:min(len(raw), MaxLine)]), MaxWhere)}, true
+		for i := range faultTexts {
+			if isFault(i, before) {
+				return Fault{faultTexts[i].kind, Plain(string(raw[:min(len(raw), MaxLine)]), MaxWhere)}, true
 			}
 		}
 	}
 	return Fault{}, false
 }
 
-// accuses reports whether an entry of the table is in the last of some lines.
-func accuses(i int, lines []string) bool {
-	t, line := &texts[i], lines[len(lines)-1]
+// isFault reports whether the last of some lines matches entry i of the table.
+func isFault(i int, lines []string) bool {
+	t, line := &faultTexts[i], lines[len(lines)-1]
 	for _, w := range t.all {
 		if !strings.Contains(line, w) {
 			return false

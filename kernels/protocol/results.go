@@ -1,0 +1,151 @@
+package protocol
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// results are what a program has reported besides its phases.
+type results struct {
+	caseName string // announced last
+	values   int    // numbers sent, kept or not
+	series   []bisect.Series
+	failed   string // reason of the first `check: fail`
+	failedIn string // phase of that check
+	checked  bool
+	skip     *string
+	infra    *string
+}
+
+// take keeps the fact of one line and returns its kind, or "" if it is not a valid
+// fact. metric is the name of samples, phase the one in force.
+func (r *results) take(key, value, metric, phase string) (kind string) {
+	ok := true
+	kind = key
+	switch {
+	case key == "case":
+		if ok = value != ""; ok {
+			r.caseName = value
+		}
+	case key == "sample":
+		ok = r.value(metric, value)
+	case strings.HasPrefix(key, "metric "):
+		kind, ok = "metric", r.value(strings.TrimSpace(strings.TrimPrefix(key, "metric ")), value)
+	case key == "check":
+		ok = r.check(value, phase)
+	case key == "skip":
+		r.skip = first(r.skip, value)
+	case key == "infra":
+		r.infra = first(r.infra, value)
+	default:
+		ok = false
+	}
+	if !ok {
+		return ""
+	}
+	return kind
+}
+
+// first keeps the first text of its kind: what follows is a consequence.
+func first(have *string, text string) *string {
+	if have != nil {
+		return have
+	}
+	return &text
+}
+
+func (r *results) check(text, phase string) (ok bool) {
+	verdict, why, _ := strings.Cut(text, " ")
+	if verdict != "pass" && verdict != "fail" {
+		return false
+	}
+	r.checked = true
+	if verdict == "fail" && r.failed == "" {
+		r.failedIn = phase
+		r.failed = strings.TrimSpace(why)
+		if r.caseName != "" {
+			r.failed = strings.TrimSpace("case " + r.caseName + ": " + r.failed)
+		}
+		if r.failed == "" {
+			r.failed = "the check failed"
+		}
+	}
+	return true
+}
+
+// value keeps "VALUE UNIT" of a metric for the current case.
+func (r *results) value(metric, text string) (ok bool) {
+	if !validName(metric) {
+		return false
+	}
+	f := strings.Fields(text)
+	if len(f) == 0 || len(f) > 2 {
+		return false
+	}
+	v, err := strconv.ParseFloat(f[0], 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return false
+	}
+	unit := ""
+	if len(f) == 2 {
+		unit = f[1]
+	}
+	v, unit = Seconds(v, unit)
+	if r.values++; r.values <= MaxValues {
+		r.series = AppendValue(r.series, metric, r.caseName, unit, v)
+	}
+	return true
+}
+
+// Said is what a program reported about its own trial.
+type Said struct {
+	Infra, Skip, Wrong string // reasons
+	IsInfra, IsSkip    bool   // a reason may be empty
+	IsWrong            bool
+	Checked            bool   // a check was sent, passed or failed
+	Case               string // announced last; "" before the first
+	FailedIn           string // phase of the first failed check
+}
+
+func (r *results) said() Said {
+	s := Said{Wrong: r.failed, IsWrong: r.failed != "", Checked: r.checked, Case: r.caseName, FailedIn: r.failedIn}
+	if r.infra != nil {
+		s.IsInfra, s.Infra = true, *r.infra
+	}
+	if r.skip != nil {
+		s.IsSkip, s.Skip = true, *r.skip
+	}
+	return s
+}
+
+// Seconds converts a time to seconds. Values in other units stay as they are.
+func Seconds(v float64, unit string) (float64, string) {
+	switch unit {
+	case "s":
+		return v, "s"
+	case "ms":
+		return v / 1e3, "s"
+	case "us", "µs", "μs": // the micro sign and the Greek letter
+		return v / 1e6, "s"
+	case "ns":
+		return v / 1e9, "s"
+	}
+	return v, unit
+}
+
+// AppendValue adds a value to the series of its metric, case and unit. It drops values
+// beyond MaxValues in a series and MaxSeries series.
+func AppendValue(all []bisect.Series, metric, caseName, unit string, v float64) []bisect.Series {
+	i := slices.IndexFunc(all, func(s bisect.Series) bool { return s.Metric == metric && s.Case == caseName && s.Unit == unit })
+	switch {
+	case i < 0 && len(all) < MaxSeries:
+		return append(all, bisect.Series{Metric: metric, Case: caseName, Unit: unit, Values: []float64{v}})
+	case i >= 0 && len(all[i].Values) < MaxValues:
+		all[i].Values = append(all[i].Values, v)
+	}
+	return all
+}
