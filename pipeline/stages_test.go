@@ -80,7 +80,7 @@ func TestStages(t *testing.T) {
 		{text: "good()", class: "ok"},
 		{text: in("compile", "sys.exit(3)"), class: "ok"}, // what fills the caches decides nothing
 		{text: only("compile", "hang()"), class: "ok", hang: "compile"},
-		{text: only("test", "sys.exit(0)"), class: "crash", phase: "test/load", why: "no check was sent"},
+		{text: only("test", "sys.exit(0)"), class: "crash", phase: "test/load", why: "without sending a check"},
 		{text: only("test", "sys.exit(2)"), class: "skip", phase: "test/load", why: "exit 2"},
 		{text: only("test", "sys.exit(110)"), class: "crash", phase: "test/load", why: "exit 110"},
 		{text: only("test", "sys.exit(111)"), class: "skip", phase: "test/load", why: "POPCORN_FD"},
