@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbisect/kbisect/internal/hint"
+	"github.com/kbisect/kbisect/bisect/hint"
 )
 
 //go:embed harness

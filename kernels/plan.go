@@ -26,7 +26,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kbisect/kbisect/internal/hint"
+	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 

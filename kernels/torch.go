@@ -6,7 +6,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/kbisect/kbisect/internal/hint"
+	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 

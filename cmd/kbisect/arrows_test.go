@@ -29,20 +29,20 @@ bisect/sets/flags: bisect/sets/lattice
 bisect/sets/internal/odds:
 bisect/sets/lattice:
 bisect/effects: bisect
-kernels: bisect internal/hint kernels/internal/plainfile kernels/kernelbot kernels/protocol
-kernels/kernelbot: internal/hint kernels/internal/plainfile kernels/protocol
+kernels: bisect bisect/hint kernels/internal/plainfile kernels/kernelbot kernels/protocol
+kernels/kernelbot: bisect/hint kernels/internal/plainfile kernels/protocol
 kernels/internal/plainfile:
 kernels/protocol: bisect
 kernels/metrics: bisect kernels/protocol
 kernels/cuda: bisect kernels/protocol
-pipeline/source: internal/hint
+pipeline/source: bisect/hint
 pipeline/source/hunks: pipeline/source
 pipeline/source/gittest:
 pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/ps pipeline/proc/internal/warden
 pipeline/proc/internal/ps:
 pipeline/proc/internal/cgroup: pipeline/proc/internal/ps
 pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/ps
-pipeline/cache: internal/hint
+pipeline/cache: bisect/hint
 pipeline/gpu:
 pipeline/store:
 pipeline/workspace: bisect pipeline/proc pipeline/source
@@ -50,13 +50,13 @@ pipeline/trial: bisect kernels kernels/cuda kernels/metrics kernels/protocol pip
 pipeline: bisect kernels kernels/cuda kernels/protocol pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
 fixtures: kernels
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/sets bisect/sets/lattice
-internal/hint:
+bisect/hint:
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/wording: bisect
-cmd/kbisect/internal/config: bisect/sets/flags cmd/kbisect/internal/wording internal/hint kernels kernels/kernelbot pipeline
+cmd/kbisect/internal/config: bisect/sets/flags cmd/kbisect/internal/wording bisect/hint kernels kernels/kernelbot pipeline
 cmd/kbisect/internal/detect: cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/kernelbot pipeline/source
 cmd/kbisect/internal/machine: cmd/kbisect/internal/wording pipeline/gpu pipeline/proc
-cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/judge bisect/metric bisect/report cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate internal/hint kernels kernels/cuda kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
+cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/judge bisect/metric bisect/report cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate bisect/hint kernels kernels/cuda kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
 cmd/kbisect/internal/policy: bisect bisect/judge bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks
 cmd/kbisect/internal/progress: bisect bisect/compare bisect/judge bisect/sets cmd/kbisect/internal/wording pipeline
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store

@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/kbisect/kbisect/internal/hint"
+	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/kernels/internal/plainfile"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )

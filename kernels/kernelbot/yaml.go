@@ -9,7 +9,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/kbisect/kbisect/internal/hint"
+
+	"github.com/kbisect/kbisect/bisect/hint"
 )
 
 // errYAML is a syntax error or a value of the wrong type.

@@ -14,7 +14,7 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
-	"github.com/kbisect/kbisect/internal/hint"
+	"github.com/kbisect/kbisect/bisect/hint"
 )
 
 // A Cache is a build cache in a directory. Its methods may be called from several

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/format/config"
 
-	"github.com/kbisect/kbisect/internal/hint"
+	"github.com/kbisect/kbisect/bisect/hint"
 )
 
 // layout is where the parts of one repository lie; all paths are absolute.

@@ -33,7 +33,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kbisect/kbisect/internal/hint"
+	"github.com/kbisect/kbisect/bisect/hint"
 )
 
 // Repo is an open repository. It is safe for concurrent use.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
-	"github.com/kbisect/kbisect/internal/hint"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 

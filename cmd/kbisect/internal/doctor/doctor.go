@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kbisect/kbisect/internal/hint"
+	"github.com/kbisect/kbisect/bisect/hint"
 )
 
 // state is the result of a check.

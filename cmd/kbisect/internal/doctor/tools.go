@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
-	"github.com/kbisect/kbisect/internal/hint"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"testing"
 
-	"github.com/kbisect/kbisect/internal/hint"
+	"github.com/kbisect/kbisect/bisect/hint"
 )
 
 func TestSplit(t *testing.T) {
