@@ -1,100 +1,111 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/kbisect/kbisect/bisect/compare"
-	"github.com/kbisect/kbisect/bisect/metric"
-	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
-	"github.com/kbisect/kbisect/pipeline/source"
-	"github.com/kbisect/kbisect/pipeline/source/hunks"
-	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-func open(t *testing.T, r *repo) *source.Repo {
+// gated is a repository on a branch topic, whose program sends numbers of the cases that a file lists, after
+// what another file has it do.
+func gated(t *testing.T) *repo {
 	t.Helper()
-	s, err := source.Open(r.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
-func TestBaseBranch(t *testing.T) {
 	r := newRepo(t)
-	r.write("n", "1")
-	r.commit("one")
-	first := r.git("rev-parse", "HEAD")
-	r.write("n", "2")
-	r.commit("two")
-	second := r.git("rev-parse", "HEAD")
+	r.write("kbisect.toml", "version = 1\npaths = [\"run.sh\", \"cases\", \"fails\"]\n[run]\ncommand = [\"sh\", \"run.sh\"]\n[metric]\nname = \"time\"\nfrom = \"protocol\"\n")
+	r.write("cases", "32=5.0 64=9.0")
+	r.write("run.sh", `. ./fails
+for x in $(cat cases); do
+	echo "case: ${x%%=*}" >&$KBISECT_FD
+	echo "sample: ${x##*=} us" >&$KBISECT_FD
+done
+`)
+	r.write("fails", ":")
+	r.commit("base")
+	r.git("checkout", "-q", "-b", "topic")
+	return r
+}
+
+// TestGateNamesWhatItCannotCompare: a HEAD that failed where its base never did, or that gives fewer numbers, does
+// not pass, and each output says why.
+func TestGateNamesWhatItCannotCompare(t *testing.T) {
+	t.Parallel()
+	count := filepath.Join(t.TempDir(), "count")
+	now := `n=$(cat ` + count + ` 2>/dev/null); n=$((n + 1)); echo $n >` + count + "\n"
 	for _, x := range []struct {
-		refs     string // that there are, NAME=COMMIT, beside those of the rows before
-		asked    string
-		env      map[string]string
-		name, id string
-		err      string
+		name, file, text string
+		args             []string
+		code             int
+		words            string
+		in               string // outputs that have them
 	}{
-		{"", "", nil, "main", second, ""},
-		{"refs/remotes/origin/master=" + first, "", nil, "origin/master", first, ""},
-		{"refs/remotes/origin/main=" + first, "", nil, "origin/main", first, ""},
-		{"refs/remotes/origin/HEAD=" + second, "", nil, "origin/HEAD", second, ""},
-		{"refs/remotes/origin/rel/1=" + first, "", map[string]string{"GITHUB_BASE_REF": "rel/1"}, "origin/rel/1", first, ""},
-		{"refs/heads/local=" + first, "", map[string]string{"GITHUB_BASE_REF": "local"}, "origin/local", first, ""},
-		{"", "", map[string]string{"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "rel/1"}, "origin/rel/1", first, ""},
-		{"", "", map[string]string{"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "far", "CI_MERGE_REQUEST_DIFF_BASE_SHA": first}, "origin/far", first, ""},
-		{"", "main^", map[string]string{"GITHUB_BASE_REF": "rel/1"}, "main^", first, ""},
-		{"", "", map[string]string{"GITHUB_BASE_REF": "far"}, "", "", "does not hold the branch far, which GITHUB_BASE_REF names"},
-		{"", "", map[string]string{"GITHUB_BASE_REF": "far", "CI_MERGE_REQUEST_DIFF_BASE_SHA": first}, "", "", "GITHUB_BASE_REF"},
-		{"", "nosuch", nil, "", "", "--base: "},
+		{"fails once", "fails", now + "if [ $n = 3 ]; then kill -SEGV $$; fi\n", []string{"--pairs", "5"}, exit.Inconclusive,
+			"HEAD fails in 1 of 6 launches, the merge base in none of 6, too few to tell whether that is chance: crash", "json junit sarif markdown summary stderr"},
+		{"fails now and then", "fails", now + "if [ $((n % 2)) = 1 ]; then kill -SEGV $$; fi\n", nil, exit.Regression,
+			"launches, the merge base in 0 of ", "json junit sarif markdown summary stderr"},
+		{"a case less", "cases", "32=5.0", nil, exit.Inconclusive, "HEAD does not report it", "json junit sarif markdown summary stderr"},
+		{"a case of zeros", "cases", "32=5.0 64=0.0", nil, exit.Inconclusive, "HEAD reports no number of it that can be compared", "json junit sarif markdown summary stderr"},
+		{"a case more", "cases", "32=5.0 64=9.0 128=17", nil, exit.OK, "only HEAD gives time of 128: it is not compared", "json junit markdown summary"},
 	} {
-		if name, id, ok := strings.Cut(x.refs, "="); ok {
-			r.git("update-ref", name, id)
+		os.Remove(count)
+		r := gated(t)
+		r.write(x.file, x.text)
+		r.commit(x.name)
+		files, code := r.gate(x.args...)
+		if code != x.code {
+			t.Errorf("%s: exit %d\n%s%s", x.name, code, files["json"], files["stderr"])
 		}
-		name, id, err := gate.BaseBranch(open(t, r), x.asked, func(v string) string { return x.env[v] }, false)
-		if x.err != "" {
-			if err == nil || !strings.Contains(err.Error(), x.err) {
-				t.Errorf("%+v: %v", x, err)
+		for _, in := range strings.Fields(x.in) {
+			if !strings.Contains(files[in], x.words) {
+				t.Errorf("%s: no %q in %s\n%s", x.name, x.words, in, files[in])
 			}
-		} else if name != x.name || id != x.id || err != nil {
-			t.Errorf("%+v: %s %s %v", x, name, wording.Short(id), err)
 		}
-	}
-	r.git("checkout", "-q", "--orphan", "alone")
-	r.commit("another history")
-	x := gate.Gating{}
-	if err := x.ChooseEnds(open(t, r), "main", func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "no common history") {
-		t.Error(err)
+		want := map[int]string{exit.OK: "pass", exit.Inconclusive: "cannot-tell", exit.Regression: "regression"}[code]
+		if !strings.Contains(files["outputs"], "result="+want+"\n") || !strings.Contains(files["json"], `"result": "`+want+`"`) {
+			t.Errorf("%s: %s", x.name, files["outputs"])
+		}
 	}
 }
 
-func TestGateExit(t *testing.T) {
-	for result, want := range map[string]int{
-		report.GatePass: exit.OK, report.GateImprovement: exit.OK, report.GateRegression: exit.Regression, report.GateOpen: exit.Inconclusive,
-		store.Interrupted: exit.Interrupted, store.Infra: exit.Machine,
-	} {
-		for _, tolerant := range []bool{false, true} {
-			x := gate.Gating{Tolerant: tolerant}
-			want := want
-			if tolerant && result == report.GateOpen {
-				want = exit.OK
+// TestConfiguredMetricThatIsNeverFound: the time of the process does not stand in for what somebody asked for.
+func TestConfiguredMetricThatIsNeverFound(t *testing.T) {
+	t.Parallel()
+	r := gated(t)
+	r.write("cases", "32=5.1 64=9.0")
+	r.commit("other")
+	config := func(metric string) {
+		r.write("kbisect.toml", "version = 1\n[run]\ncommand = [\"sh\", \"-c\", \"cat cases; cat cases | tr ' ' '#'\"]\n"+metric)
+	}
+	commands := [][]string{
+		{"gate", "--base", "main", "--pairs", "5"}, {"compare", "main", "topic", "--pairs", "5"}, {"baseline", "record", "--launches", "2"},
+		{"doctor", "--noise", "--launches", "12"},
+	}
+	for _, metric := range []string{"[metric]\nname = \"time\"\nfrom = \"regex\"\npattern = 'lasts (?P<value>[0-9.]+)'\n", "[metric]\nname = \"time\"\nfrom = \"protocol\"\n", ""} {
+		config(metric)
+		for _, c := range commands {
+			want, code := "metric time: its pattern matches nothing that the program prints, in ", exit.UsageError
+			switch {
+			case metric == "" && c[0] == "doctor": // which would simulate searches
+				continue
+			case metric == "": // nobody said what is measured
+				want, code = "", exit.OK
+			case !strings.Contains(metric, "regex"):
+				want = "launches that ended well gave a number of it, nor of anything else"
 			}
-			if got := x.ExitCode(result); got != want {
-				t.Errorf("%s, tolerant %v: %d", result, tolerant, got)
+			out, errs, got := r.kbisect(append(c, "--quiet")...)
+			if code == exit.UsageError && got != code || got == exit.UsageError && code != exit.UsageError || !strings.Contains(errs, want) {
+				t.Errorf("%v with %q: exit %d\n%s%s", c, metric, got, out, errs)
+			}
+			if code == exit.UsageError && strings.Contains(want, "pattern") && !strings.Contains(errs, "64=9.0") {
+				t.Errorf("%v: what was printed is not said: %s", c, errs)
 			}
 		}
+	}
+	config("[metric]\nname = \"time\"\nfrom = \"regex\"\npattern = '32=5.1#64=(?P<value>[0-9.]+)'\n")
+	if _, errs, code := r.kbisect("gate", "--base", "main", "--quiet"); code != exit.UsageError || !strings.Contains(errs, "only HEAD gives one") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 }
 
@@ -117,200 +128,5 @@ func lookup(env []string) func(string) string {
 			}
 		}
 		return ""
-	}
-}
-
-func TestAccepted(t *testing.T) {
-	a := &gate.Acceptances{List: []config.Acceptance{{Metric: "time", Case: "n1", Limit: 1.1}, {Metric: "rate", Limit: 0.9}}, Seen: make([]bool, 2)}
-	for _, x := range []struct {
-		metric, one string
-		higher      bool
-		ratio       float64
-		want        bool
-	}{
-		{"time", "n1", false, 1.1, true}, {"time", "n1", false, 1.101, false}, {"time", "n2", false, 1.01, false}, {"time", "", false, 1.01, false},
-		{"rate", "", true, 0.9, true}, {"rate", "", true, 0.89, false}, {"rate", "n1", true, 0.95, false}, {"wall", "n1", false, 1, false},
-	} {
-		if got := a.Lets(metric.Metric{Name: x.metric, Higher: x.higher}, x.one, x.ratio); got != x.want {
-			t.Errorf("%+v: %v", x, got)
-		}
-	}
-	higher := compare.Contrast{Metric: metric.Metric{Higher: true}, Bound: compare.Interval{Value: 0.9, Low: 0.8876, High: 0.91}}
-	lower := compare.Contrast{Bound: compare.Interval{Value: 1.1, Low: 1.09, High: 1.1011}}
-	if gate.AcceptedLimit(higher) != 0.887 || gate.AcceptedLimit(lower) != 1.102 {
-		t.Error(gate.AcceptedLimit(higher), gate.AcceptedLimit(lower))
-	}
-}
-
-// TestReadAccepted: what the merge base has is spent, and where its list is damaged nothing counts.
-func TestReadAccepted(t *testing.T) {
-	entry := func(reason string) string {
-		return fmt.Sprintf("[[accepted]]\nmetric = \"time\"\nlimit = 1.5\nreason = %q\n", reason)
-	}
-	for _, x := range []struct {
-		base, head string
-		want       []string // reasons
-		warn       string
-	}{
-		{"", "", nil, ""}, {"", entry("a"), []string{"a"}, ""}, {entry("a"), entry("a"), nil, ""}, {entry("a"), "# moved\n" + entry("b") + entry("a"), []string{"b"}, ""},
-		{entry("a"), "", nil, ""}, {"accepted = 7\n", entry("a"), nil, "nothing that is accepted counts"},
-	} {
-		r := newRepo(t)
-		r.write(config.AcceptedName, x.base+"\n")
-		base := r.commit("base")
-		r.write(config.AcceptedName, x.head+"\n")
-		r.write("n", "1")
-		head := r.commit("head")
-		got, err := gate.ReadAccepted(open(t, r), base, head)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var reasons []string
-		for _, a := range got.List {
-			reasons = append(reasons, a.Reason)
-		}
-		if !slices.Equal(reasons, x.want) || !strings.Contains(strings.Join(got.Warnings, "\n"), x.warn) {
-			t.Errorf("%+v: %q, %q", x, reasons, got.Warnings)
-		}
-	}
-}
-
-// FuzzAccepted: the list is read or refused, never more; and what is recorded is read back as it was.
-func FuzzAccepted(f *testing.F) {
-	f.Add("", "time", "n1", "needed", 1.1)
-	f.Add("[[accepted]]\nmetric = \"time\"\nlimit = 2\nreason = \"x\"\n", "a\"b", "", "two\nlines \x7f \u2028 \\", 0.5)
-	f.Add("# no line end", "t", "c\tase", "r", 3.25)
-	f.Add("accepted = 3", "t", "", "r", 1.0)
-	f.Fuzz(func(t *testing.T, old, metric, one, reason string, limit float64) {
-		before, err := config.ParseAccepted("x", []byte(old))
-		if err != nil || gate.OneLine(reason) == "" || metric == "" || !(limit > 0 && limit < 1e6) || strings.Contains(metric+one, "\x00") || len(old)+len(metric)+len(one)+len(reason) > 10000 {
-			return
-		}
-		fresh := config.Acceptance{Metric: strings.ToValidUTF8(metric, "?"), Case: strings.ToValidUTF8(one, "?"), Limit: limit, Commit: "c0ffee", Reason: gate.OneLine(strings.ToValidUTF8(reason, "?"))}
-		path := filepath.Join(t.TempDir(), config.AcceptedName)
-		if err := os.WriteFile(path, []byte(old), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if err := gate.AppendAccepted(path, []config.Acceptance{fresh}); err != nil {
-			if strings.Contains(old, "[") { // such as accepted = [], to which nothing can be added
-				return
-			}
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := config.ParseAccepted("x", data); err != nil || !slices.Equal(got, append(before, fresh)) {
-			t.Fatalf("%+v, %v\n%s", got, err, data)
-		}
-	})
-}
-
-// TestOnlyChange compares the commit that needs no search with what every order of a random history says: if the
-// rule names one, HEAD's inputs came with it.
-func TestOnlyChange(t *testing.T) {
-	named := 0
-	for seed := range uint64(2000) {
-		rng := rand.New(rand.NewPCG(seed, 5))
-		keys := map[string]string{"good": "k0", "older": []string{"k0", "k9"}[rng.IntN(2)]}
-		rng2 := &source.Range{GoodKey: "k0"}
-		n := 1 + rng.IntN(5)
-		for i := range n {
-			c := source.RangeCommit{Commit: source.Commit{ID: fmt.Sprint(i)}}
-			before := []string{"good", "older"}
-			for j := range i {
-				before = append(before, fmt.Sprint(j))
-			}
-			c.Parents = []string{before[rng.IntN(len(before))]}
-			if rng.IntN(3) == 0 {
-				c.Parents = append(c.Parents, before[rng.IntN(len(before))])
-			}
-			c.Key = keys[c.Parents[0]]
-			if rng.IntN(2) == 0 {
-				c.Key = fmt.Sprint("k", rng.IntN(3))
-			}
-			c.Neutral = !slices.ContainsFunc(c.Parents, func(p string) bool { return keys[p] != c.Key })
-			keys[c.ID] = c.Key
-			rng2.Commits = append(rng2.Commits, c)
-		}
-		bad := rng2.Commits[n-1].Key
-		id, ok := gate.OnlyChange(rng2, func(id string) (string, error) { return keys[id], nil })
-		if !ok {
-			continue
-		}
-		named++
-		var borders int // commits that go from the inputs of the good end to those of the bad
-		for _, c := range rng2.Commits {
-			from := !slices.ContainsFunc(c.Parents, func(p string) bool { return keys[p] != "k0" })
-			if c.Key == bad && bad != "k0" && from {
-				borders++
-			}
-		}
-		if keys[id] != bad || borders != 1 {
-			t.Errorf("seed %d: %s of %+v", seed, id, rng2.Commits)
-		}
-	}
-	if named < 100 {
-		t.Errorf("named in %d histories", named)
-	}
-}
-
-// TestMoved follows lines through random later changes: where a line is still in the file, the place is its.
-func TestMoved(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	r := newRepo(t)
-	lines := make([]string, 40)
-	for i := range lines {
-		lines[i] = fmt.Sprint("line ", i)
-	}
-	var ids []string
-	var files [][]string
-	for range 8 {
-		r.write("a.c", strings.Join(lines, "\n")+"\n")
-		r.commit("change")
-		ids, files = append(ids, r.git("rev-parse", "HEAD")), append(files, slices.Clone(lines))
-		for range 3 {
-			at := rng.IntN(len(lines))
-			switch rng.IntN(3) {
-			case 0:
-				lines = slices.Delete(lines, at, min(len(lines), at+2))
-			case 1:
-				lines = slices.Insert(lines, at, fmt.Sprint("new ", rng.Int()))
-			case 2:
-				lines[at] = fmt.Sprint("other ", rng.Int())
-			}
-		}
-	}
-	s := open(t, r)
-	checked := 0
-	for i := range ids {
-		d, err := hunks.Between(context.Background(), s, ids[i], ids[len(ids)-1], []string{"a.c"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		last := files[len(files)-1]
-		for n, line := range files[i] {
-			at := slices.Index(last, line)
-			if at < 0 {
-				continue
-			}
-			checked++
-			if p, ok := gate.Moved(report.Place{File: "a.c", Start: n + 1, End: n + 1}, d.Hunks); !ok || p.Start != at+1 || p.End != at+1 {
-				t.Errorf("line %q of version %d: %v, want %d", line, i, p, at+1)
-			}
-		}
-	}
-	if checked < 100 {
-		t.Errorf("%d lines", checked)
-	}
-	r.git("rm", "-q", "a.c")
-	r.commit("gone")
-	d, err := hunks.Between(context.Background(), s, ids[0], r.git("rev-parse", "HEAD"), []string{"a.c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := gate.Moved(report.Place{File: "a.c", Start: 1, End: 1}, d.Hunks); ok {
-		t.Error("a file that is gone")
 	}
 }

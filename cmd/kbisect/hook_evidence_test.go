@@ -3,13 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/hook"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/pipeline/store"
 )
 
 // TestHookLaunchesAlone pushes slow commits that were launched before, and good ones: only what set the two
@@ -72,41 +66,4 @@ func TestHookLaunchesAlone(t *testing.T) {
 	h.wants(said, code, 1, measured...)
 	said, code = h.push("wrong, by a search", "--dry-run", "origin", "ill")
 	h.wants(said, code, 1, append(known, `regression: .*wrong`)...)
-}
-
-// TestPastAnswer goes by what a session came to.
-func TestPastAnswer(t *testing.T) {
-	for _, x := range []struct {
-		axis, status, finding string
-		times                 bool
-		want                  hook.Answer
-	}{
-		{session.Comparing, "regression", `{}`, true, hook.Regression},
-		{session.Comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 1}}`, true, ""},
-		{session.Comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 2}}`, true, hook.Regression},
-		{session.Comparing, "regression", `{"failure": {"class": "build-failed"}, "b": {"launches": 1}}`, true, hook.Regression},
-		{session.Comparing, "improvement", `{}`, true, hook.Passes},
-		{session.Comparing, "no-difference", `{}`, true, hook.Passes},
-		{session.Comparing, "cannot-tell", `{"budget_used_up": true}`, true, ""},
-		{session.Comparing, "cannot-tell", `{}`, true, ""}, // after as few pairs as --pairs asks for
-		{session.Comparing, "cannot-tell", `{"hopeless": true}`, true, hook.Passes},
-		{session.Comparing, "cannot-tell", `{"failure": {"class": "crash"}}`, true, hook.Passes},
-		{session.Comparing, store.Interrupted, `{}`, true, ""},
-		{gate.Kind, "pass", `{"head": {"launches": 8}}`, true, hook.Passes},
-		{gate.Kind, "improvement", `{}`, true, hook.Passes},
-		{gate.Kind, "regression", `{"head": {"launches": 8}}`, true, hook.Regression},
-		{gate.Kind, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 1}}`, true, ""},
-		{gate.Kind, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 2}}`, true, hook.Regression},
-		{gate.Kind, "cannot-tell", `{}`, true, ""},
-		{policy.AxisHistory, store.Found, `{}`, false, hook.Regression},
-		{policy.AxisHistory, "no-difference", `{}`, true, hook.Passes},
-		{policy.AxisHistory, "no-difference", `{}`, false, ""},
-		{baseline.Kind, "ok", `{}`, false, hook.Passes},
-		{session.Comparing, "regression", `{`, true, ""},
-	} {
-		s := hook.PastSession{Session: store.Session{Axis: x.axis, Status: x.status, Finding: []byte(x.finding)}, Compares: true, Times: x.times}
-		if got := s.Answer(); got != x.want {
-			t.Errorf("%+v: %q", x, got)
-		}
-	}
 }

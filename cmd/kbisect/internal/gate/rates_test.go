@@ -1,4 +1,4 @@
-package main
+package gate
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
@@ -79,7 +78,7 @@ func (b gateBench) play(t testing.TB, trials int) gateScore {
 		s.Steps = []simulate.Step{{At: 1, Log: b.step}}
 	}
 	p := &policy.Policy{Seed: 1, Judge: judge.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: config.DefaultEffect, Error: config.DefaultError}}
-	x := gate.Gating{Base: simulate.ID(0), Head: simulate.ID(1), Accepted: &gate.Acceptances{}}
+	x := Gating{Base: simulate.ID(0), Head: simulate.ID(1), Accepted: &Acceptances{}}
 	out := gateScore{results: map[compare.Answer]int{}, trials: trials}
 	for i := range trials {
 		device := simulate.NewDevice(s, uint64(i)+1)

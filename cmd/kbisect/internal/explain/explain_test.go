@@ -1,0 +1,132 @@
+package explain
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/kernels/cuda"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// TestExplainTorch reads what torch.profiler saw: kernels that came and went, a lost graph.
+func TestExplainTorch(t *testing.T) {
+	launched := func(name string, n int, us float64, block int) cuda.Launched {
+		return cuda.Launched{Kernel: name, Launches: n, Grid: [3]int{132, 1, 1}, Block: [3]int{block, 1, 1}, Arch: "9.0", Metrics: map[string]cuda.Measured{
+			cuda.MetricTime: {Value: us / 1e6, Unit: "s"}, cuda.MetricRegisters: {Value: 32}, cuda.MetricShared: {Value: 0, Unit: "B"},
+		}}
+	}
+	a := &Examined{Trace: &cuda.Trace{Kernels: []cuda.Launched{launched("triton_fused_0", 10, 20, 256), launched("gemm<128>", 10, 50, 256)}, Captured: 1, Replays: 10}}
+	b := &Examined{Recompile: 4, Trace: &cuda.Trace{Kernels: []cuda.Launched{launched("gemm<64>", 10, 50, 1024), launched("silu(float*)", 10, 15, 256), launched("mul(float*)", 10, 15, 256)}}}
+	x := &Explainer{Job: &session.Session{Policy: &policy.Policy{}}, Sides: [2]Examined{*a, *b}}
+	doc := x.Explanation()
+	if !slices.Equal(doc.Gone, []string{"triton_fused_0"}) || len(doc.Added) != 2 {
+		t.Errorf("gone %q, added %q", doc.Gone, doc.Added)
+	}
+	row := func(name string) report.Row {
+		i := slices.IndexFunc(doc.Rows, func(r report.Row) bool { return r.Name == name })
+		if i < 0 {
+			t.Fatalf("no row %s in %+v", name, doc.Rows)
+		}
+		return doc.Rows[i]
+	}
+	for name, want := range map[string][2]report.Number{"graphs captured": {1, 0}, "graph launches": {10, 0}, "recompilations by torch": {0, 4}, "kernels launched": {20, 30}, "different kernels launched": {2, 3}} {
+		if r := row(name); r.A != want[0] || r.B != want[1] {
+			t.Errorf("%+v", r)
+		}
+	}
+	if r := row("name"); r.Kernel != "gemm" || r.TextA != "gemm<128>" || r.TextB != "gemm<64>" {
+		t.Errorf("%+v", r)
+	}
+	if r := row("occupancy, theoretical"); r.A != 100 || r.B != 100 { // computed
+		t.Errorf("%+v", r)
+	}
+	if !strings.Contains(doc.Summary, "recompilations by torch 0 to 4") || !strings.Contains(doc.Summary, "graph") {
+		t.Error(doc.Summary)
+	}
+}
+
+func TestPairKernels(t *testing.T) {
+	named := func(names ...string) (out []*KernelView) {
+		for _, n := range names {
+			out = append(out, &KernelView{Name: n})
+		}
+		return out
+	}
+	pairs, gone, added := PairKernels(named("f(int)", "g<1>()", "g<2>()", "h<1>()", "void o<1>(int)"), named("f(int)", "g<3>()", "h<2>()", "i()", "void o<1>(int)", "void o<1>(float)"))
+	if !slices.Equal(gone, []string{"g<1>", "g<2>"}) || !slices.Equal(added, []string{"g<3>", "i", "void o<1>(float)"}) {
+		t.Errorf("gone %q, added %q", gone, added)
+	}
+	both := 0
+	for _, p := range pairs {
+		if p.A != nil && p.B != nil {
+			both++
+		}
+	}
+	if both != 3 || len(pairs) != 8 {
+		t.Errorf("%d pairs, %d of both", len(pairs), both)
+	}
+}
+
+func TestArchitectures(t *testing.T) {
+	s := &Examined{Usage: []cuda.Usage{{Arch: "sm_80"}, {Arch: "sm_90a"}, {Arch: "sm_120"}}}
+	for device, want := range map[string]string{"9.0": "sm_90a", "8.9": "sm_80", "12.0": "sm_120", "": "sm_120", "10.0": "sm_90a"} {
+		if got := s.Arch(device); got != want {
+			t.Errorf("device %s: %s, want %s", device, got, want)
+		}
+	}
+	for arch, want := range map[string]string{"sm_90a": "9.0", "sm_120": "12.0", "sm_8": "", "": "", "sm_75": "7.5"} {
+		if got := CapabilityOf(arch); got != want {
+			t.Errorf("%s: %s, want %s", arch, got, want)
+		}
+	}
+}
+
+// TestExplainPatience keeps launches under profilers within what there is.
+func TestExplainPatience(t *testing.T) {
+	j := &session.Session{Policy: &policy.Policy{}, Record: &store.Session{}, Began: time.Now()}
+	j.Policy.Limits.Run = time.Minute
+	x := NewExplainer(j, time.Hour)
+	if got := x.Patience(); got != 5*time.Minute {
+		t.Error(got)
+	}
+	j.Policy.Limits.Run = time.Hour
+	if got := x.Patience(); got != ProfiledMost {
+		t.Error(got)
+	}
+	j.Policy.ExplainLimit = 2 * time.Minute
+	if got := NewExplainer(j, time.Hour).Patience(); got > 2*time.Minute || got < time.Minute {
+		t.Error(got)
+	}
+	j.Policy.Budget = 500 * time.Millisecond
+	if got := x.Patience(); got != 0 {
+		t.Error(got)
+	}
+}
+
+// What a profiler says of one side is not set against what was compiled of the other.
+func TestFiguresOfOneSource(t *testing.T) {
+	seen := &KernelView{Usage: &cuda.Usage{Registers: 12, Shared: 1024}, Ncu: []cuda.Launched{{Metrics: map[string]cuda.Measured{
+		cuda.MetricRegisters: {Value: 16}, cuda.MetricStatic: {Value: 0},
+	}}}}
+	built := &KernelView{Usage: &cuda.Usage{Registers: 12, Shared: 1024}}
+	for _, c := range []struct {
+		pair KernelPair
+		a, b float64
+	}{{KernelPair{A: seen, B: seen}, 16, 16}, {KernelPair{A: seen, B: built}, 12, 12}, {KernelPair{A: built, B: seen}, 12, 12}} {
+		if r := c.pair.SameSource("registers per thread", "", report.SortRegisters, (*KernelView).Registers); float64(r.A) != c.a || float64(r.B) != c.b {
+			t.Errorf("registers %v and %v, not %v and %v", r.A, r.B, c.a, c.b)
+		}
+	}
+	if r := (KernelPair{A: seen, B: built}).SameSource("static shared memory", "B", report.SortShared, (*KernelView).StaticShared); r.A != r.B {
+		t.Errorf("shared memory %v and %v", r.A, r.B)
+	}
+	if r := (KernelPair{A: seen}).SameSource("registers per thread", "", report.SortRegisters, (*KernelView).Registers); float64(r.A) != 16 || !math.IsNaN(float64(r.B)) {
+		t.Errorf("a kernel that is gone has %v and %v registers", r.A, r.B)
+	}
+}
