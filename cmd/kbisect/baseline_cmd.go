@@ -75,7 +75,7 @@ func exportBaseline(c *cli.Context) error {
 		return err
 	}
 	defer repo.Close()
-	b, err := baseline.ChooseBaseline(all, repo, append(words, "")[1])
+	b, err := baseline.Choose(all, repo, append(words, "")[1])
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func importBaseline(c *cli.Context) error {
 		return exit.Usagef("%w\nhint: kbisect baseline export FILE writes one, where it was recorded", err)
 	}
 	defer f.Close()
-	b, err := baseline.ReadBaseline(f)
+	b, err := baseline.Read(f)
 	if err != nil {
 		return exit.Usagef("%s: %w", words[0], err)
 	}
@@ -122,11 +122,11 @@ func importBaseline(c *cli.Context) error {
 	if _, err := repo.Resolve(b.Commit); err != nil {
 		return exit.Usagef("%s: this repository has no commit %s\nhint: git fetch", words[0], b.Commit)
 	}
-	return baseline.TakeIn(c.Context, c.App.Writer, version(), repo, b)
+	return baseline.Import(c.Context, c.App.Writer, version(), repo, b)
 }
 
 // openBaselines reads the baselines of the repository.
-func openBaselines(c *cli.Context) ([]baseline.KeptBaseline, *source.Repo, error) {
+func openBaselines(c *cli.Context) ([]baseline.Kept, *source.Repo, error) {
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
 		return nil, nil, exit.Usage(err)
@@ -137,7 +137,7 @@ func openBaselines(c *cli.Context) ([]baseline.KeptBaseline, *source.Repo, error
 		return nil, nil, err
 	}
 	defer st.Close()
-	all, err := baseline.Baselines(st)
+	all, err := baseline.List(st)
 	if err == nil && len(all) == 0 {
 		err = exit.Usagef("no baseline is recorded in this repository\nhint: kbisect baseline record launches HEAD and remembers it")
 	}
@@ -183,7 +183,7 @@ func showBaseline(c *cli.Context) error {
 		return err
 	}
 	defer repo.Close()
-	b, err := baseline.ChooseBaseline(all, repo, append(words, "")[0])
+	b, err := baseline.Choose(all, repo, append(words, "")[0])
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func explainCommand() *cli.Command {
 			"Exit codes: 0 explained, 2 usage, 3 neither of the two could be looked at, 5 machine trouble, 130 interrupted.",
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
-		Flags: append(append(append(trialFlags(), formatFlags()...), explainLimitFlag(explain.ExplainLimit)),
+		Flags: append(append(append(trialFlags(), formatFlags()...), explainLimitFlag(explain.Limit)),
 			&cli.IntFlag{Name: "launches", Usage: "launch each `N` times for the phases", Value: 3},
 			&cli.BoolFlag{Name: "no-profile", Usage: "no launch under a profiler", DisableDefaultText: true},
 		),

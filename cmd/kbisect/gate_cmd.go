@@ -62,9 +62,9 @@ func gateAction(c *cli.Context) error {
 }
 
 func readGateFiles(c *cli.Context, env func(string) string) gate.Files {
-	f := gate.Files{Junit: c.String("junit"), Markdown: c.String("markdown"), Html: c.String("report"), Sarif: c.String("sarif"), Benchmark: c.String("benchmark")}
+	f := gate.Files{JUnit: c.String("junit"), Markdown: c.String("markdown"), HTML: c.String("report"), SARIF: c.String("sarif"), Benchmark: c.String("benchmark")}
 	if v := env("GITHUB_ACTIONS"); v != "" && v != "false" {
-		f.Github, f.Summary, f.Outputs = true, env("GITHUB_STEP_SUMMARY"), env("GITHUB_OUTPUT")
+		f.GitHub, f.Summary, f.Outputs = true, env("GITHUB_STEP_SUMMARY"), env("GITHUB_OUTPUT")
 	}
 	return f
 }

@@ -94,12 +94,12 @@ func readDeadline(c *cli.Context) time.Duration {
 	}
 	text := os.Getenv(hook.DeadlineVariable)
 	if text == "" {
-		return hook.HookDeadline
+		return hook.DefaultDeadline
 	}
 	d, err := config.ParseDuration(text)
 	if err != nil {
-		fmt.Fprintf(c.App.ErrWriter, "kbisect: warning: %s: %v; using %v\n", hook.DeadlineVariable, err, hook.HookDeadline)
-		return hook.HookDeadline
+		fmt.Fprintf(c.App.ErrWriter, "kbisect: warning: %s: %v; using %v\n", hook.DeadlineVariable, err, hook.DefaultDeadline)
+		return hook.DefaultDeadline
 	}
 	return d
 }
@@ -118,7 +118,7 @@ func installHook(c *cli.Context) error {
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
-	done, err := hook.HookAt(dir).Install(hook.HookScript(binary, duration(c, "deadline")))
+	done, err := hook.At(dir).Install(hook.Script(binary, duration(c, "deadline")))
 	if err != nil {
 		return exit.Usage(err)
 	}
@@ -137,7 +137,7 @@ func uninstallHook(c *cli.Context) error {
 		return err
 	}
 	defer repo.Close()
-	done, err := hook.HookAt(dir).Uninstall()
+	done, err := hook.At(dir).Uninstall()
 	if err != nil {
 		return exit.Usage(err)
 	}
@@ -153,7 +153,7 @@ func openHooks(c *cli.Context) (repo *source.Repo, dir string, err error) {
 	if repo, err = source.Open(globals(c).dir); err != nil {
 		return nil, "", exit.Usage(err)
 	}
-	if dir, err = hook.HooksDir(c.Context, repo); err != nil {
+	if dir, err = hook.Dir(c.Context, repo); err != nil {
 		repo.Close()
 		return nil, "", exit.Usage(err)
 	}

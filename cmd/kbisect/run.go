@@ -46,7 +46,7 @@ func runCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
 			&cli.BoolFlag{Name: "fast", Usage: "name the commit without the proof: no clean builds, and the culprit is not launched again at its full limit", DisableDefaultText: true},
-			explainLimitFlag(explain.CulpritExplainLimit),
+			explainLimitFlag(explain.CulpritLimit),
 			&cli.BoolFlag{Name: "no-explain", Usage: "do not say why the culprit differs from its parent", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "resume", Usage: "go on with the newest search that did not come to its end, or repeat the newest answer", DisableDefaultText: true},
 		}...),

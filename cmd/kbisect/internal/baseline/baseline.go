@@ -29,8 +29,8 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// BaselineSchema names the document of a baseline and its version.
-const BaselineSchema = "kbisect.baseline/1"
+// Schema names the document of a baseline and its version.
+const Schema = "kbisect.baseline/1"
 
 // Baseline is a commit that was good, and what its launches measured where.
 type Baseline struct {
@@ -43,7 +43,7 @@ type Baseline struct {
 	Launches int             `json:"launches"`
 	Levels   []Level         `json:"levels"`
 	Machine  machine.Machine `json:"machine"`
-	Config   MeasuredBy      `json:"config"`
+	Config   measuredBy      `json:"config"`
 	Version  string          `json:"kbisect"`
 }
 
@@ -57,8 +57,8 @@ type Level struct {
 	Values []float64 `json:"launches"` // in the order of the launches
 }
 
-// MeasuredBy says how a baseline was built and run; only equal fingerprints compare.
-type MeasuredBy struct {
+// measuredBy says how a baseline was built and run; only equal fingerprints compare.
+type measuredBy struct {
 	Fingerprint string `json:"fingerprint"` // SHA-256 of commands, limits, paths and metrics
 	Build       string `json:"build"`
 	Run         string `json:"run"`
@@ -67,13 +67,13 @@ type MeasuredBy struct {
 // baselineOf puts a measurement into the terms of a baseline.
 func baselineOf(t *session.Session, m report.Measurement, all []bisect.Outcome, on machine.Machine) Baseline {
 	b := Baseline{
-		Schema: BaselineSchema, Session: t.Record.ID, Commit: t.Policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
+		Schema: Schema, Session: t.Record.ID, Commit: t.Policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
 		Launches: len(all), Machine: on, Config: measuredByOf(t.Policy), Version: t.Record.Version,
 	}
 	var s compare.Side
 	fit := slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return !s.Note(o) })
 	found := append(session.Numbers(fit, ""), session.Number{Metric: "wall", One: ""})
-	for _, ph := range phaseMedians(fit) {
+	for _, ph := range phasesOf(fit) {
 		found = append(found, session.Number{Metric: "phase." + ph, One: ""})
 	}
 	of := session.ByNumber(fit)
@@ -86,7 +86,7 @@ func baselineOf(t *session.Session, m report.Measurement, all []bisect.Outcome, 
 }
 
 // phasesOf lists the phases of all launches but the build, in the order in which they are first met.
-func phaseMedians(all []bisect.Outcome) (out []string) {
+func phasesOf(all []bisect.Outcome) (out []string) {
 	for _, o := range all {
 		for _, p := range o.Phases {
 			if p.Name != "build" && !slices.Contains(out, p.Name) {
@@ -111,24 +111,24 @@ func levelOf(p *policy.Policy, all []bisect.Outcome, n session.Number) Level {
 }
 
 // measuredBy is the fingerprint of a policy.
-func measuredByOf(p *policy.Policy) MeasuredBy {
-	return MeasuredBy{Sha256Hex(p.Compares()), strings.Join(p.Plan.Build, " "), strings.Join(p.Plan.Run, " ")}
+func measuredByOf(p *policy.Policy) measuredBy {
+	return measuredBy{Fingerprint(p.Compares()), strings.Join(p.Plan.Build, " "), strings.Join(p.Plan.Run, " ")}
 }
 
 // The largest file that is read as a baseline, and what one may hold.
 const (
-	MaxBaseline = 8 << 20
-	maxLevels   = 10_000
+	maxSize   = 8 << 20
+	maxLevels = 10_000
 )
 
-// ReadBaseline reads an exported baseline. It trusts nothing: a file may be edited, cut off, or another's.
-func ReadBaseline(r io.Reader) (b Baseline, err error) {
-	data, err := io.ReadAll(io.LimitReader(r, MaxBaseline+1))
+// Read reads an exported baseline. It trusts nothing: a file may be edited, cut off, or another's.
+func Read(r io.Reader) (b Baseline, err error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxSize+1))
 	if err != nil {
 		return b, err
 	}
-	if len(data) > MaxBaseline {
-		return b, fmt.Errorf("it is larger than %d MiB: no baseline", MaxBaseline>>20)
+	if len(data) > maxSize {
+		return b, fmt.Errorf("it is larger than %d MiB: no baseline", maxSize>>20)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -161,8 +161,8 @@ func plainJSON(err error) error {
 // check finds what no baseline can say.
 func (b Baseline) check() error {
 	switch {
-	case b.Schema != BaselineSchema:
-		return fmt.Errorf("its schema is %q, not %q", b.Schema, BaselineSchema)
+	case b.Schema != Schema:
+		return fmt.Errorf("its schema is %q, not %q", b.Schema, Schema)
 	case !ObjectID(b.Commit):
 		return fmt.Errorf("commit %q is no full id", b.Commit)
 	case b.Recorded.IsZero() || b.Recorded.After(time.Now().Add(24*time.Hour)):
@@ -242,14 +242,14 @@ func (b Baseline) Print(w io.Writer, hints []string) error {
 	return t.Flush()
 }
 
-// Sha256Hex is the SHA-256 of a text, in hex.
-func Sha256Hex(text string) string {
+// Fingerprint is the SHA-256 of a text, in hex.
+func Fingerprint(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// pythonic reports a project of Python's.
-func pythonic(p *policy.Policy) bool {
+// usesPython reports a project of Python's.
+func usesPython(p *policy.Policy) bool {
 	python := func(argv []string) bool {
 		return slices.ContainsFunc(argv, func(a string) bool {
 			return strings.HasPrefix(filepath.Base(a), "python") || strings.HasSuffix(a, ".py")

@@ -14,10 +14,10 @@ import (
 // aBaseline is one that may be read.
 func aBaseline() Baseline {
 	return Baseline{
-		Schema: BaselineSchema, Session: "s", Commit: strings.Repeat("a", 40), Subject: "fine", Recorded: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Schema: Schema, Session: "s", Commit: strings.Repeat("a", 40), Subject: "fine", Recorded: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Launches: 3, Levels: []Level{{Metric: "time", Case: "n1", Unit: "s", Median: 2, Values: []float64{1, 2, 3}}},
 		Machine: machine.Machine{Devices: []machine.Device{{Name: "NVIDIA H200", UUID: "GPU-1"}}, Driver: "550.1", CUDA: "12.4"},
-		Config:  MeasuredBy{Fingerprint: Sha256Hex("x"), Run: "./bench"},
+		Config:  measuredBy{Fingerprint: Fingerprint("x"), Run: "./bench"},
 	}
 }
 
@@ -26,17 +26,17 @@ func TestReadBaseline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := ReadBaseline(bytes.NewReader(good)); err != nil || !reflect.DeepEqual(b, aBaseline()) {
+	if b, err := Read(bytes.NewReader(good)); err != nil || !reflect.DeepEqual(b, aBaseline()) {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	for old, wrong := range map[string]string{
 		`"kbisect.baseline/1"`: `"kbisect.baseline/2"`, strings.Repeat("a", 40): "HEAD", `"launches":3`: `"launches":2`,
 		`"2026-01-02T03:04:05Z"`: `"0001-01-01T00:00:00Z"`, `"median":2`: `"median":1`, `"launches":[1,2,3]`: `"launches":[]`,
 		`"metric":"time"`: `"metric":""`, `"GPU-1"`: `"../x"`, `"unit"`: `"unjt"`, `{"schema"`: `{"x":1,"schema"`,
-		Sha256Hex("x"): "", `[{"metric"`: `[],"levels":[{"metric"`, `2026-01`: `2999-01`,
+		Fingerprint("x"): "", `[{"metric"`: `[],"levels":[{"metric"`, `2026-01`: `2999-01`,
 	} {
 		text := strings.Replace(string(good), old, wrong, 1)
-		_, err := ReadBaseline(strings.NewReader(text))
+		_, err := Read(strings.NewReader(text))
 		if wrong == `[],"levels":[{"metric"` { // the second counts, as everywhere in JSON
 			continue
 		}
@@ -45,11 +45,11 @@ func TestReadBaseline(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "null", "[]", "{}", string(good) + "x", string(good[:len(good)-2]), string(good) + string(good)} {
-		if _, err := ReadBaseline(strings.NewReader(text)); err == nil {
+		if _, err := Read(strings.NewReader(text)); err == nil {
 			t.Errorf("%.40q is read", text)
 		}
 	}
-	if _, err := ReadBaseline(strings.NewReader(strings.Repeat(" ", MaxBaseline+1))); err == nil || !strings.Contains(err.Error(), "larger than 8 MiB") {
+	if _, err := Read(strings.NewReader(strings.Repeat(" ", maxSize+1))); err == nil || !strings.Contains(err.Error(), "larger than 8 MiB") {
 		t.Error(err)
 	}
 }
@@ -62,7 +62,7 @@ func FuzzReadBaseline(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		b, err := ReadBaseline(bytes.NewReader(data))
+		b, err := Read(bytes.NewReader(data))
 		if err != nil {
 			return
 		}
@@ -70,7 +70,7 @@ func FuzzReadBaseline(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := ReadBaseline(bytes.NewReader(again))
+		c, err := Read(bytes.NewReader(again))
 		if err != nil || c.Commit != b.Commit || len(c.Levels) != len(b.Levels) {
 			t.Errorf("%v: %s", err, again)
 		}
@@ -88,18 +88,18 @@ func TestBaselineHints(t *testing.T) {
 	cpu := aBaseline()
 	cpu.Machine = machine.Machine{}
 	for _, x := range []struct {
-		b     KeptBaseline
+		b     Kept
 		here  *machine.Machine
 		hints int
 		want  string
 	}{
-		{KeptBaseline{Baseline: aBaseline(), Imported: false}, h200, 0, ""},
-		{KeptBaseline{Baseline: aBaseline(), Imported: true}, h200, 0, ""},
-		{KeptBaseline{Baseline: aBaseline(), Imported: true}, other, 2, "its device is not here: NVIDIA H200; driver 550.1 then, 560.2 now"},
-		{KeptBaseline{Baseline: aBaseline(), Imported: false}, none, 1, "its device is not here: NVIDIA H200"},
-		{KeptBaseline{Baseline: cpu, Imported: false}, none, 0, ""},
-		{KeptBaseline{Baseline: cpu, Imported: true}, none, 1, "it was measured without a device that could be told from others"},
-		{KeptBaseline{Baseline: cpu, Imported: false}, h200, 1, "it was measured without a device that could be told from others"},
+		{Kept{Baseline: aBaseline(), Imported: false}, h200, 0, ""},
+		{Kept{Baseline: aBaseline(), Imported: true}, h200, 0, ""},
+		{Kept{Baseline: aBaseline(), Imported: true}, other, 2, "its device is not here: NVIDIA H200; driver 550.1 then, 560.2 now"},
+		{Kept{Baseline: aBaseline(), Imported: false}, none, 1, "its device is not here: NVIDIA H200"},
+		{Kept{Baseline: cpu, Imported: false}, none, 0, ""},
+		{Kept{Baseline: cpu, Imported: true}, none, 1, "it was measured without a device that could be told from others"},
+		{Kept{Baseline: cpu, Imported: false}, h200, 1, "it was measured without a device that could be told from others"},
 	} {
 		got := x.b.Hints(x.here)
 		if len(got) != x.hints || strings.Join(got, "; ") != x.want {

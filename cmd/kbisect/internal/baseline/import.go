@@ -18,15 +18,15 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// TakeIn keeps an imported baseline. On the device that it was measured on its commit is as good as one that
+// Import keeps an imported baseline. On the device that it was measured on its commit is as good as one that
 // was recorded here.
-func TakeIn(ctx context.Context, w io.Writer, version string, repo *source.Repo, b Baseline) error {
+func Import(ctx context.Context, w io.Writer, version string, repo *source.Repo, b Baseline) error {
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
 	defer st.Close()
-	all, err := Baselines(st)
+	all, err := List(st)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func TakeIn(ctx context.Context, w io.Writer, version string, repo *source.Repo,
 		return err
 	}
 	b.Session = s.ID
-	k := KeptBaseline{b, true}
+	k := Kept{b, true}
 	here := machine.Here(ctx)
 	s.Status, s.Config, s.Summary = ImportedStatus, nil, "Imported: "+cmp.Or(b.Note, b.Subject)
 	if s.Finding, err = json.Marshal(b); err == nil {
@@ -68,7 +68,7 @@ func GoodElsewhere(repo *source.Repo, bad string) string {
 		return ""
 	}
 	defer st.Close()
-	all, err := Baselines(st)
+	all, err := List(st)
 	if err != nil {
 		return ""
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// KeptBaseline is a baseline with the session that keeps it.
-type KeptBaseline struct {
+// Kept is a baseline with the session that keeps it.
+type Kept struct {
 	Baseline
 	Imported bool
 }
 
-// Baselines reads those that the store keeps, the newest first.
-func Baselines(st *store.Store) (out []KeptBaseline, err error) {
+// List reads those that the store keeps, the newest first.
+func List(st *store.Store) (out []Kept, err error) {
 	all, err := st.Sessions(0)
 	if err != nil {
 		return nil, exit.With(exit.Machine, err)
@@ -34,17 +34,17 @@ func Baselines(st *store.Store) (out []KeptBaseline, err error) {
 			return nil, fmt.Errorf("baseline %s: %w", s.ID, err)
 		}
 		b.Session = s.ID
-		out = append(out, KeptBaseline{b, s.Status == ImportedStatus})
+		out = append(out, Kept{b, s.Status == ImportedStatus})
 	}
 	return out, nil
 }
 
-// ChooseBaseline finds a baseline by its id, or the newest of a revision; "" is the newest of all.
-func ChooseBaseline(all []KeptBaseline, repo *source.Repo, name string) (KeptBaseline, error) {
+// Choose finds a baseline by its id, or the newest of a revision; "" is the newest of all.
+func Choose(all []Kept, repo *source.Repo, name string) (Kept, error) {
 	if name == "" {
 		return all[0], nil
 	}
-	var found []KeptBaseline
+	var found []Kept
 	for _, b := range all {
 		if strings.HasPrefix(b.Session, name) {
 			found = append(found, b)
@@ -55,19 +55,19 @@ func ChooseBaseline(all []KeptBaseline, repo *source.Repo, name string) (KeptBas
 	}
 	id, err := repo.Resolve(name)
 	if err != nil {
-		return KeptBaseline{}, exit.Usagef("%q is neither the id of a baseline nor a revision\nhint: kbisect baseline list", name)
+		return Kept{}, exit.Usagef("%q is neither the id of a baseline nor a revision\nhint: kbisect baseline list", name)
 	}
 	for _, b := range all {
 		if b.Commit == id {
 			return b, nil
 		}
 	}
-	return KeptBaseline{}, exit.Usagef("%s (%s) has no baseline\nhint: kbisect baseline record %[1]s", name, wording.Short(id))
+	return Kept{}, exit.Usagef("%s (%s) has no baseline\nhint: kbisect baseline record %[1]s", name, wording.Short(id))
 }
 
 // Hints are the reasons for which a baseline says little here. One that comes from a file and names no device may
 // come from any machine.
-func (b KeptBaseline) Hints(here *machine.Machine) (out []string) {
+func (b Kept) Hints(here *machine.Machine) (out []string) {
 	m := b.Machine
 	switch elsewhere := m.Elsewhere(here); {
 	case len(m.Devices) == 0 && (b.Imported || elsewhere):

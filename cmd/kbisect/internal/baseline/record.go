@@ -33,7 +33,7 @@ func Record(ctx context.Context, e session.Env, words []string, note string) err
 
 // record launches, and remembers what is good.
 func record(ctx context.Context, t *session.Session, q *policy.Request, rev, note string) error {
-	on := machine.Describe(ctx, t.Devices.Watches, pythonic(t.Policy))
+	on := machine.Describe(ctx, t.Devices.Watches, usesPython(t.Policy))
 	n := q.Launches
 	all, err := session.LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
 		t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))

@@ -24,23 +24,23 @@ const Kind = "explain"
 
 // Results of an explanation; others are those of the store.
 const (
-	Explained = "explained"
-	Partly    = "partly" // one side could not be built, or did not run to its end
+	explained = "explained"
+	partly    = "partly" // one side could not be built, or did not run to its end
 )
 
 // How long the launches under profilers may take together: where they were asked for, and where
 // kbisect run makes them of itself.
 const (
-	ExplainLimit        = 20 * time.Minute
-	CulpritExplainLimit = 2 * time.Minute
+	Limit        = 20 * time.Minute
+	CulpritLimit = 2 * time.Minute
 )
 
 // Compare says why two revisions differ.
 func Compare(ctx context.Context, e session.Env, words []string) error {
-	return session.LaunchTwo(ctx, e, words, Kind, ReadExplain, explain)
+	return session.LaunchTwo(ctx, e, words, Kind, readRequest, explain)
 }
 
-func ReadExplain(p *policy.Policy, q *policy.Request, _ *session.Pair) error {
+func readRequest(p *policy.Policy, q *policy.Request, _ *session.Pair) error {
 	if n := q.Launches; n < 1 {
 		return exit.Usagef("--launches %d: at least one is needed", n)
 	}
@@ -51,8 +51,8 @@ func ReadExplain(p *policy.Policy, q *policy.Request, _ *session.Pair) error {
 
 // explain launches both, looks at what was built, profiles, and reports.
 func explain(ctx context.Context, t *session.Session, q *policy.Request, pair session.Pair) error {
-	x := ExplainerOf(t, pair.Sides)
-	err := x.See(ctx, q.Launches)
+	x := explainerOf(t, pair.Sides)
+	err := x.see(ctx, q.Launches)
 	result, mend := t.Ended(ctx, err)
 	if mend == nil {
 		mend = t.NotFound("for A or for B")
@@ -60,20 +60,20 @@ func explain(ctx context.Context, t *session.Session, q *policy.Request, pair se
 	if mend != nil {
 		return t.Fail(mend)
 	}
-	doc := x.Document(pair.Words[:], result, err)
+	doc := x.document(pair.Words[:], result, err)
 	return t.Conclude(doc.Result, doc.Summary, explainCode(doc), err, &doc, func() error { return t.Report(&doc) })
 }
 
-// ExplainerOf is for two candidates of which nothing is known yet.
-func ExplainerOf(t *session.Session, sides [2]bisect.Candidate) *Explainer {
+// explainerOf is for two candidates of which nothing is known yet.
+func explainerOf(t *session.Session, sides [2]bisect.Candidate) *explainer {
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
-	x := NewExplainer(t, ExplainLimit)
-	x.Sides = [2]Examined{{candidate: sides[0], purpose: bisect.EndGood}, {candidate: sides[1], purpose: bisect.EndBad}}
+	x := newExplainer(t, Limit)
+	x.sides = [2]examined{{candidate: sides[0], purpose: bisect.EndGood}, {candidate: sides[1], purpose: bisect.EndBad}}
 	return x
 }
 
-// See launches both, then looks at them.
-func (x *Explainer) See(ctx context.Context, launches int) error {
+// see launches both, then looks at them.
+func (x *explainer) see(ctx context.Context, launches int) error {
 	if err := x.launch(ctx, launches); err != nil {
 		return err
 	}
@@ -94,34 +94,34 @@ func explainCode(doc report.Explanation) int {
 
 // launch launches A and B in turn, for their phases. A side that fails is not launched again. Both are
 // built anew: what the compiler says of spills is not in the build cache.
-func (x *Explainer) launch(ctx context.Context, n int) error {
+func (x *explainer) launch(ctx context.Context, n int) error {
 	for i := range n {
-		for k := range x.Sides {
-			s := &x.Sides[k]
-			if s.failed() != nil || x.Job.Spent() {
+		for k := range x.sides {
+			s := &x.sides[k]
+			if s.failed() != nil || x.session.Spent() {
 				continue
 			}
-			o, err := x.Job.Memory.Sample(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose, Nth: i, Timing: true, Clean: i == 0})
+			o, err := x.session.Memory.Sample(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose, Nth: i, Timing: true, Clean: i == 0})
 			if err != nil {
 				return err
 			}
 			s.outcomes = append(s.outcomes, o)
-			x.Job.Display.Launched(2*i+k+1, 2*n, fmt.Sprintf("launch %-2d of %c  %s, %.2f s", i+1, 'A'+k, o.Describe(), o.Wall))
+			x.session.Display.Launched(2*i+k+1, 2*n, fmt.Sprintf("launch %-2d of %c  %s, %.2f s", i+1, 'A'+k, o.Describe(), o.Wall))
 		}
 	}
 	return nil
 }
 
-// Document puts everything into the terms of the report.
-func (x *Explainer) Document(words []string, result string, err error) report.Explanation {
-	doc := x.Explanation()
-	doc.Session = x.Job.Record.ID
+// document puts everything into the terms of the report.
+func (x *explainer) document(words []string, result string, err error) report.Explanation {
+	doc := x.explanation()
+	doc.Session = x.session.Record.ID
 	for k, to := range []*report.Candidate{&doc.A, &doc.B} {
 		var s compare.Side
-		for _, o := range x.Sides[k].outcomes {
+		for _, o := range x.sides[k].outcomes {
 			s.Note(o)
 		}
-		*to = session.Side(x.Job, words[k], x.Sides[k].candidate.Commit, s)
+		*to = session.Side(x.session, words[k], x.sides[k].candidate.Commit, s)
 	}
 	if result != "" {
 		doc.Result = result
@@ -130,7 +130,7 @@ func (x *Explainer) Document(words []string, result string, err error) report.Ex
 		text := err.Error()
 		doc.Error = &text
 	}
-	doc.Totals, doc.Devices = x.Job.Totals(), append([]string{}, x.Job.Devices.Names()...)
-	doc.Warnings = append([]string{}, x.Job.Warnings()...)
+	doc.Totals, doc.Devices = x.session.Totals(), append([]string{}, x.session.Devices.Names()...)
+	doc.Warnings = append([]string{}, x.session.Warnings()...)
 	return doc
 }

@@ -21,10 +21,10 @@ func TestExplainTorch(t *testing.T) {
 			cuda.MetricTime: {Value: us / 1e6, Unit: "s"}, cuda.MetricRegisters: {Value: 32}, cuda.MetricShared: {Value: 0, Unit: "B"},
 		}}
 	}
-	a := &Examined{Trace: &cuda.Trace{Kernels: []cuda.Launched{launched("triton_fused_0", 10, 20, 256), launched("gemm<128>", 10, 50, 256)}, Captured: 1, Replays: 10}}
-	b := &Examined{Recompile: 4, Trace: &cuda.Trace{Kernels: []cuda.Launched{launched("gemm<64>", 10, 50, 1024), launched("silu(float*)", 10, 15, 256), launched("mul(float*)", 10, 15, 256)}}}
-	x := &Explainer{Job: &session.Session{Policy: &policy.Policy{}}, Sides: [2]Examined{*a, *b}}
-	doc := x.Explanation()
+	a := &examined{trace: &cuda.Trace{Kernels: []cuda.Launched{launched("triton_fused_0", 10, 20, 256), launched("gemm<128>", 10, 50, 256)}, Captured: 1, Replays: 10}}
+	b := &examined{recompiled: 4, trace: &cuda.Trace{Kernels: []cuda.Launched{launched("gemm<64>", 10, 50, 1024), launched("silu(float*)", 10, 15, 256), launched("mul(float*)", 10, 15, 256)}}}
+	x := &explainer{session: &session.Session{Policy: &policy.Policy{}}, sides: [2]examined{*a, *b}}
+	doc := x.explanation()
 	if !slices.Equal(doc.Gone, []string{"triton_fused_0"}) || len(doc.Added) != 2 {
 		t.Errorf("gone %q, added %q", doc.Gone, doc.Added)
 	}
@@ -52,19 +52,19 @@ func TestExplainTorch(t *testing.T) {
 }
 
 func TestPairKernels(t *testing.T) {
-	named := func(names ...string) (out []*KernelView) {
+	named := func(names ...string) (out []*kernelView) {
 		for _, n := range names {
-			out = append(out, &KernelView{Name: n})
+			out = append(out, &kernelView{name: n})
 		}
 		return out
 	}
-	pairs, gone, added := PairKernels(named("f(int)", "g<1>()", "g<2>()", "h<1>()", "void o<1>(int)"), named("f(int)", "g<3>()", "h<2>()", "i()", "void o<1>(int)", "void o<1>(float)"))
+	pairs, gone, added := pairKernels(named("f(int)", "g<1>()", "g<2>()", "h<1>()", "void o<1>(int)"), named("f(int)", "g<3>()", "h<2>()", "i()", "void o<1>(int)", "void o<1>(float)"))
 	if !slices.Equal(gone, []string{"g<1>", "g<2>"}) || !slices.Equal(added, []string{"g<3>", "i", "void o<1>(float)"}) {
 		t.Errorf("gone %q, added %q", gone, added)
 	}
 	both := 0
 	for _, p := range pairs {
-		if p.A != nil && p.B != nil {
+		if p.a != nil && p.b != nil {
 			both++
 		}
 	}
@@ -74,14 +74,14 @@ func TestPairKernels(t *testing.T) {
 }
 
 func TestArchitectures(t *testing.T) {
-	s := &Examined{Usage: []cuda.Usage{{Arch: "sm_80"}, {Arch: "sm_90a"}, {Arch: "sm_120"}}}
+	s := &examined{usage: []cuda.Usage{{Arch: "sm_80"}, {Arch: "sm_90a"}, {Arch: "sm_120"}}}
 	for device, want := range map[string]string{"9.0": "sm_90a", "8.9": "sm_80", "12.0": "sm_120", "": "sm_120", "10.0": "sm_90a"} {
-		if got := s.Arch(device); got != want {
+		if got := s.arch(device); got != want {
 			t.Errorf("device %s: %s, want %s", device, got, want)
 		}
 	}
 	for arch, want := range map[string]string{"sm_90a": "9.0", "sm_120": "12.0", "sm_8": "", "": "", "sm_75": "7.5"} {
-		if got := CapabilityOf(arch); got != want {
+		if got := capabilityOf(arch); got != want {
 			t.Errorf("%s: %s, want %s", arch, got, want)
 		}
 	}
@@ -91,42 +91,42 @@ func TestArchitectures(t *testing.T) {
 func TestExplainPatience(t *testing.T) {
 	j := &session.Session{Policy: &policy.Policy{}, Record: &store.Session{}, Began: time.Now()}
 	j.Policy.Limits.Run = time.Minute
-	x := NewExplainer(j, time.Hour)
-	if got := x.Patience(); got != 5*time.Minute {
+	x := newExplainer(j, time.Hour)
+	if got := x.patience(); got != 5*time.Minute {
 		t.Error(got)
 	}
 	j.Policy.Limits.Run = time.Hour
-	if got := x.Patience(); got != ProfiledMost {
+	if got := x.patience(); got != profiledMost {
 		t.Error(got)
 	}
 	j.Policy.ExplainLimit = 2 * time.Minute
-	if got := NewExplainer(j, time.Hour).Patience(); got > 2*time.Minute || got < time.Minute {
+	if got := newExplainer(j, time.Hour).patience(); got > 2*time.Minute || got < time.Minute {
 		t.Error(got)
 	}
 	j.Policy.Budget = 500 * time.Millisecond
-	if got := x.Patience(); got != 0 {
+	if got := x.patience(); got != 0 {
 		t.Error(got)
 	}
 }
 
 // What a profiler says of one side is not set against what was compiled of the other.
 func TestFiguresOfOneSource(t *testing.T) {
-	seen := &KernelView{Usage: &cuda.Usage{Registers: 12, Shared: 1024}, Ncu: []cuda.Launched{{Metrics: map[string]cuda.Measured{
+	seen := &kernelView{usage: &cuda.Usage{Registers: 12, Shared: 1024}, ncu: []cuda.Launched{{Metrics: map[string]cuda.Measured{
 		cuda.MetricRegisters: {Value: 16}, cuda.MetricStatic: {Value: 0},
 	}}}}
-	built := &KernelView{Usage: &cuda.Usage{Registers: 12, Shared: 1024}}
+	built := &kernelView{usage: &cuda.Usage{Registers: 12, Shared: 1024}}
 	for _, c := range []struct {
-		pair KernelPair
+		pair kernelPair
 		a, b float64
-	}{{KernelPair{A: seen, B: seen}, 16, 16}, {KernelPair{A: seen, B: built}, 12, 12}, {KernelPair{A: built, B: seen}, 12, 12}} {
-		if r := c.pair.SameSource("registers per thread", "", report.SortRegisters, (*KernelView).Registers); float64(r.A) != c.a || float64(r.B) != c.b {
+	}{{kernelPair{a: seen, b: seen}, 16, 16}, {kernelPair{a: seen, b: built}, 12, 12}, {kernelPair{a: built, b: seen}, 12, 12}} {
+		if r := c.pair.sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers); float64(r.A) != c.a || float64(r.B) != c.b {
 			t.Errorf("registers %v and %v, not %v and %v", r.A, r.B, c.a, c.b)
 		}
 	}
-	if r := (KernelPair{A: seen, B: built}).SameSource("static shared memory", "B", report.SortShared, (*KernelView).StaticShared); r.A != r.B {
+	if r := (kernelPair{a: seen, b: built}).sameSource("static shared memory", "B", report.SortShared, (*kernelView).staticShared); r.A != r.B {
 		t.Errorf("shared memory %v and %v", r.A, r.B)
 	}
-	if r := (KernelPair{A: seen}).SameSource("registers per thread", "", report.SortRegisters, (*KernelView).Registers); float64(r.A) != 16 || !math.IsNaN(float64(r.B)) {
+	if r := (kernelPair{a: seen}).sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers); float64(r.A) != 16 || !math.IsNaN(float64(r.B)) {
 		t.Errorf("a kernel that is gone has %v and %v registers", r.A, r.B)
 	}
 }

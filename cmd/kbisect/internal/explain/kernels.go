@@ -10,42 +10,42 @@ import (
 	"github.com/kbisect/kbisect/kernels/cuda"
 )
 
-// KernelView is all that is known of one kernel on one side.
-type KernelView struct {
-	Name   string // for people
-	Usage  *cuda.Usage
+// kernelView is all that is known of one kernel on one side.
+type kernelView struct {
+	name   string // for people
+	usage  *cuda.Usage
 	spills bool // are known
 	code   *cuda.Function
-	Ncu    []cuda.Launched // one for each grid and block, that which took most time first
+	ncu    []cuda.Launched // one for each grid and block, that which took most time first
 	trace  []cuda.Launched // likewise
 	device string          // compute capability
 }
 
-// KernelPair is a kernel of A with the same one of B; one of them may be nil.
-type KernelPair struct {
+// kernelPair is a kernel of A with the same one of B; one of them may be nil.
+type kernelPair struct {
 	name string
-	A, B *KernelView
+	a, b *kernelView
 	time float64 // share of the time on the device, NaN if nothing is known
 }
 
 // views joins what was seen of the kernels of one side, by name.
-func (s *Examined) views(device string) []*KernelView {
+func (s *examined) views(device string) []*kernelView {
 	if device == "" {
 		device = s.capability()
 	}
-	arch := s.Arch(device)
-	var all []*KernelView
-	view := func(name string) *KernelView {
+	arch := s.arch(device)
+	var all []*kernelView
+	view := func(name string) *kernelView {
 		name = cuda.Signature(name)
-		i := slices.IndexFunc(all, func(v *KernelView) bool { return v.Name == name })
+		i := slices.IndexFunc(all, func(v *kernelView) bool { return v.name == name })
 		if i < 0 {
-			i, all = len(all), append(all, &KernelView{Name: name, spills: s.spills, device: cmp.Or(device, CapabilityOf(arch))})
+			i, all = len(all), append(all, &kernelView{name: name, spills: s.spills, device: cmp.Or(device, capabilityOf(arch))})
 		}
 		return all[i]
 	}
-	for i, u := range s.Usage {
+	for i, u := range s.usage {
 		if u.Arch == arch {
-			view(u.Kernel).Usage = &s.Usage[i]
+			view(u.Kernel).usage = &s.usage[i]
 		}
 	}
 	for i, f := range s.sass {
@@ -55,10 +55,10 @@ func (s *Examined) views(device string) []*KernelView {
 	}
 	for _, l := range cuda.ByTime(s.launched) {
 		v := view(l.Kernel)
-		v.Ncu = append(v.Ncu, l)
+		v.ncu = append(v.ncu, l)
 	}
-	if s.Trace != nil {
-		for _, l := range cuda.ByTime(s.Trace.Kernels) {
+	if s.trace != nil {
+		for _, l := range cuda.ByTime(s.trace.Kernels) {
 			v := view(l.Kernel)
 			v.trace = append(v.trace, l)
 		}
@@ -67,22 +67,22 @@ func (s *Examined) views(device string) []*KernelView {
 }
 
 // capability is the compute capability of the device as a profiler told it.
-func (s *Examined) capability() string {
+func (s *examined) capability() string {
 	for _, l := range s.launched {
 		if l.Arch != "" {
 			return l.Arch
 		}
 	}
-	if s.Trace != nil && len(s.Trace.Kernels) > 0 {
-		return s.Trace.Kernels[0].Arch
+	if s.trace != nil && len(s.trace.Kernels) > 0 {
+		return s.trace.Kernels[0].Arch
 	}
 	return ""
 }
 
-// Arch is the architecture whose code a device runs: the newest that is no newer than the device.
-func (s *Examined) Arch(device string) string {
+// arch is the architecture whose code a device runs: the newest that is no newer than the device.
+func (s *examined) arch(device string) string {
 	var all []string
-	for _, u := range s.Usage {
+	for _, u := range s.usage {
 		all = append(all, u.Arch)
 	}
 	for _, f := range s.sass {
@@ -94,19 +94,19 @@ func (s *Examined) Arch(device string) string {
 		return v
 	}
 	slices.SortFunc(all, func(a, b string) int {
-		return cmp.Or(cmp.Compare(number(CapabilityOf(a)), number(CapabilityOf(b))), strings.Compare(a, b))
+		return cmp.Or(cmp.Compare(number(capabilityOf(a)), number(capabilityOf(b))), strings.Compare(a, b))
 	})
 	best := ""
 	for _, a := range all {
-		if best == "" || number(CapabilityOf(a)) <= number(device) {
+		if best == "" || number(capabilityOf(a)) <= number(device) {
 			best = a
 		}
 	}
 	return best
 }
 
-// CapabilityOf is the compute capability of an architecture: 9.0 of sm_90a.
-func CapabilityOf(arch string) string {
+// capabilityOf is the compute capability of an architecture: 9.0 of sm_90a.
+func capabilityOf(arch string) string {
 	digits := strings.TrimRight(strings.TrimPrefix(arch, "sm_"), "abcdefghijklmnopqrstuvwxyz")
 	if len(digits) < 2 {
 		return ""
@@ -115,48 +115,48 @@ func CapabilityOf(arch string) string {
 }
 
 // withoutParameters shortens the names of kernels that no other kernel of their side shares then.
-func withoutParameters(sides ...[]*KernelView) {
+func withoutParameters(sides ...[]*kernelView) {
 	shared := map[string]bool{}
 	for _, all := range sides {
 		seen := map[string]bool{}
 		for _, v := range all {
-			name := cuda.Instance(v.Name)
+			name := cuda.Instance(v.name)
 			shared[name] = shared[name] || seen[name]
 			seen[name] = true
 		}
 	}
 	for _, all := range sides {
 		for _, v := range all {
-			if name := cuda.Instance(v.Name); !shared[name] {
-				v.Name = name
+			if name := cuda.Instance(v.name); !shared[name] {
+				v.name = name
 			}
 		}
 	}
 }
 
-// PairKernels sets kernels against each other, by name; those left over by the name of their function,
+// pairKernels sets kernels against each other, by name; those left over by the name of their function,
 // where it is the only one of that name: other template arguments make another kernel of it. What
 // takes most time comes first.
-func PairKernels(a, b []*KernelView) (pairs []KernelPair, gone, added []string) {
+func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) {
 	withoutParameters(a, b)
 	restB := slices.Clone(b)
-	var restA []*KernelView
-	take := func(v *KernelView) {
-		restB = slices.DeleteFunc(restB, func(x *KernelView) bool { return x == v })
+	var restA []*kernelView
+	take := func(v *kernelView) {
+		restB = slices.DeleteFunc(restB, func(x *kernelView) bool { return x == v })
 	}
 	for _, v := range a {
-		i := slices.IndexFunc(restB, func(x *KernelView) bool { return x.Name == v.Name })
+		i := slices.IndexFunc(restB, func(x *kernelView) bool { return x.name == v.name })
 		if i < 0 {
 			restA = append(restA, v)
 			continue
 		}
-		pairs = append(pairs, KernelPair{name: v.Name, A: v, B: restB[i]})
+		pairs = append(pairs, kernelPair{name: v.name, a: v, b: restB[i]})
 		take(restB[i])
 	}
-	alone := func(all []*KernelView, base string) *KernelView {
-		var found *KernelView
+	alone := func(all []*kernelView, base string) *kernelView {
+		var found *kernelView
 		for _, v := range all {
-			if cuda.BaseName(v.Name) == base {
+			if cuda.BaseName(v.name) == base {
 				if found != nil {
 					return nil
 				}
@@ -166,19 +166,19 @@ func PairKernels(a, b []*KernelView) (pairs []KernelPair, gone, added []string) 
 		return found
 	}
 	for _, v := range restA {
-		base := cuda.BaseName(v.Name)
+		base := cuda.BaseName(v.name)
 		other := alone(restB, base)
 		if other == nil || alone(restA, base) == nil {
-			gone = append(gone, v.Name)
-			pairs = append(pairs, KernelPair{name: v.Name, A: v})
+			gone = append(gone, v.name)
+			pairs = append(pairs, kernelPair{name: v.name, a: v})
 			continue
 		}
-		pairs = append(pairs, KernelPair{name: base, A: v, B: other})
+		pairs = append(pairs, kernelPair{name: base, a: v, b: other})
 		take(other)
 	}
 	for _, v := range restB {
-		added = append(added, v.Name)
-		pairs = append(pairs, KernelPair{name: v.Name, B: v})
+		added = append(added, v.name)
+		pairs = append(pairs, kernelPair{name: v.name, b: v})
 	}
 	shares(pairs)
 	return pairs, gone, added
@@ -186,24 +186,24 @@ func PairKernels(a, b []*KernelView) (pairs []KernelPair, gone, added []string) 
 
 // shares finds what share of the time on the device each kernel takes, on the side where that is more,
 // and sorts by it.
-func shares(pairs []KernelPair) {
-	side := func(of func(KernelPair) *KernelView) (total float64, times []float64) {
+func shares(pairs []kernelPair) {
+	side := func(of func(kernelPair) *kernelView) (total float64, times []float64) {
 		for _, p := range pairs {
 			t := of(p).seconds()
 			times, total = append(times, t), total+t
 		}
 		return total, times
 	}
-	totalA, timesA := side(func(p KernelPair) *KernelView { return p.A })
-	totalB, timesB := side(func(p KernelPair) *KernelView { return p.B })
+	totalA, timesA := side(func(p kernelPair) *kernelView { return p.a })
+	totalB, timesB := side(func(p kernelPair) *kernelView { return p.b })
 	for i := range pairs {
 		pairs[i].time = math.NaN()
 		if totalA > 0 || totalB > 0 {
 			pairs[i].time = max(timesA[i]/max(totalA, 1e-12), timesB[i]/max(totalB, 1e-12))
 		}
 	}
-	slices.SortStableFunc(pairs, func(x, y KernelPair) int {
-		both := func(p KernelPair) int { return map[bool]int{true: 1}[p.A != nil && p.B != nil] }
+	slices.SortStableFunc(pairs, func(x, y kernelPair) int {
+		both := func(p kernelPair) int { return map[bool]int{true: 1}[p.a != nil && p.b != nil] }
 		return cmp.Or(cmp.Compare(zeroNaN(y.time), zeroNaN(x.time)), both(y)-both(x))
 	})
 }
@@ -217,7 +217,7 @@ func zeroNaN(v float64) float64 {
 
 // seconds is the time that a kernel took on the device: of all its launches, or of one where a profiler
 // saw only some.
-func (v *KernelView) seconds() (sum float64) {
+func (v *kernelView) seconds() (sum float64) {
 	if v == nil {
 		return 0
 	}
@@ -225,7 +225,7 @@ func (v *KernelView) seconds() (sum float64) {
 		sum += l.Seconds()
 	}
 	if len(v.trace) == 0 {
-		for _, l := range v.Ncu {
+		for _, l := range v.ncu {
 			sum += l.Metrics[cuda.MetricTime].Value
 		}
 	}
@@ -233,23 +233,23 @@ func (v *KernelView) seconds() (sum float64) {
 }
 
 // metric is a figure of ncu, of the grid and block that took most time; NaN if it is not known.
-func (v *KernelView) metric(name string) float64 { return metricOf(v, name, v.ncuLaunches()) }
+func (v *kernelView) metric(name string) float64 { return metricOf(v, name, v.ncuLaunches()) }
 
-func (v *KernelView) ncuLaunches() []cuda.Launched {
+func (v *kernelView) ncuLaunches() []cuda.Launched {
 	if v == nil {
 		return nil
 	}
-	return v.Ncu
+	return v.ncu
 }
 
-func (v *KernelView) traceLaunches() []cuda.Launched {
+func (v *kernelView) traceLaunches() []cuda.Launched {
 	if v == nil {
 		return nil
 	}
 	return v.trace
 }
 
-func metricOf(_ *KernelView, name string, launched []cuda.Launched) float64 {
+func metricOf(_ *kernelView, name string, launched []cuda.Launched) float64 {
 	if len(launched) > 0 {
 		if m, ok := launched[0].Metrics[name]; ok {
 			return m.Value
@@ -269,30 +269,30 @@ func figure(values ...float64) float64 {
 }
 
 // static is a figure of the built code; NaN if it is not known.
-func (v *KernelView) static(of func(*cuda.Usage) int) float64 {
-	if v == nil || v.Usage == nil {
+func (v *kernelView) static(of func(*cuda.Usage) int) float64 {
+	if v == nil || v.usage == nil {
 		return math.NaN()
 	}
-	return float64(of(v.Usage))
+	return float64(of(v.usage))
 }
 
-// Registers are those of a thread by ncu, by the compiler and by a trace; NaN where one does not tell.
-func (v *KernelView) Registers() []float64 {
+// registers are those of a thread by ncu, by the compiler and by a trace; NaN where one does not tell.
+func (v *kernelView) registers() []float64 {
 	return []float64{v.metric(cuda.MetricRegisters), v.static(func(u *cuda.Usage) int { return u.Registers }), metricOf(v, cuda.MetricRegisters, v.traceLaunches())}
 }
 
-// StaticShared is the static shared memory in bytes, by ncu and by the compiler.
-func (v *KernelView) StaticShared() []float64 {
+// staticShared is the static shared memory in bytes, by ncu and by the compiler.
+func (v *kernelView) staticShared() []float64 {
 	return []float64{v.metric(cuda.MetricStatic), v.static(func(u *cuda.Usage) int { return u.Shared })}
 }
 
 // dynamicShared is told by ncu, or what a trace has beyond the static.
-func (v *KernelView) dynamicShared() float64 {
-	beyond := metricOf(v, cuda.MetricShared, v.traceLaunches()) - figure(v.StaticShared()...)
+func (v *kernelView) dynamicShared() float64 {
+	beyond := metricOf(v, cuda.MetricShared, v.traceLaunches()) - figure(v.staticShared()...)
 	return figure(v.metric(cuda.MetricDynamic), max(0, beyond))
 }
 
-func (v *KernelView) spilt(of func(*cuda.Usage) int) float64 {
+func (v *kernelView) spilt(of func(*cuda.Usage) int) float64 {
 	if v == nil || !v.spills {
 		return math.NaN()
 	}
@@ -300,15 +300,15 @@ func (v *KernelView) spilt(of func(*cuda.Usage) int) float64 {
 }
 
 // launchedLike are the launches that tell of grid and block.
-func (v *KernelView) launchedLike() []cuda.Launched {
+func (v *kernelView) launchedLike() []cuda.Launched {
 	if v == nil || len(v.trace) > 0 {
 		return v.traceLaunches()
 	}
-	return v.Ncu
+	return v.ncu
 }
 
 // occupancy is the theoretical one, as ncu says it, else computed.
-func (v *KernelView) occupancy() (share float64, limit string) {
+func (v *kernelView) occupancy() (share float64, limit string) {
 	l := v.launchedLike()
 	if len(l) == 0 {
 		return math.NaN(), ""
@@ -318,8 +318,8 @@ func (v *KernelView) occupancy() (share float64, limit string) {
 			return 100 * o.Share, o.Limit
 		}
 	}
-	shared := figure(figure(v.StaticShared()...)+v.dynamicShared(), metricOf(v, cuda.MetricShared, v.trace))
-	registers := figure(v.Registers()...)
+	shared := figure(figure(v.staticShared()...)+v.dynamicShared(), metricOf(v, cuda.MetricShared, v.trace))
+	registers := figure(v.registers()...)
 	if math.IsNaN(shared) || math.IsNaN(registers) {
 		return math.NaN(), ""
 	}
@@ -331,7 +331,7 @@ func (v *KernelView) occupancy() (share float64, limit string) {
 }
 
 // configs writes the grids or blocks of a kernel, that which took most time first.
-func (v *KernelView) configs(of func(cuda.Launched) [3]int) string {
+func (v *kernelView) configs(of func(cuda.Launched) [3]int) string {
 	var out []string
 	for _, l := range v.launchedLike() {
 		d := of(l)

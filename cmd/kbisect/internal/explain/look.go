@@ -18,13 +18,13 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// Explainer looks at two candidates as closely as the machine allows.
-type Explainer struct {
-	Job      *session.Session
-	Sides    [2]Examined
+// explainer looks at two candidates as closely as the machine allows.
+type explainer struct {
+	session  *session.Session
+	sides    [2]examined
 	missing  []string      // what could not be looked at, and why
 	seen     []string      // the profilers that were used
-	Device   bool          // there is one to profile on
+	device   bool          // there is one to profile on
 	profiles bool          // launches under profilers are wanted
 	left     time.Duration // for launches under profilers
 	ncu      ncu
@@ -39,23 +39,23 @@ type ncu struct {
 	over    bool // it is of no use here, which has been said
 }
 
-// Examined is what was seen of one candidate.
-type Examined struct {
-	candidate bisect.Candidate
-	purpose   bisect.Purpose // names the slot
-	outcomes  []bisect.Outcome
-	build     bisect.Outcome // with a class if it cannot be looked at
-	Usage     []cuda.Usage
-	spills    bool // the compiler has told of them
-	sass      []cuda.Function
-	launched  []cuda.Launched // as ncu saw them
-	Trace     *cuda.Trace     // as torch.profiler saw them
-	compiled  cuda.Compiled
-	Recompile int
+// examined is what was seen of one candidate.
+type examined struct {
+	candidate  bisect.Candidate
+	purpose    bisect.Purpose // names the slot
+	outcomes   []bisect.Outcome
+	build      bisect.Outcome // with a class if it cannot be looked at
+	usage      []cuda.Usage
+	spills     bool // the compiler has told of them
+	sass       []cuda.Function
+	launched   []cuda.Launched // as ncu saw them
+	trace      *cuda.Trace     // as torch.profiler saw them
+	compiled   cuda.Compiled
+	recompiled int
 }
 
 // failed is the first launch that did not end well.
-func (s *Examined) failed() *bisect.Outcome {
+func (s *examined) failed() *bisect.Outcome {
 	for i := range s.outcomes {
 		if s.outcomes[i].Class != bisect.OK {
 			return &s.outcomes[i]
@@ -65,7 +65,7 @@ func (s *Examined) failed() *bisect.Outcome {
 }
 
 // wall is how long a launch that ended well took, 0 if none did.
-func (s *Examined) wall() (most time.Duration) {
+func (s *examined) wall() (most time.Duration) {
 	for _, o := range s.outcomes {
 		if o.Class == bisect.OK {
 			most = max(most, time.Duration(o.Wall*float64(time.Second)))
@@ -74,11 +74,11 @@ func (s *Examined) wall() (most time.Duration) {
 	return most
 }
 
-func NewExplainer(j *session.Session, limit time.Duration) *Explainer {
+func newExplainer(j *session.Session, limit time.Duration) *explainer {
 	if l := j.Policy.ExplainLimit; l > 0 {
 		limit = l
 	}
-	x := &Explainer{Job: j, Device: j.Devices != nil && len(j.Devices.Watches) > 0, profiles: !j.Policy.NoExplain, left: limit}
+	x := &explainer{session: j, device: j.Devices != nil && len(j.Devices.Watches) > 0, profiles: !j.Policy.NoExplain, left: limit}
 	if !x.profiles {
 		x.miss("profiles: not asked for")
 	}
@@ -86,7 +86,7 @@ func NewExplainer(j *session.Session, limit time.Duration) *Explainer {
 }
 
 // miss notes once that something could not be looked at.
-func (x *Explainer) miss(format string, args ...any) {
+func (x *explainer) miss(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(x.missing, text) {
 		x.missing = append(x.missing, text)
 	}
@@ -94,14 +94,14 @@ func (x *Explainer) miss(format string, args ...any) {
 
 // look inspects both candidates where they are built. What was built comes first, so that it is known
 // even where a profiler takes all the time there is.
-func (x *Explainer) look(ctx context.Context) error {
-	for _, step := range []func(context.Context, *Examined, *pipeline.Inspection) error{x.static, x.profile} {
-		for i := range x.Sides {
-			s := &x.Sides[i]
+func (x *explainer) look(ctx context.Context) error {
+	for _, step := range []func(context.Context, *examined, *pipeline.Inspection) error{x.static, x.profile} {
+		for i := range x.sides {
+			s := &x.sides[i]
 			if s.build.Class != "" {
 				continue
 			}
-			o, err := x.Job.Pipe.Inspect(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose}, func(in *pipeline.Inspection) error {
+			o, err := x.session.Pipe.Inspect(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose}, func(in *pipeline.Inspection) error {
 				return step(ctx, s, in)
 			})
 			if err != nil {
@@ -116,8 +116,8 @@ func (x *Explainer) look(ctx context.Context) error {
 }
 
 // letter names a side.
-func (x *Explainer) letter(s *Examined) rune {
-	if s == &x.Sides[0] {
+func (x *explainer) letter(s *examined) rune {
+	if s == &x.sides[0] {
 		return 'A'
 	}
 	return 'B'
@@ -127,10 +127,10 @@ func (x *Explainer) letter(s *Examined) rune {
 const toolLimit = 3 * time.Minute
 
 // static reads the device code that was built, and what the compiler said of it.
-func (x *Explainer) static(ctx context.Context, s *Examined, in *pipeline.Inspection) error {
-	compiled := cuda.Ptxas(x.Job.Pipe.BuildOutput(s.candidate))
+func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspection) error {
+	compiled := cuda.Ptxas(x.session.Pipe.BuildOutput(s.candidate))
 	s.spills = len(compiled) > 0
-	if s.Usage = compiled; cudaTool("cuobjdump") == "" {
+	if s.usage = compiled; cudaTool("cuobjdump") == "" {
 		x.miss("no cuobjdump on PATH or below CUDA_HOME: the registers, shared memory and machine code of what was built")
 		return nil
 	}
@@ -159,12 +159,12 @@ func (x *Explainer) static(ctx context.Context, s *Examined, in *pipeline.Inspec
 	if len(programs) == 0 {
 		x.miss("device code of %c: what was built, and what trials compiled and kept, holds none", x.letter(s))
 	}
-	s.Usage = cuda.Join(finished, compiled)
+	s.usage = cuda.Join(finished, compiled)
 	return nil
 }
 
 // dump runs the tools on one file.
-func (x *Explainer) dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Function, []cuda.Usage, error) {
+func (x *explainer) dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Function, []cuda.Usage, error) {
 	code, figures := cuda.DeviceTools(file)
 	code[0], figures[0] = cudaTool(code[0]), cudaTool(figures[0])
 	resources, err := in.Tool(ctx, figures, toolLimit)
@@ -194,10 +194,10 @@ func cudaTool(name string) string {
 }
 
 // profile runs a candidate under the profilers that are there, as far as they are allowed.
-func (x *Explainer) profile(ctx context.Context, s *Examined, in *pipeline.Inspection) error {
+func (x *explainer) profile(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	switch {
 	case !x.profiles:
-	case !x.Device:
+	case !x.device:
 		x.miss("profiles, launches and what they had of the device: there is no device here")
 	case s.wall() == 0:
 		x.miss("the profile of %s: no launch of it ended well", s.candidate.Brief())
@@ -216,23 +216,23 @@ func (x *Explainer) profile(ctx context.Context, s *Examined, in *pipeline.Inspe
 // that.
 const (
 	profiledTimes = 5
-	ProfiledMost  = 15 * time.Minute
+	profiledMost  = 15 * time.Minute
 )
 
-// Patience is how long the next launch under a profiler may take; 0 when the time is used up.
-func (x *Explainer) Patience() time.Duration {
+// patience is how long the next launch under a profiler may take; 0 when the time is used up.
+func (x *explainer) patience() time.Duration {
 	left := x.left
-	if x.Job.Policy.Budget > 0 {
-		left = min(left, x.Job.Policy.Budget-x.Job.Record.Elapsed-time.Since(x.Job.Began))
+	if x.session.Policy.Budget > 0 {
+		left = min(left, x.session.Policy.Budget-x.session.Record.Elapsed-time.Since(x.session.Began))
 	}
 	if left < time.Second {
 		return 0
 	}
-	return min(left, ProfiledMost, profiledTimes*x.Job.Policy.Limits.Run)
+	return min(left, profiledMost, profiledTimes*x.session.Policy.Limits.Run)
 }
 
 // run runs a program under a profiler, which takes its time off what is left.
-func (x *Explainer) run(ctx context.Context, in *pipeline.Inspection, w pipeline.Wrapped) (proc.Result, error) {
+func (x *explainer) run(ctx context.Context, in *pipeline.Inspection, w pipeline.Wrapped) (proc.Result, error) {
 	began := time.Now()
 	res, err := in.Run(ctx, w)
 	x.left -= time.Since(began)
@@ -240,8 +240,8 @@ func (x *Explainer) run(ctx context.Context, in *pipeline.Inspection, w pipeline
 }
 
 // torch runs a Python program under torch.profiler.
-func (x *Explainer) torch(ctx context.Context, s *Examined, in *pipeline.Inspection) error {
-	limit := x.Patience()
+func (x *explainer) torch(ctx context.Context, s *examined, in *pipeline.Inspection) error {
+	limit := x.patience()
 	if limit == 0 {
 		x.miss("torch.profiler: the time for profilers is used up")
 		return nil
@@ -262,7 +262,7 @@ func (x *Explainer) torch(ctx context.Context, s *Examined, in *pipeline.Inspect
 		Env: func(env []string) []string { return kernels.ProfilerEnv(env, module, traces) },
 		Output: func(line string) {
 			if cuda.Recompile(line) {
-				s.Recompile++
+				s.recompiled++
 			}
 			if c, ok := cuda.Compiles(line); ok {
 				s.compiled.Frames, s.compiled.Graphs, s.compiled.Breaks = s.compiled.Frames+c.Frames, s.compiled.Graphs+c.Graphs, s.compiled.Breaks+c.Breaks
@@ -279,7 +279,7 @@ func (x *Explainer) torch(ctx context.Context, s *Examined, in *pipeline.Inspect
 	return x.readTraces(s, traces)
 }
 
-func (x *Explainer) readTraces(s *Examined, dir string) error {
+func (x *explainer) readTraces(s *examined, dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "trace-*[0-9].json"))
 	if err != nil || len(files) == 0 {
 		x.miss("torch.profiler: it left no trace; the program does not use torch on a device, profiles itself, or is killed at its end")
@@ -290,14 +290,14 @@ func (x *Explainer) readTraces(s *Examined, dir string) error {
 		x.miss("%v", err)
 	}
 	if len(t.Kernels) > 0 || err == nil {
-		s.Trace = &t
+		s.trace = &t
 		x.used("torch.profiler, one launch: which kernels, how often, with which grid")
 	}
 	return nil
 }
 
 // used notes once that a profiler was used.
-func (x *Explainer) used(text string) {
+func (x *explainer) used(text string) {
 	if !slices.Contains(x.seen, text) {
 		x.seen = append(x.seen, text)
 	}
@@ -307,13 +307,13 @@ func (x *Explainer) used(text string) {
 const kernelsProfiled = 8
 
 // counters runs a candidate under ncu, with fewer metrics where more of them fail.
-func (x *Explainer) counters(ctx context.Context, s *Examined, in *pipeline.Inspection) error {
+func (x *explainer) counters(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	if x.ncu.over || !x.findNcu(ctx, in) {
 		return nil
 	}
 	var names []string
-	if s.Trace != nil {
-		for _, k := range cuda.ByTime(s.Trace.Kernels) {
+	if s.trace != nil {
+		for _, k := range cuda.ByTime(s.trace.Kernels) {
 			if name := cuda.BaseName(k.Kernel); !slices.Contains(names, name) && len(names) < kernelsProfiled {
 				names = append(names, name)
 			}
@@ -332,8 +332,8 @@ func (x *Explainer) counters(ctx context.Context, s *Examined, in *pipeline.Insp
 }
 
 // runNcu makes one try. done is true when no further one would help.
-func (x *Explainer) runNcu(ctx context.Context, s *Examined, in *pipeline.Inspection, pass cuda.NcuPass, names []string) (done bool, err error) {
-	limit := x.Patience()
+func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspection, pass cuda.NcuPass, names []string) (done bool, err error) {
+	limit := x.patience()
 	if limit == 0 {
 		x.miss("ncu: the time for profilers is used up")
 		return true, nil
@@ -373,7 +373,7 @@ func (x *Explainer) runNcu(ctx context.Context, s *Examined, in *pipeline.Inspec
 
 // findNcu looks for ncu. It has to be of one version for both sides: what a metric means changes
 // from one to the next.
-func (x *Explainer) findNcu(ctx context.Context, in *pipeline.Inspection) bool {
+func (x *explainer) findNcu(ctx context.Context, in *pipeline.Inspection) bool {
 	x.ncu.path = cudaTool("ncu")
 	if x.ncu.path == "" {
 		x.ncu.over = true

@@ -110,7 +110,7 @@ func profiled(t *testing.T, e session.Env, mode string) (doc report.Explanation,
 	}
 	defer repo.Close()
 	revisions := []string{"HEAD^", "HEAD"}
-	pair, p, err := session.ReadPair(t.Context(), e.Request, repo, revisions, ReadExplain)
+	pair, p, err := session.ReadPair(t.Context(), e.Request, repo, revisions, readRequest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,18 +123,18 @@ func profiled(t *testing.T, e session.Env, mode string) (doc report.Explanation,
 		t.Fatal(err)
 	}
 	defer s.Pipe.Close()
-	x := ExplainerOf(s, pair.Sides)
-	x.Device = true
-	if err := x.See(t.Context(), e.Request.Launches); err != nil {
+	x := explainerOf(s, pair.Sides)
+	x.device = true
+	if err := x.see(t.Context(), e.Request.Launches); err != nil {
 		t.Fatal(err)
 	}
 	made, _ := os.ReadFile(log) // none where ncu was not called
-	return x.Document(revisions, "", nil), string(made)
+	return x.document(revisions, "", nil), string(made)
 }
 
 func TestExplainWithNcu(t *testing.T) {
 	doc, calls := profiled(t, envFor(twoCommits(t, speaks, speaks+"# wider\n"), "sh", "bench.sh"), "allowed")
-	if strings.Count(calls, "\n") != 2 || doc.Result != Explained {
+	if strings.Count(calls, "\n") != 2 || doc.Result != explained {
 		t.Errorf("%s: %q", doc.Result, calls)
 	}
 	get := func(name string) report.Row {
@@ -222,15 +222,15 @@ func TestExplainCulprit(t *testing.T) {
 		}
 	}
 	before := len(s.Launches)
-	doc, err := ExplainCulprit(t.Context(), s, parent, culprit, nil)
+	doc, err := Culprit(t.Context(), s, parent, culprit, nil)
 	if err != nil || doc == nil || len(s.Launches) != before {
 		t.Fatalf("%v, %+v, %d launches more", err, doc, len(s.Launches)-before)
 	}
-	if doc.A.Launches != 2 || doc.B.Commit != culprit || len(doc.Rows) == 0 || doc.Result != Explained {
+	if doc.A.Launches != 2 || doc.B.Commit != culprit || len(doc.Rows) == 0 || doc.Result != explained {
 		t.Errorf("%+v", doc)
 	}
 	s.Policy.NoExplain = true
-	if doc, err := ExplainCulprit(t.Context(), s, parent, culprit, nil); doc != nil || err != nil {
+	if doc, err := Culprit(t.Context(), s, parent, culprit, nil); doc != nil || err != nil {
 		t.Errorf("not asked for: %+v %v", doc, err)
 	}
 }

@@ -23,25 +23,25 @@ const (
 	groupProfiler     = "profiler"
 )
 
-// Explanation makes the table of what was seen.
-func (x *Explainer) Explanation() report.Explanation {
-	a, b := &x.Sides[0], &x.Sides[1]
+// explanation makes the table of what was seen.
+func (x *explainer) explanation() report.Explanation {
+	a, b := &x.sides[0], &x.sides[1]
 	e := report.Explanation{
-		Schema: report.ExplanationSchema, Result: Explained, Added: []string{}, Gone: []string{}, Builds: []report.BuildEnd{},
+		Schema: report.ExplanationSchema, Result: explained, Added: []string{}, Gone: []string{}, Builds: []report.BuildEnd{},
 		Profilers: append([]string{}, x.seen...), Missing: append([]string{}, x.missing...), Devices: []string{}, Warnings: []string{}, About: x.about,
 	}
 	e.Rows = append(x.phaseRows(), programRows(a, b)...)
 	device := x.capability()
-	pairs, gone, added := PairKernels(a.views(device), b.views(device))
+	pairs, gone, added := pairKernels(a.views(device), b.views(device))
 	if a.looked() && b.looked() { // otherwise everything of one side would seem gone
 		e.Gone, e.Added = append(e.Gone, gone...), append(e.Added, added...)
 		for _, p := range pairs {
 			e.Rows = append(e.Rows, p.rows()...)
 		}
 	}
-	for k, s := range []*Examined{a, b} {
+	for k, s := range []*examined{a, b} {
 		if s.build.Class != "" || s.failed() != nil {
-			e.Result = Partly
+			e.Result = partly
 		}
 		if f := s.buildFailure(); f != nil {
 			e.Builds = append(e.Builds, report.BuildEnd{Side: string(rune('A' + k)), Failure: report.NewFailure(f), Seconds: f.Build, Tail: f.Tail})
@@ -52,12 +52,12 @@ func (x *Explainer) Explanation() report.Explanation {
 }
 
 // looked reports whether anything of a side's kernels is known.
-func (s *Examined) looked() bool {
-	return s.build.Class == "" && len(s.Usage)+len(s.sass)+len(s.launched) > 0 || s.Trace != nil
+func (s *examined) looked() bool {
+	return s.build.Class == "" && len(s.usage)+len(s.sass)+len(s.launched) > 0 || s.trace != nil
 }
 
 // buildFailure is how the build ended, if not well.
-func (s *Examined) buildFailure() *bisect.Outcome {
+func (s *examined) buildFailure() *bisect.Outcome {
 	if s.build.Class != "" && s.build.Phase == "build" {
 		return &s.build
 	}
@@ -68,11 +68,11 @@ func (s *Examined) buildFailure() *bisect.Outcome {
 }
 
 // capability is the compute capability of the device that trials run on, "" without one.
-func (x *Explainer) capability() string {
-	if x.Job.Devices == nil || len(x.Job.Devices.Watches) == 0 {
+func (x *explainer) capability() string {
+	if x.session.Devices == nil || len(x.session.Devices.Watches) == 0 {
 		return ""
 	}
-	return x.Job.Devices.Watches[0].Device().ComputeCapability
+	return x.session.Devices.Watches[0].Device().ComputeCapability
 }
 
 // Changes of times that mean nothing, relative and in seconds.
@@ -85,8 +85,8 @@ const (
 )
 
 // phaseRows are the times of whole launches.
-func (x *Explainer) phaseRows() (rows []report.Row) {
-	a, b := x.Sides[0].outcomes, x.Sides[1].outcomes
+func (x *explainer) phaseRows() (rows []report.Row) {
+	a, b := x.sides[0].outcomes, x.sides[1].outcomes
 	ends := func(all []bisect.Outcome) string {
 		for _, o := range all {
 			if o.Class != bisect.OK {
@@ -158,16 +158,16 @@ func wide(s report.Summary) float64 {
 }
 
 // metricRows are the numbers that the program sends.
-func (x *Explainer) metricRows() (rows []report.Row) {
-	t := x.Job
+func (x *explainer) metricRows() (rows []report.Row) {
+	t := x.session
 	fit := func(all []bisect.Outcome) []bisect.Outcome {
 		return slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return o.Class != bisect.OK || o.Unfit != "" })
 	}
-	a, b := fit(x.Sides[0].outcomes), fit(x.Sides[1].outcomes)
+	a, b := fit(x.sides[0].outcomes), fit(x.sides[1].outcomes)
 	ofA, ofB := session.ByNumber(a), session.ByNumber(b)
-	compiled := len(x.Sides[0].Usage) > 0 && len(x.Sides[1].Usage) > 0
+	compiled := len(x.sides[0].usage) > 0 && len(x.sides[1].usage) > 0
 	for _, n := range session.Numbers(slices.Concat(a, b), "") {
-		if compiled && x.Job.Policy.Metric(n.Metric).Exact {
+		if compiled && x.session.Policy.Metric(n.Metric).Exact {
 			continue // the rows of the kernels have it
 		}
 		ma, mb := session.MetricSummary(t, ofA(n), n), session.MetricSummary(t, ofB(n), n)
@@ -176,7 +176,7 @@ func (x *Explainer) metricRows() (rows []report.Row) {
 			name += " of " + n.One
 		}
 		sort := report.SortTime
-		if x.Job.Policy.Metric(n.Metric).Higher {
+		if x.session.Policy.Metric(n.Metric).Higher {
 			sort = report.SortUse
 		}
 		r := report.Numbers(groupPhases, "", "measured "+name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))
@@ -188,35 +188,35 @@ func (x *Explainer) metricRows() (rows []report.Row) {
 }
 
 // programRows are what the program as a whole gave its device to do.
-func programRows(a, b *Examined) (rows []report.Row) {
-	add := func(name string, sort report.Sort, of func(*Examined) float64) {
+func programRows(a, b *examined) (rows []report.Row) {
+	add := func(name string, sort report.Sort, of func(*examined) float64) {
 		r := report.Numbers(groupKernels, "", name, "", sort, of(a), of(b))
 		if r.A.Known() && r.B.Known() && (r.A != 0 || r.B != 0) {
 			r.Key = true
 			rows = append(rows, r)
 		}
 	}
-	traced := func(of func(*cuda.Trace) int) func(*Examined) float64 {
-		return func(s *Examined) float64 {
-			if s.Trace == nil {
+	traced := func(of func(*cuda.Trace) int) func(*examined) float64 {
+		return func(s *examined) float64 {
+			if s.trace == nil {
 				return math.NaN()
 			}
-			return float64(of(s.Trace))
+			return float64(of(s.trace))
 		}
 	}
-	compiled := func(of func(*Examined) int) func(*Examined) float64 {
-		return func(s *Examined) float64 {
-			if s.Trace == nil {
+	compiled := func(of func(*examined) int) func(*examined) float64 {
+		return func(s *examined) float64 {
+			if s.trace == nil {
 				return math.NaN()
 			}
 			return float64(of(s))
 		}
 	}
-	add("kernels in what was built", report.SortNone, func(s *Examined) float64 {
-		if len(s.Usage) == 0 {
+	add("kernels in what was built", report.SortNone, func(s *examined) float64 {
+		if len(s.usage) == 0 {
 			return math.NaN()
 		}
-		return float64(len(s.Usage))
+		return float64(len(s.usage))
 	})
 	add("different kernels launched", report.SortLaunches, traced(func(t *cuda.Trace) int { return different(t.Kernels) }))
 	add("kernels launched", report.SortLaunches, traced(func(t *cuda.Trace) int { return launchesOf(t.Kernels) }))
@@ -225,10 +225,10 @@ func programRows(a, b *Examined) (rows []report.Row) {
 	add("graph launches", report.SortGraphs, traced(func(t *cuda.Trace) int { return t.Replays }))
 	add("waits of the host for the device", report.SortLaunches, traced(func(t *cuda.Trace) int { return t.Syncs }))
 	add("calls for device memory", report.SortNone, traced(func(t *cuda.Trace) int { return t.Allocated }))
-	add("functions compiled by torch", report.SortCompiles, compiled(func(s *Examined) int { return s.compiled.Frames }))
-	add("graphs compiled by torch", report.SortCompiles, compiled(func(s *Examined) int { return s.compiled.Graphs }))
-	add("recompilations by torch", report.SortCompiles, compiled(func(s *Examined) int { return s.Recompile }))
-	add("graph breaks of torch", report.SortCompiles, compiled(func(s *Examined) int { return s.compiled.Breaks }))
+	add("functions compiled by torch", report.SortCompiles, compiled(func(s *examined) int { return s.compiled.Frames }))
+	add("graphs compiled by torch", report.SortCompiles, compiled(func(s *examined) int { return s.compiled.Graphs }))
+	add("recompilations by torch", report.SortCompiles, compiled(func(s *examined) int { return s.recompiled }))
+	add("graph breaks of torch", report.SortCompiles, compiled(func(s *examined) int { return s.compiled.Breaks }))
 	return rows
 }
 
@@ -248,7 +248,7 @@ func launchesOf(all []cuda.Launched) (n int) {
 }
 
 // rows are those of one kernel.
-func (p KernelPair) rows() []report.Row {
+func (p kernelPair) rows() []report.Row {
 	rows := slices.Concat(p.launchRows(), p.resourceRows(), p.instructionRows(), p.profilerRows())
 	rows = slices.DeleteFunc(rows, func(r report.Row) bool {
 		return !r.A.Known() && !r.B.Known() && r.TextA == "" && r.TextB == ""
@@ -260,14 +260,14 @@ func (p KernelPair) rows() []report.Row {
 }
 
 // number makes a row from a figure of both sides.
-func (p KernelPair) number(group, name, unit string, sort report.Sort, of func(*KernelView) float64) report.Row {
-	return report.Numbers(group, p.name, name, unit, sort, of(p.A), of(p.B))
+func (p kernelPair) number(group, name, unit string, sort report.Sort, of func(*kernelView) float64) report.Row {
+	return report.Numbers(group, p.name, name, unit, sort, of(p.a), of(p.b))
 }
 
-// SameSource makes a row from figures that come from one source on both sides: the driver rounds registers
+// sameSource makes a row from figures that come from one source on both sides: the driver rounds registers
 // up and adds shared memory of its own, so what a profiler says does not compare with what was compiled.
-func (p KernelPair) SameSource(name, unit string, sort report.Sort, of func(*KernelView) []float64) report.Row {
-	a, b := of(p.A), of(p.B)
+func (p kernelPair) sameSource(name, unit string, sort report.Sort, of func(*kernelView) []float64) report.Row {
+	a, b := of(p.a), of(p.b)
 	for i := range min(len(a), len(b)) {
 		if !math.IsNaN(a[i]) && !math.IsNaN(b[i]) {
 			return report.Numbers(groupResources, p.name, name, unit, sort, a[i], b[i])
@@ -276,13 +276,13 @@ func (p KernelPair) SameSource(name, unit string, sort report.Sort, of func(*Ker
 	return report.Numbers(groupResources, p.name, name, unit, sort, figure(a...), figure(b...))
 }
 
-func (p KernelPair) launchRows() (rows []report.Row) {
-	if p.A != nil && p.B != nil && p.A.Name != p.B.Name {
-		r := report.Texts(groupKernels, p.name, "name", report.SortConfig, p.A.Name, p.B.Name)
+func (p kernelPair) launchRows() (rows []report.Row) {
+	if p.a != nil && p.b != nil && p.a.name != p.b.name {
+		r := report.Texts(groupKernels, p.name, "name", report.SortConfig, p.a.name, p.b.name)
 		rows = append(rows, r)
 	}
-	traced := func(of func([]cuda.Launched) float64) func(*KernelView) float64 {
-		return func(v *KernelView) float64 {
+	traced := func(of func([]cuda.Launched) float64) func(*kernelView) float64 {
+		return func(v *kernelView) float64 {
 			if len(v.traceLaunches()) == 0 {
 				return math.NaN()
 			}
@@ -291,7 +291,7 @@ func (p KernelPair) launchRows() (rows []report.Row) {
 	}
 	launches := p.number(groupKernels, "launches", "", report.SortLaunches, traced(func(l []cuda.Launched) float64 { return float64(launchesOf(l)) }))
 	one := p.number(groupKernels, "time of a launch", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return metricOf(nil, cuda.MetricTime, l) }))
-	all := p.number(groupKernels, "time of all launches", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return (&KernelView{trace: l}).seconds() }))
+	all := p.number(groupKernels, "time of all launches", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return (&kernelView{trace: l}).seconds() }))
 	one.Noise, all.Noise = profileNoise, profileNoise
 	launches.Key, one.Key = true, true
 	rows = append(rows, launches, one, all)
@@ -299,47 +299,47 @@ func (p KernelPair) launchRows() (rows []report.Row) {
 		name string
 		of   func(cuda.Launched) [3]int
 	}{{"grid", func(l cuda.Launched) [3]int { return l.Grid }}, {"block", func(l cuda.Launched) [3]int { return l.Block }}} {
-		r := report.Texts(groupKernels, p.name, c.name, report.SortConfig, p.A.configs(c.of), p.B.configs(c.of))
+		r := report.Texts(groupKernels, p.name, c.name, report.SortConfig, p.a.configs(c.of), p.b.configs(c.of))
 		r.Key = true
 		rows = append(rows, r)
 	}
 	return rows
 }
 
-func (p KernelPair) resourceRows() []report.Row {
+func (p kernelPair) resourceRows() []report.Row {
 	key := func(r report.Row) report.Row {
 		r.Key = true
 		return r
 	}
-	usage := func(of func(*cuda.Usage) int) func(*KernelView) float64 {
-		return func(v *KernelView) float64 { return v.spilt(of) }
+	usage := func(of func(*cuda.Usage) int) func(*kernelView) float64 {
+		return func(v *kernelView) float64 { return v.spilt(of) }
 	}
-	occupancyA, limitA := p.A.occupancy()
-	occupancyB, limitB := p.B.occupancy()
+	occupancyA, limitA := p.a.occupancy()
+	occupancyB, limitB := p.b.occupancy()
 	return []report.Row{
-		key(p.SameSource("registers per thread", "", report.SortRegisters, (*KernelView).Registers)),
+		key(p.sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers)),
 		key(p.number(groupResources, "spill stores", "B", report.SortSpills, usage(func(u *cuda.Usage) int { return u.SpillStores }))),
 		key(p.number(groupResources, "spill loads", "B", report.SortSpills, usage(func(u *cuda.Usage) int { return u.SpillLoads }))),
-		p.number(groupResources, "stack", "B", report.SortSpills, func(v *KernelView) float64 { return v.static(func(u *cuda.Usage) int { return u.Stack }) }),
-		key(p.SameSource("static shared memory", "B", report.SortShared, (*KernelView).StaticShared)),
-		key(p.number(groupResources, "dynamic shared memory", "B", report.SortShared, (*KernelView).dynamicShared)),
+		p.number(groupResources, "stack", "B", report.SortSpills, func(v *kernelView) float64 { return v.static(func(u *cuda.Usage) int { return u.Stack }) }),
+		key(p.sameSource("static shared memory", "B", report.SortShared, (*kernelView).staticShared)),
+		key(p.number(groupResources, "dynamic shared memory", "B", report.SortShared, (*kernelView).dynamicShared)),
 		key(report.Numbers(groupResources, p.name, "occupancy, theoretical", "%", report.SortOccupancy, occupancyA, occupancyB)),
 		key(report.Texts(groupResources, p.name, "limited by", report.SortNone, limitA, limitB)),
-		p.number(groupResources, "waves per multiprocessor", "", report.SortNone, func(v *KernelView) float64 { return v.metric("launch__waves_per_multiprocessor") }),
+		p.number(groupResources, "waves per multiprocessor", "", report.SortNone, func(v *kernelView) float64 { return v.metric("launch__waves_per_multiprocessor") }),
 	}
 }
 
 // opcodesShown is how many opcodes are named of those that changed.
 const opcodesShown = 6
 
-func (p KernelPair) instructionRows() []report.Row {
-	code := func(v *KernelView) cuda.Function {
+func (p kernelPair) instructionRows() []report.Row {
+	code := func(v *kernelView) cuda.Function {
 		if v == nil || v.code == nil {
 			return cuda.Function{}
 		}
 		return *v.code
 	}
-	a, b := code(p.A), code(p.B)
+	a, b := code(p.a), code(p.b)
 	if a.Digest == "" && b.Digest == "" {
 		return nil
 	}
@@ -379,7 +379,7 @@ func (p KernelPair) instructionRows() []report.Row {
 }
 
 // profilerRows are ncu's figures.
-func (p KernelPair) profilerRows() (rows []report.Row) {
+func (p kernelPair) profilerRows() (rows []report.Row) {
 	const peak, active = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
 	for _, m := range []struct {
 		name, metric, unit string
@@ -397,7 +397,7 @@ func (p KernelPair) profilerRows() (rows []report.Row) {
 		{"L2 throughput", "lts__throughput" + peak, "%", report.SortUse, 0.02},
 		{"L2 hit rate", "lts__t_sector_hit_rate.pct", "%", report.SortUse, 0.02},
 	} {
-		r := p.number(groupProfiler, m.name, m.unit, m.sort, func(v *KernelView) float64 { return v.metric(m.metric) })
+		r := p.number(groupProfiler, m.name, m.unit, m.sort, func(v *kernelView) float64 { return v.metric(m.metric) })
 		r.Key, r.Noise = true, m.noise
 		if m.sort == report.SortTraffic {
 			r.Whole = max(r.A, r.B, 1<<20)
@@ -408,11 +408,11 @@ func (p KernelPair) profilerRows() (rows []report.Row) {
 }
 
 // stallRows are the warps that wait at each instruction that is issued, by the reason.
-func (p KernelPair) stallRows() (rows []report.Row) {
+func (p kernelPair) stallRows() (rows []report.Row) {
 	const before, after = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
 	var names []string
 	whole := 0.0
-	for _, v := range []*KernelView{p.A, p.B} {
+	for _, v := range []*kernelView{p.a, p.b} {
 		sum := 0.0
 		if l := v.ncuLaunches(); len(l) > 0 {
 			for name, m := range l[0].Metrics {
@@ -425,7 +425,7 @@ func (p KernelPair) stallRows() (rows []report.Row) {
 	}
 	slices.Sort(names)
 	for _, n := range slices.Compact(names) {
-		r := p.number(groupProfiler, "stalled: "+strings.ReplaceAll(n, "_", " "), "", report.SortStalls, func(v *KernelView) float64 { return v.metric(before + n + after) })
+		r := p.number(groupProfiler, "stalled: "+strings.ReplaceAll(n, "_", " "), "", report.SortStalls, func(v *kernelView) float64 { return v.metric(before + n + after) })
 		r.Whole = report.Number(whole)
 		if max(zeroNaN(float64(r.A)), zeroNaN(float64(r.B))) >= whole/20 { // of less there is nothing to learn
 			rows = append(rows, r)

@@ -24,18 +24,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Acceptances are those that count at HEAD.
-type Acceptances struct {
+// acceptances are those that count at HEAD.
+type acceptances struct {
 	path     string // of the file in the work tree, "" in a bare repository
-	List     []config.Acceptance
-	Seen     []bool
-	Warnings []string
+	list     []config.Acceptance
+	seen     []bool
+	warnings []string
 }
 
-// ReadAccepted reads what the branch declares: the entries of the work tree, or of HEAD where there is none,
+// readAccepted reads what the branch declares: the entries of the work tree, or of HEAD where there is none,
 // but for those that the merge base has as well.
-func ReadAccepted(repo *source.Repo, base, head string) (*Acceptances, error) {
-	a := &Acceptances{}
+func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
+	a := &acceptances{}
 	data, _, err := repo.File(head, config.AcceptedName)
 	if dir := repo.WorkDir(); dir != "" && err == nil {
 		a.path = filepath.Join(dir, config.AcceptedName)
@@ -56,38 +56,38 @@ func ReadAccepted(repo *source.Repo, base, head string) (*Acceptances, error) {
 	}
 	before, err := config.ParseAccepted(config.AcceptedName, old)
 	if err != nil { // nothing is let pass by mistake, and a branch can mend the file
-		a.Warnings = append(a.Warnings, fmt.Sprintf("%s cannot be read at the merge base: nothing that is accepted counts (%s)", config.AcceptedName, wording.Headline(err.Error())))
+		a.warnings = append(a.warnings, fmt.Sprintf("%s cannot be read at the merge base: nothing that is accepted counts (%s)", config.AcceptedName, wording.Headline(err.Error())))
 		return a, nil
 	}
 	for _, x := range all {
 		if !slices.Contains(before, x) {
-			a.List = append(a.List, x)
+			a.list = append(a.list, x)
 		}
 	}
-	a.Seen = make([]bool, len(a.List))
+	a.seen = make([]bool, len(a.list))
 	return a, nil
 }
 
-// Lets reports a number that is worse by no more than the branch declares.
-func (a *Acceptances) Lets(m metric.Metric, one string, ratio float64) bool {
+// allows reports a number that is worse by no more than the branch declares.
+func (a *acceptances) allows(m metric.Metric, one string, ratio float64) bool {
 	ok := false
-	for i, x := range a.List {
+	for i, x := range a.list {
 		within := ratio <= x.Limit
 		if m.Higher {
 			within = ratio >= x.Limit
 		}
 		if x.Metric == m.Name && x.Case == one && within {
-			a.Seen[i], ok = true, true
+			a.seen[i], ok = true, true
 		}
 	}
 	return ok
 }
 
 // report lists them, those that let a number pass first.
-func (a *Acceptances) report() []report.Acceptance {
+func (a *acceptances) report() []report.Acceptance {
 	out := []report.Acceptance{}
-	for i, x := range a.List {
-		r := report.Acceptance{Metric: x.Metric, Limit: x.Limit, Commit: x.Commit, Reason: x.Reason, Seen: a.Seen[i]}
+	for i, x := range a.list {
+		r := report.Acceptance{Metric: x.Metric, Limit: x.Limit, Commit: x.Commit, Reason: x.Reason, Seen: a.seen[i]}
 		if x.Case != "" {
 			r.Case = &x.Case
 		}
@@ -106,7 +106,7 @@ func (a *Acceptances) report() []report.Acceptance {
 }
 
 // checkAccept refuses to accept where nobody would commit it.
-func (x *Gating) checkAccept(o Options, repo *source.Repo) error {
+func (x *request) checkAccept(o Options, repo *source.Repo) error {
 	switch {
 	case !o.Accepts:
 		return nil
@@ -124,12 +124,12 @@ func (x *Gating) checkAccept(o Options, repo *source.Repo) error {
 }
 
 // accept records every number that is worse, and turns the result of a gate into what it is with them let pass.
-func accept(t *session.Session, x Gating, got compare.Result, doc *report.Gate) error {
+func accept(t *session.Session, x request, got compare.Result, doc *report.Gate) error {
 	if got.ByClass {
 		doc.Warnings = append(doc.Warnings, "nothing was accepted: a HEAD that fails has no number to accept")
 		return nil
 	}
-	commit := x.Head
+	commit := x.head
 	if doc.Culprit != nil {
 		commit = doc.Culprit.Commit
 	}
@@ -138,13 +138,13 @@ func accept(t *session.Session, x Gating, got compare.Result, doc *report.Gate) 
 		if k.Answer != compare.Worse {
 			continue
 		}
-		fresh = append(fresh, config.Acceptance{Metric: k.Metric.Name, Case: k.Case, Limit: AcceptedLimit(k), Commit: commit, Reason: OneLine(x.reason)})
+		fresh = append(fresh, config.Acceptance{Metric: k.Metric.Name, Case: k.Case, Limit: acceptedLimit(k), Commit: commit, Reason: oneLine(x.reason)})
 		doc.Contrasts[i].Result = report.GateAccepted
 	}
-	if err := AppendAccepted(x.Accepted.path, fresh); err != nil {
+	if err := appendAccepted(x.accepted.path, fresh); err != nil {
 		return exit.With(exit.Machine, err)
 	}
-	now := (&Acceptances{List: fresh, Seen: make([]bool, len(fresh))}).report()
+	now := (&acceptances{list: fresh, seen: make([]bool, len(fresh))}).report()
 	for i := range now {
 		now[i].Seen, now[i].New = true, true
 	}
@@ -156,8 +156,8 @@ func accept(t *session.Session, x Gating, got compare.Result, doc *report.Gate) 
 	return nil
 }
 
-// AcceptedLimit is how far a number may go: as far as these launches do not rule out.
-func AcceptedLimit(k compare.Contrast) float64 {
+// acceptedLimit is how far a number may go: as far as these launches do not rule out.
+func acceptedLimit(k compare.Contrast) float64 {
 	limit, round := k.Bound.High, math.Ceil
 	if k.Metric.Higher {
 		limit, round = k.Bound.Low, math.Floor
@@ -168,8 +168,8 @@ func AcceptedLimit(k compare.Contrast) float64 {
 	return round(limit*1000) / 1000
 }
 
-// AppendAccepted adds entries to the end of the file, which stays whole whatever happens.
-func AppendAccepted(path string, fresh []config.Acceptance) error {
+// appendAccepted adds entries to the end of the file, which stays whole whatever happens.
+func appendAccepted(path string, fresh []config.Acceptance) error {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -193,8 +193,8 @@ func AppendAccepted(path string, fresh []config.Acceptance) error {
 	return renameio.WriteFile(path, b.Bytes(), 0o666, renameio.WithTempDir(filepath.Dir(path)))
 }
 
-// OneLine is a text without line ends and other controls.
-func OneLine(s string) string {
+// oneLine is a text without line ends and other controls.
+func oneLine(s string) string {
 	out := []rune(s)
 	for i, r := range out {
 		if !unicode.IsPrint(r) {

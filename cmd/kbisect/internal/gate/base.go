@@ -10,23 +10,23 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// ChooseEnds finds HEAD and its merge base with the branch that it goes into.
-func (x *Gating) ChooseEnds(repo *source.Repo, asked string, env func(string) string) (err error) {
-	if x.Head, err = repo.Resolve("HEAD"); err != nil {
+// chooseEnds finds HEAD and its merge base with the branch that it goes into.
+func (x *request) chooseEnds(repo *source.Repo, asked string, env func(string) string) (err error) {
+	if x.head, err = repo.Resolve("HEAD"); err != nil {
 		return exit.Usage(err)
 	}
 	shallow := isShallow(repo)
 	var tip string
-	if x.into, tip, err = BaseBranch(repo, asked, env, shallow); err != nil {
+	if x.into, tip, err = baseBranch(repo, asked, env, shallow); err != nil {
 		return err
 	}
-	if x.Base, err = repo.MergeBase(tip, x.Head); err != nil {
+	if x.base, err = repo.MergeBase(tip, x.head); err != nil {
 		return exit.Usage(err)
 	}
 	switch {
-	case x.Base == "" && shallow:
+	case x.base == "" && shallow:
 		return exit.Usagef("HEAD and %s have no common commit in this shallow clone\n%s", x.into, deepen)
-	case x.Base == "":
+	case x.base == "":
 		return exit.Usagef("HEAD and %s have no common history\nhint: --base REV names the branch that HEAD goes into", x.into)
 	}
 	return nil
@@ -40,8 +40,8 @@ func isShallow(repo *source.Repo) bool {
 	return err == nil
 }
 
-// BaseBranch finds the branch that HEAD goes into: as asked for, as the CI says, or the default branch.
-func BaseBranch(repo *source.Repo, asked string, env func(string) string, shallow bool) (name, id string, err error) {
+// baseBranch finds the branch that HEAD goes into: as asked for, as the CI says, or the default branch.
+func baseBranch(repo *source.Repo, asked string, env func(string) string, shallow bool) (name, id string, err error) {
 	if asked != "" {
 		id, err := repo.Resolve(asked)
 		if err != nil && shallow {

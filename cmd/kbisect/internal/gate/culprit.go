@@ -20,13 +20,13 @@ import (
 
 // blame finds the commit of the branch that brought a regression: without a launch where only one commit can
 // have, else, if that is asked for, by a search that goes on from the launches of the gate.
-func blame(ctx context.Context, t *session.Session, x Gating, got compare.Result) (*report.GateCulprit, *report.GateSearch) {
-	rng, err := t.Repo.Range(ctx, x.Base, x.Head, t.Policy.RangeOptions())
+func blame(ctx context.Context, t *session.Session, x request, got compare.Result) (*report.GateCulprit, *report.GateSearch) {
+	rng, err := t.Repo.Range(ctx, x.base, x.head, t.Policy.RangeOptions())
 	if err != nil {
 		return nil, &report.GateSearch{Result: bisect.Broken, Why: err.Error(), Suspects: []report.Candidate{}}
 	}
 	t.Range = rng
-	if id, ok := OnlyChange(rng, func(id string) (string, error) { return t.Repo.Key(id, t.Policy.Paths) }); ok {
+	if id, ok := onlyChange(rng, func(id string) (string, error) { return t.Repo.Key(id, t.Policy.Paths) }); ok {
 		c := culpritOf(ctx, t, x, bisect.Culprit{Commit: id, Class: got.Class})
 		c.Only = true
 		return c, nil
@@ -88,9 +88,9 @@ func (s regressed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 	return o, err
 }
 
-// OnlyChange is the one commit of a range that has the inputs of its bad end while all of its parents have
+// onlyChange is the one commit of a range that has the inputs of its bad end while all of its parents have
 // those of the good end: it needs no search.
-func OnlyChange(rng *source.Range, key func(id string) (string, error)) (string, bool) {
+func onlyChange(rng *source.Range, key func(id string) (string, error)) (string, bool) {
 	bad := rng.Commits[len(rng.Commits)-1].Key
 	found := ""
 	for _, c := range rng.Commits {
@@ -114,11 +114,11 @@ func OnlyChange(rng *source.Range, key func(id string) (string, error)) (string,
 }
 
 // culpritOf describes a commit of the branch.
-func culpritOf(ctx context.Context, t *session.Session, x Gating, c bisect.Culprit) *report.GateCulprit {
+func culpritOf(ctx context.Context, t *session.Session, x request, c bisect.Culprit) *report.GateCulprit {
 	info := session.NameCandidate(t, "", c.Commit)
 	return &report.GateCulprit{
 		Commit: c.Commit, Subject: info.Subject, Author: info.Author, Date: info.Date,
-		Class: cmp.Or(c.Class, bisect.Slow), Places: places(ctx, t, c.Commit, x.Head),
+		Class: cmp.Or(c.Class, bisect.Slow), Places: places(ctx, t, c.Commit, x.head),
 	}
 }
 
@@ -153,7 +153,7 @@ func places(ctx context.Context, t *session.Session, commit, head string) []repo
 			later, err := hunks.Between(ctx, t.Repo, commit, head, []string{p.File})
 			ok := err == nil
 			if ok {
-				p, ok = Moved(p, later.Hunks)
+				p, ok = moved(p, later.Hunks)
 			}
 			if !ok {
 				continue
@@ -190,8 +190,8 @@ func hunkPlaces(list []hunks.Hunk) []report.Place {
 	return out
 }
 
-// Moved follows a place through later changes of its file; it is gone with the file.
-func Moved(p report.Place, later []hunks.Hunk) (report.Place, bool) {
+// moved follows a place through later changes of its file; it is gone with the file.
+func moved(p report.Place, later []hunks.Hunk) (report.Place, bool) {
 	shift := 0
 	for _, h := range later {
 		switch {

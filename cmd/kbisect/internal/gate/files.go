@@ -19,8 +19,8 @@ import (
 
 // Files are the files that a gate writes; "" is none.
 type Files struct {
-	Junit, Markdown, Html, Sarif, Benchmark string
-	Github                                  bool
+	JUnit, Markdown, HTML, SARIF, Benchmark string
+	GitHub                                  bool
 	Summary, Outputs                        string // of a GitHub job; both are appended to
 }
 
@@ -29,7 +29,7 @@ const mostSummary = 1 << 20
 
 // check finds out before a long job that a file cannot be written after it.
 func (f Files) check() error {
-	for _, x := range []struct{ option, file string }{{"junit", f.Junit}, {"markdown", f.Markdown}, {"report", f.Html}, {"sarif", f.Sarif}, {"benchmark", f.Benchmark}} {
+	for _, x := range []struct{ option, file string }{{"junit", f.JUnit}, {"markdown", f.Markdown}, {"report", f.HTML}, {"sarif", f.SARIF}, {"benchmark", f.Benchmark}} {
 		if x.file == "" {
 			continue
 		}
@@ -61,10 +61,10 @@ func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, vers
 			ui.Warn(fmt.Sprintf("%s could not be written: %v", file, err))
 		}
 	}
-	put(f.Junit, func(w io.Writer) error { return ci.JUnit(w, g) })
-	put(f.Sarif, func(w io.Writer) error { return ci.SARIF(w, g, version) })
+	put(f.JUnit, func(w io.Writer) error { return ci.JUnit(w, g) })
+	put(f.SARIF, func(w io.Writer) error { return ci.SARIF(w, g, version) })
 	put(f.Markdown, func(w io.Writer) error { return render.Markdown(w, p, mostSummary) })
-	put(f.Html, func(w io.Writer) error { return render.HTML(w, p) })
+	put(f.HTML, func(w io.Writer) error { return render.HTML(w, p) })
 	smaller, bigger := ci.Benchmarks(g)
 	switch {
 	case len(bigger) == 0:
@@ -75,7 +75,7 @@ func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, vers
 		put(f.Benchmark, func(w io.Writer) error { return report.WriteJSON(w, smaller) })
 		put(biggerFile(f.Benchmark), func(w io.Writer) error { return report.WriteJSON(w, bigger) })
 	}
-	if f.Github {
+	if f.GitHub {
 		f.tellGitHub(g, p, ui)
 	}
 	if failed {

@@ -22,15 +22,15 @@ import (
 // Kind is the kind of a gate's session.
 const Kind = "gate"
 
-// Gating is what the command line asks of a gate.
-type Gating struct {
+// request is what the command line asks of a gate.
+type request struct {
 	into       string // the branch as it was named
-	Base, Head string
+	base, head string
 	pairs      int
 	bisect     bool
 	reason     string // for accepting what is worse
-	Tolerant   bool   // a gate that cannot tell lets pass
-	Accepted   *Acceptances
+	tolerant   bool   // a gate that cannot tell lets pass
+	accepted   *acceptances
 	files      Files
 	warnings   []string
 }
@@ -56,7 +56,7 @@ func Run(ctx context.Context, e session.Env, o Options, words []string) error {
 		return exit.Usage(err)
 	}
 	defer repo.Close()
-	x, p, err := readGate(ctx, e.Request, o, repo)
+	x, p, err := readRequest(ctx, e.Request, o, repo)
 	if err != nil {
 		return err
 	}
@@ -76,13 +76,13 @@ func Run(ctx context.Context, e session.Env, o Options, words []string) error {
 	return gate(ctx, t, e, x)
 }
 
-// readGate reads the request before anything is made.
-func readGate(ctx context.Context, q *policy.Request, o Options, repo *source.Repo) (x Gating, p *policy.Policy, err error) {
-	x = Gating{pairs: q.Pairs, bisect: o.Bisect, reason: strings.TrimSpace(o.Accept), files: o.Files}
+// readRequest reads the request before anything is made.
+func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source.Repo) (x request, p *policy.Policy, err error) {
+	x = request{pairs: q.Pairs, bisect: o.Bisect, reason: strings.TrimSpace(o.Accept), files: o.Files}
 	switch o.CannotTell {
 	case "fail":
 	case "pass":
-		x.Tolerant = true
+		x.tolerant = true
 	default:
 		return x, nil, exit.Usagef("--cannot-tell %s: fail or pass is meant", o.CannotTell)
 	}
@@ -101,27 +101,27 @@ func readGate(ctx context.Context, q *policy.Request, o Options, repo *source.Re
 	if err := p.ReadJudgement(q); err != nil {
 		return x, nil, err
 	}
-	if err := x.ChooseEnds(repo, o.Base, o.Env); err != nil {
+	if err := x.chooseEnds(repo, o.Base, o.Env); err != nil {
 		return x, nil, err
 	}
-	if x.Accepted, err = ReadAccepted(repo, x.Base, x.Head); err != nil {
+	if x.accepted, err = readAccepted(repo, x.base, x.head); err != nil {
 		return x, nil, err
 	}
-	x.warnings = append(x.warnings, x.Accepted.Warnings...)
-	p.Good, p.Bad = x.Base, x.Head
+	x.warnings = append(x.warnings, x.accepted.warnings...)
+	p.Good, p.Bad = x.base, x.head
 	return x, p, policy.EndsOf(p, repo).Check(ctx)
 }
 
 // idle says why nothing has to be launched, or nothing.
-func (x *Gating) idle(repo *source.Repo, p *policy.Policy) (string, error) {
-	if x.Base == x.Head {
-		return fmt.Sprintf("nothing to gate: HEAD (%s) is its own merge base with %s, there is no change", wording.Short(x.Head), x.into), nil
+func (x *request) idle(repo *source.Repo, p *policy.Policy) (string, error) {
+	if x.base == x.head {
+		return fmt.Sprintf("nothing to gate: HEAD (%s) is its own merge base with %s, there is no change", wording.Short(x.head), x.into), nil
 	}
-	base, err := repo.Key(x.Base, p.Paths)
+	base, err := repo.Key(x.base, p.Paths)
 	if err != nil {
 		return "", exit.Usage(err)
 	}
-	head, err := repo.Key(x.Head, p.Paths)
+	head, err := repo.Key(x.head, p.Paths)
 	if err != nil || base != head {
 		return "", exit.Usage(err)
 	}
@@ -133,33 +133,33 @@ func (x *Gating) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 }
 
 // pass reports a gate that launches nothing; an error comes back as it is.
-func (x *Gating) pass(e session.Env, repo *source.Repo, p *policy.Policy, why string, err error) error {
+func (x *request) pass(e session.Env, repo *source.Repo, p *policy.Policy, why string, err error) error {
 	if err != nil {
 		return err
 	}
 	t := &session.Session{Repo: repo, Policy: p, Display: e.Display}
 	doc := report.Gate{
 		Schema: report.GateSchema, Result: report.GatePass, Into: x.into, NotLaunched: &why, Effect: p.Judge.Effect, ErrorRate: p.Judge.Error,
-		Base: session.NameCandidate(t, "merge base with "+x.into, x.Base), Head: session.NameCandidate(t, "HEAD", x.Head), Contrasts: []report.Contrast{},
-		Accepted: x.Accepted.report(), Changed: []report.Place{}, Devices: []string{}, Warnings: append(append([]string{}, t.LaunchWarnings()...), x.warnings...),
+		Base: session.NameCandidate(t, "merge base with "+x.into, x.base), Head: session.NameCandidate(t, "HEAD", x.head), Contrasts: []report.Contrast{},
+		Accepted: x.accepted.report(), Changed: []report.Place{}, Devices: []string{}, Warnings: append(append([]string{}, t.LaunchWarnings()...), x.warnings...),
 	}
 	doc.Verdict = doc.Sentence("")
 	return cmp.Or(x.files.write(&doc, report.Ledger{}, t.Display, e.Version), e.Output.Print(&doc, report.Ledger{}))
 }
 
-// Comparison is the comparison that a gate rests on.
-func (x *Gating) Comparison(p *policy.Policy, s bisect.Sampler) compare.Experiment {
+// experiment is the comparison that a gate rests on.
+func (x *request) experiment(p *policy.Policy, s bisect.Sampler) compare.Experiment {
 	return compare.Experiment{
-		A: bisect.Candidate{Commit: x.Base}, B: bisect.Candidate{Commit: x.Head}, Sampler: s, Metrics: p.Judge.Metrics, Effect: p.Judge.Effect, Error: p.Judge.Error, Fallback: p.Fallback(),
-		Pairs: x.pairs, Seed: uint64(p.Seed), Every: true, Accepts: x.Accepted.Lets,
+		A: bisect.Candidate{Commit: x.base}, B: bisect.Candidate{Commit: x.head}, Sampler: s, Metrics: p.Judge.Metrics, Effect: p.Judge.Effect, Error: p.Judge.Error, Fallback: p.Fallback(),
+		Pairs: x.pairs, Seed: uint64(p.Seed), Every: true, Accepts: x.accepted.allows,
 		Names: [2]string{"the merge base", "HEAD"},
 	}
 }
 
 // gate launches, decides, looks for the culprit and reports.
-func gate(ctx context.Context, t *session.Session, e session.Env, x Gating) error {
+func gate(ctx context.Context, t *session.Session, e session.Env, x request) error {
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "base", bisect.EndBad: "HEAD"}
-	run := x.Comparison(t.Policy, t.Memory)
+	run := x.experiment(t.Policy, t.Memory)
 	run.Spent = t.Spent
 	run.OnPair = func(n int, s []compare.Sofar) {
 		if n <= 10 || n%5 == 0 || n == x.pairs {
@@ -179,24 +179,24 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x Gating) erro
 	if mend := t.NotFound("at HEAD or at its merge base"); mend != nil {
 		return t.Fail(mend)
 	}
-	doc := reportOf(t, x, got, cmp.Or(result, gateResult(got.Answer)), err)
+	doc := reportOf(t, x, got, cmp.Or(result, resultOf(got.Answer)), err)
 	doc.Culprit, doc.Search = culprit, search
 	if doc.Result == report.GateRegression && x.reason != "" {
 		if err := accept(t, x, got, &doc); err != nil {
 			return t.Fail(err)
 		}
 	}
-	doc.ExitCode = x.ExitCode(doc.Result)
-	doc.Verdict = doc.Sentence(gateWhy(got))
-	if doc.Result == report.GateOpen && x.Tolerant {
+	doc.ExitCode = x.exitCode(doc.Result)
+	doc.Verdict = doc.Sentence(why(got))
+	if doc.Result == report.GateOpen && x.tolerant {
 		doc.Warnings = append(doc.Warnings, "this gate cannot tell and lets pass, as --cannot-tell pass asks")
 	}
 	kept := x.files.write(&doc, t.LedgerOf(), t.Display, e.Version)
 	return cmp.Or(t.Conclude(doc.Result, doc.Verdict, doc.ExitCode, err, &doc, func() error { return e.Output.Print(&doc, t.LedgerOf()) }), kept)
 }
 
-// gateResult puts an answer into the words of a gate.
-func gateResult(a compare.Answer) string {
+// resultOf puts an answer into the words of a gate.
+func resultOf(a compare.Answer) string {
 	switch a {
 	case compare.Worse:
 		return report.GateRegression
@@ -210,10 +210,10 @@ func gateResult(a compare.Answer) string {
 	return report.GateOpen
 }
 
-// ExitCode is the exit code of a gate.
-func (x *Gating) ExitCode(result string) int {
+// exitCode is the exit code of a gate.
+func (x *request) exitCode(result string) int {
 	switch {
-	case result == report.GateOpen && x.Tolerant, result == report.GatePass, result == report.GateImprovement:
+	case result == report.GateOpen && x.tolerant, result == report.GatePass, result == report.GateImprovement:
 		return exit.OK
 	case result == report.GateRegression:
 		return exit.Regression
@@ -221,8 +221,8 @@ func (x *Gating) ExitCode(result string) int {
 	return session.CompareCode(result)
 }
 
-// gateWhy says why a gate came to a result that rests on no number.
-func gateWhy(c compare.Result) string {
+// why says why a gate came to a result that rests on no number.
+func why(c compare.Result) string {
 	base, head := c.Sides[0], c.Sides[1]
 	of := func(s compare.Side) string { return fmt.Sprintf("%d of %d launches", s.Failed, s.Launches) }
 	switch {
@@ -241,18 +241,18 @@ func gateWhy(c compare.Result) string {
 }
 
 // reportOf puts a comparison into the terms of a gate's report.
-func reportOf(t *session.Session, x Gating, got compare.Result, result string, err error) report.Gate {
-	c := session.Comparison(t, session.Pair{Words: [2]string{"merge base with " + x.into, "HEAD"}, Sides: [2]bisect.Candidate{{Commit: x.Base}, {Commit: x.Head}}}, got, result, err)
+func reportOf(t *session.Session, x request, got compare.Result, result string, err error) report.Gate {
+	c := session.Comparison(t, session.Pair{Words: [2]string{"merge base with " + x.into, "HEAD"}, Sides: [2]bisect.Candidate{{Commit: x.base}, {Commit: x.head}}}, got, result, err)
 	doc := report.Gate{
 		Schema: report.GateSchema, Session: &c.Session, Result: result, Into: x.into, Base: c.A, Head: c.B, Failure: c.Failure,
-		Effect: c.Effect, ErrorRate: c.ErrorRate, Pairs: c.Pairs, Contrasts: c.Contrasts, Accepted: x.Accepted.report(), Changed: []report.Place{},
+		Effect: c.Effect, ErrorRate: c.ErrorRate, Pairs: c.Pairs, Contrasts: c.Contrasts, Accepted: x.accepted.report(), Changed: []report.Place{},
 		BudgetOver: c.BudgetOver, Hopeless: c.Hopeless, Totals: c.Totals, Devices: c.Devices, Warnings: c.Warnings, Error: c.Error,
 	}
 	for i := range doc.Contrasts {
-		doc.Contrasts[i].Result = gateResult(compare.Answer(doc.Contrasts[i].Result))
+		doc.Contrasts[i].Result = resultOf(compare.Answer(doc.Contrasts[i].Result))
 	}
 	if result == report.GateRegression || result == report.GateOpen {
-		doc.Changed = changed(context.Background(), t, x.Base, x.Head)
+		doc.Changed = changed(context.Background(), t, x.base, x.head)
 	}
 	return doc
 }

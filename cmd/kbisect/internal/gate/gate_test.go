@@ -63,7 +63,7 @@ func TestBaseBranch(t *testing.T) {
 		if name, id, ok := strings.Cut(x.refs, "="); ok {
 			r.Git(t, "update-ref", name, id)
 		}
-		name, id, err := BaseBranch(open(t, r), x.asked, func(v string) string { return x.env[v] }, false)
+		name, id, err := baseBranch(open(t, r), x.asked, func(v string) string { return x.env[v] }, false)
 		if x.err != "" {
 			if err == nil || !strings.Contains(err.Error(), x.err) {
 				t.Errorf("%+v: %v", x, err)
@@ -74,8 +74,8 @@ func TestBaseBranch(t *testing.T) {
 	}
 	r.Git(t, "checkout", "-q", "--orphan", "alone")
 	r.Commit(t, "another history")
-	x := Gating{}
-	if err := x.ChooseEnds(open(t, r), "main", func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "no common history") {
+	x := request{}
+	if err := x.chooseEnds(open(t, r), "main", func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "no common history") {
 		t.Error(err)
 	}
 }
@@ -86,12 +86,12 @@ func TestGateExit(t *testing.T) {
 		store.Interrupted: exit.Interrupted, store.Infra: exit.Machine,
 	} {
 		for _, tolerant := range []bool{false, true} {
-			x := Gating{Tolerant: tolerant}
+			x := request{tolerant: tolerant}
 			want := want
 			if tolerant && result == report.GateOpen {
 				want = exit.OK
 			}
-			if got := x.ExitCode(result); got != want {
+			if got := x.exitCode(result); got != want {
 				t.Errorf("%s, tolerant %v: %d", result, tolerant, got)
 			}
 		}
@@ -99,7 +99,7 @@ func TestGateExit(t *testing.T) {
 }
 
 func TestAccepted(t *testing.T) {
-	a := &Acceptances{List: []config.Acceptance{{Metric: "time", Case: "n1", Limit: 1.1}, {Metric: "rate", Limit: 0.9}}, Seen: make([]bool, 2)}
+	a := &acceptances{list: []config.Acceptance{{Metric: "time", Case: "n1", Limit: 1.1}, {Metric: "rate", Limit: 0.9}}, seen: make([]bool, 2)}
 	for _, x := range []struct {
 		metric, one string
 		higher      bool
@@ -109,14 +109,14 @@ func TestAccepted(t *testing.T) {
 		{"time", "n1", false, 1.1, true}, {"time", "n1", false, 1.101, false}, {"time", "n2", false, 1.01, false}, {"time", "", false, 1.01, false},
 		{"rate", "", true, 0.9, true}, {"rate", "", true, 0.89, false}, {"rate", "n1", true, 0.95, false}, {"wall", "n1", false, 1, false},
 	} {
-		if got := a.Lets(metric.Metric{Name: x.metric, Higher: x.higher}, x.one, x.ratio); got != x.want {
+		if got := a.allows(metric.Metric{Name: x.metric, Higher: x.higher}, x.one, x.ratio); got != x.want {
 			t.Errorf("%+v: %v", x, got)
 		}
 	}
 	higher := compare.Contrast{Metric: metric.Metric{Higher: true}, Bound: compare.Interval{Value: 0.9, Low: 0.8876, High: 0.91}}
 	lower := compare.Contrast{Bound: compare.Interval{Value: 1.1, Low: 1.09, High: 1.1011}}
-	if AcceptedLimit(higher) != 0.887 || AcceptedLimit(lower) != 1.102 {
-		t.Error(AcceptedLimit(higher), AcceptedLimit(lower))
+	if acceptedLimit(higher) != 0.887 || acceptedLimit(lower) != 1.102 {
+		t.Error(acceptedLimit(higher), acceptedLimit(lower))
 	}
 }
 
@@ -139,16 +139,16 @@ func TestReadAccepted(t *testing.T) {
 		r.Write(t, config.AcceptedName, x.head+"\n")
 		r.Write(t, "n", "1")
 		head := r.Commit(t, "head")
-		got, err := ReadAccepted(open(t, r), base, head)
+		got, err := readAccepted(open(t, r), base, head)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var reasons []string
-		for _, a := range got.List {
+		for _, a := range got.list {
 			reasons = append(reasons, a.Reason)
 		}
-		if !slices.Equal(reasons, x.want) || !strings.Contains(strings.Join(got.Warnings, "\n"), x.warn) {
-			t.Errorf("%+v: %q, %q", x, reasons, got.Warnings)
+		if !slices.Equal(reasons, x.want) || !strings.Contains(strings.Join(got.warnings, "\n"), x.warn) {
+			t.Errorf("%+v: %q, %q", x, reasons, got.warnings)
 		}
 	}
 }
@@ -161,15 +161,15 @@ func FuzzAccepted(f *testing.F) {
 	f.Add("accepted = 3", "t", "", "r", 1.0)
 	f.Fuzz(func(t *testing.T, old, metric, one, reason string, limit float64) {
 		before, err := config.ParseAccepted("x", []byte(old))
-		if err != nil || OneLine(reason) == "" || metric == "" || !(limit > 0 && limit < 1e6) || strings.Contains(metric+one, "\x00") || len(old)+len(metric)+len(one)+len(reason) > 10000 {
+		if err != nil || oneLine(reason) == "" || metric == "" || !(limit > 0 && limit < 1e6) || strings.Contains(metric+one, "\x00") || len(old)+len(metric)+len(one)+len(reason) > 10000 {
 			return
 		}
-		fresh := config.Acceptance{Metric: strings.ToValidUTF8(metric, "?"), Case: strings.ToValidUTF8(one, "?"), Limit: limit, Commit: "c0ffee", Reason: OneLine(strings.ToValidUTF8(reason, "?"))}
+		fresh := config.Acceptance{Metric: strings.ToValidUTF8(metric, "?"), Case: strings.ToValidUTF8(one, "?"), Limit: limit, Commit: "c0ffee", Reason: oneLine(strings.ToValidUTF8(reason, "?"))}
 		path := filepath.Join(t.TempDir(), config.AcceptedName)
 		if err := os.WriteFile(path, []byte(old), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if err := AppendAccepted(path, []config.Acceptance{fresh}); err != nil {
+		if err := appendAccepted(path, []config.Acceptance{fresh}); err != nil {
 			if strings.Contains(old, "[") { // such as accepted = [], to which nothing can be added
 				return
 			}
@@ -213,7 +213,7 @@ func TestOnlyChange(t *testing.T) {
 			rng2.Commits = append(rng2.Commits, c)
 		}
 		bad := rng2.Commits[n-1].Key
-		id, ok := OnlyChange(rng2, func(id string) (string, error) { return keys[id], nil })
+		id, ok := onlyChange(rng2, func(id string) (string, error) { return keys[id], nil })
 		if !ok {
 			continue
 		}
@@ -274,7 +274,7 @@ func TestMoved(t *testing.T) {
 				continue
 			}
 			checked++
-			if p, ok := Moved(report.Place{File: "a.c", Start: n + 1, End: n + 1}, d.Hunks); !ok || p.Start != at+1 || p.End != at+1 {
+			if p, ok := moved(report.Place{File: "a.c", Start: n + 1, End: n + 1}, d.Hunks); !ok || p.Start != at+1 || p.End != at+1 {
 				t.Errorf("line %q of version %d: %v, want %d", line, i, p, at+1)
 			}
 		}
@@ -288,7 +288,7 @@ func TestMoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := Moved(report.Place{File: "a.c", Start: 1, End: 1}, d.Hunks); ok {
+	if _, ok := moved(report.Place{File: "a.c", Start: 1, End: 1}, d.Hunks); ok {
 		t.Error("a file that is gone")
 	}
 }

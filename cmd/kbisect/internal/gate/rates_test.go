@@ -78,7 +78,7 @@ func (b gateBench) play(t testing.TB, trials int) gateScore {
 		s.Steps = []simulate.Step{{At: 1, Log: b.step}}
 	}
 	p := &policy.Policy{Seed: 1, Judge: judge.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: config.DefaultEffect, Error: config.DefaultError}}
-	x := Gating{Base: simulate.ID(0), Head: simulate.ID(1), Accepted: &Acceptances{}}
+	x := request{base: simulate.ID(0), head: simulate.ID(1), accepted: &acceptances{}}
 	out := gateScore{results: map[compare.Answer]int{}, trials: trials}
 	for i := range trials {
 		device := simulate.NewDevice(s, uint64(i)+1)
@@ -86,7 +86,7 @@ func (b gateBench) play(t testing.TB, trials int) gateScore {
 		if b.cases > 1 {
 			sampler = severalCases{device, b.cases, b.step, rand.New(rand.NewPCG(uint64(i)+1, 77))}
 		}
-		run := x.Comparison(p, sampler)
+		run := x.experiment(p, sampler)
 		got, err := run.Run(context.Background())
 		if err != nil {
 			t.Fatal(err)

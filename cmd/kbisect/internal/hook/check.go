@@ -26,19 +26,19 @@ import (
 // check is doing, so that nothing that hangs can hold a push. Only a regression stops a push: a false stop costs the
 // user's trust in the hook, and what passes undecided can still be compared afterwards.
 
-// Answer is what the hook decides about one ref. Only a regression stops the push.
-type Answer string
+// answer is what the hook decides about one ref. Only a regression stops the push.
+type answer string
 
 const (
-	Passes     Answer = "passes"
-	Regression Answer = "regression"
-	undecided  Answer = "not decided" // by the deadline; a command decides it
-	unchecked  Answer = "not checked" // and no command can: the configuration is invalid, for instance
+	passes     answer = "passes"
+	regression answer = "regression"
+	undecided  answer = "not decided" // by the deadline; a command decides it
+	unchecked  answer = "not checked" // and no command can: the configuration is invalid, for instance
 )
 
 // decision is what one source of evidence says about a ref. No answer: it says nothing.
 type decision struct {
-	answer Answer
+	answer answer
 	why    string
 	least  time.Duration // that a comparison takes, by earlier launches; 0 when there were none
 }
@@ -120,7 +120,7 @@ func readRefs(o PushOptions) (refs []pushedRef, remote string, err error) {
 	if refs, remote, ok := fromPreCommit(); ok && o.Remote == "" {
 		return refs, remote, nil
 	}
-	refs, err = ReadPushed(o.Refs)
+	refs, err = readPushed(o.Refs)
 	return refs, o.Remote, err
 }
 
@@ -144,7 +144,7 @@ func (k *pushCheck) check(ctx context.Context, refs []pushedRef) (err error) {
 	}()
 	timed, cancel := context.WithDeadline(ctx, k.opts.launchesEnd())
 	defer cancel()
-	if k.repo, err = OpenHookRepo(k.opts.Dir); err != nil {
+	if k.repo, err = openRepo(k.opts.Dir); err != nil {
 		return err
 	}
 	defer k.repo.Close()
@@ -170,7 +170,7 @@ func (k *pushCheck) check(ctx context.Context, refs []pushedRef) (err error) {
 
 // add finds what a ref is compared with, or skips it.
 func (k *pushCheck) add(ctx context.Context, r pushedRef) {
-	if why := r.SkipReason(); why != "" {
+	if why := r.skipReason(); why != "" {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.skipped = append(k.skipped, fmt.Sprintf("%s (%s)", r.name(), why))
@@ -178,7 +178,7 @@ func (k *pushCheck) add(ctx context.Context, r pushedRef) {
 	}
 	x := &refCheck{ref: r}
 	var err error
-	if x.commit, err = k.repo.Resolve(r.Local); err != nil {
+	if x.commit, err = k.repo.Resolve(r.local); err != nil {
 		x.decision = decision{answer: unchecked, why: wording.Headline(err.Error())}
 	} else {
 		x.base, x.baseName = baseOf(ctx, k.repo, k.opts.Remote, r, x.commit)
@@ -195,13 +195,13 @@ func (k *pushCheck) decideByEvidence(ctx context.Context) (err error) {
 		switch {
 		case x.base == "":
 		case x.base == x.commit:
-			k.decide(x, decision{answer: Passes, why: "the remote has this commit"})
+			k.decide(x, decision{answer: passes, why: "the remote has this commit"})
 		case same.equal(x.base, x.commit):
 			why := "the same tree"
 			if len(same.paths) > 0 {
 				why = "no difference at " + strings.Join(same.paths, ", ")
 			}
-			k.decide(x, decision{answer: Passes, why: why})
+			k.decide(x, decision{answer: passes, why: why})
 		}
 	}
 	if len(k.open()) == 0 {
@@ -252,7 +252,7 @@ func (k *pushCheck) stopping() *refCheck {
 }
 
 func firstRegression(refs []*refCheck) *refCheck {
-	if i := slices.IndexFunc(refs, func(x *refCheck) bool { return x.answer == Regression }); i >= 0 {
+	if i := slices.IndexFunc(refs, func(x *refCheck) bool { return x.answer == regression }); i >= 0 {
 		return refs[i]
 	}
 	return nil

@@ -27,14 +27,14 @@ type pushEvidence struct {
 	store    *store.Store
 	inputs   inputs
 	devices  []string
-	sessions []PastSession // newest first
+	sessions []pastSession // newest first
 }
 
-// PastSession is a session that ran candidates by the same commands and limits.
-type PastSession struct {
+// pastSession is a session that ran candidates by the same commands and limits.
+type pastSession struct {
 	store.Session
-	Compares bool // by the same metrics, too, for what is worse
-	Times    bool // whatever ended well was looked at for its times
+	compares bool // by the same metrics, too, for what is worse
+	times    bool // whatever ended well was looked at for its times
 }
 
 // Older sessions, and older launches of a commit, say little about the machine as it is.
@@ -70,17 +70,17 @@ func openEvidence(repo *source.Repo, p *policy.Policy, devices []string) (*pushE
 
 // pastOf reads a session of the store; ok is false where it ran candidates in another way. An imported baseline has
 // no policy; it has the fingerprint of one.
-func pastOf(s store.Session, runs, compares string) (past PastSession, ok bool) {
+func pastOf(s store.Session, runs, compares string) (past pastSession, ok bool) {
 	if s.Status == baseline.ImportedStatus {
 		var b baseline.Baseline
-		return PastSession{s, true, false}, json.Unmarshal(s.Finding, &b) == nil && b.Config.Fingerprint == baseline.Sha256Hex(compares)
+		return pastSession{s, true, false}, json.Unmarshal(s.Finding, &b) == nil && b.Config.Fingerprint == baseline.Fingerprint(compares)
 	}
 	var p policy.Policy
 	if json.Unmarshal(s.Config, &p) != nil || p.Runs() != runs {
 		return past, false
 	}
 	times := !p.Judge.Any && (p.Judge.Find == "" || p.Judge.Find == bisect.Slow)
-	return PastSession{s, p.Compares() == compares && !p.Improvement, times}, true
+	return pastSession{s, p.Compares() == compares && !p.Improvement, times}, true
 }
 
 // devicesNow are the UUIDs of the devices that would be measured on. A driver that does not answer is left to its
@@ -123,8 +123,8 @@ func (e *pushEvidence) decide(base, commit string) (decision, error) {
 // found.
 func (e *pushEvidence) compared(base, commit string) (decision, error) {
 	for _, s := range e.sessions {
-		a := s.Answer()
-		both := s.Compares && slices.Contains([]string{session.Comparing, gate.Kind, policy.AxisHistory}, s.Axis) && base != "" && e.inputs.equal(s.Good, base)
+		a := s.answer()
+		both := s.compares && slices.Contains([]string{session.Comparing, gate.Kind, policy.AxisHistory}, s.Axis) && base != "" && e.inputs.equal(s.Good, base)
 		if a == "" || !both && s.Axis != baseline.Kind || !e.inputs.equal(s.Bad, commit) {
 			continue
 		}
@@ -139,10 +139,10 @@ func (e *pushEvidence) compared(base, commit string) (decision, error) {
 	return decision{}, nil
 }
 
-// Answer is what a session says about its two ends, "" when it says nothing reliable: it was interrupted, its budget
+// answer is what a session says about its two ends, "" when it says nothing reliable: it was interrupted, its budget
 // was used up, or it looked for something else. Every command writes its finding differently; the fields read here are
 // those of the contract.
-func (s PastSession) Answer() Answer {
+func (s pastSession) answer() answer {
 	var doc struct {
 		Hopeless bool                    `json:"hopeless"`
 		Failure  *struct{ Class string } `json:"failure"`
@@ -156,27 +156,27 @@ func (s PastSession) Answer() Answer {
 		if doc.Failure != nil && doc.Failure.Class != string(bisect.BuildFailed) && doc.B.Launches+doc.Head.Launches < 2 {
 			return "" // one failure may have been chance: launch again
 		}
-		return Regression
+		return regression
 	case store.Found:
-		return Regression
+		return regression
 	case string(bisect.OK), baseline.ImportedStatus:
 		if s.Axis == baseline.Kind {
-			return Passes
+			return passes
 		}
 	case string(compare.Better), string(compare.Alike), report.GatePass:
-		if s.Times { // a search for crashes finds no difference in B where it is slower
-			return Passes
+		if s.times { // a search for crashes finds no difference in B where it is slower
+			return passes
 		}
 	case string(compare.Open):
 		if doc.Hopeless || doc.Failure != nil {
-			return Passes // more launches would not help
+			return passes // more launches would not help
 		}
 	}
 	return ""
 }
 
 // summary is the result of a session, with the command that shows it.
-func (s PastSession) summary() string {
+func (s pastSession) summary() string {
 	if s.Axis == baseline.Kind {
 		return fmt.Sprintf("a baseline is recorded (kbisect baseline show %s)", s.ID)
 	}
@@ -186,7 +186,7 @@ func (s PastSession) summary() string {
 
 // here reports whether a session measured commits as they are, on the devices that there are now. Times of one
 // device say nothing about another, and flags make a commit another program.
-func (e *pushEvidence) here(s PastSession) (bool, error) {
+func (e *pushEvidence) here(s pastSession) (bool, error) {
 	if s.Status == baseline.ImportedStatus {
 		var b baseline.Baseline
 		err := json.Unmarshal(s.Finding, &b)
@@ -226,28 +226,28 @@ func (e *pushEvidence) recorded(_, commit string) (decision, error) {
 		return decision{}, err
 	}
 	for _, g := range goods {
-		i := slices.IndexFunc(e.sessions, func(s PastSession) bool { return s.ID == g.Session })
+		i := slices.IndexFunc(e.sessions, func(s pastSession) bool { return s.ID == g.Session })
 		if i < 0 || !e.sessions[i].vouches() || !e.inputs.equal(g.Commit, commit) {
 			continue
 		}
 		if here, err := e.here(e.sessions[i]); err != nil {
 			return decision{}, err
 		} else if here {
-			return decision{answer: Passes, why: fmt.Sprintf("recorded as good: %s (kbisect show %s)", g.Detail, g.Session)}, nil
+			return decision{answer: passes, why: fmt.Sprintf("recorded as good: %s (kbisect show %s)", g.Detail, g.Session)}, nil
 		}
 	}
 	return decision{}, nil
 }
 
 // vouches reports that a commit which a session found good is not slow. A search for crashes does not know.
-func (s PastSession) vouches() bool {
+func (s pastSession) vouches() bool {
 	if s.Axis == baseline.Kind {
 		return true
 	}
 	var doc struct {
 		Complaint *struct{ Class bisect.Class }
 	}
-	return s.Compares && json.Unmarshal(s.Finding, &doc) == nil && doc.Complaint != nil && doc.Complaint.Class == bisect.Slow
+	return s.compares && json.Unmarshal(s.Finding, &doc) == nil && doc.Complaint != nil && doc.Complaint.Class == bisect.Slow
 }
 
 // launched looks at how the launches of both ended, in whatever session. Launches that ended well say nothing about
@@ -265,13 +265,13 @@ func (e *pushEvidence) launched(base, commit string) (decision, error) {
 	}
 	switch {
 	case b.failed == 0 && base == "":
-		return decision{answer: Passes, why: fmt.Sprintf("all %d earlier launches ended well, and there is no base to compare with", b.launches)}, nil
+		return decision{answer: passes, why: fmt.Sprintf("all %d earlier launches ended well, and there is no base to compare with", b.launches)}, nil
 	case b.failed == 0:
 		return decision{least: compare.MinPairs * (a.shortest + b.shortest)}, nil
 	case b.alwaysFails() && a.alwaysFails():
-		return decision{answer: Passes, why: fmt.Sprintf("A and B both fail in every launch (B in %d: %s)", b.launches, b.how)}, nil
+		return decision{answer: passes, why: fmt.Sprintf("A and B both fail in every launch (B in %d: %s)", b.launches, b.how)}, nil
 	case b.alwaysFails() && a.launches > 0 && a.failed == 0:
-		return decision{answer: Regression, why: fmt.Sprintf("B fails in %d of %[1]d launches, A in 0 of %d: %s (kbisect show %s)", b.launches, a.launches, b.how, b.session)}, nil
+		return decision{answer: regression, why: fmt.Sprintf("B fails in %d of %[1]d launches, A in 0 of %d: %s (kbisect show %s)", b.launches, a.launches, b.how, b.session)}, nil
 	}
 	return decision{}, nil
 }

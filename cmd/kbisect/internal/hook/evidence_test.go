@@ -15,33 +15,33 @@ func TestPastAnswer(t *testing.T) {
 	for _, x := range []struct {
 		axis, status, finding string
 		times                 bool
-		want                  Answer
+		want                  answer
 	}{
-		{session.Comparing, "regression", `{}`, true, Regression},
+		{session.Comparing, "regression", `{}`, true, regression},
 		{session.Comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 1}}`, true, ""},
-		{session.Comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 2}}`, true, Regression},
-		{session.Comparing, "regression", `{"failure": {"class": "build-failed"}, "b": {"launches": 1}}`, true, Regression},
-		{session.Comparing, "improvement", `{}`, true, Passes},
-		{session.Comparing, "no-difference", `{}`, true, Passes},
+		{session.Comparing, "regression", `{"failure": {"class": "crash"}, "b": {"launches": 2}}`, true, regression},
+		{session.Comparing, "regression", `{"failure": {"class": "build-failed"}, "b": {"launches": 1}}`, true, regression},
+		{session.Comparing, "improvement", `{}`, true, passes},
+		{session.Comparing, "no-difference", `{}`, true, passes},
 		{session.Comparing, "cannot-tell", `{"budget_used_up": true}`, true, ""},
 		{session.Comparing, "cannot-tell", `{}`, true, ""}, // after as few pairs as --pairs asks for
-		{session.Comparing, "cannot-tell", `{"hopeless": true}`, true, Passes},
-		{session.Comparing, "cannot-tell", `{"failure": {"class": "crash"}}`, true, Passes},
+		{session.Comparing, "cannot-tell", `{"hopeless": true}`, true, passes},
+		{session.Comparing, "cannot-tell", `{"failure": {"class": "crash"}}`, true, passes},
 		{session.Comparing, store.Interrupted, `{}`, true, ""},
-		{gate.Kind, "pass", `{"head": {"launches": 8}}`, true, Passes},
-		{gate.Kind, "improvement", `{}`, true, Passes},
-		{gate.Kind, "regression", `{"head": {"launches": 8}}`, true, Regression},
+		{gate.Kind, "pass", `{"head": {"launches": 8}}`, true, passes},
+		{gate.Kind, "improvement", `{}`, true, passes},
+		{gate.Kind, "regression", `{"head": {"launches": 8}}`, true, regression},
 		{gate.Kind, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 1}}`, true, ""},
-		{gate.Kind, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 2}}`, true, Regression},
+		{gate.Kind, "regression", `{"failure": {"class": "crash"}, "head": {"launches": 2}}`, true, regression},
 		{gate.Kind, "cannot-tell", `{}`, true, ""},
-		{policy.AxisHistory, store.Found, `{}`, false, Regression},
-		{policy.AxisHistory, "no-difference", `{}`, true, Passes},
+		{policy.AxisHistory, store.Found, `{}`, false, regression},
+		{policy.AxisHistory, "no-difference", `{}`, true, passes},
 		{policy.AxisHistory, "no-difference", `{}`, false, ""},
-		{baseline.Kind, "ok", `{}`, false, Passes},
+		{baseline.Kind, "ok", `{}`, false, passes},
 		{session.Comparing, "regression", `{`, true, ""},
 	} {
-		s := PastSession{Session: store.Session{Axis: x.axis, Status: x.status, Finding: []byte(x.finding)}, Compares: true, Times: x.times}
-		if got := s.Answer(); got != x.want {
+		s := pastSession{Session: store.Session{Axis: x.axis, Status: x.status, Finding: []byte(x.finding)}, compares: true, times: x.times}
+		if got := s.answer(); got != x.want {
 			t.Errorf("%+v: %q", x, got)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// OpenHookRepo opens the repository that git works on when it calls a hook: git names it where it is not
+// openRepo opens the repository that git works on when it calls a hook: git names it where it is not
 // the one around the working directory.
-func OpenHookRepo(dir string) (*source.Repo, error) {
+func openRepo(dir string) (*source.Repo, error) {
 	repo, err := source.Open(dir)
 	named := os.Getenv("GIT_DIR")
 	if named == "" || dir != "." {
@@ -35,8 +35,8 @@ func OpenHookRepo(dir string) (*source.Repo, error) {
 	return repo, err
 }
 
-// HooksDir is the folder in which git looks for hooks.
-func HooksDir(ctx context.Context, repo *source.Repo) (string, error) {
+// Dir is the folder in which git looks for hooks.
+func Dir(ctx context.Context, repo *source.Repo) (string, error) {
 	dir, err := gitOutput(ctx, repo, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
 	if err != nil {
 		return "", fmt.Errorf("finding the folder of hooks: %w", err)

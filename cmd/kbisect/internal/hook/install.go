@@ -12,15 +12,15 @@ import (
 
 	"github.com/google/renameio/v2"
 ) // hookMarker stands in every hook that kbisect has written, whatever its version.
-const hookMarker = "# pre-push hook of kbisect."
+const marker = "# pre-push hook of kbisect."
 
 // keptSuffix is appended to the name of the hook that was there before.
 const keptSuffix = ".kbisect-kept"
 
-// HookScript calls the hook that was there before, then kbisect. It is plain sh, and a kbisect that is missing,
+// Script calls the hook that was there before, then kbisect. It is plain sh, and a kbisect that is missing,
 // killed or broken does not stop a push. It keeps git's lines in a variable because both hooks read them. A deadline of
 // 0 sets none.
-func HookScript(binary string, deadline time.Duration) []byte {
+func Script(binary string, deadline time.Duration) []byte {
 	set := ""
 	if deadline > 0 {
 		set = fmt.Sprintf("export %[1]s=\"${%[1]s:-%[2]v}\"\n", DeadlineVariable, deadline)
@@ -48,25 +48,25 @@ case $code in
 esac
 echo "kbisect: exit $code: this push is not checked" >&2
 exit 0
-`, hookMarker, shellQuote(binary), set, keptSuffix)
+`, marker, shellQuote(binary), set, keptSuffix)
 }
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// hookFile is the place of the pre-push hook in a folder of hooks.
-type hookFile struct {
+// file is the place of the pre-push hook in a folder of hooks.
+type file struct {
 	dir  string
 	path string // of the hook that git calls
 	kept string // of the hook that was there before
 }
 
-func HookAt(dir string) hookFile {
+func At(dir string) file {
 	path := filepath.Join(dir, "pre-push")
-	return hookFile{dir, path, path + keptSuffix}
+	return file{dir, path, path + keptSuffix}
 }
 
 // read reports whether there is a hook, and whether kbisect wrote it.
-func (h hookFile) read() (exists, ours bool, err error) {
+func (h file) read() (exists, ours bool, err error) {
 	if _, err := os.Lstat(h.path); errors.Is(err, fs.ErrNotExist) {
 		return false, false, nil
 	} else if err != nil {
@@ -77,12 +77,12 @@ func (h hookFile) read() (exists, ours bool, err error) {
 		return true, false, nil
 	}
 	head, _, _ := bytes.Cut(text, []byte("\nkbisect="))
-	return true, bytes.Contains(head, []byte("\n"+hookMarker)), err
+	return true, bytes.Contains(head, []byte("\n"+marker)), err
 }
 
 // Install writes the hook and keeps what is there; done says so in whole lines. Where there was a hook, there is
 // one at every moment: the new file is renamed over the old one.
-func (h hookFile) Install(script []byte) (done string, err error) {
+func (h file) Install(script []byte) (done string, err error) {
 	exists, ours, err := h.read()
 	if err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func (h hookFile) Install(script []byte) (done string, err error) {
 }
 
 // keep gives the existing hook its other name. A link leaves the old name in place until the new hook takes it.
-func (h hookFile) keep() error {
+func (h file) keep() error {
 	if err := os.Link(h.path, h.kept); err == nil {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (h hookFile) keep() error {
 }
 
 // Uninstall puts back what was there before.
-func (h hookFile) Uninstall() (done string, err error) {
+func (h file) Uninstall() (done string, err error) {
 	exists, ours, err := h.read()
 	if err != nil {
 		return "", err
@@ -149,9 +149,9 @@ func (h hookFile) Uninstall() (done string, err error) {
 	return h.path + " removed\n", nil
 }
 
-// HookDeadline is how long a push waits by default. Servers drop a connection that is silent for some
+// DefaultDeadline is how long a push waits by default. Servers drop a connection that is silent for some
 // minutes, and people lose patience sooner.
-const HookDeadline = 30 * time.Second
+const DefaultDeadline = 30 * time.Second
 
 // DeadlineVariable sets the deadline where there is no option.
 const DeadlineVariable = "KBISECT_HOOK_DEADLINE"

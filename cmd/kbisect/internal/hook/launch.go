@@ -161,7 +161,7 @@ func (k *pushCheck) conclude(ctx context.Context, x *refCheck, l launches, t *se
 
 // answer is what the launches lead to: only what is clear stops a push. Where the pushed commit failed as often as
 // there was time to launch it, and its base did not, that is clear enough.
-func (l *launches) answer() Answer {
+func (l *launches) answer() answer {
 	base, pushed := l.got.Sides[0], l.got.Sides[1]
 	failing := pushed.Launches > 0 && pushed.Failed == pushed.Launches
 	switch {
@@ -175,11 +175,11 @@ func (l *launches) answer() Answer {
 	}
 	switch {
 	case l.got.Answer == compare.Worse:
-		return Regression
+		return regression
 	case l.got.Answer == compare.Open && l.got.Spent && l.base != "":
 		return undecided
 	}
-	return Passes
+	return passes
 }
 
 // ofBase says how the base fared, where the pushed commit failed and there was no time for more.

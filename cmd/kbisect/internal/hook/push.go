@@ -14,8 +14,8 @@ import (
 
 // pushedRef is one line that git writes to a pre-push hook: one ref of the remote that the push would change.
 type pushedRef struct {
-	LocalRef, Local   string // what is pushed, as the user named it, and its object
-	RemoteRef, Remote string // what it is called there, and the object it has there now
+	localRef, local   string // what is pushed, as the user named it, and its object
+	remoteRef, remote string // what it is called there, and the object it has there now
 }
 
 // zero reports the object id that stands for nothing: of a ref that is deleted, or that is new.
@@ -23,15 +23,15 @@ func zero(id string) bool { return strings.Trim(id, "0") == "" }
 
 // name is the ref for people.
 func (p pushedRef) name() string {
-	return strings.TrimPrefix(strings.TrimPrefix(p.RemoteRef, "refs/heads/"), "refs/tags/")
+	return strings.TrimPrefix(strings.TrimPrefix(p.remoteRef, "refs/heads/"), "refs/tags/")
 }
 
-// ReadPushed reads git's lines to their end:
+// readPushed reads git's lines to their end:
 //
 //	LOCAL-REF SP LOCAL-ID SP REMOTE-REF SP REMOTE-ID LF
 //
 // The user may have given an expression with spaces in place of a local ref.
-func ReadPushed(r io.Reader) ([]pushedRef, error) {
+func readPushed(r io.Reader) ([]pushedRef, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading what is pushed: %w", err)
@@ -55,23 +55,23 @@ func ReadPushed(r io.Reader) ([]pushedRef, error) {
 func fromPreCommit() (all []pushedRef, remote string, ok bool) {
 	remote = os.Getenv("PRE_COMMIT_REMOTE_NAME")
 	p := pushedRef{os.Getenv("PRE_COMMIT_LOCAL_BRANCH"), os.Getenv("PRE_COMMIT_TO_REF"), os.Getenv("PRE_COMMIT_REMOTE_BRANCH"), os.Getenv("PRE_COMMIT_FROM_REF")}
-	if remote == "" || p.RemoteRef == "" || !baseline.ObjectID(p.Local) {
+	if remote == "" || p.remoteRef == "" || !baseline.ObjectID(p.local) {
 		return nil, "", false
 	}
-	if !baseline.ObjectID(p.Remote) {
-		p.Remote = strings.Repeat("0", len(p.Local))
+	if !baseline.ObjectID(p.remote) {
+		p.remote = strings.Repeat("0", len(p.local))
 	}
 	return []pushedRef{p}, remote, true
 }
 
-// SkipReason says why a ref is not checked, "" where it is.
-func (p pushedRef) SkipReason() string {
+// skipReason says why a ref is not checked, "" where it is.
+func (p pushedRef) skipReason() string {
 	switch {
-	case zero(p.Local):
+	case zero(p.local):
 		return "deleted"
-	case strings.HasPrefix(p.RemoteRef, "refs/tags/"):
+	case strings.HasPrefix(p.remoteRef, "refs/tags/"):
 		return "tag"
-	case strings.HasPrefix(p.RemoteRef, "refs/heads/"), strings.HasPrefix(p.RemoteRef, "refs/for/"): // the latter for review by Gerrit
+	case strings.HasPrefix(p.remoteRef, "refs/heads/"), strings.HasPrefix(p.remoteRef, "refs/for/"): // the latter for review by Gerrit
 		return ""
 	}
 	return "not a branch"
@@ -81,8 +81,8 @@ func (p pushedRef) SkipReason() string {
 // ref, or, for a new branch, the nearest first parent that the remote has on any branch. "" is none.
 func baseOf(ctx context.Context, repo *source.Repo, remote string, p pushedRef, commit string) (base, name string) {
 	note := ""
-	if !zero(p.Remote) {
-		if id, err := repo.Resolve(p.Remote); err == nil {
+	if !zero(p.remote) {
+		if id, err := repo.Resolve(p.remote); err == nil {
 			return id, p.name() + " on " + remote
 		}
 		note = "; its " + p.name() + " is not fetched"

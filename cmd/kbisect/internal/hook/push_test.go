@@ -21,7 +21,7 @@ func TestReadPushed(t *testing.T) {
 		"a " + id + " refs/heads/b\n":                          "error", "a b c d\n": "error", id + "\n": "error",
 		"a " + id + " heads/b " + id + "\n": "error", "a " + id[1:] + " refs/heads/b " + id + "\n": "error",
 	} {
-		all, err := ReadPushed(strings.NewReader(text))
+		all, err := readPushed(strings.NewReader(text))
 		got := fmt.Sprint(all)
 		if err != nil {
 			got = "error"
@@ -36,15 +36,15 @@ func FuzzReadPushed(f *testing.F) {
 	f.Add("refs/heads/a " + strings.Repeat("1", 40) + " refs/heads/b " + strings.Repeat("0", 40) + "\n")
 	f.Add("HEAD~1  x \x00\n\r\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		all, err := ReadPushed(strings.NewReader(text))
+		all, err := readPushed(strings.NewReader(text))
 		if err != nil && all != nil {
 			t.Error("an error and lines")
 		}
 		for _, p := range all {
-			if !baseline.ObjectID(p.Local) || !baseline.ObjectID(p.Remote) || !strings.Contains(text, p.LocalRef+" "+p.Local+" "+p.RemoteRef+" "+p.Remote) {
+			if !baseline.ObjectID(p.local) || !baseline.ObjectID(p.remote) || !strings.Contains(text, p.localRef+" "+p.local+" "+p.remoteRef+" "+p.remote) {
 				t.Errorf("%q of %q", p, text)
 			}
-			if strings.HasPrefix(p.RemoteRef, "refs/tags/") && p.SkipReason() == "" {
+			if strings.HasPrefix(p.remoteRef, "refs/tags/") && p.skipReason() == "" {
 				t.Errorf("%q is checked", p)
 			}
 		}
@@ -56,13 +56,13 @@ func TestOpenHookRepo(t *testing.T) {
 	h, other := gittest.New(t), gittest.New(t)
 	t.Chdir(h.Dir)
 	t.Setenv("GIT_DIR", filepath.Join(other.Dir, ".git"))
-	repo, err := OpenHookRepo(".")
+	repo, err := openRepo(".")
 	if err != nil || !source.SameFile(repo.CommonDir(), filepath.Join(other.Dir, ".git")) {
 		t.Fatal(repo, err)
 	}
 	repo.Close()
 	t.Setenv("GIT_DIR", "/nonexistent")
-	if repo, err = OpenHookRepo("."); err != nil || !source.SameFile(repo.CommonDir(), filepath.Join(h.Dir, ".git")) {
+	if repo, err = openRepo("."); err != nil || !source.SameFile(repo.CommonDir(), filepath.Join(h.Dir, ".git")) {
 		t.Fatal(repo, err)
 	}
 	repo.Close()

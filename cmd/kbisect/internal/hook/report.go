@@ -32,7 +32,7 @@ func (k *pushCheck) finish() (stopped bool) {
 		if d.answer == undecided && stop == nil {
 			fmt.Fprintf(k.opts.Messages, "hint: %s decides it\n", x.decidedBy())
 		}
-		if d.answer == Passes || d.answer == Regression {
+		if d.answer == passes || d.answer == regression {
 			decided++
 		}
 	}

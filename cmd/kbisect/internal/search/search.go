@@ -309,7 +309,7 @@ func (j *Search) why(ctx context.Context, f *bisect.Finding) {
 	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed {
 		return
 	}
-	x, err := explain.ExplainCulprit(ctx, j.session, c.Parents[0], c.Commit, c.Effect)
+	x, err := explain.Culprit(ctx, j.session, c.Parents[0], c.Commit, c.Effect)
 	switch {
 	case err != nil:
 		f.Warnings = append(f.Warnings, "the culprit could not be examined: "+wording.Headline(err.Error()))
