@@ -29,7 +29,7 @@ func TestParseCandidate(t *testing.T) {
 	head := r.git("rev-parse", "HEAD")
 	for text, want := range map[string]string{
 		"HEAD": "", head: "", "HEAD^{/first}": "",
-		"HEAD:compile=off": "", "HEAD:compile=max": `no value "max"`, "HEAD:": `"" sets no flag`, "HEAD^:a=b:c": `unknown flag "a"`, "HEAD:compile=on,compile=off": "twice",
+		"HEAD:compile=off": "", "HEAD:compile=max": `no value "max"`, "HEAD:": `invalid setting ""`, "HEAD^:a=b:c": `unknown flag "a"`, "HEAD:compile=on,compile=off": "twice",
 		"nosuch": "nosuch", "": "unknown revision",
 	} {
 		p := &policy.Policy{Flags: []config.Flag{{Name: "compile", Values: []string{"off", "on"}}}}

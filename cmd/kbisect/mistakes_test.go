@@ -107,8 +107,8 @@ hint: kbisect simulate --example shows every key
 		{args: "run --good v1 --limit 90 -- true", code: exit.UsageError, want: `kbisect: --limit 90: "90" has no unit; write a number with a unit (ns us ms s m h), as "90s", "2m" or "1h30m"
 hint: kbisect run --help
 `},
-		{args: "run --good v1 --path srcs -- true", code: exit.UsageError, want: `kbisect: path "srcs": neither end holds it
-hint: paths and --path count from the top of the repository
+		{args: "run --good v1 --path srcs -- true", code: exit.UsageError, want: `kbisect: path "srcs" is in neither end
+hint: paths and --path are relative to the top of the repository
 `},
 		{args: "run --godo v1 -- true", code: exit.UsageError, want: `kbisect: there is no option --godo; did you mean --good?
 hint: kbisect run --help
@@ -119,7 +119,7 @@ hint: kbisect gate --help
 		{args: "run --good", code: exit.UsageError, want: `kbisect: --good needs a value
 hint: kbisect run --help
 `},
-		{args: "run --good v1 --find slwo -- true", code: exit.UsageError, want: `kbisect: --find slwo: unknown complaint; did you mean "slow"?
+		{args: "run --good v1 --find slwo -- true", code: exit.UsageError, want: `kbisect: unknown --find slwo; did you mean "slow"?
 hint: any, slow, timeout, wrong, crash or build
 `},
 		{args: "rnu --good v1", code: exit.UsageError, want: `kbisect: unknown command "rnu" (did you mean "run"?)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 )
 
 // TestYoungBenchmark: a benchmark that no commit holds, with a module beside it, measures the package of
@@ -42,7 +41,7 @@ func TestYoungBenchmark(t *testing.T) {
 		if code != exit.OK || !strings.HasPrefix(out, ids[2][:10]+" introduces wrong results") {
 			t.Errorf("%q: exit %d\n%s%s", args, code, out, errs)
 		}
-		if !strings.Contains(out, "want.py: not committed at HEAD; what is in the work tree now goes into every commit that has no such file") || strings.Contains(out, "stranger") {
+		if !strings.Contains(out, "want.py: not committed at HEAD; the version in the work tree is added to every commit that lacks it") || strings.Contains(out, "stranger") {
 			t.Errorf("%q: what was lent is not told:\n%s", args, out)
 		}
 	}
@@ -62,7 +61,7 @@ func TestNothingIsLent(t *testing.T) {
 	r.git("add", ".")
 	r.git("commit", "-qm", "one")
 	r.put(map[string]string{
-		"data.txt": "2", "bench.sh": "exit 1\n", "prog": "\x7fELF\x00\x00", "huge.py": strings.Repeat("#", policy.MaxOverlaySize+1),
+		"data.txt": "2", "bench.sh": "exit 1\n", "prog": "\x7fELF\x00\x00", "huge.py": strings.Repeat("#", 1<<20+1),
 		"kbisect.toml": "version = 1\n[build]\ncommand = [\"sh\", \"-c\", \"cp bench.sh made\"]\noutputs = [\"made\"]\n[run]\ncommand = [\"sh\", \"bench.sh\", \"data.txt\", \"prog\", \"huge.py\", \"made\", \"../x\", \".\"]\n",
 		"made":         "echo mine\n",
 	})

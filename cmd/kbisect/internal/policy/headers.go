@@ -9,11 +9,11 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 )
 
-// cuSources are what kind nvcc compiles, and where it looks for headers.
-type cuSources struct{ sources, Folders []string }
+// nvccSources is what kind nvcc compiles, and the folders where it looks for headers.
+type nvccSources struct{ sources, Folders []string }
 
-// SourcesOf reads them off the options of a configuration.
-func SourcesOf(sources, options []string) (s cuSources) {
+// sourcesOf finds the folders in the options of nvcc.
+func sourcesOf(sources, options []string) (s nvccSources) {
 	s.sources = sources
 	for i, o := range options {
 		folder, glued := strings.CutPrefix(o, "-I")
@@ -27,10 +27,10 @@ func SourcesOf(sources, options []string) (s cuSources) {
 	return s
 }
 
-// AddHeaders puts what the sources of a commit include beside the paths: a header that nobody named would
-// make the commits that change it equal to their parents.
-func (r ends) AddHeaders(commits ...string) {
-	if len(r.p.Paths) == 0 {
+// AddHeaders adds to the paths what the sources of the commits include: a commit that
+// changes a header outside the paths would look equal to its parent.
+func (e Ends) AddHeaders(commits ...string) {
+	if len(e.p.Paths) == 0 {
 		return
 	}
 	for _, commit := range commits {
@@ -38,32 +38,27 @@ func (r ends) AddHeaders(commits ...string) {
 			if !filepath.IsLocal(name) {
 				return nil, false
 			}
-			data, found, err := r.repo.File(commit, name)
+			data, found, err := e.repo.File(commit, name)
 			return data, found && err == nil
 		}
-		for _, h := range r.p.CUDA.Included(read) {
-			if !r.inPaths(h) {
-				r.p.Paths, r.p.Headers = append(slices.Clone(r.p.Paths), h), append(r.p.Headers, h)
+		for _, h := range e.p.CUDA.included(read) {
+			if !e.inPaths(h) {
+				e.p.Paths, e.p.Headers = append(slices.Clone(e.p.Paths), h), append(e.p.Headers, h)
 			}
 		}
 	}
 }
 
-// OwnPaths are the paths as they were named.
-func (p *Policy) OwnPaths() []string {
-	return slices.DeleteFunc(slices.Clone(p.Paths), func(name string) bool { return slices.Contains(p.Headers, name) })
-}
-
 // inPaths reports whether a file is in the paths.
-func (r ends) inPaths(file string) bool {
-	return slices.ContainsFunc(r.p.Paths, func(q string) bool {
+func (e Ends) inPaths(file string) bool {
+	return slices.ContainsFunc(e.p.Paths, func(q string) bool {
 		q = path.Clean(q)
 		return q == "." || q == file || strings.HasPrefix(file, q+"/")
 	})
 }
 
-// Included lists the headers of the project that the sources include, directly or not.
-func (s cuSources) Included(read func(name string) ([]byte, bool)) []string {
+// included lists the headers of the project that the sources include, directly or not.
+func (s nvccSources) included(read func(name string) ([]byte, bool)) []string {
 	texts := map[string][]byte{}
 	there := func(name string) bool {
 		if _, known := texts[name]; known {

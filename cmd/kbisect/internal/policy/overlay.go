@@ -12,17 +12,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Bounds on what is overlaid: scripts and sources that a person wrote.
+// Bounds on what is overlaid, which is meant for hand-written scripts and sources.
 const (
 	maxOverlay     = 64
-	MaxOverlaySize = 1 << 20 // bytes of one file
+	maxOverlaySize = 1 << 20 // bytes of one file
 )
 
-// overlayUncommitted adds to the plan what its commands name and the user's work tree holds, but HEAD does not: a
-// benchmark that is younger than the commits it measures, with what lies beside it and is not committed
-// either. It goes into the export, not the export to it: a Python script imports what lies in its own
-// folder, and that has to be the candidate's. A command after -- may be committed as well: commits
-// before that one lack it.
+// overlayUncommitted adds to the plan the files that its commands name and that are in
+// the work tree but not at HEAD: a benchmark that is newer than the commits it
+// measures, with the uncommitted files beside it. They are copied into the export
+// rather than run from the work tree, because a Python script imports from its own
+// folder, which has to be the candidate's. The files of a command after -- are added
+// even if committed, since commits before that one lack them.
 func overlayUncommitted(p *Policy, repo *source.Repo) {
 	root := repo.WorkDir()
 	head, err := repo.Resolve("HEAD")
@@ -33,7 +34,7 @@ func overlayUncommitted(p *Policy, repo *source.Repo) {
 		has, err := repo.Has(head, name)
 		return err != nil || has
 	}
-	var names, strange []string
+	var names, uncommitted []string
 	for _, name := range namedFiles(p.Plan) {
 		if p.OwnScripts || !committed(name) {
 			names = append(names, name)
@@ -48,19 +49,19 @@ func overlayUncommitted(p *Policy, repo *source.Repo) {
 		}
 		p.Plan.Files = append(p.Plan.Files, file)
 		if !committed(name) {
-			strange = append(strange, name)
+			uncommitted = append(uncommitted, name)
 		}
 	}
-	if len(strange) > 0 {
-		p.Paths = slices.DeleteFunc(slices.Clone(p.Paths), func(name string) bool { // they differ between no two commits
-			return slices.Contains(strange, path.Clean(filepath.ToSlash(name)))
+	if len(uncommitted) > 0 {
+		p.Paths = slices.DeleteFunc(slices.Clone(p.Paths), func(name string) bool { // the same in every commit
+			return slices.Contains(uncommitted, path.Clean(filepath.ToSlash(name)))
 		})
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: not committed at HEAD; what is in the work tree now goes into every commit that has no such file", strings.Join(strange, ", ")))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: not committed at HEAD; the version in the work tree is added to every commit that lacks it", strings.Join(uncommitted, ", ")))
 	}
 }
 
-// namedFiles are the paths that commands may mean: words of the run, and of the build those that are
-// sources. What the build makes is the candidate's.
+// namedFiles lists the words of the commands that may be paths: all of the run, and
+// those of the build that look like sources. What the build makes is left out.
 func namedFiles(plan kernels.Plan) (names []string) {
 	add := func(word string) {
 		word = path.Clean(filepath.ToSlash(word))
@@ -87,7 +88,7 @@ func sourceSuffixes() []string {
 	return []string{".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".py", ".sh"}
 }
 
-// beside are the files that a script or a source may use from its own folder.
+// beside lists the files that a script or a source may use from its own folder.
 func beside(root, name string) (names []string) {
 	suffixes := []string{".cu", ".cuh", ".h", ".hpp"}
 	switch path.Ext(name) {
@@ -109,9 +110,10 @@ func beside(root, name string) (names []string) {
 	return names
 }
 
-// readOverlay reads a file of the work tree: a text of bounded size, since a program was built there.
+// readOverlay reads a file of the work tree. It refuses large and binary files: those
+// were built there.
 func readOverlay(root, name string) (kernels.File, bool) {
 	f, err := kernels.ReadFile(root, name)
 	f.Overlay = true
-	return f, err == nil && len(f.Text) <= MaxOverlaySize && strings.IndexByte(f.Text, 0) < 0
+	return f, err == nil && len(f.Text) <= maxOverlaySize && strings.IndexByte(f.Text, 0) < 0
 }

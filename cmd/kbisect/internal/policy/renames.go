@@ -14,79 +14,80 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
-// Check is checkPaths for two ends between which files may have been renamed.
-func (r ends) Check(ctx context.Context) error {
-	if err := r.FollowRenames(ctx); err != nil {
+// Check is [Ends.CheckPaths] for ends between which files may have been renamed.
+func (e Ends) Check(ctx context.Context) error {
+	if err := e.FollowRenames(ctx); err != nil {
 		return err
 	}
-	return r.CheckPaths()
+	return e.CheckPaths()
 }
 
-// FollowRenames has candidates built from what the plan takes from them, such as the submission, under the name that it
-// had then. Ends that are no range are left as they are.
-func (r ends) FollowRenames(ctx context.Context) error {
-	if r.p.Bad == "" {
+// FollowRenames lets the plan find a file that it needs, such as the submission, in
+// older commits under the name that it had there. It needs the bad end.
+func (e Ends) FollowRenames(ctx context.Context) error {
+	if e.p.Bad == "" {
 		return nil
 	}
-	for _, name := range slices.Concat(r.p.Needs, r.p.CUDA.sources) {
+	for _, name := range slices.Concat(e.p.Needs, e.p.CUDA.sources) {
 		name = path.Clean(filepath.ToSlash(name))
-		if r.brings(name) {
+		if e.brings(name) {
 			continue
 		}
-		former, err := r.formerNames(ctx, name)
+		former, err := e.formerNames(ctx, name)
 		if err != nil {
 			return exit.Usage(err)
 		}
 		if len(former) == 0 {
 			continue
 		}
-		files := slices.Clone(r.p.Plan.Files)
+		files := slices.Clone(e.p.Plan.Files)
 		if i := slices.IndexFunc(files, func(f kernels.File) bool { return f.Source == name }); i >= 0 {
 			files[i].Formerly = former
 		} else {
 			files = append(files, kernels.File{Name: name, Source: name, Formerly: former}) // such plans have no Dir
 		}
-		r.p.Plan.Files = files
+		e.p.Plan.Files = files
 		var names []string
 		for _, f := range former {
 			names = append(names, f.Path)
 		}
-		r.p.Former = slices.Concat(r.p.Former, names)
-		if len(r.p.Paths) > 0 {
-			r.p.Paths = slices.Concat(r.p.Paths, names)
+		e.p.Former = slices.Concat(e.p.Former, names)
+		if len(e.p.Paths) > 0 {
+			e.p.Paths = slices.Concat(e.p.Paths, names)
 		}
-		r.p.Warnings = append(r.p.Warnings, fmt.Sprintf("%s was %s in older commits, which are tried with what they hold under that name", name, strings.Join(names, ", before that ")))
+		e.p.Warnings = append(e.p.Warnings, fmt.Sprintf("%s was called %s in older commits, which are tested with that file", name, strings.Join(names, ", before that ")))
 	}
 	return nil
 }
 
-// follows reports whether a path is a name that a file of the plan had, or one of which candidates have another.
-func (r ends) follows(name string) bool {
-	return slices.Contains(r.p.Former, name) ||
-		slices.ContainsFunc(r.p.Plan.Files, func(f kernels.File) bool { return f.Source == path.Clean(name) && len(f.Formerly) > 0 })
+// follows reports whether a path is a former name of a file of the plan, or the name
+// of a file that had others.
+func (e Ends) follows(name string) bool {
+	return slices.Contains(e.p.Former, name) ||
+		slices.ContainsFunc(e.p.Plan.Files, func(f kernels.File) bool { return f.Source == path.Clean(name) && len(f.Formerly) > 0 })
 }
 
-// formerNames are the names that a file of the bad end, or of HEAD where that has none, had before this one, back to the
-// good end, the newest first.
-func (r ends) formerNames(ctx context.Context, name string) (former []kernels.Former, err error) {
+// formerNames lists the names that a file of the bad end (or of HEAD, if it is not
+// there) had before, back to the good end, newest first.
+func (e Ends) formerNames(ctx context.Context, name string) (former []kernels.Former, err error) {
 	const most = 8 // renames of one file
-	tip := r.p.Bad
-	if held, err := r.repo.Has(tip, name); err != nil || !held {
-		if tip, err = r.repo.Resolve("HEAD"); err != nil {
+	tip := e.p.Bad
+	if held, err := e.repo.Has(tip, name); err != nil || !held {
+		if tip, err = e.repo.Resolve("HEAD"); err != nil {
 			return nil, nil // the bad end alone counts
 		}
 	}
-	good := r.p.Good
+	good := e.p.Good
 	if good == "" {
-		good = oldest(r.repo, tip)
+		good = oldest(e.repo, tip)
 	}
 	for range most {
-		before, err := nameBefore(ctx, r.repo, good, tip, name)
+		before, err := nameBefore(ctx, e.repo, good, tip, name)
 		if err != nil || before.Path == "" {
 			return former, err
 		}
 		former = append(former, before)
-		c, err := r.repo.Commit(before.Renamed)
+		c, err := e.repo.Commit(before.Renamed)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +96,7 @@ func (r ends) formerNames(ctx context.Context, name string) (former []kernels.Fo
 	return former, nil
 }
 
-// oldest is how far back a file is followed whose good end is still to be found.
+// oldest is how far back a file is followed where the good end is not known yet.
 func oldest(repo *source.Repo, id string) string {
 	const most = 2000 // commits
 	for range most {
@@ -108,11 +109,12 @@ func oldest(repo *source.Repo, id string) string {
 	return id
 }
 
-// nameBefore is what the last commit of a range has renamed to name, nothing where none has.
+// nameBefore is the file that the newest commit of a range renamed to name; none if
+// there is no such commit.
 func nameBefore(ctx context.Context, repo *source.Repo, good, bad, name string) (none kernels.Former, err error) {
 	rng, err := repo.Range(ctx, good, bad, source.RangeOptions{Paths: []string{name}})
 	if err != nil {
-		return none, ctx.Err() // no range: whoever needs one says so
+		return none, ctx.Err() // not a range, which what needs one reports
 	}
 	for _, c := range slices.Backward(rng.Commits) {
 		if c.Neutral || len(c.Parents) == 0 {

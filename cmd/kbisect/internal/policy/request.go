@@ -3,12 +3,14 @@ package policy
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
-)
 
-// Request is what the command line asks for, as plain data. The zero value of a field
-// means that its option was not given or that the command has none of that name; where
-// the difference between a default and an option given matters, a field named Set tells.
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+) // Request is the command line as plain data. The zero value of a field means that its
+// option was not given, or that the command does not have it. Where an option given
+// as its default matters, a field named ...Set says so.
 type Request struct {
 	Name        string // of the command: "run", "baseline record"
 	Usage       string // how it is called, for hints: "run --good REV"
@@ -51,7 +53,7 @@ type Request struct {
 	Profile  bool // launches under profilers are wanted
 }
 
-// warn shows warnings at once, before an hour is spent on what they are about.
+// warn shows warnings at once, rather than after the hour of work they are about.
 func (q *Request) warn(warnings []string) {
 	if q.Quiet || q.Warnings == nil {
 		return
@@ -59,4 +61,27 @@ func (q *Request) warn(warnings []string) {
 	for _, w := range warnings {
 		fmt.Fprintln(q.Warnings, "kbisect: warning: "+w)
 	}
+}
+
+// validate refuses options that contradict each other or have no meaning together.
+func (q *Request) validate() error {
+	switch {
+	case !slices.Contains([]string{AxisHistory, AxisFlags, AxisHunks}, q.Axis):
+		return exit.Usagef("unknown --axis %s%s\nhint: history, flags or hunks", q.Axis, wording.DidYouMean(q.Axis, []string{AxisHistory, AxisFlags, AxisHunks}))
+	case q.Commit != "" && q.Axis != AxisHunks:
+		return exit.Usagef("--commit belongs to --axis hunks\nhint: kbisect run --axis hunks --commit REV")
+	case q.Axis != AxisHistory && (q.FindGood || q.FirstParent):
+		return exit.Usagef("--find-good and --first-parent belong to --axis history")
+	case q.Improvement && q.Find != "" && q.Find != "slow":
+		return exit.Usagef("--improvement looks for a metric that got better and does not go with --find %s\nhint: remove --find", q.Find)
+	case q.JobsSet && q.Jobs < 1:
+		return exit.Usagef("--jobs %d: expected at least 1", q.Jobs)
+	case q.Repeat < 1:
+		return exit.Usagef("--repeat %d: expected at least 1", q.Repeat)
+	case len(q.Outputs) > 0 && q.Build == "":
+		return exit.Usagef("--output names what --build makes, so it needs --build")
+	case q.FindGood && q.Good != "":
+		return exit.Usagef("--good and --find-good do not go together\nhint: --find-good looks for a good end by itself")
+	}
+	return nil
 }

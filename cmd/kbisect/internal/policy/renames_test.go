@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 // TestRenamesAreFollowed: each commit is tried with the file that it had under the name of then.
@@ -27,28 +27,28 @@ func TestRenamesAreFollowed(t *testing.T) {
 		"a stub stays":      {[]string{"+a", "a>b", "+a", "b"}, []string{"a", "b", "b", "b"}},
 		"three":             {[]string{"+a", "a>c", "c>b"}, []string{"a", "c", "b"}},
 	} {
-		r := newRepo(t)
+		r := gittest.New(t)
 		var ids []string
 		for i, step := range slices.Concat([]string{"+root"}, c.steps) {
 			from, to, renamed := strings.Cut(step, ">")
 			switch {
 			case renamed:
-				r.git("mv", from, to)
+				r.Git(t, "mv", from, to)
 			case step[0] == '-':
-				r.git("rm", "-q", step[1:])
+				r.Git(t, "rm", "-q", step[1:])
 			default:
-				old, _ := os.ReadFile(filepath.Join(r.dir, strings.TrimPrefix(step, "+")))
-				r.write(strings.TrimPrefix(step, "+"), body+strings.TrimPrefix(string(old), body)+fmt.Sprintln(i))
+				old, _ := os.ReadFile(filepath.Join(r.Dir, strings.TrimPrefix(step, "+")))
+				r.Write(t, strings.TrimPrefix(step, "+"), body+strings.TrimPrefix(string(old), body)+fmt.Sprintln(i))
 			}
-			ids = append(ids, r.commit(step))
+			ids = append(ids, r.Commit(t, step))
 		}
-		repo, err := source.Open(r.dir)
+		repo, err := source.Open(r.Dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer repo.Close()
-		p := &policy.Policy{Good: ids[0], Bad: ids[len(ids)-1], Needs: []string{"./b"}, Paths: []string{"b"}}
-		if err := policy.EndsOf(p, repo).FollowRenames(t.Context()); err != nil || len(p.Plan.Files) != 1 {
+		p := &Policy{Good: ids[0], Bad: ids[len(ids)-1], Needs: []string{"./b"}, Paths: []string{"b"}}
+		if err := EndsOf(p, repo).FollowRenames(t.Context()); err != nil || len(p.Plan.Files) != 1 {
 			t.Fatalf("%s: %v, %v", name, p.Plan.Files, err)
 		}
 		var got []string
@@ -65,7 +65,13 @@ func TestRenamesAreFollowed(t *testing.T) {
 // A source that stands in for that of another folder finds the headers beside it.
 func TestRenamedSourceIncludesFromWhereItIs(t *testing.T) {
 	t.Parallel()
-	dir := writeFiles(t, map[string]string{"src/k.cu": "#include \"k.h\"\n"})
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "src"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "src", "k.cu"), []byte("#include \"k.h\"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	plan := kernels.Plan{Files: []kernels.File{{Name: "gpu/gemm.cu", Source: "gpu/gemm.cu", Formerly: []kernels.Former{{Path: "src/k.cu", Renamed: "x"}}}}}
 	if err := plan.At(func(string) bool { return false }).Write(dir); err != nil {
 		t.Fatal(err)

@@ -1,11 +1,8 @@
-package main
+package policy
 
 import (
 	"slices"
 	"testing"
-
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // A header that no path names, and that a source includes, counts as an input of kind nvcc: the commit that
@@ -16,32 +13,24 @@ func TestHeadersCountAsPaths(t *testing.T) {
 		"src/k.cu": "#include <tile.cuh>\n#include \"near.h\"\n#include <vector>\n#include \"../../out.h\"\n", "src/near.h": "#include \"k.cu\"\n",
 		"inc/tile.cuh": "#  include \"deep/shape.h\"\n", "inc/deep/shape.h": "", "tile.cuh": "not this one",
 	}
-	s := policy.SourcesOf([]string{"src/k.cu"}, []string{"-O3", "-Iinc", "-I", "more", "-I/usr/include", "-I../up"})
-	got := s.Included(func(name string) ([]byte, bool) { text, ok := files[name]; return []byte(text), ok })
+	s := sourcesOf([]string{"src/k.cu"}, []string{"-O3", "-Iinc", "-I", "more", "-I/usr/include", "-I../up"})
+	got := s.included(func(name string) ([]byte, bool) { text, ok := files[name]; return []byte(text), ok })
 	if want := []string{"inc/tile.cuh", "src/near.h", "inc/deep/shape.h"}; !slices.Equal(got, want) || !slices.Equal(s.Folders, []string{"inc", "more"}) {
 		t.Errorf("%q, in folders %q", got, s.Folders)
 	}
-	r := newRepo(t)
-	r.write("k.cu", "#include \"tile.h\"\n")
-	r.write("tile.h", "1")
-	r.write("other.h", "")
-	r.commit("first")
-	repo, err := source.Open(r.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer repo.Close()
-	p := &policy.Policy{Paths: []string{"k.cu"}, CUDA: policy.SourcesOf([]string{"k.cu"}, nil)}
+	repo, dir := repoWith(t, map[string]string{"k.cu": "#include \"tile.h\"\n", "tile.h": "1", "other.h": ""})
+	dir.Commit(t, "first")
+	p := &Policy{Paths: []string{"k.cu"}, CUDA: sourcesOf([]string{"k.cu"}, nil)}
 	head, err := repo.Resolve("HEAD")
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy.EndsOf(p, repo).AddHeaders(head, "", head)
+	EndsOf(p, repo).AddHeaders(head, "", head)
 	if !slices.Equal(p.Paths, []string{"k.cu", "tile.h"}) || !slices.Equal(p.OwnPaths(), []string{"k.cu"}) {
 		t.Errorf("%q, %q", p.Paths, p.OwnPaths())
 	}
-	everything := &policy.Policy{CUDA: p.CUDA}
-	if policy.EndsOf(everything, repo).AddHeaders(head); everything.Paths != nil {
+	everything := &Policy{CUDA: p.CUDA}
+	if EndsOf(everything, repo).AddHeaders(head); everything.Paths != nil {
 		t.Errorf("without paths all count, not %q", everything.Paths)
 	}
 }

@@ -1,0 +1,358 @@
+package policy
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
+)
+
+// repoWith makes a repository with these files in its work tree; Commit commits them.
+func repoWith(t *testing.T, files map[string]string) (*source.Repo, *gittest.Repo) {
+	t.Helper()
+	r := gittest.New(t)
+	for name, text := range files {
+		r.Write(t, name, text)
+	}
+	repo, err := source.Open(r.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { repo.Close() })
+	return repo, r
+}
+
+// asked is the request of kbisect run without options, changed by change.
+func asked(change func(*Request)) *Request {
+	q := &Request{Usage: "run --good REV", Axis: AxisHistory, Repeat: 1, Bad: "HEAD", Seed: 1}
+	if change != nil {
+		change(q)
+	}
+	return q
+}
+
+// TestRequestsRefused gives a request and a part of what is said of it.
+func TestRequestsRefused(t *testing.T) {
+	repo, r := repoWith(t, map[string]string{"run.sh": "exit 0\n"})
+	r.Commit(t, "one")
+	command := []string{"sh", "run.sh"}
+	for want, change := range map[string]func(*Request){
+		`unknown --axis flag; did you mean "flags"?`:                     func(q *Request) { q.Axis = "flag" },
+		"--commit belongs to --axis hunks":                               func(q *Request) { q.Commit = "HEAD" },
+		"--find-good and --first-parent belong to --axis history":        func(q *Request) { q.Axis, q.FindGood = AxisFlags, true },
+		"--improvement looks for a metric that got better":               func(q *Request) { q.Improvement, q.Find = true, "crash" },
+		"--jobs 0: expected at least 1":                                  func(q *Request) { q.JobsSet = true },
+		"--repeat 0: expected at least 1":                                func(q *Request) { q.Repeat = 0 },
+		"--output names what --build makes, so it needs --build":         func(q *Request) { q.Outputs = []string{"x"} },
+		"--good and --find-good do not go together":                      func(q *Request) { q.FindGood, q.Good = true, "HEAD" },
+		`unknown --find slo; did you mean "slow"?`:                       func(q *Request) { q.Find = "slo" },
+		"unknown --as popcorn":                                           func(q *Request) { q.As = "popcorn" },
+		"kbisect.toml does not exist\nhint: kbisect init writes one; or": func(q *Request) { q.Argv = nil },
+	} {
+		_, err := ForSearch(asked(func(q *Request) { q.Argv = command; change(q) }), repo)
+		var code *exit.Error
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &code) || code.Code != exit.UsageError {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := ForTrials(&Request{Argv: command, Outputs: []string{"x"}}, repo); err == nil || !strings.Contains(err.Error(), "so it needs --build") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestForSearch gives a request and the text of kbisect.toml, "" for a command after
+// --, and says whether the policy is as it should be.
+func TestForSearch(t *testing.T) {
+	const run = "version = 1\n[run]\ncommand = [\"./bench\"]\n"
+	for name, c := range map[string]struct {
+		config string
+		change func(*Request)
+		ok     func(p *Policy) bool
+	}{
+		"a command": {"", nil, func(p *Policy) bool {
+			return slices.Equal(p.Plan.Run, []string{"true"}) && p.OwnScripts && p.Limits.Run == commandLimit && p.Limits.Build == config.DefaultBuildLimit && p.Judge.Effect == 0.03 && p.Judge.Error == 0.01
+		}},
+		"a command looked at for time": {"", func(q *Request) { q.Find = "slow" }, func(p *Policy) bool {
+			return p.Judge.Find == bisect.Slow && p.Judge.Metrics[0].Name == "time" && p.Judge.Metrics[1].Name == "wall"
+		}},
+		"a command to build": {"", func(q *Request) { q.Build, q.Outputs = "make x", []string{"x"} }, func(p *Policy) bool {
+			return slices.Equal(p.Plan.Build, []string{"sh", "-c", "make x"}) && slices.Equal(p.Plan.Outputs, []string{"x"})
+		}},
+		"defaults": {run, nil, func(p *Policy) bool {
+			return !p.OwnScripts && !p.Measured && p.Limits.Run == 3*time.Minute && p.Fallback().Name == "wall" && slices.Equal(p.GPUs, []string{"auto"}) && p.Judge.Find == ""
+		}},
+		"--limit before the file's": {run + "limit = \"5s\"\n", func(q *Request) { q.Limit = time.Second }, func(p *Policy) bool { return p.Limits.Run == time.Second }},
+		"the file's limit":          {run + "limit = \"5s\"\n[run.limits]\nload = \"2x\"\n", nil, func(p *Policy) bool { return p.Limits.Run == 5*time.Second && p.Limits.Phases["load"].Times == 2 }},
+		"--path before the file's":  {"paths = [\"a\"]\n" + run, func(q *Request) { q.Paths = []string{"b"} }, func(p *Policy) bool { return slices.Equal(p.Paths, []string{"b"}) }},
+		"the submission is always among the paths": {"kind = \"torch\"\npaths = [\"x/\"]\n[task]\nsubmission = \"s.py\"\nreference = \"x/r.py\"\n", nil, func(p *Policy) bool {
+			return slices.Equal(p.Paths, []string{"x/", "s.py"}) && slices.Equal(p.Needs, []string{"s.py", "x/r.py"})
+		}},
+		"any complaint":                 {run, func(q *Request) { q.Find = "any" }, func(p *Policy) bool { return p.Judge.Any && p.Judge.Find == "" }},
+		"an improvement is of a metric": {run, func(q *Request) { q.Improvement = true }, func(p *Policy) bool { return p.Judge.Find == bisect.Slow && p.Improvement }},
+		"a failing build needs builds":  {"[build]\ncommand = [\"make\"]\n" + run[12:], func(q *Request) { q.Find = "build" }, func(p *Policy) bool { return p.Judge.Find == bisect.BuildFailed && p.Judge.Builds }},
+		"--metric means slow":           {run, func(q *Request) { q.Metric = "wall" }, func(p *Policy) bool { return p.Judge.Find == bisect.Slow && p.Asked == "wall" && p.WholeTimed() }},
+		"a metric of the output": {run + "[metric]\nname = \"t\"\nunit = \"ms\"\nfrom = \"regex\"\npattern = 't=(?P<value>\\d+)'\ncase = \"n=1\"\n", nil, func(p *Policy) bool {
+			compiled, err := p.Compile()
+			return err == nil && len(compiled) == 1 && p.Fallback() == nil && slices.Equal(p.Cases["t"], []string{"n=1"})
+		}},
+		"a phase of the start is measured cold": {run + "[metric]\nname = \"import\"\nfrom = \"phase\"\n", nil, func(p *Policy) bool {
+			return p.Judge.Metrics[0].Name == "phase.import" && p.Caches == pipeline.Cold && p.Probe == pipeline.ProbeOn
+		}},
+		"caches as written": {run + "caches = \"warm\"\n[metric]\nname = \"import\"\nfrom = \"phase\"\n", nil, func(p *Policy) bool { return p.Caches == pipeline.Warm }},
+		"static metrics alone run nothing": {"[build]\ncommand = [\"make\"]\noutputs = [\"x\"]\n[metric]\nname = \"registers\"\nfrom = \"static\"\n", nil, func(p *Policy) bool {
+			return p.nothingRuns() && slices.Equal(p.GPUs, []string{"none"}) && p.Judge.Metrics[0].Exact && p.Sources[0].From == pipeline.FromStatic
+		}},
+		"the seed and the jobs": {run, func(q *Request) { q.Seed, q.Jobs, q.JobsSet, q.All, q.NoHunks = 7, 3, true, true, true }, func(p *Policy) bool {
+			return p.Seed == 7 && p.Jobs == 3 && p.All && p.NoHunks
+		}},
+		"the rules of KernelBot's server": {"", func(q *Request) { q.As = config.KindKernelbot }, func(p *Policy) bool { return p.Caches == pipeline.Cold && p.Limits.Run > 0 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"s.py": "", "x/r.py": ""}
+			q := asked(c.change)
+			if q.Argv = []string{"true"}; c.config != "" {
+				q.Argv, files[config.FileName] = nil, c.config
+			}
+			repo, r := repoWith(t, files)
+			r.Commit(t, "one")
+			p, err := ForSearch(q, repo)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !c.ok(p) {
+				t.Errorf("got %+v", p)
+			}
+		})
+	}
+}
+
+// TestConfigurationsRefused gives what only shows when the file meets the kind of project.
+func TestConfigurationsRefused(t *testing.T) {
+	for want, text := range map[string]string{
+		`kbisect.toml:2: run.comand: unknown key`:                               "[run]\ncomand = [\"x\"]\n",
+		`kbisect.toml: nothing to run`:                                          "version = 1\n",
+		`metric.name: unknown static metric "speed"; known: `:                   "[build]\ncommand = [\"make\"]\n[metric]\nname = \"speed\"\nfrom = \"static\"\n",
+		`metric.from: static metrics need a build`:                              "[run]\ncommand = [\"x\"]\n[metric]\nname = \"registers\"\nfrom = \"static\"\n",
+		`metric.from: popcorn needs kind = "kernelbot"; this is kind "command"`: "[run]\ncommand = [\"x\"]\n[metric]\nfrom = \"popcorn\"\n",
+		`run.files: `: "[run]\ncommand = [\"x\"]\nfiles = [\"none.py\"]\n",
+	} {
+		repo, r := repoWith(t, map[string]string{config.FileName: text})
+		r.Commit(t, "one")
+		if _, err := ForSearch(asked(nil), repo); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestWarningsAreShownAtOnce: on the writer of the request, unless it is quiet.
+func TestWarningsAreShownAtOnce(t *testing.T) {
+	repo, r := repoWith(t, map[string]string{config.FileName: "[run]\ncommand = [\"x\"]\n[run.limits]\nwarm-up = \"1s\"\n"})
+	r.Commit(t, "one")
+	for _, quiet := range []bool{false, true} {
+		var out strings.Builder
+		p, err := ForSearch(asked(func(q *Request) { q.Warnings, q.Quiet = &out, quiet }), repo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Warnings) != 1 || (out.Len() == 0) != quiet || !quiet && !strings.HasPrefix(out.String(), "kbisect: warning: ") {
+			t.Errorf("quiet %t: %q, shown %q", quiet, p.Warnings, out.String())
+		}
+	}
+	(&Request{}).warn([]string{"nowhere to show it"})
+	(&Request{Warnings: io.Discard}).warn(nil)
+}
+
+// TestOverlay: what is in the work tree and not at HEAD goes into the plan, and out of the paths.
+func TestOverlay(t *testing.T) {
+	repo, r := repoWith(t, map[string]string{"old.py": "1", "pkg/a.py": ""})
+	r.Commit(t, "one")
+	for name, text := range map[string]string{
+		"bench.py": "import want", "want.py": "", "notes.txt": "", "big.py": strings.Repeat("#", maxOverlaySize+1), "prog": "\x7fELF\x00", "old.py": "2",
+		config.FileName: "paths = [\"pkg/\", \"./bench.py\"]\n[run]\ncommand = [\"python3\", \"bench.py\", \"old.py\", \"big.py\", \"prog\", \"../up.py\"]\n",
+	} {
+		r.Write(t, name, text)
+	}
+	names := func(p *Policy) (out []string) {
+		for _, f := range p.Plan.Files {
+			if !f.Overlay {
+				t.Errorf("%s is not an overlay", f.Name)
+			}
+			out = append(out, f.Name)
+		}
+		return out
+	}
+	p, err := ForSearch(asked(nil), repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(p); !slices.Equal(got, []string{"bench.py", "want.py"}) || !slices.Equal(p.Paths, []string{"pkg/"}) || len(p.Warnings) != 1 || !strings.HasPrefix(p.Warnings[0], "bench.py, want.py: not committed at HEAD") {
+		t.Errorf("files %q, paths %q, warnings %q", got, p.Paths, p.Warnings)
+	}
+	p, err = ForSearch(asked(func(q *Request) { q.Argv = []string{"python3", "old.py"} }), repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(p); !slices.Contains(got, "old.py") {
+		t.Errorf("a committed script of a command: %q", got)
+	}
+}
+
+// TestCheckPaths: a path that is in neither end is refused, with a hint.
+func TestCheckPaths(t *testing.T) {
+	repo, r := repoWith(t, map[string]string{"a": "1"})
+	good := r.Commit(t, "one")
+	r.Write(t, "b", "1")
+	bad := r.Commit(t, "two")
+	r.Write(t, "young.sh", "")
+	for _, c := range []struct {
+		p    Policy
+		want string
+	}{
+		{Policy{Paths: []string{"a", "b"}}, ""},
+		{Policy{Paths: []string{"src/a"}}, `path "src/a" is in neither end`},
+		{Policy{Scripts: []string{"a"}}, ""},
+		{Policy{Scripts: []string{"b"}}, "does not hold b\nhint: the work tree has it"},
+		{Policy{Scripts: []string{"young.sh"}}, "does not hold young.sh\nhint: the work tree has it: [run] files = [\"young.sh\"]"},
+		{Policy{Scripts: []string{"young.sh"}, OwnScripts: true}, ""},
+		{Policy{Scripts: []string{"none.sh"}}, "hint: is none.sh relative to the top"},
+	} {
+		p := c.p
+		p.Good, p.Bad = good, bad
+		err := EndsOf(&p, repo).CheckPaths()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%q %q: got %v, want %q", c.p.Paths, c.p.Scripts, err, c.want)
+		}
+	}
+}
+
+// TestEnds: which commits a search over flags or hunks is about.
+func TestEnds(t *testing.T) {
+	repo, r := repoWith(t, map[string]string{"a": "1"})
+	first := r.Commit(t, "one")
+	r.Write(t, "a", "2")
+	second := r.Commit(t, "two")
+	flags := []config.Flag{{Name: "f", Values: []string{"0", "1"}, Env: "F"}}
+	for _, c := range []struct {
+		name      string
+		flags     []config.Flag
+		q         Request
+		good, bad string
+		want      string
+	}{
+		{"hunks of a commit", nil, Request{Axis: AxisHunks, Commit: "HEAD"}, first, second, ""},
+		{"hunks between two", nil, Request{Axis: AxisHunks, Good: "HEAD^", Bad: "HEAD"}, first, second, ""},
+		{"hunks of nothing", nil, Request{Axis: AxisHunks}, "", "", "--axis hunks needs --commit REV"},
+		{"hunks of the first", nil, Request{Axis: AxisHunks, Commit: "HEAD^"}, "", "", "is the first commit and has no parent"},
+		{"hunks of both", nil, Request{Axis: AxisHunks, Commit: "HEAD", GoodSet: true}, "", "", "--commit already names both ends"},
+		{"no such commit", nil, Request{Axis: AxisHunks, Commit: "nowhere"}, "", "", `--commit: unknown revision "nowhere"`},
+		{"flags", flags, Request{Axis: AxisFlags, Bad: "HEAD^"}, first, first, ""},
+		{"no flags", nil, Request{Axis: AxisFlags, Bad: "HEAD"}, "", "", "there are no flags to search"},
+		{"flags with --good", flags, Request{Axis: AxisFlags, Bad: "HEAD", GoodSet: true}, "", "", "takes no --good"},
+	} {
+		p := &Policy{Flags: c.flags}
+		var err error
+		if c.q.Axis == AxisHunks {
+			err = EndsOf(p, repo).HunkEnds(t.Context(), &c.q)
+		} else {
+			err = EndsOf(p, repo).FlagEnds(&c.q)
+		}
+		switch {
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		case c.want == "" && (err != nil || p.Good != c.good || p.Bad != c.bad):
+			t.Errorf("%s: %v, %s to %s", c.name, err, p.Good, p.Bad)
+		}
+	}
+}
+
+func TestCandidate(t *testing.T) {
+	repo, r := repoWith(t, map[string]string{"a": "1"})
+	head := r.Commit(t, "one")
+	p := &Policy{Flags: []config.Flag{{Name: "mode", Values: []string{"off", "on"}}, {Name: "depth", Values: []string{"1", "2"}}}}
+	for text, want := range map[string]string{"HEAD": "", "HEAD:depth=2": "depth=2", "HEAD:depth=2,mode=on": "mode=on,depth=2", ":/one": ""} {
+		if c, err := p.Candidate(repo, text); err != nil || c.Commit != head || c.Assign != want {
+			t.Errorf("%s: %+v, %v", text, c, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"HEAD:mode":             `invalid setting "mode"; write flag=value`,
+		"HEAD:mode!=on":         `invalid setting "mode!=on"`,
+		"HEAD:moed=on":          `unknown flag "moed"; did you mean "mode"?`,
+		"HEAD:mode=no":          `flag "mode" has no value "no"`,
+		"HEAD:mode=on,mode=off": `sets flag "mode" twice`,
+		"nowhere:mode=on":       `unknown revision "nowhere"`,
+	} {
+		if _, err := p.Candidate(repo, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+	if _, err := (&Policy{}).Candidate(repo, "HEAD:mode=on"); err == nil || !strings.Contains(err.Error(), "no flags are configured") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadJudgement(t *testing.T) {
+	for _, c := range []struct {
+		q             Request
+		effect, error float64
+		want          string
+	}{
+		{Request{}, 0.03, 0.01, ""},
+		{Request{Effect: "0.5 %"}, 0.005, 0.01, ""},
+		{Request{Effect: "0.1", Error: 0.2, ErrorSet: true}, 0.1, 0.2, ""},
+		{Request{Effect: "much"}, 0, 0, `--effect: invalid share "much"`},
+		{Request{Error: 0.5, ErrorSet: true}, 0, 0, "--error 0.5: expected a probability"},
+		{Request{ErrorSet: true}, 0, 0, "--error 0: expected a probability"},
+	} {
+		p := &Policy{}
+		p.Judge.Effect, p.Judge.Error = 0.03, 0.01
+		err := p.ReadJudgement(&c.q)
+		switch {
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%+v: got %v", c.q, err)
+		case c.want == "" && (err != nil || p.Judge.Effect != c.effect || p.Judge.Error != c.error):
+			t.Errorf("%+v: %v, %g %g", c.q, err, p.Judge.Effect, p.Judge.Error)
+		}
+	}
+}
+
+// TestComparedTexts: what decides how launches end, and how candidates differ, is in the texts.
+func TestComparedTexts(t *testing.T) {
+	base := func() *Policy {
+		p := &Policy{Paths: []string{"a", "h.cuh"}, Headers: []string{"h.cuh"}}
+		p.Plan.Run, p.Judge.Metrics = []string{"x"}, []metric.Metric{{Name: "time"}}
+		return p
+	}
+	for name, c := range map[string]struct {
+		change         func(*Policy)
+		runs, compares bool // whether the texts differ
+	}{
+		"the command":  {func(p *Policy) { p.Plan.Run = []string{"y"} }, true, true},
+		"the caches":   {func(p *Policy) { p.Caches = pipeline.Warm }, true, true},
+		"the effect":   {func(p *Policy) { p.Judge.Effect = 0.1 }, false, true},
+		"added header": {func(p *Policy) { p.Paths, p.Headers = []string{"a"}, nil }, false, false},
+		"the budget":   {func(p *Policy) { p.Budget = time.Hour }, false, false},
+	} {
+		p := base()
+		c.change(p)
+		if (p.Runs() != base().Runs()) != c.runs || (p.Compares() != base().Compares()) != c.compares {
+			t.Errorf("%s: runs %s\ncompares %s", name, p.Runs(), p.Compares())
+		}
+	}
+}
+
+func TestMain(m *testing.M) {
+	os.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+	os.Exit(m.Run())
+}

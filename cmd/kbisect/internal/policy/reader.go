@@ -1,0 +1,382 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/cuda"
+	"github.com/kbisect/kbisect/kernels/metrics"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// plan makes the plan of a configuration.
+func (r reader) plan(file string, cfg *config.Config) error {
+	q, p := r.q, r.p
+	project, err := cfg.Project(Capability(cfg.Device.GPUs))
+	if err != nil {
+		return exit.Usagef("%s: %w", file, err)
+	}
+	if b := q.Build; b != "" {
+		if cfg.Kind == config.KindKernelbot {
+			return exit.Usagef("--build: the problem says how kind kernelbot builds")
+		}
+		project.Build, project.Sources = []string{"sh", "-c", b}, nil
+	}
+	project.Static = AllStatic(cfg.Metrics)
+	if p.Plan, err = kernels.NewPlan(project); err != nil {
+		return exit.Usagef("%s: %w", file, err)
+	}
+	if slices.ContainsFunc(cfg.Metrics, isStatic) && p.Plan.Incremental {
+		p.Plan.Incremental = false // the compiler reports only on what it compiles
+		if project.Incremental != nil {
+			p.Warnings = append(p.Warnings, "[build] incremental is ignored: static metrics need clean builds, in which the compiler reports on every kernel")
+		}
+	}
+	if slices.ContainsFunc(cfg.Metrics, isStatic) && len(project.Sources) > 0 && kernels.OldestArch(project) {
+		p.Warnings = append(p.Warnings, "no device here to compile for, so nvcc uses the oldest architecture it knows: registers and instructions are for that one\nhint: name one with [build] options = [\"-arch=sm_90\"]")
+	}
+	if project.Static && !p.nothingRuns() {
+		p.Warnings = append(p.Warnings, "all metrics are static, but the candidates are run as well\nhint: without [run] command no device is needed")
+	}
+	if project.Kind == config.KindNvcc {
+		p.CUDA = sourcesOf(project.Sources, project.Options)
+	}
+	p.Needs, p.Scripts = needs(project, p.Plan), p.Plan.Scripts(project)
+	if project.Task != nil && slices.ContainsFunc(cfg.Flags, func(f config.Flag) bool { return f.Arg != "" }) {
+		return exit.Usagef("%s: flag.arg: kind kernelbot takes no arguments\nhint: use env", file)
+	}
+	p.Warnings = append(p.Warnings, p.Plan.Warnings...)
+	q.warn(p.Plan.Warnings)
+	return nil
+}
+
+// Capability is the compute capability of the device that trials run on, such as
+// "9.0"; "" if unknown.
+func Capability(gpus []string) string {
+	ids, err := gpu.Select(gpus)
+	if err != nil || len(ids) == 0 {
+		return ""
+	}
+	known := gpu.Probe().Devices
+	at := slices.IndexFunc(known, func(d gpu.Device) bool { return d.UUID == ids[0] })
+	if at < 0 {
+		return ""
+	}
+	if known[at].ComputeCapability == "" { // a MIG slice has that of its parent
+		parent := known[at].Parent
+		if at = slices.IndexFunc(known, func(d gpu.Device) bool { return d.UUID == parent }); at < 0 {
+			return ""
+		}
+	}
+	return known[at].ComputeCapability
+}
+
+// needs lists the files of a candidate that the plan reads by itself.
+func needs(project kernels.Project, plan kernels.Plan) (out []string) {
+	for _, f := range plan.Files {
+		if f.Source != "" {
+			out = append(out, f.Source)
+		}
+	}
+	if project.Kind == config.KindTorch && len(project.Run) == 0 {
+		submission := project.Submission
+		if submission == "" {
+			submission = "submission.py"
+		}
+		reference := project.Reference
+		if reference == "" {
+			reference = path.Join(path.Dir(submission), "reference.py")
+		}
+		out = append(out, submission, reference)
+	}
+	return out
+}
+
+// paths sets the paths. Where some are given, the files that the plan reads by itself
+// are added.
+func (r reader) paths() {
+	p := r.p
+	if ps := r.q.Paths; len(ps) > 0 {
+		p.Paths = ps
+	}
+	if len(p.Paths) == 0 {
+		return
+	}
+	for _, need := range p.Needs {
+		need = path.Clean(filepath.ToSlash(need))
+		within := func(p string) bool {
+			p = path.Clean(filepath.ToSlash(p))
+			return p == "." || p == need || strings.HasPrefix(need, p+"/")
+		}
+		if !slices.ContainsFunc(p.Paths, within) {
+			p.Paths = append(slices.Clone(p.Paths), need)
+		}
+	}
+}
+
+// server applies the rules of a server (--as).
+func (r reader) server() error {
+	q, p := r.q, r.p
+	switch as := q.As; as {
+	case "":
+		return nil
+	case config.KindKernelbot:
+	default:
+		return exit.Usagef("unknown --as %s\nhint: --as kernelbot is the only one", as)
+	}
+	if p.nothingRuns() {
+		return exit.Usage(errors.New("--as kernelbot: nothing to run\nhint: set [run] command"))
+	}
+	p.Plan = p.Plan.AsKernelbot()
+	p.Caches = pipeline.Cold
+	p.Limits = pipeline.Limits{Build: p.Plan.BuildLimit, Run: p.Plan.Limit()}
+	p.Limits.Run = cmp.Or(q.Limit, p.Limits.Run)
+	return nil
+}
+
+func isStatic(m config.Metric) bool { return m.From == pipeline.FromStatic }
+
+// AllStatic reports whether there are metrics and all come from the build, so that
+// nothing has to be run.
+func AllStatic(ms []config.Metric) bool {
+	return len(ms) > 0 && !slices.ContainsFunc(ms, func(m config.Metric) bool { return !isStatic(m) })
+}
+
+// source adds a metric that is read from files or the build rather than sent.
+func (r reader) source(file string, m config.Metric) error {
+	p := r.p
+	switch m.From {
+	case "popcorn":
+		if p.Plan.Kind != config.KindKernelbot {
+			return exit.Usagef("%s: metric.from: popcorn needs kind = %q; this is kind %q", file, config.KindKernelbot, p.Plan.Kind)
+		}
+		return nil
+	case pipeline.FromStatic:
+		if !slices.Contains(cuda.StaticMetrics(), m.Name) {
+			return exit.Usagef("%s: metric.name: unknown static metric %q; known: %s", file, m.Name, strings.Join(cuda.StaticMetrics(), ", "))
+		}
+		if len(p.Plan.Build) == 0 {
+			return exit.Usagef("%s: metric.from: static metrics need a build\nhint: set [build] command", file)
+		}
+		if len(p.Plan.Outputs) == 0 {
+			p.Warnings = append(p.Warnings, "[build] outputs is not set: static metrics come from the compiler's messages only, and builds are not cached")
+		}
+	}
+	source := pipeline.Source{Metric: m.Name, From: m.From, File: m.File}
+	if !slices.Contains(p.Sources, source) {
+		p.Sources = append(p.Sources, source)
+	}
+	return nil
+}
+
+// commandLimit bounds a trial of a command for which no limit was given.
+const commandLimit = 10 * time.Minute
+
+// ForSearch returns the policy of kbisect run.
+func ForSearch(q *Request, repo *source.Repo) (*Policy, error) {
+	if err := q.validate(); err != nil {
+		return nil, err
+	}
+	r := reader{q: q, repo: repo, p: &Policy{
+		FindGood: q.FindGood, FirstParent: q.FirstParent, All: q.All, Improvement: q.Improvement, Axis: q.Axis, NoHunks: q.NoHunks,
+		Budget: q.Budget, Seed: q.Seed, Jobs: q.Jobs, NoExplain: q.NoExplain, ExplainLimit: q.ExplainLimit,
+	}}
+	if err := r.project(); err != nil {
+		return nil, err
+	}
+	if err := r.complaint(); err != nil {
+		return nil, err
+	}
+	return r.p, nil
+}
+
+// ForTrials returns the policy of every other command that launches candidates.
+func ForTrials(q *Request, repo *source.Repo) (*Policy, error) {
+	if len(q.Outputs) > 0 && q.Build == "" {
+		return nil, exit.Usagef("--output names what --build makes, so it needs --build")
+	}
+	r := reader{q: q, repo: repo, p: &Policy{Budget: q.Budget, Seed: 1, Jobs: 1}}
+	if err := r.project(); err != nil {
+		return nil, err
+	}
+	p := r.p
+	if q.Metric != "" {
+		p.Judge.Metrics, p.Measured = []metric.Metric{p.asked(q.Metric)}, true
+	}
+	p.Judge.Find = bisect.Slow
+	p.startCold()
+	if head, err := repo.Resolve("HEAD"); err == nil {
+		EndsOf(p, repo).AddHeaders(head)
+	}
+	return p, nil
+}
+
+// reader fills a policy from a request and, unless that has a command, kbisect.toml.
+type reader struct {
+	q    *Request
+	repo *source.Repo
+	p    *Policy
+}
+
+// project sets how candidates are built and launched.
+func (r reader) project() (err error) {
+	if r.q.Argv != nil {
+		err = r.command()
+	} else {
+		err = r.configuration()
+	}
+	if err != nil {
+		return err
+	}
+	r.paths()
+	overlayUncommitted(r.p, r.repo)
+	return r.server()
+}
+
+// command is the form without a configuration: a command after --, as for git bisect run.
+func (r reader) command() error {
+	q, p := r.q, r.p
+	project := kernels.Project{Kind: "command", Run: q.Argv, Outputs: q.Outputs}
+	if b := q.Build; b != "" {
+		project.Build = []string{"sh", "-c", b}
+	}
+	var err error
+	if p.Plan, err = kernels.NewPlan(project); err != nil {
+		return exit.Usage(err)
+	}
+	p.Limits = pipeline.Limits{Build: config.DefaultBuildLimit, Run: commandLimit}
+	p.Limits.Run = cmp.Or(q.Limit, p.Limits.Run)
+	p.OwnScripts = true
+	p.Judge.Metrics = []metric.Metric{{Name: "time"}}
+	if q.Find == string(bisect.Slow) {
+		p.Judge.Metrics = append(p.Judge.Metrics, metric.Metric{Name: "wall"})
+	}
+	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = config.DefaultEffect, config.DefaultError, q.Repeat
+	return nil
+}
+
+// configuration reads kbisect.toml from the user's work tree, never from a candidate.
+func (r reader) configuration() error {
+	q, p := r.q, r.p
+	path := cmp.Or(q.Config, filepath.Join(cmp.Or(r.repo.WorkDir(), q.Dir), config.FileName))
+	cfg, err := config.Load(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return exit.Usagef("%s does not exist\nhint: kbisect init writes one; or give a command: kbisect %s -- COMMAND", path, q.Usage)
+	}
+	if err != nil {
+		return exit.Usage(err)
+	}
+	ownLimit := cfg.Run.Limit > 0
+	cfg = cfg.WithDefaults()
+	p.Warnings = append(p.Warnings, cfg.Warnings...)
+	q.warn(cfg.Warnings)
+	p.Flags, p.Hypotheses = cfg.Flags, cfg.Hypotheses
+	if err := r.plan(path, cfg); err != nil {
+		return err
+	}
+	p.Paths = cfg.Paths
+	p.Limits = pipeline.Limits{Build: cmp.Or(p.Plan.BuildLimit, cfg.Build.Limit), Run: cfg.Run.Limit, Phases: map[string]kernels.Limit{}}
+	if all := p.Plan.Limit(); all > 0 && !ownLimit {
+		p.Limits.Run = all
+	}
+	p.Limits.Run = cmp.Or(q.Limit, p.Limits.Run)
+	for phase, l := range cfg.Run.Limits {
+		p.Limits.Phases[phase] = l
+	}
+	p.Caches, p.Probe = cfg.Run.CacheState(), cfg.Run.ProbeMode()
+	p.GPUs, p.GPUHour = cfg.Device.GPUs, cfg.Cost.GPUHour
+	if p.nothingRuns() {
+		p.GPUs = []string{"none"}
+	}
+	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = cfg.Judge.Effect, cfg.Judge.Error, q.Repeat
+	return r.metrics(path, cfg.Metrics)
+}
+
+// metrics sets what is measured.
+func (r reader) metrics(path string, ms []config.Metric) error {
+	p := r.p
+	for _, m := range ms {
+		jm := metric.Metric{Name: m.Name, Higher: m.Better == "higher"}
+		switch m.From {
+		case "protocol":
+			if p.Sample == "" || m.Name == "time" {
+				p.Sample = m.Name
+			}
+		case "wall":
+			jm.Name = "wall"
+		case "phase":
+			jm.Name = "phase." + strings.TrimPrefix(m.Name, "phase.")
+		case "regex":
+			if _, err := metrics.NewPattern(m.Name, m.Unit, m.Pattern); err != nil {
+				return exit.Usagef("%s: %w", path, err)
+			}
+			p.Patterns = append(p.Patterns, Pattern{m.Name, m.Unit, m.Pattern})
+		default:
+			if err := r.source(path, m); err != nil {
+				return err
+			}
+			jm.Exact = m.From == pipeline.FromStatic
+		}
+		if m.Case != "" {
+			if p.Cases == nil {
+				p.Cases = pipeline.Cases{}
+			}
+			p.Cases[jm.Name] = append(p.Cases[jm.Name], m.Case)
+		}
+		if !slices.Contains(p.Judge.Metrics, jm) { // it is there for every further case
+			p.Judge.Metrics = append(p.Judge.Metrics, jm)
+		}
+	}
+	if p.Measured = len(ms) > 0; !p.Measured {
+		p.Judge.Metrics = []metric.Metric{{Name: "time"}}
+	}
+	return nil
+}
+
+// complaint sets what to look for.
+func (r reader) complaint() error {
+	q, p := r.q, r.p
+	switch find := q.Find; find {
+	case "":
+	case "any":
+		p.Judge.Any = true
+	case "slow", "timeout", "wrong", "crash":
+		p.Judge.Find = bisect.Class(find)
+	case "build":
+		p.Judge.Find = bisect.BuildFailed
+	default:
+		return exit.Usagef("unknown --find %s%s\nhint: any, slow, timeout, wrong, crash or build", find, wording.DidYouMean(find, []string{"any", "slow", "timeout", "wrong", "crash", "build"}))
+	}
+	if p.Improvement && p.Judge.Find == "" && !p.Judge.Any {
+		p.Judge.Find = bisect.Slow
+	}
+	p.Judge.Phase, p.Judge.Fast = q.Phase, q.Fast
+	if n := len(p.Plan.Stages); n > 0 && p.Plan.Stages[n-1].Name == "test" {
+		p.Judge.Untimed = "mode test measures no times; use [task] mode = \"benchmark\" or \"leaderboard\""
+	}
+	ofBuild := p.Judge.Find == bisect.BuildFailed || p.Judge.Find == bisect.Timeout && p.Judge.Phase == "build"
+	p.Judge.Builds = ofBuild && len(p.Plan.Build) > 0 && !slices.Contains([]string{config.KindTorch, config.KindKernelbot}, p.Plan.Kind) // those also compile when they run
+	if name := q.Metric; name != "" {
+		p.Judge.Metrics = []metric.Metric{p.asked(name)}
+		if p.Judge.Find == "" && !p.Judge.Any {
+			p.Judge.Find = bisect.Slow
+		}
+		p.Judge.Builds = p.Judge.Builds || p.Judge.Find == bisect.Slow && p.Judge.Metrics[0].Exact
+	}
+	p.startCold()
+	return nil
+}
