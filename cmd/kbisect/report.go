@@ -1,11 +1,20 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -72,4 +81,119 @@ func reportRequest(c *cli.Context) (formats, error) {
 		f.markdown = "-"
 	}
 	return f, f.check()
+}
+
+// formatFlags are the options of every command that has a result to show.
+func formatFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "json", Usage: "the result as JSON on standard output", DisableDefaultText: true},
+		&cli.StringFlag{Name: "markdown", Usage: "write the result as Markdown to `FILE`, short enough for a comment on GitHub"},
+		&cli.StringFlag{Name: "report", Aliases: []string{"html"}, Usage: "write the result as one HTML file to `FILE`, which needs nothing else and makes no requests"},
+	}
+}
+
+// formats are the files that a result is written to besides standard output; "" is none, - standard output.
+type formats struct{ markdown, html string }
+
+func readFormats(c *cli.Context) formats { return formats{c.String("markdown"), c.String("report")} }
+
+// check finds out before a long job that a file could not be written after it.
+func (f formats) check() error {
+	for _, path := range []string{f.markdown, f.html} {
+		if err := checkReportPath(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkReportPath refuses a report that could not be written, before anything is done for it.
+func checkReportPath(path string) error {
+	if path == "" || path == "-" {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return exit.Usagef("the report %s: there is a folder of this name\nhint: name a file in it", path)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return exit.Usagef("the report %s: its folder does not exist\nhint: mkdir -p %s", path, filepath.Dir(path))
+	}
+	return nil
+}
+
+// printResult writes a result to standard output: as JSON, or as text.
+func printResult(w io.Writer, asJSON bool, d report.Document, l report.Ledger, t render.Terminal) error {
+	if asJSON {
+		return report.WriteJSON(w, d)
+	}
+	return render.Text(w, page.New(d, l), t)
+}
+
+// write makes the files. Each is made in whole before it is written, so that none is ever half there for a mistake
+// in it.
+func (f formats) write(d report.Document, l report.Ledger, stdout io.Writer, say func(string)) error {
+	p := page.New(d, l)
+	for _, x := range []struct {
+		path string
+		make func(io.Writer) error
+	}{
+		{f.markdown, func(w io.Writer) error { return render.Markdown(w, p, render.MarkdownLimit) }},
+		{f.html, func(w io.Writer) error { return render.HTML(w, p) }},
+	} {
+		if x.path == "" {
+			continue
+		}
+		var b bytes.Buffer
+		err := x.make(&b)
+		switch {
+		case err != nil:
+		case x.path == "-":
+			_, err = stdout.Write(b.Bytes())
+		default:
+			err = os.WriteFile(x.path, b.Bytes(), 0o666)
+		}
+		if err != nil {
+			return fmt.Errorf("the report %s: %w", x.path, err)
+		}
+		if x.path != "-" {
+			say("report written to " + x.path)
+		}
+	}
+	return nil
+}
+
+// sayOn tells on standard error, unless the user wants quiet.
+func sayOn(c *cli.Context) func(string) {
+	return func(text string) {
+		if !globals(c).quiet {
+			fmt.Fprintln(c.App.ErrWriter, text)
+		}
+	}
+}
+
+// outputOf is how a command shows its result.
+func outputOf(c *cli.Context) session.Output {
+	return session.Output{
+		Stdout: c.App.Writer,
+		Print: func(d report.Document, l report.Ledger) error {
+			return printResult(c.App.Writer, c.Bool("json"), d, l, render.Terminal{})
+		},
+		Write: func(d report.Document, l report.Ledger) error {
+			return readFormats(c).write(d, l, c.App.Writer, sayOn(c))
+		},
+	}
+}
+
+// envOf is what a command that launches candidates brings along; command is what follows its --.
+func envOf(c *cli.Context, command []string) session.Env {
+	return session.Env{Request: trialRequest(c, command), Display: newDisplay(c), Output: outputOf(c), Version: version()}
+}
+
+// prepare reads what a command that launches candidates is given, and refuses reports that could not be written.
+func prepare(c *cli.Context) (e session.Env, words []string, err error) {
+	if err := readFormats(c).check(); err != nil {
+		return e, nil, err
+	}
+	words, command, err := operands(c)
+	return envOf(c, command), words, err
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/detect"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/doctor"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
@@ -62,39 +61,4 @@ func unreadableTask(path string) error {
 	}
 	_, err = cfg.Project("")
 	return err
-}
-
-func doctorCommand() *cli.Command {
-	return &cli.Command{
-		Name: "doctor", Usage: "what works on this machine, what does not, and what to do about it", ArgsUsage: "[--noise [-- COMMAND ARGS]]",
-		Description: "Looks at compilers, devices, caches, store and hooks; exit 5 when something is in the way.\n" +
-			"--noise launches one revision again and again instead, and says how much launches scatter, what is wrong\n" +
-			"with the machine where something is, and how small a slowdown a search would find here at what price.",
-		OnUsageError: usageError, HideHelpCommand: true,
-		Flags: noiseFlags(),
-		Action: func(c *cli.Context) error {
-			words, command, err := operands(c)
-			if err != nil {
-				return err
-			}
-			if len(words) > 0 {
-				return exit.Usagef("doctor takes no arguments, not %q", words)
-			}
-			if c.Bool("noise") {
-				return noiseAction(c, command)
-			}
-			for _, f := range noiseFlags() {
-				if name := f.Names()[0]; c.IsSet(name) {
-					return exit.Usagef("--%s belongs to doctor --noise\nhint: kbisect doctor --help", name)
-				}
-			}
-			if command != nil {
-				return exit.Usagef("a command belongs to doctor --noise\nhint: kbisect doctor --noise -- COMMAND")
-			}
-			if !doctor.Run(c.Context, c.App.Writer, version(), globals(c).dir, globals(c).config) {
-				return exit.With(exit.Machine, nil)
-			}
-			return nil
-		},
-	}
 }

@@ -1,0 +1,317 @@
+package past
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// HistoryRequest says what of the store a history shows.
+type HistoryRequest struct {
+	Metric string // "": all that were sent
+	Case   string // "": the geometric mean over all
+	Base   string // commit that the others are compared with; "": the oldest shown
+	All    bool   // commits off the first parents of HEAD too
+	Limit  int    // commits, the newest
+}
+
+// ReadHistory gathers the launches of all sessions by commit. Values of different devices, commands or caches are
+// never mixed.
+func ReadHistory(repo *source.Repo, st *store.Store, want HistoryRequest) (report.History, error) {
+	h := &history{repo: repo, want: want, byWay: map[string]*way{}, failed: map[string]map[string][]bisect.Outcome{}, commits: map[string]source.Commit{}}
+	if err := h.read(st); err != nil {
+		return report.History{}, err
+	}
+	order, err := h.order(want.All)
+	if err != nil {
+		return report.History{}, err
+	}
+	return h.document(order, want.Limit)
+}
+
+// history gathers what the store holds.
+type history struct {
+	repo    *source.Repo
+	want    HistoryRequest
+	byWay   map[string]*way
+	ways    []*way
+	failed  map[string]map[string][]bisect.Outcome // by program and commit: a failed launch says neither caches nor, always, devices
+	commits map[string]source.Commit
+}
+
+// way is one way of measuring: only values of the same way compare.
+type way struct {
+	program                 string // command and build
+	devices, command, build []string
+	caches                  string
+	higher                  map[string]bool // metrics of which more is better
+	launches                map[string][]bisect.Outcome
+}
+
+// read takes in the launches of all sessions.
+func (h *history) read(st *store.Store) error {
+	sessions, err := st.Sessions(0)
+	if err != nil {
+		return exit.With(exit.Machine, err)
+	}
+	slices.Reverse(sessions) // oldest first
+	for _, s := range sessions {
+		launches, err := st.Launches(s.ID)
+		if err != nil {
+			return exit.With(exit.Machine, err)
+		}
+		var p policy.Policy // of a session of another version, what it has in common with ours
+		if err := json.Unmarshal(s.Config, &p); err != nil {
+			continue
+		}
+		for _, l := range launches {
+			var o bisect.Outcome
+			if l.Candidate != l.Commit || json.Unmarshal(l.Outcome, &o) != nil { // flags make another program of a commit
+				continue
+			}
+			h.take(p, l.Commit, o)
+		}
+	}
+	return nil
+}
+
+// take takes in one launch.
+func (h *history) take(p policy.Policy, commit string, o bisect.Outcome) {
+	program := fmt.Sprintf("%q %q", p.Plan.Run, p.Plan.Build)
+	for _, s := range p.Plan.Stages {
+		program += fmt.Sprintf(" %q %s", s.Run, p.Plan.Digest())
+	}
+	if o.Class != bisect.OK {
+		if h.failed[program] == nil {
+			h.failed[program] = map[string][]bisect.Outcome{}
+		}
+		h.failed[program][commit] = append(h.failed[program][commit], o)
+		return
+	}
+	var devices []string
+	for _, d := range o.Devices {
+		devices = append(devices, d.UUID)
+	}
+	key := fmt.Sprintf("%s %q %s", program, devices, o.Caches)
+	w := h.byWay[key]
+	if w == nil {
+		w = &way{program: program, devices: devices, command: p.Plan.Run, build: p.Plan.Build, caches: o.Caches, higher: map[string]bool{}, launches: map[string][]bisect.Outcome{}}
+		h.byWay[key] = w
+		h.ways = append(h.ways, w)
+	}
+	w.launches[commit] = append(w.launches[commit], o)
+	for _, m := range p.Judge.Metrics {
+		w.higher[m.Name] = m.Higher
+	}
+}
+
+// of lists the launches of a commit that a way shows.
+func (h *history) of(w *way, commit string) []bisect.Outcome {
+	return slices.Concat(w.launches[commit], h.failed[w.program][commit])
+}
+
+// order lists the measured commits, oldest first.
+func (h *history) order(all bool) ([]string, error) {
+	missing := map[string]bool{}
+	for _, w := range h.ways {
+		for id := range w.launches {
+			missing[id] = true
+		}
+		for id := range h.failed[w.program] {
+			missing[id] = true
+		}
+	}
+	var order []string
+	id, err := h.repo.Resolve("HEAD")
+	if err != nil {
+		return nil, exit.Usage(err)
+	}
+	for id != "" && len(missing) > 0 {
+		c, err := h.repo.Commit(id)
+		if err != nil {
+			return nil, exit.Usage(err)
+		}
+		if missing[id] {
+			delete(missing, id)
+			h.commits[id] = c
+			order = append(order, id)
+		}
+		id = append(c.Parents, "")[0]
+	}
+	slices.Reverse(order)
+	if all {
+		order = h.merge(order, missing)
+	}
+	if len(order) == 0 {
+		return nil, exit.Usagef("no commit on the first parents of HEAD has a launch that ended well\nhint: kbisect measure does so, and --all-commits shows those of other branches")
+	}
+	return order, nil
+}
+
+// merge adds commits that are not on the first parents of HEAD, by date. Commits that are gone from the
+// repository are left out.
+func (h *history) merge(order []string, others map[string]bool) []string {
+	for id := range others {
+		if c, err := h.repo.Commit(id); err == nil {
+			h.commits[id] = c
+			order = append(order, id)
+		}
+	}
+	slices.SortFunc(order, func(a, b string) int {
+		return cmp.Or(h.commits[a].When.Compare(h.commits[b].When), cmp.Compare(a, b))
+	})
+	return order
+}
+
+// document makes a series for every way and metric that has something to show.
+func (h *history) document(order []string, limit int) (report.History, error) {
+	doc := report.History{Schema: report.HistorySchema, Series: []report.HistorySeries{}, All: len(order)}
+	order = order[max(0, len(order)-limit):]
+	doc.Shown = len(order)
+	var known []string
+	for _, w := range h.ways {
+		sent := w.sent()
+		known = append(known, sent...)
+		metrics := []string{h.want.Metric}
+		if h.want.Metric == "" {
+			metrics = sentMetrics(sent)
+		}
+		for _, m := range metrics {
+			s, values := h.series(w, m, order)
+			if values > 0 {
+				doc.Series = append(doc.Series, s)
+			}
+		}
+	}
+	if len(doc.Series) > 0 {
+		return doc, nil
+	}
+	if h.want.Case != "" {
+		return doc, exit.Usagef("no launch gave a value of case %q\nhint: leave out --case", h.want.Case)
+	}
+	slices.Sort(known)
+	return doc, exit.Usage(&compare.UnknownMetricError{Wanted: cmp.Or(h.want.Metric, "anything"), Sent: slices.Compact(known)})
+}
+
+// sent lists the metrics that launches of a way gave.
+func (w *way) sent() []string {
+	var out []string
+	for _, all := range w.launches {
+		for _, o := range all {
+			out = append(out, metric.Sent(o)...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// sentMetrics are those that programs send, or the wall time where they send none.
+func sentMetrics(sent []string) []string {
+	own := slices.DeleteFunc(slices.Clone(sent), func(m string) bool { return m == "wall" || strings.HasPrefix(m, "phase.") })
+	if len(own) == 0 {
+		return []string{"wall"}
+	}
+	return own
+}
+
+// series describes one metric of one way; values is how many commits have one.
+func (h *history) series(w *way, name string, order []string) (s report.HistorySeries, values int) {
+	m := metric.Metric{Name: name, Higher: w.higher[name]}
+	s = report.HistorySeries{
+		Devices: append([]string{}, w.devices...), Command: append([]string{}, w.command...), Build: append([]string{}, w.build...),
+		Metric: name, Higher: m.Higher, Commits: []report.HistoryCommit{},
+	}
+	if w.caches != "" {
+		s.Caches = &w.caches
+	}
+	if h.want.Case != "" {
+		s.Case = &h.want.Case
+	}
+	for _, id := range order {
+		all := h.of(w, id)
+		if len(all) == 0 {
+			continue
+		}
+		x := h.commit(m, id, all, &s.Unit)
+		if x.Values.N > 0 {
+			values++
+		}
+		s.Commits = append(s.Commits, x)
+	}
+	h.ratios(&s, w, m)
+	return s, values
+}
+
+// commit describes one commit of a series.
+func (h *history) commit(m metric.Metric, id string, all []bisect.Outcome, unit *string) report.HistoryCommit {
+	c := h.commits[id]
+	x := report.HistoryCommit{Commit: id, Subject: c.Subject, Date: c.When.Format(time.RFC3339), Launches: len(all), Failures: []report.Failures{}, Ratio: report.Number(math.NaN())}
+	x.Values = session.ReportSummary(compare.Describe(h.values(m, all, unit)))
+	for _, o := range all {
+		if o.Class != bisect.OK {
+			x.Failures = countFailure(x.Failures, *report.NewFailure(&o))
+		}
+	}
+	return x
+}
+
+// values are the numbers of the launches that may be compared.
+func (h *history) values(m metric.Metric, all []bisect.Outcome, unit *string) []float64 {
+	var out []float64
+	for _, o := range all {
+		if o.Class != bisect.OK || o.Unfit != "" {
+			continue
+		}
+		if v, ok := m.Value(o, h.want.Case); ok {
+			out = append(out, v)
+			*unit = m.Unit(o)
+		}
+	}
+	return out
+}
+
+func countFailure(all []report.Failures, f report.Failure) []report.Failures {
+	for i, x := range all {
+		if x.Class == f.Class && (x.Phase == nil) == (f.Phase == nil) && (x.Phase == nil || *x.Phase == *f.Phase) {
+			all[i].Launches++
+			return all
+		}
+	}
+	return append(all, report.Failures{Class: f.Class, Phase: f.Phase, Launches: 1})
+}
+
+// ratios compares the medians with that of the base, which need not be among those shown.
+func (h *history) ratios(s *report.HistorySeries, w *way, m metric.Metric) {
+	base, id := report.Number(math.NaN()), h.want.Base
+	if id != "" {
+		base = session.ReportSummary(compare.Describe(h.values(m, w.launches[id], &s.Unit))).Median
+	} else {
+		for _, c := range s.Commits {
+			if c.Values.N > 0 {
+				base, id = c.Values.Median, c.Commit
+				break
+			}
+		}
+	}
+	if !base.Known() {
+		return
+	}
+	s.Base = &id
+	for i := range s.Commits {
+		s.Commits[i].Ratio = s.Commits[i].Values.Median / base
+	}
+}
