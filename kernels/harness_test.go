@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
@@ -19,7 +20,7 @@ import (
 func example(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
-	e, err := NewExample(name)
+	e, err := harness.NewExample(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,19 +191,6 @@ raise SystemExit(h.finish())
 	for _, e := range []string{`kb.Harness(samples=0)`, `kb.Harness().run("g", print, [1], graph=True)`} {
 		if _, exit, out := heard(t, dir, "python3", "-c", "import kbisect_harness as kb\n"+e); exit != 1 || !strings.Contains(out, "Error: ") {
 			t.Errorf("%s: exit %d\n%s", e, exit, out)
-		}
-	}
-}
-
-func TestExamples(t *testing.T) {
-	_, err := NewExample("rust")
-	if err == nil || !strings.HasSuffix(err.Error(), "use one of cuda, python, torch") {
-		t.Errorf("got %v", err)
-	}
-	for _, name := range []string{"cuda", "python", "torch"} {
-		e, err := NewExample(name)
-		if err != nil || len(e.Files) < 2 || e.Next == "" {
-			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kbisect/kbisect/kernels/cuda"
+	"github.com/kbisect/kbisect/kernels/harness"
 )
 
 func TestArchOption(t *testing.T) {
@@ -132,7 +133,7 @@ func TestRealNvcc(t *testing.T) {
 		t.Skip("compiles for seconds")
 	}
 	root := t.TempDir()
-	example, err := NewExample("cuda")
+	example, err := harness.NewExample("cuda")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestRealNvcc(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if inside, _ := readInputs(t, root, plan); !slices.Equal(inside, []string{"bench.cu", Header}) {
+	if inside, _ := readInputs(t, root, plan); !slices.Equal(inside, []string{"bench.cu", harness.Header}) {
 		t.Errorf("inputs %q", inside)
 	}
 	compiled := cuda.Ptxas(out)

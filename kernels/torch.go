@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 
@@ -23,8 +24,8 @@ func torchPlan(p Project) (Plan, error) {
 	if len(p.Run) > 0 {
 		return plan, nil
 	}
-	for _, name := range []string{torchDriverFile, moduleFile} {
-		plan.Files = append(plan.Files, File{Name: path.Join(path.Dir(torchDriver), name), Text: string(harnessFile(name))})
+	for _, name := range []string{harness.TorchDriver, harness.Module} {
+		plan.Files = append(plan.Files, File{Name: path.Join(path.Dir(torchDriver), name), Text: string(harness.File(name))})
 	}
 	plan.Run = []string{"python3", torchDriver, "--submission", cmp.Or(p.Submission, "submission.py")}
 	if p.Reference != "" {

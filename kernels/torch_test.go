@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
@@ -28,7 +29,7 @@ func TestTorchPlan(t *testing.T) {
 	if err := plan.Write(root); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{torchDriverFile, moduleFile} {
+	for _, name := range []string{harness.TorchDriver, harness.Module} {
 		if _, err := os.Stat(filepath.Join(root, ".kbisect", name)); err != nil {
 			t.Error(err)
 		}

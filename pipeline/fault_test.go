@@ -23,6 +23,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
@@ -267,7 +268,7 @@ func (r *rig) open(faults bool) (*Pipeline, error) {
 
 // greeting is a known-good program that has worked.
 func (r *rig) greeting(dir string) *hello {
-	h := &hello{Hello: kernels.Hello{Name: "sh", Run: []string{"./hello"}}, dir: filepath.Join(dir, "hello"), env: os.Environ(), cookie: r.session + "-hello", worked: true}
+	h := &hello{Hello: harness.Hello{Name: "sh", Run: []string{"./hello"}}, dir: filepath.Join(dir, "hello"), env: os.Environ(), cookie: r.session + "-hello", worked: true}
 	if err := errors.Join(os.MkdirAll(h.dir, 0o777), os.WriteFile(filepath.Join(h.dir, "hello"), []byte("#!/bin/sh\necho hello\n"), 0o777)); err != nil {
 		r.t.Fatal(err)
 	}

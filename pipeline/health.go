@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -158,7 +158,7 @@ const (
 // hello is a known-good program on this machine, compiled once. It runs before the first trial and
 // after every trial whose end might be the machine's doing.
 type hello struct {
-	kernels.Hello
+	harness.Hello
 	dir    string
 	env    []string
 	cookie string
@@ -171,7 +171,7 @@ func newHello(ctx context.Context, dir, cookie string, env []string, device bool
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, &bisect.InfraError{What: "making a known-good program", Err: err}
 	}
-	for _, k := range kernels.Hellos() {
+	for _, k := range harness.Hellos() {
 		if k.Device && !device {
 			continue
 		}
@@ -223,7 +223,7 @@ func (h *hello) fails(ctx context.Context) (why string, err error) {
 		return "", err
 	case res.Timeout != nil:
 		return fmt.Sprintf("a known-good program (%s) hangs", h.Name), nil
-	case res.Exit != 0 || printed != kernels.HelloWord:
+	case res.Exit != 0 || printed != harness.HelloWord:
 		return fmt.Sprintf("a known-good program (%s) fails: %s", h.Name, trial.Describe(res)), nil
 	}
 	h.worked = true

@@ -29,7 +29,8 @@ bisect/sets/flags: bisect/sets/lattice
 bisect/sets/internal/odds:
 bisect/sets/lattice:
 bisect/effects: bisect
-kernels: bisect bisect/hint kernels/internal/plainfile kernels/kernelbot kernels/protocol
+kernels: bisect bisect/hint kernels/harness kernels/internal/plainfile kernels/kernelbot kernels/protocol
+kernels/harness: bisect/hint
 kernels/kernelbot: bisect/hint kernels/internal/plainfile kernels/protocol
 kernels/internal/plainfile:
 kernels/protocol: bisect
@@ -47,16 +48,16 @@ pipeline/gpu:
 pipeline/store:
 pipeline/workspace: bisect pipeline/proc pipeline/source
 pipeline/trial: bisect kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
-pipeline: bisect kernels kernels/cuda kernels/protocol pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
+pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
 fixtures: kernels
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/sets bisect/sets/lattice
 bisect/hint:
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/wording: bisect
 cmd/kbisect/internal/config: bisect/sets/flags cmd/kbisect/internal/wording bisect/hint kernels kernels/kernelbot pipeline
-cmd/kbisect/internal/detect: cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/kernelbot pipeline/source
+cmd/kbisect/internal/detect: cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot pipeline/source
 cmd/kbisect/internal/machine: cmd/kbisect/internal/wording pipeline/gpu pipeline/proc
-cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/judge bisect/metric bisect/report cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate bisect/hint kernels kernels/cuda kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
+cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/judge bisect/metric bisect/report cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate bisect/hint kernels kernels/cuda kernels/harness kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
 cmd/kbisect/internal/policy: bisect bisect/judge bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks
 cmd/kbisect/internal/progress: bisect bisect/compare bisect/judge bisect/sets cmd/kbisect/internal/wording pipeline
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store

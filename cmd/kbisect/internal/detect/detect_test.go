@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/harness"
 )
 
 func writeFiles(t *testing.T, files map[string]string) string {
@@ -246,7 +247,7 @@ func TestHarnessKeepsFiles(t *testing.T) {
 	if _, _, err := writeFilesOf(dir, "cuda"); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "\nhint: ") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, kernels.Header)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, harness.Header)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("half an example was written: %v", err)
 	}
 	if _, _, err := writeFilesOf(t.TempDir(), "fortran"); err == nil || !strings.Contains(err.Error(), "cuda, python, torch") {

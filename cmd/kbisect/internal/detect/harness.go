@@ -12,7 +12,7 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -44,7 +44,7 @@ func WriteHarness(w io.Writer, dir, name string) error {
 }
 
 // writeExample configures the example rather than anything else in dir.
-func writeExample(dir string, example kernels.Example) (path, kind string, err error) {
+func writeExample(dir string, example harness.Example) (path, kind string, err error) {
 	for _, main := range []string{"bench.cu", "bench.py"} {
 		if _, ok := example.Files[main]; ok {
 			return WriteProgram(dir, main)
@@ -55,8 +55,8 @@ func writeExample(dir string, example kernels.Example) (path, kind string, err e
 
 // writeFilesOf writes the files of an example into dir: all, or none where a name is
 // taken by another text; the error then wraps fs.ErrExist.
-func writeFilesOf(dir, name string) (kernels.Example, []string, error) {
-	example, err := kernels.NewExample(name)
+func writeFilesOf(dir, name string) (harness.Example, []string, error) {
+	example, err := harness.NewExample(name)
 	if err != nil {
 		return example, nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/cuda"
+	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
@@ -87,7 +88,7 @@ func chain(ctx context.Context, name string, project kernels.Project) Finding {
 
 // layOut writes an example and the files of its plan.
 func layOut(dir, name string, project kernels.Project) (kernels.Plan, error) {
-	example, err := kernels.NewExample(name)
+	example, err := harness.NewExample(name)
 	if err != nil {
 		return kernels.Plan{}, err
 	}

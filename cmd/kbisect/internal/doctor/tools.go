@@ -13,7 +13,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
-	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
@@ -34,7 +34,7 @@ func cCompiler(ctx context.Context) Finding {
 	if v.Err != nil {
 		return Problem(fmt.Sprintf("%s: %v", path, v.Err), "install the compiler again, or fix PATH")
 	}
-	if f := hello(ctx, 30*time.Second, kernels.HelloFor("cc"), true, path); f.State != StateOK {
+	if f := hello(ctx, 30*time.Second, harness.HelloFor("cc"), true, path); f.State != StateOK {
 		f.Found = path + ": " + f.Found
 		f.Hint = cmp.Or(f.Hint, "install the headers and the linker as well (Debian: build-essential)")
 		return f
@@ -43,7 +43,7 @@ func cCompiler(ctx context.Context) Finding {
 }
 
 // hello compiles a known-good program in a temporary directory and, with run, runs it.
-func hello(ctx context.Context, limit time.Duration, h kernels.Hello, run bool, compiler ...string) Finding {
+func hello(ctx context.Context, limit time.Duration, h harness.Hello, run bool, compiler ...string) Finding {
 	dir, err := os.MkdirTemp("", "kbisect-doctor-")
 	if err != nil {
 		return Problem(err.Error(), "set TMPDIR to a writable directory")
@@ -64,7 +64,7 @@ func hello(ctx context.Context, limit time.Duration, h kernels.Hello, run bool, 
 	case s.Err != nil:
 		text, advice := hint.Split(s.Err)
 		return Problem("compiles, but the program does not run: "+text, advice)
-	case s.First() != kernels.HelloWord:
+	case s.First() != harness.HelloWord:
 		return Problem("compiles, but the program prints: "+s.Last(), "")
 	}
 	return Ok("compiles and runs")
@@ -88,11 +88,11 @@ func nvcc(ctx context.Context, rep gpu.Report) Finding {
 	}
 	name := fmt.Sprintf("%s (%s)", machine.VersionLine(v, "Cuda compilation tools"), path)
 	if len(rep.Devices) == 0 {
-		f := hello(ctx, 100*time.Second, kernels.HelloFor("nvcc"), false, path)
+		f := hello(ctx, 100*time.Second, harness.HelloFor("nvcc"), false, path)
 		f.Found = name + ", " + f.Found + "; no device to run on"
 		return f
 	}
-	f := hello(ctx, 100*time.Second, kernels.HelloFor("nvcc"), true, path, "-arch=native")
+	f := hello(ctx, 100*time.Second, harness.HelloFor("nvcc"), true, path, "-arch=native")
 	f.Found = name + ", " + f.Found + " a kernel"
 	if f.State != StateOK {
 		f.Hint = cmp.Or(f.Hint, fmt.Sprintf("the driver supports CUDA %s; the toolkit should not be newer", rep.CUDA))
@@ -122,9 +122,9 @@ func torch(ctx context.Context, rep gpu.Report) Finding {
 
 // torchHello runs the known-good program for torch on the device.
 func torchHello(ctx context.Context, python, name, cuda string) Finding {
-	h := kernels.HelloFor("torch")
+	h := harness.HelloFor("torch")
 	s := machine.RunTool(ctx, 60*time.Second, os.TempDir(), python, "-c", string(h.Text))
-	if s.Err != nil || s.First() != kernels.HelloWord {
+	if s.Err != nil || s.First() != harness.HelloWord {
 		return Problem(name+", but a sum on the device fails: "+s.Last(), "the driver supports CUDA "+cuda+"; install a torch built for that or an older one")
 	}
 	return Ok("%s, computes on the device", name)

@@ -1,4 +1,9 @@
-package kernels
+// Package harness holds the programs that kbisect brings along: the timing harness for
+// CUDA C++ and Python ([File]), example projects that use it ([NewExample]), and
+// known-good programs that show whether a machine works ([Hellos]).
+//
+// The package is only files. It must not know when or how they are run.
+package harness
 
 import (
 	"embed"
@@ -11,19 +16,19 @@ import (
 	"github.com/kbisect/kbisect/bisect/hint"
 )
 
-//go:embed harness
+//go:embed kbisect.cuh kbisect_harness.py torch_driver.py cuda torch python
 var harnessFiles embed.FS
 
 // The files of the harness, which times a kernel and sends the trial protocol.
 const (
-	Header          = "kbisect.cuh"        // CUDA C++17, one header
-	moduleFile      = "kbisect_harness.py" // Python, with or without PyTorch
-	torchDriverFile = "torch_driver.py"    // runs a submission against a reference
+	Header      = "kbisect.cuh"        // CUDA C++17, one header
+	Module      = "kbisect_harness.py" // Python, with or without PyTorch
+	TorchDriver = "torch_driver.py"    // runs a submission against a reference
 )
 
-// harnessFile returns a file of the harness, such as Header.
-func harnessFile(name string) []byte {
-	text, err := harnessFiles.ReadFile(path.Join("harness", name))
+// File returns a file of the harness, such as Header.
+func File(name string) []byte {
+	text, err := harnessFiles.ReadFile(name)
 	if err != nil {
 		panic(err) // embedded
 	}
@@ -42,7 +47,7 @@ func examples() map[string][]string {
 	return map[string][]string{
 		"cuda":   {Header, "cuda/bench.cu"},
 		"torch":  {"torch/submission.py", "torch/reference.py"},
-		"python": {moduleFile, "python/bench.py"},
+		"python": {Module, "python/bench.py"},
 	}
 }
 
@@ -58,7 +63,7 @@ func NewExample(name string) (Example, error) {
 		"python": "python3 bench.py",
 	}[name]}
 	for _, f := range files {
-		e.Files[path.Base(f)] = harnessFile(f)
+		e.Files[path.Base(f)] = File(f)
 	}
 	return e, nil
 }
