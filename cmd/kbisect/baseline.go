@@ -161,7 +161,7 @@ func listBaselines(c *cli.Context) error {
 	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tCOMMIT\tRECORDED\tLAUNCHES\tMEDIAN\tDEVICE\tNOTE")
 	for _, b := range all {
-		device := b.Machine.DeviceWords()
+		device := b.Machine.DeviceNames()
 		if b.Imported {
 			device += ", imported"
 		}

@@ -74,7 +74,7 @@ func GoodElsewhere(repo *source.Repo, bad string) string {
 	}
 	for _, b := range all {
 		if yes, err := repo.IsAncestor(b.Commit, bad); err == nil && yes && b.Imported && b.Commit != bad {
-			return fmt.Sprintf("\nhint: %s was good elsewhere (%s): --good %[1]s tries it here", wording.Short(b.Commit), b.Machine.DeviceWords())
+			return fmt.Sprintf("\nhint: %s was good elsewhere (%s): --good %[1]s tries it here", wording.Short(b.Commit), b.Machine.DeviceNames())
 		}
 	}
 	return ""

@@ -73,7 +73,7 @@ func (b Kept) Hints(here *machine.Machine) (out []string) {
 	case len(m.Devices) == 0 && (b.Imported || elsewhere):
 		out = append(out, "it was measured without a device that could be told from others")
 	case elsewhere:
-		out = append(out, "its device is not here: "+m.DeviceWords())
+		out = append(out, "its device is not here: "+m.DeviceNames())
 	}
 	if m.Driver != "" && here.Driver != "" && m.Driver != here.Driver {
 		out = append(out, fmt.Sprintf("driver %s then, %s now", m.Driver, here.Driver))

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 )
 
@@ -58,15 +57,6 @@ func TestParseEffect(t *testing.T) {
 	for _, text := range []string{"", "%", "0", "-1%", "100%", "3", "NaN%", "inf", "3%%"} {
 		if got, err := ParseEffect(text); err == nil {
 			t.Errorf("%q: %v", text, got)
-		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	choices := []string{"command", "limit", "outputs", "incremental"}
-	for word, want := range map[string]string{"limt": "limit", "limits": "limit", "comand": "command", "Output": "outputs", "zebra": "", "x": "", "timeout": ""} {
-		if got := wording.Nearest(word, choices); got != want {
-			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}
 }

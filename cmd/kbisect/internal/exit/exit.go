@@ -11,20 +11,22 @@ import (
 const (
 	OK           = 0
 	Regression   = 1
-	UsageError   = 2
+	UsageError   = 2 // what the user gave is wrong
 	Inconclusive = 3
-	NoDifference = 4
-	Machine      = 5
-	Internal     = 70
-	Interrupted  = 130
+	NoDifference = 4   // the two ends do not differ
+	Machine      = 5   // this machine cannot do it, or its devices failed
+	Internal     = 70  // a bug in kbisect
+	Interrupted  = 130 // by a signal
 )
 
-// Error ends the program with a code; a nil Err means that everything has been said.
+// Error is an error that ends the program with a code. A nil Err means that the
+// output already says everything.
 type Error struct {
 	Code int
 	Err  error
 }
 
+// Error implements error.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit %d", e.Code)
@@ -32,9 +34,10 @@ func (e *Error) Error() string {
 	return e.Err.Error()
 }
 
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Usage marks an error as the user's to mend.
+// Usage gives err the code for a mistake of the user; nil stays nil.
 func Usage(err error) error {
 	if err == nil {
 		return nil
@@ -42,7 +45,8 @@ func Usage(err error) error {
 	return With(UsageError, err)
 }
 
+// Usagef is [Usage] of a formatted error.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
-// With ends the program with a code; a nil err means that everything has been said.
+// With returns an [Error]; err may be nil.
 func With(code int, err error) error { return &Error{code, err} }

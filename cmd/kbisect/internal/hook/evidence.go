@@ -190,7 +190,7 @@ func (e *pushEvidence) here(s pastSession) (bool, error) {
 	if s.Status == baseline.ImportedStatus {
 		var b baseline.Baseline
 		err := json.Unmarshal(s.Finding, &b)
-		return err == nil && len(e.devices) > 0 && slices.Equal(b.Machine.Uuids(), e.devices), err
+		return err == nil && len(e.devices) > 0 && slices.Equal(b.Machine.UUIDs(), e.devices), err
 	}
 	launches, err := e.store.Launches(s.ID)
 	if err != nil {

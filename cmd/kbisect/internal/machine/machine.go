@@ -1,6 +1,6 @@
-// Package machine says what a run was made on and with: devices, driver, compilers,
-// Python and torch ([Machine]), and runs the tools that tell their versions ([RunTool]).
-// It knows nothing of searches.
+// Package machine describes what a run was made on and with: devices, driver,
+// compilers, Python and torch ([Machine]). It runs the tools that print their versions
+// ([RunTool]). It knows nothing of searches.
 package machine
 
 import (
@@ -18,23 +18,26 @@ import (
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
-// Machine is what a baseline was measured on and with. "" is not there, or not asked for.
+// Machine is what a baseline was measured on and with. A field is "" if the thing is
+// not installed or was not looked for.
 type Machine struct {
 	Devices  []Device `json:"devices"`
 	Driver   string   `json:"driver"`
-	CUDA     string   `json:"cuda"` // newest version that the driver serves
+	CUDA     string   `json:"cuda"` // newest version that the driver supports
 	Compiler string   `json:"compiler"`
 	NVCC     string   `json:"nvcc"`
 	Python   string   `json:"python"`
 	Torch    string   `json:"torch"`
 }
 
+// Device identifies a GPU or a MIG slice.
 type Device struct {
 	Name string `json:"name"`
 	UUID string `json:"uuid"`
 }
 
-// Describe says what trials on some devices run on; Python and torch are asked only where the commands are theirs.
+// Describe describes this machine for trials on the watched devices. Python and torch
+// are looked for only if the commands use them.
 func Describe(ctx context.Context, watches []*gpu.Watch, python bool) Machine {
 	m := Machine{Devices: []Device{}}
 	for _, w := range watches {
@@ -54,7 +57,7 @@ func Describe(ctx context.Context, watches []*gpu.Watch, python bool) Machine {
 	return m
 }
 
-// toolVersion is the line by which a program tells its version, "" when it does not.
+// toolVersion is the line in which a program prints its version, or "".
 func toolVersion(ctx context.Context, prefix, name string, args ...string) string {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -67,7 +70,7 @@ func toolVersion(ctx context.Context, prefix, name string, args ...string) strin
 	return wording.Clean(VersionLine(s, prefix))
 }
 
-// Here is what can be said at once of the machine that kbisect runs on: its devices.
+// Here describes this machine as far as that is quick: driver and devices.
 func Here(ctx context.Context) *Machine {
 	m := &Machine{}
 	answer := make(chan gpu.Report, 1)
@@ -84,7 +87,8 @@ func Here(ctx context.Context) *Machine {
 	return m
 }
 
-// Elsewhere reports that a device that was measured on is not here, or that there is one here and none was used.
+// Elsewhere reports whether m is not here: one of its devices is missing, or m has no
+// device and here has.
 func (m Machine) Elsewhere(here *Machine) bool {
 	for _, d := range m.Devices {
 		if !slices.ContainsFunc(here.Devices, func(x Device) bool { return x.UUID == d.UUID }) {
@@ -94,16 +98,16 @@ func (m Machine) Elsewhere(here *Machine) bool {
 	return len(m.Devices) == 0 && len(here.Devices) > 0
 }
 
-// Uuids names the devices for programs.
-func (m Machine) Uuids() (out []string) {
+// UUIDs lists the UUIDs of the devices.
+func (m Machine) UUIDs() (out []string) {
 	for _, d := range m.Devices {
 		out = append(out, d.UUID)
 	}
 	return out
 }
 
-// DeviceWords names the devices.
-func (m Machine) DeviceWords() string {
+// DeviceNames lists the names of the devices for people.
+func (m Machine) DeviceNames() string {
 	var names []string
 	for _, d := range m.Devices {
 		names = append(names, d.Name)
@@ -111,13 +115,13 @@ func (m Machine) DeviceWords() string {
 	return cmp.Or(strings.Join(names, ", "), "no device")
 }
 
-// Lines are what is known, for people.
+// Lines lists what is known, as label and value.
 func (m Machine) Lines() (out [][2]string) {
 	for _, d := range m.Devices {
 		out = append(out, [2]string{"device", d.Name + " " + d.UUID})
 	}
 	if len(m.Devices) == 0 {
-		out = append(out, [2]string{"device", "none was watched"})
+		out = append(out, [2]string{"device", "none used"})
 	}
 	for _, l := range [][2]string{{"driver", m.Driver}, {"CUDA", m.CUDA}, {"compiler", m.Compiler}, {"nvcc", m.NVCC}, {"python", m.Python}, {"torch", m.Torch}} {
 		if l[1] != "" {
@@ -127,15 +131,15 @@ func (m Machine) Lines() (out [][2]string) {
 	return out
 }
 
-// Check finds what no machine can be.
+// Check refuses a description that no machine can have.
 func (m Machine) Check() error {
 	for _, d := range m.Devices {
 		if !strings.HasPrefix(d.UUID, "GPU-") && !strings.HasPrefix(d.UUID, "MIG-") {
-			return fmt.Errorf("device %q is no UUID", d.UUID)
+			return fmt.Errorf("invalid device UUID %q", d.UUID)
 		}
 	}
 	if m.Driver != "" && len(m.Devices) == 0 {
-		return errors.New("a driver and no device")
+		return errors.New("a driver without a device")
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// Said is what a tool wrote and how it ended.
+// Said is what a tool printed and how it ended.
 type Said struct {
 	Text string
 	Err  error // nil when it exited with 0
@@ -23,13 +23,14 @@ func (s Said) First() string {
 	return strings.TrimSpace(line)
 }
 
-// Last is the end of the text, where compilers and Python say what went wrong.
+// Last is the last three lines, where compilers and Python say what went wrong.
 func (s Said) Last() string {
 	lines := strings.Split(strings.TrimSpace(s.Text), "\n")
 	return strings.TrimSpace(strings.Join(lines[max(0, len(lines)-3):], "\n"))
 }
 
-// RunTool runs one program and kills all of it when its time is up.
+// RunTool runs a program in dir and returns the end of its output. At the limit it
+// kills the whole process tree.
 func RunTool(ctx context.Context, limit time.Duration, dir string, argv ...string) Said {
 	spec := proc.Spec{Argv: argv, Dir: dir, Env: append(os.Environ(), "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0"), Limit: limit, Grace: -1, Tail: 16 << 10}
 	r, err := proc.Run(ctx, spec)
@@ -42,13 +43,14 @@ func RunTool(ctx context.Context, limit time.Duration, dir string, argv ...strin
 	case r.Canceled:
 		s.Err = fmt.Errorf("%s was stopped: %w", name, context.Cause(ctx))
 	case r.Signal != 0:
-		s.Err = fmt.Errorf("%s was ended by signal %d (%v)", name, r.Signal, r.Signal)
+		s.Err = fmt.Errorf("%s was killed by signal %d (%v)", name, r.Signal, r.Signal)
 	case r.Exit != 0:
 		s.Err = fmt.Errorf("%s exited with %d: %s", name, r.Exit, s.Last())
 	}
 	return s
 }
 
+// VersionLine is the line of the output that begins with prefix, or else the first.
 func VersionLine(s Said, prefix string) string {
 	for line := range strings.Lines(s.Text) {
 		if prefix != "" && strings.HasPrefix(line, prefix) {
@@ -58,6 +60,8 @@ func VersionLine(s Said, prefix string) string {
 	return s.First()
 }
 
+// FirstWord is the first word of s, such as the compiler of CC="ccache gcc"; "" if
+// there is none.
 func FirstWord(s string) string {
 	if f := strings.Fields(s); len(f) > 0 {
 		return f[0]
@@ -65,5 +69,6 @@ func FirstWord(s string) string {
 	return ""
 }
 
+// TorchProbe is a Python program that prints the version of torch and what it sees.
 const TorchProbe = `import torch
 print("torch", torch.__version__, "for CUDA", torch.version.cuda or "none", "sees", torch.cuda.device_count(), "devices")`

@@ -11,7 +11,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// DidYouMean is ` did you mean "limit"?` where a choice is near, and else "".
+// DidYouMean is `; did you mean "limit"?` where a choice is near word, else "".
 func DidYouMean(word string, choices []string) string {
 	if near := Nearest(word, choices); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -19,8 +19,8 @@ func DidYouMean(word string, choices []string) string {
 	return ""
 }
 
-// Nearest returns the choice that is a likely slip of word, or "". A short word
-// has to be nearer than a long one.
+// Nearest returns the choice of which word is probably a misspelling, or "". A short
+// word has to be nearer than a long one.
 func Nearest(word string, choices []string) string {
 	if len(word) > 64 {
 		return ""
@@ -40,7 +40,7 @@ func Headline(s string) string {
 	return line
 }
 
-// Counted is a number of things in words.
+// Counted is "1 commit" or "3 commits". thing takes a plain s in the plural.
 func Counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -48,7 +48,8 @@ func Counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Clean keeps what a candidate printed from driving the terminal.
+// Clean replaces control characters other than tabs by spaces, so that text of a
+// candidate cannot control the terminal.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && (r < ' ' || r == 0x7f) {
@@ -58,20 +59,18 @@ func Clean(s string) string {
 	}, s)
 }
 
-// Span is a duration for people.
+// Span is a duration rounded for people: "4.2s", "1m30s".
 func Span(d time.Duration) string {
-	switch {
-	case d < 10*time.Second:
+	if d < 10*time.Second {
 		return fmt.Sprintf("%.1fs", d.Seconds())
-	default:
-		return d.Round(time.Second).String()
 	}
+	return d.Round(time.Second).String()
 }
 
 // Short abbreviates a commit id.
 func Short(id string) string { return bisect.ShortID(id) }
 
-// plainWord takes away what people vary without noticing.
+// plainWord drops the differences that users do not notice: case and separators.
 func plainWord(s string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
 }

@@ -1,0 +1,56 @@
+package wording
+
+import (
+	"testing"
+	"time"
+)
+
+func TestNearest(t *testing.T) {
+	choices := []string{"command", "limit", "outputs", "incremental"}
+	for word, want := range map[string]string{"limt": "limit", "limits": "limit", "comand": "command", "Output": "outputs", "zebra": "", "x": "", "timeout": ""} {
+		if got := Nearest(word, choices); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+	if got := Nearest(string(make([]byte, 65)), choices); got != "" {
+		t.Errorf("a long text: %q", got)
+	}
+	if DidYouMean("limt", choices) != `; did you mean "limit"?` || DidYouMean("zebra", choices) != "" {
+		t.Error("the question is wrong")
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"limit", "limit", 0}, {"limt", "limit", 1}, {"limit", "limits", 1},
+		{"lmiit", "limit", 1}, // a swap counts once
+		{"kitten", "sitting", 3},
+	} {
+		if got := editDistance(c.a, c.b); got != c.want {
+			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// TestText holds what each function makes of a text or a number.
+func TestText(t *testing.T) {
+	for _, c := range []struct{ name, got, want string }{
+		{"Headline", Headline("one\nhint: two"), "one"},
+		{"Headline of one line", Headline("one"), "one"},
+		{"Counted 0", Counted(0, "commit"), "0 commits"},
+		{"Counted 1", Counted(1, "commit"), "1 commit"},
+		{"Counted 2", Counted(2, "commit"), "2 commits"},
+		{"Clean", Clean("a\x1b[31mb\r\n\tc\x7f µ"), "a [31mb  \tc  µ"},
+		{"Span below ten seconds", Span(4249 * time.Millisecond), "4.2s"},
+		{"Span of a minute and a half", Span(90*time.Second + 400*time.Millisecond), "1m30s"},
+		{"Short", Short("0123456789abcdef"), "0123456789"},
+		{"Short of a shorter one", Short("0123"), "0123"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, c.got, c.want)
+		}
+	}
+}
