@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbisect/kbisect/bisect/hint"
 )
 
 func TestPlans(t *testing.T) {
@@ -51,6 +53,27 @@ func TestPlanOfStaticMetrics(t *testing.T) {
 		plan, err := NewPlan(c.project)
 		if (err != nil) != c.fails || len(plan.Run) != c.runs {
 			t.Errorf("%+v: %v, run %q", c.project, err, plan.Run)
+		}
+	}
+}
+
+// Every kind has a name of its own, and what it needs is said with a hint or planned.
+func TestKinds(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range Kinds() {
+		if seen[k.Name] {
+			t.Errorf("two kinds are called %s", k.Name)
+		}
+		seen[k.Name] = true
+		plan, err := NewPlan(Project{Kind: k.Name, Run: []string{"./t"}})
+		if err == nil {
+			if plan.Kind != k.Name {
+				t.Errorf("%s: plan of kind %q", k.Name, plan.Kind)
+			}
+			continue
+		}
+		if _, what := hint.Split(err); what == "" {
+			t.Errorf("%s: error without a hint: %v", k.Name, err)
 		}
 	}
 }

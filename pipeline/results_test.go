@@ -16,7 +16,6 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
-	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
@@ -148,15 +147,15 @@ func TestResults(t *testing.T) {
 		from, file, body, class string
 		value                   float64
 	}{
-		{trial.FromNVBench, "out/r.json", write, "ok", 2e-6},
-		{trial.FromNVBench, "out/r.json", "true", "skip", 0}, // though one lies there
-		{trial.FromNVBench, "out/r.json", "mkdir -p out; echo '{' >out/r.json", "skip", 0},
-		{trial.FromNVBench, "out/r.json", `mkdir -p out; echo '{"meta":{"version":{"json":{"major":1}}}}' >out/r.json`, "skip", 0},
-		{trial.FromCutlass, "", "i=0; while [ $i -lt 3000 ]; do echo some words of the profiler before its table; i=$((i+1)); done; " + table("passed"), "ok", 2.5e-4},
-		{trial.FromCutlass, "t.csv", table("passed") + " >t.csv", "ok", 2.5e-4},
-		{trial.FromCutlass, "", table("incorrect"), "wrong", 0},
-		{trial.FromCutlass, "", "echo nothing", "skip", 0},
-		{trial.FromCutlass, "", "echo dead; exit 3", "wrong", 0},
+		{"nvbench", "out/r.json", write, "ok", 2e-6},
+		{"nvbench", "out/r.json", "true", "skip", 0}, // though one lies there
+		{"nvbench", "out/r.json", "mkdir -p out; echo '{' >out/r.json", "skip", 0},
+		{"nvbench", "out/r.json", `mkdir -p out; echo '{"meta":{"version":{"json":{"major":1}}}}' >out/r.json`, "skip", 0},
+		{"cutlass", "", "i=0; while [ $i -lt 3000 ]; do echo some words of the profiler before its table; i=$((i+1)); done; " + table("passed"), "ok", 2.5e-4},
+		{"cutlass", "t.csv", table("passed") + " >t.csv", "ok", 2.5e-4},
+		{"cutlass", "", table("incorrect"), "wrong", 0},
+		{"cutlass", "", "echo nothing", "skip", 0},
+		{"cutlass", "", "echo dead; exit 3", "wrong", 0},
 	}
 	var commits [][]fixtures.Change
 	for _, c := range cases {

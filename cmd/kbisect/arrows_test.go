@@ -54,7 +54,7 @@ fixtures/simulate: bisect bisect/compare bisect/effects bisect/sets bisect/sets/
 bisect/hint:
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/wording: bisect
-cmd/kbisect/internal/config: bisect/sets/flags cmd/kbisect/internal/wording bisect/hint kernels kernels/kernelbot pipeline
+cmd/kbisect/internal/config: bisect/sets/flags cmd/kbisect/internal/wording bisect/hint kernels kernels/kernelbot kernels/metrics pipeline
 cmd/kbisect/internal/detect: cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot pipeline/source
 cmd/kbisect/internal/machine: cmd/kbisect/internal/wording pipeline/gpu pipeline/proc
 cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/judge bisect/metric bisect/report cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate bisect/hint kernels kernels/cuda kernels/harness kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store

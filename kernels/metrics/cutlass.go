@@ -14,23 +14,34 @@ import (
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// CutlassRow is one result of CUTLASS's profiler.
-type CutlassRow struct {
-	Case        string       // operation and size of the problem
+// cutlassRow is one result of the CUTLASS profiler.
+type cutlassRow struct {
+	Case        string       // operation and problem size
 	Disposition string       // passed, incorrect, not_verified, ...
 	Class       bisect.Class // what the disposition means
 	Seconds     float64
 }
 
-// maxRows bounds what is kept of one report.
+// maxRows is the largest number of rows that is read.
 const maxRows = 1 << 16
 
-// Cutlass reads the CSV of CUTLASS's profiler, from its file (--output) or from the output of the
-// program, which ends with it. Runs that gave a time become a series of the metric, in seconds.
-func Cutlass(data []byte, metric string) (rows []CutlassRow, series []bisect.Series, err error) {
+// readCutlass reads a report of the CUTLASS profiler.
+func readCutlass(x input) (r Results, err error) {
+	rows, series, err := cutlass(x.data, x.metric)
+	if err != nil {
+		return r, err
+	}
+	r.Series = series
+	r.Class, r.Why = cutlassOutcome(rows)
+	return r, nil
+}
+
+// cutlass reads the CSV of the CUTLASS profiler, from a file (--output) or from the output
+// of the program, which ends with it. Rows with a time become series of metric, in seconds.
+func cutlass(data []byte, metric string) (rows []cutlassRow, series []bisect.Series, err error) {
 	text, ok := cutlassTable(data)
 	if !ok {
-		return nil, nil, errors.New("no results of the CUTLASS profiler: no line with Problem,Provider,OperationKind,Operation,Disposition")
+		return nil, nil, errors.New("no results of the CUTLASS profiler: missing header Problem,Provider,OperationKind,Operation,Disposition")
 	}
 	r := csv.NewReader(bytes.NewReader(text))
 	r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = -1, true, false
@@ -46,7 +57,7 @@ func Cutlass(data []byte, metric string) (rows []CutlassRow, series []bisect.Ser
 		if len(record) != len(header) {
 			continue
 		}
-		row := cutlassRow(header, record)
+		row := parseCutlassRow(header, record)
 		rows = append(rows, row)
 		if row.Seconds > 0 {
 			series = protocol.AppendValue(series, metric, row.Case, "s", row.Seconds)
@@ -55,7 +66,7 @@ func Cutlass(data []byte, metric string) (rows []CutlassRow, series []bisect.Ser
 	return rows, series, nil
 }
 
-// cutlassTable cuts the table out of an output.
+// cutlassTable returns an output from the header of its last table on.
 func cutlassTable(data []byte) ([]byte, bool) {
 	i := bytes.LastIndex(data, []byte("Problem,Provider,OperationKind,Operation,Disposition"))
 	if i < 0 {
@@ -64,8 +75,8 @@ func cutlassTable(data []byte) ([]byte, bool) {
 	return data[bytes.LastIndexByte(data[:i], '\n')+1:], true
 }
 
-func cutlassRow(header, record []string) CutlassRow {
-	row := CutlassRow{}
+func parseCutlassRow(header, record []string) cutlassRow {
+	row := cutlassRow{}
 	var name []string
 	for i, column := range header {
 		value := strings.TrimSpace(record[i])
@@ -91,7 +102,7 @@ func cutlassRow(header, record []string) CutlassRow {
 	return row
 }
 
-// cutlassSizes are the columns that tell problems apart; the others describe the kernel.
+// cutlassSizes are the columns that identify a problem; the others describe the kernel.
 func cutlassSizes() []string {
 	return []string{"m", "n", "k", "batch_count", "h", "w", "d", "c", "r", "s", "t", "p", "q", "z", "groups", "split_k_slices"}
 }
@@ -108,9 +119,9 @@ func cutlassClass(disposition string) bisect.Class {
 	return bisect.Skip // not_run, not_supported, invalid_problem
 }
 
-// CutlassClass is what a whole report comes to: a wrong result or a crash of any row, else ok if any
-// row has run, else skip.
-func CutlassClass(rows []CutlassRow) (bisect.Class, string) {
+// cutlassOutcome classifies a whole report: a wrong result or a crash in any row, else OK
+// if any row ran, else a skip.
+func cutlassOutcome(rows []cutlassRow) (bisect.Class, string) {
 	for _, bad := range []bisect.Class{bisect.Wrong, bisect.Crash} {
 		for _, r := range rows {
 			if r.Class == bad {
@@ -118,8 +129,8 @@ func CutlassClass(rows []CutlassRow) (bisect.Class, string) {
 			}
 		}
 	}
-	if slices.ContainsFunc(rows, func(r CutlassRow) bool { return r.Class == bisect.OK }) {
+	if slices.ContainsFunc(rows, func(r cutlassRow) bool { return r.Class == bisect.OK }) {
 		return bisect.OK, ""
 	}
-	return bisect.Skip, "the profiler has run no operation"
+	return bisect.Skip, "the profiler ran no operation"
 }

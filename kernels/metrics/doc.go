@@ -1,7 +1,9 @@
-// Package metrics reads numbers that programs print or leave behind: plain output
-// by a regular expression ([Pattern]), nvbench's JSON ([NVBench]) and the
-// CUTLASS profiler's CSV ([Cutlass]). Each source is one file with one function
-// that returns [bisect.Series]; times are in seconds.
+// Package metrics reads numbers that programs print or leave behind: plain output by a
+// regular expression ([Pattern]), and the reports of benchmark tools in one of the formats
+// that [Sources] lists ([Read]). Results are [bisect.Series], with times in seconds.
 //
-// The package must not know where the bytes came from.
+// Adding a format takes one file with its reader and one line in Sources. The
+// configuration and the trials take names and requirements from there.
+//
+// The package must not know when a program runs or how its results decide a search.
 package metrics

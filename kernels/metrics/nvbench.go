@@ -17,7 +17,7 @@ import (
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// nvbenchFile is the part of nvbench's JSON, file version 1, that is read. Numbers come as strings.
+// nvbenchFile is the part of nvbench's JSON, file version 1, that is read. Numbers are strings there.
 type nvbenchFile struct {
 	Meta struct {
 		Version struct {
@@ -63,7 +63,7 @@ func (v *looseValue) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// The tags of nvbench's summaries that are read.
+// The tags of the summaries that are read.
 const (
 	tagSamples = "nv/json/bin:nv/cold/sample_times"
 	tagClocks  = "nv/json/freqs-bin:nv/cold/sample_freqs"
@@ -72,23 +72,29 @@ const (
 	tagCPU     = "nv/cpu_only/time/cpu/mean"
 )
 
-// coldTags are where the time of a state stands when there are no samples, the best first.
+// coldTags name the time of a state without samples, the best first.
 func coldTags() []string {
 	return []string{"nv/cold/time/gpu/median", "nv/cold/time/gpu/mean", tagCPU}
 }
 
-// NVBench reads the results of nvbench (--json or --jsonbin): for each benchmark and state a case,
-// such as "gemm Elements=65536 T=F16", with the samples of the binary sidecar in seconds, or
-// one value where there is no sidecar. read returns the sidecars by their path as the file names
-// them; nil stands for none. Beside the metric there are METRIC.batch (back to back, without a flush)
-// and clock (Hz). Warnings tell of states that were skipped.
-func NVBench(data []byte, metric string, read func(name string) ([]byte, error)) (series []bisect.Series, warnings []string, err error) {
+// readNVBench reads a report of nvbench with the sidecars that it names.
+func readNVBench(x input) (r Results, err error) {
+	r.Series, r.Warnings, err = nvbench(x.data, x.metric, sidecars(x.dir, x.file))
+	return r, err
+}
+
+// nvbench reads a report of nvbench (--json or --jsonbin). Each state of a benchmark is a
+// case, such as "gemm Elements=65536 T=F16", with the samples of its binary sidecar, or one
+// value without a sidecar. read returns a sidecar by its path in the report; nil means that
+// there are none. The series are metric, metric.batch (back to back, without a cache flush)
+// and clock (Hz). States that were skipped are warnings.
+func nvbench(data []byte, metric string, read func(name string) ([]byte, error)) (series []bisect.Series, warnings []string, err error) {
 	var file nvbenchFile
 	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, nil, fmt.Errorf("results of nvbench: %w", err)
 	}
 	if v := file.Meta.Version.JSON.Major; v != 1 {
-		return nil, nil, fmt.Errorf("results of nvbench: file version %d is not known, 1 is", v)
+		return nil, nil, fmt.Errorf("results of nvbench: unsupported file version %d, expected 1", v)
 	}
 	devices := map[int]bool{}
 	for _, b := range file.Benchmarks {
@@ -98,12 +104,12 @@ func NVBench(data []byte, metric string, read func(name string) ([]byte, error))
 	}
 	for _, b := range file.Benchmarks {
 		for _, s := range b.States {
-			kase := s.caseName(b.Name, len(devices) > 1)
+			caseName := s.name(b.Name, len(devices) > 1)
 			if s.Skipped {
-				warnings = append(warnings, protocol.Plain(fmt.Sprintf("nvbench skipped %s: %s", kase, s.Reason), protocol.MaxWhy))
+				warnings = append(warnings, protocol.Plain(fmt.Sprintf("nvbench skipped %s: %s", caseName, s.Reason), protocol.MaxWhy))
 				continue
 			}
-			all, warning := s.series(metric, kase, read)
+			all, warning := s.series(metric, caseName, read)
 			for _, x := range all {
 				for _, v := range x.Values {
 					series = protocol.AppendValue(series, x.Metric, x.Case, x.Unit, v)
@@ -117,8 +123,8 @@ func NVBench(data []byte, metric string, read func(name string) ([]byte, error))
 	return series, warnings, nil
 }
 
-// caseName names a state by its axes.
-func (s *nvbenchState) caseName(benchmark string, device bool) string {
+// name describes a state by its axes.
+func (s *nvbenchState) name(benchmark string, device bool) string {
 	parts := []string{benchmark}
 	if device {
 		parts = append(parts, "device="+strconv.Itoa(s.Device))
@@ -132,7 +138,7 @@ func (s *nvbenchState) caseName(benchmark string, device bool) string {
 	return protocol.Plain(strings.Join(parts, " "), 200)
 }
 
-// datum returns a value of a summary.
+// datum returns a named value of a summary.
 func (s *nvbenchState) datum(tag, name string) (string, bool) {
 	for _, sum := range s.Summaries {
 		if sum.Tag != tag {
@@ -147,22 +153,22 @@ func (s *nvbenchState) datum(tag, name string) (string, bool) {
 	return "", false
 }
 
-// number returns a value of a summary that is a positive number.
+// number returns the value of a summary if it is a positive number.
 func (s *nvbenchState) number(tag string) (float64, bool) {
 	text, _ := s.datum(tag, "value")
 	v, err := strconv.ParseFloat(text, 64)
 	return v, err == nil && v > 0 && !math.IsInf(v, 0)
 }
 
-func (s *nvbenchState) series(metric, kase string, read func(string) ([]byte, error)) (out []bisect.Series, warning string) {
+func (s *nvbenchState) series(metric, caseName string, read func(string) ([]byte, error)) (out []bisect.Series, warning string) {
 	add := func(name, unit string, values ...float64) {
 		if len(values) > 0 {
-			out = append(out, bisect.Series{Metric: name, Case: kase, Unit: unit, Values: values})
+			out = append(out, bisect.Series{Metric: name, Case: caseName, Unit: unit, Values: values})
 		}
 	}
 	samples, err := s.sidecar(tagSamples, read)
 	if err != nil {
-		warning = protocol.Plain(fmt.Sprintf("samples of nvbench for %s: %v", kase, err), protocol.MaxWhy)
+		warning = protocol.Plain(fmt.Sprintf("samples of nvbench for %s: %v", caseName, err), protocol.MaxWhy)
 	}
 	add(metric, "s", samples...)
 	for _, tag := range coldTags() {
@@ -182,7 +188,7 @@ func (s *nvbenchState) series(metric, kase string, read func(string) ([]byte, er
 	return out, warning
 }
 
-// sidecar reads a binary file of little-endian float32.
+// sidecar reads the positive values of a binary file of little-endian float32.
 func (s *nvbenchState) sidecar(tag string, read func(string) ([]byte, error)) ([]float64, error) {
 	name, ok := s.datum(tag, "filename")
 	if !ok || read == nil {
@@ -194,7 +200,7 @@ func (s *nvbenchState) sidecar(tag string, read func(string) ([]byte, error)) ([
 		return nil, err
 	}
 	if n, err := strconv.Atoi(size); err != nil || n != len(data)/4 || len(data)%4 != 0 {
-		return nil, fmt.Errorf("%s has %d bytes for %s values", name, len(data), protocol.Plain(size, 20))
+		return nil, fmt.Errorf("%s has %d bytes, which do not match %s values", name, len(data), protocol.Plain(size, 20))
 	}
 	out := make([]float64, 0, min(len(data)/4, protocol.MaxValues))
 	for i := 0; i+4 <= len(data) && len(out) < protocol.MaxValues; i += 4 {
@@ -206,9 +212,10 @@ func (s *nvbenchState) sidecar(tag string, read func(string) ([]byte, error)) ([
 	return out, nil
 }
 
-// Sidecars returns a function for NVBench that reads sidecars below root. nvbench writes their paths as
-// the program saw them: from its working folder, or from that of the JSON file (of path file, from root).
-func Sidecars(root, file string) func(name string) ([]byte, error) {
+// sidecars returns a function that reads sidecars below root and nowhere else. nvbench writes
+// their paths relative to the working directory of the program or to the folder of its
+// report, whose path from root is file.
+func sidecars(root, file string) func(name string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
 		if filepath.IsAbs(name) {
 			rel, err := filepath.Rel(root, name)
@@ -231,7 +238,7 @@ func Sidecars(root, file string) func(name string) ([]byte, error) {
 				continue
 			}
 			defer f.Close()
-			return io.ReadAll(io.LimitReader(f, 4*protocol.MaxValues)) // more would not be read
+			return io.ReadAll(io.LimitReader(f, 4*protocol.MaxValues)) // sidecar reads no more
 		}
 		return nil, fmt.Errorf("%s: %w", protocol.Plain(name, 100), fs.ErrNotExist)
 	}

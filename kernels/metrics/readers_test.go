@@ -107,7 +107,7 @@ func TestNVBench(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, warnings, err := NVBench([]byte(nvbenchJSON), "time", Sidecars(root, "out/r.json"))
+	got, warnings, err := nvbench([]byte(nvbenchJSON), "time", sidecars(root, "out/r.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,16 +125,16 @@ func TestNVBench(t *testing.T) {
 		t.Error(d)
 	}
 	// Without sidecars the summary of the same state serves.
-	got, warnings, err = NVBench([]byte(nvbenchJSON), "t", Sidecars(t.TempDir(), "r.json"))
+	got, warnings, err = nvbench([]byte(nvbenchJSON), "t", sidecars(t.TempDir(), "r.json"))
 	if err != nil || got[0].Metric != "t" || got[0].Values[0] != 2e-5 || len(warnings) != 2 || !strings.Contains(warnings[0], "file does not exist") {
 		t.Errorf("%+v %q %v", got[0], warnings, err)
 	}
 	for _, bad := range []string{"", "[]", `{"meta":{}}`, strings.Replace(nvbenchJSON, `"major": 1`, `"major": 2`, 1)} {
-		if _, _, err := NVBench([]byte(bad), "time", nil); err == nil {
+		if _, _, err := nvbench([]byte(bad), "time", nil); err == nil {
 			t.Errorf("%.40q was read", bad)
 		}
 	}
-	if _, err := Sidecars(root, "r.json")("../../etc/passwd"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := sidecars(root, "r.json")("../../etc/passwd"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file outside was read: %v", err)
 	}
 }
@@ -142,7 +142,7 @@ func TestNVBench(t *testing.T) {
 func FuzzNVBench(f *testing.F) {
 	f.Add([]byte(nvbenchJSON), floats(1, 2, 3))
 	f.Fuzz(func(t *testing.T, data, sidecar []byte) {
-		got, _, _ := NVBench(data, "time", func(string) ([]byte, error) { return sidecar, nil })
+		got, _, _ := nvbench(data, "time", func(string) ([]byte, error) { return sidecar, nil })
 		n := 0
 		for _, s := range got {
 			n += len(s.Values)
@@ -174,7 +174,7 @@ the end
 `
 
 func TestCutlass(t *testing.T) {
-	rows, got, err := Cutlass([]byte(cutlassOutput), "time")
+	rows, got, err := cutlass([]byte(cutlassOutput), "time")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,16 +196,16 @@ func TestCutlass(t *testing.T) {
 	if d := cmp.Diff(series, got, near); d != "" {
 		t.Error(d)
 	}
-	if c, why := CutlassClass(rows); c != bisect.Wrong || why != "simt_128 m=64 n=64 k=64: incorrect" {
+	if c, why := cutlassOutcome(rows); c != bisect.Wrong || why != "simt_128 m=64 n=64 k=64: incorrect" {
 		t.Errorf("%s: %s", c, why)
 	}
-	if c, _ := CutlassClass(rows[:2]); c != bisect.OK {
+	if c, _ := cutlassOutcome(rows[:2]); c != bisect.OK {
 		t.Errorf("class %s", c)
 	}
-	if c, _ := CutlassClass(rows[3:]); c != bisect.Skip {
+	if c, _ := cutlassOutcome(rows[3:]); c != bisect.Skip {
 		t.Errorf("class %s", c)
 	}
-	if _, _, err := Cutlass([]byte("nothing"), "time"); err == nil {
+	if _, _, err := cutlass([]byte("nothing"), "time"); err == nil {
 		t.Error("nothing was read")
 	}
 }
@@ -214,9 +214,9 @@ func FuzzCutlass(f *testing.F) {
 	f.Add([]byte(cutlassOutput))
 	f.Add([]byte("a,Problem,Provider,OperationKind,Operation,Disposition,Status,Runtime\n\"x\n,,"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		rows, series, err := Cutlass(data, "time")
+		rows, series, err := cutlass(data, "time")
 		if err == nil {
-			CutlassClass(rows)
+			cutlassOutcome(rows)
 		}
 		if len(series) > len(rows) {
 			t.Error("more series than rows")
@@ -272,5 +272,27 @@ func TestPattern(t *testing.T) {
 		if _, err := NewPattern("time", "us", bad); err == nil {
 			t.Errorf("pattern %q was accepted", bad)
 		}
+	}
+}
+
+// TestRead: every source reads its own report, and a report of another tool is an error.
+func TestRead(t *testing.T) {
+	reports := map[string]string{"nvbench": nvbenchJSON, "cutlass": cutlassOutput}
+	for _, s := range Sources() {
+		for name, report := range reports {
+			r, err := Read(s.Name, []byte(report), "time", t.TempDir(), "r")
+			if (err == nil) != (name == s.Name) || err == nil && (len(r.Series) == 0 || r.Class == "") {
+				t.Errorf("%s reads a report of %s: %+v, %v", s.Name, name, r, err)
+			}
+		}
+		if s.Example == "" || reports[s.Name] == "" {
+			t.Errorf("%+v has no example or no test", s)
+		}
+	}
+	if r, err := Read("cutlass", []byte(cutlassOutput), "time", "", ""); err != nil || r.Class != bisect.Wrong || r.Why == "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := Read("gbench", nil, "time", "", ""); err == nil {
+		t.Error("an unknown source was read")
 	}
 }

@@ -11,37 +11,38 @@ import (
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// Pattern reads a metric out of a program's plain output by a regular expression with the named
-// groups value and, if wanted, unit and case. Groups of other names belong to the case too, so that
-// `block_size +(?P<block_size>\d+) \| time (?P<value>[0-9.]+) (?P<unit>ms)` makes a case "block_size=32"
-// of each line that it matches. Values of the same case are samples of it.
+// Pattern reads a metric from plain output by a regular expression with the named groups
+// value and, optionally, unit and case. Other named groups become part of the case:
+// `block_size +(?P<block_size>\d+) \| time (?P<value>[0-9.]+) (?P<unit>ms)` gives a matching
+// line the case "block_size=32". Values of the same case are samples.
 type Pattern struct {
-	metric             string
-	unit               string
-	re                 *regexp.Regexp
-	value, units, kase int
-	others             []int
+	metric string
+	unit   string // without a group of that name
+	re     *regexp.Regexp
+
+	value, units, caseName int   // indices of groups, or -1
+	others                 []int // the other named groups
 }
 
-// NewPattern compiles the pattern of a metric; unit serves where the pattern has no group of that name.
+// NewPattern compiles the pattern of a metric. unit applies where no group unit matches.
 func NewPattern(metric, unit, pattern string) (*Pattern, error) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("pattern of metric %s: %w", metric, err)
 	}
-	p := &Pattern{metric: metric, unit: unit, re: re, value: re.SubexpIndex("value"), units: re.SubexpIndex("unit"), kase: re.SubexpIndex("case")}
+	p := &Pattern{metric: metric, unit: unit, re: re, value: re.SubexpIndex("value"), units: re.SubexpIndex("unit"), caseName: re.SubexpIndex("case")}
 	if p.value < 0 {
 		return nil, fmt.Errorf("pattern of metric %s has no group (?P<value>...)", metric)
 	}
 	for i, name := range re.SubexpNames() {
-		if name != "" && i != p.value && i != p.units && i != p.kase {
+		if name != "" && i != p.value && i != p.units && i != p.caseName {
 			p.others = append(p.others, i)
 		}
 	}
 	return p, nil
 }
 
-// Line looks for values in one line of output, as a terminal shows it, and adds them to all.
+// Line adds the values in one line of output, as a terminal shows it, to all.
 func (p *Pattern) Line(line string, all []bisect.Series) []bisect.Series {
 	for _, m := range p.matches(line) {
 		v, ok := number(m[p.value])
@@ -58,8 +59,8 @@ func (p *Pattern) Line(line string, all []bisect.Series) []bisect.Series {
 	return all
 }
 
-// NotNumber returns what a line has in the place of the value where it matches and that is no number, such as
-// "1.234,5"; "" for every other line.
+// NotNumber returns the text that matched as a value but is not a number, such as
+// "1.234,5", or "".
 func (p *Pattern) NotNumber(line string) string {
 	for _, m := range p.matches(line) {
 		if _, ok := number(m[p.value]); !ok {
@@ -69,8 +70,8 @@ func (p *Pattern) NotNumber(line string) string {
 	return ""
 }
 
-// matches are those of the parts that a terminal shows one over the other, without colours and without the
-// carriage return at the end, or else those of the line as it is.
+// matches returns the matches in each part of a line that carriage returns overwrite on a
+// terminal, without escape sequences; if there are none, those in the raw line.
 func (p *Pattern) matches(line string) (all [][]string) {
 	if !strings.ContainsAny(line, "\r\x1b") {
 		return p.re.FindAllStringSubmatch(line, -1)
@@ -86,20 +87,20 @@ func (p *Pattern) matches(line string) (all [][]string) {
 	return all
 }
 
-// escapes matches what tells a terminal of colours, titles and places.
+// escapes matches terminal escape sequences (ECMA-48): colours, titles, cursor positions.
 var escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_=>78])`)
 
-// number reads a value.
+// number parses a finite value.
 func number(text string) (float64, bool) {
 	v, err := strconv.ParseFloat(text, 64)
 	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// caseOf joins the groups that tell cases apart.
+// caseOf joins the groups that name the case.
 func (p *Pattern) caseOf(match []string) string {
 	var parts []string
-	if p.kase >= 0 && match[p.kase] != "" {
-		parts = append(parts, match[p.kase])
+	if p.caseName >= 0 && match[p.caseName] != "" {
+		parts = append(parts, match[p.caseName])
 	}
 	for _, i := range p.others {
 		if match[i] != "" {

@@ -16,15 +16,12 @@ import (
 type Source struct {
 	Metric string
 	From   string
-	File   string // from the root; of FromCutlass "" is the output of the program
+	File   string // from the root; "": the output of the program
 }
 
-// Where metrics come from.
-const (
-	FromNVBench = "nvbench" // a file of results
-	FromCutlass = "cutlass" // the table of CUTLASS's profiler
-	FromStatic  = "static"  // the build: nothing need be run
-)
+// FromStatic is the source of metrics of the build: nothing need be run. All others are
+// named in metrics.Sources.
+const FromStatic = "static"
 
 // clearResults removes the results of an earlier trial, which would be taken for those of the next.
 func clearResults(dir string, sources []Source) error {
@@ -66,23 +63,14 @@ func readResults(dir string, sources []Source, o *bisect.Outcome) {
 
 // read adds the results of one source.
 func (x Source) read(dir string, data []byte, o *bisect.Outcome) error {
-	var series []bisect.Series
-	var err error
-	switch x.From {
-	case FromNVBench:
-		var warnings []string
-		series, warnings, err = metrics.NVBench(data, x.Metric, metrics.Sidecars(dir, x.File))
-		o.Warnings = append(o.Warnings, warnings...)
-	case FromCutlass:
-		var rows []metrics.CutlassRow
-		rows, series, err = metrics.Cutlass(data, x.Metric)
-		if class, why := metrics.CutlassClass(rows); err == nil && class != bisect.OK {
-			o.Class, o.Why = class, why
-		}
+	r, err := metrics.Read(x.From, data, x.Metric, dir, x.File)
+	o.Warnings = append(o.Warnings, r.Warnings...)
+	if err == nil && r.Class != bisect.OK {
+		o.Class, o.Why = r.Class, r.Why
 	}
-	if err == nil && len(series) == 0 && o.Class == bisect.OK {
+	if err == nil && len(r.Series) == 0 && o.Class == bisect.OK {
 		err = errors.New("it contains no times")
 	}
-	o.Series = append(o.Series, series...)
+	o.Series = append(o.Series, r.Series...)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/metrics"
 )
 
 // The kinds of project.
@@ -23,11 +24,11 @@ const (
 
 // Kinds lists the kinds of project.
 func Kinds() []string {
-	return []string{KindCommand, KindNvcc, KindMake, KindCMake, KindTorch, KindKernelbot}
+	return kernels.KindNames()
 }
 
 func metricSources() []string {
-	return []string{"protocol", "wall", "phase", "regex", "nvbench", "cutlass", "popcorn", "static"}
+	return slices.Concat([]string{"protocol", "wall", "phase", "regex"}, metrics.SourceNames(), []string{"popcorn", "static"})
 }
 
 // PhaseNames lists the standard phases of a trial, without the build.
@@ -83,8 +84,8 @@ func readVersion(t table) int {
 func readBuild(t table, kind string) BuildConfig {
 	for _, key := range []string{"sources", "options"} {
 		switch {
-		case t.has(key) && kind != KindNvcc:
-			t.errorf(key, "belongs to kind = %q; this is kind %q", KindNvcc, cmp.Or(kind, KindCommand))
+		case t.has(key) && !slices.Contains(kindsOf(key), kind):
+			t.errorf(key, "belongs to kind = %s; this is kind %q", OneOf(kindsOf(key)), cmp.Or(kind, KindCommand))
 		case t.has(key) && t.has("command"):
 			t.errorf(key, "[build] command already says how to build; remove one of them")
 		}
@@ -186,13 +187,19 @@ func readMetric(t table) Metric {
 	return m
 }
 
-// checkFile asks for the file of results where the source is one.
+// checkResultFile asks for the file of results where the source is one.
 func checkResultFile(t table, m Metric) {
-	switch {
-	case m.From == "nvbench" && !t.has("file"):
-		t.errorf("from", `nvbench needs the file that the run writes, as file = "result.json" with --jsonbin result.json in [run] command`)
-	case t.has("file") && m.From != "nvbench" && m.From != "cutlass" && (m.From != "" || !t.has("from")):
-		t.errorf("file", `needs from = "nvbench" or "cutlass"`)
+	for _, s := range metrics.Sources() {
+		if s.Name != m.From {
+			continue
+		}
+		if s.InFile && !t.has("file") {
+			t.errorf("from", "%s needs the file that the run writes, as %s", s.Name, s.Example)
+		}
+		return
+	}
+	if t.has("file") && (m.From != "" || !t.has("from")) {
+		t.errorf("file", "needs from = %s", OneOf(metrics.SourceNames()))
 	}
 }
 

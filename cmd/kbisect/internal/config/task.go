@@ -24,18 +24,20 @@ type TaskConfig struct {
 
 func taskModes() []string { return []string{"test", "benchmark", "leaderboard"} }
 
-// taskKinds lists the kinds that each key of [task] belongs to.
-func taskKinds() map[string][]string {
-	both := []string{KindTorch, KindKernelbot}
-	return map[string][]string{
-		"problem": {KindKernelbot}, "mode": {KindKernelbot}, "submission": both,
-		"reference": {KindTorch}, "cases": {KindTorch},
+// kindsOf lists the kinds that a key of [build] or [task] belongs to; none for a key that
+// every kind reads.
+func kindsOf(key string) (names []string) {
+	for _, k := range kernels.Kinds() {
+		if slices.Contains(k.Keys, key) {
+			names = append(names, k.Name)
+		}
 	}
+	return names
 }
 
 func readTask(t table, kind string) TaskConfig {
 	for key := range t.values {
-		if kinds, known := taskKinds()[key]; known && !slices.Contains(kinds, kind) {
+		if kinds := kindsOf(key); len(kinds) > 0 && !slices.Contains(kinds, kind) {
 			t.errorf(key, "belongs to kind = %s; this is kind %q", OneOf(kinds), cmp.Or(kind, KindCommand))
 		}
 	}
