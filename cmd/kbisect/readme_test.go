@@ -74,3 +74,22 @@ func TestReadmeWorkflows(t *testing.T) {
 		}
 	}
 }
+
+// TestReadmeFiles: the files that the README and CONTRIBUTING name are there.
+func TestReadmeFiles(t *testing.T) {
+	for _, doc := range []string{"README.md", ".github/CONTRIBUTING.md"} {
+		text, err := os.ReadFile("../../" + doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := regexp.MustCompile("`((?:bisect|cmd|fixtures|kernels|pipeline)/[^` *]*)`").FindAllStringSubmatch(string(text), -1)
+		if len(named) == 0 {
+			t.Errorf("%s names no file", doc)
+		}
+		for _, m := range named {
+			if _, err := os.Stat("../../" + m[1]); err != nil {
+				t.Errorf("%s: %v", doc, err)
+			}
+		}
+	}
+}
