@@ -59,7 +59,7 @@ func TestWeights(t *testing.T) {
 			t.Fatal(err)
 		}
 		commits, _ := search.ToCommits(rng, false)
-		j := &session.Session{Repo: repo, Policy: &policy.Policy{}, Display: &progress.Display{W: &said, Verbose: true}}
+		j := &session.Session{Repo: repo, Policy: &policy.Policy{}, Display: progress.New(&said, false, true)}
 		return search.Of(j).Weights(commits)
 	}
 	if got := weights("HEAD~4", "HEAD"); !slices.Equal(got, []float64{20, 1, 20, 1}) {

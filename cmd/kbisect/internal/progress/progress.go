@@ -26,51 +26,52 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 )
 
-// Display tells on standard error how far a search is: one line a judgement, and on a terminal a
-// status line below them. It is also the writer of the log.
+// Display shows how far a search is: one line a judgement and, on a terminal, a status
+// line below them. It is also the writer of the log. Its methods may be called from
+// several goroutines.
 type Display struct {
 	mu      sync.Mutex
-	W       io.Writer
+	out     io.Writer
 	bars    *mpb.Progress // nil without a terminal
 	bar     *mpb.Bar
-	Quiet   bool
-	Verbose bool
-	Began   time.Time
+	Quiet   bool // print warnings only
+	Verbose bool // print what the pipeline does, too
+	began   time.Time
 
 	now    map[int]doing // what is being done, by slot
-	matter int
-	left   int
-	proofs int // judgements after the search: the culprit's, its parents'
+	matter int           // commits that can be the culprit, at the start
+	left   int           // those that still can
+	proofs int           // judgements after the search: the culprit's, its parents'
 	tested int
 	spent  time.Duration // on candidates so far
 	last   time.Time
-	Steps  int
+	Steps  int // judgements or tests so far
 
-	Ends     map[bisect.Purpose]string // what the two ends are called
-	begunEnd string                    // the end that was said to be under way
-	toGo     time.Time                 // when a search will probably end, as far as it says; zero: not known
-	part     time.Time                 // when a ranking began, or a search over sets knew its ends
-	ended    *sets.Progress            // what such a search then expected
-	Told     time.Time                 // when progress was last put into a line
+	Ends     map[bisect.Purpose]string // names of the two ends
+	begunEnd string                    // the end whose start was printed last
+	toGo     time.Time                 // when a search expects to end; zero: not known
+	part     time.Time                 // when a ranking began, or when a search over sets had tested its ends
+	ended    *sets.Progress            // what that search expected then
+	told     time.Time                 // when the last line was printed
 }
 
-// doing is what is done in one slot.
+// doing is the work in one slot.
 type doing struct {
 	what  string
 	since time.Time
 }
 
-// silence is how long a search may be at its launches without a line.
+// silence is how long a search may go on without printing a line.
 const silence = time.Minute
 
-// barScale is the resolution of the share that is done.
+// barScale is the resolution of the bar.
 const barScale = 1000
 
-// New shows progress on w; on a terminal with a bar.
+// New returns a display on w, with a bar if w is a terminal.
 func New(w io.Writer, quiet, verbose bool) *Display {
-	p := &Display{W: w, Quiet: quiet, Verbose: verbose, Began: time.Now(), last: time.Now(), Told: time.Now()}
+	p := &Display{out: w, Quiet: quiet, Verbose: verbose, began: time.Now(), last: time.Now(), told: time.Now()}
 	p.Ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
-	f, ok := p.W.(*os.File)
+	f, ok := p.out.(*os.File)
 	if !ok || p.Quiet || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return p
 	}
@@ -82,11 +83,11 @@ func New(w io.Writer, quiet, verbose bool) *Display {
 	return p
 }
 
-// Status is what stands beside the bar.
+// Status is the text beside the bar.
 func (p *Display) Status() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := fmt.Sprintf("%s elapsed", wording.Span(time.Since(p.Began)))
+	s := fmt.Sprintf("%s elapsed", wording.Span(time.Since(p.began)))
 	if eta := p.expected(); eta > 0 {
 		s += fmt.Sprintf(", about %s to go", wording.Span(eta))
 	}
@@ -96,7 +97,8 @@ func (p *Display) Status() string {
 	return s
 }
 
-// expected is the time that the rest of the search will take, by what a candidate has cost so far.
+// expected is how long the rest of the search will take, as the search says or as
+// candidates took so far; 0: not known.
 func (p *Display) expected() time.Duration {
 	if !p.toGo.IsZero() {
 		return max(time.Second, time.Until(p.toGo))
@@ -107,26 +109,26 @@ func (p *Display) expected() time.Duration {
 	return time.Duration(float64(p.spent) / float64(p.tested) * (bits(p.left) + float64(confirming-p.proofs)))
 }
 
-// confirming is how many judgements follow a search: of culprit and parent, built clean.
+// confirming is how many judgements follow a search: culprit and parent, built clean.
 const confirming = 2
 
-// share is how much of a search is done, counted in judgements.
+// share is the part of a search that is done, counted in judgements.
 func (p *Display) share() float64 {
 	return (bits(p.matter) - bits(p.left) + float64(p.proofs)) / (bits(p.matter) + confirming)
 }
 
-// bits is the number of tests that tell n suspects apart.
+// bits is the number of tests that separate n suspects.
 func bits(n int) float64 { return math.Ceil(math.Log2(float64(max(n, 1)))) }
 
-// Begin is told how large the search is.
+// Begin starts a search among commits, of which matter can be the culprit.
 func (p *Display) Begin(commits, matter int) {
 	p.mu.Lock()
 	p.matter, p.left = matter, matter
 	p.mu.Unlock()
-	p.Say(fmt.Sprintf("%s in the range, %d can matter: about %s after the ends", wording.Counted(commits, "commit"), matter, wording.Counted(int(bits(matter)), "candidate")))
+	p.Say(fmt.Sprintf("%s in the range, %d to search: about %s after the two ends", wording.Counted(commits, "commit"), matter, wording.Counted(int(bits(matter)), "candidate")))
 }
 
-// Activity is told what the pipeline does.
+// Activity shows what the pipeline does.
 func (p *Display) Activity(a pipeline.Activity) {
 	p.mu.Lock()
 	now := fmt.Sprintf("%s: %s", a.Request.Candidate.Brief(), a.Doing)
@@ -153,27 +155,35 @@ func (p *Display) Activity(a pipeline.Activity) {
 	}
 }
 
-// Idle is told that nothing is done in a slot any more.
+// Idle says that a slot has nothing to do any more.
 func (p *Display) Idle(slot int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.now, slot)
 }
 
-// Belief is told what a search for a slow commit knows and expects. Without a terminal it is said
-// when nothing else has been for a while.
+// Belief takes what a search for a slow commit knows and expects. Without a terminal
+// it is printed when nothing else was for a while.
 func (p *Display) Belief(b judge.Progress) {
 	p.expect(b.ExpectedSeconds)
 	p.mu.Lock()
-	still := p.bars == nil && time.Since(p.Told) > silence
+	still := p.bars == nil && time.Since(p.told) > silence
 	p.mu.Unlock()
 	if still {
-		p.Say(fmt.Sprintf("%s elapsed, about %.0f suspects, %.0f launches and %s to go", wording.Span(time.Since(p.Began)),
-			b.Suspects, b.ExpectedLaunches, wording.Span(time.Duration(b.ExpectedSeconds*float64(time.Second)))))
+		p.Say(fmt.Sprintf("%s elapsed, %s left, about %s and %s to go", wording.Span(time.Since(p.began)),
+			wording.Counted(int(math.Round(b.Suspects)), "suspect"), launches(b.ExpectedLaunches), wording.Span(time.Duration(b.ExpectedSeconds*float64(time.Second)))))
 	}
 }
 
-// Step is told a judgement.
+// launches is an expected number of launches in words.
+func launches(n float64) string {
+	if n = math.Round(n); n == 1 {
+		return "1 launch"
+	}
+	return fmt.Sprintf("%.0f launches", n)
+}
+
+// Step shows a judgement.
 func (p *Display) Step(s bisect.Step) {
 	p.mu.Lock()
 	p.Steps++
@@ -199,7 +209,7 @@ func (p *Display) Step(s bisect.Step) {
 		line = fmt.Sprintf("%-9s %s %-4s equal inputs: %s", s.Role, wording.Short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
 	}
 	if s.Role == "search" {
-		line += fmt.Sprintf(" | %d left, %.0f %% done, %s elapsed", s.Remaining, 100*share, wording.Span(time.Since(p.Began)))
+		line += fmt.Sprintf(" | %d left, %.0f %% done, %s elapsed", s.Remaining, 100*share, wording.Span(time.Since(p.began)))
 		if eta > 0 && s.Remaining > 1 {
 			line += fmt.Sprintf(", about %s to go", wording.Span(eta))
 		}
@@ -207,12 +217,12 @@ func (p *Display) Step(s bisect.Step) {
 	p.Say(line)
 }
 
-// Launched is told that n launches of at most most are made; most is 0 when nobody knows.
+// Launched shows a launch, the n-th of at most most; most is 0 if unknown.
 func (p *Display) Launched(n, most int, line string) {
 	if most > 0 {
-		line += fmt.Sprintf(" | %d of %d, %s elapsed", n, most, wording.Span(time.Since(p.Began)))
+		line += fmt.Sprintf(" | %d of %d, %s elapsed", n, most, wording.Span(time.Since(p.began)))
 		if n < most {
-			line += fmt.Sprintf(", about %s to go", wording.Span(time.Since(p.Began)/time.Duration(n)*time.Duration(most-n)))
+			line += fmt.Sprintf(", about %s to go", wording.Span(time.Since(p.began)/time.Duration(n)*time.Duration(most-n)))
 		}
 	}
 	if p.bar != nil && most > 0 {
@@ -224,7 +234,7 @@ func (p *Display) Launched(n, most int, line string) {
 // Say prints a line above the status line.
 func (p *Display) Say(line string) {
 	p.mu.Lock()
-	p.Told = time.Now()
+	p.told = time.Now()
 	p.mu.Unlock()
 	if !p.Quiet {
 		fmt.Fprintln(p, wording.Clean(line))
@@ -239,10 +249,10 @@ func (p *Display) Write(b []byte) (int, error) {
 	if p.bars != nil {
 		return p.bars.Write(b)
 	}
-	return p.W.Write(b)
+	return p.out.Write(b)
 }
 
-// End takes the status line away.
+// End removes the status line.
 func (p *Display) End() {
 	if p.bars == nil {
 		return
@@ -252,9 +262,9 @@ func (p *Display) End() {
 	p.bars, p.bar = nil, nil
 }
 
-// LogHandler prints what the pipeline has to say as lines for people.
+// LogHandler prints log records as lines for people.
 type LogHandler struct {
-	Ui    *Display
+	UI    *Display
 	Level slog.Level
 	attrs []slog.Attr
 }
@@ -274,9 +284,9 @@ func (h LogHandler) Handle(_ context.Context, r slog.Record) error {
 	}
 	r.Attrs(add)
 	if r.Level >= slog.LevelWarn {
-		h.Ui.Warn(text)
+		h.UI.Warn(text)
 	} else {
-		fmt.Fprintln(h.Ui, wording.Clean(text))
+		fmt.Fprintln(h.UI, wording.Clean(text))
 	}
 	return nil
 }

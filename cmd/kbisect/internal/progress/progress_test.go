@@ -3,6 +3,7 @@ package progress
 import (
 	"bytes"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -10,13 +11,14 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/pipeline"
 )
 
 // What a search expects replaces the guess by the number of candidates, and is said when nothing else
 // has been for a while.
 func TestProgressTellsWhatASearchExpects(t *testing.T) {
 	var said bytes.Buffer
-	p := &Display{W: &said, Began: time.Now(), last: time.Now(), Told: time.Now()}
+	p := &Display{out: &said, began: time.Now(), last: time.Now(), told: time.Now()}
 	p.Begin(100, 100)
 	said.Reset()
 	b := judge.Progress{Suspects: 12.3, Probability: 0.2, ExpectedLaunches: 20.4, ExpectedSeconds: 300}
@@ -24,10 +26,10 @@ func TestProgressTellsWhatASearchExpects(t *testing.T) {
 	if got := p.expected(); got < 299*time.Second || got > 300*time.Second || said.Len() > 0 {
 		t.Errorf("expects %v, said %q", got, said.String())
 	}
-	p.Told = time.Now().Add(-2 * silence)
+	p.told = time.Now().Add(-2 * silence)
 	p.Belief(b)
 	p.Belief(b)
-	if got := said.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "about 12 suspects, 20 launches and 5m0s to go") {
+	if got := said.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "12 suspects left, about 20 launches and 5m0s to go") {
 		t.Errorf("said %q", got)
 	}
 	said.Reset()
@@ -39,7 +41,7 @@ func TestProgressTellsWhatASearchExpects(t *testing.T) {
 
 // TestProgressShare: what is done grows to the end of the proof, and not before.
 func TestProgressShare(t *testing.T) {
-	p := &Display{W: io.Discard, Began: time.Now(), last: time.Now(), Told: time.Now()}
+	p := &Display{out: io.Discard, began: time.Now(), last: time.Now(), told: time.Now()}
 	p.Begin(16, 16)
 	last := -1.0
 	for _, s := range []bisect.Step{
@@ -53,7 +55,7 @@ func TestProgressShare(t *testing.T) {
 		}
 		last = p.share()
 	}
-	p = &Display{W: io.Discard}
+	p = &Display{out: io.Discard}
 	p.Begin(1, 1)
 	if got := p.share(); got != 0 {
 		t.Errorf("one suspect: %g done", got)
@@ -75,13 +77,40 @@ func TestProgressExpectsOfSets(t *testing.T) {
 		{10 * second, sets.Progress{Made: 10, Spent: 20, Tests: 4, Seconds: 8}, 2, second, 5 * second},
 		{second, sets.Progress{Made: 10, Spent: 20, Tests: 4, Seconds: 8}, 1, 3 * second, 9 * second}, // remembered
 	} {
-		p := &Display{W: io.Discard, Began: time.Now().Add(-x.took)}
+		p := &Display{out: io.Discard, began: time.Now().Add(-x.took)}
 		p.BeginSets(6, 6, "flags")
 		p.Remaining(sets.Progress{}, x.slots)
-		p.part = p.Began
+		p.part = p.began
 		p.Remaining(x.p, x.slots)
 		if got := p.expected(); got < x.least || got > x.most {
 			t.Errorf("%+v after %v: %v", x.p, x.took, got)
 		}
+	}
+}
+
+// Beside the bar stands what is done in each slot, and nothing of those that have nothing to do.
+func TestProgressOfSlots(t *testing.T) {
+	p := New(io.Discard, false, false)
+	for slot, commit := range []string{"aaaa", "bbbb"} {
+		p.Activity(pipeline.Activity{Request: bisect.Request{Candidate: bisect.Candidate{Commit: commit}}, Doing: "load", Limit: time.Minute, Slot: slot})
+	}
+	if s := p.Status(); !strings.Contains(s, " | aaaa: load (limit 1m0s), ") || !strings.Contains(s, " | bbbb: load (limit 1m0s), ") {
+		t.Error(s)
+	}
+	p.Idle(0)
+	if s := p.Status(); strings.Contains(s, "aaaa") || !strings.Contains(s, "bbbb") {
+		t.Error(s)
+	}
+}
+
+// Warnings are printed even when nothing else is, and control characters never are.
+func TestQuietShowsWarningsOnly(t *testing.T) {
+	var out bytes.Buffer
+	p := New(&out, true, false)
+	p.Say("one step")
+	p.Warn("disk\x1b full")
+	slog.New(LogHandler{UI: p, Level: slog.LevelWarn}.WithAttrs([]slog.Attr{slog.String("slot", "1")})).Warn("slow", "took", "3s")
+	if got, want := out.String(), "kbisect: warning: disk  full\nkbisect: warning: slow, slot 1, took 3s\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

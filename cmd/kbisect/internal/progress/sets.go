@@ -7,20 +7,22 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
-) // beginSets is told how large a search over sets is.
+)
+
+// BeginSets starts a search over n things called what, which are atoms changes.
 func (p *Display) BeginSets(n, atoms int, what string) {
 	p.BeginPart()
 	p.Say(fmt.Sprintf("%s, %s that can be on or off", wording.Counted(n, strings.TrimSuffix(what, "s")), wording.Counted(atoms, "change")))
 }
 
-// BeginPart begins what tells by itself what it expects.
+// BeginPart starts a part of the work that says itself what it expects.
 func (p *Display) BeginPart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.part, p.toGo, p.left, p.ended = time.Now(), time.Time{}, 0, nil
 }
 
-// Test is told a test of a set, or an answer that follows from others.
+// Test shows the test of a set, or an answer that follows from others.
 func (p *Display) Test(t sets.Test, words func(sets.Set) string) {
 	how := fmt.Sprintf("%.2f s", t.Seconds)
 	if t.Inferred {
@@ -32,11 +34,11 @@ func (p *Display) Test(t sets.Test, words func(sets.Set) string) {
 	p.Say(fmt.Sprintf("%-9s %-10s %s  %s | %s", t.Purpose, t.Answer, how, words(t.Set), p.Far()))
 }
 
-// Far says how far a search is that tells what it expects.
+// Far is how far a search is that says what it expects.
 func (p *Display) Far() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	spent := time.Since(p.Began)
+	spent := time.Since(p.began)
 	text := wording.Span(spent) + " elapsed"
 	if eta := p.expected(); eta > 0 {
 		text = fmt.Sprintf("%.0f %% done, %s, about %s to go", 100*float64(spent)/float64(spent+eta), text, wording.Span(eta))
@@ -44,9 +46,9 @@ func (p *Display) Far() string {
 	return text
 }
 
-// Remaining is told what a search over sets expects, of which slots trials are made at a time. Besides the
-// tests themselves there is what lies between them, exports above all; where that is negative, tests were
-// made side by side or are remembered. What the ends have taken says nothing of that.
+// Remaining takes what a search over sets expects, with so many trials at a time. To
+// the tests themselves it adds the time between them, mostly exports, as measured
+// since the ends. That is negative where tests ran in parallel or were remembered.
 func (p *Display) Remaining(s sets.Progress, slots int) {
 	p.mu.Lock()
 	if p.ended == nil {
@@ -66,18 +68,18 @@ func (p *Display) Remaining(s sets.Progress, slots int) {
 	p.expect(seconds + timing)
 }
 
-// expect is told how many seconds there are to go.
+// expect sets how many seconds there are to go.
 func (p *Display) expect(seconds float64) {
 	p.mu.Lock()
 	p.toGo = time.Now().Add(time.Duration(seconds * float64(time.Second)))
-	spent := time.Since(p.Began).Seconds()
+	spent := time.Since(p.began).Seconds()
 	p.mu.Unlock()
 	if p.bar != nil && seconds > 0 {
 		p.bar.SetCurrent(int64(spent / (spent + seconds) * (barScale - 1)))
 	}
 }
 
-// Ranked is told a launch that ranks flags, of what words say; after it left more are expected.
+// Ranked shows a launch that ranks flags, after which about left more are expected.
 func (p *Display) Ranked(words string, made int, left float64) {
 	p.mu.Lock()
 	took := time.Since(p.part).Seconds()

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +47,7 @@ func (v virtual) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 // virtualJob is a job with n slots whose trials are virtual.
 func virtualJob(n int, truth func(bisect.Request) bisect.Outcome) *session.Session {
 	j := &session.Session{
-		Policy: &policy.Policy{Seed: 1, Jobs: n}, Display: &progress.Display{W: io.Discard, Quiet: true}, Devices: &session.Devices{},
+		Policy: &policy.Policy{Seed: 1, Jobs: n}, Display: progress.New(io.Discard, true, false), Devices: &session.Devices{},
 		Record: &store.Session{}, Began: time.Now(), KeptSteps: 1 << 30,
 	}
 	for range n {
@@ -278,20 +277,5 @@ func TestAlone(t *testing.T) {
 		if got := j.Alone(x.r); got != x.wantAll || (len(Of(j).guess(x.r, 0.5)) == 0) != x.noGuess {
 			t.Errorf("%+v on %d devices: alone %v, %d guesses", x.r, x.devices, got, len(Of(j).guess(x.r, 0.5)))
 		}
-	}
-}
-
-// Beside the bar stands what is done in each slot, and nothing of those that have nothing to do.
-func TestProgressOfSlots(t *testing.T) {
-	p := &progress.Display{W: io.Discard, Began: time.Now(), Told: time.Now()}
-	for slot, commit := range []string{"aaaa", "bbbb"} {
-		p.Activity(pipeline.Activity{Request: bisect.Request{Candidate: bisect.Candidate{Commit: commit}}, Doing: "load", Limit: time.Minute, Slot: slot})
-	}
-	if s := p.Status(); !strings.Contains(s, " | aaaa: load (limit 1m0s), ") || !strings.Contains(s, " | bbbb: load (limit 1m0s), ") {
-		t.Error(s)
-	}
-	p.Idle(0)
-	if s := p.Status(); strings.Contains(s, "aaaa") || !strings.Contains(s, "bbbb") {
-		t.Error(s)
 	}
 }

@@ -156,7 +156,7 @@ func (j *Session) Open(ctx context.Context) error {
 	case j.Display.Quiet:
 		level = slog.LevelError
 	}
-	log := slog.New(progress.LogHandler{Ui: j.Display, Level: level})
+	log := slog.New(progress.LogHandler{UI: j.Display, Level: level})
 	builds, err := cache.Open(filepath.Join(root, "builds"))
 	if err != nil {
 		return &bisect.InfraError{What: "opening the build cache", Err: err}
