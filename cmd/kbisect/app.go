@@ -81,7 +81,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			"Start with: kbisect demo, kbisect doctor, kbisect init, or\n" +
 			"kbisect run --good v1.0 --limit 60s --build 'make' -- ./test.sh\n\n" +
 			"Exit codes: 0 answer found, or no regression; 1 regression found (gate, compare, hook);\n" +
-			"2 usage or configuration; 3 inconclusive; 4 the ends do not differ; 5 machine trouble;\n" +
+			"2 usage or configuration; 3 inconclusive; 4 both revisions behave alike; 5 machine problem;\n" +
 			"70 internal error; 130 interrupted (kbisect run --resume goes on).",
 		Version: version(),
 		Reader:  stdin, Writer: stdout, ErrWriter: stderr,
@@ -127,8 +127,8 @@ func globalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "C", Usage: "work in the repository at `DIR`", Value: "."},
 		&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of the repository's kbisect.toml"},
-		&cli.BoolFlag{Name: "verbose", Usage: "say what is being done, step by step", DisableDefaultText: true},
-		&cli.BoolFlag{Name: "quiet", Usage: "no progress; errors and the result only", DisableDefaultText: true},
+		&cli.BoolFlag{Name: "verbose", Usage: "log each step", DisableDefaultText: true},
+		&cli.BoolFlag{Name: "quiet", Usage: "print only the result and errors", DisableDefaultText: true},
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 func baselineCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "baseline",
-		Usage: "commits that are known to be good, with what they measured",
+		Usage: "record and list known-good commits with their measurements",
 		Description: "A baseline is what run goes back to when no --good is named, and what a push of the same inputs passes by.\n" +
 			"It holds for the device that it was measured on: elsewhere it is a hint, never a verdict.",
 		OnUsageError: usageError, HideHelpCommand: true,
@@ -32,10 +32,10 @@ func baselineCommand() *cli.Command {
 			&cli.Command{
 				Name: "record", Usage: "launch a revision and, if it is good, remember it", ArgsUsage: "[REV] [-- COMMAND ARGS]",
 				Description: "Launches REV (default HEAD), each launch a fresh process. Unless every launch ends well it is refused.\n\n" +
-					"Exit codes: 0 recorded, 2 usage, 3 refused: it is not good, 5 machine trouble, 130 interrupted.",
+					"Exit codes: 0 recorded, 2 usage, 3 refused: it is not good, 5 machine problem, 130 interrupted.",
 				OnUsageError: usageError, HideHelpCommand: true, Action: recordAction,
 				Flags: append(trialFlags(),
-					&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 5},
+					&cli.IntFlag{Name: "launches", Usage: "number of launches, `N`", Value: 5},
 					&cli.StringFlag{Name: "note", Usage: "`TEXT` to keep with it"},
 				),
 			},

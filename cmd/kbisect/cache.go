@@ -16,7 +16,7 @@ import (
 
 func cacheCommand() *cli.Command {
 	return &cli.Command{
-		Name: "cache", Usage: "the build cache", OnUsageError: usageError, HideHelpCommand: true,
+		Name: "cache", Usage: "show or trim the build cache", OnUsageError: usageError, HideHelpCommand: true,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknownBelow(c)

@@ -9,20 +9,20 @@ import (
 func compareCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "compare",
-		Usage:     "say whether B is worse or better than A, and by how much",
+		Usage:     "compare two revisions: is B slower than A, and by how much",
 		ArgsUsage: "A B [-- COMMAND ARGS]",
 		Description: "Builds both revisions and launches them in turn (A B, B A, ...) on one device until it is clear for every\n" +
 			"metric and case whether B is worse, better, or within the smallest change looked for. The answer rests\n" +
 			"on exact rank tests of whole launches, and its error holds however many metrics and cases there are.\n" +
-			"Where one of them fails, that is the answer. A and B may be the same: that tells of the machine.\n\n" +
+			"If one of them fails, that is the answer. A and B may be the same, to see how noisy the machine is.\n\n" +
 			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
-			"Exit codes: 0 no regression, 1 B is worse, 2 usage, 3 cannot tell, 5 machine trouble, 130 interrupted.",
+			"Exit codes: 0 no regression, 1 B is worse, 2 usage, 3 cannot tell, 5 machine problem, 130 interrupted.",
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
 		Flags: append(append(trialFlags(), formatFlags()...),
-			&cli.StringFlag{Name: "effect", Usage: "smallest change worth finding, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
-			&cli.Float64Flag{Name: "error", Usage: "chance `P` that the answer is wrong", DefaultText: "kbisect.toml, else 0.01"},
-			&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as it takes"},
+			&cli.StringFlag{Name: "effect", Usage: "smallest change to detect, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
+			&cli.Float64Flag{Name: "error", Usage: "probability `P` of a wrong answer", DefaultText: "kbisect.toml, else 0.01"},
+			&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as needed"},
 		),
 		Action: compareAction,
 	}

@@ -30,7 +30,7 @@ var completionScripts embed.FS
 
 func completionCommand() *cli.Command {
 	return &cli.Command{
-		Name: "completion", Usage: "print the script by which a shell completes kbisect's words", ArgsUsage: "bash|zsh|fish", OnUsageError: usageError,
+		Name: "completion", Usage: "print a completion script for a shell", ArgsUsage: "bash|zsh|fish", OnUsageError: usageError,
 		Description: "bash:  source <(kbisect completion bash)   in ~/.bashrc\n" +
 			"zsh:   source <(kbisect completion zsh)   in ~/.zshrc, below compinit\n" +
 			"fish:  kbisect completion fish > ~/.config/fish/completions/kbisect.fish\n\n" +
@@ -430,7 +430,7 @@ func (p place) flagValues() (out []completion) {
 
 func manCommand() *cli.Command {
 	return &cli.Command{
-		Name: "man", Usage: "print the manual page, of the same text as --help", OnUsageError: usageError,
+		Name: "man", Usage: "print the manual page", OnUsageError: usageError,
 		Description: "kbisect man | man -l -   reads it here.\n" +
 			"kbisect man > /usr/local/share/man/man1/kbisect.1   installs it.",
 		Action: func(c *cli.Context) error {

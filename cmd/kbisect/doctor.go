@@ -12,9 +12,9 @@ import (
 // noiseFlags are the options of doctor --noise.
 func noiseFlags() []cli.Flag {
 	return append(trialFlags(),
-		&cli.BoolFlag{Name: "noise", Usage: "launch the good end again and again: how noisy is this machine, and what can be found on it", DisableDefaultText: true},
+		&cli.BoolFlag{Name: "noise", Usage: "measure how noisy this machine is, and what a search could find on it", DisableDefaultText: true},
 		&cli.StringFlag{Name: "good", Usage: "the revision `REV` to launch", Value: "HEAD"},
-		&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 30},
+		&cli.IntFlag{Name: "launches", Usage: "number of launches, `N`", Value: 30},
 		&cli.StringFlag{Name: "save", Usage: "write the series to `FILE` as CSV: index, at_s, seconds_wall, metric, case, value"},
 	)
 }
@@ -33,7 +33,7 @@ func noiseAction(c *cli.Context, command []string) error {
 
 func doctorCommand() *cli.Command {
 	return &cli.Command{
-		Name: "doctor", Usage: "what works on this machine, what does not, and what to do about it", ArgsUsage: "[--noise [-- COMMAND ARGS]]",
+		Name: "doctor", Usage: "check compilers, devices and configuration, and say what to fix", ArgsUsage: "[--noise [-- COMMAND ARGS]]",
 		Description: "Looks at compilers, devices, caches, store and hooks; exit 5 when something is in the way.\n" +
 			"--noise launches one revision again and again instead, and says how much launches scatter, what is wrong\n" +
 			"with the machine where something is, and how small a slowdown a search would find here at what price.",

@@ -11,26 +11,26 @@ import (
 func explainCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
-		Usage:     "say why B differs from A: phases, kernels, registers, machine code, profile",
+		Usage:     "show why B differs from A: phases, kernels, registers, machine code, profiles",
 		ArgsUsage: "A B [-- COMMAND ARGS]",
 		Description: "Builds both revisions, launches each some times, reads the device code that was built, and runs each once\n" +
 			"more under the profilers that this machine has and allows: torch.profiler for Python programs, Nsight\n" +
 			"Compute (ncu) for all. The two or three figures that changed most come first, then one table of A against B.\n" +
 			"What could not be looked at is said, with the reason. Whether B is slower is for kbisect compare to say.\n\n" +
 			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
-			"Exit codes: 0 explained, 2 usage, 3 neither of the two could be looked at, 5 machine trouble, 130 interrupted.",
+			"Exit codes: 0 explained, 2 usage, 3 neither of the two could be looked at, 5 machine problem, 130 interrupted.",
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
 		Flags: append(append(append(trialFlags(), formatFlags()...), explainLimitFlag(explain.Limit)),
-			&cli.IntFlag{Name: "launches", Usage: "launch each `N` times for the phases", Value: 3},
-			&cli.BoolFlag{Name: "no-profile", Usage: "no launch under a profiler", DisableDefaultText: true},
+			&cli.IntFlag{Name: "launches", Usage: "number of launches of each, `N`", Value: 3},
+			&cli.BoolFlag{Name: "no-profile", Usage: "do not run profilers", DisableDefaultText: true},
 		),
 		Action: explainAction,
 	}
 }
 
 func explainLimitFlag(usual time.Duration) cli.Flag {
-	return durationFlag("explain-limit", "launches under profilers may take `DURATION` together", usual.String())
+	return durationFlag("explain-limit", "limit of all profiled launches together, `DURATION`", usual.String())
 }
 
 func explainAction(c *cli.Context) error {

@@ -45,7 +45,7 @@ func newDisplay(c *cli.Context) *progress.Display {
 }
 
 func asFlag() cli.Flag {
-	return &cli.StringFlag{Name: "as", Usage: "by the rules of `SERVER`: kernelbot bounds the build by 120s and the whole run, with empty caches, by 180s; of kind kernelbot, each stage by what its task.yml says"}
+	return &cli.StringFlag{Name: "as", Usage: "use the rules of `SERVER`: kernelbot limits the build to 120s and the run, with empty caches, to 180s; with kind kernelbot, each stage as its task.yml says"}
 }
 
 // requestOf reads the options of a command. Options that the command does not have are zero.
@@ -79,11 +79,11 @@ func trialRequest(c *cli.Context, command []string) *policy.Request {
 func trialFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "metric", Usage: "the `NAME` of what is measured: one of kbisect.toml, wall, phase.NAME", DefaultText: "those of kbisect.toml, else time, else wall"},
-		durationFlag("budget", "stop after `DURATION`, such as 20m, with what is known then", "none"),
-		durationFlag("limit", "a whole trial may take `DURATION`, such as 90s", "10m, or kbisect.toml"),
+		durationFlag("budget", "stop after `DURATION`, such as 20m, and report what is known", "none"),
+		durationFlag("limit", "limit of a whole trial, `DURATION`, such as 90s", "10m, or kbisect.toml"),
 		&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
-		&cli.StringSliceFlag{Name: "output", Usage: "file or folder `P` that --build makes; repeatable; it is kept in the build cache"},
-		&cli.StringSliceFlag{Name: "path", Usage: "what build and run read, `P`; repeatable"},
+		&cli.StringSliceFlag{Name: "output", Usage: "a file or folder `P` that --build creates, kept in the build cache; repeatable"},
+		&cli.StringSliceFlag{Name: "path", Usage: "a file or folder `P` that build or run reads; repeatable"},
 	}
 }
 

@@ -16,28 +16,28 @@ import (
 func gateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "gate",
-		Usage:     "let a branch pass, or not: HEAD against its merge base with the branch that it goes into",
+		Usage:     "pass or fail a branch on performance: HEAD against its merge base",
 		ArgsUsage: "[-- COMMAND ARGS]",
 		Description: "Builds HEAD and its merge base with --base and launches them in turn on one device, in one job, until\n" +
-			"it is clear for every metric and case whether HEAD is worse: no number of another day or machine can\n" +
-			"fail a build. The error holds for all numbers together. Where inputs are equal nothing is launched.\n\n" +
+			"it is clear for every metric and case whether HEAD is worse: numbers from another day or machine cannot\n" +
+			"fail a build. The error rate holds for all numbers together. If the inputs are equal, nothing is launched.\n\n" +
 			"Without --base: the target branch that GITHUB_BASE_REF or CI_MERGE_REQUEST_TARGET_BRANCH_NAME names,\n" +
 			"else origin/HEAD, origin/main, origin/master, main, master. Without -- COMMAND, kbisect.toml in the\n" +
 			"work tree says how to build and run.\n\n" +
 			"--accept REASON records what is worse in " + config.AcceptedName + ", to be committed with the change; it lets this\n" +
 			"branch pass, up to the limit written there, and no later one.\n\n" +
 			"Where GITHUB_ACTIONS is set: a step summary, one annotation, and the outputs result, ratio and culprit.\n\n" +
-			"Exit codes: 0 pass, 1 regression, 2 usage, 3 cannot tell, 5 machine trouble, 130 interrupted.",
+			"Exit codes: 0 pass, 1 regression, 2 usage, 3 cannot tell, 5 machine problem, 130 interrupted.",
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
 		Flags: append(append(trialFlags(), formatFlags()...),
-			&cli.StringFlag{Name: "base", Usage: "the branch, `REV`, that HEAD goes into", DefaultText: "as said above"},
-			&cli.StringFlag{Name: "effect", Usage: "smallest change worth finding, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
-			&cli.Float64Flag{Name: "error", Usage: "chance `P` that the answer is wrong", DefaultText: "kbisect.toml, else 0.01"},
-			&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as it takes"},
-			&cli.BoolFlag{Name: "bisect", Usage: "on a regression go on and find the commit of the branch", DisableDefaultText: true},
-			&cli.StringFlag{Name: "accept", Usage: "record what is worse as known, with the `REASON`"},
-			&cli.StringFlag{Name: "cannot-tell", Usage: "`fail` (exit 3) or pass (exit 0, and said) where nothing can be told", Value: "fail"},
+			&cli.StringFlag{Name: "base", Usage: "the target branch, `REV`", DefaultText: "see above"},
+			&cli.StringFlag{Name: "effect", Usage: "smallest change to detect, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
+			&cli.Float64Flag{Name: "error", Usage: "probability `P` of a wrong answer", DefaultText: "kbisect.toml, else 0.01"},
+			&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as needed"},
+			&cli.BoolFlag{Name: "bisect", Usage: "if there is a regression, find the commit", DisableDefaultText: true},
+			&cli.StringFlag{Name: "accept", Usage: "accept the regression and record it with a `REASON`"},
+			&cli.StringFlag{Name: "cannot-tell", Usage: "if there is no verdict, `fail` (exit 3) or pass (exit 0, with a warning)", Value: "fail"},
 			&cli.StringFlag{Name: "junit", Usage: "write a JUnit report to `FILE`"},
 			&cli.StringFlag{Name: "sarif", Usage: "write a SARIF log to `FILE`"},
 			&cli.StringFlag{Name: "benchmark", Usage: "write HEAD's numbers to `FILE` for github-action-benchmark"},

@@ -17,7 +17,7 @@ import (
 func historyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "history",
-		Usage: "what has been measured, commit by commit",
+		Usage: "list what has been measured, by commit",
 		Description: "Gathers the launches of all searches, comparisons and measurements in this repository along the first\n" +
 			"parents of HEAD. Values of different devices, commands or caches are never mixed: each has its own table.\n" +
 			"Launches of different days compare loosely, since machines drift: kbisect compare launches in turn.",

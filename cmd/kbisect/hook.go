@@ -22,7 +22,7 @@ import (
 func hookCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "hook",
-		Usage: "a pre-push hook that stops regressions, within a deadline",
+		Usage: "install a pre-push hook that stops regressions",
 		Description: "Before a push, each branch is compared with what the remote has of it: by a comparison, gate or search of\n" +
 			"the same two in the store within two seconds, else by building and launching both until the deadline.\n" +
 			"A clear regression stops the push (exit 1). What is not decided by the deadline passes, and the command that\n" +

@@ -9,18 +9,17 @@ import (
 func measureCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "measure",
-		Usage:     "launch one revision some times: phases, samples, state of the device",
+		Usage:     "run one revision several times: phases, samples, device state",
 		ArgsUsage: "[REV] [-- COMMAND ARGS]",
 		Description: "Builds REV (default HEAD) and launches it, each launch a fresh process, and describes what they gave.\n" +
 			"To say whether one revision is slower than another, use kbisect compare: it launches them in turn.\n\n" +
 			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
-			"Exit codes: 0 every launch ended well, 2 usage, 3 not every launch did (it is shown how they ended, and\n" +
-			"in which phase), 5 machine trouble, 130 interrupted.",
+			"Exit codes: 0 every launch ended well, 2 usage, 3 some launches failed (shown with their phases), 5 machine problem, 130 interrupted.",
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
 		Flags: append(append(trialFlags(), formatFlags()...),
 			asFlag(),
-			&cli.IntFlag{Name: "launches", Usage: "launch it `N` times", Value: 5},
+			&cli.IntFlag{Name: "launches", Usage: "number of launches, `N`", Value: 5},
 		),
 		Action: measureAction,
 	}

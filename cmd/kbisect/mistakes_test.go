@@ -101,7 +101,7 @@ hint: kbisect show SESSION lists what it launched
 
   hint      name other ends with --good and --bad
 `},
-		{args: "simulate n", code: exit.UsageError, want: `kbisect: n: line 1: the document: a number does not belong there, but keys and values in braces
+		{args: "simulate n", code: exit.UsageError, want: `kbisect: n: line 1: the document: expected an object, got a number
 hint: kbisect simulate --example shows every key
 `},
 		{args: "run --good v1 --limit 90 -- true", code: exit.UsageError, want: `kbisect: --limit 90: "90" has no unit; write a number with a unit (ns us ms s m h), as "90s", "2m" or "1h30m"

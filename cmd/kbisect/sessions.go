@@ -127,7 +127,7 @@ func statusWord(s store.Session, running string) string {
 
 func showCommand() *cli.Command {
 	return &cli.Command{
-		Name: "show", Usage: "show every trial and judgement of a search", ArgsUsage: "[SESSION]", OnUsageError: usageError,
+		Name: "show", Usage: "show every trial and verdict of a session", ArgsUsage: "[SESSION]", OnUsageError: usageError,
 		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last; the newest when left out.",
 		Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the finding as it was kept", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {

@@ -21,7 +21,7 @@ import (
 
 func simulateCommand() *cli.Command {
 	return &cli.Command{
-		Name: "simulate", Usage: "search a simulated history on a simulated device: what could be found, how surely, at what price",
+		Name: "simulate", Usage: "estimate what a search could find, how reliably and at what cost, on a simulated device",
 		ArgsUsage: "SPEC.json", OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "trials", Usage: "play `N` trials, instead of the number in the specification", DefaultText: "as specified"},
