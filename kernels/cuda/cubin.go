@@ -17,39 +17,39 @@ import (
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// DeviceCode is one piece of device code in a program.
+// DeviceCode is one entry of a fat binary.
 type DeviceCode struct {
-	Kind       string // elf, ptx
+	Kind       string // elf or ptx
 	Arch       int    // 90 for sm_90
 	Compressed bool
-	Data       []byte // as it stands in the program
+	Data       []byte // as stored, possibly compressed
 }
 
-// maxPieces bounds the pieces of device code in one program.
+// maxPieces is the largest number of entries read from one program.
 const maxPieces = 1 << 14
 
-// DeviceCodes finds the device code that nvcc has put into an object, a library or a program. A
-// cubin is its own.
+// DeviceCodes returns the device code in an object, a library or a program that nvcc built.
+// A cubin is device code itself.
 func DeviceCodes(program []byte) []DeviceCode {
 	if isCubin(program) {
 		return []DeviceCode{{Kind: "elf", Arch: cubinArch(program), Data: program}}
 	}
 	var out []DeviceCode
-	magic := []byte{0x50, 0xed, 0x55, 0xba} // of the header of a fat binary
+	magic := []byte{0x50, 0xed, 0x55, 0xba} // little-endian 0xba55ed50, starts the header of a fat binary
 	for at := 0; len(out) < maxPieces; {
 		i := bytes.Index(program[at:], magic)
 		if i < 0 {
 			break
 		}
 		at += i + len(magic)
-		if at%8 == 4 { // it is aligned
+		if at%8 == 4 { // headers are aligned to 8 bytes; at is behind the magic
 			out = append(out, fatbin(program[at-len(magic):])...)
 		}
 	}
 	return out
 }
 
-// fatbin reads one fat binary: a header, and entries with a header each.
+// fatbin reads one fat binary: a header, then entries with a header each.
 func fatbin(data []byte) (out []DeviceCode) {
 	const header = 16
 	if len(data) < header {
@@ -80,18 +80,18 @@ func fatbin(data []byte) (out []DeviceCode) {
 	return out
 }
 
-// compressedFlags are those of an entry that is compressed by LZ4 or by Zstandard.
+// compressedFlags mark an entry compressed with LZ4 or Zstandard.
 const compressedFlags = 0x2000 | 0x8000
 
-// emCUDA is the machine of an ELF file of device code.
+// emCUDA is the ELF machine of device code (EM_CUDA).
 const emCUDA = 190
 
 func isCubin(data []byte) bool {
 	return len(data) >= 20 && bytes.HasPrefix(data, []byte(elf.ELFMAG)) && binary.LittleEndian.Uint16(data[18:]) == emCUDA
 }
 
-// cubinArch reads the architecture out of the flags of the file: the low byte, or in newer files the
-// second one.
+// cubinArch reads the architecture from the flags of the file: the low byte, or the second
+// byte from ABI version 8 on.
 func cubinArch(data []byte) int {
 	if len(data) < 52 {
 		return 0
@@ -103,8 +103,8 @@ func cubinArch(data []byte) int {
 	return int(flags & 0xff)
 }
 
-// cubinDigest is the digest of a cubin: of its code, constants and initialised data, without debug
-// information, symbol tables and what depends on the folder of the source.
+// cubinDigest is a digest of the code, constants and initialised data of a cubin. It leaves
+// out debug information, symbol tables and names that depend on the folder of the source.
 func cubinDigest(data []byte) (string, error) {
 	h := sha256.New()
 	if err := sections(h, data, nil); err != nil {
@@ -113,10 +113,10 @@ func cubinDigest(data []byte) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Artefact is what a linked program or library does, as two digests: that of its device code, "" if it has none, and that
-// of its host code and data. Both are free of debug information, of identities that tools make up, and of
-// the folder in which it was built. Programs that are equal in both behave in the same way; equal
-// device code with different host code may be launched otherwise.
+// Artefact identifies what a linked program or library does by two digests: of its device
+// code, "" if it has none, and of its host code and data, "" for a cubin. Debug information,
+// identifiers made up by tools and the folder of the build do not count. Programs that agree
+// in both behave the same; equal device code may be launched differently by other host code.
 func Artefact(program []byte) (device, host string, err error) {
 	codes := DeviceCodes(program)
 	if device, err = deviceDigest(codes); err != nil {
@@ -126,14 +126,14 @@ func Artefact(program []byte) (device, host string, err error) {
 		return device, "", nil
 	}
 	h := sha256.New()
-	if err := sections(h, program, hostNoise()); err != nil {
+	if err := sections(h, program, hostNoise); err != nil {
 		return "", "", err
 	}
 	return device, hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// deviceDigest joins the digests of all pieces. PTX counts where a device may have to compile it,
-// because there is no finished code for an architecture as new.
+// deviceDigest combines the digests of all entries, in any order. PTX counts only if it is
+// newer than all machine code, as only then a device compiles it.
 func deviceDigest(codes []DeviceCode) (string, error) {
 	newest := 0
 	for _, c := range codes {
@@ -164,27 +164,26 @@ func deviceDigest(codes []DeviceCode) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// hostNoise matches sections of a host program that say nothing about what it does, or that hold the
-// device code.
-func hostNoise() *regexp.Regexp {
-	return regexp.MustCompile(`^(\.nv_fatbin|__nv_relfatbin|\.note\..*|\.comment|\.gnu_debuglink|\.gnu_debugdata|__nv_module_id|\.nv_module_id)$`)
-}
+// hostNoise matches sections of a host program that do not change what it does, and those
+// that hold the device code.
+var hostNoise = regexp.MustCompile(`^(\.nv_fatbin|__nv_relfatbin|\.note\..*|\.comment|\.gnu_debuglink|\.gnu_debugdata|__nv_module_id|\.nv_module_id)$`)
 
-// debugSection matches what every ELF file has for debuggers and linkers.
+// debugSection matches sections for debuggers and linkers in any ELF file.
 var debugSection = regexp.MustCompile(`^(\.rela?)?(\.z?debug_.*|\.nv_debug_.*)$|^\.(shstrtab|strtab|symtab)$|^\.note\.nv\..*$|^\.nv\.callgraph$`)
 
-// maxSections bounds the sections of one file.
+// maxSections is the largest number of sections in a file.
 const maxSections = 1 << 16
 
-// sections writes the sections of an ELF file that count, sorted by name. Of a host program these are
-// the ones that are loaded.
+// sections hashes the relevant sections of an ELF file, sorted by name. In a host program
+// (noise is not nil) only loaded sections are relevant. A panic of debug/elf on a
+// malformed file becomes an error.
 func sections(h hash.Hash, data []byte, noise *regexp.Regexp) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("not an ELF file: %v", r)
 		}
 	}()
-	if isCubin(data) && len(data) >= 24 { // whose version is that of the toolkit
+	if isCubin(data) && len(data) >= 24 { // the version of a cubin is that of its toolkit, which debug/elf rejects
 		data = slices.Clone(data)
 		binary.LittleEndian.PutUint32(data[20:], uint32(elf.EV_CURRENT))
 	}
@@ -197,7 +196,7 @@ func sections(h hash.Hash, data []byte, noise *regexp.Regexp) (err error) {
 	}
 	fmt.Fprintln(h, f.Machine, f.Type)
 	if noise != nil && f.Type == elf.ET_REL {
-		h.Write(data) // without a linker its calls have no addresses yet: every byte counts
+		h.Write(data) // before linking, calls have no addresses yet: every byte counts
 		return nil
 	}
 	sorted := slices.Clone(f.Sections)

@@ -1,8 +1,11 @@
-// Package cuda reads what NVIDIA's tools and files say about device code: cubins and
-// fat binaries ([ReadCubin] and friends compare machine code without debug
-// information), ptxas' resource usage, SASS listings, Nsight Compute's CSV, the
-// profiler traces of PyTorch, and the occupancy that follows from a kernel's
-// resources.
+// Package cuda reads what NVIDIA's tools and PyTorch say about device code: the code in a
+// program ([DeviceCodes], [Artefact]), what it needs ([Ptxas], [Resources]), its machine
+// code ([SASS], [Mix]), how it was launched and how long that took ([NcuCSV],
+// [OpenTraces], [Launched]), and how much of a device it can fill ([Occupy]).
 //
-// All functions are pure readers; the tools are run by others.
+// Names and digests leave out debug information and the folder of the build, so that two
+// builds of the same source compare as equal.
+//
+// All functions are pure readers of bounded input. Others run the tools; the package
+// must not know when or why.
 package cuda

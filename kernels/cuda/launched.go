@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Launched is one kernel with one grid and one block, as a profiler saw it launched.
+// Launched is a kernel with one grid and one block, as a profiler saw it.
 type Launched struct {
 	Kernel   string              `json:"kernel"` // mangled from ncu, demangled from a torch profile
-	Grid     [3]int              `json:"grid"`   // zero where it is not known
+	Grid     [3]int              `json:"grid"`   // zero if unknown
 	Block    [3]int              `json:"block"`
 	Arch     string              `json:"arch"`     // compute capability such as "9.0", or ""
-	Launches int                 `json:"launches"` // that the profiler saw
+	Launches int                 `json:"launches"` // seen by the profiler
 	Metrics  map[string]Measured `json:"metrics"`  // by ncu's names: medians over the launches
 }
 
@@ -21,23 +21,23 @@ type Measured struct {
 	Unit  string  `json:"unit"`
 }
 
-// Names of ncu's metrics that other readers fill in as well.
+// Names of ncu's metrics that other readers fill in too.
 const (
 	MetricTime      = "gpu__time_duration.sum"
 	MetricRegisters = "launch__registers_per_thread"
 	MetricStatic    = "launch__shared_mem_per_block_static"
 	MetricDynamic   = "launch__shared_mem_per_block_dynamic"
-	MetricShared    = "shared_mem_per_block" // static and dynamic together; no metric of ncu
+	MetricShared    = "shared_mem_per_block" // static and dynamic together; not a metric of ncu
 )
 
-// launchKey tells launches apart that are not one kernel with one configuration.
+// launchKey identifies a kernel with one configuration.
 type launchKey struct {
 	kernel      string
 	grid, block [3]int
 	arch        string
 }
 
-// launches joins single launches to Launched, in the order of their first appearance.
+// launches groups single launches into Launched, in the order of first appearance.
 type launches struct {
 	order []launchKey
 	count map[launchKey]int
@@ -45,7 +45,7 @@ type launches struct {
 	units map[string]string
 }
 
-// maxSamples bounds what is kept of one metric of one kernel; a median needs no more.
+// maxSamples bounds the values kept of one metric of one kernel, which is enough for a median.
 const maxSamples = 1 << 12
 
 func (l *launches) add(k launchKey, metrics map[string]Measured) {
@@ -71,26 +71,26 @@ func (l *launches) launched() (out []Launched) {
 	for _, k := range l.order {
 		x := Launched{Kernel: k.kernel, Grid: k.grid, Block: k.block, Arch: k.arch, Launches: l.count[k], Metrics: map[string]Measured{}}
 		for name, v := range l.all[k] {
-			x.Metrics[name] = Measured{middle(v), l.units[name]}
+			x.Metrics[name] = Measured{median(v), l.units[name]}
 		}
 		out = append(out, x)
 	}
 	return out
 }
 
-// middle is the median.
-func middle(v []float64) float64 {
+// median of a non-empty list.
+func median(v []float64) float64 {
 	v = slices.Sorted(slices.Values(v))
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// Seconds is the time of all launches of a kernel that were seen, by their median; 0 if it is not known.
+// Seconds is the total time of the launches seen, estimated by their median; 0 if unknown.
 func (l Launched) Seconds() float64 { return l.Metrics[MetricTime].Value * float64(l.Launches) }
 
-// Threads is the number of threads in a block, 0 if it is not known.
+// Threads is the number of threads per block, 0 if unknown.
 func (l Launched) Threads() int { return l.Block[0] * max(1, l.Block[1]) * max(1, l.Block[2]) }
 
-// ByTime sorts launched kernels, that which took the most time first.
+// ByTime returns the kernels sorted by total time, the longest first.
 func ByTime(all []Launched) []Launched {
 	out := slices.Clone(all)
 	slices.SortStableFunc(out, func(a, b Launched) int { return cmp.Compare(b.Seconds(), a.Seconds()) })

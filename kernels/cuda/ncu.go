@@ -12,15 +12,15 @@ import (
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// NcuPass is one set of metrics to ask ncu for. What one version or one device does not know makes all
-// of them fail, so that there are smaller sets to fall back to.
+// NcuPass is a set of metrics to ask ncu for. One metric that a version or a device does not
+// know makes the whole set fail, so there are smaller sets to fall back to.
 type NcuPass struct {
 	Name    string
 	Metrics []string
-	First   bool // the first launches of the program are profiled, not those of each kernel
+	First   bool // profile the first launches of the program instead of the first of each kernel
 }
 
-// NcuPasses are the sets, the fullest first.
+// NcuPasses lists the sets, the largest first.
 func NcuPasses() []NcuPass {
 	launch := []string{
 		MetricTime, MetricRegisters, MetricStatic, MetricDynamic, "launch__grid_size", "launch__block_size", "launch__waves_per_multiprocessor",
@@ -39,7 +39,7 @@ func NcuPasses() []NcuPass {
 	return []NcuPass{{"all metrics", full, false}, {"the usual metrics", usual, false}, {"figures of the launch", launch, true}}
 }
 
-// stalls are the reasons for which a warp waits that every architecture from 7.0 on counts.
+// stalls are the warp stall reasons that every architecture from 7.0 on counts.
 func stalls() []string {
 	return []string{
 		"barrier", "branch_resolve", "dispatch_stall", "drain", "imc_miss", "lg_throttle", "long_scoreboard", "math_pipe_throttle",
@@ -74,8 +74,8 @@ func Ncu(ncu string, pass NcuPass, kernels []string, log string) []string {
 
 var ncuVersion = regexp.MustCompile(`(?m)^Version ([0-9][0-9.]*)`)
 
-// NcuVersion reads the output of `ncu --version`, "" where it tells none. What a metric means changes
-// between versions: those of two versions must not be compared.
+// NcuVersion reads the output of `ncu --version`; "" if there is none. The meaning of a metric
+// changes between versions, so values of different versions must not be compared.
 func NcuVersion(output []byte) string {
 	if m := ncuVersion.FindSubmatch(output); m != nil {
 		return string(m[1])
@@ -83,9 +83,9 @@ func NcuVersion(output []byte) string {
 	return ""
 }
 
-// NcuError is why ncu has profiled nothing.
+// NcuError explains why ncu profiled nothing.
 type NcuError struct {
-	Permission bool   // the device's counters are not for this user
+	Permission bool   // this user may not read the performance counters
 	Words      string // its first error, or what is missing
 }
 
@@ -96,9 +96,9 @@ func (e *NcuError) Error() string {
 	return "ncu: " + e.Words
 }
 
-// NcuCSV reads what ncu has written with --csv --page raw: its messages, a line of names, a line of
-// units, a line for each profiled launch. Launches of one kernel with one grid and block are joined.
-// The error is a *NcuTrouble where no launch was profiled.
+// NcuCSV reads the output of ncu --csv --page raw: messages, a line of names, a line of units,
+// and a line per profiled launch. Launches of a kernel with the same grid and block are grouped.
+// The error is a *NcuTrouble if no launch was profiled.
 func NcuCSV(output []byte) ([]Launched, error) {
 	trouble := &NcuError{Words: "it profiled no kernel"}
 	table := ncuTable(output, trouble)
@@ -124,7 +124,7 @@ func NcuCSV(output []byte) ([]Launched, error) {
 	return out, nil
 }
 
-// ncuTable takes the messages out, and what a program printed before the table.
+// ncuTable returns the table, without messages and what the program printed before it.
 func ncuTable(output []byte, trouble *NcuError) []byte {
 	var table bytes.Buffer
 	said := false
@@ -145,7 +145,7 @@ func ncuTable(output []byte, trouble *NcuError) []byte {
 	return table.Bytes()
 }
 
-// ncuColumns knows what the columns of the table mean.
+// ncuColumns holds the names and units of the columns.
 type ncuColumns struct {
 	names, units []string
 }
@@ -193,7 +193,7 @@ func (c *ncuColumns) measured(i int, v float64) Measured {
 	return Measured{v, unit}
 }
 
-// thousands matches a number with separators, as ncu writes it in some locales.
+// thousands matches a number with separators, which ncu writes in some locales.
 var thousands = regexp.MustCompile(`^-?\d{1,3}(,\d{3})+(\.\d+)?$`)
 
 func ncuNumber(s string) (float64, bool) {
@@ -204,7 +204,7 @@ func ncuNumber(s string) (float64, bool) {
 	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// dimensions reads "(256, 1, 1)".
+// dimensions parses "(256, 1, 1)".
 func dimensions(s string) (d [3]int) {
 	for i, word := range strings.SplitN(strings.Trim(s, "() "), ",", 3) {
 		n, err := strconv.ParseUint(strings.TrimSpace(word), 10, 31)
@@ -216,7 +216,8 @@ func dimensions(s string) (d [3]int) {
 	return d
 }
 
-// OccupancyOf reads the theoretical occupancy of a kernel that ncu has profiled, and what limits it.
+// OccupancyOf returns the theoretical occupancy that ncu reported for a kernel. ok is false if
+// the metrics are missing.
 func OccupancyOf(l Launched) (Occupancy, bool) {
 	o := Occupancy{}
 	least := math.Inf(1)

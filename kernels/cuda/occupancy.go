@@ -1,13 +1,13 @@
 package cuda
 
-// Occupancy is how much of a multiprocessor the blocks of a kernel can fill.
+// Occupancy is how much of a multiprocessor the blocks of a kernel can fill at most.
 type Occupancy struct {
-	Share  float64 // of the warps that it can hold
-	Blocks int     // that fit on it at a time
-	Limit  string  // what keeps more of them out
+	Share  float64 // of the warps that fit, 0 to 1
+	Blocks int     // resident at the same time
+	Limit  string  // the resource that runs out first
 }
 
-// What can limit the occupancy. Of several that limit it alike, the first one here is named.
+// The resources that limit the occupancy. Of several equal limits, the first is reported.
 const (
 	limitWarps     = "warps"
 	limitBlocks    = "blocks"
@@ -15,15 +15,17 @@ const (
 	limitShared    = "shared memory"
 )
 
-// multiprocessor is what one multiprocessor holds, from the tables of the CUDA programming guide.
+// multiprocessor holds the capacity of a multiprocessor (CUDA C++ Programming Guide,
+// "Technical Specifications per Compute Capability").
 type multiprocessor struct {
 	warps, blocks int
 	shared        int // bytes
-	unit          int // in which shared memory is given out
-	reserved      int // shared memory that the system takes of each block
+	unit          int // allocation unit of shared memory, bytes
+	reserved      int // shared memory that the system takes per block, bytes
 }
 
-// Registers are given out by the warp, in units; of the warps, four at a time.
+// Limits that all architectures share. Registers are allocated per warp in units, to four
+// warps at a time.
 const (
 	registersAll  = 64 << 10
 	registersUnit = 256
@@ -48,9 +50,10 @@ func multiprocessors(capability string) (multiprocessor, bool) {
 	return m, ok
 }
 
-// Occupy computes the occupancy of a kernel on devices of a compute capability such as "9.0", from its
-// registers per thread, its shared memory per block (static and dynamic, in bytes) and the threads of
-// a block. ok is false where the capability is not known, or no block fits.
+// Occupy computes the theoretical occupancy of a kernel for a compute capability such as
+// "9.0" from its registers per thread, its shared memory per block (static and dynamic, in
+// bytes) and its threads per block, as the CUDA Occupancy Calculator does. ok is false if the
+// capability is unknown or no block fits.
 func Occupy(capability string, registers, shared, threads int) (o Occupancy, ok bool) {
 	m, known := multiprocessors(capability)
 	if !known || threads <= 0 || threads > threadsMost || registers < 0 || registers > registersMost || shared < 0 {
@@ -84,5 +87,5 @@ func Occupy(capability string, registers, shared, threads int) (o Occupancy, ok 
 	return o, o.Blocks > 0
 }
 
-// up rounds up to a multiple of a unit.
+// up rounds n up to a multiple of unit.
 func up(n, unit int) int { return (n + unit - 1) / unit * unit }

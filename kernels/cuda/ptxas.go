@@ -11,9 +11,9 @@ import (
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// Usage is what a kernel needs on a device, in bytes but for Registers, which are for each thread.
+// Usage is the resources that a kernel needs: registers per thread, all others in bytes.
 type Usage struct {
-	Kernel      string `json:"kernel"` // as the linker knows it, with what depends on the path taken out
+	Kernel      string `json:"kernel"` // mangled, without what depends on the source path
 	Arch        string `json:"arch"`   // such as sm_90
 	Registers   int    `json:"registers"`
 	Stack       int    `json:"stack"`
@@ -24,7 +24,7 @@ type Usage struct {
 	Constant    int    `json:"constant"` // all banks
 }
 
-// maxKernels bounds what is kept of one output.
+// maxKernels is the largest number of kernels read from one output.
 const maxKernels = 1 << 14
 
 var (
@@ -35,8 +35,8 @@ var (
 	ptxasAnchor = []byte("ptxas")
 )
 
-// Ptxas reads what `ptxas -v` has said in the output of a build, by kernel and architecture. Functions
-// that are no kernels are left out. A build from a compiler cache says nothing.
+// Ptxas reads the messages of `ptxas -v` in the output of a build: one Usage per kernel and
+// architecture, none for device functions. A compiler cache prints no messages.
 func Ptxas(output []byte) []Usage {
 	var all []Usage
 	var now *Usage
@@ -52,7 +52,7 @@ func Ptxas(output []byte) []Usage {
 		}
 		if bytes.Contains(raw, ptxasAnchor) && strings.Contains(line, "Function properties for ") && now != nil &&
 			kernelName(strings.TrimSpace(line[strings.Index(line, "Function properties for ")+24:])) != now.Kernel {
-			now = nil // of a function that is no kernel
+			now = nil // the properties are those of a device function
 		}
 		if now != nil {
 			now.ptxas(line)
@@ -83,7 +83,7 @@ func (u *Usage) ptxas(line string) {
 	}
 }
 
-// atoi is a number of a tool, 0 if it is too large to be one.
+// atoi parses a number of a tool, or returns 0 for one that is implausibly large.
 func atoi(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n > 1<<40 {
@@ -98,8 +98,8 @@ var (
 	resourceValue = regexp.MustCompile(`([A-Z]+)(?:\[\d+\])?:(\d+)`)
 )
 
-// Resources reads the output of `cuobjdump --dump-resource-usage`: the same figures from a finished
-// program, without spills, which only the compiler knows.
+// Resources reads the output of `cuobjdump --dump-resource-usage`: the usage in a finished
+// program, without spills, which only the compiler reports.
 func Resources(output []byte) []Usage {
 	var all []Usage
 	arch, open := "", false
@@ -139,18 +139,18 @@ func (u *Usage) resources(line string) {
 	}
 }
 
-// pathNoise matches the hash of the path of a source file that nvcc puts into names of static
-// functions and of anonymous namespaces.
+// pathNoise matches the hash of the source path that nvcc puts into the names of static
+// functions and anonymous namespaces.
 var pathNoise = regexp.MustCompile(`(_GLOBAL__N__|_INTERNAL_|__nv_static_\d{1,4}__)[0-9a-f]{8}_`)
 
-// kernelName takes out of a mangled name what depends on the folder of its source.
+// kernelName removes from a mangled name what depends on the source path.
 func kernelName(s string) string {
 	return protocol.Plain(pathNoise.ReplaceAllString(s, "${1}00000000_"), protocol.MaxLine)
 }
 
-// StaticSeries are the figures of kernels that need no device, as series with the kernel as case:
-// registers, spills, stack, shared and, where sass is given, sass (bytes) and instructions. The name
-// of a kernel is followed by its architecture where there are several.
+// StaticSeries returns the metrics of kernels that need no device, with the kernel as case:
+// registers, spills, stack and shared from usage, and sass (bytes) and instructions from sass.
+// If there are several architectures, the case is the kernel and its architecture.
 func StaticSeries(usage []Usage, sass []Function) []bisect.Series {
 	var out []bisect.Series
 	archs := map[string]bool{}
@@ -160,7 +160,7 @@ func StaticSeries(usage []Usage, sass []Function) []bisect.Series {
 	for _, f := range sass {
 		archs[f.Arch] = true
 	}
-	delete(archs, "") // of a cubin by itself cuobjdump does not say
+	delete(archs, "") // cuobjdump does not name the architecture of a single cubin
 	name := func(kernel, arch string) string {
 		if len(archs) > 1 {
 			return kernel + " " + arch
@@ -182,12 +182,12 @@ func StaticSeries(usage []Usage, sass []Function) []bisect.Series {
 	return out
 }
 
-// sameKernel holds for one kernel and architecture, as far as that is known.
+// sameKernel reports whether two usages are of one kernel and architecture; "" matches any.
 func sameKernel(a, b Usage) bool {
 	return a.Kernel == b.Kernel && (a.Arch == b.Arch || a.Arch == "" || b.Arch == "")
 }
 
-// Join adds to the figures of a finished program what only the compiler has said: its spills.
+// Join adds spills, which only the compiler reports, to the usage in a finished program.
 func Join(finished, compiled []Usage) []Usage {
 	out := slices.Clone(finished)
 	for i, u := range out {
@@ -205,7 +205,7 @@ func Join(finished, compiled []Usage) []Usage {
 	return out
 }
 
-// StaticMetrics are the metrics of StaticSeries.
+// StaticMetrics lists the metrics of StaticSeries.
 func StaticMetrics() []string {
 	return []string{"registers", "spills", "stack", "shared", "sass", "instructions"}
 }

@@ -16,16 +16,16 @@ import (
 
 // Function is the machine code of a kernel.
 type Function struct {
-	Name         string         `json:"name"` // as Usage.Kernel
+	Name         string         `json:"name"` // as in Usage.Kernel
 	Arch         string         `json:"arch"`
-	Bytes        int            `json:"bytes"`        // with its padding
-	Instructions int            `json:"instructions"` // without
+	Bytes        int            `json:"bytes"`        // including padding
+	Instructions int            `json:"instructions"` // excluding padding
 	Histogram    map[string]int `json:"histogram"`    // by opcode, without modifiers
-	Digest       string         `json:"digest"`       // of its instructions and their encodings
+	Digest       string         `json:"digest"`       // of the instructions and their encodings
 }
 
-// DeviceTools are the commands that say about a finished program or cubin what needs no device: its
-// machine code, see SASS, and its figures, see Resources.
+// DeviceTools returns the commands that print the machine code of a program or cubin, for
+// SASS, and its resource usage, for Resources. They need no device.
 func DeviceTools(file string) (sass, resources []string) {
 	return []string{"cuobjdump", "-sass", file}, []string{"cuobjdump", "--dump-resource-usage", file}
 }
@@ -38,9 +38,9 @@ var (
 	sassCode  = regexp.MustCompile(`^(?:@!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_]*)`)
 )
 
-// SASS reads the output of `cuobjdump -sass` or `nvdisasm`. Addresses, debug lines and the paths in names do
-// not show in the digests. Initialised data is no part of them: for whether two programs are equal
-// see Artefact.
+// SASS reads the output of `cuobjdump -sass` or `nvdisasm`. The digests do not depend on
+// addresses, debug lines or paths in names. They do not cover initialised data either: to
+// compare whole programs, use Artefact.
 func SASS(output []byte) []Function {
 	var all []Function
 	var d *sassDigest
@@ -70,11 +70,11 @@ func SASS(output []byte) []Function {
 	return all
 }
 
-// sassDigest reads one function.
+// sassDigest accumulates one function.
 type sassDigest struct {
 	Function
 	sum     hash.Hash
-	padding int // instructions at the end so far that only fill up
+	padding int // trailing NOPs so far
 	width   int // bytes of the first instruction
 }
 
@@ -124,8 +124,8 @@ func (d *sassDigest) function() Function {
 	return f
 }
 
-// Opcodes are the opcodes in which two functions differ most, with the change of their number, the
-// largest first.
+// Opcodes returns how the number of each opcode changed between two functions, the largest
+// change first.
 func Opcodes(before, after Function) []OpcodeChange {
 	var out []OpcodeChange
 	for code, n := range after.Histogram {
@@ -147,7 +147,7 @@ func Opcodes(before, after Function) []OpcodeChange {
 	return out
 }
 
-// OpcodeChange is how many more instructions of an opcode there are.
+// OpcodeChange is the change in the number of instructions with an opcode.
 type OpcodeChange struct {
 	Opcode string
 	Change int

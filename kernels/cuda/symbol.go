@@ -6,16 +6,16 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// maxReadable is the logarithm to base 2 of the longest readable name, in bytes.
+// maxReadable is the base-2 logarithm of the longest demangled name, in bytes.
 const maxReadable = 13
 
-// Signature is the name of a kernel as C++ writes it, with parameters: what torch and ncu print. A name
-// that is not mangled stays.
+// Signature demangles the name of a kernel, with parameters, as torch and ncu print it. A name
+// that is not mangled stays as it is.
 func Signature(kernel string) string {
-	return demangle.Filter(kernel, demangle.MaxLength(maxReadable)) // a few letters can stand for gigabytes
+	return demangle.Filter(kernel, demangle.MaxLength(maxReadable)) // bounded: a few letters can expand to gigabytes
 }
 
-// Instance is a kernel without its parameters: gemm<4>.
+// Instance is the demangled name without parameters, such as gemm<4>.
 func Instance(kernel string) string {
 	name := Signature(kernel)
 	if i := outside(name, '('); i > 0 {
@@ -24,9 +24,9 @@ func Instance(kernel string) string {
 	return strings.TrimPrefix(name, "void ")
 }
 
-// BaseName is the function's own name in the name of a kernel, mangled or not, without namespaces,
-// template arguments and parameters: what ncu calls the function. Commits that change the tile of a
-// template change the name of its kernels, but not this one.
+// BaseName is the name of a kernel, mangled or not, without namespaces, template arguments
+// and parameters: what ncu calls the function. It stays the same when a commit changes the
+// template arguments, such as a tile size.
 func BaseName(kernel string) string {
 	name := Instance(kernel)
 	if i := outside(name, '<'); i > 0 {
@@ -39,8 +39,8 @@ func BaseName(kernel string) string {
 	return name
 }
 
-// outside finds a letter that stands in no bracket: "(anonymous namespace)" opens a name, no list of
-// parameters.
+// outside returns the index of the first b that is outside all brackets, or -1. The
+// parenthesis of "(anonymous namespace)" belongs to a name and does not count.
 func outside(s string, b byte) int {
 	depth := 0
 	for i := range len(s) {

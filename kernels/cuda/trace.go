@@ -14,23 +14,23 @@ import (
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// Trace is what a program on PyTorch gave its device to do, as torch.profiler saw it.
+// Trace is the work that a PyTorch program gave its device, as torch.profiler recorded it.
 type Trace struct {
 	Kernels    []Launched `json:"kernels"`
-	Copies     int        `json:"copies"` // and memory that was set
+	Copies     int        `json:"copies"` // memcpy and memset
 	Captured   int        `json:"captured"`
-	Instances  int        `json:"instances"` // graphs made ready to be launched
-	Replays    int        `json:"replays"`   // launches of graphs
-	Syncs      int        `json:"syncs"`     // waits of the host for the device
-	Allocated  int        `json:"allocated"` // calls of the driver for memory
+	Instances  int        `json:"instances"` // graphs instantiated
+	Replays    int        `json:"replays"`   // graph launches
+	Syncs      int        `json:"syncs"`     // synchronisations of the host with the device
+	Allocated  int        `json:"allocated"` // allocations by the driver
 	Truncated  bool       `json:"truncated"`
 	capability map[int]string
 }
 
-// maxEvents bounds the events of a trace that are read.
+// maxEvents is the largest number of events read from a trace.
 const maxEvents = 4 << 20
 
-// traceEvent is one event of a trace in Chrome's format.
+// traceEvent is an event in Chrome's trace format.
 type traceEvent struct {
 	Category string  `json:"cat"`
 	Name     string  `json:"name"`
@@ -44,8 +44,8 @@ type traceEvent struct {
 	} `json:"args"`
 }
 
-// readTraces reads the traces that torch.profiler has exported, those of all processes of a trial as
-// one. An error comes with what could be read before it.
+// readTraces combines the traces that torch.profiler exported, one per process of a trial. An
+// error comes with what could be read before it.
 func readTraces(traces ...io.Reader) (Trace, error) {
 	var t Trace
 	var all launches
@@ -59,7 +59,8 @@ func readTraces(traces ...io.Reader) (Trace, error) {
 	return t, first
 }
 
-// OpenTraces reads the traces in files, see [ReadTraces].
+// OpenTraces reads the traces that torch.profiler exported, one file per process of a trial,
+// as one. An error comes with what could be read before it.
 func OpenTraces(files []string) (Trace, error) {
 	var all []io.Reader
 	for _, name := range files {
@@ -73,7 +74,7 @@ func OpenTraces(files []string) (Trace, error) {
 	return readTraces(all...)
 }
 
-// read goes through one document without holding it: traces have been seen of some hundred MB.
+// read decodes one document as a stream, because traces can have hundreds of megabytes.
 func (t *Trace) read(d *json.Decoder, all *launches) error {
 	if err := opens(d, '{'); err != nil {
 		return err
@@ -100,11 +101,11 @@ func (t *Trace) read(d *json.Decoder, all *launches) error {
 	return nil
 }
 
-// opens reads an opening bracket.
+// opens reads an opening bracket or brace.
 func opens(d *json.Decoder, want json.Delim) error {
 	got, err := d.Token()
 	if err == nil && got != want {
-		err = fmt.Errorf("%v where %v is expected", got, want)
+		err = fmt.Errorf("expected %v, got %v", want, got)
 	}
 	return err
 }
@@ -122,7 +123,7 @@ func (t *Trace) devices(d *json.Decoder) error {
 	return unlessType(err)
 }
 
-// unlessType forgives a value of another type: the rest of the document can still be read.
+// unlessType ignores a value of an unexpected type: the rest of the document is still readable.
 func unlessType(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
@@ -179,7 +180,7 @@ func (e traceEvent) metrics() map[string]Measured {
 	return out
 }
 
-// call counts what the program asked of the driver.
+// call counts a call of the CUDA runtime or driver.
 func (t *Trace) call(name string) {
 	switch {
 	case strings.Contains(name, "StreamEndCapture"):
@@ -195,7 +196,7 @@ func (t *Trace) call(name string) {
 	}
 }
 
-// triple reads a grid or a block.
+// triple reads the dimensions of a grid or a block.
 func triple(v []float64) (d [3]int) {
 	for i := range min(3, len(v)) {
 		if v[i] >= 0 && v[i] <= math.MaxInt32 {
@@ -205,14 +206,14 @@ func triple(v []float64) (d [3]int) {
 	return d
 }
 
-// Recompile reports whether a line of a log, written with TORCH_LOGS=recompiles, tells of a function
-// that is compiled once more.
+// Recompile reports whether a log line, written with TORCH_LOGS=recompiles, says that a function
+// is compiled again.
 func Recompile(line string) bool {
 	return strings.Contains(line, "Recompiling function ")
 }
 
-// Compiles reads the line in which the profiler for Python tells of torch.compile: "kbisect-profile:
-// frames 3, graphs 2, breaks 1".
+// Compiles parses the line with which the Python profiler reports torch.compile:
+// "kbisect-profile: frames 3, graphs 2, breaks 1".
 func Compiles(line string) (c Compiled, ok bool) {
 	rest, ok := strings.CutPrefix(line, "kbisect-profile: ")
 	if !ok {
