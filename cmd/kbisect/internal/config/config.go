@@ -29,9 +29,9 @@ type Config struct {
 	Build      BuildConfig
 	Run        RunConfig
 	Metrics    []Metric
-	Judge      JudgeConfig
-	Device     DeviceConfig
-	Cost       CostConfig
+	Judge      judgeConfig
+	Device     deviceConfig
+	Cost       costConfig
 	Flags      []Flag
 	Hypotheses []Hypothesis
 	Warnings   []string // what is allowed but looks like a mistake, with file and line
@@ -84,19 +84,19 @@ type Metric struct {
 	Case    string // "": every case
 }
 
-// JudgeConfig is the table [judge].
-type JudgeConfig struct {
+// judgeConfig is the table [judge].
+type judgeConfig struct {
 	Effect float64 // smallest change worth finding, as a share: 0.03 is 3 %
 	Error  float64 // chance that the final answer is wrong
 }
 
-// DeviceConfig is the table [device].
-type DeviceConfig struct {
+// deviceConfig is the table [device].
+type deviceConfig struct {
 	GPUs []string // {"auto"}, {"none"}, or indices and UUIDs
 }
 
-// CostConfig is the table [cost].
-type CostConfig struct {
+// costConfig is the table [cost].
+type costConfig struct {
 	GPUHour float64 // price of one device hour; 0: sessions are not priced
 }
 

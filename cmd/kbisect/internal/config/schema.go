@@ -214,8 +214,8 @@ func checkPattern(t table, pattern string) {
 	}
 }
 
-func readJudge(t table) JudgeConfig {
-	var c JudgeConfig
+func readJudge(t table) judgeConfig {
+	var c judgeConfig
 	if t.has("effect") {
 		c.Effect = readEffect(t)
 	}
@@ -289,8 +289,8 @@ func readGPUs(t table) []string {
 	return list
 }
 
-func readCost(t table) CostConfig {
-	var c CostConfig
+func readCost(t table) costConfig {
+	var c costConfig
 	if t.has("gpu_hour") {
 		price, ok := t.number("gpu_hour", "a price, as 0.68")
 		if ok && price < 0 {

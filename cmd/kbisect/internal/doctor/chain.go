@@ -62,7 +62,7 @@ func torchChain(ctx context.Context) Finding {
 func chain(ctx context.Context, name string, project kernels.Project) Finding {
 	dir, err := os.MkdirTemp("", "kbisect-doctor-")
 	if err != nil {
-		return Problem(err.Error(), "set TMPDIR to a writable directory")
+		return broken(err.Error(), "set TMPDIR to a writable directory")
 	}
 	defer os.RemoveAll(dir)
 	plan, err := layOut(dir, name, project)
@@ -74,16 +74,16 @@ func chain(ctx context.Context, name string, project kernels.Project) Finding {
 		begin := time.Now()
 		s := machine.RunTool(ctx, chainBuild, dir, plan.Build...)
 		if s.Err != nil {
-			return Problem("it does not compile: "+s.Err.Error(), "")
+			return broken("it does not compile: "+s.Err.Error(), "")
 		}
 		done = append(done, fmt.Sprintf("compiled in %.1f s%s", time.Since(begin).Seconds(), registers(s.Text)))
 	}
 	ran, err := runExample(ctx, dir, plan)
 	done = append(done, ran...)
 	if err != nil {
-		return Problem(strings.Join(append(done, err.Error()), ", "), "")
+		return broken(strings.Join(append(done, err.Error()), ", "), "")
 	}
-	return Ok("%s", strings.Join(done, ", "))
+	return passed("%s", strings.Join(done, ", "))
 }
 
 // layOut writes an example and the files of its plan.

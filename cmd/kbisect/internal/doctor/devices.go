@@ -22,7 +22,7 @@ func devicesHere(rep gpu.Report, gpus []string) Finding {
 	if !rep.Available || len(rep.Devices) == 0 {
 		why := cmp.Or(rep.Why, "the driver reports no device")
 		if namesDevices(gpus) {
-			return Problem(why, `[device] gpus names devices; write "none" or "auto" to run without`)
+			return broken(why, `[device] gpus names devices; write "none" or "auto" to run without`)
 		}
 		return missing(why+"; trials run without a device", "")
 	}
@@ -45,9 +45,9 @@ func devicesHere(rep gpu.Report, gpus []string) Finding {
 		}
 	}
 	if len(hints) > 0 {
-		return Problem(strings.Join(lines, "\n"), strings.Join(slices.Compact(hints), "\n"))
+		return broken(strings.Join(lines, "\n"), strings.Join(slices.Compact(hints), "\n"))
 	}
-	return Ok("%s", strings.Join(lines, "\n"))
+	return passed("%s", strings.Join(lines, "\n"))
 }
 
 // deviceLine describes one device and, where it is not fit for timing, says what to do.

@@ -31,19 +31,19 @@ type Finding struct {
 	Hint  string // what a person can do; "" where there is nothing to do
 }
 
-// Ok is a finding that all is well.
-func Ok(format string, args ...any) Finding {
+// passed is a finding that all is well.
+func passed(format string, args ...any) Finding {
 	return Finding{State: StateOK, Found: fmt.Sprintf(format, args...)}
 }
 
 func missing(found, hint string) Finding { return Finding{stateMissing, found, hint} }
 
-// Problem is a finding that something is broken, with what to do about it.
-func Problem(found, hint string) Finding { return Finding{StateProblem, found, hint} }
+// broken is a finding that something is broken, with what to do about it.
+func broken(found, hint string) Finding { return Finding{StateProblem, found, hint} }
 
 // problemOf turns an error and its hint into a finding.
 func problemOf(err error) Finding {
-	return Problem(hint.Split(err))
+	return broken(hint.Split(err))
 }
 
 // check is one line of the table. Checks know nothing of one another and may
@@ -125,7 +125,7 @@ func (c check) bounded(ctx context.Context) Finding {
 	defer cancel()
 	answer := make(chan Finding, 1)
 	go func() { answer <- c.run(ctx) }()
-	late := Problem(fmt.Sprintf("no answer within %v", c.limit), "")
+	late := broken(fmt.Sprintf("no answer within %v", c.limit), "")
 	select {
 	case f := <-answer:
 		return f

@@ -121,7 +121,7 @@ func TestDoctorPaths(t *testing.T) {
 func TestCheckBounded(t *testing.T) {
 	slow := check{name: "slow", limit: 20 * time.Millisecond, run: func(ctx context.Context) Finding {
 		<-ctx.Done()
-		return Problem("gave up", "")
+		return broken("gave up", "")
 	}}
 	if f := slow.bounded(t.Context()); f.Found != "gave up" {
 		t.Errorf("got %+v", f)

@@ -53,16 +53,16 @@ func noise(ctx context.Context, t *session.Session, q *policy.Request, save *os.
 			t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 		}
 	})
-	result, mend := t.Ended(ctx, err)
-	if mend == nil {
-		mend = t.NotFound("at " + wording.Short(t.Policy.Good))
+	result, userErr := t.Ended(ctx, err)
+	if userErr == nil {
+		userErr = t.NotFound("at " + wording.Short(t.Policy.Good))
 	}
-	if mend != nil {
-		return t.Fail(mend)
+	if userErr != nil {
+		return t.Fail(userErr)
 	}
-	s, mend := newSeries(t.Policy, all)
-	if mend != nil && result == "" {
-		return t.Fail(cmp.Or(session.Unmeasured(t), mend))
+	s, userErr := newSeries(t.Policy, all)
+	if userErr != nil && result == "" {
+		return t.Fail(cmp.Or(session.Unmeasured(t), userErr))
 	}
 	if save != nil {
 		if err := s.write(save, t.Policy); err != nil {
@@ -179,7 +179,7 @@ func (s *series) failures(w io.Writer) error {
 	return nil
 }
 
-// print tells of the series and of the environment check.
+// print shows the series and the environment check.
 func (s *series) print(w io.Writer) {
 	e := s.machine
 	var values []float64
@@ -217,20 +217,20 @@ type named struct {
 // checks is the environment check in words.
 func (s *series) checks() []named {
 	e := s.machine
-	scatter := Ok("%s from launch to launch", percentOf(e.Spread))
+	scatter := passed("%s from launch to launch", percentOf(e.Spread))
 	if e.Scattered() {
-		scatter = Problem(scatter.Found+", more than 1.5 %", "lock the clocks (nvidia-smi -lgc), let the program run longer or take more samples, pin it to processors")
+		scatter = broken(scatter.Found+", more than 1.5 %", "lock the clocks (nvidia-smi -lgc), let the program run longer or take more samples, pin it to processors")
 	}
-	disturbed := Ok("%d of %d launches", e.Disturbed, e.Launches)
+	disturbed := passed("%d of %d launches", e.Disturbed, e.Launches)
 	if e.Disturbed > 0 {
 		disturbed.Found += fmt.Sprintf(", slower by %s on average, %.1f in a row", percentOf(math.Expm1(e.Excess)), e.Burst)
 	}
 	if e.Troubled() {
-		disturbed = Problem(disturbed.Found, "something else runs on this machine now and then: look for other processes, on the device and beside it")
+		disturbed = broken(disturbed.Found, "something else runs on this machine now and then: look for other processes, on the device and beside it")
 	}
-	drift := Ok("von Neumann ratio %.2f, where 1 is none", e.Neumann)
+	drift := passed("von Neumann ratio %.2f, where 1 is none", e.Neumann)
 	if e.Drifting() {
-		drift = Problem(drift.Found, "the level moves slowly, as clocks and temperatures do: warm the device up first, lock its clocks; kbisect launches in turn, so that drift costs launches rather than truth")
+		drift = broken(drift.Found, "the level moves slowly, as clocks and temperatures do: warm the device up first, lock its clocks; kbisect launches in turn, so that drift costs launches rather than truth")
 	}
 	return []named{{"spread", scatter}, {"disturbed", disturbed}, {"drift", drift}}
 }

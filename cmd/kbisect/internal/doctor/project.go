@@ -32,7 +32,7 @@ func isInvalid(err error) bool {
 
 func system(context.Context) Finding {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	return Ok("%s %s %s, %d processors, %s", runtime.GOOS, strings.TrimSpace(string(kernel)), runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	return passed("%s %s %s, %d processors, %s", runtime.GOOS, strings.TrimSpace(string(kernel)), runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
 func (s *subject) repository(context.Context) Finding {
@@ -48,19 +48,19 @@ func (s *subject) repository(context.Context) Finding {
 	}
 	head, err := s.repo.Resolve("HEAD")
 	if err != nil {
-		return Problem(where+": "+wording.Headline(err.Error()), "commit something first")
+		return broken(where+": "+wording.Headline(err.Error()), "commit something first")
 	}
 	found := fmt.Sprintf("%s, read by %s, HEAD %.12s", where, s.repo.Backend(), head)
 	for _, w := range s.repo.Warnings() {
 		found += "\n" + wording.Headline(w)
 	}
-	return Ok("%s", found)
+	return passed("%s", found)
 }
 
 func (s *subject) configuration(context.Context) Finding {
 	switch {
 	case errors.Is(s.configErr, fs.ErrNotExist) && s.named:
-		return Problem(wording.Headline(s.configErr.Error()), "--config names a file that does not exist")
+		return broken(wording.Headline(s.configErr.Error()), "--config names a file that does not exist")
 	case errors.Is(s.configErr, fs.ErrNotExist):
 		return missing("none: kbisect init writes one, kbisect run -- COMMAND needs none", "")
 	case s.configErr != nil:
@@ -81,16 +81,16 @@ func (s *subject) configuration(context.Context) Finding {
 		return f
 	}
 	if line := unfilled(s.config.Path); line != "" {
-		return Problem(found+"\n"+line, "complete that line and remove the words FILL IN")
+		return broken(found+"\n"+line, "complete that line and remove the words FILL IN")
 	}
 	if s.repoErr == nil && s.repo.WorkDir() != "" {
 		for _, name := range s.config.Build.Sources {
 			if _, err := os.Stat(filepath.Join(s.repo.WorkDir(), name)); err != nil {
-				return Problem(found+"\n[build] sources: "+name+" does not exist", "sources are relative to the top of the repository")
+				return broken(found+"\n[build] sources: "+name+" does not exist", "sources are relative to the top of the repository")
 			}
 		}
 	}
-	return Ok("%s", found)
+	return passed("%s", found)
 }
 
 // unfilled is the first line that kbisect init left to be filled in, or "".
@@ -139,13 +139,13 @@ func commands(cfg *config.Config) Finding {
 	}
 	text := strings.Join(append(found, gone...), "\n")
 	if len(gone) > 0 {
-		return Problem(text, "install it, fix PATH, or write ./ in front of a program that the build makes")
+		return broken(text, "install it, fix PATH, or write ./ in front of a program that the build makes")
 	}
 	switch {
 	case text != "":
-		return Ok("%s", text)
+		return passed("%s", text)
 	case (cfg.Kind == config.KindTorch || cfg.Kind == config.KindKernelbot) && cfg.Path != "":
-		return Ok("built in to kind %s", cfg.Kind)
+		return passed("built in to kind %s", cfg.Kind)
 	case cfg.Path != "":
 		return missing("none in kbisect.toml", "")
 	}
@@ -191,12 +191,12 @@ func roomIn(dir, hint string) Finding {
 	}
 	f, err := os.CreateTemp(at, ".kbisect-doctor-*")
 	if err != nil {
-		return Problem(fmt.Sprintf("%s cannot be written: %v", dir, err), hint)
+		return broken(fmt.Sprintf("%s cannot be written: %v", dir, err), hint)
 	}
 	_, err = f.Write(make([]byte, 4096))
 	err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 	if err != nil {
-		return Problem(fmt.Sprintf("%s cannot be written: %v", dir, err), hint)
+		return broken(fmt.Sprintf("%s cannot be written: %v", dir, err), hint)
 	}
 	note := ""
 	if at != dir {
@@ -204,13 +204,13 @@ func roomIn(dir, hint string) Finding {
 	}
 	var fsInfo unix.Statfs_t
 	if err := unix.Statfs(at, &fsInfo); err != nil {
-		return Ok("%s%s", dir, note)
+		return passed("%s%s", dir, note)
 	}
 	free := fsInfo.Bavail * uint64(fsInfo.Bsize)
 	if free < minFree {
-		return Problem(fmt.Sprintf("%s: only %s free", dir, bytesText(free)), "run kbisect cache trim")
+		return broken(fmt.Sprintf("%s: only %s free", dir, bytesText(free)), "run kbisect cache trim")
 	}
-	return Ok("%s, %s free%s", dir, bytesText(free), note)
+	return passed("%s, %s free%s", dir, bytesText(free), note)
 }
 
 // bytesText writes a size in the unit that fits.
@@ -241,22 +241,22 @@ func (s *subject) hooks(ctx context.Context) Finding {
 	info, err := os.Stat(filepath.Join(dir, "pre-push"))
 	switch {
 	case err != nil:
-		return Ok("no pre-push hook in %s%s", dir, where)
+		return passed("no pre-push hook in %s%s", dir, where)
 	case info.Mode()&0o111 == 0:
-		return Problem(fmt.Sprintf("pre-push in %s%s is not executable, so git ignores it", dir, where), "chmod +x "+filepath.Join(dir, "pre-push"))
+		return broken(fmt.Sprintf("pre-push in %s%s is not executable, so git ignores it", dir, where), "chmod +x "+filepath.Join(dir, "pre-push"))
 	}
 	text, _ := os.ReadFile(filepath.Join(dir, "pre-push"))
 	if strings.Contains(string(text), "kbisect") {
-		return Ok("pre-push in %s%s calls kbisect", dir, where)
+		return passed("pre-push in %s%s calls kbisect", dir, where)
 	}
-	return Ok("pre-push in %s%s belongs to another program", dir, where)
+	return passed("pre-push in %s%s belongs to another program", dir, where)
 }
 
 // cgroup says whether trials can have control groups of their own. kbisect also
 // works without.
 func cgroup(context.Context) Finding {
 	if dir, yes := proc.Delegated(); yes {
-		return Ok("v2, delegated: each trial gets its own group below %s", dir)
+		return passed("v2, delegated: each trial gets its own group below %s", dir)
 	}
 	return missing("no delegated v2 group; a process supervises the trials instead", "")
 }

@@ -106,7 +106,7 @@ func (p *pythonProgram) modules(ctx context.Context) Finding {
 	names := slices.Sorted(maps.Keys(wanted))
 	s := machine.RunTool(ctx, 30*time.Second, p.dir, append([]string{python, "-c", findModules}, names...)...)
 	if s.Err != nil {
-		return Problem(s.Err.Error(), "")
+		return broken(s.Err.Error(), "")
 	}
 	var gone []string
 	for line := range strings.Lines(s.Text) {
@@ -115,7 +115,7 @@ func (p *pythonProgram) modules(ctx context.Context) Finding {
 		}
 	}
 	if len(gone) > 0 {
-		return Problem(strings.Join(gone, "\n"), "install it for "+python+": every launch would end with ModuleNotFoundError")
+		return broken(strings.Join(gone, "\n"), "install it for "+python+": every launch would end with ModuleNotFoundError")
 	}
-	return Ok("%s finds %s", python, wording.Counted(len(names), "imported module"))
+	return passed("%s finds %s", python, wording.Counted(len(names), "imported module"))
 }

@@ -32,42 +32,42 @@ func cCompiler(ctx context.Context) Finding {
 	}
 	v := machine.RunTool(ctx, 10*time.Second, "", path, "--version")
 	if v.Err != nil {
-		return Problem(fmt.Sprintf("%s: %v", path, v.Err), "install the compiler again, or fix PATH")
+		return broken(fmt.Sprintf("%s: %v", path, v.Err), "install the compiler again, or fix PATH")
 	}
 	if f := hello(ctx, 30*time.Second, harness.HelloFor("cc"), true, path); f.State != StateOK {
 		f.Found = path + ": " + f.Found
 		f.Hint = cmp.Or(f.Hint, "install the headers and the linker as well (Debian: build-essential)")
 		return f
 	}
-	return Ok("%s (%s), compiles and runs", v.First(), path)
+	return passed("%s (%s), compiles and runs", v.First(), path)
 }
 
 // hello compiles a known-good program in a temporary directory and, with run, runs it.
 func hello(ctx context.Context, limit time.Duration, h harness.Hello, run bool, compiler ...string) Finding {
 	dir, err := os.MkdirTemp("", "kbisect-doctor-")
 	if err != nil {
-		return Problem(err.Error(), "set TMPDIR to a writable directory")
+		return broken(err.Error(), "set TMPDIR to a writable directory")
 	}
 	defer os.RemoveAll(dir)
 	if err := os.WriteFile(filepath.Join(dir, h.File), h.Text, 0o600); err != nil {
-		return Problem(err.Error(), "set TMPDIR to a writable directory")
+		return broken(err.Error(), "set TMPDIR to a writable directory")
 	}
 	s := machine.RunTool(ctx, limit, dir, append(slices.Clone(compiler), "-o", "hello", h.File)...)
 	if s.Err != nil {
-		return Problem("does not compile: "+s.Err.Error(), "")
+		return broken("does not compile: "+s.Err.Error(), "")
 	}
 	if !run {
-		return Ok("compiles")
+		return passed("compiles")
 	}
 	s = machine.RunTool(ctx, limit, dir, "./hello")
 	switch {
 	case s.Err != nil:
 		text, advice := hint.Split(s.Err)
-		return Problem("compiles, but the program does not run: "+text, advice)
+		return broken("compiles, but the program does not run: "+text, advice)
 	case s.First() != harness.HelloWord:
-		return Problem("compiles, but the program prints: "+s.Last(), "")
+		return broken("compiles, but the program prints: "+s.Last(), "")
 	}
-	return Ok("compiles and runs")
+	return passed("compiles and runs")
 }
 
 // nvcc looks in PATH and where CUDA is usually installed.
@@ -77,14 +77,14 @@ func nvcc(ctx context.Context, rep gpu.Report) Finding {
 		for _, home := range []string{os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH"), "/usr/local/cuda"} {
 			p := filepath.Join(home, "bin", "nvcc")
 			if _, err := os.Stat(p); home != "" && err == nil {
-				return Problem(p+" is there, but not in PATH", "export PATH="+filepath.Dir(p)+":$PATH")
+				return broken(p+" is there, but not in PATH", "export PATH="+filepath.Dir(p)+":$PATH")
 			}
 		}
 		return missing("not in PATH", "install the CUDA toolkit")
 	}
 	v := machine.RunTool(ctx, 20*time.Second, "", path, "--version")
 	if v.Err != nil {
-		return Problem(fmt.Sprintf("%s: %v", path, v.Err), "install the CUDA toolkit again, or fix PATH")
+		return broken(fmt.Sprintf("%s: %v", path, v.Err), "install the CUDA toolkit again, or fix PATH")
 	}
 	name := fmt.Sprintf("%s (%s)", machine.VersionLine(v, "Cuda compilation tools"), path)
 	if len(rep.Devices) == 0 {
@@ -111,11 +111,11 @@ func torch(ctx context.Context, rep gpu.Report) Finding {
 	case strings.Contains(s.Text, "No module named 'torch'"):
 		return missing("not installed for "+python, "")
 	case s.Err != nil:
-		return Problem("import torch: "+s.Err.Error(), "try: python3 -c 'import torch'")
+		return broken("import torch: "+s.Err.Error(), "try: python3 -c 'import torch'")
 	}
 	name := machine.VersionLine(s, "torch")
 	if len(rep.Devices) == 0 {
-		return Ok("%s", name)
+		return passed("%s", name)
 	}
 	return torchHello(ctx, python, name, rep.CUDA)
 }
@@ -125,9 +125,9 @@ func torchHello(ctx context.Context, python, name, cuda string) Finding {
 	h := harness.HelloFor("torch")
 	s := machine.RunTool(ctx, 60*time.Second, os.TempDir(), python, "-c", string(h.Text))
 	if s.Err != nil || s.First() != harness.HelloWord {
-		return Problem(name+", but a sum on the device fails: "+s.Last(), "the driver supports CUDA "+cuda+"; install a torch built for that or an older one")
+		return broken(name+", but a sum on the device fails: "+s.Last(), "the driver supports CUDA "+cuda+"; install a torch built for that or an older one")
 	}
-	return Ok("%s, computes on the device", name)
+	return passed("%s, computes on the device", name)
 }
 
 // toolCheck looks a program up and asks for its version, which is in the line that
@@ -140,8 +140,8 @@ func toolCheck(name, prefix, hint string, args ...string) func(context.Context) 
 		}
 		s := machine.RunTool(ctx, 15*time.Second, "", append([]string{path}, args...)...)
 		if s.Err != nil {
-			return Problem(fmt.Sprintf("%s: %v", path, s.Err), "it is installed but does not run; install it again, or fix PATH")
+			return broken(fmt.Sprintf("%s: %v", path, s.Err), "it is installed but does not run; install it again, or fix PATH")
 		}
-		return Ok("%s (%s)", machine.VersionLine(s, prefix), path)
+		return passed("%s (%s)", machine.VersionLine(s, prefix), path)
 	}
 }
