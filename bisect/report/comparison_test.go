@@ -41,6 +41,23 @@ func TestSentence(t *testing.T) {
 	}
 }
 
+// TestGateReason: the verdict is the word of the result and its reason.
+func TestGateReason(t *testing.T) {
+	for name, g := range samples.Gates() {
+		reason := g.Reason("HEAD fails in 2 of 2 launches")
+		switch g.Result {
+		case report.GatePass, report.GateRegression, report.GateImprovement:
+			if _, said, _ := strings.Cut(g.Verdict, ": "); reason == "" || said != reason+"." {
+				t.Errorf("%s: %q of %q", name, reason, g.Verdict)
+			}
+		default:
+			if reason != "" {
+				t.Errorf("%s: %q", name, reason)
+			}
+		}
+	}
+}
+
 // TestDocumentsHaveEveryKey writes empty documents: nothing may be missing, and what is not known is null.
 func TestDocumentsHaveEveryKey(t *testing.T) {
 	for _, doc := range []any{

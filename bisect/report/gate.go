@@ -103,32 +103,52 @@ type GateSearch struct {
 
 // Sentence says what a gate came to; why is of a result that rests on no number.
 func (g *Gate) Sentence(why string) string {
-	s := sentence{g.Contrasts, g.Effect, g.ErrorRate, g.Pairs, g.BudgetOver, g.Hopeless}
-	switch {
-	case g.NotLaunched != nil:
-		return "Pass: " + *g.NotLaunched + "; nothing was launched."
-	case g.Result == GateRegression && g.Failure != nil:
-		return "Regression: " + why + "."
-	case g.Result == GateRegression:
-		return "Regression: " + s.changed(GateRegression) + "."
-	case g.Result == GateImprovement:
-		return "Improvement: " + s.changed(GateImprovement) + g.accepts() + "."
-	case g.Result == GatePass && len(g.Contrasts) == 0:
-		return "Pass."
-	case g.Result == GatePass:
-		out := fmt.Sprintf("Pass: no change of %s or more", words.Percent(g.Effect))
-		if between := s.between(GatePass); between != "" {
-			out += ": " + between
-		} else {
-			out += " that is not accepted"
+	reason := g.Reason(why)
+	switch g.Result {
+	case GateRegression:
+		return "Regression: " + reason + "."
+	case GateImprovement:
+		return "Improvement: " + reason + "."
+	case GatePass:
+		if reason == "" {
+			return "Pass."
 		}
-		return out + g.accepts() + "."
-	case g.Result == "infra":
+		return "Pass: " + reason + "."
+	case "infra":
 		return "Stopped: machine problem; no verdict on HEAD."
-	case g.Result == "interrupted":
+	case "interrupted":
 		return "Interrupted; no verdict on HEAD."
 	}
-	return s.open(why)
+	return g.sentence().open(why)
+}
+
+// Reason is what a regression, an improvement or a pass rests on: the sentence without the verdict, for a caller
+// that gives a verdict of its own. It is "" for every other result. failure describes how HEAD fails, where it does.
+func (g *Gate) Reason(failure string) string {
+	s := g.sentence()
+	switch {
+	case g.NotLaunched != nil:
+		return *g.NotLaunched + "; nothing was launched"
+	case g.Result == GateRegression && g.Failure != nil:
+		return failure
+	case g.Result == GateRegression:
+		return s.changed(GateRegression)
+	case g.Result == GateImprovement:
+		return s.changed(GateImprovement) + g.accepts()
+	case g.Result != GatePass || len(g.Contrasts) == 0:
+		return ""
+	}
+	out := fmt.Sprintf("no change of %s or more", words.Percent(g.Effect))
+	if between := s.between(GatePass); between != "" {
+		out += ": " + between
+	} else {
+		out += " that is not accepted"
+	}
+	return out + g.accepts()
+}
+
+func (g *Gate) sentence() sentence {
+	return sentence{g.Contrasts, g.Effect, g.ErrorRate, g.Pairs, g.BudgetOver, g.Hopeless}
 }
 
 // accepts counts what was let pass.

@@ -203,8 +203,16 @@ func shares(pairs []kernelPair) {
 		}
 	}
 	slices.SortStableFunc(pairs, func(x, y kernelPair) int {
-		both := func(p kernelPair) int { return map[bool]int{true: 1}[p.a != nil && p.b != nil] }
-		return cmp.Or(cmp.Compare(zeroNaN(y.time), zeroNaN(x.time)), both(y)-both(x))
+		if c := cmp.Compare(zeroNaN(y.time), zeroNaN(x.time)); c != 0 {
+			return c
+		}
+		switch both := x.a != nil && x.b != nil; {
+		case both == (y.a != nil && y.b != nil):
+			return 0
+		case both:
+			return -1
+		}
+		return 1
 	})
 }
 
@@ -233,7 +241,7 @@ func (v *kernelView) seconds() (sum float64) {
 }
 
 // metric is a figure of ncu, of the grid and block that took most time; NaN if it is not known.
-func (v *kernelView) metric(name string) float64 { return metricOf(v, name, v.ncuLaunches()) }
+func (v *kernelView) metric(name string) float64 { return metricOf(name, v.ncuLaunches()) }
 
 func (v *kernelView) ncuLaunches() []cuda.Launched {
 	if v == nil {
@@ -249,7 +257,7 @@ func (v *kernelView) traceLaunches() []cuda.Launched {
 	return v.trace
 }
 
-func metricOf(_ *kernelView, name string, launched []cuda.Launched) float64 {
+func metricOf(name string, launched []cuda.Launched) float64 {
 	if len(launched) > 0 {
 		if m, ok := launched[0].Metrics[name]; ok {
 			return m.Value
@@ -278,7 +286,7 @@ func (v *kernelView) static(of func(*cuda.Usage) int) float64 {
 
 // registers are those of a thread by ncu, by the compiler and by a trace; NaN where one does not tell.
 func (v *kernelView) registers() []float64 {
-	return []float64{v.metric(cuda.MetricRegisters), v.static(func(u *cuda.Usage) int { return u.Registers }), metricOf(v, cuda.MetricRegisters, v.traceLaunches())}
+	return []float64{v.metric(cuda.MetricRegisters), v.static(func(u *cuda.Usage) int { return u.Registers }), metricOf(cuda.MetricRegisters, v.traceLaunches())}
 }
 
 // staticShared is the static shared memory in bytes, by ncu and by the compiler.
@@ -288,7 +296,7 @@ func (v *kernelView) staticShared() []float64 {
 
 // dynamicShared is told by ncu, or what a trace has beyond the static.
 func (v *kernelView) dynamicShared() float64 {
-	beyond := metricOf(v, cuda.MetricShared, v.traceLaunches()) - figure(v.staticShared()...)
+	beyond := metricOf(cuda.MetricShared, v.traceLaunches()) - figure(v.staticShared()...)
 	return figure(v.metric(cuda.MetricDynamic), max(0, beyond))
 }
 
@@ -318,7 +326,7 @@ func (v *kernelView) occupancy() (share float64, limit string) {
 			return 100 * o.Share, o.Limit
 		}
 	}
-	shared := figure(figure(v.staticShared()...)+v.dynamicShared(), metricOf(v, cuda.MetricShared, v.trace))
+	shared := figure(figure(v.staticShared()...)+v.dynamicShared(), metricOf(cuda.MetricShared, v.trace))
 	registers := figure(v.registers()...)
 	if math.IsNaN(shared) || math.IsNaN(registers) {
 		return math.NaN(), ""

@@ -137,7 +137,7 @@ func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspec
 	var finished []cuda.Usage
 	programs := in.Programs()
 	for _, file := range programs {
-		sass, resources, err := x.dump(ctx, in, file)
+		sass, resources, err := dump(ctx, in, file)
 		if err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -164,7 +164,7 @@ func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspec
 }
 
 // dump runs the tools on one file.
-func (x *explainer) dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Function, []cuda.Usage, error) {
+func dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Function, []cuda.Usage, error) {
 	code, figures := cuda.DeviceTools(file)
 	code[0], figures[0] = cudaTool(code[0]), cudaTool(figures[0])
 	resources, err := in.Tool(ctx, figures, toolLimit)

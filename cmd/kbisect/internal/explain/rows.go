@@ -93,7 +93,10 @@ func (x *explainer) phaseRows() (rows []report.Row) {
 				return o.Describe()
 			}
 		}
-		return map[bool]string{true: "ok"}[len(all) > 0]
+		if len(all) == 0 {
+			return ""
+		}
+		return "ok"
 	}
 	if ea, eb := ends(a), ends(b); ea != eb {
 		r := report.Texts(groupPhases, "", "a launch ends", report.SortNone, ea, eb)
@@ -290,7 +293,7 @@ func (p kernelPair) launchRows() (rows []report.Row) {
 		}
 	}
 	launches := p.number(groupKernels, "launches", "", report.SortLaunches, traced(func(l []cuda.Launched) float64 { return float64(launchesOf(l)) }))
-	one := p.number(groupKernels, "time of a launch", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return metricOf(nil, cuda.MetricTime, l) }))
+	one := p.number(groupKernels, "time of a launch", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return metricOf(cuda.MetricTime, l) }))
 	all := p.number(groupKernels, "time of all launches", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return (&kernelView{trace: l}).seconds() }))
 	one.Noise, all.Noise = profileNoise, profileNoise
 	launches.Key, one.Key = true, true
