@@ -19,8 +19,8 @@ func baselineCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "baseline",
 		Usage: "record and list known-good commits with their measurements",
-		Description: "A baseline is what run goes back to when no --good is named, and what a push of the same inputs passes by.\n" +
-			"It holds for the device that it was measured on: elsewhere it is a hint, never a verdict.",
+		Description: "run starts from a baseline when --good is not given, and the hook passes a push of the same inputs.\n" +
+			"A baseline holds for the device that it was measured on; elsewhere it is only a hint.",
 		OnUsageError: usageError, HideHelpCommand: true,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
@@ -30,8 +30,8 @@ func baselineCommand() *cli.Command {
 		},
 		Subcommands: everywhere(
 			&cli.Command{
-				Name: "record", Usage: "launch a revision and, if it is good, remember it", ArgsUsage: "[REV] [-- COMMAND ARGS]",
-				Description: "Launches REV (default HEAD), each launch a fresh process. Unless every launch ends well it is refused.\n\n" +
+				Name: "record", Usage: "launch a revision and, if it is good, record it", ArgsUsage: "[REV] [-- COMMAND ARGS]",
+				Description: "Launches REV (default HEAD), each time in a fresh process. It is recorded only if every launch ends well.\n\n" +
 					"Exit codes: 0 recorded, 2 usage, 3 refused: it is not good, 5 machine problem, 130 interrupted.",
 				OnUsageError: usageError, HideHelpCommand: true, Action: recordAction,
 				Flags: append(trialFlags(),
@@ -39,9 +39,9 @@ func baselineCommand() *cli.Command {
 					&cli.StringFlag{Name: "note", Usage: "`TEXT` to keep with it"},
 				),
 			},
-			&cli.Command{Name: "list", Usage: "the baselines, the newest first", OnUsageError: usageError, Action: listBaselines},
+			&cli.Command{Name: "list", Usage: "list the baselines, newest first", OnUsageError: usageError, Action: listBaselines},
 			&cli.Command{
-				Name: "show", Usage: "one baseline: the newest, or that of a revision or an id", ArgsUsage: "[REV|ID]", OnUsageError: usageError,
+				Name: "show", Usage: "show one baseline: the newest, or that of a revision or id", ArgsUsage: "[REV|ID]", OnUsageError: usageError,
 				HideHelpCommand: true, Action: showBaseline,
 				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the baseline as JSON on standard output", DisableDefaultText: true}},
 			},
@@ -166,7 +166,7 @@ func listBaselines(c *cli.Context) error {
 			device += ", imported"
 		}
 		if len(b.Hints(here)) > 0 {
-			device += ", a hint here"
+			device += ", only a hint here"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, wording.Short(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.Median(), wording.Clean(device), wording.Clean(b.Note))
 	}

@@ -16,9 +16,9 @@ func explainCommand() *cli.Command {
 		Description: "Builds both revisions, launches each some times, reads the device code that was built, and runs each once\n" +
 			"more under the profilers that this machine has and allows: torch.profiler for Python programs, Nsight\n" +
 			"Compute (ncu) for all. The two or three figures that changed most come first, then one table of A against B.\n" +
-			"What could not be looked at is said, with the reason. Whether B is slower is for kbisect compare to say.\n\n" +
+			"What could not be examined is listed with the reason. Use kbisect compare to see whether B is slower.\n\n" +
 			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
-			"Exit codes: 0 explained, 2 usage, 3 neither of the two could be looked at, 5 machine problem, 130 interrupted.",
+			"Exit codes: 0 explained, 2 usage, 3 neither revision could be examined, 5 machine problem, 130 interrupted.",
 		OnUsageError:    usageError,
 		HideHelpCommand: true,
 		Flags: append(append(append(trialFlags(), formatFlags()...), explainLimitFlag(explain.Limit)),

@@ -140,7 +140,7 @@ hint: kbisect sessions lists them
 		{where: "busy", args: "run --good v1 -- true", code: exit.Machine, want: `kbisect: another run works on this repository: process PID (session SESSION) holds DIR/.git/kbisect/run.lock
 hint: wait for it or stop it; the lock ends with the process
 `},
-		{args: "baseline import n", code: exit.UsageError, want: `kbisect: n: it is no baseline: this is a number
+		{args: "baseline import n", code: exit.UsageError, want: `kbisect: n: invalid baseline: expected an object, got a number
 hint: kbisect baseline export writes one
 `},
 		{where: "empty", args: "baseline show", code: exit.UsageError, want: `kbisect: nothing has been searched in this repository yet
@@ -150,9 +150,9 @@ hint: kbisect run
 hint: name the switches of the project in kbisect.toml, one [[flag]] each, the safe value first
 `},
 		{args: "gate --base other -- true", code: exit.UsageError, want: `kbisect: HEAD and other have no common history
-hint: --base REV names the branch that HEAD goes into
+hint: name the branch to merge into with --base REV
 `},
-		{where: "shallow", args: "gate --base origin/work -- true", code: exit.UsageError, want: "kbisect: --base: this shallow clone does not hold origin/work\n" +
+		{where: "shallow", args: "gate --base origin/work -- true", code: exit.UsageError, want: "kbisect: --base: origin/work is not in this shallow clone\n" +
 			"hint: fetch the whole history: actions/checkout with `fetch-depth: 0`, GitLab with `GIT_DEPTH: \"0\"`, elsewhere git fetch --unshallow\n"},
 		{where: "shallow", args: "run --good HEAD~2 -- true", code: exit.UsageError, want: `kbisect: --good: unknown revision "HEAD~2"
 hint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits

@@ -32,7 +32,7 @@ import (
 // Schema names the document of a baseline and its version.
 const Schema = "kbisect.baseline/1"
 
-// Baseline is a commit that was good, and what its launches measured where.
+// Baseline is a commit that was good, with what its launches measured and on which machine.
 type Baseline struct {
 	Schema   string          `json:"schema"`
 	Session  string          `json:"session"` // that keeps it
@@ -47,7 +47,7 @@ type Baseline struct {
 	Version  string          `json:"kbisect"`
 }
 
-// Level is one number of every launch that counts: the median of its samples.
+// Level is one metric, or one case of it: a value for every launch that counts, the median of its samples.
 type Level struct {
 	Metric string    `json:"metric"`
 	Case   string    `json:"case"` // "": the metric has no cases, or all together
@@ -64,7 +64,7 @@ type measuredBy struct {
 	Run         string `json:"run"`
 }
 
-// baselineOf puts a measurement into the terms of a baseline.
+// baselineOf makes a baseline of a measurement.
 func baselineOf(t *session.Session, m report.Measurement, all []bisect.Outcome, on machine.Machine) Baseline {
 	b := Baseline{
 		Schema: Schema, Session: t.Record.ID, Commit: t.Policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
@@ -85,7 +85,7 @@ func baselineOf(t *session.Session, m report.Measurement, all []bisect.Outcome, 
 	return b
 }
 
-// phasesOf lists the phases of all launches but the build, in the order in which they are first met.
+// phasesOf lists the phases of all launches except the build, in order of first appearance.
 func phasesOf(all []bisect.Outcome) (out []string) {
 	for _, o := range all {
 		for _, p := range o.Phases {
@@ -97,7 +97,7 @@ func phasesOf(all []bisect.Outcome) (out []string) {
 	return out
 }
 
-// level collects one number, of launches of which nothing else is left.
+// levelOf collects the values of one number. The outcomes hold no other number.
 func levelOf(p *policy.Policy, all []bisect.Outcome, n session.Number) Level {
 	m := p.Metric(n.Metric)
 	l := Level{Metric: n.Metric, Case: n.One, Higher: m.Higher}
@@ -110,7 +110,7 @@ func levelOf(p *policy.Policy, all []bisect.Outcome, n session.Number) Level {
 	return l
 }
 
-// measuredBy is the fingerprint of a policy.
+// measuredByOf is the fingerprint of a policy, with its commands for people to read.
 func measuredByOf(p *policy.Policy) measuredBy {
 	return measuredBy{Fingerprint(p.Compares()), strings.Join(p.Plan.Build, " "), strings.Join(p.Plan.Run, " ")}
 }
@@ -121,58 +121,58 @@ const (
 	maxLevels = 10_000
 )
 
-// Read reads an exported baseline. It trusts nothing: a file may be edited, cut off, or another's.
+// Read reads an exported baseline and checks all of it: a file may be edited, cut off, or come from elsewhere.
 func Read(r io.Reader) (b Baseline, err error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxSize+1))
 	if err != nil {
 		return b, err
 	}
 	if len(data) > maxSize {
-		return b, fmt.Errorf("it is larger than %d MiB: no baseline", maxSize>>20)
+		return b, fmt.Errorf("invalid baseline: larger than %d MiB", maxSize>>20)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&b); err != nil {
-		return Baseline{}, fmt.Errorf("it is no baseline: %w\nhint: kbisect baseline export writes one", plainJSON(err))
+		return Baseline{}, fmt.Errorf("invalid baseline: %w\nhint: kbisect baseline export writes one", plainJSON(err))
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return Baseline{}, errors.New("it is no baseline: something follows it")
+		return Baseline{}, errors.New("invalid baseline: unexpected data after its end")
 	}
 	if err := b.check(); err != nil {
-		return Baseline{}, fmt.Errorf("it is no baseline: %w", err)
+		return Baseline{}, fmt.Errorf("invalid baseline: %w", err)
 	}
 	return b, nil
 }
 
-// plainJSON leaves the types of this program out of what is wrong with a document.
+// plainJSON describes an error of encoding/json without the Go types of this program.
 func plainJSON(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong) && wrong.Field != "":
-		return fmt.Errorf("%s does not hold a %s", wrong.Field, wrong.Value)
+		return fmt.Errorf("%s: unexpected %s", wrong.Field, wrong.Value)
 	case errors.As(err, &wrong):
-		return fmt.Errorf("this is a %s", wrong.Value)
+		return fmt.Errorf("expected an object, got a %s", wrong.Value)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("it ends in the middle")
+		return errors.New("unexpected end of file")
 	}
 	return err
 }
 
-// check finds what no baseline can say.
+// check finds values that this program would never write.
 func (b Baseline) check() error {
 	switch {
 	case b.Schema != Schema:
-		return fmt.Errorf("its schema is %q, not %q", b.Schema, Schema)
+		return fmt.Errorf("schema %q, expected %q", b.Schema, Schema)
 	case !ObjectID(b.Commit):
-		return fmt.Errorf("commit %q is no full id", b.Commit)
+		return fmt.Errorf("commit %q is not a full id", b.Commit)
 	case b.Recorded.IsZero() || b.Recorded.After(time.Now().Add(24*time.Hour)):
-		return fmt.Errorf("it was recorded %s", b.Recorded.Format(time.RFC3339))
+		return fmt.Errorf("invalid date %s", b.Recorded.Format(time.RFC3339))
 	case b.Launches < 1:
-		return fmt.Errorf("%d launches", b.Launches)
+		return fmt.Errorf("invalid number of launches: %d", b.Launches)
 	case len(b.Levels) == 0 || len(b.Levels) > maxLevels:
-		return fmt.Errorf("%d levels", len(b.Levels))
+		return fmt.Errorf("invalid number of levels: %d", len(b.Levels))
 	case len(b.Config.Fingerprint) != 64 || strings.Trim(b.Config.Fingerprint, "0123456789abcdef") != "":
-		return fmt.Errorf("the fingerprint %q of its configuration is none", b.Config.Fingerprint)
+		return fmt.Errorf("invalid fingerprint of the configuration: %q", b.Config.Fingerprint)
 	}
 	for i, l := range b.Levels {
 		if err := l.check(b.Launches); err != nil {
@@ -190,15 +190,15 @@ func (l Level) check(launches int) error {
 		return fmt.Errorf("%d values of %d launches", len(l.Values), launches)
 	}
 	if len(l.Unit) > 32 || len(l.Metric) > 1000 || len(l.Case) > 10_000 {
-		return errors.New("its names are too long")
+		return errors.New("a name is too long")
 	}
 	if m := compare.Describe(l.Values).Median; !(math.Abs(m-l.Median) <= 1e-9*math.Abs(m)) {
-		return fmt.Errorf("its median is %g, not %g", m, l.Median)
+		return fmt.Errorf("median %g, expected %g from its values", l.Median, m)
 	}
 	return nil
 }
 
-// Median is the number that a list shows: the first that the program sent, else the wall time.
+// Median is the median that a list shows: of the first metric that the program sent, else of the wall time.
 func (b Baseline) Median() string {
 	if len(b.Levels) == 0 {
 		return "-"
@@ -207,11 +207,12 @@ func (b Baseline) Median() string {
 	return wording.Clean(l.Name() + " " + l.Quantity(l.Median))
 }
 
-// Quantity is a value in the unit in which it is best read.
+// Quantity is a value with a unit of a readable scale.
 func (l Level) Quantity(v float64) string {
 	return wording.Clean(words.Quantity(v, l.Unit))
 }
 
+// Name is the metric with its case.
 func (l Level) Name() string {
 	if l.Case == "" {
 		return l.Metric
@@ -219,7 +220,7 @@ func (l Level) Name() string {
 	return l.Metric + " of " + l.Case
 }
 
-// Print shows a baseline, with the reasons for which it is a hint only.
+// Print writes a baseline for people, with the reasons why it is only a hint on this machine.
 func (b Baseline) Print(w io.Writer, hints []string) error {
 	fmt.Fprintf(w, "\n  %s  %s\n", wording.Short(b.Commit), wording.Clean(b.Subject))
 	if b.Note != "" {
@@ -231,7 +232,7 @@ func (b Baseline) Print(w io.Writer, hints []string) error {
 	}
 	fmt.Fprintf(w, "  command   %s\n", wording.Clean(b.Config.Run))
 	if len(hints) > 0 {
-		fmt.Fprintf(w, "  a hint here, never a verdict: %s\n", wording.Clean(strings.Join(hints, "; ")))
+		fmt.Fprintf(w, "  only a hint on this machine: %s\n", wording.Clean(strings.Join(hints, "; ")))
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -242,13 +243,13 @@ func (b Baseline) Print(w io.Writer, hints []string) error {
 	return t.Flush()
 }
 
-// Fingerprint is the SHA-256 of a text, in hex.
+// Fingerprint is the SHA-256 of a text in hexadecimal.
 func Fingerprint(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// usesPython reports a project of Python's.
+// usesPython reports whether a project builds or runs Python, whose packages then belong to its machine.
 func usesPython(p *policy.Policy) bool {
 	python := func(argv []string) bool {
 		return slices.ContainsFunc(argv, func(a string) bool {
@@ -258,7 +259,7 @@ func usesPython(p *policy.Policy) bool {
 	return p.Plan.Kind == config.KindTorch || p.Plan.Kind == config.KindKernelbot || python(p.Plan.Run) || python(p.Plan.Build)
 }
 
-// ObjectID reports the full id of an object.
+// ObjectID reports whether s is the full id of a git object, SHA-1 or SHA-256.
 func ObjectID(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -40,7 +40,7 @@ func TestReadBaseline(t *testing.T) {
 		if wrong == `[],"levels":[{"metric"` { // the second counts, as everywhere in JSON
 			continue
 		}
-		if text == string(good) || err == nil || !strings.HasPrefix(err.Error(), "it is no baseline: ") {
+		if text == string(good) || err == nil || !strings.HasPrefix(err.Error(), "invalid baseline: ") {
 			t.Errorf("%s for %s: %v", wrong, old, err)
 		}
 	}
@@ -95,11 +95,11 @@ func TestBaselineHints(t *testing.T) {
 	}{
 		{Kept{Baseline: aBaseline(), Imported: false}, h200, 0, ""},
 		{Kept{Baseline: aBaseline(), Imported: true}, h200, 0, ""},
-		{Kept{Baseline: aBaseline(), Imported: true}, other, 2, "its device is not here: NVIDIA H200; driver 550.1 then, 560.2 now"},
-		{Kept{Baseline: aBaseline(), Imported: false}, none, 1, "its device is not here: NVIDIA H200"},
+		{Kept{Baseline: aBaseline(), Imported: true}, other, 2, "measured on another device: NVIDIA H200; driver 550.1 then, 560.2 now"},
+		{Kept{Baseline: aBaseline(), Imported: false}, none, 1, "measured on another device: NVIDIA H200"},
 		{Kept{Baseline: cpu, Imported: false}, none, 0, ""},
-		{Kept{Baseline: cpu, Imported: true}, none, 1, "it was measured without a device that could be told from others"},
-		{Kept{Baseline: cpu, Imported: false}, h200, 1, "it was measured without a device that could be told from others"},
+		{Kept{Baseline: cpu, Imported: true}, none, 1, "measured without an identifiable device"},
+		{Kept{Baseline: cpu, Imported: false}, h200, 1, "measured without an identifiable device"},
 	} {
 		got := x.b.Hints(x.here)
 		if len(got) != x.hints || strings.Join(got, "; ") != x.want {

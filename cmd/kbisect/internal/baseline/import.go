@@ -18,8 +18,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Import keeps an imported baseline. On the device that it was measured on its commit is as good as one that
-// was recorded here.
+// Import keeps a baseline that was read from a file. Where this machine has the device that it was measured on, its
+// commit counts as good from then on.
 func Import(ctx context.Context, w io.Writer, version string, repo *source.Repo, b Baseline) error {
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
@@ -32,7 +32,7 @@ func Import(ctx context.Context, w io.Writer, version string, repo *source.Repo,
 	}
 	for _, old := range all {
 		if old.Commit == b.Commit && old.Recorded.Equal(b.Recorded) && old.Config == b.Config {
-			fmt.Fprintf(w, "it is here already, as %s\n", old.Session)
+			fmt.Fprintf(w, "already known as %s\n", old.Session)
 			return nil
 		}
 	}
@@ -55,13 +55,13 @@ func Import(ctx context.Context, w io.Writer, version string, repo *source.Repo,
 	}
 	fmt.Fprintf(w, "imported as %s: %s, recorded %s\n", s.ID, wording.Short(b.Commit), b.Recorded.Format(time.RFC3339))
 	if hints := k.Hints(here); len(hints) > 0 {
-		fmt.Fprintf(w, "It is a hint here, never a verdict: %s.\n", strings.Join(hints, "; "))
+		fmt.Fprintf(w, "It is only a hint on this machine: %s.\n", strings.Join(hints, "; "))
 	}
 	return nil
 }
 
-// GoodElsewhere is a hint for who names no good end: the newest baseline before a commit that is known from
-// another device only, or "".
+// GoodElsewhere is a hint for a user who names no good end: the newest imported baseline of an ancestor of bad, ""
+// where there is none.
 func GoodElsewhere(repo *source.Repo, bad string) string {
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
 	if err != nil {
@@ -74,7 +74,7 @@ func GoodElsewhere(repo *source.Repo, bad string) string {
 	}
 	for _, b := range all {
 		if yes, err := repo.IsAncestor(b.Commit, bad); err == nil && yes && b.Imported && b.Commit != bad {
-			return fmt.Sprintf("\nhint: %s was good elsewhere (%s): --good %[1]s tries it here", wording.Short(b.Commit), b.Machine.DeviceNames())
+			return fmt.Sprintf("\nhint: %s was good on another machine (%s); try --good %[1]s", wording.Short(b.Commit), b.Machine.DeviceNames())
 		}
 	}
 	return ""

@@ -13,13 +13,13 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Kept is a baseline with the session that keeps it.
+// Kept is a baseline of the store.
 type Kept struct {
 	Baseline
-	Imported bool
+	Imported bool // from a file, not recorded in this repository
 }
 
-// List reads those that the store keeps, the newest first.
+// List reads the baselines of the store, the newest first.
 func List(st *store.Store) (out []Kept, err error) {
 	all, err := st.Sessions(0)
 	if err != nil {
@@ -65,15 +65,15 @@ func Choose(all []Kept, repo *source.Repo, name string) (Kept, error) {
 	return Kept{}, exit.Usagef("%s (%s) has no baseline\nhint: kbisect baseline record %[1]s", name, wording.Short(id))
 }
 
-// Hints are the reasons for which a baseline says little here. One that comes from a file and names no device may
-// come from any machine.
+// Hints are the reasons why a baseline is only a hint on this machine. One that comes from a file and names no device
+// may come from any machine.
 func (b Kept) Hints(here *machine.Machine) (out []string) {
 	m := b.Machine
 	switch elsewhere := m.Elsewhere(here); {
 	case len(m.Devices) == 0 && (b.Imported || elsewhere):
-		out = append(out, "it was measured without a device that could be told from others")
+		out = append(out, "measured without an identifiable device")
 	case elsewhere:
-		out = append(out, "its device is not here: "+m.DeviceNames())
+		out = append(out, "measured on another device: "+m.DeviceNames())
 	}
 	if m.Driver != "" && here.Driver != "" && m.Driver != here.Driver {
 		out = append(out, fmt.Sprintf("driver %s then, %s now", m.Driver, here.Driver))

@@ -23,7 +23,7 @@ const Kind = "baseline"
 // ImportedStatus is the status of the session of a baseline that came from a file.
 const ImportedStatus = "imported"
 
-// Record launches a revision and, if it is good, remembers it with a note.
+// Record launches a revision and, if every launch ends well, keeps it as a baseline with a note.
 func Record(ctx context.Context, e session.Env, words []string, note string) error {
 	record := func(ctx context.Context, t *session.Session, q *policy.Request, rev string) error {
 		return record(ctx, t, q, rev, note)
@@ -31,7 +31,7 @@ func Record(ctx context.Context, e session.Env, words []string, note string) err
 	return session.LaunchOne(ctx, e, words, Kind, 2, "two are needed to call it good", "a command follows --", record)
 }
 
-// record launches, and remembers what is good.
+// record launches the revision of a session and keeps it if it is good.
 func record(ctx context.Context, t *session.Session, q *policy.Request, rev, note string) error {
 	on := machine.Describe(ctx, t.Devices.Watches, usesPython(t.Policy))
 	n := q.Launches
@@ -62,7 +62,7 @@ func record(ctx context.Context, t *session.Session, q *policy.Request, rev, not
 	return keep(t, b)
 }
 
-// refusal says why a revision is not good, "" when it is.
+// refusal says why a revision is not recorded, "" when it is, or when the machine or the user stopped it.
 func refusal(m report.Measurement, all []bisect.Outcome, asked int) string {
 	var s compare.Side
 	for _, o := range all {
@@ -74,14 +74,14 @@ func refusal(m report.Measurement, all []bisect.Outcome, asked int) string {
 	case s.Failed > 0:
 		return fmt.Sprintf("it is not good. %s", m.Verdict)
 	case len(all) < asked:
-		return fmt.Sprintf("the budget was used up after %d of %d launches.", len(all), asked)
+		return fmt.Sprintf("budget used up after %d of %d launches.", len(all), asked)
 	case s.Counted == 0:
 		return fmt.Sprintf("none of %d launches gave times that count: %s.", len(all), s.Left[0].Why)
 	}
 	return ""
 }
 
-// keep writes a baseline into the store, and its commit among the good ones.
+// keep stores a baseline, and its commit among the good ones from which later searches start.
 func keep(t *session.Session, b Baseline) error {
 	good := store.Good{Commit: b.Commit, When: b.Recorded, Session: b.Session, Detail: fmt.Sprintf("a baseline, %d launches ended well", b.Launches)}
 	if err := t.Store.RecordGood(good); err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// Culprit says why a culprit differs from its parent, by what the search has seen of both: its
-// launches give the phases, and what it has built is looked at. Launches under profilers are added
-// where there is a device and a launch is short. It must be called while the pipeline is open. Nil
-// stands for nothing to explain, or not asked for. about is what was found, if it is a number.
+// Culprit says why a culprit differs from its parent. It reuses what the search has launched and built, and adds
+// launches under profilers where there is a device and a launch is short. It must be called while the pipeline is
+// open. about is the change of a number that the search found, nil for a failure. Culprit returns nil where there is
+// nothing to explain or --no-explain was given.
 func Culprit(ctx context.Context, j *session.Session, parent, culprit string, about *bisect.Effect) (*report.Explanation, error) {
 	if j.Policy.NoExplain || parent == "" || culprit == "" {
 		return nil, nil
@@ -24,11 +24,11 @@ func Culprit(ctx context.Context, j *session.Session, parent, culprit string, ab
 	x.sides = [2]examined{known(j, parent, bisect.ConfirmParent), known(j, culprit, bisect.ConfirmCulprit)}
 	if x.profiles && 2*profiledTimes*max(x.sides[0].wall(), x.sides[1].wall()) > x.patience() {
 		x.profiles = false
-		x.miss("profiles: a launch takes too long for them to be made unasked\nhint: kbisect explain %s %s", wording.Short(parent), wording.Short(culprit))
+		x.miss("profiles: a launch takes too long to profile it by default\nhint: kbisect explain %s %s", wording.Short(parent), wording.Short(culprit))
 	}
 	for i := range x.sides {
 		if f := x.sides[i].buildFailure(); f != nil {
-			x.sides[i].build = *f // it is not built once more, only to fail once more
+			x.sides[i].build = *f // building it again would only fail again
 		}
 	}
 	if err := x.look(ctx); err != nil {
@@ -46,8 +46,8 @@ func Culprit(ctx context.Context, j *session.Session, parent, culprit string, ab
 	return &doc, nil
 }
 
-// known is a candidate with the launches that the search made of it. Those that were stopped early say
-// nothing about how long a phase takes, where one had the whole of its limits.
+// known is a candidate with the launches that the search made of it. Launches that were stopped early do not show how
+// long a phase takes, so they count only where there are no others.
 func known(j *session.Session, commit string, purpose bisect.Purpose) examined {
 	s := examined{candidate: bisect.Candidate{Commit: commit}, purpose: purpose}
 	for _, l := range j.Launches {

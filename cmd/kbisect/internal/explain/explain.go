@@ -28,18 +28,20 @@ const (
 	partly    = "partly" // one side could not be built, or did not run to its end
 )
 
-// How long the launches under profilers may take together: where they were asked for, and where
-// kbisect run makes them of itself.
+// How long the launches under profilers may take together: of kbisect explain, which was asked for them, and of a
+// search, which was not.
 const (
 	Limit        = 20 * time.Minute
 	CulpritLimit = 2 * time.Minute
 )
 
-// Compare says why two revisions differ.
+// Compare builds, launches and profiles two revisions and reports why they differ. Its error carries the exit code.
 func Compare(ctx context.Context, e session.Env, words []string) error {
 	return session.LaunchTwo(ctx, e, words, Kind, readRequest, explain)
 }
 
+// readRequest puts the options of kbisect explain into the policy. The compiler has to print the registers and
+// spills of each kernel.
 func readRequest(p *policy.Policy, q *policy.Request, _ *session.Pair) error {
 	if n := q.Launches; n < 1 {
 		return exit.Usagef("--launches %d: at least one is needed", n)
@@ -49,7 +51,7 @@ func readRequest(p *policy.Policy, q *policy.Request, _ *session.Pair) error {
 	return nil
 }
 
-// explain launches both, looks at what was built, profiles, and reports.
+// explain examines both sides and reports.
 func explain(ctx context.Context, t *session.Session, q *policy.Request, pair session.Pair) error {
 	x := explainerOf(t, pair.Sides)
 	err := x.see(ctx, q.Launches)
@@ -64,7 +66,7 @@ func explain(ctx context.Context, t *session.Session, q *policy.Request, pair se
 	return t.Conclude(doc.Result, doc.Summary, explainCode(doc), err, &doc, func() error { return t.Report(&doc) })
 }
 
-// explainerOf is for two candidates of which nothing is known yet.
+// explainerOf is an explainer for two candidates that were not launched yet.
 func explainerOf(t *session.Session, sides [2]bisect.Candidate) *explainer {
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
 	x := newExplainer(t, Limit)
@@ -72,7 +74,7 @@ func explainerOf(t *session.Session, sides [2]bisect.Candidate) *explainer {
 	return x
 }
 
-// see launches both, then looks at them.
+// see launches both sides, then examines what was built.
 func (x *explainer) see(ctx context.Context, launches int) error {
 	if err := x.launch(ctx, launches); err != nil {
 		return err
@@ -92,8 +94,8 @@ func explainCode(doc report.Explanation) int {
 	return exit.OK
 }
 
-// launch launches A and B in turn, for their phases. A side that fails is not launched again. Both are
-// built anew: what the compiler says of spills is not in the build cache.
+// launch launches A and B in turn, for the times of their phases. A side that fails is not launched again. Both are
+// built anew, because the build cache does not keep what the compiler says about spills.
 func (x *explainer) launch(ctx context.Context, n int) error {
 	for i := range n {
 		for k := range x.sides {
@@ -112,7 +114,7 @@ func (x *explainer) launch(ctx context.Context, n int) error {
 	return nil
 }
 
-// document puts everything into the terms of the report.
+// document is the whole report: the explanation, both sides and the session. result, if not "", overrides its own.
 func (x *explainer) document(words []string, result string, err error) report.Explanation {
 	doc := x.explanation()
 	doc.Session = x.session.Record.ID

@@ -10,25 +10,25 @@ import (
 	"github.com/kbisect/kbisect/kernels/cuda"
 )
 
-// kernelView is all that is known of one kernel on one side.
+// kernelView is what is known about one kernel of one side.
 type kernelView struct {
-	name   string // for people
+	name   string // as people write it
 	usage  *cuda.Usage
-	spills bool // are known
+	spills bool // the compiler reported spills
 	code   *cuda.Function
-	ncu    []cuda.Launched // one for each grid and block, that which took most time first
+	ncu    []cuda.Launched // by grid and block, the one that took most time first
 	trace  []cuda.Launched // likewise
 	device string          // compute capability
 }
 
-// kernelPair is a kernel of A with the same one of B; one of them may be nil.
+// kernelPair is a kernel of A and the same kernel of B; one of them may be nil.
 type kernelPair struct {
 	name string
 	a, b *kernelView
 	time float64 // share of the time on the device, NaN if nothing is known
 }
 
-// views joins what was seen of the kernels of one side, by name.
+// views joins, by name, what the compiler, the tools and the profilers say about the kernels of one side.
 func (s *examined) views(device string) []*kernelView {
 	if device == "" {
 		device = s.capability()
@@ -66,7 +66,7 @@ func (s *examined) views(device string) []*kernelView {
 	return all
 }
 
-// capability is the compute capability of the device as a profiler told it.
+// capability is the compute capability of the device as a profiler reported it.
 func (s *examined) capability() string {
 	for _, l := range s.launched {
 		if l.Arch != "" {
@@ -114,7 +114,8 @@ func capabilityOf(arch string) string {
 	return digits[:len(digits)-1] + "." + digits[len(digits)-1:]
 }
 
-// withoutParameters shortens the names of kernels that no other kernel of their side shares then.
+// withoutParameters removes the parameters from the names of kernels, unless two kernels of a side would then have the
+// same name.
 func withoutParameters(sides ...[]*kernelView) {
 	shared := map[string]bool{}
 	for _, all := range sides {
@@ -134,9 +135,9 @@ func withoutParameters(sides ...[]*kernelView) {
 	}
 }
 
-// pairKernels sets kernels against each other, by name; those left over by the name of their function,
-// where it is the only one of that name: other template arguments make another kernel of it. What
-// takes most time comes first.
+// pairKernels pairs the kernels of A and B by name. Those left over are paired by the name of their function, where it
+// is the only one left on each side: a change of template arguments renames a kernel. The pair that takes most time
+// comes first. gone and added are the kernels of A and of B without a partner.
 func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) {
 	withoutParameters(a, b)
 	restB := slices.Clone(b)
@@ -184,8 +185,7 @@ func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) 
 	return pairs, gone, added
 }
 
-// shares finds what share of the time on the device each kernel takes, on the side where that is more,
-// and sorts by it.
+// shares computes each kernel's share of the device time, on the side where it is larger, and sorts by it.
 func shares(pairs []kernelPair) {
 	side := func(of func(kernelPair) *kernelView) (total float64, times []float64) {
 		for _, p := range pairs {
@@ -223,8 +223,8 @@ func zeroNaN(v float64) float64 {
 	return v
 }
 
-// seconds is the time that a kernel took on the device: of all its launches, or of one where a profiler
-// saw only some.
+// seconds is the device time of a kernel: of all its launches where a trace has them, else of one launch per grid and
+// block as ncu saw it.
 func (v *kernelView) seconds() (sum float64) {
 	if v == nil {
 		return 0
@@ -240,7 +240,7 @@ func (v *kernelView) seconds() (sum float64) {
 	return sum
 }
 
-// metric is a figure of ncu, of the grid and block that took most time; NaN if it is not known.
+// metric is a metric of ncu, for the grid and block that took most time; NaN if unknown.
 func (v *kernelView) metric(name string) float64 { return metricOf(name, v.ncuLaunches()) }
 
 func (v *kernelView) ncuLaunches() []cuda.Launched {
@@ -266,7 +266,7 @@ func metricOf(name string, launched []cuda.Launched) float64 {
 	return math.NaN()
 }
 
-// figure is the first of some values that is known.
+// figure is the first known value, NaN if there is none.
 func figure(values ...float64) float64 {
 	for _, v := range values {
 		if !math.IsNaN(v) {
@@ -276,7 +276,7 @@ func figure(values ...float64) float64 {
 	return math.NaN()
 }
 
-// static is a figure of the built code; NaN if it is not known.
+// static is a figure that the compiler reported, NaN if unknown.
 func (v *kernelView) static(of func(*cuda.Usage) int) float64 {
 	if v == nil || v.usage == nil {
 		return math.NaN()
@@ -284,7 +284,7 @@ func (v *kernelView) static(of func(*cuda.Usage) int) float64 {
 	return float64(of(v.usage))
 }
 
-// registers are those of a thread by ncu, by the compiler and by a trace; NaN where one does not tell.
+// registers are the registers of a thread: by ncu, by the compiler and by a trace, NaN for each that is unknown.
 func (v *kernelView) registers() []float64 {
 	return []float64{v.metric(cuda.MetricRegisters), v.static(func(u *cuda.Usage) int { return u.Registers }), metricOf(cuda.MetricRegisters, v.traceLaunches())}
 }
@@ -294,12 +294,13 @@ func (v *kernelView) staticShared() []float64 {
 	return []float64{v.metric(cuda.MetricStatic), v.static(func(u *cuda.Usage) int { return u.Shared })}
 }
 
-// dynamicShared is told by ncu, or what a trace has beyond the static.
+// dynamicShared is the dynamic shared memory in bytes: by ncu, else what a trace has beyond the static.
 func (v *kernelView) dynamicShared() float64 {
 	beyond := metricOf(cuda.MetricShared, v.traceLaunches()) - figure(v.staticShared()...)
 	return figure(v.metric(cuda.MetricDynamic), max(0, beyond))
 }
 
+// spilt is a figure about spills. Without a report of the compiler a 0 would be a guess, so it is NaN.
 func (v *kernelView) spilt(of func(*cuda.Usage) int) float64 {
 	if v == nil || !v.spills {
 		return math.NaN()
@@ -307,7 +308,7 @@ func (v *kernelView) spilt(of func(*cuda.Usage) int) float64 {
 	return v.static(of)
 }
 
-// launchedLike are the launches that tell of grid and block.
+// launchedLike are the launches that show grid and block: of a trace, which has all of them, else of ncu.
 func (v *kernelView) launchedLike() []cuda.Launched {
 	if v == nil || len(v.trace) > 0 {
 		return v.traceLaunches()
@@ -315,7 +316,7 @@ func (v *kernelView) launchedLike() []cuda.Launched {
 	return v.ncu
 }
 
-// occupancy is the theoretical one, as ncu says it, else computed.
+// occupancy is the theoretical occupancy in percent, by ncu or else computed, and what limits it.
 func (v *kernelView) occupancy() (share float64, limit string) {
 	l := v.launchedLike()
 	if len(l) == 0 {
@@ -338,7 +339,7 @@ func (v *kernelView) occupancy() (share float64, limit string) {
 	return 100 * o.Share, o.Limit
 }
 
-// configs writes the grids or blocks of a kernel, that which took most time first.
+// configs lists the grids or blocks of a kernel, the one that took most time first.
 func (v *kernelView) configs(of func(cuda.Launched) [3]int) string {
 	var out []string
 	for _, l := range v.launchedLike() {

@@ -18,25 +18,25 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// explainer looks at two candidates as closely as the machine allows.
+// explainer examines two candidates as closely as the machine allows: what was built, then launches under profilers.
 type explainer struct {
 	session  *session.Session
 	sides    [2]examined
-	missing  []string      // what could not be looked at, and why
+	missing  []string      // what could not be examined, and why
 	seen     []string      // the profilers that were used
-	device   bool          // there is one to profile on
+	device   bool          // there is a device to profile on
 	profiles bool          // launches under profilers are wanted
 	left     time.Duration // for launches under profilers
 	ncu      ncu
-	about    *bisect.Effect // what is to be explained, if it is a number
+	about    *bisect.Effect // the change to explain, nil where it is not of a number
 }
 
 // ncu is Nsight Compute on this machine.
 type ncu struct {
 	path    string
 	version string
-	pass    int  // the first set of metrics that has not failed
-	over    bool // it is of no use here, which has been said
+	pass    int  // index of the first set of metrics that has not failed
+	over    bool // it does not work here, and missing says so
 }
 
 // examined is what was seen of one candidate.
@@ -44,9 +44,9 @@ type examined struct {
 	candidate  bisect.Candidate
 	purpose    bisect.Purpose // names the slot
 	outcomes   []bisect.Outcome
-	build      bisect.Outcome // with a class if it cannot be looked at
+	build      bisect.Outcome // has a class if the build cannot be examined
 	usage      []cuda.Usage
-	spills     bool // the compiler has told of them
+	spills     bool // the compiler reported them
 	sass       []cuda.Function
 	launched   []cuda.Launched // as ncu saw them
 	trace      *cuda.Trace     // as torch.profiler saw them
@@ -74,26 +74,27 @@ func (s *examined) wall() (most time.Duration) {
 	return most
 }
 
+// newExplainer is an explainer whose launches under profilers may take limit together, unless the policy says otherwise.
 func newExplainer(j *session.Session, limit time.Duration) *explainer {
 	if l := j.Policy.ExplainLimit; l > 0 {
 		limit = l
 	}
 	x := &explainer{session: j, device: j.Devices != nil && len(j.Devices.Watches) > 0, profiles: !j.Policy.NoExplain, left: limit}
 	if !x.profiles {
-		x.miss("profiles: not asked for")
+		x.miss("profiles: not requested")
 	}
 	return x
 }
 
-// miss notes once that something could not be looked at.
+// miss notes, once, what could not be examined and why.
 func (x *explainer) miss(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(x.missing, text) {
 		x.missing = append(x.missing, text)
 	}
 }
 
-// look inspects both candidates where they are built. What was built comes first, so that it is known
-// even where a profiler takes all the time there is.
+// look examines both candidates in their workspaces. What was built comes first, so that it is known even where
+// profiling uses up all the time.
 func (x *explainer) look(ctx context.Context) error {
 	for _, step := range []func(context.Context, *examined, *pipeline.Inspection) error{x.static, x.profile} {
 		for i := range x.sides {
@@ -108,14 +109,14 @@ func (x *explainer) look(ctx context.Context) error {
 				return err
 			}
 			if s.build = o; o.Class != "" {
-				x.miss("%c cannot be looked at: %s", 'A'+i, o.Describe())
+				x.miss("%c cannot be examined: %s", 'A'+i, o.Describe())
 			}
 		}
 	}
 	return ctx.Err()
 }
 
-// letter names a side.
+// letter is the name of a side in messages.
 func (x *explainer) letter(s *examined) rune {
 	if s == &x.sides[0] {
 		return 'A'
@@ -126,12 +127,12 @@ func (x *explainer) letter(s *examined) rune {
 // toolLimit bounds a tool that reads what was built.
 const toolLimit = 3 * time.Minute
 
-// static reads the device code that was built, and what the compiler said of it.
+// static reads the device code that was built, and what the compiler reported about it.
 func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	compiled := cuda.Ptxas(x.session.Pipe.BuildOutput(s.candidate))
 	s.spills = len(compiled) > 0
 	if s.usage = compiled; cudaTool("cuobjdump") == "" {
-		x.miss("no cuobjdump on PATH or below CUDA_HOME: the registers, shared memory and machine code of what was built")
+		x.miss("registers, shared memory and machine code: no cuobjdump on PATH or in CUDA_HOME")
 		return nil
 	}
 	var finished []cuda.Usage
@@ -157,13 +158,13 @@ func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspec
 		}
 	}
 	if len(programs) == 0 {
-		x.miss("device code of %c: what was built, and what trials compiled and kept, holds none", x.letter(s))
+		x.miss("device code of %c: none in the build outputs or in what the launches compiled", x.letter(s))
 	}
 	s.usage = cuda.Join(finished, compiled)
 	return nil
 }
 
-// dump runs the tools on one file.
+// dump reads the machine code and the resources of the kernels in one file with the tools of the CUDA toolkit.
 func dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Function, []cuda.Usage, error) {
 	code, figures := cuda.DeviceTools(file)
 	code[0], figures[0] = cudaTool(code[0]), cudaTool(figures[0])
@@ -178,7 +179,7 @@ func dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Fun
 	return cuda.SASS(sass), cuda.Resources(resources), nil
 }
 
-// cudaTool finds a tool of the CUDA toolkit, "" if it is not there.
+// cudaTool is the path of a tool of the CUDA toolkit, "" if it is not installed.
 func cudaTool(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
@@ -193,14 +194,14 @@ func cudaTool(name string) string {
 	return ""
 }
 
-// profile runs a candidate under the profilers that are there, as far as they are allowed.
+// profile runs a candidate under the profilers that are installed and permitted.
 func (x *explainer) profile(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	switch {
 	case !x.profiles:
 	case !x.device:
-		x.miss("profiles, launches and what they had of the device: there is no device here")
+		x.miss("profiles: no device on this machine")
 	case s.wall() == 0:
-		x.miss("the profile of %s: no launch of it ended well", s.candidate.Brief())
+		x.miss("profile of %s: no launch ended well", s.candidate.Brief())
 	default:
 		if in.Python() {
 			if err := x.torch(ctx, s, in); err != nil {
@@ -212,14 +213,14 @@ func (x *explainer) profile(ctx context.Context, s *examined, in *pipeline.Inspe
 	return nil
 }
 
-// Bounds on a launch under a profiler: so many times the limit of an ordinary one, yet no longer than
-// that.
+// Bounds on one launch under a profiler, which is slower than an ordinary one: so many times the limit of an ordinary
+// launch, and never longer than profiledMost.
 const (
 	profiledTimes = 5
 	profiledMost  = 15 * time.Minute
 )
 
-// patience is how long the next launch under a profiler may take; 0 when the time is used up.
+// patience is how long the next launch under a profiler may take, 0 when the time is used up.
 func (x *explainer) patience() time.Duration {
 	left := x.left
 	if x.session.Policy.Budget > 0 {
@@ -231,7 +232,7 @@ func (x *explainer) patience() time.Duration {
 	return min(left, profiledMost, profiledTimes*x.session.Policy.Limits.Run)
 }
 
-// run runs a program under a profiler, which takes its time off what is left.
+// run runs a program under a profiler and subtracts its time from what is left.
 func (x *explainer) run(ctx context.Context, in *pipeline.Inspection, w pipeline.Wrapped) (proc.Result, error) {
 	began := time.Now()
 	res, err := in.Run(ctx, w)
@@ -273,7 +274,7 @@ func (x *explainer) torch(ctx context.Context, s *examined, in *pipeline.Inspect
 		return err
 	}
 	if res.Timeout != nil {
-		x.miss("torch.profiler: the program did not end under it within %v", limit)
+		x.miss("torch.profiler: the program did not end within %v", limit)
 		return nil
 	}
 	return x.readTraces(s, traces)
@@ -282,7 +283,7 @@ func (x *explainer) torch(ctx context.Context, s *examined, in *pipeline.Inspect
 func (x *explainer) readTraces(s *examined, dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "trace-*[0-9].json"))
 	if err != nil || len(files) == 0 {
-		x.miss("torch.profiler: it left no trace; the program does not use torch on a device, profiles itself, or is killed at its end")
+		x.miss("torch.profiler: no trace was written; the program does not use torch on a device, profiles itself, or is killed at its end")
 		return nil
 	}
 	t, err := cuda.OpenTraces(files)
@@ -296,17 +297,19 @@ func (x *explainer) readTraces(s *examined, dir string) error {
 	return nil
 }
 
-// used notes once that a profiler was used.
+// used notes, once, that a profiler was used.
 func (x *explainer) used(text string) {
 	if !slices.Contains(x.seen, text) {
 		x.seen = append(x.seen, text)
 	}
 }
 
-// kernelsProfiled is how many kernels of a Python program ncu looks at, those that took most time.
+// kernelsProfiled is how many kernels of a Python program ncu profiles, those that took most time: it replays each
+// launch many times.
 const kernelsProfiled = 8
 
-// counters runs a candidate under ncu, with fewer metrics where more of them fail.
+// counters runs a candidate under ncu. Older versions of ncu do not know all metrics, so that each failure is followed
+// by a run with fewer.
 func (x *explainer) counters(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	if x.ncu.over || !x.findNcu(ctx, in) {
 		return nil
@@ -331,7 +334,7 @@ func (x *explainer) counters(ctx context.Context, s *examined, in *pipeline.Insp
 	return nil
 }
 
-// runNcu makes one try. done is true when no further one would help.
+// runNcu runs ncu once with one set of metrics. done reports that a smaller set would not help.
 func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspection, pass cuda.NcuPass, names []string) (done bool, err error) {
 	limit := x.patience()
 	if limit == 0 {
@@ -351,7 +354,7 @@ func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspec
 		return true, err
 	}
 	if res.Timeout != nil {
-		x.miss("ncu: the program did not end under it within %v", limit)
+		x.miss("ncu: the program did not end within %v", limit)
 		return true, nil
 	}
 	text, _ := os.ReadFile(log) // without it, all there is to read is what ncu printed
@@ -371,20 +374,19 @@ func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspec
 	return false, nil
 }
 
-// findNcu looks for ncu. It has to be of one version for both sides: what a metric means changes
-// from one to the next.
+// findNcu looks for ncu. Both sides need the same version: the meaning of a metric changes between versions.
 func (x *explainer) findNcu(ctx context.Context, in *pipeline.Inspection) bool {
 	x.ncu.path = cudaTool("ncu")
 	if x.ncu.path == "" {
 		x.ncu.over = true
-		x.miss("profiler metrics: no ncu (Nsight Compute) on PATH or below CUDA_HOME")
+		x.miss("profiler metrics: no ncu (Nsight Compute) on PATH or in CUDA_HOME")
 		return false
 	}
 	out, err := in.Tool(ctx, []string{x.ncu.path, "--version"}, time.Minute)
 	version := cuda.NcuVersion(out)
 	if err != nil || version == "" || x.ncu.version != "" && version != x.ncu.version {
 		x.ncu.over = true
-		x.miss("profiler metrics: ncu at %s does not tell one version for A and B (%q, %q)", x.ncu.path, x.ncu.version, version)
+		x.miss("profiler metrics: ncu at %s has different versions for A and B (%q, %q)", x.ncu.path, x.ncu.version, version)
 		return false
 	}
 	x.ncu.version = version

@@ -179,7 +179,7 @@ func TestExplainDegrades(t *testing.T) {
 	}{
 		"denied": {5 * time.Minute, 1, "ERR_NVGPUCTRPERM", false},
 		"older":  {5 * time.Minute, 3, "all metrics: ncu: Failed to find metric smsp__", true}, // A fails once; B asks for no more than A had
-		"hangs":  {1500 * time.Millisecond, 1, "did not end under it within", false},
+		"hangs":  {1500 * time.Millisecond, 1, "did not end within", false},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			e := envFor(r, "sh", "bench.sh")

@@ -23,7 +23,7 @@ const (
 	groupProfiler     = "profiler"
 )
 
-// explanation makes the table of what was seen.
+// explanation puts what is known of both sides into rows and ranks them.
 func (x *explainer) explanation() report.Explanation {
 	a, b := &x.sides[0], &x.sides[1]
 	e := report.Explanation{
@@ -33,7 +33,7 @@ func (x *explainer) explanation() report.Explanation {
 	e.Rows = append(x.phaseRows(), programRows(a, b)...)
 	device := x.capability()
 	pairs, gone, added := pairKernels(a.views(device), b.views(device))
-	if a.looked() && b.looked() { // otherwise everything of one side would seem gone
+	if a.looked() && b.looked() { // otherwise all kernels of the other side would seem added or gone
 		e.Gone, e.Added = append(e.Gone, gone...), append(e.Added, added...)
 		for _, p := range pairs {
 			e.Rows = append(e.Rows, p.rows()...)
@@ -51,12 +51,12 @@ func (x *explainer) explanation() report.Explanation {
 	return e
 }
 
-// looked reports whether anything of a side's kernels is known.
+// looked reports whether anything is known about the kernels of a side.
 func (s *examined) looked() bool {
 	return s.build.Class == "" && len(s.usage)+len(s.sass)+len(s.launched) > 0 || s.trace != nil
 }
 
-// buildFailure is how the build ended, if not well.
+// buildFailure is how the build failed, nil if it did not.
 func (s *examined) buildFailure() *bisect.Outcome {
 	if s.build.Class != "" && s.build.Phase == "build" {
 		return &s.build
@@ -67,7 +67,7 @@ func (s *examined) buildFailure() *bisect.Outcome {
 	return nil
 }
 
-// capability is the compute capability of the device that trials run on, "" without one.
+// capability is the compute capability of the device that launches run on, "" without one.
 func (x *explainer) capability() string {
 	if x.session.Devices == nil || len(x.session.Devices.Watches) == 0 {
 		return ""
@@ -75,7 +75,7 @@ func (x *explainer) capability() string {
 	return x.session.Devices.Watches[0].Device().ComputeCapability
 }
 
-// Changes of times that mean nothing, relative and in seconds.
+// Changes that are taken for noise: relative ones, and phaseLeast in seconds.
 const (
 	phaseNoise   = 0.10
 	onceNoise    = 0.25
@@ -84,7 +84,7 @@ const (
 	profileNoise = 0.03
 )
 
-// phaseRows are the times of whole launches.
+// phaseRows are how launches ended, the times of their phases, and the numbers that the program sends.
 func (x *explainer) phaseRows() (rows []report.Row) {
 	a, b := x.sides[0].outcomes, x.sides[1].outcomes
 	ends := func(all []bisect.Outcome) string {
@@ -110,8 +110,8 @@ func (x *explainer) phaseRows() (rows []report.Row) {
 		if name == phase {
 			r.Metric = "phase." + phase
 		}
-		r.Whole = report.Number(whole) // a phase matters as much as it is of a launch
-		if sa.N < 3 || sb.N < 3 {      // of one or two launches nobody knows how much they vary
+		r.Whole = report.Number(whole) // a phase matters by its share of a launch
+		if sa.N < 3 || sb.N < 3 {      // one or two launches do not show how much they vary
 			r.Noise = onceNoise
 		}
 		if sa.N > 0 && sb.N > 0 && math.Abs(float64(sa.Median-sb.Median)) < phaseLeast {
@@ -128,7 +128,7 @@ func (x *explainer) phaseRows() (rows []report.Row) {
 	return append(rows, x.metricRows()...)
 }
 
-// longest is the time of the longest launch, with its build.
+// longest is the time in seconds of the longest launch with its build.
 func longest(all []bisect.Outcome) (most float64) {
 	for _, o := range all {
 		most = max(most, o.Build+o.Wall)
@@ -136,6 +136,7 @@ func longest(all []bisect.Outcome) (most float64) {
 	return most
 }
 
+// PhasesOf lists the phases of the launches of both sides, in order of first appearance.
 func PhasesOf(a, b []bisect.Outcome) (names []string) {
 	for _, p := range session.PhaseTimes(slices.Concat(a, b)) {
 		names = append(names, p.Phase)
@@ -143,6 +144,8 @@ func PhasesOf(a, b []bisect.Outcome) (names []string) {
 	return names
 }
 
+// PhaseOf summarizes one phase of some launches, in seconds; of selects with empty or warm caches. A phase that never
+// ran has no launches in its summary.
 func PhaseOf(all []bisect.Outcome, phase string, of func(report.PhaseTimes) report.Summary) report.Summary {
 	for _, p := range session.PhaseTimes(all) {
 		if p.Phase == phase {
@@ -152,7 +155,7 @@ func PhaseOf(all []bisect.Outcome, phase string, of func(report.PhaseTimes) repo
 	return session.ReportSummary(compare.Describe(nil))
 }
 
-// wide is the spread from the least to the greatest value, relative.
+// wide is the relative spread from the smallest to the largest value.
 func wide(s report.Summary) float64 {
 	if s.N < 2 || s.Min <= 0 {
 		return 0
@@ -160,7 +163,7 @@ func wide(s report.Summary) float64 {
 	return float64(s.Max/s.Min) - 1
 }
 
-// metricRows are the numbers that the program sends.
+// metricRows are the metrics that the program sends.
 func (x *explainer) metricRows() (rows []report.Row) {
 	t := x.session
 	fit := func(all []bisect.Outcome) []bisect.Outcome {
@@ -171,7 +174,7 @@ func (x *explainer) metricRows() (rows []report.Row) {
 	compiled := len(x.sides[0].usage) > 0 && len(x.sides[1].usage) > 0
 	for _, n := range session.Numbers(slices.Concat(a, b), "") {
 		if compiled && x.session.Policy.Metric(n.Metric).Exact {
-			continue // the rows of the kernels have it
+			continue // the rows of the kernels show it
 		}
 		ma, mb := session.MetricSummary(t, ofA(n), n), session.MetricSummary(t, ofB(n), n)
 		name := n.Metric
@@ -190,7 +193,7 @@ func (x *explainer) metricRows() (rows []report.Row) {
 	return rows
 }
 
-// programRows are what the program as a whole gave its device to do.
+// programRows are what the program as a whole did on its device: kernels, copies, graphs, compilations.
 func programRows(a, b *examined) (rows []report.Row) {
 	add := func(name string, sort report.Sort, of func(*examined) float64) {
 		r := report.Numbers(groupKernels, "", name, "", sort, of(a), of(b))
@@ -250,7 +253,7 @@ func launchesOf(all []cuda.Launched) (n int) {
 	return n
 }
 
-// rows are those of one kernel.
+// rows are all known figures of one kernel.
 func (p kernelPair) rows() []report.Row {
 	rows := slices.Concat(p.launchRows(), p.resourceRows(), p.instructionRows(), p.profilerRows())
 	rows = slices.DeleteFunc(rows, func(r report.Row) bool {
@@ -262,13 +265,14 @@ func (p kernelPair) rows() []report.Row {
 	return rows
 }
 
-// number makes a row from a figure of both sides.
+// number makes a row of one figure on both sides.
 func (p kernelPair) number(group, name, unit string, sort report.Sort, of func(*kernelView) float64) report.Row {
 	return report.Numbers(group, p.name, name, unit, sort, of(p.a), of(p.b))
 }
 
-// sameSource makes a row from figures that come from one source on both sides: the driver rounds registers
-// up and adds shared memory of its own, so what a profiler says does not compare with what was compiled.
+// sameSource makes a row of a figure that several sources report, from the first source that both sides have: the
+// driver rounds registers up and adds shared memory of its own, so a profiler's figure does not compare with the
+// compiler's.
 func (p kernelPair) sameSource(name, unit string, sort report.Sort, of func(*kernelView) []float64) report.Row {
 	a, b := of(p.a), of(p.b)
 	for i := range min(len(a), len(b)) {
@@ -332,7 +336,7 @@ func (p kernelPair) resourceRows() []report.Row {
 	}
 }
 
-// opcodesShown is how many opcodes are named of those that changed.
+// opcodesShown is how many of the changed opcodes a row lists.
 const opcodesShown = 6
 
 func (p kernelPair) instructionRows() []report.Row {
@@ -381,7 +385,7 @@ func (p kernelPair) instructionRows() []report.Row {
 	return rows
 }
 
-// profilerRows are ncu's figures.
+// profilerRows are the metrics of ncu.
 func (p kernelPair) profilerRows() (rows []report.Row) {
 	const peak, active = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
 	for _, m := range []struct {
@@ -410,7 +414,7 @@ func (p kernelPair) profilerRows() (rows []report.Row) {
 	return append(rows, p.stallRows()...)
 }
 
-// stallRows are the warps that wait at each instruction that is issued, by the reason.
+// stallRows are the warps that wait while an instruction is issued, by reason.
 func (p kernelPair) stallRows() (rows []report.Row) {
 	const before, after = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
 	var names []string
@@ -430,7 +434,7 @@ func (p kernelPair) stallRows() (rows []report.Row) {
 	for _, n := range slices.Compact(names) {
 		r := p.number(groupProfiler, "stalled: "+strings.ReplaceAll(n, "_", " "), "", report.SortStalls, func(v *kernelView) float64 { return v.metric(before + n + after) })
 		r.Whole = report.Number(whole)
-		if max(zeroNaN(float64(r.A)), zeroNaN(float64(r.B))) >= whole/20 { // of less there is nothing to learn
+		if max(zeroNaN(float64(r.A)), zeroNaN(float64(r.B))) >= whole/20 { // rarer reasons explain nothing
 			rows = append(rows, r)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// acceptances are those that count at HEAD.
+// acceptances are the regressions that a branch declares as accepted, and which of them a gate has used.
 type acceptances struct {
 	path     string // of the file in the work tree, "" in a bare repository
 	list     []config.Acceptance
@@ -32,8 +32,8 @@ type acceptances struct {
 	warnings []string
 }
 
-// readAccepted reads what the branch declares: the entries of the work tree, or of HEAD where there is none,
-// but for those that the merge base has as well.
+// readAccepted reads what the branch declares: the entries of the work tree, or of HEAD in a bare repository,
+// without those that the merge base has as well. An entry is spent once it is merged, so that thresholds never rise.
 func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
 	a := &acceptances{}
 	data, _, err := repo.File(head, config.AcceptedName)
@@ -55,8 +55,8 @@ func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
 		return nil, exit.Usage(err)
 	}
 	before, err := config.ParseAccepted(config.AcceptedName, old)
-	if err != nil { // nothing is let pass by mistake, and a branch can mend the file
-		a.warnings = append(a.warnings, fmt.Sprintf("%s cannot be read at the merge base: nothing that is accepted counts (%s)", config.AcceptedName, wording.Headline(err.Error())))
+	if err != nil { // an error would keep out the very branch that repairs the file
+		a.warnings = append(a.warnings, fmt.Sprintf("invalid %s at the merge base, so no accepted change counts: %s", config.AcceptedName, wording.Headline(err.Error())))
 		return a, nil
 	}
 	for _, x := range all {
@@ -68,7 +68,7 @@ func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
 	return a, nil
 }
 
-// allows reports a number that is worse by no more than the branch declares.
+// allows reports whether a change is no worse than the branch declares, and marks the entries that say so.
 func (a *acceptances) allows(m metric.Metric, one string, ratio float64) bool {
 	ok := false
 	for i, x := range a.list {
@@ -83,7 +83,7 @@ func (a *acceptances) allows(m metric.Metric, one string, ratio float64) bool {
 	return ok
 }
 
-// report lists them, those that let a number pass first.
+// report lists the entries, those that were used first.
 func (a *acceptances) report() []report.Acceptance {
 	out := []report.Acceptance{}
 	for i, x := range a.list {
@@ -105,7 +105,7 @@ func (a *acceptances) report() []report.Acceptance {
 	return out
 }
 
-// checkAccept refuses to accept where nobody would commit it.
+// checkAccept refuses --accept where the result could not be committed.
 func (x *request) checkAccept(o Options, repo *source.Repo) error {
 	switch {
 	case !o.Accepts:
@@ -117,16 +117,16 @@ func (x *request) checkAccept(o Options, repo *source.Repo) error {
 	}
 	for _, ci := range []string{"GITHUB_ACTIONS", "GITLAB_CI", "CI"} {
 		if v := o.Env(ci); v != "" && v != "false" {
-			return exit.Usagef("--accept is for a person: in a CI job (%s is set) it would accept everything\nhint: run it in your clone and commit %s", ci, config.AcceptedName)
+			return exit.Usagef("--accept is not allowed in a CI job (%s is set): it would accept every regression\nhint: run it in your clone and commit %s", ci, config.AcceptedName)
 		}
 	}
 	return nil
 }
 
-// accept records every number that is worse, and turns the result of a gate into what it is with them let pass.
+// accept records every regression of a gate in the file of the work tree, and changes its result accordingly.
 func accept(t *session.Session, x request, got compare.Result, doc *report.Gate) error {
 	if got.ByClass {
-		doc.Warnings = append(doc.Warnings, "nothing was accepted: a HEAD that fails has no number to accept")
+		doc.Warnings = append(doc.Warnings, "nothing was accepted: HEAD fails, so there is no number to accept")
 		return nil
 	}
 	commit := x.head
@@ -156,7 +156,8 @@ func accept(t *session.Session, x request, got compare.Result, doc *report.Gate)
 	return nil
 }
 
-// acceptedLimit is how far a number may go: as far as these launches do not rule out.
+// acceptedLimit is the ratio up to which a regression is accepted: the far end of its interval, so that repeating
+// the gate on the same commit does not fail by chance. It is rounded away from 1 to three digits.
 func acceptedLimit(k compare.Contrast) float64 {
 	limit, round := k.Bound.High, math.Ceil
 	if k.Metric.Higher {
@@ -168,7 +169,8 @@ func acceptedLimit(k compare.Contrast) float64 {
 	return round(limit*1000) / 1000
 }
 
-// appendAccepted adds entries to the end of the file, which stays whole whatever happens.
+// appendAccepted adds entries to the end of the file. The file is replaced as a whole, and only by one that can be
+// read again.
 func appendAccepted(path string, fresh []config.Acceptance) error {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -188,12 +190,12 @@ func appendAccepted(path string, fresh []config.Acceptance) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if _, err := config.ParseAccepted(config.AcceptedName, b.Bytes()); err != nil {
-		return fmt.Errorf("write %s: what was recorded could not be read back: %w", path, err)
+		return fmt.Errorf("write %s: reading it back: %w", path, err)
 	}
 	return renameio.WriteFile(path, b.Bytes(), 0o666, renameio.WithTempDir(filepath.Dir(path)))
 }
 
-// oneLine is a text without line ends and other controls.
+// oneLine replaces line ends and control characters by spaces.
 func oneLine(s string) string {
 	out := []rune(s)
 	for i, r := range out {

@@ -10,7 +10,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// chooseEnds finds HEAD and its merge base with the branch that it goes into.
+// chooseEnds resolves HEAD and its merge base with the base branch.
 func (x *request) chooseEnds(repo *source.Repo, asked string, env func(string) string) (err error) {
 	if x.head, err = repo.Resolve("HEAD"); err != nil {
 		return exit.Usage(err)
@@ -27,7 +27,7 @@ func (x *request) chooseEnds(repo *source.Repo, asked string, env func(string) s
 	case x.base == "" && shallow:
 		return exit.Usagef("HEAD and %s have no common commit in this shallow clone\n%s", x.into, deepen)
 	case x.base == "":
-		return exit.Usagef("HEAD and %s have no common history\nhint: --base REV names the branch that HEAD goes into", x.into)
+		return exit.Usagef("HEAD and %s have no common history\nhint: name the branch to merge into with --base REV", x.into)
 	}
 	return nil
 }
@@ -40,19 +40,20 @@ func isShallow(repo *source.Repo) bool {
 	return err == nil
 }
 
-// baseBranch finds the branch that HEAD goes into: as asked for, as the CI says, or the default branch.
+// baseBranch finds the branch that HEAD is to be merged into: the one asked for, the one that the CI names, or the
+// default branch.
 func baseBranch(repo *source.Repo, asked string, env func(string) string, shallow bool) (name, id string, err error) {
 	if asked != "" {
 		id, err := repo.Resolve(asked)
 		if err != nil && shallow {
-			return "", "", exit.Usagef("--base: this shallow clone does not hold %s\n%s", asked, deepen)
+			return "", "", exit.Usagef("--base: %s is not in this shallow clone\n%s", asked, deepen)
 		}
 		if err != nil {
 			return "", "", exit.Usagef("--base: %w", err)
 		}
 		return asked, id, nil
 	}
-	hint := "hint: --base REV names the branch that HEAD goes into"
+	hint := "hint: name the branch to merge into with --base REV"
 	if shallow {
 		hint = deepen
 	}
@@ -68,18 +69,18 @@ func baseBranch(repo *source.Repo, asked string, env func(string) string, shallo
 		if _, id, ok := firstRevision(repo, names); ok {
 			return "origin/" + branch, id, nil
 		}
-		return "", "", exit.Usagef("this clone does not hold the branch %s, which %s names\n%s\nhint: git fetch origin '+refs/heads/%s:refs/remotes/origin/%s' brings it alone", branch, variable, hint, branch, branch)
+		return "", "", exit.Usagef("branch %s (from %s) is not in this clone\n%s\nhint: git fetch origin '+refs/heads/%s:refs/remotes/origin/%s' fetches only this branch", branch, variable, hint, branch, branch)
 	}
 	name, id, ok := firstRevision(repo, []string{
 		"refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master", "refs/heads/main", "refs/heads/master",
 	})
 	if !ok {
-		return "", "", exit.Usagef("no branch that HEAD could go into: neither origin/HEAD nor main or master, of origin or here\n%s", hint)
+		return "", "", exit.Usagef("no base branch: there is no origin/HEAD, main or master\n%s", hint)
 	}
 	return name, id, nil
 }
 
-// firstRevision is the first of some references that there is, with the name that people use.
+// firstRevision is the first reference that exists, with its short name.
 func firstRevision(repo *source.Repo, refs []string) (name, id string, ok bool) {
 	i := slices.IndexFunc(refs, func(ref string) bool {
 		var err error

@@ -18,8 +18,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
-// blame finds the commit of the branch that brought a regression: without a launch where only one commit can
-// have, else, if that is asked for, by a search that goes on from the launches of the gate.
+// blame finds the commit of the branch that introduced a regression: without a launch where only one commit can be
+// it, else, with --bisect, by a search that reuses the launches of the gate.
 func blame(ctx context.Context, t *session.Session, x request, got compare.Result) (*report.GateCulprit, *report.GateSearch) {
 	rng, err := t.Repo.Range(ctx, x.base, x.head, t.Policy.RangeOptions())
 	if err != nil {
@@ -47,8 +47,8 @@ func blame(ctx context.Context, t *session.Session, x request, got compare.Resul
 	return nil, searchOf(t, f)
 }
 
-// aim narrows the search to what the gate found: a failure, or the numbers that are worse. What is accepted is
-// worse as well, and another commit's doing.
+// aim narrows the search to what the gate found: a failure, or the numbers that are worse. Accepted numbers are
+// hidden: they are worse as well, but because of another commit.
 func aim(t *session.Session, got compare.Result) {
 	t.Policy.Judge.Find, t.Policy.Judge.Phase = bisect.Slow, ""
 	if got.ByClass {
@@ -75,7 +75,7 @@ func aim(t *session.Session, got compare.Result) {
 	}
 }
 
-// regressed hides the numbers that a search is not about.
+// regressed is a sampler that hides the numbers which a search is not about.
 type regressed struct {
 	next bisect.Sampler
 	keep func(metric, one string) bool
@@ -88,8 +88,8 @@ func (s regressed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 	return o, err
 }
 
-// onlyChange is the one commit of a range that has the inputs of its bad end while all of its parents have
-// those of the good end: it needs no search.
+// onlyChange is the one commit of a range that has the inputs of the bad end while all of its parents have those of
+// the good end. Where there is exactly one, no search is needed. key returns the inputs of a commit.
 func onlyChange(rng *source.Range, key func(id string) (string, error)) (string, bool) {
 	bad := rng.Commits[len(rng.Commits)-1].Key
 	found := ""
@@ -113,7 +113,7 @@ func onlyChange(rng *source.Range, key func(id string) (string, error)) (string,
 	return found, found != ""
 }
 
-// culpritOf describes a commit of the branch.
+// culpritOf describes the culprit with the lines that it changed.
 func culpritOf(ctx context.Context, t *session.Session, x request, c bisect.Culprit) *report.GateCulprit {
 	info := session.NameCandidate(t, "", c.Commit)
 	return &report.GateCulprit{
@@ -128,11 +128,11 @@ func searchOf(t *session.Session, f bisect.Finding) *report.GateSearch {
 	switch {
 	case f.Result == bisect.Found:
 	case f.Result == bisect.NoDifference:
-		s.Why = "searching, the ends did not differ any more: " + f.Ends.Why
+		s.Why = "the search found no difference between the ends: " + f.Ends.Why
 	case f.Err != nil:
 		s.Why = f.Err.Error()
 	case f.Spent:
-		s.Why = fmt.Sprintf("the budget is used up; %d commits are left", len(f.Suspects))
+		s.Why = fmt.Sprintf("budget used up; %s left", wording.Counted(len(f.Suspects), "commit"))
 	}
 	for _, x := range f.Suspects {
 		s.Suspects = append(s.Suspects, session.NameCandidate(t, "", x.Commit))
@@ -140,12 +140,12 @@ func searchOf(t *session.Session, f bisect.Finding) *report.GateSearch {
 	return s
 }
 
-// places are the lines that a commit changed, as HEAD has them, largest first.
+// places are the lines that a commit changed, at their places in HEAD, the largest change first.
 func places(ctx context.Context, t *session.Session, commit, head string) []report.Place {
 	out := []report.Place{}
 	d, err := hunks.Of(ctx, t.Repo, commit, t.Policy.Paths)
 	if err != nil {
-		t.Display.Warn(fmt.Sprintf("the lines of %s cannot be told: %v", wording.Short(commit), err))
+		t.Display.Warn(fmt.Sprintf("finding the lines that %s changed: %v", wording.Short(commit), err))
 		return out
 	}
 	for _, p := range hunkPlaces(d.Hunks) {
@@ -164,7 +164,7 @@ func places(ctx context.Context, t *session.Session, commit, head string) []repo
 	return out
 }
 
-// changed are the largest changes of the whole branch.
+// changed are the lines that the whole branch changed, the largest change first.
 func changed(ctx context.Context, t *session.Session, base, head string) []report.Place {
 	d, err := hunks.Between(ctx, t.Repo, base, head, t.Policy.Paths)
 	if err != nil {
@@ -176,7 +176,7 @@ func changed(ctx context.Context, t *session.Session, base, head string) []repor
 // mostPlaces bounds how many places a report holds.
 const mostPlaces = 20
 
-// hunkPlaces are the lines that hunks have left, largest first.
+// hunkPlaces are the lines that hunks leave behind, the largest change first.
 func hunkPlaces(list []hunks.Hunk) []report.Place {
 	list = slices.DeleteFunc(slices.Clone(list), func(h hunks.Hunk) bool { return h.Kind == hunks.Deleted || h.File == config.AcceptedName })
 	slices.SortStableFunc(list, func(a, b hunks.Hunk) int {
@@ -184,14 +184,14 @@ func hunkPlaces(list []hunks.Hunk) []report.Place {
 	})
 	var out []report.Place
 	for _, h := range list[:min(len(list), mostPlaces)] {
-		start := max(1, h.NewStart) // where lines were only taken away, the one before
+		start := max(1, h.NewStart) // where lines were only removed, the one before
 		out = append(out, report.Place{File: h.File, Start: start, End: max(start, h.NewStart+h.NewLines-1)})
 	}
 	return out
 }
 
-// moved follows a place through later changes of its file; it is gone with the file.
-func moved(p report.Place, later []hunks.Hunk) (report.Place, bool) {
+// moved follows a place through later changes of its file; ok is false once the file is deleted or renamed.
+func moved(p report.Place, later []hunks.Hunk) (at report.Place, ok bool) {
 	shift := 0
 	for _, h := range later {
 		switch {

@@ -17,24 +17,24 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 )
 
-// Files are the files that a gate writes; "" is none.
+// Files are the paths of the files that a gate writes; "" stands for none.
 type Files struct {
 	JUnit, Markdown, HTML, SARIF, Benchmark string
-	GitHub                                  bool
-	Summary, Outputs                        string // of a GitHub job; both are appended to
+	GitHub                                  bool   // print an annotation
+	Summary, Outputs                        string // files of a GitHub job; both are appended to
 }
 
 // mostSummary is the size at which GitHub drops a step summary, in bytes.
 const mostSummary = 1 << 20
 
-// check finds out before a long job that a file cannot be written after it.
+// check refuses paths that could not be written: before the launches, not after them.
 func (f Files) check() error {
 	for _, x := range []struct{ option, file string }{{"junit", f.JUnit}, {"markdown", f.Markdown}, {"report", f.HTML}, {"sarif", f.SARIF}, {"benchmark", f.Benchmark}} {
 		if x.file == "" {
 			continue
 		}
 		if info, err := os.Stat(filepath.Dir(x.file)); err != nil || !info.IsDir() {
-			return exit.Usagef("--%s %s: there is no folder %s", x.option, x.file, filepath.Dir(x.file))
+			return exit.Usagef("--%s %s: folder %s does not exist", x.option, x.file, filepath.Dir(x.file))
 		}
 		if info, err := os.Stat(x.file); err == nil && info.IsDir() {
 			return exit.Usagef("--%s %s is a folder", x.option, x.file)
@@ -43,7 +43,7 @@ func (f Files) check() error {
 	return nil
 }
 
-// write makes all files, and the annotation on standard error, where GitHub reads it as well.
+// write writes all files, and for GitHub the annotation, which it reads from standard error too.
 func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, version string) error {
 	failed := false
 	p := page.New(g, l)
@@ -79,12 +79,12 @@ func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, vers
 		f.tellGitHub(g, p, ui)
 	}
 	if failed {
-		return exit.With(exit.Machine, nil) // said already; a result of its own goes before it
+		return exit.With(exit.Machine, nil) // already reported; the exit code of a regression takes precedence
 	}
 	return nil
 }
 
-// biggerFile is where numbers go of which more is better, when the file has others.
+// biggerFile is a second file, for metrics where higher is better: github-action-benchmark takes one direction a file.
 func biggerFile(file string) string {
 	if file == "" {
 		return ""
@@ -93,7 +93,7 @@ func biggerFile(file string) string {
 	return strings.TrimSuffix(file, ext) + "-bigger" + ext
 }
 
-// tellGitHub writes what the page of a job shows. What goes wrong there does not change the result.
+// tellGitHub writes the annotation, step summary and outputs of a job. Errors are warnings: they do not change the result.
 func (f Files) tellGitHub(g *report.Gate, p page.Page, ui *progress.Display) {
 	if a := ci.Annotation(g); a != "" {
 		ui.End()

@@ -22,34 +22,35 @@ import (
 // Kind is the kind of a gate's session.
 const Kind = "gate"
 
-// request is what the command line asks of a gate.
+// request is what the command line asks of one gate, with the two commits that it compares.
 type request struct {
-	into       string // the branch as it was named
+	into       string // the base branch, as it was named
 	base, head string
 	pairs      int
 	bisect     bool
-	reason     string // for accepting what is worse
-	tolerant   bool   // a gate that cannot tell lets pass
+	reason     string // for accepting regressions
+	tolerant   bool   // a gate that cannot tell passes
 	accepted   *acceptances
 	files      Files
 	warnings   []string
 }
 
-// Options are the options that only a gate has.
+// Options are what the command line and the CI say to a gate alone.
 type Options struct {
-	Base       string // the branch that HEAD goes into; "": as the CI says, or the default branch
+	Base       string // branch that HEAD is to be merged into; "": as the CI says, or the default branch
 	Bisect     bool   // find the commit of a regression
-	Accept     string // the reason for accepting what is worse
-	Accepts    bool   // such a reason was given, if an empty one
-	CannotTell string // fail or pass
+	Accept     string // the reason for accepting regressions
+	Accepts    bool   // --accept was given, even with an empty reason
+	CannotTell string // result where the gate cannot tell: fail or pass
 	Files      Files
-	Env        func(string) string // of the CI
+	Env        func(string) string // environment of the CI job
 }
 
-// Run sets HEAD against its merge base with the branch that it goes into.
+// Run compares HEAD with its merge base with the base branch, reports, and writes the files that were asked for. Its
+// error carries the exit code.
 func Run(ctx context.Context, e session.Env, o Options, words []string) error {
 	if len(words) > 0 {
-		return exit.Usagef("gate takes no revisions, not %q: it is about HEAD\nhint: --base REV names the branch that HEAD goes into, and a command follows --; kbisect compare A B takes any two", words)
+		return exit.Usagef("gate compares HEAD with its merge base and takes no revisions (got %q)\nhint: name the branch to merge into with --base REV, put a command after --, or compare any two revisions with kbisect compare A B", words)
 	}
 	repo, err := source.Open(e.Request.Dir)
 	if err != nil {
@@ -76,7 +77,7 @@ func Run(ctx context.Context, e session.Env, o Options, words []string) error {
 	return gate(ctx, t, e, x)
 }
 
-// readRequest reads the request before anything is made.
+// readRequest checks the whole request before anything is written or launched.
 func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source.Repo) (x request, p *policy.Policy, err error) {
 	x = request{pairs: q.Pairs, bisect: o.Bisect, reason: strings.TrimSpace(o.Accept), files: o.Files}
 	switch o.CannotTell {
@@ -84,10 +85,10 @@ func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source
 	case "pass":
 		x.tolerant = true
 	default:
-		return x, nil, exit.Usagef("--cannot-tell %s: fail or pass is meant", o.CannotTell)
+		return x, nil, exit.Usagef("--cannot-tell %s: expected fail or pass", o.CannotTell)
 	}
 	if q.PairsSet && x.pairs < compare.MinPairs {
-		return x, nil, exit.Usagef("--pairs %d: a gate needs %d at least", x.pairs, compare.MinPairs)
+		return x, nil, exit.Usagef("--pairs %d: a gate needs at least %d", x.pairs, compare.MinPairs)
 	}
 	if err := x.checkAccept(o, repo); err != nil {
 		return x, nil, err
@@ -112,10 +113,10 @@ func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source
 	return x, p, policy.EndsOf(p, repo).Check(ctx)
 }
 
-// idle says why nothing has to be launched, or nothing.
+// idle says why nothing needs to be launched, "" where something does.
 func (x *request) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 	if x.base == x.head {
-		return fmt.Sprintf("nothing to gate: HEAD (%s) is its own merge base with %s, there is no change", wording.Short(x.head), x.into), nil
+		return fmt.Sprintf("no change: HEAD (%s) is its own merge base with %s", wording.Short(x.head), x.into), nil
 	}
 	base, err := repo.Key(x.base, p.Paths)
 	if err != nil {
@@ -132,7 +133,7 @@ func (x *request) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 	return fmt.Sprintf("equal inputs: %s are the same at HEAD and at its merge base with %s", what, x.into), nil
 }
 
-// pass reports a gate that launches nothing; an error comes back as it is.
+// pass reports a gate that launches nothing; it returns err unchanged.
 func (x *request) pass(e session.Env, repo *source.Repo, p *policy.Policy, why string, err error) error {
 	if err != nil {
 		return err
@@ -156,7 +157,7 @@ func (x *request) experiment(p *policy.Policy, s bisect.Sampler) compare.Experim
 	}
 }
 
-// gate launches, decides, looks for the culprit and reports.
+// gate launches both commits, decides, looks for the culprit and reports.
 func gate(ctx context.Context, t *session.Session, e session.Env, x request) error {
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "base", bisect.EndBad: "HEAD"}
 	run := x.experiment(t.Policy, t.Memory)
@@ -189,13 +190,13 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request) err
 	doc.ExitCode = x.exitCode(doc.Result)
 	doc.Verdict = doc.Sentence(why(got))
 	if doc.Result == report.GateOpen && x.tolerant {
-		doc.Warnings = append(doc.Warnings, "this gate cannot tell and lets pass, as --cannot-tell pass asks")
+		doc.Warnings = append(doc.Warnings, "cannot tell; passed because of --cannot-tell pass")
 	}
 	kept := x.files.write(&doc, t.LedgerOf(), t.Display, e.Version)
 	return cmp.Or(t.Conclude(doc.Result, doc.Verdict, doc.ExitCode, err, &doc, func() error { return e.Output.Print(&doc, t.LedgerOf()) }), kept)
 }
 
-// resultOf puts an answer into the words of a gate.
+// resultOf is the result of a gate for the answer of a comparison.
 func resultOf(a compare.Answer) string {
 	switch a {
 	case compare.Worse:
@@ -210,7 +211,7 @@ func resultOf(a compare.Answer) string {
 	return report.GateOpen
 }
 
-// exitCode is the exit code of a gate.
+// exitCode is the exit code for a result.
 func (x *request) exitCode(result string) int {
 	switch {
 	case result == report.GateOpen && x.tolerant, result == report.GatePass, result == report.GateImprovement:
@@ -221,7 +222,7 @@ func (x *request) exitCode(result string) int {
 	return session.CompareCode(result)
 }
 
-// why says why a gate came to a result that rests on no number.
+// why explains a result that rests on how launches ended rather than on numbers.
 func why(c compare.Result) string {
 	base, head := c.Sides[0], c.Sides[1]
 	of := func(s compare.Side) string { return fmt.Sprintf("%d of %d launches", s.Failed, s.Launches) }
@@ -233,14 +234,14 @@ func why(c compare.Result) string {
 	case head.Failed > base.Failed && head.Failure.Class != bisect.Skip:
 		return wording.Clean(c.Why)
 	case base.Failure != nil && head.Failure != nil:
-		return fmt.Sprintf("HEAD fails as the merge base does: %s", head.Failure.Describe())
+		return fmt.Sprintf("HEAD fails in the same way as the merge base: %s", head.Failure.Describe())
 	case base.Failure != nil:
-		return "the merge base fails, so that there is nothing to compare with: " + base.Failure.Describe()
+		return "the merge base fails, so there is nothing to compare with: " + base.Failure.Describe()
 	}
 	return "HEAD cannot be tested: " + head.Failure.Describe()
 }
 
-// reportOf puts a comparison into the terms of a gate's report.
+// reportOf makes the gate's document from a comparison.
 func reportOf(t *session.Session, x request, got compare.Result, result string, err error) report.Gate {
 	c := session.Comparison(t, session.Pair{Words: [2]string{"merge base with " + x.into, "HEAD"}, Sides: [2]bisect.Candidate{{Commit: x.base}, {Commit: x.head}}}, got, result, err)
 	doc := report.Gate{

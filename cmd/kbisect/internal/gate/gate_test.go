@@ -56,7 +56,7 @@ func TestBaseBranch(t *testing.T) {
 		{"", "", map[string]string{"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "rel/1"}, "origin/rel/1", first, ""},
 		{"", "", map[string]string{"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "far", "CI_MERGE_REQUEST_DIFF_BASE_SHA": first}, "origin/far", first, ""},
 		{"", "main^", map[string]string{"GITHUB_BASE_REF": "rel/1"}, "main^", first, ""},
-		{"", "", map[string]string{"GITHUB_BASE_REF": "far"}, "", "", "does not hold the branch far, which GITHUB_BASE_REF names"},
+		{"", "", map[string]string{"GITHUB_BASE_REF": "far"}, "", "", "branch far (from GITHUB_BASE_REF) is not in this clone"},
 		{"", "", map[string]string{"GITHUB_BASE_REF": "far", "CI_MERGE_REQUEST_DIFF_BASE_SHA": first}, "", "", "GITHUB_BASE_REF"},
 		{"", "nosuch", nil, "", "", "--base: "},
 	} {
@@ -131,7 +131,7 @@ func TestReadAccepted(t *testing.T) {
 		warn       string
 	}{
 		{"", "", nil, ""}, {"", entry("a"), []string{"a"}, ""}, {entry("a"), entry("a"), nil, ""}, {entry("a"), "# moved\n" + entry("b") + entry("a"), []string{"b"}, ""},
-		{entry("a"), "", nil, ""}, {"accepted = 7\n", entry("a"), nil, "nothing that is accepted counts"},
+		{entry("a"), "", nil, ""}, {"accepted = 7\n", entry("a"), nil, "no accepted change counts"},
 	} {
 		r := gittest.New(t)
 		r.Write(t, config.AcceptedName, x.base+"\n")

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
-) // hookMarker stands in every hook that kbisect has written, whatever its version.
+)
+
+// marker is in every hook that kbisect has written, whatever its version.
 const marker = "# pre-push hook of kbisect."
 
 // keptSuffix is appended to the name of the hook that was there before.
@@ -53,13 +55,14 @@ exit 0
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// file is the place of the pre-push hook in a folder of hooks.
+// file is the pre-push hook in a folder of hooks.
 type file struct {
 	dir  string
 	path string // of the hook that git calls
 	kept string // of the hook that was there before
 }
 
+// At is the pre-push hook of a folder of hooks, which need not exist.
 func At(dir string) file {
 	path := filepath.Join(dir, "pre-push")
 	return file{dir, path, path + keptSuffix}
@@ -89,7 +92,7 @@ func (h file) Install(script []byte) (done string, err error) {
 	}
 	_, keptErr := os.Lstat(h.kept)
 	if exists && !ours && keptErr == nil {
-		return "", fmt.Errorf("%s is another program's, and another hook is kept as %s already\nhint: call the kept hook from the other, and remove %[2]s", h.path, h.kept)
+		return "", fmt.Errorf("%s belongs to another program, and another hook is kept as %s already\nhint: call the kept hook from the other, and remove %[2]s", h.path, h.kept)
 	}
 	if err := os.MkdirAll(h.dir, 0o777); err != nil {
 		return "", err
