@@ -8,13 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
-	"github.com/kbisect/kbisect/pipeline/store"
 )
 
 func TestParseCandidate(t *testing.T) {
@@ -39,17 +36,6 @@ func TestParseCandidate(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, c, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-}
-
-func TestCompareCode(t *testing.T) {
-	for result, want := range map[string]int{
-		string(compare.Worse): 1, string(compare.Better): 0, string(compare.Alike): 0, string(compare.Open): 3,
-		store.Interrupted: exit.Interrupted, store.Infra: exit.Machine,
-	} {
-		if got := session.CompareCode(result); got != want {
-			t.Errorf("%s: %d", result, got)
 		}
 	}
 }

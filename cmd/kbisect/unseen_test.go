@@ -20,8 +20,8 @@ func TestPatternThatMatchesNothing(t *testing.T) {
 		code  int
 		words []string
 	}{
-		`lasts (?P<value>[0-9.]+)`: {exit.UsageError, []string{"metric time: its pattern matches nothing that the ends print, in ", `lasts (?P<value>[0-9.]+)`, "size 32 t"}},
-		`time (?P<value>[0-9.]+)`:  {exit.NoDifference, []string{"launches that ended well gave no number of time"}},
+		`lasts (?P<value>[0-9.]+)`: {exit.UsageError, []string{"metric time: its pattern matches nothing in the output of ", `lasts (?P<value>[0-9.]+)`, "size 32 t"}},
+		`time (?P<value>[0-9.]+)`:  {exit.NoDifference, []string{"successful launches did not report time"}},
 	} {
 		r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = [\"sh\", \"run.sh\"]\n[metric]\nname = \"time\"\nfrom = \"regex\"\npattern = '" + pattern + "'\n"})
 		out, errs, code := r.kbisect("run", "--quiet", "--good", "HEAD^")
@@ -54,10 +54,10 @@ func TestDeadMetricsAreTold(t *testing.T) {
 		want, not    string
 	}{
 		{"measure --launches 1", metric("time", lives, "") + last, exit.OK, "last", "matches nothing"},
-		{"measure --launches 1", metric("time", "nothing (?P<value>[0-9]+)", ""), exit.OK, "metric time: its pattern matches nothing that the program prints, in 1 launches", ""},
+		{"measure --launches 1", metric("time", "nothing (?P<value>[0-9]+)", ""), exit.OK, "metric time: its pattern matches nothing in the output of 1 successful launch", ""},
 		{"measure --launches 1", metric("time", lives, "") + metric("dead", "Laufzeit (?P<value>[0-9.,]+) us", ""), exit.OK,
-			`metric dead: its pattern matches, and the value that it reads, "1.234,5", is no number`, "matches nothing"},
-		{"measure --launches 1", metric("time", lives, "case = \"size=64\"\n"), exit.OK, `no launch gave a number of the case ["size=64"]`, "matches nothing"},
+			`metric dead: its pattern matches "1.234,5", which is not a number`, "matches nothing"},
+		{"measure --launches 1", metric("time", lives, "case = \"size=64\"\n"), exit.OK, `no launch reported the case ["size=64"]`, "matches nothing"},
 		{"run --good HEAD^", metric("time", lives, "") + metric("dead", "nothing (?P<value>[0-9.,]+) us", ""), exit.NoDifference, "metric dead: its pattern matches nothing", ""},
 		{"run --good HEAD^", metric("time", lives, "case = \"size=64\"\n"), exit.UsageError, `hint: the cases are ["size=32"]`, "sends no samples"},
 		{"baseline record --launches 2", metric("time", lives, "case = \"size=64\"\n"), exit.UsageError, `hint: the cases are ["size=32"]`, ""},

@@ -69,8 +69,8 @@ func Run(ctx context.Context, e session.Env, o Options, words []string) error {
 		return err
 	}
 	defer t.Close()
-	t.Policy.Warnings = append(t.Policy.Warnings, x.warnings...)
-	session.TellDirty(ctx, t, "HEAD")
+	t.Warn(x.warnings...)
+	session.WarnUncommitted(ctx, t, "HEAD")
 	if err := t.Start(ctx); err != nil {
 		return err
 	}

@@ -13,12 +13,11 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
-	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Run is the main job: it begins a search, or goes on with one.
+// Run begins a search, or resumes one.
 func Run(ctx context.Context, e session.Env) error {
 	q := e.Request
 	repo, err := source.Open(q.Dir)
@@ -26,50 +25,33 @@ func Run(ctx context.Context, e session.Env) error {
 		return exit.Usage(err)
 	}
 	defer repo.Close()
-	var p *policy.Policy
-	var rng *source.Range
-	if q.Resume { // nothing is made where there is nothing to go on with
-		err = searched(repo)
-	} else { // what is wrong with the request is said before anything is made
-		p, rng, err = Read(ctx, q, repo)
-	}
-	if err != nil {
-		return err
-	}
-	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
-	if err != nil {
-		return exit.With(exit.Machine, err)
-	}
-	defer st.Close()
-	var s *store.Session
 	if q.Resume {
-		s, p, err = resumeSession(q, st)
-	} else {
-		s, err = session.NewSession(p, p.Axis, e.Version)
+		s, err := resume(e, repo)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return Of(s).run(ctx)
 	}
+	p, rng, err := read(ctx, q, repo) // a wrong request must not create a store
 	if err != nil {
 		return err
 	}
-	lock, err := st.Lock(s.ID)
+	s, err := session.Begin(e, repo, p, p.Axis)
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock()
-	if n, err := proc.Sweep(s.ID); err != nil || n > 0 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%d processes of the interrupted search were still running and have been killed", n))
+	defer s.Close()
+	s.Range = rng
+	if q.Bad == "HEAD" {
+		session.WarnUncommitted(ctx, s, "the bad end")
 	}
-	t := &session.Session{Repo: repo, Store: st, Record: s, Policy: p, Range: rng, Display: e.Display, Output: e.Output}
-	if q.Resume {
-		t.Display.Say(fmt.Sprintf("going on with session %s of %s: good %s, bad %s", s.ID, s.Created.Local().Format("2006-01-02 15:04"), cmp.Or(wording.Short(s.Good), "to be found"), wording.Short(s.Bad)))
-	} else if q.Bad == "HEAD" {
-		session.TellDirty(ctx, t, "the bad end")
-	}
-	return Of(t).run(ctx)
+	return Of(s).run(ctx)
 }
 
-// Read reads what the user asks for: the policy, the ends and, unless the good one is still to
-// be found, the range between them.
-func Read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Policy, *source.Range, error) {
+// read makes the policy of a request, with its ends and, unless the good end is still to be found, the range between
+// them.
+func read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Policy, *source.Range, error) {
 	p, err := policy.ForSearch(q, repo)
 	if err != nil {
 		return nil, nil, err
@@ -101,23 +83,11 @@ func Read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Po
 	return p, rng, policy.EndsOf(p, repo).CheckNamed()
 }
 
-// searched refuses a repository that has no store.
-func searched(repo *source.Repo) error {
-	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
-	if errors.Is(err, store.ErrNoStore) {
-		return errNothingToResume()
-	}
-	if err != nil {
-		return exit.With(exit.Machine, err)
-	}
-	return st.Close()
-}
-
 func errNothingToResume() error {
-	return exit.Usagef("nothing to resume: no search was begun in this repository\nhint: kbisect run --good REV")
+	return exit.Usagef("nothing to resume: this repository has no search\nhint: kbisect run --good REV")
 }
 
-// rangeError sorts what can be wrong with a range: the ends are the user's, the rest is the repository's.
+// rangeError makes any failure to read a range but an interruption an error of the user.
 func rangeError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -125,23 +95,53 @@ func rangeError(err error) error {
 	return exit.Usage(err) // nil stays nil
 }
 
-func resumeSession(q *policy.Request, st *store.Store) (*store.Session, *policy.Policy, error) {
+// resume makes the session of the newest search that can go on. A repository without a store is left without one.
+func resume(e session.Env, repo *source.Repo) (*session.Session, error) {
+	q, dir := e.Request, store.Dir(repo.CommonDir())
+	probe, err := store.Open(dir, store.ReadOnly)
+	if errors.Is(err, store.ErrNoStore) {
+		return nil, errNothingToResume()
+	}
+	if err == nil {
+		err = probe.Close()
+	}
+	var st *store.Store
+	if err == nil {
+		st, err = store.Open(dir, store.ReadWrite)
+	}
+	if err != nil {
+		return nil, exit.With(exit.Machine, err)
+	}
+	record, p, err := kept(q, st)
+	if err != nil {
+		st.Close()
+		return nil, err
+	}
+	s, err := session.Resume(e, repo, st, record, p)
+	if err == nil {
+		s.Display.Say(fmt.Sprintf("resuming session %s of %s: good %s, bad %s", record.ID, record.Created.Local().Format("2006-01-02 15:04"), cmp.Or(wording.Short(record.Good), "not found yet"), wording.Short(record.Bad)))
+	}
+	return s, err
+}
+
+// kept is the search to resume with its policy. A budget starts again where the search had used it up.
+func kept(q *policy.Request, st *store.Store) (*store.Session, *policy.Policy, error) {
 	s, err := resumable(st)
 	if err != nil {
 		return nil, nil, err
 	}
 	if q.Argv != nil || q.GoodSet || q.BadSet {
-		return nil, nil, exit.Usagef("--resume goes on with session %s as it was begun\nhint: leave out --good, --bad and the command, or leave out --resume", s.ID)
+		return nil, nil, exit.Usagef("--resume continues session %s with its own ends and command\nhint: leave out --good, --bad and the command, or leave out --resume", s.ID)
 	}
 	var p policy.Policy
 	if err := json.Unmarshal(s.Config, &p); err != nil {
-		return nil, nil, exit.Usagef("session %s was begun by another version of kbisect: %w\nhint: begin anew without --resume", s.ID, err)
+		return nil, nil, exit.Usagef("session %s was made by another version of kbisect: %w\nhint: start again without --resume", s.ID, err)
 	}
-	kept, err := session.KeptLaunches(st, s.ID)
+	launches, err := session.KeptLaunches(st, s.ID)
 	if err != nil {
 		return nil, nil, exit.With(exit.Machine, err)
 	}
-	s.Elapsed = session.Elapsed(&s, kept)
+	s.Elapsed = session.Elapsed(&s, launches)
 	switch {
 	case q.BudgetSet:
 		p.Budget = s.Elapsed + q.Budget
@@ -151,9 +151,8 @@ func resumeSession(q *policy.Request, st *store.Store) (*store.Session, *policy.
 	return &s, &p, nil
 }
 
-// resumable is the newest search that did not come to its end. When there is none, it is the newest
-// one that did: it may have been killed before it could say so, and repeats its answer from what it
-// remembers.
+// resumable is the newest unfinished search. Where there is none it is the newest finished one, which repeats its
+// answer from the stored launches: it may have been killed before it could print it.
 func resumable(st *store.Store) (store.Session, error) {
 	all, err := st.Sessions(0)
 	if err != nil {
@@ -173,8 +172,8 @@ func resumable(st *store.Store) (store.Session, error) {
 	return store.Session{}, errNothingToResume()
 }
 
-// outOfBudget reports whether a search stopped because its budget was used up. One for every culprit
-// may have found some of them by then.
+// outOfBudget reports whether a search stopped because its budget was used up. A search for every culprit may have
+// found some of them by then.
 func outOfBudget(s store.Session) bool {
 	var p policy.Policy
 	if json.Unmarshal(s.Config, &p) != nil || p.Budget == 0 || s.Elapsed < p.Budget {
@@ -205,7 +204,7 @@ func chooseGood(p *policy.Policy, q *policy.Request, repo *source.Repo) (err err
 			return nil
 		}
 	}
-	return exit.Usagef("no good end: no commit before %s is recorded as good\nhint: name one with --good REV, or give --find-good to look for one%s", wording.Short(p.Bad), baseline.GoodElsewhere(repo, p.Bad))
+	return exit.Usagef("no good end: no ancestor of %s is recorded as good\nhint: name one with --good REV, or find one with --find-good%s", wording.Short(p.Bad), baseline.GoodElsewhere(repo, p.Bad))
 }
 
 // recordedGoods lists the commits that earlier searches found good, newest first.

@@ -19,9 +19,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 )
 
-// artefact is what the build of a commit made, as far as that is known.
-func (j *Search) artefact(commit string) *bisect.Artefact {
-	for _, l := range j.session.Launches {
+// artefactOf is what the build of a commit made, nil where no launch recorded it.
+func artefactOf(launches []report.Launch, commit string) *bisect.Artefact {
+	for _, l := range launches {
 		if l.Candidate.Commit == commit && l.Candidate.Assign == "" && l.Outcome.Artefact != nil {
 			return l.Outcome.Artefact
 		}
@@ -29,113 +29,100 @@ func (j *Search) artefact(commit string) *bisect.Artefact {
 	return nil
 }
 
-// doubtfulCulprits warns of culprits whose device code equals that of a parent: whatever they brought, it was
-// not the kernels.
-func (j *Search) doubtfulCulprits(f bisect.Finding) []string {
+// unchangedCode warns of culprits whose device code equals that of a parent: the kernels cannot be the cause.
+func unchangedCode(launches []report.Launch, culprits []bisect.Culprit) []string {
 	var out []string
-	for _, c := range f.Culprits {
-		own := j.artefact(c.Commit)
+	for _, c := range culprits {
+		own := artefactOf(launches, c.Commit)
 		for _, parent := range c.Parents {
-			before := j.artefact(parent)
+			before := artefactOf(launches, parent)
 			if own == nil || before == nil || own.Device != before.Device {
 				continue
 			}
 			switch {
 			case own.Host == before.Host:
-				out = append(out, fmt.Sprintf("what was built of the culprit %s equals what was built of its parent %s: what is read when it runs, the environment or chance is to blame", wording.Short(c.Commit), wording.Short(parent)))
+				out = append(out, fmt.Sprintf("the culprit %s and its parent %s build to the same code: the cause is a file read at run time, the environment or chance", wording.Short(c.Commit), wording.Short(parent)))
 			case own.Device != "":
-				out = append(out, fmt.Sprintf("suspect: the device code of the culprit %s equals that of its parent %s: the host code, the environment or chance is to blame", wording.Short(c.Commit), wording.Short(parent)))
+				out = append(out, fmt.Sprintf("the culprit %s and its parent %s have the same device code: the cause is the host code, the environment or chance", wording.Short(c.Commit), wording.Short(parent)))
 			}
 		}
 	}
 	return out
 }
 
-// strangePhases tells of phases that were named and that no launch has entered, where that is likely a slip:
-// one that --phase asks for, and a limit whose name is near that of a phase which was entered. Programs
-// that fail never enter their later phases, so a launch has to have come to its end.
-func strangePhases(want string, limits map[string]kernels.Limit, outcomes []bisect.Outcome) (out []string) {
+// unknownPhases warns of configured phases that no launch entered, where a typing error is likely: the phase of
+// --phase, and a limit whose name is close to that of a phase which was entered. A failing program never enters
+// its later phases, so at least one launch must have passed.
+func unknownPhases(want string, limits map[string]kernels.Limit, launches []report.Launch) (out []string) {
 	var seen []string
-	well := false
-	for _, o := range outcomes {
-		well = well || o.Class == bisect.OK
-		for _, ph := range o.Phases {
+	passed := false
+	for _, l := range launches {
+		passed = passed || l.Outcome.Class == bisect.OK
+		for _, ph := range l.Outcome.Phases {
 			seen = append(seen, ph.Name)
 		}
-		if o.Phase != "" {
-			seen = append(seen, o.Phase)
+		if l.Outcome.Phase != "" {
+			seen = append(seen, l.Outcome.Phase)
 		}
 	}
 	slices.Sort(seen)
 	seen = slices.Compact(seen)
-	if !well {
+	if !passed {
 		return nil
 	}
 	if want != "" && !slices.ContainsFunc(seen, func(name string) bool { return name == want || strings.HasSuffix(name, "/"+want) }) {
-		out = append(out, fmt.Sprintf("--phase %s: no launch has entered that phase%s; they entered %s", want, wording.DidYouMean(want, seen), strings.Join(seen, ", ")))
+		out = append(out, fmt.Sprintf("--phase %s: no launch entered this phase%s; phases seen: %s", want, wording.DidYouMean(want, seen), strings.Join(seen, ", ")))
 	}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		if near := wording.Nearest(name, seen); near != "" && !slices.Contains(seen, name) && !slices.Contains(config.PhaseNames(), name) {
-			out = append(out, fmt.Sprintf("[run.limits] %s bounds nothing: no launch has entered that phase\nhint: is %s meant?", name, near))
+			out = append(out, fmt.Sprintf("[run.limits] %s has no effect: no launch entered this phase\nhint: did you mean %s?", name, near))
 		}
 	}
 	return out
 }
 
-// noteStrangePhases adds them to the warnings of the job.
-func (j *Search) noteStrangePhases() {
-	var outcomes []bisect.Outcome
-	for _, l := range j.session.Launches {
-		outcomes = append(outcomes, l.Outcome)
-	}
-	j.session.Policy.Warnings = append(j.session.Policy.Warnings, strangePhases(j.session.Policy.Judge.Phase, j.session.Policy.Limits.Phases, outcomes)...)
-}
-
-// unseenMetrics tells ends that give no number of what was asked for from ends that do not differ: a
-// pattern that matches nothing is a mistake that would otherwise look like an answer. Where some launches
-// gave one, it is told.
-func (j *Search) unseenMetrics(f bisect.Finding) error {
-	if f.Result != bisect.NoDifference || j.session.Policy.Judge.Find != "" && j.session.Policy.Judge.Find != bisect.Slow {
-		return nil
-	}
-	well, seen := session.NumbersSeen(j.session)
-	if m := j.session.Policy.Asked; m != "" && m != "wall" && !strings.HasPrefix(m, "phase.") && well > 0 && seen[m] == 0 {
-		gave := "they gave none"
+// missingMetrics is an error where the ends do not give the metric that was asked for: a pattern that matches
+// nothing is a mistake in the configuration, and must not be reported as "no difference". A metric that only some
+// launches gave is a warning.
+func missingMetrics(s *session.Session) (warnings []string, err error) {
+	passed, seen := session.NumbersSeen(s)
+	if m := s.Policy.Asked; m != "" && m != "wall" && !strings.HasPrefix(m, "phase.") && passed > 0 && seen[m] == 0 {
+		gave := "they reported no metric"
 		if len(seen) > 0 {
-			gave = "they gave " + strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
+			gave = "metrics reported: " + strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
 		}
-		return exit.Usagef("--metric %s: none of %d launches that ended well gave a number of it\nhint: %s; wall and phase.NAME are there for every program", m, well, gave)
+		return nil, exit.Usagef("--metric %s: none of %d successful launches reported it\nhint: %s; wall and phase.NAME work with every program", m, passed, gave)
 	}
-	for _, m := range j.session.Policy.Judge.Metrics {
-		if n := seen[m.Name]; n > 0 && n < well {
-			j.session.Policy.Warnings = append(j.session.Policy.Warnings, fmt.Sprintf("%d of %d launches that ended well gave no number of %s", well-n, well, m.Name))
+	for _, m := range s.Policy.Judge.Metrics {
+		if n := seen[m.Name]; n > 0 && n < passed {
+			warnings = append(warnings, fmt.Sprintf("%d of %d successful launches did not report %s", passed-n, passed, m.Name))
 		}
 	}
-	given := func(m metric.Metric) bool { return seen[m.Name] > 0 }
-	if err := session.NoSuchCase(j.session, seen); err != nil && !slices.ContainsFunc(j.session.Policy.Judge.Metrics, given) {
-		return err
+	reported := func(m metric.Metric) bool { return seen[m.Name] > 0 }
+	if err := session.NoSuchCase(s, seen); err != nil && !slices.ContainsFunc(s.Policy.Judge.Metrics, reported) {
+		return warnings, err
 	}
 	matched := func(p policy.Pattern) bool { return seen[p.Metric] > 0 }
-	if well == 0 || len(j.session.Policy.Patterns) == 0 || slices.ContainsFunc(j.session.Policy.Patterns, matched) {
-		return nil
+	if passed == 0 || len(s.Policy.Patterns) == 0 || slices.ContainsFunc(s.Policy.Patterns, matched) {
+		return warnings, nil
 	}
-	return session.MatchesNothing(j.session, j.session.Policy.Patterns[0], "the ends print", well)
+	return warnings, session.MatchesNothing(s, s.Policy.Patterns[0], passed)
 }
 
-// slowerPhase warns of a phase that takes clearly longer at the bad end where what was compared does not
-// differ: each launch of the one end is above all of the other.
-func (j *Search) slowerPhase(f *bisect.Finding) {
+// slowerPhases warns of phases that take clearly longer at the bad end, where the compared metric does not differ:
+// every launch of the bad end takes longer than all of the good end.
+func slowerPhases(p *policy.Policy, launches []report.Launch) (out []string) {
 	const (
-		least   = 3    // launches of an end
+		least   = 3    // launches of each end
 		share   = 1.2  // of the good end's time
-		seconds = 0.05 // beyond it
+		seconds = 0.05 // more than the good end's time
 	)
-	if f.Result == bisect.Found || f.Result == bisect.Broken || j.session.Policy.Improvement || j.session.Policy.Axis != policy.AxisHistory || strings.HasPrefix(j.session.Policy.Judge.Metrics[0].Name, "phase.") {
-		return
+	if p.Improvement || p.Axis != policy.AxisHistory || strings.HasPrefix(p.Judge.Metrics[0].Name, "phase.") {
+		return nil
 	}
 	var ends [2][]bisect.Outcome
-	for _, l := range j.session.Launches {
-		for k, commit := range []string{j.session.Policy.Good, j.session.Policy.Bad} {
+	for _, l := range launches {
+		for k, commit := range []string{p.Good, p.Bad} {
 			if l.Candidate == (bisect.Candidate{Commit: commit}) && l.Outcome.Class == bisect.OK && l.Outcome.Caches != string(pipeline.Cold) {
 				ends[k] = append(ends[k], l.Outcome)
 			}
@@ -147,27 +134,26 @@ func (j *Search) slowerPhase(f *bisect.Finding) {
 		if name == "build" || good.N < least || bad.N < least || bad.Min <= good.Max || bad.Median < share*good.Median || bad.Median < good.Median+seconds {
 			continue
 		}
-		f.Warnings = append(f.Warnings, fmt.Sprintf("%s takes %s at the bad end and %s at the good end\nhint: kbisect run --metric phase.%s searches for that", name,
+		out = append(out, fmt.Sprintf("%s takes %s at the bad end and %s at the good end\nhint: kbisect run --metric phase.%s searches for that", name,
 			bad.Words("s"), good.Words("s"), name))
 	}
+	return out
 }
 
-// otherException warns of a culprit that ends with another exception than the bad end.
-func (j *Search) otherException(f *bisect.Finding) {
+// otherExceptions warns of culprits that fail with another exception than the bad end.
+func otherExceptions(bad string, launches []report.Launch, culprits []bisect.Culprit) (out []string) {
 	last := func(commit string) (name string) {
-		for _, l := range j.session.Launches {
+		for _, l := range launches {
 			if l.Candidate == (bisect.Candidate{Commit: commit}) && l.Outcome.Error != "" {
 				name = l.Outcome.Error
 			}
 		}
 		return name
 	}
-	if j.session.Policy.All {
-		return
-	}
-	for _, c := range f.Culprits {
-		if a, b := last(c.Commit), last(j.session.Policy.Bad); a != "" && b != "" && a != b {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("%s ends with %s, and the bad end with %s: these may be two faults\nhint: --all looks for what else came in the range", wording.Short(c.Commit), a, b))
+	for _, c := range culprits {
+		if a, b := last(c.Commit), last(bad); a != "" && b != "" && a != b {
+			out = append(out, fmt.Sprintf("%s fails with %s, the bad end with %s: these may be two faults\nhint: --all finds every culprit in the range", wording.Short(c.Commit), a, b))
 		}
 	}
+	return out
 }

@@ -7,41 +7,43 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// findGood walks back from the bad end along first parents, in doubling steps, until a commit is
-// good. It returns the commits tested on the way, which the search need not test again, or a
-// finding when there is nothing to search.
-func (j *Search) findGood(ctx context.Context, plain *judge.Plain) (tested []string, f *bisect.Finding, err error) {
-	bad := bisect.Candidate{Commit: j.session.Policy.Bad}
+// findGood walks back from the bad end along first parents, in doubling steps, until a commit passes, which
+// becomes the good end. It returns the commits tested on the way, which the search need not test again, or a
+// finding where there is nothing to search.
+func findGood(ctx context.Context, s *session.Session, plain *judge.Plain) (tested []string, f *bisect.Finding, err error) {
+	bad := bisect.Candidate{Commit: s.Policy.Bad}
 	o, err := plain.Look(ctx, bad, bisect.EndBad)
 	if err != nil {
 		return nil, broken(ctx, err), nil
 	}
 	if o.Class == bisect.OK {
-		return nil, nil, exit.Usagef("the bad end %s ends well: --find-good needs one that fails\nhint: for a slowdown name the good end with --good", wording.Short(bad.Commit))
+		return nil, nil, exit.Usagef("the bad end %s passes: --find-good needs one that fails\nhint: for a slowdown name the good end with --good", wording.Short(bad.Commit))
 	}
 	id := bad.Commit
 	for step := 1; ; step *= 2 {
-		next, back, err := j.back(id, step)
+		next, back, err := back(s.Repo, id, step)
 		if err != nil {
 			return nil, nil, exit.Usage(err)
 		}
 		if back == 0 {
-			why := fmt.Sprintf("no good commit was found back to %s, %d commits tested", wording.Short(id), len(tested)+1)
+			why := fmt.Sprintf("no commit back to %s is good, %d tested", wording.Short(id), len(tested)+1)
 			return nil, &bisect.Finding{Result: bisect.NoDifference, Ends: bisect.Ends{Why: why, Hint: "name a good end with --good"}}, nil
 		}
 		id = next
-		j.session.Display.Say(fmt.Sprintf("looking for a good end: testing %s", wording.Short(id)))
+		s.Display.Say(fmt.Sprintf("looking for a good end: testing %s", wording.Short(id)))
 		o, err := plain.Look(ctx, bisect.Candidate{Commit: id}, bisect.EndGood)
 		if err != nil {
 			return nil, broken(ctx, err), nil
 		}
 		if o.Class == bisect.OK {
-			j.session.Policy.Good = id
-			return tested, nil, j.session.Store.UpdateSession(j.session.Record.ID, func(s *store.Session) { s.Good = id })
+			s.Policy.Good = id
+			return tested, nil, s.Store.UpdateSession(s.Record.ID, func(kept *store.Session) { kept.Good = id })
 		}
 		tested = append(tested, id)
 	}
@@ -56,10 +58,10 @@ func broken(ctx context.Context, err error) *bisect.Finding {
 	return f
 }
 
-// back goes up to n first parents back; it returns how many there were.
-func (j *Search) back(id string, n int) (string, int, error) {
+// back follows up to n first parents; it returns how many there were.
+func back(repo *source.Repo, id string, n int) (string, int, error) {
 	for i := range n {
-		c, err := j.session.Repo.Commit(id)
+		c, err := repo.Commit(id)
 		if err != nil {
 			return "", 0, err
 		}

@@ -16,34 +16,35 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 )
 
-// searchFlags finds which values of flags are to blame; where the ends end alike, what each flag costs.
-func (j *Search) searchFlags(ctx context.Context) (bisect.Finding, error) {
-	flags, err := config.FlagSpace(j.session.Policy.Flags)
+// flags finds which values of flags are to blame; where both ends pass, what each flag costs.
+func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
+	flags, err := config.FlagSpace(x.session.Policy.Flags)
 	if err != nil {
 		return bisect.Finding{}, err
 	}
 	a := axis{
 		space: flags.Space, words: flags.Words, assign: flags.Away, off: flags.Bases, goal: sets.All, timed: true,
-		base: "all flags at their base", sampler: j.session.Memory, class: true, expand: flags.Expand,
+		base: "all flags at their base", sampler: x.session.Memory, class: true, expand: flags.Expand,
 		candidate: func(s sets.Set) (bisect.Candidate, error) {
-			return bisect.Candidate{Commit: j.session.Policy.Bad, Assign: flags.Text(s)}, nil
+			return bisect.Candidate{Commit: x.session.Policy.Bad, Assign: flags.Text(s)}, nil
 		},
 	}
-	claims(j.session.Policy, &a, flags)
+	claims(x.session.Policy, &a, flags)
 	a.again = func() axis { return a }
-	j.session.Display.BeginSets(len(j.session.Policy.Flags), flags.Space.Len(), "flags")
-	f, err := j.searchSets(ctx, a)
+	x.session.Display.BeginSets(len(x.session.Policy.Flags), flags.Space.Len(), "flags")
+	f, err := x.along(ctx, a)
 	if err != nil || f.Err != nil {
 		return f, err
 	}
 	f.Warnings = append(f.Warnings, flags.Notes...)
-	if f.Result == bisect.NoDifference && j.bothEndWell() && (j.session.Policy.Judge.Find == "" || j.session.Policy.Judge.Find == bisect.Slow) {
-		return j.rankFlags(ctx, a, flags, f)
+	if f.Result == bisect.NoDifference && allPass(x.session.Launches) && (x.options.Find == "" || x.options.Find == bisect.Slow) {
+		return x.rank(ctx, a, flags, f)
 	}
 	return f, nil
 }
 
-// claims takes the hypotheses into a search; one that is not about what the bad end has stays undecided.
+// claims adds the hypotheses of the policy to a search; one about a value that the bad end does not have stays
+// undecided.
 func claims(p *policy.Policy, a *axis, flags *flags.Flags) {
 	for _, h := range p.Hypotheses {
 		set, err := flags.Claim(config.Terms(h.Claim))
@@ -55,22 +56,22 @@ func claims(p *policy.Policy, a *axis, flags *flags.Flags) {
 	}
 }
 
-// bothEndWell reports that every launch so far ended well.
-func (j *Search) bothEndWell() bool {
-	return len(j.session.Launches) > 0 && !slices.ContainsFunc(j.session.Launches, func(l report.Launch) bool { return l.Outcome.Class != bisect.OK })
+// allPass reports that there are launches and that each of them passed.
+func allPass(launches []report.Launch) bool {
+	return len(launches) > 0 && !slices.ContainsFunc(launches, func(l report.Launch) bool { return l.Outcome.Class != bisect.OK })
 }
 
-// rankFlags finds what single flags and pairs do to the metric.
-func (j *Search) rankFlags(ctx context.Context, a axis, flags *flags.Flags, f bisect.Finding) (bisect.Finding, error) {
+// rank finds the effect of single flags and of pairs of flags on the metric.
+func (x *setSearch) rank(ctx context.Context, a axis, flags *flags.Flags, f bisect.Finding) (bisect.Finding, error) {
 	space := flags.Space
-	metric, ok := j.rankedMetric()
+	metric, ok := x.rankedMetric()
 	if !ok {
 		return f, nil
 	}
 	set := func(on []bool) sets.Set {
 		var s sets.Set
-		for i, x := range on {
-			if x {
+		for i, is := range on {
+			if is {
 				s = s.Or(sets.Of(i))
 			}
 		}
@@ -86,18 +87,18 @@ func (j *Search) rankFlags(ctx context.Context, a axis, flags *flags.Flags, f bi
 	valid := func(on []bool) []bool { return back(space.Fit(set(on)).And(space.Whole())) }
 	at := "" // what was launched last
 	e := effects.Search{
-		Effect: j.session.Policy.Judge.Effect, Error: j.session.Policy.Judge.Error, Seed: uint64(j.session.Policy.Seed), Spent: j.session.Spent, Higher: metric.Higher,
+		Effect: x.options.Effect, Error: x.options.Error, Seed: uint64(x.session.Policy.Seed), Spent: x.session.Spent, Higher: metric.Higher,
 		Valid: valid,
 		Run: func(ctx context.Context, on []bool, nth int) (float64, bool, string, error) {
-			c := bisect.Candidate{Commit: j.session.Policy.Bad, Assign: flags.Text(set(on))}
-			o, err := j.session.Memory.Sample(ctx, bisect.Request{Candidate: c, Purpose: ranking, Nth: nth, Timing: true})
+			c := bisect.Candidate{Commit: x.session.Policy.Bad, Assign: flags.Text(set(on))}
+			o, err := x.session.Memory.Sample(ctx, bisect.Request{Candidate: c, Purpose: ranking, Nth: nth, Timing: true})
 			y, ok := metric.Value(o, "")
 			at = flags.Words(set(on))
 			return math.Log(y), ok, o.Describe(), err
 		},
-		OnLaunch: func(made int, left float64) { j.session.Display.Ranked(at, made, left) },
+		OnLaunch: func(made int, left float64) { x.session.Display.Ranked(at, made, left) },
 	}
-	j.session.Display.BeginPart()
+	x.session.Display.BeginPart()
 	for i := range space.Len() {
 		e.Atoms = append(e.Atoms, space.Atom(i).Name)
 	}
@@ -109,33 +110,33 @@ func (j *Search) rankFlags(ctx context.Context, a axis, flags *flags.Flags, f bi
 		}
 		return f, nil
 	}
-	j.ranking = &r
-	if all := j.session.Policy.Judge.Metrics; len(all) > 1 {
+	x.ranking = &r
+	if all := x.options.Metrics; len(all) > 1 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the flags are ranked by %s alone\nhint: --metric %s ranks them by that", metric.Name, all[1].Name))
 	}
 	f.Warnings = append(f.Warnings, r.Warnings...)
 	f.Result = bisect.NoDifference
-	worse := func(x effects.Effect) bool { return (x.Ratio > 1) != metric.Higher }
+	worse := func(e effects.Effect) bool { return (e.Ratio > 1) != metric.Higher }
 	if slices.ContainsFunc(r.Effects, worse) {
 		f.Result = bisect.Found
 		f.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: metric.Name, Ends: r.Total}
 	}
 	if len(r.Effects) > 0 {
-		f.Warnings = slices.Concat(flags.Notes, r.Warnings) // the ends do differ, if not by how they end
-		err = j.recommend(ctx, a, set(r.Best(e.Atoms, valid)), metric.Higher)
+		f.Warnings = slices.Concat(flags.Notes, r.Warnings) // without that the ends do not differ, which is not true of the metric
+		err = x.recommend(ctx, a, set(r.Best(e.Atoms, valid)), metric.Higher)
 	}
 	return f, err
 }
 
-// recommend measures the assignment that the effects of the flags predict to be best, and takes it, or
-// all flags at their base where it turns out to be no better.
-func (j *Search) recommend(ctx context.Context, a axis, best sets.Set, higher bool) error {
+// recommend measures the assignment that the effects predict to be the best. It recommends that, or all flags at
+// their base where the measurement does not confirm the gain.
+func (x *setSearch) recommend(ctx context.Context, a axis, best sets.Set, higher bool) error {
 	none := sets.Safe{Confirmed: true, Effect: &bisect.Effect{Ratio: 1, Low: 1, High: 1}}
-	j.sets.Recommended = &none
+	x.found.Recommended = &none
 	if len(best) == 0 {
 		return nil
 	}
-	effect, _, err := j.timeSet(ctx, a, best, func() bool { return false }, j.sets.Levels)
+	effect, _, err := x.time(ctx, a, best, func() bool { return false }, x.found.Levels)
 	if err != nil || effect.Metric == "" {
 		return err
 	}
@@ -143,25 +144,25 @@ func (j *Search) recommend(ctx context.Context, a axis, best sets.Set, higher bo
 	if higher {
 		low, high = 1/high, 1/low
 	}
-	x := sets.Safe{Atoms: best, Maximal: true, Maximum: true, Weight: float64(best.Len()), Confirmed: high < 1+j.session.Policy.Judge.Effect, Effect: &effect}
-	j.sets.Safe, j.sets.Keep = []sets.Safe{x}, &x
+	safe := sets.Safe{Atoms: best, Maximal: true, Maximum: true, Weight: float64(best.Len()), Confirmed: high < 1+x.options.Effect, Effect: &effect}
+	x.found.Safe, x.found.Keep = []sets.Safe{safe}, &safe
 	if low <= 1 {
-		j.sets.Recommended = &x
+		x.found.Recommended = &safe
 	}
 	return nil
 }
 
-// ranking is the purpose of launches that tell what flags cost.
+// ranking is the purpose of launches that measure what flags cost.
 const ranking bisect.Purpose = "ranking"
 
-// rankedMetric is the metric that flags are ranked by: the first configured that the base has shown.
-func (j *Search) rankedMetric() (metric.Metric, bool) {
-	ms := j.session.Policy.Judge.Metrics
-	if w := j.session.Policy.WallTime(); w != nil && j.session.Policy.Judge.Find == bisect.Slow {
+// rankedMetric is the metric that flags are ranked by: the first one configured that a launch has reported.
+func (x *setSearch) rankedMetric() (metric.Metric, bool) {
+	ms := x.options.Metrics
+	if w := x.session.Policy.WallTime(); w != nil && x.options.Find == bisect.Slow {
 		ms = append(slices.Clone(ms), *w)
 	}
 	for _, m := range ms {
-		for _, l := range j.session.Launches {
+		for _, l := range x.session.Launches {
 			if _, ok := m.Value(l.Outcome, ""); ok {
 				return m, true
 			}

@@ -137,27 +137,27 @@ func (h *hunkAxis) expand(atom int) []sets.Atom {
 	return atoms
 }
 
-// searchBetween finds which hunks between the two ends are to blame.
-func (j *Search) searchBetween(ctx context.Context, goal sets.Goal) (bisect.Finding, error) {
-	from, to := j.session.Policy.Good, j.session.Policy.Bad
-	diff, err := hunks.Between(ctx, j.session.Repo, from, to, j.session.Policy.Paths)
+// between finds which hunks between the two ends are to blame.
+func (x *setSearch) between(ctx context.Context, goal sets.Goal) (bisect.Finding, error) {
+	from, to := x.session.Policy.Good, x.session.Policy.Bad
+	diff, err := hunks.Between(ctx, x.session.Repo, from, to, x.session.Policy.Paths)
 	if err != nil {
 		return bisect.Finding{}, exit.Usage(err)
 	}
 	if len(diff.Hunks) == 0 {
-		return bisect.Finding{}, exit.Usagef("nothing that build and run read differs between %s and %s", wording.Short(from), wording.Short(to))
+		return bisect.Finding{}, exit.Usagef("%s and %s do not differ in the inputs of build and run", wording.Short(from), wording.Short(to))
 	}
-	return j.searchHunks(ctx, diff, from, goal, j.session.Memory)
+	return x.hunks(ctx, diff, from, goal, x.session.Memory)
 }
 
-// searchHunks finds which hunks of a difference from a commit are to blame.
-func (j *Search) searchHunks(ctx context.Context, diff *hunks.Diff, from string, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
+// hunks finds which hunks of a difference from a commit are to blame.
+func (x *setSearch) hunks(ctx context.Context, diff *hunks.Diff, from string, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
 	h, atoms := newHunkAxis(diff, map[string]bisect.Candidate{})
 	space, err := sets.NewSpace(atoms)
 	if err != nil {
 		return bisect.Finding{}, exit.Usage(err)
 	}
-	j.session.Display.BeginSets(len(diff.Hunks), space.Len(), "hunks")
+	x.session.Display.BeginSets(len(diff.Hunks), space.Len(), "hunks")
 	a := axis{
 		space: space, candidate: h.candidate, words: h.words, goal: goal, base: "commit " + wording.Short(from) + " alone",
 		clean: true, expand: h.expand, divided: true, timed: goal != sets.One, sampler: sampler,
@@ -175,22 +175,5 @@ func (j *Search) searchHunks(ctx context.Context, diff *hunks.Diff, from string,
 		again.candidate, again.expand = fresh.candidate, fresh.expand
 		return again
 	}
-	return j.searchSets(ctx, a)
-}
-
-// accuse names the commit that holds guilty hunks, after a search of hunks.
-func (j *Search) accuse(f *bisect.Finding) {
-	if j.sets == nil || len(j.sets.Minimal) == 0 {
-		return
-	}
-	c := bisect.Culprit{Commit: j.session.Policy.Bad, Parents: []string{j.session.Policy.Good}, Class: f.Complaint.Class, Phase: f.Complaint.Phase, Effect: f.Complaint.Ends}
-	for _, g := range j.sets.Minimal {
-		c.Confirmed = c.Confirmed || g.Verified
-		j.hunks[c.Commit] = append(j.hunks[c.Commit], j.sets.Guilty(g)...)
-	}
-	c.Confidence = 1 - j.session.Policy.Judge.Error
-	if !c.Confirmed {
-		c.Confidence /= 2
-	}
-	f.Culprits = []bisect.Culprit{c}
+	return x.along(ctx, a)
 }

@@ -7,20 +7,20 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// What is known of a commit before anything is launched: one that changes a file of the kernels is the
-// likelier culprit of a slow metric. The ratio is small enough for a wrong guess to cost little.
+// The prior weights of commits, before anything is launched: one that changes a kernel's source is more likely to
+// slow a metric down. The ratio is small enough for a wrong guess to cost little.
 const (
 	kernelWeight = 20
 	otherWeight  = 1
 	mostWeighed  = 2000 // commits; a comparison of two trees takes about a millisecond
 )
 
-// Weights are the prior weights of the commits of a range, nil where they would say nothing or take
-// long to find out.
-func (j *Search) Weights(commits []bisect.Commit) []float64 {
+// priors are the prior weights of the commits of a range, nil where they would all be equal or take long to find.
+func priors(s *session.Session, commits []bisect.Commit) []float64 {
 	if len(commits) > mostWeighed {
 		return nil
 	}
@@ -28,14 +28,14 @@ func (j *Search) Weights(commits []bisect.Commit) []float64 {
 	kernel, other := 0, 0
 	for i, c := range commits {
 		out[i] = otherWeight
-		if c.Neutral || len(c.Parents) > 1 { // what a merge brings, its branch has brought
+		if c.Neutral || len(c.Parents) > 1 { // a merge repeats the changes of its branch
 			continue
 		}
-		files, err := j.session.Repo.ChangedFiles(c.ID)
-		if err != nil { // the search does without
+		files, err := s.Repo.ChangedFiles(c.ID)
+		if err != nil { // the search works without priors
 			return nil
 		}
-		if slices.ContainsFunc(files, func(f source.FileChange) bool { return OfKernel(f.Path, j.session.Policy.Paths) }) {
+		if slices.ContainsFunc(files, func(f source.FileChange) bool { return isKernelSource(f.Path, s.Policy.Paths) }) {
 			out[i] = kernelWeight
 			kernel++
 		} else {
@@ -45,15 +45,15 @@ func (j *Search) Weights(commits []bisect.Commit) []float64 {
 	if kernel == 0 || other == 0 {
 		return nil
 	}
-	if j.session.Display.Verbose {
-		j.session.Display.Say(fmt.Sprintf("%d commits change files of the kernels and are suspected %d times as much as the %d others", kernel, kernelWeight, other))
+	if s.Display.Verbose {
+		s.Display.Say(fmt.Sprintf("%d commits change kernel sources: %d times the prior weight of the other %d", kernel, kernelWeight, other))
 	}
 	return out
 }
 
-// OfKernel reports a file that goes into a kernel: by its name, and where paths are given it must lie
-// there, which then holds for the build's files too.
-func OfKernel(name string, paths []string) bool {
+// isKernelSource reports a file that is compiled into a kernel, judged by its name. Where paths are given it must lie
+// below one of them, and files that steer the build count too.
+func isKernelSource(name string, paths []string) bool {
 	sources := []string{".cu", ".cuh", ".py", ".cpp", ".c", ".h", ".ptx"}
 	builds := []string{"Makefile", "CMakeLists.txt", "setup.py", "pyproject.toml"}
 	if len(paths) == 0 {

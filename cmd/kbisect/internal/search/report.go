@@ -13,7 +13,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
-// MarkDrilled marks the launches of a search over a range that were of no commit of it, or of its flags.
+// MarkDrilled marks the launches that looked inside a culprit: those that try its flags or are of no commit of the
+// range.
 func MarkDrilled(launches []report.Launch, rng *source.Range) {
 	inRange := map[string]bool{rng.Good.ID: true}
 	for _, c := range rng.Commits {
@@ -24,39 +25,48 @@ func MarkDrilled(launches []report.Launch, rng *source.Range) {
 	}
 }
 
-// Input gathers what the report is made of.
-func (j *Search) Input(f bisect.Finding) report.Input {
+// Input gathers the facts of the report.
+func (s *Search) Input(f bisect.Finding) report.Input {
 	in := report.Input{
-		Session: j.session.Record.ID, Finding: f, Ledger: report.Ledger{Launches: j.seen(), Commits: map[string]report.CommitInfo{}}, Wall: j.session.Record.Elapsed + time.Since(j.session.Began),
-		GPUHour:  j.session.Policy.GPUHour,
-		Warnings: append(j.session.Warnings(), j.doubtfulCulprits(f)...), Devices: j.session.Devices.Names(), Unwatched: j.session.Devices.Unwatched(),
+		Session: s.session.Record.ID, Finding: f, Ledger: report.Ledger{Launches: s.seen(), Commits: map[string]report.CommitInfo{}}, Wall: s.session.Record.Elapsed + time.Since(s.session.Began),
+		GPUHour:  s.session.Policy.GPUHour,
+		Warnings: append(s.session.Warnings(), unchangedCode(s.session.Launches, f.Culprits)...), Devices: s.session.Devices.Names(), Unwatched: s.session.Devices.Unwatched(),
 	}
-	if j.session.Range != nil && j.session.Policy.Axis == policy.AxisHistory {
-		MarkDrilled(in.Launches, j.session.Range)
+	if s.session.Range != nil && s.session.Policy.Axis == policy.AxisHistory {
+		MarkDrilled(in.Launches, s.session.Range)
 	}
 	if f.Err != nil {
 		in.Error = f.Err.Error()
 	}
 	add := func(id string, files bool) report.CommitInfo {
-		info := j.session.CommitInfo(id, files)
+		info := s.session.CommitInfo(id, files)
 		in.Commits[id] = info
 		return info
 	}
-	in.Good, in.Bad = add(j.session.Policy.Good, false), add(j.session.Policy.Bad, false)
-	for _, s := range f.Steps {
-		add(s.Commit, false)
+	in.Good, in.Bad = add(s.session.Policy.Good, false), add(s.session.Policy.Bad, false)
+	for _, step := range f.Steps {
+		add(step.Commit, false)
 	}
 	for _, l := range f.Levels {
 		add(l.Commit, false)
 	}
-	for _, s := range f.Suspects {
-		add(s.Commit, false)
+	for _, x := range f.Suspects {
+		add(x.Commit, false)
 	}
 	for _, c := range f.Culprits {
 		add(c.Commit, true)
 	}
-	j.addSets(&in)
-	for _, l := range j.session.Launches {
+	in.Explain, in.Axis, in.Hunks, in.Switch = s.table, s.session.Policy.Axis, s.hunks, s.switched
+	if s.sets != nil {
+		in.Sets = s.sets.found
+		if r := s.sets.ranking; r != nil {
+			in.Advice = r.Advice()
+			for _, e := range r.Effects {
+				in.Terms = append(in.Terms, report.Term{Terms: e.Terms, Ratio: e.Ratio, Low: e.Low, High: e.High, Share: e.Share})
+			}
+		}
+	}
+	for _, l := range s.session.Launches {
 		if _, known := in.Commits[l.Candidate.Commit]; !known {
 			add(l.Candidate.Commit, false)
 		}
@@ -71,8 +81,8 @@ func culprits(f bisect.Finding) (ids []string) {
 	return ids
 }
 
-// Pictured adds what the pictures of a report need: the order of the range, the limits in seconds and
-// what the culprits changed. What cannot be read is left out, and the report says so.
+// Pictured adds what the charts of a report need: the order of the range, the limits in seconds and the diffs of the
+// culprits. A diff that cannot be read is left out; the report says so.
 func Pictured(ctx context.Context, l *report.Ledger, repo *source.Repo, rng *source.Range, limits pipeline.Limits, good string, culprits []string) {
 	if rng != nil {
 		l.Order = []string{rng.Good.ID}

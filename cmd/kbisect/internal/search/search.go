@@ -1,7 +1,9 @@
-// Package search finds the change: along the history of a range, in the flags of one
-// commit, or in the hunks between two ([Run]). A [Search] is a session with what is
-// looked for; it hands the search itself to packages judge and sets, tells them what
-// to make ahead, confirms and explains the culprit, and gathers the facts of the report.
+// Package search finds the change that causes a fault: along the history of a range, in the flags of one commit, or
+// in the hunks between two commits ([Run]). A [Search] is a session with what it has found. It leaves the decisions
+// to packages judge and sets, keeps free slots busy with the trials they will ask for next (foresight), searches the
+// culprit's hunks and flags (setSearch), and gathers the facts of the report ([Search.Input]).
+//
+// It neither prints nor reads a command line.
 package search
 
 import (
@@ -15,7 +17,6 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/effects"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
@@ -33,55 +34,44 @@ import (
 type Search struct {
 	session *session.Session
 
-	sets     *report.Sets             // of the search over sets that was made last
-	ranking  *effects.Ranking         // what flags cost
+	sets     *setSearch               // of the flags or hunks axis; nil for the history
 	hunks    map[string][]report.Hunk // by culprit: what in it is to blame
 	switched map[string]string        // by culprit: the flag that it switches on
 	table    *report.Table            // why the culprit differs from its parent
 }
 
-func Of(t *session.Session) *Search {
-	return &Search{session: t, hunks: map[string][]report.Hunk{}, switched: map[string]string{}}
+// Of is a search that has found nothing yet.
+func Of(s *session.Session) *Search {
+	return &Search{session: s, hunks: map[string][]report.Hunk{}, switched: map[string]string{}}
 }
 
-// run does the job and writes the report; its error carries the exit code.
-func (j *Search) run(ctx context.Context) error {
-	j.session.Began = time.Now()
-	if err := j.session.KeepSession(); err != nil {
+// run searches, keeps the finding and writes the report; its error carries the exit code.
+func (s *Search) run(ctx context.Context) error {
+	t := s.session
+	if err := t.Start(ctx); err != nil {
 		return err
 	}
-	if err := j.session.Open(ctx); err != nil {
-		return j.session.Fail(err)
+	f, err := s.find(ctx)
+	t.Display.End()
+	if closeErr := t.ClosePipes(); closeErr != nil {
+		t.Warn(closeErr.Error())
 	}
-	defer j.session.Devices.Close()
-	f, err := j.find(ctx)
-	j.session.Display.End()
-	if closeErr := j.session.ClosePipes(); closeErr != nil {
-		j.session.Policy.Warnings = append(j.session.Policy.Warnings, closeErr.Error())
+	if err == nil {
+		err = s.examine(&f)
 	}
 	if err != nil {
-		return j.session.Fail(err)
+		return t.Fail(err)
 	}
-	if f.Err != nil && f.Result == bisect.Broken && session.Mistake(f.Err) {
-		return j.session.Fail(f.Err)
-	}
-	if err := j.commandNotFound(f); err != nil {
-		return j.session.Fail(err)
-	}
-	if err := j.unseenMetrics(f); err != nil {
-		return j.session.Fail(err)
-	}
-	j.noteStrangePhases()
-	j.slowerPhase(&f)
-	j.otherException(&f)
-	in := j.Input(f)
+	in := s.Input(f)
 	doc := report.NewSearch(in)
-	kept := j.finish(doc)
-	Pictured(context.WithoutCancel(ctx), &in.Ledger, j.session.Repo, j.session.Range, j.session.Policy.Limits, in.Good.ID, culprits(f))
-	if err := j.session.Output.Print(doc, in.Ledger); err != nil {
-		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, j.session.Record.ID))
+	kept := s.keep(doc)
+	Pictured(context.WithoutCancel(ctx), &in.Ledger, t.Repo, t.Range, t.Policy.Limits, in.Good.ID, culprits(f))
+	if err := t.Output.Print(doc, in.Ledger); err != nil {
+		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, t.Record.ID))
 	}
-	kept = errors.Join(kept, j.writeReports(doc, in.Ledger))
+	if err := t.Output.Write(doc, in.Ledger); err != nil {
+		kept = errors.Join(kept, fmt.Errorf("%w\nhint: the finding is kept; kbisect report --html FILE %s writes it again", err, t.Record.ID))
+	}
 	if kept != nil {
 		return exit.With(exit.Machine, kept)
 	}
@@ -94,141 +84,149 @@ func (j *Search) run(ctx context.Context) error {
 	return nil
 }
 
-// commandNotFound tells ends that fail alike because a shell did not find the command from ends
-// that do not differ.
-func (j *Search) commandNotFound(f bisect.Finding) error {
-	if f.Result != bisect.NoDifference {
-		return nil
+// examine looks for mistakes of the user, which are errors, and adds warnings about what makes a finding doubtful.
+func (s *Search) examine(f *bisect.Finding) error {
+	t := s.session
+	p := t.Policy
+	if f.Err != nil && f.Result == bisect.Broken && session.Mistake(f.Err) {
+		return f.Err
 	}
-	return j.session.NotFound("at either end")
+	if f.Result == bisect.NoDifference {
+		if err := t.NotFound("at either end"); err != nil {
+			return err
+		}
+		if p.Judge.Find == "" || p.Judge.Find == bisect.Slow {
+			warnings, err := missingMetrics(t)
+			if err != nil {
+				return err
+			}
+			t.Warn(warnings...)
+		}
+	}
+	t.Warn(unknownPhases(p.Judge.Phase, p.Limits.Phases, t.Launches)...)
+	if f.Result != bisect.Found && f.Result != bisect.Broken {
+		f.Warnings = append(f.Warnings, slowerPhases(p, t.Launches)...)
+	}
+	if !p.All {
+		f.Warnings = append(f.Warnings, otherExceptions(p.Bad, t.Launches, f.Culprits)...)
+	}
+	return nil
 }
 
-// find does what the axis asks for.
-func (j *Search) find(ctx context.Context) (bisect.Finding, error) {
-	switch j.session.Policy.Axis {
+// find searches the axis that the policy names.
+func (s *Search) find(ctx context.Context) (bisect.Finding, error) {
+	switch s.session.Policy.Axis {
 	case policy.AxisFlags:
-		return j.searchFlags(ctx)
+		s.sets = newSetSearch(s.session)
+		return s.sets.flags(ctx)
 	case policy.AxisHunks:
 		goal := sets.Keep
-		if j.session.Policy.All {
+		if s.session.Policy.All {
 			goal = sets.All
 		}
-		f, err := j.searchBetween(ctx, goal)
-		j.accuse(&f)
+		s.sets = newSetSearch(s.session)
+		f, err := s.sets.between(ctx, goal)
+		s.blameHunks(&f, s.sets.found)
 		return f, err
 	}
-	f, err := j.History(ctx)
-	if err == nil && j.lost(&f) {
-		f, err = j.History(ctx)
+	f, err := s.History(ctx)
+	if err == nil && s.lost(&f) {
+		f, err = s.History(ctx)
 	}
 	if err != nil || f.Result != bisect.Found {
 		return f, err
 	}
-	j.why(ctx, &f)
-	if !j.session.Policy.NoHunks {
-		j.drill(ctx, &f)
+	s.explain(ctx, &f)
+	if !s.session.Policy.NoHunks {
+		s.drill(ctx, &f)
 	}
 	return f, nil
 }
 
-// lost reports whether a search for wrong results, of which the bad end shows none, is to be made for the numbers
-// that it does not give any more; a search for anything else is told of it.
-func (j *Search) lost(f *bisect.Finding) bool {
-	if f.Result != bisect.NoDifference || j.session.Policy.Improvement {
+// lost handles metrics that the good end reports and the bad end does not. A search for wrong results is to be
+// repeated (true) with a launch that lacks one counting as wrong; any other search gets a warning.
+func (s *Search) lost(f *bisect.Finding) bool {
+	if f.Result != bisect.NoDifference || s.session.Policy.Improvement {
 		return false
 	}
 	ended := map[bisect.Purpose][]bisect.Outcome{}
-	for _, l := range j.session.Launches {
+	for _, l := range s.session.Launches {
 		if l.Outcome.Class == bisect.OK {
 			ended[l.Purpose] = append(ended[l.Purpose], l.Outcome)
 		}
 	}
-	lost := metric.LostBetween(j.session.Policy.Judge.Metrics, ended[bisect.EndGood], ended[bisect.EndBad])
+	lost := metric.LostBetween(s.session.Policy.Judge.Metrics, ended[bisect.EndGood], ended[bisect.EndBad])
 	if len(lost) == 0 {
 		return false
 	}
-	if j.session.Policy.Judge.Find != bisect.Wrong {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("the bad end gives no %s\nhint: --find wrong finds the commit that lost it", lost[0]))
+	if s.session.Policy.Judge.Find != bisect.Wrong {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("the bad end does not report %s, which the good end does\nhint: --find wrong finds the commit that lost it", lost[0]))
 		return false
 	}
-	j.session.Policy.Warnings = append(j.session.Policy.Warnings, fmt.Sprintf("a launch that gives no %s counts as wrong: the good end gives it, the bad end does not", lost[0]))
-	j.session.Memory.Sees = func(o bisect.Outcome) bisect.Outcome { return metric.Missed(o, lost) }
+	s.session.Warn(fmt.Sprintf("a launch that does not report %s counts as wrong: the good end reports it, the bad end does not", lost[0]))
+	s.session.Memory.Sees = func(o bisect.Outcome) bisect.Outcome { return metric.Missed(o, lost) }
 	return true
 }
 
-// seen are the launches as the search saw them.
-func (j *Search) seen() []report.Launch {
-	out := slices.Clone(j.session.Launches)
+// seen are the launches as the search saw them: a lost metric counts as a failure.
+func (s *Search) seen() []report.Launch {
+	out := slices.Clone(s.session.Launches)
 	for i := range out {
-		out[i].Outcome = j.session.Memory.Seen(out[i].Outcome)
+		out[i].Outcome = s.session.Memory.Seen(out[i].Outcome)
 	}
 	return out
 }
 
-// History finds the ends where they are not given, then the culprit.
-func (j *Search) History(ctx context.Context) (bisect.Finding, error) {
-	opts := j.session.Policy.Judge
-	plain := &judge.Plain{Sampler: j.session.Memory, Options: opts}
+// History finds the good end where none is given, then the culprit.
+func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
+	t := s.session
+	opts := t.Policy.Judge
+	plain := &judge.Plain{Sampler: t.Memory, Options: opts}
 	var tested []string
-	if j.session.Policy.Good == "" {
+	if t.Policy.Good == "" {
 		var f *bisect.Finding
 		var err error
-		if tested, f, err = j.findGood(ctx, plain); err != nil || f != nil {
-			return deref(f), err
+		if tested, f, err = findGood(ctx, t, plain); err != nil {
+			return bisect.Finding{}, err
+		}
+		if f != nil {
+			return *f, nil
 		}
 	}
-	if j.session.Range == nil {
+	if t.Range == nil {
 		var err error
-		if j.session.Range, err = j.session.Repo.Range(ctx, j.session.Policy.Good, j.session.Policy.Bad, j.session.Policy.RangeOptions()); err != nil {
+		if t.Range, err = t.Repo.Range(ctx, t.Policy.Good, t.Policy.Bad, t.Policy.RangeOptions()); err != nil {
 			return bisect.Finding{}, rangeError(err)
 		}
 	}
-	commits, matter := ToCommits(j.session.Range, j.session.Policy.FirstParent)
+	commits, matter := toCommits(t.Range, t.Policy.FirstParent)
 	plain.Commits = matter
 	if matter == 0 { // if the ends differ, the paths are wrong, and with them the keys of the build cache
-		j.session.Redo()
+		t.Redo()
 	}
-	s := &bisect.Search{
-		Commits: commits, Good: bisect.Candidate{Commit: j.session.Policy.Good}, GoodKey: j.session.Range.GoodKey, Judge: plain,
-		Tested: tested, Redo: j.session.Redo, Ahead: j.ahead,
-		OnStep: func(s bisect.Step) { j.session.Display.Step(s); j.keepStep(s) },
-		Spent:  j.session.Spent,
+	ahead := foresight{t}
+	plan := bisect.Search{
+		Commits: commits, Good: bisect.Candidate{Commit: t.Policy.Good}, GoodKey: t.Range.GoodKey, Judge: plain,
+		Tested: tested, Redo: t.Redo, Ahead: ahead.builds,
+		OnStep: func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
+		Spent:  t.Spent,
 	}
-	j.session.Display.Begin(len(commits), matter)
+	t.Display.Begin(len(commits), matter)
 	opts.Commits = matter
-	bank := &judge.SlowdownSearch{
-		Search: *s, Sampler: j.session.Memory, Options: opts, All: j.session.Policy.All, Faster: j.session.Policy.Improvement,
-		Weigh: func() []float64 { return j.Weights(commits) }, OnProgress: j.session.Display.Belief,
+	search := &judge.SlowdownSearch{
+		Search: plan, Sampler: t.Memory, Options: opts, All: t.Policy.All, Faster: t.Policy.Improvement,
+		Weigh: func() []float64 { return priors(t, commits) }, OnProgress: t.Display.Belief,
 	}
-	forget := j.foreseeHistory(*bank, plain)
-	f, err := bank.Find(ctx)
-	if paths := j.session.Policy.Paths; matter == 0 && len(paths) > 0 && f.Result == bisect.NoDifference {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("no commit of the range changes what the paths name (%s)\nhint: name all that build and run read in paths (--path)", strings.Join(paths, ", ")))
+	stop := ahead.history(*search, plain)
+	f, err := search.Find(ctx)
+	if paths := t.Policy.Paths; matter == 0 && len(paths) > 0 && f.Result == bisect.NoDifference {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("no commit in the range changes a file below the paths (%s)\nhint: paths (--path) must name every input of build and run", strings.Join(paths, ", ")))
 	}
-	return f, errors.Join(err, forget())
+	return f, errors.Join(err, stop())
 }
 
-// ahead passes on what will probably be asked for next, but for what is remembered.
-func (j *Search) ahead(next []bisect.Candidate) {
-	if _, _, ok := j.session.Examples(); ok && j.session.Slots.Next != nil {
-		return // whole trials are made ahead
-	}
-	next = slices.DeleteFunc(next, func(c bisect.Candidate) bool {
-		_, known := j.session.Memory.Known[bisect.TrialID{Candidate: c, Purpose: bisect.Searching}]
-		return known
-	})
-	j.session.Pipe.Ahead(next)
-}
-
-func deref(f *bisect.Finding) bisect.Finding {
-	if f == nil {
-		return bisect.Finding{}
-	}
-	return *f
-}
-
-// ToCommits turns a range into plain data and counts the commits that can matter.
-func ToCommits(rng *source.Range, firstParent bool) (out []bisect.Commit, matter int) {
+// toCommits are the commits of a range as the search takes them, and how many of them change an input.
+func toCommits(rng *source.Range, firstParent bool) (out []bisect.Commit, matter int) {
 	for _, c := range rng.Commits {
 		parents := c.Parents
 		if firstParent {
@@ -242,49 +240,43 @@ func ToCommits(rng *source.Range, firstParent bool) (out []bisect.Commit, matter
 	return out, matter
 }
 
-// writeReports writes the files that a search was asked for.
-func (j *Search) writeReports(d report.Document, l report.Ledger) error {
-	if err := j.session.Output.Write(d, l); err != nil {
-		return fmt.Errorf("%w\nhint: the finding is kept; kbisect report --html FILE %s writes it again", err, j.session.Record.ID)
-	}
-	return nil
-}
-
-// keepStep writes a judgement into the store, for people who look there; the search itself is
-// resumed from its launches, and comes to the judgements that are kept already once more.
-func (j *Search) keepStep(s bisect.Step) {
-	if j.session.Display.Steps <= j.session.KeptSteps {
+// keepStep writes a judgement into the store for people who look there. A resumed search repeats the judgements of
+// earlier attempts from its launches: those are in the store already.
+func (s *Search) keepStep(step bisect.Step) {
+	t := s.session
+	if t.Display.Steps <= t.KeptSteps {
 		return
 	}
-	data, err := json.Marshal(s.Verdict)
+	data, err := json.Marshal(step.Verdict)
 	if err == nil {
-		err = j.session.Store.AddStep(store.Step{
-			Session: j.session.Record.ID, Seq: j.session.Display.Steps, Commit: s.Commit, Candidate: s.Commit, Call: string(s.Verdict.Call),
-			Probability: s.Verdict.Probability, Why: s.Verdict.Why, Inferred: s.Inferred, Verdict: data,
+		err = t.Store.AddStep(store.Step{
+			Session: t.Record.ID, Seq: t.Display.Steps, Commit: step.Commit, Candidate: step.Commit, Call: string(step.Verdict.Call),
+			Probability: step.Verdict.Probability, Why: step.Verdict.Why, Inferred: step.Inferred, Verdict: data,
 		})
 	}
 	if err != nil {
-		j.session.Display.Warn(fmt.Sprintf("keeping a judgement: %v", err))
+		t.Display.Warn(fmt.Sprintf("storing a judgement: %v", err))
 	}
 }
 
-// finish keeps the finding and remembers which commits were good.
-func (j *Search) finish(d *report.Search) error {
+// keep stores the finding, and the commits that it has proven good.
+func (s *Search) keep(d *report.Search) error {
+	t := s.session
 	var data bytes.Buffer
 	if err := report.WriteJSON(&data, d); err != nil {
 		return err
 	}
-	for _, s := range d.Steps {
-		proven := s.Role == bisect.RoleGoodEnd || s.Role == bisect.RoleParent
-		if !j.session.Policy.Judge.Builds && s.Verdict.Call == bisect.Good && s.Verdict.Class == bisect.OK && !s.Inferred && proven && d.Result == bisect.Found {
-			if err := j.session.Store.RecordGood(store.Good{Commit: s.Commit, When: time.Now(), Session: j.session.Record.ID, Detail: s.Verdict.Why}); err != nil {
+	for _, step := range d.Steps {
+		proven := step.Role == bisect.RoleGoodEnd || step.Role == bisect.RoleParent
+		if !t.Policy.Judge.Builds && step.Verdict.Call == bisect.Good && step.Verdict.Class == bisect.OK && !step.Inferred && proven && d.Result == bisect.Found {
+			if err := t.Store.RecordGood(store.Good{Commit: step.Commit, When: time.Now(), Session: t.Record.ID, Detail: step.Verdict.Why}); err != nil {
 				return err
 			}
 		}
 	}
-	return j.session.Store.UpdateSession(j.session.Record.ID, func(s *store.Session) {
-		s.Status, s.Finding, s.Summary = string(d.Result), data.Bytes(), d.Summary()
-		s.Good, s.Elapsed = j.session.Policy.Good, time.Duration(d.Totals.Wall*float64(time.Second))
+	return t.Store.UpdateSession(t.Record.ID, func(kept *store.Session) {
+		kept.Status, kept.Finding, kept.Summary = string(d.Result), data.Bytes(), d.Summary()
+		kept.Good, kept.Elapsed = t.Policy.Good, time.Duration(d.Totals.Wall*float64(time.Second))
 	})
 }
 
@@ -303,22 +295,22 @@ func exitCode(r bisect.Result) int {
 	return exit.Machine
 }
 
-// why explains the first culprit of a search. What cannot be built says itself why.
-func (j *Search) why(ctx context.Context, f *bisect.Finding) {
+// explain compares the first culprit with its parent. A culprit that does not build needs no explanation.
+func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
 	c := f.Culprits[0]
 	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed {
 		return
 	}
-	x, err := explain.Culprit(ctx, j.session, c.Parents[0], c.Commit, c.Effect)
+	got, err := explain.Culprit(ctx, s.session, c.Parents[0], c.Commit, c.Effect)
 	switch {
 	case err != nil:
 		f.Warnings = append(f.Warnings, "the culprit could not be examined: "+wording.Headline(err.Error()))
-	case x != nil:
+	case got != nil:
 		title := "The culprit against its parent"
 		if len(f.Culprits) > 1 {
 			title = fmt.Sprintf("Culprit %s against its parent", wording.Short(c.Commit))
 		}
-		t := x.Table(title, "parent", "culprit")
-		j.table = &t
+		t := got.Table(title, "parent", "culprit")
+		s.table = &t
 	}
 }

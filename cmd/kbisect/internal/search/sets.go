@@ -11,13 +11,15 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/effects"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 )
 
-// axis is a search over sets: what can be on and off, and what a set of it is to build and run.
+// axis is what a search over sets varies: what can be on and off, and which candidate a set of it is.
 type axis struct {
 	space     *sets.Space
 	candidate func(sets.Set) (bisect.Candidate, error)
@@ -27,16 +29,16 @@ type axis struct {
 	hunks     func() []report.Hunk             // by atom; nil for flags
 	base      string                           // nothing on, in words
 	claims    []sets.Claim
-	undecided []sets.Judged // claims that are not about what is searched
+	undecided []sets.Judged // claims about flags that are not searched
 	goal      sets.Goal
-	clean     bool // certificates are taken from clean builds
+	clean     bool // verdicts are certified with clean builds
 	expand    func(int) []sets.Atom
-	divided   bool // expand divides an atom, and does not put others in its place
+	divided   bool // expand splits an atom into its parts; without it, other atoms replace it
 	timed     bool // safe sets are timed
 	sampler   bisect.Sampler
-	class     bool        // only how launches end tells ends apart
-	again     func() axis // this, as it was before the search
-	cuts      sets.Cuts   // of all searches along it
+	class     bool        // the ends differ in how launches end, never in a metric
+	again     func() axis // a copy as it was before the search
+	cuts      sets.Cuts   // shared by all searches along it
 }
 
 // search is the search along the axis, and what answers it.
@@ -45,32 +47,45 @@ func (a axis) search(opts judge.Options, sampler bisect.Sampler) (*sets.Search, 
 	return &sets.Search{Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Expand: a.expand, Divided: a.divided, Cuts: a.cuts}, oracle
 }
 
-// searchSets runs a search over sets.
-func (j *Search) searchSets(ctx context.Context, a axis) (bisect.Finding, error) {
+// setSearch is a search over sets: which flags of a commit, or which hunks of a difference, are to blame.
+type setSearch struct {
+	session *session.Session
+	options judge.Options
+	found   *report.Sets     // of the search that was made last
+	ranking *effects.Ranking // what each flag costs, where flags were ranked
+}
+
+// newSetSearch is a search for what the policy asks for.
+func newSetSearch(s *session.Session) *setSearch {
+	return &setSearch{session: s, options: s.Policy.Judge}
+}
+
+// along searches the sets of an axis.
+func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	a.cuts = sets.Cuts{}
-	s, oracle := a.search(j.session.Policy.Judge, a.sampler)
-	oracle.Spent = j.session.Spent
-	s.Spent, s.Words, s.OnTest = j.session.Spent, a.words, func(t sets.Test) { j.session.Display.Test(t, a.words) }
-	s.OnProgress = func(p sets.Progress) { j.session.Display.Remaining(p, len(j.session.Pipes)) }
+	s, oracle := a.search(x.options, a.sampler)
+	show := x.session.Display
+	oracle.Spent = x.session.Spent
+	s.Spent, s.Words, s.OnTest = x.session.Spent, a.words, func(t sets.Test) { show.Test(t, a.words) }
+	s.OnProgress = func(p sets.Progress) { show.Remaining(p, len(x.session.Pipes)) }
 	levels := map[string]float64{}
 	if a.timed {
 		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, bool, error) {
-			return j.timeSet(ctx, a, set, oracle.Turned, levels)
+			return x.time(ctx, a, set, oracle.Turned, levels)
 		}
 	}
-	opts := j.session.Policy.Judge
-	forget := j.foreseeSets(func(below bisect.Sampler) (*sets.Search, *judge.SetOracle) {
+	stop := foresight{x.session}.sets(func(below bisect.Sampler) (*sets.Search, *judge.SetOracle) {
 		again := a.again()
 		again.cuts = a.cuts
-		return again.search(opts, below)
+		return again.search(x.options, below)
 	}, a.sampler)
 	n := a.space.Len()
 	f, err := s.Find(ctx)
-	if err = errors.Join(err, forget()); err != nil {
+	if err = errors.Join(err, stop()); err != nil {
 		return bisect.Finding{}, err
 	}
 	complaint := oracle.Ends().Complaint
-	for i := range f.Minimal { // of lines that are tested together for the first time
+	for i := range f.Minimal { // sets of lines that no test has seen alone have no class yet
 		if g := &f.Minimal[i]; g.Class == "" {
 			g.Class, g.Phase = complaint.Class, complaint.Phase
 		}
@@ -81,12 +96,12 @@ func (j *Search) searchSets(ctx context.Context, a axis) (bisect.Finding, error)
 	}
 	out := report.Sets{Finding: f, Base: a.base, Words: a.words, Assign: a.assign, Levels: levels}
 	if a.space = f.Space; f.Reversed {
-		turn(&out, a)
+		reverse(&out, a)
 	}
 	if a.hunks != nil {
 		out.Hunks = a.hunks()
 	}
-	j.sets = &out
+	x.found = &out
 	ends := oracle.Ends()
 	ends.Hint = a.hint(ends)
 	return bisect.Finding{
@@ -95,7 +110,7 @@ func (j *Search) searchSets(ctx context.Context, a axis) (bisect.Finding, error)
 	}, nil
 }
 
-// hint puts the advice of a search of commits, to name another good end, into the terms of this one.
+// hint replaces the advice to name another good end, which only a search of commits can follow.
 func (a axis) hint(e bisect.Ends) string {
 	switch {
 	case !e.OtherGood:
@@ -106,9 +121,9 @@ func (a axis) hint(e bisect.Ends) string {
 	return e.Check + "it fails without the change too: search the commits (kbisect run --good REV)"
 }
 
-// turn puts what a search of exchanged ends found into terms of what is on: its sets are of what is
-// turned off. What is to blame then is that flags are at their base.
-func turn(out *report.Sets, a axis) {
+// reverse restates a finding whose ends were exchanged because everything off fails: the sets of such a search
+// hold what is off, and the report names what is on. The cause then is that flags are at their base.
+func reverse(out *report.Sets, a axis) {
 	top := a.space.Fit(a.space.Whole())
 	safe := func(x *sets.Safe) {
 		if x != nil {
@@ -139,8 +154,8 @@ func turn(out *report.Sets, a axis) {
 	}
 }
 
-// timeSet compares a safe set with nothing on, launch by launch in turn; higher says that more is better.
-func (j *Search) timeSet(ctx context.Context, a axis, set sets.Set, turned func() bool, levels map[string]float64) (e bisect.Effect, higher bool, err error) {
+// time compares a safe set with nothing on, in alternating launches; higher says that more is better.
+func (x *setSearch) time(ctx context.Context, a axis, set sets.Set, turned func() bool, levels map[string]float64) (e bisect.Effect, higher bool, err error) {
 	none := bisect.Effect{Ratio: 1, Low: 1, High: 1}
 	reference := sets.Set(nil)
 	if turned() { // nothing on fails
@@ -157,15 +172,15 @@ func (j *Search) timeSet(ctx context.Context, a axis, set sets.Set, turned func(
 	if err != nil {
 		return none, false, err
 	}
-	j.session.Display.Say(fmt.Sprintf("%-9s %s | %s", "timing", a.words(set), j.session.Display.Far()))
-	wanted := j.session.Policy.Judge
-	c := compare.Experiment{A: base, B: tested, Sampler: j.session.Memory, Metrics: wanted.Metrics, Effect: wanted.Effect, Error: wanted.Error, Fallback: j.session.Policy.WallTime(), Pairs: progress.TimedPairs, Seed: uint64(j.session.Policy.Seed), Spent: j.session.Spent}
-	x, err := c.Run(ctx)
-	if err != nil || len(x.Contrasts) == 0 || x.ByClass && x.Answer == compare.Worse {
+	s := x.session
+	s.Display.Say(fmt.Sprintf("%-9s %s | %s", "timing", a.words(set), s.Display.Far()))
+	c := compare.Experiment{A: base, B: tested, Sampler: s.Memory, Metrics: x.options.Metrics, Effect: x.options.Effect, Error: x.options.Error, Fallback: s.Policy.WallTime(), Pairs: progress.TimedPairs, Seed: uint64(s.Policy.Seed), Spent: s.Spent}
+	got, err := c.Run(ctx)
+	if err != nil || len(got.Contrasts) == 0 || got.ByClass && got.Answer == compare.Worse {
 		return none, false, err
 	}
-	best := x.Contrasts[0]
-	for _, k := range x.Contrasts {
+	best := got.Contrasts[0]
+	for _, k := range got.Contrasts {
 		if k.All {
 			best = k
 		}
@@ -176,17 +191,4 @@ func (j *Search) timeSet(ctx context.Context, a axis, set sets.Set, turned func(
 		return none, false, nil
 	}
 	return e, best.Metric.Higher, nil
-}
-
-// addSets adds to a report what was found besides commits.
-func (j *Search) addSets(in *report.Input) {
-	in.Explain = j.table
-	in.Axis, in.Sets, in.Hunks, in.Switch = j.session.Policy.Axis, j.sets, j.hunks, j.switched
-	if j.ranking == nil {
-		return
-	}
-	in.Advice = j.ranking.Advice()
-	for _, e := range j.ranking.Effects {
-		in.Terms = append(in.Terms, report.Term{Terms: e.Terms, Ratio: e.Ratio, Low: e.Low, High: e.High, Share: e.Share})
-	}
 }

@@ -173,10 +173,10 @@ func Comparison(t *Session, x Pair, got compare.Result, result string, err error
 	for _, k := range got.Contrasts {
 		doc.Contrasts = append(doc.Contrasts, reportContrast(k))
 	}
-	gone := slices.DeleteFunc(Gone(t), func(name string) bool {
+	gone := slices.DeleteFunc(gone(t), func(name string) bool {
 		return slices.ContainsFunc(got.Contrasts, func(k compare.Contrast) bool { return k.Was == name })
 	})
-	doc.Verdict = doc.Sentence(got.Why) + GoneWords(gone)
+	doc.Verdict = doc.Sentence(got.Why) + goneWords(gone)
 	return doc
 }
 

@@ -39,7 +39,7 @@ func KeptLaunches(st *store.Store, session string) ([]report.Launch, error) {
 	return out, nil
 }
 
-// GoodTimes are the longest times of the good end by phase, on which limits rest that are multiples.
+// GoodTimes are the longest times of the good end by phase, from which relative limits are computed.
 func GoodTimes(launches []report.Launch, good string) map[string]time.Duration {
 	out := map[string]time.Duration{}
 	for _, l := range launches {
@@ -69,7 +69,7 @@ const (
 	Examining = "noise"
 )
 
-// IsSearch tells a search from comparisons and measurements.
+// IsSearch reports a search, as opposed to a comparison or a measurement.
 func IsSearch(s store.Session) bool {
 	return slices.Contains([]string{policy.AxisHistory, policy.AxisFlags, policy.AxisHunks}, s.Axis)
 }
@@ -90,25 +90,26 @@ func NewSession(p *policy.Policy, kind, version string) (*store.Session, error) 
 	}, nil
 }
 
-// TellDirty says that changes in the work tree are no part of a candidate that is at HEAD: those of what build
-// and run read, but for files that go from the work tree into every candidate.
-func TellDirty(ctx context.Context, j *Session, candidate string) {
-	if j.Repo.WorkDir() == "" {
+// WarnUncommitted warns that uncommitted changes to the inputs of build and run are not part of a candidate at HEAD.
+// Files that are copied from the work tree into every candidate do not count.
+func WarnUncommitted(ctx context.Context, s *Session, candidate string) {
+	if s.Repo.WorkDir() == "" {
 		return
 	}
-	args := []string{"-C", j.Repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--"}
-	for _, path := range j.Policy.Paths {
+	args := []string{"-C", s.Repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--"}
+	for _, path := range s.Policy.Paths {
 		args = append(args, ":(top,literal)"+path)
 	}
-	for _, f := range j.Policy.Plan.Files {
+	for _, f := range s.Policy.Plan.Files {
 		args = append(args, ":(top,literal,exclude)"+f.Name)
 	}
 	out, err := exec.CommandContext(ctx, "git", args...).Output()
 	if n := strings.Count(string(out), "\n"); err == nil && n > 0 {
-		j.Policy.Warnings = append(j.Policy.Warnings, fmt.Sprintf("the work tree has changes in %s that are not committed: they are no part of %s", wording.Counted(n, "file"), candidate))
+		s.Warn(fmt.Sprintf("uncommitted changes in %s are not part of %s", wording.Counted(n, "file"), candidate))
 	}
 }
 
+// ReadStore opens the store of a repository to read, and is an error of the user where there is none.
 func ReadStore(repo *source.Repo) (*store.Store, error) {
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {

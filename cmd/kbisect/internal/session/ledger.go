@@ -11,65 +11,119 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// remember loads what earlier attempts of this session launched.
-func (j *Session) remember() error {
-	kept, err := KeptLaunches(j.Store, j.Record.ID)
+// remember loads the launches of earlier attempts of this session.
+func (s *Session) remember() error {
+	kept, err := KeptLaunches(s.Store, s.Record.ID)
 	if err != nil {
 		return &bisect.InfraError{What: "reading the store", Err: err}
 	}
-	j.Launches = kept
+	s.Launches = kept
 	known := map[bisect.TrialID]bisect.Outcome{}
 	for _, l := range kept {
 		known[bisect.TrialID{Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth}] = l.Outcome
 	}
-	steps, err := j.Store.Steps(j.Record.ID)
+	steps, err := s.Store.Steps(s.Record.ID)
 	if err != nil {
 		return &bisect.InfraError{What: "reading the store", Err: err}
 	}
-	j.KeptSteps = len(steps)
-	j.Record.Elapsed = Elapsed(j.Record, kept)
-	j.Slots = j.Sampler(j.Record.Elapsed)
-	j.Ledger = &pipeline.Memory{Next: j.Slots, Known: known, Save: j.save, Learn: j.learn}
-	j.Memory = j.Ledger
+	s.KeptSteps = len(steps)
+	s.Record.Elapsed = Elapsed(s.Record, kept)
+	s.Slots = newSlots(s, s.Record.Elapsed)
+	s.Ledger = &pipeline.Memory{Next: s.Slots, Known: known, Save: s.save, Learn: func(r bisect.Request, o bisect.Outcome) {
+		for _, p := range s.Pipes {
+			p.Learn(r, o)
+		}
+	}}
+	s.Memory = s.Ledger
 	return nil
 }
 
-// Elapsed is how long a session has taken over all attempts. A killed one could not say so: what it took
-// is known from its last trial.
-func Elapsed(s *store.Session, kept []report.Launch) time.Duration {
-	took := s.Elapsed
+// Elapsed is how long a session has taken over all attempts. A killed one could not store that: its last trial
+// bounds it.
+func Elapsed(record *store.Session, kept []report.Launch) time.Duration {
+	took := record.Elapsed
 	for _, l := range kept {
 		took = max(took, time.Duration((l.Outcome.At+l.Outcome.Wall)*float64(time.Second)))
 	}
 	return took
 }
 
-// clocked stamps every trial with the time at which it was launched, which a resumed search goes by.
+// clocked stamps each trial with its start, in seconds since the session began; a resumed session needs that.
 type clocked struct {
 	next  bisect.Sampler
 	began time.Time
 }
 
+// Sample implements bisect.Sampler.
 func (c clocked) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	o, err := c.next.Sample(ctx, r)
 	o.At = time.Since(c.began).Seconds() - o.Wall
 	return o, err
 }
 
-// save keeps one trial; when it returns the trial is on disk.
-func (j *Session) save(r bisect.Request, o bisect.Outcome) error {
+// save stores one trial; when it returns the trial is on disk.
+func (s *Session) save(r bisect.Request, o bisect.Outcome) error {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
 	l := store.Launch{
-		Session: j.Record.ID, Seq: len(j.Launches) + 1, Candidate: r.Candidate.String(), Commit: r.Candidate.Commit,
+		Session: s.Record.ID, Seq: len(s.Launches) + 1, Candidate: r.Candidate.String(), Commit: r.Candidate.Commit,
 		Purpose: string(r.Purpose), Ordinal: r.Nth, Class: string(o.Class), Phase: o.Phase,
 		Started: time.Now().Add(-time.Duration(o.Wall * float64(time.Second))), Wall: time.Duration(o.Wall * float64(time.Second)), Outcome: data,
 	}
-	if err := j.Store.AddLaunch(l); err != nil {
+	if err := s.Store.AddLaunch(l); err != nil {
 		return err
 	}
-	j.Launches = append(j.Launches, report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})
+	s.Launches = append(s.Launches, report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})
 	return nil
+}
+
+// Report shows a document in the formats that were asked for.
+func (s *Session) Report(d report.Document) error { return s.Output.show(d, s.LedgerOf()) }
+
+// LedgerOf gathers the launches, commits and limits that the documents of a session refer to.
+func (s *Session) LedgerOf() report.Ledger {
+	l := report.Ledger{Launches: s.Launches, Commits: map[string]report.CommitInfo{}}
+	for _, x := range s.Launches {
+		if id := x.Candidate.Commit; l.Commits[id].ID == "" {
+			l.Commits[id] = s.CommitInfo(id, false)
+		}
+	}
+	l.Limits = InSeconds(s.Policy.Limits, GoodTimes(s.Launches, s.Policy.Good))
+	return l
+}
+
+// Totals adds up what the launches took.
+func (s *Session) Totals() report.Totals {
+	return report.Ledger{Launches: s.Launches}.Totals(time.Since(s.Began), s.Policy.GPUHour)
+}
+
+// NameCandidate names a commit for a report.
+func NameCandidate(s *Session, revision, commit string) report.Candidate {
+	return s.CommitInfo(commit, false).Candidate(revision)
+}
+
+// CommitInfo describes a commit for a report, as far as the repository knows it.
+func (s *Session) CommitInfo(id string, files bool) report.CommitInfo {
+	info := report.CommitInfo{ID: id}
+	if id == "" {
+		return info
+	}
+	c, err := s.Repo.Commit(id)
+	if err != nil {
+		return info
+	}
+	info.Subject, info.Author, info.Email, info.When = c.Subject, c.Author, c.Email, c.When
+	if !files {
+		return info
+	}
+	changed, err := s.Repo.ChangedFiles(id)
+	if err != nil {
+		s.Display.Warn(err.Error())
+	}
+	for _, x := range changed {
+		info.Files = append(info.Files, report.File{Kind: x.Kind, Path: x.Path})
+	}
+	return info
 }

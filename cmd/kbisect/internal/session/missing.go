@@ -9,11 +9,11 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// Gone lists the numbers asked for that launches of A gave and none of B did, of those that ended well: a case
-// that is gone is no case that is well.
-func Gone(t *Session) []string {
+// gone lists the numbers asked for that successful launches of A reported and none of B did. A missing case must
+// not pass as an unchanged one.
+func gone(s *Session) []string {
 	sides := map[bisect.Purpose][]bisect.Outcome{}
-	for _, l := range t.Launches {
+	for _, l := range s.Launches {
 		if l.Outcome.Class == bisect.OK {
 			sides[l.Purpose] = append(sides[l.Purpose], l.Outcome)
 		}
@@ -23,7 +23,7 @@ func Gone(t *Session) []string {
 		return nil
 	}
 	var out []string
-	for _, m := range t.Policy.Judge.Metrics {
+	for _, m := range s.Policy.Judge.Metrics {
 		left := Numbers(b, m.Name)
 		for _, n := range Numbers(a, m.Name) {
 			if !slices.Contains(left, n) {
@@ -34,8 +34,8 @@ func Gone(t *Session) []string {
 	return out
 }
 
-// GoneWords is a sentence about numbers that B does not give, after that of the verdict, or "".
-func GoneWords(names []string) string {
+// goneWords is a sentence about numbers that B does not report, to follow the verdict, or "".
+func goneWords(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}

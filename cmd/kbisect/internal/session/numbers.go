@@ -7,44 +7,44 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// Unmeasured is an error where launches ended well and none gave a number of what is measured.
-func Unmeasured(j *Session) error {
-	well, seen := NumbersSeen(j)
-	ms := j.Policy.Judge.Metrics
-	if well == 0 || j.Policy.WholeTimed() || slices.ContainsFunc(ms, func(m metric.Metric) bool { return seen[m.Name] > 0 }) {
+// Unmeasured is an error where launches passed and none reported a metric that is compared.
+func Unmeasured(s *Session) error {
+	passed, seen := NumbersSeen(s)
+	ms := s.Policy.Judge.Metrics
+	if passed == 0 || s.Policy.WholeTimed() || slices.ContainsFunc(ms, func(m metric.Metric) bool { return seen[m.Name] > 0 }) {
 		return nil
 	}
-	if err := NoSuchCase(j, seen); err != nil {
+	if err := NoSuchCase(s, seen); err != nil {
 		return err
 	}
-	for _, p := range j.Policy.Patterns {
+	for _, p := range s.Policy.Patterns {
 		if slices.ContainsFunc(ms, func(m metric.Metric) bool { return m.Name == p.Metric }) {
-			return MatchesNothing(j, p, "the program prints", well)
+			return MatchesNothing(s, p, passed)
 		}
 	}
-	if len(seen) > 0 { // another may have been meant: who asks is told which there are
+	if len(seen) > 0 { // another metric may have been meant: the caller's error lists them
 		return nil
 	}
-	return exit.Usagef("metric %s: none of %d launches that ended well gave a number of it, nor of anything else\nhint: send it on KBISECT_FD, or read it from the output, with from = \"regex\" and a pattern in [metric]; --metric wall is the time of the whole process",
-		ms[0].Name, well)
+	return exit.Usagef("metric %s: not reported in %s, nor is any other metric\nhint: send it on KBISECT_FD, or read it from the output with from = \"regex\" and a pattern in [metric]; --metric wall is the time of the whole process",
+		ms[0].Name, words.Count(passed, "successful launch"))
 }
 
-// MustSend is unmeasured, also where launches give numbers of other metrics only; nothing is asked of them
-// where nobody said what is measured.
-func MustSend(t *Session, all []bisect.Outcome) error {
-	if !t.Policy.Measured {
+// MustSend is an error where launches reported none of the configured metrics, even if they reported others.
+func MustSend(s *Session, all []bisect.Outcome) error {
+	if !s.Policy.Measured {
 		return nil
 	}
-	if err := Unmeasured(t); err != nil {
+	if err := Unmeasured(s); err != nil {
 		return err
 	}
 	var err error
-	for _, m := range t.Policy.Judge.Metrics {
+	for _, m := range s.Policy.Judge.Metrics {
 		if err = sends(all, m); err == nil {
 			return nil
 		}
@@ -52,36 +52,37 @@ func MustSend(t *Session, all []bisect.Outcome) error {
 	return err
 }
 
-func MatchesNothing(j *Session, p policy.Pattern, printed string, well int) error {
-	return exit.Usagef("%s", deadPattern(j, p, printed, well))
+// MatchesNothing is the error of a pattern that read no number in so many successful launches.
+func MatchesNothing(s *Session, p policy.Pattern, passed int) error {
+	return exit.Usagef("%s", deadPattern(s, p, passed))
 }
 
-// NumbersSeen counts the launches that ended well, and those that gave a number of each metric.
-func NumbersSeen(j *Session) (well int, seen map[string]int) {
+// NumbersSeen counts the successful launches, and those that reported each metric.
+func NumbersSeen(s *Session) (passed int, seen map[string]int) {
 	seen = map[string]int{}
-	for _, l := range j.Launches {
+	for _, l := range s.Launches {
 		if l.Outcome.Class != bisect.OK {
 			continue
 		}
-		well++
+		passed++
 		var names []string
-		for _, s := range l.Outcome.Series {
-			if len(s.Values) > 0 && !slices.Contains(names, s.Metric) {
-				names = append(names, s.Metric)
-				seen[s.Metric]++
+		for _, x := range l.Outcome.Series {
+			if len(x.Values) > 0 && !slices.Contains(names, x.Metric) {
+				names = append(names, x.Metric)
+				seen[x.Metric]++
 			}
 		}
 	}
-	return well, seen
+	return passed, seen
 }
 
-// lastPrinted is what a pattern could have matched.
-func lastPrinted(j *Session) string {
-	for _, l := range j.Launches {
+// lastPrinted shows what a pattern could have matched.
+func lastPrinted(s *Session) string {
+	for _, l := range s.Launches {
 		lines := strings.Split(strings.TrimSpace(l.Outcome.Tail), "\n")
 		if last := wording.Clean(lines[len(lines)-1]); last != "" {
-			return fmt.Sprintf("the last line was %.200q; a (?P<value>…) has to be a number, and (?P<unit>…) a unit", last)
+			return fmt.Sprintf("the last line was %.200q; (?P<value>…) must match a number and (?P<unit>…) a unit", last)
 		}
 	}
-	return "they print nothing: name the program whose output holds the numbers"
+	return "the launches print nothing: run the program that prints the numbers"
 }

@@ -6,49 +6,50 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels/metrics"
 )
 
-// deadMetrics warns of what the configuration reads and no launch gave while some ended well: a pattern, or a
-// case, that matches nothing.
-func deadMetrics(j *Session) (out []string) {
-	well, seen := NumbersSeen(j)
-	if well == 0 {
+// deadMetrics warns of configured patterns and cases that matched nothing although launches passed.
+func deadMetrics(s *Session) (out []string) {
+	passed, seen := NumbersSeen(s)
+	if passed == 0 {
 		return nil
 	}
-	if err := NoSuchCase(j, seen); err != nil {
+	if err := NoSuchCase(s, seen); err != nil {
 		return []string{err.Error()}
 	}
-	for _, p := range j.Policy.Patterns {
+	for _, p := range s.Policy.Patterns {
 		if seen[p.Metric] > 0 {
 			continue
 		}
-		if text := deadPattern(j, p, "the program prints", well); !slices.Contains(out, text) {
+		if text := deadPattern(s, p, passed); !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
 	return out
 }
 
-// deadPattern says why a pattern gave no number, with what it could have read.
-func deadPattern(j *Session, p policy.Pattern, printed string, well int) string {
-	if line, value := noNumber(j, p); value != "" {
-		return fmt.Sprintf("metric %s: its pattern matches, and the value that it reads, %q, is no number, in %d launches that ended well: %s\nhint: the line is %.200q; a number is as 1234.5 or 1.2e3, without marks between thousands",
-			p.Metric, value, well, p.Expr, line)
+// deadPattern says why a pattern read no number, with what it could have read.
+func deadPattern(s *Session, p policy.Pattern, passed int) string {
+	launches := words.Count(passed, "successful launch")
+	if line, value := notNumber(s, p); value != "" {
+		return fmt.Sprintf("metric %s: its pattern matches %q, which is not a number, in %s: %s\nhint: the line is %.200q; write numbers as 1234.5 or 1.2e3, without thousands separators",
+			p.Metric, value, launches, p.Expr, line)
 	}
-	return fmt.Sprintf("metric %s: its pattern matches nothing that %s, in %d launches that ended well: %s\nhint: %s", p.Metric, printed, well, p.Expr, lastPrinted(j))
+	return fmt.Sprintf("metric %s: its pattern matches nothing in the output of %s: %s\nhint: %s", p.Metric, launches, p.Expr, lastPrinted(s))
 }
 
-// noNumber is the first line of what the launches printed last that a pattern matches without reading a number.
-func noNumber(j *Session, p policy.Pattern) (line, value string) {
+// notNumber is the first line that a pattern matches without reading a number, and what it reads instead.
+func notNumber(s *Session, p policy.Pattern) (line, value string) {
 	c, err := metrics.NewPattern(p.Metric, p.Unit, p.Expr)
 	if err != nil {
 		return "", "" // it was checked when the configuration was read
 	}
-	for _, l := range j.Launches {
+	for _, l := range s.Launches {
 		if l.Outcome.Class != bisect.OK {
 			continue
 		}
@@ -61,12 +62,12 @@ func noNumber(j *Session, p policy.Pattern) (line, value string) {
 	return "", ""
 }
 
-// NoSuchCase is an error where launches gave numbers of a metric, and none of the case that is asked for.
-func NoSuchCase(j *Session, seen map[string]int) error {
+// NoSuchCase is an error where launches reported a metric, but not the case that is asked for.
+func NoSuchCase(s *Session, seen map[string]int) error {
 	const most = 10
-	for _, m := range j.Policy.Judge.Metrics {
+	for _, m := range s.Policy.Judge.Metrics {
 		var there []string
-		for _, p := range j.Pipes {
+		for _, p := range s.Pipes {
 			there = append(there, p.OtherCases(m.Name)...)
 		}
 		if len(there) == 0 || seen[m.Name] > 0 {
@@ -78,7 +79,7 @@ func NoSuchCase(j *Session, seen map[string]int) error {
 		if len(there) > most {
 			more = fmt.Sprintf(", and %d more", len(there)-most)
 		}
-		return exit.Usagef("metric %s: no launch gave a number of the case %q\nhint: the cases are %q%s", m.Name, j.Policy.Cases[m.Name], there[:min(most, len(there))], more)
+		return exit.Usagef("metric %s: no launch reported the case %q\nhint: the cases are %q%s", m.Name, s.Policy.Cases[m.Name], there[:min(most, len(there))], more)
 	}
 	return nil
 }

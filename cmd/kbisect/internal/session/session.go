@@ -1,13 +1,13 @@
-// Package session is one run: it opens the repository, the store, the devices and the
-// pipeline ([Begin], [Session.Start]), launches candidates, keeps every launch, and
-// closes what it opened with a result ([Session.Conclude]). [Compare] and [Measure] are
-// the two runs that need nothing else; search, gate, baseline, explain, doctor and hook
-// are packages above this one.
+// Package session is one run: it opens the repository, the store, the devices and the pipeline ([Begin],
+// [Session.Start]), launches candidates, stores every launch, and closes what it opened with a result
+// ([Session.Conclude]). [Compare] and [Measure] are the two runs that need nothing else; search, gate, baseline,
+// explain, doctor and hook are packages above this one.
 //
 // It reads no command line: a command hands over an [Env].
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -16,22 +16,28 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/cache"
+	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// Session is one run: it joins repository, store, devices and pipeline, and keeps what it launched.
+// Session is one run: it joins repository, store, devices and pipeline, and keeps what it launched. Its policy stays
+// as it was made; what comes up on the way are warnings of the session ([Session.Warn]).
 type Session struct {
 	Repo    *source.Repo
 	Store   *store.Store
@@ -41,87 +47,130 @@ type Session struct {
 	Began   time.Time
 	Output  Output
 
-	Devices  *Devices
-	Pipe     *pipeline.Pipeline   // the first of pipes
-	Pipes    []*pipeline.Pipeline // one for each trial that is made at a time
-	Slots    *pipeline.Slots
-	Memory   *pipeline.Memory
-	Ledger   *pipeline.Memory // that keeps the launches of this session
-	Launches []report.Launch
-	// judgements that earlier attempts have kept
-	KeptSteps int
+	Devices   *Devices
+	Pipe      *pipeline.Pipeline   // the first of Pipes
+	Pipes     []*pipeline.Pipeline // one for each trial that runs at a time
+	Slots     *pipeline.Slots
+	Memory    *pipeline.Memory // what to launch with
+	Ledger    *pipeline.Memory // stores the launches of this session; Memory unless a gate filters what it sees
+	Launches  []report.Launch
+	KeptSteps int // judgements that earlier attempts have stored
 	Range     *source.Range
 
-	Late func() bool // what follows the search has used up its time; may be nil
+	Late func() bool // reports that what follows the search has used up its time; may be nil
 
 	Candidate bisect.Candidate // of commands that launch one
 	Close     func()           // gives devices, store and repository back
+
+	warned []string
 }
 
-// Mistake reports an error that the user can mend and that is no finding.
-func Mistake(err error) bool {
-	var command *pipeline.CommandError
-	var unsupported *source.UnsupportedError
-	var missing *source.MissingError
-	return errors.As(err, &command) || errors.As(err, &unsupported) || errors.As(err, &missing)
-}
-
-// maybeRevision helps who wrote the good end without --good: it was taken for the command.
-func maybeRevision(t *Session, err error) error {
-	var command *pipeline.CommandError
-	if errors.As(err, &command) && t.Policy.OwnScripts {
-		if _, no := t.Repo.Resolve(command.Command); no == nil {
-			command.Hint = fmt.Sprintf("%s is a revision: name ends with --good REV and --bad REV, the command follows --", command.Command)
-		}
-	}
-	return err
-}
-
-// NotFound is an error when a shell did not find the command in any launch.
-func (j *Session) NotFound(where string) error {
-	if len(j.Launches) == 0 {
-		return nil
-	}
-	for _, l := range j.Launches {
-		if l.Outcome.Exit != 126 && l.Outcome.Exit != 127 {
-			return nil
-		}
-	}
-	o := j.Launches[0].Outcome
-	if library := missingLibrary(o.Tail); library != "" {
-		return exit.Usagef("the program does not start %s: %s\nhint: the loader does not find %s: install the package that has it, or name its folder in LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists what is found",
-			where, o.Describe(), library)
-	}
-	return exit.Usagef("the command cannot be run %s: %s\nhint: exit 127 is a shell's word for a command that it does not find, 126 for one that it cannot execute; candidates hold only what is committed", where, o.Describe())
-}
-
-// missingLibrary is the shared library that the loader of a program did not find, "" where it does not say so.
-func missingLibrary(output string) string {
-	m := regexp.MustCompile(`error while loading shared libraries: ([^:\n]+):|Error loading shared library ([^:\n]+):`).FindStringSubmatch(output)
-	if m == nil {
-		return ""
-	}
-	return wording.Clean(cmp.Or(m[1], m[2]))
-}
-
-// KeepSession writes the session into the store, new or as resumed.
-func (j *Session) KeepSession() error {
-	_, err := j.Store.Session(j.Record.ID)
+// Begin opens the store and makes a session of this kind.
+func Begin(e Env, repo *source.Repo, p *policy.Policy, kind string) (*Session, error) {
+	record, err := NewSession(p, kind, e.Version)
 	if err != nil {
-		err = j.Store.CreateSession(*j.Record)
+		return nil, err
+	}
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
+	if err != nil {
+		return nil, exit.With(exit.Machine, err)
+	}
+	return Resume(e, repo, st, record, p)
+}
+
+// Resume makes a session of a record, which no other process may be running. It closes the store with the session.
+func Resume(e Env, repo *source.Repo, st *store.Store, record *store.Session, p *policy.Policy) (*Session, error) {
+	lock, err := st.Lock(record.ID)
+	if err != nil {
+		st.Close()
+		return nil, err
+	}
+	s := &Session{Repo: repo, Store: st, Record: record, Policy: p, Display: e.Display, Output: e.Output}
+	if n, err := proc.Sweep(record.ID); err != nil || n > 0 {
+		s.Warn(fmt.Sprintf("processes of an interrupted run were still running and have been killed: %d", n))
+	}
+	s.Close = func() {
+		s.Devices.Close()
+		lock.Unlock()
+		st.Close()
+	}
+	return s, nil
+}
+
+// Start stores the session and opens the pipeline.
+func (s *Session) Start(ctx context.Context) error {
+	s.Began = time.Now()
+	_, err := s.Store.Session(s.Record.ID)
+	if err != nil {
+		err = s.Store.CreateSession(*s.Record)
 	} else {
-		err = j.Store.UpdateSession(j.Record.ID, func(s *store.Session) { s.Status = store.Running })
+		err = s.Store.UpdateSession(s.Record.ID, func(kept *store.Session) { kept.Status = store.Running })
 	}
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
+	if err := s.open(ctx); err != nil {
+		return s.Fail(err)
+	}
 	return nil
 }
 
-// Fail closes a session that ended in an error.
-func (j *Session) Fail(err error) error {
-	j.Display.End()
-	j.ClosePipes()
+// open makes the pipeline and loads the trials of earlier attempts.
+func (s *Session) open(ctx context.Context) error {
+	root, err := cache.Root()
+	if err != nil {
+		return exit.Usage(err)
+	}
+	patterns, err := s.Policy.Compile()
+	if err != nil {
+		return err
+	}
+	level := slog.LevelWarn
+	switch {
+	case s.Display.Verbose:
+		level = slog.LevelDebug
+	case s.Display.Quiet:
+		level = slog.LevelError
+	}
+	log := slog.New(progress.LogHandler{UI: s.Display, Level: level})
+	builds, err := cache.Open(filepath.Join(root, "builds"))
+	if err != nil {
+		return &bisect.InfraError{What: "opening the build cache", Err: err}
+	}
+	if s.Devices, err = openDevices(ctx, s.Policy.GPUs, s.Display); err != nil {
+		return err
+	}
+	config := pipeline.Config{
+		Recipe: trial.Recipe{
+			Repo: s.Repo, Plan: s.Policy.Plan, Flags: s.Policy.Carriers(), Paths: s.Policy.Paths,
+			SampleMetric: s.Policy.Sample, Patterns: patterns, Sources: s.Policy.Sources,
+			Env: append(os.Environ(), s.Policy.MoreEnv...), Cache: builds, Probe: s.Policy.Probe, WholeTimed: s.Policy.WholeTimed(),
+			Logs: filepath.Join(store.Dir(s.Repo.CommonDir()), "logs", s.Record.ID), Log: log,
+		},
+		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: s.Policy.Jobs, Devices: s.Devices.Watches,
+		Dir: filepath.Join(root, "work", s.Record.ID), Session: s.Record.ID, OnPhase: s.Display.Activity,
+	}
+	if s.Policy.OwnScripts {
+		config.Recipe.WorkTree = s.Repo.WorkDir()
+	}
+	if err := s.openPipes(config); err != nil {
+		return err
+	}
+	return s.remember()
+}
+
+// Spent reports that the budget of the session is used up, or the time of what follows a search.
+func (s *Session) Spent() bool {
+	if s.Late != nil && s.Late() {
+		return true
+	}
+	return s.Policy.Budget > 0 && s.Record.Elapsed+time.Since(s.Began) > s.Policy.Budget
+}
+
+// Fail closes a session that ended in an error, which it returns with the exit code.
+func (s *Session) Fail(err error) error {
+	s.Display.End()
+	s.ClosePipes()
 	status := store.Failed
 	var infra *bisect.InfraError
 	switch {
@@ -130,62 +179,147 @@ func (j *Session) Fail(err error) error {
 	case errors.As(err, &infra):
 		status = store.Infra
 	}
-	keep := j.Store.UpdateSession(j.Record.ID, func(s *store.Session) {
-		s.Status, s.Summary, s.Elapsed = status, wording.Headline(err.Error()), j.Record.Elapsed+time.Since(j.Began)
+	keep := s.Store.UpdateSession(s.Record.ID, func(kept *store.Session) {
+		kept.Status, kept.Summary, kept.Elapsed = status, wording.Headline(err.Error()), s.Record.Elapsed+time.Since(s.Began)
 	})
 	if Mistake(err) {
-		err = exit.Usage(maybeRevision(j, err))
+		err = exit.Usage(hintRevision(s, err))
 	}
 	return errors.Join(err, keep)
 }
 
-// Open makes the pipeline and remembers the trials of earlier attempts.
-func (j *Session) Open(ctx context.Context) error {
-	root, err := cache.Root()
-	if err != nil {
-		return exit.Usage(err)
+// Ended closes the pipeline. An interruption and a machine problem are results; what the user can correct, or any
+// other error, is userError.
+func (s *Session) Ended(ctx context.Context, err error) (result string, userError error) {
+	s.Display.End()
+	if closeErr := s.ClosePipes(); closeErr != nil {
+		s.Warn(closeErr.Error())
 	}
-	patterns, err := j.Policy.Compile()
-	if err != nil {
-		return err
-	}
-	level := slog.LevelWarn
+	var unknown *compare.UnknownMetricError
+	var infra *bisect.InfraError
 	switch {
-	case j.Display.Verbose:
-		level = slog.LevelDebug
-	case j.Display.Quiet:
-		level = slog.LevelError
+	case err == nil:
+		return "", nil
+	case errors.As(err, &unknown):
+		return "", s.Fail(cmp.Or(Unmeasured(s), exit.Usage(err)))
+	case ctx.Err() != nil || errors.Is(err, context.Canceled):
+		return store.Interrupted, nil
+	case errors.As(err, &infra):
+		return store.Infra, nil
 	}
-	log := slog.New(progress.LogHandler{UI: j.Display, Level: level})
-	builds, err := cache.Open(filepath.Join(root, "builds"))
-	if err != nil {
-		return &bisect.InfraError{What: "opening the build cache", Err: err}
-	}
-	if j.Devices, err = openDevices(ctx, j.Policy.GPUs, j.Display); err != nil {
-		return err
-	}
-	config := pipeline.Config{
-		Recipe: trial.Recipe{
-			Repo: j.Repo, Plan: j.Policy.Plan, Flags: j.Policy.Carriers(), Paths: j.Policy.Paths,
-			SampleMetric: j.Policy.Sample, Patterns: patterns, Sources: j.Policy.Sources,
-			Env: append(os.Environ(), j.Policy.MoreEnv...), Cache: builds, Probe: j.Policy.Probe, WholeTimed: j.Policy.WholeTimed(),
-			Logs: filepath.Join(store.Dir(j.Repo.CommonDir()), "logs", j.Record.ID), Log: log,
-		},
-		Limits: j.Policy.Limits, Cases: j.Policy.Cases, Caches: j.Policy.Caches, Jobs: j.Policy.Jobs, Devices: j.Devices.Watches,
-		Dir: filepath.Join(root, "work", j.Record.ID), Session: j.Record.ID, OnPhase: j.Display.Activity,
-	}
-	if j.Policy.OwnScripts {
-		config.Recipe.WorkTree = j.Repo.WorkDir()
-	}
-	if err := j.OpenPipes(config); err != nil {
-		return err
-	}
-	return j.remember()
+	return "", s.Fail(err)
 }
 
-func (j *Session) Spent() bool {
-	if j.Late != nil && j.Late() {
-		return true
+// Conclude stores the result of a session and prints it; code is the exit code of the result.
+func (s *Session) Conclude(result, summary string, code int, cause error, document any, print func() error) error {
+	var data bytes.Buffer
+	err := report.WriteJSON(&data, document)
+	if err == nil {
+		err = s.Store.UpdateSession(s.Record.ID, func(kept *store.Session) {
+			kept.Status, kept.Finding, kept.Summary, kept.Elapsed = result, data.Bytes(), wording.Headline(summary), time.Since(s.Began)
+		})
 	}
-	return j.Policy.Budget > 0 && j.Record.Elapsed+time.Since(j.Began) > j.Policy.Budget
+	if printErr := print(); printErr != nil {
+		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show --json %s prints it again", printErr, s.Record.ID))
+	}
+	switch {
+	case err != nil:
+		return exit.With(exit.Machine, err)
+	case cause != nil:
+		return exit.With(code, cause)
+	case code != exit.OK:
+		return exit.With(code, nil)
+	}
+	return nil
+}
+
+// Warn adds warnings for the report.
+func (s *Session) Warn(texts ...string) { s.warned = append(s.warned, texts...) }
+
+// Warnings are those of the repository, the configuration, the run, its range and its pipelines.
+func (s *Session) Warnings() []string {
+	out := slices.Concat(s.Repo.Warnings(), s.Policy.Warnings, s.warned, deadMetrics(s))
+	if s.Range != nil {
+		out = append(out, s.Range.Warnings...)
+	}
+	for _, p := range s.Pipes {
+		for _, w := range p.Warnings() {
+			if !slices.Contains(out, w) {
+				out = append(out, w)
+			}
+		}
+	}
+	if s.Slots == nil {
+		return out
+	}
+	if n, took := s.Slots.Lost(); n > 0 {
+		out = append(out, fmt.Sprintf("%s cancelled (%s, not in the totals)", words.Count(n, "speculative trial"), wording.Span(took)))
+	}
+	return out
+}
+
+// LaunchWarnings are the warnings of the session and of its launches. Of launches of one commit that differ only in a
+// count, such as that of lines not understood, the first counts.
+func (s *Session) LaunchWarnings() []string {
+	out := s.Warnings()
+	told := map[string]bool{}
+	for _, l := range s.Launches {
+		for _, w := range l.Outcome.Warnings {
+			commit := wording.Short(l.Candidate.Commit)
+			kind := commit + strings.Trim(w, "0123456789")
+			if !told[kind] {
+				told[kind] = true
+				out = append(out, fmt.Sprintf("commit %s: %s", commit, w))
+			}
+		}
+	}
+	return out
+}
+
+// Mistake reports an error that the user can correct: it is neither a finding nor a machine problem.
+func Mistake(err error) bool {
+	var command *pipeline.CommandError
+	var unsupported *source.UnsupportedError
+	var missing *source.MissingError
+	return errors.As(err, &command) || errors.As(err, &unsupported) || errors.As(err, &missing)
+}
+
+// hintRevision adds a hint where a revision without --good was taken for the command.
+func hintRevision(s *Session, err error) error {
+	var command *pipeline.CommandError
+	if errors.As(err, &command) && s.Policy.OwnScripts {
+		if _, no := s.Repo.Resolve(command.Command); no == nil {
+			command.Hint = fmt.Sprintf("%s is a revision: pass revisions with --good REV and --bad REV; the command follows --", command.Command)
+		}
+	}
+	return err
+}
+
+// NotFound is an error where no launch could run the command; where says for which candidates.
+func (s *Session) NotFound(where string) error {
+	if len(s.Launches) == 0 {
+		return nil
+	}
+	for _, l := range s.Launches {
+		if l.Outcome.Exit != 126 && l.Outcome.Exit != 127 {
+			return nil
+		}
+	}
+	o := s.Launches[0].Outcome
+	if library := missingLibrary(o.Tail); library != "" {
+		return exit.Usagef("the program does not start %s: %s\nhint: the loader does not find %s: install its package, or add its folder to LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists known libraries",
+			where, o.Describe(), library)
+	}
+	return exit.Usagef("the command cannot be run %s: %s\nhint: exit 127: command not found; exit 126: not executable; candidates hold only committed files", where, o.Describe())
+}
+
+var missingLibraryMessage = regexp.MustCompile(`error while loading shared libraries: ([^:\n]+):|Error loading shared library ([^:\n]+):`)
+
+// missingLibrary is the shared library that the loader did not find, "" where the output does not say.
+func missingLibrary(output string) string {
+	m := missingLibraryMessage.FindStringSubmatch(output)
+	if m == nil {
+		return ""
+	}
+	return wording.Clean(cmp.Or(m[1], m[2]))
 }

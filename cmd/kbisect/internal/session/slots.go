@@ -10,28 +10,28 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
-// slotCount is how many trials are made at a time: as many as --jobs allows, each on a device of its own;
-// where no device is used, as many as there are processors. Without --jobs it is one: what is given
-// several devices may need them all.
-func slotCount(j *Session) int {
-	switch jobs := j.Policy.Jobs; {
+// slotCount is how many trials run at a time: as many as --jobs allows, each on a device of its own; where no device
+// is used, at most as many as there are processors. Without --jobs it is one, as a program may need all devices.
+func slotCount(s *Session) int {
+	switch jobs := s.Policy.Jobs; {
 	case jobs < 2:
 		return 1
-	case len(j.Devices.Watches) > 0:
-		return min(jobs, len(j.Devices.Watches))
-	case slices.Equal(j.Policy.GPUs, []string{"none"}), j.Devices.None:
+	case len(s.Devices.Watches) > 0:
+		return min(jobs, len(s.Devices.Watches))
+	case slices.Equal(s.Policy.GPUs, []string{"none"}), s.Devices.None:
 		return min(jobs, runtime.NumCPU())
 	}
 	return 1
 }
 
-// OpenPipes makes a pipeline for each slot. Only the first builds ahead of trials.
-func (j *Session) OpenPipes(config pipeline.Config) error {
-	n := slotCount(j)
+// openPipes makes a pipeline for each slot. Only the first one builds ahead of trials.
+func (s *Session) openPipes(config pipeline.Config) error {
+	n := slotCount(s)
 	for i := range n {
 		c := config
 		if i > 0 {
@@ -43,20 +43,20 @@ func (j *Session) OpenPipes(config pipeline.Config) error {
 		}
 		p, err := pipeline.New(c)
 		if err != nil {
-			return errors.Join(err, j.ClosePipes())
+			return errors.Join(err, s.ClosePipes())
 		}
-		j.Pipes = append(j.Pipes, p)
+		s.Pipes = append(s.Pipes, p)
 	}
-	j.Pipe = j.Pipes[0]
+	s.Pipe = s.Pipes[0]
 	return nil
 }
 
-// ClosePipes ends what still runs and removes the folders of all slots.
-func (j *Session) ClosePipes() (first error) {
-	if j.Slots != nil {
-		first = j.Slots.Stop()
+// ClosePipes stops what still runs and removes the folders of all slots.
+func (s *Session) ClosePipes() (first error) {
+	if s.Slots != nil {
+		first = s.Slots.Stop()
 	}
-	for _, p := range j.Pipes {
+	for _, p := range s.Pipes {
 		if err := p.Close(); first == nil {
 			first = err
 		}
@@ -64,73 +64,66 @@ func (j *Session) ClosePipes() (first error) {
 	return first
 }
 
-// Sampler makes trials in the slots; past is what earlier attempts of the session took.
-func (j *Session) Sampler(past time.Duration) *pipeline.Slots {
+// newSlots runs the trials of a session; past is what its earlier attempts took.
+func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 	began := time.Now().Add(-past)
-	s := &pipeline.Slots{Alone: j.Alone, Keep: func(r bisect.Request, o bisect.Outcome) error { return j.Ledger.Keep(r, o) }}
-	for i, p := range j.Pipes {
+	slots := &pipeline.Slots{Alone: s.Alone, Keep: func(r bisect.Request, o bisect.Outcome) error { return s.Ledger.Keep(r, o) }}
+	for i, p := range s.Pipes {
 		each := bisect.Sampler(p)
 		if i == 0 {
-			each = leader{p, j.Pipes[1:]}
+			each = leader{p, s.Pipes[1:]}
 		}
-		s.Each = append(s.Each, clocked{each, began})
+		slots.Each = append(slots.Each, clocked{each, began})
 	}
-	if len(j.Pipes) > 1 {
-		s.OnEnd = j.Display.Idle
+	if len(s.Pipes) > 1 {
+		slots.OnEnd = s.Display.Idle
 	}
-	return s
+	return slots
 }
 
-// leader is the slot in which the good end is launched; the others learn from it.
+// leader is the slot in which the good end is launched; the other slots take its limits over.
 type leader struct {
-	*pipeline.Pipeline
+	pipe   *pipeline.Pipeline
 	others []*pipeline.Pipeline
 }
 
 // Sample implements bisect.Sampler.
 func (l leader) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	o, err := l.Pipeline.Sample(ctx, r)
+	o, err := l.pipe.Sample(ctx, r)
 	if err == nil && r.Purpose == bisect.EndGood {
 		for _, p := range l.others {
 			p.Learn(r, o)
-			p.Follow(l.Pipeline)
+			p.Follow(l.pipe)
 		}
 	}
 	return o, err
 }
 
-// learn tells every slot of a remembered trial.
-func (j *Session) learn(r bisect.Request, o bisect.Outcome) {
-	for _, p := range j.Pipes {
-		p.Learn(r, o)
-	}
-}
-
 // Redo makes every build from now on a clean one.
-func (j *Session) Redo() {
-	if err := j.Slots.Stop(); err != nil {
-		j.Display.Warn(err.Error())
+func (s *Session) Redo() {
+	if err := s.Slots.Stop(); err != nil {
+		s.Display.Warn(err.Error())
 	}
-	for _, p := range j.Pipes {
+	for _, p := range s.Pipes {
 		p.Clean()
 	}
 }
 
-// Alone reports that nothing may run beside a trial: its times matter, or it tells how long trials take;
-// or it is to prove a time-out, where all slots share the processors.
-func (j *Session) Alone(r bisect.Request) bool {
+// Alone reports that nothing may run beside a trial: its times matter, or limits follow from them, or it is to prove
+// a time-out while all slots share the processors.
+func (s *Session) Alone(r bisect.Request) bool {
 	switch r.Purpose {
 	case bisect.EndGood, bisect.EndBad, bisect.FindGood:
 		return true
 	}
-	_, fail, ok := j.Examples()
-	return r.Timing || ok && fail.Class == bisect.Timeout && r.Hurry == "" && len(j.Devices.Watches) == 0
+	_, fail, ok := Examples(s.Launches)
+	return r.Timing || ok && fail.Class == bisect.Timeout && r.Hurry == "" && len(s.Devices.Watches) == 0
 }
 
-// Examples are a launch that ended well and one that showed the complaint, of the ends; ok is false where
-// there are none, and where the complaint is about the time that builds take.
-func (j *Session) Examples() (pass, fail bisect.Outcome, ok bool) {
-	for _, l := range j.Launches {
+// Examples are a launch of an end that passed and one that failed; ok is false where either is missing, and where
+// the failure is a build that takes too long.
+func Examples(launches []report.Launch) (pass, fail bisect.Outcome, ok bool) {
+	for _, l := range launches {
 		end := l.Purpose == bisect.EndGood || l.Purpose == bisect.EndBad || l.Purpose == bisect.FindGood
 		switch o := l.Outcome; {
 		case !end || o.Class == bisect.Skip:
@@ -144,7 +137,7 @@ func (j *Session) Examples() (pass, fail bisect.Outcome, ok bool) {
 	return pass, fail, pass.Class != "" && fail.Class != "" && !timedBuild
 }
 
-// deviceless reports a machine on which no program can find a device to run on.
+// deviceless reports a machine without device files, on which no program can find a device.
 func deviceless() bool {
 	for _, pattern := range []string{"/dev/nvidia*", "/dev/dxg", "/dev/kfd", "/dev/dri/renderD*"} {
 		if found, err := filepath.Glob(pattern); err != nil || len(found) > 0 {

@@ -1,8 +1,9 @@
-package main
+package search
 
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,12 +11,24 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-func TestOfKernel(t *testing.T) {
+// gitIn runs git in a folder and returns what it prints.
+func gitIn(t *testing.T, dir string) func(args ...string) string {
+	return func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+}
+
+func TestKernelSources(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		paths []string
@@ -28,26 +41,28 @@ func TestOfKernel(t *testing.T) {
 		{"kernels/Makefile", []string{"kernels"}, true}, {"Makefile", []string{"kernels"}, false},
 		{"Makefile", []string{"."}, true}, {"kernels/notes.md", []string{"kernels"}, false},
 	} {
-		if got := search.OfKernel(c.name, c.paths); got != c.want {
+		if got := isKernelSource(c.name, c.paths); got != c.want {
 			t.Errorf("%s in %v: %v", c.name, c.paths, got)
 		}
 	}
 }
 
-// Commits that change a kernel weigh more, and nothing is said of commits that all do.
-func TestWeights(t *testing.T) {
-	r := newRepo(t)
+// Commits that change a kernel weigh more, unless all commits of the range do.
+func TestPriors(t *testing.T) {
+	dir := t.TempDir()
+	git := gitIn(t, dir)
+	git("init", "-q")
 	commit := func(file string) {
-		if err := os.WriteFile(filepath.Join(r.dir, file), []byte(file+r.git("rev-list", "--all")), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(file+git("rev-list", "--all")), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		r.git("add", "-A")
-		r.git("commit", "-qm", file)
+		git("add", "-A")
+		git("commit", "-qm", file)
 	}
 	for _, f := range []string{"README.md", "gemm.cu", "README.md", "gemm.cu", "notes.txt"} {
 		commit(f)
 	}
-	repo, err := source.Open(r.dir)
+	repo, err := source.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,14 +73,14 @@ func TestWeights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		commits, _ := search.ToCommits(rng, false)
-		j := &session.Session{Repo: repo, Policy: &policy.Policy{}, Display: progress.New(&said, false, true)}
-		return search.Of(j).Weights(commits)
+		commits, _ := toCommits(rng, false)
+		s := &session.Session{Repo: repo, Policy: &policy.Policy{}, Display: progress.New(&said, false, true)}
+		return priors(s, commits)
 	}
 	if got := weights("HEAD~4", "HEAD"); !slices.Equal(got, []float64{20, 1, 20, 1}) {
 		t.Errorf("%v", got)
 	}
-	if !strings.Contains(said.String(), "2 commits change files of the kernels and are suspected 20 times as much as the 2 others") {
+	if !strings.Contains(said.String(), "2 commits change kernel sources: 20 times the prior weight of the other 2") {
 		t.Errorf("said %q", said.String())
 	}
 	if got := weights("HEAD~4", "HEAD~3"); got != nil {

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -24,7 +22,6 @@ import (
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
-	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // virtual makes trials of a planted truth that take as long as they say, on a clock that is not the
@@ -54,11 +51,10 @@ func virtualJob(n int, truth func(bisect.Request) bisect.Outcome) *session.Sessi
 		j.Pipes = append(j.Pipes, &pipeline.Pipeline{})
 	}
 	j.Pipe = j.Pipes[0]
-	j.Slots = j.Sampler(0)
-	for i := range n {
-		j.Slots.Each[i] = virtual{truth}
+	j.Slots = &pipeline.Slots{Alone: j.Alone, Keep: func(r bisect.Request, o bisect.Outcome) error { return j.Ledger.Keep(r, o) }}
+	for range n {
+		j.Slots.Each = append(j.Slots.Each, virtual{truth})
 	}
-	j.Slots.OnEnd = nil
 	j.Ledger = &pipeline.Memory{Next: j.Slots, Known: map[bisect.TrialID]bisect.Outcome{}, Save: func(r bisect.Request, o bisect.Outcome) error {
 		j.Launches = append(j.Launches, report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})
 		return nil
@@ -130,15 +126,15 @@ func TestSlotsSearchSets(t *testing.T) {
 						return bisect.Candidate{Assign: s.Key()}, nil
 					}}
 					a.again = func() axis { return a }
-					made := Of(j)
-					_, err := made.searchSets(ctx, a)
+					made := newSetSearch(j)
+					_, err := made.along(ctx, a)
 					if err != nil {
 						return err
 					}
 					if n == 1 {
-						first = made.sets.Finding
-					} else if !reflect.DeepEqual(made.sets.Finding, first) {
-						t.Errorf("%s, seed %d, %d slots: another finding\n%+v\n%+v", class, seed, n, made.sets.Finding, first)
+						first = made.found.Finding
+					} else if !reflect.DeepEqual(made.found.Finding, first) {
+						t.Errorf("%s, seed %d, %d slots: another finding\n%+v\n%+v", class, seed, n, made.found.Finding, first)
 					}
 					return nil
 				})
@@ -217,46 +213,6 @@ func TestSlotsSearchHistory(t *testing.T) {
 	}
 }
 
-// There are as many slots as --jobs allows, and each has one device, a folder and a mark of its own; where
-// no device is used, processors bound them.
-func TestSlotCount(t *testing.T) {
-	many := runtime.NumCPU()
-	watches := []*gpu.Watch{{}, {}, {}}
-	for _, x := range []struct {
-		jobs, devices int
-		gpus          []string
-		none          bool
-		want          int
-	}{
-		{0, 3, nil, false, 1}, {1, 3, nil, false, 1}, {2, 3, nil, false, 2}, {8, 3, nil, false, 3}, {8, 1, nil, false, 1},
-		{0, 0, []string{"none"}, false, 1}, {1, 0, []string{"none"}, false, 1}, {many + 1, 0, []string{"none"}, false, max(1, many)},
-		{many + 1, 0, []string{"auto"}, true, max(1, many)}, {many + 1, 0, []string{"auto"}, false, 1},
-	} {
-		j := &session.Session{Policy: &policy.Policy{Jobs: x.jobs, GPUs: x.gpus}, Devices: &session.Devices{Watches: watches[:x.devices], None: x.none}}
-		dir := t.TempDir()
-		config := pipeline.Config{Devices: j.Devices.Watches, Dir: filepath.Join(dir, "work", "s"), Recipe: trial.Recipe{Logs: filepath.Join(dir, "logs")}, Session: "s", Jobs: x.jobs}
-		if err := j.OpenPipes(config); err != nil {
-			t.Fatal(err)
-		}
-		if len(j.Pipes) != x.want || j.Pipe != j.Pipes[0] {
-			t.Errorf("%+v: %d slots", x, len(j.Pipes))
-		}
-		dirs, marks := map[string]bool{}, map[string]bool{}
-		for i, p := range j.Pipes {
-			dirs[p.Config.Dir], marks[p.Config.Session] = true, true
-			if x.want > 1 && x.devices > 0 && (len(p.Config.Devices) != 1 || p.Config.Devices[0] != watches[i]) || x.want == 1 && len(p.Config.Devices) != x.devices {
-				t.Errorf("%+v: slot %d has %d devices", x, i, len(p.Config.Devices))
-			}
-		}
-		if len(dirs) != x.want || len(marks) != x.want {
-			t.Errorf("%+v: %v %v", x, dirs, marks)
-		}
-		if err := j.ClosePipes(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // Beside a proof of a time-out nothing runs that shares its processors; on devices of their own trials do.
 func TestAlone(t *testing.T) {
 	ends := []report.Launch{
@@ -274,8 +230,8 @@ func TestAlone(t *testing.T) {
 		{bisect.Request{Purpose: bisect.Searching, Timing: true}, 2, true, true}, {bisect.Request{Purpose: bisect.EndGood, Nth: 3}, 2, true, true},
 	} {
 		j := &session.Session{Devices: &session.Devices{Watches: make([]*gpu.Watch, x.devices)}, Launches: ends, Slots: &pipeline.Slots{}}
-		if got := j.Alone(x.r); got != x.wantAll || (len(Of(j).guess(x.r, 0.5)) == 0) != x.noGuess {
-			t.Errorf("%+v on %d devices: alone %v, %d guesses", x.r, x.devices, got, len(Of(j).guess(x.r, 0.5)))
+		if got := j.Alone(x.r); got != x.wantAll || (len(foresight{j}.guess(x.r, 0.5)) == 0) != x.noGuess {
+			t.Errorf("%+v on %d devices: alone %v, %d guesses", x.r, x.devices, got, len(foresight{j}.guess(x.r, 0.5)))
 		}
 	}
 }

@@ -1,0 +1,168 @@
+package search
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/sets"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+)
+
+// foresight fills free slots with the trials that a search will probably ask for next. To find them it repeats
+// the search with the launches known so far and follows what it asks for.
+type foresight struct {
+	session *session.Session
+}
+
+// start fills the slots until stop is called. again repeats the search from its beginning, and sets chance to the
+// probability that the trial it asks for next will fail.
+func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, chance *float64)) (stop func() error) {
+	s := f.session
+	if len(s.Pipes) == 1 {
+		return func() error { return nil }
+	}
+	var chance float64
+	ahead := &bisect.Foresight{
+		Again: func(ctx context.Context, below bisect.Sampler) { again(ctx, below, &chance) },
+		Known: s.Ledger.Recall,
+		Guess: func(r bisect.Request) []bisect.Guess { return f.guess(r, chance) },
+	}
+	s.Slots.Next = func(ctx context.Context, n int) []bisect.Request {
+		if _, _, ok := session.Examples(s.Launches); !ok || s.Spent() {
+			return nil
+		}
+		return ahead.Next(ctx, n)
+	}
+	return func() error {
+		s.Slots.Next = nil
+		return s.Slots.Stop()
+	}
+}
+
+// guess is what a trial may end as. A trial that has run for longer than passing ones do will probably fail.
+func (f foresight) guess(r bisect.Request, chance float64) []bisect.Guess {
+	s := f.session
+	pass, fail, ok := session.Examples(s.Launches)
+	if !ok || s.Alone(r) {
+		return nil
+	}
+	const late = 1.5 // times the wall time of a passing trial
+	if ran, yes := s.Slots.Running(r); yes && ran.Seconds() > late*(pass.Wall+pass.Build) && fail.Wall > ran.Seconds() {
+		chance = max(chance, 0.9)
+	}
+	return bisect.Guesses(r, pass, fail, chance)
+}
+
+// history fills the slots with what the search of a history will ask for.
+func (f foresight) history(search judge.SlowdownSearch, plain *judge.Plain) (stop func() error) {
+	const most = 5000 // commits: repeating the search of a larger range takes too long
+	if len(search.Search.Commits) > most {
+		return func() error { return nil }
+	}
+	before := plain.Clone()
+	search.OnProgress, search.Weigh = nil, nil
+	search.Search.OnStep, search.Search.Spent, search.Search.Ahead, search.Search.Redo = nil, nil, nil, nil
+	return f.start(func(ctx context.Context, below bisect.Sampler, chance *float64) {
+		again := search
+		again.Sampler = historyChance{below, chance}
+		p := before.Clone()
+		p.Sampler, again.Search.Judge = again.Sampler, p
+		_, _ = again.Find(ctx) // only its requests matter
+	})
+}
+
+// sets fills the slots with what a search over sets will ask for; fresh makes that search from its beginning.
+func (f foresight) sets(fresh func(below bisect.Sampler) (*sets.Search, *judge.SetOracle), sampler bisect.Sampler) (stop func() error) {
+	over := func(below bisect.Sampler) bisect.Sampler { return below }
+	if e, ok := sampler.(*evidence); ok {
+		before := e.clone(nil)
+		over = func(below bisect.Sampler) bisect.Sampler { return before.clone(below) }
+	}
+	return f.start(func(ctx context.Context, below bisect.Sampler, chance *float64) {
+		search, oracle := fresh(over(below))
+		search.Oracle = setChance{oracle, chance}
+		_, _ = search.Find(ctx) // only its requests matter
+	})
+}
+
+// builds makes the builds of the commits that will probably be asked for next, except for remembered ones.
+func (f foresight) builds(next []bisect.Candidate) {
+	s := f.session
+	if _, _, ok := session.Examples(s.Launches); ok && s.Slots.Next != nil {
+		return // whole trials are made ahead
+	}
+	next = slices.DeleteFunc(next, func(c bisect.Candidate) bool {
+		_, known := s.Memory.Known[bisect.TrialID{Candidate: c, Purpose: bisect.Searching}]
+		return known
+	})
+	s.Pipe.Ahead(next)
+}
+
+// historyChance notes the chance of a failure of each trial that the search of a history asks for: even, except
+// for confirmations, whose answer is expected.
+type historyChance struct {
+	next   bisect.Sampler
+	chance *float64
+}
+
+// Sample implements bisect.Sampler.
+func (s historyChance) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	switch r.Purpose {
+	case bisect.ConfirmCulprit:
+		*s.chance = 0.95
+	case bisect.ConfirmParent:
+		*s.chance = 0.05
+	default:
+		*s.chance = 0.5
+	}
+	return s.next.Sample(ctx, r)
+}
+
+// setChance notes the chance of a failure that a search over sets sees in each test.
+type setChance struct {
+	next   sets.Oracle
+	chance *float64
+}
+
+// Test implements sets.Oracle.
+func (o setChance) Test(ctx context.Context, r sets.Request) (sets.Result, error) {
+	*o.chance = r.Chance
+	return o.next.Test(ctx, r)
+}
+
+// evidence answers with launches of earlier searches before it makes new ones.
+type evidence struct {
+	next bisect.Sampler
+	made map[string][]bisect.Outcome // not used yet, by commit
+}
+
+// newEvidence takes the launches of some commits that were not cut short.
+func newEvidence(s *session.Session, commits ...string) *evidence {
+	e := &evidence{next: s.Memory, made: map[string][]bisect.Outcome{}}
+	for _, l := range s.Launches {
+		for _, c := range commits {
+			if l.Candidate == (bisect.Candidate{Commit: c}) && !l.Outcome.Early {
+				e.made[c] = append(e.made[c], l.Outcome)
+			}
+		}
+	}
+	return e
+}
+
+// Sample implements bisect.Sampler.
+func (e *evidence) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	c := r.Candidate.Commit
+	if list := e.made[c]; len(list) > 0 && r.Candidate.Assign == "" {
+		e.made[c] = list[1:]
+		return list[0], nil
+	}
+	return e.next.Sample(ctx, r)
+}
+
+// clone copies the launches that were not used yet.
+func (e *evidence) clone(next bisect.Sampler) *evidence {
+	return &evidence{next, maps.Clone(e.made)}
+}
