@@ -85,14 +85,14 @@ func TestConfiguredMetricThatIsNeverFound(t *testing.T) {
 	for _, metric := range []string{"[metric]\nname = \"time\"\nfrom = \"regex\"\npattern = 'lasts (?P<value>[0-9.]+)'\n", "[metric]\nname = \"time\"\nfrom = \"protocol\"\n", ""} {
 		config(metric)
 		for _, c := range commands {
-			want, code := "metric time: its pattern matches nothing that the program prints, in ", exit.UsageError
+			want, code := "metric time: its pattern matches nothing in the output of ", exit.UsageError
 			switch {
 			case metric == "" && c[0] == "doctor": // which would simulate searches
 				continue
 			case metric == "": // nobody said what is measured
 				want, code = "", exit.OK
 			case !strings.Contains(metric, "regex"):
-				want = "launches that ended well gave a number of it, nor of anything else"
+				want = "nor is any other metric"
 			}
 			out, errs, got := r.kbisect(append(c, "--quiet")...)
 			if code == exit.UsageError && got != code || got == exit.UsageError && code != exit.UsageError || !strings.Contains(errs, want) {

@@ -42,8 +42,8 @@ hint: kbisect init writes one; or give a command: kbisect run --good REV -- COMM
 		{args: "compare v1 HEAD", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml does not exist
 hint: kbisect init writes one; or give a command: kbisect compare A B -- COMMAND
 `},
-		{args: "run -- true", code: exit.UsageError, want: `kbisect: no good end: no commit before {main} is recorded as good
-hint: name one with --good REV, or give --find-good to look for one
+		{args: "run -- true", code: exit.UsageError, want: `kbisect: no good end: no ancestor of {main} is recorded as good
+hint: name one with --good REV, or find one with --find-good
 `},
 		{args: "run --good v2 -- true", code: exit.UsageError, want: `kbisect: --good: unknown revision "v2"
 hint: did you mean v1?
@@ -64,8 +64,8 @@ hint: name an older commit that is still good
 
   hint      to look for a slowdown of a program that sends no samples, give --find slow --metric wall
 `},
-		{args: "run --quiet --good v1 --metric nope -- true", code: exit.UsageError, want: `kbisect: --metric nope: none of 2 launches that ended well gave a number of it
-hint: they gave none; wall and phase.NAME are there for every program
+		{args: "run --quiet --good v1 --metric nope -- true", code: exit.UsageError, want: `kbisect: --metric nope: none of 2 successful launches reported it
+hint: they reported no metric; wall and phase.NAME work with every program
 `},
 		{args: "run --quiet --good v1 -- false", code: exit.NoDifference, want: `No difference between the ends: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1
 
@@ -76,7 +76,7 @@ hint: they gave none; wall and phase.NAME are there for every program
   hint      either the ends are swapped, or the range holds a fix; kbisect looks for what got worse between a good end and a later bad one
 `},
 		{args: "run --quiet --good v1 -- sh -c 'echo ./x: error while loading shared libraries: libcublas.so.11: cannot open shared object file: No such file or directory >&2; exit 127'", code: exit.UsageError, want: `kbisect: the program does not start at either end: wrong in run: exit 127 (./x: error while loading shared libraries: libcublas.so.11: cannot open shared o...)
-hint: the loader does not find libcublas.so.11: install the package that has it, or name its folder in LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists what is found
+hint: the loader does not find libcublas.so.11: install its package, or add its folder to LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists known libraries
 `},
 		{args: "run --quiet --good v1 -- nosuchprogram", code: exit.UsageError, want: `kbisect: commit {v1}: start "nosuchprogram": executable file not found in $PATH
 hint: is the program built and its directory in PATH?
@@ -128,7 +128,7 @@ hint: kbisect --help lists the commands
 		{args: "baseline recrod", code: exit.UsageError, want: `kbisect: kbisect baseline has no sub-command "recrod"; did you mean "record"?
 hint: there are record, list, show, export, import; kbisect baseline --help
 `},
-		{args: "run --resume", code: exit.UsageError, want: `kbisect: nothing to resume: no search was begun in this repository
+		{args: "run --resume", code: exit.UsageError, want: `kbisect: nothing to resume: this repository has no search
 hint: kbisect run --good REV
 `},
 		{where: "empty", args: "report", code: exit.UsageError, want: `kbisect: nothing has been searched in this repository yet
@@ -325,7 +325,7 @@ func TestDirtyWorkTree(t *testing.T) {
 	r := newProject(t)
 	r.write("n", "17")
 	out, _, code := r.kbisect("run", "--quiet", "--good", "v1", "--no-hunks", "--", "sh", "test.sh")
-	if code != exit.OK || !strings.Contains(out, "Notes\n  - the work tree has changes in 1 file that are not committed: they are no part of the bad end\n") {
+	if code != exit.OK || !strings.Contains(out, "Notes\n  - uncommitted changes in 1 file are not part of the bad end\n") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	if got, err := exec.Command("git", "-C", r.dir, "diff", "--stat").Output(); err != nil || !strings.Contains(string(got), "1 file changed") {
