@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -256,7 +258,7 @@ func (e *Explanation) moved() string {
 	for i, r := range e.Moved {
 		where := ""
 		if r.Kernel != "" && (i == 0 || e.Moved[i-1].Kernel != r.Kernel) {
-			where = " of " + words.Cut(r.Kernel, kernelMost)
+			where = " of " + kernelName(r.Kernel)
 		}
 		part := fmt.Sprintf("%s%s %s to %s", r.Name, where, r.a(), r.b())
 		if change := r.change(); change != "" {
@@ -319,7 +321,7 @@ func (r Row) moved() string {
 	case r.Unit == "%":
 		return fmt.Sprintf("%+.3g points", b-a)
 	case a > 0 && b/a >= 10:
-		return fmt.Sprintf("%.3g times", b/a)
+		return words.Change(b / a)
 	case a > 0:
 		return fmt.Sprintf("%+.3g %%", 100*(b/a-1))
 	}
@@ -330,16 +332,28 @@ func (r Row) moved() string {
 // launch ended stands in whole beside the table.
 const (
 	kernelsShown = 6
-	kernelMost   = 60
+	kernelMost   = 48
 	cellMost     = 48
 )
+
+// qualifier is what stands before a name in C++: namespaces, and the return type of a template.
+var qualifier = regexp.MustCompile(`^void |\(anonymous namespace\)::|\b[A-Za-z_]\w*::`)
+
+// kernelName is the name of a kernel as a table has room for it. A long one loses its namespaces before it is cut:
+// the kernels of PyTorch are templates of the same few names, and only their arguments tell them apart.
+func kernelName(s string) string {
+	if utf8.RuneCountInString(s) > kernelMost {
+		s = qualifier.ReplaceAllString(s, "")
+	}
+	return words.Cut(s, kernelMost)
+}
 
 // Table is what was seen of both sides, which are called a and b: the program, then each kernel.
 func (e *Explanation) Table(title, a, b string) Table {
 	t := Table{Title: title, Columns: []string{"about", "figure", a, b, "change"}, Rows: [][]string{}}
 	rows, left := e.shown()
 	for i, r := range rows {
-		t.Rows = append(t.Rows, []string{words.Cut(cmp.Or(r.Kernel, r.Group), kernelMost), r.Name, words.Cut(r.a(), cellMost), words.Cut(r.b(), cellMost), r.change()})
+		t.Rows = append(t.Rows, []string{cmp.Or(kernelName(r.Kernel), r.Group), r.Name, words.Cut(r.a(), cellMost), words.Cut(r.b(), cellMost), r.change()})
 		if r.changed() {
 			t.Changed = append(t.Changed, i)
 		}
@@ -347,7 +361,7 @@ func (e *Explanation) Table(title, a, b string) Table {
 	alone := func(what string, names []string) {
 		for _, k := range names {
 			t.Changed = append(t.Changed, len(t.Rows))
-			t.Rows = append(t.Rows, []string{words.Cut(k, kernelMost), "kernel " + what, "", "", ""})
+			t.Rows = append(t.Rows, []string{kernelName(k), "kernel " + what, "", "", ""})
 		}
 	}
 	alone("added", e.Added)

@@ -75,6 +75,30 @@ func TestExplanation(t *testing.T) {
 	}
 }
 
+// Kernels of PyTorch share a long beginning; what tells them apart has to stay.
+func TestKernelNamesStayApart(t *testing.T) {
+	const elementwise = "void at::native::vectorized_elementwise_kernel<4, at::native::"
+	e := &Explanation{Gone: []string{
+		elementwise + "BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> >, std::array<char*, 3ul> >",
+		elementwise + "(anonymous namespace)::silu_kernel(at::TensorIteratorBase&)::{lambda()#1}",
+		elementwise + "(anonymous namespace)::pow_tensor_scalar_kernel_impl<float, float>",
+		elementwise + "CUDAFunctor_add<float>, std::array<char*, 3ul> >",
+		"mine::gemm",
+	}}
+	want := []string{
+		"vectorized_elementwise_kernel<4, BinaryFunctor<…",
+		"vectorized_elementwise_kernel<4, silu_kernel(Te…",
+		"vectorized_elementwise_kernel<4, pow_tensor_sca…",
+		"vectorized_elementwise_kernel<4, CUDAFunctor_ad…",
+		"mine::gemm",
+	}
+	for i, row := range e.Table("", "A", "B").Rows {
+		if row[0] != want[i] {
+			t.Errorf("%q, want %q", row[0], want[i])
+		}
+	}
+}
+
 func TestExplanationAsJSON(t *testing.T) {
 	e := slower()
 	e.Rows = append(e.Rows, Numbers("resources", "gemm", "unknown", "", SortNone, math.NaN(), 3))

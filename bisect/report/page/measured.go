@@ -36,15 +36,22 @@ func measurementPage(d *report.Measurement, l report.Ledger) Page {
 
 func measuredPhases(d *report.Measurement) Section {
 	t := Table{Title: "Seconds of each phase", Columns: []string{"phase", "median", "min to max", "with empty caches"}}
+	cleared := false
 	for _, x := range d.Phases {
 		cold := ""
 		if x.Cold.N > 0 {
-			cold = words.Quantity(float64(x.Cold.Median), "s")
+			cleared, cold = true, words.Quantity(float64(x.Cold.Median), "s")
 		}
 		t.Rows = append(t.Rows, []string{x.Phase, words.Quantity(float64(x.Times.Median), "s"), extremes(x.Times, "s"), cold})
 	}
 	if len(t.Rows) > 0 {
 		t.Rows = append(t.Rows, []string{"whole launch", words.Quantity(float64(d.Wall.Median), "s"), extremes(d.Wall, "s"), ""})
+	}
+	if !cleared {
+		t.Columns = t.Columns[:3]
+		for i := range t.Rows {
+			t.Rows[i] = t.Rows[i][:3]
+		}
 	}
 	return Section{ID: "times", Title: "Phases", Tables: []Table{t}}
 }
@@ -61,9 +68,10 @@ func measuredMetrics(d *report.Measurement) Section {
 }
 
 func measuredDevices(d *report.Measurement) Section {
-	t := Table{Title: "After a launch, min to max", Columns: []string{"device", "SM clock, MHz", "°C", "W", "throttled", "shared"}}
+	// The name comes last: with its UUID and driver it is long, and only a last column is never cut.
+	t := Table{Title: "After a launch, min to max", Columns: []string{"SM clock, MHz", "°C", "W", "throttled", "shared", "device"}}
 	for _, x := range d.Devices {
-		t.Rows = append(t.Rows, []string{x.Name, extremes(x.Clock, ""), extremes(x.Temperature, ""), extremes(x.Power, ""), cmp.Or(strings.Join(x.Throttled, "; "), "no"), cmp.Or(strings.Join(x.Shared, "; "), "no")})
+		t.Rows = append(t.Rows, []string{extremes(x.Clock, ""), extremes(x.Temperature, ""), extremes(x.Power, ""), cmp.Or(strings.Join(x.Throttled, "; "), "no"), cmp.Or(strings.Join(x.Shared, "; "), "no"), x.Name})
 	}
 	return Section{ID: "state", Title: "Devices", Tables: []Table{t}}
 }

@@ -201,15 +201,20 @@ func TestHistoryLine(t *testing.T) {
 }
 
 func TestTextOfMeasurement(t *testing.T) {
+	device := "NVIDIA H100 80GB HBM3 GPU-c3cd64c4-7be0-7ffc-d394-8eaddea72a8d (driver 580.159.04)"
 	m := &report.Measurement{
 		Verdict: "Each of 6 launches passes.", Candidate: report.CommitInfo{ID: strings.Repeat("d", 40), Subject: "x"}.Candidate("HEAD"),
 		Phases:  []report.PhaseTimes{{Phase: "load", Times: report.Summary{N: 5, Median: 2, Min: 1.5, Max: 3}, Cold: report.Summary{N: 1, Median: 90}}},
 		Wall:    report.Summary{N: 6, Median: 12, Min: 11, Max: 100},
 		Metrics: []report.MetricSummary{{Metric: "rate", Unit: "B/s", Values: report.Summary{N: 6, Median: 1.2e12, Low: 1.1e12, High: 1.3e12, Min: 1.1e12, Max: 1.3e12, Spread: 0.02}, Samples: 60, Within: report.Unknown(), Modes: &report.Modes{Low: 1.1e12, High: 1.3e12, Share: 0.5}}},
-		Devices: []report.DeviceState{{Name: "GPU 0", Clock: report.Summary{N: 6, Min: 1980, Median: 1980, Max: 1980}, Throttled: []string{"thermal"}}},
+		Devices: []report.DeviceState{{Name: device, Clock: report.Summary{N: 6, Min: 1980, Median: 1980, Max: 1980}, Throttled: []string{"thermal"}}},
 	}
 	holds(t, textOf(t, page.New(m, report.Ledger{})), "with empty caches", "90.00 s", "whole launch  12.00 s", "1.200 TB/s (1.100 to 1.300)", "2 %",
-		"two groups: 1.100 TB/s, and in 50 % of the launches 1.300 TB/s", "GPU 0   1980 to 1980", "thermal")
+		"two groups: 1.100 TB/s, and in 50 % of the launches 1.300 TB/s", "1980 to 1980   ", "thermal    no      "+device+"\n")
+	m.Phases[0].Cold = report.Summary{}
+	if got := textOf(t, page.New(m, report.Ledger{})); strings.Contains(got, "empty caches") || !strings.Contains(got, "load          2.000 s ") {
+		t.Error("a column without a value, or no phases:", got)
+	}
 }
 
 // TestTextOfGates: a line for each metric, each verdict with its colour, and nothing that drives the terminal.

@@ -64,6 +64,11 @@ func (s *examined) failed() *bisect.Outcome {
 	return nil
 }
 
+// ran reports that the program was launched: the trials of a static metric may only build it.
+func (s *examined) ran() bool {
+	return slices.ContainsFunc(s.outcomes, func(o bisect.Outcome) bool { return o.Wall > 0 })
+}
+
 // wall is how long a launch that ended well took, 0 if none did.
 func (s *examined) wall() (most time.Duration) {
 	for _, o := range s.outcomes {
@@ -109,19 +114,11 @@ func (x *explainer) look(ctx context.Context) error {
 				return err
 			}
 			if s.build = o; o.Class != "" {
-				x.miss("%c cannot be examined: %s", 'A'+i, o.Describe())
+				x.miss("%s cannot be examined: %s", s.candidate.Brief(), o.Describe())
 			}
 		}
 	}
 	return ctx.Err()
-}
-
-// letter is the name of a side in messages.
-func (x *explainer) letter(s *examined) rune {
-	if s == &x.sides[0] {
-		return 'A'
-	}
-	return 'B'
 }
 
 // toolLimit bounds a tool that reads what was built.
@@ -158,7 +155,7 @@ func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspec
 		}
 	}
 	if len(programs) == 0 {
-		x.miss("device code of %c: none in the build outputs or in what the launches compiled", x.letter(s))
+		x.miss("device code of %s: none in the build outputs or in what the launches compiled", s.candidate.Brief())
 	}
 	s.usage = cuda.Join(finished, compiled)
 	return nil
@@ -199,7 +196,9 @@ func (x *explainer) profile(ctx context.Context, s *examined, in *pipeline.Inspe
 	switch {
 	case !x.profiles:
 	case !x.device:
-		x.miss("profiles: no device on this machine")
+		x.miss("profiles: the session has no device")
+	case !s.ran():
+		x.miss("profile of %s: it was only built", s.candidate.Brief())
 	case s.wall() == 0:
 		x.miss("profile of %s: no launch ended well", s.candidate.Brief())
 	default:

@@ -132,6 +132,29 @@ func profiled(t *testing.T, e session.Env, mode string) (doc report.Explanation,
 	return x.document(revisions, "", nil), string(made)
 }
 
+// A side that was not profiled says why, and says it of the commit: a search has no side A.
+func TestWhyThereIsNoProfile(t *testing.T) {
+	crash := bisect.Outcome{Class: bisect.Crash, Wall: 0.3}
+	for _, c := range []struct {
+		device   bool
+		outcomes []bisect.Outcome
+		want     string
+	}{
+		{false, nil, "the session has no device"},
+		{true, nil, "profile of 1234567890: it was only built"},
+		{true, []bisect.Outcome{{Class: bisect.OK}}, "profile of 1234567890: it was only built"},
+		{true, []bisect.Outcome{crash}, "profile of 1234567890: no launch ended well"},
+	} {
+		x := &explainer{profiles: true, device: c.device}
+		if err := x.profile(t.Context(), &examined{candidate: bisect.Candidate{Commit: "1234567890abcdef"}, outcomes: c.outcomes}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(x.missing) != 1 || !strings.HasSuffix(x.missing[0], c.want) {
+			t.Errorf("%q, want %q", x.missing, c.want)
+		}
+	}
+}
+
 func TestExplainWithNcu(t *testing.T) {
 	doc, calls := profiled(t, envFor(twoCommits(t, speaks, speaks+"# wider\n"), "sh", "bench.sh"), "allowed")
 	if strings.Count(calls, "\n") != 2 || doc.Result != explained {
