@@ -171,7 +171,7 @@ DIR/kbisect.toml:4: run.limit: expected a duration in quotes, as "90s", "2m" or 
   hint    with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)
 `},
 		{where: "no device", config: "version = 1\n[device]\ngpus = [0]\n[run]\ncommand = [\"true\"]\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: [device] gpus: devices 0: no GPU management library: WHY
-hint: "auto" takes what there is, "none" does without; kbisect doctor says what this machine has
+hint: "auto" uses the devices of this machine, "none" uses no device; kbisect doctor lists them
 `},
 	}
 }

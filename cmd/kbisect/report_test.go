@@ -265,7 +265,7 @@ func TestReportOfOthers(t *testing.T) {
 		if code != exit.OK || !strings.HasPrefix(out, x.headline) || !strings.Contains(out, x.side) {
 			t.Errorf("%s: exit %d\n%s%s", x.args, code, errs, out)
 		}
-		if _, errs, code := r.kbisect("report", "--git-log", "last"); code != exit.UsageError || !strings.Contains(errs, "is no search over commits") {
+		if _, errs, code := r.kbisect("report", "--git-log", "last"); code != exit.UsageError || !strings.Contains(errs, "does not search commits") {
 			t.Errorf("%s as a log: exit %d: %s", x.args, code, errs)
 		}
 	}

@@ -12,16 +12,15 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// GitLog writes a log that git bisect replay takes and that ends where the search ended. git knows
-// one answer for each commit, and no doubt: of several verdicts on a commit the last counts, and one
-// that contradicts the answer stands in a comment only.
+// GitLog writes a log for git bisect replay that ends with the culprit of the search. git knows one certain answer for
+// each commit: the last verdict on a commit counts, and one that contradicts the culprit becomes a comment.
 func (p *Session) GitLog(w io.Writer) error {
 	d, ok := p.Document.(*report.Search)
 	if !ok || p.Session.Axis != policy.AxisHistory {
-		return exit.Usagef("session %s is no search over commits, which is all that git bisect knows", p.Session.ID)
+		return exit.Usagef("session %s does not search commits, which is all that git bisect can replay", p.Session.ID)
 	}
 	if p.Session.Good == "" {
-		return exit.Usagef("session %s has found no good end, and git bisect needs one", p.Session.ID)
+		return exit.Usagef("session %s has no good end, which git bisect needs", p.Session.ID)
 	}
 	g := &gitLogger{past: p, read: d, w: w}
 	if len(d.Culprits) > 0 {
@@ -29,7 +28,7 @@ func (p *Session) GitLog(w io.Writer) error {
 	}
 	options := ""
 	if p.policy.FirstParent {
-		options = "'--first-parent' " // git takes no word without quotes here
+		options = "'--first-parent' " // git expects quotes around every word
 	}
 	g.f("# kbisect session %s: %s\n", p.Session.ID, d.Result)
 	g.note("bad", p.Session.Bad)
@@ -43,7 +42,7 @@ func (p *Session) GitLog(w io.Writer) error {
 	return nil
 }
 
-// gitLogger keeps the first error.
+// gitLogger writes the log and keeps the first error.
 type gitLogger struct {
 	past    *Session
 	read    *report.Search
@@ -98,32 +97,32 @@ func (g *gitLogger) agrees(commit string, call bisect.Call) bool {
 	}
 	after, err := g.past.repo.IsAncestor(g.culprit, commit)
 	if err != nil {
-		return false // a commit that is not there any more would stop git
+		return false // git would stop at a commit that is gone
 	}
 	return (after || commit == g.culprit) == (call == bisect.Bad)
 }
 
-// answer makes sure that git comes to the answer too: the culprit is bad and its parents are good.
+// answer makes git find the same culprit: it is bad and its parents are good.
 func (g *gitLogger) answer() {
 	if g.culprit == "" {
 		return
 	}
-	told := map[string]bisect.Call{g.past.Session.Good: bisect.Good, g.past.Session.Bad: bisect.Bad}
+	answers := map[string]bisect.Call{g.past.Session.Good: bisect.Good, g.past.Session.Bad: bisect.Bad}
 	for _, s := range g.read.Steps {
 		if g.agrees(s.Commit, s.Verdict.Call) {
-			told[s.Commit] = s.Verdict.Call
+			answers[s.Commit] = s.Verdict.Call
 		}
 	}
-	tell := func(commit string, call bisect.Call) {
-		if told[commit] != call {
+	add := func(commit string, call bisect.Call) {
+		if answers[commit] != call {
 			g.note("by the finding, "+string(call), commit)
 			g.f("git bisect %s %s\n", call, commit)
 		}
 	}
-	tell(g.culprit, bisect.Bad)
+	add(g.culprit, bisect.Bad)
 	for i, parent := range g.read.Culprits[0].Parents {
 		if i == 0 || !g.past.policy.FirstParent {
-			tell(parent, bisect.Good)
+			add(parent, bisect.Good)
 		}
 	}
 	g.note("first bad commit", g.culprit)

@@ -1,6 +1,7 @@
-// Package past reads what the store keeps of a session, finished or interrupted, as the
-// document that its report is made of ([Open]), and writes searches as a log that git
-// bisect replay takes. It launches nothing.
+// Package past reads a stored session, finished or interrupted, as the document of its report ([Open]), writes a search
+// as a log for git bisect replay ([Session.GitLog]), and gathers the history of metrics over commits ([ReadHistory]).
+//
+// It launches nothing and changes nothing in the store.
 package past
 
 import (
@@ -20,12 +21,12 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Session is a session as the store keeps it.
+// Session is a stored session.
 type Session struct {
 	repo     *source.Repo
 	Session  store.Session
 	policy   policy.Policy
-	Document report.Document // as it was kept; of a session without one, what is known
+	Document report.Document // as stored; for an unfinished session, made from its launches
 	launches []report.Launch
 }
 
@@ -45,7 +46,7 @@ func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 		searches := slices.DeleteFunc(all, func(s store.Session) bool { return !session.IsSearch(s) })
 		if i := slices.IndexFunc(searches, func(s store.Session) bool { return s.Status != store.Failed }); i >= 0 {
 			id = searches[i].ID
-		} else if len(searches) > 0 { // for a slip in the command line, as a rule
+		} else if len(searches) > 0 { // usually a mistake in the command line
 			return nil, exit.Usagef("the newest search, %s, ended with an error before there was anything to report: %s\nhint: kbisect sessions lists all", searches[0].ID, wording.Clean(searches[0].Summary))
 		}
 	}
@@ -72,7 +73,7 @@ func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 	return p, nil
 }
 
-// unfinished makes the document of a session that has none: it was killed, or failed, or is still at work.
+// unfinished makes the document of a session without one: it was killed, has failed, or is still running.
 func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Document, error) {
 	s := p.Session
 	f := bisect.Finding{Result: bisect.Interrupted}
@@ -108,7 +109,8 @@ func role(s store.Session, commit string) bisect.Role {
 	return bisect.RoleSearch
 }
 
-// Ledger gathers what a report rests on, from the store and as far as the repository still holds it.
+// Ledger gathers the launches and commits that the report refers to. A commit that the repository no longer has is
+// left without a subject.
 func (p *Session) Ledger(ctx context.Context) report.Ledger {
 	s := p.Session
 	l := report.Ledger{Launches: p.launches, Commits: map[string]report.CommitInfo{}}
@@ -136,7 +138,7 @@ func (p *Session) Ledger(ctx context.Context) report.Ledger {
 			culprits = append(culprits, c.Commit)
 		}
 	}
-	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.RangeOptions()) // without it, the page says that the order is lost
+	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.RangeOptions()) // nil where commits are gone: the page then says that the order is unknown
 	if rng != nil && p.policy.Axis == policy.AxisHistory {
 		search.MarkDrilled(l.Launches, rng)
 	}

@@ -24,8 +24,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// virtual makes trials of a planted truth that take as long as they say, on a clock that is not the
-// wall's.
+// virtual runs trials of a planted truth that take as long as their outcome says, on a virtual clock.
 type virtual struct {
 	truth func(bisect.Request) bisect.Outcome
 }
@@ -78,8 +77,8 @@ func ended(bad bool, class bisect.Class, r bisect.Request) bisect.Outcome {
 	return o
 }
 
-// lasts makes a search with n slots and returns how long it took and how many launches it made. Made once
-// more, by what was kept, it makes none.
+// lasts runs a search with n slots and returns how long it took and how many launches it made. Repeated from its
+// ledger it must make none.
 func lasts(t *testing.T, n int, truth func(bisect.Request) bisect.Outcome, search func(context.Context, *session.Session) error) (took time.Duration, launches int) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -97,8 +96,8 @@ func lasts(t *testing.T, n int, truth func(bisect.Request) bisect.Outcome, searc
 	return took, launches
 }
 
-// Whatever the number of slots, a search over sets comes to the same finding, by the same tests, and
-// needs less time for it.
+// A search over sets comes to the same finding by the same tests with any number of slots, and takes less time with
+// more of them.
 func TestSlotsSearchSets(t *testing.T) {
 	t.Parallel()
 	for _, class := range []bisect.Class{bisect.Wrong, bisect.Timeout} {
@@ -141,13 +140,13 @@ func TestSlotsSearchSets(t *testing.T) {
 				took[n], launches[n] = took[n]+d, launches[n]+made
 			}
 		}
-		tellRatios(t, class, "sets", took, launches)
+		checkSpeedup(t, class, "sets", took, launches)
 	}
 }
 
-// tellRatios logs what slots bring and sees that 2 and 4 need no more than a share of the time of one. A
-// time-out is proven at its whole limit, with nothing beside it.
-func tellRatios(t *testing.T, class bisect.Class, what string, took [5]time.Duration, launches [5]int) {
+// checkSpeedup logs the gain of more slots; 2 and 4 slots must take at most a share of the time of one. It is smaller
+// for a time-out, which is proven at its full limit with nothing beside it.
+func checkSpeedup(t *testing.T, class bisect.Class, what string, took [5]time.Duration, launches [5]int) {
 	t.Helper()
 	what = string(class) + ", " + what
 	two, four := 0.8, 0.6
@@ -209,11 +208,11 @@ func TestSlotsSearchHistory(t *testing.T) {
 				}
 			}
 		}
-		tellRatios(t, class, "history", took, launches)
+		checkSpeedup(t, class, "history", took, launches)
 	}
 }
 
-// Beside a proof of a time-out nothing runs that shares its processors; on devices of their own trials do.
+// Nothing that shares its processors runs beside the proof of a time-out; trials on their own devices do.
 func TestAlone(t *testing.T) {
 	ends := []report.Launch{
 		{Purpose: bisect.EndGood, Outcome: bisect.Outcome{Class: bisect.OK, Wall: 1}},

@@ -16,20 +16,20 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Pair is two revisions as the command line asks for them, and what else it says.
+// Pair is the two revisions of a command line, as named and as candidates.
 type Pair struct {
-	Words [2]string // A and B as they were named
+	Words [2]string // A and B as named on the command line
 	Sides [2]bisect.Candidate
-	pairs int // of a comparison
+	pairs int // of a comparison; 0: as many as it takes
 }
 
-// Compare launches two revisions in turn until it is clear whether the second is worse.
+// Compare launches two revisions in alternation until it is clear whether the second is worse.
 func Compare(ctx context.Context, e Env, words []string) error {
 	return LaunchTwo(ctx, e, words, Comparing, readCompare, compareTwo)
 }
 
-// LaunchTwo reads two revisions and begins the job for what is to be done with them. Everything is read
-// before anything is made.
+// LaunchTwo resolves two revisions, begins a session of this kind and hands it to do. read takes what else the
+// command needs from the request. The whole request is checked before the store is touched.
 func LaunchTwo(ctx context.Context, e Env, words []string, kind string, read func(*policy.Policy, *policy.Request, *Pair) error, do func(context.Context, *Session, *policy.Request, Pair) error) error {
 	repo, err := source.Open(e.Request.Dir)
 	if err != nil {
@@ -51,9 +51,10 @@ func LaunchTwo(ctx context.Context, e Env, words []string, kind string, read fun
 	return do(ctx, t, e.Request, x)
 }
 
+// ReadPair resolves two revisions and makes the policy of a session with them as its ends.
 func ReadPair(ctx context.Context, q *policy.Request, repo *source.Repo, words []string, read func(*policy.Policy, *policy.Request, *Pair) error) (x Pair, p *policy.Policy, err error) {
 	if len(words) != 2 {
-		return x, nil, exit.Usagef("%s takes two revisions, A and B, not %d\nhint: kbisect %s HEAD^ HEAD, and a command follows --", q.Name, len(words), q.Name)
+		return x, nil, exit.Usagef("%s takes two revisions, A and B, not %d\nhint: kbisect %s HEAD^ HEAD [-- COMMAND]", q.Name, len(words), q.Name)
 	}
 	x.Words = [2]string(words)
 	if p, err = policy.ForTrials(q, repo); err != nil {
@@ -76,7 +77,7 @@ func readCompare(p *policy.Policy, q *policy.Request, x *Pair) error {
 		return err
 	}
 	if x.pairs = q.Pairs; q.PairsSet && x.pairs < compare.MinPairs {
-		return exit.Usagef("--pairs %d: a comparison needs %d at least\nhint: kbisect measure launches one revision as often as you like", x.pairs, compare.MinPairs)
+		return exit.Usagef("--pairs %d: a comparison needs at least %d\nhint: kbisect measure launches one revision any number of times", x.pairs, compare.MinPairs)
 	}
 	return nil
 }
@@ -94,12 +95,12 @@ func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x Pair) erro
 		},
 	}
 	got, err := run.Run(ctx)
-	result, mend := t.Ended(ctx, err)
-	if mend != nil {
-		return mend
+	result, userError := t.Ended(ctx, err)
+	if userError != nil {
+		return userError
 	}
-	if mend := t.NotFound("for A or for B"); mend != nil {
-		return t.Fail(mend)
+	if userError := t.NotFound("for A or for B"); userError != nil {
+		return t.Fail(userError)
 	}
 	if result == "" && onlyAFails(got) {
 		a, b := got.Sides[0], got.Sides[1]
@@ -111,8 +112,8 @@ func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x Pair) erro
 	return t.Conclude(result, doc.Verdict, CompareCode(result), err, &doc, func() error { return t.Report(&doc) })
 }
 
-// onlyAFails reports a comparison without numbers because A does not end well while B does: no regression
-// for who compares two candidates. To a gate it is one that has no base.
+// onlyAFails reports a comparison in which A fails and B passes, so that there is nothing to measure. For two
+// candidates that is an improvement; a gate, in which A is the base, has nothing to compare with.
 func onlyAFails(c compare.Result) bool {
 	a, b := c.Sides[0], c.Sides[1]
 	return c.ByClass && c.Answer == compare.Open && a.Failure != nil && a.Failure.Class != bisect.Skip && b.Failed == 0 && b.Launches > 0
@@ -133,11 +134,12 @@ func CompareCode(result string) int {
 	return exit.Inconclusive
 }
 
-// PairLine is one line of progress: the clearest of what is known, with the interval that the answer will rest on.
+// PairLine is one line of progress: a metric that is still undecided, or else the first, with the interval that the
+// answer will rest on.
 func PairLine(n int, all []compare.Sofar, errorRate float64) string {
 	line := fmt.Sprintf("pair %-3d", n)
 	if len(all) == 0 {
-		return line + " no number to compare yet"
+		return line + " no metric to compare yet"
 	}
 	s := all[0]
 	open := 0
@@ -154,7 +156,7 @@ func PairLine(n int, all []compare.Sofar, errorRate float64) string {
 	return line
 }
 
-// Comparison puts a comparison into the terms of its report.
+// Comparison makes the document of a comparison.
 func Comparison(t *Session, x Pair, got compare.Result, result string, err error) report.Comparison {
 	doc := report.Comparison{
 		Schema: report.ComparisonSchema, Session: t.Record.ID, Result: result, SameCommit: x.Sides[0] == x.Sides[1],
@@ -180,7 +182,7 @@ func Comparison(t *Session, x Pair, got compare.Result, result string, err error
 	return doc
 }
 
-// Side names one candidate of a comparison, with its launches.
+// Side describes one candidate of a comparison and its launches.
 func Side(t *Session, revision, commit string, s compare.Side) report.Candidate {
 	c := NameCandidate(t, revision, commit)
 	c.Launches, c.Counted, c.WarmUps, c.Failure = s.Launches, s.Counted, s.WarmUps, report.NewFailure(s.Failure)
@@ -209,6 +211,7 @@ func reportContrast(k compare.Contrast) report.Contrast {
 	return out
 }
 
+// ReportSummary turns a description of values into the form of a document.
 func ReportSummary(d compare.Description) report.Summary {
 	n := func(v float64) report.Number { return report.Number(v) }
 	return report.Summary{N: d.N, Median: n(d.Median), Low: n(d.Low), High: n(d.High), Min: n(d.Min), Max: n(d.Max), Q1: n(d.Q1), Q3: n(d.Q3), Spread: n(d.Spread)}

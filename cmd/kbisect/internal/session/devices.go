@@ -13,17 +13,17 @@ import (
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
-// Devices are the GPUs of a job: locked against other kbisects, and watched.
+// Devices are the GPUs of a session: locked against other runs of kbisect, and watched for disturbances.
 type Devices struct {
 	Watches []*gpu.Watch
 	locks   []func()
 	driver  string
-	why     string // why nobody watches, when there are none
-	None    bool   // no program can find any here
+	why     string // why no device is watched, where there is none
+	None    bool   // the machine has no device files
 }
 
-// openDevices chooses, locks and opens the devices of a job. A machine without any does as well,
-// unless the configuration names some.
+// openDevices chooses, locks and opens the devices of a session. A machine without devices is fine, unless the
+// configuration names some.
 func openDevices(ctx context.Context, gpus []string, ui *progress.Display) (*Devices, error) {
 	d := &Devices{}
 	if slices.Equal(gpus, []string{"none"}) {
@@ -37,9 +37,9 @@ func openDevices(ctx context.Context, gpus []string, ui *progress.Display) (*Dev
 		d.None = true
 		return d, nil
 	case errors.Is(err, gpu.ErrHidden):
-		return nil, &bisect.InfraError{What: "choosing a device", Err: fmt.Errorf("%w\nhint: write [device] gpus = \"none\" to do without", err)}
+		return nil, &bisect.InfraError{What: "choosing a device", Err: fmt.Errorf("%w\nhint: set [device] gpus = \"none\" to run without a device", err)}
 	case errors.Is(err, gpu.ErrUnavailable):
-		return nil, exit.Usagef("[device] gpus: %w\nhint: \"auto\" takes what there is, \"none\" does without; kbisect doctor says what this machine has", err)
+		return nil, exit.Usagef("[device] gpus: %w\nhint: \"auto\" uses the devices of this machine, \"none\" uses no device; kbisect doctor lists them", err)
 	case err != nil:
 		return nil, exit.Usagef("[device] gpus: %w", err)
 	}
@@ -74,7 +74,7 @@ func (d *Devices) open(ctx context.Context, id string, ui *progress.Display) err
 	return nil
 }
 
-// Close stops watching and gives the devices back.
+// Close stops watching and unlocks the devices.
 func (d *Devices) Close() {
 	if d == nil {
 		return
@@ -88,7 +88,7 @@ func (d *Devices) Close() {
 	d.Watches, d.locks = nil, nil
 }
 
-// Unwatched says why no device was watched, when one was wanted.
+// Unwatched says why no device was watched although one was wanted, "" otherwise.
 func (d *Devices) Unwatched() string {
 	if d == nil {
 		return ""
@@ -96,7 +96,7 @@ func (d *Devices) Unwatched() string {
 	return d.why
 }
 
-// Names are the devices for people.
+// Names are the devices as shown in reports.
 func (d *Devices) Names() (out []string) {
 	if d == nil {
 		return nil

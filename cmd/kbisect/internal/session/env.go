@@ -8,12 +8,12 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 )
 
-// Env is what a command brings along: what it was asked for, where progress is shown, and how results are printed.
+// Env is what a command hands to a session: its request, where progress is shown, and how results are printed.
 type Env struct {
 	Request *policy.Request
 	Display *progress.Display
 	Output  Output
-	Version string // of kbisect, kept with each session
+	Version string // of kbisect, stored with each session
 }
 
 // Output is where results go.

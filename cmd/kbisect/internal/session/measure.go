@@ -23,13 +23,13 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Measure launches one revision some times and describes it.
+// Measure launches one revision a number of times and describes its metrics.
 func Measure(ctx context.Context, e Env, words []string) error {
-	return LaunchOne(ctx, e, words, Measuring, 1, "one is needed", "kbisect compare A B sets two against each other, and a command follows --", measureOne)
+	return LaunchOne(ctx, e, words, Measuring, 1, "one is needed", "kbisect compare A B compares two revisions; a command follows --", measureOne)
 }
 
-// LaunchOne reads a revision and how often it is launched, least times or more, and begins the job for what
-// is to be done with it.
+// LaunchOne resolves a revision (HEAD without one), begins a session of this kind and hands it to do. It refuses fewer
+// launches than least.
 func LaunchOne(ctx context.Context, e Env, words []string, kind string, least int, why, hint string, do func(context.Context, *Session, *policy.Request, string) error) error {
 	if len(words) > 1 {
 		return exit.Usagef("%s takes one revision, not %q\nhint: %s", e.Request.Name, words, hint)
@@ -51,7 +51,7 @@ func LaunchOne(ctx context.Context, e Env, words []string, kind string, least in
 	return do(ctx, t, e.Request, rev)
 }
 
-// BeginOne begins a job that launches one revision.
+// BeginOne begins and starts a session that launches one revision.
 func BeginOne(ctx context.Context, e Env, repo *source.Repo, rev, kind string) (*Session, error) {
 	p, err := policy.ForTrials(e.Request, repo)
 	if err != nil {
@@ -77,22 +77,22 @@ func BeginOne(ctx context.Context, e Env, repo *source.Repo, rev, kind string) (
 	return t, nil
 }
 
-// LaunchAll launches the candidate up to n times. It stops at a candidate that cannot be built or fails twice
-// before it ends well, and when the budget is used up.
-func LaunchAll(ctx context.Context, t *Session, n int, tell func(i int, o bisect.Outcome)) (out []bisect.Outcome, err error) {
+// LaunchAll launches the candidate of a session up to n times and calls each after every launch, counted from 1. It
+// stops early where the candidate cannot be built, where its first two launches fail, and when the budget is used up.
+func LaunchAll(ctx context.Context, t *Session, n int, each func(i int, o bisect.Outcome)) (out []bisect.Outcome, err error) {
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "launch"}
-	well := 0
+	passed := 0
 	for i := range n {
 		o, err := t.Memory.Sample(ctx, bisect.Request{Candidate: t.Candidate, Purpose: bisect.EndGood, Nth: i, Timing: true})
 		if err != nil {
 			return out, err
 		}
 		out = append(out, o)
-		tell(i+1, o)
+		each(i+1, o)
 		if o.Class == bisect.OK {
-			well++
+			passed++
 		}
-		hopeless := well == 0 && (len(out) == 2 || o.Class == bisect.BuildFailed || o.Class == bisect.Skip)
+		hopeless := passed == 0 && (len(out) == 2 || o.Class == bisect.BuildFailed || o.Class == bisect.Skip)
 		if hopeless || t.Spent() {
 			break
 		}
@@ -106,21 +106,21 @@ func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) 
 	all, err := LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
 		t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
-	result, mend := t.Ended(ctx, err)
-	if mend == nil {
-		mend = t.NotFound("at " + wording.Short(t.Policy.Good))
+	result, userError := t.Ended(ctx, err)
+	if userError == nil {
+		userError = t.NotFound("at " + wording.Short(t.Policy.Good))
 	}
-	if mend == nil && result == "" && q.Metric != "" {
-		mend = sends(all, t.Policy.Judge.Metrics[0])
+	if userError == nil && result == "" && q.Metric != "" {
+		userError = sends(all, t.Policy.Judge.Metrics[0])
 	}
-	if mend != nil {
-		return t.Fail(mend)
+	if userError != nil {
+		return t.Fail(userError)
 	}
 	doc := Measurement(t, rev, q.Metric, all, n, result, err)
 	return t.Conclude(doc.Result, doc.Verdict, MeasureCode(doc.Result), err, &doc, func() error { return t.Report(&doc) })
 }
 
-// sends is an error where launches ended well and none of them gave a metric.
+// sends is an error where all launches passed and none of them reported a metric.
 func sends(all []bisect.Outcome, m metric.Metric) error {
 	var known []string
 	for _, o := range all {
@@ -133,6 +133,7 @@ func sends(all []bisect.Outcome, m metric.Metric) error {
 	return exit.Usage(&compare.UnknownMetricError{Wanted: m.Name, Sent: slices.Compact(known)})
 }
 
+// MeasureCode is the exit code of a measurement.
 func MeasureCode(result string) int {
 	switch result {
 	case string(bisect.OK):
@@ -145,7 +146,7 @@ func MeasureCode(result string) int {
 	return exit.Inconclusive
 }
 
-// Measurement puts launches into the terms of their report.
+// Measurement makes the document of launches; only restricts it to one metric, "" is all.
 func Measurement(t *Session, rev, only string, all []bisect.Outcome, asked int, result string, err error) report.Measurement {
 	var s compare.Side
 	var fit []bisect.Outcome
@@ -174,7 +175,7 @@ func Measurement(t *Session, rev, only string, all []bisect.Outcome, asked int, 
 	return m
 }
 
-// measureVerdict says how the launches ended.
+// measureVerdict is the headline of a measurement.
 func measureVerdict(m report.Measurement, s compare.Side, asked int) string {
 	switch {
 	case m.Result == store.Interrupted:
@@ -194,7 +195,7 @@ func measureVerdict(m report.Measurement, s compare.Side, asked int) string {
 	return fmt.Sprintf("Each of %d launches ended well.", s.Launches)
 }
 
-// summaryOf describes the numbers that launches gave for a metric.
+// summaryOf describes the values of a metric over launches.
 func summaryOf(all []bisect.Outcome, m metric.Metric, one string) report.Summary {
 	var v []float64
 	for _, o := range all {
@@ -205,7 +206,7 @@ func summaryOf(all []bisect.Outcome, m metric.Metric, one string) report.Summary
 	return ReportSummary(compare.Describe(v))
 }
 
-// PhaseTimes describes every phase, in the order of the launches.
+// PhaseTimes describes the seconds of every phase, in the order in which launches enter them.
 func PhaseTimes(all []bisect.Outcome) []report.PhaseTimes {
 	var order []string
 	times, cold := map[string][]float64{}, map[string][]float64{}
@@ -230,7 +231,7 @@ func PhaseTimes(all []bisect.Outcome) []report.PhaseTimes {
 	return out
 }
 
-// Number is one number that launches give.
+// Number names one value of a launch: a metric of one case, or of the whole launch where One is "".
 type Number struct{ Metric, One string }
 
 func (n Number) name() string {
@@ -240,7 +241,7 @@ func (n Number) name() string {
 	return n.Metric + " of " + n.One
 }
 
-// Numbers lists what launches sent, or what they gave of the one metric that was asked for.
+// Numbers lists the values that launches report; only restricts them to one metric, "" is all.
 func Numbers(all []bisect.Outcome, only string) []Number {
 	if only == "wall" || strings.HasPrefix(only, "phase.") {
 		return []Number{{only, ""}}
@@ -258,8 +259,9 @@ func Numbers(all []bisect.Outcome, only string) []Number {
 	return out
 }
 
-// ByNumber splits launches by the numbers that they send, as there may be thousands of these: of each launch
-// the part that is one number's. What launches do not send is that of whole launches.
+// ByNumber returns the launches that report a value, each reduced to the series of that value: a launch may have
+// thousands, and searching all of them for each value would take quadratic time. Wall and phase times are of whole
+// launches.
 func ByNumber(all []bisect.Outcome) func(Number) []bisect.Outcome {
 	parts := map[Number][]bisect.Outcome{}
 	for _, o := range all {
@@ -281,7 +283,7 @@ func ByNumber(all []bisect.Outcome) func(Number) []bisect.Outcome {
 	}
 }
 
-// MetricSummary describes one number over launches of which nothing else is left; see byNumber.
+// MetricSummary describes one value over launches that [ByNumber] has reduced to it.
 func MetricSummary(t *Session, all []bisect.Outcome, n Number) report.MetricSummary {
 	m := t.Policy.Metric(n.Metric)
 	out := report.MetricSummary{Metric: n.Metric}
@@ -312,6 +314,7 @@ func MetricSummary(t *Session, all []bisect.Outcome, n Number) report.MetricSumm
 	return out
 }
 
+// mostMemory is the peak memory of the launches in bytes, nil where none was measured.
 func mostMemory(all []bisect.Outcome) *int64 {
 	most := int64(0)
 	for _, o := range all {
@@ -323,7 +326,7 @@ func mostMemory(all []bisect.Outcome) *int64 {
 	return &most
 }
 
-// deviceStates says what each device went through.
+// deviceStates describes the clock, temperature and power of each device, and what disturbed it.
 func deviceStates(t *Session, all []bisect.Outcome) []report.DeviceState {
 	out := []report.DeviceState{}
 	for i, name := range t.Devices.Names() {
@@ -346,7 +349,7 @@ func deviceStates(t *Session, all []bisect.Outcome) []report.DeviceState {
 	return out
 }
 
-// once appends a text that is not there yet.
+// once appends a text unless it is empty or in the list already.
 func once(all []string, text string) []string {
 	if text == "" || slices.Contains(all, text) {
 		return all

@@ -11,7 +11,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 )
 
-// sent is a launch that ends so and gives a value of each case named.
+// sent is a launch of this class that reports a value of each case.
 func sent(purpose bisect.Purpose, class bisect.Class, cases ...string) report.Launch {
 	o := bisect.Outcome{Class: class}
 	for _, c := range cases {
@@ -20,7 +20,7 @@ func sent(purpose bisect.Purpose, class bisect.Class, cases ...string) report.La
 	return report.Launch{Purpose: purpose, Outcome: o}
 }
 
-// TestGone: a number is gone where A gave it and no launch of B that ended well did.
+// A number is gone if A reported it and no successful launch of B did.
 func TestGone(t *testing.T) {
 	a := sent(bisect.EndGood, bisect.OK, "1", "2", "3")
 	for name, x := range map[string]struct {

@@ -262,13 +262,13 @@ func (s *Session) Warnings() []string {
 // count, such as that of lines not understood, the first counts.
 func (s *Session) LaunchWarnings() []string {
 	out := s.Warnings()
-	told := map[string]bool{}
+	seen := map[string]bool{}
 	for _, l := range s.Launches {
 		for _, w := range l.Outcome.Warnings {
 			commit := wording.Short(l.Candidate.Commit)
 			kind := commit + strings.Trim(w, "0123456789")
-			if !told[kind] {
-				told[kind] = true
+			if !seen[kind] {
+				seen[kind] = true
 				out = append(out, fmt.Sprintf("commit %s: %s", commit, w))
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// There are as many slots as --jobs allows, and each has one device, a folder and a mark of its own; where
-// no device is used, processors bound them.
+// There are as many slots as --jobs allows, each with its own device, folder and mark; without devices, processors
+// bound them.
 func TestSlotCount(t *testing.T) {
 	many := runtime.NumCPU()
 	watches := []*gpu.Watch{{}, {}, {}}
