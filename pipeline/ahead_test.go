@@ -11,6 +11,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // jobs makes a bench build ahead whatever the machine has.
@@ -27,7 +28,7 @@ func TestBuildAhead(t *testing.T) {
 			fixtures.Script("run.sh", fmt.Sprintf("#!/bin/sh\nexec test $(cat built) = %d", i)),
 		})
 	}
-	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, Limits{}, commits...)
+	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, commits...)
 	b.jobs(3)
 	c := func(list ...int) (out []bisect.Candidate) {
 		for _, i := range list {
@@ -70,7 +71,7 @@ func TestBuildAheadStandsStill(t *testing.T) {
 		fixtures.Script("build.sh", "#!/bin/sh\n"),
 		fixtures.Script("run.sh", "#!/bin/sh\nsleep 0.2; a=$(wc -c <"+tick+"); sleep 1; b=$(wc -c <"+tick+"); echo \"metric ticks: $((b - a))\" >&$KBISECT_FD\n"),
 	}
-	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, Limits{}, timed, busy)
+	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, timed, busy)
 	b.jobs(2)
 	t.Cleanup(func() { os.WriteFile(tick+".stop", nil, 0o666) })
 	b.Ahead([]bisect.Candidate{{Commit: b.ids[1]}})
@@ -107,7 +108,7 @@ func TestCancelledBuildAheadSharesNothing(t *testing.T) {
 		return []fixtures.Change{fixtures.Script("build.sh", build), fixtures.Script("run.sh", "#!/bin/sh\nexit 1\n")}
 	}
 	for range 3 {
-		b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, Limits{}, commit("#!/bin/sh\n"), commit(spin), commit(spin+"\n"))
+		b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, commit("#!/bin/sh\n"), commit(spin), commit(spin+"\n"))
 		b.jobs(2)
 		for nth := range 25 {
 			b.Ahead([]bisect.Candidate{{Commit: b.ids[1+nth/6%2]}}) // where it changes, what is being built is cancelled

@@ -11,7 +11,7 @@ import (
 // Config is what to sample and where. It does not change while trials are made.
 type Config struct {
 	Recipe  trial.Recipe // how candidates are built and run
-	Limits  Limits
+	Limits  trial.Limits
 	Cases   Cases          // of metrics; of others all count
 	Dir     string         // for the workspaces; created, and removed again
 	Devices []*gpu.Watch   // on which trials run; without any no device is watched
@@ -21,20 +21,6 @@ type Config struct {
 	Slot    int            // number of this pipeline among those that work side by side, from 0
 	OnPhase func(Activity) // progress; may be nil; called from other goroutines
 }
-
-// What a configuration is made of, so that callers need not know package trial.
-type (
-	Limits       = trial.Limits
-	Source       = trial.Source
-	Probe        = trial.Probe
-	CommandError = trial.CommandError
-)
-
-// See package trial.
-const (
-	FromStatic = trial.FromStatic
-	ProbeOn    = trial.ProbeOn
-)
 
 // Caches is how a trial that is launched for its times finds the caches of compilers and frameworks. All other
 // trials find them empty.

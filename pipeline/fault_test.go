@@ -250,7 +250,7 @@ func (r *rig) open(faults bool) (*Pipeline, error) {
 	}
 	c := Config{
 		Recipe:  trial.Recipe{Repo: r.repo, Plan: r.plan(), SampleMetric: "t", Cache: builds, Logs: filepath.Join(r.home, "logs"), Env: os.Environ()},
-		Limits:  Limits{Build: 20 * time.Second, Run: 5 * time.Second, Phases: map[string]kernels.Limit{"warmup": {Abs: time.Second}}},
+		Limits:  trial.Limits{Build: 20 * time.Second, Run: 5 * time.Second, Phases: map[string]kernels.Limit{"warmup": {Abs: time.Second}}},
 		Session: r.session,
 		Dir:     filepath.Join(r.disk(), "work", r.session),
 		Devices: []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: r.device.id}, nil, nil)},

@@ -11,6 +11,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // hangers are the same program in C, Python and shell, as commands.
@@ -64,8 +65,8 @@ func hangEverywhere(t *testing.T, command, orphans string) {
 		}
 	}
 	const limit = 1500 * time.Millisecond // of the phase that hangs; the others may take what a busy machine needs
-	tight := func(phase string) Limits {
-		l := Limits{Build: time.Minute, Run: 2 * time.Minute, Phases: map[string]kernels.Limit{phase: {Abs: limit}}}
+	tight := func(phase string) trial.Limits {
+		l := trial.Limits{Build: time.Minute, Run: 2 * time.Minute, Phases: map[string]kernels.Limit{phase: {Abs: limit}}}
 		if phase == "build" {
 			l.Build = limit
 		}

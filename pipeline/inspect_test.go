@@ -11,6 +11,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // inspected is a history whose build makes two outputs; its program says what it was called with.
@@ -23,7 +24,7 @@ func inspected(t *testing.T) *bench {
 	commit := func(n string) []fixtures.Change {
 		return []fixtures.Change{fixtures.Write("n", n), fixtures.Script("run.sh", script)}
 	}
-	return newBench(t, plan, Limits{Build: time.Minute, Run: time.Minute}, commit("1"), commit("2"), commit("broken"))
+	return newBench(t, plan, trial.Limits{Build: time.Minute, Run: time.Minute}, commit("1"), commit("2"), commit("broken"))
 }
 
 func TestInspect(t *testing.T) {

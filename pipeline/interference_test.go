@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // What ends a step once may have been anybody; what ends it again was the candidate.
@@ -26,7 +27,7 @@ func TestEndedOnce(t *testing.T) {
 				if step == "build" {
 					plan = kernels.Plan{Build: []string{"./run.sh"}, Run: []string{"true"}}
 				}
-				b := newBench(t, plan, Limits{Build: time.Second, Run: time.Second}, script(once+end+"; }"), script(end))
+				b := newBench(t, plan, trial.Limits{Build: time.Second, Run: time.Second}, script(once+end+"; }"), script(end))
 				if o := b.test(0, bisect.Searching); o.Class != bisect.OK || len(o.Repeated) != 1 {
 					t.Errorf("once: %s, repeated %q", o.Describe(), o.Repeated)
 				}
@@ -41,7 +42,7 @@ func TestEndedOnce(t *testing.T) {
 // Whoever clears the caches in mid-search stops the search; no candidate is blamed for it. A
 // candidate that removes its own tree is.
 func TestWorkingFolderRemoved(t *testing.T) {
-	b := newBench(t, kernels.Plan{Build: []string{"true"}, Run: []string{"./run.sh"}}, Limits{}, script("true"), script("rm -rf \"$PWD\"; exit 3"))
+	b := newBench(t, kernels.Plan{Build: []string{"true"}, Run: []string{"./run.sh"}}, trial.Limits{}, script("true"), script("rm -rf \"$PWD\"; exit 3"))
 	if o := b.test(1, bisect.Searching); o.Class != bisect.Wrong {
 		t.Error(o.Describe())
 	}

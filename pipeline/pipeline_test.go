@@ -36,7 +36,7 @@ type bench struct {
 	home   string
 }
 
-func newBench(t *testing.T, plan kernels.Plan, limits Limits, commits ...[]fixtures.Change) *bench {
+func newBench(t *testing.T, plan kernels.Plan, limits trial.Limits, commits ...[]fixtures.Change) *bench {
 	t.Helper()
 	home := t.TempDir()
 	made, err := fixtures.Build(filepath.Join(home, "repo"), fixtures.Line(len(commits), func(i int) []fixtures.Change { return commits[i] }))
@@ -113,7 +113,7 @@ func TestIncrementalMake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBench(t, plan, Limits{},
+	b := newBench(t, plan, trial.Limits{},
 		[]fixtures.Change{fixtures.Write("Makefile", makefileText), fixtures.Write("common.h", "h0\n"), fixtures.Write("a.src", "a0\n"), fixtures.Write("b.src", "b0\n")},
 		[]fixtures.Change{fixtures.Write("a.src", "a1\n")},
 		[]fixtures.Change{fixtures.Write("common.h", "h1\n")},
@@ -144,7 +144,7 @@ func TestIncrementalMake(t *testing.T) {
 // What an incremental build cannot do, a clean one may.
 func TestFailedIncrementalBuildIsTriedClean(t *testing.T) {
 	plan := kernels.Plan{Incremental: true, Build: []string{"sh", "-c", "test ! -e stale && touch stale && cp n built"}, Run: []string{"test", "-s", "built"}}
-	b := newBench(t, plan, Limits{}, []fixtures.Change{fixtures.Write("n", "0")}, []fixtures.Change{fixtures.Write("n", "1")})
+	b := newBench(t, plan, trial.Limits{}, []fixtures.Change{fixtures.Write("n", "0")}, []fixtures.Change{fixtures.Write("n", "1")})
 	for i := range 2 {
 		if o := b.test(i, bisect.Searching); o.Class != bisect.OK || !o.Built {
 			t.Errorf("commit %d: %s", i, o.Describe())
@@ -154,7 +154,7 @@ func TestFailedIncrementalBuildIsTriedClean(t *testing.T) {
 
 func TestKilledBuildPoisonsNothing(t *testing.T) {
 	plan := kernels.Plan{Incremental: true, Build: []string{"sh", "./run.sh"}, Run: []string{"test", "-e", "built"}}
-	b := newBench(t, plan, Limits{Build: time.Second},
+	b := newBench(t, plan, trial.Limits{Build: time.Second},
 		script("touch built"), script("touch lock; sleep 1000"), script("test ! -e lock && touch built"))
 	if o := b.test(0, bisect.Searching); o.Class != bisect.OK {
 		t.Error(o.Describe())
@@ -169,7 +169,7 @@ func TestKilledBuildPoisonsNothing(t *testing.T) {
 
 func TestBuildCache(t *testing.T) {
 	plan := kernels.Plan{Build: []string{"sh", "-c", "echo built >>$BENCH_LOG; cp n out"}, Outputs: []string{"out"}, Run: []string{"cat", "out"}}
-	b := newBench(t, plan, Limits{}, []fixtures.Change{fixtures.Write("n", "0")}, []fixtures.Change{fixtures.Write("n", "1")})
+	b := newBench(t, plan, trial.Limits{}, []fixtures.Change{fixtures.Write("n", "0")}, []fixtures.Change{fixtures.Write("n", "1")})
 	want := func(i int, why bisect.Purpose, built, hit bool) {
 		t.Helper()
 		if o := b.test(i, why); o.Class != bisect.OK || o.Built != built || o.CacheHit != hit || o.Tail != fmt.Sprint(i) {
@@ -200,7 +200,7 @@ func TestPhaseOfATimeout(t *testing.T) {
 		return out
 	}
 	const hang = "\nsleep 1000"
-	limits := Limits{Run: time.Minute, Phases: map[string]kernels.Limit{}}
+	limits := trial.Limits{Run: time.Minute, Phases: map[string]kernels.Limit{}}
 	for _, phase := range []string{"load", "warmup", "capture", "check", "measure", "teardown", "ours"} {
 		limits.Phases[phase] = kernels.Limit{Abs: time.Second}
 	}
@@ -246,7 +246,7 @@ func TestPhaseOfATimeout(t *testing.T) {
 
 // A limit that is a multiple is taken from the good end.
 func TestMultipleOfTheGoodEnd(t *testing.T) {
-	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{Run: time.Minute, Phases: map[string]kernels.Limit{"run": {Times: 4}}},
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{Run: time.Minute, Phases: map[string]kernels.Limit{"run": {Times: 4}}},
 		script("sleep 0.2"), script("sleep 100"))
 	if o := b.test(0, bisect.EndGood); o.Class != bisect.OK {
 		t.Error(o.Describe())
@@ -257,7 +257,7 @@ func TestMultipleOfTheGoodEnd(t *testing.T) {
 }
 
 func TestMachineTroubleIsAnError(t *testing.T) {
-	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{}, script("echo x >>$BENCH_LOG; echo infra: device lost >&$KBISECT_FD; exit 3"))
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{}, script("echo x >>$BENCH_LOG; echo infra: device lost >&$KBISECT_FD; exit 3"))
 	_, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.Searching})
 	var infra *bisect.InfraError
 	if !errors.As(err, &infra) || !strings.Contains(err.Error(), "device lost") || b.said() != "x x x" {
@@ -266,9 +266,9 @@ func TestMachineTroubleIsAnError(t *testing.T) {
 }
 
 func TestCommandThatCannotBeStarted(t *testing.T) {
-	b := newBench(t, kernels.Plan{Run: []string{"./nosuch"}}, Limits{}, script("true"))
+	b := newBench(t, kernels.Plan{Run: []string{"./nosuch"}}, trial.Limits{}, script("true"))
 	_, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.EndGood})
-	var command *CommandError
+	var command *trial.CommandError
 	if !errors.As(err, &command) {
 		t.Error(err)
 	}
@@ -279,7 +279,7 @@ func TestCommandThatCannotBeStarted(t *testing.T) {
 
 // A script without a #! line runs, as it would from a shell.
 func TestScriptWithoutInterpreter(t *testing.T) {
-	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{}, []fixtures.Change{fixtures.Script("run.sh", "exit 7\n")})
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{}, []fixtures.Change{fixtures.Script("run.sh", "exit 7\n")})
 	if o := b.test(0, bisect.EndGood); o.Class != bisect.Wrong || o.Exit != 7 {
 		t.Error(o.Describe())
 	}
@@ -287,7 +287,7 @@ func TestScriptWithoutInterpreter(t *testing.T) {
 
 // Every trial without a build starts from a clean export, whatever the last one did to it.
 func TestEveryTrialStartsClean(t *testing.T) {
-	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{},
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{},
 		script("test ! -e dirt && touch dirt && rm -f run.sh && mkdir -p d/e && chmod 0 d && test -z \"$(ls -A $TMPDIR)\" && touch $TMPDIR/x"))
 	for range 3 {
 		if o := b.test(0, bisect.Searching); o.Class != bisect.OK {
@@ -303,7 +303,7 @@ func TestCaches(t *testing.T) {
 	const body = `d=$TRITON_CACHE_DIR; mkdir -p $d; [ -e $d/lock ] && echo locked >>$BENCH_LOG
 if [ -e $d/made ]; then echo warm >>$BENCH_LOG; else echo cold >>$BENCH_LOG; touch $d/made; fi
 case $d in */mine) echo mine >>$BENCH_LOG;; esac`
-	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{Run: time.Second},
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{Run: time.Second},
 		script(body), script(body+"; touch $d/lock; sleep 60"), script(": # no cache; echo plain >>$BENCH_LOG"))
 	ask := func(commit, nth int, timing bool) bisect.Outcome {
 		t.Helper()
@@ -349,7 +349,7 @@ case $d in */mine) echo mine >>$BENCH_LOG;; esac`
 // A search in a hurry stops a candidate where no good run could still be running, says so, and
 // only in the phase that it asked for.
 func TestHurry(t *testing.T) {
-	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{Run: time.Minute},
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{Run: time.Minute},
 		script(":"), script("sleep 60"))
 	b.test(0, bisect.EndGood)
 	b.reference.Times = map[string]time.Duration{"run": time.Millisecond, bisect.WholeTrial: time.Millisecond}
@@ -371,7 +371,7 @@ func TestKilledProcessPoisonsNothing(t *testing.T) {
 	files := func(n, body string) []fixtures.Change {
 		return []fixtures.Change{fixtures.Write("Makefile", "all:\n\ttrue\n"), fixtures.Write("run.sh", run+body), fixtures.Write("n", n)}
 	}
-	b := newBench(t, plan, Limits{Run: time.Second}, files("0", "rm poison\n"), files("1", "sleep 60\n"), files("2", "rm poison\n"))
+	b := newBench(t, plan, trial.Limits{Run: time.Second}, files("0", "rm poison\n"), files("1", "sleep 60\n"), files("2", "rm poison\n"))
 	for i, want := range []bisect.Class{bisect.OK, bisect.Timeout, bisect.OK} {
 		if o := b.test(i, bisect.Searching); o.Class != want {
 			t.Errorf("commit %d: %s", i, o.Describe())
@@ -388,7 +388,7 @@ func TestKilledProcessPoisonsNothing(t *testing.T) {
 // before it says more, has not hung there.
 func TestMoreToSay(t *testing.T) {
 	const head = "echo 'phase: measure' >&$KBISECT_FD; echo 'sample: 3 us' >&$KBISECT_FD; "
-	limits := Limits{Run: time.Minute, Phases: map[string]kernels.Limit{"teardown": {Abs: 500 * time.Millisecond}}}
+	limits := trial.Limits{Run: time.Minute, Phases: map[string]kernels.Limit{"teardown": {Abs: 500 * time.Millisecond}}}
 	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, limits,
 		script(head), script(head+"sleep 1.2; echo 'sample: 4 us' >&$KBISECT_FD"), script(head+"sleep 60"))
 	b.test(0, bisect.EndGood)
@@ -408,7 +408,7 @@ func TestMountsAreTakenAway(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("NOT TESTED: only root can mount")
 	}
-	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{Run: time.Second},
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{Run: time.Second},
 		script("mkdir -p 'a b' $TMPDIR/m; mount -t tmpfs t 'a b' && mount -t tmpfs t $TMPDIR/m || exit 125; touch 'a b/f'; sleep 60"), script(":"))
 	o := b.test(0, bisect.Searching)
 	if o.Class == bisect.Skip {
@@ -432,7 +432,7 @@ say("phase: measure")
 say("sample: 1 us")
 `
 	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}},
-		Limits{Phases: map[string]kernels.Limit{"load": {Abs: time.Second}, "compile": {Abs: time.Minute}, "teardown": {Abs: time.Minute}}},
+		trial.Limits{Phases: map[string]kernels.Limit{"load": {Abs: time.Second}, "compile": {Abs: time.Minute}, "teardown": {Abs: time.Minute}}},
 		[]fixtures.Change{fixtures.Script("bench.py", slow)})
 	ask := func(timing bool) bisect.Outcome {
 		t.Helper()
@@ -465,7 +465,7 @@ os.write(int(os.environ["KBISECT_FD"]), ("phase: measure\n" + line).encode())
 	commit := func(value string) []fixtures.Change {
 		return []fixtures.Change{fixtures.Script("bench.py", program), fixtures.Write("ours.py", "VALUE = "+value+"\n")}
 	}
-	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, Limits{Run: time.Minute}, commit("1"), commit("2"), commit("3"))
+	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, commit("1"), commit("2"), commit("3"))
 	for round := range 3 {
 		for i := range b.ids {
 			for _, timing := range []bool{false, true} {
@@ -487,7 +487,7 @@ os.write(int(os.environ["KBISECT_FD"]), ("phase: measure\n" + line).encode())
 // Where the repository lacks a file, a failure does not count against the commit, unless the paths are known and the
 // failure does not name the file.
 func TestMissingFileIsNoFailure(t *testing.T) {
-	b := newBench(t, kernels.Plan{Run: []string{"sh", "./run.sh"}}, Limits{},
+	b := newBench(t, kernels.Plan{Run: []string{"sh", "./run.sh"}}, trial.Limits{},
 		append(script("exit 3"), fixtures.Write("data/big", "large")), append(script("echo no data/big; exit 3"), fixtures.Write("n", "1")), script("exit 0"))
 	const unpack = `mv objects/pack/*.pack p && rm -f objects/pack/* && git unpack-objects -q <p && id=$(git rev-parse HEAD:data/big) && rm -f objects/$(echo $id | cut -c1-2)/$(echo $id | cut -c3-)`
 	cmd := exec.Command("sh", "-c", unpack)

@@ -16,6 +16,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
@@ -37,9 +38,9 @@ func TestStaticMetrics(t *testing.T) {
 	build := func(registers, spills int, n string) []fixtures.Change {
 		return append(script(fmt.Sprintf(spoken, registers, spills)), fixtures.Write("n", n))
 	}
-	b := newBench(t, plan, Limits{Run: time.Minute}, build(64, 0, "a"), build(72, 20, "b"))
+	b := newBench(t, plan, trial.Limits{Run: time.Minute}, build(64, 0, "a"), build(72, 20, "b"))
 	b.recipe.Env = slices.DeleteFunc(b.recipe.Env, func(v string) bool { return strings.HasPrefix(v, "NVCC_APPEND_FLAGS=") })
-	b.recipe.Sources = []Source{{Metric: "registers", From: FromStatic}, {Metric: "spills", From: FromStatic}}
+	b.recipe.Sources = []trial.Source{{Metric: "registers", From: trial.FromStatic}, {Metric: "spills", From: trial.FromStatic}}
 	b.Config.Cases = Cases{"registers": {"gemm"}}
 	want := func(i int, r bisect.Request, hit bool, registers, spills float64, said string) bisect.Outcome {
 		t.Helper()
@@ -114,7 +115,7 @@ func TestReadsOutsideThePaths(t *testing.T) {
 		Build: []string{"sh", "-c", `printf 'out: a.c inc/b.h own/c.h made.h \\\n %s/inc/d.h /usr/include/stdio.h\n' "$PWD" >out.d; cp a.c out`},
 		Run:   []string{"true"}, Depfiles: []string{"out.d", "missing.d"},
 	}
-	b := newBench(t, plan, Limits{}, []fixtures.Change{
+	b := newBench(t, plan, trial.Limits{}, []fixtures.Change{
 		fixtures.Write("a.c", "a"), fixtures.Write("inc/b.h", "b"), fixtures.Write("own/c.h", "c"), fixtures.Write("inc/d.h", "d"),
 	})
 	b.recipe.Paths = []string{"a.c", "own/"}
@@ -161,9 +162,9 @@ func TestResults(t *testing.T) {
 	for _, c := range cases {
 		commits = append(commits, append(script(c.body), fixtures.Write("res.json", nvbench), fixtures.Write("samples", string(samples))))
 	}
-	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, Limits{Run: time.Minute}, commits...)
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{Run: time.Minute}, commits...)
 	for i, c := range cases {
-		b.recipe.Sources = []Source{{Metric: "kernel", From: c.from, File: c.file}}
+		b.recipe.Sources = []trial.Source{{Metric: "kernel", From: c.from, File: c.file}}
 		o := b.test(i, bisect.Searching)
 		if string(o.Class) != c.class || strings.Contains(o.Why, b.Config.Dir) {
 			t.Errorf("%q: %s", c.body, o.Describe())

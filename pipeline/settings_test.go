@@ -9,6 +9,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 const settingsC = `#include <stdio.h>
@@ -38,7 +39,7 @@ func settingFlags() []kernels.Flag {
 // Every kind of flag reaches the program, through a make that calls cc, and only what the build reads
 // is built anew.
 func TestFlagsReachTheProgram(t *testing.T) {
-	b := newBench(t, kernels.Plan{Build: []string{"make", "-s"}, Outputs: []string{"prog"}, Run: []string{"./prog"}}, Limits{}, []fixtures.Change{
+	b := newBench(t, kernels.Plan{Build: []string{"make", "-s"}, Outputs: []string{"prog"}, Run: []string{"./prog"}}, trial.Limits{}, []fixtures.Change{
 		fixtures.Write("prog.c", settingsC),
 		fixtures.Write("Makefile", "prog: prog.c\n\techo build >>$(BENCH_LOG)\n\tcc -DWARM='\"$(WARM)\"' -o prog prog.c\n"),
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // Commits of which the same is built share a launch, unless they differ in what is read when it runs.
@@ -15,7 +16,7 @@ func TestEqualBuildsShareALaunch(t *testing.T) {
 		Run: []string{"sh", "-c", `echo ran >>"$BENCH_LOG"; ! grep -q bug out data`}, Depfiles: []string{"out.d"},
 	}
 	a, data := func(text string) fixtures.Change { return fixtures.Write("a.c", text) }, func(text string) fixtures.Change { return fixtures.Write("data", text) }
-	b := newBench(t, plan, Limits{},
+	b := newBench(t, plan, trial.Limits{},
 		[]fixtures.Change{a("x\n"), data("ok")},
 		[]fixtures.Change{a("# a comment\nx\n")}, // as before
 		[]fixtures.Change{data("a bug")},         // what runs is the same, what it reads is not

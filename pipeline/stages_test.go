@@ -105,7 +105,7 @@ func TestStages(t *testing.T) {
 	for _, c := range cases {
 		commits = append(commits, kernel(c.text))
 	}
-	b := newBench(t, stagedPlan(), Limits{Run: 10 * time.Minute}, commits...)
+	b := newBench(t, stagedPlan(), trial.Limits{Run: 10 * time.Minute}, commits...)
 	b.recipe.Probe = trial.ProbeOff
 	for i, c := range cases {
 		b.recipe.Plan = stagedPlan()
@@ -155,12 +155,12 @@ func TestLimitsOverStages(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("SKIPPED: there is no python3")
 	}
-	b := newBench(t, stagedPlan(), Limits{Run: 4 * time.Second}, kernel("time.sleep(3 if mode == 'compile' else 0)\ntime.sleep(30 if mode == 'test' else 0)\ngood()"))
+	b := newBench(t, stagedPlan(), trial.Limits{Run: 4 * time.Second}, kernel("time.sleep(3 if mode == 'compile' else 0)\ntime.sleep(30 if mode == 'test' else 0)\ngood()"))
 	b.recipe.Probe = trial.ProbeOff
 	if o := b.test(0, bisect.Searching); o.Class != bisect.Timeout || !o.Whole || o.Phase != "test/load" || o.Wall > 20 {
 		t.Errorf("%s, whole %v, %g s", o.Describe(), o.Whole, o.Wall)
 	}
-	b.Config.Limits = Limits{Run: time.Minute, Phases: map[string]kernels.Limit{"test/load": {Abs: time.Second}}}
+	b.Config.Limits = trial.Limits{Run: time.Minute, Phases: map[string]kernels.Limit{"test/load": {Abs: time.Second}}}
 	if o := b.test(0, bisect.Searching); o.Class != bisect.Timeout || o.Whole || o.Phase != "test/load" || !strings.Contains(o.Why, "limit of 1s") {
 		t.Errorf("%s, whole %v", o.Describe(), o.Whole)
 	}
@@ -173,7 +173,7 @@ func TestFilesOfThePlan(t *testing.T) {
 		t.Skip("SKIPPED: there is no python3")
 	}
 	spoil := "good()\nopen('eval.py', 'w').write('')\nopen('submission.py', 'w').write('')"
-	b := newBench(t, stagedPlan(), Limits{Run: time.Minute}, kernel("good()"),
+	b := newBench(t, stagedPlan(), trial.Limits{Run: time.Minute}, kernel("good()"),
 		[]fixtures.Change{{Op: fixtures.OpDelete, Path: "src/kernel.py"}, fixtures.Write("README", "moved")}, kernel(spoil))
 	b.recipe.Probe = trial.ProbeOff
 	b.recipe.Plan.Stages = b.recipe.Plan.Stages[1:2]
@@ -199,7 +199,7 @@ func TestTorchEndings(t *testing.T) {
 	for _, c := range cases {
 		commits = append(commits, script(c.body))
 	}
-	b := newBench(t, plan, Limits{Run: time.Minute}, commits...)
+	b := newBench(t, plan, trial.Limits{Run: time.Minute}, commits...)
 	for i, c := range cases {
 		if o := b.test(i, bisect.Searching); string(o.Class) != c.class {
 			t.Errorf("%q: %s", c.body, o.Describe())
@@ -210,7 +210,7 @@ func TestTorchEndings(t *testing.T) {
 // A Python without PyTorch is no commit's doing. Where there is one, the words alone accuse nobody.
 func TestNoTorch(t *testing.T) {
 	const program = "raise ModuleNotFoundError(\"No module named 'torch'\")\n"
-	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, Limits{Run: time.Minute}, []fixtures.Change{fixtures.Write("bench.py", program)})
+	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, []fixtures.Change{fixtures.Write("bench.py", program)})
 	has := exec.Command("python3", "-c", "import torch").Run() == nil
 	o, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.EndGood})
 	var infra *bisect.InfraError

@@ -16,9 +16,9 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
-	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/store"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // run is the whole program but for the process itself; it returns the exit code.
@@ -49,7 +49,7 @@ func complain(ctx context.Context, err error, stderr io.Writer) int {
 		stuck   *proc.StuckError
 		busy    *store.BusyError
 		config  *config.Error
-		command *pipeline.CommandError
+		command *trial.CommandError
 	)
 	switch {
 	case coded != nil:

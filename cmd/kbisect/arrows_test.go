@@ -14,59 +14,59 @@ const module = "github.com/kbisect/kbisect/"
 // arrows says which rooms of the house a room may import.
 var arrows = readArrows(`
 bisect:
-bisect/metric: bisect
-bisect/compare: bisect bisect/metric
 bisect/belief: bisect bisect/metric
+bisect/compare: bisect bisect/metric
+bisect/effects: bisect
+bisect/hint:
 bisect/judge: bisect bisect/belief bisect/metric bisect/sets
+bisect/metric: bisect
 bisect/report: bisect bisect/report/words bisect/sets
-bisect/report/words: bisect
-bisect/report/page: bisect bisect/report bisect/report/words bisect/sets
-bisect/report/render: bisect/report/page bisect/report/words
 bisect/report/ci: bisect bisect/report bisect/report/words
 bisect/report/internal/samples: bisect bisect/report bisect/sets
+bisect/report/page: bisect bisect/report bisect/report/words bisect/sets
+bisect/report/render: bisect/report/page bisect/report/words
+bisect/report/words: bisect
 bisect/sets: bisect bisect/sets/internal/odds bisect/sets/lattice
 bisect/sets/flags: bisect/sets/lattice
 bisect/sets/internal/odds:
 bisect/sets/lattice:
-bisect/effects: bisect
-kernels: bisect bisect/hint kernels/harness kernels/internal/plainfile kernels/kernelbot kernels/protocol
-kernels/harness: bisect/hint
-kernels/kernelbot: bisect/hint kernels/internal/plainfile kernels/protocol
-kernels/internal/plainfile:
-kernels/protocol: bisect
-kernels/metrics: bisect kernels/protocol
-kernels/cuda: bisect kernels/protocol
-pipeline/source: bisect/hint
-pipeline/source/hunks: pipeline/source
-pipeline/source/gittest:
-pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/ps pipeline/proc/internal/warden
-pipeline/proc/internal/ps:
-pipeline/proc/internal/cgroup: pipeline/proc/internal/ps
-pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/ps
-pipeline/cache: bisect/hint
-pipeline/gpu:
-pipeline/store:
-pipeline/workspace: bisect pipeline/proc pipeline/source
-pipeline/trial: bisect kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
-pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
 fixtures: kernels
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/sets bisect/sets/lattice
-bisect/hint:
-cmd/kbisect/internal/exit:
-cmd/kbisect/internal/wording: bisect
-cmd/kbisect/internal/config: bisect/sets/flags cmd/kbisect/internal/wording bisect/hint kernels kernels/kernelbot kernels/metrics pipeline
-cmd/kbisect/internal/detect: cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot pipeline/source
-cmd/kbisect/internal/machine: cmd/kbisect/internal/wording pipeline/gpu pipeline/proc
-cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/judge bisect/metric bisect/report cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate bisect/hint kernels kernels/cuda kernels/harness kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
-cmd/kbisect/internal/policy: bisect bisect/judge bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks
-cmd/kbisect/internal/progress: bisect bisect/compare bisect/judge bisect/sets cmd/kbisect/internal/wording pipeline
+kernels: bisect bisect/hint kernels/harness kernels/internal/plainfile kernels/kernelbot kernels/protocol
+kernels/cuda: bisect kernels/protocol
+kernels/harness: bisect/hint
+kernels/internal/plainfile:
+kernels/kernelbot: bisect/hint kernels/internal/plainfile kernels/protocol
+kernels/metrics: bisect kernels/protocol
+kernels/protocol: bisect
+pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
+pipeline/cache: bisect/hint
+pipeline/gpu:
+pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/ps pipeline/proc/internal/warden
+pipeline/proc/internal/cgroup: pipeline/proc/internal/ps
+pipeline/proc/internal/ps:
+pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/ps
+pipeline/source: bisect/hint
+pipeline/source/gittest:
+pipeline/source/hunks: pipeline/source
+pipeline/store:
+pipeline/trial: bisect kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
+pipeline/workspace: bisect pipeline/proc pipeline/source
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
+cmd/kbisect/internal/config: bisect/hint bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/trial
+cmd/kbisect/internal/detect: cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot pipeline/source
+cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/hint bisect/judge bisect/metric bisect/report cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
+cmd/kbisect/internal/exit:
 cmd/kbisect/internal/explain: bisect bisect/compare bisect/report cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels kernels/cuda pipeline pipeline/proc pipeline/store
 cmd/kbisect/internal/gate: bisect bisect/compare bisect/metric bisect/report bisect/report/ci bisect/report/page bisect/report/render cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/source pipeline/source/hunks
 cmd/kbisect/internal/hook: bisect bisect/compare bisect/report cmd/kbisect/internal/baseline cmd/kbisect/internal/exit cmd/kbisect/internal/gate cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/gpu pipeline/source pipeline/store
+cmd/kbisect/internal/machine: cmd/kbisect/internal/wording pipeline/gpu pipeline/proc
 cmd/kbisect/internal/past: bisect bisect/compare bisect/metric bisect/report cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
-cmd/kbisect/internal/search: bisect bisect/compare bisect/effects bisect/judge bisect/metric bisect/report bisect/sets bisect/sets/flags cmd/kbisect/internal/baseline cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/explain cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/proc pipeline/source pipeline/source/hunks pipeline/store
+cmd/kbisect/internal/policy: bisect bisect/judge bisect/metric cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks pipeline/trial
+cmd/kbisect/internal/progress: bisect bisect/judge bisect/sets cmd/kbisect/internal/wording pipeline
+cmd/kbisect/internal/search: bisect bisect/compare bisect/effects bisect/judge bisect/metric bisect/report bisect/sets bisect/sets/flags cmd/kbisect/internal/baseline cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/explain cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/source pipeline/source/hunks pipeline/store pipeline/trial
 cmd/kbisect/internal/session: bisect bisect/belief bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels/metrics pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/trial
+cmd/kbisect/internal/wording: bisect
 `)
 
 // readArrows reads lines of "room: rooms that it may import".

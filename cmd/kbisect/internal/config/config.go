@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // FileName is the file that kbisect looks for in the user's work tree.
@@ -66,11 +67,11 @@ func (c RunConfig) CacheState() pipeline.Caches {
 }
 
 // ProbeMode is Probe in the terms of the pipeline, where "" is auto.
-func (c RunConfig) ProbeMode() pipeline.Probe {
+func (c RunConfig) ProbeMode() trial.Probe {
 	if c.Probe == "auto" {
 		return ""
 	}
-	return pipeline.Probe(c.Probe)
+	return trial.Probe(c.Probe)
 }
 
 // Metric is what "slow" is about: one table [metric] or [[metrics]].

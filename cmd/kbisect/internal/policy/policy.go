@@ -24,6 +24,7 @@ import (
 	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // Policy is everything that decides a run. It is stored with the session, so that
@@ -40,11 +41,11 @@ type Policy struct {
 	Improvement bool // look for what made a metric better
 	Paths       []string
 	Plan        kernels.Plan
-	Limits      pipeline.Limits
+	Limits      trial.Limits
 	OwnScripts  bool // scripts that a candidate lacks come from the user's work tree
 	Sample      string
 	Patterns    []Pattern
-	Sources     []pipeline.Source
+	Sources     []trial.Source
 	CUDA        nvccSources // of kind nvcc
 	Headers     []string    // those Paths that the sources include
 	Former      []string    // those Paths that are former names of files of the plan
@@ -58,7 +59,7 @@ type Policy struct {
 	Seed        int64
 	GPUs        []string
 	Caches      pipeline.Caches
-	Probe       pipeline.Probe
+	Probe       trial.Probe
 	GPUHour     float64
 	Warnings    []string
 
@@ -102,7 +103,7 @@ func (p *Policy) Metric(name string) metric.Metric {
 func (p *Policy) asked(name string) metric.Metric {
 	p.Asked = name
 	if p.Plan.Kind == config.KindNvcc && !p.static() && slices.Contains(cuda.StaticMetrics(), name) {
-		p.Sources = append(p.Sources, pipeline.Source{Metric: name, From: pipeline.FromStatic})
+		p.Sources = append(p.Sources, trial.Source{Metric: name, From: trial.FromStatic})
 	}
 	return p.Metric(name)
 }
@@ -117,7 +118,7 @@ func (p *Policy) startCold() {
 		p.Caches = pipeline.Cold
 	}
 	if p.Probe == "" && slices.Contains(kernels.ProbePhases(), strings.TrimPrefix(p.Judge.Metrics[0].Name, "phase.")) {
-		p.Probe = pipeline.ProbeOn
+		p.Probe = trial.ProbeOn
 	}
 }
 
@@ -259,5 +260,5 @@ func (p *Policy) nothingRuns() bool { return len(p.Plan.Run)+len(p.Plan.Stages) 
 
 // static reports whether a metric comes from the build; then every static metric does.
 func (p *Policy) static() bool {
-	return slices.ContainsFunc(p.Sources, func(s pipeline.Source) bool { return s.From == pipeline.FromStatic })
+	return slices.ContainsFunc(p.Sources, func(s trial.Source) bool { return s.From == trial.FromStatic })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // repoWith makes a repository with these files in its work tree; Commit commits them.
@@ -107,11 +108,11 @@ func TestForSearch(t *testing.T) {
 			return err == nil && len(compiled) == 1 && p.Fallback() == nil && slices.Equal(p.Cases["t"], []string{"n=1"})
 		}},
 		"a phase of the start is measured cold": {run + "[metric]\nname = \"import\"\nfrom = \"phase\"\n", nil, func(p *Policy) bool {
-			return p.Judge.Metrics[0].Name == "phase.import" && p.Caches == pipeline.Cold && p.Probe == pipeline.ProbeOn
+			return p.Judge.Metrics[0].Name == "phase.import" && p.Caches == pipeline.Cold && p.Probe == trial.ProbeOn
 		}},
 		"caches as written": {run + "caches = \"warm\"\n[metric]\nname = \"import\"\nfrom = \"phase\"\n", nil, func(p *Policy) bool { return p.Caches == pipeline.Warm }},
 		"static metrics alone run nothing": {"[build]\ncommand = [\"make\"]\noutputs = [\"x\"]\n[metric]\nname = \"registers\"\nfrom = \"static\"\n", nil, func(p *Policy) bool {
-			return p.nothingRuns() && slices.Equal(p.GPUs, []string{"none"}) && p.Judge.Metrics[0].Exact && p.Sources[0].From == pipeline.FromStatic
+			return p.nothingRuns() && slices.Equal(p.GPUs, []string{"none"}) && p.Judge.Metrics[0].Exact && p.Sources[0].From == trial.FromStatic
 		}},
 		"the seed and the jobs": {run, func(q *Request) { q.Seed, q.Jobs, q.JobsSet, q.All, q.NoHunks = 7, 3, true, true, true }, func(p *Policy) bool {
 			return p.Seed == 7 && p.Jobs == 3 && p.All && p.NoHunks

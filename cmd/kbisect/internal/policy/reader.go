@@ -21,6 +21,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // plan makes the plan of a configuration.
@@ -143,12 +144,12 @@ func (r reader) server() error {
 	}
 	p.Plan = p.Plan.AsKernelbot()
 	p.Caches = pipeline.Cold
-	p.Limits = pipeline.Limits{Build: p.Plan.BuildLimit, Run: p.Plan.Limit()}
+	p.Limits = trial.Limits{Build: p.Plan.BuildLimit, Run: p.Plan.Limit()}
 	p.Limits.Run = cmp.Or(q.Limit, p.Limits.Run)
 	return nil
 }
 
-func isStatic(m config.Metric) bool { return m.From == pipeline.FromStatic }
+func isStatic(m config.Metric) bool { return m.From == trial.FromStatic }
 
 // AllStatic reports whether there are metrics and all come from the build, so that
 // nothing has to be run.
@@ -165,7 +166,7 @@ func (r reader) source(file string, m config.Metric) error {
 			return exit.Usagef("%s: metric.from: popcorn needs kind = %q; this is kind %q", file, config.KindKernelbot, p.Plan.Kind)
 		}
 		return nil
-	case pipeline.FromStatic:
+	case trial.FromStatic:
 		if !slices.Contains(cuda.StaticMetrics(), m.Name) {
 			return exit.Usagef("%s: metric.name: unknown static metric %q; known: %s", file, m.Name, strings.Join(cuda.StaticMetrics(), ", "))
 		}
@@ -176,7 +177,7 @@ func (r reader) source(file string, m config.Metric) error {
 			p.Warnings = append(p.Warnings, "[build] outputs is not set: static metrics come from the compiler's messages only, and builds are not cached")
 		}
 	}
-	source := pipeline.Source{Metric: m.Name, From: m.From, File: m.File}
+	source := trial.Source{Metric: m.Name, From: m.From, File: m.File}
 	if !slices.Contains(p.Sources, source) {
 		p.Sources = append(p.Sources, source)
 	}
@@ -258,7 +259,7 @@ func (r reader) command() error {
 	if p.Plan, err = kernels.NewPlan(project); err != nil {
 		return exit.Usage(err)
 	}
-	p.Limits = pipeline.Limits{Build: config.DefaultBuildLimit, Run: commandLimit}
+	p.Limits = trial.Limits{Build: config.DefaultBuildLimit, Run: commandLimit}
 	p.Limits.Run = cmp.Or(q.Limit, p.Limits.Run)
 	p.OwnScripts = true
 	p.Judge.Metrics = []metric.Metric{{Name: "time"}}
@@ -289,7 +290,7 @@ func (r reader) configuration() error {
 		return err
 	}
 	p.Paths = cfg.Paths
-	p.Limits = pipeline.Limits{Build: cmp.Or(p.Plan.BuildLimit, cfg.Build.Limit), Run: cfg.Run.Limit, Phases: map[string]kernels.Limit{}}
+	p.Limits = trial.Limits{Build: cmp.Or(p.Plan.BuildLimit, cfg.Build.Limit), Run: cfg.Run.Limit, Phases: map[string]kernels.Limit{}}
 	if all := p.Plan.Limit(); all > 0 && !ownLimit {
 		p.Limits.Run = all
 	}
@@ -329,7 +330,7 @@ func (r reader) metrics(path string, ms []config.Metric) error {
 			if err := r.source(path, m); err != nil {
 				return err
 			}
-			jm.Exact = m.From == pipeline.FromStatic
+			jm.Exact = m.From == trial.FromStatic
 		}
 		if m.Case != "" {
 			if p.Cases == nil {

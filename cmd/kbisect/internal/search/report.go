@@ -8,9 +8,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // MarkDrilled marks the launches that looked inside a culprit: those that try its flags or are of no commit of the
@@ -83,7 +83,7 @@ func culprits(f bisect.Finding) (ids []string) {
 
 // Pictured adds what the charts of a report need: the order of the range, the limits in seconds and the diffs of the
 // culprits. A diff that cannot be read is left out; the report says so.
-func Pictured(ctx context.Context, l *report.Ledger, repo *source.Repo, rng *source.Range, limits pipeline.Limits, good string, culprits []string) {
+func Pictured(ctx context.Context, l *report.Ledger, repo *source.Repo, rng *source.Range, limits trial.Limits, good string, culprits []string) {
 	if rng != nil {
 		l.Order = []string{rng.Good.ID}
 		for _, c := range rng.Commits {

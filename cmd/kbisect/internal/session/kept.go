@@ -17,9 +17,9 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
-	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // KeptLaunches reads the launches of a session.
@@ -54,7 +54,7 @@ func GoodTimes(launches []report.Launch, good string) map[string]time.Duration {
 }
 
 // InSeconds are the limits in force, by phase.
-func InSeconds(l pipeline.Limits, good map[string]time.Duration) map[string]float64 {
+func InSeconds(l trial.Limits, good map[string]time.Duration) map[string]float64 {
 	out := map[string]float64{"build": l.Build.Seconds(), bisect.WholeTrial: l.Run.Seconds()}
 	for phase, limit := range l.Phases {
 		out[phase] = limit.For(good[phase]).Seconds()

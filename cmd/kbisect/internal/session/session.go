@@ -278,7 +278,7 @@ func (s *Session) LaunchWarnings() []string {
 
 // Mistake reports an error that the user can correct: it is neither a finding nor a machine problem.
 func Mistake(err error) bool {
-	var command *pipeline.CommandError
+	var command *trial.CommandError
 	var unsupported *source.UnsupportedError
 	var missing *source.MissingError
 	return errors.As(err, &command) || errors.As(err, &unsupported) || errors.As(err, &missing)
@@ -286,7 +286,7 @@ func Mistake(err error) bool {
 
 // hintRevision adds a hint where a revision without --good was taken for the command.
 func hintRevision(s *Session, err error) error {
-	var command *pipeline.CommandError
+	var command *trial.CommandError
 	if errors.As(err, &command) && s.Policy.OwnScripts {
 		if _, no := s.Repo.Resolve(command.Command); no == nil {
 			command.Hint = fmt.Sprintf("%s is a revision: pass revisions with --good REV and --bad REV; the command follows --", command.Command)
