@@ -249,7 +249,7 @@ func Fingerprint(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// usesPython reports whether a project builds or runs Python, whose packages then belong to its machine.
+// usesPython reports whether a project builds or runs Python: the versions of its packages are then part of the machine.
 func usesPython(p *policy.Policy) bool {
 	python := func(argv []string) bool {
 		return slices.ContainsFunc(argv, func(a string) bool {

@@ -38,15 +38,15 @@ func record(ctx context.Context, t *session.Session, q *policy.Request, rev, not
 	all, err := session.LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
 		t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
-	result, mend := t.Ended(ctx, err)
-	if mend == nil {
-		mend = t.NotFound("at " + wording.Short(t.Policy.Good))
+	result, userErr := t.Ended(ctx, err)
+	if userErr == nil {
+		userErr = t.NotFound("at " + wording.Short(t.Policy.Good))
 	}
-	if mend == nil && result == "" {
-		mend = session.MustSend(t, all)
+	if userErr == nil && result == "" {
+		userErr = session.MustSend(t, all)
 	}
-	if mend != nil {
-		return t.Fail(mend)
+	if userErr != nil {
+		return t.Fail(userErr)
 	}
 	doc := session.Measurement(t, rev, q.Metric, all, n, result, err)
 	if why := refusal(doc, all, n); why != "" || doc.Result != string(bisect.OK) {

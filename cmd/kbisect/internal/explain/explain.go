@@ -55,12 +55,12 @@ func readRequest(p *policy.Policy, q *policy.Request, _ *session.Pair) error {
 func explain(ctx context.Context, t *session.Session, q *policy.Request, pair session.Pair) error {
 	x := explainerOf(t, pair.Sides)
 	err := x.see(ctx, q.Launches)
-	result, mend := t.Ended(ctx, err)
-	if mend == nil {
-		mend = t.NotFound("for A or for B")
+	result, userErr := t.Ended(ctx, err)
+	if userErr == nil {
+		userErr = t.NotFound("for A or for B")
 	}
-	if mend != nil {
-		return t.Fail(mend)
+	if userErr != nil {
+		return t.Fail(userErr)
 	}
 	doc := x.document(pair.Words[:], result, err)
 	return t.Conclude(doc.Result, doc.Summary, explainCode(doc), err, &doc, func() error { return t.Report(&doc) })

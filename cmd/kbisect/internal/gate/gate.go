@@ -173,12 +173,12 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request) err
 	if err == nil && got.Answer == compare.Worse && t.NotFound("") == nil {
 		culprit, search = blame(ctx, t, x, got)
 	}
-	result, mend := t.Ended(ctx, err)
-	if mend != nil {
-		return mend
+	result, userErr := t.Ended(ctx, err)
+	if userErr != nil {
+		return userErr
 	}
-	if mend := t.NotFound("at HEAD or at its merge base"); mend != nil {
-		return t.Fail(mend)
+	if userErr := t.NotFound("at HEAD or at its merge base"); userErr != nil {
+		return t.Fail(userErr)
 	}
 	doc := reportOf(t, x, got, cmp.Or(result, resultOf(got.Answer)), err)
 	doc.Culprit, doc.Search = culprit, search

@@ -35,7 +35,7 @@ type pushEvidence struct {
 type pastSession struct {
 	store.Session
 	compares bool // by the same metrics, too, for what is worse
-	times    bool // whatever ended well was looked at for its times
+	times    bool // it also judged the times of launches that end well
 }
 
 // Older sessions, and older launches of a commit, say little about the machine as it is.
@@ -91,13 +91,13 @@ func devicesNow(ctx context.Context, gpus []string) ([]string, error) {
 		ids []string
 		err error
 	}
-	said := make(chan answer, 1)
+	answered := make(chan answer, 1)
 	go func() {
 		ids, err := gpu.Select(gpus)
-		said <- answer{ids, err}
+		answered <- answer{ids, err}
 	}()
 	select {
-	case a := <-said:
+	case a := <-answered:
 		if errors.Is(a.err, gpu.ErrHidden) {
 			a.err = nil // as for a job
 		}
@@ -202,7 +202,7 @@ func (s pastSession) gateReason() string {
 	return g.Reason(failure)
 }
 
-// here reports whether a session measured commits as they are, on the devices that there are now. Times of one
+// here reports whether a session measured commits as they are, on the devices of this machine. Times of one
 // device say nothing about another, and flags make a commit another program.
 func (e *pushEvidence) here(s pastSession) (bool, error) {
 	if s.Status == baseline.ImportedStatus {
