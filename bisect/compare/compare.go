@@ -307,7 +307,7 @@ func (r *run) judge() {
 	for i, c := range r.contrasts {
 		doubts[i] = c.doubt(r.want.looks)
 	}
-	for i, doubt := range Holm(doubts) {
+	for i, doubt := range holm(doubts) {
 		r.contrasts[i].judge(doubt, r.want)
 	}
 	r.c.Answer = together(r.contrasts)
@@ -321,7 +321,7 @@ func (r *run) describe() []Contrast {
 		out = append(out, c.describe(len(r.contrasts), r.want))
 		ps, doubts = append(ps, out[len(out)-1].P), append(doubts, c.doubt(r.want.looks))
 	}
-	ps, doubts = Holm(ps), Holm(doubts)
+	ps, doubts = holm(ps), holm(doubts)
 	for i := range out {
 		out[i].Adjusted, out[i].Doubt = ps[i], doubts[i]
 	}

@@ -68,8 +68,8 @@ func CliffsDelta(a, b []float64) float64 {
 	return float64(sum) / float64(len(a)*len(b))
 }
 
-// Holm corrects the p of several tests for their number, each in its place (Holm 1979, the step-down method).
-func Holm(ps []float64) []float64 {
+// holm corrects the p of several tests for their number, each in its place (Holm 1979, the step-down method).
+func holm(ps []float64) []float64 {
 	order := make([]int, len(ps))
 	for i := range order {
 		order[i] = i

@@ -35,7 +35,7 @@ func TestKnown(t *testing.T) {
 	near(t, "Cliff", CliffsDelta([]float64{1, 2, 3}, []float64{2, 3, 4}), 5.0/9, 1e-12)
 	near(t, "Cliff, apart", CliffsDelta([]float64{5, 6}, []float64{1, 2}), -1, 0)
 	for i, want := range []float64{0.03, 0.06, 0.06, 0.9} {
-		near(t, "Holm", Holm([]float64{0.0075, 0.02, 0.03, 0.9})[i], want, 1e-12)
+		near(t, "Holm", holm([]float64{0.0075, 0.02, 0.03, 0.9})[i], want, 1e-12)
 	}
 }
 

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 
 	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // busyMillis is how long a statement waits for another process's transaction; they take milliseconds.
@@ -75,20 +73,4 @@ func ping(dsn string) (*sql.DB, error) {
 		return nil, err
 	}
 	return db, nil
-}
-
-// frozen reports whether err came from a place that nobody can change now: SQLite cannot
-// even create the shared-memory file that a reader of a write-ahead log needs, and there
-// is no log to read.
-func (f file) frozen(err error) bool {
-	var se *sqlite.Error
-	if !errors.As(err, &se) {
-		return false
-	}
-	code := se.Code() & 0xff
-	if code != sqlite3.SQLITE_CANTOPEN && code != sqlite3.SQLITE_READONLY {
-		return false
-	}
-	fi, err := os.Stat(f.path + "-wal")
-	return err != nil || fi.Size() == 0
 }

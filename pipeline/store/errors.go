@@ -137,3 +137,19 @@ func (f file) probe() error {
 func (f file) damaged(err error, format string, args ...any) *damagedError {
 	return &damagedError{Path: f.path, Reason: fmt.Sprintf(format, args...), Err: err}
 }
+
+// frozen reports whether err came from a place that nobody can change now: SQLite cannot
+// even create the shared-memory file that a reader of a write-ahead log needs, and there
+// is no log to read.
+func (f file) frozen(err error) bool {
+	var se *sqlite.Error
+	if !errors.As(err, &se) {
+		return false
+	}
+	code := se.Code() & 0xff
+	if code != sqlite3.SQLITE_CANTOPEN && code != sqlite3.SQLITE_READONLY {
+		return false
+	}
+	fi, err := os.Stat(f.path + "-wal")
+	return err != nil || fi.Size() == 0
+}

@@ -132,9 +132,9 @@ func newCaches(folder, tree, python string) Caches {
 // clear removes the caches, with any lock file that a killed process left in them.
 func (c *Caches) clear() error {
 	c.Warmed = bisect.Candidate{}
-	err := RemoveAll(c.Dir)
+	err := removeTree(c.Dir)
 	for _, dir := range c.own {
-		err = errors.Join(err, RemoveAll(dir))
+		err = errors.Join(err, removeTree(dir))
 	}
 	return err
 }

@@ -42,7 +42,7 @@ func Open(dir, session string) (*Root, error) {
 
 // Close removes the folder with everything in it. The workspaces must have been removed before.
 func (r *Root) Close() error {
-	err := RemoveAll(r.Dir)
+	err := removeTree(r.Dir)
 	os.Remove(r.lock.Name())
 	r.lock.Close()
 	os.Remove(filepath.Dir(r.Dir)) // fails while another job works there
@@ -101,7 +101,7 @@ func claim(dir string) (*os.File, error) {
 			return nil, err
 		}
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err == nil && stillThere(f) {
-			return f, errors.Join(RemoveAll(dir), removeStale(filepath.Dir(dir)))
+			return f, errors.Join(removeTree(dir), removeStale(filepath.Dir(dir)))
 		}
 		f.Close() // another process took it for a stale one and removed it
 	}
@@ -130,7 +130,7 @@ func removeStale(parent string) error {
 			continue
 		}
 		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			err = errors.Join(RemoveAll(strings.TrimSuffix(lock, lockSuffix)), os.Remove(lock))
+			err = errors.Join(removeTree(strings.TrimSuffix(lock, lockSuffix)), os.Remove(lock))
 		}
 		if f.Close(); err != nil {
 			return err
@@ -139,8 +139,8 @@ func removeStale(parent string) error {
 	return nil
 }
 
-// RemoveAll removes a tree in which a candidate may have left folders that cannot be written.
-func RemoveAll(dir string) error {
+// removeTree removes a tree in which a candidate may have left folders that cannot be written.
+func removeTree(dir string) error {
 	err := os.RemoveAll(dir)
 	if !errors.Is(err, fs.ErrPermission) {
 		return err

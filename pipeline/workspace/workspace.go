@@ -98,7 +98,7 @@ func (w *Workspace) Remove() error {
 	if err := w.export.Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may have been removed by others
 		return err
 	}
-	return RemoveAll(w.Folder)
+	return removeTree(w.Folder)
 }
 
 // Switch brings the export to a commit. A clean one keeps nothing of what was built before. An error for which
@@ -147,7 +147,7 @@ func (w *Workspace) Run(ctx context.Context, spec proc.Spec) (proc.Result, error
 	res, err := proc.Run(ctx, spec)
 	w.full = w.root.freeBytes() < leastFree
 	unmountBelow(w.Folder)
-	if rmErr := RemoveAll(w.Tmp); err == nil && rmErr != nil {
+	if rmErr := removeTree(w.Tmp); err == nil && rmErr != nil {
 		err = rmErr
 	}
 	if err == nil && res.Canceled {
@@ -223,7 +223,7 @@ func (w *Workspace) Environ(base []string, workDir, caches string) []string {
 // Scratch makes an empty folder beside the export, which goes with the workspace.
 func (w *Workspace) Scratch(name string) (string, error) {
 	dir := filepath.Join(w.Folder, name)
-	if err := errors.Join(RemoveAll(dir), os.MkdirAll(dir, 0o777)); err != nil {
+	if err := errors.Join(removeTree(dir), os.MkdirAll(dir, 0o777)); err != nil {
 		return "", &bisect.InfraError{What: "making the folder " + dir, Err: err}
 	}
 	return dir, nil
