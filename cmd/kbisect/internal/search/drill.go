@@ -59,7 +59,8 @@ func notDrilled(c bisect.Culprit) string {
 	return ""
 }
 
-// drillHunks searches the hunks of one culprit. A slow commit of a single hunk needs no test.
+// drillHunks searches the hunks of one culprit. A slow commit of a single hunk needs no test: its end launches show
+// the effect already.
 func (s *Search) drillHunks(ctx context.Context, c bisect.Culprit) error {
 	diff, err := hunks.Of(ctx, s.session.Repo, c.Commit, s.session.Policy.Paths)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
-// hunkAxis turns the difference of two commits into what can be on and off.
+// hunkAxis makes the hunks of a difference atoms that can be on and off. It grows where a guilty hunk is split.
 type hunkAxis struct {
 	diff *hunks.Diff
 	ids  []string // of the hunk of each atom
 	old  map[string]hunks.Hunk
-	way  string                      // which atoms were taken apart, in order
+	way  string                      // which atoms were split, in order: the same set means another commit after a split
 	made map[string]bisect.Candidate // by way and set
 }
 
-// newHunkAxis is the axis of a difference, with its atoms. made keeps what was composed.
+// newHunkAxis is the axis of a difference, with its atoms. made caches the composed commits.
 func newHunkAxis(diff *hunks.Diff, made map[string]bisect.Candidate) (*hunkAxis, []sets.Atom) {
 	h := &hunkAxis{diff: diff, old: map[string]hunks.Hunk{}, made: made}
 	var atoms []sets.Atom
@@ -38,7 +38,7 @@ func (h *hunkAxis) index(id string) int {
 	return slices.IndexFunc(h.diff.Hunks, func(x hunks.Hunk) bool { return x.ID == id })
 }
 
-// candidate composes the commit with the hunks of a set.
+// candidate is the base commit with the hunks of a set applied, and with the hunks that they require.
 func (h *hunkAxis) candidate(s sets.Set) (bisect.Candidate, error) {
 	key := h.way + s.Key()
 	if c, ok := h.made[key]; ok {
@@ -79,7 +79,7 @@ func shown(x hunks.Hunk, role sets.Role) report.Hunk {
 	return report.Hunk{File: file, Start: start, End: end, Old: old, Role: role, Text: x.Text}
 }
 
-// words names the hunks of a set, where they are many the first.
+// words names the hunks of a set, or the first of them where there are many.
 func (h *hunkAxis) words(s sets.Set) string {
 	const (
 		mostFiles = 4
@@ -112,10 +112,10 @@ func (h *hunkAxis) words(s sets.Set) string {
 	return strings.Join(out, ", ")
 }
 
-// mostParts bounds into how many parts a guilty hunk is divided at a time.
+// mostParts is the largest number of parts into which a guilty hunk is split: each part costs launches.
 const mostParts = 64
 
-// expand divides a guilty hunk into its lines.
+// expand splits a guilty hunk into its lines. A part requires only other parts, as the hunk as a whole is in already.
 func (h *hunkAxis) expand(atom int) []sets.Atom {
 	i := h.index(h.ids[atom])
 	if i < 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// KeptLaunches reads the launches of a session.
+// KeptLaunches reads the launches of a session from the store, oldest first.
 func KeptLaunches(st *store.Store, session string) ([]report.Launch, error) {
 	kept, err := st.Launches(session)
 	if err != nil {
@@ -53,7 +53,7 @@ func GoodTimes(launches []report.Launch, good string) map[string]time.Duration {
 	return out
 }
 
-// InSeconds are the limits in force, by phase.
+// InSeconds are the limits in force in seconds, by phase; good holds the times that relative limits multiply.
 func InSeconds(l trial.Limits, good map[string]time.Duration) map[string]float64 {
 	out := map[string]float64{"build": l.Build.Seconds(), bisect.WholeTrial: l.Run.Seconds()}
 	for phase, limit := range l.Phases {
@@ -74,7 +74,7 @@ func IsSearch(s store.Session) bool {
 	return slices.Contains([]string{policy.AxisHistory, policy.AxisFlags, policy.AxisHunks}, s.Axis)
 }
 
-// NewSession begins a session.
+// NewSession is the record of a new session, with the policy as its configuration. It is not in the store yet.
 func NewSession(p *policy.Policy, kind, version string) (*store.Session, error) {
 	id, err := store.NewID(time.Now(), rand.Reader)
 	if err != nil {

@@ -99,7 +99,7 @@ func (l leader) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, e
 	return o, err
 }
 
-// Redo makes every build from now on a clean one.
+// Redo makes every build from now on a clean one: kept builds have turned out to be wrong.
 func (s *Session) Redo() {
 	if err := s.Slots.Stop(); err != nil {
 		s.Display.Warn(err.Error())
