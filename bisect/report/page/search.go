@@ -29,9 +29,7 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	v := f.view()
 	p := Page{Session: d.Session, Result: string(d.Result), Headline: cmp.Or(d.Headline, string(d.Result)), Facts: f.facts(), Figures: figures(d), Next: next(d, l)}
 	p.State = map[bisect.Result]State{bisect.Found: Bad, bisect.NoDifference: Good}[d.Result]
-	for _, c := range f.culpritSections() {
-		p.Sections = append(p.Sections, c)
-	}
+	p.Sections = append(p.Sections, f.culpritSections()...)
 	p.Sections = append(p.Sections,
 		suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), why(d), levels(d, l), f.log(), f.certainty(), f.diff(),
 		v.phases(f.culprits), coldWarm(d, l), v.devices(d.Devices), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings))
