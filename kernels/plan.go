@@ -12,8 +12,8 @@
 // the table in [Kinds]. The configuration, its error messages and the file written by
 // kbisect init take names and keys from that table. TestPlans in plan_test.go gets a
 // row. Two steps are optional: a key of kbisect.toml that no kind has yet needs a field
-// in Project and a line in internal/config, and kbisect init only recognises what
-// internal/detect looks for.
+// in Project and a line in cmd/kbisect/internal/config, and kbisect init only recognises what
+// cmd/kbisect/internal/detect looks for.
 package kernels
 
 import (

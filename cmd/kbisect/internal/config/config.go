@@ -79,7 +79,7 @@ type Metric struct {
 	Name    string
 	Unit    string // a symbol that ParseUnit knows
 	Better  string // lower, higher
-	From    string // one of metricSources
+	From    string // one of MetricSources
 	Pattern string // for regex: has a group "value", perhaps a group "unit"
 	File    string // for nvbench and cutlass: the results that the run writes
 	Case    string // "": every case

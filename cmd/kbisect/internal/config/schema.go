@@ -27,7 +27,8 @@ func Kinds() []string {
 	return kernels.KindNames()
 }
 
-func metricSources() []string {
+// MetricSources lists where numbers can come from, the words of metric.from.
+func MetricSources() []string {
 	return slices.Concat([]string{"protocol", "wall", "phase", "regex"}, metrics.SourceNames(), []string{"popcorn", "static"})
 }
 
@@ -167,7 +168,7 @@ func readMetric(t table) Metric {
 		Name:    t.str("name"),
 		Unit:    t.str("unit"),
 		Better:  t.choice("better", []string{"lower", "higher"}),
-		From:    t.choice("from", metricSources()),
+		From:    t.choice("from", MetricSources()),
 		Pattern: t.str("pattern"),
 		File:    t.file("file"),
 		Case:    t.str("case"),

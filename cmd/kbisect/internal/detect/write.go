@@ -76,7 +76,8 @@ func (p project) render() string {
 	p.renderTask(line)
 	p.renderBuild(line)
 	p.renderRun(line)
-	rest, metrics, _ := strings.Cut(renderRest(), "\n# [metric]")
+	sources := strings.Join(config.MetricSources(), " | ")
+	rest, metrics, _ := strings.Cut(strings.Replace(renderRest(), "SOURCES", sources, 1), "\n# [metric]")
 	b.WriteString(rest) // it begins with what belongs to [run]
 	p.renderMetric(line)
 	b.WriteString("\n# [metric]" + metrics)
@@ -186,7 +187,7 @@ func renderRest() string {
 # name    = "time"
 # unit    = "us"              # ns us ms s, GB/s, TFLOP/s, MiB, …
 # better  = "lower"           # lower | higher
-# from    = "protocol"        # protocol | wall | phase | regex | nvbench | cutlass | popcorn | static
+# from    = "protocol"        # SOURCES
 # pattern = 'time: (?P<value>[0-9.]+) (?P<unit>ms|us)'   # only for from = "regex"
 # case    = "block_size=256"  # only this case, as the program names it, or group=value for a group of the pattern
 
