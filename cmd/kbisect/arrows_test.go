@@ -66,7 +66,7 @@ cmd/kbisect/internal/policy: bisect bisect/judge bisect/metric cmd/kbisect/inter
 cmd/kbisect/internal/progress: bisect bisect/judge bisect/sets cmd/kbisect/internal/wording pipeline
 cmd/kbisect/internal/search: bisect bisect/compare bisect/effects bisect/judge bisect/metric bisect/report bisect/sets bisect/sets/flags cmd/kbisect/internal/baseline cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/explain cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/source pipeline/source/hunks pipeline/store pipeline/trial
 cmd/kbisect/internal/session: bisect bisect/belief bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels/metrics pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/trial
-cmd/kbisect/internal/wording: bisect
+cmd/kbisect/internal/wording: bisect/report/words
 `)
 
 // readArrows reads lines of "room: rooms that it may import".

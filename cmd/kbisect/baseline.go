@@ -70,12 +70,7 @@ func exportBaseline(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	all, repo, err := openBaselines(c)
-	if err != nil {
-		return err
-	}
-	defer repo.Close()
-	b, err := baseline.Choose(all, repo, append(words, "")[1])
+	b, err := chosenBaseline(c, append(words, "")[1])
 	if err != nil {
 		return err
 	}
@@ -173,17 +168,22 @@ func listBaselines(c *cli.Context) error {
 	return t.Flush()
 }
 
+// chosenBaseline is the baseline of a revision or an id; "" is the newest.
+func chosenBaseline(c *cli.Context, name string) (baseline.Kept, error) {
+	all, repo, err := openBaselines(c)
+	if err != nil {
+		return baseline.Kept{}, err
+	}
+	defer repo.Close()
+	return baseline.Choose(all, repo, name)
+}
+
 func showBaseline(c *cli.Context) error {
 	words, err := plainWords(c, 0, 1)
 	if err != nil {
 		return err
 	}
-	all, repo, err := openBaselines(c)
-	if err != nil {
-		return err
-	}
-	defer repo.Close()
-	b, err := baseline.Choose(all, repo, append(words, "")[0])
+	b, err := chosenBaseline(c, append(words, "")[0])
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
 // DidYouMean is `; did you mean "limit"?` where a choice is near word, else "".
@@ -41,12 +41,7 @@ func Headline(s string) string {
 }
 
 // Counted is "1 commit" or "3 commits". thing takes a plain s in the plural.
-func Counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
+func Counted(n int, thing string) string { return words.Count(n, thing) }
 
 // Clean replaces control characters other than tabs by spaces, so that text of a
 // candidate cannot control the terminal.
@@ -68,7 +63,7 @@ func Span(d time.Duration) string {
 }
 
 // Short abbreviates a commit id.
-func Short(id string) string { return bisect.ShortID(id) }
+func Short(id string) string { return words.Short(id) }
 
 // plainWord drops the differences that users do not notice: case and separators.
 func plainWord(s string) string {
