@@ -152,10 +152,39 @@ type Outcome struct {
 	Shape    json.RawMessage `json:"shape,omitempty"`    // how much it said, see the trial protocol
 	Devices  []DeviceNote    `json:"devices,omitempty"`  // what the devices went through
 	Repeated []string        `json:"repeated,omitempty"` // why earlier tries of this trial were dropped
-	Marks    []string        `json:"marks,omitempty"`    // what its times suffered from all the same
+	Marks    []Mark          `json:"marks,omitempty"`    // what its times suffered from all the same
 	Memory   int64           `json:"memory,omitempty"`   // most memory used at a time, bytes; 0 is unknown
 	Artefact *Artefact       `json:"artefact,omitempty"` // what was built; nil where that is unknown
 	Shared   string          `json:"shared,omitempty"`   // the commit that was launched instead, of which the same was built
+}
+
+// MarkKind is what the times of a launch suffered from.
+type MarkKind string
+
+// The kinds of marks.
+const (
+	Throttled MarkKind = "throttled" // the clocks of a device were held down
+	Shared    MarkKind = "shared"    // another process used a device
+	Stalled   MarkKind = "stalled"   // kbisect itself did not run for a while
+)
+
+// Mark is something that the times of a launch suffered from, although they count. In JSON it is one text.
+type Mark struct {
+	Kind MarkKind
+	Text string // the details
+}
+
+// String is the mark as "kind: details".
+func (m Mark) String() string { return strings.TrimSuffix(string(m.Kind)+": "+m.Text, ": ") }
+
+// MarshalText implements encoding.TextMarshaler.
+func (m Mark) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *Mark) UnmarshalText(text []byte) error {
+	kind, details, _ := strings.Cut(string(text), ": ")
+	*m = Mark{MarkKind(kind), details}
+	return nil
 }
 
 // Artefact identifies what a build made by what it does: debug information, folders and identities that

@@ -81,7 +81,7 @@ func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bise
 	}
 	o.Marks = append(o.Marks, marks(d, run.Stall)...)
 	if o.Unfit == "" && !r.Timing && len(o.Marks) > 0 {
-		o.Unfit = o.Marks[0]
+		o.Unfit = o.Marks[0].String()
 	}
 	if o.Class != bisect.OK && w.Caches.Warmed != r.Candidate && w.Caches.Filled(p.Config.Recipe.WholeTimed, false) {
 		o.Caches = string(Cold)
@@ -98,16 +98,16 @@ func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bise
 	return trial.Excuse(o, run.Lost), err
 }
 
-// marks are what the times of a launch suffered from: a kind, a colon and the details.
-func marks(d deviceState, stall time.Duration) (out []string) {
+// marks are what the times of a launch suffered from.
+func marks(d deviceState, stall time.Duration) (out []bisect.Mark) {
 	if d.throttled != "" {
-		out = append(out, "throttled: "+d.throttled)
+		out = append(out, bisect.Mark{Kind: bisect.Throttled, Text: d.throttled})
 	}
 	if d.shared != "" {
-		out = append(out, "shared: "+d.shared)
+		out = append(out, bisect.Mark{Kind: bisect.Shared, Text: d.shared})
 	}
 	if stall > 0 {
-		out = append(out, fmt.Sprintf("stalled: kbisect did not run for %.1f s", stall.Seconds()))
+		out = append(out, bisect.Mark{Kind: bisect.Stalled, Text: fmt.Sprintf("kbisect did not run for %.1f s", stall.Seconds())})
 	}
 	return out
 }

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -37,7 +36,7 @@ type Pipeline struct {
 	cpus       []int  // processors of trials; nil is all
 	clean      bool   // every build is a clean one from now on
 
-	endured map[string]bool                      // kinds of marks on every trial, so that repeating does not help
+	endured map[bisect.MarkKind]bool             // kinds of marks on every trial, so that repeating does not help
 	facts   map[bisect.Candidate]workspace.Facts // of builds, see [bisect.Request.BuildOnly]
 	shared  sharedLaunches
 }
@@ -58,7 +57,7 @@ func New(c Config) (*Pipeline, error) {
 	}
 	p := &Pipeline{
 		Config: c, workspaces: workspaces{root, map[string]*workspace.Workspace{}},
-		machine: newMachine(c), endured: map[string]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
+		machine: newMachine(c), endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
 	}
 	if len(c.Recipe.Plan.Build) > 0 {
 		p.ahead, p.cpus = newAhead(root, c.Jobs)
@@ -180,14 +179,13 @@ func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string 
 		return ""
 	}
 	for _, m := range o.Marks {
-		kind, _, _ := strings.Cut(m, ":")
-		if p.endured[kind] {
+		if p.endured[m.Kind] {
 			continue
 		}
 		if tries < spoiledTries-1 {
-			return m
+			return m.String()
 		}
-		p.endured[kind] = true
+		p.endured[m.Kind] = true
 		p.notices.once(fmt.Sprintf("times are doubtful: %s in %d tries of one trial; such trials count from now on", m, spoiledTries))
 	}
 	return ""

@@ -34,15 +34,14 @@ type DeviceLog struct {
 // Note takes in a launch.
 func (s *DeviceLog) Note(o bisect.Outcome) {
 	s.launches++
-	said := func(word string) int {
-		if slices.ContainsFunc(append(slices.Clone(o.Marks), o.Unfit), func(m string) bool { return strings.HasPrefix(m, word+":") }) {
-			return 1
+	count := func(n *int, kind bisect.MarkKind) {
+		if slices.ContainsFunc(o.Marks, func(m bisect.Mark) bool { return m.Kind == kind }) {
+			*n++
 		}
-		return 0
 	}
-	s.throttled += said("throttled")
-	s.shared += said("shared")
-	s.stalled += said("stalled")
+	count(&s.throttled, bisect.Throttled)
+	count(&s.shared, bisect.Shared)
+	count(&s.stalled, bisect.Stalled)
 	if s.clocks == nil {
 		s.clocks = map[string][]float64{}
 	}

@@ -208,7 +208,7 @@ func (s *Side) Note(o bisect.Outcome) bool {
 		s.Left = leave(s.Left, o.Unfit)
 	default:
 		for _, m := range o.Marks {
-			s.Marked = leave(s.Marked, m)
+			s.Marked = leave(s.Marked, m.String())
 		}
 		s.Counted++
 		return true

@@ -162,7 +162,7 @@ func TestCompareStories(t *testing.T) {
 				o.Unfit = "throttled: thermal"
 			}
 			if n == 3 {
-				o.Marks = []string{"shared: 1 process"}
+				o.Marks = []bisect.Mark{{Kind: bisect.Shared, Text: "1 process"}}
 			}
 			return o
 		}, check: func(t *testing.T, c compare.Result) {

@@ -95,8 +95,10 @@ func TestSlowdownEnvironmentFromTheDevices(t *testing.T) {
 		spoil func(n int, o *bisect.Outcome)
 		want  string
 	}{
-		"shared":    {func(n int, o *bisect.Outcome) { o.Marks = []string{"shared: the device was shared with process 7"} }, "another process used the device during"},
-		"throttled": {func(n int, o *bisect.Outcome) { o.Marks = []string{"throttled: hot"} }, "the device was throttled"},
+		"shared": {func(n int, o *bisect.Outcome) {
+			o.Marks = []bisect.Mark{{Kind: bisect.Shared, Text: "the device was shared with process 7"}}
+		}, "another process used the device during"},
+		"throttled": {func(n int, o *bisect.Outcome) { o.Marks = []bisect.Mark{{Kind: bisect.Throttled, Text: "hot"}} }, "the device was throttled"},
 		"clocks": {func(n int, o *bisect.Outcome) {
 			after, _ := json.Marshal(map[string]int{"sm_clock": 1900 + 60*(n%2)})
 			o.Devices = []bisect.DeviceNote{{UUID: "GPU-1", After: after}}

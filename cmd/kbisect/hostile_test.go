@@ -14,6 +14,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 // history makes n commits on a line; content gives the script test.sh of commit i, from 1.
@@ -29,13 +30,7 @@ func (r *repo) history(n int, content func(i int) string) (ids []string) {
 
 func (r *repo) write(name, text string) {
 	r.t.Helper()
-	path := filepath.Join(r.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
-		r.t.Fatal(err)
-	}
+	gittest.WriteFiles(r.t, r.dir, map[string]string{name: text}, 0o777)
 }
 
 func (r *repo) commit(subject string) string {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 var update = flag.Bool("update", false, "rewrite what the stories expect")
@@ -153,15 +154,7 @@ func (r *repo) gate(args ...string) (files map[string]string, code int) {
 // put writes files into the work tree.
 func (r *repo) put(files map[string]string) {
 	r.t.Helper()
-	for name, text := range files {
-		full := filepath.Join(r.dir, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			r.t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(text), 0o755); err != nil {
-			r.t.Fatal(err)
-		}
-	}
+	gittest.WriteFiles(r.t, r.dir, files, 0o755)
 }
 
 // beside reads what such scripts wrote: for each purpose 2 where one of its trials ran beside any other,

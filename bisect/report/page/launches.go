@@ -406,7 +406,9 @@ func (v view) row(n int, l report.Launch) []string {
 	if o.Unfit != "" {
 		remarks = append(remarks, "not compared: "+o.Unfit)
 	}
-	remarks = append(remarks, o.Marks...)
+	for _, m := range o.Marks {
+		remarks = append(remarks, m.String())
+	}
 	for _, r := range o.Repeated {
 		remarks = append(remarks, "repeated: "+r)
 	}

@@ -12,11 +12,12 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/net/html"
+
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/internal/samples"
 	"github.com/kbisect/kbisect/bisect/report/page"
-	"golang.org/x/net/html"
 )
 
 func htmlOf(t *testing.T, p page.Page) string {
@@ -169,7 +170,7 @@ func fouled(r *rand.Rand) report.Input {
 	}
 	for i := range in.Launches {
 		o := &in.Launches[i].Outcome
-		o.Why, o.Tail, o.Warnings, o.Marks, o.Unfit = say(), say(), []string{say()}, []string{say()}, say()
+		o.Why, o.Tail, o.Warnings, o.Marks, o.Unfit = say(), say(), []string{say()}, []bisect.Mark{{Kind: bisect.Shared, Text: say()}}, say()
 		o.Class, o.Phase = []bisect.Class{bisect.OK, bisect.Timeout, bisect.Crash}[r.IntN(3)], say()
 		o.Phases = append(o.Phases, bisect.PhaseTime{Name: say(), Seconds: 1})
 		o.Series = append(o.Series, bisect.Series{Metric: say(), Case: say(), Unit: say(), Values: []float64{1}})

@@ -82,12 +82,20 @@ func (r *Repo) Pipe(t Failer, stdin string, args ...string) string {
 // Write puts a file into the work tree.
 func (r *Repo) Write(t Failer, name, content string) {
 	t.Helper()
-	file := filepath.Join(r.Dir, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-		t.Fatalf("%v", err)
-	}
-	if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
-		t.Fatalf("%v", err)
+	WriteFiles(t, r.Dir, map[string]string{name: content}, 0o666)
+}
+
+// WriteFiles puts files with these permissions below a folder.
+func WriteFiles(t Failer, dir string, files map[string]string, perm fs.FileMode) {
+	t.Helper()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			t.Fatalf("%v", err)
+		}
+		if err := os.WriteFile(file, []byte(text), perm); err != nil {
+			t.Fatalf("%v", err)
+		}
 	}
 }
 
