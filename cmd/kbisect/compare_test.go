@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kbisect/kbisect/bisect/sets/flags"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -29,7 +30,7 @@ func TestParseCandidate(t *testing.T) {
 		"HEAD:compile=off": "", "HEAD:compile=max": `no value "max"`, "HEAD:": `invalid setting ""`, "HEAD^:a=b:c": `unknown flag "a"`, "HEAD:compile=on,compile=off": "twice",
 		"nosuch": "nosuch", "": "unknown revision",
 	} {
-		p := &policy.Policy{Flags: []config.Flag{{Name: "compile", Values: []string{"off", "on"}}}}
+		p := &policy.Policy{Flags: []config.Flag{{Flag: flags.Flag{Name: "compile", Values: []string{"off", "on"}}}}}
 		c, err := p.Candidate(repo, text)
 		switch {
 		case want == "" && (err != nil || c.Commit != head):

@@ -23,7 +23,7 @@ type Flag struct {
 	Ordered  bool     // each value is a step beyond the one before: the least guilty step is searched for
 	Requires []string // terms NAME=VALUE and NAME!=VALUE that must hold where it is not at its base
 	Excludes []string // terms that must not hold
-	Parts    []string // settings NAME=VALUE that the bad value stands for: searched in its place once it is blamed
+	Parts    []string `json:",omitempty"` // settings NAME=VALUE that the bad value stands for: searched in its place once it is blamed
 }
 
 // Flags is a space made of flags. A flag of two values is one atom. An ordered flag has an atom for
@@ -179,22 +179,35 @@ func (f *Flags) tie(a int, atom *lattice.Atom) error {
 	return nil
 }
 
-// term reads NAME=VALUE or NAME!=VALUE.
+// Term is NAME=VALUE or, with Not, NAME!=VALUE.
+type Term struct {
+	Flag, Value string
+	Not         bool
+}
+
+// ParseTerm reads NAME=VALUE or NAME!=VALUE; spaces around the name and the value do not count.
+func ParseTerm(s string) (t Term, ok bool) {
+	name, value, ok := strings.Cut(s, "=")
+	name, t.Not = strings.CutSuffix(name, "!")
+	t.Flag, t.Value = strings.TrimSpace(name), strings.TrimSpace(value)
+	return t, ok
+}
+
+// term finds the flag and the value of a term.
 func (f *Flags) term(text string) (flag, value int, equal bool, err error) {
-	name, val, ok := strings.Cut(text, "=")
+	t, ok := ParseTerm(text)
 	if !ok {
 		return 0, 0, false, fmt.Errorf("invalid term %q: expected NAME=VALUE or NAME!=VALUE", text)
 	}
-	name, differs := strings.CutSuffix(name, "!")
-	flag = slices.IndexFunc(f.flags, func(g Flag) bool { return g.Name == name })
+	flag = slices.IndexFunc(f.flags, func(g Flag) bool { return g.Name == t.Flag })
 	if flag < 0 {
 		return 0, 0, false, fmt.Errorf("invalid term %q: unknown flag", text)
 	}
-	value = slices.Index(f.flags[flag].Values, val)
+	value = slices.Index(f.flags[flag].Values, t.Value)
 	if value < 0 {
-		return 0, 0, false, fmt.Errorf("invalid term %q: unknown value %q (expected %s)", text, val, strings.Join(f.flags[flag].Values, ", "))
+		return 0, 0, false, fmt.Errorf("invalid term %q: unknown value %q (expected %s)", text, t.Value, strings.Join(f.flags[flag].Values, ", "))
 	}
-	return flag, value, !differs, nil
+	return flag, value, !t.Not, nil
 }
 
 // apply lets an atom be on only while a flag has a value, or has not. Atoms can only require and exclude

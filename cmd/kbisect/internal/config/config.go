@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/bisect/sets/flags"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -101,20 +102,14 @@ type costConfig struct {
 	GPUHour float64 // price of one device hour; 0: sessions are not priced
 }
 
-// Flag is one [[flag]]: a switch of the project with its values.
+// Flag is one [[flag]]: a switch of the project with its values, and how a value reaches the program. Exactly one of
+// the ways is given.
 type Flag struct {
-	Name    string
-	Values  []string // first is the safe base
-	Bad     string
-	Ordered bool
-	// Exactly one of these says how a value reaches the program.
-	Env      string // environment variable of the run and the build
-	Define   string // preprocessor macro of the build
-	Arg      string // argument of the run, with {value}, or without it for a switch: see on
-	Option   string // argument of the build, the same
-	Requires []string
-	Excludes []string
-	Parts    []string `json:",omitempty"` // settings of other flags that the bad value stands for
+	flags.Flag
+	Env    string // environment variable of the run and the build
+	Define string // preprocessor macro of the build
+	Arg    string // argument of the run, with {value}, or without it for a switch: see On
+	Option string // argument of the build, the same
 }
 
 // Hypothesis is one [[hypothesis]]: a claim about which flags are to blame.

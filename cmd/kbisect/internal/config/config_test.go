@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kbisect/kbisect/bisect/sets/flags"
 	"github.com/kbisect/kbisect/kernels"
 )
 
@@ -84,8 +85,8 @@ func TestParseConfigFull(t *testing.T) {
 		Device:  deviceConfig{GPUs: []string{"auto"}},
 		Cost:    costConfig{GPUHour: 0.68},
 		Flags: []Flag{
-			{Name: "compile", Values: []string{"off", "default", "reduce-overhead", "max-autotune"}, Bad: "max-autotune", Ordered: true, Env: "R9_COMPILE"},
-			{Name: "fullgraph", Values: []string{"0", "1"}, Arg: "--fullgraph={value}", Requires: []string{"compile!=off"}, Excludes: []string{"compile=max-autotune"}},
+			{Flag: flags.Flag{Name: "compile", Values: []string{"off", "default", "reduce-overhead", "max-autotune"}, Bad: "max-autotune", Ordered: true}, Env: "R9_COMPILE"},
+			{Flag: flags.Flag{Name: "fullgraph", Values: []string{"0", "1"}, Requires: []string{"compile!=off"}, Excludes: []string{"compile=max-autotune"}}, Arg: "--fullgraph={value}"},
 		},
 		Hypotheses: []Hypothesis{{Name: "compile-too-slow", Claim: []string{"compile=max-autotune"}}},
 	}
@@ -375,7 +376,7 @@ func TestFlagCycles(t *testing.T) {
 // TestSwitches: two values of which one says off make a bare option a switch, and a macro is no such thing.
 func TestSwitches(t *testing.T) {
 	for values, on := range map[string]string{"off on": "on", "on off": "on", "0 1": "1", "unset fast": "fast", "a b": "", "off no": "", "off on max": ""} {
-		if got := (Flag{Values: strings.Fields(values)}).On(); got != on {
+		if got := (Flag{Flag: flags.Flag{Values: strings.Fields(values)}}).On(); got != on {
 			t.Errorf("%s: %q, want %q", values, got, on)
 		}
 	}

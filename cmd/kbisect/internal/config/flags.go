@@ -93,11 +93,11 @@ func checkFlagSpace(t table, all []Flag) {
 }
 
 // cycleFrom is the way from a flag back to itself along what flags require, or nil.
-func cycleFrom(flags []Flag, start string) []string {
+func cycleFrom(all []Flag, start string) []string {
 	needs := map[string][]string{}
-	for _, f := range flags {
+	for _, f := range all {
 		for _, s := range f.Requires {
-			c, _ := ParseCondition(s)
+			c, _ := flags.ParseTerm(s)
 			needs[f.Name] = append(needs[f.Name], c.Flag)
 		}
 	}
@@ -124,17 +124,16 @@ func cycleFrom(flags []Flag, start string) []string {
 func readFlag(t table) Flag {
 	ordered, _ := value[bool](t, "ordered", "true or false")
 	f := Flag{
-		Name:     t.str("name"),
-		Values:   t.strs("values", `an array of strings, as ["off", "on"]`),
-		Bad:      t.str("bad"),
-		Ordered:  ordered,
-		Env:      t.str("env"),
-		Define:   t.str("define"),
-		Arg:      t.str("arg"),
-		Option:   t.str("option"),
-		Requires: t.strs("requires", `an array of conditions, as ["compile!=off"]`),
-		Excludes: t.strs("excludes", `an array of conditions, as ["graph=on"]`),
-		Parts:    t.strs("parts", `an array of settings, as ["autotune=on", "graphs=on"]`),
+		Flag: flags.Flag{
+			Name:     t.str("name"),
+			Values:   t.strs("values", `an array of strings, as ["off", "on"]`),
+			Bad:      t.str("bad"),
+			Ordered:  ordered,
+			Requires: t.strs("requires", `an array of conditions, as ["compile!=off"]`),
+			Excludes: t.strs("excludes", `an array of conditions, as ["graph=on"]`),
+			Parts:    t.strs("parts", `an array of settings, as ["autotune=on", "graphs=on"]`),
+		},
+		Env: t.str("env"), Define: t.str("define"), Arg: t.str("arg"), Option: t.str("option"),
 	}
 	t.require("name", "values")
 	if f.Name != "" && !isName(f.Name, "_", "_.-") {
@@ -218,29 +217,14 @@ func (f Flag) On() string {
 	return f.Values[slices.IndexFunc(f.Values, func(v string) bool { return !off(v) })]
 }
 
-// condition is "flag=value" or, with Not, "flag!=value".
-type condition struct {
-	Flag, Value string
-	Not         bool
-}
-
-// ParseCondition reads "flag=value" or "flag!=value".
-func ParseCondition(s string) (condition, bool) {
-	if name, value, ok := strings.Cut(s, "!="); ok && !strings.Contains(name, "=") {
-		return condition{strings.TrimSpace(name), strings.TrimSpace(value), true}, true
-	}
-	name, value, ok := strings.Cut(s, "=")
-	return condition{Flag: strings.TrimSpace(name), Value: strings.TrimSpace(value)}, ok
-}
-
 // resolveCondition checks a condition against the flags.
-func resolveCondition(t table, path []string, s string, flags []Flag) (condition, bool) {
-	c, ok := ParseCondition(s)
+func resolveCondition(t table, path []string, s string, all []Flag) (flags.Term, bool) {
+	c, ok := flags.ParseTerm(s)
 	if !ok {
 		t.r.add(path, `invalid condition %q; write "flag=value"`, s)
 		return c, false
 	}
-	if wrong := c.Unknown(flags); wrong != "" {
+	if wrong := Unknown(c, all); wrong != "" {
 		t.r.add(path, "%q: %s", s, wrong)
 		return c, false
 	}
@@ -248,16 +232,16 @@ func resolveCondition(t table, path []string, s string, flags []Flag) (condition
 }
 
 // Unknown says that there is no such flag or value of it; "" if there is.
-func (c condition) Unknown(flags []Flag) string {
-	i := slices.IndexFunc(flags, func(f Flag) bool { return f.Name == c.Flag })
+func Unknown(c flags.Term, all []Flag) string {
+	i := slices.IndexFunc(all, func(f Flag) bool { return f.Name == c.Flag })
 	if i < 0 {
-		names := make([]string, len(flags))
-		for j, f := range flags {
+		names := make([]string, len(all))
+		for j, f := range all {
 			names[j] = f.Name
 		}
 		return fmt.Sprintf("unknown flag %q%s; flags: %s", c.Flag, wording.DidYouMean(c.Flag, names), strings.Join(names, ", "))
 	}
-	if values := flags[i].Values; !slices.Contains(values, c.Value) {
+	if values := all[i].Values; !slices.Contains(values, c.Value) {
 		return fmt.Sprintf("flag %q has no value %q%s; allowed: %s", c.Flag, c.Value, wording.DidYouMean(c.Value, values), OneOf(values))
 	}
 	return ""
@@ -307,25 +291,12 @@ func checkClaim(t table, h Hypothesis, flags []Flag) {
 	}
 }
 
-// Terms writes conditions without spaces, as package flags reads them.
-func Terms(list []string) (out []string) {
-	for _, s := range list {
-		c, _ := ParseCondition(s) // checked when the configuration was read
-		sign := "="
-		if c.Not {
-			sign = "!="
-		}
-		out = append(out, c.Flag+sign+c.Value)
-	}
-	return out
-}
-
 // FlagSpace is the space of the combinations of flags. A contradiction among their
 // conditions gives a *flags.Error.
 func FlagSpace(all []Flag) (*flags.Flags, error) {
 	var out []flags.Flag
 	for _, f := range all {
-		out = append(out, flags.Flag{Name: f.Name, Values: f.Values, Bad: f.Bad, Ordered: f.Ordered, Requires: Terms(f.Requires), Excludes: Terms(f.Excludes), Parts: Terms(f.Parts)})
+		out = append(out, f.Flag)
 	}
 	return flags.New(out)
 }

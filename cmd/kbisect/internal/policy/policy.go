@@ -17,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/sets/flags"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/kernels"
@@ -172,7 +173,7 @@ func (p *Policy) Carriers() []kernels.Flag {
 func (p *Policy) parseAssign(text string) (string, error) {
 	given := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
-		c, ok := config.ParseCondition(part)
+		c, ok := flags.ParseTerm(part)
 		switch {
 		case !ok || c.Not:
 			return "", exit.Usagef("invalid setting %q; write flag=value", part)
@@ -181,7 +182,7 @@ func (p *Policy) parseAssign(text string) (string, error) {
 		case given[c.Flag] != "":
 			return "", exit.Usagef("%q sets flag %q twice", text, c.Flag)
 		}
-		if wrong := c.Unknown(p.Flags); wrong != "" {
+		if wrong := config.Unknown(c, p.Flags); wrong != "" {
 			return "", exit.Usagef("%q: %s", part, wrong)
 		}
 		given[c.Flag] = c.Value

@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/sets/flags"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline"
@@ -243,7 +246,7 @@ func TestEnds(t *testing.T) {
 	first := r.Commit(t, "one")
 	r.Write(t, "a", "2")
 	second := r.Commit(t, "two")
-	flags := []config.Flag{{Name: "f", Values: []string{"0", "1"}, Env: "F"}}
+	fs := []config.Flag{{Flag: flags.Flag{Name: "f", Values: []string{"0", "1"}}, Env: "F"}}
 	for _, c := range []struct {
 		name      string
 		flags     []config.Flag
@@ -257,9 +260,9 @@ func TestEnds(t *testing.T) {
 		{"hunks of the first", nil, Request{Axis: AxisHunks, Commit: "HEAD^"}, "", "", "is the first commit and has no parent"},
 		{"hunks of both", nil, Request{Axis: AxisHunks, Commit: "HEAD", GoodSet: true}, "", "", "--commit already names both ends"},
 		{"no such commit", nil, Request{Axis: AxisHunks, Commit: "nowhere"}, "", "", `--commit: unknown revision "nowhere"`},
-		{"flags", flags, Request{Axis: AxisFlags, Bad: "HEAD^"}, first, first, ""},
+		{"flags", fs, Request{Axis: AxisFlags, Bad: "HEAD^"}, first, first, ""},
 		{"no flags", nil, Request{Axis: AxisFlags, Bad: "HEAD"}, "", "", "there are no flags to search"},
-		{"flags with --good", flags, Request{Axis: AxisFlags, Bad: "HEAD", GoodSet: true}, "", "", "takes no --good"},
+		{"flags with --good", fs, Request{Axis: AxisFlags, Bad: "HEAD", GoodSet: true}, "", "", "takes no --good"},
 	} {
 		p := &Policy{Flags: c.flags}
 		var err error
@@ -280,7 +283,7 @@ func TestEnds(t *testing.T) {
 func TestCandidate(t *testing.T) {
 	repo, r := repoWith(t, map[string]string{"a": "1"})
 	head := r.Commit(t, "one")
-	p := &Policy{Flags: []config.Flag{{Name: "mode", Values: []string{"off", "on"}}, {Name: "depth", Values: []string{"1", "2"}}}}
+	p := &Policy{Flags: []config.Flag{{Flag: flags.Flag{Name: "mode", Values: []string{"off", "on"}}}, {Flag: flags.Flag{Name: "depth", Values: []string{"1", "2"}}}}}
 	for text, want := range map[string]string{"HEAD": "", "HEAD:depth=2": "depth=2", "HEAD:depth=2,mode=on": "mode=on,depth=2", ":/one": ""} {
 		if c, err := p.Candidate(repo, text); err != nil || c.Commit != head || c.Assign != want {
 			t.Errorf("%s: %+v, %v", text, c, err)
@@ -356,4 +359,17 @@ func TestComparedTexts(t *testing.T) {
 func TestMain(m *testing.M) {
 	os.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 	os.Exit(m.Run())
+}
+
+// TestStoredFlags reads the flags of a policy as every version has stored them.
+func TestStoredFlags(t *testing.T) {
+	const stored = `{"Name":"f","Values":["0","1"],"Bad":"1","Ordered":true,"Env":"F","Define":"","Arg":"","Option":"","Requires":["g=1"],"Excludes":null}`
+	var got config.Flag
+	if err := json.Unmarshal([]byte(stored), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := config.Flag{Flag: flags.Flag{Name: "f", Values: []string{"0", "1"}, Bad: "1", Ordered: true, Requires: []string{"g=1"}}, Env: "F"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
 }

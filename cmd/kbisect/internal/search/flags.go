@@ -47,7 +47,7 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 // undecided.
 func claims(p *policy.Policy, a *axis, flags *flags.Flags) {
 	for _, h := range p.Hypotheses {
-		set, err := flags.Claim(config.Terms(h.Claim))
+		set, err := flags.Claim(h.Claim)
 		if err != nil {
 			a.undecided = append(a.undecided, sets.Judged{Name: h.Name, Verdict: sets.Undecided, Why: err.Error()})
 			continue
