@@ -38,10 +38,7 @@ func record(ctx context.Context, t *session.Session, q *policy.Request, rev, not
 	all, err := session.LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
 		t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
-	result, userErr := t.Ended(ctx, err)
-	if userErr == nil {
-		userErr = t.NotFound("at " + wording.Short(t.Policy.Good))
-	}
+	result, userErr := t.Ended(ctx, err, "at "+wording.Short(t.Policy.Good))
 	if userErr == nil && result == "" {
 		userErr = session.MustSend(t, all)
 	}
@@ -50,7 +47,7 @@ func record(ctx context.Context, t *session.Session, q *policy.Request, rev, not
 	}
 	doc := session.Measurement(t, rev, q.Metric, all, n, result, err)
 	if why := refusal(doc, all, n); why != "" || doc.Result != string(bisect.OK) {
-		code := session.MeasureCode(doc.Result)
+		code := session.ExitCode(doc.Result)
 		if code == exit.OK {
 			code, doc.Result = exit.Inconclusive, store.Inconclusive
 		}

@@ -53,12 +53,9 @@ func noise(ctx context.Context, t *session.Session, q *policy.Request, save *os.
 			t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 		}
 	})
-	result, userErr := t.Ended(ctx, err)
-	if userErr == nil {
-		userErr = t.NotFound("at " + wording.Short(t.Policy.Good))
-	}
+	result, userErr := t.Ended(ctx, err, "at "+wording.Short(t.Policy.Good))
 	if userErr != nil {
-		return t.Fail(userErr)
+		return userErr
 	}
 	s, userErr := newSeries(t.Policy, all)
 	if userErr != nil && result == "" {

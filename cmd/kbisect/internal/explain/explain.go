@@ -16,7 +16,6 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/pipeline/store"
 )
 
 // Kind is the kind of sessions of kbisect explain.
@@ -55,12 +54,9 @@ func readRequest(p *policy.Policy, q *policy.Request, _ *session.Pair) error {
 func explain(ctx context.Context, t *session.Session, q *policy.Request, pair session.Pair) error {
 	x := explainerOf(t, pair.Sides)
 	err := x.see(ctx, q.Launches)
-	result, userErr := t.Ended(ctx, err)
-	if userErr == nil {
-		userErr = t.NotFound("for A or for B")
-	}
+	result, userErr := t.Ended(ctx, err, "for A or for B")
 	if userErr != nil {
-		return t.Fail(userErr)
+		return userErr
 	}
 	doc := x.document(pair.Words[:], result, err)
 	return t.Conclude(doc.Result, doc.Summary, explainCode(doc), err, &doc, func() error { return t.Report(&doc) })
@@ -82,16 +78,12 @@ func (x *explainer) see(ctx context.Context, launches int) error {
 	return x.look(ctx)
 }
 
+// explainCode is the exit code: whatever was seen of the two explains something.
 func explainCode(doc report.Explanation) int {
-	switch {
-	case doc.Result == store.Interrupted:
-		return exit.Interrupted
-	case doc.Result == store.Infra:
-		return exit.Machine
-	case len(doc.Rows) == 0:
-		return exit.Inconclusive
+	if doc.Error == nil && len(doc.Rows) > 0 {
+		return exit.OK
 	}
-	return exit.OK
+	return session.ExitCode(doc.Result)
 }
 
 // launch launches A and B in turn, for the times of their phases. A side that fails is not launched again. Both are

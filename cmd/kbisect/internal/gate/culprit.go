@@ -8,6 +8,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
@@ -34,28 +35,29 @@ func blame(ctx context.Context, t *session.Session, x request, got compare.Resul
 	if !x.bisect {
 		return nil, nil
 	}
-	aim(t, got)
-	f, err := search.Of(t).History(ctx)
+	s := search.Of(t)
+	aim(s, t, got)
+	f, err := s.History(ctx)
 	switch {
 	case err != nil:
 		return nil, &report.GateSearch{Result: bisect.Broken, Why: err.Error(), Suspects: []report.Candidate{}}
 	case f.Result == bisect.Found:
 		c := culpritOf(ctx, t, x, f.Culprits[0])
 		c.Confidence, c.Confirmed, c.Effect = &f.Culprits[0].Confidence, f.Culprits[0].Confirmed, f.Culprits[0].Effect
-		return c, searchOf(t, f)
+		return c, searchOf(s, t, f)
 	}
-	return nil, searchOf(t, f)
+	return nil, searchOf(s, t, f)
 }
 
 // aim narrows the search to what the gate found: a failure, or the numbers that are worse. Accepted numbers are
 // hidden: they are worse as well, but because of another commit.
-func aim(t *session.Session, got compare.Result) {
-	t.Policy.Judge.Find, t.Policy.Judge.Phase = bisect.Slow, ""
+func aim(s *search.Search, t *session.Session, got compare.Result) {
 	if got.ByClass {
-		t.Policy.Judge.Find = got.Class
+		phase := ""
 		if got.Class == bisect.Timeout {
-			t.Policy.Judge.Phase = got.Phase
+			phase = got.Phase
 		}
+		s.Narrow(got.Class, phase, t.Policy.Judge.Metrics)
 		return
 	}
 	worse := func(metric, one string) bool {
@@ -63,12 +65,13 @@ func aim(t *session.Session, got compare.Result) {
 			return k.Answer == compare.Worse && k.About(metric, one)
 		})
 	}
-	t.Policy.Judge.Metrics = nil
+	var metrics []metric.Metric
 	for _, k := range got.Contrasts {
-		if k.Answer == compare.Worse && !slices.Contains(t.Policy.Judge.Metrics, k.Metric) {
-			t.Policy.Judge.Metrics = append(t.Policy.Judge.Metrics, k.Metric)
+		if k.Answer == compare.Worse && !slices.Contains(metrics, k.Metric) {
+			metrics = append(metrics, k.Metric)
 		}
 	}
+	s.Narrow(bisect.Slow, "", metrics)
 	kept := t.Memory
 	t.Memory = &pipeline.Memory{ // remembers nothing itself: the one below does
 		Next: regressed{kept, worse}, Save: func(bisect.Request, bisect.Outcome) error { return nil },
@@ -123,8 +126,8 @@ func culpritOf(ctx context.Context, t *session.Session, x request, c bisect.Culp
 }
 
 // searchOf says how a search ended.
-func searchOf(t *session.Session, f bisect.Finding) *report.GateSearch {
-	s := &report.GateSearch{Result: f.Result, Why: report.NewSearch(search.Of(t).Input(f)).Headline, Suspects: []report.Candidate{}}
+func searchOf(by *search.Search, t *session.Session, f bisect.Finding) *report.GateSearch {
+	s := &report.GateSearch{Result: f.Result, Why: report.NewSearch(by.Input(f)).Headline, Suspects: []report.Candidate{}}
 	switch {
 	case f.Result == bisect.Found:
 	case f.Result == bisect.NoDifference:

@@ -173,12 +173,9 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request) err
 	if err == nil && got.Answer == compare.Worse && t.NotFound("") == nil {
 		culprit, search = blame(ctx, t, x, got)
 	}
-	result, userErr := t.Ended(ctx, err)
+	result, userErr := t.Ended(ctx, err, "at HEAD or at its merge base")
 	if userErr != nil {
 		return userErr
-	}
-	if userErr := t.NotFound("at HEAD or at its merge base"); userErr != nil {
-		return t.Fail(userErr)
 	}
 	doc := reportOf(t, x, got, cmp.Or(result, resultOf(got.Answer)), err)
 	doc.Culprit, doc.Search = culprit, search
@@ -213,13 +210,10 @@ func resultOf(a compare.Answer) string {
 
 // exitCode is the exit code for a result.
 func (x *request) exitCode(result string) int {
-	switch {
-	case result == report.GateOpen && x.tolerant, result == report.GatePass, result == report.GateImprovement:
+	if result == report.GateOpen && x.tolerant {
 		return exit.OK
-	case result == report.GateRegression:
-		return exit.Regression
 	}
-	return session.CompareCode(result)
+	return session.ExitCode(result)
 }
 
 // why explains a result that rests on how launches ended rather than on numbers.

@@ -137,12 +137,7 @@ func (k *pushCheck) conclude(ctx context.Context, x *refCheck, l launches, t *se
 	if errors.Is(l.err, context.DeadlineExceeded) {
 		l.got.Spent, l.err = true, nil
 	}
-	result, err := t.Ended(ctx, l.err)
-	if err == nil {
-		if err = t.NotFound("for " + x.ref.name()); err != nil {
-			err = t.Fail(err)
-		}
-	}
+	result, err := t.Ended(ctx, l.err, "for "+x.ref.name())
 	if err != nil {
 		return decision{answer: unchecked, why: wording.Headline(err.Error())}
 	}

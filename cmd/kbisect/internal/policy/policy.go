@@ -31,7 +31,7 @@ import (
 // Policy is everything that decides a run. It is stored with the session, so that
 // --resume continues by the same rules even if the configuration file has changed.
 type Policy struct {
-	Good, Bad   string // commit ids; Good is "" until --find-good has found one
+	Good, Bad   string // commit ids; Good is "" where --find-good is to find one
 	FindGood    bool
 	FirstParent bool
 	All         bool // every culprit in the range

@@ -111,7 +111,7 @@ func missingMetrics(s *session.Session) (warnings []string, err error) {
 
 // slowerPhases warns of phases that take clearly longer at the bad end, where the compared metric does not differ:
 // every launch of the bad end takes longer than all of the good end.
-func slowerPhases(p *policy.Policy, launches []report.Launch) (out []string) {
+func slowerPhases(p *policy.Policy, goodEnd string, launches []report.Launch) (out []string) {
 	const (
 		least   = 3    // launches of each end
 		share   = 1.2  // of the good end's time
@@ -122,7 +122,7 @@ func slowerPhases(p *policy.Policy, launches []report.Launch) (out []string) {
 	}
 	var ends [2][]bisect.Outcome
 	for _, l := range launches {
-		for k, commit := range []string{p.Good, p.Bad} {
+		for k, commit := range []string{goodEnd, p.Bad} {
 			if l.Candidate == (bisect.Candidate{Commit: commit}) && l.Outcome.Class == bisect.OK && l.Outcome.Caches != string(pipeline.Cold) {
 				ends[k] = append(ends[k], l.Outcome)
 			}

@@ -7,7 +7,6 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -16,8 +15,9 @@ import (
 // findGood walks back from the bad end along first parents, in doubling steps, until a commit passes, which
 // becomes the good end. It returns the commits tested on the way, which the search need not test again, or a
 // finding where there is nothing to search.
-func findGood(ctx context.Context, s *session.Session, plain *judge.Plain) (tested []string, f *bisect.Finding, err error) {
-	bad := bisect.Candidate{Commit: s.Policy.Bad}
+func (s *Search) findGood(ctx context.Context, plain *judge.Plain) (tested []string, f *bisect.Finding, err error) {
+	t := s.session
+	bad := bisect.Candidate{Commit: t.Policy.Bad}
 	o, err := plain.Look(ctx, bad, bisect.EndBad)
 	if err != nil {
 		return nil, broken(ctx, err), nil
@@ -27,7 +27,7 @@ func findGood(ctx context.Context, s *session.Session, plain *judge.Plain) (test
 	}
 	id := bad.Commit
 	for step := 1; ; step *= 2 {
-		next, back, err := back(s.Repo, id, step)
+		next, back, err := back(t.Repo, id, step)
 		if err != nil {
 			return nil, nil, exit.Usage(err)
 		}
@@ -36,14 +36,14 @@ func findGood(ctx context.Context, s *session.Session, plain *judge.Plain) (test
 			return nil, &bisect.Finding{Result: bisect.NoDifference, Ends: bisect.Ends{Why: why, Hint: "name a good end with --good"}}, nil
 		}
 		id = next
-		s.Display.Say(fmt.Sprintf("looking for a good end: testing %s", wording.Short(id)))
+		t.Display.Say(fmt.Sprintf("looking for a good end: testing %s", wording.Short(id)))
 		o, err := plain.Look(ctx, bisect.Candidate{Commit: id}, bisect.EndGood)
 		if err != nil {
 			return nil, broken(ctx, err), nil
 		}
 		if o.Class == bisect.OK {
-			s.Policy.Good = id
-			return tested, nil, s.Store.UpdateSession(s.Record.ID, func(kept *store.Session) { kept.Good = id })
+			s.good = id
+			return tested, nil, t.Store.UpdateSession(t.Record.ID, func(kept *store.Session) { kept.Good = id })
 		}
 		tested = append(tested, id)
 	}

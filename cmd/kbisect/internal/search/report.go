@@ -43,7 +43,7 @@ func (s *Search) Input(f bisect.Finding) report.Input {
 		in.Commits[id] = info
 		return info
 	}
-	in.Good, in.Bad = add(s.session.Policy.Good, false), add(s.session.Policy.Bad, false)
+	in.Good, in.Bad = add(s.good, false), add(s.session.Policy.Bad, false)
 	for _, step := range f.Steps {
 		add(step.Commit, false)
 	}

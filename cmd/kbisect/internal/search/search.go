@@ -33,6 +33,8 @@ import (
 // Search is one search: a session, and what it has found besides commits.
 type Search struct {
 	session *session.Session
+	good    string        // commit id of the good end; "" until it is found
+	options judge.Options // what is searched for
 
 	sets     *setSearch               // of the flags or hunks axis; nil for the history
 	hunks    map[string][]report.Hunk // by culprit: what in it is to blame
@@ -42,7 +44,12 @@ type Search struct {
 
 // Of is a search that has found nothing yet.
 func Of(s *session.Session) *Search {
-	return &Search{session: s, hunks: map[string][]report.Hunk{}, switched: map[string]string{}}
+	return &Search{session: s, good: s.Policy.Good, options: s.Policy.Judge, hunks: map[string][]report.Hunk{}, switched: map[string]string{}}
+}
+
+// Narrow restricts the search to one complaint: a class, for a time-out with its phase, or metrics that are worse.
+func (s *Search) Narrow(find bisect.Class, phase string, metrics []metric.Metric) {
+	s.options.Find, s.options.Phase, s.options.Metrics = find, phase, metrics
 }
 
 // run searches, keeps the finding and writes the report; its error carries the exit code.
@@ -78,7 +85,11 @@ func (s *Search) run(ctx context.Context) error {
 	if f.Result == bisect.Broken {
 		return exit.With(exit.Machine, f.Err)
 	}
-	if code := exitCode(f.Result); code != exit.OK {
+	code := session.ExitCode(string(f.Result))
+	if f.Result == bisect.NoDifference { // which a comparison hopes for, and a search does not
+		code = exit.NoDifference
+	}
+	if code != exit.OK {
 		return exit.With(code, nil)
 	}
 	return nil
@@ -105,7 +116,7 @@ func (s *Search) examine(f *bisect.Finding) error {
 	}
 	t.Warn(unknownPhases(p.Judge.Phase, p.Limits.Phases, t.Launches)...)
 	if f.Result != bisect.Found && f.Result != bisect.Broken {
-		f.Warnings = append(f.Warnings, slowerPhases(p, t.Launches)...)
+		f.Warnings = append(f.Warnings, slowerPhases(p, s.good, t.Launches)...)
 	}
 	if !p.All {
 		f.Warnings = append(f.Warnings, otherExceptions(p.Bad, t.Launches, f.Culprits)...)
@@ -180,13 +191,13 @@ func (s *Search) seen() []report.Launch {
 // History finds the good end where none is given, then the culprit.
 func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	t := s.session
-	opts := t.Policy.Judge
+	opts := s.options
 	plain := &judge.Plain{Sampler: t.Memory, Options: opts}
 	var tested []string
-	if t.Policy.Good == "" {
+	if s.good == "" {
 		var f *bisect.Finding
 		var err error
-		if tested, f, err = findGood(ctx, t, plain); err != nil {
+		if tested, f, err = s.findGood(ctx, plain); err != nil {
 			return bisect.Finding{}, err
 		}
 		if f != nil {
@@ -195,7 +206,7 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	}
 	if t.Range == nil {
 		var err error
-		if t.Range, err = t.Repo.Range(ctx, t.Policy.Good, t.Policy.Bad, t.Policy.RangeOptions()); err != nil {
+		if t.Range, err = t.Repo.Range(ctx, s.good, t.Policy.Bad, t.Policy.RangeOptions()); err != nil {
 			return bisect.Finding{}, rangeError(err)
 		}
 	}
@@ -206,7 +217,7 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	}
 	ahead := foresight{t}
 	plan := bisect.Search{
-		Commits: commits, Good: bisect.Candidate{Commit: t.Policy.Good}, GoodKey: t.Range.GoodKey, Judge: plain,
+		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey, Judge: plain,
 		Tested: tested, Redo: t.Redo, Ahead: ahead.builds,
 		OnStep: func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
 		Spent:  t.Spent,
@@ -276,23 +287,8 @@ func (s *Search) keep(d *report.Search) error {
 	}
 	return t.Store.UpdateSession(t.Record.ID, func(kept *store.Session) {
 		kept.Status, kept.Finding, kept.Summary = string(d.Result), data.Bytes(), d.Summary()
-		kept.Good, kept.Elapsed = t.Policy.Good, time.Duration(d.Totals.Wall*float64(time.Second))
+		kept.Good, kept.Elapsed = s.good, time.Duration(d.Totals.Wall*float64(time.Second))
 	})
-}
-
-// exitCode is the code of a result.
-func exitCode(r bisect.Result) int {
-	switch r {
-	case bisect.Found:
-		return exit.OK
-	case bisect.Inconclusive:
-		return exit.Inconclusive
-	case bisect.NoDifference:
-		return exit.NoDifference
-	case bisect.Interrupted:
-		return exit.Interrupted
-	}
-	return exit.Machine
 }
 
 // explain compares the first culprit with its parent. A culprit that does not build needs no explanation.

@@ -13,7 +13,6 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/source"
-	"github.com/kbisect/kbisect/pipeline/store"
 )
 
 // Pair is the two revisions of a command line, as named and as candidates.
@@ -95,12 +94,9 @@ func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x Pair) erro
 		},
 	}
 	got, err := run.Run(ctx)
-	result, userError := t.Ended(ctx, err)
+	result, userError := t.Ended(ctx, err, "for A or for B")
 	if userError != nil {
 		return userError
-	}
-	if userError := t.NotFound("for A or for B"); userError != nil {
-		return t.Fail(userError)
 	}
 	if result == "" && onlyAFails(got) {
 		a, b := got.Sides[0], got.Sides[1]
@@ -109,7 +105,7 @@ func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x Pair) erro
 	}
 	result = cmp.Or(result, string(got.Answer))
 	doc := Comparison(t, x, got, result, err)
-	return t.Conclude(result, doc.Verdict, CompareCode(result), err, &doc, func() error { return t.Report(&doc) })
+	return t.Conclude(result, doc.Verdict, ExitCode(result), err, &doc, func() error { return t.Report(&doc) })
 }
 
 // onlyAFails reports a comparison in which A fails and B passes, so that there is nothing to measure. For two
@@ -117,21 +113,6 @@ func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x Pair) erro
 func onlyAFails(c compare.Result) bool {
 	a, b := c.Sides[0], c.Sides[1]
 	return c.ByClass && c.Answer == compare.Open && a.Failure != nil && a.Failure.Class != bisect.Skip && b.Failed == 0 && b.Launches > 0
-}
-
-// CompareCode is the exit code of a comparison.
-func CompareCode(result string) int {
-	switch result {
-	case string(compare.Better), string(compare.Alike):
-		return exit.OK
-	case string(compare.Worse):
-		return exit.Regression
-	case store.Interrupted:
-		return exit.Interrupted
-	case store.Infra:
-		return exit.Machine
-	}
-	return exit.Inconclusive
 }
 
 // PairLine is one line of progress: a metric that is still undecided, or else the first, with the interval that the

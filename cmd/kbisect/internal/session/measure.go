@@ -106,10 +106,7 @@ func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) 
 	all, err := LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
 		t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
-	result, userError := t.Ended(ctx, err)
-	if userError == nil {
-		userError = t.NotFound("at " + wording.Short(t.Policy.Good))
-	}
+	result, userError := t.Ended(ctx, err, "at "+wording.Short(t.Policy.Good))
 	if userError == nil && result == "" && q.Metric != "" {
 		userError = sends(all, t.Policy.Judge.Metrics[0])
 	}
@@ -117,7 +114,7 @@ func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) 
 		return t.Fail(userError)
 	}
 	doc := Measurement(t, rev, q.Metric, all, n, result, err)
-	return t.Conclude(doc.Result, doc.Verdict, MeasureCode(doc.Result), err, &doc, func() error { return t.Report(&doc) })
+	return t.Conclude(doc.Result, doc.Verdict, ExitCode(doc.Result), err, &doc, func() error { return t.Report(&doc) })
 }
 
 // sends is an error where all launches passed and none of them reported a metric.
@@ -131,19 +128,6 @@ func sends(all []bisect.Outcome, m metric.Metric) error {
 	}
 	slices.Sort(known)
 	return exit.Usage(&compare.UnknownMetricError{Wanted: m.Name, Sent: slices.Compact(known)})
-}
-
-// MeasureCode is the exit code of a measurement.
-func MeasureCode(result string) int {
-	switch result {
-	case string(bisect.OK):
-		return exit.OK
-	case store.Interrupted:
-		return exit.Interrupted
-	case store.Infra:
-		return exit.Machine
-	}
-	return exit.Inconclusive
 }
 
 // Measurement makes the document of launches; only restricts it to one metric, "" is all.

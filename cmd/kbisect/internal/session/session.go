@@ -188,9 +188,9 @@ func (s *Session) Fail(err error) error {
 	return errors.Join(err, keep)
 }
 
-// Ended closes the pipeline. An interruption and a machine problem are results; what the user can correct, or any
-// other error, is userError.
-func (s *Session) Ended(ctx context.Context, err error) (result string, userError error) {
+// Ended closes the pipeline after the launches of the candidates that where names. An interruption and a machine
+// problem are results; what the user can correct, or any other error, is userError, and the session has failed.
+func (s *Session) Ended(ctx context.Context, err error, where string) (result string, userError error) {
 	s.Display.End()
 	if closeErr := s.ClosePipes(); closeErr != nil {
 		s.Warn(closeErr.Error())
@@ -199,15 +199,34 @@ func (s *Session) Ended(ctx context.Context, err error) (result string, userErro
 	var infra *bisect.InfraError
 	switch {
 	case err == nil:
-		return "", nil
 	case errors.As(err, &unknown):
 		return "", s.Fail(cmp.Or(Unmeasured(s), exit.Usage(err)))
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
-		return store.Interrupted, nil
+		result = store.Interrupted
 	case errors.As(err, &infra):
-		return store.Infra, nil
+		result = store.Infra
+	default:
+		return "", s.Fail(err)
 	}
-	return "", s.Fail(err)
+	if err := s.NotFound(where); err != nil {
+		return "", s.Fail(err)
+	}
+	return result, nil
+}
+
+// ExitCode is the exit code of a result of any command but a search, for which finding no difference is no success.
+func ExitCode(result string) int {
+	switch result {
+	case string(bisect.OK), store.Found, string(compare.Better), string(compare.Alike), report.GatePass:
+		return exit.OK
+	case string(compare.Worse):
+		return exit.Regression
+	case store.Interrupted:
+		return exit.Interrupted
+	case store.Infra:
+		return exit.Machine
+	}
+	return exit.Inconclusive
 }
 
 // Conclude stores the result of a session and prints it; code is the exit code of the result.
