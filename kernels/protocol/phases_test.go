@@ -187,7 +187,7 @@ func TestExplicitTeardown(t *testing.T) {
 	}
 }
 
-func TestQuiet(t *testing.T) {
+func TestSilenceIsTeardown(t *testing.T) {
 	ex := expected(t)
 	ex.Kinds = map[string]int{"sample": 1} // the least that good trials send
 	for name, c := range map[string]struct {
@@ -211,17 +211,18 @@ func TestQuiet(t *testing.T) {
 			_, line, _ := strings.Cut(l, " ")
 			p.Line(line, at(int(l[0]-'0')*100+int(l[1]-'0')*10+int(l[2]-'0')))
 		}
-		if got := p.Quiet(at(c.at), at(200)); got != c.want {
-			t.Errorf("%s: %v", name, got)
+		if p.HitLimit(at(c.at), at(200)); p.settled != c.want {
+			t.Errorf("%s: %v", name, p.settled)
 		}
 		p.Expect = nil
-		if p.Quiet(at(c.at), at(200)) {
+		p.settled = false
+		if p.HitLimit(at(c.at), at(200)); p.settled {
 			t.Errorf("%s: quiet without a good end", name)
 		}
 	}
 	var p Reader
 	say(t, &p, "100 phase: measure > measure", "120 sample: 1 us")
-	p.Settle()
+	p.settled = true
 	if p.Phase() != "teardown" || p.Spent("teardown", at(320)) != at(200) {
 		t.Errorf("settled: %s", p.Phase())
 	}

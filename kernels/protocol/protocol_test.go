@@ -123,9 +123,7 @@ func FuzzProtocol(f *testing.F) {
 		if len(text)%3 == 0 {
 			p.Close(wall)
 		}
-		if p.Quiet(wall, 0) {
-			p.Settle()
-		}
+		p.HitLimit(wall, 0)
 		total := 0.0
 		for _, ph := range p.Phases(wall, len(text)%2 == 0) {
 			if ph.Seconds < 0 || !validName(ph.Name) {

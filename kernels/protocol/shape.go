@@ -25,12 +25,6 @@ func (p *Reader) Shape() Shape {
 	}
 }
 
-// met reports whether a trial has sent exactly what was expected; phase is that of its last line.
-func (e *Shape) met(s *sent, phase string) bool {
-	return e != nil && s.facts > 0 && !s.phase && phase != teardown &&
-		e.Phase == phase && e.Result == s.result && maps.Equal(e.Kinds, s.kinds) && e.Before == s.before
-}
-
 // Least combines two good trials of a program that sends a varying number of lines into
 // the least that a complete trial sends. ok is false if they end in different phases.
 func (e Shape) Least(other Shape) (least Shape, ok bool) {
@@ -45,16 +39,6 @@ func (e Shape) Least(other Shape) (least Shape, ok bool) {
 		}
 	}
 	return least, true
-}
-
-// reached reports whether a trial has sent at least as many lines of each kind in its last phase.
-func (e *Shape) reached(s *sent) bool {
-	for kind, n := range e.Kinds {
-		if s.kinds[kind] < n {
-			return false
-		}
-	}
-	return true
 }
 
 // sent counts the lines that the program itself sent.

@@ -151,10 +151,7 @@ func (x *process) finish(res proc.Result) {
 	if !res.Timeout.Whole {
 		x.until += x.entered
 	}
-	// A program that had been silent for long when it was killed had sent its last line: it hung in teardown.
-	if x.protocol.Quiet(x.until, max(x.bounds.limit(teardown), time.Second)) {
-		x.protocol.Settle()
-	}
+	x.protocol.HitLimit(x.until, max(x.bounds.limit(teardown), time.Second))
 }
 
 // ended collects what there is to classify.
