@@ -11,36 +11,22 @@ import (
 )
 
 // completing is a repository with something to complete.
-func completing(t *testing.T) (r *repo, ids []string) {
-	r = newRepo(t)
+func completing(t *testing.T) *repo {
+	r := newRepo(t)
 	r.write("kbisect.toml", `version = 1
 [run]
 command = ["true"]
-[metric]
-name = "latency"
-[[flag]]
-name = "graph"
-values = ["off", "on"]
-env = "GRAPH"
-[[flag]]
-name = "tile"
-values = ["8", "16"]
-env = "TILE"
 `)
-	ids = r.history(4, func(i int) string { return "true" })
+	ids := r.history(4, func(i int) string { return "true" })
 	r.git("tag", "v1", ids[0])
 	r.git("tag", "v1.1", ids[1])
 	r.git("branch", "tune/tiles")
-	return r, ids
+	return r
 }
 
 // TestCompletions asks what could stand at the end of a line.
 func TestCompletions(t *testing.T) {
-	r, ids := completing(t)
-	if out, errs, code := r.kbisect("run", "--good", ids[0], "--", "true"); code != exit.NoDifference {
-		t.Fatalf("exit %d: %s%s", code, out, errs)
-	}
-	session, _, _ := strings.Cut(lineWith(t, r, "no-difference"), " ")
+	r := completing(t)
 	t.Chdir(r.dir)
 	for line, want := range map[string]string{
 		"kbisect comp":                             "compare completion",
@@ -53,26 +39,11 @@ func TestCompletions(t *testing.T) {
 		"kbisect run --good v1 --qui":              "--quiet",
 		"kbisect compare HEAD HEAD --pa":           "--path --pairs",
 		"kbisect gate --ac":                        "--accept",
-		"kbisect run --axis ":                      "history flags hunks",
-		"kbisect run --axis=h":                     "history hunks", // bash replaces what stands behind the =
-		"kbisect run --find t":                     "timeout",
-		"kbisect run --phase ca":                   "capture",
-		"kbisect run --metric l":                   "latency",
-		"kbisect demo --on to":                     "torch",
 		"kbisect run --good v":                     "v1 v1.1",
-		"kbisect run --good=v1.":                   "v1.1",
 		"kbisect run --bad tune":                   "tune/tiles",
 		"kbisect compare v1 ma":                    "main",
-		"kbisect compare v1:":                      "graph=off graph=on tile=8 tile=16",
-		"kbisect compare v1:graph=off,ti":          "off,tile=8 off,tile=16",
-		"kbisect compare v1 HEAD ma":               "",
 		"kbisect measure 'v1":                      "v1 v1.1",
-		"kbisect show " + session[:8]:              session,
-		"kbisect report --html f.html l":           "last",
-		"kbisect help cac":                         "cache",
-		"kbisect completion f":                     "fish",
 		"kbisect nosuch --h":                       "--help",
-		"kbisect run --budget 1":                   "",
 		"kbisect run --good v1 -- ./a":             ":files",
 		"kbisect run --report ":                    ":files",
 		"kbisect -C /nosuch run --good v":          "",
@@ -97,41 +68,28 @@ func inBash(t *testing.T, line string) string {
 	return strings.Join(strings.Fields(out.String()), " ")
 }
 
-// lineWith is the first line of kbisect sessions that holds a word.
-func lineWith(t *testing.T, r *repo, word string) string {
-	t.Helper()
-	out, _, _ := r.kbisect("sessions")
-	for line := range strings.Lines(out) {
-		if strings.Contains(line, word) {
-			return line
-		}
-	}
-	t.Fatalf("no %s in %s", word, out)
-	return ""
-}
-
 // TestCompletionInBash sources the script in bash and reads what its completion key would offer.
 func TestCompletionInBash(t *testing.T) {
-	r, _ := completing(t)
+	r := completing(t)
 	const script = `source <(kbisect completion bash) && complete -p kbisect >/dev/null || exit 9
 for line; do
 	COMP_LINE=$line COMP_POINT=${#line} COMP_WORDS=(kbisect)
 	_kbisect
 	echo "${COMPREPLY[*]}"
 done`
-	cmd := exec.Command("bash", "--norc", "-c", script, "bash", "kbisect comp", "kbisect run --axis=h", "kbisect compare v1:ti", "kbisect run --good v1 -- ./a")
+	cmd := exec.Command("bash", "--norc", "-c", script, "bash", "kbisect comp", "kbisect run --good v1.", "kbisect run --good v1 -- ./a")
 	cmd.Dir, cmd.Env = r.dir, r.env()
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
-	if want := "compare completion\nhistory hunks\ntile=8 tile=16\n\n"; err != nil || errs.Len() > 0 || string(out) != want {
+	if want := "compare completion\nv1.1\n\n"; err != nil || errs.Len() > 0 || string(out) != want {
 		t.Errorf("%v %s: %q, want %q", err, errs.String(), out, want)
 	}
 }
 
 // TestCompletionKey presses the completion key in an interactive bash.
 func TestCompletionKey(t *testing.T) {
-	r, _ := completing(t)
+	r := completing(t)
 	cmd := exec.Command("bash", "--norc", "--noprofile", "-i")
 	cmd.Dir, cmd.Env = r.dir, append(r.env(), "PS1=ready> ", "TERM=dumb", "HISTFILE=")
 	term := startOnTerminal(t, cmd, 120, 24)
@@ -140,10 +98,8 @@ func TestCompletionKey(t *testing.T) {
 	term.expect("\nsourced")
 	term.send("kbisect sess\t")
 	term.expect("kbisect sessions ")
-	term.send("\x15kbisect compare v1 HEAD^:gra\t")
-	term.expect("ph=o")
-	term.send("\x15kbisect run --axis=hu\t")
-	term.expect("--axis=hunks ")
+	term.send("\x15kbisect run --bad tune\t")
+	term.expect("--bad tune/tiles ")
 	term.send("\x15kbisect run --report kbi\t")
 	term.expect("--report kbisect.toml ")
 	term.send("\x15exit\n")
@@ -152,14 +108,14 @@ func TestCompletionKey(t *testing.T) {
 
 // TestCompletionInOtherShells has zsh and fish, where they are installed, complete.
 func TestCompletionInOtherShells(t *testing.T) {
-	r, _ := completing(t)
+	r := completing(t)
 	for shell, args := range map[string][]string{
-		"fish": {"--no-config", "-c", "kbisect completion fish | source; complete -C'kbisect run --axis hu'; complete -C'kbisect run --good v1.'; complete -C'kbisect run --report kbi'"},
+		"fish": {"--no-config", "-c", "kbisect completion fish | source; complete -C'kbisect run --good v1.'; complete -C'kbisect run --report kbi'"},
 		"zsh": {"-f", "-c", `compdef() { }
 _describe() { print -l ${(P)2}; }
 _files() { print files; }
 source <(kbisect completion zsh)
-for l in "kbisect run --axis hu" "kbisect run --good v1." "kbisect run --report kbi"; do words=(${=l}) CURRENT=4; _kbisect; done`},
+for l in "kbisect run --good v1." "kbisect run --report kbi"; do words=(${=l}) CURRENT=4; _kbisect; done`},
 	} {
 		if _, err := exec.LookPath(shell); err != nil {
 			t.Logf("NOT TRIED: %s is not installed", shell)
@@ -168,29 +124,9 @@ for l in "kbisect run --axis hu" "kbisect run --good v1." "kbisect run --report 
 		cmd := exec.Command(shell, args...)
 		cmd.Dir, cmd.Env = r.dir, r.env()
 		out, err := cmd.CombinedOutput()
-		want := map[string][]string{"fish": {"hunks", "v1.1", "kbisect.toml"}, "zsh": {"hunks", "v1.1", "files"}}[shell]
+		want := map[string][]string{"fish": {"v1.1", "kbisect.toml"}, "zsh": {"v1.1", "files"}}[shell]
 		if got := strings.Fields(string(out)); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %q, want %q", shell, err, got, want)
-		}
-	}
-}
-
-// TestCompletedValues tries what is offered for an option: nothing of it is refused as unknown.
-func TestCompletedValues(t *testing.T) {
-	r, _ := completing(t)
-	at := findPlace(newApp(nil, nil, nil), []string{"run"})
-	for _, name := range []string{"axis", "find"} {
-		for _, x := range at.values(flagNamed(at.flags, name), "") {
-			var said bytes.Buffer
-			args := []string{"kbisect", "-C", r.dir, "run", "--good", "nosuch", "--" + name, x.word}
-			if code := run(t.Context(), args, nil, &said, &said); code != exit.UsageError || strings.Contains(strings.ReplaceAll(said.String(), `unknown revision "nosuch"`, ""), "unknown") {
-				t.Errorf("--%s %s: exit %d, %s", name, x.word, code, said.String())
-			}
-		}
-	}
-	for _, x := range findPlace(newApp(nil, nil, nil), []string{"demo", "--on"}).completions("") {
-		if _, err := plantedOn(x.word); err != nil {
-			t.Error(err)
 		}
 	}
 }

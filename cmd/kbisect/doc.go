@@ -105,12 +105,13 @@ a past session, and a log that git bisect replay takes.
 # Help
 
 kbisect COMMAND --help explains a command, and kbisect man prints all of it as a manual page. With the script that kbisect completion
-prints, a shell completes commands, options, their values, revisions and sessions.
+prints, a shell completes commands, options and revisions.
 
 	$ kbisect completion bash
 	complete -F _kbisect kbisect
 	$ kbisect man
-	.TH "KBISECT" "1"…
+	…
+	.TH kbisect 1…
 
 # Exit codes
 

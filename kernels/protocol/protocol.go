@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -92,6 +93,15 @@ func (p *Reader) programLine(key, value string, found bool) (understood bool) {
 		p.clock.inferTeardown()
 	}
 	return understood
+}
+
+// Shape describes what the program itself has sent so far. Spans do not count, because
+// compilations depend on caches.
+func (p *Reader) Shape() Shape {
+	return Shape{
+		Phase: p.name(p.sent.top), Before: p.sent.before, Lines: p.sent.total,
+		Kinds: maps.Clone(p.sent.kinds), Result: p.sent.result,
+	}
 }
 
 // Series returns the samples and metrics; times are in seconds.

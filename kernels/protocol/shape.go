@@ -3,7 +3,6 @@ package protocol
 import (
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"time"
 )
 
@@ -14,15 +13,6 @@ type Shape struct {
 	Lines  int            `json:"lines"`  // in total
 	Kinds  map[string]int `json:"kinds"`  // lines since the entry of Phase, by kind
 	Result bool           `json:"result"` // the last line was a sample, a metric or a check
-}
-
-// Shape describes what the program itself has sent so far. Spans do not count, because
-// compilations depend on caches.
-func (p *Reader) Shape() Shape {
-	return Shape{
-		Phase: p.name(p.sent.top), Before: p.sent.before, Lines: p.sent.total,
-		Kinds: maps.Clone(p.sent.kinds), Result: p.sent.result,
-	}
 }
 
 // Least combines two good trials of a program that sends a varying number of lines into

@@ -15,7 +15,7 @@ import (
 // findGood walks back from the bad end along first parents, in doubling steps, until a commit passes, which
 // becomes the good end. It returns the commits tested on the way, which the search need not test again, or a
 // finding where there is nothing to search.
-func (s *Search) findGood(ctx context.Context, plain *judge.Plain) (tested []string, f *bisect.Finding, err error) {
+func findGood(ctx context.Context, s *Search, plain *judge.Plain) (tested []string, f *bisect.Finding, err error) {
 	t := s.session
 	bad := bisect.Candidate{Commit: t.Policy.Bad}
 	o, err := plain.Look(ctx, bad, bisect.EndBad)

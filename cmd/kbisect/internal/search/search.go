@@ -197,7 +197,7 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	if s.good == "" {
 		var f *bisect.Finding
 		var err error
-		if tested, f, err = s.findGood(ctx, plain); err != nil {
+		if tested, f, err = findGood(ctx, s, plain); err != nil {
 			return bisect.Finding{}, err
 		}
 		if f != nil {
