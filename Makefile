@@ -49,11 +49,13 @@ faults:
 clean:
 	rm -f kbisect
 
-# The judge of slow metrics against its targets, on a simulated device: JOBS searches a row, of the seeds from SEED on.
+# The search of a history against its targets, on a simulated device: JOBS searches a row (half as many where the machine
+# changes in the session, five for two of these for intervals), of the seeds from SEED on; then the times between launches.
 JOBS ?= 400
 SEED ?= 1
 bench-judge:
-	KBISECT_BENCH_JUDGE=$(JOBS) KBISECT_BENCH_SEED=$(SEED) go test -v -count=1 -run TestBenchJudge ./bisect/judge
+	KBISECT_BENCH_JUDGE=$(JOBS) KBISECT_BENCH_SEED=$(SEED) $(GO) test -v -count=1 -timeout 3h -run '^TestBench(Judge|All|Coverage)$$' ./fixtures/simulate
+	$(GO) test -run XXX -bench Decision -benchtime 3x -timeout 1h ./fixtures/simulate
 
 # The search of flags against its targets and the rivals, SEEDS searches a cell; Go's bisect itself beside it;
 # then the ranking of slowdowns.

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -15,41 +13,12 @@ import (
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
-// history is a row of the table of histories with several steps. Places are fixed, or drawn anew in
-// every trial.
+// history is a history of 256 commits with several steps at given places.
 type history struct {
-	name    string
-	steps   []float64 // logarithms
-	at      []int     // places; nil: drawn
-	plain   bool      // one culprit is looked for
-	gradual bool      // the answer must be that there is no single culprit
-	spec    string    // the rest of the specification
-	right   float64   // least share of right answers
-}
-
-var histories = []history{
-	{"one +5 %", []float64{0.0488}, nil, false, false, ``, 1},
-	{"+3 % and +5 %", []float64{0.0296, 0.0488}, []int{70, 190}, false, false, ``, 1},
-	{"+4 % and +4 %", []float64{0.0392, 0.0392}, []int{70, 190}, false, false, ``, 1},
-	{"+5 -5 +5 %", []float64{0.0488, -0.0488, 0.0488}, []int{60, 120, 190}, false, false, ``, 0.96},
-	{"+8 -3 %", []float64{0.077, -0.0296}, []int{70, 190}, false, false, ``, 0.99},
-	{"+5 -5 %", []float64{0.0488, -0.0488}, []int{60, 190}, false, false, ``, 0.96},
-	{"+3 % and +5 %, drawn", []float64{0.0296, 0.0488}, nil, false, false, ``, 0.95},
-	{"+5 -5 +5 %, drawn", []float64{0.0488, -0.0488, 0.0488}, nil, false, false, ``, 0.8},
-	{"four of +5 %", []float64{0.0488, 0.0488, 0.0488, 0.0488}, []int{40, 100, 150, 210}, false, false, ``, 0.94},
-	{"no step", nil, nil, false, false, `"culprit":"none"`, 0.98},
-	{"noisy, no step", nil, nil, false, false, `"culprit":"none","preset":"noisy"`, 0.98},
-	{"bimodal, one +5 %", []float64{0.0488}, nil, false, false, `"noise":{"modes":[{"p":0.25,"log":0.04}]}`, 0.97},
-	{"noisy, one +10 %", []float64{0.0953}, nil, false, false, `"preset":"noisy"`, 0.97},
-	{"20 times +0.4 %", slices.Repeat([]float64{0.004}, 20), evenly(20), true, true, ``, 1},
-	{"20 times +0.4 %, all", slices.Repeat([]float64{0.004}, 20), evenly(20), false, true, ``, 1},
-	{"quiet, 20 times +0.4 %", slices.Repeat([]float64{0.004}, 20), evenly(20), true, true, `"preset":"quiet"`, 1},
-	{"noisy, 20 times +1 %", slices.Repeat([]float64{0.01}, 20), evenly(20), true, true, `"preset":"noisy"`, 0.9},
-	{"ramp over a third, 20 times +0.4 %", slices.Repeat([]float64{0.004}, 20), third(), true, true, ``, 0.9},
-	{"+3 % and +5 %, one", []float64{0.0296, 0.0488}, []int{70, 190}, true, false, ``, 1},
-	{"+4 % and +4 %, one", []float64{0.0392, 0.0392}, []int{70, 190}, true, false, ``, 1},
-	{"+5 -5 +5 %, one", []float64{0.0488, -0.0488, 0.0488}, []int{60, 120, 190}, true, false, ``, 1},
-	{"+8 -3 %, one", []float64{0.077, -0.0296}, []int{70, 190}, true, false, ``, 0.97},
+	steps []float64 // logarithms
+	at    []int     // places
+	plain bool      // one culprit is looked for
+	spec  string    // the rest of the specification
 }
 
 // evenly are n places all over 256 commits.
@@ -61,26 +30,9 @@ func evenly(n int) []int {
 	return out
 }
 
-// third is 20 places in the middle of 256 commits.
-func third() []int {
-	out := make([]int, 20)
-	for i := range out {
-		out[i] = 86 + 4*i
-	}
-	return out
-}
-
 // device is the simulated machine of one trial.
 func (h history) device(t *testing.T, seed uint64) *simulate.Device {
 	t.Helper()
-	at := h.at
-	if at == nil {
-		at = rand.New(rand.NewPCG(seed, 9)).Perm(255)[:len(h.steps)]
-		slices.Sort(at)
-		for i := range at {
-			at[i]++
-		}
-	}
 	var keys []string
 	if h.spec != "" {
 		keys = append(keys, h.spec)
@@ -88,7 +40,7 @@ func (h history) device(t *testing.T, seed uint64) *simulate.Device {
 	if len(h.steps) > 0 {
 		var steps []string
 		for i, s := range h.steps {
-			steps = append(steps, fmt.Sprintf(`{"at":%d,"log":%v}`, at[i], s))
+			steps = append(steps, fmt.Sprintf(`{"at":%d,"log":%v}`, h.at[i], s))
 		}
 		keys = append(keys, `"steps":[`+strings.Join(steps, ",")+`]`)
 	}
@@ -98,98 +50,6 @@ func (h history) device(t *testing.T, seed uint64) *simulate.Device {
 		t.Fatal(err)
 	}
 	return simulate.NewDevice(s, seed)
-}
-
-// sums are how the trials of a row ended.
-type sums struct {
-	right, missed, extra, gradual int // trials, up-steps, commits, trials
-	launches                      []int
-}
-
-func (h history) play(t *testing.T, trials int) sums {
-	t.Helper()
-	var s sums
-	for i := range trials {
-		d := h.device(t, uint64(1+i))
-		f, err := slowdown(d, d).Find(t.Context())
-		if err != nil || f.Err != nil {
-			t.Fatal(err, f.Err)
-		}
-		hits, extra := 0, 0
-		for _, c := range f.Culprits {
-			n, _ := strconv.ParseInt(c.Commit, 16, 64)
-			if slices.Contains(d.Culprits(), int(n)) {
-				hits++
-			} else {
-				extra++
-			}
-		}
-		want := len(d.Culprits())
-		if h.plain {
-			want = min(1, want)
-		}
-		right := hits == want && extra == 0
-		if f.Gradual {
-			s.gradual++
-		}
-		if h.gradual {
-			right = f.Gradual && f.Result == bisect.Inconclusive && len(f.Culprits) == 0 && len(f.Levels) > 10
-		}
-		if right {
-			s.right++
-		}
-		s.missed, s.extra = s.missed+max(0, want-hits), s.extra+extra
-		s.launches = append(s.launches, d.Launches)
-	}
-	slices.Sort(s.launches)
-	return s
-}
-
-func (s sums) mean() float64 {
-	sum := 0
-	for _, n := range s.launches {
-		sum += n
-	}
-	return float64(sum) / float64(len(s.launches))
-}
-
-// TestBenchAll prints the table of histories with several steps; KBISECT_BENCH_JUDGE is the number of
-// trials of a row, KBISECT_BENCH_CELL the beginning of the names of the rows wanted.
-func TestBenchAll(t *testing.T) {
-	trials, _ := strconv.Atoi(os.Getenv("KBISECT_BENCH_JUDGE"))
-	if trials == 0 {
-		t.Skip("KBISECT_BENCH_JUDGE is not set")
-	}
-	fmt.Println("| history | right | missed a job | extra a job | gradual | launches (p95, most) | target |\n|---|---|---|---|---|---|---|")
-	for _, h := range histories {
-		if !strings.HasPrefix(h.name, os.Getenv("KBISECT_BENCH_CELL")) {
-			continue
-		}
-		s := h.play(t, trials)
-		n := float64(trials)
-		met := "met"
-		if float64(s.right) < h.right*n || float64(s.extra) > 0.02*n {
-			met = "MISSED"
-		}
-		fmt.Printf("| %s | %.1f %% | %.3f | %.3f | %.1f %% | %.0f (%d, %d) | %s: ≥ %.0f %% |\n", h.name, 100*float64(s.right)/n, float64(s.missed)/n,
-			float64(s.extra)/n, 100*float64(s.gradual)/n, s.mean(), s.launches[trials*95/100], s.launches[trials-1], met, 100*h.right)
-	}
-}
-
-// TestAllReachesItsTargets plays a few trials of some rows, with wide margins.
-func TestAllReachesItsTargets(t *testing.T) {
-	for _, h := range histories {
-		most := map[string]float64{"+3 % and +5 %": 260, "+5 -5 +5 %": 220, "20 times +0.4 %, all": 260}[h.name]
-		if most == 0 {
-			continue
-		}
-		const trials = 5
-		s := h.play(t, trials)
-		t.Logf("%s: %+v", h.name, s)
-		if float64(s.right) < h.right*trials-1.5 || s.extra > 1 || s.mean() > most {
-			t.Errorf("%s: %+v", h.name, s)
-		}
-	}
 }
 
 // What was fixed is no culprit, whatever the machine looks like: not even where the levels of the commits

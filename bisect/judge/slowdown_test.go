@@ -284,32 +284,6 @@ func TestSlowdownEqualInputsThatDiffer(t *testing.T) {
 	}
 }
 
-// BenchmarkDecision is one launch taken in and the next one chosen among 4096 commits.
-func BenchmarkDecision(b *testing.B) {
-	for name, spec := range map[string]string{
-		"one-mode":  `{"step_log":0.00995,"commits":4096,"culprit":1234}`,
-		"two-modes": `{"step_log":0.02956,"commits":4096,"culprit":1234,"noise":{"modes":[{"p":0.25,"log":0.04}]}}`,
-	} {
-		b.Run(name, func(b *testing.B) {
-			s, _ := simulate.ReadSpec([]byte(spec))
-			launches := 0
-			slowest := 0.0
-			for b.Loop() {
-				d := simulate.NewDevice(s, 7)
-				a, err := kbisect(b.Context(), d)
-				if err != nil {
-					b.Fatal(err)
-				}
-				launches += d.Launches
-				slowest = max(slowest, a.Slowest.Seconds()*1000)
-			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(launches), "µs/decision")
-			b.ReportMetric(float64(launches)/float64(b.N), "launches")
-			b.ReportMetric(slowest, "slowest-ms")
-		})
-	}
-}
-
 // A step as large as the smallest effect that is looked for is worth a search to its end.
 func TestSlowdownStepOfTheSmallestEffect(t *testing.T) {
 	const jobs = 30
