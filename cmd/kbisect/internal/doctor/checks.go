@@ -85,7 +85,6 @@ func (s *subject) checks() []check {
 	const quick = 20 * time.Second
 	cfg := s.config
 	is := func(kinds ...string) bool { return slices.Contains(kinds, cfg.Kind) }
-	devices := len(s.probe().Devices) > 0
 	list := []check{
 		{"system", false, quick, system},
 		{"git", false, quick, toolCheck("git", "git", "install git; without it only plain repositories can be read", "--version")},
@@ -104,8 +103,7 @@ func (s *subject) checks() []check {
 	}
 	return append(list,
 		check{"torch", is(config.KindTorch), 70 * time.Second, func(ctx context.Context) Finding { return torch(ctx, s.probe()) }},
-		check{"nvcc chain", is(config.KindNvcc) && devices, chainBuild + chainRun, func(ctx context.Context) Finding { return nvccChain(ctx, s.probe(), cfg.Device.GPUs) }},
-		check{"torch chain", false, chainRun + 65*time.Second, torchChain},
+		check{"profilers", false, quick, profilers},
 		check{"devices", namesDevices(cfg.Device.GPUs), 40 * time.Second, func(context.Context) Finding { return devicesHere(s.probe(), cfg.Device.GPUs) }},
 		check{"cgroup", false, quick, cgroup},
 		check{"build cache", true, quick, buildCache},

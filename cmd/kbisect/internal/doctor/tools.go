@@ -145,3 +145,22 @@ func toolCheck(name, prefix, hint string, args ...string) func(context.Context) 
 		return passed("%s (%s)", machine.VersionLine(s, prefix), path)
 	}
 }
+
+// profilers lists the profilers of this machine and what they may read.
+func profilers(context.Context) Finding {
+	var tools []string
+	for _, name := range []string{"ncu", "nsys", "cuobjdump"} {
+		if _, err := exec.LookPath(name); err == nil {
+			tools = append(tools, name)
+		}
+	}
+	if len(tools) == 0 {
+		return missing("none in PATH", "")
+	}
+	text := strings.Join(tools, ", ")
+	params, err := os.ReadFile("/proc/driver/nvidia/params")
+	if err == nil && strings.Contains(string(params), "RmProfilingAdminOnly: 1") && os.Geteuid() != 0 {
+		text += "; only root may read performance counters (RmProfilingAdminOnly)"
+	}
+	return passed("%s", text)
+}

@@ -27,7 +27,7 @@ import (
 // plan makes the plan of a configuration.
 func (r reader) plan(file string, cfg *config.Config) error {
 	q, p := r.q, r.p
-	project, err := cfg.Project(Capability(cfg.Device.GPUs))
+	project, err := cfg.Project(capability(cfg.Device.GPUs))
 	if err != nil {
 		return exit.Usagef("%s: %w", file, err)
 	}
@@ -65,9 +65,9 @@ func (r reader) plan(file string, cfg *config.Config) error {
 	return nil
 }
 
-// Capability is the compute capability of the device that trials run on, such as
+// capability is the compute capability of the device that trials run on, such as
 // "9.0"; "" if unknown.
-func Capability(gpus []string) string {
+func capability(gpus []string) string {
 	ids, err := gpu.Select(gpus)
 	if err != nil || len(ids) == 0 {
 		return ""
