@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 
@@ -28,7 +29,11 @@ func caseLines(cases []yaml.MapSlice) []string {
 	for _, c := range cases {
 		var pairs []string
 		for _, kv := range dict(c) {
-			pairs = append(pairs, protocol.Plain(fmt.Sprintf("%v: %v", kv.Key, pythonStr(kv.Value)), maxPair))
+			pair := fmt.Sprintf("%v: %v", kv.Key, pythonStr(kv.Value))
+			if len(pair) > maxPair || strings.ContainsFunc(pair, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }) {
+				pair = protocol.Plain(pair, maxPair) // a line break would begin another case
+			}
+			pairs = append(pairs, pair)
 		}
 		out = append(out, strings.Join(pairs, "; "))
 	}
@@ -118,10 +123,30 @@ func pythonRepr(v any) string {
 	if !ok {
 		return pythonStr(v)
 	}
+	quote := '\''
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
-		return `"` + s + `"`
+		quote = '"'
 	}
-	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`).Replace(s) + "'"
+	var b strings.Builder
+	b.WriteRune(quote)
+	for _, r := range s {
+		switch {
+		case r == quote || r == '\\':
+			b.WriteString(`\` + string(r))
+		case r == '\t' || r == '\n' || r == '\r':
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	b.WriteRune(quote)
+	return b.String()
 }
 
 // pythonFloat always writes a point or an exponent. Python uses an exponent below

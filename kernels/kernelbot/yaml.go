@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/kbisect/kbisect/bisect/hint"
 )
@@ -41,6 +46,7 @@ func decodeYAML(data []byte, v any) (err error) {
 		if doc.Body == nil {
 			continue
 		}
+		ast.Walk(oldScalars{}, doc.Body)
 		whole := new(int)
 		e := expansion{sizes: map[string]int{}, open: []*anchor{{size: whole}}, endless: new(bool), merges: new(bool)}
 		ast.Walk(e, doc.Body)
@@ -51,10 +57,80 @@ func decodeYAML(data []byte, v any) (err error) {
 			return hint.Add(errors.New("a merge key (<<) must be the first key of its mapping and name one alias"), "move it there, or write the values out")
 		}
 	}
-	if err := yaml.UnmarshalWithOptions(data, v, yaml.AllowDuplicateMapKey(), yaml.UseOrderedMap()); err != nil && !errors.Is(err, io.EOF) {
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+		return nil
+	}
+	if err := yaml.NodeToValue(file.Docs[0].Body, v, yaml.AllowDuplicateMapKey(), yaml.UseOrderedMap()); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: %s", errYAML, yaml.FormatError(err, false, false))
 	}
 	return nil
+}
+
+// oldScalars replaces the plain words that PyYAML, which reads YAML 1.1, takes for another type than this parser, which
+// reads YAML 1.2: "on" is true, "1:30" is 90, and "1.0e5", whose exponent has no sign, is text.
+type oldScalars struct{}
+
+var (
+	oldFloat = regexp.MustCompile(`^([-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9][0-9_]*([eE][-+][0-9]+)?)$`)
+	oldBase  = regexp.MustCompile(`^[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+$`)
+)
+
+// Visit implements ast.Visitor.
+func (s oldScalars) Visit(n ast.Node) ast.Visitor {
+	switch n := n.(type) {
+	case *ast.MappingValueNode:
+		n.Value = oldScalar(n.Value)
+	case *ast.AnchorNode:
+		n.Value = oldScalar(n.Value)
+	case *ast.SequenceNode:
+		for i, v := range n.Values {
+			n.Values[i] = oldScalar(v)
+		}
+	}
+	return s
+}
+
+// oldScalar is what PyYAML takes a node for.
+func oldScalar(n ast.Node) ast.Node {
+	at := n.GetToken()
+	plain := func(word string) *token.Token { return token.New(word, word, at.Position) }
+	switch n := n.(type) {
+	case *ast.FloatNode:
+		if !oldFloat.MatchString(at.Value) {
+			return ast.String(at)
+		}
+	case *ast.IntegerNode:
+		if strings.Contains(at.Value, "o") {
+			return ast.String(at)
+		}
+	case *ast.StringNode:
+		switch word := n.Value; {
+		case at.Type != token.StringType: // in quotes
+		case slices.Contains([]string{"yes", "Yes", "YES", "on", "On", "ON"}, word):
+			return ast.Bool(plain("true"))
+		case slices.Contains([]string{"no", "No", "NO", "off", "Off", "OFF"}, word):
+			return ast.Bool(plain("false"))
+		case slices.Contains([]string{"+.inf", "+.Inf", "+.INF"}, word):
+			return ast.Infinity(plain(".inf"))
+		case oldBase.MatchString(word):
+			return ast.Integer(plain(base60(word)))
+		}
+	}
+	return n
+}
+
+// base60 is the decimal form of a number such as 1:30.
+func base60(word string) string {
+	digits, negative := strings.CutPrefix(strings.ReplaceAll(strings.TrimPrefix(word, "+"), "_", ""), "-")
+	sum := new(big.Int)
+	for part := range strings.SplitSeq(digits, ":") {
+		n, _ := new(big.Int).SetString(part, 10)
+		sum.Add(sum.Mul(sum, big.NewInt(60)), n)
+	}
+	if negative {
+		sum.Neg(sum)
+	}
+	return sum.String()
 }
 
 // expansion measures how large a document becomes when every alias is replaced by
