@@ -217,7 +217,7 @@ func InBoth(ms []Metric, first [2]bisect.Outcome) []Channel {
 
 // Unit is what the numbers of a channel are counted in.
 func (c Channel) Unit(o bisect.Outcome) string {
-	if c.Metric.OfProcess() {
+	if c.Metric.OfProcess() && !c.Metric.Counted {
 		return "s"
 	}
 	for _, s := range o.Series {

@@ -41,6 +41,7 @@ func TestChannelsOfTwoLaunches(t *testing.T) {
 		{"a case less", []metric.Metric{time}, outcome("time", "a", 1.0, "time", "b", 2.0), outcome("time", "a", 1.0), "time", "time of a"},
 		{"none in common", []metric.Metric{time}, outcome("time", "a", 1.0, "time", "b", 1.0), outcome("time", "c", 1.0), "", ""},
 		{"of the process", []metric.Metric{{Name: "wall"}, {Name: "phase.measure"}, {Name: "phase.check"}}, outcome(), outcome(), "wall, phase.measure", "wall, phase.measure"},
+		{"counted", []metric.Metric{{Name: "cpu", Counted: true}, {Name: "instructions", Counted: true}}, outcome("cpu", "", 1.0), outcome("cpu", "", 2.0), "cpu", "cpu"},
 		{"not above 0", []metric.Metric{time}, outcome("time", "a", 0.0), outcome("time", "a", 1.0), "", ""},
 		{"a template with other arguments", []metric.Metric{spills}, outcome("spills", "k<1>", 0.0, "spills", "j", 1.0), outcome("spills", "k<2>", 8.0, "spills", "j", 1.0), "", "spills of j, spills of k<2>"},
 	} {
@@ -75,6 +76,9 @@ func TestLevels(t *testing.T) {
 		{"no such case", metric.Metric{Name: "time"}, "c", two, 0, 0, false},
 		{"wall", metric.Metric{Name: "wall"}, "", two, math.Log(3), 3, true},
 		{"phase", metric.Metric{Name: "phase.measure"}, "", two, math.Log(2), 2, true},
+		{"counted", metric.Metric{Name: "cpu", Counted: true}, "", outcome("cpu", "", 4.0), math.Log(4), 4, true},
+		{"counted for no case", metric.Metric{Name: "cpu", Counted: true}, "a", outcome("cpu", "", 4.0), 0, 0, false},
+		{"counted under the clock's name", metric.Metric{Name: "wall", Counted: true}, "", outcome("wall", "", 4.0), math.Log(4), 4, true},
 		{"0 counts as a half", metric.Metric{Name: "spills", Exact: true}, "k", outcome("spills", "k", 0.0), math.Log(0.5), 0, true},
 		{"a whole number", metric.Metric{Name: "spills", Exact: true}, "k", outcome("spills", "k", 40.0), math.Log(40), 40, true},
 		{"not fit to be compared", metric.Metric{Name: "time"}, "b", bisect.Outcome{Series: two.Series, Unfit: "throttled"}, 0, 0, false},

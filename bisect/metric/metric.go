@@ -27,6 +27,9 @@ type Metric struct {
 	// Exact is a number of what was built: one launch tells it for good, and nothing need be run for it.
 	// It may be 0, which counts as a half: from nothing to something is a step, whose ratio says only that.
 	Exact bool
+
+	// Counted is a number that the kernel gives of all processes of a launch: it has no cases.
+	Counted bool `json:",omitempty"`
 }
 
 // zeroAs stands for 0 in an exact metric: all other values are whole numbers.
@@ -41,7 +44,9 @@ const (
 
 // OfProcess reports a metric that the first launches of the ends, made to see what they end as, may
 // not show as the later ones do.
-func (m Metric) OfProcess() bool { return m.Name == "wall" || strings.HasPrefix(m.Name, "phase.") }
+func (m Metric) OfProcess() bool {
+	return m.Counted || m.Name == "wall" || strings.HasPrefix(m.Name, "phase.")
+}
 
 // fromNothing reports numbers of which a kernel should have none at all: one that is not there has none,
 // and one that comes with some is a step. Every kernel has registers.
@@ -111,7 +116,7 @@ func (m Metric) Level(o bisect.Outcome) (float64, bool) {
 // Log is the logarithm of the median of a launch's samples, averaged over the cases; false where there is none
 // above 0.
 func (m Metric) Log(o bisect.Outcome) (float64, bool) {
-	if m.Name == "wall" {
+	if m.Name == "wall" && !m.Counted {
 		return math.Log(o.Wall), o.Wall > 0
 	}
 	if phase, ok := strings.CutPrefix(m.Name, "phase."); ok {

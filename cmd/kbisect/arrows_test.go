@@ -42,10 +42,11 @@ kernels/protocol: bisect
 pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
 pipeline/cache: bisect/hint
 pipeline/gpu:
-pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/ps pipeline/proc/internal/warden
+pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/warden
 pipeline/proc/internal/cgroup: pipeline/proc/internal/ps
+pipeline/proc/internal/perf: bisect/hint
 pipeline/proc/internal/ps:
-pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/ps
+pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps
 pipeline/source: bisect/hint
 pipeline/source/gittest:
 pipeline/source/hunks: pipeline/source
@@ -55,7 +56,7 @@ pipeline/workspace: bisect pipeline/proc pipeline/source
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
 cmd/kbisect/internal/config: bisect/hint bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/trial
 cmd/kbisect/internal/detect: cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot pipeline/source
-cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/hint bisect/judge bisect/metric bisect/report cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
+cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/hint bisect/judge bisect/metric bisect/report cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/explain: bisect bisect/compare bisect/report cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels kernels/cuda pipeline pipeline/proc pipeline/store
 cmd/kbisect/internal/gate: bisect bisect/compare bisect/metric bisect/report bisect/report/ci bisect/report/page bisect/report/render cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/source pipeline/source/hunks

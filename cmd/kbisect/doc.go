@@ -68,6 +68,13 @@ what the store holds by commit. Each takes a command after --, or kbisect.toml.
 	time; … echo "sample: 30 us" …
 	  … 30.00 µs … change 11
 
+What the wall clock tells too noisily, the kernel may count: --metric cpu is the processor time of the whole process tree,
+--metric instructions what it executed in user mode, where this machine can count that.
+
+	$ kbisect measure v1 --launches 1 --metric cpu -- sh -c 'echo hello'
+	The launch ended well.
+	  cpu … ms …
+
 kbisect explain says why two revisions differ: their phases, registers, spills, occupancy, machine code and kernels, and
 what the profilers saw that this machine has and allows; it begins with the two or three figures that changed most.
 

@@ -78,7 +78,7 @@ func trialRequest(c *cli.Context, command []string) *policy.Request {
 // trialFlags are the options of every command that launches candidates which the user names.
 func trialFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "metric", Usage: "the `NAME` of what is measured: one of kbisect.toml, wall, phase.NAME", DefaultText: "those of kbisect.toml, else time, else wall"},
+		&cli.StringFlag{Name: "metric", Usage: "the `NAME` of what is measured: one of kbisect.toml, wall, cpu (processor time), instructions, phase.NAME", DefaultText: "those of kbisect.toml, else time, else wall"},
 		durationFlag("budget", "stop after `DURATION`, such as 20m, and report what is known", "none"),
 		durationFlag("limit", "limit of a whole trial, `DURATION`, such as 90s", "10m, or kbisect.toml"),
 		&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},

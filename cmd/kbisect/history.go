@@ -23,7 +23,7 @@ func historyCommand() *cli.Command {
 			"Launches of different days compare loosely, since machines drift: kbisect compare launches in turn.",
 		OnUsageError: usageError,
 		Flags: append(formatFlags(),
-			&cli.StringFlag{Name: "metric", Usage: "the `NAME` of the metric: one that launches sent, wall, phase.NAME", DefaultText: "all that were sent, else wall"},
+			&cli.StringFlag{Name: "metric", Usage: "the `NAME` of the metric: one that launches gave, wall, phase.NAME", DefaultText: "all that were sent, else wall"},
 			&cli.StringFlag{Name: "case", Usage: "one case `C`", DefaultText: "the geometric mean over all"},
 			&cli.StringFlag{Name: "base", Usage: "compare with the commit `REV`", DefaultText: "the oldest shown"},
 			&cli.IntFlag{Name: "limit", Usage: "at most `N` commits, the newest", Value: 30},

@@ -65,7 +65,7 @@ hint: name an older commit that is still good
   hint      to look for a slowdown of a program that sends no samples, give --find slow --metric wall
 `},
 		{args: "run --quiet --good v1 --metric nope -- true", code: exit.UsageError, want: `kbisect: --metric nope: none of 2 successful launches reported it
-hint: they reported no metric; wall and phase.NAME work with every program
+hint: they reported no metric; wall, cpu and phase.NAME work with every program
 `},
 		{args: "run --quiet --good v1 -- false", code: exit.NoDifference, want: `No difference between the ends: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1
 

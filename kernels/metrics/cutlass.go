@@ -26,8 +26,8 @@ type cutlassRow struct {
 const maxRows = 1 << 16
 
 // readCutlass reads a report of the CUTLASS profiler.
-func readCutlass(x input) (r Results, err error) {
-	rows, series, err := cutlass(x.data, x.metric)
+func readCutlass(x Input) (r Results, err error) {
+	rows, series, err := cutlass(x.Data, x.Metric)
 	if err != nil {
 		return r, err
 	}

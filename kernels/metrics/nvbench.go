@@ -78,8 +78,8 @@ func coldTags() []string {
 }
 
 // readNVBench reads a report of nvbench with the sidecars that it names.
-func readNVBench(x input) (r Results, err error) {
-	r.Series, r.Warnings, err = nvbench(x.data, x.metric, sidecars(x.dir, x.file))
+func readNVBench(x Input) (r Results, err error) {
+	r.Series, r.Warnings, err = nvbench(x.Data, x.Metric, sidecars(x.Dir, x.File))
 	return r, err
 }
 

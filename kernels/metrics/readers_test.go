@@ -279,8 +279,11 @@ func TestPattern(t *testing.T) {
 func TestRead(t *testing.T) {
 	reports := map[string]string{"nvbench": nvbenchJSON, "cutlass": cutlassOutput}
 	for _, s := range Sources() {
+		if s.Counted {
+			continue
+		}
 		for name, report := range reports {
-			r, err := Read(s.Name, []byte(report), "time", t.TempDir(), "r")
+			r, err := Read(s.Name, Input{Metric: "time", Data: []byte(report), Dir: t.TempDir(), File: "r"})
 			if (err == nil) != (name == s.Name) || err == nil && (len(r.Series) == 0 || r.Class == "") {
 				t.Errorf("%s reads a report of %s: %+v, %v", s.Name, name, r, err)
 			}
@@ -289,10 +292,43 @@ func TestRead(t *testing.T) {
 			t.Errorf("%+v has no example or no test", s)
 		}
 	}
-	if r, err := Read("cutlass", []byte(cutlassOutput), "time", "", ""); err != nil || r.Class != bisect.Wrong || r.Why == "" {
+	if r, err := Read("cutlass", Input{Metric: "time", Data: []byte(cutlassOutput)}); err != nil || r.Class != bisect.Wrong || r.Why == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := Read("gbench", nil, "time", "", ""); err == nil {
+	if _, err := Read("gbench", Input{Metric: "time"}); err == nil {
 		t.Error("an unknown source was read")
+	}
+}
+
+// TestCounted: a count that is not of all the time is extrapolated, and not compared where much is missing.
+func TestCounted(t *testing.T) {
+	for _, c := range []struct {
+		source string
+		used   Used
+		values []float64
+		unfit  bool
+	}{
+		{"cpu", Used{CPU: 1.5}, []float64{1.5}, false},
+		{Instructions, Used{Instructions: 900, Enabled: 2, Counted: 2}, []float64{900}, false},
+		{Instructions, Used{Instructions: 9999, Enabled: 2, Counted: 1.9998}, []float64{10000}, false},
+		{Instructions, Used{Instructions: 900, Enabled: 2, Counted: 1.8}, []float64{1000}, true},
+		{Instructions, Used{Enabled: 2}, nil, true},
+		{Instructions, Used{}, nil, true},
+	} {
+		r, err := Read(c.source, Input{Metric: "work", Used: c.used})
+		var values []float64
+		for _, s := range r.Series {
+			if s.Metric != "work" || s.Case != "" {
+				t.Errorf("%+v: %+v", c, s)
+			}
+			values = append(values, s.Values...)
+		}
+		if err != nil || !cmp.Equal(values, c.values, near) || (r.Unfit != "") != c.unfit || r.Class != bisect.OK {
+			t.Errorf("%+v: %+v, %v", c, r, err)
+		}
+	}
+	sum := Used{CPU: 1, Instructions: 2, Enabled: 3, Counted: 4}
+	if got := sum.Plus(sum); got != (Used{2, 4, 6, 8}) {
+		t.Errorf("%+v", got)
 	}
 }

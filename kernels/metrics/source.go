@@ -7,58 +7,64 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Source is a format of results that a program writes to a file or prints.
+// Source is where numbers of a launch come from: a format of results that a program
+// writes to a file or prints, or what the kernel counts.
 type Source struct {
 	Name    string // metric.from in kbisect.toml
+	Counted bool   // by the kernel; else read from a file or the output
 	InFile  bool   // never printed: metric.file is required
 	Example string // how to have the file written, for the user
-	read    func(x input) (Results, error)
+	read    func(x Input) (Results, error)
 }
 
-// input is what a source reads.
-type input struct {
-	data   []byte
-	metric string // name for the timings
-	dir    string // root of the candidate
-	file   string // path of data from dir; "" for printed output
+// Input is what a source reads.
+type Input struct {
+	Metric string // name for the timings, which are in seconds, or for what was counted
+	Data   []byte
+	Dir    string // root of the candidate, where other files that Data refers to are looked for
+	File   string // path of Data from Dir; "" for printed output
+	Used   Used
 }
 
-// Results are the content of a report. Class is OK unless the report itself shows a
+// Results are what a source gives. Class is OK unless the report itself shows a
 // failure; Why is its reason.
 type Results struct {
 	Series   []bisect.Series
 	Class    bisect.Class
 	Why      string
+	Unfit    string // why the numbers must not be compared with others
 	Warnings []string
 }
 
-// Sources lists the formats. A new one is a file with its reader and a line here.
+// Sources lists the sources. A new one is a file with its reader and a line here.
 func Sources() []Source {
 	return []Source{
 		{Name: "nvbench", InFile: true, Example: `file = "result.json" with --jsonbin result.json in [run] command`, read: readNVBench},
+		{Name: "cpu", Counted: true, read: readCPU},
+		{Name: Instructions, Counted: true, read: readInstructions},
 		{Name: "cutlass", Example: `file = "result.gemm.csv" with --output=result.csv in [run] command`, read: readCutlass},
 	}
 }
 
-// SourceNames lists the names of the formats.
-func SourceNames() []string {
+// SourceNames lists the names of the sources, those that the kernel counts or the others.
+func SourceNames(counted bool) []string {
 	var names []string
 	for _, s := range Sources() {
-		names = append(names, s.Name)
+		if s.Counted == counted {
+			names = append(names, s.Name)
+		}
 	}
 	return names
 }
 
-// Read reads results in the format of a source. Timings become series of metric, in
-// seconds. file is the path of data from dir, the root of the candidate, or "" for the
-// output of the program; other files that the results refer to are looked for there.
-func Read(source string, data []byte, metric, dir, file string) (Results, error) {
+// Read reads what a source gives.
+func Read(source string, x Input) (Results, error) {
 	all := Sources()
 	i := slices.IndexFunc(all, func(s Source) bool { return s.Name == source })
 	if i < 0 {
 		return Results{}, fmt.Errorf("unknown source of metrics %q", source)
 	}
-	r, err := all[i].read(input{data, metric, dir, file})
+	r, err := all[i].read(x)
 	if r.Class == "" {
 		r.Class = bisect.OK
 	}

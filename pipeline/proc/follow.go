@@ -162,6 +162,7 @@ func (t *trial) release() {
 func (t *trial) gone(r warden.Report) error {
 	t.release() // the warden may have been signalled from outside
 	t.result.User, t.result.System, t.result.MaxRSS = r.User, r.System, r.MaxRSS
+	t.result.Instructions, t.result.Enabled, t.result.Counted = r.Counted.N, r.Counted.Enabled, r.Counted.Ran
 	t.result.Leftover = r.Leftover
 	t.result.MemoryPeak = r.Peak
 	t.result.OOMKilled, t.result.OOMWhere = r.OOM != "", r.OOM

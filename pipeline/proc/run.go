@@ -99,6 +99,7 @@ func (s Spec) order() (warden.Order, error) {
 		Memory:   s.MemoryMax,
 		CPUs:     s.CPUs,
 		Nice:     s.Nice,
+		Count:    s.count,
 		Hold:     s.WaitOutput,
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/perf"
 )
 
 // cookieVariable is the environment variable that marks every process of a
@@ -33,6 +34,10 @@ const (
 // Delegated returns a control group (version 2) in which trials can have groups
 // of their own, and whether there is one.
 func Delegated() (dir string, ok bool) { return cgroup.Delegated() }
+
+// CanCount reports why this machine cannot count instructions, see
+// [Spec.Instructions], and what to do; nil if it can.
+func CanCount() error { return perf.Check() }
 
 // Spec is a program to run and its limits.
 type Spec struct {
@@ -90,6 +95,10 @@ type Spec struct {
 	CPUs []int // the processors that the tree may use, nil for all of kbisect's
 	Nice int   // its nice value, 0 for kbisect's
 
+	// Instructions has the kernel count the instructions that the tree executes in
+	// user mode. Where it cannot, nothing is started; see [CanCount].
+	Instructions bool
+
 	// Output is a file, created or truncated, that receives standard output
 	// and standard error as they arrive; "" for none. It holds at most
 	// OutputMax bytes (0 means 1 MiB), head and tail, with a line between
@@ -113,6 +122,7 @@ type Spec struct {
 
 	killBound time.Duration // shorter in tests
 	subreaper bool          // do without a control group, in tests
+	count     *perf.Event   // something else than instructions, in tests
 }
 
 // Transition is how a protocol line changes the phase. The zero value changes
@@ -134,7 +144,14 @@ type Result struct {
 	Paused  time.Duration // how long the tree was frozen in this time, see Spec.Pause
 	User    time.Duration // processor time of the whole tree in user mode
 	System  time.Duration // the same in the kernel
-	MaxRSS  int64         // largest resident set of any one process in bytes; a few MiB are always seen
+
+	// Instructions were counted in the whole tree during Counted of the processor
+	// time Enabled; these differ where the counter was lent to others at times.
+	// What escapes is what is not of the tree, and setuid programs of others.
+	Instructions     uint64
+	Enabled, Counted time.Duration
+
+	MaxRSS int64 // largest resident set of any one process in bytes; a few MiB are always seen
 
 	// Contained is how the tree is held together: "cgroup" by a control group
 	// (version 2) of its own, "subreaper" where there can be none.
@@ -205,6 +222,9 @@ func (s Spec) withDefaults() Spec {
 		s.Tail = defaultTail
 	}
 	s.Tail = max(s.Tail, 0)
+	if s.Instructions {
+		s.count = new(perf.Instructions())
+	}
 	if s.killBound == 0 {
 		s.killBound = defaultKillBound
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -75,7 +76,7 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 			break
 		}
 	}
-	readResults(w.Dir, p.Sources, &sum.Outcome)
+	readResults(w.Dir, p.Sources, sum.used, &sum.Outcome)
 	return sum.Launched, nil
 }
 
@@ -83,6 +84,7 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 type trialProgress struct {
 	Launched
 	spent time.Duration // of the limit of the whole trial
+	used  metrics.Used
 }
 
 // add takes in how the next process went. The end of an optional one decides nothing, unless the whole trial has
@@ -97,6 +99,10 @@ func (t *trialProgress) add(stage kernels.Stage, run Launched, spent time.Durati
 	}
 	t.Outcome = joined(t.Outcome, o)
 	t.Last, t.spent, t.Stall = run.Last, t.spent+spent, t.Stall+run.Stall
+	t.used = t.used.Plus(metrics.Used{
+		CPU: (run.Last.User + run.Last.System).Seconds(), Instructions: run.Last.Instructions,
+		Enabled: run.Last.Enabled.Seconds(), Counted: run.Last.Counted.Seconds(),
+	})
 	t.Killed = t.Killed || run.Killed
 	t.Suspicious = t.Suspicious || run.Suspicious
 	t.Lost = run.Lost
@@ -131,6 +137,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 		Argv: x.argv, Dir: p.WorkDir(w), Env: append(env, x.stage.Env...), Output: p.LogFile(r, x.logName()), Tail: TailMax,
 		OutputMax: p.outputMax(), Limit: x.limit, Phase: x.protocol.Phase(),
 		Protocol: ProtocolVariable, Watch: x.line, Closed: x.closed,
+		Instructions: slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From == metrics.Instructions }),
 	}
 	if x.stage.Speaks != "" {
 		spec.Aliases, spec.WaitOutput = []string{x.stage.Speaks}, !x.stage.Optional // as KernelBot's runner does

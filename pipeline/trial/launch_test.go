@@ -42,3 +42,29 @@ func TestTrialProgress(t *testing.T) {
 		}
 	}
 }
+
+// What the kernel counted is of all processes of a launch, and a number that the program sends cannot stand in for it.
+func TestCountedOfAllProcesses(t *testing.T) {
+	sources := []Source{{Metric: "work", From: "instructions"}, {Metric: "cpu", From: "cpu"}}
+	used := proc.Result{User: time.Second, System: time.Second / 2, Instructions: 1000, Enabled: time.Second, Counted: time.Second}
+	sent := []bisect.Series{{Metric: "cpu", Case: "forged", Values: []float64{1e-9}}, {Metric: "time", Values: []float64{3}}}
+	var sum trialProgress
+	for range 2 {
+		sum.add(kernels.Stage{Name: "test"}, Launched{Outcome: bisect.Outcome{Class: bisect.OK, Series: sent[:1:1]}, Last: used}, time.Second)
+	}
+	sum.Outcome.Series = append(sum.Outcome.Series, sent[1])
+	readResults(t.TempDir(), sources, sum.used, &sum.Outcome)
+	want := []bisect.Series{sent[1], {Metric: "work", Unit: "1", Values: []float64{2000}}, {Metric: "cpu", Unit: "s", Values: []float64{3}}}
+	if d := cmp.Diff(want, sum.Outcome.Series); d != "" || sum.Outcome.Unfit != "" || len(sum.Outcome.Warnings) != 1 {
+		t.Errorf("%s %+v", d, sum.Outcome)
+	}
+	used.Counted /= 2
+	sum.add(kernels.Stage{}, Launched{Outcome: bisect.Outcome{Class: bisect.OK}, Last: used}, 0)
+	if readResults(t.TempDir(), sources, sum.used, &sum.Outcome); sum.Outcome.Unfit == "" || sum.Outcome.Class != bisect.OK {
+		t.Errorf("counted for a part of the time: %+v", sum.Outcome)
+	}
+	failed := bisect.Outcome{Class: bisect.Crash}
+	if readResults(t.TempDir(), sources, sum.used, &failed); failed.Series != nil {
+		t.Errorf("a launch that failed: %+v", failed)
+	}
+}

@@ -69,7 +69,7 @@ func (p Recipe) wantsSASS() bool {
 
 // outputMax bounds the log of a step that is read as a whole, in bytes; 0 is the default.
 func (p Recipe) outputMax() int64 {
-	if p.Static() || slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From != FromStatic && s.File == "" }) {
+	if p.Static() || slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From != FromStatic && !s.Counted() && s.File == "" }) {
 		return 64 << 20
 	}
 	return 0

@@ -1,18 +1,21 @@
 package trial
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels/metrics"
+	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// Source is a metric that a program does not send but leaves behind.
+// Source is a metric that a program does not send but leaves behind, or that the kernel counts.
 type Source struct {
 	Metric string
 	From   string
@@ -22,6 +25,17 @@ type Source struct {
 // FromStatic is the source of metrics of the build: nothing need be run. All others are
 // named in metrics.Sources.
 const FromStatic = "static"
+
+// Counted reports that the kernel counts the metric.
+func (x Source) Counted() bool { return slices.Contains(metrics.SourceNames(true), x.From) }
+
+// Check reports why this machine cannot give the metric, and what to do; nil if it can.
+func (x Source) Check() error {
+	if x.From != metrics.Instructions {
+		return nil
+	}
+	return proc.CanCount()
+}
 
 // clearResults removes the results of an earlier trial, which would be taken for those of the next.
 func clearResults(dir string, sources []Source) error {
@@ -37,12 +51,16 @@ func clearResults(dir string, sources []Source) error {
 	return nil
 }
 
-// readResults adds the results that a trial which ended well has left below dir. A trial without the results of
-// a source cannot be judged.
-func readResults(dir string, sources []Source, o *bisect.Outcome) {
+// readResults adds the results that a trial which ended well has left below dir, and what the kernel counted. A trial
+// without the results of a source cannot be judged.
+func readResults(dir string, sources []Source, used metrics.Used, o *bisect.Outcome) {
 	for _, x := range sources {
 		if o.Class != bisect.OK || x.From == FromStatic {
 			return
+		}
+		if x.Counted() {
+			x.count(used, o)
+			continue
 		}
 		path, name := o.Log, "its output"
 		if x.File != "" {
@@ -61,9 +79,24 @@ func readResults(dir string, sources []Source, o *bisect.Outcome) {
 	}
 }
 
+// count adds what the kernel counted. A number of the same name that the program sent would stand in for it.
+func (x Source) count(used metrics.Used, o *bisect.Outcome) {
+	sent := len(o.Series)
+	o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(s bisect.Series) bool { return s.Metric == x.Metric })
+	if len(o.Series) < sent {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("the program reports a metric %s as well: only what the kernel counted is used", x.Metric))
+	}
+	r, err := metrics.Read(x.From, metrics.Input{Metric: x.Metric, Used: used})
+	if err != nil {
+		o.Class, o.Why = bisect.Skip, fmt.Sprintf("metric %s: %v", x.Metric, err)
+		return
+	}
+	o.Series, o.Unfit = append(o.Series, r.Series...), cmp.Or(o.Unfit, r.Unfit)
+}
+
 // read adds the results of one source.
 func (x Source) read(dir string, data []byte, o *bisect.Outcome) error {
-	r, err := metrics.Read(x.From, data, x.Metric, dir, x.File)
+	r, err := metrics.Read(x.From, metrics.Input{Metric: x.Metric, Data: data, Dir: dir, File: x.File})
 	o.Warnings = append(o.Warnings, r.Warnings...)
 	if err == nil && r.Class != bisect.OK {
 		o.Class, o.Why = r.Class, r.Why

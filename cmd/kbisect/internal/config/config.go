@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/bisect/sets/flags"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
@@ -129,7 +131,8 @@ const (
 // WithDefaults returns a copy in which everything that the file may leave out
 // is set: version 1, kind command, run limit 180 s, build limit 10 min, effect
 // 3 %, error 0.01, gpus auto; a metric named time, read from the protocol, in
-// us (s where the wall or a phase is its source), better as its unit suggests;
+// us (s where the wall or a phase is its source; what the kernel counts is named
+// as its source is), better as its unit suggests;
 // the bad value of a flag is its last. No metric is made up: without one a
 // program is judged by the samples it sends, or else by the wall.
 func (c *Config) WithDefaults() *Config {
@@ -158,6 +161,9 @@ func (c *Config) WithDefaults() *Config {
 
 // WithDefaults returns the metric with name, source, unit and direction set.
 func (m Metric) WithDefaults() Metric {
+	if slices.Contains(metrics.SourceNames(true), m.From) {
+		setDefault(&m.Name, m.From)
+	}
 	setDefault(&m.Name, "time")
 	setDefault(&m.From, "protocol")
 	if m.Unit == "" {

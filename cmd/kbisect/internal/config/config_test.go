@@ -250,7 +250,7 @@ func TestParseConfigWarns(t *testing.T) {
 }
 
 func TestWithDefaults(t *testing.T) {
-	c, err := Parse("c.toml", []byte("[[metrics]]\nunit = \"GB/s\"\n[[metrics]]\nname = \"w\"\nfrom = \"wall\"\n[[flag]]\nname=\"f\"\nvalues=[\"0\",\"1\"]\nenv=\"F\""))
+	c, err := Parse("c.toml", []byte("[[metrics]]\nunit = \"GB/s\"\n[[metrics]]\nname = \"w\"\nfrom = \"wall\"\n[[metrics]]\nfrom = \"cpu\"\n[[flag]]\nname=\"f\"\nvalues=[\"0\",\"1\"]\nenv=\"F\""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestWithDefaults(t *testing.T) {
 	if d.Version != 1 || d.Kind != "command" || d.Run.Limit != 3*time.Minute || d.Build.Limit != 10*time.Minute || d.Judge != (judgeConfig{0.03, 0.01}) || d.Device.GPUs[0] != "auto" || d.Flags[0].Bad != "1" {
 		t.Errorf("got %+v", d)
 	}
-	want := []Metric{{Name: "time", Unit: "GB/s", Better: "higher", From: "protocol"}, {Name: "w", Unit: "s", Better: "lower", From: "wall"}}
+	want := []Metric{{Name: "time", Unit: "GB/s", Better: "higher", From: "protocol"}, {Name: "w", Unit: "s", Better: "lower", From: "wall"}, {Name: "cpu", Better: "lower", From: "cpu"}}
 	if !reflect.DeepEqual(d.Metrics, want) {
 		t.Errorf("got %+v\nwant %+v", d.Metrics, want)
 	}

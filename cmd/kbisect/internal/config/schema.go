@@ -29,7 +29,7 @@ func Kinds() []string {
 
 // MetricSources lists where numbers can come from, the words of metric.from.
 func MetricSources() []string {
-	return slices.Concat([]string{"protocol", "wall", "phase", "regex"}, metrics.SourceNames(), []string{"popcorn", "static"})
+	return slices.Concat([]string{"protocol", "wall"}, metrics.SourceNames(true), []string{"phase", "regex"}, metrics.SourceNames(false), []string{"popcorn", "static"})
 }
 
 // PhaseNames lists the standard phases of a trial, without the build.
@@ -191,7 +191,7 @@ func readMetric(t table) Metric {
 // checkResultFile asks for the file of results where the source is one.
 func checkResultFile(t table, m Metric) {
 	for _, s := range metrics.Sources() {
-		if s.Name != m.From {
+		if s.Name != m.From || s.Counted {
 			continue
 		}
 		if s.InFile && !t.has("file") {
@@ -200,7 +200,7 @@ func checkResultFile(t table, m Metric) {
 		return
 	}
 	if t.has("file") && (m.From != "" || !t.has("from")) {
-		t.errorf("file", "needs from = %s", OneOf(metrics.SourceNames()))
+		t.errorf("file", "needs from = %s", OneOf(metrics.SourceNames(false)))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -106,6 +107,7 @@ func (s *subject) checks() []check {
 		check{"profilers", false, quick, profilers},
 		check{"devices", namesDevices(cfg.Device.GPUs), 40 * time.Second, func(context.Context) Finding { return devicesHere(s.probe(), cfg.Device.GPUs) }},
 		check{"cgroup", false, quick, cgroup},
+		check{"instructions", slices.ContainsFunc(cfg.Metrics, func(m config.Metric) bool { return m.From == metrics.Instructions }), quick, instructions},
 		check{"build cache", true, quick, buildCache},
 		check{"store", s.repoErr == nil, quick, s.store},
 		check{"hooks", false, quick, s.hooks},

@@ -73,6 +73,22 @@ func TestDoctorGood(t *testing.T) {
 	}
 }
 
+// TestDoctorInstructions: why they cannot be counted is always said, what to do where they are asked for.
+func TestDoctorInstructions(t *testing.T) {
+	const run = "[run]\ncommand = [\"sh\"]\n"
+	plain, _ := examineDir(t, repoWith(t, map[string]string{config.FileName: run}))
+	asked, ready := examineDir(t, repoWith(t, map[string]string{config.FileName: run + "[metric]\nfrom = \"instructions\"\n"}))
+	if proc.CanCount() == nil {
+		hasLine(t, plain, `ok +instructions +counted by the processor`)
+	} else {
+		hasLine(t, plain, `missing +instructions +instructions cannot be counted here: `)
+		hasLine(t, asked, ` +hint: .*--metric cpu`)
+	}
+	if ready != (proc.CanCount() == nil) {
+		t.Errorf("ready: %v", ready)
+	}
+}
+
 func TestDoctorNoRepository(t *testing.T) {
 	table, good := examineDir(t, t.TempDir())
 	if good {

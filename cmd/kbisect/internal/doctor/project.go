@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -259,4 +260,12 @@ func cgroup(context.Context) Finding {
 		return passed("v2, delegated: each trial gets its own group below %s", dir)
 	}
 	return missing("no delegated v2 group; a process supervises the trials instead", "")
+}
+
+// instructions checks what --metric instructions needs.
+func instructions(context.Context) Finding {
+	if err := proc.CanCount(); err != nil {
+		return missing(hint.Split(err))
+	}
+	return passed("counted by the processor: --metric instructions works here")
 }

@@ -99,14 +99,31 @@ func (p *Policy) Metric(name string) metric.Metric {
 	return metric.Metric{Name: name, Exact: p.static() && slices.Contains(cuda.StaticMetrics(), name)}
 }
 
-// asked is the metric that --metric names. Static metrics of kind nvcc need no
-// configuration.
+// asked is the metric that --metric names. Static metrics of kind nvcc, and what the
+// kernel counts, need no configuration.
 func (p *Policy) asked(name string) metric.Metric {
 	p.Asked = name
 	if p.Plan.Kind == config.KindNvcc && !p.static() && slices.Contains(cuda.StaticMetrics(), name) {
 		p.Sources = append(p.Sources, trial.Source{Metric: name, From: trial.FromStatic})
 	}
-	return p.Metric(name)
+	m, counted := p.Metric(name), trial.Source{Metric: name, From: name}
+	if !slices.Contains(p.Judge.Metrics, m) && !m.Exact && counted.Counted() {
+		m.Counted, p.Sources = true, append(p.Sources, counted)
+	}
+	return m
+}
+
+// count leaves only what is judged to be counted, and checks that this machine can.
+func (p *Policy) count() error {
+	p.Sources = slices.DeleteFunc(p.Sources, func(s trial.Source) bool {
+		return s.Counted() && !slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Counted && m.Name == s.Metric })
+	})
+	for _, s := range p.Sources {
+		if err := s.Check(); err != nil {
+			return exit.Usagef("metric %s: %w", s.Metric, err)
+		}
+	}
+	return nil
 }
 
 // startCold measures start-up metrics with empty caches, and with the probe where
@@ -125,7 +142,7 @@ func (p *Policy) startCold() {
 
 // WholeTimed reports whether a metric covers more than a program measures itself.
 func (p *Policy) WholeTimed() bool {
-	return slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name == "wall" || strings.HasPrefix(m.Name, "phase.") })
+	return slices.ContainsFunc(p.Judge.Metrics, metric.Metric.OfProcess)
 }
 
 // Compile compiles the patterns, which were checked when the policy was made.

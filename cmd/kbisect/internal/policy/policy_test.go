@@ -17,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -79,6 +80,7 @@ func TestRequestsRefused(t *testing.T) {
 // --, and says whether the policy is as it should be.
 func TestForSearch(t *testing.T) {
 	const run = "version = 1\n[run]\ncommand = [\"./bench\"]\n"
+	cpu := []trial.Source{{Metric: "cpu", From: "cpu"}}
 	for name, c := range map[string]struct {
 		config string
 		change func(*Request)
@@ -106,6 +108,22 @@ func TestForSearch(t *testing.T) {
 		"an improvement is of a metric": {run, func(q *Request) { q.Improvement = true }, func(p *Policy) bool { return p.Judge.Find == bisect.Slow && p.Improvement }},
 		"a failing build needs builds":  {"[build]\ncommand = [\"make\"]\n" + run[12:], func(q *Request) { q.Find = "build" }, func(p *Policy) bool { return p.Judge.Find == bisect.BuildFailed && p.Judge.Builds }},
 		"--metric means slow":           {run, func(q *Request) { q.Metric = "wall" }, func(p *Policy) bool { return p.Judge.Find == bisect.Slow && p.Asked == "wall" && p.WholeTimed() }},
+		"processor time needs no configuration": {run, func(q *Request) { q.Metric = "cpu" }, func(p *Policy) bool {
+			return p.Judge.Find == bisect.Slow && p.Judge.Metrics[0].Counted && !p.Judge.Metrics[0].Higher && slices.Equal(p.Sources, cpu) && p.WholeTimed()
+		}},
+		"processor time of a command": {"", func(q *Request) { q.Metric = "cpu" }, func(p *Policy) bool { return p.Judge.Metrics[0].Counted && slices.Equal(p.Sources, cpu) }},
+		"processor time by its own name": {run + "[metric]\nname = \"work\"\nfrom = \"cpu\"\n", func(q *Request) { q.Metric = "work" }, func(p *Policy) bool {
+			return p.Judge.Metrics[0] == (metric.Metric{Name: "work", Counted: true}) && slices.Equal(p.Sources, []trial.Source{{Metric: "work", From: "cpu"}})
+		}},
+		"a metric of the program that is called cpu": {run + "[metric]\nname = \"cpu\"\n", func(q *Request) { q.Metric = "cpu" }, func(p *Policy) bool {
+			return p.Judge.Metrics[0] == (metric.Metric{Name: "cpu"}) && len(p.Sources) == 0
+		}},
+		"only what is judged is counted": {run + "[[metrics]]\nfrom = \"instructions\"\n[[metrics]]\nfrom = \"cpu\"\n", func(q *Request) { q.Metric = "cpu" }, func(p *Policy) bool {
+			return len(p.Judge.Metrics) == 1 && slices.Equal(p.Sources, cpu)
+		}},
+		"instructions of kernels": {"[build]\ncommand = [\"make\"]\noutputs = [\"x\"]\n[metric]\nname = \"registers\"\nfrom = \"static\"\n", func(q *Request) { q.Metric = "instructions" }, func(p *Policy) bool {
+			return p.Judge.Metrics[0] == (metric.Metric{Name: "instructions", Exact: true}) && len(p.Sources) == 1
+		}},
 		"a metric of the output": {run + "[metric]\nname = \"t\"\nunit = \"ms\"\nfrom = \"regex\"\npattern = 't=(?P<value>\\d+)'\ncase = \"n=1\"\n", nil, func(p *Policy) bool {
 			compiled, err := p.Compile()
 			return err == nil && len(compiled) == 1 && p.Fallback() == nil && slices.Equal(p.Cases["t"], []string{"n=1"})
@@ -138,6 +156,32 @@ func TestForSearch(t *testing.T) {
 				t.Errorf("got %+v", p)
 			}
 		})
+	}
+}
+
+// TestInstructions: a machine that cannot count them says so before anything is launched, however it was asked.
+func TestInstructions(t *testing.T) {
+	repo, r := repoWith(t, map[string]string{config.FileName: "version = 1\n[run]\ncommand = [\"./bench\"]\n[metric]\nfrom = \"instructions\"\n"})
+	r.Commit(t, "one")
+	cannot := proc.CanCount()
+	for name, q := range map[string]*Request{
+		"--metric": asked(func(q *Request) { q.Argv, q.Metric = []string{"true"}, "instructions" }),
+		"from":     asked(nil),
+	} {
+		p, err := ForSearch(q, repo)
+		one, errOne := ForTrials(q, repo)
+		if cannot == nil {
+			if err != nil || errOne != nil || len(p.Sources) != 1 || len(one.Sources) != 1 || !p.Judge.Metrics[0].Counted {
+				t.Errorf("%s: %v, %v", name, err, errOne)
+			}
+			continue
+		}
+		for _, err := range []error{err, errOne} {
+			var code *exit.Error
+			if !errors.As(err, &code) || code.Code != exit.UsageError || err.Error() != "metric instructions: "+cannot.Error() {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	}
 }
 

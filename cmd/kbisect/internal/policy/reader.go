@@ -202,7 +202,7 @@ func ForSearch(q *Request, repo *source.Repo) (*Policy, error) {
 	if err := r.complaint(); err != nil {
 		return nil, err
 	}
-	return r.p, nil
+	return r.p, r.p.count()
 }
 
 // ForTrials returns the policy of every other command that launches candidates.
@@ -219,6 +219,9 @@ func ForTrials(q *Request, repo *source.Repo) (*Policy, error) {
 		p.Judge.Metrics, p.Measured = []metric.Metric{p.asked(q.Metric)}, true
 	}
 	p.Judge.Find = bisect.Slow
+	if err := p.count(); err != nil {
+		return nil, err
+	}
 	p.startCold()
 	if head, err := repo.Resolve("HEAD"); err == nil {
 		EndsOf(p, repo).AddHeaders(head)
@@ -330,7 +333,7 @@ func (r reader) metrics(path string, ms []config.Metric) error {
 			if err := r.source(path, m); err != nil {
 				return err
 			}
-			jm.Exact = m.From == trial.FromStatic
+			jm.Exact, jm.Counted = isStatic(m), trial.Source{From: m.From}.Counted()
 		}
 		if m.Case != "" {
 			if p.Cases == nil {

@@ -91,7 +91,7 @@ func missingMetrics(s *session.Session) (warnings []string, err error) {
 		if len(seen) > 0 {
 			gave = "metrics reported: " + strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
 		}
-		return nil, exit.Usagef("--metric %s: none of %d successful launches reported it\nhint: %s; wall and phase.NAME work with every program", m, passed, gave)
+		return nil, exit.Usagef("--metric %s: none of %d successful launches reported it\nhint: %s; wall, cpu and phase.NAME work with every program", m, passed, gave)
 	}
 	for _, m := range s.Policy.Judge.Metrics {
 		if n := seen[m.Name]; n > 0 && n < passed {

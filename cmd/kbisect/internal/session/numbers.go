@@ -31,7 +31,7 @@ func Unmeasured(s *Session) error {
 	if len(seen) > 0 { // another metric may have been meant: the caller's error lists them
 		return nil
 	}
-	return exit.Usagef("metric %s: not reported in %s, nor is any other metric\nhint: send it on KBISECT_FD, or read it from the output with from = \"regex\" and a pattern in [metric]; --metric wall is the time of the whole process",
+	return exit.Usagef("metric %s: not reported in %s, nor is any other metric\nhint: send it on KBISECT_FD, or read it from the output with from = \"regex\" and a pattern in [metric]; --metric wall is the time of the whole process, --metric cpu its processor time",
 		ms[0].Name, words.Count(passed, "successful launch"))
 }
 

@@ -14,8 +14,9 @@ const (
 	oomMachine = "machine"
 )
 
-// account fills r with what the tree has used. The group knows more than the
-// list of children: also those whose parent never waited for them.
+// account fills r with what the tree has used. Of its processor time both accounts
+// may miss a part: the list of children those whose parent ignores their end, the
+// group those that had the right to leave it. The larger one counts.
 func (s *supervisor) account(r *Report) {
 	var use unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_CHILDREN, &use) == nil { // all that were reaped, by us or below
@@ -24,9 +25,10 @@ func (s *supervisor) account(r *Report) {
 		r.MaxRSS = use.Maxrss * 1024
 	}
 	group := s.tree.group.Usage()
-	if group.User >= 0 && group.System >= 0 {
+	if group.User >= 0 && group.System >= 0 && group.User+group.System > r.User+r.System {
 		r.User, r.System = group.User, group.System
 	}
+	r.Counted = s.tree.counter.Read()
 	r.Peak = max(0, group.MemoryPeak)
 	r.OOM = oomWhere(oom{
 		killed:  group.Killed,

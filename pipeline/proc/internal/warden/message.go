@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kbisect/kbisect/pipeline/proc/internal/perf"
 	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 )
 
@@ -34,6 +35,8 @@ type Order struct {
 	Memory int64  // its limit in bytes
 	CPUs   []int
 	Nice   int
+
+	Count *perf.Event // what to count in the tree, nil for nothing
 
 	Hold bool // the tree is left alone after the leader's end, until a command comes
 }
@@ -71,6 +74,7 @@ type Report struct {
 	Status   uint32        `json:",omitempty"` // wait status of the leader
 	User     time.Duration `json:",omitempty"`
 	System   time.Duration `json:",omitempty"`
+	Counted  perf.Count    // of Order.Count
 	MaxRSS   int64         `json:",omitempty"` // bytes
 	Peak     int64         `json:",omitempty"` // bytes
 	OOM      string        `json:",omitempty"` // whose memory ran out

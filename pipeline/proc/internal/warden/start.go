@@ -13,29 +13,36 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/perf"
 )
 
 // start starts the leader, in a control group where there can be one, and returns
 // the time of the start on the clock of Monotonic.
-func start(o Order) (pid int, group *cgroup.Group, at int64, err error) {
+func start(o Order) (t *tree, at int64, err error) {
 	defer closeEnds(o)
+	t = &tree{}
 	onThread(func() {
 		if err = pin(o.CPUs, o.Nice); err != nil {
 			return
 		}
-		if group = cgroup.Make(string(o.Group), o.Memory); group != nil {
+		if o.Count != nil {
+			if t.counter, err = perf.Open(*o.Count); err != nil {
+				return
+			}
+		}
+		if t.group = cgroup.Make(string(o.Group), o.Memory); t.group != nil {
 			at = Monotonic()
-			if pid, err = startIn(group, o); err == nil {
+			if t.leader, err = startIn(t.group, o); err == nil {
 				return
 			}
 			// The error may be the program's as well as the group's.
-			group.Remove()
-			group = nil
+			t.group.Remove()
+			t.group = nil
 		}
 		at = Monotonic()
-		pid, err = startIn(nil, o)
+		t.leader, err = startIn(nil, o)
 	})
-	return pid, group, at, err
+	return t, at, err
 }
 
 // onThread calls f on a thread of its own that stays: the parent death signal

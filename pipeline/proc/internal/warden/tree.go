@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/perf"
 	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 )
 
@@ -25,8 +26,9 @@ const (
 // The warden is the subreaper, so that every process that loses its parent becomes
 // its child.
 type tree struct {
-	leader int
-	group  *cgroup.Group // nil for none
+	leader  int
+	group   *cgroup.Group // nil for none
+	counter *perf.Counter // nil for none
 
 	reaped       bool // the leader has been
 	status       unix.WaitStatus

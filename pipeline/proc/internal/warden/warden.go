@@ -50,17 +50,16 @@ func supervise() error {
 		return fmt.Errorf("read order: %w", err)
 	}
 	s.oomBefore = cgroup.AboveOOM()
-	pid, group, started, err := start(o)
+	t, started, err := start(o)
 	if err != nil {
 		s.report(refusal(err))
 		return nil
 	}
-	s.tree = &tree{leader: pid, group: group}
-	s.pause.tree = s.tree
+	s.tree, s.pause.tree = t, t
 	s.bound, s.hold = o.Bound, o.Hold
-	s.report(Report{Event: EventStarted, Mono: started, Leader: pid, Grouped: group != nil})
+	s.report(Report{Event: EventStarted, Mono: started, Leader: t.leader, Grouped: t.group != nil})
 	s.commands = commands(control)
-	s.ended = watch(pid)
+	s.ended = watch(t.leader)
 	s.run()
 	return nil
 }
