@@ -210,7 +210,7 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	shareable := mayShare(p.Config.Recipe, r, facts)
 	o, known := bisect.Outcome{}, false
 	if shareable && r.Purpose == bisect.Searching && !r.Clean && !p.clean { // launches of a proof are never shared
-		o, known = p.shared.outcome(p.Config.Recipe, r, facts)
+		o, known = p.shared.outcome(ctx, p.Config.Recipe, r, facts)
 	}
 	if !known {
 		o, err = p.trial(ctx, w, r, patience)

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -27,12 +28,12 @@ func mayShare(p trial.Recipe, r bisect.Request, f workspace.Facts) bool {
 
 // outcome is that of a commit of which the same was built, device code and host code, where the two commits differ
 // in nothing but what the build has read: a launch would run the same program on the same files.
-func (s sharedLaunches) outcome(p trial.Recipe, r bisect.Request, f workspace.Facts) (o bisect.Outcome, ok bool) {
+func (s sharedLaunches) outcome(ctx context.Context, p trial.Recipe, r bisect.Request, f workspace.Facts) (o bisect.Outcome, ok bool) {
 	first := s[*f.Artefact]
 	if first == nil || first.commit == r.Candidate.Commit || r.Nth >= len(first.outcomes) {
 		return o, false
 	}
-	changes, err := p.Repo.Changes(first.commit, r.Candidate.Commit)
+	changes, err := p.Repo.Changes(ctx, first.commit, r.Candidate.Commit)
 	if err != nil {
 		p.Log.Info("comparing commits with equal builds", "candidate", r.Candidate.Brief(), "err", err)
 		return o, false

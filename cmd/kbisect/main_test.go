@@ -90,8 +90,14 @@ func (r *repo) env() []string {
 
 func (r *repo) git(args ...string) string {
 	r.t.Helper()
+	return r.pipe("", args...)
+}
+
+// pipe is git with a standard input.
+func (r *repo) pipe(stdin string, args ...string) string {
+	r.t.Helper()
 	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Env = r.dir, r.env()
+	cmd.Dir, cmd.Env, cmd.Stdin = r.dir, r.env(), strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		r.t.Fatalf("git %v: %v\n%s", args, err, out)

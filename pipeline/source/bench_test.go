@@ -86,7 +86,7 @@ func BenchmarkChanges(b *testing.B) {
 	repo := open(b, r.Dir)
 	for b.Loop() {
 		for _, id := range ids[:500] {
-			if _, err := repo.ChangedFiles(id); err != nil {
+			if _, err := repo.ChangedFiles(b.Context(), id); err != nil {
 				b.Fatal(err)
 			}
 		}

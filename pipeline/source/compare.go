@@ -5,10 +5,13 @@ import (
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +28,7 @@ type FileChange struct {
 
 // ChangedFiles compares a commit with its first parent, a root with the empty
 // tree, sorted by path. Only unchanged files count as renamed.
-func (r *Repo) ChangedFiles(id string) ([]FileChange, error) {
+func (r *Repo) ChangedFiles(ctx context.Context, id string) ([]FileChange, error) {
 	c, err := r.Commit(id)
 	if err != nil {
 		return nil, err
@@ -34,15 +37,15 @@ func (r *Repo) ChangedFiles(id string) ([]FileChange, error) {
 	if len(c.Parents) > 0 {
 		parent = c.Parents[0]
 	}
-	return r.Changes(parent, id)
+	return r.Changes(ctx, parent, id)
 }
 
 // Changes lists the files that differ between any two commits, sorted by path;
 // from may be "" for the empty tree. Only unchanged files count as renamed.
-func (r *Repo) Changes(from, to string) ([]FileChange, error) {
+func (r *Repo) Changes(ctx context.Context, from, to string) ([]FileChange, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c, err := r.compare(context.Background(), from, to)
+	c, err := r.compare(ctx, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("changes from %s to %s: %w", short(from), short(to), err)
 	}
@@ -136,9 +139,10 @@ func (r *Repo) compare(ctx context.Context, from, to string) (*Comparison, error
 	if err != nil {
 		return nil, err
 	}
-	err = diffTrees(r.read.objs, "", both.fromTree, c.Tree, func(ch TreeChange) error {
+	w := newWalk(ctx, r.layout)
+	err = w.diff(r.read.objs, "", both.fromTree, c.Tree, func(ch TreeChange) error {
 		both.Changes = append(both.Changes, ch)
-		return ctx.Err()
+		return nil
 	})
 	return both, err
 }
@@ -160,11 +164,52 @@ func (c *Comparison) Blob(id string, limit int64) (data []byte, ok bool, err err
 	return data, err == nil, err
 }
 
-// diffTrees reports every leaf at which the trees before and after differ,
+// walk bounds what is read of trees: thirty objects can name more files than
+// any disk holds.
+type walk struct {
+	ctx  context.Context
+	most int // entries that may be met
+	met  int
+}
+
+func newWalk(ctx context.Context, l layout) *walk { return &walk{ctx: ctx, most: mostEntries(l)} }
+
+// enter counts entries about to be read.
+func (w *walk) enter(n int) error {
+	if w.met += n; w.met > w.most {
+		return tooManyEntries(w.most)
+	}
+	return w.ctx.Err()
+}
+
+func tooManyEntries(most int) error {
+	return &UnsupportedError{Attribute: "size", Reason: fmt.Sprintf("more than %d files and folders to read", most)}
+}
+
+// mostEntries is four times what the user has checked out, and enough for a
+// commit that adds much to a small repository.
+func mostEntries(l layout) int {
+	const spread, small, bare = 4, 100_000, 1_000_000
+	if l.workDir == "" {
+		return spread * bare
+	}
+	var head struct{ Magic, Version, Entries uint32 }
+	f, err := os.Open(filepath.Join(l.gitDir, "index"))
+	if err != nil {
+		return spread * small
+	}
+	defer f.Close()
+	if err := binary.Read(f, binary.BigEndian, &head); err != nil {
+		return spread * small
+	}
+	return spread * max(small, int(head.Entries))
+}
+
+// diff reports every leaf at which the trees before and after differ,
 // reading only subtrees with different ids; "" is the empty tree. go-git's
 // merkletrie would need an adapter as long as this function, and would accept
 // trees that Git must not check out.
-func diffTrees(o objects, dir, before, after string, emit func(TreeChange) error) error {
+func (w *walk) diff(o objects, dir, before, after string, emit func(TreeChange) error) error {
 	if before == after {
 		return nil
 	}
@@ -174,6 +219,9 @@ func diffTrees(o objects, dir, before, after string, emit func(TreeChange) error
 	}
 	cur, err := sortedTree(o, after)
 	if err != nil {
+		return err
+	}
+	if err := w.enter(max(len(old), len(cur))); err != nil {
 		return err
 	}
 	for len(old) > 0 || len(cur) > 0 {
@@ -190,7 +238,7 @@ func diffTrees(o objects, dir, before, after string, emit func(TreeChange) error
 		if b != nil {
 			cur = cur[1:]
 		}
-		if err := diffEntry(o, dir, a, b, emit); err != nil {
+		if err := w.diffEntry(o, dir, a, b, emit); err != nil {
 			return err
 		}
 	}
@@ -198,7 +246,7 @@ func diffTrees(o objects, dir, before, after string, emit func(TreeChange) error
 }
 
 // diffEntry compares two entries of one name.
-func diffEntry(o objects, dir string, a, b *Entry, emit func(TreeChange) error) error {
+func (w *walk) diffEntry(o objects, dir string, a, b *Entry, emit func(TreeChange) error) error {
 	if a != nil && b != nil && a.Mode == b.Mode && a.ID == b.ID {
 		return nil
 	}
@@ -213,8 +261,8 @@ func diffEntry(o objects, dir string, a, b *Entry, emit func(TreeChange) error) 
 		}
 	}
 	if b != nil {
-		if !safeName(b.name) {
-			return &UnsupportedError{Path: dir + "/" + b.name, Attribute: "path", Reason: "unsafe name in the tree"}
+		if err := checkName(dir, b.name); err != nil {
+			return err
 		}
 		ch.Path = path.Join(dir, b.name)
 		if b.isTree() {
@@ -228,7 +276,7 @@ func diffEntry(o objects, dir string, a, b *Entry, emit func(TreeChange) error) 
 			return err
 		}
 	}
-	return diffTrees(o, ch.Path, oldTree, newTree, emit)
+	return w.diff(o, ch.Path, oldTree, newTree, emit)
 }
 
 // sortedTree returns the entries in plain byte order of their names (Git's
@@ -250,18 +298,23 @@ func sortedTree(o objects, id string) ([]Entry, error) {
 	return entries, nil
 }
 
-// safeName reports whether a tree entry may become a file: what could leave
-// the folder, or pass for a repository, may not.
-func safeName(name string) bool {
+// checkName refuses a tree entry that cannot become a file: what could leave
+// the folder, pass for a repository, or is longer than Linux takes.
+func checkName(dir, name string) error {
+	const longestName, longestPath = 255, 4095
+	reason := ""
 	switch {
-	case name == "", name == ".", name == "..":
-		return false
-	case strings.ContainsAny(name, "/\x00"):
-		return false
-	case strings.EqualFold(name, ".git"):
-		return false
+	case name == "", name == ".", name == "..", strings.ContainsAny(name, "/\x00"), strings.EqualFold(name, ".git"):
+		reason = "unsafe name in the tree"
+	case len(name) > longestName:
+		reason = fmt.Sprintf("a name of %d bytes; the file system takes %d", len(name), longestName)
+	case len(dir)+1+len(name) > longestPath:
+		reason = fmt.Sprintf("a path of %d bytes; the system takes %d", len(dir)+1+len(name), longestPath)
+	default:
+		return nil
 	}
-	return true
+	full := path.Join(dir, name)
+	return &UnsupportedError{Path: full[:min(len(full), longestName)], Attribute: "path", Reason: reason}
 }
 
 // Edit is what becomes of one path of a tree.

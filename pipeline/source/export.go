@@ -36,6 +36,7 @@ type Export struct {
 	stamp    time.Time // of the last switch
 	warnings []string
 	missing  map[string]string // why a file is left out, by path
+	largest  int64             // bytes of the largest commit held so far
 }
 
 // tracked is a path that the slot holds for the commit.
@@ -105,7 +106,7 @@ func (r *Repo) Export(dir string) (*Export, error) {
 }
 
 func newHandle(l layout, o objects) *handle {
-	return &handle{layout: l, objs: o, attrFiles: map[string][]attrFile{}}
+	return &handle{layout: l, objs: o, surveyed: map[string]survey{}}
 }
 
 // refuseSlot keeps a slot from covering the user's files.
@@ -169,7 +170,7 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 	if e.closed {
 		return stats, fmt.Errorf("export into %s: already closed", e.dir)
 	}
-	p, err := newPlan(e, e.mods, func(u *UnsupportedError) error { return u })
+	p, err := newPlan(ctx, e)
 	if err != nil {
 		return stats, err
 	}
@@ -188,7 +189,7 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 	if err := p.to(commit); err != nil {
 		return stats, err
 	}
-	seen, err := scan(e, clean)
+	seen, err := scan(ctx, e, clean)
 	if err != nil {
 		return stats, err
 	}
@@ -261,6 +262,7 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 		return err
 	}
 	e.slot.trusted = map[string]bool{}
+	p.room = max(e.slot.freeBytes()/2, 4*e.largest)
 	for _, full := range slices.Sorted(maps.Keys(p.puts)) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -271,14 +273,17 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 			err = e.leaveOut(full, lost)
 		}
 		if err != nil {
-			return fmt.Errorf("commit %s: %w", short(p.mods[""].commit), err)
+			return p.blame(full, err)
 		}
 	}
+	var bytes int64
 	for _, t := range e.held.tracked {
+		bytes += t.seen.size
 		if t.Mode != ModeGitlink {
 			stats.Kept++
 		}
 	}
+	e.largest = max(e.largest, bytes)
 	stats.Kept -= stats.Written
 	return nil
 }
@@ -341,35 +346,15 @@ func (e *Export) removeEmptyDirs(gone []string) error {
 	return nil
 }
 
-// Check lists what would keep Switch from writing a commit faithfully,
-// without writing anything: Git LFS content and submodules that have not been
-// fetched, attributes that cannot be followed, unsafe names.
-func (e *Export) Check(commit string) ([]string, error) {
-	var problems []string
-	p, err := newPlan(e, nil, func(u *UnsupportedError) error {
-		u.Commit = commit
-		problems = append(problems, u.Error())
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = p.to(commit)
-	if u := (*UnsupportedError)(nil); errors.As(err, &u) {
-		return append(problems, u.Error()), nil
-	}
-	return append(problems, p.warnings...), err
-}
-
 // openSubmodule finds the repository that has a pinned commit; nil means that
 // none has.
-func (e *Export) openSubmodule(m *module, rel, full, commit string) (*module, error) {
+func (p *plan) openSubmodule(m *module, rel, full, commit string) (*module, error) {
 	name, err := m.submoduleName(rel)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range m.submoduleDirs(rel, name) {
-		h := e.subs[l.gitDir]
+		h := p.e.subs[l.gitDir]
 		if h == nil {
 			feat, err := inspect(l)
 			if err != nil {
@@ -380,10 +365,10 @@ func (e *Export) openSubmodule(m *module, rel, full, commit string) (*module, er
 				continue
 			}
 			h = newHandle(l, objs)
-			e.subs[l.gitDir] = h
+			p.e.subs[l.gitDir] = h
 		}
 		if kind, err := kindOf(h.objs, commit); err == nil && kind == "commit" {
-			return newModule(h, full, commit)
+			return newModule(p.walk, h, full, commit)
 		}
 	}
 	return nil, nil
@@ -430,7 +415,7 @@ func (e *Export) write(p *plan, full string, l leaf, stats *SwitchStats) error {
 		err = m.writeLink(e.slot, full, l)
 		stats.Links++
 	} else {
-		err = m.writeFile(e.slot, full, l)
+		err = m.writeFile(e.slot, full, l, p.limited)
 	}
 	if err != nil {
 		return err
@@ -448,7 +433,7 @@ func (e *Export) write(p *plan, full string, l leaf, stats *SwitchStats) error {
 func (m *module) writeLink(s *slot, full string, l leaf) error {
 	target, err := readObject(m.repo.objs, l.ID, "blob")
 	if err != nil {
-		return fmt.Errorf("%s: %w", full, err)
+		return err
 	}
 	if len(target) == 0 || bytes.IndexByte(target, 0) >= 0 {
 		return &UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink", Reason: "its target is not a path"}
@@ -458,17 +443,17 @@ func (m *module) writeLink(s *slot, full string, l leaf) error {
 
 // writeFile creates a file. Only the executable bit of its mode is of the commit,
 // the rest is the umask of the user.
-func (m *module) writeFile(s *slot, full string, l leaf) error {
+func (m *module) writeFile(s *slot, full string, l leaf, limited func(io.Reader) io.Reader) error {
 	content, err := m.content(l)
 	if err != nil {
-		return fmt.Errorf("%s: %w", full, err)
+		return err
 	}
 	defer content.Close()
 	perm := os.FileMode(0o666)
 	if l.Mode == ModeExec {
 		perm = 0o777
 	}
-	return s.create(full, perm, content)
+	return s.create(full, perm, limited(content))
 }
 
 // content opens what a file is to hold: the blob, with converted line endings,
@@ -572,8 +557,8 @@ type scanned struct {
 
 // scan compares the slot with what was written. With clean it skips untracked
 // folders, which will be deleted.
-func scan(e *Export, clean bool) (scanned, error) {
-	w := &scanner{e: e, clean: clean, met: make(map[string]bool, len(e.held.tracked))}
+func scan(ctx context.Context, e *Export, clean bool) (scanned, error) {
+	w := &scanner{ctx: ctx, e: e, clean: clean, met: make(map[string]bool, len(e.held.tracked))}
 	if err := w.dir("", true); err != nil {
 		return w.out, err
 	}
@@ -587,6 +572,7 @@ func scan(e *Export, clean bool) (scanned, error) {
 
 // scanner walks the slot.
 type scanner struct {
+	ctx   context.Context
 	e     *Export
 	clean bool
 	met   map[string]bool // tracked paths found unchanged
@@ -599,6 +585,9 @@ func (w *scanner) dir(dir string, tracked bool) error {
 		return writeError(w.e.dir, "read folder "+dir, err)
 	}
 	for _, d := range entries {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
 		fi, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -408,10 +408,57 @@ func TestUnsafeTreesRefused(t *testing.T) {
 		if !errors.As(err, &u) || u.Commit != c {
 			t.Errorf("%s: got %v, want an UnsupportedError", note, err)
 		}
-		if problems, err := e.Check(c); err != nil || len(problems) == 0 {
-			t.Errorf("%s: check found %v, %v", note, problems, err)
+	}
+	if got := gittest.Listing(t, e.Dir()); len(got) != 1 {
+		t.Fatalf("slot holds %v", got)
+	}
+}
+
+// A few objects that stand for more, longer or deeper files than any disk holds are
+// the commit's fault, found before anything is written.
+func TestTreeBombsRefused(t *testing.T) {
+	r := gittest.New(t)
+	r.Write(t, "ok", "1")
+	first := r.Commit(t, "first")
+	blob := r.Git(t, "rev-parse", "HEAD:ok")
+	tree := func(entries ...string) string {
+		return r.Pipe(t, strings.Join(entries, "\n")+"\n", "mktree", "--missing")
+	}
+	ten := func(kind, id string) (entries []string) {
+		for i := range 10 {
+			entries = append(entries, fmt.Sprintf("%s %s\tn%d", kind, id, i))
+		}
+		return entries
+	}
+	wide, deep := tree(ten("100644 blob", blob)...), tree("100644 blob "+blob+"\tf")
+	attributes := tree(append(ten("100644 blob", blob), "100644 blob "+blob+"\t.gitattributes")...)
+	for range 8 {
+		wide, attributes = tree(ten("040000 tree", wide)...), tree(ten("040000 tree", attributes)...)
+	}
+	for range 40 {
+		deep = tree("040000 tree " + deep + "\t" + strings.Repeat("d", 200))
+	}
+	e := export(t, open(t, r.Dir))
+	hop(t, e, first, true)
+	for note, id := range map[string]string{
+		"a thousand million files":       wide,
+		"a hundred million attributes":   attributes,
+		"a path of 8000 bytes":           deep,
+		"a name of 300 bytes":            tree("100644 blob " + blob + "\t" + strings.Repeat("n", 300)),
+		"a link to a name of 5000 bytes": tree("120000 blob " + r.Pipe(t, strings.Repeat("n", 5000), "hash-object", "-w", "--stdin") + "\tlink"),
+	} {
+		c := r.CommitTree(t, id, r.Date, first)
+		_, err := e.Switch(t.Context(), c, true)
+		if u := (*UnsupportedError)(nil); !errors.As(err, &u) || u.Commit != c {
+			t.Errorf("%s: got %v, want an UnsupportedError", note, err)
+		}
+		if note == "a thousand million files" {
+			if _, err := open(t, r.Dir).ChangedFiles(t.Context(), c); err == nil {
+				t.Errorf("%s: all were listed", note)
+			}
 		}
 	}
+	hop(t, e, first, true)
 	if got := gittest.Listing(t, e.Dir()); len(got) != 1 {
 		t.Fatalf("slot holds %v", got)
 	}

@@ -50,6 +50,8 @@ type Entry struct {
 
 func (e Entry) isTree() bool { return e.Mode == modeTree }
 
+const mostInMemory = 1 << 28 // bytes of one object
+
 // readObject returns the whole object and insists on its kind.
 func readObject(o objects, id, kind string) ([]byte, error) {
 	got, size, r, err := o.open(id)
@@ -59,6 +61,9 @@ func readObject(o objects, id, kind string) ([]byte, error) {
 	defer r.Close()
 	if got != kind {
 		return nil, fmt.Errorf("object %s is a %s, not a %s", id, got, kind)
+	}
+	if size > mostInMemory {
+		return nil, &UnsupportedError{Attribute: "size", Reason: fmt.Sprintf("%s %s has %d bytes; at most %d are read at once", kind, short(id), size, mostInMemory)}
 	}
 	var buf bytes.Buffer
 	if size < 1<<20 {

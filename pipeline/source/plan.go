@@ -2,14 +2,18 @@ package source
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing/format/config"
 )
@@ -25,36 +29,32 @@ type leaf struct {
 // another commit. Making one reads objects and writes nothing.
 type plan struct {
 	e     *Export
+	walk  *walk // over the trees of all modules
 	paths Paths
 	mods  map[string]*module // of the wanted commit, by prefix
 	puts  map[string]leaf
 	dels  map[string]bool
-	// report receives what cannot be written faithfully; returning an error
-	// ends the plan.
-	report   func(*UnsupportedError) error
+	room  int64 // bytes that may still be written
+
 	warnings []string
 }
 
-// newPlan returns an empty plan for a slot that holds the modules from.
-func newPlan(e *Export, from map[string]*module, report func(*UnsupportedError) error) (*plan, error) {
+// newPlan returns an empty plan for a slot.
+func newPlan(ctx context.Context, e *Export) (*plan, error) {
 	paths, err := ParsePaths(e.Paths)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{e: e, paths: paths, mods: maps.Clone(from), puts: map[string]leaf{}, dels: map[string]bool{}, report: report}
-	if p.mods == nil {
-		p.mods = map[string]*module{}
-	}
-	return p, nil
+	return &plan{e: e, walk: newWalk(ctx, e.main.layout), paths: paths, mods: maps.Clone(e.mods), puts: map[string]leaf{}, dels: map[string]bool{}}, nil
 }
 
 // to completes the plan for one commit of the user's repository.
 func (p *plan) to(commit string) error {
-	m, err := newModule(p.e.main, "", commit)
-	if err != nil {
-		return fmt.Errorf("commit %s: %w", short(commit), err)
+	m, err := newModule(p.walk, p.e.main, "", commit)
+	if err == nil {
+		err = p.module(m)
 	}
-	if err := p.module(m); err != nil {
+	if err != nil {
 		var u *UnsupportedError
 		if errors.As(err, &u) && u.Commit == "" {
 			u.Commit = commit
@@ -79,7 +79,7 @@ func (p *plan) module(m *module) error {
 		before = old.tree
 	}
 	p.mods[m.prefix] = m
-	err := diffTrees(m.repo.objs, "", before, m.tree, func(ch TreeChange) error { return p.change(m, ch) })
+	err := p.walk.diff(m.repo.objs, "", before, m.tree, func(ch TreeChange) error { return p.change(m, ch) })
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (p *plan) drop(prefix string) error {
 		return nil
 	}
 	delete(p.mods, prefix)
-	return diffTrees(m.repo.objs, "", m.tree, "", func(ch TreeChange) error {
+	return p.walk.diff(m.repo.objs, "", m.tree, "", func(ch TreeChange) error {
 		full := path.Join(prefix, ch.Path)
 		p.dels[full] = true
 		if ch.Old.Mode == ModeGitlink {
@@ -184,7 +184,7 @@ func readLFSPointer(o objects, id string) (lfsPointer, bool, error) {
 func (p *plan) unsupported(full, attribute, reason, hint string) error {
 	u := &UnsupportedError{Path: full, Attribute: attribute, Reason: reason, Hint: hint}
 	if p.paths.Cover(full) {
-		return p.report(u)
+		return u
 	}
 	p.warnings = append(p.warnings, fmt.Sprintf("%s: %s (%s); it is outside the chosen paths", full, reason, attribute))
 	return nil
@@ -199,7 +199,7 @@ func (p *plan) optional(full string) bool { return len(p.paths) == 0 || !p.paths
 func (p *plan) submodule(m *module, rel, full, commit string) error {
 	delete(p.dels, full)
 	p.puts[full] = leaf{Entry: Entry{Mode: ModeGitlink, ID: commit}, prefix: m.prefix}
-	sub, err := p.e.openSubmodule(m, rel, full, commit)
+	sub, err := p.openSubmodule(m, rel, full, commit)
 	if err != nil {
 		return err
 	}
@@ -235,6 +235,40 @@ func (p *plan) reconvert(old, m *module) error {
 	return nil
 }
 
+// blame tells what is wrong with the commit, names and amounts that no machine
+// takes, from what is wrong with the machine.
+func (p *plan) blame(full string, err error) error {
+	commit := p.mods[""].commit
+	var u *UnsupportedError
+	switch {
+	case errors.As(err, &u):
+		u.Commit, u.Path = commit, full
+		return u
+	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EILSEQ):
+		return &UnsupportedError{Commit: commit, Path: full, Attribute: "path", Reason: err.Error()}
+	}
+	return fmt.Errorf("commit %s: %s: %w", short(commit), full, err)
+}
+
+// limited reads no more than the disk has room for.
+func (p *plan) limited(r io.Reader) io.Reader { return &limitedReader{r, p} }
+
+type limitedReader struct {
+	io.Reader
+	p *plan
+}
+
+func (l *limitedReader) Read(buf []byte) (int, error) {
+	if err := l.p.walk.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := l.Reader.Read(buf)
+	if l.p.room -= int64(n); l.p.room < 0 {
+		return 0, &UnsupportedError{Attribute: "size", Reason: "the files up to this one take more than half of the free disk"}
+	}
+	return n, err
+}
+
 // clash returns two paths that are one on a file system that ignores case, or
 // "".
 func clash(paths []string) (string, string) {
@@ -254,9 +288,9 @@ func clash(paths []string) (string, string) {
 // handle is one open repository: the user's, or that of a submodule.
 type handle struct {
 	layout
-	objs      objects
-	attrFiles map[string][]attrFile // by tree id
-	drivers   map[string]bool       // filters that change what is checked out, by name
+	objs     objects
+	surveyed map[string]survey // by tree id
+	drivers  map[string]bool   // filters that change what is checked out, by name
 }
 
 // smudges reports whether a filter changes what git checks out: without a driver in the
@@ -293,17 +327,17 @@ type module struct {
 }
 
 // newModule reads the tree of a commit and its attributes.
-func newModule(h *handle, prefix, commit string) (*module, error) {
+func newModule(w *walk, h *handle, prefix, commit string) (*module, error) {
 	c, err := readCommit(h.objs, commit)
 	if err != nil {
 		return nil, err
 	}
 	m := &module{repo: h, prefix: prefix, commit: commit, tree: c.Tree}
-	files, err := h.attributeFiles("", c.Tree)
+	all, err := h.survey(w, "", c.Tree)
 	if err != nil {
 		return nil, err
 	}
-	files = append([]attrFile(nil), files...)
+	files := slices.Clone(all.attrs)
 	if text, err := os.ReadFile(filepath.Join(h.commonDir, "info", "attributes")); err == nil {
 		f := parseAttributes(string(text))
 		f.info, f.id = true, string(text)
@@ -313,40 +347,52 @@ func newModule(h *handle, prefix, commit string) (*module, error) {
 	return m, nil
 }
 
-// attributeFiles lists the .gitattributes files in a tree, their folders
-// relative to it. What a subtree holds is remembered by its id.
-func (h *handle) attributeFiles(dir, tree string) ([]attrFile, error) {
-	if files, ok := h.attrFiles[tree]; ok {
-		return files, nil
+// survey is what must be known of a whole tree before any of it is written.
+type survey struct {
+	attrs   []attrFile // its .gitattributes files, their folders relative to it
+	entries int        // files and folders
+}
+
+// survey reads every tree below one once, however often it occurs: what a
+// subtree holds is remembered by its id.
+func (h *handle) survey(w *walk, dir, tree string) (survey, error) {
+	if all, ok := h.surveyed[tree]; ok {
+		return all, nil
 	}
 	entries, err := readTree(h.objs, tree)
 	if err != nil {
-		return nil, err
+		return survey{}, err
 	}
-	var files []attrFile
+	all := survey{entries: len(entries)}
 	for _, e := range entries {
 		switch {
 		case e.isTree():
-			below, err := h.attributeFiles(path.Join(dir, e.name), e.ID)
-			if err != nil {
-				return nil, err
+			if err := errors.Join(checkName(dir, e.name), w.ctx.Err()); err != nil {
+				return survey{}, err
 			}
-			for _, f := range below {
+			below, err := h.survey(w, path.Join(dir, e.name), e.ID)
+			if err != nil {
+				return survey{}, err
+			}
+			if all.entries += below.entries; all.entries > w.most {
+				return survey{}, tooManyEntries(w.most)
+			}
+			for _, f := range below.attrs {
 				f.dir = path.Join(e.name, f.dir)
-				files = append(files, f)
+				all.attrs = append(all.attrs, f)
 			}
 		case e.name == ".gitattributes" && (e.Mode == ModeFile || e.Mode == ModeExec):
 			text, err := readObject(h.objs, e.ID, "blob")
 			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", path.Join(dir, e.name), err)
+				return survey{}, fmt.Errorf("read %s: %w", path.Join(dir, e.name), err)
 			}
 			f := parseAttributes(string(text))
 			f.id = e.ID
-			files = append(files, f)
+			all.attrs = append(all.attrs, f)
 		}
 	}
-	h.attrFiles[tree] = files
-	return files, nil
+	h.surveyed[tree] = all
+	return all, nil
 }
 
 // submoduleName looks a path up in the tree's .gitmodules, "" when it is not
@@ -438,7 +484,10 @@ type UnsupportedError struct {
 }
 
 func (e *UnsupportedError) Error() string {
-	msg := fmt.Sprintf("commit %s: %q: %s (%s)", short(e.Commit), e.Path, e.Reason, e.Attribute)
+	msg := fmt.Sprintf("commit %s: %s (%s)", short(e.Commit), e.Reason, e.Attribute)
+	if e.Path != "" {
+		msg = fmt.Sprintf("commit %s: %q: %s (%s)", short(e.Commit), e.Path, e.Reason, e.Attribute)
+	}
 	if e.Hint != "" {
 		msg += "\nhint: " + e.Hint
 	}

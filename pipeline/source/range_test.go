@@ -277,12 +277,12 @@ func TestChangedFiles(t *testing.T) {
 	r.Git(t, "commit", "-qm", "second")
 	repo := open(t, r.Dir)
 	id, _ := repo.Resolve("HEAD")
-	got, err := repo.ChangedFiles(id)
+	got, err := repo.ChangedFiles(t.Context(), id)
 	want := []FileChange{{"a", "", "modified"}, {"b", "", "deleted"}, {"name", "old/name", "renamed"}, {"new", "", "added"}, {"run.sh", "", "mode"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if got, err := repo.ChangedFiles(root); err != nil || len(got) != 4 || got[0].Kind != "added" {
+	if got, err := repo.ChangedFiles(t.Context(), root); err != nil || len(got) != 4 || got[0].Kind != "added" {
 		t.Errorf("root: got %v, %v", got, err)
 	}
 }

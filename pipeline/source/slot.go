@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -210,6 +211,15 @@ func (s *slot) settle(ctx context.Context, stamp time.Time) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// freeBytes is how much the file system takes, as far as it says so.
+func (s *slot) freeBytes() int64 {
+	var st unix.Statfs_t
+	if unix.Statfs(s.dir, &st) != nil || st.Blocks == 0 {
+		return math.MaxInt64
+	}
+	return int64(st.Bavail) * st.Bsize
 }
 
 // ensureParents makes sure that everything above a path is a folder; anything

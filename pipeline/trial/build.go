@@ -60,7 +60,7 @@ func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 	if err := w.Open(p.Repo, p.Paths); err != nil {
 		return Built{}, err
 	}
-	incremental, err := j.mayBuildOn(w)
+	incremental, err := j.mayBuildOn(ctx, w)
 	if err != nil {
 		return Built{}, err
 	}
@@ -88,12 +88,15 @@ func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 
 // mayBuildOn reports whether the build may start from what the workspace holds. Build tools notice changed
 // files, not changed options.
-func (j *Job) mayBuildOn(w *workspace.Workspace) (bool, error) {
+func (j *Job) mayBuildOn(ctx context.Context, w *workspace.Workspace) (bool, error) {
 	p, c, held := j.Recipe, j.Recipe.buildOf(w, j.Request.Candidate), w.Contents.Candidate
 	if !p.Plan.Incremental || j.Clean || w.Contents.Dirty || held.Commit == "" || c.Assign != held.Assign {
 		return false, nil
 	}
-	changed, err := p.Repo.Changes(held.Commit, c.Commit)
+	changed, err := p.Repo.Changes(ctx, held.Commit, c.Commit)
+	if workspace.Refused(err) { // as its export will be
+		return false, nil
+	}
 	if err != nil {
 		return false, &bisect.InfraError{What: "comparing trees for " + bisect.ShortID(c.Commit), Err: err}
 	}

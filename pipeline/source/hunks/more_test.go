@@ -88,7 +88,7 @@ func TestHunksAtPaths(t *testing.T) {
 		t.Fatalf("got %q and %d outside, want %q and 1", got, d.Outside, want)
 	}
 	all := apply(t, d, everything(d)...)
-	changes, err := repo.Changes(all, to)
+	changes, err := repo.Changes(t.Context(), all, to)
 	if err != nil || len(changes) != 1 || changes[0].Path != "doc/x" {
 		t.Errorf("all hunks and %s differ by %v, %v", to, changes, err)
 	}

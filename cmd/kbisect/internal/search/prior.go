@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -20,7 +21,7 @@ const (
 )
 
 // priors are the prior weights of the commits of a range, nil where they would all be equal or take long to find.
-func priors(s *session.Session, commits []bisect.Commit) []float64 {
+func priors(ctx context.Context, s *session.Session, commits []bisect.Commit) []float64 {
 	if len(commits) > mostWeighed {
 		return nil
 	}
@@ -31,9 +32,13 @@ func priors(s *session.Session, commits []bisect.Commit) []float64 {
 		if c.Neutral || len(c.Parents) > 1 { // a merge repeats the changes of its branch
 			continue
 		}
-		files, err := s.Repo.ChangedFiles(c.ID)
-		if err != nil { // the search works without priors
+		files, err := s.Repo.ChangedFiles(ctx, c.ID)
+		if ctx.Err() != nil {
 			return nil
+		}
+		if err != nil { // its files cannot be told; it keeps the lesser weight
+			other++
+			continue
 		}
 		if slices.ContainsFunc(files, func(f source.FileChange) bool { return isKernelSource(f.Path, s.Policy.Paths) }) {
 			out[i] = kernelWeight

@@ -75,7 +75,7 @@ func TestPriors(t *testing.T) {
 		}
 		commits, _ := toCommits(rng, false)
 		s := &session.Session{Repo: repo, Policy: &policy.Policy{}, Display: progress.New(&said, false, true)}
-		return priors(s, commits)
+		return priors(t.Context(), s, commits)
 	}
 	if got := weights("HEAD~4", "HEAD"); !slices.Equal(got, []float64{20, 1, 20, 1}) {
 		t.Errorf("%v", got)

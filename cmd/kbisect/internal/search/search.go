@@ -226,7 +226,7 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	opts.Commits = matter
 	search := &judge.SlowdownSearch{
 		Search: plan, Sampler: t.Memory, Options: opts, All: t.Policy.All, Faster: t.Policy.Improvement,
-		Weigh: func() []float64 { return priors(t, commits) }, OnProgress: t.Display.Belief,
+		Weigh: func() []float64 { return priors(ctx, t, commits) }, OnProgress: t.Display.Belief,
 	}
 	stop := ahead.history(*search, plain)
 	f, err := search.Find(ctx)

@@ -118,7 +118,7 @@ func (s *Session) CommitInfo(id string, files bool) report.CommitInfo {
 	if !files {
 		return info
 	}
-	changed, err := s.Repo.ChangedFiles(id)
+	changed, err := s.Repo.ChangedFiles(context.Background(), id)
 	if err != nil {
 		s.Display.Warn(err.Error())
 	}
