@@ -273,6 +273,7 @@ type Effect struct {
 	Ratio  float64 `json:"ratio"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
+	Higher bool    `json:"higher_is_better"`
 	Exact  *Exact  `json:"exact,omitempty"` // of a culprit and a metric that has no noise
 }
 

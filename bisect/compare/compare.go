@@ -127,8 +127,8 @@ type paired struct {
 	o          bisect.Outcome
 }
 
-// Run compares. An error is machine trouble, an interruption or, as an [*UnknownMetricError], a request
-// that cannot be met; the comparison then holds what was known until then.
+// Run compares. An error is machine trouble, an interruption or, as an [*UnknownMetricError] or
+// [*metric.DirectionError], a request that cannot be met; the comparison then holds what was known until then.
 func (c *Experiment) Run(ctx context.Context) (Result, error) {
 	r := &run{Experiment: c, ctx: ctx, want: c.criteria(), names: c.Names}
 	if r.names == [2]string{} {
@@ -255,6 +255,11 @@ func (r *run) choose() error {
 	var first [2]bisect.Outcome
 	for _, l := range slices.Backward(r.kept) {
 		first[l.side] = l.o
+	}
+	var unknown error
+	r.Metrics, unknown = metric.Directed(r.Metrics, first[:]...)
+	if unknown != nil {
+		return unknown
 	}
 	cs := metric.InBoth(r.Metrics, first)
 	sends := [2]bool{sends(r.Metrics, first[0]), sends(r.Metrics, first[1])}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
 )
 
 // answerEnds goes over to the search, or says why there is nothing to search.
@@ -69,10 +70,8 @@ func (r *slowdownRun) tellOpposite(e *bisect.Ends) {
 		return
 	}
 	e.Why = "the bad end is better, not worse: " + e.Why
-	e.Hint = "to find what improved it add --improvement; if larger values of the metric are better, say better = \"higher\" in its [metric]"
-	if r.picked.Metric.Higher {
-		e.Hint = "to find what improved it add --improvement; if smaller values of the metric are better, say better = \"lower\" in its [metric]"
-	}
+	other := metric.Metric{Higher: !r.picked.Metric.Higher}.Better()
+	e.Hint = fmt.Sprintf("to find what improved it add --improvement; if %[1]s is better, say better = %[1]q in its [metric], or --better %[1]s", other)
 }
 
 // distrust is for ends of equal inputs that differ: something else than the declared inputs matters.
@@ -96,7 +95,7 @@ func (r *slowdownRun) compare(levels [2][]float64) bisect.Ends {
 		Bad:  bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[1]), Ratio: eff},
 	}
 	e.Bad.Why = fmt.Sprintf("%s %s times the good end's", r.picked.Name(), ratio(eff))
-	e.Why = fmt.Sprintf("%s, bad end against good end: ratio %s, %d and %d launches", r.picked.Name(), ratio(eff), len(levels[1]), len(levels[0]))
+	e.Why = fmt.Sprintf("%s (%s is better), bad end against good end: ratio %s, %d and %d launches", r.picked.Name(), r.picked.Metric.Better(), ratio(eff), len(levels[1]), len(levels[0]))
 	if r.picked.Metric.Exact {
 		r.exactWords(&e, r.exact.pick)
 	}
@@ -125,7 +124,7 @@ func (r *slowdownRun) effect(d, sd float64) *bisect.Effect {
 	if r.picked.Metric.Higher != r.Faster {
 		d, low, high = -d, -high, -low
 	}
-	e := &bisect.Effect{Metric: r.picked.Metric.Name, Ratio: math.Exp(d), Low: math.Exp(low), High: math.Exp(high)}
+	e := &bisect.Effect{Metric: r.picked.Metric.Name, Ratio: math.Exp(d), Low: math.Exp(low), High: math.Exp(high), Higher: r.picked.Metric.Higher}
 	if !r.picked.All {
 		e.Case = r.picked.Case
 	}

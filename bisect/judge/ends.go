@@ -25,6 +25,7 @@ func (r *slowdownRun) look() (slow bool, err error) {
 	if e.Differ || e.Untestable || g.Class != bisect.OK || b.Class != bisect.OK || r.Any || find != "" && find != bisect.Slow {
 		return false, nil
 	}
+	r.Metrics, _ = metric.Directed(r.Metrics, g, b) // what has no direction is warned of where launches are read
 	r.channels = metric.Channels(r.Metrics, g, b)
 	r.offered = r.channels
 	r.exact.take(r.Metrics, g, b, r.Faster)

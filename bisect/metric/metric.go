@@ -23,6 +23,9 @@ import (
 type Metric struct {
 	Name   string // a series of the outcome, "wall", or "phase.NAME"
 	Higher bool   // larger is better
+	Told   bool   `json:",omitempty"` // Higher was said; otherwise the units of the values decide, see [Metric.Direction]
+
+	DefaultUnit string `json:",omitempty"` // of values that come without a unit
 
 	// Exact is a number of what was built: one launch tells it for good, and nothing need be run for it.
 	// It may be 0, which counts as a half: from nothing to something is a step, whose ratio says only that.

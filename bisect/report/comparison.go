@@ -116,7 +116,11 @@ func (s sentence) changed(result string) string {
 	case 0:
 		return ""
 	case 1:
-		return words.Printable(all[0].Name()) + " " + all[0].Change(s.errorRate)
+		out := words.Printable(all[0].Name()) + " " + all[0].Change(s.errorRate)
+		if all[0].Higher {
+			out += "; " + words.Better(true)
+		}
+		return out
 	}
 	return fmt.Sprintf("%d of %d metrics, most of all %s %s", len(all), len(s.contrasts), words.Printable(all[0].Name()), all[0].Change(s.errorRate))
 }

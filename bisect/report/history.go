@@ -26,7 +26,8 @@ type HistorySeries struct {
 	Case    *string         `json:"case"` // null: all cases together
 	Unit    string          `json:"unit"`
 	Higher  bool            `json:"higher_is_better"`
-	Base    *string         `json:"base"` // commit that the ratios are of
+	Better  string          `json:"better"` // lower, higher or unknown
+	Base    *string         `json:"base"`   // commit that the ratios are of
 	Commits []HistoryCommit `json:"commits"`
 }
 

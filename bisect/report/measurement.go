@@ -35,6 +35,7 @@ type MetricSummary struct {
 	Metric  string  `json:"metric"`
 	Case    *string `json:"case"`
 	Unit    string  `json:"unit"`
+	Better  string  `json:"better"` // lower, higher or unknown
 	Values  Summary `json:"launches"`
 	Samples int     `json:"samples"`       // of all launches together
 	Within  Number  `json:"spread_within"` // of the samples of one launch, as a fraction: the median

@@ -334,7 +334,7 @@ func quoted(e bisect.Effect) string {
 // moved is how far a metric moved: slower or faster where it is a time.
 func moved(e bisect.Effect) string {
 	up, down := "higher", "lower"
-	if e.Metric == "time" || e.Metric == "wall" || strings.HasPrefix(e.Metric, "phase.") {
+	if !e.Higher && e.Metric == "time" || e.Metric == "wall" || strings.HasPrefix(e.Metric, "phase.") {
 		up, down = "slower", "faster"
 	}
 	switch amount := words.Change(e.Ratio); {

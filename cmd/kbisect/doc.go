@@ -61,11 +61,11 @@ what the store holds by commit. Each takes a command after --, or kbisect.toml.
 
 	$ kbisect compare v1 HEAD -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
 	No difference of 3 % or more: time changes by +0.00 to +0.00 %.
-	  no difference  time    30.00 µs …
+	  no difference  time    lower   30.00 µs …
 	$ kbisect measure v1 --launches 2 -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
 	Each of 2 launches ended well.
 	$ kbisect history --metric time
-	time; … echo "sample: 30 us" …
+	time, lower is better; … echo "sample: 30 us" …
 	  … 30.00 µs … change 11
 
 What the wall clock tells too noisily, the kernel may count: --metric cpu is the processor time of the whole process tree,

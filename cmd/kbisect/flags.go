@@ -54,7 +54,7 @@ func requestOf(c *cli.Context) *policy.Request {
 	q := &policy.Request{
 		Name: strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), Usage: "run --good REV", Dir: g.dir, Config: g.config, Quiet: g.quiet, Warnings: c.App.ErrWriter,
 		Good: c.String("good"), GoodSet: c.IsSet("good"), Bad: c.String("bad"), BadSet: c.IsSet("bad"), FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"),
-		Axis: c.String("axis"), Commit: c.String("commit"), Find: c.String("find"), Phase: c.String("phase"), Metric: c.String("metric"),
+		Axis: c.String("axis"), Commit: c.String("commit"), Find: c.String("find"), Phase: c.String("phase"), Metric: c.String("metric"), Better: c.String("better"),
 		Improvement: c.Bool("improvement"), All: c.Bool("all"), Paths: c.StringSlice("path"), NoHunks: c.Bool("no-hunks"),
 		Budget: duration(c, "budget"), BudgetSet: c.IsSet("budget"), Limit: duration(c, "limit"), Jobs: c.Int("jobs"), JobsSet: c.IsSet("jobs"), Seed: c.Int64("seed"),
 		As: c.String("as"), Build: c.String("build"), Outputs: c.StringSlice("output"), Repeat: c.Int("repeat"), Fast: c.Bool("fast"),
@@ -75,10 +75,15 @@ func trialRequest(c *cli.Context, command []string) *policy.Request {
 	return q
 }
 
+func betterFlag() cli.Flag {
+	return &cli.StringFlag{Name: "better", Usage: "`DIRECTION` of the metric, higher or lower", DefaultText: "by its unit"}
+}
+
 // trialFlags are the options of every command that launches candidates which the user names.
 func trialFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "metric", Usage: "the `NAME` of what is measured: one of kbisect.toml, wall, cpu (processor time), instructions, phase.NAME", DefaultText: "those of kbisect.toml, else time, else wall"},
+		betterFlag(),
 		durationFlag("budget", "stop after `DURATION`, such as 20m, and report what is known", "none"),
 		durationFlag("limit", "limit of a whole trial, `DURATION`, such as 90s", "10m, or kbisect.toml"),
 		&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},

@@ -32,6 +32,7 @@ func runCommand() *cli.Command {
 			&cli.StringFlag{Name: "find", Usage: "what to search for, `CLASS`: slow, timeout, wrong, crash, build or any (default: what the bad revision shows)"},
 			&cli.StringFlag{Name: "phase", Usage: "only timeouts in the phase `NAME` count"},
 			&cli.StringFlag{Name: "metric", Usage: "search for a slowdown in the metric `NAME`: one of kbisect.toml, wall, cpu (processor time), instructions, phase.NAME"},
+			betterFlag(),
 			&cli.BoolFlag{Name: "improvement", Usage: "search for what made a metric better instead of worse", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "all", Usage: "find every culprit in the range, with its share; also regressions introduced and fixed in between", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "first-parent", Usage: "follow only the first parent of merges", DisableDefaultText: true},

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
@@ -189,7 +190,7 @@ func (c *ncuColumns) measured(i int, v float64) Measured {
 	if short, ok := long[unit]; ok {
 		unit = short
 	}
-	v, unit = protocol.Seconds(v, unit)
+	v, unit = metric.Base(v, unit)
 	return Measured{v, unit}
 }
 

@@ -29,7 +29,7 @@ func TestNcuCSV(t *testing.T) {
 	want := Launched{
 		Kernel: "_Z4polyILi16EEvPKfPfi", Grid: [3]int{4096, 1, 1}, Block: [3]int{256, 1, 1}, Arch: "9.0", Launches: 2,
 		Metrics: map[string]Measured{
-			"dram__bytes_read.sum": {53261312, "byte"}, MetricTime: {14e-6, "s"}, MetricRegisters: {40, "register/thread"}, MetricDynamic: {0, "byte/block"},
+			"dram__bytes_read.sum": {53261312, "B"}, MetricTime: {14e-6, "s"}, MetricRegisters: {40, "register/thread"}, MetricDynamic: {0, "B/block"},
 			"launch__occupancy_limit_blocks": {32, "block"}, "launch__occupancy_limit_registers": {6, "block"}, "launch__occupancy_limit_shared_mem": {32, "block"}, "launch__occupancy_limit_warps": {8, "block"},
 			"lts__t_sector_hit_rate.pct": {51.75, "%"}, "sm__maximum_warps_per_active_cycle_pct": {75, "%"},
 			"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": {3, "inst"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
@@ -53,7 +54,7 @@ func (p *Pattern) Line(line string, all []bisect.Series) []bisect.Series {
 		if p.units >= 0 && m[p.units] != "" {
 			unit = m[p.units]
 		}
-		v, unit = protocol.Seconds(v, unit)
+		v, unit = metric.Base(v, unit)
 		all = protocol.AppendValue(all, p.metric, p.caseOf(m), unit, v)
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
 )
 
 // Popcorn reads what a process of KernelBot's sends on POPCORN_FD: `key: value`, where the
@@ -153,7 +154,7 @@ func (p *Popcorn) Series() []bisect.Series {
 			if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 				continue
 			}
-			v, unit := Seconds(v, t.unit)
+			v, unit := metric.Base(v, t.unit)
 			out = append(out, bisect.Series{Metric: t.metric, Case: p.spec("benchmark", i), Unit: unit, Values: []float64{v}})
 			if t.field == "mean" && v > 0 {
 				means = append(means, v)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
 )
 
 // results are what a program has reported besides its phases.
@@ -78,8 +79,8 @@ func (r *results) check(text, phase string) (ok bool) {
 }
 
 // value keeps "VALUE UNIT" of a metric for the current case.
-func (r *results) value(metric, text string) (ok bool) {
-	if !validName(metric) {
+func (r *results) value(name, text string) (ok bool) {
+	if !validName(name) {
 		return false
 	}
 	f := strings.Fields(text)
@@ -94,9 +95,9 @@ func (r *results) value(metric, text string) (ok bool) {
 	if len(f) == 2 {
 		unit = f[1]
 	}
-	v, unit = Seconds(v, unit)
+	v, unit = metric.Base(v, unit)
 	if r.values++; r.values <= MaxValues {
-		r.series = AppendValue(r.series, metric, r.caseName, unit, v)
+		r.series = AppendValue(r.series, name, r.caseName, unit, v)
 	}
 	return true
 }
@@ -120,21 +121,6 @@ func (r *results) said() Said {
 		s.IsSkip, s.Skip = true, *r.skip
 	}
 	return s
-}
-
-// Seconds converts a time to seconds. Values in other units stay as they are.
-func Seconds(v float64, unit string) (float64, string) {
-	switch unit {
-	case "s":
-		return v, "s"
-	case "ms":
-		return v / 1e3, "s"
-	case "us", "µs", "μs": // the micro sign and the Greek letter
-		return v / 1e6, "s"
-	case "ns":
-		return v / 1e9, "s"
-	}
-	return v, unit
 }
 
 // AppendValue adds a value to the series of its metric, case and unit. It drops values

@@ -57,9 +57,9 @@ func measuredPhases(d *report.Measurement) Section {
 }
 
 func measuredMetrics(d *report.Measurement) Section {
-	t := Table{Title: "One number a launch, the median of its samples", Columns: []string{"metric", "median (95 % CI)", "min to max", "spread", "launches", "samples", "spread within"}, Right: []int{3, 4, 5, 6}}
+	t := Table{Title: "One number a launch, the median of its samples", Columns: []string{"metric", "better", "median (95 % CI)", "min to max", "spread", "launches", "samples", "spread within"}, Right: []int{4, 5, 6, 7}}
 	for _, x := range d.Metrics {
-		t.Rows = append(t.Rows, []string{x.Name(), x.Values.Words(x.Unit), extremes(x.Values, x.Unit), words.Percent(float64(x.Values.Spread)), fmt.Sprint(x.Values.N), fmt.Sprint(x.Samples), words.Percent(float64(x.Within))})
+		t.Rows = append(t.Rows, []string{x.Name(), x.Better, x.Values.Words(x.Unit), extremes(x.Values, x.Unit), words.Percent(float64(x.Values.Spread)), fmt.Sprint(x.Values.N), fmt.Sprint(x.Samples), words.Percent(float64(x.Within))})
 		if m := x.Modes; m != nil {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s falls into two groups: %s, and in %s of the launches %s.", x.Name(), words.Quantity(float64(m.Low), x.Unit), words.Percent(float64(m.Share)), words.Quantity(float64(m.High), x.Unit)))
 		}
@@ -184,9 +184,17 @@ func historySection(s report.HistorySeries, id string) Section {
 		t.States = append(t.States, state)
 	}
 	return Section{
-		ID: id, Title: s.Name() + "; " + measuredOn(s), Words: historyWords(s, slices.Contains(t.States, Bad)), Tables: []Table{t},
+		ID: id, Title: s.Name() + better(s.Better) + "; " + measuredOn(s), Words: historyWords(s, slices.Contains(t.States, Bad)), Tables: []Table{t},
 		Charts: []Chart{{Kind: "history", Label: "Medians of " + chart.Name + " by commit, oldest first", Data: chart}},
 	}
+}
+
+// better says which values of a series are better, where that is known.
+func better(direction string) string {
+	if direction == "unknown" || direction == "" {
+		return ""
+	}
+	return ", " + direction + " is better"
 }
 
 func historyWords(s report.HistorySeries, failed bool) string {

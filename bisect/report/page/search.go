@@ -118,7 +118,7 @@ func (f *finder) culprit(c report.Culprit) []Fact {
 	out.add("date", c.Date)
 	out.add("files", words.Listed(c.Files, 12))
 	if c.Effect != nil {
-		out.add("effect", c.Effect.Words())
+		out.add("effect", c.Effect.Words()+", "+words.Better(c.Effect.Higher))
 	}
 	for _, e := range c.Besides {
 		if e.Case == "" {

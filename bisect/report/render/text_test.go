@@ -122,7 +122,7 @@ func TestReportNamesTheCase(t *testing.T) {
 	in.Finding.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: "time of 128"}
 	d := report.NewSearch(in)
 	p := page.New(d, in.Ledger)
-	holds(t, textOf(t, p), "cccccccccc makes `time` of 128 12.0 % slower\n", "effect      time of 128 +12.0 % (95 % CI +11.0 to +13.0 %)\n",
+	holds(t, textOf(t, p), "cccccccccc makes `time` of 128 12.0 % slower\n", "effect      time of 128 +12.0 % (95 % CI +11.0 to +13.0 %), lower is better\n",
 		"overall     time +1.4 % (95 % CI +1.0 to +1.8 %)\n", "also        time of 64 +50.0 % (95 % CI +40.0 to +60.0 %), more than the other cases\n")
 	if own := d.Culprits[0]; own.Effect.Metric != "time" || own.Effect.Case != "128" || len(own.Besides) != 2 || own.Besides[0].Case != "" || own.Besides[0].Ratio != 1.014 {
 		t.Errorf("%+v", own)
@@ -261,7 +261,7 @@ func TestMarkdownOfGates(t *testing.T) {
 		}
 		for _, line := range strings.Split(markdownOf(t, p, 1<<20), "\n") {
 			bars := strings.Count(line, "|") - strings.Count(line, `\|`)
-			if strings.HasPrefix(line, "|") && bars != 8 && bars != 3 {
+			if strings.HasPrefix(line, "|") && bars != 9 && bars != 3 {
 				t.Errorf("%s: a row of %d bars: %s", name, bars, line)
 			}
 		}
@@ -312,7 +312,7 @@ func TestPageOfComparison(t *testing.T) {
 	c.Verdict = "B is worse: so it is."
 	p := page.New(c, ledger(c.A.Commit, c.B.Commit))
 	table := p.Sections[0].Tables[0]
-	if p.Headline != c.Verdict || p.State != page.Bad || len(table.Rows) != 3 || table.Columns[3] != "B" || table.States[0] != page.Bad || table.States[1] != page.Good || table.States[2] != page.Unsure || table.Rows[0][4] != "+20.0 % (+18.0 to +22.0 %)" {
+	if p.Headline != c.Verdict || p.State != page.Bad || len(table.Rows) != 3 || table.Columns[4] != "B" || table.States[0] != page.Bad || table.States[1] != page.Good || table.States[2] != page.Unsure || table.Rows[0][5] != "+20.0 % (+18.0 to +22.0 %)" {
 		t.Errorf("%q %+v", p.Headline, table)
 	}
 	var blamed []string

@@ -142,6 +142,14 @@ func unitOf(ratio float64) string {
 	return " %"
 }
 
+// Better says which values of a number are better.
+func Better(higher bool) string {
+	if higher {
+		return "higher is better"
+	}
+	return "lower is better"
+}
+
 // Quantity is a value in the unit in which it is read best; "-" where it is not known.
 func Quantity(v float64, unit string) string {
 	if !known(v) {
@@ -181,9 +189,11 @@ func Prefixed(v float64, unit string) (scale float64, name string) {
 	switch unit {
 	case "s":
 		table = []prefix{{1, 1, ""}, {1e-3, 1e3, "m"}, {1e-6, 1e6, "µ"}, {0, 1e9, "n"}}
-	case "B", "B/s", "FLOP/s", "Hz", "op/s", "item/s", "token/s":
+	case "B", "Hz":
 	default:
-		return 1, unit
+		if !strings.HasSuffix(unit, "/s") {
+			return 1, unit
+		}
 	}
 	for _, x := range table {
 		if math.Abs(v) >= x.least {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
@@ -100,7 +101,8 @@ func phasesOf(all []bisect.Outcome) (out []string) {
 // levelOf collects the values of one number. The outcomes hold no other number.
 func levelOf(p *policy.Policy, all []bisect.Outcome, n session.Number) Level {
 	m := p.Metric(n.Metric)
-	l := Level{Metric: n.Metric, Case: n.One, Higher: m.Higher}
+	better, _ := m.Direction(all...) // a baseline keeps numbers of which nothing says which are better, too
+	l := Level{Metric: n.Metric, Case: n.One, Higher: better == metric.Higher}
 	for _, o := range all {
 		if v, ok := m.Value(o, ""); ok {
 			l.Values, l.Unit = append(l.Values, v), m.Unit(o)
@@ -236,9 +238,9 @@ func (b Baseline) Print(w io.Writer, hints []string) error {
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "  NUMBER\tMEDIAN\tMIN TO MAX\tLAUNCHES")
+	fmt.Fprintln(t, "  NUMBER\tBETTER\tMEDIAN\tMIN TO MAX\tLAUNCHES")
 	for _, l := range b.Levels {
-		fmt.Fprintf(t, "  %s\t%s\t%s to %s\t%d\n", wording.Clean(l.Name()), l.Quantity(l.Median), l.Quantity(slices.Min(l.Values)), l.Quantity(slices.Max(l.Values)), len(l.Values))
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s to %s\t%d\n", wording.Clean(l.Name()), metric.Metric{Higher: l.Higher}.Better(), l.Quantity(l.Median), l.Quantity(slices.Min(l.Values)), l.Quantity(slices.Max(l.Values)), len(l.Values))
 	}
 	return t.Flush()
 }

@@ -80,8 +80,8 @@ func (c RunConfig) ProbeMode() trial.Probe {
 // Metric is what "slow" is about: one table [metric] or [[metrics]].
 type Metric struct {
 	Name    string
-	Unit    string // a symbol that ParseUnit knows
-	Better  string // lower, higher
+	Unit    string // a symbol that metric.ParseUnit knows
+	Better  string // lower, higher; "": by the unit of the values
 	From    string // one of MetricSources
 	Pattern string // for regex: has a group "value", perhaps a group "unit"
 	File    string // for nvbench and cutlass: the results that the run writes
@@ -132,8 +132,7 @@ const (
 // is set: version 1, kind command, run limit 180 s, build limit 10 min, effect
 // 3 %, error 0.01, gpus auto; a metric named time, read from the protocol, in
 // us (s where the wall or a phase is its source; what the kernel counts is named
-// as its source is), better as its unit suggests;
-// the bad value of a flag is its last. No metric is made up: without one a
+// as its source is); the bad value of a flag is its last. No metric is made up: without one a
 // program is judged by the samples it sends, or else by the wall.
 func (c *Config) WithDefaults() *Config {
 	out := *c
@@ -159,7 +158,7 @@ func (c *Config) WithDefaults() *Config {
 	return &out
 }
 
-// WithDefaults returns the metric with name, source, unit and direction set.
+// WithDefaults returns the metric with name, source and unit set.
 func (m Metric) WithDefaults() Metric {
 	if slices.Contains(metrics.SourceNames(true), m.From) {
 		setDefault(&m.Name, m.From)
@@ -172,12 +171,6 @@ func (m Metric) WithDefaults() Metric {
 			m.Unit = "s"
 		case m.Name == "time":
 			m.Unit = "us"
-		}
-	}
-	if m.Better == "" {
-		m.Better = "lower"
-		if u, err := ParseUnit(m.Unit); err == nil && u.HigherIsBetter {
-			m.Better = "higher"
 		}
 	}
 	return m

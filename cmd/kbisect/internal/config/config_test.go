@@ -159,7 +159,7 @@ func TestParseConfigProblems(t *testing.T) {
 		{"[run.limits]\nload = 4", []string{`2: run.limits.load: expected a duration in quotes`, `got an integer`}},
 		{"[run.limits]\nbuild = \"4s\"", []string{`2: run.limits.build: the limit of the build is limit in [build]`}},
 		{"[run.limits]\n\"two words\" = \"4s\"", []string{`2: run.limits.two words: invalid phase name "two words"`}},
-		{"[metric]\nunit = \"usec\"", []string{`2: metric.unit: unknown unit "usec"`}},
+		{"[metric]\nunit = \"parsec\"", []string{`2: metric.unit: unknown unit "parsec"`}},
 		{"[metric]\nunit = \"GFLOP/S\"", []string{`did you mean "GFLOP/s"?`}},
 		{"[metric]\nbetter = \"smaller\"", []string{`2: metric.better: unknown value "smaller"`}},
 		{"[metric]\nfrom = \"protocl\"", []string{`2: metric.from: unknown value "protocl"; did you mean "protocol"?`}},
@@ -258,7 +258,7 @@ func TestWithDefaults(t *testing.T) {
 	if d.Version != 1 || d.Kind != "command" || d.Run.Limit != 3*time.Minute || d.Build.Limit != 10*time.Minute || d.Judge != (judgeConfig{0.03, 0.01}) || d.Device.GPUs[0] != "auto" || d.Flags[0].Bad != "1" {
 		t.Errorf("got %+v", d)
 	}
-	want := []Metric{{Name: "time", Unit: "GB/s", Better: "higher", From: "protocol"}, {Name: "w", Unit: "s", Better: "lower", From: "wall"}, {Name: "cpu", Better: "lower", From: "cpu"}}
+	want := []Metric{{Name: "time", Unit: "GB/s", From: "protocol"}, {Name: "w", Unit: "s", From: "wall"}, {Name: "cpu", From: "cpu"}}
 	if !reflect.DeepEqual(d.Metrics, want) {
 		t.Errorf("got %+v\nwant %+v", d.Metrics, want)
 	}

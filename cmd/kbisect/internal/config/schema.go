@@ -173,7 +173,7 @@ func readMetric(t table) Metric {
 		File:    t.file("file"),
 		Case:    t.str("case"),
 	}
-	if _, err := ParseUnit(m.Unit); err != nil {
+	if err := checkUnit(m.Unit); err != nil {
 		t.errorf("unit", "%v", err)
 	}
 	switch _, given := t.values["pattern"].(string); {

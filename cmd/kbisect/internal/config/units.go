@@ -10,26 +10,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 )
 
-// Unit is a unit of measurement that a metric may have.
-type Unit struct {
-	Symbol         string
-	Dimension      string  // "time", "bandwidth", …: only units of one dimension compare
-	Factor         float64 // times this gives the base unit of the dimension (s, B, B/s, FLOP/s, …)
-	HigherIsBetter bool    // for a rate; for everything else lower is better
-}
-
-// ParseUnit returns the unit with this symbol. The empty symbol is a count.
-func ParseUnit(symbol string) (Unit, error) {
-	for _, u := range units() {
-		if u.Symbol == symbol {
-			return u, nil
-		}
+// checkUnit refuses a unit that is not known. The empty unit is a count, or that of the values.
+func checkUnit(symbol string) error {
+	if _, ok := metric.ParseUnit(symbol); ok || symbol == "" {
+		return nil
 	}
-	all := unitSymbols()
+	all := metric.Units()
 	near := wording.DidYouMean(symbol, all)
 	for _, s := range all { // the wrong case is a likelier mistake than a wrong letter
 		if strings.EqualFold(s, symbol) {
@@ -37,38 +28,7 @@ func ParseUnit(symbol string) (Unit, error) {
 			break
 		}
 	}
-	return Unit{}, fmt.Errorf("unknown unit %q%s; known: %s", symbol, near, strings.Join(all, " "))
-}
-
-func unitSymbols() []string {
-	var out []string
-	for _, u := range units() {
-		if u.Symbol != "" && u.Symbol != "µs" {
-			out = append(out, u.Symbol)
-		}
-	}
-	return out
-}
-
-func units() []Unit {
-	out := []Unit{
-		{"", "count", 1, false}, {"count", "count", 1, false}, {"%", "share", 0.01, false},
-		{"ns", "time", 1e-9, false}, {"us", "time", 1e-6, false}, {"µs", "time", 1e-6, false},
-		{"ms", "time", 1e-3, false}, {"s", "time", 1, false}, {"min", "time", 60, false},
-		{"cycles", "cycles", 1, false}, {"W", "power", 1, false}, {"J", "energy", 1, false},
-		{"Hz", "frequency", 1, true}, {"MHz", "frequency", 1e6, true}, {"GHz", "frequency", 1e9, true},
-		{"op/s", "throughput", 1, true}, {"item/s", "throughput", 1, true}, {"token/s", "throughput", 1, true},
-	}
-	sizes := []Unit{{Symbol: "B", Factor: 1}, {Symbol: "kB", Factor: 1e3}, {Symbol: "KB", Factor: 1e3}, {Symbol: "MB", Factor: 1e6},
-		{Symbol: "GB", Factor: 1e9}, {Symbol: "TB", Factor: 1e12}, {Symbol: "KiB", Factor: 1 << 10}, {Symbol: "MiB", Factor: 1 << 20},
-		{Symbol: "GiB", Factor: 1 << 30}, {Symbol: "TiB", Factor: 1 << 40}}
-	for _, u := range sizes {
-		out = append(out, Unit{u.Symbol, "size", u.Factor, false}, Unit{u.Symbol + "/s", "bandwidth", u.Factor, true})
-	}
-	for _, p := range []Unit{{Symbol: "", Factor: 1}, {Symbol: "M", Factor: 1e6}, {Symbol: "G", Factor: 1e9}, {Symbol: "T", Factor: 1e12}, {Symbol: "P", Factor: 1e15}} {
-		out = append(out, Unit{p.Symbol + "FLOP/s", "compute", p.Factor, true}, Unit{p.Symbol + "FLOPS", "compute", p.Factor, true})
-	}
-	return out
+	return fmt.Errorf("unknown unit %q%s; known: %s, and others like them", symbol, near, strings.Join(all, " "))
 }
 
 // durationUnits says what ParseDuration accepts.

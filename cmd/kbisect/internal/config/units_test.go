@@ -8,23 +8,15 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 )
 
-func TestParseUnit(t *testing.T) {
-	for symbol, want := range map[string]struct {
-		dim    string
-		factor float64
-		higher bool
-	}{
-		"us": {"time", 1e-6, false}, "µs": {"time", 1e-6, false}, "GB/s": {"bandwidth", 1e9, true},
-		"TFLOP/s": {"compute", 1e12, true}, "FLOPS": {"compute", 1, true}, "KiB": {"size", 1024, false}, "": {"count", 1, false},
-	} {
-		u, err := ParseUnit(symbol)
-		if err != nil || u.Dimension != want.dim || u.Factor != want.factor || u.HigherIsBetter != want.higher {
-			t.Errorf("%q: %+v, %v", symbol, u, err)
+func TestCheckUnit(t *testing.T) {
+	for _, symbol := range []string{"", "us", "µs", "GB/s", "TFLOP/s", "FLOPS", "KiB", "count", "token/s"} {
+		if err := checkUnit(symbol); err != nil {
+			t.Errorf("%q: %v", symbol, err)
 		}
 	}
-	for _, symbol := range []string{"US", "usec", " us", "parsec"} {
-		if u, err := ParseUnit(symbol); err == nil {
-			t.Errorf("%q: %+v", symbol, u)
+	for _, symbol := range []string{"US", " us", "parsec"} {
+		if checkUnit(symbol) == nil {
+			t.Errorf("%q was taken", symbol)
 		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 )
 
 var averageTime = regexp.MustCompile(`(?i)\b(avg|average|mean|median|per)\b`)
@@ -18,11 +16,10 @@ var kernelTime = regexp.MustCompile(`(?i)kernel|execution|\bgpu\b|\bdevice\b`)
 // otherTime matches labels of times that are not of a kernel.
 var otherTime = regexp.MustCompile(`(?i)\b(allocat\w*|malloc|(mem)?cop(y|ies|ying)|memcpy|transfer\w*|[hd]2[dh]|host to device|device to host|init\w*|set-?up|cpu|host|verif\w*|reference|load(ing)?|compil\w*)\b`)
 
-// timeLine is a line with a time that a program prints: the pattern that reads it,
-// and its unit where the pattern has no group for that.
+// timeLine is a line with a time that a program prints: the pattern that reads it.
 type timeLine struct {
-	pattern, unit string
-	rank          int
+	pattern string
+	rank    int
 }
 
 // printedTimes finds the lines in which a C program prints a time: `block_size %4d | time %.4f ms\n` becomes
@@ -41,7 +38,7 @@ func printedTimes(text []byte) (all []timeLine) {
 				continue
 			}
 			found := timeLine{rank: timeRank(line, line[:at[0]])}
-			found.pattern, found.unit = patternOf(line, at)
+			found.pattern = patternOf(line, at)
 			if found.pattern != "" && !slices.ContainsFunc(all, func(l timeLine) bool { return l.pattern == found.pattern }) {
 				all = append(all, found)
 			}
@@ -97,7 +94,7 @@ func unquoted(pieces string) string {
 
 // patternOf turns a format into a pattern: at are the places of timeInFormat in it. Whole numbers with a
 // name before them tell cases apart.
-func patternOf(format string, at []int) (pattern, unit string) {
+func patternOf(format string, at []int) string {
 	p := printed{names: []string{"value", "unit", "of"}} // taken, or no name
 	pos := 0
 	for _, c := range conversion.FindAllStringSubmatchIndex(format, -1) {
@@ -116,14 +113,13 @@ func patternOf(format string, at []int) (pattern, unit string) {
 		}
 		p.other(kind, before)
 	}
-	return strings.TrimPrefix(p.needed, " +"), p.unit
+	return strings.TrimPrefix(p.needed, " +")
 }
 
 // printed builds a pattern.
 type printed struct {
 	text   strings.Builder
 	needed string // the pattern as far as it is needed, once the time is in it
-	unit   string // of the time, where the pattern has no group for it
 	names  []string
 }
 
@@ -136,12 +132,7 @@ func (p *printed) plain(s string) {
 func (p *printed) time(before, word string) {
 	p.text.WriteString(`(?P<value>[-+0-9.eE]+)`)
 	p.plain(before)
-	if known, err := config.ParseUnit(word); err == nil && known.Dimension == "time" {
-		p.text.WriteString("(?P<unit>" + word + ")")
-	} else {
-		p.text.WriteString(word)
-		p.unit = timeUnit(word)
-	}
+	p.text.WriteString("(?P<unit>" + word + ")")
 	p.needed = p.text.String()
 }
 
@@ -170,22 +161,6 @@ func (p *printed) other(kind, before string) {
 	}
 }
 
-// timeUnit is the symbol of a unit that is written out.
-func timeUnit(word string) string {
-	switch word[:min(2, len(word))] {
-	case "ms", "mi":
-		if strings.HasPrefix(word, "mic") {
-			return "us"
-		}
-		return "ms"
-	case "us":
-		return "us"
-	case "na":
-		return "ns"
-	}
-	return "s"
-}
-
 // renderMetric writes the time that the program prints, and the other candidates as
 // comments.
 func (p project) renderMetric(line func(string, ...any)) {
@@ -198,9 +173,6 @@ func (p project) renderMetric(line func(string, ...any)) {
 		line("\n[metric]")
 		line("# A line that the program prints. Groups other than value and unit name a case.")
 		line("name    = \"time\"")
-		if best.unit != "" {
-			line("unit    = %s", tomlString(best.unit))
-		}
 		line("from    = \"regex\"")
 		line("pattern = %s", best.quoted())
 		if name := best.firstCase(); name != "" {
@@ -211,11 +183,7 @@ func (p project) renderMetric(line func(string, ...any)) {
 	}
 	const most = 5
 	for _, other := range others[:min(most, len(others))] {
-		note := ""
-		if other.unit != "" {
-			note = "   # unit = " + tomlString(other.unit)
-		}
-		line("# or pattern = %s%s", other.quoted(), note)
+		line("# or pattern = %s", other.quoted())
 	}
 }
 

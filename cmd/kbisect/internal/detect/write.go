@@ -186,7 +186,7 @@ func renderRest() string {
 # [metric]                    # what "slow" is about; for more than one write [[metrics]]
 # name    = "time"
 # unit    = "us"              # ns us ms s, GB/s, TFLOP/s, MiB, …
-# better  = "lower"           # lower | higher
+# better  = "lower"           # lower | higher; without it by the unit of the values
 # from    = "protocol"        # SOURCES
 # pattern = 'time: (?P<value>[0-9.]+) (?P<unit>ms|us)'   # only for from = "regex"
 # case    = "block_size=256"  # only this case, as the program names it, or group=value for a group of the pattern

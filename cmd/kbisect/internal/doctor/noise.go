@@ -109,6 +109,8 @@ func newSeries(p *policy.Policy, all []bisect.Outcome) (*series, error) {
 			s.metric = *w
 		}
 	}
+	better, _ := s.metric.Direction(s.fit...) // noise has none
+	s.metric.Higher = better == metric.Higher
 	for _, o := range s.fit {
 		if v, ok := s.metric.Value(o, ""); ok {
 			y := math.Log(v)

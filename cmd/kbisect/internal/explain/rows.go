@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/kernels/cuda"
@@ -182,7 +183,7 @@ func (x *explainer) metricRows() (rows []report.Row) {
 			name += " of " + n.One
 		}
 		sort := report.SortTime
-		if x.session.Policy.Metric(n.Metric).Higher {
+		if ma.Better == string(metric.Higher) {
 			sort = report.SortUse
 		}
 		r := report.Numbers(groupPhases, "", "measured "+name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ type way struct {
 	program                 string // command and build
 	devices, command, build []string
 	caches                  string
-	higher                  map[string]bool // metrics of which more is better
+	metrics                 map[string]metric.Metric // as they were configured
 	launches                map[string][]bisect.Outcome
 }
 
@@ -109,13 +110,13 @@ func (h *history) take(p policy.Policy, commit string, o bisect.Outcome) {
 	key := fmt.Sprintf("%s %q %s", program, devices, o.Caches)
 	w := h.byWay[key]
 	if w == nil {
-		w = &way{program: program, devices: devices, command: p.Plan.Run, build: p.Plan.Build, caches: o.Caches, higher: map[string]bool{}, launches: map[string][]bisect.Outcome{}}
+		w = &way{program: program, devices: devices, command: p.Plan.Run, build: p.Plan.Build, caches: o.Caches, metrics: map[string]metric.Metric{}, launches: map[string][]bisect.Outcome{}}
 		h.byWay[key] = w
 		h.ways = append(h.ways, w)
 	}
 	w.launches[commit] = append(w.launches[commit], o)
 	for _, m := range p.Judge.Metrics {
-		w.higher[m.Name] = m.Higher
+		w.metrics[m.Name] = m
 	}
 }
 
@@ -230,10 +231,13 @@ func sentMetrics(sent []string) []string {
 
 // series describes one metric of one way; values is how many commits have one.
 func (h *history) series(w *way, name string, order []string) (s report.HistorySeries, values int) {
-	m := metric.Metric{Name: name, Higher: w.higher[name]}
+	m := w.metrics[name]
+	m.Name = name
+	better, _ := m.Direction(slices.Concat(slices.Collect(maps.Values(w.launches))...)...) // unknown is an answer here
+	m.Higher = better == metric.Higher
 	s = report.HistorySeries{
 		Devices: append([]string{}, w.devices...), Command: append([]string{}, w.command...), Build: append([]string{}, w.build...),
-		Metric: name, Higher: m.Higher, Commits: []report.HistoryCommit{},
+		Metric: name, Higher: m.Higher, Better: string(better), Commits: []report.HistoryCommit{},
 	}
 	if w.caches != "" {
 		s.Caches = &w.caches

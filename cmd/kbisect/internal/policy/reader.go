@@ -202,7 +202,7 @@ func ForSearch(q *Request, repo *source.Repo) (*Policy, error) {
 	if err := r.complaint(); err != nil {
 		return nil, err
 	}
-	return r.p, r.p.count()
+	return r.p, cmp.Or(r.better(), r.p.count())
 }
 
 // ForTrials returns the policy of every other command that launches candidates.
@@ -217,6 +217,9 @@ func ForTrials(q *Request, repo *source.Repo) (*Policy, error) {
 	p := r.p
 	if q.Metric != "" {
 		p.Judge.Metrics, p.Measured = []metric.Metric{p.asked(q.Metric)}, true
+	}
+	if err := r.better(); err != nil {
+		return nil, err
 	}
 	p.Judge.Find = bisect.Slow
 	if err := p.count(); err != nil {
@@ -314,7 +317,7 @@ func (r reader) configuration() error {
 func (r reader) metrics(path string, ms []config.Metric) error {
 	p := r.p
 	for _, m := range ms {
-		jm := metric.Metric{Name: m.Name, Higher: m.Better == "higher"}
+		jm := metric.Metric{Name: m.Name, Higher: m.Better == string(metric.Higher), Told: m.Better != "", DefaultUnit: m.Unit}
 		switch m.From {
 		case "protocol":
 			if p.Sample == "" || m.Name == "time" {
@@ -341,12 +344,29 @@ func (r reader) metrics(path string, ms []config.Metric) error {
 			}
 			p.Cases[jm.Name] = append(p.Cases[jm.Name], m.Case)
 		}
-		if !slices.Contains(p.Judge.Metrics, jm) { // it is there for every further case
+		if !slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name == jm.Name }) { // it is there for every further case
 			p.Judge.Metrics = append(p.Judge.Metrics, jm)
 		}
 	}
 	if p.Measured = len(ms) > 0; !p.Measured {
 		p.Judge.Metrics = []metric.Metric{{Name: "time"}}
+	}
+	return nil
+}
+
+// better sets the direction of the metrics that --better says.
+func (r reader) better() error {
+	if r.q.Better == "" {
+		return nil
+	}
+	higher := r.q.Better == string(metric.Higher)
+	if !higher && r.q.Better != string(metric.Lower) {
+		return exit.Usagef("--better %s: expected higher or lower", r.q.Better)
+	}
+	for i, m := range r.p.Judge.Metrics {
+		if !m.OfProcess() {
+			r.p.Judge.Metrics[i].Higher, r.p.Judge.Metrics[i].Told = higher, true
+		}
 	}
 	return nil
 }

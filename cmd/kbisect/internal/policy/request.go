@@ -25,7 +25,7 @@ type Request struct {
 	FirstParent     bool
 	Axis, Commit    string
 	Find, Phase     string
-	Metric          string
+	Metric, Better  string
 	Improvement     bool
 	All             bool
 	Paths           []string

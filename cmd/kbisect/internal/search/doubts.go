@@ -109,6 +109,20 @@ func missingMetrics(s *session.Session) (warnings []string, err error) {
 	return warnings, session.MatchesNothing(s, s.Policy.Patterns[0], passed)
 }
 
+// undirected asks about metrics of which nothing says whether higher or lower is better.
+func undirected(s *session.Session) (questions []string) {
+	var launches []bisect.Outcome
+	for _, l := range s.Launches {
+		launches = append(launches, l.Outcome)
+	}
+	for _, m := range s.Policy.Judge.Metrics {
+		if _, err := m.Direction(launches...); err != nil {
+			questions = append(questions, err.Error())
+		}
+	}
+	return questions
+}
+
 // slowerPhases warns of phases that take clearly longer at the bad end, where the compared metric does not differ:
 // every launch of the bad end takes longer than all of the good end.
 func slowerPhases(p *policy.Policy, goodEnd string, launches []report.Launch) (out []string) {

@@ -164,7 +164,8 @@ func (x *setSearch) rankedMetric() (metric.Metric, bool) {
 	for _, m := range ms {
 		for _, l := range x.session.Launches {
 			if _, ok := m.Value(l.Outcome, ""); ok {
-				return m, true
+				known, _ := metric.Directed([]metric.Metric{m}, l.Outcome)
+				return known[0], true
 			}
 		}
 	}

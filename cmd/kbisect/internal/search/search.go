@@ -114,6 +114,9 @@ func (s *Search) examine(f *bisect.Finding) error {
 			t.Warn(warnings...)
 		}
 	}
+	if f.Result == bisect.NoDifference || f.Complaint.Metric != "" {
+		t.Warn(undirected(t)...)
+	}
 	t.Warn(unknownPhases(p.Judge.Phase, p.Limits.Phases, t.Launches)...)
 	if f.Result != bisect.Found && f.Result != bisect.Broken {
 		f.Warnings = append(f.Warnings, slowerPhases(p, s.good, t.Launches)...)

@@ -274,6 +274,8 @@ func MetricSummary(t *Session, all []bisect.Outcome, n Number) report.MetricSumm
 	if n.One != "" {
 		out.Case = &n.One
 	}
+	better, _ := m.Direction(all...) // unknown is an answer here
+	out.Better = string(better)
 	var values, within []float64
 	for _, o := range all {
 		v, ok := m.Value(o, "")

@@ -22,6 +22,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -196,11 +197,14 @@ func (s *Session) Ended(ctx context.Context, err error, where string) (result st
 		s.Warn(closeErr.Error())
 	}
 	var unknown *compare.UnknownMetricError
+	var undirected *metric.DirectionError
 	var infra *bisect.InfraError
 	switch {
 	case err == nil:
 	case errors.As(err, &unknown):
 		return "", s.Fail(cmp.Or(Unmeasured(s), exit.Usage(err)))
+	case errors.As(err, &undirected):
+		return "", s.Fail(exit.Usage(err))
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		result = store.Interrupted
 	case errors.As(err, &infra):
