@@ -1,13 +1,20 @@
 package kernels
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/fixtures/realpython"
 )
+
+func TestMain(m *testing.M) {
+	realpython.Use()
+	os.Exit(m.Run())
+}
 
 func TestPlans(t *testing.T) {
 	no := false

@@ -103,6 +103,7 @@ func TestBuildAheadStandsStill(t *testing.T) {
 // watches. The build ignores SIGTERM and leaves many temporary files, so that a trial or two end between its
 // death and the end of its goroutine.
 func TestCancelledBuildAheadSharesNothing(t *testing.T) {
+	t.Parallel()
 	const spin = "#!/bin/sh\ntrap '' TERM\ncd $TMPDIR && seq -f f%g 6000 | xargs touch\nwhile :; do sleep 0.01; done\n"
 	commit := func(build string) []fixtures.Change {
 		return []fixtures.Change{fixtures.Script("build.sh", build), fixtures.Script("run.sh", "#!/bin/sh\nexit 1\n")}

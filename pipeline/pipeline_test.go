@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/realpython"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/proc"
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 	if proc.Warden() {
 		return
 	}
+	realpython.Use()
 	os.Exit(m.Run())
 }
 
@@ -192,6 +194,7 @@ func TestBuildCache(t *testing.T) {
 
 // A hang is attributed to the phase in which it happened, by what was said and when.
 func TestPhaseOfATimeout(t *testing.T) {
+	t.Parallel()
 	say := func(lines ...string) string {
 		out := ""
 		for _, l := range lines {
@@ -349,6 +352,7 @@ case $d in */mine) echo mine >>$BENCH_LOG;; esac`
 // A search in a hurry stops a candidate where no good run could still be running, says so, and
 // only in the phase that it asked for.
 func TestHurry(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{Run: time.Minute},
 		script(":"), script("sleep 60"))
 	b.test(0, bisect.EndGood)
@@ -387,6 +391,7 @@ func TestKilledProcessPoisonsNothing(t *testing.T) {
 // A program that has said as much as the good end, and pauses longer than the limit of the teardown
 // before it says more, has not hung there.
 func TestMoreToSay(t *testing.T) {
+	t.Parallel()
 	const head = "echo 'phase: measure' >&$KBISECT_FD; echo 'sample: 3 us' >&$KBISECT_FD; "
 	limits := trial.Limits{Run: time.Minute, Phases: map[string]kernels.Limit{"teardown": {Abs: 500 * time.Millisecond}}}
 	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, limits,
@@ -424,6 +429,7 @@ func TestMountsAreTakenAway(t *testing.T) {
 
 // What the probe would tell apart may take its own time in trials that it stays away from.
 func TestLimitsWithoutTheProbe(t *testing.T) {
+	t.Parallel()
 	const slow = `import os, time
 say = lambda line: os.write(int(os.environ["KBISECT_FD"]), (line + "\n").encode())
 say("phase: load")

@@ -31,6 +31,7 @@ bisect/sets/flags: bisect/sets/lattice
 bisect/sets/internal/odds:
 bisect/sets/lattice:
 fixtures: kernels
+fixtures/realpython:
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/sets bisect/sets/lattice
 kernels: bisect bisect/hint kernels/harness kernels/internal/plainfile kernels/kernelbot kernels/protocol
 kernels/cuda: bisect bisect/metric kernels/protocol

@@ -13,8 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/kbisect/kbisect/fixtures/realpython"
 	"github.com/kbisect/kbisect/pipeline/proc"
-	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
@@ -28,16 +28,11 @@ func TestMain(m *testing.M) {
 	testscript.Main(tests{m}, map[string]func(){"kbisect": main})
 }
 
-// tests are run past a shim for python3 that the PATH may hold: it takes longer to find the interpreter than
-// most of what is run here.
+// tests starts them with Python itself, even where the PATH leads to a shim.
 type tests struct{ *testing.M }
 
 func (t tests) Run() int {
-	found, _ := exec.LookPath("python3")
-	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
-	if python := strings.TrimSpace(string(out)); err == nil && python != "" && !source.SameFile(python, found) {
-		os.Setenv("PATH", filepath.Dir(python)+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	}
+	realpython.Use()
 	return t.M.Run()
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/fixtures/realpython"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 	if proc.Warden() {
 		return
 	}
+	realpython.Use()
 	os.Exit(m.Run())
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/fixtures/realpython"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
@@ -61,6 +62,7 @@ func TestMain(m *testing.M) {
 	if proc.Warden() {
 		return
 	}
+	realpython.Use()
 	os.Exit(m.Run())
 }
 
