@@ -7,6 +7,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -45,10 +46,15 @@ func Read(data []byte, session string) (Document, error) {
 
 // WriteJSON writes a document, or another value of a report, indented.
 func WriteJSON(w io.Writer, document any) error {
-	e := json.NewEncoder(w)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(document)
+	if err := e.Encode(document); err != nil {
+		return err
+	}
+	_, err := w.Write(words.JSON(text.Bytes()))
+	return err
 }
 
 // Number is null in JSON when it is not known: not a number, or without bounds.

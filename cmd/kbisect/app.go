@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -29,6 +30,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			code = exit.Internal
 		}
 	}()
+	stdout, stderr = words.NewWriter(stdout), words.NewWriter(stderr)
 	app := newApp(stdin, stdout, stderr)
 	err := app.RunContext(ctx, permute(app, args))
 	return complain(ctx, err, stderr)

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A commit whose 30 objects name 10^9 files is set aside, and the search goes on to the culprit.
@@ -28,5 +32,71 @@ func TestTreeBomb(t *testing.T) {
 	d := r.finding(0, "--good", good, "--", "./test.sh")
 	if len(d.Culprits) != 1 || d.Culprits[0].Commit != bad || !d.Culprits[0].Confirmed {
 		t.Errorf("%+v", d.Culprits)
+	}
+}
+
+// What sets a terminal's title, rings, deletes a line, is an 8-bit control, or turns the direction of what follows.
+const hostile = "\x1b]0;owned\x07\x1b[2K\rok\u009b31m\u202e\U000e0041\x9b"
+
+// drives finds what a text could do to a terminal.
+func drives(text string) string {
+	for i, r := range text {
+		size := utf8.RuneLen(r)
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD") || r != '\n' && r != '\t' && !unicode.IsGraphic(r) {
+			return fmt.Sprintf("%q in %q", r, text[max(0, i-40):min(len(text), i+size+40)])
+		}
+	}
+	return ""
+}
+
+// Hostile bytes in every field that a stranger chooses reach no stream of any command; JSON keeps them, escaped.
+func TestHostileBytesReachNoStream(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	var ids []string
+	for i := range 4 {
+		value, check := 10, "pass"
+		if i >= 2 {
+			value, check = 20, "fail off by one "+hostile
+		}
+		send := fmt.Sprintf("case: a%s\nsample: %d ms\nmetric m%[1]s: %[2]d\n", hostile, value)
+		r.write("slow.sh", "#!/bin/sh\ncat >&$KBISECT_FD <<'E'\n"+send+"E\n")
+		r.write("wrong.sh", "#!/bin/sh\ncat <<'E'\n"+hostile+"\nE\ncat >&$KBISECT_FD <<'E'\n"+send+"check: "+check+"\nE\n")
+		r.write("f"+strings.ReplaceAll(hostile, "/", "")+"\n.txt", fmt.Sprintln(i, hostile))
+		r.git("add", "-A")
+		r.git("commit", "-q", "--author", "Eve"+hostile+" <eve"+hostile+"@example.com>", "-m", "subject "+hostile)
+		ids = append(ids, r.git("rev-parse", "HEAD"))
+	}
+	r.git("branch", "b\u202e\u009bx", ids[0])
+	r.write("kbisect.toml", "version = 1\n[run]\ncommand = [\"./slow.sh\", \"x\u202e\\u009b\\u001b\"]\n")
+	session := regexp.MustCompile(`\d{8}-\d{6}-[0-9a-f]+`)
+	for _, args := range []string{
+		"run --good b\u202e\u009bx", "run --verbose --good b\u202e\u009bx -- ./wrong.sh", "run --json --good b\u202e\u009bx -- ./wrong.sh",
+		"run --good no\u202e\u009b", "run --good b\u202e\u009bx -- ./nothing" + hostile,
+		"measure", "measure --json", "compare b\u202e\u009bx HEAD", "compare --json b\u202e\u009bx HEAD", "gate --base b\u202e\u009bx", "gate --json --base b\u202e\u009bx",
+		"measure -- ./wrong.sh", "compare b\u202e\u009bx HEAD -- ./wrong.sh", "explain b\u202e\u009bx HEAD", "history", "history --json", "sessions", "show LAST", "show --json LAST",
+		"report LAST", "report LAST --markdown -", "report LAST --html -", "report LAST --git-log", "baseline record b\u202e\u009bx --note n" + hostile, "baseline list", "baseline show", "baseline show --json",
+		"doctor", "init", "cache", "completion bash", "__complete bash 2 kbisect run --good ", "nonsense" + hostile, "run --nonsense" + hostile, "-C /nowhere" + hostile + " run",
+	} {
+		words := strings.Split(args, " ")
+		for i, w := range words {
+			if w == "LAST" {
+				out, _, _ := r.kbisect("sessions")
+				words[i] = session.FindString(out)
+			}
+		}
+		out, errs, _ := r.kbisect(words...)
+		for _, text := range []string{out, errs} {
+			if found := drives(text); found != "" {
+				t.Errorf("kbisect %q: %s", words, found)
+			}
+		}
+		if strings.Contains(args, "--json") && !json.Valid([]byte(out)) {
+			t.Errorf("kbisect %q: invalid JSON: %.200s %.300s", words, out, errs)
+		}
+	}
+	x := startOnTerminal(t, r.command("run", "--good", ids[0], "--", "./wrong.sh"), 100, 30)
+	if out, _ := x.wait(); strings.ContainsAny(out, "\x07\u202e\u009b\U000e0041") || strings.Contains(out, "\x1b]") || !utf8.ValidString(out) {
+		t.Errorf("on a terminal: %q", out)
 	}
 }

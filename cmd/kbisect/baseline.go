@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
@@ -163,7 +164,7 @@ func listBaselines(c *cli.Context) error {
 		if len(b.Hints(here)) > 0 {
 			device += ", only a hint here"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, wording.Short(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.Median(), wording.Clean(device), wording.Clean(b.Note))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, wording.Short(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.Median(), words.Printable(device), words.Printable(b.Note))
 	}
 	return t.Flush()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/render"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
 )
@@ -77,6 +78,6 @@ func coloured(w io.Writer, env func(string) string) bool {
 	if env("GITHUB_ACTIONS") == "true" || env("GITLAB_CI") == "true" {
 		return true
 	}
-	f, ok := w.(*os.File)
+	f, ok := words.Raw(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

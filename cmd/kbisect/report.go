@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/bisect/report/render"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -49,7 +50,7 @@ func reportAction(c *cli.Context) error {
 	}
 	switch {
 	case c.Bool("json") && len(p.Session.Finding) > 0:
-		_, err := c.App.Writer.Write(p.Session.Finding) // as it was kept
+		_, err := c.App.Writer.Write(words.JSON(p.Session.Finding)) // as it was kept
 		return err
 	case c.Bool("json"):
 		return report.WriteJSON(c.App.Writer, p.Document)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
@@ -109,7 +110,7 @@ func valuesWord(o bisect.Outcome) string {
 			continue
 		}
 		l := baseline.Level{Metric: x.Metric, Case: x.Case, Unit: x.Unit}
-		out = append(out, wording.Clean(l.Name())+" "+l.Quantity(compare.Describe(x.Values).Median))
+		out = append(out, words.Printable(l.Name())+" "+l.Quantity(compare.Describe(x.Values).Median))
 	}
 	if n := len(out) - most; n > 0 {
 		out = append(out[:most], fmt.Sprintf("%d more", n))
@@ -151,7 +152,7 @@ func showCommand() *cli.Command {
 				if len(s.Finding) == 0 {
 					return exit.Usagef("session %s has no finding (%s)\nhint: kbisect show %s lists what it launched", s.ID, statusWord(s, st.Running()), s.ID)
 				}
-				_, err := c.App.Writer.Write(s.Finding)
+				_, err := c.App.Writer.Write(words.JSON(s.Finding))
 				return err
 			}
 			s.Status = statusWord(s, st.Running())
@@ -165,7 +166,7 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 	fmt.Fprintf(w, "session   %s, %s\nbegun     %s, %s in all\nends      %s\ncommand   %q\n",
 		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), wording.Span(s.Elapsed), endsWords(s), s.Args)
 	if s.Summary != "" {
-		fmt.Fprintf(w, "finding   %s\n", wording.Clean(s.Summary))
+		fmt.Fprintf(w, "finding   %s\n", words.Printable(s.Summary))
 	}
 	launches, err := st.Launches(s.ID)
 	if err != nil {
@@ -185,7 +186,7 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 		case o.Built:
 			build = fmt.Sprintf("%.2f s", o.Build)
 		}
-		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", l.Seq, wording.Short(l.Commit), purposeWord(s, l.Purpose), build, o.Wall, valuesWord(o), wording.Clean(o.Describe()))
+		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", l.Seq, wording.Short(l.Commit), purposeWord(s, l.Purpose), build, o.Wall, valuesWord(o), words.Printable(o.Describe()))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -204,7 +205,7 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 		if x.Inferred {
 			inferred = "inferred"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", wording.Short(x.Commit), x.Call, inferred, wording.Clean(x.Why))
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", wording.Short(x.Commit), x.Call, inferred, words.Printable(x.Why))
 	}
 	return t.Flush()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -39,9 +40,9 @@ func simulateAction(c *cli.Context) error {
 	}
 	if o.example {
 		if o.path == policy.AxisFlags {
-			return writeIndented(c.App.Writer, simulate.DefaultSetSpec())
+			return report.WriteJSON(c.App.Writer, simulate.DefaultSetSpec())
 		}
-		return writeIndented(c.App.Writer, simulate.DefaultSpec())
+		return report.WriteJSON(c.App.Writer, simulate.DefaultSpec())
 	}
 	data, err := os.ReadFile(o.path)
 	if err != nil {
@@ -68,7 +69,7 @@ func simulateAction(c *cli.Context) error {
 		scores = append(scores, score)
 	}
 	if o.json {
-		return writeIndented(c.App.Writer, scores)
+		return report.WriteJSON(c.App.Writer, scores)
 	}
 	return writeScores(c.App.Writer, s, scores)
 }
@@ -131,12 +132,6 @@ func simulatedRule(name string) (simulate.Rule, error) {
 	}), nil
 }
 
-func writeIndented(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
-
 // writeScores prints a table for people.
 func writeScores(w io.Writer, s simulate.Spec, scores []simulate.Score) error {
 	fmt.Fprintf(w, "%d commits, %d trials a rule from seed %d\n\n", s.Commits, s.Trials, s.Seed)
@@ -171,7 +166,7 @@ func (o simulation) simulateFlags(c *cli.Context, data []byte) error {
 		scores = append(scores, score)
 	}
 	if o.json {
-		return writeIndented(c.App.Writer, scores)
+		return report.WriteJSON(c.App.Writer, scores)
 	}
 	return writeSetScores(c.App.Writer, s, scores)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
@@ -53,7 +54,8 @@ var sessions = table[Session]{
 	columns: "id, created, updated, status, axis, good, bad, args, seed, elapsed_s, version, summary, config, finding",
 	label:   func(x *Session) string { return "the row of session " + x.ID },
 	values: func(x *Session) []any {
-		args, _ := json.Marshal(append([]string{}, x.Args...)) // cannot fail for strings
+		args, _ := json.Marshal(append([]string{}, x.Args...))            // cannot fail for strings
+		args = bytes.ReplaceAll(args, []byte(`\ufffd`), []byte("\uFFFD")) // of bytes that are not UTF-8, as it is written when it was read
 		return []any{x.ID, formatTime(x.Created), formatTime(x.Updated), x.Status, x.Axis, x.Good, x.Bad, string(args),
 			x.Seed, seconds(x.Elapsed), x.Version, x.Summary, document(x.Config), document(x.Finding)}
 	},

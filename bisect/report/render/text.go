@@ -45,6 +45,9 @@ func Text(w io.Writer, p page.Page, t Terminal) error {
 		}
 		fmt.Fprintln(&b, line)
 	}
+	if t.Colour {
+		w = words.Raw(w) // a page is printable
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -24,16 +23,6 @@ func Cut(s string, n int) string {
 		return string(r[:n-1]) + "…"
 	}
 	return s
-}
-
-// Printable is a text on one line that cannot drive a terminal or turn the direction of what follows.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
 }
 
 // Lines is a text of several lines, each printable, without empty ones; tabs stay.

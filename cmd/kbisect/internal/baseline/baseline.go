@@ -206,12 +206,12 @@ func (b Baseline) Median() string {
 		return "-"
 	}
 	l := b.Levels[0]
-	return wording.Clean(l.Name() + " " + l.Quantity(l.Median))
+	return words.Printable(l.Name() + " " + l.Quantity(l.Median))
 }
 
 // Quantity is a value with a unit of a readable scale.
 func (l Level) Quantity(v float64) string {
-	return wording.Clean(words.Quantity(v, l.Unit))
+	return words.Printable(words.Quantity(v, l.Unit))
 }
 
 // Name is the metric with its case.
@@ -224,23 +224,23 @@ func (l Level) Name() string {
 
 // Print writes a baseline for people, with the reasons why it is only a hint on this machine.
 func (b Baseline) Print(w io.Writer, hints []string) error {
-	fmt.Fprintf(w, "\n  %s  %s\n", wording.Short(b.Commit), wording.Clean(b.Subject))
+	fmt.Fprintf(w, "\n  %s  %s\n", wording.Short(b.Commit), words.Printable(b.Subject))
 	if b.Note != "" {
-		fmt.Fprintf(w, "  note      %s\n", wording.Clean(b.Note))
+		fmt.Fprintf(w, "  note      %s\n", words.Printable(b.Note))
 	}
 	fmt.Fprintf(w, "  recorded  %s, %d launches, id %s\n", b.Recorded.Local().Format("2006-01-02 15:04:05"), b.Launches, b.Session)
 	for _, line := range b.Machine.Lines() {
-		fmt.Fprintf(w, "  %-9s %s\n", line[0], wording.Clean(line[1]))
+		fmt.Fprintf(w, "  %-9s %s\n", line[0], words.Printable(line[1]))
 	}
-	fmt.Fprintf(w, "  command   %s\n", wording.Clean(b.Config.Run))
+	fmt.Fprintf(w, "  command   %s\n", words.Printable(b.Config.Run))
 	if len(hints) > 0 {
-		fmt.Fprintf(w, "  only a hint on this machine: %s\n", wording.Clean(strings.Join(hints, "; ")))
+		fmt.Fprintf(w, "  only a hint on this machine: %s\n", words.Printable(strings.Join(hints, "; ")))
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  NUMBER\tBETTER\tMEDIAN\tMIN TO MAX\tLAUNCHES")
 	for _, l := range b.Levels {
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s to %s\t%d\n", wording.Clean(l.Name()), metric.Metric{Higher: l.Higher}.Better(), l.Quantity(l.Median), l.Quantity(slices.Min(l.Values)), l.Quantity(slices.Max(l.Values)), len(l.Values))
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s to %s\t%d\n", words.Printable(l.Name()), metric.Metric{Higher: l.Higher}.Better(), l.Quantity(l.Median), l.Quantity(slices.Min(l.Values)), l.Quantity(slices.Max(l.Values)), len(l.Values))
 	}
 	return t.Flush()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -173,7 +174,7 @@ func (s *series) document(verdict string) noiseDocument {
 // failures says how launches ended that gave no number.
 func (s *series) failures(w io.Writer) error {
 	for _, l := range s.leftOut.Left {
-		fmt.Fprintf(w, "  %d left out: %s\n", l.N, wording.Clean(l.Why))
+		fmt.Fprintf(w, "  %d left out: %s\n", l.N, words.Printable(l.Why))
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (s *series) print(w io.Writer) {
 	fmt.Fprintf(w, "\n  %s  %s, %d launches\n", s.metric.Name, d.Words(s.metric.Unit(s.fit[0])), len(values))
 	s.failures(w)
 	for _, m := range s.leftOut.Marked {
-		fmt.Fprintf(w, "  %d counted although %s\n", m.N, wording.Clean(m.Why))
+		fmt.Fprintf(w, "  %d counted although %s\n", m.N, words.Printable(m.Why))
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, x := range s.checks() {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -100,7 +101,7 @@ func unfilled(path string) string {
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		if n++; strings.Contains(line, "FILL IN") {
-			return fmt.Sprintf("line %d: %s", n, wording.Clean(strings.TrimSpace(line)))
+			return fmt.Sprintf("line %d: %s", n, words.Printable(strings.TrimSpace(line)))
 		}
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -222,11 +223,11 @@ func why(c compare.Result) string {
 	of := func(s compare.Side) string { return fmt.Sprintf("%d of %d launches", s.Failed, s.Launches) }
 	switch {
 	case !c.ByClass:
-		return wording.Clean(c.Why)
+		return words.Printable(c.Why)
 	case c.Answer == compare.Worse:
 		return fmt.Sprintf("HEAD fails in %s, the merge base in %s: %s", of(head), of(base), head.Failure.Describe())
 	case head.Failed > base.Failed && head.Failure.Class != bisect.Skip:
-		return wording.Clean(c.Why)
+		return words.Printable(c.Why)
 	case base.Failure != nil && head.Failure != nil:
 		return fmt.Sprintf("HEAD fails in the same way as the merge base: %s", head.Failure.Describe())
 	case base.Failure != nil:

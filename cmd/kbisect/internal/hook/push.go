@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -44,7 +44,7 @@ func readPushed(r io.Reader) ([]pushedRef, error) {
 		f := strings.Split(line, " ")
 		n := len(f)
 		if n < 4 || !baseline.ObjectID(f[n-3]) || !baseline.ObjectID(f[n-1]) || !strings.HasPrefix(f[n-2], "refs/") {
-			return nil, fmt.Errorf("reading what is pushed: unexpected line %q (git writes local ref, id, remote ref, id)", wording.Clean(line[:min(len(line), 200)]))
+			return nil, fmt.Errorf("reading what is pushed: unexpected line %q (git writes local ref, id, remote ref, id)", words.Printable(line[:min(len(line), 200)]))
 		}
 		out = append(out, pushedRef{strings.Join(f[:n-3], " "), f[n-3], f[n-2], f[n-1]})
 	}

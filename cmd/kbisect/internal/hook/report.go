@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
@@ -61,7 +62,7 @@ func (x *refCheck) report(d decision) string {
 	if x.base != "" {
 		against = fmt.Sprintf(" (B) against %s (A, %s)", wording.Short(x.base), x.baseName)
 	}
-	return fmt.Sprintf("kbisect: %s %s%s: %s: %s\n", x.ref.name(), wording.Short(x.commit), against, d.answer, wording.Clean(strings.TrimSuffix(d.why, ".")))
+	return fmt.Sprintf("kbisect: %s %s%s: %s: %s\n", x.ref.name(), wording.Short(x.commit), against, d.answer, words.Printable(strings.TrimSuffix(d.why, ".")))
 }
 
 // decidedBy is the command that decides a ref. It keeps its result in the store, which decides the next push.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
@@ -67,7 +67,7 @@ func toolVersion(ctx context.Context, prefix, name string, args ...string) strin
 	if s.Err != nil {
 		return ""
 	}
-	return wording.Clean(VersionLine(s, prefix))
+	return words.Printable(VersionLine(s, prefix))
 }
 
 // Here describes this machine as far as that is quick: driver and devices.

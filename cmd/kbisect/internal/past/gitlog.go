@@ -7,9 +7,9 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // GitLog writes a log for git bisect replay that ends with the culprit of the search. git knows one certain answer for
@@ -61,7 +61,7 @@ func (g *gitLogger) f(format string, args ...any) {
 func (g *gitLogger) note(word, commit string) {
 	subject := ""
 	if c, err := g.past.repo.Commit(commit); err == nil {
-		subject = wording.Clean(strings.ReplaceAll(c.Subject, "\n", " "))
+		subject = words.Printable(strings.ReplaceAll(c.Subject, "\n", " "))
 	}
 	g.f("# %s: [%s] %s\n", word, commit, subject)
 }

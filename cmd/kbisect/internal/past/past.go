@@ -12,11 +12,11 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -47,14 +47,14 @@ func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 		if i := slices.IndexFunc(searches, func(s store.Session) bool { return s.Status != store.Failed }); i >= 0 {
 			id = searches[i].ID
 		} else if len(searches) > 0 { // usually a mistake in the command line
-			return nil, exit.Usagef("the newest search, %s, ended with an error before there was anything to report: %s\nhint: kbisect sessions lists all", searches[0].ID, wording.Clean(searches[0].Summary))
+			return nil, exit.Usagef("the newest search, %s, ended with an error before there was anything to report: %s\nhint: kbisect sessions lists all", searches[0].ID, words.Printable(searches[0].Summary))
 		}
 	}
 	if p.Session, err = st.Session(id); err != nil {
 		return nil, exit.Usage(err)
 	}
 	if s := p.Session; s.Status == store.Failed && len(s.Finding) == 0 {
-		return nil, exit.Usagef("session %s ended with an error, and there is nothing to report: %s\nhint: kbisect show %s lists what it launched", s.ID, wording.Clean(s.Summary), s.ID)
+		return nil, exit.Usagef("session %s ended with an error, and there is nothing to report: %s\nhint: kbisect show %s lists what it launched", s.ID, words.Printable(s.Summary), s.ID)
 	}
 	if err := json.Unmarshal(p.Session.Config, &p.policy); err != nil {
 		return nil, exit.Usagef("session %s was made by another version of kbisect: %w", p.Session.ID, err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
@@ -31,7 +32,8 @@ import (
 // several goroutines.
 type Display struct {
 	mu      sync.Mutex
-	out     io.Writer
+	out     io.Writer // above the bar, where there is one
+	plain   io.Writer
 	bars    *mpb.Progress // nil without a terminal
 	bar     *mpb.Bar
 	Quiet   bool // print warnings only
@@ -69,17 +71,18 @@ const barScale = 1000
 
 // New returns a display on w, with a bar if w is a terminal.
 func New(w io.Writer, quiet, verbose bool) *Display {
-	p := &Display{out: w, Quiet: quiet, Verbose: verbose, began: time.Now(), last: time.Now(), told: time.Now()}
+	p := &Display{out: w, plain: w, Quiet: quiet, Verbose: verbose, began: time.Now(), last: time.Now(), told: time.Now()}
 	p.Ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
-	f, ok := p.out.(*os.File)
+	f, ok := words.Raw(p.out).(*os.File)
 	if !ok || p.Quiet || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return p
 	}
 	p.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(24), mpb.WithAutoRefresh())
 	p.bar = p.bars.AddBar(barScale,
 		mpb.BarRemoveOnComplete(),
-		mpb.AppendDecorators(decor.Percentage(), decor.Any(func(decor.Statistics) string { return " " + p.Status() })),
+		mpb.AppendDecorators(decor.Percentage(), decor.Any(func(decor.Statistics) string { return " " + words.Printable(p.Status()) })),
 	)
+	p.out = words.NewWriter(p.bars)
 	return p
 }
 
@@ -237,18 +240,15 @@ func (p *Display) Say(line string) {
 	p.told = time.Now()
 	p.mu.Unlock()
 	if !p.Quiet {
-		fmt.Fprintln(p, wording.Clean(line))
+		fmt.Fprintln(p, words.Printable(line))
 	}
 }
 
 // Warn prints a line even when progress is not wanted.
-func (p *Display) Warn(line string) { fmt.Fprintln(p, "kbisect: warning: "+wording.Clean(line)) }
+func (p *Display) Warn(line string) { fmt.Fprintln(p, "kbisect: warning: "+words.Printable(line)) }
 
 // Write prints above the status line.
 func (p *Display) Write(b []byte) (int, error) {
-	if p.bars != nil {
-		return p.bars.Write(b)
-	}
 	return p.out.Write(b)
 }
 
@@ -259,7 +259,7 @@ func (p *Display) End() {
 	}
 	p.bar.Abort(true)
 	p.bars.Wait()
-	p.bars, p.bar = nil, nil
+	p.bars, p.bar, p.out = nil, nil, p.plain
 }
 
 // LogHandler prints log records as lines for people.
@@ -286,7 +286,7 @@ func (h LogHandler) Handle(_ context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn {
 		h.UI.Warn(text)
 	} else {
-		fmt.Fprintln(h.UI, wording.Clean(text))
+		fmt.Fprintln(h.UI, words.Printable(text))
 	}
 	return nil
 }

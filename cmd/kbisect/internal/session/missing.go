@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
 // gone lists the numbers asked for that successful launches of A reported and none of B did. A missing case must
@@ -42,5 +42,5 @@ func goneWords(names []string) string {
 	if n := len(names) - 3; n > 0 {
 		names = append(slices.Clone(names[:3]), fmt.Sprintf("%d more", n))
 	}
-	return fmt.Sprintf(" B does not report %s, which A does: no verdict on that.", wording.Clean(strings.Join(names, ", ")))
+	return fmt.Sprintf(" B does not report %s, which A does: no verdict on that.", words.Printable(strings.Join(names, ", ")))
 }

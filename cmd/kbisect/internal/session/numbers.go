@@ -10,7 +10,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // Unmeasured is an error where launches passed and none reported a metric that is compared.
@@ -80,7 +79,7 @@ func NumbersSeen(s *Session) (passed int, seen map[string]int) {
 func lastPrinted(s *Session) string {
 	for _, l := range s.Launches {
 		lines := strings.Split(strings.TrimSpace(l.Outcome.Tail), "\n")
-		if last := wording.Clean(lines[len(lines)-1]); last != "" {
+		if last := words.Printable(lines[len(lines)-1]); last != "" {
 			return fmt.Sprintf("the last line was %.200q; (?P<value>…) must match a number and (?P<unit>…) a unit", last)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels/metrics"
 )
 
@@ -55,7 +54,7 @@ func notNumber(s *Session, p policy.Pattern) (line, value string) {
 		}
 		for line := range strings.Lines(l.Outcome.Tail) {
 			if value := c.NotNumber(strings.TrimSuffix(line, "\n")); value != "" {
-				return wording.Clean(strings.TrimSpace(line)), value
+				return words.Printable(strings.TrimSpace(line)), value
 			}
 		}
 	}

@@ -344,5 +344,5 @@ func missingLibrary(output string) string {
 	if m == nil {
 		return ""
 	}
-	return wording.Clean(cmp.Or(m[1], m[2]))
+	return words.Printable(cmp.Or(m[1], m[2]))
 }

@@ -1,6 +1,5 @@
 // Package wording puts values into words for a terminal: short commit ids, counts
-// with plurals, durations, "did you mean". [Clean] takes control characters out of
-// text that comes from a repository or a program. It knows nothing of searches.
+// with plurals, durations, "did you mean". It knows nothing of searches.
 package wording
 
 import (
@@ -42,17 +41,6 @@ func Headline(s string) string {
 
 // Counted is "1 commit" or "3 commits". thing takes a plain s in the plural.
 func Counted(n int, thing string) string { return words.Count(n, thing) }
-
-// Clean replaces control characters other than tabs by spaces, so that text of a
-// candidate cannot control the terminal.
-func Clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\t' && (r < ' ' || r == 0x7f) {
-			return ' '
-		}
-		return r
-	}, s)
-}
 
 // Span is a duration rounded for people: "4.2s", "1m30s".
 func Span(d time.Duration) string {

@@ -43,7 +43,6 @@ func TestText(t *testing.T) {
 		{"Counted 0", Counted(0, "commit"), "0 commits"},
 		{"Counted 1", Counted(1, "commit"), "1 commit"},
 		{"Counted 2", Counted(2, "commit"), "2 commits"},
-		{"Clean", Clean("a\x1b[31mb\r\n\tc\x7f µ"), "a [31mb  \tc  µ"},
 		{"Span below ten seconds", Span(4249 * time.Millisecond), "4.2s"},
 		{"Span of a minute and a half", Span(90*time.Second + 400*time.Millisecond), "1m30s"},
 		{"Short", Short("0123456789abcdef"), "0123456789"},
