@@ -84,6 +84,8 @@ func makeTargets(text []byte) makeRules {
 			v, named := words[target]
 			if named {
 				target = v
+			} else if path := string(lines.expand([]byte(target))); !strings.ContainsAny(path, " $") { // such as $(BUILD)/bench
+				target = path
 			}
 			if first == "" && !strings.HasPrefix(target, ".") && !strings.Contains(target, "%") {
 				first = target
