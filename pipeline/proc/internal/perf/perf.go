@@ -70,6 +70,10 @@ func (c *Counter) Read() Count {
 	return Count{word(0), time.Duration(word(1)), time.Duration(word(2))}
 }
 
+// turn is more than one round of the turns, of a few ms each, that the kernel gives to
+// those who share counters.
+const turn = 500 * time.Millisecond
+
 // Check reports why instructions cannot be counted here, by counting some; nil if they can.
 func Check() error {
 	runtime.LockOSThread()
@@ -82,7 +86,14 @@ func Check() error {
 	if err := unix.IoctlSetInt(c.fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
 		return refusal(err, paranoid())
 	}
-	if c.Read().N == 0 { // some virtual machines have a counter that stands still
+	n := c.Read()
+	for end := time.Now().Add(turn); n.Ran == 0 && time.Now().Before(end); {
+		n = c.Read()
+	}
+	switch {
+	case n.Ran == 0:
+		return refusal(unix.EBUSY, paranoid())
+	case n.N == 0: // in some virtual machines it stands still
 		return refusal(unix.ENOENT, paranoid())
 	}
 	return nil
@@ -110,6 +121,9 @@ func refusal(err error, paranoid int) error {
 	case denied:
 		why = "this process may not use performance counters, as in most containers"
 		advice = "docker run --cap-add PERFMON; "
+	case errors.Is(err, unix.EBUSY):
+		why = "other programs hold all counters of the processor"
+		advice = "end perf and other profilers; "
 	case errors.Is(err, unix.ENOSYS):
 		why = "the kernel has no performance counters"
 	}

@@ -20,6 +20,7 @@ func TestRefusal(t *testing.T) {
 		{unix.EPERM, 4, "perf_event_paranoid is 4"},
 		{unix.EPERM, 2, "--cap-add PERFMON"},
 		{unix.EACCES, -1, "--cap-add PERFMON"},
+		{unix.EBUSY, 2, "other programs hold all counters"},
 		{unix.ENOSYS, 0, "the kernel has no performance counters"},
 		{unix.EMFILE, 2, "too many open files"},
 	} {
