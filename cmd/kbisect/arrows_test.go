@@ -48,21 +48,22 @@ pipeline/proc/internal/cgroup: pipeline/proc/internal/ps
 pipeline/proc/internal/perf: bisect/hint
 pipeline/proc/internal/ps:
 pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps
-pipeline/source: bisect/hint pipeline/source/gitdir
+pipeline/source: bisect/hint pipeline/source/gitdir pipeline/source/owner
 pipeline/source/gitdir:
 pipeline/source/gittest:
+pipeline/source/owner: bisect/hint
 pipeline/source/hunks: pipeline/source
 pipeline/store:
 pipeline/trial: bisect kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
 pipeline/workspace: bisect pipeline/proc pipeline/source
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
-cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/trial
+cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/source/owner pipeline/trial
 cmd/kbisect/internal/detect: cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot pipeline/source
 cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/hint bisect/judge bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/explain: bisect bisect/compare bisect/metric bisect/report cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels kernels/cuda pipeline pipeline/proc pipeline/store
 cmd/kbisect/internal/gate: bisect bisect/compare bisect/metric bisect/report bisect/report/ci bisect/report/page bisect/report/render bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/source pipeline/source/hunks
-cmd/kbisect/internal/hook: bisect bisect/compare bisect/report bisect/report/words cmd/kbisect/internal/baseline cmd/kbisect/internal/exit cmd/kbisect/internal/gate cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/gpu pipeline/source pipeline/store
+cmd/kbisect/internal/hook: bisect bisect/compare bisect/report bisect/report/words cmd/kbisect/internal/baseline cmd/kbisect/internal/exit cmd/kbisect/internal/gate cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/gpu pipeline/source pipeline/store
 cmd/kbisect/internal/machine: bisect/report/words cmd/kbisect/internal/wording pipeline/gpu pipeline/proc
 cmd/kbisect/internal/past: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
 cmd/kbisect/internal/policy: bisect bisect/judge bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks pipeline/trial

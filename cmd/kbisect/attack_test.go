@@ -3,11 +3,16 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 // A commit whose 30 objects name 10^9 files is set aside, and the search goes on to the culprit.
@@ -98,5 +103,92 @@ func TestHostileBytesReachNoStream(t *testing.T) {
 	x := startOnTerminal(t, r.command("run", "--good", ids[0], "--", "./wrong.sh"), 100, 30)
 	if out, _ := x.wait(); strings.ContainsAny(out, "\x07\u202e\u009b\U000e0041") || strings.Contains(out, "\x1b]") || !utf8.ValidString(out) {
 		t.Errorf("on a terminal: %q", out)
+	}
+}
+
+// What another user owns is neither opened nor run, by git's rule: until its folder is listed.
+func TestOwnership(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to another user")
+	}
+	const nobody = 65534
+	for _, name := range []string{".", ".git", "kbisect.toml"} {
+		r := newRepo(t)
+		r.write("kbisect.toml", "version = 1\n[run]\ncommand = [\"touch\", \""+filepath.Join(r.home, "ran")+"\"]\n")
+		r.history(2, func(int) string { return "exit 0" })
+		if err := os.Chown(filepath.Join(r.dir, name), nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+		safe := filepath.Join(r.home, "gitconfig")
+		for i, entry := range []string{"/elsewhere", r.dir, filepath.Dir(r.dir) + "/*", "*"} {
+			if err := os.WriteFile(safe, []byte("[safe]\n\tdirectory = "+entry+"\n"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			cmd := r.command("measure", "--launches", "1")
+			cmd.Env = append(cmd.Env, "GIT_CONFIG_GLOBAL="+safe)
+			out, _ := cmd.CombinedOutput()
+			_, err := os.Stat(filepath.Join(r.home, "ran"))
+			if ran := err == nil; ran != (i > 0) || ran == strings.Contains(string(out), "hint: git config --global --add safe.directory "+r.dir) {
+				t.Errorf("%s of another user, %s listed: ran %v: %s", name, entry, ran, out)
+			}
+		}
+	}
+}
+
+// A merged branch can change what the next push runs: commands that the user has not run are named first.
+func TestHookNamesNewCommands(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	const named = `not run by hand here before: \["make"\], then \["sh" "./bench.sh"( "-x")?\]$`
+	h.change(map[string]string{"level": "22\n"}, "a change")
+	said, code := h.push("commands never run by hand", "origin", "main")
+	h.wants(said, code, 0, named)
+	h.must("measure", "--launches", "1")
+	h.change(map[string]string{"level": "21\n"}, "another change")
+	said, code = h.push("commands run by hand", "origin", "main")
+	h.wants(said, code, 0, "building and launching", "!not run by hand")
+	h.change(map[string]string{"level": "20\n", "kbisect.toml": strings.Replace(hookConfig, `"./bench.sh"`, `"./bench.sh", "-x"`, 1)}, "merged")
+	said, code = h.push("commands that a merge changed", "origin", "main")
+	h.wants(said, code, 0, named)
+}
+
+// What is in the place of the configuration or the store is named, and nothing waits for it.
+func TestPipesDevicesAndFoldersInPlaceOfFiles(t *testing.T) {
+	t.Parallel()
+	for _, place := range []string{"kbisect.toml", ".git/kbisect/kbisect.db", ".git/kbisect"} {
+		for kind, put := range map[string]func(string) error{
+			"named pipe": func(p string) error { return unix.Mkfifo(p, 0o666) },
+			"folder":     func(p string) error { return os.Mkdir(p, 0o777) },
+			"device":     func(p string) error { return os.Symlink("/dev/zero", p) },
+		} {
+			if place == ".git/kbisect" && kind == "folder" {
+				continue
+			}
+			r := newRepo(t)
+			r.history(2, func(int) string { return "exit 0" })
+			if place != "kbisect.toml" {
+				r.write("kbisect.toml", "version = 1\n[run]\ncommand = [\"true\"]\n")
+			}
+			path := filepath.Join(r.dir, place)
+			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := put(path); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{{"measure"}, {"run", "--good", "HEAD~1"}, {"sessions"}, {"gate", "--base", "HEAD~1"}} {
+				if args[0] == "sessions" && place == "kbisect.toml" {
+					continue
+				}
+				cmd := r.command(args...)
+				timer := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+				out, _ := cmd.CombinedOutput()
+				timer.Stop()
+				if code := cmd.ProcessState.ExitCode(); code != 2 && code != 5 || !strings.Contains(string(out), filepath.Base(place)) {
+					t.Fatalf("a %s at %s: kbisect %v: exit %d: %s", kind, place, args, code, out)
+				}
+			}
+		}
 	}
 }

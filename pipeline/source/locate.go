@@ -13,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/config"
 
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/pipeline/source/owner"
 )
 
 // layout is where the parts of one repository lie; all paths are absolute.
@@ -44,6 +45,9 @@ func locate(dir string) (layout, error) {
 	}
 	for at := abs; ; at = filepath.Dir(at) {
 		l, ok, err := layoutAt(at)
+		if ok && err == nil {
+			err = owner.Check(at, at, filepath.Join(at, ".git"), l.gitDir)
+		}
 		if err != nil || ok {
 			return l, err
 		}

@@ -21,6 +21,11 @@ type file struct{ dir, path string }
 
 // ensure makes sure that there is a file to open; in ReadWrite mode it creates a missing one.
 func (f file) ensure(mode Mode) error {
+	for _, name := range []string{f.path, f.path + "-wal", f.path + "-shm", f.path + "-journal"} {
+		if fi, err := os.Stat(name); err == nil && !fi.Mode().IsRegular() { // SQLite would wait for the writer of a pipe
+			return fmt.Errorf("open the store: %s is not a file (%v)\nhint: move it away; kbisect run makes a new one", name, fi.Mode())
+		}
+	}
 	_, err := os.Lstat(f.path)
 	switch {
 	case err == nil:

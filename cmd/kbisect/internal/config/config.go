@@ -7,8 +7,11 @@ package config
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect/hint"
@@ -16,6 +19,7 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/source/owner"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
@@ -186,16 +190,37 @@ func setDefault[T comparable](p *T, v T) {
 // Load reads and checks the file at path. A file that breaks a rule gives an
 // *Error; one that does not exist an error that wraps fs.ErrNotExist.
 func Load(path string) (*Config, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for a writer
 	if err != nil {
 		return nil, hint.Add(fmt.Errorf("read configuration: %w", err), "kbisect init writes one; kbisect run -- COMMAND needs none")
 	}
 	defer f.Close()
+	if fi, err := f.Stat(); err == nil && !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("read configuration %s: expected a file, got a %s", path, kindOf(fi.Mode()))
+	}
+	full, err := filepath.Abs(path)
+	if err == nil {
+		err = owner.Check(filepath.Dir(full), full)
+	}
+	if err != nil {
+		return nil, err
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("read configuration %s: %w", path, err)
 	}
 	return Parse(path, data)
+}
+
+// kindOf names what is no file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "folder"
+	case mode&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	}
+	return "device or socket"
 }
 
 // Parse checks data as the file name. Its error is an *Error.

@@ -3,9 +3,11 @@ package hook
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -14,6 +16,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -52,12 +55,38 @@ func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) de
 	} else if err != nil {
 		return decision{answer: undecided, why: wording.Headline(err.Error())}
 	}
+	if !runByHand(t.Store, &p) {
+		fmt.Fprintf(k.opts.Messages, "kbisect: not run by hand here before: %s\n", commandsOf(p.Plan))
+	}
 	fmt.Fprintf(k.opts.Messages, "kbisect: building and launching %s %s; the push waits at most %v\n", x.ref.name(), wording.Short(x.commit), k.opts.Deadline)
 	report := t.Pipe.Config.OnPhase
 	t.Pipe.Config.OnPhase = func(a pipeline.Activity) { k.note(a); report(a) }
 	l := launches{base: x.base, commit: x.commit, until: until}
 	l.run(timed, t)
 	return k.conclude(ctx, x, l, t)
+}
+
+// runByHand reports whether a recent session that was not a push ran the same commands.
+func runByHand(st *store.Store, p *policy.Policy) bool {
+	all, err := st.Sessions(recentSessions)
+	return err == nil && slices.ContainsFunc(all, func(x store.Session) bool {
+		var past policy.Policy
+		return !slices.Contains(x.Args, "pre-push") && json.Unmarshal(x.Config, &past) == nil && past.Commands() == p.Commands()
+	})
+}
+
+// commandsOf names what a push runs. A branch that was merged may have changed it.
+func commandsOf(p kernels.Plan) string {
+	var all []string
+	for _, argv := range [][]string{p.Build, p.Run} {
+		if len(argv) > 0 {
+			all = append(all, fmt.Sprintf("%q", argv))
+		}
+	}
+	for _, s := range p.Stages {
+		all = append(all, fmt.Sprintf("%q", s.Run))
+	}
+	return strings.Join(all, ", then ")
 }
 
 // note keeps what is being done, which is the reason where there is no answer in time.

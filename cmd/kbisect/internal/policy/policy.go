@@ -163,6 +163,11 @@ func (p *Policy) Runs() string {
 	return jsonText(p.Plan, p.Limits, p.OwnScripts, p.Caches, p.Probe, p.OwnPaths())
 }
 
+// Commands are the commands, as a text to compare.
+func (p *Policy) Commands() string {
+	return jsonText(p.Plan.Build, p.Plan.Run, p.Plan.Stages, p.Plan.Env, p.Plan.Dir)
+}
+
 // Compares is everything that decides how two candidates are found to differ.
 func (p *Policy) Compares() string {
 	return jsonText(p.Runs(), p.Judge.Metrics, p.Judge.Effect, p.Judge.Error, p.Sample, p.Patterns)
