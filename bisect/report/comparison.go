@@ -15,18 +15,23 @@ const ComparisonSchema = "kbisect.comparison/1"
 
 // Comparison is two candidates set against each other. Numbers that are not known are null.
 type Comparison struct {
-	Schema     string     `json:"schema"`
-	Session    string     `json:"session"`
-	Result     string     `json:"result"`  // regression, improvement, no-difference, cannot-tell, infra, interrupted
-	Verdict    string     `json:"verdict"` // the result in a sentence
-	SameCommit bool       `json:"same_commit"`
-	A          Candidate  `json:"a"`
-	B          Candidate  `json:"b"`
+	Schema     string    `json:"schema"`
+	Session    string    `json:"session"`
+	Result     string    `json:"result"`  // regression, improvement, no-difference, cannot-tell, infra, interrupted
+	Verdict    string    `json:"verdict"` // the result in a sentence
+	SameCommit bool      `json:"same_commit"`
+	A          Candidate `json:"a"`
+	B          Candidate `json:"b"`
+	Compared
+}
+
+// Compared is what a comparison and a gate rest on; in the JSON its keys stand among theirs.
+type Compared struct {
 	Failure    *Failure   `json:"failure"` // on which the result rests, instead of on numbers
 	Effect     float64    `json:"effect"`  // smallest change looked for, as a fraction
 	ErrorRate  float64    `json:"error_rate"`
 	Pairs      int        `json:"pairs"`
-	Contrasts  []Contrast `json:"comparisons"`
+	Contrasts  []Contrast `json:"comparisons"` // of a gate A is the base, B is HEAD
 	BudgetOver bool       `json:"budget_used_up"`
 	Hopeless   bool       `json:"hopeless"` // the most pairs that may be made would not have given an answer
 	Totals     Totals     `json:"totals"`
@@ -100,34 +105,25 @@ func With(result string, all []Contrast) []Contrast {
 	return out
 }
 
-// sentence is what the sentences of a comparison and of a gate have in common.
-type sentence struct {
-	contrasts         []Contrast
-	effect, errorRate float64
-	pairs             int
-	budgetOver        bool
-	hopeless          bool
-}
-
 // changed names what moved farthest of the contrasts with a result.
-func (s sentence) changed(result string) string {
-	all := With(result, s.contrasts)
+func (s Compared) changed(result string) string {
+	all := With(result, s.Contrasts)
 	switch len(all) {
 	case 0:
 		return ""
 	case 1:
-		out := words.Printable(all[0].Name()) + " " + all[0].Change(s.errorRate)
+		out := words.Printable(all[0].Name()) + " " + all[0].Change(s.ErrorRate)
 		if all[0].Higher {
 			out += "; " + words.Better(true)
 		}
 		return out
 	}
-	return fmt.Sprintf("%d of %d metrics, most of all %s %s", len(all), len(s.contrasts), words.Printable(all[0].Name()), all[0].Change(s.errorRate))
+	return fmt.Sprintf("%d of %d metrics, most of all %s %s", len(all), len(s.Contrasts), words.Printable(all[0].Name()), all[0].Change(s.ErrorRate))
 }
 
 // between says within which bounds all contrasts with a result lie; "" where there are none.
-func (s sentence) between(result string) string {
-	all := With(result, s.contrasts)
+func (s Compared) between(result string) string {
+	all := With(result, s.Contrasts)
 	low, high := Number(math.Inf(1)), Number(math.Inf(-1))
 	for _, x := range all {
 		low, high = min(low, x.Bound.Low), max(high, x.Bound.High)
@@ -139,15 +135,15 @@ func (s sentence) between(result string) string {
 	switch {
 	case len(all) == 1:
 		what = words.Printable(all[0].Name())
-	case len(all) < len(s.contrasts):
+	case len(all) < len(s.Contrasts):
 		what = "every other metric"
 	}
 	return fmt.Sprintf("%s changes by %s", what, words.Between(1, float64(low), float64(high)))
 }
 
 // open says what can neither be shown nor ruled out, and what the launches could have shown.
-func (s sentence) open(why string) string {
-	all := With(GateOpen, s.contrasts)
+func (s Compared) open(why string) string {
+	all := With(GateOpen, s.Contrasts)
 	switch {
 	case why != "":
 		return "Cannot tell: " + why + "."
@@ -155,17 +151,17 @@ func (s sentence) open(why string) string {
 		return "Cannot tell: there are no numbers to compare."
 	}
 	widest := slices.MaxFunc(all, func(a, b Contrast) int { return cmp.Compare(a.width(), b.width()) })
-	out := fmt.Sprintf("Cannot tell: %d of %d metrics undecided after %s", len(all), len(s.contrasts), words.Count(s.pairs, "pair"))
-	out += fmt.Sprintf(", above all %s %s", words.Printable(widest.Name()), widest.Change(s.errorRate))
+	out := fmt.Sprintf("Cannot tell: %d of %d metrics undecided after %s", len(all), len(s.Contrasts), words.Count(s.Pairs, "pair"))
+	out += fmt.Sprintf(", above all %s %s", words.Printable(widest.Name()), widest.Change(s.ErrorRate))
 	if widest.Visible.Known() {
-		out += fmt.Sprintf("; so many pairs show a change of %s four times in five, looked for is %s", words.Percent(float64(widest.Visible)), words.Percent(s.effect))
+		out += fmt.Sprintf("; so many pairs show a change of %s four times in five, looked for is %s", words.Percent(float64(widest.Visible)), words.Percent(s.Effect))
 	} else {
 		out += "; too few pairs to show any change"
 	}
 	switch {
-	case s.budgetOver:
+	case s.BudgetOver:
 		out += "; the budget is used up"
-	case s.hopeless:
+	case s.Hopeless:
 		out += "; this machine is noisy now, and more pairs would not help"
 	}
 	return out + "."
@@ -173,23 +169,22 @@ func (s sentence) open(why string) string {
 
 // Sentence says what a comparison came to; why is of a result that rests on no number.
 func (c *Comparison) Sentence(why string) string {
-	s := sentence{c.Contrasts, c.Effect, c.ErrorRate, c.Pairs, c.BudgetOver, c.Hopeless}
 	var out string
 	switch {
 	case c.Result == GateRegression && c.Failure != nil:
 		out = "B is worse: " + why + "."
 	case c.Result == GateRegression:
-		out = "B is worse: " + s.changed(c.Result) + "."
+		out = "B is worse: " + c.changed(c.Result) + "."
 	case c.Result == GateImprovement:
-		out = "B is better: " + cmp.Or(s.changed(c.Result), why) + "."
+		out = "B is better: " + cmp.Or(c.changed(c.Result), why) + "."
 	case c.Result == NoDifference:
-		out = fmt.Sprintf("No difference of %s or more: %s.", words.Percent(c.Effect), s.between(NoDifference))
+		out = fmt.Sprintf("No difference of %s or more: %s.", words.Percent(c.Effect), c.between(NoDifference))
 	case c.Result == "infra":
 		out = "Stopped: machine problem; no verdict on A and B."
 	case c.Result == "interrupted":
 		out = "Interrupted; the launches made so far are kept."
 	default:
-		out = s.open(why)
+		out = c.open(why)
 	}
 	if c.SameCommit {
 		out += " A and B are the same commit: any difference is noise of this machine."

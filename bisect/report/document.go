@@ -199,6 +199,15 @@ func text(s string) *string {
 	return &s
 }
 
+// ErrorText is an error in words, null for none.
+func ErrorText(err error) *string {
+	if err == nil {
+		return nil
+	}
+	s := err.Error()
+	return &s
+}
+
 // Text is "" for null.
 func Text(s *string) string {
 	if s == nil {

@@ -32,21 +32,11 @@ type Gate struct {
 	Base        Candidate    `json:"base"`
 	Head        Candidate    `json:"head"`
 	NotLaunched *string      `json:"not_launched"` // why nothing had to be
-	Failure     *Failure     `json:"failure"`      // on which the result rests, instead of on numbers
-	Effect      float64      `json:"effect"`       // smallest change looked for, as a fraction
-	ErrorRate   float64      `json:"error_rate"`
-	Pairs       int          `json:"pairs"`
-	Contrasts   []Contrast   `json:"comparisons"` // A is the base, B is HEAD
 	Accepted    []Acceptance `json:"accepted"`
 	Culprit     *GateCulprit `json:"culprit"`
 	Search      *GateSearch  `json:"search"`
 	Changed     []Place      `json:"changed"` // by the branch, largest first, where it is not a pass
-	BudgetOver  bool         `json:"budget_used_up"`
-	Hopeless    bool         `json:"hopeless"` // the most pairs that may be made would not have given an answer
-	Totals      Totals       `json:"totals"`
-	Devices     []string     `json:"devices"`
-	Warnings    []string     `json:"warnings"`
-	Error       *string      `json:"error"`
+	Compared
 }
 
 func (*Gate) schema() string { return GateSchema }
@@ -119,36 +109,31 @@ func (g *Gate) Sentence(why string) string {
 	case "interrupted":
 		return "Interrupted; no verdict on HEAD."
 	}
-	return g.sentence().open(why)
+	return g.open(why)
 }
 
 // Reason is what a regression, an improvement or a pass rests on: the sentence without the verdict, for a caller
 // that gives a verdict of its own. It is "" for every other result. failure describes how HEAD fails, where it does.
 func (g *Gate) Reason(failure string) string {
-	s := g.sentence()
 	switch {
 	case g.NotLaunched != nil:
 		return *g.NotLaunched + "; nothing was launched"
 	case g.Result == GateRegression && g.Failure != nil:
 		return failure
 	case g.Result == GateRegression:
-		return s.changed(GateRegression)
+		return g.changed(GateRegression)
 	case g.Result == GateImprovement:
-		return s.changed(GateImprovement) + g.accepts()
+		return g.changed(GateImprovement) + g.accepts()
 	case g.Result != GatePass || len(g.Contrasts) == 0:
 		return ""
 	}
 	out := fmt.Sprintf("no change of %s or more", words.Percent(g.Effect))
-	if between := s.between(GatePass); between != "" {
+	if between := g.between(GatePass); between != "" {
 		out += ": " + between
 	} else {
 		out += " that is not accepted"
 	}
 	return out + g.accepts()
-}
-
-func (g *Gate) sentence() sentence {
-	return sentence{g.Contrasts, g.Effect, g.ErrorRate, g.Pairs, g.BudgetOver, g.Hopeless}
 }
 
 // accepts counts what was let pass.

@@ -11,15 +11,13 @@ import (
 
 // compared is what a comparison and a gate have in common.
 type compared struct {
-	names             [2]string
-	contrasts         []report.Contrast
-	line              func(report.Contrast) (word, note string)
-	effect, errorRate float64
-	pairs             int
+	report.Compared
+	names [2]string
+	line  func(report.Contrast) (word, note string)
 }
 
 func comparisonPage(d *report.Comparison, l report.Ledger) Page {
-	c := compared{names: [2]string{"A", "B"}, contrasts: d.Contrasts, effect: d.Effect, errorRate: d.ErrorRate, pairs: d.Pairs}
+	c := compared{Compared: d.Compared, names: [2]string{"A", "B"}}
 	c.line = func(x report.Contrast) (string, string) { return x.Word(), x.Note(d.Effect) }
 	v := sides(d.Session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
 	var f facts
@@ -38,7 +36,7 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 }
 
 func gatePage(d *report.Gate, l report.Ledger) Page {
-	c := compared{names: [2]string{"merge base", "HEAD"}, contrasts: d.Contrasts, line: d.Line, effect: d.Effect, errorRate: d.ErrorRate, pairs: d.Pairs}
+	c := compared{Compared: d.Compared, names: [2]string{"merge base", "HEAD"}, line: d.Line}
 	session := report.Text(d.Session)
 	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
 	p := Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: gateFacts(d), Figures: totalFigures(d.Totals), Next: gateNext(d, session)}
@@ -131,12 +129,12 @@ func gateNext(d *report.Gate, session string) (out []Command) {
 // metrics are the verdicts metric by metric.
 func (c compared) metrics() Section {
 	s := Section{ID: "metrics", Title: "Metric by metric"}
-	if len(c.contrasts) == 0 {
+	if len(c.Contrasts) == 0 {
 		return s
 	}
-	t := Table{Title: "Verdicts", Columns: []string{"verdict", "metric", "better", c.names[0], c.names[1], fmt.Sprintf("change (%.4g %% CI)", 100*(1-c.errorRate)), "p", "note"}, Right: []int{6}}
+	t := Table{Title: "Verdicts", Columns: []string{"verdict", "metric", "better", c.names[0], c.names[1], fmt.Sprintf("change (%.4g %% CI)", 100*(1-c.ErrorRate)), "p", "note"}, Right: []int{6}}
 	var chart effectChart
-	for _, x := range c.contrasts {
+	for _, x := range c.Contrasts {
 		word, note := c.line(x)
 		b := x.Bound
 		t.Rows = append(t.Rows, []string{word, x.Name(), direction(x.Higher), x.A.Words(x.Unit), x.B.Words(x.Unit), change(b), words.P(float64(x.Holm)), note})
@@ -150,7 +148,7 @@ func (c compared) metrics() Section {
 	}
 	t.Notes = []string{
 		"Medians with their 95 % CI (order statistics). The change is what the verdict rests on: its interval holds however often one has looked and however many metrics there are. p: Mann-Whitney, corrected for all metrics (Holm).",
-		fmt.Sprintf("Looked for: changes of %s and more, error %s over all metrics, %s of fresh launches in turn.", words.Percent(c.effect), words.Percent(c.errorRate), words.Count(c.pairs, "pair")),
+		fmt.Sprintf("Looked for: changes of %s and more, error %s over all metrics, %s of fresh launches in turn.", words.Percent(c.Effect), words.Percent(c.ErrorRate), words.Count(c.Pairs, "pair")),
 	}
 	if s.Tables = []Table{t}; len(chart.Terms) > 0 {
 		s.Charts = []Chart{{Kind: "effects", Label: "Change from " + c.names[0] + " to " + c.names[1] + ", with the interval on which the verdict rests", Data: chart}}

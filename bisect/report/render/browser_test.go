@@ -262,7 +262,7 @@ func TestInBrowser(t *testing.T) {
 func manyNumbers() page.Page {
 	g := &report.Gate{
 		Schema: report.GateSchema, Result: report.GateRegression, Into: "origin/main", Base: report.CommitInfo{ID: samples.CommitID(1)}.Candidate("merge base with main"),
-		Head: report.CommitInfo{ID: samples.CommitID(2), Subject: samples.Hostile}.Candidate("HEAD"), Effect: 0.03, ErrorRate: 0.01, Pairs: 9,
+		Head: report.CommitInfo{ID: samples.CommitID(2), Subject: samples.Hostile}.Candidate("HEAD"), Compared: report.Compared{Effect: 0.03, ErrorRate: 0.01, Pairs: 9},
 	}
 	for i := range 12 {
 		shape, r := fmt.Sprintf("m%d k4096 n7168, half precision", 1<<i), report.Number(1+0.02*float64(i-3))

@@ -162,7 +162,7 @@ func Comparison(result string, cs ...report.Contrast) *report.Comparison {
 	}
 	return &report.Comparison{
 		Schema: report.ComparisonSchema, Session: "s1", Result: result, A: side("HEAD^", "a"), B: side("HEAD", "b"),
-		Effect: 0.03, ErrorRate: 0.01, Pairs: 8, Contrasts: cs, Devices: []string{}, Warnings: []string{},
+		Compared: report.Compared{Effect: 0.03, ErrorRate: 0.01, Pairs: 8, Contrasts: cs, Devices: []string{}, Warnings: []string{}},
 	}
 }
 
@@ -170,10 +170,10 @@ func Comparison(result string, cs ...report.Contrast) *report.Comparison {
 func Gate(result string, code int, cs ...report.Contrast) *report.Gate {
 	c := Comparison(result, cs...)
 	g := &report.Gate{
-		Schema: report.GateSchema, Session: &c.Session, Result: result, ExitCode: code, Into: "origin/main", Base: c.A, Head: c.B, Effect: c.Effect,
-		ErrorRate: c.ErrorRate, Pairs: c.Pairs, Contrasts: append([]report.Contrast{}, cs...), Accepted: []report.Acceptance{}, Changed: []report.Place{},
-		Devices: []string{}, Warnings: []string{},
+		Schema: report.GateSchema, Session: &c.Session, Result: result, ExitCode: code, Into: "origin/main", Base: c.A, Head: c.B,
+		Accepted: []report.Acceptance{}, Changed: []report.Place{}, Compared: c.Compared,
 	}
+	g.Contrasts = append([]report.Contrast{}, cs...)
 	g.Verdict = g.Sentence("")
 	return g
 }

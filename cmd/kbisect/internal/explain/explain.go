@@ -120,10 +120,7 @@ func (x *explainer) document(words []string, result string, err error) report.Ex
 	if result != "" {
 		doc.Result = result
 	}
-	if err != nil {
-		text := err.Error()
-		doc.Error = &text
-	}
+	doc.Error = report.ErrorText(err)
 	doc.Totals, doc.Devices = x.session.Totals(), append([]string{}, x.session.Devices.Names()...)
 	doc.Warnings = append([]string{}, x.session.Warnings()...)
 	return doc

@@ -141,9 +141,13 @@ func (x *request) pass(e session.Env, repo *source.Repo, p *policy.Policy, why s
 	}
 	t := &session.Session{Repo: repo, Policy: p, Display: e.Display}
 	doc := report.Gate{
-		Schema: report.GateSchema, Result: report.GatePass, Into: x.into, NotLaunched: &why, Effect: p.Judge.Effect, ErrorRate: p.Judge.Error,
-		Base: session.NameCandidate(t, "merge base with "+x.into, x.base), Head: session.NameCandidate(t, "HEAD", x.head), Contrasts: []report.Contrast{},
-		Accepted: x.accepted.report(), Changed: []report.Place{}, Devices: []string{}, Warnings: append(append([]string{}, t.LaunchWarnings()...), x.warnings...),
+		Schema: report.GateSchema, Result: report.GatePass, Into: x.into, NotLaunched: &why,
+		Base: session.NameCandidate(t, "merge base with "+x.into, x.base), Head: session.NameCandidate(t, "HEAD", x.head),
+		Accepted: x.accepted.report(), Changed: []report.Place{},
+		Compared: report.Compared{
+			Effect: p.Judge.Effect, ErrorRate: p.Judge.Error, Contrasts: []report.Contrast{},
+			Devices: []string{}, Warnings: append(append([]string{}, t.LaunchWarnings()...), x.warnings...),
+		},
 	}
 	doc.Verdict = doc.Sentence("")
 	return cmp.Or(x.files.write(&doc, report.Ledger{}, t.Display, e.Version), e.Output.Print(&doc, report.Ledger{}))
@@ -240,9 +244,8 @@ func why(c compare.Result) string {
 func reportOf(t *session.Session, x request, got compare.Result, result string, err error) report.Gate {
 	c := session.Comparison(t, session.Pair{Words: [2]string{"merge base with " + x.into, "HEAD"}, Sides: [2]bisect.Candidate{{Commit: x.base}, {Commit: x.head}}}, got, result, err)
 	doc := report.Gate{
-		Schema: report.GateSchema, Session: &c.Session, Result: result, Into: x.into, Base: c.A, Head: c.B, Failure: c.Failure,
-		Effect: c.Effect, ErrorRate: c.ErrorRate, Pairs: c.Pairs, Contrasts: c.Contrasts, Accepted: x.accepted.report(), Changed: []report.Place{},
-		BudgetOver: c.BudgetOver, Hopeless: c.Hopeless, Totals: c.Totals, Devices: c.Devices, Warnings: c.Warnings, Error: c.Error,
+		Schema: report.GateSchema, Session: &c.Session, Result: result, Into: x.into, Base: c.A, Head: c.B,
+		Accepted: x.accepted.report(), Changed: []report.Place{}, Compared: c.Compared,
 	}
 	for i := range doc.Contrasts {
 		doc.Contrasts[i].Result = resultOf(compare.Answer(doc.Contrasts[i].Result))

@@ -67,7 +67,7 @@ func TestPastSummary(t *testing.T) {
 		want         string
 	}{
 		{gate.Kind, report.GatePass, finding(report.Gate{Result: report.GatePass, NotLaunched: &idle}), "equal inputs; nothing was launched (kbisect show 7)"},
-		{gate.Kind, report.GateRegression, finding(report.Gate{Result: report.GateRegression, Failure: &report.Failure{Class: bisect.Wrong, Phase: &phase, Why: "exit 7"}}),
+		{gate.Kind, report.GateRegression, finding(report.Gate{Result: report.GateRegression, Compared: report.Compared{Failure: &report.Failure{Class: bisect.Wrong, Phase: &phase, Why: "exit 7"}}}),
 			"HEAD fails: wrong in check: exit 7 (kbisect show 7)"},
 		{gate.Kind, report.GateImprovement, finding(report.Gate{Result: report.GateImprovement}), "Pass: as stored (kbisect show 7)"},
 		{gate.Kind, report.GatePass, []byte("{"), "Pass: as stored (kbisect show 7)"},

@@ -142,13 +142,11 @@ func Comparison(t *Session, x Pair, got compare.Result, result string, err error
 	doc := report.Comparison{
 		Schema: report.ComparisonSchema, Session: t.Record.ID, Result: result, SameCommit: x.Sides[0] == x.Sides[1],
 		A: Side(t, x.Words[0], x.Sides[0].Commit, got.Sides[0]), B: Side(t, x.Words[1], x.Sides[1].Commit, got.Sides[1]),
-		Effect: t.Policy.Judge.Effect, ErrorRate: t.Policy.Judge.Error, Pairs: got.Pairs, Contrasts: []report.Contrast{},
-		BudgetOver: got.Spent, Hopeless: got.Hopeless, Totals: t.Totals(), Devices: append([]string{}, t.Devices.Names()...),
-		Warnings: append(append([]string{}, t.LaunchWarnings()...), got.Warnings...),
-	}
-	if err != nil {
-		text := err.Error()
-		doc.Error = &text
+		Compared: report.Compared{
+			Effect: t.Policy.Judge.Effect, ErrorRate: t.Policy.Judge.Error, Pairs: got.Pairs, Contrasts: []report.Contrast{},
+			BudgetOver: got.Spent, Hopeless: got.Hopeless, Totals: t.Totals(), Devices: append([]string{}, t.Devices.Names()...),
+			Warnings: append(append([]string{}, t.LaunchWarnings()...), got.Warnings...), Error: report.ErrorText(err),
+		},
 	}
 	if got.ByClass {
 		doc.Failure = report.NewFailure(cmp.Or(got.Sides[1].Failure, got.Sides[0].Failure))

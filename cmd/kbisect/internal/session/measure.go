@@ -151,10 +151,7 @@ func Measurement(t *Session, rev, only string, all []bisect.Outcome, asked int, 
 	if result == "" && s.Failure != nil {
 		m.Result = string(s.Failure.Class)
 	}
-	if err != nil {
-		text := err.Error()
-		m.Error = &text
-	}
+	m.Error = report.ErrorText(err)
 	m.Verdict = measureVerdict(m, s, asked)
 	return m
 }
