@@ -23,7 +23,7 @@ type file struct{ dir, path string }
 func (f file) ensure(mode Mode) error {
 	for _, name := range []string{f.path, f.path + "-wal", f.path + "-shm", f.path + "-journal"} {
 		if fi, err := os.Stat(name); err == nil && !fi.Mode().IsRegular() { // SQLite would wait for the writer of a pipe
-			return fmt.Errorf("open the store: %s is not a file (%v)\nhint: move it away; kbisect run makes a new one", name, fi.Mode())
+			return f.damaged(nil, "%s is not a file (%v)", name, fi.Mode())
 		}
 	}
 	_, err := os.Lstat(f.path)

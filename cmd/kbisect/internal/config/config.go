@@ -6,12 +6,8 @@ package config
 
 import (
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect/hint"
@@ -190,14 +186,6 @@ func setDefault[T comparable](p *T, v T) {
 // Load reads and checks the file at path. A file that breaks a rule gives an
 // *Error; one that does not exist an error that wraps fs.ErrNotExist.
 func Load(path string) (*Config, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for a writer
-	if err != nil {
-		return nil, hint.Add(fmt.Errorf("read configuration: %w", err), "kbisect init writes one; kbisect run -- COMMAND needs none")
-	}
-	defer f.Close()
-	if fi, err := f.Stat(); err == nil && !fi.Mode().IsRegular() {
-		return nil, fmt.Errorf("read configuration %s: expected a file, got a %s", path, kindOf(fi.Mode()))
-	}
 	full, err := filepath.Abs(path)
 	if err == nil {
 		err = owner.Check(filepath.Dir(full), full)
@@ -205,22 +193,11 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	f, err := kernels.ReadFile(filepath.Split(path))
 	if err != nil {
-		return nil, fmt.Errorf("read configuration %s: %w", path, err)
+		return nil, hint.Add(fmt.Errorf("read configuration: %w", err), "kbisect init writes one; kbisect run -- COMMAND needs none")
 	}
-	return Parse(path, data)
-}
-
-// kindOf names what is no file.
-func kindOf(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "folder"
-	case mode&fs.ModeNamedPipe != 0:
-		return "named pipe"
-	}
-	return "device or socket"
+	return Parse(path, []byte(f.Text))
 }
 
 // Parse checks data as the file name. Its error is an *Error.
