@@ -128,6 +128,7 @@ func (m *metricPoints) scale() {
 	for _, x := range m.Points {
 		top = max(top, x.Y)
 	}
+	// One unit for all points of a metric, chosen by the largest: axes have only one.
 	factor := 1.0
 	for _, unit := range []string{"ms", "µs", "ns"} {
 		if m.Unit != "s" && factor == 1 || top*factor >= 0.1 || top == 0 {
@@ -172,6 +173,7 @@ func (f *finder) judgedBy(name string) bool {
 // levelsOf are the medians over the launches of each commit that ended well, or over all where none did. The interval
 // is that of the verdict where it has one, else from the least to the largest.
 func (f *finder) levelsOf(m metricPoints) []medianOf {
+	// A launch that failed ended at another place of the program: its times say nothing beside those that passed.
 	well, any := map[int][]float64{}, map[int][]float64{}
 	for _, x := range m.Points {
 		any[x.At] = append(any[x.At], x.Y)

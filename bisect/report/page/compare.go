@@ -142,6 +142,7 @@ func (c compared) metrics() Section {
 		if x.Result == report.GateRegression || x.Result == report.GateOpen {
 			t.First = append(t.First, len(t.Rows)-1)
 		}
+		// A chart of ratios has a logarithmic axis, on which an open interval has no place; the table shows it.
 		if b.Value.Known() && b.Low.Known() && b.High.Known() && b.Low > 0 {
 			chart.Terms = append(chart.Terms, effectBar{words.Printable(x.Name()), float64(b.Value), float64(b.Low), float64(b.High)})
 		}

@@ -76,6 +76,7 @@ func boundedDiff(all []DiffLine) *Diff {
 	if len(all) <= mostDiff {
 		return &Diff{Lines: all}
 	}
+	// Lines that are to blame come first where the diff is too long, with three around them as in any diff.
 	keep := make([]bool, len(all))
 	left := mostDiff
 	take := func(from, to int) {

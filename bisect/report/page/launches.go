@@ -92,6 +92,7 @@ func (v view) worst(c bisect.Candidate) (s State) {
 // away names a candidate by the flags that it has set away from their base, or, where these are most of them, by those
 // that it leaves at their base.
 func (v view) away(c bisect.Candidate) string {
+	// Dozens of flags make names that nobody reads. What differs from the nearer end is what matters.
 	base, top, all := v.assigned(bisect.EndGood), v.assigned(bisect.EndBad), settings(c.Assign)
 	if len(all) != len(base) || len(all) != len(top) {
 		return setName(all)
@@ -217,6 +218,7 @@ func nearest(all []bar) []bar {
 	if centre < 0 {
 		centre = max(0, slices.IndexFunc(all, func(c bar) bool { return c.State == Bad }))
 	}
+	// The first and the last stay, as what everything is compared with; the others are the window around the answer.
 	from := min(max(1, centre-mostBars/2), len(all)-mostBars+1)
 	middle := slices.Clone(all[from : from+mostBars-2])
 	return append(append([]bar{all[0]}, middle...), all[len(all)-1])

@@ -202,6 +202,7 @@ func newLattice(d *report.Search) lattice {
 		return words.Printable(strings.TrimSpace(string(class) + " " + report.Text(phase)))
 	}
 	for _, x := range d.Tests {
+		// A test that was run says more than one that was inferred, whichever came first.
 		n := get(x.Assignment)
 		if n.State == "" || n.Inferred && !x.Inferred {
 			n.State, n.Inferred, n.Text = answerState(x.Answer), x.Inferred, failed(x.Class, x.Phase)
@@ -247,6 +248,7 @@ func addUntested(nodes map[string]*node) {
 			}
 		}
 	}
+	// The whole lattice of few flags shows at a glance what was never tried; that of many would be unreadable.
 	total := 1
 	for _, v := range values {
 		if total *= 1 + len(v); total > mostWhole {

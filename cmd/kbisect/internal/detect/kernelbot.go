@@ -124,6 +124,7 @@ func problemsFor(d *folder, file string, problems []string) (found []string) {
 		return nil
 	}
 	called := leaderboards(d, problems)
+	// A name that fits as it is wins over one that fits without its version: v1 and v2 of a problem are both here often.
 	for _, plain := range []func(string) string{problemName, unversioned} {
 		for _, dir := range problems {
 			if plain(path.Base(dir)) == plain(wanted) || plain(called[dir]) == plain(wanted) {

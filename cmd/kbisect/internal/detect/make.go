@@ -104,6 +104,7 @@ func makeTargets(text []byte) makeRules {
 
 // add files a target as a program, as an action, or as neither.
 func (r *makeRules) add(target string, needs, recipe []byte, named, phony bool) {
+	// A rule makes a program if it says so: by a variable that names its target, or by sources and objects that it needs.
 	made := named || fromSources.Match(needs)
 	idle := len(recipe) > 0 && !bytes.Contains(recipe, []byte("$@")) && !bytes.Contains(recipe, []byte("-o"))
 	aggregate := len(recipe) == 0 && (neverProgram(target) || strings.HasPrefix(target, "all_")) && !namesSource.Match(needs)

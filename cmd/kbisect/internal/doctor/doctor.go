@@ -105,6 +105,7 @@ func Findings(ctx context.Context, dir string, names []string) map[string]Findin
 // examine runs the checks a few at a time and returns, in their order,
 // functions that wait for each finding.
 func examine(ctx context.Context, checks []check) []func() Finding {
+	// Few at a time: compilers and Python started all at once would time each other out on a small machine.
 	slots := make(chan struct{}, 3)
 	out := make([]func() Finding, len(checks))
 	for i, c := range checks {

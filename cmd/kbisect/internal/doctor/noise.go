@@ -276,6 +276,7 @@ func (s *series) spec() simulate.Spec {
 	e := s.machine
 	spec := simulate.DefaultSpec()
 	spec.Commits, spec.Trials = outlookCommits, outlookTrials
+	// The build that took longest counts: those that came from the cache say nothing of what a search pays.
 	spec.GoodSeconds, spec.LaunchSeconds, spec.BuildSeconds = s.seconds()
 	const tau = 300    // the model's drift is a random walk; over times of this order a machine comes back
 	const known = 0.06 // the widest spread that the model of a search knows

@@ -191,6 +191,7 @@ func roomIn(dir, hint string) Finding {
 		}
 		at = filepath.Dir(at)
 	}
+	// Permissions alone do not say it: the file system may be full, read-only or over its quota.
 	f, err := os.CreateTemp(at, ".kbisect-doctor-*")
 	if err != nil {
 		return broken(fmt.Sprintf("%s cannot be written: %v", dir, err), hint)

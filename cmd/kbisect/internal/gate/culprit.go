@@ -72,6 +72,7 @@ func aim(s *search.Search, t *session.Session, got compare.Result) {
 		}
 	}
 	s.Narrow(bisect.Slow, "", metrics)
+	// The launches of the gate are remembered below the filter, so that the search finds those of both ends.
 	kept := t.Memory
 	t.Memory = &pipeline.Memory{ // remembers nothing itself: the one below does
 		Next: regressed{kept, worse}, Save: func(bisect.Request, bisect.Outcome) error { return nil },
@@ -94,6 +95,8 @@ func (s regressed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 // onlyChange is the one commit of a range that has the inputs of the bad end while all of its parents have those of
 // the good end. Where there is exactly one, no search is needed. key returns the inputs of a commit.
 func onlyChange(rng *source.Range, key func(id string) (string, error)) (string, bool) {
+	// Where one commit leads from the inputs of the good end to those of the bad end, every commit before it builds and
+	// runs like the one and every commit after it like the other.
 	bad := rng.Commits[len(rng.Commits)-1].Key
 	found := ""
 	for _, c := range rng.Commits {

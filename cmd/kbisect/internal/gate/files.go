@@ -45,6 +45,7 @@ func (f Files) check() error {
 
 // write writes all files, and for GitHub the annotation, which it reads from standard error too.
 func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, version string) error {
+	// A file that cannot be written is told and the others are written still: a full disk must not hide a regression.
 	failed := false
 	p := page.New(g, l)
 	put := func(file string, content func(io.Writer) error) {

@@ -175,6 +175,7 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request) err
 	got, err := run.Run(ctx)
 	var culprit *report.GateCulprit
 	var search *report.GateSearch
+	// A command that cannot be run fails at HEAD as well as at the base; nobody is to blame for that.
 	if err == nil && got.Answer == compare.Worse && t.NotFound("") == nil {
 		culprit, search = blame(ctx, t, x, got)
 	}

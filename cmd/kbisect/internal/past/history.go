@@ -92,6 +92,7 @@ func (h *history) read(st *store.Store) error {
 
 // take takes in one launch.
 func (h *history) take(p policy.Policy, commit string, o bisect.Outcome) {
+	// Stages of different problems have the same commands; what tells them apart are the files of the judge.
 	program := fmt.Sprintf("%q %q", p.Plan.Run, p.Plan.Build)
 	for _, s := range p.Plan.Stages {
 		program += fmt.Sprintf(" %q %s", s.Run, p.Plan.Digest())
@@ -141,6 +142,7 @@ func (h *history) order(all bool) ([]string, error) {
 	if err != nil {
 		return nil, exit.Usage(err)
 	}
+	// Git has no index by commit: the line of first parents is followed until all that was measured has been met.
 	for id != "" && len(missing) > 0 {
 		c, err := h.repo.Commit(id)
 		if err != nil {

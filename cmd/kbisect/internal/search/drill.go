@@ -19,6 +19,7 @@ import (
 // long as the search itself, or two minutes.
 func (s *Search) drill(ctx context.Context, f *bisect.Finding) {
 	const most = 3 // culprits
+	// The commit is what was asked for. What comes on top of it must not cost more than the answer itself.
 	limit := max(2*time.Minute, time.Since(s.session.Began))
 	began := time.Now()
 	s.session.Late = func() bool { return time.Since(began) > limit }
@@ -74,7 +75,10 @@ func (s *Search) drillHunks(ctx context.Context, c bisect.Culprit) error {
 		return nil
 	}
 	search := newSetSearch(s.session)
+	// A part of a commit often fails a phase earlier than the whole of it, and is to blame all the same.
 	search.options.Find, search.options.Phase = c.Class, ""
+	// The ends of this search are the culprit and its parent, which the confirmation has just launched. Times are an
+	// exception: they compare only beside launches of the same minutes.
 	sampler := bisect.Sampler(s.session.Memory)
 	if c.Class != bisect.Slow {
 		sampler = newEvidence(s.session, c.Parents[0], c.Commit)

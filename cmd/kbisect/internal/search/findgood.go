@@ -25,6 +25,8 @@ func findGood(ctx context.Context, s *Search, plain *judge.Plain) (tested []stri
 	if o.Class == bisect.OK {
 		return nil, nil, exit.Usagef("the bad end %s passes: --find-good needs one that fails\nhint: for a slowdown name the good end with --good", wording.Short(bad.Commit))
 	}
+	// Steps that double reach a good commit after few builds; a step that went too far costs the search that follows one
+	// more halving, since it skips what was tested here.
 	id := bad.Commit
 	for step := 1; ; step *= 2 {
 		next, back, err := back(t.Repo, id, step)

@@ -84,6 +84,7 @@ func (x *setSearch) rank(ctx context.Context, a axis, flags *flags.Flags, f bise
 		}
 		return on
 	}
+	// An assignment that breaks a requirement cannot be launched; the nearest one that can is measured in its place.
 	valid := func(on []bool) []bool { return back(space.Fit(set(on)).And(space.Whole())) }
 	at := "" // what was launched last
 	e := effects.Search{

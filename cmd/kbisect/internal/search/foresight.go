@@ -62,6 +62,8 @@ func (f foresight) history(search judge.SlowdownSearch, plain *judge.Plain) (sto
 	if len(search.Search.Commits) > most {
 		return func() error { return nil }
 	}
+	// The repetitions get copies and no callbacks: what they assume must not reach the display, the store or the search
+	// that is really going on.
 	before := plain.Clone()
 	search.OnProgress, search.Weigh = nil, nil
 	search.Search.OnStep, search.Search.Spent, search.Search.Ahead, search.Search.Redo = nil, nil, nil, nil

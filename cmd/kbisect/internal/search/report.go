@@ -66,6 +66,7 @@ func (s *Search) Input(f bisect.Finding) report.Input {
 			}
 		}
 	}
+	// Launches of other commits, such as those composed of hunks, are named in the table of all launches.
 	for _, l := range s.session.Launches {
 		if _, known := in.Commits[l.Candidate.Commit]; !known {
 			add(l.Candidate.Commit, false)

@@ -281,6 +281,8 @@ func (s *Search) keep(d *report.Search) error {
 		return err
 	}
 	for _, step := range d.Steps {
+		// Only what was launched as an end or as the parent of the culprit was launched often enough to begin a later search
+		// from; and a search for builds that fail says nothing of how a commit runs.
 		proven := step.Role == bisect.RoleGoodEnd || step.Role == bisect.RoleParent
 		if !t.Policy.Judge.Builds && step.Verdict.Call == bisect.Good && step.Verdict.Class == bisect.OK && !step.Inferred && proven && d.Result == bisect.Found {
 			if err := t.Store.RecordGood(store.Good{Commit: step.Commit, When: time.Now(), Session: t.Record.ID, Detail: step.Verdict.Why}); err != nil {

@@ -96,6 +96,8 @@ func WarnUncommitted(ctx context.Context, s *Session, candidate string) {
 	if s.Repo.WorkDir() == "" {
 		return
 	}
+	// git itself is asked, without taking its locks: reading a work tree of many files otherwise than git does takes
+	// seconds, and would have to know all of its filters.
 	args := []string{"-C", s.Repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--"}
 	for _, path := range s.Policy.Paths {
 		args = append(args, ":(top,literal)"+path)

@@ -29,6 +29,8 @@ func (s *Session) remember() error {
 	s.KeptSteps = len(steps)
 	s.Record.Elapsed = Elapsed(s.Record, kept)
 	s.Slots = newSlots(s, s.Record.Elapsed)
+	// A launch that is remembered teaches the pipelines what it taught them when it was made: how much the good end says
+	// and how long it takes. Without that, limits after a resume would differ from those before it.
 	s.Ledger = &pipeline.Memory{Next: s.Slots, Known: known, Save: s.save, Learn: func(r bisect.Request, o bisect.Outcome) {
 		for _, p := range s.Pipes {
 			p.Learn(r, o)

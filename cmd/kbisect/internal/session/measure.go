@@ -92,6 +92,8 @@ func LaunchAll(ctx context.Context, t *Session, n int, each func(i int, o bisect
 		if o.Class == bisect.OK {
 			passed++
 		}
+		// One failure may be chance. Two of a candidate that has never passed are not worth a third, and a build that
+		// fails, or a skip, does not come out differently the next time.
 		hopeless := passed == 0 && (len(out) == 2 || o.Class == bisect.BuildFailed || o.Class == bisect.Skip)
 		if hopeless || t.Spent() {
 			break
@@ -144,6 +146,8 @@ func Measurement(t *Session, rev, only string, all []bisect.Outcome, asked int, 
 		Phases: PhaseTimes(all), Wall: summaryOf(fit, metric.Metric{Name: "wall"}, ""), Metrics: []report.MetricSummary{},
 		Memory: mostMemory(all), Devices: deviceStates(t, all), Totals: t.Totals(), Warnings: append([]string{}, t.LaunchWarnings()...),
 	}
+	// Only launches whose times may be compared describe a metric; the phases are those of all, since a launch that
+	// failed is looked at for where it spent its time.
 	of := ByNumber(fit)
 	for _, n := range Numbers(fit, only) {
 		m.Metrics = append(m.Metrics, MetricSummary(t, of(n), n))

@@ -81,12 +81,14 @@ func Begin(e Env, repo *source.Repo, p *policy.Policy, kind string) (*Session, e
 
 // Resume makes a session of a record, which no other process may be running. It closes the store with the session.
 func Resume(e Env, repo *source.Repo, st *store.Store, record *store.Session, p *policy.Policy) (*Session, error) {
+	// The lock keeps two processes from resuming the same session, whose launches would get the same numbers.
 	lock, err := st.Lock(record.ID)
 	if err != nil {
 		st.Close()
 		return nil, err
 	}
 	s := &Session{Repo: repo, Store: st, Record: record, Policy: p, Display: e.Display, Output: e.Output}
+	// What a killed run left behind still uses processors and devices, and would spoil every time that is taken now.
 	if n, err := proc.Sweep(record.ID); err != nil || n > 0 {
 		s.Warn(fmt.Sprintf("processes of an interrupted run were still running and have been killed: %d", n))
 	}
@@ -165,6 +167,7 @@ func (s *Session) Spent() bool {
 	if s.Late != nil && s.Late() {
 		return true
 	}
+	// A resumed session goes on with what its attempts have left of the budget.
 	return s.Policy.Budget > 0 && s.Record.Elapsed+time.Since(s.Began) > s.Policy.Budget
 }
 
@@ -235,6 +238,7 @@ func ExitCode(result string) int {
 
 // Conclude stores the result of a session and prints it; code is the exit code of the result.
 func (s *Session) Conclude(result, summary string, code int, cause error, document any, print func() error) error {
+	// It is stored before it is printed: a pipe that is closed early must not lose what took hours to measure.
 	var data bytes.Buffer
 	err := report.WriteJSON(&data, document)
 	if err == nil {
@@ -323,6 +327,7 @@ func (s *Session) NotFound(where string) error {
 	if len(s.Launches) == 0 {
 		return nil
 	}
+	// One launch that got further shows that the command exists; what the others lacked is then a fact of their commits.
 	for _, l := range s.Launches {
 		if l.Outcome.Exit != 126 && l.Outcome.Exit != 127 {
 			return nil

@@ -66,10 +66,13 @@ func (s *Session) ClosePipes() (first error) {
 
 // newSlots runs the trials of a session; past is what its earlier attempts took.
 func newSlots(s *Session, past time.Duration) *pipeline.Slots {
+	// A launch is stamped with the time since the first attempt began: drift is a function of that time, and the order of
+	// the launches of all attempts follows from it.
 	began := time.Now().Add(-past)
 	slots := &pipeline.Slots{Alone: s.Alone, Keep: func(r bisect.Request, o bisect.Outcome) error { return s.Ledger.Keep(r, o) }}
 	for i, p := range s.Pipes {
 		each := bisect.Sampler(p)
+		// Limits that are multiples of the good end follow from its launches, all of which the first slot makes.
 		if i == 0 {
 			each = leader{p, s.Pipes[1:]}
 		}
