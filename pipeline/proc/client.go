@@ -20,7 +20,51 @@ import (
 // Warden makes this process a warden if [Run] has started it as one, and then
 // does not return. Otherwise it returns false at once. It must be the first
 // thing that main does.
-func Warden() bool { return warden.Main() }
+func Warden() bool {
+	if warden.Main() {
+		return true
+	}
+	// What a warden leaves behind that its program has killed comes to us, wherever it hid; and no program
+	// under test reads or writes our memory and descriptors. Where the kernel refuses either, Sweep is left.
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	return false
+}
+
+// supervisors are the wardens of this process. They tell its own children from those that it got by the death of a
+// warden; like the children, they are the process's and not a caller's.
+var supervisors = struct {
+	sync.Mutex
+	pids map[int]bool
+}{pids: map[int]bool{}}
+
+// adopted lists the processes that dead wardens have left to this one, and all below them: they are in no session
+// of ours. The caller holds the lock of supervisors.
+func adopted() ([]ps.Process, error) {
+	list, err := ps.All()
+	if err != nil {
+		return nil, err
+	}
+	own, err := unix.Getsid(0)
+	if err != nil {
+		return nil, err
+	}
+	return ps.Closure(list, func(p ps.Process) bool {
+		return p.PPID == os.Getpid() && p.Session != own && !supervisors.pids[p.PID]
+	}), nil
+}
+
+// sweepAdopted kills and reaps what dead wardens have left.
+func sweepAdopted() error {
+	supervisors.Lock()
+	defer supervisors.Unlock()
+	err := sweepAll(adopted, 2, map[ps.ID]bool{})
+	left, listErr := adopted()
+	for _, p := range left {
+		_, _ = unix.Wait4(p.PID, nil, unix.WNOHANG, nil)
+	}
+	return errors.Join(err, listErr)
+}
 
 // client is kbisect's end of a warden.
 type client struct {
@@ -59,7 +103,13 @@ func startWarden(o warden.Order, ends []*os.File) (*client, error) {
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 		WaitDelay:   drainBound,
 	}
-	if err := w.cmd.Start(); err != nil {
+	supervisors.Lock()
+	err = w.cmd.Start()
+	if err == nil {
+		supervisors.pids[w.cmd.Process.Pid] = true
+	}
+	supervisors.Unlock()
+	if err != nil {
 		control.Close()
 		reports.Close()
 		return nil, fmt.Errorf("start the supervising process: %w", err)
@@ -124,6 +174,9 @@ func (w *client) close() {
 	w.control.Close()
 	w.once.Do(func() { close(w.done) })
 	_ = w.cmd.Wait() // its reports say more than its exit status
+	supervisors.Lock()
+	delete(supervisors.pids, w.cmd.Process.Pid)
+	supervisors.Unlock()
 }
 
 // limited keeps the first bytes written to it.

@@ -206,6 +206,9 @@ func (t *trial) died(why string) error {
 // abandon ends a warden that failed and kills what it leaves behind.
 func (t *trial) abandon(why string) error {
 	err := t.warden.lost(why)
+	if swept := sweepAdopted(); swept != nil {
+		return swept
+	}
 	if _, swept := sweep(func(cookie string) bool { return cookie == t.spec.Cookie }); swept != nil {
 		return swept
 	}

@@ -6,10 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 )
@@ -194,6 +197,39 @@ func testWardenKilled(t *testing.T, way string) {
 		t.Errorf("%+v", r)
 	}
 	assertGone(t, s.Cookie)
+}
+
+// Nothing names a process that has lost its parents, group, session and environment before it kills the warden.
+func TestWardenKilledByAStranger(t *testing.T) { bothWays(t, testWardenKilledByAStranger) }
+
+func testWardenKilledByAStranger(t *testing.T, way string) {
+	s := contained(shell(t, "env -i setsid sh -c \"(env -i setsid sh -c 'echo \\$\\$ >stranger; sleep 0.3; kill -KILL $PPID; exec sleep 1000' &)\" >&- 2>&- 3>&-; sleep 1000"), way)
+	if r, err := Run(t.Context(), s); err != nil || !r.KilledParent {
+		t.Errorf("%+v, error %v", r, err)
+	}
+	text, err := os.ReadFile(filepath.Join(s.Dir, "stranger"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := ps.Read(pid); err == nil && p.Alive() {
+		p.Signal(unix.SIGKILL)
+		t.Errorf("%+v survived", p)
+	}
+}
+
+// A program reads and writes neither the warden's descriptors nor those of kbisect: its results are its own.
+func TestSupervisorsAreClosedToTheProgram(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may look into every process")
+	}
+	s := shell(t, "ls /proc/$PPID/fd && exit 1; test -n \"$(cat /proc/$PPID/environ)\" && exit 1; exit 0")
+	if r := run(t, s); r.Exit != 0 {
+		t.Errorf("%+v %s", r, r.Tail)
+	}
 }
 
 // A program may be quicker than the report of its start.

@@ -27,7 +27,7 @@ type gitcmd struct {
 // command prepares a git process that sees this repository and nothing of
 // the caller's GIT_ variables.
 func (l layout) command(args ...string) *exec.Cmd {
-	args = append([]string{"--git-dir=" + l.gitDir, "-c", "core.quotePath=false"}, args...)
+	args = append([]string{"--git-dir=" + l.gitDir, "-c", "core.quotePath=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)
 	cmd := exec.Command("git", args...)
 	cmd.Env = scrubbedEnv()
 	// Remotes may be given by a path relative to here.

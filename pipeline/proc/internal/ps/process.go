@@ -16,6 +16,7 @@ import (
 // Process is one process as /proc showed it.
 type Process struct {
 	PID, PPID int
+	Session   int  // of which it is a member
 	State     byte // as in /proc/PID/stat
 	Command   string
 
@@ -111,9 +112,10 @@ func parseStat(s string) (Process, error) {
 		return Process{}, fmt.Errorf("stat line %q is too short", s)
 	}
 	p := Process{Command: s[open+1 : end], State: f[0][0]}
-	var errs [5]error
+	var errs [6]error
 	p.PID, errs[0] = strconv.Atoi(strings.TrimSpace(s[:open]))
 	p.PPID, errs[1] = strconv.Atoi(f[1])
+	p.Session, errs[5] = strconv.Atoi(f[3])
 	p.threads, errs[2] = strconv.Atoi(f[17])
 	p.start, errs[3] = strconv.ParseUint(f[19], 10, 64)
 	p.flags, errs[4] = strconv.ParseUint(f[6], 10, 64)

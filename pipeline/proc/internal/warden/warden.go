@@ -75,6 +75,9 @@ func isolate() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // the leader must not write our reports
+		return fmt.Errorf("forbid tracing: %w", err)
+	}
 	return noCore()
 }
 
