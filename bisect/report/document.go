@@ -218,8 +218,5 @@ func Text(s *string) string {
 
 // number names a metric with its case.
 func number(metric string, one *string) string {
-	if one != nil {
-		return metric + " of " + *one
-	}
-	return metric
+	return bisect.Effect{Metric: metric, Case: Text(one)}.Name()
 }

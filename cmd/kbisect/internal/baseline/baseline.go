@@ -216,10 +216,7 @@ func (l Level) Quantity(v float64) string {
 
 // Name is the metric with its case.
 func (l Level) Name() string {
-	if l.Case == "" {
-		return l.Metric
-	}
-	return l.Metric + " of " + l.Case
+	return bisect.Effect{Metric: l.Metric, Case: l.Case}.Name()
 }
 
 // Print writes a baseline for people, with the reasons why it is only a hint on this machine.

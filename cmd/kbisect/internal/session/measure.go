@@ -220,10 +220,7 @@ func PhaseTimes(all []bisect.Outcome) []report.PhaseTimes {
 type Number struct{ Metric, One string }
 
 func (n Number) name() string {
-	if n.One == "" {
-		return n.Metric
-	}
-	return n.Metric + " of " + n.One
+	return bisect.Effect{Metric: n.Metric, Case: n.One}.Name()
 }
 
 // Numbers lists the values that launches report; only restricts them to one metric, "" is all.
