@@ -73,7 +73,7 @@ What the wall clock tells too noisily, the kernel may count: --metric cpu is the
 
 	$ kbisect measure v1 --launches 1 --metric cpu -- sh -c 'echo hello'
 	The launch ended well.
-	  cpu … ms …
+	  cpu …
 
 kbisect explain says why two revisions differ: their phases, registers, spills, occupancy, machine code and kernels, and
 what the profilers saw that this machine has and allows; it begins with the two or three figures that changed most.
