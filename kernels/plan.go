@@ -69,6 +69,10 @@ type Plan struct {
 	Stages     []Stage       // the processes of one trial, in order; empty: Run alone
 	Undrained  bool          // POPCORN_FD is not read while the process runs, as by KernelBot's server: a full pipe blocks it
 	Warnings   []string
+
+	Keep       []string `json:",omitempty"` // paths of the user's work tree that every candidate gets where its commit has none
+	Kept       string   `json:",omitempty"` // digest of what is there
+	InWorktree bool     `json:",omitempty"` // candidates are linked work trees of the repository
 }
 
 // Limit bounds a phase: by a time, or by a multiple of the time in the good revision.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,8 +28,9 @@ type File struct {
 	Source   string   // path in the export; "": Text is written
 	Formerly []Former `json:",omitempty"` // earlier names of Source, the newest first
 	Text     string
-	Exec     bool // Text is a program
-	Overlay  bool `json:"Lend"` // Text is only for candidates without a file of that name; stored plans call it Lend
+	Exec     bool   // Text is a program
+	Home     string `json:",omitempty"` // a folder that Text names, for which it names the export
+	Overlay  bool   `json:"Lend"`       // Text is only for candidates without a file of that name; stored plans call it Lend
 }
 
 // Former is a name that a file had until a commit renamed it.
@@ -95,6 +97,13 @@ func (f File) mode() os.FileMode {
 	return 0o644
 }
 
+// Names reports whether a text names a folder or what is in it.
+func Names(text, folder string) bool { return folderName(folder).MatchString(text) }
+
+func folderName(folder string) *regexp.Regexp {
+	return regexp.MustCompile(regexp.QuoteMeta(folder) + `([^\w.-]|$)`)
+}
+
 // Write writes the files of a plan into an export and replaces what is there, except
 // under an overlay. A missing source is a *MissingSourceError.
 func (p Plan) Write(root string) error {
@@ -108,6 +117,9 @@ func (p Plan) Write(root string) error {
 			continue
 		}
 		text := []byte(f.Text)
+		if f.Home != "" {
+			text = folderName(f.Home).ReplaceAll(text, []byte(strings.ReplaceAll(root, "$", "$$")+"$1"))
+		}
 		if f.Source != "" {
 			var err error
 			if text, err = f.readSource(root, p.Dir); err != nil {
@@ -173,7 +185,11 @@ func (p Plan) Digest() string {
 		files[i] = f
 		files[i].Name = path.Clean(f.Name)
 	}
-	data, err := json.Marshal([]any{p.Build, p.Outputs, p.Dir, files, p.Env})
+	all := []any{p.Build, p.Outputs, p.Dir, files, p.Env}
+	if len(p.Keep) > 0 {
+		all = append(all, p.Keep, p.Kept)
+	}
+	data, err := json.Marshal(all)
 	if err != nil {
 		panic(err) // strings always marshal
 	}

@@ -311,7 +311,7 @@ func (ws *workspaces) get(p trial.Recipe, r bisect.Request) (*workspace.Workspac
 	if err := w.CheckFolder(); err != nil {
 		return nil, err
 	}
-	if err := w.Open(p.Repo, p.Paths); err != nil {
+	if err := w.Open(p.Opening()); err != nil {
 		return nil, err
 	}
 	ws.open[name] = w

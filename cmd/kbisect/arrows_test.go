@@ -48,9 +48,10 @@ pipeline/proc/internal/cgroup: pipeline/proc/internal/ps
 pipeline/proc/internal/perf: bisect/hint
 pipeline/proc/internal/ps:
 pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps
-pipeline/source: bisect/hint pipeline/source/gitdir pipeline/source/owner
+pipeline/source: bisect/hint pipeline/source/gitdir pipeline/source/internal/wildmatch pipeline/source/owner
 pipeline/source/gitdir:
 pipeline/source/gittest:
+pipeline/source/internal/wildmatch:
 pipeline/source/owner: bisect/hint
 pipeline/source/hunks: pipeline/source
 pipeline/store:

@@ -57,7 +57,7 @@ func requestOf(c *cli.Context) *policy.Request {
 		Axis: c.String("axis"), Commit: c.String("commit"), Find: c.String("find"), Phase: c.String("phase"), Metric: c.String("metric"), Better: c.String("better"),
 		Improvement: c.Bool("improvement"), All: c.Bool("all"), Paths: c.StringSlice("path"), NoHunks: c.Bool("no-hunks"),
 		Budget: duration(c, "budget"), BudgetSet: c.IsSet("budget"), Limit: duration(c, "limit"), Jobs: c.Int("jobs"), JobsSet: c.IsSet("jobs"), Seed: c.Int64("seed"),
-		As: c.String("as"), Build: c.String("build"), Outputs: c.StringSlice("output"), Repeat: c.Int("repeat"), Fast: c.Bool("fast"),
+		As: c.String("as"), Build: c.String("build"), Outputs: c.StringSlice("output"), Keep: c.StringSlice("keep"), InWorktree: c.Bool("in-worktree"), Repeat: c.Int("repeat"), Fast: c.Bool("fast"),
 		ExplainLimit: duration(c, "explain-limit"), NoExplain: c.Bool("no-explain"), Resume: c.Bool("resume"),
 		Effect: c.String("effect"), Error: c.Float64("error"), ErrorSet: c.IsSet("error"), Pairs: c.Int("pairs"), PairsSet: c.IsSet("pairs"), Launches: c.Int("launches"), Profile: !c.Bool("no-profile"),
 	}
@@ -75,6 +75,14 @@ func trialRequest(c *cli.Context, command []string) *policy.Request {
 	return q
 }
 
+func keepFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "keep", Usage: "a file or folder `P` of the work tree, ignored or not committed, that every candidate gets; repeatable"}
+}
+
+func inWorktreeFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "in-worktree", Usage: "make each candidate a linked work tree of the repository (git worktree), which shares its refs and configuration", DisableDefaultText: true}
+}
+
 func betterFlag() cli.Flag {
 	return &cli.StringFlag{Name: "better", Usage: "`DIRECTION` of the metric, higher or lower", DefaultText: "by its unit"}
 }
@@ -89,6 +97,7 @@ func trialFlags() []cli.Flag {
 		&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 		&cli.StringSliceFlag{Name: "output", Usage: "a file or folder `P` that --build creates, kept in the build cache; repeatable"},
 		&cli.StringSliceFlag{Name: "path", Usage: "a file or folder `P` that build or run reads; repeatable"},
+		keepFlag(), inWorktreeFlag(),
 	}
 }
 
@@ -105,6 +114,9 @@ func operands(c *cli.Context) (words, command []string, err error) {
 	}
 	return all[:i], all[i+1:], nil
 }
+
+// bareCommand is the key of the metadata that says whether the command of run stands there without a "--".
+const bareCommand = "bare command"
 
 // permute puts the options of a command before its operands, as the library wants them, so that they may
 // stand anywhere before "--". What the library does not know it is left to complain about. It takes the
@@ -128,7 +140,15 @@ func permute(app *cli.App, args []string) []string {
 		commands, flags = command.Subcommands, command.Flags
 		at++
 	}
-	if command == nil || command.SkipFlagParsing || command.Name == "run" {
+	if command == nil || command.SkipFlagParsing {
+		return args
+	}
+	if command.Name == "run" { // what follows its options is the command, which has options of its own
+		rest := args[at:]
+		for len(rest) > 0 && optionWords(flags, rest) > 0 {
+			rest = rest[optionWords(flags, rest):]
+		}
+		app.Metadata = map[string]any{bareCommand: len(rest) > 0 && rest[0] != "--"}
 		return args
 	}
 	var options, operands []string

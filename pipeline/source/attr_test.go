@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
+	"github.com/kbisect/kbisect/pipeline/source/internal/wildmatch"
 )
 
 func TestAttributesEqualGit(t *testing.T) {
@@ -249,7 +250,7 @@ func FuzzParsers(f *testing.F) {
 			m.convert(data)
 		}
 		if len(pattern) < 20 && len(text) < 40 {
-			wildmatch(pattern, text)
+			wildmatch.Match(pattern, text)
 		}
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kbisect/kbisect/pipeline/source/internal/wildmatch"
 )
 
 const (
@@ -209,7 +211,7 @@ func (r attrRule) matches(rel string) bool {
 		return false // folders have no attributes
 	}
 	if r.baseName {
-		return wildmatch(r.pattern, path.Base(rel))
+		return wildmatch.Match(r.pattern, path.Base(rel))
 	}
 	// Like git, match what stands before the first special character by itself:
 	// "e**" then stands for all below e, though "**" is not a whole component.
@@ -218,7 +220,7 @@ func (r attrRule) matches(rel string) bool {
 		return r.pattern == rel
 	}
 	rest, ok := strings.CutPrefix(rel, r.pattern[:literal])
-	return ok && wildmatch(r.pattern[literal:], rest)
+	return ok && wildmatch.Match(r.pattern[literal:], rest)
 }
 
 // treatment is how a file is written by its attributes.
@@ -379,141 +381,4 @@ func (l layout) lfsFile(p lfsPointer) string {
 		return ""
 	}
 	return file
-}
-
-// wildmatch matches text against a pattern by the rules of gitattributes:
-// "*" and "?" stop at slashes, "**" as a whole component does not.
-func wildmatch(pattern, text string) bool {
-	return wildmatchAt(pattern, text, true)
-}
-
-// wildmatchAt is wildmatch in the middle of a pattern; atStart says that the
-// pattern so far ended in a slash or was empty.
-func wildmatchAt(p, t string, atStart bool) bool {
-	for p != "" {
-		c := p[0]
-		if c == '*' {
-			return matchStar(p, t, atStart)
-		}
-		if t == "" {
-			return false
-		}
-		switch c {
-		case '?':
-			if t[0] == '/' {
-				return false
-			}
-			p = p[1:]
-		case '[':
-			rest, ok := matchClass(p[1:], t[0])
-			if !ok || t[0] == '/' {
-				return false
-			}
-			p = rest
-		default:
-			if c == '\\' && len(p) > 1 {
-				p = p[1:]
-				c = p[0]
-			}
-			if c != t[0] {
-				return false
-			}
-			p = p[1:]
-		}
-		atStart = c == '/'
-		t = t[1:]
-	}
-	return t == ""
-}
-
-// matchStar is wildmatchAt for a pattern that begins with a star.
-func matchStar(p, t string, atStart bool) bool {
-	rest := strings.TrimLeft(p, "*")
-	deep := len(p)-len(rest) >= 2 && atStart && (rest == "" || rest[0] == '/')
-	if deep && rest != "" && wildmatchAt(rest[1:], t, true) {
-		return true // "**/" also stands for no folder at all
-	}
-	if rest == "" {
-		return deep || !strings.Contains(t, "/")
-	}
-	for {
-		if wildmatchAt(rest, t, false) {
-			return true
-		}
-		if t == "" || t[0] == '/' && !deep {
-			return false
-		}
-		t = t[1:]
-	}
-}
-
-// matchClass matches c against the bracket expression that begins in p after
-// "[", and returns what follows it. A class that never ends matches nothing.
-func matchClass(p string, c byte) (rest string, ok bool) {
-	negated := p != "" && (p[0] == '!' || p[0] == '^')
-	if negated {
-		p = p[1:]
-	}
-	matched := false
-	for first := true; ; first = false {
-		if p == "" {
-			return "", false
-		}
-		if p[0] == ']' && !first {
-			return p[1:], matched != negated
-		}
-		if strings.HasPrefix(p, "[:") {
-			if end := strings.Index(p, ":]"); end > 0 {
-				matched = matched || inNamedClass(p[2:end], c)
-				p = p[end+2:]
-				continue
-			}
-		}
-		var low, high byte
-		low, p = classByte(p)
-		high = low
-		if len(p) > 1 && p[0] == '-' && p[1] != ']' {
-			high, p = classByte(p[1:])
-		}
-		matched = matched || low <= c && c <= high
-	}
-}
-
-func classByte(p string) (byte, string) {
-	if p[0] == '\\' && len(p) > 1 {
-		p = p[1:]
-	}
-	return p[0], p[1:]
-}
-
-// inNamedClass reports whether c is in a POSIX class such as "alpha", in ASCII.
-func inNamedClass(name string, c byte) bool {
-	lower, upper, digit := 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9'
-	switch name {
-	case "alpha":
-		return lower || upper
-	case "digit":
-		return digit
-	case "alnum":
-		return lower || upper || digit
-	case "lower":
-		return lower
-	case "upper":
-		return upper
-	case "space":
-		return c == ' ' || '\t' <= c && c <= '\r'
-	case "blank":
-		return c == ' ' || c == '\t'
-	case "punct":
-		return 32 < c && c < 127 && !lower && !upper && !digit
-	case "cntrl":
-		return c < 32 || c == 127
-	case "graph":
-		return 32 < c && c < 127
-	case "print":
-		return 32 <= c && c < 127
-	case "xdigit":
-		return digit || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
-	}
-	return false
 }

@@ -557,6 +557,18 @@ func (o overlay) open(id string) (string, int64, io.ReadCloser, error) {
 	return o.objects.open(id)
 }
 
+// base is the commit that a made one was made from, and any other commit itself.
+func (o overlay) base(commit string) string {
+	o.made.mu.RLock()
+	defer o.made.mu.RUnlock()
+	for _, c := range o.made.sides[commit] {
+		if c != "" {
+			return c
+		}
+	}
+	return commit
+}
+
 // prefetch brings what a made commit was made from.
 func (o overlay) prefetch(ctx context.Context, commit string) error {
 	pf, ok := o.objects.(prefetcher)

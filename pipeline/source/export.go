@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kbisect/kbisect/pipeline/source/gitdir"
 )
 
 // Export is a folder, the slot, that holds the files of one commit at a time.
@@ -25,6 +27,14 @@ type Export struct {
 	// so does one whose content is missing where there are no Paths.
 	Paths []string
 
+	// Linked makes the slot a linked work tree of the repository, under this
+	// name; "" gives it a git directory of its own.
+	Linked string
+
+	// Keep are paths that are not of the commit and that no Switch removes.
+	Keep []string
+
+	git      map[string]*gitdir.Dir // by the prefix of its module
 	dir      string
 	slot     *slot
 	main     *handle
@@ -100,13 +110,13 @@ func (r *Repo) Export(dir string) (*Export, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("export into %s: %w", abs, err), s.close())
 	}
-	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(r.layout, overlay{objs, r.made}), subs: map[string]*handle{}}
+	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(r.layout, r.feat, overlay{objs, r.made}), subs: map[string]*handle{}}
 	e.forget()
 	return e, nil
 }
 
-func newHandle(l layout, o objects) *handle {
-	return &handle{layout: l, objs: o, surveyed: map[string]survey{}}
+func newHandle(l layout, f features, o objects) *handle {
+	return &handle{layout: l, feat: f, objs: o, surveyed: map[string]survey{}}
 }
 
 // refuseSlot keeps a slot from covering the user's files.
@@ -125,6 +135,12 @@ func (l layout) refuseSlot(dir string) error {
 		}
 	}
 	return nil
+}
+
+// Holds reports whether the commit in the slot has a file at a path, or files
+// below it.
+func (e *Export) Holds(full string) (file, below bool) {
+	return e.held.tracked[full] != nil, e.held.dirs[full] > 0
 }
 
 // Dir is the absolute path of the slot.
@@ -148,7 +164,7 @@ func (e *Export) MissingPaths() []string { return slices.Sorted(maps.Keys(e.miss
 
 // forget drops what is known about the content of the slot.
 func (e *Export) forget() {
-	e.mods, e.missing = map[string]*module{}, map[string]string{}
+	e.mods, e.missing, e.git = map[string]*module{}, map[string]string{}, map[string]*gitdir.Dir{}
 	e.held = holdings{tracked: map[string]*tracked{}, dirs: map[string]int{}}
 }
 
@@ -210,7 +226,64 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 		return stats, err
 	}
 	e.mods, e.warnings, e.dirty = p.mods, p.warnings, false
+	if err := e.writeGit(commit, stats.Full || stats.Written+stats.Removed > 0); err != nil {
+		return stats, writeError(e.dir, "write its git directory", err)
+	}
 	return stats, e.slot.settle(ctx, e.stamp)
+}
+
+// writeGit gives the slot, and every submodule in it, the git directory of a fresh
+// checkout: HEAD is the commit, and the index lists its files as unchanged.
+func (e *Export) writeGit(commit string, changed bool) error {
+	stale := changed
+	for prefix, m := range e.mods {
+		if d := e.git[prefix]; d == nil || !d.Of(m.repo.git) {
+			if m.repo.git == nil {
+				var err error
+				if m.repo.git, err = m.repo.readGit(); err != nil {
+					return err
+				}
+			}
+			linked := e.Linked
+			if prefix != "" {
+				linked = ""
+			}
+			e.git[prefix] = m.repo.git.Dir(filepath.Join(e.dir, filepath.FromSlash(prefix)), linked)
+		}
+		stale = stale || e.git[prefix].Touched()
+	}
+	entries := map[string][]gitdir.Entry{}
+	if stale {
+		for full, t := range e.held.tracked {
+			rel := strings.TrimPrefix(strings.TrimPrefix(full, t.prefix), "/")
+			entries[t.prefix] = append(entries[t.prefix], gitdir.Entry{Path: rel, Mode: t.Mode, ID: t.ID, Size: t.seen.size, Mtime: t.seen.mtime, Changed: t.seen.changed, Inode: t.seen.inode})
+		}
+	}
+	for prefix, m := range e.mods {
+		head := m.commit
+		if o, ok := m.repo.objs.(overlay); ok {
+			head = o.base(commit)
+		}
+		var index []byte
+		if stale {
+			index = gitdir.Index(entries[prefix])
+		}
+		if err := e.git[prefix].Write(head, index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readGit reads what git directories of exports take from the repository.
+func (h *handle) readGit() (*gitdir.Repo, error) {
+	var refs []byte
+	if _, err := os.Stat(filepath.Join(h.commonDir, "reftable")); err == nil {
+		if refs, err = h.command("for-each-ref", "--format=%(objectname) %(refname)").Output(); err != nil {
+			return nil, err
+		}
+	}
+	return gitdir.Read(h.commonDir, h.feat.extensions, refs)
 }
 
 // reset empties the slot, whatever happened to it.
@@ -256,6 +329,14 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 			if err := e.slot.removeAll(full); err != nil {
 				return err
 			}
+		}
+	}
+	for prefix := range e.mods {
+		if prefix != "" && p.mods[prefix] == nil {
+			if err := e.slot.removeAll(path.Join(prefix, ".git")); err != nil {
+				return err
+			}
+			delete(e.git, prefix)
 		}
 	}
 	if err := e.applyDeletes(ctx, p, stats); err != nil {
@@ -364,7 +445,7 @@ func (p *plan) openSubmodule(m *module, rel, full, commit string) (*module, erro
 			if err != nil {
 				continue
 			}
-			h = newHandle(l, objs)
+			h = newHandle(l, feat, objs)
 			p.e.subs[l.gitDir] = h
 		}
 		if kind, err := kindOf(h.objs, commit); err == nil && kind == "commit" {
@@ -383,6 +464,9 @@ func (e *Export) Close() error {
 	errs := []error{e.main.objs.close(), e.slot.close()}
 	for _, h := range e.subs {
 		errs = append(errs, h.objs.close())
+	}
+	if d := e.git[""]; d != nil {
+		errs = append(errs, d.Unlink())
 	}
 	clear(e.subs)
 	return errors.Join(errs...)
@@ -584,7 +668,11 @@ func (w *scanner) dir(dir string, tracked bool) error {
 	if err != nil {
 		return writeError(w.e.dir, "read folder "+dir, err)
 	}
+	_, top := w.e.mods[dir]
 	for _, d := range entries {
+		if d.Name() == ".git" && (top || dir == "") {
+			continue // every switch writes it
+		}
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
@@ -622,6 +710,9 @@ func (w *scanner) entry(full string, fi fs.FileInfo, tracked bool) error {
 		same, err := w.unchanged(full, t, fi)
 		w.met[full] = same
 		return err
+	}
+	if slices.Contains(w.e.Keep, full) {
+		return nil
 	}
 	w.out.untracked = append(w.out.untracked, full)
 	if fi.IsDir() && !w.clean {

@@ -30,6 +30,8 @@ type features struct {
 	shallow map[string]bool
 	replace bool // refs/replace exists
 	grafts  bool
+
+	extensions [][2]string // of the repository's format: name and value
 }
 
 // locate finds the repository that holds dir, looking upward as git does.
@@ -166,6 +168,7 @@ func inspect(l layout) (features, error) {
 func inspectExtensions(cfg *config.Config, f *features) {
 	for _, o := range cfg.Section("extensions").Options {
 		value := strings.ToLower(o.Value)
+		f.extensions = append(f.extensions, [2]string{o.Key, o.Value})
 		switch strings.ToLower(o.Key) {
 		case "objectformat":
 			if value != "sha1" {

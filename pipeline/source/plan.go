@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing/format/config"
+	"github.com/kbisect/kbisect/pipeline/source/gitdir"
 )
 
 // leaf is one path to be held by a slot.
@@ -289,6 +290,8 @@ func clash(paths []string) (string, string) {
 type handle struct {
 	layout
 	objs     objects
+	feat     features
+	git      *gitdir.Repo      // what git directories of exports take from it; nil until one is written
 	surveyed map[string]survey // by tree id
 	drivers  map[string]bool   // filters that change what is checked out, by name
 }

@@ -57,7 +57,7 @@ func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 	if _, err := os.Stat(w.Dir); err == nil && len(p.Plan.Build) > 0 && p.Holds(w, j.Request.Candidate) {
 		return Built{}, nil // launched again as it is
 	}
-	if err := w.Open(p.Repo, p.Paths); err != nil {
+	if err := w.Open(p.Opening()); err != nil {
 		return Built{}, err
 	}
 	incremental, err := j.mayBuildOn(ctx, w)
@@ -132,6 +132,9 @@ func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b
 	}
 	p.Log.Debug("exported", "commit", bisect.ShortID(r.Candidate.Commit), "written", stats.Written, "removed", stats.Removed, "kept", stats.Kept, "workspace", w.Name)
 	b.Warnings = w.Warnings()
+	if err := w.Bring(ctx, p.Repo.WorkDir(), p.Plan.Keep); err != nil {
+		return b, err
+	}
 	w.Contents.Candidate = r.Candidate
 	w.Contents.Candidate = p.buildOf(w, r.Candidate) // now there are files to look at
 	b.Outcome, b.Lost, err = p.writeFiles(w, r.Candidate)

@@ -50,6 +50,11 @@ type Recipe struct {
 	Log          *slog.Logger
 }
 
+// Opening says how the workspaces of trials are made.
+func (p Recipe) Opening() workspace.Opening {
+	return workspace.Opening{Repo: p.Repo, Paths: p.Paths, Keep: p.Plan.Keep, Linked: p.Plan.InWorktree}
+}
+
 // OnlyBuilds reports a trial in which nothing is run.
 func (p Recipe) OnlyBuilds(r bisect.Request) bool {
 	return len(p.Plan.Build) > 0 && (r.BuildOnly || len(p.Plan.Run)+len(p.Plan.Stages) == 0)

@@ -72,8 +72,16 @@ func (r *Root) New(name string) *Workspace {
 	return w
 }
 
-// Open makes the folder for commits of a repository, once. The paths are those that trials read, empty for all.
-func (w *Workspace) Open(repo *source.Repo, paths []string) error {
+// Opening says how the export of a workspace is made.
+type Opening struct {
+	Repo   *source.Repo
+	Paths  []string // that trials read, empty for all
+	Keep   []string // paths of the user's work tree that Bring brings
+	Linked bool     // the export is a linked work tree of the repository
+}
+
+// Open makes the folder for commits of a repository, once.
+func (w *Workspace) Open(o Opening) error {
 	if w.export != nil {
 		return nil
 	}
@@ -81,11 +89,14 @@ func (w *Workspace) Open(repo *source.Repo, paths []string) error {
 	if err := os.MkdirAll(w.Dir, 0o777); err != nil {
 		return failed(err)
 	}
-	export, err := repo.Export(w.Dir)
+	export, err := o.Repo.Export(w.Dir)
 	if err != nil {
 		return failed(err)
 	}
-	export.Paths = paths
+	export.Paths, export.Keep = o.Paths, o.Keep
+	if o.Linked {
+		export.Linked = "kbisect-" + w.root.session + "-" + w.Name
+	}
 	w.export = export
 	return nil
 }

@@ -42,7 +42,7 @@ func opened(t *testing.T) (root *Root, w *Workspace, ids []string) {
 	}
 	t.Cleanup(func() { root.Close() })
 	w = root.New("search")
-	if err := w.Open(repo, nil); err != nil {
+	if err := w.Open(Opening{Repo: repo}); err != nil {
 		t.Fatal(err)
 	}
 	for _, label := range made.Order {

@@ -130,7 +130,7 @@ func Listing(t Failer, dir string) map[string]string {
 			return err
 		}
 		rel, _ := filepath.Rel(dir, file)
-		if rel == ".git" {
+		if d.Name() == ".git" {
 			if d.IsDir() {
 				return fs.SkipDir
 			}

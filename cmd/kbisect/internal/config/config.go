@@ -57,6 +57,7 @@ type RunConfig struct {
 	Limit   time.Duration            // of a whole trial without the build
 	Limits  map[string]kernels.Limit // by phase
 	Files   []string                 // from the configuration's folder, put into every candidate
+	Keep    []string                 // ignored and untracked paths of the work tree that every candidate gets
 	Caches  string                   // auto, cold, warm: the caches that judged trials find
 	Probe   string                   // auto, on, off: whether Python is asked for its phases
 }

@@ -45,7 +45,7 @@ func schema() map[string][]string {
 		"":           {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
 		"task":       {"problem", "mode", "submission", "reference", "cases"},
 		"build":      {"command", "limit", "outputs", "incremental", "sources", "options"},
-		"run":        {"command", "limit", "limits", "files", "caches", "probe"},
+		"run":        {"command", "limit", "limits", "files", "keep", "caches", "probe"},
 		"metric":     metric,
 		"metrics":    metric,
 		"judge":      {"effect", "error"},
@@ -105,6 +105,7 @@ func readRun(t table) RunConfig {
 	c := RunConfig{
 		Command: t.command("command"), Limit: t.duration("limit"),
 		Files:  t.paths("files", `["bench.py"]`),
+		Keep:   t.paths("keep", `["data/"]`),
 		Caches: t.choice("caches", []string{"auto", "cold", "warm"}), Probe: t.choice("probe", []string{"auto", "on", "off"}),
 	}
 	c.Limits = readLimits(t.table("limits"))

@@ -169,6 +169,7 @@ func (p project) renderRun(line func(string, ...any)) {
 	line("limit   = \"180s\"            # of the whole trial without the build")
 	line("# files  = [\"bench.py\"]      # copied into every commit as they are now: for a benchmark")
 	line("#                              # newer than what it measures; may include sources of [build]")
+	line("# keep   = [\"data/\"]         # ignored or untracked paths of the work tree that every commit gets")
 }
 
 // renderRest is the same for every kind: the defaults, as comments.

@@ -1,15 +1,18 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/kernels"
-	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // Bounds on what is overlaid, which is meant for hand-written scripts and sources.
@@ -22,21 +25,24 @@ const (
 // the work tree but not at HEAD: a benchmark that is newer than the commits it
 // measures, with the uncommitted files beside it. They are copied into the export
 // rather than run from the work tree, because a Python script imports from its own
-// folder, which has to be the candidate's. The files of a command after -- are added
-// even if committed, since commits before that one lack them.
-func overlayUncommitted(p *Policy, repo *source.Repo) {
-	root := repo.WorkDir()
-	head, err := repo.Resolve("HEAD")
-	if root == "" || err != nil || p.Plan.Dir != "" {
+// folder, which has to be the candidate's. What HEAD holds is the candidate's own.
+func (r reader) overlayUncommitted() {
+	p, dir := r.p, r.p.Plan.Dir
+	head, err := r.repo.Resolve("HEAD")
+	if r.repo.WorkDir() == "" || err != nil || dir != "" && !p.OwnScripts {
 		return
 	}
+	root := filepath.Join(r.repo.WorkDir(), filepath.FromSlash(dir))
 	committed := func(name string) bool {
-		has, err := repo.Has(head, name)
+		has, err := r.repo.Has(head, path.Join(dir, name))
 		return err != nil || has
 	}
-	var names, uncommitted []string
+	if _, name := kernels.Script(p.Plan.Run); p.OwnScripts && name != "" && filepath.IsLocal(name) {
+		p.OwnScripts = !committed(path.Clean(filepath.ToSlash(name)))
+	}
+	var names, lent []string
 	for _, name := range namedFiles(p.Plan) {
-		if p.OwnScripts || !committed(name) {
+		if !committed(name) {
 			names = append(names, name)
 			names = append(names, slices.DeleteFunc(beside(root, name), committed)...)
 		}
@@ -47,17 +53,144 @@ func overlayUncommitted(p *Policy, repo *source.Repo) {
 		if !ok || len(p.Plan.Files) >= maxOverlay {
 			continue
 		}
+		if home := r.repo.WorkDir(); kernels.Names(file.Text, home) {
+			file.Home = home
+			r.warnNow(fmt.Sprintf("%s names %s: in candidates that is their own folder", name, home))
+		}
 		p.Plan.Files = append(p.Plan.Files, file)
-		if !committed(name) {
-			uncommitted = append(uncommitted, name)
+		lent = append(lent, path.Join(dir, name))
+	}
+	if len(lent) > 0 {
+		p.Paths = slices.DeleteFunc(slices.Clone(p.Paths), func(name string) bool { // the same in every commit
+			return slices.Contains(lent, path.Clean(filepath.ToSlash(name)))
+		})
+		r.warnNow(fmt.Sprintf("%s: not committed at HEAD; the version in the work tree is added to every commit that lacks it", strings.Join(lent, ", ")))
+	}
+}
+
+// localArgv is a command of the user without the paths of the work tree, where candidates do not lie: its words, and
+// those of a script outside that names it, which then runs from the export's git directory.
+func (r reader) localArgv(argv []string) (out []string, script *kernels.File) {
+	root := r.repo.WorkDir()
+	if root == "" {
+		return argv, nil
+	}
+	for _, word := range argv {
+		if rel, err := filepath.Rel(root, word); filepath.IsAbs(word) && err == nil && filepath.IsLocal(rel) {
+			word = rel
+			if len(out) == 0 {
+				word = "./" + rel
+			}
+		}
+		out = append(out, word)
+	}
+	at, _ := kernels.Script(out)
+	if r.q.InWorktree || !filepath.IsAbs(out[at]) {
+		return out, nil
+	}
+	file, ok := readOverlay(filepath.Dir(out[at]), filepath.Base(out[at]))
+	if !ok || !kernels.Names(file.Text, root) {
+		return out, nil
+	}
+	r.warnNow(fmt.Sprintf("%s names %s: in candidates that is their own folder", out[at], root))
+	file.Name, file.Home = path.Join(".git", "kbisect", file.Name), root
+	out[at] = "./" + file.Name
+	return out, &file
+}
+
+// here is the folder below the top of the work tree in which the user stands; "" is the top.
+func (r reader) here() string {
+	dir, err := filepath.Abs(r.q.Dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	rel, relErr := filepath.Rel(r.repo.WorkDir(), dir)
+	if err != nil || relErr != nil || r.repo.WorkDir() == "" || rel == "." || !filepath.IsLocal(rel) {
+		return ""
+	}
+	return filepath.ToSlash(rel)
+}
+
+// stands reports whether a word names something in a folder below the top, and not at the top itself.
+func (r reader) stands(folder, word string) bool {
+	if folder == "" || word == "" || word == "." || filepath.IsAbs(word) || strings.HasPrefix(word, "-") {
+		return false
+	}
+	_, here := os.Lstat(filepath.Join(r.repo.WorkDir(), filepath.FromSlash(folder), word))
+	_, top := os.Lstat(filepath.Join(r.repo.WorkDir(), word))
+	return here == nil && (top != nil || strings.HasPrefix(word, "."))
+}
+
+// fromHere makes paths that are meant from where the user stands relative to the top.
+func (r reader) fromHere(names []string) (out []string) {
+	for _, name := range names {
+		if here := r.here(); r.stands(here, name) {
+			name = path.Join(here, filepath.ToSlash(name))
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+// warnNow adds a warning, and shows it before the work that it is about.
+func (r reader) warnNow(text string) {
+	r.p.Warnings = append(r.p.Warnings, text)
+	r.q.warn([]string{text})
+}
+
+// keep adds to the plan what every candidate gets of the user's work tree: a file that HEAD holds goes over what
+// the commits hold, all else is copied where they hold nothing.
+func (r reader) keep(names []string) error {
+	root, plan := r.repo.WorkDir(), &r.p.Plan
+	if len(names) > 0 && root == "" {
+		return exit.Usagef("--keep: the repository is bare and has no work tree to copy from")
+	}
+	sum := sha256.New()
+	for _, name := range names {
+		clean := path.Clean(filepath.ToSlash(name))
+		if rel, err := filepath.Rel(root, name); filepath.IsAbs(name) && err == nil {
+			clean = filepath.ToSlash(rel)
+		}
+		if !filepath.IsLocal(filepath.FromSlash(clean)) || clean == "." || clean == ".git" {
+			return exit.Usagef("--keep %s: not inside the repository\nhint: name a file or folder below %s", name, root)
+		}
+		st, err := os.Lstat(filepath.Join(root, filepath.FromSlash(clean)))
+		if err != nil {
+			return exit.Usagef("--keep %s: the work tree does not have it\nhint: paths are relative to %s", name, root)
+		}
+		head, err := r.repo.Resolve("HEAD")
+		if err != nil {
+			return exit.Usage(err)
+		}
+		if held, err := r.repo.Has(head, clean); err == nil && held && st.Mode().IsRegular() {
+			file, err := kernels.ReadFile(root, clean)
+			if err != nil {
+				return exit.Usagef("--keep %s: %w", name, err)
+			}
+			plan.Files = append(plan.Files, file)
+			continue
+		}
+		plan.Keep = append(plan.Keep, clean)
+		fmt.Fprintln(sum, clean)
+		err = filepath.WalkDir(filepath.Join(root, filepath.FromSlash(clean)), func(file string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			fi, err := d.Info()
+			if err == nil && !d.IsDir() {
+				fmt.Fprintln(sum, file, fi.Size(), fi.ModTime().UnixNano(), fi.Mode())
+			}
+			return err
+		})
+		if err != nil {
+			return exit.Usagef("--keep %s: %w", name, err)
 		}
 	}
-	if len(uncommitted) > 0 {
-		p.Paths = slices.DeleteFunc(slices.Clone(p.Paths), func(name string) bool { // the same in every commit
-			return slices.Contains(uncommitted, path.Clean(filepath.ToSlash(name)))
-		})
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: not committed at HEAD; the version in the work tree is added to every commit that lacks it", strings.Join(uncommitted, ", ")))
+	if len(names) > 0 {
+		plan.Kept = hex.EncodeToString(sum.Sum(nil))
+		r.warnNow(strings.Join(names, ", ") + ": every candidate gets the version in the work tree")
 	}
+	return nil
 }
 
 // namedFiles lists the words of the commands that may be paths: all of the run, and

@@ -112,7 +112,7 @@ func needs(project kernels.Project, plan kernels.Plan) (out []string) {
 func (r reader) paths() {
 	p := r.p
 	if ps := r.q.Paths; len(ps) > 0 {
-		p.Paths = ps
+		p.Paths = r.fromHere(ps)
 	}
 	if len(p.Paths) == 0 {
 		return
@@ -189,7 +189,7 @@ const commandLimit = 10 * time.Minute
 
 // ForSearch returns the policy of kbisect run.
 func ForSearch(q *Request, repo *source.Repo) (*Policy, error) {
-	if err := q.validate(); err != nil {
+	if err := cmp.Or(q.validate(), q.strays(repo)); err != nil {
 		return nil, err
 	}
 	r := reader{q: q, repo: repo, p: &Policy{
@@ -237,10 +237,11 @@ type reader struct {
 	q    *Request
 	repo *source.Repo
 	p    *Policy
+	kept []string // [run] keep
 }
 
 // project sets how candidates are built and launched.
-func (r reader) project() (err error) {
+func (r *reader) project() (err error) {
 	if r.q.Argv != nil {
 		err = r.command()
 	} else {
@@ -250,14 +251,19 @@ func (r reader) project() (err error) {
 		return err
 	}
 	r.paths()
-	overlayUncommitted(r.p, r.repo)
+	r.overlayUncommitted()
+	r.p.Plan.InWorktree = r.q.InWorktree
+	if err := r.keep(slices.Concat(r.kept, r.fromHere(r.q.Keep))); err != nil {
+		return err
+	}
 	return r.server()
 }
 
 // command is the form without a configuration: a command after --, as for git bisect run.
 func (r reader) command() error {
 	q, p := r.q, r.p
-	project := kernels.Project{Kind: "command", Run: q.Argv, Outputs: q.Outputs}
+	argv, script := r.localArgv(q.Argv)
+	project := kernels.Project{Kind: "command", Run: argv, Outputs: q.Outputs}
 	if b := q.Build; b != "" {
 		project.Build = []string{"sh", "-c", b}
 	}
@@ -265,9 +271,15 @@ func (r reader) command() error {
 	if p.Plan, err = kernels.NewPlan(project); err != nil {
 		return exit.Usage(err)
 	}
+	if here := r.here(); slices.ContainsFunc(argv, func(word string) bool { return r.stands(here, word) }) {
+		p.Plan.Dir = here
+	}
+	if script != nil {
+		p.Plan.Files = append(p.Plan.Files, *script)
+	}
 	p.Limits = trial.Limits{Build: config.DefaultBuildLimit, Run: commandLimit}
 	p.Limits.Run = cmp.Or(q.Limit, p.Limits.Run)
-	p.OwnScripts = true
+	p.OwnScripts, p.Scripts = true, p.Plan.Scripts(project)
 	p.Judge.Metrics = []metric.Metric{{Name: "time"}}
 	if q.Find == string(bisect.Slow) {
 		p.Judge.Metrics = append(p.Judge.Metrics, metric.Metric{Name: "wall"})
@@ -277,7 +289,7 @@ func (r reader) command() error {
 }
 
 // configuration reads kbisect.toml from the user's work tree, never from a candidate.
-func (r reader) configuration() error {
+func (r *reader) configuration() error {
 	q, p := r.q, r.p
 	path := cmp.Or(q.Config, filepath.Join(cmp.Or(r.repo.WorkDir(), q.Dir), config.FileName))
 	cfg, err := config.Load(path)
@@ -295,7 +307,7 @@ func (r reader) configuration() error {
 	if err := r.plan(path, cfg); err != nil {
 		return err
 	}
-	p.Paths = cfg.Paths
+	p.Paths, r.kept = cfg.Paths, cfg.Run.Keep
 	p.Limits = trial.Limits{Build: cmp.Or(p.Plan.BuildLimit, cfg.Build.Limit), Run: cfg.Run.Limit, Phases: map[string]kernels.Limit{}}
 	if all := p.Plan.Limit(); all > 0 && !ownLimit {
 		p.Limits.Run = all

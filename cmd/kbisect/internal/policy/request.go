@@ -1,13 +1,16 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/source"
 ) // Request is the command line as plain data. The zero value of a field means that its
 // option was not given, or that the command does not have it. Where an option given
 // as its default matters, a field named ...Set says so.
@@ -18,6 +21,7 @@ type Request struct {
 	Quiet       bool
 	Warnings    io.Writer // receives warnings as they come up; may be nil
 	Argv        []string  // the command after --; nil: kbisect.toml says how to build and run
+	Bare        bool      // no -- stands before Argv
 
 	Good, Bad       string
 	GoodSet, BadSet bool
@@ -38,6 +42,8 @@ type Request struct {
 	As              string
 	Build           string
 	Outputs         []string
+	Keep            []string
+	InWorktree      bool
 	Repeat          int
 	Fast            bool
 	ExplainLimit    time.Duration
@@ -61,6 +67,28 @@ func (q *Request) warn(warnings []string) {
 	for _, w := range warnings {
 		fmt.Fprintln(q.Warnings, "kbisect: warning: "+w)
 	}
+}
+
+// strays refuses revisions that stand where the command belongs: a program of that name would run.
+func (q *Request) strays(repo *source.Repo) error {
+	if !q.Bare || len(q.Argv) == 0 {
+		return nil
+	}
+	words := q.Argv[:1]
+	if i := slices.Index(q.Argv, "--"); i > 0 {
+		words = q.Argv[:i]
+	}
+	for _, w := range words {
+		if _, err := repo.Resolve(w); err != nil || strings.HasPrefix(w, "-") {
+			continue
+		}
+		command := "COMMAND"
+		if rest := q.Argv[len(words):]; len(rest) > 1 {
+			command = wording.Shell(rest[1:])
+		}
+		return exit.Usagef("%s is a revision, and run takes its revisions by --good and --bad\nhint: kbisect run --good %s --bad %s -- %s; to run a program of that name: -- %s", w, cmp.Or(q.Good, "REV"), w, command, w)
+	}
+	return nil
 }
 
 // validate refuses options that contradict each other or have no meaning together.

@@ -8,6 +8,7 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,6 +114,9 @@ func (s *Search) examine(f *bisect.Finding) error {
 			}
 			t.Warn(warnings...)
 		}
+	}
+	if f.Ends.OtherGood { // the good end is not good
+		f.Ends.Hint = cmp.Or(session.Lacking(t), f.Ends.Hint)
 	}
 	if f.Result == bisect.NoDifference || f.Complaint.Metric != "" {
 		t.Warn(undirected(t)...)

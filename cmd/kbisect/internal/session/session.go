@@ -338,7 +338,8 @@ func (s *Session) NotFound(where string) error {
 		return exit.Usagef("the program does not start %s: %s\nhint: the loader does not find %s: install its package, or add its folder to LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists known libraries",
 			where, o.Describe(), library)
 	}
-	return exit.Usagef("the command cannot be run %s: %s\nhint: exit 127: command not found; exit 126: not executable; candidates hold only committed files", where, o.Describe())
+	return exit.Usagef("the command cannot be run %s: %s\nhint: %s", where, o.Describe(),
+		cmp.Or(Lacking(s), "exit 127: command not found; exit 126: not executable; candidates hold only committed files"))
 }
 
 var missingLibraryMessage = regexp.MustCompile(`error while loading shared libraries: ([^:\n]+):|Error loading shared library ([^:\n]+):`)

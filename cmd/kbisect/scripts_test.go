@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+)
+
+// bisectable is a repository with a submodule, tags, ignored and untracked files, whose commit 8 of 12 breaks it.
+func bisectable(t *testing.T) (r *repo, culprit, good string) {
+	t.Helper()
+	r = newRepo(t)
+	dep := newRepo(t)
+	dep.put(map[string]string{"lib": "lib\n"})
+	dep.git("add", ".")
+	dep.git("commit", "-qm", "lib")
+	r.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", dep.dir, "dep")
+	for i := range 13 {
+		state := "fine"
+		if i >= 8 {
+			state = "broken"
+			r.put(map[string]string{"bug": "here\n"})
+		}
+		r.put(map[string]string{
+			"state": fmt.Sprintf("%s\n", state), "n": fmt.Sprint(i), ".gitignore": "vendor/\nout/\napp\n", "fixable": "wrong\n",
+			"Makefile": "app: state n\n\tcat state n >app\n", "ci/check.sh": "#!/bin/sh\ngrep -q fine state\n",
+		})
+		r.git("add", ".")
+		r.git("update-index", "--chmod=+x", "ci/check.sh")
+		r.git("commit", "-qm", fmt.Sprint("change ", i))
+		switch i {
+		case 0:
+			r.git("tag", "-a", "v1.0", "-m", "v1.0")
+		case 5:
+			r.git("tag", "v2.0")
+		case 8:
+			culprit = r.git("rev-parse", "HEAD")
+		}
+	}
+	r.put(map[string]string{
+		"vendor/bin/tool": "#!/bin/sh\ngrep -q fine \"$1\"\n", "data/want": "fine\n",
+		"fix.patch": "--- a/fixable\n+++ b/fixable\n@@ -1 +1 @@\n-wrong\n+right\n",
+	})
+	if err := os.Chmod(filepath.Join(r.dir, "vendor/bin/tool"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return r, culprit, "v1.0"
+}
+
+// Scripts as repositories tell people to give to git bisect run name the same commit here, unchanged.
+func TestScriptsOfGitBisectRun(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		script  string   // t.sh, not committed
+		argv    []string // the command; nil is ./t.sh
+		options []string // of kbisect
+		outside bool     // the script lies outside of the repository
+	}{
+		{name: "make or skip", script: "make -s || exit 125\ngrep -q fine app"},
+		{name: "a test of a file", argv: []string{"test", "!", "-f", "bug"}},
+		{name: "a line of shell", argv: []string{"sh", "-c", "make -s || exit 125; grep -q fine app"}},
+		{name: "a committed script", argv: []string{"./ci/check.sh"}},
+		{name: "negated grep", argv: []string{"sh", "-c", "! grep -q broken state"}},
+		{name: "describe", script: "set -e\nv=$(git describe --tags) || exit 125\ncase $v in v1.0*|v2.0*) ;; *) exit 125;; esac\ngrep -q fine state"},
+		{name: "a folder for each commit", script: "sha=$(git rev-parse --short HEAD) || exit 125\nmkdir -p out/$sha && cp state out/$sha/ && grep -q fine out/$sha/state"},
+		{name: "a clean tree is wanted", script: "git diff --quiet HEAD || exit 125\ngit diff-index --quiet HEAD -- || exit 125\ngrep -q fine state"},
+		{name: "status", script: "test -z \"$(git status --porcelain --untracked-files=no)\" || exit 125\ngrep -q fine state"},
+		{name: "the subject of the commit", script: "git log -1 --format=%s | grep -q '^change' || exit 125\ngit show HEAD:state | grep -q fine"},
+		{name: "submodules are updated", script: "git submodule update --init --recursive || exit 125\ntest -f dep/lib || exit 125\ngrep -q fine state"},
+		{name: "submodules are checked", script: "git submodule status | grep -q '^ ' || exit 125\ngit -C dep rev-parse HEAD >/dev/null || exit 125\ngrep -q fine state"},
+		{name: "a patch", options: []string{"--keep", "fix.patch"}, script: "git apply fix.patch || exit 125\ngrep -q right fixable || exit 125\ngrep -q fine state\nstatus=$?\ngit apply -R fix.patch\nexit $status"},
+		{name: "a commit is picked", script: "git cherry-pick --no-commit topic || { git reset -q --hard; exit 125; }\ntest -f topic || exit 125\ngrep -q fine state\nstatus=$?\ngit reset -q --hard\nexit $status"},
+		{name: "stash and reset", script: "echo more >>n\ngit stash -q || exit 125\ngit stash pop -q || exit 125\ngit checkout -q -- n || exit 125\ngrep -q fine state"},
+		{name: "all is cleaned", script: "git clean -qfdx -e t.sh -e vendor -e data -e fix.patch || exit 125\nmake -s || exit 125\ngrep -q fine app"},
+		{name: "the top of the repository", script: "cd \"$(git rev-parse --show-toplevel)\" || exit 125\ngit ls-files --error-unmatch state >/dev/null || exit 125\ngrep -q fine state"},
+		{name: "history is asked", script: "git merge-base --is-ancestor v1.0 HEAD || exit 125\ntest $(git rev-list --count v1.0..HEAD) -lt 8"},
+		{name: "the search of git", script: "git grep -q fine HEAD -- state"},
+		{name: "the absolute path", script: "cd REPO || exit 125\ngrep -q fine REPO/state"},
+		{name: "a script outside", outside: true, script: "grep -q fine state"},
+		{name: "a script outside with the absolute path", outside: true, script: "cd REPO && make -s || exit 125\ngrep -q fine app"},
+		{name: "an ignored tool", options: []string{"--keep", "vendor"}, script: "vendor/bin/tool state"},
+		{name: "data that is not committed", options: []string{"--keep", "data"}, script: "cmp -s data/want state"},
+		{name: "a linked work tree", options: []string{"--in-worktree"}, script: "git worktree list | grep -q \"$(pwd -P)\" || test -d .git || exit 125\ngit describe --tags >/dev/null || exit 125\ngrep -q fine state"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r, culprit, good := bisectable(t)
+			r.git("checkout", "-q", "-b", "topic-branch", good)
+			r.put(map[string]string{"topic": "topic\n"})
+			r.git("add", "topic")
+			r.git("commit", "-qm", "topic")
+			r.git("tag", "topic")
+			r.git("checkout", "-q", "main")
+			argv := c.argv
+			if c.script != "" {
+				argv = []string{"./t.sh"}
+				at := filepath.Join(r.dir, "t.sh")
+				if c.outside {
+					at = filepath.Join(t.TempDir(), "t.sh")
+					argv[0] = at
+				}
+				text := "#!/bin/sh\n" + strings.ReplaceAll(c.script, "REPO", r.dir) + "\n"
+				if err := os.WriteFile(at, []byte(text), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := r.git("for-each-ref") + r.git("status", "--porcelain") + r.git("worktree", "list")
+			args := append([]string{"run", "--quiet", "--no-hunks", "--no-explain", "--good", good}, c.options...)
+			out, errs, code := r.kbisect(append(append(args, "--"), argv...)...)
+			if code != exit.OK || !strings.HasPrefix(out, culprit[:10]+" introduces") {
+				t.Errorf("exit %d, culprit %s\n%s%s", code, culprit, out, errs)
+			}
+			if after := r.git("for-each-ref") + r.git("status", "--porcelain") + r.git("worktree", "list"); after != before {
+				t.Errorf("the repository has changed:\n%s\n%s", before, after)
+			}
+			r.git("bisect", "start", "main", good)
+			cmd := exec.Command("git", append([]string{"bisect", "run"}, argv...)...)
+			cmd.Dir, cmd.Env = r.dir, r.env()
+			said, err := cmd.CombinedOutput()
+			m := regexp.MustCompile(`([0-9a-f]{40}) is the first bad commit`).FindSubmatch(said)
+			if err != nil || m == nil || string(m[1]) != culprit {
+				t.Errorf("git bisect run does not name %s: %v\n%s", culprit, err, said)
+			}
+		})
+	}
+}

@@ -1,0 +1,143 @@
+// Package wildmatch matches paths against the patterns of .gitattributes as git does.
+package wildmatch
+
+import (
+	"strings"
+)
+
+// Match matches text against a pattern by the rules of gitattributes:
+// "*" and "?" stop at slashes, "**" as a whole component does not.
+func Match(pattern, text string) bool {
+	return matchAt(pattern, text, true)
+}
+
+// matchAt is Match in the middle of a pattern; atStart says that the
+// pattern so far ended in a slash or was empty.
+func matchAt(p, t string, atStart bool) bool {
+	for p != "" {
+		c := p[0]
+		if c == '*' {
+			return matchStar(p, t, atStart)
+		}
+		if t == "" {
+			return false
+		}
+		switch c {
+		case '?':
+			if t[0] == '/' {
+				return false
+			}
+			p = p[1:]
+		case '[':
+			rest, ok := matchClass(p[1:], t[0])
+			if !ok || t[0] == '/' {
+				return false
+			}
+			p = rest
+		default:
+			if c == '\\' && len(p) > 1 {
+				p = p[1:]
+				c = p[0]
+			}
+			if c != t[0] {
+				return false
+			}
+			p = p[1:]
+		}
+		atStart = c == '/'
+		t = t[1:]
+	}
+	return t == ""
+}
+
+// matchStar is wildmatchAt for a pattern that begins with a star.
+func matchStar(p, t string, atStart bool) bool {
+	rest := strings.TrimLeft(p, "*")
+	deep := len(p)-len(rest) >= 2 && atStart && (rest == "" || rest[0] == '/')
+	if deep && rest != "" && matchAt(rest[1:], t, true) {
+		return true // "**/" also stands for no folder at all
+	}
+	if rest == "" {
+		return deep || !strings.Contains(t, "/")
+	}
+	for {
+		if matchAt(rest, t, false) {
+			return true
+		}
+		if t == "" || t[0] == '/' && !deep {
+			return false
+		}
+		t = t[1:]
+	}
+}
+
+// matchClass matches c against the bracket expression that begins in p after
+// "[", and returns what follows it. A class that never ends matches nothing.
+func matchClass(p string, c byte) (rest string, ok bool) {
+	negated := p != "" && (p[0] == '!' || p[0] == '^')
+	if negated {
+		p = p[1:]
+	}
+	matched := false
+	for first := true; ; first = false {
+		if p == "" {
+			return "", false
+		}
+		if p[0] == ']' && !first {
+			return p[1:], matched != negated
+		}
+		if strings.HasPrefix(p, "[:") {
+			if end := strings.Index(p, ":]"); end > 0 {
+				matched = matched || inNamedClass(p[2:end], c)
+				p = p[end+2:]
+				continue
+			}
+		}
+		var low, high byte
+		low, p = classByte(p)
+		high = low
+		if len(p) > 1 && p[0] == '-' && p[1] != ']' {
+			high, p = classByte(p[1:])
+		}
+		matched = matched || low <= c && c <= high
+	}
+}
+
+func classByte(p string) (byte, string) {
+	if p[0] == '\\' && len(p) > 1 {
+		p = p[1:]
+	}
+	return p[0], p[1:]
+}
+
+// inNamedClass reports whether c is in a POSIX class such as "alpha", in ASCII.
+func inNamedClass(name string, c byte) bool {
+	lower, upper, digit := 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9'
+	switch name {
+	case "alpha":
+		return lower || upper
+	case "digit":
+		return digit
+	case "alnum":
+		return lower || upper || digit
+	case "lower":
+		return lower
+	case "upper":
+		return upper
+	case "space":
+		return c == ' ' || '\t' <= c && c <= '\r'
+	case "blank":
+		return c == ' ' || c == '\t'
+	case "punct":
+		return 32 < c && c < 127 && !lower && !upper && !digit
+	case "cntrl":
+		return c < 32 || c == 127
+	case "graph":
+		return 32 < c && c < 127
+	case "print":
+		return 32 <= c && c < 127
+	case "xdigit":
+		return digit || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+	}
+	return false
+}
