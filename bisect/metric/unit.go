@@ -193,6 +193,9 @@ func Base(v float64, unit string) (float64, string) {
 	if !ok {
 		return v, unit
 	}
+	if parts := math.Round(1 / u.Factor); u.Factor < 1 && math.Abs(parts*u.Factor-1) < 1e-12 {
+		return v / parts, u.Base // exact, which a factor such as 1e-9 is not: 2000 ns are 2e-06 s
+	}
 	return v * u.Factor, u.Base
 }
 

@@ -134,3 +134,12 @@ func BenchmarkBase(b *testing.B) {
 		metric.Base(80, "MB/s")
 	}
 }
+
+// TestBaseIsExact: parts of a unit are divided, since their factors have no exact form.
+func TestBaseIsExact(t *testing.T) {
+	for unit, want := range map[string]float64{"ns": 2000 / 1e9, "us": 2000 / 1e6, "ms": 2, "min": 120000, "GB": 2e12} {
+		if got, _ := metric.Base(2000, unit); got != want {
+			t.Errorf("2000 %s: %v, want %v", unit, got, want)
+		}
+	}
+}
