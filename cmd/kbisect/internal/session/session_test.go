@@ -10,6 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 // Warnings of a run follow those of the configuration and leave the policy as it was made; of launches of one commit
@@ -41,6 +42,13 @@ func TestWarningsBelongToTheSession(t *testing.T) {
 
 // A command that no launch could run is an error of the user; one launch that ran it is enough to go on.
 func TestCommandNotFound(t *testing.T) {
+	r := gittest.New(t)
+	r.Commit(t, "one")
+	repo, err := source.Open(r.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
 	launch := func(exit int, tail string) report.Launch {
 		return report.Launch{Outcome: bisect.Outcome{Class: bisect.Wrong, Phase: "run", Exit: exit, Tail: tail}}
 	}
@@ -55,7 +63,7 @@ func TestCommandNotFound(t *testing.T) {
 		"glibc's message": {[]report.Launch{launch(127, "./x: error while loading shared libraries: libcublas.so.11: cannot open")}, "does not find libcublas.so.11"},
 		"musl's message":  {[]report.Launch{launch(127, "Error loading shared library libfoo.so: No such file")}, "does not find libfoo.so"},
 	} {
-		err := (&Session{Launches: c.launches}).NotFound("at HEAD")
+		err := (&Session{Repo: repo, Policy: &policy.Policy{}, Launches: c.launches}).NotFound("at HEAD")
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
