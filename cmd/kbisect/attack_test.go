@@ -192,3 +192,21 @@ func TestPipesDevicesAndFoldersInPlaceOfFiles(t *testing.T) {
 		}
 	}
 }
+
+// A leak that begins in the range is the candidate's crash, with its own word, and neither stops the search nor the machine.
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	r.write("kbisect.toml", "version = 1\n[run]\ncommand = [\"sh\", \"./test.sh\"]\nmemory = \"64M\"\nlimit = \"2m\"\n")
+	ids := r.history(4, func(i int) string {
+		if i >= 3 {
+			return "head -c 1G /dev/zero | tail -c 1G | sleep 100"
+		}
+		return "exit 0"
+	})
+	d := r.finding(0, "--good", ids[0])
+	text, _, _ := r.kbisect("show")
+	if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[2] || string(d.Culprits[0].Class) != "crash" || !strings.Contains(text, "out of memory") {
+		t.Errorf("%+v\n%s", d.Culprits, text)
+	}
+}

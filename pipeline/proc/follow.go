@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 	"github.com/kbisect/kbisect/pipeline/proc/internal/warden"
 )
 
@@ -68,6 +70,12 @@ func (t *trial) follow(ctx context.Context) error {
 		select {
 		case <-wake.C:
 			t.warden.wake()
+			if !t.ending() && t.spec.MemoryMax > 0 && held(t.warden.cmd.Process.Pid) > t.spec.MemoryMax {
+				t.greedy = true
+				t.release()
+				t.warden.kill(-1)
+				t.silent = t.silence()
+			}
 		case <-done:
 			done = nil
 			t.canceled = t.timeout == nil
@@ -111,6 +119,18 @@ func (t *trial) follow(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// held is how many bytes the processes below root hold that they share with no other.
+func held(root int) (sum int64) {
+	all, _ := ps.Below(root)
+	for _, p := range all {
+		var size, resident, shared int64
+		if _, err := fmt.Sscan(p.File("statm"), &size, &resident, &shared); err == nil {
+			sum += (resident - shared) * int64(os.Getpagesize())
+		}
+	}
+	return sum
 }
 
 // stall returns for how long this process did not run since ran: it should wake up
@@ -166,6 +186,9 @@ func (t *trial) gone(r warden.Report) error {
 	t.result.Leftover = r.Leftover
 	t.result.MemoryPeak = r.Peak
 	t.result.OOMKilled, t.result.OOMWhere = r.OOM != "", r.OOM
+	if t.greedy {
+		t.result.OOMKilled, t.result.OOMWhere = true, "trial"
+	}
 	if r.Reaped {
 		status := syscall.WaitStatus(r.Status)
 		t.result.Exit = status.ExitStatus() // -1 after a signal
@@ -245,7 +268,7 @@ func (t *trial) paused(r warden.Report) {
 }
 
 // ending reports whether the end of the tree is under way.
-func (t *trial) ending() bool { return t.canceled || t.timeout != nil || t.over }
+func (t *trial) ending() bool { return t.canceled || t.greedy || t.timeout != nil || t.over }
 
 // refused turns the report of a failed start into an error.
 func (t *trial) refused(r warden.Report) error {

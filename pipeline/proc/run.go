@@ -117,6 +117,7 @@ type trial struct {
 
 	result   Result
 	canceled bool           // we ended it, because of ctx
+	greedy   bool           // we ended it, because of its memory
 	timeout  *Timeout       // we ended it, because of a limit
 	over     bool           // the leader has ended
 	held     *warden.Report // of its end, while its output is still open

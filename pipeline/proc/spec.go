@@ -88,8 +88,9 @@ type Spec struct {
 	Pause <-chan bool
 
 	// MemoryMax bounds the memory of the whole tree in bytes, 0 for no bound.
-	// It holds only where the tree has a control group with the memory
-	// controller; see Result.Contained.
+	// Where the tree has a control group with the memory controller the kernel
+	// holds it; everywhere else what the processes hold alone is added up twice a
+	// second, and above the bound the tree is killed.
 	MemoryMax int64
 
 	CPUs []int // the processors that the tree may use, nil for all of kbisect's

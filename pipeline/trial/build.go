@@ -170,7 +170,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	log := p.LogFile(r, "build")
 	res, err := w.Run(ctx, proc.Spec{
 		Argv: j.argv(), Dir: p.WorkDir(w), Env: env, Output: log, OutputMax: p.outputMax(),
-		Phase: "build", Limit: limit,
+		Phase: "build", Limit: limit, MemoryMax: j.Bounds.Limits.BuildMemory,
 	})
 	if err != nil {
 		b.Outcome, err = p.cannotStart(w, r, p.Plan.Build[0], err)

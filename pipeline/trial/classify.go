@@ -63,6 +63,10 @@ func classify(t ended) bisect.Outcome {
 	case t.res.Timeout != nil:
 		return t.timeout()
 
+	// It came to its own limit of memory, by whichever of its processes.
+	case ownMemory(t.res):
+		return t.died(bisect.Crash, outOfMemory)
+
 	// It ended itself by a signal.
 	case t.res.KilledParent:
 		return t.died(bisect.Crash, "it kills the process that supervises it")
@@ -218,6 +222,8 @@ func classifyBuild(t endedBuild) bisect.Outcome {
 			o.Early, o.Why = true, why
 		}
 		return o
+	case ownMemory(t.res):
+		return outcome(bisect.BuildFailed, "", outOfMemory)
 	case t.res.Exit == exitSkip:
 		return outcome(bisect.Skip, "", "the build command asked to skip (exit 125)")
 	case t.failed():

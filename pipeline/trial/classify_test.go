@@ -53,7 +53,7 @@ func TestClassify(t *testing.T) {
 		"the machine's fault before its time-out":    {ended{reported: protocol.Said{Infra: "device lost", IsInfra: true}, res: timeout("load", false)}, bisect.Outcome{Class: bisect.Infra, Why: "device lost"}},
 		"killed from outside":                        {ended{res: killed, phase: "load"}, bisect.Outcome{Class: bisect.Infra, Phase: "load", Why: "it was killed by SIGKILL, which kbisect did not send"}},
 		"killed from outside again":                  {ended{res: killed, phase: "load", suspected: true}, bisect.Outcome{Class: bisect.Crash, Phase: "load", Why: "ended by SIGKILL"}},
-		"killed because memory ran out":              {ended{res: proc.Result{Signal: syscall.SIGKILL, OOMKilled: true, OOMWhere: "trial"}}, bisect.Outcome{Class: bisect.Crash, Why: "ended by SIGKILL"}},
+		"killed because memory ran out":              {ended{res: proc.Result{Signal: syscall.SIGKILL, OOMKilled: true, OOMWhere: "trial"}}, bisect.Outcome{Class: bisect.Crash, Why: "out of memory: it reached its limit"}},
 		"stopped from outside":                       {ended{res: with(timeout("load", false), func(r *proc.Result) { r.Halted = true })}, bisect.Outcome{Class: bisect.Infra, Why: "it was stopped by a signal, and so reached its limit"}},
 		"its supervisor was killed":                  {ended{res: proc.Result{KilledParent: true, Signal: syscall.SIGKILL}}, bisect.Outcome{Class: bisect.Infra, Why: "the process that supervises the trial was killed"}},
 		"it kills its supervisor again":              {ended{res: proc.Result{KilledParent: true, Signal: syscall.SIGKILL}, suspected: true}, bisect.Outcome{Class: bisect.Crash, Why: "it kills the process that supervises it"}},

@@ -135,7 +135,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	}
 	spec := proc.Spec{
 		Argv: x.argv, Dir: p.WorkDir(w), Env: append(env, x.stage.Env...), Output: p.LogFile(r, x.logName()), Tail: TailMax,
-		OutputMax: p.outputMax(), Limit: x.limit, Phase: x.protocol.Phase(),
+		OutputMax: p.outputMax(), Limit: x.limit, Phase: x.protocol.Phase(), MemoryMax: x.bounds.Limits.RunMemory,
 		Protocol: ProtocolVariable, Watch: x.line, Closed: x.closed,
 		Instructions: slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From == metrics.Instructions }),
 	}

@@ -18,6 +18,9 @@ type Limits struct {
 	Build  time.Duration
 	Run    time.Duration            // the whole trial without the build
 	Phases map[string]kernels.Limit // by phase
+
+	BuildMemory int64 `json:",omitempty"` // bytes, 0 for no limit
+	RunMemory   int64 `json:",omitempty"` // likewise, of each process tree of a launch
 }
 
 // teardown is the phase from a program's last line to its exit.

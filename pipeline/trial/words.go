@@ -30,6 +30,13 @@ func endedFromOutside(res proc.Result) string {
 	return ""
 }
 
+const outOfMemory = "out of memory: it reached its limit"
+
+// ownMemory reports that a step failed since its processes came to the limit that they have together.
+func ownMemory(res proc.Result) bool {
+	return res.OOMKilled && res.OOMWhere == "trial" && (res.Exit != 0 || res.Signal != 0)
+}
+
 // Starved says that the machine's memory ran out in a step, or "".
 func Starved(res proc.Result) string {
 	if res.OOMKilled && res.OOMWhere == "machine" {

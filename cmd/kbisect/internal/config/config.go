@@ -45,6 +45,7 @@ type Config struct {
 type BuildConfig struct {
 	Command     []string
 	Limit       time.Duration
+	Memory      int64    // bytes that its processes may hold together; 0: not limited
 	Outputs     []string // relative to the export; kept in the build cache
 	Incremental *bool    // nil: left to the kind
 	Sources     []string // kind nvcc: what to compile, instead of a command
@@ -56,6 +57,7 @@ type RunConfig struct {
 	Command []string
 	Limit   time.Duration            // of a whole trial without the build
 	Limits  map[string]kernels.Limit // by phase
+	Memory  int64                    // bytes that the processes of a launch may hold together; 0: not limited
 	Files   []string                 // from the configuration's folder, put into every candidate
 	Keep    []string                 // ignored and untracked paths of the work tree that every candidate gets
 	Caches  string                   // auto, cold, warm: the caches that judged trials find

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
@@ -214,6 +216,21 @@ func (t table) duration(key string) time.Duration {
 		t.errorf(key, "%v", err)
 	}
 	return d
+}
+
+// bytes reads an amount of memory.
+func (t table) bytes(key string) int64 {
+	const least = 1 << 20
+	s, ok := value[string](t, key, `an amount in quotes, as "8G" or "512M"`)
+	if !ok {
+		return 0
+	}
+	n, err := humanize.ParseBytes(s)
+	if err != nil || n < least || n > math.MaxInt64 {
+		t.errorf(key, `invalid amount %q; expected at least 1M, as "8G" or "512M"`, s)
+		return 0
+	}
+	return int64(n)
 }
 
 // paths reads an array of paths that must stay inside the repository.

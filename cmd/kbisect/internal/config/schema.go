@@ -44,8 +44,8 @@ func schema() map[string][]string {
 	return map[string][]string{
 		"":           {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
 		"task":       {"problem", "mode", "submission", "reference", "cases"},
-		"build":      {"command", "limit", "outputs", "incremental", "sources", "options"},
-		"run":        {"command", "limit", "limits", "files", "keep", "caches", "probe"},
+		"build":      {"command", "limit", "memory", "outputs", "incremental", "sources", "options"},
+		"run":        {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe"},
 		"metric":     metric,
 		"metrics":    metric,
 		"judge":      {"effect", "error"},
@@ -94,6 +94,7 @@ func readBuild(t table, kind string) BuildConfig {
 	return BuildConfig{
 		Command:     t.command("command"),
 		Limit:       t.duration("limit"),
+		Memory:      t.bytes("memory"),
 		Outputs:     t.paths("outputs", `["bench"]`),
 		Incremental: optional[bool](t, "incremental", "true or false"),
 		Sources:     t.paths("sources", `["bench.cu"]`),
@@ -103,7 +104,7 @@ func readBuild(t table, kind string) BuildConfig {
 
 func readRun(t table) RunConfig {
 	c := RunConfig{
-		Command: t.command("command"), Limit: t.duration("limit"),
+		Command: t.command("command"), Limit: t.duration("limit"), Memory: t.bytes("memory"),
 		Files:  t.paths("files", `["bench.py"]`),
 		Keep:   t.paths("keep", `["data/"]`),
 		Caches: t.choice("caches", []string{"auto", "cold", "warm"}), Probe: t.choice("probe", []string{"auto", "on", "off"}),

@@ -308,7 +308,7 @@ func (r *reader) configuration() error {
 		return err
 	}
 	p.Paths, r.kept = cfg.Paths, cfg.Run.Keep
-	p.Limits = trial.Limits{Build: cmp.Or(p.Plan.BuildLimit, cfg.Build.Limit), Run: cfg.Run.Limit, Phases: map[string]kernels.Limit{}}
+	p.Limits = trial.Limits{Build: cmp.Or(p.Plan.BuildLimit, cfg.Build.Limit), Run: cfg.Run.Limit, BuildMemory: cfg.Build.Memory, RunMemory: cfg.Run.Memory, Phases: map[string]kernels.Limit{}}
 	if all := p.Plan.Limit(); all > 0 && !ownLimit {
 		p.Limits.Run = all
 	}
