@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 
-.PHONY: all build demo test check bench fuzz faults clean bench-judge bench-sets
+.PHONY: all build demo test check bench fuzz faults clean attack bench-judge bench-sets
 
 all: build
 
@@ -45,6 +45,18 @@ fuzz:
 FAULTS ?= 100
 faults:
 	KBISECT_FAULTS=$(FAULTS) $(GO) test -race -count=1 -timeout 45m -parallel 4 -v -run '^TestInjectedFaults$$' ./pipeline ./cmd/kbisect
+
+# attack makes real attacks on the program and prints for each whether it held.
+ATTACKS = ./pipeline/source:TestTreeBombsRefused,TestUnsafeTreesRefused,TestSymlinkEscape \
+  ./pipeline/proc:TestWardenKilled,TestWardenKilledByAStranger,TestWardenAttackedAtOnce,TestWardenStopped,TestSupervisorsAreClosedToTheProgram,TestMemoryMaxWithoutGroup \
+  ./cmd/kbisect:TestTreeBomb,TestHostileBytesReachNoStream,TestOwnership,TestHookNamesNewCommands,TestPipesDevicesAndFoldersInPlaceOfFiles,TestMemoryLimit,TestHostileCandidates,TestKilledAndResumed,TestInjectedFaults
+attack:
+	@rm -f attack.failed.log; printf '%-62s %s\n' tried held; failed=0; for a in $(ATTACKS); do \
+	  tests=$$(echo $${a#*:} | tr , '|'); \
+	  $(GO) test -count=1 -timeout 45m -v -run "^($$tests)\$$" $${a%%:*} >attack.log 2>&1 || { failed=1; cat attack.log >>attack.failed.log; }; \
+	  sed -n 's/^ *--- \(PASS\|FAIL\|SKIP\): \([^ ]*\).*/\2 \1/p' attack.log | sort -u | while read -r name how; do \
+	    printf '%-62s %s\n' "$$name" "$$(echo $$how | sed 's/PASS/yes/; s/FAIL/NO/; s/SKIP/not tried here/')"; done; \
+	done; rm -f attack.log; test $$failed = 0 || echo 'output: attack.failed.log'; exit $$failed
 
 clean:
 	rm -f kbisect
