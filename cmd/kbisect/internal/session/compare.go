@@ -44,6 +44,7 @@ func LaunchTwo(ctx context.Context, e Env, words []string, kind string, read fun
 		return err
 	}
 	defer t.Close()
+	warnOfHead(ctx, t, x.Words[0], x.Words[1])
 	if err := t.Start(ctx); err != nil {
 		return err
 	}

@@ -90,6 +90,17 @@ func NewSession(p *policy.Policy, kind, version string) (*store.Session, error) 
 	}, nil
 }
 
+// warnOfHead does so for the candidates of a session that are HEAD, as the user names them.
+func warnOfHead(ctx context.Context, s *Session, sides ...string) {
+	head, err := s.Repo.Resolve("HEAD")
+	for i, commit := range []string{s.Policy.Good, s.Policy.Bad}[:len(sides)] {
+		if err == nil && commit == head {
+			WarnUncommitted(ctx, s, sides[i])
+			return
+		}
+	}
+}
+
 // WarnUncommitted warns that uncommitted changes to the inputs of build and run are not part of a candidate at HEAD.
 // Files that are copied from the work tree into every candidate do not count.
 func WarnUncommitted(ctx context.Context, s *Session, candidate string) {

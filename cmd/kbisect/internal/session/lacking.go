@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
 )
 
 // missingWords are how programs say that a file is not there.
@@ -23,6 +24,9 @@ func Lacking(s *Session) string {
 	head, err := s.Repo.Resolve("HEAD")
 	if err != nil || s.Repo.WorkDir() == "" {
 		return ""
+	}
+	if why := windowsScript(s); why != "" {
+		return why
 	}
 	for _, l := range s.Launches {
 		if l.Outcome.Class == bisect.OK {
@@ -42,6 +46,20 @@ func Lacking(s *Session) string {
 		}
 	}
 	return ""
+}
+
+// windowsScript says that the lines of the user's script end as on Windows, "" where they do not.
+func windowsScript(s *Session) string {
+	_, name := kernels.Script(s.Policy.Plan.Run)
+	if name == "" {
+		return ""
+	}
+	file, err := kernels.ReadFile(filepath.Join(s.Repo.WorkDir(), filepath.FromSlash(s.Policy.Plan.Dir)), name)
+	line, _, _ := strings.Cut(file.Text, "\n")
+	if err != nil || !strings.HasSuffix(line, "\r") {
+		return ""
+	}
+	return name + " has Windows line endings (CRLF), which a shell takes for parts of names: dos2unix " + name + ", and commit that"
 }
 
 // ownPath is the topmost part of a path that the work tree has and HEAD has not; "" where there is none.

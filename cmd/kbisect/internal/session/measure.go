@@ -70,6 +70,7 @@ func BeginOne(ctx context.Context, e Env, repo *source.Repo, rev, kind string) (
 		return nil, err
 	}
 	t.Candidate = candidate
+	warnOfHead(ctx, t, rev)
 	if err := t.Start(ctx); err != nil {
 		t.Close()
 		return nil, err

@@ -314,6 +314,9 @@ func Mistake(err error) bool {
 // hintRevision adds a hint where a revision without --good was taken for the command.
 func hintRevision(s *Session, err error) error {
 	var command *trial.CommandError
+	if errors.As(err, &command) {
+		command.Hint = cmp.Or(windowsScript(s), command.Hint)
+	}
 	if errors.As(err, &command) && s.Policy.OwnScripts {
 		if _, no := s.Repo.Resolve(command.Command); no == nil {
 			command.Hint = fmt.Sprintf("%s is a revision: pass revisions with --good REV and --bad REV; the command follows --", command.Command)
