@@ -1,12 +1,13 @@
-// Package bisect is the pure core of kbisect: what a candidate, an outcome and a verdict are, and the search
-// over a history that finds the commit that introduced a failure or a slowdown.
+// Package bisect is the vocabulary of kbisect's pure core: what a candidate, an outcome, a verdict and a finding are, the
+// shape of a history ([Graph]), and the [Sampler] that makes launches.
 //
-// It knows no git, no process, no GPU and no wall clock. A [Search] asks a [Judge], and a Judge asks a
-// [Sampler]; a whole search runs in microseconds against a truth table, so that tests can afford thousands of
-// them. For the same reason [Foresight] can tell, by making a search again, what it will ask for next.
+// It knows no git, no process, no GPU and no wall clock, nor does what is built on it: a whole search runs in
+// milliseconds against a truth table, so that tests can afford thousands of them. For the same reason [Foresight] can
+// tell, by making a search again, what it will ask for next.
 //
-// Imports point here: package belief says where a change is, package judge turns launches into verdicts,
-// package report turns a [Finding] into text and JSON, package pipeline is the Sampler that builds and runs.
+// Imports point here: package search finds the commit that introduced a failure or a slowdown, and asks package
+// belief what launches say about where it is; package report turns a [Finding] into text and JSON, package pipeline is
+// the Sampler that builds and runs.
 //
 // # Glossary
 //
@@ -49,7 +50,7 @@
 //     the same thing as numbers.
 //   - verdict: the judgement of one candidate, good, bad or untestable, with its probability ([Verdict]).
 //   - untestable: of a candidate that cannot be built, is skipped, or fails in another way than the complaint.
-//   - proof, or confirmation: fresh launches of the culprit and its parents from clean builds ([Confirmation]).
+//   - proof, or confirmation: fresh launches of the culprit and its parents from clean builds (package search).
 //   - effect: the ratio of a metric with its 95 % interval ([Effect]).
 //   - finding: the answer of a search: found, inconclusive, or no difference ([Finding]).
 //   - infra: trouble of the machine, not of a candidate. It stops a search and never accuses a commit ([InfraError]).

@@ -32,10 +32,6 @@ func Ancestors(commits []Commit, i int) []bool {
 	return in
 }
 
-// masses returns, for every commit of a history, the total weight of the commits that it reaches,
-// itself included. parents[i] lists the parents of i, all below i; weight is not negative.
-func masses(parents [][]int, weight []float64) []float64 { return squeeze(parents).masses(weight) }
-
 // strands is a history with its linear runs joined: a commit whose only parent has only that one
 // child continues its parent's strand, so that a strand is always reached as a whole from outside.
 type strands struct {
@@ -134,4 +130,31 @@ func byteSums(w []float64) *[8][256]float64 {
 		}
 	}
 	return &t
+}
+
+// Distances returns how many steps along the history, in either direction, lie between each commit and the nearest of
+// some others; len(commits)+1 where none is connected.
+func Distances(commits []Commit, from []int) []int {
+	near := make([][]int, len(commits))
+	for i, c := range commits {
+		for _, p := range c.InRange {
+			near[i], near[p] = append(near[i], p), append(near[p], i)
+		}
+	}
+	far := make([]int, len(commits))
+	for i := range far {
+		far[i] = len(commits) + 1
+	}
+	for _, i := range from {
+		far[i] = 0
+	}
+	for queue := slices.Clone(from); len(queue) > 0; queue = queue[1:] {
+		for _, j := range near[queue[0]] {
+			if far[j] > len(commits) {
+				far[j] = far[queue[0]] + 1
+				queue = append(queue, j)
+			}
+		}
+	}
+	return far
 }

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/harness"
@@ -223,13 +223,12 @@ func (r *rig) search(faults bool) bisect.Finding {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 4*time.Minute)
 	defer cancel()
 	memory := &Memory{Next: r.sampler(faults), Known: r.known(), Save: r.save, Learn: p.Learn}
-	s := &judge.SlowdownSearch{
-		Search:  bisect.Search{Commits: r.commits, Good: bisect.Candidate{Commit: r.good}, Redo: p.Clean},
-		Sampler: memory,
-		Options: judge.Options{Metrics: []metric.Metric{{Name: "t"}}, Effect: 0.03, Error: 0.05, Commits: len(r.commits)},
+	s := &search.Search{
+		Commits: r.commits, Good: bisect.Candidate{Commit: r.good}, Redo: p.Clean, Sampler: memory,
+		Options: search.Options{Metrics: []metric.Metric{{Name: "t"}}, Effect: 0.03, Error: 0.05},
 	}
 	began := time.Now()
-	f, err := s.Find(ctx)
+	f, err := s.Run(ctx)
 	if err != nil {
 		r.t.Errorf("the search could not begin: %v", err)
 	}

@@ -7,24 +7,29 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Failures is what launches that fail or pass tell about which commit is to blame, when a bad commit
-// fails at some rate and a good one at a lower one, as a rule hardly ever. Both rates are unknown and
+// Failures is what launches that fail or pass say about which commit is to blame, when a bad commit
+// fails always or at some rate and a good one at a lower one, as a rule hardly ever. Both rates are unknown and
 // integrated out; see rates.go. It does not depend on the order of the launches.
+//
+// Plain bisection is what it does by itself: while nothing contradicts it, one launch all but settles a commit, and the
+// best launch is that of the midpoint.
 type Failures struct {
 	commits []bisect.Commit
 	graph   *bisect.Graph
 	prior   []float64
 	alike   float64 // prior of "the ends do not differ"
+	certain bool    // the complaint is of a kind that comes always or never
 	all     Tally
 	by      map[int]*Tally
 	tested  []int          // commits with launches, in the order of the first one
 	reach   map[int][]bool // what each of them reaches
+	last    *Posterior     // of the launches so far; nil: not made yet
 }
 
 // NewFailures begins without a launch. A prior of 0 clears a commit; alike is the prior probability that the ends
-// do not differ.
-func NewFailures(commits []bisect.Commit, prior []float64, alike float64) *Failures {
-	return &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, alike: alike, by: map[int]*Tally{}, reach: map[int][]bool{}}
+// do not differ; certain says that the complaint comes always or never, as that of a build does.
+func NewFailures(commits []bisect.Commit, prior []float64, alike float64, certain bool) *Failures {
+	return &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, alike: alike, certain: certain, by: map[int]*Tally{}, reach: map[int][]bool{}}
 }
 
 // Of counts the launches of commit i.
@@ -42,15 +47,24 @@ func (e *Failures) Tested() []int { return e.tested }
 func (e *Failures) Cleared() bool { return slices.Max(e.prior) == 0 }
 
 // Bad is the probability that commit i is bad.
-func (e *Failures) Bad(b Posterior, i int) float64 { return e.graph.Masses(b.Weight)[i] }
+func (e *Failures) Bad(i int) float64 { return e.graph.Masses(e.Posterior().Weight)[i] }
 
-// Add takes in one launch of a commit, by its index; below 0 it is good whoever is to blame.
-func (e *Failures) Add(i int, failed bool) {
+// Weights returns the probability of each commit to be the culprit.
+func (e *Failures) Weights() []float64 { return e.Posterior().Weight }
+
+// Credible lists the likeliest commits that together hold the share p of what is left to commits,
+// oldest first.
+func (e *Failures) Credible(p float64) []bisect.Suspect { return e.Posterior().Credible(p) }
+
+// Add takes in one launch; that of an index below 0 is good whoever is to blame.
+func (e *Failures) Add(l Launch) {
 	t := Tally{Passes: 1}
-	if failed {
+	if l.Failed {
 		t = Tally{Fails: 1}
 	}
+	e.last = nil
 	e.all = e.all.Plus(t)
+	i := l.Index
 	if i < 0 {
 		return
 	}
@@ -59,6 +73,61 @@ func (e *Failures) Add(i int, failed bool) {
 		e.tested = append(e.tested, i)
 	}
 	*e.by[i] = e.by[i].Plus(t)
+}
+
+// Decided returns the likeliest commit, or the commits that no usable one tells from it. Where good commits were
+// seen to fail as well, less doubt may be left: rates that lie near each other are told apart late.
+func (e *Failures) Decided(delta float64, usable func(int) bool) (members []int, ok bool) {
+	b := e.Posterior()
+	k := b.Top()
+	if noisyShare(b.Bad[k], b.All.Minus(b.Bad[k])) > 0.1 {
+		delta /= 5
+	}
+	if b.Weight[k] >= 1-delta {
+		return []int{k}, true
+	}
+	members = e.Peers(k)
+	sum := 0.0
+	for _, i := range members {
+		sum += b.Weight[i]
+	}
+	return members, sum >= 1-delta && !e.Parted(members, usable)
+}
+
+// dearest is the most that a failure counts, in passes, while one launch settles a commit: a split more uneven than that
+// takes many commits, each of which has to be built.
+const dearest = 6
+
+// Next returns the launch that promises most information for its expected cost.
+func (e *Failures) Next(p Prices) (a Action, ok bool) {
+	f := e.forecast()
+	if b := e.Posterior(); b.Bad[b.Top()].Passes == 0 {
+		p.Fail = min(p.Fail, dearest*p.Pass)
+	}
+	best := 0.0
+	consider := func(i int, share float64) {
+		fail, info := f.of(i)
+		cost := p.launch(i, fail)
+		if v := share * info / cost; info > 1e-9 && v > best*(1+1e-9) {
+			best, a, ok = v, Action{i, info, cost}, true
+		}
+	}
+	consider(GoodEnd, 1)
+	for i := range e.commits {
+		switch {
+		case !p.Usable(i):
+		case e.by[i] != nil:
+			consider(i, 1)
+		default:
+			consider(i, p.chance(i))
+		}
+	}
+	return a, ok
+}
+
+// Nearest lists the commits never launched that lie nearest to some quantiles of the posterior.
+func (e *Failures) Nearest(quantiles []float64, p Prices) []int {
+	return nearest(e.graph.Masses(e.Weights()), func(i int) bool { return e.by[i] == nil }, quantiles, p)
 }
 
 // bads are the launches of bad commits, for every commit as the culprit.
@@ -80,16 +149,30 @@ type Posterior struct {
 	Alike  float64   // probability that the ends do not differ
 	Bad    []Tally   // launches of bad commits, if this commit is the culprit
 	All    Tally
+
+	certain bool
 }
 
+// two is the log-likelihood of launches of bad commits and of good ones.
+func (b Posterior) two(bad, good Tally) float64 {
+	if b.certain {
+		return logMixed(surely, bad, good)
+	}
+	return logMixed(always, bad, good)
+}
+
+// Posterior weighs all launches so far.
 func (e *Failures) Posterior() Posterior {
-	b := Posterior{Weight: make([]float64, len(e.commits)), Bad: e.bads(), All: e.all}
+	if e.last != nil {
+		return *e.last
+	}
+	b := Posterior{certain: e.certain, Weight: make([]float64, len(e.commits)), Bad: e.bads(), All: e.all}
 	known := map[Tally]float64{}
 	logs := make([]float64, 0, len(e.commits)+1)
 	for k, t := range b.Bad {
 		l, ok := known[t]
 		if !ok {
-			l = logTwo(t, e.all.Minus(t))
+			l = b.two(t, e.all.Minus(t))
 			known[t] = l
 		}
 		logs = append(logs, math.Log(e.prior[k])+l)
@@ -98,12 +181,13 @@ func (e *Failures) Posterior() Posterior {
 	for _, p := range e.prior {
 		mass += p
 	}
-	logs = append(logs, math.Log(e.alike/(1-e.alike)*mass)+LogAlike(e.all))
+	logs = append(logs, math.Log(e.alike/(1-e.alike)*mass)+logAlike(e.all))
 	total := logSum(logs)
 	for k := range b.Weight {
 		b.Weight[k] = math.Exp(logs[k] - total)
 	}
 	b.Alike = math.Exp(logs[len(b.Weight)] - total)
+	e.last = &b
 	return b
 }
 
@@ -120,7 +204,11 @@ func (b Posterior) Top() (k int) {
 // Rate is how often a launch of a bad commit fails if commit k is the culprit.
 func (b Posterior) Rate(k int) float64 {
 	bad, good := b.Bad[k], b.All.Minus(b.Bad[k])
-	return min(0.99, FailNext(func(t Tally) float64 { return logTwo(t, good) }, bad))
+	most := 0.99
+	if b.certain {
+		most = surely
+	}
+	return min(most, failNext(func(t Tally) float64 { return b.two(t, good) }, bad))
 }
 
 // SpeaksBad is how much likelier the launches of a commit that does not reach commit k are if it is bad
@@ -128,7 +216,7 @@ func (b Posterior) Rate(k int) float64 {
 func (b Posterior) SpeaksBad(k int, runs Tally) float64 {
 	bad := b.Bad[k]
 	good := b.All.Minus(bad).Minus(runs)
-	return logTwo(bad.Plus(runs), good) - logTwo(bad, good.Plus(runs))
+	return b.two(bad.Plus(runs), good) - b.two(bad, good.Plus(runs))
 }
 
 // Credible lists the likeliest commits that together hold the share p of what is left to commits,
@@ -161,26 +249,26 @@ func (e *Failures) Parted(members []int, usable func(int) bool) bool {
 	return parted(e.graph, len(e.commits), members, usable)
 }
 
-// Forecast is what the next launch of each commit would show and tell.
-type Forecast struct {
+// forecast is what the next launch of each commit would show and tell.
+type forecast struct {
 	fail, known           []float64 // chance that it fails; entropy that knowing the culprit would leave
 	failGood, knownGood   float64   // the same of the good end
 	failAlike, knownAlike float64
 }
 
-// Forecast looks one launch ahead.
-func (e *Failures) Forecast(b Posterior) Forecast {
-	n := len(e.commits)
+// forecast looks one launch ahead.
+func (e *Failures) forecast() forecast {
+	b, n := e.Posterior(), len(e.commits)
 	bad, badH, good, goodH := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	rates := map[Tally][2]float64{}
-	var f Forecast
+	var f forecast
 	for k, w := range b.Weight {
 		t := b.Bad[k]
 		r, ok := rates[t]
 		if !ok {
 			g, fail := b.All.Minus(t), Tally{Fails: 1}
-			l := logTwo(t, g)
-			r = [2]float64{math.Exp(logTwo(t.Plus(fail), g) - l), math.Exp(logTwo(t, g.Plus(fail)) - l)}
+			l := b.two(t, g)
+			r = [2]float64{math.Exp(b.two(t.Plus(fail), g) - l), math.Exp(b.two(t, g.Plus(fail)) - l)}
 			rates[t] = r
 		}
 		bad[k], badH[k] = w*r[0], w*binaryEntropy(r[0])
@@ -188,7 +276,7 @@ func (e *Failures) Forecast(b Posterior) Forecast {
 		f.failGood += good[k]
 		f.knownGood += goodH[k]
 	}
-	r := FailNext(LogAlike, b.All)
+	r := failNext(logAlike, b.All)
 	f.failAlike, f.knownAlike = b.Alike*r, b.Alike*binaryEntropy(r)
 	f.fail, f.known = e.graph.Masses(bad), e.graph.Masses(badH)
 	outside, outsideH := e.graph.Masses(good), e.graph.Masses(goodH)
@@ -201,9 +289,9 @@ func (e *Failures) Forecast(b Posterior) Forecast {
 	return f
 }
 
-// Of returns the chance that a launch of commit i fails, and the information about the culprit that
+// of returns the chance that a launch of commit i fails, and the information about the culprit that
 // it promises, in nats.
-func (f Forecast) Of(i int) (fail, info float64) {
+func (f forecast) of(i int) (fail, info float64) {
 	fail, known := f.failGood, f.knownGood
 	if i >= 0 {
 		fail, known = f.fail[i], f.known[i]

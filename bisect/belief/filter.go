@@ -249,6 +249,21 @@ func (f filter) merged() gaussian {
 	return g
 }
 
+// worse is the logarithm of the chance that the step is above 0: what got better is not what is searched for.
+func (f filter) worse() float64 {
+	chance := 0.0
+	z := math.Inf(-1)
+	for _, g := range f.parts {
+		sd := math.Sqrt(max(g.vD, 1e-12))
+		chance += g.w * math.Erfc(-g.step/sd/math.Sqrt2) / 2
+		z = max(z, g.step/sd)
+	}
+	if chance < 1e-200 {
+		return -z * z / 2
+	}
+	return math.Log(chance)
+}
+
 // logNormal is the logarithm of the density of a normal with variance v at u.
 func logNormal(u, v float64) float64 { return -0.5 * (math.Log(2*math.Pi*v) + u*u/v) }
 

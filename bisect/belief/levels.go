@@ -1,35 +1,10 @@
-// Package belief holds what launches say about where a change is.
-//
-// [Levels] is the belief about a metric: which commit brought the step, how large it is, how the machine drifts and
-// how noisy it is (judge.md 2, a bank of Kalman filters). Metrics without noise are levels that one launch settles,
-// see [NewExactLevels]. [Failures] is the belief about launches that fail or pass at two unknown rates (judge.md 7).
-// [StepTest] is the fresh test of one claim by pairs of launches. [Profile] gives the levels of commits
-// without a history that ties them together. [Diagnose], [Examine] and [DeviceLog] say what is wrong with
-// the machine.
-//
-// A belief knows launches and their times. It never sees a commit's name, a file or a clock of its own, it
-// launches nothing, and the same launches give the same belief.
 package belief
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 )
-
-// GoodEnd stands for the good end where a launch names its commit by its index in the range.
-const GoodEnd = -1
-
-// Launch is one launch as the model sees it. A list of launches is the whole state of a search: the
-// same list leads to the same decisions.
-type Launch struct {
-	Index    int     // of the commit in the range, or GoodEnd
-	At       float64 // seconds since the job began
-	Y        float64 // logarithm of the metric, larger is worse
-	Censored bool    // Y is a bound: the launch was stopped, and would have shown more
-}
 
 // Levels is the belief about one history: which commit brought the step, how large it is, how the
 // machine drifts and how noisy it is. All launches of all commits inform all of it.
@@ -104,30 +79,32 @@ func (m *Levels) scaled(i int) Launch {
 	return l
 }
 
-// Top is the likeliest set of commits that no launch tells apart, with its probability.
-func (m *Levels) Top() (j int, p float64) { return m.parts.top() }
+// Top is the likeliest set of commits that no launch tells apart, oldest first, with its probability.
+func (m *Levels) Top() (members []int, p float64) {
+	j, p := m.parts.top()
+	return m.parts.members(j), p
+}
 
-// Members lists the commits of set j, oldest first.
-func (m *Levels) Members(j int) []int { return m.parts.members(j) }
+// Decided returns the commits that hold the culprit with probability 1-delta and that no usable commit tells apart.
+func (m *Levels) Decided(delta float64, usable func(int) bool) (members []int, ok bool) {
+	j, p := m.parts.top()
+	if p < 1-delta {
+		return nil, false
+	}
+	members = m.parts.members(j)
+	return members, !m.Parted(members, usable)
+}
 
-// Resolved reports that no commit that can be launched would part set j.
-func (m *Levels) Resolved(j int, usable func(int) bool) bool {
-	return !parted(m.parts.graph, len(m.parts.commits), m.parts.members(j), usable)
+// Parted reports that some usable commit would tell the members of a set apart.
+func (m *Levels) Parted(members []int, usable func(int) bool) bool {
+	return parted(m.parts.graph, len(m.parts.commits), members, usable)
 }
 
 // Weights returns the probability of each commit to be the culprit.
 func (m *Levels) Weights() []float64 { return m.parts.weights() }
 
-// Bad is the probability that tested commit i is bad.
-func (m *Levels) Bad(i int) float64 {
-	sum := 0.0
-	for k, w := range m.parts.weights() {
-		if m.parts.tested[i][k] {
-			sum += w
-		}
-	}
-	return sum
-}
+// Bad is the probability that commit i is bad.
+func (m *Levels) Bad(i int) float64 { return m.parts.bad(i) }
 
 // Credible lists the likeliest commits that together hold the share p, oldest first.
 func (m *Levels) Credible(p float64) []bisect.Suspect {
@@ -139,19 +116,6 @@ func (m *Levels) Credible(p float64) []bisect.Suspect {
 		}
 	}
 	return likeliest(all, p)
-}
-
-// likeliest keeps the likeliest suspects that together reach the probability p, oldest first.
-func likeliest(all []bisect.Suspect, p float64) []bisect.Suspect {
-	slices.SortStableFunc(all, func(a, b bisect.Suspect) int { return cmp.Compare(b.Probability, a.Probability) })
-	sum, n := 0.0, 0
-	for n < len(all) && sum < p {
-		sum += all[n].Probability
-		n++
-	}
-	all = all[:n]
-	slices.SortFunc(all, func(a, b bisect.Suspect) int { return cmp.Compare(a.Index, b.Index) })
-	return all
 }
 
 // Step is the size of the step with its standard deviation, averaged over the sets.

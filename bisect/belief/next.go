@@ -4,31 +4,6 @@ import (
 	"math"
 )
 
-// Action is a launch to make next.
-type Action struct {
-	Index int     // of the commit, or GoodEnd
-	Info  float64 // expected information about the culprit, nats
-	Cost  float64 // expected seconds
-}
-
-// Prices says what a launch of a commit costs, and which commits can be launched at all.
-type Prices struct {
-	Launch func(i int) float64 // seconds, the build's share included; i may be GoodEnd
-	Usable func(i int) bool
-	Chance func(i int) float64 // that a commit never launched can be tested; nil: all can
-}
-
-// chance is Chance with its default.
-func (p Prices) chance(i int) float64 {
-	if p.Chance == nil {
-		return 1
-	}
-	return p.Chance(i)
-}
-
-// BuildShare is how much of a build's time counts: it runs beside the device, ahead of its launch.
-const BuildShare = 0.15
-
 // quantiles are the shares of the posterior at which a commit that was never launched may be tried.
 var quantiles = []float64{0.35, 0.5, 0.65}
 
@@ -49,7 +24,7 @@ func (m *Levels) Next(p Prices) (Action, bool) {
 		if i != GoodEnd && !p.Usable(i) {
 			return
 		}
-		a := Action{Index: i, Info: v.information(m.noise.effective()), Cost: p.Launch(i)}
+		a := Action{Index: i, Info: v.information(m.noise.effective()), Cost: p.launch(i, 0)}
 		if a.Info > 1e-12 && (!found || a.Info/a.Cost > best.Info/best.Cost) {
 			best, found = a, true
 		}
@@ -113,13 +88,6 @@ func (v view) information(noise float64) float64 {
 	return v.chance * h * (1 - math.Exp(-signal/(2*h)))
 }
 
-func binaryEntropy(p float64) float64 {
-	if p <= 0 || p >= 1 {
-		return 0
-	}
-	return -p*math.Log(p) - (1-p)*math.Log(1-p)
-}
-
 // certain is the view of a commit of which every set knows whether it is bad.
 func (p *partition) certain(i int, post []float64, means []gaussian, entropy float64) view {
 	v := view{entropy: entropy, chance: 1}
@@ -152,25 +120,7 @@ func (p *partition) halves(i int, post []float64, means []gaussian) view {
 }
 
 // Nearest lists the commits never launched that lie nearest to some quantiles of the posterior and
-// tell some of it apart. One that probably cannot be tested must lie nearer.
+// tell some of it apart.
 func (m *Levels) Nearest(quantiles []float64, p Prices) []int {
-	bad := m.parts.badness()
-	var open, out []int
-	for i, b := range bad {
-		if m.parts.tested[i] == nil && b > 1e-12 && b < 1-1e-12 && p.Usable(i) {
-			open = append(open, i)
-		}
-	}
-	for _, q := range quantiles {
-		best, at := 1e-9, -1
-		for _, i := range open {
-			if worth := p.chance(i) * (1 - math.Abs(bad[i]-q)/max(q, 1-q)); worth > best {
-				best, at = worth, i
-			}
-		}
-		if at >= 0 {
-			out = append(out, at)
-		}
-	}
-	return out
+	return nearest(m.parts.badness(), func(i int) bool { return m.parts.tested[i] == nil }, quantiles, p)
 }

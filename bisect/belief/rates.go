@@ -5,13 +5,14 @@ import "math"
 // What is assumed about how often launches fail before any was seen (judge.md 7, belief.md "failures").
 // Rates have Beta priors, so that they are integrated out in closed form.
 const (
-	always      = 0.9  // that a complaint shows in every launch of a bad commit; else its rate may be any
-	badFails    = 2.0  // with badPasses: the Beta distribution of the rate of bad commits otherwise;
-	badPasses   = 1.0  // one that hardly ever fails would not have been noticed
-	goodFails   = 0.3  // with goodPasses: the Beta distribution of the rate of good commits,
-	goodPasses  = 99.7 // whose mean is falseAlarm
-	noisy       = 0.01 // that good commits fail often: at a rate below that of bad ones, of
-	noisyFails  = 1.0  // which, with noisyPasses, a Beta distribution is assumed
+	always      = 0.9      // that a complaint shows in every launch of a bad commit; else its rate may be any
+	surely      = 1 - 1e-6 // the same of a build, which nothing disturbs
+	badFails    = 2.0      // with badPasses: the Beta distribution of the rate of bad commits otherwise;
+	badPasses   = 1.0      // one that hardly ever fails would not have been noticed
+	goodFails   = 0.3      // with goodPasses: the Beta distribution of the rate of good commits,
+	goodPasses  = 99.7     // whose mean is falseAlarm
+	noisy       = 0.01     // that good commits fail often: at a rate below that of bad ones, of
+	noisyFails  = 1.0      // which, with noisyPasses, a Beta distribution is assumed
 	noisyPasses = 3.0
 )
 
@@ -39,10 +40,8 @@ func LogRate(t Tally) float64 {
 	return logBeta(badFails+float64(t.Fails), badPasses+float64(t.Passes)) - logBeta(badFails, badPasses)
 }
 
-// logTwo is the log-likelihood of launches of bad commits and of good ones, which fail at two rates.
-func logTwo(bad, good Tally) float64 { return logMixed(always, bad, good) }
-
-// logMixed is the same where bad commits fail always with chance sure.
+// logMixed is the log-likelihood of launches of bad commits and of good ones, which fail at two rates; bad commits fail
+// always with chance sure.
 func logMixed(sure float64, bad, good Tally) float64 {
 	some := math.Log(1-sure) + logRates(bad, good)
 	if bad.Passes > 0 {
@@ -58,9 +57,9 @@ func logRates(bad, good Tally) float64 {
 	return LogRate(bad) + logSum([]float64{math.Log(1-noisy) + LogGood(good), math.Log(noisy) + logNoisy(good) + above})
 }
 
-// NoisyShare is the chance that good commits fail often, given launches of bad and of good ones.
-func NoisyShare(bad, good Tally) float64 {
-	return -math.Expm1(math.Log(1-noisy) + LogGood(good) + LogBad(bad) - logTwo(bad, good))
+// noisyShare is the chance that good commits fail often, given launches of bad and of good ones.
+func noisyShare(bad, good Tally) float64 {
+	return -math.Expm1(math.Log(1-noisy) + LogGood(good) + LogBad(bad) - logMixed(always, bad, good))
 }
 
 // logNoisy is the log-likelihood of launches of good commits that fail often.
@@ -91,13 +90,13 @@ func LogGood(t Tally) float64 {
 	return logBeta(goodFails+float64(t.Fails), goodPasses+float64(t.Passes)) - logBeta(goodFails, goodPasses)
 }
 
-// LogAlike is the log-likelihood of launches that all fail at one rate, that of accidents or any.
-func LogAlike(t Tally) float64 {
+// logAlike is the log-likelihood of launches that all fail at one rate, that of accidents or any.
+func logAlike(t Tally) float64 {
 	return logSum([]float64{LogGood(t), logAny(t)}) - math.Ln2
 }
 
-// FailNext is the chance that the next launch fails, by one of the likelihoods.
-func FailNext(likelihood func(Tally) float64, t Tally) float64 {
+// failNext is the chance that the next launch fails, by one of the likelihoods.
+func failNext(likelihood func(Tally) float64, t Tally) float64 {
 	return math.Exp(likelihood(t.Plus(Tally{Fails: 1})) - likelihood(t))
 }
 
@@ -108,12 +107,26 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// LogEnds is the log-likelihood of the launches of two ends that differ, where the question whether they
+// logEnds is the log-likelihood of the launches of two ends that differ, where the question whether they
 // do came up.
-func LogEnds(bad, good Tally) float64 { return logMixed(0.5, bad, good) }
+func logEnds(bad, good Tally) float64 { return logMixed(0.5, bad, good) }
 
-// ClaimInfo is the information about a claim of probability p in a launch that fails with chance a if it
+// EndsAlike is the probability that two ends do not differ, of the prior probability given.
+func EndsAlike(prior float64, bad, good Tally) float64 {
+	return 1 / (1 + (1-prior)/prior*math.Exp(logEnds(bad, good)-logAlike(bad.Plus(good))))
+}
+
+// BadEndTells reports that one more launch of the bad end tells more of whether two ends are alike, of the
+// probability same, than one of the good end.
+func BadEndTells(same float64, bad, good Tally) bool {
+	rate := failNext(logAlike, bad.Plus(good))
+	ifBad := func(t Tally) float64 { return logEnds(t, good) }
+	ifGood := func(t Tally) float64 { return logEnds(bad, t) }
+	return claimInfo(same, rate, failNext(ifBad, bad)) > claimInfo(same, rate, failNext(ifGood, good))
+}
+
+// claimInfo is the information about a claim of probability p in a launch that fails with chance a if it
 // holds, and b if not.
-func ClaimInfo(p, a, b float64) float64 {
+func claimInfo(p, a, b float64) float64 {
 	return binaryEntropy(p*a+(1-p)*b) - p*binaryEntropy(a) - (1-p)*binaryEntropy(b)
 }

@@ -118,11 +118,11 @@ func (p *partition) divide(groups [][]int, filters []filter, c int) ([][]int, []
 	return groups, filters
 }
 
-// posterior returns the probability of each set: prior mass times likelihood.
+// posterior returns the probability of each set: prior mass times likelihood, for a step that makes it worse.
 func (p *partition) posterior() []float64 {
 	post := make([]float64, len(p.sets))
 	for j, s := range p.sets {
-		post[j] = math.Log(s.mass) + s.filter.logL
+		post[j] = math.Log(s.mass) + s.filter.logL + s.filter.worse()
 	}
 	total := logSum(post)
 	for j := range post {
@@ -153,6 +153,17 @@ func (p *partition) weights() []float64 {
 	return w
 }
 
+// bad is the probability of commit i to be bad.
+func (p *partition) bad(i int) float64 {
+	reach, sum := p.reach(i), 0.0
+	for k, w := range p.weights() {
+		if reach[k] {
+			sum += w
+		}
+	}
+	return sum
+}
+
 // badness is the probability of each commit to be bad. What is next to impossible counts for nothing.
 func (p *partition) badness() []float64 {
 	weights := p.weights()
@@ -173,18 +184,4 @@ func (p *partition) members(j int) []int {
 		}
 	}
 	return out
-}
-
-// parted reports that one of n commits is usable and reaches some, but not all of the members of a set.
-func parted(g *bisect.Graph, n int, members []int, usable func(int) bool) bool {
-	inside := make([]float64, n)
-	for _, i := range members {
-		inside[i] = 1
-	}
-	for i, reached := range g.Masses(inside) {
-		if usable(i) && reached > 0.5 && reached < float64(len(members))-0.5 {
-			return true
-		}
-	}
-	return false
 }

@@ -90,7 +90,7 @@ func TestLevelsAreRepeatable(t *testing.T) {
 		const n, culprit, step = 20, 13, 0.05
 		commits := randomDAG(rng, n)
 		prior := slices.Repeat([]float64{1}, n)
-		prices := Prices{Launch: func(int) float64 { return 10 }, Usable: func(int) bool { return true }}
+		prices := Prices{Pass: 10, Usable: func(int) bool { return true }}
 		first, again := NewLevels(commits, prior), NewLevels(commits, prior)
 		for k := range 40 {
 			i := GoodEnd
@@ -142,9 +142,9 @@ func TestFailuresDoNotDependOnTheOrder(t *testing.T) {
 	}
 	var want Posterior
 	for round := range 5 {
-		e := NewFailures(commits, slices.Repeat([]float64{1}, 15), 0.02)
+		e := NewFailures(commits, slices.Repeat([]float64{1}, 15), 0.02, false)
 		for _, l := range launches {
-			e.Add(l.i, l.failed)
+			e.Add(Launch{Index: l.i, Failed: l.failed})
 		}
 		got := e.Posterior()
 		if round == 0 {

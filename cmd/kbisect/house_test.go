@@ -26,15 +26,9 @@ const (
 
 // larger lists the packages and types above a limit, each with the number that it may have. The numbers may only
 // shrink, and an entry that is not needed any more has to go.
-//
-// All are of the three searches of a history, which are to become one over one belief.
 var larger = map[string]int{
-	"bisect/judge: files":                                   21,
-	"bisect/judge: lines":                                   4499,
-	"bisect/judge.slowdownRun: methods":                     92,
-	"bisect/judge.slowdownRun: files of methods":            13,
-	"bisect/judge.flakySearch: methods":                     39,
-	"bisect/judge.settledEnds: embeds the methods of Plain": 18,
+	"bisect/search: files": 15,
+	"bisect/search: lines": 4230,
 }
 
 // readsProse lists the files that may look into the words of an error: those of other programs, not ours.

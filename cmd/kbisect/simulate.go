@@ -11,9 +11,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -117,18 +117,17 @@ func simulatedRule(name string) (simulate.Rule, error) {
 		return simulate.Rival(name)
 	}
 	return simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
-		b := judge.SlowdownSearch{
-			Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}},
-			Sampler: s, All: d.All,
-			Options: judge.Options{
+		b := search.Search{
+			Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}, Sampler: s, All: d.All,
+			Options: search.Options{
 				Find: bisect.Slow, Metrics: []metric.Metric{{Name: "time"}},
-				Effect: d.Effect, Error: config.DefaultError, Commits: d.Commits,
+				Effect: d.Effect, Error: config.DefaultError,
 			},
 		}
 		if d.Hang != nil {
-			b.Options.Find = bisect.Timeout
+			b.Find = bisect.Timeout
 		}
-		return b.Find(ctx)
+		return b.Run(ctx)
 	}), nil
 }
 

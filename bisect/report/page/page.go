@@ -124,7 +124,7 @@ func New(d report.Document, l report.Ledger) Page {
 	case *report.Explanation:
 		p = explanationPage(d, l)
 	case *report.History:
-		p = historyPage(d, l)
+		p = historyPage(d)
 	}
 	p.clean()
 	p.Sections = slices.DeleteFunc(p.Sections, Section.empty)
@@ -196,9 +196,7 @@ func notes(warnings []string) Section {
 }
 
 // show is the command that lists the launches of a session.
-func show(l report.Ledger, session string) Command {
-	return Command{l.Call.Line("show", session), "every launch"}
-}
+func show(session string) Command { return Command{"kbisect show " + session, "every launch"} }
 
 // stateOf is the state of a verdict.
 func stateOf(v bisect.Verdict) State { return State(v.Word()) }

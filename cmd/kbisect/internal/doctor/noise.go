@@ -14,10 +14,10 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/compare"
-	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -316,12 +316,11 @@ func (s *series) seconds() (launch, fixed, build float64) {
 // slowSearch is the search for a slowdown as run makes it.
 func slowSearch(effect, e float64) simulate.Rule {
 	return simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
-		b := judge.SlowdownSearch{
-			Search:  bisect.Search{Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}},
-			Sampler: s, Launches: outlookLaunches,
-			Options: judge.Options{Find: bisect.Slow, Metrics: []metric.Metric{{Name: "time"}}, Effect: effect, Error: e, Commits: d.Commits},
+		b := search.Search{
+			Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}, Sampler: s, Launches: outlookLaunches,
+			Options: search.Options{Find: bisect.Slow, Metrics: []metric.Metric{{Name: "time"}}, Effect: effect, Error: e},
 		}
-		return b.Find(ctx)
+		return b.Run(ctx)
 	})
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
-	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/fixtures/simulate"
@@ -77,7 +77,7 @@ func (b gateBench) play(t testing.TB, trials int) gateScore {
 	if b.cases == 1 && b.step != 0 {
 		s.Steps = []simulate.Step{{At: 1, Log: b.step}}
 	}
-	p := &policy.Policy{Seed: 1, Judge: judge.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: config.DefaultEffect, Error: config.DefaultError}}
+	p := &policy.Policy{Seed: 1, Judge: search.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: config.DefaultEffect, Error: config.DefaultError}}
 	x := request{base: simulate.ID(0), head: simulate.ID(1), accepted: &acceptances{}}
 	out := gateScore{results: map[compare.Answer]int{}, trials: trials}
 	for i := range trials {

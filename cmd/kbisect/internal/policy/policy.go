@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets/flags"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -54,7 +54,7 @@ type Policy struct {
 	Cases       pipeline.Cases
 	Needs       []string // what the plan takes from a candidate: a part of Paths
 	Scripts     []string // what it starts or compiles that no build makes
-	Judge       judge.Options
+	Judge       search.Options
 	Budget      time.Duration
 	Jobs        int // builds at a time; 0: as many as the machine can take
 	Seed        int64

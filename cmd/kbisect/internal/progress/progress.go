@@ -20,8 +20,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
@@ -167,7 +167,7 @@ func (p *Display) Idle(slot int) {
 
 // Belief takes what a search for a slow commit knows and expects. Without a terminal
 // it is printed when nothing else was for a while.
-func (p *Display) Belief(b judge.Progress) {
+func (p *Display) Belief(b search.Progress) {
 	p.expect(b.ExpectedSeconds)
 	p.mu.Lock()
 	still := p.bars == nil && time.Since(p.told) > silence

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/pipeline"
 )
@@ -21,7 +21,7 @@ func TestProgressTellsWhatASearchExpects(t *testing.T) {
 	p := &Display{out: &said, began: time.Now(), last: time.Now(), told: time.Now()}
 	p.Begin(100, 100)
 	said.Reset()
-	b := judge.Progress{Suspects: 12.3, Probability: 0.2, ExpectedLaunches: 20.4, ExpectedSeconds: 300}
+	b := search.Progress{Suspects: 12.3, Probability: 0.2, ExpectedLaunches: 20.4, ExpectedSeconds: 300}
 	p.Belief(b)
 	if got := p.expected(); got < 299*time.Second || got > 300*time.Second || said.Len() > 0 {
 		t.Errorf("expects %v, said %q", got, said.String())

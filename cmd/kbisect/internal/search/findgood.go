@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -13,12 +13,18 @@ import (
 )
 
 // findGood walks back from the bad end along first parents, in doubling steps, until a commit passes, which
-// becomes the good end. It returns the commits tested on the way, which the search need not test again, or a
+// becomes the good end. It returns the trials made on the way, which the search need not make again, or a
 // finding where there is nothing to search.
-func findGood(ctx context.Context, s *Search, plain *judge.Plain) (tested []string, f *bisect.Finding, err error) {
+func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []search.Trial, f *bisect.Finding, err error) {
 	t := s.session
 	bad := bisect.Candidate{Commit: t.Policy.Bad}
-	o, err := plain.Look(ctx, bad, bisect.EndBad)
+	look := func(c bisect.Candidate, why bisect.Purpose) (bisect.Outcome, error) {
+		r := bisect.Request{Candidate: c, Purpose: why, BuildOnly: t.Policy.Judge.Builds}
+		o, err := sampler.Sample(ctx, r)
+		looked = append(looked, search.Trial{Request: r, Outcome: o})
+		return o, err
+	}
+	o, err := look(bad, bisect.EndBad)
 	if err != nil {
 		return nil, broken(ctx, err), nil
 	}
@@ -34,20 +40,19 @@ func findGood(ctx context.Context, s *Search, plain *judge.Plain) (tested []stri
 			return nil, nil, exit.Usage(err)
 		}
 		if back == 0 {
-			why := fmt.Sprintf("no commit back to %s is good, %d tested", wording.Short(id), len(tested)+1)
+			why := fmt.Sprintf("no commit back to %s is good, %d tested", wording.Short(id), len(looked))
 			return nil, &bisect.Finding{Result: bisect.NoDifference, Ends: bisect.Ends{Why: why, Hint: "name a good end with --good"}}, nil
 		}
 		id = next
 		t.Display.Say(fmt.Sprintf("looking for a good end: testing %s", wording.Short(id)))
-		o, err := plain.Look(ctx, bisect.Candidate{Commit: id}, bisect.EndGood)
+		o, err := look(bisect.Candidate{Commit: id}, bisect.EndGood)
 		if err != nil {
 			return nil, broken(ctx, err), nil
 		}
 		if o.Class == bisect.OK {
 			s.good = id
-			return tested, nil, t.Store.UpdateSession(t.Record.ID, func(kept *store.Session) { kept.Good = id })
+			return looked, nil, t.Store.UpdateSession(t.Record.ID, func(kept *store.Session) { kept.Good = id })
 		}
-		tested = append(tested, id)
 	}
 }
 

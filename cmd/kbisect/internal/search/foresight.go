@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 )
@@ -57,36 +57,32 @@ func (f foresight) guess(r bisect.Request, chance float64) []bisect.Guess {
 }
 
 // history fills the slots with what the search of a history will ask for.
-func (f foresight) history(search judge.SlowdownSearch, plain *judge.Plain) (stop func() error) {
+func (f foresight) history(plan search.Search) (stop func() error) {
 	const most = 5000 // commits: repeating the search of a larger range takes too long
-	if len(search.Search.Commits) > most {
+	if len(plan.Commits) > most {
 		return func() error { return nil }
 	}
 	// The repetitions get copies and no callbacks: what they assume must not reach the display, the store or the search
 	// that is really going on.
-	before := plain.Clone()
-	search.OnProgress, search.Weigh = nil, nil
-	search.Search.OnStep, search.Search.Spent, search.Search.Ahead, search.Search.Redo = nil, nil, nil, nil
+	plan.OnProgress, plan.Weigh, plan.OnStep, plan.Spent, plan.Ahead, plan.Redo = nil, nil, nil, nil, nil, nil
 	return f.start(func(ctx context.Context, below bisect.Sampler, chance *float64) {
-		again := search
+		again := plan
 		again.Sampler = historyChance{below, chance}
-		p := before.Clone()
-		p.Sampler, again.Search.Judge = again.Sampler, p
-		_, _ = again.Find(ctx) // only its requests matter
+		_, _ = again.Run(ctx) // only its requests matter
 	})
 }
 
 // sets fills the slots with what a search over sets will ask for; fresh makes that search from its beginning.
-func (f foresight) sets(fresh func(below bisect.Sampler) (*sets.Search, *judge.SetOracle), sampler bisect.Sampler) (stop func() error) {
+func (f foresight) sets(fresh func(below bisect.Sampler) (*sets.Search, *search.SetOracle), sampler bisect.Sampler) (stop func() error) {
 	over := func(below bisect.Sampler) bisect.Sampler { return below }
 	if e, ok := sampler.(*evidence); ok {
 		before := e.clone(nil)
 		over = func(below bisect.Sampler) bisect.Sampler { return before.clone(below) }
 	}
 	return f.start(func(ctx context.Context, below bisect.Sampler, chance *float64) {
-		search, oracle := fresh(over(below))
-		search.Oracle = setChance{oracle, chance}
-		_, _ = search.Find(ctx) // only its requests matter
+		again, oracle := fresh(over(below))
+		again.Oracle = setChance{oracle, chance}
+		_, _ = again.Find(ctx) // only its requests matter
 	})
 }
 

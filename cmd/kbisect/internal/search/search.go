@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
@@ -34,8 +34,8 @@ import (
 // Search is one search: a session, and what it has found besides commits.
 type Search struct {
 	session *session.Session
-	good    string        // commit id of the good end; "" until it is found
-	options judge.Options // what is searched for
+	good    string         // commit id of the good end; "" until it is found
+	options search.Options // what is searched for
 
 	sets     *setSearch               // of the flags or hunks axis; nil for the history
 	hunks    map[string][]report.Hunk // by culprit: what in it is to blame
@@ -199,12 +199,11 @@ func (s *Search) seen() []report.Launch {
 func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	t := s.session
 	opts := s.options
-	plain := &judge.Plain{Sampler: t.Memory, Options: opts}
-	var tested []string
+	var looked []search.Trial
 	if s.good == "" {
 		var f *bisect.Finding
 		var err error
-		if tested, f, err = findGood(ctx, s, plain); err != nil {
+		if looked, f, err = findGood(ctx, s, t.Memory); err != nil {
 			return bisect.Finding{}, err
 		}
 		if f != nil {
@@ -218,25 +217,20 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 		}
 	}
 	commits, matter := toCommits(t.Range, t.Policy.FirstParent)
-	plain.Commits = matter
 	if matter == 0 { // if the ends differ, the paths are wrong, and with them the keys of the build cache
 		t.Redo()
 	}
 	ahead := foresight{t}
-	plan := bisect.Search{
-		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey, Judge: plain,
-		Tested: tested, Redo: t.Redo, Ahead: ahead.builds,
+	plan := search.Search{
+		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey, Sampler: t.Memory,
+		Options: opts, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: ahead.builds,
 		OnStep: func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
 		Spent:  t.Spent,
+		Weigh:  func() []float64 { return priors(ctx, t, commits) }, OnProgress: t.Display.Belief,
 	}
 	t.Display.Begin(len(commits), matter)
-	opts.Commits = matter
-	search := &judge.SlowdownSearch{
-		Search: plan, Sampler: t.Memory, Options: opts, All: t.Policy.All, Faster: t.Policy.Improvement,
-		Weigh: func() []float64 { return priors(ctx, t, commits) }, OnProgress: t.Display.Belief,
-	}
-	stop := ahead.history(*search, plain)
-	f, err := search.Find(ctx)
+	stop := ahead.history(plan)
+	f, err := plan.Run(ctx)
 	if paths := t.Policy.Paths; matter == 0 && len(paths) > 0 && f.Result == bisect.NoDifference {
 		f.Warnings = append(f.Warnings, fmt.Sprintf("no commit in the range changes a file below the paths (%s)\nhint: paths (--path) must name every input of build and run", strings.Join(paths, ", ")))
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/effects"
-	"github.com/kbisect/kbisect/bisect/judge"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -42,15 +42,15 @@ type axis struct {
 }
 
 // search is the search along the axis, and what answers it.
-func (a axis) search(opts judge.Options, sampler bisect.Sampler) (*sets.Search, *judge.SetOracle) {
-	oracle := &judge.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class, Parts: a.hunks != nil}
+func (a axis) search(opts search.Options, sampler bisect.Sampler) (*sets.Search, *search.SetOracle) {
+	oracle := &search.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class, Parts: a.hunks != nil}
 	return &sets.Search{Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Expand: a.expand, Divided: a.divided, Cuts: a.cuts}, oracle
 }
 
 // setSearch is a search over sets: which flags of a commit, or which hunks of a difference, are to blame.
 type setSearch struct {
 	session *session.Session
-	options judge.Options
+	options search.Options
 	found   *report.Sets     // of the search that was made last
 	ranking *effects.Ranking // what each flag costs, where flags were ranked
 }
@@ -74,7 +74,7 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 			return x.time(ctx, a, set, oracle.Turned, levels)
 		}
 	}
-	stop := foresight{x.session}.sets(func(below bisect.Sampler) (*sets.Search, *judge.SetOracle) {
+	stop := foresight{x.session}.sets(func(below bisect.Sampler) (*sets.Search, *search.SetOracle) {
 		again := a.again()
 		again.cuts = a.cuts
 		return again.search(x.options, below)

@@ -1,0 +1,157 @@
+// Package belief holds what launches say about where a change is.
+//
+// A [Belief] takes in launches and says which commit to launch next and when the culprit is known. [Failures] is the
+// belief about launches that fail or pass, always or at two unknown rates (judge.md 7). [Levels] is the belief about a
+// metric: which commit brought the step, how large it is, how the machine drifts and how noisy it is (judge.md 2, a
+// bank of Kalman filters). Metrics without noise are levels that one launch settles, see [NewExactLevels].
+//
+// [StepTest] is the fresh test of one claim by pairs of launches. [Profile] gives the levels of commits
+// without a history that ties them together. [Diagnose], [Examine] and [DeviceLog] say what is wrong with
+// the machine.
+//
+// A belief knows launches and their times. It never sees a commit's name, a file or a clock of its own, it
+// launches nothing, and the same launches give the same belief.
+package belief
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// GoodEnd stands for the good end where a launch names its commit by its index in the range.
+const GoodEnd = -1
+
+// Launch is one launch as a belief sees it. A list of launches is the whole state of a search: the
+// same list leads to the same decisions.
+type Launch struct {
+	Index    int     // of the commit in the range, or GoodEnd
+	At       float64 // seconds since the job began
+	Failed   bool    // it showed the failure that is searched for
+	Y        float64 // logarithm of the metric, larger is worse
+	Censored bool    // Y is a bound: the launch was stopped, and would have shown more
+}
+
+// Belief is what launches say about which commit of a range brought a change. Hypotheses are the commits: a commit is
+// bad if the culprit is the commit itself or one that it descends from.
+type Belief interface {
+	// Add takes in one launch.
+	Add(l Launch)
+	// Next returns the launch that promises most information per second: of an end, of a commit launched before, or of
+	// a new one. ok is false where none promises any.
+	Next(p Prices) (a Action, ok bool)
+	// Decided returns the commits that hold the culprit with probability 1-delta: one, or several that no usable commit
+	// can tell apart.
+	Decided(delta float64, usable func(i int) bool) (members []int, ok bool)
+	// Parted reports that some usable commit would tell the members of a set apart.
+	Parted(members []int, usable func(i int) bool) bool
+	// Nearest lists the usable commits never launched that lie nearest to some quantiles of the culprit's place.
+	Nearest(quantiles []float64, p Prices) []int
+	// Weights returns the probability of each commit to be the culprit.
+	Weights() []float64
+	// Bad is the probability that commit i is bad.
+	Bad(i int) float64
+	// Credible lists the likeliest commits that together hold the share p of what is left to commits, oldest first.
+	Credible(p float64) []bisect.Suspect
+}
+
+// Action is a launch to make next.
+type Action struct {
+	Index int     // of the commit, or GoodEnd
+	Info  float64 // expected information about the culprit, nats
+	Cost  float64 // expected seconds
+}
+
+// Prices says what launches cost, and which commits can be launched at all.
+type Prices struct {
+	Pass, Fail float64             // seconds of a launch that passes, and of one that fails
+	Build      float64             // seconds that a commit never launched costs besides
+	Built      func(i int) bool    // a commit was launched before; i may be GoodEnd; nil: none was
+	Usable     func(i int) bool    // it can be launched
+	Chance     func(i int) float64 // that a commit never launched can be tested; nil: all can
+}
+
+// launch is the expected price of a launch of commit i that fails with chance fail.
+func (p Prices) launch(i int, fail float64) float64 {
+	cost := p.Pass
+	if fail > 0 {
+		cost += fail * (p.Fail - p.Pass)
+	}
+	if p.Built == nil || !p.Built(i) {
+		cost += BuildShare * p.Build
+	}
+	return cost
+}
+
+// chance is Chance with its default.
+func (p Prices) chance(i int) float64 {
+	if p.Chance == nil {
+		return 1
+	}
+	return p.Chance(i)
+}
+
+// BuildShare is how much of a build's time counts: it runs beside the device, ahead of its launch.
+const BuildShare = 0.15
+
+// nearest lists the open commits whose chance to be bad lies nearest to some quantiles. One that probably cannot be
+// tested must lie nearer.
+func nearest(bad []float64, open func(i int) bool, quantiles []float64, p Prices) []int {
+	var can, out []int
+	for i, b := range bad {
+		if b > 1e-12 && b < 1-1e-12 && open(i) && p.Usable(i) {
+			can = append(can, i)
+		}
+	}
+	for _, q := range quantiles {
+		best, at := 1e-9, -1
+		for _, i := range can {
+			if worth := p.chance(i) * (1 - math.Abs(bad[i]-q)/max(q, 1-q)); worth > best {
+				best, at = worth, i
+			}
+		}
+		if at >= 0 && !slices.Contains(out, at) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// likeliest keeps the likeliest suspects that together reach the probability p, oldest first.
+func likeliest(all []bisect.Suspect, p float64) []bisect.Suspect {
+	slices.SortStableFunc(all, func(a, b bisect.Suspect) int { return cmp.Compare(b.Probability, a.Probability) })
+	sum, n := 0.0, 0
+	for n < len(all) && sum < p {
+		sum += all[n].Probability
+		n++
+	}
+	all = all[:n]
+	slices.SortFunc(all, func(a, b bisect.Suspect) int { return cmp.Compare(a.Index, b.Index) })
+	return all
+}
+
+// parted reports that one of n commits is usable and reaches some, but not all of the members of a set.
+func parted(g *bisect.Graph, n int, members []int, usable func(int) bool) bool {
+	if len(members) < 2 {
+		return false
+	}
+	inside := make([]float64, n)
+	for _, i := range members {
+		inside[i] = 1
+	}
+	for i, reached := range g.Masses(inside) {
+		if usable(i) && reached > 0.5 && reached < float64(len(members))-0.5 {
+			return true
+		}
+	}
+	return false
+}
+
+func binaryEntropy(p float64) float64 {
+	if p <= 0 || p >= 1 {
+		return 0
+	}
+	return -p*math.Log(p) - (1-p)*math.Log(1-p)
+}

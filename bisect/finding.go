@@ -1,0 +1,121 @@
+package bisect
+
+// Commit is one commit of the range under search, as plain data.
+type Commit struct {
+	ID      string
+	Parents []string // all parents, in git's order, inside the range or not
+	InRange []int    // indices of the parents inside the range; each below the commit's own
+	Key     string   // fingerprint of the inputs that build and run read; equal keys share one answer
+	Neutral bool     // inputs equal to those of every parent: never a culprit, never built
+	Prior   float64  // relative weight as a culprit; 0 stands for 1
+}
+
+// Ends is what the two ends showed. The search goes on only when Differ is true.
+type Ends struct {
+	Differ     bool
+	Sometimes  bool // not every launch of the bad end shows the complaint, or one of the good end does
+	Untestable bool // an end could not be judged at all
+	Unclear    bool // a difference worth finding can be neither shown nor ruled out
+	Complaint  Complaint
+	Good, Bad  Verdict
+	Why        string // evidence in one line
+	Hint       string // what a person may do when the ends do not differ
+	OtherGood  bool   // Hint is to name another good end
+	Check      string // what to look at before that: the beginning of such a hint
+}
+
+// Suspect is a commit that may be the culprit, with its probability.
+type Suspect struct {
+	Index       int
+	Probability float64
+}
+
+// Result is how a search ended.
+type Result string
+
+// The results; their exit codes are 0, 3, 4, 5 and 130.
+const (
+	Found        Result = "found"
+	Inconclusive Result = "inconclusive"
+	NoDifference Result = "no-difference"
+	Broken       Result = "infra"
+	Interrupted  Result = "interrupted"
+)
+
+// Role says why a commit was judged.
+type Role string
+
+// The roles of a judgement.
+const (
+	RoleGoodEnd  Role = "good end"
+	RoleBadEnd   Role = "bad end"
+	RoleWalkBack Role = "walk back" // towards a good end
+	RoleSearch   Role = "search"
+	RoleCulprit  Role = "culprit"
+	RoleParent   Role = "parent"
+	RoleProbe    Role = "probe" // along the range, to see where else something changes
+	RoleFrom     Role = "from"  // the ends, and a parent, of a part of the range that is searched by itself
+	RoleTo       Role = "to"
+	RoleBefore   Role = "before"
+)
+
+// Step is one judgement on the way of the search.
+type Step struct {
+	Commit    string  `json:"commit"`
+	Role      Role    `json:"role"`
+	Verdict   Verdict `json:"verdict"`
+	Inferred  bool    `json:"inferred"`  // from equal inputs, not from trials of its own
+	Remaining int     `json:"remaining"` // suspects left afterwards
+}
+
+// Culprit is the commit that brought the complaint.
+type Culprit struct {
+	Commit     string
+	Parents    []string
+	Class      Class
+	Phase      string
+	Effect     *Effect
+	Besides    []Effect // what else of the metric moved: all cases together, or one case much more than these
+	Confidence float64
+	Confirmed  bool
+	Merge      bool     // a merge whose parents are all good
+	Share      *float64 // of the difference between the ends, as logarithms; nil where they do not differ
+	Rate       *Rate    // of a complaint that shows only in some launches
+}
+
+// Rate is how often commits that hold the culprit showed the complaint.
+type Rate struct {
+	Failed   int `json:"failed"`
+	Launches int `json:"launches"`
+}
+
+// Level is the level of one commit against the good end.
+type Level struct {
+	Commit string
+	Effect Effect
+}
+
+// Finding is what a search concluded.
+type Finding struct {
+	Result    Result
+	Complaint Complaint
+	Ends      Ends
+	Culprits  []Culprit
+	Suspects  []SuspectCommit // when inconclusive: the exact set that is left
+	Steps     []Step
+	Range     int     // commits in the range
+	Matter    int     // of these, commits that can be the culprit
+	Gradual   bool    // the metric got worse in steps too small to be told apart
+	Levels    []Level // of commits all over the range, oldest first, where it was swept
+	Inferred  int     // judgements that needed no trial
+	Spent     bool    // the budget was used up before the search ended
+	Err       error
+	Warnings  []string
+}
+
+// SuspectCommit is a commit that may be the culprit.
+type SuspectCommit struct {
+	Commit      string
+	Probability float64
+	Why         string // why it could not be told from the others
+}

@@ -1,0 +1,293 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+// lookAgain drops the time-outs that were seen before the good end was known: only that tells which
+// phases there are, and where a time-out was.
+func (l *ledger) lookAgain(good bisect.Outcome) {
+	for _, t := range l.s.Looked {
+		if good.Speaks && t.Class == bisect.Timeout {
+			l.void(func(x Trial) bool { return x.ID() == t.ID() })
+			l.count[launchKey{t.Candidate.Commit, t.Purpose}] = max(1, l.count[launchKey{t.Candidate.Commit, t.Purpose}])
+		}
+	}
+}
+
+// Launches of ends of which the bad one does not fail at once.
+const (
+	rareTries  = 30   // of the bad end, where a failure is looked for
+	blindTries = 5    // of the bad end, where nothing was said and nothing else is compared
+	endCap     = 80   // of both, until they are told apart
+	rareAlike  = 0.02 // that they do not differ, before any was launched
+	endTrust   = 0.9  // that they differ: then they are searched, which goes on weighing the question
+	endDoubt   = 0.02 // that they differ: then there is nothing to search
+)
+
+// ends implements question.
+func (q *failure) ends(r *run) (bisect.Ends, error) {
+	if q.about == nil {
+		e, err := (&endTrials{q, r}).compare()
+		if err != nil {
+			return e, err
+		}
+		q.complaint, q.about = e.Complaint, &e
+	}
+	if !q.about.Differ {
+		return *q.about, nil
+	}
+	r.blindEnds()
+	r.begin(q.belief(r))
+	return *q.about, nil
+}
+
+// endTrials is the comparison of two ends by how their launches end.
+type endTrials struct {
+	q *failure
+	r *run
+}
+
+// compare reads the complaint off the bad end.
+func (c *endTrials) compare() (bisect.Ends, error) {
+	good, bad := c.r.span.good.Commit, c.r.span.id(c.r.span.bad())
+	g, ng := c.r.led.decisive(good, bisect.EndGood)
+	b, nb := c.r.led.decisive(bad, bisect.EndBad)
+	if c.mayPass(g, b) {
+		return c.rareEnds(g, b)
+	}
+	e := readEnds(c.r.s.Options, g, b)
+	if e.Differ || e.Untestable || g.Class != bisect.OK || b.Class != bisect.OK {
+		c.q.complaint = e.Complaint
+		e.Good, e.Bad = c.q.judge(g, ng), c.q.judge(b, nb)
+		return e, nil
+	}
+	e = withVerdicts(e, g, b)
+	if c.r.s.Any || c.r.s.Find != "" && c.r.s.Find != bisect.Slow {
+		return e, nil
+	}
+	return unmeasured(c.r.s.Options, e, g, b), nil
+}
+
+// decisive is the first outcome of an end that is not ok, or the last, and the number of launches up to it.
+func (l *ledger) decisive(commit string, why bisect.Purpose) (o bisect.Outcome, n int) {
+	for _, t := range l.of(commit, why) {
+		o, n = t.Outcome, n+1
+		if o.Class != bisect.OK {
+			break
+		}
+	}
+	return o, n
+}
+
+// mayPass reports ends that one launch each does not settle: the bad end may fail in another launch,
+// or the good end has failed although it may well pass.
+func (c *endTrials) mayPass(g, b bisect.Outcome) bool {
+	wanted := c.r.s.Any || c.r.s.Find != ""
+	switch {
+	case c.r.s.Find == bisect.Slow, c.r.s.Find == bisect.BuildFailed, untestable(g), untestable(b), g.Phase == "build", b.Phase == "build":
+		return false
+	case g.Class != bisect.OK:
+		return wanted && (b.Class == g.Class || b.Class == bisect.OK)
+	case b.Class == bisect.OK:
+		return wanted || c.r.s.Find == "" && len(metric.Channels(c.r.s.Metrics, g, b)) == 0
+	}
+	return slices.ContainsFunc(c.r.led.of(c.r.span.id(c.r.span.bad()), bisect.EndBad), func(t Trial) bool { return t.Class == bisect.OK })
+}
+
+// rareEnds launches the bad end until it fails once, and then both ends until it is clear whether the
+// bad one fails more often.
+func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
+	good, bad := c.r.span.good.Commit, c.r.span.id(c.r.span.bad())
+	first, tries := g, blindTries
+	if c.r.s.Any || c.r.s.Find != "" {
+		tries = rareTries
+	}
+	if g.Class != bisect.OK { // a good end that fails again is none
+		again, err := c.r.led.launch(c.r.ctx, c.q, good, bisect.EndGood)
+		if err != nil {
+			return bisect.Ends{}, err
+		}
+		if again.Class != bisect.OK {
+			e := readEnds(c.r.s.Options, again.Outcome, b)
+			e.Good, e.Bad = c.q.judge(again.Outcome, 2), c.q.judge(b, 1)
+			return e, nil
+		}
+		g = again.Outcome
+	}
+	e, n := readEnds(c.r.s.Options, g, b), 1
+	for ; !e.Differ && n < tries && c.r.over() == ""; n++ {
+		t, err := c.r.led.launch(c.r.ctx, c.q, bad, bisect.EndBad)
+		if err != nil {
+			return e, err
+		}
+		b = t.Outcome
+		e = readEnds(c.r.s.Options, g, b)
+	}
+	if !e.Differ {
+		switch {
+		case b.Class != bisect.OK:
+		case first.Class == bisect.OK:
+			e.Why = fmt.Sprintf("both ends end well, the bad end in each of %d launches", n)
+		default:
+			e.Why = fmt.Sprintf("the good end failed in 1 of 2 launches (%s), the bad end in none of %d", first.Describe(), n)
+			e.Hint = "are the ends swapped? kbisect looks for what got worse between a good end and a later bad one"
+		}
+		return withVerdicts(e, g, b), nil
+	}
+	c.q.complaint, c.q.flaky = e.Complaint, true
+	return c.tellApart(g, b, e)
+}
+
+// tellApart launches both ends, the one that tells more, until it is clear whether the bad one fails more often.
+func (c *endTrials) tellApart(g, b bisect.Outcome, e bisect.Ends) (bisect.Ends, error) {
+	good, bad := c.r.span.good.Commit, c.r.span.id(c.r.span.bad())
+	for {
+		tg, tb := c.r.led.tally(c.q, good, ""), c.r.led.tally(c.q, bad, "")
+		same := belief.EndsAlike(rareAlike, tb, tg)
+		e.Sometimes = true
+		e.Why = fmt.Sprintf("the bad end fails in %d of %d launches (%s), the good end in %d of %d", tb.Fails, tb.Launches(), b.Describe(), tg.Fails, tg.Launches())
+		e.Good, e.Bad = c.q.judge(g, tg.Launches()), c.q.judge(b, tb.Launches())
+		switch {
+		case 1-same >= endTrust:
+			return e, nil
+		case 1-same <= endDoubt:
+			e.Differ, e.Complaint = false, bisect.Complaint{}
+			e.OtherGood = true
+			e.Hint = "failures that come as often at the good end are no change; name an older good end with --good"
+			return e, nil
+		case tg.Launches()+tb.Launches() >= endCap, c.r.over() != "":
+			e.Differ, e.Unclear = false, true
+			e.Why += ": too few to tell whether the bad end fails more often"
+			e.Hint = "name a bad end that fails more often with --bad, or a command that runs the program several times and fails when one of them does"
+			return e, nil
+		}
+		id, why := good, bisect.EndGood
+		if belief.BadEndTells(same, tb, tg) {
+			id, why = bad, bisect.EndBad
+		}
+		if _, err := c.r.led.launch(c.r.ctx, c.q, id, why); err != nil {
+			return e, err
+		}
+	}
+}
+
+// withVerdicts fills in the verdicts of two ends that both ended well.
+func withVerdicts(e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
+	e.Good = bisect.Verdict{Call: bisect.Good, Probability: 1, Class: g.Class, Why: g.Describe(), Trials: 1}
+	e.Bad = bisect.Verdict{Call: bisect.Good, Probability: 1, Class: b.Class, Why: b.Describe(), Trials: 1}
+	return e
+}
+
+// readEnds settles what one launch of each end can settle.
+func readEnds(o Options, g, b bisect.Outcome) bisect.Ends {
+	var e bisect.Ends
+	build := o.Find == bisect.BuildFailed
+	switch {
+	case untestable(g) && b.Class == g.Class:
+		e.Why = fmt.Sprintf("neither end can be tested: good end %s; bad end %s", g.Describe(), b.Describe())
+		e.Hint, e.OtherGood = "name other ends with --good and --bad", true
+		if g.Class == bisect.BuildFailed {
+			e.Check = "does the build command work in a fresh clone? candidates hold only what is committed; "
+			e.Hint = e.Check + "else name an older good end with --good"
+		}
+	case untestable(g):
+		e.Untestable = true
+		e.Why = "the good end cannot be tested: " + g.Describe()
+		e.Hint, e.OtherGood = "name another good end with --good, one that builds and runs", true
+	case g.Class != bisect.OK && b.Class == bisect.OK:
+		e.Why = fmt.Sprintf("the good end is bad (%s) and the bad end is good", g.Describe())
+		e.Hint = "either the ends are swapped, or the range holds a fix; kbisect looks for what got worse between a good end and a later bad one"
+	case g.Class == b.Class && g.Class != bisect.OK:
+		e.Why = fmt.Sprintf("both ends fail alike: good end %s; bad end %s", g.Describe(), b.Describe())
+		e.Hint, e.OtherGood = "name an older good end with --good, or let --find-good look for one", true
+		if g.Class == bisect.Timeout {
+			e.Check = "is the limit too short (--limit, or the limits in kbisect.toml)? "
+			e.Hint = e.Check + "else name an older good end with --good"
+		}
+	case g.Class != bisect.OK:
+		e.Why = "the good end is bad: " + g.Describe()
+		e.Hint, e.OtherGood = "name a good end that runs well with --good, or let --find-good look for one", true
+	case b.Class == bisect.Skip:
+		e.Untestable = true
+		e.Why = "the bad end cannot be tested: " + b.Describe()
+		e.Hint = "name another bad end with --bad"
+	case b.Class == bisect.OK:
+		e.Why = "both ends end well"
+		if o.Find == "" {
+			e.Hint = cmp.Or(o.Untimed, "to look for a slowdown of a program that sends no samples, give --find slow --metric wall")
+			if why := unlike(o.Metrics, g, b); why != "" {
+				e.Hint = why + "; --find slow --metric wall compares the time of the whole run instead"
+			}
+		}
+	default:
+		e = readComplaint(o, b)
+		if build && e.Differ {
+			e.Why = "the bad end does not build"
+		}
+	}
+	return e
+}
+
+// readComplaint takes the complaint from a bad end that failed.
+func readComplaint(o Options, b bisect.Outcome) bisect.Ends {
+	c := bisect.Complaint{Class: b.Class, Any: o.Any}
+	if b.Class == bisect.Timeout {
+		c.Phase, c.Whole = b.Phase, b.Whole
+		c.AnyPhase = o.Find == bisect.Timeout && o.Phase == ""
+	}
+	e := bisect.Ends{Complaint: c, Why: "bad end: " + b.Describe()}
+	switch {
+	case o.Find != "" && o.Find != b.Class:
+		e.Why = fmt.Sprintf("the bad end does not show the complaint asked for (%s) but another: %s", o.Find, b.Describe())
+	case o.Phase != "" && o.Phase != b.Phase && !strings.HasSuffix(b.Phase, "/"+o.Phase): // "check" is test/check, too
+		e.Why = fmt.Sprintf("the bad end does not show the complaint asked for (phase %s) but another: %s", o.Phase, b.Describe())
+	default:
+		e.Differ = true
+		return e
+	}
+	e.Complaint = bisect.Complaint{}
+	e.Hint = "leave out --find and --phase to search for what the bad end does show"
+	return e
+}
+
+// unmeasured is for ends that end well where a slow metric is wanted and neither sends one.
+func unmeasured(o Options, e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
+	if o.Find == bisect.Slow && len(o.Metrics) > 0 {
+		e.Why = fmt.Sprintf("both ends end well, and neither sent a value of %s", o.Metrics[0].Name)
+		if why := unlike(o.Metrics, g, b); why != "" {
+			e.Why = "both ends end well, and " + why
+		}
+		e.Hint = "send samples on KBISECT_FD, or choose one of " + strings.Join(metric.SentByBoth(g, b), ", ") + " with --metric"
+	}
+	return e
+}
+
+// unlike says why values that at least one end sent cannot be compared; "" when neither sent any.
+func unlike(ms []metric.Metric, g, b bisect.Outcome) string {
+	for _, m := range ms {
+		sides := [2]string{"the good end", "the bad end"}
+		for side, o := range []bisect.Outcome{g, b} {
+			if named := slices.ContainsFunc(o.Series, func(s bisect.Series) bool { return s.Metric == m.Name }); named && len(metric.Cases(m, o)) == 0 {
+				return fmt.Sprintf("%s of %s is not above 0, as a ratio needs it", m.Name, sides[side])
+			}
+		}
+		switch a, c := metric.Cases(m, g), metric.Cases(m, b); {
+		case len(a) > 0 && len(c) == 0:
+			return "only the good end sent values of " + m.Name
+		case len(c) > 0 && len(a) == 0:
+			return "only the bad end sent values of " + m.Name
+		case len(a) > 0 && metric.InCommon(a, c) == nil:
+			return fmt.Sprintf("the ends have no case of %s in common: %s at the good end, %s at the bad one", m.Name, words.Listed(a, 3), words.Listed(c, 3))
+		}
+	}
+	return ""
+}

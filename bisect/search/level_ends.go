@@ -1,0 +1,326 @@
+package search
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/metric"
+)
+
+// stage is the comparison of the ends: a belief and the levels seen, for every channel.
+type stage struct {
+	q      *level
+	r      *run
+	models []*belief.Levels
+	levels [][2][]float64
+	pairs  int // of launches of both ends
+	fresh  int // of these, made for this comparison
+}
+
+// state is how far the comparison of the ends is.
+type state int
+
+const (
+	open state = iota
+	worse
+	alike
+)
+
+// ends implements question: both ends are launched in pairs, good bad, bad good and so on, until a channel is clearly
+// worse at the bad end or no channel can be.
+func (q *level) ends(r *run) (bisect.Ends, error) {
+	if q.exactFirst(r.least) {
+		return (&stage{q: q, r: r}).exactEnds()
+	}
+	s := q.stage(r)
+	for {
+		if err := r.ctx.Err(); err != nil {
+			return bisect.Ends{}, err
+		}
+		pick, st := s.settled(r.least)
+		tell(r, s.models[pick], max(1, s.pairs))
+		most := metric.MaxPairs
+		if q.part != nil {
+			most = maxPartPairs
+		}
+		if st == open && s.fresh < most && r.over() == "" {
+			for k := range 2 {
+				if err := s.launch((k == 1) == (s.pairs%2 == 0)); err != nil {
+					return bisect.Ends{}, err
+				}
+			}
+			s.pairs, s.fresh = s.pairs+1, s.fresh+1
+			continue
+		}
+		if st != worse && q.exact.rises(r.least) {
+			q.channels = nil
+			return (&stage{q: q, r: r}).exactEnds()
+		}
+		return s.answer(pick, st), nil
+	}
+}
+
+// stage begins the comparison with the launches that there are.
+func (q *level) stage(r *run) *stage {
+	s := &stage{q: q, r: r, levels: make([][2][]float64, len(q.channels))}
+	for range q.channels {
+		s.models = append(s.models, q.levels(r))
+	}
+	for _, t := range r.led.made {
+		if i, known := r.span.index[t.Candidate.Commit]; known && !t.void {
+			s.add(t, i)
+		}
+	}
+	for k := range s.levels {
+		s.pairs = max(s.pairs, min(len(s.levels[k][0]), len(s.levels[k][1])))
+	}
+	return s
+}
+
+// launch launches one end.
+func (s *stage) launch(bad bool) error {
+	r := s.r
+	i := belief.GoodEnd
+	if bad {
+		i = r.span.bad()
+	}
+	t, err := r.launch(r.span.id(i), r.span.purpose(i))
+	if err != nil {
+		return err
+	}
+	r.vain++
+	s.add(t, i)
+	return nil
+}
+
+// add takes in a launch.
+func (s *stage) add(t Trial, i int) {
+	r := s.r
+	parts := metric.NewParts(t.Outcome)
+	for k, c := range s.q.channels {
+		if r.ctx.Err() != nil { // there may be thousands
+			return
+		}
+		t.Outcome = parts.Of(c)
+		l, a := s.q.with(c).read(t)
+		if a != speaks {
+			continue
+		}
+		if l.Index = i; i >= 0 {
+			r.span.proven[i], r.span.usable[i] = true, true
+		}
+		if !r.span.isEnd(i) || !l.Censored {
+			s.models[k].Add(l)
+		}
+		if r.span.isEnd(i) && !l.Censored {
+			side := 0
+			if i >= 0 {
+				side = 1
+			}
+			s.levels[k][side] = append(s.levels[k][side], l.Y)
+			r.vain = 0
+		}
+	}
+}
+
+// settled picks the channel that speaks most clearly and says how far the comparison is. The more channels there are,
+// the clearer one must be.
+func (s *stage) settled(least float64) (pick int, st state) {
+	if s.q.part != nil {
+		return 0, s.partSettled(least)
+	}
+	clear := math.Sqrt(zEnd*zEnd + 2*math.Log(float64(len(s.q.channels))))
+	best, st := math.Inf(-1), alike
+	for k, m := range s.models {
+		d, sd := m.Step()
+		n := min(len(s.levels[k][0]), len(s.levels[k][1]))
+		if n < minEndPairs {
+			st = open
+			if n < fewEndPairs {
+				continue
+			}
+			sd, _ = known(d, s.levels[k])
+		}
+		if d+3*sd >= least && st == alike {
+			st = open
+		}
+		if d > metric.EffectMargin*least && d > clear*sd && d/sd > best {
+			best, pick = d/sd, k
+		}
+	}
+	if best > 0 {
+		return s.orWhole(pick, least, clear), worse
+	}
+	enough := minAlikePairs
+	pick = s.largest()
+	if d, sd := s.models[pick].Step(); d < -2*sd {
+		enough *= 2 // looks faster, as it may when modes of the machine have fallen so
+	}
+	if st == alike && s.pairs >= enough {
+		return pick, alike
+	}
+	return pick, open
+}
+
+// known is the standard deviation of a step of the ends where launches are too few to have measured the noise, with
+// that of a launch. It goes by Student's t for a noise of 0.9 % that is as good as two launches more, and is the deviation
+// of a normal that is as rare (Wallace 1959).
+func known(d float64, levels [2][]float64) (step, launch float64) {
+	const known, sd = 2.0, 0.009
+	squares, n := known*sd*sd, known
+	share := 0.0
+	for _, side := range levels {
+		m := 0.0
+		for _, y := range side {
+			m += y / float64(len(side))
+		}
+		for _, y := range side {
+			squares += (y - m) * (y - m)
+		}
+		n += float64(len(side) - 1)
+		share += 1 / float64(len(side))
+	}
+	launch = math.Sqrt(squares / n)
+	t := math.Abs(d) / (launch * math.Sqrt(share))
+	return math.Abs(d) / ((8*n + 1) / (8*n + 3) * math.Sqrt(n*math.Log1p(t*t/n))), launch
+}
+
+// partSettled is settled for a part of the range, where one metric is left and its noise is known.
+func (s *stage) partSettled(least float64) state {
+	if s.pairs < minEndPairs {
+		return open
+	}
+	switch d, sd := s.models[0].Step(); {
+	case s.fresh >= minPartPairs && d > metric.EffectMargin*least && d > zEnd*sd:
+		return worse
+	case d+3*sd < metric.EffectMargin*least:
+		return alike
+	}
+	return open
+}
+
+// orWhole is the whole of the metric in place of one case that did not get clearly worse than it.
+func (s *stage) orWhole(pick int, least, clear float64) int {
+	least *= metric.EffectMargin
+	of, err := s.models[pick].Step()
+	for k, c := range s.q.channels {
+		if !c.All || c.Metric != s.q.channels[pick].Metric {
+			continue
+		}
+		if d, sd := s.models[k].Step(); d > least && d > clear*sd && (of-d < least || of-d < 2*math.Hypot(sd, err)) {
+			return k
+		}
+	}
+	return pick
+}
+
+// largest is the channel of the largest step.
+func (s *stage) largest() int {
+	best, at := math.Inf(-1), 0
+	for k, m := range s.models {
+		if d, _ := m.Step(); d > best {
+			best, at = d, k
+		}
+	}
+	return at
+}
+
+// answer begins the search, or says why there is nothing to search.
+func (s *stage) answer(pick int, st state) bisect.Ends {
+	m := s.models[pick]
+	s.q.channel, s.r.b, s.r.visit = s.q.channels[pick], m, visit{}
+	s.r.out.metric = s.q.channel.Name()
+	e := s.compared(m, s.levels[pick], s.r.least)
+	if s.q.noise = 0; min(len(s.levels[pick][0]), len(s.levels[pick][1])) < minEndPairs {
+		d, _ := m.Step()
+		_, s.q.noise = known(d, s.levels[pick])
+	}
+	switch {
+	case st == worse:
+		e.Differ = true
+		e.Complaint = bisect.Complaint{Class: s.q.class(), Metric: s.q.channel.Name(), Ends: e.Bad.Ratio}
+		e.Bad.Call, e.Bad.Class = bisect.Bad, s.q.class()
+		s.r.blindEnds()
+	case st == alike:
+		if d, sd := m.Step(); d < -s.r.least && d < -zEnd*sd {
+			s.opposite(&e)
+			break
+		}
+		e.Hint = smallest(s.r)
+		if s.r.rounds > 0 {
+			e.Why = "the difference that the first launches of the ends showed was not confirmed: " + e.Why
+		}
+	case s.r.out.f.Spent:
+		if min(e.Good.Trials, e.Bad.Trials) < minEndPairs { // a ratio would mislead
+			e.Bad.Why, e.Bad.Ratio = "launched too few times to be compared", nil
+			e.Why = fmt.Sprintf("%s of %d and %d launches", s.q.channel.Name(), e.Bad.Trials, e.Good.Trials)
+		}
+		e.Unclear = true
+		e.Why = "the budget was used up before it was clear whether the ends differ: " + e.Why
+		e.Hint = "kbisect run --resume --budget 10m goes on where this stopped"
+	default:
+		e.Unclear = true
+		e.Why = "this machine is too noisy to tell whether the ends differ: " + e.Why
+		e.Hint = "use a quieter machine or a program that runs longer, or look for a larger change only with [judge] effect"
+	}
+	return e
+}
+
+// opposite says that the ends differ the other way round, and what to do.
+func (s *stage) opposite(e *bisect.Ends) {
+	if s.q.faster {
+		e.Why = "the bad end is worse, not better: " + e.Why
+		e.Hint = "to find what made it worse leave out --improvement"
+		return
+	}
+	e.Why = "the bad end is better, not worse: " + e.Why
+	other := metric.Metric{Higher: !s.q.channel.Metric.Higher}.Better()
+	e.Hint = fmt.Sprintf("to find what improved it add --improvement; if %[1]s is better, say better = %[1]q in its [metric], or --better %[1]s", other)
+}
+
+// compared puts the comparison of the ends into words.
+func (s *stage) compared(m *belief.Levels, levels [2][]float64, least float64) bisect.Ends {
+	eff := s.q.effect(m.Step())
+	e := bisect.Ends{
+		Good: bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[0]), Why: "the reference"},
+		Bad:  bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[1]), Ratio: eff},
+	}
+	e.Bad.Why = fmt.Sprintf("%s %s times the good end's", s.q.channel.Name(), ratio(eff))
+	e.Why = fmt.Sprintf("%s (%s is better), bad end against good end: ratio %s, %d and %d launches", s.q.channel.Name(), s.q.channel.Metric.Better(), ratio(eff), len(levels[1]), len(levels[0]))
+	if s.q.channel.Metric.Exact {
+		s.exactWords(&e, least)
+	}
+	if n := m.Noise(); n.TwoModes(m.Launches()) {
+		e.Why += fmt.Sprintf("; launches fall into two modes, %.2g %% apart, %.0f %% into the slower", 100*math.Expm1(n.Mode), 100*n.Share)
+	}
+	return e
+}
+
+// expected estimates the launches to the end. The comparison of the ends needs pairs until the step
+// stands out by zEnd standard deviations, which fall with their square root; the search learns from a
+// launch what one of a commit in the middle of the suspects tells; the proof adds pairs until
+// their likelihood ratio reaches odds.
+func expected(m *belief.Levels, pairs int, entropy, least, odds float64) float64 {
+	step, sd := m.Step()
+	step = max(step, least, 2*sd) // while little is known, a step that would soon show
+	n := 0.0
+	if pairs > 0 {
+		need := float64(pairs) * math.Pow(zEnd*sd/step, 2)
+		n += 2 * max(0, min(need, metric.MaxPairs)-float64(pairs))
+		n += 2 * max(0, float64(minEndPairs-pairs))
+	}
+	info, noise := m.MidLaunch(step)
+	n += entropy / info * (sharp + blunt*(1-info/math.Ln2))
+	v := 2 * noise
+	return n + 2*max(belief.MinPairs, 2*odds*v/(step*step))
+}
+
+// By how much a search needs more launches than the first of them would tell: where one launch settles
+// a commit, and what is added where it hardly tells anything, as drift takes its share and suspects that
+// lie side by side are the harder to tell apart. From simulations.
+const (
+	sharp = 1.3
+	blunt = 2.0
+)

@@ -1,0 +1,273 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/metric"
+)
+
+// The rules of the proof of a slowdown.
+const (
+	maxConfirm  = 120 // pairs of launches with each parent
+	contradicts = 3   // standard deviations by which the pairs contradict the step of the search
+	maxFailures = 3   // proofs that come to nothing before all is begun anew
+)
+
+// contest is a test of one claim with the candidates that it is about and what their launches showed.
+type contest struct {
+	culprit, parent string
+	test            belief.StepTest
+	exact           *bisect.Exact // the last numbers, of a metric that has them
+	lost            string        // why one of the two could not be launched
+	lostParent      bool
+}
+
+// levelProof is the proof of a claim about a step.
+type levelProof struct {
+	q *level
+	r *run
+}
+
+// prove implements question: the culprit against each of its parents or, where untestable commits blur it, the first
+// commit after the set against the last before it.
+func (q *level) prove(r *run, members []int) (done bool, err error) {
+	m, v := r.b.(*belief.Levels), &levelProof{q, r}
+	culprit, parents := r.span.sides(members)
+	d, _ := m.Step()
+	var rounds []*contest
+	verdict := 1
+	for _, p := range parents {
+		c := &contest{test: belief.StepTest{Step: d}, culprit: culprit, parent: p}
+		if err := v.fight(m, c); err != nil {
+			return false, err
+		}
+		rounds = append(rounds, c)
+		if call := c.test.Decided(m.Noise(), r.s.delta()); c.lost == "" && call < 1 {
+			verdict = call
+			break
+		}
+	}
+	v.reportContests(m, rounds, verdict, len(members))
+	now, p := m.Top()
+	still := p >= 1-r.s.delta() && slices.Equal(now, members)
+	switch {
+	case verdict > 0 && still:
+		r.out.conclude(r, members, p*(1-r.s.delta()), func(out *bisect.Culprit) { v.proven(m, out, p, rounds) })
+		return true, nil
+	case r.over() != "":
+		return r.giveUp(r.over()), nil
+	case verdict < 0 && still, q.failed+1 >= maxFailures:
+		q.failed = 0
+		v.begun()
+		return false, nil
+	}
+	q.failed++
+	return false, nil
+}
+
+// begun begins another round after proofs that refuted the search.
+func (v *levelProof) begun() {
+	if v.r.rounds == maxRounds {
+		m := v.r.b.(*belief.Levels)
+		if d, sd := m.Step(); d < metric.EffectMargin*v.r.least || d < zEnd*sd {
+			v.q.unconfirmed(v.r)
+			v.r.rounds++
+			return
+		}
+	}
+	v.r.contradicted("fresh launches contradicted the search: searching again from clean builds")
+}
+
+// fight launches culprit and parent side by side, in turning order, until the claim is decided. The
+// launches inform the belief as well.
+func (v *levelProof) fight(m *belief.Levels, c *contest) error {
+	for c.test.Pairs() < maxConfirm && c.test.Decided(m.Noise(), v.r.s.delta()) == 0 && v.r.over() == "" {
+		var y, at [2]float64
+		for k := range 2 {
+			side := k
+			if c.test.Pairs()%2 == 1 {
+				side = 1 - k
+			}
+			l, ok, err := v.launchSide(m, c, side == 1)
+			if err != nil || c.lost != "" {
+				return err
+			}
+			if y[side], at[side] = l.Y, l.At; !ok {
+				y[side] = math.NaN()
+			}
+		}
+		if x := y[1] - y[0]; !math.IsNaN(x) {
+			c.test.Add(x, at[1]-at[0])
+			if v.q.channel.Metric.Exact {
+				c.exact = &bisect.Exact{Value: v.q.number(y[1]), Parent: v.q.number(y[0])}
+			}
+		}
+	}
+	return nil
+}
+
+// launchSide launches one side of a contest from a clean build. A side that fails every time is
+// lost to it.
+func (v *levelProof) launchSide(m *belief.Levels, c *contest, culprit bool) (l belief.Launch, ok bool, err error) {
+	id, why := c.parent, bisect.ConfirmParent
+	if culprit {
+		id, why = c.culprit, bisect.ConfirmCulprit
+	}
+	t, err := v.r.led.launch(v.r.ctx, v.q, id, why)
+	if err != nil {
+		return l, false, err
+	}
+	l, a := v.q.read(t)
+	if a == speaks {
+		v.r.vain = 0
+		if i, known := v.r.span.index[id]; known { // else it lies before the range, and is no reference that the belief knows
+			l.Index = i
+			m.Add(l)
+		}
+		return l, true, nil
+	}
+	v.r.vain++
+	if t.Class != bisect.OK && v.r.vain >= 3 || a == silent && t.Class == bisect.OK {
+		c.lost, c.lostParent = t.Describe(), !culprit
+	}
+	return l, false, nil
+}
+
+// reportContests tells what the proof showed.
+func (v *levelProof) reportContests(m *belief.Levels, rounds []*contest, verdict, suspects int) {
+	for i, c := range rounds {
+		if c.test.Pairs() == 0 && c.lost == "" { // the budget ended first
+			continue
+		}
+		text := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", bisect.ShortID(c.parent), v.q.effect(c.test.Median(), 0).Ratio, c.test.Pairs(), c.test.LogOdds(m.Noise()))
+		if c.exact != nil {
+			text = fmt.Sprintf("%s: %s, and %s in %s", v.q.channel.Name(), v.q.exactValue(v.r.led, c.culprit), v.q.exactValue(v.r.led, c.parent), bisect.ShortID(c.parent))
+		}
+		good := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - v.r.s.delta(), Trials: c.test.Pairs(), Why: "launched in turn with " + bisect.ShortID(c.culprit)}
+		if v.q.channel.Metric.Exact {
+			good.Why = "built anew, as " + bisect.ShortID(c.culprit)
+		}
+		bad := bisect.Verdict{Call: bisect.Bad, Class: v.q.class(), Probability: 1 - v.r.s.delta(), Trials: c.test.Pairs(), Why: text}
+		last := i == len(rounds)-1
+		if last && verdict < 1 {
+			bad.Call, bad.Class = bisect.Good, bisect.OK
+			if verdict == 0 {
+				bad.Call = bisect.Untestable
+			}
+		}
+		if c.lost != "" {
+			lost := &bad
+			if c.lostParent {
+				lost = &good
+			}
+			lost.Call, lost.Class, lost.Why = bisect.Untestable, bisect.Skip, c.lost
+		}
+		if i == 0 || last && verdict < 1 {
+			v.r.out.judged(bisect.Step{Commit: c.culprit, Role: bisect.RoleCulprit, Verdict: bad, Remaining: suspects})
+		}
+		v.r.out.judged(bisect.Step{Commit: c.parent, Role: bisect.RoleParent, Verdict: good, Remaining: suspects})
+	}
+}
+
+// proven fills in what the culprit did to the metric, and what could not be launched for the proof.
+func (v *levelProof) proven(m *belief.Levels, out *bisect.Culprit, p float64, rounds []*contest) {
+	out.Class = v.q.class()
+	out.Effect = v.share(m, rounds)
+	out.Besides = v.besides(out.Commit, rounds)
+	for _, x := range rounds {
+		if x.lost == "" {
+			continue
+		}
+		out.Confirmed, out.Confidence = false, min(p, 0.9)
+		who := "culprit " + bisect.ShortID(x.culprit)
+		if x.lostParent {
+			who = "parent " + bisect.ShortID(x.parent)
+		}
+		v.r.out.warn(fmt.Sprintf("%s could not be launched for the confirmation (%s): the answer rests on the search alone", who, x.lost))
+	}
+}
+
+// share is the effect of the culprit itself. The step that the search has found is that between the
+// ends; where the pairs of the proof contradict it, the range holds other changes besides, and
+// the pairs are what speaks of this one.
+func (v *levelProof) share(m *belief.Levels, rounds []*contest) *bisect.Effect {
+	own, sd := m.Step()
+	least, err := math.Inf(1), 0.0
+	var exact *bisect.Exact
+	for _, c := range rounds {
+		if enough := c.test.Pairs() >= belief.MinPairs || m.Noise().Exact && c.test.Pairs() > 0; enough && c.test.Median() < least {
+			least, err, exact = c.test.Median(), c.test.Deviation(m.Noise()), c.exact
+		}
+	}
+	if !math.IsInf(least, 1) && math.Abs(least-own) >= contradicts*math.Hypot(err, sd) {
+		own, sd = least, err
+	}
+	v.warnRest(m, own, sd)
+	e := v.q.effect(own, sd)
+	e.Exact = exact
+	return e
+}
+
+// warnRest says that the culprit's own step is not all that the ends differ by, where one culprit was
+// looked for.
+func (v *levelProof) warnRest(m *belief.Levels, own, sd float64) {
+	if v.r.inner || v.r.s.All {
+		return
+	}
+	whole, err := 0.0, 0.0
+	if m.Noise().Exact {
+		whole = v.q.exact.step(v.q.exact.pick)
+	} else {
+		whole, err = belief.FitProfile([]int{belief.GoodEnd, v.r.span.bad()}, v.q.ledger(v.r, nil)).Diff(0, 1)
+	}
+	if rest := math.Abs(whole - own); rest > 3*math.Hypot(err, sd) && rest > 0.1*math.Abs(whole) {
+		v.r.out.warn(fmt.Sprintf("the culprit changes %s to %.3f times its parent's, the ends differ by a factor of %.3f: the range holds other changes as well\nhint: --all looks for every one of them",
+			v.q.channel.Name(), v.q.effect(own, sd).Ratio, v.q.effect(whole, err).Ratio))
+	}
+}
+
+// besides is what the culprit did to the metric beside the number that was searched for: to all cases
+// together where that was one case, and to the case that it moved most where that was all of them. A case
+// counts if it lies clearly above the others.
+func (v *levelProof) besides(culprit string, rounds []*contest) []bisect.Effect {
+	parent := slices.IndexFunc(rounds, func(c *contest) bool {
+		_, known := v.r.span.index[c.parent]
+		return known && c.lost == "" && c.test.Pairs() > 0
+	})
+	if parent < 0 || v.q.channel.Metric.Exact {
+		return nil
+	}
+	at := []int{v.r.span.index[rounds[parent].parent], v.r.span.index[culprit]}
+	isOK := func(t Trial) bool { return t.Class == bisect.OK }
+	all := metric.Channels([]metric.Metric{v.q.channel.Metric}, v.r.led.last(rounds[parent].parent, isOK), v.r.led.last(culprit, isOK))
+	whole, err := 0.0, 0.0
+	var most *bisect.Effect
+	clear := math.Sqrt(falls*falls + 2*math.Log(float64(max(1, len(all)-1))))
+	far := v.r.least
+	made := v.r.led.inParts()
+	for _, c := range all {
+		if v.r.ctx.Err() != nil {
+			return nil
+		}
+		of := v.q.with(c)
+		d, sd := belief.FitProfile(at, of.ledger(v.r, made)).Diff(0, 1)
+		switch {
+		case !c.All && v.q.channel.All:
+			if d-whole > far && d-whole > clear*math.Hypot(sd, err) {
+				most, far = of.effect(d, sd), d-whole
+			}
+		case c.All && v.q.channel.All:
+			whole, err = d, sd
+		case c.All:
+			most = of.effect(d, sd)
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	return []bisect.Effect{*most}
+}

@@ -1,0 +1,246 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/sets"
+)
+
+// SetOracle answers by launches whether sets of changes show the complaint that tells the ends apart.
+// One launch answers where the complaint is a class; where it is a metric, launches in turn with the
+// good end do. It serves one goroutine.
+type SetOracle struct {
+	Candidate func(sets.Set) (bisect.Candidate, error)
+	Sampler   bisect.Sampler
+	Options
+	Clean bool        // certificates come from clean builds
+	Class bool        // only how launches end tells ends apart, no metric does
+	Spent func() bool // reports that the budget is used up, for launches in turn; may be nil
+	Parts bool        // sets are parts of changes, no whole programs: another exception than the bad end's is of their own
+
+	good    bisect.Candidate
+	outcome bisect.Outcome // of the good end
+	q       failure
+	ends    bisect.Ends
+	led     *ledger
+	slow    *belief.Levels // holds the noise, where the complaint is a metric
+	level   *level
+	unfit   int
+}
+
+// Ends is what the two ends have shown, once both were tested.
+func (o *SetOracle) Ends() bisect.Ends { return o.ends }
+
+// Turned reports that nothing on shows the complaint: the ends are the wrong way round.
+func (o *SetOracle) Turned() bool { return failed(o.outcome) }
+
+// mostSetPairs bounds the launches by which a set is told slow or not.
+const mostSetPairs = 40
+
+// Test implements [sets.Oracle].
+func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, error) {
+	c, err := o.Candidate(r.Set)
+	if err != nil {
+		return sets.Result{}, err
+	}
+	if o.led == nil {
+		o.led = newLedger(&Search{Sampler: o.Sampler, Options: o.Options})
+	}
+	switch {
+	case r.Purpose == sets.Baseline && r.Nth == 0:
+		return o.goodEnd(ctx, c)
+	case r.Purpose == sets.AllChanges && r.Nth == 0:
+		return o.badEnd(ctx, c)
+	case o.slow != nil:
+		return o.compare(ctx, c, r)
+	}
+	x, err := o.led.sample(ctx, o.request(c, r))
+	if err == nil && r.Purpose == sets.AllChanges && !o.ends.Differ {
+		return o.read(x.Outcome), nil // its complaint does not come every time
+	}
+	return o.result(x.Outcome), err
+}
+
+// request asks for the trial of a test.
+func (o *SetOracle) request(c bisect.Candidate, r sets.Request) bisect.Request {
+	out := bisect.Request{Candidate: c, Purpose: bisect.Purpose(r.Purpose), Nth: r.Nth, Clean: o.Clean && r.Clean, Past: r.Past, BuildOnly: o.Builds}
+	if !r.Full && o.q.complaint.Class == bisect.Timeout {
+		out.Hurry = o.q.hurry()
+	}
+	return out
+}
+
+func (o *SetOracle) goodEnd(ctx context.Context, c bisect.Candidate) (sets.Result, error) {
+	x, err := o.led.sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndGood, BuildOnly: o.Builds})
+	o.good, o.outcome = c, x.Outcome
+	return o.result(x.Outcome), err
+}
+
+// badEnd launches the bad end and reads off what tells the ends apart: how they end, or else a metric.
+func (o *SetOracle) badEnd(ctx context.Context, c bisect.Candidate) (sets.Result, error) {
+	x, err := o.led.sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndBad, BuildOnly: o.Builds})
+	if err != nil {
+		return sets.Result{}, err
+	}
+	out, g := o.read(x.Outcome), o.outcome
+	if g.Class != bisect.OK || x.Class != bisect.OK || o.Class {
+		return out, nil
+	}
+	return o.slowEnd(ctx, c, out)
+}
+
+// read reads off an outcome of the bad end how it ends other than the good end.
+func (o *SetOracle) read(x bisect.Outcome) sets.Result {
+	g := o.outcome
+	e := readEnds(o.Options, g, x)
+	if !e.Differ && failed(g) && x.Class == bisect.OK { // the ends are the wrong way round
+		e = readComplaint(o.Options, g)
+	}
+	if e.Complaint.Class == bisect.Timeout && o.Phase == "" {
+		e.Complaint.AnyPhase = true // what moves a time-out to another phase does not mend it
+	}
+	if o.Parts {
+		e.Complaint.Error = x.Error
+	}
+	o.ends, o.q.complaint = e, e.Complaint
+	out := o.result(x)
+	if !e.Differ && failed(x) && !failed(g) {
+		out.Answer, out.Why = sets.Unjudged, e.Why
+	}
+	return out
+}
+
+// slowEnd compares ends that both end well by their metrics, as a search of a history does.
+func (o *SetOracle) slowEnd(ctx context.Context, c bisect.Candidate, out sets.Result) (sets.Result, error) {
+	bad := bisect.Commit{ID: c.String(), Parents: []string{o.good.String()}}
+	s := &Search{Commits: []bisect.Commit{bad}, Good: bisect.Candidate{Commit: o.good.String()}, Spent: o.Spent, Options: o.Options}
+	o.led.s, s.Sampler = s, parsed{o.Sampler}
+	for i, t := range o.led.made { // a run knows candidates by their text
+		o.led.made[i].Candidate = bisect.Candidate{Commit: t.Candidate.String()}
+		o.led.known[o.led.made[i].ID()] = i
+	}
+	run := newRun(ctx, s, o.led, newSpan(s.Commits, s.Good, ""))
+	if err := (&job{run}).ask(); err != nil {
+		return out, err
+	}
+	q, slow := run.q.(*level)
+	if !slow {
+		return out, nil
+	}
+	e, err := q.ends(run)
+	if err != nil {
+		return out, err
+	}
+	run.out.ends(run, e)
+	o.ends, o.q.complaint = e, e.Complaint
+	if e.Differ {
+		o.level, o.slow = q, run.b.(*belief.Levels)
+		step, _ := o.slow.Step()
+		out.Answer, out.Class, out.Why, out.Slow = sets.Fail, bisect.Slow, e.Why, math.Exp(step)
+	}
+	return out, nil
+}
+
+// parsed reads candidates that a search of a history knows by their text only.
+type parsed struct{ next bisect.Sampler }
+
+func (s parsed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	r.Candidate = bisect.ParseCandidate(r.Candidate.Commit)
+	return s.next.Sample(ctx, r)
+}
+
+// result reads one outcome against the complaint.
+func (o *SetOracle) result(x bisect.Outcome) sets.Result {
+	r := sets.Result{Seconds: x.Wall, Class: x.Class, Phase: x.Phase, Early: x.Early, Why: x.Describe()}
+	if x.Built {
+		r.Seconds += x.Build
+	}
+	took, usual := phaseTime(x, o.q.complaint), phaseTime(o.outcome, o.q.complaint)
+	if usual > 0 {
+		r.Slow = took / usual
+	}
+	switch {
+	case x.Class == bisect.OK:
+		r.Answer = sets.Pass
+		r.Between = o.q.complaint.Class == bisect.Timeout && usual > 0 && took > bisect.Patience(usual)
+	case o.q.complaint.Class != "" && o.q.complaint.Matches(x):
+		r.Answer = sets.Fail
+	case untestable(x), o.q.complaint.Class != "":
+		r.Answer = sets.Unjudged
+	default:
+		r.Answer = sets.Fail
+	}
+	return r
+}
+
+// phaseTime is how long a trial took in the phase that a complaint is about, in seconds.
+func phaseTime(x bisect.Outcome, c bisect.Complaint) float64 {
+	for _, p := range x.Phases {
+		if p.Name == c.Phase && !c.Whole {
+			return p.Seconds
+		}
+	}
+	return x.Wall
+}
+
+// compare tells by launches in turn with the good end whether a set is as slow as the bad end, or half
+// so.
+func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Request) (sets.Result, error) {
+	out := sets.Result{}
+	step, _ := o.slow.Step()
+	test := belief.StepTest{Step: step}
+	noise, alpha := o.slow.Noise(), o.Options.delta()
+	for test.Pairs() < mostSetPairs && test.Decided(noise, alpha) == 0 && (o.Spent == nil || !o.Spent()) {
+		var y, at [2]float64
+		ok := true
+		for k := range 2 {
+			side := (k + test.Pairs()) % 2
+			x, err := o.launch(ctx, []bisect.Candidate{o.good, c}[side], r, side == 1)
+			if err != nil {
+				return out, err
+			}
+			out.Seconds += x.Wall
+			if side == 1 && x.Class != bisect.OK {
+				out.Answer, out.Class, out.Phase, out.Why = sets.Unjudged, x.Class, x.Phase, x.Describe()
+				return out, nil
+			}
+			l, a := o.level.read(x)
+			y[side], at[side], ok = l.Y, l.At, ok && a == speaks
+		}
+		if ok {
+			test.Add(y[1]-y[0], at[1]-at[0])
+		} else if o.unfit++; o.unfit > metric.MaxUnfit {
+			break
+		}
+	}
+	out.Launches = test.Pairs()
+	out.Class, out.Slow = bisect.OK, math.Exp(test.Median())
+	out.Why = fmt.Sprintf("%s %.4f times the good end's, %d pairs", o.level.channel.Name(), out.Slow, test.Pairs())
+	switch test.Decided(noise, alpha) {
+	case 1:
+		out.Answer, out.Class = sets.Fail, bisect.Slow
+	case -1:
+		out.Answer = sets.Pass
+	default:
+		out.Answer = sets.Unjudged
+	}
+	return out, nil
+}
+
+// launch makes the next launch of one side of a comparison. It goes on counting where the comparison of
+// the ends has stopped, so that no launch of either is taken for another.
+func (o *SetOracle) launch(ctx context.Context, c bisect.Candidate, r sets.Request, tested bool) (Trial, error) {
+	why := bisect.EndGood
+	if tested {
+		why = bisect.Purpose(r.Purpose)
+	}
+	key := launchKey{c.String(), why}
+	n := o.led.count[key]
+	o.led.count[key]++
+	return o.led.sample(ctx, bisect.Request{Candidate: bisect.Candidate{Commit: c.String()}, Purpose: why, Nth: n, Clean: tested && o.Clean && r.Clean, Timing: true})
+}
