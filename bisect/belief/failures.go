@@ -20,7 +20,9 @@ type Failures struct {
 	alike   float64 // prior of "the ends do not differ"
 	certain bool    // the complaint is of a kind that comes always or never
 	all     Tally
+	mass    float64 // of the prior
 	by      map[int]*Tally
+	bad     []Tally        // launches of bad commits, for every commit as the culprit
 	tested  []int          // commits with launches, in the order of the first one
 	reach   map[int][]bool // what each of them reaches
 	last    *Posterior     // of the launches so far; nil: not made yet
@@ -29,7 +31,11 @@ type Failures struct {
 // NewFailures begins without a launch. A prior of 0 clears a commit; alike is the prior probability that the ends
 // do not differ; certain says that the complaint comes always or never, as that of a build does.
 func NewFailures(commits []bisect.Commit, prior []float64, alike float64, certain bool) *Failures {
-	return &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, alike: alike, certain: certain, by: map[int]*Tally{}, reach: map[int][]bool{}}
+	e := &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, alike: alike, certain: certain, by: map[int]*Tally{}, bad: make([]Tally, len(commits)), reach: map[int][]bool{}}
+	for _, p := range prior {
+		e.mass += p
+	}
+	return e
 }
 
 // Of counts the launches of commit i.
@@ -73,6 +79,11 @@ func (e *Failures) Add(l Launch) {
 		e.tested = append(e.tested, i)
 	}
 	*e.by[i] = e.by[i].Plus(t)
+	for k, in := range e.reach[i] {
+		if in {
+			e.bad[k] = e.bad[k].Plus(t)
+		}
+	}
 }
 
 // Decided returns the likeliest commit, or the commits that no usable one tells from it. Where good commits were
@@ -130,19 +141,6 @@ func (e *Failures) Nearest(quantiles []float64, p Prices) []int {
 	return nearest(e.graph.Masses(e.Weights()), func(i int) bool { return e.by[i] == nil }, quantiles, p)
 }
 
-// bads are the launches of bad commits, for every commit as the culprit.
-func (e *Failures) bads() []Tally {
-	out := make([]Tally, len(e.commits))
-	for _, c := range e.tested {
-		for k, in := range e.reach[c] {
-			if in {
-				out[k] = out[k].Plus(*e.by[c])
-			}
-		}
-	}
-	return out
-}
-
 // Posterior is what the evidence makes of every commit.
 type Posterior struct {
 	Weight []float64 // probability of each commit to be the culprit
@@ -161,32 +159,50 @@ func (b Posterior) two(bad, good Tally) float64 {
 	return logMixed(always, bad, good)
 }
 
+// byTally calls do for every commit with what is the same for all of its launches of bad commits: there are few different
+// ones, and of makes it once for each.
+func byTally[T any](bad []Tally, of func(Tally) T, do func(k int, x T)) {
+	known := map[Tally]T{}
+	var last Tally
+	var x T
+	for k, t := range bad {
+		if k == 0 || t != last {
+			var ok bool
+			if x, ok = known[t]; !ok {
+				x = of(t)
+				known[t] = x
+			}
+			last = t
+		}
+		do(k, x)
+	}
+}
+
 // Posterior weighs all launches so far.
 func (e *Failures) Posterior() Posterior {
 	if e.last != nil {
 		return *e.last
 	}
-	b := Posterior{certain: e.certain, Weight: make([]float64, len(e.commits)), Bad: e.bads(), All: e.all}
-	known := map[Tally]float64{}
-	logs := make([]float64, 0, len(e.commits)+1)
-	for k, t := range b.Bad {
-		l, ok := known[t]
-		if !ok {
-			l = b.two(t, e.all.Minus(t))
-			known[t] = l
+	b := Posterior{certain: e.certain, Weight: make([]float64, len(e.commits)), Bad: slices.Clone(e.bad), All: e.all}
+	top := logAlike(e.all) // all likelihoods are taken relative to the largest
+	logs := make([]float64, len(e.commits))
+	byTally(e.bad, func(t Tally) float64 { return b.two(t, e.all.Minus(t)) }, func(k int, l float64) {
+		logs[k] = l
+		top = max(top, l)
+	})
+	b.Alike = e.alike / (1 - e.alike) * e.mass * math.Exp(logAlike(e.all)-top)
+	total, last, like := b.Alike, math.NaN(), 0.0
+	for k, p := range e.prior {
+		if logs[k] != last {
+			last, like = logs[k], math.Exp(logs[k]-top)
 		}
-		logs = append(logs, math.Log(e.prior[k])+l)
+		b.Weight[k] = p * like
+		total += b.Weight[k]
 	}
-	mass := 0.0
-	for _, p := range e.prior {
-		mass += p
-	}
-	logs = append(logs, math.Log(e.alike/(1-e.alike)*mass)+logAlike(e.all))
-	total := logSum(logs)
 	for k := range b.Weight {
-		b.Weight[k] = math.Exp(logs[k] - total)
+		b.Weight[k] /= total
 	}
-	b.Alike = math.Exp(logs[len(b.Weight)] - total)
+	b.Alike /= total
 	e.last = &b
 	return b
 }
@@ -224,10 +240,13 @@ func (b Posterior) SpeaksBad(k int, runs Tally) float64 {
 func (b Posterior) Credible(p float64) []bisect.Suspect {
 	var all []bisect.Suspect
 	total := 0.0
+	for _, w := range b.Weight {
+		total += w
+	}
+	trifle := (1 - p) * total / float64(len(b.Weight)) // all that weigh less add up to less than 1-p
 	for i, w := range b.Weight {
-		if w > 0 {
+		if w > 0 && w >= trifle {
 			all = append(all, bisect.Suspect{Index: i, Probability: w})
-			total += w
 		}
 	}
 	return likeliest(all, p*total)
@@ -237,7 +256,7 @@ func (b Posterior) Credible(p float64) []bisect.Suspect {
 func (e *Failures) Peers(k int) []int {
 	var out []int
 	for i, p := range e.prior {
-		if p > 0 && !slices.ContainsFunc(e.tested, func(c int) bool { return e.reach[c][i] != e.reach[c][k] }) {
+		if p > 0 && e.bad[i] == e.bad[k] && !slices.ContainsFunc(e.tested, func(c int) bool { return e.reach[c][i] != e.reach[c][k] }) {
 			out = append(out, i)
 		}
 	}
@@ -260,22 +279,19 @@ type forecast struct {
 func (e *Failures) forecast() forecast {
 	b, n := e.Posterior(), len(e.commits)
 	bad, badH, good, goodH := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
-	rates := map[Tally][2]float64{}
 	var f forecast
-	for k, w := range b.Weight {
-		t := b.Bad[k]
-		r, ok := rates[t]
-		if !ok {
-			g, fail := b.All.Minus(t), Tally{Fails: 1}
-			l := b.two(t, g)
-			r = [2]float64{math.Exp(b.two(t.Plus(fail), g) - l), math.Exp(b.two(t, g.Plus(fail)) - l)}
-			rates[t] = r
-		}
-		bad[k], badH[k] = w*r[0], w*binaryEntropy(r[0])
-		good[k], goodH[k] = w*r[1], w*binaryEntropy(r[1])
+	type rates struct{ bad, badH, good, goodH float64 }
+	byTally(b.Bad, func(t Tally) rates {
+		g, fail := b.All.Minus(t), Tally{Fails: 1}
+		l := b.two(t, g)
+		x, y := math.Exp(b.two(t.Plus(fail), g)-l), math.Exp(b.two(t, g.Plus(fail))-l)
+		return rates{x, binaryEntropy(x), y, binaryEntropy(y)}
+	}, func(k int, r rates) {
+		w := b.Weight[k]
+		bad[k], badH[k], good[k], goodH[k] = w*r.bad, w*r.badH, w*r.good, w*r.goodH
 		f.failGood += good[k]
 		f.knownGood += goodH[k]
-	}
+	})
 	r := failNext(logAlike, b.All)
 	f.failAlike, f.knownAlike = b.Alike*r, b.Alike*binaryEntropy(r)
 	f.fail, f.known = e.graph.Masses(bad), e.graph.Masses(badH)

@@ -154,11 +154,29 @@ func (a *account) conclude(r *run, members []int, p float64, fill func(out *bise
 		Class: f.Complaint.Class, Phase: f.Complaint.Phase, Confidence: p, Confirmed: true,
 	}
 	fill(&out)
+	if x := misfit(r, members[0]); x.Misfits() {
+		out.Confidence = min(out.Confidence, doubted)
+		r.out.warn(fmt.Sprintf("the launches do not fit one change alone: those of %s would come by chance with a probability of %.1g\nhint: the range may hold other changes (--all looks for every one), or that commit may be unlike its neighbours for a reason of its own", bisect.ShortID(r.span.id(x.Index)), x.P))
+	}
 	if r.s.Fast {
 		out.Confirmed, out.Confidence = false, min(out.Confidence, unproven)
 		r.out.warn("not proven, as --fast asks: culprit and parents were not launched from clean builds at their full limits\nhint: without --fast the proof is made")
 	}
 	f.Result, f.Culprits = bisect.Found, []bisect.Culprit{out}
+}
+
+// doubted is the most that an answer states which some launches contradict.
+const doubted = 0.9
+
+// misfit checks the model that the answer rests on against the launches.
+func misfit(r *run, culprit int) belief.Misfit {
+	switch b := r.b.(type) {
+	case *belief.Levels:
+		return b.Misfit()
+	case *belief.Failures:
+		return b.Misfit(culprit)
+	}
+	return belief.Misfit{P: 1}
 }
 
 // warnOthers reports the commits that were set aside because they fail in another way: no commit is

@@ -137,7 +137,7 @@ const (
 	minPartPairs  = 3   // new pairs of the ends of a part of the range: it was chosen for what the old ones showed
 	maxPartPairs  = 30  // then they are not told apart
 
-	misfit = 2.5 // times the noise of the ends that launches must scatter by to call for more of the ends
+	scatters = 2.5 // times the noise of the ends that launches must scatter by to call for more of the ends
 
 	rampGain     = 8.0 // by how much an even ramp must be likelier than any step, as a logarithm
 	rampLaunches = 60  // launches that a search may take before that alone ends it
@@ -162,7 +162,7 @@ func (q *level) settled(r *run, decided bool) (done, acted bool, err error) {
 	}
 	d, sd := m.Step()
 	gone := (q.refuted(r, 3) || d <= 2*sd && made >= many) && r.over() == ""
-	if _, v := m.MidLaunch(d); gone || q.noise > 0 && math.Sqrt(v) > misfit*q.noise {
+	if _, v := m.MidLaunch(d); gone || q.noise > 0 && math.Sqrt(v) > scatters*q.noise {
 		for i, n := range endLaunches(r) { // what is in doubt are the ends, or the noise
 			if n < minEndPairs && r.over() == "" {
 				at := []int{belief.GoodEnd, r.span.bad()}[i]
