@@ -118,8 +118,11 @@ func (e *Failures) Next(p Prices) (a Action, ok bool) {
 	best := 0.0
 	consider := func(i int, share float64) {
 		fail, info := f.of(i)
+		if info <= 1e-9 || share*info <= best*min(p.Pass, p.Fail) { // no price makes it the best
+			return
+		}
 		cost := p.launch(i, fail)
-		if v := share * info / cost; info > 1e-9 && v > best*(1+1e-9) {
+		if v := share * info / cost; v > best*(1+1e-9) {
 			best, a, ok = v, Action{i, info, cost}, true
 		}
 	}

@@ -172,7 +172,7 @@ const doubted = 0.9
 func misfit(r *run, culprit int) belief.Misfit {
 	switch b := r.b.(type) {
 	case *belief.Levels:
-		return b.Misfit()
+		return belief.CheckLevels(b)
 	case *belief.Failures:
 		return b.Misfit(culprit)
 	}

@@ -13,14 +13,15 @@ import (
 type span struct {
 	commits []bisect.Commit
 	good    bisect.Candidate
-	goodKey string         // fingerprint of the good end's inputs
-	index   map[string]int // of a commit id; GoodEnd for the good end
-	weight  []float64      // of each commit before equal inputs clear any
-	prior   []float64      // of each commit as the culprit; 0 clears it
-	within  []bool         // commits below the bad end; all, unless the range holds several changes
-	usable  []bool         // can be launched
-	proven  []bool         // has told something about the complaint before
-	blind   bool           // the ends have equal inputs: if they differ all the same, any commit may be to blame
+	goodKey string           // fingerprint of the good end's inputs
+	index   map[string]int   // of a commit id; GoodEnd for the good end
+	weight  []float64        // of each commit before equal inputs clear any
+	prior   []float64        // of each commit as the culprit; 0 clears it
+	within  []bool           // commits below the bad end; all, unless the range holds several changes
+	usable  []bool           // can be launched
+	proven  []bool           // has told something about the complaint before
+	alike   map[string][]int // the commits of equal inputs, by their key
+	blind   bool             // the ends have equal inputs: if they differ all the same, any commit may be to blame
 }
 
 func newSpan(commits []bisect.Commit, good bisect.Candidate, goodKey string) *span {
@@ -50,21 +51,20 @@ func (p *span) weigh(weights []float64) {
 // clear makes the priors: a commit is cleared that would tell commits of equal inputs apart.
 func (p *span) clear() {
 	p.prior = make([]float64, len(p.commits))
-	alike := map[string][]int{}
+	p.alike = map[string][]int{}
 	for i, c := range p.commits {
 		p.usable[i] = !c.Neutral || i == len(p.commits)-1
 		if !c.Neutral && p.within[i] {
 			p.prior[i] = p.weight[i]
 		}
 		if c.Key != "" {
-			alike[c.Key] = append(alike[c.Key], i)
+			p.alike[c.Key] = append(p.alike[c.Key], i)
 		}
 	}
-	for _, c := range p.commits {
-		group := alike[c.Key]
-		delete(alike, c.Key)
+	for i, c := range p.commits {
+		group := p.alike[c.Key]
 		isGood := c.Key == p.goodKey
-		if len(group) == 0 || len(group) == 1 && !isGood {
+		if len(group) == 0 || group[0] != i || len(group) == 1 && !isGood {
 			continue
 		}
 		first := bisect.Ancestors(p.commits, group[0])
@@ -158,8 +158,8 @@ func (p *span) sides(set []int) (culprit string, parents []string) {
 
 // equalTo lists the commits with the inputs of commit i, itself left out.
 func (p *span) equalTo(i int) (out []int) {
-	for k, c := range p.commits {
-		if k != i && c.Key != "" && c.Key == p.commits[i].Key {
+	for _, k := range p.alike[p.commits[i].Key] {
+		if k != i {
 			out = append(out, k)
 		}
 	}
