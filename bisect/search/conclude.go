@@ -208,9 +208,6 @@ type Progress struct {
 	ExpectedSeconds  float64 // the same by what a launch has taken so far, builds and pauses included
 }
 
-// progress reports the progress.
-func (r *run) progress() { tell(r, r.b, 0) }
-
 // tell reports the progress by a belief; before the search, pairs of launches of both ends have been compared by it.
 func tell(r *run, b belief.Belief, pairs int) {
 	if r.s.OnProgress == nil || b == nil {

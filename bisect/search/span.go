@@ -91,9 +91,6 @@ func (p *span) forgetKeys() {
 	p.clear()
 }
 
-// keyed reports that equal inputs, or commits that touch none, clear any commit.
-func (p *span) keyed() bool { return slices.Contains(p.prior, 0) }
-
 // id is the commit with an index.
 func (p *span) id(i int) string {
 	if i < 0 {

@@ -16,7 +16,6 @@ import (
 func grown(t *testing.T, r *gittest.Repo, rng *rand.Rand, n int) (ids []string) {
 	t.Helper()
 	names := []string{"a", "b.cu", "k/a.cu", "k/sub/h", "k-2", "ü ä", "doc/x", "k/sub.h"}
-	paths := []string{}
 	for i := range n {
 		for range 1 + rng.IntN(3) {
 			name := names[rng.IntN(len(names))]
@@ -24,7 +23,6 @@ func grown(t *testing.T, r *gittest.Repo, rng *rand.Rand, n int) (ids []string) 
 			blob := r.Pipe(t, fmt.Sprint(rng.IntN(4)), "hash-object", "-w", "--stdin")
 			if mode := []string{"100644", "100644", "100755", "120000", ""}[rng.IntN(5)]; mode != "" {
 				r.Git(t, "update-index", "--add", "--replace", "--cacheinfo", mode+","+blob+","+name)
-				paths = append(paths, name)
 			}
 		}
 		var parents []string
