@@ -49,9 +49,6 @@ func (e *Failures) Of(i int) Tally {
 // Tested lists the commits with launches, in the order of the first one.
 func (e *Failures) Tested() []int { return e.tested }
 
-// Cleared reports that the prior leaves no commit to blame.
-func (e *Failures) Cleared() bool { return slices.Max(e.prior) == 0 }
-
 // Bad is the probability that commit i is bad.
 func (e *Failures) Bad(i int) float64 { return e.graph.Masses(e.Posterior().Weight)[i] }
 

@@ -51,7 +51,7 @@ func ParseUnit(symbol string) (Unit, bool) {
 	return Unit{a.Base + "/" + w.Base, a.Factor / w.Factor, Lower}, okAmount && okWork && a.Better == Lower
 }
 
-// amount reads a unit that is no fraction.
+// amount reads a unit that is not a fraction.
 func amount(s string) (Unit, bool) {
 	lower := func(base string, factor float64) (Unit, bool) { return Unit{base, factor, Lower}, true }
 	switch s {

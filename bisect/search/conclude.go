@@ -41,18 +41,18 @@ func (a *account) relay(s bisect.Step) {
 	a.judged(s)
 }
 
-// reportEnds keeps the comparison of the ends; a new beginning reports it only once.
+// ends keeps the comparison of the ends; a new beginning reports it only once.
 func (a *account) ends(r *run, e bisect.Ends) {
-	f := &r.out.f
+	f := &a.f
 	first := f.Ends.Why == "" && len(f.Steps) == 0
 	f.Ends, f.Complaint = e, e.Complaint
 	if first {
-		r.out.judged(bisect.Step{Commit: r.span.good.Commit, Role: bisect.RoleGoodEnd, Verdict: e.Good})
-		r.out.judged(bisect.Step{Commit: r.span.id(r.span.bad()), Role: bisect.RoleBadEnd, Verdict: e.Bad})
+		a.judged(bisect.Step{Commit: r.span.good.Commit, Role: bisect.RoleGoodEnd, Verdict: e.Good})
+		a.judged(bisect.Step{Commit: r.span.id(r.span.bad()), Role: bisect.RoleBadEnd, Verdict: e.Bad})
 	}
 	switch {
 	case e.Untestable, e.Unclear:
-		r.out.inconclusive(r)
+		a.inconclusive(r)
 	case !e.Differ:
 		f.Result = bisect.NoDifference
 	}
@@ -98,9 +98,9 @@ func (a *account) inconclusive(r *run) {
 	if b == nil { // no launch says anything
 		b, share = belief.NewFailures(r.span.commits, r.span.prior, 0, true), 1
 	}
-	r.out.f.Result, r.out.f.Suspects = bisect.Inconclusive, []bisect.SuspectCommit{}
+	a.f.Result, a.f.Suspects = bisect.Inconclusive, []bisect.SuspectCommit{}
 	for _, s := range b.Credible(share) {
-		r.out.f.Suspects = append(r.out.f.Suspects, suspect(r, s.Index, s.Probability))
+		a.f.Suspects = append(a.f.Suspects, suspect(r, s.Index, s.Probability))
 	}
 }
 
@@ -132,10 +132,10 @@ func whyNot(q question, o bisect.Outcome, a answer) string {
 	return o.Describe()
 }
 
-// conclude names the culprit, or the set that untestable commits keep together; confirmed says that it was proven by
-// launches from clean builds, with the probability p that it is right.
+// conclude names the culprit, which is right with probability p, or the set that untestable commits keep together; fill
+// adds what the proof has shown.
 func (a *account) conclude(r *run, members []int, p float64, fill func(out *bisect.Culprit)) {
-	f := &r.out.f
+	f := &a.f
 	weights := r.b.Weights()
 	if len(members) > 1 {
 		f.Result, f.Suspects = bisect.Inconclusive, nil
@@ -156,11 +156,11 @@ func (a *account) conclude(r *run, members []int, p float64, fill func(out *bise
 	fill(&out)
 	if x := misfit(r, members[0]); x.Misfits() {
 		out.Confidence = min(out.Confidence, doubted)
-		r.out.warn(fmt.Sprintf("the launches do not fit one change alone: those of %s would come by chance with a probability of %.1g\nhint: the range may hold other changes (--all looks for every one), or that commit may be unlike its neighbours for a reason of its own", bisect.ShortID(r.span.id(x.Index)), x.P))
+		a.warn(fmt.Sprintf("the launches do not fit one change alone: those of %s would come by chance with a probability of %.1g\nhint: the range may hold other changes (--all looks for every one), or that commit may be unlike its neighbours for a reason of its own", bisect.ShortID(r.span.id(x.Index)), x.P))
 	}
 	if r.s.Fast {
 		out.Confirmed, out.Confidence = false, min(out.Confidence, unproven)
-		r.out.warn("not proven, as --fast asks: culprit and parents were not launched from clean builds at their full limits\nhint: without --fast the proof is made")
+		a.warn("not proven, as --fast asks: culprit and parents were not launched from clean builds at their full limits\nhint: without --fast the proof is made")
 	}
 	f.Result, f.Culprits = bisect.Found, []bisect.Culprit{out}
 }

@@ -145,7 +145,7 @@ func (j *job) whole() error {
 		}
 	}
 	if timed {
-		j.warnOtherMetrics(l)
+		(&otherMetrics{l, j.r}).warn()
 	}
 	return nil
 }
@@ -182,10 +182,10 @@ func (j *job) ask() error {
 	if err != nil {
 		return err
 	}
+	j.r.q = &failure{}
 	o, find := j.r.s.Options, j.r.s.Find
 	e := readEnds(o, good.Outcome, bad.Outcome)
 	if e.Differ || e.Untestable || good.Class != bisect.OK || bad.Class != bisect.OK || o.Any || find != "" && find != bisect.Slow {
-		j.r.q = &failure{}
 		return nil
 	}
 	j.r.s.Metrics, _ = metric.Directed(o.Metrics, good.Outcome, bad.Outcome) // what has no direction is warned of where launches are read
@@ -201,9 +201,7 @@ func (j *job) ask() error {
 		if j.r.s.Weigh != nil {
 			j.r.span.weigh(j.r.s.Weigh())
 		}
-		return nil
 	}
-	j.r.q = &failure{}
 	return nil
 }
 

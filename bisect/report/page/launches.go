@@ -92,7 +92,7 @@ func (v view) worst(c bisect.Candidate) (s State) {
 // away names a candidate by the flags that it has set away from their base, or, where these are most of them, by those
 // that it leaves at their base.
 func (v view) away(c bisect.Candidate) string {
-	// Dozens of flags make names that nobody reads. What differs from the nearer end is what matters.
+	// Dozens of flags make names too long to read. What differs from the nearer end is what matters.
 	base, top, all := v.assigned(bisect.EndGood), v.assigned(bisect.EndBad), settings(c.Assign)
 	if len(all) != len(base) || len(all) != len(top) {
 		return setName(all)
