@@ -17,6 +17,7 @@ import (
 
 // searching is a search of which each launch sleeps.
 func searching(r *repo, seconds string, env ...string) *exec.Cmd {
+	r.watched = true
 	cmd := r.command("run", "--good", "v1", "--no-hunks", "--no-explain", "--", "sh", "-c", "sleep "+seconds+"; test $(cat n) -lt 3")
 	cmd.Env = append(r.env(), env...)
 	return cmd
@@ -67,6 +68,7 @@ func TestProgressOnTerminal(t *testing.T) {
 func newSwitches(t *testing.T) *repo {
 	t.Helper()
 	r := newRepo(t)
+	r.watched = true
 	text := "version = 1\n[run]\ncommand = [\"sh\", \"go.sh\"]\n"
 	for _, f := range []string{"a", "b", "c", "d", "e", "f"} {
 		text += fmt.Sprintf("[[flag]]\nname = %q\nvalues = [\"0\", \"1\"]\nenv = %q\n", f, "F_"+f)

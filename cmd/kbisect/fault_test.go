@@ -110,7 +110,7 @@ type rig struct {
 
 func newRig(t *testing.T, seed uint64) *rig {
 	t.Helper()
-	r := &rig{repo: &repo{t: t, dir: filepath.Join(t.TempDir(), "repo"), home: t.TempDir()}, rng: mathrand.New(mathrand.NewPCG(seed, 11)), mark: "KBISECT_TEST_MARK=" + rand.Text()}
+	r := &rig{repo: &repo{t: t, dir: filepath.Join(t.TempDir(), "repo"), home: t.TempDir(), watched: seed%2 == 0}, rng: mathrand.New(mathrand.NewPCG(seed, 11)), mark: "KBISECT_TEST_MARK=" + rand.Text()}
 	r.class = []string{"wrong", "wrong", "wrong", "crash", "timeout"}[r.rng.IntN(5)]
 	r.n = 2 + r.rng.IntN(5)
 	planted := 1 + r.rng.IntN(r.n)

@@ -305,6 +305,8 @@ var undecidedHint = regexp.MustCompile(`(?m)^hint: kbisect (compare [0-9a-f]{10}
 func TestHookDeadline(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
+	h.watched = true
+	h.must("hook", "install")
 	defer func() { t.Logf("\n%s", h.table) }()
 	base := h.git("rev-parse", "HEAD")
 	h.git("checkout", "-q", "-b", "topic")

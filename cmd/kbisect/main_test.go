@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +35,39 @@ type tests struct{ *testing.M }
 
 func (t tests) Run() int {
 	realpython.Use()
+	remove, err := buildPlain()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer remove()
 	return t.M.Run()
+}
+
+// watched is the test binary as kbisect, with the race detector where the tests are built with it. Tests and stories
+// in which much runs side by side use it. The others start kbisect hundreds of times, and once more for each trial,
+// which would take twice as long.
+var watched string
+
+// buildPlain builds kbisect without the race detector where the tests have it, and puts that first in the PATH.
+func buildPlain() (remove func(), err error) {
+	if watched, err = exec.LookPath("kbisect"); err != nil {
+		return nil, err
+	}
+	info, _ := debug.ReadBuildInfo()
+	if !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "kbisect-plain-")
+	if err != nil {
+		return nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	if out, err := exec.Command("go", "build", "-race=false", "-buildvcs=false", "-o", filepath.Join(dir, "kbisect"), ".").CombinedOutput(); err != nil {
+		remove()
+		return nil, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return remove, os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 }
 
 // testEnv is an environment in which git and kbisect know nothing of the machine's user.
@@ -56,14 +90,20 @@ func TestStories(t *testing.T) {
 			e.Vars = append(e.Vars, testEnv(e.WorkDir)...)
 			return nil
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"watched": func(s *testscript.TestScript, _ bool, _ []string) {
+				s.Setenv("PATH", filepath.Dir(watched)+string(filepath.ListSeparator)+s.Getenv("PATH"))
+			},
+		},
 	})
 }
 
 // repo is a real repository for tests.
 type repo struct {
-	t    *testing.T
-	dir  string
-	home string
+	t       *testing.T
+	dir     string
+	home    string
+	watched bool // use the kbisect of this name
 }
 
 func newRepo(t *testing.T) *repo {
@@ -102,7 +142,11 @@ func (r *repo) pipe(stdin string, args ...string) string {
 
 // command is kbisect as a process of its own.
 func (r *repo) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("kbisect", args...) // the test binary, which testscript.Main put on the PATH
+	name := "kbisect"
+	if r.watched {
+		name = watched
+	}
+	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = r.dir, r.env()
 	return cmd
 }

@@ -33,6 +33,7 @@ func sixteen(t *testing.T) *repo {
 	t.Parallel()
 	needTwo(t)
 	r := newRepo(t)
+	r.watched = true
 	r.write("run.sh", "#!/bin/sh\n"+fmt.Sprintf(noting, r.home)+`[ $F7 = 1 ] || [ $F3$F11 = 11 ] && exit 1; exit 0`+"\n")
 	config := "version = 1\n[run]\ncommand = [\"./run.sh\"]\n[device]\ngpus = \"none\"\n"
 	for i := range 16 {
@@ -87,6 +88,7 @@ func TestHangInOneSlot(t *testing.T) {
 	t.Parallel()
 	needTwo(t)
 	r := newRepo(t)
+	r.watched = true
 	alive := filepath.Join(r.home, "alive")
 	ids := r.history(24, func(i int) string {
 		if i >= 17 {
@@ -113,6 +115,7 @@ func TestHunksInTwoSlots(t *testing.T) {
 	t.Parallel()
 	needTwo(t)
 	r := newRepo(t)
+	r.watched = true
 	lines := func(bad string) string {
 		text := ""
 		for i := range 12 {
