@@ -36,18 +36,14 @@ type Report struct {
 }
 
 // Device is one GPU or MIG slice and its state when it was read. Of a slice,
-// only UUID, Parent, Name, the memory, SMs and Processes are its own; the rest
-// belongs to the GPU that was cut.
+// only UUID, Parent, Name, the memory and Processes are its own; the rest belongs to the
+// GPU that was cut.
 type Device struct {
 	Index             int       `json:"index"`                        // the driver's index of the GPU; CUDA may count differently
 	UUID              string    `json:"uuid,omitempty"`               // "GPU-…" or "MIG-…"
 	Parent            string    `json:"parent,omitempty"`             // of a slice: the UUID of the GPU that was cut
 	Name              string    `json:"name,omitempty"`               // as "NVIDIA H200"
-	PCIBus            string    `json:"pci_bus,omitempty"`            // as "00000000:17:00.0"
-	CPUs              []int     `json:"cpus,omitempty"`               // the processors near it, whether this process may use them or not
 	MemoryTotal       uint64    `json:"memory_total,omitempty"`       // bytes
-	MemoryUsed        uint64    `json:"memory_used,omitempty"`        // bytes
-	SMs               uint32    `json:"sms,omitempty"`                // multiprocessors; known for slices only
 	ComputeCapability string    `json:"compute_capability,omitempty"` // as "9.0"
 	SMClock           uint32    `json:"sm_clock,omitempty"`           // MHz
 	SMClockMax        uint32    `json:"sm_clock_max,omitempty"`       // MHz
@@ -58,21 +54,9 @@ type Device struct {
 	PersistenceMode   string    `json:"persistence_mode,omitempty"`   // "on", "off" or "" when not known
 	Processes         []Process `json:"processes,omitempty"`
 	RecoveryAction    string    `json:"recovery_action,omitempty"` // what the driver asks for: "none", "reset the GPU", …; "" when not known
-	Lost              bool      `json:"lost,omitempty"`            // as in Reading
 	MIG               bool      `json:"mig,omitempty"`             // MIG mode is on: the device is cut into slices
-	Slices            []Slice   `json:"slices,omitempty"`          // of a device in MIG mode
+	Slices            []string  `json:"slices,omitempty"`          // of a device in MIG mode: the UUIDs of what a program may use as its device, "MIG-…"
 	Absent            []Absence `json:"absent,omitempty"`
-}
-
-// Slice is one MIG slice of a device: what a program may use as its device.
-type Slice struct {
-	UUID            string `json:"uuid"`                   // "MIG-…"
-	Parent          string `json:"parent"`                 // UUID of the device that was cut
-	Name            string `json:"name,omitempty"`         // as "NVIDIA H200 MIG 1g.18gb"
-	GPUInstance     int    `json:"gpu_instance"`           // part of the memory and of the processors
-	ComputeInstance int    `json:"compute_instance"`       // part of the processors of a GPU instance
-	MemoryTotal     uint64 `json:"memory_total,omitempty"` // bytes, shared by the slices of one GPU instance
-	SMs             uint32 `json:"sms,omitempty"`          // multiprocessors
 }
 
 // Process is one process that holds a compute context on a device.

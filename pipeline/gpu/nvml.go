@@ -3,12 +3,10 @@
 package gpu
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
-	mathbits "math/bits"
 	"strconv"
 	"strings"
 	"sync"
@@ -181,60 +179,15 @@ func (d *device) identity() Device {
 	a.ask("MemoryTotal", "nvmlDeviceGetMemoryInfo", func() nvml.Return {
 		m, r := d.dev.GetMemoryInfo()
 		if r == nvml.SUCCESS {
-			out.MemoryTotal, out.MemoryUsed = m.Total, m.Used
+			out.MemoryTotal = m.Total
 		}
 		return r
 	})
-	d.place(a, &out)
 	d.limits(a, &out)
 	d.mig(a, &out)
 	now := d.readInto(a)
 	out.SMClock, out.MemClock, out.Temperature, out.PowerW = now.SMClock, now.MemClock, now.Temperature, now.PowerW
-	out.RecoveryAction, out.Processes, out.Lost, out.Absent = now.RecoveryAction, now.Processes, a.lost, a.absent
-	return out
-}
-
-// place asks where the device sits in the machine.
-func (d *device) place(a *asking, out *Device) {
-	a.ask("PCIBus", "nvmlDeviceGetPciInfo", func() nvml.Return {
-		pci, r := d.whole.GetPciInfo()
-		if r == nvml.SUCCESS {
-			out.PCIBus = cmp.Or(text(pci.BusId[:]), text(pci.BusIdLegacy[:]))
-		}
-		return r
-	})
-	a.ask("CPUs", "nvmlDeviceGetCpuAffinity", func() nvml.Return {
-		mask, r := d.whole.GetCpuAffinity(maxCPUs)
-		if r == nvml.SUCCESS {
-			out.CPUs = bits(mask)
-		}
-		return r
-	})
-}
-
-// maxCPUs is more than any machine has: an answer cut short would look complete.
-const maxCPUs = 4096
-
-// text reads a C string; its characters are signed on some machines.
-func text[T int8 | uint8](c []T) string {
-	var out []byte
-	for _, b := range c {
-		if b == 0 {
-			break
-		}
-		out = append(out, byte(b))
-	}
-	return string(out)
-}
-
-// bits lists the numbers of the bits that are set.
-func bits(mask []uint) []int {
-	var out []int
-	for i, word := range mask {
-		for ; word != 0; word &= word - 1 {
-			out = append(out, i*mathbits.UintSize+mathbits.TrailingZeros(word))
-		}
-	}
+	out.RecoveryAction, out.Processes, out.Absent = now.RecoveryAction, now.Processes, a.absent
 	return out
 }
 

@@ -46,11 +46,10 @@ func (d *device) instance(a *asking, dev nvml.Device) (instance, bool) {
 	return at, ok
 }
 
-// mig asks whether the device is cut, and for what; of a slice, for its size.
+// mig asks whether the device is cut, and into what.
 func (d *device) mig(a *asking, out *Device) {
 	if d.slice != nil {
 		out.Parent = d.slice.parent
-		out.SMs = d.multiprocessors(a, d.dev)
 		return
 	}
 	a.ask("MIG", "nvmlDeviceGetMigMode", func() nvml.Return {
@@ -62,56 +61,30 @@ func (d *device) mig(a *asking, out *Device) {
 		return r
 	})
 	if out.MIG {
-		out.Slices = d.slices(a, out.UUID)
+		out.Slices = d.slices(a)
 	}
 }
 
 // slices lists what the device is cut into; the places for slices may have gaps.
-func (d *device) slices(a *asking, parent string) []Slice {
+func (d *device) slices(a *asking) []string {
 	if !d.has("nvmlDeviceGetMigDeviceHandleByIndex") {
 		a.absent = append(a.absent, Absence{"Slices", lacks("nvmlDeviceGetMigDeviceHandleByIndex")})
 		return nil
 	}
 	places := 0
 	a.ask("Slices", "nvmlDeviceGetMaxMigDeviceCount", func() (r nvml.Return) { places, r = d.dev.GetMaxMigDeviceCount(); return r })
-	var out []Slice
+	var out []string
 	for i := range places {
 		dev, r := d.dev.GetMigDeviceHandleByIndex(i)
 		if r == nvml.ERROR_NOT_FOUND || r == nvml.ERROR_INVALID_ARGUMENT {
 			continue
 		}
-		if a.note("Slices", r) {
-			out = append(out, d.describe(a, dev, parent))
+		uuid := ""
+		if a.note("Slices", r) && a.ask("Slices", "nvmlDeviceGetUUID", func() (r nvml.Return) { uuid, r = dev.GetUUID(); return r }) {
+			out = append(out, uuid)
 		}
 	}
 	return out
-}
-
-func (d *device) describe(a *asking, dev nvml.Device, parent string) Slice {
-	s := Slice{Parent: parent, SMs: d.multiprocessors(a, dev)}
-	a.ask("Slices", "nvmlDeviceGetUUID", func() (r nvml.Return) { s.UUID, r = dev.GetUUID(); return r })
-	a.ask("Slices", "nvmlDeviceGetName", func() (r nvml.Return) { s.Name, r = dev.GetName(); return r })
-	a.ask("Slices", "nvmlDeviceGetMemoryInfo", func() nvml.Return {
-		m, r := dev.GetMemoryInfo()
-		if r == nvml.SUCCESS {
-			s.MemoryTotal = m.Total
-		}
-		return r
-	})
-	at, _ := d.instance(a, dev)
-	s.GPUInstance, s.ComputeInstance = at.gpu, at.compute
-	return s
-}
-
-func (d *device) multiprocessors(a *asking, dev nvml.Device) (n uint32) {
-	a.ask("SMs", d.newest("nvmlDeviceGetAttributes_v2", "nvmlDeviceGetAttributes"), func() nvml.Return {
-		attr, r := dev.GetAttributes()
-		if r == nvml.SUCCESS {
-			n = attr.MultiprocessorCount
-		}
-		return r
-	})
-	return n
 }
 
 // newest is the first of the forms of a call that the library has, or the last:

@@ -56,18 +56,6 @@ func fill(d *dgxa100.Device, i uint32) {
 		return 3, ok
 	}
 	d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 1, 2, true, false, ok }
-	d.GetCpuAffinityFunc = func(n int) ([]uint, nvml.Return) {
-		mask := make([]uint, n/64)
-		mask[0], mask[2] = 0b1010, 1
-		return mask, ok
-	}
-	d.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) {
-		var pci nvml.PciInfo
-		for j, c := range "00000000:17:00.0" {
-			pci.BusId[j] = int8(c)
-		}
-		return pci, ok
-	}
 	d.GetSupportedEventTypesFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 }
 
@@ -93,7 +81,6 @@ func TestProbe(t *testing.T) {
 	}
 	want := Device{
 		Index: 3, UUID: s.Devices[3].(*dgxa100.Device).UUID, Name: "Mock NVIDIA A100-SXM4-40GB", MemoryTotal: 42949672960,
-		PCIBus: "00000000:17:00.0", CPUs: []int{1, 3, 128},
 		ComputeCapability: "8.0", SMClock: 1410, SMClockMax: 1980, MemClock: 1215, Temperature: 33, PowerW: 61.5, PowerLimitW: 400,
 		PersistenceMode: "on", Processes: []Process{{42, 1 << 30}, {43, 0}}, RecoveryAction: "reset the GPU",
 		Absent: []Absence{{"HWPowerBrake", "not supported by this device"}},
@@ -144,7 +131,7 @@ func TestOpenUnknown(t *testing.T) {
 func TestOldDriver(t *testing.T) {
 	s := server()
 	newer := []string{"nvmlDeviceGetFieldValues", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetMigMode",
-		"nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetCpuAffinity", "nvmlDeviceGetPerformanceState", "nvmlDeviceGetSupportedEventTypes"}
+		"nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetPerformanceState", "nvmlDeviceGetSupportedEventTypes"}
 	s.LookupSymbolFunc = func(symbol string) error {
 		if slices.Contains(newer, symbol) {
 			return errors.New("no such symbol")
@@ -153,7 +140,7 @@ func TestOldDriver(t *testing.T) {
 	}
 	d := s.Devices[0].(*dgxa100.Device)
 	d.GetFieldValuesFunc, d.GetCurrentClocksEventReasonsFunc, d.GetTotalEnergyConsumptionFunc, d.GetMigModeFunc = nil, nil, nil, nil
-	d.GetTotalEccErrorsFunc, d.GetRemappedRowsFunc, d.GetCpuAffinityFunc, d.GetPerformanceStateFunc, d.GetSupportedEventTypesFunc = nil, nil, nil, nil, nil
+	d.GetTotalEccErrorsFunc, d.GetRemappedRowsFunc, d.GetPerformanceStateFunc, d.GetSupportedEventTypesFunc = nil, nil, nil, nil
 	dev, err := openWith(s, "0")
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +156,7 @@ func TestOldDriver(t *testing.T) {
 	if r.Reasons != reasonIdle || r.SMClock != 1410 || asked(r) != "" || r.Lost {
 		t.Errorf("got %+v", r)
 	}
-	if id := dev.identity(); id.MIG || id.Name == "" || id.CPUs != nil {
+	if id := dev.identity(); id.MIG || id.Name == "" {
 		t.Errorf("got %+v", id)
 	}
 }
@@ -187,7 +174,7 @@ func TestLostDevice(t *testing.T) {
 		if len(r.Absent) != 16 || r.Absent[0].Why != why {
 			t.Errorf("absent: %v", r.Absent)
 		}
-		if !r.Lost || !dev.identity().Lost {
+		if !r.Lost {
 			t.Errorf("not lost: %+v", r)
 		}
 		for _, a := range r.Absent {

@@ -125,7 +125,7 @@ func find(name string, rep Report, strict bool) (string, error) {
 func findUUID(name string, rep Report, strict bool) (string, error) {
 	owners := map[string]Device{}
 	for _, d := range rep.Devices {
-		for _, uuid := range append(sliceUUIDs(d), d.UUID) {
+		for _, uuid := range append(slices.Clone(d.Slices), d.UUID) {
 			if strings.HasPrefix(uuid, name) {
 				owners[uuid] = d
 			}
@@ -162,15 +162,7 @@ func usable(d Device, rep Report, strict bool) (string, error) {
 	case len(d.Slices) > 1 && strict:
 		return "", noDevice(name, "it is cut into slices; name one of them", rep)
 	}
-	return d.Slices[0].UUID, nil
-}
-
-func sliceUUIDs(d Device) []string {
-	var out []string
-	for _, s := range d.Slices {
-		out = append(out, s.UUID)
-	}
-	return out
+	return d.Slices[0], nil
 }
 
 // noDevice explains why name cannot be used, and lists what is there.
@@ -181,7 +173,7 @@ func noDevice(name, why string, rep Report) error {
 	var list []string
 	for _, d := range rep.Devices {
 		list = append(list, strings.TrimSpace(fmt.Sprintf("%d %s", d.Index, d.UUID)))
-		list = append(list, sliceUUIDs(d)...)
+		list = append(list, d.Slices...)
 	}
 	there := "this machine has no device"
 	if list != nil {

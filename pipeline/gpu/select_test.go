@@ -12,8 +12,8 @@ import (
 var rack = Report{Available: true, Devices: []Device{
 	{Index: 0, UUID: "GPU-00aa"},
 	{Index: 1, UUID: "GPU-00ab"},
-	{Index: 2, UUID: "GPU-cc", MIG: true, Slices: []Slice{{UUID: "MIG-1"}, {UUID: "MIG-22"}}},
-	{Index: 3, UUID: "GPU-dd", MIG: true, Slices: []Slice{{UUID: "MIG-2"}}},
+	{Index: 2, UUID: "GPU-cc", MIG: true, Slices: []string{"MIG-1", "MIG-22"}},
+	{Index: 3, UUID: "GPU-dd", MIG: true, Slices: []string{"MIG-2"}},
 	{Index: 4, UUID: "GPU-ee", MIG: true},
 	{Index: 5, Absent: []Absence{{"device", "no permission"}}},
 }}
