@@ -1,85 +1,29 @@
 package ci
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
 	"net/url"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// The parts of a SARIF 2.1.0 log that a gate has.
-type (
-	sarifLog struct {
-		Schema  string     `json:"$schema"`
-		Version string     `json:"version"`
-		Runs    []sarifRun `json:"runs"`
-	}
-	sarifRun struct {
-		Tool        sarifTool         `json:"tool"`
-		Invocations []sarifInvocation `json:"invocations"`
-		Automation  sarifID           `json:"automationDetails"`
-		ColumnKind  string            `json:"columnKind"`
-		Results     []sarifResult     `json:"results"`
-	}
-	sarifTool struct {
-		Driver sarifDriver `json:"driver"`
-	}
-	sarifDriver struct {
-		Name    string      `json:"name"`
-		Version string      `json:"version,omitempty"`
-		Rules   []sarifRule `json:"rules"`
-	}
-	sarifRule struct {
-		ID    string       `json:"id"`
-		Name  string       `json:"name"`
-		Short sarifMessage `json:"shortDescription"`
-		Full  sarifMessage `json:"fullDescription"`
-	}
-	sarifMessage struct {
-		Text string `json:"text"`
-	}
-	sarifInvocation struct {
-		Successful bool `json:"executionSuccessful"`
-		ExitCode   int  `json:"exitCode"`
-	}
-	sarifID struct {
-		ID string `json:"id"`
-	}
-	sarifResult struct {
-		RuleID       string            `json:"ruleId"`
-		RuleIndex    int               `json:"ruleIndex"`
-		Level        string            `json:"level"`
-		Message      sarifMessage      `json:"message"`
-		Locations    []sarifLocation   `json:"locations,omitempty"`
-		Fingerprints map[string]string `json:"partialFingerprints"`
-	}
-	sarifLocation struct {
-		Physical sarifPhysical `json:"physicalLocation"`
-	}
-	sarifPhysical struct {
-		Artifact sarifArtifact `json:"artifactLocation"`
-		Region   sarifRegion   `json:"region"`
-	}
-	sarifArtifact struct {
-		URI  string `json:"uri"`
-		Base string `json:"uriBaseId"`
-	}
-	sarifRegion struct {
-		Start int `json:"startLine"`
-		End   int `json:"endLine"`
-	}
-)
+// object is an object of JSON; the schema test holds every key against that of SARIF 2.1.0.
+type object = map[string]any
+
+func message(text string) object { return object{"text": text} }
 
 // sarifRules are the rules, one for each kind of verdict; their ids never change.
-func sarifRules() []sarifRule {
-	rule := func(id, name, short, full string) sarifRule {
-		return sarifRule{id, name, sarifMessage{short}, sarifMessage{full}}
+func sarifRules() []object {
+	rule := func(id, name, short, full string) object {
+		return object{"id": id, "name": name, "shortDescription": message(short), "fullDescription": message(full)}
 	}
-	return []sarifRule{
+	return []object{
 		rule("KB-SLOW", "Slowdown", "A metric got worse", "Launched in turn with the merge base on one machine, HEAD gives a worse value of a metric."),
 		rule("KB-TIMEOUT", "TimeOut", "HEAD times out", "HEAD exceeds a time limit that the merge base meets."),
 		rule("KB-WRONG", "WrongResult", "HEAD computes wrong results", "HEAD fails a check that the merge base passes."),
@@ -92,45 +36,45 @@ func sarifRules() []sarifRule {
 // SARIF writes a gate as a SARIF 2.1.0 log. Its results lie on the lines of the culprit; where none is
 // known, on the largest change of the branch, which the message then says.
 func SARIF(w io.Writer, g *report.Gate, version string) error {
-	run := sarifRun{
-		Tool:        sarifTool{sarifDriver{"kbisect", version, sarifRules()}},
-		Invocations: []sarifInvocation{{g.Result != "infra" && g.Result != "interrupted", g.ExitCode}},
-		Automation:  sarifID{"kbisect/gate"}, ColumnKind: "unicodeCodePoints", Results: []sarifResult{},
+	results := []object{}
+	add := func(rule, level, text, number string) {
+		results = append(results, sarifResult(g, rule, level, text, number))
 	}
 	if g.Failure != nil && g.Result == report.GateRegression {
-		run.Results = append(run.Results, newResult(g, failureRule(g.Failure.Class), "error", g.Verdict, ""))
+		add(failureRule(g.Failure.Class), "error", g.Verdict, "")
 	} else if g.Failure != nil || g.Result == report.GateOpen && len(g.Contrasts) == 0 {
-		run.Results = append(run.Results, newResult(g, "KB-CANNOT-TELL", "warning", g.Verdict, ""))
+		add("KB-CANNOT-TELL", "warning", g.Verdict, "")
 	}
 	for _, x := range report.With(report.GateRegression, g.Contrasts) {
-		run.Results = append(run.Results, newResult(g, "KB-SLOW", "error", words.Printable(x.Name())+" "+x.Change(g.ErrorRate)+" against the merge base.", x.Name()))
+		add("KB-SLOW", "error", words.Printable(x.Name())+" "+x.Change(g.ErrorRate)+" against the merge base.", x.Name())
 	}
 	if g.Failure == nil && g.Result == report.GateOpen {
 		for _, x := range report.With(report.GateOpen, g.Contrasts) {
 			_, why := g.Line(x)
-			run.Results = append(run.Results, newResult(g, "KB-CANNOT-TELL", "warning", words.Printable(x.Name())+": cannot tell: "+why+".", x.Name()))
+			add("KB-CANNOT-TELL", "warning", words.Printable(x.Name())+": cannot tell: "+why+".", x.Name())
 		}
 	}
-	return report.WriteJSON(w, sarifLog{"https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json", "2.1.0", []sarifRun{run}})
+	driver := object{"name": "kbisect", "rules": sarifRules()}
+	if version != "" {
+		driver["version"] = version
+	}
+	return report.WriteJSON(w, object{
+		"$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json", "version": "2.1.0",
+		"runs": []object{{
+			"tool":              object{"driver": driver},
+			"invocations":       []object{{"executionSuccessful": g.Result != "infra" && g.Result != "interrupted", "exitCode": g.ExitCode}},
+			"automationDetails": object{"id": "kbisect/gate"}, "columnKind": "unicodeCodePoints", "results": results,
+		}},
+	})
 }
 
 func failureRule(c bisect.Class) string {
 	rule := map[bisect.Class]string{bisect.Timeout: "KB-TIMEOUT", bisect.Wrong: "KB-WRONG", bisect.BuildFailed: "KB-BUILD"}[c]
-	if rule == "" {
-		return "KB-CRASH"
-	}
-	return rule
+	return cmp.Or(rule, "KB-CRASH")
 }
 
-// newResult is one result; number is what it is about.
-func newResult(g *report.Gate, rule, level, text, number string) sarifResult {
-	sum := sha256.Sum256([]byte(rule + "\x00" + number))
-	r := sarifResult{RuleID: rule, Level: level, Fingerprints: map[string]string{"kbisectNumber/v1": hex.EncodeToString(sum[:])}}
-	for i, x := range sarifRules() {
-		if x.ID == rule {
-			r.RuleIndex = i
-		}
-	}
+// sarifResult is one result; number is what it is about.
+func sarifResult(g *report.Gate, rule, level, text, number string) object {
 	places := g.Changed
 	switch {
 	case g.Culprit != nil:
@@ -139,10 +83,17 @@ func newResult(g *report.Gate, rule, level, text, number string) sarifResult {
 	case len(places) > 0:
 		text += " Which commit did it is not known; this is the largest change of the branch."
 	}
-	r.Message = sarifMessage{text}
+	sum := sha256.Sum256([]byte(rule + "\x00" + number))
+	r := object{
+		"ruleId": rule, "ruleIndex": slices.IndexFunc(sarifRules(), func(x object) bool { return x["id"] == rule }), "level": level,
+		"message": message(text), "partialFingerprints": object{"kbisectNumber/v1": hex.EncodeToString(sum[:])},
+	}
 	if len(places) > 0 {
 		p := places[0]
-		r.Locations = []sarifLocation{{sarifPhysical{sarifArtifact{(&url.URL{Path: p.File}).EscapedPath(), "%SRCROOT%"}, sarifRegion{p.Start, p.End}}}}
+		r["locations"] = []object{{"physicalLocation": object{
+			"artifactLocation": object{"uri": (&url.URL{Path: p.File}).EscapedPath(), "uriBaseId": "%SRCROOT%"},
+			"region":           object{"startLine": p.Start, "endLine": p.End},
+		}}}
 	}
 	return r
 }
