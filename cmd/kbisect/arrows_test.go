@@ -123,7 +123,7 @@ func TestArrows(t *testing.T) {
 					t.Errorf("%s imports %s, which is for %s alone", room, i, owner)
 				}
 			}
-			if strings.HasPrefix(i, "github.com/go-git/") && room != "pipeline/source" && room != "fixtures" {
+			if strings.HasPrefix(i, "github.com/go-git/") && room != "pipeline/source" {
 				t.Errorf("%s imports %s", room, i)
 			}
 			if room == "bisect" && strings.Contains(i, ".") {

@@ -214,56 +214,23 @@ type weight struct {
 	State       State   `json:"state"`
 }
 
-// badness is the probability that a commit shows the complaint, as judged last.
-type badness struct {
-	At          int     `json:"at"`
-	Name        string  `json:"name"`
-	Probability float64 `json:"probability"`
-	State       State   `json:"state"`
-}
-
-// remaining is how many suspects a verdict left.
-type remaining struct {
-	Judgement int    `json:"judgement"`
-	Left      int    `json:"left"`
-	Name      string `json:"name"`
-	State     State  `json:"state"`
-}
-
 // mostWeights is how many commits the picture of the posterior holds.
 const mostWeights = 25
 
-// certainty is how sure the answer is, and how it became so.
+// certainty is how sure the answer is. How it became so, verdict by verdict, stands in the search log.
 func (f *finder) certainty() Section {
 	s := Section{ID: "certainty", Title: "Certainty"}
-	all, bad, left := f.weights(), f.badness(), f.remaining()
-	if len(f.Culprits) > 1 {
-		bad = nil // each search had a range of its own, and another notion of bad
-	}
-	if len(all)+len(left) == 0 || f.Axis != report.AxisHistory {
+	all := f.weights()
+	if len(all) == 0 || f.Axis != report.AxisHistory {
 		return s
 	}
-	s.Words = "The probability of being the first bad commit, the probability of each judged commit of being bad, and how the suspects became fewer."
+	s.Words = "The probability of being the first bad commit."
 	s.Charts = []Chart{{Kind: "who", Label: "Probability of being the first bad commit", Data: all[:min(len(all), mostWeights)]}}
 	t := Table{Title: "Probability of being the culprit", Columns: []string{"commit", "probability"}, Right: []int{1}, Detail: true}
 	for _, w := range all {
 		t.Rows, t.States = append(t.Rows, []string{w.Name, chance(w.Probability)}), append(t.States, w.State)
 	}
-	b := Table{Title: "Probability of being bad", Columns: []string{"commit", "place", "bad"}, Right: []int{1, 2}, Detail: true}
-	for _, x := range bad {
-		b.Rows, b.States = append(b.Rows, []string{x.Name, fmt.Sprint(x.At), chance(x.Probability)}), append(b.States, x.State)
-	}
-	l := Table{Title: "Suspects left", Columns: []string{"verdict", "commit", "left"}, Right: []int{0, 2}, Detail: true}
-	for _, x := range left {
-		l.Rows, l.States = append(l.Rows, []string{fmt.Sprint(x.Judgement), x.Name, fmt.Sprint(x.Left)}), append(l.States, x.State)
-	}
-	if len(bad) > 0 {
-		s.Charts = append(s.Charts, Chart{Kind: "bad", Label: "Probability of being bad, along the range", Data: bad})
-	}
-	if len(left) > 0 {
-		s.Charts = append(s.Charts, Chart{Kind: "left", Label: "Suspects left after each verdict", Data: left})
-	}
-	s.Tables = []Table{t, b, l}
+	s.Tables = []Table{t}
 	return s
 }
 
@@ -284,42 +251,6 @@ func (f *finder) weights() []weight {
 	slices.SortStableFunc(out, func(a, b weight) int { return cmp.Compare(b.Probability, a.Probability) })
 	if len(out) > 0 && len(f.Culprits) <= 1 && rest > 1e-6 {
 		out = append(out, weight{"any other, or none", rest, ""})
-	}
-	return out
-}
-
-func (f *finder) badness() []badness {
-	last := map[string]badness{}
-	for _, s := range f.Steps {
-		b := badness{f.at[s.Commit], words.Printable(f.named(s.Commit)), s.Verdict.Probability, stateOf(s.Verdict)}
-		switch s.Verdict.Call {
-		case bisect.Bad:
-		case bisect.Good:
-			b.Probability = 1 - b.Probability
-		default:
-			delete(last, s.Commit)
-			continue
-		}
-		last[s.Commit] = b
-	}
-	out := []badness{}
-	for _, b := range last {
-		out = append(out, b)
-	}
-	slices.SortFunc(out, func(a, b badness) int { return cmp.Compare(a.At, b.At) })
-	return out
-}
-
-func (f *finder) remaining() []remaining {
-	out := []remaining{}
-	for _, s := range f.Steps {
-		if s.Role != bisect.RoleSearch && s.Role != bisect.RoleWalkBack || s.Remaining == 0 {
-			continue
-		}
-		if len(out) == 0 && f.Matter > 0 {
-			out = append(out, remaining{0, f.Matter, "before the search", ""})
-		}
-		out = append(out, remaining{len(out), s.Remaining, words.Printable(f.named(s.Commit)), stateOf(s.Verdict)})
 	}
 	return out
 }

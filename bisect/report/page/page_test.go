@@ -3,7 +3,6 @@ package page
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -125,50 +124,22 @@ func TestAway(t *testing.T) {
 	}
 }
 
-func TestLattice(t *testing.T) {
-	c := section(t, flagsPage(t), "sets").Charts[0].Data.(lattice)
-	if len(c.Nodes) != 8 || len(c.Edges) != 12 { // a cube
-		t.Fatalf("%d nodes, %d edges", len(c.Nodes), len(c.Edges))
+// Of few flags each has a column, of many or of hunks a test names its set.
+func TestSetMatrix(t *testing.T) {
+	tests := section(t, flagsPage(t), "sets").Tables
+	m := tests[len(tests)-1]
+	if want := []string{"purpose", "answer", "how", "time", "compile", "fp8", "graph"}; !slices.Equal(m.Columns, want) {
+		t.Fatalf("columns %q, want %q", m.Columns, want)
 	}
-	for _, n := range c.Nodes {
-		want := map[string]string{"compile=max graph=on": "bad minimal", "compile=max fp8=on": "good recommended", "fp8=on": "", "the base": "good"}
-		got := string(n.State)
-		if n.Minimal {
-			got += " minimal"
-		}
-		if n.Recommended {
-			got += " recommended"
-		}
-		if w, ok := want[n.Name]; ok && w != got {
-			t.Errorf("%s: %q, want %q", n.Name, got, w)
-		}
+	if want := []string{"search", "fail timeout", "run", "2.50 s", "max", "base", "on"}; !slices.Equal(m.Rows[4], want) || m.States[4] != Bad {
+		t.Errorf("row %q (%s), want %q", m.Rows[4], m.States[4], want)
 	}
-}
-
-// However many sets there are, the picture is bounded and its edges join sets that hold each other.
-func TestLatticeBounded(t *testing.T) {
-	for seed := range uint64(20) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		d := &report.Search{}
-		for range 1 + r.IntN(400) {
-			s := report.SetTest{Assignment: report.Assignment{Assign: map[string]string{}}, Answer: []sets.Answer{sets.Pass, sets.Fail, sets.Unjudged}[r.IntN(3)]}
-			for f := range 12 {
-				if r.IntN(3) == 0 {
-					s.Assign[fmt.Sprint("f", f)] = "1"
-				}
-			}
-			d.Tests = append(d.Tests, s)
-		}
-		c := newLattice(d).bounded()
-		if len(c.Nodes) > mostNodes {
-			t.Fatalf("%d nodes", len(c.Nodes))
-		}
-		for _, e := range c.Edges {
-			a, b := c.Nodes[e[0]].Atoms, c.Nodes[e[1]].Atoms
-			if len(a) >= len(b) || !within(a, b) {
-				t.Fatalf("%v is not in %v", a, b)
-			}
-		}
+	d := &report.Search{Axis: report.AxisFlags, Tests: []report.SetTest{{Assignment: report.Assignment{Assign: map[string]string{}}, Answer: sets.Unjudged}}}
+	for i := range 13 {
+		d.Tests[0].Assign[fmt.Sprintf("f%02d", i)] = "1"
+	}
+	if m := setMatrix(d); len(m.Columns) != 5 || !strings.HasPrefix(m.Rows[0][4], "f00=1 f01=1") || m.States[0] != Skipped {
+		t.Errorf("%q: %q", m.Columns, m.Rows)
 	}
 }
 

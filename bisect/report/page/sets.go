@@ -58,11 +58,6 @@ func setsSection(d *report.Search) Section {
 	case len(d.MinimalSets) > 0:
 		s.Title = "Minimal sets of " + what + " that fail; there may be more"
 	}
-	c := newLattice(d)
-	if len(c.Nodes) == 0 {
-		return s
-	}
-	s.Words = "Every set stands above the smaller sets that it holds; the base, with nothing set, is at the bottom. Guilty, safe and untested sets differ in shape and colour; a dashed ring is an inferred answer. Under a set stands its speed against the base, where it was timed."
 	guilty := Table{Title: "Minimal sets that fail", Columns: []string{"set", "ends as", "verified", "causes it", "required"}}
 	for _, m := range d.MinimalSets {
 		guilty.Rows = append(guilty.Rows, []string{m.Name(), endsAs(m.Class, m.Phase), yes(m.Certified), strings.Join(m.Culprits, ", "), strings.Join(m.Required(), ", ")})
@@ -76,18 +71,43 @@ func setsSection(d *report.Search) Section {
 	for _, x := range d.NotExcluded {
 		open.Rows = append(open.Rows, []string{x.Name()})
 	}
-	tests := Table{Title: "All tests", Columns: []string{"purpose", "answer", "how", "time", "set"}, Right: []int{3}, Detail: true}
+	s.Tables = []Table{guilty, slow, open, setMatrix(d)}
+	return s
+}
+
+// setMatrix is a row for each test, with a column for each flag where these are few.
+func setMatrix(d *report.Search) Table {
+	const most = 12
+	t := Table{Title: "All tests", Columns: []string{"purpose", "answer", "how", "time"}, Right: []int{3}, Detail: true}
+	seen := map[string]bool{}
+	for _, x := range d.Tests {
+		for flag := range x.Assign {
+			seen[flag] = true
+		}
+	}
+	flags := slices.Sorted(maps.Keys(seen))
+	columns := d.Axis == report.AxisFlags && len(flags) <= most
+	if columns {
+		t.Columns = append(t.Columns, flags...)
+	} else {
+		t.Columns = append(t.Columns, "set")
+	}
 	for _, x := range d.Tests {
 		how, took := "run", words.Seconds(x.Seconds)
 		if x.Inferred {
 			how, took = "inferred", ""
 		}
-		tests.Rows = append(tests.Rows, []string{string(x.Purpose), strings.TrimSpace(string(x.Answer) + " " + endsAs(x.Class, x.Phase)), how, took, x.Name()})
-		tests.States = append(tests.States, answerState(x.Answer))
+		row := []string{string(x.Purpose), strings.TrimSpace(string(x.Answer) + " " + endsAs(x.Class, x.Phase)), how, took}
+		if !columns {
+			row = append(row, x.Name())
+		} else {
+			for _, flag := range flags {
+				row = append(row, cmp.Or(x.Assign[flag], "base"))
+			}
+		}
+		t.Rows, t.States = append(t.Rows, row), append(t.States, answerState(x.Answer))
 	}
-	s.Charts = []Chart{{Kind: "lattice", Label: "Tested sets, guilty, safe or unresolved, by the number of their members", Data: c.bounded()}}
-	s.Tables = []Table{guilty, slow, open, tests}
-	return s
+	return t
 }
 
 // claims are the hypotheses of the user, and what the tests say about them.
@@ -162,158 +182,6 @@ func effects(d *report.Search) Section {
 		s.Tables = []Table{t}
 	}
 	return s
-}
-
-// lattice is the sets that were tested, by the number of their members, and which holds which.
-type lattice struct {
-	Nodes []node   `json:"nodes"`
-	Edges [][2]int `json:"edges"` // smaller set, larger set
-}
-
-type node struct {
-	Name        string   `json:"name"`
-	Atoms       []string `json:"atoms"`
-	State       State    `json:"state"` // "": not tested
-	Inferred    bool     `json:"inferred"`
-	Minimal     bool     `json:"minimal"` // guilty, and nothing smaller in it is
-	Recommended bool     `json:"recommended"`
-	Ratio       float64  `json:"ratio"` // of the metric, against the base; 0: not timed
-	Low         float64  `json:"low"`
-	High        float64  `json:"high"`
-	Text        string   `json:"text"`
-}
-
-const (
-	mostNodes = 120 // in the picture; the table holds all
-	mostWhole = 40  // sets of which the whole lattice is drawn, the untested ones too
-)
-
-func newLattice(d *report.Search) lattice {
-	nodes := map[string]*node{}
-	get := func(a report.Assignment) *node {
-		parts := a.Parts()
-		name := setName(parts)
-		if nodes[name] == nil {
-			nodes[name] = &node{Name: words.Printable(name), Atoms: parts}
-		}
-		return nodes[name]
-	}
-	failed := func(class bisect.Class, phase *string) string {
-		return words.Printable(strings.TrimSpace(string(class) + " " + report.Text(phase)))
-	}
-	for _, x := range d.Tests {
-		// A test that was run says more than one that was inferred, whichever came first.
-		n := get(x.Assignment)
-		if n.State == "" || n.Inferred && !x.Inferred {
-			n.State, n.Inferred, n.Text = answerState(x.Answer), x.Inferred, failed(x.Class, x.Phase)
-		}
-	}
-	for _, x := range d.MinimalSets {
-		n := get(x.Assignment)
-		n.State, n.Minimal, n.Text = Bad, true, failed(x.Class, x.Phase)
-	}
-	safe := d.SafeSets
-	if d.Recommended != nil {
-		safe = append(slices.Clone(safe), *d.Recommended)
-		get(d.Recommended.Assignment).Recommended = true
-	}
-	for _, x := range safe {
-		n := get(x.Assignment)
-		n.State = Good
-		if x.Ratio != nil && x.Low != nil && x.High != nil {
-			n.Ratio, n.Low, n.High = *x.Ratio, *x.Low, *x.High
-		}
-	}
-	if len(nodes) > 0 {
-		addUntested(nodes)
-	}
-	var c lattice
-	for _, name := range slices.Sorted(maps.Keys(nodes)) {
-		c.Nodes = append(c.Nodes, *nodes[name])
-	}
-	slices.SortStableFunc(c.Nodes, bySize)
-	return c
-}
-
-func bySize(a, b node) int { return cmp.Compare(len(a.Atoms), len(b.Atoms)) }
-
-// addUntested adds all further sets of the values seen, where these are few.
-func addUntested(nodes map[string]*node) {
-	values := map[string][]string{}
-	for _, n := range nodes {
-		for _, a := range n.Atoms {
-			flag, _, _ := strings.Cut(a, "=")
-			if !slices.Contains(values[flag], a) {
-				values[flag] = append(values[flag], a)
-			}
-		}
-	}
-	// The whole lattice of few flags shows at a glance what was never tried; that of many would be unreadable.
-	total := 1
-	for _, v := range values {
-		if total *= 1 + len(v); total > mostWhole {
-			return
-		}
-	}
-	all := [][]string{{}}
-	for _, flag := range slices.Sorted(maps.Keys(values)) {
-		for _, s := range slices.Clone(all) {
-			for _, a := range values[flag] {
-				all = append(all, append(slices.Clone(s), a))
-			}
-		}
-	}
-	for _, atoms := range all {
-		slices.Sort(atoms)
-		if name := setName(atoms); nodes[name] == nil {
-			nodes[name] = &node{Name: words.Printable(name), Atoms: atoms}
-		}
-	}
-}
-
-// bounded keeps the sets that say most where there are too many to draw, and joins each set to the largest ones that
-// it holds.
-func (c lattice) bounded() lattice {
-	if len(c.Nodes) > mostNodes {
-		slices.SortStableFunc(c.Nodes, func(a, b node) int { return cmp.Compare(b.weight(), a.weight()) })
-		c.Nodes = c.Nodes[:mostNodes]
-		slices.SortStableFunc(c.Nodes, bySize)
-	}
-	c.Edges = [][2]int{}
-	for j, large := range c.Nodes {
-		var held []int // largest first, so that what is inside one of them is known
-		for i := j - 1; i >= 0; i-- {
-			small := c.Nodes[i].Atoms
-			if len(small) >= len(large.Atoms) || !within(small, large.Atoms) {
-				continue
-			}
-			if !slices.ContainsFunc(held, func(k int) bool { return within(small, c.Nodes[k].Atoms) }) {
-				held = append(held, i)
-			}
-		}
-		for _, i := range held {
-			c.Edges = append(c.Edges, [2]int{i, j})
-		}
-	}
-	return c
-}
-
-func (n node) weight() int {
-	switch {
-	case n.Minimal || n.Recommended || len(n.Atoms) == 0:
-		return 4
-	case n.Ratio > 0:
-		return 3
-	case n.State != "" && !n.Inferred:
-		return 2
-	case n.State != "":
-		return 1
-	}
-	return 0
-}
-
-func within(small, large []string) bool {
-	return !slices.ContainsFunc(small, func(a string) bool { return !slices.Contains(large, a) })
 }
 
 func answerState(answer sets.Answer) State {

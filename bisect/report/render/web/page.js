@@ -150,26 +150,6 @@
   };
   draw.history.height = () => 300;
 
-  draw.bad = (el, d) => base({
-    grid: { left: 54, right: 16, top: 14, bottom: 46 },
-    xAxis: axis({ type: "value", minInterval: 1, name: "place in the range", nameLocation: "middle", nameGap: 26, splitLine: { show: false }, max: "dataMax" }),
-    yAxis: axis({ type: "value", min: 0, max: 1, axisLabel: { formatter: v => 100 * v + " %" } }),
-    series: [{ type: "line", step: "end", lineStyle: { color: css("--muted"), width: 1.5 }, symbolSize: 12,
-      data: d.map(b => ({ value: [b.at, b.probability], symbol: symbol(b.state), itemStyle: { color: colour(b.state) }, b })),
-      tooltip: { formatter: q => tip(q.data.b.name, "bad with " + per(q.data.b.probability), "judged " + named(q.data.b.state)) } }],
-  });
-  draw.bad.height = () => 240;
-
-  draw.left = (el, d) => base({
-    grid: { left: 54, right: 16, top: 14, bottom: 46 },
-    xAxis: axis({ type: "value", minInterval: 1, max: "dataMax", name: "judgements", nameLocation: "middle", nameGap: 26, splitLine: { show: false } }),
-    yAxis: axis({ type: "log", min: 1, logBase: 2, axisLabel: { formatter: v => String(Math.round(v)) } }),
-    series: [{ type: "line", step: "end", lineStyle: { color: css("--p0"), width: 2 }, symbolSize: 11,
-      data: d.map(l => ({ value: [l.judgement, l.left], symbol: symbol(l.state), itemStyle: { color: colour(l.state) }, l })),
-      tooltip: { formatter: q => tip(q.data.l.name, `${q.data.l.left} left after judgement ${q.data.l.judgement}`, "judged " + named(q.data.l.state)) } }],
-  });
-  draw.left.height = () => 240;
-
   draw.phases = (el, d) => {
     const wide = narrow(el) ? 100 : 190, rows = d.candidates;
     const series = d.phases.map((phase, i) => ({
@@ -214,39 +194,6 @@
     });
   };
   draw.limits.height = d => 100 + 30 * Math.max(2, d.limits.filter(l => l).length + (d.whole ? 1 : 0));
-
-  draw.lattice = (el, d) => {
-    const layers = new Map();
-    d.nodes.forEach((n, i) => layers.set(n.atoms.length, [...(layers.get(n.atoms.length) || []), i]));
-    const state = { bad: ["guilty", "diamond", "--bad"], good: ["safe", "circle", "--good"], skip: ["unresolved", "triangle", "--skip"], "": ["not tested", ring, "--muted"] };
-    const kind = n => state[n.state] || state[""];
-    const kinds = Object.values(state).map(k => k[0]);
-    const lines = n => (n.atoms.length ? n.atoms : ["base"]).map(a => cut(a, 22));
-    const label = n => { const l = lines(n); return (l.length > 4 ? [...l.slice(0, 3), `… and ${l.length - 3} more`] : l).join("\n") + (n.ratio ? `\n${n.ratio.toFixed(3)}×` : ""); };
-    const at = i => { const row = layers.get(d.nodes[i].atoms.length); return [(row.indexOf(i) + 1) / (row.length + 1), d.nodes[i].atoms.length]; };
-    const crowded = Math.max(...[...layers.values()].map(r => r.length)) > (narrow(el) ? 4 : 9);
-    return base({
-      legend: legend({ data: kinds.map((name, i) => ({ name, icon: Object.values(state)[i][1] })) }),
-      grid: { left: 58, right: 24, top: 44, bottom: 66 },
-      xAxis: axis({ type: "value", min: 0, max: 1, show: false }),
-      yAxis: axis({ type: "value", minInterval: 1, min: 0, name: "size of the set", nameLocation: "middle", nameGap: 30 }),
-      series: [{
-        type: "graph", layout: "none", coordinateSystem: "cartesian2d", roam: false, edgeSymbol: ["none", "none"],
-        categories: kinds.map((name, i) => ({ name, symbol: Object.values(state)[i][1], itemStyle: { color: css(Object.values(state)[i][2]) } })),
-        lineStyle: { color: css("--muted"), opacity: .45, width: 1.2 }, emphasis: { focus: "adjacency" }, labelLayout: { hideOverlap: true },
-        label: { show: true, position: "bottom", color: css("--ink"), fontSize: 11, lineHeight: 14, textBorderColor: css("--card"), textBorderWidth: 3 },
-        data: d.nodes.map((n, i) => ({
-          name: n.name, value: at(i), category: kinds.indexOf(kind(n)[0]), symbol: kind(n)[1], symbolSize: n.minimal || n.recommended ? 26 : 17,
-          itemStyle: n.inferred ? { color: css("--card"), borderColor: css(kind(n)[2]), borderWidth: 2.5, borderType: "dashed" }
-            : { color: css(kind(n)[2]), borderColor: n.minimal || n.recommended ? css("--ink") : "transparent", borderWidth: 2.5 },
-          label: { show: !crowded || n.minimal || n.recommended || n.atoms.length === 0, formatter: label(n) }, n,
-        })),
-        links: d.edges.map(([a, b]) => ({ source: a, target: b })),
-        tooltip: { formatter: q => { const n = q.data.n; return !n ? "" : tip(n.name, [kind(n)[0], n.inferred && "inferred", n.minimal && "minimal", n.recommended && "recommended"].filter(Boolean).join(", "), n.text, n.ratio && `${n.ratio.toFixed(3)} times the base (${n.low.toFixed(3)} to ${n.high.toFixed(3)})`); } },
-      }],
-    });
-  };
-  draw.lattice.height = d => 150 + 105 * (new Set(d.nodes.map(n => n.atoms.length)).size);
 
   draw.effects = (el, d) => {
     const wide = narrow(el) ? 110 : 230, pc = r => (r >= 1 ? "+" : "") + (100 * (r - 1)).toFixed(1) + " %";
