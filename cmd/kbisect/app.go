@@ -134,9 +134,10 @@ func globalFlags() []cli.Flag {
 	}
 }
 
-// everywhere gives the global options to each command too; its help does not repeat them.
+// everywhere gives each command the global options too, which its help does not repeat, and our words for mistakes.
 func everywhere(commands ...*cli.Command) []*cli.Command {
 	for _, c := range commands {
+		c.OnUsageError = usageError
 		for _, f := range globalFlags() {
 			switch f := f.(type) {
 			case *cli.StringFlag:
@@ -259,8 +260,17 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// unknownBelow refuses a word that is no sub-command of a command.
-func unknownBelow(c *cli.Context) error {
+// parent makes a command of sub-commands, which alone prints its help.
+func parent(c *cli.Command, subcommands ...*cli.Command) *cli.Command {
+	c.HideHelpCommand, c.Action, c.Subcommands = true, helpOrUnknown, everywhere(subcommands...)
+	return c
+}
+
+// helpOrUnknown prints the help of a command, or refuses a word that is no sub-command of it.
+func helpOrUnknown(c *cli.Context) error {
+	if !c.Args().Present() {
+		return cli.ShowSubcommandHelp(c)
+	}
 	var names []string
 	for _, sub := range c.Command.Subcommands {
 		if !sub.Hidden {

@@ -17,45 +17,37 @@ import (
 )
 
 func baselineCommand() *cli.Command {
-	return &cli.Command{
+	return parent(&cli.Command{
 		Name:  "baseline",
 		Usage: "record and list known-good commits with their measurements",
 		Description: "run starts from a baseline when --good is not given, and the hook passes a push of the same inputs.\n" +
 			"A baseline holds for the device that it was measured on; elsewhere it is only a hint.",
-		OnUsageError: usageError, HideHelpCommand: true,
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return unknownBelow(c)
-			}
-			return cli.ShowSubcommandHelp(c)
+	},
+		&cli.Command{
+			Name: "record", Usage: "launch a revision and, if it is good, record it", ArgsUsage: "[REV] [-- COMMAND ARGS]",
+			Description: "Launches REV (default HEAD), each time in a fresh process. It is recorded only if every launch ends well.\n\n" +
+				"Exit codes: 0 recorded, 2 usage, 3 refused: it is not good, 5 machine problem, 130 interrupted.",
+			HideHelpCommand: true, Action: recordAction,
+			Flags: append(trialFlags(),
+				&cli.IntFlag{Name: "launches", Usage: "number of launches, `N`", Value: 5},
+				&cli.StringFlag{Name: "note", Usage: "`TEXT` to keep with it"},
+			),
 		},
-		Subcommands: everywhere(
-			&cli.Command{
-				Name: "record", Usage: "launch a revision and, if it is good, record it", ArgsUsage: "[REV] [-- COMMAND ARGS]",
-				Description: "Launches REV (default HEAD), each time in a fresh process. It is recorded only if every launch ends well.\n\n" +
-					"Exit codes: 0 recorded, 2 usage, 3 refused: it is not good, 5 machine problem, 130 interrupted.",
-				OnUsageError: usageError, HideHelpCommand: true, Action: recordAction,
-				Flags: append(trialFlags(),
-					&cli.IntFlag{Name: "launches", Usage: "number of launches, `N`", Value: 5},
-					&cli.StringFlag{Name: "note", Usage: "`TEXT` to keep with it"},
-				),
-			},
-			&cli.Command{Name: "list", Usage: "list the baselines, newest first", OnUsageError: usageError, Action: listBaselines},
-			&cli.Command{
-				Name: "show", Usage: "show one baseline: the newest, or that of a revision or id", ArgsUsage: "[REV|ID]", OnUsageError: usageError,
-				HideHelpCommand: true, Action: showBaseline,
-				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the baseline as JSON on standard output", DisableDefaultText: true}},
-			},
-			&cli.Command{
-				Name: "export", Usage: "write one baseline to FILE, - for standard output", ArgsUsage: "FILE [REV|ID]", OnUsageError: usageError,
-				HideHelpCommand: true, Action: exportBaseline,
-			},
-			&cli.Command{
-				Name: "import", Usage: "read a baseline that was exported elsewhere", ArgsUsage: "FILE", OnUsageError: usageError,
-				HideHelpCommand: true, Action: importBaseline,
-			},
-		),
-	}
+		&cli.Command{Name: "list", Usage: "list the baselines, newest first", Action: listBaselines},
+		&cli.Command{
+			Name: "show", Usage: "show one baseline: the newest, or that of a revision or id", ArgsUsage: "[REV|ID]",
+			HideHelpCommand: true, Action: showBaseline,
+			Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the baseline as JSON on standard output", DisableDefaultText: true}},
+		},
+		&cli.Command{
+			Name: "export", Usage: "write one baseline to FILE, - for standard output", ArgsUsage: "FILE [REV|ID]",
+			HideHelpCommand: true, Action: exportBaseline,
+		},
+		&cli.Command{
+			Name: "import", Usage: "read a baseline that was exported elsewhere", ArgsUsage: "FILE",
+			HideHelpCommand: true, Action: importBaseline,
+		},
+	)
 }
 
 func recordAction(c *cli.Context) error {

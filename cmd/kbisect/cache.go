@@ -15,23 +15,16 @@ import (
 )
 
 func cacheCommand() *cli.Command {
-	return &cli.Command{
-		Name: "cache", Usage: "show or trim the build cache", OnUsageError: usageError, HideHelpCommand: true,
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return unknownBelow(c)
-			}
-			return cli.ShowSubcommandHelp(c)
+	return parent(&cli.Command{Name: "cache", Usage: "show or trim the build cache"},
+		&cli.Command{Name: "stats", Usage: "what is kept", Action: cacheStats},
+		&cli.Command{
+			Name: "trim", Usage: "drop what was not used for longest", Action: cacheTrim,
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "max", Usage: "keep at most `SIZE`", Value: "10GB"},
+				durationFlag("age", "drop what was not used for `DURATION`, such as 720h", "720h"),
+			},
 		},
-		Subcommands: []*cli.Command{
-			{Name: "stats", Usage: "what is kept", OnUsageError: usageError, Action: cacheStats},
-			{Name: "trim", Usage: "drop what was not used for longest", OnUsageError: usageError, Action: cacheTrim,
-				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "max", Usage: "keep at most `SIZE`", Value: "10GB"},
-					durationFlag("age", "drop what was not used for `DURATION`, such as 720h", "720h"),
-				}},
-		},
-	}
+	)
 }
 
 func openCache() (*cache.Cache, error) {

@@ -17,7 +17,6 @@ func compareCommand() *cli.Command {
 			"If one of them fails, that is the answer. A and B may be the same, to see how noisy the machine is.\n\n" +
 			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
 			"Exit codes: 0 no regression, 1 B is worse, 2 usage, 3 cannot tell, 5 machine problem, 130 interrupted.",
-		OnUsageError:    usageError,
 		HideHelpCommand: true,
 		Flags: append(append(trialFlags(), formatFlags()...),
 			&cli.StringFlag{Name: "effect", Usage: "smallest change to detect, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},

@@ -20,7 +20,7 @@ var completionScripts embed.FS
 
 func completionCommand() *cli.Command {
 	return &cli.Command{
-		Name: "completion", Usage: "print a completion script for a shell", ArgsUsage: "bash|zsh|fish", OnUsageError: usageError,
+		Name: "completion", Usage: "print a completion script for a shell", ArgsUsage: "bash|zsh|fish",
 		Description: "bash:  source <(kbisect completion bash)   in ~/.bashrc\n" +
 			"zsh:   source <(kbisect completion zsh)   in ~/.zshrc, below compinit\n" +
 			"fish:  kbisect completion fish > ~/.config/fish/completions/kbisect.fish\n\n" +
@@ -266,7 +266,7 @@ func (p place) revisions() (out []completion) {
 
 func manCommand() *cli.Command {
 	return &cli.Command{
-		Name: "man", Usage: "print the manual page", OnUsageError: usageError,
+		Name: "man", Usage: "print the manual page",
 		Description: "kbisect man | man -l -   reads it here.\n" +
 			"kbisect man > /usr/local/share/man/man1/kbisect.1   installs it.",
 		Action: func(c *cli.Context) error {

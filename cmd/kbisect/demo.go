@@ -19,7 +19,7 @@ import (
 
 func demoCommand() *cli.Command {
 	return &cli.Command{
-		Name: "demo", Usage: "make a repository with a planted failure and search it", OnUsageError: usageError,
+		Name: "demo", Usage: "make a repository with a planted failure and search it",
 		Description: "On cpu the failure is planted and found in half a minute. On cuda and torch nobody has planted\n" +
 			"anything: what the machine shows is the answer, and it takes some minutes. With cuda-small and\n" +
 			"slow-build it is a CUDA kernel that slowed down and then hits its limit, and one whose build takes minutes.",

@@ -37,8 +37,8 @@ func doctorCommand() *cli.Command {
 		Description: "Looks at compilers, devices, caches, store and hooks; exit 5 when something is in the way.\n" +
 			"--noise launches one revision again and again instead, and says how much launches scatter, what is wrong\n" +
 			"with the machine where something is, and how small a slowdown a search would find here at what price.",
-		OnUsageError: usageError, HideHelpCommand: true,
-		Flags: noiseFlags(),
+		HideHelpCommand: true,
+		Flags:           noiseFlags(),
 		Action: func(c *cli.Context) error {
 			words, command, err := operands(c)
 			if err != nil {

@@ -19,7 +19,6 @@ func explainCommand() *cli.Command {
 			"What could not be examined is listed with the reason. Use kbisect compare to see whether B is slower.\n\n" +
 			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
 			"Exit codes: 0 explained, 2 usage, 3 neither revision could be examined, 5 machine problem, 130 interrupted.",
-		OnUsageError:    usageError,
 		HideHelpCommand: true,
 		Flags: append(append(append(trialFlags(), formatFlags()...), explainLimitFlag(explain.Limit)),
 			&cli.IntFlag{Name: "launches", Usage: "number of launches of each, `N`", Value: 3},

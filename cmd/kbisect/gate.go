@@ -29,7 +29,6 @@ func gateCommand() *cli.Command {
 			"branch pass, up to the limit written there, and no later one.\n\n" +
 			"Where GITHUB_ACTIONS is set: a step summary, one annotation, and the outputs result, ratio and culprit.\n\n" +
 			"Exit codes: 0 pass, 1 regression, 2 usage, 3 cannot tell, 5 machine problem, 130 interrupted.",
-		OnUsageError:    usageError,
 		HideHelpCommand: true,
 		Flags: append(append(trialFlags(), formatFlags()...),
 			&cli.StringFlag{Name: "base", Usage: "the target branch, `REV`", DefaultText: "see above"},

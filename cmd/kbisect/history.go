@@ -21,7 +21,6 @@ func historyCommand() *cli.Command {
 		Description: "Gathers the launches of all searches, comparisons and measurements in this repository along the first\n" +
 			"parents of HEAD. Values of different devices, commands or caches are never mixed: each has its own table.\n" +
 			"Launches of different days compare loosely, since machines drift: kbisect compare launches in turn.",
-		OnUsageError: usageError,
 		Flags: append(formatFlags(),
 			&cli.StringFlag{Name: "metric", Usage: "the `NAME` of the metric: one that launches gave, wall, phase.NAME", DefaultText: "all that were sent, else wall"},
 			&cli.StringFlag{Name: "case", Usage: "one case `C`", DefaultText: "the geometric mean over all"},

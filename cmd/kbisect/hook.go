@@ -20,7 +20,7 @@ import (
 )
 
 func hookCommand() *cli.Command {
-	return &cli.Command{
+	return parent(&cli.Command{
 		Name:  "hook",
 		Usage: "install a pre-push hook that stops regressions",
 		Description: "Before a push, each branch is compared with what the remote has of it: by a comparison, gate or search of\n" +
@@ -28,32 +28,24 @@ func hookCommand() *cli.Command {
 			"A clear regression stops the push (exit 1). What is not decided by the deadline passes, and the command that\n" +
 			"decides it is printed.\n" +
 			"KBISECT_SKIP=1 git push, or git push --no-verify, pushes without a check.",
-		OnUsageError: usageError, HideHelpCommand: true,
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return unknownBelow(c)
-			}
-			return cli.ShowSubcommandHelp(c)
+	},
+		&cli.Command{
+			Name: "install", Usage: "install the hook beside what is there", Action: installHook,
+			Description: "An existing pre-push hook is kept and called first. Where something else manages the hooks (core.hooksPath,\n" +
+				"husky, lefthook, pre-commit), the lines to add there are printed instead, exit 2.",
+			Flags: []cli.Flag{
+				durationFlag("deadline", "a push may wait `DURATION` for this hook", "30s"),
+				&cli.BoolFlag{Name: "force", Usage: "install although lefthook or pre-commit is configured here", DisableDefaultText: true},
+			},
 		},
-		Subcommands: everywhere(
-			&cli.Command{
-				Name: "install", Usage: "install the hook beside what is there", OnUsageError: usageError, Action: installHook,
-				Description: "An existing pre-push hook is kept and called first. Where something else manages the hooks (core.hooksPath,\n" +
-					"husky, lefthook, pre-commit), the lines to add there are printed instead, exit 2.",
-				Flags: []cli.Flag{
-					durationFlag("deadline", "a push may wait `DURATION` for this hook", "30s"),
-					&cli.BoolFlag{Name: "force", Usage: "install although lefthook or pre-commit is configured here", DisableDefaultText: true},
-				},
-			},
-			&cli.Command{Name: "uninstall", Usage: "remove the hook and put back what was there before", OnUsageError: usageError, Action: uninstallHook},
-			&cli.Command{
-				Name: "pre-push", Usage: "what git calls: reads what is pushed on standard input", ArgsUsage: "REMOTE URL", OnUsageError: usageError, Action: prePush,
-				Description: "Exit codes: 0 the push may go on, 1 it brings a regression, 130 interrupted. A problem with the machine, the\n" +
-					"store or the configuration never stops a push; it is printed on standard error.",
-				Flags: []cli.Flag{durationFlag("deadline", "be done after `DURATION`", "KBISECT_HOOK_DEADLINE, else 30s")},
-			},
-		),
-	}
+		&cli.Command{Name: "uninstall", Usage: "remove the hook and put back what was there before", Action: uninstallHook},
+		&cli.Command{
+			Name: "pre-push", Usage: "what git calls: reads what is pushed on standard input", ArgsUsage: "REMOTE URL", Action: prePush,
+			Description: "Exit codes: 0 the push may go on, 1 it brings a regression, 130 interrupted. A problem with the machine, the\n" +
+				"store or the configuration never stops a push; it is printed on standard error.",
+			Flags: []cli.Flag{durationFlag("deadline", "be done after `DURATION`", "KBISECT_HOOK_DEADLINE, else 30s")},
+		},
+	)
 }
 
 // prePush is what git calls.

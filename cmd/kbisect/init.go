@@ -14,7 +14,7 @@ import (
 
 func initCommand() *cli.Command {
 	return &cli.Command{
-		Name: "init", Usage: "write a commented kbisect.toml for the kind of project found here", ArgsUsage: "[FILE]", OnUsageError: usageError,
+		Name: "init", Usage: "write a commented kbisect.toml for the kind of project found here", ArgsUsage: "[FILE]",
 		Description: "Looks at the project, or at one FILE of it: a CUDA program (.cu) that one nvcc command builds, with the options\n" +
 			"and arguments that its comments name and the time that it prints as its metric, or a script (.py).",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "harness", Usage: "create a runnable example that times a kernel properly; `LANGUAGE` is cuda, torch or python"}},

@@ -21,7 +21,7 @@ import (
 
 func reportCommand() *cli.Command {
 	return &cli.Command{
-		Name: "report", Usage: "write the report of a past session", ArgsUsage: "[SESSION]", OnUsageError: usageError,
+		Name: "report", Usage: "write the report of a past session", ArgsUsage: "[SESSION]",
 		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last; the newest search when left out.\n" +
 			"Without options, the report is written as Markdown to standard output. - stands for standard output.",
 		Flags: []cli.Flag{

@@ -22,7 +22,6 @@ func runCommand() *cli.Command {
 			"A program can report more on the file descriptor named by KBISECT_FD, one fact per line: phase: NAME,\n" +
 			"case: NAME, sample: 46.8 us, metric NAME: VALUE UNIT, check: pass, check: fail WHY, skip: WHY,\n" +
 			"infra: WHY.",
-		OnUsageError: usageError,
 		Flags: append(formatFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "good", Usage: "a good revision, `REV` (default: the newest recorded good ancestor)"},
 			&cli.StringFlag{Name: "bad", Usage: "a bad revision, `REV`", Value: "HEAD"},

@@ -34,7 +34,7 @@ func openStore(c *cli.Context) (*store.Store, error) {
 
 func sessionsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "sessions", Usage: "list past and interrupted searches, comparisons and measurements", OnUsageError: usageError,
+		Name: "sessions", Usage: "list past and interrupted searches, comparisons and measurements",
 		Flags: []cli.Flag{&cli.IntFlag{Name: "limit", Usage: "at most `N`, newest first", Value: 20}},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
@@ -128,7 +128,7 @@ func statusWord(s store.Session, running string) string {
 
 func showCommand() *cli.Command {
 	return &cli.Command{
-		Name: "show", Usage: "show every trial and verdict of a session", ArgsUsage: "[SESSION]", OnUsageError: usageError,
+		Name: "show", Usage: "show every trial and verdict of a session", ArgsUsage: "[SESSION]",
 		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last; the newest when left out.",
 		Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the finding as it was kept", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {

@@ -23,7 +23,7 @@ import (
 func simulateCommand() *cli.Command {
 	return &cli.Command{
 		Name: "simulate", Usage: "estimate what a search could find, how reliably and at what cost, on a simulated device",
-		ArgsUsage: "SPEC.json", OnUsageError: usageError,
+		ArgsUsage: "SPEC.json",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "trials", Usage: "play `N` trials, instead of the number in the specification", DefaultText: "as specified"},
 			&cli.BoolFlag{Name: "json", Usage: "the scores as JSON", DisableDefaultText: true},
