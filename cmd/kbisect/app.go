@@ -175,28 +175,16 @@ func globals(c *cli.Context) global {
 
 // suggest names the command that was probably meant.
 func suggest(app *cli.App, word string) string {
+	var names []string
 	for _, c := range app.VisibleCommands() {
-		if strings.HasPrefix(c.Name, word) || strings.HasPrefix(word, c.Name) || nearWord(word, c.Name) {
+		if names = append(names, c.Name); strings.HasPrefix(c.Name, word) || strings.HasPrefix(word, c.Name) {
 			return fmt.Sprintf(" (did you mean %q?)", c.Name)
 		}
 	}
+	if near := wording.Nearest(word, names); near != "" {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
 	return ""
-}
-
-// nearWord reports whether two words differ by one letter added, lost or changed, or two exchanged.
-func nearWord(a, b string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	i := 0
-	for i < len(a) && a[i] == b[i] {
-		i++
-	}
-	if len(a) == len(b) {
-		return a[min(i+1, len(a)):] == b[min(i+1, len(b)):] ||
-			i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
-	}
-	return len(b)-len(a) == 1 && a[i:] == b[i+1:]
 }
 
 // usageError makes a command's own mistakes exit 2 like everybody else's.

@@ -32,7 +32,7 @@ bisect/sets/internal/odds:
 bisect/sets/lattice:
 fixtures: kernels
 fixtures/realpython:
-fixtures/simulate: bisect bisect/compare bisect/effects bisect/sets bisect/sets/lattice
+fixtures/simulate: bisect bisect/compare bisect/effects bisect/metric bisect/sets bisect/sets/lattice
 kernels: bisect bisect/hint kernels/harness kernels/internal/plainfile kernels/kernelbot kernels/protocol
 kernels/cuda: bisect bisect/metric kernels/protocol
 kernels/harness: bisect/hint

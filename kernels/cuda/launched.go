@@ -3,6 +3,8 @@ package cuda
 import (
 	"cmp"
 	"slices"
+
+	"github.com/kbisect/kbisect/bisect/metric"
 )
 
 // Launched is a kernel with one grid and one block, as a profiler saw it.
@@ -71,17 +73,11 @@ func (l *launches) launched() (out []Launched) {
 	for _, k := range l.order {
 		x := Launched{Kernel: k.kernel, Grid: k.grid, Block: k.block, Arch: k.arch, Launches: l.count[k], Metrics: map[string]Measured{}}
 		for name, v := range l.all[k] {
-			x.Metrics[name] = Measured{median(v), l.units[name]}
+			x.Metrics[name] = Measured{metric.Median(v), l.units[name]}
 		}
 		out = append(out, x)
 	}
 	return out
-}
-
-// median of a non-empty list.
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // Seconds is the total time of the launches seen, estimated by their median; 0 if unknown.

@@ -6,6 +6,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,6 +25,21 @@ type Function struct {
 	Instructions int            `json:"instructions"` // excluding padding
 	Histogram    map[string]int `json:"histogram"`    // by opcode, without modifiers
 	Digest       string         `json:"digest"`       // of the instructions and their encodings
+}
+
+// Tool is the path of a program of the CUDA toolkit, "" if it is not installed.
+func Tool(name string) string {
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	for _, home := range []string{os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH"), "/usr/local/cuda"} {
+		if path := filepath.Join(home, "bin", name); home != "" {
+			if found, err := exec.LookPath(path); err == nil {
+				return found
+			}
+		}
+	}
+	return ""
 }
 
 // DeviceTools returns the commands that print the machine code of a program or cubin, for

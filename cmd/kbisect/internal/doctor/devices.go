@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/gpu"
@@ -60,7 +62,7 @@ func deviceLine(d gpu.Device) (line, advice string) {
 		return fmt.Sprintf("%d: %s", d.Index, why), "the driver cannot open this device; see dmesg"
 	}
 	line = fmt.Sprintf("%d: %s, %s, compute capability %s, SM %d of %d MHz, memory %d MHz, %d °C, %.0f of %.0f W, persistence %s",
-		d.Index, d.Name, bytesText(d.MemoryTotal), d.ComputeCapability, d.SMClock, d.SMClockMax, d.MemClock, d.Temperature, d.PowerW, d.PowerLimitW,
+		d.Index, d.Name, humanize.IBytes(d.MemoryTotal), d.ComputeCapability, d.SMClock, d.SMClockMax, d.MemClock, d.Temperature, d.PowerW, d.PowerLimitW,
 		cmp.Or(d.PersistenceMode, "unknown"))
 	line += "\n   " + d.UUID
 	if d.MIG {
@@ -71,7 +73,7 @@ func deviceLine(d gpu.Device) (line, advice string) {
 	}
 	for _, p := range d.Processes {
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
-		line += fmt.Sprintf("\n   in use by process %d %s (%s)", p.PID, strings.TrimSpace(string(comm)), bytesText(p.UsedBytes))
+		line += fmt.Sprintf("\n   in use by process %d %s (%s)", p.PID, strings.TrimSpace(string(comm)), humanize.IBytes(p.UsedBytes))
 		advice = "other processes use this device: timings will vary and memory may run out"
 	}
 	return line, advice

@@ -137,16 +137,9 @@ func (s *series) verdict() string {
 	case len(s.levels) < belief.MinExamined:
 		return fmt.Sprintf("Only %d of %d launches gave a number that can be compared; %d are needed.", len(s.levels), len(s.all), belief.MinExamined)
 	case e.Scattered() || e.Troubled() || e.Drifting():
-		return fmt.Sprintf("Noisy: %s of one launch differs from the next by %s (standard deviation).", s.metric.Name, percentOf(e.Spread))
+		return fmt.Sprintf("Noisy: %s of one launch differs from the next by %s (standard deviation).", s.metric.Name, words.Percent(e.Spread))
 	}
-	return fmt.Sprintf("Fit to measure on: %s of one launch differs from the next by %s (standard deviation).", s.metric.Name, percentOf(e.Spread))
-}
-
-func percentOf(f float64) string {
-	if f >= 0.1 {
-		return fmt.Sprintf("%.0f %%", 100*f)
-	}
-	return fmt.Sprintf("%.2g %%", 100*f)
+	return fmt.Sprintf("Fit to measure on: %s of one launch differs from the next by %s (standard deviation).", s.metric.Name, words.Percent(e.Spread))
 }
 
 // noiseDocument is a series as it is kept with its session.
@@ -204,7 +197,7 @@ func (s *series) print(w io.Writer) {
 	t.Flush()
 	if e.TwoModes() {
 		fmt.Fprintf(w, "  launches fall into two modes, %s apart, %.0f %% into the slower: memory placement or clocks differ from process to process\n",
-			percentOf(math.Expm1(e.Noise.Mode)), 100*e.Noise.Share)
+			words.Percent(math.Expm1(e.Noise.Mode)), 100*e.Noise.Share)
 	}
 }
 
@@ -217,13 +210,13 @@ type named struct {
 // checks is the environment check in words.
 func (s *series) checks() []named {
 	e := s.machine
-	scatter := passed("%s from launch to launch", percentOf(e.Spread))
+	scatter := passed("%s from launch to launch", words.Percent(e.Spread))
 	if e.Scattered() {
 		scatter = broken(scatter.Found+", more than 1.5 %", "lock the clocks (nvidia-smi -lgc), let the program run longer or take more samples, pin it to processors")
 	}
 	disturbed := passed("%d of %d launches", e.Disturbed, e.Launches)
 	if e.Disturbed > 0 {
-		disturbed.Found += fmt.Sprintf(", slower by %s on average, %.1f in a row", percentOf(math.Expm1(e.Excess)), e.Burst)
+		disturbed.Found += fmt.Sprintf(", slower by %s on average, %.1f in a row", words.Percent(math.Expm1(e.Excess)), e.Burst)
 	}
 	if e.Troubled() {
 		disturbed = broken(disturbed.Found, "something else runs on this machine now and then: look for other processes, on the device and beside it")
@@ -255,7 +248,7 @@ func (s *series) outlook(ctx context.Context, w io.Writer, p *policy.Policy) err
 			return err
 		}
 		minutes := (score.DeviceSeconds + score.Builds*spec.BuildSeconds) / 60
-		fmt.Fprintf(t, "%s\t%.0f %%\t%.0f %%\t%.0f\t%s\t\n", percentOf(effect), 100*score.Right, 100*score.Wrong, score.LaunchesMean, fmt.Sprintf("%.2g", minutes))
+		fmt.Fprintf(t, "%s\t%.0f %%\t%.0f %%\t%.0f\t%s\t\n", words.Percent(effect), 100*score.Right, 100*score.Wrong, score.LaunchesMean, fmt.Sprintf("%.2g", minutes))
 		if score.Right < 0.5 {
 			break // what is smaller is not found either
 		}

@@ -9,10 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect/hint"
@@ -211,22 +211,9 @@ func roomIn(dir, hint string) Finding {
 	}
 	free := fsInfo.Bavail * uint64(fsInfo.Bsize)
 	if free < minFree {
-		return broken(fmt.Sprintf("%s: only %s free", dir, bytesText(free)), "run kbisect cache trim")
+		return broken(fmt.Sprintf("%s: only %s free", dir, humanize.IBytes(free)), "run kbisect cache trim")
 	}
-	return passed("%s, %s free%s", dir, bytesText(free), note)
-}
-
-// bytesText writes a size in the unit that fits.
-func bytesText(n uint64) string {
-	const units = "KMGTPE"
-	if n < 1<<10 {
-		return strconv.FormatUint(n, 10) + " B"
-	}
-	f, i := float64(n)/(1<<10), 0
-	for ; f >= 1024 && i < len(units)-1; i++ {
-		f /= 1024
-	}
-	return fmt.Sprintf("%.3g %ciB", f, units[i])
+	return passed("%s, %s free%s", dir, humanize.IBytes(free), note)
 }
 
 func (s *subject) hooks(ctx context.Context) Finding {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
+	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
@@ -74,11 +75,8 @@ func hello(ctx context.Context, limit time.Duration, h harness.Hello, run bool, 
 func nvcc(ctx context.Context, rep gpu.Report) Finding {
 	path, err := exec.LookPath("nvcc")
 	if err != nil {
-		for _, home := range []string{os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH"), "/usr/local/cuda"} {
-			p := filepath.Join(home, "bin", "nvcc")
-			if _, err := os.Stat(p); home != "" && err == nil {
-				return broken(p+" is there, but not in PATH", "export PATH="+filepath.Dir(p)+":$PATH")
-			}
+		if p := cuda.Tool("nvcc"); p != "" {
+			return broken(p+" is there, but not in PATH", "export PATH="+filepath.Dir(p)+":$PATH")
 		}
 		return missing("not in PATH", "install the CUDA toolkit")
 	}
@@ -121,11 +119,11 @@ func torch(ctx context.Context, rep gpu.Report) Finding {
 }
 
 // torchHello runs the known-good program for torch on the device.
-func torchHello(ctx context.Context, python, name, cuda string) Finding {
+func torchHello(ctx context.Context, python, name, newest string) Finding {
 	h := harness.HelloFor("torch")
 	s := machine.RunTool(ctx, 60*time.Second, os.TempDir(), python, "-c", string(h.Text))
 	if s.Err != nil || s.First() != harness.HelloWord {
-		return broken(name+", but a sum on the device fails: "+s.Last(), "the driver supports CUDA "+cuda+"; install a torch built for that or an older one")
+		return broken(name+", but a sum on the device fails: "+s.Last(), "the driver supports CUDA "+newest+"; install a torch built for that or an older one")
 	}
 	return passed("%s, computes on the device", name)
 }

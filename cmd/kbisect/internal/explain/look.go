@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -128,7 +127,7 @@ const toolLimit = 3 * time.Minute
 func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	compiled := cuda.Ptxas(x.session.Pipe.BuildOutput(s.candidate))
 	s.spills = len(compiled) > 0
-	if s.usage = compiled; cudaTool("cuobjdump") == "" {
+	if s.usage = compiled; cuda.Tool("cuobjdump") == "" {
 		x.miss("registers, shared memory and machine code: no cuobjdump on PATH or in CUDA_HOME")
 		return nil
 	}
@@ -164,7 +163,7 @@ func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspec
 // dump reads the machine code and the resources of the kernels in one file with the tools of the CUDA toolkit.
 func dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Function, []cuda.Usage, error) {
 	code, figures := cuda.DeviceTools(file)
-	code[0], figures[0] = cudaTool(code[0]), cudaTool(figures[0])
+	code[0], figures[0] = cuda.Tool(code[0]), cuda.Tool(figures[0])
 	resources, err := in.Tool(ctx, figures, toolLimit)
 	if err != nil {
 		return nil, nil, err
@@ -174,21 +173,6 @@ func dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Fun
 		return nil, nil, err
 	}
 	return cuda.SASS(sass), cuda.Resources(resources), nil
-}
-
-// cudaTool is the path of a tool of the CUDA toolkit, "" if it is not installed.
-func cudaTool(name string) string {
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	for _, home := range []string{os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH"), "/usr/local/cuda"} {
-		if path := filepath.Join(home, "bin", name); home != "" {
-			if found, err := exec.LookPath(path); err == nil {
-				return found
-			}
-		}
-	}
-	return ""
 }
 
 // profile runs a candidate under the profilers that are installed and permitted.
@@ -375,7 +359,7 @@ func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspec
 
 // findNcu looks for ncu. Both sides need the same version: the meaning of a metric changes between versions.
 func (x *explainer) findNcu(ctx context.Context, in *pipeline.Inspection) bool {
-	x.ncu.path = cudaTool("ncu")
+	x.ncu.path = cuda.Tool("ncu")
 	if x.ncu.path == "" {
 		x.ncu.over = true
 		x.miss("profiler metrics: no ncu (Nsight Compute) on PATH or in CUDA_HOME")

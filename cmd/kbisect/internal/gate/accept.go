@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"unicode"
 
 	"github.com/google/renameio/v2"
 	"github.com/pelletier/go-toml/v2"
@@ -17,6 +16,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -138,7 +138,7 @@ func accept(t *session.Session, x request, got compare.Result, doc *report.Gate)
 		if k.Answer != compare.Worse {
 			continue
 		}
-		fresh = append(fresh, config.Acceptance{Metric: k.Metric.Name, Case: k.Case, Limit: acceptedLimit(k), Commit: commit, Reason: oneLine(x.reason)})
+		fresh = append(fresh, config.Acceptance{Metric: k.Metric.Name, Case: k.Case, Limit: acceptedLimit(k), Commit: commit, Reason: words.Printable(x.reason)})
 		doc.Contrasts[i].Result = report.GateAccepted
 	}
 	if err := appendAccepted(x.accepted.path, fresh); err != nil {
@@ -193,15 +193,4 @@ func appendAccepted(path string, fresh []config.Acceptance) error {
 		return fmt.Errorf("write %s: reading it back: %w", path, err)
 	}
 	return renameio.WriteFile(path, b.Bytes(), 0o666, renameio.WithTempDir(filepath.Dir(path)))
-}
-
-// oneLine replaces line ends and control characters by spaces.
-func oneLine(s string) string {
-	out := []rune(s)
-	for i, r := range out {
-		if !unicode.IsPrint(r) {
-			out[i] = ' '
-		}
-	}
-	return string(out)
 }

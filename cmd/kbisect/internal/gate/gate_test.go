@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -161,10 +162,10 @@ func FuzzAccepted(f *testing.F) {
 	f.Add("accepted = 3", "t", "", "r", 1.0)
 	f.Fuzz(func(t *testing.T, old, metric, one, reason string, limit float64) {
 		before, err := config.ParseAccepted("x", []byte(old))
-		if err != nil || oneLine(reason) == "" || metric == "" || !(limit > 0 && limit < 1e6) || strings.Contains(metric+one, "\x00") || len(old)+len(metric)+len(one)+len(reason) > 10000 {
+		if err != nil || words.Printable(reason) == "" || metric == "" || !(limit > 0 && limit < 1e6) || strings.Contains(metric+one, "\x00") || len(old)+len(metric)+len(one)+len(reason) > 10000 {
 			return
 		}
-		fresh := config.Acceptance{Metric: strings.ToValidUTF8(metric, "?"), Case: strings.ToValidUTF8(one, "?"), Limit: limit, Commit: "c0ffee", Reason: oneLine(strings.ToValidUTF8(reason, "?"))}
+		fresh := config.Acceptance{Metric: strings.ToValidUTF8(metric, "?"), Case: strings.ToValidUTF8(one, "?"), Limit: limit, Commit: "c0ffee", Reason: words.Printable(strings.ToValidUTF8(reason, "?"))}
 		path := filepath.Join(t.TempDir(), config.AcceptedName)
 		if err := os.WriteFile(path, []byte(old), 0o666); err != nil {
 			t.Fatal(err)
