@@ -333,6 +333,12 @@ func (c Complaint) Matches(o Outcome) bool {
 	return true
 }
 
+// Untestable reports an outcome that says nothing about the candidate's run.
+func (o Outcome) Untestable() bool { return o.Class == Skip || o.Class == BuildFailed }
+
+// Failed reports an outcome that is bad rather than untestable.
+func (o Outcome) Failed() bool { return o.Class != OK && !o.Untestable() }
+
 // Describe says in a few words how a trial ended.
 func (o Outcome) Describe() string {
 	s := string(o.Class)

@@ -5,8 +5,8 @@
 // milliseconds against a truth table, so that tests can afford thousands of them. For the same reason [Foresight] can
 // tell, by making a search again, what it will ask for next.
 //
-// Imports point here: package search finds the commit that introduced a failure or a slowdown, and asks package
-// belief what launches say about where it is; package report turns a [Finding] into text and JSON, package pipeline is
+// Imports point here: package find finds the commit that introduced a failure or a slowdown (its loop is package
+// search), and asks package belief what launches say about where it is; package report turns a [Finding] into text and JSON, package pipeline is
 // the Sampler that builds and runs.
 //
 // # Glossary

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
@@ -28,7 +29,7 @@ func Example() {
 		Good:    bisect.Candidate{Commit: "v1.0"},
 		Sampler: sampler,
 	}
-	finding, err := s.Run(context.Background())
+	finding, err := find.Culprits(context.Background(), &s)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/fixtures"
@@ -228,7 +229,7 @@ func (r *rig) search(faults bool) bisect.Finding {
 		Options: search.Options{Metrics: []metric.Metric{{Name: "t"}}, Effect: 0.03, Error: 0.05},
 	}
 	began := time.Now()
-	f, err := s.Run(ctx)
+	f, err := find.Culprits(ctx, s)
 	if err != nil {
 		r.t.Errorf("the search could not begin: %v", err)
 	}

@@ -53,6 +53,8 @@ type Belief interface {
 	Weights() []float64
 	// Bad is the probability that commit i is bad.
 	Bad(i int) float64
+	// Misfit checks the model against the launches, given the culprit.
+	Misfit(culprit int) Misfit
 	// Credible lists the likeliest commits that together hold the share p of what is left to commits, oldest first.
 	Credible(p float64) []bisect.Suspect
 }

@@ -344,10 +344,10 @@ type Misfit struct {
 // Misfits reports launches that next to never come by chance.
 func (m Misfit) Misfits() bool { return m.P < 0.001 }
 
-// CheckLevels says which commit's launches lie least where the likeliest set expects them: the predictions of the filter for
-// each next launch are independent under the model, so that their standardised errors add up like normal values.
-// One launch may be disturbed by any amount and counts for no more than two deviations.
-func CheckLevels(m *Levels) Misfit {
+// checkLevels names the commit whose launches lie least where the likeliest set expects them: the
+// predictions of the filter for each next launch are independent under the model, so that their standardised errors
+// add up like normal values. One launch may be disturbed by any amount and counts for no more than two deviations.
+func checkLevels(m *Levels) Misfit {
 	const fewest, most = 3, 2.0
 	s := m.seen(len(m.launches))
 	f := newFilter(m.noise)

@@ -118,6 +118,9 @@ func (m *Levels) Credible(p float64) []bisect.Suspect {
 	return likeliest(all, p)
 }
 
+// Misfit implements Belief.
+func (m *Levels) Misfit(int) Misfit { return checkLevels(m) }
+
 // Step is the size of the step with its standard deviation, averaged over the sets.
 func (m *Levels) Step() (mean, sd float64) {
 	post := m.parts.posterior()
@@ -128,18 +131,6 @@ func (m *Levels) Step() (mean, sd float64) {
 		square += post[j] * (g.step*g.step + g.vD)
 	}
 	return mean, math.Sqrt(max(0, square-mean*mean))
-}
-
-// Entropy is what there is left to learn about the culprit, nats. It takes a set's commits apart only
-// as far as a launch could.
-func (m *Levels) Entropy() float64 {
-	h := 0.0
-	for _, w := range m.parts.weights() {
-		if w > 0 {
-			h -= w * math.Log(w)
-		}
-	}
-	return h
 }
 
 // MidLaunch says what a launch of a commit in the middle of the suspects would tell of a step, in nats, and the

@@ -28,7 +28,7 @@ func TestLevelsMisfit(t *testing.T) {
 				}
 				m.Add(Launch{Index: i, At: float64(10 * n), Y: y})
 			}
-			switch x := CheckLevels(m); {
+			switch x := m.Misfit(0); {
 			case odd > 0 && (!x.Misfits() || x.Index != 4):
 				t.Errorf("seed %d: commit 4 lies 5 %% above the others: %+v", seed, x)
 			case odd == 0 && x.Misfits():

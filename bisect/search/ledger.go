@@ -14,7 +14,7 @@ type Trial struct {
 	bisect.Request
 	bisect.Outcome
 
-	void bool // contradicted since: it counts for no belief any more
+	Void bool // contradicted since: it counts for no belief any more
 }
 
 type launchKey struct {
@@ -22,50 +22,66 @@ type launchKey struct {
 	purpose bisect.Purpose
 }
 
-// ledger makes the launches of a search and keeps them. The runs for parts of a range share one, so that no two
+// Ledger makes the launches of a search and keeps them. The runs for parts of a range share one, so that no two
 // trials have the same name and none is made twice.
-type ledger struct {
-	s        *Search
-	made     []Trial // in order
+type Ledger struct {
+	Search   *Search
+	Made     []Trial // in order
 	known    map[bisect.TrialID]int
 	count    map[launchKey]int
 	launched map[string]bool // by commit
-	launches int             // asked for, the ends' among them
-	patient  bool            // no trial is stopped before its limit any more
-	around   belief.DeviceLog
+	Launches int             // asked for, the ends' among them
+	Patient  bool            // no trial is stopped before its limit any more
+	Around   belief.DeviceLog
 	first    float64 // when the first launch began, and the last one ended; seconds since the job began
 	end      float64
 }
 
-func newLedger(s *Search) *ledger {
-	l := &ledger{s: s, known: map[bisect.TrialID]int{}, count: map[launchKey]int{}, launched: map[string]bool{}}
+// NewLedger returns a ledger of the launches made before the search.
+func NewLedger(s *Search) *Ledger {
+	l := &Ledger{Search: s, known: map[bisect.TrialID]int{}, count: map[launchKey]int{}, launched: map[string]bool{}}
 	for _, t := range s.Looked {
 		l.keep(t)
 	}
 	return l
 }
 
-// launch makes the next trial of a candidate for a purpose, in the way that a question wants it.
-func (l *ledger) launch(ctx context.Context, q question, commit string, why bisect.Purpose) (Trial, error) {
-	k := launchKey{commit, why}
-	r := bisect.Request{Candidate: bisect.Candidate{Commit: commit}, Purpose: why, Nth: l.count[k], BuildOnly: l.s.Builds}
-	r.Clean = !l.s.Fast && (why == bisect.ConfirmCulprit || why == bisect.ConfirmParent)
+// Launch makes the next trial of a candidate for a purpose, in the way that a question wants it.
+func (l *Ledger) Launch(ctx context.Context, q Question, commit string, why bisect.Purpose) (Trial, error) {
+	r := bisect.Request{Candidate: bisect.Candidate{Commit: commit}, Purpose: why, Nth: l.Number(commit, why), BuildOnly: l.Search.Builds}
+	r.Clean = !l.Search.Fast && (why == bisect.ConfirmCulprit || why == bisect.ConfirmParent)
 	if q != nil {
-		q.shape(&r, l.patient)
+		q.Shape(&r, l.Patient)
 	} else {
-		r.Timing = l.s.Find == bisect.Slow
+		r.Timing = l.Search.Find == bisect.Slow
 	}
-	l.count[k]++
-	l.launches++
-	return l.sample(ctx, r)
+	l.Launches++
+	return l.Sample(ctx, r)
 }
 
-// sample makes a trial, unless it was made before.
-func (l *ledger) sample(ctx context.Context, r bisect.Request) (Trial, error) {
-	if n, ok := l.known[r.ID()]; ok {
-		return l.made[n], nil
+// Number numbers the next launch of a commit for a purpose.
+func (l *Ledger) Number(commit string, why bisect.Purpose) (nth int) {
+	k := launchKey{commit, why}
+	nth = l.count[k]
+	l.count[k]++
+	return nth
+}
+
+// ByText makes the ledger that of a search whose commits are the texts of candidates.
+func (l *Ledger) ByText(s *Search) {
+	l.Search = s
+	for i, t := range l.Made {
+		l.Made[i].Candidate = bisect.Candidate{Commit: t.Candidate.String()}
+		l.known[l.Made[i].ID()] = i
 	}
-	o, err := l.s.Sampler.Sample(ctx, r)
+}
+
+// Sample makes a trial, unless it was made before.
+func (l *Ledger) Sample(ctx context.Context, r bisect.Request) (Trial, error) {
+	if n, ok := l.known[r.ID()]; ok {
+		return l.Made[n], nil
+	}
+	o, err := l.Search.Sampler.Sample(ctx, r)
 	t := Trial{Request: r, Outcome: o}
 	if err == nil {
 		l.keep(t)
@@ -73,37 +89,37 @@ func (l *ledger) sample(ctx context.Context, r bisect.Request) (Trial, error) {
 	return t, err
 }
 
-func (l *ledger) keep(t Trial) {
-	if len(l.made) == 0 {
+func (l *Ledger) keep(t Trial) {
+	if len(l.Made) == 0 {
 		l.first = t.At
 	}
 	l.end = max(l.end, t.At+t.Wall)
-	l.known[t.ID()] = len(l.made)
-	l.made = append(l.made, t)
+	l.known[t.ID()] = len(l.Made)
+	l.Made = append(l.Made, t)
 	l.launched[t.Candidate.Commit] = true
-	l.around.Note(t.Outcome)
+	l.Around.Note(t.Outcome)
 }
 
 // void takes trials out of every belief that is made from now on.
-func (l *ledger) void(which func(Trial) bool) {
-	for i, t := range l.made {
-		l.made[i].void = t.void || which(t)
+func (l *Ledger) void(which func(Trial) bool) {
+	for i, t := range l.Made {
+		l.Made[i].Void = t.Void || which(t)
 	}
 }
 
-// of lists the trials of a commit for a purpose that still count; "" is any purpose.
-func (l *ledger) of(commit string, why bisect.Purpose) (out []Trial) {
-	for _, t := range l.made {
-		if t.Candidate.Commit == commit && !t.void && (why == "" || t.Purpose == why) {
+// Of lists the trials of a commit for a purpose that still count; "" is any purpose.
+func (l *Ledger) Of(commit string, why bisect.Purpose) (out []Trial) {
+	for _, t := range l.Made {
+		if t.Candidate.Commit == commit && !t.Void && (why == "" || t.Purpose == why) {
 			out = append(out, t)
 		}
 	}
 	return out
 }
 
-// last is the newest outcome of a commit that the condition holds for; its class is empty where there is none.
-func (l *ledger) last(commit string, is func(Trial) bool) (o bisect.Outcome) {
-	for _, t := range l.made {
+// Last is the newest outcome of a commit that the condition holds for; its class is empty where there is none.
+func (l *Ledger) Last(commit string, is func(Trial) bool) (o bisect.Outcome) {
+	for _, t := range l.Made {
 		if t.Candidate.Commit == commit && is(t) {
 			o = t.Outcome
 		}
@@ -111,37 +127,59 @@ func (l *ledger) last(commit string, is func(Trial) bool) (o bisect.Outcome) {
 	return o
 }
 
-// tally counts what the launches of a commit showed of a failure.
-func (l *ledger) tally(q *failure, commit string, why bisect.Purpose) (t belief.Tally) {
-	for _, x := range l.of(commit, why) {
-		switch y, a := q.read(x); {
-		case a == speaks && y.Failed:
+// LookAgain drops the time-outs that were seen before the good end was known: only that tells which
+// phases there are, and where a time-out was.
+func (l *Ledger) LookAgain(good bisect.Outcome) {
+	for _, t := range l.Search.Looked {
+		if good.Speaks && t.Class == bisect.Timeout {
+			l.void(func(x Trial) bool { return x.ID() == t.ID() })
+			l.count[launchKey{t.Candidate.Commit, t.Purpose}] = max(1, l.count[launchKey{t.Candidate.Commit, t.Purpose}])
+		}
+	}
+}
+
+// Decisive is the first outcome of an end that is not ok, or the last, and the number of launches up to it.
+func (l *Ledger) Decisive(commit string, why bisect.Purpose) (o bisect.Outcome, n int) {
+	for _, t := range l.Of(commit, why) {
+		o, n = t.Outcome, n+1
+		if o.Class != bisect.OK {
+			break
+		}
+	}
+	return o, n
+}
+
+// Tally counts what the launches of a commit showed: failures and passes.
+func (l *Ledger) Tally(q Question, commit string, why bisect.Purpose) (t belief.Tally) {
+	for _, x := range l.Of(commit, why) {
+		switch y, a := q.Read(x); {
+		case a == Speaks && y.Failed:
 			t.Fails++
-		case a == speaks:
+		case a == Speaks:
 			t.Passes++
 		}
 	}
 	return t
 }
 
-// early reports trials that still count and were stopped early.
-func (l *ledger) early() bool {
-	for _, t := range l.made {
-		if t.Early && !t.void {
+// Early reports trials that still count and were stopped early.
+func (l *Ledger) Early() bool {
+	for _, t := range l.Made {
+		if t.Early && !t.Void {
 			return true
 		}
 	}
 	return false
 }
 
-// earlyOnly is the commit that was stopped early most often, unless one of those that were has been launched without
+// EarlyOnly is the commit that was stopped early most often, unless one of those that were has been launched without
 // haste three times or all of them once; "" where there is none.
-func (l *ledger) earlyOnly() (commit string) {
+func (l *Ledger) EarlyOnly() (commit string) {
 	const enough = 3
 	early, patient, all := map[string]int{}, map[string]bool{}, 0
-	for _, t := range l.made {
+	for _, t := range l.Made {
 		switch {
-		case t.void:
+		case t.Void:
 		case t.Early:
 			early[t.Candidate.Commit]++
 		case t.Hurry == "" && t.Purpose == bisect.ConfirmCulprit:
@@ -150,7 +188,7 @@ func (l *ledger) earlyOnly() (commit string) {
 		}
 	}
 	most := 0
-	for _, t := range l.made {
+	for _, t := range l.Made {
 		if c := t.Candidate.Commit; !patient[c] && early[c] > most && all < enough {
 			commit, most = c, early[c]
 		}
@@ -159,13 +197,13 @@ func (l *ledger) earlyOnly() (commit string) {
 }
 
 // alwaysEarly reports a commit that was stopped early every time it was launched: it may be slow and pass.
-func (l *ledger) alwaysEarly() bool {
+func (l *Ledger) alwaysEarly() bool {
 	const often = 3
 	early, other := map[string]int{}, map[string]bool{}
-	for _, t := range l.made {
-		if t.Early && !t.void {
+	for _, t := range l.Made {
+		if t.Early && !t.Void {
 			early[t.Candidate.Commit]++
-		} else if !t.void {
+		} else if !t.Void {
 			other[t.Candidate.Commit] = true
 		}
 	}
@@ -181,18 +219,18 @@ func (l *ledger) alwaysEarly() bool {
 const pauseSeconds = 1.0
 
 // prices are the expected seconds of launches and builds, by those that were made.
-func (l *ledger) prices(q question) (p belief.Prices) {
+func (l *Ledger) prices(q Question) (p belief.Prices) {
 	var pass, fail, soon, build mean
 	hurry := ""
-	for _, t := range l.made {
-		y, a := q.read(t)
+	for _, t := range l.Made {
+		y, a := q.Read(t)
 		switch {
-		case a == speaks && y.Failed:
+		case a == Speaks && y.Failed:
 			fail.add(t.Wall)
 			if t.Hurry != "" {
 				soon.add(t.Wall)
 			}
-		case a == speaks:
+		case a == Speaks:
 			pass.add(t.Wall)
 		}
 		if t.Built {
@@ -200,8 +238,8 @@ func (l *ledger) prices(q question) (p belief.Prices) {
 		}
 	}
 	p.Pass, p.Fail, p.Build = pauseSeconds+pass.value(), pauseSeconds+fail.value(), build.value()
-	if f, ok := q.(*failure); ok && !l.patient {
-		hurry = f.hurry()
+	if !l.Patient {
+		hurry = q.Rules().Hurry
 	}
 	switch {
 	case hurry == "":
@@ -232,22 +270,22 @@ func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
 func (m mean) value() float64 { return m.sum / float64(max(1, m.n)) }
 
 // failures counts launches of an end that were made for their times and failed, out of how many; how is the last one.
-func (l *ledger) failures(why bisect.Purpose) (failed, launches int, how bisect.Outcome) {
-	for _, t := range l.made {
+func (l *Ledger) failures(why bisect.Purpose) (failed, launches int, how bisect.Outcome) {
+	for _, t := range l.Made {
 		if t.Purpose != why || !t.Timing {
 			continue
 		}
 		launches++
-		if t.Class != bisect.OK && !untestable(t.Outcome) {
+		if t.Class != bisect.OK && !t.Untestable() {
 			failed, how = failed+1, t.Outcome
 		}
 	}
 	return failed, launches, how
 }
 
-// warnDropped says that the bad end failed in some of the launches that were made for their times,
+// WarnDropped says that the bad end failed in some of the launches that were made for their times,
 // and the good end in none; "" when that is not so.
-func (l *ledger) warnDropped() string {
+func (l *Ledger) WarnDropped() string {
 	bad, n, how := l.failures(bisect.EndBad)
 	good, of, _ := l.failures(bisect.EndGood)
 	if bad == 0 || good > 0 {
@@ -259,6 +297,6 @@ func (l *ledger) warnDropped() string {
 
 // liedEarly reports that a launch took longer, and passed, than one of the same commit that was
 // stopped early because no good one could take so long.
-func (l *ledger) liedEarly(id string, o bisect.Outcome) bool {
-	return slices.ContainsFunc(l.of(id, ""), func(t Trial) bool { return t.Early && t.Wall < o.Wall })
+func (l *Ledger) liedEarly(id string, o bisect.Outcome) bool {
+	return slices.ContainsFunc(l.Of(id, ""), func(t Trial) bool { return t.Early && t.Wall < o.Wall })
 }

@@ -8,105 +8,124 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
-	"github.com/kbisect/kbisect/bisect/metric"
 )
 
-// run is one question about one range: which commit, if any, brought what sets its ends apart.
-type run struct {
-	s     *Search
-	ctx   context.Context
-	led   *ledger
-	span  *span
-	out   account
-	inner bool // the range is a part of that of another run
+// Run is one question about one range: which commit, if any, brought what sets its ends apart.
+type Run struct {
+	Search  *Search
+	Ctx     context.Context
+	Ledger  *Ledger
+	Span    *Span
+	Account Account
+	Inner   bool // the range is a part of that of another run
 
-	q      question
-	b      belief.Belief
-	visit  visit // the launches of one commit that are not reported yet
-	vain   int   // launches in a row that told nothing
-	rounds int   // beginnings after a contradiction
-	least  float64
-	most   int // launches, by the ledger's count
-	from   int // launches when it began
+	Question Question
+	Belief   belief.Belief
+	Visit    Visit   // the launches of one commit that are not reported yet
+	Vain     int     // launches in a row that told nothing
+	Rounds   int     // beginnings after a contradiction
+	Least    float64 // smallest step worth finding, a logarithm
+	Most     int     // launches, by the ledger's count
+	From     int     // launches when it began
 }
 
-// answer says what an outcome means to a question.
-type answer int
+// Answer says what an outcome means to a question.
+type Answer int
 
+// What an outcome may mean.
 const (
-	speaks  answer = iota // the belief takes it in
-	unfit                 // its numbers cannot be compared: the machine's doing
-	another               // it fails in another way
-	silent                // the commit cannot be tested
+	Speaks  Answer = iota // the belief takes it in
+	Unfit                 // its numbers cannot be compared: the machine's doing
+	Another               // it fails in another way
+	Silent                // the commit cannot be tested
 )
 
-// question is what a run asks of launches.
-type question interface {
-	// ends launches both ends until they are told apart, or cannot be, and begins the belief of the run.
-	ends(r *run) (bisect.Ends, error)
-	// belief is that of a run without a launch.
-	belief(r *run) belief.Belief
-	// shape makes a request one for this question.
-	shape(q *bisect.Request, patient bool)
-	// read turns an outcome into what the belief takes in.
-	read(t Trial) (belief.Launch, answer)
-	// verdict says what the belief makes of a commit that was launched.
-	verdict(r *run, v visit) bisect.Verdict
-	// settled ends the run where there is no commit to look for; decided says that the belief points to one. What
+// Rules are what differs in a run from question to question.
+type Rules struct {
+	Timed    bool    // about numbers of launches that end well, of which several make one judgement
+	Credible float64 // share of the probability that the suspects listed hold
+	Launches int     // of one run, at most
+	Vain     int     // launches in a row that told nothing, before it is given up
+	Hurry    string  // the phase in which a launch need not run to the limit; "": it must
+	OfBuilds bool    // judged by builds that nothing may disturb
+}
+
+// Question is what a run asks of launches.
+type Question interface {
+	// Rules are what differs in the run itself.
+	Rules() Rules
+	// Ends launches both ends until they are told apart, or cannot be, and begins the belief of the run.
+	Ends(r *Run) (bisect.Ends, error)
+	// Belief is that of a run without a launch.
+	Belief(r *Run) belief.Belief
+	// Shape makes a request one for this question.
+	Shape(q *bisect.Request, patient bool)
+	// Read turns an outcome into what the belief takes in.
+	Read(t Trial) (belief.Launch, Answer)
+	// Missing says what an outcome lacks that says nothing about the complaint.
+	Missing(o bisect.Outcome) string
+	// Verdict says what the belief makes of a commit that was launched.
+	Verdict(r *Run, v Visit) bisect.Verdict
+	// Settled ends the run where there is no commit to look for; decided says that the belief points to one. What
 	// contradicts every single commit is looked at first, and launched again (acted).
-	settled(r *run, decided bool) (done, acted bool, err error)
-	// prove makes launches from clean builds for the claim that the culprit is among the members. It concludes the
+	Settled(r *Run, decided bool) (done, acted bool, err error)
+	// AsProof makes the launch of commit i that the belief asks for serve the proof as well; false: it was not made.
+	AsProof(r *Run, i int) (made bool, err error)
+	// Expected is the number of launches to the end, proof included.
+	Expected(r *Run) float64
+	// Prove makes launches from clean builds for the claim that the culprit is among the members. It concludes the
 	// run (done), finds the claim contradicted, which begins another round, or goes on searching.
-	prove(r *run, members []int) (done bool, err error)
+	Prove(r *Run, members []int) (done bool, err error)
 }
 
-// visit is a run of launches of one commit, reported as one judgement.
-type visit struct {
-	at, n int
-	last  bisect.Outcome
+// Visit is a run of launches of one commit, reported as one judgement.
+type Visit struct {
+	At, N int
+	Last  bisect.Outcome
 }
 
-func newRun(ctx context.Context, s *Search, led *ledger, in *span) *run {
-	r := &run{s: s, ctx: ctx, led: led, span: in, out: account{onStep: s.OnStep}, least: math.Log1p(0.005), most: maxLaunches, from: led.launches}
+// NewRun returns a run over a span that shares the launches of a ledger. Its question is still to be set.
+func NewRun(ctx context.Context, s *Search, led *Ledger, in *Span) *Run {
+	r := &Run{Search: s, Ctx: ctx, Ledger: led, Span: in, Account: Account{onStep: s.OnStep}, Least: math.Log1p(0.005), Most: maxLaunches, From: led.Launches}
 	if s.Effect > 0 {
-		r.least = math.Log1p(s.Effect)
+		r.Least = math.Log1p(s.Effect)
 	}
 	if s.Launches > 0 {
-		r.most = s.Launches
+		r.Most = s.Launches
 	}
 	return r
 }
 
-// search looks for one culprit. Launches that contradict it begin another round: what they contradict is void, and
+// Locate looks for one culprit. Launches that contradict it begin another round: what they contradict is void, and
 // everything is built clean.
-func (r *run) search() error {
+func (r *Run) Locate() error {
 	for {
-		e, err := r.q.ends(r)
+		e, err := r.Question.Ends(r)
 		if err != nil {
 			return err
 		}
-		r.out.ends(r, e)
+		r.Account.Ends(r, e)
 		if !e.Differ {
 			return nil
 		}
 		reportLooked(r)
-		round := r.rounds
-		if err := r.narrow(); err != nil || r.rounds == round {
+		round := r.Rounds
+		if err := r.narrow(); err != nil || r.Rounds == round {
 			return err
 		}
-		if r.rounds > maxRounds {
-			r.out.warn("the confirmation contradicted the search again and again: the complaint does not come and go with the commits alone")
-			r.out.inconclusive(r)
+		if r.Rounds > MaxRounds {
+			r.Account.Warn("the confirmation contradicted the search again and again: the complaint does not come and go with the commits alone")
+			r.Account.Inconclusive(r)
 			return nil
 		}
 	}
 }
 
 // narrow launches what tells most until one set of commits stands out and is proven.
-func (r *run) narrow() error {
-	for round := r.rounds; r.rounds == round; {
-		members, decided := r.b.Decided(r.s.delta(), r.span.launchable)
-		if done, acted, err := r.q.settled(r, decided); err != nil || done {
+func (r *Run) narrow() error {
+	for round := r.Rounds; r.Rounds == round; {
+		members, decided := r.Belief.Decided(r.Search.Delta(), r.Span.Launchable)
+		if done, acted, err := r.Question.Settled(r, decided); err != nil || done {
 			return err
 		} else if acted {
 			continue
@@ -118,7 +137,7 @@ func (r *run) narrow() error {
 				continue
 			}
 			r.report()
-			if done, err := r.q.prove(r, members); err != nil || done {
+			if done, err := r.Question.Prove(r, members); err != nil || done {
 				return err
 			}
 			continue
@@ -131,65 +150,63 @@ func (r *run) narrow() error {
 }
 
 // step makes the launch that promises most; done when there is none.
-func (r *run) step() (done bool, err error) {
-	if why := r.over(); why != "" {
-		return r.giveUp(why), nil
+func (r *Run) step() (done bool, err error) {
+	if why := r.Over(); why != "" {
+		return r.GiveUp(why), nil
 	}
-	tell(r, r.b, 0)
-	a, ok := r.b.Next(r.prices())
+	Tell(r, r.Belief, r.Question.Expected(r))
+	a, ok := r.Belief.Next(r.prices())
 	if !ok {
-		if again, err := r.again(indices(r.b.Credible(credible(r.q)))); err != nil || again {
+		if again, err := r.again(indices(r.Belief.Credible(r.Question.Rules().Credible))); err != nil || again {
 			return false, err
 		}
-		return r.giveUp("no launch promises to tell the suspects apart"), nil
+		return r.GiveUp("no launch promises to tell the suspects apart"), nil
 	}
-	if r.s.OnDecision != nil {
-		r.s.OnDecision(a)
+	if r.Search.OnDecision != nil {
+		r.Search.OnDecision(a)
 	}
 	r.ahead(a.Index)
 	return false, r.probe(a.Index)
 }
 
 // probe launches one commit of the range, or an end, and takes in what it shows.
-func (r *run) probe(i int) error {
-	why := r.span.purpose(i)
-	if q, ok := r.q.(*failure); ok {
-		if proof, err := q.asProof(r, i); err != nil || proof {
-			return err
-		}
+func (r *Run) probe(i int) error {
+	why := r.Span.Purpose(i)
+	if made, err := r.Question.AsProof(r, i); err != nil || made {
+		return err
 	}
 	for n := 0; ; n++ {
-		failed, err := r.try(r.span.id(i), why)
-		if repeat := why == bisect.Searching && n+1 < r.s.Repeat && !failed; err != nil || !repeat || r.over() != "" {
+		failed, err := r.Try(r.Span.Id(i), why)
+		if repeat := why == bisect.Searching && n+1 < r.Search.Repeat && !failed; err != nil || !repeat || r.Over() != "" {
 			return err
 		}
 	}
 }
 
-// try makes one launch and takes in what it shows; failed: it showed the complaint, or nothing.
-func (r *run) try(id string, why bisect.Purpose) (failed bool, err error) {
-	t, err := r.launch(id, why)
+// Try makes one launch and takes in what it shows; failed: it showed the complaint, or nothing.
+func (r *Run) Try(id string, why bisect.Purpose) (failed bool, err error) {
+	t, err := r.Launch(id, why)
 	if err != nil {
 		return false, err
 	}
-	l, a := r.q.read(t)
-	l.Index = r.span.place(id)
-	if a == speaks && t.Class == bisect.OK && r.led.liedEarly(id, t.Outcome) {
-		r.takeTime(fmt.Sprintf("given the whole limit, commit %s does not show the complaint: trials that were stopped early are made again", bisect.ShortID(id)))
+	l, a := r.Question.Read(t)
+	l.Index = r.Span.Place(id)
+	if a == Speaks && t.Class == bisect.OK && r.Ledger.liedEarly(id, t.Outcome) {
+		r.TakeTime(fmt.Sprintf("given the whole limit, commit %s does not show the complaint: trials that were stopped early are made again", bisect.ShortID(id)))
 		return false, nil
 	}
 	r.take(l, a, why)
-	r.note(l.Index, t.Outcome, a, why)
-	return a != speaks || l.Failed, nil
+	r.Note(l.Index, t.Outcome, a, why)
+	return a != Speaks || l.Failed, nil
 }
 
-// launch makes one launch. An end whose numbers are wanted has ended well before: one failure among many launches is
+// Launch makes one launch. An end whose numbers are wanted has ended well before: one failure among many launches is
 // passed over; an end that keeps failing cannot serve as a reference.
-func (r *run) launch(id string, why bisect.Purpose) (Trial, error) {
+func (r *Run) Launch(id string, why bisect.Purpose) (Trial, error) {
 	const tries = 3
 	for n := 1; ; n++ {
-		t, err := r.led.launch(r.ctx, r.q, id, why)
-		if _, timed := r.q.(*level); err != nil || t.Class == bisect.OK || !timed || why != bisect.EndGood && why != bisect.EndBad {
+		t, err := r.Ledger.Launch(r.Ctx, r.Question, id, why)
+		if err != nil || t.Class == bisect.OK || !r.Question.Rules().Timed || why != bisect.EndGood && why != bisect.EndBad {
 			return t, err
 		}
 		if n == tries {
@@ -200,57 +217,57 @@ func (r *run) launch(id string, why bisect.Purpose) (Trial, error) {
 }
 
 // take adds a launch to the belief, or sets its commit aside.
-func (r *run) take(l belief.Launch, a answer, why bisect.Purpose) {
+func (r *Run) take(l belief.Launch, a Answer, why bisect.Purpose) {
 	const tries = 3
 	i := l.Index
 	switch {
-	case a == speaks && (i < 0 || r.span.within[i]):
-		r.vain = 0
+	case a == Speaks && (i < 0 || r.Span.Within[i]):
+		r.Vain = 0
 		if i >= 0 {
-			r.span.proven[i], r.span.usable[i] = true, true
+			r.Span.Proven[i], r.Span.Usable[i] = true, true
 		}
-		r.b.Add(l)
-	case a == speaks: // it is about another change
-	case why == bisect.ConfirmCulprit, why == bisect.ConfirmParent, a == unfit, r.span.isEnd(i):
-		r.vain++ // the proof, and the next launch, look at it
-	case r.span.proven[i] && r.vain < tries:
-		r.vain++
+		r.Belief.Add(l)
+	case a == Speaks: // it is about another change
+	case why == bisect.ConfirmCulprit, why == bisect.ConfirmParent, a == Unfit, r.Span.IsEnd(i):
+		r.Vain++ // the proof, and the next launch, look at it
+	case r.Span.Proven[i] && r.Vain < tries:
+		r.Vain++
 	default:
-		r.vain, r.span.usable[i] = 0, false
+		r.Vain, r.Span.Usable[i] = 0, false
 	}
 }
 
-// note gathers the launches of a commit into one judgement, and reports the one before it.
-func (r *run) note(i int, o bisect.Outcome, a answer, why bisect.Purpose) {
+// Note gathers the launches of a commit into one judgement, and reports the one before it.
+func (r *Run) Note(i int, o bisect.Outcome, a Answer, why bisect.Purpose) {
 	if why != bisect.Searching {
 		return
 	}
-	if a != speaks && !r.span.usable[i] {
+	if a != Speaks && !r.Span.Usable[i] {
 		r.report()
-		v := bisect.Verdict{Call: bisect.Untestable, Class: o.Class, Phase: o.Phase, Why: whyNot(r.q, o, a), Trials: 1, Probability: 1, Other: a == another, Warnings: o.Warnings}
+		v := bisect.Verdict{Call: bisect.Untestable, Class: o.Class, Phase: o.Phase, Why: WhyNot(r.Question, o, a), Trials: 1, Probability: 1, Other: a == Another, Warnings: o.Warnings}
 		if o.Class == bisect.OK {
 			v.Class = bisect.Skip
 		}
-		r.out.judged(bisect.Step{Commit: r.span.id(i), Role: bisect.RoleSearch, Verdict: v, Remaining: remaining(r)})
+		r.Account.Judged(bisect.Step{Commit: r.Span.Id(i), Role: bisect.RoleSearch, Verdict: v, Remaining: Remaining(r)})
 		return
 	}
-	if a != speaks {
+	if a != Speaks {
 		return
 	}
-	if r.visit.n > 0 && r.visit.at != i {
+	if r.Visit.N > 0 && r.Visit.At != i {
 		r.report()
 	}
-	r.visit = visit{i, r.visit.n + 1, o}
-	if _, ok := r.q.(*failure); ok { // each of its launches is a judgement
+	r.Visit = Visit{i, r.Visit.N + 1, o}
+	if !r.Question.Rules().Timed { // each launch is a judgement
 		r.report()
 	}
 }
 
 // report tells what the belief makes of the commit launched last.
-func (r *run) report() {
-	v := r.visit
-	if r.visit = (visit{}); v.n > 0 {
-		r.out.judged(bisect.Step{Commit: r.span.id(v.at), Role: bisect.RoleSearch, Verdict: r.q.verdict(r, v), Remaining: remaining(r)})
+func (r *Run) report() {
+	v := r.Visit
+	if r.Visit = (Visit{}); v.N > 0 {
+		r.Account.Judged(bisect.Step{Commit: r.Span.Id(v.At), Role: bisect.RoleSearch, Verdict: r.Question.Verdict(r, v), Remaining: Remaining(r)})
 	}
 }
 
@@ -261,29 +278,29 @@ const (
 )
 
 // again launches a commit once more that failed in another way and would tell the suspects apart.
-func (r *run) again(suspects []int) (acted bool, err error) {
+func (r *Run) again(suspects []int) (acted bool, err error) {
 	others := map[int]int{}
 	vain := 0
-	for i, c := range r.span.commits {
-		if r.span.usable[i] || !r.span.within[i] {
+	for i, c := range r.Span.Commits {
+		if r.Span.Usable[i] || !r.Span.Within[i] {
 			continue
 		}
-		for _, t := range r.led.of(c.ID, "") {
-			switch _, a := r.q.read(t); a {
-			case another:
+		for _, t := range r.Ledger.Of(c.ID, "") {
+			switch _, a := r.Question.Read(t); a {
+			case Another:
 				others[i]++
-			case silent:
+			case Silent:
 				others[i] = math.MinInt32
 			}
 		}
 		vain += max(0, others[i]-1)
 	}
-	if len(suspects) < 2 || vain >= maxVain || r.inner || r.over() != "" {
+	if len(suspects) < 2 || vain >= maxVain || r.Inner || r.Over() != "" {
 		return false, nil
 	}
-	for i := range r.span.commits {
-		if n := others[i]; n > 0 && n < maxOther && r.b.Parted(suspects, func(k int) bool { return k == i }) {
-			_, err := r.try(r.span.id(i), bisect.Searching)
+	for i := range r.Span.Commits {
+		if n := others[i]; n > 0 && n < maxOther && r.Belief.Parted(suspects, func(k int) bool { return k == i }) {
+			_, err := r.Try(r.Span.Id(i), bisect.Searching)
 			return true, err
 		}
 	}
@@ -292,127 +309,120 @@ func (r *run) again(suspects []int) (acted bool, err error) {
 
 // ahead says which commits will probably be wanted after the launch of commit i. A complaint about the build is judged
 // by builds that nothing disturbs.
-func (r *run) ahead(i int) {
-	if r.s.Ahead == nil || r.span.isEnd(i) || r.led.launched[r.span.id(i)] || ofBuilds(r.q) {
+func (r *Run) ahead(i int) {
+	if r.Search.Ahead == nil || r.Span.IsEnd(i) || r.Ledger.launched[r.Span.Id(i)] || r.Question.Rules().OfBuilds {
 		return
 	}
 	p := r.prices()
-	p.Usable = func(k int) bool { return k != i && r.span.launchable(k) && !r.led.launched[r.span.id(k)] }
+	p.Usable = func(k int) bool { return k != i && r.Span.Launchable(k) && !r.Ledger.launched[r.Span.Id(k)] }
 	var next []bisect.Candidate
-	for _, k := range r.b.Nearest([]float64{0.25, 0.75}, p) {
-		next = append(next, bisect.Candidate{Commit: r.span.id(k)})
+	for _, k := range r.Belief.Nearest([]float64{0.25, 0.75}, p) {
+		next = append(next, bisect.Candidate{Commit: r.Span.Id(k)})
 	}
-	r.s.Ahead(next)
+	r.Search.Ahead(next)
 }
 
 // prices says what the next launches will cost.
-func (r *run) prices() belief.Prices {
-	p := r.led.prices(r.q)
-	p.Built = func(i int) bool { return r.led.launched[r.span.id(i)] }
-	p.Usable = r.span.launchable
-	p.Chance = r.span.chances(r.led.launched)
+func (r *Run) prices() belief.Prices {
+	p := r.Ledger.prices(r.Question)
+	p.Built = func(i int) bool { return r.Ledger.launched[r.Span.Id(i)] }
+	p.Usable = r.Span.Launchable
+	p.Chance = r.Span.chances(r.Ledger.launched)
 	return p
 }
 
-// over says why nothing more may be launched, or "".
-func (r *run) over() string {
-	if r.s.Spent != nil && r.s.Spent() {
-		r.out.f.Spent = true
+// Over says why nothing more may be launched, or "".
+func (r *Run) Over() string {
+	if r.Search.Spent != nil && r.Search.Spent() {
+		r.Account.Finding.Spent = true
 		return "the budget is used up"
 	}
-	_, timed := r.q.(*level)
-	switch {
-	case timed && r.vain >= metric.MaxUnfit:
-		return fmt.Sprintf("the times of %d launches in a row could not be compared: the device is held back or shared", r.vain)
-	case !timed && r.vain >= maxOdd:
-		return fmt.Sprintf("%d launches in a row told nothing about the complaint", r.vain)
-	case r.led.launches >= r.most, !timed && r.led.launches-r.from >= maxWeighed:
-		return fmt.Sprintf("%d launches did not settle it", r.led.launches-r.from)
+	switch rules := r.Question.Rules(); {
+	case r.Vain >= rules.Vain && rules.Timed:
+		return fmt.Sprintf("the times of %d launches in a row could not be compared: the device is held back or shared", r.Vain)
+	case r.Vain >= rules.Vain:
+		return fmt.Sprintf("%d launches in a row told nothing about the complaint", r.Vain)
+	case r.Ledger.Launches >= r.Most, r.Ledger.Launches-r.From >= rules.Launches:
+		return fmt.Sprintf("%d launches did not settle it", r.Ledger.Launches-r.From)
 	}
 	return ""
 }
 
-// begin makes the belief of the run from the launches that still count.
-func (r *run) begin(b belief.Belief) {
-	r.b, r.visit = b, visit{}
-	for _, t := range r.led.made {
-		i, known := r.span.index[t.Candidate.Commit]
-		if t.void || !known {
+// Begin makes the belief of the run from the launches that still count.
+func (r *Run) Begin(b belief.Belief) {
+	r.Belief, r.Visit = b, Visit{}
+	for _, t := range r.Ledger.Made {
+		i, known := r.Span.Index[t.Candidate.Commit]
+		if t.Void || !known {
 			continue
 		}
-		switch l, a := r.q.read(t); {
-		case a == speaks && (i < 0 || r.span.within[i]):
+		switch l, a := r.Question.Read(t); {
+		case a == Speaks && (i < 0 || r.Span.Within[i]):
 			l.Index = i
 			if i >= 0 {
-				r.span.proven[i], r.span.usable[i] = true, true
+				r.Span.Proven[i], r.Span.Usable[i] = true, true
 			}
-			r.b.Add(l)
-		case a == speaks, a == unfit, i < 0, r.span.isEnd(i), r.span.proven[i]:
+			r.Belief.Add(l)
+		case a == Speaks, a == Unfit, i < 0, r.Span.IsEnd(i), r.Span.Proven[i]:
 		case !t.Clean:
-			r.span.usable[i] = false
+			r.Span.Usable[i] = false
 		}
 	}
 }
 
-// distrustKeys is for two commits of equal inputs that behave differently: something else than the declared inputs
+// DistrustKeys is for two commits of equal inputs that behave differently: something else than the declared inputs
 // matters, and every commit becomes a candidate of its own.
-func (r *run) distrustKeys(id string) {
-	r.contradicted(fmt.Sprintf("commits of equal inputs behave differently, such as %s: the paths given leave out something that build or run read, so every commit was searched\nhint: add what is missing to paths (--path)", bisect.ShortID(id)))
-	r.span.forgetKeys()
-	r.out.f.Matter = len(r.span.commits)
+func (r *Run) DistrustKeys(id string) {
+	r.Contradicted(fmt.Sprintf("commits of equal inputs behave differently, such as %s: the paths given leave out something that build or run read, so every commit was searched\nhint: add what is missing to paths (--path)", bisect.ShortID(id)))
+	r.Span.forgetKeys()
+	r.Account.Finding.Matter = len(r.Span.Commits)
 }
 
-// contradicted begins another round: the launches of the search are doubted as a whole, and everything is built clean
+// Contradicted begins another round: the launches of the search are doubted as a whole, and everything is built clean
 // from now on. The launches of the ends and from clean builds stay.
-func (r *run) contradicted(why string) {
-	r.rounds++
-	r.out.warn(why)
-	_, timed := r.q.(*level)
-	r.led.void(func(t Trial) bool {
-		return r.span.holds(t.Candidate.Commit) && t.Purpose == bisect.Searching || timed && !t.Clean
+func (r *Run) Contradicted(why string) {
+	r.Rounds++
+	r.Account.Warn(why)
+	timed := r.Question.Rules().Timed
+	r.Ledger.void(func(t Trial) bool {
+		return r.Span.holds(t.Candidate.Commit) && t.Purpose == bisect.Searching || timed && !t.Clean
 	})
-	if r.s.Redo != nil {
-		r.s.Redo()
+	if r.Search.Redo != nil {
+		r.Search.Redo()
 	}
 }
 
-// takeTime forgets the trials that were in a hurry, those that passed too, lest the passes be left without
+// TakeTime forgets the trials that were in a hurry, those that passed too, lest the passes be left without
 // the failures; from now on none is.
-func (r *run) takeTime(why string) {
-	r.out.warn(why)
-	r.led.patient = true
-	r.led.void(func(t Trial) bool { return t.Hurry != "" })
-	for i := range r.span.within { // what they made of the range goes, too
-		r.span.within[i] = true
+func (r *Run) TakeTime(why string) {
+	r.Account.Warn(why)
+	r.Ledger.Patient = true
+	r.Ledger.void(func(t Trial) bool { return t.Hurry != "" })
+	for i := range r.Span.Within { // what they made of the range goes, too
+		r.Span.Within[i] = true
 	}
-	r.span.clear()
-	r.begin(r.q.belief(r))
+	r.Span.Clear()
+	r.Begin(r.Question.Belief(r))
 }
 
-// blindEnds is for ends of equal inputs that differ.
-func (r *run) blindEnds() {
-	if bad := r.span.bad(); r.span.blind && r.span.commits[bad].Key != "" {
-		r.distrustKeys(r.span.id(bad))
+// BlindEnds is for ends of equal inputs that differ.
+func (r *Run) BlindEnds() {
+	if bad := r.Span.Bad(); r.Span.Blind && r.Span.Commits[bad].Key != "" {
+		r.DistrustKeys(r.Span.Id(bad))
 	}
 }
 
-// ofBuilds reports a complaint that builds are judged by.
-func ofBuilds(q question) bool {
-	f, ok := q.(*failure)
-	return ok && (f.certain() || f.complaint.Any)
-}
-
-// giveUp ends the run with what is known, unless trials that were stopped early are to blame:
+// GiveUp ends the run with what is known, unless trials that were stopped early are to blame:
 // then they are made again with the whole limit, and it is not done.
-func (r *run) giveUp(why string) (done bool) {
-	if !r.out.f.Spent && !r.led.patient && r.led.alwaysEarly() {
-		r.takeTime("the search came to no proof and rests on trials that were stopped before their limit: those are made again with the whole limit")
+func (r *Run) GiveUp(why string) (done bool) {
+	if !r.Account.Finding.Spent && !r.Ledger.Patient && r.Ledger.alwaysEarly() {
+		r.TakeTime("the search came to no proof and rests on trials that were stopped before their limit: those are made again with the whole limit")
 		return false
 	}
-	if !r.out.f.Spent {
-		r.out.warn("no commit is proven: " + why)
+	if !r.Account.Finding.Spent {
+		r.Account.Warn("no commit is proven: " + why)
 	}
-	r.out.inconclusive(r)
+	r.Account.Inconclusive(r)
 	return true
 }
 
@@ -424,19 +434,19 @@ func indices(suspects []bisect.Suspect) (out []int) {
 	return out
 }
 
-// within prepares a run between two commits of the range; lo may be GoodEnd. Launches made so far serve it as evidence.
-func within(r *run, lo, hi int) (sub *run, index []int) {
-	commits, index := bisect.Between(r.span.commits, lo, hi)
-	key := r.span.goodKey
+// Within prepares a run between two commits of the range; lo may be GoodEnd. Launches made so far serve it as evidence.
+func Within(r *Run, lo, hi int) (sub *Run, index []int) {
+	commits, index := bisect.Between(r.Span.Commits, lo, hi)
+	key := r.Span.GoodKey
 	if lo != belief.GoodEnd {
-		key = r.span.commits[lo].Key
+		key = r.Span.Commits[lo].Key
 	}
-	in := newSpan(commits, bisect.Candidate{Commit: r.span.id(lo)}, key)
+	in := NewSpan(commits, bisect.Candidate{Commit: r.Span.Id(lo)}, key)
 	for k, i := range index {
-		in.weight[k] = r.span.weight[i]
+		in.weight[k] = r.Span.weight[i]
 	}
-	in.clear()
-	sub = newRun(r.ctx, r.s, r.led, in)
-	sub.inner, sub.most, sub.out.onStep = true, r.most, r.out.relay
+	in.Clear()
+	sub = NewRun(r.Ctx, r.Search, r.Ledger, in)
+	sub.Inner, sub.Most, sub.Account.onStep = true, r.Most, r.Account.relay
 	return sub, index
 }

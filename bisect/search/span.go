@@ -8,154 +8,155 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// span is a range under search: its commits, who of them can be the culprit, and who can be launched. Commits go by
+// Span is a range under search: its commits, who of them can be the culprit, and who can be launched. Commits go by
 // their index; GoodEnd is the good end.
-type span struct {
-	commits []bisect.Commit
-	good    bisect.Candidate
-	goodKey string           // fingerprint of the good end's inputs
-	index   map[string]int   // of a commit id; GoodEnd for the good end
+type Span struct {
+	Commits []bisect.Commit
+	Good    bisect.Candidate
+	GoodKey string           // fingerprint of the good end's inputs
+	Index   map[string]int   // of a commit id; GoodEnd for the good end
 	weight  []float64        // of each commit before equal inputs clear any
-	prior   []float64        // of each commit as the culprit; 0 clears it
-	within  []bool           // commits below the bad end; all, unless the range holds several changes
-	usable  []bool           // can be launched
-	proven  []bool           // has told something about the complaint before
+	Prior   []float64        // of each commit as the culprit; 0 clears it
+	Within  []bool           // commits below the bad end; all, unless the range holds several changes
+	Usable  []bool           // can be launched
+	Proven  []bool           // has told something about the complaint before
 	alike   map[string][]int // the commits of equal inputs, by their key
-	blind   bool             // the ends have equal inputs: if they differ all the same, any commit may be to blame
+	Blind   bool             // the ends have equal inputs: if they differ all the same, any commit may be to blame
 }
 
-func newSpan(commits []bisect.Commit, good bisect.Candidate, goodKey string) *span {
+// NewSpan returns the span of a range whose good end has inputs of that key.
+func NewSpan(commits []bisect.Commit, good bisect.Candidate, goodKey string) *Span {
 	n := len(commits)
-	p := &span{commits: slices.Clone(commits), good: good, goodKey: goodKey, index: make(map[string]int, n), weight: make([]float64, n), within: make([]bool, n), usable: make([]bool, n), proven: make([]bool, n)}
+	p := &Span{Commits: slices.Clone(commits), Good: good, GoodKey: goodKey, Index: make(map[string]int, n), weight: make([]float64, n), Within: make([]bool, n), Usable: make([]bool, n), Proven: make([]bool, n)}
 	for i, c := range commits {
-		p.index[c.ID], p.within[i], p.weight[i] = i, true, 1
+		p.Index[c.ID], p.Within[i], p.weight[i] = i, true, 1
 		if c.Prior > 0 {
 			p.weight[i] = c.Prior
 		}
 	}
-	p.index[good.Commit] = belief.GoodEnd
-	p.clear()
+	p.Index[good.Commit] = belief.GoodEnd
+	p.Clear()
 	return p
 }
 
-// weigh replaces the weights of the commits as culprits.
-func (p *span) weigh(weights []float64) {
+// Weigh replaces the weights of the commits as culprits.
+func (p *Span) Weigh(weights []float64) {
 	for i, w := range weights {
 		if w > 0 {
 			p.weight[i] = w
 		}
 	}
-	p.clear()
+	p.Clear()
 }
 
-// clear makes the priors: a commit is cleared that would tell commits of equal inputs apart.
-func (p *span) clear() {
-	p.prior = make([]float64, len(p.commits))
+// Clear makes the priors: a commit is cleared that would tell commits of equal inputs apart.
+func (p *Span) Clear() {
+	p.Prior = make([]float64, len(p.Commits))
 	p.alike = map[string][]int{}
-	for i, c := range p.commits {
-		p.usable[i] = !c.Neutral || i == len(p.commits)-1
-		if !c.Neutral && p.within[i] {
-			p.prior[i] = p.weight[i]
+	for i, c := range p.Commits {
+		p.Usable[i] = !c.Neutral || i == len(p.Commits)-1
+		if !c.Neutral && p.Within[i] {
+			p.Prior[i] = p.weight[i]
 		}
 		if c.Key != "" {
 			p.alike[c.Key] = append(p.alike[c.Key], i)
 		}
 	}
-	for i, c := range p.commits {
+	for i, c := range p.Commits {
 		group := p.alike[c.Key]
-		isGood := c.Key == p.goodKey
+		isGood := c.Key == p.GoodKey
 		if len(group) == 0 || group[0] != i || len(group) == 1 && !isGood {
 			continue
 		}
-		first := bisect.Ancestors(p.commits, group[0])
+		first := bisect.Ancestors(p.Commits, group[0])
 		for _, i := range group {
-			for k, in := range bisect.Ancestors(p.commits, i) {
+			for k, in := range bisect.Ancestors(p.Commits, i) {
 				if isGood && in || in != first[k] {
-					p.prior[k] = 0
+					p.Prior[k] = 0
 				}
 			}
 		}
 	}
-	if p.blind = slices.Max(p.prior) == 0; p.blind {
-		for i := range p.prior {
-			p.prior[i], p.usable[i] = p.weight[i], true
+	if p.Blind = slices.Max(p.Prior) == 0; p.Blind {
+		for i := range p.Prior {
+			p.Prior[i], p.Usable[i] = p.weight[i], true
 		}
 	}
 }
 
 // forgetKeys makes every commit a candidate of its own.
-func (p *span) forgetKeys() {
-	for i := range p.commits {
-		p.commits[i].Key, p.commits[i].Neutral = "", false
+func (p *Span) forgetKeys() {
+	for i := range p.Commits {
+		p.Commits[i].Key, p.Commits[i].Neutral = "", false
 	}
-	p.clear()
+	p.Clear()
 }
 
-// id is the commit with an index.
-func (p *span) id(i int) string {
+// Id is the commit with an index.
+func (p *Span) Id(i int) string {
 	if i < 0 {
-		return p.good.Commit
+		return p.Good.Commit
 	}
-	return p.commits[i].ID
+	return p.Commits[i].ID
 }
 
-// place is the index of a commit; what lies before the range is good like the good end.
-func (p *span) place(id string) int {
-	if i, ok := p.index[id]; ok {
+// Place is the index of a commit; what lies before the range is good like the good end.
+func (p *Span) Place(id string) int {
+	if i, ok := p.Index[id]; ok {
 		return i
 	}
 	return belief.GoodEnd
 }
 
 // holds reports a commit of the range.
-func (p *span) holds(id string) bool { i, ok := p.index[id]; return ok && i >= 0 }
+func (p *Span) holds(id string) bool { i, ok := p.Index[id]; return ok && i >= 0 }
 
-// bad is the index of the bad end.
-func (p *span) bad() int { return len(p.commits) - 1 }
+// Bad is the index of the bad end.
+func (p *Span) Bad() int { return len(p.Commits) - 1 }
 
-func (p *span) isEnd(i int) bool { return i < 0 || i == p.bad() }
+func (p *Span) IsEnd(i int) bool { return i < 0 || i == p.Bad() }
 
-// launchable reports a commit that can be launched and speaks about this change.
-func (p *span) launchable(i int) bool { return i < 0 || p.usable[i] && p.within[i] }
+// Launchable reports a commit that can be launched and speaks about this change.
+func (p *Span) Launchable(i int) bool { return i < 0 || p.Usable[i] && p.Within[i] }
 
-// purpose is that of a launch that the search asks for.
-func (p *span) purpose(i int) bisect.Purpose {
+// Purpose is that of a launch that the search asks for.
+func (p *Span) Purpose(i int) bisect.Purpose {
 	switch {
 	case i < 0:
 		return bisect.EndGood
-	case i == p.bad():
+	case i == p.Bad():
 		return bisect.EndBad
 	}
 	return bisect.Searching
 }
 
-// sides returns the commits to launch for the claim that a set holds the culprit: the culprit and its parents, or the
+// Sides returns the commits to launch for the claim that a set holds the culprit: the culprit and its parents, or the
 // nearest commits around a set of several that cannot be told apart.
-func (p *span) sides(set []int) (culprit string, parents []string) {
-	if c := p.commits[set[0]]; len(set) == 1 && p.launchable(set[0]) {
+func (p *Span) Sides(set []int) (culprit string, parents []string) {
+	if c := p.Commits[set[0]]; len(set) == 1 && p.Launchable(set[0]) {
 		return c.ID, c.Parents
 	}
-	after, before := p.bad(), p.good.Commit
+	after, before := p.Bad(), p.Good.Commit
 	reaches := func(i int, every bool) bool {
-		in := bisect.Ancestors(p.commits, i)
+		in := bisect.Ancestors(p.Commits, i)
 		return slices.ContainsFunc(set, func(k int) bool { return in[k] != every }) != every
 	}
-	for i := p.bad(); i >= 0; i-- {
-		if p.launchable(i) && reaches(i, true) {
+	for i := p.Bad(); i >= 0; i-- {
+		if p.Launchable(i) && reaches(i, true) {
 			after = i
 		}
 	}
-	for i, in := range bisect.Ancestors(p.commits, after) {
-		if in && p.launchable(i) && !reaches(i, false) {
-			before = p.commits[i].ID
+	for i, in := range bisect.Ancestors(p.Commits, after) {
+		if in && p.Launchable(i) && !reaches(i, false) {
+			before = p.Commits[i].ID
 		}
 	}
-	return p.commits[after].ID, []string{before}
+	return p.Commits[after].ID, []string{before}
 }
 
-// equalTo lists the commits with the inputs of commit i, itself left out.
-func (p *span) equalTo(i int) (out []int) {
-	for _, k := range p.alike[p.commits[i].Key] {
+// EqualTo lists the commits with the inputs of commit i, itself left out.
+func (p *Span) EqualTo(i int) (out []int) {
+	for _, k := range p.alike[p.Commits[i].Key] {
 		if k != i {
 			out = append(out, k)
 		}
@@ -163,28 +164,28 @@ func (p *span) equalTo(i int) (out []int) {
 	return out
 }
 
-// firstParent is the place of the first of a commit's parents; false where that lies before the range.
-func (p *span) firstParent(parents []string) (int, bool) {
+// FirstParent is the place of the first of a commit's parents; false where that lies before the range.
+func (p *Span) FirstParent(parents []string) (int, bool) {
 	if len(parents) == 0 {
 		return 0, false
 	}
-	i, ok := p.index[parents[0]]
+	i, ok := p.Index[parents[0]]
 	return i, ok
 }
 
 // chances are those of commits that were never launched to be testable: broken commits come in runs, so that the
 // neighbour of one is broken too four times out of five.
-func (p *span) chances(launched map[string]bool) func(i int) float64 {
+func (p *Span) chances(launched map[string]bool) func(i int) float64 {
 	const spread = 0.8
 	var broken []int
-	for i, c := range p.commits {
-		if !p.usable[i] && !c.Neutral && launched[c.ID] {
+	for i, c := range p.Commits {
+		if !p.Usable[i] && !c.Neutral && launched[c.ID] {
 			broken = append(broken, i)
 		}
 	}
 	if len(broken) == 0 {
 		return nil
 	}
-	far := bisect.Distances(p.commits, broken)
+	far := bisect.Distances(p.Commits, broken)
 	return func(i int) float64 { return 1 - math.Pow(spread, float64(far[i])) }
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/search"
@@ -127,7 +128,7 @@ func simulatedRule(name string) (simulate.Rule, error) {
 		if d.Hang != nil {
 			b.Find = bisect.Timeout
 		}
-		return b.Run(ctx)
+		return find.Culprits(ctx, &b)
 	}), nil
 }
 

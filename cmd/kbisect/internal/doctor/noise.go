@@ -14,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -313,7 +314,7 @@ func slowSearch(effect, e float64) simulate.Rule {
 			Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}, Sampler: s, Launches: outlookLaunches,
 			Options: search.Options{Find: bisect.Slow, Metrics: []metric.Metric{{Name: "time"}}, Effect: effect, Error: e},
 		}
-		return b.Run(ctx)
+		return find.Culprits(ctx, &b)
 	})
 }
 

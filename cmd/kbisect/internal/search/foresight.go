@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -68,12 +69,12 @@ func (f foresight) history(plan search.Search) (stop func() error) {
 	return f.start(func(ctx context.Context, below bisect.Sampler, chance *float64) {
 		again := plan
 		again.Sampler = historyChance{below, chance}
-		_, _ = again.Run(ctx) // only its requests matter
+		_, _ = find.Culprits(ctx, &again) // only its requests matter
 	})
 }
 
 // sets fills the slots with what a search over sets will ask for; fresh makes that search from its beginning.
-func (f foresight) sets(fresh func(below bisect.Sampler) (*sets.Search, *search.SetOracle), sampler bisect.Sampler) (stop func() error) {
+func (f foresight) sets(fresh func(below bisect.Sampler) (*sets.Search, *find.SetOracle), sampler bisect.Sampler) (stop func() error) {
 	over := func(below bisect.Sampler) bisect.Sampler { return below }
 	if e, ok := sampler.(*evidence); ok {
 		before := e.clone(nil)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/search"
@@ -230,7 +231,7 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	}
 	t.Display.Begin(len(commits), matter)
 	stop := ahead.history(plan)
-	f, err := plan.Run(ctx)
+	f, err := find.Culprits(ctx, &plan)
 	if paths := t.Policy.Paths; matter == 0 && len(paths) > 0 && f.Result == bisect.NoDifference {
 		f.Warnings = append(f.Warnings, fmt.Sprintf("no commit in the range changes a file below the paths (%s)\nhint: paths (--path) must name every input of build and run", strings.Join(paths, ", ")))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/effects"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets"
@@ -42,8 +43,8 @@ type axis struct {
 }
 
 // search is the search along the axis, and what answers it.
-func (a axis) search(opts search.Options, sampler bisect.Sampler) (*sets.Search, *search.SetOracle) {
-	oracle := &search.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class, Parts: a.hunks != nil}
+func (a axis) search(opts search.Options, sampler bisect.Sampler) (*sets.Search, *find.SetOracle) {
+	oracle := &find.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class, Parts: a.hunks != nil}
 	return &sets.Search{Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Expand: a.expand, Divided: a.divided, Cuts: a.cuts}, oracle
 }
 
@@ -74,7 +75,7 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 			return x.time(ctx, a, set, oracle.Turned, levels)
 		}
 	}
-	stop := foresight{x.session}.sets(func(below bisect.Sampler) (*sets.Search, *search.SetOracle) {
+	stop := foresight{x.session}.sets(func(below bisect.Sampler) (*sets.Search, *find.SetOracle) {
 		again := a.again()
 		again.cuts = a.cuts
 		return again.search(x.options, below)

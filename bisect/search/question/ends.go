@@ -1,4 +1,4 @@
-package search
+package question
 
 import (
 	"cmp"
@@ -10,127 +10,106 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect/search"
 )
-
-// lookAgain drops the time-outs that were seen before the good end was known: only that tells which
-// phases there are, and where a time-out was.
-func (l *ledger) lookAgain(good bisect.Outcome) {
-	for _, t := range l.s.Looked {
-		if good.Speaks && t.Class == bisect.Timeout {
-			l.void(func(x Trial) bool { return x.ID() == t.ID() })
-			l.count[launchKey{t.Candidate.Commit, t.Purpose}] = max(1, l.count[launchKey{t.Candidate.Commit, t.Purpose}])
-		}
-	}
-}
 
 // Launches of ends of which the bad one does not fail at once.
 const (
 	rareTries  = 30   // of the bad end, where a failure is looked for
 	blindTries = 5    // of the bad end, where nothing was said and nothing else is compared
 	endCap     = 80   // of both, until they are told apart
-	rareAlike  = 0.02 // that they do not differ, before any was launched
-	endTrust   = 0.9  // that they differ: then they are searched, which goes on weighing the question
+	RareAlike  = 0.02 // that they do not differ, before any was launched
+	EndTrust   = 0.9  // that they differ: then they are searched, which goes on weighing the question
 	endDoubt   = 0.02 // that they differ: then there is nothing to search
 )
 
-// ends implements question.
-func (q *failure) ends(r *run) (bisect.Ends, error) {
-	if q.about == nil {
+// Ends implements search.Question.
+func (q *Failure) Ends(r *search.Run) (bisect.Ends, error) {
+	if q.About == nil {
 		e, err := (&endTrials{q, r}).compare()
 		if err != nil {
 			return e, err
 		}
-		q.complaint, q.about = e.Complaint, &e
+		q.Complaint, q.About = e.Complaint, &e
 	}
-	if !q.about.Differ {
-		return *q.about, nil
+	if !q.About.Differ {
+		return *q.About, nil
 	}
-	r.blindEnds()
-	r.begin(q.belief(r))
-	return *q.about, nil
+	r.BlindEnds()
+	r.Begin(q.Belief(r))
+	return *q.About, nil
 }
 
 // endTrials is the comparison of two ends by how their launches end.
 type endTrials struct {
-	q *failure
-	r *run
+	q *Failure
+	r *search.Run
 }
 
 // compare reads the complaint off the bad end.
 func (c *endTrials) compare() (bisect.Ends, error) {
-	good, bad := c.r.span.good.Commit, c.r.span.id(c.r.span.bad())
-	g, ng := c.r.led.decisive(good, bisect.EndGood)
-	b, nb := c.r.led.decisive(bad, bisect.EndBad)
+	good, bad := c.r.Span.Good.Commit, c.r.Span.Id(c.r.Span.Bad())
+	g, ng := c.r.Ledger.Decisive(good, bisect.EndGood)
+	b, nb := c.r.Ledger.Decisive(bad, bisect.EndBad)
 	if c.mayPass(g, b) {
 		return c.rareEnds(g, b)
 	}
-	e := readEnds(c.r.s.Options, g, b)
+	e := ReadEnds(c.r.Search.Options, g, b)
 	if e.Differ || e.Untestable || g.Class != bisect.OK || b.Class != bisect.OK {
-		c.q.complaint = e.Complaint
-		e.Good, e.Bad = c.q.judge(g, ng), c.q.judge(b, nb)
+		c.q.Complaint = e.Complaint
+		e.Good, e.Bad = c.q.Judge(g, ng), c.q.Judge(b, nb)
 		return e, nil
 	}
 	e = withVerdicts(e, g, b)
-	if c.r.s.Any || c.r.s.Find != "" && c.r.s.Find != bisect.Slow {
+	if c.r.Search.Any || c.r.Search.Find != "" && c.r.Search.Find != bisect.Slow {
 		return e, nil
 	}
-	return unmeasured(c.r.s.Options, e, g, b), nil
-}
-
-// decisive is the first outcome of an end that is not ok, or the last, and the number of launches up to it.
-func (l *ledger) decisive(commit string, why bisect.Purpose) (o bisect.Outcome, n int) {
-	for _, t := range l.of(commit, why) {
-		o, n = t.Outcome, n+1
-		if o.Class != bisect.OK {
-			break
-		}
-	}
-	return o, n
+	return unmeasured(c.r.Search.Options, e, g, b), nil
 }
 
 // mayPass reports ends that one launch each does not settle: the bad end may fail in another launch,
 // or the good end has failed although it may well pass.
 func (c *endTrials) mayPass(g, b bisect.Outcome) bool {
-	wanted := c.r.s.Any || c.r.s.Find != ""
+	wanted := c.r.Search.Any || c.r.Search.Find != ""
 	switch {
-	case c.r.s.Find == bisect.Slow, c.r.s.Find == bisect.BuildFailed, untestable(g), untestable(b), g.Phase == "build", b.Phase == "build":
+	case c.r.Search.Find == bisect.Slow, c.r.Search.Find == bisect.BuildFailed, g.Untestable(), b.Untestable(), g.Phase == "build", b.Phase == "build":
 		return false
 	case g.Class != bisect.OK:
 		return wanted && (b.Class == g.Class || b.Class == bisect.OK)
 	case b.Class == bisect.OK:
-		return wanted || c.r.s.Find == "" && len(metric.Channels(c.r.s.Metrics, g, b)) == 0
+		return wanted || c.r.Search.Find == "" && len(metric.Channels(c.r.Search.Metrics, g, b)) == 0
 	}
-	return slices.ContainsFunc(c.r.led.of(c.r.span.id(c.r.span.bad()), bisect.EndBad), func(t Trial) bool { return t.Class == bisect.OK })
+	return slices.ContainsFunc(c.r.Ledger.Of(c.r.Span.Id(c.r.Span.Bad()), bisect.EndBad), func(t search.Trial) bool { return t.Class == bisect.OK })
 }
 
 // rareEnds launches the bad end until it fails once, and then both ends until it is clear whether the
 // bad one fails more often.
 func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
-	good, bad := c.r.span.good.Commit, c.r.span.id(c.r.span.bad())
+	good, bad := c.r.Span.Good.Commit, c.r.Span.Id(c.r.Span.Bad())
 	first, tries := g, blindTries
-	if c.r.s.Any || c.r.s.Find != "" {
+	if c.r.Search.Any || c.r.Search.Find != "" {
 		tries = rareTries
 	}
 	if g.Class != bisect.OK { // a good end that fails again is none
-		again, err := c.r.led.launch(c.r.ctx, c.q, good, bisect.EndGood)
+		again, err := c.r.Ledger.Launch(c.r.Ctx, c.q, good, bisect.EndGood)
 		if err != nil {
 			return bisect.Ends{}, err
 		}
 		if again.Class != bisect.OK {
-			e := readEnds(c.r.s.Options, again.Outcome, b)
-			e.Good, e.Bad = c.q.judge(again.Outcome, 2), c.q.judge(b, 1)
+			e := ReadEnds(c.r.Search.Options, again.Outcome, b)
+			e.Good, e.Bad = c.q.Judge(again.Outcome, 2), c.q.Judge(b, 1)
 			return e, nil
 		}
 		g = again.Outcome
 	}
-	e, n := readEnds(c.r.s.Options, g, b), 1
-	for ; !e.Differ && n < tries && c.r.over() == ""; n++ {
-		t, err := c.r.led.launch(c.r.ctx, c.q, bad, bisect.EndBad)
+	e, n := ReadEnds(c.r.Search.Options, g, b), 1
+	for ; !e.Differ && n < tries && c.r.Over() == ""; n++ {
+		t, err := c.r.Ledger.Launch(c.r.Ctx, c.q, bad, bisect.EndBad)
 		if err != nil {
 			return e, err
 		}
 		b = t.Outcome
-		e = readEnds(c.r.s.Options, g, b)
+		e = ReadEnds(c.r.Search.Options, g, b)
 	}
 	if !e.Differ {
 		switch {
@@ -143,28 +122,28 @@ func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
 		}
 		return withVerdicts(e, g, b), nil
 	}
-	c.q.complaint, c.q.flaky = e.Complaint, true
+	c.q.Complaint, c.q.flaky = e.Complaint, true
 	return c.tellApart(g, b, e)
 }
 
 // tellApart launches both ends, the one that tells more, until it is clear whether the bad one fails more often.
 func (c *endTrials) tellApart(g, b bisect.Outcome, e bisect.Ends) (bisect.Ends, error) {
-	good, bad := c.r.span.good.Commit, c.r.span.id(c.r.span.bad())
+	good, bad := c.r.Span.Good.Commit, c.r.Span.Id(c.r.Span.Bad())
 	for {
-		tg, tb := c.r.led.tally(c.q, good, ""), c.r.led.tally(c.q, bad, "")
-		same := belief.EndsAlike(rareAlike, tb, tg)
+		tg, tb := c.r.Ledger.Tally(c.q, good, ""), c.r.Ledger.Tally(c.q, bad, "")
+		same := belief.EndsAlike(RareAlike, tb, tg)
 		e.Sometimes = true
 		e.Why = fmt.Sprintf("the bad end fails in %d of %d launches (%s), the good end in %d of %d", tb.Fails, tb.Launches(), b.Describe(), tg.Fails, tg.Launches())
-		e.Good, e.Bad = c.q.judge(g, tg.Launches()), c.q.judge(b, tb.Launches())
+		e.Good, e.Bad = c.q.Judge(g, tg.Launches()), c.q.Judge(b, tb.Launches())
 		switch {
-		case 1-same >= endTrust:
+		case 1-same >= EndTrust:
 			return e, nil
 		case 1-same <= endDoubt:
 			e.Differ, e.Complaint = false, bisect.Complaint{}
 			e.OtherGood = true
 			e.Hint = "failures that come as often at the good end are no change; name an older good end with --good"
 			return e, nil
-		case tg.Launches()+tb.Launches() >= endCap, c.r.over() != "":
+		case tg.Launches()+tb.Launches() >= endCap, c.r.Over() != "":
 			e.Differ, e.Unclear = false, true
 			e.Why += ": too few to tell whether the bad end fails more often"
 			e.Hint = "name a bad end that fails more often with --bad, or a command that runs the program several times and fails when one of them does"
@@ -174,7 +153,7 @@ func (c *endTrials) tellApart(g, b bisect.Outcome, e bisect.Ends) (bisect.Ends, 
 		if belief.BadEndTells(same, tb, tg) {
 			id, why = bad, bisect.EndBad
 		}
-		if _, err := c.r.led.launch(c.r.ctx, c.q, id, why); err != nil {
+		if _, err := c.r.Ledger.Launch(c.r.Ctx, c.q, id, why); err != nil {
 			return e, err
 		}
 	}
@@ -187,19 +166,19 @@ func withVerdicts(e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
 	return e
 }
 
-// readEnds settles what one launch of each end can settle.
-func readEnds(o Options, g, b bisect.Outcome) bisect.Ends {
+// ReadEnds settles what one launch of each end can settle.
+func ReadEnds(o search.Options, g, b bisect.Outcome) bisect.Ends {
 	var e bisect.Ends
 	build := o.Find == bisect.BuildFailed
 	switch {
-	case untestable(g) && b.Class == g.Class:
+	case g.Untestable() && b.Class == g.Class:
 		e.Why = fmt.Sprintf("neither end can be tested: good end %s; bad end %s", g.Describe(), b.Describe())
 		e.Hint, e.OtherGood = "name other ends with --good and --bad", true
 		if g.Class == bisect.BuildFailed {
 			e.Check = "does the build command work in a fresh clone? candidates hold only what is committed; "
 			e.Hint = e.Check + "else name an older good end with --good"
 		}
-	case untestable(g):
+	case g.Untestable():
 		e.Untestable = true
 		e.Why = "the good end cannot be tested: " + g.Describe()
 		e.Hint, e.OtherGood = "name another good end with --good, one that builds and runs", true
@@ -229,7 +208,7 @@ func readEnds(o Options, g, b bisect.Outcome) bisect.Ends {
 			}
 		}
 	default:
-		e = readComplaint(o, b)
+		e = ReadComplaint(o, b)
 		if build && e.Differ {
 			e.Why = "the bad end does not build"
 		}
@@ -237,8 +216,8 @@ func readEnds(o Options, g, b bisect.Outcome) bisect.Ends {
 	return e
 }
 
-// readComplaint takes the complaint from a bad end that failed.
-func readComplaint(o Options, b bisect.Outcome) bisect.Ends {
+// ReadComplaint takes the complaint from a bad end that failed.
+func ReadComplaint(o search.Options, b bisect.Outcome) bisect.Ends {
 	c := bisect.Complaint{Class: b.Class, Any: o.Any}
 	if b.Class == bisect.Timeout {
 		c.Phase, c.Whole = b.Phase, b.Whole
@@ -260,7 +239,7 @@ func readComplaint(o Options, b bisect.Outcome) bisect.Ends {
 }
 
 // unmeasured is for ends that end well where a slow metric is wanted and neither sends one.
-func unmeasured(o Options, e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
+func unmeasured(o search.Options, e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
 	if o.Find == bisect.Slow && len(o.Metrics) > 0 {
 		e.Why = fmt.Sprintf("both ends end well, and neither sent a value of %s", o.Metrics[0].Name)
 		if why := unlike(o.Metrics, g, b); why != "" {

@@ -1,4 +1,4 @@
-package search_test
+package find_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 )
@@ -68,7 +69,7 @@ func exactSearchFor(t *testing.T, n int, s *built, with func(*search.Search), ms
 		Options: search.Options{Metrics: ms, Effect: 0.03, Error: 0.01},
 	}
 	with(b)
-	f, err := b.Run(t.Context())
+	f, err := find.Culprits(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package search_test
+package find_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
@@ -57,7 +58,7 @@ func playShapes(t *testing.T, jobs int, step []float64, complaint string) (right
 	for seed := range uint64(jobs) {
 		s := newShapes(seed, step)
 		b := slowdown(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) { return s.launch(t, r) }))
-		f, err := b.Run(t.Context())
+		f, err := find.Culprits(t.Context(), b)
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
@@ -120,7 +121,7 @@ func TestSlowdownCasesThatComeAndGo(t *testing.T) {
 				}
 				return o, err
 			}))
-			f, err := b.Run(t.Context())
+			f, err := find.Culprits(t.Context(), b)
 			if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(s.culprit) {
 				t.Errorf("%s, seed %d: %v %v, planted %d: %+v %q", name, seed, err, f.Result, s.culprit, f.Culprits, f.Warnings)
 			}
@@ -156,7 +157,7 @@ func TestSlowdownSaysWhyValuesCannotBeCompared(t *testing.T) {
 			return o, err
 		}))
 		b.Options.Find = ""
-		f, err := b.Run(t.Context())
+		f, err := find.Culprits(t.Context(), b)
 		if err != nil || f.Result != bisect.NoDifference || !strings.Contains(f.Ends.Hint, c.want) {
 			t.Errorf("%q: %v %v %q", c.want, err, f.Result, f.Ends.Hint)
 		}

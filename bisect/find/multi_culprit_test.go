@@ -1,4 +1,4 @@
-package search
+package find
 
 import (
 	"math/rand/v2"
@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/search"
 )
 
 // findAll searches commits 1..n for every culprit.
-func (d *device) findAll(t testing.TB, o Options, edit func(*Search)) bisect.Finding {
+func (d *device) findAll(t testing.TB, o search.Options, edit func(*search.Search)) bisect.Finding {
 	t.Helper()
 	commits := make([]bisect.Commit, d.n)
 	for i := range commits {
@@ -20,11 +21,11 @@ func (d *device) findAll(t testing.TB, o Options, edit func(*Search)) bisect.Fin
 			commits[i].InRange = []int{i - 1}
 		}
 	}
-	b := &Search{Commits: commits, Good: bisect.Candidate{Commit: "0"}, GoodKey: "k0", Sampler: d, Options: o, All: true}
+	b := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "0"}, GoodKey: "k0", Sampler: d, Options: o, All: true}
 	if edit != nil {
 		edit(b)
 	}
-	f, err := b.Run(t.Context())
+	f, err := Culprits(t.Context(), b)
 	if err != nil || f.Err != nil {
 		t.Fatal(err, f.Err)
 	}
@@ -104,11 +105,11 @@ func TestAllFindsStretchesThatWereMended(t *testing.T) {
 		}
 		return bisect.Outcome{}
 	}
-	f = d.findAll(t, Options{Find: bisect.Timeout}, nil)
+	f = d.findAll(t, search.Options{Find: bisect.Timeout}, nil)
 	if got := culprits(f); !slices.Equal(got, []string{"timeout 100"}) || f.Complaint.Class != bisect.Timeout {
 		t.Errorf("equal ends: %v %v %q", got, f.Result, f.Warnings)
 	}
-	f = newDevice(256, 1).findAll(t, Options{Find: bisect.Timeout}, nil)
+	f = newDevice(256, 1).findAll(t, search.Options{Find: bisect.Timeout}, nil)
 	if f.Result != bisect.NoDifference || len(f.Culprits) > 0 {
 		t.Errorf("nothing to find: %v %v", f.Result, f.Culprits)
 	}
@@ -148,12 +149,12 @@ func TestAllSpent(t *testing.T) {
 		}
 		return bisect.Outcome{}
 	}
-	f := d.findAll(t, plain, func(b *Search) { b.Spent = func() bool { return d.launches >= 24 } })
+	f := d.findAll(t, plain, func(b *search.Search) { b.Spent = func() bool { return d.launches >= 24 } })
 	if got := culprits(f); !slices.Equal(got, []string{"crash 230"}) && !slices.Equal(got, []string{"crash 40"}) || !f.Spent || !strings.Contains(strings.Join(f.Warnings, "\n"), "budget") {
 		t.Errorf("%v %v %q", got, f.Spent, f.Warnings)
 	}
 	d = slowAt(1, 128, 90, 0.10, 0.004)
-	f = d.findAll(t, plain, func(b *Search) { b.Spent = func() bool { return d.launches >= 40 } })
+	f = d.findAll(t, plain, func(b *search.Search) { b.Spent = func() bool { return d.launches >= 40 } })
 	if got := culprits(f); !slices.Equal(got, []string{"slow 90"}) || !f.Spent || !strings.Contains(strings.Join(f.Warnings, "\n"), "budget") {
 		t.Errorf("slow: %v %v %q", got, f.Spent, f.Warnings)
 	}

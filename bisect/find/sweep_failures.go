@@ -1,4 +1,4 @@
-package search
+package find
 
 import (
 	"cmp"
@@ -8,6 +8,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect/search"
+	"github.com/kbisect/kbisect/bisect/search/question"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 // failureSweep is the search for every culprit of complaints that show in the class of a launch: each segment
 // of the range in which commits fail in one way has a commit that began it.
 type failureSweep struct {
-	r     *run
+	r     *search.Run
 	ended map[int]bisect.Outcome // what each commit ended as, by index
 	tried map[segment]bool
 	found []culprit
@@ -43,8 +45,8 @@ type culprit struct {
 // goes by what is known.
 func (j *job) sweepFailures(probing bool) error {
 	k := &failureSweep{r: j.r, tried: map[segment]bool{}}
-	for _, c := range j.r.out.f.Culprits {
-		k.found = append(k.found, culprit{j.r.span.index[c.Commit], j.r.out.f.Complaint, c})
+	for _, c := range j.r.Account.Finding.Culprits {
+		k.found = append(k.found, culprit{j.r.Span.Index[c.Commit], j.r.Account.Finding.Complaint, c})
 	}
 	k.learn()
 	if o, ok := k.ended[belief.GoodEnd]; !ok || o.Class != bisect.OK {
@@ -64,8 +66,8 @@ func (j *job) sweepFailures(probing bool) error {
 			break
 		}
 		k.tried[s] = true
-		if j.r.over() != "" || len(k.found) >= maxNamed {
-			open = append(open, fmt.Sprintf("%s from %s to %s", s.kind, bisect.ShortID(j.r.span.id(s.lo)), bisect.ShortID(j.r.span.id(s.hi))))
+		if j.r.Over() != "" || len(k.found) >= maxNamed {
+			open = append(open, fmt.Sprintf("%s from %s to %s", s.kind, bisect.ShortID(j.r.Span.Id(s.lo)), bisect.ShortID(j.r.Span.Id(s.hi))))
 			continue
 		}
 		if err := k.search(s); err != nil {
@@ -80,8 +82,8 @@ func (j *job) sweepFailures(probing bool) error {
 func (k *failureSweep) learn() {
 	k.ended = map[int]bisect.Outcome{}
 	balance := map[int]int{}
-	for _, t := range k.r.led.made {
-		i, known := k.r.span.index[t.Candidate.Commit]
+	for _, t := range k.r.Ledger.Made {
+		i, known := k.r.Span.Index[t.Candidate.Commit]
 		if !known {
 			continue
 		}
@@ -109,23 +111,23 @@ func (k *failureSweep) learn() {
 // probe launches commits all over the range, once each; whole is false where the budget did not
 // last.
 func (k *failureSweep) probe() (whole bool, err error) {
-	in := k.r.span
-	q, ok := k.r.q.(*failure)
+	in := k.r.Span
+	q, ok := k.r.Question.(*question.Failure)
 	if !ok {
-		q = &failure{}
+		q = &question.Failure{}
 	}
-	for _, i := range bisect.Probes(in.commits, in.prior, manyProbes, func(i int) bool { return !in.commits[i].Neutral }) {
+	for _, i := range bisect.Probes(in.Commits, in.Prior, manyProbes, func(i int) bool { return !in.Commits[i].Neutral }) {
 		if _, known := k.ended[i]; known {
 			continue
 		}
-		if k.r.over() != "" {
+		if k.r.Over() != "" {
 			return false, nil
 		}
-		t, err := k.r.led.launch(k.r.ctx, q, in.id(i), bisect.Searching)
+		t, err := k.r.Ledger.Launch(k.r.Ctx, q, in.Id(i), bisect.Searching)
 		if err != nil {
 			return false, err
 		}
-		k.r.out.judged(bisect.Step{Commit: in.id(i), Role: bisect.RoleProbe, Verdict: q.judge(t.Outcome, 1)})
+		k.r.Account.Judged(bisect.Step{Commit: in.Id(i), Role: bisect.RoleProbe, Verdict: q.Judge(t.Outcome, 1)})
 	}
 	k.learn()
 	return true, nil
@@ -137,10 +139,10 @@ func (k *failureSweep) kind(o bisect.Outcome) (c bisect.Complaint, ok bool) {
 	if o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra {
 		return c, false
 	}
-	if main := k.r.out.f.Complaint; main.Class != bisect.Slow && main.Matches(o) {
+	if main := k.r.Account.Finding.Complaint; main.Class != bisect.Slow && main.Matches(o) {
 		return main, true
 	}
-	e := readComplaint(k.r.s.Options, o)
+	e := question.ReadComplaint(k.r.Search.Options, o)
 	return e.Complaint, e.Differ
 }
 
@@ -148,13 +150,13 @@ func (k *failureSweep) kind(o bisect.Outcome) (c bisect.Complaint, ok bool) {
 // were met along the trunk, that of the search first.
 func (k *failureSweep) next() (segment, bool) {
 	judged := []int{belief.GoodEnd}
-	for _, i := range bisect.Trunk(k.r.span.commits) {
+	for _, i := range bisect.Trunk(k.r.Span.Commits) {
 		if _, ok := k.ended[i]; ok {
 			judged = append(judged, i)
 		}
 	}
 	var all []bisect.Complaint
-	if c := k.r.out.f.Complaint; c.Class != "" && c.Class != bisect.Slow {
+	if c := k.r.Account.Finding.Complaint; c.Class != "" && c.Class != bisect.Slow {
 		all = append(all, c)
 	}
 	for _, i := range judged {
@@ -165,7 +167,7 @@ func (k *failureSweep) next() (segment, bool) {
 	for _, c := range all {
 		good := -2
 		for _, i := range judged {
-			switch (&failure{complaint: c}).judge(k.ended[i], 1).Call {
+			switch (&question.Failure{Complaint: c}).Judge(k.ended[i], 1).Call {
 			case bisect.Good:
 				good = i
 			case bisect.Bad:
@@ -181,28 +183,28 @@ func (k *failureSweep) next() (segment, bool) {
 
 // explained reports that a culprit of the same complaint lies within.
 func (k *failureSweep) explained(s segment) bool {
-	_, index := bisect.Between(k.r.span.commits, s.lo, s.hi)
+	_, index := bisect.Between(k.r.Span.Commits, s.lo, s.hi)
 	return slices.ContainsFunc(k.found, func(f culprit) bool { return f.kind == s.kind && slices.Contains(index, f.index) })
 }
 
 // search looks for the commit that introduced the failure of a segment.
 func (k *failureSweep) search(s segment) error {
-	sub, _ := within(k.r, s.lo, s.hi)
-	q := &failure{complaint: s.kind}
-	q.about = &bisect.Ends{Differ: true, Complaint: s.kind, Why: "as launched before", Good: q.judge(k.ended[s.lo], 1), Bad: q.judge(k.ended[s.hi], 1)}
-	sub.q = q
-	err := sub.search()
-	f, whole := &sub.out.f, &k.r.out.f
+	sub, _ := search.Within(k.r, s.lo, s.hi)
+	q := &question.Failure{Complaint: s.kind}
+	q.About = &bisect.Ends{Differ: true, Complaint: s.kind, Why: "as launched before", Good: q.Judge(k.ended[s.lo], 1), Bad: q.Judge(k.ended[s.hi], 1)}
+	sub.Question = q
+	err := sub.Locate()
+	f, whole := &sub.Account.Finding, &k.r.Account.Finding
 	whole.Warnings = append(whole.Warnings, f.Warnings...)
 	whole.Spent = whole.Spent || f.Spent
 	if err != nil {
 		return err
 	}
 	for _, c := range f.Culprits {
-		k.found = append(k.found, culprit{k.r.span.index[c.Commit], s.kind, c})
+		k.found = append(k.found, culprit{k.r.Span.Index[c.Commit], s.kind, c})
 	}
 	if len(f.Culprits) == 0 && !slices.EqualFunc(f.Suspects, whole.Suspects, func(a, b bisect.SuspectCommit) bool { return a.Commit == b.Commit }) {
-		k.r.out.warn(fmt.Sprintf("%s begins between %s and %s as well; the culprit of that is one of %d commits", s.kind, bisect.ShortID(k.r.span.id(s.lo)), bisect.ShortID(k.r.span.id(s.hi)), len(f.Suspects)))
+		k.r.Account.Warn(fmt.Sprintf("%s begins between %s and %s as well; the culprit of that is one of %d commits", s.kind, bisect.ShortID(k.r.Span.Id(s.lo)), bisect.ShortID(k.r.Span.Id(s.hi)), len(f.Suspects)))
 	}
 	k.learn()
 	return nil
@@ -210,7 +212,7 @@ func (k *failureSweep) search(s segment) error {
 
 // conclude orders the culprits and says what was not looked at.
 func (k *failureSweep) conclude(open []string, probing, whole bool) {
-	f := &k.r.out.f
+	f := &k.r.Account.Finding
 	slices.SortStableFunc(k.found, func(a, b culprit) int { return cmp.Compare(a.index, b.index) })
 	f.Culprits = nil
 	for _, s := range k.found {
@@ -226,24 +228,24 @@ func (k *failureSweep) conclude(open []string, probing, whole bool) {
 		f.Result = bisect.Inconclusive // alike ends say nothing of what lies between
 	}
 	if len(open) > 0 {
-		k.r.out.warn("not searched, because the budget was used up or there are too many: " + words.Listed(open, 3))
+		k.r.Account.Warn("not searched, because the budget was used up or there are too many: " + words.Listed(open, 3))
 	}
 	switch {
 	case !whole:
-		k.r.out.warn("the probes of the range were not all launched, the budget was used up: what was introduced and fixed in between may have been missed")
+		k.r.Account.Warn("the probes of the range were not all launched, the budget was used up: what was introduced and fixed in between may have been missed")
 	case probing:
-		k.r.out.warn(fmt.Sprintf("what was introduced and fixed between two of the commits tested, up to %s apart, is not seen", words.Count(k.widest(), "commit")))
+		k.r.Account.Warn(fmt.Sprintf("what was introduced and fixed between two of the commits tested, up to %s apart, is not seen", words.Count(k.widest(), "commit")))
 	}
 }
 
 // widest is the largest number of commits between two neighbours on the trunk that were tested.
 func (k *failureSweep) widest() int {
 	n, last := 0, belief.GoodEnd
-	for _, i := range bisect.Trunk(k.r.span.commits) {
+	for _, i := range bisect.Trunk(k.r.Span.Commits) {
 		if _, ok := k.ended[i]; !ok {
 			continue
 		}
-		between, _ := bisect.Between(k.r.span.commits, last, i)
+		between, _ := bisect.Between(k.r.Span.Commits, last, i)
 		n, last = max(n, len(between)), i
 	}
 	return n

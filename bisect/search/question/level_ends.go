@@ -1,4 +1,4 @@
-package search
+package question
 
 import (
 	"fmt"
@@ -7,12 +7,13 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/search"
 )
 
 // stage is the comparison of the ends: a belief and the levels seen, for every channel.
 type stage struct {
-	q      *level
-	r      *run
+	q      *Level
+	r      *search.Run
 	models []*belief.Levels
 	levels [][2][]float64
 	pairs  int // of launches of both ends
@@ -28,24 +29,24 @@ const (
 	alike
 )
 
-// ends implements question: both ends are launched in pairs, good bad, bad good and so on, until a channel is clearly
+// Ends implements search.Question: both ends are launched in pairs, good bad, bad good and so on, until a channel is clearly
 // worse at the bad end or no channel can be.
-func (q *level) ends(r *run) (bisect.Ends, error) {
-	if q.exactFirst(r.least) {
+func (q *Level) Ends(r *search.Run) (bisect.Ends, error) {
+	if exactFirst(q, r.Least) {
 		return (&stage{q: q, r: r}).exactEnds()
 	}
-	s := q.stage(r)
+	s := newStage(q, r)
 	for {
-		if err := r.ctx.Err(); err != nil {
+		if err := r.Ctx.Err(); err != nil {
 			return bisect.Ends{}, err
 		}
-		pick, st := s.settled(r.least)
-		tell(r, s.models[pick], max(1, s.pairs))
+		pick, st := s.settled(r.Least)
+		search.Tell(r, s.models[pick], expected(r, s.models[pick], max(1, s.pairs)))
 		most := metric.MaxPairs
-		if q.part != nil {
+		if q.Part != nil {
 			most = maxPartPairs
 		}
-		if st == open && s.fresh < most && r.over() == "" {
+		if st == open && s.fresh < most && r.Over() == "" {
 			for k := range 2 {
 				if err := s.launch((k == 1) == (s.pairs%2 == 0)); err != nil {
 					return bisect.Ends{}, err
@@ -54,22 +55,22 @@ func (q *level) ends(r *run) (bisect.Ends, error) {
 			s.pairs, s.fresh = s.pairs+1, s.fresh+1
 			continue
 		}
-		if st != worse && q.exact.rises(r.least) {
-			q.channels = nil
+		if st != worse && q.Exact.rises(r.Least) {
+			q.Channels = nil
 			return (&stage{q: q, r: r}).exactEnds()
 		}
 		return s.answer(pick, st), nil
 	}
 }
 
-// stage begins the comparison with the launches that there are.
-func (q *level) stage(r *run) *stage {
-	s := &stage{q: q, r: r, levels: make([][2][]float64, len(q.channels))}
-	for range q.channels {
+// newStage begins the comparison with the launches that there are.
+func newStage(q *Level, r *search.Run) *stage {
+	s := &stage{q: q, r: r, levels: make([][2][]float64, len(q.Channels))}
+	for range q.Channels {
 		s.models = append(s.models, q.levels(r))
 	}
-	for _, t := range r.led.made {
-		if i, known := r.span.index[t.Candidate.Commit]; known && !t.void {
+	for _, t := range r.Ledger.Made {
+		if i, known := r.Span.Index[t.Candidate.Commit]; known && !t.Void {
 			s.add(t, i)
 		}
 	}
@@ -84,43 +85,43 @@ func (s *stage) launch(bad bool) error {
 	r := s.r
 	i := belief.GoodEnd
 	if bad {
-		i = r.span.bad()
+		i = r.Span.Bad()
 	}
-	t, err := r.launch(r.span.id(i), r.span.purpose(i))
+	t, err := r.Launch(r.Span.Id(i), r.Span.Purpose(i))
 	if err != nil {
 		return err
 	}
-	r.vain++
+	r.Vain++
 	s.add(t, i)
 	return nil
 }
 
 // add takes in a launch.
-func (s *stage) add(t Trial, i int) {
+func (s *stage) add(t search.Trial, i int) {
 	r := s.r
 	parts := metric.NewParts(t.Outcome)
-	for k, c := range s.q.channels {
-		if r.ctx.Err() != nil { // there may be thousands
+	for k, c := range s.q.Channels {
+		if r.Ctx.Err() != nil { // there may be thousands
 			return
 		}
 		t.Outcome = parts.Of(c)
-		l, a := s.q.with(c).read(t)
-		if a != speaks {
+		l, a := s.q.With(c).Read(t)
+		if a != search.Speaks {
 			continue
 		}
 		if l.Index = i; i >= 0 {
-			r.span.proven[i], r.span.usable[i] = true, true
+			r.Span.Proven[i], r.Span.Usable[i] = true, true
 		}
-		if !r.span.isEnd(i) || !l.Censored {
+		if !r.Span.IsEnd(i) || !l.Censored {
 			s.models[k].Add(l)
 		}
-		if r.span.isEnd(i) && !l.Censored {
+		if r.Span.IsEnd(i) && !l.Censored {
 			side := 0
 			if i >= 0 {
 				side = 1
 			}
 			s.levels[k][side] = append(s.levels[k][side], l.Y)
-			r.vain = 0
+			r.Vain = 0
 		}
 	}
 }
@@ -128,20 +129,20 @@ func (s *stage) add(t Trial, i int) {
 // settled picks the channel that speaks most clearly and says how far the comparison is. The more channels there are,
 // the clearer one must be.
 func (s *stage) settled(least float64) (pick int, st state) {
-	if s.q.part != nil {
+	if s.q.Part != nil {
 		return 0, s.partSettled(least)
 	}
-	clear := math.Sqrt(zEnd*zEnd + 2*math.Log(float64(len(s.q.channels))))
+	clear := math.Sqrt(ClearlyDiffer*ClearlyDiffer + 2*math.Log(float64(len(s.q.Channels))))
 	best, st := math.Inf(-1), alike
 	for k, m := range s.models {
 		d, sd := m.Step()
 		n := min(len(s.levels[k][0]), len(s.levels[k][1]))
-		if n < minEndPairs {
+		if n < MinEndPairs {
 			st = open
-			if n < fewEndPairs {
+			if n < FewEndPairs {
 				continue
 			}
-			sd, _ = known(d, s.levels[k])
+			sd, _ = Known(d, s.levels[k])
 		}
 		if d+3*sd >= least && st == alike {
 			st = open
@@ -164,10 +165,10 @@ func (s *stage) settled(least float64) (pick int, st state) {
 	return pick, open
 }
 
-// known is the standard deviation of a step of the ends where launches are too few to have measured the noise, with
+// Known is the standard deviation of a step of the ends where launches are too few to have measured the noise, with
 // that of a launch. It goes by Student's t for a noise of 0.9 % that is as good as two launches more, and is the deviation
 // of a normal that is as rare (Wallace 1959).
-func known(d float64, levels [2][]float64) (step, launch float64) {
+func Known(d float64, levels [2][]float64) (step, launch float64) {
 	const known, sd = 2.0, 0.009
 	squares, n := known*sd*sd, known
 	share := 0.0
@@ -189,11 +190,11 @@ func known(d float64, levels [2][]float64) (step, launch float64) {
 
 // partSettled is settled for a part of the range, where one metric is left and its noise is known.
 func (s *stage) partSettled(least float64) state {
-	if s.pairs < minEndPairs {
+	if s.pairs < MinEndPairs {
 		return open
 	}
 	switch d, sd := s.models[0].Step(); {
-	case s.fresh >= minPartPairs && d > metric.EffectMargin*least && d > zEnd*sd:
+	case s.fresh >= minPartPairs && d > metric.EffectMargin*least && d > ClearlyDiffer*sd:
 		return worse
 	case d+3*sd < metric.EffectMargin*least:
 		return alike
@@ -205,8 +206,8 @@ func (s *stage) partSettled(least float64) state {
 func (s *stage) orWhole(pick int, least, clear float64) int {
 	least *= metric.EffectMargin
 	of, err := s.models[pick].Step()
-	for k, c := range s.q.channels {
-		if !c.All || c.Metric != s.q.channels[pick].Metric {
+	for k, c := range s.q.Channels {
+		if !c.All || c.Metric != s.q.Channels[pick].Metric {
 			continue
 		}
 		if d, sd := s.models[k].Step(); d > least && d > clear*sd && (of-d < least || of-d < 2*math.Hypot(sd, err)) {
@@ -230,32 +231,32 @@ func (s *stage) largest() int {
 // answer begins the search, or says why there is nothing to search.
 func (s *stage) answer(pick int, st state) bisect.Ends {
 	m := s.models[pick]
-	s.q.channel, s.r.b, s.r.visit = s.q.channels[pick], m, visit{}
-	s.r.out.metric = s.q.channel.Name()
-	e := s.compared(m, s.levels[pick], s.r.least)
-	if s.q.noise = 0; min(len(s.levels[pick][0]), len(s.levels[pick][1])) < minEndPairs {
+	s.q.Channel, s.r.Belief, s.r.Visit = s.q.Channels[pick], m, search.Visit{}
+	s.r.Account.Metric = s.q.Channel.Name()
+	e := s.compared(m, s.levels[pick], s.r.Least)
+	if s.q.noise = 0; min(len(s.levels[pick][0]), len(s.levels[pick][1])) < MinEndPairs {
 		d, _ := m.Step()
-		_, s.q.noise = known(d, s.levels[pick])
+		_, s.q.noise = Known(d, s.levels[pick])
 	}
 	switch {
 	case st == worse:
 		e.Differ = true
-		e.Complaint = bisect.Complaint{Class: s.q.class(), Metric: s.q.channel.Name(), Ends: e.Bad.Ratio}
+		e.Complaint = bisect.Complaint{Class: s.q.class(), Metric: s.q.Channel.Name(), Ends: e.Bad.Ratio}
 		e.Bad.Call, e.Bad.Class = bisect.Bad, s.q.class()
-		s.r.blindEnds()
+		s.r.BlindEnds()
 	case st == alike:
-		if d, sd := m.Step(); d < -s.r.least && d < -zEnd*sd {
+		if d, sd := m.Step(); d < -s.r.Least && d < -ClearlyDiffer*sd {
 			s.opposite(&e)
 			break
 		}
 		e.Hint = smallest(s.r)
-		if s.r.rounds > 0 {
+		if s.r.Rounds > 0 {
 			e.Why = "the difference that the first launches of the ends showed was not confirmed: " + e.Why
 		}
-	case s.r.out.f.Spent:
-		if min(e.Good.Trials, e.Bad.Trials) < minEndPairs { // a ratio would mislead
+	case s.r.Account.Finding.Spent:
+		if min(e.Good.Trials, e.Bad.Trials) < MinEndPairs { // a ratio would mislead
 			e.Bad.Why, e.Bad.Ratio = "launched too few times to be compared", nil
-			e.Why = fmt.Sprintf("%s of %d and %d launches", s.q.channel.Name(), e.Bad.Trials, e.Good.Trials)
+			e.Why = fmt.Sprintf("%s of %d and %d launches", s.q.Channel.Name(), e.Bad.Trials, e.Good.Trials)
 		}
 		e.Unclear = true
 		e.Why = "the budget was used up before it was clear whether the ends differ: " + e.Why
@@ -270,26 +271,26 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 
 // opposite says that the ends differ the other way round, and what to do.
 func (s *stage) opposite(e *bisect.Ends) {
-	if s.q.faster {
+	if s.q.Faster {
 		e.Why = "the bad end is worse, not better: " + e.Why
 		e.Hint = "to find what made it worse leave out --improvement"
 		return
 	}
 	e.Why = "the bad end is better, not worse: " + e.Why
-	other := metric.Metric{Higher: !s.q.channel.Metric.Higher}.Better()
+	other := metric.Metric{Higher: !s.q.Channel.Metric.Higher}.Better()
 	e.Hint = fmt.Sprintf("to find what improved it add --improvement; if %[1]s is better, say better = %[1]q in its [metric], or --better %[1]s", other)
 }
 
 // compared puts the comparison of the ends into words.
 func (s *stage) compared(m *belief.Levels, levels [2][]float64, least float64) bisect.Ends {
-	eff := s.q.effect(m.Step())
+	eff := s.q.Effect(m.Step())
 	e := bisect.Ends{
 		Good: bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[0]), Why: "the reference"},
 		Bad:  bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[1]), Ratio: eff},
 	}
-	e.Bad.Why = fmt.Sprintf("%s %s times the good end's", s.q.channel.Name(), ratio(eff))
-	e.Why = fmt.Sprintf("%s (%s is better), bad end against good end: ratio %s, %d and %d launches", s.q.channel.Name(), s.q.channel.Metric.Better(), ratio(eff), len(levels[1]), len(levels[0]))
-	if s.q.channel.Metric.Exact {
+	e.Bad.Why = fmt.Sprintf("%s %s times the good end's", s.q.Channel.Name(), Ratio(eff))
+	e.Why = fmt.Sprintf("%s (%s is better), bad end against good end: ratio %s, %d and %d launches", s.q.Channel.Name(), s.q.Channel.Metric.Better(), Ratio(eff), len(levels[1]), len(levels[0]))
+	if s.q.Channel.Metric.Exact {
 		s.exactWords(&e, least)
 	}
 	if n := m.Noise(); n.TwoModes(m.Launches()) {
@@ -302,17 +303,18 @@ func (s *stage) compared(m *belief.Levels, levels [2][]float64, least float64) b
 // stands out by zEnd standard deviations, which fall with their square root; the search learns from a
 // launch what one of a commit in the middle of the suspects tells; the proof adds pairs until
 // their likelihood ratio reaches odds.
-func expected(m *belief.Levels, pairs int, entropy, least, odds float64) float64 {
+func expected(r *search.Run, m *belief.Levels, pairs int) float64 {
+	odds := math.Log((1 - r.Search.Delta()) / r.Search.Delta())
 	step, sd := m.Step()
-	step = max(step, least, 2*sd) // while little is known, a step that would soon show
+	step = max(step, r.Least, 2*sd) // while little is known, a step that would soon show
 	n := 0.0
 	if pairs > 0 {
-		need := float64(pairs) * math.Pow(zEnd*sd/step, 2)
+		need := float64(pairs) * math.Pow(ClearlyDiffer*sd/step, 2)
 		n += 2 * max(0, min(need, metric.MaxPairs)-float64(pairs))
-		n += 2 * max(0, float64(minEndPairs-pairs))
+		n += 2 * max(0, float64(MinEndPairs-pairs))
 	}
 	info, noise := m.MidLaunch(step)
-	n += entropy / info * (sharp + blunt*(1-info/math.Ln2))
+	n += search.Entropy(m.Weights()) / info * (sharp + blunt*(1-info/math.Ln2))
 	v := 2 * noise
 	return n + 2*max(belief.MinPairs, 2*odds*v/(step*step))
 }

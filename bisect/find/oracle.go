@@ -1,4 +1,4 @@
-package search
+package find
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/search"
+	"github.com/kbisect/kbisect/bisect/search/question"
 	"github.com/kbisect/kbisect/bisect/sets"
 )
 
@@ -17,7 +19,7 @@ import (
 type SetOracle struct {
 	Candidate func(sets.Set) (bisect.Candidate, error)
 	Sampler   bisect.Sampler
-	Options
+	search.Options
 	Clean bool        // certificates come from clean builds
 	Class bool        // only how launches end tells ends apart, no metric does
 	Spent func() bool // reports that the budget is used up, for launches in turn; may be nil
@@ -25,11 +27,11 @@ type SetOracle struct {
 
 	good    bisect.Candidate
 	outcome bisect.Outcome // of the good end
-	q       failure
+	q       question.Failure
 	ends    bisect.Ends
-	led     *ledger
+	led     *search.Ledger
 	slow    *belief.Levels // holds the noise, where the complaint is a metric
-	level   *level
+	level   *question.Level
 	unfit   int
 }
 
@@ -37,7 +39,7 @@ type SetOracle struct {
 func (o *SetOracle) Ends() bisect.Ends { return o.ends }
 
 // Turned reports that nothing on shows the complaint: the ends are the wrong way round.
-func (o *SetOracle) Turned() bool { return failed(o.outcome) }
+func (o *SetOracle) Turned() bool { return o.outcome.Failed() }
 
 // mostSetPairs bounds the launches by which a set is told slow or not.
 const mostSetPairs = 40
@@ -49,7 +51,7 @@ func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, erro
 		return sets.Result{}, err
 	}
 	if o.led == nil {
-		o.led = newLedger(&Search{Sampler: o.Sampler, Options: o.Options})
+		o.led = search.NewLedger(&search.Search{Sampler: o.Sampler, Options: o.Options})
 	}
 	switch {
 	case r.Purpose == sets.Baseline && r.Nth == 0:
@@ -59,9 +61,9 @@ func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, erro
 	case o.slow != nil:
 		return o.compare(ctx, c, r)
 	}
-	x, err := o.led.sample(ctx, o.request(c, r))
+	x, err := o.led.Sample(ctx, o.request(c, r))
 	if err == nil && r.Purpose == sets.AllChanges && !o.ends.Differ {
-		return o.read(x.Outcome), nil // its complaint does not come every time
+		return o.Read(x.Outcome), nil // its complaint does not come every time
 	}
 	return o.result(x.Outcome), err
 }
@@ -69,37 +71,37 @@ func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, erro
 // request asks for the trial of a test.
 func (o *SetOracle) request(c bisect.Candidate, r sets.Request) bisect.Request {
 	out := bisect.Request{Candidate: c, Purpose: bisect.Purpose(r.Purpose), Nth: r.Nth, Clean: o.Clean && r.Clean, Past: r.Past, BuildOnly: o.Builds}
-	if !r.Full && o.q.complaint.Class == bisect.Timeout {
-		out.Hurry = o.q.hurry()
+	if !r.Full && o.q.Complaint.Class == bisect.Timeout {
+		out.Hurry = o.q.Hurry()
 	}
 	return out
 }
 
 func (o *SetOracle) goodEnd(ctx context.Context, c bisect.Candidate) (sets.Result, error) {
-	x, err := o.led.sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndGood, BuildOnly: o.Builds})
+	x, err := o.led.Sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndGood, BuildOnly: o.Builds})
 	o.good, o.outcome = c, x.Outcome
 	return o.result(x.Outcome), err
 }
 
 // badEnd launches the bad end and reads off what tells the ends apart: how they end, or else a metric.
 func (o *SetOracle) badEnd(ctx context.Context, c bisect.Candidate) (sets.Result, error) {
-	x, err := o.led.sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndBad, BuildOnly: o.Builds})
+	x, err := o.led.Sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndBad, BuildOnly: o.Builds})
 	if err != nil {
 		return sets.Result{}, err
 	}
-	out, g := o.read(x.Outcome), o.outcome
+	out, g := o.Read(x.Outcome), o.outcome
 	if g.Class != bisect.OK || x.Class != bisect.OK || o.Class {
 		return out, nil
 	}
 	return o.slowEnd(ctx, c, out)
 }
 
-// read reads off an outcome of the bad end how it ends other than the good end.
-func (o *SetOracle) read(x bisect.Outcome) sets.Result {
+// Read reads off an outcome of the bad end how it ends other than the good end.
+func (o *SetOracle) Read(x bisect.Outcome) sets.Result {
 	g := o.outcome
-	e := readEnds(o.Options, g, x)
-	if !e.Differ && failed(g) && x.Class == bisect.OK { // the ends are the wrong way round
-		e = readComplaint(o.Options, g)
+	e := question.ReadEnds(o.Options, g, x)
+	if !e.Differ && g.Failed() && x.Class == bisect.OK { // the ends are the wrong way round
+		e = question.ReadComplaint(o.Options, g)
 	}
 	if e.Complaint.Class == bisect.Timeout && o.Phase == "" {
 		e.Complaint.AnyPhase = true // what moves a time-out to another phase does not mend it
@@ -107,9 +109,9 @@ func (o *SetOracle) read(x bisect.Outcome) sets.Result {
 	if o.Parts {
 		e.Complaint.Error = x.Error
 	}
-	o.ends, o.q.complaint = e, e.Complaint
+	o.ends, o.q.Complaint = e, e.Complaint
 	out := o.result(x)
-	if !e.Differ && failed(x) && !failed(g) {
+	if !e.Differ && x.Failed() && !g.Failed() {
 		out.Answer, out.Why = sets.Unjudged, e.Why
 	}
 	return out
@@ -118,28 +120,25 @@ func (o *SetOracle) read(x bisect.Outcome) sets.Result {
 // slowEnd compares ends that both end well by their metrics, as a search of a history does.
 func (o *SetOracle) slowEnd(ctx context.Context, c bisect.Candidate, out sets.Result) (sets.Result, error) {
 	bad := bisect.Commit{ID: c.String(), Parents: []string{o.good.String()}}
-	s := &Search{Commits: []bisect.Commit{bad}, Good: bisect.Candidate{Commit: o.good.String()}, Spent: o.Spent, Options: o.Options}
-	o.led.s, s.Sampler = s, parsed{o.Sampler}
-	for i, t := range o.led.made { // a run knows candidates by their text
-		o.led.made[i].Candidate = bisect.Candidate{Commit: t.Candidate.String()}
-		o.led.known[o.led.made[i].ID()] = i
-	}
-	run := newRun(ctx, s, o.led, newSpan(s.Commits, s.Good, ""))
+	s := &search.Search{Commits: []bisect.Commit{bad}, Good: bisect.Candidate{Commit: o.good.String()}, Spent: o.Spent, Options: o.Options}
+	s.Sampler = parsed{o.Sampler}
+	o.led.ByText(s)
+	run := search.NewRun(ctx, s, o.led, search.NewSpan(s.Commits, s.Good, ""))
 	if err := (&job{run}).ask(); err != nil {
 		return out, err
 	}
-	q, slow := run.q.(*level)
+	q, slow := run.Question.(*question.Level)
 	if !slow {
 		return out, nil
 	}
-	e, err := q.ends(run)
+	e, err := q.Ends(run)
 	if err != nil {
 		return out, err
 	}
-	run.out.ends(run, e)
-	o.ends, o.q.complaint = e, e.Complaint
+	run.Account.Ends(run, e)
+	o.ends, o.q.Complaint = e, e.Complaint
 	if e.Differ {
-		o.level, o.slow = q, run.b.(*belief.Levels)
+		o.level, o.slow = q, run.Belief.(*belief.Levels)
 		step, _ := o.slow.Step()
 		out.Answer, out.Class, out.Why, out.Slow = sets.Fail, bisect.Slow, e.Why, math.Exp(step)
 	}
@@ -160,17 +159,17 @@ func (o *SetOracle) result(x bisect.Outcome) sets.Result {
 	if x.Built {
 		r.Seconds += x.Build
 	}
-	took, usual := phaseTime(x, o.q.complaint), phaseTime(o.outcome, o.q.complaint)
+	took, usual := phaseTime(x, o.q.Complaint), phaseTime(o.outcome, o.q.Complaint)
 	if usual > 0 {
 		r.Slow = took / usual
 	}
 	switch {
 	case x.Class == bisect.OK:
 		r.Answer = sets.Pass
-		r.Between = o.q.complaint.Class == bisect.Timeout && usual > 0 && took > bisect.Patience(usual)
-	case o.q.complaint.Class != "" && o.q.complaint.Matches(x):
+		r.Between = o.q.Complaint.Class == bisect.Timeout && usual > 0 && took > bisect.Patience(usual)
+	case o.q.Complaint.Class != "" && o.q.Complaint.Matches(x):
 		r.Answer = sets.Fail
-	case untestable(x), o.q.complaint.Class != "":
+	case x.Untestable(), o.q.Complaint.Class != "":
 		r.Answer = sets.Unjudged
 	default:
 		r.Answer = sets.Fail
@@ -194,7 +193,7 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 	out := sets.Result{}
 	step, _ := o.slow.Step()
 	test := belief.StepTest{Step: step}
-	noise, alpha := o.slow.Noise(), o.Options.delta()
+	noise, alpha := o.slow.Noise(), o.Options.Delta()
 	for test.Pairs() < mostSetPairs && test.Decided(noise, alpha) == 0 && (o.Spent == nil || !o.Spent()) {
 		var y, at [2]float64
 		ok := true
@@ -209,8 +208,8 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 				out.Answer, out.Class, out.Phase, out.Why = sets.Unjudged, x.Class, x.Phase, x.Describe()
 				return out, nil
 			}
-			l, a := o.level.read(x)
-			y[side], at[side], ok = l.Y, l.At, ok && a == speaks
+			l, a := o.level.Read(x)
+			y[side], at[side], ok = l.Y, l.At, ok && a == search.Speaks
 		}
 		if ok {
 			test.Add(y[1]-y[0], at[1]-at[0])
@@ -220,7 +219,7 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 	}
 	out.Launches = test.Pairs()
 	out.Class, out.Slow = bisect.OK, math.Exp(test.Median())
-	out.Why = fmt.Sprintf("%s %.4f times the good end's, %d pairs", o.level.channel.Name(), out.Slow, test.Pairs())
+	out.Why = fmt.Sprintf("%s %.4f times the good end's, %d pairs", o.level.Channel.Name(), out.Slow, test.Pairs())
 	switch test.Decided(noise, alpha) {
 	case 1:
 		out.Answer, out.Class = sets.Fail, bisect.Slow
@@ -234,13 +233,10 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 
 // launch makes the next launch of one side of a comparison. It goes on counting where the comparison of
 // the ends has stopped, so that no launch of either is taken for another.
-func (o *SetOracle) launch(ctx context.Context, c bisect.Candidate, r sets.Request, tested bool) (Trial, error) {
+func (o *SetOracle) launch(ctx context.Context, c bisect.Candidate, r sets.Request, tested bool) (search.Trial, error) {
 	why := bisect.EndGood
 	if tested {
 		why = bisect.Purpose(r.Purpose)
 	}
-	key := launchKey{c.String(), why}
-	n := o.led.count[key]
-	o.led.count[key]++
-	return o.led.sample(ctx, bisect.Request{Candidate: bisect.Candidate{Commit: c.String()}, Purpose: why, Nth: n, Clean: tested && o.Clean && r.Clean, Timing: true})
+	return o.led.Sample(ctx, bisect.Request{Candidate: bisect.Candidate{Commit: c.String()}, Purpose: why, Nth: o.led.Number(c.String(), why), Clean: tested && o.Clean && r.Clean, Timing: true})
 }

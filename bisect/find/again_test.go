@@ -1,4 +1,4 @@
-package search_test
+package find_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/fixtures/simulate"
@@ -42,7 +43,7 @@ func TestOtherFailureIsTriedAgain(t *testing.T) {
 					Commits: commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, Sampler: sampler(sample),
 					Options: search.Options{Error: 0.01, Effect: 0.03, Metrics: []metric.Metric{{Name: "time"}}},
 				}
-				f, err := b.Run(t.Context())
+				f, err := find.Culprits(t.Context(), b)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,4 +1,4 @@
-package search_test
+package find_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/fixtures/simulate"
@@ -61,13 +62,13 @@ func TestSlowdownResumesAtEveryLaunch(t *testing.T) {
 		}
 		d := simulate.NewDevice(s, 5)
 		rec := &recorder{next: d}
-		want, err := slowdown(d, rec).Run(t.Context())
+		want, err := find.Culprits(t.Context(), slowdown(d, rec))
 		if err != nil || want.Err != nil {
 			t.Fatal(err, want.Err)
 		}
 		for n := range rec.outcomes {
 			l := &ledger{outcomes: rec.outcomes[:n]}
-			f, err := slowdown(d, l).Run(t.Context())
+			f, err := find.Culprits(t.Context(), slowdown(d, l))
 			if err != nil || !errors.Is(f.Err, errEnd) || f.Result != bisect.Broken {
 				t.Fatalf("%s: killed at launch %d: %v %v %v", spec, n, err, f.Err, f.Result)
 			}
@@ -75,7 +76,7 @@ func TestSlowdownResumesAtEveryLaunch(t *testing.T) {
 				t.Fatalf("%s: launch %d was %+v, after a new start %+v", spec, n, rec.requests[n], l.asked)
 			}
 		}
-		got, err := slowdown(d, &ledger{outcomes: rec.outcomes}).Run(t.Context())
+		got, err := find.Culprits(t.Context(), slowdown(d, &ledger{outcomes: rec.outcomes}))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%s: replayed %v %+v, want %+v", spec, err, got, want)
 		}
@@ -151,7 +152,7 @@ func TestSlowdownOnBranchesAndInOneShape(t *testing.T) {
 				d.level[i] = 0.05
 			}
 		}
-		f, err := d.slowdown().Run(t.Context())
+		f, err := find.Culprits(t.Context(), d.slowdown())
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
@@ -181,7 +182,7 @@ func TestSlowdownPriors(t *testing.T) {
 			w[favoured] = 20
 			return w
 		}
-		f, err := b.Run(t.Context())
+		f, err := find.Culprits(t.Context(), b)
 		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(40) {
 			t.Errorf("favoured %d: %v %v %+v", favoured, err, f.Result, f.Culprits)
 		}
@@ -192,13 +193,13 @@ func TestSlowdownLooksForGainsWhenTold(t *testing.T) {
 	s, _ := simulate.ReadSpec([]byte(`{"steps":[{"at":20,"log":-0.06}],"commits":64}`))
 	d := simulate.NewDevice(s, 3)
 	b := slowdown(d, d)
-	if f, _ := b.Run(t.Context()); f.Result != bisect.NoDifference || !strings.HasPrefix(f.Ends.Why, "the bad end is better, not worse: time (lower is better), bad end against good end: ratio 0.9") || !strings.Contains(f.Ends.Hint, "--improvement") {
+	if f, _ := find.Culprits(t.Context(), b); f.Result != bisect.NoDifference || !strings.HasPrefix(f.Ends.Why, "the bad end is better, not worse: time (lower is better), bad end against good end: ratio 0.9") || !strings.Contains(f.Ends.Hint, "--improvement") {
 		t.Errorf("a gain was searched for: %v %+v", f.Result, f.Ends)
 	}
 	d = simulate.NewDevice(s, 3)
 	b = slowdown(d, d)
 	b.Faster = true
-	f, err := b.Run(t.Context())
+	f, err := find.Culprits(t.Context(), b)
 	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(20) {
 		t.Fatalf("%v %v %+v", err, f.Result, f.Culprits)
 	}
@@ -212,7 +213,7 @@ func TestSlowdownLooksForGainsWhenTold(t *testing.T) {
 	d = simulate.NewDevice(s, 3)
 	b = slowdown(d, d)
 	b.Faster = true
-	if f, _ := b.Run(t.Context()); f.Result != bisect.NoDifference || !strings.HasPrefix(f.Ends.Why, "the bad end is worse, not better: ") {
+	if f, _ := find.Culprits(t.Context(), b); f.Result != bisect.NoDifference || !strings.HasPrefix(f.Ends.Why, "the bad end is worse, not better: ") {
 		t.Errorf("a loss was taken for a gain: %v %+v", f.Result, f.Ends)
 	}
 }
@@ -236,7 +237,7 @@ func TestSlowdownSpent(t *testing.T) {
 		d := simulate.NewDevice(s, 3)
 		b := slowdown(d, d)
 		b.Spent = func() bool { return d.Launches >= most }
-		f, err := b.Run(t.Context())
+		f, err := find.Culprits(t.Context(), b)
 		if err != nil || f.Result == bisect.Found && most <= 12 || f.Result == bisect.Inconclusive && (!f.Spent || len(f.Suspects) == 0) {
 			t.Fatalf("%d launches: %v %+v", most, err, f)
 		}
@@ -261,7 +262,7 @@ func TestSlowdownLeavesCertainComplaintsToThePlainRule(t *testing.T) {
 	s, _ := simulate.ReadSpec([]byte(`{"hang":{"bad":1,"good":0,"limit":180},"commits":100}`))
 	for seed := range uint64(20) {
 		d := simulate.NewDevice(s, seed)
-		f, err := slowdown(d, d).Run(t.Context())
+		f, err := find.Culprits(t.Context(), slowdown(d, d))
 		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(d.Culprits()[0]) || d.Launches > 2+7+1+5+2 {
 			t.Fatalf("seed %d: %v, %d launches, %+v", seed, err, d.Launches, f)
 		}
@@ -278,7 +279,7 @@ func TestSlowdownEqualInputsThatDiffer(t *testing.T) {
 	}
 	redone := false
 	b.Redo = func() { redone = true }
-	f, err := b.Run(t.Context())
+	f, err := find.Culprits(t.Context(), b)
 	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(20) || !redone || len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0], "equal inputs") {
 		t.Fatalf("%v %v %+v %q", err, f.Result, f.Culprits, f.Warnings)
 	}
@@ -296,7 +297,7 @@ func TestSlowdownStepOfTheSmallestEffect(t *testing.T) {
 		d := simulate.NewDevice(s, seed+1)
 		b := slowdown(d, d)
 		b.Effect = 0.05
-		f, err := b.Run(t.Context())
+		f, err := find.Culprits(t.Context(), b)
 		switch {
 		case err != nil || f.Err != nil:
 			t.Fatal(err, f.Err)

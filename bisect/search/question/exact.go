@@ -1,4 +1,4 @@
-package search
+package question
 
 import (
 	"fmt"
@@ -10,21 +10,22 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect/search"
 )
 
 // exactNumbers are the exact metrics of a search: what the compiler says of each kernel. They have no
 // noise, so that one launch of each end tells what differs, and one launch of a commit on which side it is.
 type exactNumbers struct {
-	channels []metric.Channel
+	Channels []metric.Channel
 	levels   [][2]float64
-	texts    []string // the numbers of the ends, for people
+	Texts    []string // the numbers of the ends, for people
 	left     []string // what is said of kernels that are not compared
 	pick     int      // the channel that the search is about
 	lead     bool     // an exact metric stands first among those to look for
 }
 
-// take reads the launches of the ends, kernel by kernel.
-func (x *exactNumbers) take(ms []metric.Metric, g, b bisect.Outcome, sign float64) {
+// Take reads the launches of the ends, kernel by kernel.
+func (x *exactNumbers) Take(ms []metric.Metric, g, b bisect.Outcome, sign float64) {
 	x.lead = len(ms) > 0 && ms[0].Exact
 	good, bad := metric.NewParts(g), metric.NewParts(b)
 	for _, m := range ms {
@@ -64,23 +65,23 @@ func unpaired(m metric.Metric, ends [2]metric.Parts, names [2][]string, worst bo
 }
 
 func (x *exactNumbers) add(c metric.Channel, good, bad metric.Figure, sign float64) {
-	x.channels = append(x.channels, c)
+	x.Channels = append(x.Channels, c)
 	x.levels = append(x.levels, [2]float64{sign * good.Level, sign * bad.Level})
-	x.texts = append(x.texts, fmt.Sprintf("%s against %s", c.Words(bad), c.Words(good)))
+	x.Texts = append(x.Texts, fmt.Sprintf("%s against %s", c.Words(bad), c.Words(good)))
 }
 
-// step is by how much the bad end is worse in a channel.
-func (x *exactNumbers) step(k int) float64 { return x.levels[k][1] - x.levels[k][0] }
+// Step is by how much the bad end is worse in a channel.
+func (x *exactNumbers) Step(k int) float64 { return x.levels[k][1] - x.levels[k][0] }
 
 // worst is the channel of the largest step among those of the first metric that got worse by least, or
 // among all of them.
 func (x *exactNumbers) worst(least float64) int {
 	worst := 0
-	for k := range x.channels {
-		if first := x.channels[worst].Metric; x.step(worst) >= least && x.channels[k].Metric != first {
+	for k := range x.Channels {
+		if first := x.Channels[worst].Metric; x.Step(worst) >= least && x.Channels[k].Metric != first {
 			break
 		}
-		if x.step(k) > x.step(worst) {
+		if x.Step(k) > x.Step(worst) {
 			worst = k
 		}
 	}
@@ -90,8 +91,8 @@ func (x *exactNumbers) worst(least float64) int {
 // best is the channel of the metric of channel k that fell most, by least; k where there is none.
 func (x *exactNumbers) best(k int, least float64) int {
 	best := k
-	for i, c := range x.channels {
-		if c.Metric == x.channels[k].Metric && x.step(i) <= -least && x.step(i) < x.step(best) {
+	for i, c := range x.Channels {
+		if c.Metric == x.Channels[k].Metric && x.Step(i) <= -least && x.Step(i) < x.Step(best) {
 			best = i
 		}
 	}
@@ -100,42 +101,42 @@ func (x *exactNumbers) best(k int, least float64) int {
 
 // rises reports that some number got worse by least.
 func (x *exactNumbers) rises(least float64) bool {
-	return len(x.channels) > 0 && x.step(x.worst(least)) >= least
+	return len(x.Channels) > 0 && x.Step(x.worst(least)) >= least
 }
 
 // exactEnds compares the ends by exact numbers.
 func (s *stage) exactEnds() (e bisect.Ends, err error) {
-	x := &s.q.exact
-	if s.q.part != nil || s.r.rounds > 0 { // the ends of a part, or the ends anew
+	x := &s.q.Exact
+	if s.q.Part != nil || s.r.Rounds > 0 { // the ends of a part, or the ends anew
 		if *x, err = s.lookAt(); err != nil {
 			return e, err
 		}
 	}
 	for _, w := range x.left {
-		s.r.out.warn(w)
+		s.r.Account.Warn(w)
 	}
-	k := x.worst(s.r.least)
-	if x.step(k) < s.r.least {
-		k = x.best(k, s.r.least)
+	k := x.worst(s.r.Least)
+	if x.Step(k) < s.r.Least {
+		k = x.best(k, s.r.Least)
 	}
-	x.pick, s.q.channel, s.q.channels = k, x.channels[k], []metric.Channel{x.channels[k]}
-	m := belief.NewExactLevels(s.r.span.commits, s.r.span.prior, x.step(k))
+	x.pick, s.q.Channel, s.q.Channels = k, x.Channels[k], []metric.Channel{x.Channels[k]}
+	m := belief.NewExactLevels(s.r.Span.Commits, s.r.Span.Prior, x.Step(k))
 	m.Add(belief.Launch{Index: belief.GoodEnd, Y: x.levels[k][0]})
-	m.Add(belief.Launch{Index: s.r.span.bad(), Y: x.levels[k][1]})
-	if s.q.part != nil {
-		m.Offset(s.q.part.offset)
+	m.Add(belief.Launch{Index: s.r.Span.Bad(), Y: x.levels[k][1]})
+	if s.q.Part != nil {
+		m.Offset(s.q.Part.Offset)
 	}
-	for _, t := range s.r.led.made {
-		if i, known := s.r.span.index[t.Candidate.Commit]; known && !s.r.span.isEnd(i) && !t.void {
-			if l, a := s.q.read(t); a == speaks {
-				l.Index, s.r.span.proven[i], s.r.span.usable[i] = i, true, true
+	for _, t := range s.r.Ledger.Made {
+		if i, known := s.r.Span.Index[t.Candidate.Commit]; known && !s.r.Span.IsEnd(i) && !t.Void {
+			if l, a := s.q.Read(t); a == search.Speaks {
+				l.Index, s.r.Span.Proven[i], s.r.Span.Usable[i] = i, true, true
 				m.Add(l)
 			}
 		}
 	}
 	s.models, s.levels = []*belief.Levels{m}, [][2][]float64{{{x.levels[k][0]}, {x.levels[k][1]}}}
 	st := alike
-	if x.step(k) >= s.r.least {
+	if x.Step(k) >= s.r.Least {
 		st = worse
 	}
 	return s.answer(0, st), nil
@@ -143,12 +144,12 @@ func (s *stage) exactEnds() (e bisect.Ends, err error) {
 
 // lookAt reads one exact number off the ends, which are launched where the launches so far do not tell it.
 func (s *stage) lookAt() (x exactNumbers, err error) {
-	c := s.q.channel
+	c := s.q.Channel
 	var figures [2]metric.Figure
-	for side, i := range []int{belief.GoodEnd, s.r.span.bad()} {
-		f, ok := s.q.figure(s.r.led, s.r.span.id(i))
+	for side, i := range []int{belief.GoodEnd, s.r.Span.Bad()} {
+		f, ok := s.q.Figure(s.r.Ledger, s.r.Span.Id(i))
 		if !ok {
-			t, err := s.r.launch(s.r.span.id(i), s.r.span.purpose(i))
+			t, err := s.r.Launch(s.r.Span.Id(i), s.r.Span.Purpose(i))
 			if err != nil {
 				return x, err
 			}
@@ -158,9 +159,9 @@ func (s *stage) lookAt() (x exactNumbers, err error) {
 		}
 		figures[side] = f
 	}
-	x.add(c, figures[0], figures[1], s.q.sign())
-	if s.q.part != nil && s.q.part.offset != nil {
-		x.levels[0][1] += s.q.part.offset[s.r.span.bad()]
+	x.add(c, figures[0], figures[1], s.q.Sign())
+	if s.q.Part != nil && s.q.Part.Offset != nil {
+		x.levels[0][1] += s.q.Part.Offset[s.r.Span.Bad()]
 	}
 	return x, nil
 }
@@ -169,14 +170,14 @@ const zeroWords = "0 counts as a half, so that the ratio says no more than that 
 
 // exactWords puts the numbers of the ends into words, where the picked one differs.
 func (s *stage) exactWords(e *bisect.Ends, least float64) {
-	x, k := &s.q.exact, s.q.exact.pick
+	x, k := &s.q.Exact, s.q.Exact.pick
 	y := x.levels[k]
-	e.Why = fmt.Sprintf("%s, bad end against good end: %s", s.q.channel.Name(), x.texts[k])
+	e.Why = fmt.Sprintf("%s, bad end against good end: %s", s.q.Channel.Name(), x.Texts[k])
 	if zero := s.q.number(y[0]) == 0; zero != (s.q.number(y[1]) == 0) {
 		e.Why += "; " + zeroWords
 	}
-	e.Bad.Why = fmt.Sprintf("%s: %s at the good end", s.q.channel.Name(), x.texts[k])
-	if len(x.channels) > 1 && math.Abs(x.step(k)) < least {
+	e.Bad.Why = fmt.Sprintf("%s: %s at the good end", s.q.Channel.Name(), x.Texts[k])
+	if len(x.Channels) > 1 && math.Abs(x.Step(k)) < least {
 		e.Why = x.alike()
 		e.Bad.Why = e.Why
 	}
@@ -186,17 +187,17 @@ func (s *stage) exactWords(e *bisect.Ends, least float64) {
 func (x *exactNumbers) alike() string {
 	var metrics []string
 	most := 0
-	for k, c := range x.channels {
+	for k, c := range x.Channels {
 		if !slices.Contains(metrics, c.Metric.Name) {
 			metrics = append(metrics, c.Metric.Name)
 		}
-		if math.Abs(x.step(k)) > math.Abs(x.step(most)) {
+		if math.Abs(x.Step(k)) > math.Abs(x.Step(most)) {
 			most = k
 		}
 	}
-	s := fmt.Sprintf("%s, bad end against good end: %s compared, ", strings.Join(metrics, " and "), words.Count(len(x.channels), "number"))
-	if x.step(most) == 0 {
+	s := fmt.Sprintf("%s, bad end against good end: %s compared, ", strings.Join(metrics, " and "), words.Count(len(x.Channels), "number"))
+	if x.Step(most) == 0 {
 		return s + "none of which changed"
 	}
-	return s + fmt.Sprintf("the largest change is in %s: %s", x.channels[most].Name(), x.texts[most])
+	return s + fmt.Sprintf("the largest change is in %s: %s", x.Channels[most].Name(), x.Texts[most])
 }

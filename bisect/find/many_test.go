@@ -1,4 +1,4 @@
-package search_test
+package find_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 )
@@ -47,7 +48,7 @@ func manyCases(n int, launched func(int)) *search.Search {
 // One case of thousands is found; where each case is looked for among all, this takes minutes.
 func TestSlowdownManyCases(t *testing.T) {
 	launches := 0
-	f, err := manyCases(3000, func(n int) { launches = n }).Run(t.Context())
+	f, err := find.Culprits(t.Context(), manyCases(3000, func(n int) { launches = n }))
 	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != "c008" || f.Complaint.Metric != "time of n=1500" {
 		t.Fatal(err, f.Result, f.Culprits, f.Complaint, f.Err)
 	}
@@ -58,11 +59,11 @@ func TestSlowdownManyCases(t *testing.T) {
 func TestSlowdownManyCasesInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	launches := 0
-	f, err := manyCases(100, func(n int) {
+	f, err := find.Culprits(ctx, manyCases(100, func(n int) {
 		if launches = n; n == 2 {
 			cancel()
 		}
-	}).Run(ctx)
+	}))
 	if err != nil || f.Result != bisect.Interrupted || launches != 2 {
 		t.Fatal(err, f.Result, launches)
 	}

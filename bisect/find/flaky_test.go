@@ -1,4 +1,4 @@
-package search_test
+package find_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
@@ -51,7 +52,7 @@ func (d *flaky) find(t *testing.T, s bisect.Sampler, o search.Options) bisect.Fi
 	t.Helper()
 	o.Error = 0.01
 	b := &search.Search{Commits: d.commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, GoodKey: "k0", Sampler: s, Options: o}
-	f, err := b.Run(t.Context())
+	f, err := find.Culprits(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +244,7 @@ func TestEndsThatFailAlikeSometimes(t *testing.T) {
 func TestSometimesSpent(t *testing.T) {
 	d := planted(straight(60), 30, 0.3, 2)
 	b := &search.Search{Commits: d.commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, GoodKey: "k0", Spent: func() bool { return d.launches > 30 }, Sampler: d, Options: search.Options{Find: bisect.Crash, Error: 0.01}}
-	f, err := b.Run(t.Context())
+	f, err := find.Culprits(t.Context(), b)
 	total := 0.0
 	for _, s := range f.Suspects {
 		total += s.Probability
@@ -270,7 +271,7 @@ func TestSlowSearchTellsOfFailures(t *testing.T) {
 		}
 		return o, err
 	})
-	f, err := b.Run(t.Context())
+	f, err := find.Culprits(t.Context(), b)
 	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(10) || !strings.Contains(strings.Join(f.Warnings, " "), "search with --find timeout") {
 		t.Errorf("%v %v %q", err, f.Result, f.Warnings)
 	}
@@ -284,7 +285,7 @@ func TestSometimesKeepsToOneOfSeveralChanges(t *testing.T) {
 	}
 	for _, tested := range [][]string{{simulate.ID(13), simulate.ID(26)}, {simulate.ID(13), simulate.ID(19), simulate.ID(22), simulate.ID(25), simulate.ID(29)}} {
 		b := &search.Search{Commits: d.commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, GoodKey: "k0", Looked: looked(t, d, tested...), Sampler: d, Options: search.Options{Find: bisect.Crash, Error: 0.01}}
-		f, err := b.Run(t.Context())
+		f, err := find.Culprits(t.Context(), b)
 		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(9) && f.Culprits[0].Commit != simulate.ID(31) {
 			t.Errorf("%v %v %+v %q", err, f.Result, f.Culprits, f.Warnings)
 		}
@@ -304,7 +305,7 @@ func TestFastIsAsSureAsItSays(t *testing.T) {
 			d := simulate.NewDevice(s, seed)
 			b := slowdown(d, d)
 			b.Fast = true
-			f, err := b.Run(t.Context())
+			f, err := find.Culprits(t.Context(), b)
 			if err != nil || f.Err != nil {
 				t.Fatal(err, f.Err)
 			}
@@ -417,7 +418,7 @@ func TestParentThatWasMendedOnTheOtherSide(t *testing.T) {
 	d := planted(commits, 7, 1, 1)
 	d.rate = func(i int, _ bisect.Request) float64 { return map[bool]float64{true: 1}[i >= 3 && i != 6] }
 	b := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, Looked: looked(t, d, commits[6].ID), Sampler: d, Options: search.Options{Find: bisect.Crash, Error: 0.01}}
-	f, err := b.Run(t.Context())
+	f, err := find.Culprits(t.Context(), b)
 	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != commits[3].ID || !strings.Contains(strings.Join(f.Warnings, " "), "more than one change") {
 		t.Errorf("%v %v %+v %q", err, f.Result, f.Culprits, f.Warnings)
 	}

@@ -1,4 +1,4 @@
-package search_test
+package find_test
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
@@ -23,7 +24,7 @@ func findShapes(t *testing.T, seed uint64, step []float64) (*shapes, bisect.Find
 		return o, err
 	}))
 	b.Options.Find, b.Options.Effect = "", 0.03
-	f, err := b.Run(t.Context())
+	f, err := find.Culprits(t.Context(), b)
 	if err != nil || f.Err != nil {
 		t.Fatal(err, f.Err)
 	}

@@ -1,4 +1,4 @@
-package search
+package find
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/search"
 )
 
 // device is a truth table with noise: it plays a history of n commits after commit 0.
@@ -54,7 +55,7 @@ func newDevice(n int, seed uint64) *device {
 }
 
 // find searches commits 1..n with commit 0 as the good end.
-func (d *device) find(t testing.TB, o Options) bisect.Finding {
+func (d *device) find(t testing.TB, o search.Options) bisect.Finding {
 	t.Helper()
 	commits := make([]bisect.Commit, d.n)
 	for i := range commits {
@@ -63,14 +64,14 @@ func (d *device) find(t testing.TB, o Options) bisect.Finding {
 			commits[i].InRange = []int{i - 1}
 		}
 	}
-	f, err := (&Search{Commits: commits, Good: bisect.Candidate{Commit: "0"}, GoodKey: "k0", Sampler: d, Options: o}).Run(t.Context())
+	f, err := Culprits(t.Context(), &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "0"}, GoodKey: "k0", Sampler: d, Options: o})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-var plain = Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: 0.03, Error: 0.01}
+var plain = search.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: 0.03, Error: 0.01}
 
 func from(k int, o bisect.Outcome) func(int) bisect.Outcome {
 	return func(i int) bisect.Outcome {
@@ -184,14 +185,14 @@ func TestEndsThatDoNotServe(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		class func(int) bisect.Outcome
-		o     Options
+		o     search.Options
 		why   string
 		want  bisect.Result
 	}{
 		"both good":   {only(), plain, "both ends end well, the bad end in each of 5 launches", bisect.NoDifference},
 		"both bad":    {only(0, 10), plain, "both ends fail alike: good end wrong: exit 1; bad end wrong: exit 1", bisect.NoDifference},
 		"swapped":     {only(0), plain, "the good end is bad (wrong: exit 1) and the bad end is good", bisect.NoDifference},
-		"not that":    {only(10), Options{Find: bisect.Timeout}, "the bad end does not show the complaint asked for (timeout) but another: wrong: exit 1", bisect.NoDifference},
+		"not that":    {only(10), search.Options{Find: bisect.Timeout}, "the bad end does not show the complaint asked for (timeout) but another: wrong: exit 1", bisect.NoDifference},
 		"skipped end": {from(10, bisect.Outcome{Class: bisect.Skip, Why: "no device"}), plain, "the bad end cannot be tested: skip: no device", bisect.Inconclusive},
 		"good end unbuildable": {func(i int) bisect.Outcome {
 			if i == 0 {

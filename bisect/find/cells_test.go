@@ -1,9 +1,10 @@
-package search_test
+package find_test
 
 import (
 	"context"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/fixtures/simulate"
@@ -41,5 +42,5 @@ func (s crashing) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 
 // kbisect is that search as a rule of the simulation.
 var kbisect = simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
-	return slowdown(d, s).Run(ctx)
+	return find.Culprits(ctx, slowdown(d, s))
 })

@@ -1,4 +1,4 @@
-package search_test
+package find_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
@@ -46,7 +47,7 @@ func flagged(t *testing.T, spec string, trials int) (float64, map[string]int) {
 	kinds, n := map[string]int{}, 0
 	for i := range trials {
 		d := simulate.NewDevice(s, uint64(90000+i))
-		f, err := slowdown(d, d).Run(t.Context())
+		f, err := find.Culprits(t.Context(), slowdown(d, d))
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
@@ -110,12 +111,12 @@ func TestSlowdownEnvironmentFromTheDevices(t *testing.T) {
 	} {
 		d := simulate.NewDevice(s, 4)
 		n := 0
-		f, err := slowdown(d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
+		f, err := find.Culprits(t.Context(), slowdown(d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
 			o, err := d.Sample(t.Context(), r)
 			c.spoil(n, &o)
 			n++
 			return o, err
-		})).Run(t.Context())
+		})))
 		if err != nil || f.Result != bisect.Found {
 			t.Fatalf("%s: %v %v", name, err, f.Result)
 		}

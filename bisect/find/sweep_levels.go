@@ -1,4 +1,4 @@
-package search
+package find
 
 import (
 	"cmp"
@@ -10,13 +10,14 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect/search"
+	"github.com/kbisect/kbisect/bisect/search/question"
 )
 
 // The rules of the search for every step of a metric.
 const (
 	passes          = 3   // launches of each probe
 	rises           = 2.5 // standard deviations by which a probe must lie above the one before it
-	falls           = 3.0 // and below, to be called fixed
 	sureShare       = 0.5 // of a rise that its culprit must have: it was picked for being large
 	maxPartLaunches = 240 // in all, inside a part of the range
 )
@@ -31,8 +32,8 @@ type named struct {
 // levelSweep is the search for what one step does not explain: all culprits of a range or, where one step
 // was looked for and none was found, the largest of many.
 type levelSweep struct {
-	r      *run
-	q      *level
+	r      *search.Run
+	q      *question.Level
 	named  []named
 	open   []string // parts of the range that were not looked at, and why
 	survey *survey
@@ -53,31 +54,31 @@ type rise struct {
 // sweepLevels goes on where the search for one step has ended. First it compares the step that was found
 // with the whole, which finds staircases; then it looks at probes all over the range, since steps that
 // were fixed in between leave no trace at the ends.
-func (j *job) sweepLevels(q *level) error {
+func (j *job) sweepLevels(q *question.Level) error {
 	e := &levelSweep{r: j.r, q: q}
-	if q.ramp {
-		j.r.most = min(j.r.most, rampMost)
+	if q.Ramp {
+		j.r.Most = min(j.r.Most, question.RampMost)
 	}
-	for _, c := range j.r.out.f.Culprits {
-		if err := e.name(belief.GoodEnd, j.r.span.bad(), c); err != nil {
+	for _, c := range j.r.Account.Finding.Culprits {
+		if err := e.name(belief.GoodEnd, j.r.Span.Bad(), c); err != nil {
 			return err
 		}
 	}
 	if err := e.probe(); err != nil {
 		return err
 	}
-	for _, p := range e.survey.rising(metric.EffectMargin * j.r.least) {
-		if !j.r.s.All && len(e.named) > 0 {
+	for _, p := range e.survey.rising(metric.EffectMargin * j.r.Least) {
+		if !j.r.Search.All && len(e.named) > 0 {
 			break
 		}
-		if e.explained(p.lo, p.hi) || j.r.out.f.Result == bisect.Inconclusive && !q.ramp && e.holdsSuspects(p.lo, p.hi) {
+		if e.explained(p.lo, p.hi) || j.r.Account.Finding.Result == bisect.Inconclusive && !q.Ramp && e.holdsSuspects(p.lo, p.hi) {
 			continue
 		}
 		notable := 0.0 // the smallest step that ends the search for one where there seemed to be none
-		if d, _ := e.survey.ends(); q.ramp {
+		if d, _ := e.survey.Ends(); q.Ramp {
 			notable = d / 4 / metric.EffectMargin
 		}
-		if err := e.search(p.lo, p.hi, max(j.r.least, sureShare*p.step, notable)); err != nil {
+		if err := e.search(p.lo, p.hi, max(j.r.Least, sureShare*p.step, notable)); err != nil {
 			return err
 		}
 	}
@@ -87,37 +88,37 @@ func (j *job) sweepLevels(q *level) error {
 
 // explained reports that nothing lies between two commits but a culprit.
 func (e *levelSweep) explained(lo, hi int) bool {
-	_, index := bisect.Between(e.r.span.commits, lo, hi)
+	_, index := bisect.Between(e.r.Span.Commits, lo, hi)
 	return len(index) == 1 && slices.ContainsFunc(e.named, func(n named) bool { return n.index == index[0] })
 }
 
 // holdsSuspects reports that all that the search has left open lies between two commits.
 func (e *levelSweep) holdsSuspects(lo, hi int) bool {
-	_, index := bisect.Between(e.r.span.commits, lo, hi)
-	return !slices.ContainsFunc(e.r.out.f.Suspects, func(s bisect.SuspectCommit) bool { return !slices.Contains(index, e.r.span.index[s.Commit]) })
+	_, index := bisect.Between(e.r.Span.Commits, lo, hi)
+	return !slices.ContainsFunc(e.r.Account.Finding.Suspects, func(s bisect.SuspectCommit) bool { return !slices.Contains(index, e.r.Span.Index[s.Commit]) })
 }
 
 // search looks for a culprit after lo, up to hi, and for more around it.
 func (e *levelSweep) search(lo, hi int, least float64) error {
 	r := e.r
-	if r.over() != "" || len(e.named) >= maxNamed {
+	if r.Over() != "" || len(e.named) >= maxNamed {
 		e.skip(lo, hi)
 		return nil
 	}
-	sub, index := within(r, lo, hi)
-	if sub.span.blind && !r.span.blind { // commits of equal inputs
+	sub, index := search.Within(r, lo, hi)
+	if sub.Span.Blind && !r.Span.Blind { // commits of equal inputs
 		return nil
 	}
-	q := &level{faster: e.q.faster, channel: e.q.channel, channels: []metric.Channel{e.q.channel}, part: &part{e.offsets(lo, index)}}
-	sub.q, sub.least, sub.most = q, least, r.led.launches+min(maxPartLaunches, r.most-r.led.launches)
+	q := &question.Level{Faster: e.q.Faster, Channel: e.q.Channel, Channels: []metric.Channel{e.q.Channel}, Part: &question.Part{Offset: e.offsets(lo, index)}}
+	sub.Question, sub.Least, sub.Most = q, least, r.Ledger.Launches+min(maxPartLaunches, r.Most-r.Ledger.Launches)
 	for k, i := range index {
-		sub.span.usable[k] = sub.span.usable[k] && (r.span.usable[i] || i == hi)
+		sub.Span.Usable[k] = sub.Span.Usable[k] && (r.Span.Usable[i] || i == hi)
 	}
-	err := sub.search()
+	err := sub.Locate()
 	for k, i := range index {
-		r.span.usable[i] = r.span.usable[i] && sub.span.usable[k]
+		r.Span.Usable[i] = r.Span.Usable[i] && sub.Span.Usable[k]
 	}
-	f, whole := &sub.out.f, &r.out.f
+	f, whole := &sub.Account.Finding, &r.Account.Finding
 	whole.Spent = whole.Spent || f.Spent
 	if err != nil {
 		return err
@@ -129,10 +130,10 @@ func (e *levelSweep) search(lo, hi int, least float64) error {
 	case f.Spent:
 		e.skip(lo, hi)
 	case f.Result == bisect.NoDifference:
-		e.levelled(lo, hi, sub.b.(*belief.Levels))
-	case f.Result == bisect.Inconclusive && f.Ends.Differ && len(f.Suspects) > 0 && r.s.All:
-		r.out.warn(fmt.Sprintf("%s gets worse between %s and %s as well; the culprit of that is one of %d commits, such as %s",
-			e.q.channel.Name(), bisect.ShortID(r.span.id(lo)), bisect.ShortID(r.span.id(hi)), len(f.Suspects), bisect.ShortID(f.Suspects[0].Commit)))
+		e.levelled(lo, hi, sub.Belief.(*belief.Levels))
+	case f.Result == bisect.Inconclusive && f.Ends.Differ && len(f.Suspects) > 0 && r.Search.All:
+		r.Account.Warn(fmt.Sprintf("%s gets worse between %s and %s as well; the culprit of that is one of %d commits, such as %s",
+			e.q.Channel.Name(), bisect.ShortID(r.Span.Id(lo)), bisect.ShortID(r.Span.Id(hi)), len(f.Suspects), bisect.ShortID(f.Suspects[0].Commit)))
 	}
 	return nil
 }
@@ -142,7 +143,7 @@ func (e *levelSweep) search(lo, hi int, least float64) error {
 func (e *levelSweep) offsets(lo int, index []int) []float64 {
 	out := make([]float64, len(index))
 	for _, c := range e.named {
-		holds := bisect.Descendants(e.r.span.commits, c.index)
+		holds := bisect.Descendants(e.r.Span.Commits, c.index)
 		before := lo != belief.GoodEnd && holds[lo]
 		for k, i := range index {
 			switch {
@@ -162,9 +163,9 @@ func (e *levelSweep) levelled(lo, hi int, m *belief.Levels) {
 	if e.survey == nil || m.Noise().Exact {
 		return
 	}
-	_, within := bisect.Between(e.r.span.commits, lo, hi)
+	_, within := bisect.Between(e.r.Span.Commits, lo, hi)
 	i, k := slices.Index(e.survey.At, lo), slices.Index(e.survey.At, hi)
-	if i < 0 || k < 0 || hi == e.r.span.bad() || slices.ContainsFunc(e.named, func(n named) bool { return slices.Contains(within, n.index) }) {
+	if i < 0 || k < 0 || hi == e.r.Span.Bad() || slices.ContainsFunc(e.named, func(n named) bool { return slices.Contains(within, n.index) }) {
 		return
 	}
 	d, sd := m.Step()
@@ -172,25 +173,25 @@ func (e *levelSweep) levelled(lo, hi int, m *belief.Levels) {
 }
 
 func (e *levelSweep) skip(lo, hi int) {
-	e.open = append(e.open, fmt.Sprintf("from %s to %s", bisect.ShortID(e.r.span.id(lo)), bisect.ShortID(e.r.span.id(hi))))
+	e.open = append(e.open, fmt.Sprintf("from %s to %s", bisect.ShortID(e.r.Span.Id(lo)), bisect.ShortID(e.r.Span.Id(hi))))
 }
 
 // name takes in a culprit that was found after lo, up to hi. Where its own step is not what these two
 // differ by, the parts before and after it are searched.
 func (e *levelSweep) name(lo, hi int, c bisect.Culprit) error {
-	n := named{e.r.span.index[c.Commit], e.logStep(c.Effect), c}
+	n := named{e.r.Span.Index[c.Commit], e.logStep(c.Effect), c}
 	if slices.ContainsFunc(e.named, func(o named) bool { return o.index == n.index }) {
 		return nil
 	}
 	e.named = append(e.named, n)
-	if !e.r.s.All {
+	if !e.r.Search.All {
 		return nil
 	}
 	before, ok := e.parent(n.index, lo)
 	if !ok || e.agree(lo, before, n.index, hi) {
 		return nil
 	}
-	least := max(e.r.least, n.step/4)
+	least := max(e.r.Least, n.step/4)
 	if before != lo {
 		if err := e.search(lo, before, least); err != nil {
 			return err
@@ -204,7 +205,7 @@ func (e *levelSweep) name(lo, hi int, c bisect.Culprit) error {
 
 // logStep is the step of an effect as a logarithm, larger is worse.
 func (e *levelSweep) logStep(x *bisect.Effect) float64 {
-	if e.q.channel.Metric.Higher != e.q.faster {
+	if e.q.Channel.Metric.Higher != e.q.Faster {
 		return -math.Log(x.Ratio)
 	}
 	return math.Log(x.Ratio)
@@ -212,19 +213,19 @@ func (e *levelSweep) logStep(x *bisect.Effect) float64 {
 
 // parent is the first parent of a commit, or lo where that lies before it.
 func (e *levelSweep) parent(i, lo int) (int, bool) {
-	in := e.r.span
-	c := in.commits[i]
+	in := e.r.Span
+	c := in.Commits[i]
 	if len(c.Parents) == 0 {
 		return lo, true
 	}
-	p, known := in.firstParent(c.Parents)
+	p, known := in.FirstParent(c.Parents)
 	if !known || p == belief.GoodEnd {
 		return belief.GoodEnd, lo == belief.GoodEnd
 	}
-	if lo != belief.GoodEnd && bisect.Ancestors(in.commits, lo)[p] {
+	if lo != belief.GoodEnd && bisect.Ancestors(in.Commits, lo)[p] {
 		return lo, true
 	}
-	return p, in.usable[p]
+	return p, in.Usable[p]
 }
 
 // agree reports that the step from before to culprit is all that lo and hi differ by.
@@ -235,7 +236,7 @@ func (e *levelSweep) agree(lo, before, culprit, hi int) bool {
 			at = append(at, i)
 		}
 	}
-	l := belief.FitProfile(at, e.q.ledger(e.r, nil))
+	l := belief.FitProfile(at, e.q.Ledger(e.r, nil))
 	place := func(i int) int { return slices.Index(at, i) }
 	below, sdBelow := l.Diff(0, place(before))
 	above, sdAbove := l.Diff(place(culprit), place(hi))
@@ -251,7 +252,7 @@ func (e *levelSweep) probe() error {
 	e.survey = &survey{whole: true}
 	for range passes {
 		for _, i := range at {
-			if e.r.over() != "" {
+			if e.r.Over() != "" {
 				e.survey.whole = false
 				break
 			}
@@ -261,27 +262,27 @@ func (e *levelSweep) probe() error {
 		}
 		slices.Reverse(at)
 	}
-	at = slices.DeleteFunc(at, func(i int) bool { return !e.r.span.isEnd(i) && !e.r.span.usable[i] })
+	at = slices.DeleteFunc(at, func(i int) bool { return !e.r.Span.IsEnd(i) && !e.r.Span.Usable[i] })
 	slices.Sort(at)
-	e.survey.Profile = belief.FitProfile(at, e.q.ledger(e.r, nil))
+	e.survey.Profile = belief.FitProfile(at, e.q.Ledger(e.r, nil))
 	return nil
 }
 
 // chain is the good end, the probes and the bad end.
 func (e *levelSweep) chain() []int {
-	in := e.r.span
-	trunk := bisect.Trunk(in.commits)
-	at := bisect.Probes(in.commits, in.prior, manyProbes, func(i int) bool { return in.usable[i] })
+	in := e.r.Span
+	trunk := bisect.Trunk(in.Commits)
+	at := bisect.Probes(in.Commits, in.Prior, manyProbes, func(i int) bool { return in.Usable[i] })
 	for _, n := range e.named {
 		if !slices.Contains(trunk, n.index) {
 			continue
 		}
 		at = append(at, n.index)
-		if p, ok := in.firstParent(in.commits[n.index].Parents); ok && p != belief.GoodEnd && slices.Contains(trunk, p) && in.usable[p] {
+		if p, ok := in.FirstParent(in.Commits[n.index].Parents); ok && p != belief.GoodEnd && slices.Contains(trunk, p) && in.Usable[p] {
 			at = append(at, p)
 		}
 	}
-	at = append(at, belief.GoodEnd, in.bad())
+	at = append(at, belief.GoodEnd, in.Bad())
 	slices.Sort(at) // on the trunk the order of indices is that of descent
 	return slices.Compact(at)
 }
@@ -290,31 +291,31 @@ func (e *levelSweep) chain() []int {
 // measured once more.
 func (e *levelSweep) glance(i int) error {
 	r := e.r
-	if !r.span.launchable(i) {
+	if !r.Span.Launchable(i) {
 		return nil
 	}
 	for range 2 {
-		t, err := r.launch(r.span.id(i), r.span.purpose(i))
+		t, err := r.Launch(r.Span.Id(i), r.Span.Purpose(i))
 		if err != nil {
 			return err
 		}
-		_, a := e.q.read(t)
-		if a == speaks {
-			r.vain = 0
+		_, a := e.q.Read(t)
+		if a == search.Speaks {
+			r.Vain = 0
 			return nil
 		}
-		r.vain++
-		if a != unfit && !r.span.isEnd(i) && !r.span.proven[i] {
-			r.vain, r.span.usable[i] = 0, false
-			r.note(i, t.Outcome, a, bisect.Searching)
+		r.Vain++
+		if a != search.Unfit && !r.Span.IsEnd(i) && !r.Span.Proven[i] {
+			r.Vain, r.Span.Usable[i] = 0, false
+			r.Note(i, t.Outcome, a, bisect.Searching)
 			return nil
 		}
 	}
 	return nil
 }
 
-// ends is how much the bad end lies above the good one.
-func (s *survey) ends() (d, sd float64) { return s.Diff(0, len(s.At)-1) }
+// Ends is how much the bad end lies above the good one.
+func (s *survey) Ends() (d, sd float64) { return s.Diff(0, len(s.At)-1) }
 
 // rising lists the pairs of neighbours of which the later one is worse, largest first.
 func (s *survey) rising(least float64) []rise {
@@ -346,8 +347,8 @@ func (s *survey) blind() float64 {
 
 // conclude orders the culprits, gives each its share of the whole, and says what is left.
 func (e *levelSweep) conclude() {
-	r, f := e.r, &e.r.out.f
-	d, sd := e.survey.ends()
+	r, f := e.r, &e.r.Account.Finding
+	d, sd := e.survey.Ends()
 	differ := f.Ends.Differ && d > 2*sd
 	f.Culprits = nil
 	slices.SortFunc(e.named, func(a, b named) int { return cmp.Compare(a.index, b.index) })
@@ -360,15 +361,15 @@ func (e *levelSweep) conclude() {
 		f.Culprits = append(f.Culprits, n.Culprit)
 	}
 	e.reportProbes()
-	switch gradual := differ && d > zEnd*sd && d > metric.EffectMargin*r.least; {
+	switch gradual := differ && d > question.ClearlyDiffer*sd && d > metric.EffectMargin*r.Least; {
 	case len(e.named) > 0:
-		f.Result, f.Complaint.Class, f.Complaint.Metric = bisect.Found, bisect.Slow, e.q.channel.Name()
-	case e.q.ramp && gradual && !f.Spent && e.survey.whole:
+		f.Result, f.Complaint.Class, f.Complaint.Metric = bisect.Found, bisect.Slow, e.q.Channel.Name()
+	case e.q.Ramp && gradual && !f.Spent && e.survey.whole:
 		f.Result, f.Suspects, f.Gradual = bisect.Inconclusive, nil, true
-		r.out.warn(fmt.Sprintf("gradual: no single culprit: the ends differ by a factor of %.3f in %s, and an even ramp explains the launches better than a step; no segment between two probes holds a quarter of it",
-			e.q.effect(d, sd).Ratio, e.q.channel.Name()))
-	case e.q.ramp:
-		r.out.inconclusive(r)
+		r.Account.Warn(fmt.Sprintf("gradual: no single culprit: the ends differ by a factor of %.3f in %s, and an even ramp explains the launches better than a step; no segment between two probes holds a quarter of it",
+			e.q.Effect(d, sd).Ratio, e.q.Channel.Name()))
+	case e.q.Ramp:
+		r.Account.Inconclusive(r)
 	case f.Result == bisect.NoDifference && !e.survey.whole:
 		f.Result = bisect.Inconclusive // alike ends say nothing of what lies between
 	}
@@ -377,9 +378,9 @@ func (e *levelSweep) conclude() {
 
 // reportProbes reports the levels of the probes, and those between the ends as judgements.
 func (e *levelSweep) reportProbes() {
-	f, s := &e.r.out.f, e.survey
+	f, s := &e.r.Account.Finding, e.survey
 	made := map[int]int{}
-	for _, l := range e.q.ledger(e.r, nil) {
+	for _, l := range e.q.Ledger(e.r, nil) {
 		made[l.Index]++
 	}
 	for k, i := range s.At {
@@ -387,49 +388,49 @@ func (e *levelSweep) reportProbes() {
 		if sd > 0.5 { // no launch of it gave a number
 			continue
 		}
-		l := bisect.Level{Commit: e.r.span.id(i), Effect: *e.q.effect(d, sd)}
+		l := bisect.Level{Commit: e.r.Span.Id(i), Effect: *e.q.Effect(d, sd)}
 		f.Levels = append(f.Levels, l)
 		if k == 0 || k == len(s.At)-1 {
 			continue
 		}
 		v := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1, Trials: made[i], Ratio: &l.Effect}
-		v.Why = fmt.Sprintf("%s %s times the good end's, launched %d times", e.q.channel.Name(), ratio(&l.Effect), made[i])
-		if d > metric.EffectMargin*e.r.least {
+		v.Why = fmt.Sprintf("%s %s times the good end's, launched %d times", e.q.Channel.Name(), question.Ratio(&l.Effect), made[i])
+		if d > metric.EffectMargin*e.r.Least {
 			v.Call, v.Class = bisect.Bad, bisect.Slow
 		}
-		e.r.out.judged(bisect.Step{Commit: l.Commit, Role: bisect.RoleProbe, Verdict: v, Remaining: len(f.Suspects)})
+		e.r.Account.Judged(bisect.Step{Commit: l.Commit, Role: bisect.RoleProbe, Verdict: v, Remaining: len(f.Suspects)})
 	}
 }
 
 // remarks says what was not searched, what was fixed and what the culprits do not explain.
 func (e *levelSweep) remarks(d, sum float64, differ bool) {
-	r, in := e.r, e.r.span
+	r, in := e.r, e.r.Span
 	if len(e.open) > 0 {
-		r.out.warn("not searched for more culprits, the budget or the launches were used up: " + words.Listed(e.open, 3))
+		r.Account.Warn("not searched for more culprits, the budget or the launches were used up: " + words.Listed(e.open, 3))
 	}
 	if !e.survey.whole {
-		r.out.warn("the sweep over the whole range was not finished, the budget or the launches were used up: what was introduced and fixed in between may have been missed")
-	} else if r.s.All {
+		r.Account.Warn("the sweep over the whole range was not finished, the budget or the launches were used up: what was introduced and fixed in between may have been missed")
+	} else if r.Search.All {
 		widest := 0
 		for k := 1; k < len(e.survey.At); k++ {
-			between, _ := bisect.Between(in.commits, e.survey.At[k-1], e.survey.At[k])
+			between, _ := bisect.Between(in.Commits, e.survey.At[k-1], e.survey.At[k])
 			widest = max(widest, len(between))
 		}
-		r.out.warn(fmt.Sprintf("a slowdown that was fixed within %s, or that is less than about %.2g %%, is not seen by the sweep of %d probes",
+		r.Account.Warn(fmt.Sprintf("a slowdown that was fixed within %s, or that is less than about %.2g %%, is not seen by the sweep of %d probes",
 			words.Count(widest, "commit"), 100*math.Expm1(e.survey.blind()), len(e.survey.At)-2))
 	}
-	if !r.s.All {
+	if !r.Search.All {
 		return
 	}
-	for _, p := range e.survey.moves(func(d, sd float64) bool { return -d > falls*sd && -d > r.least }) {
-		commits, _ := bisect.Between(in.commits, p.lo, p.hi)
-		where := "by " + bisect.ShortID(in.id(p.hi))
+	for _, p := range e.survey.moves(func(d, sd float64) bool { return -d > question.Remarkable*sd && -d > r.Least }) {
+		commits, _ := bisect.Between(in.Commits, p.lo, p.hi)
+		where := "by " + bisect.ShortID(in.Id(p.hi))
 		if len(commits) > 1 {
-			where = fmt.Sprintf("by one of %d commits after %s, up to %s", len(commits), bisect.ShortID(in.id(p.lo)), bisect.ShortID(in.id(p.hi)))
+			where = fmt.Sprintf("by one of %d commits after %s, up to %s", len(commits), bisect.ShortID(in.Id(p.lo)), bisect.ShortID(in.Id(p.hi)))
 		}
-		r.out.warn(fmt.Sprintf("fixed %s: %s falls to %.3f times", where, e.q.channel.Name(), e.q.effect(p.step, 0).Ratio))
+		r.Account.Warn(fmt.Sprintf("fixed %s: %s falls to %.3f times", where, e.q.Channel.Name(), e.q.Effect(p.step, 0).Ratio))
 	}
-	if differ && len(e.named) > 0 && sum < 0.6*d && d-sum > r.least {
-		r.out.warn(fmt.Sprintf("the culprits named make %.0f %% of the difference between the ends: the rest came in steps too small to be told apart", 100*sum/d))
+	if differ && len(e.named) > 0 && sum < 0.6*d && d-sum > r.Least {
+		r.Account.Warn(fmt.Sprintf("the culprits named make %.0f %% of the difference between the ends: the rest came in steps too small to be told apart", 100*sum/d))
 	}
 }

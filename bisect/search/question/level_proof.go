@@ -1,4 +1,4 @@
-package search
+package question
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/search"
 )
 
 // The rules of the proof of a slowdown.
@@ -28,15 +29,15 @@ type contest struct {
 
 // levelProof is the proof of a claim about a step.
 type levelProof struct {
-	q *level
-	r *run
+	q *Level
+	r *search.Run
 }
 
-// prove implements question: the culprit against each of its parents or, where untestable commits blur it, the first
+// Prove implements search.Question: the culprit against each of its parents or, where untestable commits blur it, the first
 // commit after the set against the last before it.
-func (q *level) prove(r *run, members []int) (done bool, err error) {
-	m, v := r.b.(*belief.Levels), &levelProof{q, r}
-	culprit, parents := r.span.sides(members)
+func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
+	m, v := r.Belief.(*belief.Levels), &levelProof{q, r}
+	culprit, parents := r.Span.Sides(members)
 	d, _ := m.Step()
 	var rounds []*contest
 	verdict := 1
@@ -46,20 +47,20 @@ func (q *level) prove(r *run, members []int) (done bool, err error) {
 			return false, err
 		}
 		rounds = append(rounds, c)
-		if call := c.test.Decided(m.Noise(), r.s.delta()); c.lost == "" && call < 1 {
+		if call := c.test.Decided(m.Noise(), r.Search.Delta()); c.lost == "" && call < 1 {
 			verdict = call
 			break
 		}
 	}
 	v.reportContests(m, rounds, verdict, len(members))
 	now, p := m.Top()
-	still := p >= 1-r.s.delta() && slices.Equal(now, members)
+	still := p >= 1-r.Search.Delta() && slices.Equal(now, members)
 	switch {
 	case verdict > 0 && still:
-		r.out.conclude(r, members, p*(1-r.s.delta()), func(out *bisect.Culprit) { v.proven(m, out, p, rounds) })
+		r.Account.Conclude(r, members, p*(1-r.Search.Delta()), func(out *bisect.Culprit) { v.proven(m, out, p, rounds) })
 		return true, nil
-	case r.over() != "":
-		return r.giveUp(r.over()), nil
+	case r.Over() != "":
+		return r.GiveUp(r.Over()), nil
 	case verdict < 0 && still, q.failed+1 >= maxFailures:
 		q.failed = 0
 		v.begun()
@@ -71,21 +72,21 @@ func (q *level) prove(r *run, members []int) (done bool, err error) {
 
 // begun begins another round after proofs that refuted the search.
 func (v *levelProof) begun() {
-	if v.r.rounds == maxRounds {
-		m := v.r.b.(*belief.Levels)
-		if d, sd := m.Step(); d < metric.EffectMargin*v.r.least || d < zEnd*sd {
+	if v.r.Rounds == search.MaxRounds {
+		m := v.r.Belief.(*belief.Levels)
+		if d, sd := m.Step(); d < metric.EffectMargin*v.r.Least || d < ClearlyDiffer*sd {
 			v.q.unconfirmed(v.r)
-			v.r.rounds++
+			v.r.Rounds++
 			return
 		}
 	}
-	v.r.contradicted("fresh launches contradicted the search: searching again from clean builds")
+	v.r.Contradicted("fresh launches contradicted the search: searching again from clean builds")
 }
 
 // fight launches culprit and parent side by side, in turning order, until the claim is decided. The
 // launches inform the belief as well.
 func (v *levelProof) fight(m *belief.Levels, c *contest) error {
-	for c.test.Pairs() < maxConfirm && c.test.Decided(m.Noise(), v.r.s.delta()) == 0 && v.r.over() == "" {
+	for c.test.Pairs() < maxConfirm && c.test.Decided(m.Noise(), v.r.Search.Delta()) == 0 && v.r.Over() == "" {
 		var y, at [2]float64
 		for k := range 2 {
 			side := k
@@ -102,7 +103,7 @@ func (v *levelProof) fight(m *belief.Levels, c *contest) error {
 		}
 		if x := y[1] - y[0]; !math.IsNaN(x) {
 			c.test.Add(x, at[1]-at[0])
-			if v.q.channel.Metric.Exact {
+			if v.q.Channel.Metric.Exact {
 				c.exact = &bisect.Exact{Value: v.q.number(y[1]), Parent: v.q.number(y[0])}
 			}
 		}
@@ -117,21 +118,21 @@ func (v *levelProof) launchSide(m *belief.Levels, c *contest, culprit bool) (l b
 	if culprit {
 		id, why = c.culprit, bisect.ConfirmCulprit
 	}
-	t, err := v.r.led.launch(v.r.ctx, v.q, id, why)
+	t, err := v.r.Ledger.Launch(v.r.Ctx, v.q, id, why)
 	if err != nil {
 		return l, false, err
 	}
-	l, a := v.q.read(t)
-	if a == speaks {
-		v.r.vain = 0
-		if i, known := v.r.span.index[id]; known { // else it lies before the range, and is no reference that the belief knows
+	l, a := v.q.Read(t)
+	if a == search.Speaks {
+		v.r.Vain = 0
+		if i, known := v.r.Span.Index[id]; known { // else it lies before the range, and is no reference that the belief knows
 			l.Index = i
 			m.Add(l)
 		}
 		return l, true, nil
 	}
-	v.r.vain++
-	if t.Class != bisect.OK && v.r.vain >= 3 || a == silent && t.Class == bisect.OK {
+	v.r.Vain++
+	if t.Class != bisect.OK && v.r.Vain >= 3 || a == search.Silent && t.Class == bisect.OK {
 		c.lost, c.lostParent = t.Describe(), !culprit
 	}
 	return l, false, nil
@@ -143,15 +144,15 @@ func (v *levelProof) reportContests(m *belief.Levels, rounds []*contest, verdict
 		if c.test.Pairs() == 0 && c.lost == "" { // the budget ended first
 			continue
 		}
-		text := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", bisect.ShortID(c.parent), v.q.effect(c.test.Median(), 0).Ratio, c.test.Pairs(), c.test.LogOdds(m.Noise()))
+		text := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", bisect.ShortID(c.parent), v.q.Effect(c.test.Median(), 0).Ratio, c.test.Pairs(), c.test.LogOdds(m.Noise()))
 		if c.exact != nil {
-			text = fmt.Sprintf("%s: %s, and %s in %s", v.q.channel.Name(), v.q.exactValue(v.r.led, c.culprit), v.q.exactValue(v.r.led, c.parent), bisect.ShortID(c.parent))
+			text = fmt.Sprintf("%s: %s, and %s in %s", v.q.Channel.Name(), exactValue(v.q, v.r.Ledger, c.culprit), exactValue(v.q, v.r.Ledger, c.parent), bisect.ShortID(c.parent))
 		}
-		good := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - v.r.s.delta(), Trials: c.test.Pairs(), Why: "launched in turn with " + bisect.ShortID(c.culprit)}
-		if v.q.channel.Metric.Exact {
+		good := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1 - v.r.Search.Delta(), Trials: c.test.Pairs(), Why: "launched in turn with " + bisect.ShortID(c.culprit)}
+		if v.q.Channel.Metric.Exact {
 			good.Why = "built anew, as " + bisect.ShortID(c.culprit)
 		}
-		bad := bisect.Verdict{Call: bisect.Bad, Class: v.q.class(), Probability: 1 - v.r.s.delta(), Trials: c.test.Pairs(), Why: text}
+		bad := bisect.Verdict{Call: bisect.Bad, Class: v.q.class(), Probability: 1 - v.r.Search.Delta(), Trials: c.test.Pairs(), Why: text}
 		last := i == len(rounds)-1
 		if last && verdict < 1 {
 			bad.Call, bad.Class = bisect.Good, bisect.OK
@@ -167,9 +168,9 @@ func (v *levelProof) reportContests(m *belief.Levels, rounds []*contest, verdict
 			lost.Call, lost.Class, lost.Why = bisect.Untestable, bisect.Skip, c.lost
 		}
 		if i == 0 || last && verdict < 1 {
-			v.r.out.judged(bisect.Step{Commit: c.culprit, Role: bisect.RoleCulprit, Verdict: bad, Remaining: suspects})
+			v.r.Account.Judged(bisect.Step{Commit: c.culprit, Role: bisect.RoleCulprit, Verdict: bad, Remaining: suspects})
 		}
-		v.r.out.judged(bisect.Step{Commit: c.parent, Role: bisect.RoleParent, Verdict: good, Remaining: suspects})
+		v.r.Account.Judged(bisect.Step{Commit: c.parent, Role: bisect.RoleParent, Verdict: good, Remaining: suspects})
 	}
 }
 
@@ -187,7 +188,7 @@ func (v *levelProof) proven(m *belief.Levels, out *bisect.Culprit, p float64, ro
 		if x.lostParent {
 			who = "parent " + bisect.ShortID(x.parent)
 		}
-		v.r.out.warn(fmt.Sprintf("%s could not be launched for the confirmation (%s): the answer rests on the search alone", who, x.lost))
+		v.r.Account.Warn(fmt.Sprintf("%s could not be launched for the confirmation (%s): the answer rests on the search alone", who, x.lost))
 	}
 }
 
@@ -207,7 +208,7 @@ func (v *levelProof) share(m *belief.Levels, rounds []*contest) *bisect.Effect {
 		own, sd = least, err
 	}
 	v.warnRest(m, own, sd)
-	e := v.q.effect(own, sd)
+	e := v.q.Effect(own, sd)
 	e.Exact = exact
 	return e
 }
@@ -215,18 +216,18 @@ func (v *levelProof) share(m *belief.Levels, rounds []*contest) *bisect.Effect {
 // warnRest says that the culprit's own step is not all that the ends differ by, where one culprit was
 // looked for.
 func (v *levelProof) warnRest(m *belief.Levels, own, sd float64) {
-	if v.r.inner || v.r.s.All {
+	if v.r.Inner || v.r.Search.All {
 		return
 	}
 	whole, err := 0.0, 0.0
 	if m.Noise().Exact {
-		whole = v.q.exact.step(v.q.exact.pick)
+		whole = v.q.Exact.Step(v.q.Exact.pick)
 	} else {
-		whole, err = belief.FitProfile([]int{belief.GoodEnd, v.r.span.bad()}, v.q.ledger(v.r, nil)).Diff(0, 1)
+		whole, err = belief.FitProfile([]int{belief.GoodEnd, v.r.Span.Bad()}, v.q.Ledger(v.r, nil)).Diff(0, 1)
 	}
 	if rest := math.Abs(whole - own); rest > 3*math.Hypot(err, sd) && rest > 0.1*math.Abs(whole) {
-		v.r.out.warn(fmt.Sprintf("the culprit changes %s to %.3f times its parent's, the ends differ by a factor of %.3f: the range holds other changes as well\nhint: --all looks for every one of them",
-			v.q.channel.Name(), v.q.effect(own, sd).Ratio, v.q.effect(whole, err).Ratio))
+		v.r.Account.Warn(fmt.Sprintf("the culprit changes %s to %.3f times its parent's, the ends differ by a factor of %.3f: the range holds other changes as well\nhint: --all looks for every one of them",
+			v.q.Channel.Name(), v.q.Effect(own, sd).Ratio, v.q.Effect(whole, err).Ratio))
 	}
 }
 
@@ -235,35 +236,35 @@ func (v *levelProof) warnRest(m *belief.Levels, own, sd float64) {
 // counts if it lies clearly above the others.
 func (v *levelProof) besides(culprit string, rounds []*contest) []bisect.Effect {
 	parent := slices.IndexFunc(rounds, func(c *contest) bool {
-		_, known := v.r.span.index[c.parent]
+		_, known := v.r.Span.Index[c.parent]
 		return known && c.lost == "" && c.test.Pairs() > 0
 	})
-	if parent < 0 || v.q.channel.Metric.Exact {
+	if parent < 0 || v.q.Channel.Metric.Exact {
 		return nil
 	}
-	at := []int{v.r.span.index[rounds[parent].parent], v.r.span.index[culprit]}
-	isOK := func(t Trial) bool { return t.Class == bisect.OK }
-	all := metric.Channels([]metric.Metric{v.q.channel.Metric}, v.r.led.last(rounds[parent].parent, isOK), v.r.led.last(culprit, isOK))
+	at := []int{v.r.Span.Index[rounds[parent].parent], v.r.Span.Index[culprit]}
+	isOK := func(t search.Trial) bool { return t.Class == bisect.OK }
+	all := metric.Channels([]metric.Metric{v.q.Channel.Metric}, v.r.Ledger.Last(rounds[parent].parent, isOK), v.r.Ledger.Last(culprit, isOK))
 	whole, err := 0.0, 0.0
 	var most *bisect.Effect
-	clear := math.Sqrt(falls*falls + 2*math.Log(float64(max(1, len(all)-1))))
-	far := v.r.least
-	made := v.r.led.inParts()
+	clear := math.Sqrt(Remarkable*Remarkable + 2*math.Log(float64(max(1, len(all)-1))))
+	far := v.r.Least
+	made := InParts(v.r.Ledger)
 	for _, c := range all {
-		if v.r.ctx.Err() != nil {
+		if v.r.Ctx.Err() != nil {
 			return nil
 		}
-		of := v.q.with(c)
-		d, sd := belief.FitProfile(at, of.ledger(v.r, made)).Diff(0, 1)
+		of := v.q.With(c)
+		d, sd := belief.FitProfile(at, of.Ledger(v.r, made)).Diff(0, 1)
 		switch {
-		case !c.All && v.q.channel.All:
+		case !c.All && v.q.Channel.All:
 			if d-whole > far && d-whole > clear*math.Hypot(sd, err) {
-				most, far = of.effect(d, sd), d-whole
+				most, far = of.Effect(d, sd), d-whole
 			}
-		case c.All && v.q.channel.All:
+		case c.All && v.q.Channel.All:
 			whole, err = d, sd
 		case c.All:
-			most = of.effect(d, sd)
+			most = of.Effect(d, sd)
 		}
 	}
 	if most == nil {

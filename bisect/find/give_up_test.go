@@ -1,10 +1,11 @@
-package search_test
+package find_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
@@ -52,7 +53,7 @@ func TestSlowdownSaysThatADifferenceWasNotConfirmed(t *testing.T) {
 		})
 		b := slowdown(d, s)
 		b.Options.Effect = 0.03
-		f, err := b.Run(t.Context())
+		f, err := find.Culprits(t.Context(), b)
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
@@ -73,7 +74,7 @@ func TestSlowdownBlamesTheBudgetForOpenEnds(t *testing.T) {
 	d, made, s := flat(t, 1, func(_ bisect.Request, _ int, o bisect.Outcome) bisect.Outcome { return o })
 	b := slowdown(d, s)
 	b.Spent = func() bool { return len(*made) >= 4 }
-	f, err := b.Run(t.Context())
+	f, err := find.Culprits(t.Context(), b)
 	if err != nil || f.Result != bisect.Inconclusive || !f.Spent || !f.Ends.Unclear {
 		t.Fatalf("%v %+v", err, f)
 	}
@@ -101,7 +102,7 @@ func TestAllForgetsARiseThatWasRefuted(t *testing.T) {
 		})
 		b := slowdown(d, s)
 		b.All, b.Options.Effect = true, 0.03
-		f, err := b.Run(t.Context())
+		f, err := find.Culprits(t.Context(), b)
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}

@@ -1,10 +1,11 @@
-package search_test
+package find_test
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
@@ -59,7 +60,7 @@ func foretold(t *testing.T, d *simulate.Device) (launches, seconds float64) {
 		}
 		all = append(all, point{d.Launches, now, p})
 	}
-	if f, err := b.Run(t.Context()); err != nil || f.Err != nil {
+	if f, err := find.Culprits(t.Context(), b); err != nil || f.Err != nil {
 		t.Fatal(err, f.Err)
 	}
 	i := slices.IndexFunc(all, func(p point) bool { return 3*p.launches >= d.Launches })

@@ -1,4 +1,4 @@
-package search_test
+package find_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
@@ -59,7 +60,7 @@ func TestAllNamesNoMend(t *testing.T) {
 	wrong := 0
 	for seed := range uint64(24) { // among them 2 and 21, which have looked like that
 		d := h.device(t, seed)
-		f, err := slowdown(d, d).Run(t.Context())
+		f, err := find.Culprits(t.Context(), slowdown(d, d))
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
@@ -84,7 +85,7 @@ func TestStepsAreNoModes(t *testing.T) {
 	modes, silent := 0, 0
 	for seed := range uint64(jobs) {
 		d := h.device(t, seed)
-		f, err := slowdown(d, d).Run(t.Context())
+		f, err := find.Culprits(t.Context(), slowdown(d, d))
 		if err != nil || f.Result != bisect.Found {
 			t.Fatal(seed, err, f.Result)
 		}
@@ -115,7 +116,7 @@ func TestModesAreNoEffect(t *testing.T) {
 	named, off := 0, 0
 	for seed := range uint64(jobs) {
 		d := simulate.NewDevice(s, seed)
-		f, err := slowdown(d, d).Run(t.Context())
+		f, err := find.Culprits(t.Context(), slowdown(d, d))
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}
@@ -141,7 +142,7 @@ func TestAllResumes(t *testing.T) {
 	} {
 		d := h.device(t, 5)
 		rec := &recorder{next: d}
-		want, err := slowdown(d, rec).Run(t.Context())
+		want, err := find.Culprits(t.Context(), slowdown(d, rec))
 		if err != nil || want.Err != nil || len(want.Culprits) != 2 && !want.Gradual {
 			t.Fatal(err, want.Err, want.Culprits)
 		}
@@ -154,11 +155,11 @@ func TestAllResumes(t *testing.T) {
 		}
 		for n := 0; n < len(rec.outcomes); n += 23 {
 			l := &ledger{outcomes: rec.outcomes[:n]}
-			if f, err := slowdown(d, l).Run(t.Context()); err != nil || f.Result != bisect.Broken || l.asked != rec.requests[n] {
+			if f, err := find.Culprits(t.Context(), slowdown(d, l)); err != nil || f.Result != bisect.Broken || l.asked != rec.requests[n] {
 				t.Fatalf("killed at launch %d: %v %v, asked %+v, want %+v", n, err, f.Result, l.asked, rec.requests[n])
 			}
 		}
-		got, err := slowdown(d, &ledger{outcomes: rec.outcomes}).Run(t.Context())
+		got, err := find.Culprits(t.Context(), slowdown(d, &ledger{outcomes: rec.outcomes}))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("replayed %v %+v, want %+v", err, got, want)
 		}
@@ -183,7 +184,7 @@ func TestAllOnBranches(t *testing.T) {
 		}
 		bank := d.slowdown()
 		bank.All = true
-		f, err := bank.Run(t.Context())
+		f, err := find.Culprits(t.Context(), bank)
 		if err != nil || f.Err != nil {
 			t.Fatal(err, f.Err)
 		}

@@ -1,4 +1,4 @@
-package search_test
+package find_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
@@ -116,7 +117,7 @@ func (t *truth) find(tb interface{ Context() context.Context }, cs []bisect.Comm
 	if with != nil {
 		with(&s)
 	}
-	return s.Run(tb.Context())
+	return find.Culprits(tb.Context(), &s)
 }
 
 // The whole search on random DAGs with runs of broken commits: the planted culprit is named and proven, or the
@@ -233,10 +234,10 @@ func TestBrokenStretchIsLeft(t *testing.T) {
 }
 
 func TestSearchRefusesDisorder(t *testing.T) {
-	if _, err := (&search.Search{}).Run(t.Context()); err == nil {
+	if _, err := find.Culprits(t.Context(), &search.Search{}); err == nil {
 		t.Error("an empty range was accepted")
 	}
-	if _, err := (&search.Search{Commits: []bisect.Commit{{InRange: []int{0}}}}).Run(t.Context()); err == nil {
+	if _, err := find.Culprits(t.Context(), &search.Search{Commits: []bisect.Commit{{InRange: []int{0}}}}); err == nil {
 		t.Error("a commit that is its own parent was accepted")
 	}
 }

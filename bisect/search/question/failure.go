@@ -1,0 +1,435 @@
+// Package question has what a search can ask of launches: [Failure], which commit made them fail, and [Level], which
+// made a metric worse. Each reads outcomes into its belief, compares the ends, and proves the answer by launches from
+// clean builds; package search does what is the same for both. [ReadEnds] says what one launch of each end shows.
+//
+// It sees trials and commits of one run, and knows nothing of what else a search may be asked for.
+package question
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect/search"
+)
+
+// Failure asks which commit made launches fail: a build failure, a crash, a wrong result, a time-out, always or in some
+// launches. Its belief is [belief.Failures].
+type Failure struct {
+	Complaint bisect.Complaint
+	About     *bisect.Ends // of ends that were compared before; nil: compare them
+	flaky     bool         // whether the ends differ was weighed by launches of both
+}
+
+// The rules of a search for failures.
+const (
+	alikeTrust  = 0.95 // that ends are called alike
+	alikePrior  = 0.02 // that ends that differed in one launch each do not differ
+	strongCount = 6    // launches that all ended alike, which no rate explains on both sides
+	falseAlarm  = 0.003
+)
+
+// certain reports a complaint that comes always or never.
+func (q *Failure) certain() bool {
+	c := q.Complaint
+	return c.Class == bisect.BuildFailed || c.Phase == "build"
+}
+
+// Hurry names the phase in which a candidate need not run to the limit: once no good run could
+// still be in it, it shows the complaint. The culprit is confirmed at the whole limit.
+func (q *Failure) Hurry() string {
+	switch {
+	case q.Complaint.Class != bisect.Timeout:
+		return ""
+	case q.Complaint.Whole:
+		return bisect.WholeTrial
+	}
+	return q.Complaint.Phase
+}
+
+// Rules implements search.Question. A bad commit may pass by chance, which leaves a little of the probability to every commit
+// that a single launch has cleared.
+func (q *Failure) Rules() search.Rules {
+	return search.Rules{Credible: 0.97, Launches: 600, Vain: 6, Hurry: q.Hurry(), OfBuilds: q.certain() || q.Complaint.Any}
+}
+
+// Missing implements search.Question.
+func (q *Failure) Missing(o bisect.Outcome) string { return o.Describe() }
+
+// Shape implements search.Question.
+func (q *Failure) Shape(r *bisect.Request, patient bool) {
+	if !patient && (r.Purpose == bisect.Searching || r.Purpose != bisect.ConfirmCulprit && q.Complaint.Class != "" && !q.certain()) {
+		r.Hurry = q.Hurry()
+	}
+}
+
+// Read implements search.Question.
+func (q *Failure) Read(t search.Trial) (belief.Launch, search.Answer) {
+	o, l := t.Outcome, belief.Launch{At: t.At}
+	switch {
+	case o.Class == bisect.OK, q.pastTheBuild(o):
+		return l, search.Speaks
+	case q.Complaint.Class == "" && !o.Untestable(), q.Complaint.Matches(o):
+		l.Failed = true
+		return l, search.Speaks
+	case o.Untestable():
+		return l, search.Silent
+	}
+	return l, search.Another
+}
+
+// pastTheBuild reports that the complaint is about the build and this candidate was built.
+func (q *Failure) pastTheBuild(o bisect.Outcome) bool {
+	about := q.Complaint.Class == bisect.BuildFailed || q.Complaint.Class == bisect.Timeout && q.Complaint.Phase == "build"
+	return about && !q.Complaint.Any && o.Phase != "build" && o.Failed()
+}
+
+// Judge reads one outcome against the complaint: one of n launches.
+func (q *Failure) Judge(o bisect.Outcome, n int) bisect.Verdict {
+	v := bisect.Verdict{Class: o.Class, Phase: o.Phase, Why: o.Describe(), Trials: n, Warnings: o.Warnings, Probability: 1, Early: o.Early}
+	switch l, a := q.Read(search.Trial{Outcome: o}); {
+	case a != search.Speaks:
+		v.Call, v.Other, v.Why = bisect.Untestable, a == search.Another, search.WhyNot(q, o, a)
+	case l.Failed:
+		v.Call, v.Probability = bisect.Bad, 1-falseAlarm
+	default: // the rule of succession, of a complaint that came in the one launch of a bad commit
+		v.Call, v.Probability = bisect.Good, 1-math.Pow(1-2/2.1, float64(n))
+	}
+	return v
+}
+
+// Verdict implements search.Question.
+func (q *Failure) Verdict(r *search.Run, t search.Visit) bisect.Verdict {
+	v := q.Judge(t.Last, t.N)
+	if p := r.Belief.Bad(t.At); v.Call == bisect.Bad {
+		v.Probability = p
+	} else {
+		v.Probability = 1 - p
+	}
+	return v
+}
+
+// Belief implements search.Question.
+func (q *Failure) Belief(r *search.Run) belief.Belief {
+	alike := alikePrior
+	if q.flaky {
+		alike = RareAlike
+	}
+	return belief.NewFailures(r.Span.Commits, r.Span.Prior, alike, q.certain())
+}
+
+// Expected implements search.Question.
+func (q *Failure) Expected(r *search.Run) float64 {
+	return search.Entropy(r.Belief.Weights())/math.Ln2 + 3
+}
+
+// Settled implements search.Question: the ends do not differ, or two commits contradict every single change.
+func (q *Failure) Settled(r *search.Run, _ bool) (done, acted bool, err error) {
+	b := r.Belief.(*belief.Failures)
+	if q.manyChanges(r, b) {
+		return false, true, nil
+	}
+	if acted, err := q.oddTwins(r, b); err != nil || acted && r.Over() == "" {
+		return false, acted, err
+	}
+	p := b.Posterior()
+	if p.Alike < alikeTrust {
+		return false, false, nil
+	}
+	if id := r.Ledger.EarlyOnly(); id != "" && r.Over() == "" { // it may be slow and pass: then trials lied
+		_, err := r.Try(id, bisect.ConfirmCulprit)
+		return false, true, err
+	}
+	bad := r.Span.Id(r.Span.Bad())
+	if r.Ledger.Tally(q, bad, "").Launches() < rareTries { // it may fail often all the same, for a reason that no commit explains
+		if why := r.Over(); why != "" {
+			return r.GiveUp(why), true, nil
+		}
+		_, err := r.Try(bad, bisect.EndBad)
+		return false, true, err
+	}
+	f := &r.Account.Finding
+	f.Result, f.Ends.Differ = bisect.NoDifference, false
+	f.Ends.Why = fmt.Sprintf("failures come as often at the good end as at the bad one: %d in %d launches of all commits", p.All.Fails, p.All.Launches())
+	f.Ends.OtherGood = true
+	f.Ends.Hint = "name an older good end with --good, or a bad end that fails more often with --bad"
+	return true, false, nil
+}
+
+// oddTwins looks for two commits of equal inputs of which one only failed and the other only passed.
+// They are launched by turns until that is chance no more, or is seen to be chance.
+func (q *Failure) oddTwins(r *search.Run, b *belief.Failures) (acted bool, err error) {
+	const rarely = 3 // log odds against paths that leave something out, before any launch
+	for _, bad := range b.Tested() {
+		f := b.Of(bad)
+		for _, good := range r.Span.EqualTo(bad) {
+			p := b.Of(good)
+			if p.Passes == 0 || p.Fails > 0 || f.Passes > 0 {
+				continue
+			}
+			if belief.LogBad(f)+belief.LogGood(p)-belief.LogRate(f.Plus(p)) >= rarely-math.Log(r.Search.Delta()) {
+				r.DistrustKeys(r.Span.Id(bad))
+				return true, nil
+			}
+			i := bad
+			if p.Launches() < f.Launches() {
+				i = good
+			}
+			_, err := r.Try(r.Span.Id(i), r.Span.Purpose(i))
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// manyChanges looks for two commits that no single change explains, at whatever rate: one that failed
+// every time below one that never did. Then the range holds several changes, and the search keeps to the
+// older one.
+func (q *Failure) manyChanges(r *search.Run, b *belief.Failures) bool {
+	for _, good := range b.Tested() {
+		if t := b.Of(good); t.Fails > 0 || t.Passes < strongCount {
+			continue
+		}
+		below := bisect.Ancestors(r.Span.Commits, good)
+		for _, bad := range b.Tested() {
+			if t := b.Of(bad); below[bad] && t.Passes == 0 && t.Fails >= strongCount {
+				q.keepTo(r, bad)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// keepTo makes commit bad the bad end.
+func (q *Failure) keepTo(r *search.Run, bad int) {
+	r.Account.Warn(fmt.Sprintf("commit %s is bad although a later one is good: the range holds more than one change of this kind", bisect.ShortID(r.Span.Id(bad))))
+	r.Span.Within = bisect.Ancestors(r.Span.Commits, bad)
+	r.Span.Clear()
+	r.Begin(q.Belief(r))
+}
+
+// lost says why a commit could not be launched from a clean build; "" where it could, or was not.
+func (q *Failure) lost(r *search.Run, id string, why bisect.Purpose) (text string) {
+	for _, t := range r.Ledger.Of(id, why) {
+		_, a := q.Read(t)
+		if a == search.Speaks {
+			return ""
+		}
+		text = search.WhyNot(q, t.Outcome, a)
+	}
+	return text
+}
+
+const (
+	enoughPasses = 5   // of a parent that a proof needs at least, those of the search among them
+	credibleBad  = 0.9 // below 1 minus this, a commit is not believed to be bad
+)
+
+// Prove makes the next launch that the claim "the change lies in this set" still needs, each parent
+// first, and the culprit at its full limit last, since it costs most, or not at all in a fast search. What contradicts
+// the claim goes into the evidence like any launch.
+func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
+	if why := r.Over(); why != "" {
+		return r.GiveUp(why), nil
+	}
+	b := r.Belief.(*belief.Failures).Posterior()
+	culprit, parents := r.Span.Sides(set)
+	if r.Ledger.Early() && (culprit != r.Span.Id(set[0]) || q.lost(r, culprit, bisect.ConfirmCulprit) != "") { // the commit around the set says nothing of who in it stops early
+		r.TakeTime("the culprit cannot be tested, and the search rests on trials that were stopped before their limit: those are made again with the whole limit")
+		return false, nil
+	}
+	f := &failureProof{q, r}
+	m := f.enough(b, set[0])
+	for _, p := range parents {
+		if q.lost(r, p, bisect.ConfirmParent) == "" && !f.cleared(b, set[0], p, m) {
+			return f.tryParent(set[0], culprit, p)
+		}
+	}
+	runs := r.Ledger.Tally(q, culprit, bisect.ConfirmCulprit)
+	switch {
+	case r.Search.Fast, runs.Fails > 0, q.lost(r, culprit, bisect.ConfirmCulprit) != "":
+		r.Account.Conclude(r, set, b.Weight[set[0]], func(out *bisect.Culprit) { f.proven(out, b.Bad[set[0]], parents) })
+		return true, nil
+	case runs.Launches() >= m:
+		return r.GiveUp(fmt.Sprintf("commit %s did not show the complaint in %d launches from a clean build", bisect.ShortID(culprit), runs.Launches())), nil
+	}
+	return false, f.tryCulprit(b, set[0], culprit)
+}
+
+// failureProof is the proof of a claim about failures.
+type failureProof struct {
+	q *Failure
+	r *search.Run
+}
+
+// enough is how often a parent must have passed if commit k is the culprit.
+func (f *failureProof) enough(b belief.Posterior, k int) int {
+	least := enoughPasses
+	if f.r.Search.Fast || f.q.certain() {
+		least = 1
+	}
+	return max(least, int(math.Ceil(math.Log(f.r.Search.Delta())/math.Log(1-b.Rate(k)))))
+}
+
+// cleared reports that a parent has passed often enough, from a clean build too but in a fast search, and that its own
+// launches say so whatever is believed of the others: one accident takes many passes.
+func (f *failureProof) cleared(b belief.Posterior, k int, p string, m int) bool {
+	runs := f.r.Ledger.Tally(f.q, p, "")
+	return (f.r.Search.Fast || f.r.Ledger.Tally(f.q, p, bisect.ConfirmParent).Passes > 0) && runs.Passes >= m &&
+		(runs.Fails == 0 || b.SpeaksBad(k, runs) <= math.Log(f.r.Search.Delta()))
+}
+
+// tryParent launches a parent from a clean build. One that fails by its own launches, although that
+// would be next to impossible whichever single change is to blame, says that an assumption is wrong.
+func (f *failureProof) tryParent(k int, culprit, p string) (done bool, err error) {
+	if bad, err := f.r.Try(p, bisect.ConfirmParent); err != nil || !bad || f.q.lost(f.r, p, bisect.ConfirmParent) != "" {
+		return false, err
+	}
+	last := f.r.Ledger.Of(p, bisect.ConfirmParent)
+	f.r.Account.Judged(bisect.Step{Commit: p, Role: bisect.RoleParent, Verdict: f.q.Judge(last[len(last)-1].Outcome, 1), Remaining: search.Remaining(f.r)})
+	runs, i, b := f.r.Ledger.Tally(f.q, p, ""), f.r.Span.Place(p), f.r.Belief.(*belief.Failures).Posterior()
+	passed := func(c int) bool { return f.r.Belief.(*belief.Failures).Of(c).Passes > 0 }
+	sure := f.q.certain() && runs.Passes == 0
+	switch {
+	case !sure && (runs.Fails < 2 || b.SpeaksBad(k, runs) < -math.Log(f.r.Search.Delta())):
+		return false, nil
+	case i < 0 && p != f.r.Span.Good.Commit:
+		f.r.Account.Warn(fmt.Sprintf("commit %s lies before the range: the complaint is older than the good end on that branch; try an earlier good end", bisect.ShortID(p)))
+		f.r.Account.Finding.Result = bisect.Inconclusive
+		f.r.Account.Finding.Suspects = []bisect.SuspectCommit{{Commit: culprit, Probability: 1, Why: "its parent before the range is bad too"}}
+		return true, nil
+	case i < 0 || f.r.Belief.Bad(i) > 1-credibleBad:
+		return false, nil // believed as well
+	case f.r.Span.Commits[i].Key != "" && (f.r.Span.Commits[i].Key == f.r.Span.GoodKey || slices.ContainsFunc(f.r.Span.EqualTo(i), passed)):
+		f.r.DistrustKeys(p)
+	default:
+		f.q.keepTo(f.r, i)
+	}
+	return false, nil
+}
+
+// tryCulprit launches the culprit from a clean build at its full limit. When it passes there although
+// it always failed before, it is launched again: a build that lied passes every time, and a complaint
+// that shows only sometimes comes back.
+func (f *failureProof) tryCulprit(b belief.Posterior, k int, culprit string) error {
+	always, patient := b.Bad[k].Passes == 0, f.r.Ledger.Patient
+	for n := 1; ; n++ {
+		if bad, err := f.r.Try(culprit, bisect.ConfirmCulprit); err != nil || bad {
+			return err
+		}
+		last := f.r.Ledger.Of(culprit, bisect.ConfirmCulprit)
+		if len(last) == 0 { // it had been stopped too early before: that is dealt with
+			return nil
+		}
+		f.r.Account.Judged(bisect.Step{Commit: culprit, Role: bisect.RoleCulprit, Verdict: f.q.Judge(last[len(last)-1].Outcome, 1), Remaining: search.Remaining(f.r)})
+		if !always || f.r.Rounds > 0 || f.r.Ledger.Patient != patient || f.r.Over() != "" {
+			return nil
+		}
+		rare := b.Bad[k].Plus(belief.Tally{Passes: n})
+		if f.q.certain() || math.Exp(belief.LogRate(rare)-belief.LogRate(b.Bad[k])) < f.r.Search.Delta() {
+			break
+		}
+	}
+	bad := f.r.Span.Bad()
+	if c := f.r.Span.Commits[k]; k != bad && c.Key != "" && c.Key == f.r.Span.Commits[bad].Key {
+		f.r.DistrustKeys(c.ID)
+		return nil
+	}
+	f.r.Contradicted(fmt.Sprintf("commit %s looked bad in the search and is good from a clean build: searching again from clean builds", bisect.ShortID(culprit)))
+	return nil
+}
+
+// proven fills in what the launches of the proof showed, and what could not be launched for it.
+func (f *failureProof) proven(out *bisect.Culprit, bad belief.Tally, parents []string) {
+	if bad.Passes > 0 {
+		out.Rate = &bisect.Rate{Failed: bad.Fails, Launches: bad.Launches()}
+	}
+	f.warnContradictions(out)
+	shows := func(t search.Trial) bool { l, a := f.q.Read(t); return a == search.Speaks && l.Failed }
+	last := f.r.Ledger.Last(out.Commit, shows)
+	if f.q.Complaint.Any || f.q.Complaint.AnyPhase {
+		out.Class, out.Phase = last.Class, last.Phase
+	}
+	v := f.q.Judge(last, f.r.Ledger.Tally(f.q, out.Commit, "").Launches())
+	v.Probability = out.Confidence
+	if why := f.q.lost(f.r, out.Commit, bisect.ConfirmCulprit); why != "" {
+		out.Confirmed = false
+		v.Call, v.Why = bisect.Untestable, why
+		f.r.Account.Warn(fmt.Sprintf("culprit %s could not be tested again: %s", bisect.ShortID(out.Commit), why))
+	}
+	f.r.Account.Judged(bisect.Step{Commit: out.Commit, Role: bisect.RoleCulprit, Verdict: v, Remaining: 1})
+	for _, p := range parents {
+		runs := f.r.Ledger.Tally(f.q, p, "")
+		v := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: out.Confidence, Trials: runs.Launches(), Why: "ok in " + words.Count(runs.Passes, "launch")}
+		if runs.Fails > 0 {
+			v.Why += fmt.Sprintf(" of %d", runs.Launches())
+		}
+		if why := f.q.lost(f.r, p, bisect.ConfirmParent); why != "" {
+			out.Confirmed = false
+			v = bisect.Verdict{Call: bisect.Untestable, Class: bisect.Skip, Probability: 1, Why: why, Trials: 1}
+			f.r.Account.Warn(fmt.Sprintf("parent %s could not be tested (%s): that it is good is inferred from later good commits", bisect.ShortID(p), why))
+		}
+		f.r.Account.Judged(bisect.Step{Commit: p, Role: bisect.RoleParent, Verdict: v, Remaining: 1})
+	}
+	if !out.Confirmed {
+		out.Confidence = min(out.Confidence, 0.9)
+	}
+}
+
+// warnContradictions says how many launches of commits that are good by the answer failed all the same.
+func (f *failureProof) warnContradictions(out *bisect.Culprit) {
+	b := f.r.Belief.(*belief.Failures)
+	k := f.r.Span.Index[out.Commit]
+	var all belief.Tally
+	example := ""
+	for _, i := range b.Tested() {
+		if t := b.Of(i); !bisect.Ancestors(f.r.Span.Commits, i)[k] {
+			if all = all.Plus(t); t.Fails > 0 && example == "" {
+				example = ", such as " + bisect.ShortID(f.r.Span.Id(i))
+			}
+		}
+	}
+	all = all.Plus(f.r.Ledger.Tally(f.q, f.r.Span.Good.Commit, ""))
+	if all.Fails > 0 {
+		f.r.Account.Warn(fmt.Sprintf("%d of %s of commits that are good by this answer failed as well%s", all.Fails, words.Count(all.Launches(), "launch"), example))
+	}
+}
+
+// AsProof implements search.Question: the likeliest culprit is all but sure, and the commit is
+// a parent of that culprit, or has the inputs of one as long as launches of equal inputs ended alike. The culprit itself is launched for the proof only once
+// the search has decided: that launch checks the decision.
+func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
+	b := r.Belief.(*belief.Failures)
+	p := b.Posterior()
+	k := p.Top()
+	if i < 0 || p.Weight[k] <= 0.9 {
+		return false, nil
+	}
+	for _, id := range r.Span.Commits[k].Parents {
+		at := r.Span.Place(id)
+		alike := at == i || at >= 0 && slices.Contains(r.Span.EqualTo(at), i) && q.alwaysAlike(r, b)
+		if alike && q.lost(r, id, bisect.ConfirmParent) == "" {
+			_, err := r.Try(id, bisect.ConfirmParent)
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// alwaysAlike reports that all launches of equal inputs ended alike so far.
+func (q *Failure) alwaysAlike(r *search.Run, b *belief.Failures) bool {
+	seen := map[string]belief.Tally{}
+	for _, i := range b.Tested() {
+		id := cmp.Or(r.Span.Commits[i].Key, r.Span.Commits[i].ID)
+		seen[id] = seen[id].Plus(b.Of(i))
+		if t := seen[id]; t.Fails > 0 && t.Passes > 0 {
+			return false
+		}
+	}
+	return true
+}
