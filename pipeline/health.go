@@ -1,9 +1,7 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,7 +22,6 @@ import (
 type machine struct {
 	cookie   string
 	env      []string                  // of known-good programs
-	python   string                    // that runs the program of the project; "" if none does
 	devices  bool                      // there are devices that are watched
 	greeted  bool                      // the known-good program has been looked for
 	hello    *hello                    // a known-good program; nil if there is none
@@ -32,16 +29,7 @@ type machine struct {
 }
 
 func newMachine(c Config) *machine {
-	plan := c.Recipe.Plan
-	run := plan.Run
-	if n := len(plan.Stages); n > 0 {
-		run = plan.Stages[n-1].Run
-	}
-	m := &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}}
-	if len(run) > 0 && proc.PythonName(filepath.Base(run[0])) {
-		m.python = run[0]
-	}
-	return m
+	return &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}}
 }
 
 // suspect takes in that a step of a candidate looked as if another process had ended it: once it may have been
@@ -87,7 +75,8 @@ func (m *machine) follow(first *machine) {
 }
 
 // fault asks whether the machine rather than the candidate is to blame for how a launch ended, and says why. Words
-// in the output only raise suspicion: a known-good program decides.
+// in the output only raise suspicion: a known-good program decides. A device that was never there is an error, since
+// another try would not find one.
 func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcome, res proc.Result, d deviceState) (string, error) {
 	switch {
 	case d.fault != "":
@@ -99,16 +88,13 @@ func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcom
 	case o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra:
 		return "", nil
 	}
-	if why := m.lacksTorch(ctx, res.Tail); why != "" {
-		return why, nil
-	}
 	words, accused := protocol.FindFault(res.Tail)
 	if accused && trial.Passing(words.Kind) && !m.suspects[c] {
 		m.suspects[c] = true
 		return "the trial printed: " + words.Text, nil
 	}
 	if accused && words.Kind == protocol.NoDevice && !m.devices {
-		return fmt.Sprintf("there is no device here for the trial, which printed: %s\nhint: kbisect doctor; what a build alone reports, such as a static metric, needs none: leave out [run]", words.Text), nil
+		return "", &bisect.InfraError{What: "testing " + c.Brief(), Err: fmt.Errorf("there is no device here for the trial, which printed: %s\nhint: kbisect doctor; what a build alone reports, such as a static metric, needs none: leave out [run]", words.Text)}
 	}
 	// A device that hangs leaves no words: what was killed on one is a reason to ask, too.
 	killed := res.Timeout != nil || res.Signal != 0
@@ -133,21 +119,6 @@ func (m *machine) ask(ctx context.Context, words protocol.Fault, accused bool, d
 		return fmt.Sprintf("%s, and %s", words.Text, d.shared), nil
 	}
 	return "", nil
-}
-
-// lacksTorch says that a program failed because the Python that runs it has no PyTorch, or "". Nothing that a
-// commit holds installs it.
-func (m *machine) lacksTorch(ctx context.Context, tail []byte) string {
-	if m.python == "" || !bytes.Contains(tail, []byte("No module named 'torch'")) {
-		return ""
-	}
-	cmd := exec.CommandContext(ctx, m.python, "-c", "import importlib.util, sys; sys.exit(3 if importlib.util.find_spec('torch') is None else 0)")
-	cmd.Env = m.env
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 3 {
-		return ""
-	}
-	return m.python + " on this machine has no PyTorch: No module named 'torch'\nhint: install it for that Python, or activate the environment that has it"
 }
 
 const (

@@ -211,14 +211,18 @@ func TestTorchEndings(t *testing.T) {
 	}
 }
 
-// A Python without PyTorch is no commit's doing. Where there is one, the words alone accuse nobody.
-func TestNoTorch(t *testing.T) {
-	const program = "raise ModuleNotFoundError(\"No module named 'torch'\")\n"
+// What is missing is a fact of the launch, not trouble of the machine that another try may not have.
+func TestMissingModuleIsNotTriedAgain(t *testing.T) {
+	const program = "import os\nos.write(1, b'\\x1b[31mhere\\x1b[0m\\n')\nimport no_such_module_here\n"
 	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, []fixtures.Change{fixtures.Write("bench.py", program)})
-	has := exec.Command("python3", "-c", "import torch").Run() == nil
-	o, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.EndGood})
+	o := b.test(0, bisect.EndGood)
+	if o.Class != bisect.Wrong || len(o.Repeated) > 0 || !strings.HasPrefix(o.Tail, "here\n") || !strings.Contains(o.Why, "No module named 'no_such_module_here'") {
+		t.Errorf("%s, %+v", o.Describe(), o)
+	}
+	b = newBench(t, kernels.Plan{Run: []string{"sh", "bench.sh"}}, trial.Limits{Run: time.Minute}, []fixtures.Change{fixtures.Write("bench.sh", "echo x >>\"$BENCH_LOG\"\necho 'RuntimeError: No CUDA GPUs are available'\nexit 1\n")})
+	_, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.EndGood})
 	var infra *bisect.InfraError
-	if has != (o.Class == bisect.Wrong) || has == errors.As(err, &infra) || !has && !strings.Contains(err.Error(), "has no PyTorch") {
-		t.Errorf("torch %v: %s, %v", has, o.Describe(), err)
+	if tries := b.said(); !errors.As(err, &infra) || tries != "x" {
+		t.Errorf("%v after %q", err, tries)
 	}
 }

@@ -72,7 +72,7 @@ cmd/kbisect/internal/past: bisect bisect/compare bisect/metric bisect/report bis
 cmd/kbisect/internal/policy: bisect bisect/search bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks pipeline/trial
 cmd/kbisect/internal/progress: bisect bisect/search bisect/report/words bisect/sets cmd/kbisect/internal/wording pipeline
 cmd/kbisect/internal/search: bisect bisect/compare bisect/effects bisect/find bisect/search bisect/metric bisect/report bisect/sets bisect/sets/flags cmd/kbisect/internal/baseline cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/explain cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/source pipeline/source/hunks pipeline/store pipeline/trial
-cmd/kbisect/internal/session: bisect bisect/belief bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels kernels/metrics pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/trial
+cmd/kbisect/internal/session: bisect bisect/belief bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels kernels/metrics kernels/protocol pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/trial
 cmd/kbisect/internal/wording: bisect/report/words
 `)
 

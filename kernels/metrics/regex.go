@@ -74,10 +74,11 @@ func (p *Pattern) NotNumber(line string) string {
 // matches returns the matches in each part of a line that carriage returns overwrite on a
 // terminal, without escape sequences; if there are none, those in the raw line.
 func (p *Pattern) matches(line string) (all [][]string) {
-	if !strings.ContainsAny(line, "\r\x1b") {
+	shown := string(protocol.Unescape([]byte(line)))
+	if shown == line && !strings.Contains(line, "\r") {
 		return p.re.FindAllStringSubmatch(line, -1)
 	}
-	for part := range strings.SplitSeq(escapes.ReplaceAllString(line, ""), "\r") {
+	for part := range strings.SplitSeq(shown, "\r") {
 		if part != "" {
 			all = append(all, p.re.FindAllStringSubmatch(part, -1)...)
 		}
@@ -87,9 +88,6 @@ func (p *Pattern) matches(line string) (all [][]string) {
 	}
 	return all
 }
-
-// escapes matches terminal escape sequences (ECMA-48): colours, titles, cursor positions.
-var escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_=>78])`)
 
 // number parses a finite value.
 func number(text string) (float64, bool) {

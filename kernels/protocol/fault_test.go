@@ -56,7 +56,7 @@ func TestTrouble(t *testing.T) {
 		}
 	}
 	got, _ := FindFault([]byte("one\n  CUDA error: \x1b[1mno CUDA-capable device is detected\x1b[0m \ntwo"))
-	if want := "CUDA error: [1mno CUDA-capable device is detected[0m"; got.Text != want {
+	if want := "CUDA error: no CUDA-capable device is detected"; got.Text != want {
 		t.Errorf("words %q, want %q", got.Text, want)
 	}
 }
@@ -101,5 +101,67 @@ func FuzzTrouble(f *testing.F) {
 		if ok == (got == Fault{}) || len(got.Text) > MaxWhere || !utf8.ValidString(got.Text) {
 			t.Fatalf("%+v, %v", got, ok)
 		}
+	})
+}
+
+// What is missing is read from the words of shells, build tools and Python; what is only mentioned does not count.
+func TestFindMissing(t *testing.T) {
+	for _, c := range []struct {
+		exit         int
+		output, want string
+	}{
+		{127, "sh: 1: nvcc: not found\n", "nvcc"},
+		{127, "bash: line 1: nvcc: command not found\r\n", "nvcc"},
+		{127, "./build.sh: line 3: x86_64-linux-gnu-g++: command not found", "x86_64-linux-gnu-g++"},
+		{127, "zsh:1: command not found: nvcc\n", "nvcc"},
+		{127, "env: ‘python3.9’: No such file or directory\n", "python3.9"},
+		{127, "/usr/bin/env: 'node': No such file or directory\n", "node"},
+		{127, "timeout: failed to run command ‘nvcc’: No such file or directory\n", "nvcc"},
+		{2, "make[1]: nvcc: No such file or directory\nmake[1]: *** [Makefile:2: a.o] Error 127\nmake: *** [all] Error 2\n", "nvcc"},
+		{2, "/bin/sh: 1: nvcc: not found\nmake: *** [Makefile:3: x] Error 127\n", "nvcc"},
+		{1, "FAILED: x.o\n/bin/sh: 1: nvcc: not found\nninja: build stopped: subcommand failed.\n", "nvcc"},
+		{1, "CMake Error at CMakeLists.txt:2 (project):\n  No CMAKE_CUDA_COMPILER could be found.\n\n-- Configuring incomplete, errors occurred!\n", "nvcc"},
+		{1, "gcc: fatal error: cannot execute ‘cc1plus’: execvp: No such file or directory\ncompilation terminated.\n", "cc1plus"},
+		{1, "Traceback (most recent call last):\n  File \"a.py\", line 1\nModuleNotFoundError: No module named 'triton.language'\n", "module triton.language"},
+		{1, "/usr/bin/python3: No module named pytest\n", "module pytest"},
+		{1, "Traceback (most recent call last):\n  File \"/usr/lib/python3.11/subprocess.py\", line 1955, in _execute_child\nFileNotFoundError: [Errno 2] No such file or directory: 'nvcc'\n", "nvcc"},
+		{1, "Traceback (most recent call last):\nRuntimeError: Ninja is required to load C++ extensions\n", "ninja"},
+		{1, "Traceback (most recent call last):\n  File \"a.py\", line 1\nFileNotFoundError: [Errno 2] No such file or directory: 'data'\n", ""},
+		{1, "Traceback (most recent call last):\nModuleNotFoundError: No module named 'a'\n\nDuring handling of the above exception:\n\nTraceback (most recent call last):\nValueError: x\n", ""},
+		{1, "./configure: line 7: icc: command not found\nchecking again\nerror: no good compiler\n", ""},
+		{127, "sh: 1: ./run.sh: not found\n", ""},
+		{1, "lookup: key: not found\n", ""},
+		{1, "open: data.txt: No such file or directory\n", ""},
+		{1, "", ""},
+	} {
+		got, ok := FindMissing(c.exit, []byte(c.output))
+		name := got.Name
+		if got.Module {
+			name = "module " + name
+		}
+		if name != c.want || ok != (c.want != "") || ok && got.Line == "" {
+			t.Errorf("%q: %+v %v, want %q", c.output, got, ok, c.want)
+		}
+	}
+}
+
+// Escape sequences go whole, in one piece or cut off, and never more than the line that they stand in.
+func FuzzUnescape(f *testing.F) {
+	for text, want := range map[string]string{
+		"\x1b[1;31mred\x1b[0m": "red", "a\x1b]0;title\ab": "ab", "a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\b": "alinkb", "\u009b31mred": "red",
+		"\x1b(B\x1b[mplain": "plain", "\x1b[38:2::1:2:3mx\x1b[?25l\x1b7\x1b=y\x1bM": "xy", "cut \x1b]0;title\nnext": "cut \nnext", "cut \x1b[31": "cut ",
+		"\x1bPq#0;2\x1b\\six": "six", "é漢": "é漢", "": "",
+	} {
+		f.Add(text)
+		if got := string(Unescape([]byte(text))); got != want {
+			f.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := string(Unescape([]byte(text)))
+		if strings.Count(got, "\n") != strings.Count(text, "\n") || strings.Contains(got, "\x1b[") || strings.Contains(got, "\x1b]") {
+			t.Errorf("%q: %q", text, got)
+		}
+		FindMissing(len(text), []byte(text))
 	})
 }

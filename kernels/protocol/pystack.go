@@ -171,17 +171,31 @@ func (f frame) String() string {
 	return Plain(name, MaxWhere/2) + ":" + f.line + " in " + Plain(f.function, MaxWhere/2)
 }
 
-// Plain makes text fit for one line of a report: printable, valid UTF-8 and at most `most`
-// bytes, which must be more than 3.
+// Plain makes text fit for one line of a report: printable, without escape sequences, valid UTF-8 and at
+// most `most` bytes, which must be more than 3.
 func Plain(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(s, "?"))
+	}, strings.ToValidUTF8(string(Unescape([]byte(s))), "?"))
 	if s = strings.TrimSpace(s); len(s) > most {
 		s = strings.ToValidUTF8(s[:most-3], "") + "..."
 	}
 	return s
+}
+
+// escapes matches the escape sequences of terminals (ECMA-48, ECMA-35), with 7 and with 8 bits: control sequences
+// such as colours, strings such as titles and links, and the rest. One that is cut off ends with its line.
+var escapes = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
+	`|(?:\x1b[PX\]^_]|[\x{90}\x{98}\x{9d}-\x{9f}])[^\n\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})?` +
+	`|\x1b[ -/]*[0-~]`)
+
+// Unescape takes the escape sequences of terminals out of a text.
+func Unescape(text []byte) []byte {
+	if !bytes.ContainsAny(text, "\x1b\u0090\u0098\u009b\u009d\u009e\u009f") {
+		return text
+	}
+	return escapes.ReplaceAll(text, nil)
 }

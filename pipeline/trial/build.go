@@ -18,6 +18,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -177,6 +178,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 		b.Lost = p.lost(w, p.Plan.Build[0])
 		return b, err
 	}
+	res.Tail = protocol.Unescape(res.Tail)
 	ended := endedBuild{res: res, bounds: j.Bounds, ahead: j.Ahead, suspected: j.Suspected, missing: missingOutput(w.Dir, p.Plan.Outputs)}
 	b.Outcome, b.Suspicious, b.Lost = classifyBuild(ended), ended.suspicious() != "", p.lost(w, string(res.Tail))
 	o.Build, o.Built, o.Tail, o.Log, o.Exit = res.Wall.Seconds(), true, string(res.Tail), log, res.Exit

@@ -227,7 +227,7 @@ func classifyBuild(t endedBuild) bisect.Outcome {
 	case t.res.Exit == exitSkip:
 		return outcome(bisect.Skip, "", "the build command asked to skip (exit 125)")
 	case t.failed():
-		return outcome(bisect.BuildFailed, "", howEnded(t.res)+errorWords(t.res.Tail))
+		return outcome(bisect.BuildFailed, "", howEnded(t.res)+errorWords(t.res.Exit, t.res.Tail))
 	case t.missing != "":
 		return outcome(bisect.BuildFailed, "", fmt.Sprintf("the build succeeded but left no %s, which is named as its output", t.missing))
 	}

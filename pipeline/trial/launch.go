@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/metrics"
+	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -168,6 +169,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 		run.Lost = p.lost(w, spec.Argv...)
 		return run, err
 	}
+	run.Last.Tail = protocol.Unescape(run.Last.Tail)
 	x.finish(run.Last)
 	e := x.ended(run.Last)
 	run.Outcome = x.measured(classify(e), run.Last)

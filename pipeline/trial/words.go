@@ -100,9 +100,12 @@ func stackWords(output []byte) string {
 // nvcc, ptxas, ld, rustc, CMake, make.
 var compilerError = regexp.MustCompile(`(?mi)^.*(\berror *(\[\w+\])? *:|\bfatal *:|CMake Error\b|undefined reference to |No rule to make target ).*$`)
 
-// errorWords is the first error of a failed build, in brackets: what compilers print last is the line
-// of the source, an arrow or a count. Without one it is the last line.
-func errorWords(output []byte) string {
+// errorWords is what a failed build found missing or its first error, in brackets: what compilers print last is the
+// line of the source, an arrow or a count. Without one it is the last line.
+func errorWords(exit int, output []byte) string {
+	if m, ok := protocol.FindMissing(exit, output); ok {
+		return inBrackets([]byte(m.Line), 120)
+	}
 	line := compilerError.Find(output)
 	if line == nil {
 		return lastWords(output)

@@ -12,10 +12,11 @@ func TestErrorWords(t *testing.T) {
 		{"nvcc fatal   : Unsupported gpu architecture 'compute_120'\n", " (nvcc fatal   : Unsupported gpu architecture 'compute_120')"},
 		{"/usr/bin/ld: a.o: in function `main':\na.c:(.text+0x5): undefined reference to `f'\ncollect2: error: ld returned 1 exit status\nmake: *** [Makefile:2: a] Error 1\n", " (a.c:(.text+0x5): undefined reference to `f')"},
 		{"make: *** No rule to make target 'x.c', needed by 'x'.  Stop.\nbye\n", " (make: *** No rule to make target 'x.c', needed by 'x'.  Stop.)"},
-		{"CMake Error at CMakeLists.txt:3 (project):\n  No CMAKE_CUDA_COMPILER could be found.\n-- Configuring incomplete, errors occurred!\n", " (CMake Error at CMakeLists.txt:3 (project):)"},
+		{"CMake Error at CMakeLists.txt:3 (project):\n  No CMAKE_CUDA_COMPILER could be found.\n-- Configuring incomplete, errors occurred!\n", " (No CMAKE_CUDA_COMPILER could be found.)"},
+		{"make: nvcc: No such file or directory\nmake: *** [Makefile:2: all] Error 127\n", " (make: nvcc: No such file or directory)"},
 		{"error[E0425]: cannot find value `x`\n  --> a.rs\n", " (error[E0425]: cannot find value `x`)"},
 	} {
-		if got := errorWords([]byte(c.output)); got != c.want {
+		if got := errorWords(2, []byte(c.output)); got != c.want {
 			t.Errorf("%q: %q, want %q", c.output, got, c.want)
 		}
 	}

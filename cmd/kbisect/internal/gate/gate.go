@@ -176,7 +176,7 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request) err
 	var culprit *report.GateCulprit
 	var search *report.GateSearch
 	// A command that cannot be run fails at HEAD as well as at the base; nobody is to blame for that.
-	if err == nil && got.Answer == compare.Worse && t.NotFound("") == nil {
+	if err == nil && got.Answer == compare.Worse && session.NotFound(t, "") == nil {
 		culprit, search = blame(ctx, t, x, got)
 	}
 	result, userErr := t.Ended(ctx, err, "at HEAD or at its merge base")

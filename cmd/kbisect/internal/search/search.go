@@ -105,7 +105,7 @@ func (s *Search) examine(f *bisect.Finding) error {
 		return f.Err
 	}
 	if f.Result == bisect.NoDifference {
-		if err := t.NotFound("at either end"); err != nil {
+		if err := session.NotFound(t, "at either end"); err != nil {
 			return err
 		}
 		if p.Judge.Find == "" || p.Judge.Find == bisect.Slow {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -9,7 +10,10 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
 // missingWords are how programs say that a file is not there.
@@ -36,7 +40,7 @@ func Lacking(s *Session) string {
 			if missingWords.MatchString(line) {
 				for _, word := range pathWords.FindAllString(line, -1) {
 					if name := ownPath(s, head, word); name != "" {
-						return fmt.Sprintf("%s is in the work tree and not committed: --keep %s gives it to every candidate", name, name)
+						return keepHint(name)
 					}
 				}
 			}
@@ -46,6 +50,10 @@ func Lacking(s *Session) string {
 		}
 	}
 	return ""
+}
+
+func keepHint(name string) string {
+	return fmt.Sprintf("%s is in the work tree and not committed: --keep %s gives it to every candidate", name, name)
 }
 
 // windowsScript says that the lines of the user's script end as on Windows, "" where they do not.
@@ -80,4 +88,87 @@ func ownPath(s *Session, head, word string) string {
 		}
 	}
 	return ""
+}
+
+// NotFound is an error where every launch lacked something that no candidate can bring along: the command, a program
+// that it starts, a library, a module of Python. where says for which candidates.
+func NotFound(s *Session, where string) error {
+	// One launch that got further shows that it is there; what the others lacked is then a fact of their commits.
+	var lacks protocol.Missing
+	for _, l := range s.Launches {
+		missing, ok := protocol.FindMissing(l.Outcome.Exit, []byte(l.Outcome.Tail))
+		if l.Outcome.Class == bisect.OK || !ok && l.Outcome.Exit != 126 && l.Outcome.Exit != 127 {
+			return nil
+		}
+		lacks = missing
+	}
+	if len(s.Launches) == 0 {
+		return nil
+	}
+	o := s.Launches[len(s.Launches)-1].Outcome
+	library := missingLibrary(o.Tail)
+	switch why := Lacking(s); {
+	case library != "":
+		return exit.Usagef("the program does not start %s: %s\nhint: the loader does not find %s: install its package, or add its folder to LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists known libraries",
+			where, o.Describe(), library)
+	case lacks.Module:
+		return exit.Usagef("Python does not find the module %s %s: %s\nhint: %s", lacks.Name, where, o.Describe(), cmp.Or(why, moduleHint(s, lacks.Name)))
+	case lacks.Name != "":
+		return exit.Usagef("%s is not found %s: %s\nhint: %s", lacks.Name, where, o.Describe(), cmp.Or(why, programHint(s, lacks.Name)))
+	default:
+		return exit.Usagef("the command cannot be run %s: %s\nhint: %s", where, o.Describe(),
+			cmp.Or(why, "exit 127: command not found; exit 126: not executable; candidates hold only committed files"))
+	}
+}
+
+// moduleHint says where a module of Python may come from.
+func moduleHint(s *Session, name string) string {
+	first, _, dotted := strings.Cut(name, ".")
+	head, err := s.Repo.Resolve("HEAD")
+	file := path.Join(s.Policy.Plan.Dir, strings.ReplaceAll(name, ".", "/"))
+	for _, ext := range []string{".py", ""} {
+		if own := ownPath(s, head, file+ext); err == nil && own != "" {
+			return keepHint(own)
+		}
+	}
+	if held(s, first) || held(s, first+".py") {
+		if dotted {
+			return "the repository holds " + first + ": does the build make " + name + ", in a place that Python looks in (PYTHONPATH)?"
+		}
+		return "the repository holds it, and candidates run in " + cmp.Or(s.Policy.Plan.Dir, "their top folder") + ": set PYTHONPATH, which programs under test inherit"
+	}
+	return "install " + first + " for the Python that the command starts, or activate the environment that has it; programs under test inherit it"
+}
+
+// programHint says how a program comes to be found.
+func programHint(s *Session, name string) string {
+	if held(s, name) {
+		return "PATH is searched for it; the file of the repository is ./" + name
+	}
+	return "install " + name + ", or add its folder to PATH, which programs under test inherit; kbisect doctor lists the tools that are there"
+}
+
+// held reports that HEAD holds a path at its top, or in the folder in which candidates run.
+func held(s *Session, name string) bool {
+	head, err := s.Repo.Resolve("HEAD")
+	if err != nil {
+		return false
+	}
+	for _, dir := range []string{"", s.Policy.Plan.Dir} {
+		if has, err := s.Repo.Has(head, path.Join(dir, name)); err == nil && has {
+			return true
+		}
+	}
+	return false
+}
+
+var missingLibraryMessage = regexp.MustCompile(`error while loading shared libraries: ([^:\n]+):|Error loading shared library ([^:\n]+):`)
+
+// missingLibrary is the shared library that the loader did not find, "" where the output does not say.
+func missingLibrary(output string) string {
+	m := missingLibraryMessage.FindStringSubmatch(output)
+	if m == nil {
+		return ""
+	}
+	return words.Printable(cmp.Or(m[1], m[2]))
 }

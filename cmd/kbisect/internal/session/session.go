@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -215,7 +214,7 @@ func (s *Session) Ended(ctx context.Context, err error, where string) (result st
 	default:
 		return "", s.Fail(err)
 	}
-	if err := s.NotFound(where); err != nil {
+	if err := NotFound(s, where); err != nil {
 		return "", s.Fail(err)
 	}
 	return result, nil
@@ -323,35 +322,4 @@ func hintRevision(s *Session, err error) error {
 		}
 	}
 	return err
-}
-
-// NotFound is an error where no launch could run the command; where says for which candidates.
-func (s *Session) NotFound(where string) error {
-	if len(s.Launches) == 0 {
-		return nil
-	}
-	// One launch that got further shows that the command exists; what the others lacked is then a fact of their commits.
-	for _, l := range s.Launches {
-		if l.Outcome.Exit != 126 && l.Outcome.Exit != 127 {
-			return nil
-		}
-	}
-	o := s.Launches[0].Outcome
-	if library := missingLibrary(o.Tail); library != "" {
-		return exit.Usagef("the program does not start %s: %s\nhint: the loader does not find %s: install its package, or add its folder to LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists known libraries",
-			where, o.Describe(), library)
-	}
-	return exit.Usagef("the command cannot be run %s: %s\nhint: %s", where, o.Describe(),
-		cmp.Or(Lacking(s), "exit 127: command not found; exit 126: not executable; candidates hold only committed files"))
-}
-
-var missingLibraryMessage = regexp.MustCompile(`error while loading shared libraries: ([^:\n]+):|Error loading shared library ([^:\n]+):`)
-
-// missingLibrary is the shared library that the loader did not find, "" where the output does not say.
-func missingLibrary(output string) string {
-	m := missingLibraryMessage.FindStringSubmatch(output)
-	if m == nil {
-		return ""
-	}
-	return words.Printable(cmp.Or(m[1], m[2]))
 }

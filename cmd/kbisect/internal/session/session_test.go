@@ -63,7 +63,7 @@ func TestCommandNotFound(t *testing.T) {
 		"glibc's message": {[]report.Launch{launch(127, "./x: error while loading shared libraries: libcublas.so.11: cannot open")}, "does not find libcublas.so.11"},
 		"musl's message":  {[]report.Launch{launch(127, "Error loading shared library libfoo.so: No such file")}, "does not find libfoo.so"},
 	} {
-		err := (&Session{Repo: repo, Policy: &policy.Policy{}, Launches: c.launches}).NotFound("at HEAD")
+		err := NotFound(&Session{Repo: repo, Policy: &policy.Policy{}, Launches: c.launches}, "at HEAD")
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
