@@ -1,15 +1,25 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/detect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 func initCommand() *cli.Command {
@@ -17,39 +27,115 @@ func initCommand() *cli.Command {
 		Name: "init", Usage: "write a commented kbisect.toml for the kind of project found here", ArgsUsage: "[FILE]",
 		Description: "Looks at the project, or at one FILE of it: a CUDA program (.cu) that one nvcc command builds, with the options\n" +
 			"and arguments that its comments name and the time that it prints as its metric, or a script (.py).",
-		Flags: []cli.Flag{&cli.StringFlag{Name: "harness", Usage: "create a runnable example that times a kernel properly; `LANGUAGE` is cuda, torch or python"}},
-		Action: func(c *cli.Context) error {
-			words, _, err := operands(c)
-			name := c.String("harness")
-			switch {
-			case err != nil:
-				return err
-			case len(words) > 1 || len(words) == 1 && name != "":
-				return exit.Usagef("init takes one file at most, and none with --harness, not %q", words)
-			case name != "":
-				return detect.WriteHarness(c.App.Writer, globals(c).dir, name)
-			}
-			var path, kind string
-			if dir := globals(c).dir; len(words) == 1 {
-				path, kind, err = detect.WriteProgram(dir, words[0])
-			} else {
-				path, kind, err = detect.WriteTop(dir)
-			}
-			if err != nil {
-				return exit.Usage(err)
-			}
-			fmt.Fprintf(c.App.Writer, "%s written for a project of kind %s\n", path, kind)
-			next := "read it"
-			if why := unreadableTask(path); why != nil {
-				fmt.Fprintf(c.App.Writer, "The problem cannot be read as it is: %v\n", why)
-				next = "fix that"
-			}
-			if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("FILL IN")) {
-				next = "fill in what was not found (FILL IN)"
-			}
-			fmt.Fprintf(c.App.Writer, "Next: %s, then kbisect run --good REV\n", next)
-			return nil
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "harness", Usage: "create a runnable example that times a kernel properly; `LANGUAGE` is cuda, torch or python"},
+			&cli.StringFlag{Name: "better", Usage: "`DIRECTION`, higher or lower, of a printed number whose unit does not tell", DefaultText: "asks"},
 		},
+		Action: initAction,
+	}
+}
+
+func initAction(c *cli.Context) error {
+	files, _, err := operands(c)
+	dir, name := globals(c).dir, c.String("harness")
+	switch {
+	case err != nil:
+		return err
+	case len(files) > 1 || len(files) == 1 && name != "":
+		return exit.Usagef("init takes one file at most, and none with --harness, not %q", files)
+	case !slices.Contains([]string{"", string(metric.Lower), string(metric.Higher)}, c.String("better")):
+		return exit.Usagef("--better %s: expected higher or lower", c.String("better"))
+	}
+	if err := wantRepository(c, dir); err != nil {
+		return err
+	}
+	if name != "" {
+		return detect.WriteHarness(c.App.Writer, dir, name)
+	}
+	var path, kind string
+	if len(files) == 1 {
+		path, kind, err = detect.WriteProgram(dir, files[0], askBetter(c))
+	} else {
+		path, kind, err = detect.WriteTop(dir, askBetter(c))
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if err != nil {
+		return exit.Usage(err)
+	}
+	fmt.Fprintf(c.App.Writer, "%s written for a project of kind %s\n", path, kind)
+	next := "read it"
+	if why := unreadableTask(path); why != nil {
+		fmt.Fprintf(c.App.Writer, "The problem cannot be read as it is: %v\n", why)
+		next = "fix that"
+	}
+	if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("FILL IN")) {
+		next = "fill in what was not found (FILL IN)"
+	}
+	fmt.Fprintf(c.App.Writer, "Next: %s, then kbisect run --good REV\n", next)
+	return nil
+}
+
+// wantRepository asks whether a configuration is wanted where there is no history to search.
+func wantRepository(c *cli.Context, dir string) error {
+	repo, err := source.Open(dir)
+	if err == nil {
+		repo.Close()
+		return nil
+	}
+	if !errors.Is(err, source.ErrNoRepository) {
+		return exit.Usage(err)
+	}
+	answer, asked, askErr := ask(c, "There is no git repository here, and kbisect searches a history. Write kbisect.toml all the same? [y/N] ")
+	switch {
+	case askErr != nil:
+		return askErr
+	case strings.HasPrefix(strings.ToLower(answer), "y"):
+		return nil
+	case asked:
+		return exit.Usagef("nothing was written\nhint: git init, then kbisect init again")
+	}
+	return exit.Usage(err)
+}
+
+// askBetter asks whether higher or lower is better of a number whose unit does not say so, unless --better does.
+func askBetter(c *cli.Context) detect.Ask {
+	return func(program, format string) (string, error) {
+		if better := c.String("better"); better != "" {
+			return better, nil
+		}
+		answer, asked, err := ask(c, fmt.Sprintf("%s prints %q. Is higher or lower better? [higher/lower] ", program, format))
+		for _, d := range []metric.Direction{metric.Higher, metric.Lower} {
+			if answer != "" && strings.HasPrefix(string(d), strings.ToLower(answer)) {
+				return string(d), nil
+			}
+		}
+		if asked && err == nil {
+			err = fmt.Errorf("%q is neither higher nor lower; nothing was written", answer)
+		}
+		return "", cmp.Or(err, fmt.Errorf("%s prints %q: is higher or lower better?\nhint: kbisect init --better higher, or --better lower", program, format))
+	}
+}
+
+// ask puts a question to a user at a terminal, and reports whether there is one. An interrupted question is an error.
+func ask(c *cli.Context, question string) (answer string, asked bool, err error) {
+	in, ok := c.App.Reader.(*os.File)
+	out, shown := words.Raw(c.App.ErrWriter).(*os.File)
+	if !ok || !shown || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
+		return "", false, nil
+	}
+	fmt.Fprint(c.App.ErrWriter, question)
+	line := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is an empty answer
+		line <- strings.TrimSpace(text)
+	}()
+	select {
+	case <-c.Context.Done():
+		return "", true, c.Context.Err()
+	case text := <-line:
+		return text, true, nil
 	}
 }
 

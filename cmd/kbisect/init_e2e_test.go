@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,6 +22,59 @@ func TestInitReadsTheProblem(t *testing.T) {
 		r.put(map[string]string{"task.yml": task, "eval.py": "", "submission.py": "#!POPCORN leaderboard x\n"})
 		if out, errs, code := r.kbisect("init"); code != exit.OK || !strings.Contains(out, want) {
 			t.Errorf("exit %d, no word of %q\n%s%s", code, want, out, errs)
+		}
+	}
+}
+
+const benchCU = `#include <cstdio>
+int main() { printf("setup %f %%\n", 1.0); printf("throughput: %.1f widgets\n", 80.0); }
+`
+
+// TestInitAsks: what only the user knows is a question at a terminal and an error elsewhere, and the answer is kept.
+func TestInitAsks(t *testing.T) {
+	t.Parallel()
+	const config = "kbisect.toml"
+	outside := t.TempDir()
+	repo := newRepo(t)
+	repo.put(map[string]string{"bench.cu": benchCU})
+	for name, c := range map[string]struct {
+		dir            string
+		args           []string
+		question, keys string // of a terminal; "": there is none
+		want           string // of what is said, or of the configuration
+		code           int
+	}{
+		"outside a repository": {outside, nil, "", "", "no git repository at ", exit.UsageError},
+		"no":                   {outside, nil, "[y/N]", "\n", "hint: git init", exit.UsageError},
+		"interrupted":          {outside, nil, "[y/N]", "\x03", "", exit.Interrupted},
+		"end of input":         {outside, nil, "[y/N]", "\x04", "nothing was written", exit.UsageError},
+		"yes":                  {outside, nil, "[y/N]", "y\n", "written for a project", exit.OK},
+		"an unknown unit":      {repo.dir, []string{"bench.cu"}, "", "", `bench.cu prints "throughput: %.1f widgets": is higher or lower better?`, exit.UsageError},
+		"neither":              {repo.dir, []string{"bench.cu"}, "[higher/lower]", "more\n", `"more" is neither`, exit.UsageError},
+		"higher":               {repo.dir, []string{"bench.cu"}, "[higher/lower]", "h\n", `better  = "higher"`, exit.OK},
+		"by an option":         {repo.dir, []string{"--better", "lower", "bench.cu"}, "", "", `better  = "lower"`, exit.OK},
+		"a wrong option":       {repo.dir, []string{"--better", "more"}, "", "", "--better more: expected higher or lower", exit.UsageError},
+	} {
+		cmd := exec.Command("kbisect", append([]string{"init"}, c.args...)...)
+		cmd.Dir, cmd.Env = c.dir, repo.env()
+		var said string
+		var code int
+		if c.question == "" {
+			out, _ := cmd.CombinedOutput()
+			said, code = string(out), cmd.ProcessState.ExitCode()
+		} else {
+			x := startOnTerminal(t, cmd, 80, 24)
+			x.expect(c.question)
+			x.send(c.keys)
+			said, code = x.wait()
+		}
+		text, err := os.ReadFile(filepath.Join(c.dir, config))
+		if (err == nil) != (c.code == exit.OK) {
+			t.Errorf("%s: %v", name, err)
+		}
+		os.Remove(filepath.Join(c.dir, config))
+		if code != c.code || !strings.Contains(said+string(text), c.want) {
+			t.Errorf("%s: exit %d, no word of %q\n%s%s", name, code, c.want, said, text)
 		}
 	}
 }

@@ -34,6 +34,9 @@ type features struct {
 	extensions [][2]string // of the repository's format: name and value
 }
 
+// ErrNoRepository is what [Open] finds where there is no repository at all.
+var ErrNoRepository = errors.New("no git repository")
+
 // locate finds the repository that holds dir, looking upward as git does.
 func locate(dir string) (layout, error) {
 	abs, err := filepath.Abs(dir)
@@ -54,7 +57,7 @@ func locate(dir string) (layout, error) {
 			return l, err
 		}
 		if at == filepath.Dir(at) {
-			return layout{}, hint.Add(fmt.Errorf("no git repository at %s or above it", abs), "run this inside a repository, or name one with -C DIR")
+			return layout{}, hint.Add(fmt.Errorf("%w at %s or above it", ErrNoRepository, abs), "run this inside a repository, or name one with -C DIR")
 		}
 	}
 }

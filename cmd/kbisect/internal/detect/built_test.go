@@ -125,7 +125,7 @@ func TestWriteTop(t *testing.T) {
 	r.Write(t, "p/submission.py", "def custom_kernel(data): return data\n")
 	path := filepath.Join(r.Dir, config.FileName)
 	for _, c := range []struct{ dir, kind string }{{"src", config.KindKernelbot}, {"p", config.KindKernelbot}} {
-		got, kind, err := WriteTop(filepath.Join(r.Dir, c.dir))
+		got, kind, err := WriteTop(filepath.Join(r.Dir, c.dir), nil)
 		if err != nil || kind != c.kind || !sameFile(got, path) {
 			t.Errorf("%s: %s, %s, %v", c.dir, got, kind, err)
 		}
@@ -133,17 +133,17 @@ func TestWriteTop(t *testing.T) {
 		if err != nil || cfg.Task.Submission != "p/submission.py" {
 			t.Errorf("%s: %+v, %v", c.dir, cfg, err)
 		}
-		if _, _, err := WriteTop(filepath.Join(r.Dir, c.dir)); !errors.Is(err, fs.ErrExist) {
+		if _, _, err := WriteTop(filepath.Join(r.Dir, c.dir), nil); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%s: written over: %v", c.dir, err)
 		}
 		os.Remove(path)
 	}
 	os.RemoveAll(filepath.Join(r.Dir, "p"))
-	if _, kind, err := WriteTop(filepath.Join(r.Dir, "src")); err != nil || kind != config.KindMake {
+	if _, kind, err := WriteTop(filepath.Join(r.Dir, "src"), nil); err != nil || kind != config.KindMake {
 		t.Errorf("%s, %v", kind, err)
 	}
 	alone := writeFiles(t, map[string]string{"bench.sh": "true\n"}) // no repository
-	if got, kind, err := WriteTop(alone); err != nil || kind != config.KindCommand || filepath.Dir(got) != alone {
+	if got, kind, err := WriteTop(alone, nil); err != nil || kind != config.KindCommand || filepath.Dir(got) != alone {
 		t.Errorf("%s, %s, %v", got, kind, err)
 	}
 }

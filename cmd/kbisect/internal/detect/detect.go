@@ -31,6 +31,18 @@ type project struct {
 	judged  []string   // comments on the task
 	notes   []string   // comments on the run
 	times   []timeLine // that the program prints, the likeliest metric first
+	better  string     // of the metric: higher or lower; "": by its unit
+}
+
+// Ask asks the user whether higher or lower is better of a number that the program prints as in format.
+type Ask func(program, format string) (better string, err error)
+
+// decide asks about a metric whose unit says nothing.
+func (p *project) decide(ask Ask) (err error) {
+	if len(p.times) > 0 && p.times[0].unit != "" {
+		p.better, err = ask(p.what, p.times[0].format)
+	}
+	return err
 }
 
 // A finder recognises one kind of project; ok is false where it is another.

@@ -47,7 +47,7 @@ func WriteHarness(w io.Writer, dir, name string) error {
 func writeExample(dir string, example harness.Example) (path, kind string, err error) {
 	for _, main := range []string{"bench.cu", "bench.py"} {
 		if _, ok := example.Files[main]; ok {
-			return WriteProgram(dir, main)
+			return WriteProgram(dir, main, nil)
 		}
 	}
 	return writeProject(dir)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kbisect/kbisect/bisect/metric"
 )
 
 var averageTime = regexp.MustCompile(`(?i)\b(avg|average|mean|median|per)\b`)
@@ -16,36 +18,68 @@ var kernelTime = regexp.MustCompile(`(?i)kernel|execution|\bgpu\b|\bdevice\b`)
 // otherTime matches labels of times that are not of a kernel.
 var otherTime = regexp.MustCompile(`(?i)\b(allocat\w*|malloc|(mem)?cop(y|ies|ying)|memcpy|transfer\w*|[hd]2[dh]|host to device|device to host|init\w*|set-?up|cpu|host|verif\w*|reference|load(ing)?|compil\w*)\b`)
 
-// timeLine is a line with a time that a program prints: the pattern that reads it.
+// timeLine is a line with a time or a rate that a program prints: the pattern that reads it.
 type timeLine struct {
 	pattern string
 	rank    int
+	name    string // of the metric
+	unit    string // of a rate, where it is not known whether higher or lower is better; else ""
+	format  string // as it stands in the program
 }
 
-// printedTimes finds the lines in which a C program prints a time: `block_size %4d | time %.4f ms\n` becomes
-// `block_size +(?P<block_size>\d+) \| time (?P<value>[-+0-9.eE]+) (?P<unit>ms)`. Those of kernels come first,
-// then those of averages; what allocations, copies and the processor take is of rank 0.
+// printedTimes finds the lines in which a C program prints a time or a rate: `block_size %4d | time %.4f ms\n` becomes
+// `block_size +(?P<block_size>\d+) \| time (?P<value>[-+0-9.eE]+) (?P<unit>ms)`. Times of kernels come first,
+// then those of averages, then rates; what allocations, copies and the processor take is of rank 0.
 func printedTimes(text []byte) (all []timeLine) {
-	inFormat := timeInFormat
+	var questions []timeLine
 	for _, m := range printfFormat.FindAllSubmatchIndex(text, -1) {
 		before := text[bytes.LastIndexByte(text[:m[0]], '\n')+1 : m[0]]
 		if bytes.Contains(before, []byte("//")) {
 			continue
 		}
 		for line := range strings.SplitSeq(unquoted(string(text[m[2]:m[3]])), "\n") {
-			at := inFormat.FindStringSubmatchIndex(line)
-			if at == nil {
+			found, ok := timeLine{name: "time", format: strings.TrimSpace(line)}, true
+			at := timeInFormat.FindStringSubmatchIndex(line)
+			if at != nil {
+				found.rank = timeRank(line, line[:at[0]])
+			} else if at = rateInFormat.FindStringSubmatchIndex(line); at != nil {
+				found.rank = 1
+				found.name, found.unit, ok = rateOf(line[:at[0]], line[at[6]:at[7]])
+			}
+			if at == nil || !ok {
 				continue
 			}
-			found := timeLine{rank: timeRank(line, line[:at[0]])}
 			found.pattern = patternOf(line, at)
-			if found.pattern != "" && !slices.ContainsFunc(all, func(l timeLine) bool { return l.pattern == found.pattern }) {
+			switch {
+			case found.pattern == "" || slices.ContainsFunc(all, func(l timeLine) bool { return l.pattern == found.pattern }):
+			case found.unit != "":
+				questions = append(questions, found)
+			default:
 				all = append(all, found)
 			}
 		}
 	}
+	all = append(all, questions...)
 	slices.SortStableFunc(all, func(a, b timeLine) int { return cmp.Compare(b.rank, a.rank) })
 	return all
+}
+
+// rateOf names a rate by the words before it; unknown is its unit where that does not say whether higher or lower is
+// better. A number that neither its unit nor its label makes a rate is none.
+func rateOf(label, unit string) (name, unknown string, ok bool) {
+	name = "rate"
+	m := rateWord.FindString(label)
+	if m != "" {
+		name = strings.ToLower(m)
+	}
+	u, known := metric.ParseUnit(unit)
+	switch {
+	case known && u.Better == metric.Higher:
+		return name, "", true
+	case known && u.Better == metric.Lower:
+		return "", "", false
+	}
+	return name, unit, m != ""
 }
 
 // timeRank says how likely a line is the time of a kernel, by its words; label is the
@@ -72,6 +106,11 @@ var conversion = regexp.MustCompile(`%(?:%|[-+ #0]*(\d*)(?:\.(?:\d+|\*))?(?:hh|h
 
 // the conversion, its width, and the unit
 var timeInFormat = regexp.MustCompile(`(%[-+ #0]*(\d*)(?:\.\d+)?l?[feEgG])[)\]]? *[(\[]?(ns|us|µs|ms|s|sec|secs|second|seconds|msec|usec|milliseconds|microseconds|nanoseconds)\b`)
+
+// the same of a rate
+var rateInFormat = regexp.MustCompile(`(%[-+ #0]*(\d*)(?:\.\d+)?l?[feEgG])[)\]]? *[(\[]?([A-Za-z][A-Za-z]*(?:/[A-Za-z]+)?)`)
+
+var rateWord = regexp.MustCompile(`(?i)\b(throughput|bandwidth|rate|speed|performance|perf|score)\b`)
 
 var timeWord = regexp.MustCompile(`(?i)time|elapsed|took|avg|average|mean|median|latency|duration`)
 
@@ -172,7 +211,10 @@ func (p project) renderMetric(line func(string, ...any)) {
 		others = others[1:]
 		line("\n[metric]")
 		line("# A line that the program prints. Groups other than value and unit name a case.")
-		line("name    = \"time\"")
+		line("name    = %s", tomlString(best.name))
+		if p.better != "" {
+			line("better  = %s", tomlString(p.better))
+		}
 		line("from    = \"regex\"")
 		line("pattern = %s", best.quoted())
 		if name := best.firstCase(); name != "" {

@@ -185,24 +185,27 @@ func commentLine(text []byte, re *regexp.Regexp) (words []string) {
 
 // WriteTop writes the configuration of the project that holds dir, or of the
 // KernelBot problem in dir itself.
-func WriteTop(dir string) (path, kind string, err error) {
+func WriteTop(dir string, ask Ask) (path, kind string, err error) {
 	top := topOf(dir)
 	if source.SameFolder(top, dir) {
 		return writeProject(top)
 	}
 	if d := (&folder{dir: dir}); d.isPlain("task.yml") && besideProblem(d, ".") != "" {
-		return WriteProgram(dir, besideProblem(d, "."))
+		return WriteProgram(dir, besideProblem(d, "."), ask)
 	}
 	return writeProject(top)
 }
 
 // WriteProgram writes the configuration of one file.
-func WriteProgram(dir, file string) (path, kind string, err error) {
+func WriteProgram(dir, file string, ask Ask) (path, kind string, err error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}
 	top := topOf(dir)
 	p, err := programOf(top, file)
+	if err == nil {
+		err = p.decide(ask)
+	}
 	if err != nil {
 		return "", "", err
 	}

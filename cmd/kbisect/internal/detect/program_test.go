@@ -21,7 +21,8 @@ func TestPrintedTime(t *testing.T) {
 		{`printf("x %f s\n"); printf("first\n%s n=%i\telapsed=%8.3fus %d%%\n", name, n, t, p);`, "softmax n=4\telapsed=   1.250us 50%",
 			`.+? +n=(?P<n>\d+)\s+elapsed= *(?P<value>[-+0-9.eE]+)(?P<unit>us)`},
 		{`printf("value %d value %d unit %d in %.1f ns\n"); `, "value 1 value 2 unit 3 in 4.0 ns", `value +-?\d+ +value +-?\d+ +unit +-?\d+ +in +(?P<value>[-+0-9.eE]+) +(?P<unit>ns)`},
-		{`printf("%.2f GB/s\n", g); puts("time 1 ms");`, "", ""},
+		{`printf("%.2f GB/s\n", g); puts("time 1 ms");`, "12.50 GB/s", `(?P<value>[-+0-9.eE]+) +(?P<unit>GB/s)`},
+		{`printf("done %.0f percent, error %g at\n"); printf("score: %f points\n");`, "score: 12.5 points", `score: +(?P<value>[-+0-9.eE]+) +(?P<unit>points)`},
 		{`printf("time %.2f msg\n");`, "", ""},
 	} {
 		var best timeLine
@@ -158,10 +159,10 @@ func TestInitOfOneFile(t *testing.T) {
 			t.Errorf("%s was taken", file)
 		}
 	}
-	if _, _, err := WriteProgram(dir, "bench.py"); err != nil {
+	if _, _, err := WriteProgram(dir, "bench.py", nil); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := WriteProgram(dir, "kernels/gemm.cu"); err == nil || !strings.Contains(err.Error(), "was not changed") {
+	if _, _, err := WriteProgram(dir, "kernels/gemm.cu", nil); err == nil || !strings.Contains(err.Error(), "was not changed") {
 		t.Errorf("a configuration was written over another: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, config.FileName)); err != nil {
