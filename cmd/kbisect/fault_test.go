@@ -32,7 +32,7 @@ import (
 // that says what to do.
 
 const (
-	injections = 16               // in each test run; make faults makes more
+	injections = 11               // in each test run, one of each kind; make faults makes more
 	faultSlack = 30 * time.Second // what faults may add to what the trials of a run need
 )
 
@@ -81,7 +81,7 @@ func inject(t *testing.T, seed uint64, mounts bool, tally *tally) {
 			t.Logf("seed %d: %s: %d commits, complaint %s, planted %s, args %q", seed, r.kind, r.n, r.class, r.planted, r.args)
 		}
 	}()
-	r.draw(mounts)
+	r.draw(seed, mounts)
 	for range 4 {
 		if r.goOn() {
 			r.nothingLeft()

@@ -16,17 +16,13 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
-// draw picks a fault and makes a run under it.
-func (r *rig) draw(mounts bool) {
-	kinds := []func(){
-		r.killed, r.killed, r.killed, r.stopped, r.stopped, r.stopped, r.terminated, r.terminated,
-		r.storeDamaged, r.storeDamaged, r.storeDamaged, r.storeDamaged, r.stateUnwritable, r.cacheRemoved, r.cacheRemoved, r.cacheRemoved,
-		r.twoAtOnce, r.stampsShifted, r.buildsDamaged,
-	}
+// draw makes a run under a fault. Seeds that follow each other draw all kinds in turn.
+func (r *rig) draw(seed uint64, mounts bool) {
+	kinds := []func(){r.killed, r.stopped, r.terminated, r.storeDamaged, r.stateUnwritable, r.cacheRemoved, r.twoAtOnce, r.stampsShifted, r.buildsDamaged}
 	if mounts {
-		kinds = append(kinds, r.cacheFull, r.cacheFull, r.cacheFull, r.stateFull, r.stateFull)
+		kinds = append(kinds, r.cacheFull, r.stateFull)
 	}
-	kinds[r.rng.IntN(len(kinds))]()
+	kinds[seed%uint64(len(kinds))]()
 }
 
 const sigterm = "SIGTERM" // the only fault on which a search ends as interrupted

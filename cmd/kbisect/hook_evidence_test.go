@@ -23,10 +23,7 @@ func TestHookLaunchesAlone(t *testing.T) {
 		code int
 	}{
 		{"measured", []string{"measure", "--launches", "2"}, exit.OK},
-		{"explained", []string{"explain", "main", "HEAD", "--no-profile"}, exit.OK},
-		{"examined", []string{"doctor", "--noise", "--launches", "12"}, exit.OK},
 		{"searched", []string{"run", "--good", "main", "--find", "wrong"}, exit.NoDifference},
-		{"faster", []string{"run", "--good", "main", "--improvement"}, exit.NoDifference},
 	} {
 		branch(x.name, "25\n")
 		if out, errs, code := h.kbisect(append(x.args, "--quiet")...); code != x.code {

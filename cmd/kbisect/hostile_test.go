@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,10 +102,7 @@ func (r *repo) snapshot() string {
 func TestHostileCandidates(t *testing.T) {
 	for _, c := range []struct{ name, bad, class string }{
 		{"sigsegv", "kill -SEGV $$", "crash"},
-		{"sigkill", "kill -KILL $$", "crash"},
-		{"exit 139", "exit 139", "crash"},
 		{"exit 255", "exit 255", "crash"},
-		{"exit 1", "exit 1", "wrong"},
 		{"hang", "sleep 1000", "timeout"},
 		{"hang ignoring SIGTERM", "trap '' TERM; while :; do sleep 100; done", "timeout"},
 		{"setsid keeps stdout", "setsid sh -c 'sleep 1000' & exit 3", "wrong"},
@@ -122,21 +118,24 @@ func TestHostileCandidates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRepo(t)
-			ids := r.history(8, func(i int) string {
-				if i >= 6 {
+			ids := r.history(5, func(i int) string {
+				if i >= 4 {
 					return c.bad
 				}
 				return "echo fine; test -f n && ! test -e dirt; touch dirt"
 			})
 			before := r.snapshot()
-			args := []string{"--good", ids[0], "--limit", "2m", "--", "./test.sh"} // of a busy machine
-			if c.class == "timeout" {                                              // a search of hunks, tried with the others, would wait for many more limits
+			limit := "2m" // of a busy machine
+			if c.class == "timeout" {
+				limit = "2s"
+			}
+			args := []string{"--good", ids[0], "--limit", limit, "--no-explain", "--", "./test.sh"}
+			if c.name != "dirty tree" { // each is launched often enough without the search of hunks
 				args = append([]string{"--no-hunks"}, args...)
-				args[slices.Index(args, "2m")] = "2s"
 			}
 			d := r.finding(0, args...)
-			if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[5] || !d.Culprits[0].Confirmed || string(d.Culprits[0].Class) != c.class {
-				t.Errorf("culprits %+v, want %s %s", d.Culprits, ids[5], c.class)
+			if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[3] || !d.Culprits[0].Confirmed || string(d.Culprits[0].Class) != c.class {
+				t.Errorf("culprits %+v, want %s %s", d.Culprits, ids[3], c.class)
 			}
 			if d.Totals.Candidates > 2+3 {
 				t.Errorf("%d candidates", d.Totals.Candidates)

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/kbisect/kbisect/fixtures/realpython"
+	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
@@ -35,12 +36,19 @@ type tests struct{ *testing.M }
 
 func (t tests) Run() int {
 	realpython.Use()
-	remove, err := buildPlain()
+	var err error
+	if watched, err = exec.LookPath("kbisect"); err != nil {
+		panic(err) // testscript.Main has put it there
+	}
+	dir, err := os.MkdirTemp("", "kbisect-tools-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = errors.Join(buildPlain(dir), keepHello(dir), os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")))
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer remove()
 	return t.M.Run()
 }
 
@@ -49,32 +57,44 @@ func (t tests) Run() int {
 // which would take twice as long.
 var watched string
 
-// buildPlain builds kbisect without the race detector where the tests have it, and puts that first in the PATH.
-func buildPlain() (remove func(), err error) {
-	if watched, err = exec.LookPath("kbisect"); err != nil {
-		return nil, err
-	}
+// buildPlain builds kbisect without the race detector where the tests have it.
+func buildPlain(dir string) error {
 	info, _ := debug.ReadBuildInfo()
 	if !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		return func() {}, nil
+		return nil
 	}
-	dir, err := os.MkdirTemp("", "kbisect-plain-")
-	if err != nil {
-		return nil, err
-	}
-	remove = func() { os.RemoveAll(dir) }
 	if out, err := exec.Command("go", "build", "-race=false", "-buildvcs=false", "-o", filepath.Join(dir, "kbisect"), ".").CombinedOutput(); err != nil {
-		remove()
-		return nil, fmt.Errorf("go build: %w\n%s", err, out)
+		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return remove, os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	return nil
+}
+
+// keepHello puts a C compiler into dir that has compiled the known-good program already: each session begins with it,
+// which takes as long as two launches.
+func keepHello(dir string) error {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		return nil
+	}
+	hello := harness.HelloFor("cc")
+	if err := os.WriteFile(filepath.Join(dir, hello.File), hello.Text, 0o666); err != nil {
+		return err
+	}
+	cmd := exec.Command(cc, hello.Compile[1:]...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
+	}
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$*\" = %q ] && exec cp %s hello\nexec %s \"$@\"\n", strings.Join(hello.Compile[1:], " "), filepath.Join(dir, "hello"), cc)
+	return os.WriteFile(filepath.Join(dir, "cc"), []byte(script), 0o777)
 }
 
 // testEnv is an environment in which git and kbisect know nothing of the machine's user.
 func testEnv(home string) []string {
+	wd, _ := os.Getwd() // of the package
 	return []string{
 		"HOME=" + home, "XDG_CACHE_HOME=" + filepath.Join(home, "cache"),
-		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_CONFIG_GLOBAL=" + filepath.Join(wd, "testdata/gitconfig"), "GIT_CONFIG_SYSTEM=/dev/null",
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com",
 		"GIT_AUTHOR_DATE=2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z",
 		"GORACE=atexit_sleep_ms=0", // else each kbisect waits for a second at its end, where it is built with the race detector
