@@ -126,7 +126,7 @@ type Outcome struct {
 	Class    Class       `json:"class"`
 	Phase    string      `json:"phase,omitempty"`    // the phase in which it ended, unless it ended well
 	Whole    bool        `json:"whole,omitempty"`    // a time-out of the whole trial, not of one phase
-	Supposed bool        `json:"supposed,omitempty"` // a time-out in teardown that rests on how much good trials say
+	Supposed bool        `json:"supposed,omitempty"` // a time-out in teardown that rests on how much good trials say; of one that ended otherwise: it had been taken for that
 	Early    bool        `json:"early,omitempty"`    // stopped before the limit, where no good run could still be running
 	Hurried  string      `json:"hurried,omitempty"`  // as it was asked for: [Request.Hurry]
 	Beyond   float64     `json:"beyond,omitempty"`   // likewise: [Request.Past]
@@ -148,6 +148,7 @@ type Outcome struct {
 	Tail     string      `json:"tail,omitempty"` // last bytes of the output
 	Log      string      `json:"log,omitempty"`  // file that keeps the output
 	Warnings []string    `json:"warnings,omitempty"`
+	Notices  []string    `json:"notices,omitempty"` // what this trial was the first to show of all of them
 
 	Shape    json.RawMessage `json:"shape,omitempty"`    // how much it said, see the trial protocol
 	Devices  []DeviceNote    `json:"devices,omitempty"`  // what the devices went through

@@ -223,7 +223,7 @@ func (r *rig) search(faults bool) bisect.Finding {
 	r.pipe, r.trials, r.need = p, 0, 0
 	ctx, cancel := context.WithTimeout(r.t.Context(), 4*time.Minute)
 	defer cancel()
-	memory := &Memory{Next: r.sampler(faults), Known: r.known(), Save: r.save, Learn: p.Learn}
+	memory := &Memory{Next: r.sampler(faults), Known: r.known(), Save: r.save, Used: p.Learn}
 	s := &search.Search{
 		Commits: r.commits, Good: bisect.Candidate{Commit: r.good}, Redo: p.Clean, Sampler: memory,
 		Options: search.Options{Metrics: []metric.Metric{{Name: "t"}}, Effect: 0.03, Error: 0.05},
@@ -276,27 +276,27 @@ func (r *rig) greeting(dir string) *hello {
 }
 
 // known is what is on disk.
-func (r *rig) known() map[bisect.TrialID]bisect.Outcome {
-	known := map[bisect.TrialID]bisect.Outcome{}
+func (r *rig) known() map[bisect.TrialID][]bisect.Outcome {
+	known := map[bisect.TrialID][]bisect.Outcome{}
 	for id, data := range r.kept {
 		var o bisect.Outcome
 		if err := json.Unmarshal(data, &o); err != nil {
 			r.t.Fatal(err)
 		}
-		known[id] = o
+		known[id] = []bisect.Outcome{o}
 	}
 	return known
 }
 
-func (r *rig) save(q bisect.Request, o bisect.Outcome) error {
+func (r *rig) save(q bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
 	for _, f := range r.faults {
 		if f.kind == "ledger" && f.on {
-			return fmt.Errorf("write the ledger: %w", os.ErrPermission)
+			return o, fmt.Errorf("write the ledger: %w", os.ErrPermission)
 		}
 	}
 	data, err := json.Marshal(o)
 	r.kept[q.ID()] = data
-	return err
+	return o, err
 }
 
 // sampler is the pipeline, with faults that begin before or in the trials for which they are drawn.

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -10,27 +11,31 @@ import (
 // it is used. The search never learns which of the two an answer was, so that a resumed search
 // decides as the first one did.
 type Memory struct {
-	Next  bisect.Sampler
-	Known map[bisect.TrialID]bisect.Outcome
-	Save  func(bisect.Request, bisect.Outcome) error
-	Learn func(bisect.Request, bisect.Outcome) // takes remembered trials; may be nil
-	Sees  func(bisect.Outcome) bisect.Outcome  // what a search sees of a trial; nil: the trial as it is kept
+	Next bisect.Sampler
+	// Known are the trials that were made. One is made again where it is asked for with other patience.
+	Known map[bisect.TrialID][]bisect.Outcome
+	// Save stores a trial and returns it as it will be read back, which is what a search has to see; nil stores nothing.
+	Save func(bisect.Request, bisect.Outcome) (bisect.Outcome, error)
+	Used func(bisect.Request, bisect.Outcome) // is told of every trial that is handed out; may be nil
+	Sees func(bisect.Outcome) bisect.Outcome  // what a search sees of a trial; nil: the trial as it is kept
 }
 
 // Sample returns the remembered outcome of a trial, or makes and keeps it.
 func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	if o, ok := m.Recall(r); ok {
-		if m.Learn != nil {
-			m.Learn(r, o)
+	o, ok := m.Recall(r)
+	if !ok {
+		var err error
+		if o, err = m.Next.Sample(ctx, r); err != nil {
+			return o, err
 		}
-		return m.Seen(o), nil
+		if o, err = m.Keep(r, o); err != nil {
+			return o, err
+		}
 	}
-	o, err := m.Next.Sample(ctx, r)
-	if err != nil {
-		return o, err
+	if m.Used != nil {
+		m.Used(r, o)
 	}
-	o.Hurried, o.Beyond = r.Hurry, r.Past
-	return m.Seen(o), m.Keep(r, o)
+	return m.Seen(o), nil
 }
 
 // Seen is a trial as a search sees it; without a memory, as it is.
@@ -44,18 +49,25 @@ func (m *Memory) Seen(o bisect.Outcome) bisect.Outcome {
 // Recall returns the remembered outcome of a trial. One that was made before it was asked for may have
 // been given more time than is wanted now, or less, and then is none.
 func (m *Memory) Recall(r bisect.Request) (bisect.Outcome, bool) {
-	o, ok := m.Known[r.ID()]
-	return o, ok && o.Hurried == r.Hurry && o.Beyond == r.Past
+	all := m.Known[r.ID()]
+	i := slices.IndexFunc(all, func(o bisect.Outcome) bool { return o.Hurried == r.Hurry && o.Beyond == r.Past })
+	if i < 0 {
+		return bisect.Outcome{}, false
+	}
+	return all[i], true
 }
 
-// Keep takes in a trial that was made.
-func (m *Memory) Keep(r bisect.Request, o bisect.Outcome) error {
+// Keep takes in a trial that was made, and returns it as it is kept.
+func (m *Memory) Keep(r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
 	o.Hurried, o.Beyond = r.Hurry, r.Past
+	if m.Save != nil {
+		var err error
+		if o, err = m.Save(r, o); err != nil {
+			return o, &bisect.InfraError{What: "keeping the trial of " + r.Candidate.Brief(), Err: err}
+		}
+	}
 	if m.Known != nil {
-		m.Known[r.ID()] = o
+		m.Known[r.ID()] = append(m.Known[r.ID()], o)
 	}
-	if err := m.Save(r, o); err != nil {
-		return &bisect.InfraError{What: "keeping the trial of " + r.Candidate.Brief(), Err: err}
-	}
-	return nil
+	return o, nil
 }

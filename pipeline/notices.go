@@ -22,17 +22,34 @@ func (n *notices) once(text string) {
 	}
 }
 
+// again takes in what a trial had shown that was made before.
+func (n *notices) again(texts []string) {
+	for _, text := range texts {
+		n.once(text)
+		n.unread(text)
+	}
+}
+
+// unread reports that no warning about a path, with which this one begins, was taken in before.
+func (n *notices) unread(warning string) bool {
+	path, _, _ := strings.Cut(warning, ": ")
+	if n.unwritten[path] {
+		return false
+	}
+	if n.unwritten == nil {
+		n.unwritten = map[string]bool{}
+	}
+	n.unwritten[path] = true
+	return true
+}
+
 // exports takes in what of a commit could not be exported as it is, each path once: the next commit has another
 // version of the same submodule.
 func (n *notices) exports(warnings []string) {
 	const most = 3
 	var fresh []string
 	for _, w := range warnings {
-		if path, _, _ := strings.Cut(w, ": "); !n.unwritten[path] {
-			if n.unwritten == nil {
-				n.unwritten = map[string]bool{}
-			}
-			n.unwritten[path] = true
+		if n.unread(w) {
 			fresh = append(fresh, w)
 		}
 	}

@@ -95,9 +95,13 @@ func (p *Pipeline) Ahead(next []bisect.Candidate) {
 // differ, and are each greeted.
 func (p *Pipeline) Follow(first *Pipeline) { p.machine.follow(first.machine) }
 
-// Learn takes in what the good end showed: whether programs of this project speak the protocol, and how long
-// its phases take. Remembered outcomes are learnt from in the same way.
+// Learn takes in what a trial showed of others: of the good end, whether programs of this project speak the protocol,
+// and how long its phases take. Remembered outcomes are learnt from in the same way.
 func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
+	p.notices.again(o.Notices)
+	if o.Supposed && o.Class != bisect.Timeout {
+		p.reference.Varies = true // no line can be taken for the last from now on
+	}
 	if r.Purpose == bisect.EndGood && o.Class == bisect.OK && !p.Config.Recipe.OnlyBuilds(r) {
 		p.reference.Learn(o)
 	}
@@ -114,6 +118,7 @@ const (
 // Sample makes one trial. One that the machine spoiled is made again; when that does not help, the search ends
 // without blaming the candidate. One that was throttled or shared its device is made again where its times matter.
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	noticed := len(p.notices.texts)
 	warning, err := p.machine.greet(ctx, p.workspaces.root)
 	if err != nil {
 		return bisect.Outcome{}, err
@@ -148,7 +153,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 			if o, err = p.confirmTeardown(ctx, r, o); err != nil {
 				return o, err
 			}
-			o.Repeated = append(dropped, o.Repeated...)
+			o.Repeated, o.Notices = append(dropped, o.Repeated...), p.notices.texts[noticed:len(p.notices.texts):len(p.notices.texts)]
 			p.Learn(r, o)
 			return o, nil
 		}
@@ -167,7 +172,7 @@ func (p *Pipeline) confirmTeardown(ctx context.Context, r bisect.Request, o bise
 	if err != nil || second.Class == bisect.Timeout || second.Class == bisect.Infra {
 		return o, err
 	}
-	p.reference.Varies = true // no line can be taken for the last from now on
+	second.Supposed = true
 	second.Repeated = append(second.Repeated, "it sent more than the good end does: "+o.Why)
 	return second, nil
 }

@@ -26,8 +26,12 @@ type Launch struct {
 	Purpose   bisect.Purpose
 	Nth       int
 	Outcome   bisect.Outcome
-	Replayed  bool // remembered from before an interruption
 	Drill     bool // made after the search, of parts of a culprit or of its flags
+}
+
+// ID names the trial.
+func (l Launch) ID() bisect.TrialID {
+	return bisect.TrialID{Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth}
 }
 
 // Info is what is known of a commit.

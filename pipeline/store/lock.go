@@ -56,7 +56,8 @@ func runningSession(dir string) string {
 // Unlock releases the lock.
 func (l *RunLock) Unlock() error {
 	err := l.f.Truncate(0)
-	return errors.Join(err, l.f.Close())
+	// A process that is just being started shares the file until its program begins, and would hold the lock on.
+	return errors.Join(err, flock(l.f, unix.LOCK_UN), l.f.Close())
 }
 
 func flock(f *os.File, how int) error {

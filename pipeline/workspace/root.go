@@ -30,9 +30,6 @@ type Root struct {
 // Open makes an empty working folder and locks it. What killed processes left there and beside it is
 // removed. The session marks the processes that are run in it, see [proc.Spec.Cookie].
 func Open(dir, session string) (*Root, error) {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
-		return nil, err
-	}
 	lock, err := claim(dir)
 	if err != nil {
 		return nil, err
@@ -96,7 +93,13 @@ func (r *Root) checkDisk(wasFull bool) error {
 // claim locks a folder for this process, and removes what killed processes left beside it.
 func claim(dir string) (*os.File, error) {
 	for range 100 {
+		if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
+			return nil, err
+		}
 		f, err := os.OpenFile(dir+lockSuffix, os.O_RDWR|os.O_CREATE, 0o666)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another process was the last one there, and removed the folder
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,11 @@
 package odds
 
-import "math"
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+)
 
 // Verdict is what is settled of a set whatever its tests say.
 type Verdict int8
@@ -16,6 +21,10 @@ const (
 type Tally struct {
 	Fail, Pass int
 	Verdict    Verdict
+}
+
+func (t Tally) compare(o Tally) int {
+	return cmp.Or(cmp.Compare(t.Fail, o.Fail), cmp.Compare(t.Pass, o.Pass), cmp.Compare(t.Verdict, o.Verdict))
 }
 
 // Chances is the belief about two chances: that a guilty set fails when it is tested, and that any other
@@ -85,8 +94,8 @@ func (c *Chances) Learn(count map[Tally]int) {
 	hits, common := hits()
 	strays, rare := strays()
 	var w rates
-	for t, n := range count {
-		e := c.of(t)
+	for _, t := range slices.SortedFunc(maps.Keys(count), Tally.compare) { // equal answers give equal sums, to the last bit
+		e, n := c.of(t), count[t]
 		for i := range w {
 			for j := range w[i] {
 				w[i][j] += float64(n) * math.Log((e.guilty[i]+e.innocent[j])/2)

@@ -74,9 +74,7 @@ func aim(s *search.Search, t *session.Session, got compare.Result) {
 	s.Narrow(bisect.Slow, "", metrics)
 	// The launches of the gate are remembered below the filter, so that the search finds those of both ends.
 	kept := t.Memory
-	t.Memory = &pipeline.Memory{ // remembers nothing itself: the one below does
-		Next: regressed{kept, worse}, Save: func(bisect.Request, bisect.Outcome) error { return nil },
-	}
+	t.Memory = &pipeline.Memory{Next: regressed{kept, worse}} // remembers nothing itself: the one below does
 }
 
 // regressed is a sampler that hides the numbers which a search is not about.

@@ -20,9 +20,11 @@ import (
 func (s *Search) drill(ctx context.Context, f *bisect.Finding) {
 	const most = 3 // culprits
 	// The commit is what was asked for. What comes on top of it must not cost more than the answer itself.
-	limit := max(2*time.Minute, time.Since(s.session.Began))
-	began := time.Now()
-	s.session.Late = func() bool { return time.Since(began) > limit }
+	limit, first := max(2*time.Minute, s.session.Elapsed()), len(s.session.Launches)
+	s.session.Late = func() bool {
+		made := s.session.Launches[first:]
+		return len(made) > 0 && s.session.Elapsed().Seconds()-made[0].Outcome.At > limit.Seconds()
+	}
 	defer func() { s.session.Late = nil }()
 	for i, c := range f.Culprits {
 		if i == most || f.Err != nil || ctx.Err() != nil {

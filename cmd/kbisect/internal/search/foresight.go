@@ -94,8 +94,7 @@ func (f foresight) builds(next []bisect.Candidate) {
 		return // whole trials are made ahead
 	}
 	next = slices.DeleteFunc(next, func(c bisect.Candidate) bool {
-		_, known := s.Memory.Known[bisect.TrialID{Candidate: c, Purpose: bisect.Searching}]
-		return known
+		return len(s.Memory.Known[bisect.TrialID{Candidate: c, Purpose: bisect.Searching}]) > 0
 	})
 	s.Pipe.Ahead(next)
 }

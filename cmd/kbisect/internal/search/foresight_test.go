@@ -50,13 +50,15 @@ func virtualJob(n int, truth func(bisect.Request) bisect.Outcome) *session.Sessi
 		j.Pipes = append(j.Pipes, &pipeline.Pipeline{})
 	}
 	j.Pipe = j.Pipes[0]
-	j.Slots = &pipeline.Slots{Alone: j.Alone, Keep: func(r bisect.Request, o bisect.Outcome) error { return j.Ledger.Keep(r, o) }}
+	j.Slots = &pipeline.Slots{Alone: j.Alone, Keep: func(r bisect.Request, o bisect.Outcome) error {
+		_, err := j.Ledger.Keep(r, o)
+		return err
+	}}
 	for range n {
 		j.Slots.Each = append(j.Slots.Each, virtual{truth})
 	}
-	j.Ledger = &pipeline.Memory{Next: j.Slots, Known: map[bisect.TrialID]bisect.Outcome{}, Save: func(r bisect.Request, o bisect.Outcome) error {
+	j.Ledger = &pipeline.Memory{Next: j.Slots, Known: map[bisect.TrialID][]bisect.Outcome{}, Used: func(r bisect.Request, o bisect.Outcome) {
 		j.Launches = append(j.Launches, report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})
-		return nil
 	}}
 	j.Memory = j.Ledger
 	return j
@@ -86,11 +88,17 @@ func lasts(t *testing.T, n int, truth func(bisect.Request) bisect.Outcome, searc
 		if err := search(t.Context(), j); err != nil {
 			t.Error(err)
 		}
-		took, launches = time.Since(began), len(j.Launches)
+		made := func() (n int) {
+			for _, trials := range j.Ledger.Known {
+				n += len(trials)
+			}
+			return n
+		}
+		took, launches = time.Since(began), made()
 		again := virtualJob(n, truth)
-		again.Ledger.Known, again.Launches = j.Ledger.Known, j.Launches
-		if err := search(t.Context(), again); err != nil || len(again.Launches) > launches {
-			t.Errorf("%d launches more by the same ledger, %v", len(again.Launches)-launches, err)
+		again.Ledger.Known = j.Ledger.Known
+		if err := search(t.Context(), again); err != nil || made() > launches {
+			t.Errorf("%d launches more by the same ledger, %v", made()-launches, err)
 		}
 	})
 	return took, launches

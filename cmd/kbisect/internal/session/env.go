@@ -3,6 +3,7 @@ package session
 import (
 	"io"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
@@ -14,6 +15,8 @@ type Env struct {
 	Display *progress.Display
 	Output  Output
 	Version string // of kbisect, stored with each session
+
+	Sampler func(*Session) bisect.Sampler // makes the launches; nil: the pipelines of this machine
 }
 
 // Output is where results go.

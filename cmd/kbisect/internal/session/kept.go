@@ -30,11 +30,20 @@ func KeptLaunches(st *store.Store, session string) ([]report.Launch, error) {
 	}
 	var out []report.Launch
 	for _, l := range kept {
-		var o bisect.Outcome
-		if err := json.Unmarshal(l.Outcome, &o); err != nil {
-			return nil, fmt.Errorf("launch %d of session %s cannot be read: %w", l.Seq, session, err)
+		x, err := readLaunch(l)
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, report.Launch{Candidate: bisect.ParseCandidate(l.Candidate), Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal, Outcome: o, Replayed: true})
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// readLaunch is a launch of the store.
+func readLaunch(l store.Launch) (report.Launch, error) {
+	out := report.Launch{Candidate: bisect.ParseCandidate(l.Candidate), Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal}
+	if err := json.Unmarshal(l.Outcome, &out.Outcome); err != nil {
+		return out, fmt.Errorf("launch %d of session %s cannot be read: %w", l.Seq, l.Session, err)
 	}
 	return out, nil
 }

@@ -11,33 +11,66 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// remember loads the launches of earlier attempts of this session.
+// remember loads the launches of earlier attempts of this session. What they taught the pipelines when they were made,
+// such as how much the good end says and how long it takes, they teach them again: else limits after a resume would
+// differ from those before it.
 func (s *Session) remember() error {
-	kept, err := KeptLaunches(s.Store, s.Record.ID)
-	if err != nil {
+	var err error
+	if s.stored, err = KeptLaunches(s.Store, s.Record.ID); err != nil {
 		return &bisect.InfraError{What: "reading the store", Err: err}
 	}
-	s.Launches = kept
-	known := map[bisect.TrialID]bisect.Outcome{}
-	for _, l := range kept {
-		known[bisect.TrialID{Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth}] = l.Outcome
+	known := map[bisect.TrialID][]bisect.Outcome{}
+	for _, l := range s.stored {
+		known[l.ID()] = append(known[l.ID()], l.Outcome)
+		for _, p := range s.Pipes {
+			p.Learn(bisect.Request{Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth}, l.Outcome)
+		}
 	}
 	steps, err := s.Store.Steps(s.Record.ID)
 	if err != nil {
 		return &bisect.InfraError{What: "reading the store", Err: err}
 	}
 	s.KeptSteps = len(steps)
-	s.Record.Elapsed = Elapsed(s.Record, kept)
+	s.Record.Elapsed = Elapsed(s.Record, s.stored)
 	s.Slots = newSlots(s, s.Record.Elapsed)
-	// A launch that is remembered teaches the pipelines what it taught them when it was made: how much the good end says
-	// and how long it takes. Without that, limits after a resume would differ from those before it.
-	s.Ledger = &pipeline.Memory{Next: s.Slots, Known: known, Save: s.save, Learn: func(r bisect.Request, o bisect.Outcome) {
-		for _, p := range s.Pipes {
-			p.Learn(r, o)
-		}
-	}}
+	s.Ledger = &pipeline.Memory{Next: s.Slots, Known: known, Save: s.save, Used: func(r bisect.Request, o bisect.Outcome) { use(s, r, o) }}
 	s.Memory = s.Ledger
 	return nil
+}
+
+// use takes in a launch that is asked for, the first time: whether it is made now, was made ahead or by an earlier
+// attempt. All that a session decides by its launches or by their times follows from those that were asked for so far.
+func use(s *Session, r bisect.Request, o bisect.Outcome) {
+	l := report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o}
+	if s.used == nil {
+		s.used = map[patience]bool{}
+	}
+	if p := patienceOf(l); !s.used[p] {
+		s.used[p] = true
+		s.Launches = append(s.Launches, l)
+		s.clock = max(s.clock, time.Duration((o.At+o.Wall)*float64(time.Second)))
+	}
+}
+
+// useRest takes in the launches that were made ahead and never asked for: they took their time as well.
+func useRest(s *Session) {
+	for _, l := range s.stored {
+		if !s.used[patienceOf(l)] {
+			s.Launches = append(s.Launches, l)
+		}
+	}
+	s.stored = nil
+}
+
+// patience names a launch with how long it was let run.
+type patience struct {
+	bisect.TrialID
+	hurried string
+	beyond  float64
+}
+
+func patienceOf(l report.Launch) patience {
+	return patience{l.ID(), l.Outcome.Hurried, l.Outcome.Beyond}
 }
 
 // Elapsed is how long a session has taken over all attempts. A killed one could not store that: its last trial
@@ -63,22 +96,23 @@ func (c clocked) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 	return o, err
 }
 
-// save stores one trial; when it returns the trial is on disk.
-func (s *Session) save(r bisect.Request, o bisect.Outcome) error {
+// save stores one trial; when it returns the trial is on disk. It returns the trial as a resumed session will read it.
+func (s *Session) save(r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
 	data, err := json.Marshal(o)
 	if err != nil {
-		return err
+		return o, err
 	}
 	l := store.Launch{
-		Session: s.Record.ID, Seq: len(s.Launches) + 1, Candidate: r.Candidate.String(), Commit: r.Candidate.Commit,
+		Session: s.Record.ID, Seq: len(s.stored) + 1, Candidate: r.Candidate.String(), Commit: r.Candidate.Commit,
 		Purpose: string(r.Purpose), Ordinal: r.Nth, Class: string(o.Class), Phase: o.Phase,
 		Started: time.Now().Add(-time.Duration(o.Wall * float64(time.Second))), Wall: time.Duration(o.Wall * float64(time.Second)), Outcome: data,
 	}
 	if err := s.Store.AddLaunch(l); err != nil {
-		return err
+		return o, err
 	}
-	s.Launches = append(s.Launches, report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})
-	return nil
+	back, err := readLaunch(l)
+	s.stored = append(s.stored, back)
+	return back.Outcome, err
 }
 
 // Report shows a document in the formats that were asked for.

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -53,8 +54,8 @@ type Session struct {
 	Slots     *pipeline.Slots
 	Memory    *pipeline.Memory // what to launch with
 	Ledger    *pipeline.Memory // stores the launches of this session; Memory unless a gate filters what it sees
-	Launches  []report.Launch
-	KeptSteps int // judgements that earlier attempts have stored
+	Launches  []report.Launch  // that were asked for, in this order; at the end also those that were made in vain
+	KeptSteps int              // judgements that earlier attempts have stored
 	Range     *source.Range
 
 	Late func() bool // reports that what follows the search has used up its time; may be nil
@@ -62,7 +63,11 @@ type Session struct {
 	Candidate bisect.Candidate // of commands that launch one
 	Close     func()           // gives devices, store and repository back
 
-	warned []string
+	stored  []report.Launch   // all that were made, by earlier attempts too, until the pipelines are closed
+	used    map[patience]bool // those of Launches
+	clock   time.Duration     // see Elapsed
+	warned  []string
+	sampler func(*Session) bisect.Sampler // see Env
 }
 
 // Begin opens the store and makes a session of this kind.
@@ -86,10 +91,10 @@ func Resume(e Env, repo *source.Repo, st *store.Store, record *store.Session, p 
 		st.Close()
 		return nil, err
 	}
-	s := &Session{Repo: repo, Store: st, Record: record, Policy: p, Display: e.Display, Output: e.Output}
+	s := &Session{Repo: repo, Store: st, Record: record, Policy: p, Display: e.Display, Output: e.Output, sampler: e.Sampler}
 	// What a killed run left behind still uses processors and devices, and would spoil every time that is taken now.
 	if n, err := proc.Sweep(record.ID); err != nil || n > 0 {
-		s.Warn(fmt.Sprintf("processes of an interrupted run were still running and have been killed: %d", n))
+		s.Display.Say(fmt.Sprintf("processes of an interrupted run were still running and have been killed: %d", n))
 	}
 	s.Close = func() {
 		s.Devices.Close()
@@ -104,7 +109,11 @@ func (s *Session) Start(ctx context.Context) error {
 	s.Began = time.Now()
 	_, err := s.Store.Session(s.Record.ID)
 	if err != nil {
-		err = s.Store.CreateSession(*s.Record)
+		kept := *s.Policy // a resumed session says again what was said before its beginning
+		kept.Warnings = slices.Concat(kept.Warnings, s.warned)
+		if s.Record.Config, err = json.Marshal(kept); err == nil {
+			err = s.Store.CreateSession(*s.Record)
+		}
 	} else {
 		err = s.Store.UpdateSession(s.Record.ID, func(kept *store.Session) { kept.Status = store.Running })
 	}
@@ -167,8 +176,12 @@ func (s *Session) Spent() bool {
 		return true
 	}
 	// A resumed session goes on with what its attempts have left of the budget.
-	return s.Policy.Budget > 0 && s.Record.Elapsed+time.Since(s.Began) > s.Policy.Budget
+	return s.Policy.Budget > 0 && s.Elapsed() > s.Policy.Budget
 }
+
+// Elapsed is the time at which the last launch asked for ended, since the first attempt began. The ledger says it: a
+// resumed session sees at each of its decisions the time that the first one saw.
+func (s *Session) Elapsed() time.Duration { return s.clock }
 
 // Fail closes a session that ended in an error, which it returns with the exit code.
 func (s *Session) Fail(err error) error {

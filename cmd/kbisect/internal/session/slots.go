@@ -56,6 +56,7 @@ func (s *Session) ClosePipes() (first error) {
 	if s.Slots != nil {
 		first = s.Slots.Stop()
 	}
+	useRest(s)
 	for _, p := range s.Pipes {
 		if err := p.Close(); first == nil {
 			first = err
@@ -69,7 +70,10 @@ func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 	// A launch is stamped with the time since the first attempt began: drift is a function of that time, and the order of
 	// the launches of all attempts follows from it.
 	began := time.Now().Add(-past)
-	slots := &pipeline.Slots{Alone: s.Alone, Keep: func(r bisect.Request, o bisect.Outcome) error { return s.Ledger.Keep(r, o) }}
+	slots := &pipeline.Slots{Alone: s.Alone, Keep: func(r bisect.Request, o bisect.Outcome) error {
+		_, err := s.Ledger.Keep(r, o)
+		return err
+	}}
 	for i, p := range s.Pipes {
 		each := bisect.Sampler(p)
 		// Limits that are multiples of the good end follow from its launches, all of which the first slot makes.
@@ -77,6 +81,9 @@ func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 			each = leader{p, s.Pipes[1:]}
 		}
 		slots.Each = append(slots.Each, clocked{each, began})
+	}
+	if s.sampler != nil {
+		slots.Each = []bisect.Sampler{s.sampler(s)}
 	}
 	if len(s.Pipes) > 1 {
 		slots.OnEnd = s.Display.Idle
