@@ -1,7 +1,9 @@
 package kernels
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -82,5 +84,26 @@ func TestKinds(t *testing.T) {
 		if _, what := hint.Split(err); what == "" {
 			t.Errorf("%s: error without a hint: %v", k.Name, err)
 		}
+	}
+}
+
+// What a candidate leaves in place of a folder does not direct the files of the plan into the user's.
+func TestWriteStaysInside(t *testing.T) {
+	root, home := t.TempDir(), t.TempDir()
+	mine := filepath.Join(home, "judge.py")
+	if err := errors.Join(os.WriteFile(mine, []byte("mine"), 0o644), os.Symlink(home, filepath.Join(root, "sub")), os.Symlink("real", filepath.Join(root, "link")), os.Mkdir(filepath.Join(root, "real"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	plan := Plan{Files: []File{{Name: "sub/judge.py", Text: "judge"}, {Name: "sub/deep/er.py", Text: "judge"}, {Name: "link/judge.py", Text: "judge"}}}
+	if err := plan.Write(root); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{mine: "mine", root + "/sub/judge.py": "judge", root + "/real/judge.py": "judge"} {
+		if text, err := os.ReadFile(file); err != nil || string(text) != want {
+			t.Errorf("%s: %q, %v", file, text, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(home, "deep")); err == nil {
+		t.Error("a folder was made in home")
 	}
 }

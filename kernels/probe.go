@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/google/renameio/v2"
 )
 
 // probeSource is a sitecustomize module, which Python imports at start-up. It sends `enter:`
@@ -28,11 +30,14 @@ const probeRecord = "KBISECT_PROBE_FD"
 
 // WriteProbe writes the Python probe into a directory, which it creates if necessary.
 // Trials may share the directory, which must outlive them.
-func WriteProbe(dir string) error {
+func WriteProbe(dir string) error { return writeModule(dir, probeSource) }
+
+// writeModule writes what Python imports first, atomically: another trial may be reading it.
+func writeModule(dir string, source []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return writeOver(filepath.Join(dir, "sitecustomize.py"), probeSource, 0o644) // atomically: another trial may be reading it
+	return renameio.WriteFile(filepath.Join(dir, "sitecustomize.py"), source, 0o644, renameio.WithTempDir(dir), renameio.WithStaticPermissions(0o644))
 }
 
 // ProbeEnv returns the environment of a trial with dir, where the probe is, first in
@@ -66,12 +71,7 @@ var profilerSource []byte
 const profileDir = "KBISECT_PROFILE_DIR"
 
 // WriteProfiler writes the Python profiler into a directory, which it creates if necessary.
-func WriteProfiler(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	return writeOver(filepath.Join(dir, "sitecustomize.py"), profilerSource, 0o644)
-}
+func WriteProfiler(dir string) error { return writeModule(dir, profilerSource) }
 
 // ProfilerEnv returns the environment of a trial with the profiler in dir first in
 // PYTHONPATH. Traces go to the folder traces; recompilations are logged to standard error,

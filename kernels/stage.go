@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -107,13 +108,17 @@ func folderName(folder string) *regexp.Regexp {
 // Write writes the files of a plan into an export and replaces what is there, except
 // under an overlay. A missing source is a *MissingSourceError.
 func (p Plan) Write(root string) error {
-	dir := filepath.Join(root, filepath.FromSlash(p.Dir))
+	in, err := os.OpenRoot(root) // a candidate may have left links that lead out of it
+	if err != nil {
+		return err
+	}
+	defer in.Close()
 	for _, f := range p.Files {
 		if !filepath.IsLocal(filepath.FromSlash(f.Name)) {
 			return fmt.Errorf("invalid file %q in the plan: outside the export", f.Name)
 		}
-		name := filepath.Join(dir, filepath.FromSlash(f.Name))
-		if _, err := os.Lstat(name); f.Overlay && err == nil {
+		name := filepath.Join(filepath.FromSlash(p.Dir), filepath.FromSlash(f.Name))
+		if _, err := in.Lstat(name); f.Overlay && err == nil {
 			continue
 		}
 		text := []byte(f.Text)
@@ -126,7 +131,7 @@ func (p Plan) Write(root string) error {
 				return &MissingSourceError{Path: f.Source, Err: err}
 			}
 		}
-		if err := writeOver(name, text, f.mode()); err != nil {
+		if err := writeOver(in, name, text, f.mode()); err != nil {
 			return fmt.Errorf("writing %s into the export: %w", f.Name, err)
 		}
 	}
@@ -169,13 +174,20 @@ func (e *MissingSourceError) Error() string {
 // Unwrap returns the cause.
 func (e *MissingSourceError) Unwrap() error { return e.Err }
 
-// writeOver replaces a file atomically. It does not follow a link with which a candidate
-// could direct the write outside the export.
-func writeOver(name string, text []byte, mode os.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+// writeOver replaces a file atomically. A link on the way that leads out of the export, with which a candidate
+// could direct the write to the user's files, is removed.
+func writeOver(in *os.Root, name string, text []byte, mode os.FileMode) error {
+	dir := filepath.Dir(name)
+	err := in.MkdirAll(dir, 0o777)
+	for at := dir; err != nil && at != "."; at = filepath.Dir(at) {
+		if info, no := in.Lstat(at); no == nil && info.Mode().Type() == fs.ModeSymlink {
+			err = cmp.Or(in.Remove(at), in.MkdirAll(dir, 0o777))
+		}
+	}
+	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(name, text, mode, renameio.WithTempDir(filepath.Dir(name)), renameio.WithStaticPermissions(mode))
+	return renameio.WriteFile(name, text, mode, renameio.WithRoot(in), renameio.WithStaticPermissions(mode))
 }
 
 // Digest identifies everything in a plan that can change the result of its build.

@@ -39,11 +39,16 @@ func (x Source) Check() error {
 
 // clearResults removes the results of an earlier trial, which would be taken for those of the next.
 func clearResults(dir string, sources []Source) error {
+	in, err := os.OpenRoot(dir) // a candidate may have left links that lead out of it
+	if err != nil {
+		return &bisect.InfraError{What: "removing old results", Err: err}
+	}
+	defer in.Close()
 	for _, x := range sources {
 		if x.File == "" {
 			continue
 		}
-		err := os.Remove(filepath.Join(dir, filepath.FromSlash(x.File)))
+		err := in.Remove(filepath.FromSlash(x.File))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return &bisect.InfraError{What: "removing old results", Err: err}
 		}
