@@ -73,12 +73,13 @@ type client struct {
 	reports <-chan warden.Report
 	done    chan struct{} // closed when reports are no longer read
 	stderr  *limited
-	once    sync.Once // for close
+	once    sync.Once     // for close
+	reaped  chan struct{} // closed when it has been
 }
 
 // startWarden starts a warden that will obey o; ends are the descriptors of the
 // leader, from standard output on.
-func startWarden(o warden.Order, ends []*os.File) (*client, error) {
+func startWarden(o warden.Order, box *Sandbox, ends []*os.File) (*client, error) {
 	if os.Args[0] == warden.Name {
 		return nil, errors.New("start the supervising process: this process is one itself\nhint: main must call proc.Warden first")
 	}
@@ -93,7 +94,7 @@ func startWarden(o warden.Order, ends []*os.File) (*client, error) {
 		return nil, err
 	}
 	defer reportW.Close()
-	w := &client{control: control, done: make(chan struct{}), stderr: &limited{max: 8 << 10}}
+	w := &client{control: control, done: make(chan struct{}), reaped: make(chan struct{}), stderr: &limited{max: 8 << 10}}
 	w.cmd = &exec.Cmd{
 		Path:        "/proc/self/exe",
 		Args:        []string{warden.Name},
@@ -102,6 +103,9 @@ func startWarden(o warden.Order, ends []*os.File) (*client, error) {
 		ExtraFiles:  append([]*os.File{controlR, reportW}, ends...),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 		WaitDelay:   drainBound,
+	}
+	if box != nil {
+		box.isolate(w.cmd)
 	}
 	supervisors.Lock()
 	err = w.cmd.Start()
@@ -112,6 +116,11 @@ func startWarden(o warden.Order, ends []*os.File) (*client, error) {
 	if err != nil {
 		control.Close()
 		reports.Close()
+		if box != nil && !errors.Is(err, unix.EAGAIN) {
+			var refused syscall.Errno
+			errors.As(err, &refused)
+			return nil, &SandboxError{why: "make namespaces: " + refused.Error()}
+		}
 		return nil, fmt.Errorf("start the supervising process: %w", err)
 	}
 	w.reports = receive(reports, w.done)
@@ -168,15 +177,36 @@ func (w *client) lost(why string) error {
 	return fmt.Errorf("the supervising process %s", why)
 }
 
-// close ends and reaps the warden, after its last report or without one.
+// close ends and reaps the warden, after its last report or without one. In a namespace of its own it cannot be
+// reaped before the processes there, and one of them may be stuck.
 func (w *client) close() {
-	_ = w.cmd.Process.Kill() // quicker than its exit
-	w.control.Close()
-	w.once.Do(func() { close(w.done) })
-	_ = w.cmd.Wait() // its reports say more than its exit status
-	supervisors.Lock()
-	delete(supervisors.pids, w.cmd.Process.Pid)
-	supervisors.Unlock()
+	w.once.Do(func() {
+		_ = w.cmd.Process.Kill() // quicker than its exit
+		w.control.Close()
+		close(w.done)
+		go func() {
+			_ = w.cmd.Wait() // its reports say more than its exit status
+			supervisors.Lock()
+			delete(supervisors.pids, w.cmd.Process.Pid)
+			supervisors.Unlock()
+			close(w.reaped)
+		}()
+	})
+	select {
+	case <-w.reaped:
+	case <-time.After(defaultKillBound):
+	}
+}
+
+// ended returns how a closed warden ended, and whether that is known.
+func (w *client) ended() (syscall.WaitStatus, bool) {
+	select {
+	case <-w.reaped:
+		status, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		return status, ok
+	default:
+		return 0, false
+	}
 }
 
 // limited keeps the first bytes written to it.

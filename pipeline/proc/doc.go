@@ -18,6 +18,13 @@
 // removes; the warden stays outside. The group also freezes, limits and counts
 // what the tree uses. It is an addition to what follows, which holds anywhere.
 //
+// In a [Sandbox] the warden is the first process of namespaces of its own: what
+// is below it dies with it by the kernel's hand, cannot signal or stop it, and
+// sees nothing outside; the leader's thread has mounts and privileges of its
+// own besides. It is not the default: without root it takes a user namespace,
+// in which setuid programs such as nvidia-modprobe and sudo do not work, most
+// containers allow none, and programs would see other process numbers.
+//
 // Because the warden is the child subreaper, every process that loses its
 // parent becomes the warden's child: none can leave the tree, and "no children
 // left" (ECHILD) proves that the tree is empty. The warden learns of kbisect's

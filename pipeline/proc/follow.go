@@ -45,9 +45,15 @@ func (t *trial) await() error {
 // that time.Now reads, with another origin.
 func (t *trial) started(r warden.Report) {
 	t.mono, t.leader = r.Mono, r.Leader
+	if t.spec.Sandbox != nil {
+		t.leader = ps.Outside(t.warden.cmd.Process.Pid, r.Leader)
+	}
 	t.result.Contained = bySubreaper
 	if r.Grouped {
 		t.result.Contained = byGroup
+	}
+	if t.spec.Sandbox != nil {
+		t.result.Contained = byNamespace
 	}
 	t.start = time.Now().Add(time.Duration(r.Mono - warden.Monotonic()))
 	t.result.Started = t.start
@@ -196,6 +202,11 @@ func (t *trial) gone(r warden.Report) error {
 			t.result.Signal = status.Signal()
 		}
 	}
+	if len(r.Stuck) > 0 && t.spec.Sandbox != nil { // by numbers that mean something here
+		if left, err := ps.Below(t.warden.cmd.Process.Pid); err == nil {
+			r.Stuck = ps.Describe(left)
+		}
+	}
 	if len(r.Stuck) > 0 {
 		return &StuckError{After: t.spec.killBound, Processes: r.Stuck}
 	}
@@ -211,9 +222,8 @@ func (t *trial) gone(r warden.Report) error {
 func (t *trial) died(why string) error {
 	err := t.abandon(why)
 	var swept *StuckError
-	state := t.warden.cmd.ProcessState
-	status, ok := state.Sys().(syscall.WaitStatus)
-	if errors.As(err, &swept) || !ok || !status.Signaled() || cgroup.OwnOOM() != t.oom {
+	status, ok := t.warden.ended()
+	if errors.As(err, &swept) || !ok || !status.Signaled() || cgroup.OwnOOM() != t.oom || t.spec.Sandbox != nil { // nobody in a sandbox can
 		return err
 	}
 	if t.start.IsZero() { // it was quicker than the report of its start
@@ -273,6 +283,9 @@ func (t *trial) ending() bool { return t.canceled || t.greedy || t.timeout != ni
 // refused turns the report of a failed start into an error.
 func (t *trial) refused(r warden.Report) error {
 	name := t.spec.Argv[0]
+	if r.Denied != "" {
+		return &SandboxError{why: r.Denied}
+	}
 	switch r.Errno {
 	case 0:
 		return fmt.Errorf("start %q: %s", name, r.Error)

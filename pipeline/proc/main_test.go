@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -36,6 +37,32 @@ func bothWays(t *testing.T, test func(t *testing.T, way string)) {
 	t.Run(bySubreaper, func(t *testing.T) { test(t, bySubreaper) })
 }
 
+// everyWay runs a test in a sandbox too.
+func everyWay(t *testing.T, test func(t *testing.T, way string)) {
+	t.Helper()
+	bothWays(t, test)
+	t.Run(byNamespace, func(t *testing.T) {
+		needSandbox(t)
+		test(t, byNamespace)
+	})
+}
+
+// needSandbox skips a test where no sandbox can be made.
+func needSandbox(t *testing.T) {
+	t.Helper()
+	if err := CheckSandbox(t.Context()); err != nil {
+		t.Skipf("NOT TESTED: %v", err)
+	}
+}
+
+// openSandbox is one in which programs of tests find all that they do outside.
+func openSandbox(way string) *Sandbox {
+	if way != byNamespace {
+		return nil
+	}
+	return &Sandbox{Write: []string{os.TempDir()}, Tmp: os.TempDir()}
+}
+
 // needGroup skips a test where no control group can be made.
 func needGroup(t *testing.T) {
 	t.Helper()
@@ -50,7 +77,7 @@ func needGroup(t *testing.T) {
 
 // contained returns s with its way set.
 func contained(s Spec, way string) Spec {
-	s.subreaper = way == bySubreaper
+	s.subreaper, s.Sandbox = way == bySubreaper, openSandbox(way)
 	s.Env = append(s.Env, wayVariable+"="+way)
 	return s
 }
@@ -92,6 +119,20 @@ func pose(name string, args []string) int {
 		for range 200 << 20 / len(buf) {
 			_, _ = os.Stdout.Write(buf)
 		}
+	case "dial":
+		if _, err := net.Dial(args[0], args[1]); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	case "echo": // talks to itself
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err == nil {
+			_, err = net.Dial("tcp", l.Addr().String())
+		}
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
 	case "kbisect": // runs a trial and says when it is under way
 		runInside()
 	case "limited": // runs a trial in a memory group that it enters first
@@ -99,7 +140,7 @@ func pose(name string, args []string) int {
 			fmt.Println(err)
 			return 1
 		}
-		r, err := Run(context.Background(), Spec{Argv: []string{"sh", "-c", args[1]}, Env: os.Environ(), subreaper: os.Getenv(wayVariable) == bySubreaper})
+		r, err := Run(context.Background(), Spec{Argv: []string{"sh", "-c", args[1]}, Env: os.Environ(), subreaper: os.Getenv(wayVariable) == bySubreaper, Sandbox: openSandbox(os.Getenv(wayVariable))})
 		if err != nil {
 			fmt.Println(err)
 			return 1
@@ -107,7 +148,7 @@ func pose(name string, args []string) int {
 		_ = json.NewEncoder(os.Stdout).Encode(r)
 	case "stuck":
 		s := Spec{Argv: args, Protocol: "FD", Cookie: os.Getenv("PROC_TEST_COOKIE"), killBound: 500 * time.Millisecond}
-		s.subreaper = os.Getenv(wayVariable) == bySubreaper
+		s.subreaper, s.Sandbox = os.Getenv(wayVariable) == bySubreaper, openSandbox(os.Getenv(wayVariable))
 		r, err := Run(context.Background(), s)
 		fmt.Println("exit", r.Exit, err)
 	}
@@ -135,10 +176,11 @@ func spawn(name string) {
 // runInside is a kbisect that will be killed.
 func runInside() {
 	s := Spec{Argv: []string{"/proc/self/exe"}, Env: append(os.Environ(), poseVariable+"=daemon"), Protocol: "FD"}
+	exe, _ := os.Executable()
 	// The leader of this one stays, ignoring SIGTERM, and so does a daemon.
-	s.Argv = []string{"sh", "-c", "trap '' TERM; /proc/" + fmt.Sprint(os.Getpid()) + "/exe; sleep 1000"}
+	s.Argv = []string{"sh", "-c", "trap '' TERM; " + exe + "; sleep 1000"}
 	s.Cookie = os.Getenv("PROC_TEST_COOKIE")
-	s.subreaper = os.Getenv(wayVariable) == bySubreaper
+	s.subreaper, s.Sandbox = os.Getenv(wayVariable) == bySubreaper, openSandbox(os.Getenv(wayVariable))
 	s.Watch = func(line string, _ time.Duration) Transition {
 		fmt.Println(line)
 		return Transition{}

@@ -122,7 +122,7 @@ func TestPauseHoldsLimits(t *testing.T) {
 
 func TestKillWhileFrozen(t *testing.T) {
 	for _, grace := range []time.Duration{-1, 20 * time.Second} {
-		bothWays(t, func(t *testing.T, way string) {
+		everyWay(t, func(t *testing.T, way string) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			pause := make(chan bool)
@@ -145,7 +145,7 @@ func TestKillWhileFrozen(t *testing.T) {
 
 // TestPausedKbisectKilled: nobody thaws, and yet nothing stays.
 func TestPausedKbisectKilled(t *testing.T) {
-	bothWays(t, func(t *testing.T, way string) {
+	everyWay(t, func(t *testing.T, way string) {
 		cmd, prefix := inside(t, way)
 		cmd.Env = append(cmd.Env, "PROC_TEST_PAUSE=1")
 		ready(t, cmd)

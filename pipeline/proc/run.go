@@ -101,6 +101,7 @@ func (s Spec) order() (warden.Order, error) {
 		Nice:     s.Nice,
 		Count:    s.count,
 		Hold:     s.WaitOutput,
+		Sandbox:  s.Sandbox.order(path, dir, s.Env),
 	}, nil
 }
 
@@ -152,7 +153,7 @@ func (t *trial) begin(o warden.Order) error {
 	if err != nil {
 		return err
 	}
-	t.warden, err = startWarden(o, ends)
+	t.warden, err = startWarden(o, t.spec.Sandbox, ends)
 	if err != nil {
 		return err
 	}

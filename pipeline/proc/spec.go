@@ -29,6 +29,7 @@ const (
 const (
 	byGroup     = "cgroup"
 	bySubreaper = "subreaper"
+	byNamespace = "namespace"
 )
 
 // Delegated returns a control group (version 2) in which trials can have groups
@@ -100,6 +101,9 @@ type Spec struct {
 	// user mode. Where it cannot, nothing is started; see [CanCount].
 	Instructions bool
 
+	// Sandbox is what the tree may reach, nil for all that the user may.
+	Sandbox *Sandbox
+
 	// Output is a file, created or truncated, that receives standard output
 	// and standard error as they arrive; "" for none. It holds at most
 	// OutputMax bytes (0 means 1 MiB), head and tail, with a line between
@@ -155,7 +159,8 @@ type Result struct {
 	MaxRSS int64 // largest resident set of any one process in bytes; a few MiB are always seen
 
 	// Contained is how the tree is held together: "cgroup" by a control group
-	// (version 2) of its own, "subreaper" where there can be none.
+	// (version 2) of its own, "subreaper" where there can be none; "namespace" in
+	// a sandbox, with or without a control group.
 	Contained string
 
 	MemoryPeak int64 // the most memory that the tree used at one time in bytes, 0 where no group counts it

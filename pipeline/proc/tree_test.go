@@ -37,7 +37,7 @@ func testGrandchildHoldsPipes(t *testing.T, way string) {
 }
 
 // TestWaitOutput holds the limits until the last writer has gone, as one who reads to the end does.
-func TestWaitOutput(t *testing.T) { bothWays(t, testWaitOutput) }
+func TestWaitOutput(t *testing.T) { everyWay(t, testWaitOutput) }
 
 func testWaitOutput(t *testing.T, way string) {
 	for _, c := range []struct {
@@ -66,10 +66,14 @@ func testWaitOutput(t *testing.T, way string) {
 			}
 		})
 	}
-	s := contained(shell(t, "sleep 1000 & exit 0"), way)
-	s.WaitOutput = true
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	s := contained(shell(t, "sleep 1000 & echo >&$FD; exit 0"), way)
+	s.WaitOutput = true
+	s.Watch = func(string, time.Duration) Transition { // the leader is about to end
+		time.AfterFunc(300*time.Millisecond, cancel)
+		return Transition{}
+	}
 	if r, err := Run(ctx, s); err != nil || !r.Canceled || r.Held || r.Leftover != 1 {
 		t.Errorf("canceled: %+v, %v", r, err)
 	}
@@ -80,7 +84,7 @@ func testWaitOutput(t *testing.T, way string) {
 	}
 }
 
-func TestLeftoverCount(t *testing.T) { bothWays(t, testLeftoverCount) }
+func TestLeftoverCount(t *testing.T) { everyWay(t, testLeftoverCount) }
 
 func testLeftoverCount(t *testing.T, way string) {
 	r := run(t, contained(shell(t, "sleep 1000 & sleep 1000 & setsid sleep 1000 & sleep 0.3; exit 4"), way))
@@ -102,7 +106,7 @@ func testTimeoutKillsTree(t *testing.T, way string) {
 }
 
 // TestGraceIsForTheTree: a shell dies of SIGTERM at once, its child cleans up.
-func TestGraceIsForTheTree(t *testing.T) { bothWays(t, testGraceIsForTheTree) }
+func TestGraceIsForTheTree(t *testing.T) { everyWay(t, testGraceIsForTheTree) }
 
 func testGraceIsForTheTree(t *testing.T, way string) {
 	s := shell(t, `sh -c 'trap "sleep 0.5; echo clean; exit" TERM; echo ready >&$FD; while :; do sleep 0.05; done' & wait`)
@@ -139,7 +143,7 @@ int main(void) {
 
 // TestForkBombs runs programs that fork without end, with a bounded number of
 // processes alive.
-func TestForkBombs(t *testing.T) { bothWays(t, testForkBombs) }
+func TestForkBombs(t *testing.T) { everyWay(t, testForkBombs) }
 
 func testForkBombs(t *testing.T, way string) {
 	const head = `
@@ -315,7 +319,7 @@ func testKbisectKilled(t *testing.T, way string) {
 	eventually(t, "tree and warden gone", func() bool { return len(alive(t, prefix)) == 0 && len(groupsWith(prefix)) == 0 })
 }
 
-func TestKbisectKilledAnyTime(t *testing.T) { bothWays(t, testKbisectKilledAnyTime) }
+func TestKbisectKilledAnyTime(t *testing.T) { everyWay(t, testKbisectKilledAnyTime) }
 
 func testKbisectKilledAnyTime(t *testing.T, way string) {
 	for i := range 10 {
@@ -330,7 +334,7 @@ func testKbisectKilledAnyTime(t *testing.T, way string) {
 	}
 }
 
-func TestSweep(t *testing.T) { bothWays(t, testSweep) }
+func TestSweep(t *testing.T) { everyWay(t, testSweep) }
 
 func testSweep(t *testing.T, way string) {
 	cmd, prefix := startInside(t, way)
@@ -347,6 +351,11 @@ func testSweep(t *testing.T, way string) {
 		_ = cmd.Process.Signal(sig)
 	}
 	_ = cmd.Wait()
+	if way == byNamespace {
+		eventually(t, "tree gone with its warden", func() bool { return len(alive(t, prefix)) == 0 })
+		_, _ = Sweep(prefix) // the empty group
+		return
+	}
 	if n := len(alive(t, prefix)); n == 0 {
 		t.Error("nothing left to sweep")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -74,13 +75,15 @@ func Adopted() []int {
 }
 
 // Children lists the children of this process, dead ones included.
-func Children() []int {
+func Children() []int { return children(os.Getpid()) }
+
+func children(parent int) []int {
 	var out []int
-	files, _ := filepath.Glob("/proc/self/task/*/children")
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
 	if len(files) == 0 { // a kernel without CONFIG_PROC_CHILDREN
 		list, _ := All()
 		for _, p := range list {
-			if p.PPID == os.Getpid() {
+			if p.PPID == parent {
 				out = append(out, p.PID)
 			}
 		}
@@ -89,6 +92,19 @@ func Children() []int {
 		out = append(out, PIDs(file)...) // none if the thread has ended
 	}
 	return out
+}
+
+// Outside returns the number of the child of a process that has another in a PID namespace
+// below ours, 0 if there is none.
+func Outside(parent, inside int) int {
+	for _, pid := range children(parent) {
+		for line := range strings.Lines(Process{PID: pid}.File("status")) {
+			if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok && slices.Contains(strings.Fields(numbers), strconv.Itoa(inside)) {
+				return pid
+			}
+		}
+	}
+	return 0
 }
 
 // PIDs reads a file of process numbers, such as cgroup.procs; it returns none

@@ -5,7 +5,8 @@
 // what to do with the tree, and a [Report] what happened.
 //
 // Inside, supervisor follows the messages, tree lists, reaps and kills what is
-// below the warden, and pause stops and continues it. The package must not know
+// below the warden, pause stops and continues it, and [Sandbox] is what the leader
+// finds where it may not reach all that the user may. The package must not know
 // limits, phases or the protocol of trials: those are kbisect's side, package
 // proc. It alone sets SysProcAttr for programs under test. Linux only.
 package warden

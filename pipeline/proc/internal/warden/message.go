@@ -38,6 +38,8 @@ type Order struct {
 
 	Count *perf.Event // what to count in the tree, nil for nothing
 
+	Sandbox *Sandbox // nil for none; the warden is the first process of its namespaces then
+
 	Hold bool // the tree is left alone after the leader's end, until a command comes
 }
 
@@ -61,8 +63,9 @@ type Report struct {
 	Event Event
 	Mono  int64 `json:",omitempty"` // CLOCK_MONOTONIC in ns: of the start, of the leader's end, of a pause
 
-	Errno unix.Errno `json:",omitempty"` // refused: why
-	Error string     `json:",omitempty"` // refused, when there is no Errno
+	Errno  unix.Errno `json:",omitempty"` // refused: why
+	Error  string     `json:",omitempty"` // refused, when there is no Errno
+	Denied string     `json:",omitempty"` // refused: the step of making a sandbox that failed, and why
 
 	Leader  int  `json:",omitempty"` // started: its pid
 	Grouped bool `json:",omitempty"` // started: in a control group

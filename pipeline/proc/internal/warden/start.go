@@ -21,6 +21,7 @@ import (
 func start(o Order) (t *tree, at int64, err error) {
 	defer closeEnds(o)
 	t = &tree{}
+	group := cgroup.Make(string(o.Group), o.Memory)
 	onThread(func() {
 		if err = pin(o.CPUs, o.Nice); err != nil {
 			return
@@ -30,18 +31,21 @@ func start(o Order) (t *tree, at int64, err error) {
 				return
 			}
 		}
-		if t.group = cgroup.Make(string(o.Group), o.Memory); t.group != nil {
-			at = Monotonic()
-			if t.leader, err = startIn(t.group, o); err == nil {
+		if o.Sandbox != nil {
+			if err = o.Sandbox.enter(); err != nil {
 				return
 			}
-			// The error may be the program's as well as the group's.
-			t.group.Remove()
-			t.group = nil
 		}
-		at = Monotonic()
-		t.leader, err = startIn(nil, o)
+		for _, t.group = range []*cgroup.Group{group, nil} { // an error may be the program's as well as the group's
+			at = Monotonic()
+			if t.leader, err = startIn(t.group, o); err == nil || t.group == nil {
+				return
+			}
+		}
 	})
+	if t.group == nil {
+		group.Remove()
+	}
 	return t, at, err
 }
 

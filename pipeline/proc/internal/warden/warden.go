@@ -35,12 +35,18 @@ func Main() bool {
 // supervise runs a warden from the order to the end of the tree.
 func supervise() error {
 	runtime.LockOSThread() // so that onThread takes another
-	if err := isolate(); err != nil {
-		return err
-	}
 	s := &supervisor{
 		reports:  json.NewEncoder(os.NewFile(reportFD, "reports")),
 		children: make(chan os.Signal, 1),
+	}
+	if os.Getpid() == 1 {
+		if err := ownNamespaces(os.Args[1:]); err != nil {
+			s.report(refusal(err))
+			return nil
+		}
+	}
+	if err := isolate(); err != nil {
+		return err
 	}
 	signal.Notify(s.children, unix.SIGCHLD)
 	s.report(Report{Event: EventHello})
@@ -114,6 +120,11 @@ func noCore() error {
 
 func refusal(err error) Report {
 	r := Report{Event: EventRefused, Error: err.Error()}
+	var denied *sandboxError
+	if errors.As(err, &denied) {
+		r.Denied = denied.Error()
+		return r
+	}
 	errors.As(err, &r.Errno)
 	return r
 }
