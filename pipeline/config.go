@@ -5,6 +5,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
@@ -16,6 +17,7 @@ type Config struct {
 	Dir     string         // for the workspaces; created, and removed again
 	Devices []*gpu.Watch   // on which trials run; without any no device is watched
 	Caches  Caches         // that timed trials find; "" is warm where times are compared, else cold
+	Sandbox *proc.Sandbox  // of builds and launches, nil for none; of watched devices it holds the nodes by itself
 	Jobs    int            // builds at a time; 1: only what is asked for; 0: what the machine can bear
 	Session string         // marks the processes, so that leftovers can be found
 	Slot    int            // number of this pipeline among those that work side by side, from 0

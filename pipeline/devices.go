@@ -1,15 +1,19 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
 const (
@@ -84,6 +88,36 @@ func visible(env []string, devices []*gpu.Watch) []string {
 		return strings.HasPrefix(v, "CUDA_VISIBLE_DEVICES=") || strings.HasPrefix(v, "CUDA_DEVICE_ORDER=")
 	})
 	return append(env, "CUDA_VISIBLE_DEVICES="+strings.Join(ids, ","), "CUDA_DEVICE_ORDER=PCI_BUS_ID")
+}
+
+// sandbox lets processes use the watched devices and no others. Without any it has those that it was given.
+func sandbox(of *proc.Sandbox, devices []*gpu.Watch) *proc.Sandbox {
+	if of == nil || len(devices) == 0 {
+		return of
+	}
+	box := *of
+	box.Devices = []string{"/dev/nvidiactl", "/dev/nvidia-uvm*", "/dev/nvidia-caps/*", "/dev/nvidia-caps-imex-channels/*", "/dev/dxg"}
+	for _, d := range devices {
+		box.Devices = append(box.Devices, "/dev/nvidia"+minor(cmp.Or(d.Device().Parent, d.Device().UUID)))
+	}
+	return &box
+}
+
+// minor is the number in the name of a GPU's node, or a pattern for all of them where the driver does not say.
+func minor(uuid string) string {
+	files, _ := filepath.Glob("/proc/driver/nvidia/gpus/*/information")
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		facts := map[string]string{}
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(line, ":")
+			facts[name] = strings.TrimSpace(value)
+		}
+		if facts["GPU UUID"] == uuid && facts["Device Minor"] != "" {
+			return facts["Device Minor"]
+		}
+	}
+	return "[0-9]*"
 }
 
 func asJSON(v any) json.RawMessage {

@@ -52,6 +52,9 @@ func New(c Config) (*Pipeline, error) {
 	if err == nil {
 		root, err = workspace.Open(c.Dir, c.Session)
 	}
+	if err == nil {
+		root.Sandbox = sandbox(c.Sandbox, c.Devices)
+	}
 	if err != nil {
 		return nil, &bisect.InfraError{What: "making the working folder " + c.Dir, Err: fmt.Errorf("%w\nhint: set XDG_CACHE_HOME to a folder that can be written", err)}
 	}

@@ -57,7 +57,7 @@ func requestOf(c *cli.Context) *policy.Request {
 		Axis: c.String("axis"), Commit: c.String("commit"), Find: c.String("find"), Phase: c.String("phase"), Metric: c.String("metric"), Better: c.String("better"),
 		Improvement: c.Bool("improvement"), All: c.Bool("all"), Paths: c.StringSlice("path"), NoHunks: c.Bool("no-hunks"),
 		Budget: duration(c, "budget"), BudgetSet: c.IsSet("budget"), Limit: duration(c, "limit"), Jobs: c.Int("jobs"), JobsSet: c.IsSet("jobs"), Seed: c.Int64("seed"),
-		As: c.String("as"), Build: c.String("build"), Outputs: c.StringSlice("output"), Keep: c.StringSlice("keep"), InWorktree: c.Bool("in-worktree"), Repeat: c.Int("repeat"), Fast: c.Bool("fast"),
+		As: c.String("as"), Build: c.String("build"), Outputs: c.StringSlice("output"), Keep: c.StringSlice("keep"), InWorktree: c.Bool("in-worktree"), Sandbox: c.Bool("sandbox"), Repeat: c.Int("repeat"), Fast: c.Bool("fast"),
 		ExplainLimit: duration(c, "explain-limit"), NoExplain: c.Bool("no-explain"), Resume: c.Bool("resume"),
 		Effect: c.String("effect"), Error: c.Float64("error"), ErrorSet: c.IsSet("error"), Pairs: c.Int("pairs"), PairsSet: c.IsSet("pairs"), Launches: c.Int("launches"), Profile: !c.Bool("no-profile"),
 	}
@@ -83,6 +83,10 @@ func inWorktreeFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "in-worktree", Usage: "make each candidate a linked work tree of the repository (git worktree), which shares its refs and configuration", DisableDefaultText: true}
 }
 
+func sandboxFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "sandbox", Usage: "build and launch candidates where they can write only their own folders and reach no network, no other process and no other device", DisableDefaultText: true}
+}
+
 func betterFlag() cli.Flag {
 	return &cli.StringFlag{Name: "better", Usage: "`DIRECTION` of the metric, higher or lower", DefaultText: "by its unit"}
 }
@@ -97,7 +101,7 @@ func trialFlags() []cli.Flag {
 		&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 		&cli.StringSliceFlag{Name: "output", Usage: "a file or folder `P` that --build creates, kept in the build cache; repeatable"},
 		&cli.StringSliceFlag{Name: "path", Usage: "a file or folder `P` that build or run reads; repeatable"},
-		keepFlag(), inWorktreeFlag(),
+		keepFlag(), inWorktreeFlag(), sandboxFlag(),
 	}
 }
 

@@ -3,6 +3,7 @@ package workspace
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,9 +39,9 @@ const (
 
 // cacheEnv points every cache below root, and Python's bytecode below python. What is downloaded or
 // addressed by its content in the user's cache folder stays where it is: models are inputs, and ccache is
-// shared on purpose.
-func cacheEnv(env []string, root, python string) []string {
-	shared := sharedData(env)
+// shared on purpose, but for a sandbox, which can only read it.
+func cacheEnv(env []string, root, python string, sandbox bool) []string {
+	shared := sharedData(env, sandbox)
 	env = slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains(cacheVariables(), name) || slices.Contains(remoteCaches(), name) || name == bytecodePrefix || name == noBytecode
@@ -53,14 +54,14 @@ func cacheEnv(env []string, root, python string) []string {
 }
 
 // sharedData names the folders in the user's cache folder that must not move with XDG_CACHE_HOME.
-func sharedData(env []string) (out []string) {
+func sharedData(env []string, readOnly bool) (out []string) {
 	cache := Getenv(env, "XDG_CACHE_HOME")
 	if home := Getenv(env, "HOME"); cache == "" && home != "" {
 		cache = filepath.Join(home, ".cache")
 	}
-	shared := map[string]string{
-		"HF_HOME": "huggingface", "TORCH_HOME": "torch", "CCACHE_DIR": "ccache", "SCCACHE_DIR": "sccache",
-		"GOCACHE": "go-build", "PIP_CACHE_DIR": "pip", "UV_CACHE_DIR": "uv",
+	shared := map[string]string{"HF_HOME": "huggingface", "TORCH_HOME": "torch"}
+	if !readOnly {
+		maps.Copy(shared, map[string]string{"CCACHE_DIR": "ccache", "SCCACHE_DIR": "sccache", "GOCACHE": "go-build", "PIP_CACHE_DIR": "pip", "UV_CACHE_DIR": "uv"})
 	}
 	for name, dir := range shared {
 		path := filepath.Join(cache, dir)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
 // lockSuffix names the file beside a root that its owner holds locked. The kernel releases the lock when
@@ -23,7 +24,8 @@ const lockSuffix = ".lock"
 // does not change afterwards, so that several goroutines may use it.
 type Root struct {
 	Dir     string
-	session string // marks the processes of the job
+	Sandbox *proc.Sandbox // of all processes, but for the folders of their workspace; set before these are made; nil for none
+	session string        // marks the processes of the job
 	lock    *os.File
 }
 

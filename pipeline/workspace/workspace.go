@@ -36,7 +36,8 @@ type Workspace struct {
 
 	root   *Root
 	export *source.Export
-	full   bool // the disk was, when the last process ended
+	full   bool     // the disk was, when the last process ended
+	tools  []string // folders that tools write
 }
 
 // Share is what the processes of a workspace get of the machine.
@@ -67,7 +68,11 @@ type Facts struct {
 func (r *Root) New(name string) *Workspace {
 	folder := filepath.Join(r.Dir, name)
 	w := &Workspace{Name: name, Folder: folder, Dir: filepath.Join(folder, "tree"), Tmp: filepath.Join(folder, "tmp"), root: r}
-	w.Caches = newCaches(folder, w.Dir, filepath.Join(r.Dir, "python"))
+	python := filepath.Join(r.Dir, "python")
+	if r.Sandbox != nil { // what one candidate writes, none of another workspace runs
+		python = filepath.Join(folder, "python")
+	}
+	w.Caches = newCaches(folder, w.Dir, python)
 	w.Contents.Reads = map[string]bool{}
 	return w
 }
@@ -153,6 +158,11 @@ func (w *Workspace) Run(ctx context.Context, spec proc.Spec) (proc.Result, error
 	if err := os.MkdirAll(w.Tmp, 0o777); err != nil {
 		return proc.Result{}, err
 	}
+	box, err := w.sandbox()
+	if err != nil {
+		return proc.Result{}, err
+	}
+	spec.Sandbox = box
 	spec.Cookie = w.root.session + "-" + w.Name
 	spec.CPUs, spec.Nice, spec.Pause = w.Share.CPUs, w.Share.Nice, w.Share.Pause
 	res, err := proc.Run(ctx, spec)
@@ -165,6 +175,23 @@ func (w *Workspace) Run(ctx context.Context, spec proc.Spec) (proc.Result, error
 		err = context.Cause(ctx)
 	}
 	return res, err
+}
+
+// sandbox is that of the processes of this workspace, whose folders exist then. They can neither remove nor replace
+// these folders, which kbisect itself goes on to write.
+func (w *Workspace) sandbox() (*proc.Sandbox, error) {
+	if w.root.Sandbox == nil {
+		return nil, nil
+	}
+	box := *w.root.Sandbox
+	box.Tmp, box.Read = w.Tmp, append(slices.Clip(box.Read), w.root.Dir)
+	box.Write = slices.Concat(box.Write, []string{w.Dir, w.Tmp, w.Caches.Dir, w.Caches.Python}, w.tools)
+	for _, dir := range box.Write {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, &bisect.InfraError{What: "making the folder " + dir, Err: err}
+		}
+	}
+	return &box, nil
 }
 
 // Check returns an error if no process can succeed here, whatever the candidate: the disk was full when the
@@ -223,7 +250,7 @@ func (w *Workspace) Environ(base []string, workDir, caches string) []string {
 		name, _, _ := strings.Cut(v, "=")
 		return strings.HasPrefix(name, "GIT_") || name == "PWD" || name == "OLDPWD"
 	})
-	return append(compilerJobs(cacheEnv(env, caches, w.Caches.Python)),
+	return append(compilerJobs(cacheEnv(env, caches, w.Caches.Python, w.root.Sandbox != nil)),
 		"PYTHONFAULTHANDLER=1",
 		"PWD="+workDir,
 		"TMPDIR="+w.Tmp, "TMP="+w.Tmp, "TEMP="+w.Tmp,
@@ -236,6 +263,9 @@ func (w *Workspace) Scratch(name string) (string, error) {
 	dir := filepath.Join(w.Folder, name)
 	if err := errors.Join(removeTree(dir), os.MkdirAll(dir, 0o777)); err != nil {
 		return "", &bisect.InfraError{What: "making the folder " + dir, Err: err}
+	}
+	if !slices.Contains(w.tools, dir) {
+		w.tools = append(w.tools, dir)
 	}
 	return dir, nil
 }

@@ -62,6 +62,8 @@ type RunConfig struct {
 	Keep    []string                 // ignored and untracked paths of the work tree that every candidate gets
 	Caches  string                   // auto, cold, warm: the caches that judged trials find
 	Probe   string                   // auto, on, off: whether Python is asked for its phases
+	Sandbox bool                     // builds and launches run in a sandbox
+	Network bool                     // which has the network
 }
 
 // CacheState is Caches in the terms of the pipeline, where "" is auto.

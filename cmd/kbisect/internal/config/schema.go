@@ -45,7 +45,7 @@ func schema() map[string][]string {
 		"":           {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
 		"task":       {"problem", "mode", "submission", "reference", "cases"},
 		"build":      {"command", "limit", "memory", "outputs", "incremental", "sources", "options"},
-		"run":        {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe"},
+		"run":        {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "sandbox", "network"},
 		"metric":     metric,
 		"metrics":    metric,
 		"judge":      {"effect", "error"},
@@ -110,6 +110,8 @@ func readRun(t table) RunConfig {
 		Caches: t.choice("caches", []string{"auto", "cold", "warm"}), Probe: t.choice("probe", []string{"auto", "on", "off"}),
 	}
 	c.Limits = readLimits(t.table("limits"))
+	c.Sandbox, _ = value[bool](t, "sandbox", "true or false")
+	c.Network, _ = value[bool](t, "network", "true or false")
 	return c
 }
 

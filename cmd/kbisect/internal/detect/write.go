@@ -178,6 +178,8 @@ func renderRest() string {
 # caches = "auto"             # compiler caches (Triton, Inductor, …) of measured runs: cold | warm; auto is
                               # warm where times are compared, else cold; your own caches are never touched
 # memory = "8G"               # that its processes may hold together; more is a crash: out of memory
+# sandbox = true              # it and the build write only their own folders and see no network and no other process
+# network = true              # but the network in a sandbox
 # probe  = "auto"             # asks Python for the phases import, extension, compile, capture: on | off
 
 # [run.limits]                # per phase; the program names its phases, see kbisect run --help

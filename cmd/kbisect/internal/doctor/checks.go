@@ -107,6 +107,7 @@ func (s *subject) checks() []check {
 		check{"profilers", false, quick, profilers},
 		check{"devices", namesDevices(cfg.Device.GPUs), 40 * time.Second, func(context.Context) Finding { return devicesHere(s.probe(), cfg.Device.GPUs) }},
 		check{"cgroup", false, quick, cgroup},
+		check{"sandbox", cfg.Run.Sandbox, quick, sandbox},
 		check{"instructions", slices.ContainsFunc(cfg.Metrics, func(m config.Metric) bool { return m.From == metrics.Instructions }), quick, instructions},
 		check{"build cache", true, quick, buildCache},
 		check{"store", s.repoErr == nil, quick, s.store},

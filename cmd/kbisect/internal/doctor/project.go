@@ -251,6 +251,15 @@ func cgroup(context.Context) Finding {
 	return missing("no delegated v2 group; a process supervises the trials instead", "")
 }
 
+// sandbox says whether trials can have namespaces of their own, which they have where they were asked for: a user
+// namespace would take setuid programs from all others, and most containers allow none.
+func sandbox(ctx context.Context) Finding {
+	if err := proc.CheckSandbox(ctx); err != nil {
+		return missing(hint.Split(err))
+	}
+	return passed("--sandbox works here, by namespaces; without it a process supervises trials, which may do what you may")
+}
+
 // instructions checks what --metric instructions needs.
 func instructions(context.Context) Finding {
 	if err := proc.CanCount(); err != nil {

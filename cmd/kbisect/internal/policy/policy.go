@@ -61,6 +61,8 @@ type Policy struct {
 	GPUs        []string
 	Caches      pipeline.Caches
 	Probe       trial.Probe
+	Sandbox     bool // builds and launches run in a sandbox
+	Network     bool // which has the network
 	GPUHour     float64
 	Warnings    []string
 

@@ -253,6 +253,10 @@ func (r *reader) project() (err error) {
 	r.paths()
 	r.overlayUncommitted()
 	r.p.Plan.InWorktree = r.q.InWorktree
+	r.p.Sandbox = r.p.Sandbox || r.q.Sandbox
+	if r.p.Sandbox && r.q.InWorktree {
+		return exit.Usagef("--in-worktree makes candidates a part of the repository, which a sandbox protects from them\nhint: run one without the other")
+	}
 	if err := r.keep(slices.Concat(r.kept, r.fromHere(r.q.Keep))); err != nil {
 		return err
 	}
@@ -317,6 +321,7 @@ func (r *reader) configuration() error {
 		p.Limits.Phases[phase] = l
 	}
 	p.Caches, p.Probe = cfg.Run.CacheState(), cfg.Run.ProbeMode()
+	p.Sandbox, p.Network = cfg.Run.Sandbox, cfg.Run.Network
 	p.GPUs, p.GPUHour = cfg.Device.GPUs, cfg.Cost.GPUHour
 	if p.nothingRuns() {
 		p.GPUs = []string{"none"}

@@ -44,6 +44,7 @@ type Request struct {
 	Outputs         []string
 	Keep            []string
 	InWorktree      bool
+	Sandbox         bool
 	Repeat          int
 	Fast            bool
 	ExplainLimit    time.Duration

@@ -11,6 +11,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
 // Devices are the GPUs of a session: locked against other runs of kbisect, and watched for disturbances.
@@ -107,4 +108,27 @@ func (d *Devices) Names() (out []string) {
 		out = append(out, fmt.Sprintf("%s %s (driver %s)", x.Name, x.UUID, d.driver))
 	}
 	return out
+}
+
+// sandbox is that of builds and launches, nil where none was asked for.
+func sandbox(ctx context.Context, s *Session) (*proc.Sandbox, error) {
+	if !s.Policy.Sandbox {
+		return nil, nil
+	}
+	if err := proc.CheckSandbox(ctx); err != nil {
+		return nil, exit.Usage(err)
+	}
+	box := &proc.Sandbox{Network: s.Policy.Network, Read: []string{s.Repo.CommonDir()}}
+	if dir := s.Repo.WorkDir(); dir != "" {
+		box.Read = append(box.Read, dir)
+	}
+	if !slices.Equal(s.Policy.GPUs, []string{"none"}) { // those that are watched are known by name
+		box.Devices = []string{"/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd", "/dev/dxg"}
+	}
+	network := "without a network"
+	if box.Network {
+		network = "with the network"
+	}
+	s.Warn("builds and launches ran in a sandbox, " + network)
+	return box, nil
 }

@@ -161,6 +161,9 @@ func (s *Session) open(ctx context.Context) error {
 		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: s.Policy.Jobs, Devices: s.Devices.Watches,
 		Dir: filepath.Join(root, "work", s.Record.ID), Session: s.Record.ID, OnPhase: s.Display.Activity,
 	}
+	if config.Sandbox, err = sandbox(ctx, s); err != nil {
+		return err
+	}
 	if s.Policy.OwnScripts {
 		config.Recipe.WorkTree = s.Repo.WorkDir()
 	}
