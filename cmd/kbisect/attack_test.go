@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	mathrand "math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -208,5 +213,178 @@ func TestMemoryLimit(t *testing.T) {
 	text, _, _ := r.kbisect("show")
 	if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[2] || string(d.Culprits[0].Class) != "crash" || !strings.Contains(text, "out of memory") {
 		t.Errorf("%+v\n%s", d.Culprits, text)
+	}
+}
+
+// attacks is how many of an attack are made: few in each test run, many by make attack.
+func attacks(few, many int) int {
+	if os.Getenv("KBISECT_ATTACK") != "" {
+		return many
+	}
+	return few
+}
+
+// answer is what a user is told, without what may differ from one search to the next: times, and the order of tests.
+func answer(t *testing.T, finding string) string {
+	t.Helper()
+	type assigned struct {
+		Assign    map[string]string
+		Certified bool
+	}
+	var d struct {
+		Result   string
+		Culprits []struct {
+			Commit, Class string
+			Confirmed     bool
+		}
+		Guilty      []assigned `json:"minimal_sets"`
+		Safe        []assigned `json:"safe_sets"`
+		Recommended assigned
+		Complete    bool
+	}
+	if err := json.Unmarshal([]byte(finding), &d); err != nil {
+		t.Errorf("%v: %s", err, finding)
+	}
+	for _, sets := range [][]assigned{d.Guilty, d.Safe} {
+		slices.SortFunc(sets, func(a, b assigned) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	}
+	return fmt.Sprintf("%+v", d)
+}
+
+// SIGKILL at instants all over a search: resumed, it says what searches say that were left alone.
+func TestKilledAtAnyInstant(t *testing.T) {
+	t.Parallel()
+	const send = `echo "sample: %s us" >&$KBISECT_FD` + "\n"
+	noisy := `x=$(($(od -An -N2 -tu2 /dev/urandom) %% 100))` + "\n" + fmt.Sprintf(send, `$((10000 * %d + 100 * x))`)
+	flags := "version = 1\n[run]\ncommand = [\"./test.sh\"]\n"
+	for _, f := range "ABCD" {
+		flags += fmt.Sprintf("[[flag]]\nname = \"%c\"\nvalues = [\"off\", \"on\"]\nenv = \"%[1]c\"\n", f)
+	}
+	for name, c := range map[string]struct {
+		commits int
+		script  func(i int) string
+		args    []string
+		want    string
+	}{
+		"history": {40, func(i int) string { return fmt.Sprintf("sleep 0.05; test %d -lt 27", i) }, nil, "Class:wrong Confirmed:true"},
+		"slow":    {12, func(i int) string { return fmt.Sprintf(noisy, map[bool]int{false: 100, true: 130}[i >= 8]) }, nil, "Class:slow Confirmed:true"},
+		"flags": {1, func(int) string {
+			return "t=1000; [ \"$A\" = on ] && t=$((t - 200)); [ \"$C\" = on ] && t=$((t - 100)); [ \"$D\" = on ] && t=$((t + 50))\n" +
+				fmt.Sprintf(send, "$t") + "! { [ \"$A\" = on ] && [ \"$B\" = on ]; }"
+		}, []string{"--axis", "flags"}, "Recommended:{Assign:map[A:on C:on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRepo(t)
+			if name == "flags" {
+				r.write("kbisect.toml", flags)
+			}
+			ids := r.history(c.commits, c.script)
+			args := append([]string{"run", "--json"}, c.args...)
+			if name != "flags" {
+				args = append(args, "--good", ids[0], "--", "./test.sh")
+			}
+			fresh := func() {
+				if err := os.RemoveAll(filepath.Join(r.dir, ".git/kbisect")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var want string
+			var took time.Duration
+			alike, alone := 0, attacks(1, 10)
+			for range alone {
+				fresh()
+				began := time.Now()
+				out, errs, code := r.kbisect(args...)
+				got := answer(t, out)
+				if took = time.Since(began); want == "" {
+					want = got
+				}
+				if code != 0 || got != want || !strings.Contains(got, c.want) {
+					t.Errorf("left alone: exit %d: %s\n%s", code, got, errs)
+					continue
+				}
+				alike++
+			}
+			t.Logf("attack: %s search, left alone: tried %d, held %d", name, alone, alike)
+			held, n := 0, attacks(2, 60)
+			for i := range n {
+				fresh()
+				cmd := r.command(args...)
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				kill := time.AfterFunc(took*time.Duration(2*i+1)/time.Duration(2*n), func() { cmd.Process.Kill() })
+				_ = cmd.Wait()
+				kill.Stop()
+				out, errs, code := r.kbisect("run", "--json", "--resume")
+				if code == 2 { // killed before there was anything to resume
+					out, errs, code = r.kbisect(args...)
+				}
+				if got := answer(t, out); code != 0 || got != want {
+					t.Errorf("killed at %d of %d: exit %d: %s, not %s\n%s", i, n, code, got, want, errs)
+					continue
+				}
+				held++
+			}
+			if left := marked("XDG_CACHE_HOME=" + filepath.Join(r.home, "cache")); len(left) > 0 {
+				t.Errorf("still there: %q", left)
+			}
+			t.Logf("attack: %s search, killed and resumed: tried %d, held %d", name, n, held)
+		})
+	}
+}
+
+// Searches between commits that do not differ, on a machine that bursts of other work slow down: at most one in a
+// hundred accuses a commit.
+func TestNothingIsAccusedUnderBurstsOfLoad(t *testing.T) {
+	n, beside := attacks(0, 300), 5
+	if n == 0 {
+		t.Skip("make attack runs it")
+	}
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	var all, load sync.WaitGroup
+	load.Go(func() {
+		rng := mathrand.New(mathrand.NewPCG(1, 2))
+		for ctx.Err() == nil {
+			burst, over := context.WithTimeout(ctx, time.Duration(20+rng.IntN(400))*time.Millisecond)
+			var hogs sync.WaitGroup
+			for range 1 + rng.IntN(3) {
+				hogs.Go(func() { _ = exec.CommandContext(burst, "sh", "-c", "while :; do :; done").Run() })
+			}
+			hogs.Wait()
+			over()
+			time.Sleep(time.Duration(20+rng.IntN(600)) * time.Millisecond)
+		}
+	})
+	var mu sync.Mutex
+	said := map[int]int{}
+	for range beside {
+		r := newRepo(t)
+		r.history(8, func(int) string {
+			return "a=$(date +%s%N); i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; b=$(date +%s%N)\necho \"sample: $((b - a)) ns\" >&$KBISECT_FD"
+		})
+		all.Go(func() {
+			for range n / beside {
+				_ = os.RemoveAll(filepath.Join(r.dir, ".git/kbisect"))
+				cmd := r.command("run", "--json", "--quiet", "--no-explain", "--budget", "6s", "--good", "HEAD~7", "--", "./test.sh")
+				out, _ := cmd.Output()
+				code := cmd.ProcessState.ExitCode()
+				mu.Lock()
+				if said[code]++; code == 0 {
+					t.Logf("accused: %s", answer(t, string(out)))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	stop()
+	load.Wait()
+	t.Logf("exit codes: %v", said)
+	t.Logf("attack: nothing differs, bursts of load: tried %d, held %d", n, n-said[0])
+	if 100*said[0] > n || said[3]+said[4] < n*9/10 {
+		t.Errorf("%d of %d searches accused a commit; exit codes: %v", said[0], n, said)
 	}
 }

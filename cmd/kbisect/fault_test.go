@@ -68,20 +68,37 @@ func TestInjectedFaults(t *testing.T) {
 	for _, seed := range faultSeeds(t) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			inject(t, seed, mounts, tally)
+			inject(t, seed, tally, func(r *rig) { r.draw(seed, mounts) })
+		})
+	}
+}
+
+// Damage of what kbisect keeps costs time, or is named, and never leads to a wrong answer.
+func TestStoreAndCacheDamage(t *testing.T) {
+	t.Parallel()
+	tally := &tally{count: map[string]map[string]int{}}
+	t.Cleanup(func() { t.Log("damage, and what kbisect said of it:\n" + tally.String()) })
+	for name, hurt := range map[string]func(*rig){
+		"store": (*rig).storeDamaged, "store removed in mid-search": (*rig).storeRemoved, "kept builds": (*rig).buildsDamaged, "cache removed in mid-search": (*rig).cacheRemoved,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range attacks(1, 30) {
+				t.Run(strconv.Itoa(seed), func(t *testing.T) { inject(t, uint64(seed), tally, hurt) })
+			}
 		})
 	}
 }
 
 // inject makes one search with a fault, and goes on with it when the fault has passed.
-func inject(t *testing.T, seed uint64, mounts bool, tally *tally) {
+func inject(t *testing.T, seed uint64, tally *tally, fault func(*rig)) {
 	r := newRig(t, seed)
 	defer func() {
 		if t.Failed() {
 			t.Logf("seed %d: %s: %d commits, complaint %s, planted %s, args %q", seed, r.kind, r.n, r.class, r.planted, r.args)
 		}
 	}()
-	r.draw(seed, mounts)
+	fault(r)
 	for range 4 {
 		if r.goOn() {
 			r.nothingLeft()
@@ -263,7 +280,7 @@ func (r *rig) goOn() bool {
 	switch {
 	case o.code == exit.OK:
 		return true
-	case strings.Contains(said, "is damaged"): // as its hint says
+	case strings.Contains(said, "is damaged"), strings.Contains(said, "to start a new store"): // as its hint says
 		r.said = append(r.said, "damaged")
 		r.moveAway()
 	case strings.Contains(said, "nothing to resume"):

@@ -87,7 +87,7 @@ func (r *rig) storeDamaged() {
 		r.kind += part + " not there yet"
 		return
 	}
-	switch r.rng.IntN(3) {
+	switch r.rng.IntN(4) {
 	case 0:
 		r.kind += part + " cut off"
 		r.must(os.Truncate(file, r.rng.Int64N(info.Size())))
@@ -103,8 +103,27 @@ func (r *rig) storeDamaged() {
 		r.kind += part + " removed"
 		r.must(os.Remove(file))
 		r.begun = file != db
+	case 3:
+		const at = 63 // the last byte of the schema's version in SQLite's header
+		r.kind += " of another schema"
+		data, err := os.ReadFile(db)
+		r.must(err)
+		data[at] = []byte{0, 3, 77}[r.rng.IntN(3)]
+		r.must(os.WriteFile(db, data, 0o666))
 	}
 	r.said = append(r.said, "done")
+}
+
+func (r *rig) storeRemoved() {
+	r.kind = "store removed in mid-search"
+	wait := r.moment()
+	r.under(func(*os.Process) {
+		r.underWay(wait)
+		files, _ := filepath.Glob(filepath.Join(r.state(), "kbisect.db*"))
+		for _, f := range files {
+			r.must(os.Remove(f))
+		}
+	}, r.args...)
 }
 
 // stateUnwritable makes .git/kbisect read-only for a run: a mount where that can be, since
