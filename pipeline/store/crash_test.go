@@ -132,6 +132,9 @@ func TestLock(t *testing.T) {
 	if _, err := other.Lock("other"); !errors.As(err, &busy) || busy.PID != os.Getpid() || busy.Session != "mine" {
 		t.Errorf("second Lock in one process: %v", err)
 	}
+	copied, err := syscall.Dup(int(l.f.Fd())) // as a process has it that is being started
+	must(t, err)
+	defer syscall.Close(copied)
 	must(t, l.Unlock())
 	l, err = other.Lock("other")
 	must(t, err)

@@ -6,7 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -152,4 +154,25 @@ func TestOpenRemovesStaleFolders(t *testing.T) {
 	if _, err := exec.Command("ls", root.Dir).Output(); err != nil {
 		t.Errorf("the other folder went with it: %v", err)
 	}
+}
+
+// Jobs that begin and end at once share the folder above theirs, which the last one removes.
+func TestRootsComeAndGo(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), "work")
+	var jobs sync.WaitGroup
+	for i := range 4 {
+		jobs.Go(func() {
+			for range 300 {
+				r, err := Open(filepath.Join(parent, strconv.Itoa(i)), "")
+				if err == nil {
+					err = r.Close()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	jobs.Wait()
 }

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,6 +107,10 @@ func TestResumedSearchIsTheSame(t *testing.T) {
 	}
 	five += "[[hypothesis]]\nname = \"it is A\"\nclaim = [\"A=on\"]\n"
 	program := []string{"./program"}
+	var tried, held atomic.Int64
+	t.Cleanup(func() {
+		t.Logf("attack: searches of a simulated device, killed before a launch: tried %d, held %d", tried.Load(), held.Load())
+	})
 	for _, c := range []struct {
 		name string
 		make func(*testing.T, *gittest.Repo)
@@ -239,12 +244,14 @@ func TestResumedSearchIsTheSame(t *testing.T) {
 					again.Resume, again.GoodSet, again.Argv, again.BudgetSet = true, false, nil, false
 					got = attempt(t, r, again, d)
 				}
+				tried.Add(1)
 				if diff := gocmp.Diff(want, got); diff != "" {
 					t.Fatalf("killed before launch %d of %d (-whole +resumed):\n%s", kill, whole.launch, diff)
 				}
 				if d.launch != whole.launch {
-					t.Errorf("killed before launch %d: %d launches, %d without that", kill, d.launch, whole.launch)
+					t.Fatalf("killed before launch %d: %d launches, %d without that", kill, d.launch, whole.launch)
 				}
+				held.Add(1)
 			}
 			t.Logf("%d launches", whole.launch)
 		})
