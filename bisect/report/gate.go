@@ -13,7 +13,8 @@ const GateSchema = "kbisect.gate/1"
 
 // The results of a gate and of each of its numbers. A gate may also end as "infra" or "interrupted".
 const (
-	GatePass        = "pass" // no change for the worse as large as is looked for
+	GateError       = "error" // it could not begin or go on: what the user gave is wrong, or the machine
+	GatePass        = "pass"  // no change for the worse as large as is looked for
 	GateRegression  = "regression"
 	GateImprovement = "improvement"
 	GateOpen        = "cannot-tell"
@@ -40,6 +41,20 @@ type Gate struct {
 }
 
 func (*Gate) schema() string { return GateSchema }
+
+// FailedGate is the document of a gate that ended in an error with an exit code, without a verdict.
+func FailedGate(err error, code int) *Gate {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return &Gate{
+		Schema: GateSchema, Result: GateError, Verdict: "Stopped: " + words.Printable(text), ExitCode: code, Accepted: []Acceptance{}, Changed: []Place{},
+		Compared: Compared{Contrasts: []Contrast{}, Devices: []string{}, Warnings: []string{}, Error: ErrorText(err)},
+	}
+}
+
+// Stopped reports a gate that ended without looking at all that it was asked about.
+func (g *Gate) Stopped() bool {
+	return g.Result == GateError || g.Result == "infra" || g.Result == "interrupted"
+}
 
 // Acceptance is a change for the worse that the branch declares.
 type Acceptance struct {

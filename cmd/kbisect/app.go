@@ -38,15 +38,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // complain prints an error and finds its exit code.
 func complain(ctx context.Context, err error, stderr io.Writer) int {
-	if err == nil {
-		return exit.OK
-	}
 	var coded *exit.Error
-	if errors.As(err, &coded) && coded.Err == nil {
-		return coded.Code
+	if err != nil && !(errors.As(err, &coded) && coded.Err == nil) {
+		fmt.Fprintf(stderr, "kbisect: %s\n", err)
 	}
-	fmt.Fprintf(stderr, "kbisect: %s\n", err)
+	return exitCode(ctx, err)
+}
+
+// exitCode is the exit code of an error.
+func exitCode(ctx context.Context, err error) int {
 	var (
+		coded   *exit.Error
 		infra   *bisect.InfraError
 		stuck   *proc.StuckError
 		busy    *store.BusyError
@@ -54,7 +56,9 @@ func complain(ctx context.Context, err error, stderr io.Writer) int {
 		command *trial.CommandError
 	)
 	switch {
-	case coded != nil:
+	case err == nil:
+		return exit.OK
+	case errors.As(err, &coded):
 		return coded.Code
 	case errors.As(err, &config), errors.As(err, &command):
 		return exit.UsageError
@@ -137,7 +141,9 @@ func globalFlags() []cli.Flag {
 // everywhere gives each command the global options too, which its help does not repeat, and our words for mistakes.
 func everywhere(commands ...*cli.Command) []*cli.Command {
 	for _, c := range commands {
-		c.OnUsageError = usageError
+		if c.OnUsageError == nil {
+			c.OnUsageError = usageError
+		}
 		for _, f := range globalFlags() {
 			switch f := f.(type) {
 			case *cli.StringFlag:

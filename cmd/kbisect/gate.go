@@ -27,8 +27,9 @@ func gateCommand() *cli.Command {
 			"work tree says how to build and run.\n\n" +
 			"--accept REASON records what is worse in " + config.AcceptedName + ", to be committed with the change; it lets this\n" +
 			"branch pass, up to the limit written there, and no later one.\n\n" +
-			"Where GITHUB_ACTIONS is set: a step summary, one annotation, and the outputs result, ratio and culprit.\n\n" +
+			"Where GITHUB_ACTIONS is set: a step summary, one annotation, and the outputs result (error where the gate ends in 2 or 5), ratio and culprit.\n\n" +
 			"Exit codes: 0 pass, 1 regression, 2 usage, 3 cannot tell, 5 machine problem, 130 interrupted.",
+		OnUsageError:    func(c *cli.Context, err error, sub bool) error { return toldError(c, usageError(c, err, sub)) },
 		HideHelpCommand: true,
 		Flags: append(append(trialFlags(), formatFlags()...),
 			&cli.StringFlag{Name: "base", Usage: "the target branch, `REV`", DefaultText: "see above"},
@@ -46,10 +47,16 @@ func gateCommand() *cli.Command {
 	}
 }
 
+// toldError tells the files of a CI too about a gate that cannot begin.
+func toldError(c *cli.Context, err error) error {
+	readGateFiles(c, os.Getenv).Fail(err, exitCode(c.Context, err), newDisplay(c), version())
+	return err
+}
+
 func gateAction(c *cli.Context) error {
 	words, command, err := operands(c)
 	if err != nil {
-		return err
+		return toldError(c, err)
 	}
 	e := envOf(c, command)
 	e.Output.Print = func(d report.Document, l report.Ledger) error {
@@ -58,7 +65,7 @@ func gateAction(c *cli.Context) error {
 	return gate.Run(c.Context, e, gate.Options{
 		Base: c.String("base"), Bisect: c.Bool("bisect"), Accept: c.String("accept"), Accepts: c.IsSet("accept"), CannotTell: c.String("cannot-tell"),
 		Files: readGateFiles(c, os.Getenv), Env: os.Getenv,
-	}, words)
+	}, words, func(err error) int { return exitCode(c.Context, err) })
 }
 
 func readGateFiles(c *cli.Context, env func(string) string) gate.Files {

@@ -69,6 +69,51 @@ func TestGateNamesWhatItCannotCompare(t *testing.T) {
 	}
 }
 
+// TestGateThatStopsTellsTheCI: a gate that ends in exit 2 or 5 says so in everything that a CI reads.
+func TestGateThatStopsTellsTheCI(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name  string
+		spoil func(*repo)
+		args  []string
+		code  int
+		words string
+	}{
+		{"a mistake in the configuration", func(r *repo) { r.write("kbisect.toml", "version = 2\n") }, nil, exit.UsageError, "unknown version 2"},
+		{"an unknown option", func(*repo) {}, []string{"--nonsense"}, exit.UsageError, "there is no option --nonsense"},
+		{"a revision too many", func(*repo) {}, []string{"HEAD"}, exit.UsageError, "takes no revisions"},
+		{"no command", func(*repo) {}, []string{"--"}, exit.UsageError, "there is no command after --"},
+		{"a command that is not found", func(*repo) {}, []string{"--", "sh", "-c", "no-such-tool"}, exit.UsageError, "no-such-tool is not found"},
+		{"a store that is none", func(r *repo) {
+			if err := os.MkdirAll(filepath.Join(r.dir, ".git/kbisect/kbisect.db"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, exit.Machine, "kbisect.db"},
+		{"trouble of the machine", func(r *repo) {
+			r.write("fails", "echo infra: fell off the bus >&$KBISECT_FD; exit 1")
+			r.commit("x")
+		}, []string{"--cannot-tell", "pass"}, exit.Machine, "fell off the bus"},
+	} {
+		r := gated(t)
+		r.write("cases", "32=6.0")
+		r.commit("change")
+		x.spoil(r)
+		files, code := r.gate(x.args...)
+		if code != x.code || !strings.Contains(files["outputs"], "result=error\n") || !strings.Contains(files["stderr"], "::error title=kbisect") {
+			t.Errorf("%s: exit %d, outputs %s\n%s", x.name, code, files["outputs"], files["stderr"])
+		}
+		unread := x.name == "an unknown option" // nor are those that name files
+		for _, in := range []string{"stderr", "summary", "junit", "sarif", "markdown"}[:map[bool]int{true: 2, false: 5}[unread]] {
+			if !strings.Contains(files[in], x.words) {
+				t.Errorf("%s: no %q in %s\n%s", x.name, x.words, in, files[in])
+			}
+		}
+		if !unread && (!strings.Contains(files["junit"], `errors="1"`) || !strings.Contains(files["sarif"], `"executionSuccessful": false`)) {
+			t.Errorf("%s: %s%s", x.name, files["junit"], files["sarif"])
+		}
+	}
+}
+
 // TestConfiguredMetricThatIsNeverFound: the time of the process does not stand in for what somebody asked for.
 func TestConfiguredMetricThatIsNeverFound(t *testing.T) {
 	t.Parallel()

@@ -20,13 +20,18 @@ func Annotation(g *report.Gate) string {
 		kind, title = "error", "kbisect: regression"
 	case report.GateOpen:
 		kind, title = "warning", "kbisect: cannot tell"
+	case report.GateError:
+		kind, title = "error", "kbisect: error"
 	case "infra":
 		kind, title = "error", "kbisect: machine problem"
 	default:
 		return ""
 	}
 	text := g.Verdict
-	if g.Error != nil {
+	switch {
+	case g.Result == report.GateError:
+		text = *g.Error
+	case g.Error != nil:
 		text += "\n" + *g.Error
 	}
 	where := ""
@@ -65,5 +70,9 @@ func Outputs(g *report.Gate) string {
 	if g.Culprit != nil {
 		culprit = g.Culprit.Commit
 	}
-	return fmt.Sprintf("result=%s\nratio=%s\nculprit=%s\n", g.Result, ratio, culprit)
+	result := g.Result
+	if result == "infra" { // a step asks whether there is a verdict, not why there is none
+		result = report.GateError
+	}
+	return fmt.Sprintf("result=%s\nratio=%s\nculprit=%s\n", result, ratio, culprit)
 }

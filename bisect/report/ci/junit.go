@@ -101,7 +101,7 @@ func junitRuns(g *report.Gate) junitCase {
 		return &junitText{Type: kind, Message: g.Verdict, Text: text + junitCulprit(g)}
 	}
 	switch {
-	case g.Result == "infra" || g.Result == "interrupted":
+	case g.Stopped():
 		c.Error = tell(g.Result)
 	case g.Failure != nil && (g.Failure.Class == bisect.BuildFailed || g.Failure.Class == bisect.Skip):
 		c.Skipped = tell(string(g.Failure.Class))

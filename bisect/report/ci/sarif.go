@@ -58,11 +58,15 @@ func SARIF(w io.Writer, g *report.Gate, version string) error {
 	if version != "" {
 		driver["version"] = version
 	}
+	invocation := object{"executionSuccessful": !g.Stopped(), "exitCode": g.ExitCode}
+	if g.Stopped() && g.Error != nil {
+		invocation["toolExecutionNotifications"] = []object{{"level": "error", "message": message(*g.Error)}}
+	}
 	return report.WriteJSON(w, object{
 		"$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json", "version": "2.1.0",
 		"runs": []object{{
 			"tool":              object{"driver": driver},
-			"invocations":       []object{{"executionSuccessful": g.Result != "infra" && g.Result != "interrupted", "exitCode": g.ExitCode}},
+			"invocations":       []object{invocation},
 			"automationDetails": object{"id": "kbisect/gate"}, "columnKind": "unicodeCodePoints", "results": results,
 		}},
 	})

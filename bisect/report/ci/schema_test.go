@@ -22,20 +22,21 @@ import (
 // itself lets no object have others than those it knows.
 func sarifShapes() map[string]map[string]string {
 	return map[string]map[string]string{
-		"log":         {"$schema": "uri", "version!": "one of 2.1.0", "runs!": "list of run"},
-		"run":         {"tool!": "tool", "invocations": "list of invocation", "automationDetails": "automation", "columnKind": "one of utf16CodeUnits unicodeCodePoints", "results": "list of result"},
-		"tool":        {"driver!": "component"},
-		"component":   {"name!": "text", "version": "text", "rules": "set of rule"},
-		"rule":        {"id!": "text", "name": "text", "shortDescription": "multiformat", "fullDescription": "multiformat"},
-		"multiformat": {"text!": "text"},
-		"invocation":  {"executionSuccessful!": "truth", "exitCode": "whole"},
-		"automation":  {"id": "text"},
-		"result":      {"message!": "message", "ruleId": "text", "ruleIndex": "whole from -1", "level": "one of none note warning error", "locations": "list of location", "partialFingerprints": "texts"},
-		"message":     {"text!": "text"}, // or an id, which kbisect has none of
-		"location":    {"physicalLocation": "physical"},
-		"physical":    {"artifactLocation!": "artifact", "region": "region"}, // or an address
-		"artifact":    {"uri": "uri", "uriBaseId": "text"},
-		"region":      {"startLine": "whole from 1", "endLine": "whole from 1"},
+		"log":          {"$schema": "uri", "version!": "one of 2.1.0", "runs!": "list of run"},
+		"run":          {"tool!": "tool", "invocations": "list of invocation", "automationDetails": "automation", "columnKind": "one of utf16CodeUnits unicodeCodePoints", "results": "list of result"},
+		"tool":         {"driver!": "component"},
+		"component":    {"name!": "text", "version": "text", "rules": "set of rule"},
+		"rule":         {"id!": "text", "name": "text", "shortDescription": "multiformat", "fullDescription": "multiformat"},
+		"multiformat":  {"text!": "text"},
+		"invocation":   {"executionSuccessful!": "truth", "exitCode": "whole", "toolExecutionNotifications": "list of notification"},
+		"notification": {"message!": "message", "level": "one of none note warning error"},
+		"automation":   {"id": "text"},
+		"result":       {"message!": "message", "ruleId": "text", "ruleIndex": "whole from -1", "level": "one of none note warning error", "locations": "list of location", "partialFingerprints": "texts"},
+		"message":      {"text!": "text"}, // or an id, which kbisect has none of
+		"location":     {"physicalLocation": "physical"},
+		"physical":     {"artifactLocation!": "artifact", "region": "region"}, // or an address
+		"artifact":     {"uri": "uri", "uriBaseId": "text"},
+		"region":       {"startLine": "whole from 1", "endLine": "whole from 1"},
 	}
 }
 

@@ -177,7 +177,7 @@ func change(b report.Estimate) string {
 func contrastState(result string) State {
 	return map[string]State{
 		report.GateRegression: Bad, report.GatePass: Good, report.NoDifference: Good, report.GateImprovement: Good, report.GateAccepted: Other,
-		report.GateOpen: Unsure, "infra": Unsure, "interrupted": Unsure, "ok": Good,
+		report.GateOpen: Unsure, report.GateError: Unsure, "infra": Unsure, "interrupted": Unsure, "ok": Good,
 	}[result]
 }
 

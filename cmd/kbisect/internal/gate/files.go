@@ -85,6 +85,15 @@ func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, vers
 	return nil
 }
 
+// Fail writes all files for a gate that ended in an error with an exit code; one that was interrupted has none.
+func (f Files) Fail(err error, code int, ui *progress.Display, version string) {
+	if err == nil || code == exit.Interrupted {
+		return
+	}
+	f.Benchmark = "" // it has no numbers
+	f.write(report.FailedGate(err, code), report.Ledger{}, ui, version)
+}
+
 // biggerFile is a second file, for metrics where higher is better: github-action-benchmark takes one direction a file.
 func biggerFile(file string) string {
 	if file == "" {

@@ -47,9 +47,19 @@ type Options struct {
 	Env        func(string) string // environment of the CI job
 }
 
-// Run compares HEAD with its merge base with the base branch, reports, and writes the files that were asked for. Its
-// error carries the exit code.
-func Run(ctx context.Context, e session.Env, o Options, words []string) error {
+// Run compares HEAD with its merge base with the base branch, reports, and writes the files that were asked for: of a
+// gate that ends in an error too, so that a CI shows why. Its error carries the exit code, which code tells for every
+// error.
+func Run(ctx context.Context, e session.Env, o Options, words []string, code func(error) int) error {
+	written := false
+	err := run(ctx, e, o, words, &written)
+	if !written {
+		o.Files.Fail(err, code(err), e.Display, e.Version)
+	}
+	return err
+}
+
+func run(ctx context.Context, e session.Env, o Options, words []string, written *bool) error {
 	if len(words) > 0 {
 		return exit.Usagef("gate compares HEAD with its merge base and takes no revisions (got %q)\nhint: name the branch to merge into with --base REV, put a command after --, or compare any two revisions with kbisect compare A B", words)
 	}
@@ -63,6 +73,7 @@ func Run(ctx context.Context, e session.Env, o Options, words []string) error {
 		return err
 	}
 	if why, err := x.idle(repo, p); err != nil || why != "" {
+		*written = err == nil
 		return x.pass(e, repo, p, why, err)
 	}
 	t, err := session.Begin(e, repo, p, Kind)
@@ -75,7 +86,7 @@ func Run(ctx context.Context, e session.Env, o Options, words []string) error {
 	if err := t.Start(ctx); err != nil {
 		return err
 	}
-	return gate(ctx, t, e, x)
+	return gate(ctx, t, e, x, written)
 }
 
 // readRequest checks the whole request before anything is written or launched.
@@ -163,7 +174,7 @@ func (x *request) experiment(p *policy.Policy, s bisect.Sampler) compare.Experim
 }
 
 // gate launches both commits, decides, looks for the culprit and reports.
-func gate(ctx context.Context, t *session.Session, e session.Env, x request) error {
+func gate(ctx context.Context, t *session.Session, e session.Env, x request, written *bool) error {
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "base", bisect.EndBad: "HEAD"}
 	run := x.experiment(t.Policy, t.Memory)
 	run.Spent = t.Spent
@@ -195,6 +206,7 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request) err
 	if doc.Result == report.GateOpen && x.tolerant {
 		doc.Warnings = append(doc.Warnings, "cannot tell; passed because of --cannot-tell pass")
 	}
+	*written = true
 	kept := x.files.write(&doc, t.LedgerOf(), t.Display, e.Version)
 	return cmp.Or(t.Conclude(doc.Result, doc.Verdict, doc.ExitCode, err, &doc, func() error { return e.Output.Print(&doc, t.LedgerOf()) }), kept)
 }
