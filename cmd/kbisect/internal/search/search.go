@@ -218,8 +218,11 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 		}
 	}
 	commits, matter := toCommits(t.Range, t.Policy.FirstParent)
-	if matter == 0 { // if the ends differ, the paths are wrong, and with them the keys of the build cache
-		t.Redo()
+	if matter == 0 {
+		if len(looked) == 0 {
+			return nothingMatters(t), nil
+		}
+		t.Redo() // the ends differ all the same: the paths are wrong, and with them the keys of the build cache
 	}
 	ahead := foresight{t}
 	plan := search.Search{
@@ -232,10 +235,17 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	t.Display.Begin(len(commits), matter)
 	stop := ahead.history(plan)
 	f, err := find.Culprits(ctx, &plan)
-	if paths := t.Policy.Paths; matter == 0 && len(paths) > 0 && f.Result == bisect.NoDifference {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("no commit in the range changes a file below the paths (%s)\nhint: paths (--path) must name every input of build and run", strings.Join(paths, ", ")))
-	}
 	return f, errors.Join(err, stop())
+}
+
+// nothingMatters is the finding where build and run read the same at both ends: launches could only differ by chance.
+func nothingMatters(t *session.Session) bisect.Finding {
+	e := bisect.Ends{Why: "no commit in the range changes what build and run read; nothing was launched", Hint: "kbisect compare launches both ends all the same"}
+	if paths := t.Policy.Paths; len(paths) > 0 {
+		e.Why = fmt.Sprintf("no commit in the range changes a file below the paths (%s); nothing was launched", strings.Join(paths, ", "))
+		e.Hint = "paths (--path) must name every input of build and run"
+	}
+	return bisect.Finding{Result: bisect.NoDifference, Ends: e}
 }
 
 // toCommits are the commits of a range as the search takes them, and how many of them change an input.
