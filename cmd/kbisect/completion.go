@@ -170,7 +170,9 @@ func (p *place) take(words []string) {
 		return
 	}
 	if len(words) == 1 && !given {
-		p.option = f
+		if !optional(f) {
+			p.option = f
+		}
 		return
 	}
 	if !given {

@@ -44,6 +44,39 @@ func newDisplay(c *cli.Context) *progress.Display {
 	return progress.New(c.App.ErrWriter, globals(c).quiet, globals(c).verbose)
 }
 
+// waitValue is a durationFlag whose value may be left out: without one there is no end.
+type waitValue time.Duration
+
+// Set implements flag.Value; "true" is what the library passes for an option without a value.
+func (v *waitValue) Set(s string) (err error) {
+	if *v = -1; s != "true" {
+		var d time.Duration
+		d, err = config.ParseDuration(s)
+		*v = waitValue(d)
+	}
+	return err
+}
+
+// String implements flag.Value.
+func (v *waitValue) String() string { return time.Duration(*v).String() }
+
+// IsBoolFlag says to the library that the value may be left out.
+func (v *waitValue) IsBoolFlag() bool { return true }
+
+func waitFlag() cli.Flag {
+	return &cli.GenericFlag{Name: "wait", Usage: "wait for another kbisect in the repository, at most `DURATION`, such as 30m, where one is given", Value: new(waitValue), DefaultText: "exit 5"}
+}
+
+// optional reports an option whose value may be left out.
+func optional(f cli.Flag) bool {
+	g, ok := f.(*cli.GenericFlag)
+	if !ok {
+		return false
+	}
+	_, ok = g.Value.(*waitValue)
+	return ok
+}
+
 func asFlag() cli.Flag {
 	return &cli.StringFlag{Name: "as", Usage: "use the rules of `SERVER`: kernelbot limits the build to 120s and the run, with empty caches, to 180s; with kind kernelbot, each stage as its task.yml says"}
 }
@@ -60,6 +93,9 @@ func requestOf(c *cli.Context) *policy.Request {
 		As: c.String("as"), Build: c.String("build"), Outputs: c.StringSlice("output"), Keep: c.StringSlice("keep"), InWorktree: c.Bool("in-worktree"), Sandbox: c.Bool("sandbox"), Repeat: c.Int("repeat"), Fast: c.Bool("fast"),
 		ExplainLimit: duration(c, "explain-limit"), NoExplain: c.Bool("no-explain"), Resume: c.Bool("resume"),
 		Effect: c.String("effect"), Error: c.Float64("error"), ErrorSet: c.IsSet("error"), Pairs: c.Int("pairs"), PairsSet: c.IsSet("pairs"), Launches: c.Int("launches"), Profile: !c.Bool("no-profile"),
+	}
+	if w, ok := c.Generic("wait").(*waitValue); ok {
+		q.Wait = time.Duration(*w)
 	}
 	if c.Args().Present() {
 		q.Argv = c.Args().Slice()
@@ -101,7 +137,7 @@ func trialFlags() []cli.Flag {
 		&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 		&cli.StringSliceFlag{Name: "output", Usage: "a file or folder `P` that --build creates, kept in the build cache; repeatable"},
 		&cli.StringSliceFlag{Name: "path", Usage: "a file or folder `P` that build or run reads; repeatable"},
-		keepFlag(), inWorktreeFlag(), sandboxFlag(),
+		keepFlag(), inWorktreeFlag(), sandboxFlag(), waitFlag(),
 	}
 }
 
@@ -131,9 +167,12 @@ func permute(app *cli.App, args []string) []string {
 	}
 	at, commands, flags := 1, app.Commands, app.Flags
 	var command *cli.Command
+	args = slices.Clone(args)
 	for at < len(args) {
 		if n := optionWords(flags, args[at:]); n > 0 {
-			at += n
+			one := joined(flags, args[at:at+n])
+			args = slices.Replace(args, at, at+n, one...)
+			at += len(one)
 			continue
 		}
 		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[at]) })
@@ -148,11 +187,7 @@ func permute(app *cli.App, args []string) []string {
 		return args
 	}
 	if command.Name == "run" { // what follows its options is the command, which has options of its own
-		rest := args[at:]
-		for len(rest) > 0 && optionWords(flags, rest) > 0 {
-			rest = rest[optionWords(flags, rest):]
-		}
-		app.Metadata = map[string]any{bareCommand: len(rest) > 0 && rest[0] != "--"}
+		app.Metadata = map[string]any{bareCommand: at < len(args) && args[at] != "--"}
 		return args
 	}
 	var options, operands []string
@@ -163,7 +198,7 @@ func permute(app *cli.App, args []string) []string {
 			operands, rest = append(operands, rest[0]), rest[1:]
 			continue
 		}
-		options, rest = append(options, rest[:n]...), rest[n:]
+		options, rest = append(options, joined(flags, rest[:n])...), rest[n:]
 	}
 	if len(operands)+len(rest) > 0 {
 		options = append(options, "--")
@@ -178,12 +213,22 @@ func optionWords(flags []cli.Flag, list []string) int {
 		return 0
 	}
 	name, _, given := strings.Cut(strings.TrimLeft(word, "-"), "=")
-	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
-	if given || i < 0 {
+	f := flagNamed(flags, name)
+	if _, isBool := f.(*cli.BoolFlag); given || f == nil || isBool || len(list) == 1 {
 		return 1
 	}
-	if _, isBool := flags[i].(*cli.BoolFlag); isBool || len(list) == 1 {
-		return 1
+	if optional(f) {
+		if _, err := config.ParseDuration(list[1]); err != nil {
+			return 1
+		}
 	}
 	return 2
+}
+
+// joined is an option and its value as the library reads them: one word where the value may be left out.
+func joined(flags []cli.Flag, words []string) []string {
+	if len(words) == 2 && optional(flagNamed(flags, strings.TrimLeft(words[0], "-"))) {
+		return []string{words[0] + "=" + words[1]}
+	}
+	return words
 }

@@ -58,7 +58,7 @@ func prePush(c *cli.Context) error {
 		Begin: func(repo *source.Repo, p *policy.Policy, kind string) (*session.Session, error) {
 			e := envOf(c, nil)
 			e.Display.Quiet = !e.Display.Verbose
-			return session.Begin(e, repo, p, kind)
+			return session.Begin(c.Context, e, repo, p, kind)
 		},
 	})
 	switch {

@@ -138,7 +138,7 @@ hint: kbisect run
 hint: kbisect sessions lists them
 `},
 		{where: "busy", args: "run --good v1 -- true", code: exit.Machine, want: `kbisect: another run works on this repository: process PID (session SESSION) holds DIR/.git/kbisect/run.lock
-hint: wait for it or stop it; the lock ends with the process
+hint: --wait waits for it; the lock ends with the process
 `},
 		{args: "baseline import n", code: exit.UsageError, want: `kbisect: n: invalid baseline: expected an object, got a number
 hint: kbisect baseline export writes one

@@ -42,7 +42,7 @@ func runCommand() *cli.Command {
 			&cli.Int64Flag{Name: "seed", Usage: "seed `N` of random choices", Value: 1},
 			durationFlag("limit", "limit of a whole trial, `DURATION`, such as 90s", "10m, or kbisect.toml"),
 			asFlag(),
-			keepFlag(), inWorktreeFlag(), sandboxFlag(),
+			keepFlag(), inWorktreeFlag(), sandboxFlag(), waitFlag(),
 			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 			&cli.StringSliceFlag{Name: "output", Usage: "a file or folder `P` that --build creates, kept in the build cache; repeatable"},
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},

@@ -61,7 +61,7 @@ func (e *BusyError) Error() string {
 	if e.Session != "" {
 		who += " (session " + e.Session + ")"
 	}
-	return fmt.Sprintf("another run works on this repository: %s holds %s\nhint: wait for it or stop it; the lock ends with the process", who, e.Path)
+	return fmt.Sprintf("another run works on this repository: %s holds %s\nhint: --wait waits for it; the lock ends with the process", who, e.Path)
 }
 
 // fail adds what was being done to err, and turns the driver's codes into errors

@@ -116,7 +116,7 @@ func profiled(t *testing.T, e session.Env, mode string) (doc report.Explanation,
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := session.Begin(e, repo, p, Kind)
+	s, err := session.Begin(t.Context(), e, repo, p, Kind)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func run(ctx context.Context, e session.Env, o Options, words []string, written 
 		*written = err == nil
 		return x.pass(e, repo, p, why, err)
 	}
-	t, err := session.Begin(e, repo, p, Kind)
+	t, err := session.Begin(ctx, e, repo, p, Kind)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ type Request struct {
 	ExplainLimit    time.Duration
 	NoExplain       bool
 	Resume          bool
+	Wait            time.Duration // for another run in the repository; negative: without end
 
 	Effect   string
 	Error    float64

@@ -26,7 +26,7 @@ func Run(ctx context.Context, e session.Env) error {
 	}
 	defer repo.Close()
 	if q.Resume {
-		s, err := resume(e, repo)
+		s, err := resume(ctx, e, repo)
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func Run(ctx context.Context, e session.Env) error {
 	if err != nil {
 		return err
 	}
-	s, err := session.Begin(e, repo, p, p.Axis)
+	s, err := session.Begin(ctx, e, repo, p, p.Axis)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func rangeError(err error) error {
 }
 
 // resume makes the session of the newest search that can go on. A repository without a store is left without one.
-func resume(e session.Env, repo *source.Repo) (*session.Session, error) {
+func resume(ctx context.Context, e session.Env, repo *source.Repo) (*session.Session, error) {
 	q, dir := e.Request, store.Dir(repo.CommonDir())
 	probe, err := store.Open(dir, store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
@@ -112,12 +112,22 @@ func resume(e session.Env, repo *source.Repo) (*session.Session, error) {
 	if err != nil {
 		return nil, exit.With(exit.Machine, err)
 	}
-	record, p, err := kept(q, st)
+	var record *store.Session
+	var p *policy.Policy
+	if q.Wait != 0 { // the run that goes on is the newest, and is over then
+		var lock *store.RunLock
+		if lock, err = session.Lock(ctx, e, st, ""); err == nil {
+			err = lock.Unlock()
+		}
+	}
+	if err == nil {
+		record, p, err = kept(q, st)
+	}
 	if err != nil {
 		st.Close()
 		return nil, err
 	}
-	s, err := session.Resume(e, repo, st, record, p)
+	s, err := session.Resume(ctx, e, repo, st, record, p)
 	if err == nil {
 		s.Display.Say(fmt.Sprintf("resuming session %s of %s: good %s, bad %s", record.ID, record.Created.Local().Format("2006-01-02 15:04"), cmp.Or(wording.Short(record.Good), "not found yet"), wording.Short(record.Bad)))
 	}

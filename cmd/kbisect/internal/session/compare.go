@@ -39,7 +39,7 @@ func LaunchTwo(ctx context.Context, e Env, words []string, kind string, read fun
 	if err != nil {
 		return err
 	}
-	t, err := Begin(e, repo, p, kind)
+	t, err := Begin(ctx, e, repo, p, kind)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func BeginOne(ctx context.Context, e Env, repo *source.Repo, rev, kind string) (
 	if err := policy.EndsOf(p, repo).Check(ctx); err != nil {
 		return nil, err
 	}
-	t, err := Begin(e, repo, p, kind)
+	t, err := Begin(ctx, e, repo, p, kind)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ type Session struct {
 }
 
 // Begin opens the store and makes a session of this kind.
-func Begin(e Env, repo *source.Repo, p *policy.Policy, kind string) (*Session, error) {
+func Begin(ctx context.Context, e Env, repo *source.Repo, p *policy.Policy, kind string) (*Session, error) {
 	record, err := NewSession(p, kind, e.Version)
 	if err != nil {
 		return nil, err
@@ -80,13 +80,13 @@ func Begin(e Env, repo *source.Repo, p *policy.Policy, kind string) (*Session, e
 	if err != nil {
 		return nil, exit.With(exit.Machine, err)
 	}
-	return Resume(e, repo, st, record, p)
+	return Resume(ctx, e, repo, st, record, p)
 }
 
 // Resume makes a session of a record, which no other process may be running. It closes the store with the session.
-func Resume(e Env, repo *source.Repo, st *store.Store, record *store.Session, p *policy.Policy) (*Session, error) {
+func Resume(ctx context.Context, e Env, repo *source.Repo, st *store.Store, record *store.Session, p *policy.Policy) (*Session, error) {
 	// The lock keeps two processes from resuming the same session, whose launches would get the same numbers.
-	lock, err := st.Lock(record.ID)
+	lock, err := Lock(ctx, e, st, record.ID)
 	if err != nil {
 		st.Close()
 		return nil, err
@@ -102,6 +102,36 @@ func Resume(e Env, repo *source.Repo, st *store.Store, record *store.Session, p 
 		st.Close()
 	}
 	return s, nil
+}
+
+// Lock takes the repository for a session. Where another run has it, it waits as long as the request allows.
+func Lock(ctx context.Context, e Env, st *store.Store, id string) (*store.RunLock, error) {
+	lock, err := st.Lock(id)
+	var busy *store.BusyError
+	if e.Request.Wait == 0 || !errors.As(err, &busy) {
+		return lock, err
+	}
+	e.Display.Say("waiting: " + wording.Headline(err.Error()))
+	if e.Request.Wait > 0 {
+		over, cancel := context.WithTimeout(ctx, e.Request.Wait)
+		defer cancel()
+		ctx = over
+	}
+	for pause := time.NewTicker(200 * time.Millisecond); ; {
+		select {
+		case <-pause.C:
+			if lock, err = st.Lock(id); !errors.As(err, &busy) {
+				pause.Stop()
+				return lock, err
+			}
+		case <-ctx.Done():
+			pause.Stop()
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, ctx.Err()
+			}
+			return nil, fmt.Errorf("waited %s: %w", wording.Span(e.Request.Wait), err)
+		}
+	}
 }
 
 // Start stores the session and opens the pipeline.
