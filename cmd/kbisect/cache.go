@@ -28,7 +28,7 @@ func cacheCommand() *cli.Command {
 }
 
 func openCache() (*cache.Cache, error) {
-	root, err := cache.Root()
+	root, _, err := cache.Root()
 	if err != nil {
 		return nil, exit.Usage(err)
 	}

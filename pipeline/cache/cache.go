@@ -43,29 +43,8 @@ type Stats struct {
 	Damaged int64     // entries found damaged and removed through this Cache
 }
 
-// defaultDir returns the directory of the user's build cache: $XDG_CACHE_HOME/kbisect/builds, or
-// ~/.cache/kbisect/builds where the variable is unset or not absolute.
-func defaultDir() (string, error) {
-	base := os.Getenv("XDG_CACHE_HOME")
-	if !filepath.IsAbs(base) {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", hint.Add(fmt.Errorf("find the cache directory: %w", err), "set XDG_CACHE_HOME or HOME")
-		}
-		base = filepath.Join(home, ".cache")
-	}
-	return filepath.Join(base, "kbisect", "builds"), nil
-}
-
-// Open opens the cache in dir and makes what is missing of it. The empty dir means the user's build cache.
+// Open opens the cache in dir and makes what is missing of it.
 func Open(dir string) (*Cache, error) {
-	if dir == "" {
-		d, err := defaultDir()
-		if err != nil {
-			return nil, err
-		}
-		dir = d
-	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the build cache in %s: %w", dir, err)
@@ -202,11 +181,26 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// Root is the user's cache folder for kbisect: XDG_CACHE_HOME/kbisect.
-func Root() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", hint.Add(fmt.Errorf("no cache folder: %w", err), "set XDG_CACHE_HOME or HOME")
+// Root is the user's folder for kbisect: kbisect in XDG_CACHE_HOME or in ~/.cache. Without a home it is a private
+// folder among the temporary ones, and warning says so.
+func Root() (dir, warning string, err error) {
+	if base := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(base) { // one that is relative is to be ignored
+		return filepath.Join(base, "kbisect"), "", nil
 	}
-	return filepath.Join(dir, "kbisect"), nil
+	if home, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(home, ".cache", "kbisect"), "", nil
+	}
+	dir = filepath.Join(os.TempDir(), fmt.Sprintf("kbisect-%d", os.Geteuid()))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", "", hint.Add(fmt.Errorf("no home, and no folder %s: %w", dir, err), "set XDG_CACHE_HOME or HOME")
+	}
+	// What others can write to could give us their builds.
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", "", err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm() != 0o700 || ok && int(st.Uid) != os.Geteuid() {
+		return "", "", hint.Add(fmt.Errorf("no home, and %s is no private folder of yours", dir), "set XDG_CACHE_HOME or HOME")
+	}
+	return dir, fmt.Sprintf("HOME is not set: builds are kept in %s", dir), nil
 }

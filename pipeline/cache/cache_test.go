@@ -364,15 +364,35 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-func TestDefaultDir(t *testing.T) {
-	t.Setenv("HOME", "/home/me")
-	for _, test := range []struct{ xdg, want string }{
-		{"/var/x", "/var/x/kbisect/builds"}, {"", "/home/me/.cache/kbisect/builds"}, {"relative", "/home/me/.cache/kbisect/builds"},
+// TestRoot: without a home there is a private folder, which nobody else can have prepared.
+func TestRoot(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	private := filepath.Join(tmp, fmt.Sprintf("kbisect-%d", os.Geteuid()))
+	for _, c := range []struct {
+		home, xdg, want string
+		warned          bool
+	}{
+		{"/home/me", "/var/x", "/var/x/kbisect", false}, {"/home/me", "", "/home/me/.cache/kbisect", false}, {"/home/me", "relative", "/home/me/.cache/kbisect", false},
+		{"", "/var/x", "/var/x/kbisect", false}, {"", "", private, true}, {"", "", private, true},
 	} {
-		t.Setenv("XDG_CACHE_HOME", test.xdg)
-		if got, err := defaultDir(); err != nil || got != test.want {
-			t.Errorf("XDG_CACHE_HOME=%q: %q, %v, want %q", test.xdg, got, err, test.want)
+		t.Setenv("HOME", c.home)
+		t.Setenv("XDG_CACHE_HOME", c.xdg)
+		if got, warning, err := Root(); err != nil || got != c.want || strings.Contains(warning, private) != c.warned {
+			t.Errorf("%+v: %q, %q, %v", c, got, warning, err)
 		}
+	}
+	for name, prepare := range map[string]func() error{
+		"open to others": func() error { return os.Chmod(private, 0o777) },
+		"a link":         func() error { return errors.Join(os.Remove(private), os.Symlink(t.TempDir(), private)) },
+		"a file":         func() error { return errors.Join(os.Remove(private), os.WriteFile(private, nil, 0o700)) },
+	} {
+		must(t, prepare())
+		if got, _, err := Root(); err == nil || !strings.Contains(err.Error(), "hint: set XDG_CACHE_HOME or HOME") {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		must(t, os.RemoveAll(private))
+		must(t, os.Mkdir(private, 0o700))
 	}
 }
 

@@ -155,9 +155,12 @@ func commands(cfg *config.Config) Finding {
 }
 
 func buildCache(context.Context) Finding {
-	dir, err := cache.Root()
+	dir, warning, err := cache.Root()
 	if err != nil {
 		return problemOf(err)
+	}
+	if warning != "" {
+		return broken(warning, "set HOME or XDG_CACHE_HOME")
 	}
 	return roomIn(dir, "set XDG_CACHE_HOME to a directory that can be written")
 }

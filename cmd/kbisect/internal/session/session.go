@@ -158,9 +158,13 @@ func (s *Session) Start(ctx context.Context) error {
 
 // open makes the pipeline and loads the trials of earlier attempts.
 func (s *Session) open(ctx context.Context) error {
-	root, err := cache.Root()
+	root, warning, err := cache.Root()
 	if err != nil {
 		return exit.Usage(err)
+	}
+	if warning != "" {
+		s.Warn(warning)
+		s.Display.Warn(warning)
 	}
 	patterns, err := s.Policy.Compile()
 	if err != nil {
