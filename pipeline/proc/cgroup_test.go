@@ -159,11 +159,15 @@ func TestMemoryMaxWithoutGroup(t *testing.T) {
 #include <string.h>
 #include <unistd.h>
 int main(void) { fork(); for (int i = 0; i < 60; i++) memset(malloc(1 << 20), 1, 1 << 20); sleep(1000); }`
-	s := contained(shell(t, program(t, leak)+"; exit 0"), bySubreaper)
-	s.MemoryMax = 100 << 20
-	if r := run(t, s); !r.OOMKilled || r.OOMWhere != "trial" || r.Signal != syscall.SIGKILL {
-		t.Errorf("%+v", r)
-	}
+	everyWay(t, func(t *testing.T, way string) {
+		s := contained(shell(t, program(t, leak)+"; exit 0"), way)
+		if s.MemoryMax, s.subreaper = 100<<20, true; way == byGroup {
+			return
+		}
+		if r := run(t, s); !r.OOMKilled || r.OOMWhere != "trial" || r.Signal != syscall.SIGKILL {
+			t.Errorf("%+v", r)
+		}
+	})
 }
 
 // kills counts what the kernel has killed for memory, anywhere on the machine.
