@@ -258,7 +258,7 @@ func (r *rig) open(faults bool) (*Pipeline, error) {
 	if faults {
 		c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: r.device.id}, r.device.read, r.device.events)}
 	}
-	p, err := New(c)
+	p, err := New(r.t.Context(), c)
 	if err != nil {
 		return nil, err
 	}

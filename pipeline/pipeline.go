@@ -41,8 +41,8 @@ type Pipeline struct {
 	shared  sharedLaunches
 }
 
-// New makes a pipeline; Close removes its workspaces.
-func New(c Config) (*Pipeline, error) {
+// New makes a pipeline; Close removes its workspaces, and leaves most of that to the next job once ctx is done.
+func New(ctx context.Context, c Config) (*Pipeline, error) {
 	if c.Recipe.Log == nil {
 		c.Recipe.Log = slog.New(slog.DiscardHandler)
 	}
@@ -50,7 +50,7 @@ func New(c Config) (*Pipeline, error) {
 	err := os.MkdirAll(c.Recipe.Logs, 0o777)
 	var root *workspace.Root
 	if err == nil {
-		root, err = workspace.Open(c.Dir, c.Session)
+		root, err = workspace.Open(ctx, c.Dir, c.Session)
 	}
 	if err == nil {
 		root.Sandbox = sandbox(c.Sandbox, c.Devices)

@@ -54,7 +54,7 @@ func newBench(t *testing.T, plan kernels.Plan, limits trial.Limits, commits ...[
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(Config{
+	p, err := New(t.Context(), Config{
 		Recipe: trial.Recipe{
 			Repo: repo, Plan: plan, Logs: filepath.Join(home, "logs"), Cache: builds,
 			Env: append(os.Environ(), "BENCH_LOG="+filepath.Join(home, "log")),

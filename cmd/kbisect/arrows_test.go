@@ -44,21 +44,22 @@ kernels/metrics: bisect bisect/metric kernels/protocol
 kernels/protocol: bisect bisect/metric
 pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
 pipeline/cache: bisect/hint
+pipeline/folder:
 pipeline/gpu:
 pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/warden
 pipeline/proc/internal/cgroup: pipeline/proc/internal/ps
 pipeline/proc/internal/perf: bisect/hint
 pipeline/proc/internal/ps:
 pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps
-pipeline/source: bisect/hint pipeline/source/gitdir pipeline/source/internal/wildmatch pipeline/source/owner
-pipeline/source/gitdir:
+pipeline/source: bisect/hint pipeline/folder pipeline/source/gitdir pipeline/source/internal/wildmatch pipeline/source/owner
+pipeline/source/gitdir: pipeline/folder
 pipeline/source/gittest:
 pipeline/source/internal/wildmatch:
 pipeline/source/owner: bisect/hint
 pipeline/source/hunks: pipeline/source
 pipeline/store:
 pipeline/trial: bisect kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
-pipeline/workspace: bisect pipeline/proc pipeline/source
+pipeline/workspace: bisect pipeline/folder pipeline/proc pipeline/source
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
 cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/source/owner pipeline/trial
 cmd/kbisect/internal/detect: bisect/metric cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot pipeline/source

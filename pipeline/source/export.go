@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -15,6 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/folder"
 	"github.com/kbisect/kbisect/pipeline/source/gitdir"
 )
 
@@ -58,26 +60,35 @@ type tracked struct {
 // holdings are the paths that the slot holds for the commit.
 type holdings struct {
 	tracked map[string]*tracked
-	dirs    map[string]int // number of tracked paths below each folder
+	dirs    map[string]int // number of tracked paths, and of folders with such, in each folder
 }
 
 func (h holdings) track(full string, l leaf, seen fileStamp) {
 	if h.tracked[full] == nil {
-		for at := path.Dir(full); at != "."; at = path.Dir(at) {
-			h.dirs[at]++
+		for at := above(full); at != ""; at = above(at) {
+			if h.dirs[at]++; h.dirs[at] > 1 { // it is counted above
+				break
+			}
 		}
 	}
 	h.tracked[full] = &tracked{l, seen}
 }
 
-func (h holdings) untrack(full string) {
+// untrack returns the folders, the lowest first, below which the slot holds nothing more.
+func (h holdings) untrack(full string) (emptied []string) {
 	delete(h.tracked, full)
-	for at := path.Dir(full); at != "."; at = path.Dir(at) {
-		if h.dirs[at]--; h.dirs[at] == 0 {
-			delete(h.dirs, at)
+	for at := above(full); at != ""; at = above(at) {
+		if h.dirs[at]--; h.dirs[at] > 0 {
+			break
 		}
+		delete(h.dirs, at)
+		emptied = append(emptied, at)
 	}
+	return emptied
 }
+
+// above is the folder that holds a path, "" for the root.
+func above(full string) string { return full[:max(0, strings.LastIndexByte(full, '/'))] }
 
 // SwitchStats says what one switch did.
 type SwitchStats struct {
@@ -94,7 +105,7 @@ type SwitchStats struct {
 // Export prepares dir as an empty slot with its own handle on the objects. An
 // existing folder is emptied, but only if it is a slot already (its state
 // lies beside it in dir + ".state") or holds nothing.
-func (r *Repo) Export(dir string) (*Export, error) {
+func (r *Repo) Export(ctx context.Context, dir string) (*Export, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("export into %s: %w", dir, err)
@@ -102,7 +113,7 @@ func (r *Repo) Export(dir string) (*Export, error) {
 	if err := r.refuseSlot(abs); err != nil {
 		return nil, err
 	}
-	s, stamp, err := openSlot(abs)
+	s, stamp, err := openSlot(ctx, abs)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +202,7 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 		return stats, err
 	}
 	if e.dirty || !e.slot.intact() {
-		if err := e.reset(); err != nil {
+		if err := e.reset(ctx); err != nil {
 			return stats, err
 		}
 		clear(p.mods)
@@ -226,7 +237,7 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 		return stats, err
 	}
 	e.mods, e.warnings, e.dirty = p.mods, p.warnings, false
-	if err := e.writeGit(commit, stats.Full || stats.Written+stats.Removed > 0); err != nil {
+	if err := e.writeGit(ctx, commit, stats.Full || stats.Written+stats.Removed > 0); err != nil {
 		return stats, writeError(e.dir, "write its git directory", err)
 	}
 	return stats, e.slot.settle(ctx, e.stamp)
@@ -234,7 +245,7 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 
 // writeGit gives the slot, and every submodule in it, the git directory of a fresh
 // checkout: HEAD is the commit, and the index lists its files as unchanged.
-func (e *Export) writeGit(commit string, changed bool) error {
+func (e *Export) writeGit(ctx context.Context, commit string, changed bool) error {
 	stale := changed
 	for prefix, m := range e.mods {
 		if d := e.git[prefix]; d == nil || !d.Of(m.repo.git) {
@@ -268,7 +279,7 @@ func (e *Export) writeGit(commit string, changed bool) error {
 		if stale {
 			index = gitdir.Index(entries[prefix])
 		}
-		if err := e.git[prefix].Write(head, index); err != nil {
+		if err := e.git[prefix].Write(ctx, head, index); err != nil {
 			return err
 		}
 	}
@@ -287,9 +298,9 @@ func (h *handle) readGit() (*gitdir.Repo, error) {
 }
 
 // reset empties the slot, whatever happened to it.
-func (e *Export) reset() error {
+func (e *Export) reset(ctx context.Context) error {
 	e.forget()
-	return e.slot.renew()
+	return e.slot.renew(ctx)
 }
 
 // restoreInto plans to write the tracked files that the build has changed.
@@ -326,15 +337,15 @@ func (e *Export) checkNames(p *plan) error {
 func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, stats *SwitchStats) error {
 	if clean {
 		for _, full := range seen.untracked {
-			if err := e.slot.removeAll(full); err != nil {
-				return err
+			if err := e.slot.tree.RemoveAll(ctx, full); err != nil {
+				return writeError(e.dir, "remove "+full, err)
 			}
 		}
 	}
 	for prefix := range e.mods {
 		if prefix != "" && p.mods[prefix] == nil {
-			if err := e.slot.removeAll(path.Join(prefix, ".git")); err != nil {
-				return err
+			if err := e.slot.tree.RemoveAll(ctx, path.Join(prefix, ".git")); err != nil {
+				return writeError(e.dir, "remove the git directory of "+prefix, err)
 			}
 			delete(e.git, prefix)
 		}
@@ -342,14 +353,13 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 	if err := e.applyDeletes(ctx, p, stats); err != nil {
 		return err
 	}
-	e.slot.trusted = map[string]bool{}
 	p.room = max(e.slot.freeBytes()/2, 4*e.largest)
 	for _, full := range slices.Sorted(maps.Keys(p.puts)) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		delete(e.missing, full)
-		err := e.write(p, full, p.puts[full], stats)
+		err := e.write(ctx, p, full, p.puts[full], stats)
 		if lost := (*MissingError)(nil); errors.As(err, &lost) && p.optional(full) {
 			err = e.leaveOut(full, lost)
 		}
@@ -376,15 +386,15 @@ func (e *Export) leaveOut(full string, lost *MissingError) error {
 		return nil
 	}
 	e.held.untrack(full)
-	return e.slot.removeFile(full)
+	return e.slot.tree.Remove(full)
 }
 
 // applyDeletes removes what the wanted commit lacks, and the folders that this
-// empties.
+// empties. Those with build output stay.
 func (e *Export) applyDeletes(ctx context.Context, p *plan, stats *SwitchStats) error {
 	gone := slices.Sorted(maps.Keys(p.dels))
 	slices.Reverse(gone)
-	e.slot.trusted = map[string]bool{}
+	var emptied []string
 	for _, full := range gone {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -394,34 +404,21 @@ func (e *Export) applyDeletes(ctx context.Context, p *plan, stats *SwitchStats) 
 		if t == nil {
 			continue
 		}
-		if t.Mode != ModeGitlink {
-			if err := e.slot.removeFile(full); err != nil {
-				return err
+		if t.Mode == ModeGitlink {
+			emptied = append(emptied, full)
+		} else {
+			if err := e.slot.tree.Remove(full); err != nil {
+				return writeError(e.dir, "remove "+full, err)
 			}
 			stats.Removed++
 		}
-		e.held.untrack(full)
+		emptied = append(emptied, e.held.untrack(full)...)
 	}
-	return e.removeEmptyDirs(gone)
-}
-
-// removeEmptyDirs deletes the folders that are empty after the deletions. Those
-// with build output stay.
-func (e *Export) removeEmptyDirs(gone []string) error {
-	folders := map[string]bool{}
-	for _, full := range gone {
-		folders[full] = true // it may have been a submodule
-		for at := path.Dir(full); at != "."; at = path.Dir(at) {
-			folders[at] = true
-		}
-	}
-	order := slices.Sorted(maps.Keys(folders))
-	slices.Reverse(order)
-	for _, at := range order {
-		if e.held.dirs[at] == 0 && e.held.tracked[at] == nil {
-			if err := e.slot.removeIfEmptyDir(at); err != nil {
-				return err
-			}
+	slices.Sort(emptied)
+	slices.Reverse(emptied)
+	for _, at := range emptied {
+		if err := e.slot.tree.RemoveEmpty(at); err != nil {
+			return writeError(e.dir, "remove folder "+at, err)
 		}
 	}
 	return nil
@@ -472,23 +469,11 @@ func (e *Export) Close() error {
 	return errors.Join(errs...)
 }
 
-// Remove closes the export and deletes its folder and state.
-func (e *Export) Remove() error {
-	err := e.Close()
-	if rmErr := removeTree(e.dir); rmErr != nil {
-		err = errors.Join(err, writeError(e.dir, "remove it", rmErr))
-	}
-	return errors.Join(err, os.Remove(stateFile(e.dir)))
-}
-
 // write puts one path into the slot and stamps it.
-func (e *Export) write(p *plan, full string, l leaf, stats *SwitchStats) error {
-	if err := e.slot.ensureParents(full); err != nil {
-		return err
-	}
+func (e *Export) write(ctx context.Context, p *plan, full string, l leaf, stats *SwitchStats) error {
 	if l.Mode == ModeGitlink {
-		if err := e.slot.ensureDir(full); err != nil {
-			return err
+		if err := e.slot.tree.Mkdir(full); err != nil {
+			return writeError(e.dir, "create folder "+full, err)
 		}
 		e.held.track(full, l, fileStamp{})
 		return nil
@@ -496,15 +481,15 @@ func (e *Export) write(p *plan, full string, l leaf, stats *SwitchStats) error {
 	m := p.mods[l.prefix]
 	var err error
 	if l.Mode == ModeLink {
-		err = m.writeLink(e.slot, full, l)
+		err = m.writeLink(ctx, e.slot, full, l)
 		stats.Links++
 	} else {
-		err = m.writeFile(e.slot, full, l, p.limited)
+		err = m.writeFile(ctx, e.slot, full, l, p.limited)
 	}
 	if err != nil {
 		return err
 	}
-	seen, err := e.slot.setStamp(full, l.Mode == ModeLink, e.stamp)
+	seen, err := e.slot.setStamp(full, e.stamp)
 	if err != nil {
 		return err
 	}
@@ -514,7 +499,7 @@ func (e *Export) write(p *plan, full string, l leaf, stats *SwitchStats) error {
 }
 
 // writeLink creates a symlink; its target may lead anywhere, as with git.
-func (m *module) writeLink(s *slot, full string, l leaf) error {
+func (m *module) writeLink(ctx context.Context, s *slot, full string, l leaf) error {
 	target, err := readObject(m.repo.objs, l.ID, "blob")
 	if err != nil {
 		return err
@@ -522,12 +507,12 @@ func (m *module) writeLink(s *slot, full string, l leaf) error {
 	if len(target) == 0 || bytes.IndexByte(target, 0) >= 0 {
 		return &UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink", Reason: "its target is not a path"}
 	}
-	return s.symlink(string(target), full)
+	return s.symlink(ctx, string(target), full)
 }
 
 // writeFile creates a file. Only the executable bit of its mode is of the commit,
 // the rest is the umask of the user.
-func (m *module) writeFile(s *slot, full string, l leaf, limited func(io.Reader) io.Reader) error {
+func (m *module) writeFile(ctx context.Context, s *slot, full string, l leaf, limited func(io.Reader) io.Reader) error {
 	content, err := m.content(l)
 	if err != nil {
 		return err
@@ -537,7 +522,7 @@ func (m *module) writeFile(s *slot, full string, l leaf, limited func(io.Reader)
 	if l.Mode == ModeExec {
 		perm = 0o777
 	}
-	return s.create(full, perm, limited(content))
+	return s.create(ctx, full, perm, limited(content))
 }
 
 // content opens what a file is to hold: the blob, with converted line endings,
@@ -579,7 +564,7 @@ func (m *module) holds(s *slot, full string, l leaf) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", full, err)
 		}
-		got, err := s.root.Readlink(full)
+		got, err := s.tree.Readlink(full)
 		return err == nil && got == string(want), nil
 	}
 	want, err := m.content(l)
@@ -587,7 +572,7 @@ func (m *module) holds(s *slot, full string, l leaf) (bool, error) {
 		return false, fmt.Errorf("%s: %w", full, err)
 	}
 	defer want.Close()
-	got, err := s.root.Open(full)
+	got, err := s.tree.Read(full)
 	if err != nil {
 		return false, nil // unreadable now: rewritten
 	}
@@ -626,7 +611,7 @@ func isEnd(err error) bool {
 // means that something else has changed it.
 type fileStamp struct {
 	size    int64
-	mode    fs.FileMode
+	mode    uint32
 	mtime   int64 // ns since 1970
 	changed int64 // the inode's own change time, ns, where known
 	inode   uint64
@@ -642,8 +627,9 @@ type scanned struct {
 // scan compares the slot with what was written. With clean it skips untracked
 // folders, which will be deleted.
 func scan(ctx context.Context, e *Export, clean bool) (scanned, error) {
+	e.slot.tree.Rewind()
 	w := &scanner{ctx: ctx, e: e, clean: clean, met: make(map[string]bool, len(e.held.tracked))}
-	if err := w.dir("", true); err != nil {
+	if err := w.dir(""); err != nil {
 		return w.out, err
 	}
 	for full := range e.held.tracked {
@@ -663,80 +649,69 @@ type scanner struct {
 	out   scanned
 }
 
-func (w *scanner) dir(dir string, tracked bool) error {
-	entries, err := readDirUnlocked(filepath.Join(w.e.dir, filepath.FromSlash(dir)))
+// dir looks at a folder with tracked files.
+func (w *scanner) dir(dir string) error {
+	_, top := w.e.mods[dir]
+	var alike, below, other []string // files to be read, folders with tracked files, and folders without
+	err := w.e.slot.tree.List(w.ctx, dir, func(name string, st *unix.Stat_t) error {
+		if name == ".git" && (top || dir == "") {
+			return nil // every switch writes it
+		}
+		if t := time.Unix(st.Mtim.Unix()); t.After(w.out.newest) {
+			w.out.newest = t
+		}
+		full, isDir := path.Join(dir, name), folder.IsDir(st)
+		t := w.e.held.tracked[full]
+		switch {
+		case isDir && (w.e.held.dirs[full] > 0 || t != nil && t.Mode == ModeGitlink):
+			w.met[full] = t != nil
+			below = append(below, full)
+		case t != nil && !isDir && t.Mode != ModeGitlink:
+			now := stampOf(st)
+			w.met[full] = now == t.seen
+			if now.changed = t.seen.changed; !w.met[full] && now == t.seen {
+				alike = append(alike, full)
+			}
+		case slices.Contains(w.e.Keep, full):
+		default:
+			w.out.untracked = append(w.out.untracked, full)
+			if isDir && !w.clean {
+				other = append(other, full)
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return writeError(w.e.dir, "read folder "+dir, err)
 	}
-	_, top := w.e.mods[dir]
-	for _, d := range entries {
-		if d.Name() == ".git" && (top || dir == "") {
-			continue // every switch writes it
-		}
-		if err := w.ctx.Err(); err != nil {
+	for _, full := range alike {
+		if err := w.compare(full, w.e.held.tracked[full]); err != nil {
 			return err
 		}
-		fi, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+	}
+	for _, full := range other {
+		if w.out.newest, err = w.e.slot.tree.Newest(w.ctx, full, w.out.newest); err != nil {
+			return writeError(w.e.dir, "read folder "+full, err)
 		}
-		if err != nil {
-			return writeError(w.e.dir, "read "+d.Name(), err)
-		}
-		if fi.ModTime().After(w.out.newest) {
-			w.out.newest = fi.ModTime()
-		}
-		if err := w.entry(path.Join(dir, d.Name()), fi, tracked); err != nil {
+	}
+	for _, full := range below {
+		if err := w.dir(full); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entry classifies one name; tracked says that its folder has tracked files.
-func (w *scanner) entry(full string, fi fs.FileInfo, tracked bool) error {
-	if !tracked {
-		if fi.IsDir() {
-			return w.dir(full, false)
-		}
-		return nil
-	}
-	t := w.e.held.tracked[full]
-	if fi.IsDir() && (w.e.held.dirs[full] > 0 || t != nil && t.Mode == ModeGitlink) {
-		w.met[full] = t != nil
-		return w.dir(full, true)
-	}
-	if t != nil && !fi.IsDir() && t.Mode != ModeGitlink {
-		same, err := w.unchanged(full, t, fi)
-		w.met[full] = same
+// compare reads a file of which only the inode's change time differs (by a hard link that a compiler cache made, say).
+func (w *scanner) compare(full string, t *tracked) error {
+	same, err := w.e.mods[t.prefix].holds(w.e.slot, full, t.leaf)
+	if !same || err != nil {
 		return err
 	}
-	if slices.Contains(w.e.Keep, full) {
-		return nil
+	st, err := w.e.slot.tree.Stat(full)
+	if err != nil {
+		return writeError(w.e.dir, "read "+full, err)
 	}
-	w.out.untracked = append(w.out.untracked, full)
-	if fi.IsDir() && !w.clean {
-		return w.dir(full, false)
-	}
+	w.met[full], t.seen = true, stampOf(&st)
 	return nil
-}
-
-// unchanged compares a file with what was written. Where only the inode's
-// change time differs (a hard link made by a compiler cache, say) the content
-// decides.
-func (w *scanner) unchanged(full string, t *tracked, fi fs.FileInfo) (bool, error) {
-	now := stampOf(fi)
-	if now == t.seen {
-		return true, nil
-	}
-	alike := now
-	alike.changed = t.seen.changed
-	if alike != t.seen {
-		return false, nil
-	}
-	same, err := w.e.mods[t.prefix].holds(w.e.slot, full, t.leaf)
-	if same {
-		t.seen = now
-	}
-	return same, err
 }

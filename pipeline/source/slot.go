@@ -9,24 +9,25 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/folder"
 )
 
-// slot does the file work of an Export. Every change goes through an os.Root
-// and only below folders that were seen to be real ones, so that no symlink
-// planted by a commit or a build can lead elsewhere.
+// slot does the file work of an Export. Every change goes through a
+// folder.Folder, so that no symlink planted by a commit or a build can lead
+// elsewhere.
 type slot struct {
 	dir       string
-	root      *os.Root
+	tree      *folder.Folder
 	foldsCase bool          // kern.h and Kern.h are one file
 	grain     time.Duration // of file times
-	trusted   map[string]bool
+	buf       []byte        // for copying
 }
 
 // slotState is kept beside the slot. It marks the folder as ours and carries
@@ -40,7 +41,7 @@ type slotState struct {
 func stateFile(dir string) string { return dir + ".state" }
 
 // openSlot makes dir an empty slot and returns the stamp of its last switch.
-func openSlot(dir string) (*slot, time.Time, error) {
+func openSlot(ctx context.Context, dir string) (*slot, time.Time, error) {
 	fail := func(what string, err error) (*slot, time.Time, error) {
 		return nil, time.Time{}, writeError(dir, what, err)
 	}
@@ -51,15 +52,15 @@ func openSlot(dir string) (*slot, time.Time, error) {
 	if err := checkForeign(dir, known); err != nil {
 		return nil, time.Time{}, err
 	}
-	s := &slot{dir: dir}
+	s := &slot{dir: dir, buf: make([]byte, 32<<10)}
 	state.Dirty = true
 	if err := s.saveState(state); err != nil {
 		return nil, time.Time{}, err
 	}
-	if err := s.renew(); err != nil {
+	if err := s.renew(ctx); err != nil {
 		return nil, time.Time{}, err
 	}
-	if err := s.probe(); err != nil {
+	if err := s.probe(ctx); err != nil {
 		s.close()
 		return fail("probe the file system", err)
 	}
@@ -119,57 +120,69 @@ func (s *slot) saveState(state slotState) error {
 }
 
 // intact reports whether the folder is still the one that was opened.
-func (s *slot) intact() bool {
-	here, err := os.Lstat(s.dir)
-	if err != nil || s.root == nil {
-		return false
-	}
-	opened, err := s.root.Stat(".")
-	return err == nil && os.SameFile(here, opened)
-}
+func (s *slot) intact() bool { return s.tree != nil && s.tree.Intact() }
 
 // renew leaves the slot as an existing empty folder, opened.
-func (s *slot) renew() error {
+func (s *slot) renew(ctx context.Context) error {
 	s.close()
-	if err := emptyTree(s.dir); err != nil {
-		return writeError(s.dir, "empty it", err)
+	fi, err := os.Lstat(s.dir)
+	if err != nil || !fi.IsDir() { // one that exists is kept, so that its permissions and owner stay
+		err = folder.RemoveAll(ctx, s.dir)
+		if err == nil {
+			err = os.MkdirAll(s.dir, 0o777)
+		}
 	}
-	root, err := os.OpenRoot(s.dir)
 	if err != nil {
+		return writeError(s.dir, "make it", err)
+	}
+	if s.tree, err = folder.Open(s.dir); err != nil {
 		return writeError(s.dir, "open it", err)
 	}
-	s.root = root
+	var names []string
+	err = s.tree.List(ctx, "", func(name string, _ *unix.Stat_t) error {
+		names = append(names, name)
+		return nil
+	})
+	for _, name := range names {
+		if err == nil {
+			err = s.tree.RemoveAll(ctx, name)
+		}
+	}
+	if err != nil {
+		return writeError(s.dir, "empty it", err)
+	}
 	return nil
 }
 
 func (s *slot) close() error {
-	if s.root == nil {
-		return nil
+	if s.tree != nil {
+		s.tree.Close()
+		s.tree = nil
 	}
-	err := s.root.Close()
-	s.root = nil
-	return err
+	return nil
 }
 
 // probe learns how the file system keeps names and times.
-func (s *slot) probe() error {
+func (s *slot) probe(ctx context.Context) error {
 	const name = "kbisect-Probe"
-	if err := s.root.WriteFile(name, nil, 0o666); err != nil {
-		return err
-	}
-	defer s.root.Remove(name)
-	_, err := s.root.Lstat(strings.ToUpper(name))
-	s.foldsCase = err == nil
-	// An odd number of nanoseconds shows what is cut off.
-	want := time.Unix(time.Now().Unix()|1, 123456789)
-	if err := s.root.Chtimes(name, want, want); err != nil {
-		return err
-	}
-	fi, err := s.root.Lstat(name)
+	f, err := s.tree.Create(ctx, name, 0o666)
 	if err != nil {
 		return err
 	}
-	s.grain = grainOf(want, fi.ModTime())
+	f.Close()
+	defer s.tree.Remove(name)
+	_, err = s.tree.Stat(strings.ToUpper(name))
+	s.foldsCase = err == nil
+	// An odd number of nanoseconds shows what is cut off.
+	want := time.Unix(time.Now().Unix()|1, 123456789)
+	if err := s.tree.SetTime(name, want); err != nil {
+		return err
+	}
+	st, err := s.tree.Stat(name)
+	if err != nil {
+		return err
+	}
+	s.grain = grainOf(want, time.Unix(st.Mtim.Unix()))
 	return nil
 }
 
@@ -222,91 +235,20 @@ func (s *slot) freeBytes() int64 {
 	return int64(st.Bavail) * st.Bsize
 }
 
-// ensureParents makes sure that everything above a path is a folder; anything
-// else with that name is removed.
-func (s *slot) ensureParents(full string) error {
-	dir := path.Dir(full)
-	if dir == "." || s.trusted[dir] {
-		return nil
-	}
-	if err := s.ensureParents(dir); err != nil {
-		return err
-	}
-	return s.ensureDir(dir)
-}
-
-// ensureDir makes a path a folder, whose parents are folders already.
-func (s *slot) ensureDir(dir string) error {
-	if s.trusted[dir] {
-		return nil
-	}
-	fi, err := s.root.Lstat(dir)
-	if err == nil && !fi.IsDir() {
-		if err := s.removeAll(dir); err != nil {
-			return err
-		}
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		if err := s.retry(dir, func() error { return s.root.Mkdir(dir, 0o777) }); err != nil {
-			return writeError(s.dir, "create folder "+dir, err)
-		}
-	}
-	s.trusted[dir] = true
-	return nil
-}
-
-// retry runs a change in a folder, and once more with write permission where a
-// build has removed it.
-func (s *slot) retry(full string, change func() error) error {
-	err := change()
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	dir := path.Dir(full)
-	fi, statErr := s.root.Lstat(dir)
-	if statErr != nil || !fi.IsDir() || fi.Mode().Perm()&0o700 == 0o700 {
-		return err
-	}
-	if chmodErr := s.root.Chmod(dir, fi.Mode().Perm()|0o700); chmodErr != nil {
-		return err
-	}
-	return change()
-}
-
-// replace runs a creation that fails when something is in the way, and if so
-// removes that first.
-func (s *slot) replace(full string, create func() error) error {
-	err := s.retry(full, create)
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err := s.removeAll(full); err != nil {
-		return err
-	}
-	return s.retry(full, create)
-}
-
-func (s *slot) symlink(target, full string) error {
-	err := s.replace(full, func() error { return s.root.Symlink(target, full) })
-	if err != nil {
+func (s *slot) symlink(ctx context.Context, target, full string) error {
+	if err := s.tree.Symlink(ctx, target, full); err != nil {
 		return writeError(s.dir, "link "+full, err)
 	}
 	return nil
 }
 
-// create writes a new file; an old one is unlinked, never written into, for
-// it may share its content with others by a hard link.
-func (s *slot) create(full string, perm os.FileMode, content io.Reader) error {
-	var f *os.File
-	err := s.replace(full, func() (err error) {
-		f, err = s.root.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
-		return err
-	})
+// create writes a new file.
+func (s *slot) create(ctx context.Context, full string, perm os.FileMode, content io.Reader) error {
+	f, err := s.tree.Create(ctx, full, perm)
 	if err != nil {
 		return writeError(s.dir, "create "+full, err)
 	}
-	_, err = io.Copy(f, content)
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, content, s.buf)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
@@ -317,182 +259,20 @@ func (s *slot) create(full string, perm os.FileMode, content io.Reader) error {
 }
 
 // setStamp gives a path its time and returns how it looks from now on.
-func (s *slot) setStamp(full string, link bool, stamp time.Time) (fileStamp, error) {
-	var err error
-	if link {
-		err = setLinkTime(filepath.Join(s.dir, filepath.FromSlash(full)), stamp)
-	} else {
-		err = s.root.Chtimes(full, stamp, stamp)
-	}
-	if err != nil {
+func (s *slot) setStamp(full string, stamp time.Time) (fileStamp, error) {
+	if err := s.tree.SetTime(full, stamp); err != nil {
 		return fileStamp{}, writeError(s.dir, "set the time of "+full, err)
 	}
-	fi, err := s.root.Lstat(full)
+	st, err := s.tree.Stat(full)
 	if err != nil {
 		return fileStamp{}, writeError(s.dir, "read "+full, err)
 	}
-	return stampOf(fi), nil
-}
-
-// realParents reports whether everything above a path is a folder and not a
-// link to one.
-func (s *slot) realParents(full string) bool {
-	dir := path.Dir(full)
-	if dir == "." {
-		return true
-	}
-	if known, ok := s.trusted[dir]; ok {
-		return known
-	}
-	real := s.realParents(dir)
-	if real {
-		fi, err := s.root.Lstat(dir)
-		real = err == nil && fi.IsDir()
-	}
-	s.trusted[dir] = real
-	return real
-}
-
-// removeFile deletes a tracked path that the wanted commit lacks. A folder in
-// its place is build output and stays.
-func (s *slot) removeFile(full string) error {
-	if !s.realParents(full) {
-		return nil
-	}
-	fi, err := s.root.Lstat(full)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && fi.IsDir() {
-		return nil
-	}
-	if err == nil {
-		err = s.retry(full, func() error { return s.root.Remove(full) })
-	}
-	if err != nil {
-		return writeError(s.dir, "remove "+full, err)
-	}
-	return nil
-}
-
-// removeIfEmptyDir deletes a folder that holds nothing.
-func (s *slot) removeIfEmptyDir(dir string) error {
-	if !s.realParents(dir) {
-		return nil
-	}
-	fi, err := s.root.Lstat(dir)
-	if err != nil || !fi.IsDir() {
-		return nil
-	}
-	err = s.retry(dir, func() error { return s.root.Remove(dir) })
-	if err == nil || errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return writeError(s.dir, "remove folder "+dir, err)
-}
-
-// removeAll deletes a path with all below it, even where modes forbid it.
-func (s *slot) removeAll(full string) error {
-	err := s.retry(full, func() error { return s.root.RemoveAll(full) })
-	if errors.Is(err, fs.ErrPermission) {
-		unlock(filepath.Join(s.dir, filepath.FromSlash(full)))
-		err = s.retry(full, func() error { return s.root.RemoveAll(full) })
-	}
-	if err != nil {
-		return writeError(s.dir, "remove "+full, err)
-	}
-	return nil
+	return stampOf(&st), nil
 }
 
 // stampOf is how a file looks now.
-func stampOf(fi fs.FileInfo) fileStamp {
-	s := fileStamp{size: fi.Size(), mode: fi.Mode(), mtime: fi.ModTime().UnixNano()}
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		s.inode = st.Ino
-		s.changed = st.Ctim.Nano()
-	}
-	return s
-}
-
-// setLinkTime sets the time of a symlink itself; the standard library can
-// only set that of what it leads to.
-func setLinkTime(file string, t time.Time) error {
-	ts := []unix.Timespec{unix.NsecToTimespec(t.UnixNano()), unix.NsecToTimespec(t.UnixNano())}
-	return unix.UtimesNanoAt(unix.AT_FDCWD, file, ts, unix.AT_SYMLINK_NOFOLLOW)
-}
-
-// readDirUnlocked reads a folder even where a build has removed the permission.
-func readDirUnlocked(dir string) ([]fs.DirEntry, error) {
-	read := func() ([]fs.DirEntry, error) {
-		f, err := os.Open(dir)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return f.ReadDir(-1)
-	}
-	// To stat the entries needs the permission to search the folder.
-	if fi, err := os.Lstat(dir); err == nil && fi.IsDir() && fi.Mode().Perm()&0o500 != 0o500 {
-		os.Chmod(dir, fi.Mode().Perm()|0o700)
-	}
-	return read()
-}
-
-// unlock gives the owner all permissions on every folder of a tree. It follows
-// no links and returns no errors: the removal after it does.
-func unlock(dir string) {
-	fi, err := os.Lstat(dir)
-	if err != nil || !fi.IsDir() {
-		return
-	}
-	os.Chmod(dir, fi.Mode().Perm()|0o700)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, d := range entries {
-		if d.IsDir() {
-			unlock(filepath.Join(dir, d.Name()))
-		}
-	}
-}
-
-// removeTree deletes dir with all below it, even where modes forbid it.
-func removeTree(dir string) error {
-	if os.RemoveAll(dir) == nil {
-		return nil
-	}
-	unlock(dir)
-	return os.RemoveAll(dir)
-}
-
-// emptyTree makes dir an existing empty folder. A folder that exists is kept,
-// so that its permissions and owner stay.
-func emptyTree(dir string) error {
-	fi, err := os.Lstat(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err == nil && !fi.IsDir() {
-		if err := os.Remove(dir); err != nil {
-			return err
-		}
-	}
-	if err != nil || !fi.IsDir() {
-		return os.Mkdir(dir, 0o777)
-	}
-	if fi.Mode().Perm()&0o700 != 0o700 {
-		if err := os.Chmod(dir, fi.Mode().Perm()|0o700); err != nil {
-			return err
-		}
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, d := range entries {
-		if err := removeTree(filepath.Join(dir, d.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+func stampOf(st *unix.Stat_t) fileStamp {
+	return fileStamp{size: st.Size, mode: st.Mode, mtime: st.Mtim.Nano(), inode: st.Ino, changed: st.Ctim.Nano()}
 }
 
 // writeError wraps a failure to change the slot and says what to do about it.

@@ -120,9 +120,18 @@ func isBuildFile(p kernels.Plan, file string) bool {
 func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b Built, err error) {
 	p, r := j.Recipe, j.Request
 	j.report("export", 0)
-	stats, err := w.Switch(ctx, r.Candidate.Commit, clean)
+	within := ctx
+	if limit := j.Bounds.limit("build"); limit > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	stats, err := w.Switch(within, r.Candidate.Commit, clean)
 	switch {
 	case err == nil:
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		b.Outcome = bisect.Outcome{Class: bisect.Skip, Phase: "export", Why: fmt.Sprintf("its files were not written within %v, the limit of the build", j.Bounds.limit("build"))}
+		return b, nil
 	case !workspace.Refused(err):
 		return b, err
 	case r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad: // the user must name another end

@@ -131,11 +131,11 @@ func newCaches(folder, tree, python string) Caches {
 }
 
 // clear removes the caches, with any lock file that a killed process left in them.
-func (c *Caches) clear() error {
+func (c *Caches) clear(r *Root) error {
 	c.Warmed = bisect.Candidate{}
-	err := removeTree(c.Dir)
+	err := r.remove(c.Dir)
 	for _, dir := range c.own {
-		err = errors.Join(err, removeTree(dir))
+		err = errors.Join(err, r.remove(dir))
 	}
 	return err
 }

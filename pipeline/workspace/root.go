@@ -1,6 +1,8 @@
 package workspace
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,10 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/folder"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
@@ -27,22 +31,34 @@ type Root struct {
 	Sandbox *proc.Sandbox // of all processes, but for the folders of their workspace; set before these are made; nil for none
 	session string        // marks the processes of the job
 	lock    *os.File
+	ctx     context.Context // of what is removed: it ends soon after the job was interrupted, see patience
 }
 
 // Open makes an empty working folder and locks it. What killed processes left there and beside it is
 // removed. The session marks the processes that are run in it, see [proc.Spec.Cookie].
-func Open(dir, session string) (*Root, error) {
-	lock, err := claim(dir)
+func Open(ctx context.Context, dir, session string) (*Root, error) {
+	lock, err := claim(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	return &Root{Dir: dir, session: session, lock: lock}, os.MkdirAll(dir, 0o777)
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })
+	return &Root{Dir: dir, session: session, lock: lock, ctx: late}, os.MkdirAll(dir, 0o777)
 }
+
+// patience is how long removing may still take once the job was interrupted: somebody waits. The next job
+// removes the rest.
+const patience = 500 * time.Millisecond
+
+// remove removes a tree that a candidate may have written in.
+func (r *Root) remove(path string) error { return folder.RemoveAll(r.ctx, path) }
 
 // Close removes the folder with everything in it. The workspaces must have been removed before.
 func (r *Root) Close() error {
-	err := removeTree(r.Dir)
-	os.Remove(r.lock.Name())
+	err := r.remove(r.Dir)
+	if err == nil { // else it tells the next job that the folder is nobody's
+		os.Remove(r.lock.Name())
+	}
 	r.lock.Close()
 	os.Remove(filepath.Dir(r.Dir)) // fails while another job works there
 	return err
@@ -93,7 +109,7 @@ func (r *Root) checkDisk(wasFull bool) error {
 }
 
 // claim locks a folder for this process, and removes what killed processes left beside it.
-func claim(dir string) (*os.File, error) {
+func claim(ctx context.Context, dir string) (*os.File, error) {
 	for range 100 {
 		if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 			return nil, err
@@ -106,7 +122,7 @@ func claim(dir string) (*os.File, error) {
 			return nil, err
 		}
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err == nil && stillThere(f) {
-			return f, errors.Join(removeTree(dir), removeStale(filepath.Dir(dir)))
+			return f, errors.Join(folder.RemoveAll(ctx, dir), removeStale(ctx, filepath.Dir(dir)))
 		}
 		f.Close() // another process took it for a stale one and removed it
 	}
@@ -124,7 +140,7 @@ func stillThere(f *os.File) bool {
 }
 
 // removeStale removes the working folders whose lock no process holds.
-func removeStale(parent string) error {
+func removeStale(ctx context.Context, parent string) error {
 	locks, err := filepath.Glob(filepath.Join(parent, "*"+lockSuffix))
 	if err != nil {
 		return err
@@ -135,26 +151,11 @@ func removeStale(parent string) error {
 			continue
 		}
 		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			err = errors.Join(removeTree(strings.TrimSuffix(lock, lockSuffix)), os.Remove(lock))
+			err = cmp.Or(folder.RemoveAll(ctx, strings.TrimSuffix(lock, lockSuffix)), os.Remove(lock))
 		}
 		if f.Close(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// removeTree removes a tree in which a candidate may have left folders that cannot be written.
-func removeTree(dir string) error {
-	err := os.RemoveAll(dir)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	walkErr := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			return os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return errors.Join(os.RemoveAll(dir), walkErr)
 }

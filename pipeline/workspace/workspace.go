@@ -9,7 +9,6 @@ package workspace
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,7 +93,7 @@ func (w *Workspace) Open(o Opening) error {
 	if err := os.MkdirAll(w.Dir, 0o777); err != nil {
 		return failed(err)
 	}
-	export, err := o.Repo.Export(w.Dir)
+	export, err := o.Repo.Export(w.root.ctx, w.Dir)
 	if err != nil {
 		return failed(err)
 	}
@@ -111,10 +110,7 @@ func (w *Workspace) Remove() error {
 	if w.export == nil {
 		return nil
 	}
-	if err := w.export.Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may have been removed by others
-		return err
-	}
-	return removeTree(w.Folder)
+	return errors.Join(w.export.Close(), w.root.remove(w.Folder))
 }
 
 // Switch brings the export to a commit. A clean one keeps nothing of what was built before. An error for which
@@ -168,7 +164,7 @@ func (w *Workspace) Run(ctx context.Context, spec proc.Spec) (proc.Result, error
 	res, err := proc.Run(ctx, spec)
 	w.full = w.root.freeBytes() < leastFree
 	unmountBelow(w.Folder)
-	if rmErr := removeTree(w.Tmp); err == nil && rmErr != nil {
+	if rmErr := w.root.remove(w.Tmp); err == nil && rmErr != nil {
 		err = rmErr
 	}
 	if err == nil && res.Canceled {
@@ -261,7 +257,7 @@ func (w *Workspace) Environ(base []string, workDir, caches string) []string {
 // Scratch makes an empty folder beside the export, which goes with the workspace.
 func (w *Workspace) Scratch(name string) (string, error) {
 	dir := filepath.Join(w.Folder, name)
-	if err := errors.Join(removeTree(dir), os.MkdirAll(dir, 0o777)); err != nil {
+	if err := errors.Join(w.root.remove(dir), os.MkdirAll(dir, 0o777)); err != nil {
 		return "", &bisect.InfraError{What: "making the folder " + dir, Err: err}
 	}
 	if !slices.Contains(w.tools, dir) {
@@ -272,7 +268,7 @@ func (w *Workspace) Scratch(name string) (string, error) {
 
 // ClearCaches removes the caches of the launches.
 func (w *Workspace) ClearCaches() error {
-	if err := w.Caches.clear(); err != nil {
+	if err := w.Caches.clear(w.root); err != nil {
 		return &bisect.InfraError{What: "clearing the caches of " + w.Name, Err: err}
 	}
 	return nil

@@ -39,7 +39,7 @@ func opened(t *testing.T) (root *Root, w *Workspace, ids []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { repo.Close() })
-	if root, err = Open(filepath.Join(home, "work", "job"), "test"); err != nil {
+	if root, err = Open(t.Context(), filepath.Join(home, "work", "job"), "test"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
@@ -138,7 +138,7 @@ func TestOpenRemovesStaleFolders(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Join(stale, "tree"), 0o500), os.WriteFile(stale+lockSuffix, nil, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	other, err := Open(filepath.Join(parent, "other"), "test")
+	other, err := Open(t.Context(), filepath.Join(parent, "other"), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestRootsComeAndGo(t *testing.T) {
 	for i := range 4 {
 		jobs.Go(func() {
 			for range 300 {
-				r, err := Open(filepath.Join(parent, strconv.Itoa(i)), "")
+				r, err := Open(t.Context(), filepath.Join(parent, strconv.Itoa(i)), "")
 				if err == nil {
 					err = r.Close()
 				}

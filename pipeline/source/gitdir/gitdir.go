@@ -10,6 +10,7 @@ package gitdir
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/kbisect/kbisect/pipeline/folder"
 )
 
 // Repo is what git directories of exports take from a repository. It does not change.
@@ -131,7 +134,7 @@ func (d *Dir) Of(r *Repo) bool { return d.repo == r }
 
 // Write makes the git directory one of a commit, with this index and nothing that was left in it. A nil index is
 // that of the last Write. Where nobody has touched the directory since, only what differs is written.
-func (d *Dir) Write(head string, index []byte) error {
+func (d *Dir) Write(ctx context.Context, head string, index []byte) error {
 	at := filepath.Join(d.tree, ".git")
 	if d.name != "" {
 		at = d.linked()
@@ -152,7 +155,7 @@ func (d *Dir) Write(head string, index []byte) error {
 		return errTouched
 	}
 	d.seen, d.head = map[string]stamp{}, head
-	if err := errors.Join(os.RemoveAll(filepath.Join(d.tree, ".git")), os.RemoveAll(at), os.MkdirAll(at, 0o777)); err != nil {
+	if err := errors.Join(folder.RemoveAll(ctx, filepath.Join(d.tree, ".git")), folder.RemoveAll(ctx, at), os.MkdirAll(at, 0o777)); err != nil {
 		return err
 	}
 	files := d.repo.private(d.tree)

@@ -93,7 +93,7 @@ func TestDir(t *testing.T) {
 					if d.Touched() != (round != 1) {
 						t.Errorf("round %d: touched %v", round, d.Touched())
 					}
-					if err := d.Write(head, index); err != nil {
+					if err := d.Write(t.Context(), head, index); err != nil {
 						t.Fatal(err)
 					}
 					git(t, tree, "diff-index", "--quiet", "HEAD", "--") // by the stat data alone
@@ -105,7 +105,7 @@ func TestDir(t *testing.T) {
 						}
 					}
 					if round == 0 { // git may refresh the index
-						if err := d.Write(head, index); err != nil {
+						if err := d.Write(t.Context(), head, index); err != nil {
 							t.Fatal(err)
 						}
 					}

@@ -21,7 +21,7 @@ func open(t testing.TB, dir string) *source.Repo {
 
 func export(t testing.TB, repo *source.Repo) *source.Export {
 	t.Helper()
-	e, err := repo.Export(filepath.Join(t.TempDir(), "slot"))
+	e, err := repo.Export(t.Context(), filepath.Join(t.TempDir(), "slot"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -201,7 +201,7 @@ func (s *Session) open(ctx context.Context) error {
 	if s.Policy.OwnScripts {
 		config.Recipe.WorkTree = s.Repo.WorkDir()
 	}
-	if err := s.openPipes(config); err != nil {
+	if err := s.openPipes(ctx, config); err != nil {
 		return err
 	}
 	return s.remember()

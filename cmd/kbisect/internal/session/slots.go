@@ -30,7 +30,7 @@ func slotCount(s *Session) int {
 }
 
 // openPipes makes a pipeline for each slot. Only the first one builds ahead of trials.
-func (s *Session) openPipes(config pipeline.Config) error {
+func (s *Session) openPipes(ctx context.Context, config pipeline.Config) error {
 	n := slotCount(s)
 	for i := range n {
 		c := config
@@ -41,7 +41,7 @@ func (s *Session) openPipes(config pipeline.Config) error {
 		if n > 1 && len(config.Devices) > 0 {
 			c.Devices = []*gpu.Watch{config.Devices[i]}
 		}
-		p, err := pipeline.New(c)
+		p, err := pipeline.New(ctx, c)
 		if err != nil {
 			return errors.Join(err, s.ClosePipes())
 		}

@@ -29,7 +29,7 @@ func TestSlotCount(t *testing.T) {
 		s := &Session{Policy: &policy.Policy{Jobs: x.jobs, GPUs: x.gpus}, Devices: &Devices{Watches: watches[:x.devices], None: x.none}}
 		dir := t.TempDir()
 		config := pipeline.Config{Devices: s.Devices.Watches, Dir: filepath.Join(dir, "work", "s"), Recipe: trial.Recipe{Logs: filepath.Join(dir, "logs")}, Session: "s", Jobs: x.jobs}
-		if err := s.openPipes(config); err != nil {
+		if err := s.openPipes(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
 		if len(s.Pipes) != x.want || s.Pipe != s.Pipes[0] {

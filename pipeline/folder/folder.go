@@ -1,0 +1,271 @@
+// Package folder works in folders that programs under test have written in. Such a program may have left links that
+// lead out, mounts, paths longer than the system takes, folders without permissions, files that root made immutable,
+// and more names than anybody waits for. So every step goes from an open folder to one name in it and follows no
+// link, what permissions and attributes forbid is allowed first, and every walk ends with its context.
+//
+// Errors are those of the kernel ([syscall.Errno]). Linux only.
+package folder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// window is how many folders of a path are kept open, so that the depth of a tree is not bounded by descriptors.
+const window = 64
+
+// Folder is an open folder. Paths are relative to it, clean and with slashes. It serves one goroutine, and what it
+// keeps open must be forgotten with Rewind before other programs run in it.
+type Folder struct {
+	dir  string
+	open []level // on the way to the last path; the first is the folder itself
+}
+
+// level is one folder of a path; fd is -1 for one that was closed to save descriptors.
+type level struct {
+	name string
+	fd   int
+}
+
+// Open opens a folder.
+func Open(dir string) (*Folder, error) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &Folder{dir, []level{{"", fd}}}, nil
+}
+
+// Close closes all that is open.
+func (f *Folder) Close() { f.cut(0) }
+
+// Rewind closes the folders below.
+func (f *Folder) Rewind() { f.cut(1) }
+
+// Intact reports whether the folder is still what its name leads to.
+func (f *Folder) Intact() bool {
+	var here, opened unix.Stat_t
+	return unix.Lstat(f.dir, &here) == nil && unix.Fstat(f.open[0].fd, &opened) == nil && same(&here, &opened)
+}
+
+func same(a, b *unix.Stat_t) bool { return a.Dev == b.Dev && a.Ino == b.Ino }
+
+// cut closes all folders but the first n.
+func (f *Folder) cut(n int) {
+	for _, l := range f.open[n:] {
+		if l.fd >= 0 {
+			unix.Close(l.fd)
+		}
+	}
+	f.open = f.open[:n]
+}
+
+// parent opens the folder that holds a path and returns it with the last name; nothing below it stays open. With
+// build, folders that are missing are made, in place of whatever else is there.
+func (f *Folder) parent(full string, build bool) (fd int, name string, err error) {
+	depth, rest := 1, full
+	for {
+		next, below, more := strings.Cut(rest, "/")
+		if !more || depth == len(f.open) || f.open[depth].name != next {
+			break
+		}
+		depth, rest = depth+1, below
+	}
+	if f.open[depth-1].fd < 0 {
+		depth, rest = 1, full
+	}
+	f.cut(depth)
+	for {
+		next, below, more := strings.Cut(rest, "/")
+		at := f.open[len(f.open)-1].fd
+		if !more {
+			return at, next, nil
+		}
+		fd, err := enter(at, next, build)
+		if err != nil {
+			return 0, "", err
+		}
+		f.open, rest = append(f.open, level{next, fd}), below
+		if old := len(f.open) - window; old > 0 && f.open[old].fd >= 0 {
+			unix.Close(f.open[old].fd)
+			f.open[old].fd = -1
+		}
+	}
+}
+
+// enter opens a folder in a folder, and makes it if asked to.
+func enter(at int, name string, build bool) (int, error) {
+	var fd int
+	err := allowed(at, ".", func() (err error) { fd, err = descend(at, name, unix.O_PATH); return err })
+	if err == nil || !build || err != unix.ENOENT && err != unix.ENOTDIR && err != unix.ELOOP {
+		return fd, err
+	}
+	if err != unix.ENOENT {
+		if err := allowed(at, name, func() error { return unix.Unlinkat(at, name, 0) }); err != nil {
+			return -1, err
+		}
+	}
+	if err := allowed(at, ".", func() error { return unix.Mkdirat(at, name, 0o777) }); err != nil {
+		return -1, err
+	}
+	return descend(at, name, unix.O_PATH)
+}
+
+// descend opens a folder in a folder. It follows no link and enters no mount, behind which are other people's files.
+func descend(at int, name string, flags uint64) (int, error) {
+	flags |= unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat2(at, name, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV})
+	if err == unix.ENOSYS { // before Linux 5.6
+		return unix.Openat(at, name, int(flags), 0)
+	}
+	return fd, err
+}
+
+// do makes a change to a path, in a folder that allows it.
+func (f *Folder) do(full string, build bool, change func(at int, name string) error) error {
+	at, name, err := f.parent(full, build)
+	if err != nil {
+		return err
+	}
+	return allowed(at, name, func() error { return change(at, name) })
+}
+
+// replace makes a path that does not exist yet; what is in the way is removed.
+func (f *Folder) replace(ctx context.Context, full string, create func(at int, name string) error) error {
+	return f.do(full, true, func(at int, name string) error {
+		err := create(at, name)
+		if err != unix.EEXIST {
+			return err
+		}
+		if err := remove(ctx, at, name); err != nil {
+			return err
+		}
+		return create(at, name)
+	})
+}
+
+// Create makes a new file, and the folders above it. What is there already is removed, never written into: it may
+// share its content with others by a hard link.
+func (f *Folder) Create(ctx context.Context, full string, perm os.FileMode) (*os.File, error) {
+	var file *os.File
+	err := f.replace(ctx, full, func(at int, name string) error {
+		fd, err := unix.Openat(at, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm))
+		if err == nil {
+			file = os.NewFile(uintptr(fd), full)
+		}
+		return err
+	})
+	return file, err
+}
+
+// Symlink makes a link in place of whatever is there.
+func (f *Folder) Symlink(ctx context.Context, target, full string) error {
+	return f.replace(ctx, full, func(at int, name string) error { return unix.Symlinkat(target, at, name) })
+}
+
+// Mkdir makes a path a folder.
+func (f *Folder) Mkdir(full string) error {
+	_, _, err := f.parent(full+"/x", true)
+	return err
+}
+
+// Readlink returns the target of a link.
+func (f *Folder) Readlink(full string) (target string, err error) {
+	buf := make([]byte, 1<<16)
+	err = f.do(full, false, func(at int, name string) error {
+		n, err := unix.Readlinkat(at, name, buf)
+		target = string(buf[:max(n, 0)])
+		return err
+	})
+	return target, err
+}
+
+// Read opens a plain file for reading.
+func (f *Folder) Read(full string) (file *os.File, err error) {
+	err = f.do(full, false, func(at int, name string) error {
+		fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == nil {
+			file = os.NewFile(uintptr(fd), full)
+		}
+		return err
+	})
+	return file, err
+}
+
+// Stat tells how a path looks; a link is not followed.
+func (f *Folder) Stat(full string) (st unix.Stat_t, err error) {
+	err = f.do(full, false, func(at int, name string) error { return unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	return st, err
+}
+
+// SetTime sets when a file, or a link itself, was last changed.
+func (f *Folder) SetTime(full string, t time.Time) error {
+	stamp, err := unix.TimeToTimespec(t)
+	if err != nil {
+		return err
+	}
+	return f.do(full, false, func(at int, name string) error {
+		return unix.UtimesNanoAt(at, name, []unix.Timespec{stamp, stamp}, unix.AT_SYMLINK_NOFOLLOW)
+	})
+}
+
+// Remove removes what is neither a folder nor below a link; what does not exist is no error.
+func (f *Folder) Remove(full string) error { return f.unlink(full, 0, unix.EISDIR) }
+
+// RemoveEmpty removes a folder that holds nothing; any other path is left alone.
+func (f *Folder) RemoveEmpty(full string) error {
+	return f.unlink(full, unix.AT_REMOVEDIR, unix.ENOTEMPTY)
+}
+
+func (f *Folder) unlink(full string, flags int, fine error) error {
+	err := f.do(full, false, func(at int, name string) error { return unix.Unlinkat(at, name, flags) })
+	return except(err, fine, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
+}
+
+// forbidden reports that permissions or attributes may be what an operation failed for.
+func forbidden(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
+
+// allowed makes a change to a name in a folder, and once more where both had to be unlocked for it.
+func allowed(at int, name string, change func() error) error {
+	err := change()
+	if forbidden(err) && allow(at, ".", name) {
+		err = change()
+	}
+	return err
+}
+
+// allow takes away what forbids the owner to change names in a folder: modes of folders and, as root, the attributes
+// that chattr sets. It reports whether there was anything.
+func allow(at int, names ...string) (changed bool) {
+	const locked = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND // as FS_IOC_GETFLAGS has them
+	for _, name := range names {
+		var st unix.Stat_t
+		file := fmt.Sprintf("/proc/self/fd/%d", at) // which needs no permission in the folder
+		err := unix.Fstat(at, &st)
+		if name != "." {
+			err, file = unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW), file+"/"+name
+		}
+		if err != nil || !IsDir(&st) && st.Mode&unix.S_IFMT != unix.S_IFREG {
+			continue
+		}
+		fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == nil {
+			flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
+			if err == nil && flags&locked != 0 && unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, flags&^locked) == nil {
+				changed = true
+			}
+			unix.Close(fd)
+		}
+		const owner = 0o700
+		if IsDir(&st) && st.Mode&owner != owner && unix.Chmod(file, st.Mode&0o7777|owner) == nil {
+			changed = true
+		}
+	}
+	return changed
+}
