@@ -108,7 +108,7 @@ func TestCancelledBuildAheadSharesNothing(t *testing.T) {
 	commit := func(build string) []fixtures.Change {
 		return []fixtures.Change{fixtures.Script("build.sh", build), fixtures.Script("run.sh", "#!/bin/sh\nexit 1\n")}
 	}
-	for range 3 {
+	for range 2 {
 		b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, commit("#!/bin/sh\n"), commit(spin), commit(spin+"\n"))
 		b.jobs(2)
 		for nth := range 25 {

@@ -36,7 +36,7 @@ import (
 // machine are injected that a seed draws. The machine's fault never becomes a word against a commit.
 
 const (
-	injections  = 20               // in each test run; make faults makes more
+	injections  = 12               // in each test run; make faults makes more
 	atATime     = 6                // searches; they sleep more than they compute
 	searchSlack = 30 * time.Second // what faults may add to what the trials of a search need
 )

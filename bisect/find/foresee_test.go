@@ -174,7 +174,7 @@ func TestSlotsGiveTheSameSets(t *testing.T) {
 		name   string
 		seeds  uint64
 		hidden float64
-	}{{"certain", 240, 0}, {"hidden 10 %", 45, 0.1}} {
+	}{{"certain", 120, 0}, {"hidden 10 %", 24, 0.1}} {
 		var alone, side [5]rounds
 		for seed := range x.seeds {
 			p := plant(t, seed, x.hidden)
