@@ -495,7 +495,7 @@ os.write(int(os.environ["KBISECT_FD"]), ("phase: measure\n" + line).encode())
 func TestMissingFileIsNoFailure(t *testing.T) {
 	b := newBench(t, kernels.Plan{Run: []string{"sh", "./run.sh"}}, trial.Limits{},
 		append(script("exit 3"), fixtures.Write("data/big", "large")), append(script("echo no data/big; exit 3"), fixtures.Write("n", "1")), script("exit 0"))
-	const unpack = `mv objects/pack/*.pack p && rm -f objects/pack/* && git unpack-objects -q <p && id=$(git rev-parse HEAD:data/big) && rm -f objects/$(echo $id | cut -c1-2)/$(echo $id | cut -c3-)`
+	const unpack = `if mv objects/pack/*.pack p; then rm -f objects/pack/* && git unpack-objects -q <p; fi && id=$(git rev-parse HEAD:data/big) && rm -f objects/$(echo $id | cut -c1-2)/$(echo $id | cut -c3-)`
 	cmd := exec.Command("sh", "-c", unpack)
 	cmd.Dir = filepath.Join(b.home, "repo", ".git")
 	if out, err := cmd.CombinedOutput(); err != nil {
