@@ -220,7 +220,7 @@ func (t table) duration(key string) time.Duration {
 
 // bytes reads an amount of memory.
 func (t table) bytes(key string) int64 {
-	const least = 1 << 20
+	const least = 1_000_000 // as 1M is read
 	s, ok := value[string](t, key, `an amount in quotes, as "8G" or "512M"`)
 	if !ok {
 		return 0

@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,20 @@ func TestParseEffect(t *testing.T) {
 	for _, text := range []string{"", "%", "0", "-1%", "100%", "3", "NaN%", "inf", "3%%"} {
 		if got, err := ParseEffect(text); err == nil {
 			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestMemory(t *testing.T) {
+	for text, want := range map[string]int64{"1M": 1e6, "512M": 512e6, "8G": 8e9, "8GiB": 8 << 30, "1.5 GB": 1.5e9, "2000000": 2e6} {
+		c, err := Parse("c.toml", []byte("[run]\nmemory = \""+text+"\""))
+		if err != nil || c.Run.Memory != want {
+			t.Errorf("%q: %v, %v", text, c, err)
+		}
+	}
+	for _, text := range []string{"", "M", "-8G", "999k", "8 elephants", "16EiB", "1e30"} {
+		if _, err := Parse("c.toml", []byte("[run]\nmemory = \""+text+"\"")); err == nil || !strings.Contains(err.Error(), `invalid amount "`+text+`"; expected at least 1M`) {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

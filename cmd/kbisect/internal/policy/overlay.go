@@ -151,7 +151,7 @@ func (r reader) keep(names []string) error {
 		if rel, err := filepath.Rel(root, name); filepath.IsAbs(name) && err == nil {
 			clean = filepath.ToSlash(rel)
 		}
-		if !filepath.IsLocal(filepath.FromSlash(clean)) || clean == "." || clean == ".git" {
+		if !filepath.IsLocal(filepath.FromSlash(clean)) || clean == "." || clean == ".git" || strings.HasPrefix(clean, ".git/") {
 			return exit.Usagef("--keep %s: not inside the repository\nhint: name a file or folder below %s", name, root)
 		}
 		st, err := os.Lstat(filepath.Join(root, filepath.FromSlash(clean)))

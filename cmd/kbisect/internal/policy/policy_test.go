@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets/flags"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -62,6 +64,8 @@ func TestRequestsRefused(t *testing.T) {
 		"--output names what --build makes, so it needs --build":         func(q *Request) { q.Outputs = []string{"x"} },
 		"--good and --find-good do not go together":                      func(q *Request) { q.FindGood, q.Good = true, "HEAD" },
 		`unknown --find slo; did you mean "slow"?`:                       func(q *Request) { q.Find = "slo" },
+		"HEAD is a revision, and run takes its revisions by --good":      func(q *Request) { q.Bare, q.Argv = true, []string{"HEAD", "--", "sh", "run.sh"} },
+		"--better more: expected higher or lower":                        func(q *Request) { q.Better = "more" },
 		"unknown --as popcorn":                                           func(q *Request) { q.As = "popcorn" },
 		"kbisect.toml does not exist\nhint: kbisect init writes one; or": func(q *Request) { q.Argv = nil },
 	} {
@@ -253,6 +257,86 @@ func TestOverlay(t *testing.T) {
 	}
 	if got := names(p); len(got) > 0 || p.OwnScripts {
 		t.Errorf("what HEAD holds is the candidate's own: %q", got)
+	}
+}
+
+// TestKeep: what HEAD holds goes over the commits' files, other files and folders are copied beside them, and what
+// they hold is part of the plan's identity.
+func TestKeep(t *testing.T) {
+	repo, r := repoWith(t, map[string]string{"tool.sh": "old", "data/held": ""})
+	r.Commit(t, "one")
+	r.Write(t, "tool.sh", "new")
+	r.Write(t, "vendor/lib", "1")
+	kept := func(names ...string) (*Policy, error) {
+		return ForSearch(asked(func(q *Request) { q.Argv, q.Keep, q.Dir = []string{"true"}, names, r.Dir }), repo)
+	}
+	p, err := kept("tool.sh", "vendor/", filepath.Join(r.Dir, "vendor/lib"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := p.Plan.Files; len(f) != 1 || f[0].Name != "tool.sh" || string(f[0].Text) != "new" || !slices.Equal(p.Plan.Keep, []string{"vendor", "vendor/lib"}) || len(p.Warnings) != 1 {
+		t.Errorf("files %+v, kept %q, warnings %q", f, p.Plan.Keep, p.Warnings)
+	}
+	before, _ := kept("vendor")
+	again, _ := kept("vendor")
+	r.Write(t, "vendor/lib", "22")
+	if after, _ := kept("vendor"); before.Plan.Kept != again.Plan.Kept || before.Plan.Kept == after.Plan.Kept {
+		t.Errorf("%s, %s, and with another file %s", before.Plan.Kept, again.Plan.Kept, after.Plan.Kept)
+	}
+	for name, want := range map[string]string{
+		".": "not inside", "..": "not inside", ".git": "not inside", ".git/config": "not inside", "vendor/../.git/hooks": "not inside", "/etc": "not inside",
+		"nothing": "the work tree does not have it",
+	} {
+		var code *exit.Error
+		if _, err := kept(name); !errors.As(err, &code) || code.Code != exit.UsageError || !strings.Contains(err.Error(), "--keep "+name+": "+want) {
+			t.Errorf("--keep %s: %v", name, err)
+		}
+	}
+}
+
+// TestFromHere: in a folder below the top, names of what only that folder holds are meant from there.
+func TestFromHere(t *testing.T) {
+	repo, r := repoWith(t, map[string]string{"both": "", "top": "", "sub/both": "", "sub/mine": "", "sub/deep/x": ""})
+	r.Commit(t, "one")
+	for name, want := range map[string]string{"mine": "sub/mine", "both": "both", "top": "top", "none": "none", "deep/x": "sub/deep/x", "./mine": "sub/mine", "../top": "top", "./both": "sub/both"} {
+		q := asked(func(q *Request) {
+			q.Argv, q.Paths, q.Dir = []string{"true"}, []string{name}, filepath.Join(r.Dir, "sub")
+		})
+		p, err := ForSearch(q, repo)
+		if err != nil || !slices.Equal(p.Paths, []string{want}) {
+			t.Errorf("--path %s: %v, %v, want %s", name, p, err, want)
+		}
+	}
+}
+
+// TestLocalArgv: candidates do not lie in the work tree, so commands do not name it.
+func TestLocalArgv(t *testing.T) {
+	repo, r := repoWith(t, map[string]string{"run.sh": "exit 0\n", "data": ""})
+	r.Commit(t, "one")
+	outside := filepath.Join(t.TempDir(), "t.sh")
+	for _, x := range []struct {
+		script     string
+		argv, want []string
+		copied     bool
+	}{
+		{"", []string{r.Dir + "/run.sh", r.Dir + "/data", "/etc/passwd"}, []string{"./run.sh", "data", "/etc/passwd"}, false},
+		{"", []string{"sh", r.Dir + "/run.sh"}, []string{"sh", "run.sh"}, false},
+		{"make\n", []string{outside}, []string{outside}, false},
+		{"cd " + r.Dir + " && make\n", []string{outside, "-v"}, []string{"./.git/kbisect/t.sh", "-v"}, true},
+		{"cd " + r.Dir + "-other\n", []string{"sh", outside}, []string{"sh", outside}, false},
+	} {
+		if x.script != "" {
+			if err := os.WriteFile(outside, []byte(x.script), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, err := ForSearch(asked(func(q *Request) { q.Argv = x.argv }), repo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if copied := slices.ContainsFunc(p.Plan.Files, func(f kernels.File) bool { return f.Home == r.Dir }); !slices.Equal(p.Plan.Run, x.want) || copied != x.copied {
+			t.Errorf("%q: %q, copied %t", x.argv, p.Plan.Run, copied)
+		}
 	}
 }
 
