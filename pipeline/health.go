@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,6 +143,7 @@ func newHello(ctx context.Context, dir, cookie string, env []string, device bool
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, &bisect.InfraError{What: "making a known-good program", Err: err}
 	}
+	env = append(slices.Clone(env), "TMPDIR="+dir, "TMP="+dir, "TEMP="+dir) // compilers leave files there when they are killed
 	for _, k := range harness.Hellos() {
 		if k.Device && !device {
 			continue

@@ -139,10 +139,14 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 		if err := ctx.Err(); err != nil {
 			return o, err
 		}
-		if o.Class != bisect.OK { // a full disk or a removed folder fails every candidate
-			if err := p.workspaces.checkWorkspace(r); err != nil {
-				return o, err
-			}
+		// A full disk or a removed folder fails every candidate. A candidate may have removed its own, but so may others, once.
+		gone, err := p.workspaces.checkWorkspace(r)
+		if err != nil {
+			return o, err
+		}
+		if gone && !p.machine.suspects[r.Candidate] {
+			p.machine.suspect(r.Candidate, true)
+			o = bisect.Outcome{Class: bisect.Infra, Why: "its folder was removed while it ran"}
 		}
 		again := p.doubts(r, o, len(dropped)-infra)
 		switch {
@@ -349,10 +353,10 @@ func (ws *workspaces) close() (first error) {
 	return first
 }
 
-// checkWorkspace returns an error if no trial can succeed in the workspace of a request.
-func (ws *workspaces) checkWorkspace(r bisect.Request) error {
+// checkWorkspace returns an error if no trial can succeed in the workspace of a request, and whether its folder is gone.
+func (ws *workspaces) checkWorkspace(r bisect.Request) (gone bool, err error) {
 	if w := ws.of(r); w != nil {
-		return w.Check()
+		return w.Gone(), w.Check()
 	}
-	return ws.root.Check()
+	return false, ws.root.Check()
 }

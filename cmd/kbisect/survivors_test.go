@@ -15,6 +15,12 @@ func TestSurvivors(t *testing.T) {
 		name, does string
 		tmpfs      string // options of a small file system for the working folder
 	}{
+		{"fills the disk", "head -c 200M /dev/zero >big", "size=32m"},
+		{"fills the disk and blocks removal", "mkdir k; head -c 200M /dev/zero >k/big; chmod 0 k", "size=32m"},
+		{"takes all inodes", "mkdir k; cd k; i=0; while touch $i; do i=$((i+1)); done 2>/dev/null; cd ..", "nr_inodes=600"},
+		{"moves its workspace", "mv \"$(dirname \"$PWD\")\" \"$(dirname \"$PWD\")\".away", ""},
+		{"removes its workspace", "cd /; rm -rf \"$OLDPWD\"/..", ""},
+		{"removes the working folder", "cd /; rm -rf \"$OLDPWD\"/../..", ""},
 		{"immutable file", "echo x >kept; chattr +i kept n; mkdir -p a/b; chattr +i a/b", ""},
 		{"append-only folder", "mkdir -p a/b; echo >a/b/c; chattr +a a/b a", ""},
 		{"locks folders", "mkdir -p a/b; echo >a/b/c; chmod 0 a/b/c a/b a .", ""},

@@ -18,6 +18,7 @@ import (
 type gitcmd struct {
 	layout
 	partial bool
+	replace bool // objects may be replaced by others
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
@@ -57,8 +58,8 @@ func scrubbedEnv() []string {
 	return env
 }
 
-func openGitCmd(l layout, partial bool) (*gitcmd, error) {
-	g := &gitcmd{layout: l, partial: partial}
+func openGitCmd(l layout, feat features) (*gitcmd, error) {
+	g := &gitcmd{layout: l, partial: feat.partial, replace: feat.replace}
 	return g, g.start()
 }
 
@@ -123,7 +124,10 @@ func (g *gitcmd) ask(id string) (string, int64, io.ReadCloser, error) {
 		return "", 0, nil, fmt.Errorf("git cat-file %s: unexpected answer %q", id, line)
 	}
 	g.body = &batchBody{g: g, left: size}
-	return fields[1], size, g.body, nil
+	if g.replace {
+		return fields[1], size, g.body, nil // it may be another object's
+	}
+	return fields[1], size, checkContent(id, fields[1], size, g.body), nil
 }
 
 // batchBody is the content of one answer; Close skips what was not read.

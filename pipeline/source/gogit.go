@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-git/go-billy/v5/osfs"
@@ -130,14 +131,18 @@ func (g *gogit) openOnce(id string) (string, int64, io.ReadCloser, error) {
 		if errors.Is(err, plumbing.ErrObjectNotFound) {
 			continue
 		}
-		if err != nil {
+		var r io.ReadCloser
+		if err == nil {
+			r, err = obj.Reader()
+		}
+		if errno := syscall.Errno(0); errors.As(err, &errno) {
 			return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
 		}
-		r, err := obj.Reader()
 		if err != nil {
-			return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
+			return "", 0, nil, unreadable("object %s cannot be read: %v", id, err)
 		}
-		return obj.Type().String(), obj.Size(), r, nil
+		kind, size := obj.Type().String(), obj.Size()
+		return kind, size, checkContent(id, kind, size, r), nil
 	}
 	return "", 0, nil, &MissingError{id}
 }

@@ -3,9 +3,12 @@ package source
 import (
 	"bytes"
 	"context"
+	"crypto/sha1"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"strconv"
 	"strings"
@@ -60,7 +63,7 @@ func readObject(o objects, id, kind string) ([]byte, error) {
 	}
 	defer r.Close()
 	if got != kind {
-		return nil, fmt.Errorf("object %s is a %s, not a %s", id, got, kind)
+		return nil, unreadable("object %s is a %s, not a %s", id, got, kind)
 	}
 	if size > mostInMemory {
 		return nil, &UnsupportedError{Attribute: "size", Reason: fmt.Sprintf("%s %s has %d bytes; at most %d are read at once", kind, short(id), size, mostInMemory)}
@@ -191,7 +194,7 @@ func readTree(o objects, id string) ([]Entry, error) {
 	}
 	entries, err := parseTree(data, len(id)/2)
 	if err != nil {
-		return nil, fmt.Errorf("tree %s is malformed: %w", id, err)
+		return nil, unreadable("tree %s is malformed: %v", id, err)
 	}
 	return entries, nil
 }
@@ -245,6 +248,37 @@ func isHex(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// unreadable is an error about an object that is not what a repository may hold. Its commits are set aside.
+func unreadable(format string, args ...any) error {
+	return &UnsupportedError{Attribute: "object", Reason: fmt.Sprintf(format, args...), Hint: "git fsck lists what is damaged; git fetch --refetch may restore it"}
+}
+
+// checked is the content of an object, which must be what its id says.
+type checked struct {
+	io.ReadCloser
+	id  string
+	sum hash.Hash
+}
+
+func checkContent(id, kind string, size int64, r io.ReadCloser) io.ReadCloser {
+	c := checked{r, id, sha1.New()}
+	if len(id) == 2*sha256.Size {
+		c.sum = sha256.New()
+	}
+	fmt.Fprintf(c.sum, "%s %d\x00", kind, size)
+	return c
+}
+
+// Read implements io.Reader; the last call reports what was wrong with the whole.
+func (c checked) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.sum.Write(p[:n])
+	if errors.Is(err, io.EOF) && hex.EncodeToString(c.sum.Sum(nil)) != c.id {
+		return n, unreadable("the content of object %s is not what its id says", c.id)
+	}
+	return n, err
 }
 
 // MissingError says that an object is not in the repository.

@@ -126,7 +126,7 @@ func openObjects(l layout, feat features) (objects, []string, error) {
 	if _, err := runGit(l, nil, "rev-parse", "--git-dir"); err != nil {
 		return nil, nil, err
 	}
-	g, err := openGitCmd(l, feat.partial)
+	g, err := openGitCmd(l, feat)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,8 @@
 package source
 
 import (
+	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -245,4 +247,54 @@ func TestOpenFromBelowAndNowhere(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.Dir, ".git", "HEAD"), []byte("ref: refs/heads/main\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Objects that are not what their ids say, or not what git writes, make their commit unreadable, and no other.
+func TestDamagedObjects(t *testing.T) {
+	r := gittest.New(t)
+	r.Write(t, "d/f", "good")
+	first := r.Commit(t, "first")
+	for name, object := range map[string]string{"blob": "HEAD:d/f", "tree": "HEAD:d"} {
+		for how, data := range map[string]string{"other content": "loose", "no content": ""} {
+			r.Write(t, "d/f", name+how)
+			c := r.Commit(t, name+how)
+			id := r.Git(t, "rev-parse", object)
+			file := filepath.Join(r.Dir, ".git/objects", id[:2], id[2:])
+			if data != "" {
+				other := r.Git(t, "rev-parse", strings.Replace(object, "HEAD", first, 1))
+				loose, err := os.ReadFile(filepath.Join(r.Dir, ".git/objects", other[:2], other[2:]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				data = string(loose)
+			}
+			if err := errors.Join(os.Remove(file), os.WriteFile(file, []byte(data), 0o444)); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, r, first, c, name+" with "+how)
+			r.Git(t, "reset", "-q", "--soft", first)
+		}
+	}
+	blob := r.Pipe(t, "x", "hash-object", "-w", "--stdin")
+	raw, _ := hex.DecodeString(blob)
+	for _, mode := range []string{"", "9", "100644x", "777777777777777"} {
+		tree := r.Pipe(t, mode+" f\x00"+string(raw), "hash-object", "-t", "tree", "-w", "--literally", "--stdin")
+		refused(t, r, first, r.CommitTree(t, tree, r.Date, first), "mode "+mode)
+	}
+}
+
+// refused fails unless a commit can be searched around, but not exported.
+func refused(t *testing.T, r *gittest.Repo, good, c, note string) {
+	t.Helper()
+	repo := open(t, r.Dir)
+	e := export(t, repo)
+	hop(t, e, good, true)
+	if _, err := repo.Range(t.Context(), good, c, RangeOptions{Paths: []string{"d/f"}}); err != nil {
+		t.Errorf("%s: %v", note, err)
+	}
+	_, err := e.Switch(t.Context(), c, true)
+	if u := (*UnsupportedError)(nil); !errors.As(err, &u) || u.Commit != c {
+		t.Errorf("%s: %v", note, err)
+	}
+	hop(t, e, good, true)
 }

@@ -93,6 +93,10 @@ func (r *Root) freeBytes() uint64 {
 	if err := syscall.Statfs(r.Dir, &st); err != nil {
 		return math.MaxUint64
 	}
+	const leastFiles = 16
+	if st.Files > 0 && st.Ffree < leastFiles {
+		return 0
+	}
 	return st.Bavail * uint64(st.Bsize)
 }
 

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,7 +34,8 @@ type Workspace struct {
 
 	root   *Root
 	export *source.Export
-	full   bool     // the disk was, when the last process ended
+	free   uint64   // bytes on the disk, when the last process began
+	full   bool     // the disk was, when it ended
 	tools  []string // folders that tools write
 }
 
@@ -161,6 +161,7 @@ func (w *Workspace) Run(ctx context.Context, spec proc.Spec) (proc.Result, error
 	spec.Sandbox = box
 	spec.Cookie = w.root.session + "-" + w.Name
 	spec.CPUs, spec.Nice, spec.Pause = w.Share.CPUs, w.Share.Nice, w.Share.Pause
+	w.free = w.root.freeBytes()
 	res, err := proc.Run(ctx, spec)
 	w.full = w.root.freeBytes() < leastFree
 	unmountBelow(w.Folder)
@@ -192,30 +193,33 @@ func (w *Workspace) sandbox() (*proc.Sandbox, error) {
 
 // Check returns an error if no process can succeed here, whatever the candidate: the disk was full when the
 // last process ended, or the folder was removed.
+//
+// What the process itself has left here is removed first, where it may be what fills the disk.
 func (w *Workspace) Check() error {
+	if w.root.checkDisk(w.full) != nil && w.export != nil {
+		w.Contents = Contents{Dirty: true, Reads: w.Contents.Reads}
+		if err := errors.Join(w.root.remove(w.Dir), w.Caches.clear(w.root)); err != nil {
+			return &bisect.InfraError{What: "making room in " + w.Folder, Err: err}
+		}
+		w.full = w.root.freeBytes() < w.free/2
+	}
 	if err := w.root.checkDisk(w.full); err != nil {
 		return err
 	}
 	return w.CheckFolder()
 }
 
+// Gone reports that the folder was removed or moved away; the next Switch makes another one.
+func (w *Workspace) Gone() bool {
+	_, err := os.Stat(w.Folder)
+	return w.export != nil && err != nil
+}
+
 // Forget drops what is known of the disk at the end of the last process.
 func (w *Workspace) Forget() { w.full = false }
 
-// CheckFolder returns an error if the folder was removed. A candidate may remove its own tree, but not the folder
-// that holds it.
-func (w *Workspace) CheckFolder() error {
-	if w.export == nil {
-		return w.root.checkLock()
-	}
-	if _, gone := os.Stat(w.Dir); gone != nil {
-		time.Sleep(100 * time.Millisecond) // removing a tree begins with the innermost folder
-	}
-	if _, err := os.Stat(w.Folder); err != nil {
-		return w.root.removed(err)
-	}
-	return w.root.checkLock()
-}
+// CheckFolder returns an error if the working folder of the job was removed, with its lock.
+func (w *Workspace) CheckFolder() error { return w.root.checkLock() }
 
 // unmountBelow takes away what a candidate, run by root, has mounted below a folder, the last mount first.
 func unmountBelow(dir string) {
