@@ -56,23 +56,23 @@ func TestMakefilesThatAreFoundAreBuilt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p.run) != 1 || p.run[0] != c.run || len(p.outputs) != 1 || "./"+p.outputs[0] != c.run {
-			t.Errorf("%s: run %q, outputs %q, want %s", name, p.run, p.outputs, c.run)
+		if len(p.Run) != 1 || p.Run[0] != c.run || len(p.Outputs) != 1 || "./"+p.Outputs[0] != c.run {
+			t.Errorf("%s: run %q, outputs %q, want %s", name, p.Run, p.Outputs, c.run)
 			continue
 		}
-		cmd := exec.Command(p.build[0], p.build[1:]...)
+		cmd := exec.Command(p.Build[0], p.Build[1:]...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
 		if out, err := cmd.CombinedOutput(); err != nil && name != "line ends" { // which make itself does not take
-			t.Errorf("%s: %q: %v\n%s", name, p.build, err, out)
+			t.Errorf("%s: %q: %v\n%s", name, p.Build, err, out)
 			continue
 		}
 		if name == "line ends" {
 			continue
 		}
-		cmd = exec.Command(p.run[0])
+		cmd = exec.Command(p.Run[0])
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ran\n" {
-			t.Errorf("%s: %q: %v\n%s", name, p.run, err, out)
+			t.Errorf("%s: %q: %v\n%s", name, p.Run, err, out)
 		}
 	}
 }

@@ -30,11 +30,11 @@ func findCMake(d *folder) (project, bool) {
 			names = append(names, name)
 		}
 	}
-	p := project{kind: config.KindCMake, what: "a CMake project"}
+	p := project{Kind: config.KindCMake, What: "a CMake project"}
 	name := benchLike(names)
 	if name != "" {
-		p.outputs, p.run = []string{"build/" + name}, []string{"./build/" + name}
+		p.Outputs, p.Run = []string{"build/" + name}, []string{"./build/" + name}
 	}
-	p.build = []string{"sh", "-c", kernels.CMakeScript(name)}
+	p.Build = []string{"sh", "-c", kernels.CMakeScript(name)}
 	return p, true
 }

@@ -17,21 +17,21 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 )
 
-// project is what there is to write into a kbisect.toml.
+// project is what there is to write into a kbisect.toml, by the names of its template.
 type project struct {
-	kind    string
-	what    string // in words
-	paths   []string
-	build   []string
-	sources []string // kind nvcc: instead of build
-	options []string // of nvcc
-	outputs []string
-	run     []string
-	task    config.TaskConfig
-	judged  []string   // comments on the task
-	notes   []string   // comments on the run
-	times   []timeLine // that the program prints, the likeliest metric first
-	better  string     // of the metric: higher or lower; "": by its unit
+	Kind    string
+	What    string // in words
+	Paths   []string
+	Build   []string
+	Sources []string // kind nvcc: instead of build
+	Options []string // of nvcc
+	Outputs []string
+	Run     []string
+	Task    config.TaskConfig
+	Judged  []string   // comments on the task
+	Notes   []string   // comments on the run
+	Times   []timeLine // that the program prints, the likeliest metric first
+	Better  string     // of the metric: higher or lower; "": by its unit
 }
 
 // Ask asks the user whether higher or lower is better of a number that the program prints as in format.
@@ -39,8 +39,8 @@ type Ask func(program, format string) (better string, err error)
 
 // decide asks about a metric whose unit says nothing.
 func (p *project) decide(ask Ask) (err error) {
-	if len(p.times) > 0 && p.times[0].unit != "" {
-		p.better, err = ask(p.what, p.times[0].format)
+	if len(p.Times) > 0 && p.Times[0].unit != "" {
+		p.Better, err = ask(p.What, p.Times[0].format)
 	}
 	return err
 }
@@ -67,8 +67,8 @@ func detectProject(dir string) (project, error) {
 			break
 		}
 	}
-	if p.paths == nil {
-		p.paths = inputPaths(d, p)
+	if p.Paths == nil {
+		p.Paths = inputPaths(d, p)
 	}
 	return p, nil
 }
@@ -98,7 +98,7 @@ func inputPaths(d *folder, p project) []string {
 		}
 	}
 	for _, name := range d.files {
-		if !skippedFile.MatchString(name) && !slices.Contains(p.outputs, name) && !isBinary(d, name) {
+		if !skippedFile.MatchString(name) && !slices.Contains(p.Outputs, name) && !isBinary(d, name) {
 			out = append(out, name)
 		}
 	}

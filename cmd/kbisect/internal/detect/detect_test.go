@@ -29,7 +29,7 @@ func initConfig(dir string) (kind string, text []byte, err error) {
 		return "", nil, err
 	}
 	text, err = p.config()
-	return p.kind, text, err
+	return p.Kind, text, err
 }
 
 const taskYML = `

@@ -38,7 +38,7 @@ func findKernelbot(d *folder) (project, bool) {
 				return !slices.ContainsFunc(files, func(f string) bool { return path.Dir(f) == dir })
 			}
 			if slices.Contains(problems, path.Dir(file)) && slices.ContainsFunc(problems, isBare) {
-				p.judged = append(p.judged, oneOfMany(problems)) // an example: the user's own may be missing still
+				p.Judged = append(p.Judged, oneOfMany(problems)) // an example: the user's own may be missing still
 			}
 			return p, true
 		}
@@ -58,7 +58,7 @@ func unassigned(d *folder, problems []string, file string) project {
 	}
 	p := problemProject(d, chosen, file)
 	if len(problems) > 1 {
-		p.judged = append(p.judged, oneOfMany(problems))
+		p.Judged = append(p.Judged, oneOfMany(problems))
 	}
 	return p
 }
@@ -88,12 +88,12 @@ func submitted(d *folder, file string, problems, files []string) project {
 	const most = 3
 	p := problemProject(d, problems[0], file)
 	if len(problems) > 1 {
-		p.judged = append(p.judged, fmt.Sprintf("FILL IN: %d problem folders here have this name: %s.", len(problems), strings.Join(problems[:min(most, len(problems))], ", ")))
+		p.Judged = append(p.Judged, fmt.Sprintf("FILL IN: %d problem folders here have this name: %s.", len(problems), strings.Join(problems[:min(most, len(problems))], ", ")))
 	}
 	isExample := func(f string) bool { return d.isPlain(path.Join(path.Dir(f), "task.yml")) }
 	others := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == file || isExample(f) && !isExample(file) })
 	if len(others) > 0 {
-		p.judged = append(p.judged, "Other submissions here: "+strings.Join(others[:min(most, len(others))], ", ")+"; use kbisect init FILE for one of them.")
+		p.Judged = append(p.Judged, "Other submissions here: "+strings.Join(others[:min(most, len(others))], ", ")+"; use kbisect init FILE for one of them.")
 	}
 	return p
 }
@@ -173,23 +173,23 @@ func directiveNotes(words kernelbot.Directives) (notes []string) {
 // problemProject is the project of a problem folder, "" if it is unknown, and a
 // submission, "" for the one at the top or in the problem folder.
 func problemProject(d *folder, dir, file string) project {
-	p := project{kind: config.KindKernelbot, what: "a submission to KernelBot", task: config.TaskConfig{Problem: dir, Submission: file}}
+	p := project{Kind: config.KindKernelbot, What: "a submission to KernelBot", Task: config.TaskConfig{Problem: dir, Submission: file}}
 	if dir != "" {
-		p.what = "a KernelBot problem folder (" + path.Join(dir, "task.yml") + ")"
+		p.What = "a KernelBot problem folder (" + path.Join(dir, "task.yml") + ")"
 	}
 	if file == "" {
-		p.task.Submission = submissionFor(d, dir)
+		p.Task.Submission = submissionFor(d, dir)
 	}
-	words := kernelbot.ReadDirectives(d.read(p.task.Submission))
-	p.judged = directiveNotes(words)
+	words := kernelbot.ReadDirectives(d.read(p.Task.Submission))
+	p.Judged = directiveNotes(words)
 	if dir == "" {
-		p.judged = append(p.judged, "No problem folder here is called "+words.Leaderboard+"; name the right one.",
+		p.Judged = append(p.Judged, "No problem folder here is called "+words.Leaderboard+"; name the right one.",
 			"It may lie outside the repository; the judge in it, which is the server's, runs here.")
 	}
-	if !d.isPlain(p.task.Submission) {
-		p.judged = append(p.judged, "FILL IN: "+p.task.Submission+" does not exist; name yours.")
+	if !d.isPlain(p.Task.Submission) {
+		p.Judged = append(p.Judged, "FILL IN: "+p.Task.Submission+" does not exist; name yours.")
 	}
-	p.paths = []string{p.task.Submission} // the run reads nothing else of a commit
+	p.Paths = []string{p.Task.Submission} // the run reads nothing else of a commit
 	return p
 }
 

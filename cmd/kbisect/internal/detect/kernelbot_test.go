@@ -57,7 +57,7 @@ func TestInitFindsSubmissions(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if p.kind != config.KindKernelbot || p.task.Problem != c.problem || p.task.Submission != c.submission ||
+		if p.Kind != config.KindKernelbot || p.Task.Problem != c.problem || p.Task.Submission != c.submission ||
 			strings.Contains(string(text), "FILL IN") != c.fill || !strings.Contains(string(text), c.want) {
 			t.Errorf("%s: %+v\n%s", name, p, text)
 		}

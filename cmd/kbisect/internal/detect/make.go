@@ -25,21 +25,21 @@ func findMake(d *folder) (project, bool) {
 		return project{}, false
 	}
 	rules := makeTargets(d.read(name))
-	p := project{kind: config.KindMake, what: "a project with a " + name, build: []string{"make", "-j2"}}
+	p := project{Kind: config.KindMake, What: "a project with a " + name, Build: []string{"make", "-j2"}}
 	if program := benchLike(rules.programs); program != "" {
-		p.build = append(p.build, program)
-		p.outputs, p.run = []string{program}, []string{"./" + program}
+		p.Build = append(p.Build, program)
+		p.Outputs, p.Run = []string{program}, []string{"./" + program}
 		if file, ok := rules.files[program]; ok {
-			p.outputs, p.run = []string{file}, []string{"./" + file}
+			p.Outputs, p.Run = []string{file}, []string{"./" + file}
 		}
 		return p, true
 	}
 	if rules.idle { // plain make, which kind make would run, builds nothing
-		p.kind, p.build = config.KindCommand, nil
+		p.Kind, p.Build = config.KindCommand, nil
 	}
 	if action := benchAction(rules.actions); action != "" {
-		p.run = []string{"make", action}
-		p.notes = []string{"This times make as well; name the program instead if you can."}
+		p.Run = []string{"make", action}
+		p.Notes = []string{"This times make as well; name the program instead if you can."}
 	}
 	return p, true
 }

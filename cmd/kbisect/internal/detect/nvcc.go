@@ -42,17 +42,17 @@ func findNvcc(d *folder) (project, bool) {
 	var notes []string
 	if len(mains) == 0 {
 		if bench := benchScript(d); bench != "" { // an extension that Python loads
-			return project{kind: config.KindCommand, what: "CUDA sources that " + bench + " times", run: []string{"python3", bench}}, true
+			return project{Kind: config.KindCommand, What: "CUDA sources that " + bench + " times", Run: []string{"python3", bench}}, true
 		}
 		mains = all[:1]
 		notes = []string{"FILL IN: no .cu file here has a main function; name the sources of a program, or run what loads them."}
 	}
 	main := benchLike(mains)
 	program := strings.TrimSuffix(main, ".cu")
-	p := project{kind: config.KindNvcc, what: "CUDA sources without build rules", outputs: []string{program}, run: []string{"./" + program}, sources: []string{main}, notes: notes}
+	p := project{Kind: config.KindNvcc, What: "CUDA sources without build rules", Outputs: []string{program}, Run: []string{"./" + program}, Sources: []string{main}, Notes: notes}
 	for _, f := range all {
 		if f != main && !slices.Contains(mains, f) && !included[f] {
-			p.sources = append(p.sources, f)
+			p.Sources = append(p.Sources, f)
 		}
 	}
 	return p, true
@@ -74,11 +74,11 @@ var standardHeader = regexp.MustCompile(`^(?:[a-z_0-9]+|(?:assert|complex|ctype|
 // also adds include folders, sources beside headers, and libraries.
 func followIncludes(d *folder, p *project, folders []string, guess bool) {
 	option := func(o string) {
-		if guess && !slices.Contains(p.options, o) {
-			p.options = append(p.options, o)
+		if guess && !slices.Contains(p.Options, o) {
+			p.Options = append(p.Options, o)
 		}
 	}
-	p.paths = kernels.FollowIncludes(p.sources, d.read, func(from, name string, angled bool) []string {
+	p.Paths = kernels.FollowIncludes(p.Sources, d.read, func(from, name string, angled bool) []string {
 		if lib, ok := libraries()[name]; ok {
 			option(lib)
 			return nil
@@ -101,8 +101,8 @@ func followIncludes(d *folder, p *project, folders []string, guess bool) {
 		if !guess || source == header || !d.isPlain(source) || cuMain.Match(d.read(source)) {
 			return []string{header}
 		}
-		if !slices.Contains(p.sources, source) {
-			p.sources = append(p.sources, source)
+		if !slices.Contains(p.Sources, source) {
+			p.Sources = append(p.Sources, source)
 		}
 		return []string{header, source}
 	})

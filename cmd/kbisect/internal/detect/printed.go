@@ -22,7 +22,7 @@ var otherTime = regexp.MustCompile(`(?i)\b(allocat\w*|malloc|(mem)?cop(y|ies|yin
 type timeLine struct {
 	pattern string
 	rank    int
-	name    string // of the metric
+	Name    string // of the metric
 	unit    string // of a rate, where it is not known whether higher or lower is better; else ""
 	format  string // as it stands in the program
 }
@@ -38,13 +38,13 @@ func printedTimes(text []byte) (all []timeLine) {
 			continue
 		}
 		for line := range strings.SplitSeq(unquoted(string(text[m[2]:m[3]])), "\n") {
-			found, ok := timeLine{name: "time", format: strings.TrimSpace(line)}, true
+			found, ok := timeLine{Name: "time", format: strings.TrimSpace(line)}, true
 			at := timeInFormat.FindStringSubmatchIndex(line)
 			if at != nil {
 				found.rank = timeRank(line, line[:at[0]])
 			} else if at = rateInFormat.FindStringSubmatchIndex(line); at != nil {
 				found.rank = 1
-				found.name, found.unit, ok = rateOf(line[:at[0]], line[at[6]:at[7]])
+				found.Name, found.unit, ok = rateOf(line[:at[0]], line[at[6]:at[7]])
 			}
 			if at == nil || !ok {
 				continue
@@ -200,45 +200,16 @@ func (p *printed) other(kind, before string) {
 	}
 }
 
-// renderMetric writes the time that the program prints, and the other candidates as
-// comments.
-func (p project) renderMetric(line func(string, ...any)) {
-	others := p.times
-	if len(others) == 0 {
-		return
-	}
-	if best := others[0]; best.rank > 0 {
-		others = others[1:]
-		line("\n[metric]")
-		line("# A line that the program prints. Groups other than value and unit name a case.")
-		line("name    = %s", tomlString(best.name))
-		if p.better != "" {
-			line("better  = %s", tomlString(p.better))
-		}
-		line("from    = \"regex\"")
-		line("pattern = %s", best.quoted())
-		if name := best.firstCase(); name != "" {
-			line("# case  = %-14s # only this case; cases are named by their groups", tomlString(name+"=256"))
-		}
-	} else {
-		line("\n# The program prints no kernel time, so the whole run is timed. Other times, for from = \"regex\" in [metric]:")
-	}
-	const most = 5
-	for _, other := range others[:min(most, len(others))] {
-		line("# or pattern = %s", other.quoted())
-	}
-}
-
-// quoted is the pattern as a TOML string, without escapes where possible.
-func (l timeLine) quoted() string {
+// Quoted is the pattern as a TOML string, without escapes where possible.
+func (l timeLine) Quoted() string {
 	if strings.Contains(l.pattern, "'") {
 		return tomlString(l.pattern)
 	}
 	return "'" + l.pattern + "'"
 }
 
-// firstCase is the first group that names a case, "" where there is none.
-func (l timeLine) firstCase() string {
+// FirstCase is the first group that names a case, "" where there is none.
+func (l timeLine) FirstCase() string {
 	for _, name := range regexp.MustCompile(l.pattern).SubexpNames() {
 		if name != "" && name != "value" && name != "unit" {
 			return name

@@ -71,13 +71,13 @@ func programOf(top, file string) (project, error) {
 // beside it judges.
 func pyProgram(d *folder, rel string) project {
 	p, isSubmission := submissionOf(d, rel)
-	if isSubmission && p.task.Problem != "" {
+	if isSubmission && p.Task.Problem != "" {
 		return p
 	}
 	reference := path.Join(path.Dir(rel), "reference.py")
 	switch {
 	case bytes.Contains(d.read(rel), []byte("custom_kernel")) && bytes.Contains(d.read(reference), []byte("generate_input")):
-		return project{kind: config.KindTorch, what: rel, paths: []string{rel, reference}, task: config.TaskConfig{Submission: rel, Reference: reference}}
+		return project{Kind: config.KindTorch, What: rel, Paths: []string{rel, reference}, Task: config.TaskConfig{Submission: rel, Reference: reference}}
 	case isSubmission:
 		return p
 	case definesKernel(d, rel):
@@ -85,25 +85,25 @@ func pyProgram(d *folder, rel string) project {
 			return unassigned(d, problems, rel)
 		}
 	}
-	return project{kind: config.KindCommand, what: rel, run: []string{"python3", rel}}
+	return project{Kind: config.KindCommand, What: rel, Run: []string{"python3", rel}}
 }
 
 // cuProgram is what one .cu file builds.
 func cuProgram(d *folder, rel string) project {
 	text := d.read(rel)
-	p := project{kind: config.KindNvcc, what: rel, sources: []string{rel}}
+	p := project{Kind: config.KindNvcc, What: rel, Sources: []string{rel}}
 	compiled := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*nvcc[ \t]+(.*\b`+regexp.QuoteMeta(path.Base(rel))+`\b.*)$`))
 	name, folders := compiledBy(d, &p, compiled)
 	followIncludes(d, &p, folders, len(compiled) == 0)
-	p.times = printedBy(d, p.paths)
-	p.paths = folded(p.paths)
-	p.outputs, p.run = []string{name}, []string{"./" + name}
+	p.Times = printedBy(d, p.Paths)
+	p.Paths = folded(p.Paths)
+	p.Outputs, p.Run = []string{name}, []string{"./" + name}
 	args := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*\./`+regexp.QuoteMeta(name)+`[ \t]+([\w. \t=-]+)$`))
-	if p.run = append(p.run, args...); len(args) == 0 && takesArguments.Match(text) {
-		p.notes = append(p.notes, "The program reads arguments (argc): add those that it needs.")
+	if p.Run = append(p.Run, args...); len(args) == 0 && takesArguments.Match(text) {
+		p.Notes = append(p.Notes, "The program reads arguments (argc): add those that it needs.")
 	}
 	if !cuMain.Match(text) {
-		p.notes = append(p.notes, "FILL IN: there is no main function; name what runs this file, or the file that has one.")
+		p.Notes = append(p.Notes, "FILL IN: there is no main function; name what runs this file, or the file that has one.")
 	}
 	return p
 }
@@ -126,7 +126,7 @@ func printedBy(d *folder, files []string) []timeLine {
 // command line, without the architecture, which is the device's. It returns the name
 // of the program and the folders of its headers.
 func compiledBy(d *folder, p *project, words []string) (name string, folders []string) {
-	rel := p.sources[0]
+	rel := p.Sources[0]
 	folder := path.Dir(rel)
 	name, folders = strings.TrimSuffix(path.Base(rel), ".cu"), []string{folder}
 	for i := 0; i < len(words); i++ {
@@ -142,14 +142,14 @@ func compiledBy(d *folder, p *project, words []string) (name string, folders []s
 		case strings.HasPrefix(w, "-arch=") || strings.HasPrefix(w, "-gencode=") || strings.HasPrefix(w, "--g"):
 		case strings.HasPrefix(w, "-I") && len(w) > 2 && !path.IsAbs(w[2:]):
 			folders = append(folders, path.Join(folder, w[2:]))
-			p.options = append(p.options, "-I"+path.Join(folder, w[2:]))
+			p.Options = append(p.Options, "-I"+path.Join(folder, w[2:]))
 		case strings.HasPrefix(w, "-"):
-			p.options = append(p.options, w)
+			p.Options = append(p.Options, w)
 		default:
 			if other := path.Join(folder, w); other != rel && d.isPlain(other) {
-				p.sources = append(p.sources, other)
+				p.Sources = append(p.Sources, other)
 			} else if slices.Contains([]string{"-Xcompiler", "-Xptxas", "-Xlinker", "-maxrregcount", "-D", "-l", "-L"}, words[max(i-1, 0)]) {
-				p.options = append(p.options, w) // the argument of the option before
+				p.Options = append(p.Options, w) // the argument of the option before
 			}
 		}
 	}

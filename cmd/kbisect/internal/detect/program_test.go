@@ -45,7 +45,7 @@ func FuzzPrintedTime(f *testing.F) {
 	f.Add(`printf("a\tb'%zu %-8s %%%*d time: [%5.1lf] usec\n")`)
 	f.Fuzz(func(t *testing.T, source string) {
 		for _, l := range printedTimes([]byte(source)) {
-			p := project{kind: config.KindCommand, run: []string{"x"}, times: []timeLine{l}}
+			p := project{Kind: config.KindCommand, Run: []string{"x"}, Times: []timeLine{l}}
 			if _, err := p.config(); err != nil {
 				t.Errorf("%q of %q: %v", l.pattern, source, err)
 			}
@@ -78,7 +78,7 @@ func TestPrintedTimeOfTheKernel(t *testing.T) {
 		around + `printf("total %f s\n", t); printf("average time %f ms\n", t);`:                                    "average",
 		around: "",
 	} {
-		p := project{kind: config.KindCommand, run: []string{"x"}, times: printedTimes([]byte(source))}
+		p := project{Kind: config.KindCommand, Run: []string{"x"}, Times: printedTimes([]byte(source))}
 		text, err := p.config()
 		if err != nil {
 			t.Fatal(err)
@@ -135,23 +135,23 @@ func TestInitOfOneFile(t *testing.T) {
 		t.Errorf("%+v", cfg.Metrics)
 	}
 	p, err = programOf(dir, filepath.Join(dir, "sgemm.cu"))
-	if err != nil || !slices.Equal(p.sources, []string{"sgemm.cu", "src/runner.cu"}) || !slices.Equal(p.options, []string{"-Isrc", "-lcublas"}) ||
-		!slices.Equal(p.paths, []string{"sgemm.cu", "src/runner.cuh", "src/runner.cu"}) || len(p.notes) != 1 {
+	if err != nil || !slices.Equal(p.Sources, []string{"sgemm.cu", "src/runner.cu"}) || !slices.Equal(p.Options, []string{"-Isrc", "-lcublas"}) ||
+		!slices.Equal(p.Paths, []string{"sgemm.cu", "src/runner.cuh", "src/runner.cu"}) || len(p.Notes) != 1 {
 		t.Errorf("%+v %v", p, err)
 	}
 	p, err = programOf(dir, filepath.Join(dir, "posix.cu"))
-	if err != nil || len(p.times) != 1 || !slices.Equal(p.options, []string{"-Isrc", "-lcublas"}) || slices.Contains(p.paths, "dev/unistd.h") {
+	if err != nil || len(p.Times) != 1 || !slices.Equal(p.Options, []string{"-Isrc", "-lcublas"}) || slices.Contains(p.Paths, "dev/unistd.h") {
 		t.Errorf("headers of the system are taken for the project's: %+v %v", p, err)
 	}
 	for name, want := range map[string]string{"bot/mine.py": config.KindKernelbot, "torch/fast.py": config.KindTorch, "bot/tool.py": config.KindCommand} {
-		if p, err := programOf(dir, filepath.Join(dir, name)); err != nil || p.kind != want || want != config.KindCommand && p.task.Submission != name {
+		if p, err := programOf(dir, filepath.Join(dir, name)); err != nil || p.Kind != want || want != config.KindCommand && p.Task.Submission != name {
 			t.Errorf("%s: %+v %v", name, p, err)
 		}
 	}
 	if got := folded([]string{"a.cu", "x/1", "x/2", "x/y/3", "x/4", "x/5", "x/6", "x/7", "z/8"}); !slices.Equal(got, []string{"a.cu", "x/", "z/"}) {
 		t.Error(got)
 	}
-	if p, err := programOf(dir, filepath.Join(dir, "bench.py")); err != nil || !slices.Equal(p.run, []string{"python3", "bench.py"}) {
+	if p, err := programOf(dir, filepath.Join(dir, "bench.py")); err != nil || !slices.Equal(p.Run, []string{"python3", "bench.py"}) {
 		t.Errorf("%+v %v", p, err)
 	}
 	for _, file := range []string{"none.cu", "../x.cu", "kernels", "kernels/common.h"} {

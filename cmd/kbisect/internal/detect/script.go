@@ -8,15 +8,15 @@ import (
 
 // findScript accepts everything: a script to run, if there is one.
 func findScript(d *folder) (project, bool) {
-	p := project{kind: config.KindCommand, what: "an unrecognised project type"}
+	p := project{Kind: config.KindCommand, What: "an unrecognised project type"}
 	if files := findSubmissions(d); len(files) > 0 {
 		return problemProject(d, "", files[0]), true
 	}
 	switch script := d.first("bench.sh", "benchmark.sh", "run.sh", "bench.py", "benchmark.py", "main.py"); filepath.Ext(script) {
 	case ".sh":
-		p.run = []string{"sh", script}
+		p.Run = []string{"sh", script}
 	case ".py":
-		p.run = []string{"python3", script}
+		p.Run = []string{"python3", script}
 	}
 	return p, true
 }
@@ -28,12 +28,12 @@ func benchScript(d *folder) string {
 // runPython prefers a benchmark over the file itself, which would only be loaded.
 func runPython(d *folder, p *project, file string) {
 	if bench := benchScript(d); bench != "" {
-		p.run = []string{"python3", bench}
+		p.Run = []string{"python3", bench}
 		return
 	}
 	if d.has(file) {
-		p.run = []string{"python3", file}
-		p.notes = []string{"This imports " + file + " and runs only its top level; name your benchmark instead,",
+		p.Run = []string{"python3", file}
+		p.Notes = []string{"This imports " + file + " and runs only its top level; name your benchmark instead,",
 			"or add a reference.py with generate_input and ref_kernel and run kbisect init again."}
 	}
 }

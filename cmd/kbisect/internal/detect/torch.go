@@ -13,15 +13,15 @@ func findTorch(d *folder) (project, bool) {
 	if !bytes.Contains(d.read("submission.py"), []byte("custom_kernel")) {
 		return project{}, false
 	}
-	p := project{kind: config.KindTorch, what: "a PyTorch submission (custom_kernel in submission.py)"}
+	p := project{Kind: config.KindTorch, What: "a PyTorch submission (custom_kernel in submission.py)"}
 	if bytes.Contains(d.read("reference.py"), []byte("generate_input")) {
-		p.task = config.TaskConfig{Submission: "submission.py", Reference: "reference.py"}
+		p.Task = config.TaskConfig{Submission: "submission.py", Reference: "reference.py"}
 		return p, true
 	}
 	if kernelbot.ReadDirectives(d.read("submission.py")).Leaderboard != "" {
 		return problemProject(d, "", "submission.py"), true
 	}
-	p.kind = config.KindCommand
+	p.Kind = config.KindCommand
 	runPython(d, &p, "submission.py")
 	return p, true
 }
