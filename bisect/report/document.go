@@ -118,13 +118,7 @@ type Estimate struct {
 type CommitInfo struct {
 	ID, Subject, Author, Email string
 	When                       time.Time
-	Files                      []File // changed against the first parent
-}
-
-// File is one changed file.
-type File struct {
-	Kind string // added, deleted, modified, renamed, mode
-	Path string
+	Files                      []string // changed against the first parent
 }
 
 func (c CommitInfo) author() string {

@@ -182,12 +182,9 @@ func NewSearch(in Input) *Search {
 func (in Input) culprit(c bisect.Culprit) Culprit {
 	info := in.Info(c.Commit)
 	out := Culprit{
-		Commit: c.Commit, Parents: c.Parents, Subject: info.Subject, Author: info.author(), Date: info.date(), Files: []string{},
+		Commit: c.Commit, Parents: c.Parents, Subject: info.Subject, Author: info.author(), Date: info.date(), Files: append([]string{}, info.Files...),
 		Class: c.Class, Phase: text(c.Phase), Effect: (*Effect)(c.Effect), Besides: []Effect{}, Rate: c.Rate, Confidence: c.Confidence,
 		Confirmed: c.Confirmed, Share: c.Share, Hunks: append([]Hunk{}, in.Hunks[c.Commit]...), Switch: text(in.Switch[c.Commit]),
-	}
-	for _, x := range info.Files {
-		out.Files = append(out.Files, x.Path)
 	}
 	for _, e := range c.Besides {
 		out.Besides = append(out.Besides, Effect(e))

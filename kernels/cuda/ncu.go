@@ -99,7 +99,7 @@ func (e *NcuError) Error() string {
 
 // NcuCSV reads the output of ncu --csv --page raw: messages, a line of names, a line of units,
 // and a line per profiled launch. Launches of a kernel with the same grid and block are grouped.
-// The error is a *NcuTrouble if no launch was profiled.
+// The error is a *NcuError if no launch was profiled.
 func NcuCSV(output []byte) ([]Launched, error) {
 	trouble := &NcuError{Words: "it profiled no kernel"}
 	table := ncuTable(output, trouble)

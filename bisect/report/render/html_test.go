@@ -165,7 +165,7 @@ func fouled(r *rand.Rand) report.Input {
 	say := func() string { return hostiles[r.IntN(len(hostiles))] }
 	in := samples.Slow()
 	for id, c := range in.Commits {
-		c.Subject, c.Author, c.Email, c.Files = say(), say(), say(), []report.File{{Kind: "modified", Path: say()}}
+		c.Subject, c.Author, c.Email, c.Files = say(), say(), say(), []string{say()}
 		in.Commits[id] = c
 	}
 	for i := range in.Launches {

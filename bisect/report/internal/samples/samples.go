@@ -43,7 +43,7 @@ func Found() report.Input {
 	return report.Input{
 		Session: "s1", GPUHour: 3600, Wall: 90 * time.Second, Devices: []string{"NVIDIA H200"},
 		Good: report.CommitInfo{ID: GoodID, Subject: "old"}, Bad: report.CommitInfo{ID: BadID, Subject: "new"},
-		Ledger: report.Ledger{Commits: map[string]report.CommitInfo{GoodID: {ID: GoodID, Subject: "old"}, BadID: {ID: BadID, Subject: "new"}, CulpritID: {ID: CulpritID, Subject: "tune: search harder", Author: "Mira", Email: "m@x", When: time.Unix(0, 0).UTC(), Files: []report.File{{Kind: "modified", Path: "src/tune.c"}}}}, Launches: []report.Launch{Launch(GoodID, bisect.EndGood, o), Launch(CulpritID, bisect.Searching, hang)}},
+		Ledger: report.Ledger{Commits: map[string]report.CommitInfo{GoodID: {ID: GoodID, Subject: "old"}, BadID: {ID: BadID, Subject: "new"}, CulpritID: {ID: CulpritID, Subject: "tune: search harder", Author: "Mira", Email: "m@x", When: time.Unix(0, 0).UTC(), Files: []string{"src/tune.c"}}}, Launches: []report.Launch{Launch(GoodID, bisect.EndGood, o), Launch(CulpritID, bisect.Searching, hang)}},
 		Finding: bisect.Finding{
 			Result: bisect.Found, Complaint: bisect.Complaint{Class: bisect.Timeout, Phase: "load"}, Range: 40, Matter: 30, Inferred: 1,
 			Culprits: []bisect.Culprit{{Commit: CulpritID, Parents: []string{GoodID}, Class: bisect.Timeout, Phase: "load", Confidence: 0.997, Confirmed: true}},
@@ -69,7 +69,7 @@ func Slow() report.Input {
 		if i == 40 {
 			subject = "gemm: swizzle " + Hostile
 		}
-		in.Commits[CommitID(i)] = report.CommitInfo{ID: CommitID(i), Subject: subject, Author: "Mira", Email: "m@x", When: time.Unix(0, 0).UTC(), Files: []report.File{{Kind: "modified", Path: "gemm.cu"}}}
+		in.Commits[CommitID(i)] = report.CommitInfo{ID: CommitID(i), Subject: subject, Author: "Mira", Email: "m@x", When: time.Unix(0, 0).UTC(), Files: []string{"gemm.cu"}}
 	}
 	in.Good, in.Bad = in.Commits[CommitID(0)], in.Commits[CommitID(64)]
 	at := 0.0

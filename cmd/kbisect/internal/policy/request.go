@@ -11,7 +11,9 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
-) // Request is the command line as plain data. The zero value of a field means that its
+)
+
+// Request is the command line as plain data. The zero value of a field means that its
 // option was not given, or that the command does not have it. Where an option given
 // as its default matters, a field named ...Set says so.
 type Request struct {

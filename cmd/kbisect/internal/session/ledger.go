@@ -159,7 +159,7 @@ func (s *Session) CommitInfo(id string, files bool) report.CommitInfo {
 		s.Display.Warn(err.Error())
 	}
 	for _, x := range changed {
-		info.Files = append(info.Files, report.File{Kind: x.Kind, Path: x.Path})
+		info.Files = append(info.Files, x.Path)
 	}
 	return info
 }
