@@ -196,46 +196,34 @@ func (x *explainer) metricRows() (rows []report.Row) {
 
 // programRows are what the program as a whole did on its device: kernels, copies, graphs, compilations.
 func programRows(a, b *examined) (rows []report.Row) {
-	add := func(name string, sort report.Sort, of func(*examined) float64) {
-		r := report.Numbers(groupKernels, "", name, "", sort, of(a), of(b))
+	add := func(name string, sort report.Sort, known func(*examined) bool, of func(*examined) int) {
+		figures := [2]float64{math.NaN(), math.NaN()}
+		for i, s := range []*examined{a, b} {
+			if known(s) {
+				figures[i] = float64(of(s))
+			}
+		}
+		r := report.Numbers(groupKernels, "", name, "", sort, figures[0], figures[1])
 		if r.A.Known() && r.B.Known() && (r.A != 0 || r.B != 0) {
 			r.Key = true
 			rows = append(rows, r)
 		}
 	}
-	traced := func(of func(*cuda.Trace) int) func(*examined) float64 {
-		return func(s *examined) float64 {
-			if s.trace == nil {
-				return math.NaN()
-			}
-			return float64(of(s.trace))
-		}
-	}
-	compiled := func(of func(*examined) int) func(*examined) float64 {
-		return func(s *examined) float64 {
-			if s.trace == nil {
-				return math.NaN()
-			}
-			return float64(of(s))
-		}
-	}
-	add("kernels in what was built", report.SortNone, func(s *examined) float64 {
-		if len(s.usage) == 0 {
-			return math.NaN()
-		}
-		return float64(len(s.usage))
-	})
-	add("different kernels launched", report.SortLaunches, traced(func(t *cuda.Trace) int { return different(t.Kernels) }))
-	add("kernels launched", report.SortLaunches, traced(func(t *cuda.Trace) int { return launchesOf(t.Kernels) }))
-	add("copies and memsets", report.SortLaunches, traced(func(t *cuda.Trace) int { return t.Copies }))
-	add("graphs captured", report.SortGraphs, traced(func(t *cuda.Trace) int { return t.Captured }))
-	add("graph launches", report.SortGraphs, traced(func(t *cuda.Trace) int { return t.Replays }))
-	add("waits of the host for the device", report.SortLaunches, traced(func(t *cuda.Trace) int { return t.Syncs }))
-	add("calls for device memory", report.SortNone, traced(func(t *cuda.Trace) int { return t.Allocated }))
-	add("functions compiled by torch", report.SortCompiles, compiled(func(s *examined) int { return s.compiled.Frames }))
-	add("graphs compiled by torch", report.SortCompiles, compiled(func(s *examined) int { return s.compiled.Graphs }))
-	add("recompilations by torch", report.SortCompiles, compiled(func(s *examined) int { return s.recompiled }))
-	add("graph breaks of torch", report.SortCompiles, compiled(func(s *examined) int { return s.compiled.Breaks }))
+	built := func(s *examined) bool { return len(s.usage) > 0 }
+	traced := func(s *examined) bool { return s.trace != nil }
+	add("kernels in what was built", report.SortNone, built, func(s *examined) int { return len(s.usage) })
+	add("different kernels launched", report.SortLaunches, traced, func(s *examined) int { return different(s.trace.Kernels) })
+	add("kernels launched", report.SortLaunches, traced, func(s *examined) int { return launchesOf(s.trace.Kernels) })
+	add("copies and memsets", report.SortLaunches, traced, func(s *examined) int { return s.trace.Copies })
+	add("graphs captured", report.SortGraphs, traced, func(s *examined) int { return s.trace.Captured })
+	add("graph launches", report.SortGraphs, traced, func(s *examined) int { return s.trace.Replays })
+	add("waits of the host for the device", report.SortLaunches, traced, func(s *examined) int { return s.trace.Syncs })
+	add("calls for device memory", report.SortNone, traced, func(s *examined) int { return s.trace.Allocated })
+	// What torch compiles is counted in the launch that is traced, so without a trace it is not known to be none.
+	add("functions compiled by torch", report.SortCompiles, traced, func(s *examined) int { return s.compiled.Frames })
+	add("graphs compiled by torch", report.SortCompiles, traced, func(s *examined) int { return s.compiled.Graphs })
+	add("recompilations by torch", report.SortCompiles, traced, func(s *examined) int { return s.recompiled })
+	add("graph breaks of torch", report.SortCompiles, traced, func(s *examined) int { return s.compiled.Breaks })
 	return rows
 }
 
