@@ -130,3 +130,79 @@ func TestFiguresOfOneSource(t *testing.T) {
 		t.Errorf("a kernel that is gone has %v and %v registers", r.A, r.B)
 	}
 }
+
+// TestInstructionRows: kernels are set against each other by their machine code, one that is new has nothing to be
+// set against, and what moved most comes first.
+func TestInstructionRows(t *testing.T) {
+	code := func(digest string, histogram map[string]int) *kernelView {
+		f := &cuda.Function{Digest: digest, Histogram: histogram}
+		for _, n := range histogram {
+			f.Instructions += n
+		}
+		return &kernelView{code: f}
+	}
+	before := code("0123456789", map[string]int{"FFMA": 10, "LDG": 4, "MOV": 1, "S2R": 1})
+	after := code("fedcba9876", map[string]int{"FFMA": 10, "LDG": 1, "LDS": 9, "BAR": 2, "MOV": 2, "STS": 3, "EXIT": 1, "IADD3": 1})
+	moved := func(rows []report.Row) string {
+		for _, r := range rows {
+			if r.Name == "opcodes that moved most" {
+				return r.TextB
+			}
+		}
+		return ""
+	}
+	for name, x := range map[string]struct {
+		pair  kernelPair
+		a, b  float64
+		moved string
+	}{
+		"changed": {kernelPair{a: before, b: after}, 16, 29, "+9 LDS, -3 LDG, +3 STS, +2 BAR, +1 EXIT, +1 IADD3"},
+		"same":    {kernelPair{a: before, b: before}, 16, 16, ""},
+		"new":     {kernelPair{b: after}, math.NaN(), 29, ""},
+		"gone":    {kernelPair{a: before, b: &kernelView{}}, 16, math.NaN(), ""},
+	} {
+		rows := x.pair.instructionRows()
+		if len(rows) < 3 || !sameNumber(float64(rows[0].A), x.a) || !sameNumber(float64(rows[0].B), x.b) || moved(rows) != x.moved {
+			t.Errorf("%s: %+v", name, rows)
+		}
+		sum := 0.0
+		for _, r := range rows[2:] {
+			if strings.HasSuffix(r.Name, " instructions") {
+				sum += float64(r.B)
+			}
+		}
+		if !sameNumber(sum, x.b) {
+			t.Errorf("%s: the families hold %v of %v instructions", name, sum, x.b)
+		}
+	}
+	if rows := (kernelPair{a: &kernelView{}}).instructionRows(); rows != nil {
+		t.Errorf("without machine code: %+v", rows)
+	}
+}
+
+func sameNumber(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
+
+// TestStallRows: reasons of either side, in one order, without those that explain nothing.
+func TestStallRows(t *testing.T) {
+	view := func(stalls map[string]float64) *kernelView {
+		m := map[string]cuda.Measured{"other": {Value: 1000}}
+		for reason, v := range stalls {
+			m["smsp__average_warps_issue_stalled_"+reason+"_per_issue_active.ratio"] = cuda.Measured{Value: v}
+		}
+		return &kernelView{ncu: []cuda.Launched{{Metrics: m}}}
+	}
+	p := kernelPair{a: view(map[string]float64{"wait": 1, "long_scoreboard": 2, "sleeping": 0.1}), b: view(map[string]float64{"wait": 1, "long_scoreboard": 8, "barrier": 1})}
+	var got []string
+	for _, r := range p.stallRows() {
+		got = append(got, r.Name)
+		if float64(r.Whole) != 10 {
+			t.Errorf("%s of %v", r.Name, r.Whole)
+		}
+	}
+	if want := []string{"stalled: barrier", "stalled: long scoreboard", "stalled: wait"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if rows := (kernelPair{a: &kernelView{}}).stallRows(); len(rows) > 0 {
+		t.Errorf("%+v", rows)
+	}
+}
