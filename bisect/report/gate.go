@@ -42,11 +42,11 @@ type Gate struct {
 
 func (*Gate) schema() string { return GateSchema }
 
-// FailedGate is the document of a gate that ended in an error with an exit code, without a verdict.
-func FailedGate(err error, code int) *Gate {
-	text, _, _ := strings.Cut(err.Error(), "\n")
+// FailedGate is the document of a gate that ended in an error with an exit code, without a verdict; headline is the
+// error in a line.
+func FailedGate(err error, headline string, code int) *Gate {
 	return &Gate{
-		Schema: GateSchema, Result: GateError, Verdict: "Stopped: " + words.Printable(text), ExitCode: code, Accepted: []Acceptance{}, Changed: []Place{},
+		Schema: GateSchema, Result: GateError, Verdict: "Stopped: " + words.Printable(headline), ExitCode: code, Accepted: []Acceptance{}, Changed: []Place{},
 		Compared: Compared{Contrasts: []Contrast{}, Devices: []string{}, Warnings: []string{}, Error: ErrorText(err)},
 	}
 }

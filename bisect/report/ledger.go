@@ -17,7 +17,8 @@ type Ledger struct {
 	Commits  map[string]CommitInfo // by id; those of the range
 	Order    []string              // the good end and the commits of the range, parents first, the bad end last
 	Limits   map[string]float64    // seconds, by phase; "build" and [bisect.WholeTrial] among them
-	Diffs    map[string]string     // what culprits changed, by commit, as a unified diff
+	Call     Call
+	Diffs    map[string]string // what culprits changed, by commit, as a unified diff
 }
 
 // Launch is one trial with what asked for it.

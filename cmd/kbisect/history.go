@@ -66,7 +66,7 @@ func historyAction(c *cli.Context) error {
 		err = files.write(&doc, report.Ledger{}, c.App.Writer, sayOn(c))
 	}
 	if err == nil && (c.Bool("json") || readFormats(c) == formats{}) {
-		err = printResult(c.App.Writer, c.Bool("json"), &doc, report.Ledger{}, render.Terminal{Marks: sparks(os.Getenv)})
+		err = printResult(c.App.Writer, c.Bool("json"), &doc, report.Ledger{Call: report.NewCall(os.Args, os.Args)}, render.Terminal{Marks: sparks(os.Getenv)})
 	}
 	if err != nil {
 		return exit.With(exit.Machine, err)

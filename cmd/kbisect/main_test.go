@@ -1,20 +1,29 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/fixtures/realpython"
 	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/proc"
@@ -28,7 +37,76 @@ func TestMain(m *testing.M) {
 	if proc.Warden() {
 		return
 	}
-	testscript.Main(tests{m}, map[string]func(){"kbisect": main})
+	testscript.Main(tests{m}, map[string]func(){"kbisect": pose})
+}
+
+// nextVariable names the folder of a story in which commands that were printed are tried.
+const nextVariable = "KBISECT_TEST_NEXT"
+
+// pose is main. In a story it then tries each command that the report names as the next, as it is printed.
+func pose() {
+	folder := os.Getenv(nextVariable)
+	if folder == "" || proc.Warden() {
+		main()
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	var said bytes.Buffer
+	code := run(ctx, os.Args, os.Stdin, io.MultiWriter(os.Stdout, &said), os.Stderr)
+	stop()
+	_, next, _ := strings.Cut(said.String(), "\nNext\n")
+	for line := range strings.Lines(next) {
+		if why := tryNext(folder, strings.TrimSpace(line)); strings.HasPrefix(line, "  ") && why != "" {
+			fmt.Fprintf(os.Stderr, "the next command cannot be pasted: %s\n%s\n", line, why)
+			os.Exit(exit.Internal)
+		}
+	}
+	os.Exit(code)
+}
+
+// anID matches what differs between two commands of one form.
+var anID = regexp.MustCompile(`\b(\d{8}-\d{6}-)?[0-9a-f]{4,40}\b`)
+
+// tryNext pastes a command into a shell, in a copy of the repository, until its first launch begins; it returns what
+// the command says where that is a mistake. Of each form of a command one is tried in a story.
+func tryNext(folder, line string) string {
+	form := sha256.Sum256([]byte(anID.ReplaceAllString(line, "")))
+	trial := filepath.Join(folder, hex.EncodeToString(form[:8]))
+	if !strings.HasPrefix(line, "kbisect ") || os.Mkdir(trial, 0o777) != nil {
+		return ""
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err.Error()
+	}
+	from, inside := here, ""
+	if top, err := exec.Command("git", "rev-parse", "--show-toplevel", "--show-prefix").Output(); err == nil {
+		from, inside, _ = strings.Cut(strings.TrimSpace(string(top)), "\n")
+	}
+	if out, err := exec.Command("cp", "-a", from+"/.", trial).CombinedOutput(); err != nil {
+		return string(out)
+	}
+	cmd := exec.Command("sh", "-c", "exec "+line)
+	cmd.Dir, cmd.Env = filepath.Join(trial, inside), append(os.Environ(), nextVariable+"=")
+	var said bytes.Buffer
+	pipe, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err.Error()
+	}
+	for lines := bufio.NewScanner(pipe); lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		if strings.Contains(lines.Text(), "(limit ") { // a launch: all that was given is understood
+			cmd.Process.Signal(os.Interrupt)
+		}
+	}
+	cmd.Wait()
+	if cmd.ProcessState.ExitCode() == exit.UsageError {
+		return said.String()
+	}
+	return ""
 }
 
 // tests starts them with Python itself, even where the PATH leads to a shim.
@@ -107,7 +185,8 @@ func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
-			e.Vars = append(e.Vars, testEnv(e.WorkDir)...)
+			folder := t.TempDir()
+			e.Vars = append(append(e.Vars, testEnv(e.WorkDir)...), nextVariable+"="+folder)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

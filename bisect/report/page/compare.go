@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
@@ -24,12 +25,12 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	f.add("A", sideWords(d.A))
 	f.add("B", sideWords(d.B))
 	f.add("error", report.Text(d.Error))
-	p := Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(d.Session)}}
+	p := Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(l, d.Session)}}
 	switch {
 	case d.Result == report.GateRegression && d.FlagsDiffer():
-		p.Next = append(p.Next, Command{"kbisect run --axis flags --bad " + words.Short(d.B.Commit), "which flags, and what you can keep"})
+		p.Next = append(p.Next, Command{l.Call.Again("run", "--axis", "flags", "--bad", words.Short(d.B.Commit)), "which flags, and what you can keep"})
 	case d.Result == report.GateRegression && d.A.Commit != d.B.Commit:
-		p.Next = append(p.Next, Command{fmt.Sprintf("kbisect run --good %s --bad %s", d.A.Revision, d.B.Revision), "which commit between them it was"})
+		p.Next = append(p.Next, Command{l.Call.Again("run", "--good", d.A.Revision, "--bad", d.B.Revision), "which commit between them it was"})
 	}
 	p.Sections = []Section{c.metrics(), launched(c.names, d.A, d.B), v.phases(nil), v.devices(d.Devices), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
 	return p
@@ -39,7 +40,7 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"merge base", "HEAD"}, line: d.Line}
 	session := report.Text(d.Session)
 	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
-	p := Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: gateFacts(d), Figures: totalFigures(d.Totals), Next: gateNext(d, session)}
+	p := Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: gateFacts(d), Figures: totalFigures(d.Totals), Next: gateNext(d, l, session)}
 	metrics := c.metrics()
 	metrics.List = accepted(d)
 	p.Sections = []Section{metrics, gateSuspects(d), launched(c.names, d.Base, d.Head), v.phases(nil), v.devices(d.Devices), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
@@ -106,7 +107,10 @@ func gateSuspects(d *report.Gate) Section {
 }
 
 // gateNext says what a person would do now.
-func gateNext(d *report.Gate, session string) (out []Command) {
+func gateNext(d *report.Gate, l report.Ledger, session string) (out []Command) {
+	gate := func(args ...string) string {
+		return l.Call.Again(slices.Concat([]string{"gate"}, l.Call.Base(), args)...)
+	}
 	if d.Session == nil {
 		return nil
 	}
@@ -115,15 +119,15 @@ func gateNext(d *report.Gate, session string) (out []Command) {
 		out = append(out, Command{"git show " + words.Short(d.Culprit.Commit), ""})
 	}
 	if regression && d.Culprit == nil && d.Search == nil {
-		out = append(out, Command{"kbisect gate --bisect", "which commit of the branch it was"})
+		out = append(out, Command{gate("--bisect"), "which commit of the branch it was"})
 	}
 	if regression && d.Failure == nil {
-		out = append(out, Command{"kbisect gate --accept 'REASON'", "if it is intended: records it in the repository"})
+		out = append(out, Command{gate("--accept", "REASON"), "if it is intended: records it in the repository"})
 	}
 	if d.Result == report.GateOpen && d.BudgetOver {
-		out = append(out, Command{"kbisect gate --budget 30m", "or a larger --effect"})
+		out = append(out, Command{gate("--budget", "30m"), "or a larger --effect"})
 	}
-	return append(out, show(session))
+	return append(out, show(l, session))
 }
 
 // metrics are the verdicts metric by metric.

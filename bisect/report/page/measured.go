@@ -22,7 +22,7 @@ func measurementPage(d *report.Measurement, l report.Ledger) Page {
 	var f facts
 	f.add("commit", sideWords(d.Candidate))
 	f.add("error", report.Text(d.Error))
-	p := Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(d.Session)}}
+	p := Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(l, d.Session)}}
 	if p.State == "" {
 		p.State = Bad
 	}
@@ -88,7 +88,7 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 	f.add("A", sideWords(d.A))
 	f.add("B", sideWords(d.B))
 	f.add("error", report.Text(d.Error))
-	p := Page{Session: d.Session, Result: d.Result, Headline: cmp.Or(d.Summary, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(d.Session)}}
+	p := Page{Session: d.Session, Result: d.Result, Headline: cmp.Or(d.Summary, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(l, d.Session)}}
 	x := d.Table("A against B", "A", "B")
 	builds := Section{ID: "builds", Title: "Builds that failed"}
 	for _, b := range d.Builds {
@@ -143,7 +143,6 @@ func historyPage(h *report.History) Page {
 		Result: "history", Headline: fmt.Sprintf("%s measured, in %s", words.Count(h.All, "commit"), words.Count(len(h.Series), "series")),
 		Figures: []Fact{{Name: "commits shown", Text: fmt.Sprint(h.Shown)}, {Name: "commits measured", Text: fmt.Sprint(h.All)}, {Name: "series", Text: fmt.Sprint(len(h.Series))}},
 		Facts:   []Fact{{Name: "note", Text: "launches of different days compare loosely, since machines drift; kbisect compare launches in turn"}},
-		Next:    []Command{{"kbisect compare A B", "launches two commits in turn"}},
 	}
 	if h.Shown < h.All {
 		p.Facts = append(p.Facts, Fact{Name: "shown", Text: fmt.Sprintf("%d of %s; --limit shows more", h.Shown, words.Count(h.All, "measured commit"))})

@@ -196,7 +196,9 @@ func notes(warnings []string) Section {
 }
 
 // show is the command that lists the launches of a session.
-func show(session string) Command { return Command{"kbisect show " + session, "every launch"} }
+func show(l report.Ledger, session string) Command {
+	return Command{l.Call.Line("show", session), "every launch"}
+}
 
 // stateOf is the state of a verdict.
 func stateOf(v bisect.Verdict) State { return State(v.Word()) }

@@ -175,15 +175,15 @@ func figures(d *report.Search) []Fact {
 }
 
 func next(d *report.Search, l report.Ledger) []Command {
-	resume, inspect := Command{"kbisect run --resume", "continues where this stopped"}, show(d.Session)
-	longer := Command{"kbisect run --resume --budget 10m", "continues where this stopped"}
+	resume, inspect := Command{l.Call.Line("run", "--resume"), "continues where this stopped"}, show(l, d.Session)
+	longer := Command{l.Call.Line("run", "--resume", "--budget", "10m"), "continues where this stopped"}
 	var out []Command
 	switch d.Result {
 	case bisect.Found:
 		for _, c := range d.Culprits {
 			out = append(out, Command{"git show " + words.Short(c.Commit), ""})
 			if log := outputFile(l, c.Commit); log != "" {
-				out = append(out, Command{"less " + log, "its output"})
+				out = append(out, Command{words.Shell([]string{"less", log}), "its output"})
 			}
 		}
 		if d.Spent {

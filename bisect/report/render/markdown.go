@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -188,11 +189,16 @@ func fenced(language, text string) string {
 
 // inHTML is a text within an element of HTML, where backslashes would be shown.
 func inHTML(s string) string {
-	return strings.NewReplacer("[", "&#91;", "@", "@<!-- -->").Replace(html.EscapeString(s))
+	marked := html.EscapeString(reference.ReplaceAllString(s, "$0\x00"))
+	return strings.NewReplacer("[", "&#91;", "\x00", "<!-- -->").Replace(marked)
 }
 
-// escaped makes a text that Markdown shows as it is: no markup, no HTML, no pictures from elsewhere,
-// and nobody is mentioned.
+// reference matches what GitHub makes a link of after it has read the Markdown, so that no backslash helps: people,
+// issues and addresses.
+var reference = regexp.MustCompile(`@|#|(?i:\bGH-|:/|\bwww\.)`)
+
+// escaped makes a text that Markdown shows as it is: no markup, no HTML, no pictures from elsewhere, and nobody is
+// mentioned and nothing linked to. An empty comment breaks what would be a reference.
 func escaped(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -203,9 +209,7 @@ func escaped(s string) string {
 			b.WriteString("&lt;")
 		case '>':
 			b.WriteString("&gt;")
-		case '@':
-			b.WriteString("@<!-- -->")
-		case '\\', '`', '*', '_', '[', ']', '#', '!', '|', '~', '$':
+		case '\\', '`', '*', '_', '[', ']', '!', '|', '~', '$':
 			b.WriteRune('\\')
 			b.WriteRune(r)
 		case '\n', '\r':
@@ -214,5 +218,5 @@ func escaped(s string) string {
 			b.WriteRune(r)
 		}
 	}
-	return strings.TrimSpace(b.String())
+	return reference.ReplaceAllString(strings.TrimSpace(b.String()), "$0<!-- -->")
 }

@@ -330,7 +330,7 @@ func TestFormatsAgree(t *testing.T) {
 	}, report.Ledger{})}
 	for name, p := range pages {
 		text, md, html := textOf(t, p), markdownOf(t, p, 0), htmlOf(t, p)
-		for format, all := range map[string]string{"text": text, "Markdown": strings.NewReplacer("\\", "", "@<!-- -->", "@", "&lt;", "<", "&gt;", ">", "&amp;", "&").Replace(md), "HTML": unescaped(html)} {
+		for format, all := range map[string]string{"text": text, "Markdown": strings.NewReplacer("\\", "", "<!-- -->", "", "&lt;", "<", "&gt;", ">", "&amp;", "&").Replace(md), "HTML": unescaped(html)} {
 			at := 0
 			next := func(what string) {
 				i := strings.Index(all[at:], what)
@@ -390,4 +390,26 @@ func FuzzNew(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// What a stranger writes is text in Markdown: GitHub mentions nobody, links nothing and shows no markup. Gates and
+// reports have one writer, so that this holds for both.
+func TestMarkdownOfStrangers(t *testing.T) {
+	for text, want := range map[string]string{
+		"thanks @octocat, see #12, GH-7 and gh-8":   "thanks @<!-- -->octocat, see #<!-- -->12, GH-<!-- -->7 and gh-<!-- -->8",
+		"a/b#3 at a@b.example":                      "a/b#<!-- -->3 at a@<!-- -->b.example",
+		"https://evil.example www.evil.example":     "https:/<!-- -->/evil.example www.<!-- -->evil.example",
+		"# title":                                   "#<!-- --> title",
+		"<img src=x> | `code` *b* _i_ ~s~ $m$":      "&lt;img src=x&gt; \\| \\`code\\` \\*b\\* \\_i\\_ \\~s\\~ \\$m\\$",
+		"![i](http://evil/i.png) [a](b) & &amp; \\": "\\!\\[i\\](http:/<!-- -->/evil/i.png) \\[a\\](b) &amp; &amp;amp; \\\\",
+		"one\ntwo\r":                                "one two",
+		"plain text, 4.9 % (µs)":                    "plain text, 4.9 % (µs)",
+	} {
+		if got := escaped(text); got != want {
+			t.Errorf("%q:\n%s\nwant\n%s", text, got, want)
+		}
+	}
+	if got, want := inHTML(`@a #1 [x] <b> "q" GH-2`), `@<!-- -->a #<!-- -->1 &#91;x] &lt;b&gt; &#34;q&#34; GH-<!-- -->2`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }

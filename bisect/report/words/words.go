@@ -219,3 +219,17 @@ func P(p float64) string {
 }
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Shell writes words as a POSIX shell reads them.
+func Shell(argv []string) string {
+	var out []string
+	for _, word := range argv {
+		if word == "" || word[0] == '~' || strings.ContainsFunc(word, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,^~", r))
+		}) {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		out = append(out, word)
+	}
+	return strings.Join(out, " ")
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // Files are the paths of the files that a gate writes; "" stands for none.
@@ -91,7 +92,7 @@ func (f Files) Fail(err error, code int, ui *progress.Display, version string) {
 		return
 	}
 	f.Benchmark = "" // it has no numbers
-	f.write(report.FailedGate(err, code), report.Ledger{}, ui, version)
+	f.write(report.FailedGate(err, wording.Headline(err.Error()), code), report.Ledger{}, ui, version)
 }
 
 // biggerFile is a second file, for metrics where higher is better: github-action-benchmark takes one direction a file.

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -161,7 +162,8 @@ func (x *request) pass(e session.Env, repo *source.Repo, p *policy.Policy, why s
 		},
 	}
 	doc.Verdict = doc.Sentence("")
-	return cmp.Or(x.files.write(&doc, report.Ledger{}, t.Display, e.Version), e.Output.Print(&doc, report.Ledger{}))
+	l := report.Ledger{Call: report.NewCall(os.Args, os.Args)}
+	return cmp.Or(x.files.write(&doc, l, t.Display, e.Version), e.Output.Print(&doc, l))
 }
 
 // experiment is the comparison that a gate rests on.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -113,7 +114,7 @@ func role(s store.Session, commit string) bisect.Role {
 // left without a subject.
 func (p *Session) Ledger(ctx context.Context) report.Ledger {
 	s := p.Session
-	l := report.Ledger{Launches: p.launches, Commits: map[string]report.CommitInfo{}}
+	l := report.Ledger{Launches: p.launches, Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.Args)}
 	add := func(id string) {
 		if _, known := l.Commits[id]; known || id == "" {
 			return

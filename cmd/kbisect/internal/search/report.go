@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -28,7 +29,7 @@ func MarkDrilled(launches []report.Launch, rng *source.Range) {
 // Input gathers the facts of the report.
 func (s *Search) Input(f bisect.Finding) report.Input {
 	in := report.Input{
-		Session: s.session.Record.ID, Finding: f, Ledger: report.Ledger{Launches: s.seen(), Commits: map[string]report.CommitInfo{}}, Wall: s.session.Record.Elapsed + time.Since(s.session.Began),
+		Session: s.session.Record.ID, Finding: f, Ledger: report.Ledger{Launches: s.seen(), Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.session.Record.Args)}, Wall: s.session.Record.Elapsed + time.Since(s.session.Began),
 		GPUHour:  s.session.Policy.GPUHour,
 		Warnings: append(s.session.Warnings(), unchangedCode(s.session.Launches, f.Culprits)...), Devices: s.session.Devices.Names(), Unwatched: s.session.Devices.Unwatched(),
 	}

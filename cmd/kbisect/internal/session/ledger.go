@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -120,7 +121,7 @@ func (s *Session) Report(d report.Document) error { return s.Output.show(d, s.Le
 
 // LedgerOf gathers the launches, commits and limits that the documents of a session refer to.
 func (s *Session) LedgerOf() report.Ledger {
-	l := report.Ledger{Launches: s.Launches, Commits: map[string]report.CommitInfo{}}
+	l := report.Ledger{Launches: s.Launches, Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.Record.Args)}
 	for _, x := range s.Launches {
 		if id := x.Candidate.Commit; l.Commits[id].ID == "" {
 			l.Commits[id] = s.CommitInfo(id, false)

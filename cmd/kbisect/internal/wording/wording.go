@@ -83,15 +83,4 @@ func editDistance(a, b string) int {
 }
 
 // Shell writes words as a POSIX shell reads them.
-func Shell(argv []string) string {
-	var out []string
-	for _, word := range argv {
-		if word == "" || strings.ContainsFunc(word, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,", r))
-		}) {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-		out = append(out, word)
-	}
-	return strings.Join(out, " ")
-}
+func Shell(argv []string) string { return words.Shell(argv) }
