@@ -2,11 +2,14 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,6 +58,67 @@ func (h *history) node(id string) (node, error) {
 	}
 	h.nodes[id] = n
 	return n, nil
+}
+
+// confirms reports whether the commits themselves agree with a range that was found by the commit-graph file: all
+// of the range have the parents that it says, and good reaches what lies before the range and nothing in it. From good
+// it goes back as far as the range does, by dates; where these mislead it, the file is not confirmed.
+func (h *history) confirms(ctx context.Context, good string, ids []string, firstParent bool) bool {
+	within, before := map[string]bool{}, map[string]bool{}
+	for _, id := range ids {
+		within[id] = true
+	}
+	oldest := int64(math.MaxInt64)
+	real := func(id string) (node, bool) {
+		data, err := readObject(h.read.objs, id, "commit")
+		n := parseNode(data)
+		return n, err == nil && slices.Equal(n.parents, h.nodes[id].parents)
+	}
+	for _, id := range ids {
+		n, same := real(id)
+		if !same || ctx.Err() != nil {
+			return false
+		}
+		oldest = min(oldest, n.date)
+		for i, p := range n.parents {
+			if !within[p] && (i == 0 || !firstParent) {
+				before[p] = true
+			}
+		}
+	}
+	for id := range before {
+		n, same := real(id)
+		if !same {
+			return false
+		}
+		oldest = min(oldest, n.date)
+	}
+	type dated struct {
+		id string
+		node
+	}
+	seen, next := map[string]bool{}, []dated{}
+	meet := func(id string) bool {
+		if seen[id] {
+			return true
+		}
+		seen[id] = true
+		n, same := real(id)
+		i, _ := slices.BinarySearchFunc(next, n.date, func(d dated, date int64) int { return cmp.Compare(d.date, date) })
+		next = slices.Insert(next, i, dated{id, n})
+		delete(before, id)
+		return same && !within[id]
+	}
+	for ok := meet(good); len(next) > 0; {
+		last := next[len(next)-1]
+		if next = next[:len(next)-1]; !ok || last.date < oldest || ctx.Err() != nil {
+			return ok && ctx.Err() == nil && len(before) == 0
+		}
+		for _, p := range last.parents {
+			ok = ok && meet(p)
+		}
+	}
+	return len(before) == 0
 }
 
 // parseNode reads what a walk needs from a commit object.

@@ -1,10 +1,16 @@
 package source
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha1"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -284,5 +290,48 @@ func TestChangedFiles(t *testing.T) {
 	}
 	if got, err := repo.ChangedFiles(t.Context(), root); err != nil || len(got) != 4 || got[0].Kind != "added" {
 		t.Errorf("root: got %v, %v", got, err)
+	}
+}
+
+// A commit-graph file with other parents than the commits have is noticed, wherever it lies: the range is that of the commits.
+func TestLyingCommitGraph(t *testing.T) {
+	r := gittest.New(t)
+	var ids []string
+	for i := range 12 {
+		r.Write(t, "f", fmt.Sprint(i))
+		ids = append(ids, r.Commit(t, fmt.Sprint(i)))
+	}
+	r.Git(t, "commit-graph", "write", "--reachable")
+	file := filepath.Join(r.Dir, ".git/objects/info/commit-graph")
+	honest, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := slices.Sorted(slices.Values(ids))
+	position := func(id string) uint32 { return uint32(slices.Index(order, id)) }
+	tree := func(id string) []byte { b, _ := hex.DecodeString(r.Git(t, "rev-parse", id+"^{tree}")); return b }
+	for _, lie := range [][2]int{{4, 7}, {2, 8}, {4, 1}, {8, 5}, {10, 3}, {3, 3}, {6, 4}} { // commit and what is said to be its parent
+		at := bytes.LastIndex(honest, tree(ids[lie[0]]))
+		lying := slices.Clone(honest)
+		binary.BigEndian.PutUint32(lying[at+20:], position(ids[lie[1]]))
+		sum := sha1.Sum(lying[:len(lying)-20])
+		copy(lying[len(lying)-20:], sum[:])
+		if err := errors.Join(os.Remove(file), os.WriteFile(file, lying, 0o444)); err != nil {
+			t.Fatal(err)
+		}
+		for _, firstParent := range []bool{false, true} {
+			rng, err := open(t, r.Dir).Range(t.Context(), ids[4], ids[10], RangeOptions{FirstParent: firstParent})
+			if err != nil {
+				t.Errorf("parent of %d is %d: %v", lie[0], lie[1], err)
+				continue
+			}
+			var got []string
+			for _, c := range rng.Commits {
+				got = append(got, c.ID)
+			}
+			if !slices.Equal(got, ids[5:11]) {
+				t.Errorf("parent of %d is %d: %d commits", lie[0], lie[1], len(got))
+			}
+		}
 	}
 }

@@ -231,6 +231,10 @@ func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*
 		return nil, &emptyRangeError{Commit: goodID}
 	}
 	ids, err := r.hist.between(ctx, goodID, badID, opt.FirstParent)
+	if r.hist.graph != nil && (err != nil || !r.hist.confirms(ctx, goodID, ids, opt.FirstParent)) && ctx.Err() == nil {
+		r.hist.graph, r.hist.nodes = nil, map[string]node{}
+		ids, err = r.hist.between(ctx, goodID, badID, opt.FirstParent)
+	}
 	if err != nil {
 		return nil, err
 	}
