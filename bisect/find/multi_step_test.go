@@ -208,3 +208,37 @@ func TestAllOnBranches(t *testing.T) {
 		t.Errorf("both found in %d of %d, %d others named", both, trials, extra)
 	}
 }
+
+// One case of eight that looks worse at the bad end by chance is given up for the one that is. And four equal steps are
+// all named, although together they look like a ramp.
+func TestChanceAndEvenSteps(t *testing.T) {
+	for _, c := range []struct {
+		spec string
+		seed uint64
+	}{
+		{`{"cases":8,"step_case":3,"step_log":0.0488,"all":true}`, 52},
+		{`{"cases":8,"step_case":3,"step_log":0.0488,"all":true}`, 77},
+		{`{"all":true,"steps":[{"at":40,"log":0.0488},{"at":100,"log":0.0488},{"at":150,"log":0.0488},{"at":210,"log":0.0488}]}`, 1},
+		{`{"all":true,"steps":[{"at":50,"log":0.077,"over":20},{"at":170,"log":0.077,"over":20}]}`, 1},
+	} {
+		s, err := simulate.ReadSpec([]byte(c.spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := simulate.NewDevice(s, c.seed)
+		f, err := find.Culprits(t.Context(), slowdown(d, d))
+		if err != nil || f.Err != nil {
+			t.Fatal(err, f.Err)
+		}
+		var got, want []string
+		for _, x := range f.Culprits {
+			got = append(got, x.Commit)
+		}
+		for _, i := range d.Culprits() {
+			want = append(want, simulate.ID(i))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s, seed %d: %v, want %v", c.spec, c.seed, got, want)
+		}
+	}
+}

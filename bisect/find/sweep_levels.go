@@ -20,6 +20,7 @@ const (
 	rises           = 2.5 // standard deviations by which a probe must lie above the one before it
 	sureShare       = 0.5 // of a rise that its culprit must have: it was picked for being large
 	maxPartLaunches = 240 // in all, inside a part of the range
+	maxRampLaunches = 34  // the same, of a range that no single step explains
 )
 
 // named is a culprit whose place and step are known.
@@ -35,6 +36,7 @@ type levelSweep struct {
 	r      *search.Run
 	q      *question.Level
 	named  []named
+	claims int      // parts in which a culprit may be found
 	open   []string // parts of the range that were not looked at, and why
 	survey *survey
 }
@@ -67,15 +69,20 @@ func (j *job) sweepLevels(q *question.Level) error {
 	if err := e.probe(); err != nil {
 		return err
 	}
-	for _, p := range e.survey.rising(metric.EffectMargin * j.r.Least) {
+	rising := e.survey.rising(metric.EffectMargin * j.r.Least)
+	e.claims = len(rising)
+	for _, p := range rising {
 		if !j.r.Search.All && len(e.named) > 0 {
 			break
 		}
 		if e.explained(p.lo, p.hi) || j.r.Account.Finding.Result == bisect.Inconclusive && !q.Ramp && e.holdsSuspects(p.lo, p.hi) {
 			continue
 		}
-		notable := 0.0 // the smallest step that ends the search for one where there seemed to be none
-		if d, _ := e.survey.Ends(); q.Ramp {
+		notable := 0.0 // the smallest step that counts where no step seemed to explain the launches
+		switch d, _ := e.survey.Ends(); {
+		case q.Ramp && j.r.Search.All:
+			notable = d / 8 / metric.EffectMargin
+		case q.Ramp:
 			notable = d / 4 / metric.EffectMargin
 		}
 		if err := e.search(p.lo, p.hi, max(j.r.Least, sureShare*p.step, notable)); err != nil {
@@ -109,8 +116,12 @@ func (e *levelSweep) search(lo, hi int, least float64) error {
 	if sub.Span.Blind && !r.Span.Blind { // commits of equal inputs
 		return nil
 	}
-	q := &question.Level{Faster: e.q.Faster, Channel: e.q.Channel, Channels: []metric.Channel{e.q.Channel}, Part: &question.Part{Offset: e.offsets(lo, index)}}
-	sub.Question, sub.Least, sub.Most = q, least, r.Ledger.Launches+min(maxPartLaunches, r.Most-r.Ledger.Launches)
+	most := maxPartLaunches
+	if e.q.Ramp {
+		most = maxRampLaunches
+	}
+	q := &question.Level{Faster: e.q.Faster, Channel: e.q.Channel, Channels: []metric.Channel{e.q.Channel}, Part: &question.Part{Offset: e.offsets(lo, index), Claims: e.claims}}
+	sub.Question, sub.Least, sub.Most = q, least, r.Ledger.Launches+min(most, r.Most-r.Ledger.Launches)
 	for k, i := range index {
 		sub.Span.Usable[k] = sub.Span.Usable[k] && (r.Span.Usable[i] || i == hi)
 	}

@@ -28,6 +28,7 @@ type Level struct {
 // Part is what is known before a run inside a part of the range begins.
 type Part struct {
 	Offset []float64 // by commit: what takes its level to that of a history without the known culprits
+	Claims int       // parts in which a culprit may be found: the proofs share the error
 }
 
 // Sign takes levels to those of the metric itself.
@@ -154,9 +155,11 @@ const (
 	FewEndPairs   = 2   // pairs that show a difference far above any noise there may be
 	minAlikePairs = 8   // before the ends are called alike: modes of the machine may hide a step at first
 	minPartPairs  = 3   // new pairs of the ends of a part of the range: it was chosen for what the old ones showed
-	maxPartPairs  = 30  // then they are not told apart
+	maxPartPairs  = 20  // then they are not told apart
 
 	scatters = 2.5 // times the noise of the ends that launches must scatter by to call for more of the ends
+
+	doubtEvery = 20 // launches of a step that is hard to see: then it is asked whether another number shows one
 
 	rampGain     = 8.0 // by how much an even ramp must be likelier than any step, as a logarithm
 	rampLaunches = 60  // launches that a search may take before that alone ends it
@@ -174,7 +177,11 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		return false, false, nil
 	}
 	made := r.Ledger.Launches - r.From
-	if q.Part == nil && len(r.Span.Commits) >= 5 && (made >= rampLaunches || q.failed+r.Rounds > 0) && m.RampOdds() > rampGain {
+	few := rampLaunches
+	if q.Part != nil {
+		few /= 3
+	}
+	if len(r.Span.Commits) >= 5 && (made >= few || q.failed+r.Rounds > 0) && m.RampOdds() > rampGain {
 		q.Ramp = true
 		return true, false, nil
 	}
@@ -183,6 +190,10 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		many = 60
 	}
 	d, sd := m.Step()
+	if d <= 2*sd && made%doubtEvery == doubtEvery-1 && newStage(q, r).better() {
+		r.Rounds++ // the ends are compared again by all launches
+		return false, true, nil
+	}
 	gone := (refuted(r, 3) || d <= 2*sd && made >= many) && r.Over() == ""
 	if _, v := m.MidLaunch(d); gone || q.noise > 0 && math.Sqrt(v) > scatters*q.noise {
 		for i, n := range endLaunches(r) { // what is in doubt are the ends, or the noise

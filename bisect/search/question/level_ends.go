@@ -80,6 +80,16 @@ func newStage(q *Level, r *search.Run) *stage {
 	return s
 }
 
+// better reports that by the launches made since another number than the one searched for is clearly worse at the bad
+// end: of many cases one may look worse by chance.
+func (s *stage) better() bool {
+	if len(s.q.Channels) < 2 || s.q.Part != nil {
+		return false
+	}
+	pick, st := s.settled(s.r.Least)
+	return st == worse && s.q.Channels[pick].Name() != s.q.Channel.Name()
+}
+
 // launch launches one end.
 func (s *stage) launch(bad bool) error {
 	r := s.r
@@ -196,7 +206,7 @@ func (s *stage) partSettled(least float64) state {
 	switch d, sd := s.models[0].Step(); {
 	case s.fresh >= minPartPairs && d > metric.EffectMargin*least && d > ClearlyDiffer*sd:
 		return worse
-	case d+3*sd < metric.EffectMargin*least:
+	case d+2.5*sd < metric.EffectMargin*least:
 		return alike
 	}
 	return open

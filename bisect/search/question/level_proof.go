@@ -27,6 +27,14 @@ type contest struct {
 	lostParent      bool
 }
 
+// alpha is the chance of error that the proof of one claim may leave.
+func (v *levelProof) alpha() float64 {
+	if v.q.Part != nil {
+		return v.r.Search.Delta() / float64(max(1, v.q.Part.Claims))
+	}
+	return v.r.Search.Delta()
+}
+
 // levelProof is the proof of a claim about a step.
 type levelProof struct {
 	q *Level
@@ -47,7 +55,7 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 			return false, err
 		}
 		rounds = append(rounds, c)
-		if call := c.test.Decided(m.Noise(), r.Search.Delta()); c.lost == "" && call < 1 {
+		if call := c.test.Decided(m.Noise(), v.alpha()); c.lost == "" && call < 1 {
 			verdict = call
 			break
 		}
@@ -86,7 +94,7 @@ func (v *levelProof) begun() {
 // fight launches culprit and parent side by side, in turning order, until the claim is decided. The
 // launches inform the belief as well.
 func (v *levelProof) fight(m *belief.Levels, c *contest) error {
-	for c.test.Pairs() < maxConfirm && c.test.Decided(m.Noise(), v.r.Search.Delta()) == 0 && v.r.Over() == "" {
+	for c.test.Pairs() < maxConfirm && c.test.Decided(m.Noise(), v.alpha()) == 0 && v.r.Over() == "" {
 		var y, at [2]float64
 		for k := range 2 {
 			side := k
