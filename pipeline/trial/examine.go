@@ -84,6 +84,9 @@ func (x *examiner) outputFiles() ([]string, error) {
 
 func readProgram(name string) ([]byte, error) {
 	st, err := os.Stat(name)
+	if err == nil && !st.Mode().IsRegular() { // to read a pipe would wait for ever
+		err = fmt.Errorf("%s is not a plain file", name)
+	}
 	if err == nil && st.Size() > maxProgram {
 		err = fmt.Errorf("%s has %d bytes", name, st.Size())
 	}
