@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -147,4 +150,42 @@ func FuzzSplitLine(f *testing.F) {
 		at.dir = "/nosuch"
 		at.completions(words[len(words)-1])
 	})
+}
+
+// TestCompletedRefsRunNothing: the name of a branch is a stranger's, and stays a word when TAB has written it.
+func TestCompletedRefsRunNothing(t *testing.T) {
+	t.Parallel()
+	for shell, start := range map[string][]string{
+		"bash": {"bash", "--norc", "--noprofile", "-i"}, "zsh": {"zsh", "-f", "-i"},
+	} {
+		if _, err := exec.LookPath(shell); err != nil {
+			t.Logf("SKIPPED: there is no %s; its completion was not tested", shell)
+			continue
+		}
+		r := newRepo(t)
+		r.write("n", "1")
+		r.commit("one")
+		refs := []string{"x1$(touch${IFS}ran)", "x2`touch${IFS}ran`", "x3;touch${IFS}ran", "x4'&touch${IFS}ran;'", "x5\"|touch${IFS}ran", "x6&touch${IFS}ran", "x7<n>ran", "x8!!#"}
+		for _, ref := range refs {
+			r.git("branch", ref)
+		}
+		cmd := exec.Command(start[0], start[1:]...)
+		cmd.Dir, cmd.Env = r.dir, append(r.env(), "PS1=ready> ", "TERM=dumb", "HISTFILE=", "INPUTRC=/dev/null")
+		x := startOnTerminal(t, cmd, 200, 50)
+		if shell == "zsh" {
+			x.send("autoload -U compinit && compinit -u -D\n")
+		}
+		x.send("source <(kbisect completion " + shell + "); echo bound$((1+1))\n")
+		x.expect("bound2")
+		for i := range refs {
+			x.send(fmt.Sprintf("kbisect measure --launches 1 x%d\t -- true; echo done%d$((1+1))\n", i+1, i))
+			x.expect("The launch ended well")
+			x.expect(fmt.Sprintf("done%d2", i))
+		}
+		x.send("exit\n")
+		x.wait()
+		if _, err := os.Stat(filepath.Join(r.dir, "ran")); err == nil {
+			t.Errorf("%s: the name of a branch was run", shell)
+		}
+	}
 }

@@ -42,7 +42,7 @@ func lockRun(dir, session string) (*RunLock, error) {
 
 // runningSession is [Store.Running] for the store in dir.
 func runningSession(dir string) string {
-	f, err := os.Open(filepath.Join(dir, lockName))
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe in its place would block
 	if err != nil {
 		return ""
 	}
