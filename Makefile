@@ -79,7 +79,7 @@ clean:
 JOBS ?= 400
 SEED ?= 1
 bench-judge:
-	KBISECT_BENCH_JUDGE=$(JOBS) KBISECT_BENCH_SEED=$(SEED) $(GO) test -v -count=1 -timeout 3h -run '^TestBench(Judge|All|Coverage)$$' ./fixtures/simulate
+	KBISECT_BENCH_JUDGE=$(JOBS) KBISECT_BENCH_SEED=$(SEED) $(GO) test -v -count=1 -timeout 3h -run '^TestBench(Judge|All|Coverage|Failures)$$' ./fixtures/simulate
 	$(GO) test -run XXX -bench Decision -benchtime 3x -timeout 1h ./fixtures/simulate
 
 # The search of flags against its targets and the rivals, SEEDS searches a cell; Go's bisect itself beside it;

@@ -136,6 +136,33 @@ func (e *Failures) Next(p Prices) (a Action, ok bool) {
 	return a, ok
 }
 
+// By how many times more launches a search takes than the best of them would, and a proof than those of one parent.
+const (
+	searching = 1.2
+	proving   = 2.0
+)
+
+// Expected estimates the launches until the answer is wrong with a chance of delta only. At the rates that are
+// likeliest, a search learns from each what one of a commit in the middle of the suspects tells, and a proof clears
+// the neighbours of the culprit as fast as launches tell good commits from bad ones.
+func (e *Failures) Expected(delta float64) float64 {
+	b := e.Posterior()
+	k := b.Top()
+	good := b.All.Minus(b.Bad[k])
+	p := b.Rate(k)
+	q := min(0.9*p, math.Exp(b.two(b.Bad[k], good.Plus(Tally{Fails: 1}))-b.two(b.Bad[k], good)))
+	info := binaryEntropy((p+q)/2) - (binaryEntropy(p)+binaryEntropy(q))/2
+	clear := q*math.Log(q/p) + (1-q)*math.Log((1-q)/(1-p))
+	left := 0.0
+	for _, w := range append(slices.Clone(b.Weight), b.Alike) {
+		if w > 0 {
+			left -= w * math.Log(w)
+		}
+	}
+	doubt := math.Log(min(1, 2*(1-b.Weight[k])) / delta) // what the proof has to take away
+	return searching*left/info + proving*max(0, doubt)/clear + 1
+}
+
 // Nearest lists the commits never launched that lie nearest to some quantiles of the posterior.
 func (e *Failures) Nearest(quantiles []float64, p Prices) []int {
 	return nearest(e.graph.Masses(e.Weights()), func(i int) bool { return e.by[i] == nil }, quantiles, p)

@@ -72,14 +72,16 @@ func logNoisy(t Tally) float64 {
 func logExceeds(bad, good Tally) float64 {
 	a, b := noisyFails+float64(good.Fails), noisyPasses+float64(good.Passes)
 	n, d := int(badFails)+bad.Fails, badPasses+float64(bad.Passes)
-	term := logBeta(a, b+d) - logBeta(a, b)
-	terms := make([]float64, n)
-	for i := range terms {
-		terms[i] = term
+	first := logBeta(a, b+d) - logBeta(a, b)
+	sum, term := 0.0, 1.0
+	for i := range n {
+		sum += term
 		x := float64(i)
-		term += math.Log((a + x) / (a + x + b + d) * (d + x) / (x + 1))
+		if term *= (a + x) / (a + x + b + d) * (d + x) / (x + 1); term > 1e200 {
+			first, sum, term = first+math.Log(term), sum/term, 1
+		}
 	}
-	return logSum(terms)
+	return first + math.Log(sum)
 }
 
 // logAny is the log-likelihood of launches that fail at a rate of which nothing is known.

@@ -124,7 +124,7 @@ func (q *Failure) Belief(r *search.Run) belief.Belief {
 
 // Expected implements search.Question.
 func (q *Failure) Expected(r *search.Run) float64 {
-	return search.Entropy(r.Belief.Weights())/math.Ln2 + 3
+	return r.Belief.(*belief.Failures).Expected(r.Search.Delta())
 }
 
 // Settled implements search.Question: the ends do not differ, or two commits contradict every single change.
