@@ -52,7 +52,7 @@ faults:
 	KBISECT_FAULTS=$(FAULTS) $(GO) test -race -count=1 -timeout 45m -parallel 4 -v -run '^TestInjectedFaults$$' ./pipeline ./cmd/kbisect
 
 # attack makes real attacks on the program and prints how many were tried and how many held. A test counts its attacks by
-# its subtests, or says the numbers itself. It takes half an hour.
+# its smallest subtests, or says the numbers itself. It takes half an hour.
 ATTACKS = ./pipeline/source:TestTreeBombsRefused,TestUnsafeTreesRefused,TestSymlinkEscape ./pipeline/folder:TestRemoveAll,TestDeepPaths \
   ./pipeline/proc:TestWardenKilled,TestWardenKilledByAStranger,TestWardenAttackedAtOnce,TestWardenStopped,TestSupervisorsAreClosedToTheProgram,TestMemoryMaxWithoutGroup \
   ./pipeline/store:TestKill,TestDamage,TestDamagedLog,TestOtherFiles,TestFullDisk \
@@ -66,7 +66,8 @@ attack:
 	  awk -v row='%-64s %6s %6s\n' -v room="$${a%%:*}" ' \
 	    / attack: .*: tried [0-9]+, held [0-9]+$$/ { sub(/.* attack: /, ""); n = split($$0, w, /: tried |, held /); printf row, w[1], w[n-1], w[n]; next } \
 	    / *--- (PASS|FAIL|SKIP): / { split($$3, part, "/"); name = part[1]; if (!(name in own)) order[++tests] = name; own[name] = own[name]; \
-	      if (part[2] == "") own[name] = $$2; else { tried[name]++; held[name] += $$2 == "PASS:" } } \
+	      depth = split($$3, part, "/"); if (depth == 1) own[name] = $$2; else if (depth >= deep[name]) { \
+	        if (depth > deep[name]) tried[name] = held[name] = 0; deep[name] = depth; tried[name]++; held[name] += $$2 == "PASS:" } } \
 	    END { for (i = 1; i <= tests; i++) { name = order[i]; if (own[name] == "SKIP:") printf row, room " " name, 0, "-"; \
 	      else if (name in tried) printf row, room " " name, tried[name], held[name]; else printf row, room " " name, 1, own[name] == "PASS:" } }' attack.log; \
 	done; rm -f attack.log; test $$failed = 0 || echo 'output: attack.failed.log'; exit $$failed

@@ -338,7 +338,7 @@ func TestKilledAtAnyInstant(t *testing.T) {
 // Searches between commits that do not differ, on a machine that bursts of other work slow down: at most one in a
 // hundred accuses a commit.
 func TestNothingIsAccusedUnderBurstsOfLoad(t *testing.T) {
-	n, beside := attacks(0, 300), 5
+	n, beside := attacks(0, 300), 10
 	if n == 0 {
 		t.Skip("make attack runs it")
 	}
@@ -362,13 +362,14 @@ func TestNothingIsAccusedUnderBurstsOfLoad(t *testing.T) {
 	said := map[int]int{}
 	for range beside {
 		r := newRepo(t)
+		r.write("kbisect.toml", "version = 1\n[run]\ncommand = [\"./test.sh\"]\n[judge]\neffect = \"10%\"\n")
 		r.history(8, func(int) string {
 			return "a=$(date +%s%N); i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; b=$(date +%s%N)\necho \"sample: $((b - a)) ns\" >&$KBISECT_FD"
 		})
 		all.Go(func() {
 			for range n / beside {
 				_ = os.RemoveAll(filepath.Join(r.dir, ".git/kbisect"))
-				cmd := r.command("run", "--json", "--quiet", "--no-explain", "--budget", "6s", "--good", "HEAD~7", "--", "./test.sh")
+				cmd := r.command("run", "--json", "--quiet", "--no-explain", "--budget", "15s", "--good", "HEAD~7")
 				out, _ := cmd.Output()
 				code := cmd.ProcessState.ExitCode()
 				mu.Lock()

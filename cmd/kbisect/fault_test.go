@@ -217,7 +217,7 @@ func (r *rig) sane(o *outcome) {
 	case o.code == exit.OK, o.code == exit.Inconclusive:
 		r.found(o)
 	case o.code == exit.Machine, o.code == exit.UsageError:
-		if !strings.Contains(said, "hint:") || !strings.Contains(said, "/") && !strings.Contains(said, "--resume") {
+		if !strings.Contains(said, "hint:") || !strings.Contains(said, "/") && !strings.Contains(said, "resume") {
 			r.t.Errorf("exit %d without a word of what to do: %s", o.code, said)
 		}
 	case o.code == exit.Interrupted && strings.Contains(r.kind, sigterm), o.code == -1:

@@ -114,6 +114,8 @@ func hintFor(err error) string {
 		return "\nhint: free some disk space (kbisect cache trim), or set XDG_CACHE_HOME to a directory with room"
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return "\nhint: set XDG_CACHE_HOME to a directory that you can write to"
+	case errors.Is(err, os.ErrNotExist):
+		return "\nhint: something removes the folder at this moment; try again after that"
 	}
 	return ""
 }

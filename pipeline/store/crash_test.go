@@ -390,3 +390,12 @@ func TestReadOnlyDirectory(t *testing.T) {
 		}
 	}
 }
+
+// A file that goes while it is opened: nothing is wrong when one looks again.
+func TestGoneInBetween(t *testing.T) {
+	dir := t.TempDir()
+	f := file{dir: dir, path: filepath.Join(dir, fileName)}
+	if err := f.diskError("open the store", errors.New("unable to open database file"), 14); !strings.Contains(err.Error(), "hint: ") || !strings.Contains(err.Error(), f.path) {
+		t.Error(err)
+	}
+}

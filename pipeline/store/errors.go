@@ -95,7 +95,7 @@ func (f file) diskError(doing string, err error, code int) error {
 		cause = syscall.ENOSPC
 	}
 	if cause == nil {
-		return fmt.Errorf("%s in %s: %w", doing, f.path, err)
+		return fmt.Errorf("%s in %s: %w\nhint: something removes or replaces the file at this moment; try again after that", doing, f.path, err)
 	}
 	return fmt.Errorf("%s in %s: %w (%w)%s", doing, f.path, cause, err, diskHint(cause))
 }
