@@ -18,7 +18,7 @@ type Failures struct {
 	graph   *bisect.Graph
 	prior   []float64
 	alike   float64 // prior of "the ends do not differ"
-	certain bool    // the complaint is of a kind that comes always or never
+	kind    kind
 	all     Tally
 	mass    float64 // of the prior
 	by      map[int]*Tally
@@ -26,12 +26,16 @@ type Failures struct {
 	tested  []int          // commits with launches, in the order of the first one
 	reach   map[int][]bool // what each of them reaches
 	last    *Posterior     // of the launches so far; nil: not made yet
+	doubted *Posterior     // the same by doubtful, while only that is undecided
 }
 
 // NewFailures begins without a launch. A prior of 0 clears a commit; alike is the prior probability that the ends
 // do not differ; certain says that the complaint comes always or never, as that of a build does.
 func NewFailures(commits []bisect.Commit, prior []float64, alike float64, certain bool) *Failures {
-	e := &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, alike: alike, certain: certain, by: map[int]*Tally{}, bad: make([]Tally, len(commits)), reach: map[int][]bool{}}
+	e := &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, alike: alike, kind: ofRuns, by: map[int]*Tally{}, bad: make([]Tally, len(commits)), reach: map[int][]bool{}}
+	if certain {
+		e.kind = ofBuilds
+	}
 	for _, p := range prior {
 		e.mass += p
 	}
@@ -65,7 +69,7 @@ func (e *Failures) Add(l Launch) {
 	if l.Failed {
 		t = Tally{Fails: 1}
 	}
-	e.last = nil
+	e.last, e.doubted = nil, nil
 	e.all = e.all.Plus(t)
 	i := l.Index
 	if i < 0 {
@@ -84,22 +88,37 @@ func (e *Failures) Add(l Launch) {
 }
 
 // Decided returns the likeliest commit, or the commits that no usable one tells from it. Where good commits were
-// seen to fail as well, less doubt may be left: rates that lie near each other are told apart late.
+// seen to fail as well, less doubt may be left: rates that lie near each other are told apart late. About a complaint that
+// was seen to come sometimes, a decision has to hold as well if good commits were likely from the start to fail.
 func (e *Failures) Decided(delta float64, usable func(int) bool) (members []int, ok bool) {
 	b := e.Posterior()
 	k := b.Top()
-	if noisyShare(b.Bad[k], b.All.Minus(b.Bad[k])) > 0.1 {
+	if members = []int{k}; b.Weight[k] < 1-delta {
+		members = e.Peers(k)
+		if b.of(members) < 1-delta || e.Parted(members, usable) {
+			return members, false
+		}
+	}
+	if e.kind == ofBuilds || b.Bad[k].Passes+b.All.Minus(b.Bad[k]).Fails == 0 { // nothing contradicts that it comes always
+		return members, true
+	}
+	d := e.posterior(doubtful)
+	if d.kind.noisyShare(d.Bad[k], d.All.Minus(d.Bad[k])) > 0.1 {
 		delta /= 5
 	}
-	if b.Weight[k] >= 1-delta {
-		return []int{k}, true
+	if d.of(members) >= 1-delta {
+		return members, true
 	}
-	members = e.Peers(k)
-	sum := 0.0
+	e.doubted = &d
+	return members, false
+}
+
+// of is the probability that one of some commits is the culprit.
+func (b Posterior) of(members []int) (sum float64) {
 	for _, i := range members {
 		sum += b.Weight[i]
 	}
-	return members, sum >= 1-delta && !e.Parted(members, usable)
+	return sum
 }
 
 // dearest is the most that a failure counts, in passes, while one launch settles a commit: a split more uneven than that
@@ -108,8 +127,12 @@ const dearest = 6
 
 // Next returns the launch that promises most information for its expected cost.
 func (e *Failures) Next(p Prices) (a Action, ok bool) {
-	f := e.forecast()
-	if b := e.Posterior(); b.Bad[b.Top()].Passes == 0 {
+	b := e.Posterior()
+	if e.doubted != nil {
+		b = *e.doubted
+	}
+	f := e.forecast(b)
+	if b.Bad[b.Top()].Passes == 0 {
 		p.Fail = min(p.Fail, dearest*p.Pass)
 	}
 	best := 0.0
@@ -150,7 +173,7 @@ func (e *Failures) Expected(delta float64) float64 {
 	k := b.Top()
 	good := b.All.Minus(b.Bad[k])
 	p := b.Rate(k)
-	q := min(0.9*p, math.Exp(b.two(b.Bad[k], good.Plus(Tally{Fails: 1}))-b.two(b.Bad[k], good)))
+	q := min(0.9*p, math.Exp(b.kind.logMixed(b.Bad[k], good.Plus(Tally{Fails: 1}))-b.kind.logMixed(b.Bad[k], good)))
 	info := binaryEntropy((p+q)/2) - (binaryEntropy(p)+binaryEntropy(q))/2
 	clear := q*math.Log(q/p) + (1-q)*math.Log((1-q)/(1-p))
 	left := 0.0
@@ -175,15 +198,7 @@ type Posterior struct {
 	Bad    []Tally   // launches of bad commits, if this commit is the culprit
 	All    Tally
 
-	certain bool
-}
-
-// two is the log-likelihood of launches of bad commits and of good ones.
-func (b Posterior) two(bad, good Tally) float64 {
-	if b.certain {
-		return logMixed(surely, bad, good)
-	}
-	return logMixed(always, bad, good)
+	kind kind
 }
 
 // byTally calls do for every commit with what is the same for all of its launches of bad commits: there are few different
@@ -207,17 +222,24 @@ func byTally[T any](bad []Tally, of func(Tally) T, do func(k int, x T)) {
 
 // Posterior weighs all launches so far.
 func (e *Failures) Posterior() Posterior {
-	if e.last != nil {
-		return *e.last
+	if e.last == nil {
+		b := e.posterior(e.kind)
+		e.last = &b
 	}
-	b := Posterior{certain: e.certain, Weight: make([]float64, len(e.commits)), Bad: slices.Clone(e.bad), All: e.all}
-	top := logAlike(e.all) // all likelihoods are taken relative to the largest
+	return *e.last
+}
+
+// posterior weighs them as those of a kind of complaint.
+func (e *Failures) posterior(of kind) Posterior {
+	b := Posterior{kind: of, Weight: make([]float64, len(e.commits)), Bad: slices.Clone(e.bad), All: e.all}
+	alike := logAlike(e.all)
+	top := alike // all likelihoods are taken relative to the largest
 	logs := make([]float64, len(e.commits))
-	byTally(e.bad, func(t Tally) float64 { return b.two(t, e.all.Minus(t)) }, func(k int, l float64) {
+	byTally(e.bad, func(t Tally) float64 { return b.kind.logMixed(t, e.all.Minus(t)) }, func(k int, l float64) {
 		logs[k] = l
 		top = max(top, l)
 	})
-	b.Alike = e.alike / (1 - e.alike) * e.mass * math.Exp(logAlike(e.all)-top)
+	b.Alike = e.alike / (1 - e.alike) * e.mass * math.Exp(alike-top)
 	total, last, like := b.Alike, math.NaN(), 0.0
 	for k, p := range e.prior {
 		if logs[k] != last {
@@ -230,7 +252,6 @@ func (e *Failures) Posterior() Posterior {
 		b.Weight[k] /= total
 	}
 	b.Alike /= total
-	e.last = &b
 	return b
 }
 
@@ -247,11 +268,7 @@ func (b Posterior) Top() (k int) {
 // Rate is how often a launch of a bad commit fails if commit k is the culprit.
 func (b Posterior) Rate(k int) float64 {
 	bad, good := b.Bad[k], b.All.Minus(b.Bad[k])
-	most := 0.99
-	if b.certain {
-		most = surely
-	}
-	return min(most, failNext(func(t Tally) float64 { return b.two(t, good) }, bad))
+	return min(max(0.99, b.kind.always), failNext(func(t Tally) float64 { return b.kind.logMixed(t, good) }, bad))
 }
 
 // SpeaksBad is how much likelier the launches of a commit that does not reach commit k are if it is bad
@@ -259,7 +276,7 @@ func (b Posterior) Rate(k int) float64 {
 func (b Posterior) SpeaksBad(k int, runs Tally) float64 {
 	bad := b.Bad[k]
 	good := b.All.Minus(bad).Minus(runs)
-	return b.two(bad.Plus(runs), good) - b.two(bad, good.Plus(runs))
+	return b.kind.logMixed(bad.Plus(runs), good) - b.kind.logMixed(bad, good.Plus(runs))
 }
 
 // Credible lists the likeliest commits that together hold the share p of what is left to commits,
@@ -303,15 +320,15 @@ type forecast struct {
 }
 
 // forecast looks one launch ahead.
-func (e *Failures) forecast() forecast {
-	b, n := e.Posterior(), len(e.commits)
+func (e *Failures) forecast(b Posterior) forecast {
+	n := len(e.commits)
 	bad, badH, good, goodH := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	var f forecast
 	type rates struct{ bad, badH, good, goodH float64 }
 	byTally(b.Bad, func(t Tally) rates {
 		g, fail := b.All.Minus(t), Tally{Fails: 1}
-		l := b.two(t, g)
-		x, y := math.Exp(b.two(t.Plus(fail), g)-l), math.Exp(b.two(t, g.Plus(fail))-l)
+		l := b.kind.logMixed(t, g)
+		x, y := math.Exp(b.kind.logMixed(t.Plus(fail), g)-l), math.Exp(b.kind.logMixed(t, g.Plus(fail))-l)
 		return rates{x, binaryEntropy(x), y, binaryEntropy(y)}
 	}, func(k int, r rates) {
 		w := b.Weight[k]

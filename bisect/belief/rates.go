@@ -5,15 +5,27 @@ import "math"
 // What is assumed about how often launches fail before any was seen (judge.md 7, belief.md "failures").
 // Rates have Beta priors, so that they are integrated out in closed form.
 const (
-	always      = 0.9      // that a complaint shows in every launch of a bad commit; else its rate may be any
-	surely      = 1 - 1e-6 // the same of a build, which nothing disturbs
-	badFails    = 2.0      // with badPasses: the Beta distribution of the rate of bad commits otherwise;
-	badPasses   = 1.0      // one that hardly ever fails would not have been noticed
-	goodFails   = 0.3      // with goodPasses: the Beta distribution of the rate of good commits,
-	goodPasses  = 99.7     // whose mean is falseAlarm
-	noisy       = 0.01     // that good commits fail often: at a rate below that of bad ones, of
-	noisyFails  = 1.0      // which, with noisyPasses, a Beta distribution is assumed
-	noisyPasses = 3.0
+	badFails    = 2.0  // with badPasses: the Beta distribution of the rate of bad commits that fail sometimes;
+	badPasses   = 1.0  // one that hardly ever fails would not have been noticed
+	goodFails   = 0.3  // with goodPasses: the Beta distribution of the rate of good commits,
+	goodPasses  = 99.7 // whose mean is falseAlarm
+	noisyFails  = 1.0  // with noisyPasses: the Beta distribution of the rate of good commits that fail often,
+	noisyPasses = 3.0  // which is below that of bad ones
+)
+
+// kind is what is assumed of a kind of complaint.
+type kind struct {
+	always    float64 // chance that it shows in every launch of a bad commit
+	noisy     float64 // chance that good commits fail often if so
+	noisySome float64 // the same if it shows in some launches only: what disturbs those may disturb good ones
+}
+
+var (
+	ofRuns   = kind{always: 0.9, noisy: 0.01, noisySome: 0.01}
+	ofBuilds = kind{always: 1 - 1e-6, noisy: 0.01, noisySome: 0.01} // which nothing disturbs
+	ofEnds   = kind{always: 0.5, noisy: 0.01, noisySome: 0.01}      // of which one fails as well as the other
+	// doubtful is what most complaints are not. An answer has to hold if this one is so, see TestBenchFailures.
+	doubtful = kind{always: 0.5, noisy: 0.05, noisySome: 0.35}
 )
 
 // Tally counts launches by how they ended.
@@ -28,11 +40,11 @@ func (t Tally) Launches() int { return t.Fails + t.Passes }
 // LogBad is the log-likelihood of launches of bad commits: they fail always, or at a rate of which
 // little is known.
 func LogBad(t Tally) float64 {
-	some := math.Log(1-always) + LogRate(t)
+	some := math.Log(1-ofRuns.always) + LogRate(t)
 	if t.Passes > 0 {
 		return some
 	}
-	return logSum([]float64{math.Log(always), some})
+	return logSum([]float64{math.Log(ofRuns.always), some})
 }
 
 // LogRate is the same for a complaint that is known to show only sometimes.
@@ -40,26 +52,24 @@ func LogRate(t Tally) float64 {
 	return logBeta(badFails+float64(t.Fails), badPasses+float64(t.Passes)) - logBeta(badFails, badPasses)
 }
 
-// logMixed is the log-likelihood of launches of bad commits and of good ones, which fail at two rates; bad commits fail
-// always with chance sure.
-func logMixed(sure float64, bad, good Tally) float64 {
-	some := math.Log(1-sure) + logRates(bad, good)
+// logMixed is the log-likelihood of launches of bad commits and of good ones, which fail at two rates.
+func (k kind) logMixed(bad, good Tally) float64 {
+	quiet, loud := LogGood(good), logNoisy(good)
+	above := logExceeds(bad, good) - logExceeds(Tally{}, Tally{})
+	some := math.Log(1-k.always) + LogRate(bad) + logAdd(math.Log(1-k.noisySome)+quiet, math.Log(k.noisySome)+loud+above)
 	if bad.Passes > 0 {
 		return some
 	}
-	all := math.Log(sure) + logSum([]float64{math.Log(1-noisy) + LogGood(good), math.Log(noisy) + logNoisy(good)})
-	return logSum([]float64{all, some})
-}
-
-// logRates is the same for a complaint that is known to show only sometimes.
-func logRates(bad, good Tally) float64 {
-	above := logExceeds(bad, good) - logExceeds(Tally{}, Tally{})
-	return LogRate(bad) + logSum([]float64{math.Log(1-noisy) + LogGood(good), math.Log(noisy) + logNoisy(good) + above})
+	return logAdd(some, math.Log(k.always)+logAdd(math.Log(1-k.noisy)+quiet, math.Log(k.noisy)+loud))
 }
 
 // noisyShare is the chance that good commits fail often, given launches of bad and of good ones.
-func noisyShare(bad, good Tally) float64 {
-	return -math.Expm1(math.Log(1-noisy) + LogGood(good) + LogBad(bad) - logMixed(always, bad, good))
+func (k kind) noisyShare(bad, good Tally) float64 {
+	calm := math.Log(1-k.always) + math.Log(1-k.noisySome) + LogRate(bad)
+	if bad.Passes == 0 {
+		calm = logAdd(calm, math.Log(k.always)+math.Log(1-k.noisy))
+	}
+	return -math.Expm1(calm + LogGood(good) - k.logMixed(bad, good))
 }
 
 // logNoisy is the log-likelihood of launches of good commits that fail often.
@@ -94,7 +104,7 @@ func LogGood(t Tally) float64 {
 
 // logAlike is the log-likelihood of launches that all fail at one rate, that of accidents or any.
 func logAlike(t Tally) float64 {
-	return logSum([]float64{LogGood(t), logAny(t)}) - math.Ln2
+	return logAdd(LogGood(t), logAny(t)) - math.Ln2
 }
 
 // failNext is the chance that the next launch fails, by one of the likelihoods.
@@ -109,21 +119,17 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// logEnds is the log-likelihood of the launches of two ends that differ, where the question whether they
-// do came up.
-func logEnds(bad, good Tally) float64 { return logMixed(0.5, bad, good) }
-
 // EndsAlike is the probability that two ends do not differ, of the prior probability given.
 func EndsAlike(prior float64, bad, good Tally) float64 {
-	return 1 / (1 + (1-prior)/prior*math.Exp(logEnds(bad, good)-logAlike(bad.Plus(good))))
+	return 1 / (1 + (1-prior)/prior*math.Exp(ofEnds.logMixed(bad, good)-logAlike(bad.Plus(good))))
 }
 
 // BadEndTells reports that one more launch of the bad end tells more of whether two ends are alike, of the
 // probability same, than one of the good end.
 func BadEndTells(same float64, bad, good Tally) bool {
 	rate := failNext(logAlike, bad.Plus(good))
-	ifBad := func(t Tally) float64 { return logEnds(t, good) }
-	ifGood := func(t Tally) float64 { return logEnds(bad, t) }
+	ifBad := func(t Tally) float64 { return ofEnds.logMixed(t, good) }
+	ifGood := func(t Tally) float64 { return ofEnds.logMixed(bad, t) }
 	return claimInfo(same, rate, failNext(ifBad, bad)) > claimInfo(same, rate, failNext(ifGood, good))
 }
 

@@ -37,7 +37,7 @@ func TestNoisyShare(t *testing.T) {
 		{Tally{8, 0}, Tally{6, 24}, 0.95, 1},
 		{Tally{5, 5}, Tally{6, 24}, 0.95, 1},
 	} {
-		if got := noisyShare(c.bad, c.good); got < c.low || got > c.high {
+		if got := ofRuns.noisyShare(c.bad, c.good); got < c.low || got > c.high {
 			t.Errorf("%+v %+v: %g", c.bad, c.good, got)
 		}
 	}

@@ -87,7 +87,7 @@ func tryNext(folder, line string) string {
 		return string(out)
 	}
 	cmd := exec.Command("sh", "-c", "exec "+line)
-	cmd.Dir, cmd.Env = filepath.Join(trial, inside), append(os.Environ(), nextVariable+"=")
+	cmd.Dir, cmd.Env = filepath.Join(trial, inside), append(os.Environ(), nextVariable+"=", "CI=", "GITHUB_ACTIONS=", "GITLAB_CI=") // who reads the log of a CI pastes it at home
 	var said bytes.Buffer
 	pipe, err := cmd.StderrPipe()
 	if err == nil {
@@ -135,14 +135,14 @@ func (t tests) Run() int {
 // which would take twice as long.
 var watched string
 
-// buildPlain builds kbisect without the race detector where the tests have it.
+// buildPlain builds this program, which poses as kbisect, without the race detector where the tests have it.
 func buildPlain(dir string) error {
 	info, _ := debug.ReadBuildInfo()
 	if !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		return nil
 	}
-	if out, err := exec.Command("go", "build", "-race=false", "-buildvcs=false", "-o", filepath.Join(dir, "kbisect"), ".").CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
+	if out, err := exec.Command("go", "test", "-c", "-race=false", "-vet=off", "-o", filepath.Join(dir, "kbisect"), ".").CombinedOutput(); err != nil {
+		return fmt.Errorf("go test -c: %w\n%s", err, out)
 	}
 	return nil
 }
