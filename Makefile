@@ -26,13 +26,13 @@ check:
 	$(GO) run $(STATICCHECK) ./...
 
 # Tests make and remove tens of thousands of small files, which takes a quarter less processor time in memory: in
-# /dev/shm, where it has room and programs may be started there. What go builds stays on disk.
+# /dev/shm, where it has room and programs may be started there.
 SHM = $(shell d=$$(mktemp -d /dev/shm/kbisect.XXXXXX 2>/dev/null) && touch $$d/x && chmod +x $$d/x && $$d/x 2>/dev/null && \
-  [ $$(df -Pk $$d | awk 'END { print $$4 }') -gt 4000000 ] && echo /dev/shm; [ -z "$$d" ] || rm -r $$d)
+  [ $$(df -Pk $$d | awk 'END { print $$4 }') -gt 8000000 ] && echo /dev/shm; [ -z "$$d" ] || rm -r $$d)
 
 # More at a time than there are processors, since much of it waits for limits.
 test: check
-	GOTMPDIR=$${TMPDIR:-/tmp} TMPDIR=$${TMPDIR:-$(or $(SHM),/tmp)} $(GO) test -race -vet=off -p 3 -parallel 4 -timeout 45m ./...
+	TMPDIR=$${TMPDIR:-$(or $(SHM),/tmp)} $(GO) test -race -vet=off -p 3 -parallel 4 -timeout 45m ./...
 
 # bench measures the pure core and the reading of histories; figures are for ratios in one run.
 bench:

@@ -60,7 +60,11 @@ func openSandbox(way string) *Sandbox {
 	if way != byNamespace {
 		return nil
 	}
-	return &Sandbox{Write: []string{os.TempDir()}, Tmp: os.TempDir()}
+	self, err := os.Executable() // which poses as a program, and may lie in another temporary folder
+	if err != nil {
+		panic(err)
+	}
+	return &Sandbox{Write: []string{os.TempDir()}, Tmp: os.TempDir(), Read: []string{filepath.Dir(self)}}
 }
 
 // needGroup skips a test where no control group can be made.

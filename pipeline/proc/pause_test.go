@@ -51,6 +51,11 @@ func begin(ctx context.Context, s Spec) (wait func() (Result, error)) {
 	case <-ready:
 	case <-done:
 	}
+	go func() { // who pauses what has not begun, or is over, must not wait for ever
+		<-done
+		for range s.Pause {
+		}
+	}()
 	return func() (Result, error) { <-done; return r, err }
 }
 
