@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func newBench(t *testing.T, plan kernels.Plan, limits trial.Limits, commits ...[
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(t.Context(), Config{
+	p, err := New(context.WithoutCancel(t.Context()), Config{ // the test's context is over before Close, which would count as an interruption
 		Recipe: trial.Recipe{
 			Repo: repo, Plan: plan, Logs: filepath.Join(home, "logs"), Cache: builds,
 			Env: append(os.Environ(), "BENCH_LOG="+filepath.Join(home, "log")),
