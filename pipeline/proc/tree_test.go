@@ -272,7 +272,7 @@ func inside(t *testing.T, way string) (cmd *exec.Cmd, prefix string) {
 	prefix = s.Cookie
 	cmd = exec.Command(s.Argv[0])
 	cmd.Env = append(s.Env, "PROC_TEST_COOKIE="+prefix+"-inside", cookieVariable+"="+prefix+"-outside")
-	cmd.Env = append(cmd.Env, poseVariable+"=kbisect")
+	cmd.Env = append(cmd.Env, poseVariable+"=kbisect", "TMPDIR="+os.TempDir())
 	cmd.Stderr = os.Stderr
 	return cmd, prefix
 }

@@ -154,7 +154,7 @@ func removeStale(ctx context.Context, parent string) error {
 		if err != nil {
 			continue
 		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && stillThere(f) { // else its job has just ended
 			err = cmp.Or(folder.RemoveAll(ctx, strings.TrimSuffix(lock, lockSuffix)), os.Remove(lock))
 		}
 		if f.Close(); err != nil {
