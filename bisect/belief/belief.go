@@ -157,3 +157,13 @@ func binaryEntropy(p float64) float64 {
 	}
 	return -p*math.Log(p) - (1-p)*math.Log(1-p)
 }
+
+// Entropy is what is not known about the culprit, in nats, given the probability of each hypothesis.
+func Entropy(weights []float64) (h float64) {
+	for _, w := range weights {
+		if w > 0 {
+			h -= w * math.Log(w)
+		}
+	}
+	return h
+}

@@ -341,12 +341,12 @@ type Misfit struct {
 	P     float64 // probability of so much by chance, all commits looked at: a posterior predictive check
 }
 
-// Misfits reports launches that next to never come by chance.
+// Misfits reports launches that would almost never come about by chance.
 func (m Misfit) Misfits() bool { return m.P < 0.001 }
 
-// checkLevels names the commit whose launches lie least where the likeliest set expects them: the
-// predictions of the filter for each next launch are independent under the model, so that their standardised errors
-// add up like normal values. One launch may be disturbed by any amount and counts for no more than two deviations.
+// checkLevels names the commit whose launches differ most from what the likeliest set predicts. Under the model the
+// filter's prediction errors are independent, so their standardised sum is normal. A launch may be disturbed by any
+// amount, so each counts for at most two standard deviations.
 func checkLevels(m *Levels) Misfit {
 	const fewest, most = 3, 2.0
 	s := m.seen(len(m.launches))

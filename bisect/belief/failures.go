@@ -87,9 +87,9 @@ func (e *Failures) Add(l Launch) {
 	}
 }
 
-// Decided returns the likeliest commit, or the commits that no usable one tells from it. Where good commits were
-// seen to fail as well, less doubt may be left: rates that lie near each other are told apart late. About a complaint that
-// was seen to come sometimes, a decision has to hold as well if good commits were likely from the start to fail.
+// Decided returns the likeliest commit, or the set that no usable commit can separate it from. Once a launch shows that
+// the complaint is intermittent, or that good commits fail too, the decision must also hold under the doubtful prior. Where
+// good commits seem to fail often, the error allowed is smaller, since similar rates take many launches to distinguish.
 func (e *Failures) Decided(delta float64, usable func(int) bool) (members []int, ok bool) {
 	b := e.Posterior()
 	k := b.Top()
@@ -176,12 +176,7 @@ func (e *Failures) Expected(delta float64) float64 {
 	q := min(0.9*p, math.Exp(b.kind.logMixed(b.Bad[k], good.Plus(Tally{Fails: 1}))-b.kind.logMixed(b.Bad[k], good)))
 	info := binaryEntropy((p+q)/2) - (binaryEntropy(p)+binaryEntropy(q))/2
 	clear := q*math.Log(q/p) + (1-q)*math.Log((1-q)/(1-p))
-	left := 0.0
-	for _, w := range append(slices.Clone(b.Weight), b.Alike) {
-		if w > 0 {
-			left -= w * math.Log(w)
-		}
-	}
+	left := Entropy(append(slices.Clone(b.Weight), b.Alike))
 	doubt := math.Log(min(1, 2*(1-b.Weight[k])) / delta) // what the proof has to take away
 	return searching*left/info + proving*max(0, doubt)/clear + 1
 }

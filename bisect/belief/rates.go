@@ -24,7 +24,8 @@ var (
 	ofRuns   = kind{always: 0.9, noisy: 0.01, noisySome: 0.01}
 	ofBuilds = kind{always: 1 - 1e-6, noisy: 0.01, noisySome: 0.01} // which nothing disturbs
 	ofEnds   = kind{always: 0.5, noisy: 0.01, noisySome: 0.01}      // of which one fails as well as the other
-	// doubtful is what most complaints are not. An answer has to hold if this one is so, see TestBenchFailures.
+	// doubtful is a sceptic's prior: intermittent complaints are common, and good commits often fail too. The answer
+	// to a complaint that turned out to be intermittent must hold under it; see TestBenchFailures.
 	doubtful = kind{always: 0.5, noisy: 0.05, noisySome: 0.35}
 )
 
@@ -55,7 +56,7 @@ func LogRate(t Tally) float64 {
 // logMixed is the log-likelihood of launches of bad commits and of good ones, which fail at two rates.
 func (k kind) logMixed(bad, good Tally) float64 {
 	quiet, loud := LogGood(good), logNoisy(good)
-	above := logExceeds(bad, good) - logExceeds(Tally{}, Tally{})
+	above := logExceeds(bad, good) - exceedsAtFirst
 	some := math.Log(1-k.always) + LogRate(bad) + logAdd(math.Log(1-k.noisySome)+quiet, math.Log(k.noisySome)+loud+above)
 	if bad.Passes > 0 {
 		return some
@@ -93,6 +94,9 @@ func logExceeds(bad, good Tally) float64 {
 	}
 	return first + math.Log(sum)
 }
+
+// exceedsAtFirst is the same before any launch.
+var exceedsAtFirst = logExceeds(Tally{}, Tally{})
 
 // logAny is the log-likelihood of launches that fail at a rate of which nothing is known.
 func logAny(t Tally) float64 { return logBeta(float64(t.Fails)+1, float64(t.Passes)+1) }

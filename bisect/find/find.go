@@ -97,8 +97,8 @@ func (j *job) whole() error {
 	return nil
 }
 
-// remarks appends what was wrong besides: commits that fail in another way, ends that do, and the machine. Exact
-// numbers do not depend on the machine.
+// remarks appends the other things that went wrong: commits or ends with another complaint, and trouble with the machine,
+// which exact numbers do not depend on.
 func (j *job) remarks() {
 	if !j.r.Search.All {
 		j.r.Account.WarnOthers()

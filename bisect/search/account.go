@@ -70,10 +70,10 @@ func reportLooked(r *Run) {
 	}
 }
 
-// Remaining is how many commits hold the culprit almost surely.
+// Remaining is the size of the smallest set of commits that almost surely includes the culprit.
 func Remaining(r *Run) int { return len(r.Belief.Credible(r.Question.Rules().Credible)) }
 
-// Inconclusive ends the run with what is known: the likeliest commits that together hold the culprit almost surely.
+// Inconclusive ends the run with what is known: the likeliest commits that together almost surely include the culprit.
 func (a *Account) Inconclusive(r *Run) {
 	b, share := r.Belief, 1.0
 	if b == nil { // no launch says anything
@@ -148,8 +148,8 @@ func (a *Account) Conclude(r *Run, members []int, p float64, fill func(out *bise
 // doubted is the most that an answer states which some launches contradict.
 const doubted = 0.9
 
-// WarnOthers reports the commits that were set aside because they fail in another way: no commit is
-// blamed for that here, but a user may want to search for it next.
+// WarnOthers reports the commits that were set aside because they fail with another complaint. This search blames no
+// commit for that; the user may want to search for it next.
 func (a *Account) WarnOthers() {
 	count, example := map[string]int{}, map[string]string{}
 	var kinds []string
@@ -183,19 +183,9 @@ func Tell(r *Run, b belief.Belief, launches float64) {
 		return
 	}
 	weights := b.Weights()
-	p := Progress{Suspects: math.Exp(Entropy(weights)), Probability: slices.Max(weights), ExpectedLaunches: launches}
+	p := Progress{Suspects: math.Exp(belief.Entropy(weights)), Probability: slices.Max(weights), ExpectedLaunches: launches}
 	if n := len(r.Ledger.Made); n > 0 {
 		p.ExpectedSeconds = p.ExpectedLaunches * (r.Ledger.end - r.Ledger.first) / float64(n)
 	}
 	r.Search.OnProgress(p)
-}
-
-// Entropy is what is not known about the culprit, nats.
-func Entropy(weights []float64) (h float64) {
-	for _, w := range weights {
-		if w > 0 {
-			h -= w * math.Log(w)
-		}
-	}
-	return h
 }

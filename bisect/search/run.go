@@ -36,7 +36,7 @@ type Answer int
 const (
 	Speaks  Answer = iota // the belief takes it in
 	Unfit                 // its numbers cannot be compared: the machine's doing
-	Another               // it fails in another way
+	Another               // it fails with another complaint
 	Silent                // the commit cannot be tested
 )
 
@@ -54,7 +54,7 @@ type Rules struct {
 type Question interface {
 	// Rules are what differs in the run itself.
 	Rules() Rules
-	// Ends launches both ends until they are told apart, or cannot be, and begins the belief of the run.
+	// Ends launches both ends until it is clear whether they differ, and begins the belief of the run.
 	Ends(r *Run) (bisect.Ends, error)
 	// Belief is that of a run without a launch.
 	Belief(r *Run) belief.Belief

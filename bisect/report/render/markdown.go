@@ -197,8 +197,8 @@ func inHTML(s string) string {
 // issues and addresses.
 var reference = regexp.MustCompile(`@|#|(?i:\bGH-|:/|\bwww\.)`)
 
-// escaped makes a text that Markdown shows as it is: no markup, no HTML, no pictures from elsewhere, and nobody is
-// mentioned and nothing linked to. An empty comment breaks what would be a reference.
+// escaped makes Markdown show a text literally: no markup, HTML, images, mentions or links. An empty comment breaks up
+// what GitHub would turn into a reference.
 func escaped(s string) string {
 	var b strings.Builder
 	for _, r := range s {

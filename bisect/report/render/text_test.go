@@ -392,7 +392,7 @@ func FuzzNew(f *testing.F) {
 	})
 }
 
-// What a stranger writes is text in Markdown: GitHub mentions nobody, links nothing and shows no markup. Gates and
+// Text from outside stays text in Markdown: no mentions, no links, no markup. Gates and
 // reports have one writer, so that this holds for both.
 func TestMarkdownOfStrangers(t *testing.T) {
 	for text, want := range map[string]string{

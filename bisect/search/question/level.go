@@ -147,7 +147,7 @@ func (q *Level) levels(r *search.Run) *belief.Levels {
 	return m
 }
 
-// The rules by which the ends are told apart, and a search is given up.
+// When the ends count as different, and when a search gives up.
 const (
 	Remarkable    = 3.0 // standard deviations by which what is only remarked on must stand out
 	ClearlyDiffer = 4.0 // standard deviations by which the ends must differ
@@ -155,7 +155,7 @@ const (
 	FewEndPairs   = 2   // pairs that show a difference far above any noise there may be
 	minAlikePairs = 8   // before the ends are called alike: modes of the machine may hide a step at first
 	minPartPairs  = 3   // new pairs of the ends of a part of the range: it was chosen for what the old ones showed
-	maxPartPairs  = 20  // then they are not told apart
+	maxPartPairs  = 20  // after these it stays open whether they differ
 
 	scatters = 2.5 // times the noise of the ends that launches must scatter by to call for more of the ends
 

@@ -324,7 +324,7 @@ func expected(r *search.Run, m *belief.Levels, pairs int) float64 {
 		n += 2 * max(0, float64(MinEndPairs-pairs))
 	}
 	info, noise := m.MidLaunch(step)
-	n += search.Entropy(m.Weights()) / info * (sharp + blunt*(1-info/math.Ln2))
+	n += belief.Entropy(m.Weights()) / info * (sharp + blunt*(1-info/math.Ln2))
 	v := 2 * noise
 	return n + 2*max(belief.MinPairs, 2*odds*v/(step*step))
 }

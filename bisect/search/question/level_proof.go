@@ -133,7 +133,7 @@ func (v *levelProof) launchSide(m *belief.Levels, c *contest, culprit bool) (l b
 	l, a := v.q.Read(t)
 	if a == search.Speaks {
 		v.r.Vain = 0
-		if i, known := v.r.Span.Index[id]; known { // else it lies before the range, and is no reference that the belief knows
+		if i, known := v.r.Span.Index[id]; known { // a parent before the range has no place in the belief
 			l.Index = i
 			m.Add(l)
 		}

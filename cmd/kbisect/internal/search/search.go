@@ -1,6 +1,6 @@
 // Package search finds the change that causes a fault: along the history of a range, in the flags of one commit, or
 // in the hunks between two commits ([Run]). A [Search] is a session with what it has found. It leaves the decisions
-// to packages bisect/search and sets, keeps free slots busy with the trials they will ask for next (foresight), searches the
+// to packages bisect/find and sets, keeps free slots busy with the trials they will ask for next (foresight), searches the
 // culprit's hunks and flags (setSearch), and gathers the facts of the report ([Search.Input]).
 //
 // It neither prints nor reads a command line.

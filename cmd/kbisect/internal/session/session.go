@@ -117,15 +117,15 @@ func Lock(ctx context.Context, e Env, st *store.Store, id string) (*store.RunLoc
 		defer cancel()
 		ctx = over
 	}
-	for pause := time.NewTicker(200 * time.Millisecond); ; {
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for {
 		select {
-		case <-pause.C:
+		case <-again.C:
 			if lock, err = st.Lock(id); !errors.As(err, &busy) {
-				pause.Stop()
 				return lock, err
 			}
 		case <-ctx.Done():
-			pause.Stop()
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return nil, ctx.Err()
 			}
