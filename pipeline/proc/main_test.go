@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -60,11 +61,13 @@ func openSandbox(way string) *Sandbox {
 	if way != byNamespace {
 		return nil
 	}
-	self, err := os.Executable() // which poses as a program, and may lie in another temporary folder
-	if err != nil {
+	// The test program, which poses as others, and its folder may lie in another temporary folder.
+	self, err := os.Executable()
+	here, wdErr := os.Getwd()
+	if err := errors.Join(err, wdErr); err != nil {
 		panic(err)
 	}
-	return &Sandbox{Write: []string{os.TempDir()}, Tmp: os.TempDir(), Read: []string{filepath.Dir(self)}}
+	return &Sandbox{Write: []string{os.TempDir()}, Tmp: os.TempDir(), Read: []string{filepath.Dir(self), here}}
 }
 
 // needGroup skips a test where no control group can be made.
