@@ -1,13 +1,8 @@
 // Package belief holds what launches say about where a change is.
 //
 // A [Belief] takes in launches and says which commit to launch next and when the culprit is known. [Failures] is the
-// belief about launches that fail or pass, always or at two unknown rates (judge.md 7). [Levels] is the belief about a
-// metric: which commit brought the step, how large it is, how the machine drifts and how noisy it is (judge.md 2, a
-// bank of Kalman filters). Metrics without noise are levels that one launch settles, see [NewExactLevels].
-//
-// [StepTest] is the fresh test of one claim by pairs of launches. [Profile] gives the levels of commits
-// without a history that ties them together. [Diagnose], [Examine] and [DeviceLog] say what is wrong with
-// the machine.
+// belief about launches that fail or pass, always or at two unknown rates (judge.md 7). That about a metric is package
+// levels. [DeviceLog] says what launches tell of the machine besides their times.
 //
 // A belief knows launches and their times. It never sees a commit's name, a file or a clock of its own, it
 // launches nothing, and the same launches give the same belief.
@@ -75,8 +70,8 @@ type Prices struct {
 	Chance     func(i int) float64 // that a commit never launched can be tested; nil: all can
 }
 
-// launch is the expected price of a launch of commit i that fails with chance fail.
-func (p Prices) launch(i int, fail float64) float64 {
+// Launch is the expected price, in seconds, of a launch of commit i that fails with chance fail.
+func (p Prices) Launch(i int, fail float64) float64 {
 	cost := p.Pass
 	if fail > 0 {
 		cost += fail * (p.Fail - p.Pass)
@@ -87,8 +82,8 @@ func (p Prices) launch(i int, fail float64) float64 {
 	return cost
 }
 
-// chance is Chance with its default.
-func (p Prices) chance(i int) float64 {
+// Testable is Chance with its default.
+func (p Prices) Testable(i int) float64 {
 	if p.Chance == nil {
 		return 1
 	}
@@ -98,9 +93,9 @@ func (p Prices) chance(i int) float64 {
 // BuildShare is how much of a build's time counts: it runs beside the device, ahead of its launch.
 const BuildShare = 0.15
 
-// nearest lists the open commits whose chance to be bad lies nearest to some quantiles. One that probably cannot be
+// Nearest lists the open commits whose chance to be bad lies nearest to some quantiles. One that probably cannot be
 // tested must lie nearer.
-func nearest(bad []float64, open func(i int) bool, quantiles []float64, p Prices) []int {
+func Nearest(bad []float64, open func(i int) bool, quantiles []float64, p Prices) []int {
 	var can, out []int
 	for i, b := range bad {
 		if b > 1e-12 && b < 1-1e-12 && open(i) && p.Usable(i) {
@@ -121,8 +116,8 @@ func nearest(bad []float64, open func(i int) bool, quantiles []float64, p Prices
 	return out
 }
 
-// likeliest keeps the likeliest suspects that together reach the probability p, oldest first.
-func likeliest(all []bisect.Suspect, p float64) []bisect.Suspect {
+// Likeliest keeps the likeliest suspects that together reach the probability p, oldest first.
+func Likeliest(all []bisect.Suspect, p float64) []bisect.Suspect {
 	slices.SortStableFunc(all, func(a, b bisect.Suspect) int { return cmp.Compare(b.Probability, a.Probability) })
 	sum, n := 0.0, 0
 	for n < len(all) && sum < p {
@@ -134,8 +129,8 @@ func likeliest(all []bisect.Suspect, p float64) []bisect.Suspect {
 	return all
 }
 
-// parted reports that one of n commits is usable and reaches some, but not all of the members of a set.
-func parted(g *bisect.Graph, n int, members []int, usable func(int) bool) bool {
+// Parted reports that one of n commits is usable and reaches some, but not all of the members of a set.
+func Parted(g *bisect.Graph, n int, members []int, usable func(int) bool) bool {
 	if len(members) < 2 {
 		return false
 	}
@@ -151,7 +146,7 @@ func parted(g *bisect.Graph, n int, members []int, usable func(int) bool) bool {
 	return false
 }
 
-func binaryEntropy(p float64) float64 {
+func BinaryEntropy(p float64) float64 {
 	if p <= 0 || p >= 1 {
 		return 0
 	}
@@ -166,4 +161,23 @@ func Entropy(weights []float64) (h float64) {
 		}
 	}
 	return h
+}
+
+// LogAdd is ln(e^a + e^b).
+func LogAdd(a, b float64) float64 {
+	if a < b {
+		a, b = b, a
+	}
+	if math.IsInf(a, -1) {
+		return a
+	}
+	return a + math.Log1p(math.Exp(b-a))
+}
+
+func LogSum(v []float64) float64 {
+	sum := math.Inf(-1)
+	for _, x := range v {
+		sum = LogAdd(sum, x)
+	}
+	return sum
 }

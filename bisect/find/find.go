@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/search/question"
@@ -111,8 +112,8 @@ func (j *job) remarks() {
 		j.r.Account.Warn(w)
 	}
 	out := j.r.Ledger.Around.Warnings()
-	if m, ok := j.r.Belief.(*belief.Levels); ok {
-		out = append(out, belief.Diagnose(m).Warnings()...)
+	if m, ok := j.r.Belief.(*levels.Belief); ok {
+		out = append(out, levels.Diagnose(m).Warnings()...)
 	}
 	j.r.Account.Finding.Warnings = append(j.r.Account.Finding.Warnings, out...)
 }

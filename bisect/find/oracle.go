@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/search/question"
@@ -30,7 +30,7 @@ type SetOracle struct {
 	q       question.Failure
 	ends    bisect.Ends
 	led     *search.Ledger
-	slow    *belief.Levels // holds the noise, where the complaint is a metric
+	slow    *levels.Belief // holds the noise, where the complaint is a metric
 	level   *question.Level
 	unfit   int
 }
@@ -138,7 +138,7 @@ func (o *SetOracle) slowEnd(ctx context.Context, c bisect.Candidate, out sets.Re
 	run.Account.Ends(run, e)
 	o.ends, o.q.Complaint = e, e.Complaint
 	if e.Differ {
-		o.level, o.slow = q, run.Belief.(*belief.Levels)
+		o.level, o.slow = q, run.Belief.(*levels.Belief)
 		step, _ := o.slow.Step()
 		out.Answer, out.Class, out.Why, out.Slow = sets.Fail, bisect.Slow, e.Why, math.Exp(step)
 	}
@@ -192,7 +192,7 @@ func phaseTime(x bisect.Outcome, c bisect.Complaint) float64 {
 func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Request) (sets.Result, error) {
 	out := sets.Result{}
 	step, _ := o.slow.Step()
-	test := belief.StepTest{Step: step}
+	test := levels.StepTest{Step: step}
 	noise, alpha := o.slow.Noise(), o.Options.Delta()
 	for test.Pairs() < mostSetPairs && test.Decided(noise, alpha) == 0 && (o.Spent == nil || !o.Spent()) {
 		var y, at [2]float64

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/search/question"
@@ -54,32 +55,32 @@ func (o *otherMetrics) warn() {
 func (o *otherMetrics) unexplained(made []metric.Parts) *bisect.Effect {
 	ledger := o.q.Ledger(o.r, made)
 	count := map[int]int{}
-	var levels [2][]float64
+	var ends [2][]float64
 	for _, l := range ledger {
 		count[l.Index]++
 		switch l.Index {
 		case belief.GoodEnd:
-			levels[0] = append(levels[0], l.Y)
+			ends[0] = append(ends[0], l.Y)
 		case o.r.Span.Bad():
-			levels[1] = append(levels[1], l.Y)
+			ends[1] = append(ends[1], l.Y)
 		}
 	}
-	few := min(len(levels[0]), len(levels[1]))
+	few := min(len(ends[0]), len(ends[1]))
 	if few < question.FewEndPairs {
 		return nil
 	}
-	d, sd := belief.FitProfile([]int{belief.GoodEnd, o.r.Span.Bad()}, ledger).Diff(0, 1)
+	d, sd := levels.FitProfile([]int{belief.GoodEnd, o.r.Span.Bad()}, ledger).Diff(0, 1)
 	rest, err := d, sd
 	for _, c := range o.r.Account.Finding.Culprits {
 		i := o.r.Span.Index[c.Commit]
 		if p, ok := o.r.Span.FirstParent(c.Parents); ok && count[i] > 0 && count[p] > 0 {
-			own, e := belief.FitProfile([]int{p, i}, ledger).Diff(0, 1)
+			own, e := levels.FitProfile([]int{p, i}, ledger).Diff(0, 1)
 			rest, err = rest-own, math.Hypot(err, e)
 		}
 	}
 	clear := math.Sqrt(question.ClearlyDiffer*question.ClearlyDiffer + 2*math.Log(float64(len(o.q.Offered))))
 	if few < question.MinEndPairs { // a hint needs no proof
-		few, _ := question.Known(d, levels)
+		few, _ := question.Known(d, ends)
 		sd, clear = max(sd, few), question.Remarkable
 	}
 	if least := metric.EffectMargin * o.r.Least; d > least && d > clear*sd && rest > least && rest > question.Remarkable*err {

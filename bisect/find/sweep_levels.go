@@ -8,6 +8,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search"
@@ -43,7 +44,7 @@ type levelSweep struct {
 
 // survey is the levels of the ends and of probes between them, oldest first.
 type survey struct {
-	belief.Profile
+	levels.Profile
 	whole bool // all launches were made
 }
 
@@ -141,7 +142,7 @@ func (e *levelSweep) search(lo, hi int, least float64) error {
 	case f.Spent:
 		e.skip(lo, hi)
 	case f.Result == bisect.NoDifference:
-		e.levelled(lo, hi, sub.Belief.(*belief.Levels))
+		e.levelled(lo, hi, sub.Belief.(*levels.Belief))
 	case f.Result == bisect.Inconclusive && f.Ends.Differ && len(f.Suspects) > 0 && r.Search.All:
 		r.Account.Warn(fmt.Sprintf("%s gets worse between %s and %s as well; the culprit of that is one of %d commits, such as %s",
 			e.q.Channel.Name(), bisect.ShortID(r.Span.Id(lo)), bisect.ShortID(r.Span.Id(hi)), len(f.Suspects), bisect.ShortID(f.Suspects[0].Commit)))
@@ -170,7 +171,7 @@ func (e *levelSweep) offsets(lo int, index []int) []float64 {
 
 // levelled takes what a part of the range turned out to differ by, which is no step, for the level of the
 // probe at its end: that had risen by chance.
-func (e *levelSweep) levelled(lo, hi int, m *belief.Levels) {
+func (e *levelSweep) levelled(lo, hi int, m *levels.Belief) {
 	if e.survey == nil || m.Noise().Exact {
 		return
 	}
@@ -247,7 +248,7 @@ func (e *levelSweep) agree(lo, before, culprit, hi int) bool {
 			at = append(at, i)
 		}
 	}
-	l := belief.FitProfile(at, e.q.Ledger(e.r, nil))
+	l := levels.FitProfile(at, e.q.Ledger(e.r, nil))
 	place := func(i int) int { return slices.Index(at, i) }
 	below, sdBelow := l.Diff(0, place(before))
 	above, sdAbove := l.Diff(place(culprit), place(hi))
@@ -275,7 +276,7 @@ func (e *levelSweep) probe() error {
 	}
 	at = slices.DeleteFunc(at, func(i int) bool { return !e.r.Span.IsEnd(i) && !e.r.Span.Usable[i] })
 	slices.Sort(at)
-	e.survey.Profile = belief.FitProfile(at, e.q.Ledger(e.r, nil))
+	e.survey.Profile = levels.FitProfile(at, e.q.Ledger(e.r, nil))
 	return nil
 }
 

@@ -15,12 +15,13 @@ const module = "github.com/kbisect/kbisect/"
 var arrows = readArrows(`
 bisect:
 bisect/belief: bisect bisect/metric
+bisect/belief/levels: bisect bisect/belief bisect/metric
 bisect/compare: bisect bisect/metric
 bisect/effects: bisect
 bisect/hint:
-bisect/find: bisect bisect/belief bisect/metric bisect/report/words bisect/search bisect/search/question bisect/sets
+bisect/find: bisect bisect/belief bisect/belief/levels bisect/metric bisect/report/words bisect/search bisect/search/question bisect/sets
 bisect/search: bisect bisect/belief bisect/metric
-bisect/search/question: bisect bisect/belief bisect/metric bisect/report/words bisect/search
+bisect/search/question: bisect bisect/belief bisect/belief/levels bisect/metric bisect/report/words bisect/search
 bisect/metric: bisect
 bisect/report: bisect bisect/report/words bisect/sets
 bisect/report/ci: bisect bisect/report bisect/report/words
@@ -63,7 +64,7 @@ pipeline/workspace: bisect pipeline/folder pipeline/proc pipeline/source
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
 cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/source/owner pipeline/trial
 cmd/kbisect/internal/detect: bisect/metric cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot pipeline/source
-cmd/kbisect/internal/doctor: bisect bisect/belief bisect/compare bisect/find bisect/hint bisect/search bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
+cmd/kbisect/internal/doctor: bisect bisect/belief bisect/belief/levels bisect/compare bisect/find bisect/hint bisect/search bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/explain: bisect bisect/compare bisect/metric bisect/report cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels kernels/cuda pipeline pipeline/proc pipeline/store
 cmd/kbisect/internal/gate: bisect bisect/compare bisect/metric bisect/report bisect/report/ci bisect/report/page bisect/report/render bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/source pipeline/source/hunks
@@ -73,7 +74,7 @@ cmd/kbisect/internal/past: bisect bisect/compare bisect/metric bisect/report bis
 cmd/kbisect/internal/policy: bisect bisect/search bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks pipeline/trial
 cmd/kbisect/internal/progress: bisect bisect/search bisect/report/words bisect/sets cmd/kbisect/internal/wording pipeline
 cmd/kbisect/internal/search: bisect bisect/compare bisect/effects bisect/find bisect/search bisect/metric bisect/report bisect/sets bisect/sets/flags cmd/kbisect/internal/baseline cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/explain cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/source pipeline/source/hunks pipeline/store pipeline/trial
-cmd/kbisect/internal/session: bisect bisect/belief bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels kernels/metrics kernels/protocol pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/trial
+cmd/kbisect/internal/session: bisect bisect/belief/levels bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels kernels/metrics kernels/protocol pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/trial
 cmd/kbisect/internal/wording: bisect/report/words
 `)
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search"
@@ -120,7 +121,7 @@ func (s *stage) exactEnds() (e bisect.Ends, err error) {
 		k = x.best(k, s.r.Least)
 	}
 	x.pick, s.q.Channel, s.q.Channels = k, x.Channels[k], []metric.Channel{x.Channels[k]}
-	m := belief.NewExactLevels(s.r.Span.Commits, s.r.Span.Prior, x.Step(k))
+	m := levels.NewExact(s.r.Span.Commits, s.r.Span.Prior, x.Step(k))
 	m.Add(belief.Launch{Index: belief.GoodEnd, Y: x.levels[k][0]})
 	m.Add(belief.Launch{Index: s.r.Span.Bad(), Y: x.levels[k][1]})
 	if s.q.Part != nil {
@@ -134,7 +135,7 @@ func (s *stage) exactEnds() (e bisect.Ends, err error) {
 			}
 		}
 	}
-	s.models, s.levels = []*belief.Levels{m}, [][2][]float64{{{x.levels[k][0]}, {x.levels[k][1]}}}
+	s.models, s.levels = []*levels.Belief{m}, [][2][]float64{{{x.levels[k][0]}, {x.levels[k][1]}}}
 	st := alike
 	if x.Step(k) >= s.r.Least {
 		st = worse

@@ -8,11 +8,12 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
-// Level asks which commit made a metric worse. Its belief is [belief.Levels].
+// Level asks which commit made a metric worse. Its belief is [levels.Belief].
 type Level struct {
 	Channel  metric.Channel   // what is searched for
 	Channels []metric.Channel // what the ends are compared by
@@ -139,8 +140,8 @@ func (q *Level) Verdict(r *search.Run, t search.Visit) bisect.Verdict {
 // Belief implements search.Question.
 func (q *Level) Belief(r *search.Run) belief.Belief { return q.levels(r) }
 
-func (q *Level) levels(r *search.Run) *belief.Levels {
-	m := belief.NewLevels(r.Span.Commits, r.Span.Prior)
+func (q *Level) levels(r *search.Run) *levels.Belief {
+	m := levels.New(r.Span.Commits, r.Span.Prior)
 	if q.Part != nil {
 		m.Offset(q.Part.Offset)
 	}
@@ -167,12 +168,12 @@ const (
 )
 
 // Expected implements search.Question.
-func (q *Level) Expected(r *search.Run) float64 { return expected(r, r.Belief.(*belief.Levels), 0) }
+func (q *Level) Expected(r *search.Run) float64 { return expected(r, r.Belief.(*levels.Belief), 0) }
 
 // Settled implements search.Question: an even ramp explains the launches far better than one step anywhere, or the step of the
 // ends has turned out to be less than is worth a search, or is still not to be told from none after many launches.
 func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err error) {
-	m := r.Belief.(*belief.Levels)
+	m := r.Belief.(*levels.Belief)
 	if decided || q.Channel.Metric.Exact {
 		return false, false, nil
 	}
@@ -207,7 +208,7 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 	if !gone {
 		return false, false, nil
 	}
-	if whole, err := belief.FitProfile([]int{belief.GoodEnd, r.Span.Bad()}, q.Ledger(r, nil)).Diff(0, 1); q.Part == nil && whole > metric.EffectMargin*r.Least && whole > ClearlyDiffer*err {
+	if whole, err := levels.FitProfile([]int{belief.GoodEnd, r.Span.Bad()}, q.Ledger(r, nil)).Diff(0, 1); q.Part == nil && whole > metric.EffectMargin*r.Least && whole > ClearlyDiffer*err {
 		return false, false, nil // they differ all the same: one step does not explain what lies between
 	}
 	q.unconfirmed(r)
@@ -228,14 +229,14 @@ func endLaunches(r *search.Run) (n [2]int) {
 
 // refuted reports that a step worth a search lies z standard deviations above the one that is believed in.
 func refuted(r *search.Run, z float64) bool {
-	d, sd := r.Belief.(*belief.Levels).Step()
+	d, sd := r.Belief.(*levels.Belief).Step()
 	return d+z*sd < metric.EffectMargin*r.Least
 }
 
 // unconfirmed ends a search whose ends differed at first and do not after more launches: there is nothing
 // to search where a step is ruled out with the error allowed, and no answer where it is not.
 func (q *Level) unconfirmed(r *search.Run) {
-	m := r.Belief.(*belief.Levels)
+	m := r.Belief.(*levels.Belief)
 	e := &r.Account.Finding.Ends
 	e.Differ, e.Untestable = false, false
 	e.Why = fmt.Sprintf("the difference that the first launches of the ends showed was not confirmed: %s is %s times the good end's by all %d launches",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 )
@@ -14,7 +15,7 @@ import (
 type stage struct {
 	q      *Level
 	r      *search.Run
-	models []*belief.Levels
+	models []*levels.Belief
 	levels [][2][]float64
 	pairs  int // of launches of both ends
 	fresh  int // of these, made for this comparison
@@ -292,7 +293,7 @@ func (s *stage) opposite(e *bisect.Ends) {
 }
 
 // compared puts the comparison of the ends into words.
-func (s *stage) compared(m *belief.Levels, levels [2][]float64, least float64) bisect.Ends {
+func (s *stage) compared(m *levels.Belief, levels [2][]float64, least float64) bisect.Ends {
 	eff := s.q.Effect(m.Step())
 	e := bisect.Ends{
 		Good: bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[0]), Why: "the reference"},
@@ -313,7 +314,7 @@ func (s *stage) compared(m *belief.Levels, levels [2][]float64, least float64) b
 // stands out by zEnd standard deviations, which fall with their square root; the search learns from a
 // launch what one of a commit in the middle of the suspects tells; the proof adds pairs until
 // their likelihood ratio reaches odds.
-func expected(r *search.Run, m *belief.Levels, pairs int) float64 {
+func expected(r *search.Run, m *levels.Belief, pairs int) float64 {
 	odds := math.Log((1 - r.Search.Delta()) / r.Search.Delta())
 	step, sd := m.Step()
 	step = max(step, r.Least, 2*sd) // while little is known, a step that would soon show
@@ -326,7 +327,7 @@ func expected(r *search.Run, m *belief.Levels, pairs int) float64 {
 	info, noise := m.MidLaunch(step)
 	n += belief.Entropy(m.Weights()) / info * (sharp + blunt*(1-info/math.Ln2))
 	v := 2 * noise
-	return n + 2*max(belief.MinPairs, 2*odds*v/(step*step))
+	return n + 2*max(levels.MinPairs, 2*odds*v/(step*step))
 }
 
 // By how much a search needs more launches than the first of them would tell: where one launch settles

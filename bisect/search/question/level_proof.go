@@ -7,6 +7,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 )
@@ -21,7 +22,7 @@ const (
 // contest is a test of one claim with the candidates that it is about and what their launches showed.
 type contest struct {
 	culprit, parent string
-	test            belief.StepTest
+	test            levels.StepTest
 	exact           *bisect.Exact // the last numbers, of a metric that has them
 	lost            string        // why one of the two could not be launched
 	lostParent      bool
@@ -44,13 +45,13 @@ type levelProof struct {
 // Prove implements search.Question: the culprit against each of its parents or, where untestable commits blur it, the first
 // commit after the set against the last before it.
 func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
-	m, v := r.Belief.(*belief.Levels), &levelProof{q, r}
+	m, v := r.Belief.(*levels.Belief), &levelProof{q, r}
 	culprit, parents := r.Span.Sides(members)
 	d, _ := m.Step()
 	var rounds []*contest
 	verdict := 1
 	for _, p := range parents {
-		c := &contest{test: belief.StepTest{Step: d}, culprit: culprit, parent: p}
+		c := &contest{test: levels.StepTest{Step: d}, culprit: culprit, parent: p}
 		if err := v.fight(m, c); err != nil {
 			return false, err
 		}
@@ -81,7 +82,7 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 // begun begins another round after proofs that refuted the search.
 func (v *levelProof) begun() {
 	if v.r.Rounds == search.MaxRounds {
-		m := v.r.Belief.(*belief.Levels)
+		m := v.r.Belief.(*levels.Belief)
 		if d, sd := m.Step(); d < metric.EffectMargin*v.r.Least || d < ClearlyDiffer*sd {
 			v.q.unconfirmed(v.r)
 			v.r.Rounds++
@@ -93,7 +94,7 @@ func (v *levelProof) begun() {
 
 // fight launches culprit and parent side by side, in turning order, until the claim is decided. The
 // launches inform the belief as well.
-func (v *levelProof) fight(m *belief.Levels, c *contest) error {
+func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 	for c.test.Pairs() < maxConfirm && c.test.Decided(m.Noise(), v.alpha()) == 0 && v.r.Over() == "" {
 		var y, at [2]float64
 		for k := range 2 {
@@ -121,7 +122,7 @@ func (v *levelProof) fight(m *belief.Levels, c *contest) error {
 
 // launchSide launches one side of a contest from a clean build. A side that fails every time is
 // lost to it.
-func (v *levelProof) launchSide(m *belief.Levels, c *contest, culprit bool) (l belief.Launch, ok bool, err error) {
+func (v *levelProof) launchSide(m *levels.Belief, c *contest, culprit bool) (l belief.Launch, ok bool, err error) {
 	id, why := c.parent, bisect.ConfirmParent
 	if culprit {
 		id, why = c.culprit, bisect.ConfirmCulprit
@@ -147,7 +148,7 @@ func (v *levelProof) launchSide(m *belief.Levels, c *contest, culprit bool) (l b
 }
 
 // reportContests tells what the proof showed.
-func (v *levelProof) reportContests(m *belief.Levels, rounds []*contest, verdict, suspects int) {
+func (v *levelProof) reportContests(m *levels.Belief, rounds []*contest, verdict, suspects int) {
 	for i, c := range rounds {
 		if c.test.Pairs() == 0 && c.lost == "" { // the budget ended first
 			continue
@@ -183,7 +184,7 @@ func (v *levelProof) reportContests(m *belief.Levels, rounds []*contest, verdict
 }
 
 // proven fills in what the culprit did to the metric, and what could not be launched for the proof.
-func (v *levelProof) proven(m *belief.Levels, out *bisect.Culprit, p float64, rounds []*contest) {
+func (v *levelProof) proven(m *levels.Belief, out *bisect.Culprit, p float64, rounds []*contest) {
 	out.Class = v.q.class()
 	out.Effect = v.share(m, rounds)
 	out.Besides = v.besides(out.Commit, rounds)
@@ -203,12 +204,12 @@ func (v *levelProof) proven(m *belief.Levels, out *bisect.Culprit, p float64, ro
 // share is the effect of the culprit itself. The step that the search has found is that between the
 // ends; where the pairs of the proof contradict it, the range holds other changes besides, and
 // the pairs are what speaks of this one.
-func (v *levelProof) share(m *belief.Levels, rounds []*contest) *bisect.Effect {
+func (v *levelProof) share(m *levels.Belief, rounds []*contest) *bisect.Effect {
 	own, sd := m.Step()
 	least, err := math.Inf(1), 0.0
 	var exact *bisect.Exact
 	for _, c := range rounds {
-		if enough := c.test.Pairs() >= belief.MinPairs || m.Noise().Exact && c.test.Pairs() > 0; enough && c.test.Median() < least {
+		if enough := c.test.Pairs() >= levels.MinPairs || m.Noise().Exact && c.test.Pairs() > 0; enough && c.test.Median() < least {
 			least, err, exact = c.test.Median(), c.test.Deviation(m.Noise()), c.exact
 		}
 	}
@@ -223,7 +224,7 @@ func (v *levelProof) share(m *belief.Levels, rounds []*contest) *bisect.Effect {
 
 // warnRest says that the culprit's own step is not all that the ends differ by, where one culprit was
 // looked for.
-func (v *levelProof) warnRest(m *belief.Levels, own, sd float64) {
+func (v *levelProof) warnRest(m *levels.Belief, own, sd float64) {
 	if v.r.Inner || v.r.Search.All {
 		return
 	}
@@ -231,7 +232,7 @@ func (v *levelProof) warnRest(m *belief.Levels, own, sd float64) {
 	if m.Noise().Exact {
 		whole = v.q.Exact.Step(v.q.Exact.pick)
 	} else {
-		whole, err = belief.FitProfile([]int{belief.GoodEnd, v.r.Span.Bad()}, v.q.Ledger(v.r, nil)).Diff(0, 1)
+		whole, err = levels.FitProfile([]int{belief.GoodEnd, v.r.Span.Bad()}, v.q.Ledger(v.r, nil)).Diff(0, 1)
 	}
 	if rest := math.Abs(whole - own); rest > 3*math.Hypot(err, sd) && rest > 0.1*math.Abs(whole) {
 		v.r.Account.Warn(fmt.Sprintf("the culprit changes %s to %.3f times its parent's, the ends differ by a factor of %.3f: the range holds other changes as well\nhint: --all looks for every one of them",
@@ -263,7 +264,7 @@ func (v *levelProof) besides(culprit string, rounds []*contest) []bisect.Effect 
 			return nil
 		}
 		of := v.q.With(c)
-		d, sd := belief.FitProfile(at, of.Ledger(v.r, made)).Diff(0, 1)
+		d, sd := levels.FitProfile(at, of.Ledger(v.r, made)).Diff(0, 1)
 		switch {
 		case !c.All && v.q.Channel.All:
 			if d-whole > far && d-whole > clear*math.Hypot(sd, err) {

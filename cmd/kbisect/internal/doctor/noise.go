@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
@@ -31,8 +32,8 @@ import (
 // Noise takes a series of launches of one revision and says what it tells about the machine; save receives the
 // series as CSV and may be nil.
 func Noise(ctx context.Context, e session.Env, rev string, save *os.File) error {
-	if n := e.Request.Launches; n < belief.MinExamined {
-		return exit.Usagef("--launches %d: %d are needed at least to say anything of noise", n, belief.MinExamined)
+	if n := e.Request.Launches; n < levels.MinExamined {
+		return exit.Usagef("--launches %d: %d are needed at least to say anything of noise", n, levels.MinExamined)
 	}
 	repo, err := source.Open(e.Request.Dir)
 	if err != nil {
@@ -74,7 +75,7 @@ func noise(ctx context.Context, t *session.Session, q *policy.Request, save *os.
 		code, summary = exit.Interrupted, "Interrupted; the launches made so far are kept."
 	case result == store.Infra:
 		code, summary = exit.Machine, "Stopped by machine trouble."
-	case len(s.levels) < belief.MinExamined:
+	case len(s.levels) < levels.MinExamined:
 		code = exit.Inconclusive
 	}
 	result = cmp.Or(result, map[int]string{exit.OK: "ok", exit.Inconclusive: store.Inconclusive}[code])
@@ -94,7 +95,7 @@ type series struct {
 	metric  metric.Metric
 	fit     []bisect.Outcome // whose times may be compared
 	levels  []belief.Launch  // of these
-	machine belief.Environment
+	machine levels.Environment
 	leftOut compare.Side
 }
 
@@ -122,7 +123,7 @@ func newSeries(p *policy.Policy, all []bisect.Outcome) (*series, error) {
 			s.levels = append(s.levels, belief.Launch{Index: belief.GoodEnd, At: o.At, Y: y})
 		}
 	}
-	s.machine = belief.Examine(s.levels)
+	s.machine = levels.Examine(s.levels)
 	if len(s.fit) > 0 && len(s.levels) == 0 {
 		return s, exit.Usage(&compare.UnknownMetricError{Wanted: s.metric.Name, Sent: metric.Sent(s.fit[0])})
 	}
@@ -135,8 +136,8 @@ func (s *series) verdict() string {
 	switch {
 	case s.leftOut.Counted == 0 && s.leftOut.Failure != nil:
 		return "It fails, so that there is nothing to say of noise: " + s.leftOut.Failure.Describe() + "."
-	case len(s.levels) < belief.MinExamined:
-		return fmt.Sprintf("Only %d of %d launches gave a number that can be compared; %d are needed.", len(s.levels), len(s.all), belief.MinExamined)
+	case len(s.levels) < levels.MinExamined:
+		return fmt.Sprintf("Only %d of %d launches gave a number that can be compared; %d are needed.", len(s.levels), len(s.all), levels.MinExamined)
 	case e.Scattered() || e.Troubled() || e.Drifting():
 		return fmt.Sprintf("Noisy: %s of one launch differs from the next by %s (standard deviation).", s.metric.Name, words.Percent(e.Spread))
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
@@ -293,7 +293,7 @@ func MetricSummary(t *Session, all []bisect.Outcome, n Number) report.MetricSumm
 	}
 	within = slices.DeleteFunc(within, math.IsNaN)
 	out.Values, out.Within = ReportSummary(compare.Describe(values)), report.Number(compare.Describe(within).Median)
-	if low, high, share, ok := belief.TwoModes(values); ok {
+	if low, high, share, ok := levels.TwoModes(values); ok {
 		out.Modes = &report.Modes{Low: report.Number(low), High: report.Number(high), Share: report.Number(share)}
 	}
 	return out

@@ -1,6 +1,10 @@
-package belief
+package levels
 
-import "math"
+import (
+	"math"
+
+	"github.com/kbisect/kbisect/bisect/belief"
+)
 
 // What is assumed of one launch (judge.md 2, "Model"). Times are logarithms, so that 0.01 is about 1 %.
 const (
@@ -80,7 +84,7 @@ func (f filter) clone() filter {
 }
 
 // add takes in one launch.
-func (f *filter) add(l Launch, bad bool, n Noise) {
+func (f *filter) add(l belief.Launch, bad bool, n Noise) {
 	dt := max(0, l.At-f.at)
 	f.at = l.At
 	x := 0.0
@@ -99,7 +103,7 @@ func (f *filter) add(l Launch, bad bool, n Noise) {
 }
 
 // lean takes in one launch of a commit that shows the share x of the step.
-func (f *filter) lean(l Launch, x float64, n Noise) {
+func (f *filter) lean(l belief.Launch, x float64, n Noise) {
 	dt := max(0, l.At-f.at)
 	f.at = l.At
 	if n.Modes() {
@@ -113,7 +117,7 @@ func (f *filter) lean(l Launch, x float64, n Noise) {
 
 // branch takes in one launch that may belong to either mode: every Gaussian becomes two, and the
 // least of them are merged again.
-func (f *filter) branch(l Launch, x, dt float64, n Noise) {
+func (f *filter) branch(l belief.Launch, x, dt float64, n Noise) {
 	var next [2 * maxParts]gaussian
 	k, total := 0, 0.0
 	for _, g := range f.parts {
@@ -158,7 +162,7 @@ func (g *gaussian) prospect(x, sd float64) prospect {
 // learn is the Kalman update (judge.md 2; y = d + D·x + e). It conditions g on a launch with the given offset of its mode and returns the launch's
 // predictive density. A launch is clean with probability 1-dirty; one that is not says nothing about
 // level and step, so that the gain is multiplied by the chance that it was clean.
-func (g *gaussian) learn(p prospect, l Launch, offset float64) float64 {
+func (g *gaussian) learn(p prospect, l belief.Launch, offset float64) float64 {
 	nu := l.Y - offset - g.d - p.x*g.step // innovation
 	clean, soiled, move, shrink := 0.0, 0.0, nu, 1.0
 	if l.Censored {
@@ -282,23 +286,4 @@ func soil(nu float64, wide bell) float64 {
 		return slow
 	}
 	return max(slow, 1e-12, 0.1*wide.at(nu))
-}
-
-// logAdd is ln(e^a + e^b).
-func logAdd(a, b float64) float64 {
-	if a < b {
-		a, b = b, a
-	}
-	if math.IsInf(a, -1) {
-		return a
-	}
-	return a + math.Log1p(math.Exp(b-a))
-}
-
-func logSum(v []float64) float64 {
-	sum := math.Inf(-1)
-	for _, x := range v {
-		sum = logAdd(sum, x)
-	}
-	return sum
 }

@@ -1,9 +1,10 @@
-package belief
+package levels
 
 import (
 	"math"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
 )
 
 // partition divides the commits into sets that no launch tells apart. A commit is bad when it is the culprit or
@@ -56,7 +57,7 @@ func newPartition(commits []bisect.Commit, prior []float64, f filter) partition 
 
 // holds reports whether tested commit i is bad if the culprit lies in set j.
 func (p *partition) holds(i, j int) bool {
-	return i != GoodEnd && p.sets[j].member >= 0 && p.tested[i][p.sets[j].member]
+	return i != belief.GoodEnd && p.sets[j].member >= 0 && p.tested[i][p.sets[j].member]
 }
 
 // reach returns what commit i reaches.
@@ -124,7 +125,7 @@ func (p *partition) posterior() []float64 {
 	for j, s := range p.sets {
 		post[j] = math.Log(s.mass) + s.filter.logL + s.filter.worse()
 	}
-	total := logSum(post)
+	total := belief.LogSum(post)
 	for j := range post {
 		post[j] = math.Exp(post[j] - total)
 	}

@@ -1,10 +1,11 @@
-package belief_test
+package levels_test
 
 import (
 	"math/rand/v2"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 )
 
 // TestExamine finds what is wrong with simulated machines.
@@ -32,7 +33,7 @@ func TestExamine(t *testing.T) {
 			return 0.003*rng.NormFloat64() + map[bool]float64{true: 0.02}[rng.Float64() < 0.5]
 		}, false, false, false, true},
 	} {
-		e := belief.Examine(series(40, x.level))
+		e := levels.Examine(series(40, x.level))
 		if x.name == "modes" { // half of the launches in either: wide by any measure
 			x.scattered = e.Scattered()
 		}
@@ -40,13 +41,13 @@ func TestExamine(t *testing.T) {
 			t.Errorf("%s: scattered %v, troubled %v, drifting %v, modes %v: %+v", x.name, e.Scattered(), e.Troubled(), e.Drifting(), e.TwoModes(), e)
 		}
 	}
-	if e := belief.Examine(nil); e.Launches != 0 || e.TwoModes() {
+	if e := levels.Examine(nil); e.Launches != 0 || e.TwoModes() {
 		t.Errorf("nothing: %+v", e)
 	}
 }
 
 func TestTwoModes(t *testing.T) {
-	if low, high, share, ok := belief.TwoModes([]float64{22.5, 22.4, 22.6, 25.5, 25.4, 22.5, 25.6, 22.5, 25.5, 22.4, 25.5, 22.5}); !ok || low != 22.5 || high != 25.5 || share < 0.4 || share > 0.42 {
+	if low, high, share, ok := levels.TwoModes([]float64{22.5, 22.4, 22.6, 25.5, 25.4, 22.5, 25.6, 22.5, 25.5, 22.4, 25.5, 22.5}); !ok || low != 22.5 || high != 25.5 || share < 0.4 || share > 0.42 {
 		t.Errorf("%v %v %v %v", low, high, share, ok)
 	}
 	rng := rand.New(rand.NewPCG(8, 9))
@@ -56,7 +57,7 @@ func TestTwoModes(t *testing.T) {
 		for range 30 {
 			v = append(v, 30*(1+0.01*rng.NormFloat64()))
 		}
-		if _, _, _, ok := belief.TwoModes(v); ok {
+		if _, _, _, ok := levels.TwoModes(v); ok {
 			wrong++
 		}
 	}

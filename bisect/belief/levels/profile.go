@@ -1,9 +1,10 @@
-package belief
+package levels
 
 import (
 	"math"
 	"slices"
 
+	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
@@ -35,7 +36,7 @@ func (l Profile) Move(j, i int, d, sd float64) {
 // FitProfile estimates the levels of commits from the launches of these, under the drift and the noise
 // that make the launches likeliest. Launches of one commit that lie far from its others are taken for
 // disturbed and count little.
-func FitProfile(at []int, launches []Launch) Profile {
+func FitProfile(at []int, launches []belief.Launch) Profile {
 	s := levelSight{at: at}
 	for _, l := range launches {
 		if k := slices.Index(at, l.Index); k >= 0 && !l.Censored {
@@ -60,7 +61,7 @@ func FitProfile(at []int, launches []Launch) Profile {
 // levelSight is the launches of the commits whose levels are looked for.
 type levelSight struct {
 	at       []int
-	launches []Launch
+	launches []belief.Launch
 	of       []int     // position in at of each launch's commit
 	clean    []float64 // chance that nothing disturbed the launch
 }

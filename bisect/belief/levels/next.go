@@ -1,7 +1,9 @@
-package belief
+package levels
 
 import (
 	"math"
+
+	"github.com/kbisect/kbisect/bisect/belief"
 )
 
 // quantiles are the shares of the posterior at which a commit that was never launched may be tried.
@@ -10,7 +12,7 @@ var quantiles = []float64{0.35, 0.5, 0.65}
 // Next returns the launch that promises most information per second: an end or a commit launched
 // before, which show where the level is now, or a new commit. As the machine drifts and the level
 // grows uncertain an end becomes the best choice, so that references need no schedule of their own.
-func (m *Levels) Next(p Prices) (Action, bool) {
+func (m *Belief) Next(p belief.Prices) (belief.Action, bool) {
 	post := m.parts.posterior()
 	means := m.parts.outlook()
 	entropy := 0.0
@@ -19,18 +21,18 @@ func (m *Levels) Next(p Prices) (Action, bool) {
 			entropy -= q * math.Log(q)
 		}
 	}
-	best, found := Action{}, false
+	best, found := belief.Action{}, false
 	consider := func(i int, v view) {
-		if i != GoodEnd && !p.Usable(i) {
+		if i != belief.GoodEnd && !p.Usable(i) {
 			return
 		}
-		a := Action{Index: i, Info: v.information(m.noise.effective()), Cost: p.launch(i, 0)}
+		a := belief.Action{Index: i, Info: v.information(m.noise.effective()), Cost: p.Launch(i, 0)}
 		if a.Info > 1e-12 && (!found || a.Info/a.Cost > best.Info/best.Cost) {
 			best, found = a, true
 		}
 	}
 	last := len(m.parts.commits) - 1
-	consider(GoodEnd, m.parts.certain(GoodEnd, post, means, entropy))
+	consider(belief.GoodEnd, m.parts.certain(belief.GoodEnd, post, means, entropy))
 	consider(last, m.parts.certain(last, post, means, entropy))
 	for i := range m.parts.commits { // in order, so that equal worth is decided alike every time
 		if m.parts.tested[i] != nil && i != last {
@@ -39,7 +41,7 @@ func (m *Levels) Next(p Prices) (Action, bool) {
 	}
 	for _, i := range m.Nearest(quantiles, p) {
 		v := m.parts.halves(i, post, means)
-		v.chance = p.chance(i)
+		v.chance = p.Testable(i)
 		consider(i, v)
 	}
 	return best, found
@@ -77,7 +79,7 @@ func (v *view) add(w float64, g gaussian, x float64) {
 func (v view) information(noise float64) float64 {
 	h := v.entropy
 	if h < 0 {
-		h = binaryEntropy(v.bad / v.weight)
+		h = belief.BinaryEntropy(v.bad / v.weight)
 	}
 	if h <= 0 {
 		return 0
@@ -121,6 +123,6 @@ func (p *partition) halves(i int, post []float64, means []gaussian) view {
 
 // Nearest lists the commits never launched that lie nearest to some quantiles of the posterior and
 // tell some of it apart.
-func (m *Levels) Nearest(quantiles []float64, p Prices) []int {
-	return nearest(m.parts.badness(), func(i int) bool { return m.parts.tested[i] == nil }, quantiles, p)
+func (m *Belief) Nearest(quantiles []float64, p belief.Prices) []int {
+	return belief.Nearest(m.parts.badness(), func(i int) bool { return m.parts.tested[i] == nil }, quantiles, p)
 }

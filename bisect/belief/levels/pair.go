@@ -1,8 +1,9 @@
-package belief
+package levels
 
 import (
 	"math"
 
+	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
@@ -42,7 +43,7 @@ func (c *StepTest) LogOdds(n Noise) float64 {
 		none += n.logPair(p.x, p.gap)
 		modes += unseen.logPair(p.x, p.gap)
 	}
-	return logAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - logAdd(math.Log(0.9)+none, math.Log(0.1)-c.Step*c.Step/(2*apart*apart)+modes)
+	return belief.LogAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - belief.LogAdd(math.Log(0.9)+none, math.Log(0.1)-c.Step*c.Step/(2*apart*apart)+modes)
 }
 
 // Median is the plain median of the ratios.
@@ -91,13 +92,13 @@ func (c *StepTest) Decided(n Noise, alpha float64) int {
 func (n Noise) logPair(u, gap float64) float64 {
 	v := 2*n.SD*n.SD + n.Rate*math.Abs(gap)
 	one := func(u float64) float64 {
-		return logAdd(math.Log(0.95)+logNormal(u, v), math.Log(0.05)+logNormal(u, v+dirtyMean*dirtyMean))
+		return belief.LogAdd(math.Log(0.95)+logNormal(u, v), math.Log(0.05)+logNormal(u, v+dirtyMean*dirtyMean))
 	}
 	if !n.Modes() {
 		return one(u)
 	}
 	apart := n.Share * (1 - n.Share)
-	return logSum([]float64{
+	return belief.LogSum([]float64{
 		math.Log(1-2*apart) + one(u), math.Log(apart) + one(u-n.Mode), math.Log(apart) + one(u+n.Mode),
 	})
 }

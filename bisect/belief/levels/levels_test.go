@@ -1,4 +1,4 @@
-package belief_test
+package levels_test
 
 import (
 	"math"
@@ -6,12 +6,13 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 )
 
 // A launch that was stopped says that it would have shown at least so much.
 func TestLevelsTakeCensoredLaunches(t *testing.T) {
 	commits := []bisect.Commit{{ID: "only"}}
-	m := belief.NewLevels(commits, []float64{1})
+	m := levels.New(commits, []float64{1})
 	for i := range 6 {
 		m.Add(belief.Launch{Index: belief.GoodEnd, At: float64(20 * i), Y: 0.001 * float64(i%2)})
 		m.Add(belief.Launch{Index: 0, At: float64(20*i + 10), Y: 0.5, Censored: true})

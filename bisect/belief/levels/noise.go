@@ -1,9 +1,11 @@
-package belief
+package levels
 
 import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/kbisect/kbisect/bisect/belief"
 )
 
 // firstNoise is assumed before anything was seen: 0.9 % noise per launch, little drift.
@@ -33,7 +35,7 @@ func spreads() []float64 {
 
 // refit chooses the noise under which the launches are likeliest, given that the likeliest set holds
 // the culprit, and runs all filters anew.
-func (m *Levels) refit() {
+func (m *Belief) refit() {
 	best := m.seen(fitWindow).fitOne(m.noise).noise
 	if m.noise.Modes() || len(m.launches) <= latestModes { // later they would have shown by now
 		if two, ok := m.seen(modeWindow).fitTwo(best, m.noise); ok {
@@ -49,11 +51,11 @@ func (m *Levels) refit() {
 
 // sight is the launches as the likeliest set sees them.
 type sight struct {
-	launches []Launch
+	launches []belief.Launch
 	bad      []bool
 }
 
-func (m *Levels) seen(window int) sight {
+func (m *Belief) seen(window int) sight {
 	j, _ := m.parts.top()
 	var s sight
 	for i := max(0, len(m.launches)-window); i < len(m.launches); i++ {
@@ -123,7 +125,7 @@ func (s sight) fitOne(last Noise) fit {
 // replay runs the launches through the filters anew, with the present noise. Sets that no launch has
 // told apart yet share a filter until one does. Sets that hardly count keep theirs, and their distance to
 // the likeliest one: that bounds the time of a decision.
-func (m *Levels) replay() {
+func (m *Belief) replay() {
 	top, _ := m.parts.top()
 	old := m.parts.sets[top].filter.logL
 	alive, gone := m.parts.worthwhile(len(m.launches), m.noise.Modes())
@@ -132,7 +134,7 @@ func (m *Levels) replay() {
 	seen := make([]bool, len(m.parts.commits))
 	for i := range m.launches {
 		l := m.scaled(i)
-		if l.Index != GoodEnd && !seen[l.Index] {
+		if l.Index != belief.GoodEnd && !seen[l.Index] {
 			seen[l.Index] = true
 			groups, filters = m.parts.divide(groups, filters, l.Index)
 		}

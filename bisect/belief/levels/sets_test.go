@@ -1,4 +1,4 @@
-package belief
+package levels
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
 )
 
 // randomDAG is a range in which every commit has one or two parents, and the last reaches all others.
@@ -90,16 +91,16 @@ func TestLevelsAreRepeatable(t *testing.T) {
 		const n, culprit, step = 20, 13, 0.05
 		commits := randomDAG(rng, n)
 		prior := slices.Repeat([]float64{1}, n)
-		prices := Prices{Pass: 10, Usable: func(int) bool { return true }}
-		first, again := NewLevels(commits, prior), NewLevels(commits, prior)
+		prices := belief.Prices{Pass: 10, Usable: func(int) bool { return true }}
+		first, again := New(commits, prior), New(commits, prior)
 		for k := range 40 {
-			i := GoodEnd
+			i := belief.GoodEnd
 			if a, ok := first.Next(prices); ok && k > 8 {
 				i = a.Index
 			} else if k%2 == 1 {
 				i = n - 1
 			}
-			l := Launch{Index: i, At: float64(10 * k), Y: 3 + 0.005*rng.NormFloat64()}
+			l := belief.Launch{Index: i, At: float64(10 * k), Y: 3 + 0.005*rng.NormFloat64()}
 			if i >= 0 && bisect.Ancestors(commits, i)[culprit] {
 				l.Y += step
 			}
@@ -124,42 +125,5 @@ func TestLevelsAreRepeatable(t *testing.T) {
 		if w := first.Weights(); w[culprit] < 0.5 {
 			t.Errorf("seed %d: culprit with probability %v", seed, w[culprit])
 		}
-	}
-}
-
-// The order of launches that fail or pass says nothing.
-func TestFailuresDoNotDependOnTheOrder(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 3))
-	commits := randomDAG(rng, 15)
-	type launch struct {
-		i      int
-		failed bool
-	}
-	var launches []launch
-	for range 30 {
-		i := rng.IntN(16) - 1
-		launches = append(launches, launch{i, i >= 0 && bisect.Ancestors(commits, i)[6] && rng.IntN(4) > 0})
-	}
-	var want Posterior
-	for round := range 5 {
-		e := NewFailures(commits, slices.Repeat([]float64{1}, 15), 0.02, false)
-		for _, l := range launches {
-			e.Add(Launch{Index: l.i, Failed: l.failed})
-		}
-		got := e.Posterior()
-		if round == 0 {
-			want = got
-		}
-		total := got.Alike
-		for i, w := range got.Weight {
-			total += w
-			if math.Abs(w-want.Weight[i]) > 1e-12 {
-				t.Errorf("commit %d: %v, and %v in another order", i, w, want.Weight[i])
-			}
-		}
-		if math.Abs(total-1) > 1e-9 || math.Abs(got.Alike-want.Alike) > 1e-12 {
-			t.Errorf("probabilities add up to %v", total)
-		}
-		rng.Shuffle(len(launches), func(i, k int) { launches[i], launches[k] = launches[k], launches[i] })
 	}
 }

@@ -1,8 +1,10 @@
-package belief
+package levels
 
 import (
 	"math"
 	"slices"
+
+	"github.com/kbisect/kbisect/bisect/belief"
 )
 
 // fitTwo fits two modes, and says whether the launches speak for them: they must be likelier by
@@ -34,7 +36,7 @@ func (s sight) fitTwo(one, last Noise) (Noise, bool) {
 func (s sight) mixed(n Noise) bool {
 	pure := n
 	pure.Mode = 0
-	before := map[int]Launch{}
+	before := map[int]belief.Launch{}
 	odds := 0.0
 	for _, l := range s.launches {
 		if b, ok := before[l.Index]; ok && !b.Censored && !l.Censored {
@@ -190,7 +192,7 @@ func (s sight) assign(n Noise) Noise {
 
 // assign returns the chance that a launch fell into the second mode, and adds what it says about the
 // offset of the modes: all Gaussians of the filter have their say.
-func (f filter) assign(l Launch, bad bool, n Noise, w, u *[2]float64) float64 {
+func (f filter) assign(l belief.Launch, bad bool, n Noise, w, u *[2]float64) float64 {
 	x := 0.0
 	if bad {
 		x = 1

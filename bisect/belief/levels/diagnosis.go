@@ -1,13 +1,13 @@
-package belief
+package levels
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
@@ -21,71 +21,9 @@ const (
 	serial      = 0.35  // von Neumann's ratio of the good end: 1 means that launches follow no trend
 	modesApart  = 5.0   // standard deviations of a launch by which two modes differ
 	modesShare  = 0.12  // of the launches that fall into the rarer mode
-	clockSpread = 0.01  // of the clocks after the launches
 	fewLaunches = 12    // launches without which nothing is said
 	unsettled   = 4     // the first launches, which set level and step and are not called disturbed
 )
-
-// DeviceLog is what the launches tell of the machine besides their times.
-type DeviceLog struct {
-	launches, throttled, shared, stalled int
-	clocks                               map[string][]float64 // of the devices, after each launch, MHz
-}
-
-// Note takes in a launch.
-func (s *DeviceLog) Note(o bisect.Outcome) {
-	s.launches++
-	count := func(n *int, kind bisect.MarkKind) {
-		if slices.ContainsFunc(o.Marks, func(m bisect.Mark) bool { return m.Kind == kind }) {
-			*n++
-		}
-	}
-	count(&s.throttled, bisect.Throttled)
-	count(&s.shared, bisect.Shared)
-	count(&s.stalled, bisect.Stalled)
-	if s.clocks == nil {
-		s.clocks = map[string][]float64{}
-	}
-	for _, d := range o.Devices {
-		var after struct {
-			Clock float64 `json:"sm_clock"`
-		}
-		if json.Unmarshal(d.After, &after) == nil && after.Clock > 0 {
-			s.clocks[d.UUID] = append(s.clocks[d.UUID], after.Clock)
-		}
-	}
-}
-
-// spread is the largest relative spread of the clock of a device, from the tenth to the ninetieth
-// percentile. A device that was found idle after a launch says nothing of the launch.
-func (s *DeviceLog) spread() float64 {
-	most := 0.0
-	for _, v := range s.clocks {
-		v = slices.Sorted(slices.Values(v))
-		busy := slices.DeleteFunc(v, func(x float64) bool { return x < v[len(v)-1]/2 })
-		if len(busy) >= fewLaunches {
-			most = max(most, (busy[len(busy)*9/10]-busy[len(busy)/10])/busy[len(busy)/2])
-		}
-	}
-	return most
-}
-
-// Warnings puts what was read off the devices into words.
-func (s *DeviceLog) Warnings() []string {
-	var out []string
-	add := func(n int, what, hint string) {
-		if n > 0 && n*20 > s.launches {
-			out = append(out, fmt.Sprintf("%s during %d of %d launches\nhint: %s", what, n, s.launches, hint))
-		}
-	}
-	add(s.shared, "another process used the device", "free the device, or choose another one with [device] gpus")
-	add(s.throttled, "the device was throttled", "let it cool, lower its clocks with nvidia-smi --lock-gpu-clocks, or choose another one with [device] gpus")
-	add(s.stalled, "this machine stalled", "run nothing else on it meanwhile")
-	if d := s.spread(); d > clockSpread && s.throttled == 0 {
-		out = append(out, fmt.Sprintf("the clock of the device differed by %.1f %% from launch to launch\nhint: fix it with nvidia-smi --lock-gpu-clocks", 100*d))
-	}
-	return out
-}
 
 // Diagnosis is what the times themselves tell of the machine.
 type Diagnosis struct {
@@ -98,7 +36,7 @@ type Diagnosis struct {
 }
 
 // Diagnose looks at the launches so far, as the likeliest set sees them.
-func Diagnose(m *Levels) Diagnosis {
+func Diagnose(m *Belief) Diagnosis {
 	s := m.seen(len(m.launches))
 	w := Diagnosis{noise: m.noise, launches: len(s.launches), serial: 1}
 	if w.launches < fewLaunches {
@@ -116,7 +54,7 @@ func Diagnose(m *Levels) Diagnosis {
 		}
 		if s.bad[i] {
 			l.Y -= step
-		} else if m.launches[i].Index == GoodEnd {
+		} else if m.launches[i].Index == belief.GoodEnd {
 			good = append(good, l.Y)
 		}
 		t, y = append(t, l.At), append(y, l.Y)
@@ -129,7 +67,7 @@ func Diagnose(m *Levels) Diagnosis {
 }
 
 // clean is the chance that nothing disturbed a launch, by what is known before it.
-func (f filter) clean(l Launch, bad bool, n Noise) float64 {
+func (f filter) clean(l belief.Launch, bad bool, n Noise) float64 {
 	x := 0.0
 	if bad {
 		x = 1
@@ -229,7 +167,7 @@ const (
 )
 
 // Examine looks at the levels of a series of launches, in the order in which they were made.
-func Examine(series []Launch) Environment {
+func Examine(series []belief.Launch) Environment {
 	e := Environment{Launches: len(series), Neumann: math.NaN()}
 	y := make([]float64, len(series))
 	for i, l := range series {
@@ -298,10 +236,10 @@ func (e *Environment) countDisturbed(y []float64) {
 
 // fitSeries fits the noise of a search to launches of one candidate. What a search adds to a fit for safety is
 // taken off again: it is for series shorter than this.
-func fitSeries(series []Launch) Noise {
-	m := NewLevels([]bisect.Commit{{ID: "none"}}, []float64{1})
+func fitSeries(series []belief.Launch) Noise {
+	m := New([]bisect.Commit{{ID: "none"}}, []float64{1})
 	for _, l := range series {
-		l.Index = GoodEnd
+		l.Index = belief.GoodEnd
 		m.Add(l)
 	}
 	m.refit()
@@ -335,19 +273,10 @@ func TwoModes(values []float64) (low, high float64, share float64, ok bool) {
 	return metric.Median(v[:at]), metric.Median(v[at:]), float64(len(v)-at) / float64(len(v)), true
 }
 
-// Misfit is where launches contradict the model that an answer rests on.
-type Misfit struct {
-	Index int     // of the commit that contradicts it most, or GoodEnd
-	P     float64 // probability of so much by chance, all commits looked at: a posterior predictive check
-}
-
-// Misfits reports launches that would almost never come about by chance.
-func (m Misfit) Misfits() bool { return m.P < 0.001 }
-
 // checkLevels names the commit whose launches differ most from what the likeliest set predicts. Under the model the
 // filter's prediction errors are independent, so their standardised sum is normal. A launch may be disturbed by any
 // amount, so each counts for at most two standard deviations.
-func checkLevels(m *Levels) Misfit {
+func checkLevels(m *Belief) belief.Misfit {
 	const fewest, most = 3, 2.0
 	s := m.seen(len(m.launches))
 	f := newFilter(m.noise)
@@ -366,44 +295,12 @@ func checkLevels(m *Levels) Misfit {
 		}
 		f.add(l, s.bad[i], m.noise)
 	}
-	worst := Misfit{P: 1}
+	worst := belief.Misfit{P: 1}
 	for at, n := range count {
 		if p := math.Erfc(math.Abs(sum[at]) / math.Sqrt(2*n)); n >= fewest && (p < worst.P || p == worst.P && at < worst.Index) {
-			worst = Misfit{at, p}
+			worst = belief.Misfit{Index: at, P: p}
 		}
 	}
 	worst.P = min(1, worst.P*float64(max(1, len(count))))
 	return worst
-}
-
-// Misfit says which commit failed or passed in a way that the rates of commit k's answer explain least: the exact test
-// of Fisher of its launches against those of all the others that are bad, or good, by that answer.
-func (e *Failures) Misfit(k int) Misfit {
-	worst := Misfit{P: 1}
-	bad := e.Posterior().Bad[k]
-	for _, i := range e.tested {
-		group, own := bad, e.Of(i)
-		if !e.reach[i][k] {
-			group = e.all.Minus(bad)
-		}
-		if p := fisher(own, group.Minus(own)); p < worst.P {
-			worst = Misfit{i, p}
-		}
-	}
-	worst.P = min(1, worst.P*float64(max(1, len(e.tested))))
-	return worst
-}
-
-// fisher is the two-sided probability of a split of failures between two groups at least as unlikely as this one.
-func fisher(a, b Tally) float64 {
-	n, m, fails := a.Launches(), b.Launches(), a.Fails+b.Fails
-	choose := func(n, k int) float64 { return -logBeta(float64(n-k)+1, float64(k)+1) - math.Log(float64(n)+1) }
-	at := func(k int) float64 { return choose(n, k) + choose(m, fails-k) - choose(n+m, fails) }
-	own, sum := at(a.Fails), 0.0
-	for k := max(0, fails-m); k <= min(n, fails); k++ {
-		if l := at(k); l <= own+1e-9 {
-			sum += math.Exp(l)
-		}
-	}
-	return min(1, sum)
 }
