@@ -202,3 +202,43 @@ func (h *hello) fails(ctx context.Context) (why string, err error) {
 	h.worked = true
 	return "", nil
 }
+
+// concluded adds to the outcome of a launch what the devices went through, and asks whose fault it was.
+func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bisect.Request, run trial.Launched, d deviceState) (bisect.Outcome, error) {
+	o := run.Outcome
+	o.Devices = d.notes
+	if o.Class != bisect.OK { // a failed launch has no times to compare
+		o.Unfit = ""
+	}
+	o.Marks = append(o.Marks, marks(d, run.Stall)...)
+	if o.Unfit == "" && !r.Timing && len(o.Marks) > 0 {
+		o.Unfit = o.Marks[0].String()
+	}
+	if o.Class != bisect.OK && w.Caches.Warmed != r.Candidate && w.Caches.Filled(p.Config.Recipe.WholeTimed, false) {
+		o.Caches = string(Cold)
+	}
+	if run.Killed { // it may have left a lock file
+		if err := w.ClearCaches(); err != nil {
+			return o, err
+		}
+	}
+	fault, err := p.machine.fault(ctx, r.Candidate, o, run.Last, d)
+	if fault != "" {
+		o.Class, o.Why = bisect.Infra, fault
+	}
+	return trial.Excuse(o, run.Lost), err
+}
+
+// marks are what the times of a launch suffered from.
+func marks(d deviceState, stall time.Duration) (out []bisect.Mark) {
+	if d.throttled != "" {
+		out = append(out, bisect.Mark{Kind: bisect.Throttled, Text: d.throttled})
+	}
+	if d.shared != "" {
+		out = append(out, bisect.Mark{Kind: bisect.Shared, Text: d.shared})
+	}
+	if stall > 0 {
+		out = append(out, bisect.Mark{Kind: bisect.Stalled, Text: fmt.Sprintf("kbisect did not run for %.1f s", stall.Seconds())})
+	}
+	return out
+}

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -285,78 +286,63 @@ func (p *Pipeline) job(r bisect.Request) trial.Job {
 	}
 }
 
-// workspaces are those that are open, by name.
-type workspaces struct {
-	root *workspace.Root
-	open map[string]*workspace.Workspace
-}
-
-// workspaceName gives the ends workspaces of their own, since they are launched again and again, and each side of
-// a confirmation a fresh one.
-func workspaceName(r bisect.Request) string {
-	switch r.Purpose {
-	case bisect.EndGood:
-		return "good"
-	case bisect.EndBad:
-		return "bad"
-	case bisect.ConfirmCulprit, bisect.ConfirmParent:
-		return "confirm-" + trial.FileName(r.Candidate)
+// trial launches what a workspace holds. A launch for its times finds the caches as the last launch of the same
+// candidate left them, unless the user wants them empty: just-in-time compilation takes seconds once, and would hide
+// a change of microseconds. All other launches find them empty, as a fresh machine would have them.
+func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
+	recipe, caches := p.Config.Recipe, p.Config.Caches
+	if recipe.OnlyBuilds(r) {
+		return bisect.Outcome{Class: bisect.OK}, nil
 	}
-	return "search"
-}
-
-// of is the workspace for a request, or nil if it was not opened.
-func (ws *workspaces) of(r bisect.Request) *workspace.Workspace { return ws.open[workspaceName(r)] }
-
-// get opens the workspace for a request.
-func (ws *workspaces) get(p trial.Recipe, r bisect.Request) (*workspace.Workspace, error) {
-	name := workspaceName(r)
-	if r.Clean && r.Nth == 0 {
-		if err := ws.drop(name); err != nil {
-			return nil, err
+	warm := caches == Warm || caches == "" && r.Timing
+	if warm && w.Caches.Warmed == r.Candidate {
+		o, err := p.launch(ctx, w, r, patience)
+		if err == nil && w.Caches.Filled(recipe.WholeTimed, false) {
+			o.Caches = string(Warm)
 		}
+		return o, err
 	}
-	if w, ok := ws.open[name]; ok {
-		return w, nil
+	if err := w.ClearCaches(); err != nil {
+		return bisect.Outcome{}, err
 	}
-	w := ws.root.New(name)
-	if err := w.CheckFolder(); err != nil {
-		return nil, err
+	noBytecode := !w.Caches.HasBytecode()
+	first, err := p.launch(ctx, w, r, patience)
+	if err != nil || first.Class != bisect.OK {
+		return first, err
 	}
-	if err := w.Open(p.Opening()); err != nil {
-		return nil, err
+	w.Caches.Warmed = r.Candidate
+	if !w.Caches.Filled(recipe.WholeTimed, noBytecode) {
+		return first, nil
 	}
-	ws.open[name] = w
-	return w, nil
+	first.Caches = string(Cold)
+	if caches == Cold {
+		return first, nil
+	}
+	if !warm { // launches of other candidates may have had less to compile
+		first.Unfit = "it filled empty caches"
+		return first, nil
+	}
+	second, err := p.launch(ctx, w, r, patience)
+	second.Cold, second.Caches = first.Phases, string(Warm)
+	return second, err
 }
 
-// drop removes a workspace.
-func (ws *workspaces) drop(name string) error {
-	w, ok := ws.open[name]
-	if !ok {
-		return nil
+// launch makes one launch with the devices watched, and asks whose fault a failure is.
+func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
+	before := readDevices(p.Config.Devices)
+	// Builds ahead are paused while times are taken, see ahead.
+	defer p.ahead.freeze(false)
+	run, err := trial.Launch(ctx, w, trial.Order{
+		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
+		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
+		Report: p.Config.report(r), OnTimed: func() { p.ahead.freeze(true) },
+	})
+	for _, text := range run.Warnings {
+		p.notices.once(text)
 	}
-	delete(ws.open, name)
-	return w.Remove()
-}
-
-// close removes all workspaces, and the root.
-func (ws *workspaces) close() (first error) {
-	for name := range ws.open {
-		if err := ws.drop(name); err != nil && first == nil {
-			first = err
-		}
+	p.machine.suspect(r.Candidate, run.Suspicious)
+	if err != nil || run.NotStarted {
+		return trial.Excuse(run.Outcome, run.Lost), err
 	}
-	if err := ws.root.Close(); err != nil && first == nil {
-		first = err
-	}
-	return first
-}
-
-// checkWorkspace returns an error if no trial can succeed in the workspace of a request, and whether its folder is gone.
-func (ws *workspaces) checkWorkspace(r bisect.Request) (gone bool, err error) {
-	if w := ws.of(r); w != nil {
-		return w.Gone(), w.Check()
-	}
-	return false, ws.root.Check()
+	return p.concluded(ctx, w, r, run, before.since(ctx))
 }

@@ -149,7 +149,7 @@ func (r *Run) narrow() error {
 	return nil
 }
 
-// step makes the launch that promises most; done when there is none.
+// step launches the commit of the range, or the end, that promises most; done when there is none.
 func (r *Run) step() (done bool, err error) {
 	if why := r.Over(); why != "" {
 		return r.GiveUp(why), nil
@@ -166,19 +166,14 @@ func (r *Run) step() (done bool, err error) {
 		r.Search.OnDecision(a)
 	}
 	r.ahead(a.Index)
-	return false, r.probe(a.Index)
-}
-
-// probe launches one commit of the range, or an end, and takes in what it shows.
-func (r *Run) probe(i int) error {
-	why := r.Span.Purpose(i)
-	if made, err := r.Question.AsProof(r, i); err != nil || made {
-		return err
+	if made, err := r.Question.AsProof(r, a.Index); err != nil || made {
+		return false, err
 	}
+	why := r.Span.Purpose(a.Index)
 	for n := 0; ; n++ {
-		failed, err := r.Try(r.Span.Id(i), why)
+		failed, err := r.Try(r.Span.Id(a.Index), why)
 		if repeat := why == bisect.Searching && n+1 < r.Search.Repeat && !failed; err != nil || !repeat || r.Over() != "" {
-			return err
+			return false, err
 		}
 	}
 }

@@ -172,9 +172,10 @@ func sayOn(c *cli.Context) func(string) {
 	}
 }
 
-// outputOf is how a command shows its result.
-func outputOf(c *cli.Context) session.Output {
-	return session.Output{
+// envOf is what a command that launches candidates brings along: what it was asked for, and how its result is shown;
+// command is what follows its --.
+func envOf(c *cli.Context, command []string) session.Env {
+	return session.Env{Request: trialRequest(c, command), Display: newDisplay(c), Version: version(), Output: session.Output{
 		Stdout: c.App.Writer,
 		Print: func(d report.Document, l report.Ledger) error {
 			return printResult(c.App.Writer, c.Bool("json"), d, l, render.Terminal{})
@@ -182,12 +183,7 @@ func outputOf(c *cli.Context) session.Output {
 		Write: func(d report.Document, l report.Ledger) error {
 			return readFormats(c).write(d, l, c.App.Writer, sayOn(c))
 		},
-	}
-}
-
-// envOf is what a command that launches candidates brings along; command is what follows its --.
-func envOf(c *cli.Context, command []string) session.Env {
-	return session.Env{Request: trialRequest(c, command), Display: newDisplay(c), Output: outputOf(c), Version: version()}
+	}}
 }
 
 // prepare reads what a command that launches candidates is given, and refuses reports that could not be written.

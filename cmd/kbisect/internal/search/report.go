@@ -1,16 +1,23 @@
 package search
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
+	"github.com/kbisect/kbisect/pipeline/store"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
@@ -106,5 +113,76 @@ func Pictured(ctx context.Context, l *report.Ledger, repo *source.Repo, rng *sou
 		if text, err := d.Unified(all, 3); err == nil {
 			l.Diffs[id] = text
 		}
+	}
+}
+
+// seen are the launches as the search saw them: a lost metric counts as a failure.
+func (s *Search) seen() []report.Launch {
+	out := slices.Clone(s.session.Launches)
+	for i := range out {
+		out[i].Outcome = s.session.Memory.Seen(out[i].Outcome)
+	}
+	return out
+}
+
+// keepStep writes a judgement into the store for people who look there. A resumed search repeats the judgements of
+// earlier attempts from its launches: those are in the store already.
+func (s *Search) keepStep(step bisect.Step) {
+	t := s.session
+	if t.Display.Steps <= t.KeptSteps {
+		return
+	}
+	data, err := json.Marshal(step.Verdict)
+	if err == nil {
+		err = t.Store.AddStep(store.Step{
+			Session: t.Record.ID, Seq: t.Display.Steps, Commit: step.Commit, Candidate: step.Commit, Call: string(step.Verdict.Call),
+			Probability: step.Verdict.Probability, Why: step.Verdict.Why, Inferred: step.Inferred, Verdict: data,
+		})
+	}
+	if err != nil {
+		t.Display.Warn(fmt.Sprintf("storing a judgement: %v", err))
+	}
+}
+
+// keep stores the finding, and the commits that it has proven good.
+func (s *Search) keep(d *report.Search) error {
+	t := s.session
+	var data bytes.Buffer
+	if err := report.WriteJSON(&data, d); err != nil {
+		return err
+	}
+	for _, step := range d.Steps {
+		// Only what was launched as an end or as the parent of the culprit was launched often enough to begin a later search
+		// from; and a search for builds that fail says nothing of how a commit runs.
+		proven := step.Role == bisect.RoleGoodEnd || step.Role == bisect.RoleParent
+		if !t.Policy.Judge.Builds && step.Verdict.Call == bisect.Good && step.Verdict.Class == bisect.OK && !step.Inferred && proven && d.Result == bisect.Found {
+			if err := t.Store.RecordGood(store.Good{Commit: step.Commit, When: time.Now(), Session: t.Record.ID, Detail: step.Verdict.Why}); err != nil {
+				return err
+			}
+		}
+	}
+	return t.Store.UpdateSession(t.Record.ID, func(kept *store.Session) {
+		kept.Status, kept.Finding, kept.Summary = string(d.Result), data.Bytes(), d.Summary()
+		kept.Good, kept.Elapsed = s.good, time.Duration(d.Totals.Wall*float64(time.Second))
+	})
+}
+
+// explain compares the first culprit with its parent. A culprit that does not build needs no explanation.
+func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
+	c := f.Culprits[0]
+	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed {
+		return
+	}
+	got, err := explain.Culprit(ctx, s.session, c.Parents[0], c.Commit, c.Effect)
+	switch {
+	case err != nil:
+		f.Warnings = append(f.Warnings, "the culprit could not be examined: "+wording.Headline(err.Error()))
+	case got != nil:
+		title := "The culprit against its parent"
+		if len(f.Culprits) > 1 {
+			title = fmt.Sprintf("Culprit %s against its parent", wording.Short(c.Commit))
+		}
+		t := got.Table(title, "parent", "culprit")
+		s.table = &t
 	}
 }

@@ -7,15 +7,11 @@
 package search
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/find"
@@ -24,12 +20,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
-	"github.com/kbisect/kbisect/pipeline/store"
 )
 
 // Search is one search: a session, and what it has found besides commits.
@@ -42,6 +35,72 @@ type Search struct {
 	hunks    map[string][]report.Hunk // by culprit: what in it is to blame
 	switched map[string]string        // by culprit: the flag that it switches on
 	table    *report.Table            // why the culprit differs from its parent
+}
+
+// Run begins a search, or resumes one.
+func Run(ctx context.Context, e session.Env) error {
+	q := e.Request
+	repo, err := source.Open(q.Dir)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	defer repo.Close()
+	if q.Resume {
+		s, err := resume(ctx, e, repo)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return Of(s).run(ctx)
+	}
+	p, rng, err := read(ctx, q, repo) // a wrong request must not create a store
+	if err != nil {
+		return err
+	}
+	s, err := session.Begin(ctx, e, repo, p, p.Axis)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	s.Range = rng
+	if q.Bad == "HEAD" {
+		session.WarnUncommitted(ctx, s, "the bad end")
+	}
+	return Of(s).run(ctx)
+}
+
+// read makes the policy of a request, with its ends and, unless the good end is still to be found, the range between
+// them.
+func read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Policy, *source.Range, error) {
+	p, err := policy.ForSearch(q, repo)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch p.Axis {
+	case policy.AxisFlags:
+		return p, nil, policy.EndsOf(p, repo).FlagEnds(q)
+	case policy.AxisHunks:
+		return p, nil, policy.EndsOf(p, repo).HunkEnds(ctx, q)
+	}
+	if p.Bad, err = repo.Resolve(q.Bad); err != nil {
+		return nil, nil, exit.Usagef("--bad: %w", err)
+	}
+	if err := chooseGood(p, q, repo); err != nil {
+		return p, nil, err
+	}
+	if err := policy.EndsOf(p, repo).FollowRenames(ctx); err != nil {
+		return p, nil, err
+	}
+	if p.Good == "" {
+		policy.EndsOf(p, repo).AddHeaders(p.Bad)
+		return p, nil, nil
+	}
+	policy.EndsOf(p, repo).AddHeaders(p.Good, p.Bad)
+	rng, err := repo.Range(ctx, p.Good, p.Bad, p.RangeOptions())
+	if err != nil {
+		return p, nil, rangeError(err)
+	}
+	return p, rng, policy.EndsOf(p, repo).CheckNamed()
 }
 
 // Of is a search that has found nothing yet.
@@ -187,15 +246,6 @@ func (s *Search) lost(f *bisect.Finding) bool {
 	return true
 }
 
-// seen are the launches as the search saw them: a lost metric counts as a failure.
-func (s *Search) seen() []report.Launch {
-	out := slices.Clone(s.session.Launches)
-	for i := range out {
-		out[i].Outcome = s.session.Memory.Seen(out[i].Outcome)
-	}
-	return out
-}
-
 // History finds the good end where none is given, then the culprit.
 func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	t := s.session
@@ -263,64 +313,10 @@ func toCommits(rng *source.Range, firstParent bool) (out []bisect.Commit, matter
 	return out, matter
 }
 
-// keepStep writes a judgement into the store for people who look there. A resumed search repeats the judgements of
-// earlier attempts from its launches: those are in the store already.
-func (s *Search) keepStep(step bisect.Step) {
-	t := s.session
-	if t.Display.Steps <= t.KeptSteps {
-		return
-	}
-	data, err := json.Marshal(step.Verdict)
-	if err == nil {
-		err = t.Store.AddStep(store.Step{
-			Session: t.Record.ID, Seq: t.Display.Steps, Commit: step.Commit, Candidate: step.Commit, Call: string(step.Verdict.Call),
-			Probability: step.Verdict.Probability, Why: step.Verdict.Why, Inferred: step.Inferred, Verdict: data,
-		})
-	}
-	if err != nil {
-		t.Display.Warn(fmt.Sprintf("storing a judgement: %v", err))
-	}
-}
-
-// keep stores the finding, and the commits that it has proven good.
-func (s *Search) keep(d *report.Search) error {
-	t := s.session
-	var data bytes.Buffer
-	if err := report.WriteJSON(&data, d); err != nil {
+// rangeError makes any failure to read a range but an interruption an error of the user.
+func rangeError(err error) error {
+	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	for _, step := range d.Steps {
-		// Only what was launched as an end or as the parent of the culprit was launched often enough to begin a later search
-		// from; and a search for builds that fail says nothing of how a commit runs.
-		proven := step.Role == bisect.RoleGoodEnd || step.Role == bisect.RoleParent
-		if !t.Policy.Judge.Builds && step.Verdict.Call == bisect.Good && step.Verdict.Class == bisect.OK && !step.Inferred && proven && d.Result == bisect.Found {
-			if err := t.Store.RecordGood(store.Good{Commit: step.Commit, When: time.Now(), Session: t.Record.ID, Detail: step.Verdict.Why}); err != nil {
-				return err
-			}
-		}
-	}
-	return t.Store.UpdateSession(t.Record.ID, func(kept *store.Session) {
-		kept.Status, kept.Finding, kept.Summary = string(d.Result), data.Bytes(), d.Summary()
-		kept.Good, kept.Elapsed = s.good, time.Duration(d.Totals.Wall*float64(time.Second))
-	})
-}
-
-// explain compares the first culprit with its parent. A culprit that does not build needs no explanation.
-func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
-	c := f.Culprits[0]
-	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed {
-		return
-	}
-	got, err := explain.Culprit(ctx, s.session, c.Parents[0], c.Commit, c.Effect)
-	switch {
-	case err != nil:
-		f.Warnings = append(f.Warnings, "the culprit could not be examined: "+wording.Headline(err.Error()))
-	case got != nil:
-		title := "The culprit against its parent"
-		if len(f.Culprits) > 1 {
-			title = fmt.Sprintf("Culprit %s against its parent", wording.Short(c.Commit))
-		}
-		t := got.Table(title, "parent", "culprit")
-		s.table = &t
-	}
+	return exit.Usage(err) // nil stays nil
 }

@@ -17,82 +17,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Run begins a search, or resumes one.
-func Run(ctx context.Context, e session.Env) error {
-	q := e.Request
-	repo, err := source.Open(q.Dir)
-	if err != nil {
-		return exit.Usage(err)
-	}
-	defer repo.Close()
-	if q.Resume {
-		s, err := resume(ctx, e, repo)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		return Of(s).run(ctx)
-	}
-	p, rng, err := read(ctx, q, repo) // a wrong request must not create a store
-	if err != nil {
-		return err
-	}
-	s, err := session.Begin(ctx, e, repo, p, p.Axis)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	s.Range = rng
-	if q.Bad == "HEAD" {
-		session.WarnUncommitted(ctx, s, "the bad end")
-	}
-	return Of(s).run(ctx)
-}
-
-// read makes the policy of a request, with its ends and, unless the good end is still to be found, the range between
-// them.
-func read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Policy, *source.Range, error) {
-	p, err := policy.ForSearch(q, repo)
-	if err != nil {
-		return nil, nil, err
-	}
-	switch p.Axis {
-	case policy.AxisFlags:
-		return p, nil, policy.EndsOf(p, repo).FlagEnds(q)
-	case policy.AxisHunks:
-		return p, nil, policy.EndsOf(p, repo).HunkEnds(ctx, q)
-	}
-	if p.Bad, err = repo.Resolve(q.Bad); err != nil {
-		return nil, nil, exit.Usagef("--bad: %w", err)
-	}
-	if err := chooseGood(p, q, repo); err != nil {
-		return p, nil, err
-	}
-	if err := policy.EndsOf(p, repo).FollowRenames(ctx); err != nil {
-		return p, nil, err
-	}
-	if p.Good == "" {
-		policy.EndsOf(p, repo).AddHeaders(p.Bad)
-		return p, nil, nil
-	}
-	policy.EndsOf(p, repo).AddHeaders(p.Good, p.Bad)
-	rng, err := repo.Range(ctx, p.Good, p.Bad, p.RangeOptions())
-	if err != nil {
-		return p, nil, rangeError(err)
-	}
-	return p, rng, policy.EndsOf(p, repo).CheckNamed()
-}
-
 func errNothingToResume() error {
 	return exit.Usagef("nothing to resume: this repository has no search\nhint: kbisect run --good REV")
-}
-
-// rangeError makes any failure to read a range but an interruption an error of the user.
-func rangeError(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	return exit.Usage(err) // nil stays nil
 }
 
 // resume makes the session of the newest search that can go on. A repository without a store is left without one.
