@@ -82,7 +82,7 @@ func (c Contrast) Change(errorRate float64) string {
 	return words.Interval(float64(b.Value), float64(b.Low), float64(b.High), 1-errorRate)
 }
 
-// distance is how far a ratio is from no change, in either direction; an unknown one is not far.
+// distance is how far a ratio is from no change, in either direction, as a logarithm; an unknown one is not far.
 func distance(n Number) float64 {
 	if d := math.Abs(math.Log(float64(n))); !math.IsNaN(d) {
 		return d
@@ -90,7 +90,7 @@ func distance(n Number) float64 {
 	return 0
 }
 
-// width is how uncertain a number is.
+// width is how uncertain a number is: the logarithm of the ratio of its bounds, without limit where one is open.
 func (c Contrast) width() float64 {
 	if !c.Bound.Low.Known() || !c.Bound.High.Known() || c.Bound.Low <= 0 {
 		return math.Inf(1)
@@ -105,7 +105,7 @@ func With(result string, all []Contrast) []Contrast {
 	return out
 }
 
-// changed names what moved farthest of the contrasts with a result.
+// changed names what moved farthest of the contrasts with a result; "" where there are none.
 func (s Compared) changed(result string) string {
 	all := With(result, s.Contrasts)
 	switch len(all) {
@@ -128,6 +128,7 @@ func (s Compared) between(result string) string {
 	for _, x := range all {
 		low, high = min(low, x.Bound.Low), max(high, x.Bound.High)
 	}
+	// NaN bounds are neither; min and max carry them through.
 	if !(low <= high) {
 		return ""
 	}
@@ -192,7 +193,7 @@ func (c *Comparison) Sentence(why string) string {
 	return out
 }
 
-// FlagsDiffer reports two sides of one commit that differ in their flags.
+// FlagsDiffer reports two sides of one commit that differ in their flags, which stand behind a colon.
 func (c *Comparison) FlagsDiffer() bool {
 	return c.A.Commit == c.B.Commit && c.A.Revision != c.B.Revision && strings.Contains(c.A.Revision+c.B.Revision, ":")
 }

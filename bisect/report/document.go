@@ -79,7 +79,7 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	var v *float64
 	err := json.Unmarshal(b, &v)
 	*n = Unknown()
-	if v != nil {
+	if err == nil && v != nil {
 		*n = Number(*v)
 	}
 	return err
@@ -114,13 +114,15 @@ type Estimate struct {
 	High  Number `json:"high"`
 }
 
-// CommitInfo is what a reader wants to know of a commit.
+// CommitInfo is what a reader wants to know of a commit. Of one that the repository no longer holds, only the ID is
+// known.
 type CommitInfo struct {
 	ID, Subject, Author, Email string
 	When                       time.Time
 	Files                      []string // changed against the first parent
 }
 
+// author is a name with its address, as git writes it.
 func (c CommitInfo) author() string {
 	if c.Email == "" {
 		return c.Author
@@ -128,6 +130,7 @@ func (c CommitInfo) author() string {
 	return c.Author + " <" + c.Email + ">"
 }
 
+// date is in RFC 3339 with the offset of the author; "" where it is not known.
 func (c CommitInfo) date() string {
 	if c.When.IsZero() {
 		return ""
@@ -168,7 +171,7 @@ type Failure struct {
 	Why   string       `json:"why"`
 }
 
-// NewFailure puts an outcome that did not end well into a report; nil stays nil.
+// NewFailure puts an outcome that did not end well into a report; nil, none, stays nil.
 func NewFailure(o *bisect.Outcome) *Failure {
 	if o == nil {
 		return nil
@@ -176,7 +179,7 @@ func NewFailure(o *bisect.Outcome) *Failure {
 	return &Failure{o.Class, text(o.Phase), o.Why}
 }
 
-// Table is a table of a document, in words.
+// Table is a table of a document, in words: cells are made where the figures are known, and read the same everywhere.
 type Table struct {
 	Title   string     `json:"title"`
 	Columns []string   `json:"columns"`

@@ -85,7 +85,9 @@ const (
 	SortNone         Sort = ""
 )
 
-// weights say how much a change of each sort explains, and whether more of it is worse (1) or better (-1).
+// weight says how much a change of a sort explains, against 1 of the time itself, and whether more of it is worse (1),
+// better (-1) or neither (0). The weights are judgement: what is rare and usually decisive (spills, graph breaks,
+// recompiles, occupancy) counts more than what moves with every change (instructions, their mix).
 func (s Sort) weight() (weight float64, worse int) {
 	w := map[Sort]struct {
 		weight float64
@@ -187,6 +189,7 @@ func (e *Explanation) Rank() {
 		e.Rows[i].Score = Number(size * weight)
 	}
 	direction := 0
+	// The time comes first, since the rest is held against its direction.
 	r, ok := e.top(e.searched)
 	if !ok && !e.exact() {
 		r, ok = e.top(func(r Row) bool { return r.Sort.effect() })
@@ -269,6 +272,7 @@ func (e *Explanation) moved() string {
 	return "Largest changes: " + strings.Join(parts, "; ") + "."
 }
 
+// a and b are the figures of the two sides for people.
 func (r Row) a() string { return r.cell(r.A, r.TextA) }
 func (r Row) b() string { return r.cell(r.B, r.TextB) }
 
@@ -308,6 +312,7 @@ func (r Row) scatter() bool {
 	return r.Unit != "%" && a > 0 && b > 0 && math.Abs(math.Log(b/a)) <= math.Log1p(r.Noise)
 }
 
+// moved is how far a row moved, for people: "new" where it was nothing before, "" where it did not or is not known.
 func (r Row) moved() string {
 	a, b := float64(r.A), float64(r.B)
 	switch {

@@ -159,7 +159,8 @@ func (g *Gate) accepts() string {
 	return ""
 }
 
-// acceptance is what let a number pass, or would have if it were less.
+// acceptance is what let a number pass, or would have if it were less: that of the very case, or of all cases
+// together, and not one of them for the other.
 func (g *Gate) acceptance(c Contrast) *Acceptance {
 	for i, a := range g.Accepted {
 		if a.Metric == c.Metric && (a.Case == nil) == (c.Case == nil) && Text(a.Case) == Text(c.Case) {

@@ -56,8 +56,8 @@ type Totals struct {
 	Cost       *float64 `json:"cost"`
 }
 
-// Totals adds up the launches. A wall time of all attempts and a price of an hour, 0 where none is known, come
-// from outside.
+// Totals adds up the launches. The wall time of all attempts and the price of an hour of a device, 0 where none is
+// known, come from outside; the price counts the seconds of running, not those of building.
 func (l Ledger) Totals(wall time.Duration, gpuHour float64) Totals {
 	t := Totals{Trials: len(l.Launches), Wall: wall.Seconds()}
 	seen, drilled := map[bisect.Candidate]bool{}, map[bisect.Candidate]bool{}

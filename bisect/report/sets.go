@@ -154,7 +154,7 @@ type Term struct {
 	Share float64  `json:"share"` // of all that the flags do, as logarithms
 }
 
-// headline is the answer of a search over sets.
+// headline is the answer of a search over sets; advice is what to do about flags that were ranked by their cost.
 func (s *Sets) headline(f bisect.Finding, advice string) string {
 	switch n := len(s.Minimal); {
 	case n == 1:
@@ -276,6 +276,7 @@ func (s *Sets) step(atom int, g sets.Guilty) bool {
 	})
 }
 
+// safe has numbers only of a set that was timed.
 func (s *Sets) safe(x sets.Safe) SafeSet {
 	out := SafeSet{Assignment: s.assignment(x.Atoms, nil), Metric: map[string]float64{}, Maximum: x.Maximum, Maximal: x.Maximal, Confirmed: x.Confirmed}
 	if x.Effect != nil && x.Effect.Metric != "" {
@@ -287,6 +288,7 @@ func (s *Sets) safe(x sets.Safe) SafeSet {
 	return out
 }
 
+// hypothesis is a claim with what it needs besides itself (with) and what fails without it (others), one string a set.
 func (s *Sets) hypothesis(c sets.Judged) Hypothesis {
 	h := Hypothesis{Name: c.Name, Claim: s.settings(c.Atoms), Verdict: c.Verdict, With: []string{}, Others: []string{}, Why: c.Why}
 	for _, w := range c.With {

@@ -12,7 +12,7 @@ import (
 )
 
 // searchChart is the search over the commits: for each metric a dot for every launch and a level for every commit,
-// and below them the verdicts.
+// and below them the verdicts. The JSON keys of all charts are what web/page.js reads.
 type searchChart struct {
 	Metrics []metricPoints `json:"metrics"` // that of the complaint first
 	Commits []place        `json:"commits"` // those launched or judged, along the range
@@ -20,7 +20,7 @@ type searchChart struct {
 	Ordered bool           `json:"ordered"`
 }
 
-// place is a commit on the axis.
+// place is a commit on the axis, the number of commits behind the good end.
 type place struct {
 	At      int    `json:"at"`
 	Commit  string `json:"commit"`
@@ -29,7 +29,7 @@ type place struct {
 	Why     string `json:"why"`
 }
 
-// metricPoints are the values of one metric.
+// metricPoints are the values of one metric, all in Unit, which is chosen for them by scale.
 type metricPoints struct {
 	Name   string        `json:"name"`
 	Unit   string        `json:"unit"`
@@ -81,6 +81,7 @@ func (f *finder) metrics() []metricPoints {
 		all = append(all, &metricPoints{Name: name, Unit: unit})
 		return all[len(all)-1]
 	}
+	// A limit belongs to a metric even where no launch has come near it: the drawing shows how much room was left.
 	get(wall, "s").Limit = f.ledger.Limits[bisect.WholeTrial]
 	for i, l := range f.ledger.Launches {
 		if !f.searched(l.Candidate) {
@@ -98,6 +99,7 @@ func (f *finder) metrics() []metricPoints {
 			m := get(name, unit)
 			m.Points = append(m.Points, x)
 		}
+		// What did not build has not run, and a wall time of 0 would look like the fastest launch of all.
 		if o.Class != bisect.BuildFailed {
 			add(wall, "s", []float64{o.Wall})
 		}
@@ -122,7 +124,8 @@ func (f *finder) metrics() []metricPoints {
 	return out
 }
 
-// scale writes times in the unit that people would choose.
+// scale writes times in the unit that people would choose: the one in which the largest of them is at least 0.1.
+// Other units stay as the program named them.
 func (m *metricPoints) scale() {
 	top := 0.0
 	for _, x := range m.Points {
@@ -143,7 +146,8 @@ func (m *metricPoints) scale() {
 	m.Limit *= factor
 }
 
-// rank puts the metric first that the complaint is about, and times before other numbers.
+// rank orders the metrics: what the complaint or a verdict is about, its cases, times of the program, other numbers,
+// the time of the whole run, and its phases.
 func (f *finder) rank(m metricPoints) int {
 	c := f.Complaint
 	if c == nil {
@@ -189,6 +193,7 @@ func (f *finder) levelsOf(m metricPoints) []medianOf {
 		out = append(out, medianOf{At: i, Y: float64(report.Median(v)), Low: slices.Min(v), High: slices.Max(v), N: len(v), How: "least to largest launch"})
 	}
 	slices.SortFunc(out, func(a, b medianOf) int { return cmp.Compare(a.At, b.At) })
+	// Without launches of the good end there is nothing that the ratios of the verdicts could be turned into levels by.
 	if len(out) == 0 || out[0].At != f.at[f.Ends.Good] {
 		return out
 	}
@@ -234,7 +239,8 @@ func (f *finder) certainty() Section {
 	return s
 }
 
-// weights are the culprits, then the suspects, the likeliest first, then what is left for all others.
+// weights are the culprits and suspects, the likeliest first, then what is left for all others. Confidences of several
+// culprits are of different questions and do not add up to one, so that nothing is left over there.
 func (f *finder) weights() []weight {
 	out := []weight{}
 	rest := 1.0
@@ -255,4 +261,5 @@ func (f *finder) weights() []weight {
 	return out
 }
 
+// chance is a probability in percent. Unlike [words.Confidence] it may be 100 %: it is of a belief, not of an answer.
 func chance(p float64) string { return fmt.Sprintf("%.4g %%", 100*p) }

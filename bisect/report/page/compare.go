@@ -10,13 +10,15 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// compared is what a comparison and a gate have in common.
+// compared is what a comparison and a gate have in common; line says of one metric what the verdict rests on, which
+// for a gate includes what the repository accepts.
 type compared struct {
 	report.Compared
 	names [2]string
 	line  func(report.Contrast) (word, note string)
 }
 
+// comparisonPage is of A against B. After a regression it proposes the search that goes on from there.
 func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"A", "B"}}
 	c.line = func(x report.Contrast) (string, string) { return x.Word(), x.Note(d.Effect) }
@@ -36,6 +38,7 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	return p
 }
 
+// gatePage is of the merge base against HEAD. Where equal inputs made launches needless, it has nothing of launches.
 func gatePage(d *report.Gate, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"merge base", "HEAD"}, line: d.Line}
 	session := report.Text(d.Session)
@@ -50,6 +53,7 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	return p
 }
 
+// gateFacts are the two sides and the culprit, or why there is none although one was searched for.
 func gateFacts(d *report.Gate) []Fact {
 	const most = 5 // places of the culprit
 	var f facts
@@ -79,7 +83,8 @@ func gateFacts(d *report.Gate) []Fact {
 	return f
 }
 
-// accepted says what the repository declares besides what the table shows.
+// accepted says what the repository declares besides what the table shows. That an acceptance was not needed is said
+// only where the gate passes: of one that is undecided or fails, it may be needed yet.
 func accepted(d *report.Gate) (out []string) {
 	fresh := 0
 	for _, a := range d.Accepted {
@@ -96,6 +101,7 @@ func accepted(d *report.Gate) (out []string) {
 	return out
 }
 
+// gateSuspects are what a search for the culprit left, where it did not name one.
 func gateSuspects(d *report.Gate) Section {
 	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "subject"}}
 	if d.Culprit == nil && d.Search != nil {
@@ -177,7 +183,7 @@ func change(b report.Estimate) string {
 	return fmt.Sprintf("%s (%s)", words.Change(v), words.Between(v, low, high))
 }
 
-// contrastState is the state of a result.
+// contrastState is the state of a result; "" for one that it does not know, such as the class of a failure.
 func contrastState(result string) State {
 	return map[string]State{
 		report.GateRegression: Bad, report.GatePass: Good, report.NoDifference: Good, report.GateImprovement: Good, report.GateAccepted: Other,

@@ -26,6 +26,7 @@ func (c costChart) Sketch(marks []rune) string {
 	return b.String()
 }
 
+// spentBar is one phase: its seconds over all launches, and its share of those of all phases (0 to 1).
 type spentBar struct {
 	Phase   string  `json:"phase"`
 	Seconds float64 `json:"seconds"`

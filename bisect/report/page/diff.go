@@ -32,6 +32,7 @@ func roleWords(r sets.Role) string {
 	return string(r)
 }
 
+// roleState is the state of a hunk's row; none where hunks were not searched.
 func roleState(r sets.Role) State {
 	switch r {
 	case sets.Culprit:
@@ -57,7 +58,8 @@ func hunkFact(h report.Hunk) Fact {
 }
 
 // covers reports whether a line is part of a hunk. Where lines were replaced the hunk names the new ones, and those
-// that went away for them stand right before.
+// that went away for them stand right before: replaced marks them. A hunk without a first line is a whole file, such
+// as a binary one or a rename.
 func covers(h report.Hunk, l DiffLine, file, oldFile string) bool {
 	switch {
 	case h.Start == 0:
@@ -103,7 +105,9 @@ func boundedDiff(all []DiffLine) *Diff {
 
 var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@`)
 
-// parseDiff reads a unified diff, as git writes it, and marks the lines of hunks.
+// parseDiff reads a unified diff, as git writes it, and marks the lines of hunks. It keeps every line, whatever it
+// holds: what it does not understand is a note. Only the text behind a "@@" counts as lines of a file, so that a
+// removed line that begins with "-- " is no header.
 func parseDiff(text string, hunks []report.Hunk) []DiffLine {
 	var out []DiffLine
 	var file, oldFile string
@@ -163,6 +167,7 @@ func diffPath(s, prefix string) string {
 	return strings.TrimPrefix(s, prefix)
 }
 
+// lineNumber reads digits; 0, which is no line, where there are too many.
 func lineNumber(s string) int {
 	n, _ := strconv.Atoi(s) // digits by the pattern; too many of them give 0
 	return n

@@ -12,7 +12,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// view is the launches behind a document, with what the document calls them.
+// view is the launches behind a document, with what the document calls them. One view serves a search, a comparison
+// and a measurement, which differ in what a candidate is named and how it is coloured.
 type view struct {
 	session  string
 	launches []report.Launch
@@ -34,6 +35,7 @@ func (f *finder) view() view {
 		at:    func(c bisect.Candidate) int { return f.at[c.Commit] },
 		state: func(bisect.Candidate) State { return "" },
 	}
+	// Tests within a culprit have commits of their own that are in no history; "part of it" says so.
 	v.name = func(c bisect.Candidate) string {
 		name := words.Short(c.Commit)
 		switch {
@@ -61,7 +63,8 @@ func (f *finder) view() view {
 	return v
 }
 
-// sides is the launches of two candidates, or of one.
+// sides is the launches of two candidates, or of one. The first launch of a candidate tells which side it is: the
+// purposes of the two ends serve every command that compares.
 func sides(session string, l report.Ledger, names [2]string, purposes map[bisect.Purpose]string) view {
 	v := view{session: session, launches: l.Launches, limits: l.Limits, purpose: purposes}
 	v.at = func(bisect.Candidate) int { return 0 }
@@ -125,10 +128,12 @@ func (v view) assigned(end bisect.Purpose) []string {
 	return settings(v.launches[i].Candidate.Assign)
 }
 
+// settings splits what a candidate has set, "compile=off,graph=on", into its flags.
 func settings(assign string) []string {
 	return strings.FieldsFunc(assign, func(r rune) bool { return r == ',' })
 }
 
+// called is a purpose in the words of the document: the two ends are A and B, or merge base and HEAD.
 func (v view) called(p bisect.Purpose) string { return cmp.Or(v.purpose[p], string(p)) }
 
 // phaseChart is the time by phase: a stacked bar for each candidate, and each phase against its limit.
@@ -172,6 +177,8 @@ func (v view) phases(culprits map[string]bool) Section {
 	return s
 }
 
+// phaseChart gathers the phases in the order in which they run, and for each candidate their medians and longest
+// times. A phase that a candidate never reached takes no time in its bar.
 func (v view) phaseChart() phaseChart {
 	c := phaseChart{Whole: v.limits[bisect.WholeTrial]}
 	index := map[string]int{}
@@ -224,6 +231,7 @@ func nearest(all []bar) []bar {
 	return append(append([]bar{all[0]}, middle...), all[len(all)-1])
 }
 
+// table holds the values of the picture, the limits in its first row.
 func (c phaseChart) table() Table {
 	t := Table{Title: "Seconds by phase: median / longest", Columns: []string{"candidate", "launches"}, Right: []int{1}, Detail: true}
 	limits := []string{"limit", ""}
@@ -338,7 +346,8 @@ func (v view) devices(known []string) Section {
 	return s
 }
 
-// readings are what a device reported before and after a launch; the store keeps them as they came.
+// readings are what a device reported before and after a launch; the store keeps them as they came. A launch without
+// readable ones (another version wrote them, or the device was lost) is left out of the picture.
 func readings(n bisect.DeviceNote, o bisect.Outcome, launch int) (before, after deviceSample, ok bool) {
 	if json.Unmarshal(n.Before, &before) != nil || json.Unmarshal(n.After, &after) != nil {
 		return before, after, false
@@ -349,6 +358,7 @@ func readings(n bisect.DeviceNote, o bisect.Outcome, launch int) (before, after 
 	return before, after, true
 }
 
+// deviceTable holds the values of the picture of one device.
 func deviceTable(name string, samples []deviceSample) Table {
 	t := Table{Title: name, Columns: []string{"launch", "when", "at", "SM clock, MHz", "memory clock, MHz", "°C", "W", "throttled by", "shared with"}, Right: []int{0, 2, 3, 4, 5, 6}, Detail: true}
 	for _, x := range samples {
@@ -392,6 +402,7 @@ func (v view) table(loud map[string]bool) Section {
 	return s
 }
 
+// row is launch n of the table, counted from 1 as the pictures count them.
 func (v view) row(n int, l report.Launch) []string {
 	o := l.Outcome
 	build := ""

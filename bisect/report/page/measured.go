@@ -12,6 +12,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
+// measurementPage is of one candidate: its phases, metrics and devices. A result that is neither "ok" nor of the
+// machine is the class of launches that failed.
 func measurementPage(d *report.Measurement, l report.Ledger) Page {
 	v := sides(d.Session, l, [2]string{}, map[bisect.Purpose]string{bisect.EndGood: "launch"})
 	v.name = func(c bisect.Candidate) string { return c.Brief() }
@@ -34,6 +36,7 @@ func measurementPage(d *report.Measurement, l report.Ledger) Page {
 	return p
 }
 
+// measuredPhases has a column for empty caches only where a launch began with such.
 func measuredPhases(d *report.Measurement) Section {
 	t := Table{Title: "Seconds of each phase", Columns: []string{"phase", "median", "min to max", "with empty caches"}}
 	cleared := false
@@ -56,6 +59,7 @@ func measuredPhases(d *report.Measurement) Section {
 	return Section{ID: "times", Title: "Phases", Tables: []Table{t}}
 }
 
+// measuredMetrics says of a metric with two modes that it has them, since its median lies in only one.
 func measuredMetrics(d *report.Measurement) Section {
 	t := Table{Title: "One number a launch, the median of its samples", Columns: []string{"metric", "better", "median (95 % CI)", "min to max", "spread", "launches", "samples", "spread within"}, Right: []int{4, 5, 6, 7}}
 	for _, x := range d.Metrics {
@@ -67,6 +71,7 @@ func measuredMetrics(d *report.Measurement) Section {
 	return Section{ID: "metrics", Title: "Metrics", Tables: []Table{t}}
 }
 
+// measuredDevices is the state in which the launches left each device.
 func measuredDevices(d *report.Measurement) Section {
 	// The name comes last: with its UUID and driver it is long, and only a last column is never cut.
 	t := Table{Title: "After a launch, min to max", Columns: []string{"SM clock, MHz", "°C", "W", "throttled", "shared", "device"}}
@@ -81,6 +86,7 @@ func extremes(s report.Summary, unit string) string {
 	return words.Range(float64(s.Min), float64(s.Max), unit)
 }
 
+// explanationPage is of A against B. The summary is the headline, so that it is not a note of the table as well.
 func explanationPage(d *report.Explanation, l report.Ledger) Page {
 	names := [2]string{"A", "B"}
 	v := sides(d.Session, l, names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
@@ -105,7 +111,7 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 	return p
 }
 
-// lastLines are the last lines of a text that say something.
+// lastLines are the last n lines of a text, empty ones not counted.
 func lastLines(text string, n int) string {
 	lines := strings.Split(words.Lines(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
@@ -138,6 +144,7 @@ type historyPoint struct {
 // mostSeries is how many series a page shows.
 const mostSeries = 24
 
+// historyPage has a section for each series. Series differ in device, command or metric, and are not compared.
 func historyPage(h *report.History) Page {
 	p := Page{
 		Result: "history", Headline: fmt.Sprintf("%s measured, in %s", words.Count(h.All, "commit"), words.Count(len(h.Series), "series")),
@@ -157,6 +164,7 @@ func historyPage(h *report.History) Page {
 	return p
 }
 
+// historySection is one series: a picture and a table of medians, all in the unit that suits the largest.
 func historySection(s report.HistorySeries, id string) Section {
 	low, high := report.Number(math.Inf(1)), report.Number(math.Inf(-1))
 	for _, c := range s.Commits {
@@ -196,6 +204,7 @@ func better(direction string) string {
 	return ", " + direction + " is better"
 }
 
+// historyWords says what the picture does not: what a diamond is, and what the changes are against.
 func historyWords(s report.HistorySeries, failed bool) string {
 	var out []string
 	if failed {

@@ -131,6 +131,7 @@ func New(d report.Document, l report.Ledger) Page {
 	return p
 }
 
+// empty reports a section that has only its title and an introduction: it is left out.
 func (s Section) empty() bool {
 	return len(s.Facts)+len(s.Charts)+len(s.Tables)+len(s.List)+len(s.Output) == 0 && s.Diff == nil && s.Missing == ""
 }
@@ -214,6 +215,7 @@ func launchState(c bisect.Class) State {
 	return Skipped
 }
 
+// yes is a switch in words.
 func yes(b bool) string {
 	if b {
 		return "yes"

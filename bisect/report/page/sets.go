@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets"
 )
 
+// setName is a set by its parts; with none it is where the search began from.
 func setName(parts []string) string { return cmp.Or(strings.Join(parts, " "), "the base") }
 
 // setFacts is what a guilty set rests on.
@@ -45,7 +46,7 @@ func endsAs(class bisect.Class, phase *string) string {
 	return string(class) + " in " + *phase
 }
 
-// setsSection is what was found of sets, and all that was tested.
+// setsSection is what was found of sets, and all that was tested. Its title says whether there may be more.
 func setsSection(d *report.Search) Section {
 	what := "flags"
 	if d.Axis == report.AxisHunks {
@@ -120,7 +121,8 @@ func claims(d *report.Search) Section {
 	return Section{ID: "claims", Title: "Claims", Tables: []Table{t}}
 }
 
-// keep are the safe sets, with their speed against the base.
+// keep are the safe sets, with their speed against the base: the recommended one, the one that keeps the most, and
+// the others that nothing can be added to.
 func keep(d *report.Search) Section {
 	t := Table{Title: "Safe sets", Columns: []string{"what", "against the base (95 % CI)", "confirmed", "set"}}
 	row := func(x report.SafeSet, what string) {
@@ -159,6 +161,7 @@ type effectChart struct {
 	Terms []effectBar `json:"terms"`
 }
 
+// effectBar is one name: a ratio with its 95 % interval.
 type effectBar struct {
 	Name  string  `json:"name"`
 	Ratio float64 `json:"ratio"`
@@ -184,6 +187,7 @@ func effects(d *report.Search) Section {
 	return s
 }
 
+// answerState is the state of a test; one that cannot be judged is neither good nor bad.
 func answerState(answer sets.Answer) State {
 	switch answer {
 	case sets.Fail:

@@ -8,6 +8,7 @@ package words
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ func Listed(all []string, most int) string {
 
 // Seconds is a duration.
 func Seconds(s float64) string {
-	if s >= 60 {
+	if s >= 59.995 { // which would read 60.00 s
 		return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 	}
 	return fmt.Sprintf("%.2f s", s)
@@ -202,7 +203,10 @@ func Figure(v float64) string {
 	case a == 0:
 		return "0"
 	case a >= 0.001:
-		return fmt.Sprintf("%.*f", max(0, 3-int(math.Floor(math.Log10(a)))), v)
+		// The exponent of the rounded value: 9.9996 is 10.00, and not 10.000.
+		_, exponent, _ := strings.Cut(fmt.Sprintf("%.3e", a), "e")
+		n, _ := strconv.Atoi(exponent)
+		return fmt.Sprintf("%.*f", max(0, 3-n), v)
 	}
 	return fmt.Sprintf("%.3e", v)
 }
