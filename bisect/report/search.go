@@ -97,8 +97,9 @@ func (e Effect) MarshalJSON() ([]byte, error) {
 		Ratio  float64       `json:"ratio"`
 		Low    float64       `json:"low"` // 95 % interval
 		High   float64       `json:"high"`
+		Higher bool          `json:"higher_is_better"`
 		Exact  *bisect.Exact `json:"exact"` // null but for the effect of a culprit on a metric without noise
-	}{e.Metric, text(e.Case), e.Ratio, e.Low, e.High, e.Exact})
+	}{e.Metric, text(e.Case), e.Ratio, e.Low, e.High, e.Higher, e.Exact})
 }
 
 // Level is a commit against the good end, where the range was swept.
@@ -179,6 +180,7 @@ func NewSearch(in Input) *Search {
 	return d
 }
 
+// culprit joins what the search found of a commit with what the repository and later searches say of it.
 func (in Input) culprit(c bisect.Culprit) Culprit {
 	info := in.Info(c.Commit)
 	out := Culprit{
@@ -237,6 +239,7 @@ func (in Input) headline(d *Search) string {
 	return fmt.Sprintf("Interrupted; the launches made so far are kept, %s left", words.Count(len(f.Suspects), "suspect"))
 }
 
+// inconclusive says why there is no culprit: the ends, a gradual change, the budget, or what the tests cannot tell.
 func inconclusive(f bisect.Finding) string {
 	n := len(f.Suspects)
 	left := fmt.Sprintf("the culprit is one of %d commits", n)
@@ -299,7 +302,7 @@ func did(class bisect.Class, phase string, e *bisect.Effect) string {
 	return "introduces " + failureName(class, phase)
 }
 
-// failureName is a way to fail, with its article.
+// failureName is a way to fail, with its article; the phase counts only for a timeout.
 func failureName(class bisect.Class, phase string) string {
 	switch {
 	case class == bisect.Timeout && phase != "":
@@ -328,7 +331,8 @@ func quoted(e bisect.Effect) string {
 	return "`" + e.Metric + "` of " + e.Case
 }
 
-// moved is how far a metric moved: slower or faster where it is a time.
+// moved is how far a metric moved: slower or faster where it is a time. Which names are times is a convention of the
+// trial protocol ("time", "wall", "phase."); other numbers are only higher or lower.
 func moved(e bisect.Effect) string {
 	up, down := "higher", "lower"
 	if !e.Higher && e.Metric == "time" || e.Metric == "wall" || strings.HasPrefix(e.Metric, "phase.") {

@@ -20,6 +20,8 @@ type finder struct {
 	culprits map[string]bool
 }
 
+// searchPage has its sections in the order in which people ask: which commit, what else it may be, what one can keep,
+// why it differs, how the search went, how sure it is, and what was launched for it.
 func searchPage(d *report.Search, l report.Ledger) Page {
 	f := &finder{Search: d, ledger: l, culprits: map[string]bool{}}
 	for _, c := range d.Culprits {
@@ -58,6 +60,9 @@ func (f *finder) place() {
 	for _, s := range f.Steps {
 		add(s.Commit)
 	}
+	for _, c := range f.Culprits {
+		add(c.Commit)
+	}
 }
 
 // searched reports that a candidate is a commit of the range as it is, rather than a part of a change or a setting
@@ -69,6 +74,7 @@ func (f *finder) searched(c bisect.Candidate) bool {
 // named is a commit with its subject.
 func (f *finder) named(id string) string { return named(f.ledger, id) }
 
+// facts are the single culprit, or why there is none; several culprits have sections of their own.
 func (f *finder) facts() []Fact {
 	var out facts
 	if len(f.Culprits) == 1 {
@@ -161,6 +167,7 @@ func lastLine(ledger report.Ledger, c report.Culprit) (line string) {
 	return line
 }
 
+// figures are the range and the totals.
 func figures(d *report.Search) []Fact {
 	t := d.Totals
 	var out facts
@@ -174,6 +181,7 @@ func figures(d *report.Search) []Fact {
 	return append(out, totalFigures(t)...)
 }
 
+// next is what a reader would type now: see the change, read its output, or go on with a search that stopped early.
 func next(d *report.Search, l report.Ledger) []Command {
 	resume, inspect := Command{l.Call.Line("run", "--resume"), "continues where this stopped"}, show(l, d.Session)
 	longer := Command{l.Call.Line("run", "--resume", "--budget", "10m"), "continues where this stopped"}
@@ -199,7 +207,7 @@ func next(d *report.Search, l report.Ledger) []Command {
 	return append(out, inspect)
 }
 
-// outputFile is the file that keeps the output of a commit.
+// outputFile is the file that keeps the output of a commit's last launch that printed something; "" for none.
 func outputFile(ledger report.Ledger, commit string) (log string) {
 	for _, l := range ledger.Launches {
 		if l.Candidate.Commit == commit && l.Outcome.Log != "" && l.Outcome.Tail != "" {
@@ -218,6 +226,7 @@ func suspects(d *report.Search, l report.Ledger) Section {
 	return Section{ID: "suspects", Title: "Suspects", Tables: []Table{t}}
 }
 
+// why is the explanation of the culprit, where one was made.
 func why(d *report.Search) Section {
 	s := Section{ID: "explain", Title: "Why it differs"}
 	if x := d.Explain; x != nil {
@@ -268,6 +277,8 @@ func (f *finder) log() Section {
 	return s
 }
 
+// stepTable is the verdicts in the order in which they were made. A verdict of what could not be tested has no
+// confidence, and only steps of the search itself leave suspects.
 func (f *finder) stepTable() Table {
 	t := Table{Title: "Verdicts, in order", Columns: []string{"step", "commit", "verdict", "confidence", "left", "subject", "evidence"}, Right: []int{3, 4}}
 	for _, s := range f.Steps {
@@ -287,6 +298,7 @@ func (f *finder) stepTable() Table {
 	return t
 }
 
+// levelTable holds the levels that the picture draws.
 func (f *finder) levelTable(m metricPoints) Table {
 	t := Table{Title: "Levels of " + m.Name + inUnit(m.Unit), Columns: []string{"commit", "place", "median", "low", "high", "launches", "interval"}, Right: []int{1, 2, 3, 4, 5}, Detail: true}
 	ids := map[int]string{}
