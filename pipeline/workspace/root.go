@@ -112,25 +112,30 @@ func (r *Root) checkDisk(wasFull bool) error {
 	return &bisect.InfraError{What: "testing candidates in " + r.Dir, Err: fmt.Errorf("%w: %d bytes free\nhint: make room, or set XDG_CACHE_HOME to a larger file system, then run again with --resume", syscall.ENOSPC, free)}
 }
 
-// claim locks a folder for this process, and removes what killed processes left beside it.
+// claim locks a folder for this process, and removes what killed processes left beside it. Another process may take
+// the lock file for a stale one before it is locked, or remove the folder above as the last one there, so it tries
+// again; each of them does so once a job, and the bound is only for a file system on which nothing stays.
 func claim(ctx context.Context, dir string) (*os.File, error) {
-	for range 100 {
-		if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
+	var err error
+	for range 10_000 {
+		if err = os.MkdirAll(filepath.Dir(dir), 0o777); err != nil && !errors.Is(err, fs.ErrExist) { // it came and went
 			return nil, err
 		}
-		f, err := os.OpenFile(dir+lockSuffix, os.O_RDWR|os.O_CREATE, 0o666)
+		var f *os.File
+		f, err = os.OpenFile(dir+lockSuffix, os.O_RDWR|os.O_CREATE, 0o666)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // another process was the last one there, and removed the folder
+			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err == nil && stillThere(f) {
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX) == nil && stillThere(f) {
 			return f, errors.Join(folder.RemoveAll(ctx, dir), removeStale(ctx, filepath.Dir(dir)))
 		}
-		f.Close() // another process took it for a stale one and removed it
+		f.Close()
+		err = &os.PathError{Op: "lock", Path: dir + lockSuffix, Err: unix.EBUSY}
 	}
-	return nil, &os.PathError{Op: "lock", Path: dir + lockSuffix, Err: unix.EBUSY}
+	return nil, err
 }
 
 // stillThere reports whether a file is the one that its name leads to.
