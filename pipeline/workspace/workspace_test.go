@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -175,4 +176,116 @@ func TestRootsComeAndGo(t *testing.T) {
 		})
 	}
 	jobs.Wait()
+}
+
+// With a sandbox, processes write the workspace's own folders and what tools were given, and only read what other
+// workspaces of the job hold; their bytecode is their own.
+func TestSandboxFolders(t *testing.T) {
+	root, plain, _ := opened(t)
+	root.Sandbox = &proc.Sandbox{Read: []string{"/usr"}, Write: []string{t.TempDir()}}
+	w, other := root.New("boxed"), root.New("other")
+	if w.Caches.Python == other.Caches.Python || plain.Caches.Python == w.Caches.Python {
+		t.Errorf("bytecode is shared: %s", w.Caches.Python)
+	}
+	scratch, err := w.Scratch("profile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second has nothing that the first has added
+		box, err := w.sandbox()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{root.Sandbox.Write[0], w.Dir, w.Tmp, w.Caches.Dir, w.Caches.Python, scratch}; !slices.Equal(box.Write, want) || box.Tmp != w.Tmp || !slices.Equal(box.Read, []string{"/usr", root.Dir}) {
+			t.Errorf("%+v", box)
+		}
+		for _, dir := range box.Write {
+			if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+				t.Errorf("%s: %v", dir, err)
+			}
+		}
+	}
+	var infra *bisect.InfraError
+	root.Sandbox.Write = []string{filepath.Join(os.DevNull, "x")}
+	if _, err := w.sandbox(); !errors.As(err, &infra) {
+		t.Errorf("a folder that cannot be made: %v", err)
+	}
+}
+
+// A scratch folder is empty each time, whatever was left in it.
+func TestScratchIsEmpty(t *testing.T) {
+	_, w, _ := opened(t)
+	for range 2 {
+		dir, err := w.Scratch("profile")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v %v", left, err)
+		}
+		if err := errors.Join(os.WriteFile(dir+"/x", nil, 0), os.Chmod(dir, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A commit that the repository lacks is refused, which accuses nobody; a switch that was interrupted or whose folder
+// cannot be made is no refusal, and one without the job's lock says that the folder was removed.
+func TestSwitchFaults(t *testing.T) {
+	root, w, ids := opened(t)
+	var infra *bisect.InfraError
+	if _, err := w.Switch(t.Context(), strings.Repeat("1", 40), true); !Refused(err) {
+		t.Errorf("an unknown commit: %v", err)
+	}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.Switch(stopped, ids[0], true); !errors.Is(err, context.Canceled) || errors.As(err, &infra) || Refused(err) {
+		t.Errorf("interrupted: %v", err)
+	}
+	if err := errors.Join(os.RemoveAll(w.Folder), os.WriteFile(w.Folder, nil, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Switch(t.Context(), ids[0], true); !errors.As(err, &infra) || Refused(err) {
+		t.Errorf("a file in place of the folder: %v", err)
+	}
+	if err := os.Remove(root.Dir + lockSuffix); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Switch(t.Context(), ids[0], true); !errors.As(err, &infra) || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "--resume") {
+		t.Errorf("without the job's folder: %v", err)
+	}
+}
+
+// A cancelled run is an error with its cause, not an outcome.
+func TestRunCancelled(t *testing.T) {
+	_, w, _ := opened(t)
+	why := errors.New("enough")
+	stopped, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if _, err := w.Run(stopped, proc.Spec{Argv: []string{"sleep", "1000"}, Dir: w.Dir, Env: os.Environ()}); !errors.Is(err, why) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A workspace that was never opened has nothing to remove, and cannot be gone.
+func TestUnopened(t *testing.T) {
+	root, _, _ := opened(t)
+	w := root.New("never")
+	words, paths := w.Missing()
+	if err := w.Remove(); err != nil || w.Gone() || words != nil || paths != nil {
+		t.Errorf("%v, gone %v, %q", err, w.Gone(), words)
+	}
+}
+
+// A folder that cannot be made or locked is told at once.
+func TestOpenFaults(t *testing.T) {
+	home := t.TempDir()
+	if err := errors.Join(os.WriteFile(home+"/file", nil, 0o666), os.MkdirAll(home+"/work/job.lock", 0o777), os.Symlink("nowhere", home+"/dangling")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"file/job", "work/job", "dangling/job"} {
+		if _, err := Open(t.Context(), filepath.Join(home, dir), "test"); err == nil {
+			t.Errorf("%s was opened", dir)
+		}
+	}
 }

@@ -1,0 +1,100 @@
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
+)
+
+// Each cache of a compiler or framework is the workspace's own; what is addressed by its content or was downloaded
+// stays the user's, unless the sandbox could not write it.
+func TestCacheEnv(t *testing.T) {
+	home := t.TempDir()
+	gittest.WriteFiles(t, home, map[string]string{".cache/huggingface/m": "", ".cache/ccache/o": "", "other/torch/m": "", "other/uv": "a file"}, 0o666)
+	for name, c := range map[string]struct {
+		env     []string
+		sandbox bool
+		want    []string // variables of shared folders
+	}{
+		"in the home":           {[]string{"HOME=" + home}, false, []string{"CCACHE_DIR=" + home + "/.cache/ccache", "HF_HOME=" + home + "/.cache/huggingface"}},
+		"in a sandbox":          {[]string{"HOME=" + home}, true, []string{"HF_HOME=" + home + "/.cache/huggingface"}},
+		"another cache folder":  {[]string{"HOME=" + home, "XDG_CACHE_HOME=" + home + "/other"}, false, []string{"TORCH_HOME=" + home + "/other/torch"}},
+		"set by the user":       {[]string{"HOME=" + home, "HF_HOME=/models"}, true, []string{"HF_HOME=/models"}},
+		"no home":               {nil, false, nil},
+		"the last value counts": {[]string{"HOME=/nowhere", "HOME=" + home}, true, []string{"HF_HOME=" + home + "/.cache/huggingface"}},
+	} {
+		env := cacheEnv(slices.Concat(c.env, []string{"TRITON_CACHE_DIR=/shared", "TORCHINDUCTOR_REDIS_HOST=far", "PYTHONDONTWRITEBYTECODE=1", "KEEP=1"}), "/caches", "/python", c.sandbox)
+		var shared []string
+		for _, v := range env {
+			if key, value, _ := strings.Cut(v, "="); strings.HasSuffix(key, "_HOME") && key != "XDG_CACHE_HOME" || key == "CCACHE_DIR" || strings.HasPrefix(value, home+"/other/") && key != "XDG_CACHE_HOME" {
+				shared = append(shared, v)
+			}
+		}
+		slices.Sort(shared)
+		if !slices.Equal(shared, c.want) {
+			t.Errorf("%s: shared %q, want %q", name, shared, c.want)
+		}
+		for variable, want := range map[string]string{
+			"TRITON_CACHE_DIR": "/caches/triton_cache_dir", "XDG_CACHE_HOME": "/caches/xdg_cache_home", "PYTHONPYCACHEPREFIX": "/python",
+			"TORCHINDUCTOR_REDIS_HOST": "", "PYTHONDONTWRITEBYTECODE": "", "KEEP": "1",
+		} {
+			if got := Getenv(env, variable); got != want {
+				t.Errorf("%s: %s is %q, want %q", name, variable, got, want)
+			}
+		}
+	}
+}
+
+// A limit that the user has set for a compiler's processes stays.
+func TestCompilerJobs(t *testing.T) {
+	env := compilerJobs([]string{"MAX_JOBS=3"})
+	if Getenv(env, "MAX_JOBS") != "3" || Getenv(env, "TORCHINDUCTOR_COMPILE_THREADS") == "" {
+		t.Errorf("%q", env)
+	}
+}
+
+// Bytecode of the workspace's own files counts as a filled cache where imports are timed, and goes with the caches;
+// bytecode of what the machine has installed counts for the first launch only, and stays.
+func TestBytecode(t *testing.T) {
+	_, w, _ := opened(t)
+	c := &w.Caches
+	if c.Filled(true, true) || c.HasBytecode() {
+		t.Error("new caches are filled")
+	}
+	installed := filepath.Join(c.Python, "usr", "lib", "x.pyc")
+	gittest.WriteFiles(t, "/", map[string]string{installed: ""}, 0o666)
+	if c.Filled(true, false) || c.Filled(false, true) || !c.Filled(true, true) || !c.HasBytecode() {
+		t.Error("bytecode of an installed module")
+	}
+	gittest.WriteFiles(t, "/", map[string]string{filepath.Join(c.Python, w.Dir, "own.pyc"): ""}, 0o666)
+	if c.Filled(false, false) || !c.Filled(true, false) {
+		t.Error("bytecode of the candidate")
+	}
+	c.Warmed.Commit = "x"
+	if err := w.ClearCaches(); err != nil || c.Filled(true, false) || c.Warmed.Commit != "" {
+		t.Errorf("after clearing: %v, %+v", err, c)
+	}
+	if _, err := os.Stat(installed); err != nil {
+		t.Error("bytecode of an installed module is compiled again for every candidate")
+	}
+}
+
+// Python asks the kernel where a file is: its bytecode lies by the path without links.
+func TestBytecodeBehindALink(t *testing.T) {
+	home := t.TempDir()
+	if err := os.MkdirAll(home+"/real", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", home+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	c := newCaches(home+"/link/search", home+"/link/search/tree", home+"/python")
+	gittest.WriteFiles(t, home, map[string]string{"python/" + home + "/real/search/tree/own.pyc": ""}, 0o666)
+	if !c.Filled(true, false) {
+		t.Errorf("%+v", c)
+	}
+}
