@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -39,11 +40,16 @@ func (s Settings) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Env returns the variables to add to the program's environment.
-func (s Settings) Env() []string {
-	var out []string
+// Apply returns an environment with the variables of the settings. At [Unset] a variable is taken out, which the
+// user's own environment may hold.
+func (s Settings) Apply(env []string) []string {
+	out := slices.Clone(env)
 	for _, x := range s {
-		if x.Flag.Env != "" && x.Value != Unset {
+		if x.Flag.Env == "" {
+			continue
+		}
+		out = slices.DeleteFunc(out, func(v string) bool { return strings.HasPrefix(v, x.Flag.Env+"=") })
+		if x.Value != Unset {
 			out = append(out, x.Flag.Env+"="+x.Value)
 		}
 	}
@@ -87,7 +93,7 @@ func ParseSettings(assign string, flags []Flag) (out Settings, wrong string) {
 		name, value, ok := strings.Cut(part, "=")
 		i := slices.IndexFunc(flags, func(f Flag) bool { return f.Name == name })
 		if !ok || i < 0 || value == "" {
-			return nil, part
+			return nil, cmp.Or(part, assign)
 		}
 		out = append(out, Setting{flags[i], value})
 	}

@@ -42,7 +42,7 @@ func (p Recipe) buildEnv(w *workspace.Workspace, r bisect.Request) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	env, err := compileEnv(w, kernels.Merge(append(p.Environ(w, r, w.Tmp), set.Env()...), p.Plan.Env), set.Compile())
+	env, err := compileEnv(w, set.Apply(kernels.Merge(p.Environ(w, r, w.Tmp), p.Plan.Env)), set.Compile())
 	if p.Static() && err == nil { // so that ptxas reports spills
 		env = append(env, "NVCC_APPEND_FLAGS="+strings.TrimSpace(workspace.Getenv(env, "NVCC_APPEND_FLAGS")+" -Xptxas=-v"))
 	}
@@ -55,11 +55,11 @@ func (p Recipe) RunEnv(w *workspace.Workspace, r bisect.Request) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	env := append(p.Environ(w, r, w.Caches.Dir), set.Env()...)
+	env := set.Apply(kernels.Merge(p.Environ(w, r, w.Caches.Dir), p.Plan.Env))
 	if r.Candidate.Assign != "" {
 		env = append(env, "KBISECT_ASSIGN="+r.Candidate.Assign)
 	}
-	return compileEnv(w, kernels.Merge(env, p.Plan.Env), set.Compile())
+	return compileEnv(w, env, set.Compile())
 }
 
 // buildOf is the part of a candidate that its build depends on: settings that only the program reads are left
