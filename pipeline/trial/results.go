@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels/metrics"
@@ -48,8 +49,8 @@ func clearResults(dir string, sources []Source) error {
 		if x.File == "" {
 			continue
 		}
-		err := in.Remove(filepath.FromSlash(x.File))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := in.RemoveAll(filepath.FromSlash(x.File)) // a build may have left a folder there
+		if err != nil && !errors.Is(err, syscall.ENOTDIR) {
 			return &bisect.InfraError{What: "removing old results", Err: err}
 		}
 	}
