@@ -23,7 +23,6 @@ type kind struct {
 var (
 	ofRuns   = kind{always: 0.9, noisy: 0.01, noisySome: 0.01}
 	ofBuilds = kind{always: 1 - 1e-6, noisy: 0.01, noisySome: 0.01} // which nothing disturbs
-	ofEnds   = kind{always: 0.5, noisy: 0.01, noisySome: 0.01}      // of which one fails as well as the other
 	// doubtful is a sceptic's prior: intermittent complaints are common, and good commits often fail too. The answer
 	// to a complaint that turned out to be intermittent must hold under it; see TestBenchFailures.
 	doubtful = kind{always: 0.5, noisy: 0.05, noisySome: 0.35}
@@ -121,24 +120,4 @@ func logBeta(a, b float64) float64 {
 	y, _ := math.Lgamma(b)
 	z, _ := math.Lgamma(a + b)
 	return x + y - z
-}
-
-// EndsAlike is the probability that two ends do not differ, of the prior probability given.
-func EndsAlike(prior float64, bad, good Tally) float64 {
-	return 1 / (1 + (1-prior)/prior*math.Exp(ofEnds.logMixed(bad, good)-logAlike(bad.Plus(good))))
-}
-
-// BadEndTells reports that one more launch of the bad end tells more of whether two ends are alike, of the
-// probability same, than one of the good end.
-func BadEndTells(same float64, bad, good Tally) bool {
-	rate := failNext(logAlike, bad.Plus(good))
-	ifBad := func(t Tally) float64 { return ofEnds.logMixed(t, good) }
-	ifGood := func(t Tally) float64 { return ofEnds.logMixed(bad, t) }
-	return claimInfo(same, rate, failNext(ifBad, bad)) > claimInfo(same, rate, failNext(ifGood, good))
-}
-
-// claimInfo is the information about a claim of probability p in a launch that fails with chance a if it
-// holds, and b if not.
-func claimInfo(p, a, b float64) float64 {
-	return binaryEntropy(p*a+(1-p)*b) - p*binaryEntropy(a) - (1-p)*binaryEntropy(b)
 }

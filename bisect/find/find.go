@@ -12,7 +12,6 @@ import (
 	"fmt"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
@@ -169,7 +168,5 @@ func (j *job) failsMore() bool {
 	if j.r.Search.Find != "" || j.r.Account.Finding.Result != bisect.NoDifference {
 		return false
 	}
-	any := &question.Failure{Complaint: bisect.Complaint{Any: true}}
-	bad, good := j.r.Ledger.Tally(any, j.r.Span.Id(j.r.Span.Bad()), bisect.EndBad), j.r.Ledger.Tally(any, j.r.Span.Good.Commit, bisect.EndGood)
-	return bad.Fails > 0 && 1-belief.EndsAlike(question.RareAlike, bad, good) >= question.EndTrust
+	return question.FailsMore(j.r)
 }

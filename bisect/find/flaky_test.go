@@ -436,3 +436,26 @@ func looked(t *testing.T, s bisect.Sampler, ids ...string) (out []search.Trial) 
 	}
 	return out
 }
+
+// A search that is over while its ends may be alike says that, and lists no suspects as if one of them were to blame.
+func TestSpentBeforeTheEndsAreToldApart(t *testing.T) {
+	open, suspects := 0, 0
+	for seed := range uint64(40) {
+		d := planted(straight(40), 30, 0, seed)
+		d.rate = func(int, bisect.Request) float64 { return 0.2 }
+		b := &search.Search{Commits: d.commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, GoodKey: "k0", Spent: func() bool { return d.launches >= 24 }, Sampler: d, Options: search.Options{Find: bisect.Crash, Error: 0.01}}
+		f, err := find.Culprits(t.Context(), b)
+		switch {
+		case err != nil || f.Result == bisect.Found:
+			t.Errorf("seed %d: %v %+v", seed, err, f)
+		case f.Ends.Unclear:
+			open++
+		case f.Result == bisect.Inconclusive:
+			suspects++
+			t.Logf("seed %d: %s %q", seed, f.Ends.Why, f.Warnings)
+		}
+	}
+	if open < 20 || suspects > 2 {
+		t.Errorf("%d of 40 searches say that the ends were not told apart, %d list suspects", open, suspects)
+	}
+}

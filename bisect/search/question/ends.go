@@ -13,14 +13,12 @@ import (
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
-// Launches of ends of which the bad one does not fail at once.
 const (
-	rareTries  = 30   // of the bad end, where a failure is looked for
-	blindTries = 5    // of the bad end, where nothing was said and nothing else is compared
-	endCap     = 80   // of both, until they are told apart
-	RareAlike  = 0.02 // that they do not differ, before any was launched
-	EndTrust   = 0.9  // that they differ: then they are searched, which goes on weighing the question
-	endDoubt   = 0.02 // that they differ: then there is nothing to search
+	// Launches of a bad end that has not failed yet.
+	rareTries  = 30 // where a failure is looked for
+	blindTries = 5  // where nothing was said and nothing else is compared
+
+	clearly = 0.9 // probability that ends differ in how often they fail, from which on that is asked about
 )
 
 // Ends implements search.Question.
@@ -82,8 +80,7 @@ func (c *endTrials) mayPass(g, b bisect.Outcome) bool {
 	return slices.ContainsFunc(c.r.Ledger.Of(c.r.Span.Id(c.r.Span.Bad()), bisect.EndBad), func(t search.Trial) bool { return t.Class == bisect.OK })
 }
 
-// rareEnds launches the bad end until it fails once, and then both ends until it is clear whether the
-// bad one fails more often.
+// rareEnds launches the bad end until it fails once. Whether it fails more often than the good one is for the belief.
 func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
 	good, bad := c.r.Span.Good.Commit, c.r.Span.Id(c.r.Span.Bad())
 	first, tries := g, blindTries
@@ -122,41 +119,68 @@ func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
 		}
 		return withVerdicts(e, g, b), nil
 	}
-	c.q.Complaint, c.q.flaky = e.Complaint, true
-	return c.tellApart(g, b, e)
+	c.q.Complaint, e.Sometimes = e.Complaint, true
+	e.Why = c.counts()
+	e.Good, e.Bad = c.q.Judge(g, c.r.Ledger.Tally(c.q, good, "").Launches()), c.q.Judge(b, c.r.Ledger.Tally(c.q, bad, "").Launches())
+	return e, nil
 }
 
-// tellApart launches both ends, the one that tells more, until it is clear whether the bad one fails more often.
-func (c *endTrials) tellApart(g, b bisect.Outcome, e bisect.Ends) (bisect.Ends, error) {
-	good, bad := c.r.Span.Good.Commit, c.r.Span.Id(c.r.Span.Bad())
-	for {
-		tg, tb := c.r.Ledger.Tally(c.q, good, ""), c.r.Ledger.Tally(c.q, bad, "")
-		same := belief.EndsAlike(RareAlike, tb, tg)
-		e.Sometimes = true
-		e.Why = fmt.Sprintf("the bad end fails in %d of %d launches (%s), the good end in %d of %d", tb.Fails, tb.Launches(), b.Describe(), tg.Fails, tg.Launches())
-		e.Good, e.Bad = c.q.Judge(g, tg.Launches()), c.q.Judge(b, tb.Launches())
-		switch {
-		case 1-same >= EndTrust:
-			return e, nil
-		case 1-same <= endDoubt:
-			e.Differ, e.Complaint = false, bisect.Complaint{}
-			e.OtherGood = true
-			e.Hint = "failures that come as often at the good end are no change; name an older good end with --good"
-			return e, nil
-		case tg.Launches()+tb.Launches() >= endCap, c.r.Over() != "":
-			e.Differ, e.Unclear = false, true
-			e.Why += ": too few to tell whether the bad end fails more often"
-			e.Hint = "name a bad end that fails more often with --bad, or a command that runs the program several times and fails when one of them does"
-			return e, nil
-		}
-		id, why := good, bisect.EndGood
-		if belief.BadEndTells(same, tb, tg) {
-			id, why = bad, bisect.EndBad
-		}
-		if _, err := c.r.Ledger.Launch(c.r.Ctx, c.q, id, why); err != nil {
-			return e, err
+// alike ends a run whose ends do not differ, once launches at the full limit and enough of the bad end have said so, and one
+// that is over before it is clear that they do.
+func (c *endTrials) alike(p float64) (done, acted bool, err error) {
+	if p < 1-credible {
+		return false, false, nil
+	}
+	over, bad := c.r.Over(), c.r.Span.Id(c.r.Span.Bad())
+	switch id := c.r.Ledger.EarlyOnly(); {
+	case over != "" && !c.r.GiveUp(over):
+		return false, true, nil
+	case over != "":
+	case p < alikeTrust:
+		return false, false, nil
+	case id != "": // it may be slow and pass: then trials lied
+		_, err := c.r.Try(id, bisect.ConfirmCulprit)
+		return false, true, err
+	case c.r.Ledger.Tally(c.q, bad, "").Launches() < rareTries: // it may fail often all the same, for a reason that no commit explains
+		_, err := c.r.Try(bad, bisect.EndBad)
+		return false, true, err
+	}
+	f := &c.r.Account.Finding
+	e := &f.Ends
+	e.Why, e.Differ = c.counts(), false
+	if over != "" {
+		e.Unclear = true
+		e.Why += ": too few to tell whether the bad end fails more often"
+		e.Hint = "name a bad end that fails more often with --bad, or a command that runs the program several times and fails when one of them does"
+		return true, false, nil
+	}
+	f.Result, f.Complaint, e.Complaint, e.OtherGood = bisect.NoDifference, bisect.Complaint{}, bisect.Complaint{}, true
+	e.Hint = "failures that come as often at the good end are no change; name an older good end with --good, or a bad end that fails more often with --bad"
+	return true, false, nil
+}
+
+// counts says how often each end fails.
+func (c *endTrials) counts() string {
+	bad := c.r.Span.Id(c.r.Span.Bad())
+	tg, tb := c.r.Ledger.Tally(c.q, c.r.Span.Good.Commit, ""), c.r.Ledger.Tally(c.q, bad, "")
+	how := c.r.Ledger.Last(bad, func(t search.Trial) bool { l, a := c.q.Read(t); return a == search.Speaks && l.Failed })
+	return fmt.Sprintf("the bad end fails in %d of %d launches (%s), the good end in %d of %d", tb.Fails, tb.Launches(), how.Describe(), tg.Fails, tg.Launches())
+}
+
+// FailsMore reports that launches made for a metric fail clearly more often at the bad end than at the good one, in
+// whatever way.
+func FailsMore(r *search.Run) bool {
+	q := &Failure{Complaint: bisect.Complaint{Any: true}}
+	b := q.Belief(r).(*belief.Failures)
+	for _, i := range []int{belief.GoodEnd, r.Span.Bad()} {
+		for _, t := range r.Ledger.Of(r.Span.Id(i), r.Span.Purpose(i)) {
+			if l, a := q.Read(t); a == search.Speaks {
+				l.Index = i
+				b.Add(l)
+			}
 		}
 	}
+	return b.Of(r.Span.Bad()).Fails > 0 && 1-b.Posterior().Alike > clearly
 }
 
 // withVerdicts fills in the verdicts of two ends that both ended well.

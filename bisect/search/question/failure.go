@@ -22,13 +22,13 @@ import (
 type Failure struct {
 	Complaint bisect.Complaint
 	About     *bisect.Ends // of ends that were compared before; nil: compare them
-	flaky     bool         // whether the ends differ was weighed by launches of both
 }
 
 // The rules of a search for failures.
 const (
 	alikeTrust  = 0.95 // that ends are called alike
-	alikePrior  = 0.02 // that ends that differed in one launch each do not differ
+	alikePrior  = 0.02 // that ends do not differ of which the bad one has failed
+	credible    = 0.97 // share of the probability that suspects hold: where ends may be alike with more than the rest, there are none
 	strongCount = 6    // launches that all ended alike, which no rate explains on both sides
 	falseAlarm  = 0.003
 )
@@ -54,7 +54,7 @@ func (q *Failure) Hurry() string {
 // Rules implements search.Question. A bad commit may pass by chance, which leaves a little of the probability to every commit
 // that a single launch has cleared.
 func (q *Failure) Rules() search.Rules {
-	return search.Rules{Credible: 0.97, Launches: 600, Vain: 6, Hurry: q.Hurry(), OfBuilds: q.certain() || q.Complaint.Any}
+	return search.Rules{Credible: credible, Launches: 600, Vain: 6, Hurry: q.Hurry(), OfBuilds: q.certain() || q.Complaint.Any}
 }
 
 // Missing implements search.Question.
@@ -115,11 +115,7 @@ func (q *Failure) Verdict(r *search.Run, t search.Visit) bisect.Verdict {
 
 // Belief implements search.Question.
 func (q *Failure) Belief(r *search.Run) belief.Belief {
-	alike := alikePrior
-	if q.flaky {
-		alike = RareAlike
-	}
-	return belief.NewFailures(r.Span.Commits, r.Span.Prior, alike, q.certain())
+	return belief.NewFailures(r.Span.Commits, r.Span.Prior, alikePrior, q.certain())
 }
 
 // Expected implements search.Question.
@@ -136,28 +132,7 @@ func (q *Failure) Settled(r *search.Run, _ bool) (done, acted bool, err error) {
 	if acted, err := q.oddTwins(r, b); err != nil || acted && r.Over() == "" {
 		return false, acted, err
 	}
-	p := b.Posterior()
-	if p.Alike < alikeTrust {
-		return false, false, nil
-	}
-	if id := r.Ledger.EarlyOnly(); id != "" && r.Over() == "" { // it may be slow and pass: then trials lied
-		_, err := r.Try(id, bisect.ConfirmCulprit)
-		return false, true, err
-	}
-	bad := r.Span.Id(r.Span.Bad())
-	if r.Ledger.Tally(q, bad, "").Launches() < rareTries { // it may fail often all the same, for a reason that no commit explains
-		if why := r.Over(); why != "" {
-			return r.GiveUp(why), true, nil
-		}
-		_, err := r.Try(bad, bisect.EndBad)
-		return false, true, err
-	}
-	f := &r.Account.Finding
-	f.Result, f.Ends.Differ = bisect.NoDifference, false
-	f.Ends.Why = fmt.Sprintf("failures come as often at the good end as at the bad one: %d in %d launches of all commits", p.All.Fails, p.All.Launches())
-	f.Ends.OtherGood = true
-	f.Ends.Hint = "name an older good end with --good, or a bad end that fails more often with --bad"
-	return true, false, nil
+	return (&endTrials{q, r}).alike(b.Posterior().Alike)
 }
 
 // oddTwins looks for two commits of equal inputs of which one only failed and the other only passed.
