@@ -78,9 +78,21 @@ type Culprit struct {
 	Besides    []Effect // what else of the metric moved: all cases together, or one case much more than these
 	Confidence float64
 	Confirmed  bool
-	Merge      bool     // a merge whose parents are all good
-	Share      *float64 // of the difference between the ends, as logarithms; nil where they do not differ
-	Rate       *Rate    // of a complaint that shows only in some launches
+	Merge      bool   // a merge whose parents are all good
+	Share      *Share // nil where one culprit was looked for, and where the ends do not differ clearly
+	Rate       *Rate  // of a complaint that shows only in some launches
+}
+
+// Share is a part of the difference between the ends, as logarithms, with its 95 % interval: 0.6 is 60 %. Below 0 it
+// is one that takes away from the difference. The shares of a finding and its rest add up to 1.
+type Share struct{ Value, Low, High float64 }
+
+// Mend is where a metric got better again.
+type Mend struct {
+	After, By string // the commits between which it did: it had not after the first, it has by the second
+	Commits   int    // that may have done it
+	Effect    Effect
+	Share     *Share // below 0; nil where culprits have none
 }
 
 // Rate is how often commits that hold the culprit showed the complaint.
@@ -101,6 +113,8 @@ type Finding struct {
 	Complaint Complaint
 	Ends      Ends
 	Culprits  []Culprit
+	Mends     []Mend          // where the range was swept for every culprit, oldest first
+	Rest      *Share          // what neither culprits nor mends explain; nil where culprits have no shares
 	Suspects  []SuspectCommit // when inconclusive: the exact set that is left
 	Steps     []Step
 	Range     int     // commits in the range

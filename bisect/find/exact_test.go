@@ -3,6 +3,7 @@ package find_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -176,7 +177,12 @@ func TestExactStaircase(t *testing.T) {
 		got = append(got, c.Commit)
 	}
 	if len(got) != 2 || got[0] != "c020" || got[1] != "c044" {
-		t.Errorf("culprits %v, warnings %q", got, f.Warnings)
+		t.Fatalf("culprits %v, warnings %q", got, f.Warnings)
+	}
+	for k, planted := range []float64{math.Log(72.0/64) / math.Log(88.0/64), math.Log(88.0/72) / math.Log(88.0/64)} {
+		if s := f.Culprits[k].Share; s == nil || math.Abs(s.Low-planted)+math.Abs(s.High-planted) > 1e-4 {
+			t.Errorf("share %+v, want %v without an error", s, planted)
+		}
 	}
 	t.Logf("%d builds, %d launches", len(s.builds), s.asked)
 }

@@ -129,7 +129,7 @@ func TestAllSlowAndFailing(t *testing.T) {
 		t.Fatalf("%v %q", got, f.Warnings)
 	}
 	for _, c := range f.Culprits {
-		if (c.Class == bisect.Slow) != (c.Share != nil) || c.Share != nil && (*c.Share < 0.9 || *c.Share > 1.1) {
+		if (c.Class == bisect.Slow) != (c.Share != nil) || c.Share != nil && (c.Share.Value < 0.9 || c.Share.Value > 1.1) {
 			t.Errorf("%+v", c)
 		}
 	}

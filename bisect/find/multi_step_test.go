@@ -78,6 +78,57 @@ func TestAllNamesNoMend(t *testing.T) {
 	}
 }
 
+// The shares of culprits and mends and what is left add up to the whole, and hold what was planted. Each culprit has the
+// step that its share is of.
+func TestSharesAddUp(t *testing.T) {
+	for _, h := range []history{
+		{steps: []float64{0.03, 0.05}, at: []int{70, 190}},
+		{steps: []float64{0.08, -0.03}, at: []int{70, 190}},
+		{steps: []float64{0.05, -0.05, 0.05}, at: []int{60, 120, 190}},
+		{steps: []float64{0.05, 0.05}, at: []int{90, 180}, spec: `"cases":4,"noise":{"drift_sd":0.01}`},
+	} {
+		whole, held, shares := 0.0, 0, 0
+		for _, s := range h.steps {
+			whole += s
+		}
+		for seed := range uint64(8) {
+			d := h.device(t, seed)
+			f, err := find.Culprits(t.Context(), slowdown(d, d))
+			if err != nil || f.Err != nil || f.Rest == nil {
+				t.Fatal(err, f.Err, f.Rest)
+			}
+			sum := f.Rest.Value
+			add := func(s *bisect.Share, lo, hi string, e *bisect.Effect) {
+				planted := 0.0
+				for k, at := range h.at {
+					if id := simulate.ID(at); id > lo && id <= hi {
+						planted += h.steps[k] / whole
+					}
+				}
+				sum += s.Value
+				if shares++; s.Low <= planted && planted <= s.High {
+					held++
+				}
+				if ends := math.Log(e.Ratio) / s.Value; math.Abs(ends/whole-1) > 0.4 {
+					t.Errorf("%v, seed %d: %.3f is said to be %.2f of %.3f", h.steps, seed, e.Ratio, s.Value, whole)
+				}
+			}
+			for _, c := range f.Culprits {
+				add(c.Share, c.Parents[0], c.Commit, c.Effect)
+			}
+			for _, m := range f.Mends {
+				add(m.Share, m.After, m.By, &m.Effect)
+			}
+			if math.Abs(sum-1) > 1e-9 {
+				t.Errorf("%v, seed %d: shares of %.6f", h.steps, seed, sum)
+			}
+		}
+		if held < shares-2 || shares < 16 {
+			t.Errorf("%v: %d of %d intervals hold the share", h.steps, held, shares)
+		}
+	}
+}
+
 // Steps of several commits are no modes of the machine, and do not eat each other's effect.
 func TestStepsAreNoModes(t *testing.T) {
 	const jobs = 20

@@ -40,6 +40,7 @@ type levelSweep struct {
 	claims int      // parts in which a culprit may be found
 	open   []string // parts of the range that were not looked at, and why
 	survey *survey
+	mended []rise // pairs of probes between which the metric got better
 }
 
 // survey is the levels of the ends and of probes between them, oldest first.
@@ -50,8 +51,8 @@ type survey struct {
 
 // rise is a pair of neighbouring probes of different levels.
 type rise struct {
-	lo, hi int // indices of the commits
-	step   float64
+	lo, hi   int // indices of the commits
+	step, sd float64
 }
 
 // sweepLevels goes on where the search for one step has ended. First it compares the step that was found
@@ -340,7 +341,7 @@ func (s *survey) rising(least float64) []rise {
 func (s *survey) moves(counts func(d, sd float64) bool) (out []rise) {
 	for k := 1; k < len(s.At); k++ {
 		if d, sd := s.Diff(k-1, k); counts(d, sd) {
-			out = append(out, rise{s.At[k-1], s.At[k], d})
+			out = append(out, rise{s.At[k-1], s.At[k], d, sd})
 		}
 	}
 	return out
@@ -364,13 +365,14 @@ func (e *levelSweep) conclude() {
 	differ := f.Ends.Differ && d > 2*sd
 	f.Culprits = nil
 	slices.SortFunc(e.named, func(a, b named) int { return cmp.Compare(a.index, b.index) })
-	sum := 0.0
 	for _, n := range e.named {
-		if share := n.step / d; differ {
-			n.Share = &share
-		}
-		sum += n.step
 		f.Culprits = append(f.Culprits, n.Culprit)
+	}
+	if r.Search.All {
+		e.mends()
+	}
+	if differ && len(e.named) > 0 {
+		division{e}.share()
 	}
 	e.reportProbes()
 	switch gradual := differ && d > question.ClearlyDiffer*sd && d > metric.EffectMargin*r.Least; {
@@ -385,7 +387,7 @@ func (e *levelSweep) conclude() {
 	case f.Result == bisect.NoDifference && !e.survey.whole:
 		f.Result = bisect.Inconclusive // alike ends say nothing of what lies between
 	}
-	e.remarks(d, sum, differ)
+	e.remarks()
 }
 
 // reportProbes reports the levels of the probes, and those between the ends as judgements.
@@ -414,8 +416,8 @@ func (e *levelSweep) reportProbes() {
 	}
 }
 
-// remarks says what was not searched, what was fixed and what the culprits do not explain.
-func (e *levelSweep) remarks(d, sum float64, differ bool) {
+// remarks says what was not searched.
+func (e *levelSweep) remarks() {
 	r, in := e.r, e.r.Span
 	if len(e.open) > 0 {
 		r.Account.Warn("not searched for more culprits, the budget or the launches were used up: " + words.Listed(e.open, 3))
@@ -430,19 +432,5 @@ func (e *levelSweep) remarks(d, sum float64, differ bool) {
 		}
 		r.Account.Warn(fmt.Sprintf("a slowdown that was fixed within %s, or that is less than about %.2g %%, is not seen by the sweep of %d probes",
 			words.Count(widest, "commit"), 100*math.Expm1(e.survey.blind()), len(e.survey.At)-2))
-	}
-	if !r.Search.All {
-		return
-	}
-	for _, p := range e.survey.moves(func(d, sd float64) bool { return -d > question.Remarkable*sd && -d > r.Least }) {
-		commits, _ := bisect.Between(in.Commits, p.lo, p.hi)
-		where := "by " + bisect.ShortID(in.Id(p.hi))
-		if len(commits) > 1 {
-			where = fmt.Sprintf("by one of %d commits after %s, up to %s", len(commits), bisect.ShortID(in.Id(p.lo)), bisect.ShortID(in.Id(p.hi)))
-		}
-		r.Account.Warn(fmt.Sprintf("fixed %s: %s falls to %.3f times", where, e.q.Channel.Name(), e.q.Effect(p.step, 0).Ratio))
-	}
-	if differ && len(e.named) > 0 && sum < 0.6*d && d-sum > r.Least {
-		r.Account.Warn(fmt.Sprintf("the culprits named make %.0f %% of the difference between the ends: the rest came in steps too small to be told apart", 100*sum/d))
 	}
 }

@@ -31,6 +31,8 @@ type Search struct {
 	Headline    string        `json:"headline"` // the answer in one line
 	Complaint   *Complaint    `json:"complaint"`
 	Culprits    []Culprit     `json:"culprits"`
+	Mends       []Mend        `json:"mends"`
+	Rest        *Share        `json:"rest"` // of the difference between the ends that culprits and mends do not explain
 	Suspects    []Suspect     `json:"suspects"`
 	MinimalSets []MinimalSet  `json:"minimal_sets"`
 	SafeSets    []SafeSet     `json:"safe_sets"`
@@ -81,7 +83,9 @@ type Culprit struct {
 	Rate       *bisect.Rate `json:"rate"`
 	Confidence float64      `json:"confidence"`
 	Confirmed  bool         `json:"confirmed"`
-	Share      *float64     `json:"share"`
+	Share      *float64     `json:"share"`     // of the difference between the ends
+	ShareLow   *float64     `json:"share_low"` // 95 % interval
+	ShareHigh  *float64     `json:"share_high"`
 	Hunks      []Hunk       `json:"hunks"`
 	Switch     *string      `json:"switch"`
 }
@@ -100,6 +104,22 @@ func (e Effect) MarshalJSON() ([]byte, error) {
 		Higher bool          `json:"higher_is_better"`
 		Exact  *bisect.Exact `json:"exact"` // null but for the effect of a culprit on a metric without noise
 	}{e.Metric, text(e.Case), e.Ratio, e.Low, e.High, e.Higher, e.Exact})
+}
+
+// Mend is where the metric got better again: by one of so many commits.
+type Mend struct {
+	After   string `json:"after"`
+	By      string `json:"by"`
+	Commits int    `json:"commits"`
+	Effect  Effect `json:"effect"`
+	Share   *Share `json:"share"` // below 0
+}
+
+// Share is a part of the difference between the ends, 1 being all of it, with its 95 % interval.
+type Share struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
 }
 
 // Level is a commit against the good end, where the range was swept.
@@ -154,7 +174,7 @@ func NewSearch(in Input) *Search {
 	f := in.Finding
 	d := &Search{
 		Schema: Schema, Session: in.Session, Axis: cmp.Or(in.Axis, AxisHistory), Result: f.Result,
-		Culprits: []Culprit{}, Suspects: []Suspect{}, MinimalSets: []MinimalSet{}, SafeSets: []SafeSet{}, SlowSets: []SlowSet{}, NotExcluded: []Assignment{},
+		Culprits: []Culprit{}, Mends: []Mend{}, Rest: (*Share)(f.Rest), Suspects: []Suspect{}, MinimalSets: []MinimalSet{}, SafeSets: []SafeSet{}, SlowSets: []SlowSet{}, NotExcluded: []Assignment{},
 		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []Level{}, Hypotheses: []Hypothesis{}, Tests: []SetTest{},
 		Complete: f.Result == bisect.Found && !f.Spent, Ends: Ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint},
 		Steps: append([]bisect.Step{}, f.Steps...), Range: f.Range, Matter: f.Matter, Explain: in.Explain, Totals: in.Totals(in.Wall, in.GPUHour),
@@ -166,6 +186,9 @@ func NewSearch(in Input) *Search {
 	}
 	for _, c := range f.Culprits {
 		d.Culprits = append(d.Culprits, in.culprit(c))
+	}
+	for _, m := range f.Mends {
+		d.Mends = append(d.Mends, Mend{m.After, m.By, m.Commits, Effect(m.Effect), (*Share)(m.Share)})
 	}
 	for _, s := range f.Suspects {
 		d.Suspects = append(d.Suspects, Suspect{s.Commit, s.Probability, in.Info(s.Commit).Subject, s.Why})
@@ -186,7 +209,10 @@ func (in Input) culprit(c bisect.Culprit) Culprit {
 	out := Culprit{
 		Commit: c.Commit, Parents: c.Parents, Subject: info.Subject, Author: info.author(), Date: info.date(), Files: append([]string{}, info.Files...),
 		Class: c.Class, Phase: text(c.Phase), Effect: (*Effect)(c.Effect), Besides: []Effect{}, Rate: c.Rate, Confidence: c.Confidence,
-		Confirmed: c.Confirmed, Share: c.Share, Hunks: append([]Hunk{}, in.Hunks[c.Commit]...), Switch: text(in.Switch[c.Commit]),
+		Confirmed: c.Confirmed, Hunks: append([]Hunk{}, in.Hunks[c.Commit]...), Switch: text(in.Switch[c.Commit]),
+	}
+	if x := c.Share; x != nil {
+		out.Share, out.ShareLow, out.ShareHigh = &x.Value, &x.Low, &x.High
 	}
 	for _, e := range c.Besides {
 		out.Besides = append(out.Besides, Effect(e))

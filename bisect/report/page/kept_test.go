@@ -30,13 +30,16 @@ func anySearch(t *rapid.T) report.Input {
 		}
 		return e
 	})
+	share := rapid.Custom(func(t *rapid.T) *bisect.Share {
+		v := rapid.Float64Range(-3, 3).Draw(t, "value")
+		return &bisect.Share{Value: v, Low: v - 0.1, High: v + 0.1}
+	})
 	culprit := rapid.Custom(func(t *rapid.T) bisect.Culprit {
 		c := bisect.Culprit{Commit: id.Draw(t, "culprit"), Parents: []string{samples.GoodID}, Class: class.Draw(t, "class"), Phase: word.Draw(t, "phase"), Confidence: rapid.Float64Range(0, 1).Draw(t, "confidence"), Confirmed: rapid.Bool().Draw(t, "confirmed")}
 		if rapid.Bool().Draw(t, "metric") {
 			c.Effect = effect.Draw(t, "effect")
 			c.Besides = []bisect.Effect{*effect.Draw(t, "besides")}
-			share := positive.Draw(t, "share")
-			c.Share = &share
+			c.Share = share.Draw(t, "share")
 		} else {
 			c.Rate = &bisect.Rate{Failed: rapid.IntRange(0, 9).Draw(t, "failed"), Launches: rapid.IntRange(0, 9).Draw(t, "launches")}
 		}
@@ -67,6 +70,10 @@ func anySearch(t *rapid.T) report.Input {
 	}
 	if in.Finding.Result == bisect.Found {
 		in.Finding.Culprits = rapid.SliceOfN(culprit, 1, 3).Draw(t, "culprits")
+		if rapid.Bool().Draw(t, "swept") {
+			in.Finding.Mends = []bisect.Mend{{After: samples.GoodID, By: samples.CommitID(7), Commits: 4, Effect: *effect.Draw(t, "mended"), Share: share.Draw(t, "taken away")}}
+			in.Finding.Rest = share.Draw(t, "rest")
+		}
 	}
 	return in
 }

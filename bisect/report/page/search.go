@@ -33,7 +33,7 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	p.State = map[bisect.Result]State{bisect.Found: Bad, bisect.NoDifference: Good}[d.Result]
 	p.Sections = append(p.Sections, f.culpritSections()...)
 	p.Sections = append(p.Sections,
-		suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), why(d), levels(d, l), f.log(), f.certainty(), f.diff(),
+		shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), why(d), levels(d, l), f.log(), f.certainty(), f.diff(),
 		v.phases(f.culprits), coldWarm(d, l), v.devices(d.Devices), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings))
 	return p
 }
@@ -134,7 +134,7 @@ func (f *finder) culprit(c report.Culprit) []Fact {
 		}
 	}
 	if c.Share != nil {
-		out.add("share", fmt.Sprintf("%.0f %% of the difference between the ends", 100**c.Share))
+		out.add("share", shareWords(*shareOf(c))+" of the difference between the ends")
 	}
 	if r := c.Rate; r != nil {
 		out.add("rate", fmt.Sprintf("fails in about %.0f %% of its launches (%d of %d, including later commits)", 100*float64(r.Failed)/float64(max(r.Launches, 1)), r.Failed, r.Launches))
@@ -224,6 +224,58 @@ func suspects(d *report.Search, l report.Ledger) Section {
 		t.Rows = append(t.Rows, []string{words.Short(s.Commit), chance(s.Probability), cmp.Or(s.Subject, l.Info(s.Commit).Subject), s.Why})
 	}
 	return Section{ID: "suspects", Title: "Suspects", Tables: []Table{t}}
+}
+
+// shares is the table of what the difference between the ends is made of, where that is not one culprit alone.
+func shares(d *report.Search, l report.Ledger) Section {
+	t := Table{Title: "Changes along the range", Columns: []string{"commit", "change (95 % CI)", "share (95 % CI)", "subject"}}
+	add := func(what string, e *report.Effect, s *report.Share, subject string) {
+		moved, share := "", ""
+		if e != nil {
+			moved = change(report.Estimate{Value: report.Number(e.Ratio), Low: report.Number(e.Low), High: report.Number(e.High)})
+		}
+		if s != nil {
+			share = shareWords(*s)
+		}
+		t.Rows = append(t.Rows, []string{what, moved, share, subject})
+	}
+	for _, c := range d.Culprits {
+		if c.Share != nil {
+			add(words.Short(c.Commit), c.Effect, shareOf(c), cmp.Or(c.Subject, l.Info(c.Commit).Subject))
+		}
+	}
+	for _, m := range d.Mends {
+		where, subject := "fixed by "+words.Short(m.By), l.Info(m.By).Subject
+		if m.Commits > 1 {
+			where, subject = fmt.Sprintf("fixed after %s, up to %s", words.Short(m.After), words.Short(m.By)), fmt.Sprintf("one of %d commits", m.Commits)
+		}
+		add(where, &m.Effect, m.Share, subject)
+	}
+	if len(t.Rows) < 2 && len(d.Mends) == 0 && (d.Rest == nil || d.Rest.Value == 0) {
+		return Section{}
+	}
+	if d.Rest != nil {
+		add("not explained", nil, d.Rest, "")
+	}
+	return Section{ID: "shares", Title: "What the difference between the ends is made of", Tables: []Table{t}}
+}
+
+// shareOf is the share of a culprit; documents of earlier versions have no interval of it.
+func shareOf(c report.Culprit) *report.Share {
+	s := &report.Share{Value: *c.Share, Low: *c.Share, High: *c.Share}
+	if c.ShareLow != nil && c.ShareHigh != nil {
+		s.Low, s.High = *c.ShareLow, *c.ShareHigh
+	}
+	return s
+}
+
+// shareWords is a share in percent, with its interval unless it is all there is.
+func shareWords(s report.Share) string {
+	value := fmt.Sprintf("%.0f %%", 100*s.Value)
+	if low, high := 100*s.Low, 100*s.High; high-low >= 1 {
+		return fmt.Sprintf("%s (%.0f to %.0f %%)", value, low, high)
+	}
+	return value
 }
 
 // why is the explanation of the culprit, where one was made.

@@ -262,12 +262,15 @@ func smallest(r *search.Run) string {
 // TestBenchCoverage.
 const widen = 1.35
 
+// Width is half of a 95 % interval of a step, in the standard deviations that the belief states.
+const Width = 2 * widen
+
 // Effect states a step with its 95 % interval as a ratio of the metric itself.
 func (q *Level) Effect(d, sd float64) *bisect.Effect {
 	if q.Channel.Metric.Exact {
 		sd = 0
 	}
-	low, high := d-2*widen*sd, d+2*widen*sd
+	low, high := d-Width*sd, d+Width*sd
 	if q.Channel.Metric.Higher != q.Faster {
 		d, low, high = -d, -high, -low
 	}

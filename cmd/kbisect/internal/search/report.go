@@ -58,6 +58,10 @@ func (s *Search) Input(f bisect.Finding) report.Input {
 	for _, l := range f.Levels {
 		add(l.Commit, false)
 	}
+	for _, m := range f.Mends {
+		add(m.After, false)
+		add(m.By, false)
+	}
 	for _, x := range f.Suspects {
 		add(x.Commit, false)
 	}
