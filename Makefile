@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 
-.PHONY: all build demo test check bench fuzz faults clean attack bench-judge bench-sets
+.PHONY: all build demo test check bench fuzz faults clean attack bench-judge bench-sets bench-overhead
 
 all: build
 
@@ -90,3 +90,8 @@ bench-sets:
 	KBISECT_BENCH_SETS=$(SEEDS) $(GO) test -v -count=1 -run TestBenchSets ./fixtures/simulate
 	KBISECT_BENCH_GOBISECT=10 $(GO) test -v -count=1 -run TestBenchGoBisect ./fixtures/simulate
 	KBISECT_BENCH_EFFECTS=200 $(GO) test -v -count=1 -run TestBenchEffects ./bisect/effects
+
+# Wall time beside git bisect run, in turn, RUNS pairs a row; BEFORE=FILE sets another kbisect beside it.
+RUNS ?= 5
+bench-overhead: build
+	KBISECT_BENCH_OVERHEAD=$(CURDIR)/kbisect KBISECT_BENCH_BEFORE=$(BEFORE) KBISECT_BENCH_RUNS=$(RUNS) $(GO) test -v -count=1 -timeout 3h -run '^TestBenchOverhead$$' ./fixtures
