@@ -15,7 +15,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Pair is the two revisions of a command line, as named and as candidates.
+// Pair is the two revisions of a command line, as named and as candidates. The words stay, since reports and further
+// commands name a revision as the user did.
 type Pair struct {
 	Words [2]string // A and B as named on the command line
 	Sides [2]bisect.Candidate
@@ -27,8 +28,9 @@ func Compare(ctx context.Context, e Env, words []string) error {
 	return LaunchTwo(ctx, e, words, Comparing, readCompare, compareTwo)
 }
 
-// LaunchTwo resolves two revisions, begins a session of this kind and hands it to do. read takes what else the
-// command needs from the request. The whole request is checked before the store is touched.
+// LaunchTwo resolves two revisions, begins a session of this kind and hands it to do. read takes what else the command
+// needs from the request. The whole request is checked before the store is touched, so that a typing error leaves no
+// session behind.
 func LaunchTwo(ctx context.Context, e Env, words []string, kind string, read func(*policy.Policy, *policy.Request, *Pair) error, do func(context.Context, *Session, *policy.Request, Pair) error) error {
 	repo, err := source.Open(e.Request.Dir)
 	if err != nil {
@@ -51,7 +53,7 @@ func LaunchTwo(ctx context.Context, e Env, words []string, kind string, read fun
 	return do(ctx, t, e.Request, x)
 }
 
-// ReadPair resolves two revisions and makes the policy of a session with them as its ends.
+// ReadPair resolves two revisions and makes the policy of a session with them as its ends. Its errors are the user's.
 func ReadPair(ctx context.Context, q *policy.Request, repo *source.Repo, words []string, read func(*policy.Policy, *policy.Request, *Pair) error) (x Pair, p *policy.Policy, err error) {
 	if len(words) != 2 {
 		return x, nil, exit.Usagef("%s takes two revisions, A and B, not %d\nhint: kbisect %s HEAD^ HEAD [-- COMMAND]", q.Name, len(words), q.Name)
@@ -72,6 +74,7 @@ func ReadPair(ctx context.Context, q *policy.Request, repo *source.Repo, words [
 	return x, p, policy.EndsOf(p, repo).Check(ctx)
 }
 
+// readCompare takes from the request how small a difference counts, and how many pairs are wanted.
 func readCompare(p *policy.Policy, q *policy.Request, x *Pair) error {
 	if err := p.ReadJudgement(q); err != nil {
 		return err
@@ -82,7 +85,7 @@ func readCompare(p *policy.Policy, q *policy.Request, x *Pair) error {
 	return nil
 }
 
-// compareTwo launches, decides and reports.
+// compareTwo launches, decides and reports. The exit code follows from the result; see [ExitCode].
 func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x Pair) error {
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
 	run := compare.Experiment{
@@ -116,8 +119,8 @@ func onlyAFails(c compare.Result) bool {
 	return c.ByClass && c.Answer == compare.Open && a.Failure != nil && a.Failure.Class != bisect.Skip && b.Failed == 0 && b.Launches > 0
 }
 
-// PairLine is one line of progress: a metric that is still undecided, or else the first, with the interval that the
-// answer will rest on.
+// PairLine is one line of progress after n pairs: a metric that is still undecided, or else the first, with the
+// interval that the answer will rest on, which holds with this error rate.
 func PairLine(n int, all []compare.Sofar, errorRate float64) string {
 	line := fmt.Sprintf("pair %-3d", n)
 	if len(all) == 0 {
@@ -155,6 +158,7 @@ func Comparison(t *Session, x Pair, got compare.Result, result string, err error
 	for _, k := range got.Contrasts {
 		doc.Contrasts = append(doc.Contrasts, reportContrast(k))
 	}
+	// A kernel that was only renamed is compared under both names, and is not missing.
 	gone := slices.DeleteFunc(gone(t), func(name string) bool {
 		return slices.ContainsFunc(got.Contrasts, func(k compare.Contrast) bool { return k.Was == name })
 	})
@@ -175,6 +179,7 @@ func Side(t *Session, revision, commit string, s compare.Side) report.Candidate 
 	return c
 }
 
+// reportContrast is what was compared, in the form of a document: what is not known is null there, and NaN here.
 func reportContrast(k compare.Contrast) report.Contrast {
 	out := report.Contrast{
 		Metric: k.Metric.Name, AllCases: k.All, Unit: k.Unit, Higher: k.Metric.Higher, Result: string(k.Answer), Pairs: k.Pairs,
@@ -197,6 +202,7 @@ func ReportSummary(d compare.Description) report.Summary {
 	return report.Summary{N: d.N, Median: n(d.Median), Low: n(d.Low), High: n(d.High), Min: n(d.Min), Max: n(d.Max), Q1: n(d.Q1), Q3: n(d.Q3), Spread: n(d.Spread)}
 }
 
+// estimate is an interval in the form of a document.
 func estimate(i compare.Interval) report.Estimate {
 	return report.Estimate{Value: report.Number(i.Value), Low: report.Number(i.Low), High: report.Number(i.High)}
 }

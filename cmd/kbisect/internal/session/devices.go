@@ -56,6 +56,7 @@ func openDevices(ctx context.Context, gpus []string, ui *progress.Display) (*Dev
 	return d, nil
 }
 
+// open locks and watches one device. What it has taken before an error is given back by Close.
 func (d *Devices) open(ctx context.Context, id string, ui *progress.Display) error {
 	// Whoever waits wants to know for whom; without anybody on the device nothing is said.
 	release, err := gpu.TryLock(id)

@@ -39,7 +39,7 @@ func KeptLaunches(st *store.Store, session string) ([]report.Launch, error) {
 	return out, nil
 }
 
-// readLaunch is a launch of the store.
+// readLaunch is a launch of the store. Its error names the launch: the store may be of another version.
 func readLaunch(l store.Launch) (report.Launch, error) {
 	out := report.Launch{Candidate: bisect.ParseCandidate(l.Candidate), Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal}
 	if err := json.Unmarshal(l.Outcome, &out.Outcome); err != nil {
@@ -83,7 +83,8 @@ func IsSearch(s store.Session) bool {
 	return slices.Contains([]string{policy.AxisHistory, policy.AxisFlags, policy.AxisHunks}, s.Axis)
 }
 
-// NewSession is the record of a new session, with the policy as its configuration. It is not in the store yet.
+// NewSession is the record of a new session, with the policy as its configuration, by which it can be resumed. It is
+// not in the store yet.
 func NewSession(p *policy.Policy, kind, version string) (*store.Session, error) {
 	id, err := store.NewID(time.Now(), rand.Reader)
 	if err != nil {
@@ -99,7 +100,7 @@ func NewSession(p *policy.Policy, kind, version string) (*store.Session, error) 
 	}, nil
 }
 
-// warnOfHead does so for the candidates of a session that are HEAD, as the user names them.
+// warnOfHead warns of uncommitted changes where a side of the session is HEAD; sides are the names of the ends.
 func warnOfHead(ctx context.Context, s *Session, sides ...string) {
 	head, err := s.Repo.Resolve("HEAD")
 	for i, commit := range []string{s.Policy.Good, s.Policy.Bad}[:len(sides)] {

@@ -23,7 +23,8 @@ var missingWords = regexp.MustCompile(`(?i)no such file|not found|cannot open|ca
 var pathWords = regexp.MustCompile(`[^\s'"` + "`" + `:;,()\[\]<>=]+`)
 
 // Lacking says what failed launches lacked that the user's work tree has, or that a linked work tree has, with the
-// option that helps; "" where their output does not show it.
+// option that helps; "" where their output does not show it. It is a guess from the words of programs, and only ever
+// adds a hint: no verdict rests on it.
 func Lacking(s *Session) string {
 	head, err := s.Repo.Resolve("HEAD")
 	if err != nil || s.Repo.WorkDir() == "" {
@@ -52,6 +53,7 @@ func Lacking(s *Session) string {
 	return ""
 }
 
+// keepHint names the option that gives a file of the work tree to every candidate.
 func keepHint(name string) string {
 	return fmt.Sprintf("%s is in the work tree and not committed: --keep %s gives it to every candidate", name, name)
 }
@@ -70,7 +72,8 @@ func windowsScript(s *Session) string {
 	return name + " has Windows line endings (CRLF), which a shell takes for parts of names: dos2unix " + name + ", and commit that"
 }
 
-// ownPath is the topmost part of a path that the work tree has and HEAD has not; "" where there is none.
+// ownPath is the topmost part of a path that the work tree has and HEAD has not; "" where there is none. The topmost
+// part, since a folder is lacking as a whole.
 func ownPath(s *Session, head, word string) string {
 	word = path.Clean(filepath.ToSlash(word))
 	if !filepath.IsLocal(filepath.FromSlash(word)) || word == "." {

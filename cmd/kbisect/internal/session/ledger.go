@@ -84,7 +84,8 @@ func Elapsed(record *store.Session, kept []report.Launch) time.Duration {
 	return took
 }
 
-// clocked stamps each trial with its start, in seconds since the session began; a resumed session needs that.
+// clocked stamps each trial with its start, in seconds since the session began: drift is judged over that time, and a
+// resumed session puts the launches of all attempts in order by it.
 type clocked struct {
 	next  bisect.Sampler
 	began time.Time
@@ -97,7 +98,8 @@ func (c clocked) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 	return o, err
 }
 
-// save stores one trial; when it returns the trial is on disk. It returns the trial as a resumed session will read it.
+// save stores one trial; when it returns the trial is on disk. It returns the trial as a resumed session will read it,
+// so that both decide by the same values.
 func (s *Session) save(r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -141,7 +143,8 @@ func NameCandidate(s *Session, revision, commit string) report.Candidate {
 	return s.CommitInfo(commit, false).Candidate(revision)
 }
 
-// CommitInfo describes a commit for a report, as far as the repository knows it.
+// CommitInfo describes a commit for a report, as far as the repository knows it; files adds those that it changed,
+// which takes a comparison of trees.
 func (s *Session) CommitInfo(id string, files bool) report.CommitInfo {
 	info := report.CommitInfo{ID: id}
 	if id == "" {

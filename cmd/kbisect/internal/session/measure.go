@@ -29,7 +29,7 @@ func Measure(ctx context.Context, e Env, words []string) error {
 }
 
 // LaunchOne resolves a revision (HEAD without one), begins a session of this kind and hands it to do. It refuses fewer
-// launches than least.
+// launches than least, for the reason why; hint says what to call for two revisions.
 func LaunchOne(ctx context.Context, e Env, words []string, kind string, least int, why, hint string, do func(context.Context, *Session, *policy.Request, string) error) error {
 	if len(words) > 1 {
 		return exit.Usagef("%s takes one revision, not %q\nhint: %s", e.Request.Name, words, hint)
@@ -103,7 +103,7 @@ func LaunchAll(ctx context.Context, t *Session, n int, each func(i int, o bisect
 	return out, nil
 }
 
-// measureOne launches one candidate and describes it.
+// measureOne launches one candidate as often as was asked for and describes it.
 func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) error {
 	n := q.Launches
 	all, err := LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
@@ -120,7 +120,8 @@ func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) 
 	return t.Conclude(doc.Result, doc.Verdict, ExitCode(doc.Result), err, &doc, func() error { return t.Report(&doc) })
 }
 
-// sends is an error where all launches passed and none of them reported a metric.
+// sends is an error where all launches passed and none of them reported a metric. It lists what they reported. One
+// failure is enough for none: the metric may only come after the place where it ended.
 func sends(all []bisect.Outcome, m metric.Metric) error {
 	var known []string
 	for _, o := range all {
@@ -161,7 +162,7 @@ func Measurement(t *Session, rev, only string, all []bisect.Outcome, asked int, 
 	return m
 }
 
-// measureVerdict is the headline of a measurement.
+// measureVerdict is the headline of a measurement for which so many launches were asked.
 func measureVerdict(m report.Measurement, s compare.Side, asked int) string {
 	switch {
 	case m.Result == store.Interrupted:
@@ -220,6 +221,7 @@ func PhaseTimes(all []bisect.Outcome) []report.PhaseTimes {
 // Number names one value of a launch: a metric of one case, or of the whole launch where One is "".
 type Number struct{ Metric, One string }
 
+// name is the number as reports name it, "time of m=512".
 func (n Number) name() string {
 	return bisect.Effect{Metric: n.Metric, Case: n.One}.Name()
 }
@@ -273,6 +275,7 @@ func MetricSummary(t *Session, all []bisect.Outcome, n Number) report.MetricSumm
 	if n.One != "" {
 		out.Case = &n.One
 	}
+	// Launches that contradict each other leave it unknown, which is an answer here and an error in a comparison.
 	better, _ := m.Direction(all...) // unknown is an answer here
 	out.Better = string(better)
 	var values, within []float64

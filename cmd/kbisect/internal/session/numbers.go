@@ -34,7 +34,8 @@ func Unmeasured(s *Session) error {
 		ms[0].Name, words.Count(passed, "successful launch"))
 }
 
-// MustSend is an error where launches reported none of the configured metrics, even if they reported others.
+// MustSend is an error where launches reported none of the configured metrics, even if they reported others: what is
+// recorded as a baseline, or lets a branch pass, has to be about what was asked for.
 func MustSend(s *Session, all []bisect.Outcome) error {
 	if !s.Policy.Measured {
 		return nil
@@ -75,7 +76,7 @@ func NumbersSeen(s *Session) (passed int, seen map[string]int) {
 	return passed, seen
 }
 
-// lastPrinted shows what a pattern could have matched.
+// lastPrinted shows what a pattern could have matched: the last line of the first launch that printed one.
 func lastPrinted(s *Session) string {
 	for _, l := range s.Launches {
 		lines := strings.Split(strings.TrimSpace(l.Outcome.Tail), "\n")

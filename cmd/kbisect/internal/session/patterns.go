@@ -42,7 +42,8 @@ func deadPattern(s *Session, p policy.Pattern, passed int) string {
 	return fmt.Sprintf("metric %s: its pattern matches nothing in the output of %s: %s\nhint: %s", p.Metric, launches, p.Expr, lastPrinted(s))
 }
 
-// notNumber is the first line that a pattern matches without reading a number, and what it reads instead.
+// notNumber is the first line that a pattern matches without reading a number, and what it reads instead: mostly a
+// number with thousands separators.
 func notNumber(s *Session, p policy.Pattern) (line, value string) {
 	c, err := metrics.NewPattern(p.Metric, p.Unit, p.Expr)
 	if err != nil {
@@ -61,7 +62,8 @@ func notNumber(s *Session, p policy.Pattern) (line, value string) {
 	return "", ""
 }
 
-// NoSuchCase is an error where launches reported a metric, but not the case that is asked for.
+// NoSuchCase is an error where launches reported a metric, but not the case that is asked for. seen counts launches by
+// metric, as [NumbersSeen] does.
 func NoSuchCase(s *Session, seen map[string]int) error {
 	const most = 10
 	for _, m := range s.Policy.Judge.Metrics {

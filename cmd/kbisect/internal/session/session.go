@@ -83,7 +83,8 @@ func Begin(ctx context.Context, e Env, repo *source.Repo, p *policy.Policy, kind
 	return Resume(ctx, e, repo, st, record, p)
 }
 
-// Resume makes a session of a record, which no other process may be running. It closes the store with the session.
+// Resume makes a session of a record, which no other process may be running. It takes over the store, which closes
+// with the session, or here where there is an error.
 func Resume(ctx context.Context, e Env, repo *source.Repo, st *store.Store, record *store.Session, p *policy.Policy) (*Session, error) {
 	// The lock keeps two processes from resuming the same session, whose launches would get the same numbers.
 	lock, err := Lock(ctx, e, st, record.ID)
@@ -104,7 +105,8 @@ func Resume(ctx context.Context, e Env, repo *source.Repo, st *store.Store, reco
 	return s, nil
 }
 
-// Lock takes the repository for a session. Where another run has it, it waits as long as the request allows.
+// Lock takes the repository for a session. Where another run has it, it waits as long as the request allows: not at
+// all with 0, without end where that is negative.
 func Lock(ctx context.Context, e Env, st *store.Store, id string) (*store.RunLock, error) {
 	lock, err := st.Lock(id)
 	var busy *store.BusyError
@@ -117,6 +119,7 @@ func Lock(ctx context.Context, e Env, st *store.Store, id string) (*store.RunLoc
 		defer cancel()
 		ctx = over
 	}
+	// The lock is one of the file system, which wakes nobody: it is asked for again and again.
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
 	for {
@@ -134,7 +137,8 @@ func Lock(ctx context.Context, e Env, st *store.Store, id string) (*store.RunLoc
 	}
 }
 
-// Start stores the session and opens the pipeline.
+// Start stores the session, unless it is resumed, and opens the pipeline. After an error the session is stored as
+// failed.
 func (s *Session) Start(ctx context.Context) error {
 	s.Began = time.Now()
 	_, err := s.Store.Session(s.Record.ID)
@@ -241,8 +245,9 @@ func (s *Session) Fail(err error) error {
 	return errors.Join(err, keep)
 }
 
-// Ended closes the pipeline after the launches of the candidates that where names. An interruption and a machine
-// problem are results; what the user can correct, or any other error, is userError, and the session has failed.
+// Ended closes the pipeline after the launches of the candidates that where names ("for A or for B"). An interruption
+// and a machine problem are results; what the user can correct, or any other error, is userError, and the session is
+// stored as failed.
 func (s *Session) Ended(ctx context.Context, err error, where string) (result string, userError error) {
 	s.Display.End()
 	if closeErr := s.ClosePipes(); closeErr != nil {
@@ -285,7 +290,8 @@ func ExitCode(result string) int {
 	return exit.Inconclusive
 }
 
-// Conclude stores the result of a session and prints it; code is the exit code of the result.
+// Conclude stores the result of a session and prints it; code is the exit code of the result, cause the error that
+// ended it early, if one did.
 func (s *Session) Conclude(result, summary string, code int, cause error, document any, print func() error) error {
 	// It is stored before it is printed: a pipe that is closed early must not lose what took hours to measure.
 	var data bytes.Buffer
@@ -309,10 +315,11 @@ func (s *Session) Conclude(result, summary string, code int, cause error, docume
 	return nil
 }
 
-// Warn adds warnings for the report.
+// Warn adds warnings for the report. The display shows none of them: it has its own [progress.Display.Warn].
 func (s *Session) Warn(texts ...string) { s.warned = append(s.warned, texts...) }
 
-// Warnings are those of the repository, the configuration, the run, its range and its pipelines.
+// Warnings are those of the repository, the configuration, the run, its range and its pipelines, in this order, which
+// is that of the time at which they come up.
 func (s *Session) Warnings() []string {
 	out := slices.Concat(s.Repo.Warnings(), s.Policy.Warnings, s.warned, deadMetrics(s))
 	if s.Range != nil {

@@ -29,7 +29,8 @@ func slotCount(s *Session) int {
 	return 1
 }
 
-// openPipes makes a pipeline for each slot. Only the first one builds ahead of trials.
+// openPipes makes a pipeline for each slot. Only the first one builds ahead of trials: builds use all processors, and
+// one of them at a time is as fast.
 func (s *Session) openPipes(ctx context.Context, config pipeline.Config) error {
 	n := slotCount(s)
 	for i := range n {
@@ -51,7 +52,8 @@ func (s *Session) openPipes(ctx context.Context, config pipeline.Config) error {
 	return nil
 }
 
-// ClosePipes stops what still runs and removes the folders of all slots.
+// ClosePipes stops what still runs and removes the folders of all slots. It closes all of them, and returns the first
+// error.
 func (s *Session) ClosePipes() (first error) {
 	if s.Slots != nil {
 		first = s.Slots.Stop()
@@ -147,7 +149,8 @@ func Examples(launches []report.Launch) (pass, fail bisect.Outcome, ok bool) {
 	return pass, fail, pass.Class != "" && fail.Class != "" && !timedBuild
 }
 
-// deviceless reports a machine without device files, on which no program can find a device.
+// deviceless reports a machine without device files (NVIDIA, WSL, AMD, any other), on which no program can find a
+// device.
 func deviceless() bool {
 	for _, pattern := range []string{"/dev/nvidia*", "/dev/dxg", "/dev/kfd", "/dev/dri/renderD*"} {
 		if found, err := filepath.Glob(pattern); err != nil || len(found) > 0 {
