@@ -54,7 +54,7 @@ faults:
 # attack makes real attacks on the program and prints how many were tried and how many held. A test counts its attacks by
 # its smallest subtests, or says the numbers itself. It takes half an hour.
 ATTACKS = ./pipeline/source:TestTreeBombsRefused,TestUnsafeTreesRefused,TestSymlinkEscape ./pipeline/folder:TestRemoveAll,TestDeepPaths \
-  ./pipeline/proc:TestWardenKilled,TestWardenKilledByAStranger,TestWardenAttackedAtOnce,TestWardenStopped,TestSupervisorsAreClosedToTheProgram,TestMemoryMaxWithoutGroup \
+  ./pipeline/proc:TestWardenKilled,TestWardenKilledByAStranger,TestWardenAttackedAtOnce,TestWardenStopped,TestKbisectStopped,TestStoppedByUser,TestLimitsLowered,TestSupervisorsAreClosedToTheProgram,TestMemoryMaxWithoutGroup \
   ./pipeline/store:TestKill,TestDamage,TestDamagedLog,TestOtherFiles,TestFullDisk \
   ./pipeline/cache:TestDamage,TestConcurrent,TestKillInPut \
   ./cmd/kbisect/internal/search:TestResumedSearchIsTheSame \

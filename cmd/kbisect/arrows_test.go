@@ -47,11 +47,12 @@ pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/
 pipeline/cache: bisect/hint
 pipeline/folder:
 pipeline/gpu:
-pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/warden
+pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/self pipeline/proc/internal/warden
 pipeline/proc/internal/cgroup: pipeline/proc/internal/ps
 pipeline/proc/internal/perf: bisect/hint
 pipeline/proc/internal/ps:
-pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps
+pipeline/proc/internal/self:
+pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/self
 pipeline/source: bisect/hint pipeline/folder pipeline/source/gitdir pipeline/source/internal/wildmatch pipeline/source/owner
 pipeline/source/gitdir: pipeline/folder
 pipeline/source/gittest:

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/self"
 	"github.com/kbisect/kbisect/pipeline/proc/internal/warden"
 )
 
@@ -27,8 +30,80 @@ func Warden() bool {
 	// What a warden leaves behind that its program has killed comes to us, wherever it hid; and no program
 	// under test reads or writes our memory and descriptors. Where the kernel refuses either, Sweep is left.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	_ = self.Close()
+	trials.limits = self.ReadLimits()
+	trials.alarm, _ = self.NewAlarm()
+	self.OnStop(trials.hold, trials.release)
 	return false
+}
+
+// trials are those of this process that run.
+var trials running
+
+// running is what trials under way have in common: the process that they are to leave alone.
+type running struct {
+	begin  sync.RWMutex // who begins one reads, who holds all writes
+	mu     sync.Mutex
+	all    map[*trial]bool
+	held   bool
+	alarm  *self.Alarm // set while programs run that might stop this process
+	limits self.Limits // of this process, before any program ran
+}
+
+// enter begins a trial.
+func (r *running) enter(t *trial, begin func() error) error {
+	r.begin.RLock()
+	defer r.begin.RUnlock()
+	r.change(func() {
+		if r.all == nil {
+			r.all = map[*trial]bool{}
+		}
+		r.all[t] = true
+	})
+	return begin()
+}
+
+// leave ends a trial.
+func (r *running) leave(t *trial) {
+	close(t.left)
+	r.change(func() { delete(r.all, t) })
+}
+
+func (r *running) change(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+	r.alarm.Set(len(r.all) > 0 && !r.held)
+}
+
+// tend keeps this process going; at the end of a trial those limits are told that stay low.
+func (r *running) tend() {
+	r.change(func() { r.limits.Restore() })
+}
+
+// hold freezes all trials, since the user stops this process.
+func (r *running) hold() {
+	r.begin.Lock()
+	r.freeze(true)
+}
+
+// release lets them go on.
+func (r *running) release() {
+	r.freeze(false)
+	r.begin.Unlock()
+}
+
+func (r *running) freeze(on bool) {
+	var all []*trial
+	r.change(func() { r.held, all = on, slices.Collect(maps.Keys(r.all)) })
+	for _, t := range all {
+		for range 2 { // it takes the second when it has acted on the first
+			select {
+			case t.hold <- on:
+			case <-t.left:
+			}
+		}
+	}
 }
 
 // supervisors are the wardens of this process. They tell its own children from those that it got by the death of a
@@ -161,11 +236,10 @@ func (w *client) send(message any) {
 // kill asks the warden to end the tree.
 func (w *client) kill(grace time.Duration) { w.send(warden.Command{Do: warden.DoEnd, Grace: grace}) }
 
-// wake continues a warden that the program under test has stopped.
-func (w *client) wake() {
-	if p, err := ps.Read(w.cmd.Process.Pid); err == nil && p.State == 'T' {
-		_ = w.cmd.Process.Signal(unix.SIGCONT)
-	}
+// stopped reports whether the warden stands still, although its alarm continues it.
+func (w *client) stopped() bool {
+	p, err := ps.Read(w.cmd.Process.Pid)
+	return err == nil && (p.State == 'T' || p.State == 't')
 }
 
 // lost ends a warden that has failed and returns why as an error.

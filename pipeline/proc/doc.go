@@ -37,8 +37,13 @@
 // leader, and the pauses of Spec.Pause, are stamped in the warden, on the same
 // clock.
 //
+// A program of the same user can stop either by SIGSTOP, or lower its limits. The
+// kernel continues both after a second, and both raise their limits again. A
+// program that stops kbisect again and again is ended by the warden. Ctrl-Z
+// freezes the trials before kbisect stops itself, and is not charged to them.
+//
 // The warden's side is package internal/warden; internal/ps lists and signals
-// processes, and internal/cgroup has the control groups. Programs that call Run
+// processes, internal/self protects the own one, and internal/cgroup has the control groups. Programs that call Run
 // must call [Warden] first thing in main, and in TestMain of their tests. Linux
 // only.
 package proc

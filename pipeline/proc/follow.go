@@ -19,12 +19,8 @@ import (
 // await waits until the leader runs.
 func (t *trial) await() error {
 	limit := time.After(helloBound)
-	wake := time.NewTicker(wakeEvery)
-	defer wake.Stop()
 	for {
 		select {
-		case <-wake.C:
-			t.warden.wake()
 		case <-limit:
 			return t.abandon("did not start in time")
 		case r, ok := <-t.warden.reports:
@@ -64,8 +60,8 @@ func (t *trial) started(r warden.Report) {
 // ctx is done.
 func (t *trial) follow(ctx context.Context) error {
 	defer t.clock.stop()
-	wake := time.NewTicker(wakeEvery)
-	defer wake.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	done, pause := ctx.Done(), t.spec.Pause
 	var open <-chan struct{}
 	ran := time.Now()
@@ -74,8 +70,8 @@ func (t *trial) follow(ctx context.Context) error {
 		t.result.Stall += stall(ran)
 		ran = time.Now()
 		select {
-		case <-wake.C:
-			t.warden.wake()
+		case <-look.C:
+			trials.tend()
 			if !t.ending() && t.spec.MemoryMax > 0 && held(t.warden.cmd.Process.Pid) > t.spec.MemoryMax {
 				t.greedy = true
 				t.release()
@@ -92,7 +88,11 @@ func (t *trial) follow(ctx context.Context) error {
 			if !ok {
 				pause = nil
 			}
-			t.pause(on)
+			t.paused = on
+			t.freeze()
+		case on := <-t.hold:
+			t.held = on
+			t.freeze()
 		case <-t.clock.timer.C:
 			limit := t.clock.expired()
 			if limit == nil || t.canceled {
@@ -108,18 +108,18 @@ func (t *trial) follow(ctx context.Context) error {
 			t.warden.kill(-1)
 			t.silent = t.silence()
 		case <-t.silent:
-			return t.abandon("does not answer")
+			return t.silenced()
 		case r, ok := <-t.warden.reports:
 			switch {
 			case !ok:
 				return t.died("died")
 			case r.Event == warden.EventEnded && t.spec.WaitOutput && !r.Killed:
-				t.held, open = &r, t.pipes.over()
+				t.open, open = &r, t.pipes.over()
 			case r.Event == warden.EventEnded:
 				t.ended(r)
 				t.silent, pause = t.silence(), nil
 			case r.Event == warden.EventFrozen, r.Event == warden.EventThawed:
-				t.paused(r)
+				t.stands(r)
 			case r.Event == warden.EventGone:
 				return t.gone(r)
 			}
@@ -140,9 +140,9 @@ func held(root int) (sum int64) {
 }
 
 // stall returns for how long this process did not run since ran: it should wake up
-// every wakeEvery.
+// every lookEvery.
 func stall(ran time.Time) time.Duration {
-	const usual = 2 * wakeEvery
+	const usual = 2 * lookEvery
 	if gap := time.Since(ran); gap > usual {
 		return gap
 	}
@@ -170,11 +170,11 @@ func (t *trial) ended(r warden.Report) {
 // release notes the end of a leader whose output was waited for. If a limit or ctx
 // ended the wait, that counts as the end of the leader.
 func (t *trial) release() {
-	if t.held == nil {
+	if t.open == nil {
 		return
 	}
-	r := *t.held
-	t.held = nil
+	r := *t.open
+	t.open = nil
 	if t.timeout == nil && !t.canceled {
 		t.ended(r)
 		return
@@ -190,6 +190,7 @@ func (t *trial) gone(r warden.Report) error {
 	t.result.User, t.result.System, t.result.MaxRSS = r.User, r.System, r.MaxRSS
 	t.result.Instructions, t.result.Enabled, t.result.Counted = r.Counted.N, r.Counted.Enabled, r.Counted.Ran
 	t.result.Leftover = r.Leftover
+	t.result.StoppedParent = r.Stopper
 	t.result.MemoryPeak = r.Peak
 	t.result.OOMKilled, t.result.OOMWhere = r.OOM != "", r.OOM
 	if t.greedy {
@@ -236,6 +237,19 @@ func (t *trial) died(why string) error {
 	return nil
 }
 
+// silenced gives a warden up that does not answer: if it stands still, the program stops it again and again.
+func (t *trial) silenced() error {
+	t.result.StoppedParent = t.warden.stopped()
+	err := t.abandon("does not answer")
+	var swept *StuckError
+	if t.result.StoppedParent && !errors.As(err, &swept) {
+		t.result.Signal, t.result.Wall = syscall.SIGKILL, time.Since(t.start)
+		t.result.Timeout, t.result.Canceled = t.timeout, t.canceled
+		return nil
+	}
+	return err
+}
+
 // abandon ends a warden that failed and kills what it leaves behind.
 func (t *trial) abandon(why string) error {
 	err := t.warden.lost(why)
@@ -248,9 +262,10 @@ func (t *trial) abandon(why string) error {
 	return err
 }
 
-// pause has the warden freeze or thaw the tree. The warden stamps the beginning and
+// freeze has the warden freeze or thaw the tree. The warden stamps the beginning and
 // the end of the pause; until the first is known no limit is applied.
-func (t *trial) pause(on bool) {
+func (t *trial) freeze() {
+	on := t.paused || t.held
 	if on == t.frozen || t.ending() {
 		return
 	}
@@ -264,8 +279,8 @@ func (t *trial) pause(on bool) {
 	t.silent = t.silence()
 }
 
-// paused notes that the tree stands still, or moves again.
-func (t *trial) paused(r warden.Report) {
+// stands notes that the tree stands still, or moves again.
+func (t *trial) stands(r warden.Report) {
 	at := t.start.Add(time.Duration(r.Mono - t.mono))
 	if r.Event == warden.EventFrozen {
 		t.clock.pause(at)

@@ -153,6 +153,20 @@ func pose(name string, args []string) int {
 			return 1
 		}
 		_ = json.NewEncoder(os.Stdout).Encode(r)
+	case "runs": // runs a shell script as a trial
+		s := Spec{Argv: []string{"sh", "-c", args[0]}, Env: append(os.Environ(), poseVariable+"="), Protocol: "FD", Cookie: os.Getenv("PROC_TEST_COOKIE"), Grace: -1, killBound: time.Second}
+		s.subreaper, s.Sandbox = os.Getenv(wayVariable) == bySubreaper, openSandbox(os.Getenv(wayVariable))
+		s.Limit, _ = time.ParseDuration(args[1])
+		s.Watch = func(line string, _ time.Duration) Transition {
+			fmt.Println(line)
+			return Transition{}
+		}
+		r, err := Run(context.Background(), s)
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		_ = json.NewEncoder(os.Stdout).Encode(r)
 	case "stuck":
 		s := Spec{Argv: args, Protocol: "FD", Cookie: os.Getenv("PROC_TEST_COOKIE"), killBound: 500 * time.Millisecond}
 		s.subreaper, s.Sandbox = os.Getenv(wayVariable) == bySubreaper, openSandbox(os.Getenv(wayVariable))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
 	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/self"
 	"github.com/kbisect/kbisect/pipeline/proc/internal/warden"
 )
 
@@ -28,8 +29,8 @@ const (
 	drainBound = 3 * time.Second
 	drainTotal = time.Minute
 
-	// wakeEvery is how often a warden is looked after that the program may have stopped.
-	wakeEvery = 500 * time.Millisecond
+	// lookEvery is how often a trial under way is looked after.
+	lookEvery = 500 * time.Millisecond
 )
 
 // Run starts the program of s and returns when its process tree is gone: all
@@ -55,7 +56,7 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 	if err != nil {
 		return Result{Exit: -1}, err
 	}
-	t := &trial{oom: cgroup.OwnOOM(), spec: s, clock: newPhases(s), out: out, begun: make(chan struct{})}
+	t := &trial{oom: cgroup.OwnOOM(), spec: s, clock: newPhases(s), out: out, begun: make(chan struct{}), left: make(chan struct{}), hold: make(chan bool)}
 	t.result.Exit = -1
 	err = t.run(ctx, o)
 	t.result.Tail, t.result.OutputBytes = out.last.bytes(), out.total
@@ -121,8 +122,12 @@ type trial struct {
 	greedy   bool           // we ended it, because of its memory
 	timeout  *Timeout       // we ended it, because of a limit
 	over     bool           // the leader has ended
-	held     *warden.Report // of its end, while its output is still open
-	frozen   bool           // the caller wants it to stand still
+	open     *warden.Report // of its end, while its output is still open
+	paused   bool           // the caller wants it to stand still
+	held     bool           // the user does, who stops this process
+	frozen   bool           // it was told to
+	hold     chan bool      // says whether the user does
+	left     chan struct{}  // closed when hold is read no more
 	leader   int            // its pid
 	oom      int64          // ownOOM at the start
 	silent   <-chan time.Time
@@ -130,7 +135,8 @@ type trial struct {
 
 // run starts the tree, follows it and waits for its pipes.
 func (t *trial) run(ctx context.Context, o warden.Order) error {
-	err := t.begin(o)
+	err := trials.enter(t, func() error { return t.begin(o) })
+	defer trials.leave(t)
 	close(t.begun)
 	if t.warden != nil {
 		defer t.warden.close()
@@ -143,6 +149,9 @@ func (t *trial) run(ctx context.Context, o warden.Order) error {
 		err = t.follow(ctx)
 	}
 	t.pipes.drain()
+	if lowered := trials.limits.Restore(); len(lowered) > 0 {
+		return &self.LimitError{Lowered: lowered}
+	}
 	return err
 }
 

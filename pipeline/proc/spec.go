@@ -179,6 +179,10 @@ type Result struct {
 	// and with it itself; Signal is the one that it sent.
 	KilledParent bool
 
+	// StoppedParent says that it was ended because it kept that process, or kbisect,
+	// stopped by signals.
+	StoppedParent bool
+
 	Timeout *Timeout // the limit that ended it, nil when it ended by itself
 
 	// Halted says that a signal, not ours, had stopped the leader when the time-out

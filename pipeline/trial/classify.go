@@ -67,7 +67,9 @@ func classify(t ended) bisect.Outcome {
 	case ownMemory(t.res):
 		return t.died(bisect.Crash, outOfMemory)
 
-	// It ended itself by a signal.
+	// It ended itself by a signal, or made us end it.
+	case t.res.StoppedParent:
+		return t.died(bisect.Crash, "it stops kbisect, or the process that supervises it, by signals")
 	case t.res.KilledParent:
 		return t.died(bisect.Crash, "it kills the process that supervises it")
 	case t.res.Signal != 0:

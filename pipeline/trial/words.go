@@ -18,6 +18,8 @@ import (
 // to itself: only a second time tells.
 func endedFromOutside(res proc.Result) string {
 	switch {
+	case res.StoppedParent:
+		return "kbisect, or the process that supervises the trial, was stopped by a signal again and again"
 	case res.Timeout != nil && res.Halted:
 		return "it was stopped by a signal, and so reached its limit"
 	case res.Timeout != nil:

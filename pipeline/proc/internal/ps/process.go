@@ -65,6 +65,16 @@ func (p Process) File(name string) string {
 	return string(bytes.TrimSpace(b))
 }
 
+// Tracer is the number of the process that traces p, 0 if there is none.
+func (p Process) Tracer() (pid int) {
+	for line := range strings.Lines(p.File("status")) {
+		if number, ok := strings.CutPrefix(line, "TracerPid:"); ok {
+			pid, _ = strconv.Atoi(strings.TrimSpace(number))
+		}
+	}
+	return pid
+}
+
 // Link reads a symbolic link of p in /proc, "" if that is not allowed.
 func (p Process) Link(name string) string {
 	s, _ := os.Readlink(fmt.Sprintf("/proc/%d/%s", p.PID, name))

@@ -83,6 +83,7 @@ type Report struct {
 	OOM      string        `json:",omitempty"` // whose memory ran out
 	Leftover int           `json:",omitempty"`
 	Stuck    []ps.Stuck    `json:",omitempty"`
+	Stopper  bool          `json:",omitempty"` // it was ended because something kept kbisect stopped
 }
 
 // Event is the kind of a report. A warden sends hello, then refused or started,

@@ -3,15 +3,23 @@ package warden
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/self"
 )
 
-// removeBound is how long a killed control group is given to become empty.
-const removeBound = 2 * time.Second
+const (
+	// removeBound is how long a killed control group is given to become empty.
+	removeBound = 2 * time.Second
+
+	// lookEvery is how often kbisect is looked at, and lookMax how often in a row it may be found stopped.
+	lookEvery = 500 * time.Millisecond
+	lookMax   = 4
+)
 
 // supervisor follows one tree from its start to its end, and the commands for it.
 type supervisor struct {
@@ -23,6 +31,8 @@ type supervisor struct {
 	bound    time.Duration // how long to try to kill
 	ended    <-chan int64  // time of the leader's end; comes once
 	hold     bool          // a command ends the tree, not the leader's end
+	limits   self.Limits   // of this process
+	alarm    *self.Alarm   // likewise; it goes off when this process is stopped
 
 	oomBefore int64 // cgroup.AboveOOM at the start
 	over      bool  // the leader has ended
@@ -30,6 +40,7 @@ type supervisor struct {
 	halted    bool  // a signal not ours had stopped the leader when that command came
 	overFirst bool  // the leader ended before we killed anything
 	asked     bool  // Python's stacks have been asked for
+	stops     int   // how often in a row kbisect was found stopped
 }
 
 // report sends r. Errors do not matter: without a reader the control pipe has
@@ -41,6 +52,8 @@ func (s *supervisor) report(r Report) { _ = s.reports.Encode(r) }
 func (s *supervisor) run() {
 	var grace <-chan time.Time
 	var until time.Time
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for !s.over || s.hold && !s.killed || s.killed && grace != nil && !s.tree.alone() {
 		select {
 		case at := <-s.ended:
@@ -72,6 +85,14 @@ func (s *supervisor) run() {
 		case <-s.children:
 			s.tree.reapOrphans()
 		case <-s.tick():
+		case <-look.C:
+			s.alarm.Set(true)
+			s.limits.Restore()
+			if s.stopped() {
+				s.killed = s.killed || !s.over
+				s.finish()
+				return
+			}
 		}
 	}
 	s.finish()
@@ -81,6 +102,28 @@ func (s *supervisor) run() {
 func (s *supervisor) wasStopped() bool {
 	p, err := ps.Read(s.tree.leader)
 	return err == nil && !s.pause.on && p.State == 'T'
+}
+
+// stopped continues kbisect, and reports that it cannot keep the limits, since it is stopped again whenever it is
+// continued. Before a stop that its user wants it has the tree frozen. From a namespace of our own it is out of sight, and of reach.
+func (s *supervisor) stopped() bool {
+	p, err := ps.Read(os.Getppid())
+	if err != nil || s.pause.on || s.killed || p.State != 'T' && !s.traces(p) {
+		s.stops = 0
+		return false
+	}
+	p.Signal(unix.SIGCONT)
+	s.stops++
+	return s.stops == lookMax
+}
+
+// traces reports that a program of the tree has stopped a process as its debugger does. Only root may, as kbisect is not dumpable.
+func (s *supervisor) traces(p ps.Process) bool {
+	if p.State != 't' {
+		return false
+	}
+	all, _ := s.tree.below()
+	return slices.ContainsFunc(all, func(one ps.Process) bool { return one.PID == p.Tracer() })
 }
 
 // setPause freezes or thaws the tree and reports since when. A pause begins with
@@ -144,6 +187,7 @@ func (s *supervisor) terminate() {
 // finish kills the tree and reports its end.
 func (s *supervisor) finish() {
 	t := s.tree
+	s.limits.Restore() // without descriptors /proc cannot be read
 	s.overFirst = s.over
 	t.leftover = make(map[int]bool)
 	var stuck []ps.Stuck
@@ -153,10 +197,13 @@ func (s *supervisor) finish() {
 	if len(stuck) == 0 {
 		t.group.Empties(removeBound) // so that the accounts are complete
 	}
-	r := Report{Event: EventGone, Reaped: t.reaped, Status: uint32(t.status), Leftover: len(t.leftover), Stuck: stuck}
+	r := Report{Event: EventGone, Reaped: t.reaped, Status: uint32(t.status), Leftover: len(t.leftover), Stuck: stuck, Stopper: s.stops == lookMax}
 	s.account(&r)
 	t.group.Remove()
 	s.report(r)
+	if p, err := ps.Read(os.Getppid()); err == nil && r.Stopper {
+		p.Signal(unix.SIGCONT)
+	}
 }
 
 // gone reports whether the leader ended without leaving anything to kill.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/self"
 )
 
 // Name is argv[0] of a warden. It is not an environment variable because those
@@ -48,6 +49,8 @@ func supervise() error {
 	if err := isolate(); err != nil {
 		return err
 	}
+	s.alarm, _ = self.NewAlarm()
+	s.alarm.Set(true)
 	signal.Notify(s.children, unix.SIGCHLD)
 	s.report(Report{Event: EventHello})
 	control := json.NewDecoder(os.NewFile(controlFD, "control"))
@@ -62,7 +65,7 @@ func supervise() error {
 		return nil
 	}
 	s.tree, s.pause.tree = t, t
-	s.bound, s.hold = o.Bound, o.Hold
+	s.bound, s.hold, s.limits = o.Bound, o.Hold, self.ReadLimits()
 	s.report(Report{Event: EventStarted, Mono: started, Leader: t.leader, Grouped: t.group != nil})
 	s.commands = commands(control)
 	s.ended = watch(t.leader)
@@ -71,7 +74,7 @@ func supervise() error {
 }
 
 // isolate prepares this process: no descriptor of kbisect reaches the leader,
-// no signal but SIGKILL ends the warden, and orphans become its children.
+// no signal but SIGKILL ends or stops the warden, and orphans become its children.
 func isolate() error {
 	if err := closeOnExec(); err != nil {
 		return fmt.Errorf("mark descriptors: %w", err)
@@ -81,8 +84,8 @@ func isolate() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // the leader must not write our reports
-		return fmt.Errorf("forbid tracing: %w", err)
+	if err := self.Close(); err != nil { // the leader must not write our reports
+		return err
 	}
 	return noCore()
 }
