@@ -224,11 +224,12 @@ func P(p float64) string {
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// Shell writes words as a POSIX shell reads them.
+// Shell writes words as a POSIX shell reads them. bash takes a word with an equals sign for an assignment, in which it
+// expands a "~" behind "=" and ":".
 func Shell(argv []string) string {
 	var out []string
 	for _, word := range argv {
-		if word == "" || word[0] == '~' || strings.ContainsFunc(word, func(r rune) bool {
+		if word == "" || word[0] == '~' || strings.Contains(word, "=~") || strings.Contains(word, ":~") || strings.ContainsFunc(word, func(r rune) bool {
 			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,^~", r))
 		}) {
 			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

@@ -128,6 +128,7 @@ func TestShell(t *testing.T) {
 		want string
 	}{
 		{[]string{"git", "show", "HEAD~1", "a/b.c", "x=y", "1,2%"}, "git show HEAD~1 a/b.c x=y 1,2%"},
+		{[]string{"make", "a=~/x", "b=c:~", "d:e~"}, "make 'a=~/x' 'b=c:~' d:e~"},
 		{[]string{"", "~", "it's", "$(rm)", "a b", "#", "é"}, `'' '~' 'it'\''s' '$(rm)' 'a b' '#' 'é'`},
 		{nil, ""},
 	} {
@@ -135,9 +136,14 @@ func TestShell(t *testing.T) {
 			t.Errorf("%q: %s, want %s", c.argv, got, c.want)
 		}
 	}
+	shells := []string{"sh"}
+	if _, err := exec.LookPath("bash"); err == nil {
+		shells = append(shells, "bash")
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		argv := rapid.SliceOfN(rapid.StringOf(rapid.RuneFrom([]rune("ab'\"\\ \t\n$`~!*?[]{}();&|<>#=%^-é"))), 1, 5).Draw(t, "argv")
-		out, err := exec.Command("sh", "-c", `printf '%s\000' `+Shell(argv)).Output()
+		argv := rapid.SliceOfN(rapid.StringOf(rapid.RuneFrom([]rune("ab'\"\\ \t\n$`~~==::!*?[]{}();&|<>#%^-é"))), 1, 5).Draw(t, "argv")
+		shell := rapid.SampledFrom(shells).Draw(t, "shell")
+		out, err := exec.Command(shell, "-c", `printf '%s\000' `+Shell(argv)).Output()
 		if got := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"); err != nil || !slices.Equal(got, argv) {
 			t.Fatalf("%q is read as %q, %v", argv, got, err)
 		}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,7 +69,8 @@ func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
 	return a, nil
 }
 
-// allows reports whether a change is no worse than the branch declares, and marks the entries that say so.
+// allows reports whether a change is no worse than the branch declares, and marks the entries that say so. The ratio
+// is HEAD over the merge base; an entry without a case is about all cases together and about no single one.
 func (a *acceptances) allows(m metric.Metric, one string, ratio float64) bool {
 	ok := false
 	for i, x := range a.list {
@@ -123,7 +125,8 @@ func (x *request) checkAccept(o Options, repo *source.Repo) error {
 	return nil
 }
 
-// accept records every regression of a gate in the file of the work tree, and changes its result accordingly.
+// accept records every regression of a gate in the file of the work tree, and changes its result accordingly: to a
+// pass, or to "cannot tell" where other numbers are undecided.
 func accept(t *session.Session, x request, got compare.Result, doc *report.Gate) error {
 	if got.ByClass {
 		doc.Warnings = append(doc.Warnings, "nothing was accepted: HEAD fails, so there is no number to accept")
@@ -157,7 +160,8 @@ func accept(t *session.Session, x request, got compare.Result, doc *report.Gate)
 }
 
 // acceptedLimit is the ratio up to which a regression is accepted: the far end of its interval, so that repeating
-// the gate on the same commit does not fail by chance. It is rounded away from 1 to three digits.
+// the gate on the same commit does not fail by chance. It is rounded away from 1 to three digits. Where the interval
+// is open, it is the ratio itself.
 func acceptedLimit(k compare.Contrast) float64 {
 	limit, round := k.Bound.High, math.Ceil
 	if k.Metric.Higher {
@@ -166,7 +170,7 @@ func acceptedLimit(k compare.Contrast) float64 {
 	if math.IsInf(limit, 0) || math.IsNaN(limit) || limit <= 0 {
 		limit = k.Bound.Value
 	}
-	return round(limit*1000) / 1000
+	return cmp.Or(round(limit*1000)/1000, limit) // a rate that has all but vanished would round to nothing
 }
 
 // appendAccepted adds entries to the end of the file. The file is replaced as a whole, and only by one that can be

@@ -10,7 +10,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// chooseEnds resolves HEAD and its merge base with the base branch.
+// chooseEnds resolves HEAD and its merge base with the base branch. The merge base, and not the tip of that branch:
+// what others have merged since is no fault of this branch.
 func (x *request) chooseEnds(repo *source.Repo, asked string, env func(string) string) (err error) {
 	if x.head, err = repo.Resolve("HEAD"); err != nil {
 		return exit.Usage(err)
@@ -35,6 +36,7 @@ func (x *request) chooseEnds(repo *source.Repo, asked string, env func(string) s
 // deepen says how to get the whole history.
 const deepen = "hint: fetch the whole history: actions/checkout with `fetch-depth: 0`, GitLab with `GIT_DEPTH: \"0\"`, elsewhere git fetch --unshallow"
 
+// isShallow reports a clone without its whole history, as CI systems make them.
 func isShallow(repo *source.Repo) bool {
 	_, err := os.Stat(filepath.Join(repo.CommonDir(), "shallow"))
 	return err == nil

@@ -126,7 +126,7 @@ func culpritOf(ctx context.Context, t *session.Session, x request, c bisect.Culp
 	}
 }
 
-// searchOf says how a search ended.
+// searchOf says how a search ended, with the commits that it left.
 func searchOf(by *search.Search, t *session.Session, f bisect.Finding) *report.GateSearch {
 	s := &report.GateSearch{Result: f.Result, Why: report.NewSearch(by.Input(f)).Headline, Suspects: []report.Candidate{}}
 	switch {
@@ -144,7 +144,8 @@ func searchOf(by *search.Search, t *session.Session, f bisect.Finding) *report.G
 	return s
 }
 
-// places are the lines that a commit changed, at their places in HEAD, the largest change first.
+// places are the lines that a commit changed, at their places in HEAD, the largest change first. A place that a later
+// commit of the branch has removed is none. Without places a culprit is named all the same.
 func places(ctx context.Context, t *session.Session, commit, head string) []report.Place {
 	out := []report.Place{}
 	d, err := hunks.Of(ctx, t.Repo, commit, t.Policy.Paths)

@@ -86,7 +86,8 @@ func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, vers
 	return nil
 }
 
-// Fail writes all files for a gate that ended in an error with an exit code; one that was interrupted has none.
+// Fail writes all files for a gate that ended in an error with an exit code: a CI that finds no JUnit file shows a
+// pass, or nothing. One that was interrupted has none.
 func (f Files) Fail(err error, code int, ui *progress.Display, version string) {
 	if err == nil || code == exit.Interrupted {
 		return
@@ -133,6 +134,7 @@ func (f Files) tellGitHub(g *report.Gate, p page.Page, ui *progress.Display) {
 	}
 }
 
+// appendTo adds to a file of a GitHub job, to which other steps have written before.
 func appendTo(file, text string) error {
 	w, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {

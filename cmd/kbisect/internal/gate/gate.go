@@ -126,7 +126,8 @@ func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source
 	return x, p, policy.EndsOf(p, repo).Check(ctx)
 }
 
-// idle says why nothing needs to be launched, "" where something does.
+// idle says why nothing needs to be launched, "" where something does: the inputs of build and run are those of the
+// merge base.
 func (x *request) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 	if x.base == x.head {
 		return fmt.Sprintf("no change: HEAD (%s) is its own merge base with %s", wording.Short(x.head), x.into), nil
@@ -175,7 +176,8 @@ func (x *request) experiment(p *policy.Policy, s bisect.Sampler) compare.Experim
 	}
 }
 
-// gate launches both commits, decides, looks for the culprit and reports.
+// gate launches both commits, decides, looks for the culprit and reports. written says that the files were, so that
+// the error which carries the exit code does not write them again.
 func gate(ctx context.Context, t *session.Session, e session.Env, x request, written *bool) error {
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "base", bisect.EndBad: "HEAD"}
 	run := x.experiment(t.Policy, t.Memory)

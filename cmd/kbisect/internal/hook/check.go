@@ -188,7 +188,8 @@ func (k *pushCheck) add(ctx context.Context, r pushedRef) {
 	k.refs = append(k.refs, x)
 }
 
-// decideByEvidence decides what equal inputs and the store can decide.
+// decideByEvidence decides what equal inputs and the store can decide. Devices are asked for only when the first
+// leaves a ref open: a driver may take seconds to answer.
 func (k *pushCheck) decideByEvidence(ctx context.Context) (err error) {
 	same := inputs{k.repo, k.rules.Paths}
 	for _, x := range k.open() {
@@ -251,6 +252,7 @@ func (k *pushCheck) stopping() *refCheck {
 	return firstRegression(k.refs)
 }
 
+// firstRegression is the first ref that stops the push, nil for none; the caller holds the lock.
 func firstRegression(refs []*refCheck) *refCheck {
 	if i := slices.IndexFunc(refs, func(x *refCheck) bool { return x.answer == regression }); i >= 0 {
 		return refs[i]

@@ -336,7 +336,8 @@ func (e *pushEvidence) launchesOf(commit string) (t endings, err error) {
 	return t, nil
 }
 
-// add counts one launch. One that was skipped or stopped early, or that the machine failed, does not count.
+// add counts one launch. One that was skipped or stopped early, or that the machine failed, does not count. Launches
+// come newest first, so that the first failure is the newest.
 func (t *endings) add(l store.Launch, o bisect.Outcome) {
 	switch {
 	case o.Early || o.Class == bisect.Skip || o.Class == bisect.Infra:

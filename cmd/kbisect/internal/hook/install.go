@@ -53,6 +53,7 @@ exit 0
 `, marker, shellQuote(binary), set, keptSuffix)
 }
 
+// shellQuote quotes a path always, since a plain word behind "=" may still be expanded.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // file is the pre-push hook in a folder of hooks.

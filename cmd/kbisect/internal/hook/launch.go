@@ -75,7 +75,7 @@ func runByHand(st *store.Store, p *policy.Policy) bool {
 	})
 }
 
-// commandsOf names what a push runs. A branch that was merged may have changed it.
+// commandsOf names what a push runs. A branch that was merged may have changed it, and a hook runs without being asked.
 func commandsOf(p kernels.Plan) string {
 	var all []string
 	for _, argv := range [][]string{p.Build, p.Run} {
@@ -218,7 +218,7 @@ func (l *launches) ofBase() string {
 	}
 }
 
-// keep closes the session and returns its verdict.
+// keep closes the session and returns its verdict. The exit code is the hook's own, and nothing is printed here.
 func (l *launches) keep(t *session.Session, result string) (verdict string, err error) {
 	noReport := func() error { return nil }
 	if l.base == "" {

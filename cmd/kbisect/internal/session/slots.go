@@ -29,8 +29,8 @@ func slotCount(s *Session) int {
 	return 1
 }
 
-// openPipes makes a pipeline for each slot. Only the first one builds ahead of trials: builds use all processors, and
-// one of them at a time is as fast.
+// openPipes makes a pipeline for each slot, with a folder, a mark and, where there are several, a device of its own.
+// Only the first one builds ahead of trials.
 func (s *Session) openPipes(ctx context.Context, config pipeline.Config) error {
 	n := slotCount(s)
 	for i := range n {
