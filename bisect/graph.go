@@ -15,7 +15,7 @@ func NewGraph(commits []Commit) *Graph {
 }
 
 // Masses returns, for every commit, the total weight of the commits of the range that it reaches,
-// itself included. weight is not negative.
+// itself included.
 func (g *Graph) Masses(weight []float64) []float64 { return g.strands.masses(weight) }
 
 // Ancestors marks commit i and everything that it reaches inside the range.
@@ -90,10 +90,14 @@ func (g strands) reach(total []float64) []float64 {
 	row := make([]uint64, n)
 	for first := 0; first < n; first += 64 {
 		last := min(first+64, n)
-		if !slices.ContainsFunc(total[first:last], func(w float64) bool { return w > 0 }) {
+		if !slices.ContainsFunc(total[first:last], func(w float64) bool { return w != 0 }) {
 			continue
 		}
 		table := byteSums(total[first:last])
+		all, whole := ^uint64(0)>>(64-(last-first)), 0.0
+		for b := range table {
+			whole += table[b][255]
+		}
 		for s := first; s < n; s++ {
 			var r uint64
 			if s < last {
@@ -104,7 +108,10 @@ func (g strands) reach(total []float64) []float64 {
 					r |= row[p]
 				}
 			}
-			row[s] = r
+			if row[s] = r; r == all { // as what comes after a merge does
+				sum[s] += whole
+				continue
+			}
 			for b := 0; r != 0; b, r = b+1, r>>8 {
 				sum[s] += table[b][r&255]
 			}

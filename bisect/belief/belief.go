@@ -9,7 +9,6 @@
 package belief
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -105,7 +104,7 @@ func Nearest(bad []float64, open func(i int) bool, quantiles []float64, p Prices
 	for _, q := range quantiles {
 		best, at := 1e-9, -1
 		for _, i := range can {
-			if worth := p.chance(i) * (1 - math.Abs(bad[i]-q)/max(q, 1-q)); worth > best {
+			if worth := p.Testable(i) * (1 - math.Abs(bad[i]-q)/max(q, 1-q)); worth > best {
 				best, at = worth, i
 			}
 		}
@@ -118,15 +117,25 @@ func Nearest(bad []float64, open func(i int) bool, quantiles []float64, p Prices
 
 // Likeliest keeps the likeliest suspects that together reach the probability p, oldest first.
 func Likeliest(all []bisect.Suspect, p float64) []bisect.Suspect {
-	slices.SortStableFunc(all, func(a, b bisect.Suspect) int { return cmp.Compare(b.Probability, a.Probability) })
-	sum, n := 0.0, 0
-	for n < len(all) && sum < p {
-		sum += all[n].Probability
-		n++
+	probs := make([]float64, len(all)) // few of them differ, so that they are sorted faster than the suspects
+	for i, s := range all {
+		probs[i] = s.Probability
 	}
-	all = all[:n]
-	slices.SortFunc(all, func(a, b bisect.Suspect) int { return cmp.Compare(a.Index, b.Index) })
-	return all
+	slices.Sort(probs)
+	sum, n := 0.0, len(probs)
+	least, ties := 0.0, 0 // of those that are kept
+	for ; n > 0 && sum < p; n-- {
+		if sum += probs[n-1]; probs[n-1] != least {
+			least, ties = probs[n-1], 0
+		}
+		ties++
+	}
+	return slices.DeleteFunc(all, func(s bisect.Suspect) bool {
+		if s.Probability == least {
+			ties--
+		}
+		return s.Probability < least || s.Probability == least && ties < 0
+	})
 }
 
 // Parted reports that one of n commits is usable and reaches some, but not all of the members of a set.
@@ -155,10 +164,14 @@ func BinaryEntropy(p float64) float64 {
 
 // Entropy is what is not known about the culprit, in nats, given the probability of each hypothesis.
 func Entropy(weights []float64) (h float64) {
+	last, part := 0.0, 0.0
 	for _, w := range weights {
-		if w > 0 {
-			h -= w * math.Log(w)
+		if w != last { // members of a set have one weight
+			if last, part = w, 0; w > 0 {
+				part = w * math.Log(w)
+			}
 		}
+		h -= part
 	}
 	return h
 }

@@ -20,8 +20,8 @@ type Failures struct {
 	alike   float64 // prior of "the ends do not differ"
 	kind    kind
 	all     Tally
-	mass    float64 // of the prior
-	by      map[int]*Tally
+	mass    float64        // of the prior
+	by      []Tally        // launches of each commit
 	bad     []Tally        // launches of bad commits, for every commit as the culprit
 	tested  []int          // commits with launches, in the order of the first one
 	reach   map[int][]bool // what each of them reaches
@@ -32,7 +32,7 @@ type Failures struct {
 // NewFailures begins without a launch. A prior of 0 clears a commit; alike is the prior probability that the ends
 // do not differ; certain says that the complaint comes always or never, as that of a build does.
 func NewFailures(commits []bisect.Commit, prior []float64, alike float64, certain bool) *Failures {
-	e := &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, alike: alike, kind: ofRuns, by: map[int]*Tally{}, bad: make([]Tally, len(commits)), reach: map[int][]bool{}}
+	e := &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, alike: alike, kind: ofRuns, by: make([]Tally, len(commits)), bad: make([]Tally, len(commits)), reach: map[int][]bool{}}
 	if certain {
 		e.kind = ofBuilds
 	}
@@ -44,17 +44,28 @@ func NewFailures(commits []bisect.Commit, prior []float64, alike float64, certai
 
 // Of counts the launches of commit i.
 func (e *Failures) Of(i int) Tally {
-	if t := e.by[i]; t != nil {
-		return *t
-	}
-	return Tally{}
+	return e.by[i]
 }
 
 // Tested lists the commits with launches, in the order of the first one.
 func (e *Failures) Tested() []int { return e.tested }
 
 // Bad is the probability that commit i is bad.
-func (e *Failures) Bad(i int) float64 { return e.graph.Masses(e.Posterior().Weight)[i] }
+func (e *Failures) Bad(i int) (p float64) {
+	reach := e.reach[i]
+	if reach == nil {
+		reach = bisect.Ancestors(e.commits, i)
+	}
+	for k, w := range e.Posterior().Weight {
+		if reach[k] {
+			p += w
+		}
+	}
+	return p
+}
+
+// Reaches reports that commit i, which has been launched, is commit k or descends from it.
+func (e *Failures) Reaches(i, k int) bool { return e.reach[i][k] }
 
 // Weights returns the probability of each commit to be the culprit.
 func (e *Failures) Weights() []float64 { return e.Posterior().Weight }
@@ -75,11 +86,11 @@ func (e *Failures) Add(l Launch) {
 	if i < 0 {
 		return
 	}
-	if e.by[i] == nil {
-		e.by[i], e.reach[i] = &Tally{}, bisect.Ancestors(e.commits, i)
+	if e.by[i] == (Tally{}) {
+		e.reach[i] = bisect.Ancestors(e.commits, i)
 		e.tested = append(e.tested, i)
 	}
-	*e.by[i] = e.by[i].Plus(t)
+	e.by[i] = e.by[i].Plus(t)
 	for k, in := range e.reach[i] {
 		if in {
 			e.bad[k] = e.bad[k].Plus(t)
@@ -135,13 +146,19 @@ func (e *Failures) Next(p Prices) (a Action, ok bool) {
 	if b.Bad[b.Top()].Passes == 0 {
 		p.Fail = min(p.Fail, dearest*p.Pass)
 	}
-	best := 0.0
+	best, least := 0.0, min(p.Pass, p.Fail)
+	at, top, slope := 0.5, math.Ln2, 0.0 // a tangent of the entropy, which lies above all of it
 	consider := func(i int, share float64) {
-		fail, info := f.of(i)
-		if info <= 1e-9 || share*info <= best*min(p.Pass, p.Fail) { // no price makes it the best
+		fail, known := f.of(i)
+		if share*(top+slope*(fail-at)-known) <= best*least { // no price makes it the best
 			return
 		}
-		cost := p.launch(i, fail)
+		at, top, slope = fail, BinaryEntropy(fail), math.Log((1-fail)/fail)
+		info := top - known
+		if info <= 1e-9 || share*info <= best*least {
+			return
+		}
+		cost := p.Launch(i, fail)
 		if v := share * info / cost; v > best*(1+1e-9) {
 			best, a, ok = v, Action{i, info, cost}, true
 		}
@@ -150,10 +167,10 @@ func (e *Failures) Next(p Prices) (a Action, ok bool) {
 	for i := range e.commits {
 		switch {
 		case !p.Usable(i):
-		case e.by[i] != nil:
+		case e.by[i] != (Tally{}):
 			consider(i, 1)
 		default:
-			consider(i, p.chance(i))
+			consider(i, p.Testable(i))
 		}
 	}
 	return a, ok
@@ -174,16 +191,16 @@ func (e *Failures) Expected(delta float64) float64 {
 	good := b.All.Minus(b.Bad[k])
 	p := b.Rate(k)
 	q := min(0.9*p, math.Exp(b.kind.logMixed(b.Bad[k], good.Plus(Tally{Fails: 1}))-b.kind.logMixed(b.Bad[k], good)))
-	info := binaryEntropy((p+q)/2) - (binaryEntropy(p)+binaryEntropy(q))/2
+	info := BinaryEntropy((p+q)/2) - (BinaryEntropy(p)+BinaryEntropy(q))/2
 	clear := q*math.Log(q/p) + (1-q)*math.Log((1-q)/(1-p))
-	left := Entropy(append(slices.Clone(b.Weight), b.Alike))
+	left := Entropy(b.Weight) + Entropy([]float64{b.Alike})
 	doubt := math.Log(min(1, 2*(1-b.Weight[k])) / delta) // what the proof has to take away
 	return searching*left/info + proving*max(0, doubt)/clear + 1
 }
 
 // Nearest lists the commits never launched that lie nearest to some quantiles of the posterior.
 func (e *Failures) Nearest(quantiles []float64, p Prices) []int {
-	return nearest(e.graph.Masses(e.Weights()), func(i int) bool { return e.by[i] == nil }, quantiles, p)
+	return Nearest(e.graph.Masses(e.Weights()), func(i int) bool { return e.by[i] == (Tally{}) }, quantiles, p)
 }
 
 // Posterior is what the evidence makes of every commit.
@@ -288,7 +305,7 @@ func (b Posterior) Credible(p float64) []bisect.Suspect {
 			all = append(all, bisect.Suspect{Index: i, Probability: w})
 		}
 	}
-	return likeliest(all, p*total)
+	return Likeliest(all, p*total)
 }
 
 // Peers lists the suspects that no launch so far tells from commit k.
@@ -304,52 +321,43 @@ func (e *Failures) Peers(k int) []int {
 
 // Parted reports that some commit that can be launched would tell the members of a set apart.
 func (e *Failures) Parted(members []int, usable func(int) bool) bool {
-	return parted(e.graph, len(e.commits), members, usable)
+	return Parted(e.graph, len(e.commits), members, usable)
 }
 
 // forecast is what the next launch of each commit would show and tell.
 type forecast struct {
-	fail, known           []float64 // chance that it fails; entropy that knowing the culprit would leave
-	failGood, knownGood   float64   // the same of the good end
-	failAlike, knownAlike float64
+	fail, known float64   // of the good end: see of
+	more, moreH []float64 // by how much those of each commit exceed them
 }
 
 // forecast looks one launch ahead.
 func (e *Failures) forecast(b Posterior) forecast {
 	n := len(e.commits)
-	bad, badH, good, goodH := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	more, moreH := make([]float64, n), make([]float64, n) // than if the commit were good
 	var f forecast
 	type rates struct{ bad, badH, good, goodH float64 }
 	byTally(b.Bad, func(t Tally) rates {
 		g, fail := b.All.Minus(t), Tally{Fails: 1}
 		l := b.kind.logMixed(t, g)
 		x, y := math.Exp(b.kind.logMixed(t.Plus(fail), g)-l), math.Exp(b.kind.logMixed(t, g.Plus(fail))-l)
-		return rates{x, binaryEntropy(x), y, binaryEntropy(y)}
+		return rates{x, BinaryEntropy(x), y, BinaryEntropy(y)}
 	}, func(k int, r rates) {
 		w := b.Weight[k]
-		bad[k], badH[k], good[k], goodH[k] = w*r.bad, w*r.badH, w*r.good, w*r.goodH
-		f.failGood += good[k]
-		f.knownGood += goodH[k]
+		more[k], moreH[k] = w*(r.bad-r.good), w*(r.badH-r.goodH)
+		f.fail += w * r.good
+		f.known += w * r.goodH
 	})
 	r := failNext(logAlike, b.All)
-	f.failAlike, f.knownAlike = b.Alike*r, b.Alike*binaryEntropy(r)
-	f.fail, f.known = e.graph.Masses(bad), e.graph.Masses(badH)
-	outside, outsideH := e.graph.Masses(good), e.graph.Masses(goodH)
-	for i := range f.fail {
-		f.fail[i] += f.failGood - outside[i] + f.failAlike
-		f.known[i] += f.knownGood - outsideH[i] + f.knownAlike
-	}
-	f.failGood += f.failAlike
-	f.knownGood += f.knownAlike
+	f.fail += b.Alike * r
+	f.known += b.Alike * BinaryEntropy(r)
+	f.more, f.moreH = e.graph.Masses(more), e.graph.Masses(moreH)
 	return f
 }
 
-// of returns the chance that a launch of commit i fails, and the information about the culprit that
-// it promises, in nats.
-func (f forecast) of(i int) (fail, info float64) {
-	fail, known := f.failGood, f.knownGood
-	if i >= 0 {
-		fail, known = f.fail[i], f.known[i]
+// of returns the chance that a launch of commit i fails, and the entropy that knowing the culprit would leave.
+func (f forecast) of(i int) (fail, known float64) {
+	if i < 0 {
+		return f.fail, f.known
 	}
-	return fail, max(0, binaryEntropy(fail)-known)
+	return f.fail + f.more[i], f.known + f.moreH[i]
 }

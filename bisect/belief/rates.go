@@ -44,7 +44,7 @@ func LogBad(t Tally) float64 {
 	if t.Passes > 0 {
 		return some
 	}
-	return logSum([]float64{math.Log(ofRuns.always), some})
+	return LogSum([]float64{math.Log(ofRuns.always), some})
 }
 
 // LogRate is the same for a complaint that is known to show only sometimes.
@@ -56,18 +56,18 @@ func LogRate(t Tally) float64 {
 func (k kind) logMixed(bad, good Tally) float64 {
 	quiet, loud := LogGood(good), logNoisy(good)
 	above := logExceeds(bad, good) - exceedsAtFirst
-	some := math.Log(1-k.always) + LogRate(bad) + logAdd(math.Log(1-k.noisySome)+quiet, math.Log(k.noisySome)+loud+above)
+	some := math.Log(1-k.always) + LogRate(bad) + LogAdd(math.Log(1-k.noisySome)+quiet, math.Log(k.noisySome)+loud+above)
 	if bad.Passes > 0 {
 		return some
 	}
-	return logAdd(some, math.Log(k.always)+logAdd(math.Log(1-k.noisy)+quiet, math.Log(k.noisy)+loud))
+	return LogAdd(some, math.Log(k.always)+LogAdd(math.Log(1-k.noisy)+quiet, math.Log(k.noisy)+loud))
 }
 
 // noisyShare is the chance that good commits fail often, given launches of bad and of good ones.
 func (k kind) noisyShare(bad, good Tally) float64 {
 	calm := math.Log(1-k.always) + math.Log(1-k.noisySome) + LogRate(bad)
 	if bad.Passes == 0 {
-		calm = logAdd(calm, math.Log(k.always)+math.Log(1-k.noisy))
+		calm = LogAdd(calm, math.Log(k.always)+math.Log(1-k.noisy))
 	}
 	return -math.Expm1(calm + LogGood(good) - k.logMixed(bad, good))
 }
@@ -107,7 +107,7 @@ func LogGood(t Tally) float64 {
 
 // logAlike is the log-likelihood of launches that all fail at one rate, that of accidents or any.
 func logAlike(t Tally) float64 {
-	return logAdd(LogGood(t), logAny(t)) - math.Ln2
+	return LogAdd(LogGood(t), logAny(t)) - math.Ln2
 }
 
 // failNext is the chance that the next launch fails, by one of the likelihoods.

@@ -169,9 +169,8 @@ func (q *Failure) manyChanges(r *search.Run, b *belief.Failures) bool {
 		if t := b.Of(good); t.Fails > 0 || t.Passes < strongCount {
 			continue
 		}
-		below := bisect.Ancestors(r.Span.Commits, good)
 		for _, bad := range b.Tested() {
-			if t := b.Of(bad); below[bad] && t.Passes == 0 && t.Fails >= strongCount {
+			if t := b.Of(bad); b.Reaches(good, bad) && t.Passes == 0 && t.Fails >= strongCount {
 				q.keepTo(r, bad)
 				return true
 			}
@@ -363,7 +362,7 @@ func (f *failureProof) warnContradictions(out *bisect.Culprit) {
 	var all belief.Tally
 	example := ""
 	for _, i := range b.Tested() {
-		if t := b.Of(i); !bisect.Ancestors(f.r.Span.Commits, i)[k] {
+		if t := b.Of(i); !b.Reaches(i, k) {
 			if all = all.Plus(t); t.Fails > 0 && example == "" {
 				example = ", such as " + bisect.ShortID(f.r.Span.Id(i))
 			}
