@@ -1,0 +1,140 @@
+package belief
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// drawLaunches draws a history with merges and launches of its commits and of the good end.
+func drawLaunches(t *rapid.T) (commits []bisect.Commit, prior []float64, launches []Launch) {
+	n := rapid.IntRange(2, 9).Draw(t, "commits")
+	for i := range n {
+		c := bisect.Commit{ID: fmt.Sprint("c", i)}
+		if i > 0 {
+			c.InRange = slices.Compact(slices.Sorted(slices.Values(rapid.SliceOfN(rapid.IntRange(max(0, i-3), i-1), 1, 2).Draw(t, "parents"))))
+		}
+		commits, prior = append(commits, c), append(prior, float64(rapid.IntRange(0, 3).Draw(t, "prior")))
+	}
+	prior[rapid.IntRange(0, n-1).Draw(t, "suspect")] = 1
+	for range rapid.IntRange(0, 12).Draw(t, "launches") {
+		launches = append(launches, Launch{Index: rapid.IntRange(GoodEnd, n-1).Draw(t, "index"), Failed: rapid.Bool().Draw(t, "failed")})
+	}
+	return commits, prior, launches
+}
+
+// hypotheses are the probabilities of every commit as the culprit, and of ends that do not differ, after some launches.
+func hypotheses(commits []bisect.Commit, prior []float64, certain bool, launches ...Launch) []float64 {
+	e := NewFailures(commits, prior, 0.05, certain)
+	for _, l := range launches {
+		e.Add(l)
+	}
+	b := e.Posterior()
+	return append(slices.Clone(b.Weight), b.Alike)
+}
+
+// Launches are weighed as Bayes' rule asks: what the next launch is expected to show agrees with what it then makes of the
+// probabilities, and the information that it promises is the entropy that it takes away in the mean.
+func TestFailuresAreCoherent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		commits, prior, launches := drawLaunches(t)
+		certain := rapid.Bool().Draw(t, "certain")
+		e := NewFailures(commits, prior, 0.05, certain)
+		for _, l := range launches {
+			e.Add(l)
+		}
+		now := hypotheses(commits, prior, certain, launches...)
+		if sum := sumOf(now); math.Abs(sum-1) > 1e-9 {
+			t.Fatalf("the probabilities add up to %v", sum)
+		}
+		f := e.forecast(e.Posterior())
+		for i := GoodEnd; i < len(commits); i++ {
+			fail, info := f.of(i)
+			bad := hypotheses(commits, prior, certain, append(slices.Clone(launches), Launch{Index: i, Failed: true})...)
+			good := hypotheses(commits, prior, certain, append(slices.Clone(launches), Launch{Index: i})...)
+			for k := range now {
+				if mean := fail*bad[k] + (1-fail)*good[k]; math.Abs(mean-now[k]) > 1e-6 {
+					t.Fatalf("hypothesis %d has %v now, and %v in the mean after a launch of commit %d that fails with %v", k, now[k], mean, i, fail)
+				}
+			}
+			if want := Entropy(now) - fail*Entropy(bad) - (1-fail)*Entropy(good); math.Abs(info-want) > 1e-6 {
+				t.Fatalf("a launch of commit %d promises %v nats, and takes away %v", i, info, want)
+			}
+		}
+	})
+}
+
+// A commit that was cleared beforehand is never blamed, and a commit is as bad as the commits it descends from are guilty.
+func TestFailuresBad(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		commits, prior, launches := drawLaunches(t)
+		e := NewFailures(commits, prior, 0.05, false)
+		for _, l := range launches {
+			e.Add(l)
+		}
+		weights := e.Weights()
+		for i := range commits {
+			if prior[i] == 0 && weights[i] != 0 {
+				t.Fatalf("commit %d was cleared and has %v", i, weights[i])
+			}
+			want := 0.0
+			for k, in := range bisect.Ancestors(commits, i) {
+				if in {
+					want += weights[k]
+				}
+			}
+			if got := e.Bad(i); math.Abs(got-want) > 1e-9 {
+				t.Fatalf("commit %d is bad with %v, and the commits it descends from are guilty with %v", i, got, want)
+			}
+		}
+	})
+}
+
+// While nothing contradicts that a complaint comes always, each launch halves what is left, as with git bisect, and the
+// culprit that is decided on is the one that was planted.
+func TestFailuresBisect(t *testing.T) {
+	const n = 1000
+	commits, prior := make([]bisect.Commit, n), make([]float64, n)
+	for i := range commits {
+		prior[i] = 1
+		if i > 0 {
+			commits[i].InRange = []int{i - 1}
+		}
+	}
+	always := func(int) bool { return true }
+	// Ten halvings and one launch for what is left of the doubt. Where every commit fails, the good end, which was launched
+	// once, is what is doubted.
+	for culprit, most := range map[int]int{0: 20, 1: 20, 499: 11, 500: 11, 998: 11, 999: 11} {
+		e := NewFailures(commits, prior, 0.01, true)
+		e.Add(Launch{Index: GoodEnd})
+		e.Add(Launch{Index: n - 1, Failed: true})
+		launches := 0
+		for {
+			members, ok := e.Decided(0.005, always)
+			if ok {
+				if !slices.Equal(members, []int{culprit}) {
+					t.Errorf("culprit %d: decided on %v", culprit, members)
+				}
+				break
+			}
+			a, ok := e.Next(Prices{Pass: 1, Fail: 1, Usable: always})
+			if launches++; !ok || launches > most {
+				t.Errorf("culprit %d: no end after %d launches", culprit, launches)
+				break
+			}
+			e.Add(Launch{Index: a.Index, Failed: a.Index >= culprit})
+		}
+	}
+}
+
+func sumOf(v []float64) (sum float64) {
+	for _, x := range v {
+		sum += x
+	}
+	return sum
+}
