@@ -1,23 +1,30 @@
 // Package wildmatch matches paths against the patterns of .gitattributes as git does.
 package wildmatch
 
-import (
-	"strings"
-)
+import "strings"
 
 // Match matches text against a pattern by the rules of gitattributes:
 // "*" and "?" stop at slashes, "**" as a whole component does not.
 func Match(pattern, text string) bool {
-	return matchAt(pattern, text, true)
+	return matcher{}.matchAt(pattern, text, true)
 }
+
+// matcher remembers, by their lengths, from which star on the rest of the pattern does not match the rest of the
+// text. Without that a commit could bring a pattern of a few stars that is never done.
+type matcher map[[2]int]bool
 
 // matchAt is Match in the middle of a pattern; atStart says that the
 // pattern so far ended in a slash or was empty.
-func matchAt(p, t string, atStart bool) bool {
+func (m matcher) matchAt(p, t string, atStart bool) bool {
 	for p != "" {
 		c := p[0]
 		if c == '*' {
-			return matchStar(p, t, atStart)
+			at := [2]int{len(p), len(t)}
+			if !m[at] && m.matchStar(p, t, atStart) {
+				return true
+			}
+			m[at] = true
+			return false
 		}
 		if t == "" {
 			return false
@@ -50,18 +57,19 @@ func matchAt(p, t string, atStart bool) bool {
 	return t == ""
 }
 
-// matchStar is wildmatchAt for a pattern that begins with a star.
-func matchStar(p, t string, atStart bool) bool {
+// matchStar is matchAt for a pattern that begins with a star.
+func (m matcher) matchStar(p, t string, atStart bool) bool {
 	rest := strings.TrimLeft(p, "*")
-	deep := len(p)-len(rest) >= 2 && atStart && (rest == "" || rest[0] == '/')
-	if deep && rest != "" && matchAt(rest[1:], t, true) {
+	folder := strings.HasPrefix(rest, "/")
+	deep := len(p)-len(rest) >= 2 && atStart && (rest == "" || folder || strings.HasPrefix(rest, `\/`))
+	if deep && folder && m.matchAt(rest[1:], t, true) {
 		return true // "**/" also stands for no folder at all
 	}
 	if rest == "" {
 		return deep || !strings.Contains(t, "/")
 	}
 	for {
-		if matchAt(rest, t, false) {
+		if m.matchAt(rest, t, false) {
 			return true
 		}
 		if t == "" || t[0] == '/' && !deep {
@@ -88,8 +96,11 @@ func matchClass(p string, c byte) (rest string, ok bool) {
 		}
 		if strings.HasPrefix(p, "[:") {
 			if end := strings.Index(p, ":]"); end > 0 {
-				matched = matched || inNamedClass(p[2:end], c)
-				p = p[end+2:]
+				in, known := inNamedClass(p[2:end], c)
+				if !known { // the whole pattern matches nothing then
+					return "", false
+				}
+				matched, p = matched || in, p[end+2:]
 				continue
 			}
 		}
@@ -99,7 +110,7 @@ func matchClass(p string, c byte) (rest string, ok bool) {
 		if len(p) > 1 && p[0] == '-' && p[1] != ']' {
 			high, p = classByte(p[1:])
 		}
-		matched = matched || low <= c && c <= high
+		matched = matched || c == low || low <= c && c <= high // [c-a] holds c
 	}
 }
 
@@ -110,34 +121,35 @@ func classByte(p string) (byte, string) {
 	return p[0], p[1:]
 }
 
-// inNamedClass reports whether c is in a POSIX class such as "alpha", in ASCII.
-func inNamedClass(name string, c byte) bool {
+// inNamedClass reports whether c is in a POSIX class such as "alpha", in ASCII and as git has them (its "space" has
+// neither \v nor \f), and whether there is such a class.
+func inNamedClass(name string, c byte) (in, known bool) {
 	lower, upper, digit := 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9'
 	switch name {
 	case "alpha":
-		return lower || upper
+		return lower || upper, true
 	case "digit":
-		return digit
+		return digit, true
 	case "alnum":
-		return lower || upper || digit
+		return lower || upper || digit, true
 	case "lower":
-		return lower
+		return lower, true
 	case "upper":
-		return upper
+		return upper, true
 	case "space":
-		return c == ' ' || '\t' <= c && c <= '\r'
+		return strings.IndexByte(" \t\n\r", c) >= 0, true
 	case "blank":
-		return c == ' ' || c == '\t'
+		return c == ' ' || c == '\t', true
 	case "punct":
-		return 32 < c && c < 127 && !lower && !upper && !digit
+		return 32 < c && c < 127 && !lower && !upper && !digit, true
 	case "cntrl":
-		return c < 32 || c == 127
+		return c < 32 || c == 127, true
 	case "graph":
-		return 32 < c && c < 127
+		return 32 < c && c < 127, true
 	case "print":
-		return 32 <= c && c < 127
+		return 32 <= c && c < 127, true
 	case "xdigit":
-		return digit || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+		return digit || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F', true
 	}
-	return false
+	return false, false
 }
