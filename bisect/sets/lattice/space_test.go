@@ -107,6 +107,11 @@ func TestSpaceAgainstDefinitions(t *testing.T) {
 				}
 			}
 		}
+		for _, pair := range s.Conflicts() {
+			if x := s.Sorted(pair); s.Close(pair).Equal(pair) && s.Users(x[1]).Len() == 1 && !s.Fit(pair).Equal(Of(x[0])) {
+				t.Fatalf("of %v the earlier stays, not %v", x, s.Fit(pair).Atoms())
+			}
+		}
 		for i := range s.Len() {
 			for j := range s.Len() {
 				if s.Needs(i).Has(j) != s.Users(j).Has(i) {
