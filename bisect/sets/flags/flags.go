@@ -277,15 +277,17 @@ func (f *Flags) Assign(on lattice.Set) map[string]string {
 }
 
 // Text writes all flags with the atoms of a set on, in their order: "compile=off,graph=on".
-func (f *Flags) Text(on lattice.Set) string {
-	values := f.Assign(on)
+func (f *Flags) Text(on lattice.Set) string { return f.join(f.Assign(on), ",") }
+
+// join writes values in the order of the flags.
+func (f *Flags) join(values map[string]string, between string) string {
 	var parts []string
 	for _, g := range f.flags {
 		if v, ok := values[g.Name]; ok {
 			parts = append(parts, g.Name+"="+v)
 		}
 	}
-	return strings.Join(parts, ",")
+	return strings.Join(parts, between)
 }
 
 // Away is the value of every flag that a set takes away from its base.
@@ -311,17 +313,7 @@ func (f *Flags) Bases(of lattice.Set) map[string]string {
 
 // Words writes a set for people: the flags away from their base, in their order.
 func (f *Flags) Words(on lattice.Set) string {
-	away := f.Away(on)
-	var parts []string
-	for _, g := range f.flags {
-		if v, ok := away[g.Name]; ok {
-			parts = append(parts, g.Name+"="+v)
-		}
-	}
-	if len(parts) == 0 {
-		return "all flags at their base"
-	}
-	return strings.Join(parts, " ")
+	return cmp.Or(f.join(f.Away(on), " "), "all flags at their base")
 }
 
 // Claim reads the terms NAME=VALUE of a hypothesis: the atoms that take each flag there from its base.
