@@ -97,19 +97,21 @@ func NewParts(o bisect.Outcome) Parts {
 	return p
 }
 
-// Of is as much of the outcome as a channel is about: of a kernel that is not there by its name, all of it.
+// Of is as much of the outcome as tells the number of a channel: of a kernel that is not there by any of its names,
+// all of it.
 func (p Parts) Of(c Channel) bisect.Outcome {
 	o := p.whole
-	if c.kernel == nil && !c.All {
-		o.Series = p.by[c.Case]
-	}
-	if c.kernel != nil {
+	switch {
+	case c.kernel != nil:
+		var own []bisect.Series
 		for _, n := range c.kernel.names {
-			if s := p.by[n]; len(s) > 0 {
-				o.Series = s
-				break
-			}
+			own = append(own, p.by[n]...)
 		}
+		if slices.ContainsFunc(own, func(s bisect.Series) bool { return s.Metric == c.Metric.Name }) {
+			o.Series = own
+		}
+	case !c.All:
+		o.Series = p.by[c.Case]
 	}
 	return o
 }
