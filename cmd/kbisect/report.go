@@ -55,7 +55,7 @@ func reportAction(c *cli.Context) error {
 	case c.Bool("json"):
 		return report.WriteJSON(c.App.Writer, p.Document)
 	case c.Bool("git-log"):
-		return p.GitLog(c.App.Writer)
+		return p.GitLog(c.Context, c.App.Writer)
 	}
 	if err := files.write(p.Document, p.Ledger(c.Context), c.App.Writer, sayOn(c)); err != nil {
 		return exit.With(exit.Machine, err)

@@ -242,7 +242,6 @@ func FuzzParsers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, pattern, text string) {
 		parseTree(data, 20)
 		parseCommit("x", data)
-		parseNode(data)
 		parseLFSPointer(data)
 		parseAttributes(string(data))
 		splitRev(text)

@@ -1,322 +1,238 @@
 package source
 
 import (
-	"bytes"
 	"cmp"
+	"container/heap"
 	"context"
-	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	graphv2 "github.com/go-git/go-git/v5/plumbing/format/commitgraph/v2"
 )
 
-// history walks the graph of commits. It remembers parents and dates, and
-// takes them from the commit-graph file where there is a trustworthy one.
-type history struct {
-	read  *reader
-	graph *commitGraph
-	nodes map[string]node
+// Questions about the graph of commits are answered by the commits themselves, whose ids vouch for their parents. Git's
+// commit-graph file is not read: it may be wrong, and checking it takes reading the commits that it saves. Dates are
+// anybody's word. They say what to read first, and where to stop only after slop commits in a row agree; git's own is 5.
+const slop = 10
+
+// met is a commit that a walk came to.
+type met struct {
+	*Commit
+	by     []uint64 // bit i: source i leads to it
+	older  int      // it is the last of so many commits in a row that are older than all sources
+	queued bool     // its parents do not know by yet
+	open   bool     // it is queued, and has to be followed
 }
 
-// node is what a walk needs of a commit.
-type node struct {
-	parents []string
-	date    int64 // committer date, seconds since 1970
+// leads reports whether source i leads to the commit.
+func (m *met) leads(i int) bool { return m.by[i/64]>>(i%64)&1 != 0 }
+
+// newestFirst is the queue of a walk.
+type newestFirst []*met
+
+func (q newestFirst) Len() int           { return len(q) }
+func (q newestFirst) Less(i, k int) bool { return q[i].date > q[k].date }
+func (q newestFirst) Swap(i, k int)      { q[i], q[k] = q[k], q[i] }
+func (q *newestFirst) Push(m any)        { *q = append(*q, m.(*met)) }
+func (q *newestFirst) Pop() any {
+	last := len(*q) - 1
+	m := (*q)[last]
+	*q = (*q)[:last]
+	return m
 }
 
-func newHistory(r *reader) *history {
-	h := &history{read: r, nodes: map[string]node{}}
-	// Like git, distrust the file where history is not as the objects say.
-	if len(r.feat.shallow) == 0 && !r.feat.replace && !r.feat.grafts {
-		h.graph = openCommitGraph(r.commonDir)
-	}
-	return h
-}
-
-// node returns one commit of the graph.
-func (h *history) node(id string) (node, error) {
-	if n, ok := h.nodes[id]; ok {
-		return n, nil
-	}
-	n, ok := h.graph.lookup(id)
-	if !ok {
-		data, err := readObject(h.read.objs, id, "commit")
-		if err != nil {
-			return node{}, fmt.Errorf("walk history: %w", err)
+// walk goes from the sources towards the roots and notes which sources lead to each commit. It ends when no commit to
+// be followed is open. Commits that are never followed may lack sources, and their ancestors are not met.
+func (r *reader) walk(ctx context.Context, sources []string, open func(*met) bool) (map[string]*met, error) {
+	all, queue, left, oldest := map[string]*met{}, newestFirst{}, 0, int64(math.MaxInt64)
+	reach := func(id string, by []uint64, older int) error {
+		m, more := all[id], false
+		if m == nil {
+			c, err := r.commit(id)
+			if err != nil {
+				return fmt.Errorf("walk history: %w", err)
+			}
+			m = &met{Commit: &c, by: make([]uint64, len(by)), older: math.MaxInt}
+			all[id] = m
 		}
-		n = parseNode(data)
-	}
-	if h.read.feat.shallow[id] {
-		n.parents = nil
-	}
-	h.nodes[id] = n
-	return n, nil
-}
-
-// confirms reports whether the commits themselves agree with a range that was found by the commit-graph file: all
-// of the range have the parents that it says, and good reaches what lies before the range and nothing in it. From good
-// it goes back as far as the range does, by dates; where these mislead it, the file is not confirmed.
-func (h *history) confirms(ctx context.Context, good string, ids []string, firstParent bool) bool {
-	within, before := map[string]bool{}, map[string]bool{}
-	for _, id := range ids {
-		within[id] = true
-	}
-	oldest := int64(math.MaxInt64)
-	real := func(id string) (node, bool) {
-		data, err := readObject(h.read.objs, id, "commit")
-		n := parseNode(data)
-		return n, err == nil && slices.Equal(n.parents, h.nodes[id].parents)
-	}
-	for _, id := range ids {
-		n, same := real(id)
-		if !same || ctx.Err() != nil {
-			return false
+		for i, bits := range by {
+			more = more || bits&^m.by[i] != 0
+			m.by[i] |= bits
 		}
-		oldest = min(oldest, n.date)
-		for i, p := range n.parents {
-			if !within[p] && (i == 0 || !firstParent) {
-				before[p] = true
+		if m.date >= oldest {
+			older = 0
+		}
+		if older < m.older {
+			more, m.older = true, older
+		}
+		if more && !m.queued {
+			m.queued = true
+			heap.Push(&queue, m)
+		}
+		if now := m.queued && open(m); now != m.open {
+			m.open = now
+			left += map[bool]int{true: 1, false: -1}[now]
+		}
+		return nil
+	}
+	for i, id := range sources {
+		by := make([]uint64, len(sources)/64+1)
+		by[i/64] = 1 << (i % 64)
+		if err := reach(id, by, 0); err != nil {
+			return nil, err
+		}
+		oldest = min(oldest, all[id].date)
+	}
+	for left > 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		m := heap.Pop(&queue).(*met)
+		if m.open {
+			left--
+		}
+		m.queued, m.open = false, false
+		for _, p := range m.Parents {
+			if err := reach(p, m.by, m.older+1); err != nil {
+				return nil, err
 			}
 		}
 	}
-	for id := range before {
-		n, same := real(id)
-		if !same {
-			return false
-		}
-		oldest = min(oldest, n.date)
-	}
-	type dated struct {
-		id string
-		node
-	}
-	seen, next := map[string]bool{}, []dated{}
-	meet := func(id string) bool {
-		if seen[id] {
-			return true
-		}
-		seen[id] = true
-		n, same := real(id)
-		i, _ := slices.BinarySearchFunc(next, n.date, func(d dated, date int64) int { return cmp.Compare(d.date, date) })
-		next = slices.Insert(next, i, dated{id, n})
-		delete(before, id)
-		return same && !within[id]
-	}
-	for ok := meet(good); len(next) > 0; {
-		last := next[len(next)-1]
-		if next = next[:len(next)-1]; !ok || last.date < oldest || ctx.Err() != nil {
-			return ok && ctx.Err() == nil && len(before) == 0
-		}
-		for _, p := range last.parents {
-			ok = ok && meet(p)
-		}
-	}
-	return len(before) == 0
+	return all, nil
 }
 
-// parseNode reads what a walk needs from a commit object.
-func parseNode(data []byte) node {
-	var n node
-	for len(data) > 0 {
-		line, rest, _ := bytes.Cut(data, []byte("\n"))
-		if len(line) == 0 {
+// reached returns those of some commits that are ancestors of from, or from itself, among other ancestors. The walk
+// stops at ancestors of all of them, which cannot lead to one, and by dates.
+func (r *reader) reached(ctx context.Context, from string, commits []string) (map[string]*met, error) {
+	all, err := r.walk(ctx, append([]string{from}, commits...), func(m *met) bool {
+		leads := m.leads(0) && m.older < slop
+		for i := 1; i <= len(commits) && leads; i++ {
+			if !m.leads(i) {
+				return true
+			}
+		}
+		return false
+	})
+	maps.DeleteFunc(all, func(_ string, m *met) bool { return !m.leads(0) })
+	return all, err
+}
+
+// between returns the ids of good..bad, parents first.
+func (r *reader) between(ctx context.Context, good, bad string, firstParent bool) ([]string, error) {
+	within, err := r.walk(ctx, []string{good, bad}, func(m *met) bool { return m.leads(1) && !m.leads(0) })
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(within, func(_ string, m *met) bool { return m.leads(0) })
+	for before := -1; before != len(within); {
+		// Wrong dates may have hidden that good leads to some of them. Not to descendants of good; and any others have
+		// one below them that has no parent among them.
+		after, lowest := false, []string{}
+		for id, m := range within {
+			begins := true
+			for _, p := range m.Parents {
+				after = after || p == good
+				begins = begins && p != good && within[p] == nil
+			}
+			if begins {
+				lowest = append(lowest, id)
+			}
+		}
+		if !after {
+			return nil, r.notAncestor(ctx, good, bad)
+		}
+		before = len(within)
+		if len(lowest) == 0 {
 			break
 		}
-		if id, ok := bytes.CutPrefix(line, []byte("parent ")); ok {
-			n.parents = append(n.parents, string(id))
-		} else if who, ok := bytes.CutPrefix(line, []byte("committer ")); ok {
-			n.date = identDate(who)
-		}
-		data = rest
-	}
-	return n
-}
-
-// identDate is the time in an author or committer line, 0 where it has none.
-func identDate(who []byte) int64 {
-	fields := bytes.Fields(who[bytes.LastIndexByte(who, '>')+1:])
-	if len(fields) == 0 {
-		return 0
-	}
-	sec, err := strconv.ParseInt(string(fields[0]), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return sec
-}
-
-// ancestors returns every commit reachable from start, itself included. The
-// whole history is walked: dates cannot be trusted to stop earlier.
-func (h *history) ancestors(ctx context.Context, start string) (map[string]bool, error) {
-	return h.mark(ctx, []string{start}, func(string) bool { return true })
-}
-
-// mark walks from the starts through all commits that enter accepts and
-// returns those.
-func (h *history) mark(ctx context.Context, starts []string, enter func(id string) bool) (map[string]bool, error) {
-	seen := map[string]bool{}
-	stack := append([]string(nil), starts...)
-	for steps := 0; len(stack) > 0; steps++ {
-		if steps%1024 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		id := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if seen[id] || !enter(id) {
-			continue
-		}
-		seen[id] = true
-		n, err := h.node(id)
+		old, err := r.reached(ctx, good, lowest)
 		if err != nil {
 			return nil, err
 		}
-		stack = append(stack, n.parents...)
+		maps.DeleteFunc(within, func(id string, _ *met) bool { return old[id] != nil })
 	}
-	return seen, nil
+	if firstParent {
+		return firstParents(bad, within), nil
+	}
+	return parentsFirst(bad, within), nil
 }
 
-// reaches reports whether to is from or an ancestor of it.
-func (h *history) reaches(ctx context.Context, from, to string) (bool, error) {
-	found := false
-	_, err := h.mark(ctx, []string{from}, func(id string) bool {
-		found = found || id == to
-		return !found
-	})
-	return found, err
-}
-
-// mergeBase walks b's side down to the first commits that a reaches too, and
-// of these drops any that another one reaches.
-func (h *history) mergeBase(ctx context.Context, a, b string) (string, error) {
-	ofA, err := h.ancestors(ctx, a)
-	if err != nil {
-		return "", err
-	}
-	border := map[string]bool{}
-	if _, err := h.mark(ctx, []string{b}, func(id string) bool {
-		if ofA[id] {
-			border[id] = true
-		}
-		return !ofA[id]
-	}); err != nil {
-		return "", err
-	}
-	if len(border) > 1 {
-		if err := h.dropReached(ctx, border); err != nil {
-			return "", err
-		}
-	}
-	return h.newest(border)
-}
-
-// dropReached removes the commits that are ancestors of others in the set.
-func (h *history) dropReached(ctx context.Context, border map[string]bool) error {
-	var below []string
-	for id := range border {
-		n, err := h.node(id)
-		if err != nil {
-			return err
-		}
-		below = append(below, n.parents...)
-	}
-	reached, err := h.mark(ctx, below, func(string) bool { return true })
+// notAncestor explains why good..bad is no range.
+func (r *reader) notAncestor(ctx context.Context, good, bad string) error {
+	base, err := r.mergeBase(ctx, good, bad)
 	if err != nil {
 		return err
 	}
-	for id := range border {
-		if reached[id] {
-			delete(border, id)
+	shallow := len(r.feat.shallow) > 0 && base != bad
+	return &notAncestorError{Good: good, Bad: bad, MergeBase: base, Shallow: shallow}
+}
+
+// firstParents goes down the first parents from bad as long as they are in the range, as git does for good..bad --first-parent.
+func firstParents(bad string, within map[string]*met) (ids []string) {
+	for m := within[bad]; m != nil; {
+		ids = append(ids, m.ID)
+		if len(m.Parents) == 0 {
+			break
+		}
+		m = within[m.Parents[0]]
+	}
+	slices.Reverse(ids)
+	return ids
+}
+
+// parentsFirst lists a range that ends in bad, each commit after all its parents, branch by branch.
+func parentsFirst(bad string, within map[string]*met) (ids []string) {
+	type frame struct {
+		id   string
+		next []string // parents still to visit
+	}
+	stack, seen := []frame{{bad, within[bad].Parents}}, map[string]bool{bad: true}
+	for len(stack) > 0 {
+		top := &stack[len(stack)-1]
+		if len(top.next) == 0 {
+			ids = append(ids, top.id)
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		parent := top.next[0]
+		top.next = top.next[1:]
+		if m := within[parent]; m != nil && !seen[parent] {
+			seen[parent] = true
+			stack = append(stack, frame{parent, m.Parents})
 		}
 	}
-	return nil
+	return ids
 }
 
-// newest returns the commit with the latest date; of several the one with the
-// smallest id, so that the answer does not depend on the walk.
-func (h *history) newest(ids map[string]bool) (string, error) {
-	best, bestDate := "", int64(0)
-	for id := range ids {
-		n, err := h.node(id)
-		if err != nil {
-			return "", err
-		}
-		if best == "" || n.date > bestDate || n.date == bestDate && id < best {
-			best, bestDate = id, n.date
-		}
-	}
-	return best, nil
-}
-
-// commitGraph answers from git's commit-graph files held in memory: go-git's
-// reader issues many tiny reads, which would be slow on the file itself. A
-// nil commitGraph knows nothing.
-type commitGraph struct {
-	index graphv2.Index
-}
-
-// memoryFile is a commit-graph file that has been read.
-type memoryFile struct{ *bytes.Reader }
-
-func (memoryFile) Close() error { return nil }
-
-// openCommitGraph returns nil when there is no graph or it cannot be read:
-// it is only a faster copy of what the objects say.
-func openCommitGraph(commonDir string) *commitGraph {
-	info := filepath.Join(commonDir, "objects", "info")
-	if index := openGraphFile(filepath.Join(info, "commit-graph"), nil); index != nil {
-		return &commitGraph{index}
-	}
-	chain, err := os.ReadFile(filepath.Join(info, "commit-graphs", "commit-graph-chain"))
+// mergeBase returns the newest best common ancestor, "" when there is none; of equally old ones that with the smallest id.
+func (r *reader) mergeBase(ctx context.Context, a, b string) (string, error) {
+	all, err := r.walk(ctx, []string{a, b}, func(m *met) bool { return !m.leads(0) || !m.leads(1) })
 	if err != nil {
-		return nil
+		return "", err
 	}
-	var index graphv2.Index
-	for _, hash := range strings.Fields(string(chain)) {
-		if index = openGraphFile(filepath.Join(info, "commit-graphs", "graph-"+hash+".graph"), index); index == nil {
-			return nil
+	maps.DeleteFunc(all, func(_ string, m *met) bool { return !m.leads(0) || !m.leads(1) })
+	under := map[string]bool{}
+	for _, m := range all {
+		for _, p := range m.Parents {
+			under[p] = true
 		}
 	}
-	if index == nil {
-		return nil
+	best := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(id string) bool { return under[id] })
+	slices.SortFunc(best, func(x, y string) int {
+		return cmp.Or(cmp.Compare(all[y].date, all[x].date), cmp.Compare(x, y))
+	})
+	for _, id := range best {
+		newest := true
+		for _, other := range best {
+			above, err := r.reached(ctx, other, []string{id})
+			if err != nil {
+				return "", err
+			}
+			newest = newest && (other == id || above[id] == nil)
+		}
+		if newest {
+			return id, nil
+		}
 	}
-	return &commitGraph{index}
-}
-
-func openGraphFile(path string, parent graphv2.Index) graphv2.Index {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil
-	}
-	index, err := graphv2.OpenFileIndexWithParent(memoryFile{bytes.NewReader(data)}, parent)
-	if err != nil {
-		return nil
-	}
-	return index
-}
-
-// lookup finds a commit; those newer than the file are not in it.
-func (g *commitGraph) lookup(id string) (node, bool) {
-	if g == nil || len(id) != 40 {
-		return node{}, false
-	}
-	i, err := g.index.GetIndexByHash(plumbing.NewHash(id))
-	if err != nil {
-		return node{}, false
-	}
-	data, err := g.index.GetCommitDataByIndex(i)
-	if err != nil {
-		return node{}, false
-	}
-	n := node{date: data.When.Unix()}
-	for _, p := range data.ParentHashes {
-		n.parents = append(n.parents, hex.EncodeToString(p[:]))
-	}
-	return n, true
+	return "", nil
 }

@@ -131,14 +131,17 @@ func parseCommit(id string, data []byte) (Commit, error) {
 		key, value, _ := strings.Cut(line, " ")
 		switch key {
 		case "tree":
-			c.Tree = value
+			c.Tree = strings.Clone(value)
 		case "parent":
 			if !isFullID(value) {
 				return Commit{}, fmt.Errorf("commit %s is malformed: parent %q", id, value)
 			}
-			c.Parents = append(c.Parents, value)
+			c.Parents = append(c.Parents, strings.Clone(value))
 		case "author":
 			c.Author, c.Email, c.When = parseIdent(value)
+		case "committer":
+			_, _, when := parseIdent(value)
+			c.date = when.Unix()
 		}
 	}
 	if !isFullID(c.Tree) {
@@ -185,7 +188,10 @@ func subject(message string) string {
 	return clean(strings.Join(lines, " "))
 }
 
-func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// clean keeps a text of a commit, without the rest of the commit and without more of it than anybody reads.
+func clean(s string) string {
+	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), 4096)], "\uFFFD"))
+}
 
 func readTree(o objects, id string) ([]Entry, error) {
 	data, err := readObject(o, id, "tree")

@@ -194,6 +194,69 @@ func checkNeutral(t *testing.T, r *gittest.Repo, c RangeCommit, opt RangeOptions
 	}
 }
 
+// Whatever the dates of commits are, ranges, ancestors and merge bases are those of the parents.
+func TestDatesDecideNothing(t *testing.T) {
+	const histories, size = 40, 30
+	rng := rand.New(rand.NewPCG(15, 16))
+	r := gittest.New(t)
+	var script strings.Builder
+	for h := range histories {
+		fmt.Fprintf(&script, "reset refs/heads/h%d\n", h)
+		for i := range size {
+			first := h*size + 1 // marks
+			fmt.Fprintf(&script, "commit refs/heads/h%d\nmark :%d\ncommitter C <c@example.com> %d +0000\ndata 0\n", h, first+i, 1600000000+rng.IntN(1000)+100*i*(h%2))
+			above := map[int]bool{}
+			for n := range 1 + rng.IntN(2) {
+				if p := i - 1 - rng.IntN(5); p >= 0 && !above[p] && rng.IntN(15) > 0 {
+					fmt.Fprintf(&script, "%s :%d\n", []string{"from", "merge"}[min(n, len(above))], first+p)
+					above[p] = true
+				}
+			}
+			if len(above) == 0 && i > 0 {
+				script.WriteString("from 0000000000000000000000000000000000000000\n")
+			}
+		}
+	}
+	marks := filepath.Join(t.TempDir(), "marks")
+	r.Pipe(t, script.String(), "fast-import", "--quiet", "--export-marks="+marks)
+	r.Git(t, "commit-graph", "write", "--reachable")
+	ids := make([]string, histories*size)
+	text, err := os.ReadFile(marks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var mark int
+		var id string
+		fmt.Sscanf(line, ":%d %s", &mark, &id)
+		ids[mark-1] = id
+	}
+	parents := map[string][]string{}
+	for line := range strings.SplitSeq(r.Pipe(t, strings.Join(ids, "\n"), "rev-list", "--parents", "--stdin"), "\n") {
+		f := strings.Fields(line)
+		parents[f[0]] = f[1:]
+	}
+	repo := open(t, r.Dir)
+	for range 400 {
+		h := rng.IntN(histories) * size
+		good, bad := ids[h+rng.IntN(size)], ids[h+rng.IntN(size)]
+		want, ok := truth(parents, good, bad)
+		yes, err := repo.IsAncestor(t.Context(), good, bad)
+		if err != nil || yes != (ok || good == bad) {
+			t.Fatalf("%s is an ancestor of %s: %v, %v", good, bad, yes, err)
+		}
+		base, err := repo.MergeBase(t.Context(), good, bad)
+		if bases, _ := r.Try("", "merge-base", "--all", good, bad); err != nil || !slices.Contains(strings.Fields(bases), base) && base+bases != "" {
+			t.Fatalf("merge base of %s and %s: %q is none of %q, %v", good, bad, base, bases, err)
+		}
+		if got, err := repo.Range(t.Context(), good, bad, RangeOptions{}); ok && err != nil {
+			t.Fatal(err)
+		} else if ok {
+			checkRange(t, r, got, want, RangeOptions{})
+		}
+	}
+}
+
 func TestKeys(t *testing.T) {
 	r := gittest.New(t)
 	r.Write(t, "k/a.cu", "1")
@@ -331,6 +394,16 @@ func TestLyingCommitGraph(t *testing.T) {
 			}
 			if !slices.Equal(got, ids[5:11]) {
 				t.Errorf("parent of %d is %d: %d commits", lie[0], lie[1], len(got))
+			}
+		}
+		repo := open(t, r.Dir)
+		for _, pair := range [][2]int{{4, 10}, {10, 4}, {5, 7}, {3, 4}} {
+			lower := ids[min(pair[0], pair[1])]
+			if yes, err := repo.IsAncestor(t.Context(), ids[pair[0]], ids[pair[1]]); err != nil || yes != (pair[0] < pair[1]) {
+				t.Errorf("parent of %d is %d: %d is an ancestor of %d: %v, %v", lie[0], lie[1], pair[0], pair[1], yes, err)
+			}
+			if base, err := repo.MergeBase(t.Context(), ids[pair[0]], ids[pair[1]]); err != nil || base != lower {
+				t.Errorf("parent of %d is %d: merge base of %d and %d is %s, %v", lie[0], lie[1], pair[0], pair[1], short(base), err)
 			}
 		}
 	}

@@ -43,9 +43,8 @@ type Repo struct {
 	warnings []string
 	made     *madeObjects // by Comparison.Compose
 
-	mu   sync.Mutex // guards read and hist
+	mu   sync.Mutex // guards read
 	read *reader
-	hist *history
 }
 
 // reader finds and reads commits for one goroutine at a time.
@@ -54,6 +53,7 @@ type reader struct {
 	feat    features
 	objs    objects
 	haveGit bool
+	known   map[string]Commit // that were read, by id
 }
 
 // Commit is one commit as its object says.
@@ -65,6 +65,8 @@ type Commit struct {
 	Email   string
 	When    time.Time // the author's date
 	Subject string    // first paragraph of the message on one line
+
+	date int64 // the committer's, seconds since 1970
 }
 
 // Open finds the repository that holds dir, looking upward from it, and
@@ -85,14 +87,13 @@ func Open(dir string) (*Repo, error) {
 	}
 	r.warnings = warnings
 	_, lookErr := exec.LookPath("git")
-	r.read = &reader{layout: l, feat: feat, objs: overlay{objs, r.made}, haveGit: lookErr == nil}
+	r.read = &reader{layout: l, feat: feat, objs: overlay{objs, r.made}, haveGit: lookErr == nil, known: map[string]Commit{}}
 	if len(feat.shallow) > 0 {
 		r.warnings = append(r.warnings, fmt.Sprintf("the clone is shallow: history ends at %d of its commits", len(feat.shallow)))
 	}
 	if feat.grafts {
 		r.warnings = append(r.warnings, "info/grafts is ignored\nhint: git replace --convert-graft-file")
 	}
-	r.hist = newHistory(r.read)
 	if out, err := l.command("config", "--get", "core.autocrlf").Output(); err == nil && strings.TrimSpace(string(out)) == "true" {
 		r.warnings = append(r.warnings, "core.autocrlf is ignored: candidates have the line endings that are committed")
 	}
@@ -196,18 +197,19 @@ func (r *Repo) Commit(id string) (Commit, error) {
 
 // IsAncestor reports whether commit a is reachable from commit b; a commit is
 // its own ancestor. Both are full ids.
-func (r *Repo) IsAncestor(a, b string) (bool, error) {
+func (r *Repo) IsAncestor(ctx context.Context, a, b string) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.hist.reaches(context.Background(), b, a)
+	found, err := r.read.reached(ctx, b, []string{a})
+	return found[a] != nil, err
 }
 
 // MergeBase returns a best common ancestor of two commits, "" when there is
 // none. Of several, the newest by commit date is returned.
-func (r *Repo) MergeBase(a, b string) (string, error) {
+func (r *Repo) MergeBase(ctx context.Context, a, b string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.hist.mergeBase(context.Background(), a, b)
+	return r.read.mergeBase(ctx, a, b)
 }
 
 // Range lists good..bad. The ends are revisions. It fails where there
@@ -230,11 +232,7 @@ func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*
 	if goodID == badID {
 		return nil, &emptyRangeError{Commit: goodID}
 	}
-	ids, err := r.hist.between(ctx, goodID, badID, opt.FirstParent)
-	if r.hist.graph != nil && (err != nil || !r.hist.confirms(ctx, goodID, ids, opt.FirstParent)) && ctx.Err() == nil {
-		r.hist.graph, r.hist.nodes = nil, map[string]node{}
-		ids, err = r.hist.between(ctx, goodID, badID, opt.FirstParent)
-	}
+	ids, err := r.read.between(ctx, goodID, badID, opt.FirstParent)
 	if err != nil {
 		return nil, err
 	}
@@ -344,12 +342,18 @@ func (r *reader) notFound(rev, reason string) error {
 
 // commit reads one commit by its full id.
 func (r *reader) commit(id string) (Commit, error) {
+	if c, ok := r.known[id]; ok {
+		return c, nil
+	}
 	c, err := readCommit(r.objs, id)
 	if isMissing(err) {
 		return Commit{}, r.notFound(id, err.Error())
 	}
 	if r.feat.shallow[id] {
 		c.Parents = nil
+	}
+	if err == nil {
+		r.known[id] = c
 	}
 	return c, err
 }

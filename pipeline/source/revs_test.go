@@ -66,11 +66,11 @@ func TestRevisionsEqualGit(t *testing.T) {
 		for range 40 {
 			a, b := ids[rng.IntN(len(ids))], ids[rng.IntN(len(ids))]
 			_, no := r.Try("", "merge-base", "--is-ancestor", a, b)
-			if got, err := repo.IsAncestor(a, b); err != nil || got != (no == nil) {
+			if got, err := repo.IsAncestor(t.Context(), a, b); err != nil || got != (no == nil) {
 				t.Errorf("seed %d: %s before %s: %v, %v", seed, a, b, got, err)
 			}
 			bases, _ := r.Try("", "merge-base", "--all", a, b) // fails where there is none
-			if got, err := repo.MergeBase(a, b); err != nil || !slices.Contains(strings.Split(bases, "\n"), got) {
+			if got, err := repo.MergeBase(t.Context(), a, b); err != nil || !slices.Contains(strings.Split(bases, "\n"), got) {
 				t.Errorf("seed %d: the merge base of %s and %s: %q, %v; git says %q", seed, a, b, got, err, bases)
 			}
 		}

@@ -147,7 +147,7 @@ func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b
 	}
 	w.Contents.Candidate = r.Candidate
 	w.Contents.Candidate = p.buildOf(w, r.Candidate) // now there are files to look at
-	b.Outcome, b.Lost, err = p.writeFiles(w, r.Candidate)
+	b.Outcome, b.Lost, err = p.writeFiles(ctx, w, r.Candidate)
 	return b, err
 }
 

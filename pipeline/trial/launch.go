@@ -58,7 +58,7 @@ const (
 // removed, since a program that writes none would be judged by them.
 func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, error) {
 	p := o.Recipe
-	if failed, lost, err := p.writeFiles(w, o.Request.Candidate); err != nil || failed.Class != "" {
+	if failed, lost, err := p.writeFiles(ctx, w, o.Request.Candidate); err != nil || failed.Class != "" {
 		return Launched{Outcome: failed, NotStarted: true, Lost: lost}, err
 	}
 	if err := clearResults(w.Dir, p.Sources); err != nil {

@@ -12,6 +12,7 @@
 package trial
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -171,9 +172,9 @@ func (p Recipe) lost(w *workspace.Workspace, printed ...string) string {
 }
 
 // writeFiles puts the files of the plan into the export. A class says that the candidate lacks one; lost is as above.
-func (p Recipe) writeFiles(w *workspace.Workspace, c bisect.Candidate) (o bisect.Outcome, lost string, err error) {
+func (p Recipe) writeFiles(ctx context.Context, w *workspace.Workspace, c bisect.Candidate) (o bisect.Outcome, lost string, err error) {
 	plan := p.Plan.At(func(commit string) bool {
-		before, err := p.Repo.IsAncestor(commit, c.Commit)
+		before, err := p.Repo.IsAncestor(ctx, commit, c.Commit)
 		return err != nil || before // a commit that was made in memory
 	})
 	err = plan.Write(w.Dir)

@@ -62,7 +62,7 @@ func Import(ctx context.Context, w io.Writer, version string, repo *source.Repo,
 
 // GoodElsewhere is a hint for a user who names no good end: the newest imported baseline of an ancestor of bad, ""
 // where there is none.
-func GoodElsewhere(repo *source.Repo, bad string) string {
+func GoodElsewhere(ctx context.Context, repo *source.Repo, bad string) string {
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
 	if err != nil {
 		return ""
@@ -73,7 +73,7 @@ func GoodElsewhere(repo *source.Repo, bad string) string {
 		return ""
 	}
 	for _, b := range all {
-		if yes, err := repo.IsAncestor(b.Commit, bad); err == nil && yes && b.Imported && b.Commit != bad {
+		if yes, err := repo.IsAncestor(ctx, b.Commit, bad); err == nil && yes && b.Imported && b.Commit != bad {
 			return fmt.Sprintf("\nhint: %s was good on another machine (%s); try --good %[1]s", wording.Short(b.Commit), b.Machine.DeviceNames())
 		}
 	}

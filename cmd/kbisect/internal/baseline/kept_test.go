@@ -62,7 +62,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("%+v, %v", goods, err)
 	}
 	for bad, want := range map[string]string{first: "", third: "was good on another machine (NVIDIA H200)"} {
-		if hint := GoodElsewhere(repo, bad); !strings.Contains(hint, want) || want == "" && hint != "" {
+		if hint := GoodElsewhere(t.Context(), repo, bad); !strings.Contains(hint, want) || want == "" && hint != "" {
 			t.Errorf("before %s: %q", bad, hint)
 		}
 	}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 // chooseEnds resolves HEAD and its merge base with the base branch. The merge base, and not the tip of that branch:
 // what others have merged since is no fault of this branch.
-func (x *request) chooseEnds(repo *source.Repo, asked string, env func(string) string) (err error) {
+func (x *request) chooseEnds(ctx context.Context, repo *source.Repo, asked string, env func(string) string) (err error) {
 	if x.head, err = repo.Resolve("HEAD"); err != nil {
 		return exit.Usage(err)
 	}
@@ -21,7 +22,7 @@ func (x *request) chooseEnds(repo *source.Repo, asked string, env func(string) s
 	if x.into, tip, err = baseBranch(repo, asked, env, shallow); err != nil {
 		return err
 	}
-	if x.base, err = repo.MergeBase(tip, x.head); err != nil {
+	if x.base, err = repo.MergeBase(ctx, tip, x.head); err != nil {
 		return exit.Usage(err)
 	}
 	switch {

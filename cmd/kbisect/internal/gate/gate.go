@@ -115,7 +115,7 @@ func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source
 	if err := p.ReadJudgement(q); err != nil {
 		return x, nil, err
 	}
-	if err := x.chooseEnds(repo, o.Base, o.Env); err != nil {
+	if err := x.chooseEnds(ctx, repo, o.Base, o.Env); err != nil {
 		return x, nil, err
 	}
 	if x.accepted, err = readAccepted(repo, x.base, x.head); err != nil {

@@ -76,7 +76,7 @@ func TestBaseBranch(t *testing.T) {
 	r.Git(t, "checkout", "-q", "--orphan", "alone")
 	r.Commit(t, "another history")
 	x := request{}
-	if err := x.chooseEnds(open(t, r), "main", func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "no common history") {
+	if err := x.chooseEnds(t.Context(), open(t, r), "main", func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "no common history") {
 		t.Error(err)
 	}
 }

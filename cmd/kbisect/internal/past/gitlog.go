@@ -1,6 +1,7 @@
 package past
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 // GitLog writes a log for git bisect replay that ends with the culprit of the search. git knows one certain answer for
 // each commit: the last verdict on a commit counts, and one that contradicts the culprit becomes a comment.
-func (p *Session) GitLog(w io.Writer) error {
+func (p *Session) GitLog(ctx context.Context, w io.Writer) error {
 	d, ok := p.Document.(*report.Search)
 	if !ok || p.Session.Axis != policy.AxisHistory {
 		return exit.Usagef("session %s does not search commits, which is all that git bisect can replay", p.Session.ID)
@@ -22,7 +23,7 @@ func (p *Session) GitLog(w io.Writer) error {
 	if p.Session.Good == "" {
 		return exit.Usagef("session %s has no good end, which git bisect needs", p.Session.ID)
 	}
-	g := &gitLogger{past: p, read: d, w: w}
+	g := &gitLogger{ctx: ctx, past: p, read: d, w: w}
 	if len(d.Culprits) > 0 {
 		g.culprit = d.Culprits[0].Commit
 	}
@@ -44,6 +45,7 @@ func (p *Session) GitLog(w io.Writer) error {
 
 // gitLogger writes the log and keeps the first error.
 type gitLogger struct {
+	ctx     context.Context
 	past    *Session
 	read    *report.Search
 	w       io.Writer
@@ -95,7 +97,7 @@ func (g *gitLogger) agrees(commit string, call bisect.Call) bool {
 	if g.culprit == "" || call == bisect.Untestable {
 		return g.culprit != commit || call != bisect.Untestable
 	}
-	after, err := g.past.repo.IsAncestor(g.culprit, commit)
+	after, err := g.past.repo.IsAncestor(g.ctx, g.culprit, commit)
 	if err != nil {
 		return false // git would stop at a commit that is gone
 	}

@@ -96,7 +96,7 @@ func TestGitLogReplays(t *testing.T) {
 		}
 		p := &Session{repo: open(t, r), Document: doc, Session: store.Session{ID: "s", Axis: policy.AxisHistory, Good: ids[0], Bad: ids[bad]}}
 		var log bytes.Buffer
-		if err := p.GitLog(&log); err != nil {
+		if err := p.GitLog(t.Context(), &log); err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join(t.TempDir(), "log")
@@ -117,7 +117,7 @@ func TestGitLogRefuses(t *testing.T) {
 		"has no good end":         {Document: &report.Search{}, Session: store.Session{Axis: policy.AxisHistory}},
 	} {
 		var e *exit.Error
-		if err := p.GitLog(&bytes.Buffer{}); !errors.As(err, &e) || e.Code != exit.UsageError || !strings.Contains(err.Error(), want) {
+		if err := p.GitLog(t.Context(), &bytes.Buffer{}); !errors.As(err, &e) || e.Code != exit.UsageError || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

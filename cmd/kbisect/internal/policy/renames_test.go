@@ -53,7 +53,10 @@ func TestRenamesAreFollowed(t *testing.T) {
 		}
 		var got []string
 		for _, id := range ids[1:] {
-			plan := p.Plan.At(func(commit string) bool { before, err := repo.IsAncestor(commit, id); return err == nil && before })
+			plan := p.Plan.At(func(commit string) bool {
+				before, err := repo.IsAncestor(t.Context(), commit, id)
+				return err == nil && before
+			})
 			got = append(got, plan.Files[0].Source)
 		}
 		if !slices.Equal(got, c.want) || !slices.Equal(p.Paths[1:], p.Former) {

@@ -120,7 +120,7 @@ func outOfBudget(s store.Session) bool {
 }
 
 // chooseGood finds the good end: as named, or the newest recorded good ancestor of the bad end.
-func chooseGood(p *policy.Policy, q *policy.Request, repo *source.Repo) (err error) {
+func chooseGood(ctx context.Context, p *policy.Policy, q *policy.Request, repo *source.Repo) (err error) {
 	if rev := q.Good; rev != "" {
 		if p.Good, err = repo.Resolve(rev); err != nil {
 			return exit.Usagef("--good: %w", err)
@@ -135,12 +135,12 @@ func chooseGood(p *policy.Policy, q *policy.Request, repo *source.Repo) (err err
 		return err
 	}
 	for _, g := range goods {
-		if ok, err := repo.IsAncestor(g.Commit, p.Bad); err == nil && ok && g.Commit != p.Bad {
+		if ok, err := repo.IsAncestor(ctx, g.Commit, p.Bad); err == nil && ok && g.Commit != p.Bad {
 			p.Good = g.Commit
 			return nil
 		}
 	}
-	return exit.Usagef("no good end: no ancestor of %s is recorded as good\nhint: name one with --good REV, or find one with --find-good%s", wording.Short(p.Bad), baseline.GoodElsewhere(repo, p.Bad))
+	return exit.Usagef("no good end: no ancestor of %s is recorded as good\nhint: name one with --good REV, or find one with --find-good%s", wording.Short(p.Bad), baseline.GoodElsewhere(ctx, repo, p.Bad))
 }
 
 // recordedGoods lists the commits that earlier searches found good, newest first.

@@ -85,7 +85,7 @@ func read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Po
 	if p.Bad, err = repo.Resolve(q.Bad); err != nil {
 		return nil, nil, exit.Usagef("--bad: %w", err)
 	}
-	if err := chooseGood(p, q, repo); err != nil {
+	if err := chooseGood(ctx, p, q, repo); err != nil {
 		return p, nil, err
 	}
 	if err := policy.EndsOf(p, repo).FollowRenames(ctx); err != nil {
