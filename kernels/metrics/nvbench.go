@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -199,12 +200,12 @@ func (s *nvbenchState) sidecar(tag string, read func(string) ([]byte, error)) ([
 	if err != nil {
 		return nil, err
 	}
-	if n, err := strconv.Atoi(size); err != nil || n != len(data)/4 || len(data)%4 != 0 {
+	if n, err := strconv.Atoi(size); err != nil || 4*min(n, protocol.MaxValues) != len(data) {
 		return nil, fmt.Errorf("%s has %d bytes, which do not match %s values", name, len(data), protocol.Plain(size, 20))
 	}
-	out := make([]float64, 0, min(len(data)/4, protocol.MaxValues))
-	for i := 0; i+4 <= len(data) && len(out) < protocol.MaxValues; i += 4 {
-		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(data[i:])))
+	out := make([]float64, 0, len(data)/4)
+	for four := range slices.Chunk(data, 4) {
+		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(four)))
 		if v > 0 && !math.IsInf(v, 0) { // NaN is not above 0
 			out = append(out, v)
 		}
@@ -212,33 +213,31 @@ func (s *nvbenchState) sidecar(tag string, read func(string) ([]byte, error)) ([
 	return out, nil
 }
 
-// sidecars returns a function that reads sidecars below root and nowhere else. nvbench writes
-// their paths relative to the working directory of the program or to the folder of its
-// report, whose path from root is file.
+// sidecars returns a function that reads sidecars below root and nowhere else, as much of them as is kept. nvbench
+// writes their paths relative to the working directory of the program or to the folder of its report, whose path
+// from root is file.
 func sidecars(root, file string) func(name string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
+		in, err := os.OpenRoot(root)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
 		if filepath.IsAbs(name) {
-			rel, err := filepath.Rel(root, name)
-			if err != nil {
+			if name, err = filepath.Rel(root, name); err != nil {
 				return nil, err
 			}
-			name = rel
 		}
 		for _, n := range []string{name, path.Join(path.Dir(filepath.ToSlash(file)), name)} {
-			n = filepath.FromSlash(n)
-			if !filepath.IsLocal(n) {
+			if st, err := in.Stat(n); err != nil || !st.Mode().IsRegular() {
 				continue
 			}
-			full := filepath.Join(root, n)
-			if st, err := os.Stat(full); err != nil || !st.Mode().IsRegular() {
-				continue
-			}
-			f, err := os.Open(full)
+			f, err := in.Open(n)
 			if err != nil {
 				continue
 			}
 			defer f.Close()
-			return io.ReadAll(io.LimitReader(f, 4*protocol.MaxValues)) // sidecar reads no more
+			return io.ReadAll(io.LimitReader(f, 4*protocol.MaxValues))
 		}
 		return nil, fmt.Errorf("%s: %w", protocol.Plain(name, 100), fs.ErrNotExist)
 	}

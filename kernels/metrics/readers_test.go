@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,11 +9,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels/protocol"
@@ -136,6 +139,86 @@ func TestNVBench(t *testing.T) {
 	}
 	if _, err := sidecars(root, "r.json")("../../etc/passwd"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file outside was read: %v", err)
+	}
+}
+
+// A sidecar is read where it lies below the top, by whatever path the report names it, and as far as values are kept;
+// one that does not fit the report, or that leads out, gives a warning and the summary serves.
+func TestNVBenchSidecars(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	report := func(name, size string) []byte {
+		return fmt.Appendf(nil, `{"meta":{"version":{"json":{"major":1}}},"benchmarks":[{"name":"b","states":[{"name":"s","summaries":[
+			{"tag":"nv/cold/time/gpu/mean","data":[{"name":"value","value":"7"}]},{"tag":"nv/cold/sm_clock_rate/mean","data":[{"name":"value","value":1e9}]},
+			{"tag":"nv/json/bin:nv/cold/sample_times","data":[{"name":"filename","value":%q},{"name":"size","value":%q}]}]}]}]}`, name, size)
+	}
+	many := bytes.Repeat(floats(2), protocol.MaxValues+10)
+	for name, data := range map[string][]byte{"out/a.bin": floats(1, 2), "b.bin": floats(3, 4), "many.bin": many, "odd.bin": floats(1, 2)[:7], "bad.bin": floats(-1, float32(math.NaN()), float32(math.Inf(1)), 5), outside + "/c.bin": floats(9, 9)} {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(root, name)
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, data, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink(outside+"/c.bin", root+"/link.bin"), unix.Mkfifo(root+"/pipe.bin", 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		file, size string
+		want       []float64 // nil: the summary
+		warning    string
+	}{
+		"beside the report":         {"a.bin", "2", []float64{1, 2}, ""},
+		"from the top":              {"b.bin", "2", []float64{3, 4}, ""},
+		"by its full path":          {root + "/out/a.bin", "2", []float64{1, 2}, ""},
+		"more than is kept":         {"many.bin", fmt.Sprint(protocol.MaxValues + 10), slices.Repeat([]float64{2}, protocol.MaxValues), ""},
+		"values that are no times":  {"bad.bin", "4", []float64{5}, ""},
+		"another number of values":  {"a.bin", "3", nil, "a.bin has 8 bytes, which do not match 3 values"},
+		"half a value":              {"odd.bin", "2", nil, "odd.bin has 7 bytes"},
+		"no number of values":       {"a.bin", "two", nil, "do not match two values"},
+		"a link that leads out":     {"link.bin", "2", nil, "file does not exist"},
+		"a file outside":            {outside + "/c.bin", "2", nil, "file does not exist"},
+		"a pipe is not waited for":  {"pipe.bin", "2", nil, "file does not exist"},
+		"a path that leads upwards": {"../x.bin", "2", nil, "file does not exist"},
+	} {
+		got, warnings, err := nvbench(report(c.file, c.size), "time", sidecars(root, "out/r.json"))
+		if err != nil || len(got) != 2 || got[1].Metric != "clock" || !slices.Equal(got[1].Values, []float64{1e9}) {
+			t.Fatalf("%s: %v %v", name, got, err)
+		}
+		if want := c.want; !slices.Equal(got[0].Values, want) && !(want == nil && slices.Equal(got[0].Values, []float64{7})) {
+			t.Errorf("%s: %d values, want %d", name, len(got[0].Values), len(want))
+		}
+		if (c.warning == "") != (len(warnings) == 0) || len(warnings) > 0 && !strings.Contains(warnings[0], c.warning) {
+			t.Errorf("%s: %q, want %q", name, warnings, c.warning)
+		}
+	}
+}
+
+// A benchmark on two devices has a case for each.
+func TestNVBenchOnTwoDevices(t *testing.T) {
+	state := `{"name":"Device=%d","device":%d,"summaries":[{"tag":"nv/cpu_only/time/cpu/mean","data":[{"name":"value","value":"%d"}]}]}`
+	text := fmt.Sprintf(`{"meta":{"version":{"json":{"major":1}}},"benchmarks":[{"name":"b","states":[`+state+","+state+`]}]}`, 0, 0, 1, 1, 1, 2)
+	got, _, err := nvbench([]byte(text), "time", nil)
+	want := []bisect.Series{{Metric: "time", Case: "b device=0 Device=0", Unit: "s", Values: []float64{1}}, {Metric: "time", Case: "b device=1 Device=1", Unit: "s", Values: []float64{2}}}
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Error(d, err)
+	}
+}
+
+// What each word of the CUTLASS profiler means, and that times count only where the result is right.
+func TestCutlassDispositions(t *testing.T) {
+	for word, want := range map[string]bisect.Class{"passed": bisect.OK, "Not Verified": bisect.OK, "INCORRECT": bisect.Wrong, "failed": bisect.Crash, "not_supported": bisect.Skip, "invalid_problem": bisect.Skip, "": bisect.Skip} {
+		text := "Problem,Provider,OperationKind,Operation,Disposition,Status,m,Runtime\n1,CUTLASS,gemm,k," + word + ",success,64,0.5\n1,CUTLASS,gemm,k,passed,x,1,-1\n1,CUTLASS,gemm,k,passed,x,2,NaN\n1,CUTLASS,short\n"
+		rows, series, err := cutlass([]byte(text), "time")
+		if err != nil || len(rows) != 3 || rows[0].Class != want {
+			t.Errorf("%q: %+v %v", word, rows, err)
+		}
+		if n := len(series); (n == 1) != (want == bisect.OK) || n > 1 {
+			t.Errorf("%q: %+v", word, series)
+		}
+	}
+	if _, _, err := cutlass([]byte("x\n\"Problem,Provider,OperationKind,Operation,Disposition"), "time"); err != nil && !strings.Contains(err.Error(), "CUTLASS") {
+		t.Error(err)
 	}
 }
 
