@@ -65,8 +65,11 @@ func (e *BusyError) Error() string {
 }
 
 // fail adds what was being done to err, and turns the driver's codes into errors
-// that have a hint and that errors.Is and errors.As recognise.
+// that have a hint and that errors.Is and errors.As recognise. Of no error it makes none.
 func (f file) fail(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
 	doing := fmt.Sprintf(format, args...)
 	var known *damagedError
 	var se *sqlite.Error

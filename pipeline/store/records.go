@@ -29,7 +29,7 @@ var launches = table[Launch]{
 	label:   func(l *Launch) string { return fmt.Sprintf("launch %d of session %s", l.Seq, l.Session) },
 	values: func(l *Launch) []any {
 		return []any{l.Session, int64(l.Seq), l.Candidate, l.Commit, l.Purpose, int64(l.Ordinal), l.Class, l.Phase,
-			formatTime(l.Started), seconds(l.Wall), int64(l.samples), document(l.Outcome)}
+			formatTime(l.Started), l.Wall.Seconds(), int64(l.samples), document(l.Outcome)}
 	},
 	scan: func(scan func(...any) error) (l Launch, err error) {
 		var started string
@@ -45,30 +45,10 @@ var launches = table[Launch]{
 }
 
 // AddLaunch records a launch. When it returns without an error it is on disk.
-func (s *Store) AddLaunch(l Launch) error {
-	err := s.inTx(func(tx *sql.Tx) error {
-		if err := count(tx, "launches", l.Session); err != nil {
-			return err
-		}
-		return launches.insert(tx, &l)
-	})
-	if err != nil {
-		return s.file.fail(err, "record launch %d of session %s", l.Seq, l.Session)
-	}
-	return nil
-}
+func (s *Store) AddLaunch(l Launch) error { return add(s, launches, l.Session, &l) }
 
 // Launches returns the launches of the session with exactly this id, in the order of Seq.
-func (s *Store) Launches(session string) (list []Launch, err error) {
-	err = s.inSnapshot(func(tx *sql.Tx) error {
-		list, err = counted(launches, tx, s.file, session)
-		return err
-	})
-	if err != nil {
-		return nil, s.file.fail(err, "read the launches of session %s", session)
-	}
-	return list, nil
-}
+func (s *Store) Launches(session string) ([]Launch, error) { return counted(s, launches, session) }
 
 // LaunchesOf returns the launches of these commits in all sessions, at most limit, the newest first.
 func (s *Store) LaunchesOf(limit int, commits ...string) (list []Launch, err error) {
@@ -81,10 +61,7 @@ func (s *Store) LaunchesOf(limit int, commits ...string) (list []Launch, err err
 	}
 	marks := strings.Repeat("?, ", len(commits)-1) + "?"
 	list, err = launches.query(s.db, s.file, "WHERE commit_id IN ("+marks+") ORDER BY started DESC, session, seq LIMIT ?", append(args, limit)...)
-	if err != nil {
-		return nil, s.file.fail(err, "read the launches of %d commits", len(commits))
-	}
-	return list, nil
+	return list, s.file.fail(err, "read the launches of %d commits", len(commits))
 }
 
 // A Step is one judgement of a search.
@@ -116,30 +93,10 @@ var steps = table[Step]{
 }
 
 // AddStep records a step. When it returns without an error it is on disk.
-func (s *Store) AddStep(t Step) error {
-	err := s.inTx(func(tx *sql.Tx) error {
-		if err := count(tx, "steps", t.Session); err != nil {
-			return err
-		}
-		return steps.insert(tx, &t)
-	})
-	if err != nil {
-		return s.file.fail(err, "record step %d of session %s", t.Seq, t.Session)
-	}
-	return nil
-}
+func (s *Store) AddStep(t Step) error { return add(s, steps, t.Session, &t) }
 
 // Steps returns the steps of the session with exactly this id, in the order of Seq.
-func (s *Store) Steps(session string) (list []Step, err error) {
-	err = s.inSnapshot(func(tx *sql.Tx) error {
-		list, err = counted(steps, tx, s.file, session)
-		return err
-	})
-	if err != nil {
-		return nil, s.file.fail(err, "read the steps of session %s", session)
-	}
-	return list, nil
-}
+func (s *Store) Steps(session string) ([]Step, error) { return counted(s, steps, session) }
 
 // A Good is a commit that was judged good.
 type Good struct {
@@ -172,17 +129,11 @@ func (s *Store) RecordGood(g Good) error {
 		}
 		return goods.insert(tx, &g)
 	})
-	if err != nil {
-		return s.file.fail(err, "record %s as good", g.Commit)
-	}
-	return nil
+	return s.file.fail(err, "record %s as good", g.Commit)
 }
 
 // Goods returns the known good commits, the newest record first.
 func (s *Store) Goods() ([]Good, error) {
 	list, err := goods.query(s.db, s.file, "ORDER BY recorded DESC, commit_id")
-	if err != nil {
-		return nil, s.file.fail(err, "list the good commits")
-	}
-	return list, nil
+	return list, s.file.fail(err, "list the good commits")
 }

@@ -57,7 +57,7 @@ var sessions = table[Session]{
 		args, _ := json.Marshal(append([]string{}, x.Args...))            // cannot fail for strings
 		args = bytes.ReplaceAll(args, []byte(`\ufffd`), []byte("\uFFFD")) // of bytes that are not UTF-8, as it is written when it was read
 		return []any{x.ID, formatTime(x.Created), formatTime(x.Updated), x.Status, x.Axis, x.Good, x.Bad, string(args),
-			x.Seed, seconds(x.Elapsed), x.Version, x.Summary, document(x.Config), document(x.Finding)}
+			x.Seed, x.Elapsed.Seconds(), x.Version, x.Summary, document(x.Config), document(x.Finding)}
 	},
 	scan: func(scan func(...any) error) (x Session, err error) {
 		var created, updated, args string
@@ -95,10 +95,7 @@ func (s *Store) CreateSession(x Session) error {
 		x.Updated = x.Created
 	}
 	err := s.inTx(func(tx *sql.Tx) error { return sessions.insert(tx, &x) })
-	if err != nil {
-		return s.file.fail(err, "create session %s", x.ID)
-	}
-	return nil
+	return s.file.fail(err, "create session %s", x.ID)
 }
 
 // UpdateSession changes the session with exactly this id by calling f on it, in one transaction. Updated is
@@ -119,10 +116,7 @@ func (s *Store) UpdateSession(id string, f func(*Session)) error {
 		}
 		return sessions.replace(tx, "id", id, &x)
 	})
-	if err != nil {
-		return s.file.fail(err, "update session %s", id)
-	}
-	return nil
+	return s.file.fail(err, "update session %s", id)
 }
 
 // Session returns the session whose id is id or begins with it; "" and "last" mean the newest one.
@@ -160,8 +154,5 @@ func (s *Store) Sessions(limit int) ([]Session, error) {
 		limit = -1
 	}
 	list, err := sessions.query(s.db, s.file, "ORDER BY created DESC, id DESC LIMIT ?", limit)
-	if err != nil {
-		return nil, s.file.fail(err, "list sessions")
-	}
-	return list, nil
+	return list, s.file.fail(err, "list sessions")
 }

@@ -52,12 +52,7 @@ func Open(dir string, mode Mode) (*Store, error) {
 }
 
 // Close closes the store.
-func (s *Store) Close() error {
-	if err := s.db.Close(); err != nil {
-		return s.file.fail(err, "close the store")
-	}
-	return nil
-}
+func (s *Store) Close() error { return s.file.fail(s.db.Close(), "close the store") }
 
 // Lock takes the repository for a run of the session, or returns a [*BusyError] that names the run that has it.
 func (s *Store) Lock(session string) (*RunLock, error) { return lockRun(s.file.dir, session) }

@@ -23,7 +23,6 @@ type table[T any] struct {
 // queryer is a database or a transaction.
 type queryer interface {
 	Query(query string, args ...any) (*sql.Rows, error)
-	QueryRow(query string, args ...any) *sql.Row
 }
 
 // insert adds one row.
@@ -77,24 +76,35 @@ func count(tx *sql.Tx, counter, session string) error {
 	return nil
 }
 
+// add records a launch or a step, and counts it in its session.
+func add[T any](s *Store, t table[T], session string, record *T) error {
+	err := s.inTx(func(tx *sql.Tx) error {
+		if err := count(tx, t.name, session); err != nil {
+			return err
+		}
+		return t.insert(tx, record)
+	})
+	return s.file.fail(err, "record %s", t.label(record))
+}
+
 // counted reads the rows of a session, in the order of seq, and compares their
 // number with the session's counter, which has the table's name.
-func counted[T any](t table[T], q queryer, f file, session string) ([]T, error) {
-	if _, err := sessionByID(q, f, session); err != nil {
-		return nil, err
-	}
-	list, err := t.query(q, f, "WHERE session = ? ORDER BY seq", session)
-	if err != nil {
-		return nil, err
-	}
-	var want int
-	if err := q.QueryRow("SELECT "+t.name+" FROM sessions WHERE id = ?", session).Scan(&want); err != nil {
-		return nil, err
-	}
-	if len(list) != want {
-		return nil, f.damaged(nil, "session %s has %d %s where %d were recorded", session, len(list), t.name, want)
-	}
-	return list, nil
+func counted[T any](s *Store, t table[T], session string) (list []T, err error) {
+	err = s.inSnapshot(func(tx *sql.Tx) error {
+		if _, err := sessionByID(tx, s.file, session); err != nil {
+			return err
+		}
+		if list, err = t.query(tx, s.file, "WHERE session = ? ORDER BY seq", session); err != nil {
+			return err
+		}
+		var want int
+		err := tx.QueryRow("SELECT "+t.name+" FROM sessions WHERE id = ?", session).Scan(&want)
+		if err == nil && len(list) != want {
+			list, err = nil, s.file.damaged(nil, "session %s has %d %s where %d were recorded", session, len(list), t.name, want)
+		}
+		return err
+	})
+	return list, s.file.fail(err, "read the %s of session %s", t.name, session)
 }
 
 // timeLayout has a fixed width, so that the text sorts like the time.
@@ -104,9 +114,7 @@ func formatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
 func parseTime(text string) (time.Time, error) { return time.Parse(timeLayout, text) }
 
-// seconds and duration convert between a duration and its column; exact up to about fifty days.
-func seconds(d time.Duration) float64 { return d.Seconds() }
-
+// duration reads a column of seconds, exact up to about fifty days.
 func duration(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)) }
 
 // document returns the column for a JSON document: text, so that tools show it, or NULL.
