@@ -54,11 +54,11 @@ faults:
 # attack makes real attacks on the program and prints how many were tried and how many held. A test counts its attacks by
 # its smallest subtests, or says the numbers itself. It takes half an hour.
 ATTACKS = ./pipeline/source:TestTreeBombsRefused,TestUnsafeTreesRefused,TestSymlinkEscape ./pipeline/folder:TestRemoveAll,TestDeepPaths \
-  ./pipeline/proc:TestWardenKilled,TestWardenKilledByAStranger,TestWardenAttackedAtOnce,TestWardenStopped,TestKbisectStopped,TestStoppedByUser,TestLimitsLowered,TestSupervisorsAreClosedToTheProgram,TestMemoryMaxWithoutGroup \
+  ./pipeline/proc:TestWardenKilled,TestWardenKilledByAStranger,TestWardenAttackedAtOnce,TestWardenStopped,TestKbisectStopped,TestStoppedByUser,TestLimitsLowered,TestSupervisorsAreClosedToTheProgram,TestMemoryMaxWithoutGroup,TestMachineOOM \
   ./pipeline/store:TestKill,TestDamage,TestDamagedLog,TestOtherFiles,TestFullDisk \
   ./pipeline/cache:TestDamage,TestConcurrent,TestKillInPut \
   ./cmd/kbisect/internal/search:TestResumedSearchIsTheSame \
-  ./cmd/kbisect:TestTreeBomb,TestHostileBytesReachNoStream,TestOwnership,TestHookNamesNewCommands,TestPipesDevicesAndFoldersInPlaceOfFiles,TestMemoryLimit,TestSurvivors,TestHostileCandidates,TestKilledAndResumed,TestKilledAtAnyInstant,TestStoreAndCacheDamage,TestInjectedFaults,TestNothingIsAccusedUnderBurstsOfLoad
+  ./cmd/kbisect:TestTreeBomb,TestHostileBytesReachNoStream,TestOwnership,TestHookNamesNewCommands,TestPipesDevicesAndFoldersInPlaceOfFiles,TestMemoryLimit,TestMemoryOfGroup,TestSurvivors,TestHostileCandidates,TestKilledAndResumed,TestKilledAtAnyInstant,TestStoreAndCacheDamage,TestInjectedFaults,TestNothingIsAccusedUnderBurstsOfLoad
 attack:
 	@rm -f attack.failed.log; printf '%-64s %6s %6s\n' attack tried held; failed=0; for a in $(ATTACKS); do \
 	  tests=$$(echo $${a#*:} | tr , '|'); \

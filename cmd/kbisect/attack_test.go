@@ -216,6 +216,39 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
+// A leak in a container or group with little memory is the candidate's crash as well: the kernel kills it, not kbisect.
+func TestMemoryOfGroup(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	group := filepath.Join("/sys/fs/cgroup/memory", filepath.Base(r.home)+"-"+filepath.Base(filepath.Dir(r.home)))
+	if err := os.Mkdir(group, 0o777); err != nil {
+		t.Skip("NOT TESTED: no memory group of version 1 can be made")
+	}
+	t.Cleanup(func() {
+		for stop := time.Now().Add(10 * time.Second); os.Remove(group) != nil && time.Now().Before(stop); {
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	if err := os.WriteFile(filepath.Join(group, "memory.limit_in_bytes"), []byte("250M"), 0); err != nil {
+		t.Fatal(err)
+	}
+	ids := r.history(4, func(i int) string {
+		if i >= 3 {
+			return "head -c 1G /dev/zero | tail -c 1G"
+		}
+		return "exit 0"
+	})
+	for _, step := range [][]string{{"--", "./test.sh"}, {"--build", "./test.sh", "--", "true"}}[:attacks(1, 2)] {
+		cmd := r.command(append([]string{"run", "--good", ids[0], "--limit", "2m"}, step...)...)
+		cmd.Args = append([]string{"sh", "-c", "echo $$ >" + group + "/cgroup.procs; exec \"$@\"", "sh", cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = "/bin/sh"
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(string(out), "commit      "+ids[2]) || !strings.Contains(string(out), "out of memory") {
+			t.Errorf("%v: exit %d: %s", step, code, out)
+		}
+	}
+}
+
 // attacks is how many of an attack are made: few in each test run, many by make attack.
 func attacks(few, many int) int {
 	if os.Getenv("KBISECT_ATTACK") != "" {

@@ -197,23 +197,40 @@ func limitedMemory(t *testing.T, bytes int64) (dir string) {
 
 // TestMachineOOM runs kbisect in a group with too little memory for the program.
 func TestMachineOOM(t *testing.T) {
-	dir := limitedMemory(t, 150<<20)
+	dir := limitedMemory(t, 300<<20)
 	file := program(t, hungry)
 	pid := filepath.Join(t.TempDir(), "pid")
+	crowd := program(t, `
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+	int status;
+	for (int i = 0; i < 80; i++) if (fork() == 0) { memset(malloc(4 << 20), 1, 4 << 20); sleep(1000); }
+	wait(&status);
+	return 9;
+}`)
 	bothWays(t, func(t *testing.T, way string) {
-		for _, c := range []struct{ script, where string }{
-			{"exec " + file, "machine"},     // the leader is killed
-			{file + "; exit $?", "machine"}, // a shell tells
-			{"(setsid " + file + " & echo $! >" + pid + "); while kill -0 $(cat " + pid + "); do sleep 0.05; done", "machine"}, // an orphan is killed
-			{"kill -KILL $$", ""}, // not for memory
+		for _, c := range []struct {
+			script, where string
+			own           bool
+		}{
+			{"exec " + file, "machine", true},       // the leader is killed
+			{file + "; exit $?", "machine", true},   // a shell tells
+			{crowd + "; exit $?", "machine", false}, // many small ones leak, and not the largest of all is killed
+			{"(setsid " + file + " & echo $! >" + pid + "); while kill -0 $(cat " + pid + "); do sleep 0.05; done", "machine", true}, // an orphan is killed
+			{"kill -KILL $$", "", false}, // not for memory
 		} {
 			s := contained(posing(t, "limited", dir, c.script), way)
-			s.Tail = 1 << 20
+			cmd := exec.Command(s.Argv[0], s.Argv[1:]...) // not as a trial, which is the first to be killed
+			cmd.Env, cmd.Dir = s.Env, s.Dir
 			var r Result
-			if b := run(t, s).Tail; json.Unmarshal(b, &r) != nil || r.Contained != way {
-				t.Fatalf("%s", b)
+			if b, err := cmd.Output(); json.Unmarshal(b, &r) != nil || r.Contained != way {
+				t.Errorf("%q: %v: %s", c.script, err, b)
+				continue
 			}
-			if r.OOMKilled != (c.where != "") || r.OOMWhere != c.where {
+			if r.OOMKilled != (c.where != "") || r.OOMWhere != c.where || r.OOMOwn != c.own {
 				t.Errorf("%q: %+v", c.script, r)
 			}
 		}

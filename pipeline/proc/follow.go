@@ -193,6 +193,9 @@ func (t *trial) gone(r warden.Report) error {
 	t.result.StoppedParent = r.Stopper
 	t.result.MemoryPeak = r.Peak
 	t.result.OOMKilled, t.result.OOMWhere = r.OOM != "", r.OOM
+	if t.result.OOMKilled {
+		t.result.OOMOwn = max(r.Peak, r.MaxRSS) > cgroup.Memory()/2
+	}
 	if t.greedy {
 		t.result.OOMKilled, t.result.OOMWhere = true, "trial"
 	}

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
 	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 	"github.com/kbisect/kbisect/pipeline/proc/internal/warden"
@@ -144,6 +146,10 @@ func pose(name string, args []string) int {
 		runInside()
 	case "limited": // runs a trial in a memory group that it enters first
 		if err := os.WriteFile(args[0]+"/cgroup.procs", []byte("0"), 0); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		if _, err := unix.Mmap(-1, 0, 60<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE); err != nil { // so that kbisect is the largest of many
 			fmt.Println(err)
 			return 1
 		}

@@ -175,6 +175,10 @@ type Result struct {
 	OOMKilled bool
 	OOMWhere  string
 
+	// OOMOwn says that one process of the tree, or the tree where its group counts that,
+	// has held more than half of the memory of the machine or the group above.
+	OOMOwn bool
+
 	// KilledParent says that the program killed the process that supervised it,
 	// and with it itself; Signal is the one that it sent.
 	KilledParent bool

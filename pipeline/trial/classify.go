@@ -63,9 +63,9 @@ func classify(t ended) bisect.Outcome {
 	case t.res.Timeout != nil:
 		return t.timeout()
 
-	// It came to its own limit of memory, by whichever of its processes.
-	case ownMemory(t.res):
-		return t.died(bisect.Crash, outOfMemory)
+	// It used up memory, by whichever of its processes.
+	case ownMemory(t.res) != "":
+		return t.died(bisect.Crash, ownMemory(t.res))
 
 	// It ended itself by a signal, or made us end it.
 	case t.res.StoppedParent:
@@ -224,8 +224,8 @@ func classifyBuild(t endedBuild) bisect.Outcome {
 			o.Early, o.Why = true, why
 		}
 		return o
-	case ownMemory(t.res):
-		return outcome(bisect.BuildFailed, "", outOfMemory)
+	case ownMemory(t.res) != "":
+		return outcome(bisect.BuildFailed, "", ownMemory(t.res))
 	case t.res.Exit == exitSkip:
 		return outcome(bisect.Skip, "", "the build command asked to skip (exit 125)")
 	case t.failed():

@@ -18,6 +18,8 @@ import (
 // to itself: only a second time tells.
 func endedFromOutside(res proc.Result) string {
 	switch {
+	case memoryRanOut(res) && ownMemory(res) != "":
+		return machineMemory
 	case res.StoppedParent:
 		return "kbisect, or the process that supervises the trial, was stopped by a signal again and again"
 	case res.Timeout != nil && res.Halted:
@@ -32,20 +34,30 @@ func endedFromOutside(res proc.Result) string {
 	return ""
 }
 
-const outOfMemory = "out of memory: it reached its limit"
+const machineMemory = "the kernel killed one of its processes because the machine, or a group above, ran out of memory"
 
-// ownMemory reports that a step failed since its processes came to the limit that they have together.
-func ownMemory(res proc.Result) bool {
-	return res.OOMKilled && res.OOMWhere == "trial" && (res.Exit != 0 || res.Signal != 0)
-}
-
-// Starved says that the machine's memory ran out in a step, or "".
-func Starved(res proc.Result) string {
-	if res.OOMKilled && res.OOMWhere == "machine" {
-		return "the kernel killed one of its processes because the machine, or a group above, ran out of memory"
+// ownMemory says that a step failed since its processes used up memory that was theirs, or more than half of all.
+func ownMemory(res proc.Result) string {
+	switch {
+	case !res.OOMKilled || res.Exit == 0 && res.Signal == 0:
+		return ""
+	case res.OOMWhere == "trial":
+		return "out of memory: it reached its limit"
+	case res.OOMOwn:
+		return "out of memory: it held more than half of what the machine, or a group above, has"
 	}
 	return ""
 }
+
+// Starved says that the machine's memory ran out in a step that held little of it, or "".
+func Starved(res proc.Result) string {
+	if memoryRanOut(res) && !res.OOMOwn {
+		return machineMemory
+	}
+	return ""
+}
+
+func memoryRanOut(res proc.Result) bool { return res.OOMKilled && res.OOMWhere == "machine" }
 
 // Passing reports trouble of the machine that may be over before it can be looked for.
 func Passing(k protocol.FaultKind) bool {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Usage is what the processes of a group have used so far; -1 where the kernel
@@ -73,6 +75,26 @@ func AboveOOM() int64 {
 func machineOOM() int64 {
 	b, _ := os.ReadFile("/proc/vmstat")
 	return numberIn(string(b), "oom_kill")
+}
+
+// Memory is how many bytes this process and what it starts may hold: the least limit of its memory groups, or what the
+// machine has.
+func Memory() int64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	least := int64(info.Totalram) * int64(info.Unit)
+	for file, own := range map[string][]string{"memory.limit_in_bytes": memoryV1.own(), "memory.max": version2.own()} {
+		for _, dir := range own {
+			for g := (&Group{Dir: dir}); g.has("cgroup.procs"); g.Dir = filepath.Dir(g.Dir) {
+				if n := g.number(file, ""); n > 0 {
+					least = min(least, n)
+				}
+			}
+		}
+	}
+	return least
 }
 
 // limitMemory bounds the memory of g where the kernel lets us. The controller

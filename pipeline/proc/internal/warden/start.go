@@ -14,14 +14,16 @@ import (
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
 	"github.com/kbisect/kbisect/pipeline/proc/internal/perf"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/self"
 )
 
 // start starts the leader, in a control group where there can be one, and returns
 // the time of the start on the clock of Monotonic.
-func start(o Order) (t *tree, at int64, err error) {
+func start(o Order, score *self.Score) (t *tree, at int64, err error) {
 	defer closeEnds(o)
 	t = &tree{}
 	group := cgroup.Make(string(o.Group), o.Memory)
+	defer score.Raise()() // until the leader runs, which keeps it
 	onThread(func() {
 		if err = pin(o.CPUs, o.Nice); err != nil {
 			return

@@ -46,6 +46,7 @@ func supervise() error {
 			return nil
 		}
 	}
+	score := self.OpenScore()
 	if err := isolate(); err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func supervise() error {
 		return fmt.Errorf("read order: %w", err)
 	}
 	s.oomBefore = cgroup.AboveOOM()
-	t, started, err := start(o)
+	t, started, err := start(o, score)
 	if err != nil {
 		s.report(refusal(err))
 		return nil
