@@ -65,7 +65,8 @@ type measuredBy struct {
 	Run         string `json:"run"`
 }
 
-// baselineOf makes a baseline of a measurement.
+// baselineOf makes a baseline of a measurement: every number that launches sent, the time of the whole run, and the
+// phases but for the build. Launches whose times do not count are left out of the levels.
 func baselineOf(t *session.Session, m report.Measurement, all []bisect.Outcome, on machine.Machine) Baseline {
 	b := Baseline{
 		Schema: Schema, Session: t.Record.ID, Commit: t.Policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
@@ -184,6 +185,7 @@ func (b Baseline) check() error {
 	return b.Machine.Check()
 }
 
+// check finds values that no level of so many launches has.
 func (l Level) check(launches int) error {
 	switch {
 	case l.Metric == "":

@@ -39,7 +39,7 @@ func List(st *store.Store) (out []Kept, err error) {
 	return out, nil
 }
 
-// Choose finds a baseline by its id, or the newest of a revision; "" is the newest of all.
+// Choose finds a baseline by its id, or the newest of a revision; "" is the newest of all, of which there must be one.
 func Choose(all []Kept, repo *source.Repo, name string) (Kept, error) {
 	if name == "" {
 		return all[0], nil

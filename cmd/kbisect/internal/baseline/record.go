@@ -59,7 +59,8 @@ func record(ctx context.Context, t *session.Session, q *policy.Request, rev, not
 	return keep(t, b)
 }
 
-// refusal says why a revision is not recorded, "" when it is, or when the machine or the user stopped it.
+// refusal says why a revision is not recorded, "" when it is, or when the machine or the user stopped it. A baseline is
+// what later commits are held against: it is refused rather than recorded with a gap.
 func refusal(m report.Measurement, all []bisect.Outcome, asked int) string {
 	var s compare.Side
 	for _, o := range all {
