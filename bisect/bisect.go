@@ -154,6 +154,7 @@ type Outcome struct {
 	Devices  []DeviceNote    `json:"devices,omitempty"`  // what the devices went through
 	Repeated []string        `json:"repeated,omitempty"` // why earlier tries of this trial were dropped
 	Marks    []Mark          `json:"marks,omitempty"`    // what its times suffered from all the same
+	CPU      float64         `json:"cpu_s,omitempty"`    // processor time of all its processes
 	Memory   int64           `json:"memory,omitempty"`   // most memory used at a time, bytes; 0 is unknown
 	Artefact *Artefact       `json:"artefact,omitempty"` // what was built; nil where that is unknown
 	Shared   string          `json:"shared,omitempty"`   // the commit that was launched instead, of which the same was built

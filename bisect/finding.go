@@ -95,6 +95,30 @@ type Mend struct {
 	Share     *Share // below 0; nil where culprits have none
 }
 
+// Prospect is what is known early of a search for a metric, where the noise seen makes what it looks for too dear.
+type Prospect struct {
+	Metric   string    `json:"metric"`   // that is searched for, with its case
+	Noise    float64   `json:"noise"`    // standard deviation of one launch, a fraction
+	Change   float64   `json:"change"`   // that is looked for, a fraction: the smallest worth finding, or that of the ends
+	Seen     bool      `json:"seen"`     // the ends seem to differ by Change
+	Made     int       `json:"made"`     // launches, by which this is said
+	Launches float64   `json:"launches"` // that finding Change takes besides; 0: no number of launches would do
+	Seconds  float64   `json:"seconds"`  // that these take
+	Left     float64   `json:"left"`     // seconds of the budget; 0: there is none
+	Within   float64   `json:"within"`   // launches that the budget leaves or, without one, that are a search's due
+	Findable float64   `json:"findable"` // smallest change that so many find, a fraction; 0: none
+	Quieter  []Quieter `json:"quieter"`  // other metrics of the same launches
+}
+
+// Quieter is a metric that scatters less.
+type Quieter struct {
+	Metric   string  `json:"metric"`
+	Noise    float64 `json:"noise"`
+	Ratio    float64 `json:"ratio"`    // of the bad end to the good one
+	Differs  bool    `json:"differs"`  // clearly; else it may
+	Launches float64 `json:"launches"` // that finding that takes, or the smallest change worth finding
+}
+
 // Rate is how often commits that hold the culprit showed the complaint.
 type Rate struct {
 	Failed   int `json:"failed"`
@@ -122,7 +146,8 @@ type Finding struct {
 	Gradual   bool    // the metric got worse in steps too small to be told apart
 	Levels    []Level // of commits all over the range, oldest first, where it was swept
 	Inferred  int     // judgements that needed no trial
-	Spent     bool    // the budget was used up before the search ended
+	Prospect  *Prospect
+	Spent     bool // the budget was used up before the search ended
 	Err       error
 	Warnings  []string
 }

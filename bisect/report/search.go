@@ -24,36 +24,37 @@ const (
 
 // Search is what a search came to, over commits, flags or hunks.
 type Search struct {
-	Schema      string        `json:"schema"`
-	Session     string        `json:"session"`
-	Axis        string        `json:"axis"`
-	Result      bisect.Result `json:"result"`
-	Headline    string        `json:"headline"` // the answer in one line
-	Complaint   *Complaint    `json:"complaint"`
-	Culprits    []Culprit     `json:"culprits"`
-	Mends       []Mend        `json:"mends"`
-	Rest        *Share        `json:"rest"` // of the difference between the ends that culprits and mends do not explain
-	Suspects    []Suspect     `json:"suspects"`
-	MinimalSets []MinimalSet  `json:"minimal_sets"`
-	SafeSets    []SafeSet     `json:"safe_sets"`
-	Recommended *SafeSet      `json:"recommended"`
-	SlowSets    []SlowSet     `json:"slow_sets"`
-	NotExcluded []Assignment  `json:"not_excluded"` // within these there may be more guilty sets
-	Effects     []Term        `json:"effects"`
-	Advice      *string       `json:"advice"`
-	Levels      []Level       `json:"levels"`
-	Hypotheses  []Hypothesis  `json:"hypotheses"`
-	Tests       []SetTest     `json:"tests"`
-	Complete    bool          `json:"complete"`
-	Ends        Ends          `json:"ends"`
-	Steps       []bisect.Step `json:"steps"`
-	Range       int           `json:"range"`  // commits in it
-	Matter      int           `json:"matter"` // of these, commits that can be the culprit
-	Explain     *Table        `json:"explain"`
-	Totals      Totals        `json:"totals"`
-	Devices     []string      `json:"devices"`
-	Warnings    []string      `json:"warnings"`
-	Error       *string       `json:"error"`
+	Schema      string           `json:"schema"`
+	Session     string           `json:"session"`
+	Axis        string           `json:"axis"`
+	Result      bisect.Result    `json:"result"`
+	Headline    string           `json:"headline"` // the answer in one line
+	Complaint   *Complaint       `json:"complaint"`
+	Culprits    []Culprit        `json:"culprits"`
+	Mends       []Mend           `json:"mends"`
+	Rest        *Share           `json:"rest"` // of the difference between the ends that culprits and mends do not explain
+	Suspects    []Suspect        `json:"suspects"`
+	MinimalSets []MinimalSet     `json:"minimal_sets"`
+	SafeSets    []SafeSet        `json:"safe_sets"`
+	Recommended *SafeSet         `json:"recommended"`
+	SlowSets    []SlowSet        `json:"slow_sets"`
+	NotExcluded []Assignment     `json:"not_excluded"` // within these there may be more guilty sets
+	Effects     []Term           `json:"effects"`
+	Advice      *string          `json:"advice"`
+	Levels      []Level          `json:"levels"`
+	Hypotheses  []Hypothesis     `json:"hypotheses"`
+	Tests       []SetTest        `json:"tests"`
+	Complete    bool             `json:"complete"`
+	Ends        Ends             `json:"ends"`
+	Steps       []bisect.Step    `json:"steps"`
+	Range       int              `json:"range"`    // commits in it
+	Matter      int              `json:"matter"`   // of these, commits that can be the culprit
+	Prospect    *bisect.Prospect `json:"prospect"` // that what was looked for is too dear; null where it is not
+	Explain     *Table           `json:"explain"`
+	Totals      Totals           `json:"totals"`
+	Devices     []string         `json:"devices"`
+	Warnings    []string         `json:"warnings"`
+	Error       *string          `json:"error"`
 
 	Spent     bool   `json:"-"` // the budget was used up; not known of a past search
 	Unwatched string `json:"-"` // why no device was watched, when one was wanted
@@ -177,7 +178,7 @@ func NewSearch(in Input) *Search {
 		Culprits: []Culprit{}, Mends: []Mend{}, Rest: (*Share)(f.Rest), Suspects: []Suspect{}, MinimalSets: []MinimalSet{}, SafeSets: []SafeSet{}, SlowSets: []SlowSet{}, NotExcluded: []Assignment{},
 		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []Level{}, Hypotheses: []Hypothesis{}, Tests: []SetTest{},
 		Complete: f.Result == bisect.Found && !f.Spent, Ends: Ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint},
-		Steps: append([]bisect.Step{}, f.Steps...), Range: f.Range, Matter: f.Matter, Explain: in.Explain, Totals: in.Totals(in.Wall, in.GPUHour),
+		Steps: append([]bisect.Step{}, f.Steps...), Range: f.Range, Matter: f.Matter, Prospect: f.Prospect, Explain: in.Explain, Totals: in.Totals(in.Wall, in.GPUHour),
 		Devices: append([]string{}, in.Devices...), Warnings: in.warnings(), Error: text(in.Error), Spent: f.Spent, Unwatched: in.Unwatched,
 	}
 	d.Totals.Inferred += f.Inferred

@@ -184,8 +184,6 @@ func Tell(r *Run, b belief.Belief, launches float64) {
 	}
 	weights := b.Weights()
 	p := Progress{Suspects: math.Exp(belief.Entropy(weights)), Probability: slices.Max(weights), ExpectedLaunches: launches}
-	if n := len(r.Ledger.Made); n > 0 {
-		p.ExpectedSeconds = p.ExpectedLaunches * (r.Ledger.end - r.Ledger.first) / float64(n)
-	}
+	p.ExpectedSeconds = p.ExpectedLaunches * r.Ledger.Pace()
 	r.Search.OnProgress(p)
 }

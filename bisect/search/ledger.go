@@ -100,6 +100,9 @@ func (l *Ledger) keep(t Trial) {
 	l.Around.Note(t.Outcome)
 }
 
+// Pace is the seconds that a launch has taken so far, builds and pauses included.
+func (l *Ledger) Pace() float64 { return (l.end - l.first) / float64(max(1, len(l.Made))) }
+
 // void takes trials out of every belief that is made from now on.
 func (l *Ledger) void(which func(Trial) bool) {
 	for i, t := range l.Made {

@@ -44,6 +44,7 @@ type Search struct {
 
 	OnStep func(bisect.Step)        // progress; may be nil
 	Spent  func() bool              // reports that the budget is used up; may be nil
+	Left   func() float64           // seconds that the budget leaves; nil: there is none
 	Ahead  func([]bisect.Candidate) // is told what will probably be asked for after the next candidate; may be nil
 	Redo   func()                   // from now on every build must be a clean one; may be nil
 	// Weigh returns the prior weights of the commits, in place of those that they carry; nil where there
@@ -51,6 +52,8 @@ type Search struct {
 	Weigh func() []float64
 	// OnDecision is told of every launch that the belief has chosen; may be nil.
 	OnDecision func(belief.Action)
+	// OnProspect is told once that what is looked for is too dear; its error ends the search. May be nil.
+	OnProspect func(bisect.Prospect) error
 	// OnProgress is told how far the search is, before every launch that a belief chooses; may be nil.
 	OnProgress func(Progress)
 }

@@ -87,7 +87,7 @@ func wantRepository(c *cli.Context, dir string) error {
 	if !errors.Is(err, source.ErrNoRepository) {
 		return exit.Usage(err)
 	}
-	answer, asked, askErr := ask(c, "There is no git repository here, and kbisect searches a history. Write kbisect.toml all the same? [y/N] ")
+	answer, asked, askErr := ask(c.Context, c, "There is no git repository here, and kbisect searches a history. Write kbisect.toml all the same? [y/N] ")
 	switch {
 	case askErr != nil:
 		return askErr
@@ -105,7 +105,7 @@ func askBetter(c *cli.Context) detect.Ask {
 		if better := c.String("better"); better != "" {
 			return better, nil
 		}
-		answer, asked, err := ask(c, fmt.Sprintf("%s prints %q. Is higher or lower better? [higher/lower] ", program, format))
+		answer, asked, err := ask(c.Context, c, fmt.Sprintf("%s prints %q. Is higher or lower better? [higher/lower] ", program, format))
 		for _, d := range []metric.Direction{metric.Higher, metric.Lower} {
 			if answer != "" && strings.HasPrefix(string(d), strings.ToLower(answer)) {
 				return string(d), nil
@@ -119,7 +119,7 @@ func askBetter(c *cli.Context) detect.Ask {
 }
 
 // ask puts a question to a user at a terminal, and reports whether there is one. An interrupted question is an error.
-func ask(c *cli.Context, question string) (answer string, asked bool, err error) {
+func ask(ctx context.Context, c *cli.Context, question string) (answer string, asked bool, err error) {
 	in, ok := c.App.Reader.(*os.File)
 	out, shown := words.Raw(c.App.ErrWriter).(*os.File)
 	if !ok || !shown || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
@@ -132,8 +132,8 @@ func ask(c *cli.Context, question string) (answer string, asked bool, err error)
 		line <- strings.TrimSpace(text)
 	}()
 	select {
-	case <-c.Context.Done():
-		return "", true, c.Context.Err()
+	case <-ctx.Done():
+		return "", true, ctx.Err()
 	case text := <-line:
 		return text, true, nil
 	}

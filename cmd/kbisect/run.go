@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
 )
 
@@ -62,5 +65,9 @@ func runAction(c *cli.Context) error {
 	e := envOf(c, nil)
 	e.Request = requestOf(c)
 	e.Request.Bare, _ = c.App.Metadata[bareCommand].(bool)
+	e.Ask = func(ctx context.Context, question string) (answer string, asked bool, err error) {
+		progress.Without(e.Display, func() { answer, asked, err = ask(ctx, c, question) })
+		return answer, asked, err
+	}
 	return search.Run(c.Context, e)
 }

@@ -77,6 +77,7 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 			break
 		}
 	}
+	sum.Outcome.CPU = sum.used.CPU
 	readResults(w.Dir, p.Sources, sum.used, &sum.Outcome)
 	return sum.Launched, nil
 }

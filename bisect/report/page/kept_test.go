@@ -68,6 +68,10 @@ func anySearch(t *rapid.T) report.Input {
 			Steps: rapid.SliceOfN(step, 0, 5).Draw(t, "steps"), Suspects: []bisect.SuspectCommit{{Commit: samples.CommitID(3), Probability: 0.3, Why: word.Draw(t, "suspect")}}[:rapid.IntRange(0, 1).Draw(t, "suspects")],
 		},
 	}
+	if rapid.Bool().Draw(t, "too dear") {
+		q := bisect.Quieter{Metric: word.Draw(t, "quieter"), Noise: positive.Draw(t, "less"), Ratio: positive.Draw(t, "by"), Differs: rapid.Bool().Draw(t, "differs"), Launches: positive.Draw(t, "few")}
+		in.Finding.Prospect = &bisect.Prospect{Metric: word.Draw(t, "dear"), Noise: positive.Draw(t, "noise"), Change: positive.Draw(t, "change"), Seen: rapid.Bool().Draw(t, "seen"), Made: 8, Launches: positive.Draw(t, "more"), Seconds: positive.Draw(t, "takes"), Left: positive.Draw(t, "left"), Within: positive.Draw(t, "within"), Findable: positive.Draw(t, "findable"), Quieter: []bisect.Quieter{q}[:rapid.IntRange(0, 1).Draw(t, "others")]}
+	}
 	if in.Finding.Result == bisect.Found {
 		in.Finding.Culprits = rapid.SliceOfN(culprit, 1, 3).Draw(t, "culprits")
 		if rapid.Bool().Draw(t, "swept") {

@@ -33,7 +33,7 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	p.State = map[bisect.Result]State{bisect.Found: Bad, bisect.NoDifference: Good}[d.Result]
 	p.Sections = append(p.Sections, f.culpritSections()...)
 	p.Sections = append(p.Sections,
-		shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), why(d), levels(d, l), f.log(), f.certainty(), f.diff(),
+		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), why(d), levels(d, l), f.log(), f.certainty(), f.diff(),
 		v.phases(f.culprits), coldWarm(d, l), v.devices(d.Devices), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings))
 	return p
 }
@@ -224,6 +224,15 @@ func suspects(d *report.Search, l report.Ledger) Section {
 		t.Rows = append(t.Rows, []string{words.Short(s.Commit), chance(s.Probability), cmp.Or(s.Subject, l.Info(s.Commit).Subject), s.Why})
 	}
 	return Section{ID: "suspects", Title: "Suspects", Tables: []Table{t}}
+}
+
+// prospect is what was said early, where the search came to no answer.
+func prospect(d *report.Search) Section {
+	if d.Prospect == nil || d.Result == bisect.Found {
+		return Section{}
+	}
+	head, hints := words.Prospect(*d.Prospect)
+	return Section{ID: "prospect", Title: "What can be found here", List: append([]string{head}, hints...)}
 }
 
 // shares is the table of what the difference between the ends is made of, where that is not one culprit alone.

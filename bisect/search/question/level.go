@@ -177,6 +177,9 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 	if decided || q.Channel.Metric.Exact {
 		return false, false, nil
 	}
+	if err := (foresight{q, r}).look(m, q.Channel, searching, worse); err != nil {
+		return false, false, err
+	}
 	made := r.Ledger.Launches - r.From
 	few := rampLaunches
 	if q.Part != nil {

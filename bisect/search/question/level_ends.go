@@ -43,6 +43,9 @@ func (q *Level) Ends(r *search.Run) (bisect.Ends, error) {
 		}
 		pick, st := s.settled(r.Least)
 		search.Tell(r, s.models[pick], expected(r, s.models[pick], max(1, s.pairs)))
+		if err := (foresight{q, r}).look(s.models[pick], q.Channels[pick], s.pairs, st); err != nil {
+			return bisect.Ends{}, err
+		}
 		most := metric.MaxPairs
 		if q.Part != nil {
 			most = maxPartPairs
@@ -309,31 +312,3 @@ func (s *stage) compared(m *levels.Belief, levels [2][]float64, least float64) b
 	}
 	return e
 }
-
-// expected estimates the launches to the end. The comparison of the ends needs pairs until the step
-// stands out by zEnd standard deviations, which fall with their square root; the search learns from a
-// launch what one of a commit in the middle of the suspects tells; the proof adds pairs until
-// their likelihood ratio reaches odds.
-func expected(r *search.Run, m *levels.Belief, pairs int) float64 {
-	odds := math.Log((1 - r.Search.Delta()) / r.Search.Delta())
-	step, sd := m.Step()
-	step = max(step, r.Least, 2*sd) // while little is known, a step that would soon show
-	n := 0.0
-	if pairs > 0 {
-		need := float64(pairs) * math.Pow(ClearlyDiffer*sd/step, 2)
-		n += 2 * max(0, min(need, metric.MaxPairs)-float64(pairs))
-		n += 2 * max(0, float64(MinEndPairs-pairs))
-	}
-	info, noise := m.MidLaunch(step)
-	n += belief.Entropy(m.Weights()) / info * (sharp + blunt*(1-info/math.Ln2))
-	v := 2 * noise
-	return n + 2*max(levels.MinPairs, 2*odds*v/(step*step))
-}
-
-// By how much a search needs more launches than the first of them would tell: where one launch settles
-// a commit, and what is added where it hardly tells anything, as drift takes its share and suspects that
-// lie side by side are the harder to tell apart. From simulations.
-const (
-	sharp = 1.3
-	blunt = 2.0
-)

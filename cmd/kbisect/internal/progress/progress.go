@@ -10,14 +10,9 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
-	"golang.org/x/term"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -32,10 +27,7 @@ import (
 // several goroutines.
 type Display struct {
 	mu      sync.Mutex
-	out     io.Writer // above the bar, where there is one
-	plain   io.Writer
-	bars    *mpb.Progress // nil without a terminal
-	bar     *mpb.Bar
+	line    statusLine
 	Quiet   bool // print warnings only
 	Verbose bool // print what the pipeline does, too
 	began   time.Time
@@ -66,24 +58,23 @@ type doing struct {
 // silence is how long a search may go on without printing a line.
 const silence = time.Minute
 
-// barScale is the resolution of the bar.
-const barScale = 1000
-
 // New returns a display on w, with a bar if w is a terminal.
 func New(w io.Writer, quiet, verbose bool) *Display {
-	p := &Display{out: w, plain: w, Quiet: quiet, Verbose: verbose, began: time.Now(), last: time.Now(), told: time.Now()}
+	p := &Display{line: statusLine{out: w, plain: w}, Quiet: quiet, Verbose: verbose, began: time.Now(), last: time.Now(), told: time.Now()}
 	p.Ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
-	f, ok := words.Raw(p.out).(*os.File)
-	if !ok || p.Quiet || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
-		return p
+	if !p.Quiet {
+		p.line.draw(p.Status)
 	}
-	p.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(24), mpb.WithAutoRefresh())
-	p.bar = p.bars.AddBar(barScale,
-		mpb.BarRemoveOnComplete(),
-		mpb.AppendDecorators(decor.Percentage(), decor.Any(func(decor.Statistics) string { return " " + words.Printable(p.Status()) })),
-	)
-	p.out = words.NewWriter(p.bars)
 	return p
+}
+
+// Without does something while a display shows no status line.
+func Without(p *Display, do func()) {
+	drawn := p.line.end()
+	do()
+	if drawn {
+		p.line.draw(p.Status)
+	}
 }
 
 // Status is the text beside the bar.
@@ -153,7 +144,7 @@ func (p *Display) Activity(a pipeline.Activity) {
 	switch {
 	case p.Verbose:
 		p.Say(now)
-	case first && p.bars == nil:
+	case first && !p.line.drawn():
 		p.Say(fmt.Sprintf("%-9s %s", end, now))
 	}
 }
@@ -170,7 +161,7 @@ func (p *Display) Idle(slot int) {
 func (p *Display) Belief(b search.Progress) {
 	p.expect(b.ExpectedSeconds)
 	p.mu.Lock()
-	still := p.bars == nil && time.Since(p.told) > silence
+	still := !p.line.drawn() && time.Since(p.told) > silence
 	p.mu.Unlock()
 	if still {
 		p.Say(fmt.Sprintf("%s elapsed, %s left, about %s and %s to go", wording.Span(time.Since(p.began)),
@@ -204,9 +195,7 @@ func (p *Display) Step(s bisect.Step) {
 	share := p.share()
 	eta := p.expected()
 	p.mu.Unlock()
-	if p.bar != nil {
-		p.bar.SetCurrent(int64(share * (barScale - 1)))
-	}
+	p.line.advance(share)
 	line := fmt.Sprintf("%-9s %s %-4s %s", s.Role, wording.Short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
 	if s.Inferred {
 		line = fmt.Sprintf("%-9s %s %-4s equal inputs: %s", s.Role, wording.Short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
@@ -228,8 +217,8 @@ func (p *Display) Launched(n, most int, line string) {
 			line += fmt.Sprintf(", about %s to go", wording.Span(time.Since(p.began)/time.Duration(n)*time.Duration(most-n)))
 		}
 	}
-	if p.bar != nil && most > 0 {
-		p.bar.SetCurrent(int64(barScale-1) * int64(n) / int64(most))
+	if most > 0 {
+		p.line.advance(float64(n) / float64(most))
 	}
 	p.Say(line)
 }
@@ -248,19 +237,10 @@ func (p *Display) Say(line string) {
 func (p *Display) Warn(line string) { fmt.Fprintln(p, "kbisect: warning: "+words.Printable(line)) }
 
 // Write prints above the status line.
-func (p *Display) Write(b []byte) (int, error) {
-	return p.out.Write(b)
-}
+func (p *Display) Write(b []byte) (int, error) { return p.line.Write(b) }
 
 // End removes the status line.
-func (p *Display) End() {
-	if p.bars == nil {
-		return
-	}
-	p.bar.Abort(true)
-	p.bars.Wait()
-	p.bars, p.bar, p.out = nil, nil, p.plain
-}
+func (p *Display) End() { p.line.end() }
 
 // LogHandler prints log records as lines for people.
 type LogHandler struct {

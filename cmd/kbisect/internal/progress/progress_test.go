@@ -18,7 +18,7 @@ import (
 // has been for a while.
 func TestProgressTellsWhatASearchExpects(t *testing.T) {
 	var said bytes.Buffer
-	p := &Display{out: &said, began: time.Now(), last: time.Now(), told: time.Now()}
+	p := &Display{line: statusLine{out: &said}, began: time.Now(), last: time.Now(), told: time.Now()}
 	p.Begin(100, 100)
 	said.Reset()
 	b := search.Progress{Suspects: 12.3, Probability: 0.2, ExpectedLaunches: 20.4, ExpectedSeconds: 300}
@@ -41,7 +41,7 @@ func TestProgressTellsWhatASearchExpects(t *testing.T) {
 
 // TestProgressShare: what is done grows to the end of the proof, and not before.
 func TestProgressShare(t *testing.T) {
-	p := &Display{out: io.Discard, began: time.Now(), last: time.Now(), told: time.Now()}
+	p := &Display{line: statusLine{out: io.Discard}, began: time.Now(), last: time.Now(), told: time.Now()}
 	p.Begin(16, 16)
 	last := -1.0
 	for _, s := range []bisect.Step{
@@ -55,7 +55,7 @@ func TestProgressShare(t *testing.T) {
 		}
 		last = p.share()
 	}
-	p = &Display{out: io.Discard}
+	p = &Display{line: statusLine{out: io.Discard}}
 	p.Begin(1, 1)
 	if got := p.share(); got != 0 {
 		t.Errorf("one suspect: %g done", got)
@@ -77,7 +77,7 @@ func TestProgressExpectsOfSets(t *testing.T) {
 		{10 * second, sets.Progress{Made: 10, Spent: 20, Tests: 4, Seconds: 8}, 2, second, 5 * second},
 		{second, sets.Progress{Made: 10, Spent: 20, Tests: 4, Seconds: 8}, 1, 3 * second, 9 * second}, // remembered
 	} {
-		p := &Display{out: io.Discard, began: time.Now().Add(-x.took)}
+		p := &Display{line: statusLine{out: io.Discard}, began: time.Now().Add(-x.took)}
 		p.BeginSets(6, 6, "flags")
 		p.Remaining(sets.Progress{}, x.slots)
 		p.part = p.began

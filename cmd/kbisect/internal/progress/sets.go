@@ -74,8 +74,8 @@ func (p *Display) expect(seconds float64) {
 	p.toGo = time.Now().Add(time.Duration(seconds * float64(time.Second)))
 	spent := time.Since(p.began).Seconds()
 	p.mu.Unlock()
-	if p.bar != nil && seconds > 0 {
-		p.bar.SetCurrent(int64(spent / (spent + seconds) * (barScale - 1)))
+	if seconds > 0 {
+		p.line.advance(spent / (spent + seconds))
 	}
 }
 

@@ -65,7 +65,7 @@ func (f foresight) history(plan search.Search) (stop func() error) {
 	}
 	// The repetitions get copies and no callbacks: what they assume must not reach the display, the store or the search
 	// that is really going on.
-	plan.OnProgress, plan.Weigh, plan.OnStep, plan.Spent, plan.Ahead, plan.Redo = nil, nil, nil, nil, nil, nil
+	plan.OnProgress, plan.OnProspect, plan.Weigh, plan.OnStep, plan.Spent, plan.Left, plan.Ahead, plan.Redo = nil, nil, nil, nil, nil, nil, nil, nil
 	return f.start(func(ctx context.Context, below bisect.Sampler, chance *float64) {
 		again := plan
 		again.Sampler = historyChance{below, chance}

@@ -12,24 +12,28 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // Search is one search: a session, and what it has found besides commits.
 type Search struct {
 	session *session.Session
-	good    string         // commit id of the good end; "" until it is found
-	options search.Options // what is searched for
+	good    string                                                                            // commit id of the good end; "" until it is found
+	options search.Options                                                                    // what is searched for
+	ask     func(ctx context.Context, question string) (answer string, asked bool, err error) // see session.Env; nil: there is nobody
 
 	sets     *setSearch               // of the flags or hunks axis; nil for the history
 	hunks    map[string][]report.Hunk // by culprit: what in it is to blame
@@ -66,7 +70,9 @@ func Run(ctx context.Context, e session.Env) error {
 	if q.Bad == "HEAD" {
 		session.WarnUncommitted(ctx, s, "the bad end")
 	}
-	return Of(s).run(ctx)
+	x := Of(s)
+	x.ask = e.Ask // who resumes a search has answered
+	return x.run(ctx)
 }
 
 // read makes the policy of a request, with its ends and, unless the good end is still to be found, the range between
@@ -279,13 +285,49 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey, Sampler: t.Memory,
 		Options: opts, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: ahead.builds,
 		OnStep: func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
-		Spent:  t.Spent,
-		Weigh:  func() []float64 { return priors(ctx, t, commits) }, OnProgress: t.Display.Belief,
+		Spent:  t.Spent, Left: left(t),
+		OnProspect: func(p bisect.Prospect) error { return s.tooDear(ctx, p) },
+		Weigh:      func() []float64 { return priors(ctx, t, commits) }, OnProgress: t.Display.Belief,
 	}
 	t.Display.Begin(len(commits), matter)
 	stop := ahead.history(plan)
 	f, err := find.Culprits(ctx, &plan)
 	return f, errors.Join(err, stop())
+}
+
+// left is the seconds that the budget of a session leaves; nil without one.
+func left(t *session.Session) func() float64 {
+	if t.Policy.Budget == 0 {
+		return nil
+	}
+	return func() float64 { return (t.Policy.Budget - t.Elapsed()).Seconds() }
+}
+
+// unanswered is how long a question waits: who has left the terminal wanted the search.
+const unanswered = 2 * time.Minute
+
+// tooDear says that what is looked for is too dear. Who is at a terminal decides whether to go on; else the
+// budget does.
+func (s *Search) tooDear(ctx context.Context, p bisect.Prospect) error {
+	show := s.session.Display
+	head, hints := words.Prospect(p)
+	show.Warn(head)
+	for _, h := range hints {
+		show.Say("  " + h)
+	}
+	if s.ask == nil || show.Quiet {
+		return nil
+	}
+	soon, cancel := context.WithTimeout(ctx, unanswered)
+	defer cancel()
+	answer, _, err := s.ask(soon, fmt.Sprintf("Go on? [Y/n] (without an answer, in %s) ", wording.Span(unanswered)))
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil
+	case err == nil && strings.HasPrefix(strings.ToLower(answer), "n"):
+		return context.Canceled
+	}
+	return err
 }
 
 // nothingMatters is the finding where build and run read the same at both ends: launches could only differ by chance.

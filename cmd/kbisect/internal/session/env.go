@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"io"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -14,6 +15,8 @@ type Env struct {
 	Request *policy.Request
 	Display *progress.Display
 	Output  Output
+	// Ask puts a question to a user at a terminal, and reports whether there is one.
+	Ask     func(ctx context.Context, question string) (answer string, asked bool, err error)
 	Version string // of kbisect, stored with each session
 
 	Sampler func(*Session) bisect.Sampler // makes the launches; nil: the pipelines of this machine

@@ -1,0 +1,60 @@
+package words
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Prospect says what is known early of a search that is too dear: what it would take, then what can be found and which
+// metrics might do.
+func Prospect(p bisect.Prospect) (head string, hints []string) {
+	wanted := "finding a change of " + Percent(p.Change)
+	if p.Seen {
+		wanted = "finding what changed it by about " + Percent(p.Change)
+	}
+	takes := "would take more launches than a search makes"
+	if p.Launches > 0 {
+		takes = fmt.Sprintf("would take about %s more (%s)", about(p.Launches, "launch"), duration(p.Seconds))
+	}
+	head = fmt.Sprintf("`%s` varies by %s from launch to launch: %s %s", p.Metric, Percent(p.Noise), wanted, takes)
+	within := "in " + about(p.Within, "launch")
+	if p.Left > 0 {
+		head += fmt.Sprintf(", the budget leaves %s", duration(p.Left))
+		within = "within the budget"
+	}
+	if p.Findable > 0 {
+		hints = append(hints, fmt.Sprintf("%s, changes from about %s on can be found", within, Percent(p.Findable)))
+	} else {
+		hints = append(hints, within+", no change can be found")
+	}
+	for _, q := range p.Quieter {
+		how := fmt.Sprintf("differs by %s", Change(q.Ratio))
+		if !q.Differs {
+			how = "may differ"
+		}
+		hints = append(hints, fmt.Sprintf("--metric %s: it varies by %s in the same launches, %s between the ends, and would take about %s", q.Metric, Percent(q.Noise), how, about(q.Launches, "launch")))
+	}
+	return head, hints
+}
+
+// about is a number of things that is not known to more than two digits.
+func about(n float64, thing string) string {
+	step := math.Pow(10, max(0, math.Floor(math.Log10(max(1, n)))-1))
+	return Count(int(math.Round(n/step)*step), thing)
+}
+
+// duration is a time of which minutes, or hours, are enough.
+func duration(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= 90*time.Minute:
+		return fmt.Sprintf("%.3g h", d.Hours())
+	case d >= 90*time.Second:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.0f s", d.Seconds()))
+}

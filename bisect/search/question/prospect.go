@@ -1,0 +1,229 @@
+package question
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/search"
+)
+
+// By how much a search needs more launches than the first of them would tell: where one launch settles
+// a commit, and what is added where it hardly tells anything, as drift takes its share and suspects that
+// lie side by side are the harder to tell apart. From simulations.
+const (
+	sharp = 1.3
+	blunt = 2.0
+)
+
+// The rules of what is said early.
+const (
+	tooMany   = 10   // times the launches that a search takes without noise: more are too many where there is no budget
+	farChange = 3.0  // times: where not even that is found, nothing is
+	quieter   = 0.67 // of the noise: less is worth a hint
+	mostHints = 3    // metrics
+
+	searching = -1 // pairs of the ends, once they are told apart
+)
+
+// plan foretells launches.
+type plan struct {
+	entropy float64 // of the suspects, nats
+	odds    float64 // that prove, a logarithm
+}
+
+func planOf(r *search.Run, m *levels.Belief) plan {
+	delta := r.Search.Delta()
+	return plan{belief.Entropy(m.Weights()), math.Log((1 - delta) / delta)}
+}
+
+// search is the launches of search and proof: the search learns from a launch what one of a commit in the middle of the
+// suspects tells; the proof adds pairs until their likelihood ratio reaches the odds.
+func (p plan) search(change, variance float64) float64 {
+	info := math.Ln2 * -math.Expm1(-change*change/(8*math.Ln2*variance)) // see levels.Belief.MidLaunch
+	return p.entropy/info*(sharp+blunt*(1-info/math.Ln2)) + 2*max(levels.MinPairs, p.pairs(change, variance))
+}
+
+func (p plan) pairs(change, variance float64) float64 {
+	return 4 * p.odds * variance / (change * change)
+}
+
+// all is the launches of everything, of which so many pairs of the ends were made: these are compared until the change
+// stands out by so many standard deviations, which fall with the square root of their number. It is infinite where one
+// of the parts gives up before.
+func (p plan) all(change, variance float64, pairs int) float64 {
+	n := 0.0
+	if pairs != searching {
+		need := ClearlyDiffer * ClearlyDiffer * 2 * variance / (change * change)
+		if need > metric.MaxPairs {
+			return math.Inf(1)
+		}
+		n = 2 * max(0, max(MinEndPairs, need)-float64(pairs))
+	}
+	if p.pairs(change, variance) > maxConfirm {
+		return math.Inf(1)
+	}
+	return n + p.search(change, variance)
+}
+
+// expected estimates the launches to the end, of which pairs of the ends were made. While little is known, the step is
+// one that would soon show.
+func expected(r *search.Run, m *levels.Belief, pairs int) float64 {
+	step, sd := m.Step()
+	step = max(step, r.Least, 2*sd)
+	n := 0.0
+	if pairs > 0 {
+		need := float64(pairs) * math.Pow(ClearlyDiffer*sd/step, 2)
+		n += 2 * max(0, min(need, metric.MaxPairs)-float64(pairs))
+		n += 2 * max(0, float64(MinEndPairs-pairs))
+	}
+	_, noise := m.MidLaunch(step)
+	return n + planOf(r, m).search(step, noise)
+}
+
+// foresight says early where what a search looks for is too dear.
+type foresight struct {
+	q *Level
+	r *search.Run
+}
+
+// look compares the launches that the search will take with those that it has. It speaks once, and only when noise one
+// standard error below the one seen would be too much as well. The error is that of whoever was told.
+func (f foresight) look(m *levels.Belief, c metric.Channel, pairs int, st state) error {
+	r, n := f.r, m.Launches()
+	told := &r.Account.Finding.Prospect
+	if *told != nil || r.Inner || f.q.Part != nil || c.Metric.Exact || st == alike || n < 2*MinEndPairs || pairs == searching && n%(2*MinEndPairs) != 0 {
+		return nil
+	}
+	step, sd := m.Step()
+	change, seen := r.Least, st == worse || step > max(2*sd, r.Least)
+	if seen {
+		change = step
+	}
+	_, variance := m.MidLaunch(change)
+	p := planOf(r, m)
+	within, left := tooMany*(2*MinEndPairs+p.entropy/math.Ln2*sharp+2*levels.MinPairs), 0.0
+	if r.Search.Left != nil {
+		left = max(0, r.Search.Left())
+		within = left / r.Ledger.Pace()
+	}
+	if p.all(change, variance*(1-math.Sqrt(2/float64(n))), pairs) <= within {
+		return nil
+	}
+	if may := max(change, step+2*sd); !seen && pairs < minAlikePairs && p.all(may, variance, pairs) <= within {
+		return nil // more launches of the ends will tell
+	}
+	x := &bisect.Prospect{
+		Metric: c.Name(), Noise: math.Expm1(math.Sqrt(variance)), Change: math.Expm1(change), Seen: seen, Made: n,
+		Left: left, Within: within, Findable: math.Expm1(p.findable(change, variance, pairs, within)), Quieter: []bisect.Quieter{},
+	}
+	if need := p.all(change, variance, pairs); !math.IsInf(need, 1) {
+		x.Launches, x.Seconds = need, need*r.Ledger.Pace()
+	}
+	x.Quieter = append(x.Quieter, f.quieter(p, f.q.With(c), within)...)
+	if *told = x; r.Search.OnProspect != nil {
+		return r.Search.OnProspect(*x)
+	}
+	return nil
+}
+
+// findable is the smallest change above one that so many launches find; 0 where there is none.
+func (p plan) findable(change, variance float64, pairs int, within float64) float64 {
+	lo, hi := change, math.Log(farChange)
+	if p.all(hi, variance, pairs) > within {
+		return 0
+	}
+	for range 40 {
+		if x := (lo + hi) / 2; p.all(x, variance, pairs) > within {
+			lo = x
+		} else {
+			hi = x
+		}
+	}
+	return hi
+}
+
+// quieter are the metrics that the launches of the ends carry besides the one searched for, that scatter less, and that
+// differ between the ends or may.
+func (f foresight) quieter(p plan, of *Level, within float64) (out []bisect.Quieter) {
+	var ends [2][]search.Trial
+	for _, t := range f.r.Ledger.Made {
+		if i, known := f.r.Span.Index[t.Candidate.Commit]; known && f.r.Span.IsEnd(i) && !t.Void && t.Class == bisect.OK {
+			if t.CPU > 0 && !slices.ContainsFunc(t.Series, func(s bisect.Series) bool { return s.Metric == "cpu" }) {
+				t.Series = append(slices.Clip(t.Series), bisect.Series{Metric: "cpu", Unit: "s", Values: []float64{t.CPU}})
+			}
+			side := 0
+			if i >= 0 {
+				side = 1
+			}
+			ends[side] = append(ends[side], t)
+		}
+	}
+	if len(ends[0]) == 0 || len(ends[1]) == 0 {
+		return nil
+	}
+	good, bad := ends[0][len(ends[0])-1].Outcome, ends[1][len(ends[1])-1].Outcome
+	own, _, _, _ := scatter(of, ends)
+	for _, name := range metric.SentByBoth(good, bad) {
+		m := metric.Metric{Name: name, Counted: name == "cpu"}
+		if i := slices.IndexFunc(f.r.Search.Metrics, func(m metric.Metric) bool { return m.Name == name }); i >= 0 {
+			m = f.r.Search.Metrics[i]
+		}
+		ms, unknown := metric.Directed([]metric.Metric{m}, good, bad)
+		channels := metric.Channels(ms, good, bad)
+		if unknown != nil || len(channels) == 0 || name == of.Channel.Metric.Name || name == "phase.build" {
+			continue
+		}
+		sd, d, err, ok := scatter(f.q.With(channels[0]), ends)
+		x := bisect.Quieter{Metric: name, Noise: math.Expm1(sd), Differs: d > max(ClearlyDiffer*err, metric.EffectMargin*f.r.Least)}
+		x.Ratio = f.q.With(channels[0]).Effect(d, 0).Ratio
+		change := f.r.Least
+		if x.Differs {
+			change = max(change, d)
+		}
+		x.Launches = p.all(change, sd*sd, 0)
+		if may := d+ClearlyDiffer*err > f.r.Least; ok && may && sd < quieter*own && x.Launches <= within {
+			out = append(out, x)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b bisect.Quieter) int {
+		switch {
+		case a.Differs == b.Differs:
+			return cmp.Compare(a.Launches, b.Launches)
+		case a.Differs:
+			return -1
+		}
+		return 1
+	})
+	return out[:min(len(out), mostHints)]
+}
+
+// scatter is the standard deviation of a launch of the ends, and the step between them with its own.
+func scatter(q *Level, ends [2][]search.Trial) (sd, step, err float64, ok bool) {
+	const few, exact = 3, 1e-4 // launches; what hardly scatters may only seem so
+	squares, n, share := 0.0, -2, 0.0
+	for side, trials := range ends {
+		var y []float64
+		mean := 0.0
+		for _, t := range trials {
+			if l, a := q.Read(t); a == search.Speaks && !l.Censored {
+				y, mean = append(y, l.Y), mean+l.Y
+			}
+		}
+		if len(y) < few {
+			return math.Inf(1), 0, 0, false
+		}
+		mean /= float64(len(y))
+		for _, v := range y {
+			squares += (v - mean) * (v - mean)
+		}
+		n, share = n+len(y), share+1/float64(len(y))
+		step += float64(2*side-1) * mean
+	}
+	sd = max(exact, math.Sqrt(squares/float64(n)))
+	return sd, step, sd * math.Sqrt(share), true
+}
