@@ -54,7 +54,8 @@ func TestFailuresAreCoherent(t *testing.T) {
 		}
 		f := e.forecast(e.Posterior())
 		for i := GoodEnd; i < len(commits); i++ {
-			fail, info := f.of(i)
+			fail, known := f.of(i)
+			info := BinaryEntropy(fail) - known
 			bad := hypotheses(commits, prior, certain, append(slices.Clone(launches), Launch{Index: i, Failed: true})...)
 			good := hypotheses(commits, prior, certain, append(slices.Clone(launches), Launch{Index: i})...)
 			for k := range now {
