@@ -3,6 +3,7 @@
 package gpu
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -144,6 +145,15 @@ func (a *asking) ask(field, symbol string, f func() nvml.Return) bool {
 	return a.note(field, f())
 }
 
+// told is what get gives, or nothing where it does not succeed.
+func told[T any](a *asking, field, symbol string, get func() (T, nvml.Return)) T {
+	var v, none T
+	if !a.ask(field, symbol, func() (r nvml.Return) { v, r = get(); return r }) {
+		return none
+	}
+	return v
+}
+
 // note keeps what an answer other than success means.
 func (a *asking) note(field string, r nvml.Return) bool {
 	if r == nvml.SUCCESS {
@@ -175,14 +185,8 @@ func lacks(symbol string) string { return "the driver is too old: it lacks " + s
 func (d *device) identity() Device {
 	a := &asking{d: d}
 	out := Device{Index: d.index, UUID: a.present()}
-	a.ask("Name", "nvmlDeviceGetName", func() (r nvml.Return) { out.Name, r = d.dev.GetName(); return r })
-	a.ask("MemoryTotal", "nvmlDeviceGetMemoryInfo", func() nvml.Return {
-		m, r := d.dev.GetMemoryInfo()
-		if r == nvml.SUCCESS {
-			out.MemoryTotal = m.Total
-		}
-		return r
-	})
+	out.Name = told(a, "Name", "nvmlDeviceGetName", d.dev.GetName)
+	out.MemoryTotal = told(a, "MemoryTotal", "nvmlDeviceGetMemoryInfo", d.dev.GetMemoryInfo).Total
 	d.limits(a, &out)
 	d.mig(a, &out)
 	now := d.readInto(a)
@@ -200,19 +204,12 @@ func (d *device) limits(a *asking, out *Device) {
 		}
 		return r
 	})
-	a.ask("SMClockMax", "nvmlDeviceGetMaxClockInfo", func() (r nvml.Return) { out.SMClockMax, r = d.whole.GetMaxClockInfo(nvml.CLOCK_SM); return r })
-	a.ask("PersistenceMode", "nvmlDeviceGetPersistenceMode", func() nvml.Return {
+	out.SMClockMax = told(a, "SMClockMax", "nvmlDeviceGetMaxClockInfo", func() (uint32, nvml.Return) { return d.whole.GetMaxClockInfo(nvml.CLOCK_SM) })
+	out.PersistenceMode = told(a, "PersistenceMode", "nvmlDeviceGetPersistenceMode", func() (string, nvml.Return) {
 		mode, r := d.whole.GetPersistenceMode()
-		if r == nvml.SUCCESS {
-			out.PersistenceMode = onOff(mode == nvml.FEATURE_ENABLED)
-		}
-		return r
+		return onOff(mode == nvml.FEATURE_ENABLED), r
 	})
-	a.ask("PowerLimitW", "nvmlDeviceGetEnforcedPowerLimit", func() nvml.Return {
-		mw, r := d.whole.GetEnforcedPowerLimit()
-		out.PowerLimitW = watts(mw, r)
-		return r
-	})
+	out.PowerLimitW = thousandth(told(a, "PowerLimitW", "nvmlDeviceGetEnforcedPowerLimit", d.whole.GetEnforcedPowerLimit))
 }
 
 func (d *device) read() Reading {
@@ -235,41 +232,26 @@ func (d *device) readInto(a *asking) Reading {
 }
 
 func (d *device) readPower(a *asking, out *Reading) {
-	a.ask("SMClock", "nvmlDeviceGetClockInfo", func() (r nvml.Return) { out.SMClock, r = d.whole.GetClockInfo(nvml.CLOCK_SM); return r })
-	a.ask("MemClock", "nvmlDeviceGetClockInfo", func() (r nvml.Return) { out.MemClock, r = d.whole.GetClockInfo(nvml.CLOCK_MEM); return r })
-	a.ask("PerformanceState", "nvmlDeviceGetPerformanceState", func() nvml.Return {
+	clock := func(field string, of nvml.ClockType) uint32 {
+		return told(a, field, "nvmlDeviceGetClockInfo", func() (uint32, nvml.Return) { return d.whole.GetClockInfo(of) })
+	}
+	out.SMClock, out.MemClock = clock("SMClock", nvml.CLOCK_SM), clock("MemClock", nvml.CLOCK_MEM)
+	out.PerformanceState = told(a, "PerformanceState", "nvmlDeviceGetPerformanceState", func() (string, nvml.Return) {
 		p, r := d.whole.GetPerformanceState()
-		if r == nvml.SUCCESS && p != nvml.PSTATE_UNKNOWN {
-			out.PerformanceState = fmt.Sprintf("P%d", p)
+		if p == nvml.PSTATE_UNKNOWN {
+			return "", r
 		}
-		return r
+		return fmt.Sprintf("P%d", p), r
 	})
-	a.ask("Temperature", "nvmlDeviceGetTemperature", func() (r nvml.Return) {
-		out.Temperature, r = d.whole.GetTemperature(nvml.TEMPERATURE_GPU)
-		return r
-	})
-	a.ask("PowerW", "nvmlDeviceGetPowerUsage", func() nvml.Return {
-		mw, r := d.whole.GetPowerUsage()
-		out.PowerW = watts(mw, r)
-		return r
-	})
-	a.ask("EnergyJ", "nvmlDeviceGetTotalEnergyConsumption", func() nvml.Return {
-		mj, r := d.whole.GetTotalEnergyConsumption()
-		if r == nvml.SUCCESS {
-			out.EnergyJ = float64(mj) / 1000
-		}
-		return r
-	})
+	out.Temperature = told(a, "Temperature", "nvmlDeviceGetTemperature", func() (uint32, nvml.Return) { return d.whole.GetTemperature(nvml.TEMPERATURE_GPU) })
+	out.PowerW = thousandth(told(a, "PowerW", "nvmlDeviceGetPowerUsage", d.whole.GetPowerUsage))
+	out.EnergyJ = thousandth(told(a, "EnergyJ", "nvmlDeviceGetTotalEnergyConsumption", d.whole.GetTotalEnergyConsumption))
 }
 
 // readMemory asks for the health of the memory.
 func (d *device) readMemory(a *asking, out *Reading) {
-	a.ask("ECCUncorrected", "nvmlDeviceGetTotalEccErrors", func() nvml.Return {
-		n, r := d.whole.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
-		if r == nvml.SUCCESS {
-			out.ECCUncorrected = n
-		}
-		return r
+	out.ECCUncorrected = told(a, "ECCUncorrected", "nvmlDeviceGetTotalEccErrors", func() (uint64, nvml.Return) {
+		return d.whole.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
 	})
 	a.ask("RemappedRows", "nvmlDeviceGetRemappedRows", func() nvml.Return {
 		_, _, pending, failed, r := d.whole.GetRemappedRows()
@@ -298,13 +280,7 @@ func (d *device) readReasons(a *asking, out *Reading) {
 	if !d.has(symbol) {
 		symbol, get = "nvmlDeviceGetCurrentClocksThrottleReasons", d.whole.GetCurrentClocksThrottleReasons
 	}
-	a.ask("Reasons", symbol, func() nvml.Return {
-		bits, r := get()
-		if r == nvml.SUCCESS {
-			out.Reasons = Reasons(bits)
-		}
-		return r
-	})
+	out.Reasons = Reasons(told(a, "Reasons", symbol, get))
 }
 
 // readFields asks for all counters in one call, so that they belong to one moment.
@@ -368,12 +344,8 @@ func number(v nvml.FieldValue) uint64 {
 
 func nanoseconds(v uint64) time.Duration { return time.Duration(min(v, math.MaxInt64)) }
 
-func watts(mw uint32, r nvml.Return) float64 {
-	if r != nvml.SUCCESS {
-		return 0
-	}
-	return float64(mw) / 1000
-}
+// thousandth is a number of milliwatts or millijoules in watts or joules.
+func thousandth[T uint32 | uint64](milli T) float64 { return float64(milli) / 1000 }
 
 func processes(in []nvml.ProcessInfo) []Process {
 	out := make([]Process, 0, len(in))
@@ -404,27 +376,18 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// name is the driver's name of a return code in lower case words. The text of
-// the library itself is not used: asking for it needs a library that works.
-func name(r nvml.Return) string {
-	switch r {
-	case nvml.ERROR_NOT_SUPPORTED:
-		return "not supported by this device"
-	case nvml.ERROR_NO_PERMISSION:
-		return "no permission"
-	case nvml.ERROR_GPU_IS_LOST:
-		return "the GPU has fallen off the bus"
-	case nvml.ERROR_RESET_REQUIRED:
-		return "the GPU needs a reset"
-	case nvml.ERROR_FUNCTION_NOT_FOUND:
-		return "the driver is too old for this question"
-	case nvml.ERROR_INVALID_ARGUMENT:
-		return "the driver does not know this field"
-	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return "driver and library versions differ (a driver update without a reboot?)"
-	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return "the kernel module is not loaded"
-	default:
-		return fmt.Sprintf("driver error %d", int(r))
-	}
+// returns are the driver's return codes in lower case words. The text of the library itself is not used: asking
+// for it needs a library that works.
+var returns = map[nvml.Return]string{
+	nvml.ERROR_NOT_SUPPORTED:           "not supported by this device",
+	nvml.ERROR_NO_PERMISSION:           "no permission",
+	nvml.ERROR_GPU_IS_LOST:             "the GPU has fallen off the bus",
+	nvml.ERROR_RESET_REQUIRED:          "the GPU needs a reset",
+	nvml.ERROR_FUNCTION_NOT_FOUND:      "the driver is too old for this question",
+	nvml.ERROR_INVALID_ARGUMENT:        "the driver does not know this field",
+	nvml.ERROR_LIB_RM_VERSION_MISMATCH: "driver and library versions differ (a driver update without a reboot?)",
+	nvml.ERROR_DRIVER_NOT_LOADED:       "the kernel module is not loaded",
 }
+
+// name is a return code for people.
+func name(r nvml.Return) string { return cmp.Or(returns[r], fmt.Sprintf("driver error %d", int(r))) }
