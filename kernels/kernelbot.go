@@ -123,6 +123,7 @@ func problemStages(t *kernelbot.Task, mode string, eval []string) ([]Stage, erro
 	return nil, fmt.Errorf("invalid mode %q: use test, benchmark or leaderboard", mode)
 }
 
+// problemEnv is the environment of the judge: the seed of the secret cases, and how many GPUs a problem asks for.
 func problemEnv(t *kernelbot.Task) []string {
 	var env []string
 	if t.Seed != nil {

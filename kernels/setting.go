@@ -71,6 +71,7 @@ func (s Settings) Compile() []string {
 	})
 }
 
+// expand fills values into what text names of each flag. One without a place for the value is passed at the value On only.
 func (s Settings) expand(text func(Flag) string) []string {
 	var out []string
 	for _, x := range s {

@@ -120,6 +120,7 @@ func (a *ahead) begin(ctx context.Context, job trial.Job) {
 	}
 }
 
+// busy reports that a build runs in the workspace: it may not be touched until that has ended.
 func (s *spare) busy() bool {
 	if s.done == nil {
 		return false

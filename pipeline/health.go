@@ -174,6 +174,8 @@ func (h *hello) compile(ctx context.Context) (bool, error) {
 	return err == nil && res.Exit == 0, err
 }
 
+// run runs a step of the known-good program. That it cannot be run at all is the machine's fault; how it ends is for the
+// caller to judge.
 func (h *hello) run(ctx context.Context, argv []string, limit time.Duration) (proc.Result, error) {
 	res, err := proc.Run(ctx, proc.Spec{Argv: argv, Dir: h.dir, Env: h.env, Limit: limit, Cookie: h.cookie})
 	if err == nil && res.Canceled {

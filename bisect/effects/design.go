@@ -100,6 +100,7 @@ func kronecker(a, b [][]int8) [][]int8 {
 	return h
 }
 
+// normalise makes the first row and column all ones. That keeps the columns orthogonal, and leaves one for the constant.
 func normalise(h [][]int8) {
 	for j, first := range h[0] {
 		for i := range h {

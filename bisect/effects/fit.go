@@ -84,6 +84,7 @@ type gram struct {
 	n int
 }
 
+// products are the inner products of all columns, from which every model is fitted without the rows.
 func products(cols [][]float64) gram {
 	g := gram{make([][]float64, len(cols)), len(cols[0])}
 	for i := range cols {

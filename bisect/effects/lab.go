@@ -21,6 +21,7 @@ type lab struct {
 	spent    bool   // the budget ended it
 }
 
+// newLab checks a study and fills its defaults in: effects of 3 %, an error of 1 %.
 func newLab(e Search) (*lab, error) {
 	if len(e.Atoms) == 0 {
 		return nil, errors.New("effects: there are no flags to study")

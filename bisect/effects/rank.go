@@ -77,6 +77,7 @@ func (s result) total(r *Ranking) float64 {
 	return log
 }
 
+// warnings are what the user should know before trusting the ranking.
 func (s result) warnings() []string {
 	out := []string{}
 	if s.lab.spent {

@@ -146,6 +146,7 @@ func counted(s string) (noun string, ok bool) {
 	return "", false
 }
 
+// isThing knows the nouns that throughputs are counted in.
 func isThing(noun string) bool {
 	switch noun {
 	case "byte", "bit", "flop", "op", "operation", "it", "iter", "iteration", "item", "step", "run", "call", "launch", "kernel", "batch", "epoch", "task", "job",
@@ -228,6 +229,7 @@ type DirectionError struct {
 	Units  []string // that its values have; one may be ""
 }
 
+// Error says what is missing and, as its hint, how to give it.
 func (e *DirectionError) Error() string {
 	what := fmt.Sprintf("its unit %q is unknown", e.Units[0])
 	switch {

@@ -213,6 +213,8 @@ func sections(h hash.Hash, data []byte, noise *regexp.Regexp) (err error) {
 	return nil
 }
 
+// section hashes the header and the content of a section. Offsets are not part of it: they move with sections that do
+// not count.
 func section(h hash.Hash, data []byte, s *elf.Section) error {
 	fmt.Fprintln(h, kernelName(s.Name), s.Type, uint64(s.Flags), s.Size)
 	if s.Type == elf.SHT_NOBITS {

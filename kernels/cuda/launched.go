@@ -50,6 +50,7 @@ type launches struct {
 // maxSamples bounds the values kept of one metric of one kernel, which is enough for a median.
 const maxSamples = 1 << 12
 
+// add takes in one launch. Kernels beyond the bound are dropped, so that a hostile report cannot fill the memory.
 func (l *launches) add(k launchKey, metrics map[string]Measured) {
 	if l.all == nil {
 		l.count, l.all, l.units = map[launchKey]int{}, map[launchKey]map[string][]float64{}, map[string]string{}
@@ -69,6 +70,7 @@ func (l *launches) add(k launchKey, metrics map[string]Measured) {
 	}
 }
 
+// launched gives each metric its median, which one slow launch does not move.
 func (l *launches) launched() (out []Launched) {
 	for _, k := range l.order {
 		x := Launched{Kernel: k.kernel, Grid: k.grid, Block: k.block, Arch: k.arch, Launches: l.count[k], Metrics: map[string]Measured{}}

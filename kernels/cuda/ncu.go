@@ -151,6 +151,7 @@ type ncuColumns struct {
 	names, units []string
 }
 
+// row takes in one line. The first line without an ID has the units; n/a and other words are no values.
 func (c *ncuColumns) row(row []string, all *launches) {
 	k := launchKey{}
 	metrics := map[string]Measured{}
@@ -181,6 +182,7 @@ func (c *ncuColumns) row(row []string, all *launches) {
 	}
 }
 
+// measured brings a value to its base unit: ncu scales units by the size of the value, one launch in us and another in ms.
 func (c *ncuColumns) measured(i int, v float64) Measured {
 	unit := ""
 	if i < len(c.units) {

@@ -35,6 +35,7 @@ const (
 	threadsMost   = 1024
 )
 
+// multiprocessors knows the capacities by compute capability.
 func multiprocessors(capability string) (multiprocessor, bool) {
 	m, ok := map[string]multiprocessor{
 		"7.0":  {64, 32, 96 << 10, 256, 0},

@@ -61,6 +61,8 @@ func Ptxas(output []byte) []Usage {
 	return all
 }
 
+// ptxas takes in what one line says of the kernel. Constant memory is listed by bank, shared memory with a static and a
+// driver part.
 func (u *Usage) ptxas(line string) {
 	if m := ptxasFrame.FindStringSubmatch(line); m != nil {
 		u.Stack, u.SpillStores, u.SpillLoads = atoi(m[1]), atoi(m[2]), atoi(m[3])
@@ -121,6 +123,7 @@ func Resources(output []byte) []Usage {
 	return all
 }
 
+// resources takes in the line of figures that follows the name of a kernel.
 func (u *Usage) resources(line string) {
 	for _, m := range resourceValue.FindAllStringSubmatch(line, -1) {
 		n := atoi(m[2])

@@ -96,6 +96,8 @@ type sassDigest struct {
 	width   int // bytes of the first instruction
 }
 
+// line takes in one line of code. Newer devices print the second half of an encoding on a line of its own. NOPs behind
+// the last instruction only fill the cache line.
 func (d *sassDigest) line(line string) {
 	if m := sassExtra.FindStringSubmatch(line); m != nil {
 		fmt.Fprintln(d.sum, m[1])

@@ -110,6 +110,7 @@ func opens(d *json.Decoder, want json.Delim) error {
 	return err
 }
 
+// devices learns the compute capabilities, which come before the events.
 func (t *Trace) devices(d *json.Decoder) error {
 	var all []struct {
 		ID    int `json:"id"`
@@ -132,6 +133,7 @@ func unlessType(err error) error {
 	return err
 }
 
+// events reads the events one by one. An event of an unknown form is passed over: profilers add fields.
 func (t *Trace) events(d *json.Decoder, all *launches) error {
 	if err := opens(d, '['); err != nil {
 		return err
@@ -151,6 +153,7 @@ func (t *Trace) events(d *json.Decoder, all *launches) error {
 	return err
 }
 
+// event counts one event by its category, as Kineto names them.
 func (t *Trace) event(e traceEvent, all *launches) {
 	switch e.Category {
 	case "kernel":
@@ -163,6 +166,7 @@ func (t *Trace) event(e traceEvent, all *launches) {
 	}
 }
 
+// metrics are what an event says of its kernel; a time that is negative or infinite is none.
 func (e traceEvent) metrics() map[string]Measured {
 	out := map[string]Measured{}
 	set := func(name, unit string, v float64) {

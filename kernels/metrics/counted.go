@@ -32,6 +32,7 @@ func readCPU(x Input) (Results, error) {
 // proportion, and may be wrong by as much: that is to be less than what a search looks for.
 const leastCounted = 0.999
 
+// readInstructions scales what was counted to the whole time, as perf stat does, and says so where that is too much of a guess.
 func readInstructions(x Input) (r Results, err error) {
 	u := x.Used
 	if !(u.Counted > 0) || u.Counted < leastCounted*u.Enabled {

@@ -75,6 +75,7 @@ func cutlassTable(data []byte) ([]byte, bool) {
 	return data[bytes.LastIndexByte(data[:i], '\n')+1:], true
 }
 
+// parseCutlassRow reads one result. Runtime is in milliseconds; a result that is wrong has no time worth comparing.
 func parseCutlassRow(header, record []string) cutlassRow {
 	row := cutlassRow{}
 	var name []string
@@ -107,6 +108,7 @@ func cutlassSizes() []string {
 	return []string{"m", "n", "k", "batch_count", "h", "w", "d", "c", "r", "s", "t", "p", "q", "z", "groups", "split_k_slices"}
 }
 
+// cutlassClass is what a disposition means for the whole trial. What was not run is no fault of the commit.
 func cutlassClass(disposition string) bisect.Class {
 	switch disposition {
 	case "passed", "not_verified":

@@ -33,6 +33,7 @@ type nvbenchFile struct {
 	} `json:"benchmarks"`
 }
 
+// nvbenchState is one measurement: a benchmark at one value of each of its axes, on one device.
 type nvbenchState struct {
 	Name   string `json:"name"`
 	Device int    `json:"device"`
@@ -161,6 +162,7 @@ func (s *nvbenchState) number(tag string) (float64, bool) {
 	return v, err == nil && v > 0 && !math.IsInf(v, 0)
 }
 
+// series are the numbers of one state. A sidecar that cannot be read gives a warning, and the summary stands in for it.
 func (s *nvbenchState) series(metric, caseName string, read func(string) ([]byte, error)) (out []bisect.Series, warning string) {
 	add := func(name, unit string, values ...float64) {
 		if len(values) > 0 {

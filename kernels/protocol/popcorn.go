@@ -72,6 +72,7 @@ func (p *Popcorn) continuesError(key string, found bool) bool {
 // popcornKey matches the keys that evaluation programs send.
 var popcornKey = regexp.MustCompile(`^(check|enter|leave|compile|[a-z]+-count|[a-z]+\.\d+\.[a-z_.]+|[a-z_]+\.[a-z_.]+)$`)
 
+// keep remembers the last value of a key, within bounds: a program may send any number of keys.
 func (p *Popcorn) keep(key, value string) {
 	if p.values == nil {
 		p.values = map[string]string{}

@@ -59,6 +59,7 @@ func first(have *string, text string) *string {
 	return &text
 }
 
+// check takes a verdict. The first failure counts, with its case: later ones are often its consequence.
 func (r *results) check(text, phase string) (ok bool) {
 	verdict, why, _ := strings.Cut(text, " ")
 	if verdict != "pass" && verdict != "fail" {
@@ -112,6 +113,7 @@ type Said struct {
 	FailedIn           string // phase of the first failed check
 }
 
+// said is a copy for others; what was not reported is empty.
 func (r *results) said() Said {
 	s := Said{Wrong: r.failed, IsWrong: r.failed != "", Checked: r.checked, Case: r.caseName, FailedIn: r.failedIn}
 	if r.infra != nil {

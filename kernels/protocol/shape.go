@@ -46,6 +46,7 @@ type sent struct {
 	top    string         // phase of the clock at the last line
 }
 
+// line counts a line. Numbers and reasons are left out of the digest: they differ between trials that send as much.
 func (s *sent) line(kind, key, rest string, at time.Duration) {
 	if s.total > 0 {
 		s.gap = max(s.gap, at-s.at)

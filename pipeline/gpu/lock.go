@@ -34,6 +34,7 @@ func Lock(ctx context.Context, uuid string) (release func(), err error) {
 // TryLock is Lock without waiting.
 func TryLock(uuid string) (release func(), err error) { return tryLockIn(lockDir, uuid) }
 
+// lockIn is Lock in a folder. It looks again and again, since a blocking flock could not be ended with the context.
 func lockIn(ctx context.Context, dir, uuid string) (func(), error) {
 	pause := 20 * time.Millisecond
 	for {
@@ -50,6 +51,7 @@ func lockIn(ctx context.Context, dir, uuid string) (func(), error) {
 	}
 }
 
+// tryLockIn is TryLock in a folder. A file that was removed between opening and locking is nobody's lock, so it tries again.
 func tryLockIn(dir, uuid string) (func(), error) {
 	path, err := lockPath(dir, uuid)
 	if err != nil {

@@ -45,6 +45,7 @@ func probe() Report {
 	return probeWith(lib)
 }
 
+// probeWith asks a library that was started. A device that cannot be opened is listed with the reason.
 func probeWith(lib nvml.Interface) Report {
 	rep := Report{Available: true}
 	if v, r := lib.SystemGetDriverVersion(); r == nvml.SUCCESS {
@@ -77,6 +78,7 @@ func open(selector string) (reader, error) {
 	return openWith(lib, selector)
 }
 
+// openWith finds a device by index or UUID. The driver takes any text for a UUID, so other selectors are refused here.
 func openWith(lib nvml.Interface, selector string) (reader, error) {
 	var dev nvml.Device
 	var r nvml.Return
@@ -182,6 +184,7 @@ func isLost(r nvml.Return) bool {
 
 func lacks(symbol string) string { return "the driver is too old: it lacks " + symbol }
 
+// identity asks for all that stays, and for the state of the moment.
 func (d *device) identity() Device {
 	a := &asking{d: d}
 	out := Device{Index: d.index, UUID: a.present()}
@@ -220,6 +223,7 @@ func (d *device) read() Reading {
 	return out
 }
 
+// readInto asks for the state of the moment; what cannot be learned is noted with the questions.
 func (d *device) readInto(a *asking) Reading {
 	out := Reading{Time: time.Now()}
 	d.readPower(a, &out)
@@ -231,6 +235,7 @@ func (d *device) readInto(a *asking) Reading {
 	return out
 }
 
+// readPower asks for clocks in MHz, degrees Celsius, watts and joules.
 func (d *device) readPower(a *asking, out *Reading) {
 	clock := func(field string, of nvml.ClockType) uint32 {
 		return told(a, field, "nvmlDeviceGetClockInfo", func() (uint32, nvml.Return) { return d.whole.GetClockInfo(of) })
@@ -347,6 +352,7 @@ func nanoseconds(v uint64) time.Duration { return time.Duration(min(v, math.MaxI
 // thousandth is a number of milliwatts or millijoules in watts or joules.
 func thousandth[T uint32 | uint64](milli T) float64 { return float64(milli) / 1000 }
 
+// processes are the driver's processes; of one whose memory it does not know, that is 0.
 func processes(in []nvml.ProcessInfo) []Process {
 	out := make([]Process, 0, len(in))
 	for _, p := range in {

@@ -93,6 +93,8 @@ func (f *follower) stopped() bool {
 	}
 }
 
+// run waits for events until it is stopped, in short waits: a wait of the driver cannot be interrupted. Errors that
+// pass are tried again; a device that is lost has no more to tell.
 func (f *follower) run() {
 	defer f.set.Free()
 	for failures := 0; !f.stopped(); {

@@ -57,6 +57,7 @@ func hides(visible string) bool {
 	return slices.Contains([]string{"", "NoDevFiles", "none", "void"}, first) || err == nil && n < 0
 }
 
+// selectFirst is the device that CUDA would use without being told.
 func selectFirst(rep Report) ([]string, error) {
 	if len(rep.Devices) == 0 {
 		return nil, nil
@@ -89,6 +90,7 @@ func selectVisible(visible string, rep Report) ([]string, error) {
 	return out, nil
 }
 
+// selectNamed finds what the user named, each device once. Here a missing driver is an error: a device was asked for.
 func selectNamed(spec []string, rep Report) ([]string, error) {
 	if !rep.Available {
 		return nil, fmt.Errorf("devices %s: %w: %s", strings.Join(spec, ", "), ErrUnavailable, rep.Why)

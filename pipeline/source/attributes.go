@@ -97,6 +97,7 @@ func cutPattern(line string) (pattern, rest string, ok bool) {
 	return "", "", false
 }
 
+// parseAttrValues reads the attributes of one line: NAME, -NAME, !NAME and NAME=VALUE, as in gitattributes(5).
 func parseAttrValues(s string) []attrValue {
 	var out []attrValue
 	for _, word := range strings.Fields(s) {
@@ -206,6 +207,8 @@ func (a *attributes) apply(got map[string]string, sets []attrValue, depth int) {
 	}
 }
 
+// matches reports whether a rule is about a path, which is relative to the folder of its .gitattributes. A pattern
+// without a slash is about the last name of the path.
 func (r attrRule) matches(rel string) bool {
 	if strings.HasSuffix(r.pattern, "/") {
 		return false // folders have no attributes

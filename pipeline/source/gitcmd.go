@@ -136,6 +136,7 @@ type batchBody struct {
 	left int64
 }
 
+// Read reads no further than this answer: what follows it in the pipe is the next one.
 func (b *batchBody) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		return 0, io.EOF
@@ -151,6 +152,7 @@ func (b *batchBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close leaves the pipe at the beginning of the next answer, whatever was read of this one.
 func (b *batchBody) Close() error {
 	if b.g.body != b {
 		return nil

@@ -103,6 +103,7 @@ func packTime(commonDir string) time.Time {
 	return fi.ModTime()
 }
 
+// open opens an object, once more where it is missing and the packs are not those that were listed.
 func (g *gogit) open(id string) (string, int64, io.ReadCloser, error) {
 	kind, size, r, err := g.openOnce(id)
 	// A gc or fetch may have replaced the packs since they were listed.
@@ -186,6 +187,7 @@ func (g *gogit) abbreviated(prefix string) ([]string, error) {
 	return ids, nil
 }
 
+// refs are the short names of branches, tags and remote branches, as people type them.
 func (g *gogit) refs() ([]string, error) {
 	iter, err := g.refStore.IterReferences()
 	if err != nil {
@@ -334,6 +336,7 @@ func applyOp(o objects, id, op string) (string, error) {
 	return parentOf(o, id, n)
 }
 
+// climb goes n first parents back; "" where the history is not that long.
 func climb(o objects, id string, n int) (string, error) {
 	for range n {
 		next, err := parentOf(o, id, 1)

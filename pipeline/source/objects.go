@@ -193,6 +193,7 @@ func clean(s string) string {
 	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), 4096)], "\uFFFD"))
 }
 
+// readTree reads a tree. One that cannot be parsed is unreadable, which is the commit's fault and not the machine's.
 func readTree(o objects, id string) ([]Entry, error) {
 	data, err := readObject(o, id, "tree")
 	if err != nil {

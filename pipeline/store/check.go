@@ -65,6 +65,7 @@ func (f file) checkHeader() (size int64, err error) {
 	return fi.Size(), nil
 }
 
+// checkVersion refuses databases of other programs and of newer versions; older ones are upgraded by the first writer.
 func (f file) checkVersion(db *sql.DB) error {
 	var app, version int
 	if err := db.QueryRow("PRAGMA application_id").Scan(&app); err != nil {

@@ -300,6 +300,7 @@ type CommandError struct {
 	Err     error
 }
 
+// Error names the commit and leaves out the folder of the export, which means nothing to the user.
 func (e *CommandError) Error() string {
 	s := fmt.Sprintf("commit %s: %v", bisect.ShortID(e.Commit), e.Err)
 	if e.Dir != "" {

@@ -82,6 +82,7 @@ func (x *examiner) outputFiles() ([]string, error) {
 	return slices.Compact(out), nil
 }
 
+// readProgram reads a file that a build or a program has left. It may be a pipe, which nobody writes, or too large to hold.
 func readProgram(name string) ([]byte, error) {
 	st, err := os.Stat(name)
 	if err == nil && !st.Mode().IsRegular() { // to read a pipe would wait for ever

@@ -55,6 +55,8 @@ type keeper struct {
 	from, to *os.Root
 }
 
+// bring makes one name what it is in the work tree, unless the commit holds it. Whatever a candidate has put in its place
+// goes first: a link there must not be written through.
 func (k keeper) bring(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -216,6 +216,8 @@ func (d *Dir) write(file string, text []byte) error {
 
 func (d *Dir) note(path string) { d.seen[path], _ = look(path) }
 
+// look is how a file looks now. The time of its last change cannot be set by a program, so that a file which was written
+// and given its old time is noticed too.
 func look(path string) (stamp, bool) {
 	fi, err := os.Lstat(path)
 	if err != nil {

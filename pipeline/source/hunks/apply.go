@@ -102,6 +102,7 @@ func (d *Diff) states(set []int) ([]*fileState, error) {
 	return out, nil
 }
 
+// newFileState is a file before any hunk: as at the old end, or not there and named as at the new one.
 func newFileState(f *changedFile) *fileState {
 	s := &fileState{file: f, path: f.oldPath}
 	if f.old == nil {
@@ -113,6 +114,7 @@ func newFileState(f *changedFile) *fileState {
 	return s
 }
 
+// apply turns a hunk of the file on. Hunks come in order, so that a new content is there before lines of it are changed.
 func (s *fileState) apply(h Hunk) {
 	switch h.Kind {
 	case Block:

@@ -71,6 +71,7 @@ func isHeader(file string) bool {
 	return false
 }
 
+// isBuildDescription reports files that builds are described in: what they name must be there before they do.
 func isBuildDescription(file string) bool {
 	base := strings.ToLower(path.Base(file))
 	switch base {

@@ -149,6 +149,8 @@ func newTextBags() *textBags {
 	return &textBags{ids: map[string]int32{}, bags: map[*changedFile][]int32{}}
 }
 
+// bag is the lines of one side of a file, as sorted numbers. Equal lines have equal numbers in all files, so that two bags
+// are compared in one pass.
 func (t *textBags) bag(f *changedFile, lines []string) []int32 {
 	if bag, ok := t.bags[f]; ok {
 		return bag

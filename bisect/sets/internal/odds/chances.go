@@ -59,6 +59,7 @@ type evidence struct {
 	innocent [nStrays]float64
 }
 
+// evidence is binomial: every test of a set fails with one chance, whichever it is.
 func (t Tally) evidence() (e evidence) {
 	fail, pass := float64(t.Fail), float64(t.Pass)
 	chances, _ := hits()
@@ -76,6 +77,7 @@ func (t Tally) evidence() (e evidence) {
 	return e
 }
 
+// of is the evidence of a tally, from the memo: sets are many, and their tallies few.
 func (c *Chances) of(t Tally) evidence {
 	e, ok := c.evidence[t]
 	if !ok {
@@ -139,6 +141,7 @@ func (c *Chances) Guilty(t Tally) float64 {
 	return p
 }
 
+// guilty averages the posterior of a set over the pairs of chances, by how likely these are.
 func (w rates) guilty(e evidence) float64 {
 	sum, all := 0.0, 0.0
 	for i := range w {

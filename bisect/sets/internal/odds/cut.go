@@ -30,6 +30,7 @@ func Cut(w []float64, c Prices, memo map[string]int) int {
 	return m
 }
 
+// cut chooses the method: halves where nothing is believed, the optimal tree, or its share where that takes too long.
 func cut(w []float64, c Prices) int {
 	total := 0.0
 	for _, x := range w {
