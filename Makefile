@@ -58,7 +58,7 @@ ATTACKS = ./pipeline/source:TestTreeBombsRefused,TestUnsafeTreesRefused,TestSyml
   ./pipeline/store:TestKill,TestDamage,TestDamagedLog,TestOtherFiles,TestFullDisk \
   ./pipeline/cache:TestDamage,TestConcurrent,TestKillInPut \
   ./cmd/kbisect/internal/search:TestResumedSearchIsTheSame \
-  ./cmd/kbisect:TestTreeBomb,TestHostileBytesReachNoStream,TestOwnership,TestHookNamesNewCommands,TestPipesDevicesAndFoldersInPlaceOfFiles,TestMemoryLimit,TestMemoryOfGroup,TestSurvivors,TestHostileCandidates,TestKilledAndResumed,TestKilledAtAnyInstant,TestStoreAndCacheDamage,TestInjectedFaults,TestNothingIsAccusedUnderBurstsOfLoad
+  ./cmd/kbisect:TestTreeBomb,TestHostileBytesReachNoStream,TestOwnership,TestHookNamesNewCommands,TestPipesDevicesAndFoldersInPlaceOfFiles,TestMemoryLimit,TestMemoryOfGroup,TestSurvivors,TestProcessesOfOthersAreAccountedFor,TestHostileCandidates,TestKilledAndResumed,TestKilledAtAnyInstant,TestStoreAndCacheDamage,TestInjectedFaults,TestNothingIsAccusedUnderBurstsOfLoad
 attack:
 	@rm -f attack.failed.log; printf '%-64s %6s %6s\n' attack tried held; failed=0; for a in $(ATTACKS); do \
 	  tests=$$(echo $${a#*:} | tr , '|'); \

@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -77,5 +79,36 @@ func TestSurvivors(t *testing.T) {
 				t.Errorf("culprits %+v, want %s", d.Culprits, ids[5])
 			}
 		})
+	}
+}
+
+// What a candidate has another program start, such as one that runs jobs later, is killed when it is known by its
+// environment, and told when it is only known by its folder.
+func TestProcessesOfOthersAreAccountedFor(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	jobs := filepath.Join(r.home, "jobs")
+	if err := unix.Mkfifo(jobs, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	daemon := exec.Command("sh", "-c", `exec 3<>"$0"; while read -r job <&3; do (eval "$job") & done`, jobs)
+	daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Kill(-daemon.Process.Pid, unix.SIGKILL); daemon.Wait() })
+	job := func(command, done string) string {
+		return "echo 'cd '$PWD'; '" + `"` + command + `"` + "' & echo >" + done + "' >" + jobs + "; while [ ! -e " + done + " ]; do sleep 0.01; done; "
+	}
+	ids := r.history(4, func(i int) string {
+		if i >= 3 {
+			return job("KBISECT_COOKIE=$KBISECT_COOKIE exec sleep 1000", "a") + job("exec sleep 1001", "b") + "sleep 0.2; exit 3"
+		}
+		return "exit 0"
+	})
+	d := r.finding(0, "--no-hunks", "--good", ids[0], "--limit", "1m", "--", "./test.sh")
+	told := strings.Join(d.Warnings, "\n")
+	if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[2] || !strings.Contains(told, "a process that it did not start itself (sleep) began meanwhile in its folder") {
+		t.Errorf("%+v %s", d.Culprits, told)
 	}
 }

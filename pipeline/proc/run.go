@@ -56,7 +56,7 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 	if err != nil {
 		return Result{Exit: -1}, err
 	}
-	t := &trial{oom: cgroup.OwnOOM(), spec: s, clock: newPhases(s), out: out, begun: make(chan struct{}), left: make(chan struct{}), hold: make(chan bool)}
+	t := &trial{oom: cgroup.OwnOOM(), before: ps.LastPID(), spec: s, clock: newPhases(s), out: out, begun: make(chan struct{}), left: make(chan struct{}), hold: make(chan bool)}
 	t.result.Exit = -1
 	err = t.run(ctx, o)
 	t.result.Tail, t.result.OutputBytes = out.last.bytes(), out.total
@@ -130,6 +130,7 @@ type trial struct {
 	left     chan struct{}  // closed when hold is read no more
 	leader   int            // its pid
 	oom      int64          // ownOOM at the start
+	before   int            // LastPID at the start
 	silent   <-chan time.Time
 }
 
@@ -149,6 +150,9 @@ func (t *trial) run(ctx context.Context, o warden.Order) error {
 		err = t.follow(ctx)
 	}
 	t.pipes.drain()
+	if swept := t.strays(); err == nil {
+		err = swept
+	}
 	if lowered := trials.limits.Restore(); len(lowered) > 0 {
 		return &self.LimitError{Lowered: lowered}
 	}

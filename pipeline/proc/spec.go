@@ -206,6 +206,10 @@ type Result struct {
 	// ended, or was killed, and that had to be killed, too.
 	Leftover int
 
+	// Strays are the names of processes that began meanwhile and work in Spec.Dir, but are not of
+	// the tree. They were left alone.
+	Strays []string
+
 	Tail          []byte // the last bytes of output, both streams
 	OutputBytes   int64  // all bytes of output, kept or not
 	ProtocolLines int    // lines given to Watch

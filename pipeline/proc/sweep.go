@@ -89,6 +89,32 @@ func sweepGroup(g *cgroup.Group, hit map[ps.ID]bool) error {
 	return nil
 }
 
+// strays finds what began during a trial outside of its tree: some other program has started it on its behalf, such
+// as one that runs jobs later. What carries the cookie is killed; what only works in the trial's folder may be the
+// user's own, and is told.
+func (t *trial) strays() error {
+	marked := false
+	for _, p := range ps.Since(t.before) {
+		if !p.Alive() || !p.Ours() || p.Descends(os.Getpid()) {
+			continue
+		}
+		cookie, _ := lookup(strings.Split(p.File("environ"), "\x00"), cookieVariable)
+		dir := p.Link("cwd")
+		switch {
+		case cookie == t.spec.Cookie:
+			marked = true
+		case t.spec.Dir != "" && (dir == t.spec.Dir || strings.HasPrefix(dir, t.spec.Dir+"/")):
+			t.result.Strays = append(t.result.Strays, p.Command)
+		}
+	}
+	if !marked {
+		return nil
+	}
+	killed, err := sweep(func(cookie string) bool { return cookie == t.spec.Cookie })
+	t.result.Leftover += killed
+	return err
+}
+
 // note adds those of a list that are alive to hit.
 func note(list []ps.Process, hit map[ps.ID]bool) {
 	for _, p := range list {

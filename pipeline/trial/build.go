@@ -190,6 +190,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	res.Tail = protocol.Unescape(res.Tail)
 	ended := endedBuild{res: res, bounds: j.Bounds, ahead: j.Ahead, suspected: j.Suspected, missing: missingOutput(w.Dir, p.Plan.Outputs)}
 	b.Outcome, b.Suspicious, b.Lost = classifyBuild(ended), ended.suspicious() != "", p.lost(w, string(res.Tail))
+	o.Warnings = strayWords(res.Strays)
 	o.Build, o.Built, o.Tail, o.Log, o.Exit = res.Wall.Seconds(), true, string(res.Tail), log, res.Exit
 	if o.Class != "" {
 		o.Phase, o.Phases = "build", []bisect.PhaseTime{{Name: "build", Seconds: o.Build}}

@@ -208,7 +208,7 @@ func (x *process) measured(o bisect.Outcome, res proc.Result) bisect.Outcome {
 		warnings = slices.Concat(warnings, x.popcorn.Warnings())
 		series = slices.Concat(series, x.popcorn.Series())
 	}
-	o.Warnings = slices.Concat(warnings, o.Warnings)
+	o.Warnings = slices.Concat(warnings, o.Warnings, strayWords(res.Strays))
 	o.Series = slices.Concat(series, x.series)
 	if o.Class == bisect.OK && x.alone { // how much it sent is compared with single processes only
 		o.Shape = []byte(asJSON(x.protocol.Shape()))

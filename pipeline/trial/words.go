@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -100,6 +101,14 @@ func leftoverWords(n int) string {
 		return "1 process was still running when the trial had ended; it was killed"
 	}
 	return fmt.Sprintf("%d processes were still running when the trial had ended; they were killed", n)
+}
+
+// strayWords tells of processes outside of the tree that may be the candidate's.
+func strayWords(strays []string) (warnings []string) {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(strays))) {
+		warnings = append(warnings, "a process that it did not start itself ("+name+") began meanwhile in its folder; it was left alone")
+	}
+	return warnings
 }
 
 // stackWords says where a Python was that was killed or crashed.

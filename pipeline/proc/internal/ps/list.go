@@ -33,6 +33,46 @@ func All() ([]Process, error) {
 	return list, nil
 }
 
+// LastPID is the number that was given to a process last, 0 where that is not known.
+func LastPID() (pid int) {
+	b, _ := os.ReadFile("/proc/loadavg")
+	if f := strings.Fields(string(b)); len(f) > 0 {
+		pid, _ = strconv.Atoi(f[len(f)-1])
+	}
+	return pid
+}
+
+// Since lists the processes that were started after LastPID was a number. It reads nothing of older ones.
+func Since(first int) []Process {
+	last := LastPID()
+	names, _ := os.ReadDir("/proc")
+	var list []Process
+	for _, n := range names {
+		pid, err := strconv.Atoi(n.Name())
+		if err != nil || first <= last && (pid <= first || pid > last) || first > last && pid > last && pid <= first { // numbers begin anew at their end
+			continue
+		}
+		if p, err := Read(pid); err == nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Descends reports whether p is below a process.
+func (p Process) Descends(from int) bool {
+	for range 1000 { // numbers that are given anew meanwhile might make a circle
+		if p.PPID == from {
+			return true
+		}
+		var err error
+		if p, err = Read(p.PPID); err != nil {
+			return false
+		}
+	}
+	return false
+}
+
 // Below lists all processes below root, without it.
 func Below(root int) ([]Process, error) {
 	list, err := All()
