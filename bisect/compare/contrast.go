@@ -14,7 +14,7 @@ type Contrast struct {
 	Case   string
 	All    bool   // the geometric mean over all cases
 	Unit   string // "" for a count
-	A, B   Description
+	A, B   Summary
 	Pairs  int // both launches of which gave the number
 
 	Ratio    Interval // of the medians, B over A

@@ -2,45 +2,61 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/montanaflynn/stats"
 	"golang.org/x/perf/benchmath"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// Description says what the launches of one candidate gave, in the unit of the metric: one number a
-// launch. What too few launches cannot tell is NaN.
-type Description struct {
-	N         int
-	Median    float64
-	Low, High float64 // 95 % interval of the median, by order statistics: needs 6 launches
-	Min, Max  float64
-	Q1, Q3    float64
-	Spread    float64 // of one launch, as a fraction of the median: 1.4826 times the median absolute deviation
+// Summary says what the launches of one candidate gave, in the unit of the metric: one number a launch. What too few
+// launches cannot tell is unknown. Its JSON is part of the documents of package report.
+type Summary struct {
+	N      int           `json:"n"`
+	Median bisect.Number `json:"median"`
+	Low    bisect.Number `json:"low"` // 95 % interval of the median, by order statistics: needs 6 launches
+	High   bisect.Number `json:"high"`
+	Min    bisect.Number `json:"min"`
+	Max    bisect.Number `json:"max"`
+	Q1     bisect.Number `json:"q1"`
+	Q3     bisect.Number `json:"q3"`
+	Spread bisect.Number `json:"spread"` // of one launch, as a fraction of the median: 1.4826 times the median absolute deviation
+}
+
+// Words is the median with its interval, in the unit in which it is read best.
+func (s Summary) Words(unit string) string {
+	out := words.Quantity(float64(s.Median), unit)
+	if scale, _ := words.Prefixed(float64(s.Median), unit); s.Median.Known() && s.Low.Known() {
+		out += fmt.Sprintf(" (%s to %s)", words.Figure(float64(s.Low)*scale), words.Figure(float64(s.High)*scale))
+	}
+	return out
 }
 
 // confidence of every interval that is described.
 const confidence = 0.95
 
 // Describe describes the numbers of some launches.
-func Describe(values []float64) Description {
-	nan := math.NaN()
-	d := Description{N: len(values), Median: nan, Low: nan, High: nan, Min: nan, Max: nan, Q1: nan, Q3: nan, Spread: nan}
+func Describe(values []float64) Summary {
+	none, number := bisect.Unknown(), func(v float64) bisect.Number { return bisect.Number(v) }
+	d := Summary{N: len(values), Median: none, Low: none, High: none, Min: none, Max: none, Q1: none, Q3: none, Spread: none}
 	if d.N == 0 {
 		return d
 	}
 	s := sample(values) // sorted
 	sum := benchmath.AssumeNothing.Summary(s, confidence)
-	d.Median, d.Min, d.Max = sum.Center, s.Values[0], s.Values[d.N-1]
+	d.Median, d.Min, d.Max = number(sum.Center), number(s.Values[0]), number(s.Values[d.N-1])
 	if !math.IsInf(sum.Lo, 0) && !math.IsInf(sum.Hi, 0) {
-		d.Low, d.High = sum.Lo, sum.Hi
+		d.Low, d.High = number(sum.Lo), number(sum.Hi)
 	}
 	if q, err := stats.Quartile(s.Values); err == nil {
-		d.Q1, d.Q3 = q.Q1, q.Q3
+		d.Q1, d.Q3 = number(q.Q1), number(q.Q3)
 	}
 	if mad, err := stats.MedianAbsoluteDeviation(s.Values); err == nil && d.N > 1 && d.Median != 0 {
-		d.Spread = 1.4826 * mad / math.Abs(d.Median)
+		d.Spread = number(1.4826 * mad / math.Abs(sum.Center))
 	}
 	return d
 }

@@ -11,10 +11,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
@@ -57,55 +57,14 @@ func WriteJSON(w io.Writer, document any) error {
 	return err
 }
 
-// Number is null in JSON when it is not known: not a number, or without bounds.
-type Number float64
+// Number is null in JSON when it is not known.
+type Number = bisect.Number
 
 // Unknown is the number that is not known.
-func Unknown() Number { return Number(math.NaN()) }
-
-// Known reports whether there is a number.
-func (n Number) Known() bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
-
-// MarshalJSON implements json.Marshaler.
-func (n Number) MarshalJSON() ([]byte, error) {
-	if !n.Known() {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(n))
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *Number) UnmarshalJSON(b []byte) error {
-	var v *float64
-	err := json.Unmarshal(b, &v)
-	*n = Unknown()
-	if err == nil && v != nil {
-		*n = Number(*v)
-	}
-	return err
-}
+func Unknown() Number { return bisect.Unknown() }
 
 // Summary describes one number a launch.
-type Summary struct {
-	N      int    `json:"n"`
-	Median Number `json:"median"`
-	Low    Number `json:"low"` // 95 % interval of the median
-	High   Number `json:"high"`
-	Min    Number `json:"min"`
-	Max    Number `json:"max"`
-	Q1     Number `json:"q1"`
-	Q3     Number `json:"q3"`
-	Spread Number `json:"spread"` // of one launch, as a fraction of the median
-}
-
-// Words is the median with its interval, in the unit in which it is read best.
-func (s Summary) Words(unit string) string {
-	out := words.Quantity(float64(s.Median), unit)
-	if scale, _ := words.Prefixed(float64(s.Median), unit); s.Median.Known() && s.Low.Known() {
-		out += fmt.Sprintf(" (%s to %s)", words.Figure(float64(s.Low)*scale), words.Figure(float64(s.High)*scale))
-	}
-	return out
-}
+type Summary = compare.Summary
 
 // Estimate is a number with its interval.
 type Estimate struct {

@@ -16,14 +16,14 @@ var arrows = readArrows(`
 bisect:
 bisect/belief: bisect bisect/metric
 bisect/belief/levels: bisect bisect/belief bisect/metric
-bisect/compare: bisect bisect/metric
+bisect/compare: bisect bisect/metric bisect/report/words
 bisect/effects: bisect
 bisect/hint:
 bisect/find: bisect bisect/belief bisect/belief/levels bisect/metric bisect/report/words bisect/search bisect/search/question bisect/sets
 bisect/search: bisect bisect/belief bisect/metric
 bisect/search/question: bisect bisect/belief bisect/belief/levels bisect/metric bisect/report/words bisect/search
 bisect/metric: bisect
-bisect/report: bisect bisect/report/words bisect/sets
+bisect/report: bisect bisect/compare bisect/report/words bisect/sets
 bisect/report/ci: bisect bisect/report bisect/report/words
 bisect/report/internal/samples: bisect bisect/report bisect/sets
 bisect/report/page: bisect bisect/report bisect/report/words bisect/sets

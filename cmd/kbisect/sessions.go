@@ -110,7 +110,7 @@ func valuesWord(o bisect.Outcome) string {
 			continue
 		}
 		l := baseline.Level{Metric: x.Metric, Case: x.Case, Unit: x.Unit}
-		out = append(out, words.Printable(l.Name())+" "+l.Quantity(compare.Describe(x.Values).Median))
+		out = append(out, words.Printable(l.Name())+" "+l.Quantity(float64(compare.Describe(x.Values).Median)))
 	}
 	if n := len(out) - most; n > 0 {
 		out = append(out[:most], fmt.Sprintf("%d more", n))

@@ -109,7 +109,7 @@ func levelOf(p *policy.Policy, all []bisect.Outcome, n session.Number) Level {
 			l.Values, l.Unit = append(l.Values, v), m.Unit(o)
 		}
 	}
-	l.Median = compare.Describe(l.Values).Median
+	l.Median = float64(compare.Describe(l.Values).Median)
 	return l
 }
 
@@ -196,7 +196,7 @@ func (l Level) check(launches int) error {
 	if len(l.Unit) > 32 || len(l.Metric) > 1000 || len(l.Case) > 10_000 {
 		return errors.New("a name is too long")
 	}
-	if m := compare.Describe(l.Values).Median; !(math.Abs(m-l.Median) <= 1e-9*math.Abs(m)) {
+	if m := float64(compare.Describe(l.Values).Median); !(math.Abs(m-l.Median) <= 1e-9*math.Abs(m)) {
 		return fmt.Errorf("median %g, expected %g from its values", l.Median, m)
 	}
 	return nil

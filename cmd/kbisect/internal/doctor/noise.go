@@ -183,7 +183,7 @@ func (s *series) print(w io.Writer) {
 			values = append(values, v)
 		}
 	}
-	d := session.ReportSummary(compare.Describe(values))
+	d := compare.Describe(values)
 	fmt.Fprintf(w, "\n  %s  %s, %d launches\n", s.metric.Name, d.Words(s.metric.Unit(s.fit[0])), len(values))
 	s.failures(w)
 	for _, m := range s.leftOut.Marked {
@@ -304,8 +304,8 @@ func (s *series) seconds() (launch, fixed, build float64) {
 	for _, o := range s.all {
 		build = max(build, o.Build)
 	}
-	launch = max(0.001, compare.Describe(walls).Median)
-	return launch, min(launch, compare.Describe(before).Median), build
+	launch = max(0.001, float64(compare.Describe(walls).Median))
+	return launch, min(launch, float64(compare.Describe(before).Median)), build
 }
 
 // slowSearch is the search for a slowdown as run makes it.

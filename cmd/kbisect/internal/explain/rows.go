@@ -153,7 +153,7 @@ func PhaseOf(all []bisect.Outcome, phase string, of func(report.PhaseTimes) repo
 			return of(p)
 		}
 	}
-	return session.ReportSummary(compare.Describe(nil))
+	return compare.Describe(nil)
 }
 
 // wide is the relative spread from the smallest to the largest value.

@@ -16,7 +16,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -266,7 +265,7 @@ func (h *history) series(w *way, name string, order []string) (s report.HistoryS
 func (h *history) commit(m metric.Metric, id string, all []bisect.Outcome, unit *string) report.HistoryCommit {
 	c := h.commits[id]
 	x := report.HistoryCommit{Commit: id, Subject: c.Subject, Date: c.When.Format(time.RFC3339), Launches: len(all), Failures: []report.Failures{}, Ratio: report.Number(math.NaN())}
-	x.Values = session.ReportSummary(compare.Describe(h.values(m, all, unit)))
+	x.Values = compare.Describe(h.values(m, all, unit))
 	for _, o := range all {
 		if o.Class != bisect.OK {
 			x.Failures = countFailure(x.Failures, *report.NewFailure(&o))
@@ -304,7 +303,7 @@ func countFailure(all []report.Failures, f report.Failure) []report.Failures {
 func (h *history) ratios(s *report.HistorySeries, w *way, m metric.Metric) {
 	base, id := report.Number(math.NaN()), h.want.Base
 	if id != "" {
-		base = session.ReportSummary(compare.Describe(h.values(m, w.launches[id], &s.Unit))).Median
+		base = compare.Describe(h.values(m, w.launches[id], &s.Unit)).Median
 	} else {
 		for _, c := range s.Commits {
 			if c.Values.N > 0 {

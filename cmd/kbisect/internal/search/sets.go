@@ -186,7 +186,7 @@ func (x *setSearch) time(ctx context.Context, a axis, set sets.Set, turned func(
 			best = k
 		}
 	}
-	levels[set.Key()], levels[reference.Key()] = best.B.Median, best.A.Median
+	levels[set.Key()], levels[reference.Key()] = float64(best.B.Median), float64(best.A.Median)
 	e = bisect.Effect{Metric: best.Metric.Name, Ratio: best.Ratio.Value, Low: best.Ratio.Low, High: best.Ratio.High, Higher: best.Metric.Higher}
 	if !(e.Ratio > 0) || math.IsInf(e.High, 0) || math.IsNaN(e.High) {
 		return none, false, nil

@@ -183,7 +183,7 @@ func Side(t *Session, revision, commit string, s compare.Side) report.Candidate 
 func reportContrast(k compare.Contrast) report.Contrast {
 	out := report.Contrast{
 		Metric: k.Metric.Name, AllCases: k.All, Unit: k.Unit, Higher: k.Metric.Higher, Result: string(k.Answer), Pairs: k.Pairs,
-		A: ReportSummary(k.A), B: ReportSummary(k.B), Ratio: estimate(k.Ratio), Shift: estimate(k.Shift), Bound: estimate(k.Bound),
+		A: k.A, B: k.B, Ratio: estimate(k.Ratio), Shift: estimate(k.Shift), Bound: estimate(k.Bound),
 		Cliff: report.Number(k.Cliff), P: report.Number(k.P), Holm: report.Number(k.Adjusted), Doubt: report.Number(k.Doubt),
 		Visible: report.Number(k.Smallest),
 	}
@@ -194,12 +194,6 @@ func reportContrast(k compare.Contrast) report.Contrast {
 		out.Why = &k.Why
 	}
 	return out
-}
-
-// ReportSummary turns a description of values into the form of a document.
-func ReportSummary(d compare.Description) report.Summary {
-	n := func(v float64) report.Number { return report.Number(v) }
-	return report.Summary{N: d.N, Median: n(d.Median), Low: n(d.Low), High: n(d.High), Min: n(d.Min), Max: n(d.Max), Q1: n(d.Q1), Q3: n(d.Q3), Spread: n(d.Spread)}
 }
 
 // estimate is an interval in the form of a document.

@@ -190,7 +190,7 @@ func summaryOf(all []bisect.Outcome, m metric.Metric, one string) report.Summary
 			v = append(v, x)
 		}
 	}
-	return ReportSummary(compare.Describe(v))
+	return compare.Describe(v)
 }
 
 // PhaseTimes describes the seconds of every phase, in the order in which launches enter them.
@@ -213,7 +213,7 @@ func PhaseTimes(all []bisect.Outcome) []report.PhaseTimes {
 	}
 	out := []report.PhaseTimes{}
 	for _, name := range order {
-		out = append(out, report.PhaseTimes{Phase: name, Times: ReportSummary(compare.Describe(times[name])), Cold: ReportSummary(compare.Describe(cold[name]))})
+		out = append(out, report.PhaseTimes{Phase: name, Times: compare.Describe(times[name]), Cold: compare.Describe(cold[name])})
 	}
 	return out
 }
@@ -291,11 +291,11 @@ func MetricSummary(t *Session, all []bisect.Outcome, n Number) report.MetricSumm
 				continue
 			}
 			out.Samples += len(s.Values)
-			within = append(within, compare.Describe(s.Values).Spread)
+			within = append(within, float64(compare.Describe(s.Values).Spread))
 		}
 	}
 	within = slices.DeleteFunc(within, math.IsNaN)
-	out.Values, out.Within = ReportSummary(compare.Describe(values)), report.Number(compare.Describe(within).Median)
+	out.Values, out.Within = compare.Describe(values), compare.Describe(within).Median
 	if low, high, share, ok := levels.TwoModes(values); ok {
 		out.Modes = &report.Modes{Low: report.Number(low), High: report.Number(high), Share: report.Number(share)}
 	}
@@ -331,7 +331,7 @@ func deviceStates(t *Session, all []bisect.Outcome) []report.DeviceState {
 				clock, temperature, power = append(clock, float64(r.SMClock)), append(temperature, float64(r.Temperature)), append(power, r.PowerW)
 			}
 		}
-		d.Clock, d.Temperature, d.Power = ReportSummary(compare.Describe(clock)), ReportSummary(compare.Describe(temperature)), ReportSummary(compare.Describe(power))
+		d.Clock, d.Temperature, d.Power = compare.Describe(clock), compare.Describe(temperature), compare.Describe(power)
 		out = append(out, d)
 	}
 	return out
