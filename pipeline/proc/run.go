@@ -150,7 +150,9 @@ func (t *trial) run(ctx context.Context, o warden.Order) error {
 		err = t.follow(ctx)
 	}
 	t.pipes.drain()
-	if swept := t.strays(); err == nil {
+	killed, names, swept := strays(t.spec, t.before)
+	t.result.Leftover, t.result.Strays = t.result.Leftover+killed, names
+	if err == nil {
 		err = swept
 	}
 	if lowered := trials.limits.Restore(); len(lowered) > 0 {

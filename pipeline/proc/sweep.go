@@ -91,28 +91,26 @@ func sweepGroup(g *cgroup.Group, hit map[ps.ID]bool) error {
 
 // strays finds what began during a trial outside of its tree: some other program has started it on its behalf, such
 // as one that runs jobs later. What carries the cookie is killed; what only works in the trial's folder may be the
-// user's own, and is told.
-func (t *trial) strays() error {
+// user's own, and is named.
+func strays(s Spec, before int) (killed int, names []string, err error) {
 	marked := false
-	for _, p := range ps.Since(t.before) {
+	for _, p := range ps.Since(before) {
 		if !p.Alive() || !p.Ours() || p.Descends(os.Getpid()) {
 			continue
 		}
 		cookie, _ := lookup(strings.Split(p.File("environ"), "\x00"), cookieVariable)
 		dir := p.Link("cwd")
 		switch {
-		case cookie == t.spec.Cookie:
+		case cookie == s.Cookie:
 			marked = true
-		case t.spec.Dir != "" && (dir == t.spec.Dir || strings.HasPrefix(dir, t.spec.Dir+"/")):
-			t.result.Strays = append(t.result.Strays, p.Command)
+		case s.Dir != "" && (dir == s.Dir || strings.HasPrefix(dir, s.Dir+"/")):
+			names = append(names, p.Command)
 		}
 	}
-	if !marked {
-		return nil
+	if marked {
+		killed, err = sweep(func(cookie string) bool { return cookie == s.Cookie })
 	}
-	killed, err := sweep(func(cookie string) bool { return cookie == t.spec.Cookie })
-	t.result.Leftover += killed
-	return err
+	return killed, names, err
 }
 
 // note adds those of a list that are alive to hit.
