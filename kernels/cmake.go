@@ -24,7 +24,7 @@ func CMakeScript(target string) string {
 	script := "test -e build/CMakeCache.txt || ! command -v ninja >/dev/null || export CMAKE_GENERATOR=Ninja; " +
 		"cmake -S . -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build --parallel 2"
 	if target != "" {
-		script += " --target " + shellWords([]string{target})
+		script += " --target " + ShellWords(target)
 	}
 	return script
 }

@@ -48,16 +48,16 @@ func nvccBuild(p Project, program string) (argv, depfiles []string) {
 	if len(p.Sources) == 1 {
 		depfiles = []string{depfile(0)}
 		line := append(slices.Clone(compiler), "-MD", "-MF", depfile(0), "-o", program, p.Sources[0])
-		return []string{"sh", "-ec", "mkdir -p " + objectDir + "\nexec " + shellWords(line)}, depfiles
+		return []string{"sh", "-ec", "mkdir -p " + objectDir + "\nexec " + ShellWords(line...)}, depfiles
 	}
 	script := []string{"mkdir -p " + objectDir}
 	link := append(slices.Clone(compiler), "-o", program)
 	for i, source := range p.Sources {
 		object := fmt.Sprintf("%s/%d.o", objectDir, i)
 		depfiles, link = append(depfiles, depfile(i)), append(link, object)
-		script = append(script, shellWords(append(slices.Clone(compiler), "-MD", "-MF", depfile(i), "-c", "-o", object, source)))
+		script = append(script, ShellWords(append(slices.Clone(compiler), "-MD", "-MF", depfile(i), "-c", "-o", object, source)...))
 	}
-	return []string{"sh", "-ec", strings.Join(append(script, "exec "+shellWords(link)), "\n")}, depfiles
+	return []string{"sh", "-ec", strings.Join(append(script, "exec "+ShellWords(link...)), "\n")}, depfiles
 }
 
 // nvccOptions are the user's options, with defaults for optimisation, language standard,
@@ -112,8 +112,8 @@ func archNumber(capability string) (string, bool) {
 	return arch, true
 }
 
-// shellWords quotes words so that a shell splits the result into the same words.
-func shellWords(words []string) string {
+// ShellWords quotes words so that a shell splits the result into the same words.
+func ShellWords(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
 		quoted[i] = w

@@ -190,7 +190,7 @@ func toolOutput(t *testing.T, argv []string) []byte {
 
 func TestShellWords(t *testing.T) {
 	words := []string{"a", "", "it's", "$HOME `x` \\", "a\nb", "*", "-O3"}
-	out, err := exec.Command("sh", "-c", `printf '%s\0' `+shellWords(words)).Output()
+	out, err := exec.Command("sh", "-c", `printf '%s\0' `+ShellWords(words...)).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package kernels
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -149,7 +148,7 @@ func (f File) readSource(root, dir string) ([]byte, error) {
 			first = cmp.Or(first, err)
 			continue
 		}
-		if to, err := filepath.Rel(path.Dir(f.Name), x.Path); err == nil && dir == "" && path.Dir(f.Name) != path.Dir(x.Path) && isCPlusPlus(x.Path) {
+		if to, err := filepath.Rel(path.Dir(f.Name), x.Path); err == nil && dir == "" && path.Dir(f.Name) != path.Dir(x.Path) && slices.Contains(cPlusPlus, path.Ext(x.Path)) {
 			return fmt.Appendf(nil, "#include %q\n", filepath.ToSlash(to)), nil
 		}
 		return text, nil
@@ -157,9 +156,8 @@ func (f File) readSource(root, dir string) ([]byte, error) {
 	return nil, first
 }
 
-func isCPlusPlus(name string) bool {
-	return slices.Contains([]string{".cu", ".cpp", ".cc", ".cxx", ".c"}, path.Ext(name))
-}
+// cPlusPlus are the endings of sources that can include another one.
+var cPlusPlus = []string{".cu", ".cpp", ".cc", ".cxx", ".c"}
 
 // MissingSourceError means that the candidate lacks a source of the plan.
 type MissingSourceError struct {
@@ -205,8 +203,7 @@ func (p Plan) Digest() string {
 	if err != nil {
 		panic(err) // strings always marshal
 	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
 // Limit is the sum of the stages' limits, or 0 when a stage has none.

@@ -29,10 +29,6 @@ type machine struct {
 	suspects map[bisect.Candidate]bool // see suspect
 }
 
-func newMachine(c Config) *machine {
-	return &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}}
-}
-
 // suspect takes in that a step of a candidate looked as if another process had ended it: once it may have been
 // any process, twice it was the candidate.
 func (m *machine) suspect(c bisect.Candidate, yes bool) {

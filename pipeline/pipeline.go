@@ -61,7 +61,8 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 	}
 	p := &Pipeline{
 		Config: c, workspaces: workspaces{root, map[string]*workspace.Workspace{}},
-		machine: newMachine(c), endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
+		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}},
+		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
 	}
 	if len(c.Recipe.Plan.Build) > 0 {
 		p.ahead, p.cpus = newAhead(root, c.Jobs)

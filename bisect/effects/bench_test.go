@@ -152,7 +152,7 @@ func (p *planted) screened(t testing.TB, e Search) (marks, int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConfirmation(l, f)
+	c := &confirmation{l, f, map[flagSet]*trial{}}
 	for _, x := range f.best() {
 		c.tests[x] = &trial{verdict: 1}
 	}

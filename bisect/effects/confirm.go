@@ -39,10 +39,6 @@ type confirmation struct {
 	tests map[flagSet]*trial // of the terms that were suspected
 }
 
-func newConfirmation(l *lab, f *fit) *confirmation {
-	return &confirmation{l, f, map[flagSet]*trial{}}
-}
-
 // run launches what tells each suspect from its parts until all of the best model are confirmed.
 func (c *confirmation) run(ctx context.Context) error {
 	for n := 0; n < freshRounds && len(c.lab.runs) > 0 && len(c.refuted()) < freshRefuted; {

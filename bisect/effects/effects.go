@@ -69,7 +69,7 @@ func (e Search) Find(ctx context.Context) (Ranking, error) {
 	if err != nil {
 		return Ranking{}, err
 	}
-	c := newConfirmation(l, f)
+	c := &confirmation{l, f, map[flagSet]*trial{}}
 	if err := c.run(ctx); err != nil {
 		return Ranking{}, err
 	}

@@ -46,17 +46,13 @@ func (c Channel) Figure(o bisect.Outcome) (f Figure, ok bool) {
 	}
 	switch {
 	case len(own) > 0:
-		return worstOf(own), true
+		return slices.MaxFunc(own, func(a, b Figure) int { return cmp.Compare(a.Level, b.Level) }), true
 	case len(kin) == 1:
 		return kin[0], true
 	case len(kin) == 0 && told && c.Metric.fromNothing():
 		return Figure{Level: math.Log(zeroAs)}, true
 	}
 	return Figure{}, false
-}
-
-func worstOf(all []Figure) Figure {
-	return slices.MaxFunc(all, func(a, b Figure) int { return cmp.Compare(a.Level, b.Level) })
 }
 
 // Was is the case as the first of two launches names it, where the second has the kernel under another name;

@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -263,10 +264,7 @@ func (m Metric) Direction(launches ...bisect.Outcome) (Direction, error) {
 				continue
 			}
 			units = append(units, s.Unit)
-			unit := s.Unit
-			if unit == "" {
-				unit = m.DefaultUnit
-			}
+			unit := cmp.Or(s.Unit, m.DefaultUnit)
 			d := ofName(m.Name)
 			if u, ok := ParseUnit(unit); ok {
 				d = u.Better

@@ -160,8 +160,7 @@ func deviceDigest(codes []DeviceCode) (string, error) {
 		return "", nil
 	}
 	slices.Sort(all)
-	sum := sha256.Sum256([]byte(strings.Join(all, "\n")))
-	return hex.EncodeToString(sum[:]), nil
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(all, "\n")))), nil
 }
 
 // hostNoise matches sections of a host program that do not change what it does, and those

@@ -91,7 +91,7 @@ func parseCutlassRow(header, record []string) cutlassRow {
 			if err == nil && v > 0 && !math.IsInf(v, 0) {
 				row.Seconds = v / 1e3
 			}
-		case slices.Contains(cutlassSizes(), column):
+		case slices.Contains(cutlassSizes, column):
 			name = append(name, column+"="+value)
 		}
 	}
@@ -104,9 +104,7 @@ func parseCutlassRow(header, record []string) cutlassRow {
 }
 
 // cutlassSizes are the columns that identify a problem; the others describe the kernel.
-func cutlassSizes() []string {
-	return []string{"m", "n", "k", "batch_count", "h", "w", "d", "c", "r", "s", "t", "p", "q", "z", "groups", "split_k_slices"}
-}
+var cutlassSizes = []string{"m", "n", "k", "batch_count", "h", "w", "d", "c", "r", "s", "t", "p", "q", "z", "groups", "split_k_slices"}
 
 // cutlassClass is what a disposition means for the whole trial. What was not run is no fault of the commit.
 func cutlassClass(disposition string) bisect.Class {

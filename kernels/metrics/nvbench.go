@@ -75,9 +75,7 @@ const (
 )
 
 // coldTags name the time of a state without samples, the best first.
-func coldTags() []string {
-	return []string{"nv/cold/time/gpu/median", "nv/cold/time/gpu/mean", tagCPU}
-}
+var coldTags = []string{"nv/cold/time/gpu/median", "nv/cold/time/gpu/mean", tagCPU}
 
 // readNVBench reads a report of nvbench with the sidecars that it names.
 func readNVBench(x Input) (r Results, err error) {
@@ -174,7 +172,7 @@ func (s *nvbenchState) series(metric, caseName string, read func(string) ([]byte
 		warning = protocol.Plain(fmt.Sprintf("samples of nvbench for %s: %v", caseName, err), protocol.MaxWhy)
 	}
 	add(metric, "s", samples...)
-	for _, tag := range coldTags() {
+	for _, tag := range coldTags {
 		if v, ok := s.number(tag); ok && len(samples) == 0 {
 			add(metric, "s", v)
 			break

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -129,10 +130,7 @@ func caseKey(key, kind string) (index int, field string, ok bool) {
 
 // timings are the fields of a benchmark that become series, with the unit in which they are sent.
 func (p *Popcorn) timings() []struct{ field, metric, unit string } {
-	name := p.Metric
-	if name == "" {
-		name = "time"
-	}
+	name := cmp.Or(p.Metric, "time")
 	return []struct{ field, metric, unit string }{
 		{"mean", name, "ns"}, {"best", name + ".best", "ns"}, {"worst", name + ".worst", "ns"},
 		{"std", name + ".std", "ns"}, {"runs", name + ".runs", ""},

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -77,11 +78,7 @@ func (p *Reader) programLine(key, value string, found bool) (understood bool) {
 			kind = key
 		}
 	default:
-		metric := p.Metric
-		if metric == "" {
-			metric = "time"
-		}
-		kind = p.results.take(key, value, metric, p.Phase())
+		kind = p.results.take(key, value, cmp.Or(p.Metric, "time"), p.Phase())
 	}
 	understood = kind != ""
 	if !understood {

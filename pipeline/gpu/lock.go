@@ -75,7 +75,7 @@ func tryLockIn(dir, uuid string) (func(), error) {
 			continue
 		}
 		signHolder(f)
-		return releaser(f), nil
+		return func() { _ = f.Close() }, nil // which drops the lock; a second Close only fails
 	}
 	return nil, fmt.Errorf("lock device %s: %s is removed again and again", uuid, path)
 }
@@ -169,8 +169,4 @@ func holderOf(f *os.File) string {
 		return ""
 	}
 	return fmt.Sprintf(" (process %d)", pid)
-}
-
-func releaser(f *os.File) func() {
-	return func() { _ = f.Close() } // closing drops the lock; a second Close only fails
 }

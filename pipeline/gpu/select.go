@@ -32,7 +32,7 @@ func Select(spec []string) ([]string, error) {
 		return nil, nil
 	}
 	visible, set := os.LookupEnv(visibleDevices)
-	if !isAuto(spec) {
+	if len(spec) > 0 && !slices.Equal(spec, []string{"auto"}) {
 		return selectNamed(spec, Probe())
 	}
 	if !set {
@@ -42,10 +42,6 @@ func Select(spec []string) ([]string, error) {
 		return nil, fmt.Errorf("%w: it is %q\nhint: unset it, or name a device in it", ErrHidden, visible)
 	}
 	return selectVisible(visible, Probe())
-}
-
-func isAuto(spec []string) bool {
-	return len(spec) == 0 || slices.Equal(spec, []string{"auto"})
 }
 
 // hides reports whether CUDA sees nothing: it stops at the first entry that it

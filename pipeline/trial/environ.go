@@ -173,18 +173,9 @@ func writeShims(w *workspace.Workspace, options []string) (string, error) {
 		if path, err = filepath.Abs(path); err != nil {
 			return "", err
 		}
-		if err := os.WriteFile(filepath.Join(made, name), fmt.Appendf(nil, shim, quote(path), quote(options...)), 0o777); err != nil {
+		if err := os.WriteFile(filepath.Join(made, name), fmt.Appendf(nil, shim, kernels.ShellWords(path), kernels.ShellWords(options...)), 0o777); err != nil {
 			return "", err
 		}
 	}
 	return dir, os.Rename(made, dir)
-}
-
-// quote writes words for a shell.
-func quote(words ...string) string {
-	var out []string
-	for _, w := range words {
-		out = append(out, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
-	}
-	return strings.Join(out, " ")
 }

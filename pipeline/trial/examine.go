@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -112,8 +111,7 @@ func (x *examiner) artefact() (*bisect.Artefact, error) {
 		}
 		d, h, err := cuda.Artefact(data)
 		if err != nil { // no program: every byte counts
-			sum := sha256.Sum256(data)
-			d, h = "", hex.EncodeToString(sum[:])
+			d, h = "", fmt.Sprintf("%x", sha256.Sum256(data))
 		}
 		rel, err := filepath.Rel(x.w.Dir, name)
 		if err != nil {
@@ -131,8 +129,7 @@ func digestOf(digests []string) string {
 	if len(digests) == 0 {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(strings.Join(digests, "\n")))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(digests, "\n"))))
 }
 
 // inputs lists the files of the repository that the build has read, by its dependency files; whole reports

@@ -14,7 +14,6 @@ package trial
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -157,7 +156,7 @@ func FileName(c bisect.Candidate) string {
 		return bisect.ShortID(c.Commit)
 	}
 	sum := sha256.Sum256([]byte(c.String()))
-	return bisect.ShortID(c.Commit) + "-" + hex.EncodeToString(sum[:4])
+	return fmt.Sprintf("%s-%x", bisect.ShortID(c.Commit), sum[:4])
 }
 
 // lost is a file of the commit that the repository lacks, as partial clones may, if that may be why a step failed; or

@@ -18,18 +18,14 @@ import (
 // folders of its own: another one's cache would hide the compile time of a candidate, a torch
 // extension of the same name would be taken for another commit's, and the lock file of a killed
 // build would block every later load. The user's own caches are never read, emptied or written.
-func cacheVariables() []string {
-	return []string{
-		"XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "CUDA_CACHE_PATH",
-		"CUTE_DSL_CACHE_DIR", "HELION_CACHE_DIR", "TILELANG_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE", "DG_JIT_CACHE_DIR",
-		"CUPY_CACHE_DIR", "NUMBA_CACHE_DIR", "TVM_FFI_CACHE_DIR",
-	}
+var cacheVariables = []string{
+	"XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "CUDA_CACHE_PATH",
+	"CUTE_DSL_CACHE_DIR", "HELION_CACHE_DIR", "TILELANG_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE", "DG_JIT_CACHE_DIR",
+	"CUPY_CACHE_DIR", "NUMBA_CACHE_DIR", "TVM_FFI_CACHE_DIR",
 }
 
 // remoteCaches would share a cache over the network.
-func remoteCaches() []string {
-	return []string{"TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", "TORCHINDUCTOR_REMOTE_CACHE_BACKEND", "TORCHINDUCTOR_REDIS_HOST", "TORCHINDUCTOR_REDIS_PORT", "TRITON_CACHE_MANAGER"}
-}
+var remoteCaches = []string{"TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", "TORCHINDUCTOR_REMOTE_CACHE_BACKEND", "TORCHINDUCTOR_REDIS_HOST", "TORCHINDUCTOR_REDIS_PORT", "TRITON_CACHE_MANAGER"}
 
 // Where Python keeps what it has compiled, and whether.
 const (
@@ -44,10 +40,10 @@ func cacheEnv(env []string, root, python string, sandbox bool) []string {
 	shared := sharedData(env, sandbox)
 	env = slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(cacheVariables(), name) || slices.Contains(remoteCaches(), name) || name == bytecodePrefix || name == noBytecode
+		return slices.Contains(cacheVariables, name) || slices.Contains(remoteCaches, name) || name == bytecodePrefix || name == noBytecode
 	})
 	env = append(env, bytecodePrefix+"="+python)
-	for _, name := range cacheVariables() {
+	for _, name := range cacheVariables {
 		env = append(env, name+"="+filepath.Join(root, strings.ToLower(name)))
 	}
 	return append(env, shared...)
