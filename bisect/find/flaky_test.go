@@ -459,3 +459,88 @@ func TestSpentBeforeTheEndsAreToldApart(t *testing.T) {
 		t.Errorf("%d of 40 searches say that the ends were not told apart, %d list suspects", open, suspects)
 	}
 }
+
+// Launches that are slow and in time are stopped early. What is said beside the culprit rests on the full limit as well: that a
+// parent before the range is bad, that the range holds several changes, that commits of equal inputs behave differently.
+func TestEarlyStopsAloneSayNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(commits []bisect.Commit)
+		rate   float64
+		slow   func(i int, id string) bool
+		looked []string
+		never  string
+	}{
+		"a parent before the range": {
+			func(commits []bisect.Commit) { commits[29].Parents = append(commits[29].Parents, "older") }, 1,
+			func(_ int, id string) bool { return id == "older" }, nil, "older than the good end"},
+		"a stretch of the range": {
+			func([]bisect.Commit) {}, 0.4,
+			func(i int, _ string) bool { return i >= 17 && i < 22 }, nil, "more than one change"},
+		"a commit of inputs that another has": {
+			func(commits []bisect.Commit) {
+				for i := 15; i < 24; i++ {
+					commits[i].Key = "same"
+				}
+			}, 0.4,
+			func(i int, _ string) bool { return i == 15 }, []string{simulate.ID(20)}, "equal inputs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			right := 0
+			for seed := range uint64(10) {
+				commits := straight(40)
+				c.change(commits)
+				d := planted(commits, 29, c.rate, seed)
+				d.fail = bisect.Outcome{Class: bisect.Timeout, Phase: "run", Wall: 180}
+				s := sampler(func(r bisect.Request) (bisect.Outcome, error) {
+					o, err := d.Sample(t.Context(), r)
+					i := slices.IndexFunc(commits, func(k bisect.Commit) bool { return k.ID == r.Candidate.Commit })
+					if o.Class == bisect.OK && c.slow(i, r.Candidate.Commit) {
+						o.Wall = 40
+					}
+					if r.Hurry != "" && o.Wall > 24 {
+						o.Class, o.Phase, o.Wall, o.Early = bisect.Timeout, r.Hurry, 24, true
+					}
+					return o, err
+				})
+				b := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: simulate.ID(0)}, GoodKey: "k0", Sampler: s, Options: search.Options{Find: bisect.Timeout, Error: 0.01}}
+				b.Looked = looked(t, s, c.looked...)
+				f, err := find.Culprits(t.Context(), b)
+				if err != nil || strings.Contains(strings.Join(f.Warnings, " "), c.never) {
+					t.Errorf("seed %d: %v %v %+v %q", seed, err, f.Result, f.Culprits, f.Warnings)
+				}
+				if f.Result == bisect.Found && f.Culprits[0].Commit == commits[29].ID {
+					right++
+				} else {
+					t.Logf("seed %d: %v %q %q", seed, f.Result, f.Ends.Why, f.Warnings)
+				}
+			}
+			if right < 9 {
+				t.Errorf("%d of 10 right", right)
+			}
+		})
+	}
+}
+
+// Four launches of five are slow and in time, at both ends: stopped early, they fail alike. Ends are called alike only by
+// launches at the full limit, which show that they are not.
+func TestEndsThatAreSlowSometimesAreNotAlike(t *testing.T) {
+	right := 0
+	const jobs = 12
+	for seed := range uint64(jobs) {
+		d := planted(straight(20), 12, 0.6, seed)
+		d.fail, d.soon = bisect.Outcome{Class: bisect.Timeout, Phase: "run", Wall: 180}, 24
+		d.wall = func(int) float64 { return []float64{10, 40, 40, 40, 40}[d.rng.IntN(5)] }
+		f := d.find(t, d, search.Options{Find: bisect.Timeout})
+		switch {
+		case f.Result == bisect.NoDifference:
+			t.Logf("seed %d: %s", seed, f.Ends.Why)
+		case f.Result == bisect.Found && f.Culprits[0].Commit == simulate.ID(13):
+			right++
+		default:
+			t.Logf("seed %d: %v %+v %q", seed, f.Result, f.Culprits, f.Warnings)
+		}
+	}
+	if right < jobs*3/4 {
+		t.Errorf("%d of %d right", right, jobs)
+	}
+}

@@ -199,6 +199,24 @@ func (l *Ledger) EarlyOnly() (commit string) {
 	return commit
 }
 
+// Unconfirmed reports a commit whose failures were all stopped early: it may be slow and pass. Three launches of the proof
+// that have not failed leave it at that.
+func (l *Ledger) Unconfirmed(commit string) bool {
+	const enough = 3
+	early, patient := 0, 0
+	for _, t := range l.Of(commit, "") {
+		switch {
+		case t.Early:
+			early++
+		case t.Class == bisect.Timeout:
+			return false
+		case t.Purpose == bisect.ConfirmCulprit:
+			patient++
+		}
+	}
+	return early > 0 && patient < enough
+}
+
 // alwaysEarly reports a commit that was stopped early every time it was launched: it may be slow and pass.
 func (l *Ledger) alwaysEarly() bool {
 	const often = 3

@@ -114,7 +114,7 @@ func TestLedgerKeepsNoErrors(t *testing.T) {
 	}
 }
 
-// trialsOf makes trials of commit a: "e" one that was stopped early, "p" one at its full limit of the proof, "." another,
+// trialsOf makes trials of commit a: "e" one that was stopped early, "p" one at its full limit of the proof, "o" one that passed there, "." another,
 // "E" and so on the same of commit b.
 func trialsOf(l *Ledger, what string) {
 	for i, c := range what {
@@ -127,6 +127,8 @@ func trialsOf(l *Ledger, what string) {
 			x.Hurry, x.Early = "warmup", true
 		case 'p':
 			x.Purpose = bisect.ConfirmCulprit
+		case 'o':
+			x.Purpose, x.Class = bisect.ConfirmCulprit, bisect.OK
 		}
 		l.keep(x)
 	}
@@ -158,6 +160,12 @@ func TestLedgerEarly(t *testing.T) {
 		l.void(func(Trial) bool { return true })
 		if l.Early() || l.EarlyOnly() != "" || l.alwaysEarly() {
 			t.Errorf("%q: void trials count", c.made)
+		}
+	}
+	for made, want := range map[string]bool{"": false, ".": false, "E": false, "e": true, "ee": true, "e.": false, "ep": false, "eo": true, "eoo": true, "eooo": false} {
+		l := NewLedger(&Search{})
+		if trialsOf(l, made); l.Unconfirmed("a") != want {
+			t.Errorf("%q: unconfirmed %v", made, !want)
 		}
 	}
 	l := NewLedger(&Search{})

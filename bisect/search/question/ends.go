@@ -132,7 +132,11 @@ func (c *endTrials) alike(p float64) (done, acted bool, err error) {
 		return false, false, nil
 	}
 	over, bad := c.r.Over(), c.r.Span.Id(c.r.Span.Bad())
-	switch id := c.r.Ledger.EarlyOnly(); {
+	id := c.r.Ledger.EarlyOnly()
+	if good := c.r.Span.Good.Commit; c.r.Ledger.Unconfirmed(good) { // which has to fail as the bad end does
+		id = good
+	}
+	switch {
 	case over != "" && !c.r.GiveUp(over):
 		return false, true, nil
 	case over != "":

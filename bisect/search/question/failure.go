@@ -126,8 +126,8 @@ func (q *Failure) Expected(r *search.Run) float64 {
 // Settled implements search.Question: the ends do not differ, or two commits contradict every single change.
 func (q *Failure) Settled(r *search.Run, _ bool) (done, acted bool, err error) {
 	b := r.Belief.(*belief.Failures)
-	if q.manyChanges(r, b) {
-		return false, true, nil
+	if acted, err := q.manyChanges(r, b); err != nil || acted {
+		return false, acted, err
 	}
 	if acted, err := q.oddTwins(r, b); err != nil || acted && r.Over() == "" {
 		return false, acted, err
@@ -147,6 +147,9 @@ func (q *Failure) oddTwins(r *search.Run, b *belief.Failures) (acted bool, err e
 				continue
 			}
 			if belief.LogBad(f)+belief.LogGood(p)-belief.LogRate(f.Plus(p)) >= rarely-math.Log(r.Search.Delta()) {
+				if acted, err := confirm(r, r.Span.Id(bad)); err != nil || acted {
+					return acted, err
+				}
 				r.DistrustKeys(r.Span.Id(bad))
 				return true, nil
 			}
@@ -161,22 +164,35 @@ func (q *Failure) oddTwins(r *search.Run, b *belief.Failures) (acted bool, err e
 	return false, nil
 }
 
+// confirm launches a commit at the full limit whose failures were all stopped early. As the culprit is, so is every other
+// commit of which it is said that it fails.
+func confirm(r *search.Run, id string) (acted bool, err error) {
+	if r.Over() != "" || !r.Ledger.Unconfirmed(id) {
+		return false, nil
+	}
+	_, err = r.Try(id, bisect.ConfirmCulprit)
+	return true, err
+}
+
 // manyChanges looks for two commits that no single change explains, at whatever rate: one that failed
 // every time below one that never did. Then the range holds several changes, and the search keeps to the
 // older one.
-func (q *Failure) manyChanges(r *search.Run, b *belief.Failures) bool {
+func (q *Failure) manyChanges(r *search.Run, b *belief.Failures) (acted bool, err error) {
 	for _, good := range b.Tested() {
 		if t := b.Of(good); t.Fails > 0 || t.Passes < strongCount {
 			continue
 		}
 		for _, bad := range b.Tested() {
 			if t := b.Of(bad); b.Reaches(good, bad) && t.Passes == 0 && t.Fails >= strongCount {
+				if acted, err := confirm(r, r.Span.Id(bad)); err != nil || acted {
+					return acted, err
+				}
 				q.keepTo(r, bad)
-				return true
+				return true, nil
 			}
 		}
 	}
-	return false
+	return false, nil
 }
 
 // keepTo makes commit bad the bad end.
@@ -269,9 +285,13 @@ func (f *failureProof) tryParent(k int, culprit, p string) (done bool, err error
 	runs, i, b := f.r.Ledger.Tally(f.q, p, ""), f.r.Span.Place(p), f.r.Belief.(*belief.Failures).Posterior()
 	passed := func(c int) bool { return f.r.Belief.(*belief.Failures).Of(c).Passes > 0 }
 	sure := f.q.certain() && runs.Passes == 0
-	switch {
-	case !sure && (runs.Fails < 2 || b.SpeaksBad(k, runs) < -math.Log(f.r.Search.Delta())):
+	if !sure && (runs.Fails < 2 || b.SpeaksBad(k, runs) < -math.Log(f.r.Search.Delta())) {
 		return false, nil
+	}
+	if acted, err := confirm(f.r, p); err != nil || acted {
+		return false, err
+	}
+	switch {
 	case i < 0 && p != f.r.Span.Good.Commit:
 		f.r.Account.Warn(fmt.Sprintf("commit %s lies before the range: the complaint is older than the good end on that branch; try an earlier good end", bisect.ShortID(p)))
 		f.r.Account.Finding.Result = bisect.Inconclusive
