@@ -71,6 +71,9 @@ func (j *job) whole() error {
 	if err := j.ask(); err != nil || j.r.Question == nil {
 		return err
 	}
+	if _, timed := j.r.Question.(*question.Level); timed && j.r.Search.All {
+		j.r.Later = passes * (manyProbes + 2)
+	}
 	if err := j.r.Locate(); err != nil {
 		return err
 	}

@@ -123,6 +123,7 @@ func (e *levelSweep) search(lo, hi int, least float64) error {
 		most = maxRampLaunches
 	}
 	q := &question.Level{Faster: e.q.Faster, Channel: e.q.Channel, Channels: []metric.Channel{e.q.Channel}, Part: &question.Part{Offset: e.offsets(lo, index), Claims: e.claims}}
+	sub.Later = r.Later
 	sub.Question, sub.Least, sub.Most = q, least, r.Ledger.Launches+min(most, r.Most-r.Ledger.Launches)
 	for k, i := range index {
 		sub.Span.Usable[k] = sub.Span.Usable[k] && (r.Span.Usable[i] || i == hi)
@@ -262,9 +263,10 @@ func (e *levelSweep) agree(lo, before, culprit, hi int) bool {
 // parents are among them, so that no segment holds their steps.
 func (e *levelSweep) probe() error {
 	at := e.chain()
-	e.survey = &survey{whole: true}
-	for range passes {
-		for _, i := range at {
+	e.survey, e.r.Later = &survey{whole: true}, 0
+	for n := range passes {
+		for k, i := range at {
+			search.Tell(e.r, e.r.Belief, search.Outlook{Launches: float64((passes-n)*len(at) - k)})
 			if e.r.Over() != "" {
 				e.survey.whole = false
 				break

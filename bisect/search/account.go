@@ -2,8 +2,6 @@ package search
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
@@ -167,23 +165,4 @@ func (a *Account) WarnOthers() {
 		a.Warn(fmt.Sprintf("%d of the commits tested fail in another way (%s) and were set aside, such as %s\nhint: to find where that came from, search again with --bad %s",
 			count[kind], kind, bisect.ShortID(example[kind]), bisect.ShortID(example[kind])))
 	}
-}
-
-// Progress is how far a search is and what it will still take.
-type Progress struct {
-	Suspects         float64 // the number of equally likely suspects that would be as hard to tell apart
-	Probability      float64 // of the likeliest suspect
-	ExpectedLaunches float64 // to the end, proof included
-	ExpectedSeconds  float64 // the same by what a launch has taken so far, builds and pauses included
-}
-
-// Tell reports the progress by a belief that expects so many launches to the end.
-func Tell(r *Run, b belief.Belief, launches float64) {
-	if r.Search.OnProgress == nil || b == nil {
-		return
-	}
-	weights := b.Weights()
-	p := Progress{Suspects: math.Exp(belief.Entropy(weights)), Probability: slices.Max(weights), ExpectedLaunches: launches}
-	p.ExpectedSeconds = p.ExpectedLaunches * r.Ledger.Pace()
-	r.Search.OnProgress(p)
 }

@@ -35,6 +35,7 @@ type Ledger struct {
 	Around   belief.DeviceLog
 	first    float64 // when the first launch began, and the last one ended; seconds since the job began
 	end      float64
+	forecast forecast
 }
 
 // NewLedger returns a ledger of the launches made before the search.

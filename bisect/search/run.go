@@ -27,6 +27,7 @@ type Run struct {
 	Least    float64 // smallest step worth finding, a logarithm
 	Most     int     // launches, by the ledger's count
 	From     int     // launches when it began
+	Later    float64 // launches that are expected after it
 }
 
 // Answer says what an outcome means to a question.
@@ -71,8 +72,8 @@ type Question interface {
 	Settled(r *Run, decided bool) (done, acted bool, err error)
 	// AsProof makes the launch of commit i that the belief asks for serve the proof as well; false: it was not made.
 	AsProof(r *Run, i int) (made bool, err error)
-	// Expected is the number of launches to the end, proof included.
-	Expected(r *Run) float64
+	// Expected is what it still takes.
+	Expected(r *Run) Outlook
 	// Prove makes launches from clean builds for the claim that the culprit is among the members. It concludes the
 	// run (done), finds the claim contradicted, which begins another round, or goes on searching.
 	Prove(r *Run, members []int) (done bool, err error)
@@ -137,6 +138,7 @@ func (r *Run) narrow() error {
 				continue
 			}
 			r.report()
+			Tell(r, r.Belief, r.Question.Expected(r))
 			if done, err := r.Question.Prove(r, members); err != nil || done {
 				return err
 			}

@@ -119,8 +119,11 @@ func (q *Failure) Belief(r *search.Run) belief.Belief {
 }
 
 // Expected implements search.Question.
-func (q *Failure) Expected(r *search.Run) float64 {
-	return r.Belief.(*belief.Failures).Expected(r.Search.Delta())
+func (q *Failure) Expected(r *search.Run) search.Outlook {
+	b := r.Belief.(*belief.Failures)
+	p := b.Posterior()
+	bad := p.Bad[p.Top()]
+	return search.Outlook{Launches: b.Expected(r.Search.Delta()), Wavers: bad.Passes > 0 || p.All.Fails > bad.Fails}
 }
 
 // Settled implements search.Question: the ends do not differ, or two commits contradict every single change.

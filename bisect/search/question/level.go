@@ -168,7 +168,9 @@ const (
 )
 
 // Expected implements search.Question.
-func (q *Level) Expected(r *search.Run) float64 { return expected(r, r.Belief.(*levels.Belief), 0) }
+func (q *Level) Expected(r *search.Run) search.Outlook {
+	return expected(r, r.Belief.(*levels.Belief), 0)
+}
 
 // Settled implements search.Question: an even ramp explains the launches far better than one step anywhere, or the step of the
 // ends has turned out to be less than is worth a search, or is still not to be told from none after many launches.

@@ -72,7 +72,7 @@ func (p plan) all(change, variance float64, pairs int) float64 {
 
 // expected estimates the launches to the end, of which pairs of the ends were made. While little is known, the step is
 // one that would soon show.
-func expected(r *search.Run, m *levels.Belief, pairs int) float64 {
+func expected(r *search.Run, m *levels.Belief, pairs int) search.Outlook {
 	step, sd := m.Step()
 	step = max(step, r.Least, 2*sd)
 	n := 0.0
@@ -82,7 +82,7 @@ func expected(r *search.Run, m *levels.Belief, pairs int) float64 {
 		n += 2 * max(0, float64(MinEndPairs-pairs))
 	}
 	_, noise := m.MidLaunch(step)
-	return n + planOf(r, m).search(step, noise)
+	return search.Outlook{Launches: n + planOf(r, m).search(step, noise), Noise: math.Sqrt(noise)}
 }
 
 // foresight says early where what a search looks for is too dear.

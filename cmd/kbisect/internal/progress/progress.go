@@ -44,6 +44,8 @@ type Display struct {
 	Ends     map[bisect.Purpose]string // names of the two ends
 	begunEnd string                    // the end whose start was printed last
 	toGo     time.Time                 // when a search expects to end; zero: not known
+	least    time.Duration             // that was said to go, of a search that only falls; 0: none was
+	done     float64                   // share, of a search that says it; 0: none does
 	part     time.Time                 // when a ranking began, or when a search over sets had tested its ends
 	ended    *sets.Progress            // what that search expected then
 	told     time.Time                 // when the last line was printed
@@ -94,8 +96,14 @@ func (p *Display) Status() string {
 // expected is how long the rest of the search will take, as the search says or as
 // candidates took so far; 0: not known.
 func (p *Display) expected() time.Duration {
-	if !p.toGo.IsZero() {
-		return max(time.Second, time.Until(p.toGo))
+	if left := max(time.Second, time.Until(p.toGo)); !p.toGo.IsZero() {
+		if p.done == 0 {
+			return left
+		}
+		if p.least == 0 || left < p.least {
+			p.least = left
+		}
+		return p.least
 	}
 	if p.tested == 0 || p.left == 0 {
 		return 0
@@ -106,8 +114,11 @@ func (p *Display) expected() time.Duration {
 // confirming is how many judgements follow a search: culprit and parent, built clean.
 const confirming = 2
 
-// share is the part of a search that is done, counted in judgements.
+// share is the part of a search that is done, as it says or counted in judgements.
 func (p *Display) share() float64 {
+	if p.done > 0 {
+		return p.done
+	}
 	return (bits(p.matter) - bits(p.left) + float64(p.proofs)) / (bits(p.matter) + confirming)
 }
 
@@ -156,17 +167,41 @@ func (p *Display) Idle(slot int) {
 	delete(p.now, slot)
 }
 
-// Belief takes what a search for a slow commit knows and expects. Without a terminal
-// it is printed when nothing else was for a while.
+// Belief takes what a search knows and expects. Why it will take longer than was said is printed; without a terminal
+// the rest as well when nothing else was for a while.
 func (p *Display) Belief(b search.Progress) {
-	p.expect(b.ExpectedSeconds)
 	p.mu.Lock()
+	if b.Reason != "" {
+		p.least = 0
+	}
+	p.done, p.toGo = max(p.done, b.Done), time.Now().Add(time.Duration(b.ExpectedSeconds*float64(time.Second)))
+	share, eta := p.share(), p.expected()
 	still := !p.line.drawn() && time.Since(p.told) > silence
 	p.mu.Unlock()
-	if still {
-		p.Say(fmt.Sprintf("%s elapsed, %s left, about %s and %s to go", wording.Span(time.Since(p.began)),
-			wording.Counted(int(math.Round(b.Suspects)), "suspect"), launches(b.ExpectedLaunches), wording.Span(time.Duration(b.ExpectedSeconds*float64(time.Second)))))
+	p.line.advance(share)
+	switch left := fmt.Sprintf("about %s and %s to go", launches(b.ExpectedLaunches), wording.Span(eta)); {
+	case b.Reason != "":
+		p.Say(fmt.Sprintf("%s now: %s", left, reason(b.Reason)))
+	case still:
+		p.Say(fmt.Sprintf("%s elapsed, %s left, %s", wording.Span(time.Since(p.began)), wording.Counted(int(math.Round(b.Suspects)), "suspect"), left))
 	}
+}
+
+// reason is why a search takes longer, in words.
+func reason(r search.Reason) string {
+	switch r {
+	case search.FindsMore:
+		return "other culprits are looked for"
+	case search.Contradicted:
+		return "launches contradict those before, which are made again"
+	case search.Intermittent:
+		return "the complaint does not come in every launch"
+	case search.Noisier:
+		return "the launches vary more than those before"
+	case search.Slower:
+		return "the launches take longer than those before"
+	}
+	return "the launches told less than expected"
 }
 
 // launches is an expected number of launches in words.

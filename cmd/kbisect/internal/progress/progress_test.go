@@ -39,6 +39,34 @@ func TestProgressTellsWhatASearchExpects(t *testing.T) {
 	}
 }
 
+// TestProgressOnlyFalls: the time to go falls with the clock and with what is said, and rises only with a reason, which is
+// printed. The share done never falls.
+func TestProgressOnlyFalls(t *testing.T) {
+	var said bytes.Buffer
+	p := &Display{line: statusLine{out: &said}, began: time.Now(), last: time.Now(), told: time.Now()}
+	p.Begin(100, 100)
+	said.Reset()
+	last, done := time.Hour, 0.0
+	for _, b := range []search.Progress{
+		{Done: 0.1, ExpectedSeconds: 300, ExpectedLaunches: 30}, {Done: 0.2, ExpectedSeconds: 250, ExpectedLaunches: 25}, {Done: 0.2, ExpectedSeconds: 260, ExpectedLaunches: 25},
+		{Done: 0.2, ExpectedSeconds: 500, ExpectedLaunches: 40, Reason: search.Intermittent}, {Done: 0.5, ExpectedSeconds: 100, ExpectedLaunches: 8},
+	} {
+		p.Belief(b)
+		left := p.expected()
+		if left > last && b.Reason == "" || p.share() < done || p.share() != b.Done {
+			t.Errorf("%+v: %v to go after %v, %.2f done after %.2f", b, left, last, p.share(), done)
+		}
+		last, done = left, p.share()
+	}
+	if got, want := said.String(), "about 40 launches and 8m20s to go now: the complaint does not come in every launch\n"; got != want {
+		t.Errorf("said %q, want %q", got, want)
+	}
+	p.BeginPart()
+	if p.expected() != 0 {
+		t.Errorf("%v to go of another part", p.expected())
+	}
+}
+
 // TestProgressShare: what is done grows to the end of the proof, and not before.
 func TestProgressShare(t *testing.T) {
 	p := &Display{line: statusLine{out: io.Discard}, began: time.Now(), last: time.Now(), told: time.Now()}

@@ -19,7 +19,7 @@ func (p *Display) BeginSets(n, atoms int, what string) {
 func (p *Display) BeginPart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.part, p.toGo, p.left, p.ended = time.Now(), time.Time{}, 0, nil
+	p.part, p.toGo, p.left, p.ended, p.least, p.done = time.Now(), time.Time{}, 0, nil, 0, 0
 }
 
 // Test shows the test of a set, or an answer that follows from others.

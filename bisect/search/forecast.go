@@ -1,0 +1,126 @@
+package search
+
+import (
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect/belief"
+)
+
+// Progress is how far a search is and what it will still take. Done never falls. What is expected only falls as well,
+// unless there is a reason.
+type Progress struct {
+	Suspects         float64 // the number of equally likely suspects that would be as hard to tell apart
+	Probability      float64 // of the likeliest suspect
+	Done             float64 // share of all launches
+	ExpectedLaunches float64 // to the end, proof included
+	ExpectedSeconds  float64 // the same by what a launch has taken so far, builds and pauses included
+	Reason           Reason  // why more is expected than was said last; "": it is not
+}
+
+// Reason is why a search will take longer than it has said.
+type Reason string
+
+// The reasons, the plainest first.
+const (
+	FindsMore    Reason = "more"         // one culprit is found, and others are looked for
+	Contradicted Reason = "contradicted" // launches contradict those before: these are made again
+	Intermittent Reason = "intermittent" // the complaint comes only in some launches, or in good commits as well
+	Noisier      Reason = "noisier"      // launches scatter more than those before
+	Slower       Reason = "slower"       // launches take longer than those before
+	Unlucky      Reason = "unlucky"      // launches told less than they promised
+)
+
+// Outlook is what a question expects of the rest of its run.
+type Outlook struct {
+	Launches float64 // proof included
+	Wavers   bool    // the complaint comes only in some launches, or in good commits as well
+	Noise    float64 // standard deviation of a launch; 0: nothing is known of it
+}
+
+// The rules of a forecast, chosen on traces of simulated searches: the estimates themselves jump up and down from launch
+// to launch, and their minimum soon is a third of what is left.
+const (
+	follows  = 0.5 // share of the way that it falls at a time to a lower estimate
+	rises    = 1.5 // times what was said that an estimate must come to before it counts
+	beyond   = 2.0 // launches by which it must besides
+	doubtful = 0.5 // share of the launches last promised without which bad luck is no reason
+	cautious = 2.0 // times the estimate that is said then: where one was too low the next is as well
+	changed  = 1.3 // times what it was that noise, or the time of a launch, has changed
+)
+
+// basis is what a forecast rests on.
+type basis struct {
+	Outlook
+	run     *Run
+	rounds  int
+	patient bool
+	pace    float64 // seconds of a launch
+	made    int     // launches
+}
+
+// since is what has changed.
+func (b basis) since(old basis) Reason {
+	switch {
+	case b.run != old.run:
+		return FindsMore
+	case b.rounds > old.rounds, b.patient && !old.patient:
+		return Contradicted
+	case b.Wavers && !old.Wavers:
+		return Intermittent
+	case b.Noise > changed*old.Noise && old.Noise > 0:
+		return Noisier
+	case b.pace > changed*old.pace:
+		return Slower
+	}
+	return Unlucky
+}
+
+// forecast is what was said of the end of a search.
+type forecast struct {
+	launches, seconds, done float64
+	on                      basis // when it rose last
+}
+
+// take takes in an estimate; the reason is "" where it does not raise the forecast.
+func (f *forecast) take(now basis, launches float64) (why Reason) {
+	seconds := launches * now.pace
+	more := launches > rises*f.launches+beyond || seconds > rises*f.seconds+beyond*now.pace
+	if why = now.since(f.on); why == Unlucky && float64(now.made-f.on.made) < doubtful*f.on.Launches {
+		more = false
+	}
+	if first := f.on.run == nil; first || more {
+		f.launches, f.seconds = raised(f.launches, launches, first), raised(f.seconds, seconds, first)
+		if f.on = now; first {
+			why = ""
+		}
+		f.on.Launches = f.launches
+	} else {
+		why = ""
+		f.launches, f.seconds = f.launches-follows*max(0, f.launches-launches), f.seconds-follows*max(0, f.seconds-seconds)
+	}
+	f.done = max(f.done, float64(now.made)/(float64(now.made)+f.launches))
+	return why
+}
+
+// raised is a forecast that begins anew.
+func raised(said, estimate float64, first bool) float64 {
+	if first {
+		return estimate
+	}
+	return max(said, cautious*estimate)
+}
+
+// Tell reports the progress by a belief, and by what its question expects.
+func Tell(r *Run, b belief.Belief, o Outlook) {
+	if r.Search.OnProgress == nil || b == nil {
+		return
+	}
+	l, f := r.Ledger, &r.Ledger.forecast
+	why := f.take(basis{Outlook: o, run: r, rounds: r.Rounds, patient: l.Patient, pace: l.Pace(), made: len(l.Made)}, o.Launches+r.Later)
+	weights := b.Weights()
+	r.Search.OnProgress(Progress{
+		Suspects: math.Exp(belief.Entropy(weights)), Probability: slices.Max(weights),
+		Done: f.done, ExpectedLaunches: f.launches, ExpectedSeconds: f.seconds, Reason: why,
+	})
+}
