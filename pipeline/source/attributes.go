@@ -137,7 +137,7 @@ func newAttributes(files []attrFile) *attributes {
 		return len(f.dir)
 	}
 	slices.SortStableFunc(a.files, func(x, y attrFile) int { return cmp.Compare(strength(x), strength(y)) })
-	matters := false
+	matters, signature := false, strings.Builder{}
 	for _, f := range a.files {
 		if f.dir == "" {
 			for name, sets := range f.macros {
@@ -148,8 +148,9 @@ func newAttributes(files []attrFile) *attributes {
 		for _, r := range f.rules {
 			matters = matters || changesContent(r.sets)
 		}
-		a.signature += fmt.Sprintf("%q %t %s\n", f.dir, f.info, f.id)
+		fmt.Fprintf(&signature, "%q %t %s\n", f.dir, f.info, f.id)
 	}
+	a.signature = signature.String()
 	if !matters {
 		return nil
 	}

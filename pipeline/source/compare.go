@@ -139,7 +139,7 @@ func (r *Repo) compare(ctx context.Context, from, to string) (*Comparison, error
 	if err != nil {
 		return nil, err
 	}
-	w := newWalk(ctx, r.layout)
+	w := newWalk(ctx, r.layout, size{})
 	err = w.diff(r.read.objs, "", both.fromTree, c.Tree, func(ch TreeChange) error {
 		both.Changes = append(both.Changes, ch)
 		return nil
@@ -164,45 +164,89 @@ func (c *Comparison) Blob(id string, limit int64) (data []byte, ok bool, err err
 	return data, err == nil, err
 }
 
-// walk bounds what is read of trees: thirty objects can name more files than
-// any disk holds.
+// size is how much a commit holds.
+type size struct {
+	entries int // files and folders
+	paths   int // bytes of their paths
+	rules   int // of its .gitattributes files, with the files
+	bytes   int64
+}
+
+// A commit may hold spread times what is checked out or what another one held, and this much in any case.
+const (
+	spread       = 4
+	smallEntries = 100_000
+	smallPaths   = 8 << 20
+	smallRules   = 2500
+	smallBytes   = 1 << 30
+)
+
+// walk bounds what is read of trees: thirty objects can name more files than any disk holds, and longer paths than
+// memory does.
 type walk struct {
-	ctx  context.Context
-	most int // entries that may be met
-	met  int
+	ctx       context.Context
+	most, met size
 }
 
-func newWalk(ctx context.Context, l layout) *walk { return &walk{ctx: ctx, most: mostEntries(l)} }
+func newWalk(ctx context.Context, l layout, held size) *walk {
+	small := size{smallEntries, smallPaths, smallRules, smallBytes}
+	known := atLeast(atLeast(small, held), checkedOut(l))
+	return &walk{ctx: ctx, most: size{spread * known.entries, spread * known.paths, spread * known.rules, spread * known.bytes}}
+}
 
-// enter counts entries about to be read.
-func (w *walk) enter(n int) error {
-	if w.met += n; w.met > w.most {
-		return tooManyEntries(w.most)
+func atLeast(a, b size) size {
+	return size{max(a.entries, b.entries), max(a.paths, b.paths), max(a.rules, b.rules), max(a.bytes, b.bytes)}
+}
+
+// enter counts what is about to be read: the names of one folder, in the larger of its states.
+func (w *walk) enter(dir string, states ...[]Entry) error {
+	var here size
+	for _, entries := range states {
+		paths := 0
+		for _, e := range entries {
+			paths += len(dir) + 1 + len(e.name)
+		}
+		here = atLeast(here, size{entries: len(entries), paths: paths})
 	}
-	return w.ctx.Err()
+	w.met.entries += here.entries
+	w.met.paths += here.paths
+	return cmp.Or(w.met.within(w.most), w.ctx.Err())
 }
 
-func tooManyEntries(most int) error {
-	return &UnsupportedError{Attribute: "size", Reason: fmt.Sprintf("more than %d files and folders to read", most)}
+const moreThanOthers = "a commit may hold four times what is checked out, or what a commit before it held"
+
+// within is an error where a commit holds more than it may.
+func (s size) within(most size) error {
+	reason := ""
+	switch {
+	case s.entries > most.entries:
+		reason = fmt.Sprintf("more than %d files and folders to read", most.entries)
+	case s.paths > most.paths:
+		reason = fmt.Sprintf("paths of more than %d bytes in all", most.paths)
+	case s.rules > most.rules:
+		reason = fmt.Sprintf("more than %d rules in .gitattributes", most.rules)
+	default:
+		return nil
+	}
+	return &UnsupportedError{Attribute: "size", Reason: reason, Hint: moreThanOthers}
 }
 
-// mostEntries is four times what the user has checked out, and enough for a
-// commit that adds much to a small repository.
-func mostEntries(l layout) int {
-	const spread, small, bare = 4, 100_000, 1_000_000
+// checkedOut is what the user has checked out, as far as the index tells by its head and its length.
+func checkedOut(l layout) size {
 	if l.workDir == "" {
-		return spread * bare
+		return size{entries: 10 * smallEntries, paths: 10 * smallPaths}
 	}
 	var head struct{ Magic, Version, Entries uint32 }
 	f, err := os.Open(filepath.Join(l.gitDir, "index"))
 	if err != nil {
-		return spread * small
+		return size{}
 	}
 	defer f.Close()
-	if err := binary.Read(f, binary.BigEndian, &head); err != nil {
-		return spread * small
+	fi, err := f.Stat()
+	if err != nil || binary.Read(f, binary.BigEndian, &head) != nil {
+		return size{}
 	}
-	return spread * max(small, int(head.Entries))
+	return size{entries: int(head.Entries), paths: int(fi.Size())}
 }
 
 // diff reports every leaf at which the trees before and after differ,
@@ -221,7 +265,7 @@ func (w *walk) diff(o objects, dir, before, after string, emit func(TreeChange) 
 	if err != nil {
 		return err
 	}
-	if err := w.enter(max(len(old), len(cur))); err != nil {
+	if err := w.enter(dir, old, cur); err != nil {
 		return err
 	}
 	for len(old) > 0 || len(cur) > 0 {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,13 +49,31 @@ type Export struct {
 	stamp    time.Time // of the last switch
 	warnings []string
 	missing  map[string]string // why a file is left out, by path
-	largest  int64             // bytes of the largest commit held so far
+	known    *knownSize        // of the commits that exports of the Repo have held
 }
 
 // tracked is a path that the slot holds for the commit.
 type tracked struct {
 	leaf
 	seen fileStamp // as it was when written
+}
+
+// knownSize is the most of everything that any commit has held.
+type knownSize struct {
+	mu   sync.Mutex
+	most size
+}
+
+func (k *knownSize) add(s size) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.most = atLeast(k.most, s)
+}
+
+func (k *knownSize) get() size {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.most
 }
 
 // holdings are the paths that the slot holds for the commit.
@@ -121,7 +140,7 @@ func (r *Repo) Export(ctx context.Context, dir string) (*Export, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("export into %s: %w", abs, err), s.close())
 	}
-	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(r.layout, r.feat, overlay{objs, r.made}), subs: map[string]*handle{}}
+	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(r.layout, r.feat, overlay{objs, r.made}), known: r.held, subs: map[string]*handle{}}
 	e.forget()
 	return e, nil
 }
@@ -251,7 +270,7 @@ func (e *Export) writeGit(ctx context.Context, commit string, changed bool) erro
 		if d := e.git[prefix]; d == nil || !d.Of(m.repo.git) {
 			if m.repo.git == nil {
 				var err error
-				if m.repo.git, err = m.repo.readGit(); err != nil {
+				if m.repo.git, err = m.repo.readGit(ctx); err != nil {
 					return err
 				}
 			}
@@ -287,10 +306,10 @@ func (e *Export) writeGit(ctx context.Context, commit string, changed bool) erro
 }
 
 // readGit reads what git directories of exports take from the repository.
-func (h *handle) readGit() (*gitdir.Repo, error) {
+func (h *handle) readGit(ctx context.Context) (*gitdir.Repo, error) {
 	var refs []byte
 	if _, err := os.Stat(filepath.Join(h.commonDir, "reftable")); err == nil {
-		if refs, err = h.command("for-each-ref", "--format=%(objectname) %(refname)").Output(); err != nil {
+		if refs, err = h.command(ctx, "for-each-ref", "--format=%(objectname) %(refname)").Output(); err != nil {
 			return nil, err
 		}
 	}
@@ -353,7 +372,13 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 	if err := e.applyDeletes(ctx, p, stats); err != nil {
 		return err
 	}
-	p.room = max(e.slot.freeBytes()/2, 4*e.largest)
+	room, files := e.slot.free()
+	if p.room = room / 2; e.known.get().bytes > 0 { // else it is the first, as a rule the good end
+		p.room = max(spread*e.known.get().bytes, min(p.room, p.walk.most.bytes))
+	}
+	if p.limit = p.room; int64(len(p.puts)-len(e.held.tracked)) > files {
+		return &UnsupportedError{Commit: p.mods[""].commit, Attribute: "size", Reason: fmt.Sprintf("it has %d files, and the disk takes %d", len(p.puts), files)}
+	}
 	for _, full := range slices.Sorted(maps.Keys(p.puts)) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -367,14 +392,16 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 			return p.blame(full, err)
 		}
 	}
-	var bytes int64
-	for _, t := range e.held.tracked {
-		bytes += t.seen.size
+	var held size
+	for full, t := range e.held.tracked {
+		held.entries++
+		held.paths += len(full)
+		held.bytes += t.seen.size
 		if t.Mode != ModeGitlink {
 			stats.Kept++
 		}
 	}
-	e.largest = max(e.largest, bytes)
+	e.known.add(held)
 	stats.Kept -= stats.Written
 	return nil
 }

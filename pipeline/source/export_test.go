@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -619,5 +620,75 @@ func TestMissingContent(t *testing.T) {
 	e.Paths = []string{"data"}
 	if _, err := e.Switch(t.Context(), b, true); !isMissing(err) {
 		t.Errorf("of a path that the build reads: %v", err)
+	}
+}
+
+// peakMemory is the most memory that a process has held, in bytes.
+func peakMemory(t *testing.T) (peak int64) {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	if _, err := fmt.Sscanf(after, "%d kB", &peak); err != nil {
+		t.Fatal(err)
+	}
+	return peak << 10
+}
+
+// Trees that cost more memory than disk, in their names, their rules or the size of one tree, are refused before it is spent.
+func TestBombsInMemory(t *testing.T) {
+	const repository = "KBISECT_TEST_BOMBS"
+	if dir := os.Getenv(repository); dir != "" {
+		repo := open(t, dir)
+		e := export(t, repo)
+		for _, rev := range strings.Fields(os.Getenv(repository + "_COMMITS")) {
+			_, err := e.Switch(t.Context(), rev, true)
+			if u := (*UnsupportedError)(nil); !errors.As(err, &u) || u.Commit != rev {
+				t.Errorf("%s: got %v, want an UnsupportedError", rev, err)
+			}
+			repo.ChangedFiles(t.Context(), rev)
+		}
+		if peak := peakMemory(t); peak > 500<<20 {
+			t.Errorf("%d MiB of memory", peak>>20)
+		}
+		return
+	}
+	r := gittest.New(t)
+	r.Write(t, "ok", "1")
+	first := r.Commit(t, "first")
+	blob := r.Git(t, "rev-parse", "HEAD:ok")
+	tree := func(entries ...string) string {
+		return r.Pipe(t, strings.Join(entries, "\n")+"\n", "mktree", "--missing")
+	}
+	several := func(n int, kind, id, name string) (entries []string) {
+		for i := range n {
+			entries = append(entries, fmt.Sprintf("%s %s\t%s%d", kind, id, name, i))
+		}
+		return entries
+	}
+	names := tree(several(350, "100644 blob", blob, strings.Repeat("n", 240))...)
+	for range 14 {
+		names = tree("040000 tree " + names + "\t" + strings.Repeat("d", 240))
+	}
+	rules := r.Pipe(t, strings.Repeat("*.x text eol=crlf\n", 2_000_000), "hash-object", "-w", "--stdin")
+	raw, _ := hex.DecodeString(blob)
+	var flat strings.Builder
+	for i := range 1_000_000 {
+		fmt.Fprintf(&flat, "100644 %07d\x00%s", i, raw)
+	}
+	var commits []string
+	for _, id := range []string{
+		tree(several(1000, "040000 tree", names, "t")...), // 350,000 paths of 4,000 bytes
+		tree("100644 blob " + rules + "\t.gitattributes"), // two million rules
+		r.Pipe(t, flat.String(), "hash-object", "-w", "-t", "tree", "--stdin"),
+	} {
+		commits = append(commits, r.CommitTree(t, id, r.Date, first))
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestBombsInMemory$")
+	cmd.Env = append(os.Environ(), repository+"="+r.Dir, repository+"_COMMITS="+strings.Join(commits, " "))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // gitcmd is the back end on the git binary: one "git cat-file --batch" kept
@@ -26,10 +28,12 @@ type gitcmd struct {
 }
 
 // command prepares a git process that sees this repository and nothing of
-// the caller's GIT_ variables.
-func (l layout) command(args ...string) *exec.Cmd {
+// the caller's GIT_ variables. When the context ends it is told to, so that it
+// removes what it has half fetched, and what it has started is not waited for.
+func (l layout) command(ctx context.Context, args ...string) *exec.Cmd {
 	args = append([]string{"--git-dir=" + l.gitDir, "-c", "core.quotePath=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)
-	cmd := exec.Command("git", args...)
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, 500*time.Millisecond
 	cmd.Env = scrubbedEnv()
 	// Remotes may be given by a path relative to here.
 	cmd.Dir = l.gitDir
@@ -65,7 +69,7 @@ func openGitCmd(l layout, feat features) (*gitcmd, error) {
 
 // start starts the batch process.
 func (g *gitcmd) start() error {
-	cmd := g.command("cat-file", "--batch")
+	cmd := g.command(context.Background(), "cat-file", "--batch")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("start git cat-file: %w", err)
@@ -166,17 +170,20 @@ func (b *batchBody) Close() error {
 }
 
 // run returns the output of one short git command.
-func (g *gitcmd) run(stdin io.Reader, args ...string) (string, error) {
-	return runGit(g.layout, stdin, args...)
+func (g *gitcmd) run(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+	return runGit(ctx, g.layout, stdin, args...)
 }
 
 // runGit returns the output of one git command that sees only this repository.
-func runGit(l layout, stdin io.Reader, args ...string) (string, error) {
-	cmd := l.command(args...)
+func runGit(ctx context.Context, l layout, stdin io.Reader, args ...string) (string, error) {
+	cmd := l.command(ctx, args...)
 	cmd.Stdin = stdin
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
 	if err != nil {
 		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
 	}
@@ -190,7 +197,7 @@ func gitRevParse(l layout, rev string) (string, error) {
 	if strings.HasPrefix(rev, "-") || strings.ContainsAny(rev, "\n\x00") {
 		return "", nil
 	}
-	out, err := runGit(l, nil, "rev-parse", "--verify", "--quiet", rev)
+	out, err := runGit(context.Background(), l, nil, "rev-parse", "--verify", "--quiet", rev)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 1 {
 		return "", nil
@@ -205,7 +212,7 @@ func gitRevParse(l layout, rev string) (string, error) {
 }
 
 func (g *gitcmd) refs() ([]string, error) {
-	out, err := g.run(nil, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
+	out, err := g.run(context.Background(), nil, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
 	return strings.Fields(out), err
 }
 
@@ -236,12 +243,12 @@ func (g *gitcmd) prefetch(ctx context.Context, commit string) error {
 	}
 	// Once missing trees are here, their missing blobs are known too.
 	for range 4 {
-		ids, err := g.missing(commit)
-		if err != nil || len(ids) == 0 || ctx.Err() != nil {
+		ids, err := g.missing(ctx, commit)
+		if err != nil || len(ids) == 0 {
 			return ctx.Err() // what is still missing is fetched when read
 		}
-		_, err = g.run(strings.NewReader(strings.Join(ids, "\n")+"\n"),
-			"-c", "fetch.negotiationAlgorithm=noop", "fetch", g.promisor(), "--quiet", "--no-tags",
+		_, err = g.run(ctx, strings.NewReader(strings.Join(ids, "\n")+"\n"),
+			"-c", "fetch.negotiationAlgorithm=noop", "fetch", g.promisor(ctx), "--quiet", "--no-tags",
 			"--no-write-fetch-head", "--recurse-submodules=no", "--filter=blob:none", "--stdin")
 		if err != nil {
 			return fmt.Errorf("commit %s: fetch %d missing objects: %w\nhint: check the connection to the remote, or git fetch --refetch --no-filter",
@@ -253,8 +260,8 @@ func (g *gitcmd) prefetch(ctx context.Context, commit string) error {
 
 // missing lists the objects of a commit that are not here. Without the history
 // before it: only its own tree is read.
-func (g *gitcmd) missing(commit string) ([]string, error) {
-	out, err := g.run(nil, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
+func (g *gitcmd) missing(ctx context.Context, commit string) ([]string, error) {
+	out, err := g.run(ctx, nil, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
 	if err != nil {
 		return nil, err
 	}
@@ -268,11 +275,11 @@ func (g *gitcmd) missing(commit string) ([]string, error) {
 }
 
 // promisor is the remote that has the missing objects.
-func (g *gitcmd) promisor() string {
-	if name, err := g.run(nil, "config", "extensions.partialClone"); err == nil && strings.TrimSpace(name) != "" {
+func (g *gitcmd) promisor(ctx context.Context) string {
+	if name, err := g.run(ctx, nil, "config", "extensions.partialClone"); err == nil && strings.TrimSpace(name) != "" {
 		return strings.TrimSpace(name)
 	}
-	out, err := g.run(nil, "config", "--name-only", "--get-regexp", `^remote\..*\.promisor$`)
+	out, err := g.run(ctx, nil, "config", "--name-only", "--get-regexp", `^remote\..*\.promisor$`)
 	key, _, _ := strings.Cut(out, "\n")
 	if err != nil || key == "" {
 		return "origin"

@@ -53,7 +53,7 @@ type Entry struct {
 
 func (e Entry) isTree() bool { return e.Mode == modeTree }
 
-const mostInMemory = 1 << 28 // bytes of one object
+const mostInMemory = 1 << 26 // bytes of one object
 
 // readObject returns the whole object and insists on its kind.
 func readObject(o objects, id, kind string) ([]byte, error) {

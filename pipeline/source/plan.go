@@ -36,6 +36,7 @@ type plan struct {
 	puts  map[string]leaf
 	dels  map[string]bool
 	room  int64 // bytes that may still be written
+	limit int64 // that it began with
 
 	warnings []string
 }
@@ -46,7 +47,7 @@ func newPlan(ctx context.Context, e *Export) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &plan{e: e, walk: newWalk(ctx, e.main.layout), paths: paths, mods: maps.Clone(e.mods), puts: map[string]leaf{}, dels: map[string]bool{}}, nil
+	return &plan{e: e, walk: newWalk(ctx, e.main.layout, e.known.get()), paths: paths, mods: maps.Clone(e.mods), puts: map[string]leaf{}, dels: map[string]bool{}}, nil
 }
 
 // to completes the plan for one commit of the user's repository.
@@ -131,8 +132,11 @@ func (p *plan) change(m *module, ch TreeChange) error {
 
 // put plans one file, if its attributes can be followed.
 func (p *plan) put(m *module, full string, l leaf) error {
-	if filter, ok := strings.CutPrefix(l.treat.refuse, "filter="); ok && !m.repo.smudges(filter) {
+	if filter, ok := strings.CutPrefix(l.treat.refuse, "filter="); ok && !m.repo.smudges(p.walk.ctx, filter) {
 		l.treat.refuse = ""
+	}
+	if err := p.walk.ctx.Err(); err != nil {
+		return err
 	}
 	if l.treat.refuse != "" {
 		if err := p.unsupported(full, l.treat.refuse, "the file would differ from what git checks out",
@@ -219,6 +223,9 @@ func (p *plan) reconvert(old, m *module) error {
 		return nil
 	}
 	for full, t := range p.e.held.tracked {
+		if err := p.walk.ctx.Err(); err != nil {
+			return err
+		}
 		if t.prefix != m.prefix || t.Mode == ModeLink || t.Mode == ModeGitlink || p.dels[full] {
 			continue
 		}
@@ -265,7 +272,8 @@ func (l *limitedReader) Read(buf []byte) (int, error) {
 	}
 	n, err := l.Reader.Read(buf)
 	if l.p.room -= int64(n); l.p.room < 0 {
-		return 0, &UnsupportedError{Attribute: "size", Reason: "the files up to this one take more than half of the free disk"}
+		return 0, &UnsupportedError{Attribute: "size", Reason: fmt.Sprintf("the files up to this one take more than %d bytes", l.p.limit),
+			Hint: moreThanOthers + ", and half of the free disk"}
 	}
 	return n, err
 }
@@ -298,18 +306,21 @@ type handle struct {
 
 // smudges reports whether a filter changes what git checks out: without a driver in the
 // configuration git writes the plain content.
-func (h *handle) smudges(filter string) bool {
+func (h *handle) smudges(ctx context.Context, filter string) bool {
 	if known, ok := h.drivers[filter]; ok {
 		return known
 	}
 	yes := false
 	for _, key := range []string{"smudge", "process", "required"} {
-		out, err := h.command("config", "--get", "filter."+filter+"."+key).Output()
+		out, err := h.command(ctx, "config", "--get", "filter."+filter+"."+key).Output()
 		var exit *exec.ExitError
 		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 			yes = true // no git to ask
 		}
 		yes = yes || strings.TrimSpace(string(out)) != ""
+	}
+	if ctx.Err() != nil {
+		return false // git was not asked
 	}
 	if h.drivers == nil {
 		h.drivers = map[string]bool{}
@@ -352,8 +363,8 @@ func newModule(w *walk, h *handle, prefix, commit string) (*module, error) {
 
 // survey is what must be known of a whole tree before any of it is written.
 type survey struct {
-	attrs   []attrFile // its .gitattributes files, their folders relative to it
-	entries int        // files and folders
+	attrs []attrFile // its .gitattributes files, their folders relative to it
+	size
 }
 
 // survey reads every tree below one once, however often it occurs: what a
@@ -366,8 +377,9 @@ func (h *handle) survey(w *walk, dir, tree string) (survey, error) {
 	if err != nil {
 		return survey{}, err
 	}
-	all := survey{entries: len(entries)}
+	all := survey{size: size{entries: len(entries)}}
 	for _, e := range entries {
+		all.paths += len(e.name) + 1
 		switch {
 		case e.isTree():
 			if err := errors.Join(checkName(dir, e.name), w.ctx.Err()); err != nil {
@@ -377,8 +389,11 @@ func (h *handle) survey(w *walk, dir, tree string) (survey, error) {
 			if err != nil {
 				return survey{}, err
 			}
-			if all.entries += below.entries; all.entries > w.most {
-				return survey{}, tooManyEntries(w.most)
+			all.entries += below.entries
+			all.paths += below.paths + below.entries*(len(e.name)+1)
+			all.rules += below.rules
+			if err := all.within(w.most); err != nil {
+				return survey{}, err
 			}
 			for _, f := range below.attrs {
 				f.dir = path.Join(e.name, f.dir)
@@ -388,6 +403,10 @@ func (h *handle) survey(w *walk, dir, tree string) (survey, error) {
 			text, err := readObject(h.objs, e.ID, "blob")
 			if err != nil {
 				return survey{}, fmt.Errorf("read %s: %w", path.Join(dir, e.name), err)
+			}
+			all.rules += 1 + bytes.Count(text, []byte("\n"))
+			if err := all.within(w.most); err != nil {
+				return survey{}, err
 			}
 			f := parseAttributes(string(text))
 			f.id = e.ID

@@ -59,8 +59,8 @@ func (r *reader) newRange(ctx context.Context, good string, ids []string, paths 
 	index := make(map[string]int, len(ids))
 	cut := 0
 	for i, id := range ids {
-		if i%256 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		rc, err := k.rangeCommit(id, index, firstParent)
 		if err != nil {

@@ -42,6 +42,7 @@ type Repo struct {
 	feat     features
 	warnings []string
 	made     *madeObjects // by Comparison.Compose
+	held     *knownSize   // by its exports
 
 	mu   sync.Mutex // guards read
 	read *reader
@@ -80,7 +81,7 @@ func Open(dir string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Repo{layout: l, feat: feat, made: newMadeObjects()}
+	r := &Repo{layout: l, feat: feat, made: newMadeObjects(), held: &knownSize{}}
 	objs, warnings, err := openObjects(l, feat)
 	if err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", l.commonDir, err)
@@ -94,7 +95,7 @@ func Open(dir string) (*Repo, error) {
 	if feat.grafts {
 		r.warnings = append(r.warnings, "info/grafts is ignored\nhint: git replace --convert-graft-file")
 	}
-	if out, err := l.command("config", "--get", "core.autocrlf").Output(); err == nil && strings.TrimSpace(string(out)) == "true" {
+	if out, err := l.command(context.Background(), "config", "--get", "core.autocrlf").Output(); err == nil && strings.TrimSpace(string(out)) == "true" {
 		r.warnings = append(r.warnings, "core.autocrlf is ignored: candidates have the line endings that are committed")
 	}
 	return r, nil
@@ -124,7 +125,7 @@ func openObjects(l layout, feat features) (objects, []string, error) {
 		}
 		return nil, nil, hint.Add(fmt.Errorf("the git program is needed to read it because %s, and none was found", reason), "install git and put it on PATH")
 	}
-	if _, err := runGit(l, nil, "rev-parse", "--git-dir"); err != nil {
+	if _, err := runGit(context.Background(), l, nil, "rev-parse", "--git-dir"); err != nil {
 		return nil, nil, err
 	}
 	g, err := openGitCmd(l, feat)

@@ -226,13 +226,17 @@ func (s *slot) settle(ctx context.Context, stamp time.Time) error {
 	}
 }
 
-// freeBytes is how much the file system takes, as far as it says so.
-func (s *slot) freeBytes() int64 {
+// free is how many bytes and files the file system takes, as far as it says so.
+func (s *slot) free() (bytes, files int64) {
 	var st unix.Statfs_t
-	if unix.Statfs(s.dir, &st) != nil || st.Blocks == 0 {
-		return math.MaxInt64
+	bytes, files = math.MaxInt64, math.MaxInt64
+	if unix.Statfs(s.dir, &st) == nil && st.Blocks > 0 {
+		bytes = int64(st.Bavail) * st.Bsize
+		if st.Files > 0 {
+			files = int64(st.Ffree)
+		}
 	}
-	return int64(st.Bavail) * st.Bsize
+	return bytes, files
 }
 
 func (s *slot) symlink(ctx context.Context, target, full string) error {
