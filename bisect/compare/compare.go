@@ -276,6 +276,9 @@ func (r *run) choose() error {
 		case sends[1] && !sends[0]:
 			e.Only = r.names[1]
 		}
+		if clash := metric.Clashes(r.Metrics, first, r.names); clash != nil {
+			e.Clash = clash[0]
+		}
 		return e
 	}
 	for _, m := range r.Metrics {
@@ -338,12 +341,16 @@ type UnknownMetricError struct {
 	Wanted string
 	Sent   []string // what they do give
 	Only   string   // the one side that gives it; "" where both do or none does
+	Clash  string   // both give it, in different units; "" where they do not
 }
 
 func (e *UnknownMetricError) Error() string {
 	s := fmt.Sprintf("no value of %s that can be compared", e.Wanted)
 	if e.Only != "" {
 		s += fmt.Sprintf(": only %s gives one", e.Only)
+	}
+	if e.Clash != "" {
+		s += ": " + e.Clash
 	}
 	return s + fmt.Sprintf("\nhint: choose one of %s with --metric", strings.Join(e.Sent, ", "))
 }

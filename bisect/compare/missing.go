@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
@@ -56,8 +57,10 @@ func (r *run) lacking(c metric.Channel) Contrast {
 		Cliff: math.NaN(), P: math.NaN(), Adjusted: math.NaN(), Doubt: math.NaN(), Smallest: math.NaN(),
 	}
 	var values [2][]float64
+	var last [2]bisect.Outcome
 	named := 0
 	for _, l := range r.kept {
+		last[l.side] = metric.NewParts(l.o).Of(c)
 		if y, ok := c.Level(l.o); ok {
 			values[l.side] = append(values[l.side], c.Value(y))
 			if l.side == 0 {
@@ -70,8 +73,14 @@ func (r *run) lacking(c metric.Channel) Contrast {
 			}
 		}
 	}
+	clash := metric.Clashes([]metric.Metric{c.Metric}, last, r.names)
+	if clash != nil {
+		values[1] = nil // the row has one unit
+	}
 	x.A, x.B = Describe(values[0]), Describe(values[1])
 	switch n := len(values[1]); {
+	case clash != nil:
+		x.Why = clash[0]
 	case named == 0:
 		x.Why = r.names[1] + " does not report it"
 	case n == 0:

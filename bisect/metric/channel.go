@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -14,6 +15,7 @@ type Channel struct {
 	Case   string   // one shape, input or kernel; "" where all are meant
 	All    bool     // the geometric mean over the cases
 	of     []string // these cases; nil: whatever a launch gives
+	units  []string // that both ends give it in; nil: any
 	kernel *kernel  // of an exact metric: how to find the case
 }
 
@@ -23,15 +25,37 @@ func (c Channel) Level(o bisect.Outcome) (float64, bool) {
 	case c.kernel != nil:
 		f, ok := c.Figure(o)
 		return f.Level, ok
-	case !c.All:
-		o = partOf(o, c.Case)
 	case c.of != nil && c.Lacks(o) != "":
 		return 0, false // a mean over fewer cases is another number
+	}
+	o = c.part(o)
+	if c.otherUnits(o) {
+		return 0, false // 10 without a unit and 0.01 s have no ratio
+	}
+	return c.Metric.Level(o)
+}
+
+// part leaves of an outcome the series of the channel's cases.
+func (c Channel) part(o bisect.Outcome) bisect.Outcome {
+	switch {
+	case !c.All:
+		return partOf(o, c.Case)
 	case c.of != nil:
 		of := setOf(c.of)
 		o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(s bisect.Series) bool { return !of[s.Case] })
 	}
-	return c.Metric.Level(o)
+	return o
+}
+
+// otherUnits reports values of the channel's cases in units that are not those of the ends.
+func (c Channel) otherUnits(part bisect.Outcome) bool {
+	return c.units != nil && !slices.Equal(c.units, c.Metric.units(part))
+}
+
+// within is the channel with the units that an end gives it in; no launch in others has a level.
+func (c Channel) within(end bisect.Outcome) Channel {
+	c.units = c.Metric.units(c.part(end))
+	return c
 }
 
 // Lacks names what a launch gives no value of, "" if nothing.
@@ -58,6 +82,9 @@ func (c Channel) Lacks(o bisect.Outcome) string {
 	}
 	if !c.All && !given[c.Case] {
 		return c.Name()
+	}
+	if c.otherUnits(c.part(o)) {
+		return c.Name() + " " + inUnits(c.units)
 	}
 	return ""
 }
@@ -138,14 +165,14 @@ func Channels(ms []Metric, g, b bisect.Outcome) []Channel {
 			out = append(out, Channel{Metric: m, All: true})
 			continue
 		}
-		shared := InCommon(Cases(m, g), Cases(m, b))
-		if shared == nil && (len(Cases(m, g)) > 1 || len(Cases(m, b)) > 1) {
+		shared := alike(m, g, b)
+		if shared == nil && (len(Cases(m, g)) > 1 || len(Cases(m, b)) > 1 || !slices.Equal(m.units(g), m.units(b))) {
 			continue
 		}
-		out = append(out, Channel{Metric: m, All: true, of: shared})
+		out = append(out, Channel{Metric: m, All: true, of: shared}.within(g))
 		for _, name := range shared {
 			if len(shared) > 1 {
-				out = append(out, Channel{Metric: m, Case: name})
+				out = append(out, Channel{Metric: m, Case: name}.within(g))
 			}
 		}
 	}
@@ -164,7 +191,46 @@ func InCommon(a, b []string) []string {
 	return out
 }
 
-// OneSided says which cases only one of two launches gives.
+// alike lists the cases that two launches give in the same units; nil if there are none.
+func alike(m Metric, a, b bisect.Outcome) (out []string) {
+	of, other := NewParts(a), NewParts(b)
+	for _, one := range InCommon(Cases(m, a), Cases(m, b)) {
+		c := Channel{Metric: m, Case: one}
+		if slices.Equal(m.units(of.Of(c)), m.units(other.Of(c))) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// Clashes says which cases two launches give in different units.
+func Clashes(ms []Metric, first [2]bisect.Outcome, sides [2]string) (out []string) {
+	of := [2]Parts{NewParts(first[0]), NewParts(first[1])}
+	for _, m := range ms {
+		for _, one := range InCommon(Cases(m, first[0]), Cases(m, first[1])) {
+			c := Channel{Metric: m, Case: one}
+			if a, b := m.units(of[0].Of(c)), m.units(of[1].Of(c)); !slices.Equal(a, b) {
+				out = append(out, fmt.Sprintf("%s gives %s %s, %s %s", sides[0], c.Name(), inUnits(a), sides[1], inUnits(b)))
+			}
+		}
+	}
+	return out
+}
+
+// inUnits is how values are given that have these units.
+func inUnits(units []string) string {
+	var each []string
+	for _, u := range units {
+		if u == "" {
+			each = append(each, "without a unit")
+		} else {
+			each = append(each, "in "+u)
+		}
+	}
+	return strings.Join(each, " and ")
+}
+
+// OneSided says which cases only one of two launches gives, or both in different units.
 func OneSided(ms []Metric, first [2]bisect.Outcome, sides [2]string) []string {
 	var out []string
 	for _, m := range ms {
@@ -185,10 +251,13 @@ func OneSided(ms []Metric, first [2]bisect.Outcome, sides [2]string) []string {
 			}
 		}
 	}
+	for _, clash := range Clashes(ms, first, sides) {
+		out = append(out, clash+": it is not compared")
+	}
 	return out
 }
 
-// InBoth lists what both launches gave: a metric over all of its cases, where these are the same, and by case.
+// InBoth lists what both launches gave in the same units: a metric over all of its cases, where these are the same, and by case.
 func InBoth(ms []Metric, first [2]bisect.Outcome) []Channel {
 	var out []Channel
 	for _, m := range ms {
@@ -197,16 +266,16 @@ func InBoth(ms []Metric, first [2]bisect.Outcome) []Channel {
 			continue
 		}
 		a, b := Cases(m, first[0]), Cases(m, first[1])
-		shared := InCommon(a, b)
+		shared := alike(m, first[0], first[1])
 		same := len(shared) == len(a) && len(shared) == len(b)
 		if same && len(shared) > 0 {
-			out = append(out, Channel{Metric: m, All: true})
+			out = append(out, Channel{Metric: m, All: true}.within(first[0]))
 		}
 		if same && len(shared) == 1 {
 			continue
 		}
 		for _, c := range shared {
-			out = append(out, Channel{Metric: m, Case: c})
+			out = append(out, Channel{Metric: m, Case: c}.within(first[0]))
 		}
 		if m.Exact {
 			for _, p := range renamed([2][]string{a, b}) {

@@ -2,6 +2,7 @@ package metric_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,62 @@ func TestChannelsOfTwoLaunches(t *testing.T) {
 	cs := metric.InBoth([]metric.Metric{spills}, [2]bisect.Outcome{outcome("spills", "k<1>", 0.0), outcome("spills", "k<2>", 8.0)})
 	if len(cs) != 1 || cs[0].Was() != "k<1>" || cs[0].OfWorst() {
 		t.Errorf("%+v", cs)
+	}
+}
+
+// in puts the values of one case of an outcome into another unit.
+func in(o bisect.Outcome, one, unit string) bisect.Outcome {
+	o.Series = slices.Clone(o.Series)
+	for i := range o.Series {
+		if o.Series[i].Case == one {
+			o.Series[i].Unit = unit
+		}
+	}
+	return o
+}
+
+// Numbers in other units than the ends' are none of the channel: they have no ratio.
+func TestUnitsOfTwoLaunches(t *testing.T) {
+	ms := []metric.Metric{{Name: "time"}}
+	one, two := outcome("time", "", 10.0), outcome("time", "a", 1.0, "time", "b", 2.0)
+	both := outcome("time", "", 10.0)
+	both.Series = append(both.Series, in(one, "", "").Series...)
+	renamed := in(outcome("time", "z", 1.0), "z", "MB/s")
+	for _, c := range []struct {
+		name        string
+		a, b        bisect.Outcome
+		ends, pairs string // channels of a search and of a comparison
+		clash       string
+	}{
+		{"the same", one, one, "time", "time", ""},
+		{"a unit that comes", in(one, "", ""), one, "", "", "A gives time without a unit, B in us"},
+		{"a unit that goes", one, in(one, "", ""), "", "", "A gives time in us, B without a unit"},
+		{"no unit at all", in(one, "", ""), in(one, "", ""), "time", "time", ""},
+		{"two units unknown", in(one, "", "bananas"), in(one, "", "apples"), "", "", "A gives time in bananas, B in apples"},
+		{"two units at once", both, one, "", "", "A gives time without a unit and in us, B in us"},
+		{"one case", two, in(two, "b", "MB/s"), "time", "time of a", "A gives time of b in us, B in MB/s"},
+		{"a unit for each case", in(two, "b", "MB/s"), in(two, "b", "MB/s"), "time, time of a, time of b", "time, time of a, time of b", ""},
+		{"a case of another name", outcome("time", "y", 1.0), renamed, "", "", ""},
+	} {
+		launches, sides := [2]bisect.Outcome{c.a, c.b}, [2]string{"A", "B"}
+		if got := names(metric.Channels(ms, c.a, c.b)); got != c.ends {
+			t.Errorf("%s: channels %q, want %q", c.name, got, c.ends)
+		}
+		if got := names(metric.InBoth(ms, launches)); got != c.pairs {
+			t.Errorf("%s: in both %q, want %q", c.name, got, c.pairs)
+		}
+		if got := strings.Join(metric.Clashes(ms, launches, sides), "; "); got != c.clash {
+			t.Errorf("%s: clash %q, want %q", c.name, got, c.clash)
+		}
+	}
+	whole := metric.Channels(ms, two, two)[0]
+	for _, c := range []struct {
+		o     bisect.Outcome
+		lacks string
+	}{{two, ""}, {in(two, "b", ""), "time in us"}, {outcome("time", "a", 1.0), "time of b"}} {
+		if _, ok := whole.Level(c.o); ok != (c.lacks == "") || whole.Lacks(c.o) != c.lacks {
+			t.Errorf("level %v, lacks %q, want %q", ok, whole.Lacks(c.o), c.lacks)
+		}
 	}
 }
 

@@ -94,6 +94,17 @@ func Sent(o bisect.Outcome) []string { return SentByBoth(o, o) }
 // Unit is what a launch counts a metric in.
 func (m Metric) Unit(o bisect.Outcome) string { return Channel{Metric: m, All: true}.Unit(o) }
 
+// units are those of the values that a launch gives, in order.
+func (m Metric) units(o bisect.Outcome) (out []string) {
+	for i := range o.Series {
+		if s := &o.Series[i]; s.Metric == m.Name && len(s.Values) > 0 && !slices.Contains(out, s.Unit) {
+			out = append(out, s.Unit)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // given counts the launches that give a value of each case.
 func (m Metric) given(launches []bisect.Outcome) map[string]int {
 	n := map[string]int{}

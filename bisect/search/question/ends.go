@@ -280,8 +280,8 @@ func unmeasured(o search.Options, e bisect.Ends, g, b bisect.Outcome) bisect.End
 
 // unlike says why values that at least one end sent cannot be compared; "" when neither sent any.
 func unlike(ms []metric.Metric, g, b bisect.Outcome) string {
+	sides := [2]string{"the good end", "the bad end"}
 	for _, m := range ms {
-		sides := [2]string{"the good end", "the bad end"}
 		for side, o := range []bisect.Outcome{g, b} {
 			if named := slices.ContainsFunc(o.Series, func(s bisect.Series) bool { return s.Metric == m.Name }); named && len(metric.Cases(m, o)) == 0 {
 				return fmt.Sprintf("%s of %s is not above 0, as a ratio needs it", m.Name, sides[side])
@@ -292,6 +292,8 @@ func unlike(ms []metric.Metric, g, b bisect.Outcome) string {
 			return "only the good end sent values of " + m.Name
 		case len(c) > 0 && len(a) == 0:
 			return "only the bad end sent values of " + m.Name
+		case metric.Clashes([]metric.Metric{m}, [2]bisect.Outcome{g, b}, sides) != nil:
+			return metric.Clashes([]metric.Metric{m}, [2]bisect.Outcome{g, b}, sides)[0]
 		case len(a) > 0 && metric.InCommon(a, c) == nil:
 			return fmt.Sprintf("the ends have no case of %s in common: %s at the good end, %s at the bad one", m.Name, words.Listed(a, 3), words.Listed(c, 3))
 		}
