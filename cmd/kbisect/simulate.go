@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"text/tabwriter"
 
@@ -67,6 +68,9 @@ func simulateAction(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := o.finite(score.DeviceSeconds); err != nil {
+			return err
+		}
 		scores = append(scores, score)
 	}
 	if o.json {
@@ -89,8 +93,8 @@ func readSimulation(c *cli.Context) (simulation, error) {
 	switch {
 	case len(words) > 1:
 		return o, exit.Usagef("simulate takes one specification, not also %q", words[1])
-	case o.trials < 0 || o.trials == 0 && c.IsSet("trials"):
-		return o, exit.Usagef("--trials %d: at least one is played", o.trials)
+	case o.trials < 0 || o.trials > simulate.Most || o.trials == 0 && c.IsSet("trials"):
+		return o, exit.Usagef("--trials %d: 1 to %d are played", o.trials, simulate.Most)
 	case len(words) == 1:
 		o.path = words[0]
 	}
@@ -110,6 +114,14 @@ func (o simulation) spec(data []byte) (simulate.Spec, error) {
 		s.Trials = o.trials
 	}
 	return s, nil
+}
+
+// finite rejects a specification whose times overflow: they can be neither added up nor written as JSON.
+func (o simulation) finite(seconds float64) error {
+	if math.IsInf(seconds, 0) || math.IsNaN(seconds) {
+		return exit.Usagef("%s: the times of the simulated launches are not finite\nhint: make the seconds, steps and noise smaller", o.path)
+	}
+	return nil
 }
 
 // simulatedRule is the search of this program, or a rival.
@@ -162,6 +174,9 @@ func (o simulation) simulateFlags(c *cli.Context, data []byte) error {
 		score, err := simulate.SimulateSets(c.Context, s, rule)
 		if err != nil {
 			return exit.Usage(err)
+		}
+		if err := o.finite(score.DeviceSeconds); err != nil {
+			return err
 		}
 		scores = append(scores, score)
 	}

@@ -143,6 +143,7 @@ func TestSimulateErrors(t *testing.T) {
 	write("fine.json", quickSpec)
 	write("without.json", `{"devices":0}`)
 	write("broken.json", `{"trials":`)
+	write("endless.json", `{"trials":1,"commits":4,"step_log":1e308,"rules":["kbisect"]}`)
 	for _, c := range []struct {
 		args []string
 		want string
@@ -154,7 +155,9 @@ func TestSimulateErrors(t *testing.T) {
 		{[]string{"simulate", "without.json"}, "devices: 0 is less than 1"},
 		{[]string{"simulate", "fine.json", "spec.json"}, "takes one specification, not also \"spec.json\""},
 		{[]string{"simulate", "fine.json", "--loud"}, "kbisect: there is no option --loud\nhint: kbisect simulate --help"},
-		{[]string{"simulate", "--trials", "-1", "fine.json"}, "--trials -1: at least one is played"},
+		{[]string{"simulate", "--trials", "-1", "fine.json"}, "--trials -1: 1 to 1000000 are played"},
+		{[]string{"simulate", "fine.json", "--trials", "1000000000000"}, "1 to 1000000 are played"},
+		{[]string{"simulate", "endless.json"}, "endless.json: the times of the simulated launches are not finite\nhint: "},
 		{[]string{"simulate", "fine.json", "--trials", "x"}, "--trials x: "},
 	} {
 		out, errs, code := r.kbisect(c.args...)
