@@ -194,7 +194,7 @@ func startWarden(o warden.Order, box *Sandbox, ends []*os.File) (*client, error)
 		if box != nil && !errors.Is(err, unix.EAGAIN) {
 			var refused syscall.Errno
 			errors.As(err, &refused)
-			return nil, &SandboxError{why: "make namespaces: " + refused.Error()}
+			return nil, &SandboxError{"make namespaces: " + refused.Error(), refused}
 		}
 		return nil, fmt.Errorf("start the supervising process: %w", err)
 	}

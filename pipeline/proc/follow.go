@@ -302,7 +302,7 @@ func (t *trial) ending() bool { return t.canceled || t.greedy || t.timeout != ni
 func (t *trial) refused(r warden.Report) error {
 	name := t.spec.Argv[0]
 	if r.Denied != "" {
-		return &SandboxError{why: r.Denied}
+		return &SandboxError{r.Denied, r.Errno}
 	}
 	switch r.Errno {
 	case 0:

@@ -12,10 +12,12 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -173,6 +175,25 @@ func pose(name string, args []string) int {
 			return 1
 		}
 		_ = json.NewEncoder(os.Stdout).Encode(r)
+	case "old kernel": // has no mount_setattr, which Linux 5.12 brought
+		const mountSetattr = 442
+		filter := []unix.SockFilter{
+			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the system call
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: mountSetattr, Jf: 1},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		}
+		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		runtime.LockOSThread()
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		if _, _, err := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))); err != 0 {
+			fmt.Println(err)
+			return 1
+		}
+		fmt.Println(CheckSandbox(context.Background()))
 	case "stuck":
 		s := Spec{Argv: args, Protocol: "FD", Cookie: os.Getenv("PROC_TEST_COOKIE"), killBound: 500 * time.Millisecond}
 		s.subreaper, s.Sandbox = os.Getenv(wayVariable) == bySubreaper, openSandbox(os.Getenv(wayVariable))

@@ -29,7 +29,10 @@ type Sandbox struct {
 }
 
 // SandboxError says that the kernel, or the container that this process runs in, does not allow a sandbox.
-type SandboxError struct{ why string }
+type SandboxError struct {
+	why     string
+	refused unix.Errno
+}
 
 // Error implements error.
 func (e *SandboxError) Error() string {
@@ -53,7 +56,19 @@ func (e *SandboxError) reason() (reason, advice string) {
 			return s.name + " is " + s.forbids, "sudo sysctl " + s.name + "=" + s.allows + ", or run as root"
 		}
 	}
-	return "as in most containers, and before Linux 5.12", "docker run --privileged lets a container make them; without --sandbox candidates run as you do"
+	if e.refused == unix.ENOSYS {
+		return "Linux 5.12 is needed, and this is " + release() + " or a container that hides system calls", "without --sandbox candidates run as you do"
+	}
+	return "as in most containers", "docker run --privileged lets a container make them; without --sandbox candidates run as you do"
+}
+
+// release is that of the kernel.
+func release() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "another kernel"
+	}
+	return "Linux " + unix.ByteSliceToString(u.Release[:])
 }
 
 // privileged reports whether namespaces can be made without one for users.

@@ -35,6 +35,7 @@ type sandboxError struct {
 }
 
 func (e *sandboxError) Error() string { return e.step + ": " + e.err.Error() }
+func (e *sandboxError) Unwrap() error { return e.err }
 
 // step names what failed.
 func step(name string, err error) error {

@@ -124,12 +124,10 @@ func noCore() error {
 
 func refusal(err error) Report {
 	r := Report{Event: EventRefused, Error: err.Error()}
-	var denied *sandboxError
-	if errors.As(err, &denied) {
-		r.Denied = denied.Error()
-		return r
-	}
 	errors.As(err, &r.Errno)
+	if denied := new(sandboxError); errors.As(err, &denied) {
+		r.Denied = denied.Error()
+	}
 	return r
 }
 
