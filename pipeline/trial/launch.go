@@ -77,7 +77,6 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 			break
 		}
 	}
-	sum.Outcome.CPU = sum.used.CPU
 	readResults(w.Dir, p.Sources, sum.used, &sum.Outcome)
 	return sum.Launched, nil
 }
@@ -105,6 +104,7 @@ func (t *trialProgress) add(stage kernels.Stage, run Launched, spent time.Durati
 		CPU: (run.Last.User + run.Last.System).Seconds(), Instructions: run.Last.Instructions,
 		Enabled: run.Last.Enabled.Seconds(), Counted: run.Last.Counted.Seconds(),
 	})
+	t.Outcome.CPU = t.used.CPU
 	t.Killed = t.Killed || run.Killed
 	t.Suspicious = t.Suspicious || run.Suspicious
 	t.Lost = run.Lost

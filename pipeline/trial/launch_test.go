@@ -58,6 +58,9 @@ func TestCountedOfAllProcesses(t *testing.T) {
 	if d := cmp.Diff(want, sum.Outcome.Series); d != "" || sum.Outcome.Unfit != "" || len(sum.Outcome.Warnings) != 1 {
 		t.Errorf("%s %+v", d, sum.Outcome)
 	}
+	if sum.Outcome.CPU != 3 {
+		t.Errorf("processor time of %v s", sum.Outcome.CPU)
+	}
 	used.Counted /= 2
 	sum.add(kernels.Stage{}, Launched{Outcome: bisect.Outcome{Class: bisect.OK}, Last: used}, 0)
 	if readResults(t.TempDir(), sources, sum.used, &sum.Outcome); sum.Outcome.Unfit == "" || sum.Outcome.Class != bisect.OK {
