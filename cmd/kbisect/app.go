@@ -22,7 +22,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// run is the whole program but for the process itself; it returns the exit code.
+// run is the whole program but for the process itself; it returns the exit code. Every stream goes through a
+// [words.Writer]: what candidates, commits and files are called comes from strangers.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -36,7 +37,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return complain(ctx, err, stderr)
 }
 
-// complain prints an error and finds its exit code.
+// complain prints an error and finds its exit code. An [exit.Error] without a cause says that the output has said all.
 func complain(ctx context.Context, err error, stderr io.Writer) int {
 	var coded *exit.Error
 	if err != nil && !(errors.As(err, &coded) && coded.Err == nil) {
@@ -45,7 +46,8 @@ func complain(ctx context.Context, err error, stderr io.Writer) int {
 	return exitCode(ctx, err)
 }
 
-// exitCode is the exit code of an error.
+// exitCode is the exit code of an error: the one that it carries, or that of its type. What nobody has foreseen is an
+// internal error. Interrupts come last, since an interrupted command may still have a result to end with.
 func exitCode(ctx context.Context, err error) int {
 	var (
 		coded   *exit.Error
@@ -78,6 +80,8 @@ func version() string {
 	return "devel"
 }
 
+// newApp is the command line: every command with its help. A new one for each run, since the library keeps what it
+// has read in it.
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name:  "kbisect",
@@ -107,6 +111,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	}
 }
 
+// versionCommand prints what --version does: the word is what people try first.
 func versionCommand() *cli.Command {
 	return &cli.Command{Name: "version", Usage: "print the version", Action: func(c *cli.Context) error {
 		_, err := fmt.Fprintf(c.App.Writer, "kbisect %s\n", version())
@@ -114,6 +119,7 @@ func versionCommand() *cli.Command {
 	}}
 }
 
+// helpCommand is kbisect help COMMAND, for commands of any depth: the library's own knows only the first.
 func helpCommand() *cli.Command {
 	return &cli.Command{Name: "help", Usage: "explain a command", ArgsUsage: "[COMMAND]", HideHelpCommand: true, Action: func(c *cli.Context) error {
 		words := c.Args().Slice()
@@ -163,7 +169,7 @@ type global struct {
 	verbose, quiet bool
 }
 
-// globals reads the global options, wherever they were given; the innermost counts.
+// globals reads the global options, wherever they were given; the innermost counts. The two switches add up.
 func globals(c *cli.Context) global {
 	g := global{dir: "."}
 	for _, ctx := range slices.Backward(c.Lineage()) {
@@ -179,7 +185,7 @@ func globals(c *cli.Context) global {
 	return g
 }
 
-// suggest names the command that was probably meant.
+// suggest names the command that was probably meant: one that begins with the word, or a near one.
 func suggest(app *cli.App, word string) string {
 	var names []string
 	for _, c := range app.VisibleCommands() {
@@ -202,7 +208,8 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	return exit.Usagef("%w\nhint: %s --help", optionError(err, c.Command.Flags), name)
 }
 
-// optionError puts the library's complaint about an option into the words that people typed.
+// optionError puts the library's complaint about an option into the words that people typed. The library has no types
+// for its errors, so that its texts are read; one that it does not know stays as it is.
 func optionError(err error, flags []cli.Flag) error {
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {

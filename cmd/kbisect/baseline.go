@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"text/tabwriter"
@@ -12,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -27,7 +29,12 @@ func baselineCommand() *cli.Command {
 			Name: "record", Usage: "launch a revision and, if it is good, record it", ArgsUsage: "[REV] [-- COMMAND ARGS]",
 			Description: "Launches REV (default HEAD), each time in a fresh process. It is recorded only if every launch ends well.\n\n" +
 				"Exit codes: 0 recorded, 2 usage, 3 refused: it is not good, 5 machine problem, 130 interrupted.",
-			HideHelpCommand: true, Action: recordAction,
+			HideHelpCommand: true,
+			Action: func(c *cli.Context) error {
+				return launching(func(ctx context.Context, e session.Env, words []string) error {
+					return baseline.Record(ctx, e, words, c.String("note"))
+				})(c)
+			},
 			Flags: append(trialFlags(),
 				&cli.IntFlag{Name: "launches", Usage: "number of launches, `N`", Value: 5},
 				&cli.StringFlag{Name: "note", Usage: "`TEXT` to keep with it"},
@@ -50,14 +57,7 @@ func baselineCommand() *cli.Command {
 	)
 }
 
-func recordAction(c *cli.Context) error {
-	e, words, err := prepare(c)
-	if err != nil {
-		return err
-	}
-	return baseline.Record(c.Context, e, words, c.String("note"))
-}
-
+// exportBaseline writes a baseline to a new file: an existing one may be that of another machine.
 func exportBaseline(c *cli.Context) error {
 	words, err := plainWords(c, 1, 2)
 	if err != nil {
@@ -88,6 +88,7 @@ func exportBaseline(c *cli.Context) error {
 	return nil
 }
 
+// importBaseline keeps a baseline of a file. Its commit has to be here, or nothing could ever be compared with it.
 func importBaseline(c *cli.Context) error {
 	words, err := plainWords(c, 1, 1)
 	if err != nil {
@@ -113,7 +114,8 @@ func importBaseline(c *cli.Context) error {
 	return baseline.Import(c.Context, c.App.Writer, version(), repo, b)
 }
 
-// openBaselines reads the baselines of the repository.
+// openBaselines reads the baselines of the repository, of which there is at least one, newest first. The caller closes
+// the repository.
 func openBaselines(c *cli.Context) ([]baseline.Kept, *source.Repo, error) {
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
@@ -136,6 +138,7 @@ func openBaselines(c *cli.Context) ([]baseline.Kept, *source.Repo, error) {
 	return all, repo, nil
 }
 
+// listBaselines marks what holds only for another device: such a baseline is a hint here.
 func listBaselines(c *cli.Context) error {
 	if c.Args().Present() {
 		return exit.Usagef("baseline list takes no arguments, not %q", c.Args().Slice())

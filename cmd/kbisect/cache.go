@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/cache"
 )
@@ -27,6 +28,7 @@ func cacheCommand() *cli.Command {
 	)
 }
 
+// openCache opens the build cache, which all repositories of the user share.
 func openCache() (*cache.Cache, error) {
 	root, _, err := cache.Root()
 	if err != nil {
@@ -48,14 +50,15 @@ func cacheStats(c *cli.Context) error {
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
-	fmt.Fprintf(c.App.Writer, "%d builds, %s\n", s.Entries, humanize.Bytes(uint64(s.Bytes)))
+	fmt.Fprintf(c.App.Writer, "%s, %s\n", words.Count(s.Entries, "build"), humanize.Bytes(uint64(s.Bytes)))
 	return nil
 }
 
 func cacheTrim(c *cli.Context) error {
 	most, err := humanize.ParseBytes(c.String("max"))
+	// A number without a unit would be bytes, of which nobody thinks; 0 alone is clear.
 	if _, bare := strconv.ParseUint(c.String("max"), 10, 64); err != nil || bare == nil && most > 0 {
-		return exit.Usagef("--max %q is no size\nhint: such as 500MB or 10GB", c.String("max"))
+		return exit.Usagef("--max %s: invalid size\nhint: such as 500MB or 10GB", c.String("max"))
 	}
 	age := cmp.Or(duration(c, "age"), 30*24*time.Hour)
 	builds, err := openCache()
@@ -66,6 +69,6 @@ func cacheTrim(c *cli.Context) error {
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
-	fmt.Fprintf(c.App.Writer, "%d builds dropped, %s freed\n", r.Entries, humanize.Bytes(uint64(r.Bytes)))
+	fmt.Fprintf(c.App.Writer, "%s dropped, %s freed\n", words.Count(r.Entries, "build"), humanize.Bytes(uint64(r.Bytes)))
 	return nil
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -18,19 +20,7 @@ func compareCommand() *cli.Command {
 			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
 			"Exit codes: 0 no regression, 1 B is worse, 2 usage, 3 cannot tell, 5 machine problem, 130 interrupted.",
 		HideHelpCommand: true,
-		Flags: append(append(trialFlags(), formatFlags()...),
-			&cli.StringFlag{Name: "effect", Usage: "smallest change to detect, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
-			&cli.Float64Flag{Name: "error", Usage: "probability `P` of a wrong answer", DefaultText: "kbisect.toml, else 0.01"},
-			&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as needed"},
-		),
-		Action: compareAction,
+		Flags:           slices.Concat(trialFlags(), formatFlags(), judgeFlags()),
+		Action:          launching(session.Compare),
 	}
-}
-
-func compareAction(c *cli.Context) error {
-	e, words, err := prepare(c)
-	if err != nil {
-		return err
-	}
-	return session.Compare(c.Context, e, words)
 }

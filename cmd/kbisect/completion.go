@@ -162,7 +162,8 @@ func findPlace(app *cli.App, words []string) place {
 	return p
 }
 
-// take reads one option, which may lack its value yet.
+// take reads one option, which may lack its value yet. Of the values only that of -C matters: revisions are those of
+// the repository there.
 func (p *place) take(words []string) {
 	name, value, given := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
 	f := flagNamed(p.flags, name)
@@ -183,6 +184,7 @@ func (p *place) take(words []string) {
 	}
 }
 
+// flagNamed finds an option by any of its names; nil where there is none.
 func flagNamed(flags []cli.Flag, name string) cli.Flag {
 	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 	if i < 0 {
@@ -217,6 +219,7 @@ func (p place) completions(word string) []completion {
 	return files
 }
 
+// commandNames are the commands that the help shows, too.
 func commandNames(all []*cli.Command) (out []completion) {
 	for _, c := range all {
 		if !c.Hidden {
@@ -248,7 +251,7 @@ func usageOf(f cli.Flag) string {
 	return ""
 }
 
-// revisions are HEAD, the branches and the tags.
+// revisions are HEAD, the branches and the tags; nothing outside a repository. A completion has no place for an error.
 func (p place) revisions() (out []completion) {
 	repo, err := source.Open(p.dir)
 	if err != nil {
@@ -266,6 +269,7 @@ func (p place) revisions() (out []completion) {
 	return out
 }
 
+// manCommand prints the manual page, which the library makes of the commands' own help.
 func manCommand() *cli.Command {
 	return &cli.Command{
 		Name: "man", Usage: "print the manual page",

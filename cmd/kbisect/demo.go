@@ -47,6 +47,7 @@ type hunt struct {
 	options []string
 }
 
+// plantedOn is the history for a kind of device, with its searches.
 func plantedOn(device string) (planted, error) {
 	byFlags := []string{"--axis", "flags", "--bad", fixtures.Round9Bad}
 	round9 := []string{"--good", fixtures.Round9Good, "--bad", fixtures.Round9Bad}
@@ -74,6 +75,7 @@ func plantedOn(device string) (planted, error) {
 	return planted{}, exit.Usagef("demo --on %s: there is no such demo%s\nhint: --on %s", device, wording.DidYouMean(device, names), config.OneOf(names))
 }
 
+// demoAction makes the repository and searches it with the program's own commands, as a user would.
 func demoAction(c *cli.Context) error {
 	p, err := plantedOn(c.String("on"))
 	if err != nil {
@@ -115,6 +117,7 @@ func demoAction(c *cli.Context) error {
 	return p.search(c, dir)
 }
 
+// onOption is the option that repeats a demo; the CPU is what kbisect demo uses anyway.
 func onOption(device string) string {
 	if device == "cpu" {
 		return ""

@@ -19,6 +19,7 @@ func noiseFlags() []cli.Flag {
 	)
 }
 
+// noiseAction launches one revision again and again.
 func noiseAction(c *cli.Context, command []string) error {
 	var save *os.File
 	if path := c.String("save"); path != "" { // before an hour is spent on what cannot be kept

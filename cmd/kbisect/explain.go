@@ -24,18 +24,11 @@ func explainCommand() *cli.Command {
 			&cli.IntFlag{Name: "launches", Usage: "number of launches of each, `N`", Value: 3},
 			&cli.BoolFlag{Name: "no-profile", Usage: "do not run profilers", DisableDefaultText: true},
 		),
-		Action: explainAction,
+		Action: launching(explain.Compare),
 	}
 }
 
+// explainLimitFlag is shared by explain and by run, which explains the culprit; their defaults differ.
 func explainLimitFlag(usual time.Duration) cli.Flag {
 	return durationFlag("explain-limit", "limit of all profiled launches together, `DURATION`", usual.String())
-}
-
-func explainAction(c *cli.Context) error {
-	e, words, err := prepare(c)
-	if err != nil {
-		return err
-	}
-	return explain.Compare(c.Context, e, words)
 }

@@ -26,6 +26,7 @@ func (v *durationValue) Set(s string) error {
 // String implements flag.Value.
 func (v *durationValue) String() string { return time.Duration(*v).String() }
 
+// durationFlag is an option that takes what kbisect.toml takes as a duration; standard is its default in words.
 func durationFlag(name, usage, standard string) cli.Flag {
 	return &cli.GenericFlag{Name: name, Usage: usage, Value: new(durationValue), DefaultText: standard}
 }
@@ -63,6 +64,7 @@ func (v *waitValue) String() string { return time.Duration(*v).String() }
 // IsBoolFlag says to the library that the value may be left out.
 func (v *waitValue) IsBoolFlag() bool { return true }
 
+// waitFlag is --wait, with or without a duration.
 func waitFlag() cli.Flag {
 	return &cli.GenericFlag{Name: "wait", Usage: "wait for another kbisect in the repository, at most `DURATION`, such as 30m, where one is given", Value: new(waitValue), DefaultText: "exit 5"}
 }
@@ -77,11 +79,13 @@ func optional(f cli.Flag) bool {
 	return ok
 }
 
+// asFlag is --as SERVER.
 func asFlag() cli.Flag {
 	return &cli.StringFlag{Name: "as", Usage: "use the rules of `SERVER`: kernelbot limits the build to 120s and the run, with empty caches, to 180s; with kind kernelbot, each stage as its task.yml says"}
 }
 
-// requestOf reads the options of a command. Options that the command does not have are zero.
+// requestOf reads the options of a command. Options that the command does not have are zero, so that one function
+// serves all commands and a request reads the same everywhere.
 func requestOf(c *cli.Context) *policy.Request {
 	g := globals(c)
 	q := &policy.Request{
@@ -138,6 +142,15 @@ func trialFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "output", Usage: "a file or folder `P` that --build creates, kept in the build cache; repeatable"},
 		&cli.StringSliceFlag{Name: "path", Usage: "a file or folder `P` that build or run reads; repeatable"},
 		keepFlag(), inWorktreeFlag(), sandboxFlag(), waitFlag(),
+	}
+}
+
+// judgeFlags are the options of a command that sets two candidates against each other.
+func judgeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "effect", Usage: "smallest change to detect, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
+		&cli.Float64Flag{Name: "error", Usage: "probability `P` of a wrong answer", DefaultText: "kbisect.toml, else 0.01"},
+		&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as needed"},
 	}
 }
 
@@ -206,7 +219,8 @@ func permute(app *cli.App, args []string) []string {
 	return slices.Concat(args[:at], options, operands, rest)
 }
 
-// optionWords is how many words an option takes at the beginning of a list; 0 where there is none.
+// optionWords is how many words an option takes at the beginning of a list; 0 where there is none. An unknown option
+// takes one: the library complains about it.
 func optionWords(flags []cli.Flag, list []string) int {
 	word := list[0]
 	if len(word) < 2 || word[0] != '-' || word == "--" {

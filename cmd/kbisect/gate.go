@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -31,11 +32,8 @@ func gateCommand() *cli.Command {
 			"Exit codes: 0 pass, 1 regression, 2 usage, 3 cannot tell, 5 machine problem, 130 interrupted.",
 		OnUsageError:    func(c *cli.Context, err error, sub bool) error { return toldError(c, usageError(c, err, sub)) },
 		HideHelpCommand: true,
-		Flags: append(append(trialFlags(), formatFlags()...),
+		Flags: append(slices.Concat(trialFlags(), formatFlags(), judgeFlags()),
 			&cli.StringFlag{Name: "base", Usage: "the target branch, `REV`", DefaultText: "see above"},
-			&cli.StringFlag{Name: "effect", Usage: "smallest change to detect, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
-			&cli.Float64Flag{Name: "error", Usage: "probability `P` of a wrong answer", DefaultText: "kbisect.toml, else 0.01"},
-			&cli.IntFlag{Name: "pairs", Usage: "exactly `N` pairs of launches", DefaultText: "as many as needed"},
 			&cli.BoolFlag{Name: "bisect", Usage: "if there is a regression, find the commit", DisableDefaultText: true},
 			&cli.StringFlag{Name: "accept", Usage: "accept the regression and record it with a `REASON`"},
 			&cli.StringFlag{Name: "cannot-tell", Usage: "if there is no verdict, `fail` (exit 3) or pass (exit 0, with a warning)", Value: "fail"},
@@ -53,6 +51,7 @@ func toldError(c *cli.Context, err error) error {
 	return err
 }
 
+// gateAction reads what a gate alone is given. Its output is coloured where a CI shows colours, too.
 func gateAction(c *cli.Context) error {
 	words, command, err := operands(c)
 	if err != nil {
@@ -68,6 +67,7 @@ func gateAction(c *cli.Context) error {
 	}, words, func(err error) int { return exitCode(c.Context, err) })
 }
 
+// readGateFiles are the files that were asked for, and those that a job of GitHub names in its environment.
 func readGateFiles(c *cli.Context, env func(string) string) gate.Files {
 	f := gate.Files{JUnit: c.String("junit"), Markdown: c.String("markdown"), HTML: c.String("report"), SARIF: c.String("sarif"), Benchmark: c.String("benchmark")}
 	if v := env("GITHUB_ACTIONS"); v != "" && v != "false" {

@@ -32,6 +32,7 @@ func historyCommand() *cli.Command {
 	}
 }
 
+// historyAction prints the history unless it is written to files; --json prints it as well.
 func historyAction(c *cli.Context) error {
 	if c.Args().Present() {
 		return exit.Usagef("history takes no arguments, not %q\nhint: --metric and --case say what to show, and options stand before arguments", c.Args().Slice())

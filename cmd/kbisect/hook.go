@@ -48,7 +48,7 @@ func hookCommand() *cli.Command {
 	)
 }
 
-// prePush is what git calls.
+// prePush is what git calls. Progress is not shown: git mixes it with its own.
 func prePush(c *cli.Context) error {
 	skip := os.Getenv("KBISECT_SKIP")
 	stopped, err := hook.CheckPush(c.Context, hook.PushOptions{
@@ -96,6 +96,7 @@ func readDeadline(c *cli.Context) time.Duration {
 	return d
 }
 
+// installHook writes the hook, or prints the lines for the program that manages the hooks here.
 func installHook(c *cli.Context) error {
 	repo, dir, err := openHooks(c)
 	if err != nil {
@@ -123,6 +124,7 @@ func installHook(c *cli.Context) error {
 	return nil
 }
 
+// uninstallHook puts back what was there before.
 func uninstallHook(c *cli.Context) error {
 	repo, dir, err := openHooks(c)
 	if err != nil {

@@ -35,6 +35,7 @@ func initCommand() *cli.Command {
 	}
 }
 
+// initAction writes a configuration or an example, and says what to do next: most of all what is still to be filled in.
 func initAction(c *cli.Context) error {
 	files, _, err := operands(c)
 	dir, name := globals(c).dir, c.String("harness")

@@ -20,14 +20,6 @@ func measureCommand() *cli.Command {
 			asFlag(),
 			&cli.IntFlag{Name: "launches", Usage: "number of launches, `N`", Value: 5},
 		),
-		Action: measureAction,
+		Action: launching(session.Measure),
 	}
-}
-
-func measureAction(c *cli.Context) error {
-	e, words, err := prepare(c)
-	if err != nil {
-		return err
-	}
-	return session.Measure(c.Context, e, words)
 }

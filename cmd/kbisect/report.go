@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -34,6 +35,7 @@ func reportCommand() *cli.Command {
 	}
 }
 
+// reportAction writes the report of a stored session. JSON is what was stored, to the byte, where there is a result.
 func reportAction(c *cli.Context) error {
 	files, err := reportRequest(c)
 	if err != nil {
@@ -63,7 +65,8 @@ func reportAction(c *cli.Context) error {
 	return nil
 }
 
-// reportRequest refuses what cannot be meant.
+// reportRequest refuses what cannot be meant, such as two things on standard output. Without options it is Markdown
+// there.
 func reportRequest(c *cli.Context) (formats, error) {
 	f := formats{c.String("markdown"), c.String("html")}
 	onStdout := 0
@@ -96,6 +99,7 @@ func formatFlags() []cli.Flag {
 // formats are the files that a result is written to besides standard output; "" is none, - standard output.
 type formats struct{ markdown, html string }
 
+// readFormats are the files that --markdown and --report name.
 func readFormats(c *cli.Context) formats { return formats{c.String("markdown"), c.String("report")} }
 
 // check finds out before a long job that a file could not be written after it.
@@ -186,11 +190,17 @@ func envOf(c *cli.Context, command []string) session.Env {
 	}}
 }
 
-// prepare reads what a command that launches candidates is given, and refuses reports that could not be written.
-func prepare(c *cli.Context) (e session.Env, words []string, err error) {
-	if err := readFormats(c).check(); err != nil {
-		return e, nil, err
+// launching is the action of a command that launches candidates: do gets its revisions and all else that it is given.
+// Reports that could not be written are refused before the first launch.
+func launching(do func(ctx context.Context, e session.Env, words []string) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if err := readFormats(c).check(); err != nil {
+			return err
+		}
+		words, command, err := operands(c)
+		if err != nil {
+			return err
+		}
+		return do(c.Context, envOf(c, command), words)
 	}
-	words, command, err := operands(c)
-	return envOf(c, command), words, err
 }

@@ -58,6 +58,7 @@ func runCommand() *cli.Command {
 	}
 }
 
+// runAction searches. Unlike other commands it takes a command without "--", as git bisect run does.
 func runAction(c *cli.Context) error {
 	if err := readFormats(c).check(); err != nil {
 		return err

@@ -61,7 +61,7 @@ func sessionsCommand() *cli.Command {
 	}
 }
 
-// kindWord is the command that made a session.
+// kindWord is the command that made a session: a search is stored under its axis.
 func kindWord(s store.Session) string {
 	if session.IsSearch(s) {
 		return "run"
@@ -69,7 +69,7 @@ func kindWord(s store.Session) string {
 	return s.Axis
 }
 
-// endsWords names the commits of a session.
+// endsWords names the commits of a session as its command called them.
 func endsWords(s store.Session) string {
 	switch {
 	case s.Axis == session.Comparing, s.Axis == explain.Kind:
@@ -101,7 +101,8 @@ func purposeWord(s store.Session, purpose string) string {
 	return "launch"
 }
 
-// valuesWord is what a launch measured: the medians of the first numbers that it gave, or "".
+// valuesWord is what a launch measured: the medians of the first numbers that it gave and how many more there are, or
+// "".
 func valuesWord(o bisect.Outcome) string {
 	const most = 2
 	var out []string
@@ -161,7 +162,8 @@ func showCommand() *cli.Command {
 	}
 }
 
-// show prints one session: what it was, what it launched, what it concluded.
+// show prints one session: what it was, what it launched, what it concluded. Launches are listed as they were stored,
+// in the order in which they were made.
 func show(w io.Writer, st *store.Store, s store.Session) error {
 	fmt.Fprintf(w, "session   %s, %s\nbegun     %s, %s in all\nends      %s\ncommand   %q\n",
 		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), wording.Span(s.Elapsed), endsWords(s), s.Args)
@@ -172,7 +174,7 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
-	fmt.Fprintf(w, "\n%d trials\n", len(launches))
+	fmt.Fprintf(w, "\n%s\n", words.Count(len(launches), "trial"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, l := range launches {
 		var o bisect.Outcome
@@ -198,7 +200,7 @@ func show(w io.Writer, st *store.Store, s store.Session) error {
 	if !session.IsSearch(s) && len(steps) == 0 {
 		return nil
 	}
-	fmt.Fprintf(w, "\n%d judgements\n", len(steps))
+	fmt.Fprintf(w, "\n%s\n", words.Count(len(steps), "judgement"))
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, x := range steps {
 		inferred := ""

@@ -35,6 +35,7 @@ func simulateCommand() *cli.Command {
 	}
 }
 
+// simulateAction plays every rule of a specification on the same simulated devices.
 func simulateAction(c *cli.Context) error {
 	o, err := readSimulation(c)
 	if err != nil {
@@ -124,7 +125,7 @@ func (o simulation) finite(seconds float64) error {
 	return nil
 }
 
-// simulatedRule is the search of this program, or a rival.
+// simulatedRule is the search of this program, which is played through its public interface, or a rival.
 func simulatedRule(name string) (simulate.Rule, error) {
 	if name != "kbisect" {
 		return simulate.Rival(name)
