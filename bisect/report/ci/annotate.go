@@ -30,7 +30,7 @@ func Annotation(g *report.Gate) string {
 	text := g.Verdict
 	switch {
 	case g.Result == report.GateError:
-		text = *g.Error
+		text = report.Text(g.Error)
 	case g.Error != nil:
 		text += "\n" + *g.Error
 	}
@@ -45,7 +45,7 @@ func Annotation(g *report.Gate) string {
 	return fmt.Sprintf("::%s %stitle=%s::%s\n", kind, where, escapeProperty(title), escapeData(words.Cut(text, 4000)))
 }
 
-// escapeData keeps a text inside one workflow command.
+// escapeData keeps a text inside one workflow command: GitHub reads a command a line, and "%" begins an escape.
 func escapeData(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
 }

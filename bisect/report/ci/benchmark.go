@@ -43,7 +43,8 @@ func Benchmarks(g *report.Gate) (smaller, bigger []Benchmark) {
 	return smaller, bigger
 }
 
-// chartUnit is the unit of a number in charts.
+// chartUnit is the unit of a number in charts, and the factor that leads to it: seconds of a kernel are shown in
+// microseconds, whole runs and phases in seconds.
 func chartUnit(c report.Contrast) (scale float64, unit string) {
 	whole := c.Metric == "wall" || strings.HasPrefix(c.Metric, "phase.")
 	switch {

@@ -90,7 +90,8 @@ func JUnit(w io.Writer, g *report.Gate) error {
 	return err
 }
 
-// junitRuns is the test case that HEAD ends well, on which every number rests.
+// junitRuns is the test case that HEAD ends well, on which every number rests. It fails, is an error or is skipped by
+// the same rules as the exit code, so that a CI which reads only one of them decides alike.
 func junitRuns(g *report.Gate) junitCase {
 	c := junitCase{Class: "kbisect.gate", Name: "HEAD runs", Time: "0.000", Out: strings.Join(append([]string{g.Verdict}, g.Warnings...), "\nnote: ")}
 	tell := func(kind string) *junitText {

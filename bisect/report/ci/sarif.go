@@ -16,6 +16,7 @@ import (
 // object is an object of JSON; the schema test holds every key against that of SARIF 2.1.0.
 type object = map[string]any
 
+// message is a text in the form that SARIF wants of every text.
 func message(text string) object { return object{"text": text} }
 
 // sarifRules are the rules, one for each kind of verdict; their ids never change.
@@ -72,12 +73,14 @@ func SARIF(w io.Writer, g *report.Gate, version string) error {
 	})
 }
 
+// failureRule is the rule for how HEAD fails.
 func failureRule(c bisect.Class) string {
 	rule := map[bisect.Class]string{bisect.Timeout: "KB-TIMEOUT", bisect.Wrong: "KB-WRONG", bisect.BuildFailed: "KB-BUILD"}[c]
 	return cmp.Or(rule, "KB-CRASH")
 }
 
-// sarifResult is one result; number is what it is about.
+// sarifResult is one result; number is what it is about. Its fingerprint is of the rule and the number alone, so that
+// GitHub takes the same slowdown on the next commit for the same alert.
 func sarifResult(g *report.Gate, rule, level, text, number string) object {
 	places := g.Changed
 	switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
+// web holds the template of the page, its style and script, and the charting library with the licences.
 //go:embed web
 var web embed.FS
 
@@ -25,7 +26,8 @@ const library = "web/echarts-6.1.0.min.js.gz"
 
 // HTML writes a page as one file that needs nothing else: scripts, styles and data are in it, and its
 // content security policy lets no request leave it and no script run but the two that are named by
-// their hashes, whatever a commit message or a program's output holds.
+// their hashes, whatever a commit message or a program's output holds. Text is escaped by html/template, by where it
+// stands.
 func HTML(w io.Writer, p page.Page) error {
 	t, err := template.New("page.html").Funcs(template.FuncMap{
 		"row": rowState, "right": func(t page.Table, i int) bool { return slices.Contains(t.Right, i) }, "rows": func(t page.Table) string { return words.Count(len(t.Rows), "row") },
@@ -85,6 +87,7 @@ func file(name string) string {
 	return string(data)
 }
 
+// unpacked is an embedded file as it was before it was compressed.
 func unpacked(name string) (string, error) {
 	data, err := web.ReadFile(name)
 	if err != nil {

@@ -60,6 +60,7 @@ func Markdown(w io.Writer, p page.Page, limit int) error {
 	return err
 }
 
+// markdownFact is a fact in a line of a list.
 func markdownFact(f page.Fact) string {
 	return fmt.Sprintf("- **%s:** %s\n", escaped(f.Name), escaped(words.Cut(f.Text, 600)))
 }
@@ -109,7 +110,7 @@ func about(s page.Section) string {
 	return s.Words
 }
 
-// sketches are the pictures that text can draw.
+// sketches are the pictures that text can draw. Blocks are safe here: GitHub shows Markdown in UTF-8.
 func sketches(s page.Section) string {
 	var b strings.Builder
 	for _, c := range s.Charts {
@@ -161,6 +162,7 @@ func markdownTable(t page.Table, most int) string {
 	return b.String()
 }
 
+// markdownDiff is the beginning of a diff. Guilty lines say so in words, as a fence has no colours of its own.
 func markdownDiff(d *page.Diff) string {
 	var b strings.Builder
 	const most = 150

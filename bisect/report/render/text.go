@@ -52,7 +52,7 @@ func Text(w io.Writer, p page.Page, t Terminal) error {
 	return err
 }
 
-// paint gives a text the colour of a state, where colours are wanted.
+// paint gives a text the colour of a state (the codes of ECMA-48), where colours are wanted.
 func (t Terminal) paint(text string, s page.State) string {
 	code := map[page.State]string{page.Good: "32", page.Bad: "31;1", page.Unsure: "33", page.Other: "35"}[s]
 	if !t.Colour || code == "" {
@@ -61,6 +61,7 @@ func (t Terminal) paint(text string, s page.State) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
+// section is a section without its title; "" where text has nothing to show of it.
 func (t Terminal) section(s page.Section) string {
 	var b strings.Builder
 	shown := slices.DeleteFunc(slices.Clone(s.Tables), func(x page.Table) bool { return x.Detail })
@@ -95,7 +96,7 @@ func (t Terminal) section(s page.Section) string {
 	return b.String()
 }
 
-// textFacts are facts, their names in a column.
+// textFacts are facts, their names in a column. A name that stands above already is not repeated.
 func textFacts(all []page.Fact) string {
 	var b strings.Builder
 	width := 0
@@ -161,6 +162,7 @@ func (t Terminal) table(x page.Table) string {
 	return b.String()
 }
 
+// pad fills a text up to a width in characters, on its left for numbers.
 func pad(s string, width int, right bool) string {
 	space := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
 	if right {

@@ -53,6 +53,7 @@ type gitLogger struct {
 	culprit string
 }
 
+// f writes to the log, unless writing has failed before.
 func (g *gitLogger) f(format string, args ...any) {
 	if g.err == nil {
 		_, g.err = fmt.Fprintf(g.w, format, args...)
@@ -92,7 +93,8 @@ func (g *gitLogger) verdicts() {
 	}
 }
 
-// agrees reports whether a verdict and the answer can both be true.
+// agrees reports whether a verdict and the answer can both be true, which git takes for granted: what has the culprit
+// is bad, what has not is good, and the culprit itself can be tested.
 func (g *gitLogger) agrees(commit string, call bisect.Call) bool {
 	if g.culprit == "" || call == bisect.Untestable {
 		return g.culprit != commit || call != bisect.Untestable
@@ -104,7 +106,7 @@ func (g *gitLogger) agrees(commit string, call bisect.Call) bool {
 	return (after || commit == g.culprit) == (call == bisect.Bad)
 }
 
-// answer makes git find the same culprit: it is bad and its parents are good.
+// answer makes git find the same culprit: it is bad and its parents are good, also where the search inferred that.
 func (g *gitLogger) answer() {
 	if g.culprit == "" {
 		return

@@ -62,7 +62,8 @@ type way struct {
 	launches                map[string][]bisect.Outcome
 }
 
-// read takes in the launches of all sessions.
+// read takes in the launches of all sessions, oldest first. What another version has written and cannot be read is
+// left out: a history of the rest is of use.
 func (h *history) read(st *store.Store) error {
 	sessions, err := st.Sessions(0)
 	if err != nil {
@@ -120,12 +121,13 @@ func (h *history) take(p policy.Policy, commit string, o bisect.Outcome) {
 	}
 }
 
-// of lists the launches of a commit that a way shows.
+// of lists the launches of a commit that a way shows. Failed ones are shown with every way of their program: a launch
+// that failed says neither what caches it used nor, always, on what device.
 func (h *history) of(w *way, commit string) []bisect.Outcome {
 	return slices.Concat(w.launches[commit], h.failed[w.program][commit])
 }
 
-// order lists the measured commits, oldest first.
+// order lists the measured commits, oldest first: those on the first parents of HEAD, or all of them by date.
 func (h *history) order(all bool) ([]string, error) {
 	missing := map[string]bool{}
 	for _, w := range h.ways {
@@ -209,7 +211,7 @@ func (h *history) document(order []string, limit int) (report.History, error) {
 	return doc, exit.Usage(&compare.UnknownMetricError{Wanted: cmp.Or(h.want.Metric, "anything"), Sent: slices.Compact(known)})
 }
 
-// sent lists the metrics that launches of a way gave.
+// sent lists the metrics that launches of a way gave, in order.
 func (w *way) sent() []string {
 	var out []string
 	for _, all := range w.launches {
@@ -261,7 +263,7 @@ func (h *history) series(w *way, name string, order []string) (s report.HistoryS
 	return s, values
 }
 
-// commit describes one commit of a series.
+// commit describes one commit of a series. unit becomes the unit of its values.
 func (h *history) commit(m metric.Metric, id string, all []bisect.Outcome, unit *string) report.HistoryCommit {
 	c := h.commits[id]
 	x := report.HistoryCommit{Commit: id, Subject: c.Subject, Date: c.When.Format(time.RFC3339), Launches: len(all), Failures: []report.Failures{}, Ratio: report.Number(math.NaN())}
@@ -274,7 +276,7 @@ func (h *history) commit(m metric.Metric, id string, all []bisect.Outcome, unit 
 	return x
 }
 
-// values are the numbers of the launches that may be compared.
+// values are the numbers of the launches that may be compared: those that ended well, undisturbed.
 func (h *history) values(m metric.Metric, all []bisect.Outcome, unit *string) []float64 {
 	var out []float64
 	for _, o := range all {
@@ -289,6 +291,7 @@ func (h *history) values(m metric.Metric, all []bisect.Outcome, unit *string) []
 	return out
 }
 
+// countFailure counts a failure among those that ended in the same way.
 func countFailure(all []report.Failures, f report.Failure) []report.Failures {
 	for i, x := range all {
 		if x.Class == f.Class && (x.Phase == nil) == (f.Phase == nil) && (x.Phase == nil || *x.Phase == *f.Phase) {
@@ -299,7 +302,8 @@ func countFailure(all []report.Failures, f report.Failure) []report.Failures {
 	return append(all, report.Failures{Class: f.Class, Phase: f.Phase, Launches: 1})
 }
 
-// ratios compares the medians with that of the base, which need not be among those shown.
+// ratios compares the medians with that of the base, which need not be among those shown; without a base asked for,
+// it is the oldest commit that has a value. Where the base has none, there are no ratios.
 func (h *history) ratios(s *report.HistorySeries, w *way, m metric.Metric) {
 	base, id := report.Number(math.NaN()), h.want.Base
 	if id != "" {

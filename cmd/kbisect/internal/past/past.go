@@ -31,7 +31,8 @@ type Session struct {
 	launches []report.Launch
 }
 
-// Open reads a session by its id; "" is the newest search.
+// Open reads a session by its id; "" is the newest search. A session that failed before there was anything to report is
+// an error that says why it failed.
 func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 	st, err := session.ReadStore(repo)
 	if err != nil {
@@ -74,7 +75,8 @@ func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 	return p, nil
 }
 
-// unfinished makes the document of a session without one: it was killed, has failed, or is still running.
+// unfinished makes the document of a session without one: it was killed, has failed, or is still running. What it was
+// sure of is lost; its launches and judgements are not.
 func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Document, error) {
 	s := p.Session
 	f := bisect.Finding{Result: bisect.Interrupted}
@@ -100,6 +102,7 @@ func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Docum
 	return report.NewSearch(in), nil
 }
 
+// role is the part that a commit played, which the store does not keep with a judgement.
 func role(s store.Session, commit string) bisect.Role {
 	switch commit {
 	case s.Good:
@@ -111,7 +114,7 @@ func role(s store.Session, commit string) bisect.Role {
 }
 
 // Ledger gathers the launches and commits that the report refers to. A commit that the repository no longer has is
-// left without a subject.
+// left without a subject. Commands to type are those for this process's repository, not for where the session ran.
 func (p *Session) Ledger(ctx context.Context) report.Ledger {
 	s := p.Session
 	l := report.Ledger{Launches: p.launches, Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.Args)}

@@ -110,8 +110,8 @@ func (e Ends) brings(name string) bool {
 	})
 }
 
-// checkScripts refuses a good end, or the first of two revisions, without a script or
-// source that the plan names: it cannot be good.
+// checkScripts refuses a good end, or the first of two revisions, without a script or source that the plan names: it
+// cannot be good. The bad end may lack it: that may be the fault which is searched for.
 func (e Ends) checkScripts() error {
 	if e.p.Good == "" || e.p.OwnScripts {
 		return nil

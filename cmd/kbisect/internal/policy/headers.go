@@ -12,7 +12,8 @@ import (
 // nvccSources is what kind nvcc compiles, and the folders where it looks for headers.
 type nvccSources struct{ sources, Folders []string }
 
-// sourcesOf finds the folders in the options of nvcc.
+// sourcesOf finds the folders in the options of nvcc, "-I folder" and "-Ifolder". Folders outside the project hold
+// nothing that a commit could change.
 func sourcesOf(sources, options []string) (s nvccSources) {
 	s.sources = sources
 	for i, o := range options {
@@ -57,7 +58,8 @@ func (e Ends) inPaths(file string) bool {
 	})
 }
 
-// included lists the headers of the project that the sources include, directly or not.
+// included lists the headers of the project that the sources include, directly or not, by what stands behind #include:
+// conditions are not evaluated, so that it lists too many rather than too few.
 func (s nvccSources) included(read func(name string) ([]byte, bool)) []string {
 	texts := map[string][]byte{}
 	there := func(name string) bool {

@@ -217,6 +217,7 @@ func namedFiles(plan kernels.Plan) (names []string) {
 	return names
 }
 
+// sourceSuffixes are the names of files that people write, as opposed to what a build makes.
 func sourceSuffixes() []string {
 	return []string{".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".py", ".sh"}
 }
@@ -243,8 +244,8 @@ func beside(root, name string) (names []string) {
 	return names
 }
 
-// readOverlay reads a file of the work tree. It refuses large and binary files: those
-// were built there.
+// readOverlay reads a file of the work tree. It refuses large and binary files: those were built there, and belong to
+// one commit.
 func readOverlay(root, name string) (kernels.File, bool) {
 	f, err := kernels.ReadFile(root, name)
 	f.Overlay = true

@@ -82,8 +82,8 @@ const (
 // Pattern is a metric that is read from the output.
 type Pattern struct{ Metric, Unit, Expr string }
 
-// startUp reports whether all metrics are about how a program starts. That is
-// measured with empty caches, and the probe may have to report its phases.
+// startUp reports whether all metrics are about how a program starts. That is measured with empty caches, and the probe
+// may have to report its phases. phase.measure is of the program's work, not of its start.
 func (p *Policy) startUp() bool {
 	for _, m := range p.Judge.Metrics {
 		if !strings.HasPrefix(m.Name, "phase.") || m.Name == "phase.measure" {
@@ -160,21 +160,24 @@ func (p *Policy) Compile() ([]*metrics.Pattern, error) {
 	return out, nil
 }
 
-// Runs is everything that decides how a launch ends, as a text to compare.
+// Runs is everything that decides how a launch ends, as a text to compare: equal texts let the hook use what another
+// session launched.
 func (p *Policy) Runs() string {
 	return jsonText(p.Plan, p.Limits, p.OwnScripts, p.Caches, p.Probe, p.OwnPaths())
 }
 
-// Commands are the commands, as a text to compare.
+// Commands are the commands, as a text to compare: whether a person has run them here before.
 func (p *Policy) Commands() string {
 	return jsonText(p.Plan.Build, p.Plan.Run, p.Plan.Stages, p.Plan.Env, p.Plan.Dir)
 }
 
-// Compares is everything that decides how two candidates are found to differ.
+// Compares is everything that decides how two candidates are found to differ, as a text to compare: what a baseline's
+// fingerprint is of.
 func (p *Policy) Compares() string {
 	return jsonText(p.Runs(), p.Judge.Metrics, p.Judge.Effect, p.Judge.Error, p.Sample, p.Patterns)
 }
 
+// jsonText writes values as one text that is equal for equal values.
 func jsonText(all ...any) string {
 	data, err := json.Marshal(all)
 	if err != nil {
@@ -192,8 +195,8 @@ func (p *Policy) Carriers() []kernels.Flag {
 	return out
 }
 
-// parseAssign reads the part after the colon of "HEAD^:compile=off,graph=on" and
-// returns it in the order of the configuration.
+// parseAssign reads the part after the colon of "HEAD^:compile=off,graph=on" and returns it in the order of the
+// configuration, so that one assignment has one name, whoever writes it.
 func (p *Policy) parseAssign(text string) (string, error) {
 	given := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {

@@ -24,7 +24,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// plan makes the plan of a configuration.
+// plan makes the plan of a configuration, with warnings of what in it has no effect or not the one that was meant.
 func (r reader) plan(file string, cfg *config.Config) error {
 	q, p := r.q, r.p
 	project, err := cfg.Project(capability(cfg.Device.GPUs))
@@ -149,6 +149,7 @@ func (r reader) server() error {
 	return nil
 }
 
+// isStatic reports a metric that is read from the build.
 func isStatic(m config.Metric) bool { return m.From == trial.FromStatic }
 
 // AllStatic reports whether there are metrics and all come from the build, so that
@@ -240,7 +241,8 @@ type reader struct {
 	kept []string // [run] keep
 }
 
-// project sets how candidates are built and launched.
+// project sets how candidates are built and launched. The order matters: paths are completed by what the plan needs,
+// and a server's rules overrule limits.
 func (r *reader) project() (err error) {
 	if r.q.Argv != nil {
 		err = r.command()
@@ -330,7 +332,8 @@ func (r *reader) configuration() error {
 	return r.metrics(path, cfg.Metrics)
 }
 
-// metrics sets what is measured.
+// metrics sets what is measured: the metrics of the configuration, those of several cases once, or the time that
+// programs send.
 func (r reader) metrics(path string, ms []config.Metric) error {
 	p := r.p
 	for _, m := range ms {
@@ -388,7 +391,7 @@ func (r reader) better() error {
 	return nil
 }
 
-// complaint sets what to look for.
+// complaint sets what to look for, and whether a build alone can show it.
 func (r reader) complaint() error {
 	q, p := r.q, r.p
 	switch find := q.Find; find {

@@ -96,7 +96,7 @@ func (e Ends) formerNames(ctx context.Context, name string) (former []kernels.Fo
 	return former, nil
 }
 
-// oldest is how far back a file is followed where the good end is not known yet.
+// oldest is how far back a file is followed where the good end is not known yet, along first parents.
 func oldest(repo *source.Repo, id string) string {
 	const most = 2000 // commits
 	for range most {

@@ -29,7 +29,8 @@ func artefactOf(launches []report.Launch, commit string) *bisect.Artefact {
 	return nil
 }
 
-// unchangedCode warns of culprits whose device code equals that of a parent: the kernels cannot be the cause.
+// unchangedCode warns of culprits whose device code equals that of a parent: the kernels cannot be the cause. Where
+// device code is not known of both, it says nothing.
 func unchangedCode(launches []report.Launch, culprits []bisect.Culprit) []string {
 	var out []string
 	for _, c := range culprits {
@@ -109,7 +110,8 @@ func missingMetrics(s *session.Session) (warnings []string, err error) {
 	return warnings, session.MatchesNothing(s, s.Policy.Patterns[0], passed)
 }
 
-// undirected asks about metrics of which nothing says whether higher or lower is better.
+// undirected asks about metrics of which nothing says whether higher or lower is better: without it a change for the
+// better would be found as a slowdown.
 func undirected(s *session.Session) (questions []string) {
 	var launches []bisect.Outcome
 	for _, l := range s.Launches {

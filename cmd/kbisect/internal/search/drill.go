@@ -122,8 +122,8 @@ func (s *Search) blameHunks(f *bisect.Finding, found *report.Sets) {
 	f.Culprits = []bisect.Culprit{c}
 }
 
-// switches finds the flag that a culprit switches on: with it at its base the culprit passes, and with
-// it set the parent fails.
+// switches finds the flag that a culprit switches on: with it at its base the culprit passes, and with it set the
+// parent fails. Only the first such flag is named.
 func (s *Search) switches(ctx context.Context, c bisect.Culprit) error {
 	if len(s.session.Policy.Flags) == 0 || c.Class == bisect.Slow || c.Class == bisect.Improved || c.Class == bisect.BuildFailed {
 		return nil

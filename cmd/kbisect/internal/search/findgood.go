@@ -65,7 +65,7 @@ func broken(ctx context.Context, err error) *bisect.Finding {
 	return f
 }
 
-// back follows up to n first parents; it returns how many there were.
+// back follows up to n first parents; it returns how many there were: 0 at the root.
 func back(repo *source.Repo, id string, n int) (string, int, error) {
 	for i := range n {
 		c, err := repo.Commit(id)

@@ -61,7 +61,8 @@ func allPass(launches []report.Launch) bool {
 	return len(launches) > 0 && !slices.ContainsFunc(launches, func(l report.Launch) bool { return l.Outcome.Class != bisect.OK })
 }
 
-// rank finds the effect of single flags and of pairs of flags on the metric.
+// rank finds the effect of single flags and of pairs of flags on the metric, as logarithms of ratios, from launches
+// with many flags turned at a time. It replaces "the ends do not differ" by what each flag costs.
 func (x *setSearch) rank(ctx context.Context, a axis, flags *flags.Flags, f bisect.Finding) (bisect.Finding, error) {
 	space := flags.Space
 	metric, ok := x.rankedMetric()
@@ -129,8 +130,8 @@ func (x *setSearch) rank(ctx context.Context, a axis, flags *flags.Flags, f bise
 	return f, err
 }
 
-// recommend measures the assignment that the effects predict to be the best. It recommends that, or all flags at
-// their base where the measurement does not confirm the gain.
+// recommend measures the assignment that the effects predict to be the best; higher says that more is better. It
+// recommends that, or all flags at their base where the measurement does not confirm the gain.
 func (x *setSearch) recommend(ctx context.Context, a axis, best sets.Set, higher bool) error {
 	none := sets.Safe{Confirmed: true, Effect: &bisect.Effect{Ratio: 1, Low: 1, High: 1}}
 	x.found.Recommended = &none

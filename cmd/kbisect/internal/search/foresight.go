@@ -18,8 +18,9 @@ type foresight struct {
 	session *session.Session
 }
 
-// start fills the slots until stop is called. again repeats the search from its beginning, and sets chance to the
-// probability that the trial it asks for next will fail.
+// start fills the slots until stop is called, which waits for their trials. again repeats the search from its
+// beginning, and sets chance to the probability that the trial it asks for next will fail. With one slot there is
+// nothing to fill.
 func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, chance *float64)) (stop func() error) {
 	s := f.session
 	if len(s.Pipes) == 1 {
@@ -43,7 +44,8 @@ func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, c
 	}
 }
 
-// guess is what a trial may end as. A trial that has run for longer than passing ones do will probably fail.
+// guess is what a trial may end as, by the examples of both ends: nothing for a trial that must run alone. A trial that
+// has run for longer than passing ones do will probably fail.
 func (f foresight) guess(r bisect.Request, chance float64) []bisect.Guess {
 	s := f.session
 	pass, fail, ok := session.Examples(s.Launches)
@@ -131,7 +133,8 @@ func (o setChance) Test(ctx context.Context, r sets.Request) (sets.Result, error
 	return o.next.Test(ctx, r)
 }
 
-// evidence answers with launches of earlier searches before it makes new ones.
+// evidence answers with launches of earlier searches before it makes new ones. Each launch answers once: a second
+// request for the same commit asks for another launch.
 type evidence struct {
 	next bisect.Sampler
 	made map[string][]bisect.Outcome // not used yet, by commit

@@ -34,6 +34,7 @@ func newHunkAxis(diff *hunks.Diff, made map[string]bisect.Candidate) (*hunkAxis,
 	return h, atoms
 }
 
+// index is the place of a hunk in the difference, -1 after it was split.
 func (h *hunkAxis) index(id string) int {
 	return slices.IndexFunc(h.diff.Hunks, func(x hunks.Hunk) bool { return x.ID == id })
 }
@@ -67,6 +68,7 @@ func atomOf(x hunks.Hunk, at func(int) int) sets.Atom {
 	return a
 }
 
+// where names a hunk in lists: lines of a file, or what else happened to it.
 func where(x hunks.Hunk) string {
 	if x.Kind != hunks.Block {
 		return x.File + " (" + string(x.Kind) + ")"
@@ -74,6 +76,7 @@ func where(x hunks.Hunk) string {
 	return shown(x, "").Where()
 }
 
+// shown is a hunk as reports show it.
 func shown(x hunks.Hunk, role sets.Role) report.Hunk {
 	file, start, end, old := x.Where()
 	return report.Hunk{File: file, Start: start, End: end, Old: old, Role: role, Text: x.Text}

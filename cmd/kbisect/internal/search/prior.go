@@ -57,7 +57,8 @@ func priors(ctx context.Context, s *session.Session, commits []bisect.Commit) []
 }
 
 // isKernelSource reports a file that is compiled into a kernel, judged by its name. Where paths are given it must lie
-// below one of them, and files that steer the build count too.
+// below one of them, and files that steer the build count too. C++ and headers count, since host and device code share
+// them.
 func isKernelSource(name string, paths []string) bool {
 	sources := []string{".cu", ".cuh", ".py", ".cpp", ".c", ".h", ".ptx"}
 	builds := []string{"Makefile", "CMakeLists.txt", "setup.py", "pyproject.toml"}

@@ -33,7 +33,8 @@ func MarkDrilled(launches []report.Launch, rng *source.Range) {
 	}
 }
 
-// Input gathers the facts of the report.
+// Input gathers the facts of the report: the finding, the launches, and what the repository says of every commit that
+// is named.
 func (s *Search) Input(f bisect.Finding) report.Input {
 	in := report.Input{
 		Session: s.session.Record.ID, Finding: f, Ledger: report.Ledger{Launches: s.seen(), Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.session.Record.Args)}, Wall: s.session.Record.Elapsed + time.Since(s.session.Began),
@@ -87,6 +88,7 @@ func (s *Search) Input(f bisect.Finding) report.Input {
 	return in
 }
 
+// culprits are the ids of the commits that were found.
 func culprits(f bisect.Finding) (ids []string) {
 	for _, c := range f.Culprits {
 		ids = append(ids, c.Commit)
@@ -130,7 +132,8 @@ func (s *Search) seen() []report.Launch {
 }
 
 // keepStep writes a judgement into the store for people who look there. A resumed search repeats the judgements of
-// earlier attempts from its launches: those are in the store already.
+// earlier attempts from its launches: those are in the store already. That it cannot be written is a warning: nothing
+// else rests on it.
 func (s *Search) keepStep(step bisect.Step) {
 	t := s.session
 	if t.Display.Steps <= t.KeptSteps {

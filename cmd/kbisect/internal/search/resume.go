@@ -17,11 +17,13 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
+// errNothingToResume is the answer where there was never a search.
 func errNothingToResume() error {
 	return exit.Usagef("nothing to resume: this repository has no search\nhint: kbisect run --good REV")
 }
 
-// resume makes the session of the newest search that can go on. A repository without a store is left without one.
+// resume makes the session of the newest search that can go on. A repository without a store is left without one,
+// which is why the store is first opened to read.
 func resume(ctx context.Context, e session.Env, repo *source.Repo) (*session.Session, error) {
 	q, dir := e.Request, store.Dir(repo.CommonDir())
 	probe, err := store.Open(dir, store.ReadOnly)

@@ -119,7 +119,8 @@ func (s *Search) Narrow(find bisect.Class, phase string, metrics []metric.Metric
 	s.options.Find, s.options.Phase, s.options.Metrics = find, phase, metrics
 }
 
-// run searches, keeps the finding and writes the report; its error carries the exit code.
+// run searches, keeps the finding and writes the report; its error carries the exit code. The finding is stored before
+// it is printed, and charts are gathered even after an interrupt.
 func (s *Search) run(ctx context.Context) error {
 	t := s.session
 	if err := t.Start(ctx); err != nil {
@@ -355,7 +356,7 @@ func toCommits(rng *source.Range, firstParent bool) (out []bisect.Commit, matter
 	return out, matter
 }
 
-// rangeError makes any failure to read a range but an interruption an error of the user.
+// rangeError makes any failure to read a range an error of the user, who named its ends, but for an interruption.
 func rangeError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err

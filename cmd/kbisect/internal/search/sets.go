@@ -61,7 +61,7 @@ func newSetSearch(s *session.Session) *setSearch {
 	return &setSearch{session: s, options: s.Policy.Judge}
 }
 
-// along searches the sets of an axis.
+// along searches the sets of an axis, and keeps in found what it finds besides a finding.
 func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	a.cuts = sets.Cuts{}
 	s, oracle := a.search(x.options, a.sampler)
@@ -155,7 +155,8 @@ func reverse(out *report.Sets, a axis) {
 	}
 }
 
-// time compares a safe set with nothing on, in alternating launches; higher says that more is better.
+// time compares a safe set with nothing on, in alternating launches; higher says that more is better. Both medians go
+// into levels, by the key of their set. An effect without a metric says that nothing could be measured.
 func (x *setSearch) time(ctx context.Context, a axis, set sets.Set, turned func() bool, levels map[string]float64) (e bisect.Effect, higher bool, err error) {
 	none := bisect.Effect{Ratio: 1, Low: 1, High: 1}
 	reference := sets.Set(nil)
