@@ -18,6 +18,7 @@ import (
 )
 
 // web holds the template of the page, its style and script, and the charting library with the licences.
+//
 //go:embed web
 var web embed.FS
 

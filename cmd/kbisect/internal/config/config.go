@@ -181,6 +181,7 @@ func (m Metric) WithDefaults() Metric {
 	return m
 }
 
+// setDefault sets what has its zero value.
 func setDefault[T comparable](p *T, v T) {
 	var zero T
 	if *p == zero {
@@ -188,8 +189,8 @@ func setDefault[T comparable](p *T, v T) {
 	}
 }
 
-// Load reads and checks the file at path. A file that breaks a rule gives an
-// *Error; one that does not exist an error that wraps fs.ErrNotExist.
+// Load reads and checks the file at path. A file that breaks a rule gives an *Error; one that does not exist an error
+// that wraps fs.ErrNotExist. A file that another user could have written is refused: it names commands that are run.
 func Load(path string) (*Config, error) {
 	full, err := filepath.Abs(path)
 	if err == nil {
@@ -205,7 +206,7 @@ func Load(path string) (*Config, error) {
 	return Parse(path, []byte(f.Text))
 }
 
-// Parse checks data as the file name. Its error is an *Error.
+// Parse checks data as the file name, and collects every mistake. Its error is an *Error.
 func Parse(name string, data []byte) (*Config, error) {
 	t, err := parse(name, data, schema(), ": not a kbisect configuration")
 	if err != nil {

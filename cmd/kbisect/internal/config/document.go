@@ -62,6 +62,7 @@ type lineIndex map[string]int
 // indexOf is the path element of the i-th element, from 0, of an array.
 func indexOf(i int) string { return "#" + strconv.Itoa(i) }
 
+// pathKey is a path as the key of a map. Keys of TOML may hold dots, but no zero byte.
 func pathKey(path []string) string { return strings.Join(path, "\x00") }
 
 // of returns the line of path, or of the nearest enclosing key that has one.
@@ -74,6 +75,7 @@ func (x lineIndex) of(path ...string) int {
 	return 1
 }
 
+// set keeps the line on which a path was seen first.
 func (x lineIndex) set(path []string, line int) {
 	if k := pathKey(path); x[k] == 0 && line > 0 {
 		x[k] = line

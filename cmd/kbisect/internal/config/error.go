@@ -50,6 +50,7 @@ func (e *Error) Hint() string {
 	return "run kbisect init in an empty folder for a commented kbisect.toml to compare with"
 }
 
+// problemAt is an error of the file itself, on a line.
 func problemAt(file string, line int, text string) error {
 	return &Error{File: file, problems: []problem{{line: line, text: text}}}
 }

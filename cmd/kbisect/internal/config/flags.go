@@ -121,6 +121,7 @@ func cycleFrom(all []Flag, start string) []string {
 	return follow(start)
 }
 
+// readFlag reads one flag. Conditions are checked when all flags are known.
 func readFlag(t table) Flag {
 	ordered, _ := value[bool](t, "ordered", "true or false")
 	f := Flag{
@@ -143,6 +144,7 @@ func readFlag(t table) Flag {
 	return f
 }
 
+// checkValues checks the values of a flag: the safe base first, no two alike, and the bad one among the others.
 func checkValues(t table, f Flag) {
 	list, ok := t.values["values"].([]any)
 	if !ok || len(f.Values) != len(list) {
@@ -247,6 +249,7 @@ func Unknown(c flags.Term, all []Flag) string {
 	return ""
 }
 
+// checkConditions checks that each condition names a value of another flag.
 func checkConditions(t table, key string, flags []Flag, own Flag, list []string) {
 	for i, s := range list {
 		path := t.at(key, indexOf(i))
@@ -256,6 +259,7 @@ func checkConditions(t table, key string, flags []Flag, own Flag, list []string)
 	}
 }
 
+// readHypotheses reads [[hypothesis]], whose names have to tell them apart in a report.
 func readHypotheses(t table, flags []Flag) []Hypothesis {
 	var out []Hypothesis
 	seen := map[string]bool{}
@@ -272,6 +276,7 @@ func readHypotheses(t table, flags []Flag) []Hypothesis {
 	return out
 }
 
+// checkClaim checks that a claim names one value each of some flags. "flag!=value" would be a claim about many.
 func checkClaim(t table, h Hypothesis, flags []Flag) {
 	if list, ok := t.values["claim"].([]any); ok && len(list) == 0 {
 		t.errorf("claim", `empty; name the suspected settings, as ["compile=max-autotune"]`)

@@ -36,10 +36,12 @@ func label(path []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(path), func(p string) bool { return strings.HasPrefix(p, "#") }), ".")
 }
 
+// add notes a mistake at a path, and reading goes on.
 func (r *reader) add(path []string, format string, args ...any) {
 	r.problems = append(r.problems, problem{line: r.lines.of(path...), key: label(path), text: fmt.Sprintf(format, args...)})
 }
 
+// warn notes what is allowed but looks like a mistake.
 func (r *reader) warn(path []string, format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf("%s:%d: %s: ", r.file, r.lines.of(path...), label(path))+fmt.Sprintf(format, args...))
 }
@@ -64,6 +66,7 @@ func (t table) wrongType(key, want string) {
 	t.errorf(key, "expected %s, got %s", want, typeName(t.values[key]))
 }
 
+// typeName is the type of a value in words of TOML.
 func typeName(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -206,6 +209,7 @@ func (t table) command(key string) []string {
 	return argv
 }
 
+// duration reads a positive duration.
 func (t table) duration(key string) time.Duration {
 	s, ok := value[string](t, key, `a duration in quotes, as "90s", "2m" or "1h30m"`)
 	if !ok {

@@ -56,6 +56,7 @@ func schema() map[string][]string {
 	}
 }
 
+// readConfig reads the whole document. Flags come before the hypotheses about them.
 func readConfig(t table) *Config {
 	c := &Config{Path: t.r.file}
 	c.Version = readVersion(t)
@@ -74,6 +75,7 @@ func readConfig(t table) *Config {
 	return c
 }
 
+// readVersion refuses a file of a later version: what it means differently cannot be known.
 func readVersion(t table) int {
 	n, ok := value[int64](t, "version", "the integer 1")
 	if ok && n != 1 {
@@ -82,6 +84,7 @@ func readVersion(t table) int {
 	return int(n)
 }
 
+// readBuild reads [build]. Sources and options belong to kinds that need no command.
 func readBuild(t table, kind string) BuildConfig {
 	for _, key := range []string{"sources", "options"} {
 		switch {
@@ -115,6 +118,8 @@ func readRun(t table) RunConfig {
 	return c
 }
 
+// readLimits reads [run.limits], whose keys are the phases of the program. A name that is nearly a standard phase is
+// a warning: it would limit nothing.
 func readLimits(t table) map[string]kernels.Limit {
 	if len(t.values) == 0 {
 		return nil
@@ -146,6 +151,7 @@ func readLimits(t table) map[string]kernels.Limit {
 	return out
 }
 
+// readMetrics reads the one [metric] or all [[metrics]]. A metric may stand there once for each case.
 func readMetrics(t table) []Metric {
 	if t.has("metric") && t.has("metrics") {
 		t.errorf("metrics", "both [metric] and [[metrics]]; write every metric as [[metrics]]")
@@ -167,6 +173,7 @@ func readMetrics(t table) []Metric {
 	return out
 }
 
+// readMetric reads one metric, and asks for what its source needs besides.
 func readMetric(t table) Metric {
 	m := Metric{
 		Name:    t.str("name"),
@@ -208,6 +215,7 @@ func checkResultFile(t table, m Metric) {
 	}
 }
 
+// checkPattern checks the expression of a metric that is read from the output.
 func checkPattern(t table, pattern string) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
@@ -234,6 +242,7 @@ func readJudge(t table) judgeConfig {
 	return c
 }
 
+// readEffect reads a share, as a number or in percent.
 func readEffect(t table) (f float64) {
 	var err error
 	if s, ok := t.values["effect"].(string); ok {
@@ -249,6 +258,7 @@ func readEffect(t table) (f float64) {
 
 var gpuName = regexp.MustCompile(`^([0-9]{1,4}|(GPU|MIG)-[0-9A-Za-z/-]+)$`)
 
+// readGPUs reads devices in all the forms in which people write them; whether they are there is seen at a run.
 func readGPUs(t table) []string {
 	const want = `"none", "auto", an index, a UUID, or an array of these`
 	var list []string

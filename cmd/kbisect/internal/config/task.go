@@ -22,6 +22,7 @@ type TaskConfig struct {
 	Cases      []string // torch: "m: 256; n: 512; seed: 1"
 }
 
+// taskModes are the modes in which the server of kernelbot runs a submission.
 func taskModes() []string { return []string{"test", "benchmark", "leaderboard"} }
 
 // kindsOf lists the kinds that a key of [build] or [task] belongs to; none for a key that
@@ -35,6 +36,7 @@ func kindsOf(key string) (names []string) {
 	return names
 }
 
+// readTask reads [task], whose keys depend on the kind of project.
 func readTask(t table, kind string) TaskConfig {
 	for key := range t.values {
 		if kinds := kindsOf(key); len(kinds) > 0 && !slices.Contains(kinds, kind) {

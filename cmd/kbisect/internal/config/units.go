@@ -37,7 +37,8 @@ const durationUnits = `write a number with a unit (ns us ms s m h), as "90s", "2
 // durationPart is a number and the unit after it, for the message about that unit.
 var durationPart = regexp.MustCompile(`^\s*[0-9.]+\s*(\p{L}+)`)
 
-// ParseDuration reads a positive duration in Go's syntax.
+// ParseDuration reads a positive duration in Go's syntax. Its errors say which part is wrong: a missing unit is the
+// most frequent mistake.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	switch {

@@ -74,10 +74,12 @@ func ownKernel(d *folder) string {
 	return ""
 }
 
+// definesKernel reports whether a Python file defines the function that the server calls.
 func definesKernel(d *folder, file string) bool {
 	return path.Ext(file) == ".py" && customKernel.Match(d.read(file))
 }
 
+// oneOfMany names what the user has to choose from.
 func oneOfMany(problems []string) string {
 	return fmt.Sprintf("FILL IN: this is one of %d problem folders here; name yours.", len(problems))
 }

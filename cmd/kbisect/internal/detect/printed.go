@@ -162,6 +162,7 @@ type printed struct {
 	names  []string
 }
 
+// plain adds text of a format that stands for itself; spaces in it match any number of them.
 func (p *printed) plain(s string) {
 	s = strings.ReplaceAll(regexp.QuoteMeta(s), "\t", `\s+`)
 	p.text.WriteString(spaces.ReplaceAllString(s, " +"))

@@ -109,6 +109,7 @@ func tomlString(s string) string {
 	return b.String()
 }
 
+// tomlStrings writes an array of strings as TOML.
 func tomlStrings(list []string) string {
 	quoted := make([]string, len(list))
 	for i, s := range list {

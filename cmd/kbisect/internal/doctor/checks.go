@@ -44,6 +44,7 @@ func open(dir, configFile string) *subject {
 	return s
 }
 
+// close gives the repository back, if one was opened.
 func (s *subject) close() {
 	if s.repo != nil {
 		_ = s.repo.Close()

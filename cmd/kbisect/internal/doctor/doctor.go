@@ -36,6 +36,7 @@ func passed(format string, args ...any) Finding {
 	return Finding{State: StateOK, Found: fmt.Sprintf(format, args...)}
 }
 
+// missing is a finding that something is not there, with what to do.
 func missing(found, hint string) Finding { return Finding{stateMissing, found, hint} }
 
 // broken is a finding that something is broken, with what to do about it.

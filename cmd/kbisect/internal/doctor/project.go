@@ -32,11 +32,13 @@ func isInvalid(err error) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
+// system reports on what the machine runs, which matters where a problem is told of.
 func system(context.Context) Finding {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	return passed("%s %s %s, %d processors, %s", runtime.GOOS, strings.TrimSpace(string(kernel)), runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
+// repository reports whether there is a history to search.
 func (s *subject) repository(context.Context) Finding {
 	if s.repoErr != nil {
 		return problemOf(s.repoErr)
@@ -154,6 +156,7 @@ func commands(cfg *config.Config) Finding {
 	return missing("no kbisect.toml", "")
 }
 
+// buildCache reports whether builds can be kept, and how much room there is for them.
 func buildCache(context.Context) Finding {
 	dir, warning, err := cache.Root()
 	if err != nil {
@@ -165,6 +168,7 @@ func buildCache(context.Context) Finding {
 	return roomIn(dir, "set XDG_CACHE_HOME to a directory that can be written")
 }
 
+// store reports whether results can be read and kept.
 func (s *subject) store(context.Context) Finding {
 	if s.repoErr != nil {
 		return missing("no repository", "")
@@ -219,6 +223,7 @@ func roomIn(dir, hint string) Finding {
 	return passed("%s, %s free%s", dir, humanize.IBytes(free), note)
 }
 
+// hooks reports whether there is a pre-push hook that git would call, wherever it looks for hooks.
 func (s *subject) hooks(ctx context.Context) Finding {
 	if s.repoErr != nil {
 		return missing("no repository", "")

@@ -99,6 +99,7 @@ func nvcc(ctx context.Context, rep gpu.Report) Finding {
 	return f
 }
 
+// torch reports whether Python has PyTorch, and whether that sees the devices.
 func torch(ctx context.Context, rep gpu.Report) Finding {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -216,6 +216,7 @@ func shares(pairs []kernelPair) {
 	})
 }
 
+// zeroNaN is 0 for a number that is not known, where numbers are added.
 func zeroNaN(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0

@@ -227,6 +227,7 @@ func programRows(a, b *examined) (rows []report.Row) {
 	return rows
 }
 
+// different counts kernels of different names among launches.
 func different(all []cuda.Launched) int {
 	names := map[string]bool{}
 	for _, l := range all {
@@ -235,6 +236,7 @@ func different(all []cuda.Launched) int {
 	return len(names)
 }
 
+// launchesOf counts launches.
 func launchesOf(all []cuda.Launched) (n int) {
 	for _, l := range all {
 		n += l.Launches
