@@ -177,7 +177,6 @@ func TestLimitsLowered(t *testing.T) {
 		"of a user's kbisect, for good":     {"prlimit --pid $K --nofile=3; exit 5", true, "lowered limits of kbisect itself: open files 3\nhint: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			cmd := runner(t, bySubreaper, shellOfKbisect+c.script, "1m")
 			if c.nobody {
 				asNobody(t, cmd)
