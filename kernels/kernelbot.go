@@ -71,6 +71,7 @@ func problemFiles(t *kernelbot.Task, submission string) []File {
 		File{Name: benchmarkCases, Text: caseFile(t.Ranked())})
 }
 
+// caseFile is the text of a case file. No case is an empty file: an empty line would be an invalid case.
 func caseFile(lines []string) string {
 	if len(lines) == 0 {
 		return ""

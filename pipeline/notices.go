@@ -16,6 +16,7 @@ type notices struct {
 	others    map[string][]string // by metric: cases that were sent and do not count
 }
 
+// once keeps a text that is not there yet: many trials have the same to say.
 func (n *notices) once(text string) {
 	if !slices.Contains(n.texts, text) {
 		n.texts = append(n.texts, text)

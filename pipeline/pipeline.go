@@ -280,6 +280,7 @@ func (p *Pipeline) build(ctx context.Context, w *workspace.Workspace, r bisect.R
 	return w, trial.Excuse(built.Outcome, built.Lost), err
 }
 
+// job is the build that a request needs, by what is known now: a build ahead keeps it as it is.
 func (p *Pipeline) job(r bisect.Request) trial.Job {
 	return trial.Job{
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r),

@@ -114,6 +114,7 @@ func (s *Slots) Stop() (err error) {
 	return err
 }
 
+// find is the running trial that answers a request, started ahead of it; one that was stopped answers nothing.
 func (s *Slots) find(r bisect.Request) *running {
 	if i := slices.IndexFunc(s.running, func(x *running) bool { return x.Request == r && !x.stopped }); i >= 0 {
 		return s.running[i]

@@ -43,6 +43,7 @@ func designSize(n int) int {
 	return n
 }
 
+// sylvester is the matrix of Sylvester (1867) for a power of two.
 func sylvester(n int) [][]int8 {
 	h := square(n)
 	for i := range h {
@@ -74,6 +75,7 @@ func conference(q int) [][]int8 {
 	return c
 }
 
+// paley is the first construction of Paley (1933), of order q+1 for a prime q = 3 modulo 4.
 func paley(q int) [][]int8 {
 	h := conference(q)
 	for i := range h {
@@ -82,6 +84,7 @@ func paley(q int) [][]int8 {
 	return h
 }
 
+// paleyTwo is his second construction, of order 2q+2 for a prime q = 1 modulo 4.
 func paleyTwo(q int) [][]int8 {
 	h := kronecker(conference(q), sylvester(2))
 	for i := 0; i < len(h); i += 2 { // zeroes of the diagonal
@@ -90,6 +93,7 @@ func paleyTwo(q int) [][]int8 {
 	return h
 }
 
+// kronecker is the Kronecker product: that of two Hadamard matrices is one.
 func kronecker(a, b [][]int8) [][]int8 {
 	h := square(len(a) * len(b))
 	for i := range h {

@@ -181,6 +181,7 @@ type model struct {
 
 func (m model) has(c int) bool { return slices.Contains(m.terms[:m.n], int16(c)) }
 
+// with is the model with one more term, in its place among the others.
 func (m model) with(c int) model {
 	i, _ := slices.BinarySearch(m.terms[:m.n], int16(c))
 	copy(m.terms[i+1:], m.terms[i:m.n])

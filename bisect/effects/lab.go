@@ -54,6 +54,7 @@ func (l *lab) valid(x flagSet) (y flagSet) {
 	return y
 }
 
+// bools is a configuration as the caller of the study knows it: one switch for each flag.
 func (l *lab) bools(x flagSet) []bool {
 	on := make([]bool, len(l.study.Atoms))
 	for a := range on {

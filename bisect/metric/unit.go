@@ -176,6 +176,7 @@ func prefixed(s string) (unit string, factor float64) {
 	return s, 1
 }
 
+// takesPrefix reports units that are written with prefixes.
 func takesPrefix(unit string) bool {
 	switch unit {
 	case "B", "b", "H", "Hz", "Bps", "bps", "IPS", "TEPS", "qps", "rps", "tps", "pps", "iops", "IOPS":

@@ -199,6 +199,7 @@ func (c *ncuColumns) measured(i int, v float64) Measured {
 // thousands matches a number with separators, which ncu writes in some locales.
 var thousands = regexp.MustCompile(`^-?\d{1,3}(,\d{3})+(\.\d+)?$`)
 
+// ncuNumber reads a value, with or without separators of thousands.
 func ncuNumber(s string) (float64, bool) {
 	if thousands.MatchString(s) {
 		s = strings.ReplaceAll(s, ",", "")

@@ -131,6 +131,7 @@ func (d *sassDigest) line(line string) {
 	d.count(code[1], 1)
 }
 
+// count counts instructions of one opcode; opcodes beyond the bound are in the total only.
 func (d *sassDigest) count(code string, n int) {
 	d.Instructions += n
 	if _, known := d.Histogram[code]; known || len(d.Histogram) < 1024 {

@@ -107,6 +107,7 @@ func (c *clock) span(key, name string) bool {
 	return c.leave(name)
 }
 
+// enter opens a span inside the one that is open; too many are refused, and their time stays where it was.
 func (c *clock) enter(name string) bool {
 	if len(c.stack) >= maxDepth || c.bucket(name) < 0 {
 		return false

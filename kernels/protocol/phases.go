@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -59,17 +60,16 @@ func (p *Reader) Phases(wall time.Duration, killed bool) []bisect.PhaseTime {
 	}
 	var out []bisect.PhaseTime
 	for _, b := range p.clock.until(wall, from) {
-		out = addPhase(out, p.name(b.name), b.time)
+		out = AddPhase(out, p.name(b.name), b.time.Seconds())
 	}
 	return out
 }
 
-func addPhase(all []bisect.PhaseTime, name string, d time.Duration) []bisect.PhaseTime {
-	for i := range all {
-		if all[i].Name == name {
-			all[i].Seconds += d.Seconds()
-			return all
-		}
+// AddPhase adds to the time of a phase in a list, which may begin with it there.
+func AddPhase(all []bisect.PhaseTime, name string, seconds float64) []bisect.PhaseTime {
+	if i := slices.IndexFunc(all, func(p bisect.PhaseTime) bool { return p.Name == name }); i >= 0 {
+		all[i].Seconds += seconds
+		return all
 	}
-	return append(all, bisect.PhaseTime{Name: name, Seconds: d.Seconds()})
+	return append(all, bisect.PhaseTime{Name: name, Seconds: seconds})
 }

@@ -110,6 +110,7 @@ func (p *Popcorn) phaseLines(key, value string) []string {
 	return nil
 }
 
+// phase puts the stage before the name of a phase, so that a benchmark's check is not a test's.
 func (p *Popcorn) phase(name string) string {
 	if p.Stage == "" {
 		return name

@@ -161,6 +161,7 @@ func signHolder(f *os.File) {
 	}
 }
 
+// holderOf names the process that a lock file was signed by, or nobody.
 func holderOf(f *os.File) string {
 	buf := make([]byte, 32)
 	n, _ := f.ReadAt(buf, 0)

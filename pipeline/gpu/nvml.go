@@ -215,6 +215,7 @@ func (d *device) limits(a *asking, out *Device) {
 	out.PowerLimitW = thousandth(told(a, "PowerLimitW", "nvmlDeviceGetEnforcedPowerLimit", d.whole.GetEnforcedPowerLimit))
 }
 
+// read is a reading by itself. The UUID is asked for first: without one the device is lost.
 func (d *device) read() Reading {
 	a := &asking{d: d}
 	a.present()

@@ -29,6 +29,7 @@ var eventTexts = map[uint64]string{
 	nvml.EventTypeGpuRecoveryAction:     "the driver asks for a recovery of the GPU, or no longer does",
 }
 
+// follow implements reader with a goroutine that waits for the driver's events.
 func (d *device) follow(put func(Event), ended func(string)) (func(), error) {
 	set, err := d.register()
 	if err != nil {
@@ -84,6 +85,7 @@ func (f *follower) stop() {
 	}
 }
 
+// stopped reports whether stop was called; the goroutine looks between two waits.
 func (f *follower) stopped() bool {
 	select {
 	case <-f.done:
@@ -123,6 +125,7 @@ func (f *follower) run() {
 	}
 }
 
+// rest waits, but no longer than until stop.
 func (f *follower) rest(d time.Duration) {
 	select {
 	case <-f.done:

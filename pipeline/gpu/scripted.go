@@ -14,6 +14,7 @@ func Scripted(id Device, read func(n int) Reading, events func() []Event) *Watch
 	return w
 }
 
+// script is a reader whose device is a function.
 type script struct {
 	id      Device
 	mu      sync.Mutex // makes read one at a time

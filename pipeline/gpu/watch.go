@@ -154,6 +154,7 @@ func (w *Watch) put(e Event) {
 	w.events = append(w.events, e)
 }
 
+// ended notes why there will be no more events.
 func (w *Watch) ended(why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -103,6 +103,7 @@ func publish(draft, path string) error {
 	return err
 }
 
+// syncDir makes new names in a folder durable: syncing the file alone does not.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -60,6 +60,7 @@ func (l *RunLock) Unlock() error {
 	return errors.Join(err, flock(l.f, unix.LOCK_UN), l.f.Close())
 }
 
+// flock is unix.Flock that goes on after a signal.
 func flock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how)
@@ -69,6 +70,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
+// writeHolder tells others who holds the lock. The lock itself is the kernel's.
 func writeHolder(f *os.File, session string) error {
 	if err := f.Truncate(0); err != nil {
 		return err

@@ -109,6 +109,7 @@ func (j *Job) mayBuildOn(ctx context.Context, w *workspace.Workspace) (bool, err
 	return true, nil
 }
 
+// isBuildFile reports files that say how to build. Tools track what these name, not the files themselves.
 func isBuildFile(p kernels.Plan, file string) bool {
 	return slices.ContainsFunc(p.BuildFiles, func(pattern string) bool {
 		ok, err := path.Match(pattern, path.Base(file))

@@ -125,6 +125,7 @@ func (x *examiner) artefact() (*bisect.Artefact, error) {
 	return &bisect.Artefact{Device: digestOf(device), Host: digestOf(host)}, nil
 }
 
+// digestOf is one digest for several, in their order; "" for none.
 func digestOf(digests []string) string {
 	if len(digests) == 0 {
 		return ""

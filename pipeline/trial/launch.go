@@ -115,11 +115,7 @@ func (t *trialProgress) add(stage kernels.Stage, run Launched, spent time.Durati
 func joined(a, b bisect.Outcome) bisect.Outcome {
 	times := slices.Clone(a.Phases)
 	for _, p := range b.Phases {
-		if i := slices.IndexFunc(times, func(t bisect.PhaseTime) bool { return t.Name == p.Name }); i >= 0 {
-			times[i].Seconds += p.Seconds
-		} else {
-			times = append(times, p)
-		}
+		times = protocol.AddPhase(times, p.Name, p.Seconds)
 	}
 	b.Phases, b.Series, b.Warnings = times, slices.Concat(a.Series, b.Series), slices.Concat(a.Warnings, b.Warnings)
 	b.Wall, b.Memory, b.Speaks = a.Wall+b.Wall, max(a.Memory, b.Memory), a.Speaks || b.Speaks

@@ -113,6 +113,7 @@ func (x *process) line(text string, at time.Duration) (t proc.Transition) {
 // closed takes that the program has closed its descriptor: it has sent its last line, so that teardown begins.
 func (x *process) closed(at time.Duration) proc.Transition { return x.enter(x.protocol.Close(at), at) }
 
+// output looks for metrics in a line of output, of standard output and standard error alike.
 func (x *process) output(_ int, line string, _ time.Duration) {
 	for _, p := range x.order.Recipe.Patterns {
 		x.series = p.Line(line, x.series)

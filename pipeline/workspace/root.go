@@ -73,6 +73,7 @@ func (r *Root) Check() error {
 	return r.checkLock()
 }
 
+// checkLock looks whether the lock file is still the one that was locked: who removed it removed the folder too.
 func (r *Root) checkLock() error {
 	if stillThere(r.lock) {
 		return nil

@@ -56,6 +56,7 @@ func (h *hitting) branch(chosen Set, cost float64, banned Set) {
 	}
 }
 
+// choice is one way to hit a set.
 type choice struct {
 	atom int
 	set  Set // the atom with all that requires it

@@ -77,6 +77,7 @@ func (s Set) Minus(t Set) Set {
 	return u.trim()
 }
 
+// trim drops zero words at the end, so that equal sets are equal words.
 func (s Set) trim() Set {
 	for len(s) > 0 && s[len(s)-1] == 0 {
 		s = s[:len(s)-1]

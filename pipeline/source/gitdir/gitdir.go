@@ -199,6 +199,7 @@ var errTouched = errors.New("the git directory was changed")
 // Touched reports that somebody has changed the directory, so that Write needs an index.
 func (d *Dir) Touched() bool { return !d.untouched() }
 
+// untouched reports that all that was written looks as it did then, the folders of references too.
 func (d *Dir) untouched() bool {
 	for path, was := range d.seen {
 		if now, ok := look(path); !ok || now != was {

@@ -27,6 +27,7 @@ func (d *Diff) Apply(set []int) (string, error) {
 	return d.both.Compose(edits(states))
 }
 
+// all reports that a set has every hunk, which is the new commit itself.
 func (d *Diff) all(set []int) bool {
 	chosen := map[int]bool{}
 	for _, i := range set {

@@ -21,6 +21,7 @@ type changedFile struct {
 	size               [2]int        // bytes of text, old and new
 }
 
+// path is the name that people know a file by: the new one, unless it is gone.
 func (f *changedFile) path() string {
 	if f.new == nil {
 		return f.oldPath
@@ -229,6 +230,7 @@ func excerpt(f *changedFile, s span) string {
 	return b.String()
 }
 
+// diffLine is one line of a diff, with git's remark where the file ends without a line break.
 func diffLine(sign byte, line string) string {
 	if !strings.HasSuffix(line, "\n") {
 		line += "\n\\ No newline at end of file\n"

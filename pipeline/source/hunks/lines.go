@@ -99,6 +99,7 @@ func spread(marks []bool, place []int, n int) []bool {
 	return out
 }
 
+// lineDiff matches the lines of two texts, which are numbers: equal lines have equal numbers.
 type lineDiff struct {
 	a, b             []int32
 	oldGone, newCame []bool // by line: not matched
@@ -145,6 +146,7 @@ func (d *lineDiff) region(s span, depth int) {
 	d.region(span{s.oldStart + x, s.oldEnd, s.newStart + y, s.newEnd}, maxDepth)
 }
 
+// mark says that nothing in a span is matched.
 func (d *lineDiff) mark(s span) {
 	for i := s.oldStart; i < s.oldEnd; i++ {
 		d.oldGone[i] = true

@@ -43,6 +43,7 @@ type front struct {
 	skip, stop int   // diagonals that have left the range on either side
 }
 
+// newFront is a front before its first step: only the diagonal 1 has been reached, from outside (Myers 1986, figure 2).
 func newFront(zero, dir int, a, b []int32) *front {
 	f := &front{a: a, b: b, dir: dir, zero: zero, v: make([]int, 2*zero+1)}
 	for i := range f.v {

@@ -63,6 +63,7 @@ func (h Hunk) rank() int {
 	return 4
 }
 
+// isHeader reports files that others include: their hunks come before those of sources.
 func isHeader(file string) bool {
 	switch strings.ToLower(path.Ext(file)) {
 	case ".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh", ".inc", ".inl", ".ipp", ".tpp", ".def", ".pxd", ".pyi":
