@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/doctor"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/fixtures"
 )
@@ -91,11 +92,12 @@ func demoAction(c *cli.Context) error {
 		}
 	}
 	if dir == "" {
-		if dir, err = os.MkdirTemp("", "kbisect-demo-"); err != nil {
+		var remove func()
+		if dir, remove, err = machine.Scratch(c.Context); err != nil {
 			return exit.With(exit.Machine, err)
 		}
 		defer func() {
-			os.RemoveAll(dir)
+			remove()
 			if !c.Bool("json") {
 				fmt.Fprintf(c.App.Writer, "\nThe repository was a temporary one. To keep it and look around:\n  kbisect demo%s --dir round9\n", onOption(c.String("on")))
 			}

@@ -14,7 +14,7 @@ import (
 // Candidates that attack the home, the repository, the working folders and kbisect itself: with --sandbox nothing
 // happens to these, and the search finds what it looks for.
 func TestSandboxedSearch(t *testing.T) {
-	if err := proc.CheckSandbox(t.Context()); err != nil {
+	if err := proc.CheckSandbox(t.Context(), t.TempDir()); err != nil {
 		t.Skipf("NOT TESTED: %v", err)
 	}
 	t.Parallel()

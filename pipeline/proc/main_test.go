@@ -55,7 +55,7 @@ func everyWay(t *testing.T, test func(t *testing.T, way string)) {
 // needSandbox skips a test where no sandbox can be made.
 func needSandbox(t *testing.T) {
 	t.Helper()
-	if err := CheckSandbox(t.Context()); err != nil {
+	if err := CheckSandbox(t.Context(), t.TempDir()); err != nil {
 		t.Skipf("NOT TESTED: %v", err)
 	}
 }
@@ -193,7 +193,7 @@ func pose(name string, args []string) int {
 			fmt.Println(err)
 			return 1
 		}
-		fmt.Println(CheckSandbox(context.Background()))
+		fmt.Println(CheckSandbox(context.Background(), os.TempDir()))
 	case "stuck":
 		s := Spec{Argv: args, Protocol: "FD", Cookie: os.Getenv("PROC_TEST_COOKIE"), killBound: 500 * time.Millisecond}
 		s.subreaper, s.Sandbox = os.Getenv(wayVariable) == bySubreaper, openSandbox(os.Getenv(wayVariable))

@@ -78,14 +78,9 @@ func privileged() bool {
 	return err == nil && os.Geteuid() == 0 && caps[0].Effective>>unix.CAP_SYS_ADMIN&1 == 1
 }
 
-// CheckSandbox reports why no sandbox can be made here, and what to do, by making one; nil if it can.
-func CheckSandbox(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "kbisect-sandbox-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	_, err = Run(ctx, Spec{
+// CheckSandbox reports why no sandbox can be made here, and what to do, by making one in an empty folder; nil if it can.
+func CheckSandbox(ctx context.Context, dir string) error {
+	_, err := Run(ctx, Spec{
 		Argv: []string{"/bin/sh", "-c", ":"}, Dir: "/", Env: os.Environ(), Limit: time.Minute,
 		Sandbox: &Sandbox{Write: []string{dir}, Tmp: dir},
 	})

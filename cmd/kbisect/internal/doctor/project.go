@@ -262,7 +262,12 @@ func cgroup(context.Context) Finding {
 // sandbox says whether trials can have namespaces of their own, which they have where they were asked for: a user
 // namespace would take setuid programs from all others, and most containers allow none.
 func sandbox(ctx context.Context) Finding {
-	if err := proc.CheckSandbox(ctx); err != nil {
+	dir, remove, err := machine.Scratch(ctx)
+	if err == nil {
+		defer remove()
+		err = proc.CheckSandbox(ctx, dir)
+	}
+	if err != nil {
 		return missing(hint.Split(err))
 	}
 	return passed("--sandbox works here, by namespaces; without it a process supervises trials, which may do what you may")

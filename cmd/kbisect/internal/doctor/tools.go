@@ -45,13 +45,13 @@ func cCompiler(ctx context.Context) Finding {
 
 // hello compiles a known-good program in a temporary directory and, with run, runs it.
 func hello(ctx context.Context, limit time.Duration, h harness.Hello, run bool, compiler ...string) Finding {
-	dir, err := os.MkdirTemp("", "kbisect-doctor-")
+	dir, remove, err := machine.Scratch(ctx)
 	if err != nil {
-		return broken(err.Error(), "set TMPDIR to a writable directory")
+		return broken(hint.Split(err))
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	if err := os.WriteFile(filepath.Join(dir, h.File), h.Text, 0o600); err != nil {
-		return broken(err.Error(), "set TMPDIR to a writable directory")
+		return broken(err.Error(), "set XDG_CACHE_HOME to a writable directory")
 	}
 	s := machine.RunTool(ctx, limit, dir, append(slices.Clone(compiler), "-o", "hello", h.File)...)
 	if s.Err != nil {
@@ -122,7 +122,12 @@ func torch(ctx context.Context, rep gpu.Report) Finding {
 // torchHello runs the known-good program for torch on the device.
 func torchHello(ctx context.Context, python, name, newest string) Finding {
 	h := harness.HelloFor("torch")
-	s := machine.RunTool(ctx, 60*time.Second, os.TempDir(), python, "-c", string(h.Text))
+	dir, remove, err := machine.Scratch(ctx)
+	if err != nil {
+		return broken(hint.Split(err))
+	}
+	defer remove()
+	s := machine.RunTool(ctx, 60*time.Second, dir, python, "-c", string(h.Text))
 	if s.Err != nil || s.First() != harness.HelloWord {
 		return broken(name+", but a sum on the device fails: "+s.Last(), "the driver supports CUDA "+newest+"; install a torch built for that or an older one")
 	}

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -32,7 +33,7 @@ func (s Said) Last() string {
 // RunTool runs a program in dir and returns the end of its output. At the limit it
 // kills the whole process tree.
 func RunTool(ctx context.Context, limit time.Duration, dir string, argv ...string) Said {
-	spec := proc.Spec{Argv: argv, Dir: dir, Env: append(os.Environ(), "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0"), Limit: limit, Grace: -1, Tail: 16 << 10}
+	spec := proc.Spec{Argv: argv, Dir: dir, Env: append(os.Environ(), "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "TMPDIR="+cmp.Or(dir, os.TempDir())), Limit: limit, Grace: -1, Tail: 16 << 10}
 	r, err := proc.Run(ctx, spec)
 	s := Said{Text: string(r.Tail), Err: err}
 	name := filepath.Base(argv[0])

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
@@ -116,7 +117,12 @@ func sandbox(ctx context.Context, s *Session) (*proc.Sandbox, error) {
 	if !s.Policy.Sandbox {
 		return nil, nil
 	}
-	if err := proc.CheckSandbox(ctx); err != nil {
+	dir, remove, err := machine.Scratch(ctx)
+	if err != nil {
+		return nil, exit.Usage(err)
+	}
+	defer remove()
+	if err := proc.CheckSandbox(ctx, dir); err != nil {
 		return nil, exit.Usage(err)
 	}
 	box := &proc.Sandbox{Network: s.Policy.Network, Read: []string{s.Repo.CommonDir()}}
