@@ -17,7 +17,6 @@ type Failures struct {
 	commits []bisect.Commit
 	graph   *bisect.Graph
 	prior   []float64
-	alike   float64 // prior of "the ends do not differ"
 	kind    kind
 	all     Tally
 	mass    float64        // of the prior
@@ -26,13 +25,13 @@ type Failures struct {
 	tested  []int          // commits with launches, in the order of the first one
 	reach   map[int][]bool // what each of them reaches
 	last    *Posterior     // of the launches so far; nil: not made yet
-	doubted *Posterior     // the same by doubtful, while only that is undecided
+	doubted *Posterior     // the same as a sceptic sees them; nil: not made yet
 }
 
-// NewFailures begins without a launch. A prior of 0 clears a commit; alike is the prior probability that the ends
-// do not differ; certain says that the complaint comes always or never, as that of a build does.
-func NewFailures(commits []bisect.Commit, prior []float64, alike float64, certain bool) *Failures {
-	e := &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, alike: alike, kind: ofRuns, by: make([]Tally, len(commits)), bad: make([]Tally, len(commits)), reach: map[int][]bool{}}
+// NewFailures begins without a launch. A prior of 0 clears a commit; certain says that the complaint comes always or
+// never, as that of a build does.
+func NewFailures(commits []bisect.Commit, prior []float64, certain bool) *Failures {
+	e := &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, kind: ofRuns, by: make([]Tally, len(commits)), bad: make([]Tally, len(commits)), reach: map[int][]bool{}}
 	if certain {
 		e.kind = ofBuilds
 	}
@@ -99,8 +98,9 @@ func (e *Failures) Add(l Launch) {
 }
 
 // Decided returns the likeliest commit, or the set that no usable commit can separate it from. Once a launch shows that
-// the complaint is intermittent, or that good commits fail too, the decision must also hold under the doubtful prior. Where
-// good commits seem to fail often, the error allowed is smaller, since similar rates take many launches to distinguish.
+// the complaint is intermittent, or that good commits fail too, a sceptic must agree as well; see doubtful. Where good
+// commits seem to fail often, he must be surer, since similar rates take many launches to distinguish; where they hardly can,
+// he may keep some doubt.
 func (e *Failures) Decided(delta float64, usable func(int) bool) (members []int, ok bool) {
 	b := e.Posterior()
 	k := b.Top()
@@ -110,18 +110,16 @@ func (e *Failures) Decided(delta float64, usable func(int) bool) (members []int,
 			return members, false
 		}
 	}
-	if e.kind == ofBuilds || b.Bad[k].Passes+b.All.Minus(b.Bad[k]).Fails == 0 { // nothing contradicts that it comes always
+	if b = e.doubting(); b.kind != doubtful {
 		return members, true
 	}
-	d := e.posterior(doubtful)
-	if d.kind.noisyShare(d.Bad[k], d.All.Minus(d.Bad[k])) > 0.1 {
+	switch share := b.kind.noisyShare(b.Bad[k], b.All.Minus(b.Bad[k])); {
+	case share > 0.1:
 		delta /= 5
+	case share < 0.03:
+		delta *= 4
 	}
-	if d.of(members) >= 1-delta {
-		return members, true
-	}
-	e.doubted = &d
-	return members, false
+	return members, b.of(members) >= 1-delta
 }
 
 // of is the probability that one of some commits is the culprit.
@@ -136,12 +134,9 @@ func (b Posterior) of(members []int) (sum float64) {
 // takes many commits, each of which has to be built.
 const dearest = 6
 
-// Next returns the launch that promises most information for its expected cost.
+// Next returns the launch that promises most information for its expected cost, to a sceptic where he has a say.
 func (e *Failures) Next(p Prices) (a Action, ok bool) {
-	b := e.Posterior()
-	if e.doubted != nil {
-		b = *e.doubted
-	}
+	b := e.doubting()
 	f := e.forecast(b)
 	if b.Bad[b.Top()].Passes == 0 {
 		p.Fail = min(p.Fail, dearest*p.Pass)
@@ -241,6 +236,18 @@ func (e *Failures) Posterior() Posterior {
 	return *e.last
 }
 
+// doubting weighs them as a sceptic does once a launch contradicts that the complaint comes always, and only then.
+func (e *Failures) doubting() Posterior {
+	if e.doubted == nil {
+		b := e.Posterior()
+		if bad := b.Bad[b.Top()]; e.kind != ofBuilds && bad.Passes+b.All.Minus(bad).Fails > 0 {
+			b = e.posterior(doubtful)
+		}
+		e.doubted = &b
+	}
+	return *e.doubted
+}
+
 // posterior weighs them as those of a kind of complaint.
 func (e *Failures) posterior(of kind) Posterior {
 	b := Posterior{kind: of, Weight: make([]float64, len(e.commits)), Bad: slices.Clone(e.bad), All: e.all}
@@ -251,7 +258,7 @@ func (e *Failures) posterior(of kind) Posterior {
 		logs[k] = l
 		top = max(top, l)
 	})
-	b.Alike = e.alike / (1 - e.alike) * e.mass * math.Exp(alike-top)
+	b.Alike = of.alike / (1 - of.alike) * e.mass * math.Exp(alike-top)
 	total, last, like := b.Alike, math.NaN(), 0.0
 	for k, p := range e.prior {
 		if logs[k] != last {

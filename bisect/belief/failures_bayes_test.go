@@ -30,7 +30,7 @@ func drawLaunches(t *rapid.T) (commits []bisect.Commit, prior []float64, launche
 
 // hypotheses are the probabilities of every commit as the culprit, and of ends that do not differ, after some launches.
 func hypotheses(commits []bisect.Commit, prior []float64, certain bool, launches ...Launch) []float64 {
-	e := NewFailures(commits, prior, 0.05, certain)
+	e := NewFailures(commits, prior, certain)
 	for _, l := range launches {
 		e.Add(l)
 	}
@@ -44,7 +44,7 @@ func TestFailuresAreCoherent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		commits, prior, launches := drawLaunches(t)
 		certain := rapid.Bool().Draw(t, "certain")
-		e := NewFailures(commits, prior, 0.05, certain)
+		e := NewFailures(commits, prior, certain)
 		for _, l := range launches {
 			e.Add(l)
 		}
@@ -74,7 +74,7 @@ func TestFailuresAreCoherent(t *testing.T) {
 func TestFailuresBad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		commits, prior, launches := drawLaunches(t)
-		e := NewFailures(commits, prior, 0.05, false)
+		e := NewFailures(commits, prior, false)
 		for _, l := range launches {
 			e.Add(l)
 		}
@@ -111,7 +111,7 @@ func TestFailuresBisect(t *testing.T) {
 	// Ten halvings and one launch for what is left of the doubt. Where every commit fails, the good end, which was launched
 	// once, is what is doubted.
 	for culprit, most := range map[int]int{0: 20, 1: 20, 499: 11, 500: 11, 998: 11, 999: 11} {
-		e := NewFailures(commits, prior, 0.01, true)
+		e := NewFailures(commits, prior, true)
 		e.Add(Launch{Index: GoodEnd})
 		e.Add(Launch{Index: n - 1, Failed: true})
 		launches := 0

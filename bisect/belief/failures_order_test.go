@@ -27,7 +27,7 @@ func TestFailuresDoNotDependOnTheOrder(t *testing.T) {
 	}
 	var want Posterior
 	for round := range 5 {
-		e := NewFailures(commits, slices.Repeat([]float64{1}, 15), 0.02, false)
+		e := NewFailures(commits, slices.Repeat([]float64{1}, 15), false)
 		for _, l := range launches {
 			e.Add(Launch{Index: l.i, Failed: l.failed})
 		}
@@ -46,5 +46,26 @@ func TestFailuresDoNotDependOnTheOrder(t *testing.T) {
 			t.Errorf("probabilities add up to %v", total)
 		}
 		rng.Shuffle(len(launches), func(i, k int) { launches[i], launches[k] = launches[k], launches[i] })
+	}
+}
+
+// What to launch next depends on the launches alone, not on whether anybody asked for a decision before.
+func TestNextDoesNotDependOnWhatWasAsked(t *testing.T) {
+	commits, prior := bisect.Linear("good", slices.Repeat([]string{"x"}, 16)...), slices.Repeat([]float64{1}, 16)
+	prices := Prices{Pass: 10, Fail: 20, Usable: func(int) bool { return true }}
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		asked, not := NewFailures(commits, prior, false), NewFailures(commits, prior, false)
+		for n := range 80 {
+			asked.Decided(0.005, prices.Usable)
+			a, okA := asked.Next(prices)
+			b, okB := not.Next(prices)
+			if a != b || okA != okB {
+				t.Fatalf("seed %d, after %d launches: %+v, and %+v after a decision", seed, n, b, a)
+			}
+			l := Launch{Index: a.Index, Failed: rng.Float64() < 0.02 || a.Index >= 9 && rng.IntN(3) == 0}
+			asked.Add(l)
+			not.Add(l)
+		}
 	}
 }

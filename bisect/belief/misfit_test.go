@@ -9,7 +9,7 @@ import (
 
 func TestFailuresMisfit(t *testing.T) {
 	commits := bisect.Linear("good", "a", "b", "c", "d")
-	e := NewFailures(commits, []float64{1, 1, 1, 1}, 0.02, false)
+	e := NewFailures(commits, []float64{1, 1, 1, 1}, false)
 	for n := range 12 {
 		e.Add(Launch{Index: 0})
 		e.Add(Launch{Index: 1, Failed: true})
@@ -19,7 +19,7 @@ func TestFailuresMisfit(t *testing.T) {
 	if x := e.Misfit(1); !x.Misfits() || x.Index != 2 {
 		t.Errorf("%+v", x)
 	}
-	even := NewFailures(commits, []float64{1, 1, 1, 1}, 0.02, false)
+	even := NewFailures(commits, []float64{1, 1, 1, 1}, false)
 	for n := range 12 {
 		for _, i := range []int{1, 2, 3} {
 			even.Add(Launch{Index: i, Failed: n%2 == 0})

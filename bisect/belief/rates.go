@@ -15,17 +15,18 @@ const (
 
 // kind is what is assumed of a kind of complaint.
 type kind struct {
+	alike     float64 // chance that the ends do not differ, although the bad one has failed
 	always    float64 // chance that it shows in every launch of a bad commit
 	noisy     float64 // chance that good commits fail often if so
 	noisySome float64 // the same if it shows in some launches only: what disturbs those may disturb good ones
 }
 
 var (
-	ofRuns   = kind{always: 0.9, noisy: 0.01, noisySome: 0.01}
-	ofBuilds = kind{always: 1 - 1e-6, noisy: 0.01, noisySome: 0.01} // which nothing disturbs
+	ofRuns   = kind{alike: 0.02, always: 0.9, noisy: 0.01, noisySome: 0.01}
+	ofBuilds = kind{alike: 0.02, always: 1 - 1e-6, noisy: 0.01, noisySome: 0.01} // which nothing disturbs
 	// doubtful is a sceptic's prior: intermittent complaints are common, and good commits often fail too. The answer
 	// to a complaint that turned out to be intermittent must hold under it; see TestBenchFailures.
-	doubtful = kind{always: 0.5, noisy: 0.05, noisySome: 0.35}
+	doubtful = kind{alike: 0.2, always: 0.5, noisy: 0.05, noisySome: 0.35}
 )
 
 // Tally counts launches by how they ended.

@@ -75,7 +75,7 @@ func Remaining(r *Run) int { return len(r.Belief.Credible(r.Question.Rules().Cre
 func (a *Account) Inconclusive(r *Run) {
 	b, share := r.Belief, 1.0
 	if b == nil { // no launch says anything
-		b = belief.NewFailures(r.Span.Commits, r.Span.Prior, 0, true)
+		b = belief.NewFailures(r.Span.Commits, r.Span.Prior, true)
 	} else {
 		share = r.Question.Rules().Credible
 	}

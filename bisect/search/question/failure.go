@@ -27,7 +27,6 @@ type Failure struct {
 // The rules of a search for failures.
 const (
 	alikeTrust  = 0.95 // that ends are called alike
-	alikePrior  = 0.02 // that ends do not differ of which the bad one has failed
 	credible    = 0.97 // share of the probability that suspects hold: where ends may be alike with more than the rest, there are none
 	strongCount = 6    // launches that all ended alike, which no rate explains on both sides
 	falseAlarm  = 0.003
@@ -115,7 +114,7 @@ func (q *Failure) Verdict(r *search.Run, t search.Visit) bisect.Verdict {
 
 // Belief implements search.Question.
 func (q *Failure) Belief(r *search.Run) belief.Belief {
-	return belief.NewFailures(r.Span.Commits, r.Span.Prior, alikePrior, q.certain())
+	return belief.NewFailures(r.Span.Commits, r.Span.Prior, q.certain())
 }
 
 // Expected implements search.Question.
