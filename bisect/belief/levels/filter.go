@@ -161,7 +161,8 @@ func (g *gaussian) prospect(x, sd float64) prospect {
 
 // learn is the Kalman update (judge.md 2; y = d + D·x + e). It conditions g on a launch with the given offset of its mode and returns the launch's
 // predictive density. A launch is clean with probability 1-dirty; one that is not says nothing about
-// level and step, so that the gain is multiplied by the chance that it was clean.
+// level and step, so that the gain is multiplied by the chance that it was clean. Where these are known less well than
+// what a disturbance adds, it says as much as its size allows.
 func (g *gaussian) learn(p prospect, l belief.Launch, offset float64) float64 {
 	nu := l.Y - offset - g.d - p.x*g.step // innovation
 	clean, soiled, move, shrink := 0.0, 0.0, nu, 1.0
@@ -174,8 +175,16 @@ func (g *gaussian) learn(p prospect, l belief.Launch, offset float64) float64 {
 	if p.sure {
 		soiled = 0
 	}
+	vague := g.spread(p.x) > dirtyMean*dirtyMean && !l.Censored && !p.sure
+	if vague {
+		soiled = p.wide.at(nu - dirtyMean)
+	}
 	total := (1-dirty)*clean + dirty*soiled + math.SmallestNonzeroFloat64
 	w := (1 - dirty) * clean / total
+	if vague {
+		*g = merge(g.given(p, p.bell, nu, w), g.given(p, p.wide, nu-dirtyMean, 1-w))
+		return total
+	}
 	kd, kD := w*p.a*p.inv, w*p.b*p.inv // Kalman gains
 	g.d += kd * move
 	g.step += kD * move
@@ -183,6 +192,12 @@ func (g *gaussian) learn(p prospect, l belief.Launch, offset float64) float64 {
 	g.vc -= shrink * kd * p.b
 	g.vD -= shrink * kD * p.b
 	return total
+}
+
+// given is the share of g that takes a launch for one that lies nu above what is expected, within b.
+func (g gaussian) given(p prospect, b bell, nu, share float64) gaussian {
+	kd, kD := p.a*b.inv, p.b*b.inv
+	return gaussian{g.w * share, g.d + kd*nu, g.step + kD*nu, g.vd - kd*p.a, g.vc - kd*p.b, g.vD - kD*p.b}
 }
 
 // spread is the variance of d + x·D.

@@ -21,3 +21,15 @@ func TestLevelsTakeCensoredLaunches(t *testing.T) {
 		t.Errorf("step %v, sd %v", d, sd)
 	}
 }
+
+// One launch of each end tells the step to within what may have disturbed it, and two of each nearly to within their noise.
+func TestFewLaunchesTellTheStep(t *testing.T) {
+	m := levels.New([]bisect.Commit{{ID: "only"}}, []float64{1})
+	for pair, most := range []float64{0.04, 0.015} {
+		m.Add(belief.Launch{Index: belief.GoodEnd, At: float64(20 * pair), Y: 0.001 * float64(pair)})
+		m.Add(belief.Launch{Index: 0, At: float64(20*pair + 10), Y: 0.26})
+		if d, sd := m.Step(); math.Abs(d-0.26) > sd || sd > most {
+			t.Errorf("%d launches of each end: step %v, sd %v, want at most %v", pair+1, d, sd, most)
+		}
+	}
+}

@@ -18,7 +18,7 @@ const (
 	settledModes = 50  // with so many the modes of the last fit are the only ones to begin with
 	minModes     = 12  // launches without which there is no talk of two modes
 	latestModes  = 150 // launches after which one mode stays one mode
-	modeGain     = 6.0 // by how much two modes must be likelier, as a logarithm
+	modeGain     = 4.0 // by how much two modes must be likelier, as a logarithm
 )
 
 // drifts are the drift rates tried, as shares of the launch variance per second.
