@@ -18,10 +18,18 @@ type Ends struct {
 	Unclear    bool // a difference worth finding can be neither shown nor ruled out
 	Complaint  Complaint
 	Good, Bad  Verdict
-	Why        string // evidence in one line
-	Hint       string // what a person may do when the ends do not differ
-	OtherGood  bool   // Hint is to name another good end
-	Check      string // what to look at before that: the beginning of such a hint
+	Why        string  // evidence in one line
+	Hint       string  // what a person may do when the ends do not differ
+	OtherGood  bool    // Hint is to name another good end
+	Check      string  // what to look at before that: the beginning of such a hint
+	Past       Scatter // of earlier sessions, where that made few launches enough; zero: launches of this one told the noise
+}
+
+// Scatter is what launches of one candidate scattered by in earlier sessions of the same command on the same device.
+type Scatter struct {
+	SD       float64 // standard deviation of a level; 0: not known
+	Launches int
+	Sessions int
 }
 
 // Suspect is a commit that may be the culprit, with its probability.

@@ -80,7 +80,7 @@ func (o *otherMetrics) unexplained(made []metric.Parts) *bisect.Effect {
 	}
 	clear := math.Sqrt(question.ClearlyDiffer*question.ClearlyDiffer + 2*math.Log(float64(len(o.q.Offered))))
 	if few < question.MinEndPairs { // a hint needs no proof
-		few, _ := question.Known(d, ends)
+		few, _ := question.Known(d, ends, 0)
 		sd, clear = max(sd, few), question.Remarkable
 	}
 	if least := metric.EffectMargin * o.r.Least; d > least && d > clear*sd && rest > least && rest > question.Remarkable*err {

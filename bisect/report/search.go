@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -145,6 +146,14 @@ type Ends struct {
 	Bad      string `json:"bad"`
 	Evidence string `json:"evidence"`
 	Hint     string `json:"hint"`
+	Past     *Past  `json:"past"` // what made few launches of the ends enough; null: nothing was known, or it was not needed
+}
+
+// Past is what launches of one candidate scattered by in earlier sessions of the same command on the same device.
+type Past struct {
+	Scatter  float64 `json:"scatter"` // standard deviation, as a share: 0.002
+	Launches int     `json:"launches"`
+	Sessions int     `json:"sessions"`
 }
 
 // Input is everything that the document of a search is made of.
@@ -177,11 +186,14 @@ func NewSearch(in Input) *Search {
 		Schema: Schema, Session: in.Session, Axis: cmp.Or(in.Axis, AxisHistory), Result: f.Result,
 		Culprits: []Culprit{}, Mends: []Mend{}, Rest: (*Share)(f.Rest), Suspects: []Suspect{}, MinimalSets: []MinimalSet{}, SafeSets: []SafeSet{}, SlowSets: []SlowSet{}, NotExcluded: []Assignment{},
 		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []Level{}, Hypotheses: []Hypothesis{}, Tests: []SetTest{},
-		Complete: f.Result == bisect.Found && !f.Spent, Ends: Ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint},
+		Complete: f.Result == bisect.Found && !f.Spent, Ends: Ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint, nil},
 		Steps: append([]bisect.Step{}, f.Steps...), Range: f.Range, Matter: f.Matter, Prospect: f.Prospect, Explain: in.Explain, Totals: in.Totals(in.Wall, in.GPUHour),
 		Devices: append([]string{}, in.Devices...), Warnings: in.warnings(), Error: text(in.Error), Spent: f.Spent, Unwatched: in.Unwatched,
 	}
 	d.Totals.Inferred += f.Inferred
+	if p := f.Ends.Past; p.SD > 0 {
+		d.Ends.Past = &Past{math.Expm1(p.SD), p.Launches, p.Sessions}
+	}
 	if f.Complaint.Class != "" {
 		d.Complaint = &Complaint{f.Complaint.Class, text(f.Complaint.Phase), text(f.Complaint.Metric)}
 	}

@@ -50,6 +50,9 @@ type Search struct {
 	// Weigh returns the prior weights of the commits, in place of those that they carry; nil where there
 	// are none. It is asked when a search for a slow commit begins; may be nil.
 	Weigh func() []float64
+	// Past says what launches scattered by in earlier sessions; may be nil. It decides how soon the search begins. What the
+	// search believes, its proof and its intervals rest on its own launches alone.
+	Past func(metric.Channel) bisect.Scatter
 	// OnDecision is told of every launch that the belief has chosen; may be nil.
 	OnDecision func(belief.Action)
 	// OnProspect is told once that what is looked for is too dear; its error ends the search. May be nil.

@@ -51,6 +51,7 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
 			&cli.BoolFlag{Name: "fast", Usage: "skip the proof: no clean builds, no relaunch of the culprit at its full limit", DisableDefaultText: true},
 			explainLimitFlag(explain.CulpritLimit),
+			&cli.BoolFlag{Name: "no-past", Usage: "leave out what launches scattered by in earlier sessions", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "no-explain", Usage: "do not explain how the culprit differs from its parent", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "resume", Usage: "continue the newest unfinished search, or repeat the newest answer", DisableDefaultText: true},
 		}...),

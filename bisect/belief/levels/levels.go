@@ -38,14 +38,11 @@ func NewExact(commits []bisect.Commit, prior []float64, step float64) *Belief {
 }
 
 func begin(commits []bisect.Commit, prior []float64, n Noise) *Belief {
-	return &Belief{parts: newPartition(commits, prior, newFilter(n)), noise: n, refitAt: firstFit}
+	return &Belief{parts: newPartition(commits, prior, newFilter(n)), noise: n, refitAt: FirstFit}
 }
 
 // Noise is what the launches so far scatter by.
 func (m *Belief) Noise() Noise { return m.noise }
-
-// Measured reports that the noise is that of launches, and not what is assumed without.
-func (m *Belief) Measured() bool { return m.refitAt > firstFit || m.noise.Exact }
 
 // Launches is the number of launches taken in.
 func (m *Belief) Launches() int { return len(m.launches) }

@@ -11,8 +11,10 @@ import (
 // firstNoise is assumed before anything was seen: 0.9 % noise per launch, little drift.
 var firstNoise = Noise{SD: 0.009, Rate: 1e-3 * 0.009 * 0.009}
 
+// FirstFit is the number of launches at which the noise is fitted first. Up to then it is what is assumed of any machine.
+const FirstFit = 8
+
 const (
-	firstFit     = 8   // launches at which the noise is fitted first
 	fitWindow    = 300 // at most so many of the latest launches are looked at
 	modeWindow   = 80  // for two modes, which cost more to follow
 	settledModes = 50  // with so many the modes of the last fit are the only ones to begin with

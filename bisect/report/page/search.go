@@ -101,6 +101,10 @@ func (f *finder) facts() []Fact {
 	}
 	out.add("good end", f.named(f.Ends.Good))
 	out.add("bad end", f.named(f.Ends.Bad))
+	if p := f.Ends.Past; p != nil {
+		out.add("known before", fmt.Sprintf("launches of %s scattered by %.2g %%, so that few of the ends began the search (%s; --no-past leaves that out)",
+			words.Count(p.Sessions, "earlier session"), 100*p.Scatter, words.Count(p.Launches, "launch")))
+	}
 	return out
 }
 

@@ -201,7 +201,7 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		return false, true, nil
 	}
 	gone := (refuted(r, 3) || d <= 2*sd && made >= many) && r.Over() == ""
-	if _, v := m.MidLaunch(d); gone || q.noise > 0 && math.Sqrt(v) > scatters*q.noise {
+	if _, v := m.MidLaunch(d); gone || q.noise > 0 && m.Launches() >= levels.FirstFit && math.Sqrt(v) > scatters*q.noise {
 		for i, n := range endLaunches(r) { // what is in doubt are the ends, or the noise
 			if n < MinEndPairs && r.Over() == "" {
 				at := []int{belief.GoodEnd, r.Span.Bad()}[i]

@@ -153,10 +153,14 @@ func (s *stage) settled(least float64) (pick int, st state) {
 		n := min(len(s.levels[k][0]), len(s.levels[k][1]))
 		if n < MinEndPairs {
 			st = open
-			if n < FewEndPairs {
+			past := s.past(k).SD
+			if n == 0 || n < FewEndPairs && past == 0 {
 				continue
 			}
-			sd, _ = Known(d, s.levels[k])
+			sd, _ = Known(d, s.levels[k], past)
+			if n < FewEndPairs {
+				sd *= firstPair / ClearlyDiffer
+			}
 		}
 		if d+3*sd >= least && st == alike {
 			st = open
@@ -179,13 +183,21 @@ func (s *stage) settled(least float64) (pick int, st state) {
 	return pick, open
 }
 
+// past is what launches scattered by in earlier sessions in channel k. Of a search that was contradicted it may be the
+// reason.
+func (s *stage) past(k int) (p bisect.Scatter) {
+	if s.r.Search.Past != nil && s.r.Rounds == 0 {
+		p = s.r.Search.Past(s.q.Channels[k])
+	}
+	return p
+}
+
 // Known is the standard deviation of a step of the ends where launches are too few to have measured the noise, with
-// that of a launch. It goes by Student's t for a noise of 0.9 % that is as good as two launches more, and is the deviation
-// of a normal that is as rare (Wallace 1959).
-func Known(d float64, levels [2][]float64) (step, launch float64) {
-	const known, sd = 2.0, 0.009
-	squares, n := known*sd*sd, known
-	share := 0.0
+// that of a launch. It is the deviation of a normal that is as rare as the step would be by chance, if the noise is
+// either what earlier sessions saw (past; 0: there were none) or unlike them. How the launches of each end scatter says
+// which of the two it is.
+func Known(d float64, levels [2][]float64, past float64) (step, launch float64) {
+	squares, free, share := 0.0, 0.0, 0.0
 	for _, side := range levels {
 		m := 0.0
 		for _, y := range side {
@@ -194,13 +206,44 @@ func Known(d float64, levels [2][]float64) (step, launch float64) {
 		for _, y := range side {
 			squares += (y - m) * (y - m)
 		}
-		n += float64(len(side) - 1)
+		free += float64(len(side) - 1)
 		share += 1 / float64(len(side))
 	}
-	launch = math.Sqrt(squares / n)
-	t := math.Abs(d) / (launch * math.Sqrt(share))
-	return math.Abs(d) / ((8*n + 1) / (8*n + 3) * math.Sqrt(n*math.Log1p(t*t/n))), launch
+	priors := []noisePrior{{1, 0.009, 2}}
+	if past > 0 {
+		priors = []noisePrior{{1 - asBefore, 0.009, 2}, {asBefore, past, pastWorth}}
+	}
+	rare, variance, total := 0.0, 0.0, 0.0
+	for _, p := range priors {
+		w, v, n := p.given(squares, free)
+		t := d * d / (v * share)
+		z := (8*n + 1) / (8*n + 3) * math.Sqrt(n*math.Log1p(t/n)) // of a normal as rare as this t (Wallace 1959)
+		rare, variance, total = rare+w*math.Erfc(z/math.Sqrt2), variance+w*v, total+w
+	}
+	z := math.Sqrt2 * math.Erfcinv(max(rare/total, math.SmallestNonzeroFloat64))
+	return math.Abs(d) / z, math.Sqrt(variance / total)
 }
+
+// noisePrior is what may be assumed of the noise of a launch: a weight, a standard deviation, and the number of launches that
+// it is worth.
+type noisePrior struct{ weight, sd, worth float64 }
+
+// given is a prior after launches whose squared deviations add up to squares, with free degrees of freedom: its
+// weight, up to a factor that all share, the variance of a launch and the launches that it is worth now.
+func (s noisePrior) given(squares, free float64) (weight, variance, worth float64) {
+	a, b := s.worth/2, s.worth*s.sd*s.sd/2 // of the inverse gamma distribution of the variance
+	n, m := a+free/2, b+squares/2
+	x, _ := math.Lgamma(n)
+	y, _ := math.Lgamma(a)
+	return s.weight * math.Exp(x-y+a*math.Log(b)-n*math.Log(m)), m / n, 2 * n
+}
+
+// How far what earlier sessions saw is relied on.
+const (
+	asBefore  = 0.95 // chance that launches scatter as they did
+	pastWorth = 6    // launches that this is worth
+	firstPair = 3.3  // standard deviations by which one pair must differ to begin the search: this search bears it out
+)
 
 // partSettled is settled for a part of the range, where one metric is left and its noise is known.
 func (s *stage) partSettled(least float64) state {
@@ -250,7 +293,10 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 	e := s.compared(m, s.levels[pick], s.r.Least)
 	if s.q.noise = 0; min(len(s.levels[pick][0]), len(s.levels[pick][1])) < MinEndPairs {
 		d, _ := m.Step()
-		_, s.q.noise = Known(d, s.levels[pick])
+		past := s.past(pick)
+		if _, s.q.noise = Known(d, s.levels[pick], past.SD); st == worse {
+			e.Past = past
+		}
 	}
 	switch {
 	case st == worse:

@@ -65,6 +65,9 @@ type Policy struct {
 	Network     bool // which has the network
 	GPUHour     float64
 	Warnings    []string
+	NoPast      bool                      // leave out what launches scattered by in earlier sessions
+	Machine     string                    // that the launches are made on; "": not known
+	Past        map[string]bisect.Scatter // what launches scattered by in earlier sessions, by the name of a metric or case
 
 	MoreEnv      []string `json:"-"` // of builds and trials
 	Measured     bool     `json:"-"` // the metric was given, in the configuration or by --metric
@@ -169,6 +172,11 @@ func (p *Policy) Runs() string {
 // Commands are the commands, as a text to compare: whether a person has run them here before.
 func (p *Policy) Commands() string {
 	return jsonText(p.Plan.Build, p.Plan.Run, p.Plan.Stages, p.Plan.Env, p.Plan.Dir)
+}
+
+// Measures is everything that decides what the launches of a candidate show, as a text to compare.
+func Measures(p *Policy) string {
+	return jsonText(p.Commands(), p.Sample, p.Patterns, p.Sources, p.Cases, p.Caches, p.Probe, p.Sandbox)
 }
 
 // Compares is everything that decides how two candidates are found to differ, as a text to compare: what a baseline's

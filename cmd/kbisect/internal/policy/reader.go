@@ -195,7 +195,7 @@ func ForSearch(q *Request, repo *source.Repo) (*Policy, error) {
 	}
 	r := reader{q: q, repo: repo, p: &Policy{
 		FindGood: q.FindGood, FirstParent: q.FirstParent, All: q.All, Improvement: q.Improvement, Axis: q.Axis, NoHunks: q.NoHunks,
-		Budget: q.Budget, Seed: q.Seed, Jobs: q.Jobs, NoExplain: q.NoExplain, ExplainLimit: q.ExplainLimit,
+		Budget: q.Budget, Seed: q.Seed, Jobs: q.Jobs, NoExplain: q.NoExplain, ExplainLimit: q.ExplainLimit, NoPast: q.NoPast,
 	}}
 	if err := r.project(); err != nil {
 		return nil, err

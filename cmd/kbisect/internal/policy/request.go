@@ -51,6 +51,7 @@ type Request struct {
 	Fast            bool
 	ExplainLimit    time.Duration
 	NoExplain       bool
+	NoPast          bool
 	Resume          bool
 	Wait            time.Duration // for another run in the repository; negative: without end
 

@@ -289,6 +289,7 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 		Spent:  t.Spent, Left: left(t),
 		OnProspect: func(p bisect.Prospect) error { return s.tooDear(ctx, p) },
 		Weigh:      func() []float64 { return priors(ctx, t, commits) }, OnProgress: t.Display.Belief,
+		Past: func(c metric.Channel) bisect.Scatter { return t.Policy.Past[c.Name()] },
 	}
 	t.Display.Begin(len(commits), matter)
 	stop := ahead.history(plan)

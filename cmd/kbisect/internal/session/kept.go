@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -142,4 +145,125 @@ func ReadStore(repo *source.Repo) (*store.Store, error) {
 		return nil, exit.With(exit.Machine, err)
 	}
 	return st, nil
+}
+
+// Older sessions say little about the machine as it is.
+const (
+	recentSessions = 100
+	recentLaunches = 200
+)
+
+// recall settles on what machine the launches of a session are made, and what earlier ones of the same commands there
+// scattered by. Both are kept with the session, so that a resumed one decides by the same.
+func recall(s *Session) error {
+	p := s.Policy
+	if p.Machine != "" || len(s.stored) > 0 {
+		return nil
+	}
+	p.Machine = machineOf(s.Devices)
+	if s.Record.Axis == policy.AxisHistory && !p.NoPast {
+		if err := scattered(s); err != nil {
+			return &bisect.InfraError{What: "reading the store", Err: err}
+		}
+	}
+	var kept policy.Policy
+	err := json.Unmarshal(s.Record.Config, &kept)
+	if err != nil {
+		return err
+	}
+	kept.Machine, kept.Past = p.Machine, p.Past
+	if s.Record.Config, err = json.Marshal(kept); err != nil {
+		return err
+	}
+	return s.Store.UpdateSession(s.Record.ID, func(x *store.Session) { x.Config = s.Record.Config })
+}
+
+// machineOf names what launches are made on: the devices with their driver or, where there are none, this host with its
+// processor.
+func machineOf(d *Devices) string {
+	if names := d.Names(); len(names) > 0 {
+		return strings.Join(names, ", ")
+	}
+	host, _ := os.Hostname()
+	return strings.TrimSpace(host + " " + processor())
+}
+
+// processor is the model of the first processor, "" where the system does not say.
+func processor() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if key, model, _ := strings.Cut(lines.Text(), ":"); strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(model)
+		}
+	}
+	return ""
+}
+
+// scattered fills in the policy's Past from the newest sessions of the same commands on the same machine.
+func scattered(s *Session) error {
+	all, err := s.Store.Sessions(recentSessions)
+	if err != nil {
+		return err
+	}
+	series := map[string][][]float64{}
+	from := map[string]int{} // sessions, by channel
+	measures, launches := policy.Measures(s.Policy), 0
+	for _, x := range all {
+		var p policy.Policy
+		if x.ID == s.Record.ID || launches >= recentLaunches || json.Unmarshal(x.Config, &p) != nil || p.Machine != s.Policy.Machine || policy.Measures(&p) != measures {
+			continue
+		}
+		kept, err := KeptLaunches(s.Store, x.ID)
+		if err != nil {
+			return err
+		}
+		launches += len(kept)
+		for name, of := range levelsOf(s.Policy.Judge.Metrics, kept) {
+			series[name] = append(series[name], of...)
+			from[name]++
+		}
+	}
+	for name, of := range series {
+		if past := levels.Scatter(of); past.SD > 0 {
+			if s.Policy.Past == nil {
+				s.Policy.Past = map[string]bisect.Scatter{}
+			}
+			past.Sessions = from[name]
+			s.Policy.Past[name] = past
+		}
+	}
+	return nil
+}
+
+// levelsOf are the levels of the launches that ended well and can be compared: by channel, those of each candidate in
+// the order in which they were made.
+func levelsOf(metrics []metric.Metric, launches []report.Launch) map[string][][]float64 {
+	out := map[string][][]float64{}
+	place := map[[2]string]int{}
+	compared := []bisect.Purpose{bisect.EndGood, bisect.EndBad, bisect.Searching, bisect.ConfirmCulprit, bisect.ConfirmParent} // others run under tools
+	for _, l := range launches {
+		o := l.Outcome
+		if o.Class != bisect.OK || o.Unfit != "" || o.Early || !slices.Contains(compared, l.Purpose) {
+			continue
+		}
+		parts := metric.NewParts(o)
+		for _, c := range metric.Channels(metrics, o, o) {
+			y, ok := c.Level(parts.Of(c))
+			if !ok {
+				continue
+			}
+			name := c.Name()
+			at := [2]string{name, l.Candidate.String()}
+			if _, known := place[at]; !known {
+				place[at] = len(out[name])
+				out[name] = append(out[name], nil)
+			}
+			out[name][place[at]] = append(out[name][place[at]], y)
+		}
+	}
+	return out
 }

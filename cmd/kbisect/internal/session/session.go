@@ -157,6 +157,9 @@ func (s *Session) Start(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return s.Fail(err)
 	}
+	if err := recall(s); err != nil {
+		return s.Fail(err)
+	}
 	return nil
 }
 

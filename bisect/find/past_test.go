@@ -1,0 +1,59 @@
+package find_test
+
+import (
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/fixtures/simulate"
+)
+
+// What launches scattered by in earlier sessions saves launches of the ends on a machine that is as quiet as it was. One
+// that is not has its culprit found all the same, with no fewer launches of the proof.
+func TestPastSessions(t *testing.T) {
+	const quiet = `{"preset":"quiet","step_log":0.262,"commits":281,"noise":{"process_sd":0.002}}`
+	const noisy = `{"preset":"noisy","step_log":0.1,"commits":64}`
+	for _, c := range []struct {
+		name, spec string
+		past, most float64 // most launches in the mean
+		few        bool    // one launch of each end begins the search
+	}{
+		{"quiet, nothing known", quiet, 0, 17, false},
+		{"quiet, known to be", quiet, 0.002, 15, true},
+		{"quiet, 10 times as noisy before", quiet, 0.02, 15, true},
+		{"noisy, nothing known", noisy, 0, 40, false},
+		{"noisy, 10 times as quiet before", noisy, 0.002, 40, false},
+	} {
+		s, err := simulate.ReadSpec([]byte(c.spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		launches, wrong, early := 0, 0, 0
+		const searches = 30
+		for seed := range uint64(searches) {
+			d := simulate.NewDevice(s, seed)
+			b := slowdown(d, d)
+			b.Past = func(metric.Channel) bisect.Scatter { return bisect.Scatter{SD: c.past} }
+			f, err := find.Culprits(t.Context(), b)
+			if err != nil || f.Err != nil {
+				t.Fatal(err, f.Err)
+			}
+			launches += d.Launches
+			if f.Ends.Past.SD > 0 {
+				early++
+			}
+			if f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(d.Culprits()[0]) || !f.Culprits[0].Confirmed {
+				wrong++
+				t.Log(seed, f.Result, f.Ends.Why, f.Culprits, f.Warnings)
+			}
+		}
+		t.Logf("%s: %.1f launches, %d begun by what was known", c.name, float64(launches)/searches, early)
+		if wrong > 1 || float64(launches)/searches > c.most {
+			t.Errorf("%s: %d not found, %.1f launches, want at most %v", c.name, wrong, float64(launches)/searches, c.most)
+		}
+		if c.few && early < searches/2 || c.past == 0 && early > 0 {
+			t.Errorf("%s: %d of %d searches begun by what was known", c.name, early, searches)
+		}
+	}
+}
