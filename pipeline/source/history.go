@@ -159,9 +159,13 @@ func (r *reader) between(ctx context.Context, good, bad string, firstParent bool
 
 // notAncestor explains why good..bad is no range.
 func (r *reader) notAncestor(ctx context.Context, good, bad string) error {
-	base, err := r.mergeBase(ctx, good, bad)
+	bases, err := r.mergeBases(ctx, good, bad)
 	if err != nil {
 		return err
+	}
+	base := ""
+	if len(bases) > 0 {
+		base = bases[0]
 	}
 	shallow := len(r.feat.shallow) > 0 && base != bad
 	return &notAncestorError{Good: good, Bad: bad, MergeBase: base, Shallow: shallow}
@@ -204,11 +208,16 @@ func parentsFirst(bad string, within map[string]*met) (ids []string) {
 	return ids
 }
 
-// mergeBase returns the newest best common ancestor, "" when there is none; of equally old ones that with the smallest id.
-func (r *reader) mergeBase(ctx context.Context, a, b string) (string, error) {
+// mergeBases returns the best common ancestors: first that on the line of first parents of a, then the newest, of
+// equally old ones that with the smallest id.
+func (r *reader) mergeBases(ctx context.Context, a, b string) (bases []string, err error) {
 	all, err := r.walk(ctx, []string{a, b}, func(m *met) bool { return !m.leads(0) || !m.leads(1) })
 	if err != nil {
-		return "", err
+		return nil, err
+	}
+	onLine := a
+	for m := all[a]; m != nil && !(m.leads(0) && m.leads(1)) && len(m.Parents) > 0; m = all[onLine] {
+		onLine = m.Parents[0]
 	}
 	maps.DeleteFunc(all, func(_ string, m *met) bool { return !m.leads(0) || !m.leads(1) })
 	under := map[string]bool{}
@@ -219,6 +228,12 @@ func (r *reader) mergeBase(ctx context.Context, a, b string) (string, error) {
 	}
 	best := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(id string) bool { return under[id] })
 	slices.SortFunc(best, func(x, y string) int {
+		switch onLine {
+		case x:
+			return -1
+		case y:
+			return 1
+		}
 		return cmp.Or(cmp.Compare(all[y].date, all[x].date), cmp.Compare(x, y))
 	})
 	for _, id := range best {
@@ -226,13 +241,13 @@ func (r *reader) mergeBase(ctx context.Context, a, b string) (string, error) {
 		for _, other := range best {
 			above, err := r.reached(ctx, other, []string{id})
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			newest = newest && (other == id || above[id] == nil)
 		}
 		if newest {
-			return id, nil
+			bases = append(bases, id)
 		}
 	}
-	return "", nil
+	return bases, nil
 }

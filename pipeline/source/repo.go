@@ -205,12 +205,12 @@ func (r *Repo) IsAncestor(ctx context.Context, a, b string) (bool, error) {
 	return found[a] != nil, err
 }
 
-// MergeBase returns a best common ancestor of two commits, "" when there is
-// none. Of several, the newest by commit date is returned.
-func (r *Repo) MergeBase(ctx context.Context, a, b string) (string, error) {
+// MergeBases returns the best common ancestors of two commits, of which branches that merged each other have several: first
+// that on the line of first parents of a, the others from the newest by commit date on.
+func (r *Repo) MergeBases(ctx context.Context, a, b string) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.read.mergeBase(ctx, a, b)
+	return r.read.mergeBases(ctx, a, b)
 }
 
 // Range lists good..bad. The ends are revisions. It fails where there

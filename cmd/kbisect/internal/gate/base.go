@@ -2,17 +2,20 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // chooseEnds resolves HEAD and its merge base with the base branch. The merge base, and not the tip of that branch:
-// what others have merged since is no fault of this branch.
+// what others have merged since is no fault of this branch. Of several merge bases it is that on the base branch's own
+// line: another is a commit of HEAD that the base branch has merged, and may lack what the base branch had before.
 func (x *request) chooseEnds(ctx context.Context, repo *source.Repo, asked string, env func(string) string) (err error) {
 	if x.head, err = repo.Resolve("HEAD"); err != nil {
 		return exit.Usage(err)
@@ -22,15 +25,19 @@ func (x *request) chooseEnds(ctx context.Context, repo *source.Repo, asked strin
 	if x.into, tip, err = baseBranch(repo, asked, env, shallow); err != nil {
 		return err
 	}
-	if x.base, err = repo.MergeBase(ctx, tip, x.head); err != nil {
-		return exit.Usage(err)
-	}
+	bases, err := repo.MergeBases(ctx, tip, x.head)
 	switch {
-	case x.base == "" && shallow:
+	case err != nil:
+		return exit.Usage(err)
+	case len(bases) == 0 && shallow:
 		return exit.Usagef("HEAD and %s have no common commit in this shallow clone\n%s", x.into, deepen)
-	case x.base == "":
+	case len(bases) == 0:
 		return exit.Usagef("HEAD and %s have no common history\nhint: name the branch to merge into with --base REV", x.into)
+	case len(bases) > 1:
+		x.warnings = append(x.warnings, fmt.Sprintf("HEAD and %s have merged each other and have %d merge bases: HEAD is compared with %s, and what another such as %s holds counts as a change of HEAD",
+			x.into, len(bases), wording.Short(bases[0]), wording.Short(bases[1])))
 	}
+	x.base = bases[0]
 	return nil
 }
 
