@@ -181,6 +181,11 @@ func (r *run) pair(n int) error {
 		}
 		if r.c.Sides[side].Note(o) {
 			r.unfit = 0
+			if r.contrasts == nil {
+				if _, err := metric.Directed(r.Metrics, o); err != nil {
+					return err // one launch tells, and the next could not help
+				}
+			}
 			l := paired{n, side, o}
 			r.kept = append(r.kept, l)
 			r.spread(l)

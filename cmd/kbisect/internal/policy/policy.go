@@ -246,6 +246,15 @@ func (p *Policy) ReadJudgement(q *Request) error {
 	if e := p.Judge.Error; !(e >= 1e-6 && e <= 0.2) {
 		return exit.Usagef("--error %g: expected a probability from 0.000001 to 0.2", e)
 	}
+	for _, m := range p.Judge.Metrics {
+		if m.DefaultUnit == "" {
+			continue
+		}
+		// What a launch will say is known already.
+		if _, err := m.Direction(bisect.Outcome{Series: []bisect.Series{{Metric: m.Name, Unit: m.DefaultUnit, Values: []float64{1}}}}); err != nil {
+			return exit.Usage(err)
+		}
+	}
 	return nil
 }
 

@@ -459,6 +459,19 @@ func TestReadJudgement(t *testing.T) {
 	}
 }
 
+// A configured unit that does not say which values are better is asked about before any launch.
+func TestConfiguredDirection(t *testing.T) {
+	for unit, m := range map[string]metric.Metric{
+		"%": {Name: "load", DefaultUnit: "%"}, "ms": {Name: "load", DefaultUnit: "ms"}, "": {Name: "load"}, "% with better": {Name: "load", DefaultUnit: "%", Told: true},
+	} {
+		p := &Policy{}
+		p.Judge.Error, p.Judge.Metrics = 0.01, []metric.Metric{m}
+		if err := p.ReadJudgement(&Request{}); (err != nil) != (unit == "%") {
+			t.Errorf("%q: %v", unit, err)
+		}
+	}
+}
+
 // TestComparedTexts: what decides how launches end, and how candidates differ, is in the texts.
 func TestComparedTexts(t *testing.T) {
 	base := func() *Policy {
