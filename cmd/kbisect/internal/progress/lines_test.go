@@ -2,7 +2,6 @@ package progress
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -93,7 +92,7 @@ func TestLogLines(t *testing.T) {
 	one.Debug("too quiet")
 	one.Info("built", "took", 3*time.Second)
 	two.Warn("slow\x1b[2J")
-	base.Error(fmt.Sprint("lost"))
+	base.Error("lost")
 	if got, want := out.String(), "built, slot 1, took 3s\nkbisect: warning: slow [2J, slot 2\nkbisect: warning: lost\n"; got != want {
 		t.Errorf("%q\nwant %q", got, want)
 	}
