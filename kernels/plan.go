@@ -11,9 +11,8 @@
 // Write one file, such as make.go, with a function from Project to Plan, and add it to
 // the table in [Kinds]. The configuration, its error messages and the file written by
 // kbisect init take names and keys from that table. TestPlans in plan_test.go gets a
-// row. Two steps are optional: a key of kbisect.toml that no kind has yet needs a field
-// in Project and a line in cmd/kbisect/internal/config, and kbisect init only recognises what
-// cmd/kbisect/internal/detect looks for.
+// row. What kbisect init recognises, doctor looks for and a search takes for a build file is
+// optional; .github/CONTRIBUTING.md lists the places.
 package kernels
 
 import (

@@ -46,7 +46,7 @@ const (
 
 // classify decides how a process of a trial ended. The first matching rule wins, so their order is the policy:
 // what the program reported of the machine, then how it was ended, then its exit code, what it reported of itself
-// and what it took too long for.
+// and what it took too long for. In which phase that was has been decided before, see kernels/protocol/teardown.go.
 func classify(t ended) bisect.Outcome {
 	exit := t.res.Exit
 	switch {

@@ -23,8 +23,8 @@ type Source struct {
 	File   string // from the root; "": the output of the program
 }
 
-// FromStatic is the source of metrics of the build: nothing need be run. All others are
-// named in metrics.Sources.
+// FromStatic is the source of metrics of the build: nothing need be run. Files and what the kernel counts are named in
+// metrics.Sources, what a program sends in config.MetricSources.
 const FromStatic = "static"
 
 // Counted reports that the kernel counts the metric.

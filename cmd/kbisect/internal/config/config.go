@@ -89,7 +89,7 @@ type Metric struct {
 	Better  string // lower, higher; "": by the unit of the values
 	From    string // one of MetricSources
 	Pattern string // for regex: has a group "value", perhaps a group "unit"
-	File    string // for nvbench and cutlass: the results that the run writes
+	File    string // for sources that read one: the results that the run writes
 	Case    string // "": every case
 }
 
