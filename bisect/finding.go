@@ -95,8 +95,8 @@ type Culprit struct {
 // is one that takes away from the difference. The shares of a finding and its rest add up to 1.
 type Share struct{ Value, Low, High float64 }
 
-// Mend is where a metric got better again.
-type Mend struct {
+// Fix is where a metric improved again.
+type Fix struct {
 	After, By string // the commits between which it did: it had not after the first, it has by the second
 	Commits   int    // that may have done it
 	Effect    Effect
@@ -145,8 +145,8 @@ type Finding struct {
 	Complaint Complaint
 	Ends      Ends
 	Culprits  []Culprit
-	Mends     []Mend          // where the range was swept for every culprit, oldest first
-	Rest      *Share          // what neither culprits nor mends explain; nil where culprits have no shares
+	Fixes     []Fix           // where the range was swept for every culprit, oldest first
+	Rest      *Share          // what neither culprits nor fixes explain; nil where culprits have no shares
 	Suspects  []SuspectCommit // when inconclusive: the exact set that is left
 	Steps     []Step
 	Range     int     // commits in the range

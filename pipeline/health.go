@@ -81,7 +81,7 @@ func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcom
 	case trial.Starved(res) != "" && o.Class != bisect.OK:
 		return trial.Starved(res), nil
 	case res.Stall > 0 && o.Class == bisect.Timeout && !o.Whole && !m.suspects[c]:
-		m.suspects[c] = true // it may have stopped kbisect
+		m.suspect(c, true) // it may have stopped kbisect
 		return fmt.Sprintf("kbisect itself did not run for %.1f s of the trial, so that the limits were not kept", res.Stall.Seconds()), nil
 	case o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra:
 		return "", nil

@@ -155,6 +155,7 @@ func Parted(g *bisect.Graph, n int, members []int, usable func(int) bool) bool {
 	return false
 }
 
+// BinaryEntropy is what is not known about an event of probability p, in nats.
 func BinaryEntropy(p float64) float64 {
 	if p <= 0 || p >= 1 {
 		return 0
@@ -187,6 +188,7 @@ func LogAdd(a, b float64) float64 {
 	return a + math.Log1p(math.Exp(b-a))
 }
 
+// LogSum is the logarithm of the sum of e^x over v; minus infinity of none.
 func LogSum(v []float64) float64 {
 	sum := math.Inf(-1)
 	for _, x := range v {

@@ -116,8 +116,8 @@ func TestAllForgetsARiseThatWasRefuted(t *testing.T) {
 				t.Errorf("seed %d: level %+v", seed, l)
 			}
 		}
-		if len(f.Culprits)+len(f.Mends) > 0 {
-			t.Errorf("seed %d: %+v %+v", seed, f.Culprits, f.Mends)
+		if len(f.Culprits)+len(f.Fixes) > 0 {
+			t.Errorf("seed %d: %+v %+v", seed, f.Culprits, f.Fixes)
 		}
 	}
 	if looked == 0 {

@@ -78,7 +78,7 @@ func TestAllNamesNoMend(t *testing.T) {
 	}
 }
 
-// The shares of culprits and mends and what is left add up to the whole, and hold what was planted. Each culprit has the
+// The shares of culprits and fixes and what is left add up to the whole, and hold what was planted. Each culprit has the
 // step that its share is of.
 func TestSharesAddUp(t *testing.T) {
 	for _, h := range []history{
@@ -116,7 +116,7 @@ func TestSharesAddUp(t *testing.T) {
 			for _, c := range f.Culprits {
 				add(c.Share, c.Parents[0], c.Commit, c.Effect)
 			}
-			for _, m := range f.Mends {
+			for _, m := range f.Fixes {
 				add(m.Share, m.After, m.By, &m.Effect)
 			}
 			if math.Abs(sum-1) > 1e-9 {

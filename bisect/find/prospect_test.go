@@ -134,7 +134,7 @@ func TestQuieterMetrics(t *testing.T) {
 	}
 }
 
-// Who is told may end the search: its launches are kept for another time.
+// A callback that returns an error ends the search, whose launches are kept.
 func TestTooDearIsInterrupted(t *testing.T) {
 	s, err := simulate.ReadSpec([]byte(`{"noise":{"process_sd":0.2}}`))
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/kbisect/kbisect/bisect/search/question"
 )
 
-// mends tells where the metric got better again: between neighbouring probes of which the later one is clearly better.
-func (e *levelSweep) mends() {
+// fixes finds where the metric improved again: between neighbouring probes of which the later one is clearly better.
+func (e *levelSweep) fixes() {
 	r := e.r
-	e.mended = e.survey.moves(func(d, sd float64) bool { return -d > question.Remarkable*sd && -d > r.Least })
-	for _, p := range e.mended {
+	e.fixed = e.survey.moves(func(d, sd float64) bool { return -d > question.Remarkable*sd && -d > r.Least })
+	for _, p := range e.fixed {
 		commits, _ := bisect.Between(r.Span.Commits, p.lo, p.hi)
-		r.Account.Finding.Mends = append(r.Account.Finding.Mends, bisect.Mend{After: r.Span.Id(p.lo), By: r.Span.Id(p.hi), Commits: len(commits), Effect: *e.q.Effect(p.step, p.sd)})
+		r.Account.Finding.Fixes = append(r.Account.Finding.Fixes, bisect.Fix{After: r.Span.Id(p.lo), By: r.Span.Id(p.hi), Commits: len(commits), Effect: *e.q.Effect(p.step, p.sd)})
 	}
 }
 
@@ -27,7 +27,7 @@ func (e *levelSweep) mends() {
 // say of the level there is taken together, so that the shares add up and share their errors.
 type division struct{ e *levelSweep }
 
-// share gives the culprits and the mends their steps, and their shares of the difference between the ends. A
+// share gives the culprits and the fixes their steps, and their shares of the difference between the ends. A
 // stretch that looks level may hold a change all the same: the intervals allow for it.
 func (v division) share() {
 	f := &v.e.r.Account.Finding
@@ -56,10 +56,10 @@ func (v division) share() {
 		}
 		f.Culprits[i].Share = take(i)
 	}
-	for i := range f.Mends {
+	for i := range f.Fixes {
 		k := len(f.Culprits) + i
-		if f.Mends[i].Share = take(k); all.effects[k] != nil {
-			f.Mends[i].Effect = *all.effects[k]
+		if f.Fixes[i].Share = take(k); all.effects[k] != nil {
+			f.Fixes[i].Effect = *all.effects[k]
 		}
 	}
 	f.Rest = blend(all.rest, also.rest, unseen)
@@ -91,7 +91,7 @@ func blend(s, other *bisect.Share, p float64) *bisect.Share {
 
 // parts are the difference between the ends, taken apart.
 type parts struct {
-	shares  []*bisect.Share // of the culprits and of the mends; nil where there is none
+	shares  []*bisect.Share // of the culprits and of the fixes; nil where there is none
 	effects []*bisect.Effect
 	rest    *bisect.Share
 	largest float64 // step, a logarithm
@@ -121,7 +121,7 @@ func (v division) split(l stretches) (out parts) {
 		}
 		take(before, n.index)
 	}
-	for _, p := range v.e.mended {
+	for _, p := range v.e.fixed {
 		take(p.lo, p.hi)
 	}
 	if ok {
@@ -130,11 +130,11 @@ func (v division) split(l stretches) (out parts) {
 	return out
 }
 
-// held says which of the known changes a commit holds, as a text for each set of them; "" where a mend may
+// held says which of the known changes a commit holds, as a text for each set of them; "" where a fix may
 // have come or not.
 func (v division) held() func(i int) string {
 	in := v.e.r.Span
-	n := len(v.e.named) + len(v.e.mended)
+	n := len(v.e.named) + len(v.e.fixed)
 	keys := make([][]byte, len(in.Commits))
 	for i := range keys {
 		keys[i] = bytes.Repeat([]byte{'-'}, n)
@@ -150,7 +150,7 @@ func (v division) held() func(i int) string {
 		mark(k, bisect.Descendants(in.Commits, c.index))
 	}
 	unclear := make([]bool, len(in.Commits))
-	for k, p := range v.e.mended {
+	for k, p := range v.e.fixed {
 		holds := bisect.Descendants(in.Commits, p.hi)
 		mark(len(v.e.named)+k, holds)
 		_, within := bisect.Between(in.Commits, p.lo, p.hi)

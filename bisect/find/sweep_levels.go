@@ -40,7 +40,7 @@ type levelSweep struct {
 	claims int      // parts in which a culprit may be found
 	open   []string // parts of the range that were not looked at, and why
 	survey *survey
-	mended []rise // pairs of probes between which the metric got better
+	fixed  []rise // pairs of probes between which the metric got better
 }
 
 // survey is the levels of the ends and of probes between them, oldest first.
@@ -371,7 +371,7 @@ func (e *levelSweep) conclude() {
 		f.Culprits = append(f.Culprits, n.Culprit)
 	}
 	if r.Search.All {
-		e.mends()
+		e.fixes()
 	}
 	if differ && len(e.named) > 0 {
 		division{e}.share()

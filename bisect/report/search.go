@@ -32,8 +32,8 @@ type Search struct {
 	Headline    string           `json:"headline"` // the answer in one line
 	Complaint   *Complaint       `json:"complaint"`
 	Culprits    []Culprit        `json:"culprits"`
-	Mends       []Mend           `json:"mends"`
-	Rest        *Share           `json:"rest"` // of the difference between the ends that culprits and mends do not explain
+	Fixes       []Fix            `json:"fixes"`
+	Rest        *Share           `json:"rest"` // of the difference between the ends that culprits and fixes do not explain
 	Suspects    []Suspect        `json:"suspects"`
 	MinimalSets []MinimalSet     `json:"minimal_sets"`
 	SafeSets    []SafeSet        `json:"safe_sets"`
@@ -108,8 +108,8 @@ func (e Effect) MarshalJSON() ([]byte, error) {
 	}{e.Metric, text(e.Case), e.Ratio, e.Low, e.High, e.Higher, e.Exact})
 }
 
-// Mend is where the metric got better again: by one of so many commits.
-type Mend struct {
+// Fix is where the metric improved again: in one of so many commits.
+type Fix struct {
 	After   string `json:"after"`
 	By      string `json:"by"`
 	Commits int    `json:"commits"`
@@ -184,7 +184,7 @@ func NewSearch(in Input) *Search {
 	f := in.Finding
 	d := &Search{
 		Schema: Schema, Session: in.Session, Axis: cmp.Or(in.Axis, AxisHistory), Result: f.Result,
-		Culprits: []Culprit{}, Mends: []Mend{}, Rest: (*Share)(f.Rest), Suspects: []Suspect{}, MinimalSets: []MinimalSet{}, SafeSets: []SafeSet{}, SlowSets: []SlowSet{}, NotExcluded: []Assignment{},
+		Culprits: []Culprit{}, Fixes: []Fix{}, Rest: (*Share)(f.Rest), Suspects: []Suspect{}, MinimalSets: []MinimalSet{}, SafeSets: []SafeSet{}, SlowSets: []SlowSet{}, NotExcluded: []Assignment{},
 		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []Level{}, Hypotheses: []Hypothesis{}, Tests: []SetTest{},
 		Complete: f.Result == bisect.Found && !f.Spent, Ends: Ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint, nil},
 		Steps: append([]bisect.Step{}, f.Steps...), Range: f.Range, Matter: f.Matter, Prospect: f.Prospect, Explain: in.Explain, Totals: in.Totals(in.Wall, in.GPUHour),
@@ -200,8 +200,8 @@ func NewSearch(in Input) *Search {
 	for _, c := range f.Culprits {
 		d.Culprits = append(d.Culprits, in.culprit(c))
 	}
-	for _, m := range f.Mends {
-		d.Mends = append(d.Mends, Mend{m.After, m.By, m.Commits, Effect(m.Effect), (*Share)(m.Share)})
+	for _, m := range f.Fixes {
+		d.Fixes = append(d.Fixes, Fix{m.After, m.By, m.Commits, Effect(m.Effect), (*Share)(m.Share)})
 	}
 	for _, s := range f.Suspects {
 		d.Suspects = append(d.Suspects, Suspect{s.Commit, s.Probability, in.Info(s.Commit).Subject, s.Why})

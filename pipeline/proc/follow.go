@@ -259,7 +259,7 @@ func (t *trial) abandon(why string) error {
 	if swept := sweepAdopted(); swept != nil {
 		return swept
 	}
-	if _, swept := sweep(func(cookie string) bool { return cookie == t.spec.Cookie }); swept != nil {
+	if _, swept := sweepTrial(t.spec); swept != nil {
 		return swept
 	}
 	return err

@@ -30,6 +30,11 @@ func Sweep(cookiePrefix string) (killed int, err error) {
 	return sweep(func(cookie string) bool { return strings.HasPrefix(cookie, cookiePrefix) })
 }
 
+// sweepTrial kills the processes that carry the cookie of a trial.
+func sweepTrial(s Spec) (killed int, err error) {
+	return sweep(func(cookie string) bool { return cookie == s.Cookie })
+}
+
 // sweep kills the processes whose cookie matches.
 func sweep(match func(cookie string) bool) (killed int, err error) {
 	hit := make(map[ps.ID]bool)
@@ -108,7 +113,7 @@ func strays(s Spec, before int) (killed int, names []string, err error) {
 		}
 	}
 	if marked {
-		killed, err = sweep(func(cookie string) bool { return cookie == s.Cookie })
+		killed, err = sweepTrial(s)
 	}
 	return killed, names, err
 }

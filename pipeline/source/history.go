@@ -70,8 +70,11 @@ func (r *reader) walk(ctx context.Context, sources []string, open func(*met) boo
 			heap.Push(&queue, m)
 		}
 		if now := m.queued && open(m); now != m.open {
-			m.open = now
-			left += map[bool]int{true: 1, false: -1}[now]
+			if m.open = now; now {
+				left++
+			} else {
+				left--
+			}
 		}
 		return nil
 	}
@@ -239,11 +242,14 @@ func (r *reader) mergeBases(ctx context.Context, a, b string) (bases []string, e
 	for _, id := range best {
 		newest := true
 		for _, other := range best {
+			if other == id {
+				continue
+			}
 			above, err := r.reached(ctx, other, []string{id})
 			if err != nil {
 				return nil, err
 			}
-			newest = newest && (other == id || above[id] == nil)
+			newest = newest && above[id] == nil
 		}
 		if newest {
 			bases = append(bases, id)

@@ -280,7 +280,7 @@ func TestUnopened(t *testing.T) {
 // A folder that cannot be made or locked is told at once.
 func TestOpenFaults(t *testing.T) {
 	home := t.TempDir()
-	if err := errors.Join(os.WriteFile(home+"/file", nil, 0o666), os.MkdirAll(home+"/work/job.lock", 0o777), os.Symlink("nowhere", home+"/dangling")); err != nil {
+	if err := errors.Join(os.WriteFile(home+"/file", nil, 0o666), os.MkdirAll(filepath.Join(home, "work", "job.lock"), 0o777), os.Symlink("nowhere", home+"/dangling")); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"file/job", "work/job", "dangling/job"} {

@@ -15,12 +15,7 @@ var quantiles = []float64{0.35, 0.5, 0.65}
 func (m *Belief) Next(p belief.Prices) (belief.Action, bool) {
 	post := m.parts.posterior()
 	means := m.parts.outlook()
-	entropy := 0.0
-	for _, q := range post {
-		if q > 0 {
-			entropy -= q * math.Log(q)
-		}
-	}
+	entropy := belief.Entropy(post)
 	best, found := belief.Action{}, false
 	consider := func(i int, v view) {
 		if i != belief.GoodEnd && !p.Usable(i) {

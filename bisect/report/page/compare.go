@@ -183,6 +183,11 @@ func change(b report.Estimate) string {
 	return fmt.Sprintf("%s (%s)", words.Change(v), words.Between(v, low, high))
 }
 
+// changeOf is change of a ratio whose bounds are plain numbers.
+func changeOf(ratio, low, high float64) string {
+	return change(report.Estimate{Value: report.Number(ratio), Low: report.Number(low), High: report.Number(high)})
+}
+
 // contrastState is the state of a result; "" for one that it does not know, such as the class of a failure.
 func contrastState(result string) State {
 	return map[string]State{

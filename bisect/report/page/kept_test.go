@@ -75,7 +75,7 @@ func anySearch(t *rapid.T) report.Input {
 	if in.Finding.Result == bisect.Found {
 		in.Finding.Culprits = rapid.SliceOfN(culprit, 1, 3).Draw(t, "culprits")
 		if rapid.Bool().Draw(t, "swept") {
-			in.Finding.Mends = []bisect.Mend{{After: samples.GoodID, By: samples.CommitID(7), Commits: 4, Effect: *effect.Draw(t, "mended"), Share: share.Draw(t, "taken away")}}
+			in.Finding.Fixes = []bisect.Fix{{After: samples.GoodID, By: samples.CommitID(7), Commits: 4, Effect: *effect.Draw(t, "fixed"), Share: share.Draw(t, "taken away")}}
 			in.Finding.Rest = share.Draw(t, "rest")
 		}
 	}

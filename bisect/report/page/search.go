@@ -245,7 +245,7 @@ func shares(d *report.Search, l report.Ledger) Section {
 	add := func(what string, e *report.Effect, s *report.Share, subject string) {
 		moved, share := "", ""
 		if e != nil {
-			moved = change(report.Estimate{Value: report.Number(e.Ratio), Low: report.Number(e.Low), High: report.Number(e.High)})
+			moved = changeOf(e.Ratio, e.Low, e.High)
 		}
 		if s != nil {
 			share = shareWords(*s)
@@ -257,14 +257,14 @@ func shares(d *report.Search, l report.Ledger) Section {
 			add(words.Short(c.Commit), c.Effect, shareOf(c), cmp.Or(c.Subject, l.Info(c.Commit).Subject))
 		}
 	}
-	for _, m := range d.Mends {
+	for _, m := range d.Fixes {
 		where, subject := "fixed by "+words.Short(m.By), l.Info(m.By).Subject
 		if m.Commits > 1 {
 			where, subject = fmt.Sprintf("fixed after %s, up to %s", words.Short(m.After), words.Short(m.By)), fmt.Sprintf("one of %d commits", m.Commits)
 		}
 		add(where, &m.Effect, m.Share, subject)
 	}
-	if len(t.Rows) < 2 && len(d.Mends) == 0 && (d.Rest == nil || d.Rest.Value == 0) {
+	if len(t.Rows) < 2 && len(d.Fixes) == 0 && (d.Rest == nil || d.Rest.Value == 0) {
 		return Section{}
 	}
 	if d.Rest != nil {
@@ -308,7 +308,7 @@ func levels(d *report.Search, l report.Ledger) Section {
 	}
 	t := Table{Title: metric + " against the good end", Columns: []string{"commit", "change (95 % CI)", "subject"}}
 	for _, x := range d.Levels {
-		t.Rows = append(t.Rows, []string{words.Short(x.Commit), change(report.Estimate{Value: report.Number(x.Ratio), Low: report.Number(x.Low), High: report.Number(x.High)}), l.Info(x.Commit).Subject})
+		t.Rows = append(t.Rows, []string{words.Short(x.Commit), changeOf(x.Ratio, x.Low, x.High), l.Info(x.Commit).Subject})
 	}
 	return Section{ID: "levels", Title: "Level over the range", Tables: []Table{t}}
 }

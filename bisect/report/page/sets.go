@@ -128,7 +128,7 @@ func keep(d *report.Search) Section {
 	row := func(x report.SafeSet, what string) {
 		timed := ""
 		if x.Ratio != nil && x.Low != nil && x.High != nil {
-			timed = change(report.Estimate{Value: report.Number(*x.Ratio), Low: report.Number(*x.Low), High: report.Number(*x.High)})
+			timed = changeOf(*x.Ratio, *x.Low, *x.High)
 		}
 		if metrics := slices.Sorted(maps.Keys(x.Metric)); timed != "" && len(metrics) > 0 {
 			timed = metrics[0] + " " + timed

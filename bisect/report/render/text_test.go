@@ -99,7 +99,7 @@ func TestSeveralCulpritsAndNone(t *testing.T) {
 	second.Effect = &bisect.Effect{Metric: "time", Ratio: 1.05, Low: 1.04, High: 1.06}
 	in.Finding.Culprits = append(in.Finding.Culprits, second)
 	in.Finding.Levels = []bisect.Level{{Commit: samples.GoodID, Effect: bisect.Effect{Metric: "time", Ratio: 1, Low: 1, High: 1}}, {Commit: samples.BadID, Effect: *second.Effect}}
-	in.Finding.Mends = []bisect.Mend{{After: samples.GoodID, By: samples.CulpritID, Commits: 3, Effect: bisect.Effect{Metric: "time", Ratio: 0.97, Low: 0.96, High: 0.98}, Share: &bisect.Share{Value: -0.2, Low: -0.31, High: -0.12}}}
+	in.Finding.Fixes = []bisect.Fix{{After: samples.GoodID, By: samples.CulpritID, Commits: 3, Effect: bisect.Effect{Metric: "time", Ratio: 0.97, Low: 0.96, High: 0.98}, Share: &bisect.Share{Value: -0.2, Low: -0.31, High: -0.12}}}
 	in.Finding.Rest = &bisect.Share{Value: 0.58, Low: 0.4, High: 0.7}
 	in.Finding.Complaint.Metric = "time"
 	in.Finding.Spent = true
@@ -108,7 +108,7 @@ func TestSeveralCulpritsAndNone(t *testing.T) {
 		"2 culprits; the oldest: cccccccccc introduces a timeout in load", "Culprit 1 of 2: cccccccccc introduces a timeout in load", "Culprit 2 of 2: bbbbbbbbbb makes `time` 5.0 % slower",
 		"share       62 % (55 to 69 %) of the difference", "What the difference between the ends is made of", "bbbbbbbbbb                                +5.0 % (+4.0 to +6.0 %)  62 % (55 to 69 %)     new",
 		"fixed after aaaaaaaaaa, up to cccccccccc  -3.0 % (-4.0 to -2.0 %)  -20 % (-31 to -12 %)  one of 3 commits", "not explained", "58 % (40 to 70 %)", "Level over the range", "bbbbbbbbbb  +5.0 % (+4.0 to +6.0 %)     new", "git show bbbbbbbbbb", "--resume")
-	if len(d.Culprits) != 2 || d.Culprits[0].Share != nil || *d.Culprits[1].Share != share.Value || *d.Culprits[1].ShareHigh != share.High || d.Mends[0].Share.Low != -0.31 || d.Rest.Value != 0.58 || len(d.Levels) != 2 || d.Levels[1].Ratio != 1.05 || d.Complete {
+	if len(d.Culprits) != 2 || d.Culprits[0].Share != nil || *d.Culprits[1].Share != share.Value || *d.Culprits[1].ShareHigh != share.High || d.Fixes[0].Share.Low != -0.31 || d.Rest.Value != 0.58 || len(d.Levels) != 2 || d.Levels[1].Ratio != 1.05 || d.Complete {
 		t.Errorf("%+v", d)
 	}
 	in.Finding.Culprits, in.Finding.Result, in.Finding.Gradual, in.Finding.Spent = nil, bisect.Inconclusive, true, false

@@ -3,7 +3,6 @@ package words
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -56,5 +55,5 @@ func duration(seconds float64) string {
 	case d >= 90*time.Second:
 		return fmt.Sprintf("%.0f min", d.Minutes())
 	}
-	return strings.TrimSpace(fmt.Sprintf("%.0f s", d.Seconds()))
+	return fmt.Sprintf("%.0f s", d.Seconds())
 }

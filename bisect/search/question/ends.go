@@ -287,13 +287,14 @@ func unlike(ms []metric.Metric, g, b bisect.Outcome) string {
 				return fmt.Sprintf("%s of %s is not above 0, as a ratio needs it", m.Name, sides[side])
 			}
 		}
+		clash := metric.Clashes([]metric.Metric{m}, [2]bisect.Outcome{g, b}, sides)
 		switch a, c := metric.Cases(m, g), metric.Cases(m, b); {
 		case len(a) > 0 && len(c) == 0:
 			return "only the good end sent values of " + m.Name
 		case len(c) > 0 && len(a) == 0:
 			return "only the bad end sent values of " + m.Name
-		case metric.Clashes([]metric.Metric{m}, [2]bisect.Outcome{g, b}, sides) != nil:
-			return metric.Clashes([]metric.Metric{m}, [2]bisect.Outcome{g, b}, sides)[0]
+		case clash != nil:
+			return clash[0]
 		case len(a) > 0 && metric.InCommon(a, c) == nil:
 			return fmt.Sprintf("the ends have no case of %s in common: %s at the good end, %s at the bad one", m.Name, words.Listed(a, 3), words.Listed(c, 3))
 		}

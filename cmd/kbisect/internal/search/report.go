@@ -59,7 +59,7 @@ func (s *Search) Input(f bisect.Finding) report.Input {
 	for _, l := range f.Levels {
 		add(l.Commit, false)
 	}
-	for _, m := range f.Mends {
+	for _, m := range f.Fixes {
 		add(m.After, false)
 		add(m.By, false)
 	}
