@@ -108,7 +108,7 @@ func importBaseline(c *cli.Context) error {
 		return exit.Usage(err)
 	}
 	defer repo.Close()
-	if _, err := repo.Resolve(b.Commit); err != nil {
+	if _, err := repo.Resolve(c.Context, b.Commit); err != nil {
 		return exit.Usagef("%s: this repository has no commit %s\nhint: git fetch", words[0], b.Commit)
 	}
 	return baseline.Import(c.Context, c.App.Writer, version(), repo, b)
@@ -171,7 +171,7 @@ func chosenBaseline(c *cli.Context, name string) (baseline.Kept, error) {
 		return baseline.Kept{}, err
 	}
 	defer repo.Close()
-	return baseline.Choose(all, repo, name)
+	return baseline.Choose(c.Context, all, repo, name)
 }
 
 func showBaseline(c *cli.Context) error {

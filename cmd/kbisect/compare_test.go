@@ -31,7 +31,7 @@ func TestParseCandidate(t *testing.T) {
 		"nosuch": "nosuch", "": "unknown revision",
 	} {
 		p := &policy.Policy{Flags: []config.Flag{{Flag: flags.Flag{Name: "compile", Values: []string{"off", "on"}}}}}
-		c, err := p.Candidate(repo, text)
+		c, err := p.Candidate(t.Context(), repo, text)
 		switch {
 		case want == "" && (err != nil || c.Commit != head):
 			t.Errorf("%q: %v, %v", text, c, err)

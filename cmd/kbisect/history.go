@@ -50,7 +50,7 @@ func historyAction(c *cli.Context) error {
 	defer repo.Close()
 	want := past.HistoryRequest{Metric: c.String("metric"), Case: c.String("case"), All: c.Bool("all-commits"), Limit: c.Int("limit")}
 	if rev := c.String("base"); rev != "" {
-		if want.Base, err = repo.Resolve(rev); err != nil {
+		if want.Base, err = repo.Resolve(c.Context, rev); err != nil {
 			return exit.Usagef("--base: %w", err)
 		}
 	}
@@ -59,7 +59,7 @@ func historyAction(c *cli.Context) error {
 		return err
 	}
 	defer st.Close()
-	doc, err := past.ReadHistory(repo, st, want)
+	doc, err := past.ReadHistory(c.Context, repo, st, want)
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,6 +71,46 @@ func TestWait(t *testing.T) {
 	for name, cmd := range map[string]*exec.Cmd{"the first": first, "the second": second, "the one that resumes": third} {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestInterruptedStart: a signal ends kbisect while it still reads a history, within a share of what there is to read. The
+// signal comes from the git that hands out the commits, at a certain one of them.
+func TestInterruptedStart(t *testing.T) {
+	t.Parallel()
+	const commits, at = 4000, 400
+	r := newRepo(t)
+	var s strings.Builder
+	for i := range commits {
+		fmt.Fprintf(&s, "commit refs/heads/main\nmark :%d\ncommitter C <c@example.com> %d +0000\ndata 1\nc\nM 100644 inline n\ndata <<E\n%d\nE\n", i+1, 1600000000+i, i)
+	}
+	r.pipe(s.String(), "fast-import", "--quiet", "--force")
+	r.git("replace", "-f", "main~3999", "main~3998") // go-git does not read such a repository
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, bin := filepath.Join(r.home, "asked"), t.TempDir()
+	script := "#!/bin/sh\ncase \"$*\" in *cat-file*) ;; *) exec " + git + " \"$@\" ;; esac\n" +
+		"n=0\nwhile read -r id; do n=$((n + 1)); echo >>" + asked + "; test $n != " + strconv.Itoa(at) + " || kill -INT $PPID; echo $id; done | exec " + git + " \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"run", "--good", "main~3800", "--bad", "main", "--", "true"},
+		{"run", "--good", "main~3800", "--bad", "main", "--path", "n", "--", "true"},
+		{"gate", "--base", "main~3800", "--", "true"},
+	} {
+		os.Remove(asked)
+		cmd := r.command(args...)
+		cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != exit.Interrupted {
+			t.Errorf("%q: exit %d\n%s", args, code, out)
+		}
+		if lines, err := os.ReadFile(asked); err != nil || len(lines) < at || len(lines) > 2*at {
+			t.Errorf("%q: %d objects were asked for, with the signal at %d: %v\n%s", args, len(lines), at, err, out)
 		}
 	}
 }

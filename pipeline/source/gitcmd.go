@@ -190,14 +190,16 @@ func runGit(ctx context.Context, l layout, stdin io.Reader, args ...string) (str
 	return string(out), nil
 }
 
-func (g *gitcmd) resolve(rev string) (string, error) { return gitRevParse(g.layout, rev) }
+func (g *gitcmd) resolve(ctx context.Context, rev string) (string, error) {
+	return gitRevParse(ctx, g.layout, rev)
+}
 
 // gitRevParse asks git; "" means that git knows no such revision.
-func gitRevParse(l layout, rev string) (string, error) {
+func gitRevParse(ctx context.Context, l layout, rev string) (string, error) {
 	if strings.HasPrefix(rev, "-") || strings.ContainsAny(rev, "\n\x00") {
 		return "", nil
 	}
-	out, err := runGit(context.Background(), l, nil, "rev-parse", "--verify", "--quiet", rev)
+	out, err := runGit(ctx, l, nil, "rev-parse", "--verify", "--quiet", rev)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 1 {
 		return "", nil

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -148,8 +149,8 @@ func (g *gogit) openOnce(id string) (string, int64, io.ReadCloser, error) {
 	return "", 0, nil, &MissingError{id}
 }
 
-func (g *gogit) resolve(rev string) (string, error) {
-	return resolveRev(g, rev)
+func (g *gogit) resolve(ctx context.Context, rev string) (string, error) {
+	return resolveRev(ctx, g, rev)
 }
 
 // ref returns the id a full reference name leads to, or "".
@@ -223,7 +224,7 @@ func (g *gogit) close() error {
 
 // resolveRev understands names, ids and abbreviations with ^, ^N, ~N and
 // ^{...} behind them. Anything else gives "": git is asked when it is there.
-func resolveRev(g *gogit, rev string) (string, error) {
+func resolveRev(ctx context.Context, g *gogit, rev string) (string, error) {
 	base, ops := splitRev(rev)
 	if base == "" || strings.Contains(base, "@{") || strings.ContainsAny(base, ":?*[\\ ") || strings.Contains(base, "..") {
 		return "", nil
@@ -233,7 +234,7 @@ func resolveRev(g *gogit, rev string) (string, error) {
 		return "", err
 	}
 	for _, op := range ops {
-		if id, err = applyOp(g, id, op); err != nil || id == "" {
+		if id, err = applyOp(ctx, g, id, op); err != nil || id == "" {
 			return "", err
 		}
 	}
@@ -308,7 +309,7 @@ func resolveAbbreviation(g *gogit, prefix string) (string, error) {
 
 // applyOp follows one "^N", "~N" or "^{commit}"; "" means that there is no such
 // commit, or that git has to be asked.
-func applyOp(o objects, id, op string) (string, error) {
+func applyOp(ctx context.Context, o objects, id, op string) (string, error) {
 	arg := op[1:]
 	if strings.HasPrefix(arg, "{") {
 		switch arg {
@@ -328,7 +329,7 @@ func applyOp(o objects, id, op string) (string, error) {
 		}
 	}
 	if op[0] == '~' {
-		return climb(o, id, n)
+		return climb(ctx, o, id, n)
 	}
 	if n == 0 {
 		return id, nil
@@ -337,8 +338,11 @@ func applyOp(o objects, id, op string) (string, error) {
 }
 
 // climb goes n first parents back; "" where the history is not that long.
-func climb(o objects, id string, n int) (string, error) {
+func climb(ctx context.Context, o objects, id string, n int) (string, error) {
 	for range n {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
 		next, err := parentOf(o, id, 1)
 		if err != nil || next == "" {
 			return "", err

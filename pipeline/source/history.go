@@ -104,6 +104,17 @@ func (r *reader) walk(ctx context.Context, sources []string, open func(*met) boo
 	return all, nil
 }
 
+// Back follows up to n first parents of a commit. It returns where they lead and how many there are, which are fewer at a
+// root and where a shallow clone ends.
+func Back(ctx context.Context, r *Repo, id string, n int) (at Commit, steps int, err error) {
+	for at, err = r.Commit(id); err == nil && steps < n && len(at.Parents) > 0; steps++ {
+		if err = ctx.Err(); err == nil {
+			at, err = r.Commit(at.Parents[0])
+		}
+	}
+	return at, steps, err
+}
+
 // reached returns those of some commits that are ancestors of from, or from itself, among other ancestors. The walk
 // stops at ancestors of all of them, which cannot lead to one, and by dates.
 func (r *reader) reached(ctx context.Context, from string, commits []string) (map[string]*met, error) {

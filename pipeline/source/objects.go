@@ -23,7 +23,7 @@ type objects interface {
 	open(id string) (kind string, size int64, r io.ReadCloser, err error)
 	// resolve returns the id of the object that a revision names, unpeeled,
 	// or "" when there is none.
-	resolve(rev string) (string, error)
+	resolve(ctx context.Context, rev string) (string, error)
 	// refs lists the short names of branches and tags.
 	refs() ([]string, error)
 	name() string

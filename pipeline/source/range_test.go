@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -330,6 +331,92 @@ func TestRangeErrors(t *testing.T) {
 	}
 }
 
+// cutOff is a back end under which a context ends: with the object opened after so many others.
+type cutOff struct {
+	objects
+	cancel        context.CancelFunc
+	after, opened int
+}
+
+func (c *cutOff) open(id string) (string, int64, io.ReadCloser, error) {
+	if c.opened++; c.opened == c.after {
+		c.cancel()
+	}
+	return c.objects.open(id)
+}
+
+// TestWalksEndWithTheirContext: whatever walks commits stops within three objects of the end of its context, wherever in the
+// walk that comes.
+func TestWalksEndWithTheirContext(t *testing.T) {
+	const commits = 1000
+	r := gittest.New(t)
+	var s strings.Builder
+	for i := range commits {
+		fmt.Fprintf(&s, "commit refs/heads/main\nmark :%d\ncommitter C <c@example.com> %d +0000\ndata 1\nc\nM 100644 inline n\ndata <<E\n%d\nE\n", i+1, 1600000000+i, i)
+	}
+	fmt.Fprintf(&s, "reset refs/heads/other\nfrom :%d\n\n", commits/2)
+	r.Pipe(t, s.String(), "fast-import", "--quiet")
+	first, main := strings.Fields(r.Git(t, "rev-list", "--max-parents=0", "main"))[0], r.Git(t, "rev-parse", "main")
+	other := r.CommitTree(t, r.Git(t, "rev-parse", "other^{tree}"), 1700000000, "other")
+	for _, withGit := range []bool{false, true} {
+		for name, walk := range map[string]func(context.Context, *Repo, objects) error{
+			"range": func(ctx context.Context, repo *Repo, _ objects) error {
+				_, err := repo.Range(ctx, first, main, RangeOptions{})
+				return err
+			},
+			"paths": func(ctx context.Context, repo *Repo, _ objects) error {
+				_, err := repo.Range(ctx, first, main, RangeOptions{Paths: []string{"n"}})
+				return err
+			},
+			"merge base": func(ctx context.Context, repo *Repo, _ objects) error {
+				_, err := repo.MergeBases(ctx, main, other)
+				return err
+			},
+			"ancestor": func(ctx context.Context, repo *Repo, _ objects) error {
+				_, err := repo.IsAncestor(ctx, first, main)
+				return err
+			},
+			"back": func(ctx context.Context, repo *Repo, _ objects) error {
+				_, _, err := Back(ctx, repo, main, commits)
+				return err
+			},
+			"revision": func(ctx context.Context, _ *Repo, o objects) error {
+				_, err := climb(ctx, o, main, commits-1)
+				return err
+			},
+		} {
+			for _, after := range []int{1, 10, 400} {
+				repo := open(t, r.Dir)
+				if withGit {
+					repo.read.objs.close()
+					var err error
+					if repo.read.objs, err = openGitCmd(repo.layout, repo.feat); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				o := &cutOff{objects: repo.read.objs, cancel: cancel, after: after}
+				repo.read.objs = o
+				if err := walk(ctx, repo, o); !errors.Is(err, context.Canceled) {
+					t.Errorf("%s, git=%v, after %d: %v", name, withGit, after, err)
+				}
+				if o.opened > after+3 {
+					t.Errorf("%s, git=%v: %d objects after the %d at which the context ended", name, withGit, o.opened-after, after)
+				}
+			}
+		}
+	}
+	// A revision is resolved by the back end itself, and by git where that does not understand it.
+	for _, rev := range []string{fmt.Sprintf("main~%d", commits-1), "main@{upstream}", ":/c"} {
+		repo := open(t, r.Dir)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := repo.Resolve(ctx, rev); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", rev, err)
+		}
+	}
+}
+
 func TestChangedFiles(t *testing.T) {
 	r := gittest.New(t)
 	r.Write(t, "a", "1")
@@ -345,7 +432,7 @@ func TestChangedFiles(t *testing.T) {
 	r.Git(t, "add", "new", "a")
 	r.Git(t, "commit", "-qm", "second")
 	repo := open(t, r.Dir)
-	id, _ := repo.Resolve("HEAD")
+	id, _ := Head(repo)
 	got, err := repo.ChangedFiles(t.Context(), id)
 	want := []FileChange{{"a", "", "modified"}, {"b", "", "deleted"}, {"name", "old/name", "renamed"}, {"new", "", "added"}, {"run.sh", "", "mode"}}
 	if err != nil || !slices.Equal(got, want) {

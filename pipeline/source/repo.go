@@ -60,7 +60,8 @@ type reader struct {
 // Commit is one commit as its object says.
 type Commit struct {
 	ID      string   // full id in hex
-	Parents []string // ids, none for a root or at the border of a shallow clone
+	Parents []string // ids, none for a root or where it is cut
+	Cut     bool     // the clone is shallow and ends here
 	Tree    string   // id of the root tree
 	Author  string
 	Email   string
@@ -182,12 +183,15 @@ func (r *Repo) Refs() ([]string, error) {
 }
 
 // Resolve returns the id of the commit that a revision names, following
-// tags. It fails where there is none.
-func (r *Repo) Resolve(rev string) (string, error) {
+// tags. It fails where there is none. One such as HEAD~5000 takes a walk.
+func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.read.resolve(rev)
+	return r.read.resolve(ctx, rev)
 }
+
+// Head returns the id of the commit that is checked out, for which nothing has to be walked.
+func Head(r *Repo) (string, error) { return r.Resolve(context.Background(), "HEAD") }
 
 // Commit reads one commit by its full id.
 func (r *Repo) Commit(id string) (Commit, error) {
@@ -222,11 +226,11 @@ func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	goodID, err := r.read.resolve(good)
+	goodID, err := r.read.resolve(ctx, good)
 	if err != nil {
 		return nil, fmt.Errorf("good end: %w", err)
 	}
-	badID, err := r.read.resolve(bad)
+	badID, err := r.read.resolve(ctx, bad)
 	if err != nil {
 		return nil, fmt.Errorf("bad end: %w", err)
 	}
@@ -304,10 +308,10 @@ func (r *Repo) File(id, name string) (data []byte, found bool, err error) {
 }
 
 // resolve returns the id of the commit that a revision names.
-func (r *reader) resolve(rev string) (string, error) {
-	id, err := r.objs.resolve(rev)
+func (r *reader) resolve(ctx context.Context, rev string) (string, error) {
+	id, err := r.objs.resolve(ctx, rev)
 	if err == nil && id == "" && r.haveGit && r.objs.name() != "git" {
-		id, err = gitRevParse(r.layout, rev)
+		id, err = gitRevParse(ctx, r.layout, rev)
 	}
 	if isMissing(err) && len(r.feat.shallow) > 0 { // beyond the border
 		return "", r.notFound(rev, "")
@@ -330,7 +334,7 @@ func (r *reader) notFound(rev, reason string) error {
 	e := &notFoundError{Rev: rev, Reason: reason, Shallow: len(r.feat.shallow) > 0}
 	if names, err := r.objs.refs(); err == nil && !isFullID(rev) {
 		if base, steps := splitRev(rev); reason == "" && len(steps) > 0 {
-			if id, err := r.objs.resolve(base); err == nil && id != "" { // the name is right
+			if id, err := r.objs.resolve(context.Background(), base); err == nil && id != "" { // the name is right
 				names = nil
 				e.Lacks = base
 			}
@@ -351,7 +355,7 @@ func (r *reader) commit(id string) (Commit, error) {
 		return Commit{}, r.notFound(id, err.Error())
 	}
 	if r.feat.shallow[id] {
-		c.Parents = nil
+		c.Parents, c.Cut = nil, true
 	}
 	if err == nil {
 		r.known[id] = c

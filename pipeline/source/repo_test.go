@@ -178,16 +178,16 @@ func TestResolve(t *testing.T) {
 	for _, rev := range []string{"HEAD", "@", "main", "refs/heads/main", "heads/main", "feature/x", "v1", "v2", "tags/v1", "v1^{}", "v2^{commit}",
 		"HEAD^", "HEAD^2", "HEAD^^", "HEAD~2", "main^2~1", "HEAD^0", "HEAD@{0}", ":/commit b", id, id[:7], strings.ToUpper(id[:9]), "v1-0-g" + id[:8]} {
 		want := r.Git(t, "rev-parse", r.Git(t, "rev-parse", rev)+"^{commit}")
-		if got, err := repo.Resolve(rev); err != nil || got != want {
+		if got, err := repo.Resolve(t.Context(), rev); err != nil || got != want {
 			t.Errorf("%s: got %s, %v, want %s", rev, got, err, want)
 		}
 	}
 	for _, rev := range []string{"", "nothing", "HEAD^3", "HEAD~99", "--help", "HEAD:dir", "HEAD^{tree}", "main..v1", strings.Repeat("1", 40), "\x00", "../config", "config"} {
-		if got, err := repo.Resolve(rev); err == nil {
+		if got, err := repo.Resolve(t.Context(), rev); err == nil {
 			t.Errorf("%q: got %s", rev, got)
 		}
 	}
-	if _, err := repo.Resolve("feature/y"); err == nil || !strings.Contains(err.Error(), "feature/x") {
+	if _, err := repo.Resolve(t.Context(), "feature/y"); err == nil || !strings.Contains(err.Error(), "feature/x") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -241,7 +241,7 @@ func TestOpenFromBelowAndNowhere(t *testing.T) {
 		}
 	}
 	empty := gittest.New(t)
-	if _, err := open(t, empty.Dir).Resolve("HEAD"); err == nil {
+	if _, err := Head(open(t, empty.Dir)); err == nil {
 		t.Error("an unborn branch has a commit")
 	}
 	if err := os.WriteFile(filepath.Join(r.Dir, ".git", "HEAD"), []byte("ref: refs/heads/main\n"), 0o666); err != nil {

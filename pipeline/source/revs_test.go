@@ -59,7 +59,7 @@ func TestRevisionsEqualGit(t *testing.T) {
 				rev += []string{"^", "^2", "~", "~2", "~3", "^0", "^{}", "^{commit}", "^{/at}"}[rng.IntN(9)]
 			}
 			want, wrong := r.Try("", "rev-parse", "--verify", "--quiet", rev+"^{commit}")
-			if got, err := repo.Resolve(rev); (err == nil) != (wrong == nil) || got != want {
+			if got, err := repo.Resolve(t.Context(), rev); (err == nil) != (wrong == nil) || got != want {
 				t.Errorf("seed %d: %s: %q, %v; git says %q, %v", seed, rev, got, err, want, wrong)
 			}
 		}

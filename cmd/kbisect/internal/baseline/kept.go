@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -40,7 +41,7 @@ func List(st *store.Store) (out []Kept, err error) {
 }
 
 // Choose finds a baseline by its id, or the newest of a revision; "" is the newest of all, of which there must be one.
-func Choose(all []Kept, repo *source.Repo, name string) (Kept, error) {
+func Choose(ctx context.Context, all []Kept, repo *source.Repo, name string) (Kept, error) {
 	if name == "" {
 		return all[0], nil
 	}
@@ -53,7 +54,7 @@ func Choose(all []Kept, repo *source.Repo, name string) (Kept, error) {
 	if len(found) == 1 {
 		return found[0], nil
 	}
-	id, err := repo.Resolve(name)
+	id, err := repo.Resolve(ctx, name)
 	if err != nil {
 		return Kept{}, exit.Usagef("%q is neither the id of a baseline nor a revision\nhint: kbisect baseline list", name)
 	}

@@ -46,15 +46,15 @@ func TestImport(t *testing.T) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	for name, want := range map[string]string{"": all[0].Commit, "HEAD": second, "main^": first, all[1].Session: all[1].Commit} {
-		if b, err := Choose(all, repo, name); err != nil || b.Commit != want {
+		if b, err := Choose(t.Context(), all, repo, name); err != nil || b.Commit != want {
 			t.Errorf("%q: %s, %v", name, b.Commit, err)
 		}
 	}
-	if _, err := Choose(all, repo, "nosuch"); err == nil || !strings.Contains(err.Error(), "neither the id of a baseline nor a revision") {
+	if _, err := Choose(t.Context(), all, repo, "nosuch"); err == nil || !strings.Contains(err.Error(), "neither the id of a baseline nor a revision") {
 		t.Error(err)
 	}
 	third := r.Commit(t, "third")
-	if _, err := Choose(all, repo, third); err == nil || !strings.Contains(err.Error(), "has no baseline") {
+	if _, err := Choose(t.Context(), all, repo, third); err == nil || !strings.Contains(err.Error(), "has no baseline") {
 		t.Error(err)
 	}
 	// The device of these baselines is not on this machine, so no commit is good here yet.

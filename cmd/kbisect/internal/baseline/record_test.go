@@ -226,7 +226,7 @@ func TestMedianOfAList(t *testing.T) {
 	}
 	all := []Kept{{Baseline: aBaseline()}}
 	all[0].Session = "20260102-aaaa"
-	if got, err := Choose(all, nil, "20260102"); err != nil || got.Session != all[0].Session || !slices.Equal(got.Levels[0].Values, all[0].Levels[0].Values) {
+	if got, err := Choose(t.Context(), all, nil, "20260102"); err != nil || got.Session != all[0].Session || !slices.Equal(got.Levels[0].Values, all[0].Levels[0].Values) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

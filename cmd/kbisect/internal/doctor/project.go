@@ -24,6 +24,7 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -50,7 +51,7 @@ func (s *subject) repository(context.Context) Finding {
 	case s.repo.GitDir() != s.repo.CommonDir():
 		where += ", a linked worktree"
 	}
-	head, err := s.repo.Resolve("HEAD")
+	head, err := source.Head(s.repo)
 	if err != nil {
 		return broken(where+": "+wording.Headline(err.Error()), "commit something first")
 	}

@@ -4,6 +4,8 @@
 package exit
 
 import (
+	"context"
+	"errors"
 	"fmt"
 )
 
@@ -37,10 +39,10 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Usage gives err the code for a mistake of the user; nil stays nil.
+// Usage gives err the code for a mistake of the user; nil stays nil, and an interruption is no mistake.
 func Usage(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
 	}
 	return With(UsageError, err)
 }

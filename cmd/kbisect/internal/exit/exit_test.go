@@ -1,6 +1,7 @@
 package exit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,5 +32,8 @@ func TestErrors(t *testing.T) {
 	}
 	if Usage(nil) != nil {
 		t.Error("no error became one")
+	}
+	if e := (*Error)(nil); errors.As(Usagef("read: %w", context.Canceled), &e) {
+		t.Errorf("an interruption has the code %d of a mistake", e.Code)
 	}
 }

@@ -17,12 +17,12 @@ import (
 // what others have merged since is no fault of this branch. Of several merge bases it is that on the base branch's own
 // line: another is a commit of HEAD that the base branch has merged, and may lack what the base branch had before.
 func (x *request) chooseEnds(ctx context.Context, repo *source.Repo, asked string, env func(string) string) (err error) {
-	if x.head, err = repo.Resolve("HEAD"); err != nil {
+	if x.head, err = source.Head(repo); err != nil {
 		return exit.Usage(err)
 	}
 	shallow := isShallow(repo)
 	var tip string
-	if x.into, tip, err = baseBranch(repo, asked, env, shallow); err != nil {
+	if x.into, tip, err = baseBranch(ctx, repo, asked, env, shallow); err != nil {
 		return err
 	}
 	bases, err := repo.MergeBases(ctx, tip, x.head)
@@ -52,10 +52,10 @@ func isShallow(repo *source.Repo) bool {
 
 // baseBranch finds the branch that HEAD is to be merged into: the one asked for, the one that the CI names, or the
 // default branch.
-func baseBranch(repo *source.Repo, asked string, env func(string) string, shallow bool) (name, id string, err error) {
+func baseBranch(ctx context.Context, repo *source.Repo, asked string, env func(string) string, shallow bool) (name, id string, err error) {
 	if asked != "" {
-		id, err := repo.Resolve(asked)
-		if err != nil && shallow {
+		id, err := repo.Resolve(ctx, asked)
+		if err != nil && shallow && ctx.Err() == nil {
 			return "", "", exit.Usagef("--base: %s is not in this shallow clone\n%s", asked, deepen)
 		}
 		if err != nil {
@@ -76,12 +76,12 @@ func baseBranch(repo *source.Repo, asked string, env func(string) string, shallo
 		if sha := env("CI_MERGE_REQUEST_DIFF_BASE_SHA"); sha != "" && variable != "GITHUB_BASE_REF" {
 			names = append(names, sha)
 		}
-		if _, id, ok := firstRevision(repo, names); ok {
+		if _, id, ok := firstRevision(ctx, repo, names); ok {
 			return "origin/" + branch, id, nil
 		}
 		return "", "", exit.Usagef("branch %s (from %s) is not in this clone\n%s\nhint: git fetch origin '+refs/heads/%s:refs/remotes/origin/%s' fetches only this branch", branch, variable, hint, branch, branch)
 	}
-	name, id, ok := firstRevision(repo, []string{
+	name, id, ok := firstRevision(ctx, repo, []string{
 		"refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master", "refs/heads/main", "refs/heads/master",
 	})
 	if !ok {
@@ -91,10 +91,10 @@ func baseBranch(repo *source.Repo, asked string, env func(string) string, shallo
 }
 
 // firstRevision is the first reference that exists, with its short name.
-func firstRevision(repo *source.Repo, refs []string) (name, id string, ok bool) {
+func firstRevision(ctx context.Context, repo *source.Repo, refs []string) (name, id string, ok bool) {
 	i := slices.IndexFunc(refs, func(ref string) bool {
 		var err error
-		id, err = repo.Resolve(ref)
+		id, err = repo.Resolve(ctx, ref)
 		return err == nil
 	})
 	if i < 0 {

@@ -64,7 +64,7 @@ func TestBaseBranch(t *testing.T) {
 		if name, id, ok := strings.Cut(x.refs, "="); ok {
 			r.Git(t, "update-ref", name, id)
 		}
-		name, id, err := baseBranch(open(t, r), x.asked, func(v string) string { return x.env[v] }, false)
+		name, id, err := baseBranch(t.Context(), open(t, r), x.asked, func(v string) string { return x.env[v] }, false)
 		if x.err != "" {
 			if err == nil || !strings.Contains(err.Error(), x.err) {
 				t.Errorf("%+v: %v", x, err)

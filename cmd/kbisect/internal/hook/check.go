@@ -178,7 +178,7 @@ func (k *pushCheck) add(ctx context.Context, r pushedRef) {
 	}
 	x := &refCheck{ref: r}
 	var err error
-	if x.commit, err = k.repo.Resolve(r.local); err != nil {
+	if x.commit, err = k.repo.Resolve(ctx, r.local); err != nil {
 		x.decision = decision{answer: unchecked, why: wording.Headline(err.Error())}
 	} else {
 		x.base, x.baseName = baseOf(ctx, k.repo, k.opts.Remote, r, x.commit)

@@ -82,7 +82,7 @@ func (p pushedRef) skipReason() string {
 func baseOf(ctx context.Context, repo *source.Repo, remote string, p pushedRef, commit string) (base, name string) {
 	note := ""
 	if !zero(p.remote) {
-		if id, err := repo.Resolve(p.remote); err == nil {
+		if id, err := repo.Resolve(ctx, p.remote); err == nil {
 			return id, p.name() + " on " + remote
 		}
 		note = "; its " + p.name() + " is not fetched"

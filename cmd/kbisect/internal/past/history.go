@@ -2,6 +2,7 @@ package past
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,12 +32,12 @@ type HistoryRequest struct {
 
 // ReadHistory gathers the launches of all sessions by commit. Values of different devices, commands or caches are
 // never mixed.
-func ReadHistory(repo *source.Repo, st *store.Store, want HistoryRequest) (report.History, error) {
+func ReadHistory(ctx context.Context, repo *source.Repo, st *store.Store, want HistoryRequest) (report.History, error) {
 	h := &history{repo: repo, want: want, byWay: map[string]*way{}, failed: map[string]map[string][]bisect.Outcome{}, commits: map[string]source.Commit{}}
 	if err := h.read(st); err != nil {
 		return report.History{}, err
 	}
-	order, err := h.order(want.All)
+	order, err := h.order(ctx, want.All)
 	if err != nil {
 		return report.History{}, err
 	}
@@ -128,7 +129,7 @@ func (h *history) of(w *way, commit string) []bisect.Outcome {
 }
 
 // order lists the measured commits, oldest first: those on the first parents of HEAD, or all of them by date.
-func (h *history) order(all bool) ([]string, error) {
+func (h *history) order(ctx context.Context, all bool) ([]string, error) {
 	missing := map[string]bool{}
 	for _, w := range h.ways {
 		for id := range w.launches {
@@ -139,12 +140,15 @@ func (h *history) order(all bool) ([]string, error) {
 		}
 	}
 	var order []string
-	id, err := h.repo.Resolve("HEAD")
+	id, err := source.Head(h.repo)
 	if err != nil {
 		return nil, exit.Usage(err)
 	}
 	// Git has no index by commit: the line of first parents is followed until all that was measured has been met.
 	for id != "" && len(missing) > 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		c, err := h.repo.Commit(id)
 		if err != nil {
 			return nil, exit.Usage(err)

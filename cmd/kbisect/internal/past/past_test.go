@@ -207,7 +207,7 @@ func TestHistoryNeverMixes(t *testing.T) {
 	says := func(want HistoryRequest) string {
 		t.Helper()
 		want.Limit = max(want.Limit, 1)
-		h, err := ReadHistory(repo, k.st, want)
+		h, err := ReadHistory(t.Context(), repo, k.st, want)
 		if err != nil {
 			return err.Error()
 		}

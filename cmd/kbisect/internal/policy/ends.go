@@ -27,14 +27,14 @@ func EndsOf(p *Policy, repo *source.Repo) Ends { return Ends{p, repo} }
 
 // FlagEnds resolves what a search over flags is about: one commit, and the flags of
 // the configuration.
-func (e Ends) FlagEnds(q *Request) (err error) {
+func (e Ends) FlagEnds(ctx context.Context, q *Request) (err error) {
 	if len(e.p.Flags) == 0 {
 		return exit.Usagef("--axis flags: there are no flags to search\nhint: name the switches of the project in %s, one [[flag]] each, the safe value first", config.FileName)
 	}
 	if q.GoodSet {
 		return exit.Usagef("--axis flags searches the flags of one commit, --bad REV (default HEAD), and takes no --good\nhint: kbisect run --good REV searches the commits")
 	}
-	if e.p.Bad, err = e.repo.Resolve(q.Bad); err != nil {
+	if e.p.Bad, err = e.repo.Resolve(ctx, q.Bad); err != nil {
 		return exit.Usagef("--bad: %w", err)
 	}
 	e.p.Good = e.p.Bad
@@ -49,10 +49,10 @@ func (e Ends) HunkEnds(ctx context.Context, q *Request) (err error) {
 		if q.Good == "" {
 			return exit.Usagef("--axis hunks needs --commit REV, or --good REV and --bad REV")
 		}
-		if e.p.Bad, err = e.repo.Resolve(q.Bad); err != nil {
+		if e.p.Bad, err = e.repo.Resolve(ctx, q.Bad); err != nil {
 			return exit.Usagef("--bad: %w", err)
 		}
-		if e.p.Good, err = e.repo.Resolve(q.Good); err != nil {
+		if e.p.Good, err = e.repo.Resolve(ctx, q.Good); err != nil {
 			return exit.Usagef("--good: %w", err)
 		}
 		return e.Check(ctx)
@@ -60,7 +60,7 @@ func (e Ends) HunkEnds(ctx context.Context, q *Request) (err error) {
 	if q.GoodSet || q.BadSet {
 		return exit.Usagef("--commit already names both ends, the commit and its first parent; remove --good and --bad")
 	}
-	if e.p.Bad, err = e.repo.Resolve(q.Commit); err != nil {
+	if e.p.Bad, err = e.repo.Resolve(ctx, q.Commit); err != nil {
 		return exit.Usagef("--commit: %w", err)
 	}
 	commit, err := e.repo.Commit(e.p.Bad)

@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"testing"
+
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // A header that no path names, and that a source includes, counts as an input of kind nvcc: the commit that
@@ -21,7 +23,7 @@ func TestHeadersCountAsPaths(t *testing.T) {
 	repo, dir := repoWith(t, map[string]string{"k.cu": "#include \"tile.h\"\n", "tile.h": "1", "other.h": ""})
 	dir.Commit(t, "first")
 	p := &Policy{Paths: []string{"k.cu"}, CUDA: sourcesOf([]string{"k.cu"}, nil)}
-	head, err := repo.Resolve("HEAD")
+	head, err := source.Head(repo)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // Bounds on what is overlaid, which is meant for hand-written scripts and sources.
@@ -28,7 +29,7 @@ const (
 // folder, which has to be the candidate's. What HEAD holds is the candidate's own.
 func (r reader) overlayUncommitted() {
 	p, dir := r.p, r.p.Plan.Dir
-	head, err := r.repo.Resolve("HEAD")
+	head, err := source.Head(r.repo)
 	if r.repo.WorkDir() == "" || err != nil || dir != "" && !p.OwnScripts {
 		return
 	}
@@ -158,7 +159,7 @@ func (r reader) keep(names []string) error {
 		if err != nil {
 			return exit.Usagef("--keep %s: the work tree does not have it\nhint: paths are relative to %s", name, root)
 		}
-		head, err := r.repo.Resolve("HEAD")
+		head, err := source.Head(r.repo)
 		if err != nil {
 			return exit.Usage(err)
 		}

@@ -8,6 +8,7 @@
 package policy
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -259,7 +260,7 @@ func (p *Policy) ReadJudgement(q *Request) error {
 }
 
 // Candidate resolves a revision, which may be followed by flags: HEAD^:compile=off.
-func (p *Policy) Candidate(repo *source.Repo, text string) (c bisect.Candidate, err error) {
+func (p *Policy) Candidate(ctx context.Context, repo *source.Repo, text string) (c bisect.Candidate, err error) {
 	rev, assign, flags := text, "", false
 	if !strings.HasPrefix(text, ":") && !strings.Contains(text, "^{/") { // a search for a commit by its message
 		rev, assign, flags = strings.Cut(text, ":")
@@ -269,7 +270,7 @@ func (p *Policy) Candidate(repo *source.Repo, text string) (c bisect.Candidate, 
 			return c, err
 		}
 	}
-	c.Commit, err = repo.Resolve(rev)
+	c.Commit, err = repo.Resolve(ctx, rev)
 	return c, exit.Usage(err)
 }
 

@@ -69,7 +69,7 @@ func TestRequestsRefused(t *testing.T) {
 		"unknown --as popcorn":                                           func(q *Request) { q.As = "popcorn" },
 		"kbisect.toml does not exist\nhint: kbisect init writes one; or": func(q *Request) { q.Argv = nil },
 	} {
-		_, err := ForSearch(asked(func(q *Request) { q.Argv = command; change(q) }), repo)
+		_, err := ForSearch(t.Context(), asked(func(q *Request) { q.Argv = command; change(q) }), repo)
 		var code *exit.Error
 		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &code) || code.Code != exit.UsageError {
 			t.Errorf("got %v, want %q", err, want)
@@ -152,7 +152,7 @@ func TestForSearch(t *testing.T) {
 			}
 			repo, r := repoWith(t, files)
 			r.Commit(t, "one")
-			p, err := ForSearch(q, repo)
+			p, err := ForSearch(t.Context(), q, repo)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestInstructions(t *testing.T) {
 		"--metric": asked(func(q *Request) { q.Argv, q.Metric = []string{"true"}, "instructions" }),
 		"from":     asked(nil),
 	} {
-		p, err := ForSearch(q, repo)
+		p, err := ForSearch(t.Context(), q, repo)
 		one, errOne := ForTrials(q, repo)
 		if cannot == nil {
 			if err != nil || errOne != nil || len(p.Sources) != 1 || len(one.Sources) != 1 || !p.Judge.Metrics[0].Counted {
@@ -201,7 +201,7 @@ func TestConfigurationsRefused(t *testing.T) {
 	} {
 		repo, r := repoWith(t, map[string]string{config.FileName: text})
 		r.Commit(t, "one")
-		if _, err := ForSearch(asked(nil), repo); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ForSearch(t.Context(), asked(nil), repo); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -213,7 +213,7 @@ func TestWarningsAreShownAtOnce(t *testing.T) {
 	r.Commit(t, "one")
 	for _, quiet := range []bool{false, true} {
 		var out strings.Builder
-		p, err := ForSearch(asked(func(q *Request) { q.Warnings, q.Quiet = &out, quiet }), repo)
+		p, err := ForSearch(t.Context(), asked(func(q *Request) { q.Warnings, q.Quiet = &out, quiet }), repo)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,14 +244,14 @@ func TestOverlay(t *testing.T) {
 		}
 		return out
 	}
-	p, err := ForSearch(asked(nil), repo)
+	p, err := ForSearch(t.Context(), asked(nil), repo)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := names(p); !slices.Equal(got, []string{"bench.py", "want.py"}) || !slices.Equal(p.Paths, []string{"pkg/"}) || len(p.Warnings) != 1 || !strings.HasPrefix(p.Warnings[0], "bench.py, want.py: not committed at HEAD") {
 		t.Errorf("files %q, paths %q, warnings %q", got, p.Paths, p.Warnings)
 	}
-	p, err = ForSearch(asked(func(q *Request) { q.Argv = []string{"python3", "old.py"} }), repo)
+	p, err = ForSearch(t.Context(), asked(func(q *Request) { q.Argv = []string{"python3", "old.py"} }), repo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestKeep(t *testing.T) {
 	r.Write(t, "tool.sh", "new")
 	r.Write(t, "vendor/lib", "1")
 	kept := func(names ...string) (*Policy, error) {
-		return ForSearch(asked(func(q *Request) { q.Argv, q.Keep, q.Dir = []string{"true"}, names, r.Dir }), repo)
+		return ForSearch(t.Context(), asked(func(q *Request) { q.Argv, q.Keep, q.Dir = []string{"true"}, names, r.Dir }), repo)
 	}
 	p, err := kept("tool.sh", "vendor/", filepath.Join(r.Dir, "vendor/lib"))
 	if err != nil {
@@ -302,7 +302,7 @@ func TestFromHere(t *testing.T) {
 		q := asked(func(q *Request) {
 			q.Argv, q.Paths, q.Dir = []string{"true"}, []string{name}, filepath.Join(r.Dir, "sub")
 		})
-		p, err := ForSearch(q, repo)
+		p, err := ForSearch(t.Context(), q, repo)
 		if err != nil || !slices.Equal(p.Paths, []string{want}) {
 			t.Errorf("--path %s: %v, %v, want %s", name, p, err, want)
 		}
@@ -330,7 +330,7 @@ func TestLocalArgv(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p, err := ForSearch(asked(func(q *Request) { q.Argv = x.argv }), repo)
+		p, err := ForSearch(t.Context(), asked(func(q *Request) { q.Argv = x.argv }), repo)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -397,7 +397,7 @@ func TestEnds(t *testing.T) {
 		if c.q.Axis == AxisHunks {
 			err = EndsOf(p, repo).HunkEnds(t.Context(), &c.q)
 		} else {
-			err = EndsOf(p, repo).FlagEnds(&c.q)
+			err = EndsOf(p, repo).FlagEnds(t.Context(), &c.q)
 		}
 		switch {
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
@@ -413,7 +413,7 @@ func TestCandidate(t *testing.T) {
 	head := r.Commit(t, "one")
 	p := &Policy{Flags: []config.Flag{{Flag: flags.Flag{Name: "mode", Values: []string{"off", "on"}}}, {Flag: flags.Flag{Name: "depth", Values: []string{"1", "2"}}}}}
 	for text, want := range map[string]string{"HEAD": "", "HEAD:depth=2": "depth=2", "HEAD:depth=2,mode=on": "mode=on,depth=2", ":/one": ""} {
-		if c, err := p.Candidate(repo, text); err != nil || c.Commit != head || c.Assign != want {
+		if c, err := p.Candidate(t.Context(), repo, text); err != nil || c.Commit != head || c.Assign != want {
 			t.Errorf("%s: %+v, %v", text, c, err)
 		}
 	}
@@ -425,11 +425,11 @@ func TestCandidate(t *testing.T) {
 		"HEAD:mode=on,mode=off": `sets flag "mode" twice`,
 		"nowhere:mode=on":       `unknown revision "nowhere"`,
 	} {
-		if _, err := p.Candidate(repo, text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := p.Candidate(t.Context(), repo, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 	}
-	if _, err := (&Policy{}).Candidate(repo, "HEAD:mode=on"); err == nil || !strings.Contains(err.Error(), "no flags are configured") {
+	if _, err := (&Policy{}).Candidate(t.Context(), repo, "HEAD:mode=on"); err == nil || !strings.Contains(err.Error(), "no flags are configured") {
 		t.Errorf("got %v", err)
 	}
 }

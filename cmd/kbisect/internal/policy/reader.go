@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"path"
@@ -189,8 +190,8 @@ func (r reader) source(file string, m config.Metric) error {
 const commandLimit = 10 * time.Minute
 
 // ForSearch returns the policy of kbisect run.
-func ForSearch(q *Request, repo *source.Repo) (*Policy, error) {
-	if err := cmp.Or(q.validate(), q.strays(repo)); err != nil {
+func ForSearch(ctx context.Context, q *Request, repo *source.Repo) (*Policy, error) {
+	if err := cmp.Or(q.validate(), q.strays(ctx, repo)); err != nil {
 		return nil, err
 	}
 	r := reader{q: q, repo: repo, p: &Policy{
@@ -227,7 +228,7 @@ func ForTrials(q *Request, repo *source.Repo) (*Policy, error) {
 		return nil, err
 	}
 	p.startCold()
-	if head, err := repo.Resolve("HEAD"); err == nil {
+	if head, err := source.Head(repo); err == nil {
 		EndsOf(p, repo).AddHeaders(head)
 	}
 	return p, nil

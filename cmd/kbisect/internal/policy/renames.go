@@ -73,13 +73,16 @@ func (e Ends) formerNames(ctx context.Context, name string) (former []kernels.Fo
 	const most = 8 // renames of one file
 	tip := e.p.Bad
 	if held, err := e.repo.Has(tip, name); err != nil || !held {
-		if tip, err = e.repo.Resolve("HEAD"); err != nil {
+		if tip, err = source.Head(e.repo); err != nil {
 			return nil, nil // the bad end alone counts
 		}
 	}
 	good := e.p.Good
 	if good == "" {
-		good = oldest(e.repo, tip)
+		const most = 2000                                                 // commits that a file is followed back while the good end is not known
+		if c, _, err := source.Back(ctx, e.repo, tip, most); err == nil { // an error shows where the range is read
+			good = c.ID
+		}
 	}
 	for range most {
 		before, err := nameBefore(ctx, e.repo, good, tip, name)
@@ -94,19 +97,6 @@ func (e Ends) formerNames(ctx context.Context, name string) (former []kernels.Fo
 		tip, name = c.Parents[0], before.Path
 	}
 	return former, nil
-}
-
-// oldest is how far back a file is followed where the good end is not known yet, along first parents.
-func oldest(repo *source.Repo, id string) string {
-	const most = 2000 // commits
-	for range most {
-		c, err := repo.Commit(id)
-		if err != nil || len(c.Parents) == 0 {
-			break
-		}
-		id = c.Parents[0]
-	}
-	return id
 }
 
 // nameBefore is the file that the newest commit of a range renamed to name; none if

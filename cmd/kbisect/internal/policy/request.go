@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -75,7 +76,7 @@ func (q *Request) warn(warnings []string) {
 }
 
 // strays refuses revisions that stand where the command belongs: a program of that name would run.
-func (q *Request) strays(repo *source.Repo) error {
+func (q *Request) strays(ctx context.Context, repo *source.Repo) error {
 	if !q.Bare || len(q.Argv) == 0 {
 		return nil
 	}
@@ -84,7 +85,7 @@ func (q *Request) strays(repo *source.Repo) error {
 		words = q.Argv[:i]
 	}
 	for _, w := range words {
-		if _, err := repo.Resolve(w); err != nil || strings.HasPrefix(w, "-") {
+		if _, err := repo.Resolve(ctx, w); err != nil || strings.HasPrefix(w, "-") {
 			continue
 		}
 		command := "COMMAND"

@@ -35,15 +35,21 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 	// more halving, since it skips what was tested here.
 	id := bad.Commit
 	for step := 1; ; step *= 2 {
-		next, back, err := back(t.Repo, id, step)
+		next, back, err := source.Back(ctx, t.Repo, id, step)
 		if err != nil {
 			return nil, nil, exit.Usage(err)
 		}
 		if back == 0 {
-			why := fmt.Sprintf("no commit back to %s is good, %d tested", wording.Short(id), len(looked))
-			return nil, &bisect.Finding{Result: bisect.NoDifference, Ends: bisect.Ends{Why: why, Hint: "name a good end with --good"}}, nil
+			f := &bisect.Finding{Result: bisect.NoDifference}
+			f.Ends.Why, f.Ends.Hint = fmt.Sprintf("no commit back to %s is good, %d tested", wording.Short(id), len(looked)), "name a good end with --good"
+			if next.Cut { // an older one may be
+				f.Result, f.Ends.Unclear = bisect.Inconclusive, true
+				f.Ends.Why += "; this shallow clone ends there"
+				f.Ends.Hint = "git fetch --unshallow (or git fetch --deepen=1000) brings older commits, then try again"
+			}
+			return nil, f, nil
 		}
-		id = next
+		id = next.ID
 		t.Display.Say(fmt.Sprintf("looking for a good end: testing %s", wording.Short(id)))
 		o, err := look(bisect.Candidate{Commit: id}, bisect.EndGood)
 		if err != nil {
@@ -63,19 +69,4 @@ func broken(ctx context.Context, err error) *bisect.Finding {
 		f.Result = bisect.Interrupted
 	}
 	return f
-}
-
-// back follows up to n first parents; it returns how many there were: 0 at the root.
-func back(repo *source.Repo, id string, n int) (string, int, error) {
-	for i := range n {
-		c, err := repo.Commit(id)
-		if err != nil {
-			return "", 0, err
-		}
-		if len(c.Parents) == 0 {
-			return id, i, nil
-		}
-		id = c.Parents[0]
-	}
-	return id, n, nil
 }

@@ -124,7 +124,7 @@ func outOfBudget(s store.Session) bool {
 // chooseGood finds the good end: as named, or the newest recorded good ancestor of the bad end.
 func chooseGood(ctx context.Context, p *policy.Policy, q *policy.Request, repo *source.Repo) (err error) {
 	if rev := q.Good; rev != "" {
-		if p.Good, err = repo.Resolve(rev); err != nil {
+		if p.Good, err = repo.Resolve(ctx, rev); err != nil {
 			return exit.Usagef("--good: %w", err)
 		}
 		return nil

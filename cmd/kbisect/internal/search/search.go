@@ -78,17 +78,17 @@ func Run(ctx context.Context, e session.Env) error {
 // read makes the policy of a request, with its ends and, unless the good end is still to be found, the range between
 // them.
 func read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Policy, *source.Range, error) {
-	p, err := policy.ForSearch(q, repo)
+	p, err := policy.ForSearch(ctx, q, repo)
 	if err != nil {
 		return nil, nil, err
 	}
 	switch p.Axis {
 	case policy.AxisFlags:
-		return p, nil, policy.EndsOf(p, repo).FlagEnds(q)
+		return p, nil, policy.EndsOf(p, repo).FlagEnds(ctx, q)
 	case policy.AxisHunks:
 		return p, nil, policy.EndsOf(p, repo).HunkEnds(ctx, q)
 	}
-	if p.Bad, err = repo.Resolve(q.Bad); err != nil {
+	if p.Bad, err = repo.Resolve(ctx, q.Bad); err != nil {
 		return nil, nil, exit.Usagef("--bad: %w", err)
 	}
 	if err := chooseGood(ctx, p, q, repo); err != nil {
@@ -104,7 +104,7 @@ func read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Po
 	policy.EndsOf(p, repo).AddHeaders(p.Good, p.Bad)
 	rng, err := repo.Range(ctx, p.Good, p.Bad, p.RangeOptions())
 	if err != nil {
-		return p, nil, rangeError(err)
+		return p, nil, exit.Usage(err)
 	}
 	return p, rng, policy.EndsOf(p, repo).CheckNamed()
 }
@@ -271,7 +271,7 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	if t.Range == nil {
 		var err error
 		if t.Range, err = t.Repo.Range(ctx, s.good, t.Policy.Bad, t.Policy.RangeOptions()); err != nil {
-			return bisect.Finding{}, rangeError(err)
+			return bisect.Finding{}, exit.Usage(err)
 		}
 	}
 	commits, matter := toCommits(t.Range, t.Policy.FirstParent)
@@ -355,12 +355,4 @@ func toCommits(rng *source.Range, firstParent bool) (out []bisect.Commit, matter
 		}
 	}
 	return out, matter
-}
-
-// rangeError makes any failure to read a range an error of the user, who named its ends, but for an interruption.
-func rangeError(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	return exit.Usage(err) // nil stays nil
 }

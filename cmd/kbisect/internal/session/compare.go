@@ -63,7 +63,7 @@ func ReadPair(ctx context.Context, q *policy.Request, repo *source.Repo, words [
 		return x, nil, err
 	}
 	for i, w := range words {
-		if x.Sides[i], err = p.Candidate(repo, w); err != nil {
+		if x.Sides[i], err = p.Candidate(ctx, repo, w); err != nil {
 			return x, nil, err
 		}
 	}

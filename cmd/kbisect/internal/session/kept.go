@@ -105,7 +105,7 @@ func NewSession(p *policy.Policy, kind, version string) (*store.Session, error) 
 
 // warnOfHead warns of uncommitted changes where a side of the session is HEAD; sides are the names of the ends.
 func warnOfHead(ctx context.Context, s *Session, sides ...string) {
-	head, err := s.Repo.Resolve("HEAD")
+	head, err := source.Head(s.Repo)
 	for i, commit := range []string{s.Policy.Good, s.Policy.Bad}[:len(sides)] {
 		if err == nil && commit == head {
 			WarnUncommitted(ctx, s, sides[i])

@@ -14,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/protocol"
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // missingWords are how programs say that a file is not there.
@@ -26,7 +27,7 @@ var pathWords = regexp.MustCompile(`[^\s'"` + "`" + `:;,()\[\]<>=]+`)
 // option that helps; "" where their output does not show it. It is a guess from the words of programs, and only ever
 // adds a hint: no verdict rests on it.
 func Lacking(s *Session) string {
-	head, err := s.Repo.Resolve("HEAD")
+	head, err := source.Head(s.Repo)
 	if err != nil || s.Repo.WorkDir() == "" {
 		return ""
 	}
@@ -127,7 +128,7 @@ func NotFound(s *Session, where string) error {
 // moduleHint says where a module of Python may come from.
 func moduleHint(s *Session, name string) string {
 	first, _, dotted := strings.Cut(name, ".")
-	head, err := s.Repo.Resolve("HEAD")
+	head, err := source.Head(s.Repo)
 	file := path.Join(s.Policy.Plan.Dir, strings.ReplaceAll(name, ".", "/"))
 	for _, ext := range []string{".py", ""} {
 		if own := ownPath(s, head, file+ext); err == nil && own != "" {
@@ -153,7 +154,7 @@ func programHint(s *Session, name string) string {
 
 // held reports that HEAD holds a path at its top, or in the folder in which candidates run.
 func held(s *Session, name string) bool {
-	head, err := s.Repo.Resolve("HEAD")
+	head, err := source.Head(s.Repo)
 	if err != nil {
 		return false
 	}

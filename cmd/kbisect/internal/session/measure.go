@@ -57,7 +57,7 @@ func BeginOne(ctx context.Context, e Env, repo *source.Repo, rev, kind string) (
 	if err != nil {
 		return nil, err
 	}
-	candidate, err := p.Candidate(repo, rev)
+	candidate, err := p.Candidate(ctx, repo, rev)
 	if err != nil {
 		return nil, err
 	}

@@ -377,7 +377,7 @@ func hintRevision(s *Session, err error) error {
 		command.Hint = cmp.Or(windowsScript(s), command.Hint)
 	}
 	if errors.As(err, &command) && s.Policy.OwnScripts {
-		if _, no := s.Repo.Resolve(command.Command); no == nil {
+		if _, no := s.Repo.Resolve(context.Background(), command.Command); no == nil {
 			command.Hint = fmt.Sprintf("%s is a revision: pass revisions with --good REV and --bad REV; the command follows --", command.Command)
 		}
 	}
