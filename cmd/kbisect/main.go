@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	if proc.Warden() { // this process was started to watch over one trial
+	if proc.Warden() { // this process was started to watch over trials
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -21,6 +21,7 @@ func main() {
 	go endWithReader(broken, stop)
 	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 	stop()
+	proc.Close()
 	os.Exit(code)
 }
 

@@ -141,6 +141,50 @@ func sweepAdopted() error {
 	return errors.Join(err, listErr)
 }
 
+// idle are wardens that wait for their next order: to start one costs more than most programs that it is to watch.
+var idle waiting
+
+type waiting struct {
+	mu   sync.Mutex
+	list []*client
+}
+
+// maxIdle is how many are kept. More trials than that at one time take long enough for a start.
+const maxIdle = 4
+
+// take returns one, nil if there is none.
+func (w *waiting) take() *client {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.list) == 0 {
+		return nil
+	}
+	last := len(w.list) - 1
+	c := w.list[last]
+	w.list = w.list[:last]
+	return c
+}
+
+// put keeps one, or ends it.
+func (w *waiting) put(c *client) {
+	w.mu.Lock()
+	full := len(w.list) == maxIdle
+	if !full {
+		w.list = append(w.list, c)
+	}
+	w.mu.Unlock()
+	if full {
+		c.close()
+	}
+}
+
+// Close ends the wardens that are idle. They end with this process too, but a little later.
+func Close() {
+	for c := idle.take(); c != nil; c = idle.take() {
+		c.close()
+	}
+}
+
 // client is kbisect's end of a warden.
 type client struct {
 	cmd     *exec.Cmd
@@ -150,32 +194,44 @@ type client struct {
 	stderr  *limited
 	once    sync.Once     // for close
 	reaped  chan struct{} // closed when it has been
+	used    bool          // a tree before was its own
+	again   bool          // it can take another one
 }
 
-// startWarden starts a warden that will obey o; ends are the descriptors of the
-// leader, from standard output on.
-func startWarden(o warden.Order, box *Sandbox, ends []*os.File) (*client, error) {
+// engage has a warden start what an order says; ends are the descriptors of the leader, from standard output on.
+func engage(o warden.Order, box *Sandbox, ends []*os.File) (*client, error) {
+	if box == nil {
+		for w := idle.take(); w != nil; w = idle.take() {
+			if !w.stopped() && w.order(o, ends) == nil {
+				return w, nil
+			}
+			w.close() // somebody has ended or stopped it meanwhile
+		}
+	}
+	w, err := startWarden(box)
+	if err == nil {
+		_ = w.order(o, ends) // one that is dead sends no reports
+	}
+	return w, err
+}
+
+// startWarden starts a warden.
+func startWarden(box *Sandbox) (*client, error) {
 	if os.Args[0] == warden.Name {
 		return nil, errors.New("start the supervising process: this process is one itself\nhint: main must call proc.Warden first")
 	}
-	controlR, control, err := pipe(false)
+	control, theirs, err := channel()
 	if err != nil {
 		return nil, err
 	}
-	defer controlR.Close()
-	reports, reportW, err := pipe(true)
-	if err != nil {
-		control.Close()
-		return nil, err
-	}
-	defer reportW.Close()
+	defer theirs.Close()
 	w := &client{control: control, done: make(chan struct{}), reaped: make(chan struct{}), stderr: &limited{max: 8 << 10}}
 	w.cmd = &exec.Cmd{
 		Path:        "/proc/self/exe",
 		Args:        []string{warden.Name},
 		Dir:         "/",
 		Stderr:      w.stderr,
-		ExtraFiles:  append([]*os.File{controlR, reportW}, ends...),
+		ExtraFiles:  []*os.File{theirs},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 		WaitDelay:   drainBound,
 	}
@@ -190,7 +246,6 @@ func startWarden(o warden.Order, box *Sandbox, ends []*os.File) (*client, error)
 	supervisors.Unlock()
 	if err != nil {
 		control.Close()
-		reports.Close()
 		if box != nil && !errors.Is(err, unix.EAGAIN) {
 			var refused syscall.Errno
 			errors.As(err, &refused)
@@ -198,16 +253,51 @@ func startWarden(o warden.Order, box *Sandbox, ends []*os.File) (*client, error)
 		}
 		return nil, fmt.Errorf("start the supervising process: %w", err)
 	}
-	w.reports = receive(reports, w.done)
-	go w.send(o)
+	w.reports = receive(control, w.done)
 	return w, nil
+}
+
+// channel makes a socket. Our end can be closed while it is in use.
+func channel() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socket: %w\nhint: raise the limit of open files (ulimit -n)", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+		return nil, nil, fmt.Errorf("socket: %w", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "warden"), os.NewFile(uintptr(fds[1]), "control"), nil
+}
+
+// order sends an order with its descriptors.
+func (w *client) order(o warden.Order, ends []*os.File) error {
+	fds := make([]int, len(ends))
+	for i, f := range ends {
+		fds[i] = int(f.Fd())
+	}
+	raw, err := w.control.SyscallConn()
+	if err != nil {
+		return err
+	}
+	_ = w.control.SetWriteDeadline(time.Now().Add(helloBound))
+	var sent error
+	err = raw.Write(func(fd uintptr) bool {
+		sent = unix.Sendmsg(int(fd), []byte("\n"), unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
+		return sent != unix.EAGAIN && sent != unix.EINTR
+	})
+	if err = errors.Join(err, sent); err == nil {
+		err = w.send(warden.Command{Do: warden.DoStart, Order: &o})
+	}
+	_ = w.control.SetWriteDeadline(time.Time{})
+	return err
 }
 
 // receive reads reports until their end, or until done is closed.
 func receive(f *os.File, done <-chan struct{}) <-chan warden.Report {
 	c := make(chan warden.Report, 8)
 	go func() {
-		defer f.Close()
 		defer close(c)
 		dec := json.NewDecoder(f)
 		for {
@@ -226,15 +316,19 @@ func receive(f *os.File, done <-chan struct{}) <-chan warden.Report {
 }
 
 // send writes a message to the warden. One that does not read it is dead or
-// hangs, which shows in its missing reports.
-func (w *client) send(message any) {
-	if p, err := json.Marshal(message); err == nil {
-		_, _ = w.control.Write(append(p, '\n'))
+// hangs, which also shows in its missing reports.
+func (w *client) send(c warden.Command) error {
+	p, err := json.Marshal(c)
+	if err == nil {
+		_, err = w.control.Write(append(p, '\n'))
 	}
+	return err
 }
 
 // kill asks the warden to end the tree.
-func (w *client) kill(grace time.Duration) { w.send(warden.Command{Do: warden.DoEnd, Grace: grace}) }
+func (w *client) kill(grace time.Duration) {
+	_ = w.send(warden.Command{Do: warden.DoEnd, Grace: grace})
+}
 
 // stopped reports whether the warden stands still, although its alarm continues it.
 func (w *client) stopped() bool {
@@ -249,6 +343,16 @@ func (w *client) lost(why string) error {
 		return fmt.Errorf("the supervising process %s; it wrote: %s", why, said)
 	}
 	return fmt.Errorf("the supervising process %s", why)
+}
+
+// dismiss keeps a warden that can take another order, and ends any other.
+func (w *client) dismiss() {
+	if w.used = true; w.again {
+		w.again = false
+		idle.put(w)
+	} else {
+		w.close()
+	}
 }
 
 // close ends and reaps the warden, after its last report or without one. In a namespace of its own it cannot be

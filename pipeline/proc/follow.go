@@ -16,6 +16,10 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc/internal/warden"
 )
 
+// errGone says that a warden died that had served before. Another one starts the program, again if need be: only one
+// that runs can have killed it.
+var errGone = errors.New("the supervising process was gone")
+
 // await waits until the leader runs.
 func (t *trial) await() error {
 	limit := time.After(helloBound)
@@ -25,6 +29,9 @@ func (t *trial) await() error {
 			return t.abandon("did not start in time")
 		case r, ok := <-t.warden.reports:
 			switch {
+			case !ok && t.warden.used:
+				t.warden.close()
+				return t.cleared(errGone)
 			case !ok:
 				return t.died("ended before the program was started\nhint: main must call proc.Warden first")
 			case r.Event == warden.EventRefused:
@@ -190,6 +197,7 @@ func (t *trial) gone(r warden.Report) error {
 	t.result.User, t.result.System, t.result.MaxRSS = r.User, r.System, r.MaxRSS
 	t.result.Instructions, t.result.Enabled, t.result.Counted = r.Counted.N, r.Counted.Enabled, r.Counted.Ran
 	t.result.Leftover = r.Leftover
+	t.warden.again = r.Again
 	t.result.StoppedParent = r.Stopper
 	t.result.MemoryPeak = r.Peak
 	t.result.OOMKilled, t.result.OOMWhere = r.OOM != "", r.OOM
@@ -254,8 +262,10 @@ func (t *trial) silenced() error {
 }
 
 // abandon ends a warden that failed and kills what it leaves behind.
-func (t *trial) abandon(why string) error {
-	err := t.warden.lost(why)
+func (t *trial) abandon(why string) error { return t.cleared(t.warden.lost(why)) }
+
+// cleared kills what a warden has left behind that ended for a reason, and returns that.
+func (t *trial) cleared(err error) error {
 	if swept := sweepAdopted(); swept != nil {
 		return swept
 	}
@@ -275,9 +285,9 @@ func (t *trial) freeze() {
 	t.frozen = on
 	if on {
 		t.clock.hold()
-		t.warden.send(warden.Command{Do: warden.DoFreeze})
+		_ = t.warden.send(warden.Command{Do: warden.DoFreeze})
 	} else {
-		t.warden.send(warden.Command{Do: warden.DoThaw})
+		_ = t.warden.send(warden.Command{Do: warden.DoThaw})
 	}
 	t.silent = t.silence()
 }

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -90,19 +91,18 @@ func (s Spec) order() (warden.Order, error) {
 		}
 	}
 	return warden.Order{
-		Path:     []byte(path),
-		Dir:      []byte(dir),
-		Argv:     toBytes(s.Argv),
-		Env:      toBytes(mergeEnv(s.Env, env...)),
-		Protocol: s.Protocol != "",
-		Bound:    s.killBound,
-		Group:    []byte(group),
-		Memory:   s.MemoryMax,
-		CPUs:     s.CPUs,
-		Nice:     s.Nice,
-		Count:    s.count,
-		Hold:     s.WaitOutput,
-		Sandbox:  s.Sandbox.order(path, dir, s.Env),
+		Path:    []byte(path),
+		Dir:     []byte(dir),
+		Argv:    toBytes(s.Argv),
+		Env:     toBytes(mergeEnv(s.Env, env...)),
+		Bound:   s.killBound,
+		Group:   []byte(group),
+		Memory:  s.MemoryMax,
+		CPUs:    s.CPUs,
+		Nice:    s.Nice,
+		Count:   s.count,
+		Hold:    s.WaitOutput,
+		Sandbox: s.Sandbox.order(path, dir, s.Env),
 	}, nil
 }
 
@@ -140,7 +140,7 @@ func (t *trial) run(ctx context.Context, o warden.Order) error {
 	defer trials.leave(t)
 	close(t.begun)
 	if t.warden != nil {
-		defer t.warden.close()
+		defer t.warden.dismiss()
 	}
 	if err != nil {
 		t.pipes.close()
@@ -168,12 +168,15 @@ func (t *trial) begin(o warden.Order) error {
 	if err != nil {
 		return err
 	}
-	t.warden, err = startWarden(o, t.spec.Sandbox, ends)
-	if err != nil {
-		return err
+	for {
+		t.warden, err = engage(o, t.spec.Sandbox, ends)
+		if err != nil {
+			return err
+		}
+		if err = t.await(); !errors.Is(err, errGone) {
+			return err
+		}
 	}
-	closeAll(ends) // the warden has its own, and their end must be seen
-	return t.await()
 }
 
 // openPipes makes the pipes of the leader, starts to read them and returns the

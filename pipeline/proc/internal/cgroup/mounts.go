@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -47,9 +48,14 @@ func (h hierarchy) own() []string {
 
 // mounts lists where the hierarchy is mounted.
 func (h hierarchy) mounts() []mount {
-	info, _ := os.ReadFile("/proc/self/mountinfo")
-	return h.parseMounts(string(info))
+	return h.parseMounts(mountinfo())
 }
+
+// mountinfo is what was mounted when it was first asked for: a process looks at every trial.
+var mountinfo = sync.OnceValue(func() string {
+	info, _ := os.ReadFile("/proc/self/mountinfo")
+	return string(info)
+})
 
 // path finds the line of the hierarchy in /proc/PID/cgroup: number,
 // controllers, path. Version 2 has no controllers there.

@@ -70,6 +70,13 @@ func (c *Counter) Read() Count {
 	return Count{word(0), time.Duration(word(1)), time.Duration(word(2))}
 }
 
+// Close ends the counting.
+func (c *Counter) Close() {
+	if c != nil {
+		unix.Close(c.fd)
+	}
+}
+
 // turn is more than one round of the turns, of a few ms each, that the kernel gives to
 // those who share counters.
 const turn = 500 * time.Millisecond
@@ -82,7 +89,7 @@ func Check() error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(c.fd)
+	defer c.Close()
 	if err := unix.IoctlSetInt(c.fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
 		return refusal(err, paranoid())
 	}

@@ -44,16 +44,25 @@ func LastPID() (pid int) {
 
 // Since lists the processes that were started after LastPID was a number. It reads nothing of older ones.
 func Since(first int) []Process {
+	const few = 256 // of which to ask costs less than to list all processes
 	last := LastPID()
-	names, _ := os.ReadDir("/proc")
 	var list []Process
-	for _, n := range names {
-		pid, err := strconv.Atoi(n.Name())
-		if err != nil || first <= last && (pid <= first || pid > last) || first > last && pid > last && pid <= first { // numbers begin anew at their end
-			continue
-		}
+	look := func(pid int) {
 		if p, err := Read(pid); err == nil {
 			list = append(list, p)
+		}
+	}
+	if first <= last && last-first <= few {
+		for pid := first + 1; pid <= last; pid++ {
+			look(pid)
+		}
+		return list
+	}
+	names, _ := os.ReadDir("/proc")
+	for _, n := range names {
+		pid, err := strconv.Atoi(n.Name())
+		if err == nil && (first > last && (pid > first || pid <= last) || first < pid && pid <= last) { // numbers begin anew at their end
+			look(pid)
 		}
 	}
 	return list
@@ -108,14 +117,15 @@ func Closure(list []Process, property func(Process) bool) []Process {
 	return out
 }
 
-// Adopted lists the children that this process got as the subreaper: they go to
-// its first thread.
+// Adopted lists the children that this process got as the subreaper, dead ones included: they go to its first thread.
+// Where the kernel does not tell (CONFIG_PROC_CHILDREN) it lists all children.
 func Adopted() []int {
-	return PIDs(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+	file := fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())
+	if _, err := os.Stat(file); err != nil {
+		return children(os.Getpid())
+	}
+	return PIDs(file)
 }
-
-// Children lists the children of this process, dead ones included.
-func Children() []int { return children(os.Getpid()) }
 
 func children(parent int) []int {
 	var out []int

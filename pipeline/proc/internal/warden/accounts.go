@@ -1,8 +1,6 @@
 package warden
 
 import (
-	"time"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
@@ -18,12 +16,7 @@ const (
 // may miss a part: the list of children those whose parent ignores their end, the
 // group those that had the right to leave it. The larger one counts.
 func (s *supervisor) account(r *Report) {
-	var use unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_CHILDREN, &use) == nil { // all that were reaped, by us or below
-		r.User = time.Duration(use.Utime.Nano())
-		r.System = time.Duration(use.Stime.Nano())
-		r.MaxRSS = use.Maxrss * 1024
-	}
+	r.User, r.System, r.MaxRSS = s.tree.user, s.tree.system, s.tree.maxRSS
 	group := s.tree.group.Usage()
 	if group.User >= 0 && group.System >= 0 && group.User+group.System > r.User+r.System {
 		r.User, r.System = group.User, group.System

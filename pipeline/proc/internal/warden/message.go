@@ -9,27 +9,25 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 )
 
-// The descriptors of a warden.
-const (
-	controlFD  = 3 + iota // order, then commands; its end means that kbisect is gone
-	reportFD              // reports, one JSON document per line
-	stdoutFD              // for the leader
-	stderrFD              // for the leader
-	protocolFD            // for the leader, if there is a protocol
-)
+// controlFD is the socket to kbisect: commands come, reports go, one JSON document per line. Its end means that kbisect
+// is gone.
+const controlFD = 3
+
+// maxEnds is how many descriptors an order comes with at most: standard output, standard error, and the protocol.
+const maxEnds = 3
 
 // LeaderProtocolFD is where the leader finds the protocol pipe.
 const LeaderProtocolFD = 3
 
-// Order says what to start. Paths, arguments and environment are bytes, because
+// Order says what to start. The descriptors of the leader, from standard output on, come before it with one byte of
+// space (SCM_RIGHTS). Paths, arguments and environment are bytes, because
 // JSON strings hold UTF-8 only.
 type Order struct {
-	Path     []byte
-	Dir      []byte
-	Argv     [][]byte
-	Env      [][]byte
-	Protocol bool
-	Bound    time.Duration // how long to try to kill
+	Path  []byte
+	Dir   []byte
+	Argv  [][]byte
+	Env   [][]byte
+	Bound time.Duration // how long to try to kill
 
 	Group  []byte // name of the control group, empty for none
 	Memory int64  // its limit in bytes
@@ -46,13 +44,17 @@ type Order struct {
 // Command says what to do with the tree.
 type Command struct {
 	Do    Action
-	Grace time.Duration // DoEnd: from SIGTERM to SIGKILL
+	Grace time.Duration `json:",omitempty"` // DoEnd: from SIGTERM to SIGKILL
+	Order *Order        `json:",omitempty"` // DoStart
+
+	ends []int // DoStart: the descriptors that came with it
 }
 
 // Action is the kind of a command.
 type Action string
 
 const (
+	DoStart  Action = "start"  // start one
 	DoEnd    Action = "end"    // end the tree
 	DoFreeze Action = "freeze" // bring it to a halt
 	DoThaw   Action = "thaw"   // let it go on
@@ -84,9 +86,10 @@ type Report struct {
 	Leftover int           `json:",omitempty"`
 	Stuck    []ps.Stuck    `json:",omitempty"`
 	Stopper  bool          `json:",omitempty"` // it was ended because something kept kbisect stopped
+	Again    bool          `json:",omitempty"` // the warden is as it was, and waits for another order
 }
 
-// Event is the kind of a report. A warden sends hello, then refused or started,
+// Event is the kind of a report. A warden sends hello, then of each tree refused or started,
 // frozen and thawed in turns, ended, gone.
 type Event string
 

@@ -18,13 +18,20 @@ import (
 )
 
 // start starts the leader, in a control group where there can be one, and returns
-// the time of the start on the clock of Monotonic.
-func start(o Order, score *self.Score) (t *tree, at int64, err error) {
-	defer closeEnds(o)
-	t = &tree{}
+// the time of the start on the clock of Monotonic. It closes the ends, the leader's descriptors from standard output on.
+func start(o Order, ends []int, score *self.Score) (t *tree, at int64, err error) {
+	defer func() {
+		for _, fd := range ends {
+			syscall.Close(fd)
+		}
+	}()
+	if len(ends) < 2 {
+		return nil, 0, errors.New("the descriptors of the program did not arrive")
+	}
+	t = &tree{over: make(chan struct{})}
 	group := cgroup.Make(string(o.Group), o.Memory)
 	defer score.Raise()() // until the leader runs, which keeps it
-	onThread(func() {
+	onThread(t.over, func() {
 		if err = pin(o.CPUs, o.Nice); err != nil {
 			return
 		}
@@ -40,7 +47,7 @@ func start(o Order, score *self.Score) (t *tree, at int64, err error) {
 		}
 		for _, t.group = range []*cgroup.Group{group, nil} { // an error may be the program's as well as the group's
 			at = Monotonic()
-			if t.leader, err = startIn(t.group, o); err == nil || t.group == nil {
+			if t.leader, err = startIn(t.group, o, ends); err == nil || t.group == nil {
 				return
 			}
 		}
@@ -51,41 +58,30 @@ func start(o Order, score *self.Score) (t *tree, at int64, err error) {
 	return t, at, err
 }
 
-// onThread calls f on a thread of its own that stays: the parent death signal
+// onThread calls f on a thread of its own that stays until the tree is over: the parent death signal
 // comes when the thread that forked ends, not the process. What f does to the
 // thread must not affect the supervisor.
-func onThread(f func()) {
+func onThread(over <-chan struct{}, f func()) {
 	done := make(chan struct{})
 	go func() {
-		runtime.LockOSThread()
+		runtime.LockOSThread() // and ends with the goroutine
 		f()
 		close(done)
-		select {}
+		<-over
 	}()
 	<-done
 }
 
-// closeEnds closes the warden's copies of the leader's descriptors.
-func closeEnds(o Order) {
-	ends := []int{stdoutFD, stderrFD}
-	if o.Protocol {
-		ends = append(ends, protocolFD)
-	}
-	for _, fd := range ends {
-		syscall.Close(fd)
-	}
-}
-
 // startIn starts the leader as a member of g.
-func startIn(g *cgroup.Group, o Order) (pid int, err error) {
+func startIn(g *cgroup.Group, o Order, ends []int) (pid int, err error) {
 	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer syscall.Close(null)
-	files := []uintptr{uintptr(null), stdoutFD, stderrFD}
-	if o.Protocol {
-		files = append(files, protocolFD)
+	files := []uintptr{uintptr(null)}
+	for _, fd := range ends {
+		files = append(files, uintptr(fd))
 	}
 	attr := &syscall.ProcAttr{
 		Dir:   string(o.Dir),
@@ -111,6 +107,20 @@ func startIn(g *cgroup.Group, o Order) (pid int, err error) {
 		time.Sleep(wait)
 	}
 	return pid, err
+}
+
+// place is where a process runs: what its first thread has, which is what others can change and what a program that it
+// starts inherits.
+type place struct {
+	nice int
+	cpus unix.CPUSet
+}
+
+// placed is the place of this process.
+func placed() (p place) {
+	p.nice, _ = unix.Getpriority(unix.PRIO_PROCESS, 0)
+	_ = unix.SchedGetaffinity(0, &p.cpus)
+	return p
 }
 
 // maxCPUs is more than any kernel knows.

@@ -1,7 +1,6 @@
 package warden
 
 import (
-	"encoding/json"
 	"os"
 	"slices"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
-	"github.com/kbisect/kbisect/pipeline/proc/internal/self"
 )
 
 const (
@@ -23,16 +21,13 @@ const (
 
 // supervisor follows one tree from its start to its end, and the commands for it.
 type supervisor struct {
-	reports  *json.Encoder
-	children chan os.Signal // SIGCHLD
-	commands <-chan Command
-	tree     *tree
-	pause    pause
-	bound    time.Duration // how long to try to kill
-	ended    <-chan int64  // time of the leader's end; comes once
-	hold     bool          // a command ends the tree, not the leader's end
-	limits   self.Limits   // of this process
-	alarm    *self.Alarm   // likewise; it goes off when this process is stopped
+	*process
+	tree      *tree
+	pause     pause
+	bound     time.Duration // how long to try to kill
+	ended     <-chan int64  // time of the leader's end; comes once
+	hold      bool          // a command ends the tree, not the leader's end
+	sandboxed bool
 
 	oomBefore int64 // cgroup.AboveOOM at the start
 	over      bool  // the leader has ended
@@ -43,13 +38,9 @@ type supervisor struct {
 	stops     int   // how often in a row kbisect was found stopped
 }
 
-// report sends r. Errors do not matter: without a reader the control pipe has
-// ended as well.
-func (s *supervisor) report(r Report) { _ = s.reports.Encode(r) }
-
 // run waits for the end of the leader, unless the tree is held beyond it, or for a
-// command to end it, and then kills the tree.
-func (s *supervisor) run() {
+// command to end it, and then kills the tree. It reports whether nothing of it is left in this process.
+func (s *supervisor) run() (again bool) {
 	var grace <-chan time.Time
 	var until time.Time
 	look := time.NewTicker(lookEvery)
@@ -67,8 +58,7 @@ func (s *supervisor) run() {
 			s.killed = s.killed || first
 			s.halted = s.halted || first && s.wasStopped()
 			if !ok || c.Grace <= 0 || s.over && s.hold {
-				s.finish()
-				return
+				return s.finish()
 			}
 			if end := time.Now().Add(c.Grace); until.IsZero() || end.Before(until) {
 				until, grace = end, time.After(c.Grace)
@@ -78,8 +68,7 @@ func (s *supervisor) run() {
 			}
 		case <-grace:
 			if s.asked || !askStacks(s.tree) {
-				s.finish()
-				return
+				return s.finish()
 			}
 			s.asked, grace = true, time.After(stacksBound)
 		case <-s.children:
@@ -90,12 +79,11 @@ func (s *supervisor) run() {
 			s.limits.Restore()
 			if s.stopped() {
 				s.killed = s.killed || !s.over
-				s.finish()
-				return
+				return s.finish()
 			}
 		}
 	}
-	s.finish()
+	return s.finish()
 }
 
 // wasStopped reports whether somebody else has stopped the leader.
@@ -184,10 +172,11 @@ func (s *supervisor) terminate() {
 	}
 }
 
-// finish kills the tree and reports its end.
-func (s *supervisor) finish() {
+// finish kills the tree and reports its end. It reports whether this process is as it was before: without children, and
+// where and with the limits that it had, which programs can change.
+func (s *supervisor) finish() (again bool) {
 	t := s.tree
-	s.limits.Restore() // without descriptors /proc cannot be read
+	lowered := s.limits.Restore() // without descriptors /proc cannot be read
 	s.overFirst = s.over
 	t.leftover = make(map[int]bool)
 	var stuck []ps.Stuck
@@ -199,11 +188,14 @@ func (s *supervisor) finish() {
 	}
 	r := Report{Event: EventGone, Reaped: t.reaped, Status: uint32(t.status), Leftover: len(t.leftover), Stuck: stuck, Stopper: s.stops == lookMax}
 	s.account(&r)
-	t.group.Remove()
+	t.counter.Close()
+	removed := t.group.Remove()
+	r.Again = !s.sandboxed && len(stuck) == 0 && !r.Stopper && removed && len(lowered) == 0 && s.place == placed()
 	s.report(r)
 	if p, err := ps.Read(os.Getppid()); err == nil && r.Stopper {
 		p.Signal(unix.SIGCONT)
 	}
+	return r.Again
 }
 
 // gone reports whether the leader ended without leaving anything to kill.

@@ -29,6 +29,10 @@ type tree struct {
 	leader  int
 	group   *cgroup.Group // nil for none
 	counter *perf.Counter // nil for none
+	over    chan struct{} // closed when the tree is gone, or given up
+
+	user, system time.Duration // of all that were reaped, by us or below
+	maxRSS       int64         // likewise, in bytes
 
 	reaped       bool // the leader has been
 	status       unix.WaitStatus
@@ -43,7 +47,7 @@ func (t *tree) below() ([]ps.Process, error) { return ps.Below(os.Getpid()) }
 // alone reports whether only the leader, dead or alive, is left.
 func (t *tree) alone() bool {
 	t.reapOrphans()
-	return !slices.ContainsFunc(ps.Children(), func(pid int) bool { return pid != t.leader })
+	return !slices.ContainsFunc(ps.Adopted(), func(pid int) bool { return pid != t.leader })
 }
 
 // kill kills the tree until nothing is left of it, or the bound has passed: then
@@ -127,7 +131,7 @@ func (t *tree) killLeaderGroup() {
 
 // reapOrphans reaps what became our child and has ended, except the leader.
 func (t *tree) reapOrphans() {
-	for _, pid := range ps.Children() {
+	for _, pid := range ps.Adopted() {
 		if pid != t.leader {
 			_, _ = t.reap(pid)
 		}
@@ -151,7 +155,13 @@ func (t *tree) reapAll() bool {
 // reap reaps one child, -1 for any, if it has ended.
 func (t *tree) reap(which int) (pid int, err error) {
 	var status unix.WaitStatus
-	pid, err = unix.Wait4(which, &status, unix.WNOHANG|unix.WALL, nil)
+	var use unix.Rusage
+	pid, err = unix.Wait4(which, &status, unix.WNOHANG|unix.WALL, &use)
+	if err == nil && pid > 0 {
+		t.user += time.Duration(use.Utime.Nano())
+		t.system += time.Duration(use.Stime.Nano())
+		t.maxRSS = max(t.maxRSS, use.Maxrss*1024)
+	}
 	switch {
 	case err != nil || pid == 0:
 	case pid == t.leader && !t.reaped:

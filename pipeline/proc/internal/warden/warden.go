@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -33,46 +34,63 @@ func Main() bool {
 	return true
 }
 
-// supervise runs a warden from the order to the end of the tree.
+// process is what a warden has for all its trees, which come one after the other.
+type process struct {
+	reports  *json.Encoder
+	commands <-chan Command
+	children chan os.Signal // SIGCHLD
+	score    *self.Score
+	alarm    *self.Alarm // it goes off when this process is stopped
+	limits   self.Limits // of this process, before any program ran
+	place    place       // likewise
+}
+
+// supervise runs a warden, as long as orders come and nothing of the tree before is left.
 func supervise() error {
 	runtime.LockOSThread() // so that onThread takes another
-	s := &supervisor{
-		reports:  json.NewEncoder(os.NewFile(reportFD, "reports")),
-		children: make(chan os.Signal, 1),
-	}
+	control := os.NewFile(controlFD, "control")
+	p := &process{reports: json.NewEncoder(control), children: make(chan os.Signal, 1)}
 	if os.Getpid() == 1 {
 		if err := ownNamespaces(os.Args[1:]); err != nil {
-			s.report(refusal(err))
+			p.report(refusal(err))
 			return nil
 		}
 	}
-	score := self.OpenScore()
+	p.score = self.OpenScore()
 	if err := isolate(); err != nil {
 		return err
 	}
-	s.alarm, _ = self.NewAlarm()
-	s.alarm.Set(true)
-	signal.Notify(s.children, unix.SIGCHLD)
-	s.report(Report{Event: EventHello})
-	control := json.NewDecoder(os.NewFile(controlFD, "control"))
-	var o Order
-	if err := control.Decode(&o); err != nil {
-		return fmt.Errorf("read order: %w", err)
+	p.alarm, _ = self.NewAlarm()
+	p.alarm.Set(true)
+	signal.Notify(p.children, unix.SIGCHLD)
+	p.limits, p.place = self.ReadLimits(), placed()
+	p.commands = commands(control)
+	p.report(Report{Event: EventHello})
+	for c := range p.commands {
+		if c.Do == DoStart && !p.serve(c) { // others are for a tree that is gone already
+			break
+		}
 	}
-	s.oomBefore = cgroup.AboveOOM()
-	t, started, err := start(o, score)
-	if err != nil {
-		s.report(refusal(err))
-		return nil
-	}
-	s.tree, s.pause.tree = t, t
-	s.bound, s.hold, s.limits = o.Bound, o.Hold, self.ReadLimits()
-	s.report(Report{Event: EventStarted, Mono: started, Leader: t.leader, Grouped: t.group != nil})
-	s.commands = commands(control)
-	s.ended = watch(t.leader)
-	s.run()
 	return nil
 }
+
+// serve starts a tree and follows it to its end. It reports whether another one may follow.
+func (p *process) serve(c Command) (again bool) {
+	s := &supervisor{process: p, oomBefore: cgroup.AboveOOM(), bound: c.Order.Bound, hold: c.Order.Hold, sandboxed: c.Order.Sandbox != nil}
+	t, started, err := start(*c.Order, c.ends, p.score)
+	if err != nil {
+		p.report(refusal(err))
+		return false
+	}
+	defer close(t.over)
+	s.tree, s.pause.tree = t, t
+	p.report(Report{Event: EventStarted, Mono: started, Leader: t.leader, Grouped: t.group != nil})
+	s.ended = watch(t.leader)
+	return s.run()
+}
+
+// report sends r. Errors do not matter: without a reader the commands have ended as well.
+func (p *process) report(r Report) { _ = p.reports.Encode(r) }
 
 // isolate prepares this process: no descriptor of kbisect reaches the leader,
 // no signal but SIGKILL ends or stops the warden, and orphans become its children.
@@ -132,19 +150,54 @@ func refusal(err error) Report {
 }
 
 // commands reads commands; the channel is closed when kbisect is gone.
-func commands(control *json.Decoder) <-chan Command {
+func commands(control *os.File) <-chan Command {
 	c := make(chan Command)
 	go func() {
 		defer close(c)
-		for {
+		in := &inbox{fd: int(control.Fd())}
+		for dec := json.NewDecoder(in); ; {
 			var next Command
-			if control.Decode(&next) != nil {
+			if dec.Decode(&next) != nil {
 				return
+			}
+			if next.Order != nil {
+				next.ends, in.ends = in.ends, nil
 			}
 			c <- next
 		}
 	}()
 	return c
+}
+
+// inbox reads a socket and keeps the descriptors that come with the text.
+type inbox struct {
+	fd   int
+	ends []int
+}
+
+// Read implements io.Reader.
+func (i *inbox) Read(p []byte) (int, error) {
+	rights := make([]byte, unix.CmsgSpace(4*maxEnds))
+	for {
+		n, rn, _, _, err := unix.Recvmsg(i.fd, p, rights, unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			return 0, io.EOF
+		}
+		if messages, err := unix.ParseSocketControlMessage(rights[:rn]); err == nil {
+			for _, m := range messages {
+				if ends, err := unix.ParseUnixRights(&m); err == nil {
+					i.ends = append(i.ends, ends...)
+				}
+			}
+		}
+		return n, nil
+	}
 }
 
 // watch reports when the leader has ended, without reaping it: until then its
