@@ -31,7 +31,7 @@ func (t *trial) await() error {
 			switch {
 			case !ok && t.warden.used:
 				t.warden.close()
-				return t.cleared(errGone)
+				return cleared(t.spec, errGone)
 			case !ok:
 				return t.died("ended before the program was started\nhint: main must call proc.Warden first")
 			case r.Event == warden.EventRefused:
@@ -262,14 +262,14 @@ func (t *trial) silenced() error {
 }
 
 // abandon ends a warden that failed and kills what it leaves behind.
-func (t *trial) abandon(why string) error { return t.cleared(t.warden.lost(why)) }
+func (t *trial) abandon(why string) error { return cleared(t.spec, t.warden.lost(why)) }
 
 // cleared kills what a warden has left behind that ended for a reason, and returns that.
-func (t *trial) cleared(err error) error {
+func cleared(s Spec, err error) error {
 	if swept := sweepAdopted(); swept != nil {
 		return swept
 	}
-	if _, swept := sweepTrial(t.spec); swept != nil {
+	if _, swept := sweepTrial(s); swept != nil {
 		return swept
 	}
 	return err
