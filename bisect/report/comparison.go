@@ -76,10 +76,11 @@ func (c Contrast) Name() string {
 	return number(c.Metric, c.Case)
 }
 
-// Change is B against A with the interval on which the result rests, which holds with an error rate.
+// Change is B against A with the interval on which the result rests, which holds with an error rate, and which values
+// are better.
 func (c Contrast) Change(errorRate float64) string {
 	b := c.Bound
-	return words.Interval(float64(b.Value), float64(b.Low), float64(b.High), 1-errorRate)
+	return words.Interval(float64(b.Value), float64(b.Low), float64(b.High), 1-errorRate) + ", " + words.Better(c.Higher)
 }
 
 // distance is how far a ratio is from no change, in either direction, as a logarithm; an unknown one is not far.
@@ -112,11 +113,7 @@ func (s Compared) changed(result string) string {
 	case 0:
 		return ""
 	case 1:
-		out := words.Printable(all[0].Name()) + " " + all[0].Change(s.ErrorRate)
-		if all[0].Higher {
-			out += "; " + words.Better(true)
-		}
-		return out
+		return words.Printable(all[0].Name()) + " " + all[0].Change(s.ErrorRate)
 	}
 	return fmt.Sprintf("%d of %d metrics, most of all %s %s", len(all), len(s.Contrasts), words.Printable(all[0].Name()), all[0].Change(s.ErrorRate))
 }
@@ -132,14 +129,14 @@ func (s Compared) between(result string) string {
 	if !(low <= high) {
 		return ""
 	}
-	what := "every metric"
+	what, better := "every metric", ""
 	switch {
 	case len(all) == 1:
-		what = words.Printable(all[0].Name())
+		what, better = words.Printable(all[0].Name()), ", "+words.Better(all[0].Higher)
 	case len(all) < len(s.Contrasts):
 		what = "every other metric"
 	}
-	return fmt.Sprintf("%s changes by %s", what, words.Between(1, float64(low), float64(high)))
+	return fmt.Sprintf("%s changes by %s%s", what, words.Between(1, float64(low), float64(high)), better)
 }
 
 // open says what can neither be shown nor ruled out, and what the launches could have shown.

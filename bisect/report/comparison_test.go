@@ -19,13 +19,13 @@ func TestSentence(t *testing.T) {
 		why  string
 		want string
 	}{
-		{samples.Comparison("regression", samples.Contrast("regression", "", 1.2)), "", "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %)."},
+		{samples.Comparison("regression", samples.Contrast("regression", "", 1.2)), "", "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %), lower is better."},
 		{samples.Comparison("regression", samples.Contrast("no-difference", "n1", 1), samples.Contrast("regression", "n2", 1.1), samples.Contrast("regression", "n3", 1.3)), "",
-			"B is worse: 2 of 3 metrics, most of all time of n3 +30.0 % (99 % CI +28.0 to +32.0 %)."},
-		{samples.Comparison("improvement", samples.Contrast("improvement", "", 0.8)), "", "B is better: time -20.0 % (99 % CI -22.0 to -18.0 %)."},
-		{samples.Comparison("no-difference", samples.Contrast("no-difference", "", 1)), "", "No difference of 3 % or more: time changes by -2.00 to +2.00 %."},
+			"B is worse: 2 of 3 metrics, most of all time of n3 +30.0 % (99 % CI +28.0 to +32.0 %), lower is better."},
+		{samples.Comparison("improvement", samples.Contrast("improvement", "", 0.8)), "", "B is better: time -20.0 % (99 % CI -22.0 to -18.0 %), lower is better."},
+		{samples.Comparison("no-difference", samples.Contrast("no-difference", "", 1)), "", "No difference of 3 % or more: time changes by -2.00 to +2.00 %, lower is better."},
 		{samples.Comparison("cannot-tell", samples.Contrast("cannot-tell", "n1", 1.05), samples.Contrast("cannot-tell", "n2", 1)), "",
-			"Cannot tell: 2 of 2 metrics undecided after 8 pairs, above all time of n2 +0.00 % (99 % CI -2.00 to +2.00 %); so many pairs show a change of 2.1 % four times in five, looked for is 3 %."},
+			"Cannot tell: 2 of 2 metrics undecided after 8 pairs, above all time of n2 +0.00 % (99 % CI -2.00 to +2.00 %), lower is better; so many pairs show a change of 2.1 % four times in five, looked for is 3 %."},
 		{samples.Comparison("cannot-tell"), "A fails", "Cannot tell: A fails."},
 		{samples.Comparison("improvement"), "A fails in 2 of 2 launches", "B is better: A fails in 2 of 2 launches."},
 		{samples.Comparison("interrupted"), "", "Interrupted; the launches made so far are kept."},

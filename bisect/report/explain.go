@@ -53,11 +53,12 @@ type Row struct {
 	TextA  string  `json:"a_text"` // where it is no number
 	TextB  string  `json:"b_text"`
 	Sort   Sort    `json:"sort"`
-	Share  Number  `json:"share"` // of the device's time that the kernel takes, in the slower of both
-	Noise  float64 `json:"noise"` // relative change that means nothing
-	Whole  Number  `json:"whole"` // of which the figure is a part, where a part as small as this moves easily
-	Key    bool    `json:"key"`   // shown even if it did not move
-	Score  Number  `json:"score"` // how far it moved, weighted; see [Explanation.Rank]
+	Share  Number  `json:"share"`  // of the device's time that the kernel takes, in the slower of both
+	Better string  `json:"better"` // lower, higher or unknown, of a metric
+	Noise  float64 `json:"noise"`  // relative change that means nothing
+	Whole  Number  `json:"whole"`  // of which the figure is a part, where a part as small as this moves easily
+	Key    bool    `json:"key"`    // shown even if it did not move
+	Score  Number  `json:"score"`  // how far it moved, weighted; see [Explanation.Rank]
 
 	Metric, Case string `json:"-"` // of which the row is, where a search may have been about it
 }
@@ -263,13 +264,21 @@ func (e *Explanation) moved() string {
 		if r.Kernel != "" && (i == 0 || e.Moved[i-1].Kernel != r.Kernel) {
 			where = " of " + kernelName(r.Kernel)
 		}
-		part := fmt.Sprintf("%s%s %s to %s", r.Name, where, r.a(), r.b())
+		part := fmt.Sprintf("%s%s %s to %s", r.figure(), where, r.a(), r.b())
 		if change := r.change(); change != "" {
 			part += " (" + change + ")"
 		}
 		parts = append(parts, part)
 	}
 	return "Largest changes: " + strings.Join(parts, "; ") + "."
+}
+
+// figure is what a row is of; of a metric, which values are better.
+func (r Row) figure() string {
+	if r.Better == "" {
+		return r.Name
+	}
+	return r.Name + " (" + r.Better + " is better)"
 }
 
 // a and b are the figures of the two sides for people.
@@ -358,7 +367,7 @@ func (e *Explanation) Table(title, a, b string) Table {
 	t := Table{Title: title, Columns: []string{"about", "figure", a, b, "change"}, Rows: [][]string{}}
 	rows, left := e.shown()
 	for i, r := range rows {
-		t.Rows = append(t.Rows, []string{cmp.Or(kernelName(r.Kernel), r.Group), r.Name, words.Cut(r.a(), cellMost), words.Cut(r.b(), cellMost), r.change()})
+		t.Rows = append(t.Rows, []string{cmp.Or(kernelName(r.Kernel), r.Group), r.figure(), words.Cut(r.a(), cellMost), words.Cut(r.b(), cellMost), r.change()})
 		if r.changed() {
 			t.Changed = append(t.Changed, i)
 		}

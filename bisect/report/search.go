@@ -68,6 +68,7 @@ type Complaint struct {
 	Class  bisect.Class `json:"class"`
 	Phase  *string      `json:"phase"`
 	Metric *string      `json:"metric"`
+	Ends   *Effect      `json:"ends"` // of the metric: bad end against good end
 }
 
 // Culprit is a commit that brought the complaint.
@@ -195,7 +196,7 @@ func NewSearch(in Input) *Search {
 		d.Ends.Past = &Past{math.Expm1(p.SD), p.Launches, p.Sessions}
 	}
 	if f.Complaint.Class != "" {
-		d.Complaint = &Complaint{f.Complaint.Class, text(f.Complaint.Phase), text(f.Complaint.Metric)}
+		d.Complaint = &Complaint{f.Complaint.Class, text(f.Complaint.Phase), text(f.Complaint.Metric), (*Effect)(f.Complaint.Ends)}
 	}
 	for _, c := range f.Culprits {
 		d.Culprits = append(d.Culprits, in.culprit(c))
@@ -261,7 +262,7 @@ func (in Input) headline(d *Search) string {
 	f := in.Finding
 	switch {
 	case d.Axis != AxisHistory && in.Sets != nil && (f.Result == bisect.Found || f.Result == bisect.Inconclusive):
-		return in.Sets.headline(f, in.Advice)
+		return in.Sets.headline(f, in.Terms, in.Advice)
 	case f.Result == bisect.Found && len(f.Culprits) == 1:
 		return in.culpritWords(f.Culprits[0])
 	case f.Result == bisect.Found:
@@ -371,9 +372,10 @@ func quoted(e bisect.Effect) string {
 }
 
 // moved is how far a metric moved: slower or faster where it is a time. Which names are times is a convention of the
-// trial protocol ("time", "wall", "phase."); other numbers are only higher or lower.
+// trial protocol ("time", "wall", "phase."); other numbers are only higher or lower, and which is better is said.
 func moved(e bisect.Effect) string {
-	up, down := "higher", "lower"
+	better := " (" + words.Better(e.Higher) + ")"
+	up, down := "higher"+better, "lower"+better
 	if !e.Higher && e.Metric == "time" || e.Metric == "wall" || strings.HasPrefix(e.Metric, "phase.") {
 		up, down = "slower", "faster"
 	}
@@ -385,20 +387,20 @@ func moved(e bisect.Effect) string {
 	}
 }
 
-// Words are a metric with its change and the interval of it.
+// Words are a metric with its change and the interval of it, and which values are better.
 func (e Effect) Words() string {
 	if e.Exact != nil {
 		return e.exact(" %s, parent %s")
 	}
-	return fmt.Sprintf("%s %s", bisect.Effect(e).Name(), words.Interval(e.Ratio, e.Low, e.High, 0.95))
+	return fmt.Sprintf("%s %s, %s", bisect.Effect(e).Name(), words.Interval(e.Ratio, e.Low, e.High, 0.95), words.Better(e.Higher))
 }
 
 // exact writes the two numbers of a metric without noise: the value, then the parent's.
 func (e Effect) exact(format string) string {
 	x := e.Exact
-	s := bisect.Effect(e).Name() + fmt.Sprintf(format, fmt.Sprintf("%.8g", x.Value), fmt.Sprintf("%.8g", x.Parent))
+	better := words.Better(e.Higher)
 	if x.Parent != 0 && x.Value != 0 { // else the ratio says nothing
-		s += " (" + words.Change(e.Ratio) + ")"
+		better = words.Change(e.Ratio) + ", " + better
 	}
-	return s
+	return fmt.Sprintf("%s"+format+" (%s)", bisect.Effect(e).Name(), fmt.Sprintf("%.8g", x.Value), fmt.Sprintf("%.8g", x.Parent), better)
 }

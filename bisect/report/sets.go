@@ -112,6 +112,7 @@ type SafeSet struct {
 	Ratio     *float64           `json:"ratio"`
 	Low       *float64           `json:"low"`
 	High      *float64           `json:"high"`
+	Better    string             `json:"better"` // lower or higher; "" where there is no ratio
 	Maximum   bool               `json:"maximum"`
 	Maximal   bool               `json:"maximal"`
 	Confirmed bool               `json:"confirmed"`
@@ -147,22 +148,25 @@ type SetTest struct {
 
 // Term is what one flag, or flags that are on together, do to a metric.
 type Term struct {
-	Terms []string `json:"terms"`
-	Ratio float64  `json:"ratio"`
-	Low   float64  `json:"low"`
-	High  float64  `json:"high"`
-	Share float64  `json:"share"` // of all that the flags do, as logarithms
+	Terms  []string `json:"terms"`
+	Metric string   `json:"metric"`
+	Better string   `json:"better"` // lower or higher
+	Ratio  float64  `json:"ratio"`
+	Low    float64  `json:"low"`
+	High   float64  `json:"high"`
+	Share  float64  `json:"share"` // of all that the flags do, as logarithms
 }
 
-// headline is the answer of a search over sets; advice is what to do about flags that were ranked by their cost.
-func (s *Sets) headline(f bisect.Finding, advice string) string {
+// headline is the answer of a search over sets; advice is what to do about flags that were ranked by what they cost, the
+// terms.
+func (s *Sets) headline(f bisect.Finding, terms []Term, advice string) string {
 	switch n := len(s.Minimal); {
 	case n == 1:
 		return s.caused(s.Minimal[0])
 	case n > 1:
 		return fmt.Sprintf("%s; %s", s.caused(s.Minimal[0]), words.Count(n-1, "more minimal set"))
-	case f.Result == bisect.Found: // slow, and ranked
-		return "The flags make it slower: " + advice
+	case len(terms) > 0:
+		return fmt.Sprintf("Flags change `%s` (%s is better): %s", terms[0].Metric, terms[0].Better, advice)
 	case s.Spent:
 		return "Inconclusive: the budget ran out before a cause was confirmed"
 	}
@@ -280,7 +284,7 @@ func (s *Sets) step(atom int, g sets.Guilty) bool {
 func (s *Sets) safe(x sets.Safe) SafeSet {
 	out := SafeSet{Assignment: s.assignment(x.Atoms, nil), Metric: map[string]float64{}, Maximum: x.Maximum, Maximal: x.Maximal, Confirmed: x.Confirmed}
 	if x.Effect != nil && x.Effect.Metric != "" {
-		out.Ratio, out.Low, out.High = &x.Effect.Ratio, &x.Effect.Low, &x.Effect.High
+		out.Ratio, out.Low, out.High, out.Better = &x.Effect.Ratio, &x.Effect.Low, &x.Effect.High, words.Direction(x.Effect.Higher)
 		if v, ok := s.Levels[x.Atoms.Key()]; ok {
 			out.Metric[x.Effect.Metric] = v
 		}

@@ -79,7 +79,7 @@ func TestHeadlineOfSets(t *testing.T) {
 		{"two values of one flag", bisect.Found, func(s *report.Sets) {
 			s.Minimal = []sets.Guilty{guilty(true, sets.Member{Atom: 1, Role: sets.Carrier}, sets.Member{Atom: 2, Role: sets.Culprit})}
 		}, "", "level=2 causes a timeout in warmup"},
-		{"ranked", bisect.Found, func(*report.Sets) {}, "", "The flags make it slower: turn graph off"},
+		{"ranked", bisect.Found, func(*report.Sets) {}, "", "Flags change `rate` (higher is better): turn graph off"},
 		{"spent", bisect.Inconclusive, func(s *report.Sets) { s.Spent = true }, "", "Inconclusive: the budget ran out before a cause was confirmed"},
 		{"unclear", bisect.Inconclusive, func(*report.Sets) {}, "too noisy", "Inconclusive: too noisy"},
 		{"open", bisect.Inconclusive, func(*report.Sets) {}, "", "Inconclusive: no cause was confirmed"},
@@ -88,6 +88,9 @@ func TestHeadlineOfSets(t *testing.T) {
 		s := flagSets(t)
 		c.sets(s)
 		in := report.Input{Axis: report.AxisFlags, Sets: s, Finding: bisect.Finding{Result: c.result, Ends: bisect.Ends{Why: c.why}}, Advice: "turn graph off"}
+		if c.name == "ranked" {
+			in.Terms = []report.Term{{Terms: []string{"graph"}, Metric: "rate", Better: "higher", Ratio: 0.5}}
+		}
 		if got := report.NewSearch(in).Headline; got != c.want {
 			t.Errorf("%s: %s\nwant %s", c.name, got, c.want)
 		}

@@ -39,12 +39,12 @@ func TestHeadlineOfEachFailure(t *testing.T) {
 		{bisect.Culprit{Class: bisect.Slow, Effect: effect("time", "m=512", 2.5, false)}, "makes `time` of m=512 2.5 times slower"},
 		{bisect.Culprit{Class: bisect.Improved, Effect: effect("phase.load", "", 0.8, false)}, "makes `phase.load` 20.0 % faster"},
 		{bisect.Culprit{Class: bisect.Improved, Effect: effect("wall", "", 0.8, false)}, "makes `wall` 20.0 % faster"},
-		{bisect.Culprit{Class: bisect.Slow, Effect: effect("throughput", "", 0.8, true)}, "makes `throughput` 20.0 % lower"},
-		{bisect.Culprit{Class: bisect.Slow, Effect: effect("memory", "", 1.5, false)}, "makes `memory` 50.0 % higher"},
-		{bisect.Culprit{Class: bisect.Slow, Effect: exact(64, 56)}, "raises registers of gemm to 64 from 56 (+14.3 %)"},
-		{bisect.Culprit{Class: bisect.Improved, Effect: exact(56, 64)}, "lowers registers of gemm to 56 from 64 (-12.5 %)"},
-		{bisect.Culprit{Class: bisect.Slow, Effect: exact(728, 0)}, "raises registers of gemm to 728 from 0"},
-		{bisect.Culprit{Class: bisect.Improved, Effect: exact(0, 728)}, "lowers registers of gemm to 0 from 728"},
+		{bisect.Culprit{Class: bisect.Slow, Effect: effect("throughput", "", 0.8, true)}, "makes `throughput` 20.0 % lower (higher is better)"},
+		{bisect.Culprit{Class: bisect.Slow, Effect: effect("memory", "", 1.5, false)}, "makes `memory` 50.0 % higher (lower is better)"},
+		{bisect.Culprit{Class: bisect.Slow, Effect: exact(64, 56)}, "raises registers of gemm to 64 from 56 (+14.3 %, lower is better)"},
+		{bisect.Culprit{Class: bisect.Improved, Effect: exact(56, 64)}, "lowers registers of gemm to 56 from 64 (-12.5 %, lower is better)"},
+		{bisect.Culprit{Class: bisect.Slow, Effect: exact(728, 0)}, "raises registers of gemm to 728 from 0 (lower is better)"},
+		{bisect.Culprit{Class: bisect.Improved, Effect: exact(0, 728)}, "lowers registers of gemm to 0 from 728 (lower is better)"},
 		{bisect.Culprit{Class: bisect.Crash, Merge: true}, "merge cccccccccc introduces a crash"},
 	} {
 		c.culprit.Commit = samples.CulpritID

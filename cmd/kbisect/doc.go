@@ -60,7 +60,7 @@ by how much; exit 1 is a regression. kbisect measure launches one revision and d
 what the store holds by commit. Each takes a command after --, or kbisect.toml.
 
 	$ kbisect compare v1 HEAD -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
-	No difference of 3 % or more: time changes by +0.00 to +0.00 %.
+	No difference of 3 % or more: time changes by +0.00 to +0.00 %, lower is better.
 	  no difference  time    lower   30.00 µs …
 	$ kbisect measure v1 --launches 2 -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
 	Each of 2 launches ended well.
@@ -89,7 +89,7 @@ worse. It writes JUnit, SARIF and Markdown, and in a job of GitHub a summary and
 branch; --accept REASON records what is worse on purpose in a file of the repository, for this branch alone.
 
 	$ kbisect gate --base v1 -- sh -c 'echo "sample: 30 us" >&$KBISECT_FD'
-	…Pass: no change of 3 % or more: time changes by +0.00 to +0.00 %.
+	…Pass: no change of 3 % or more: time changes by +0.00 to +0.00 %, lower is better.
 	…pass … time … 30.00 µs … a change of 3 % is ruled out
 
 # The machine

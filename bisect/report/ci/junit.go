@@ -119,7 +119,7 @@ func junitRuns(g *report.Gate) junitCase {
 // junitNumber is the test case of one number.
 func junitNumber(g *report.Gate, x report.Contrast) junitCase {
 	word, why := g.Line(x)
-	why = strings.TrimSuffix(x.Change(g.ErrorRate)+", "+why, ", ")
+	why = strings.TrimSuffix(x.Change(g.ErrorRate)+"; "+why, "; ")
 	c := junitCase{Class: "kbisect.gate", Name: x.Name(), Time: "0.000"}
 	said := &junitText{Type: x.Result, Message: word + ": " + why, Text: fmt.Sprintf("base %s, HEAD %s\n%s: %s", x.A.Words(x.Unit), x.B.Words(x.Unit), word, why)}
 	switch {

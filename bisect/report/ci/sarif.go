@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
@@ -47,12 +48,12 @@ func SARIF(w io.Writer, g *report.Gate, version string) error {
 		add("KB-CANNOT-TELL", "warning", g.Verdict, "")
 	}
 	for _, x := range report.With(report.GateRegression, g.Contrasts) {
-		add("KB-SLOW", "error", words.Printable(x.Name())+" "+x.Change(g.ErrorRate)+" against the merge base.", x.Name())
+		add("KB-SLOW", "error", words.Printable(x.Name())+" against the merge base: "+x.Change(g.ErrorRate)+".", x.Name())
 	}
 	if g.Failure == nil && g.Result == report.GateOpen {
 		for _, x := range report.With(report.GateOpen, g.Contrasts) {
 			_, why := g.Line(x)
-			add("KB-CANNOT-TELL", "warning", words.Printable(x.Name())+": cannot tell: "+why+".", x.Name())
+			add("KB-CANNOT-TELL", "warning", words.Printable(x.Name())+": cannot tell: "+strings.TrimSuffix(x.Change(g.ErrorRate)+"; "+why, "; ")+".", x.Name())
 		}
 	}
 	driver := object{"name": "kbisect", "rules": sarifRules()}

@@ -67,7 +67,7 @@ func gateFacts(d *report.Gate) []Fact {
 		f.add("author", c.Author)
 		f.add("date", c.Date)
 		if c.Effect != nil {
-			f.add("effect", report.Effect(*c.Effect).Words()+", "+words.Better(c.Effect.Higher))
+			f.add("effect", report.Effect(*c.Effect).Words())
 		}
 		for i, x := range c.Places {
 			if i == most {
@@ -147,7 +147,7 @@ func (c compared) metrics() Section {
 	for _, x := range c.Contrasts {
 		word, note := c.line(x)
 		b := x.Bound
-		t.Rows = append(t.Rows, []string{word, x.Name(), direction(x.Higher), x.A.Words(x.Unit), x.B.Words(x.Unit), change(b), words.P(float64(x.Holm)), note})
+		t.Rows = append(t.Rows, []string{word, x.Name(), words.Direction(x.Higher), x.A.Words(x.Unit), x.B.Words(x.Unit), change(b), words.P(float64(x.Holm)), note})
 		t.States = append(t.States, contrastState(x.Result))
 		if x.Result == report.GateRegression || x.Result == report.GateOpen {
 			t.First = append(t.First, len(t.Rows)-1)
@@ -165,13 +165,6 @@ func (c compared) metrics() Section {
 		s.Charts = []Chart{{Kind: "effects", Label: "Change from " + c.names[0] + " to " + c.names[1] + ", with the interval on which the verdict rests", Data: chart}}
 	}
 	return s
-}
-
-func direction(higher bool) string {
-	if higher {
-		return "higher"
-	}
-	return "lower"
 }
 
 // change is a ratio with its bounds; the column says of what probability these are.

@@ -94,6 +94,9 @@ func (f *finder) facts() []Fact {
 	}
 	if c := f.Complaint; c != nil && len(f.Culprits) != 1 {
 		out.add("complaint", bisect.Complaint{Class: c.Class, Phase: report.Text(c.Phase), Metric: report.Text(c.Metric)}.String())
+		if c.Ends != nil {
+			out.add("difference", c.Ends.Words())
+		}
 	}
 	if f.Ends.Good == f.Ends.Bad { // flags
 		out.add("commit", f.named(f.Ends.Bad))
@@ -128,7 +131,7 @@ func (f *finder) culprit(c report.Culprit) []Fact {
 	out.add("date", c.Date)
 	out.add("files", words.Listed(c.Files, 12))
 	if c.Effect != nil {
-		out.add("effect", c.Effect.Words()+", "+words.Better(c.Effect.Higher))
+		out.add("effect", c.Effect.Words())
 	}
 	for _, e := range c.Besides {
 		if e.Case == "" {

@@ -132,6 +132,9 @@ func keep(d *report.Search) Section {
 		}
 		if metrics := slices.Sorted(maps.Keys(x.Metric)); timed != "" && len(metrics) > 0 {
 			timed = metrics[0] + " " + timed
+			if x.Better != "" { // a search that was kept by an older kbisect does not tell
+				t.Notes = []string{"Against the base: " + metrics[0] + ", " + x.Better + " is better."}
+			}
 		}
 		t.Rows = append(t.Rows, []string{what, timed, yes(x.Confirmed), x.Name()})
 		t.States = append(t.States, Good)
@@ -151,7 +154,7 @@ func keep(d *report.Search) Section {
 		}
 	}
 	if d.Recommended != nil && len(d.Recommended.Parts()) > 1 && d.Recommended.Ratio != nil {
-		t.Notes = []string{"Each set was timed as a whole; kbisect compare shows what one change costs or gains."}
+		t.Notes = append(t.Notes, "Each set was timed as a whole; kbisect compare shows what one change costs or gains.")
 	}
 	return Section{ID: "keep", Title: "What you can keep", Tables: []Table{t}}
 }
@@ -173,12 +176,12 @@ type effectBar struct {
 func effects(d *report.Search) Section {
 	s := Section{ID: "effects", Title: "What the flags cost and gain"}
 	s.List = slices.DeleteFunc([]string{report.Text(d.Advice)}, func(x string) bool { return x == "" })
-	t := Table{Title: "Effects on the metric", Columns: []string{"flag", "change (95 % CI)"}}
+	t := Table{Title: "Effects on the metric", Columns: []string{"flag", "metric", "better", "change (95 % CI)"}}
 	var c effectChart
 	for _, e := range d.Effects {
 		name := strings.Join(e.Terms, " with ")
 		c.Terms = append(c.Terms, effectBar{words.Printable(name), e.Ratio, e.Low, e.High})
-		t.Rows = append(t.Rows, []string{name, words.Interval(e.Ratio, e.Low, e.High, 0.95)})
+		t.Rows = append(t.Rows, []string{name, e.Metric, e.Better, words.Interval(e.Ratio, e.Low, e.High, 0.95)})
 	}
 	if len(c.Terms) > 0 {
 		s.Charts = []Chart{{Kind: "effects", Label: "Change of the metric by flag, with 95 % intervals", Data: c}}

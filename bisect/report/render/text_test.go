@@ -126,7 +126,7 @@ func TestReportNamesTheCase(t *testing.T) {
 	d := report.NewSearch(in)
 	p := page.New(d, in.Ledger)
 	holds(t, textOf(t, p), "cccccccccc makes `time` of 128 12.0 % slower\n", "effect      time of 128 +12.0 % (95 % CI +11.0 to +13.0 %), lower is better\n",
-		"overall     time +1.4 % (95 % CI +1.0 to +1.8 %)\n", "also        time of 64 +50.0 % (95 % CI +40.0 to +60.0 %), more than the other cases\n")
+		"overall     time +1.4 % (95 % CI +1.0 to +1.8 %), lower is better\n", "also        time of 64 +50.0 % (95 % CI +40.0 to +60.0 %), lower is better, more than the other cases\n")
 	if own := d.Culprits[0]; own.Effect.Metric != "time" || own.Effect.Case != "128" || len(own.Besides) != 2 || own.Besides[0].Case != "" || own.Besides[0].Ratio != 1.014 {
 		t.Errorf("%+v", own)
 	}
@@ -140,9 +140,9 @@ func TestReportExactWords(t *testing.T) {
 		exact bisect.Exact
 		want  string
 	}{
-		{bisect.Slow, bisect.Exact{Value: 40}, "cccccccccc raises spills of k to 40 from 0\n"},
-		{bisect.Slow, bisect.Exact{Value: 72, Parent: 64}, "cccccccccc raises spills of k to 72 from 64 (+12.5 %)\n"},
-		{bisect.Improved, bisect.Exact{Parent: 40}, "cccccccccc lowers spills of k to 0 from 40\n"},
+		{bisect.Slow, bisect.Exact{Value: 40}, "cccccccccc raises spills of k to 40 from 0 (lower is better)\n"},
+		{bisect.Slow, bisect.Exact{Value: 72, Parent: 64}, "cccccccccc raises spills of k to 72 from 64 (+12.5 %, lower is better)\n"},
+		{bisect.Improved, bisect.Exact{Parent: 40}, "cccccccccc lowers spills of k to 0 from 40 (lower is better)\n"},
 	} {
 		in := samples.Found()
 		in.Finding.Complaint = bisect.Complaint{Class: c.class, Metric: "spills of k"}
@@ -169,7 +169,7 @@ func TestTextOfComparison(t *testing.T) {
 	d.B.LeftOut = []report.Excluded{{Why: "throttled", Launches: 2}}
 	d.Warnings = []string{"mind this"}
 	text := textOf(t, page.New(d, report.Ledger{}))
-	holds(t, text, "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %).\n", "  A  aaaaaaaaaa  HEAD^  subject of HEAD^", "30.00 µs (29.90 to 30.20)", "36.00 µs", "+20.0 % (+18.0 to +22.0 %)", "2.0e-04",
+	holds(t, text, "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %), lower is better.\n", "  A  aaaaaaaaaa  HEAD^  subject of HEAD^", "30.00 µs (29.90 to 30.20)", "36.00 µs", "+20.0 % (+18.0 to +22.0 %)", "2.0e-04",
 		"regression", "2 left out: throttled", "- mind this", "kbisect run --good HEAD^ --bad HEAD", "kbisect show s1", "changes of 3 % and more, error 1 %")
 	if strings.Contains(text, "\x1b") {
 		t.Error("a subject drives the terminal")
@@ -223,7 +223,7 @@ func TestTextOfMeasurement(t *testing.T) {
 // TestTextOfGates: a line for each metric, each verdict with its colour, and nothing that drives the terminal.
 func TestTextOfGates(t *testing.T) {
 	headlines := map[string]string{
-		"pass": "^Pass: no change of 3 % or more: every metric changes by -2.00 to \\+2.00 %\\.", "improvement": `^Improvement: time of n1 -20\.0 % \(99 % CI -22\.0 to -18\.0 %\)\.`,
+		"pass": "^Pass: no change of 3 % or more: every metric changes by -2.00 to \\+2.00 %\\.", "improvement": `^Improvement: time of n1 -20\.0 % \(99 % CI -22\.0 to -18\.0 %\), lower is better\.`,
 		"regression": `^Regression: 2 of 4 metrics, most of all time of n1 \+20\.0 %`, "open": "^Cannot tell: 1 of 2 metrics undecided after 8 pairs, above all time of n1 .*; so many pairs show a change of 2.1 % four times in five, looked for is 3 %",
 		"accepted": `^Pass: no change of 3 % or more that is not accepted; 1 change for the worse accepted\.`, "idle": "^Pass: equal inputs; nothing was launched",
 		"wrong": "^Regression: HEAD fails in 2 of 2 launches", "flaky": "^Cannot tell: HEAD fails in 1 of 40 launches", "gone": "cannot tell  time of n2 .* - .*HEAD does not report it",

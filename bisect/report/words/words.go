@@ -133,11 +133,14 @@ func unitOf(ratio float64) string {
 }
 
 // Better says which values of a number are better.
-func Better(higher bool) string {
+func Better(higher bool) string { return Direction(higher) + " is better" }
+
+// Direction is Better for a column of that name.
+func Direction(higher bool) string {
 	if higher {
-		return "higher is better"
+		return "higher"
 	}
-	return "lower is better"
+	return "lower"
 }
 
 // Quantity is a value in the unit in which it is read best; "-" where it is not known.

@@ -188,7 +188,7 @@ func (x *explainer) metricRows() (rows []report.Row) {
 		}
 		r := report.Numbers(groupPhases, "", "measured "+name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))
 		r.Key, r.Noise = true, max(metricNoise, wide(ma.Values), wide(mb.Values))
-		r.Metric, r.Case = n.Metric, n.One
+		r.Metric, r.Case, r.Better = n.Metric, n.One, cmp.Or(ma.Better, mb.Better)
 		rows = append(rows, r)
 	}
 	return rows

@@ -112,7 +112,7 @@ func (x *setSearch) rank(ctx context.Context, a axis, flags *flags.Flags, f bise
 		}
 		return f, nil
 	}
-	x.ranking = &r
+	x.ranking, x.ranked = &r, metric.Name
 	if all := x.options.Metrics; len(all) > 1 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the flags are ranked by %s alone\nhint: --metric %s ranks them by that", metric.Name, all[1].Name))
 	}
@@ -121,7 +121,10 @@ func (x *setSearch) rank(ctx context.Context, a axis, flags *flags.Flags, f bise
 	worse := func(e effects.Effect) bool { return (e.Ratio > 1) != metric.Higher }
 	if slices.ContainsFunc(r.Effects, worse) {
 		f.Result = bisect.Found
-		f.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: metric.Name, Ends: r.Total}
+		f.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: metric.Name}
+		if t := r.Total; t != nil {
+			f.Complaint.Ends = &bisect.Effect{Metric: metric.Name, Ratio: t.Ratio, Low: t.Low, High: t.High, Higher: metric.Higher}
+		}
 	}
 	if len(r.Effects) > 0 {
 		f.Warnings = slices.Concat(flags.Notes, r.Warnings) // without that the ends do not differ, which is not true of the metric

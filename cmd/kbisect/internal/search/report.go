@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -75,7 +76,7 @@ func (s *Search) Input(f bisect.Finding) report.Input {
 		if r := s.sets.ranking; r != nil {
 			in.Advice = r.Advice()
 			for _, e := range r.Effects {
-				in.Terms = append(in.Terms, report.Term{Terms: e.Terms, Ratio: e.Ratio, Low: e.Low, High: e.High, Share: e.Share})
+				in.Terms = append(in.Terms, report.Term{Terms: e.Terms, Metric: s.sets.ranked, Better: words.Direction(r.Higher), Ratio: e.Ratio, Low: e.Low, High: e.High, Share: e.Share})
 			}
 		}
 	}

@@ -54,6 +54,7 @@ type setSearch struct {
 	options search.Options
 	found   *report.Sets     // of the search that was made last
 	ranking *effects.Ranking // what each flag costs, where flags were ranked
+	ranked  string           // the metric by which they were
 }
 
 // newSetSearch is a search for what the policy asks for.
