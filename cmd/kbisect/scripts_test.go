@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,7 @@ func TestScriptsOfGitBisectRun(t *testing.T) {
 		argv    []string // the command; nil is ./t.sh
 		options []string // of kbisect
 		outside bool     // the script lies outside of the repository
+		link    bool     // the user, the command and the script take a symbolic link to the repository
 	}{
 		{name: "make or skip", script: "make -s || exit 125\ngrep -q fine app"},
 		{name: "a test of a file", argv: []string{"test", "!", "-f", "bug"}},
@@ -92,6 +94,9 @@ test $(git rev-list --count v1.0..HEAD) -lt 5 && git grep -q fine HEAD -- state 
 		{name: "all is cleaned", script: "git clean -qfdx -e t.sh -e vendor -e data -e fix.patch || exit 125\nmake -s || exit 125\ngrep -q fine app"},
 		{name: "a script outside", outside: true, script: "grep -q fine state"},
 		{name: "a script outside with the absolute path", outside: true, script: "cd REPO && make -s || exit 125\ngrep -q fine app"},
+		{name: "a link to the repository", link: true, argv: []string{"REPO/ci/check.sh"}},
+		{name: "a script that takes a link to the repository", link: true, script: "cd REPO && make -s || exit 125\ngrep -q fine app"},
+		{name: "a script outside that takes a link to the repository", link: true, outside: true, script: "cd REPO && make -s || exit 125\ngrep -q fine app"},
 		{name: "a linked work tree", options: []string{"--in-worktree"}, script: "git worktree list | grep -q \"$(pwd -P)\" || test -d .git || exit 125\ngit describe --tags >/dev/null || exit 125\ngrep -q fine state"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,7 +105,17 @@ test $(git rev-list --count v1.0..HEAD) -lt 5 && git grep -q fine HEAD -- state 
 			if err := errors.Join(os.RemoveAll(r.dir), os.CopyFS(r.dir, os.DirFS(made.dir))); err != nil {
 				t.Fatal(err)
 			}
-			argv := c.argv
+			if c.link {
+				link := filepath.Join(t.TempDir(), "link")
+				if err := os.Symlink(r.dir, link); err != nil {
+					t.Fatal(err)
+				}
+				r.dir = link
+			}
+			argv := slices.Clone(c.argv)
+			for i := range argv {
+				argv[i] = strings.ReplaceAll(argv[i], "REPO", r.dir)
+			}
 			if c.script != "" {
 				argv = []string{"./t.sh"}
 				at := filepath.Join(r.dir, "t.sh")
@@ -114,7 +129,7 @@ test $(git rev-list --count v1.0..HEAD) -lt 5 && git grep -q fine HEAD -- state 
 				}
 			}
 			before := r.git("for-each-ref") + r.git("status", "--porcelain") + r.git("worktree", "list")
-			args := append([]string{"run", "--quiet", "--no-hunks", "--no-explain", "--good", good}, c.options...)
+			args := append([]string{"-C", r.dir, "run", "--quiet", "--no-hunks", "--no-explain", "--good", good}, c.options...)
 			out, errs, code := r.kbisect(append(append(args, "--"), argv...)...)
 			if code != exit.OK || !strings.HasPrefix(out, culprit[:10]+" introduces") {
 				t.Errorf("exit %d, culprit %s\n%s%s", code, culprit, out, errs)

@@ -54,7 +54,7 @@ func (r reader) overlayUncommitted() {
 		if !ok || len(p.Plan.Files) >= maxOverlay {
 			continue
 		}
-		if home := r.repo.WorkDir(); kernels.Names(file.Text, home) {
+		if home := r.namedIn(file.Text); home != "" {
 			file.Home = home
 			r.warnNow(fmt.Sprintf("%s names %s: in candidates that is their own folder", name, home))
 		}
@@ -77,7 +77,11 @@ func (r reader) localArgv(argv []string) (out []string, script *kernels.File) {
 		return argv, nil
 	}
 	for _, word := range argv {
-		if rel, err := filepath.Rel(root, word); filepath.IsAbs(word) && err == nil && filepath.IsLocal(rel) {
+		at := word
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(word)); err == nil && filepath.Clean(word) != root {
+			at = filepath.Join(dir, filepath.Base(word))
+		}
+		if rel, err := filepath.Rel(root, at); filepath.IsAbs(word) && err == nil && filepath.IsLocal(rel) {
 			word = rel
 			if len(out) == 0 {
 				word = "./" + rel
@@ -90,13 +94,32 @@ func (r reader) localArgv(argv []string) (out []string, script *kernels.File) {
 		return out, nil
 	}
 	file, ok := readOverlay(filepath.Dir(out[at]), filepath.Base(out[at]))
-	if !ok || !kernels.Names(file.Text, root) {
+	if !ok {
 		return out, nil
 	}
-	r.warnNow(fmt.Sprintf("%s names %s: in candidates that is their own folder", out[at], root))
-	file.Name, file.Home = path.Join(".git", "kbisect", file.Name), root
+	home := r.namedIn(file.Text)
+	if home == "" {
+		return out, nil
+	}
+	r.warnNow(fmt.Sprintf("%s names %s: in candidates that is their own folder", out[at], home))
+	file.Name, file.Home = path.Join(".git", "kbisect", file.Name), home
 	out[at] = "./" + file.Name
 	return out, &file
+}
+
+// namedIn is the path of the work tree that a script names: the real one, or the one by which the user came, through
+// symbolic links; "" where it names neither.
+func (r reader) namedIn(script string) string {
+	root := r.repo.WorkDir()
+	if root == "" || kernels.Names(script, root) {
+		return root
+	}
+	came, _ := filepath.Abs(r.q.Dir)
+	came = strings.TrimSuffix(came, filepath.FromSlash("/"+r.here()))
+	if real, err := filepath.EvalSymlinks(came); err == nil && real == root && kernels.Names(script, came) {
+		return came
+	}
+	return ""
 }
 
 // here is the folder below the top of the work tree in which the user stands; "" is the top.
