@@ -262,7 +262,7 @@ func (r *rig) open(faults bool) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.machine.greeted, p.machine.hello = true, r.greeting(c.Dir) // to compile one for each search takes long
+	p.machine.greeting, p.machine.hello = met(), r.greeting(c.Dir) // to compile one for each search takes long
 	return p, nil
 }
 

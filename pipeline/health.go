@@ -24,7 +24,7 @@ type machine struct {
 	cookie   string
 	env      []string                  // of known-good programs
 	devices  bool                      // there are devices that are watched
-	greeted  bool                      // the known-good program has been looked for
+	greeting *greeting                 // nil until a known-good program is looked for
 	hello    *hello                    // a known-good program; nil if there is none
 	suspects map[bisect.Candidate]bool // see suspect
 }
@@ -37,33 +37,72 @@ func (m *machine) suspect(c bisect.Candidate, yes bool) {
 	}
 }
 
-// greet runs the known-good program before the first trial. A machine on which it fails may still do for a project
-// that needs no device, so that this alone is a warning.
-func (m *machine) greet(ctx context.Context, root *workspace.Root) (warning string, err error) {
-	if m.greeted {
+// greeting makes and runs the known-good program for the first time, beside the first export and build.
+type greeting struct {
+	cancel  context.CancelFunc
+	over    chan struct{} // closed when the rest is known
+	hello   *hello
+	warning string
+	err     error
+}
+
+// met is a greeting that is over.
+func met() *greeting {
+	over := make(chan struct{})
+	close(over)
+	return &greeting{cancel: func() {}, over: over}
+}
+
+// greet begins the greeting, once.
+func (m *machine) greet(ctx context.Context, root *workspace.Root) {
+	if m.greeting != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	g := &greeting{cancel: cancel, over: make(chan struct{})}
+	m.greeting = g
+	go func() {
+		defer close(g.over)
+		defer cancel()
+		if g.hello, g.err = newHello(ctx, filepath.Join(root.Dir, "hello"), m.cookie, m.env, m.devices); g.err != nil {
+			if lost := root.Check(); lost != nil {
+				g.err = lost
+			}
+			return
+		}
+		if g.warning, g.err = g.hello.fails(ctx); g.warning != "" {
+			g.warning += "\nhint: kbisect doctor"
+		}
+	}()
+}
+
+// greeted waits for the end of the greeting: no launch has anything beside it. A machine on which the known-good program
+// fails may still do for a project that needs no device, so that this alone is a warning, which is returned once.
+func (m *machine) greeted() (warning string, err error) {
+	if m.greeting == nil || m.hello != nil {
 		return "", nil
 	}
-	m.greeted = true
-	if m.hello, err = newHello(ctx, filepath.Join(root.Dir, "hello"), m.cookie, m.env, m.devices); err != nil {
-		if lost := root.Check(); lost != nil {
-			return "", lost
-		}
-		return "", err
+	<-m.greeting.over
+	warning, m.greeting.warning = m.greeting.warning, ""
+	m.hello, err = m.greeting.hello, m.greeting.err
+	return warning, err
+}
+
+// close ends a greeting under way.
+func (m *machine) close() {
+	if m.greeting != nil {
+		m.greeting.cancel()
+		<-m.greeting.over
 	}
-	why, err := m.hello.fails(ctx)
-	if why != "" {
-		why += "\nhint: kbisect doctor"
-	}
-	return why, err
 }
 
 // follow takes over what the known-good program has shown in the machine of another pipeline, which is the same one
 // unless devices are watched.
 func (m *machine) follow(first *machine) {
-	if m.greeted || !first.greeted || m.devices {
+	if m.greeting != nil || first.greeting == nil || m.devices {
 		return
 	}
-	m.greeted = true
+	m.greeting = met()
 	if first.hello != nil {
 		h := *first.hello
 		h.cookie = m.cookie

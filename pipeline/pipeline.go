@@ -72,6 +72,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 
 // Close removes the workspaces and everything in them.
 func (p *Pipeline) Close() error {
+	p.machine.close()
 	return cmp.Or(p.ahead.close(), p.workspaces.close())
 }
 
@@ -124,12 +125,8 @@ const (
 // without blaming the candidate. One that was throttled or shared its device is made again where its times matter.
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	noticed := len(p.notices.texts)
-	warning, err := p.machine.greet(ctx, p.workspaces.root)
-	if err != nil {
-		return bisect.Outcome{}, err
-	}
-	if warning != "" {
-		p.notices.once(warning)
+	if !p.Config.Recipe.OnlyBuilds(r) {
+		p.machine.greet(ctx, p.workspaces.root)
 	}
 	var dropped []string
 	infra := 0
@@ -331,6 +328,13 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 
 // launch makes one launch with the devices watched, and asks whose fault a failure is.
 func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
+	warning, err := p.machine.greeted()
+	if err != nil {
+		return bisect.Outcome{}, err
+	}
+	if warning != "" {
+		p.notices.once(warning)
+	}
 	before := readDevices(p.Config.Devices)
 	// Builds ahead are paused while times are taken, see ahead.
 	defer p.ahead.freeze(false)
