@@ -34,6 +34,13 @@ const (
 	Cold Caches = "cold" // empty
 )
 
+// warm reports that a launch finds the caches as the last one of its candidate left them.
+func (c Config) warm(r bisect.Request) bool { return c.Caches == Warm || c.Caches == "" && r.Timing }
+
+// single reports that one workspace serves this request and all others like it: nothing of a candidate, neither a build
+// nor warm caches, outlasts its launch. A clean switch, which looks at every file, makes that workspace a fresh checkout.
+func (c Config) single(r bisect.Request) bool { return len(c.Recipe.Plan.Build) == 0 && !c.warm(r) }
+
 // Activity is what the pipeline is doing now.
 type Activity struct {
 	Request bisect.Request

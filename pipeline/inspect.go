@@ -48,7 +48,7 @@ type Wrapped struct {
 // could not be exported or built, and look is not called.
 func (p *Pipeline) Inspect(ctx context.Context, r bisect.Request, look func(*Inspection) error) (bisect.Outcome, error) {
 	p.ahead.stop()
-	w, err := p.workspaces.get(p.Config.Recipe, r)
+	w, err := p.workspaces.get(r)
 	if err != nil {
 		return bisect.Outcome{}, err
 	}

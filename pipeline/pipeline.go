@@ -60,10 +60,11 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 		return nil, &bisect.InfraError{What: "making the working folder " + c.Dir, Err: fmt.Errorf("%w\nhint: set XDG_CACHE_HOME to a folder that can be written", err)}
 	}
 	p := &Pipeline{
-		Config: c, workspaces: workspaces{root, map[string]*workspace.Workspace{}},
+		Config: c, workspaces: workspaces{nil, root, map[string]*workspace.Workspace{}},
 		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}},
 		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
 	}
+	p.workspaces.config = &p.Config
 	if len(c.Recipe.Plan.Build) > 0 {
 		p.ahead, p.cpus = newAhead(root, c.Jobs)
 	}
@@ -247,12 +248,12 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 // prepare returns a workspace that holds the candidate, built: its own, or one in which it was built ahead. The outcome
 // has a class if it could not be built.
 func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Workspace, bisect.Outcome, error) {
-	w, err := p.workspaces.get(p.Config.Recipe, r)
+	w, err := p.workspaces.get(r)
 	if err != nil {
 		return nil, bisect.Outcome{}, err
 	}
 	w.Forget()
-	ends := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad // they keep their workspaces, see workspaceName
+	ends := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad // they keep their workspaces, see workspaces.name
 	if p.clean || r.Clean || ends || p.Config.Recipe.Holds(w, r.Candidate) {
 		return p.build(ctx, w, r)
 	}
@@ -261,7 +262,7 @@ func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Wo
 		return p.build(ctx, w, r)
 	}
 	ready.Share = workspace.Share{CPUs: p.cpus}
-	p.workspaces.open[workspaceName(r)] = ready
+	p.workspaces.open[p.workspaces.name(r)] = ready
 	p.notices.exports(built.Warnings)
 	return ready, built.Outcome, nil
 }
@@ -289,11 +290,11 @@ func (p *Pipeline) job(r bisect.Request) trial.Job {
 // candidate left them, unless the user wants them empty: just-in-time compilation takes seconds once, and would hide
 // a change of microseconds. All other launches find them empty, as a fresh machine would have them.
 func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
-	recipe, caches := p.Config.Recipe, p.Config.Caches
+	recipe := p.Config.Recipe
 	if recipe.OnlyBuilds(r) {
 		return bisect.Outcome{Class: bisect.OK}, nil
 	}
-	warm := caches == Warm || caches == "" && r.Timing
+	warm := p.Config.warm(r)
 	if warm && w.Caches.Warmed == r.Candidate {
 		o, err := p.launch(ctx, w, r, patience)
 		if err == nil && w.Caches.Filled(recipe.WholeTimed, false) {
@@ -314,7 +315,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		return first, nil
 	}
 	first.Caches = string(Cold)
-	if caches == Cold {
+	if p.Config.Caches == Cold {
 		return first, nil
 	}
 	if !warm { // launches of other candidates may have had less to compile

@@ -300,6 +300,26 @@ func TestEveryTrialStartsClean(t *testing.T) {
 	}
 }
 
+// Where nothing of a candidate outlasts its launch, ends, search and proof share one workspace, and each launch finds a
+// fresh checkout there, whatever the last one has done to it. Launches for their times keep workspaces of their own.
+func TestOneWorkspaceWithoutABuild(t *testing.T) {
+	const body = `{ cat n d/m; ls -A . d; mkdir made; stat -c %a . d made | uniq | wc -l; rmdir made; } >>$BENCH_LOG; echo bad >n; cp n new; mv d/m d/other; ln run.sh d/run; chmod 711 d .`
+	first := append(script(body), fixtures.Write("n", "0"), fixtures.Write("d/m", "m"))
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{}, first, []fixtures.Change{fixtures.Write("n", "1")})
+	for i, why := range []bisect.Purpose{bisect.EndGood, bisect.EndBad, bisect.Searching, bisect.ConfirmCulprit, bisect.ConfirmParent, bisect.EndGood} {
+		b.test(i%2, why)
+		if got, want := b.said(), fmt.Sprintf("%dm.: .git d n run.sh d: m 1", i%2); got != want {
+			t.Errorf("%s: %q, want %q", why, got, want)
+		}
+	}
+	if len(b.workspaces.open) != 1 {
+		t.Errorf("%d workspaces are open", len(b.workspaces.open))
+	}
+	if _, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.EndGood, Timing: true}); err != nil || b.workspaces.open["good"] == nil {
+		t.Errorf("for its times: %v, %d workspaces", err, len(b.workspaces.open))
+	}
+}
+
 // Trials find their caches empty, but where times are compared as a first process left them; a
 // killed process leaves nothing in them, and the user's own are out of sight.
 func TestCaches(t *testing.T) {

@@ -8,13 +8,17 @@ import (
 
 // workspaces are those that are open, by name.
 type workspaces struct {
-	root *workspace.Root
-	open map[string]*workspace.Workspace
+	config *Config // of the pipeline
+	root   *workspace.Root
+	open   map[string]*workspace.Workspace
 }
 
-// workspaceName gives the ends workspaces of their own, since they are launched again and again, and each side of
-// a confirmation a fresh one.
-func workspaceName(r bisect.Request) string {
+// name gives the ends workspaces of their own, since they are launched again and again, and each side of a
+// confirmation a fresh one.
+func (ws *workspaces) name(r bisect.Request) string {
+	if ws.config.single(r) {
+		return "search"
+	}
 	switch r.Purpose {
 	case bisect.EndGood:
 		return "good"
@@ -27,12 +31,12 @@ func workspaceName(r bisect.Request) string {
 }
 
 // of is the workspace for a request, or nil if it was not opened.
-func (ws *workspaces) of(r bisect.Request) *workspace.Workspace { return ws.open[workspaceName(r)] }
+func (ws *workspaces) of(r bisect.Request) *workspace.Workspace { return ws.open[ws.name(r)] }
 
 // get opens the workspace for a request.
-func (ws *workspaces) get(p trial.Recipe, r bisect.Request) (*workspace.Workspace, error) {
-	name := workspaceName(r)
-	if r.Clean && r.Nth == 0 {
+func (ws *workspaces) get(r bisect.Request) (*workspace.Workspace, error) {
+	name := ws.name(r)
+	if r.Clean && r.Nth == 0 && (!ws.config.single(r) || len(ws.config.Recipe.Plan.Keep) > 0) { // files that are brought are taken for equal by size and time
 		if err := ws.drop(name); err != nil {
 			return nil, err
 		}
@@ -44,7 +48,7 @@ func (ws *workspaces) get(p trial.Recipe, r bisect.Request) (*workspace.Workspac
 	if err := w.CheckFolder(); err != nil {
 		return nil, err
 	}
-	if err := w.Open(p.Opening()); err != nil {
+	if err := w.Open(ws.config.Recipe.Opening()); err != nil {
 		return nil, err
 	}
 	ws.open[name] = w

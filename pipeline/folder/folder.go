@@ -10,9 +10,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +27,7 @@ const window = 64
 type Folder struct {
 	dir  string
 	open []level // on the way to the last path; the first is the folder itself
+	buf  []byte  // for writing
 }
 
 // level is one folder of a path; fd is -1 for one that was closed to save descriptors.
@@ -39,7 +42,7 @@ func Open(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Folder{dir, []level{{"", fd}}}, nil
+	return &Folder{dir: dir, open: []level{{"", fd}}}, nil
 }
 
 // Close closes all that is open.
@@ -150,18 +153,88 @@ func (f *Folder) replace(ctx context.Context, full string, create func(at int, n
 	})
 }
 
-// Create makes a new file, and the folders above it. What is there already is removed, never written into: it may
-// share its content with others by a hard link.
-func (f *Folder) Create(ctx context.Context, full string, perm os.FileMode) (*os.File, error) {
-	var file *os.File
-	err := f.replace(ctx, full, func(at int, name string) error {
-		fd, err := unix.Openat(at, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm))
-		if err == nil {
-			file = os.NewFile(uintptr(fd), full)
-		}
+// File is what a plain file is to be.
+type File struct {
+	Perm    os.FileMode // of a new file, before the umask
+	Time    time.Time   // when it was last changed
+	Content io.Reader
+
+	// Own says that there is such a file already, of this many bytes, which has no other name and which only Write has
+	// written: another content is written into it, which costs the file system less than a new file.
+	Own  bool
+	Size int64
+}
+
+// Write makes a file, and the folders above it, and tells how it looks then. What is there already is removed, never
+// written into, unless the file is its own: it may share its content with others by a hard link.
+func (f *Folder) Write(ctx context.Context, full string, file File) (st unix.Stat_t, err error) {
+	const flags = unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	at, name, err := f.parent(full, true)
+	fd := -1
+	if file.Own && err == nil {
+		fd, _ = unix.Openat(at, name, flags, 0) // else it is made anew
+	}
+	if fd < 0 {
+		file.Size = 0
+		err = f.replace(ctx, full, func(at int, name string) (err error) {
+			fd, err = unix.Openat(at, name, flags|unix.O_CREAT|unix.O_EXCL, uint32(file.Perm))
+			return err
+		})
+	}
+	if err != nil {
+		return st, err
+	}
+	err = f.fill(fd, file)
+	if err == nil {
+		err = unix.Fstat(fd, &st)
+	}
+	if closed := unix.Close(fd); err == nil {
+		err = closed
+	}
+	return st, err
+}
+
+// fill writes the content of a file, and then its time.
+func (f *Folder) fill(fd int, file File) error {
+	stamp, err := unix.TimeToTimespec(file.Time)
+	if err != nil {
 		return err
-	})
-	return file, err
+	}
+	if f.buf == nil {
+		f.buf = make([]byte, 64<<10)
+	}
+	size, err := io.CopyBuffer(descriptor(fd), struct{ io.Reader }{file.Content}, f.buf)
+	if err == nil && size < file.Size {
+		err = unix.Ftruncate(fd, size)
+	}
+	if err != nil {
+		return err
+	}
+	return futimens(fd, &[2]unix.Timespec{stamp, stamp})
+}
+
+// futimens sets the times of an open file.
+func futimens(fd int, times *[2]unix.Timespec) error {
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(times)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// descriptor is a plain file that is written.
+type descriptor int
+
+// Write implements io.Writer. No signal interrupts the writing of a plain file, but a full disk may cut it short.
+func (d descriptor) Write(p []byte) (n int, err error) {
+	for n < len(p) {
+		m, err := unix.Write(int(d), p[n:])
+		if err != nil && err != unix.EINTR {
+			return n, err
+		}
+		n += max(m, 0)
+	}
+	return n, nil
 }
 
 // Symlink makes a link in place of whatever is there.
@@ -213,6 +286,11 @@ func (f *Folder) SetTime(full string, t time.Time) error {
 	return f.do(full, false, func(at int, name string) error {
 		return unix.UtimesNanoAt(at, name, []unix.Timespec{stamp, stamp}, unix.AT_SYMLINK_NOFOLLOW)
 	})
+}
+
+// Chmod sets the mode of a folder, "." for the top.
+func (f *Folder) Chmod(full string, mode uint32) error {
+	return f.do(full, false, func(at int, name string) error { return unix.Fchmodat(at, name, mode&0o7777, 0) })
 }
 
 // Remove removes what is neither a folder nor below a link; what does not exist is no error.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,12 +103,10 @@ func TestDeepPaths(t *testing.T) {
 	}
 	at := time.Unix(1700000000, 0)
 	for range 2 {
-		file, err := f.Create(t.Context(), full, 0o666)
-		if err != nil {
+		if _, err := f.Write(t.Context(), full, File{Perm: 0o666, Time: at, Content: strings.NewReader("")}); err != nil {
 			t.Fatal(err)
 		}
-		file.Close()
-		if err := errors.Join(f.SetTime(full, at), f.Symlink(t.Context(), "x", full+"2"), f.Symlink(t.Context(), "x", "d/link")); err != nil {
+		if err := errors.Join(f.Symlink(t.Context(), "x", full+"2"), f.Symlink(t.Context(), "x", "d/link")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -103,10 +103,22 @@ func TestFolderAgreesWithAModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"create": func(t *rapid.T) {
 				full, text := name.Draw(t, "path"), rapid.StringMatching(`[a-z]{0,3}`).Draw(t, "text")
-				file, err := f.Create(ctx, full, 0o666)
-				check("create", err, true)
-				_, err = io.WriteString(file, text)
-				check("write", errors.Join(err, file.Close()), true)
+				st, err := f.Write(ctx, full, File{Perm: 0o666, Time: time.Unix(2, 3), Content: strings.NewReader(text)})
+				check("write", err, true)
+				if st.Size != int64(len(text)) || time.Unix(st.Mtim.Unix()) != time.Unix(2, 3) {
+					t.Fatalf("%s: %+v", full, st)
+				}
+				m.put(full, text)
+			},
+			"rewrite": func(t *rapid.T) { // one that is there is written into
+				full, text := name.Draw(t, "path"), rapid.StringMatching(`[a-z]{0,3}`).Draw(t, "text")
+				before, err := f.Stat(full)
+				own := err == nil && before.Mode&unix.S_IFMT == unix.S_IFREG
+				st, err := f.Write(ctx, full, File{Perm: 0o666, Time: time.Unix(4, 5), Content: strings.NewReader(text), Own: own, Size: before.Size})
+				check("rewrite", err, true)
+				if own && st.Ino != before.Ino || st.Size != int64(len(text)) || time.Unix(st.Mtim.Unix()) != time.Unix(4, 5) {
+					t.Fatalf("%s: %+v", full, st)
+				}
 				m.put(full, text)
 			},
 			"symlink": func(t *rapid.T) {
@@ -251,12 +263,9 @@ func TestLockedFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, full := range []string{"a/b/f", "a/new/f", "file/below"} {
-		file, err := f.Create(t.Context(), full, 0o600)
-		if err != nil {
+		if _, err := f.Write(t.Context(), full, File{Perm: 0o600, Time: time.Now(), Content: strings.NewReader("new")}); err != nil {
 			t.Errorf("%s: %v", full, err)
-			continue
 		}
-		file.Close()
 	}
 	names := 0
 	if err := f.List(t.Context(), "a", func(string, *unix.Stat_t) error { names++; return nil }); err != nil || names != 2 {

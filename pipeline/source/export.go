@@ -55,7 +55,8 @@ type Export struct {
 // tracked is a path that the slot holds for the commit.
 type tracked struct {
 	leaf
-	seen fileStamp // as it was when written
+	seen    fileStamp // as it was when written
+	touched bool      // by something else since then: it may have another name, and is never written into
 }
 
 // knownSize is the most of everything that any commit has held.
@@ -90,7 +91,7 @@ func (h holdings) track(full string, l leaf, seen fileStamp) {
 			}
 		}
 	}
-	h.tracked[full] = &tracked{l, seen}
+	h.tracked[full] = &tracked{leaf: l, seen: seen}
 }
 
 // untrack returns the folders, the lowest first, below which the slot holds nothing more.
@@ -202,8 +203,8 @@ func (e *Export) forget() {
 // [Diff.Apply] of the same Repo. Paths that are equal in the commit before are
 // not touched; all that is written gets one time, later than that of anything
 // in the slot. Files of the commit that a build has changed are restored. With
-// clean everything else is deleted, so that the slot equals a fresh checkout;
-// without it build output stays.
+// clean everything else is deleted, and the modes of folders are restored, so
+// that the slot equals a fresh checkout; without it build output stays.
 //
 // It fails with an *UnsupportedError before anything is changed where the
 // commit cannot be written faithfully. After any other failure the next
@@ -325,8 +326,10 @@ func (e *Export) reset(ctx context.Context) error {
 // restoreInto plans to write the tracked files that the build has changed.
 func (e *Export) restoreInto(p *plan, changed []string) {
 	for _, full := range changed {
+		t := e.held.tracked[full]
+		t.touched = true
 		if _, planned := p.puts[full]; !planned && !p.dels[full] {
-			p.puts[full] = e.held.tracked[full].leaf
+			p.puts[full] = t.leaf
 		}
 	}
 }
@@ -505,18 +508,14 @@ func (e *Export) write(ctx context.Context, p *plan, full string, l leaf, stats 
 		e.held.track(full, l, fileStamp{})
 		return nil
 	}
-	m := p.mods[l.prefix]
+	var seen fileStamp
 	var err error
 	if l.Mode == ModeLink {
-		err = m.writeLink(ctx, e.slot, full, l)
+		seen, err = e.writeLink(ctx, p, full, l)
 		stats.Links++
 	} else {
-		err = m.writeFile(ctx, e.slot, full, l, p.limited)
+		seen, err = e.writeFile(ctx, p, full, l)
 	}
-	if err != nil {
-		return err
-	}
-	seen, err := e.slot.setStamp(full, e.stamp)
 	if err != nil {
 		return err
 	}
@@ -526,30 +525,34 @@ func (e *Export) write(ctx context.Context, p *plan, full string, l leaf, stats 
 }
 
 // writeLink creates a symlink; its target may lead anywhere, as with git.
-func (m *module) writeLink(ctx context.Context, s *slot, full string, l leaf) error {
+func (e *Export) writeLink(ctx context.Context, p *plan, full string, l leaf) (fileStamp, error) {
+	m := p.mods[l.prefix]
 	target, err := readObject(m.repo.objs, l.ID, "blob")
 	if err != nil {
-		return err
+		return fileStamp{}, err
 	}
 	if len(target) == 0 || bytes.IndexByte(target, 0) >= 0 {
-		return &UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink", Reason: "its target is not a path"}
+		return fileStamp{}, &UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink", Reason: "its target is not a path"}
 	}
-	return s.symlink(ctx, string(target), full)
+	return e.slot.symlink(ctx, string(target), full, e.stamp)
 }
 
-// writeFile creates a file. Only the executable bit of its mode is of the commit,
+// writeFile writes a file. Only the executable bit of its mode is of the commit,
 // the rest is the umask of the user.
-func (m *module) writeFile(ctx context.Context, s *slot, full string, l leaf, limited func(io.Reader) io.Reader) error {
-	content, err := m.content(l)
+func (e *Export) writeFile(ctx context.Context, p *plan, full string, l leaf) (fileStamp, error) {
+	content, err := p.mods[l.prefix].content(l)
 	if err != nil {
-		return err
+		return fileStamp{}, err
 	}
 	defer content.Close()
-	perm := os.FileMode(0o666)
+	file := folder.File{Perm: 0o666, Time: e.stamp, Content: p.limited(content)}
 	if l.Mode == ModeExec {
-		perm = 0o777
+		file.Perm = 0o777
 	}
-	return s.create(ctx, full, perm, limited(content))
+	if old := e.held.tracked[full]; old != nil && old.Mode == l.Mode {
+		file.Own, file.Size = !old.touched, old.seen.size
+	}
+	return e.slot.write(ctx, full, file)
 }
 
 // content opens what a file is to hold: the blob, with converted line endings,
@@ -656,6 +659,11 @@ type scanned struct {
 func scan(ctx context.Context, e *Export, clean bool) (scanned, error) {
 	e.slot.tree.Rewind()
 	w := &scanner{ctx: ctx, e: e, clean: clean, met: make(map[string]bool, len(e.held.tracked))}
+	if clean {
+		if err := e.slot.tree.Chmod(".", e.slot.top); err != nil {
+			return w.out, writeError(e.dir, "set its mode", err)
+		}
+	}
 	if err := w.dir(""); err != nil {
 		return w.out, err
 	}
@@ -679,7 +687,7 @@ type scanner struct {
 // dir looks at a folder with tracked files.
 func (w *scanner) dir(dir string) error {
 	_, top := w.e.mods[dir]
-	var alike, below, other []string // files to be read, folders with tracked files, and folders without
+	var alike, below, other, locked []string // files to be read, folders with tracked files, without, and of another mode
 	err := w.e.slot.tree.List(w.ctx, dir, func(name string, st *unix.Stat_t) error {
 		if name == ".git" && (top || dir == "") {
 			return nil // every switch writes it
@@ -693,10 +701,13 @@ func (w *scanner) dir(dir string) error {
 		case isDir && (w.e.held.dirs[full] > 0 || t != nil && t.Mode == ModeGitlink):
 			w.met[full] = t != nil
 			below = append(below, full)
+			if st.Mode != w.e.slot.folders {
+				locked = append(locked, full)
+			}
 		case t != nil && !isDir && t.Mode != ModeGitlink:
 			now := stampOf(st)
 			w.met[full] = now == t.seen
-			if now.changed = t.seen.changed; !w.met[full] && now == t.seen {
+			if now.changed = t.seen.changed; !w.met[full] && now == t.seen && !w.clean { // in a fresh checkout nothing is linked
 				alike = append(alike, full)
 			}
 		case slices.Contains(w.e.Keep, full):
@@ -710,6 +721,14 @@ func (w *scanner) dir(dir string) error {
 	})
 	if err != nil {
 		return writeError(w.e.dir, "read folder "+dir, err)
+	}
+	for _, full := range locked {
+		if !w.clean {
+			break
+		}
+		if err := w.e.slot.tree.Chmod(full, w.e.slot.folders); err != nil {
+			return writeError(w.e.dir, "set the mode of folder "+full, err)
+		}
 	}
 	for _, full := range alike {
 		if err := w.compare(full, w.e.held.tracked[full]); err != nil {
@@ -739,6 +758,6 @@ func (w *scanner) compare(full string, t *tracked) error {
 	if err != nil {
 		return writeError(w.e.dir, "read "+full, err)
 	}
-	w.met[full], t.seen = true, stampOf(&st)
+	w.met[full], t.seen, t.touched = true, stampOf(&st), true
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -29,7 +30,7 @@ func randomTree(t gittest.Failer, rng *rand.Rand, r *gittest.Repo) {
 	t.Helper()
 	root := gittest.OpenRoot(t, r.Dir)
 	defer root.Close()
-	names := []string{"a", "b", "a/x", "a/y", "b/x", "b/d/z", "c", "c/d/e/f", "run.sh", "köln", "back\\slash", "sp ace"}
+	names := []string{"a", "b", "a/x", "a/y", "A", "a/X", "b/x", "b/d/z", "c", "c/d/e/f", "run.sh", "köln", "back\\slash", "sp ace"}
 	for range 1 + rng.IntN(4) {
 		name := names[rng.IntN(len(names))]
 		for at := path.Dir(name); at != "."; at = path.Dir(at) {
@@ -46,7 +47,7 @@ func randomTree(t gittest.Failer, rng *rand.Rand, r *gittest.Repo) {
 				t.Fatalf("%v", err)
 			}
 		case 2:
-			root.WriteFile(name, []byte("#!/bin/sh\n"), 0o777)
+			root.WriteFile(name, []byte(strings.Repeat("x", rng.IntN(3))), 0o777)
 		default:
 			root.WriteFile(name, []byte(strings.Repeat("x", rng.IntN(3))), 0o666)
 		}
@@ -62,9 +63,17 @@ func dirt(t gittest.Failer, rng *rand.Rand, dir, outside string) {
 	names := []string{"a", "b", "a/x", "b/d", "out", "out/o.o", "c/d/e", "c", "a/new", "run.sh"}
 	for range rng.IntN(6) {
 		name := names[rng.IntN(len(names))]
-		switch rng.IntN(8) {
+		switch rng.IntN(11) {
 		case 0:
 			root.RemoveAll(name)
+		case 8:
+			root.Link(name, "linked"+name[:1])
+		case 9:
+			root.Chmod(path.Dir(name), 0o710)
+		case 10: // nothing but the inode's own time changes
+			if fi, err := root.Lstat(name); err == nil {
+				root.Chmod(name, fi.Mode())
+			}
 		case 1:
 			root.RemoveAll(name)
 			root.Symlink(outside, name)
@@ -134,12 +143,24 @@ func TestSwitchEqualsCheckout(t *testing.T) {
 			os.WriteFile(filepath.Join(outside, name), []byte("precious"), 0o666)
 		}
 		precious := gittest.Listing(rt, outside)
-		for i := range 20 {
+		modes, err := os.Stat(filepath.Dir(outside))
+		if err != nil {
+			rt.Fatalf("%v", err)
+		}
+		for i := range 200 {
 			c := commits[rng.IntN(len(commits))]
 			clean := rng.IntN(2) == 0
+			before := linked(e.Dir())
 			hop(rt, e, c, clean)
 			got := gittest.Listing(rt, e.Dir())
-			if !clean {
+			if clean {
+				sameFolderModes(rt, e.Dir(), modes)
+			} else {
+				for name, was := range before {
+					if now := linked(e.Dir())[name]; now != was {
+						rt.Fatalf("hop %d: %s, another name of a file, held %q and holds %q", i, name, was, now)
+					}
+				}
 				got = onlyWanted(got, want[c])
 			}
 			gittest.SameListing(rt, got, want[c], fmt.Sprintf("hop %d to %s clean %v", i, short(c), clean))
@@ -149,6 +170,37 @@ func TestSwitchEqualsCheckout(t *testing.T) {
 			}
 		}
 	})
+}
+
+// linked is what the files hold that dirt has made as further names of others.
+func linked(dir string) map[string]string {
+	out := map[string]string{}
+	names, _ := filepath.Glob(filepath.Join(dir, "linked*"))
+	for _, name := range names {
+		if fi, err := os.Lstat(name); err == nil && fi.Mode().IsRegular() {
+			text, _ := os.ReadFile(name)
+			out[name] = string(text)
+		}
+	}
+	return out
+}
+
+// sameFolderModes fails unless all folders are as one that was just made.
+func sameFolderModes(t gittest.Failer, dir string, want os.FileInfo) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		fi, err := d.Info()
+		if err == nil && fi.Mode() != want.Mode() {
+			return fmt.Errorf("folder %s has mode %v, want %v", file, fi.Mode(), want.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
 }
 
 // onlyWanted leaves build output out of a listing.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -27,7 +26,8 @@ type slot struct {
 	tree      *folder.Folder
 	foldsCase bool          // kern.h and Kern.h are one file
 	grain     time.Duration // of file times
-	buf       []byte        // for copying
+	top       uint32        // mode of the folder itself
+	folders   uint32        // mode of new folders in it
 }
 
 // slotState is kept beside the slot. It marks the folder as ours and carries
@@ -52,7 +52,7 @@ func openSlot(ctx context.Context, dir string) (*slot, time.Time, error) {
 	if err := checkForeign(dir, known); err != nil {
 		return nil, time.Time{}, err
 	}
-	s := &slot{dir: dir, buf: make([]byte, 32<<10)}
+	s := &slot{dir: dir}
 	state.Dirty = true
 	if err := s.saveState(state); err != nil {
 		return nil, time.Time{}, err
@@ -165,24 +165,28 @@ func (s *slot) close() error {
 // probe learns how the file system keeps names and times.
 func (s *slot) probe(ctx context.Context) error {
 	const name = "kbisect-Probe"
-	f, err := s.tree.Create(ctx, name, 0o666)
-	if err != nil {
-		return err
-	}
-	f.Close()
-	defer s.tree.Remove(name)
-	_, err = s.tree.Stat(strings.ToUpper(name))
-	s.foldsCase = err == nil
 	// An odd number of nanoseconds shows what is cut off.
 	want := time.Unix(time.Now().Unix()|1, 123456789)
-	if err := s.tree.SetTime(name, want); err != nil {
-		return err
-	}
-	st, err := s.tree.Stat(name)
+	st, err := s.tree.Write(ctx, name, folder.File{Perm: 0o666, Time: want, Content: strings.NewReader("")})
 	if err != nil {
 		return err
 	}
+	defer s.tree.Remove(name)
 	s.grain = grainOf(want, time.Unix(st.Mtim.Unix()))
+	top, err := s.tree.Stat(".")
+	if err == nil {
+		err = s.tree.Mkdir(name + ".d")
+	}
+	if err != nil {
+		return err
+	}
+	made, err := s.tree.Stat(name + ".d")
+	if err := errors.Join(err, s.tree.RemoveEmpty(name+".d")); err != nil {
+		return err
+	}
+	s.top, s.folders = top.Mode, made.Mode
+	_, err = s.tree.Stat(strings.ToUpper(name))
+	s.foldsCase = err == nil
 	return nil
 }
 
@@ -239,37 +243,26 @@ func (s *slot) free() (bytes, files int64) {
 	return bytes, files
 }
 
-func (s *slot) symlink(ctx context.Context, target, full string) error {
+// symlink makes a link, gives it its time, and returns how it looks from now on.
+func (s *slot) symlink(ctx context.Context, target, full string, stamp time.Time) (fileStamp, error) {
 	if err := s.tree.Symlink(ctx, target, full); err != nil {
-		return writeError(s.dir, "link "+full, err)
+		return fileStamp{}, writeError(s.dir, "link "+full, err)
 	}
-	return nil
-}
-
-// create writes a new file.
-func (s *slot) create(ctx context.Context, full string, perm os.FileMode, content io.Reader) error {
-	f, err := s.tree.Create(ctx, full, perm)
-	if err != nil {
-		return writeError(s.dir, "create "+full, err)
-	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, content, s.buf)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return writeError(s.dir, "write "+full, err)
-	}
-	return nil
-}
-
-// setStamp gives a path its time and returns how it looks from now on.
-func (s *slot) setStamp(full string, stamp time.Time) (fileStamp, error) {
 	if err := s.tree.SetTime(full, stamp); err != nil {
 		return fileStamp{}, writeError(s.dir, "set the time of "+full, err)
 	}
 	st, err := s.tree.Stat(full)
 	if err != nil {
 		return fileStamp{}, writeError(s.dir, "read "+full, err)
+	}
+	return stampOf(&st), nil
+}
+
+// write makes a file and returns how it looks from now on.
+func (s *slot) write(ctx context.Context, full string, file folder.File) (fileStamp, error) {
+	st, err := s.tree.Write(ctx, full, file)
+	if err != nil {
+		return fileStamp{}, writeError(s.dir, "write "+full, err)
 	}
 	return stampOf(&st), nil
 }
