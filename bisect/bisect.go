@@ -158,6 +158,7 @@ type Outcome struct {
 	Memory   int64           `json:"memory,omitempty"`   // most memory used at a time, bytes; 0 is unknown
 	Artefact *Artefact       `json:"artefact,omitempty"` // what was built; nil where that is unknown
 	Shared   string          `json:"shared,omitempty"`   // the commit that was launched instead, of which the same was built
+	From     string          `json:"from,omitempty"`     // the earlier launch that this is, as "session/number"; it was not made again
 }
 
 // MarkKind is what the times of a launch suffered from.

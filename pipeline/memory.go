@@ -16,16 +16,23 @@ type Memory struct {
 	Known map[bisect.TrialID][]bisect.Outcome
 	// Save stores a trial and returns it as it will be read back, which is what a search has to see; nil stores nothing.
 	Save func(bisect.Request, bisect.Outcome) (bisect.Outcome, error)
-	Used func(bisect.Request, bisect.Outcome) // is told of every trial that is handed out; may be nil
-	Sees func(bisect.Outcome) bisect.Outcome  // what a search sees of a trial; nil: the trial as it is kept
+	// Earlier is a trial of another session that answers a request; with take it answers no other request after this one.
+	// It may be nil.
+	Earlier func(r bisect.Request, take bool) (bisect.Outcome, bool)
+	Used    func(bisect.Request, bisect.Outcome) // is told of every trial that is handed out; may be nil
+	Sees    func(bisect.Outcome) bisect.Outcome  // what a search sees of a trial; nil: the trial as it is kept
 }
 
 // Sample returns the remembered outcome of a trial, or makes and keeps it.
 func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	o, ok := m.Recall(r)
+	o, ok := m.recall(r)
 	if !ok {
+		o, ok = m.earlier(r, true)
 		var err error
-		if o, err = m.Next.Sample(ctx, r); err != nil {
+		if !ok {
+			o, err = m.Next.Sample(ctx, r)
+		}
+		if err != nil {
 			return o, err
 		}
 		if o, err = m.Keep(r, o); err != nil {
@@ -46,9 +53,24 @@ func (m *Memory) Seen(o bisect.Outcome) bisect.Outcome {
 	return o
 }
 
-// Recall returns the remembered outcome of a trial. One that was made before it was asked for may have
-// been given more time than is wanted now, or less, and then is none.
+// Recall returns the outcome of a trial that need not be made.
 func (m *Memory) Recall(r bisect.Request) (bisect.Outcome, bool) {
+	if o, ok := m.recall(r); ok {
+		return o, true
+	}
+	return m.earlier(r, false)
+}
+
+func (m *Memory) earlier(r bisect.Request, take bool) (bisect.Outcome, bool) {
+	if m.Earlier == nil {
+		return bisect.Outcome{}, false
+	}
+	return m.Earlier(r, take)
+}
+
+// recall returns the remembered outcome of a trial. One that was made before it was asked for may have
+// been given more time than is wanted now, or less, and then is none.
+func (m *Memory) recall(r bisect.Request) (bisect.Outcome, bool) {
 	all := m.Known[r.ID()]
 	i := slices.IndexFunc(all, func(o bisect.Outcome) bool { return o.Hurried == r.Hurry && o.Beyond == r.Past })
 	if i < 0 {

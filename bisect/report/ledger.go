@@ -49,6 +49,7 @@ type Totals struct {
 	Drilled    int      `json:"drilled"`    // more, in which parts of a culprit or its flags were tried
 	Trials     int      `json:"trials"`
 	Inferred   int      `json:"inferred"`
+	Reused     int      `json:"reused"` // trials of earlier sessions that were not made again
 	Builds     int      `json:"builds"`
 	CacheHits  int      `json:"cache_hits"`
 	Wall       float64  `json:"wall_s"`
@@ -62,7 +63,12 @@ func (l Ledger) Totals(wall time.Duration, gpuHour float64) Totals {
 	t := Totals{Trials: len(l.Launches), Wall: wall.Seconds()}
 	seen, drilled := map[bisect.Candidate]bool{}, map[bisect.Candidate]bool{}
 	for _, x := range l.Launches {
-		if x.Outcome.Shared != "" {
+		switch {
+		case x.Outcome.From != "":
+			t.Trials--
+			t.Reused++
+			continue
+		case x.Outcome.Shared != "":
 			t.Trials--
 			t.Inferred++
 		}
@@ -87,6 +93,11 @@ func (l Ledger) Totals(wall time.Duration, gpuHour float64) Totals {
 		t.Cost = &cost
 	}
 	return t
+}
+
+// Made leaves out the launches that were taken over from earlier sessions, which cost nothing.
+func Made(all []Launch) []Launch {
+	return slices.DeleteFunc(slices.Clone(all), func(x Launch) bool { return x.Outcome.From != "" })
 }
 
 // PhaseCost is what one phase cost over all launches.

@@ -56,12 +56,20 @@ type Search struct {
 	Devices     []string         `json:"devices"`
 	Warnings    []string         `json:"warnings"`
 	Error       *string          `json:"error"`
+	Stored      *Stored          `json:"stored"` // that this is an earlier answer; null where it was searched for
 
 	Spent     bool   `json:"-"` // the budget was used up; not known of a past search
 	Unwatched string `json:"-"` // why no device was watched, when one was wanted
 }
 
 func (*Search) schema() string { return Schema }
+
+// Stored says where an answer comes from that was not searched for again.
+type Stored struct {
+	Session string    `json:"session"`
+	Made    time.Time `json:"made"`
+	Version string    `json:"version"` // of kbisect
+}
 
 // Complaint is what the bad end shows and the good end does not.
 type Complaint struct {

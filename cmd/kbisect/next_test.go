@@ -46,7 +46,7 @@ func TestNextCommandsCanBePasted(t *testing.T) {
 		"measure -- sh t.sh fine",
 		"run --good v1 -- sh t.sh fine",
 		"--config '" + config + "' run --good v1",
-		"run --good v1 --budget 1ms -- sh t.sh fine",
+		"run --fresh --good v1 --budget 1ms -- sh t.sh fine",
 		"show",
 		"history -- ",
 	} {

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
 )
@@ -51,6 +52,7 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
 			&cli.BoolFlag{Name: "fast", Usage: "skip the proof: no clean builds, no relaunch of the culprit at its full limit", DisableDefaultText: true},
 			explainLimitFlag(explain.CulpritLimit),
+			&cli.BoolFlag{Name: "fresh", Usage: "search anew: use no answer and no launch of earlier sessions", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "no-past", Usage: "leave out what launches scattered by in earlier sessions", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "no-explain", Usage: "do not explain how the culprit differs from its parent", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "resume", Usage: "continue the newest unfinished search, or repeat the newest answer", DisableDefaultText: true},
@@ -71,5 +73,6 @@ func runAction(c *cli.Context) error {
 		progress.Without(e.Display, func() { answer, asked, err = ask(ctx, c, question) })
 		return answer, asked, err
 	}
+	e.Past = past.Search
 	return search.Run(c.Context, e)
 }

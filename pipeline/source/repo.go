@@ -24,10 +24,15 @@
 package source
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -180,6 +185,27 @@ func (r *Repo) Refs() ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.read.objs.refs()
+}
+
+// Digest is equal for two moments in which an export of the same commit holds the same: tags, attributes and the
+// configuration of filters are. Branches and remotes do not count.
+func Digest(ctx context.Context, r *Repo) (string, error) {
+	dir, err := newHandle(r.layout, r.feat, nil).readGit(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read the settings of %s: %w", r.commonDir, err)
+	}
+	sum, counts := sha256.New(), true
+	config, _ := os.ReadFile(filepath.Join(r.commonDir, "config")) // it was read when the repository was opened
+	for line := range bytes.Lines(config) {
+		if line = bytes.TrimSpace(line); bytes.HasPrefix(line, []byte("[")) {
+			counts = !bytes.HasPrefix(line, []byte("[branch ")) && !bytes.HasPrefix(line, []byte("[remote "))
+		}
+		if counts {
+			fmt.Fprintf(sum, "%s\n", line)
+		}
+	}
+	fmt.Fprintln(sum, dir.Digest())
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Resolve returns the id of the commit that a revision names, following

@@ -36,7 +36,7 @@ type spentBar struct {
 // cost is what the launches took, by phase and by purpose; idle is why no device was watched.
 func (v view) cost(totals report.Totals, devices []string, idle string) Section {
 	s := Section{ID: "cost", Title: "Cost", List: costLines(totals, devices, idle)}
-	rows := (report.Ledger{Launches: v.launches}).PhaseCosts()
+	rows := (report.Ledger{Launches: report.Made(v.launches)}).PhaseCosts()
 	total := 0.0
 	for _, r := range rows {
 		total += r.Seconds
@@ -75,6 +75,9 @@ func costLines(t report.Totals, devices []string, idle string) []string {
 	if t.Cost != nil {
 		out[1] += fmt.Sprintf(", price %.4g", *t.Cost)
 	}
+	if t.Reused > 0 {
+		out = append(out, words.Count(t.Reused, "trial")+" of earlier sessions taken over (--fresh makes them again)")
+	}
 	for _, d := range devices {
 		out = append(out, "on "+d)
 	}
@@ -105,7 +108,7 @@ func (v view) purposes() Table {
 	}
 	sums := map[bisect.Purpose]*sum{}
 	var order []bisect.Purpose
-	for _, l := range v.launches {
+	for _, l := range report.Made(v.launches) {
 		x := sums[l.Purpose]
 		if x == nil {
 			x = &sum{}

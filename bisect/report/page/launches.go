@@ -413,10 +413,13 @@ func (v view) row(n int, l report.Launch) []string {
 		build = words.Seconds(o.Build)
 	}
 	var remarks []string
+	if o.From != "" {
+		remarks = append(remarks, "taken over from session "+o.From)
+	}
 	if o.Caches != "" {
 		remarks = append(remarks, o.Caches+" caches")
 	}
-	if o.Unfit != "" {
+	if o.Unfit != "" && o.From == "" {
 		remarks = append(remarks, "not compared: "+o.Unfit)
 	}
 	for _, m := range o.Marks {

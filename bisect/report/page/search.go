@@ -80,6 +80,9 @@ func (f *finder) facts() []Fact {
 	if len(f.Culprits) == 1 {
 		out = f.culprit(f.Culprits[0])
 	}
+	if x := f.Stored; x != nil {
+		out.add("from the store", fmt.Sprintf("session %s of %s, kbisect %s; nothing was built or launched (--fresh searches anew)", x.Session, x.Made.Local().Format("2006-01-02 15:04"), x.Version))
+	}
 	if f.Axis == report.AxisFlags {
 		for _, s := range f.MinimalSets {
 			out = append(out, setFacts(s)...)

@@ -11,6 +11,8 @@ package gitdir
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -106,6 +108,19 @@ func (r *Repo) readRefs() error {
 	}
 	r.refs = out.Bytes()
 	return nil
+}
+
+// Digest is equal where git directories of the same commit tell the same, but for branches, which move with every
+// commit.
+func (r *Repo) Digest() string {
+	sum := sha256.New()
+	for line := range bytes.Lines(r.refs) {
+		if bytes.Contains(line, []byte(" refs/tags/")) {
+			sum.Write(line)
+		}
+	}
+	fmt.Fprintf(sum, "%q %q", r.extensions, r.copied) // fmt sorts by name
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // Dir is the git directory of one export.

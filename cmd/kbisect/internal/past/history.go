@@ -82,7 +82,7 @@ func (h *history) read(st *store.Store) error {
 		}
 		for _, l := range launches {
 			var o bisect.Outcome
-			if l.Candidate != l.Commit || json.Unmarshal(l.Outcome, &o) != nil { // flags make another program of a commit
+			if l.Candidate != l.Commit || json.Unmarshal(l.Outcome, &o) != nil || o.From != "" { // flags make another program of a commit; what was taken over counts once
 				continue
 			}
 			h.take(p, l.Commit, o)

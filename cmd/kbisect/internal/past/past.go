@@ -75,6 +75,19 @@ func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 	return p, nil
 }
 
+// Search reads a finished search with what its report refers to, and says where it comes from.
+func Search(ctx context.Context, repo *source.Repo, id string) (*report.Search, report.Ledger, report.Stored, error) {
+	p, err := Open(ctx, repo, id)
+	if err != nil {
+		return nil, report.Ledger{}, report.Stored{}, err
+	}
+	d, ok := p.Document.(*report.Search)
+	if !ok {
+		return nil, report.Ledger{}, report.Stored{}, fmt.Errorf("session %s is not a search", id)
+	}
+	return d, p.Ledger(ctx), report.Stored{Session: p.Session.ID, Made: p.Session.Updated, Version: p.Session.Version}, nil
+}
+
 // unfinished makes the document of a session without one: it was killed, has failed, or is still running. What it was
 // sure of is lost; its launches and judgements are not.
 func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Document, error) {

@@ -66,6 +66,8 @@ type Policy struct {
 	Network     bool // which has the network
 	GPUHour     float64
 	Warnings    []string
+	Fresh       bool                      // use no answer and no launch of earlier sessions
+	Environment string                    // digest of what launches find beside their candidates; "": not known
 	NoPast      bool                      // leave out what launches scattered by in earlier sessions
 	Machine     string                    // that the launches are made on; "": not known
 	Past        map[string]bisect.Scatter // what launches scattered by in earlier sessions, by the name of a metric or case
@@ -178,6 +180,27 @@ func (p *Policy) Commands() string {
 // Measures is everything that decides what the launches of a candidate show, as a text to compare.
 func Measures(p *Policy) string {
 	return jsonText(p.Commands(), p.Sample, p.Patterns, p.Sources, p.Cases, p.Caches, p.Probe, p.Sandbox)
+}
+
+// Asks is everything that decides what a search comes to, as a text to compare.
+func Asks(of *Policy) string {
+	p := *of
+	p.Warnings, p.Past, p.Machine, p.Fresh, p.NoPast, p.Budget, p.Jobs = nil, nil, "", false, false, 0, 0
+	return jsonText(p)
+}
+
+// Repeats is everything that decides how a launch ends whose times do not matter, as a text to compare.
+func Repeats(p *Policy) string {
+	return jsonText(p.Runs(), Measures(p), p.Flags, p.Network, p.GPUs, p.Judge.Builds, p.Judge.Fast, p.Environment)
+}
+
+// Words are those of all commands.
+func Words(p *Policy) []string {
+	words := slices.Concat(p.Plan.Build, p.Plan.Run)
+	for _, s := range p.Plan.Stages {
+		words = append(words, s.Run...)
+	}
+	return words
 }
 
 // Compares is everything that decides how two candidates are found to differ, as a text to compare: what a baseline's

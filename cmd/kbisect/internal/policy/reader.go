@@ -196,7 +196,7 @@ func ForSearch(ctx context.Context, q *Request, repo *source.Repo) (*Policy, err
 	}
 	r := reader{q: q, repo: repo, p: &Policy{
 		FindGood: q.FindGood, FirstParent: q.FirstParent, All: q.All, Improvement: q.Improvement, Axis: q.Axis, NoHunks: q.NoHunks,
-		Budget: q.Budget, Seed: q.Seed, Jobs: q.Jobs, NoExplain: q.NoExplain, ExplainLimit: q.ExplainLimit, NoPast: q.NoPast,
+		Budget: q.Budget, Seed: q.Seed, Jobs: q.Jobs, NoExplain: q.NoExplain, ExplainLimit: q.ExplainLimit, NoPast: q.NoPast, Fresh: q.Fresh,
 	}}
 	if err := r.project(); err != nil {
 		return nil, err

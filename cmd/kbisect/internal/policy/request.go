@@ -53,6 +53,7 @@ type Request struct {
 	ExplainLimit    time.Duration
 	NoExplain       bool
 	NoPast          bool
+	Fresh           bool
 	Resume          bool
 	Wait            time.Duration // for another run in the repository; negative: without end
 

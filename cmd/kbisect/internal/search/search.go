@@ -61,6 +61,10 @@ func Run(ctx context.Context, e session.Env) error {
 	if err != nil {
 		return err
 	}
+	setEnvironment(ctx, e, repo, p)
+	if ok, err := answered(ctx, e, repo, p); ok || err != nil {
+		return err
+	}
 	s, err := session.Begin(ctx, e, repo, p, p.Axis)
 	if err != nil {
 		return err
@@ -125,6 +129,9 @@ func (s *Search) run(ctx context.Context) error {
 	t := s.session
 	if err := t.Start(ctx); err != nil {
 		return err
+	}
+	if err := takeOver(t); err != nil {
+		return t.Fail(&bisect.InfraError{What: "reading the store", Err: err})
 	}
 	f, err := s.find(ctx)
 	t.Display.End()

@@ -8,6 +8,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // Env is what a command hands to a session: its request, where progress is shown, and how results are printed.
@@ -18,6 +19,9 @@ type Env struct {
 	// Ask puts a question to a user at a terminal, and reports whether there is one.
 	Ask     func(ctx context.Context, question string) (answer string, asked bool, err error)
 	Version string // of kbisect, stored with each session
+
+	// Past reads a stored search with what its report refers to, and says where it comes from. It may be nil.
+	Past func(ctx context.Context, repo *source.Repo, id string) (*report.Search, report.Ledger, report.Stored, error)
 
 	Sampler func(*Session) bisect.Sampler // makes the launches; nil: the pipelines of this machine
 }

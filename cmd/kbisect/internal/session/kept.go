@@ -114,25 +114,33 @@ func warnOfHead(ctx context.Context, s *Session, sides ...string) {
 	}
 }
 
-// WarnUncommitted warns that uncommitted changes to the inputs of build and run are not part of a candidate at HEAD.
-// Files that are copied from the work tree into every candidate do not count.
+// WarnUncommitted warns of uncommitted changes, see [Uncommitted].
 func WarnUncommitted(ctx context.Context, s *Session, candidate string) {
-	if s.Repo.WorkDir() == "" {
-		return
+	if w := Uncommitted(ctx, s.Repo, s.Policy, candidate); w != "" {
+		s.Warn(w)
+	}
+}
+
+// Uncommitted is the warning that uncommitted changes to the inputs of build and run are not part of a candidate at
+// HEAD, or "". Files that are copied from the work tree into every candidate do not count.
+func Uncommitted(ctx context.Context, repo *source.Repo, p *policy.Policy, candidate string) string {
+	if repo.WorkDir() == "" {
+		return ""
 	}
 	// git itself is asked, without taking its locks: reading a work tree of many files otherwise than git does takes
 	// seconds, and would have to know all of its filters.
-	args := []string{"-C", s.Repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--"}
-	for _, path := range s.Policy.Paths {
+	args := []string{"-C", repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--"}
+	for _, path := range p.Paths {
 		args = append(args, ":(top,literal)"+path)
 	}
-	for _, f := range s.Policy.Plan.Files {
+	for _, f := range p.Plan.Files {
 		args = append(args, ":(top,literal,exclude)"+f.Name)
 	}
 	out, err := exec.CommandContext(ctx, "git", args...).Output()
 	if n := strings.Count(string(out), "\n"); err == nil && n > 0 {
-		s.Warn(fmt.Sprintf("uncommitted changes in %s are not part of %s", wording.Counted(n, "file"), candidate))
+		return fmt.Sprintf("uncommitted changes in %s are not part of %s", wording.Counted(n, "file"), candidate)
 	}
+	return ""
 }
 
 // ReadStore opens the store of a repository to read, and is an error of the user where there is none.

@@ -39,6 +39,19 @@ func (s *Session) remember() error {
 	return nil
 }
 
+// TakeOver takes in a launch of another session that answers a request. What the good end taught then it teaches now.
+func TakeOver(s *Session, r bisect.Request, o bisect.Outcome) {
+	if r.Purpose != bisect.EndGood {
+		return
+	}
+	if err := s.Slots.Stop(); err != nil { // the pipelines are theirs while they run
+		s.Display.Warn(err.Error())
+	}
+	for _, p := range s.Pipes {
+		p.Learn(r, o)
+	}
+}
+
 // use takes in a launch that is asked for, the first time: whether it is made now, was made ahead or by an earlier
 // attempt. All that a session decides by its launches or by their times follows from those that were asked for so far.
 func use(s *Session, r bisect.Request, o bisect.Outcome) {
@@ -49,7 +62,7 @@ func use(s *Session, r bisect.Request, o bisect.Outcome) {
 	if p := patienceOf(l); !s.used[p] {
 		s.used[p] = true
 		s.Launches = append(s.Launches, l)
-		s.clock = max(s.clock, time.Duration((o.At+o.Wall)*float64(time.Second)))
+		s.clock = max(s.clock, ended(o))
 	}
 }
 
@@ -79,9 +92,17 @@ func patienceOf(l report.Launch) patience {
 func Elapsed(record *store.Session, kept []report.Launch) time.Duration {
 	took := record.Elapsed
 	for _, l := range kept {
-		took = max(took, time.Duration((l.Outcome.At+l.Outcome.Wall)*float64(time.Second)))
+		took = max(took, ended(l.Outcome))
 	}
 	return took
+}
+
+// ended is when a launch was over, since the first attempt began. One of an earlier session took no time in this one.
+func ended(o bisect.Outcome) time.Duration {
+	if o.From != "" {
+		return 0
+	}
+	return time.Duration((o.At + o.Wall) * float64(time.Second))
 }
 
 // clocked stamps each trial with its start, in seconds since the session began: drift is judged over that time, and a

@@ -1,0 +1,195 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// lookBack is how many sessions are looked through for what was launched before.
+const lookBack = 100
+
+// setEnvironment notes what launches find beside their candidates. Where that is not known, or earlier sessions do not
+// count, no answer and no launch of theirs is used.
+func setEnvironment(ctx context.Context, e session.Env, repo *source.Repo, p *policy.Policy) {
+	// Linked work trees share all of the repository, which no digest covers.
+	p.Fresh = p.Fresh || p.Plan.InWorktree || e.Sampler != nil
+	words := policy.Words(p)
+	if _, name := kernels.Script(p.Plan.Run); p.OwnScripts && name != "" { // it may be too large to be copied into candidates
+		words = append(words, filepath.Join(repo.WorkDir(), p.Plan.Dir, name))
+	}
+	settings, err := source.Digest(ctx, repo)
+	if err != nil {
+		p.Fresh = true
+		return
+	}
+	p.Environment = settings[:32] + machine.Fingerprint(ctx, os.Environ(), words)[:32]
+}
+
+// answered prints the stored answer of a finished search that asked for the same; ok is false where there is none.
+func answered(ctx context.Context, e session.Env, repo *source.Repo, p *policy.Policy) (ok bool, err error) {
+	if p.Fresh || e.Past == nil {
+		return false, nil
+	}
+	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
+	if errors.Is(err, store.ErrNoStore) {
+		return false, nil
+	}
+	if err != nil {
+		return false, exit.With(exit.Machine, err)
+	}
+	id, err := finished(st, p)
+	if err = errors.Join(err, st.Close()); err != nil || id == "" {
+		return false, err
+	}
+	d, ledger, made, err := e.Past(ctx, repo, id)
+	if err != nil {
+		return false, err
+	}
+	d.Stored = &made
+	if w := session.Uncommitted(ctx, repo, p, "the bad end"); w != "" && e.Request.Bad == "HEAD" && !slices.Contains(d.Warnings, w) {
+		d.Warnings = append(d.Warnings, w)
+	}
+	if err := e.Output.Print(d, ledger); err != nil {
+		return true, exit.With(exit.Machine, fmt.Errorf("writing the report: %w", err))
+	}
+	if err := e.Output.Write(d, ledger); err != nil {
+		return true, exit.With(exit.Machine, err)
+	}
+	return true, nil
+}
+
+// finished is the newest session that asked for the same and has an answer which would be the same again.
+func finished(st *store.Store, p *policy.Policy) (id string, err error) {
+	all, err := st.Sessions(lookBack)
+	if err != nil {
+		return "", exit.With(exit.Machine, err)
+	}
+	asks := policy.Asks(p)
+	for _, x := range all {
+		var past policy.Policy
+		if x.Status != store.Found || !session.IsSearch(x) || json.Unmarshal(x.Config, &past) != nil || policy.Asks(&past) != asks {
+			continue
+		}
+		var d report.Search
+		sure := json.Unmarshal(x.Finding, &d) == nil && d.Complete && !slices.ContainsFunc(d.Culprits, func(c report.Culprit) bool { return !c.Confirmed && !p.Judge.Fast })
+		if sure {
+			return x.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// earlier are launches of other sessions, by candidate, which need not be made again.
+type earlier struct {
+	session *session.Session
+	made    map[bisect.Candidate][]earlierLaunch
+	used    map[string]bool // by [bisect.Outcome.From]
+}
+
+type earlierLaunch struct {
+	id bisect.TrialID
+	bisect.Outcome
+}
+
+// takeOver lets launches of other sessions answer, which were made by the same commands in the same environment. Times
+// of different sessions do not compare: they count for what was seen to pass or fail, and for numbers without noise.
+func takeOver(s *session.Session) error {
+	p := s.Policy
+	for _, l := range p.Limits.Phases {
+		if l.Times > 0 { // they follow from the times of this session
+			return nil
+		}
+	}
+	if p.Fresh || p.Environment == "" {
+		return nil
+	}
+	all, err := s.Store.Sessions(lookBack)
+	if err != nil {
+		return err
+	}
+	e := &earlier{s, map[bisect.Candidate][]earlierLaunch{}, map[string]bool{}}
+	for _, known := range s.Ledger.Known {
+		for _, o := range known {
+			e.used[o.From] = true
+		}
+	}
+	repeats := policy.Repeats(p)
+	slices.Reverse(all) // oldest first
+	for _, x := range all {
+		var past policy.Policy
+		if x.ID == s.Record.ID || !session.IsSearch(x) || slices.Contains([]string{store.Failed, store.Infra}, x.Status) ||
+			json.Unmarshal(x.Config, &past) != nil || past.Machine != p.Machine || policy.Repeats(&past) != repeats {
+			continue
+		}
+		launches, err := session.KeptLaunches(s.Store, x.ID)
+		if err != nil {
+			return err
+		}
+		for i, l := range launches {
+			l.Outcome.From = cmp.Or(l.Outcome.From, fmt.Sprintf("%s/%d", x.ID, i+1))
+			if !e.used[l.Outcome.From] && repeatable(l.Outcome) {
+				e.made[l.Candidate] = append(e.made[l.Candidate], earlierLaunch{l.ID(), l.Outcome})
+			}
+		}
+	}
+	s.Ledger.Earlier = e.answer
+	return nil
+}
+
+// repeatable reports a launch that would end in the same way again, as far as one can tell: nothing but the candidate
+// had a part in it.
+func repeatable(o bisect.Outcome) bool {
+	return o.Class != bisect.Infra && o.Phase != "export" && !o.Early && !o.Supposed && o.Shared == "" && len(o.Repeated) == 0 &&
+		o.Signal != "killed" && (o.Class != bisect.Timeout || len(o.Marks) == 0)
+}
+
+// answer finds a launch that answers a request, and with take uses it up: two requests are never answered by one
+// launch. A proof, or another request for a clean build, is answered by such a launch only.
+func (e *earlier) answer(r bisect.Request, take bool) (bisect.Outcome, bool) {
+	metrics := e.session.Policy.Judge.Metrics
+	exact := len(metrics) > 0 && !slices.ContainsFunc(metrics, func(m metric.Metric) bool { return !m.Exact })
+	if r.Timing && !exact {
+		return bisect.Outcome{}, false
+	}
+	proof := func(why bisect.Purpose) bool { return why == bisect.ConfirmCulprit || why == bisect.ConfirmParent }
+	at := -1
+	for i, l := range e.made[r.Candidate] {
+		switch {
+		case e.used[l.From]:
+		case l.id == r.ID():
+			at = i
+		case at < 0 && !r.Clean && !proof(r.Purpose) && !proof(l.id.Purpose):
+			at = i
+		}
+	}
+	if at < 0 {
+		return bisect.Outcome{}, false
+	}
+	o := e.made[r.Candidate][at].Outcome
+	o.At, o.Built, o.CacheHit, o.Build, o.Devices, o.Notices = e.session.Elapsed().Seconds(), false, false, 0, nil, nil
+	if !exact {
+		o.Unfit = "it was made in an earlier session"
+	}
+	if take {
+		e.used[o.From] = true
+		session.TakeOver(e.session, r, o)
+	}
+	return o, true
+}
