@@ -3,6 +3,7 @@ package bisect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -207,7 +208,7 @@ type DeviceNote struct {
 	Shared    string          `json:"shared,omitempty"`    // who else was on it
 }
 
-// Sampler makes trials. An error means that the machine, not the candidate, is at fault.
+// Sampler makes trials. An error means that the machine, not the candidate, is at fault, or is [ErrSpent].
 type Sampler interface {
 	Sample(ctx context.Context, r Request) (Outcome, error)
 }
@@ -217,6 +218,10 @@ type SamplerFunc func(ctx context.Context, r Request) (Outcome, error)
 
 // Sample calls f.
 func (f SamplerFunc) Sample(ctx context.Context, r Request) (Outcome, error) { return f(ctx, r) }
+
+// ErrSpent is the error of a trial that the budget cut off. Nothing is known of its candidate, and what was known before it
+// is the answer.
+var ErrSpent = errors.New("the budget is used up")
 
 // InfraError is machine trouble: it stops a search, and never accuses a commit.
 // It is returned by pointer; ask for it with errors.As and a *InfraError.

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -17,10 +18,12 @@ type Slots struct {
 	Next  func(ctx context.Context, n int) []bisect.Request // what will be asked for, see [bisect.Foresight.Next]; may be nil
 	Keep  func(bisect.Request, bisect.Outcome) error        // takes in a trial that was made before it was asked for
 	OnEnd func(slot int)                                    // a slot has nothing to do; may be nil
+	Until time.Time                                         // what runs then is cut off, see [bisect.ErrSpent]; zero: nothing is
 
 	running []*running
 	ended   chan *running
 	failed  map[bisect.Request]bool // by the machine's fault, before they were asked for
+	cut     bool                    // a trial that was asked for was cut off
 	lost    int                     // trials that were cancelled
 	wasted  time.Duration           // on these
 }
@@ -69,6 +72,7 @@ func (s *Slots) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, e
 		}
 		x := s.next()
 		if x == mine {
+			s.cut = s.cut || errors.Is(x.err, bisect.ErrSpent)
 			return x.outcome, x.err
 		}
 		if err := s.keep(x); err != nil {
@@ -97,6 +101,9 @@ func (s *Slots) Running(r bisect.Request) (time.Duration, bool) {
 	}
 	return 0, false
 }
+
+// Spent reports that a trial was asked for that did not end in time.
+func (s *Slots) Spent() bool { return s.cut }
 
 // Lost is how many trials were cancelled, since they would not be asked for any more, and the time that they took.
 func (s *Slots) Lost() (trials int, took time.Duration) { return s.lost, s.wasted }
@@ -154,11 +161,18 @@ func (s *Slots) start(ctx context.Context, r bisect.Request) *running {
 		slot++
 	}
 	x := &running{Request: r, slot: slot, began: time.Now()}
-	ctx, x.cancel = context.WithCancel(ctx)
+	if s.Until.IsZero() {
+		ctx, x.cancel = context.WithCancel(ctx)
+	} else {
+		ctx, x.cancel = context.WithDeadlineCause(ctx, s.Until, bisect.ErrSpent)
+	}
 	s.running = append(s.running, x)
 	go func() {
 		defer x.cancel()
 		x.outcome, x.err = s.Each[slot].Sample(ctx, r)
+		if x.err != nil && context.Cause(ctx) == bisect.ErrSpent {
+			x.err = bisect.ErrSpent
+		}
 		s.ended <- x
 	}()
 	return x

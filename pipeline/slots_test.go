@@ -147,6 +147,30 @@ func TestSlotsAhead(t *testing.T) {
 	})
 }
 
+// What runs when the budget is used up is cut off, what was begun ahead too; what ended before is kept.
+func TestSlotsUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y, s := newYard(t, 2)
+		s.Until = time.Now().Add(15 * time.Second)
+		a, b, c := lasting("a", 10), lasting("b", 3), lasting("c", 1e6)
+		s.Next = y.foretold(a, b, c)
+		sample(t, s, a)
+		if s.Spent() {
+			t.Error("spent too soon")
+		}
+		began := time.Now()
+		if _, err := s.Sample(t.Context(), lasting("d", 1e6)); !errors.Is(err, bisect.ErrSpent) || !s.Spent() || time.Since(began) != 5*time.Second {
+			t.Errorf("%v after %v, spent %v", err, time.Since(began), s.Spent())
+		}
+		if _, err := s.Sample(t.Context(), lasting("e", 1)); !errors.Is(err, bisect.ErrSpent) {
+			t.Errorf("begun after the end: %v", err)
+		}
+		if err := s.Stop(); err != nil || !slices.Equal(y.kept, []string{"b"}) {
+			t.Errorf("%v: kept %v", err, y.kept)
+		}
+	})
+}
+
 // A trial that was begun ahead is waited for, not made again; one of the same name that was asked for in
 // another way is.
 func TestSlotsTakeWhatIsUnderWay(t *testing.T) {

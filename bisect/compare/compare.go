@@ -12,6 +12,7 @@ package compare
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,6 +120,7 @@ type run struct {
 	unfit     int         // launches in a row that do not count
 	worse     int         // the pair after which a number was worse for the first time
 	names     [2]string
+	cut       bool // the budget cut a launch off
 }
 
 // paired is a launch that counts, with its place.
@@ -153,7 +155,7 @@ func (r *run) all() error {
 			return err
 		}
 		r.judge()
-		if r.OnPair != nil {
+		if r.OnPair != nil && !r.cut {
 			r.OnPair(n, sofar(r.contrasts, r.want))
 		}
 		if r.done(n) && !r.follow() {
@@ -176,6 +178,9 @@ func (r *run) pair(n int) error {
 			req.Candidate, req.Purpose = r.B, bisect.EndBad
 		}
 		o, err := r.Sampler.Sample(r.ctx, req)
+		if r.cut = errors.Is(err, bisect.ErrSpent); r.cut {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

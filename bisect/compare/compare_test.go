@@ -32,7 +32,7 @@ func (s *script) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, er
 	return o, nil
 }
 
-func run(t *testing.T, s *script, c compare.Experiment) compare.Result {
+func run(t *testing.T, s bisect.Sampler, c compare.Experiment) compare.Result {
 	t.Helper()
 	c.A, c.B, c.Sampler = bisect.Candidate{Commit: "a"}, bisect.Candidate{Commit: "b"}, s
 	if c.Metrics == nil {
@@ -269,6 +269,19 @@ func TestCompareStops(t *testing.T) {
 	got := run(t, s, compare.Experiment{Spent: func() bool { return n >= 6 }})
 	if got.Answer != compare.Open || !got.Spent || got.Pairs != 3 || len(got.Contrasts) != 1 {
 		t.Errorf("%s after %d pairs, spent %v", got.Answer, got.Pairs, got.Spent)
+	}
+	for made, pairs := range map[int]int{0: 0, 1: 0, 6: 3, 7: 3} { // a launch that is cut off is none
+		n := 0
+		s := &script{show: func(b bool, _ int) bisect.Outcome { return times(rng, b, 1) }}
+		got := run(t, bisect.SamplerFunc(func(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+			if n++; n > made {
+				return bisect.Outcome{}, bisect.ErrSpent
+			}
+			return s.Sample(ctx, r)
+		}), compare.Experiment{})
+		if got.Answer != compare.Open || !got.Spent || got.Pairs != pairs || n != made+1 {
+			t.Errorf("cut off after %d launches: %s after %d pairs and %d launches, spent %v", made, got.Answer, got.Pairs, n, got.Spent)
+		}
 	}
 	broken := compare.Experiment{Sampler: sampled(func() (bisect.Outcome, error) {
 		if n++; n > 9 {

@@ -74,7 +74,7 @@ func (r *run) follow() bool {
 	return r.Pairs == 0 && r.c.Answer != Worse && b.Failed > a.Failed && a.Launches+b.Launches < maxFollowed && r.unfit < metric.MaxUnfit && !r.spent()
 }
 
-func (r *run) spent() bool { return r.Spent != nil && r.Spent() }
+func (r *run) spent() bool { return r.cut || r.Spent != nil && r.Spent() }
 
 // byChance is the chance from which on failures are taken to come as often on both sides, where A fails too.
 const byChance = 0.1

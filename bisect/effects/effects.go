@@ -24,7 +24,7 @@ type Search struct {
 	Run func(ctx context.Context, on []bool, nth int) (level float64, usable bool, why string, err error)
 
 	Valid  func(on []bool) []bool // the nearest valid configuration; nil: all are valid. It may change its argument
-	Spent  func() bool            // no launch is made once it is true; nil: never
+	Spent  func() bool            // no launch is made once it is true, or Run returned [bisect.ErrSpent]; nil: never
 	Higher bool                   // larger is better
 
 	Runs   int     // launches for screening at most, those of the base configuration apart; 0: what Effect asks for, up to three designs

@@ -327,6 +327,18 @@ func TestEffectsBudget(t *testing.T) {
 		if p.runs > most || r.Launches != p.runs || r.Complete {
 			t.Fatalf("budget %d: %d launches, %+v", most, p.runs, r)
 		}
+		cut := caseSeven(7, 0.03, 1)
+		e = cut.study(1)
+		run := e.Run
+		e.Run = func(ctx context.Context, on []bool, nth int) (float64, bool, string, error) {
+			if cut.runs == most {
+				return 0, false, "", bisect.ErrSpent
+			}
+			return run(ctx, on, nth)
+		}
+		if c := cut.find(t, e); c.Complete || !reflect.DeepEqual(c, r) {
+			t.Fatalf("cut off at %d: %+v, not begun: %+v", most, c, r)
+		}
 	}
 	for n, most := range map[int]int{1: 3, 4: 15, 7: 7, 31: 31} {
 		e := plant(n, 0.03, 1).study(1)

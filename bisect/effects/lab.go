@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"github.com/kbisect/kbisect/bisect"
 )
 
 // lab makes the launches of a study.
@@ -73,6 +75,9 @@ func (l *lab) launch(ctx context.Context, r launch) error {
 		return nil
 	}
 	y, usable, why, err := l.study.Run(ctx, l.bools(r.on), l.count[r.on])
+	if l.spent = errors.Is(err, bisect.ErrSpent); l.spent {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

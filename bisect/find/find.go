@@ -39,9 +39,12 @@ func Culprits(ctx context.Context, s *search.Search) (bisect.Finding, error) {
 		if len(f.Culprits) == 0 {
 			r.Account.Inconclusive(r)
 		}
-		f.Err, f.Result = err, bisect.Broken
-		if ctx.Err() != nil || errors.Is(err, context.Canceled) {
-			f.Result = bisect.Interrupted
+		switch {
+		case search.Cut(r, err):
+		case ctx.Err() != nil || errors.Is(err, context.Canceled):
+			f.Err, f.Result = err, bisect.Interrupted
+		default:
+			f.Err, f.Result = err, bisect.Broken
 		}
 	}
 	j.remarks()

@@ -1,6 +1,7 @@
 package find
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -157,5 +158,61 @@ func TestAllSpent(t *testing.T) {
 	f = d.findAll(t, plain, func(b *search.Search) { b.Spent = func() bool { return d.launches >= 40 } })
 	if got := culprits(f); !slices.Equal(got, []string{"slow 90"}) || !f.Spent || !strings.Contains(strings.Join(f.Warnings, "\n"), "budget") {
 		t.Errorf("slow: %v %v %q", got, f.Spent, f.Warnings)
+	}
+}
+
+// A launch that the budget cuts off ends a search with what is known before it, wherever that is: it accuses nobody, and no
+// other is made.
+func TestCutOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		device func() *device
+		all    bool
+		step   int
+	}{
+		"failures": {func() *device {
+			d := newDevice(64, 1)
+			d.class = func(i int) bisect.Outcome {
+				if i >= 20 && i < 30 || i >= 50 {
+					return bisect.Outcome{Class: bisect.Crash, Phase: "run"}
+				}
+				return bisect.Outcome{}
+			}
+			return d
+		}, true, 1},
+		"slower": {func() *device { return slowAt(1, 64, 40, 0.10, 0.004) }, true, 3},
+		"a step": {func() *device { return slowAt(1, 64, 40, 0.10, 0.004) }, false, 1},
+	} {
+		only := func(b *search.Search) { b.All = c.all }
+		d := c.device()
+		whole := d.findAll(t, plain, only)
+		if whole.Spent || len(whole.Culprits) == 0 {
+			t.Fatalf("%s: %+v", name, whole)
+		}
+		made := d.launches
+		for cut := 0; cut < made; cut += c.step {
+			d, refused := c.device(), 0
+			f := d.findAll(t, plain, func(b *search.Search) {
+				only(b)
+				b.Sampler = bisect.SamplerFunc(func(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+					if d.launches == cut {
+						refused++
+						return bisect.Outcome{}, bisect.ErrSpent
+					}
+					return d.Sample(ctx, r)
+				})
+				b.Spent = func() bool { return refused > 0 }
+			})
+			if !f.Spent || f.Result != bisect.Inconclusive && f.Result != bisect.Found || refused != 1 {
+				t.Errorf("%s, cut off after %d of %d launches: %s, spent %v, %d launches more", name, cut, made, f.Result, f.Spent, refused)
+			}
+			for _, c := range culprits(f) {
+				if !slices.Contains(culprits(whole), c) {
+					t.Errorf("%s, cut off after %d of %d launches: %s is accused", name, cut, made, c)
+				}
+			}
+			if cut < 2 && (!f.Ends.Unclear || f.Ends.Hint == "") {
+				t.Errorf("%s, cut off after %d: %+v", name, cut, f.Ends)
+			}
+		}
 	}
 }

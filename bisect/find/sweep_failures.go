@@ -124,6 +124,9 @@ func (k *failureSweep) probe() (whole bool, err error) {
 			return false, nil
 		}
 		t, err := k.r.Ledger.Launch(k.r.Ctx, q, in.Id(i), bisect.Searching)
+		if search.Cut(k.r, err) {
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}

@@ -271,7 +271,12 @@ func (e *levelSweep) probe() error {
 				e.survey.whole = false
 				break
 			}
-			if err := e.glance(i); err != nil {
+			err := e.glance(i)
+			if search.Cut(e.r, err) {
+				e.survey.whole = false
+				break
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -145,6 +145,8 @@ func (s Compared) open(why string) string {
 	switch {
 	case why != "":
 		return "Cannot tell: " + why + "."
+	case len(all) == 0 && s.BudgetOver:
+		return "Cannot tell: the budget was used up before there were numbers to compare."
 	case len(all) == 0:
 		return "Cannot tell: there are no numbers to compare."
 	}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -99,7 +100,13 @@ func NewRun(ctx context.Context, s *Search, led *Ledger, in *Span) *Run {
 
 // Locate looks for one culprit. Launches that contradict it begin another round: what they contradict is void, and
 // everything is built clean.
-func (r *Run) Locate() error {
+func (r *Run) Locate() (err error) {
+	defer func() {
+		if Cut(r, err) {
+			r.Account.Inconclusive(r)
+			err = nil
+		}
+	}()
 	for {
 		e, err := r.Question.Ends(r)
 		if err != nil {
@@ -344,6 +351,24 @@ func (r *Run) Over() string {
 	}
 	return ""
 }
+
+// Cut reports the error of a launch that the budget cut off. Before the ends are told apart, that is the answer about them.
+func Cut(r *Run, err error) bool {
+	if !errors.Is(err, bisect.ErrSpent) {
+		return false
+	}
+	f := &r.Account.Finding
+	if f.Spent = true; !f.Ends.Differ && f.Ends.Why == "" {
+		f.Ends = bisect.Ends{Unclear: true, Why: SpentAtEnds, Hint: GoOn}
+	}
+	return true
+}
+
+// What is said where the budget is used up before it is clear whether the ends differ.
+const (
+	SpentAtEnds = "the budget was used up before it was clear whether the ends differ"
+	GoOn        = "kbisect run --resume --budget 10m goes on where this stopped"
+)
 
 // Begin makes the belief of the run from the launches that still count.
 func (r *Run) Begin(b belief.Belief) {

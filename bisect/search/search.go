@@ -35,7 +35,7 @@ type Search struct {
 	Commits []bisect.Commit  // parents first, the bad end last
 	Good    bisect.Candidate // the good end, just before the range
 	GoodKey string           // fingerprint of the good end's inputs
-	Sampler bisect.Sampler
+	Sampler bisect.Sampler   // its [bisect.ErrSpent] ends the search as Spent does
 	Options
 	Faster   bool    // look for what made the metric better
 	All      bool    // look for every culprit in the range

@@ -104,7 +104,7 @@ func (r *run) search(s *Search) error {
 func (r *run) conclude(err error) Finding {
 	f := r.found
 	f.Tests, f.Counts, f.Space = r.tester.ledger, r.tester.counts(), r.scope.base
-	f.Spent = errors.Is(err, errSpent)
+	f.Spent = errors.Is(err, bisect.ErrSpent)
 	if err != nil && !f.Spent {
 		f.Err, f.Result = err, bisect.Broken
 		if r.tester.ctx.Err() != nil || errors.Is(err, context.Canceled) {

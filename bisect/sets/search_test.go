@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
@@ -321,7 +323,25 @@ func TestBudget(t *testing.T) {
 		case len(f.Minimal) > 0 && (f.Result != bisect.Found || f.Spent && len(f.NotExcluded) == 0):
 			t.Errorf("budget %d: %s, %d not excluded", budget, f.Result, len(f.NotExcluded))
 		}
+		cut := guilty([]int{11}, []int{4, 27}, []int{1, 16, 30})
+		c := find(t, Search{Space: space(t, plainAtoms(32)), Oracle: cutOff{cut, budget}, Goal: All, Repeats: once})
+		if diff := cmp.Diff(f.Minimal, c.Minimal); c.Result != f.Result || c.Spent != f.Spent || diff != "" {
+			t.Errorf("cut off at %d: %s, spent %v, not begun: %s, spent %v\n%s", budget, c.Result, c.Spent, f.Result, f.Spent, diff)
+		}
 	}
+}
+
+// cutOff is an oracle whose budget is used up during a test.
+type cutOff struct {
+	*table
+	budget int
+}
+
+func (o cutOff) Test(ctx context.Context, r Request) (Result, error) {
+	if len(o.asked) == o.budget {
+		return Result{}, bisect.ErrSpent
+	}
+	return o.table.Test(ctx, r)
 }
 
 func TestInterrupted(t *testing.T) {

@@ -2,8 +2,8 @@ package sets
 
 import (
 	"context"
-	"errors"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/sets/internal/odds"
 )
 
@@ -17,8 +17,6 @@ const (
 
 // undecided is the answer of tests that go on contradicting each other.
 const undecided Answer = ""
-
-var errSpent = errors.New("the budget is used up")
 
 // tester makes the tests of one search: it writes the ledger, remembers what tests showed and what they
 // cost, and repeats them as often as an answer takes.
@@ -55,7 +53,7 @@ func (t *tester) launch(set Set, why Purpose, full bool) (Result, error) {
 	req.Clean = why == verifying && req.Nth == 0 // later ones find it built
 	t.nth[key]++
 	if t.spent != nil && why != Baseline && why != AllChanges && t.spent() {
-		return Result{}, errSpent
+		return Result{}, bisect.ErrSpent
 	}
 	if err := t.ctx.Err(); err != nil {
 		return Result{}, err

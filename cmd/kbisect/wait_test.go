@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
@@ -111,6 +112,41 @@ func TestInterruptedStart(t *testing.T) {
 		}
 		if lines, err := os.ReadFile(asked); err != nil || len(lines) < at || len(lines) > 2*at {
 			t.Errorf("%q: %d objects were asked for, with the signal at %d: %v\n%s", args, len(lines), at, err, out)
+		}
+	}
+}
+
+// TestBudgetCutsOff: a build or a launch that is under way when the budget is used up is cut off with all that it started. It
+// accuses nobody, and a resumed search goes on from there.
+func TestBudgetCutsOff(t *testing.T) {
+	t.Parallel()
+	for what, args := range map[string][]string{
+		"build":  {"--build", "sh stuck.sh", "--", "sh", "run.sh"},
+		"launch": {"--", "sh", "-c", "sh stuck.sh && sh run.sh"},
+	} {
+		r := newRepo(t)
+		goOn := filepath.Join(r.home, "go")
+		r.write("stuck.sh", "case $(cat n) in [1-6]) until test -e "+goOn+"; do sleep 0.05; done ;; esac\n")
+		r.write("run.sh", "test $(cat n) -lt 6\n")
+		for n := range 8 {
+			r.write("n", strconv.Itoa(n))
+			r.commit(strconv.Itoa(n))
+		}
+		f := r.finding(exit.Inconclusive, append([]string{"--no-hunks", "--no-explain", "--budget", "3s", "--good", "HEAD~7"}, args...)...)
+		if len(f.Culprits) > 0 || !strings.Contains(f.Headline, "budget") {
+			t.Errorf("%s: %s", what, f.Headline)
+		}
+		for _, s := range f.Steps {
+			if s.Role == bisect.RoleSearch {
+				t.Errorf("%s: what was cut off has a verdict: %+v", what, s)
+			}
+		}
+		if err := os.WriteFile(goOn, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		f = r.finding(exit.OK, "--resume", "--budget", "10m")
+		if len(f.Culprits) != 1 || f.Culprits[0].Commit != r.git("rev-parse", "HEAD~1") {
+			t.Errorf("%s, resumed: %s", what, f.Headline)
 		}
 	}
 }

@@ -592,6 +592,31 @@ func TestReadOnlyFoldersAndInterruptedHop(t *testing.T) {
 	}
 }
 
+// TestExportEndsWithItsContext: an export stops within three objects of the end of its context, which is what a budget or an
+// interrupt comes as, and the next one writes all of it.
+func TestExportEndsWithItsContext(t *testing.T) {
+	const files = 500
+	r := gittest.New(t)
+	for i := range files {
+		r.Write(t, fmt.Sprintf("d%d/f%d", i%20, i), fmt.Sprint(i))
+	}
+	a := r.Commit(t, "a")
+	e := export(t, open(t, r.Dir))
+	whole := e.main.objs
+	for _, after := range []int{1, 5, 30, 400} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cut := &cutOff{objects: whole, cancel: cancel, after: after}
+		e.main.objs = cut
+		if _, err := e.Switch(ctx, a, true); !errors.Is(err, context.Canceled) || cut.opened > after+3 {
+			t.Errorf("after %d objects: %v, %d more were opened", after, err, cut.opened-after)
+		}
+	}
+	e.main.objs = whole
+	if stats := hop(t, e, a, false); stats.Written != files {
+		t.Errorf("%+v", stats)
+	}
+}
+
 func TestClash(t *testing.T) {
 	if a, b := clash([]string{"Src/a", "inc/b", "src/b"}); a != "Src" || b != "src" {
 		t.Errorf("got %q and %q", a, b)

@@ -319,8 +319,8 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 			e.Why = fmt.Sprintf("%s of %d and %d launches", s.q.Channel.Name(), e.Bad.Trials, e.Good.Trials)
 		}
 		e.Unclear = true
-		e.Why = "the budget was used up before it was clear whether the ends differ: " + e.Why
-		e.Hint = "kbisect run --resume --budget 10m goes on where this stopped"
+		e.Why = search.SpentAtEnds + ": " + e.Why
+		e.Hint = search.GoOn
 	default:
 		e.Unclear = true
 		e.Why = "this machine is too noisy to tell whether the ends differ: " + e.Why

@@ -5,6 +5,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -96,6 +97,9 @@ func (x *explainer) launch(ctx context.Context, n int) error {
 				continue
 			}
 			o, err := x.session.Memory.Sample(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose, Nth: i, Timing: true, Clean: i == 0})
+			if errors.Is(err, bisect.ErrSpent) {
+				return nil
+			}
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -64,9 +65,11 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 
 // broken is the finding of a search that was stopped before it began.
 func broken(ctx context.Context, err error) *bisect.Finding {
-	f := &bisect.Finding{Result: bisect.Broken, Err: err}
-	if ctx.Err() != nil {
-		f.Result = bisect.Interrupted
+	switch {
+	case errors.Is(err, bisect.ErrSpent):
+		return &bisect.Finding{Result: bisect.Inconclusive, Spent: true, Ends: bisect.Ends{Unclear: true, Why: "the budget was used up before a good end was found", Hint: search.GoOn}}
+	case ctx.Err() != nil:
+		return &bisect.Finding{Result: bisect.Interrupted, Err: err}
 	}
-	return f
+	return &bisect.Finding{Result: bisect.Broken, Err: err}
 }

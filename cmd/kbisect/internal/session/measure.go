@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -85,6 +86,9 @@ func LaunchAll(ctx context.Context, t *Session, n int, each func(i int, o bisect
 	passed := 0
 	for i := range n {
 		o, err := t.Memory.Sample(ctx, bisect.Request{Candidate: t.Candidate, Purpose: bisect.EndGood, Nth: i, Timing: true})
+		if errors.Is(err, bisect.ErrSpent) {
+			break
+		}
 		if err != nil {
 			return out, err
 		}
@@ -154,8 +158,12 @@ func Measurement(t *Session, rev, only string, all []bisect.Outcome, asked int, 
 	for _, n := range Numbers(fit, only) {
 		m.Metrics = append(m.Metrics, MetricSummary(t, of(n), n))
 	}
-	if result == "" && s.Failure != nil {
+	switch {
+	case result != "":
+	case s.Failure != nil:
 		m.Result = string(s.Failure.Class)
+	case s.Launches == 0:
+		m.Result = store.Inconclusive
 	}
 	m.Error = report.ErrorText(err)
 	m.Verdict = measureVerdict(m, s, asked)
@@ -169,6 +177,8 @@ func measureVerdict(m report.Measurement, s compare.Side, asked int) string {
 		return "Interrupted; the launches made so far are kept."
 	case m.Result == store.Infra:
 		return "Stopped: machine problem; no verdict on the candidate."
+	case s.Launches == 0:
+		return "The budget was used up before the first launch ended."
 	case s.Failed == s.Launches:
 		return fmt.Sprintf("It fails in each of %d launches: %s.", s.Launches, s.Failure.Describe())
 	case s.Failed > 0:

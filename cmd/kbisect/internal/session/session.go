@@ -216,7 +216,7 @@ func (s *Session) open(ctx context.Context) error {
 
 // Spent reports that the budget of the session is used up, or the time of what follows a search.
 func (s *Session) Spent() bool {
-	if s.Late != nil && s.Late() {
+	if s.Late != nil && s.Late() || s.Slots != nil && s.Slots.Spent() {
 		return true
 	}
 	// A resumed session goes on with what its attempts have left of the budget.

@@ -76,6 +76,9 @@ func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 		_, err := s.Ledger.Keep(r, o)
 		return err
 	}}
+	if s.Policy.Budget > 0 {
+		slots.Until = began.Add(s.Policy.Budget)
+	}
 	for i, p := range s.Pipes {
 		each := bisect.Sampler(p)
 		// Limits that are multiples of the good end follow from its launches, all of which the first slot makes.
