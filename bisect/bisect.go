@@ -81,6 +81,7 @@ type Request struct {
 	Nth       int     // ordinal of this launch among those of the same candidate and purpose, from 0
 	Clean     bool    // from a clean export and a clean build
 	Timing    bool    // its times will be compared: caches as the user wants them judged, no probe
+	Wants     string  // the metric that is compared, if the program measures it itself and the first process of a candidate may give it; else ""
 	BuildOnly bool    // only what its build says is wanted: nothing is run
 	Hurry     string  // the phase, or [WholeTrial], that may end as soon as no good run could still be in it
 	Past      float64 // seconds for which the phase in a hurry must be let run, beyond what good runs took
@@ -141,8 +142,10 @@ type Outcome struct {
 	Phases   []PhaseTime `json:"phases,omitempty"`
 	Cold     []PhaseTime `json:"cold_phases,omitempty"` // of the process before, which filled the caches
 	Series   []Series    `json:"series,omitempty"`
-	Wall     float64     `json:"wall_s"` // run without build, seconds
-	At       float64     `json:"at_s"`   // when it was launched, seconds since the job began
+	ColdRun  []Series    `json:"cold_series,omitempty"` // as Cold
+	Only     string      `json:"only,omitempty"`        // it filled the caches, which shows in all its times but those of this metric
+	Wall     float64     `json:"wall_s"`                // run without build, seconds
+	At       float64     `json:"at_s"`                  // when it was launched, seconds since the job began
 	Built    bool        `json:"built,omitempty"`
 	CacheHit bool        `json:"cache_hit,omitempty"`
 	Build    float64     `json:"build_s,omitempty"`

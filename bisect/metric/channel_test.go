@@ -149,3 +149,14 @@ func TestLevels(t *testing.T) {
 		}
 	}
 }
+
+// A launch that filled the caches speaks of one metric that the program measures itself, and of nothing else.
+func TestOnly(t *testing.T) {
+	o := bisect.Outcome{Only: "t", Wall: 3, CPU: 2, Phases: []bisect.PhaseTime{{Name: "run", Seconds: 3}},
+		Series: []bisect.Series{{Metric: "t", Unit: "s", Values: []float64{1}}, {Metric: "u", Unit: "s", Values: []float64{1}}}}
+	for _, name := range []string{"t", "u", "wall", "phase.run"} {
+		if _, ok := (metric.Metric{Name: name}).Level(o); ok != (name == "t") {
+			t.Errorf("%s: %v", name, ok)
+		}
+	}
+}

@@ -120,7 +120,7 @@ func (m Metric) given(launches []bisect.Outcome) map[string]int {
 // averaged over its cases, with the sign turned so that larger is worse.
 func (m Metric) Level(o bisect.Outcome) (float64, bool) {
 	v, ok := m.Log(o)
-	ok = ok && (o.Unfit == "" || m.Exact)
+	ok = ok && (o.Unfit == "" || m.Exact) && (o.Only == "" || o.Only == m.Name)
 	if m.Higher {
 		v = -v
 	}

@@ -1,0 +1,79 @@
+package pipeline
+
+import (
+	"math"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
+)
+
+// firsts are the numbers of both ends, by the process that filled the caches and by later ones. A program that warms up
+// before it measures gives the same in either: then a candidate of the search need not be launched twice. What proves
+// the answer is always launched with warm caches.
+type firsts struct{ good, bad end }
+
+// end is what the launches of one end have shown.
+type end struct{ cold, warm []bisect.Outcome }
+
+// learn takes in a launch of an end.
+func (f *firsts) learn(r bisect.Request, o bisect.Outcome) {
+	e := map[bisect.Purpose]*end{bisect.EndGood: &f.good, bisect.EndBad: &f.bad}[r.Purpose]
+	switch {
+	case e == nil || o.Class != bisect.OK:
+	case o.Caches == string(Cold):
+		e.cold = append(e.cold, o)
+	case o.Caches == string(Warm) && o.Unfit == "":
+		e.warm = append(e.warm, o)
+		if len(o.ColdRun) > 0 {
+			e.cold = append(e.cold, bisect.Outcome{Series: o.ColdRun})
+		}
+	}
+}
+
+// serve reports whether the first process of a candidate gives a metric as well as a later one does. In every case in
+// which the ends differ by more than their launches scatter, the first ones are off by no more than the later ones are,
+// or by an eighth of the step.
+func (f *firsts) serve(name string) bool {
+	const leastWarm = 2
+	m := metric.Metric{Name: name}
+	if name == "" || min(len(f.good.cold), len(f.bad.cold)) == 0 || min(len(f.good.warm), len(f.bad.warm)) < leastWarm {
+		return false
+	}
+	stepped := false
+	for _, one := range metric.Cases(m, f.good.warm[0]) {
+		good, bad := f.good.read(m, one), f.bad.read(m, one)
+		scatter, off := max(good.scatter, bad.scatter), max(good.off, bad.off)
+		step := math.Abs(bad.mean - good.mean)
+		if !(step <= 2*scatter) { // or it is not a number
+			stepped = true
+			if !(off <= max(step/8, min(scatter, step/4))) {
+				return false
+			}
+		}
+	}
+	return stepped
+}
+
+// spread is where the warm launches of an end lie in one case, by logarithms: their mean, their range, and how far
+// the cold ones are from the mean at most. What some launch lacks is no number.
+type spread struct{ mean, scatter, off float64 }
+
+func (e end) read(m metric.Metric, one string) spread {
+	level := func(o bisect.Outcome) float64 {
+		v, ok := m.Value(bisect.Outcome{Series: o.Series}, one)
+		if !ok {
+			return math.NaN()
+		}
+		return math.Log(v)
+	}
+	least, most, sum := math.Inf(1), math.Inf(-1), 0.0
+	for _, o := range e.warm {
+		y := level(o)
+		least, most, sum = min(least, y), max(most, y), sum+y
+	}
+	s := spread{mean: sum / float64(len(e.warm)), scatter: most - least}
+	for _, o := range e.cold {
+		s.off = max(s.off, math.Abs(level(o)-s.mean))
+	}
+	return s
+}
