@@ -53,12 +53,12 @@ func met() *greeting {
 	return &greeting{cancel: func() {}, over: over}
 }
 
-// greet begins the greeting, once.
+// greet begins the greeting, once. It outlives the trial that it begins beside, which may end without a launch.
 func (m *machine) greet(ctx context.Context, root *workspace.Root) {
 	if m.greeting != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	g := &greeting{cancel: cancel, over: make(chan struct{})}
 	m.greeting = g
 	go func() {
@@ -78,11 +78,15 @@ func (m *machine) greet(ctx context.Context, root *workspace.Root) {
 
 // greeted waits for the end of the greeting: no launch has anything beside it. A machine on which the known-good program
 // fails may still do for a project that needs no device, so that this alone is a warning, which is returned once.
-func (m *machine) greeted() (warning string, err error) {
+func (m *machine) greeted(ctx context.Context) (warning string, err error) {
 	if m.greeting == nil || m.hello != nil {
 		return "", nil
 	}
-	<-m.greeting.over
+	select {
+	case <-m.greeting.over:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 	warning, m.greeting.warning = m.greeting.warning, ""
 	m.hello, err = m.greeting.hello, m.greeting.err
 	return warning, err

@@ -336,7 +336,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 
 // launch makes one launch with the devices watched, and asks whose fault a failure is.
 func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
-	warning, err := p.machine.greeted()
+	warning, err := p.machine.greeted(ctx)
 	if err != nil {
 		return bisect.Outcome{}, err
 	}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -48,5 +49,19 @@ func TestEqualBuildsShareALaunch(t *testing.T) {
 	b.recipe.Paths = []string{"a.c"} // then data is declared to matter to nobody
 	if o := b.test(2, bisect.Searching); o.Shared == "" {
 		t.Error("a file outside of the paths keeps commits from sharing")
+	}
+}
+
+// The known-good program is made beside the first trial, and is not lost with it where that ends without a launch.
+func TestGreetingOutlivesItsTrial(t *testing.T) {
+	plan := kernels.Plan{Build: []string{"test", "-e", "ok"}, Run: []string{"true"}}
+	b := newBench(t, plan, trial.Limits{}, []fixtures.Change{fixtures.Write("a", "")}, []fixtures.Change{fixtures.Write("ok", "")})
+	for i, want := range []bisect.Class{bisect.BuildFailed, bisect.OK} {
+		ctx, cancel := context.WithCancel(t.Context())
+		o, err := b.Sample(ctx, bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[i]}, Purpose: bisect.Searching})
+		cancel()
+		if err != nil || o.Class != want {
+			t.Fatalf("commit %d: %s, %v", i, o.Describe(), err)
+		}
 	}
 }
