@@ -180,7 +180,7 @@ func TestWholeOfSharedCases(t *testing.T) {
 // Numbers that are no measurement are as good as none: they have no logarithm.
 func TestNoNumbers(t *testing.T) {
 	m := metric.Metric{Name: "time"}
-	for _, values := range [][]float64{nil, {0}, {-1}, {math.NaN()}, {-3, 0, 2}} {
+	for _, values := range [][]float64{nil, {0}, {-1}, {1e300}, {1e-300}, {math.NaN()}, {-3, 0, 2}} {
 		o := bisect.Outcome{Series: []bisect.Series{{Metric: "time", Values: values}}}
 		if level, ok := m.Level(o); ok || len(metric.Cases(m, o)) > 0 {
 			t.Errorf("%v: %v", values, level)

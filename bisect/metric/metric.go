@@ -127,6 +127,10 @@ func (m Metric) Level(o bisect.Outcome) (float64, bool) {
 	return v, ok
 }
 
+// mostValue is beyond every measurement, and its inverse below: a number that far off is a mistake of the program, and
+// squares of ratios of such numbers overflow in the belief, which would launch one commit again and again.
+const mostValue = 1e100
+
 // Log is the logarithm of the median of a launch's samples, averaged over the cases; false where there is none
 // above 0.
 func (m Metric) Log(o bisect.Outcome) (float64, bool) {
@@ -150,7 +154,7 @@ func (m Metric) Log(o bisect.Outcome) (float64, bool) {
 		if m.Exact && med >= 0 {
 			med = max(med, zeroAs)
 		}
-		if err != nil || !(med > 0) {
+		if err != nil || !(1/mostValue < med && med < mostValue) {
 			continue
 		}
 		sum += math.Log(med)
