@@ -3,36 +3,45 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/capacity"
 	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// ahead builds, while the device is busy with one candidate, those that the search is likely to ask for next. Builds
-// ahead keep to processors of their own, and are paused while times are taken: beside seven compilers a kernel of
-// 40 µs has been seen to take 115.
+// ahead builds what the search is likely to ask for, from the first second on: the other end, the commits that the next
+// decisions may lead to, and the clean builds of a proof. As many run at a time as the machine bears. They are paused while
+// times are taken: beside seven compilers a kernel of 40 µs has been seen to take 115.
 //
 // A build ahead runs in a goroutine of its own. It gets a [trial.Job], which is a value, and a workspace that nothing
-// else uses meanwhile; it cannot reach the pipeline.
+// else uses meanwhile; it cannot reach a pipeline. Pipelines that work side by side share one ahead.
 type ahead struct {
-	cpus   []int // of the builds; nil is all
-	wishes []bisect.Candidate
-	group  sync.WaitGroup
+	ctx   context.Context // of the session: a build outlives the trial beside which it began
+	gauge *capacity.Gauge
+	quiet sync.RWMutex // builds ahead hold it for reading while kbisect itself works for them, timed launches for writing
+	group sync.WaitGroup
+
 	mu     sync.Mutex
+	wishes []bisect.Request // likeliest first, see wish
+	job    *trial.Job       // what a build needs besides the wish, once a trial has told
 	spares []*spare
+	asked  []bisect.Request // wishes of the trials that are under way, each of which counts as a build
+	waits  int              // of these, those that wait for a build ahead
+	alone  int              // of these, those beside which nothing may be built
 	frozen bool
+	closed bool
+	tick   *time.Timer
 }
 
-// spare is a workspace in which a candidate is built ahead.
+// spare is a workspace in which a wish is built.
 type spare struct {
 	w      *workspace.Workspace
-	wanted bisect.Candidate
+	wish   bisect.Request // the zero value: none
+	first  bool           // there was nothing in the workspace to build on
 	cancel context.CancelFunc
 	pause  chan bool     // see [proc.Spec.Pause]
 	done   chan struct{} // closed when the build is over
@@ -40,84 +49,146 @@ type spare struct {
 	ready  bool // after done: the workspace holds the candidate, built
 }
 
-// aheadNice lets a build ahead give way to everything else.
-const aheadNice = 10
+const (
+	aheadNice  = 10                     // lets a build ahead give way to everything else
+	aheadTick  = 100 * time.Millisecond // between two looks at what the machine bears
+	moreSpares = 1                      // workspaces for builds that have ended
+)
 
-// aheadCount is how many builds ahead n jobs allow: one job is the candidate that is asked for. Without a number it
-// depends on the processors, a quarter of which the builds get.
-func aheadCount(jobs, cpus int) int {
-	switch {
-	case jobs > 0:
-		return jobs - 1
-	case cpus >= 8:
-		return 2
-	case cpus >= 4:
-		return 1
-	}
-	return 0 // on so few processors a build would disturb, or be paused all the time
-}
-
-// newAhead prepares for the builds ahead that n jobs allow; it is nil where there are none. Trials have the other
-// processors then; nil is all.
-func newAhead(root *workspace.Root, jobs int) (a *ahead, trials []int) {
-	cpus := usable()
-	n := aheadCount(jobs, len(cpus))
-	if n == 0 {
-		return nil, nil
-	}
-	a = &ahead{}
-	if share := len(cpus) / 4; share > 0 {
-		trials, a.cpus = cpus[:len(cpus)-share], cpus[len(cpus)-share:]
-	}
-	for i := range n {
-		a.spares = append(a.spares, &spare{w: root.New(fmt.Sprintf("ahead-%d", i))})
-	}
-	return a, trials
-}
-
-// usable lists the processors that this process may use.
-func usable() (out []int) {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
+// newAhead prepares for the builds ahead that n jobs allow, or where n is 0 the machine; it is nil where there are none.
+func newAhead(ctx context.Context, root *workspace.Root, n int) *ahead {
+	gauge := capacity.New(n)
+	if gauge.Most() < 2 {
 		return nil
 	}
-	for i := range max(1024, runtime.NumCPU()) {
-		if set.IsSet(i) {
-			out = append(out, i)
-		}
+	a := &ahead{ctx: ctx, gauge: gauge}
+	for i := range gauge.Most() + moreSpares {
+		a.spares = append(a.spares, &spare{w: root.New(fmt.Sprintf("ahead-%d", i))})
 	}
-	return out
+	return a
 }
 
-// begin starts to build what is wished for, now that the candidate of a job is built.
-func (a *ahead) begin(ctx context.Context, job trial.Job) {
-	if a == nil || a.wishes == nil {
-		return
-	}
-	next := a.wishes
-	a.wishes = nil
+// wish is what of a request its build depends on.
+func wish(r bisect.Request) bisect.Request {
+	return bisect.Request{Candidate: r.Candidate, Purpose: r.Purpose, Clean: r.Clean}
+}
+
+// want takes what will probably be asked for.
+func (a *ahead) want(next []bisect.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	wanted := map[bisect.Candidate]bool{}
-	for _, c := range next {
-		wanted[c] = true
+	a.wishes = a.wishes[:0:0]
+	for _, r := range next {
+		a.wishes = append(a.wishes, wish(r))
 	}
-	for _, c := range next {
-		if slices.ContainsFunc(a.spares, func(s *spare) bool { return s.wanted == c }) {
+	if len(next) == 0 {
+		a.begin() // else the next trial does, and is not built ahead itself
+	}
+}
+
+// enter begins a trial that was asked for, which knows what builds need; leave ends it.
+func (a *ahead) enter(job trial.Job) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = append(a.asked, wish(job.Request))
+	a.job = &job
+	a.begin()
+}
+
+func (a *ahead) leave(r bisect.Request) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := slices.Index(a.asked, wish(r))
+	a.asked = slices.Delete(a.asked, i, i+1)
+	a.wishes = slices.DeleteFunc(a.wishes, func(w bisect.Request) bool { return w == wish(r) })
+	a.begin()
+}
+
+// running is how many builds there are beside those ahead.
+func (a *ahead) running() int { return len(a.asked) - a.waits }
+
+// begin starts the wishes for which there is room, but not what is asked for: that is built where it is launched.
+func (a *ahead) begin() {
+	if a.closed || a.job == nil || a.alone > 0 {
+		return
+	}
+	busy := 0
+	var free []*spare
+	for _, s := range a.spares {
+		wanted := s.wish != (bisect.Request{}) && (slices.Contains(a.asked, s.wish) || slices.Contains(a.wishes, s.wish))
+		if s.busy() {
+			busy++
+		} else if !wanted {
+			free = append(free, s)
+		}
+		if !wanted && s.wish != (bisect.Request{}) {
+			s.wish = bisect.Request{}
+			s.cancel() // of a build under way the workspace is free when it has ended
+		}
+	}
+	waiting := false
+	for _, r := range a.wishes {
+		if slices.Contains(a.asked, r) || a.find(r) != nil {
 			continue
 		}
-		for _, s := range a.spares {
-			if wanted[s.wanted] {
-				continue
-			}
-			if s.busy() {
-				s.cancel() // it will not be asked for; the workspace is free at the next call
-				continue
-			}
-			a.start(ctx, s, c, job)
+		if waiting = len(free) == 0 || !a.gauge.Admits(busy+a.running()); waiting {
 			break
 		}
+		a.start(free[0], r)
+		free, busy = free[1:], busy+1
 	}
+	if busy > 0 || waiting {
+		a.again()
+	}
+}
+
+// again looks once more in a while: processors may be idle, memory may have become short or free.
+func (a *ahead) again() {
+	if a.tick != nil {
+		a.tick.Reset(aheadTick)
+		return
+	}
+	a.tick = time.AfterFunc(aheadTick, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if !a.closed && a.gauge.Short() {
+			a.shrink()
+		}
+		a.begin()
+	})
+}
+
+// shrink stops the build that is the least likely to be asked for: memory runs out.
+func (a *ahead) shrink() {
+	running := a.running()
+	var last *spare
+	for _, s := range a.spares {
+		if !s.busy() {
+			continue
+		}
+		if running++; s.wish != (bisect.Request{}) && (last == nil || slices.Index(a.wishes, s.wish) > slices.Index(a.wishes, last.wish)) {
+			last = s
+		}
+	}
+	if last != nil && running > 1 {
+		a.gauge.Filled(running)
+		last.wish = bisect.Request{}
+		last.cancel()
+	}
+}
+
+// find is the spare of a wish, or nil.
+func (a *ahead) find(r bisect.Request) *spare {
+	if i := slices.IndexFunc(a.spares, func(s *spare) bool { return s.wish == r }); i >= 0 {
+		return a.spares[i]
+	}
+	return nil
 }
 
 // busy reports that a build runs in the workspace: it may not be touched until that has ended.
@@ -133,49 +204,72 @@ func (s *spare) busy() bool {
 	}
 }
 
-// start builds a candidate in a spare workspace, like that of the job.
-func (a *ahead) start(ctx context.Context, s *spare, c bisect.Candidate, job trial.Job) {
-	ctx, s.cancel = context.WithCancel(ctx)
-	s.wanted, s.ready, s.done, s.pause = c, false, make(chan struct{}), make(chan bool, 1)
-	s.w.Share = workspace.Share{CPUs: a.cpus, Nice: aheadNice, Pause: s.pause}
+// start builds a wish in a spare workspace.
+func (a *ahead) start(s *spare, r bisect.Request) {
+	ctx, cancel := context.WithCancel(a.ctx)
+	s.wish, s.cancel, s.ready, s.done, s.pause = r, cancel, false, make(chan struct{}), make(chan bool, 1)
+	s.first = s.w.Contents.Candidate.Commit == ""
+	s.w.Share = workspace.Share{CPUs: a.gauge.Processors(), Nice: aheadNice, Pause: s.pause}
 	if a.frozen {
 		s.pause <- true
 	}
+	job := *a.job
 	// From here on the job is the build's own: nothing of the request that it was made for is left in it.
-	job.Request = bisect.Request{Candidate: c, Purpose: bisect.Searching}
+	job.Request = r
 	job.Bounds.Hurry, job.Bounds.Past = "", 0
-	job.Clean, job.Ahead, job.Suspected, job.Report = false, true, false, nil
-	w, cancel, done := s.w, s.cancel, s.done
+	job.Clean, job.Ahead, job.Suspected, job.Report = r.Clean, true, false, nil
+	job.Working = a.quiet.RLocker()
+	w, done := s.w, s.done
 	a.group.Go(func() {
-		defer close(done)
-		defer cancel()
 		built, err := trial.Build(ctx, w, job)
+		a.learn(built)
 		s.built, s.ready = built, err == nil && built.Outcome.Class == "" // what fails is built again when it is asked for
 		if err != nil && ctx.Err() == nil {
-			job.Recipe.Log.Info("building ahead", "candidate", c.Brief(), "err", err)
+			job.Recipe.Log.Info("building ahead", "candidate", r.Candidate.Brief(), "err", err)
 		}
+		cancel()
+		close(done)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.begin()
 	})
 }
 
-// take waits for a candidate that is built ahead and trades its workspace for another one. It returns nil when the
-// candidate is to be built in the ordinary way.
-func (a *ahead) take(ctx context.Context, c bisect.Candidate, other *workspace.Workspace) (*workspace.Workspace, trial.Built) {
+// learn takes in what a build used.
+func (a *ahead) learn(b trial.Built) {
+	if a != nil && b.Processors > 0 {
+		a.gauge.Learn(b.Processors, b.Memory)
+	}
+}
+
+// take waits for a request that is built ahead and trades its workspace for another one. It returns nil when the
+// candidate is to be built in the ordinary way: one that was built on would be sooner than a whole build that is under way.
+func (a *ahead) take(ctx context.Context, r bisect.Request, other *workspace.Workspace) (*workspace.Workspace, trial.Built) {
 	if a == nil {
 		return nil, trial.Built{}
 	}
+	r = wish(r)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	i := slices.IndexFunc(a.spares, func(s *spare) bool { return s.wanted == c })
-	if i < 0 {
+	s := a.find(r)
+	if s == nil || s.busy() && s.first && other.Contents.Built && a.job.Recipe.Plan.Incremental {
 		return nil, trial.Built{}
 	}
-	s := a.spares[i]
-	select {
-	case <-s.done:
-	case <-ctx.Done():
+	if done := s.done; s.busy() {
+		a.waits++ // what was asked for is this build
+		a.begin()
+		a.mu.Unlock()
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+		a.mu.Lock()
+		a.waits--
+	}
+	if s.wish != r || s.busy() {
 		return nil, trial.Built{}
 	}
-	s.wanted = bisect.Candidate{}
+	s.wish = bisect.Request{}
 	if !s.ready { // it failed, and fails again where the user can see it
 		return nil, trial.Built{}
 	}
@@ -204,14 +298,53 @@ func (a *ahead) freeze(on bool) {
 	}
 }
 
-// stop ends the builds.
+// hush keeps kbisect itself from working for builds ahead until the function is called that it returns: while times
+// are taken it would use processors that no pause reaches.
+func (a *ahead) hush() (end func()) {
+	if a == nil {
+		return func() {}
+	}
+	a.quiet.Lock()
+	return a.quiet.Unlock
+}
+
+// solo stops the builds ahead until the function is called that it returns. It says how many builds ran, those that were
+// asked for among them, if any was ahead: a trial that failed beside them is made again alone.
+func (a *ahead) solo() (running int, end func()) {
+	if a == nil {
+		return 0, func() {}
+	}
+	a.mu.Lock()
+	a.alone++
+	for _, s := range a.spares {
+		if s.busy() {
+			running++
+			s.wish = bisect.Request{}
+			s.cancel()
+		}
+	}
+	if running > 0 {
+		running += a.running()
+	}
+	a.mu.Unlock()
+	a.group.Wait()
+	return running, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.alone--
+		a.begin()
+	}
+}
+
+// stop ends the builds for good.
 func (a *ahead) stop() {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
+	a.closed = true
 	for _, s := range a.spares {
-		if s.busy() {
+		if s.wish = (bisect.Request{}); s.busy() {
 			s.cancel()
 		}
 	}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +17,15 @@ import (
 
 // jobs makes a bench build ahead whatever the machine has.
 func (b *bench) jobs(n int) {
-	b.ahead, b.cpus = newAhead(b.workspaces.root, n)
+	b.ahead = newAhead(context.WithoutCancel(b.t.Context()), b.workspaces.root, n)
+}
+
+// wishes are requests of a search for some commits.
+func (b *bench) wishes(list ...int) (out []bisect.Request) {
+	for _, i := range list {
+		out = append(out, bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[i]}, Purpose: bisect.Searching})
+	}
+	return out
 }
 
 // What is built ahead is used once and for what it is; what is not asked for is dropped.
@@ -30,13 +39,8 @@ func TestBuildAhead(t *testing.T) {
 	}
 	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, commits...)
 	b.jobs(3)
-	c := func(list ...int) (out []bisect.Candidate) {
-		for _, i := range list {
-			out = append(out, bisect.Candidate{Commit: b.ids[i]})
-		}
-		return out
-	}
-	for i, next := range [][]bisect.Candidate{c(1, 8), c(9, 2), c(3, 10), c(4), c(5, 9), c(0, 11), nil, c(8)} {
+	c := b.wishes
+	for i, next := range [][]bisect.Request{c(1, 8), c(9, 2), c(3, 10), c(4), c(5, 9), c(0, 11), nil, c(8)} {
 		b.Ahead(next)
 		want := bisect.OK
 		if i == 5 {
@@ -74,7 +78,7 @@ func TestBuildAheadStandsStill(t *testing.T) {
 	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, timed, busy)
 	b.jobs(2)
 	t.Cleanup(func() { os.WriteFile(tick+".stop", nil, 0o666) })
-	b.Ahead([]bisect.Candidate{{Commit: b.ids[1]}})
+	b.Ahead(b.wishes(1))
 	b.test(0, bisect.Searching)
 	for started := time.Now(); time.Since(started) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(tick); err == nil {
@@ -112,11 +116,51 @@ func TestCancelledBuildAheadSharesNothing(t *testing.T) {
 		b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, commit("#!/bin/sh\n"), commit(spin), commit(spin+"\n"))
 		b.jobs(2)
 		for nth := range 25 {
-			b.Ahead([]bisect.Candidate{{Commit: b.ids[1+nth/6%2]}}) // where it changes, what is being built is cancelled
+			b.Ahead(b.wishes(1 + nth/6%2)) // where it changes, what is being built is cancelled
 			r := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.Searching, Nth: nth}
 			if o, err := b.Sample(t.Context(), r); err != nil || o.Class != bisect.Wrong {
 				t.Fatalf("%s, %v", o.Describe(), err)
 			}
 		}
+	}
+}
+
+// Both ends and the first commits of a search are built at once, and so are the clean builds of a proof, of which none
+// is taken for another.
+func TestBuildAheadFromTheFirstSecond(t *testing.T) {
+	meet := t.TempDir()
+	// Each build waits for the four others: it ends only if they are all made at a time.
+	build := fixtures.Script("build.sh", "#!/bin/sh\necho $KBISECT_PURPOSE-$KBISECT_COMMIT >>$BENCH_LOG; touch "+meet+"/$KBISECT_PURPOSE-$KBISECT_COMMIT\nwhile [ $(ls "+meet+" | wc -l) -lt 5 ]; do sleep 0.01; done\n")
+	run := fixtures.Script("run.sh", "#!/bin/sh\n")
+	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, []fixtures.Change{build, run}, []fixtures.Change{fixtures.Write("f", "1")}, []fixtures.Change{fixtures.Write("f", "2")})
+	b.jobs(5)
+	of := func(i int, why bisect.Purpose) bisect.Request {
+		return bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[i]}, Purpose: why, Clean: why == bisect.ConfirmCulprit || why == bisect.ConfirmParent}
+	}
+	all := []bisect.Request{of(0, bisect.EndGood), of(2, bisect.EndBad), of(1, bisect.Searching), of(1, bisect.ConfirmCulprit), of(0, bisect.ConfirmParent)}
+	b.Ahead(all[1:])
+	for _, r := range all {
+		if o, err := b.Sample(t.Context(), r); err != nil || o.Class != bisect.OK {
+			t.Fatalf("%s: %s, %v", r.Purpose, o.Describe(), err)
+		}
+	}
+	if said := strings.Fields(b.said()); len(said) != len(all) {
+		t.Errorf("%d builds of %d requests: %v", len(said), len(all), said)
+	}
+}
+
+// A build that was killed beside others is made again alone before it counts.
+func TestCrowdedBuildIsMadeAgainAlone(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "ticks")
+	run := fixtures.Script("run.sh", "#!/bin/sh\n")
+	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{},
+		[]fixtures.Change{run, fixtures.Script("build.sh", "#!/bin/sh\n"+
+			"if [ -e "+at+".killed ]; then a=$(wc -c <"+at+"); sleep 0.3; b=$(wc -c <"+at+"); test $a = $b; exit; fi\n"+
+			"while [ ! -s "+at+" ]; do sleep 0.01; done; touch "+at+".killed; kill -9 $$\n")},
+		[]fixtures.Change{run, fixtures.Script("build.sh", "#!/bin/sh\nwhile :; do echo x >>"+at+"; sleep 0.01; done\n")})
+	b.jobs(2)
+	b.Ahead(b.wishes(1))
+	if o := b.test(0, bisect.Searching); o.Class != bisect.OK || !o.Built || len(o.Repeated) > 0 {
+		t.Errorf("%s, repeated for %q", o.Describe(), o.Repeated)
 	}
 }

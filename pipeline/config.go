@@ -20,6 +20,7 @@ type Config struct {
 	Sandbox *proc.Sandbox  // of builds and launches, nil for none; of watched devices it holds the nodes by itself
 	Jobs    int            // builds at a time; 1: only what is asked for; 0: what the machine can bear
 	Session string         // marks the processes, so that leftovers can be found
+	First   *Pipeline      // whose builds ahead are used, and which is to be closed later; nil: there is none
 	Slot    int            // number of this pipeline among those that work side by side, from 0
 	OnPhase func(Activity) // progress; may be nil; called from other goroutines
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
-	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
 // What two readings say of a launch: whether its times count, who else was there, and what is wrong with the machine.
@@ -163,29 +162,5 @@ func TestMachineFollows(t *testing.T) {
 	watching := &machine{devices: true}
 	if watching.follow(first); watching.greeting != nil {
 		t.Error("of other devices")
-	}
-}
-
-// How many builds ahead there are: what the user allows, or what the processors bear.
-func TestAheadCount(t *testing.T) {
-	for _, c := range []struct{ jobs, cpus, want int }{{1, 64, 0}, {3, 1, 2}, {0, 1, 0}, {0, 3, 0}, {0, 4, 1}, {0, 7, 1}, {0, 8, 2}, {0, 200, 2}} {
-		if got := aheadCount(c.jobs, c.cpus); got != c.want {
-			t.Errorf("%d jobs on %d processors: %d, want %d", c.jobs, c.cpus, got, c.want)
-		}
-	}
-	root, err := workspace.Open(t.Context(), t.TempDir()+"/job", "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	if a, trials := newAhead(root, 1); a != nil || trials != nil {
-		t.Errorf("one job: %+v %v", a, trials)
-	}
-	a, trials := newAhead(root, 3)
-	if len(a.spares) != 2 || a.spares[0].w.Dir == a.spares[1].w.Dir {
-		t.Errorf("%+v", a.spares)
-	}
-	if len(trials) > 0 && (len(a.cpus) == 0 || slices.ContainsFunc(trials, func(cpu int) bool { return slices.Contains(a.cpus, cpu) })) {
-		t.Errorf("trials have processors %v, builds %v", trials, a.cpus)
 	}
 }

@@ -47,7 +47,8 @@ type Wrapped struct {
 // run it under other tools. The outcome has a class when there is nothing to look at: the candidate
 // could not be exported or built, and look is not called.
 func (p *Pipeline) Inspect(ctx context.Context, r bisect.Request, look func(*Inspection) error) (bisect.Outcome, error) {
-	p.ahead.stop()
+	_, end := p.ahead.solo()
+	defer end()
 	w, err := p.workspaces.get(r)
 	if err != nil {
 		return bisect.Outcome{}, err

@@ -35,7 +35,6 @@ type Pipeline struct {
 	machine    *machine
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
-	cpus       []int  // processors of trials; nil is all
 	clean      bool   // every build is a clean one from now on
 
 	endured map[bisect.MarkKind]bool             // kinds of marks on every trial, so that repeating does not help
@@ -66,8 +65,11 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
 	}
 	p.workspaces.config = &p.Config
-	if len(c.Recipe.Plan.Build) > 0 {
-		p.ahead, p.cpus = newAhead(root, c.Jobs)
+	switch {
+	case c.First != nil:
+		p.ahead = c.First.ahead
+	case len(c.Recipe.Plan.Build) > 0:
+		p.ahead = newAhead(ctx, root, c.Jobs)
 	}
 	return p, nil
 }
@@ -75,6 +77,9 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 // Close removes the workspaces and everything in them.
 func (p *Pipeline) Close() error {
 	p.machine.close()
+	if p.Config.First != nil {
+		return p.workspaces.close()
+	}
 	return cmp.Or(p.ahead.close(), p.workspaces.close())
 }
 
@@ -91,12 +96,19 @@ func (p *Pipeline) Warnings() []string { return p.notices.texts }
 // was asked for that none of them is.
 func (p *Pipeline) OtherCases(metric string) []string { return p.notices.others[metric] }
 
-// Ahead takes what will probably be asked for after the next candidate, likeliest first. It is built while that
-// one runs.
-func (p *Pipeline) Ahead(next []bisect.Candidate) {
-	if p.ahead != nil && !p.clean {
-		p.ahead.wishes = next
+// Ahead takes what will probably be asked for, likeliest first. It is built beside the next trials.
+func (p *Pipeline) Ahead(next []bisect.Request) {
+	if p.ahead != nil {
+		p.ahead.want(next)
 	}
+}
+
+// Width is how many builds can be made at a time, for [Pipeline.Ahead] to be told of as many.
+func (p *Pipeline) Width() int {
+	if p.ahead == nil {
+		return 1
+	}
+	return len(p.ahead.spares)
 }
 
 // Follow spares p the known-good program that another pipeline has made and run on the same machine. Devices
@@ -127,6 +139,8 @@ const (
 // Sample makes one trial. One that the machine spoiled is made again; when that does not help, the search ends
 // without blaming the candidate. One that was throttled or shared its device is made again where its times matter.
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	p.ahead.enter(p.job(r))
+	defer p.ahead.leave(r)
 	noticed := len(p.notices.texts)
 	if !p.Config.Recipe.OnlyBuilds(r) {
 		p.machine.greet(ctx, p.workspaces.root)
@@ -157,6 +171,8 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 				return o, &bisect.InfraError{What: "testing " + r.Candidate.Brief(), Err: fmt.Errorf("the machine failed %d times: %s", infra, o.Why)}
 			}
 			again = o.Why
+			_, end := p.ahead.solo() // it may have wanted for memory
+			defer end()
 			p.Config.Recipe.Log.Warn("machine trouble; trying again", "candidate", r.Candidate.Brief(), "why", o.Why)
 		case again == "":
 			if o, err = p.confirmTeardown(ctx, r, o); err != nil {
@@ -206,7 +222,7 @@ func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string 
 }
 
 // once goes through the steps of a trial: a workspace with the candidate built, then a launch, then what both have
-// reported. Builds ahead begin between the two, so that they run beside the launch.
+// reported.
 func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bisect.Outcome, error) {
 	if known, ok := p.facts[r.Candidate]; ok && p.Config.Recipe.OnlyBuilds(r) && !r.Clean && !p.clean {
 		o := bisect.Outcome{Class: bisect.OK}
@@ -216,9 +232,6 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	w, built, err := p.prepare(ctx, r)
 	if err != nil || built.Class != "" {
 		return built, err
-	}
-	if !p.clean {
-		p.ahead.begin(ctx, p.job(r))
 	}
 	facts := w.Contents.Facts
 	shareable := mayShare(p.Config.Recipe, r, facts)
@@ -255,26 +268,35 @@ func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Wo
 		return nil, bisect.Outcome{}, err
 	}
 	w.Forget()
-	ends := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad // they keep their workspaces, see workspaces.name
-	if p.clean || r.Clean || ends || p.Config.Recipe.Holds(w, r.Candidate) {
+	if p.clean || p.Config.Recipe.Holds(w, r.Candidate) {
 		return p.build(ctx, w, r)
 	}
-	ready, built := p.ahead.take(ctx, r.Candidate, w)
+	ready, built := p.ahead.take(ctx, r, w)
 	if ready == nil {
 		return p.build(ctx, w, r)
 	}
-	ready.Share = workspace.Share{CPUs: p.cpus}
+	ready.Share = workspace.Share{}
 	p.workspaces.open[p.workspaces.name(r)] = ready
 	p.notices.exports(built.Warnings)
 	return ready, built.Outcome, nil
 }
 
-// build builds a candidate in a workspace.
+// build builds a candidate in a workspace. What failed by its limit or for memory beside builds ahead is built again alone
+// before it counts.
 func (p *Pipeline) build(ctx context.Context, w *workspace.Workspace, r bisect.Request) (*workspace.Workspace, bisect.Outcome, error) {
-	w.Share = workspace.Share{CPUs: p.cpus}
+	w.Share = workspace.Share{}
 	job := p.job(r)
 	job.Report = p.Config.report(r)
 	built, err := trial.Build(ctx, w, job)
+	if err == nil && built.Crowded && built.Outcome.Class != "" {
+		beside, end := p.ahead.solo()
+		defer end()
+		if beside > 0 {
+			p.ahead.gauge.Filled(beside)
+			built, err = trial.Build(ctx, w, job)
+		}
+	}
+	p.ahead.learn(built)
 	p.notices.exports(built.Warnings)
 	p.machine.suspect(r.Candidate, built.Suspicious)
 	return w, trial.Excuse(built.Outcome, built.Lost), err
@@ -342,6 +364,9 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	}
 	if warning != "" {
 		p.notices.once(warning)
+	}
+	if r.Timing {
+		defer p.ahead.hush()()
 	}
 	before := readDevices(p.Config.Devices)
 	// Builds ahead are paused while times are taken, see ahead.

@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
@@ -126,6 +127,7 @@ func (j *job) remarks() {
 // ask launches each end once and chooses the question: what the bad end shows and the good end does not. Where there
 // is nothing to ask, the finding says why.
 func (j *job) ask() error {
+	j.r.Foresee(belief.GoodEnd)
 	good, err := j.look(j.r.Span.Good.Commit, bisect.EndGood)
 	if err != nil {
 		return err

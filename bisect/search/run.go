@@ -29,6 +29,9 @@ type Run struct {
 	Most     int     // launches, by the ledger's count
 	From     int     // launches when it began
 	Later    float64 // launches that are expected after it
+
+	graph    *bisect.Graph
+	foreseen map[int]bool // commits that are built, or being built, before they are asked for
 }
 
 // Answer says what an outcome means to a question.
@@ -174,7 +177,7 @@ func (r *Run) step() (done bool, err error) {
 	if r.Search.OnDecision != nil {
 		r.Search.OnDecision(a)
 	}
-	r.ahead(a.Index)
+	r.Foresee(a.Index)
 	if made, err := r.Question.AsProof(r, a.Index); err != nil || made {
 		return false, err
 	}
@@ -309,30 +312,6 @@ func (r *Run) again(suspects []int) (acted bool, err error) {
 		}
 	}
 	return false, nil
-}
-
-// ahead says which commits will probably be wanted after the launch of commit i. A complaint about the build is judged
-// by builds that nothing disturbs.
-func (r *Run) ahead(i int) {
-	if r.Search.Ahead == nil || r.Span.IsEnd(i) || r.Ledger.launched[r.Span.Id(i)] || r.Question.Rules().OfBuilds {
-		return
-	}
-	p := r.prices()
-	p.Usable = func(k int) bool { return k != i && r.Span.Launchable(k) && !r.Ledger.launched[r.Span.Id(k)] }
-	var next []bisect.Candidate
-	for _, k := range r.Belief.Nearest([]float64{0.25, 0.75}, p) {
-		next = append(next, bisect.Candidate{Commit: r.Span.Id(k)})
-	}
-	r.Search.Ahead(next)
-}
-
-// prices says what the next launches will cost.
-func (r *Run) prices() belief.Prices {
-	p := r.Ledger.prices(r.Question)
-	p.Built = func(i int) bool { return r.Ledger.launched[r.Span.Id(i)] }
-	p.Usable = r.Span.Launchable
-	p.Chance = r.Span.chances(r.Ledger.launched)
-	return p
 }
 
 // Over says why nothing more may be launched, or "".

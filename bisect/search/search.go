@@ -40,13 +40,14 @@ type Search struct {
 	Faster   bool    // look for what made the metric better
 	All      bool    // look for every culprit in the range
 	Launches int     // at most; 0 stands for 1200
+	Width    int     // builds at a time: as many commits are foreseen, and preferred; 0 or 1: none
 	Looked   []Trial // made before the ends were known, of commits that may have become ends
 
-	OnStep func(bisect.Step)        // progress; may be nil
-	Spent  func() bool              // reports that the budget is used up; may be nil
-	Left   func() float64           // seconds that the budget leaves; nil: there is none
-	Ahead  func([]bisect.Candidate) // is told what will probably be asked for after the next candidate; may be nil
-	Redo   func()                   // from now on every build must be a clean one; may be nil
+	OnStep func(bisect.Step)      // progress; may be nil
+	Spent  func() bool            // reports that the budget is used up; may be nil
+	Left   func() float64         // seconds that the budget leaves; nil: there is none
+	Ahead  func([]bisect.Request) // is told what will probably be asked for, likeliest first; may be nil
+	Redo   func()                 // from now on every build must be a clean one; may be nil
 	// Weigh returns the prior weights of the commits, in place of those that they carry; nil where there
 	// are none. It is asked when a search for a slow commit begins; may be nil.
 	Weigh func() []float64

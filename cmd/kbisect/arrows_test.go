@@ -43,8 +43,9 @@ kernels/internal/plainfile:
 kernels/kernelbot: bisect/hint kernels/internal/plainfile kernels/protocol
 kernels/metrics: bisect bisect/metric kernels/protocol
 kernels/protocol: bisect bisect/metric
-pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
+pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
 pipeline/cache: bisect/hint
+pipeline/capacity: pipeline/proc
 pipeline/folder:
 pipeline/gpu:
 pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/self pipeline/proc/internal/warden

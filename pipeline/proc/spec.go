@@ -36,6 +36,10 @@ const (
 // of their own, and whether there is one.
 func Delegated() (dir string, ok bool) { return cgroup.Delegated() }
 
+// Available is how many bytes processes may still take before memory runs out, and how many there are in all, by the
+// machine and by the control groups of this process.
+func Available() (free, all int64) { return cgroup.Available() }
+
 // CanCount reports why this machine cannot count instructions, see
 // [Spec.Instructions], and what to do; nil if it can.
 func CanCount() error { return perf.Check() }

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -32,6 +34,16 @@ type Job struct {
 	Ahead     bool                                    // not asked for yet: a build that fails is made again then
 	Suspected bool                                    // a step of this candidate was already blamed on another process
 	Report    func(doing string, limit time.Duration) // progress; may be nil
+	Working   sync.Locker                             // held while kbisect works itself, and not its processes; may be nil
+}
+
+// working holds Working until the function is called that it returns.
+func (j *Job) working() (end func()) {
+	if j.Working == nil {
+		return func() {}
+	}
+	j.Working.Lock()
+	return j.Working.Unlock
 }
 
 // Built is how a build went.
@@ -40,6 +52,9 @@ type Built struct {
 	Warnings   []string       // of the export, each beginning with its path
 	Suspicious bool           // another process may have ended it
 	Lost       string         // a file that the repository lacks, if it may have failed for that, see Excuse
+	Crowded    bool           // it failed by its limit or for memory: what ran beside it may be to blame
+	Processors float64        // that the build command kept busy on average; 0: it did not run
+	Memory     int64          // bytes that it used at most
 }
 
 // Holds reports whether a workspace holds a candidate, built, and nothing that a failed process left.
@@ -119,6 +134,7 @@ func isBuildFile(p kernels.Plan, file string) bool {
 
 // export writes the commit and the files of the plan into the workspace.
 func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b Built, err error) {
+	defer j.working()()
 	p, r := j.Recipe, j.Request
 	j.report("export", 0)
 	within := ctx
@@ -162,6 +178,8 @@ func (j *Job) report(doing string, limit time.Duration) {
 // it is logged, and the candidate is built.
 func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err error) {
 	p, r, o := j.Recipe, j.Request, &b.Outcome
+	rest := j.working()
+	defer func() { rest() }()
 	key := j.cacheKey(w)
 	if key != "" && !j.Clean {
 		if kept, hit, err := p.Cache.Get(key, w.Dir); err != nil {
@@ -179,10 +197,12 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 		return b, err
 	}
 	log := p.LogFile(r, "build")
+	rest()
 	res, err := w.Run(ctx, proc.Spec{
 		Argv: j.argv(), Dir: p.WorkDir(w), Env: env, Output: log, OutputMax: p.outputMax(),
 		Phase: "build", Limit: limit, MemoryMax: j.Bounds.Limits.BuildMemory,
 	})
+	rest = j.working()
 	if err != nil {
 		b.Outcome, err = p.cannotStart(w, r, p.Plan.Build[0], err)
 		b.Lost = p.lost(w, p.Plan.Build[0])
@@ -191,6 +211,8 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	res.Tail = protocol.Unescape(res.Tail)
 	ended := endedBuild{res: res, bounds: j.Bounds, ahead: j.Ahead, suspected: j.Suspected, missing: missingOutput(w.Dir, p.Plan.Outputs)}
 	b.Outcome, b.Suspicious, b.Lost = classifyBuild(ended), ended.suspicious() != "", p.lost(w, string(res.Tail))
+	b.Crowded = res.Timeout != nil || res.OOMKilled || res.Signal == syscall.SIGKILL
+	b.Processors, b.Memory = (res.User+res.System).Seconds()/max(res.Wall.Seconds(), 1e-3), max(res.MemoryPeak, res.MaxRSS)
 	o.Warnings = strayWords(res.Strays)
 	o.Build, o.Built, o.Tail, o.Log, o.Exit = res.Wall.Seconds(), true, string(res.Tail), log, res.Exit
 	if o.Class != "" {

@@ -89,16 +89,12 @@ func (f foresight) sets(fresh func(below bisect.Sampler) (*sets.Search, *find.Se
 	})
 }
 
-// builds makes the builds of the commits that will probably be asked for next, except for remembered ones.
-func (f foresight) builds(next []bisect.Candidate) {
+// builds makes the builds of what will probably be asked for next, except for remembered trials.
+func (f foresight) builds(next []bisect.Request) {
 	s := f.session
-	if _, _, ok := session.Examples(s.Launches); ok && s.Slots.Next != nil {
-		return // whole trials are made ahead
-	}
-	next = slices.DeleteFunc(next, func(c bisect.Candidate) bool {
-		return len(s.Memory.Known[bisect.TrialID{Candidate: c, Purpose: bisect.Searching}]) > 0
-	})
-	s.Pipe.Ahead(next)
+	s.Pipe.Ahead(slices.DeleteFunc(next, func(r bisect.Request) bool {
+		return len(s.Memory.Known[r.ID()]) > 0
+	}))
 }
 
 // historyChance notes the chance of a failure of each trial that the search of a history asks for: even, except

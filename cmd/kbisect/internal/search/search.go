@@ -291,7 +291,7 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	ahead := foresight{t}
 	plan := search.Search{
 		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey, Sampler: t.Memory,
-		Options: opts, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: ahead.builds,
+		Options: opts, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: ahead.builds, Width: t.Pipe.Width(),
 		OnStep: func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
 		Spent:  t.Spent, Left: left(t),
 		OnProspect: func(p bisect.Prospect) error { return s.tooDear(ctx, p) },
@@ -301,6 +301,7 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	t.Display.Begin(len(commits), matter)
 	stop := ahead.history(plan)
 	f, err := find.Culprits(ctx, &plan)
+	t.Pipe.Ahead(nil)
 	return f, errors.Join(err, stop())
 }
 

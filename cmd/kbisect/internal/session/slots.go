@@ -30,13 +30,13 @@ func slotCount(s *Session) int {
 }
 
 // openPipes makes a pipeline for each slot, with a folder, a mark and, where there are several, a device of its own.
-// Only the first one builds ahead of trials.
+// All share what is built ahead.
 func (s *Session) openPipes(ctx context.Context, config pipeline.Config) error {
 	n := slotCount(s)
 	for i := range n {
 		c := config
 		if i > 0 {
-			c.Slot, c.Jobs = i, 1
+			c.Slot, c.First = i, s.Pipes[0]
 			c.Dir, c.Session = fmt.Sprintf("%s.%d", config.Dir, i+1), fmt.Sprintf("%s.%d", config.Session, i+1)
 		}
 		if n > 1 && len(config.Devices) > 0 {
@@ -59,7 +59,7 @@ func (s *Session) ClosePipes() (first error) {
 		first = s.Slots.Stop()
 	}
 	useRest(s)
-	for _, p := range s.Pipes {
+	for _, p := range slices.Backward(s.Pipes) {
 		if err := p.Close(); first == nil {
 			first = err
 		}

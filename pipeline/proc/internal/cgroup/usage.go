@@ -97,6 +97,42 @@ func Memory() int64 {
 	return least
 }
 
+// Available is how many bytes this process and what it starts may still take before memory runs out, and how many they may
+// hold in all. What the kernel keeps of files and can drop counts as free.
+func Available() (free, all int64) {
+	b, _ := os.ReadFile("/proc/meminfo")
+	free, all = 1024*max(0, inTable(string(b), "MemAvailable:")), Memory()
+	for _, v := range []struct {
+		own              []string
+		limit, now, file string
+	}{
+		{memoryV1.own(), "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+		{version2.own(), "memory.max", "memory.current", "inactive_file"},
+	} {
+		for _, dir := range v.own {
+			for g := (&Group{Dir: dir}); g.has("cgroup.procs"); g.Dir = filepath.Dir(g.Dir) {
+				if limit, now := g.number(v.limit, ""), g.number(v.now, ""); limit > 0 && now >= 0 {
+					free = min(free, max(0, limit-now+max(0, g.number("memory.stat", v.file))))
+				}
+			}
+		}
+	}
+	return free, all
+}
+
+// inTable finds the number behind a key, whatever follows it.
+func inTable(text, key string) int64 {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == key {
+			n, err := strconv.ParseInt(f[1], 10, 64)
+			if err == nil {
+				return n
+			}
+		}
+	}
+	return -1
+}
+
 // limitMemory bounds the memory of g where the kernel lets us. The controller
 // may be off for the children of our group; it can be turned on only where no
 // process is in the way, which is to say in the root.

@@ -1,0 +1,158 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+)
+
+// Foresee says what will probably be asked for from now on, beginning with the launch of commit i: the other end, the
+// commits that the next decisions lead to, and the clean builds of a proof. They are built at once, as many as the machine
+// can at a time. What is foreseen follows from the launches alone, so that a search that is resumed foresees the same.
+//
+// A complaint about the build is judged by builds that nothing disturbs.
+func (r *Run) Foresee(i int) {
+	if r.Search.Width < 2 || r.Search.Builds || r.Search.Find == bisect.BuildFailed || r.Search.Phase == "build" || r.Question != nil && r.Question.Rules().OfBuilds {
+		return
+	}
+	next := []bisect.Request{}
+	if !r.Ledger.launched[r.Span.Id(r.Span.Bad())] {
+		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: r.Span.Id(r.Span.Bad())}, Purpose: bisect.EndBad})
+	}
+	weights := r.Span.Prior
+	if r.Belief != nil {
+		weights = r.Belief.Weights()
+	}
+	f := frontier{r, weights}
+	picks := f.commits(i)
+	r.foreseen = map[int]bool{}
+	for _, p := range picks {
+		r.foreseen[p.index] = true
+	}
+	for _, p := range f.proofs(picks) {
+		id := r.Span.Id(p.index)
+		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: p.purpose, Nth: r.Ledger.count[launchKey{id, p.purpose}], Clean: p.purpose != bisect.Searching})
+	}
+	if r.Search.Ahead != nil {
+		r.Search.Ahead(next)
+	}
+}
+
+// pick is a launch that is wanted with some chance.
+type pick struct {
+	index   int
+	purpose bisect.Purpose
+	chance  float64
+}
+
+// frontier is what the decisions of a run lead to, by the probability of each commit to be the culprit.
+type frontier struct {
+	run     *Run
+	weights []float64
+}
+
+// commits lists the commits that the next decisions lead to, the likeliest first: the one in the middle of the suspects,
+// those in the middle of either half, and so on. Where the first one is chosen already, it is commit i.
+//
+// A commit that is being built already is taken for one in the middle when it lies near it, so that the builds of one
+// decision serve the next.
+func (f frontier) commits(i int) (picks []pick) {
+	r := f.run
+	if r.graph == nil {
+		r.graph = bisect.NewGraph(r.Span.Commits)
+	}
+	bad := r.graph.Masses(f.weights)
+	total := 0.0
+	for _, w := range f.weights {
+		total += w
+	}
+	type part struct{ low, high float64 } // of the probability to be bad
+	open := []part{{0, 1}}
+	for first := true; len(open) > 0 && len(picks) < r.Search.Width; first = false {
+		k := 0
+		for j := range open {
+			if open[j].high-open[j].low > open[k].high-open[k].low {
+				k = j
+			}
+		}
+		p := open[k]
+		open = slices.Delete(open, k, k+1)
+		at := -1
+		if first && i >= 0 && !r.Ledger.launched[r.Span.Id(i)] && !r.Span.IsEnd(i) {
+			at = i
+		} else {
+			at = f.middle(bad, total, p.low, p.high)
+		}
+		if at < 0 {
+			continue
+		}
+		picks = append(picks, pick{at, bisect.Searching, p.high - p.low})
+		if b := bad[at] / total; b > p.low && b < p.high {
+			open = append(open, part{p.low, b}, part{b, p.high})
+		}
+	}
+	return picks
+}
+
+// middle is the commit never launched whose probability to be bad lies nearest to the middle between two others, one
+// that is being built if it lies near enough; -1 where there is none.
+func (f frontier) middle(bad []float64, total, low, high float64) int {
+	const near = 0.2 // of the distance between the two
+	best, at := math.Inf(1), -1
+	for k, b := range bad {
+		b /= total
+		if r := f.run; b <= low+1e-9 || b >= high-1e-9 || !r.Span.Launchable(k) || r.Span.IsEnd(k) || r.Ledger.launched[r.Span.Id(k)] {
+			continue
+		}
+		off := math.Abs(b-(low+high)/2) / (high - low)
+		if f.run.foreseen[k] && off < near {
+			off -= 1
+		}
+		if off < best {
+			best, at = off, k
+		}
+	}
+	return at
+}
+
+// proofs adds to the picks the likeliest culprits, and their clean builds and those of their parents.
+func (f frontier) proofs(picks []pick) []pick {
+	r := f.run
+	const likely = 0.2
+	if r.Search.Fast || r.Belief == nil {
+		return picks
+	}
+	for k, w := range f.weights {
+		if w < likely || !r.Span.Launchable(k) {
+			continue
+		}
+		wanted := []pick{{k, bisect.ConfirmCulprit, w}}
+		if r.Ledger.launched[r.Span.Id(k)] && !r.Span.IsEnd(k) { // it is launched once more before it is believed
+			picks = append(picks, pick{k, bisect.Searching, w})
+		}
+		for _, id := range r.Span.Commits[k].Parents {
+			if p, ok := r.Span.Index[id]; ok {
+				wanted = append(wanted, pick{p, bisect.ConfirmParent, w})
+			}
+		}
+		for _, p := range wanted {
+			if len(r.Ledger.Of(r.Span.Id(p.index), p.purpose)) == 0 {
+				picks = append(picks, p)
+			}
+		}
+	}
+	slices.SortStableFunc(picks, func(a, b pick) int { return cmp.Compare(b.chance, a.chance) })
+	return picks
+}
+
+// prices says what the next launches will cost.
+func (r *Run) prices() belief.Prices {
+	p := r.Ledger.prices(r.Question)
+	p.Built = func(i int) bool { return r.Ledger.launched[r.Span.Id(i)] || r.foreseen[i] }
+	p.Usable = r.Span.Launchable
+	p.Chance = r.Span.chances(r.Ledger.launched)
+	return p
+}
