@@ -31,8 +31,8 @@ type Caches string
 
 // The settings.
 const (
-	Warm Caches = "warm" // as the last process of the same candidate left them
-	Cold Caches = "cold" // empty
+	Warm Caches = trial.Warm // as the last process of the same candidate left them
+	Cold Caches = trial.Cold // empty
 )
 
 // warm reports that a launch finds the caches as the last one of its candidate left them.

@@ -31,7 +31,7 @@ type Pipeline struct {
 
 	workspaces workspaces
 	reference  trial.Reference // what good trials have shown
-	firsts     firsts
+	firsts     trial.Firsts
 	machine    *machine
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
@@ -122,7 +122,7 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	if o.Supposed && o.Class != bisect.Timeout {
 		p.reference.Varies = true // no line can be taken for the last from now on
 	}
-	p.firsts.learn(r, o)
+	p.firsts.Learn(r, o)
 	if r.Purpose == bisect.EndGood && o.Class == bisect.OK && !p.Config.Recipe.OnlyBuilds(r) {
 		p.reference.Learn(o)
 	}
@@ -312,7 +312,7 @@ func (p *Pipeline) job(r bisect.Request) trial.Job {
 
 // trial launches what a workspace holds. A launch for its times finds the caches as the last launch of the same
 // candidate left them, unless the user wants them empty: just-in-time compilation takes seconds once, and would hide
-// a change of microseconds. Where the ends show that this hides nothing, a launch of the search is made once, see firsts.
+// a change of microseconds. Where the ends show that this hides nothing, a launch of the search is made once, see [trial.Firsts].
 // All other launches find them empty, as a fresh machine would have them.
 func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
 	recipe := p.Config.Recipe
@@ -347,7 +347,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		first.Unfit = "it filled empty caches"
 		return first, nil
 	}
-	if p.Config.Caches == "" && p.firsts.serve(r.Wants) {
+	if p.Config.Caches == "" && p.firsts.Serve(r.Wants) {
 		first.Only = r.Wants
 		return first, nil
 	}

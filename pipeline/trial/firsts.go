@@ -1,4 +1,4 @@
-package pipeline
+package trial
 
 import (
 	"math"
@@ -7,22 +7,28 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
-// firsts are the numbers of both ends, by the process that filled the caches and by later ones. A program that warms up
+// The states of the caches that a launch found, see [bisect.Outcome].
+const (
+	Cold = "cold"
+	Warm = "warm"
+)
+
+// Firsts are the numbers of both ends, by the process that filled the caches and by later ones. A program that warms up
 // before it measures gives the same in either: then a candidate of the search need not be launched twice. What proves
 // the answer is always launched with warm caches.
-type firsts struct{ good, bad end }
+type Firsts struct{ good, bad end }
 
 // end is what the launches of one end have shown.
 type end struct{ cold, warm []bisect.Outcome }
 
-// learn takes in a launch of an end.
-func (f *firsts) learn(r bisect.Request, o bisect.Outcome) {
+// Learn takes in a launch of an end.
+func (f *Firsts) Learn(r bisect.Request, o bisect.Outcome) {
 	e := map[bisect.Purpose]*end{bisect.EndGood: &f.good, bisect.EndBad: &f.bad}[r.Purpose]
 	switch {
 	case e == nil || o.Class != bisect.OK:
-	case o.Caches == string(Cold):
+	case o.Caches == Cold:
 		e.cold = append(e.cold, o)
-	case o.Caches == string(Warm) && o.Unfit == "":
+	case o.Caches == Warm && o.Unfit == "":
 		e.warm = append(e.warm, o)
 		if len(o.ColdRun) > 0 {
 			e.cold = append(e.cold, bisect.Outcome{Series: o.ColdRun})
@@ -30,10 +36,10 @@ func (f *firsts) learn(r bisect.Request, o bisect.Outcome) {
 	}
 }
 
-// serve reports whether the first process of a candidate gives a metric as well as a later one does. In every case in
+// Serve reports whether the first process of a candidate gives a metric as well as a later one does. In every case in
 // which the ends differ by more than their launches scatter, the first ones are off by no more than the later ones are,
 // or by an eighth of the step.
-func (f *firsts) serve(name string) bool {
+func (f *Firsts) Serve(name string) bool {
 	const leastWarm = 2
 	m := metric.Metric{Name: name}
 	if name == "" || min(len(f.good.cold), len(f.bad.cold)) == 0 || min(len(f.good.warm), len(f.bad.warm)) < leastWarm {

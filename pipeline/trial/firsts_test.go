@@ -1,0 +1,62 @@
+package trial
+
+import (
+	"math"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// The first process of a candidate is enough where those of both ends gave what later ones give.
+func TestFirsts(t *testing.T) {
+	type numbers map[string]float64 // by case
+	outcome := func(caches string, n numbers) bisect.Outcome {
+		o := bisect.Outcome{Class: bisect.OK, Caches: caches}
+		for name, v := range n {
+			o.Series = append(o.Series, bisect.Series{Metric: "t", Case: name, Unit: "us", Values: []float64{v}})
+		}
+		return o
+	}
+	one := func(values ...float64) (out []numbers) {
+		for _, v := range values {
+			out = append(out, numbers{"": v})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		coldGood, good, coldBad, bad []numbers
+		want                         bool
+	}{
+		"the same":                          {one(100), one(100, 101), one(130), one(130, 129), true},
+		"a little off, and a large step":    {one(103), one(100, 100), one(134), one(130, 130), true},
+		"as far off as the step":            {one(130), one(100, 101), one(131), one(130, 129), false},
+		"off at the bad end only":           {one(100), one(100, 101), one(150), one(130, 129), false},
+		"one of the first ones off":         {one(100, 120), one(100, 101), one(130), one(130, 129), false},
+		"off by less than they scatter":     {one(100), one(100, 104), one(138), one(130, 136), true},
+		"they scatter as much as they step": {one(100), one(100, 130), one(130), one(130, 101), false},
+		"one later one":                     {one(100), one(100), one(130), one(130, 129), false},
+		"no first one":                      {nil, one(100, 101), one(130), one(130, 129), false},
+		"no number":                         {one(100), one(100, math.NaN()), one(130), one(130, 129), false},
+		"one case of two steps": {[]numbers{{"a": 100, "b": 9}}, []numbers{{"a": 100, "b": 7}, {"a": 101, "b": 7.01}},
+			[]numbers{{"a": 130, "b": 9}}, []numbers{{"a": 130, "b": 7}, {"a": 129, "b": 7.01}}, true},
+		"both do, and one is off": {[]numbers{{"a": 100, "b": 9}}, []numbers{{"a": 100, "b": 7}, {"a": 101, "b": 7.01}},
+			[]numbers{{"a": 130, "b": 9}}, []numbers{{"a": 130, "b": 8}, {"a": 129, "b": 8.01}}, false},
+		"a case that the bad end lacks": {[]numbers{{"a": 100, "b": 9}}, []numbers{{"a": 100, "b": 9}, {"a": 101, "b": 9.01}},
+			one(130), one(130, 129), false},
+	} {
+		var f Firsts
+		for why, n := range map[bisect.Purpose][2][]numbers{bisect.EndGood: {c.coldGood, c.good}, bisect.EndBad: {c.coldBad, c.bad}} {
+			for i, caches := range []string{Cold, Warm} {
+				for _, v := range n[i] {
+					f.Learn(bisect.Request{Purpose: why}, outcome(caches, v))
+				}
+			}
+		}
+		if got := f.Serve("t"); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if f.Serve("") || f.Serve("other") {
+			t.Errorf("%s: of another metric", name)
+		}
+	}
+}
