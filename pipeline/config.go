@@ -1,11 +1,13 @@
 package pipeline
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/stopwatch"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
@@ -13,16 +15,17 @@ import (
 type Config struct {
 	Recipe  trial.Recipe // how candidates are built and run
 	Limits  trial.Limits
-	Cases   Cases          // of metrics; of others all count
-	Dir     string         // for the workspaces; created, and removed again
-	Devices []*gpu.Watch   // on which trials run; without any no device is watched
-	Caches  Caches         // that timed trials find; "" is warm where times are compared, else cold
-	Sandbox *proc.Sandbox  // of builds and launches, nil for none; of watched devices it holds the nodes by itself
-	Jobs    int            // builds at a time; 1: only what is asked for; 0: what the machine can bear
-	Session string         // marks the processes, so that leftovers can be found
-	First   *Pipeline      // whose builds ahead are used, and which is to be closed later; nil: there is none
-	Slot    int            // number of this pipeline among those that work side by side, from 0
-	OnPhase func(Activity) // progress; may be nil; called from other goroutines
+	Cases   Cases            // of metrics; of others all count
+	Dir     string           // for the workspaces; created, and removed again
+	Devices []*gpu.Watch     // on which trials run; without any no device is watched
+	Caches  Caches           // that timed trials find; "" is warm where times are compared, else cold
+	Sandbox *proc.Sandbox    // of builds and launches, nil for none; of watched devices it holds the nodes by itself
+	Jobs    int              // builds at a time; 1: only what is asked for; 0: what the machine can bear
+	Session string           // marks the processes, so that leftovers can be found
+	First   *Pipeline        // whose builds ahead are used, and which is to be closed later; nil: there is none
+	Slot    int              // number of this pipeline among those that work side by side, from 0
+	Watch   *stopwatch.Watch // is told what it does; may be nil
+	OnPhase func(Activity)   // progress; may be nil; called from other goroutines
 }
 
 // Caches is how a trial that is launched for its times finds the caches of compilers and frameworks. All other
@@ -50,9 +53,16 @@ type Activity struct {
 	Slot    int           // of the pipeline, see [Config]
 }
 
+// doing tells the stopwatch what is done from now on, other than what is reported.
+func (c Config) doing(what string) { c.Watch.Doing(c.Slot, what) }
+
+// tentative begins the names of the accounts of a first process, of which only its end tells whether it was to fill caches.
+func (c Config) tentative() string { return fmt.Sprintf("first process %d: ", c.Slot) }
+
 // report returns what takes the progress of a request.
 func (c Config) report(r bisect.Request) func(doing string, limit time.Duration) {
 	return func(doing string, limit time.Duration) {
+		c.doing(doing)
 		if c.OnPhase != nil {
 			c.OnPhase(Activity{r, doing, limit, c.Slot})
 		}

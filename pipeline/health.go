@@ -264,6 +264,7 @@ func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bise
 			return o, err
 		}
 	}
+	p.Config.doing("known-good program")
 	fault, err := p.machine.fault(ctx, r.Candidate, o, run.Last, d)
 	if fault != "" {
 		o.Class, o.Why = bisect.Infra, fault

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -139,6 +140,7 @@ const (
 // Sample makes one trial. One that the machine spoiled is made again; when that does not help, the search ends
 // without blaming the candidate. One that was throttled or shared its device is made again where its times matter.
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	p.Config.doing("preparing")
 	p.ahead.enter(p.job(r))
 	defer p.ahead.leave(r)
 	noticed := len(p.notices.texts)
@@ -271,6 +273,7 @@ func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Wo
 	if p.clean || p.Config.Recipe.Holds(w, r.Candidate) {
 		return p.build(ctx, w, r)
 	}
+	p.Config.doing("waiting for a build")
 	ready, built := p.ahead.take(ctx, r, w)
 	if ready == nil {
 		return p.build(ctx, w, r)
@@ -330,6 +333,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if err := w.ClearCaches(); err != nil {
 		return bisect.Outcome{}, err
 	}
+	defer p.Config.Watch.Settle(p.Config.tentative(), "")
 	noBytecode := !w.Caches.HasBytecode()
 	first, err := p.launch(ctx, w, r, patience)
 	if err != nil || first.Class != bisect.OK {
@@ -351,6 +355,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		first.Only = r.Wants
 		return first, nil
 	}
+	p.Config.Watch.Settle(p.Config.tentative(), "priming")
 	second, err := p.launch(ctx, w, r, patience)
 	second.Cold, second.ColdRun, second.Caches = first.Phases, first.Series, string(Warm)
 	return second, err
@@ -358,6 +363,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 
 // launch makes one launch with the devices watched, and asks whose fault a failure is.
 func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
+	p.Config.doing("known-good program")
 	warning, err := p.machine.greeted(ctx)
 	if err != nil {
 		return bisect.Outcome{}, err
@@ -365,17 +371,27 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	if warning != "" {
 		p.notices.once(warning)
 	}
+	p.Config.doing("freezing builds")
 	if r.Timing {
 		defer p.ahead.hush()()
 	}
+	p.Config.doing("device state")
 	before := readDevices(p.Config.Devices)
+	report := p.Config.report(r)
+	if p.Config.warm(r) && w.Caches.Warmed != r.Candidate {
+		report = func(phase string, limit time.Duration) {
+			p.Config.report(r)(phase, limit)
+			p.Config.doing(p.Config.tentative() + phase)
+		}
+	}
 	// Builds ahead are paused while times are taken, see ahead.
 	defer p.ahead.freeze(false)
 	run, err := trial.Launch(ctx, w, trial.Order{
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
 		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
-		Report: p.Config.report(r), OnTimed: func() { p.ahead.freeze(true) },
+		Report: report, OnTimed: func() { p.ahead.freeze(true) },
 	})
+	p.Config.doing("device state")
 	for _, text := range run.Warnings {
 		p.notices.once(text)
 	}

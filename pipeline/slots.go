@@ -17,6 +17,7 @@ type Slots struct {
 	Alone func(bisect.Request) bool                         // nothing may run beside this trial, which is made in the first slot
 	Next  func(ctx context.Context, n int) []bisect.Request // what will be asked for, see [bisect.Foresight.Next]; may be nil
 	Keep  func(bisect.Request, bisect.Outcome) error        // takes in a trial that was made before it was asked for
+	Wait  func(slot int) (over func())                      // the trial in a slot is waited for; may be nil
 	OnEnd func(slot int)                                    // a slot has nothing to do; may be nil
 	Until time.Time                                         // what runs then is cut off, see [bisect.ErrSpent]; zero: nothing is
 
@@ -62,6 +63,9 @@ func (s *Slots) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, e
 			return bisect.Outcome{}, err
 		}
 		mine = s.start(ctx, r)
+	}
+	if s.Wait != nil {
+		defer s.Wait(mine.slot)()
 	}
 	for {
 		if !alone && len(s.ended) == 0 { // else there is more to go by

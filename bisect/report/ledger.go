@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -53,14 +52,24 @@ type Totals struct {
 	Builds     int      `json:"builds"`
 	CacheHits  int      `json:"cache_hits"`
 	Wall       float64  `json:"wall_s"`
+	Spent      []Spent  `json:"spent"` // where the wall time went: adds up to it
 	Device     float64  `json:"device_s"`
 	Cost       *float64 `json:"cost"`
 }
 
-// Totals adds up the launches. The wall time of all attempts and the price of an hour of a device, 0 where none is
+// Spent is a part of the wall time.
+type Spent struct {
+	Account string  `json:"account"` // a phase, or what else was done
+	Seconds float64 `json:"seconds"`
+}
+
+// Totals adds up the launches. Where the wall time of all attempts went, and the price of an hour of a device, 0 where none is
 // known, come from outside; the price counts the seconds of running, not those of building.
-func (l Ledger) Totals(wall time.Duration, gpuHour float64) Totals {
-	t := Totals{Trials: len(l.Launches), Wall: wall.Seconds()}
+func (l Ledger) Totals(spent []Spent, gpuHour float64) Totals {
+	t := Totals{Trials: len(l.Launches), Spent: append([]Spent{}, spent...)}
+	for _, s := range spent {
+		t.Wall += s.Seconds
+	}
 	seen, drilled := map[bisect.Candidate]bool{}, map[bisect.Candidate]bool{}
 	for _, x := range l.Launches {
 		switch {

@@ -67,7 +67,7 @@ func TestJSONHasEveryKeyOfTheContract(t *testing.T) {
 			}
 		}
 		totals := d["totals"].(map[string]any)
-		for _, key := range []string{"candidates", "trials", "inferred", "builds", "cache_hits", "wall_s", "device_s", "cost"} {
+		for _, key := range []string{"candidates", "trials", "inferred", "builds", "cache_hits", "reused", "wall_s", "spent", "device_s", "cost"} {
 			if _, ok := totals[key]; !ok {
 				t.Errorf("%s: no key totals.%s", result, key)
 			}

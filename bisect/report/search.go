@@ -172,10 +172,10 @@ type Input struct {
 	Finding   bisect.Finding
 	Good      CommitInfo
 	Bad       CommitInfo
-	Wall      time.Duration // of the whole job, all attempts
-	GPUHour   float64       // price; 0 = none known
-	Devices   []string      // what the trials ran on
-	Unwatched string        // why no device was watched, when one was wanted
+	Spent     []Spent  // where the time of the whole job went, all attempts
+	GPUHour   float64  // price; 0 = none known
+	Devices   []string // what the trials ran on
+	Unwatched string   // why no device was watched, when one was wanted
 	Warnings  []string
 	Error     string // machine trouble in words
 
@@ -196,7 +196,7 @@ func NewSearch(in Input) *Search {
 		Culprits: []Culprit{}, Fixes: []Fix{}, Rest: (*Share)(f.Rest), Suspects: []Suspect{}, MinimalSets: []MinimalSet{}, SafeSets: []SafeSet{}, SlowSets: []SlowSet{}, NotExcluded: []Assignment{},
 		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []Level{}, Hypotheses: []Hypothesis{}, Tests: []SetTest{},
 		Complete: f.Result == bisect.Found && !f.Spent, Ends: Ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint, nil},
-		Steps: append([]bisect.Step{}, f.Steps...), Range: f.Range, Matter: f.Matter, Prospect: f.Prospect, Explain: in.Explain, Totals: in.Totals(in.Wall, in.GPUHour),
+		Steps: append([]bisect.Step{}, f.Steps...), Range: f.Range, Matter: f.Matter, Prospect: f.Prospect, Explain: in.Explain, Totals: in.Totals(in.Spent, in.GPUHour),
 		Devices: append([]string{}, in.Devices...), Warnings: in.warnings(), Error: text(in.Error), Spent: f.Spent, Unwatched: in.Unwatched,
 	}
 	d.Totals.Inferred += f.Inferred

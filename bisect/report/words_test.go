@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -264,7 +263,7 @@ func TestTotalsOfADrill(t *testing.T) {
 		{Candidate: a, Outcome: bisect.Outcome{Wall: 30, Built: true}}, {Candidate: a, Drill: true, Outcome: bisect.Outcome{Wall: 30, CacheHit: true}},
 		{Candidate: part, Drill: true, Outcome: bisect.Outcome{Wall: 60}}, {Candidate: bisect.Candidate{Commit: "b"}, Outcome: bisect.Outcome{Shared: "a"}},
 	}}
-	got := l.Totals(3*time.Minute, 30)
+	got := l.Totals([]report.Spent{{Account: "build", Seconds: 120}, {Account: "run", Seconds: 60}}, 30)
 	if got.Candidates != 2 || got.Drilled != 1 || got.Trials != 3 || got.Inferred != 1 || got.Builds != 1 || got.CacheHits != 1 || got.Device != 120 || got.Wall != 180 || *got.Cost != 1 {
 		t.Errorf("%+v, cost %v", got, *got.Cost)
 	}

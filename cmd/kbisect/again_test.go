@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,6 +101,29 @@ func TestAgain(t *testing.T) {
 	}
 	if doc, n := a.search(append(good, changes["question"]()...)...); doc.Stored != nil || doc.Totals.Reused == 0 {
 		t.Errorf("another question: %d launches, %d taken over, %+v", n, doc.Totals.Reused, doc.Stored)
+	}
+}
+
+// TestWhereTheTimeWent: the accounts of a search add up to its wall time, with one slot and with two.
+func TestWhereTheTimeWent(t *testing.T) {
+	t.Parallel()
+	a := newAgain(t)
+	a.write("kbisect.toml", "version = 1\n[build]\ncommand = [\"sleep\", \"0.02\"]\n[run]\ncommand = [\"sh\", \"t.sh\"]\n[device]\ngpus = \"none\"\n")
+	for _, jobs := range []string{"1", "2"} {
+		totals := a.finding(exit.OK, "--fresh", "--good", a.ids[0], "--jobs", jobs, "--limit", "1m").Totals
+		sum, seen := 0.0, map[string]bool{}
+		for _, s := range totals.Spent {
+			sum += s.Seconds
+			seen[s.Account] = true
+		}
+		if math.Abs(sum-totals.Wall) > 1e-6 || totals.Wall <= 0 {
+			t.Errorf("--jobs %s: %v s of %v s: %+v", jobs, sum, totals.Wall, totals.Spent)
+		}
+		for _, account := range []string{"start", "reading the history", "deciding", "export", "build", "run", "store"} {
+			if !seen[account] {
+				t.Errorf("--jobs %s: nothing was charged to %s: %+v", jobs, account, totals.Spent)
+			}
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ kernels/internal/plainfile:
 kernels/kernelbot: bisect/hint kernels/internal/plainfile kernels/protocol
 kernels/metrics: bisect bisect/metric kernels/protocol
 kernels/protocol: bisect bisect/metric
-pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/gpu pipeline/proc pipeline/trial pipeline/workspace
+pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
 pipeline/cache: bisect/hint
 pipeline/capacity: pipeline/proc
 pipeline/folder:
@@ -60,6 +60,7 @@ pipeline/source/gittest:
 pipeline/source/internal/wildmatch:
 pipeline/source/owner: bisect/hint
 pipeline/source/hunks: pipeline/source
+pipeline/stopwatch:
 pipeline/store:
 pipeline/trial: bisect kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
 pipeline/workspace: bisect pipeline/folder pipeline/proc pipeline/source
@@ -76,7 +77,7 @@ cmd/kbisect/internal/past: bisect bisect/compare bisect/metric bisect/report bis
 cmd/kbisect/internal/policy: bisect bisect/search bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks pipeline/trial
 cmd/kbisect/internal/progress: bisect bisect/search bisect/report/words bisect/sets cmd/kbisect/internal/wording pipeline
 cmd/kbisect/internal/search: bisect bisect/compare bisect/effects bisect/find bisect/search bisect/metric bisect/report bisect/report/words bisect/sets bisect/sets/flags cmd/kbisect/internal/baseline cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/explain cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/source pipeline/source/hunks pipeline/store pipeline/trial
-cmd/kbisect/internal/session: bisect bisect/belief/levels bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels kernels/metrics kernels/protocol pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/trial
+cmd/kbisect/internal/session: bisect bisect/belief/levels bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels kernels/metrics kernels/protocol pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/stopwatch pipeline/store pipeline/trial
 cmd/kbisect/internal/wording: bisect/report/words
 `)
 

@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/stopwatch"
 )
 
 func reportCommand() *cli.Command {
@@ -179,7 +180,7 @@ func sayOn(c *cli.Context) func(string) {
 // envOf is what a command that launches candidates brings along: what it was asked for, and how its result is shown;
 // command is what follows its --.
 func envOf(c *cli.Context, command []string) session.Env {
-	return session.Env{Request: trialRequest(c, command), Display: newDisplay(c), Version: version(), Output: session.Output{
+	return session.Env{Request: trialRequest(c, command), Display: newDisplay(c), Version: version(), Watch: stopwatch.New("start"), Output: session.Output{
 		Stdout: c.App.Writer,
 		Print: func(d report.Document, l report.Ledger) error {
 			return printResult(c.App.Writer, c.Bool("json"), d, l, render.Terminal{})

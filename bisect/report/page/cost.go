@@ -70,7 +70,7 @@ func costLines(t report.Totals, devices []string, idle string) []string {
 	}
 	out := []string{
 		fmt.Sprintf("%s, %s, %s, %d from the build cache, %s inferred", candidates, words.Count(t.Trials, "trial"), words.Count(t.Builds, "build"), t.CacheHits, words.Count(t.Inferred, "answer")),
-		fmt.Sprintf("wall %s, running %s", words.Seconds(t.Wall), words.Seconds(t.Device)),
+		"wall " + words.Seconds(t.Wall) + spent(t),
 	}
 	if t.Cost != nil {
 		out[1] += fmt.Sprintf(", price %.4g", *t.Cost)
@@ -85,6 +85,27 @@ func costLines(t report.Totals, devices []string, idle string) []string {
 		out = append(out, "no device was watched: "+idle)
 	}
 	return out
+}
+
+// spent is where the wall time went, the largest parts first; small ones are added up.
+func spent(t report.Totals) string {
+	const small = 0.005 // of the whole
+	var parts []string
+	rest := 0.0
+	for _, s := range t.Spent {
+		if s.Seconds < small*t.Wall {
+			rest += s.Seconds
+			continue
+		}
+		parts = append(parts, words.Printable(s.Account)+" "+words.Seconds(s.Seconds))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	if rest > 0 {
+		parts = append(parts, "other "+words.Seconds(rest))
+	}
+	return ": " + strings.Join(parts, ", ")
 }
 
 // totalFigures are the totals in a few numbers.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -58,7 +57,7 @@ func anySearch(t *rapid.T) report.Input {
 		return report.Launch{Candidate: bisect.Candidate{Commit: id.Draw(t, "commit"), Assign: rapid.SampledFrom([]string{"", "fp8=on"}).Draw(t, "assign")}, Purpose: bisect.Searching, Outcome: o}
 	})
 	in := report.Input{
-		Session: "s1", Good: report.CommitInfo{ID: samples.GoodID}, Bad: report.CommitInfo{ID: samples.BadID}, Wall: time.Duration(rapid.IntRange(0, 9999).Draw(t, "wall")) * time.Second, GPUHour: rapid.Float64Range(0, 9).Draw(t, "price"),
+		Session: "s1", Good: report.CommitInfo{ID: samples.GoodID}, Bad: report.CommitInfo{ID: samples.BadID}, Spent: []report.Spent{{Account: "build", Seconds: float64(rapid.IntRange(0, 9999).Draw(t, "wall"))}}, GPUHour: rapid.Float64Range(0, 9).Draw(t, "price"),
 		Error: word.Draw(t, "error"), Devices: rapid.SliceOfN(word, 0, 2).Draw(t, "devices"), Advice: word.Draw(t, "advice"), Warnings: rapid.SliceOfN(word, 0, 2).Draw(t, "warnings"),
 		Ledger: report.Ledger{Launches: rapid.SliceOfN(launch, 0, 6).Draw(t, "launches"), Commits: map[string]report.CommitInfo{samples.GoodID: {ID: samples.GoodID, Subject: samples.Hostile}}},
 		Finding: bisect.Finding{

@@ -41,7 +41,7 @@ func Found() report.Input {
 	o := bisect.Outcome{Class: bisect.OK, Wall: 2, Built: true, Build: 3, Phases: []bisect.PhaseTime{{Name: "build", Seconds: 3}, {Name: "load", Seconds: 2}}}
 	hang := bisect.Outcome{Class: bisect.Timeout, Phase: "load", Why: "load reached its limit of 3s", Wall: 3, CacheHit: true, Phases: []bisect.PhaseTime{{Name: "load", Seconds: 3}}, Warnings: []string{"odd"}}
 	return report.Input{
-		Session: "s1", GPUHour: 3600, Wall: 90 * time.Second, Devices: []string{"NVIDIA H200"},
+		Session: "s1", GPUHour: 3600, Spent: []report.Spent{{Account: "build", Seconds: 60}, {Account: "load", Seconds: 29.7}, {Account: "store", Seconds: 0.3}}, Devices: []string{"NVIDIA H200"},
 		Good: report.CommitInfo{ID: GoodID, Subject: "old"}, Bad: report.CommitInfo{ID: BadID, Subject: "new"},
 		Ledger: report.Ledger{Commits: map[string]report.CommitInfo{GoodID: {ID: GoodID, Subject: "old"}, BadID: {ID: BadID, Subject: "new"}, CulpritID: {ID: CulpritID, Subject: "tune: search harder", Author: "Mira", Email: "m@x", When: time.Unix(0, 0).UTC(), Files: []string{"src/tune.c"}}}, Launches: []report.Launch{Launch(GoodID, bisect.EndGood, o), Launch(CulpritID, bisect.Searching, hang)}},
 		Finding: bisect.Finding{
@@ -57,7 +57,7 @@ func Found() report.Input {
 func Slow() report.Input {
 	r := rand.New(rand.NewPCG(1, 2))
 	in := report.Input{
-		Session: "20261121-074512-3f9a", GPUHour: 2.49, Wall: 95 * time.Second, Devices: []string{"NVIDIA H200 GPU-1 (driver 570)"},
+		Session: "20261121-074512-3f9a", GPUHour: 2.49, Spent: []report.Spent{{Account: "measure", Seconds: 95}}, Devices: []string{"NVIDIA H200 GPU-1 (driver 570)"},
 		Ledger: report.Ledger{Commits: map[string]report.CommitInfo{}, Limits: map[string]float64{"build": 60, bisect.WholeTrial: 20, "load": 5, "warmup": 2, "measure": 8},
 			Diffs: map[string]string{CommitID(40): "diff --git a/gemm.cu b/gemm.cu\nindex 1..2 100644\n--- a/gemm.cu\n+++ b/gemm.cu\n@@ -10,4 +10,5 @@ __global__\n \tfloat acc = 0;\n-\tload(a);\n+\tload_swizzled(a);\n+\t__syncthreads();\n \tmma(acc); // </script> " + Hostile + "\n@@ -40 +41 @@\n-int unused;\n+int renamed;\n"}},
 		Explain:  &report.Table{Title: "gemm_kernel", Columns: []string{"figure", "parent", "culprit"}, Rows: [][]string{{"registers", "96", "128"}, {"spills, bytes", "0", "144"}, {"occupancy", "0.50", "0.38"}}, Notes: []string{"from cuobjdump"}},

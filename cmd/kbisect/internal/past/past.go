@@ -109,7 +109,7 @@ func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Docum
 	}
 	p.Document = &report.Search{Steps: f.Steps}
 	in := report.Input{
-		Session: s.ID, Axis: s.Axis, Finding: f, Ledger: p.Ledger(ctx), Wall: session.Elapsed(&s, p.launches), GPUHour: p.policy.GPUHour, Error: s.Summary,
+		Session: s.ID, Axis: s.Axis, Finding: f, Ledger: p.Ledger(ctx), Spent: []report.Spent{{Account: "until it ended", Seconds: session.Elapsed(&s, p.launches).Seconds()}}, GPUHour: p.policy.GPUHour, Error: s.Summary,
 		Good: report.CommitInfo{ID: s.Good}, Bad: report.CommitInfo{ID: s.Bad},
 	}
 	return report.NewSearch(in), nil

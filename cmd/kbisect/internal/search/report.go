@@ -38,7 +38,7 @@ func MarkDrilled(launches []report.Launch, rng *source.Range) {
 // is named.
 func (s *Search) Input(f bisect.Finding) report.Input {
 	in := report.Input{
-		Session: s.session.Record.ID, Finding: f, Ledger: report.Ledger{Launches: s.seen(), Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.session.Record.Args)}, Wall: s.session.Record.Elapsed + time.Since(s.session.Began),
+		Session: s.session.Record.ID, Finding: f, Ledger: report.Ledger{Launches: s.seen(), Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.session.Record.Args)}, Spent: session.Spent(s.session, s.session.Record.Elapsed),
 		GPUHour:  s.session.Policy.GPUHour,
 		Warnings: append(s.session.Warnings(), unchangedCode(s.session.Launches, f.Culprits)...), Devices: s.session.Devices.Names(), Unwatched: s.session.Devices.Unwatched(),
 	}
@@ -181,6 +181,7 @@ func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
 	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed {
 		return
 	}
+	defer s.session.Watch.Enter("profilers")()
 	got, err := explain.Culprit(ctx, s.session, c.Parents[0], c.Commit, c.Effect)
 	switch {
 	case err != nil:

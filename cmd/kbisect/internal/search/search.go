@@ -57,7 +57,9 @@ func Run(ctx context.Context, e session.Env) error {
 		defer s.Close()
 		return Of(s).run(ctx)
 	}
+	leave := e.Watch.Enter("reading the history")
 	p, rng, err := read(ctx, q, repo) // a wrong request must not create a store
+	leave()
 	if err != nil {
 		return err
 	}
@@ -133,11 +135,16 @@ func (s *Search) run(ctx context.Context) error {
 	if err := takeOver(t); err != nil {
 		return t.Fail(&bisect.InfraError{What: "reading the store", Err: err})
 	}
+	leave := t.Watch.Enter("deciding")
 	f, err := s.find(ctx)
+	leave()
+	leave = t.Watch.Enter("clearing up")
 	t.Display.End()
 	if closeErr := t.ClosePipes(); closeErr != nil {
 		t.Warn(closeErr.Error())
 	}
+	leave()
+	defer t.Watch.Enter("report")()
 	if err == nil {
 		err = s.examine(&f)
 	}
@@ -145,6 +152,7 @@ func (s *Search) run(ctx context.Context) error {
 		return t.Fail(err)
 	}
 	in := s.Input(f)
+	in.Spent = session.Spent(t, t.Record.Elapsed) // up to now
 	doc := report.NewSearch(in)
 	kept := s.keep(doc)
 	Pictured(context.WithoutCancel(ctx), &in.Ledger, t.Repo, t.Range, t.Policy.Limits, in.Good.ID, culprits(f))

@@ -9,6 +9,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/stopwatch"
 )
 
 // Env is what a command hands to a session: its request, where progress is shown, and how results are printed.
@@ -18,7 +19,8 @@ type Env struct {
 	Output  Output
 	// Ask puts a question to a user at a terminal, and reports whether there is one.
 	Ask     func(ctx context.Context, question string) (answer string, asked bool, err error)
-	Version string // of kbisect, stored with each session
+	Version string           // of kbisect, stored with each session
+	Watch   *stopwatch.Watch // runs since the command began
 
 	// Past reads a stored search with what its report refers to, and says where it comes from. It may be nil.
 	Past func(ctx context.Context, repo *source.Repo, id string) (*report.Search, report.Ledger, report.Stored, error)

@@ -9,6 +9,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/stopwatch"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -122,6 +123,7 @@ func (c clocked) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 // save stores one trial; when it returns the trial is on disk. It returns the trial as a resumed session will read it,
 // so that both decide by the same values.
 func (s *Session) save(r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
+	defer s.Watch.Enter("store")()
 	data, err := json.Marshal(o)
 	if err != nil {
 		return o, err
@@ -156,7 +158,19 @@ func (s *Session) LedgerOf() report.Ledger {
 
 // Totals adds up what the launches took.
 func (s *Session) Totals() report.Totals {
-	return report.Ledger{Launches: s.Launches}.Totals(time.Since(s.Began), s.Policy.GPUHour)
+	return report.Ledger{Launches: s.Launches}.Totals(Spent(s, 0), s.Policy.GPUHour)
+}
+
+// Spent is where the time went since the command began; before is what earlier attempts took.
+func Spent(s *Session, before time.Duration) (all []report.Spent) {
+	accounts, _ := s.Watch.Spent()
+	if before > 0 {
+		accounts = append([]stopwatch.Account{{Name: "earlier attempts", Time: before}}, accounts...)
+	}
+	for _, a := range accounts {
+		all = append(all, report.Spent{Account: a.Name, Seconds: a.Time.Seconds()})
+	}
+	return all
 }
 
 // NameCandidate names a commit for a report.

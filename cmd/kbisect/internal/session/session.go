@@ -33,6 +33,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/stopwatch"
 	"github.com/kbisect/kbisect/pipeline/store"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
@@ -46,6 +47,7 @@ type Session struct {
 	Policy  *policy.Policy
 	Display *progress.Display
 	Began   time.Time
+	Watch   *stopwatch.Watch // where the time goes since then
 	Output  Output
 
 	Devices   *Devices
@@ -92,7 +94,7 @@ func Resume(ctx context.Context, e Env, repo *source.Repo, st *store.Store, reco
 		st.Close()
 		return nil, err
 	}
-	s := &Session{Repo: repo, Store: st, Record: record, Policy: p, Display: e.Display, Output: e.Output, sampler: e.Sampler}
+	s := &Session{Repo: repo, Store: st, Record: record, Policy: p, Display: e.Display, Output: e.Output, Watch: e.Watch, sampler: e.Sampler}
 	// What a killed run left behind still uses processors and devices, and would spoil every time that is taken now.
 	if n, err := proc.Sweep(record.ID); err != nil || n > 0 {
 		s.Display.Say(fmt.Sprintf("processes of an interrupted run were still running and have been killed: %d", n))
@@ -114,6 +116,7 @@ func Lock(ctx context.Context, e Env, st *store.Store, id string) (*store.RunLoc
 		return lock, err
 	}
 	e.Display.Say("waiting: " + wording.Headline(err.Error()))
+	defer e.Watch.Enter("waiting for another run")()
 	if e.Request.Wait > 0 {
 		over, cancel := context.WithTimeout(ctx, e.Request.Wait)
 		defer cancel()
@@ -140,7 +143,7 @@ func Lock(ctx context.Context, e Env, st *store.Store, id string) (*store.RunLoc
 // Start stores the session, unless it is resumed, and opens the pipeline. After an error the session is stored as
 // failed.
 func (s *Session) Start(ctx context.Context) error {
-	s.Began = time.Now()
+	s.Began = s.Watch.Began()
 	_, err := s.Store.Session(s.Record.ID)
 	if err != nil {
 		kept := *s.Policy // a resumed session says again what was said before its beginning
@@ -200,7 +203,7 @@ func (s *Session) open(ctx context.Context) error {
 			Logs: filepath.Join(store.Dir(s.Repo.CommonDir()), "logs", s.Record.ID), Log: log,
 		},
 		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: s.Policy.Jobs, Devices: s.Devices.Watches,
-		Dir: filepath.Join(root, "work", s.Record.ID), Session: s.Record.ID, OnPhase: s.Display.Activity,
+		Dir: filepath.Join(root, "work", s.Record.ID), Session: s.Record.ID, Watch: s.Watch, OnPhase: s.Display.Activity,
 	}
 	if config.Sandbox, err = sandbox(ctx, s); err != nil {
 		return err

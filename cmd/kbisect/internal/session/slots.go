@@ -72,7 +72,7 @@ func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 	// A launch is stamped with the time since the first attempt began: drift is a function of that time, and the order of
 	// the launches of all attempts follows from it.
 	began := time.Now().Add(-past)
-	slots := &pipeline.Slots{Alone: s.Alone, Keep: func(r bisect.Request, o bisect.Outcome) error {
+	slots := &pipeline.Slots{Alone: s.Alone, Wait: s.Watch.Follow, Keep: func(r bisect.Request, o bisect.Outcome) error {
 		_, err := s.Ledger.Keep(r, o)
 		return err
 	}}
