@@ -5,12 +5,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/find"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
@@ -160,6 +162,27 @@ func TestSlowdownSaysWhyValuesCannotBeCompared(t *testing.T) {
 		f, err := find.Culprits(t.Context(), b)
 		if err != nil || f.Result != bisect.NoDifference || !strings.Contains(f.Ends.Hint, c.want) {
 			t.Errorf("%q: %v %v %q", c.want, err, f.Result, f.Ends.Hint)
+		}
+	}
+}
+
+// Where only one end gives a number that can be compared, another metric does not take its place in silence.
+func TestSlowdownTellsAMetricOfOneEnd(t *testing.T) {
+	for _, value := range []float64{0, -1, 1e300} {
+		s := newShapes(1, []float64{0})
+		b := slowdown(s.d, sampler(func(r bisect.Request) (bisect.Outcome, error) {
+			o, err := s.d.Sample(t.Context(), r)
+			other := bisect.Series{Metric: "other", Unit: "s", Values: []float64{1}}
+			if r.Candidate.Commit != simulate.ID(0) {
+				other.Values[0] = value
+			}
+			o.Series = append(o.Series, other)
+			return o, err
+		}))
+		b.Options.Metrics = append(b.Options.Metrics, metric.Metric{Name: "other"})
+		f, err := find.Culprits(t.Context(), b)
+		if err != nil || !slices.Contains(f.Warnings, "only the good end gives other: it is not compared") {
+			t.Errorf("%v: %v %v %q", value, err, f.Result, f.Warnings)
 		}
 	}
 }

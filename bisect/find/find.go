@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
@@ -150,7 +151,8 @@ func (j *job) ask() error {
 	q.Exact.Take(o.Metrics, good.Outcome, bad.Outcome, q.Sign())
 	if len(q.Channels)+len(q.Exact.Channels) > 0 {
 		j.r.Question = q
-		for _, w := range metric.OneSided(question.InChannels(q.Channels, o.Metrics), [2]bisect.Outcome{good.Outcome, bad.Outcome}, [2]string{"the good end", "the bad end"}) {
+		launched := slices.DeleteFunc(slices.Clone(o.Metrics), func(m metric.Metric) bool { return m.Exact })
+		for _, w := range metric.OneSided(launched, [2]bisect.Outcome{good.Outcome, bad.Outcome}, [2]string{"the good end", "the bad end"}) {
 			j.r.Account.Warn(w)
 		}
 		if j.r.Search.Weigh != nil {

@@ -284,7 +284,7 @@ func unlike(ms []metric.Metric, g, b bisect.Outcome) string {
 	for _, m := range ms {
 		for side, o := range []bisect.Outcome{g, b} {
 			if named := slices.ContainsFunc(o.Series, func(s bisect.Series) bool { return s.Metric == m.Name }); named && len(metric.Cases(m, o)) == 0 {
-				return fmt.Sprintf("%s of %s is not above 0, as a ratio needs it", m.Name, sides[side])
+				return fmt.Sprintf("%s of %s is not above 0, or beyond every measurement: there is no ratio", m.Name, sides[side])
 			}
 		}
 		clash := metric.Clashes([]metric.Metric{m}, [2]bisect.Outcome{g, b}, sides)

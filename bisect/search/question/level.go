@@ -51,19 +51,6 @@ func (q *Level) class() bisect.Class {
 	return bisect.Slow
 }
 
-// InChannels are the metrics that are compared launch by launch.
-func InChannels(channels []metric.Channel, of []metric.Metric) (out []metric.Metric) {
-	for _, m := range of {
-		for _, c := range channels {
-			if c.Metric == m {
-				out = append(out, m)
-				break
-			}
-		}
-	}
-	return out
-}
-
 // Rules implements search.Question.
 func (q *Level) Rules() search.Rules {
 	return search.Rules{Timed: true, Credible: 0.99, Launches: math.MaxInt, Vain: metric.MaxUnfit}
