@@ -132,6 +132,7 @@ type Outcome struct {
 	Early    bool        `json:"early,omitempty"`    // stopped before the limit, where no good run could still be running
 	Hurried  string      `json:"hurried,omitempty"`  // as it was asked for: [Request.Hurry]
 	Beyond   float64     `json:"beyond,omitempty"`   // likewise: [Request.Past]
+	Timed    bool        `json:"timed,omitempty"`    // likewise: [Request.Timing]
 	Caches   string      `json:"caches,omitempty"`   // cold or warm, where the program uses caches at all
 	Unfit    string      `json:"unfit,omitempty"`    // why its times must not be compared with others
 	Why      string      `json:"why,omitempty"`

@@ -81,7 +81,7 @@ func (m *Memory) recall(r bisect.Request) (bisect.Outcome, bool) {
 
 // Keep takes in a trial that was made, and returns it as it is kept.
 func (m *Memory) Keep(r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
-	o.Hurried, o.Beyond = r.Hurry, r.Past
+	o.Hurried, o.Beyond, o.Timed = r.Hurry, r.Past, r.Timing
 	if m.Save != nil {
 		var err error
 		if o, err = m.Save(r, o); err != nil {

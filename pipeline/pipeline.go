@@ -117,9 +117,11 @@ func (p *Pipeline) Width() int {
 func (p *Pipeline) Follow(first *Pipeline) { p.machine.follow(first.machine) }
 
 // Learn takes in what a trial showed of others: of the good end, whether programs of this project speak the protocol,
-// and how long its phases take. Remembered outcomes are learnt from in the same way.
+// and how long its phases take; of any, what commits with an equal build would show. Remembered outcomes are learnt from
+// in the same way.
 func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	p.notices.again(o.Notices)
+	p.shared.remember(p.Config.Recipe, r, o)
 	if o.Supposed && o.Class != bisect.Timeout {
 		p.reference.Varies = true // no line can be taken for the last from now on
 	}
@@ -236,18 +238,14 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 		return built, err
 	}
 	facts := w.Contents.Facts
-	shareable := mayShare(p.Config.Recipe, r, facts)
 	o, known := bisect.Outcome{}, false
-	if shareable && r.Purpose == bisect.Searching && !r.Clean && !p.clean { // launches of a proof are never shared
+	if r.Purpose == bisect.Searching && !r.Clean && !p.clean { // launches of a proof are never shared
 		o, known = p.shared.outcome(ctx, p.Config.Recipe, r, facts)
 	}
 	if !known {
 		o, err = p.trial(ctx, w, r, patience)
 		if o.Class != bisect.OK {
 			w.Contents.Dirty = true // a process that failed may have left something in the tree
-		}
-		if err == nil && shareable {
-			p.shared.remember(r, facts, o)
 		}
 	}
 	o.Built, o.CacheHit, o.Build = built.Built, built.CacheHit, built.Build

@@ -10,25 +10,28 @@ import (
 )
 
 // sharedLaunches are launches by what was built. Commits with equal builds share them: a comment or a refactoring
-// that the compiler does not notice need not be launched.
+// that the compiler does not notice need not be launched. They follow from the outcomes alone, in their order, so that a
+// resumed search shares what the first attempt shared.
 type sharedLaunches map[bisect.Artefact]*firstLaunched
 
 // firstLaunched is the first commit whose build had some result.
 type firstLaunched struct {
 	commit   string
-	inputs   []string         // files that its build read
 	outcomes []bisect.Outcome // of its launches, in their order
 }
 
 // mayShare reports whether the launches of a candidate can stand for those of another one: the question is how
-// it ends, not how fast, and the build reports what it has read.
-func mayShare(p trial.Recipe, r bisect.Request, f workspace.Facts) bool {
-	return !r.Timing && r.Candidate.Assign == "" && f.Artefact != nil && len(f.Inputs) > 0 && !p.Static() && !p.OnlyBuilds(r)
+// it ends, not how fast.
+func mayShare(p trial.Recipe, r bisect.Request, built *bisect.Artefact) bool {
+	return !r.Timing && r.Candidate.Assign == "" && built != nil && !p.Static() && !p.OnlyBuilds(r)
 }
 
 // outcome is that of a commit of which the same was built, device code and host code, where the two commits differ
 // in nothing but what the build has read: a launch would run the same program on the same files.
 func (s sharedLaunches) outcome(ctx context.Context, p trial.Recipe, r bisect.Request, f workspace.Facts) (o bisect.Outcome, ok bool) {
+	if !mayShare(p, r, f.Artefact) || len(f.Inputs) == 0 {
+		return o, false
+	}
 	first := s[*f.Artefact]
 	if first == nil || first.commit == r.Candidate.Commit || r.Nth >= len(first.outcomes) {
 		return o, false
@@ -39,7 +42,7 @@ func (s sharedLaunches) outcome(ctx context.Context, p trial.Recipe, r bisect.Re
 		return o, false
 	}
 	read := func(name string) bool {
-		return name == "" || slices.Contains(first.inputs, name) || slices.Contains(f.Inputs, name) || len(p.Paths) > 0 && !p.Covers(name)
+		return name == "" || slices.Contains(f.Inputs, name) || len(p.Paths) > 0 && !p.Covers(name)
 	}
 	for _, c := range changes {
 		if !read(c.Path) || !read(c.OldPath) {
@@ -47,20 +50,21 @@ func (s sharedLaunches) outcome(ctx context.Context, p trial.Recipe, r bisect.Re
 		}
 	}
 	o = first.outcomes[r.Nth]
-	o.Shared, o.Wall, o.Phases, o.Devices, o.Log, o.Repeated = first.commit, 0, nil, nil, "", nil
+	o.Shared, o.Wall, o.Phases, o.Devices, o.Log = first.commit, 0, nil, nil, ""
+	o.Repeated, o.Warnings, o.Notices = nil, nil, nil
 	return o, true
 }
 
 // remember keeps a launch for commits of which the same is built. One that was stopped before its limit does not
 // answer what another request may ask.
-func (s sharedLaunches) remember(r bisect.Request, f workspace.Facts, o bisect.Outcome) {
-	if o.Class == bisect.Infra || o.Early || o.Hurried != "" {
+func (s sharedLaunches) remember(p trial.Recipe, r bisect.Request, o bisect.Outcome) {
+	if !mayShare(p, r, o.Artefact) || o.Shared != "" || o.Early {
 		return
 	}
-	first := s[*f.Artefact]
+	first := s[*o.Artefact]
 	if first == nil {
-		first = &firstLaunched{commit: r.Candidate.Commit, inputs: f.Inputs}
-		s[*f.Artefact] = first
+		first = &firstLaunched{commit: r.Candidate.Commit}
+		s[*o.Artefact] = first
 	}
 	if first.commit == r.Candidate.Commit && r.Nth == len(first.outcomes) {
 		first.outcomes = append(first.outcomes, o)

@@ -26,15 +26,25 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
+
+func TestMain(m *testing.M) {
+	if proc.Warden() {
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // simulated is a device of which the launches follow from what is asked for: the n-th launch of a candidate for a
 // purpose always shows the same, after the same time.
 type simulated struct {
 	show   func(file string, assign map[string]string, r bisect.Request, rng *rand.Rand) bisect.Outcome
-	launch int // made so far, in all attempts
-	kill   int // before this one; negative: never
+	real   bool // launches are made by the pipeline, with times that are always the same; show is nil then
+	launch int  // made so far, in all attempts
+	shared int  // of these, by equal builds
+	kill   int  // before this one; negative: never
 	killed func()
 	now    float64
 }
@@ -45,6 +55,15 @@ func (d *simulated) sampler(s *session.Session) bisect.Sampler {
 			d.killed()
 			<-ctx.Done()
 			return bisect.Outcome{}, ctx.Err()
+		}
+		if d.real {
+			s.Pipe.Config.Recipe.Plan.Depfiles = []string{"out.d"} // which of all kinds only nvcc has
+			o, err := s.Pipe.Sample(ctx, r)
+			o.Phases, o.Log, o.CPU, o.Memory, o.CacheHit, o.Built, o.Build, o.Wall = nil, "", 0, 0, false, true, 1, 3
+			if o.Shared != "" {
+				d.shared++
+			}
+			return d.made(o), err
 		}
 		file, _, err := s.Repo.File(r.Candidate.Commit, "program")
 		if err != nil {
@@ -57,13 +76,17 @@ func (d *simulated) sampler(s *session.Session) bisect.Sampler {
 		}
 		h := fnv.New64()
 		fmt.Fprint(h, r.Candidate, r.Purpose, r.Nth)
-		o := d.show(string(file), assign, r, rand.New(rand.NewPCG(h.Sum64(), 1)))
-		d.launch++
-		d.now += 1
-		o.At = d.now
-		d.now += o.Wall
-		return o, nil
+		return d.made(d.show(string(file), assign, r, rand.New(rand.NewPCG(h.Sum64(), 1)))), nil
 	})
+}
+
+// made counts a launch and gives it its time.
+func (d *simulated) made(o bisect.Outcome) bisect.Outcome {
+	d.launch++
+	d.now += 1
+	o.At = d.now
+	d.now += o.Wall
+	return o
 }
 
 // times of a launch that ends well, with noise of its own.
@@ -203,12 +226,13 @@ func TestResumedSearchIsTheSame(t *testing.T) {
 			}
 			return timed(1, 0.01, rng)
 		}},
+		{"equal builds", commented, policy.Request{Good: "HEAD~15", Build: `grep -v '^#' program >out; printf 'out: program\n' >out.d`, Outputs: []string{"out"}, Argv: []string{"grep", "-q", "good", "out"}}, `"class": "wrong"`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := gittest.New(t)
 			c.make(t, r)
-			whole := &simulated{show: c.show, kill: -1}
+			whole := &simulated{show: c.show, real: c.show == nil, kill: -1}
 			want := attempt(t, r, c.ask, whole)
 			if !strings.Contains(want, c.want) {
 				t.Fatalf("%s is not in %s", c.want, want)
@@ -223,7 +247,7 @@ func TestResumedSearchIsTheSame(t *testing.T) {
 					t.Fatal(err)
 				}
 				image := filepath.Join(t.TempDir(), "image")
-				d := &simulated{show: c.show, kill: kill}
+				d := &simulated{show: c.show, real: c.show == nil, kill: kill}
 				ctx, cancel := context.WithCancel(t.Context())
 				d.killed = func() { // what a process leaves that ends here
 					if err := os.CopyFS(image, os.DirFS(own)); err != nil {
@@ -248,13 +272,27 @@ func TestResumedSearchIsTheSame(t *testing.T) {
 				if diff := gocmp.Diff(want, got); diff != "" {
 					t.Fatalf("killed before launch %d of %d (-whole +resumed):\n%s", kill, whole.launch, diff)
 				}
-				if d.launch != whole.launch {
-					t.Fatalf("killed before launch %d: %d launches, %d without that", kill, d.launch, whole.launch)
+				if d.launch != whole.launch || d.shared != whole.shared {
+					t.Fatalf("killed before launch %d: %d launches, %d shared; %d and %d without that", kill, d.launch, d.shared, whole.launch, whole.shared)
 				}
 				held.Add(1)
 			}
-			t.Logf("%d launches", whole.launch)
+			if t.Logf("%d launches, %d shared", whole.launch, whole.shared); whole.real && whole.shared < 2 {
+				t.Errorf("%d launches were shared", whole.shared)
+			}
 		})
+	}
+}
+
+// commented is a history in which most commits change a comment, and all of those before the bug, and after it, are built alike.
+func commented(t *testing.T, r *gittest.Repo) {
+	for i := range 16 {
+		text := "good\n"
+		if i >= 9 {
+			text = "bug\n"
+		}
+		r.Write(t, "program", fmt.Sprintf("# comment %d\n%s", i, text))
+		r.Commit(t, fmt.Sprint("change ", i))
 	}
 }
 

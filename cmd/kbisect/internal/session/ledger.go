@@ -25,7 +25,9 @@ func (s *Session) remember() error {
 	for _, l := range s.stored {
 		known[l.ID()] = append(known[l.ID()], l.Outcome)
 		for _, p := range s.Pipes {
-			p.Learn(bisect.Request{Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth}, l.Outcome)
+			p.Learn(bisect.Request{
+				Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth, Timing: l.Outcome.Timed, BuildOnly: s.Policy.Judge.Builds,
+			}, l.Outcome)
 		}
 	}
 	steps, err := s.Store.Steps(s.Record.ID)
@@ -40,9 +42,10 @@ func (s *Session) remember() error {
 	return nil
 }
 
-// TakeOver takes in a launch of another session that answers a request. What the good end taught then it teaches now.
+// TakeOver takes in a launch of another session that answers a request. What it taught then it teaches now. Beside other
+// trials only the good end does: the rest is not worth stopping them.
 func TakeOver(s *Session, r bisect.Request, o bisect.Outcome) {
-	if r.Purpose != bisect.EndGood {
+	if r.Purpose != bisect.EndGood && len(s.Pipes) > 1 {
 		return
 	}
 	if err := s.Slots.Stop(); err != nil { // the pipelines are theirs while they run
