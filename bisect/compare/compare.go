@@ -116,7 +116,7 @@ type run struct {
 	want      criteria
 	c         Result
 	kept      []paired    // the launches that count
-	contrasts []*contrast // nil until both sides have ended well
+	contrasts []*contrast // nil until both sides have ended well; empty where no number of A's can be compared
 	unfit     int         // launches in a row that do not count
 	worse     int         // the pair after which a number was worse for the first time
 	names     [2]string
@@ -153,6 +153,11 @@ func (r *run) all() error {
 		}
 		if err := r.choose(); err != nil {
 			return err
+		}
+		if r.contrasts != nil && len(r.contrasts) == 0 {
+			r.c.Pairs = complete(r.kept)
+			r.complain()
+			return nil
 		}
 		r.judge()
 		if r.OnPair != nil && !r.cut {
@@ -289,6 +294,10 @@ func (r *run) choose() error {
 		if clash := metric.Clashes(r.Metrics, first, r.names); clash != nil {
 			e.Clash = clash[0]
 		}
+		if r.Every && e.Clash == "" && names(r.Metrics, first[0]) {
+			r.contrasts = []*contrast{}
+			return nil
+		}
 		return e
 	}
 	for _, m := range r.Metrics {
@@ -317,6 +326,13 @@ func (r *run) choose() error {
 // sends reports that a launch gave one of the metrics.
 func sends(ms []metric.Metric, o bisect.Outcome) bool {
 	return slices.ContainsFunc(ms, func(m metric.Metric) bool { _, ok := m.Log(o); return ok })
+}
+
+// names reports that a launch gave one of the metrics, or reported it without a value that can be compared.
+func names(ms []metric.Metric, o bisect.Outcome) bool {
+	return sends(ms, o) || slices.ContainsFunc(o.Series, func(s bisect.Series) bool {
+		return slices.ContainsFunc(ms, func(m metric.Metric) bool { return m.Name == s.Metric })
+	})
 }
 
 // judge answers for every contrast as far as that is possible, and for all of them together.

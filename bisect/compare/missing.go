@@ -94,6 +94,9 @@ func (r *run) lacking(c metric.Channel) Contrast {
 // complain keeps numbers that B does not give from being let pass with the others.
 func (r *run) complain() {
 	gone := r.missing()
+	if len(gone)+len(r.contrasts) == 0 && r.contrasts != nil {
+		r.c.Why = fmt.Sprintf("%s reports no number of %s that can be compared, as those above 0 can", r.names[0], metric.Names(r.Metrics))
+	}
 	if len(gone) == 0 || r.c.Answer == Worse || r.c.ByClass {
 		return
 	}

@@ -152,6 +152,19 @@ func TestConfiguredMetricThatIsNeverFound(t *testing.T) {
 	if _, errs, code := r.kbisect("gate", "--base", "main", "--quiet"); code != exit.UsageError || !strings.Contains(errs, "only HEAD gives one") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
+	// A number that is none at HEAD, or at both, is no mistake of who asks, and no pass.
+	config("[metric]\nname = \"time\"\nfrom = \"regex\"\nunit = \"us\"\npattern = '32=(?P<value>[^ #]+)'\n")
+	for _, x := range [][3]string{
+		{"32=nan", "main", "time: HEAD does not report it"},
+		{"32=0", "main", "time: HEAD reports no number of it that can be compared, as those above 0 can"},
+		{"32=0 ", "HEAD~1", "the merge base reports no number of time that can be compared, as those above 0 can"},
+	} {
+		r.write("cases", x[0]+" 64=9.0")
+		r.commit("the case is " + x[0])
+		if out, errs, code := r.kbisect("gate", "--base", x[1], "--quiet"); code != exit.Inconclusive || !strings.HasPrefix(out, "Cannot tell: "+x[2]) {
+			t.Errorf("%s: exit %d\n%s%s", x[0], code, out, errs)
+		}
+	}
 }
 
 func TestColoured(t *testing.T) {

@@ -183,14 +183,18 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// Root is the user's folder for kbisect: kbisect in XDG_CACHE_HOME or in ~/.cache. Without a home it is a private
-// folder among the temporary ones, and warning says so.
+// Root is the user's folder for kbisect: kbisect in XDG_CACHE_HOME or in ~/.cache. Without a home that can hold it, it is a
+// private folder among the temporary ones, and warning says so.
 func Root() (dir, warning string, err error) {
 	if base := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(base) { // one that is relative is to be ignored
 		return filepath.Join(base, "kbisect"), "", nil
 	}
+	why := "HOME is not set"
 	if home, err := os.UserHomeDir(); err == nil {
-		return filepath.Join(home, ".cache", "kbisect"), "", nil
+		if dir = filepath.Join(home, ".cache", "kbisect"); writable(dir) {
+			return dir, "", nil
+		}
+		why = fmt.Sprintf("HOME is %s, where no cache can be made", home)
 	}
 	dir = filepath.Join(os.TempDir(), fmt.Sprintf("kbisect-%d", os.Geteuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -204,5 +208,18 @@ func Root() (dir, warning string, err error) {
 	if st, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm() != 0o700 || ok && int(st.Uid) != os.Geteuid() {
 		return "", "", hint.Add(fmt.Errorf("no home, and %s is no private folder of yours", dir), "set XDG_CACHE_HOME or HOME")
 	}
-	return dir, fmt.Sprintf("HOME is not set: builds are kept in %s", dir), nil
+	return dir, fmt.Sprintf("%s: builds are kept in %s", why, dir), nil
+}
+
+// writable reports whether a folder, which need not exist yet, can be made and written. One that is relative would lie in
+// whatever folder the user stands in.
+func writable(dir string) bool {
+	for at := dir; filepath.IsAbs(at); at = filepath.Dir(at) {
+		st, err := os.Stat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		return err == nil && st.IsDir() && unix.Access(at, unix.W_OK|unix.X_OK) == nil
+	}
+	return false
 }

@@ -369,11 +369,13 @@ func TestRoot(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	private := filepath.Join(tmp, fmt.Sprintf("kbisect-%d", os.Geteuid()))
+	me := filepath.Join(tmp, "new", "me")
 	for _, c := range []struct {
 		home, xdg, want string
 		warned          bool
 	}{
-		{"/home/me", "/var/x", "/var/x/kbisect", false}, {"/home/me", "", "/home/me/.cache/kbisect", false}, {"/home/me", "relative", "/home/me/.cache/kbisect", false},
+		{me, "/var/x", "/var/x/kbisect", false}, {me, "", me + "/.cache/kbisect", false}, {me, "relative", me + "/.cache/kbisect", false},
+		{"/dev/null", "", private, true}, {"relative", "", private, true},
 		{"", "/var/x", "/var/x/kbisect", false}, {"", "", private, true}, {"", "", private, true},
 	} {
 		t.Setenv("HOME", c.home)

@@ -159,6 +159,8 @@ func TestParseConfigProblems(t *testing.T) {
 		{"[run.limits]\nload = 4", []string{`2: run.limits.load: expected a duration in quotes`, `got an integer`}},
 		{"[run.limits]\nbuild = \"4s\"", []string{`2: run.limits.build: the limit of the build is limit in [build]`}},
 		{"[run.limits]\n\"two words\" = \"4s\"", []string{`2: run.limits.two words: invalid phase name "two words"`}},
+		{"[metric]\nname = \"a\\nb\"", []string{`2: metric.name: invalid value "a\nb"; it must not hold a line break or another control character`}},
+		{"[metric]\ncase = \"\\u001b[31m\"", []string{`2: metric.case: invalid value`}},
 		{"[metric]\nunit = \"parsec\"", []string{`2: metric.unit: unknown unit "parsec"`}},
 		{"[metric]\nunit = \"GFLOP/S\"", []string{`did you mean "GFLOP/s"?`}},
 		{"[metric]\nbetter = \"smaller\"", []string{`2: metric.better: unknown value "smaller"`}},

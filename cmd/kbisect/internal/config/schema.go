@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
@@ -183,6 +184,11 @@ func readMetric(t table) Metric {
 		Pattern: t.str("pattern"),
 		File:    t.file("file"),
 		Case:    t.str("case"),
+	}
+	for _, x := range [][2]string{{"name", m.Name}, {"case", m.Case}} {
+		if strings.ContainsFunc(x[1], unicode.IsControl) {
+			t.errorf(x[0], "invalid value %q; it must not hold a line break or another control character", x[1])
+		}
 	}
 	if err := checkUnit(m.Unit); err != nil {
 		t.errorf("unit", "%v", err)
