@@ -43,7 +43,10 @@ func (c Config) warm(r bisect.Request) bool { return c.Caches == Warm || c.Cache
 
 // single reports that one workspace serves this request and all others like it: nothing of a candidate, neither a build
 // nor warm caches, outlasts its launch. A clean switch, which looks at every file, makes that workspace a fresh checkout.
-func (c Config) single(r bisect.Request) bool { return len(c.Recipe.Plan.Build) == 0 && !c.warm(r) }
+// Where times may be compared later the ends keep their own: to fill their caches again takes longer than a tree.
+func (c Config) single(r bisect.Request) bool {
+	return len(c.Recipe.Plan.Build) == 0 && !c.warm(r) && len(c.Devices)+len(c.Recipe.Patterns)+len(c.Recipe.Sources) == 0
+}
 
 // Activity is what the pipeline is doing now.
 type Activity struct {

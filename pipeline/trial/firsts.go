@@ -50,7 +50,7 @@ func (f *Firsts) Serve(name string) bool {
 		good, bad := f.good.read(m, one), f.bad.read(m, one)
 		scatter, off := max(good.scatter, bad.scatter), max(good.off, bad.off)
 		step := math.Abs(bad.mean - good.mean)
-		if !(step <= 2*scatter) { // or it is not a number
+		if !(step <= scatter) { // or it is not a number
 			stepped = true
 			if !(off <= max(step/8, min(scatter, step/4))) {
 				return false
