@@ -9,6 +9,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
 	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
 // Config is what to sample and where. It does not change while trials are made.
@@ -17,6 +18,7 @@ type Config struct {
 	Limits  trial.Limits
 	Cases   Cases            // of metrics; of others all count
 	Dir     string           // for the workspaces; created, and removed again
+	Memory  workspace.Memory // for what needs no workspace of its own and is not timed, see workspaces; without Dir it lies in Dir too
 	Devices []*gpu.Watch     // on which trials run; without any no device is watched
 	Caches  Caches           // that timed trials find; "" is warm where times are compared, else cold
 	Sandbox *proc.Sandbox    // of builds and launches, nil for none; of watched devices it holds the nodes by itself

@@ -49,6 +49,7 @@ type Wrapped struct {
 func (p *Pipeline) Inspect(ctx context.Context, r bisect.Request, look func(*Inspection) error) (bisect.Outcome, error) {
 	_, end := p.ahead.solo()
 	defer end()
+	r.Timing = true // the workspace of its timed launches has the caches that they filled
 	w, err := p.workspaces.get(r)
 	if err != nil {
 		return bisect.Outcome{}, err

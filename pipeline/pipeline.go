@@ -61,11 +61,12 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 		return nil, &bisect.InfraError{What: "making the working folder " + c.Dir, Err: fmt.Errorf("%w\nhint: set XDG_CACHE_HOME to a folder that can be written", err)}
 	}
 	p := &Pipeline{
-		Config: c, workspaces: workspaces{nil, root, map[string]*workspace.Workspace{}},
+		Config: c, workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}},
 		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}},
 		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
 	}
 	p.workspaces.config = &p.Config
+	p.workspaces.openMemory(ctx)
 	switch {
 	case c.First != nil:
 		p.ahead = c.First.ahead
@@ -140,7 +141,8 @@ const (
 )
 
 // Sample makes one trial. One that the machine spoiled is made again; when that does not help, the search ends
-// without blaming the candidate. One that was throttled or shared its device is made again where its times matter.
+// without blaming the candidate. One for whose files there was too little memory is void, and is made again on the disk.
+// One that was throttled or shared its device is made again where its times matter.
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	p.Config.doing("preparing")
 	p.ahead.enter(p.job(r))
@@ -153,7 +155,13 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 	infra := 0
 	for {
 		o, err := p.once(ctx, r, 1)
-		if err != nil {
+		void, lost := p.workspaces.leaveCrowded(ctx)
+		switch {
+		case lost != nil:
+			return o, lost
+		case void:
+			continue
+		case err != nil:
 			return o, err
 		}
 		if err := ctx.Err(); err != nil {
@@ -198,6 +206,13 @@ func (p *Pipeline) confirmTeardown(ctx context.Context, r bisect.Request, o bise
 		return o, nil
 	}
 	second, err := p.once(ctx, r, teardownPatience)
+	void, lost := p.workspaces.leaveCrowded(ctx)
+	switch {
+	case lost != nil:
+		return o, lost
+	case void:
+		return p.confirmTeardown(ctx, r, o)
+	}
 	if err != nil || second.Class == bisect.Timeout || second.Class == bisect.Infra {
 		return o, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
 func TestMain(m *testing.M) {
@@ -317,6 +318,61 @@ func TestOneWorkspaceWithoutABuild(t *testing.T) {
 	}
 	if _, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.EndGood, Timing: true}); err != nil || b.workspaces.open["good"] == nil {
 		t.Errorf("for its times: %v, %d workspaces", err, len(b.workspaces.open))
+	}
+}
+
+// A launch that takes more memory for its files than it may shows nothing: it is made again, on the disk, where all later
+// ones are made.
+func TestMemoryIsLeft(t *testing.T) {
+	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{},
+		script("echo small $PWD >>$BENCH_LOG"),
+		script("echo large $PWD >>$BENCH_LOG; head -c 3000000 /dev/zero >big; case $PWD in /dev/shm/*) sleep 1000;; esac"))
+	b.Config.Memory = workspace.Memory{Dir: workspace.SharedMemory, Most: 1 << 20}
+	if room, why := b.Config.Memory.Room(); room == 0 {
+		t.Skip("NOT TESTED: workspaces in memory:", why)
+	}
+	b.workspaces.openMemory(t.Context())
+	memory := b.workspaces.memory.Dir
+	for i, want := range []string{"small M", "large M large D", "small D"} {
+		if o := b.test(i%2, bisect.Searching); o.Class != bisect.OK {
+			t.Fatal(o.Describe())
+		}
+		got := strings.NewReplacer(memory+"/memory/tree", "M", b.Config.Dir+"/search/tree", "D").Replace(b.said())
+		if got != want {
+			t.Errorf("trial %d: %q, want %q", i, got, want)
+		}
+	}
+	if _, err := os.Stat(memory); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it was left in memory: %v", err)
+	}
+}
+
+// Launches whose times are compared, and what is built, lie on the disk.
+func TestWhatLiesInMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		plan   kernels.Plan
+		limits trial.Limits
+		timing bool
+		memory bool
+	}{
+		"a launch":       {kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{}, false, true},
+		"its times":      {kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{}, true, false},
+		"a build":        {kernels.Plan{Build: []string{"true"}, Run: []string{"./run.sh"}}, trial.Limits{}, false, false},
+		"limited memory": {kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{RunMemory: 1 << 30}, false, false},
+	} {
+		b := newBench(t, c.plan, c.limits, script("pwd >>$BENCH_LOG"))
+		b.Config.Memory.Dir = workspace.SharedMemory
+		if room, why := b.Config.Memory.Room(); room == 0 {
+			t.Skip("NOT TESTED: workspaces in memory:", why)
+		}
+		b.workspaces.openMemory(t.Context())
+		r := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.EndGood, Timing: c.timing}
+		if _, err := b.Sample(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if at := b.said(); strings.HasPrefix(at, workspace.SharedMemory) != c.memory {
+			t.Errorf("%s: %s", name, at)
+		}
 	}
 }
 

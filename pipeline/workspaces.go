@@ -1,6 +1,10 @@
 package pipeline
 
 import (
+	"context"
+	"errors"
+	"slices"
+
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
@@ -10,13 +14,67 @@ import (
 type workspaces struct {
 	config *Config // of the pipeline
 	root   *workspace.Root
+	memory *workspace.Root // nil if there is none
 	open   map[string]*workspace.Workspace
+}
+
+// openMemory makes a root in memory, where it may lie there and fits. Its processes read what lies in the other one.
+func (ws *workspaces) openMemory(ctx context.Context) {
+	c := ws.config
+	if c.Memory.Dir == "" || len(c.Recipe.Plan.Build) > 0 || len(c.Devices) > 0 || c.Limits.RunMemory > 0 { // what lies there may count as a launch's own
+		return
+	}
+	root, err := workspace.OpenInMemory(ctx, c.Memory, c.Dir, c.Session)
+	if err != nil {
+		c.Recipe.Log.Debug("candidates do not lie in memory", "err", err)
+		return
+	}
+	if ws.memory = root; ws.root.Sandbox != nil {
+		box := *ws.root.Sandbox
+		box.Read = append(slices.Clip(box.Read), ws.root.Dir)
+		root.Sandbox = &box
+	}
+}
+
+// leaveMemory removes what lies in memory; from now on it lies in the other root.
+func (ws *workspaces) leaveMemory() error {
+	err := errors.Join(ws.drop(inMemory), ws.memory.Close())
+	ws.memory = nil
+	return err
+}
+
+// leaveCrowded leaves memory of which too much was taken. The trial that was made meanwhile is void: it shows nothing of
+// its candidate.
+func (ws *workspaces) leaveCrowded(ctx context.Context) (void bool, err error) {
+	if ctx.Err() != nil || !ws.memory.Crowded() {
+		return false, nil
+	}
+	ws.config.Recipe.Log.Info("the files of candidates need much memory, and lie on the disk from now on")
+	if err := ws.leaveMemory(); err != nil {
+		return true, &bisect.InfraError{What: "removing the files of candidates from memory", Err: err}
+	}
+	return true, nil
+}
+
+// inMemory is the workspace in memory. Launches whose times are compared are made on the disk, where their files lie when
+// the user runs them.
+const inMemory = "memory"
+
+// home is the root in which the workspace of a name lies.
+func (ws *workspaces) home(name string) *workspace.Root {
+	if name == inMemory {
+		return ws.memory
+	}
+	return ws.root
 }
 
 // name gives the ends workspaces of their own, since they are launched again and again, and each side of a
 // confirmation a fresh one.
 func (ws *workspaces) name(r bisect.Request) string {
-	if ws.config.single(r) {
+	switch {
+	case ws.config.single(r) && ws.memory != nil && !r.Timing:
+		return inMemory
+	case ws.config.single(r):
 		return "search"
 	}
 	switch r.Purpose {
@@ -44,7 +102,7 @@ func (ws *workspaces) get(r bisect.Request) (*workspace.Workspace, error) {
 	if w, ok := ws.open[name]; ok {
 		return w, nil
 	}
-	w := ws.root.New(name)
+	w := ws.home(name).New(name)
 	if err := w.CheckFolder(); err != nil {
 		return nil, err
 	}
@@ -69,6 +127,11 @@ func (ws *workspaces) drop(name string) error {
 func (ws *workspaces) close() (first error) {
 	for name := range ws.open {
 		if err := ws.drop(name); err != nil && first == nil {
+			first = err
+		}
+	}
+	if ws.memory != nil {
+		if err := ws.leaveMemory(); err != nil && first == nil {
 			first = err
 		}
 	}

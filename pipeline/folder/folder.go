@@ -184,7 +184,7 @@ func (f *Folder) Write(ctx context.Context, full string, file File) (st unix.Sta
 	if err != nil {
 		return st, err
 	}
-	err = f.fill(fd, file)
+	err = fill(f, fd, file)
 	if err == nil {
 		err = unix.Fstat(fd, &st)
 	}
@@ -194,8 +194,8 @@ func (f *Folder) Write(ctx context.Context, full string, file File) (st unix.Sta
 	return st, err
 }
 
-// fill writes the content of a file, and then its time.
-func (f *Folder) fill(fd int, file File) error {
+// fill writes the content of an open file, and then its time.
+func fill(f *Folder, fd int, file File) error {
 	stamp, err := unix.TimeToTimespec(file.Time)
 	if err != nil {
 		return err
@@ -294,14 +294,14 @@ func (f *Folder) Chmod(full string, mode uint32) error {
 }
 
 // Remove removes what is neither a folder nor below a link; what does not exist is no error.
-func (f *Folder) Remove(full string) error { return f.unlink(full, 0, unix.EISDIR) }
+func (f *Folder) Remove(full string) error { return unlink(f, full, 0, unix.EISDIR) }
 
 // RemoveEmpty removes a folder that holds nothing; any other path is left alone.
 func (f *Folder) RemoveEmpty(full string) error {
-	return f.unlink(full, unix.AT_REMOVEDIR, unix.ENOTEMPTY)
+	return unlink(f, full, unix.AT_REMOVEDIR, unix.ENOTEMPTY)
 }
 
-func (f *Folder) unlink(full string, flags int, fine error) error {
+func unlink(f *Folder, full string, flags int, fine error) error {
 	err := f.do(full, false, func(at int, name string) error { return unix.Unlinkat(at, name, flags) })
 	return except(err, fine, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
 }

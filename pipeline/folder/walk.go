@@ -2,7 +2,6 @@ package folder
 
 import (
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -97,10 +96,17 @@ func list(ctx context.Context, at int, visit func(at int, name string) error) er
 	if err := allowed(at, ".", func() (err error) { fd, err = descend(at, ".", unix.O_RDONLY); return err }); err != nil {
 		return err
 	}
-	dir := os.NewFile(uintptr(fd), ".")
-	defer dir.Close()
+	defer unix.Close(fd)
+	var buf [8 << 10]byte // there may be millions of names
 	for {
-		names, err := dir.Readdirnames(1024) // there may be millions
+		n, err := unix.ReadDirent(fd, buf[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return err
+		}
+		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
 		for _, name := range names {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -108,9 +114,6 @@ func list(ctx context.Context, at int, visit func(at int, name string) error) er
 			if err := visit(fd, name); err != nil {
 				return err
 			}
-		}
-		if err != nil {
-			return except(err, io.EOF)
 		}
 	}
 }

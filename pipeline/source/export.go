@@ -44,6 +44,7 @@ type Export struct {
 	subs     map[string]*handle // submodules' repositories by their folder
 	mods     map[string]*module // whose trees the slot holds, by prefix
 	held     holdings
+	scans    int
 	closed   bool
 	dirty    bool      // the slot holds something unknown
 	stamp    time.Time // of the last switch
@@ -57,6 +58,7 @@ type tracked struct {
 	leaf
 	seen    fileStamp // as it was when written
 	touched bool      // by something else since then: it may have another name, and is never written into
+	met     int       // the last scan that found it as it was
 }
 
 // knownSize is the most of everything that any commit has held.
@@ -658,7 +660,8 @@ type scanned struct {
 // folders, which will be deleted.
 func scan(ctx context.Context, e *Export, clean bool) (scanned, error) {
 	e.slot.tree.Rewind()
-	w := &scanner{ctx: ctx, e: e, clean: clean, met: make(map[string]bool, len(e.held.tracked))}
+	e.scans++
+	w := &scanner{ctx: ctx, e: e, clean: clean}
 	if clean {
 		if err := e.slot.tree.Chmod(".", e.slot.top); err != nil {
 			return w.out, writeError(e.dir, "set its mode", err)
@@ -667,8 +670,8 @@ func scan(ctx context.Context, e *Export, clean bool) (scanned, error) {
 	if err := w.dir(""); err != nil {
 		return w.out, err
 	}
-	for full := range e.held.tracked {
-		if !w.met[full] { // or the folder of a submodule is gone
+	for full, t := range e.held.tracked {
+		if t.met != e.scans { // or the folder of a submodule is gone
 			w.out.changed = append(w.out.changed, full)
 		}
 	}
@@ -680,7 +683,6 @@ type scanner struct {
 	ctx   context.Context
 	e     *Export
 	clean bool
-	met   map[string]bool // tracked paths found unchanged
 	out   scanned
 }
 
@@ -695,19 +697,25 @@ func (w *scanner) dir(dir string) error {
 		if t := time.Unix(st.Mtim.Unix()); t.After(w.out.newest) {
 			w.out.newest = t
 		}
-		full, isDir := path.Join(dir, name), folder.IsDir(st)
+		full, isDir := name, folder.IsDir(st)
+		if dir != "" {
+			full = dir + "/" + name
+		}
 		t := w.e.held.tracked[full]
 		switch {
 		case isDir && (w.e.held.dirs[full] > 0 || t != nil && t.Mode == ModeGitlink):
-			w.met[full] = t != nil
+			if t != nil {
+				t.met = w.e.scans
+			}
 			below = append(below, full)
 			if st.Mode != w.e.slot.folders {
 				locked = append(locked, full)
 			}
 		case t != nil && !isDir && t.Mode != ModeGitlink:
 			now := stampOf(st)
-			w.met[full] = now == t.seen
-			if now.changed = t.seen.changed; !w.met[full] && now == t.seen && !w.clean { // in a fresh checkout nothing is linked
+			if now == t.seen {
+				t.met = w.e.scans
+			} else if now.changed = t.seen.changed; now == t.seen && !w.clean { // in a fresh checkout nothing is linked
 				alike = append(alike, full)
 			}
 		case slices.Contains(w.e.Keep, full):
@@ -758,6 +766,6 @@ func (w *scanner) compare(full string, t *tracked) error {
 	if err != nil {
 		return writeError(w.e.dir, "read "+full, err)
 	}
-	w.met[full], t.seen, t.touched = true, stampOf(&st), true
+	t.met, t.seen, t.touched = w.e.scans, stampOf(&st), true
 	return nil
 }

@@ -33,6 +33,8 @@ func (w *Workspace) Bring(ctx context.Context, root string, names []string) erro
 		return &bisect.InfraError{What: "opening " + w.Dir, Err: err}
 	}
 	defer to.Close()
+	ctx, end := w.root.bounded(ctx)
+	defer end()
 	k := keeper{w, from, to}
 	for _, name := range names {
 		err := to.MkdirAll(path.Dir(name), 0o777)

@@ -32,18 +32,27 @@ type Root struct {
 	session string        // marks the processes of the job
 	lock    *os.File
 	ctx     context.Context // of what is removed: it ends soon after the job was interrupted, see patience
+	memory  *usage          // nil on a disk
 }
 
 // Open makes an empty working folder and locks it. What killed processes left there and beside it is
-// removed. The session marks the processes that are run in it, see [proc.Spec.Cookie].
+// removed, in the shared memory too. The session marks the processes that are run in it, see [proc.Spec.Cookie].
 func Open(ctx context.Context, dir, session string) (*Root, error) {
 	lock, err := claim(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
+	if shared := (Memory{Dir: SharedMemory}).folder(); private(shared) == nil {
+		err = removeStale(ctx, shared)
+		os.Remove(shared) // fails while another job works there
+	}
+	return newRoot(ctx, dir, session, lock), errors.Join(err, os.MkdirAll(dir, 0o777))
+}
+
+func newRoot(ctx context.Context, dir, session string, lock *os.File) *Root {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })
-	return &Root{Dir: dir, session: session, lock: lock, ctx: late}, os.MkdirAll(dir, 0o777)
+	return &Root{Dir: dir, session: session, lock: lock, ctx: late}
 }
 
 // patience is how long removing may still take once the job was interrupted: somebody waits. The next job

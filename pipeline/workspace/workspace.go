@@ -7,6 +7,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -117,7 +118,13 @@ func (w *Workspace) Remove() error {
 // [Refused] holds is the commit's; others are the machine's.
 func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (source.SwitchStats, error) {
 	w.Contents.Candidate, w.Contents.Built, w.Contents.Facts = bisect.Candidate{}, false, Facts{}
+	ctx, end := w.root.bounded(ctx)
+	defer end()
 	stats, err := w.export.Switch(ctx, commit, clean)
+	var unsupported *source.UnsupportedError
+	if w.root.memory != nil && errors.As(err, &unsupported) && unsupported.Attribute == "size" { // a disk may have the room
+		w.root.memory.crowded.Store(true)
+	}
 	switch {
 	case err == nil || Refused(err):
 		return stats, err
@@ -162,8 +169,13 @@ func (w *Workspace) Run(ctx context.Context, spec proc.Spec) (proc.Result, error
 	spec.Cookie = w.root.session + "-" + w.Name
 	spec.CPUs, spec.Nice, spec.Pause = w.Share.CPUs, w.Share.Nice, w.Share.Pause
 	w.free = w.root.freeBytes()
+	ctx, end := w.root.bounded(ctx)
+	defer end()
 	res, err := proc.Run(ctx, spec)
 	w.full = w.root.freeBytes() < leastFree
+	if w.root.Crowded() { // by what is removed now
+		err = cmp.Or(err, errCrowded)
+	}
 	unmountBelow(w.Folder)
 	if rmErr := w.root.remove(w.Tmp); err == nil && rmErr != nil {
 		err = rmErr

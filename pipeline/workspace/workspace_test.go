@@ -28,6 +28,13 @@ func TestMain(m *testing.M) {
 // opened is a workspace over a history of two commits, whose file n holds 0 and 1.
 func opened(t *testing.T) (root *Root, w *Workspace, ids []string) {
 	t.Helper()
+	root, w, _, ids = overRepo(t)
+	return root, w, ids
+}
+
+// overRepo is opened, with the repository.
+func overRepo(t *testing.T) (root *Root, w *Workspace, repo *source.Repo, ids []string) {
+	t.Helper()
 	home := t.TempDir()
 	made, err := fixtures.Build(filepath.Join(home, "repo"), fixtures.Line(2, func(i int) []fixtures.Change {
 		return []fixtures.Change{fixtures.Write("n", string(rune('0'+i)))}
@@ -35,7 +42,7 @@ func opened(t *testing.T) (root *Root, w *Workspace, ids []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	repo, err := source.Open(made.Dir)
+	repo, err = source.Open(made.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +58,7 @@ func opened(t *testing.T) (root *Root, w *Workspace, ids []string) {
 	for _, label := range made.Order {
 		ids = append(ids, made.Commits[label])
 	}
-	return root, w, ids
+	return root, w, repo, ids
 }
 
 // A clean switch keeps nothing; another one keeps what the build has made, but not what is known of it.

@@ -54,16 +54,17 @@ type BuildConfig struct {
 
 // RunConfig is the table [run].
 type RunConfig struct {
-	Command []string
-	Limit   time.Duration            // of a whole trial without the build
-	Limits  map[string]kernels.Limit // by phase
-	Memory  int64                    // bytes that the processes of a launch may hold together; 0: not limited
-	Files   []string                 // from the configuration's folder, put into every candidate
-	Keep    []string                 // ignored and untracked paths of the work tree that every candidate gets
-	Caches  string                   // auto, cold, warm: the caches that judged trials find
-	Probe   string                   // auto, on, off: whether Python is asked for its phases
-	Sandbox bool                     // builds and launches run in a sandbox
-	Network bool                     // which has the network
+	Command   []string
+	Limit     time.Duration            // of a whole trial without the build
+	Limits    map[string]kernels.Limit // by phase
+	Memory    int64                    // bytes that the processes of a launch may hold together; 0: not limited
+	Files     []string                 // from the configuration's folder, put into every candidate
+	Keep      []string                 // ignored and untracked paths of the work tree that every candidate gets
+	Caches    string                   // auto, cold, warm: the caches that judged trials find
+	Probe     string                   // auto, on, off: whether Python is asked for its phases
+	Workspace string                   // auto, disk: whether candidates that nothing is built of may lie in memory
+	Sandbox   bool                     // builds and launches run in a sandbox
+	Network   bool                     // which has the network
 }
 
 // CacheState is Caches in the terms of the pipeline, where "" is auto.

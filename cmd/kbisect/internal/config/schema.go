@@ -46,7 +46,7 @@ func schema() map[string][]string {
 		"":           {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
 		"task":       {"problem", "mode", "submission", "reference", "cases"},
 		"build":      {"command", "limit", "memory", "outputs", "incremental", "sources", "options"},
-		"run":        {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "sandbox", "network"},
+		"run":        {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "workspace", "sandbox", "network"},
 		"metric":     metric,
 		"metrics":    metric,
 		"judge":      {"effect", "error"},
@@ -112,6 +112,7 @@ func readRun(t table) RunConfig {
 		Files:  t.paths("files", `["bench.py"]`),
 		Keep:   t.paths("keep", `["data/"]`),
 		Caches: t.choice("caches", []string{"auto", "cold", "warm"}), Probe: t.choice("probe", []string{"auto", "on", "off"}),
+		Workspace: t.choice("workspace", []string{"auto", "disk"}),
 	}
 	c.Limits = readLimits(t.table("limits"))
 	c.Sandbox, _ = value[bool](t, "sandbox", "true or false")

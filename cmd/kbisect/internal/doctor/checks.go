@@ -111,6 +111,7 @@ func (s *subject) checks() []check {
 		check{"sandbox", cfg.Run.Sandbox, quick, sandbox},
 		check{"instructions", slices.ContainsFunc(cfg.Metrics, func(m config.Metric) bool { return m.From == metrics.Instructions }), quick, instructions},
 		check{"build cache", true, quick, buildCache},
+		check{"workspaces", false, quick, workspaces},
 		check{"store", s.repoErr == nil, quick, s.store},
 		check{"hooks", false, quick, s.hooks},
 	)

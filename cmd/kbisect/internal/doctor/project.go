@@ -26,6 +26,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
 // isInvalid reports that there is a configuration and it cannot be read.
@@ -167,6 +168,15 @@ func buildCache(context.Context) Finding {
 		return broken(warning, "set HOME or XDG_CACHE_HOME")
 	}
 	return roomIn(dir, "set XDG_CACHE_HOME to a directory that can be written")
+}
+
+// workspaces reports where candidates lie.
+func workspaces(context.Context) Finding {
+	room, why := workspace.Memory{Dir: workspace.SharedMemory}.Room()
+	if room == 0 {
+		return missing("on the disk: "+why, "")
+	}
+	return passed("in %s where nothing is built and no times are compared, up to %s; else on the disk", workspace.SharedMemory, humanize.IBytes(uint64(room)))
 }
 
 // store reports whether results can be read and kept.

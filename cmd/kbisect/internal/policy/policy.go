@@ -62,6 +62,7 @@ type Policy struct {
 	GPUs        []string
 	Caches      pipeline.Caches
 	Probe       trial.Probe
+	OnDisk      bool // candidates never lie in memory
 	Sandbox     bool // builds and launches run in a sandbox
 	Network     bool // which has the network
 	GPUHour     float64

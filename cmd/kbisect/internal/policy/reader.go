@@ -324,7 +324,7 @@ func (r *reader) configuration() error {
 		p.Limits.Phases[phase] = l
 	}
 	p.Caches, p.Probe = cfg.Run.CacheState(), cfg.Run.ProbeMode()
-	p.Sandbox, p.Network = cfg.Run.Sandbox, cfg.Run.Network
+	p.Sandbox, p.Network, p.OnDisk = cfg.Run.Sandbox, cfg.Run.Network, cfg.Run.Workspace == "disk"
 	p.GPUs, p.GPUHour = cfg.Device.GPUs, cfg.Cost.GPUHour
 	if p.nothingRuns() {
 		p.GPUs = []string{"none"}

@@ -36,6 +36,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
 	"github.com/kbisect/kbisect/pipeline/store"
 	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
 // Session is one run: it joins repository, store, devices and pipeline, and keeps what it launched. Its policy stays
@@ -204,6 +205,9 @@ func (s *Session) open(ctx context.Context) error {
 		},
 		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: s.Policy.Jobs, Devices: s.Devices.Watches,
 		Dir: filepath.Join(root, "work", s.Record.ID), Session: s.Record.ID, Watch: s.Watch, OnPhase: s.Display.Activity,
+	}
+	if !s.Policy.OnDisk {
+		config.Memory.Dir = workspace.SharedMemory
 	}
 	if config.Sandbox, err = sandbox(ctx, s); err != nil {
 		return err
