@@ -46,7 +46,7 @@ type spare struct {
 	pause  chan bool     // see [proc.Spec.Pause]
 	done   chan struct{} // closed when the build is over
 	built  trial.Built
-	ready  bool // after done: the workspace holds the candidate, built
+	ready  bool // after done: the workspace holds the candidate, built, or it cannot be built
 }
 
 const (
@@ -217,13 +217,14 @@ func (a *ahead) start(s *spare, r bisect.Request) {
 	// From here on the job is the build's own: nothing of the request that it was made for is left in it.
 	job.Request = r
 	job.Bounds.Hurry, job.Bounds.Past = "", 0
-	job.Clean, job.Ahead, job.Suspected, job.Report = r.Clean, true, false, nil
+	job.Clean, job.Suspected, job.Report = r.Clean, false, nil
 	job.Working = a.quiet.RLocker()
 	w, done := s.w, s.done
 	a.group.Go(func() {
 		built, err := trial.Build(ctx, w, job)
 		a.learn(built)
-		s.built, s.ready = built, err == nil && built.Outcome.Class == "" // what fails is built again when it is asked for
+		// What may have failed for what ran beside it is built again when it is asked for.
+		s.built, s.ready = built, err == nil && (built.Outcome.Class == "" || built.Outcome.Class == bisect.BuildFailed && !built.Crowded && built.Lost == "")
 		if err != nil && ctx.Err() == nil {
 			job.Recipe.Log.Info("building ahead", "candidate", r.Candidate.Brief(), "err", err)
 		}
@@ -270,7 +271,7 @@ func (a *ahead) take(ctx context.Context, r bisect.Request, other *workspace.Wor
 		return nil, trial.Built{}
 	}
 	s.wish = bisect.Request{}
-	if !s.ready { // it failed, and fails again where the user can see it
+	if !s.ready {
 		return nil, trial.Built{}
 	}
 	ready := s.w

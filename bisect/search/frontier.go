@@ -13,9 +13,9 @@ import (
 // commits that the next decisions lead to, and the clean builds of a proof. They are built at once, as many as the machine
 // can at a time. What is foreseen follows from the launches alone, so that a search that is resumed foresees the same.
 //
-// A complaint about the build is judged by builds that nothing disturbs.
+// A build that takes too long is judged by builds that nothing disturbs.
 func (r *Run) Foresee(i int) {
-	if r.Search.Width < 2 || r.Search.Builds || r.Search.Find == bisect.BuildFailed || r.Search.Phase == "build" || r.Question != nil && r.Question.Rules().OfBuilds {
+	if r.Search.Width < 2 || r.Search.Phase == "build" || r.Question != nil && r.Question.Rules().OfBuilds {
 		return
 	}
 	next := []bisect.Request{}

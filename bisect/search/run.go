@@ -52,7 +52,7 @@ type Rules struct {
 	Launches int     // of one run, at most
 	Vain     int     // launches in a row that told nothing, before it is given up
 	Hurry    string  // the phase in which a launch need not run to the limit; "": it must
-	OfBuilds bool    // judged by builds that nothing may disturb
+	OfBuilds bool    // judged by the times of builds, which nothing may disturb
 }
 
 // Question is what a run asks of launches.

@@ -132,7 +132,7 @@ func TestHunksInTwoSlots(t *testing.T) {
 	id := r.commit("all new")
 	var found [2]report.Search
 	for i := range found {
-		found[i] = r.finding(0, "--axis", "hunks", "--commit", id, "--jobs", fmt.Sprint(i+1))
+		found[i] = r.finding(0, "--axis", "hunks", "--commit", id, "--fresh", "--jobs", fmt.Sprint(i+1))
 		if most, _ := r.beside(); max(most["search"], most["certify"], most["seed"]) != i+1 || most["end-bad"] != 1 {
 			t.Errorf("--jobs %d: %v", i+1, most)
 		}

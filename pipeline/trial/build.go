@@ -31,7 +31,6 @@ type Job struct {
 	Request   bisect.Request
 	Bounds    Bounds
 	Clean     bool                                    // from a clean export, and not from the cache
-	Ahead     bool                                    // not asked for yet: a build that fails is made again then
 	Suspected bool                                    // a step of this candidate was already blamed on another process
 	Report    func(doing string, limit time.Duration) // progress; may be nil
 	Working   sync.Locker                             // held while kbisect works itself, and not its processes; may be nil
@@ -209,7 +208,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 		return b, err
 	}
 	res.Tail = protocol.Unescape(res.Tail)
-	ended := endedBuild{res: res, bounds: j.Bounds, ahead: j.Ahead, suspected: j.Suspected, missing: missingOutput(w.Dir, p.Plan.Outputs)}
+	ended := endedBuild{res: res, bounds: j.Bounds, suspected: j.Suspected, missing: missingOutput(w.Dir, p.Plan.Outputs)}
 	b.Outcome, b.Suspicious, b.Lost = classifyBuild(ended), ended.suspicious() != "", p.lost(w, string(res.Tail))
 	b.Crowded = res.Timeout != nil || res.OOMKilled || res.Signal == syscall.SIGKILL
 	b.Processors, b.Memory = (res.User+res.System).Seconds()/max(res.Wall.Seconds(), 1e-3), max(res.MemoryPeak, res.MaxRSS)

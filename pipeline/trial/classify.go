@@ -205,7 +205,6 @@ type endedBuild struct {
 	res       proc.Result
 	bounds    Bounds
 	missing   string // an output that the plan names and the build did not leave
-	ahead     bool   // not asked for yet: a failure is looked at when it is
 	suspected bool   // see ended
 }
 
@@ -214,7 +213,7 @@ type endedBuild struct {
 func classifyBuild(t endedBuild) bisect.Outcome {
 	switch {
 	// Memory of the machine runs out by what all its processes use, so that twice proves nothing.
-	case t.failed() && !t.ahead && Starved(t.res) != "":
+	case t.failed() && Starved(t.res) != "":
 		return outcome(bisect.Infra, "", "in the build "+Starved(t.res))
 	case t.suspicious() != "" && !t.suspected:
 		return outcome(bisect.Infra, "", "the build failed: "+t.suspicious())
@@ -242,7 +241,7 @@ func (t endedBuild) failed() bool {
 
 // suspicious is what else than the candidate may have made the build fail, or "".
 func (t endedBuild) suspicious() string {
-	if !t.failed() || t.ahead || Starved(t.res) != "" {
+	if !t.failed() || Starved(t.res) != "" {
 		return ""
 	}
 	if words, accused := protocol.FindFault(t.res.Tail); accused && Passing(words.Kind) {

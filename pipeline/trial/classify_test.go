@@ -130,7 +130,6 @@ func TestClassifyBuild(t *testing.T) {
 		"it was stopped early, in a hurry": {endedBuild{res: slow, bounds: limited("build")}, bisect.Outcome{Class: bisect.Timeout, Early: true, Why: "stopped after 5.002s, where the good end takes 0.001 s in build"}},
 		"it was killed from outside":       {endedBuild{res: killed}, bisect.Outcome{Class: bisect.Infra, Why: "the build failed: it was killed by SIGKILL, which kbisect did not send"}},
 		"it was killed again":              {endedBuild{res: killed, suspected: true}, bisect.Outcome{Class: bisect.BuildFailed, Why: "ended by SIGKILL"}},
-		"it was killed, ahead of time":     {endedBuild{res: killed, ahead: true}, bisect.Outcome{Class: bisect.BuildFailed, Why: "ended by SIGKILL"}},
 		"the machine ran out of memory":    {endedBuild{res: starved, suspected: true}, bisect.Outcome{Class: bisect.Infra, Why: "in the build " + Starved(starved)}},
 		"the disk was full for a moment":   {endedBuild{res: full}, bisect.Outcome{Class: bisect.Infra, Why: "the build failed: it printed: write: No space left on device"}},
 		"the disk is always full":          {endedBuild{res: full, suspected: true}, bisect.Outcome{Class: bisect.BuildFailed, Why: "exit 1 (write: No space left on device)"}},

@@ -53,7 +53,7 @@ func (q *Failure) Hurry() string {
 // Rules implements search.Question. A bad commit may pass by chance, which leaves a little of the probability to every commit
 // that a single launch has cleared.
 func (q *Failure) Rules() search.Rules {
-	return search.Rules{Credible: credible, Launches: 600, Vain: 6, Hurry: q.Hurry(), OfBuilds: q.certain() || q.Complaint.Any}
+	return search.Rules{Credible: credible, Launches: 600, Vain: 6, Hurry: q.Hurry(), OfBuilds: q.Complaint.Phase == "build"}
 }
 
 // Missing implements search.Question.
