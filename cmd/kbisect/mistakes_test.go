@@ -48,6 +48,9 @@ hint: name one with --good REV, or find one with --find-good
 		{args: "run --good v2 -- true", code: exit.UsageError, want: `kbisect: --good: unknown revision "v2"
 hint: did you mean v1?
 `},
+		{args: "run --good= -- true", code: exit.UsageError, want: `kbisect: --good is empty
+hint: name a revision, or leave --good out for the newest recorded good ancestor
+`},
 		{args: "run --good HEAD~99 -- true", code: exit.UsageError, want: `kbisect: --good: unknown revision "HEAD~99": HEAD has no such ancestor
 hint: git log --oneline HEAD lists its ancestors
 `},

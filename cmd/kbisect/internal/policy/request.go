@@ -115,6 +115,8 @@ func (q *Request) validate() error {
 		return exit.Usagef("--repeat %d: expected at least 1", q.Repeat)
 	case len(q.Outputs) > 0 && q.Build == "":
 		return exit.Usagef("--output names what --build makes, so it needs --build")
+	case q.GoodSet && q.Good == "": // as of a variable of the shell that is not set
+		return exit.Usagef("--good is empty\nhint: name a revision, or leave --good out for the newest recorded good ancestor")
 	case q.FindGood && q.Good != "":
 		return exit.Usagef("--good and --find-good do not go together\nhint: --find-good looks for a good end by itself")
 	}
