@@ -365,7 +365,9 @@ func (r *reader) notFound(rev, reason string) error {
 				e.Lacks = base
 			}
 		}
-		e.Near = nearNames(rev, names)
+		if reason == "" { // else there is such a name
+			e.Near = nearNames(rev, names)
+		}
 		e.Empty = rev == "HEAD" && reason == ""
 	}
 	return e

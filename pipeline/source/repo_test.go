@@ -187,6 +187,10 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%q: got %s", rev, got)
 		}
 	}
+	r.Git(t, "tag", "a-tree", "HEAD^{tree}")
+	if _, err := repo.Resolve(t.Context(), "a-tree"); err == nil || strings.Contains(err.Error(), "did you mean") {
+		t.Errorf("got %v", err)
+	}
 	if _, err := repo.Resolve(t.Context(), "feature/y"); err == nil || !strings.Contains(err.Error(), "feature/x") {
 		t.Errorf("got %v", err)
 	}
