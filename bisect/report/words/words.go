@@ -114,7 +114,7 @@ func Between(ratio, low, high float64) string {
 // change is a ratio in the form that the leading one has, so that a value and its bounds compare.
 func change(ratio, leading float64) string {
 	switch percent := 100 * (ratio - 1); {
-	case leading >= 2 && ratio >= 1000: // not as 1.9e+03
+	case leading >= 2 && ratio >= 999.5: // not as 1e+03
 		return fmt.Sprintf("%.0f", ratio)
 	case leading >= 2:
 		return fmt.Sprintf("%.3g", ratio)

@@ -26,6 +26,7 @@ func TestChanges(t *testing.T) {
 		{1.5, nan, nan, "+50.0 %"},
 		{nan, nan, nan, "-"},
 		{1.5, 0, math.Inf(1), "+50.0 %"},
+		{999.98, 880, 1200, "1000 times (95 % CI 880 to 1200 times)"},
 		{1902.4, 880, 2100, "1902 times (95 % CI 880 to 2100 times)"},
 	} {
 		if got := Interval(c.ratio, c.low, c.high, 0.95); got != c.want {
