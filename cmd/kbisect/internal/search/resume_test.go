@@ -99,8 +99,8 @@ func wrong() bisect.Outcome {
 	return bisect.Outcome{Class: bisect.Wrong, Phase: "run", Exit: 1, Why: "exit 1", Wall: 11}
 }
 
-// passing says how long what differs from attempt to attempt took, and who found it.
-var passing = regexp.MustCompile(`"(wall_s|session)": [^\n]*`)
+// passing is what differs from attempt to attempt: how long it took, on what, and who found it.
+var passing = regexp.MustCompile(`"(wall_s|session)": [^\n]*|"spent": \[[^\]]*\]`)
 
 // A search that is killed before any of its launches and resumed comes to the finding of one that was not, to the byte.
 func TestResumedSearchIsTheSame(t *testing.T) {
