@@ -54,9 +54,10 @@ pipeline/proc/internal/perf: bisect/hint
 pipeline/proc/internal/ps:
 pipeline/proc/internal/self:
 pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/self
-pipeline/source: bisect/hint pipeline/folder pipeline/source/gitdir pipeline/source/internal/wildmatch pipeline/source/owner
+pipeline/source: bisect/hint pipeline/folder pipeline/source/gitdir pipeline/source/internal/commits pipeline/source/internal/wildmatch pipeline/source/owner
 pipeline/source/gitdir: pipeline/folder
 pipeline/source/gittest:
+pipeline/source/internal/commits:
 pipeline/source/internal/wildmatch:
 pipeline/source/owner: bisect/hint
 pipeline/source/hunks: pipeline/source

@@ -19,6 +19,8 @@ import (
 
 	"github.com/kbisect/kbisect/pipeline/folder"
 	"github.com/kbisect/kbisect/pipeline/source/gitdir"
+
+	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
 // Export is a folder, the slot, that holds the files of one commit at a time.
@@ -143,13 +145,13 @@ func (r *Repo) Export(ctx context.Context, dir string) (*Export, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("export into %s: %w", abs, err), s.close())
 	}
-	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(r.layout, r.feat, overlay{objs, r.made}), known: r.held, subs: map[string]*handle{}}
+	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(r.layout, r.feat, overlay{objs, r.made}, r.read.list), known: r.held, subs: map[string]*handle{}}
 	e.forget()
 	return e, nil
 }
 
-func newHandle(l layout, f features, o objects) *handle {
-	return &handle{layout: l, feat: f, objs: o, surveyed: map[string]survey{}}
+func newHandle(l layout, f features, o objects, list *commits.List) *handle {
+	return &handle{layout: l, feat: f, objs: o, list: list, surveyed: map[string]survey{}}
 }
 
 // refuseSlot keeps a slot from covering the user's files.
@@ -474,7 +476,7 @@ func (p *plan) openSubmodule(m *module, rel, full, commit string) (*module, erro
 			if err != nil {
 				continue
 			}
-			h = newHandle(l, feat, objs)
+			h = newHandle(l, feat, objs, nil)
 			p.e.subs[l.gitDir] = h
 		}
 		if kind, err := kindOf(h.objs, commit); err == nil && kind == "commit" {

@@ -7,17 +7,60 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
+
+	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
-// Questions about the graph of commits are answered by the commits themselves, whose ids vouch for their parents. Git's
-// commit-graph file is not read: it may be wrong, and checking it takes reading the commits that it saves. Dates are
-// anybody's word. They say what to read first, and where to stop only after slop commits in a row agree; git's own is 5.
+// Questions about the graph of commits are answered from nodes. Those of a long history come from git, or from the file
+// in which an earlier process has kept them; either may be wrong, also by a commit-graph file that lies. So a commit is
+// compared with its node whenever it is read, and it is read before it is exported: what is launched, and what is blamed
+// with its parents, is what its id vouches for. Dates are anybody's word. They say what to read first, and where to stop
+// only after slop commits in a row agree; git's own is 5.
 const slop = 10
+
+// many is how many commits are read one by one before git is asked for the rest, which takes a process.
+const many = 500
+
+// newList is the list of nodes that is kept beside the store of a repository. Of one that shows another history than its
+// objects do, none is kept.
+func newList(l layout, f features) *commits.List {
+	file := filepath.Join(l.commonDir, "kbisect", "commits")
+	if len(f.shallow) > 0 || f.replace || f.grafts {
+		file = ""
+	}
+	return commits.NewList(file, many)
+}
+
+// node reads a node, of the commit itself where it is not known.
+func (r *reader) node(id string) (*commits.Node, error) {
+	if n := r.list.Get(id); n != nil {
+		return n, nil
+	}
+	c, err := r.readCommit(id)
+	if err != nil {
+		return nil, err
+	}
+	r.alone++
+	n := &commits.Node{ID: c.ID, Tree: c.Tree, Parents: c.Parents, Date: c.date}
+	r.list.Add(n)
+	return n, nil
+}
+
+// listed asks git for the nodes of good..bad. Those that it does not give are read one by one.
+func (r *reader) listed(ctx context.Context, good, bad string) {
+	if !r.list.Kept() || !r.haveGit {
+		return
+	}
+	if text, err := runGit(ctx, r.layout, nil, "rev-list", "--no-commit-header", "--format="+commits.Format, bad, "^"+good); err == nil {
+		r.list.Take(text)
+	}
+}
 
 // met is a commit that a walk came to.
 type met struct {
-	*Commit
+	*commits.Node
 	by     []uint64 // bit i: source i leads to it
 	older  int      // it is the last of so many commits in a row that are older than all sources
 	queued bool     // its parents do not know by yet
@@ -31,7 +74,7 @@ func (m *met) leads(i int) bool { return m.by[i/64]>>(i%64)&1 != 0 }
 type newestFirst []*met
 
 func (q newestFirst) Len() int           { return len(q) }
-func (q newestFirst) Less(i, k int) bool { return q[i].date > q[k].date }
+func (q newestFirst) Less(i, k int) bool { return q[i].Date > q[k].Date }
 func (q newestFirst) Swap(i, k int)      { q[i], q[k] = q[k], q[i] }
 func (q *newestFirst) Push(m any)        { *q = append(*q, m.(*met)) }
 func (q *newestFirst) Pop() any {
@@ -48,18 +91,18 @@ func (r *reader) walk(ctx context.Context, sources []string, open func(*met) boo
 	reach := func(id string, by []uint64, older int) error {
 		m, more := all[id], false
 		if m == nil {
-			c, err := r.commit(id)
+			c, err := r.node(id)
 			if err != nil {
 				return fmt.Errorf("walk history: %w", err)
 			}
-			m = &met{Commit: &c, by: make([]uint64, len(by)), older: math.MaxInt}
+			m = &met{Node: c, by: make([]uint64, len(by)), older: math.MaxInt}
 			all[id] = m
 		}
 		for i, bits := range by {
 			more = more || bits&^m.by[i] != 0
 			m.by[i] |= bits
 		}
-		if m.date >= oldest {
+		if m.Date >= oldest {
 			older = 0
 		}
 		if older < m.older {
@@ -84,7 +127,7 @@ func (r *reader) walk(ctx context.Context, sources []string, open func(*met) boo
 		if err := reach(id, by, 0); err != nil {
 			return nil, err
 		}
-		oldest = min(oldest, all[id].date)
+		oldest = min(oldest, all[id].Date)
 	}
 	for left > 0 {
 		if err := ctx.Err(); err != nil {
@@ -133,7 +176,14 @@ func (r *reader) reached(ctx context.Context, from string, commits []string) (ma
 
 // between returns the ids of good..bad, parents first.
 func (r *reader) between(ctx context.Context, good, bad string, firstParent bool) ([]string, error) {
-	within, err := r.walk(ctx, []string{good, bad}, func(m *met) bool { return m.leads(1) && !m.leads(0) })
+	before, asked := r.alone, false
+	within, err := r.walk(ctx, []string{good, bad}, func(m *met) bool {
+		if !asked && r.alone >= before+many {
+			asked = true
+			r.listed(ctx, good, bad)
+		}
+		return m.leads(1) && !m.leads(0)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +239,7 @@ func (r *reader) notAncestor(ctx context.Context, good, bad string) error {
 func firstParents(bad string, within map[string]*met) (ids []string) {
 	for m := within[bad]; m != nil; {
 		ids = append(ids, m.ID)
-		if len(m.Parents) == 0 {
+		if len(m.Parents) == 0 || len(ids) == len(within) { // a list that lies may go round
 			break
 		}
 		m = within[m.Parents[0]]
@@ -248,7 +298,7 @@ func (r *reader) mergeBases(ctx context.Context, a, b string) (bases []string, e
 		case y:
 			return 1
 		}
-		return cmp.Or(cmp.Compare(all[y].date, all[x].date), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(all[y].Date, all[x].Date), cmp.Compare(x, y))
 	})
 	for _, id := range best {
 		newest := true

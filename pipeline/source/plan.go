@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/format/config"
 	"github.com/kbisect/kbisect/pipeline/source/gitdir"
+
+	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
 // leaf is one path to be held by a slot.
@@ -299,6 +301,7 @@ type handle struct {
 	layout
 	objs     objects
 	feat     features
+	list     *commits.List     // what is known of its commits; nil for a submodule
 	git      *gitdir.Repo      // what git directories of exports take from it; nil until one is written
 	surveyed map[string]survey // by tree id
 	drivers  map[string]bool   // filters that change what is checked out, by name
@@ -343,6 +346,9 @@ type module struct {
 // newModule reads the tree of a commit and its attributes.
 func newModule(w *walk, h *handle, prefix, commit string) (*module, error) {
 	c, err := readCommit(h.objs, commit)
+	if err == nil {
+		err = h.list.Check(c.ID, c.Tree, c.Parents)
+	}
 	if err != nil {
 		return nil, err
 	}

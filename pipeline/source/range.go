@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
 // RangeOptions narrows a range.
@@ -32,7 +34,8 @@ type Range struct {
 
 // RangeCommit is one commit of a range.
 type RangeCommit struct {
-	Commit
+	ID      string   // full id in hex
+	Parents []string // ids, none for a root
 	// InRange are the indices of its parents inside the range, in the order of
 	// Parents (only the first parent with FirstParent).
 	InRange []int
@@ -75,8 +78,8 @@ func (r *reader) newRange(ctx context.Context, good string, ids []string, paths 
 	if cut > 0 {
 		rng.Warnings = append(rng.Warnings, fmt.Sprintf("commits in the range without their parents, because the clone is shallow: %d\nhint: git fetch --unshallow", cut))
 	}
-	rng.Bad = rng.Commits[len(rng.Commits)-1].Commit
-	return rng, nil
+	rng.Bad, err = r.commit(ids[len(ids)-1])
+	return rng, err
 }
 
 // commitKeys remembers the fingerprints of commits, of the range and of its
@@ -91,14 +94,14 @@ func (k *commitKeys) of(id string) (string, error) {
 	if key, ok := k.known[id]; ok {
 		return key, nil
 	}
-	c, err := k.read.commit(id)
+	c, err := k.read.node(id)
 	if err != nil {
 		return "", err
 	}
 	return k.ofCommit(c)
 }
 
-func (k *commitKeys) ofCommit(c Commit) (string, error) {
+func (k *commitKeys) ofCommit(c *commits.Node) (string, error) {
 	key, err := k.keyer.key(c.Tree)
 	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
 		key, err = "unreadable "+c.Tree, nil // like no other; it is set aside when it is exported
@@ -112,11 +115,11 @@ func (k *commitKeys) ofCommit(c Commit) (string, error) {
 
 // rangeCommit completes one commit; index has the place of those before it.
 func (k *commitKeys) rangeCommit(id string, index map[string]int, firstParent bool) (RangeCommit, error) {
-	c, err := k.read.commit(id)
+	c, err := k.read.node(id)
 	if err != nil {
 		return RangeCommit{}, err
 	}
-	rc := RangeCommit{Commit: c}
+	rc := RangeCommit{ID: c.ID, Parents: c.Parents}
 	if rc.Key, err = k.ofCommit(c); err != nil {
 		return RangeCommit{}, err
 	}
@@ -145,7 +148,7 @@ func (k *commitKeys) neutral(rc RangeCommit, parents []string) (bool, error) {
 		}
 	}
 	if len(parents) == 0 {
-		return rc.Key == k.keyer.empty(len(rc.Tree)), nil
+		return rc.Key == k.keyer.empty(len(rc.ID)), nil
 	}
 	return true, nil
 }

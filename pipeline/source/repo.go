@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
 // Repo is an open repository. It is safe for concurrent use.
@@ -59,7 +60,9 @@ type reader struct {
 	feat    features
 	objs    objects
 	haveGit bool
-	known   map[string]Commit // that were read, by id
+	known   map[string]Commit // that were read as a whole, by id
+	list    *commits.List
+	alone   int // commits that were read one by one
 }
 
 // Commit is one commit as its object says.
@@ -94,7 +97,7 @@ func Open(dir string) (*Repo, error) {
 	}
 	r.warnings = warnings
 	_, lookErr := exec.LookPath("git")
-	r.read = &reader{layout: l, feat: feat, objs: overlay{objs, r.made}, haveGit: lookErr == nil, known: map[string]Commit{}}
+	r.read = &reader{layout: l, feat: feat, objs: overlay{objs, r.made}, haveGit: lookErr == nil, known: map[string]Commit{}, list: newList(l, feat)}
 	if len(feat.shallow) > 0 {
 		r.warnings = append(r.warnings, fmt.Sprintf("the clone is shallow: history ends at %d of its commits", len(feat.shallow)))
 	}
@@ -161,6 +164,7 @@ func probe(g *gogit) error {
 func (r *Repo) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.read.list.Keep()
 	return r.read.objs.close()
 }
 
@@ -190,7 +194,7 @@ func (r *Repo) Refs() ([]string, error) {
 // Digest is equal for two moments in which an export of the same commit holds the same: tags, attributes and the
 // configuration of filters are. Branches and remotes do not count.
 func Digest(ctx context.Context, r *Repo) (string, error) {
-	dir, err := newHandle(r.layout, r.feat, nil).readGit(ctx)
+	dir, err := newHandle(r.layout, r.feat, nil, nil).readGit(ctx)
 	if err != nil {
 		return "", fmt.Errorf("read the settings of %s: %w", r.commonDir, err)
 	}
@@ -378,15 +382,24 @@ func (r *reader) commit(id string) (Commit, error) {
 	if c, ok := r.known[id]; ok {
 		return c, nil
 	}
+	c, err := r.readCommit(id)
+	if err == nil {
+		r.known[id] = c
+	}
+	return c, err
+}
+
+// readCommit reads a commit anew.
+func (r *reader) readCommit(id string) (Commit, error) {
 	c, err := readCommit(r.objs, id)
 	if isMissing(err) {
 		return Commit{}, r.notFound(id, err.Error())
 	}
+	if err == nil {
+		err = r.list.Check(c.ID, c.Tree, c.Parents)
+	}
 	if r.feat.shallow[id] {
 		c.Parents, c.Cut = nil, true
-	}
-	if err == nil {
-		r.known[id] = c
 	}
 	return c, err
 }

@@ -29,7 +29,7 @@ func checkReadable(t *testing.T, r *gittest.Repo, repo *Repo) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rng.Commits) != 2 || rng.Commits[1].Subject != "commit c" || rng.Commits[0].Neutral {
+	if len(rng.Commits) != 2 || rng.Bad.Subject != "commit c" || rng.Commits[0].Neutral {
 		t.Fatalf("got %+v", rng.Commits)
 	}
 	e := export(t, repo)

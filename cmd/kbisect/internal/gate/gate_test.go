@@ -196,7 +196,7 @@ func TestOnlyChange(t *testing.T) {
 		rng2 := &source.Range{GoodKey: "k0"}
 		n := 1 + rng.IntN(5)
 		for i := range n {
-			c := source.RangeCommit{Commit: source.Commit{ID: fmt.Sprint(i)}}
+			c := source.RangeCommit{ID: fmt.Sprint(i)}
 			before := []string{"good", "older"}
 			for j := range i {
 				before = append(before, fmt.Sprint(j))

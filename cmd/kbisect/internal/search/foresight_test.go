@@ -182,7 +182,7 @@ func TestSlotsSearchHistory(t *testing.T) {
 			culprit, broken := rng.IntN(commits), rng.IntN(3*commits)
 			rng0 := &source.Range{}
 			for i := range commits {
-				c := source.RangeCommit{Commit: source.Commit{ID: fmt.Sprintf("%040d", i)}, Key: fmt.Sprint(i)}
+				c := source.RangeCommit{ID: fmt.Sprintf("%040d", i), Key: fmt.Sprint(i)}
 				if c.Parents = []string{fmt.Sprintf("%040d", i-1)}; i > 0 {
 					c.InRange = []int{i - 1}
 				}
