@@ -77,6 +77,7 @@ func supervise() error {
 // serve starts a tree and follows it to its end. It reports whether another one may follow.
 func (p *process) serve(c Command) (again bool) {
 	s := &supervisor{process: p, oomBefore: cgroup.AboveOOM(), bound: c.Order.Bound, hold: c.Order.Hold, sandboxed: c.Order.Sandbox != nil}
+	p.alarm.Set(true) // while this process was idle it went off, and the program may stop this process at once
 	t, started, err := start(*c.Order, c.ends, p.score)
 	if err != nil {
 		p.report(refusal(err))
