@@ -63,7 +63,7 @@ pipeline/source/owner: bisect/hint
 pipeline/source/hunks: pipeline/source
 pipeline/stopwatch:
 pipeline/store:
-pipeline/trial: bisect kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
+pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
 pipeline/workspace: bisect pipeline/folder pipeline/proc pipeline/source
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
 cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/source/owner pipeline/trial
