@@ -151,6 +151,8 @@ type Finding struct {
 	Steps     []Step
 	Range     int     // commits in the range
 	Matter    int     // of these, commits that can be the culprit
+	Unread    int     // commits left out because no build and no launch opened what they change
+	Misread   bool    // launches contradicted what was learned so, or left it in doubt: nothing was left out for it
 	Gradual   bool    // the metric got worse in steps too small to be told apart
 	Levels    []Level // of commits all over the range, oldest first, where it was swept
 	Inferred  int     // judgements that needed no trial

@@ -250,6 +250,7 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	}
 	w, built, err := p.prepare(ctx, r)
 	if err != nil || built.Class != "" {
+		built.Opened = opened(r, w, w != nil)
 		return built, err
 	}
 	facts := w.Contents.Facts
@@ -259,6 +260,9 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	}
 	if !known {
 		o, err = p.trial(ctx, w, r, patience)
+		if err != nil || o.Class == bisect.Infra {
+			w.Contents.Noted = false // it may have opened less than the next try
+		}
 		if o.Class != bisect.OK {
 			w.Contents.Dirty = true // a process that failed may have left something in the tree
 		}
@@ -268,11 +272,21 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	if err == nil {
 		p.facts[r.Candidate] = facts
 		p.notices.addFacts(&o, p.Config.Cases, facts)
+		o.Opened = opened(r, w, w.Contents.Noted || p.Config.Recipe.OnlyBuilds(r))
 	}
 	if built.Build > 0 {
 		o.Phases = append([]bisect.PhaseTime{{Name: "build", Seconds: built.Build}}, o.Phases...)
 	}
 	return o, err
+}
+
+// opened is what the first trial of a request tells of the files that build and launch have opened; whole says that both
+// were made.
+func opened(r bisect.Request, w *workspace.Workspace, whole bool) []string {
+	if r.Nth > 0 || !whole {
+		return nil
+	}
+	return w.Notes.Opened()
 }
 
 // prepare returns a workspace that holds the candidate, built: its own, or one in which it was built ahead. The outcome

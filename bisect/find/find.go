@@ -30,12 +30,7 @@ func Culprits(ctx context.Context, s *search.Search) (bisect.Finding, error) {
 	s = &own
 	r := search.NewRun(ctx, s, search.NewLedger(s), search.NewSpan(s.Commits, s.Good, s.GoodKey))
 	f := &r.Account.Finding
-	f.Range = len(s.Commits)
-	for _, c := range s.Commits {
-		if !c.Neutral {
-			f.Matter++
-		}
-	}
+	r.Count()
 	j := &job{r}
 	if err := j.whole(); err != nil {
 		if len(f.Culprits) == 0 {
@@ -49,6 +44,7 @@ func Culprits(ctx context.Context, s *search.Search) (bisect.Finding, error) {
 			f.Err, f.Result = err, bisect.Broken
 		}
 	}
+	r.Count() // a part of the range may have contradicted what was learned
 	j.remarks()
 	return *f, nil
 }

@@ -48,9 +48,11 @@ type Search struct {
 	Complete    bool             `json:"complete"`
 	Ends        Ends             `json:"ends"`
 	Steps       []bisect.Step    `json:"steps"`
-	Range       int              `json:"range"`    // commits in it
-	Matter      int              `json:"matter"`   // of these, commits that can be the culprit
-	Prospect    *bisect.Prospect `json:"prospect"` // that what was looked for is too dear; null where it is not
+	Range       int              `json:"range"`        // commits in it
+	Matter      int              `json:"matter"`       // of these, commits that can be the culprit
+	Unread      int              `json:"unread"`       // left out because no build and no launch opened what they change
+	UnreadHunks int              `json:"unread_hunks"` // of culprits, likewise
+	Prospect    *bisect.Prospect `json:"prospect"`     // that what was looked for is too dear; null where it is not
 	Explain     *Table           `json:"explain"`
 	Totals      Totals           `json:"totals"`
 	Devices     []string         `json:"devices"`
@@ -179,13 +181,14 @@ type Input struct {
 	Warnings  []string
 	Error     string // machine trouble in words
 
-	Axis    string            // history, flags or hunks; "" is history
-	Sets    *Sets             // what a search over flags or hunks found
-	Hunks   map[string][]Hunk // by culprit: what of it is to blame
-	Terms   []Term            // what flags do to the metric
-	Advice  string            // what to do about that
-	Switch  map[string]string // by culprit: the flag that it switches on, in words
-	Explain *Table            // why the culprit differs from its parent
+	Axis        string            // history, flags or hunks; "" is history
+	Sets        *Sets             // what a search over flags or hunks found
+	Hunks       map[string][]Hunk // by culprit: what of it is to blame
+	UnreadHunks int               // of culprits that were not searched: in files that nothing opened
+	Terms       []Term            // what flags do to the metric
+	Advice      string            // what to do about that
+	Switch      map[string]string // by culprit: the flag that it switches on, in words
+	Explain     *Table            // why the culprit differs from its parent
 }
 
 // NewSearch makes the document of a search.
@@ -196,7 +199,7 @@ func NewSearch(in Input) *Search {
 		Culprits: []Culprit{}, Fixes: []Fix{}, Rest: (*Share)(f.Rest), Suspects: []Suspect{}, MinimalSets: []MinimalSet{}, SafeSets: []SafeSet{}, SlowSets: []SlowSet{}, NotExcluded: []Assignment{},
 		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []Level{}, Hypotheses: []Hypothesis{}, Tests: []SetTest{},
 		Complete: f.Result == bisect.Found && !f.Spent, Ends: Ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint, nil},
-		Steps: append([]bisect.Step{}, f.Steps...), Range: f.Range, Matter: f.Matter, Prospect: f.Prospect, Explain: in.Explain, Totals: in.Totals(in.Spent, in.GPUHour),
+		Steps: append([]bisect.Step{}, f.Steps...), Range: f.Range, Matter: f.Matter, Unread: f.Unread, UnreadHunks: in.UnreadHunks, Prospect: f.Prospect, Explain: in.Explain, Totals: in.Totals(in.Spent, in.GPUHour),
 		Devices: append([]string{}, in.Devices...), Warnings: in.warnings(), Error: text(in.Error), Spent: f.Spent, Unwatched: in.Unwatched,
 	}
 	d.Totals.Inferred += f.Inferred

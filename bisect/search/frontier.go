@@ -22,6 +22,12 @@ func (r *Run) Foresee(i int) {
 	if !r.Ledger.launched[r.Span.Id(r.Span.Bad())] {
 		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: r.Span.Id(r.Span.Bad())}, Purpose: bisect.EndBad})
 	}
+	if r.Search.Untouched != nil && len(next) > 0 { // which commits are worth a build, the ends have yet to tell
+		if r.Search.Ahead != nil {
+			r.Search.Ahead(next)
+		}
+		return
+	}
 	weights := r.Span.Prior
 	if r.Belief != nil {
 		weights = r.Belief.Weights()

@@ -36,6 +36,7 @@ type Ledger struct {
 	first    float64 // when the first launch began, and the last one ended; seconds since the job began
 	end      float64
 	forecast forecast
+	learned  learned
 }
 
 // NewLedger returns a ledger of the launches made before the search.
@@ -99,6 +100,7 @@ func (l *Ledger) keep(t Trial) {
 	l.Made = append(l.Made, t)
 	l.launched[t.Candidate.Commit] = true
 	l.Around.Note(t.Outcome)
+	l.learned.take(t)
 }
 
 // Pace is the seconds that a launch has taken so far, builds and pauses included.

@@ -135,6 +135,7 @@ func (r *Run) Locate() (err error) {
 // narrow launches what tells most until one set of commits stands out and is proven.
 func (r *Run) narrow() error {
 	for round := r.Rounds; r.Rounds == round; {
+		learn(r)
 		members, decided := r.Belief.Decided(r.Search.Delta(), r.Span.Launchable)
 		if done, acted, err := r.Question.Settled(r, decided); err != nil || done {
 			return err
@@ -142,6 +143,9 @@ func (r *Run) narrow() error {
 			continue
 		}
 		if decided {
+			if sure := len(members) == 1 && r.Span.Launchable(members[0]); !sure && r.Unlearn("") { // no guess may be part of an exact set
+				continue
+			}
 			if again, err := r.again(members); err != nil {
 				return err
 			} else if again {
@@ -374,9 +378,12 @@ func (r *Run) Begin(b belief.Belief) {
 // DistrustKeys is for two commits of equal inputs that behave differently: something else than the declared inputs
 // matters, and every commit becomes a candidate of its own.
 func (r *Run) DistrustKeys(id string) {
+	if r.Unlearn(fmt.Sprintf("commits that change no file which was opened behave differently, such as %s", bisect.ShortID(id))) {
+		return
+	}
 	r.Contradicted(fmt.Sprintf("commits of equal inputs behave differently, such as %s: the paths given leave out something that build or run read, so every commit was searched\nhint: add what is missing to paths (--path)", bisect.ShortID(id)))
 	r.Span.forgetKeys()
-	r.Account.Finding.Matter = len(r.Span.Commits)
+	r.Count()
 }
 
 // Contradicted begins another round: the launches of the search are doubted as a whole, and everything is built clean
@@ -416,6 +423,9 @@ func (r *Run) BlindEnds() {
 // GiveUp ends the run with what is known, unless trials that were stopped early are to blame:
 // then they are made again with the whole limit, and it is not done.
 func (r *Run) GiveUp(why string) (done bool) {
+	if !r.Account.Finding.Spent && r.Unlearn("") {
+		return false
+	}
 	if !r.Account.Finding.Spent && !r.Ledger.Patient && r.Ledger.alwaysEarly() {
 		r.TakeTime("the search came to no proof and rests on trials that were stopped before their limit: those are made again with the whole limit")
 		return false
@@ -437,15 +447,16 @@ func indices(suspects []bisect.Suspect) (out []int) {
 
 // Within prepares a run between two commits of the range; lo may be GoodEnd. Launches made so far serve it as evidence.
 func Within(r *Run, lo, hi int) (sub *Run, index []int) {
-	commits, index := bisect.Between(r.Span.Commits, lo, hi)
+	commits, index := bisect.Between(r.Span.declared, lo, hi)
 	key := r.Span.GoodKey
 	if lo != belief.GoodEnd {
-		key = r.Span.Commits[lo].Key
+		key = r.Span.declared[lo].Key
 	}
 	in := NewSpan(commits, bisect.Candidate{Commit: r.Span.Id(lo)}, key)
 	for k, i := range index {
 		in.weight[k] = r.Span.weight[i]
 	}
+	in.narrow(r.Ledger.learned.untouched)
 	in.Clear()
 	sub = NewRun(r.Ctx, r.Search, r.Ledger, in)
 	sub.Inner, sub.Most, sub.Account.onStep = true, r.Most, r.Account.relay

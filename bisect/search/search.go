@@ -43,6 +43,10 @@ type Search struct {
 	Width    int     // builds at a time: as many commits are foreseen, and preferred; 0 or 1: none
 	Looked   []Trial // made before the ends were known, of commits that may have become ends
 
+	// Untouched reports, for each of Commits, that it changes nothing which concerns what launches have opened
+	// (Outcome.Opened); nil: that cannot be told. May be nil: nothing is learned.
+	Untouched func(opened []string) []bool
+
 	OnStep func(bisect.Step)      // progress; may be nil
 	Spent  func() bool            // reports that the budget is used up; may be nil
 	Left   func() float64         // seconds that the budget leaves; nil: there is none

@@ -22,12 +22,15 @@ type Span struct {
 	Proven  []bool           // has told something about the complaint before
 	alike   map[string][]int // the commits of equal inputs, by their key
 	Blind   bool             // the ends have equal inputs: if they differ all the same, any commit may be to blame
+
+	declared []bisect.Commit // Commits before anything was learned
+	learned  int             // learned.of, as far as Commits follow it
 }
 
 // NewSpan returns the span of a range whose good end has inputs of that key.
 func NewSpan(commits []bisect.Commit, good bisect.Candidate, goodKey string) *Span {
 	n := len(commits)
-	p := &Span{Commits: slices.Clone(commits), Good: good, GoodKey: goodKey, Index: make(map[string]int, n), weight: make([]float64, n), Within: make([]bool, n), Usable: make([]bool, n), Proven: make([]bool, n)}
+	p := &Span{Commits: slices.Clone(commits), declared: slices.Clone(commits), Good: good, GoodKey: goodKey, Index: make(map[string]int, n), weight: make([]float64, n), Within: make([]bool, n), Usable: make([]bool, n), Proven: make([]bool, n)}
 	for i, c := range commits {
 		p.Index[c.ID], p.Within[i], p.weight[i] = i, true, 1
 		if c.Prior > 0 {
@@ -89,6 +92,7 @@ func (p *Span) forgetKeys() {
 	for i := range p.Commits {
 		p.Commits[i].Key, p.Commits[i].Neutral = "", false
 	}
+	p.declared = slices.Clone(p.Commits)
 	p.Clear()
 }
 
@@ -137,17 +141,18 @@ func (p *Span) Sides(set []int) (culprit string, parents []string) {
 		return c.ID, c.Parents
 	}
 	after, before := p.Bad(), p.Good.Commit
+	sure := func(i int) bool { return p.Launchable(i) || p.LeftOut(i) } // the proof trusts no guess
 	reaches := func(i int, every bool) bool {
 		in := bisect.Ancestors(p.Commits, i)
 		return slices.ContainsFunc(set, func(k int) bool { return in[k] != every }) != every
 	}
 	for i := p.Bad(); i >= 0; i-- {
-		if p.Launchable(i) && reaches(i, true) {
+		if sure(i) && reaches(i, true) {
 			after = i
 		}
 	}
 	for i, in := range bisect.Ancestors(p.Commits, after) {
-		if in && p.Launchable(i) && !reaches(i, false) {
+		if in && sure(i) && !reaches(i, false) {
 			before = p.Commits[i].ID
 		}
 	}

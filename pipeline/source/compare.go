@@ -125,6 +125,13 @@ func (r *Repo) Compare(ctx context.Context, from, to string) (*Comparison, error
 	return r.compare(ctx, from, to)
 }
 
+// CompareTrees is Compare of the names and ids alone: a partial clone fetches no contents.
+func CompareTrees(ctx context.Context, r *Repo, from, to string) (*Comparison, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.compare(ctx, from, to)
+}
+
 // compare is Compare where r.mu is held and nothing is fetched.
 func (r *Repo) compare(ctx context.Context, from, to string) (*Comparison, error) {
 	both := &Comparison{From: from, To: to, repo: r}

@@ -185,6 +185,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 			p.Log.Warn("build cache", "err", err)
 		} else if hit {
 			w.Contents.Facts = factsOf(kept.Meta)
+			w.Notes.Add(w.Contents.Facts.Opened, len(w.Contents.Facts.Opened) > 0)
 			o.CacheHit = true
 			return b, nil
 		}
@@ -196,12 +197,17 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 		return b, err
 	}
 	log := p.LogFile(r, "build")
+	noted := func() {}
+	if p.Learn {
+		noted = w.Note(false)
+	}
 	rest()
 	res, err := w.Run(ctx, proc.Spec{
 		Argv: j.argv(), Dir: p.WorkDir(w), Env: env, Output: log, OutputMax: p.outputMax(),
 		Phase: "build", Limit: limit, MemoryMax: j.Bounds.Limits.BuildMemory,
 	})
 	rest = j.working()
+	noted()
 	if err != nil {
 		b.Outcome, err = p.cannotStart(w, r, p.Plan.Build[0], err)
 		b.Lost = p.lost(w, p.Plan.Build[0])
@@ -221,6 +227,9 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	look := examiner{recipe: p, w: w, env: env, log: log}
 	if w.Contents.Facts, err = look.examine(ctx, r.Candidate); err != nil {
 		return b, err
+	}
+	if p.Learn {
+		w.Contents.Facts.Opened = w.Notes.Opened()
 	}
 	if key != "" {
 		meta := map[string]string{"commit": r.Candidate.Commit, "candidate": r.Candidate.String(), metaFacts: asJSON(w.Contents.Facts)}

@@ -64,6 +64,11 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 	if err := clearResults(w.Dir, p.Sources); err != nil {
 		return Launched{}, err
 	}
+	// One launch of a candidate tells what others open as well.
+	if p.Learn && !w.Contents.Noted {
+		w.Contents.Noted = true
+		defer w.Note(o.Request.Timing)()
+	}
 	var sum trialProgress
 	for _, stage := range p.Stages(o.Request.Candidate) {
 		x := newProcess(w, o, stage, sum.spent)

@@ -45,6 +45,7 @@ type Recipe struct {
 	WorkTree     string             // where a command that the candidate lacks is looked for; "" = nowhere
 	Cache        *cache.Cache       // keeps build outputs; may be nil
 	Probe        Probe              // for Python; "" is as it fits
+	Learn        bool               // what builds and launches open is noted
 	WholeTimed   bool               // all phases of a timed trial count, not only those after load
 	Logs         string             // folder for the output of builds and launches, kept
 	Log          *slog.Logger

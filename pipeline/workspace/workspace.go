@@ -32,6 +32,7 @@ type Workspace struct {
 	Caches   Caches // of its launches; builds have others
 	Share    Share  // set by the owner before processes are run
 	Contents Contents
+	Notes    Notes
 
 	root   *Root
 	export *source.Export
@@ -54,6 +55,7 @@ type Contents struct {
 	Facts     Facts           // what the build has reported
 	Dirty     bool            // a process failed or was killed here: the next build must start clean
 	Reads     map[string]bool // environment variables that builds may read, as far as looked at
+	Noted     bool            // a launch of the candidate is in the notes
 }
 
 // Facts are what a build reports besides its outputs. They are kept with these in the build cache.
@@ -62,6 +64,7 @@ type Facts struct {
 	Artefact *bisect.Artefact `json:"artefact,omitempty"`
 	Inputs   []string         `json:"inputs,omitempty"`  // files of the repository that it reads; empty if unknown
 	Outside  []string         `json:"outside,omitempty"` // those of them that are not in the paths
+	Opened   []string         `json:"opened,omitempty"`  // all that the build opened; empty if unknown
 }
 
 // New names a workspace of a root. Nothing is made before it is opened.
@@ -117,7 +120,7 @@ func (w *Workspace) Remove() error {
 // Switch brings the export to a commit. A clean one keeps nothing of what was built before. An error for which
 // [Refused] holds is the commit's; others are the machine's.
 func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (source.SwitchStats, error) {
-	w.Contents.Candidate, w.Contents.Built, w.Contents.Facts = bisect.Candidate{}, false, Facts{}
+	w.Contents = Contents{Dirty: w.Contents.Dirty, Reads: w.Contents.Reads}
 	ctx, end := w.root.bounded(ctx)
 	defer end()
 	stats, err := w.export.Switch(ctx, commit, clean)

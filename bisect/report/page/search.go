@@ -319,6 +319,17 @@ func levels(d *report.Search, l report.Ledger) Section {
 	return Section{ID: "levels", Title: "Level over the range", Tables: []Table{t}}
 }
 
+// unread says what was left out because nothing opened it.
+func unread(d *report.Search) (out []string) {
+	if d.Unread > 0 {
+		out = append(out, fmt.Sprintf("%d of %s not built: they change files that neither build nor run opened (--no-learn builds them)", d.Unread, words.Count(d.Range, "commit")))
+	}
+	if n := d.UnreadHunks; n > 0 {
+		out = append(out, fmt.Sprintf("%s not searched: in files that neither the culprit nor its parent opened", words.Count(n, "hunk")))
+	}
+	return out
+}
+
 // log is what was judged, and where the launches lie.
 func (f *finder) log() Section {
 	s := Section{ID: "search", Title: "Search log"}
@@ -333,6 +344,7 @@ func (f *finder) log() Section {
 		s.Missing = "The order of the commits is not known (the repository does not hold the range): they stand in the order in which they were launched."
 	}
 	s.Tables = []Table{f.stepTable()}
+	s.Tables[0].Notes = append(s.Tables[0].Notes, unread(f.Search)...)
 	metrics := f.metrics()
 	if len(f.ledger.Launches) > 0 {
 		s.Words = "From the good end on the left to the bad end on the right: a dot for each launch, a bar for the median of a commit with its interval, and below them the verdict on each commit."

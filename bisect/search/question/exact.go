@@ -121,12 +121,9 @@ func (s *stage) exactEnds() (e bisect.Ends, err error) {
 		k = x.best(k, s.r.Least)
 	}
 	x.pick, s.q.Channel, s.q.Channels = k, x.Channels[k], []metric.Channel{x.Channels[k]}
-	m := levels.NewExact(s.r.Span.Commits, s.r.Span.Prior, x.Step(k))
+	m := s.q.levels(s.r)
 	m.Add(belief.Launch{Index: belief.GoodEnd, Y: x.levels[k][0]})
 	m.Add(belief.Launch{Index: s.r.Span.Bad(), Y: x.levels[k][1]})
-	if s.q.Part != nil {
-		m.Offset(s.q.Part.Offset)
-	}
 	for _, t := range s.r.Ledger.Made {
 		if i, known := s.r.Span.Index[t.Candidate.Commit]; known && !s.r.Span.IsEnd(i) && !t.Void {
 			if l, a := s.q.Read(t); a == search.Speaks {

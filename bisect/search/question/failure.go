@@ -242,6 +242,9 @@ func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 			return f.tryParent(set[0], culprit, p)
 		}
 	}
+	if q.lost(r, culprit, bisect.ConfirmCulprit) != "" && r.Unlearn("") {
+		return false, nil
+	}
 	runs := r.Ledger.Tally(q, culprit, bisect.ConfirmCulprit)
 	switch {
 	case r.Search.Fast, runs.Fails > 0, q.lost(r, culprit, bisect.ConfirmCulprit) != "":
@@ -279,7 +282,12 @@ func (f *failureProof) cleared(b belief.Posterior, k int, p string, m int) bool 
 // tryParent launches a parent from a clean build. One that fails by its own launches, although that
 // would be next to impossible whichever single change is to blame, says that an assumption is wrong.
 func (f *failureProof) tryParent(k int, culprit, p string) (done bool, err error) {
-	if bad, err := f.r.Try(p, bisect.ConfirmParent); err != nil || !bad || f.q.lost(f.r, p, bisect.ConfirmParent) != "" {
+	bad, err := f.r.Try(p, bisect.ConfirmParent)
+	guessed := err == nil && bad && f.r.Span.LeftOut(f.r.Span.Place(p))
+	if guessed && f.r.Unlearn(fmt.Sprintf("%s does not pass, and changes no file which was opened", bisect.ShortID(p))) {
+		return false, nil
+	}
+	if err != nil || !bad || f.q.lost(f.r, p, bisect.ConfirmParent) != "" {
 		return false, err
 	}
 	last := f.r.Ledger.Of(p, bisect.ConfirmParent)

@@ -132,6 +132,9 @@ func (q *Level) Belief(r *search.Run) belief.Belief { return q.levels(r) }
 
 func (q *Level) levels(r *search.Run) *levels.Belief {
 	m := levels.New(r.Span.Commits, r.Span.Prior)
+	if q.Channel.Metric.Exact {
+		m = levels.NewExact(r.Span.Commits, r.Span.Prior, q.Exact.Step(q.Exact.pick))
+	}
 	if q.Part != nil {
 		m.Offset(q.Part.Offset)
 	}

@@ -65,6 +65,7 @@ type RunConfig struct {
 	Workspace string                   // auto, disk: whether candidates that nothing is built of may lie in memory
 	Sandbox   bool                     // builds and launches run in a sandbox
 	Network   bool                     // which has the network
+	NoLearn   bool                     // learn = false: what builds and launches open does not narrow a search
 }
 
 // CacheState is Caches in the terms of the pipeline, where "" is auto.

@@ -46,7 +46,7 @@ func schema() map[string][]string {
 		"":           {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
 		"task":       {"problem", "mode", "submission", "reference", "cases"},
 		"build":      {"command", "limit", "memory", "outputs", "incremental", "sources", "options"},
-		"run":        {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "workspace", "sandbox", "network"},
+		"run":        {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "workspace", "sandbox", "network", "learn"},
 		"metric":     metric,
 		"metrics":    metric,
 		"judge":      {"effect", "error"},
@@ -117,6 +117,8 @@ func readRun(t table) RunConfig {
 	c.Limits = readLimits(t.table("limits"))
 	c.Sandbox, _ = value[bool](t, "sandbox", "true or false")
 	c.Network, _ = value[bool](t, "network", "true or false")
+	learn, ok := value[bool](t, "learn", "true or false")
+	c.NoLearn = ok && !learn
 	return c
 }
 

@@ -69,6 +69,7 @@ type Policy struct {
 	Warnings    []string
 	Fresh       bool                      // use no answer and no launch of earlier sessions
 	Environment string                    // digest of what launches find beside their candidates; "": not known
+	Learn       bool                      // what builds and launches open narrows the search of a history
 	NoPast      bool                      // leave out what launches scattered by in earlier sessions
 	Machine     string                    // that the launches are made on; "": not known
 	Past        map[string]bisect.Scatter // what launches scattered by in earlier sessions, by the name of a metric or case

@@ -197,6 +197,7 @@ func ForSearch(ctx context.Context, q *Request, repo *source.Repo) (*Policy, err
 	r := reader{q: q, repo: repo, p: &Policy{
 		FindGood: q.FindGood, FirstParent: q.FirstParent, All: q.All, Improvement: q.Improvement, Axis: q.Axis, NoHunks: q.NoHunks,
 		Budget: q.Budget, Seed: q.Seed, Jobs: q.Jobs, NoExplain: q.NoExplain, ExplainLimit: q.ExplainLimit, NoPast: q.NoPast, Fresh: q.Fresh,
+		Learn: q.Axis == AxisHistory && !q.NoLearn,
 	}}
 	if err := r.project(); err != nil {
 		return nil, err
@@ -325,6 +326,7 @@ func (r *reader) configuration() error {
 	}
 	p.Caches, p.Probe = cfg.Run.CacheState(), cfg.Run.ProbeMode()
 	p.Sandbox, p.Network, p.OnDisk = cfg.Run.Sandbox, cfg.Run.Network, cfg.Run.Workspace == "disk"
+	p.Learn = p.Learn && !cfg.Run.NoLearn
 	p.GPUs, p.GPUHour = cfg.Device.GPUs, cfg.Cost.GPUHour
 	if p.nothingRuns() {
 		p.GPUs = []string{"none"}

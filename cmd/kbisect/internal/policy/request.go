@@ -54,6 +54,7 @@ type Request struct {
 	NoExplain       bool
 	NoPast          bool
 	Fresh           bool
+	NoLearn         bool
 	Resume          bool
 	Wait            time.Duration // for another run in the repository; negative: without end
 

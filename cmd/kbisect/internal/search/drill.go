@@ -11,7 +11,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/reads"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
@@ -34,7 +36,7 @@ func (s *Search) drill(ctx context.Context, f *bisect.Finding) {
 			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched: %s", wording.Short(c.Commit), why))
 			continue
 		}
-		if err := s.drillHunks(ctx, c); err != nil {
+		if err := s.drillHunks(ctx, c, !f.Misread); err != nil {
 			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched completely: %s", wording.Short(c.Commit), wording.Headline(err.Error())))
 		}
 		if err := s.switches(ctx, c); err != nil {
@@ -62,9 +64,10 @@ func notDrilled(c bisect.Culprit) string {
 	return ""
 }
 
-// drillHunks searches the hunks of one culprit. A slow commit of a single hunk needs no test: its end launches show
-// the effect already.
-func (s *Search) drillHunks(ctx context.Context, c bisect.Culprit) error {
+// drillHunks searches the hunks of one culprit: with learn those in files that it or its parent has opened and, where
+// none of these is to blame, all of them. A slow commit of a single hunk needs no test: its end launches show the effect
+// already.
+func (s *Search) drillHunks(ctx context.Context, c bisect.Culprit, learn bool) error {
 	diff, err := hunks.Of(ctx, s.session.Repo, c.Commit, s.session.Policy.Paths)
 	if err != nil {
 		return err
@@ -76,6 +79,26 @@ func (s *Search) drillHunks(ctx context.Context, c bisect.Culprit) error {
 		s.hunks[c.Commit] = []report.Hunk{shown(diff.Hunks[0], sets.Culprit)}
 		return nil
 	}
+	if paths := openedPaths(s.session, c, diff); learn && len(paths) > 0 {
+		read, err := hunks.Of(ctx, s.session.Repo, c.Commit, paths)
+		if err != nil {
+			return err
+		}
+		if n := len(diff.Hunks) - len(read.Hunks); n > 0 {
+			err := s.searchHunks(ctx, c, read)
+			if err == nil {
+				s.unread += n
+			}
+			if err == nil || s.session.Spent() {
+				return err
+			}
+		}
+	}
+	return s.searchHunks(ctx, c, diff)
+}
+
+// searchHunks searches some hunks of a culprit.
+func (s *Search) searchHunks(ctx context.Context, c bisect.Culprit, diff *hunks.Diff) error {
 	search := newSetSearch(s.session)
 	// A part of a commit often fails a phase earlier than the whole of it, and is to blame all the same.
 	search.options.Find, search.options.Phase = c.Class, ""
@@ -165,3 +188,29 @@ func (s *Search) switches(ctx context.Context, c bisect.Culprit) error {
 
 // switching is the purpose of launches that try the flags of a culprit.
 const switching bisect.Purpose = "switch"
+
+// openedPaths lists the files of a difference that concern what builds and launches of a culprit and its parent have
+// opened; none where that is not known of both.
+func openedPaths(s *session.Session, c bisect.Culprit, diff *hunks.Diff) (out []string) {
+	var opened [2][]string
+	for _, l := range s.Launches {
+		for k, commit := range []string{c.Commit, c.Parents[0]} {
+			if l.Candidate == (bisect.Candidate{Commit: commit}) && l.Outcome.Opened != nil {
+				opened[k] = append(opened[k], l.Outcome.Opened...)
+			}
+		}
+	}
+	if opened[0] == nil || opened[1] == nil {
+		return nil
+	}
+	set, within := reads.NewOpened(opened[:]...), map[string]bool{}
+	for _, h := range diff.Hunks {
+		within[h.File], within[h.OldFile] = true, true
+	}
+	for _, change := range reads.ChangesOf(context.Background(), s.Repo, bisect.Commit{ID: c.Commit, Parents: c.Parents[:1]}) {
+		if within[change.Path] && set.Concerns(change) {
+			out = append(out, change.Path)
+		}
+	}
+	return out
+}

@@ -70,7 +70,7 @@ func (s *Search) Input(f bisect.Finding) report.Input {
 	for _, c := range f.Culprits {
 		add(c.Commit, true)
 	}
-	in.Explain, in.Axis, in.Hunks, in.Switch = s.table, s.session.Policy.Axis, s.hunks, s.switched
+	in.Explain, in.Axis, in.Hunks, in.UnreadHunks, in.Switch = s.table, s.session.Policy.Axis, s.hunks, s.unread, s.switched
 	if s.sets != nil {
 		in.Sets = s.sets.found
 		if r := s.sets.ranking; r != nil {

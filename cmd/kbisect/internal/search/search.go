@@ -25,6 +25,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/reads"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -37,6 +38,7 @@ type Search struct {
 
 	sets     *setSearch               // of the flags or hunks axis; nil for the history
 	hunks    map[string][]report.Hunk // by culprit: what in it is to blame
+	unread   int                      // hunks of culprits that were not searched: in files that nothing opened
 	switched map[string]string        // by culprit: the flag that it switches on
 	table    *report.Table            // why the culprit differs from its parent
 }
@@ -305,6 +307,9 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 		OnProspect: func(p bisect.Prospect) error { return s.tooDear(ctx, p) },
 		Weigh:      func() []float64 { return priors(ctx, t, commits) }, OnProgress: t.Display.Belief,
 		Past: func(c metric.Channel) bisect.Scatter { return t.Policy.Past[c.Name()] },
+	}
+	if t.Policy.Learn {
+		plan.Untouched = reads.Untouched(ctx, t.Repo, commits)
 	}
 	t.Display.Begin(len(commits), matter)
 	stop := ahead.history(plan)

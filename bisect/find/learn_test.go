@@ -1,0 +1,118 @@
+package find_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/search"
+)
+
+// guesser tells what commits are untouched by what was opened, which may be wrong: each commit opens a file of its own, and
+// some commits are left out until certain files were opened.
+type guesser struct {
+	next  bisect.Sampler
+	until map[int]string // by commit that is left out: the file that takes it back; "": none does
+	n     int
+}
+
+func (g guesser) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	o, err := g.next.Sample(ctx, r)
+	o.Opened = []string{"main", r.Candidate.Commit}
+	return o, err
+}
+
+func (g guesser) untouched(opened []string) []bool {
+	out := make([]bool, g.n)
+	for i, file := range g.until {
+		out[i] = file == "" || !slices.Contains(opened, file)
+	}
+	return out
+}
+
+// drawGuess leaves out any commits of a history, the culprit too.
+func drawGuess(t *rapid.T, cs []bisect.Commit, next bisect.Sampler) guesser {
+	g := guesser{next: next, until: map[int]string{}, n: len(cs)}
+	share := rapid.SampledFrom([]float64{0.2, 0.6, 0.95, 1}).Draw(t, "share left out")
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "guess"), 0))
+	for i := range cs {
+		switch x := rng.Float64(); {
+		case x < share/2:
+			g.until[i] = ""
+		case x < share:
+			g.until[i] = cs[rng.IntN(len(cs))].ID
+		}
+	}
+	return g
+}
+
+// Whatever was learned wrongly of what commits read, no other commit than the culprit is named for a failure, and where
+// commits cannot be tested it is among the suspects.
+func TestWrongGuessesAccuseNobody(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cs := drawHistory(t, 60)
+		culprit := rapid.IntRange(0, len(cs)-1).Draw(t, "culprit")
+		broken := make([]bool, len(cs))
+		if at := rapid.IntRange(0, 2*len(cs)).Draw(t, "broken"); at < len(cs)-1 {
+			broken[at] = true
+		}
+		x := &truth{bad: func(i int) bool { return bisect.Ancestors(cs, i)[culprit] }, broken: func(i int) bool { return broken[i] }}
+		g := drawGuess(t, cs, x)
+		f, err := x.find(t, cs, func(s *search.Search) { s.Sampler, s.Untouched = g, g.untouched })
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := []string{}
+		for _, c := range f.Culprits {
+			named = append(named, c.Commit)
+		}
+		for _, s := range f.Suspects {
+			named = append(named, s.Commit)
+		}
+		single := len(indistinguishable(cs, culprit, broken)) == 1
+		if !slices.Contains(named, cs[culprit].ID) || f.Result == bisect.Found && len(named) > 1 || single && f.Result != bisect.Found {
+			t.Fatalf("%s: named %v, planted %d, %d left out, misread %v: %q", f.Result, named, culprit, f.Unread, f.Misread, f.Warnings)
+		}
+		if f.Matter+f.Unread != f.Range || f.Misread && f.Unread > 0 {
+			t.Fatalf("%d of %d may matter, %d left out, misread %v", f.Matter, f.Range, f.Unread, f.Misread)
+		}
+	})
+}
+
+// The same of a slowdown.
+func TestWrongGuessesAboutASlowdown(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		commits := line(40)
+		culprit := rng.IntN(40)
+		g := guesser{until: map[int]string{}, n: len(commits)}
+		for i := range commits {
+			if i == culprit && seed%2 == 0 || i != culprit && rng.IntN(3) > 0 {
+				g.until[i] = ""
+			}
+		}
+		at := 0.0
+		g.next = bisect.SamplerFunc(func(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
+			i, err := strconv.Atoi(r.Candidate.Commit[1:])
+			y := 1.0
+			if err == nil && i >= culprit {
+				y = 1.3
+			}
+			at += 2
+			return bisect.Outcome{Class: bisect.OK, Wall: 1, At: at, Series: []bisect.Series{{Metric: "time", Unit: "s", Values: []float64{y * (1 + 0.01*rng.NormFloat64())}}}}, nil
+		})
+		s := search.Search{Commits: commits, Good: bisect.Candidate{Commit: "good"}, GoodKey: "good", Sampler: g, Untouched: g.untouched, Options: search.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: 0.03, Error: 0.01}}
+		f, err := find.Culprits(t.Context(), &s)
+		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != commits[culprit].ID || f.Misread != (seed%2 == 0) {
+			t.Errorf("seed %d: %v %s %v, want %s, misread %v: %q", seed, err, f.Result, f.Culprits, commits[culprit].ID, f.Misread, f.Warnings)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package search
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// learned is what the launches of a ledger have opened, and which commits change nothing of it. It is a guess: a commit
+// may read what none before it has read. So it narrows a search, and is dropped where launches contradict it.
+type learned struct {
+	opened    map[string]bool
+	ends      [2]bool         // good, bad: a launch has told what it opened
+	untouched map[string]bool // the commits that change nothing of it, by id
+	of        int             // len(opened) when untouched was made; -1: launches have contradicted it
+}
+
+// take takes in a launch.
+func (l *learned) take(t Trial) {
+	if t.Opened == nil {
+		return
+	}
+	if l.opened == nil {
+		l.opened = map[string]bool{}
+	}
+	for _, at := range t.Opened {
+		l.opened[at] = true
+	}
+	l.ends[0] = l.ends[0] || t.Purpose == bisect.EndGood
+	l.ends[1] = l.ends[1] || t.Purpose == bisect.EndBad
+}
+
+// Commits of a large range are compared only where that is cheap beside the launches that it saves.
+const (
+	alwaysCompared = 256    // commits
+	compareSeconds = 0.0005 // of one commit with its parents
+)
+
+// refresh asks anew which commits change nothing that was opened, where more was opened since.
+func (l *learned) refresh(r *Run) {
+	if r.Search.Untouched == nil || l.of < 0 || !l.ends[0] || !l.ends[1] || len(l.opened) == l.of {
+		return
+	}
+	if n := len(r.Search.Commits); n > alwaysCompared && float64(n)*compareSeconds > dearest(r.Ledger.Made) {
+		return
+	}
+	l.of, l.untouched = len(l.opened), map[string]bool{}
+	for i, yes := range r.Search.Untouched(slices.Sorted(maps.Keys(l.opened))) {
+		l.untouched[r.Search.Commits[i].ID] = yes
+	}
+}
+
+// dearest is what the dearest launch of the ends took, its build included, in seconds.
+func dearest(made []Trial) (most float64) {
+	for _, t := range made {
+		switch {
+		case t.Purpose != bisect.EndGood && t.Purpose != bisect.EndBad:
+		case t.CacheHit: // it says nothing of the builds to come
+			return math.Inf(1)
+		default:
+			most = max(most, t.Build+t.Wall)
+		}
+	}
+	return most
+}
+
+// learn leaves out the commits that change nothing of what launches have opened so far, and takes back those that do by
+// what was opened since.
+func learn(r *Run) {
+	l := &r.Ledger.learned
+	l.refresh(r)
+	if l.of > 0 && !explained(r) {
+		r.Unlearn("no single commit explains the launches that changes a file which was opened")
+	}
+	if r.Span.learned == l.of {
+		return
+	}
+	if r.Span.learned = l.of; !r.Span.narrow(l.untouched) {
+		return
+	}
+	if !r.Span.Blind || !r.Unlearn("the ends differ, and no commit changes a file that their builds and launches opened") {
+		anew(r)
+	}
+}
+
+// explained reports that some commit which can be to blame lies below all that failed and below nothing that passed. Of
+// numbers that is for the proof to say.
+func explained(r *Run) bool {
+	if r.Question.Rules().Timed {
+		return true
+	}
+	type answer struct {
+		at     int
+		failed bool
+	}
+	may, seen := slices.Clone(r.Span.Prior), map[answer]bool{}
+	for _, t := range r.Ledger.Made {
+		i, known := r.Span.Index[t.Candidate.Commit]
+		l, a := r.Question.Read(t)
+		x := answer{i, l.Failed}
+		if !known || i < 0 || t.Void || a != Speaks || !r.Span.Within[i] || seen[x] {
+			continue
+		}
+		seen[x] = true
+		for k, in := range bisect.Ancestors(r.Span.Commits, i) {
+			if in != l.Failed {
+				may[k] = 0
+			}
+		}
+	}
+	return slices.Max(may) > 0
+}
+
+// Unlearn takes back the commits that were left out by what was learned; false: there are none. The launches stay. Why says
+// how they contradict it, and is "" where they leave it in doubt.
+func (r *Run) Unlearn(why string) bool {
+	l := &r.Ledger.learned
+	if l.of < 0 || !r.Span.narrow(nil) {
+		return false
+	}
+	l.of, r.Span.learned, l.untouched = -1, -1, nil
+	if why != "" {
+		r.Account.Warn(why + ": something is read that was not seen, so every commit was searched")
+	}
+	anew(r)
+	return true
+}
+
+// anew makes the belief of the run again from its launches, as other commits can be to blame now.
+func anew(r *Run) {
+	r.report()
+	r.Count()
+	r.Begin(r.Question.Belief(r))
+}
+
+// Count says in the finding how many commits of the range can be the culprit.
+func (r *Run) Count() {
+	f, p := &r.Account.Finding, r.Span
+	p.narrow(r.Ledger.learned.untouched)
+	f.Range, f.Matter, f.Unread, f.Misread = len(p.Commits), 0, 0, r.Ledger.learned.of < 0
+	for i, c := range p.Commits {
+		if !c.Neutral {
+			f.Matter++
+		} else if p.LeftOut(i) {
+			f.Unread++
+		}
+	}
+}
+
+// LeftOut reports a commit that is neutral by what was learned alone.
+func (p *Span) LeftOut(i int) bool {
+	return i >= 0 && p.Commits[i].Neutral && !p.declared[i].Neutral
+}
+
+// narrow makes commits neutral that are untouched by what was learned, beside those of equal inputs; it reports whether
+// that changes any. They share the key of their parents.
+func (p *Span) narrow(untouched map[string]bool) (changed bool) {
+	for i, c := range p.declared {
+		now := c
+		if untouched[c.ID] || c.Neutral {
+			now.Neutral = true
+			if key, ok := p.keyOfParents(c); ok && len(untouched) > 0 {
+				now.Key = key
+			}
+		}
+		changed = changed || now.Neutral != p.Commits[i].Neutral || now.Key != p.Commits[i].Key
+		p.Commits[i] = now
+	}
+	if changed {
+		p.Clear()
+	}
+	return changed
+}
+
+// keyOfParents is the key that all parents of a commit share; false where they do not, or one is not known.
+func (p *Span) keyOfParents(c bisect.Commit) (key string, ok bool) {
+	for n, id := range c.Parents {
+		i, known := p.Index[id]
+		if !known {
+			return "", false
+		}
+		of := p.GoodKey
+		if i >= 0 {
+			of = p.Commits[i].Key
+		}
+		if n > 0 && of != key || of == "" {
+			return "", false
+		}
+		key = of
+	}
+	return key, len(c.Parents) > 0
+}

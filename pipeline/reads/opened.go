@@ -1,0 +1,99 @@
+package reads
+
+import (
+	"path"
+	"slices"
+
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// Opened is what builds and launches have opened: files and folders of their exports, relative to the root, which is
+// ".". What a build made itself is among it.
+type Opened struct {
+	files map[string]bool
+	near  map[string]bool // folders in or below which something was opened
+	names map[string]bool // the last elements of the paths
+}
+
+// NewOpened gathers what several processes have opened.
+func NewOpened(paths ...[]string) Opened {
+	o := Opened{files: map[string]bool{}, near: map[string]bool{".": true}, names: map[string]bool{}}
+	for _, list := range paths {
+		for _, at := range list {
+			o.files[at], o.names[path.Base(at)] = true, true
+			// The path may be that of a folder, which was listed.
+			for dir := at; !o.near[dir]; dir = path.Dir(dir) {
+				o.near[dir] = true
+			}
+		}
+	}
+	return o
+}
+
+// Change is one path at which the trees of two commits differ.
+type Change struct {
+	source.TreeChange
+	// Folder is the deepest folder above the path that both commits have, "." for the root. It is only of a
+	// path that one of the two lacks.
+	Folder string
+}
+
+// Concerns reports that a process which opened all this may notice a change. It says so too often rather than too
+// seldom:
+//
+//   - A file that was opened counts with its content. So does anything that is no plain file, a file that becomes
+//     executable or ceases to be, and what tells git how to write files: a process sees these without opening them.
+//   - A path that comes or goes counts in a folder in or below which something was opened, as its name may have been
+//     looked for or listed there, and where it is named like something that was opened, which it may shadow.
+func (o Opened) Concerns(c Change) bool {
+	switch path.Base(c.Path) {
+	case ".gitattributes", ".gitmodules":
+		return true
+	}
+	for _, e := range []*source.Entry{c.Old, c.New} {
+		if e != nil && e.Mode != source.ModeFile && e.Mode != source.ModeExec {
+			return true
+		}
+	}
+	if c.Old == nil || c.New == nil {
+		return o.near[c.Folder] || o.names[path.Base(c.Path)]
+	}
+	return c.Old.Mode != c.New.Mode || o.files[c.Path]
+}
+
+// concernsAny reports that it concerns one of several changes.
+func (o Opened) concernsAny(changes []Change) bool { return slices.ContainsFunc(changes, o.Concerns) }
+
+// changesIn lists what differs between two commits.
+func changesIn(both *source.Comparison, has func(commit, path string) (bool, error)) ([]Change, error) {
+	var out []Change
+	for _, ch := range both.Changes {
+		c := Change{TreeChange: ch}
+		if lacking := lacks(both, ch); lacking != "" {
+			c.Folder = path.Dir(ch.Path)
+			for c.Folder != "." {
+				there, err := has(lacking, c.Folder)
+				if err != nil {
+					return nil, err
+				}
+				if there {
+					break
+				}
+				c.Folder = path.Dir(c.Folder)
+			}
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// lacks is the commit that has nothing at the path of a change; "" where both have.
+func lacks(both *source.Comparison, ch source.TreeChange) string {
+	switch {
+	case ch.Old == nil:
+		return both.From
+	case ch.New == nil:
+		return both.To
+	}
+	return ""
+}

@@ -1,0 +1,176 @@
+// Package reads learns which files of an export a process reads, and says which changes of a repository that lets it
+// leave out.
+//
+// A [Watch] hears of every file and folder that anything opens in the export while a process runs: inotify reports
+// that of any program, without privileges. It hears nothing of names that were looked for and not found. So a change of
+// a file is left out where the file was not opened, and a path that comes or goes only where nothing was opened near it
+// ([Opened.Concerns]).
+//
+// What is learned is a guess about the next commit, which may read what no commit before it has read. It may choose
+// what is launched; it can convict nobody.
+package reads
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaxOpened is the number of files and folders of one process from which on nothing is learned: they are kept with
+// each launch.
+const MaxOpened = 20_000
+
+// Watch notes what is opened below a folder.
+type Watch struct {
+	fd     int
+	events *os.File         // the same
+	dirs   map[int32]string // by watch, relative to the root; "." is the root
+	opened map[string]bool
+	blind  bool          // something was missed, or asked of git
+	ended  chan struct{} // closed when the process has ended
+	read   chan struct{} // closed when no event is read any more
+}
+
+// Start begins to note what is opened below root, in folders that are there by now: what a process makes itself is no
+// input. Quiet puts the reading off until Stop: nothing of it runs beside a process whose times count.
+//
+// A watch that cannot be set, as where a user's watches are used up, learns nothing.
+func Start(root string, quiet bool) *Watch {
+	w := &Watch{dirs: map[int32]string{}, opened: map[string]bool{}, ended: make(chan struct{}), read: make(chan struct{})}
+	if err := w.start(root); err != nil {
+		w.blind = true
+		close(w.read)
+		return w
+	}
+	if quiet {
+		close(w.read)
+	} else {
+		go w.follow()
+	}
+	return w
+}
+
+// start sets the watches, after all folders were listed: listing one opens it.
+func (w *Watch) start(root string) error {
+	var dirs []string
+	var err error
+	if w.fd, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
+		return err
+	}
+	w.events = os.NewFile(uintptr(w.fd), "inotify")
+	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrPermission) && name != root: // nor can the process
+			return fs.SkipDir
+		case err != nil || !d.IsDir():
+			return err
+		}
+		dirs = append(dirs, name)
+		if d.Name() == ".git" {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range dirs {
+		id, err := unix.InotifyAddWatch(w.fd, name, unix.IN_OPEN|unix.IN_ONLYDIR|unix.IN_DONT_FOLLOW)
+		if err != nil {
+			return err
+		}
+		if w.dirs[int32(id)], err = filepath.Rel(root, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause lets events gather, so that a busy build is not disturbed by each of them. The queue of the kernel holds
+// 16384 by default.
+const pause = 10 * time.Millisecond
+
+// follow reads events as they come, until the process has ended.
+func (w *Watch) follow() {
+	defer close(w.read)
+	for buf := make([]byte, 64<<10); ; {
+		n, err := w.events.Read(buf)
+		if err != nil {
+			w.blind = w.blind || !errors.Is(err, os.ErrDeadlineExceeded)
+			return
+		}
+		w.take(buf[:n])
+		select {
+		case <-time.After(pause):
+		case <-w.ended:
+			return
+		}
+	}
+}
+
+// take takes in events as the kernel writes them.
+func (w *Watch) take(b []byte) {
+	for len(b) >= unix.SizeofInotifyEvent {
+		id, mask := int32(binary.NativeEndian.Uint32(b)), binary.NativeEndian.Uint32(b[4:])
+		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+		w.note(id, mask, strings.TrimRight(string(b[unix.SizeofInotifyEvent:end]), "\x00"))
+		b = b[end:]
+	}
+}
+
+// note takes in one event.
+func (w *Watch) note(id int32, mask uint32, name string) {
+	dir, known := w.dirs[id]
+	switch {
+	case mask&unix.IN_Q_OVERFLOW != 0:
+		w.blind = true
+	case mask&unix.IN_OPEN == 0 || !known: // a folder that is gone
+	default:
+		at := filepath.ToSlash(filepath.Join(dir, name))
+		if slices.Contains(strings.Split(at, "/"), ".git") { // who asks git learns of every commit; its folders are found in passing
+			w.blind = w.blind || mask&unix.IN_ISDIR == 0
+			return
+		}
+		w.opened[at] = true
+		w.blind = w.blind || len(w.opened) > MaxOpened
+	}
+}
+
+// Stop ends the watch, after the process and all that it started, and returns what was opened, relative to the root and
+// sorted; ok is false where nothing is learned.
+func (w *Watch) Stop() (opened []string, ok bool) {
+	if w.events == nil {
+		return nil, false
+	}
+	defer w.events.Close()
+	close(w.ended)
+	// A reader that waits for events is let go; what lies in the queue is read here.
+	if err := w.events.SetReadDeadline(time.Now()); err != nil {
+		w.blind = true
+	}
+	<-w.read
+	for buf := make([]byte, 64<<10); !w.blind; {
+		n, err := unix.Read(w.fd, buf)
+		if errors.Is(err, unix.EAGAIN) {
+			break
+		}
+		if w.take(buf[:max(0, n)]); err != nil && !errors.Is(err, unix.EINTR) {
+			w.blind = true
+		}
+	}
+	if w.blind {
+		return nil, false
+	}
+	for at := range w.opened {
+		opened = append(opened, at)
+	}
+	slices.Sort(opened)
+	return opened, true
+}

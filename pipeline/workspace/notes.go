@@ -1,0 +1,42 @@
+package workspace
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/kbisect/kbisect/pipeline/reads"
+)
+
+// Notes are what processes of a workspace have opened in its export, since it was made: a build takes over what an earlier
+// one has made of files that have not changed since, and an interpreter what it has compiled of them.
+type Notes struct {
+	opened map[string]bool
+	blind  bool // of some process it is not known
+}
+
+// Add takes in what a process has opened; not ok: that is not known.
+func (n *Notes) Add(opened []string, ok bool) {
+	if n.opened == nil {
+		n.opened = map[string]bool{}
+	}
+	for _, at := range opened {
+		n.opened[at] = true
+	}
+	n.blind = n.blind || !ok || len(n.opened) > reads.MaxOpened
+}
+
+// Opened lists the files and folders, sorted, by their paths from the root of the export; nil where that is not known, or
+// nothing was opened.
+func (n *Notes) Opened() []string {
+	if n.blind {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(n.opened))
+}
+
+// Note begins to note what is opened in the export, before a process is run; done ends it, when the process and all that it
+// started are gone. Quiet is for processes whose times count: nothing of it runs beside them.
+func (w *Workspace) Note(quiet bool) (done func()) {
+	watch := reads.Start(w.Dir, quiet)
+	return func() { w.Notes.Add(watch.Stop()) }
+}
