@@ -59,14 +59,18 @@ func Run(ctx context.Context, e session.Env) error {
 		defer s.Close()
 		return Of(s).run(ctx)
 	}
-	leave := e.Watch.Enter("reading the history")
-	p, rng, err := read(ctx, q, repo) // a wrong request must not create a store
-	leave()
+	p, err := read(ctx, q, repo)
 	if err != nil {
 		return err
 	}
 	setEnvironment(ctx, e, repo, p)
 	if ok, err := answered(ctx, e, repo, p); ok || err != nil {
+		return err
+	}
+	leave := e.Watch.Enter("reading the history")
+	rng, err := between(ctx, repo, p) // a wrong request must not create a store
+	leave()
+	if err != nil {
 		return err
 	}
 	s, err := session.Begin(ctx, e, repo, p, p.Axis)
@@ -83,38 +87,45 @@ func Run(ctx context.Context, e session.Env) error {
 	return x.run(ctx)
 }
 
-// read makes the policy of a request, with its ends and, unless the good end is still to be found, the range between
-// them.
-func read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Policy, *source.Range, error) {
+// read makes the policy of a request, with its ends.
+func read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Policy, error) {
 	p, err := policy.ForSearch(ctx, q, repo)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	switch p.Axis {
 	case policy.AxisFlags:
-		return p, nil, policy.EndsOf(p, repo).FlagEnds(ctx, q)
+		return p, policy.EndsOf(p, repo).FlagEnds(ctx, q)
 	case policy.AxisHunks:
-		return p, nil, policy.EndsOf(p, repo).HunkEnds(ctx, q)
+		return p, policy.EndsOf(p, repo).HunkEnds(ctx, q)
 	}
 	if p.Bad, err = repo.Resolve(ctx, q.Bad); err != nil {
-		return nil, nil, exit.Usagef("--bad: %w", err)
+		return nil, exit.Usagef("--bad: %w", err)
 	}
 	if err := chooseGood(ctx, p, q, repo); err != nil {
-		return p, nil, err
+		return p, err
 	}
 	if err := policy.EndsOf(p, repo).FollowRenames(ctx); err != nil {
-		return p, nil, err
+		return p, err
 	}
+	ends := []string{p.Good, p.Bad}
 	if p.Good == "" {
-		policy.EndsOf(p, repo).AddHeaders(p.Bad)
-		return p, nil, nil
+		ends = ends[1:]
 	}
-	policy.EndsOf(p, repo).AddHeaders(p.Good, p.Bad)
+	policy.EndsOf(p, repo).AddHeaders(ends...)
+	return p, nil
+}
+
+// between is the range between the ends, nil where another axis is searched and while the good end is to be found.
+func between(ctx context.Context, repo *source.Repo, p *policy.Policy) (*source.Range, error) {
+	if p.Axis != policy.AxisHistory || p.Good == "" {
+		return nil, nil
+	}
 	rng, err := repo.Range(ctx, p.Good, p.Bad, p.RangeOptions())
 	if err != nil {
-		return p, nil, exit.Usage(err)
+		return nil, exit.Usage(err)
 	}
-	return p, rng, policy.EndsOf(p, repo).CheckNamed()
+	return rng, policy.EndsOf(p, repo).CheckNamed()
 }
 
 // Of is a search that has found nothing yet.
