@@ -47,7 +47,8 @@ func TestSurvivors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRepo(t)
-			if c.tmpfs != "" {
+			command := []string{"--", "./test.sh"}
+			if c.tmpfs != "" { // in memory there is more room
 				if !canMount(t) {
 					t.SkipNow()
 				}
@@ -59,6 +60,10 @@ func TestSurvivors(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+				if err := os.WriteFile(filepath.Join(r.dir, "kbisect.toml"), []byte("version = 1\nkind = \"command\"\n[run]\ncommand = [\"./test.sh\"]\nworkspace = \"disk\"\n"), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				command = nil
 			}
 			t.Cleanup(func() { exec.Command("chattr", "-R", "-ia", r.home).Run() })
 			ids := r.history(8, func(i int) string {
@@ -74,7 +79,7 @@ func TestSurvivors(t *testing.T) {
 			if c.ends { // and may have to be ended
 				limit = "10s"
 			}
-			d := r.finding(0, "--no-hunks", "--good", ids[0], "--limit", limit, "--", "./test.sh")
+			d := r.finding(0, append([]string{"--no-hunks", "--good", ids[0], "--limit", limit}, command...)...)
 			if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[5] || !d.Culprits[0].Confirmed {
 				t.Errorf("culprits %+v, want %s", d.Culprits, ids[5])
 			}
