@@ -46,6 +46,7 @@ type BuildConfig struct {
 	Command     []string
 	Limit       time.Duration
 	Memory      int64    // bytes that its processes may hold together; 0: not limited
+	Jobs        int      // builds at a time; 0: what the machine can take
 	Outputs     []string // relative to the export; kept in the build cache
 	Incremental *bool    // nil: left to the kind
 	Sources     []string // kind nvcc: what to compile, instead of a command

@@ -45,7 +45,7 @@ func schema() map[string][]string {
 	return map[string][]string{
 		"":           {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
 		"task":       {"problem", "mode", "submission", "reference", "cases"},
-		"build":      {"command", "limit", "memory", "outputs", "incremental", "sources", "options"},
+		"build":      {"command", "limit", "memory", "jobs", "outputs", "incremental", "sources", "options"},
 		"run":        {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "workspace", "sandbox", "network", "learn"},
 		"metric":     metric,
 		"metrics":    metric,
@@ -99,11 +99,21 @@ func readBuild(t table, kind string) BuildConfig {
 		Command:     t.command("command"),
 		Limit:       t.duration("limit"),
 		Memory:      t.bytes("memory"),
+		Jobs:        jobs(t),
 		Outputs:     t.paths("outputs", `["bench"]`),
 		Incremental: optional[bool](t, "incremental", "true or false"),
 		Sources:     t.paths("sources", `["bench.cu"]`),
 		Options:     t.strs("options", `an array of options of nvcc, as ["-O3", "-lineinfo"]`),
 	}
+}
+
+// jobs is how many builds are made at a time.
+func jobs(t table) int {
+	n, ok := value[int64](t, "jobs", "a whole number of builds at a time")
+	if ok && (n < 1 || n > 1024) {
+		t.errorf("jobs", "expected 1 to 1024 builds at a time, got %d; 1 builds nothing ahead", n)
+	}
+	return int(n)
 }
 
 func readRun(t table) RunConfig {

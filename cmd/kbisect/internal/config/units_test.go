@@ -67,3 +67,17 @@ func TestMemory(t *testing.T) {
 		}
 	}
 }
+
+// Builds at a time are one or more; without a number it is the machine's affair.
+func TestBuildJobs(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "jobs = 1": 1, "jobs = 15": 15} {
+		if c, err := Parse("c.toml", []byte("[build]\ncommand = [\"make\"]\n"+text)); err != nil || c.Build.Jobs != want {
+			t.Errorf("%q: %v, %v", text, c, err)
+		}
+	}
+	for text, want := range map[string]string{"jobs = 0": "expected 1 to 1024 builds at a time, got 0", "jobs = -2": "got -2", "jobs = \"2\"": "a whole number of builds at a time"} {
+		if _, err := Parse("c.toml", []byte("[build]\ncommand = [\"make\"]\n"+text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -57,7 +57,8 @@ type Policy struct {
 	Scripts     []string // what it starts or compiles that no build makes
 	Judge       search.Options
 	Budget      time.Duration
-	Jobs        int // builds at a time; 0: as many as the machine can take
+	Jobs        int // trials and builds at a time; 0: one trial, and builds as BuildJobs says
+	BuildJobs   int // builds at a time where Jobs says nothing; 0: as many as the machine can take
 	Seed        int64
 	GPUs        []string
 	Caches      pipeline.Caches
@@ -187,7 +188,7 @@ func Measures(p *Policy) string {
 // Asks is everything that decides what a search comes to, as a text to compare.
 func Asks(of *Policy) string {
 	p := *of
-	p.Warnings, p.Past, p.Machine, p.Fresh, p.NoPast, p.Budget, p.Jobs = nil, nil, "", false, false, 0, 0
+	p.Warnings, p.Past, p.Machine, p.Fresh, p.NoPast, p.Budget, p.Jobs, p.BuildJobs = nil, nil, "", false, false, 0, 0, 0
 	return jsonText(p)
 }
 

@@ -316,6 +316,7 @@ func (r *reader) configuration() error {
 		return err
 	}
 	p.Paths, r.kept = cfg.Paths, cfg.Run.Keep
+	p.BuildJobs = cfg.Build.Jobs
 	p.Limits = trial.Limits{Build: cmp.Or(p.Plan.BuildLimit, cfg.Build.Limit), Run: cfg.Run.Limit, BuildMemory: cfg.Build.Memory, RunMemory: cfg.Run.Memory, Phases: map[string]kernels.Limit{}}
 	if all := p.Plan.Limit(); all > 0 && !ownLimit {
 		p.Limits.Run = all

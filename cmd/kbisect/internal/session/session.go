@@ -203,7 +203,7 @@ func (s *Session) open(ctx context.Context) error {
 			Env: append(os.Environ(), s.Policy.MoreEnv...), Cache: builds, Probe: s.Policy.Probe, WholeTimed: s.Policy.WholeTimed(), Learn: s.Policy.Learn,
 			Logs: filepath.Join(store.Dir(s.Repo.CommonDir()), "logs", s.Record.ID), Log: log,
 		},
-		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: s.Policy.Jobs, Devices: s.Devices.Watches,
+		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: cmp.Or(s.Policy.Jobs, s.Policy.BuildJobs), Devices: s.Devices.Watches,
 		Dir: filepath.Join(root, "work", s.Record.ID), Session: s.Record.ID, Watch: s.Watch, OnPhase: s.Display.Activity,
 	}
 	if !s.Policy.OnDisk {
