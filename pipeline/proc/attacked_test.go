@@ -115,6 +115,61 @@ func TestStoppedByUser(t *testing.T) {
 	})
 }
 
+// A stop that a trial leaves behind, so that it shows after its end, is undone; one by Ctrl-Z is not.
+func TestStoppedBetweenTrials(t *testing.T) {
+	for name, ctrlZ := range map[string]bool{"by a signal": false, "by its user": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := posing(t, "idles")
+			master, slave := openTerminal(t)
+			cmd := exec.Command(s.Argv[0])
+			cmd.Env, cmd.Dir, cmd.Stderr, cmd.Stdin = s.Env, s.Dir, os.Stderr, slave
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer cmd.Wait()
+			defer cmd.Process.Kill()
+			slave.Close()
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "idle\n" {
+				t.Fatalf("%q, %v", line, err)
+			}
+			state := func() byte {
+				p, _ := ps.Read(cmd.Process.Pid)
+				return p.State
+			}
+			if ctrlZ {
+				_, err = master.WriteString("\x1a")
+			} else {
+				err = cmd.Process.Signal(unix.SIGSTOP)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ctrlZ {
+				for range 50 { // the stop itself takes a moment
+					if state() == 'T' {
+						break
+					}
+					time.Sleep(time.Millisecond)
+				}
+				eventually(t, "continued", func() bool { return state() != 'T' })
+				return
+			}
+			eventually(t, "stopped", func() bool { return state() == 'T' })
+			for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+				if state() != 'T' {
+					t.Fatal("it was continued")
+				}
+			}
+		})
+	}
+}
+
 // openTerminal makes a pseudo terminal.
 func openTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()

@@ -96,6 +96,7 @@ func (r *running) release() {
 func (r *running) freeze(on bool) {
 	var all []*trial
 	r.change(func() { r.held, all = on, slices.Collect(maps.Keys(r.all)) })
+	idle.freeze(on)
 	for _, t := range all {
 		for range 2 { // it takes the second when it has acted on the first
 			select {
@@ -175,6 +176,19 @@ func (w *waiting) put(c *client) {
 	w.mu.Unlock()
 	if full {
 		c.close()
+	}
+}
+
+// freeze tells all whether the user stops this process: they would continue it.
+func (w *waiting) freeze(on bool) {
+	do := warden.DoThaw
+	if on {
+		do = warden.DoFreeze
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.list {
+		_ = c.send(warden.Command{Do: do})
 	}
 }
 

@@ -23,8 +23,12 @@ var errGone = errors.New("the supervising process was gone")
 // await waits until the leader runs.
 func (t *trial) await() error {
 	limit := time.After(helloBound)
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		select {
+		case <-look.C: // the program may run already, and stop this process
+			trials.tend()
 		case <-limit:
 			return t.abandon("did not start in time")
 		case r, ok := <-t.warden.reports:

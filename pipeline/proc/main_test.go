@@ -161,6 +161,12 @@ func pose(name string, args []string) int {
 			return 1
 		}
 		_ = json.NewEncoder(os.Stdout).Encode(r)
+	case "idles": // a kbisect between two trials
+		if _, err := Run(context.Background(), Spec{Argv: []string{"true"}, Env: os.Environ()}); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println("idle")
+		time.Sleep(time.Hour)
 	case "runs": // runs a shell script as a trial
 		s := Spec{Argv: []string{"sh", "-c", args[0]}, Env: append(os.Environ(), poseVariable+"="), Protocol: "FD", Cookie: os.Getenv("PROC_TEST_COOKIE"), Grace: -1, killBound: time.Second}
 		s.subreaper, s.Sandbox = os.Getenv(wayVariable) == bySubreaper, openSandbox(os.Getenv(wayVariable))

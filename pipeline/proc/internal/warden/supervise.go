@@ -191,9 +191,8 @@ func (s *supervisor) finish() (again bool) {
 	t.counter.Close()
 	removed := t.group.Remove()
 	r.Again = !s.sandboxed && len(stuck) == 0 && !r.Stopper && removed && len(lowered) == 0 && s.place == placed()
-	// A stop that the tree left behind, since kbisect's own alarm went off before it, as on a busy machine. Nobody looks later.
-	if p, err := ps.Read(os.Getppid()); err == nil && (r.Stopper || p.State == 'T' && !s.pause.on) {
-		p.Signal(unix.SIGCONT)
+	if r.Stopper || !s.pause.on { // kbisect's own alarm may have gone off before the stop, as on a busy machine
+		wake()
 	}
 	s.report(r)
 	return r.Again

@@ -9,10 +9,12 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 	"github.com/kbisect/kbisect/pipeline/proc/internal/self"
 )
 
@@ -66,12 +68,42 @@ func supervise() error {
 	p.limits, p.place = self.ReadLimits(), placed()
 	p.commands = commands(control)
 	p.report(Report{Event: EventHello})
-	for c := range p.commands {
-		if c.Do == DoStart && !p.serve(c) { // others are for a tree that is gone already
-			break
+	p.wait()
+	return nil
+}
+
+// wait takes orders until kbisect is gone or this process is not as it was. A stop of kbisect that a tree leaves behind
+// may show only after its end, when nobody else looks: so for a while it is looked for, unless the user wants it.
+func (p *process) wait() {
+	held, looks := false, 0
+	for {
+		var look <-chan time.Time
+		if looks > 0 {
+			look = time.After(lookEvery)
+		}
+		select {
+		case c, ok := <-p.commands:
+			switch {
+			case !ok || c.Do == DoStart && !p.serve(c):
+				return
+			case c.Do == DoStart:
+				held, looks = false, lookMax
+			case c.Do != DoEnd: // which is for a tree that is gone already
+				held = c.Do == DoFreeze
+			}
+		case <-look:
+			if looks--; !held {
+				wake()
+			}
 		}
 	}
-	return nil
+}
+
+// wake continues kbisect if it stands still.
+func wake() {
+	if p, err := ps.Read(os.Getppid()); err == nil && p.State == 'T' {
+		p.Signal(unix.SIGCONT)
+	}
 }
 
 // serve starts a tree and follows it to its end. It reports whether another one may follow.
