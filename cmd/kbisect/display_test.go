@@ -118,7 +118,7 @@ func TestProgressOfSets(t *testing.T) {
 			t.Errorf("%d columns of %d: %q", n, narrow, f)
 		}
 	}
-	cmd = r.command(args...)
+	cmd = r.command(append(args, "--fresh")...)
 	cmd.Stderr = &errs
 	if err := cmd.Run(); err != nil || strings.ContainsAny(errs.String(), "\x1b\r") {
 		t.Errorf("%v: %q", err, errs.String())

@@ -58,7 +58,7 @@ func TestTwoTrialsAtATime(t *testing.T) {
 	if len(one.MinimalSets) != 2 || !one.Complete {
 		t.Fatalf("%+v", one.MinimalSets)
 	}
-	two := r.finding(0, "--axis", "flags", "--jobs", "2")
+	two := r.finding(0, "--axis", "flags", "--jobs", "2", "--fresh")
 	side, more := r.beside()
 	for _, purpose := range []string{"end-good", "end-bad"} { // so is what is timed called
 		if side[purpose] != 1 {
@@ -98,7 +98,7 @@ func TestHangInOneSlot(t *testing.T) {
 	})
 	r.write("kbisect.toml", "version = 1\n[run]\ncommand = [\"./test.sh\"]\nlimit = \"3s\"\n[device]\ngpus = \"none\"\n")
 	before := r.snapshot()
-	d := r.finding(0, "--good", ids[0], "--jobs", "2", "--no-explain", "--no-hunks")
+	d := r.finding(0, "--good", ids[0], "--jobs", "2", "--no-explain", "--no-hunks", "--no-learn") // one commit alone changes what is read
 	if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[16] || !d.Culprits[0].Confirmed || d.Culprits[0].Class != "timeout" {
 		t.Errorf("%+v", d.Culprits)
 	}
