@@ -370,7 +370,7 @@ func TestWhatLiesInMemory(t *testing.T) {
 		if _, err := b.Sample(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		if at := b.said(); strings.HasPrefix(at, workspace.SharedMemory) != c.memory {
+		if at := b.said(); strings.HasPrefix(at, workspace.SharedMemory+"/kbisect-") != c.memory {
 			t.Errorf("%s: %s", name, at)
 		}
 	}
