@@ -19,13 +19,15 @@ func (r *Run) Foresee(i int) {
 		return
 	}
 	next := []bisect.Request{}
+	defer func() {
+		if r.Search.Ahead != nil {
+			r.Search.Ahead(next)
+		}
+	}()
 	if !r.Ledger.launched[r.Span.Id(r.Span.Bad())] {
 		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: r.Span.Id(r.Span.Bad())}, Purpose: bisect.EndBad})
 	}
 	if r.Search.Untouched != nil && len(next) > 0 { // which commits are worth a build, the ends have yet to tell
-		if r.Search.Ahead != nil {
-			r.Search.Ahead(next)
-		}
 		return
 	}
 	weights := r.Span.Prior
@@ -41,9 +43,6 @@ func (r *Run) Foresee(i int) {
 	for _, p := range f.proofs(picks) {
 		id := r.Span.Id(p.index)
 		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: p.purpose, Nth: r.Ledger.count[launchKey{id, p.purpose}], Clean: p.purpose != bisect.Searching})
-	}
-	if r.Search.Ahead != nil {
-		r.Search.Ahead(next)
 	}
 }
 
@@ -86,10 +85,8 @@ func (f frontier) commits(i int) (picks []pick) {
 		}
 		p := open[k]
 		open = slices.Delete(open, k, k+1)
-		at := -1
-		if first && i >= 0 && !r.Ledger.launched[r.Span.Id(i)] && !r.Span.IsEnd(i) {
-			at = i
-		} else {
+		at := i
+		if !first || i < 0 || r.Ledger.launched[r.Span.Id(i)] || r.Span.IsEnd(i) {
 			at = f.middle(bad, total, p.low, p.high)
 		}
 		if at < 0 {

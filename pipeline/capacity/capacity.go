@@ -97,7 +97,7 @@ func (g *Gauge) limit() int {
 	switch {
 	case g.jobs > 0:
 	case g.used > 0:
-		const little = 0.25 // of a processor more than a whole number is no further one
+		const little = 0.25 // this much of a processor above a whole number does not count as another one
 		n = max(1, n/max(1, int(math.Ceil(g.used-little))))
 	default:
 		n = min(n, g.ramp())

@@ -99,9 +99,9 @@ func (p *process) wait() {
 	}
 }
 
-// wake continues kbisect if it stands still.
+// wake continues kbisect, and takes a stop back that it has not acted on yet. It does nothing to one that runs.
 func wake() {
-	if p, err := ps.Read(os.Getppid()); err == nil && p.State == 'T' {
+	if p, err := ps.Read(os.Getppid()); err == nil {
 		p.Signal(unix.SIGCONT)
 	}
 }
