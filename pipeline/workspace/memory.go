@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -96,15 +98,18 @@ func OpenInMemory(ctx context.Context, m Memory, dir, session string) (*Root, er
 	}
 	r := newRoot(ctx, dir, session, lock)
 	r.memory = &usage{most: room}
-	r.memory.bytes, r.memory.files = r.used()
+	r.memory.elseBytes, r.memory.elseFiles = r.used()
 	return r, nil
 }
 
-// usage is what a root in memory may take of it.
+// usage is what a root in memory may take of it. What others take is counted from time to time only: every count of our
+// own files is a walk.
 type usage struct {
-	most         int64 // bytes
-	bytes, files int64 // of the file system that were in use before
-	crowded      atomic.Bool
+	most    int64 // bytes
+	crowded atomic.Bool
+
+	mu                   sync.Mutex
+	elseBytes, elseFiles int64 // in use of the file system beside the root, when its files were counted
 }
 
 // used is what is in use of the file system.
@@ -116,14 +121,46 @@ func (r *Root) used() (bytes, files int64) {
 	return int64(st.Blocks-st.Bfree) * st.Bsize, int64(st.Files - st.Ffree)
 }
 
+// own counts the root's files, as far as they can be read.
+func (r *Root) own() (bytes, files int64) {
+	_ = filepath.WalkDir(r.Dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		files++
+		if info, err := entry.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				bytes += st.Blocks * 512
+			}
+		}
+		return nil
+	})
+	return bytes, files
+}
+
+// tooMuch reports that the root holds more than it may. Its files are counted only when the file system holds so much
+// more than it did that they may be to blame.
+func (r *Root) tooMuch() bool {
+	m := r.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	allBytes, allFiles := r.used()
+	m.elseBytes, m.elseFiles = min(m.elseBytes, allBytes), min(m.elseFiles, allFiles) // others may have removed some
+	if allBytes-m.elseBytes <= m.most && allFiles-m.elseFiles <= memoryFiles {
+		return false
+	}
+	bytes, files := r.own()
+	m.elseBytes, m.elseFiles = allBytes-bytes, allFiles-files
+	return bytes > m.most || files > memoryFiles
+}
+
 // Crowded reports that a root in memory has taken more of it than it may, or was removed, as happens to what lies in
 // memory when its user logs out. What is tested there meanwhile shows nothing of a candidate. It stays so.
 func (r *Root) Crowded() bool {
 	if r == nil || r.memory == nil {
 		return false
 	}
-	bytes, files := r.used()
-	if bytes-r.memory.bytes > r.memory.most || files-r.memory.files > memoryFiles || r.freeBytes() < leastFree || !stillThere(r.lock) {
+	if r.tooMuch() || r.freeBytes() < leastFree || !stillThere(r.lock) {
 		r.memory.crowded.Store(true)
 	}
 	return r.memory.crowded.Load()

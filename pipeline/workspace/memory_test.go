@@ -88,6 +88,9 @@ func TestCrowded(t *testing.T) {
 	if res, err := w.Run(t.Context(), proc.Spec{Argv: []string{"cat", "n"}, Dir: w.Dir, Env: os.Environ()}); err != nil || string(res.Tail) != "0" || root.Crowded() {
 		t.Errorf("an ordinary launch: %v, %q", err, res.Tail)
 	}
+	if err := os.WriteFile(filepath.Join(m.Dir, "of another"), make([]byte, 3<<20), 0o600); err != nil || root.Crowded() {
+		t.Errorf("%v; what another program has in memory counts", err)
+	}
 	if err := os.Remove(root.lock.Name()); err != nil || !root.Crowded() {
 		t.Errorf("%v; it was removed, and is used", err)
 	}
