@@ -1,6 +1,7 @@
 package search
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -65,16 +66,11 @@ func (p *Span) Clear() {
 			p.alike[c.Key] = append(p.alike[c.Key], i)
 		}
 	}
-	for i, c := range p.Commits {
-		group := p.alike[c.Key]
-		isGood := c.Key == p.GoodKey
-		if len(group) == 0 || group[0] != i || len(group) == 1 && !isGood {
-			continue
-		}
+	for key, group := range p.again() {
 		first := bisect.Ancestors(p.Commits, group[0])
 		for _, i := range group {
 			for k, in := range bisect.Ancestors(p.Commits, i) {
-				if isGood && in || in != first[k] {
+				if key == p.GoodKey && in || in != first[k] {
 					p.Prior[k] = 0
 				}
 			}
@@ -85,6 +81,50 @@ func (p *Span) Clear() {
 			p.Prior[i], p.Usable[i] = p.weight[i], true
 		}
 	}
+}
+
+// again lists, by their key, the commits that brought inputs which were there before, with the first to have them. Where
+// two kinds of inputs alternate (a change was made, reverted and made again) they are left out: if they behave
+// differently, the range holds several changes, and clearing what lies between equals would clear them all.
+func (p *Span) again() map[string][]int {
+	all := map[string][]int{}
+	for i, c := range p.Commits {
+		if c.Key != "" && !c.Neutral && p.Within[i] {
+			all[c.Key] = append(all[c.Key], i)
+		}
+	}
+	maps.DeleteFunc(all, func(key string, group []int) bool { return len(group) == 1 && key != p.GoodKey })
+	alternate := map[string]bool{}
+	for key, group := range all {
+		between := p.between(group, key == p.GoodKey)
+		for other, commits := range all {
+			if in := slices.IndexFunc(commits, func(i int) bool { return between[i] }); other != key && in >= 0 && slices.ContainsFunc(commits, func(i int) bool { return !between[i] }) {
+				alternate[key], alternate[other] = true, true
+			}
+		}
+	}
+	maps.DeleteFunc(all, func(key string, _ []int) bool { return alternate[key] })
+	return all
+}
+
+// between marks the commits that descend from one commit of a group, or from the good end, and that another reaches.
+func (p *Span) between(group []int, good bool) []bool {
+	after, before := make([]bool, len(p.Commits)), make([]bool, len(p.Commits))
+	for _, i := range group {
+		after[i], before[i] = true, true
+	}
+	for i, c := range p.Commits {
+		after[i] = after[i] || good || slices.ContainsFunc(c.InRange, func(k int) bool { return after[k] })
+	}
+	for i := len(p.Commits) - 1; i >= 0; i-- {
+		for _, k := range p.Commits[i].InRange {
+			before[k] = before[k] || before[i]
+		}
+	}
+	for i := range after {
+		after[i] = after[i] && before[i]
+	}
+	return after
 }
 
 // forgetKeys makes every commit a candidate of its own.
