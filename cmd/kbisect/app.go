@@ -119,21 +119,6 @@ func versionCommand() *cli.Command {
 	}}
 }
 
-// helpCommand is kbisect help COMMAND, for commands of any depth: the library's own knows only the first.
-func helpCommand() *cli.Command {
-	return &cli.Command{Name: "help", Usage: "explain a command", ArgsUsage: "[COMMAND]", HideHelpCommand: true, Action: func(c *cli.Context) error {
-		words := c.Args().Slice()
-		if len(words) == 0 {
-			return cli.ShowAppHelp(c)
-		}
-		at := findPlace(c.App, words)
-		if at.command == nil || len(at.operands) > 0 {
-			return exit.Usagef("unknown command %q%s\nhint: kbisect --help lists the commands", strings.Join(words, " "), suggest(c.App, words[0]))
-		}
-		return c.App.RunContext(c.Context, slices.Concat([]string{c.App.Name}, words, []string{"--help"}))
-	}}
-}
-
 // globalFlags are the options that stand before the command, or after it.
 func globalFlags() []cli.Flag {
 	return []cli.Flag{

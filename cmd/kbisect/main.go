@@ -1,3 +1,12 @@
+/*
+Kbisect finds the change that made a GPU kernel time out, slow down, crash or compute nonsense.
+
+It walks a git history, builds and runs each candidate under limits for every phase, and names the
+guilty commit, the phase, the evidence and the price. The user's work tree, index, HEAD and refs are
+never touched; kbisect exports candidates into folders of its own.
+
+Its manual is the folder docs, a page for each topic: kbisect help topics lists them.
+*/
 package main
 
 import (

@@ -25,7 +25,7 @@ type blunder struct {
 }
 
 func blunders() []blunder {
-	const compareWith = "hint: run kbisect init in an empty folder for a commented kbisect.toml to compare with\n"
+	const compareWith = "hint: kbisect help config shows every key\n"
 	return []blunder{
 		{where: "nowhere", args: "run --good v1 -- true", code: exit.UsageError, want: `kbisect: no git repository at DIR or above it
 hint: run this inside a repository, or name one with -C DIR

@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// TestSpine walks the list in the README that follows one search through the code: every function stands in the file named,
+// TestSpine walks the list in CONTRIBUTING that follows one search through the code: every function stands in the file named,
 // calls the one after its arrow, and is called by one that was named before. The way may not get longer.
 func TestSpine(t *testing.T) {
 	const mostCalls, mostFiles = 52, 26
-	readme, err := os.ReadFile("../../README.md")
+	guide, err := os.ReadFile("../../.github/CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, ok := strings.Cut(string(readme), "a test keeps the list true.\n")
+	_, list, ok := strings.Cut(string(guide), "a test keeps the list true.\n")
 	if !ok {
-		t.Fatal("the README has no list to follow")
+		t.Fatal("CONTRIBUTING has no list to follow")
 	}
 	item, name := regexp.MustCompile("(?m)^- `([^`]+\\.go)`(.*)$"), regexp.MustCompile("(→ )?`([A-Za-z]+)`")
 	said := map[string]bool{} // names that a function walked so far mentions

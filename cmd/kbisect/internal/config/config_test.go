@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -389,6 +390,24 @@ func TestSwitches(t *testing.T) {
 		}
 		if len(c.Warnings) > 0 != warned || warned && !strings.Contains(c.Warnings[0], `c.toml:6: flag.values: -DMMA=off defines MMA too`) {
 			t.Errorf("%s: %q", values, c.Warnings)
+		}
+	}
+}
+
+// TestManualHasEveryKey: the page of the manual about kbisect.toml names every table and key.
+func TestManualHasEveryKey(t *testing.T) {
+	page, err := os.ReadFile("../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for table, keys := range schema() {
+		if table != "" && !regexp.MustCompile(`(?m)\[+(run\.)?`+table+`\]`).Match(page) {
+			t.Errorf("no table [%s]", table)
+		}
+		for _, key := range keys {
+			if !regexp.MustCompile("(?m)(^|or |[`\\[.])" + key + "([` ]|\\])").Match(page) {
+				t.Errorf("[%s]: no key %s", table, key)
+			}
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (e *Error) Error() string {
 
 // Hint says what to do about it.
 func (e *Error) Hint() string {
-	return "run kbisect init in an empty folder for a commented kbisect.toml to compare with"
+	return "kbisect help config shows every key"
 }
 
 // problemAt is an error of the file itself, on a line.
