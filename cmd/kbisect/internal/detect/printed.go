@@ -64,6 +64,56 @@ func printedTimes(text []byte) (all []timeLine) {
 	return all
 }
 
+// Printed finds the likeliest time or rate in the output of a program: the pattern that reads it, and the line.
+func Printed(output string) (pattern, line string, ok bool) {
+	all := timesIn(output)
+	if len(all) == 0 {
+		return "", "", false
+	}
+	return all[0].pattern, all[0].format, true
+}
+
+// timesIn finds the lines of an output that hold a time or a rate, by the format that could have printed them.
+func timesIn(output string) (all []timeLine) {
+	var source strings.Builder
+	lines := map[string]string{} // by format
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if len(line) > 500 || !numberInLine.MatchString(line) {
+			continue
+		}
+		at := numberUnit.FindStringSubmatchIndex(line)
+		format := strings.ReplaceAll(line, "%", "%%")
+		if at != nil {
+			format = conversionsOf(line[:at[2]]) + "%f" + conversionsOf(line[at[3]:])
+		}
+		quoted := strconv.Quote(format)
+		lines[unquoted(quoted)] = line
+		source.WriteString("printf(" + quoted + ");\n")
+	}
+	all = printedTimes([]byte(source.String()))
+	for i := range all {
+		all[i].format = lines[all[i].format]
+	}
+	return all
+}
+
+// conversionsOf is a text of an output with conversions in place of its numbers.
+func conversionsOf(text string) string {
+	return numberInLine.ReplaceAllStringFunc(strings.ReplaceAll(text, "%", "%%"), func(n string) string {
+		if strings.ContainsAny(n, ".eE") {
+			return "%f"
+		}
+		return "%d"
+	})
+}
+
+// numberInLine matches a number that is no part of a word.
+var numberInLine = regexp.MustCompile(`\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b`)
+
+// numberUnit matches a number before the unit of a time or a rate.
+var numberUnit = regexp.MustCompile(`(?:^|[^\w.])(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) *[(\[]?(?:ns|us|µs|ms|s|sec|secs|seconds?|msec|usec|milliseconds|microseconds|nanoseconds|[kKMGTP]?i?(?:B|FLOPS?|FLOP|iter|it|tok|tokens|images|samples|fps)(?:/s|ps)?)\b`)
+
 // rateOf names a rate by the words before it; unknown is its unit where that does not say whether higher or lower is
 // better. A number that neither its unit nor its label makes a rate is none.
 func rateOf(label, unit string) (name, unknown string, ok bool) {

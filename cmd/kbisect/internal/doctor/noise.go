@@ -15,13 +15,12 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/compare"
-	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
-	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/preview"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/fixtures/simulate"
@@ -232,9 +231,8 @@ func (s *series) checks() []named {
 
 // Simulated searches by which the outlook is made.
 const (
-	outlookCommits  = 64
-	outlookTrials   = 20
-	outlookLaunches = 400 // at most, in a search
+	outlookCommits = 64
+	outlookTrials  = 20
 )
 
 // outlook says what effects a search could find here, by simulating searches with the noise of the series.
@@ -244,13 +242,11 @@ func (s *series) outlook(ctx context.Context, w io.Writer, p *policy.Policy) err
 	fmt.Fprintln(t, "effect\tfound\twrong\tlaunches\tminutes\t")
 	spec := s.spec()
 	for _, effect := range []float64{0.10, 0.05, 0.03, 0.02, 0.01, 0.005} {
-		spec.StepLog = math.Log1p(effect)
-		score, err := simulate.Simulate(ctx, spec, "kbisect", slowSearch(effect, p.Judge.Error))
+		score, err := preview.Slowdown(ctx, spec, effect, p.Judge.Error)
 		if err != nil {
 			return err
 		}
-		minutes := (score.DeviceSeconds + score.Builds*spec.BuildSeconds) / 60
-		fmt.Fprintf(t, "%s\t%.0f %%\t%.0f %%\t%.0f\t%s\t\n", words.Percent(effect), 100*score.Right, 100*score.Wrong, score.LaunchesMean, fmt.Sprintf("%.2g", minutes))
+		fmt.Fprintf(t, "%s\t%.0f %%\t%.0f %%\t%.0f\t%.2g\t\n", words.Percent(effect), 100*score.Right, 100*score.Wrong, score.Launches, score.Seconds/60)
 		if score.Right < 0.5 {
 			break // what is smaller is not found either
 		}
@@ -262,7 +258,7 @@ func (s *series) outlook(ctx context.Context, w io.Writer, p *policy.Policy) err
 	if spec.BuildSeconds == 0 {
 		builds = "without builds: none was made here"
 	}
-	fmt.Fprintf(w, "  with [judge] effect set to the effect; at most %d launches of %.3g s each; %s\n", outlookLaunches, spec.GoodSeconds, builds)
+	fmt.Fprintf(w, "  with [judge] effect set to the effect; at most %d launches of %.3g s each; %s\n", preview.MostLaunches, spec.GoodSeconds, builds)
 	return nil
 }
 
@@ -306,17 +302,6 @@ func (s *series) seconds() (launch, fixed, build float64) {
 	}
 	launch = max(0.001, float64(compare.Describe(walls).Median))
 	return launch, min(launch, float64(compare.Describe(before).Median)), build
-}
-
-// slowSearch is the search for a slowdown as run makes it.
-func slowSearch(effect, e float64) simulate.Rule {
-	return simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
-		b := search.Search{
-			Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}, Sampler: s, Launches: outlookLaunches,
-			Options: search.Options{Find: bisect.Slow, Metrics: []metric.Metric{{Name: "time"}}, Effect: effect, Error: e},
-		}
-		return find.Culprits(ctx, &b)
-	})
 }
 
 // write saves the series: one line for each number of a launch, the median of its samples.

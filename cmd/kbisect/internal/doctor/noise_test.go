@@ -17,7 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/fixtures/simulate"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/preview"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
@@ -149,8 +149,8 @@ func TestOutlookOfAQuietMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := s.spec()
-	spec.Commits, spec.Trials, spec.StepLog = 16, 3, math.Log1p(0.1)
-	score, err := simulate.Simulate(context.Background(), spec, "kbisect", slowSearch(0.1, p.Judge.Error))
+	spec.Commits, spec.Trials = 16, 3
+	score, err := preview.Slowdown(context.Background(), spec, 0.1, p.Judge.Error)
 	if err != nil || score.Right != 1 || score.Wrong != 0 {
 		t.Errorf("%+v, %v", score, err)
 	}

@@ -142,8 +142,11 @@ func chooseGood(ctx context.Context, p *policy.Policy, q *policy.Request, repo *
 			return nil
 		}
 	}
-	return exit.Usagef("no good end: no ancestor of %s is recorded as good\nhint: name one with --good REV, or find one with --find-good%s", wording.Short(p.Bad), baseline.GoodElsewhere(ctx, repo, p.Bad))
+	return exit.Usagef("%w: no ancestor of %s is recorded as good\nhint: name one with --good REV, or find one with --find-good%s", errNoGood, wording.Short(p.Bad), baseline.GoodElsewhere(ctx, repo, p.Bad))
 }
+
+// errNoGood says that no good end is named or recorded.
+var errNoGood = errors.New("no good end")
 
 // recordedGoods lists the commits that earlier searches found good, newest first.
 func recordedGoods(repo *source.Repo) ([]store.Good, error) {

@@ -128,6 +128,22 @@ func between(ctx context.Context, repo *source.Repo, p *policy.Policy) (*source.
 	return rng, policy.EndsOf(p, repo).CheckNamed()
 }
 
+// Ends reads a request for those who look at its ends without a search: its policy, and the range between them, nil
+// where no good end is named or recorded.
+func Ends(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Policy, *source.Range, error) {
+	p, err := read(ctx, q, repo)
+	if errors.Is(err, errNoGood) {
+		alone := *q
+		alone.FindGood = true
+		p, err = read(ctx, &alone, repo)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	rng, err := between(ctx, repo, p)
+	return p, rng, err
+}
+
 // Of is a search that has found nothing yet.
 func Of(s *session.Session) *Search {
 	return &Search{session: s, good: s.Policy.Good, options: s.Policy.Judge, hunks: map[string][]report.Hunk{}, switched: map[string]string{}}

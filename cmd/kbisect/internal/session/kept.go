@@ -79,6 +79,7 @@ const (
 	Comparing = "compare"
 	Measuring = "measure"
 	Examining = "noise"
+	Trying    = "try"
 )
 
 // IsSearch reports a search, as opposed to a comparison or a measurement.

@@ -1,0 +1,276 @@
+package preview
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+// Schema is that of a [Document].
+const Schema = "kbisect.try/1"
+
+// Document is what a preview found out.
+type Document struct {
+	Schema     string                 `json:"schema"`
+	Session    string                 `json:"session"`
+	Result     string                 `json:"result"`
+	Verdict    string                 `json:"verdict"`
+	Hint       string                 `json:"hint"` // what to do where nothing can be searched for
+	Ends       []End                  `json:"ends"` // the good one, unless none is known, and the bad one
+	Command    []string               `json:"command"`
+	Build      []string               `json:"build"`
+	BuildLimit float64                `json:"build_limit_s"`
+	Limit      float64                `json:"limit_s"`
+	Phases     []Phase                `json:"phases"`
+	Metric     string                 `json:"metric"`  // that is compared; "": none was read
+	Better     string                 `json:"better"`  // lower or higher
+	Metrics    []report.MetricSummary `json:"metrics"` // its values at the first end, case by case
+	Cases      []Case                 `json:"cases"`
+	Noise      report.Number          `json:"noise"`    // standard deviation of one launch, a fraction
+	Change     report.Number          `json:"change"`   // by which the bad end is worse, a fraction
+	Step       float64                `json:"step"`     // the largest change that stands out of the noise, of a case or of all; 0: none
+	Finds      []Outlook              `json:"finds"`    // what searches would come to, by change
+	Findable   float64                `json:"findable"` // the smallest of these changes that is found; 0: none
+	Commits    int                    `json:"commits"`  // in the range
+	Matter     int                    `json:"matter"`   // of these, that change an input
+	Cost       *Outlook               `json:"cost"`     // of a search; null where there is nothing to search for
+	GPUHour    float64                `json:"gpu_hour"`
+	CPU        report.Number          `json:"cpu_noise"` // that of the processor time of the same launches
+	Printed    string                 `json:"printed"`   // a line of the output with a time or a rate, where no metric was read
+	Devices    []string               `json:"devices"`
+	Next       []Next                 `json:"next"`
+	Warnings   []string               `json:"warnings"`
+	Error      *string                `json:"error"`
+
+	pattern string   // that reads Printed
+	asked   []string // the options that say what is searched for
+}
+
+// End is one end of the range, with what its launches came to.
+type End struct {
+	Revision string  `json:"revision"`
+	Commit   string  `json:"commit"`
+	Launches int     `json:"launches"`
+	Class    string  `json:"class"`
+	Phase    string  `json:"phase"`
+	Why      string  `json:"why"`
+	Build    float64 `json:"build_s"`
+	Wall     float64 `json:"wall_s"`
+}
+
+// Phase is the time of a phase at the first end and its limit in seconds; 0: it has none of its own.
+type Phase struct {
+	Name    string        `json:"phase"`
+	Seconds report.Number `json:"seconds"`
+	Limit   float64       `json:"limit_s"`
+}
+
+// Case is one case of the metric: its medians at the first and the last end.
+type Case struct {
+	Name   string        `json:"case"`
+	Unit   string        `json:"unit"`
+	Good   report.Number `json:"good"`
+	Bad    report.Number `json:"bad"`
+	Noise  report.Number `json:"noise"`
+	Change report.Number `json:"change"`
+}
+
+// Next is a command that a reader would give now.
+type Next struct {
+	Why  string `json:"why"`
+	Line string `json:"line"`
+}
+
+// conclude sets the verdict, what to do, and the commands.
+func (d *Document) conclude(call report.Call) {
+	next := func(why string, args ...string) { d.Next = append(d.Next, Next{why, call.Again(args...)}) }
+	ends := func() []string {
+		return slices.Concat([]string{"run", "--good", d.Ends[0].Revision, "--bad", d.Ends[1].Revision}, d.asked)
+	}
+	bad := End{}
+	if len(d.Ends) > 0 {
+		bad = d.Ends[len(d.Ends)-1]
+	}
+	passes := bad.Class == string(bisect.OK)
+	switch {
+	case d.Result == store.Interrupted:
+		d.Verdict = "Interrupted."
+	case d.Result == store.Infra:
+		d.Verdict = "Stopped: machine problem."
+	case d.Result == store.Inconclusive:
+		d.Verdict = "The budget was used up before both ends were launched."
+	case d.Result == OneEnd && passes:
+		d.Verdict = fmt.Sprintf("%s passes. No good revision is known: name one with --good REV.", bad.Revision)
+		next("records it as good, for later", "baseline", "record", bad.Revision)
+	case d.Result == OneEnd:
+		d.Verdict = fmt.Sprintf("%s fails: %s. No good revision is known.", bad.Revision, bad.Why)
+		next("walks back to a good revision, then searches", "run", "--find-good", "--bad", bad.Revision)
+	case d.Result == Ready && passes:
+		d.Verdict = fmt.Sprintf("Ready: %s is worse at %s than at %s by %s.", d.Metric, bad.Revision, d.Ends[0].Revision, words.Percent(d.Step))
+		next("the search", ends()...)
+		d.quieter(next)
+	case d.Result == Ready:
+		d.Verdict = fmt.Sprintf("Ready: %s passes, %s fails: %s.", d.Ends[0].Revision, bad.Revision, bad.Why)
+		next("the search", ends()...)
+	case d.Ends[0].Class != string(bisect.OK):
+		d.Verdict = fmt.Sprintf("Nothing to search for: the good revision %s fails: %s.", d.Ends[0].Revision, d.Ends[0].Why)
+		d.Hint = "name a revision that passes; where none does, the command or the build is at fault, not a commit"
+		next("walks back to a revision that passes", "run", "--find-good", "--bad", bad.Revision)
+	case !passes:
+		d.Verdict = fmt.Sprintf("Nothing to search for: %s cannot be judged: %s.", bad.Revision, bad.Why)
+		d.Hint = "a skip says nothing of a commit; name a bad revision that runs"
+	case d.Metric == "" && d.Printed != "":
+		d.Verdict = fmt.Sprintf("No difference: both revisions pass. The program prints %q, which nothing reads yet.", d.Printed)
+		d.Hint = fmt.Sprintf("in [metric] of kbisect.toml: from = \"regex\", pattern = '%s'", d.pattern)
+	case d.Metric == "":
+		d.Verdict = "No difference: both revisions pass, and no metric was read."
+		d.Hint = "a failure must exit with another code than 0; for a slowdown, a program prints its time (kbisect help metrics), or"
+		next("compares the time of the whole process", "try", "--good", d.Ends[0].Revision, "--bad", bad.Revision, "--metric", "wall")
+	default:
+		d.Verdict = fmt.Sprintf("No difference stands out: %s changes by %s, and varies by %s from launch to launch.", d.Metric, words.Change(1+float64(d.Change)), words.Percent(float64(d.Noise)))
+		d.Hint = "more launches decide:"
+		next("up to 120 pairs of launches", "compare", d.Ends[0].Revision, bad.Revision)
+		d.quieter(next)
+	}
+}
+
+// quieter names the processor time where it varies much less than the metric.
+func (d *Document) quieter(next func(why string, args ...string)) {
+	const less = 0.5
+	if d.CPU < less*d.Noise && d.Metric != "cpu" && len(d.Devices) == 0 {
+		next(fmt.Sprintf("the processor time varies by %s only", words.Percent(float64(d.CPU))), "try", "--good", d.Ends[0].Revision, "--bad", d.Ends[1].Revision, "--metric", "cpu")
+	}
+}
+
+// buildLine is the build as one gives it to --build.
+func (d *Document) buildLine() string {
+	if len(d.Build) == 3 && d.Build[0] == "sh" && d.Build[1] == "-c" {
+		return d.Build[2]
+	}
+	return words.Shell(d.Build)
+}
+
+// print writes the document as text.
+func (d *Document) print(out io.Writer) error {
+	var b strings.Builder
+	b.WriteString(d.Verdict + "\n\n")
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for i, e := range d.Ends {
+		side := "bad end"
+		if i < len(d.Ends)-1 {
+			side = "good end"
+		}
+		took := fmt.Sprintf("%s of %s", words.Count(e.Launches, "launch"), words.Quantity(e.Wall, "s"))
+		if e.Build > 0 {
+			took = fmt.Sprintf("built in %s, %s", words.Quantity(e.Build, "s"), took)
+		}
+		fmt.Fprintf(w, "  %s\t%s  %s: %s; %s\n", side, wording.Short(e.Commit), e.Revision, words.Printable(e.Why), took)
+	}
+	if len(d.Build) > 0 {
+		fmt.Fprintf(w, "  build\t%s (limit %s)\n", words.Printable(d.buildLine()), span(d.BuildLimit))
+	}
+	if len(d.Command) > 0 {
+		fmt.Fprintf(w, "  command\t%s (limit %s)\n", words.Printable(words.Shell(d.Command)), span(d.Limit))
+	}
+	if phases := d.phases(); phases != "" {
+		fmt.Fprintf(w, "  phases\t%s\n", phases)
+	}
+	if d.Metric != "" {
+		fmt.Fprintf(w, "  metric\t%s, %s is better, in %s\n", d.Metric, d.Better, words.Count(len(d.Cases), "case"))
+		const most = 6
+		for _, c := range d.Cases[:min(most, len(d.Cases))] {
+			fmt.Fprintf(w, "  \t%s%s\n", cmp.Or(c.Name, "all")+": ", c.words(len(d.Ends) == 2))
+		}
+		if more := len(d.Cases) - most; more > 0 {
+			fmt.Fprintf(w, "  \tand %d more\n", more)
+		}
+	}
+	if len(d.Finds) > 0 {
+		found := "a search finds no change up to 10 %"
+		if d.Findable > 0 {
+			found = fmt.Sprintf("a search finds changes from %s on", words.Percent(d.Findable))
+		}
+		fmt.Fprintf(w, "  noise\t%s from launch to launch; %s\n", words.Percent(float64(d.Noise)), found)
+	}
+	if d.Cost != nil {
+		fmt.Fprintf(w, "  a search\t%s\n", d.cost())
+	}
+	w.Flush()
+	for _, warning := range d.Warnings {
+		fmt.Fprintf(&b, "  note: %s\n", words.Printable(warning))
+	}
+	if d.Hint != "" || len(d.Next) > 0 {
+		b.WriteString("\nNext")
+		if d.Hint != "" {
+			b.WriteString(": " + d.Hint)
+		}
+		b.WriteString("\n")
+	}
+	for _, n := range d.Next {
+		fmt.Fprintf(&b, "  %s    # %s\n", n.Line, n.Why)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// span is a limit as people write it.
+func span(seconds float64) string {
+	text := wording.Span(time.Duration(seconds * float64(time.Second)))
+	if whole, ok := strings.CutSuffix(text, "m0s"); ok {
+		return whole + "m"
+	}
+	return text
+}
+
+// phases are those of a trial in their order, with their limits.
+func (d *Document) phases() string {
+	var all []string
+	for _, p := range d.Phases {
+		if p.Name == "build" {
+			continue
+		}
+		text := fmt.Sprintf("%s %s", p.Name, words.Quantity(float64(p.Seconds), "s"))
+		if p.Limit > 0 {
+			text += fmt.Sprintf(" (limit %s)", span(p.Limit))
+		}
+		all = append(all, text)
+	}
+	return words.Listed(all, 8)
+}
+
+// words are the values of a case at one end or both.
+func (c Case) words(both bool) string {
+	text := words.Quantity(float64(c.Good), c.Unit)
+	if both {
+		text += fmt.Sprintf(" to %s (%s)", words.Quantity(float64(c.Bad), c.Unit), words.Change(float64(c.Bad)/float64(c.Good)))
+	}
+	return text
+}
+
+// cost is what a search takes.
+func (d *Document) cost() string {
+	if d.Cost.Right < 0.5 {
+		return fmt.Sprintf("does not find a change of %s with this noise in %d launches", words.Percent(float64(d.Cost.Effect)), MostLaunches)
+	}
+	text := fmt.Sprintf("%d of %s change an input: about %.0f launches and %.0f builds, %s", d.Matter, words.Count(d.Commits, "commit"), d.Cost.Launches, d.Cost.Builds, words.Seconds(d.Cost.Seconds))
+	if d.GPUHour > 0 {
+		text += fmt.Sprintf(", %.2g at %.4g an hour", d.Cost.Seconds/3600*d.GPUHour, d.GPUHour)
+	}
+	if d.Cost.Effect.Known() {
+		text += fmt.Sprintf(", for a change of %s", words.Percent(float64(d.Cost.Effect)))
+		if d.Cost.Right < certainly {
+			text += fmt.Sprintf("; %.0f %% of simulated searches found it", 100*d.Cost.Right)
+		}
+	}
+	return text
+}

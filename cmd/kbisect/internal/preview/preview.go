@@ -1,0 +1,389 @@
+// Package preview is kbisect try: it builds and launches both ends of a search a few times, and says what was read of
+// them, how noisy they are, what a search could find and what it would cost ([Run]). It decides nothing: the costs come
+// from the search itself, run on a simulated device with the noise that was seen ([Slowdown]).
+package preview
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/search/question"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/detect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/fixtures/simulate"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/store"
+)
+
+const (
+	launches  = 3    // of each end, where their times matter
+	searches  = 20   // simulated, for each change
+	certainly = 0.95 // share of them that must name the culprit, for a change that can be found
+)
+
+// effects are the changes that are tried, largest first.
+func effects() []float64 { return []float64{0.10, 0.05, 0.03, 0.02, 0.01, 0.005} }
+
+// The results of a preview besides those of every session.
+const (
+	Ready        = "ready"         // there is something to search for
+	NoDifference = "no-difference" // the ends show none
+	OneEnd       = "one-end"       // no good end is known, so that only the bad one was launched
+)
+
+// preview is one run of kbisect try.
+type preview struct {
+	session    *session.Session
+	candidates []bisect.Candidate // the good end, unless none is known, and the bad one
+	names      []string           // of these, as the user wrote them
+	ended      [][]bisect.Outcome // their launches
+	commits    int                // in the range
+	matter     int                // of these, that change an input
+}
+
+// Run launches the ends of the search that the request describes, and reports on them as text or, asJSON, as JSON.
+func Run(ctx context.Context, e session.Env, asJSON bool) error {
+	repo, err := source.Open(e.Request.Dir)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	defer repo.Close()
+	e.Request.Axis, e.Request.Repeat = policy.AxisHistory, 1
+	p, rng, err := search.Ends(ctx, e.Request, repo)
+	if err != nil {
+		return err
+	}
+	t, err := session.Begin(ctx, e, repo, p, session.Trying)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	t.Range = rng
+	if e.Request.Bad == "HEAD" {
+		session.WarnUncommitted(ctx, t, "the bad end")
+	}
+	x := preview{session: t}
+	if rng != nil {
+		x.candidates, x.names = []bisect.Candidate{{Commit: p.Good}}, []string{cmp.Or(e.Request.Good, p.Good)}
+		x.commits = len(rng.Commits)
+		for _, c := range rng.Commits {
+			if !c.Neutral {
+				x.matter++
+			}
+		}
+	}
+	x.candidates, x.names = append(x.candidates, bisect.Candidate{Commit: p.Bad}), append(x.names, e.Request.Bad)
+	x.ended = make([][]bisect.Outcome, len(x.candidates))
+	if err := t.Start(ctx); err != nil {
+		return err
+	}
+	return x.run(ctx, asJSON)
+}
+
+// run launches, reports and concludes the session.
+func (x *preview) run(ctx context.Context, asJSON bool) error {
+	t := x.session
+	err := x.launch(ctx)
+	result, userErr := t.Ended(ctx, err, "at either end")
+	if userErr != nil {
+		return userErr
+	}
+	d, err2 := x.document(ctx, result)
+	if err2 != nil {
+		return t.Fail(err2)
+	}
+	d.Error = report.ErrorText(err)
+	code := map[string]int{Ready: exit.OK, OneEnd: exit.OK, NoDifference: exit.NoDifference, store.Infra: exit.Machine, store.Interrupted: exit.Interrupted}[d.Result]
+	return t.Conclude(d.Result, d.Verdict, code, err, d, func() error {
+		if asJSON {
+			return report.WriteJSON(t.Output.Stdout, d)
+		}
+		return d.print(t.Output.Stdout)
+	})
+}
+
+// launch makes one launch of each end, and more in turn where their times matter.
+func (x *preview) launch(ctx context.Context) error {
+	t := x.session
+	purposes := []bisect.Purpose{bisect.EndGood, bisect.EndBad}[2-len(x.candidates):]
+	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
+	for i := range launches {
+		for side, c := range x.candidates {
+			o, err := t.Memory.Sample(ctx, bisect.Request{Candidate: c, Purpose: purposes[side], Nth: i, Timing: true})
+			if errors.Is(err, bisect.ErrSpent) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			x.ended[side] = append(x.ended[side], o)
+		}
+		if x.failing() || i == 0 && len(x.metrics()) == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// failing reports an end that did not end well.
+func (x *preview) failing() bool {
+	return slices.ContainsFunc(x.ended, func(of []bisect.Outcome) bool {
+		return slices.ContainsFunc(of, func(o bisect.Outcome) bool { return o.Class != bisect.OK })
+	})
+}
+
+// first is the first outcome of an end that did not end well, else its first.
+func first(of []bisect.Outcome) bisect.Outcome {
+	if i := slices.IndexFunc(of, func(o bisect.Outcome) bool { return o.Class != bisect.OK }); i >= 0 {
+		return of[i]
+	}
+	return of[0]
+}
+
+// metrics are those of the search of which every end gave a value.
+func (x *preview) metrics() (out []metric.Metric) {
+	if t := x.session.Policy; t.Judge.Find != "" && t.Judge.Find != bisect.Slow {
+		return nil
+	}
+	for _, m := range x.session.Policy.Judge.Metrics {
+		if !slices.ContainsFunc(x.ended, func(of []bisect.Outcome) bool {
+			_, ok := m.Log(of[0])
+			return !ok
+		}) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// document says what the launches showed; result is that of the session where it was ended early.
+func (x *preview) document(ctx context.Context, result string) (*Document, error) {
+	t := x.session
+	d := &Document{
+		Schema: Schema, Session: t.Record.ID, Command: t.Policy.Plan.Run, Build: t.Policy.Plan.Build,
+		Ends: []End{}, Phases: []Phase{}, Metrics: []report.MetricSummary{}, Cases: []Case{}, Finds: []Outlook{}, Commits: x.commits, Matter: x.matter,
+		GPUHour: t.Policy.GPUHour, Devices: append([]string{}, t.Devices.Names()...), Next: []Next{},
+	}
+	d.Result, d.Noise, d.Change, d.CPU = result, bisect.Unknown(), bisect.Unknown(), bisect.Unknown()
+	for side, of := range x.ended {
+		e := End{Revision: x.names[side], Commit: x.candidates[side].Commit, Launches: len(of)}
+		for _, o := range of {
+			e.Build = max(e.Build, o.Build)
+		}
+		if len(of) > 0 {
+			o := first(of)
+			e.Class, e.Phase, e.Why, e.Wall = string(o.Class), o.Phase, o.Describe(), o.Wall
+		}
+		d.Ends = append(d.Ends, e)
+	}
+	if result == "" && len(x.ended[0]) == 0 || len(x.ended[len(x.ended)-1]) == 0 {
+		d.Result = cmp.Or(result, store.Inconclusive)
+	}
+	if d.Result == "" {
+		x.phases(d)
+		err := x.judge(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if m := t.Policy.Asked; m != "" {
+		d.asked = append(d.asked, "--metric", m)
+	}
+	if f := t.Policy.Judge.Find; f != "" {
+		d.asked = append(d.asked, "--find", string(f))
+	}
+	d.conclude(t.LedgerOf().Call)
+	d.Warnings = append([]string{}, t.LaunchWarnings()...)
+	return d, nil
+}
+
+// phases notes the time of each phase at the first end, with its limit.
+func (x *preview) phases(d *Document) {
+	limits := x.session.LedgerOf().Limits
+	for _, p := range session.PhaseTimes(x.ended[0]) {
+		seconds := p.Times.Median
+		if !seconds.Known() { // every launch began with empty caches
+			seconds = p.Cold.Median
+		}
+		d.Phases = append(d.Phases, Phase{p.Phase, seconds, limits[p.Phase]})
+	}
+	d.Limit, d.BuildLimit = limits[bisect.WholeTrial], limits["build"]
+}
+
+// judge finds out what there is to search for, and what that would cost.
+func (x *preview) judge(ctx context.Context, d *Document) error {
+	t := x.session
+	bad := first(x.ended[len(x.ended)-1])
+	d.Result = NoDifference
+	if len(x.ended) == 1 {
+		d.Result = OneEnd
+	}
+	ms := x.metrics()
+	if x.failing() {
+		if len(x.ended) == 2 && first(x.ended[0]).Class == bisect.OK && bad.Class != bisect.Skip {
+			d.Result = Ready
+			return x.failure(ctx, d, bad.Wall)
+		}
+		return nil
+	}
+	if len(ms) == 0 {
+		if t.Policy.Measured || t.Policy.Asked != "" {
+			return cmp.Or(session.Unmeasured(t), exit.Usage(&compare.UnknownMetricError{Wanted: t.Policy.Judge.Metrics[0].Name, Sent: metric.Sent(bad)}))
+		}
+		d.pattern, d.Printed, _ = detect.Printed(bad.Tail)
+		return nil
+	}
+	ms, err := metric.Directed(ms, slices.Concat(x.ended...)...)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	n := session.Numbers(slices.Concat(x.ended...), ms[0].Name)
+	of := session.ByNumber(x.ended[0])
+	for _, one := range n {
+		d.Metrics = append(d.Metrics, session.MetricSummary(t, of(one), one))
+	}
+	d.Metric, d.Better = ms[0].Name, string(ms[0].Better())
+	levels := x.levels(ms[0], "")
+	d.Noise, d.Change = scatter(levels)
+	d.CPU, _ = scatter(x.cpu())
+	for _, one := range n {
+		at := x.levels(ms[0], one.One)
+		noise, change := scatter(at)
+		d.Cases = append(d.Cases, Case{one.One, ms[0].Unit(x.ended[0][0]), median(ms[0], x.ended[0], one.One), median(ms[0], x.ended[len(x.ended)-1], one.One), noise, change})
+	}
+	if len(x.ended) == 1 {
+		return nil
+	}
+	// The largest step of a case or of all together that stands out of its scatter is what a search would follow.
+	step := 0.0
+	for _, c := range append([]Case{{Noise: d.Noise, Change: d.Change}}, d.Cases...) {
+		clear := question.ClearlyDiffer * float64(c.Noise) * math.Sqrt(2.0/launches)
+		if y := math.Log1p(float64(c.Change)); y > max(clear, metric.EffectMargin*math.Log1p(t.Policy.Judge.Effect)) && y > step {
+			step = y
+		}
+	}
+	d.Step = math.Expm1(step)
+	if step > 0 {
+		d.Result = Ready
+	}
+	return x.slowdown(ctx, d)
+}
+
+// levels are the logarithms of a number by end, larger is worse.
+func (x *preview) levels(m metric.Metric, one string) (out [][]float64) {
+	for _, of := range x.ended {
+		var y []float64
+		for _, o := range of {
+			if v, ok := m.Value(o, one); ok && v > 0 && o.Unfit == "" {
+				y = append(y, math.Log(v))
+				if m.Higher {
+					y[len(y)-1] *= -1
+				}
+			}
+		}
+		out = append(out, y)
+	}
+	return out
+}
+
+// cpu are the logarithms of the processor times by end.
+func (x *preview) cpu() (out [][]float64) {
+	for _, of := range x.ended {
+		var y []float64
+		for _, o := range of {
+			if o.CPU > 0 {
+				y = append(y, math.Log(o.CPU))
+			}
+		}
+		out = append(out, y)
+	}
+	return out
+}
+
+// median is that of a number over launches; not known where they gave none.
+func median(m metric.Metric, of []bisect.Outcome, one string) report.Number {
+	var v []float64
+	for _, o := range of {
+		if x, ok := m.Value(o, one); ok {
+			v = append(v, x)
+		}
+	}
+	return compare.Describe(v).Median
+}
+
+// scatter is the standard deviation of one launch, and by how much the last end is worse than the first, both as a
+// fraction; what launches do not tell is not known.
+func scatter(ends [][]float64) (noise, change report.Number) {
+	squares, n := 0.0, -len(ends)
+	means := make([]float64, len(ends))
+	for i, y := range ends {
+		for _, v := range y {
+			means[i] += v / float64(len(y))
+		}
+		for _, v := range y {
+			squares += (v - means[i]) * (v - means[i])
+		}
+		n += len(y)
+	}
+	noise, change = bisect.Unknown(), bisect.Unknown()
+	if n > 0 {
+		noise = report.Number(math.Expm1(math.Sqrt(squares / float64(n))))
+	}
+	if len(ends) == 2 && len(ends[0]) > 0 && len(ends[1]) > 0 {
+		change = report.Number(math.Expm1(means[1] - means[0]))
+	}
+	return noise, change
+}
+
+// device is a simulated device on which a launch takes what it takes here.
+func (x *preview) device() simulate.Spec {
+	s := simulate.DefaultSpec()
+	s.Commits, s.Trials, s.Noise, s.BuildSeconds = max(2, x.matter), searches, simulate.Noise{Burst: 1}, 0
+	good := x.ended[0]
+	s.GoodSeconds, s.LaunchSeconds = max(0.001, good[len(good)-1].Wall), max(0.001, good[len(good)-1].Wall)
+	for _, of := range x.ended {
+		for _, o := range of {
+			s.BuildSeconds = max(s.BuildSeconds, o.Build)
+		}
+	}
+	return s
+}
+
+// failure says what the search for a failure costs that takes so many seconds to show.
+func (x *preview) failure(ctx context.Context, d *Document, seconds float64) error {
+	out, err := failure(ctx, x.device(), max(0.001, seconds), x.session.Policy.Judge.Error)
+	d.Cost = &out
+	return err
+}
+
+// slowdown says which changes can be found with the noise seen, and what the search for the one seen, or else for the
+// smallest worth finding, costs.
+func (x *preview) slowdown(ctx context.Context, d *Document) error {
+	spec := x.device()
+	const least = 1e-4 // what hardly scatters may only seem so in a few launches
+	spec.Noise.ProcessSD = max(least, math.Log1p(float64(d.Noise)))
+	errorRate, wanted := x.session.Policy.Judge.Error, x.session.Policy.Judge.Effect
+	for _, effect := range effects() {
+		out, err := Slowdown(ctx, spec, effect, errorRate)
+		if err != nil {
+			return err
+		}
+		if d.Finds = append(d.Finds, out); out.Right < certainly {
+			break
+		}
+		d.Findable = effect
+	}
+	out, err := Slowdown(ctx, spec, max(d.Step, wanted), errorRate)
+	d.Cost = &out
+	return err
+}
