@@ -38,6 +38,7 @@ type strands struct {
 	strand []int   // of each commit
 	before []int   // the commit before it in its strand, or -1
 	up     [][]int // the strands that each strand's first commit descends from
+	last   []int   // the last strand that descends directly from each; itself where none does
 }
 
 func squeeze(parents [][]int) strands {
@@ -56,9 +57,14 @@ func squeeze(parents [][]int) strands {
 		g.strand[i], g.before[i] = len(g.up), -1
 		up := make([]int, 0, len(ps))
 		for _, p := range ps {
-			up = append(up, g.strand[p])
+			if s := g.strand[p]; !slices.Contains(up, s) {
+				up = append(up, s)
+			}
 		}
-		g.up = append(g.up, up)
+		g.up, g.last = append(g.up, up), append(g.last, len(g.up))
+		for _, p := range up {
+			g.last[p] = len(g.up) - 1
+		}
 	}
 	return g
 }
@@ -82,12 +88,26 @@ func (g strands) masses(weight []float64) []float64 {
 }
 
 // reach returns the weight that each strand reaches, its own included. Reachability is computed for 64
-// strands at a time: one pass over all strands with one word each. That is E·S/64 word operations and
-// never the full matrix; strands without weight cost nothing.
+// strands at a time: one pass over the strands after them with one word each. It ends where all that later strands
+// descend from reaches the whole block. That is E·S/64 word operations at most and never the full matrix; strands without
+// weight cost nothing.
 func (g strands) reach(total []float64) []float64 {
-	n := len(total)
-	sum := make([]float64, n)
+	n, root := len(total), 0                                 // root: the last strand whose parent is the good end
+	sum, onwards := make([]float64, n), make([]float64, n+1) // onwards: of a strand and all after it
 	row := make([]uint64, n)
+	open := make([]int, n+1) // what stands before a strand, the good end too, and is a parent of it or of a later one
+	for s, last := range g.last {
+		open[s+1]++
+		open[last+1]--
+		if len(g.up[s]) == 0 {
+			root = s
+		}
+	}
+	open[0]++
+	open[root+1]--
+	for s := range n {
+		open[s+1] += open[s]
+	}
 	for first := 0; first < n; first += 64 {
 		last := min(first+64, n)
 		if !slices.ContainsFunc(total[first:last], func(w float64) bool { return w != 0 }) {
@@ -98,7 +118,12 @@ func (g strands) reach(total []float64) []float64 {
 		for b := range table {
 			whole += table[b][255]
 		}
+		full := 0 // of the open strands, those that reach all of the block
 		for s := first; s < n; s++ {
+			if s >= last && full == open[s] {
+				onwards[s] += whole
+				break
+			}
 			var r uint64
 			if s < last {
 				r = 1 << (s - first)
@@ -106,16 +131,27 @@ func (g strands) reach(total []float64) []float64 {
 			for _, p := range g.up[s] {
 				if p >= first { // nothing before the block reaches into it
 					r |= row[p]
+					if g.last[p] == s && row[p] == all {
+						full--
+					}
 				}
 			}
 			if row[s] = r; r == all { // as what comes after a merge does
 				sum[s] += whole
+				if g.last[s] > s {
+					full++
+				}
 				continue
 			}
 			for b := 0; r != 0; b, r = b+1, r>>8 {
 				sum[s] += table[b][r&255]
 			}
 		}
+	}
+	after := 0.0
+	for s := range sum {
+		after += onwards[s]
+		sum[s] += after
 	}
 	return sum
 }

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"maps"
 	"math"
 	"slices"
 
@@ -66,15 +65,8 @@ func (p *Span) Clear() {
 			p.alike[c.Key] = append(p.alike[c.Key], i)
 		}
 	}
-	for key, group := range p.again() {
-		first := bisect.Ancestors(p.Commits, group[0])
-		for _, i := range group {
-			for k, in := range bisect.Ancestors(p.Commits, i) {
-				if key == p.GoodKey && in || in != first[k] {
-					p.Prior[k] = 0
-				}
-			}
-		}
+	for _, group := range p.again() {
+		p.clearAround(group)
 	}
 	if p.Blind = slices.Max(p.Prior) == 0; p.Blind {
 		for i := range p.Prior {
@@ -83,48 +75,113 @@ func (p *Span) Clear() {
 	}
 }
 
-// again lists, by their key, the commits that brought inputs which were there before, with the first to have them. Where
-// two kinds of inputs alternate (a change was made, reverted and made again) they are left out: if they behave
-// differently, the range holds several changes, and clearing what lies between equals would clear them all.
-func (p *Span) again() map[string][]int {
-	all := map[string][]int{}
+// again lists, by equal inputs, the commits that brought inputs which were there before, with the first to have them; the
+// good end is the first of its own. Where two kinds of inputs alternate (a change was made, reverted and made again) they
+// are left out: if they behave differently, the range holds several changes, and clearing what lies between equals would
+// clear them all. In a history where that takes long to tell, nothing is cleared, which costs launches only.
+func (p *Span) again() (groups [][]int) {
+	const patience = 200 // steps a commit
+	of := map[string]int{}
 	for i, c := range p.Commits {
 		if c.Key != "" && !c.Neutral && p.Within[i] {
-			all[c.Key] = append(all[c.Key], i)
+			g, ok := of[c.Key]
+			if !ok {
+				if g, of[c.Key] = len(groups), len(groups); c.Key == p.GoodKey {
+					groups = append(groups, []int{belief.GoodEnd})
+				} else {
+					groups = append(groups, nil)
+				}
+			}
+			groups[g] = append(groups[g], i)
 		}
 	}
-	maps.DeleteFunc(all, func(key string, group []int) bool { return len(group) == 1 && key != p.GoodKey })
-	alternate := map[string]bool{}
-	for key, group := range all {
-		between := p.between(group, key == p.GoodKey)
-		for other, commits := range all {
-			if in := slices.IndexFunc(commits, func(i int) bool { return between[i] }); other != key && in >= 0 && slices.ContainsFunc(commits, func(i int) bool { return !between[i] }) {
-				alternate[key], alternate[other] = true, true
+	n := len(p.Commits)
+	member, after, before := slices.Repeat([]int{-1}, n), make([]bool, n), make([]bool, n)
+	for g, group := range groups {
+		for _, i := range group {
+			if len(group) > 1 && i >= 0 {
+				member[i] = g
 			}
 		}
 	}
-	maps.DeleteFunc(all, func(key string, _ []int) bool { return alternate[key] })
-	return all
-}
-
-// between marks the commits that descend from one commit of a group, or from the good end, and that another reaches.
-func (p *Span) between(group []int, good bool) []bool {
-	after, before := make([]bool, len(p.Commits)), make([]bool, len(p.Commits))
-	for _, i := range group {
-		after[i], before[i] = true, true
-	}
-	for i, c := range p.Commits {
-		after[i] = after[i] || good || slices.ContainsFunc(c.InRange, func(k int) bool { return after[k] })
-	}
-	for i := len(p.Commits) - 1; i >= 0; i-- {
-		for _, k := range p.Commits[i].InRange {
-			before[k] = before[k] || before[i]
+	alternate := make([]bool, len(groups))
+	steps := 0
+	for g, group := range groups {
+		if len(group) == 1 {
+			continue
+		}
+		low, high := max(0, group[0]), group[len(group)-1]
+		if steps += high - low; steps > patience*n {
+			return nil
+		}
+		in := map[int]int{} // commits of another group that descend from one of this and that another of this reaches
+		for i := low; i <= high; i++ {
+			after[i] = group[0] < 0 || member[i] == g || slices.ContainsFunc(p.Commits[i].InRange, func(k int) bool { return k >= low && after[k] })
+			before[i] = member[i] == g
+		}
+		for i := high; i >= low; i-- {
+			if before[i] && after[i] && member[i] >= 0 {
+				in[member[i]]++
+			}
+			for _, k := range p.Commits[i].InRange {
+				if before[i] && k >= low {
+					before[k] = true
+				}
+			}
+		}
+		for other, k := range in {
+			if size := len(groups[other]); other != g && k < size && !(k == size-1 && groups[other][0] < 0) {
+				alternate[g], alternate[other] = true, true
+			}
 		}
 	}
-	for i := range after {
-		after[i] = after[i] && before[i]
+	for g := range groups {
+		if alternate[g] || len(groups[g]) == 1 {
+			groups[g] = nil
+		}
 	}
-	return after
+	return groups
+}
+
+// clearAround clears the commits that some of a group reach and others do not; the good end reaches none.
+func (p *Span) clearAround(group []int) {
+	reached := make(map[int]uint64)
+	for rest := group; len(rest) > 1; {
+		some := rest[1:min(64, len(rest))] // beside the first of all
+		rest = rest[len(some):]
+		clear(reached)
+		all, open := uint64(1)<<(len(some)+1)-1, 0
+		reach := func(i int, by uint64) {
+			was := reached[i]
+			if now := was | by; now != was {
+				reached[i] = now
+				if was == 0 && now != all {
+					open++
+				} else if was != 0 && now == all {
+					open--
+				}
+			}
+		}
+		for k, i := range some {
+			reach(i, 2<<k)
+		}
+		if group[0] >= 0 {
+			reach(group[0], 1)
+		}
+		for i := some[len(some)-1]; open > 0; i-- {
+			by := reached[i]
+			if by == 0 {
+				continue
+			}
+			if by != all {
+				p.Prior[i] = 0
+				open--
+			}
+			for _, k := range p.Commits[i].InRange {
+				reach(k, by)
+			}
+		}
+	}
 }
 
 // forgetKeys makes every commit a candidate of its own.

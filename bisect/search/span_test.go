@@ -101,6 +101,33 @@ func TestSpanClears(t *testing.T) {
 	})
 }
 
+// The same of many commits of equal inputs.
+func TestSpanClearsManyEquals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		commits, _ := drawRange(t, 400)
+		for i := range commits {
+			if commits[i].Key, commits[i].Neutral = "", false; rapid.Bool().Draw(t, "equal") {
+				commits[i].Key = "a"
+			}
+		}
+		goodKey := rapid.SampledFrom([]string{"", "a"}).Draw(t, "good key")
+		p := NewSpan(commits, bisect.Candidate{Commit: "good"}, goodKey)
+		some, all := make([]bool, len(commits)), slices.Repeat([]bool{goodKey == ""}, len(commits))
+		for i, c := range commits {
+			for k, in := range bisect.Ancestors(commits, i) {
+				if c.Key == "a" {
+					some[k], all[k] = some[k] || in, all[k] && in
+				}
+			}
+		}
+		for k, w := range p.Prior {
+			if !p.Blind && (w == 0) != (some[k] && !all[k]) {
+				t.Fatalf("prior of %d is %v; some reach it %v, all %v", k, w, some[k], all[k])
+			}
+		}
+	})
+}
+
 // The sides of one commit are itself and its parents. Those of a set are the earliest commit that holds all of it and the
 // latest before that which holds none.
 func TestSpanSides(t *testing.T) {
