@@ -367,7 +367,7 @@ type UnknownMetricError struct {
 	Wanted string
 	Sent   []string // what they do give
 	Only   string   // the one side that gives it; "" where both do or none does
-	Clash  string   // both give it, in different units; "" where they do not
+	Clash  string   // both give it, in different or in several units; "" where they do not
 }
 
 func (e *UnknownMetricError) Error() string {

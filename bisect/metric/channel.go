@@ -166,7 +166,7 @@ func Channels(ms []Metric, g, b bisect.Outcome) []Channel {
 			continue
 		}
 		shared := alike(m, g, b)
-		if shared == nil && (len(Cases(m, g)) > 1 || len(Cases(m, b)) > 1 || !slices.Equal(m.units(g), m.units(b))) {
+		if shared == nil && (len(Cases(m, g)) > 1 || len(Cases(m, b)) > 1 || len(m.units(g)) > 1 || !slices.Equal(m.units(g), m.units(b))) {
 			continue
 		}
 		out = append(out, Channel{Metric: m, All: true, of: shared}.within(g))
@@ -191,25 +191,26 @@ func InCommon(a, b []string) []string {
 	return out
 }
 
-// alike lists the cases that two launches give in the same units; nil if there are none.
+// alike lists the cases that two launches give in one and the same unit; nil if there are none. A launch that gives a
+// case in several, such as 10 and 3 ms, gives no number of it.
 func alike(m Metric, a, b bisect.Outcome) (out []string) {
 	of, other := NewParts(a), NewParts(b)
 	for _, one := range InCommon(Cases(m, a), Cases(m, b)) {
 		c := Channel{Metric: m, Case: one}
-		if slices.Equal(m.units(of.Of(c)), m.units(other.Of(c))) {
+		if u := m.units(of.Of(c)); len(u) == 1 && slices.Equal(u, m.units(other.Of(c))) {
 			out = append(out, one)
 		}
 	}
 	return out
 }
 
-// Clashes says which cases two launches give in different units.
+// Clashes says which cases two launches give in different units, or in several.
 func Clashes(ms []Metric, first [2]bisect.Outcome, sides [2]string) (out []string) {
 	of := [2]Parts{NewParts(first[0]), NewParts(first[1])}
 	for _, m := range ms {
 		for _, one := range InCommon(Cases(m, first[0]), Cases(m, first[1])) {
 			c := Channel{Metric: m, Case: one}
-			if a, b := m.units(of[0].Of(c)), m.units(of[1].Of(c)); !slices.Equal(a, b) {
+			if a, b := m.units(of[0].Of(c)), m.units(of[1].Of(c)); !slices.Equal(a, b) || len(a) > 1 {
 				out = append(out, fmt.Sprintf("%s gives %s %s, %s %s", sides[0], c.Name(), inUnits(a), sides[1], inUnits(b)))
 			}
 		}

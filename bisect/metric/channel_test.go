@@ -89,6 +89,7 @@ func TestUnitsOfTwoLaunches(t *testing.T) {
 		{"no unit at all", in(one, "", ""), in(one, "", ""), "time", "time", ""},
 		{"two units unknown", in(one, "", "bananas"), in(one, "", "apples"), "", "", "A gives time in bananas, B in apples"},
 		{"two units at once", both, one, "", "", "A gives time without a unit and in us, B in us"},
+		{"two units at once in both", both, both, "", "", "A gives time without a unit and in us, B without a unit and in us"},
 		{"one case", two, in(two, "b", "MB/s"), "time", "time of a", "A gives time of b in us, B in MB/s"},
 		{"a unit for each case", in(two, "b", "MB/s"), in(two, "b", "MB/s"), "time, time of a, time of b", "time, time of a, time of b", ""},
 		{"a case of another name", outcome("time", "y", 1.0), renamed, "", "", ""},

@@ -18,6 +18,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
 // A commit whose 30 objects name 10^9 files is set aside, and the search goes on to the culprit.
@@ -41,6 +43,29 @@ func TestTreeBomb(t *testing.T) {
 	bad := r.commit("bad")
 	d := r.finding(0, "--good", good, "--", "./test.sh")
 	if len(d.Culprits) != 1 || d.Culprits[0].Commit != bad || !d.Culprits[0].Confirmed {
+		t.Errorf("%+v", d.Culprits)
+	}
+}
+
+// A repository that is moved in mid-search is no commit's fault: the search stops, and goes on once it is there again.
+func TestRepositoryMovedInMidSearch(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	away := filepath.Join(t.TempDir(), "away")
+	ids := r.history(8, func(i int) string {
+		if i < 5 {
+			return "exit 0"
+		}
+		return "test ! -d " + r.dir + "/.git || test -e " + r.home + "/moved || { touch " + r.home + "/moved; mv " + r.dir + " " + away + "; }; exit 1"
+	})
+	out, errs, code := r.kbisect("run", "--json", "--good", ids[0], "--", "./test.sh")
+	if code != exit.Machine || !strings.Contains(errs, "was moved or removed during the search") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	if err := os.Rename(away, r.dir); err != nil {
+		t.Fatal(err)
+	}
+	if d := r.finding(0, "--resume"); len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[4] || !d.Culprits[0].Confirmed {
 		t.Errorf("%+v", d.Culprits)
 	}
 }

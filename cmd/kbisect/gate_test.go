@@ -155,7 +155,8 @@ func TestConfiguredMetricThatIsNeverFound(t *testing.T) {
 	// A number that is none at HEAD, or at both, is no mistake of who asks, and no pass.
 	config("[metric]\nname = \"time\"\nfrom = \"regex\"\nunit = \"us\"\npattern = '32=(?P<value>[^ #]+)'\n")
 	for _, x := range [][3]string{
-		{"32=nan", "main", "time: HEAD does not report it"},
+		{"32=nan", "main", "time: HEAD reports no number of it that can be compared, as those above 0 can"},
+		{"32=nan ", "HEAD~1", "the merge base reports no number of time that can be compared, as those above 0 can"},
 		{"32=0", "main", "time: HEAD reports no number of it that can be compared, as those above 0 can"},
 		{"32=0 ", "HEAD~1", "the merge base reports no number of time that can be compared, as those above 0 can"},
 	} {
@@ -164,6 +165,14 @@ func TestConfiguredMetricThatIsNeverFound(t *testing.T) {
 		if out, errs, code := r.kbisect("gate", "--base", x[1], "--quiet"); code != exit.Inconclusive || !strings.HasPrefix(out, "Cannot tell: "+x[2]) {
 			t.Errorf("%s: exit %d\n%s%s", x[0], code, out, errs)
 		}
+	}
+	r.write("kbisect.toml", "version = 1\n[run]\ncommand = [\"sh\", \"run.sh\"]\n[metric]\nname = \"time\"\nfrom = \"protocol\"\n")
+	for _, cases := range []string{"32=nan", "32=nan "} {
+		r.write("cases", cases)
+		r.commit("the case is" + cases)
+	}
+	if out, errs, code := r.kbisect("gate", "--base", "HEAD~1", "--quiet"); code != exit.Inconclusive || !strings.HasPrefix(out, "Cannot tell: the merge base reports no number of time") {
+		t.Errorf("samples: exit %d\n%s%s", code, out, errs)
 	}
 }
 

@@ -46,8 +46,8 @@ func NewPattern(metric, unit, pattern string) (*Pattern, error) {
 // Line adds the values in one line of output, as a terminal shows it, to all.
 func (p *Pattern) Line(line string, all []bisect.Series) []bisect.Series {
 	for _, m := range p.matches(line) {
-		v, ok := number(m[p.value])
-		if !ok {
+		v, err := strconv.ParseFloat(m[p.value], 64)
+		if err != nil {
 			continue
 		}
 		unit := p.unit
@@ -64,7 +64,7 @@ func (p *Pattern) Line(line string, all []bisect.Series) []bisect.Series {
 // "1.234,5", or "".
 func (p *Pattern) NotNumber(line string) string {
 	for _, m := range p.matches(line) {
-		if _, ok := number(m[p.value]); !ok {
+		if v, err := strconv.ParseFloat(m[p.value], 64); err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 			return protocol.Plain(m[p.value], protocol.MaxWhere)
 		}
 	}
@@ -87,12 +87,6 @@ func (p *Pattern) matches(line string) (all [][]string) {
 		return p.re.FindAllStringSubmatch(line, -1)
 	}
 	return all
-}
-
-// number parses a finite value.
-func number(text string) (float64, bool) {
-	v, err := strconv.ParseFloat(text, 64)
-	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
 // caseOf joins the groups that name the case.

@@ -89,7 +89,7 @@ func (r *results) value(name, text string) (ok bool) {
 		return false
 	}
 	v, err := strconv.ParseFloat(f[0], 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+	if err != nil {
 		return false
 	}
 	unit := ""
@@ -100,7 +100,7 @@ func (r *results) value(name, text string) (ok bool) {
 	if r.values++; r.values <= MaxValues {
 		r.series = AppendValue(r.series, name, r.caseName, unit, v)
 	}
-	return true
+	return !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
 // Said is what a program reported about its own trial.
@@ -126,13 +126,17 @@ func (r *results) said() Said {
 }
 
 // AppendValue adds a value to the series of its metric, case and unit. It drops values
-// beyond MaxValues in a series and MaxSeries series.
+// beyond MaxValues in a series and MaxSeries series. A value that is no finite number
+// leaves a series without values: it was sent, and there is nothing to compare.
 func AppendValue(all []bisect.Series, metric, caseName, unit string, v float64) []bisect.Series {
 	i := slices.IndexFunc(all, func(s bisect.Series) bool { return s.Metric == metric && s.Case == caseName && s.Unit == unit })
-	switch {
-	case i < 0 && len(all) < MaxSeries:
-		return append(all, bisect.Series{Metric: metric, Case: caseName, Unit: unit, Values: []float64{v}})
-	case i >= 0 && len(all[i].Values) < MaxValues:
+	if i < 0 {
+		if len(all) == MaxSeries {
+			return all
+		}
+		i, all = len(all), append(all, bisect.Series{Metric: metric, Case: caseName, Unit: unit})
+	}
+	if !math.IsNaN(v) && !math.IsInf(v, 0) && len(all[i].Values) < MaxValues {
 		all[i].Values = append(all[i].Values, v)
 	}
 	return all

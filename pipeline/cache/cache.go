@@ -112,7 +112,7 @@ func hintFor(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return "\nhint: free some disk space (kbisect cache trim), or set XDG_CACHE_HOME to a directory with room"
-	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
 		return "\nhint: set XDG_CACHE_HOME to a directory that you can write to"
 	case errors.Is(err, os.ErrNotExist):
 		return "\nhint: something removes the folder at this moment; try again after that"

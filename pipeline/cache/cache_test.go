@@ -339,7 +339,7 @@ func TestUnwritable(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	must(t, os.WriteFile(file, nil, 0o644))
-	if _, err := Open(filepath.Join(file, "cache")); !errors.Is(err, syscall.ENOTDIR) {
+	if _, err := Open(filepath.Join(file, "cache")); !errors.Is(err, syscall.ENOTDIR) || !strings.Contains(err.Error(), "set XDG_CACHE_HOME") {
 		t.Errorf("Open below a file: %v", err)
 	}
 	if os.Geteuid() == 0 {

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +37,7 @@ type Workspace struct {
 
 	root   *Root
 	export *source.Export
+	repo   string   // common git directory of the repository
 	free   uint64   // bytes on the disk, when the last process began
 	full   bool     // the disk was, when it ended
 	tools  []string // folders that tools write
@@ -105,7 +107,7 @@ func (w *Workspace) Open(o Opening) error {
 	if o.Linked {
 		export.Linked = "kbisect-" + w.root.session + "-" + w.Name
 	}
-	w.export = export
+	w.export, w.repo = export, o.Repo.CommonDir()
 	return nil
 }
 
@@ -128,6 +130,11 @@ func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (sour
 	if w.root.memory != nil && errors.As(err, &unsupported) && unsupported.Attribute == "size" { // a disk may have the room
 		w.root.memory.crowded.Store(true)
 	}
+	if err != nil {
+		if gone := w.repoGone(); gone != nil { // the commit is not to blame for what cannot be read then
+			return stats, gone
+		}
+	}
 	switch {
 	case err == nil || Refused(err):
 		return stats, err
@@ -138,6 +145,14 @@ func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (sour
 		return stats, lost
 	}
 	return stats, &bisect.InfraError{What: "exporting commit " + bisect.ShortID(commit) + " to " + w.Dir, Err: err}
+}
+
+// repoGone is an error where the repository was moved or removed since the workspace was opened.
+func (w *Workspace) repoGone() error {
+	if _, err := os.Stat(filepath.Join(w.repo, "objects")); err != nil {
+		return &bisect.InfraError{What: "reading the repository", Err: fmt.Errorf("%w\nhint: it was moved or removed during the search; kbisect run --resume goes on where it is now", err)}
+	}
+	return nil
 }
 
 // Refused reports that a commit cannot be exported faithfully, which is not the machine's fault.

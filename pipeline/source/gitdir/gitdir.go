@@ -261,7 +261,7 @@ func (d *Dir) linked() string { return filepath.Join(d.repo.common, "worktrees",
 // private lists the files of a private directory but for HEAD and the index.
 func (r *Repo) private(tree string) map[string][]byte {
 	files := map[string][]byte{
-		"config": r.config(tree), "packed-refs": r.refs, "objects/info/alternates": []byte(filepath.Join(r.common, "objects") + "\n"),
+		"config": r.config(tree), "packed-refs": r.refs, "objects/info/alternates": []byte(line(filepath.Join(r.common, "objects")) + "\n"),
 	}
 	for name, text := range r.copied {
 		files[name] = text
@@ -291,6 +291,14 @@ func (r *Repo) config(tree string) []byte {
 	fmt.Fprintf(&b, "[core]\n\tbare = false\n\tworktree = %s\n\thooksPath = /dev/null\n\tfsmonitor = false\n\tsparseCheckout = false\n\tautocrlf = false\n", quote(tree))
 	b.WriteString("[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n")
 	return b.Bytes()
+}
+
+// line is a path as one line of git's list of alternates, which quotes what it must.
+func line(path string) string {
+	if strings.Contains(path, "\n") {
+		return quote(path)
+	}
+	return path
 }
 
 func quote(value string) string {

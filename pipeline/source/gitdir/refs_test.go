@@ -141,7 +141,7 @@ func TestTouched(t *testing.T) {
 
 // A private directory has the repository's settings but for what leads back into the user's files, wherever it lies.
 func TestPrivateConfiguration(t *testing.T) {
-	home := filepath.Join(t.TempDir(), `a "b" \c`)
+	home := filepath.Join(t.TempDir(), "a \"b\" \\c\nd")
 	repo, _ := small(t, home)
 	for _, set := range [][2]string{{"alias.hi", "!echo hi"}, {"remote.origin.url", "https://example.com/r"}, {"core.hooksPath", repo + "/hooks"}, {"core.autocrlf", "true"}, {"core.fsmonitor", "true"}, {"core.bare", "false"}, {"gc.auto", "1"}} {
 		git(t, repo, "config", set[0], set[1])
