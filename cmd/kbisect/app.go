@@ -107,7 +107,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: everywhere(runCommand(), tryCommand(), compareCommand(), gateCommand(), measureCommand(), explainCommand(), historyCommand(), sessionsCommand(), showCommand(), reportCommand(), initCommand(), doctorCommand(), hookCommand(), baselineCommand(), demoCommand(), cacheCommand(), simulateCommand(), completionCommand(), manCommand(), versionCommand(), helpCommand(), completeCommand()),
+		Commands: everywhere(runCommand(), tryCommand(), compareCommand(), gateCommand(), measureCommand(), explainCommand(), historyCommand(), sessionsCommand(), showCommand(), reportCommand(), initCommand(), doctorCommand(), hookCommand(), baselineCommand(), demoCommand(), cacheCommand(), simulateCommand(), completionCommand(), manCommand(), versionCommand(), helpCommand(), completeCommand(), workerCommand()),
 	}
 }
 

@@ -35,6 +35,7 @@ bisect/sets/internal/odds:
 bisect/sets/lattice:
 fixtures: kernels
 fixtures/realpython:
+fixtures/slurm:
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/metric bisect/sets bisect/sets/lattice
 kernels: bisect bisect/hint kernels/harness kernels/internal/plainfile kernels/kernelbot kernels/protocol
 kernels/cuda: bisect bisect/metric kernels/protocol
@@ -55,10 +56,12 @@ pipeline/proc/internal/ps:
 pipeline/proc/internal/self:
 pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/self
 pipeline/reads: bisect pipeline/source
-pipeline/source: bisect/hint pipeline/folder pipeline/source/gitdir pipeline/source/internal/commits pipeline/source/internal/wildmatch pipeline/source/owner
+pipeline/remote: bisect bisect/hint kernels kernels/metrics pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/trial pipeline/workspace
+pipeline/source: bisect/hint pipeline/folder pipeline/source/gitdir pipeline/source/internal/commits pipeline/source/internal/made pipeline/source/internal/wildmatch pipeline/source/owner
 pipeline/source/gitdir: pipeline/folder
 pipeline/source/gittest:
 pipeline/source/internal/commits:
+pipeline/source/internal/made:
 pipeline/source/internal/wildmatch:
 pipeline/source/owner: bisect/hint
 pipeline/source/hunks: pipeline/source
@@ -67,7 +70,7 @@ pipeline/store:
 pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
 pipeline/workspace: bisect pipeline/folder pipeline/proc pipeline/reads pipeline/source
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
-cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/source/owner pipeline/trial
+cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/remote pipeline/source/owner pipeline/trial
 cmd/kbisect/internal/detect: bisect/metric cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot pipeline/source
 cmd/kbisect/internal/doctor: bisect bisect/belief bisect/belief/levels bisect/compare bisect/hint bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/preview cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/workspace
 cmd/kbisect/internal/exit:
@@ -76,11 +79,11 @@ cmd/kbisect/internal/gate: bisect bisect/compare bisect/metric bisect/report bis
 cmd/kbisect/internal/hook: bisect bisect/compare bisect/report bisect/report/words cmd/kbisect/internal/baseline cmd/kbisect/internal/exit cmd/kbisect/internal/gate cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/gpu pipeline/source pipeline/store
 cmd/kbisect/internal/machine: bisect/report/words cmd/kbisect/internal/wording pipeline/cache pipeline/gpu pipeline/proc pipeline/workspace
 cmd/kbisect/internal/past: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
-cmd/kbisect/internal/policy: bisect bisect/search bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/gpu pipeline/source pipeline/source/hunks pipeline/trial
+cmd/kbisect/internal/policy: bisect bisect/search bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/remote pipeline/gpu pipeline/source pipeline/source/hunks pipeline/trial
 cmd/kbisect/internal/preview: bisect bisect/compare bisect/find bisect/metric bisect/report bisect/report/words bisect/search bisect/search/question cmd/kbisect/internal/detect cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate pipeline/source pipeline/store
 cmd/kbisect/internal/progress: bisect bisect/search bisect/report/words bisect/sets cmd/kbisect/internal/wording pipeline
 cmd/kbisect/internal/search: bisect bisect/compare bisect/effects bisect/find bisect/search bisect/metric bisect/report bisect/report/words bisect/sets bisect/sets/flags cmd/kbisect/internal/baseline cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/explain cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/reads pipeline/source pipeline/source/hunks pipeline/store pipeline/trial
-cmd/kbisect/internal/session: bisect bisect/belief/levels bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels kernels/metrics kernels/protocol pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/stopwatch pipeline/store pipeline/trial pipeline/workspace
+cmd/kbisect/internal/session: bisect bisect/belief/levels bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels kernels/metrics kernels/protocol pipeline pipeline/remote pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/stopwatch pipeline/store pipeline/trial pipeline/workspace
 cmd/kbisect/internal/wording: bisect/report/words
 `)
 

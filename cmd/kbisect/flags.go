@@ -94,7 +94,7 @@ func requestOf(c *cli.Context) *policy.Request {
 		Axis: c.String("axis"), Commit: c.String("commit"), Find: c.String("find"), Phase: c.String("phase"), Metric: c.String("metric"), Better: c.String("better"),
 		Improvement: c.Bool("improvement"), All: c.Bool("all"), Paths: c.StringSlice("path"), NoHunks: c.Bool("no-hunks"),
 		Budget: duration(c, "budget"), BudgetSet: c.IsSet("budget"), Limit: duration(c, "limit"), Jobs: c.Int("jobs"), JobsSet: c.IsSet("jobs"), Seed: c.Int64("seed"),
-		As: c.String("as"), Build: c.String("build"), Outputs: c.StringSlice("output"), Keep: c.StringSlice("keep"), InWorktree: c.Bool("in-worktree"), Sandbox: c.Bool("sandbox"), Repeat: c.Int("repeat"), Fast: c.Bool("fast"),
+		As: c.String("as"), Build: c.String("build"), Outputs: c.StringSlice("output"), Keep: c.StringSlice("keep"), InWorktree: c.Bool("in-worktree"), Sandbox: c.Bool("sandbox"), Executor: c.String("executor"), Repeat: c.Int("repeat"), Fast: c.Bool("fast"),
 		ExplainLimit: duration(c, "explain-limit"), NoExplain: c.Bool("no-explain"), NoPast: c.Bool("no-past"), NoLearn: c.Bool("no-learn"), Fresh: c.Bool("fresh"), Resume: c.Bool("resume"),
 		Effect: c.String("effect"), Error: c.Float64("error"), ErrorSet: c.IsSet("error"), Pairs: c.Int("pairs"), PairsSet: c.IsSet("pairs"), Launches: c.Int("launches"), Profile: !c.Bool("no-profile"),
 	}
@@ -127,6 +127,10 @@ func sandboxFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "sandbox", Usage: "build and launch candidates where they can write only their own folders and reach no network, no other process and no other device", DisableDefaultText: true}
 }
 
+func executorFlag() cli.Flag {
+	return &cli.StringFlag{Name: "executor", Usage: "make trials here (local), or as jobs of a `KIND` of scheduler: slurm, or command with [executor] in kbisect.toml", DefaultText: "kbisect.toml, else local"}
+}
+
 func betterFlag() cli.Flag {
 	return &cli.StringFlag{Name: "better", Usage: "`DIRECTION` of the metric, higher or lower", DefaultText: "by its unit"}
 }
@@ -141,7 +145,7 @@ func trialFlags() []cli.Flag {
 		&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 		&cli.StringSliceFlag{Name: "output", Usage: "a file or folder `P` that --build creates, kept in the build cache; repeatable"},
 		&cli.StringSliceFlag{Name: "path", Usage: "a file or folder `P` that build or run reads; repeatable"},
-		keepFlag(), inWorktreeFlag(), sandboxFlag(), waitFlag(),
+		keepFlag(), inWorktreeFlag(), sandboxFlag(), executorFlag(), waitFlag(),
 	}
 }
 

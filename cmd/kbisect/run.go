@@ -5,10 +5,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
+	"github.com/kbisect/kbisect/pipeline/remote"
 )
 
 func runCommand() *cli.Command {
@@ -46,7 +48,7 @@ func runCommand() *cli.Command {
 			&cli.Int64Flag{Name: "seed", Usage: "seed `N` of random choices", Value: 1},
 			durationFlag("limit", "limit of a whole trial, `DURATION`, such as 90s", "10m, or kbisect.toml"),
 			asFlag(),
-			keepFlag(), inWorktreeFlag(), sandboxFlag(), waitFlag(),
+			keepFlag(), inWorktreeFlag(), sandboxFlag(), executorFlag(), waitFlag(),
 			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds a candidate first"},
 			&cli.StringSliceFlag{Name: "output", Usage: "a file or folder `P` that --build creates, kept in the build cache; repeatable"},
 			&cli.IntFlag{Name: "repeat", Usage: "run each candidate `N` times; one failure counts", Value: 1},
@@ -76,4 +78,18 @@ func runAction(c *cli.Context) error {
 	}
 	e.Past = past.Search
 	return search.Run(c.Context, e)
+}
+
+// workerCommand is the other side of an executor. People do not call it.
+func workerCommand() *cli.Command {
+	return &cli.Command{
+		Name: "worker", Usage: "make the trial that SPEC describes, as the job of a scheduler", ArgsUsage: "SPEC", Hidden: true,
+		Description: "An executor ([executor] in kbisect.toml) submits jobs that call this. The result lies beside SPEC as result.json.",
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return exit.Usagef("worker takes one file, SPEC")
+			}
+			return remote.Work(c.Context, c.Args().First(), version())
+		},
+	}
 }

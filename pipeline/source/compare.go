@@ -3,8 +3,6 @@ package source
 import (
 	"cmp"
 	"context"
-	"crypto/sha1"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -14,7 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/kbisect/kbisect/pipeline/source/internal/made"
 )
 
 // FileChange is one file that differs between a commit and its first parent.
@@ -418,8 +417,9 @@ func (t *treeEdit) at(file string) *treeEdit {
 // composer makes objects that are kept in memory.
 type composer struct {
 	objs  objects
-	made  *madeObjects
-	idLen int // of ids in hex digits
+	made  *made.Objects
+	idLen int      // of ids in hex digits
+	added []string // ids of what was made
 }
 
 // compose returns the id of a tree after edits.
@@ -530,7 +530,7 @@ func (c *composer) commit(tree, from, to string) string {
 	}
 	text += "author kbisect <> 0 +0000\ncommitter kbisect <> 0 +0000\n\nsome hunks of " + to + "\n"
 	id := c.add("commit", text)
-	c.made.setSides(id, from, to)
+	c.made.Commit(id, []string{from, to}, c.added)
 	return id
 }
 
@@ -540,79 +540,37 @@ func (c *composer) add(kind, data string) string {
 
 // addLazy keeps an object by a function that makes its content.
 func (c *composer) addLazy(kind, data string, again func() string) string {
-	id := objectID(kind, data, c.idLen)
-	c.made.add(id, madeObject{kind: kind, size: int64(len(data)), data: again})
+	id := made.ID(kind, data, c.idLen)
+	c.made.Add(id, made.Object{Kind: kind, Size: int64(len(data)), Data: again})
+	c.added = append(c.added, id)
 	return id
 }
 
-// objectID is the name under which Git would store an object.
-func objectID(kind, data string, idLen int) string {
-	text := fmt.Appendf(nil, "%s %d\x00%s", kind, len(data), data)
-	if idLen == 64 {
-		sum := sha256.Sum256(text)
-		return hex.EncodeToString(sum[:])
-	}
-	sum := sha1.Sum(text)
-	return hex.EncodeToString(sum[:])
-}
+// Made is a commit of [Comparison.Compose] as data, for another process.
+type Made = made.Commit
 
-// madeObjects are objects that exist in memory only: nothing is written into
-// the user's repository. They live as long as their Repo, whose exports share
-// them; contents of files are made anew when read.
-type madeObjects struct {
-	mu    sync.RWMutex
-	byID  map[string]madeObject
-	sides map[string][]string // the commits a commit was made from
-}
+// MadeOf is such a commit; ok is false for one that the repository holds.
+func MadeOf(r *Repo, commit string) (Made, bool) { return r.made.Pack(commit) }
 
-// madeObject is one object; data makes its content.
-type madeObject struct {
-	kind string
-	size int64 // bytes
-	data func() string
-}
-
-func newMadeObjects() *madeObjects {
-	return &madeObjects{byID: map[string]madeObject{}, sides: map[string][]string{}}
-}
-
-func (m *madeObjects) add(id string, o madeObject) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.byID[id] = o
-}
-
-func (m *madeObjects) get(id string) (madeObject, bool) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	o, ok := m.byID[id]
-	return o, ok
-}
-
-func (m *madeObjects) setSides(id string, commits ...string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sides[id] = commits
-}
+// Adopt makes a commit of another process known to a repository that holds what it was made from.
+func Adopt(r *Repo, m Made) error { return r.made.Unpack(m) }
 
 // overlay is a back end that knows the made objects, too.
 type overlay struct {
 	objects
-	made *madeObjects
+	made *made.Objects
 }
 
 func (o overlay) open(id string) (string, int64, io.ReadCloser, error) {
-	if m, ok := o.made.get(id); ok {
-		return m.kind, m.size, io.NopCloser(strings.NewReader(m.data())), nil
+	if m, ok := o.made.Get(id); ok {
+		return m.Kind, m.Size, io.NopCloser(strings.NewReader(m.Data())), nil
 	}
 	return o.objects.open(id)
 }
 
 // base is the commit that a made one was made from, and any other commit itself.
 func (o overlay) base(commit string) string {
-	o.made.mu.RLock()
-	defer o.made.mu.RUnlock()
-	for _, c := range o.made.sides[commit] {
+	for _, c := range o.made.Sides(commit) {
 		if c != "" {
 			return c
 		}
@@ -626,10 +584,8 @@ func (o overlay) prefetch(ctx context.Context, commit string) error {
 	if !ok {
 		return nil
 	}
-	o.made.mu.RLock()
-	commits, made := o.made.sides[commit]
-	o.made.mu.RUnlock()
-	if !made {
+	commits := o.made.Sides(commit)
+	if commits == nil {
 		commits = []string{commit}
 	}
 	for _, c := range commits {

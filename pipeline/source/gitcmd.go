@@ -288,3 +288,21 @@ func (g *gitcmd) promisor(ctx context.Context) string {
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(key, "remote."), ".promisor")
 }
+
+// Mirror makes dir a bare copy of a repository, with these commits whether references lead to them or not, or brings the
+// copy that is there up to date.
+func Mirror(ctx context.Context, r *Repo, dir string, commits ...string) error {
+	to := layout{gitDir: dir, commonDir: dir}
+	format, err := runGit(ctx, r.layout, nil, "rev-parse", "--show-object-format")
+	if err = errors.Join(err, os.MkdirAll(dir, 0o700)); err == nil {
+		_, err = runGit(ctx, to, nil, "init", "--quiet", "--bare", "--object-format="+strings.TrimSpace(format))
+	}
+	args := []string{"fetch", "--quiet", "--prune", "--no-write-fetch-head", "--update-shallow", "--no-recurse-submodules", r.commonDir, "+refs/*:refs/*"}
+	for _, id := range commits {
+		args = append(args, "+"+id+":refs/kbisect/"+id)
+	}
+	if err == nil {
+		_, err = runGit(ctx, to, nil, args...)
+	}
+	return err
+}

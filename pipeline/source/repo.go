@@ -40,6 +40,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
+	"github.com/kbisect/kbisect/pipeline/source/internal/made"
 )
 
 // Repo is an open repository. It is safe for concurrent use.
@@ -47,8 +48,8 @@ type Repo struct {
 	layout
 	feat     features
 	warnings []string
-	made     *madeObjects // by Comparison.Compose
-	held     *knownSize   // by its exports
+	made     *made.Objects // by Comparison.Compose
+	held     *knownSize    // by its exports
 
 	mu   sync.Mutex // guards read
 	read *reader
@@ -90,7 +91,7 @@ func Open(dir string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Repo{layout: l, feat: feat, made: newMadeObjects(), held: &knownSize{}}
+	r := &Repo{layout: l, feat: feat, made: made.New(), held: &knownSize{}}
 	objs, warnings, err := openObjects(l, feat)
 	if err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", l.commonDir, err)

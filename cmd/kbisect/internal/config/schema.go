@@ -43,7 +43,7 @@ func PhaseNames() []string {
 func schema() map[string][]string {
 	metric := []string{"name", "unit", "better", "from", "pattern", "file", "case"}
 	return map[string][]string{
-		"":           {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "flag", "hypothesis"},
+		"":           {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "executor", "flag", "hypothesis"},
 		"task":       {"problem", "mode", "submission", "reference", "cases"},
 		"build":      {"command", "limit", "memory", "jobs", "outputs", "incremental", "sources", "options"},
 		"run":        {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "workspace", "sandbox", "network", "learn"},
@@ -52,6 +52,7 @@ func schema() map[string][]string {
 		"judge":      {"effect", "error"},
 		"device":     {"gpus"},
 		"cost":       {"gpu_hour"},
+		"executor":   {"kind", "jobs", "shared", "partition", "account", "qos", "gres", "constraint", "time", "options", "submit", "state", "cancel"},
 		"flag":       {"name", "values", "bad", "ordered", "env", "define", "arg", "option", "requires", "excludes", "parts"},
 		"hypothesis": {"name", "claim"},
 	}
@@ -70,6 +71,7 @@ func readConfig(t table) *Config {
 	c.Judge = readJudge(t.table("judge"))
 	c.Device.GPUs = readGPUs(t.table("device"))
 	c.Cost = readCost(t.table("cost"))
+	c.Executor = readExecutor(t.table("executor"))
 	c.Flags = readFlags(t)
 	c.Hypotheses = readHypotheses(t, c.Flags)
 	c.Warnings = t.r.warnings
@@ -99,7 +101,7 @@ func readBuild(t table, kind string) BuildConfig {
 		Command:     t.command("command"),
 		Limit:       t.duration("limit"),
 		Memory:      t.bytes("memory"),
-		Jobs:        jobs(t),
+		Jobs:        jobs(t, "builds", "; 1 builds nothing ahead"),
 		Outputs:     t.paths("outputs", `["bench"]`),
 		Incremental: optional[bool](t, "incremental", "true or false"),
 		Sources:     t.paths("sources", `["bench.cu"]`),
@@ -107,11 +109,11 @@ func readBuild(t table, kind string) BuildConfig {
 	}
 }
 
-// jobs is how many builds are made at a time.
-func jobs(t table) int {
-	n, ok := value[int64](t, "jobs", "a whole number of builds at a time")
+// jobs is how much is done at a time.
+func jobs(t table, what, hint string) int {
+	n, ok := value[int64](t, "jobs", "a whole number of "+what+" at a time")
 	if ok && (n < 1 || n > 1024) {
-		t.errorf("jobs", "expected 1 to 1024 builds at a time, got %d; 1 builds nothing ahead", n)
+		t.errorf("jobs", "expected 1 to 1024 %s at a time, got %d%s", what, n, hint)
 	}
 	return int(n)
 }

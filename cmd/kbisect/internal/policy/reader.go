@@ -264,7 +264,7 @@ func (r *reader) project() (err error) {
 	if err := r.keep(slices.Concat(r.kept, r.fromHere(r.q.Keep))); err != nil {
 		return err
 	}
-	return r.server()
+	return cmp.Or(r.server(), r.executor())
 }
 
 // command is the form without a configuration: a command after --, as for git bisect run.
@@ -299,7 +299,7 @@ func (r reader) command() error {
 // configuration reads kbisect.toml from the user's work tree, never from a candidate.
 func (r *reader) configuration() error {
 	q, p := r.q, r.p
-	path := cmp.Or(q.Config, filepath.Join(cmp.Or(r.repo.WorkDir(), q.Dir), config.FileName))
+	path := r.file()
 	cfg, err := config.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return exit.Usagef("%s does not exist\nhint: kbisect init writes one; or give a command: kbisect %s -- COMMAND", path, q.Usage)
@@ -328,7 +328,7 @@ func (r *reader) configuration() error {
 	p.Caches, p.Probe = cfg.Run.CacheState(), cfg.Run.ProbeMode()
 	p.Sandbox, p.Network, p.OnDisk = cfg.Run.Sandbox, cfg.Run.Network, cfg.Run.Workspace == "disk"
 	p.Learn = p.Learn && !cfg.Run.NoLearn
-	p.GPUs, p.GPUHour = cfg.Device.GPUs, cfg.Cost.GPUHour
+	p.GPUs, p.GPUHour, p.Executor = cfg.Device.GPUs, cfg.Cost.GPUHour, cfg.Executor
 	if p.nothingRuns() {
 		p.GPUs = []string{"none"}
 	}

@@ -48,6 +48,7 @@ type Request struct {
 	Keep            []string
 	InWorktree      bool
 	Sandbox         bool
+	Executor        string // a kind of executor
 	Repeat          int
 	Fast            bool
 	ExplainLimit    time.Duration

@@ -23,7 +23,7 @@ type foresight struct {
 // nothing to fill.
 func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, chance *float64)) (stop func() error) {
 	s := f.session
-	if len(s.Pipes) == 1 {
+	if len(s.Slots.Each) == 1 {
 		return func() error { return nil }
 	}
 	var chance float64

@@ -178,7 +178,7 @@ func (s *Search) keep(d *report.Search) error {
 // explain compares the first culprit with its parent. A culprit that does not build needs no explanation.
 func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
 	c := f.Culprits[0]
-	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed {
+	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed || s.session.Cluster != nil { // it looks at builds of this machine
 		return
 	}
 	defer s.session.Watch.Enter("profilers")()

@@ -69,7 +69,7 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	show := x.session.Display
 	oracle.Spent = x.session.Spent
 	s.Spent, s.Words, s.OnTest = x.session.Spent, a.words, func(t sets.Test) { show.Test(t, a.words) }
-	s.OnProgress = func(p sets.Progress) { show.Remaining(p, len(x.session.Pipes)) }
+	s.OnProgress = func(p sets.Progress) { show.Remaining(p, len(x.session.Slots.Each)) }
 	levels := map[string]float64{}
 	if a.timed {
 		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, bool, error) {

@@ -24,11 +24,9 @@ func (s *Session) remember() error {
 	known := map[bisect.TrialID][]bisect.Outcome{}
 	for _, l := range s.stored {
 		known[l.ID()] = append(known[l.ID()], l.Outcome)
-		for _, p := range s.Pipes {
-			p.Learn(bisect.Request{
-				Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth, Timing: l.Outcome.Timed, BuildOnly: s.Policy.Judge.Builds,
-			}, l.Outcome)
-		}
+		learn(s, bisect.Request{
+			Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth, Timing: l.Outcome.Timed, BuildOnly: s.Policy.Judge.Builds,
+		}, l.Outcome)
 	}
 	steps, err := s.Store.Steps(s.Record.ID)
 	if err != nil {
@@ -45,14 +43,22 @@ func (s *Session) remember() error {
 // TakeOver takes in a launch of another session that answers a request. What it taught then it teaches now. Beside other
 // trials only the good end does: the rest is not worth stopping them.
 func TakeOver(s *Session, r bisect.Request, o bisect.Outcome) {
-	if r.Purpose != bisect.EndGood && len(s.Pipes) > 1 {
+	if r.Purpose != bisect.EndGood && len(s.Slots.Each) > 1 {
 		return
 	}
 	if err := s.Slots.Stop(); err != nil { // the pipelines are theirs while they run
 		s.Display.Warn(err.Error())
 	}
+	learn(s, r, o)
+}
+
+// learn lets all that make trials take in what one has shown.
+func learn(s *Session, r bisect.Request, o bisect.Outcome) {
 	for _, p := range s.Pipes {
 		p.Learn(r, o)
+	}
+	if s.Cluster != nil {
+		s.Cluster.Learn(r, o)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -32,6 +33,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/remote"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -54,6 +56,7 @@ type Session struct {
 	Devices   *Devices
 	Pipe      *pipeline.Pipeline   // the first of Pipes
 	Pipes     []*pipeline.Pipeline // one for each trial that runs at a time
+	Cluster   *remote.Cluster      // makes the trials instead of Pipes; nil for this machine
 	Slots     *pipeline.Slots
 	Memory    *pipeline.Memory // what to launch with
 	Ledger    *pipeline.Memory // stores the launches of this session; Memory unless a gate filters what it sees
@@ -71,6 +74,9 @@ type Session struct {
 	clock   time.Duration     // see Elapsed
 	warned  []string
 	sampler func(*Session) bisect.Sampler // see Env
+
+	following    sync.Mutex // guards the pipelines, which learn of what jobs show
+	closeCluster func() error
 }
 
 // Begin opens the store and makes a session of this kind.
@@ -193,7 +199,11 @@ func (s *Session) open(ctx context.Context) error {
 	if err != nil {
 		return &bisect.InfraError{What: "opening the build cache", Err: err}
 	}
-	if s.Devices, err = openDevices(ctx, s.Policy.GPUs, s.Display); err != nil {
+	gpus, jobs := s.Policy.GPUs, cmp.Or(s.Policy.Jobs, s.Policy.BuildJobs)
+	if s.Policy.Executor.Away() { // nothing is built or launched here
+		gpus, jobs = []string{"none"}, 1
+	}
+	if s.Devices, err = openDevices(ctx, gpus, s.Display); err != nil {
 		return err
 	}
 	config := pipeline.Config{
@@ -203,7 +213,7 @@ func (s *Session) open(ctx context.Context) error {
 			Env: append(os.Environ(), s.Policy.MoreEnv...), Cache: builds, Probe: s.Policy.Probe, WholeTimed: s.Policy.WholeTimed(), Learn: s.Policy.Learn,
 			Logs: filepath.Join(store.Dir(s.Repo.CommonDir()), "logs", s.Record.ID), Log: log,
 		},
-		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: cmp.Or(s.Policy.Jobs, s.Policy.BuildJobs), Devices: s.Devices.Watches,
+		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: jobs, Devices: s.Devices.Watches,
 		Dir: filepath.Join(root, "work", s.Record.ID), Session: s.Record.ID, Watch: s.Watch, OnPhase: s.Display.Activity,
 	}
 	if !s.Policy.OnDisk {
@@ -217,6 +227,9 @@ func (s *Session) open(ctx context.Context) error {
 	}
 	if err := s.openPipes(ctx, config); err != nil {
 		return err
+	}
+	if err := openCluster(ctx, s, config, filepath.Join(root, "remote")); err != nil {
+		return errors.Join(err, s.ClosePipes())
 	}
 	return s.remember()
 }
@@ -342,6 +355,9 @@ func (s *Session) Warnings() []string {
 			}
 		}
 	}
+	if s.Cluster != nil {
+		out = append(out, s.Cluster.Warnings()...)
+	}
 	if s.Slots == nil {
 		return out
 	}
@@ -374,7 +390,8 @@ func Mistake(err error) bool {
 	var command *trial.CommandError
 	var unsupported *source.UnsupportedError
 	var missing *source.MissingError
-	return errors.As(err, &command) || errors.As(err, &unsupported) || errors.As(err, &missing)
+	var refused *remote.RefusedError
+	return errors.As(err, &command) || errors.As(err, &refused) || errors.As(err, &unsupported) || errors.As(err, &missing)
 }
 
 // hintRevision adds a hint where a revision without --good was taken for the command.

@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/remote"
 )
 
 // slotCount is how many trials run at a time: as many as --jobs allows, each on a device of its own; where no device
@@ -64,6 +66,11 @@ func (s *Session) ClosePipes() (first error) {
 			first = err
 		}
 	}
+	if s.closeCluster != nil {
+		if err := s.closeCluster(); first == nil {
+			first = err
+		}
+	}
 	return first
 }
 
@@ -87,10 +94,16 @@ func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 		}
 		slots.Each = append(slots.Each, clocked{each, began})
 	}
+	if s.Cluster != nil {
+		slots.Each = nil
+		for i := range s.Policy.Executor.Width() {
+			slots.Each = append(slots.Each, clocked{follower{s.Cluster.Slot(i), s, &s.following}, began})
+		}
+	}
 	if s.sampler != nil {
 		slots.Each = []bisect.Sampler{s.sampler(s)}
 	}
-	if len(s.Pipes) > 1 {
+	if len(slots.Each) > 1 {
 		slots.OnEnd = s.Display.Idle
 	}
 	return slots
@@ -122,6 +135,9 @@ func (s *Session) Redo() {
 	for _, p := range s.Pipes {
 		p.Clean()
 	}
+	if s.Cluster != nil {
+		s.Cluster.Clean()
+	}
 }
 
 // Alone reports that nothing may run beside a trial: its times matter, or limits follow from them, or it is to prove
@@ -132,7 +148,7 @@ func (s *Session) Alone(r bisect.Request) bool {
 		return true
 	}
 	_, fail, ok := Examples(s.Launches)
-	return r.Timing || ok && fail.Class == bisect.Timeout && r.Hurry == "" && len(s.Devices.Watches) == 0
+	return r.Timing || ok && fail.Class == bisect.Timeout && r.Hurry == "" && len(s.Devices.Watches) == 0 && s.Cluster == nil
 }
 
 // Examples are a launch of an end that passed and one that failed; ok is false where either is missing, and where
@@ -161,4 +177,56 @@ func deviceless() bool {
 		}
 	}
 	return true
+}
+
+// openCluster opens the executor of the policy, if it has one. The pipelines of this machine then launch nothing; they keep
+// what launches have shown of others.
+func openCluster(ctx context.Context, s *Session, c pipeline.Config, folder string) (err error) {
+	p := s.Policy
+	if !p.Executor.Away() {
+		return nil
+	}
+	block := remote.Block{
+		Plan: p.Plan, Flags: p.Carriers(), Paths: p.Paths, SampleMetric: p.Sample, Sources: p.Sources, Env: p.MoreEnv, OwnScripts: p.OwnScripts,
+		Probe: p.Probe, Learn: p.Learn, WholeTimed: p.WholeTimed(), Limits: p.Limits, Cases: p.Cases, Caches: p.Caches, GPUs: p.GPUs, Sandbox: c.Sandbox,
+	}
+	for _, x := range p.Patterns {
+		block.Patterns = append(block.Patterns, [3]string{x.Metric, x.Unit, x.Expr})
+	}
+	var ends []string
+	for _, id := range []string{p.Good, p.Bad, s.Candidate.Commit} {
+		if id != "" {
+			ends = append(ends, id)
+		}
+	}
+	s.Cluster, err = remote.Open(ctx, remote.Config{
+		Settings: p.Executor, Session: s.Record.ID, Version: s.Record.Version, Block: block, Repo: s.Repo, Commits: ends, Folder: folder, Logs: c.Recipe.Logs,
+		Say: s.Display.Say, OnPhase: func(a pipeline.Activity) {
+			s.Watch.Doing(a.Slot, a.Doing)
+			s.Display.Activity(a)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s.closeCluster = sync.OnceValue(func() error { return s.Cluster.Close(ctx) })
+	return nil
+}
+
+// follower lets the pipelines and the cluster learn of what a job has shown.
+type follower struct {
+	next    bisect.Sampler
+	session *Session
+	mu      *sync.Mutex
+}
+
+// Sample implements bisect.Sampler.
+func (f follower) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	o, err := f.next.Sample(ctx, r)
+	if err == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		learn(f.session, r, o)
+	}
+	return o, err
 }

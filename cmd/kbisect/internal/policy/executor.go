@@ -1,0 +1,61 @@
+package policy
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline/remote"
+)
+
+// executor settles where trials are made: --executor names a kind, for which kbisect.toml, also beside a command of the user's,
+// says the rest.
+func (r *reader) executor() error {
+	p, kind := r.p, r.q.Executor
+	if kind != "" && !slices.Contains(config.Executors(), kind) {
+		return exit.Usagef("unknown --executor %s%s\nhint: %s", kind, wording.DidYouMean(kind, config.Executors()), config.OneOf(config.Executors()))
+	}
+	if kind != "" && r.q.Argv != nil {
+		cfg, err := config.Load(r.file())
+		switch {
+		case err == nil:
+			p.Executor = cfg.Executor
+		case !errors.Is(err, fs.ErrNotExist):
+			return exit.Usage(err)
+		}
+	}
+	if kind != "" && kind != p.Executor.Kind {
+		if p.Executor.Kind != "" && kind != remote.Local {
+			return exit.Usagef("--executor %s: [executor] in %s is of kind %s\nhint: --executor local runs here", kind, r.file(), p.Executor.Kind)
+		}
+		p.Executor.Kind = kind
+	}
+	switch {
+	case !p.Executor.Away():
+		return nil
+	case p.Executor.Kind == remote.Command && len(p.Executor.Submit) == 0:
+		return exit.Usagef("--executor %s: [executor] in kbisect.toml has no submit, state and cancel", kind)
+	case p.Plan.InWorktree:
+		return exit.Usagef("--in-worktree makes candidates a part of the repository, which jobs do not write\nhint: --executor local runs here")
+	case !slices.Contains([]string{"run", "compare", "gate", "measure"}, r.q.Name):
+		return exit.Usagef("kbisect %s launches on this machine, and [executor] is for run, compare, gate and measure\nhint: --executor local runs here", r.q.Name)
+	}
+	p.OnDisk, p.NoPast, p.Fresh = true, true, true // what other sessions saw was seen on other machines
+	return nil
+}
+
+// file is the configuration of the project.
+func (r *reader) file() string {
+	if r.q.Config != "" {
+		return r.q.Config
+	}
+	top := r.repo.WorkDir()
+	if top == "" {
+		top = r.q.Dir
+	}
+	return filepath.Join(top, config.FileName)
+}

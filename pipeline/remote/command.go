@@ -1,0 +1,100 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// commands are three commands of the user's, for any other scheduler: submit prints the id of a job as its last line, state
+// one word for it (pending, running, done, failed or lost), cancel ends it. Their words may hold {spec}, {program}, {output},
+// {name}, {seconds} and, but in submit, {id}.
+type commands struct {
+	settings Settings
+
+	mu   sync.Mutex
+	live map[string]bool // ids of jobs that were submitted and have not ended
+}
+
+// Submit implements Executor. The user's command is refused where it fails at once and says so; only what it calls knows why.
+func (x *commands) Submit(ctx context.Context, j Job) (string, error) {
+	r := strings.NewReplacer("{spec}", j.Spec, "{program}", j.Program, "{output}", j.Output, "{name}", j.Session+"-"+j.Name, "{seconds}", strconv.Itoa(int(j.Fence.Seconds())))
+	out, err := tool(ctx, "", filled(x.settings.Submit, r)...)
+	var failed *toolError
+	if errors.As(err, &failed) && (!j.Again || failed.code < 0) { // a second failure would be one more of many
+		return "", fmt.Errorf("submit: %w", err)
+	}
+	if err != nil {
+		return "", &RefusedError{fmt.Sprintf("[executor] submit: %v", err)}
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	id := strings.TrimSpace(lines[len(lines)-1])
+	if id == "" {
+		return "", &RefusedError{"[executor] submit printed no id\nhint: its last line names the job for state and cancel, which get it as {id}"}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.live[id] = true
+	return id, nil
+}
+
+// States implements Executor, by one command for each job.
+func (x *commands) States(ctx context.Context, ids []string) (map[string]Report, error) {
+	all := map[string]Report{}
+	for _, id := range ids {
+		out, err := tool(ctx, "", filled(x.settings.State, strings.NewReplacer("{id}", id))...)
+		if err != nil {
+			return nil, fmt.Errorf("state: %w", err)
+		}
+		word := strings.TrimSpace(out)
+		state := State(word)
+		if !slices.Contains([]State{Pending, Running, Done, Failed, Lost}, state) {
+			return nil, fmt.Errorf("[executor] state printed %q; expected pending, running, done, failed or lost", word)
+		}
+		all[id] = Report{State: state, Words: word}
+		if state.ended() {
+			x.forget(id)
+		}
+	}
+	return all, nil
+}
+
+func (x *commands) forget(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.live, id)
+}
+
+// Cancel implements Executor.
+func (x *commands) Cancel(ctx context.Context, _ string, ids ...string) (first error) {
+	x.mu.Lock()
+	if ids == nil {
+		ids = slices.Sorted(maps.Keys(x.live))
+	}
+	x.mu.Unlock()
+	for _, id := range ids {
+		if _, err := tool(ctx, "", filled(x.settings.Cancel, strings.NewReplacer("{id}", id))...); err != nil && first == nil {
+			first = fmt.Errorf("cancel: %w", err)
+		}
+		x.forget(id)
+	}
+	return first
+}
+
+// Version implements Executor.
+func (x *commands) Version(context.Context) (string, error) {
+	return "commands " + x.settings.Submit[0] + ", " + x.settings.State[0] + ", " + x.settings.Cancel[0], nil
+}
+
+// filled is a command with its templates filled in.
+func filled(argv []string, r *strings.Replacer) (out []string) {
+	for _, word := range argv {
+		out = append(out, r.Replace(word))
+	}
+	return out
+}

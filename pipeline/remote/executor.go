@@ -1,0 +1,163 @@
+package remote
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// The kinds of executors. Local is none: trials are made by this process.
+const (
+	Local   = "local"
+	Slurm   = "slurm"
+	Command = "command"
+)
+
+// Settings say where blocks run, as the user gives them.
+type Settings struct {
+	Kind   string
+	Jobs   int    // at a time; 0 is the default
+	Shared string // folder that both sides see; "": the user's cache folder
+
+	// Of Slurm, as sbatch takes them.
+	Partition, Account, QOS, Gres, Constraint string
+	Time                                      time.Duration // limit of a job; 0: what its phases need
+	Options                                   []string
+
+	// Of a command, as argument lists, see [commands].
+	Submit, State, Cancel []string
+}
+
+// Away reports that blocks run elsewhere.
+func (s Settings) Away() bool { return s.Kind != "" && s.Kind != Local }
+
+// Width is how many jobs may be waiting or running at a time.
+func (s Settings) Width() int { return cmp.Or(s.Jobs, 4) }
+
+// Device reports that a job asks for a device, and so should have one.
+func (s Settings) Device() bool { return strings.Contains(s.Gres, "gpu") }
+
+// State is what a scheduler says of a job. It is only a hint: what a job came to stands in its result.
+type State string
+
+// The states, those of jobs that ended from done on. Out of memory and late are the candidate's fault, lost is the node's.
+const (
+	Pending   State = "pending"
+	Running   State = "running"
+	Done      State = "done"
+	Failed    State = "failed"
+	Lost      State = "lost"
+	Cancelled State = "cancelled" // by somebody, or for the sake of another job
+	Late      State = "late"      // the scheduler's limit ended it
+	TooLarge  State = "out of memory"
+)
+
+// ended reports that a job will not run any more.
+func (s State) ended() bool { return s != Pending && s != Running }
+
+// Report is what a scheduler says of a job.
+type Report struct {
+	State State
+	Node  string // where it is, or was; "" while that is unknown
+	Words string // the scheduler's own
+}
+
+// Job is a block to submit.
+type Job struct {
+	Name    string // unique in the session
+	Session string // common to its jobs
+	Program string // kbisect, as the job sees it
+	Spec    string // file that says what to do
+	Output  string // file for the output
+	Fence   time.Duration
+	Exclude []string // nodes where it must not run
+	Again   bool     // it may have been submitted before: one that waits or runs is taken for it
+}
+
+// Executor is a scheduler. Its errors but [RefusedError] mean that it cannot be reached, and is to be asked again.
+type Executor interface {
+	Submit(ctx context.Context, j Job) (id string, err error)
+	// States are those of jobs; one that is not among them is forgotten.
+	States(ctx context.Context, ids []string) (map[string]Report, error)
+	// Cancel ends jobs; without ids all of the session that still wait or run.
+	Cancel(ctx context.Context, session string, ids ...string) error
+	// Version names the scheduler, and shows that it answers.
+	Version(ctx context.Context) (string, error)
+}
+
+// RefusedError says that a block will not run as it is asked for, and that the user can correct that.
+type RefusedError struct{ Why string }
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.Why }
+
+// newExecutor is the executor of these settings.
+func newExecutor(s Settings) (Executor, error) {
+	switch s.Kind {
+	case Slurm:
+		for _, tool := range []string{"sbatch", "squeue", "scancel"} {
+			if _, err := exec.LookPath(tool); err != nil {
+				return nil, &RefusedError{tool + " was not found on PATH\nhint: run kbisect where jobs are submitted, such as a login node"}
+			}
+		}
+		return slurm{s}, nil
+	case Command:
+		return &commands{settings: s, live: map[string]bool{}}, nil
+	}
+	return nil, &RefusedError{fmt.Sprintf("unknown executor %q", s.Kind)}
+}
+
+// answerBound is how long a scheduler may take for one answer.
+const answerBound = time.Minute
+
+// toolError is a tool of the scheduler's that did not end well, with what it said.
+type toolError struct {
+	tool, said string
+	code       int // -1: it was not started, or killed
+}
+
+func (e *toolError) Error() string {
+	return e.tool + ": " + cmp.Or(e.said, fmt.Sprintf("exit %d", e.code))
+}
+
+// tool runs a tool of the scheduler's to its end: one that is killed in between may have done what it was asked to.
+func tool(ctx context.Context, stdin string, argv ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerBound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.WaitDelay = time.Second
+	cmd.Stdin = strings.NewReader(stdin)
+	// A job inherits the environment, but what only the scheduler tells it, or another job.
+	for _, v := range os.Environ() {
+		if !ofJobs.MatchString(v) {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return "", &toolError{argv[0], oneLine(stderr.String()), exit.ExitCode()}
+	case ctx.Err() != nil:
+		return "", &toolError{argv[0], "no answer within " + answerBound.String(), -1}
+	case err != nil:
+		return "", &toolError{argv[0], err.Error(), -1}
+	}
+	return stdout.String(), nil
+}
+
+var ofJobs = regexp.MustCompile(`^(SBATCH_|SQUEUE_|SLURM_JOB|CUDA_VISIBLE_DEVICES=)`)
+
+// oneLine joins what a tool said.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' }), "; ")
+}

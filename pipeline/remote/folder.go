@@ -1,0 +1,170 @@
+package remote
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// shared is the folder that both sides see. What lies there has the name of its content, and is made once:
+//
+//	bin/kbisect-DIGEST     this program
+//	repos/DIGEST.git       copies of repositories that lie elsewhere, by their paths
+//	builds/                the build cache of all jobs
+//	sessions/ID/made/      commits that exist in memory alone
+//	sessions/ID/jobs/NAME  a block: spec.json, result.json, output, and id of the job
+type shared struct{ dir string }
+
+// openShared makes the folder, which nobody else may write: what lies there is run.
+func openShared(dir string) (shared, error) {
+	abs, err := filepath.Abs(filepath.Join(dir, "kbisect-"+fmt.Sprint(os.Getuid())))
+	if err != nil {
+		return shared{}, err
+	}
+	return shared{abs}, private(abs)
+}
+
+// private makes a folder that only this user may enter, or checks one.
+func private(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	fi, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !fi.IsDir() || fi.Mode().Perm()&0o022 != 0 || ok && int(st.Uid) != os.Getuid() {
+		return fmt.Errorf("%s can be written by others, and is not used\nhint: remove it, or chmod 700", dir)
+	}
+	return nil
+}
+
+// program is this program in the folder, and its digest.
+func (s shared) program() (path, digest string, err error) {
+	if digest, err = self(); err != nil {
+		return "", "", err
+	}
+	path = filepath.Join(s.dir, "bin", "kbisect-"+digest[:16])
+	if _, err := os.Stat(path); err == nil {
+		return path, digest, nil
+	}
+	in, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return "", "", err
+	}
+	defer in.Close()
+	return path, digest, write(path, 0o700, in)
+}
+
+// self is the digest of the program that runs: versions are the same where it is.
+func self() (string, error) {
+	f, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// repository is a repository as jobs see it: where it is, if that is below the folder, else a copy, which has the commits.
+func (s shared) repository(ctx context.Context, r *source.Repo, commits []string) (string, error) {
+	at := r.WorkDir()
+	if at == "" {
+		at = r.CommonDir()
+	}
+	if below(filepath.Dir(s.dir), r.CommonDir()) && below(filepath.Dir(s.dir), at) {
+		return at, nil
+	}
+	sum := sha256.Sum256([]byte(r.CommonDir()))
+	dir := filepath.Join(s.dir, "repos", hex.EncodeToString(sum[:8])+".git")
+	if err := source.Mirror(ctx, r, dir, commits...); err != nil {
+		return "", fmt.Errorf("copying the repository to %s: %w", dir, err)
+	}
+	return dir, nil
+}
+
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// writeJSON writes a value as a file, whole or not at all.
+func writeJSON(path string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return write(path, 0o600, strings.NewReader(string(data)))
+}
+
+// write writes a file, whole or not at all: another machine may read it at any time.
+func write(path string, mode fs.FileMode, from io.Reader) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once it has its name
+	_, err = io.Copy(f, from)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// readJSON reads a file; ok is false where there is none. Its folder is listed first: a shared file system may remember for
+// minutes that a file was not there.
+func readJSON(path string, v any) (ok bool, err error) {
+	names, err := os.ReadDir(filepath.Dir(path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	for _, n := range names {
+		if n.Name() != filepath.Base(path) {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESTALE) {
+			return false, nil
+		}
+		if err == nil {
+			err = json.Unmarshal(data, v)
+		}
+		if err != nil {
+			return false, fmt.Errorf("read %s: %w", path, err)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// tail is the end of a job's output, for people.
+func tail(path string) string {
+	const most = 400
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(oneLine(strings.TrimSpace(string(data[max(0, len(data)-most):]))), "")
+}

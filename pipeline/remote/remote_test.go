@@ -1,0 +1,406 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
+	"github.com/kbisect/kbisect/pipeline/trial"
+)
+
+// TestMain lets the test binary pose as kbisect in a job.
+func TestMain(m *testing.M) {
+	if proc.Warden() {
+		return
+	}
+	if len(os.Args) == 3 && os.Args[1] == "worker" {
+		if err := Work(context.Background(), os.Args[2], "of a test"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// processes is an executor whose jobs are processes of this machine. They run on the nodes a and b in turn.
+type processes struct {
+	nodes []string
+	env   map[string][]string // of the jobs on a node
+	ends  []State             // of the first jobs, which do not run
+	busy  int                 // answers that fail at first
+
+	mu     sync.Mutex
+	jobs   []Job
+	states map[string]Report
+}
+
+func (x *processes) Submit(_ context.Context, j Job) (string, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.busy > 0 {
+		x.busy--
+		return "", errors.New("the queue is full")
+	}
+	nodes := slices.DeleteFunc(slices.Clone(x.nodes), func(n string) bool { return slices.Contains(j.Exclude, n) })
+	if len(nodes) == 0 {
+		return "", &RefusedError{"no such node"}
+	}
+	x.jobs = append(x.jobs, j)
+	id, node := fmt.Sprint(len(x.jobs)), nodes[len(x.jobs)%len(nodes)]
+	if x.states == nil {
+		x.states = map[string]Report{}
+	}
+	if len(x.jobs) <= len(x.ends) {
+		x.states[id] = Report{x.ends[len(x.jobs)-1], node, "ENDED"}
+		return id, nil
+	}
+	x.states[id] = Report{Running, node, ""}
+	cmd := exec.Command(j.Program, "worker", j.Spec)
+	cmd.Env = append(append(os.Environ(), "SLURMD_NODENAME="+node), x.env[node]...)
+	out, err := os.Create(j.Output)
+	if err != nil {
+		return "", err
+	}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	go func() {
+		end := Done
+		if cmd.Wait() != nil {
+			end = Failed
+		}
+		out.Close()
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.states[id] = Report{end, node, string(end)}
+	}()
+	return id, nil
+}
+
+func (x *processes) States(context.Context, []string) (map[string]Report, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := map[string]Report{}
+	for id, r := range x.states {
+		out[id] = r
+	}
+	return out, nil
+}
+
+func (x *processes) Cancel(context.Context, string, ...string) error { return nil }
+func (x *processes) Version(context.Context) (string, error)         { return "processes", nil }
+
+// open makes a cluster over processes for a repository whose trials run a shell script.
+func open(t *testing.T, x *processes, r *gittest.Repo, run string) *Cluster {
+	t.Helper()
+	repo, err := source.Open(r.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { repo.Close() })
+	plan, err := kernels.NewPlan(kernels.Project{Kind: "command", Run: []string{"sh", "-c", run}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := []string{"unused"}
+	c, err := Open(t.Context(), Config{
+		Settings: Settings{Kind: Command, Shared: t.TempDir(), Submit: plain, State: plain, Cancel: plain}, Session: filepath.Base(t.Name()) + fmt.Sprint(os.Getpid()), Repo: repo, Logs: t.TempDir(),
+		Block: Block{Plan: plan, SampleMetric: "time", GPUs: []string{"none"}, Limits: trial.Limits{Build: time.Minute, Run: time.Minute}, Caches: pipeline.Warm},
+		Say:   func(text string) { t.Log(text) }, OnPhase: func(pipeline.Activity) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.executor = x
+	t.Cleanup(func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(c.shared.dir, "sessions", "*")); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+	return c
+}
+
+func history(t *testing.T, states ...string) (r *gittest.Repo, ids []string) {
+	r = gittest.New(t)
+	for _, s := range states {
+		r.Write(t, "state", s)
+		ids = append(ids, r.Commit(t, s))
+	}
+	return r, ids
+}
+
+// TestTimesOfUnequalDevices: of two nodes one is a third slower. What comes back is as if all launches were made on one.
+func TestTimesOfUnequalDevices(t *testing.T) {
+	t.Parallel()
+	r, ids := history(t, "30", "33")
+	c := open(t, &processes{nodes: []string{"a", "b"}, env: map[string][]string{"b": {"PERCENT=133"}}}, r,
+		`echo "sample: $(($(cat state) * ${PERCENT:-100})) us" >&$KBISECT_FD`)
+	values := map[int][]float64{}
+	for n := range 2 {
+		for i, id := range ids {
+			q := bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: []bisect.Purpose{bisect.EndGood, bisect.EndBad}[i], Nth: n, Timing: true}
+			o, err := c.Slot(0).Sample(t.Context(), q)
+			if err != nil || o.Class != bisect.OK {
+				t.Fatalf("%v %+v", err, o)
+			}
+			c.Learn(q, o)
+			values[i] = append(values[i], valuesOf(o, "time", "")...)
+		}
+	}
+	for i, v := range values {
+		if len(v) != 2 || math.Abs(v[0]/v[1]-1) > 1e-9 || math.Abs(v[0]/values[0][0]-[]float64{1, 1.1}[i]) > 1e-9 {
+			t.Errorf("commit %d: %v", i, v)
+		}
+	}
+	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0], "times are relative") {
+		t.Errorf("warnings %q", w)
+	}
+}
+
+// TestFaults: whose fault a job's end is.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	const fine = "exit 0"
+	for name, c := range map[string]struct {
+		x     *processes
+		run   string
+		class bisect.Class
+		jobs  int
+		fails string // the error instead
+	}{
+		"no fault":                     {x: &processes{nodes: []string{"a"}}, run: fine, class: bisect.OK, jobs: 1},
+		"a full queue":                 {x: &processes{nodes: []string{"a"}, busy: 1}, run: fine, class: bisect.OK, jobs: 1},
+		"a candidate that fails":       {x: &processes{nodes: []string{"a"}}, run: "exit 7", class: bisect.Wrong, jobs: 1},
+		"a node that fails":            {x: &processes{nodes: []string{"a", "b"}, ends: []State{Lost}}, run: fine, class: bisect.OK, jobs: 2},
+		"the only node fails once":     {x: &processes{nodes: []string{"a"}, ends: []State{Lost}}, run: fine, class: bisect.OK, jobs: 2},
+		"cancelled":                    {x: &processes{nodes: []string{"a"}, ends: []State{Cancelled, Cancelled}}, run: fine, class: bisect.OK, jobs: 3},
+		"cancelled again and again":    {x: &processes{nodes: []string{"a"}, ends: []State{Cancelled, Cancelled, Cancelled, Cancelled}}, run: fine, jobs: 4, fails: "4 jobs failed"},
+		"the fence, once":              {x: &processes{nodes: []string{"a"}, ends: []State{Late}}, run: fine, class: bisect.OK, jobs: 2},
+		"the fence, twice":             {x: &processes{nodes: []string{"a"}, ends: []State{Late, Late}}, run: fine, class: bisect.Timeout, jobs: 2},
+		"out of memory, twice":         {x: &processes{nodes: []string{"a"}, ends: []State{TooLarge, Late, TooLarge}}, run: fine, class: bisect.Crash, jobs: 3},
+		"no device where one is asked": {x: &processes{nodes: []string{"a", "b"}, env: map[string][]string{"a": {"CUDA_VISIBLE_DEVICES=0"}}}, run: fine, class: bisect.OK, jobs: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, ids := history(t, "1")
+			k := open(t, c.x, r, c.run)
+			k.grace = 100 * time.Millisecond
+			k.spec.Device = strings.Contains(name, "device")
+			o, err := k.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching})
+			switch {
+			case c.fails != "":
+				if err == nil || !strings.Contains(err.Error(), c.fails) {
+					t.Errorf("%v; %+v", err, o)
+				}
+			case err != nil || o.Class != c.class:
+				t.Errorf("%v %+v", err, o)
+			}
+			if len(c.x.jobs) != c.jobs {
+				t.Errorf("%d jobs, want %d", len(c.x.jobs), c.jobs)
+			}
+		})
+	}
+}
+
+// TestNodesLeftOut: a node that keeps failing is left out, for later blocks too, and said to be.
+func TestNodesLeftOut(t *testing.T) {
+	t.Parallel()
+	r, ids := history(t, "1", "2", "3")
+	x := &processes{nodes: []string{"bad", "fine"}, env: map[string][]string{"fine": {"CUDA_VISIBLE_DEVICES=0"}}}
+	c := open(t, x, r, "exit 0")
+	c.spec.Device = true
+	for n := range 4 {
+		if _, err := c.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[n%3]}, Purpose: bisect.Searching, Nth: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0], "node bad was left out after 2 failures: bad: the job was given no device") {
+		t.Errorf("warnings %q", w)
+	}
+	if last := x.jobs[len(x.jobs)-1]; !slices.Equal(last.Exclude, []string{"bad"}) {
+		t.Errorf("excluded: %v", last.Exclude)
+	}
+}
+
+// TestMadeCommits: a commit that exists in memory alone is tried in a job as it is here.
+func TestMadeCommits(t *testing.T) {
+	t.Parallel()
+	r, ids := history(t, "good", "bad")
+	c := open(t, &processes{nodes: []string{"a"}}, r, `test "$(cat deep/er/file)" = made`)
+	sides, err := c.config.Repo.Compare(t.Context(), ids[0], ids[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := sides.Compose([]source.Edit{{Path: "deep/er/file", New: &source.Entry{Mode: source.ModeFile}, Content: func() string { return "made" }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := c.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: bisect.Searching})
+	if err != nil || o.Class != bisect.OK {
+		t.Errorf("%v %+v", err, o)
+	}
+}
+
+// TestVersionsThatDiffer are refused in words, before anything is built.
+func TestVersionsThatDiffer(t *testing.T) {
+	t.Parallel()
+	r, ids := history(t, "1")
+	c := open(t, &processes{nodes: []string{"a"}}, r, "exit 0")
+	c.spec.Digest, c.spec.Version = "0123456789abcdef", "v9"
+	_, err := c.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching})
+	var refused *RefusedError
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "the search kbisect v9 (0123456789ab)") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCancelled: a block that is not wanted any more leaves no job behind, and can be asked for again.
+func TestCancelled(t *testing.T) {
+	t.Parallel()
+	r, ids := history(t, "1")
+	gate := filepath.Join(t.TempDir(), "go")
+	c := open(t, &processes{nodes: []string{"a"}}, r, "[ -e "+gate+" ]")
+	q := bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Slot(0).Sample(ctx, q); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := c.Slot(0).Sample(t.Context(), q); err != nil || o.Class != bisect.OK {
+		t.Errorf("%v %+v", err, o)
+	}
+}
+
+// TestSharedFolder: nobody else may have written what jobs run.
+func TestSharedFolder(t *testing.T) {
+	dir := t.TempDir()
+	s, err := openShared(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(s.dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openShared(dir); err == nil || !strings.Contains(err.Error(), "written by others") {
+		t.Error(err)
+	}
+	if err := errors.Join(os.Remove(s.dir), os.Symlink(t.TempDir(), s.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openShared(dir); err == nil {
+		t.Error("a link is followed")
+	}
+}
+
+// TestSlurmStates: what squeue prints, and that what is not known of a job never ends it.
+func TestSlurmStates(t *testing.T) {
+	got := parseStates("7|COMPLETED|n1|None\n8|PENDING||Resources\n9|NODE_FAIL|n2|None\n10|OUT_OF_MEMORY|n[1-2]|None\n\nslurm_load_jobs error\n11|NEW_STATE|n1|a|b\n")
+	want := map[string]Report{
+		"7": {Done, "n1", "COMPLETED"}, "8": {Pending, "", "PENDING (Resources)"}, "9": {Lost, "n2", "NODE_FAIL"},
+		"10": {TooLarge, "n[1-2]", "OUT_OF_MEMORY"}, "11": {Running, "n1", "NEW_STATE (a|b)"},
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v\nwant\n%v", got, want)
+	}
+}
+
+// FuzzStates: whatever a scheduler prints, each line is one job or none.
+func FuzzStates(f *testing.F) {
+	f.Add("7|COMPLETED|n1|None\n8|PENDING||Resources\n")
+	f.Add("|\n||||||\n\x00|")
+	f.Fuzz(func(t *testing.T, out string) {
+		all := parseStates(out)
+		if len(all) > strings.Count(out, "\n")+1 {
+			t.Errorf("%d jobs of %q", len(all), out)
+		}
+		for id := range all {
+			if id == "" || strings.ContainsAny(id, "|\n") {
+				t.Errorf("id %q", id)
+			}
+		}
+	})
+}
+
+// TestCommands: three commands of the user's are a scheduler.
+func TestCommands(t *testing.T) {
+	dir := t.TempDir()
+	x := &commands{live: map[string]bool{}, settings: Settings{
+		Submit: []string{"sh", "-c", `[ {seconds} = 60 ] && : >{spec}.job && printf 'thank you\n%s\n' {spec}.job`},
+		State:  []string{"sh", "-c", `[ -e {id} ] && echo running || echo done`},
+		Cancel: []string{"sh", "-c", `rm {id}`},
+	}}
+	id, err := x.Submit(t.Context(), Job{Spec: filepath.Join(dir, "spec.json"), Fence: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := x.States(t.Context(), []string{id}); err != nil || s[id].State != Running {
+		t.Fatalf("%v %v", s, err)
+	}
+	if err := x.Cancel(t.Context(), "all"); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := x.States(t.Context(), []string{id}); err != nil || s[id].State != Done {
+		t.Fatalf("%v %v", s, err)
+	}
+	x.settings.State = []string{"echo", "odd"}
+	if _, err := x.States(t.Context(), []string{id}); err == nil || !strings.Contains(err.Error(), `printed "odd"`) {
+		t.Error(err)
+	}
+	x.settings.Submit = []string{"sh", "-c", "echo no such queue >&2; exit 3"}
+	var refused *RefusedError
+	if _, err := x.Submit(t.Context(), Job{}); err == nil || errors.As(err, &refused) {
+		t.Errorf("a first failure may pass: %v", err)
+	}
+	if _, err := x.Submit(t.Context(), Job{Again: true}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "no such queue") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestFiles: another machine sees a file whole or not at all, and what is not a result is an error.
+func TestFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "deep", resultFile)
+	var r Result
+	if ok, err := readJSON(path, &r); ok || err != nil {
+		t.Fatalf("%v %v", ok, err)
+	}
+	want := Result{Node: "n1", Outcome: bisect.Outcome{Class: bisect.OK}}
+	if err := writeJSON(path, want); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := readJSON(path, &r); !ok || err != nil || r.Node != "n1" || r.Outcome.Class != bisect.OK {
+		t.Errorf("%v %v %+v", ok, err, r)
+	}
+	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
+		t.Errorf("left: %v", names)
+	}
+	if err := write(path, 0o600, bytes.NewReader([]byte("{"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readJSON(path, &r); err == nil {
+		t.Error("half a result is taken")
+	}
+}

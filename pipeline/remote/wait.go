@@ -1,0 +1,221 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/hint"
+)
+
+// make submits a job, unless an earlier attempt of the session has, and waits until it has a result or has ended without one,
+// which res nil says. Where that is not waited for any more, the job is cancelled.
+func (c *Cluster) make(ctx context.Context, s Spec, j Job, doing func(string)) (res *Result, rep Report, err error) {
+	if res, err = readResult(j); res != nil || err != nil {
+		return res, rep, err
+	}
+	doing("submitting a job")
+	id, err := c.submit(ctx, s, j)
+	if err != nil {
+		return nil, rep, err
+	}
+	defer func() {
+		c.mu.Lock()
+		delete(c.live, id)
+		c.mu.Unlock()
+		if ctx.Err() != nil && res == nil {
+			_ = c.executor.Cancel(ctx, c.name, id) // Close cancels all that are left, and says what goes wrong
+		}
+	}()
+	began, shown := time.Now(), ""
+	var ended time.Time
+	for {
+		if res, err = readResult(j); res != nil || err != nil {
+			return res, rep, err
+		}
+		now, known := c.state(ctx, id)
+		rep = now
+		where := "waiting in the queue"
+		if rep.State == Running {
+			where = "running in a job"
+		}
+		if text := where + rep.Node + rep.Words; text != shown {
+			shown = text
+			doing(where)
+		}
+		switch {
+		case known && !rep.State.ended():
+			ended = time.Time{}
+		case known && ended.IsZero():
+			ended = time.Now()
+		// A job that ended well has written a result, which may take a while to be seen here.
+		case known && (rep.State != Done || time.Since(ended) > c.grace):
+			res, err = readResult(j)
+			return res, rep, err
+		}
+		if err := sleep(ctx, min(2*time.Second, max(50*time.Millisecond, time.Since(began)/20))); err != nil {
+			return nil, rep, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// readResult is the result of a job, nil if there is none yet.
+func readResult(j Job) (*Result, error) {
+	var r Result
+	ok, err := readJSON(filepath.Join(filepath.Dir(j.Spec), resultFile), &r)
+	if err != nil {
+		return nil, &bisect.InfraError{What: "reading the result of job " + j.Name, Err: err}
+	}
+	if !ok {
+		return nil, nil
+	}
+	return &r, nil
+}
+
+// submit submits a job until the scheduler takes it or refuses it, and returns its id. One that was submitted before keeps
+// its id.
+func (c *Cluster) submit(ctx context.Context, s Spec, j Job) (id string, err error) {
+	kept := filepath.Join(filepath.Dir(j.Spec), "id")
+	data, err := os.ReadFile(kept)
+	if err == nil {
+		c.submitted(string(data))
+		return string(data), nil
+	}
+	if _, e := os.Stat(j.Spec); e == nil { // an earlier attempt ended before it learned the id
+		j.Again = true
+	} else if e := writeJSON(j.Spec, s); e != nil {
+		return "", &bisect.InfraError{What: "writing a job to " + j.Spec, Err: hint.Add(e, "make room there, then run again with --resume")}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", &bisect.InfraError{What: "reading " + kept, Err: err}
+	}
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		if err := ctx.Err(); err != nil {
+			return "", context.Cause(ctx)
+		}
+		id, err = c.executor.Submit(ctx, j)
+		var refused *RefusedError
+		if err == nil || errors.As(err, &refused) {
+			break
+		}
+		c.say("waiting to submit a job: " + err.Error())
+		j.Again = true
+		if err := sleep(ctx, wait); err != nil {
+			return "", err
+		}
+	}
+	if err != nil {
+		_ = os.RemoveAll(filepath.Dir(j.Spec)) // it is submitted in another way, or not at all
+		return "", err
+	}
+	c.submitted(id)
+	if err := write(kept, 0o600, strings.NewReader(id)); err != nil {
+		return "", &bisect.InfraError{What: "writing " + kept, Err: err}
+	}
+	return id, nil
+}
+
+func (c *Cluster) submitted(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.live[id] = time.Now()
+}
+
+// state is what the scheduler said last of a job; known is false while it has said nothing. One query, made by whoever
+// comes first, serves all jobs.
+func (c *Cluster) state(ctx context.Context, id string) (rep Report, known bool) {
+	c.mu.Lock()
+	due := time.Since(c.asked) >= c.pace()
+	ids := slices.Sorted(maps.Keys(c.live))
+	c.mu.Unlock()
+	if due && c.asking.TryLock() {
+		now := time.Now()
+		states, err := c.executor.States(ctx, ids)
+		c.mu.Lock()
+		c.asked = time.Now()
+		if err == nil {
+			c.states = states
+			for _, id := range ids {
+				if _, listed := states[id]; !listed && now.Sub(c.live[id]) > c.grace {
+					states[id] = Report{State: Cancelled, Words: "the scheduler does not know the job any more"}
+				}
+			}
+		}
+		c.mu.Unlock()
+		c.asking.Unlock()
+		if err != nil {
+			c.say("waiting: the scheduler does not answer: " + err.Error())
+		} else {
+			c.say("")
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rep, known = c.states[id]
+	return rep, known
+}
+
+// pace is the time between two queries: long jobs are asked for less often.
+func (c *Cluster) pace() time.Duration {
+	youngest := time.Hour
+	for _, since := range c.live {
+		youngest = min(youngest, time.Since(since))
+	}
+	return min(15*time.Second, max(time.Second, youngest/5))
+}
+
+// say says what is waited for, once; "" is that nothing is.
+func (c *Cluster) say(text string) {
+	c.mu.Lock()
+	again := text == c.said
+	before := c.said
+	c.said = text
+	c.mu.Unlock()
+	switch {
+	case again:
+	case text == "" && before != "":
+		c.config.Say("the scheduler answers again")
+	case text != "":
+		c.config.Say(text)
+	}
+}
+
+// Check runs a job that launches nothing, and says where it ran. It waits until ctx ends.
+func (c *Cluster) Check(ctx context.Context) (Result, error) {
+	spec := c.spec
+	spec.Check = true
+	j := c.job(spec, 0, false)
+	j.Fence = max(c.config.Settings.Time, time.Minute)
+	where := "submitting"
+	res, rep, err := c.make(ctx, spec, j, func(now string) { where = now })
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return Result{}, fmt.Errorf("no result in time: %s", strings.TrimSpace(where+" "+rep.Words))
+	case err != nil:
+		return Result{}, err
+	case res == nil:
+		return Result{}, fmt.Errorf("the job ended without a result: %s %s", rep.Words, tail(j.Output))
+	case res.Infra+res.Refused != "":
+		return *res, fmt.Errorf("%s: %s", res.Node, res.Infra+res.Refused)
+	}
+	return *res, nil
+}

@@ -1,0 +1,220 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/metrics"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/cache"
+	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/kbisect/kbisect/pipeline/workspace"
+)
+
+// resultFile lies beside the spec.
+const resultFile = "result.json"
+
+// Work runs the block that a file describes, and writes its result beside it. An error means that there is none: the block
+// was interrupted, or its result cannot be written.
+func Work(ctx context.Context, path, version string) error {
+	var s Spec
+	if ok, err := readJSON(path, &s); err != nil || !ok {
+		return cmp.Or(err, fmt.Errorf("%s does not exist\nhint: kbisect run --executor writes it; a job's node must see the same folder", path))
+	}
+	res := Result{Node: node(), Job: os.Getenv("SLURM_JOB_ID")}
+	if device := os.Getenv("CUDA_VISIBLE_DEVICES"); device != "" {
+		res.Devices = []string{device}
+	}
+	if err := s.run(ctx, version, &res); err != nil {
+		if ctx.Err() != nil { // it was told to end: it has shown nothing
+			return ctx.Err()
+		}
+		if correctable(err) {
+			res.Refused = err.Error()
+		} else {
+			res.Infra = err.Error()
+		}
+	}
+	return writeJSON(filepath.Join(filepath.Dir(path), resultFile), res)
+}
+
+// node is the name of this machine for the scheduler, or its own.
+func node() string {
+	host, _ := os.Hostname()
+	return cmp.Or(os.Getenv("SLURMD_NODENAME"), host)
+}
+
+// correctable reports an error that the user can correct, and not the machine's fault.
+func correctable(err error) bool {
+	var command *trial.CommandError
+	var refused *RefusedError
+	return errors.As(err, &command) || errors.As(err, &refused) || workspace.Refused(err)
+}
+
+// run makes the launches of a block, one pipeline for all.
+func (s Spec) run(ctx context.Context, version string, res *Result) error {
+	digest, err := self()
+	switch {
+	case err != nil:
+		return err
+	case digest != s.Digest:
+		return &RefusedError{fmt.Sprintf("the job runs kbisect %s (%.12s), and the search kbisect %s (%.12s)\nhint: they must be the same program: let the job run {program}, or install it on both sides", version, digest, s.Version, s.Digest)}
+	case s.Device && len(res.Devices) == 0:
+		return errors.New("the job was given no device: CUDA_VISIBLE_DEVICES is empty")
+	case s.Check:
+		return nil
+	}
+	p, closeAll, err := s.pipeline(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	if s.Reference != nil {
+		o, err := p.Sample(ctx, *s.Reference)
+		if err != nil {
+			return err
+		}
+		res.Reference = &o
+		if o.Class != bisect.OK {
+			if s.Reference.Candidate != s.Request.Candidate {
+				return fmt.Errorf("the reference %s ended as %s here: %s", s.Reference.Candidate.Brief(), o.Class, o.Why)
+			}
+			res.Outcome = o
+			return nil
+		}
+	}
+	res.Outcome, err = p.Sample(ctx, s.Request)
+	for _, d := range p.Config.Devices {
+		res.Devices = []string{d.Device().UUID}
+	}
+	return err
+}
+
+// pipeline makes the pipeline of a block. It works on a disk of the node's own.
+func (s Spec) pipeline(ctx context.Context) (p *pipeline.Pipeline, closeAll func(), err error) {
+	var closers []func()
+	closeAll = func() {
+		for i := range closers {
+			closers[len(closers)-1-i]()
+		}
+	}
+	defer func() {
+		if err != nil {
+			closeAll()
+		}
+	}()
+	repo, err := source.Open(s.Repo)
+	if err != nil {
+		return nil, nil, err
+	}
+	closers = append(closers, func() { repo.Close() })
+	if s.Made != "" {
+		var made source.Made
+		if ok, err := readJSON(s.Made, &made); err != nil || !ok {
+			return nil, nil, cmp.Or(err, fmt.Errorf("%s does not exist", s.Made))
+		}
+		if err := source.Adopt(repo, made); err != nil {
+			return nil, nil, err
+		}
+	}
+	work := filepath.Join(os.TempDir(), fmt.Sprintf("kbisect-%d", os.Getuid()))
+	if err := private(work); err != nil {
+		return nil, nil, err
+	}
+	builds, err := cache.Open(s.Cache)
+	if err != nil {
+		return nil, nil, err
+	}
+	devices, err := openDevices(ctx, s.Block.GPUs)
+	closers = append(closers, devices.close)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := s.Block
+	recipe := trial.Recipe{
+		Repo: repo, Plan: b.Plan, Flags: b.Flags, Paths: b.Paths, SampleMetric: b.SampleMetric, Sources: b.Sources,
+		Env: append(os.Environ(), b.Env...), Cache: builds, Probe: b.Probe, WholeTimed: b.WholeTimed, Learn: b.Learn, Logs: s.Logs,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
+	for _, x := range b.Patterns {
+		pattern, err := metrics.NewPattern(x[0], x[1], x[2])
+		if err != nil {
+			return nil, nil, err
+		}
+		recipe.Patterns = append(recipe.Patterns, pattern)
+	}
+	if b.OwnScripts {
+		recipe.WorkTree = repo.WorkDir()
+	}
+	if b.Sandbox != nil {
+		b.Sandbox.Read = []string{repo.CommonDir()}
+	}
+	name := fmt.Sprintf("%s-%d", s.Session, os.Getpid())
+	p, err = pipeline.New(ctx, pipeline.Config{
+		Recipe: recipe, Limits: b.Limits, Cases: b.Cases, Dir: filepath.Join(work, name), Devices: devices.watches,
+		Caches: b.Caches, Sandbox: b.Sandbox, Jobs: 1, Session: name,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	closers = append(closers, func() {
+		if err := p.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "kbisect: "+err.Error())
+		}
+	})
+	if s.Clean {
+		p.Clean()
+	}
+	for _, l := range s.Learnt {
+		p.Learn(l.Request, l.Outcome)
+	}
+	return p, closeAll, nil
+}
+
+// devices are those of a block.
+type devices struct {
+	watches []*gpu.Watch
+	locks   []func()
+}
+
+// openDevices chooses, locks and opens devices among those that the scheduler gave to the job.
+func openDevices(ctx context.Context, gpus []string) (d devices, err error) {
+	ids, err := gpu.Select(gpus)
+	if errors.Is(err, gpu.ErrHidden) { // where a device was asked for, that was checked before
+		return d, nil
+	}
+	if err != nil {
+		return d, fmt.Errorf("choosing a device on %s: %w", node(), err)
+	}
+	for _, id := range ids {
+		release, err := gpu.Lock(ctx, id)
+		if err != nil {
+			return d, err
+		}
+		d.locks = append(d.locks, release)
+		w, err := gpu.Open(id)
+		if err != nil {
+			return d, err
+		}
+		w.Follow()
+		d.watches = append(d.watches, w)
+	}
+	return d, nil
+}
+
+func (d devices) close() {
+	for _, w := range d.watches {
+		w.Close()
+	}
+	for _, release := range d.locks {
+		release()
+	}
+}
