@@ -145,6 +145,8 @@ type Table struct {
 	Rows    [][]string `json:"rows"`
 	Notes   []string   `json:"notes"`
 	Changed []int      `json:"changed,omitempty"` // rows that differ by more than noise
+
+	Values [][2]Number `json:"values,omitempty"` // the two figures of a row, in one unit; null where they are no numbers
 }
 
 // text is null for an empty string.

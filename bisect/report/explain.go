@@ -368,6 +368,7 @@ func (e *Explanation) Table(title, a, b string) Table {
 	rows, left := e.shown()
 	for i, r := range rows {
 		t.Rows = append(t.Rows, []string{cmp.Or(kernelName(r.Kernel), r.Group), r.figure(), words.Cut(r.a(), cellMost), words.Cut(r.b(), cellMost), r.change()})
+		t.Values = append(t.Values, [2]Number{r.A, r.B})
 		if r.changed() {
 			t.Changed = append(t.Changed, i)
 		}

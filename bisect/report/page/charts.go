@@ -4,219 +4,83 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// searchChart is the search over the commits: for each metric a dot for every launch and a level for every commit,
-// and below them the verdicts. The JSON keys of all charts are what web/page.js reads.
-type searchChart struct {
-	Metrics []metricPoints `json:"metrics"` // that of the complaint first
-	Commits []place        `json:"commits"` // those launched or judged, along the range
-	Length  int            `json:"length"`  // of the range, the good end included
-	Ordered bool           `json:"ordered"`
-}
-
-// place is a commit on the axis, the number of commits behind the good end.
-type place struct {
-	At      int    `json:"at"`
-	Commit  string `json:"commit"`
-	Subject string `json:"subject"`
-	State   State  `json:"state"` // "" where nothing was judged
-	Why     string `json:"why"`
-}
-
-// metricPoints are the values of one metric, all in Unit, which is chosen for them by scale.
-type metricPoints struct {
-	Name   string        `json:"name"`
-	Unit   string        `json:"unit"`
-	Limit  float64       `json:"limit"` // 0: none
-	Points []metricPoint `json:"points"`
-	Levels []medianOf    `json:"levels"`
-}
-
-// metricPoint is one launch: the median of what it measured.
-type metricPoint struct {
-	At     int     `json:"at"`
-	Y      float64 `json:"y"`
-	Launch int     `json:"launch"` // its number in the table of launches
-	Low    float64 `json:"low"`    // least and largest sample in it
-	High   float64 `json:"high"`
-	N      int     `json:"n"`
-	Ended  string  `json:"ended"` // how, unless it ended well
-}
-
-// medianOf is the median over the launches of one commit.
-type medianOf struct {
-	At   int     `json:"at"`
-	Y    float64 `json:"y"`
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
-	N    int     `json:"n"`
-	How  string  `json:"how"` // what the interval is
-}
-
-// The metrics that no program sends: of a whole run, and of a phase, of which the name follows.
-const (
-	wall      = "wall"
-	phaseName = "phase."
-)
-
-// metrics collects what launches measured, that of the complaint first, then times of the program, other numbers,
-// the time of the whole run, and the phases.
-func (f *finder) metrics() []metricPoints {
-	var all []*metricPoints
-	get := func(name, unit string) *metricPoints {
-		for _, m := range all {
-			if m.Name == name {
-				return m
-			}
-		}
-		if unit == "1" { // a ratio, or a count
-			unit = ""
-		}
-		all = append(all, &metricPoints{Name: name, Unit: unit})
-		return all[len(all)-1]
+// drawn is the search as pictures take it.
+func (f *finder) drawn() chart.Range {
+	r := chart.Range{Search: f.Search, Ledger: f.ledger, At: f.at, Length: len(f.at), Places: f.places(), Searched: f.searched}
+	if f.ordered { // parts of a change that were tested later have their places behind it
+		r.Length = len(f.ledger.Order)
 	}
-	// A limit belongs to a metric even where no launch has come near it: the drawing shows how much room was left.
-	get(wall, "s").Limit = f.ledger.Limits[bisect.WholeTrial]
-	for i, l := range f.ledger.Launches {
-		if !f.searched(l.Candidate) {
-			continue
+	return r
+}
+
+// along are the pictures of the search over the commits: the metric of the complaint above the range, and others.
+func along(r chart.Range, metrics []chart.Metric) (out []Chart) {
+	for i, m := range metrics {
+		c := Chart{Label: "Launches and levels of " + m.Name + " along the range", Picture: r.Plane(m, i == 0), More: i > 0}
+		if i == 0 {
+			c.Label += ", and the verdict on every commit"
 		}
-		o := l.Outcome
-		add := func(name, unit string, values []float64) {
-			if len(values) == 0 {
-				return
-			}
-			x := metricPoint{At: f.at[l.Candidate.Commit], Y: float64(report.Median(values)), Low: slices.Min(values), High: slices.Max(values), N: len(values), Launch: i + 1}
-			if o.Class != bisect.OK {
-				x.Ended = words.Printable(o.Describe())
-			}
-			m := get(name, unit)
-			m.Points = append(m.Points, x)
-		}
-		// What did not build has not run, and a wall time of 0 would look like the fastest launch of all.
-		if o.Class != bisect.BuildFailed {
-			add(wall, "s", []float64{o.Wall})
-		}
-		for _, s := range o.Series {
-			add(words.Printable(bisect.Effect{Metric: s.Metric, Case: s.Case}.Name()), words.Printable(s.Unit), s.Values)
-		}
-		for _, t := range o.Phases {
-			name := phaseName + words.Printable(t.Name)
-			add(name, "s", []float64{t.Seconds})
-			get(name, "s").Limit = f.ledger.Limits[t.Name]
-		}
+		out = append(out, c)
 	}
-	var out []metricPoints
-	for _, m := range all {
-		if len(m.Points) > 0 {
-			m.scale()
-			m.Levels = f.levelsOf(*m)
-			out = append(out, *m)
-		}
+	if len(metrics) == 0 {
+		out = append(out, Chart{Label: "The verdict on every commit of the range", Picture: r.Strip()})
 	}
-	slices.SortStableFunc(out, func(a, b metricPoints) int { return cmp.Compare(f.rank(a), f.rank(b)) })
 	return out
 }
 
-// scale writes times in the unit that people would choose: the one in which the largest of them is at least 0.1.
-// Other units stay as the program named them.
-func (m *metricPoints) scale() {
-	top := 0.0
-	for _, x := range m.Points {
-		top = max(top, x.Y)
+// paired are the figures of two sides as pairs of bars, where there are figures.
+func paired(t report.Table) []Chart {
+	picture, ok := chart.Pairs(t)
+	if !ok {
+		return nil
 	}
-	// One unit for all points of a metric, chosen by the largest: axes have only one.
-	factor := 1.0
-	for _, unit := range []string{"ms", "µs", "ns"} {
-		if m.Unit != "s" && factor == 1 || top*factor >= 0.1 || top == 0 {
-			break
-		}
-		m.Unit, factor = unit, factor*1000
-	}
-	for i := range m.Points {
-		x := &m.Points[i]
-		x.Y, x.Low, x.High = x.Y*factor, x.Low*factor, x.High*factor
-	}
-	m.Limit *= factor
+	return []Chart{{Label: "Figures of both sides, each pair against its larger one", Picture: picture}}
 }
 
-// rank orders the metrics: what the complaint or a verdict is about, its cases, times of the program, other numbers,
-// the time of the whole run, and its phases.
-func (f *finder) rank(m metricPoints) int {
-	c := f.Complaint
-	if c == nil {
-		c = &report.Complaint{}
+// proof sets the launches of the culprits and of their parents side by side, with those of the ends.
+func (f *finder) proof() Section {
+	s := Section{ID: "proof", Title: "Proof"}
+	if f.Axis != report.AxisHistory || len(f.Culprits) == 0 {
+		return s
 	}
-	metric, phase := report.Text(c.Metric), report.Text(c.Phase)
-	switch {
-	case f.judgedBy(m.Name), metric != "" && m.Name == metric, phase != "" && m.Name == phaseName+phase:
-		return 0
-	case metric != "" && strings.HasPrefix(m.Name, metric+" of "): // a case of it
-		return 1
-	case m.Name == wall:
-		return 4
-	case strings.HasPrefix(m.Name, phaseName):
-		return 5
-	case !strings.HasSuffix(m.Unit, "s"): // of s, ms, µs, ns
-		return 3
+	r := f.drawn()
+	metrics := r.Metrics()
+	if len(metrics) == 0 {
+		return s
 	}
-	return 2
-}
-
-// judgedBy reports whether the verdicts are about a number.
-func (f *finder) judgedBy(name string) bool {
-	return slices.ContainsFunc(f.Steps, func(s bisect.Step) bool { return s.Verdict.Metric == name })
-}
-
-// levelsOf are the medians over the launches of each commit that ended well, or over all where none did. The interval
-// is that of the verdict where it has one, else from the least to the largest.
-func (f *finder) levelsOf(m metricPoints) []medianOf {
-	// A launch that failed ended at another place of the program: its times say nothing beside those that passed.
-	well, any := map[int][]float64{}, map[int][]float64{}
-	for _, x := range m.Points {
-		any[x.At] = append(any[x.At], x.Y)
-		if x.Ended == "" {
-			well[x.At] = append(well[x.At], x.Y)
+	roles := []chart.Role{{Name: "good end", Commit: f.Ends.Good}}
+	for _, c := range f.Culprits {
+		for _, p := range c.Parents {
+			roles = append(roles, chart.Role{Name: "parent", Commit: p})
+		}
+		roles = append(roles, chart.Role{Name: "culprit", Commit: c.Commit})
+	}
+	roles = append(roles, chart.Role{Name: "bad end", Commit: f.Ends.Bad})
+	var seen []chart.Role
+	for _, x := range roles { // an end may be the culprit
+		if !slices.ContainsFunc(seen, func(y chart.Role) bool { return y.Commit == x.Commit }) && x.Commit != "" {
+			seen = append(seen, x)
 		}
 	}
-	out := []medianOf{}
-	for i, v := range any {
-		if well[i] != nil {
-			v = well[i]
-		}
-		out = append(out, medianOf{At: i, Y: float64(report.Median(v)), Low: slices.Min(v), High: slices.Max(v), N: len(v), How: "least to largest launch"})
-	}
-	slices.SortFunc(out, func(a, b medianOf) int { return cmp.Compare(a.At, b.At) })
-	// Without launches of the good end there is nothing that the ratios of the verdicts could be turned into levels by.
-	if len(out) == 0 || out[0].At != f.at[f.Ends.Good] {
-		return out
-	}
-	good := out[0].Y
-	for _, s := range f.Steps { // the intervals of verdicts are ratios to the good end
-		e := s.Verdict.Ratio
-		if e == nil || e.Name() != m.Name && !f.judgedBy(m.Name) {
-			continue
-		}
-		for i, l := range out {
-			if l.At == f.at[s.Commit] && l.At > 0 {
-				out[i].Low, out[i].High, out[i].How = good*e.Low, good*e.High, "95 % interval, against the good end"
-			}
-		}
-	}
-	return out
+	s.Words = "Each launch is a mark; the bar is the median with its interval. Launches that prove come from clean builds."
+	s.Charts = []Chart{{Label: metrics[0].Name + " of the culprit, of its parent and of both ends", Picture: r.Proof(metrics[0], seen)}}
+	t := f.levelTable(metrics[0])
+	t.Title = "Proof by " + metrics[0].Name
+	s.Tables = []Table{t}
+	return s
 }
 
 // weight is the probability that a commit is the culprit.
 type weight struct {
-	Name        string  `json:"name"`
-	Probability float64 `json:"probability"`
-	State       State   `json:"state"`
+	Name        string
+	Probability float64
+	State       State
 }
 
 // mostWeights is how many commits the picture of the posterior holds.
@@ -230,7 +94,12 @@ func (f *finder) certainty() Section {
 		return s
 	}
 	s.Words = "The probability of being the first bad commit."
-	s.Charts = []Chart{{Kind: "who", Label: "Probability of being the first bad commit", Data: all[:min(len(all), mostWeights)]}}
+	picture := chart.Rows{Axis: chart.Axis{Max: 1.001, Form: chart.Shares}}
+	for _, w := range all[:min(len(all), mostWeights)] {
+		class := "f-" + string(cmp.Or(w.State, Skipped))
+		picture.Rows = append(picture.Rows, chart.Row{Name: w.Name, State: w.State, Value: chance(w.Probability), Bars: []chart.Bar{{To: w.Probability, Class: class}}})
+	}
+	s.Charts = []Chart{{Label: "Probability of being the first bad commit", Picture: picture}}
 	t := Table{Title: "Probability of being the culprit", Columns: []string{"commit", "probability"}, Right: []int{1}, Detail: true}
 	for _, w := range all {
 		t.Rows, t.States = append(t.Rows, []string{w.Name, chance(w.Probability)}), append(t.States, w.State)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
@@ -34,7 +35,7 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	case d.Result == report.GateRegression && d.A.Commit != d.B.Commit:
 		p.Next = append(p.Next, Command{l.Call.Again("run", "--good", d.A.Revision, "--bad", d.B.Revision), "which commit between them it was"})
 	}
-	p.Sections = []Section{c.metrics(), launched(c.names, d.A, d.B), v.phases(nil), v.devices(d.Devices), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
+	p.Sections = []Section{c.metrics(v), launched(c.names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
 	return p
 }
 
@@ -44,9 +45,9 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	session := report.Text(d.Session)
 	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
 	p := Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: gateFacts(d), Figures: totalFigures(d.Totals), Next: gateNext(d, l, session)}
-	metrics := c.metrics()
+	metrics := c.metrics(v)
 	metrics.List = accepted(d)
-	p.Sections = []Section{metrics, gateSuspects(d), launched(c.names, d.Base, d.Head), v.phases(nil), v.devices(d.Devices), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
+	p.Sections = []Section{metrics, gateSuspects(d), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
 	if d.NotLaunched != nil {
 		p.Sections = []Section{metrics, notes(d.Warnings)}
 	}
@@ -137,34 +138,72 @@ func gateNext(d *report.Gate, l report.Ledger, session string) (out []Command) {
 }
 
 // metrics are the verdicts metric by metric.
-func (c compared) metrics() Section {
+func (c compared) metrics(v view) Section {
 	s := Section{ID: "metrics", Title: "Metric by metric"}
 	if len(c.Contrasts) == 0 {
 		return s
 	}
 	t := Table{Title: "Verdicts", Columns: []string{"verdict", "metric", "better", c.names[0], c.names[1], fmt.Sprintf("change (%.4g %% CI)", 100*(1-c.ErrorRate)), "p", "note"}, Right: []int{6}}
-	var chart effectChart
 	for _, x := range c.Contrasts {
 		word, note := c.line(x)
 		b := x.Bound
 		t.Rows = append(t.Rows, []string{word, x.Name(), words.Direction(x.Higher), x.A.Words(x.Unit), x.B.Words(x.Unit), change(b), words.P(float64(x.Holm)), note})
-		t.States = append(t.States, contrastState(x.Result))
+		state := contrastState(x.Result)
+		if x.Result == report.GateImprovement {
+			state = Better
+		}
+		t.States = append(t.States, state)
 		if x.Result == report.GateRegression || x.Result == report.GateOpen {
 			t.First = append(t.First, len(t.Rows)-1)
-		}
-		// A chart of ratios has a logarithmic axis, on which an open interval has no place; the table shows it.
-		if b.Value.Known() && b.Low.Known() && b.High.Known() && b.Low > 0 {
-			chart.Terms = append(chart.Terms, effectBar{words.Printable(x.Name()), float64(b.Value), float64(b.Low), float64(b.High)})
 		}
 	}
 	t.Notes = []string{
 		"Medians with their 95 % CI (order statistics). The change is what the verdict rests on: its interval holds however often one has looked and however many metrics there are. p: Mann-Whitney, corrected for all metrics (Holm).",
 		fmt.Sprintf("Looked for: changes of %s and more, error %s over all metrics, %s of fresh launches in turn.", words.Percent(c.Effect), words.Percent(c.ErrorRate), words.Count(c.Pairs, "pair")),
 	}
-	if s.Tables = []Table{t}; len(chart.Terms) > 0 {
-		s.Charts = []Chart{{Kind: "effects", Label: "Change from " + c.names[0] + " to " + c.names[1] + ", with the interval on which the verdict rests", Data: chart}}
-	}
+	s.Tables, s.Charts = []Table{t}, c.pictures(v)
 	return s
+}
+
+// verdicts are the results of a metric as groups of a picture, in the order of what matters. A pass is no improvement,
+// and has another colour.
+var verdicts = []struct {
+	result, words string
+	state         State
+}{
+	{report.GateRegression, "Worse", Bad}, {report.GateOpen, "Cannot tell", Unsure}, {report.GateAccepted, "Worse, accepted", Other},
+	{report.GateImprovement, "Better", Better}, {report.GatePass, "No change that matters", Good}, {report.NoDifference, "No change that matters", Good},
+}
+
+// pictures are the changes by verdict, and the launches behind those that matter most.
+func (c compared) pictures(v view) (out []Chart) {
+	const most = 4 // metrics of which launches are drawn
+	var changes []chart.Changed
+	var metrics []chart.One
+	for _, g := range verdicts {
+		for _, x := range report.With(g.result, c.Contrasts) {
+			// A scale of ratios has no place for an open interval; the table shows it.
+			if b := x.Bound; b.Value.Known() && b.Low.Known() && b.High.Known() && b.Low > 0 {
+				changes = append(changes, chart.Changed{Group: g.words, Name: words.Printable(x.Name()), State: g.state, Ratio: float64(b.Value), Low: float64(b.Low), High: float64(b.High), Value: words.Change(float64(b.Value)), Title: words.Printable(x.Name()) + "\n" + change(b)})
+			}
+			if x.Case == nil && x.AllCases || len(metrics) == most {
+				continue
+			}
+			one := chart.One{Metric: x.Metric, Case: report.Text(x.Case), Unit: x.Unit, Title: words.Printable(x.Name()), Middle: float64(x.A.Median), States: []State{Good, g.state}}
+			for _, side := range []report.Summary{x.A, x.B} {
+				one.Mid, one.Low, one.High = append(one.Mid, float64(side.Median)), append(one.Low, float64(side.Low)), append(one.High, float64(side.High))
+			}
+			metrics = append(metrics, one)
+		}
+	}
+	if len(changes) > 0 {
+		out = append(out, Chart{Label: "Change from " + c.names[0] + " to " + c.names[1] + ", with the interval on which the verdict rests", Picture: chart.Forest(changes, c.Effect, "the band: changes smaller than looked for")})
+	}
+	sides := []chart.Side{{Purpose: bisect.EndGood, Name: c.names[0]}, {Purpose: bisect.EndBad, Name: c.names[1]}}
+	if launched := v.drawn().Launched(metrics, sides, c.Effect, "against the median of "+c.names[0]); len(launched.Rows) > 0 {
+		out = append(out, Chart{Label: "Every launch, with medians and their 95 % intervals", Picture: launched})
+	}
+	return out
 }
 
 // change is a ratio with its bounds; the column says of what probability these are.

@@ -6,31 +6,23 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// costChart is where the time went.
-type costChart struct {
-	Phases []spentBar `json:"phases"`
-}
+// costSketch is where the time went.
+type costSketch []chart.Spent
 
 // Sketch draws a bar for each phase, of the mark for high.
-func (c costChart) Sketch(marks []rune) string {
+func (c costSketch) Sketch(marks []rune) string {
 	if len(marks) == 0 {
 		return ""
 	}
 	var b strings.Builder
-	for _, p := range c.Phases {
-		fmt.Fprintf(&b, "%-12s %5.1f %% %s\n", words.Cut(p.Phase, 12), 100*p.Share, strings.Repeat(string(marks[len(marks)-1]), int(40*p.Share+0.5)))
+	for _, p := range c {
+		fmt.Fprintf(&b, "%-12s %5.1f %% %s\n", words.Cut(p.Name, 12), 100*p.Share, strings.Repeat(string(marks[len(marks)-1]), int(40*p.Share+0.5)))
 	}
 	return b.String()
-}
-
-// spentBar is one phase: its seconds over all launches, and its share of those of all phases (0 to 1).
-type spentBar struct {
-	Phase   string  `json:"phase"`
-	Seconds float64 `json:"seconds"`
-	Share   float64 `json:"share"`
 }
 
 // cost is what the launches took, by phase and by purpose; idle is why no device was watched.
@@ -41,7 +33,7 @@ func (v view) cost(totals report.Totals, devices []string, idle string) Section 
 	for _, r := range rows {
 		total += r.Seconds
 	}
-	var c costChart
+	var c []chart.Spent
 	t := Table{Title: "Time by phase, over all launches", Columns: []string{"phase", "time", "share", "longest", "trials", "ended here"}, Right: []int{1, 2, 3, 4, 5}}
 	for _, r := range rows {
 		share := r.Seconds / max(total, 1e-9)
@@ -49,12 +41,12 @@ func (v view) cost(totals report.Totals, devices []string, idle string) Section 
 		if r.Ended > 0 {
 			ended = fmt.Sprint(r.Ended)
 		}
-		c.Phases = append(c.Phases, spentBar{words.Printable(r.Phase), r.Seconds, share})
+		c = append(c, chart.Spent{Name: words.Printable(r.Phase), Seconds: r.Seconds, Share: share})
 		t.Rows = append(t.Rows, []string{r.Phase, words.Seconds(r.Seconds), fmt.Sprintf("%.0f %%", 100*share), words.Seconds(r.Longest), fmt.Sprint(r.Trials), ended})
 	}
 	if len(rows) > 0 {
-		s.Charts = []Chart{{Kind: "cost", Label: "Seconds by phase over all launches", Data: c}}
-		s.Tables = []Table{t, v.purposes()}
+		s.Charts = []Chart{{Label: "Seconds by phase over all launches", Picture: chart.Costs(c), Sketch: costSketch(c)}}
+		s.Tables = []Table{t}
 	}
 	return s
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/internal/samples"
 	"github.com/kbisect/kbisect/bisect/sets"
 )
@@ -230,72 +231,39 @@ func TestHistoryPage(t *testing.T) {
 }
 
 func TestSketches(t *testing.T) {
-	chart := func(values ...float64) historyChart {
-		h := historyChart{low: "LOW", high: "HIGH"}
+	of := func(values ...float64) historySketch {
+		h := historySketch{low: "LOW", high: "HIGH"}
 		for _, v := range values {
-			h.Commits = append(h.Commits, historyPoint{Y: report.Number(v), failed: math.IsInf(v, 0)})
+			h.Commits = append(h.Commits, chart.Measured{Y: v, Failed: math.IsInf(v, 0)})
 		}
 		return h
 	}
 	nan, failed := math.NaN(), math.Inf(1)
 	for _, c := range []struct {
-		chart historyChart
+		chart historySketch
 		marks string
 		want  string
 	}{
-		{chart(1, 2, 3), "abc", "abc  LOW to HIGH, oldest first\n"},
-		{chart(3, nan, 1), "abc", "c a  LOW to HIGH, oldest first\n"},
-		{chart(5, 5), "abc", "aa  LOW to HIGH, oldest first\n"},
-		{chart(1, failed, 2), "ab", "axb  LOW to HIGH, oldest first, x failed\n"},
-		{chart(1, failed, 2), "▁█", "▁×█  LOW to HIGH, oldest first, × failed\n"},
-		{chart(1, nan), "abc", ""},
-		{chart(1, 2), "", ""},
-		{chart(), "abc", ""},
+		{of(1, 2, 3), "abc", "abc  LOW to HIGH, oldest first\n"},
+		{of(3, nan, 1), "abc", "c a  LOW to HIGH, oldest first\n"},
+		{of(5, 5), "abc", "aa  LOW to HIGH, oldest first\n"},
+		{of(1, failed, 2), "ab", "axb  LOW to HIGH, oldest first, x failed\n"},
+		{of(1, failed, 2), "▁█", "▁×█  LOW to HIGH, oldest first, × failed\n"},
+		{of(1, nan), "abc", ""},
+		{of(1, 2), "", ""},
+		{of(), "abc", ""},
 	} {
 		if got := c.chart.Sketch([]rune(c.marks)); got != c.want {
 			t.Errorf("%v with %q: %q, want %q", c.chart.Commits, c.marks, got, c.want)
 		}
 	}
-	cost := costChart{[]spentBar{{"build", 3, 0.75}, {"a very long phase", 1, 0.25}}}
+	cost := costSketch{{Name: "build", Seconds: 3, Share: 0.75}, {Name: "a very long phase", Seconds: 1, Share: 0.25}}
 	if got, want := cost.Sketch([]rune(".#")), "build         75.0 % "+strings.Repeat("#", 30)+"\na very long…  25.0 % ##########\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := cost.Sketch(nil); got != "" {
 		t.Errorf("%q without marks", got)
 	}
-}
-
-// Of many candidates the picture holds the ends and a window around the answer, in their order.
-func TestNearest(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(mostBars+1, 90).Draw(t, "candidates")
-		all := make([]bar, n)
-		for i := range all {
-			all[i].Name = fmt.Sprint(i)
-			all[i].State = rapid.SampledFrom([]State{Good, Bad, Skipped, ""}).Draw(t, "state")
-		}
-		answer := rapid.IntRange(-1, n-1).Draw(t, "culprit")
-		if answer >= 0 {
-			all[answer].State = Culprit
-		} else {
-			answer = max(0, slices.IndexFunc(all, func(b bar) bool { return b.State == Bad }))
-		}
-		got := nearest(all)
-		if len(got) != mostBars || got[0].Name != "0" || got[len(got)-1].Name != fmt.Sprint(n-1) {
-			t.Fatalf("%d from %s to %s", len(got), got[0].Name, got[len(got)-1].Name)
-		}
-		held, last := false, -1
-		for _, b := range got {
-			i := slices.IndexFunc(all, func(x bar) bool { return x.Name == b.Name })
-			if i <= last {
-				t.Fatalf("%s after %d", b.Name, last)
-			}
-			held, last = held || i == answer, i
-		}
-		if !held {
-			t.Fatalf("without the answer, %d of %d", answer, n)
-		}
-	})
 }
 
 // A long diff keeps every line that is to blame and its own order, and counts what it leaves out.
@@ -414,11 +382,11 @@ func TestDeviceReadings(t *testing.T) {
 	note := func(before, after string) bisect.DeviceNote {
 		return bisect.DeviceNote{UUID: "GPU-1", Before: json.RawMessage(before), After: json.RawMessage(after), Throttled: "thermal", Shared: "pid 7"}
 	}
-	v := view{}
+	v := sides("s1", report.Ledger{}, [2]string{}, nil)
 	for _, n := range []bisect.DeviceNote{note("", ""), note("{", "{}"), note(`{"sm_clock":"fast"}`, "{}"), note(`{"sm_clock":1980,"power_w":99.5}`, `{"sm_clock":1500}`)} {
 		v.launches = append(v.launches, report.Launch{Outcome: bisect.Outcome{At: 5, Wall: 2, Devices: []bisect.DeviceNote{n}}})
 	}
-	s := v.devices([]string{"H100 GPU-1 (driver 570)"})
+	s := v.timeline([]string{"H100 GPU-1 (driver 570)"})
 	if want := "Throttled in 1 launch, shared with other processes in 1 launch."; !strings.HasSuffix(s.Words, want) {
 		t.Errorf("%s, want %s", s.Words, want)
 	}

@@ -2,13 +2,13 @@ package page
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
@@ -136,106 +136,35 @@ func settings(assign string) []string {
 // called is a purpose in the words of the document: the two ends are A and B, or merge base and HEAD.
 func (v view) called(p bisect.Purpose) string { return cmp.Or(v.purpose[p], string(p)) }
 
-// phaseChart is the time by phase: a stacked bar for each candidate, and each phase against its limit.
-type phaseChart struct {
-	Phases     []string  `json:"phases"`
-	Limits     []float64 `json:"limits"` // by phase, seconds; 0: none
-	Whole      float64   `json:"whole"`  // limit of a run without its build; 0: none
-	Candidates []bar     `json:"candidates"`
+// drawn is the launches as pictures take them.
+func (v view) drawn() chart.Launches {
+	return chart.Launches{All: v.launches, Limits: v.limits, At: v.at, Name: v.name, State: v.state, Called: v.called}
 }
-
-// bar is one candidate: medians over the launches.
-type bar struct {
-	Name    string    `json:"name"`
-	State   State     `json:"state"`
-	Seconds []float64 `json:"seconds"` // by phase
-	Worst   []float64 `json:"worst"`   // by phase, over all launches
-	N       int       `json:"n"`
-	Ended   string    `json:"ended"` // how, unless all ended well
-}
-
-// mostBars is how many candidates the picture of the phases holds; those nearest to the culprit stay.
-const mostBars = 24
 
 // phases is where the time of each candidate goes.
-func (v view) phases(culprits map[string]bool) Section {
+func (v view) phases() Section {
 	s := Section{ID: "phases", Title: "Phases of each candidate, and their limits"}
-	c := v.phaseChart()
-	if len(c.Phases) == 0 {
+	c := v.drawn().Phases()
+	if len(c.Names) == 0 {
 		return s
 	}
 	s.Words = "Where the time of a candidate goes: medians over its launches. The second picture shows the longest time of each phase against the limit of that phase."
-	s.Tables = []Table{c.table()}
-	if n := len(c.Candidates); n > mostBars {
-		c.Candidates = nearest(c.Candidates)
-		s.Words += fmt.Sprintf(" The pictures hold the %d candidates nearest to the answer, of %d.", mostBars, n)
+	s.Tables = []Table{phaseTable(c)}
+	if n := len(c.Candidates); n > chart.MostCandidates {
+		s.Words += fmt.Sprintf(" The pictures hold the %d candidates nearest to the answer, of %d.", chart.MostCandidates, n)
 	}
-	s.Charts = []Chart{{Kind: "phases", Label: "Seconds by phase for each candidate, stacked", Data: c}}
-	if c.Whole > 0 || slices.ContainsFunc(c.Limits, func(l float64) bool { return l > 0 }) {
-		s.Charts = append(s.Charts, Chart{Kind: "limits", Label: "Longest time of each phase as a share of its limit", Data: c})
+	s.Charts = []Chart{{Label: "Seconds by phase for each candidate", Picture: c.Bars()}}
+	if used, ok := c.Used(); ok {
+		s.Charts = append(s.Charts, Chart{Label: "Longest time of each phase as a share of its limit", Picture: used})
 	}
 	return s
 }
 
-// phaseChart gathers the phases in the order in which they run, and for each candidate their medians and longest
-// times. A phase that a candidate never reached takes no time in its bar.
-func (v view) phaseChart() phaseChart {
-	c := phaseChart{Whole: v.limits[bisect.WholeTrial]}
-	index := map[string]int{}
-	for _, r := range (report.Ledger{Launches: v.launches}).PhaseCosts() {
-		index[r.Phase] = len(c.Phases)
-		c.Phases = append(c.Phases, words.Printable(r.Phase))
-		c.Limits = append(c.Limits, v.limits[r.Phase])
-	}
-	var order []bisect.Candidate
-	times, count, ended := map[bisect.Candidate][][]float64{}, map[bisect.Candidate]int{}, map[bisect.Candidate]string{}
-	for _, l := range v.launches {
-		id := l.Candidate
-		if times[id] == nil {
-			times[id] = make([][]float64, len(c.Phases))
-			order = append(order, id)
-		}
-		count[id]++
-		for _, t := range l.Outcome.Phases {
-			times[id][index[t.Name]] = append(times[id][index[t.Name]], t.Seconds)
-		}
-		if l.Outcome.Class != bisect.OK {
-			ended[id] = words.Printable(l.Outcome.Describe())
-		}
-	}
-	slices.SortStableFunc(order, func(a, b bisect.Candidate) int { return v.at(a) - v.at(b) })
-	for _, id := range order {
-		x := bar{Name: words.Cut(words.Printable(v.name(id)), 48), State: v.state(id), N: count[id], Ended: ended[id]}
-		for _, seen := range times[id] {
-			median := report.Median(seen)
-			if !median.Known() {
-				median = 0
-			}
-			x.Seconds = append(x.Seconds, float64(median))
-			x.Worst = append(x.Worst, slices.Max(append(seen, 0)))
-		}
-		c.Candidates = append(c.Candidates, x)
-	}
-	return c
-}
-
-// nearest keeps the ends and the candidates around the culprit, or around the first bad one.
-func nearest(all []bar) []bar {
-	centre := slices.IndexFunc(all, func(c bar) bool { return c.State == Culprit })
-	if centre < 0 {
-		centre = max(0, slices.IndexFunc(all, func(c bar) bool { return c.State == Bad }))
-	}
-	// The first and the last stay, as what everything is compared with; the others are the window around the answer.
-	from := min(max(1, centre-mostBars/2), len(all)-mostBars+1)
-	middle := slices.Clone(all[from : from+mostBars-2])
-	return append(append([]bar{all[0]}, middle...), all[len(all)-1])
-}
-
-// table holds the values of the picture, the limits in its first row.
-func (c phaseChart) table() Table {
+// phaseTable holds the values of the picture, the limits in its first row.
+func phaseTable(c chart.Phases) Table {
 	t := Table{Title: "Seconds by phase: median / longest", Columns: []string{"candidate", "launches"}, Right: []int{1}, Detail: true}
 	limits := []string{"limit", ""}
-	for i, name := range c.Phases {
+	for i, name := range c.Names {
 		t.Columns = append(t.Columns, name)
 		t.Right = append(t.Right, i+2)
 		limit := "none"
@@ -282,86 +211,47 @@ func coldWarm(d *report.Search, l report.Ledger) Section {
 	return Section{ID: "caches", Title: "First process with empty caches (cold) and later ones (warm)", Tables: []Table{t}}
 }
 
-// deviceChart is what one device went through over the job.
-type deviceChart struct {
-	Name    string         `json:"name"`
-	Samples []deviceSample `json:"samples"`
-}
-
-// deviceSample is one reading, before or after a launch.
-type deviceSample struct {
-	At          float64 `json:"at"` // seconds since the job began
-	Launch      int     `json:"launch"`
-	After       bool    `json:"after"`
-	SMClock     float64 `json:"sm_clock"`  // MHz
-	MemClock    float64 `json:"mem_clock"` // MHz
-	Temperature float64 `json:"temperature"`
-	PowerW      float64 `json:"power_w"`
-	Throttled   string  `json:"throttled"`
-	Shared      string  `json:"shared"`
-}
-
-// devices is the state of each device over the job; known are the devices as the document lists them.
-func (v view) devices(known []string) Section {
-	s := Section{ID: "device", Title: "Devices over the job"}
-	var order []string
-	found := map[string][]deviceSample{}
+// timeline is every launch in time, and the state of each device over the job; known are the devices as the document
+// lists them.
+func (v view) timeline(known []string) Section {
+	s := Section{ID: "timeline", Title: "Timeline"}
+	if len(report.Made(v.launches)) == 0 {
+		return s
+	}
+	l := v.drawn()
+	devices := l.Devices(known)
+	s.Charts = []Chart{{Label: "Launches in time, by what they were for; below them what the device went through", Picture: l.Timeline(devices)}}
+	s.Words = "A lane for each purpose of launches, more where they overlap. A build is drawn right before its launch, although it may have been made ahead."
+	if len(devices) == 0 {
+		s.Tables = []Table{v.purposes()}
+		s.Charts[0].Label = "Launches in time, by what they were for"
+		return s
+	}
 	throttled, shared := 0, 0
-	for i, l := range v.launches {
-		for _, n := range l.Outcome.Devices {
-			before, after, ok := readings(n, l.Outcome, i+1)
-			if !ok {
-				continue
-			}
-			if found[n.UUID] == nil {
-				order = append(order, n.UUID)
-			}
-			found[n.UUID] = append(found[n.UUID], before, after)
-			if n.Throttled != "" {
+	for _, d := range devices {
+		for _, x := range d.Samples {
+			if x.Throttled != "" {
 				throttled++
 			}
-			if n.Shared != "" {
+			if x.Shared != "" {
 				shared++
 			}
 		}
+		s.Tables = append(s.Tables, deviceTable(d))
 	}
-	if len(order) == 0 {
-		return s
+	s.Tables = append(s.Tables, v.purposes())
+	on := " No throttling, no other process."
+	if throttled+shared > 0 {
+		on = fmt.Sprintf(" Throttled in %s, shared with other processes in %s.", words.Count(throttled, "launch"), words.Count(shared, "launch"))
 	}
-	s.Words = fmt.Sprintf("Clock, temperature and power before and after each launch. Throttled in %s, shared with other processes in %s.", words.Count(throttled, "launch"), words.Count(shared, "launch"))
-	if throttled+shared == 0 {
-		s.Words = "Clock, temperature and power before and after each launch. No throttling, no other process."
-	}
-	for _, id := range order {
-		name := id
-		for _, d := range known {
-			if id != "" && strings.Contains(d, id) {
-				name = d
-			}
-		}
-		name = words.Printable(name)
-		s.Charts = append(s.Charts, Chart{Kind: "device", Label: "Clock, temperature and power of " + name + " over the job", Data: deviceChart{name, found[id]}})
-		s.Tables = append(s.Tables, deviceTable(name, found[id]))
-	}
+	s.Words += on
 	return s
 }
 
-// readings are what a device reported before and after a launch; the store keeps them as they came. A launch without
-// readable ones (another version wrote them, or the device was lost) is left out of the picture.
-func readings(n bisect.DeviceNote, o bisect.Outcome, launch int) (before, after deviceSample, ok bool) {
-	if json.Unmarshal(n.Before, &before) != nil || json.Unmarshal(n.After, &after) != nil {
-		return before, after, false
-	}
-	before.At, before.Launch = o.At, launch
-	after.At, after.Launch, after.After = o.At+o.Wall, launch, true
-	after.Throttled, after.Shared = words.Printable(n.Throttled), words.Printable(n.Shared)
-	return before, after, true
-}
-
 // deviceTable holds the values of the picture of one device.
-func deviceTable(name string, samples []deviceSample) Table {
-	t := Table{Title: name, Columns: []string{"launch", "when", "at", "SM clock, MHz", "memory clock, MHz", "°C", "W", "throttled by", "shared with"}, Right: []int{0, 2, 3, 4, 5, 6}, Detail: true}
-	for _, x := range samples {
+func deviceTable(d chart.Device) Table {
+	t := Table{Title: d.Name, Columns: []string{"launch", "when", "at", "SM clock, MHz", "memory clock, MHz", "°C", "W", "throttled by", "shared with"}, Right: []int{0, 2, 3, 4, 5, 6}, Detail: true}
+	for _, x := range d.Samples {
 		when, state := "before", State("")
 		if x.After {
 			when = "after"

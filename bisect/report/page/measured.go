@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
@@ -32,7 +33,7 @@ func measurementPage(d *report.Measurement, l report.Ledger) Page {
 	if d.Memory != nil {
 		took.Facts = append(took.Facts, Fact{Name: "memory", Text: fmt.Sprintf("%.0f MiB at most", float64(*d.Memory)/(1<<20))})
 	}
-	p.Sections = []Section{measuredPhases(d), measuredMetrics(d), measuredDevices(d), took, v.phases(nil), v.devices(devices), v.cost(d.Totals, nil, ""), v.table(nil), notes(d.Warnings)}
+	p.Sections = []Section{measuredPhases(d), measuredMetrics(d), measuredDevices(d), took, v.timeline(devices), v.phases(), v.cost(d.Totals, nil, ""), v.table(nil), notes(d.Warnings)}
 	return p
 }
 
@@ -105,8 +106,8 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 		builds.Facts = append(builds.Facts, Fact{Name: "build of " + b.Side, Text: fmt.Sprintf("%s, after %s", why, words.Seconds(b.Seconds)), Code: lastLines(b.Tail, 5)})
 	}
 	p.Sections = []Section{
-		{ID: "explain", Title: "Why they differ", Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes[1:], Right: []int{2, 3}}}},
-		builds, launched(names, d.A, d.B), v.phases(nil), v.devices(d.Devices), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings),
+		{ID: "explain", Title: "Why they differ", Charts: paired(x), Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes[1:], Right: []int{2, 3}}}},
+		builds, launched(names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings),
 	}
 	return p
 }
@@ -117,28 +118,10 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// historyChart is what the commits of a series measured, one after the other.
-type historyChart struct {
-	Name    string         `json:"name"`
-	Unit    string         `json:"unit"`
-	Commits []historyPoint `json:"commits"`
-
+// historySketch is a series as text.
+type historySketch struct {
+	chart.Series
 	low, high string // the extremes
-}
-
-// historyPoint is one commit of a series; what is not known is null.
-type historyPoint struct {
-	Commit  string        `json:"commit"`
-	Subject string        `json:"subject"`
-	Day     string        `json:"day"`
-	Y       report.Number `json:"y"`
-	Low     report.Number `json:"low"`
-	High    report.Number `json:"high"`
-	N       int           `json:"n"`
-	Words   string        `json:"words"` // the median, or how launches ended
-	Ratio   string        `json:"ratio"`
-
-	failed bool
 }
 
 // mostSeries is how many series a page shows.
@@ -174,27 +157,36 @@ func historySection(s report.HistorySeries, id string) Section {
 	}
 	factor, unit := words.Prefixed(float64(high), words.Printable(s.Unit))
 	scale := report.Number(factor)
-	chart := historyChart{Name: words.Printable(s.Name()), Unit: strings.TrimSpace(words.Unit(unit)), low: words.Quantity(float64(low), s.Unit), high: words.Quantity(float64(high), s.Unit)}
+	series := chart.Series{Name: words.Printable(s.Name()), Unit: strings.TrimSpace(words.Unit(unit))}
 	t := Table{Title: "Medians by commit, oldest first (" + id + ")", Columns: []string{"commit", "date", "launches", "median (95 % CI)", "change", "subject"}, Right: []int{2}}
 	for _, c := range s.Commits {
-		x := historyPoint{
+		x := chart.Measured{
 			Commit: words.Short(c.Commit), Subject: words.Printable(c.Subject), Day: c.Date[:min(10, len(c.Date))], N: c.Launches, Words: words.Printable(commitValue(c, s.Unit)),
-			Ratio: words.Change(float64(c.Ratio)), Y: c.Values.Median * scale, Low: c.Values.Low * scale, High: c.Values.High * scale,
-			failed: len(c.Failures) > 0 && c.Values.N == 0,
+			Change: words.Change(float64(c.Ratio)), Y: float64(c.Values.Median * scale), Low: float64(c.Values.Low * scale), High: float64(c.Values.High * scale),
+			Failed: len(c.Failures) > 0 && c.Values.N == 0,
 		}
-		chart.Commits = append(chart.Commits, x)
-		t.Rows = append(t.Rows, []string{x.Commit, x.Day, fmt.Sprint(x.N), x.Words, x.Ratio, x.Subject})
+		series.Commits = append(series.Commits, x)
+		t.Rows = append(t.Rows, []string{x.Commit, x.Day, fmt.Sprint(x.N), x.Words, x.Change, x.Subject})
 		state := State("")
-		if x.failed {
+		if x.Failed {
 			state = Bad
 		}
 		t.States = append(t.States, state)
 	}
-	return Section{
+	steps := series.Steps(leastStep)
+	out := Section{
 		ID: id, Title: s.Name() + better(s.Better) + "; " + measuredOn(s), Words: historyWords(s, slices.Contains(t.States, Bad)), Tables: []Table{t},
-		Charts: []Chart{{Kind: "history", Label: "Medians of " + chart.Name + " by commit, oldest first", Data: chart}},
+		Charts: []Chart{{Label: "Medians of " + series.Name + " by commit, oldest first", Picture: series.Plane(steps), Sketch: historySketch{series, words.Quantity(float64(low), s.Unit), words.Quantity(float64(high), s.Unit)}}},
 	}
+	for _, x := range steps {
+		c := series.Commits[x.At]
+		out.List = append(out.List, fmt.Sprintf("%s %s: %s", words.Change(x.Change), c.Commit, c.Subject))
+	}
+	return out
 }
+
+// leastStep is the smallest change, as a fraction, that counts as a step of a history: launches of different days drift.
+const leastStep = 0.01
 
 // better says which values of a series are better, where that is known.
 func better(direction string) string {
@@ -247,10 +239,10 @@ func commitValue(c report.HistoryCommit, unit string) string {
 
 // Sketch draws the medians with marks from low to high, one a commit; one that failed has its own mark, one that has
 // nothing to show leaves a gap. It is empty where there is nothing to compare.
-func (h historyChart) Sketch(marks []rune) string {
-	low, high, known := report.Number(math.Inf(1)), report.Number(math.Inf(-1)), 0
+func (h historySketch) Sketch(marks []rune) string {
+	low, high, known := math.Inf(1), math.Inf(-1), 0
 	for _, c := range h.Commits {
-		if c.Y.Known() {
+		if report.Number(c.Y).Known() {
 			low, high, known = min(low, c.Y), max(high, c.Y), known+1
 		}
 	}
@@ -265,15 +257,15 @@ func (h historyChart) Sketch(marks []rune) string {
 	failed := ""
 	for _, c := range h.Commits {
 		switch {
-		case c.failed:
+		case c.Failed:
 			out = append(out, cross)
 			failed = fmt.Sprintf(", %c failed", cross)
-		case !c.Y.Known():
+		case !report.Number(c.Y).Known():
 			out = append(out, ' ')
 		default:
 			at := 0.0
 			if high > low {
-				at = float64((c.Y - low) / (high - low))
+				at = (c.Y - low) / (high - low)
 			}
 			out = append(out, marks[int(math.Round(at*float64(len(marks)-1)))])
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
@@ -53,9 +54,10 @@ type Section struct {
 
 // Chart is a picture. Every chart stands in a section whose tables hold the same values.
 type Chart struct {
-	Kind  string `json:"kind"` // which of the drawings of web/page.js
-	Label string `json:"label"`
-	Data  any    `json:"data"`
+	Label   string
+	Picture chart.Picture
+	Sketch  Sketcher // the same as text; nil: text has the tables only
+	More    bool     // one of several that show the same of something else: folded
 }
 
 // Table is a table as readers see it.
@@ -94,16 +96,17 @@ func (x Table) Bounded(most int) (rows []int, left int) {
 type Sketcher interface{ Sketch(marks []rune) string }
 
 // State marks a row, a commit or an answer; it decides on colour and symbol.
-type State string
+type State = chart.State
 
 // The states.
 const (
-	Good    State = "good"
-	Bad     State = "bad"
-	Skipped State = "skip"
-	Other   State = "other" // fails in another way; worse, but accepted
-	Unsure  State = "unsure"
-	Culprit State = "culprit"
+	Good    = chart.Good
+	Bad     = chart.Bad
+	Better  = chart.Better
+	Skipped = chart.Skipped
+	Other   = chart.Other
+	Unsure  = chart.Unsure
+	Culprit = chart.Culprit
 )
 
 // Output is what a trial printed, its end.

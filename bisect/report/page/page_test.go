@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/internal/samples"
 	"github.com/kbisect/kbisect/bisect/sets"
 )
@@ -40,9 +40,9 @@ func TestSections(t *testing.T) {
 		page Page
 		want string
 	}{
-		{"slow", pageOf(samples.Slow()), "explain search certainty diff phases device cost launches notes"},
-		{"timeout", pageOf(samples.Found()), "search certainty phases cost launches notes"},
-		{"flags", flagsPage(t), "sets claims keep effects phases cost launches"},
+		{"slow", pageOf(samples.Slow()), "explain proof search certainty diff timeline phases cost launches notes"},
+		{"timeout", pageOf(samples.Found()), "proof search certainty timeline phases cost launches notes"},
+		{"flags", flagsPage(t), "sets claims keep effects timeline phases cost launches"},
 		{"nothing", pageOf(report.Input{Finding: bisect.Finding{Result: bisect.Broken}}), ""},
 	} {
 		if got := strings.Join(ids(c.page), " "); got != c.want {
@@ -58,43 +58,6 @@ func section(t *testing.T, p Page, id string) Section {
 		t.Fatalf("no section %s in %v", id, ids(p))
 	}
 	return p.Sections[i]
-}
-
-func TestSearchChart(t *testing.T) {
-	c := section(t, pageOf(samples.Slow()), "search").Charts[0].Data.(searchChart)
-	m := c.Metrics[0]
-	if m.Name != "time" || m.Unit != "us" || !c.Ordered || c.Length != 65 {
-		t.Fatalf("%s %s %v %d", m.Name, m.Unit, c.Ordered, c.Length)
-	}
-	states := map[int]State{}
-	for _, x := range c.Commits {
-		states[x.At] = x.State
-	}
-	if states[40] != "culprit" || states[39] != "good" || states[37] != "skip" || states[64] != "bad" {
-		t.Errorf("%v", states)
-	}
-	for _, l := range m.Levels {
-		if want := 42.7 * map[bool]float64{true: 1.09, false: 1}[l.At >= 40]; l.Y < want*0.99 || l.Y > want*1.01 || l.Low > l.Y || l.High < l.Y {
-			t.Errorf("%+v, planted %g", l, want)
-		}
-	}
-	if last := m.Levels[len(m.Levels)-1]; last.How != "95 % interval, against the good end" {
-		t.Errorf("the bad end: %+v", last)
-	}
-}
-
-// Times are shown in the unit that keeps them readable, with their limit.
-func TestScale(t *testing.T) {
-	for _, c := range []struct {
-		seconds, want float64
-		unit          string
-	}{{12, 12, "s"}, {0.25, 0.25, "s"}, {0.02, 20, "ms"}, {46.8e-6, 46.8, "µs"}, {5e-9, 5, "ns"}, {0, 0, "s"}} {
-		m := metricPoints{Unit: "s", Limit: 2 * c.seconds, Points: []metricPoint{{Y: c.seconds, Low: c.seconds, High: c.seconds}}}
-		m.scale()
-		if x := m.Points[0]; m.Unit != c.unit || math.Abs(x.Y-c.want) > 1e-9*c.want || x.High != x.Y || math.Abs(m.Limit-2*c.want) > 1e-9*c.want {
-			t.Errorf("%g s: %+v", c.seconds, m)
-		}
-	}
 }
 
 func TestMarkedDiff(t *testing.T) {
@@ -163,11 +126,11 @@ func TestPagePartsOfAChange(t *testing.T) {
 		in.Launches = append(in.Launches, report.Launch{Candidate: c, Purpose: bisect.Searching, Outcome: o})
 	}
 	p := pageOf(in)
-	if was, is := section(t, before, "search").Charts[0].Data, section(t, p, "search").Charts[0].Data; !reflect.DeepEqual(was, is) {
-		t.Errorf("the chart of the search has changed: %+v, it was %+v", is, was)
+	if was, is := section(t, before, "search").Charts, section(t, p, "search").Charts; !reflect.DeepEqual(was, is) {
+		t.Errorf("the pictures of the search have changed: %+v, they were %+v", is, was)
 	}
 	names := map[string]State{}
-	for _, c := range section(t, p, "phases").Charts[0].Data.(phaseChart).Candidates {
+	for _, c := range section(t, p, "phases").Charts[0].Picture.(chart.Rows).Rows {
 		names[c.Name] = c.State
 	}
 	for name, want := range map[string]State{samples.CommitID(99)[:10] + " (part of it)": "", samples.CommitID(40)[:10] + ":graph=off": "", samples.CommitID(40)[:10]: "culprit"} {

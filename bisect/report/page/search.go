@@ -8,6 +8,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
@@ -33,8 +34,8 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	p.State = map[bisect.Result]State{bisect.Found: Bad, bisect.NoDifference: Good}[d.Result]
 	p.Sections = append(p.Sections, f.culpritSections()...)
 	p.Sections = append(p.Sections,
-		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), why(d), levels(d, l), f.log(), f.certainty(), f.diff(),
-		v.phases(f.culprits), coldWarm(d, l), v.devices(d.Devices), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings))
+		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), why(d), levels(d, l), f.proof(), f.log(), f.certainty(), f.diff(),
+		v.timeline(d.Devices), v.phases(), coldWarm(d, l), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings))
 	return p
 }
 
@@ -302,6 +303,7 @@ func why(d *report.Search) Section {
 	s := Section{ID: "explain", Title: "Why it differs"}
 	if x := d.Explain; x != nil {
 		s.Tables = []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes, Right: []int{2, 3}, Most: 14, First: x.Changed}}
+		s.Charts = paired(*x)
 	}
 	return s
 }
@@ -345,14 +347,11 @@ func (f *finder) log() Section {
 	}
 	s.Tables = []Table{f.stepTable()}
 	s.Tables[0].Notes = append(s.Tables[0].Notes, unread(f.Search)...)
-	metrics := f.metrics()
+	r := f.drawn()
+	metrics := r.Metrics()
 	if len(f.ledger.Launches) > 0 {
-		s.Words = "From the good end on the left to the bad end on the right: a dot for each launch, a bar for the median of a commit with its interval, and below them the verdict on each commit."
-		c := searchChart{Commits: commits, Metrics: metrics, Length: len(f.at), Ordered: f.ordered}
-		if f.ordered { // parts of a change that were tested later have their places behind it
-			c.Length = len(f.ledger.Order)
-		}
-		s.Charts = []Chart{{Kind: "search", Label: "Launches, levels and verdicts of the tested commits along the range", Data: c}}
+		s.Words = "From the good end on the left to the bad end on the right: a mark for each launch, a bar for the median of a commit with its interval, and below them the verdict on each commit."
+		s.Charts = along(r, metrics)
 	}
 	for _, m := range metrics {
 		s.Tables = append(s.Tables, f.levelTable(m))
@@ -382,7 +381,7 @@ func (f *finder) stepTable() Table {
 }
 
 // levelTable holds the levels that the picture draws.
-func (f *finder) levelTable(m metricPoints) Table {
+func (f *finder) levelTable(m chart.Metric) Table {
 	t := Table{Title: "Levels of " + m.Name + inUnit(m.Unit), Columns: []string{"commit", "place", "median", "low", "high", "launches", "interval"}, Right: []int{1, 2, 3, 4, 5}, Detail: true}
 	ids := map[int]string{}
 	for id, i := range f.at {
@@ -433,11 +432,11 @@ func (f *finder) diff() Section {
 }
 
 // places are the commits that were launched or judged, along the range, as they were judged last.
-func (f *finder) places() []place {
-	found := map[string]*place{}
-	get := func(id string) *place {
+func (f *finder) places() []chart.Place {
+	found := map[string]*chart.Place{}
+	get := func(id string) *chart.Place {
 		if found[id] == nil {
-			found[id] = &place{At: f.at[id], Commit: id, Subject: words.Printable(f.ledger.Info(id).Subject)}
+			found[id] = &chart.Place{At: f.at[id], Commit: id, Subject: words.Printable(f.ledger.Info(id).Subject)}
 		}
 		return found[id]
 	}
@@ -453,10 +452,10 @@ func (f *finder) places() []place {
 	for id := range f.culprits {
 		get(id).State = Culprit
 	}
-	var out []place
+	var out []chart.Place
 	for _, x := range found {
 		out = append(out, *x)
 	}
-	slices.SortFunc(out, func(a, b place) int { return cmp.Compare(a.At, b.At) })
+	slices.SortFunc(out, func(a, b chart.Place) int { return cmp.Compare(a.At, b.At) })
 	return out
 }

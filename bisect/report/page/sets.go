@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/sets"
 )
@@ -159,32 +160,19 @@ func keep(d *report.Search) Section {
 	return Section{ID: "keep", Title: "What you can keep", Tables: []Table{t}}
 }
 
-// effectChart is a change with its interval for each of some names.
-type effectChart struct {
-	Terms []effectBar `json:"terms"`
-}
-
-// effectBar is one name: a ratio with its 95 % interval.
-type effectBar struct {
-	Name  string  `json:"name"`
-	Ratio float64 `json:"ratio"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-}
-
 // effects are what single flags and their combinations cost or gain.
 func effects(d *report.Search) Section {
 	s := Section{ID: "effects", Title: "What the flags cost and gain"}
 	s.List = slices.DeleteFunc([]string{report.Text(d.Advice)}, func(x string) bool { return x == "" })
 	t := Table{Title: "Effects on the metric", Columns: []string{"flag", "metric", "better", "change (95 % CI)"}}
-	var c effectChart
+	var c []chart.Changed
 	for _, e := range d.Effects {
 		name := strings.Join(e.Terms, " with ")
-		c.Terms = append(c.Terms, effectBar{words.Printable(name), e.Ratio, e.Low, e.High})
+		c = append(c, chart.Changed{Name: words.Printable(name), Ratio: e.Ratio, Low: e.Low, High: e.High, Value: words.Change(e.Ratio)})
 		t.Rows = append(t.Rows, []string{name, e.Metric, e.Better, words.Interval(e.Ratio, e.Low, e.High, 0.95)})
 	}
-	if len(c.Terms) > 0 {
-		s.Charts = []Chart{{Kind: "effects", Label: "Change of the metric by flag, with 95 % intervals", Data: c}}
+	if len(c) > 0 {
+		s.Charts = []Chart{{Label: "Change of the metric by flag, with 95 % intervals", Picture: chart.Forest(c, 0, "")}}
 		s.Tables = []Table{t}
 	}
 	return s

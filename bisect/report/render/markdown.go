@@ -114,8 +114,8 @@ func about(s page.Section) string {
 func sketches(s page.Section) string {
 	var b strings.Builder
 	for _, c := range s.Charts {
-		if x, ok := c.Data.(page.Sketcher); ok {
-			b.WriteString(x.Sketch([]rune("▁▂▃▄▅▆▇█")))
+		if c.Sketch != nil {
+			b.WriteString(c.Sketch.Sketch([]rune("▁▂▃▄▅▆▇█")))
 		}
 	}
 	if b.Len() == 0 {

@@ -54,7 +54,7 @@ func Text(w io.Writer, p page.Page, t Terminal) error {
 
 // paint gives a text the colour of a state (the codes of ECMA-48), where colours are wanted.
 func (t Terminal) paint(text string, s page.State) string {
-	code := map[page.State]string{page.Good: "32", page.Bad: "31;1", page.Unsure: "33", page.Other: "35"}[s]
+	code := map[page.State]string{page.Good: "32", page.Better: "36", page.Bad: "31;1", page.Unsure: "33", page.Other: "35"}[s]
 	if !t.Colour || code == "" {
 		return text
 	}
@@ -82,11 +82,10 @@ func (t Terminal) section(s page.Section) string {
 		b.WriteString(t.table(x))
 	}
 	for _, c := range s.Charts {
-		x, ok := c.Data.(page.Sketcher)
-		if !ok || len(t.Marks) == 0 {
+		if c.Sketch == nil || len(t.Marks) == 0 {
 			continue
 		}
-		for line := range strings.Lines(x.Sketch(t.Marks)) {
+		for line := range strings.Lines(c.Sketch.Sketch(t.Marks)) {
 			b.WriteString("  " + line)
 		}
 	}

@@ -1,0 +1,342 @@
+// Package chart draws the pictures of a report as SVG: rows with bars and intervals ([Rows]), values along a range of
+// commits ([Plane]), what a search believed after each step ([Belief]), and flags that were on ([Matrix]).
+//
+// A picture is complete without a script and fits any width: what lies along an axis is placed in per cent, so that
+// text and marks keep their size on a phone and on paper. The style sheet of the page gives colours by class. What
+// a mark says to who points at it is its title. All texts are escaped here; they come from commits and programs.
+package chart
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Picture is one drawing.
+type Picture interface{ draw(c *canvas) }
+
+// SVG draws a picture as a piece of HTML; id is a prefix for the ids in it, label says what it shows.
+func SVG(id, label string, p Picture) string {
+	c := &canvas{id: id, label: label}
+	p.draw(c)
+	return c.String()
+}
+
+// State marks a row, a commit or an answer; it decides on colour and symbol.
+type State string
+
+// The states. Each has a shape of its own besides its colour.
+const (
+	Good    State = "good"
+	Bad     State = "bad"
+	Better  State = "better" // improved
+	Skipped State = "skip"
+	Other   State = "other" // fails in another way; worse, but accepted
+	Unsure  State = "unsure"
+	Culprit State = "culprit"
+)
+
+// Key explains a state, or a class of bars, in a legend.
+type Key struct {
+	State State
+	Class string
+	Text  string
+}
+
+// keys are the explanations of the states that some dots have.
+func keys(all ...[]Dot) (out []Key) {
+	for _, k := range []Key{{Good, "", "good"}, {Bad, "", "bad"}, {Culprit, "", "first bad"}, {Skipped, "", "not testable"}, {Other, "", "fails otherwise"}, {Unsure, "", "undecided"}, {"", "", "not judged"}} {
+		for _, dots := range all {
+			if slices.ContainsFunc(dots, func(d Dot) bool { return d.State == k.State }) && !slices.Contains(out, k) {
+				out = append(out, k)
+			}
+		}
+	}
+	return out
+}
+
+// canvas collects HTML.
+type canvas struct {
+	strings.Builder
+	id, label string
+}
+
+func (c *canvas) f(format string, args ...any) { fmt.Fprintf(c, format, args...) }
+
+// legend explains colours and shapes.
+func (c *canvas) legend(keys []Key) {
+	if len(keys) == 0 {
+		return
+	}
+	c.f(`<ul class="keys">`)
+	for _, k := range keys {
+		c.f(`<li><svg width="14" height="14" aria-hidden="true">`)
+		if k.Class != "" {
+			c.f(`<rect class="%s" x="1" y="2" width="12" height="10"/>`, k.Class)
+		} else {
+			c.mark("50%", 7, k.State, "", "")
+		}
+		c.f(`</svg> %s</li>`, text(k.Text))
+	}
+	c.f(`</ul>`)
+}
+
+// mark draws the shape of a state around a place; key is of what other marks are about as well.
+func (c *canvas) mark(x string, y float64, state State, key, title string) {
+	if state == "" {
+		state = "none"
+	}
+	c.f(`<use href="#m-%s" x="%s" y="%s"%s`, state, x, short(y), keyed(key))
+	c.end("use", title)
+}
+
+// bar draws a rectangle between two places.
+func (c *canvas) bar(from, to, y, height float64, class, key, title string) {
+	c.f(`<rect class="%s" x="%s" y="%s" width="%s" height="%s"%s`, class, pc(from), short(y), pc(max(to-from, 0)), short(height), keyed(key))
+	c.end("rect", title)
+}
+
+// line draws a line between two points, x in per cent.
+func (c *canvas) line(x1, y1, x2, y2 float64, class string) {
+	c.f(`<line class="%s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class, pc(x1), short(y1), pc(x2), short(y2))
+}
+
+// full draws a line from the top of a picture to its bottom.
+func (c *canvas) full(x float64, class string) {
+	c.f(`<line class="%s" x1="%s" y1="0" x2="%s" y2="100%%"/>`, class, pc(x), pc(x))
+}
+
+// end closes an element, with what it says to who points at it.
+func (c *canvas) end(name, title string) {
+	if title == "" {
+		c.f(`/>`)
+		return
+	}
+	c.f(`><title>%s</title></%s>`, text(title), name)
+}
+
+// word writes a text around a place, so that it stays within the picture.
+func (c *canvas) word(x, y float64, class, s string) {
+	anchor := ""
+	switch {
+	case x < 0.12:
+		anchor = ` text-anchor="start"`
+	case x > 0.88:
+		anchor = ` text-anchor="end"`
+	}
+	c.f(`<text class="%s" x="%s" y="%s"%s>%s</text>`, class, pc(x), short(y), anchor, text(s))
+}
+
+// words writes texts above places, in as many lines as they need not to touch each other on a phone; it returns the
+// height. With dry they are only measured.
+func (c *canvas) words(all []Line, at func(float64) float64, dry bool) float64 {
+	const height, wide = 16, 0.034 // of a line, and of a character on a phone
+	var ends []float64
+	sorted := slices.Clone(all)
+	slices.SortStableFunc(sorted, func(a, b Line) int { return int(math.Copysign(1, a.At-b.At)) })
+	for _, l := range sorted {
+		if l.Text == "" {
+			continue
+		}
+		x, half := at(l.At), wide*float64(len([]rune(l.Text)))/2
+		from, to := x-half, x+half
+		switch {
+		case x < 0.12:
+			from, to = x, x+2*half
+		case x > 0.88:
+			from, to = x-2*half, x
+		}
+		row := slices.IndexFunc(ends, func(end float64) bool { return end <= from })
+		if row < 0 {
+			row, ends = len(ends), append(ends, 0)
+		}
+		if ends[row] = to; !dry {
+			c.word(x, float64(row*height+12), "mark", l.Text)
+		}
+	}
+	return float64(len(ends) * height)
+}
+
+// Line is a value to be marked across a picture.
+type Line struct {
+	At   float64
+	Text string
+}
+
+// text escapes a text, and takes out what no text may hold.
+func text(s string) string {
+	return html.EscapeString(strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' || r == 0xfffd || r >= 0x7f && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, s))
+}
+
+func keyed(key string) string {
+	if key == "" {
+		return ""
+	}
+	return ` data-k="` + text(key) + `"`
+}
+
+// pc is a share as a length.
+func pc(share float64) string { return short(100*share) + "%" }
+
+// short is a number with at most two digits behind the point; what is no number is 0.
+func short(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "0"
+	}
+	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
+}
+
+// Axis is a scale of values.
+type Axis struct {
+	Min, Max float64
+	Log      bool
+	Name     string // what the values are, with their unit
+	Form     Form
+}
+
+// scale makes a scale that holds some values, with room around them unless it begins at zero.
+func scale(name string, zero bool, values ...float64) Axis {
+	a := Axis{Name: name, Min: math.Inf(1), Max: math.Inf(-1)}
+	for _, v := range values {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			a.Min, a.Max = min(a.Min, v), max(a.Max, v)
+		}
+	}
+	if a.Min > a.Max {
+		a.Min, a.Max = 0, 1
+	}
+	if zero {
+		a.Min = min(0, a.Min)
+	}
+	room := (a.Max - a.Min) * 0.06
+	if room == 0 {
+		room = max(math.Abs(a.Max)*0.02, 1e-12)
+	}
+	a.Max += room
+	if a.Min != 0 || !zero {
+		a.Min -= room
+	}
+	return a
+}
+
+// at is the place of a value on a scale, 0 to 1.
+func (a Axis) at(v float64) float64 {
+	low, high := a.Min, a.Max
+	if a.Log {
+		low, high, v = math.Log(low), math.Log(high), math.Log(v)
+	}
+	if high <= low {
+		return 0
+	}
+	return min(max((v-low)/(high-low), 0), 1)
+}
+
+// ticks are the round values on a scale, at most six, with their labels.
+func (a Axis) ticks() (out []Line) {
+	add := func(v float64, s string) {
+		switch a.Form {
+		case Changes:
+			s = change(v)
+		case times:
+			s = strconv.FormatFloat(v, 'g', 3, 64) + "×"
+		case Shares:
+			s = fmt.Sprintf("%.0f %%", 100*v)
+		case unlabelled:
+			s = ""
+		}
+		out = append(out, Line{v, s})
+	}
+	if a.Log {
+		steps := []float64{1, 2, 5}
+		if a.Max/a.Min > 100 {
+			steps = steps[:1]
+		}
+		for e := math.Floor(math.Log10(a.Min)); e <= math.Ceil(math.Log10(a.Max)); e++ {
+			for _, m := range steps {
+				if v := m * math.Pow(10, e); v >= a.Min && v <= a.Max {
+					add(v, strconv.FormatFloat(v, 'g', 6, 64))
+				}
+			}
+		}
+		return out
+	}
+	span := a.Max - a.Min
+	if !(span > 0) || math.IsInf(span, 0) {
+		return nil
+	}
+	power := math.Floor(math.Log10(span / 4))
+	step, digits := 0.0, 0
+	for _, x := range []struct {
+		times  float64
+		digits int // behind the point, more than those of 1
+	}{{1, 0}, {2, 0}, {2.5, 1}, {5, 0}, {10, -1}} {
+		if step, digits = x.times*math.Pow(10, power), x.digits-int(power); span/step <= 5 {
+			break
+		}
+	}
+	digits = max(0, digits)
+	for k := math.Ceil(a.Min/step - 1e-9); k*step <= a.Max+1e-9*span && len(out) < 8; k++ {
+		v := k * step
+		if k == 0 {
+			v = 0 // and not -0
+		}
+		s := strconv.FormatFloat(v, 'f', digits, 64)
+		if math.Abs(v) >= 1e6 || digits > 6 {
+			s = strconv.FormatFloat(v, 'e', 1, 64)
+		}
+		if v == 0 {
+			s = "0"
+		}
+		add(v, s)
+	}
+	return out
+}
+
+// Form is how values of a scale are written.
+type Form int
+
+// The forms: as they are, ratios as changes in per cent or as multiples, shares in per cent, not at all.
+const (
+	Plain Form = iota
+	Changes
+	times
+	Shares
+	unlabelled
+)
+
+// change writes a ratio as a change in per cent.
+func change(ratio float64) string {
+	if ratio >= 3 || ratio < 0.2 {
+		return strconv.FormatFloat(ratio, 'g', 3, 64) + "×"
+	}
+	s := strconv.FormatFloat(math.Round(1000*(ratio-1))/10, 'f', -1, 64)
+	if ratio > 1 && s != "0" {
+		s = "+" + s
+	}
+	return strings.Replace(s, "-", "−", 1) + " %"
+}
+
+// ratios is a scale of changes, no change always on it.
+func ratios(name string, values ...float64) Axis {
+	a := scale(name, false, append(values, 1)...)
+	a.Form = Changes
+	if a.Max > 4 {
+		low := 1.0
+		for _, v := range values {
+			if v > 0 {
+				low = min(low, v)
+			}
+		}
+		a.Min, a.Log = low/1.1, true
+		a.Form = times
+	}
+	return a
+}

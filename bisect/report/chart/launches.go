@@ -1,0 +1,442 @@
+package chart
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+// Launches are those of a document, with what the document calls them.
+type Launches struct {
+	All    []report.Launch
+	Limits map[string]float64
+	At     func(bisect.Candidate) int // place among others
+	Name   func(bisect.Candidate) string
+	State  func(bisect.Candidate) State
+	Called func(bisect.Purpose) string
+}
+
+// Phases are the times of the phases, for each candidate, in seconds.
+type Phases struct {
+	Names      []string
+	Limits     []float64 // by phase; 0: none
+	Whole      float64   // limit of a run without its build; 0: none
+	Candidates []Timed
+}
+
+// Timed is one candidate: medians over the launches.
+type Timed struct {
+	Name    string
+	State   State
+	Seconds []float64 // by phase
+	Worst   []float64 // by phase, over all launches
+	N       int
+	Ended   string // how, unless all ended well
+	key     string
+}
+
+// Phases gathers the phases in the order in which they run, and for each candidate their medians and longest
+// times. A phase that a candidate never reached takes no time in its bar.
+func (l Launches) Phases() Phases {
+	c := Phases{Whole: l.Limits[bisect.WholeTrial]}
+	index := map[string]int{}
+	for _, r := range (report.Ledger{Launches: l.All}).PhaseCosts() {
+		index[r.Phase] = len(c.Names)
+		c.Names = append(c.Names, words.Printable(r.Phase))
+		c.Limits = append(c.Limits, l.Limits[r.Phase])
+	}
+	var order []bisect.Candidate
+	times, count, ended := map[bisect.Candidate][][]float64{}, map[bisect.Candidate]int{}, map[bisect.Candidate]string{}
+	for _, x := range l.All {
+		id := x.Candidate
+		if times[id] == nil {
+			times[id] = make([][]float64, len(c.Names))
+			order = append(order, id)
+		}
+		count[id]++
+		for _, t := range x.Outcome.Phases {
+			times[id][index[t.Name]] = append(times[id][index[t.Name]], t.Seconds)
+		}
+		if x.Outcome.Class != bisect.OK {
+			ended[id] = words.Printable(x.Outcome.Describe())
+		}
+	}
+	slices.SortStableFunc(order, func(a, b bisect.Candidate) int { return l.At(a) - l.At(b) })
+	for _, id := range order {
+		x := Timed{Name: words.Cut(words.Printable(l.Name(id)), 48), State: l.State(id), N: count[id], Ended: ended[id], key: l.key(id)}
+		for _, seen := range times[id] {
+			median := report.Median(seen)
+			if !median.Known() {
+				median = 0
+			}
+			x.Seconds = append(x.Seconds, float64(median))
+			x.Worst = append(x.Worst, slices.Max(append(seen, 0)))
+		}
+		c.Candidates = append(c.Candidates, x)
+	}
+	return c
+}
+
+// key is what the marks of a candidate have in common with those along the range.
+func (l Launches) key(c bisect.Candidate) string {
+	if c.Assign != "" {
+		return ""
+	}
+	return key(l.At(c))
+}
+
+// MostCandidates is how many candidates the pictures of the phases hold; those nearest to the culprit stay.
+const MostCandidates = 24
+
+// nearest keeps the ends and the candidates around the culprit, or around the first bad one.
+func nearest(all []Timed) []Timed {
+	if len(all) <= MostCandidates {
+		return all
+	}
+	centre := slices.IndexFunc(all, func(c Timed) bool { return c.State == Culprit })
+	if centre < 0 {
+		centre = max(0, slices.IndexFunc(all, func(c Timed) bool { return c.State == Bad }))
+	}
+	// The first and the last stay, as what everything is compared with; the others are the window around the answer.
+	from := min(max(1, centre-MostCandidates/2), len(all)-MostCandidates+1)
+	middle := slices.Clone(all[from : from+MostCandidates-2])
+	return append(append([]Timed{all[0]}, middle...), all[len(all)-1])
+}
+
+// colour is the class of bars of phase i.
+func colour(i int) string { return fmt.Sprintf("f-%d", i%10) }
+
+// legend are the colours of the phases.
+func (c Phases) legend() (out []Key) {
+	for i, name := range c.Names {
+		out = append(out, Key{"", colour(i), words.Cut(name, 40)})
+	}
+	return out
+}
+
+// Bars is where the time of each candidate goes.
+func (c Phases) Bars() Rows {
+	out := Rows{Keys: c.legend()}
+	longest := 0.0
+	for _, x := range nearest(c.Candidates) {
+		row := Row{Name: x.Name, State: x.State, Value: words.Cut(x.Ended, 40), Key: x.key}
+		at := 0.0
+		for i, s := range x.Seconds {
+			if s == 0 {
+				continue
+			}
+			title := fmt.Sprintf("%s: %s, median of %d, longest %s", c.Names[i], words.Seconds(s), x.N, words.Seconds(x.Worst[i]))
+			if c.Limits[i] > 0 {
+				title += fmt.Sprintf("\n%s of its limit of %s", words.Percent(x.Worst[i]/c.Limits[i]), words.Seconds(c.Limits[i]))
+			}
+			row.Bars = append(row.Bars, Bar{From: at, To: at + s, Class: colour(i), Title: title})
+			at += s
+		}
+		if x.Ended == "" {
+			row.Value = words.Seconds(at)
+		}
+		longest = max(longest, at)
+		out.Rows = append(out.Rows, row)
+	}
+	if c.Whole > 0 && c.Whole < 3*longest {
+		longest = max(longest, c.Whole)
+		out.Lines = []Line{{c.Whole, "limit of a run " + words.Seconds(c.Whole)}}
+	}
+	out.Axis = scale("seconds", true, 0, longest)
+	return out
+}
+
+// Used is the longest time of each phase against its limit; ok is false where nothing is limited.
+func (c Phases) Used() (out Rows, ok bool) {
+	out = Rows{Lines: []Line{{1, "limit"}}, Axis: Axis{Max: 1.05, Name: "share of the limit", Form: Shares}}
+	var dots [][]Dot
+	add := func(name string, limit float64, used func(Timed) float64) {
+		if limit <= 0 {
+			return
+		}
+		row := Row{Name: name, Value: "limit " + words.Seconds(limit)}
+		for _, x := range nearest(c.Candidates) {
+			if s := used(x); s > 0 {
+				out.Axis.Max = max(out.Axis.Max, s/limit*1.03)
+				row.Dots = append(row.Dots, Dot{X: s / limit, State: x.State, Key: x.key, Title: fmt.Sprintf("%s\n%s, %s of the limit", x.Name, words.Seconds(s), words.Percent(s/limit))})
+			}
+		}
+		out.Rows, dots = append(out.Rows, row), append(dots, row.Dots)
+	}
+	for i, name := range c.Names {
+		add(name, c.Limits[i], func(x Timed) float64 { return x.Worst[i] })
+	}
+	add("whole run", c.Whole, func(x Timed) (sum float64) {
+		for i, s := range x.Worst {
+			if c.Names[i] != "build" {
+				sum += s
+			}
+		}
+		return sum
+	})
+	out.Keys = keys(dots...)
+	return out, len(out.Rows) > 0
+}
+
+// Sample is one reading of a device, before or after a launch.
+type Sample struct {
+	At          float64 // seconds since the job began
+	Launch      int
+	After       bool
+	SMClock     float64 `json:"sm_clock"`  // MHz
+	MemClock    float64 `json:"mem_clock"` // MHz
+	Temperature float64 `json:"temperature"`
+	PowerW      float64 `json:"power_w"`
+	Throttled   string
+	Shared      string
+}
+
+// Device is what one device went through over the job.
+type Device struct {
+	Name    string
+	Samples []Sample
+	uuid    string
+}
+
+// Devices are those that launches tell of; known are the devices as a document lists them. A launch without readable
+// notes (another version wrote them, or the device was lost) is left out.
+func (l Launches) Devices(known []string) (out []Device) {
+	for i, x := range l.All {
+		for _, n := range x.Outcome.Devices {
+			var before, after Sample
+			if json.Unmarshal(n.Before, &before) != nil || json.Unmarshal(n.After, &after) != nil {
+				continue
+			}
+			before.At, before.Launch, before.After, before.Throttled, before.Shared = x.Outcome.At, i+1, false, "", ""
+			after.At, after.Launch, after.After = x.Outcome.At+x.Outcome.Wall, i+1, true
+			after.Throttled, after.Shared = words.Printable(n.Throttled), words.Printable(n.Shared)
+			k := slices.IndexFunc(out, func(d Device) bool { return d.uuid == n.UUID })
+			if k < 0 {
+				name := n.UUID
+				for _, d := range known {
+					if n.UUID != "" && strings.Contains(d, n.UUID) {
+						name = d
+					}
+				}
+				k, out = len(out), append(out, Device{Name: words.Printable(name), uuid: n.UUID})
+			}
+			out[k].Samples = append(out[k].Samples, before, after)
+		}
+	}
+	return out
+}
+
+// Sizes of the timeline: beyond so many launches phases are not told apart, and what lies closer together than a
+// share of the whole time becomes one bar.
+const (
+	mostPhased = 120
+	mostPoints = 150
+	closest    = 1.0 / 250
+)
+
+// Timeline is every launch in time: a lane for each device and purpose, more where launches overlap, and below
+// them what the devices went through.
+func (l Launches) Timeline(devices []Device) Rows {
+	phases := l.Phases()
+	out := Rows{Lanes: true}
+	phased := len(l.All) <= mostPhased
+	if phased {
+		out.Keys = phases.legend()
+	}
+	var order []string
+	lanes := map[string][]track{}
+	end := 0.0
+	var states []Dot
+	for i, x := range l.All {
+		o := x.Outcome
+		if o.From != "" || o.Shared != "" { // nothing was run for it
+			continue
+		}
+		end = max(end, o.At+o.Wall)
+		state := map[bool]State{true: Good, false: Bad}[o.Class == bisect.OK]
+		if o.Untestable() {
+			state = Skipped
+		}
+		states = append(states, Dot{State: state})
+		lane := l.lane(x, devices)
+		b := bars{n: i + 1, from: o.At, to: o.At + o.Wall, state: state, title: fmt.Sprintf("launch %d: %s\n%s to %s: %s", i+1, l.Name(x.Candidate), words.Seconds(o.At), words.Seconds(o.At+o.Wall), words.Cut(words.Printable(o.Describe()), 120)), key: l.key(x.Candidate)}
+		at := o.At
+		for _, t := range o.Phases {
+			from, to := at, at+t.Seconds
+			if t.Name == "build" { // before the launch
+				continue
+			}
+			at = to
+			b.parts = append(b.parts, Bar{From: from, To: min(to, b.to), Class: colour(slices.Index(phases.Names, words.Printable(t.Name))), Key: b.key, Title: fmt.Sprintf("%s: %s\n%s", t.Name, words.Seconds(t.Seconds), b.title)})
+		}
+		if lanes[lane] == nil {
+			order = append(order, lane)
+		}
+		lanes[lane] = put(lanes[lane], b)
+		if o.Built && o.Build > 0 {
+			const builds = "build"
+			if lanes[builds] == nil {
+				order = append(order, builds)
+			}
+			lanes[builds] = put(lanes[builds], bars{n: i + 1, from: max(0, o.At-o.Build), to: o.At, title: fmt.Sprintf("build for launch %d: %s\n%s", i+1, words.Seconds(o.Build), l.Name(x.Candidate)), key: b.key, parts: nil})
+		}
+	}
+	out.Axis = scale("seconds since the job began", true, 0, end)
+	for _, name := range order {
+		for i, t := range lanes[name] {
+			row := Row{Name: name, Bars: t.bars(phased, end*closest)}
+			if i > 0 {
+				row.Name = ""
+			}
+			out.Rows = append(out.Rows, row)
+		}
+	}
+	for _, d := range devices {
+		out.Rows = append(out.Rows, d.traces(len(devices) > 1)...)
+	}
+	for _, k := range keys(states) {
+		out.Keys = append(out.Keys, Key{"", "f-" + string(k.State), "ended " + k.Text})
+	}
+	return out
+}
+
+// lane names the lane of a launch.
+func (l Launches) lane(x report.Launch, devices []Device) string {
+	name := l.Called(x.Purpose)
+	if x.Drill {
+		name = "within the culprit"
+	}
+	if len(devices) < 2 {
+		return name
+	}
+	var on []string
+	for _, n := range x.Outcome.Devices {
+		if i := slices.IndexFunc(devices, func(d Device) bool { return d.uuid == n.UUID }); i >= 0 {
+			on = append(on, fmt.Sprint(i))
+		}
+	}
+	return "GPU " + cmp.Or(strings.Join(on, "+"), "?") + ": " + name
+}
+
+// bars is one launch, or several that lie too close together to be told apart.
+type bars struct {
+	n        int
+	from, to float64
+	state    State
+	parts    []Bar
+	title    string
+	key      string
+}
+
+// track is launches of a lane that do not overlap.
+type track []bars
+
+// put adds a launch to the first track in which it has room.
+func put(all []track, b bars) []track {
+	const touch = 1e-6
+	for i, t := range all {
+		if t[len(t)-1].to <= b.from+touch {
+			all[i] = append(t, b)
+			return all
+		}
+	}
+	return append(all, track{b})
+}
+
+// bars draws a track. Where phases are told apart, how a launch ended is the bar below them.
+func (t track) bars(phased bool, close float64) (out []Bar) {
+	for _, b := range t {
+		class := "f-" + string(b.state)
+		if b.state == "" {
+			class = "f-build"
+		}
+		if phased && len(b.parts) > 0 {
+			for _, p := range b.parts {
+				p.High = true
+				out = append(out, p)
+			}
+			out = append(out, Bar{From: b.from, To: b.to, Class: class, Key: b.key, Title: b.title, Low: true})
+			continue
+		}
+		if n := len(out); !phased && n > 0 && out[n-1].Class == class && b.to-out[n-1].From < close {
+			out[n-1].To, out[n-1].Title = b.to, "several launches, too close together to be told apart"
+			continue
+		}
+		out = append(out, Bar{From: b.from, To: b.to, Class: class, Key: b.key, Title: b.title})
+	}
+	return out
+}
+
+// traces are the clock, the temperature and the power of a device in time. Where clocks were held down, or another
+// process was on the device, a mark says so.
+func (d Device) traces(named bool) (out []Row) {
+	for _, of := range []struct {
+		name, unit string
+		value      func(Sample) float64
+	}{{"SM clock", "MHz", func(s Sample) float64 { return s.SMClock }}, {"temperature", "°C", func(s Sample) float64 { return s.Temperature }}, {"power", "W", func(s Sample) float64 { return s.PowerW }}} {
+		row := Row{Name: of.name}
+		if named {
+			row.Name += ", " + words.Cut(d.Name, 16)
+		}
+		var values []float64
+		every := len(d.Samples)/mostPoints + 1
+		for i, s := range d.Samples {
+			v, marked := of.value(s), s.Throttled != "" || s.Shared != ""
+			if v == 0 || i%every != 0 && !(marked && of.unit == "MHz") {
+				continue
+			}
+			when := "before"
+			if s.After {
+				when = "after"
+			}
+			x := Dot{X: s.At, Y: v, Title: fmt.Sprintf("%s launch %d: %s %s", when, s.Launch, words.Figure(v), of.unit)}
+			if marked && of.unit == "MHz" {
+				x.State = Other
+				for _, why := range []string{s.Throttled, s.Shared} {
+					if why != "" {
+						x.Title += "\n" + why
+					}
+				}
+			}
+			row.Trace, values = append(row.Trace, x), append(values, v)
+		}
+		if len(values) < 2 {
+			continue
+		}
+		low, high := slices.Min(values), slices.Max(values)
+		row.Value = fmt.Sprintf("%s to %s %s", words.Figure(low), words.Figure(high), of.unit)
+		if low == high {
+			row.Value = words.Figure(low) + " " + of.unit
+		}
+		heights := scale("", false, low, high, low*0.98, high*1.02)
+		row.Scale = &heights
+		out = append(out, row)
+	}
+	return out
+}
+
+// Spent is one account of the wall time or one phase, with its share of all (0 to 1).
+type Spent struct {
+	Name    string
+	Seconds float64
+	Share   float64
+}
+
+// Costs draws where the time went.
+func Costs(all []Spent) Rows {
+	var out Rows
+	var seconds []float64
+	for i, s := range all {
+		value := fmt.Sprintf("%s, %.0f %%", words.Seconds(s.Seconds), 100*s.Share)
+		out.Rows = append(out.Rows, Row{Name: s.Name, Value: value, Bars: []Bar{{To: s.Seconds, Class: colour(i)}}})
+		seconds = append(seconds, s.Seconds)
+	}
+	out.Axis = scale("seconds over all launches", true, seconds...)
+	return out
+}

@@ -1,0 +1,210 @@
+package chart
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+)
+
+// Changed is a change with its interval: of a metric, or by a flag.
+type Changed struct {
+	Group            string
+	Name             string
+	State            State
+	Ratio, Low, High float64
+	Value            string // the change in words
+	Title            string
+}
+
+// mostChanges is how many rows a picture of changes has; the tables have all.
+const mostChanges = 120
+
+// Forest draws changes with their intervals, those of one group together; band is the change that matters, as a
+// fraction, 0 for none.
+func Forest(all []Changed, band float64, name string) Rows {
+	out := Rows{Lines: []Line{{At: 1, Text: "no change"}}}
+	var values []float64
+	if band > 0 {
+		out.Band = &[2]float64{1 / (1 + band), 1 + band}
+		values = append(values, out.Band[0], out.Band[1])
+	}
+	if len(all) > 12 {
+		out.Search = "Find a metric"
+	}
+	for _, x := range all[:min(len(all), mostChanges)] {
+		row := Row{Group: x.Group, Name: x.Name, State: x.State, Value: x.Value}
+		row.Span = &Span{Low: x.Low, Mid: x.Ratio, High: x.High, State: x.State, Title: x.Title}
+		out.Rows = append(out.Rows, row)
+		// One interval without bounds would leave no room for all others.
+		values = append(values, x.Ratio, max(x.Low, x.Ratio/3), min(x.High, x.Ratio*3))
+	}
+	out.Axis = ratios(name, values...)
+	return out
+}
+
+// Side is one of the candidates that are compared: the purpose of its launches, and its name.
+type Side struct {
+	Purpose bisect.Purpose
+	Name    string
+}
+
+// One is a metric of which launches are drawn: with the state of each side, and what the middle of all is for people.
+type One struct {
+	Metric, Case string
+	Unit         string
+	Title        string
+	Middle       float64 // of which values are shares
+	Low, High    []float64
+	Mid          []float64 // of the sides, with their intervals; NaN where not known
+	States       []State
+}
+
+// Launched draws every launch of the sides, metric by metric, as shares of the median of the first side. band is the
+// change that matters, as a fraction; 0 for none.
+func (l Launches) Launched(metrics []One, sides []Side, band float64, name string) Rows {
+	out := Rows{}
+	var values []float64
+	if band > 0 {
+		out.Band = &[2]float64{1 / (1 + band), 1 + band}
+		values = append(values, out.Band[0], out.Band[1])
+	}
+	warm := slices.ContainsFunc(l.All, func(x report.Launch) bool { return x.Outcome.Caches == "warm" })
+	for _, m := range metrics {
+		if !(m.Middle > 0) {
+			continue
+		}
+		for k, side := range sides {
+			row := Row{Group: m.Title, Name: side.Name, Value: words.Quantity(m.Mid[k], m.Unit)}
+			if finite(m.Mid[k]) {
+				row.Span = &Span{Low: m.Low[k] / m.Middle, Mid: m.Mid[k] / m.Middle, High: m.High[k] / m.Middle, State: m.States[k], Title: "median " + row.Value}
+			}
+			for i, x := range l.All {
+				o := x.Outcome
+				if x.Purpose != side.Purpose || o.Class != bisect.OK || o.Unfit != "" || warm && o.Caches == "cold" {
+					continue
+				}
+				for _, s := range o.Series {
+					if v := float64(report.Median(s.Values)); s.Metric == m.Metric && s.Case == m.Case && finite(v) {
+						row.Dots = append(row.Dots, Dot{X: v / m.Middle, State: "", Title: fmt.Sprintf("launch %d: %s", i+1, words.Quantity(v, m.Unit))})
+						values = append(values, v/m.Middle)
+					}
+				}
+			}
+			if len(row.Dots) > 0 {
+				out.Rows = append(out.Rows, row)
+				if row.Span != nil {
+					values = append(values, row.Span.Mid)
+				}
+			}
+		}
+	}
+	out.Axis = ratios(name, values...)
+	return out
+}
+
+// Series is what the commits of a history measured, one after the other.
+type Series struct {
+	Name    string
+	Unit    string
+	Commits []Measured
+}
+
+// Measured is one commit of a series; what is not known is NaN.
+type Measured struct {
+	Commit, Subject, Day string
+	Y, Low, High         float64
+	N                    int
+	Words                string // the median, or how launches ended
+	Change               string
+	Failed               bool
+}
+
+// Step is a commit at which a series moved.
+type Step struct {
+	At     int
+	Change float64 // ratio
+}
+
+// Steps are the commits at which a level changed: the 95 % interval of a commit and that of the level before it, the
+// commits since the last step together, have nothing in common, and the medians differ by more than least, a fraction.
+func (s Series) Steps(least float64) (out []Step) {
+	var level []float64
+	low, high := math.Inf(1), math.Inf(-1)
+	for i, c := range s.Commits {
+		if !finite(c.Y, c.Low, c.High) {
+			continue
+		}
+		if len(level) > 0 {
+			slices.Sort(level)
+			before := (level[(len(level)-1)/2] + level[len(level)/2]) / 2
+			if (c.Low > high || c.High < low) && before > 0 && math.Abs(c.Y/before-1) > least {
+				out = append(out, Step{i, c.Y / before})
+				level, low, high = nil, math.Inf(1), math.Inf(-1)
+			}
+		}
+		level, low, high = append(level, c.Y), min(low, c.Low), max(high, c.High)
+	}
+	return out
+}
+
+// Plane draws the medians with their intervals, and names the steps.
+func (s Series) Plane(steps []Step) Plane {
+	p := Plane{Length: len(s.Commits), Name: "measured commits, oldest first"}
+	var values []float64
+	for _, c := range s.Commits {
+		values = append(values, c.Y, c.Low, c.High)
+	}
+	name := s.Name
+	if s.Unit != "" {
+		name += ", " + s.Unit
+	}
+	p.Y = scale(name, false, values...)
+	for i, c := range s.Commits {
+		p.Places = append(p.Places, c.Commit[:min(7, len(c.Commit))])
+		title := fmt.Sprintf("%s %s\n%s %s", c.Commit, words.Cut(c.Subject, 70), c.Day, c.Words)
+		if c.Change != "-" && c.Change != "" {
+			title += "\n" + c.Change
+		}
+		title += "\n" + words.Count(c.N, "launch")
+		switch {
+		case c.Failed:
+			p.Dots = append(p.Dots, Dot{X: float64(i), Y: p.Y.Min, State: Bad, Key: key(i), Title: title})
+		case finite(c.Y):
+			p.Level = append(p.Level, Dot{X: float64(i), Y: c.Y})
+			p.Spans = append(p.Spans, Span{At: float64(i), Low: c.Low, Mid: c.Y, High: c.High, Key: key(i), Title: title})
+		}
+	}
+	for _, x := range steps {
+		c := s.Commits[x.At]
+		p.Heads = append(p.Heads, Line{float64(x.At), change(math.Round(x.Change*1000)/1000) + " " + c.Commit[:min(7, len(c.Commit))]})
+	}
+	return p
+}
+
+// Pairs draws figures of two sides, each pair against its larger one. Rows without both figures are left out.
+func Pairs(t report.Table) (out Rows, ok bool) {
+	out = Rows{Axis: Axis{Max: 1.02, Form: unlabelled}}
+	for i, v := range t.Values {
+		a, b := float64(v[0]), float64(v[1])
+		if i >= len(t.Rows) || len(t.Rows[i]) < 5 || !finite(a, b) || a < 0 || b < 0 || max(a, b) == 0 {
+			continue
+		}
+		cells := t.Rows[i]
+		row := Row{Group: cells[0], Name: cells[1], Value: strings.TrimSpace(fmt.Sprintf("%s → %s  %s", cells[2], cells[3], cells[4]))}
+		class := "f-9"
+		if slices.Contains(t.Changed, i) {
+			class = "f-1"
+		}
+		row.Bars = []Bar{{To: a / max(a, b), Class: "f-0", High: true}, {To: b / max(a, b), Class: class, Low: true}}
+		out.Rows = append(out.Rows, row)
+	}
+	if len(t.Columns) > 3 {
+		out.Keys = []Key{{"", "f-0", t.Columns[2]}, {"", "f-1", t.Columns[3] + ", moved by more than noise"}, {"", "f-9", t.Columns[3]}}
+	}
+	return out, len(out.Rows) > 0
+}

@@ -1,0 +1,245 @@
+package chart
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Plane is values at places along a range of commits, with a strip of all the commits below.
+type Plane struct {
+	Length int // places
+	Name   string
+	Y      Axis
+	Places []string // their names; nil: their numbers
+	Dots   []Dot    // X is a place
+	Spans  []Span
+	Level  []Dot  // steps between places
+	Heads  []Line // places to be marked, such as culprits
+	Limit  *Line  // a value
+	Keys   []Key
+	Strip  *Strip
+	Flat   bool // no values: only the strip
+}
+
+// Strip is the range of commits: what was tested has a mark, what was not is hollow.
+type Strip struct {
+	Marks []Dot    // X is a place
+	Shade [][2]int // places that may hold the culprit
+}
+
+// place is the middle of a place on the axis.
+func (p Plane) place(at float64) float64 { return (at + 0.5) / float64(max(p.Length, 1)) }
+
+func (p Plane) draw(c *canvas) {
+	const tall, strip = 220.0, 34.0
+	c.legend(p.Keys)
+	if !p.Flat && p.Y.Name != "" {
+		c.f(`<p class="axis-name y">%s</p>`, text(p.Y.Name))
+	}
+	top := c.words(p.Heads, p.place, true) + 4
+	bottom := top
+	if !p.Flat {
+		bottom += tall
+	}
+	end := bottom
+	if p.Strip != nil {
+		end += strip
+	}
+	class := "plane"
+	if p.Flat {
+		class += " flat"
+	}
+	c.f(`<div class="%s" role="group" aria-label="%s" tabindex="0"><svg height="%s" aria-hidden="true">`, class, text(c.label), short(end+20))
+	c.words(p.Heads, p.place, false)
+	y := func(v float64) float64 { return top + tall*(1-p.Y.at(v)) }
+	for _, l := range p.Heads {
+		c.line(p.place(l.At), top, p.place(l.At), bottom, "rule")
+	}
+	if !p.Flat {
+		for _, t := range p.Y.ticks() {
+			c.line(0, y(t.At), 1, y(t.At), "grid")
+			c.f(`<text class="tick" x="-8" y="%s" text-anchor="end">%s</text>`, short(y(t.At)+4), text(t.Text))
+		}
+		if l := p.Limit; l != nil && l.At <= p.Y.Max {
+			c.line(0, y(l.At), 1, y(l.At), "rule")
+			c.f(`<text class="mark" x="4" y="%s" text-anchor="start">%s</text>`, short(y(l.At)-4), text(l.Text))
+		}
+		for i := 1; i < len(p.Level); i++ {
+			a, b := p.Level[i-1], p.Level[i]
+			c.line(p.place(a.X), y(a.Y), p.place(b.X), y(a.Y), "level")
+			c.line(p.place(b.X), y(a.Y), p.place(b.X), y(b.Y), "level")
+		}
+		for _, s := range p.Spans {
+			if !finite(s.Mid) {
+				continue
+			}
+			x := p.place(s.At)
+			c.f(`<g class="span s-%s">`, s.State)
+			if finite(s.Low, s.High) {
+				c.line(x, y(s.Low), x, y(s.High), "")
+			}
+			c.mark(pc(x), y(s.Mid), "tick", s.Key, s.Title)
+			c.f(`</g>`)
+		}
+		for _, d := range p.Dots {
+			if finite(d.Y) {
+				c.mark(pc(p.place(d.X)), y(d.Y), d.State, d.Key, d.Title)
+			}
+		}
+	}
+	if p.Strip != nil {
+		p.strip(c, *p.Strip, bottom+4, strip-8)
+	}
+	for _, at := range p.ticks() {
+		label := fmt.Sprint(at)
+		if at < len(p.Places) {
+			label = p.Places[at]
+		}
+		c.word(p.place(float64(at)), end+15, "tick", label)
+	}
+	c.f(`</svg></div>`)
+	if p.Name != "" {
+		c.f(`<p class="axis-name">%s</p>`, text(p.Name))
+	}
+}
+
+// ticks are round places.
+func (p Plane) ticks() (out []int) {
+	if p.Length == 0 {
+		return nil
+	}
+	for _, t := range (Axis{Min: 0, Max: float64(p.Length - 1)}).ticks() {
+		if at := int(t.At); float64(at) == t.At {
+			out = append(out, at)
+		}
+	}
+	if len(out) == 0 {
+		out = []int{0}
+	}
+	return out
+}
+
+// mostHollow is how many commits are drawn one by one where they were not tested.
+const mostHollow = 1000
+
+// strip draws every commit. Hollow ones are one path, stretched to the width.
+func (p Plane) strip(c *canvas, s Strip, y, height float64) {
+	for _, r := range s.Shade {
+		c.bar(p.place(float64(r[0])-0.5), p.place(float64(r[1])+0.5), y, height, "suspects", "", shadeWords(r))
+	}
+	tested := map[int]bool{}
+	for _, m := range s.Marks {
+		tested[int(m.X)] = true
+	}
+	c.line(0, y+height/2, 1, y+height/2, "grid")
+	c.f(`<svg y="%s" width="100%%" height="%s" viewBox="0 0 1000 %s" preserveAspectRatio="none"><path class="hollow" d="`, short(y), short(height), short(height))
+	step := (p.Length + mostHollow - 1) / mostHollow
+	for i := 0; i < p.Length; i += max(step, 1) {
+		if !tested[i] {
+			c.f("M%s 8v%s", short(1000*p.place(float64(i))), short(height-16))
+		}
+	}
+	c.f(`"/></svg>`)
+	marks := slices.Clone(s.Marks)
+	slices.SortStableFunc(marks, func(a, b Dot) int { // the culprits on top
+		return rank(a.State) - rank(b.State)
+	})
+	for _, m := range marks {
+		c.mark(pc(p.place(m.X)), y+height/2, m.State, m.Key, m.Title)
+	}
+}
+
+func rank(state State) int {
+	if state == Culprit {
+		return 1
+	}
+	return 0
+}
+
+func shadeWords(r [2]int) string {
+	n := r[1] - r[0] + 1
+	if n == 1 {
+		return "a suspect"
+	}
+	return fmt.Sprintf("%d suspects", n)
+}
+
+// Belief is where the culprit was thought to be, a row for each step of a search.
+type Belief struct {
+	Length int
+	Name   string
+	Steps  []Believed
+	Heads  []Line // places to be marked
+}
+
+// Believed is one step: the commit that was looked at, and runs of commits with the probability that the culprit is
+// among them.
+type Believed struct {
+	Look  Dot // X is a place
+	Words string
+	Runs  []Mass
+}
+
+// Mass is the probability of commits from one place to another.
+type Mass struct {
+	From, To int
+	P        float64
+}
+
+func (b Belief) draw(c *canvas) {
+	p := Plane{Length: b.Length}
+	height := min(16, max(5, 420/float64(max(len(b.Steps), 1))))
+	top := c.words(b.Heads, p.place, true) + 4
+	end := top + height*float64(len(b.Steps))
+	c.f(`<p class="replay" hidden><label>Step <input type="range" min="1" max="%d" value="%d"></label> <output></output></p>`, len(b.Steps), len(b.Steps))
+	c.f(`<div class="plane belief" role="group" aria-label="%s" tabindex="0"><svg height="%s" aria-hidden="true">`, text(c.label), short(end+20))
+	c.words(b.Heads, p.place, false)
+	for _, l := range b.Heads {
+		c.line(p.place(l.At), top, p.place(l.At), end, "rule")
+	}
+	for i, s := range b.Steps {
+		y := top + height*float64(i)
+		c.f(`<g class="step" data-words="%s"><rect class="back" x="0" y="%s" width="100%%" height="%s"/>`, text(s.Words), short(y), short(height))
+		most := 0.0
+		for _, m := range s.Runs {
+			most = max(most, m.P/float64(m.To-m.From+1))
+		}
+		for _, m := range s.Runs {
+			n := m.To - m.From + 1
+			title := fmt.Sprintf("%d commits, together %s", n, percent(m.P))
+			if n == 1 {
+				title = "one commit, " + percent(m.P)
+			}
+			// Darkness is the probability of one commit against that of the likeliest.
+			shade := 0.12 + 0.88*m.P/float64(n)/most
+			from, to := p.place(float64(m.From)-0.5), p.place(float64(m.To)+0.5)
+			c.f(`<rect class="mass" x="%s" y="%s" width="%s" height="%s" fill-opacity="%s"`, pc(from), short(y+1), pc(max(to-from, 0.004)), short(height-1.5), short(shade))
+			c.end("rect", fmt.Sprintf("step %d: %s", i+1, title))
+		}
+		if height >= 9 {
+			c.mark(pc(p.place(s.Look.X)), y+height/2, s.Look.State, s.Look.Key, s.Words)
+		}
+		c.f(`</g>`)
+		if every := max(1, len(b.Steps)/8); i%every == 0 {
+			c.f(`<text class="tick" x="-8" y="%s" text-anchor="end">%d</text>`, short(y+height/2+4), i+1)
+		}
+	}
+	for _, at := range p.ticks() {
+		c.word(p.place(float64(at)), end+15, "tick", fmt.Sprint(at))
+	}
+	c.f(`</svg></div>`)
+	if b.Name != "" {
+		c.f(`<p class="axis-name">%s</p>`, text(b.Name))
+	}
+}
+
+// percent is a probability.
+func percent(p float64) string {
+	switch {
+	case p >= 0.9995:
+		return "> 99.9 %"
+	case p < 0.001:
+		return "< 0.1 %"
+	}
+	return fmt.Sprintf("%.3g %%", 100*p)
+}
