@@ -14,10 +14,10 @@ import (
 )
 
 // Questions about the graph of commits are answered from nodes. Those of a long history come from git, or from the file
-// in which an earlier process has kept them; either may be wrong, also by a commit-graph file that lies. So a commit is
-// compared with its node whenever it is read, and it is read before it is exported: what is launched, and what is blamed
-// with its parents, is what its id vouches for. Dates are anybody's word. They say what to read first, and where to stop
-// only after slop commits in a row agree; git's own is 5.
+// in which an earlier process has kept them; ranges come from git's commit-graph where that has the good end. Any of these
+// may be wrong. So a commit is compared with what was said of it whenever it is read, and it is read before it is exported:
+// what is launched, and what is blamed with its parents, is what its id vouches for. Dates are anybody's word. They say
+// what to read first, and where to stop only after slop commits in a row agree; git's own is 5.
 const slop = 10
 
 // many is how many commits are read one by one before git is asked for the rest, which takes a process.
@@ -53,7 +53,7 @@ func (r *reader) listed(ctx context.Context, good, bad string) {
 	if !r.list.Kept() || !r.haveGit {
 		return
 	}
-	if text, err := runGit(ctx, r.layout, nil, "rev-list", "--no-commit-header", "--format="+commits.Format, bad, "^"+good); err == nil {
+	if text, err := runGit(ctx, r.layout, nil, "-c", "core.commitGraph=false", "rev-list", "--no-commit-header", "--format="+commits.Format, bad, "^"+good); err == nil {
 		r.list.Take(text)
 	}
 }
@@ -174,8 +174,13 @@ func (r *reader) reached(ctx context.Context, from string, commits []string) (ma
 	return all, err
 }
 
-// between returns the ids of good..bad, parents first.
-func (r *reader) between(ctx context.Context, good, bad string, firstParent bool) ([]string, error) {
+// between returns good..bad, parents first.
+func (r *reader) between(ctx context.Context, good, bad string, firstParent bool) ([]*commits.Node, error) {
+	if g := r.list.Graph(filepath.Join(r.commonDir, "objects"), len(good)/2); g != nil {
+		if nodes, err := g.Between(good, bad, firstParent, many, r.node); err == nil && len(nodes) > 0 {
+			return nodes, nil
+		}
+	}
 	before, asked := r.alone, false
 	within, err := r.walk(ctx, []string{good, bad}, func(m *met) bool {
 		if !asked && r.alone >= before+many {
@@ -236,20 +241,20 @@ func (r *reader) notAncestor(ctx context.Context, good, bad string) error {
 }
 
 // firstParents goes down the first parents from bad as long as they are in the range, as git does for good..bad --first-parent.
-func firstParents(bad string, within map[string]*met) (ids []string) {
+func firstParents(bad string, within map[string]*met) (list []*commits.Node) {
 	for m := within[bad]; m != nil; {
-		ids = append(ids, m.ID)
-		if len(m.Parents) == 0 || len(ids) == len(within) { // a list that lies may go round
+		list = append(list, m.Node)
+		if len(m.Parents) == 0 || len(list) == len(within) { // a list that lies may go round
 			break
 		}
 		m = within[m.Parents[0]]
 	}
-	slices.Reverse(ids)
-	return ids
+	slices.Reverse(list)
+	return list
 }
 
 // parentsFirst lists a range that ends in bad, each commit after all its parents, branch by branch.
-func parentsFirst(bad string, within map[string]*met) (ids []string) {
+func parentsFirst(bad string, within map[string]*met) (list []*commits.Node) {
 	type frame struct {
 		id   string
 		next []string // parents still to visit
@@ -258,7 +263,7 @@ func parentsFirst(bad string, within map[string]*met) (ids []string) {
 	for len(stack) > 0 {
 		top := &stack[len(stack)-1]
 		if len(top.next) == 0 {
-			ids = append(ids, top.id)
+			list = append(list, within[top.id].Node)
 			stack = stack[:len(stack)-1]
 			continue
 		}
@@ -269,7 +274,7 @@ func parentsFirst(bad string, within map[string]*met) (ids []string) {
 			stack = append(stack, frame{parent, m.Parents})
 		}
 	}
-	return ids
+	return list
 }
 
 // mergeBases returns the best common ancestors: first that on the line of first parents of a, then the newest, of

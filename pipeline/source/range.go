@@ -48,10 +48,19 @@ type RangeCommit struct {
 	Neutral bool
 }
 
+// rangeOf is a range between two commits.
+func (r *reader) rangeOf(ctx context.Context, good, bad string, paths []string, firstParent bool) (*Range, error) {
+	list, err := r.between(ctx, good, bad, firstParent)
+	if err != nil {
+		return nil, err
+	}
+	return r.newRange(ctx, good, list, paths, firstParent)
+}
+
 // newRange reads the commits of a range and computes their fingerprints.
-func (r *reader) newRange(ctx context.Context, good string, ids []string, paths []string, firstParent bool) (*Range, error) {
-	k := &commitKeys{read: r, keyer: newKeyer(r.objs, paths), known: map[string]string{}}
-	rng := &Range{Commits: make([]RangeCommit, 0, len(ids))}
+func (r *reader) newRange(ctx context.Context, good string, list []*commits.Node, paths []string, firstParent bool) (*Range, error) {
+	k := &commitKeys{read: r, keyer: newKeyer(r.objs, paths), known: make(map[string]string, len(list))}
+	rng := &Range{Commits: make([]RangeCommit, 0, len(list))}
 	var err error
 	if rng.Good, err = r.commit(good); err != nil {
 		return nil, err
@@ -59,26 +68,26 @@ func (r *reader) newRange(ctx context.Context, good string, ids []string, paths 
 	if rng.GoodKey, err = k.of(good); err != nil {
 		return nil, err
 	}
-	index := make(map[string]int, len(ids))
+	index := make(map[string]int, len(list))
 	cut := 0
-	for i, id := range ids {
+	for i, c := range list {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		rc, err := k.rangeCommit(id, index, firstParent)
+		rc, err := k.rangeCommit(c, index, firstParent)
 		if err != nil {
 			return nil, err
 		}
-		if r.feat.shallow[id] {
+		if r.feat.shallow[c.ID] {
 			cut++
 		}
-		index[id] = i
+		index[c.ID] = i
 		rng.Commits = append(rng.Commits, rc)
 	}
 	if cut > 0 {
 		rng.Warnings = append(rng.Warnings, fmt.Sprintf("commits in the range without their parents, because the clone is shallow: %d\nhint: git fetch --unshallow", cut))
 	}
-	rng.Bad, err = r.commit(ids[len(ids)-1])
+	rng.Bad, err = r.commit(list[len(list)-1].ID)
 	return rng, err
 }
 
@@ -94,9 +103,12 @@ func (k *commitKeys) of(id string) (string, error) {
 	if key, ok := k.known[id]; ok {
 		return key, nil
 	}
-	c, err := k.read.node(id)
-	if err != nil {
-		return "", err
+	c := k.read.list.Listed(id)
+	if c == nil {
+		var err error
+		if c, err = k.read.node(id); err != nil {
+			return "", err
+		}
 	}
 	return k.ofCommit(c)
 }
@@ -114,12 +126,8 @@ func (k *commitKeys) ofCommit(c *commits.Node) (string, error) {
 }
 
 // rangeCommit completes one commit; index has the place of those before it.
-func (k *commitKeys) rangeCommit(id string, index map[string]int, firstParent bool) (RangeCommit, error) {
-	c, err := k.read.node(id)
-	if err != nil {
-		return RangeCommit{}, err
-	}
-	rc := RangeCommit{ID: c.ID, Parents: c.Parents}
+func (k *commitKeys) rangeCommit(c *commits.Node, index map[string]int, firstParent bool) (rc RangeCommit, err error) {
+	rc = RangeCommit{ID: c.ID, Parents: c.Parents}
 	if rc.Key, err = k.ofCommit(c); err != nil {
 		return RangeCommit{}, err
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
+	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
 // randomDAG makes a history with merges and clocks that are wrong, over a few
@@ -86,9 +87,45 @@ func TestRangeOnRandomHistories(t *testing.T) {
 		parents[f[0]] = f[1:]
 	}
 	t.Run("loose", func(t *testing.T) { checkRanges(t, r, ids, parents, 12) })
-	r.Git(t, "commit-graph", "write", "--reachable")
 	r.Git(t, "repack", "-adq")
-	t.Run("commit-graph", func(t *testing.T) { checkRanges(t, r, ids, parents, 12) })
+	info := filepath.Join(r.Dir, ".git/objects/info")
+	for _, graph := range []struct {
+		name  string
+		parts [][]string // of the options of git commit-graph write, with the commits to begin at
+		n     int        // commits in it
+	}{
+		{"whole", [][]string{{"--reachable"}}, 90},
+		{"of levels", [][]string{{"--reachable", "--levels"}}, 90},
+		{"of the older half", [][]string{{ids[45]}}, 0},
+		{"in a chain", [][]string{{"--split=no-merge", ids[30]}, {"--split=no-merge", ids[70]}, {"--split=no-merge", "--reachable"}}, 90},
+		{"in a chain, levels above dates", [][]string{{"--split=no-merge", ids[45]}, {"--split=no-merge", "--reachable", "--levels"}}, 90},
+	} {
+		t.Run("commit-graph "+graph.name, func(t *testing.T) {
+			for _, dir := range []string{"commit-graph", "commit-graphs"} {
+				if err := os.RemoveAll(filepath.Join(info, dir)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, part := range graph.parts {
+				args, from := []string{"-c", "commitGraph.generationVersion=2", "commit-graph", "write"}, ""
+				for _, arg := range part {
+					if arg == "--levels" {
+						args[1] = "commitGraph.generationVersion=1"
+					} else if !strings.HasPrefix(arg, "--") {
+						from, args = arg+"\n", append(args, "--stdin-commits")
+					} else {
+						args = append(args, arg)
+					}
+				}
+				r.Pipe(t, from, args...)
+			}
+			checkRanges(t, r, ids, parents, 16)
+			g, err := commits.OpenGraph(filepath.Dir(info), 20)
+			if err != nil || graph.n > 0 && g.Len() != graph.n {
+				t.Errorf("the graph was not read: %v", err)
+			}
+		})
+	}
 	r.Git(t, "commit-graph", "write", "--reachable", "--split=no-merge")
 	t.Run("git", func(t *testing.T) {
 		r.Git(t, "config", "remote.x.promisor", "true")
@@ -443,7 +480,8 @@ func TestChangedFiles(t *testing.T) {
 	}
 }
 
-// A commit-graph file with other parents than the commits have is noticed, wherever it lies: the range is that of the commits.
+// A commit-graph file with other parents than the commits have is noticed, wherever it lies, at the latest when the commit
+// is read: then the range is made again, and is that of the commits.
 func TestLyingCommitGraph(t *testing.T) {
 	r := gittest.New(t)
 	var ids []string
@@ -470,14 +508,28 @@ func TestLyingCommitGraph(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, firstParent := range []bool{false, true} {
-			rng, err := open(t, r.Dir).Range(t.Context(), ids[4], ids[10], RangeOptions{FirstParent: firstParent})
-			if err != nil {
-				t.Errorf("parent of %d is %d: %v", lie[0], lie[1], err)
-				continue
-			}
-			var got []string
-			for _, c := range rng.Commits {
-				got = append(got, c.ID)
+			repo, got := open(t, r.Dir), []string{}
+			for range 2 {
+				rng, err := repo.Range(t.Context(), ids[4], ids[10], RangeOptions{FirstParent: firstParent})
+				if err != nil {
+					t.Fatalf("parent of %d is %d: %v", lie[0], lie[1], err)
+				}
+				got = got[:0]
+				for _, c := range rng.Commits {
+					got = append(got, c.ID)
+				}
+				if repo.Misled() {
+					t.Fatalf("parent of %d is %d: not made again", lie[0], lie[1])
+				}
+				if slices.Equal(got, ids[5:11]) {
+					break
+				}
+				if err := repo.Vouch(t.Context(), rng, rng.Commits[0].ID); err == nil && !repo.Misled() {
+					_, err = repo.Commit(rng.Commits[0].ID)
+				}
+				if !repo.Misled() {
+					t.Fatalf("parent of %d is %d: %d commits, of which none is doubted", lie[0], lie[1], len(got))
+				}
 			}
 			if !slices.Equal(got, ids[5:11]) {
 				t.Errorf("parent of %d is %d: %d commits", lie[0], lie[1], len(got))

@@ -25,6 +25,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -268,11 +269,45 @@ func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*
 	if goodID == badID {
 		return nil, &emptyRangeError{Commit: goodID}
 	}
-	ids, err := r.read.between(ctx, goodID, badID, opt.FirstParent)
-	if err != nil {
-		return nil, err
+	for {
+		r.read.list.Distrust()
+		rng, err := r.read.rangeOf(ctx, goodID, badID, paths, opt.FirstParent)
+		if !r.read.list.Wrong() {
+			return rng, err
+		}
 	}
-	return r.read.newRange(ctx, goodID, ids, paths, opt.FirstParent)
+}
+
+// Misled reports that a commit which was read is not what the range rests on: the commit-graph or the list that is kept
+// lies. No commit is exported any more until the range is made again, from commits alone.
+func (r *Repo) Misled() bool { return r.read.list.Wrong() }
+
+// Vouch reads all commits on a shortest way through a range from its bad end down to one of its commits. It leaves the
+// Repo misled where one of them has other parents.
+func (r *Repo) Vouch(ctx context.Context, rng *Range, id string) error {
+	children, from := map[int]int{}, len(rng.Commits)-1 // by which each was met
+	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		if rng.Commits[at].ID != id {
+			for _, p := range rng.Commits[at].InRange {
+				if _, met := children[p]; !met {
+					children[p] = at
+					queue = append(queue, p)
+				}
+			}
+			continue
+		}
+		for ; at != from; at = children[at] {
+			r.mu.Lock()
+			_, err := r.read.readCommit(rng.Commits[children[at]].ID)
+			r.mu.Unlock()
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				return err
+			}
+		}
+		break
+	}
+	return nil
 }
 
 // Key is the input fingerprint of one commit, as RangeCommit.Key.

@@ -297,8 +297,27 @@ func (s *Search) lost(f *bisect.Finding) bool {
 	return true
 }
 
-// History finds the good end where none is given, then the culprit.
+// History finds the good end where none is given, then the culprit. Where a commit turns out not to be what the range rests
+// on, the range is made again, and what was launched stays.
 func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
+	t := s.session
+	for {
+		f, err := s.history(ctx)
+		for _, c := range f.Culprits {
+			if err == nil && t.Range != nil {
+				err = t.Repo.Vouch(ctx, t.Range, c.Commit)
+			}
+		}
+		if !t.Repo.Misled() {
+			return f, err
+		}
+		t.Warn("the commit-graph or the kept list of commits lies: the range was made again from the commits alone\nhint: git commit-graph verify")
+		t.Range = nil
+	}
+}
+
+// history is one search of a history.
+func (s *Search) history(ctx context.Context) (bisect.Finding, error) {
 	t := s.session
 	opts := s.options
 	var looked []search.Trial

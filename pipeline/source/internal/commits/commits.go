@@ -1,5 +1,6 @@
-// Package commits keeps what walks of a history need of its commits in a file, so that the next process need not read
-// them. It knows no repository: whoever reads a commit has it checked ([List.Check]).
+// Package commits knows what walks of a history need of its commits without reading them: from the commit-graph of git
+// ([Graph]), and from a file that an earlier process has kept ([List]). It knows no repository: whoever reads a commit has
+// it checked ([List.Check]).
 package commits
 
 import (
@@ -32,6 +33,7 @@ type List struct {
 	file   string
 	few    int
 	nodes  map[string]*Node
+	graph  *Graph // nil where it is not read
 	loaded bool
 	wrong  bool // a node is not what its commit is
 	added  int  // that the file lacks
@@ -128,18 +130,61 @@ func (l *List) Keep() {
 	}
 }
 
-// Check compares a commit that was read with its node. Where they differ the file is removed. Nil has no nodes.
+// Graph is the commit-graph below a folder of objects with ids of so many bytes, nil where there is none. It is read once.
+func (l *List) Graph(objects string, idLen int) *Graph {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.graph == nil && l.file != "" {
+		if g, err := OpenGraph(objects, idLen); err == nil {
+			l.graph = g
+		}
+	}
+	return l.graph
+}
+
+// Listed is what the graph or, without reading it for that, the list says of a commit; nil where that is nothing.
+func (l *List) Listed(id string) *Node {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.listed(id)
+}
+
+func (l *List) listed(id string) *Node {
+	n := l.nodes[id]
+	if n == nil && l.graph != nil {
+		n = l.graph.Node(id)
+	}
+	return n
+}
+
+// Check compares a commit that was read with what is said of it. Where that differs the file is removed, and until
+// [List.Distrust] every commit is refused, as it may be of no range. Nil has no nodes.
 func (l *List) Check(id, tree string, parents []string) error {
 	if l == nil || l.file == "" {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := l.nodes[id]
-	if n == nil || n.Tree == tree && slices.Equal(n.Parents, parents) {
+	if n := l.listed(id); !l.wrong && (n == nil || n.Tree == tree && slices.Equal(n.Parents, parents)) {
 		return nil
 	}
 	l.wrong = true
 	os.Remove(l.file)
-	return fmt.Errorf("commit %s is not what the list of commits says, which is removed now: %s\nhint: run it again; if that does not help, git commit-graph verify", id, l.file)
+	return fmt.Errorf("commit %s is not what the commit-graph or the kept list of commits says\nhint: git commit-graph verify; the list is removed", id)
+}
+
+// Wrong reports that some commit is not what was said of it.
+func (l *List) Wrong() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wrong
+}
+
+// Distrust forgets all that was not read from commits if some of it was wrong. Nothing is kept from then on.
+func (l *List) Distrust() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wrong {
+		l.nodes, l.graph, l.file, l.wrong = map[string]*Node{}, nil, "", false
+	}
 }

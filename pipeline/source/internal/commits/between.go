@@ -1,0 +1,257 @@
+package commits
+
+import (
+	"encoding/hex"
+	"errors"
+	"math"
+	"slices"
+)
+
+// Between lists good..bad, parents before children and branch by branch, or, of firstParent, the first parents of bad in
+// it. Commits that the graph lacks, since they are newer, are read one by one. It is nil where a graph does not serve: it
+// lacks good, most commits are newer, or good is no ancestor of bad by what it says, which is for others to say then.
+func (g *Graph) Between(good, bad string, firstParent bool, most int, read func(id string) (*Node, error)) ([]*Node, error) {
+	from, ok := g.Find(good)
+	if !ok {
+		return nil, nil
+	}
+	b := between{graph: g, numbers: map[string]int32{}, marks: make([]mark, g.Len())}
+	to, err := b.number(bad, most, read)
+	if to < 0 || err != nil {
+		return nil, err
+	}
+	if err := b.paint(int32(from), to); err != nil || b.marks[from] != ofGood|ofBad || b.marks[to] != ofBad {
+		return nil, err
+	}
+	if firstParent {
+		return b.nodes(b.line(to))
+	}
+	return b.nodes(b.inOrder(to))
+}
+
+// mark says which ends lead to a commit.
+type mark uint8
+
+const (
+	ofBad mark = 1 << iota
+	ofGood
+	listed
+)
+
+// between is a walk. Its commits have the numbers of the graph and, those that this lacks, numbers from its length on.
+type between struct {
+	graph   *Graph
+	newer   []*Node
+	numbers map[string]int32 // of these
+	up      [][]int32        // their parents
+	marks   []mark
+	queue   []queued
+	room    []int32
+}
+
+// queued is a commit whose parents are still to be marked.
+type queued struct {
+	generation uint64
+	number     int32
+}
+
+// number gives numbers to a commit and to those below it that the graph lacks; -1 if they are too many.
+func (b *between) number(tip string, most int, read func(id string) (*Node, error)) (int32, error) {
+	of := func(id string) int32 {
+		if i, ok := b.graph.Find(id); ok {
+			return int32(i)
+		}
+		i, ok := b.numbers[id]
+		if !ok {
+			i = int32(len(b.marks))
+			b.numbers[id], b.marks = i, append(b.marks, 0)
+			b.newer = append(b.newer, &Node{ID: id})
+		}
+		return i
+	}
+	to := of(tip)
+	for k := 0; k < len(b.newer); k++ {
+		if k == most {
+			return -1, nil
+		}
+		n, err := read(b.newer[k].ID)
+		if err != nil {
+			return -1, err
+		}
+		var up []int32
+		for _, p := range n.Parents {
+			up = append(up, of(p))
+		}
+		b.newer[k], b.up = n, append(b.up, up)
+	}
+	return to, nil
+}
+
+// parents are those of a commit, until the next call.
+func (b *between) parents(number int32) (up []int32, err error) {
+	if k := int(number) - b.graph.Len(); k >= 0 {
+		return b.up[k], nil
+	}
+	b.room, err = b.graph.Parents(b.room[:0], int(number))
+	return b.room, err
+}
+
+// paint marks what the ends lead to, from the highest generation down, so that whatever leads to a commit comes before it.
+// It ends when good leads to all that is left.
+func (b *between) paint(good, bad int32) error {
+	const newest = math.MaxUint64
+	open := 0 // queued commits that good does not lead to so far
+	reach := func(i int32, by mark, below uint64) error {
+		was := b.marks[i]
+		if was|by == was {
+			return nil
+		}
+		generation := uint64(newest)
+		if int(i) < b.graph.Len() {
+			var err error
+			if generation, err = b.graph.Generation(int(i)); err != nil || generation >= below {
+				return errDamaged
+			}
+		}
+		if b.marks[i] = was | by; was == 0 {
+			b.push(queued{generation, i})
+		}
+		if was == 0 && by == ofBad {
+			open++
+		} else if was == ofBad { // it is still queued
+			open--
+		}
+		return nil
+	}
+	if err := errors.Join(reach(good, ofGood, newest), reach(bad, ofBad, newest)); err != nil {
+		return err
+	}
+	for open > 0 {
+		at := b.pop()
+		by := b.marks[at.number]
+		if by == ofBad {
+			open--
+		}
+		up, err := b.parents(at.number)
+		if err != nil {
+			return err
+		}
+		for _, p := range up {
+			if err := reach(p, by, at.generation); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// push and pop keep the queue a heap with the highest generation on top.
+func (b *between) push(x queued) {
+	b.queue = append(b.queue, x)
+	i := len(b.queue) - 1
+	for i > 0 && b.queue[(i-1)/2].generation < x.generation {
+		b.queue[i] = b.queue[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	b.queue[i] = x
+}
+
+func (b *between) pop() queued {
+	top, last := b.queue[0], len(b.queue)-1
+	x := b.queue[last]
+	b.queue = b.queue[:last]
+	i := 0
+	for k := 1; k < last; k = 2*i + 1 {
+		if k+1 < last && b.queue[k+1].generation > b.queue[k].generation {
+			k++
+		}
+		if b.queue[k].generation <= x.generation {
+			break
+		}
+		b.queue[i] = b.queue[k]
+		i = k
+	}
+	if last > 0 {
+		b.queue[i] = x
+	}
+	return top
+}
+
+// line goes down first parents as long as they are in the range.
+func (b *between) line(at int32) (order []int32) {
+	for b.marks[at] == ofBad {
+		order = append(order, at)
+		up, err := b.parents(at)
+		if err != nil || len(up) == 0 {
+			break
+		}
+		at = up[0]
+	}
+	slices.Reverse(order)
+	return order
+}
+
+// inOrder lists the range.
+func (b *between) inOrder(tip int32) (order []int32) {
+	type frame struct{ number, next int32 }
+	stack := []frame{{tip, 0}}
+	b.marks[tip] |= listed
+	for len(stack) > 0 {
+		top := &stack[len(stack)-1]
+		up, _ := b.parents(top.number)
+		if int(top.next) == len(up) {
+			order, stack = append(order, top.number), stack[:len(stack)-1]
+			continue
+		}
+		p := up[top.next]
+		if top.next++; b.marks[p] == ofBad {
+			b.marks[p] |= listed
+			stack = append(stack, frame{p, 0})
+		}
+	}
+	return order
+}
+
+// nodes makes the nodes of commits, whose ids share memory.
+func (b *between) nodes(order []int32) ([]*Node, error) {
+	size, some := 2*b.graph.idLen, make([]Node, len(order))
+	var raw []byte
+	for _, i := range order {
+		if int(i) < b.graph.Len() {
+			raw = append(append(raw, b.graph.ID(int(i))...), b.graph.Tree(int(i))...)
+		}
+	}
+	text := hex.EncodeToString(raw)
+	places, out := make([]int32, len(b.marks)), make([]*Node, len(order))
+	for k, i := range order {
+		places[i] = int32(k) + 1
+		if n := int(i) - b.graph.Len(); n >= 0 {
+			out[k] = b.newer[n]
+			continue
+		}
+		out[k] = &some[k]
+		some[k].ID, some[k].Tree, text = text[:size], text[size:2*size], text[2*size:]
+	}
+	names := make([]string, 0, len(order)+len(order)/2)
+	for k, i := range order {
+		if int(i) >= b.graph.Len() {
+			continue
+		}
+		up, err := b.parents(i)
+		if err != nil {
+			return nil, err
+		}
+		from := len(names)
+		for _, p := range up {
+			if at := places[p]; at > 0 {
+				names = append(names, out[at-1].ID)
+			} else {
+				names = append(names, hex.EncodeToString(b.graph.ID(int(p))))
+			}
+		}
+		if len(names) > from {
+			out[k].Parents = names[from:len(names):len(names)]
+		}
+	}
+	return out, nil
+}
