@@ -360,7 +360,7 @@ func TestPattern(t *testing.T) {
 
 // TestRead: every source reads its own report, and a report of another tool is an error.
 func TestRead(t *testing.T) {
-	reports := map[string]string{"nvbench": nvbenchJSON, "cutlass": cutlassOutput}
+	reports := map[string]string{"nvbench": nvbenchJSON, "cutlass": cutlassOutput, "benchmark": string(testdata(t, "google-benchmark.json"))}
 	for _, s := range Sources() {
 		if s.Counted {
 			continue
@@ -378,7 +378,7 @@ func TestRead(t *testing.T) {
 	if r, err := Read("cutlass", Input{Metric: "time", Data: []byte(cutlassOutput)}); err != nil || r.Class != bisect.Wrong || r.Why == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := Read("gbench", Input{Metric: "time"}); err == nil {
+	if _, err := Read("nosuch", Input{Metric: "time"}); err == nil {
 		t.Error("an unknown source was read")
 	}
 }

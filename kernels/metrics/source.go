@@ -42,6 +42,7 @@ func Sources() []Source {
 		{Name: "nvbench", InFile: true, Example: `file = "result.json" with --jsonbin result.json in [run] command`, read: readNVBench},
 		{Name: "cpu", Counted: true, read: readCPU},
 		{Name: Instructions, Counted: true, read: readInstructions},
+		{Name: "benchmark", InFile: true, Example: `file = "bench.json" with --benchmark_out=bench.json (Google Benchmark), --benchmark-json=bench.json (pytest) or --export-json bench.json (hyperfine) in [run] command`, read: readBenchmark},
 		{Name: "cutlass", Example: `file = "result.gemm.csv" with --output=result.csv in [run] command`, read: readCutlass},
 	}
 }
