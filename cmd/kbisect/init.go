@@ -19,16 +19,21 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/detect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/preview"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 func initCommand() *cli.Command {
 	return &cli.Command{
-		Name: "init", Usage: "write a commented kbisect.toml for the kind of project found here", ArgsUsage: "[FILE]",
+		Name: "init", Usage: "write a short kbisect.toml for the kind of project found here, and try it once", ArgsUsage: "[FILE | -- COMMAND ARGS]",
 		Description: "Looks at the project, or at one FILE of it: a CUDA program (.cu) that one nvcc command builds, with the options\n" +
-			"and arguments that its comments name and the time that it prints as its metric, or a script (.py).",
+			"and arguments that its comments name and the time that it prints as its metric, or a script (.py). With --\n" +
+			"COMMAND, that is what runs. HEAD is then built and launched once; a time that it prints becomes the metric.",
+		HideHelpCommand: true,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "harness", Usage: "create a runnable example that times a kernel properly; `LANGUAGE` is cuda, torch or python"},
+			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds for -- COMMAND"},
+			&cli.BoolFlag{Name: "no-try", Usage: "only write the file; launch nothing", DisableDefaultText: true},
 			&cli.StringFlag{Name: "better", Usage: "`DIRECTION`, higher or lower, of a printed number whose unit does not tell", DefaultText: "asks"},
 		},
 		Action: initAction,
@@ -37,13 +42,17 @@ func initCommand() *cli.Command {
 
 // initAction writes a configuration or an example, and says what to do next: most of all what is still to be filled in.
 func initAction(c *cli.Context) error {
-	files, _, err := operands(c)
+	files, command, err := operands(c)
 	dir, name := globals(c).dir, c.String("harness")
 	switch {
 	case err != nil:
 		return err
-	case len(files) > 1 || len(files) == 1 && name != "":
-		return exit.Usagef("init takes one file at most, and none with --harness, not %q", files)
+	case len(files) > 1 || len(files) == 1 && (name != "" || command != nil):
+		return exit.Usagef("init takes one file at most, and none with --harness or a command, not %q", files)
+	case c.String("build") != "" && command == nil:
+		return exit.Usagef("--build belongs to a command\nhint: kbisect init --build 'make' -- ./bench")
+	case name != "" && command != nil:
+		return exit.Usagef("--harness and a command do not go together")
 	case !slices.Contains([]string{"", string(metric.Lower), string(metric.Higher)}, c.String("better")):
 		return exit.Usagef("--better %s: expected higher or lower", c.String("better"))
 	}
@@ -54,7 +63,9 @@ func initAction(c *cli.Context) error {
 		return detect.WriteHarness(c.App.Writer, dir, name)
 	}
 	var path, kind string
-	if len(files) == 1 {
+	if command != nil {
+		path, kind, err = detect.WriteCommand(dir, c.String("build"), command)
+	} else if len(files) == 1 {
 		path, kind, err = detect.WriteProgram(dir, files[0], askBetter(c))
 	} else {
 		path, kind, err = detect.WriteTop(dir, askBetter(c))
@@ -74,8 +85,50 @@ func initAction(c *cli.Context) error {
 	if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("FILL IN")) {
 		next = "fill in what was not found (FILL IN)"
 	}
-	fmt.Fprintf(c.App.Writer, "Next: %s, then kbisect run --good REV\n", next)
+	if next == "read it" && kind != config.KindKernelbot && !c.Bool("no-try") {
+		if next, err = tryOnce(c, path); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(c.App.Writer, "Next: %s, then kbisect try --good REV\n", next)
 	return nil
+}
+
+// tryOnce launches HEAD by the configuration that was written, and makes a time that it prints the metric. What does
+// not work yet is said, and no error: the configuration is there to be completed.
+func tryOnce(c *cli.Context, path string) (next string, err error) {
+	next = "read it"
+	repo, err := source.Open(globals(c).dir)
+	if err != nil {
+		return next, nil // who writes a configuration before there is a repository
+	}
+	_, err = source.Head(repo)
+	repo.Close()
+	if err != nil {
+		return next, nil // nor a commit
+	}
+	e := envOf(c, nil)
+	e.Request.Config = path
+	d, output, err := preview.Once(c.Context, e)
+	switch {
+	case c.Context.Err() != nil:
+		return next, err
+	case err != nil && d == nil:
+		fmt.Fprintf(c.App.Writer, "Not tried: %v\n", err)
+		return "correct it", nil
+	}
+	fmt.Fprintf(c.App.Writer, "Tried HEAD once: %s\n", d.Describe())
+	if !d.Passes() {
+		return "correct it", nil
+	}
+	line, added, err := detect.AddMetric(path, output)
+	switch {
+	case err != nil:
+		return next, exit.Usage(err)
+	case added:
+		fmt.Fprintf(c.App.Writer, "It prints %q: the metric is read from there.\n", line)
+	}
+	return next, nil
 }
 
 // wantRepository asks whether a configuration is wanted where there is no history to search.

@@ -14,7 +14,7 @@ import (
 func TestInitReadsTheProblem(t *testing.T) {
 	t.Parallel()
 	for task, want := range map[string]string{
-		taskYML: "Next: read it, then kbisect run",
+		taskYML: "Next: read it, then kbisect try",
 		strings.Replace(taskYML, `"source": "eval.py"`, `"source": "../judge.py"`, 1): "The problem cannot be read as it is: ",
 		taskYML + "\ttab: 1\n": "hint: fix the file; YAML is indented with spaces",
 	} {

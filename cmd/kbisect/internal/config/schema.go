@@ -23,13 +23,8 @@ const (
 	KindKernelbot = "kernelbot"
 )
 
-// Kinds lists the kinds of project.
-func Kinds() []string {
-	return kernels.KindNames()
-}
-
-// MetricSources lists where numbers can come from, the words of metric.from.
-func MetricSources() []string {
+// metricSources lists where numbers can come from, the words of metric.from.
+func metricSources() []string {
 	return slices.Concat([]string{"protocol", "wall"}, metrics.SourceNames(true), []string{"phase", "regex"}, metrics.SourceNames(false), []string{"popcorn", "static"})
 }
 
@@ -62,7 +57,7 @@ func schema() map[string][]string {
 func readConfig(t table) *Config {
 	c := &Config{Path: t.r.file}
 	c.Version = readVersion(t)
-	c.Kind = t.choice("kind", Kinds())
+	c.Kind = t.choice("kind", kernels.KindNames())
 	c.Paths = t.paths("paths", `["kernels/", "bench.py"]`)
 	c.Task = readTask(t.table("task"), c.Kind)
 	c.Build = readBuild(t.table("build"), c.Kind)
@@ -195,7 +190,7 @@ func readMetric(t table) Metric {
 		Name:    t.str("name"),
 		Unit:    t.str("unit"),
 		Better:  t.choice("better", []string{"lower", "higher"}),
-		From:    t.choice("from", MetricSources()),
+		From:    t.choice("from", metricSources()),
 		Pattern: t.str("pattern"),
 		File:    t.file("file"),
 		Case:    t.str("case"),

@@ -32,6 +32,8 @@ type project struct {
 	Notes   []string   // comments on the run
 	Times   []timeLine // that the program prints, the likeliest metric first
 	Better  string     // of the metric: higher or lower; "": by its unit
+	From    string     // the metric's source where it is a file; else ""
+	File    string
 }
 
 // Ask asks the user whether higher or lower is better of a number that the program prints as in format.
@@ -51,7 +53,7 @@ type finder func(*folder) (p project, ok bool)
 // finders lists what recognises a kind, the most specific first; the last accepts
 // everything. A new kind is one file with a finder, and its line here.
 func finders() []finder {
-	return []finder{findKernelbot, findTorch, findCMake, findMake, findNvcc, findScript}
+	return []finder{findKernelbot, findTorch, findCargo, findGo, findCMake, findMake, findNvcc, findPytest, findScript}
 }
 
 // detectProject is the project in dir, as the first finder sees it that recognises it.
@@ -70,6 +72,7 @@ func detectProject(dir string) (project, error) {
 	if p.Paths == nil {
 		p.Paths = inputPaths(d, p)
 	}
+	p.reports(d)
 	return p, nil
 }
 

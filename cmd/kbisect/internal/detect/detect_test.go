@@ -116,6 +116,9 @@ func TestInitConfig(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
+			if n := strings.Count(string(text), "\n"); n > 25 {
+				t.Errorf("%d lines, at most 25 are wanted\n%s", n, text)
+			}
 			got := config.Config{Kind: cfg.Kind, Paths: cfg.Paths, Task: cfg.Task, Build: config.BuildConfig{Command: cfg.Build.Command, Sources: cfg.Build.Sources, Outputs: cfg.Build.Outputs}, Run: config.RunConfig{Command: cfg.Run.Command}}
 			if !reflect.DeepEqual(got, c.want) || kind != c.kind {
 				t.Errorf("kind %s\ngot %+v\nwant %+v\n%s", kind, got, c.want, text)
@@ -157,31 +160,6 @@ func TestInitSays(t *testing.T) {
 				t.Errorf("%s: no word of %q in\n%s", name, want, text)
 			}
 		}
-	}
-}
-
-// TestInitComments makes every commented setting active: each must parse too.
-func TestInitComments(t *testing.T) {
-	_, text, err := initConfig(writeFiles(t, map[string]string{"Makefile": "bench: bench.c\n"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines []string
-	for line := range strings.Lines(string(text)) {
-		plain := strings.TrimPrefix(line, "# ")
-		if key, _, isPair := strings.Cut(plain, "="); isPair && len(strings.Fields(key)) == 1 || strings.HasPrefix(plain, "[") {
-			line = plain
-		}
-		if !strings.HasPrefix(line, "pattern") { // belongs to another source
-			lines = append(lines, line)
-		}
-	}
-	cfg, err := config.Parse(config.FileName, []byte(strings.Join(lines, "")))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, strings.Join(lines, ""))
-	}
-	if len(cfg.Flags) != 2 || len(cfg.Hypotheses) != 1 || len(cfg.Metrics) != 1 || cfg.Build.Incremental == nil || len(cfg.Run.Limits) != 3 || cfg.Cost.GPUHour == 0 {
-		t.Errorf("a comment was not read: %+v", cfg)
 	}
 }
 

@@ -64,13 +64,13 @@ func printedTimes(text []byte) (all []timeLine) {
 	return all
 }
 
-// Printed finds the likeliest time or rate in the output of a program: the pattern that reads it, and the line.
-func Printed(output string) (pattern, line string, ok bool) {
+// Printed finds the line in the output of a program that holds the likeliest time or rate.
+func Printed(output string) (line string, ok bool) {
 	all := timesIn(output)
 	if len(all) == 0 {
-		return "", "", false
+		return "", false
 	}
-	return all[0].pattern, all[0].format, true
+	return all[0].format, true
 }
 
 // timesIn finds the lines of an output that hold a time or a rate, by the format that could have printed them.
@@ -257,14 +257,4 @@ func (l timeLine) Quoted() string {
 		return tomlString(l.pattern)
 	}
 	return "'" + l.pattern + "'"
-}
-
-// FirstCase is the first group that names a case, "" where there is none.
-func (l timeLine) FirstCase() string {
-	for _, name := range regexp.MustCompile(l.pattern).SubexpNames() {
-		if name != "" && name != "value" && name != "unit" {
-			return name
-		}
-	}
-	return ""
 }

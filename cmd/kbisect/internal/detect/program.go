@@ -62,7 +62,9 @@ func programOf(top, file string) (project, error) {
 		}
 		return cuProgram(d, rel), nil
 	case ".py":
-		return pyProgram(d, rel), nil
+		p := pyProgram(d, rel)
+		p.reports(d)
+		return p, nil
 	}
 	return project{}, fmt.Errorf("init %s: expected a .cu or .py file\nhint: without a file kbisect init detects the whole project", file)
 }
@@ -194,6 +196,46 @@ func WriteTop(dir string, ask Ask) (path, kind string, err error) {
 		return WriteProgram(dir, besideProblem(d, "."), ask)
 	}
 	return writeProject(top)
+}
+
+// WriteCommand writes the configuration of a command that the user gave, built by a line of the shell; "": not at all.
+func WriteCommand(dir, build string, command []string) (path, kind string, err error) {
+	top := topOf(dir)
+	d, err := openFolder(top)
+	if err != nil {
+		return "", "", err
+	}
+	p := project{Kind: config.KindCommand, What: "the command that was given", Run: command}
+	if build != "" {
+		p.Build = []string{"sh", "-c", build}
+	}
+	if p.Paths = inputPaths(d, p); len(command) > 0 { // what the command makes is no input
+		p.Paths = slices.DeleteFunc(p.Paths, func(name string) bool { return build != "" && "./"+name == command[0] })
+	}
+	p.reports(d)
+	return p.write(top)
+}
+
+// AddMetric adds a metric to a configuration that has none: the likeliest time or rate in the output of its program.
+// It returns the line that it is read from, and reports whether there is one.
+func AddMetric(path, output string) (line string, ok bool, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", false, err
+	}
+	cfg, err := config.Parse(path, text)
+	if err != nil || len(cfg.Metrics) > 0 {
+		return "", false, err
+	}
+	all := slices.DeleteFunc(timesIn(output), func(l timeLine) bool { return l.rank == 0 || l.unit != "" })
+	if len(all) == 0 {
+		return "", false, nil
+	}
+	more := fmt.Appendf(text, "\n[metric]   # a line that the program prints; groups other than value and unit name a case\nname    = %s\nfrom    = \"regex\"\npattern = %s\n", tomlString(all[0].Name), all[0].Quoted())
+	if _, err := config.Parse(path, more); err != nil {
+		return "", false, err
+	}
+	return all[0].format, true, os.WriteFile(path, more, 0o644)
 }
 
 // WriteProgram writes the configuration of one file.

@@ -59,7 +59,7 @@ func (p project) write(dir string) (path, kind string, err error) {
 	return path, p.Kind, nil
 }
 
-// fileText is the file with a comment for each key; what nothing was found for stays a comment too.
+// fileText is the short file; kbisect help config has every key.
 //
 //go:embed kbisect.toml.tmpl
 var fileText string
@@ -67,18 +67,16 @@ var fileText string
 var fileTemplate = template.Must(template.New(config.FileName).Funcs(template.FuncMap{
 	"text": tomlString,
 	"list": tomlStrings,
-	"join": strings.Join,
 }).Parse(fileText))
 
 // render fills in the text of the file.
 func (p project) render() []byte {
-	const most = 5 // times that are named beside the metric
+	const most = 2 // times that are named beside the metric
 	file := struct {
 		project
-		KindNames, MetricSources []string
-		Metric                   *timeLine // nil: no time that is printed is that of the work itself
-		Others                   []timeLine
-	}{project: p, KindNames: config.Kinds(), MetricSources: config.MetricSources(), Others: p.Times}
+		Metric *timeLine // nil: no time that is printed is that of the work itself
+		Others []timeLine
+	}{project: p, Others: p.Times}
 	if len(p.Times) > 0 && p.Times[0].rank > 0 {
 		file.Metric, file.Others = &p.Times[0], p.Times[1:]
 	}

@@ -52,8 +52,7 @@ type Document struct {
 	Warnings   []string               `json:"warnings"`
 	Error      *string                `json:"error"`
 
-	pattern string   // that reads Printed
-	asked   []string // the options that say what is searched for
+	asked []string // the options that say what is searched for
 }
 
 // End is one end of the range, with what its launches came to.
@@ -131,7 +130,7 @@ func (d *Document) conclude(call report.Call) {
 		d.Hint = "a skip says nothing of a commit; name a bad revision that runs"
 	case d.Metric == "" && d.Printed != "":
 		d.Verdict = fmt.Sprintf("No difference: both revisions pass. The program prints %q, which nothing reads yet.", d.Printed)
-		d.Hint = fmt.Sprintf("in [metric] of kbisect.toml: from = \"regex\", pattern = '%s'", d.pattern)
+		d.Next = append(d.Next, Next{"writes kbisect.toml with the pattern that reads it", call.Line(d.init()...)})
 	case d.Metric == "":
 		d.Verdict = "No difference: both revisions pass, and no metric was read."
 		d.Hint = "a failure must exit with another code than 0; for a slowdown, a program prints its time (kbisect help metrics), or"
@@ -150,6 +149,15 @@ func (d *Document) quieter(next func(why string, args ...string)) {
 	if d.CPU < less*d.Noise && d.Metric != "cpu" && len(d.Devices) == 0 {
 		next(fmt.Sprintf("the processor time varies by %s only", words.Percent(float64(d.CPU))), "try", "--good", d.Ends[0].Revision, "--bad", d.Ends[1].Revision, "--metric", "cpu")
 	}
+}
+
+// init are the words of the command that writes a configuration for this command.
+func (d *Document) init() []string {
+	args := []string{"init"}
+	if len(d.Build) > 0 {
+		args = append(args, "--build", d.buildLine())
+	}
+	return append(append(args, "--"), d.Command...)
 }
 
 // buildLine is the build as one gives it to --build.
@@ -246,6 +254,27 @@ func (d *Document) phases() string {
 		all = append(all, text)
 	}
 	return words.Listed(all, 8)
+}
+
+// Passes reports that the last end ended well.
+func (d *Document) Passes() bool { return d.Ends[len(d.Ends)-1].Class == string(bisect.OK) }
+
+// Describe says in a line or two what one launch of one end showed.
+func (d *Document) Describe() string {
+	e := d.Ends[0]
+	text := fmt.Sprintf("%s in %s", words.Printable(e.Why), words.Quantity(e.Wall, "s"))
+	if e.Build > 0 {
+		text += fmt.Sprintf(", built in %s", words.Quantity(e.Build, "s"))
+	}
+	if d.Metric != "" {
+		const most = 3
+		var all []string
+		for _, c := range d.Cases {
+			all = append(all, strings.TrimPrefix(c.Name+" "+c.words(false), " "))
+		}
+		text += fmt.Sprintf("; %s (%s is better): %s", d.Metric, d.Better, words.Listed(all, most))
+	}
+	return text
 }
 
 // words are the values of a case at one end or both.

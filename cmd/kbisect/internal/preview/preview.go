@@ -49,6 +49,7 @@ type preview struct {
 	ended      [][]bisect.Outcome // their launches
 	commits    int                // in the range
 	matter     int                // of these, that change an input
+	launches   int                // of each end, where their times matter
 }
 
 // Run launches the ends of the search that the request describes, and reports on them as text or, asJSON, as JSON.
@@ -72,7 +73,7 @@ func Run(ctx context.Context, e session.Env, asJSON bool) error {
 	if e.Request.Bad == "HEAD" {
 		session.WarnUncommitted(ctx, t, "the bad end")
 	}
-	x := preview{session: t}
+	x := preview{session: t, launches: launches}
 	if rng != nil {
 		x.candidates, x.names = []bisect.Candidate{{Commit: p.Good}}, []string{cmp.Or(e.Request.Good, p.Good)}
 		x.commits = len(rng.Commits)
@@ -87,11 +88,39 @@ func Run(ctx context.Context, e session.Env, asJSON bool) error {
 	if err := t.Start(ctx); err != nil {
 		return err
 	}
-	return x.run(ctx, asJSON)
+	return x.run(ctx, func(d *Document) error {
+		if asJSON {
+			return report.WriteJSON(t.Output.Stdout, d)
+		}
+		return d.print(t.Output.Stdout)
+	})
 }
 
-// run launches, reports and concludes the session.
-func (x *preview) run(ctx context.Context, asJSON bool) error {
+// Once launches HEAD once and says what came of it, with the end of what it printed.
+func Once(ctx context.Context, e session.Env) (d *Document, output string, err error) {
+	repo, err := source.Open(e.Request.Dir)
+	if err != nil {
+		return nil, "", exit.Usage(err)
+	}
+	defer repo.Close()
+	t, err := session.BeginOne(ctx, e, repo, "HEAD", session.Trying)
+	if err != nil {
+		return nil, "", err
+	}
+	defer t.Close()
+	x := preview{session: t, launches: 1, candidates: []bisect.Candidate{t.Candidate}, names: []string{"HEAD"}, ended: make([][]bisect.Outcome, 1)}
+	err = x.run(ctx, func(of *Document) error {
+		d = of
+		return nil
+	})
+	for _, o := range x.ended[0] {
+		output = o.Tail
+	}
+	return d, output, err
+}
+
+// run launches, concludes the session, and shows what it found.
+func (x *preview) run(ctx context.Context, show func(*Document) error) error {
 	t := x.session
 	err := x.launch(ctx)
 	result, userErr := t.Ended(ctx, err, "at either end")
@@ -104,12 +133,7 @@ func (x *preview) run(ctx context.Context, asJSON bool) error {
 	}
 	d.Error = report.ErrorText(err)
 	code := map[string]int{Ready: exit.OK, OneEnd: exit.OK, NoDifference: exit.NoDifference, store.Infra: exit.Machine, store.Interrupted: exit.Interrupted}[d.Result]
-	return t.Conclude(d.Result, d.Verdict, code, err, d, func() error {
-		if asJSON {
-			return report.WriteJSON(t.Output.Stdout, d)
-		}
-		return d.print(t.Output.Stdout)
-	})
+	return t.Conclude(d.Result, d.Verdict, code, err, d, func() error { return show(d) })
 }
 
 // launch makes one launch of each end, and more in turn where their times matter.
@@ -117,7 +141,10 @@ func (x *preview) launch(ctx context.Context) error {
 	t := x.session
 	purposes := []bisect.Purpose{bisect.EndGood, bisect.EndBad}[2-len(x.candidates):]
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
-	for i := range launches {
+	if len(x.candidates) == 1 {
+		t.Display.Ends[bisect.EndBad] = x.names[0]
+	}
+	for i := range x.launches {
 		for side, c := range x.candidates {
 			o, err := t.Memory.Sample(ctx, bisect.Request{Candidate: c, Purpose: purposes[side], Nth: i, Timing: true})
 			if errors.Is(err, bisect.ErrSpent) {
@@ -240,7 +267,7 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 		if t.Policy.Measured || t.Policy.Asked != "" {
 			return cmp.Or(session.Unmeasured(t), exit.Usage(&compare.UnknownMetricError{Wanted: t.Policy.Judge.Metrics[0].Name, Sent: metric.Sent(bad)}))
 		}
-		d.pattern, d.Printed, _ = detect.Printed(bad.Tail)
+		d.Printed, _ = detect.Printed(bad.Tail)
 		return nil
 	}
 	ms, err := metric.Directed(ms, slices.Concat(x.ended...)...)
