@@ -11,6 +11,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/find"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
@@ -131,3 +133,31 @@ func TestSlowdownEnvironmentFromTheDevices(t *testing.T) {
 type sampler func(r bisect.Request) (bisect.Outcome, error)
 
 func (s sampler) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, error) { return s(r) }
+
+// exactly sends the same time in each launch of a commit.
+type exactly map[string]float64
+
+func (e exactly) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
+	return bisect.Outcome{Class: bisect.OK, Wall: 1, Series: []bisect.Series{{Metric: "time", Unit: "s", Values: []float64{e[r.Candidate.Commit]}}}}, nil
+}
+
+// Several changes are no noise: launches that agree commit by commit say nothing against the machine.
+func TestSeveralStepsWithoutNoise(t *testing.T) {
+	for _, times := range [][]float64{
+		{100, 100, 200, 200, 200, 200, 300, 300, 300, 300}, {100, 100, 100, 110, 110, 110, 121, 121, 121}, {100, 100, 105, 105, 105, 105, 105, 105, 105, 111},
+	} {
+		cs := line(len(times) - 1)
+		e := exactly{"good": times[0]}
+		for i, c := range cs {
+			e[c.ID] = times[i+1]
+		}
+		f, err := find.Culprits(t.Context(), &search.Search{Commits: cs, Good: bisect.Candidate{Commit: "good"}, Sampler: e,
+			Options: search.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: 0.03, Error: 0.01}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Result != bisect.Found || strings.Contains(strings.Join(f.Warnings, "\n"), "noisy") {
+			t.Errorf("%v: %s, %q", times, f.Result, f.Warnings)
+		}
+	}
+}

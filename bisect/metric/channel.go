@@ -158,7 +158,7 @@ func Channels(ms []Metric, g, b bisect.Outcome) []Channel {
 	for _, m := range ms {
 		_, inGood := m.Log(g)
 		_, inBad := m.Log(b)
-		if !inGood || !inBad || m.Exact {
+		if !inGood || !inBad || m.Exact || m.Fallback && len(out) > 0 {
 			continue
 		}
 		if m.OfProcess() {

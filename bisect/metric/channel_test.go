@@ -41,6 +41,8 @@ func TestChannelsOfTwoLaunches(t *testing.T) {
 		{"one case", []metric.Metric{time}, outcome("time", "a", 1.0), outcome("time", "a", 2.0), "time", "time"},
 		{"a case less", []metric.Metric{time}, outcome("time", "a", 1.0, "time", "b", 2.0), outcome("time", "a", 1.0), "time", "time of a"},
 		{"none in common", []metric.Metric{time}, outcome("time", "a", 1.0, "time", "b", 1.0), outcome("time", "c", 1.0), "", ""},
+		{"of the process unless samples are sent", []metric.Metric{{Name: "time"}, {Name: "wall", Fallback: true}}, outcome("time", "", 1.0), outcome("time", "", 1.0), "time", "time, wall"},
+		{"of the process as none are sent", []metric.Metric{{Name: "time"}, {Name: "wall", Fallback: true}}, outcome(), outcome(), "wall", "wall"},
 		{"of the process", []metric.Metric{{Name: "wall"}, {Name: "phase.measure"}, {Name: "phase.check"}}, outcome(), outcome(), "wall, phase.measure", "wall, phase.measure"},
 		{"counted", []metric.Metric{{Name: "cpu", Counted: true}, {Name: "instructions", Counted: true}}, outcome("cpu", "", 1.0), outcome("cpu", "", 2.0), "cpu", "cpu"},
 		{"not above 0", []metric.Metric{time}, outcome("time", "a", 0.0), outcome("time", "a", 1.0), "", ""},

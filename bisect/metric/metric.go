@@ -33,6 +33,10 @@ type Metric struct {
 
 	// Counted is a number that the kernel gives of all processes of a launch: it has no cases.
 	Counted bool `json:",omitempty"`
+
+	// Fallback is a number that is searched for only where the ends give no other: the wall time of a program that
+	// sends samples scatters more than these.
+	Fallback bool `json:",omitempty"`
 }
 
 // zeroAs stands for 0 in an exact metric: all other values are whole numbers.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
 // two is a repository with two commits of a program.
@@ -114,6 +116,27 @@ int main() { return 0; }
 	}
 	if r := doc.Rows[slices.IndexFunc(doc.Rows, func(r report.Row) bool { return r.Name == "local memory (spills) instructions" })]; r.A != 0 || r.B < 50 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The budget ends what looks at the builds too, and what was seen until then is told.
+func TestExplainWithinBudget(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	for _, tool := range []string{"cuobjdump", "nvdisasm"} {
+		gittest.WriteFiles(t, r.home, map[string]string{tool: "#!/bin/sh\nexec sleep 100\n"}, 0o777)
+	}
+	cubin := slices.Concat([]byte("\x7fELF\x02\x01\x01"), make([]byte, 11), []byte{190, 0}, make([]byte, 100))
+	r.write("k.cubin", string(cubin))
+	r.commit("the base")
+	r.write("n", "1")
+	r.commit("other")
+	cmd := r.command("explain", "HEAD^", "HEAD", "--launches", "1", "--budget", "3s", "--json", "--", "true")
+	cmd.Env = append(cmd.Env, "PATH="+r.home+":"+os.Getenv("PATH"))
+	out, err := cmd.Output()
+	var doc report.Explanation
+	if no := json.Unmarshal(out, &doc); no != nil || !slices.ContainsFunc(doc.Missing, func(m string) bool { return strings.Contains(m, "the budget is used up") }) {
+		t.Errorf("%v %v: %s", err, no, out)
 	}
 }
 

@@ -22,6 +22,7 @@ const (
 	modesApart  = 5.0   // standard deviations of a launch by which two modes differ
 	modesShare  = 0.12  // of the launches that fall into the rarer mode
 	fewLaunches = 12    // launches without which nothing is said
+	fewRepeats  = 4     // launches of commits that were launched before, without which these are not known to agree
 	unsettled   = 4     // the first launches, which set level and step and are not called disturbed
 )
 
@@ -33,6 +34,7 @@ type Diagnosis struct {
 	gain     float64 // of the level over the whole job, by a straight line
 	sure     float64 // standard errors by which that differs from 0
 	serial   float64 // von Neumann's ratio of the good end's launches; 1 where they are too few
+	agree    bool    // the launches of each commit do with each other: what is off the likeliest set are other changes
 }
 
 // Diagnose looks at the launches so far, as the likeliest set sees them.
@@ -60,10 +62,27 @@ func Diagnose(m *Belief) Diagnosis {
 		t, y = append(t, l.At), append(y, l.Y)
 	}
 	w.gain, w.sure = trend(t, y)
+	sd, n := within(s.launches)
+	w.agree = n >= fewRepeats && sd < noisySD/3
 	if len(good) >= fewLaunches {
 		w.serial = neumann(good)
 	}
 	return w
+}
+
+// within is what launches of one commit scatter by, over all commits, and how many launches tell that.
+func within(launches []belief.Launch) (sd float64, n int) {
+	of := map[int][]float64{}
+	for _, l := range launches {
+		if !l.Censored {
+			of[l.Index] = append(of[l.Index], l.Y)
+		}
+	}
+	sum := 0.0
+	for _, y := range of {
+		sum, n = sum+squares(y), n+len(y)-1
+	}
+	return math.Sqrt(sum / float64(max(1, n))), n
 }
 
 // clean is the chance that nothing disturbed a launch, by what is known before it.
@@ -120,10 +139,10 @@ func (w Diagnosis) Warnings() []string {
 	if w.launches < fewLaunches {
 		return nil
 	}
-	if n.SD > noisySD {
+	if n.SD > noisySD && !w.agree {
 		what = append(what, fmt.Sprintf("launches of one commit scatter by %.1f %%", 100*n.SD))
 	}
-	if w.dirty > disturbed {
+	if w.dirty > disturbed && !w.agree {
 		what = append(what, fmt.Sprintf("something disturbed %.0f %% of the launches", 100*w.dirty))
 	}
 	switch {

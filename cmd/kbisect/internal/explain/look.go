@@ -97,9 +97,25 @@ func (x *explainer) miss(format string, args ...any) {
 	}
 }
 
-// look examines both candidates in their workspaces. What was built comes first, so that it is known even where
-// profiling uses up all the time.
+// look examines both candidates in their workspaces as long as the budget lasts. What was built comes first, so that it
+// is known even where profiling uses up all the time.
 func (x *explainer) look(ctx context.Context) error {
+	within := ctx
+	if s := x.session.Slots; s != nil && !s.Until.IsZero() {
+		var cancel context.CancelFunc
+		within, cancel = context.WithDeadlineCause(ctx, s.Until, bisect.ErrSpent)
+		defer cancel()
+	}
+	err := x.examine(within)
+	if err != nil && ctx.Err() == nil && context.Cause(within) == bisect.ErrSpent {
+		x.miss("what was left to examine: the budget is used up")
+		return nil
+	}
+	return err
+}
+
+// examine is look without its bound.
+func (x *explainer) examine(ctx context.Context) error {
 	for _, step := range []func(context.Context, *examined, *pipeline.Inspection) error{x.static, x.profile} {
 		for i := range x.sides {
 			s := &x.sides[i]

@@ -290,7 +290,7 @@ func (r reader) command() error {
 	p.OwnScripts, p.Scripts = true, p.Plan.Scripts(project)
 	p.Judge.Metrics = []metric.Metric{{Name: "time"}}
 	if q.Find == string(bisect.Slow) {
-		p.Judge.Metrics = append(p.Judge.Metrics, metric.Metric{Name: "wall"})
+		p.Judge.Metrics = append(p.Judge.Metrics, metric.Metric{Name: "wall", Fallback: true})
 	}
 	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = config.DefaultEffect, config.DefaultError, q.Repeat
 	return nil
