@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -9,9 +10,9 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
-// noiseFlags are the options of doctor --noise.
+// noiseFlags are the options of doctor --noise, which launches here.
 func noiseFlags() []cli.Flag {
-	return append(trialFlags(),
+	return append(slices.DeleteFunc(trialFlags(), func(f cli.Flag) bool { return f.Names()[0] == "executor" }),
 		&cli.BoolFlag{Name: "noise", Usage: "measure how noisy this machine is, and what a search could find on it", DisableDefaultText: true},
 		&cli.StringFlag{Name: "good", Usage: "the revision `REV` to launch", Value: "HEAD"},
 		&cli.IntFlag{Name: "launches", Usage: "number of launches, `N`", Value: 30},
@@ -34,12 +35,13 @@ func noiseAction(c *cli.Context, command []string) error {
 
 func doctorCommand() *cli.Command {
 	return &cli.Command{
-		Name: "doctor", Usage: "check compilers, devices and configuration, and say what to fix", ArgsUsage: "[--noise [-- COMMAND ARGS]]",
+		Name: "doctor", Usage: "check compilers, devices and configuration, and say what to fix", ArgsUsage: "[--executor | --noise [-- COMMAND ARGS]]",
 		Description: "Looks at compilers, devices, caches, store and hooks; exit 5 when something is in the way.\n" +
+			"--executor checks the scheduler of [executor] in kbisect.toml instead, by a job.\n" +
 			"--noise launches one revision again and again instead, and says how much launches scatter, what is wrong\n" +
 			"with the machine where something is, and how small a slowdown a search would find here at what price.",
 		HideHelpCommand: true,
-		Flags:           noiseFlags(),
+		Flags:           append(noiseFlags(), &cli.BoolFlag{Name: "executor", Usage: "check where trials run as jobs: the scheduler, the shared folder, a device", DisableDefaultText: true}),
 		Action: func(c *cli.Context) error {
 			words, command, err := operands(c)
 			if err != nil {
@@ -59,7 +61,11 @@ func doctorCommand() *cli.Command {
 			if command != nil {
 				return exit.Usagef("a command belongs to doctor --noise\nhint: kbisect doctor --noise -- COMMAND")
 			}
-			if !doctor.Run(c.Context, c.App.Writer, version(), globals(c).dir, globals(c).config) {
+			check := doctor.Run
+			if c.Bool("executor") {
+				check = doctor.Executor
+			}
+			if !check(c.Context, c.App.Writer, version(), globals(c).dir, globals(c).config) {
 				return exit.With(exit.Machine, nil)
 			}
 			return nil

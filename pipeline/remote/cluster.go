@@ -124,6 +124,12 @@ func (c *Cluster) Close(ctx context.Context) error {
 	return nil
 }
 
+// Version names the scheduler, which has answered then.
+func (c *Cluster) Version(ctx context.Context) (string, error) { return c.executor.Version(ctx) }
+
+// Folder is the folder that both sides see.
+func (c *Cluster) Folder() string { return c.shared.dir }
+
 // Warnings are about the whole session: nodes that were left out, and what times are relative to.
 func (c *Cluster) Warnings() []string {
 	c.mu.Lock()

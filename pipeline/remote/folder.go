@@ -19,7 +19,7 @@ import (
 
 // shared is the folder that both sides see. What lies there has the name of its content, and is made once:
 //
-//	bin/kbisect-DIGEST     this program
+//	bin/DIGEST/kbisect     this program
 //	repos/DIGEST.git       copies of repositories that lie elsewhere, by their paths
 //	builds/                the build cache of all jobs
 //	sessions/ID/made/      commits that exist in memory alone
@@ -59,7 +59,7 @@ func (s shared) program() (path, digest string, err error) {
 	if digest, err = self(); err != nil {
 		return "", "", err
 	}
-	path = filepath.Join(s.dir, "bin", "kbisect-"+digest[:16])
+	path = filepath.Join(s.dir, "bin", digest[:16], "kbisect")
 	if _, err := os.Stat(path); err == nil {
 		return path, digest, nil
 	}

@@ -97,7 +97,7 @@ func (c *Cluster) submit(ctx context.Context, s Spec, j Job) (id string, err err
 	kept := filepath.Join(filepath.Dir(j.Spec), "id")
 	data, err := os.ReadFile(kept)
 	if err == nil {
-		c.submitted(string(data))
+		submitted(c, string(data))
 		return string(data), nil
 	}
 	if _, e := os.Stat(j.Spec); e == nil { // an earlier attempt ended before it learned the id
@@ -127,14 +127,14 @@ func (c *Cluster) submit(ctx context.Context, s Spec, j Job) (id string, err err
 		_ = os.RemoveAll(filepath.Dir(j.Spec)) // it is submitted in another way, or not at all
 		return "", err
 	}
-	c.submitted(id)
+	submitted(c, id)
 	if err := write(kept, 0o600, strings.NewReader(id)); err != nil {
 		return "", &bisect.InfraError{What: "writing " + kept, Err: err}
 	}
 	return id, nil
 }
 
-func (c *Cluster) submitted(id string) {
+func submitted(c *Cluster, id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.live[id] = time.Now()
@@ -205,7 +205,7 @@ func (c *Cluster) Check(ctx context.Context) (Result, error) {
 	spec.Check = true
 	j := c.job(spec, 0, false)
 	j.Fence = max(c.config.Settings.Time, time.Minute)
-	where := "submitting"
+	where := ""
 	res, rep, err := c.make(ctx, spec, j, func(now string) { where = now })
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -1,0 +1,73 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/pipeline/cache"
+	"github.com/kbisect/kbisect/pipeline/remote"
+)
+
+// jobLimit is how long the job of [Executor] may wait and run.
+const jobLimit = 2 * time.Minute
+
+// Executor checks [executor] of kbisect.toml, or a Slurm that is here where there is none: whether the scheduler answers,
+// jobs see the shared folder, and one that asks for what trials ask for runs. ok is false where one of them is not so.
+func Executor(ctx context.Context, out io.Writer, version, dir, configFile string) (ok bool) {
+	s := open(dir, configFile)
+	defer s.close()
+	settings := s.config.Executor
+	if _, err := exec.LookPath("sbatch"); err == nil && !settings.Away() {
+		settings.Kind = remote.Slurm
+	}
+	say := func(name string, f Finding) bool {
+		f.print(out, name, len("shared folder"))
+		return f.State == StateOK
+	}
+	if isInvalid(s.configErr) {
+		return say(config.FileName, problemOf(s.configErr))
+	}
+	if !settings.Away() {
+		return say("executor", broken("none: [executor] in kbisect.toml names no scheduler, and sbatch was not found", "kbisect help clusters"))
+	}
+	root, _, err := cache.Root()
+	if err != nil {
+		return say("shared folder", problemOf(err))
+	}
+	c, err := remote.Open(ctx, remote.Config{
+		Settings: settings, Session: fmt.Sprintf("doctor-%d-%d", os.Getpid(), time.Now().Unix()), Version: version, Folder: filepath.Join(root, "remote"), Say: func(string) {},
+	})
+	if err != nil {
+		return say("executor", problemOf(err))
+	}
+	defer func() {
+		if err := c.Close(context.WithoutCancel(ctx)); err != nil {
+			ok = say("clean-up", problemOf(err))
+		}
+	}()
+	answer, err := c.Version(ctx)
+	if err != nil {
+		return say("scheduler", problemOf(err))
+	}
+	say("scheduler", passed("%s answers", answer))
+	say("shared folder", passed("%s", c.Folder()))
+	soon, cancel := context.WithTimeout(ctx, jobLimit)
+	defer cancel()
+	began := time.Now()
+	res, err := c.Check(soon)
+	if err != nil {
+		return say("job", problemOf(fmt.Errorf("%w\nhint: the job ran kbisect from the shared folder: every node must see it; partition, account, qos, gres and constraint are keys of [executor] (kbisect help clusters)", err)))
+	}
+	device := "; it asked for no device"
+	if len(res.Devices) > 0 {
+		device = ", device " + strings.Join(res.Devices, ", ")
+	}
+	return say("job", passed("ran on %s%s, and its result was here after %.1f s", res.Node, device, time.Since(began).Seconds()))
+}
