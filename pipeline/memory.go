@@ -30,19 +30,33 @@ func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 		o, ok = m.earlier(r, true)
 		var err error
 		if !ok {
-			o, err = m.Next.Sample(ctx, r)
-		}
-		if err != nil {
-			return o, err
+			return m.Renew(ctx, r)
 		}
 		if o, err = m.Keep(r, o); err != nil {
 			return o, err
 		}
 	}
+	return m.use(r, o), nil
+}
+
+// Renew makes a trial, also one that is remembered: the newest counts from then on.
+func (m *Memory) Renew(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	o, err := m.Next.Sample(ctx, r)
+	if err == nil {
+		o, err = m.Keep(r, o)
+	}
+	if err != nil {
+		return o, err
+	}
+	return m.use(r, o), nil
+}
+
+// use hands out a trial.
+func (m *Memory) use(r bisect.Request, o bisect.Outcome) bisect.Outcome {
 	if m.Used != nil {
 		m.Used(r, o)
 	}
-	return m.Seen(o), nil
+	return m.Seen(o)
 }
 
 // Seen is a trial as a search sees it; without a memory, as it is.
@@ -71,12 +85,12 @@ func (m *Memory) earlier(r bisect.Request, take bool) (bisect.Outcome, bool) {
 // recall returns the remembered outcome of a trial. One that was made before it was asked for may have
 // been given more time than is wanted now, or less, and then is none.
 func (m *Memory) recall(r bisect.Request) (bisect.Outcome, bool) {
-	all := m.Known[r.ID()]
-	i := slices.IndexFunc(all, func(o bisect.Outcome) bool { return o.Hurried == r.Hurry && o.Beyond == r.Past })
-	if i < 0 {
-		return bisect.Outcome{}, false
+	for _, o := range slices.Backward(m.Known[r.ID()]) {
+		if o.Hurried == r.Hurry && o.Beyond == r.Past {
+			return o, true
+		}
 	}
-	return all[i], true
+	return bisect.Outcome{}, false
 }
 
 // Keep takes in a trial that was made, and returns it as it is kept.

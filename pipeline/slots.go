@@ -20,6 +20,10 @@ type Slots struct {
 	Wait  func(slot int) (over func())                      // the trial in a slot is waited for; may be nil
 	OnEnd func(slot int)                                    // a slot has nothing to do; may be nil
 	Until time.Time                                         // what runs then is cut off, see [bisect.ErrSpent]; zero: nothing is
+	// Careful is for trials that nobody has said to share nothing. Their outcomes say what ran beside others; what is begun
+	// ahead ends by itself, since a command that is killed may leave something behind; and a proof has only launches of the
+	// same commit beside it.
+	Careful bool
 
 	running []*running
 	ended   chan *running
@@ -36,6 +40,7 @@ type running struct {
 	began   time.Time
 	cancel  context.CancelFunc
 	stopped bool
+	beside  bool // another one ran meanwhile
 	outcome bisect.Outcome
 	err     error
 }
@@ -52,7 +57,7 @@ func (s *Slots) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, e
 		s.ended, s.failed = make(chan *running, len(s.Each)), map[bisect.Request]bool{}
 	}
 	alone := s.Alone(r)
-	if alone {
+	if alone || !s.fits(r) {
 		if err := s.Stop(); err != nil {
 			return bisect.Outcome{}, err
 		}
@@ -85,6 +90,13 @@ func (s *Slots) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, e
 	}
 }
 
+// fits reports that a trial may run beside those that run.
+func (s *Slots) fits(r bisect.Request) bool {
+	return !s.Careful || !slices.ContainsFunc(s.running, func(x *running) bool {
+		return x.Purpose != r.Purpose || r.Purpose != bisect.Searching && x.Candidate != r.Candidate
+	})
+}
+
 // wait waits for the end of a trial, or until the one that was asked for has taken twice as long as it has now: a long
 // trial is likely to fail, which changes what will be asked for next.
 func (s *Slots) wait(mine *running) {
@@ -112,10 +124,10 @@ func (s *Slots) Spent() bool { return s.cut }
 // Lost is how many trials were cancelled, since they would not be asked for any more, and the time that they took.
 func (s *Slots) Lost() (trials int, took time.Duration) { return s.lost, s.wasted }
 
-// Stop cancels the trials that were not asked for. Those that have ended by themselves are kept.
+// Stop cancels the trials that were not asked for, or waits for them. Those that have ended by themselves are kept.
 func (s *Slots) Stop() (err error) {
 	for _, x := range s.running {
-		x.stop()
+		s.spare(x)
 	}
 	for len(s.running) > 0 {
 		if e := s.keep(s.next()); err == nil {
@@ -151,10 +163,17 @@ func (s *Slots) yield(r bisect.Request) error {
 		if x == nil {
 			return nil
 		}
-		x.stop()
+		s.spare(x)
 		if err := s.keep(s.next()); err != nil {
 			return err
 		}
+	}
+}
+
+// spare gives up a trial, unless it is to end by itself.
+func (s *Slots) spare(x *running) {
+	if !s.Careful {
+		x.stop()
 	}
 }
 
@@ -169,6 +188,11 @@ func (s *Slots) start(ctx context.Context, r bisect.Request) *running {
 		ctx, x.cancel = context.WithCancel(ctx)
 	} else {
 		ctx, x.cancel = context.WithDeadlineCause(ctx, s.Until, bisect.ErrSpent)
+	}
+	if len(s.running) > 0 && s.Careful {
+		for _, y := range append(s.running, x) {
+			y.beside = true
+		}
 	}
 	s.running = append(s.running, x)
 	go func() {
@@ -193,12 +217,12 @@ func (s *Slots) fill(ctx context.Context, asked bisect.Request) {
 	first := next[:min(len(next), len(s.Each))]
 	for _, x := range s.running {
 		if x.Request != asked && !slices.Contains(next, x.Request) {
-			x.stop()
+			s.spare(x)
 		}
 	}
 	for _, r := range first {
 		switch {
-		case s.named(r.ID()) != nil:
+		case s.named(r.ID()) != nil, !s.fits(r):
 		case len(s.running) < len(s.Each):
 			s.start(ctx, r)
 		default:
@@ -212,7 +236,7 @@ func (s *Slots) fill(ctx context.Context, asked bisect.Request) {
 func (s *Slots) replace(asked bisect.Request, first []bisect.Request) {
 	for _, x := range s.running {
 		if x.Request != asked && !slices.Contains(first, x.Request) {
-			x.stop()
+			s.spare(x)
 			return
 		}
 	}
@@ -221,6 +245,7 @@ func (s *Slots) replace(asked bisect.Request, first []bisect.Request) {
 // next waits for the end of a trial, whose slot is free then.
 func (s *Slots) next() *running {
 	x := <-s.ended
+	x.outcome.Beside = x.beside
 	s.running = slices.DeleteFunc(s.running, func(o *running) bool { return o == x })
 	if s.OnEnd != nil {
 		s.OnEnd(x.slot)

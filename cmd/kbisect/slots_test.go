@@ -110,6 +110,32 @@ func TestHangInOneSlot(t *testing.T) {
 	}
 }
 
+// Without --jobs trials of a command that computes are made at a time, and none beside the ends and the first launches of the
+// proof. What they share does not change the answer.
+func TestTrialsAheadOfACommandThatSharesALock(t *testing.T) {
+	t.Parallel()
+	needTwo(t)
+	r := newRepo(t)
+	const computes = "t=0; s=0; while [ $((t + s)) -lt 55 ]; do read -r a b c d e f g h i j k l m t s rest </proc/$$/stat; done\n"
+	ids := r.history(6, func(i int) string {
+		end := "exit 0"
+		if i >= 2 {
+			end = "exit 1"
+		}
+		return computes + fmt.Sprintf(noting, r.home) + fmt.Sprintf("mkdir %[1]s/lock || exit 1\nsleep 0.3\nrmdir %[1]s/lock\n", r.home) + end
+	})
+	r.write("kbisect.toml", "version = 1\n[run]\ncommand = [\"./test.sh\"]\n[device]\ngpus = \"none\"\n")
+	d := r.finding(0, "--good", ids[0], "--no-explain", "--no-hunks", "--no-learn")
+	if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[1] || !d.Culprits[0].Confirmed {
+		t.Errorf("%+v", d.Culprits)
+	}
+	most, made := r.beside()
+	if most["end-good"] != 1 || most["end-bad"] != 1 || most["confirm-culprit"] != 1 {
+		t.Errorf("%v at a time", most)
+	}
+	t.Logf("%d launches, %v at a time: %q", made, most, d.Warnings)
+}
+
 // Hunks, and the lines of a guilty one, are searched in two slots as well, each with builds of its own.
 func TestHunksInTwoSlots(t *testing.T) {
 	t.Parallel()

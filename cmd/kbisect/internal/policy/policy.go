@@ -58,7 +58,7 @@ type Policy struct {
 	Scripts     []string // what it starts or compiles that no build makes
 	Judge       search.Options
 	Budget      time.Duration
-	Jobs        int // trials and builds at a time; 0: one trial, and builds as BuildJobs says
+	Jobs        int // trials and builds at a time; 0: see MayRunAhead, and builds as BuildJobs says
 	BuildJobs   int // builds at a time where Jobs says nothing; 0: as many as the machine can take
 	Seed        int64
 	GPUs        []string
@@ -89,6 +89,14 @@ const (
 	AxisFlags   = "flags"
 	AxisHunks   = "hunks"
 )
+
+// MayRunAhead reports a search of which trials may run beside one another although nobody has said that they share nothing:
+// each has a checkout of its own, no times matter, nothing can be built ahead, and a proof rests on launches alone.
+func MayRunAhead(p *Policy) bool {
+	j := p.Judge
+	return p.Axis == AxisHistory && !p.Executor.Away() && p.BuildJobs == 0 && len(p.Plan.Build) == 0 && !p.Plan.InWorktree && !p.All && !j.Fast && !j.Builds &&
+		j.Repeat < 2 && j.Find != bisect.Slow && j.Find != bisect.Timeout
+}
 
 // Pattern is a metric that is read from the output.
 type Pattern struct{ Metric, Unit, Expr string }

@@ -156,7 +156,7 @@ func takeOver(s *session.Session) error {
 // repeatable reports a launch that would end in the same way again, as far as one can tell: nothing but the candidate
 // had a part in it.
 func repeatable(o bisect.Outcome) bool {
-	return o.Class != bisect.Infra && o.Phase != "export" && !o.Early && !o.Supposed && o.Shared == "" && len(o.Repeated) == 0 &&
+	return !o.Beside && o.Class != bisect.Infra && o.Phase != "export" && !o.Early && !o.Supposed && o.Shared == "" && len(o.Repeated) == 0 &&
 		o.Signal != "killed" && (o.Class != bisect.Timeout || len(o.Marks) == 0)
 }
 

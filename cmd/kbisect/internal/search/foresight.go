@@ -2,14 +2,17 @@ package search
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/find"
+	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/pipeline/capacity"
 )
 
 // foresight fills free slots with the trials that a search will probably ask for next. To find them it repeats
@@ -32,9 +35,13 @@ func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, c
 		Known: s.Ledger.Recall,
 		Guess: func(r bisect.Request) []bisect.Guess { return f.guess(r, chance) },
 	}
+	gauge := capacity.New(0)
 	s.Slots.Next = func(ctx context.Context, n int) []bisect.Request {
 		if _, _, ok := session.Examples(s.Launches); !ok || s.Spent() {
 			return nil
+		}
+		if s.Slots.Careful {
+			n = f.room(gauge)
 		}
 		return ahead.Next(ctx, n)
 	}
@@ -42,6 +49,32 @@ func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, c
 		s.Slots.Next = nil
 		return s.Slots.Stop()
 	}
+}
+
+// room is how many trials may run at a time where nobody has said that they share nothing: more than one only where both
+// ends, launched alone, were plain, and took so much of a processor that it is worth it. A command that mostly waits is left
+// alone: it may wait for something that there is once.
+func (f foresight) room(g *capacity.Gauge) (n int) {
+	const worth = 0.5 // seconds of processor time
+	s := f.session
+	pass, fail, _ := session.Examples(s.Launches)
+	plain := func(l report.Launch) bool {
+		return l.Purpose != bisect.EndGood && l.Purpose != bisect.EndBad || l.Outcome.Class == bisect.OK == (l.Purpose == bisect.EndGood)
+	}
+	for _, l := range s.Launches {
+		if s.OneByOne || fail.Class == bisect.Timeout || max(pass.CPU, fail.CPU) < worth || !plain(l) {
+			return 0
+		}
+	}
+	for _, o := range []bisect.Outcome{pass, fail} {
+		if o.Wall > 0 {
+			g.Learn(o.CPU/o.Wall, o.Memory)
+		}
+	}
+	for n < len(s.Pipes) && g.Admits(n) {
+		n++
+	}
+	return n
 }
 
 // guess is what a trial may end as, by the examples of both ends: nothing for a trial that must run alone. A trial that
@@ -77,6 +110,9 @@ func (f foresight) history(plan search.Search) (stop func() error) {
 
 // sets fills the slots with what a search over sets will ask for; fresh makes that search from its beginning.
 func (f foresight) sets(fresh func(below bisect.Sampler) (*sets.Search, *find.SetOracle), sampler bisect.Sampler) (stop func() error) {
+	if f.session.Slots.Careful {
+		return func() error { return nil }
+	}
 	over := func(below bisect.Sampler) bisect.Sampler { return below }
 	if e, ok := sampler.(*evidence); ok {
 		before := e.clone(nil)
@@ -95,6 +131,71 @@ func (f foresight) builds(next []bisect.Request) {
 	s.Pipe.Ahead(slices.DeleteFunc(next, func(r bisect.Request) bool {
 		return len(s.Memory.Known[r.ID()]) > 0
 	}))
+}
+
+// errDiffer ends a search whose launches beside others do not agree with those alone.
+var errDiffer = errors.New("launches beside others end differently from those alone")
+
+// careful hands out the launches of a search that may have run beside others. Such a launch counts if it passed or showed what
+// the bad end shows; any other is made again alone.
+type careful struct {
+	session *session.Session
+	used    bool // one that ran beside others was handed out
+}
+
+// Sample implements bisect.Sampler.
+func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	s := c.session
+	o, err := s.Memory.Sample(ctx, r)
+	differ := false
+	if err == nil && o.Beside && !c.expected(r, o) {
+		was := o.Class
+		s.OneByOne = true
+		o, err = s.Memory.Renew(ctx, r)
+		s.OneByOne, differ = false, o.Class != was
+	}
+	c.used = c.used || o.Beside
+	if err == nil && (differ || session.Disagree(s)) {
+		return o, errDiffer
+	}
+	return o, err
+}
+
+// expected reports that a launch beside others ended as one would alone.
+func (c *careful) expected(r bisect.Request, o bisect.Outcome) bool {
+	_, fail, _ := session.Examples(c.session.Launches)
+	return o.Class == bisect.OK || r.Purpose == bisect.Searching && o.Class == fail.Class && o.Phase == fail.Phase && o.Exit == fail.Exit && o.Signal == fail.Signal
+}
+
+// again reports that a search is to be made again with launches alone: those beside others contradict it, or it rests on
+// them without a proof.
+func (c *careful) again(f bisect.Finding, commits []bisect.Commit) (bool, error) {
+	s := c.session
+	differ := errors.Is(f.Err, errDiffer) || c.contradict(f, commits)
+	proven := f.Result == bisect.Found && f.Culprits[0].Confirmed
+	if s.OneByOne || !differ && (!c.used || proven || f.Err != nil || f.Spent) {
+		return false, nil
+	}
+	if differ {
+		s.Warn("launches beside others ended differently from launches alone: the command shares something, so that every launch was made alone\nhint: --jobs 1 does so from the beginning")
+	}
+	s.Display.Say("searching again, one launch at a time")
+	return true, session.Separate(s)
+}
+
+// contradict reports a launch beside others that passed although it holds the culprit, or failed although it does not.
+func (c *careful) contradict(f bisect.Finding, commits []bisect.Commit) bool {
+	if f.Result != bisect.Found {
+		return false
+	}
+	at := map[string]int{}
+	for i, x := range commits {
+		at[x.ID] = i
+	}
+	return slices.ContainsFunc(c.session.Launches, func(l report.Launch) bool {
+		i, ok := at[l.Candidate.Commit]
+		return ok && l.Outcome.Beside && (l.Outcome.Class != bisect.OK) != bisect.Ancestors(commits, i)[at[f.Culprits[0].Commit]]
+	})
 }
 
 // historyChance notes the chance of a failure of each trial that the search of a history asks for: even, except

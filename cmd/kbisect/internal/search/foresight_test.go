@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/capacity"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -180,14 +182,6 @@ func TestSlotsSearchHistory(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 14))
 			commits := 2 + rng.IntN(100)
 			culprit, broken := rng.IntN(commits), rng.IntN(3*commits)
-			rng0 := &source.Range{}
-			for i := range commits {
-				c := source.RangeCommit{ID: fmt.Sprintf("%040d", i), Key: fmt.Sprint(i)}
-				if c.Parents = []string{fmt.Sprintf("%040d", i-1)}; i > 0 {
-					c.InRange = []int{i - 1}
-				}
-				rng0.Commits = append(rng0.Commits, c)
-			}
 			truth := func(r bisect.Request) bisect.Outcome {
 				var i int
 				fmt.Sscanf(r.Candidate.Commit, "%d", &i)
@@ -199,7 +193,7 @@ func TestSlotsSearchHistory(t *testing.T) {
 			var first bisect.Finding
 			for _, n := range []int{1, 2, 4} {
 				d, made := lasts(t, n, truth, func(ctx context.Context, j *session.Session) error {
-					j.Range, j.Policy.Good = rng0, fmt.Sprintf("%040d", -1)
+					j.Range, j.Policy.Good = lineOf(commits), fmt.Sprintf("%040d", -1)
 					f, err := Of(j).History(ctx)
 					if n == 1 {
 						first = f
@@ -218,6 +212,121 @@ func TestSlotsSearchHistory(t *testing.T) {
 		}
 		checkSpeedup(t, class, "history", took, launches)
 	}
+}
+
+// crowd runs trials that may share something with those beside them.
+type crowd struct {
+	virtual
+	shares string // what
+	*under
+}
+
+// under are the trials under way.
+type under struct {
+	sync.Mutex
+	running []bisect.Request
+	beside  int // trials that began beside others
+}
+
+func (c crowd) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	c.Lock()
+	first := r
+	if len(c.running) > 0 {
+		first = c.running[0]
+		c.beside++
+	}
+	c.running = append(c.running, r)
+	c.Unlock()
+	o, err := c.virtual.Sample(ctx, r)
+	c.Lock()
+	defer c.Unlock()
+	c.running = slices.DeleteFunc(c.running, func(x bisect.Request) bool { return x == r })
+	if err != nil || first == r {
+		return o, err
+	}
+	switch c.shares {
+	case "a port: who comes later fails":
+		return bisect.Outcome{Class: bisect.Wrong, Phase: "run", Wall: 12, CPU: 9}, nil
+	case "a lock: who comes later cannot be tested":
+		return bisect.Outcome{Class: bisect.Skip, Phase: "run", Exit: 125, Wall: 12, CPU: 9}, nil
+	case "a server: who comes first answers":
+		return c.truth(first), nil
+	case "a file: who comes later passes":
+		return bisect.Outcome{Class: bisect.OK, Wall: 12, CPU: 9}, nil
+	}
+	return o, nil
+}
+
+// Without --jobs trials of a search run beside one another where that pays. Whatever they share, the answer is that of trials
+// which run one by one.
+func TestTrialsAheadWithCare(t *testing.T) {
+	if capacity.New(0).Most() < 2 || capacity.New(0).Short() {
+		t.Skip("SKIPPED: two processors and some memory are needed to make two trials at a time")
+	}
+	t.Parallel()
+	for _, shares := range []string{
+		"nothing", "nothing, and takes little time", "a port: who comes later fails", "a lock: who comes later cannot be tested",
+		"a server: who comes first answers", "a file: who comes later passes",
+	} {
+		var took [5]time.Duration
+		var launches [5]int
+		for seed := range uint64(4) {
+			rng := rand.New(rand.NewPCG(seed, 15))
+			commits := 10 + rng.IntN(50)
+			culprit := rng.IntN(commits)
+			truth := func(r bisect.Request) bisect.Outcome {
+				var i int
+				fmt.Sscanf(r.Candidate.Commit, "%d", &i)
+				o := ended(i >= culprit, bisect.Wrong, r)
+				if o.CPU = 9; shares == "nothing, and takes little time" {
+					o.CPU = 0.1
+				}
+				return o
+			}
+			var first bisect.Finding
+			for _, n := range []int{1, 2} {
+				took1, made := lasts(t, n, truth, func(ctx context.Context, j *session.Session) error {
+					j.Range, j.Policy.Good, j.Policy.Jobs = lineOf(commits), fmt.Sprintf("%040d", -1), 0
+					j.Slots.Careful = n > 1
+					now := &under{}
+					for i := range j.Slots.Each {
+						j.Slots.Each[i] = crowd{virtual{truth}, shares, now}
+					}
+					f, err := Of(j).History(ctx)
+					switch {
+					case n == 1:
+						first = f
+					case len(f.Culprits) != 1 || f.Culprits[0].Commit != fmt.Sprintf("%040d", culprit) || !f.Culprits[0].Confirmed:
+						t.Errorf("%s, seed %d: %s %+v, want %d", shares, seed, f.Result, f.Culprits, culprit)
+					case !reflect.DeepEqual(f, first):
+						t.Errorf("%s, seed %d: another finding\n%+v\n%+v", shares, seed, f, first)
+					case shares == "nothing, and takes little time" && now.beside > 0:
+						t.Errorf("seed %d: %d launches beside others", seed, now.beside)
+					}
+					return err
+				})
+				took[n], launches[n] = took[n]+took1, launches[n]+made
+			}
+		}
+		ratio := took[2].Seconds() / took[1].Seconds()
+		t.Logf("%s: %.2f of the time, %d launches, %d one by one", shares, ratio, launches[2], launches[1])
+		if shares == "nothing" && ratio > 0.9 { // the ends and half of the proof run alone
+			t.Errorf("%.2f of the time", ratio)
+		}
+	}
+}
+
+// lineOf is a range of commits in a line.
+func lineOf(commits int) *source.Range {
+	line := &source.Range{}
+	for i := range commits {
+		c := source.RangeCommit{ID: fmt.Sprintf("%040d", i), Key: fmt.Sprint(i)}
+		if c.Parents = []string{fmt.Sprintf("%040d", i-1)}; i > 0 {
+			c.InRange = []int{i - 1}
+		}
+		line.Commits = append(line.Commits, c)
+	}
+	return line
 }
 
 // Nothing that shares its processors runs beside the proof of a time-out; trials on their own devices do.

@@ -344,9 +344,14 @@ func (s *Search) history(ctx context.Context) (bisect.Finding, error) {
 		}
 		t.Redo() // the ends differ all the same: the paths are wrong, and with them the keys of the build cache
 	}
-	ahead := foresight{t}
+	ahead, care := foresight{t}, &careful{session: t}
+	if session.Disagree(t) { // an earlier attempt has seen it
+		if err := session.Separate(t); err != nil {
+			return bisect.Finding{}, err
+		}
+	}
 	plan := search.Search{
-		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey, Sampler: t.Memory,
+		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey, Sampler: care,
 		Options: opts, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: ahead.builds, Width: t.Pipe.Width(),
 		OnStep: func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
 		Spent:  t.Spent, Left: left(t),
@@ -358,10 +363,17 @@ func (s *Search) history(ctx context.Context) (bisect.Finding, error) {
 		plan.Untouched = reads.Untouched(ctx, t.Repo, commits)
 	}
 	t.Display.Begin(len(commits), matter)
-	stop := ahead.history(plan)
-	f, err := find.Culprits(ctx, &plan)
-	t.Pipe.Ahead(nil)
-	return f, errors.Join(err, stop())
+	for {
+		stop := ahead.history(plan)
+		f, err := find.Culprits(ctx, &plan)
+		t.Pipe.Ahead(nil)
+		if err = errors.Join(err, stop()); err != nil {
+			return f, err
+		}
+		if again, err := care.again(f, commits); !again || err != nil {
+			return f, err
+		}
+	}
 }
 
 // left is the seconds that the budget of a session leaves; nil without one.

@@ -86,15 +86,16 @@ func useRest(s *Session) {
 	s.stored = nil
 }
 
-// patience names a launch with how long it was let run.
+// patience names a launch with how long it was let run, and whether it was alone.
 type patience struct {
 	bisect.TrialID
 	hurried string
 	beyond  float64
+	beside  bool
 }
 
 func patienceOf(l report.Launch) patience {
-	return patience{l.ID(), l.Outcome.Hurried, l.Outcome.Beyond}
+	return patience{l.ID(), l.Outcome.Hurried, l.Outcome.Beyond, l.Outcome.Beside}
 }
 
 // Elapsed is how long a session has taken over all attempts. A killed one could not store that: its last trial

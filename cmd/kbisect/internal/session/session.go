@@ -64,6 +64,8 @@ type Session struct {
 	KeptSteps int              // judgements that earlier attempts have stored
 	Range     *source.Range
 
+	OneByOne bool // nothing runs beside a trial any more
+
 	Late func() bool // reports that what follows the search has used up its time; may be nil
 
 	Candidate bisect.Candidate // of commands that launch one

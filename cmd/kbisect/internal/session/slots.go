@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -12,20 +13,26 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/remote"
 )
 
 // slotCount is how many trials run at a time: as many as --jobs allows, each on a device of its own; where no device
-// is used, at most as many as there are processors. Without --jobs it is one, as a program may need all devices.
+// is used, at most as many as there are processors. Where --jobs says nothing it is one, as a program may need all devices,
+// or the next trials run ahead with care: three settle two steps of a search at a time.
 func slotCount(s *Session) int {
+	const careful = 3
+	deviceless := slices.Equal(s.Policy.GPUs, []string{"none"}) || s.Devices.None
 	switch jobs := s.Policy.Jobs; {
+	case jobs == 0 && deviceless && policy.MayRunAhead(s.Policy):
+		return min(careful, runtime.NumCPU())
 	case jobs < 2:
 		return 1
 	case len(s.Devices.Watches) > 0:
 		return min(jobs, len(s.Devices.Watches))
-	case slices.Equal(s.Policy.GPUs, []string{"none"}), s.Devices.None:
+	case deviceless:
 		return min(jobs, runtime.NumCPU())
 	}
 	return 1
@@ -83,6 +90,7 @@ func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 		_, err := s.Ledger.Keep(r, o)
 		return err
 	}}
+	slots.Careful = len(s.Pipes) > 1 && s.Policy.Jobs == 0
 	if s.Policy.Budget > 0 {
 		slots.Until = began.Add(s.Policy.Budget)
 	}
@@ -141,14 +149,55 @@ func (s *Session) Redo() {
 }
 
 // Alone reports that nothing may run beside a trial: its times matter, or limits follow from them, or it is to prove
-// a time-out while all slots share the processors.
+// a time-out while all slots share the processors. Where nobody has said that trials share nothing, an answer rests on the
+// culprit and each of its parents, launched alone once.
 func (s *Session) Alone(r bisect.Request) bool {
 	switch r.Purpose {
 	case bisect.EndGood, bisect.EndBad, bisect.FindGood:
 		return true
+	case bisect.ConfirmCulprit, bisect.ConfirmParent:
+		if s.Slots != nil && s.Slots.Careful && (r.Purpose == bisect.ConfirmCulprit || r.Nth == 0) {
+			return true
+		}
+	}
+	if s.OneByOne {
+		return true
 	}
 	_, fail, ok := Examples(s.Launches)
 	return r.Timing || ok && fail.Class == bisect.Timeout && r.Hurry == "" && len(s.Devices.Watches) == 0 && s.Cluster == nil
+}
+
+// Disagree reports a commit of which launches beside others ended differently from those alone: the commands share
+// something.
+func Disagree(s *Session) bool {
+	type seen struct {
+		bisect.Candidate
+		beside, passed bool
+	}
+	ended := map[seen]bool{}
+	for id, all := range s.Ledger.Known {
+		for _, o := range all {
+			passed := o.Class == bisect.OK
+			if ended[seen{id.Candidate, !o.Beside, !passed}] {
+				return true
+			}
+			ended[seen{id.Candidate, o.Beside, passed}] = true
+		}
+	}
+	return false
+}
+
+// Separate forgets the launches that ran beside others, and lets each run alone from now on.
+func Separate(s *Session) error {
+	beside := func(o bisect.Outcome) bool { return o.Beside }
+	s.OneByOne = true
+	err := s.Slots.Stop()
+	for id, all := range s.Ledger.Known {
+		s.Ledger.Known[id] = slices.DeleteFunc(all, beside)
+	}
+	s.Launches = slices.DeleteFunc(s.Launches, func(l report.Launch) bool { return l.Outcome.Beside })
+	maps.DeleteFunc(s.used, func(p patience, _ bool) bool { return p.beside })
+	return err
 }
 
 // Examples are a launch of an end that passed and one that failed; ok is false where either is missing, and where
