@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 
-.PHONY: all build demo test check bench fuzz faults clean attack bench-judge bench-sets bench-overhead
+.PHONY: all build demo test check bench fuzz faults clean attack bench-judge bench-sets bench-overhead bench-cpu-profile
 
 all: build
 
@@ -34,9 +34,16 @@ SHM = $(shell d=$$(mktemp -d /dev/shm/kbisect.XXXXXX 2>/dev/null) && touch $$d/x
 test: check
 	TMPDIR=$${TMPDIR:-$(or $(SHM),/tmp)} $(GO) test -race -vet=off -p 3 -parallel 4 -timeout 45m ./...
 
-# bench measures the pure core and the reading of histories; figures are for ratios in one run.
-bench:
+# bench measures the pure core, and sets trees and whole searches beside git, RUNS pairs a row; figures are for ratios in one
+# run. KBISECT_BENCH_DISK is a folder on a disk, where TMPDIR is none.
+bench: build
 	$(GO) test -run XXX -bench . -benchmem ./bisect/... ./pipeline/...
+	KBISECT_BENCH_TREES=$(RUNS) KBISECT_BENCH_SEARCH=$(CURDIR)/kbisect $(GO) test -v -count=1 -timeout 1h -run '^TestBench(Trees|TrivialSearch)$$' ./fixtures
+
+# bench-cpu-profile prints what takes the time of our side of the rows of trees.
+bench-cpu-profile:
+	KBISECT_BENCH_TREES=$(RUNS) $(GO) test -count=1 -timeout 1h -run '^TestBenchTrees$$' -cpuprofile trees.prof -o trees.test ./fixtures
+	$(GO) tool pprof -top -nodecount=40 trees.test trees.prof
 
 # fuzz gives every fuzz target FUZZTIME.
 fuzz:
