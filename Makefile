@@ -60,7 +60,7 @@ faults:
 
 # attack makes real attacks on the program and prints how many were tried and how many held. A test counts its attacks by
 # its smallest subtests, or says the numbers itself. It takes half an hour.
-ATTACKS = ./pipeline/source:TestTreeBombsRefused,TestUnsafeTreesRefused,TestSymlinkEscape ./pipeline/folder:TestRemoveAll,TestDeepPaths \
+ATTACKS = ./pipeline/source:TestSwitchEqualsCheckout,TestTreeBombsRefused,TestUnsafeTreesRefused,TestSymlinkEscape ./pipeline/folder:TestRemoveAll,TestDeepPaths \
   ./pipeline/proc:TestWardenKilled,TestWardenKilledByAStranger,TestWardenAttackedAtOnce,TestWardenStopped,TestKbisectStopped,TestStoppedByUser,TestLimitsLowered,TestSupervisorsAreClosedToTheProgram,TestMemoryMaxWithoutGroup,TestMachineOOM \
   ./pipeline/store:TestKill,TestDamage,TestDamagedLog,TestOtherFiles,TestFullDisk \
   ./pipeline/cache:TestDamage,TestConcurrent,TestKillInPut \

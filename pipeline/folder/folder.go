@@ -45,6 +45,15 @@ func Open(dir string) (*Folder, error) {
 	return &Folder{dir: dir, open: []level{{"", fd}}}, nil
 }
 
+// Another opens the same folder for another goroutine.
+func Another(f *Folder) (*Folder, error) {
+	fd, err := unix.FcntlInt(uintptr(f.open[0].fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &Folder{dir: f.dir, open: []level{{"", fd}}}, nil
+}
+
 // Close closes all that is open.
 func (f *Folder) Close() { f.cut(0) }
 
@@ -274,6 +283,13 @@ func (f *Folder) Read(full string) (file *os.File, err error) {
 // Stat tells how a path looks; a link is not followed.
 func (f *Folder) Stat(full string) (st unix.Stat_t, err error) {
 	err = f.do(full, false, func(at int, name string) error { return unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	return st, err
+}
+
+// Look is Stat in one call, "" for the top. Only the last name is not followed if it is a link: it is for paths whose
+// folders are known. Several goroutines may look at once, while nobody does anything else.
+func Look(f *Folder, full string) (st unix.Stat_t, err error) {
+	err = unix.Fstatat(f.open[0].fd, full, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
 	return st, err
 }
 

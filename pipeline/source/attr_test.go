@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
+	"github.com/kbisect/kbisect/pipeline/source/internal/attributes"
 	"github.com/kbisect/kbisect/pipeline/source/internal/wildmatch"
 )
 
@@ -22,7 +23,7 @@ func TestAttributesEqualGit(t *testing.T) {
 		"[[:digit:]]*", "[[:upper:]]*", "d/[^[:lower:]]*", "[[:alpha:]_]*", "*[[:space:]]z", `"w z"`, "d/[!e]*", `[a\-c]*`, "[]z[]*", "d/**/g/*", "**/e/**", "d/e**", "*/b.cu", "[[:nosuch:]]*"}
 	values := []string{"text", "-text", "!text", "text=auto", "eol=crlf", "eol=lf", "binary", "filter=foo", "-filter", "!eol", "mac", "-mac", "crlf", "-crlf", "ident"}
 	rapid.Check(t, func(rt *rapid.T) {
-		draw := func(label string, macros bool) attrFile {
+		draw := func(label string, macros bool) attributes.File {
 			var lines []string
 			if macros {
 				lines = append(lines, "[attr]mac eol=crlf -ident")
@@ -33,20 +34,20 @@ func TestAttributesEqualGit(t *testing.T) {
 			}
 			text := strings.Join(lines, "\n") + "\n"
 			r.Write(rt, filepath.Join(label, ".gitattributes"), text)
-			f := parseAttributes(text)
-			f.dir = label
+			f := attributes.Parse(text)
+			f.Dir = label
 			return f
 		}
-		a := newAttributes([]attrFile{draw("d", false), draw("", true)})
+		a := attributes.New([]attributes.File{draw("d", false), draw("", true)})
 		if a == nil {
 			return
 		}
 		out := r.Pipe(rt, strings.Join(names, "\n"), "check-attr", "--stdin", "text", "eol", "filter", "ident", "crlf")
 		for line := range strings.SplitSeq(out, "\n") {
 			f := strings.Split(line, ": ")
-			got := a.of(f[0])[f[1]]
+			got := a.Of(f[0])[f[1]]
 			if got == "" {
-				got = attrUnspecified
+				got = attributes.Unspecified
 			}
 			if got != f[2] {
 				rt.Fatalf("%s of %s: got %s, want %s", f[1], f[0], got, f[2])
@@ -242,12 +243,7 @@ func FuzzParsers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, pattern, text string) {
 		parseTree(data, 20)
 		parseCommit("x", data)
-		parseLFSPointer(data)
-		parseAttributes(string(data))
 		splitRev(text)
-		for _, m := range []eolMode{eolAsIs, eolCRLF, eolIfText} {
-			m.convert(data)
-		}
 		if len(pattern) < 20 && len(text) < 40 {
 			wildmatch.Match(pattern, text)
 		}

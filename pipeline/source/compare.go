@@ -568,6 +568,12 @@ func (o overlay) open(id string) (string, int64, io.ReadCloser, error) {
 	return o.objects.open(id)
 }
 
+// another implements objects.
+func (o overlay) another() (objects, error) {
+	objs, err := o.objects.another()
+	return overlay{objs, o.made}, err
+}
+
 // base is the commit that a made one was made from, and any other commit itself.
 func (o overlay) base(commit string) string {
 	for _, c := range o.made.Sides(commit) {

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,16 +11,18 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/folder"
 	"github.com/kbisect/kbisect/pipeline/source/gitdir"
-
+	"github.com/kbisect/kbisect/pipeline/source/internal/attributes"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
@@ -45,7 +48,7 @@ type Export struct {
 	main     *handle
 	subs     map[string]*handle // submodules' repositories by their folder
 	mods     map[string]*module // whose trees the slot holds, by prefix
-	held     holdings
+	held     *holdings
 	scans    int
 	closed   bool
 	dirty    bool      // the slot holds something unknown
@@ -58,9 +61,11 @@ type Export struct {
 // tracked is a path that the slot holds for the commit.
 type tracked struct {
 	leaf
+	full    string
 	seen    fileStamp // as it was when written
 	touched bool      // by something else since then: it may have another name, and is never written into
-	met     int       // the last scan that found it as it was
+	met     int       // the last scan that listed it
+	at      int       // in the files of its folder
 }
 
 // knownSize is the most of everything that any commit has held.
@@ -84,29 +89,84 @@ func (k *knownSize) get() size {
 // holdings are the paths that the slot holds for the commit.
 type holdings struct {
 	tracked map[string]*tracked
-	dirs    map[string]int // number of tracked paths, and of folders with such, in each folder
+	order   []*tracked        // sorted by path
+	places  map[string]*place // the folders with tracked paths in or below them; that of the root is ""
+	sum     size              // of all
+	pins    int               // submodules
 }
 
-func (h holdings) track(full string, l leaf, seen fileStamp) {
-	if h.tracked[full] == nil {
-		for at := above(full); at != ""; at = above(at) {
-			if h.dirs[at]++; h.dirs[at] > 1 { // it is counted above
-				break
-			}
-		}
+// place is a folder with tracked paths in it or below.
+type place struct {
+	full  string
+	files []*tracked // in no order
+	kids  map[string]*place
+	seen  fileStamp // as the folder looked when it held these and nothing else; zero where that is not known
+}
+
+func newHoldings() *holdings {
+	return &holdings{tracked: map[string]*tracked{}, places: map[string]*place{"": {kids: map[string]*place{}}}}
+}
+
+// place is that of a folder, made if needed.
+func (h *holdings) place(full string) *place {
+	p := h.places[full]
+	if p == nil {
+		p = &place{full: full, kids: map[string]*place{}}
+		h.places[full] = p
+		h.place(above(full)).kids[full] = p
 	}
-	h.tracked[full] = &tracked{leaf: l, seen: seen}
+	return p
+}
+
+// where is where a path stands in the order.
+func (h *holdings) where(full string) int {
+	if n := len(h.order); n == 0 || h.order[n-1].full < full { // as while an empty slot is filled
+		return n
+	}
+	at, _ := slices.BinarySearchFunc(h.order, full, func(t *tracked, full string) int { return strings.Compare(t.full, full) })
+	return at
+}
+
+// count adds what a path holds, or takes it away.
+func (h *holdings) count(t *tracked, sign int) {
+	h.sum.entries += sign
+	h.sum.paths += sign * len(t.full)
+	h.sum.bytes += int64(sign) * t.seen.size
+	if t.Mode == ModeGitlink {
+		h.pins += sign
+	}
+}
+
+func (h *holdings) track(full string, l leaf, seen fileStamp) {
+	t := h.tracked[full]
+	if t == nil {
+		p := h.place(above(full))
+		t = &tracked{full: full, at: len(p.files)}
+		h.tracked[full], p.files = t, append(p.files, t)
+		h.order = slices.Insert(h.order, h.where(full), t)
+	} else {
+		h.count(t, -1)
+	}
+	t.leaf, t.seen, t.touched = l, seen, false
+	h.count(t, 1)
 }
 
 // untrack returns the folders, the lowest first, below which the slot holds nothing more.
-func (h holdings) untrack(full string) (emptied []string) {
+func (h *holdings) untrack(full string) (emptied []string) {
+	t, p := h.tracked[full], h.places[above(full)]
+	last := p.files[len(p.files)-1]
+	p.files[t.at], last.at = last, t.at
+	p.files = p.files[:len(p.files)-1]
+	at := h.where(full)
+	h.order = slices.Delete(h.order, at, at+1)
 	delete(h.tracked, full)
-	for at := above(full); at != ""; at = above(at) {
-		if h.dirs[at]--; h.dirs[at] > 0 {
-			break
-		}
-		delete(h.dirs, at)
-		emptied = append(emptied, at)
+	h.count(t, -1)
+	for p.full != "" && len(p.files)+len(p.kids) == 0 {
+		delete(h.places, p.full)
+		emptied = append(emptied, p.full)
+		up := h.places[above(p.full)]
+		delete(up.kids, p.full)
+		p = up
 	}
 	return emptied
 }
@@ -141,11 +201,11 @@ func (r *Repo) Export(ctx context.Context, dir string) (*Export, error) {
 	if err != nil {
 		return nil, err
 	}
-	objs, _, err := openObjects(r.layout, r.feat)
+	objs, err := r.read.objs.another()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("export into %s: %w", abs, err), s.close())
 	}
-	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(r.layout, r.feat, overlay{objs, r.made}, r.read.list), known: r.held, subs: map[string]*handle{}}
+	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(r.layout, r.feat, objs, r.read.list), known: r.held, subs: map[string]*handle{}}
 	e.forget()
 	return e, nil
 }
@@ -175,7 +235,7 @@ func (l layout) refuseSlot(dir string) error {
 // Holds reports whether the commit in the slot has a file at a path, or files
 // below it.
 func (e *Export) Holds(full string) (file, below bool) {
-	return e.held.tracked[full] != nil, e.held.dirs[full] > 0
+	return e.held.tracked[full] != nil, e.held.places[full] != nil
 }
 
 // Dir is the absolute path of the slot.
@@ -200,7 +260,7 @@ func (e *Export) MissingPaths() []string { return slices.Sorted(maps.Keys(e.miss
 // forget drops what is known about the content of the slot.
 func (e *Export) forget() {
 	e.mods, e.missing, e.git = map[string]*module{}, map[string]string{}, map[string]*gitdir.Dir{}
-	e.held = holdings{tracked: map[string]*tracked{}, dirs: map[string]int{}}
+	e.held = newHoldings()
 }
 
 // Switch makes the slot hold a commit, given by its full id or as returned by
@@ -251,13 +311,10 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 	stats.Untracked = len(seen.untracked)
 	e.dirty = true
 	e.stamp = e.slot.nextStamp(e.stamp, seen.newest)
-	if err := e.slot.saveState(slotState{Tree: p.mods[""].tree, Dirty: true, Stamp: e.stamp.UnixNano()}); err != nil {
+	if err := e.slot.saveState(slotState{Stamp: e.stamp.UnixNano()}); err != nil {
 		return stats, err
 	}
 	if err := e.apply(ctx, p, seen, clean, &stats); err != nil {
-		return stats, err
-	}
-	if err := e.slot.saveState(slotState{Tree: p.mods[""].tree, Stamp: e.stamp.UnixNano()}); err != nil {
 		return stats, err
 	}
 	e.mods, e.warnings, e.dirty = p.mods, p.warnings, false
@@ -289,8 +346,8 @@ func (e *Export) writeGit(ctx context.Context, commit string, changed bool) erro
 	}
 	entries := map[string][]gitdir.Entry{}
 	if stale {
-		for full, t := range e.held.tracked {
-			rel := strings.TrimPrefix(strings.TrimPrefix(full, t.prefix), "/")
+		for _, t := range e.held.order {
+			rel := strings.TrimPrefix(strings.TrimPrefix(t.full, t.prefix), "/")
 			entries[t.prefix] = append(entries[t.prefix], gitdir.Entry{Path: rel, Mode: t.Mode, ID: t.ID, Size: t.seen.size, Mtime: t.seen.mtime, Changed: t.seen.changed, Inode: t.seen.inode})
 		}
 	}
@@ -328,12 +385,11 @@ func (e *Export) reset(ctx context.Context) error {
 }
 
 // restoreInto plans to write the tracked files that the build has changed.
-func (e *Export) restoreInto(p *plan, changed []string) {
-	for _, full := range changed {
-		t := e.held.tracked[full]
+func (e *Export) restoreInto(p *plan, changed []*tracked) {
+	for _, t := range changed {
 		t.touched = true
-		if _, planned := p.puts[full]; !planned && !p.dels[full] {
-			p.puts[full] = t.leaf
+		if _, planned := p.puts[t.full]; !planned && !p.dels[t.full] {
+			p.puts[t.full] = t.leaf
 		}
 	}
 }
@@ -380,41 +436,109 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 		return err
 	}
 	room, files := e.slot.free()
-	if p.room = room / 2; e.known.get().bytes > 0 { // else it is the first, as a rule the good end
-		p.room = max(spread*e.known.get().bytes, min(p.room, p.walk.most.bytes))
+	if p.limit = room / 2; e.known.get().bytes > 0 { // else it is the first, as a rule the good end
+		p.limit = max(spread*e.known.get().bytes, min(p.limit, p.walk.most.bytes))
 	}
-	if p.limit = p.room; int64(len(p.puts)-len(e.held.tracked)) > files {
+	if p.room.Store(p.limit); int64(len(p.puts)-len(e.held.tracked)) > files {
 		return &UnsupportedError{Commit: p.mods[""].commit, Attribute: "size", Reason: fmt.Sprintf("it has %d files, and the disk takes %d", len(p.puts), files)}
 	}
-	for _, full := range slices.Sorted(maps.Keys(p.puts)) {
+	if err := e.applyPuts(ctx, p, stats); err != nil {
+		return err
+	}
+	e.known.add(e.held.sum)
+	stats.Kept = e.held.sum.entries - e.held.pins - stats.Written
+	return nil
+}
+
+// writers is how many goroutines fill a slot, and chunk how many paths each takes at a time.
+const (
+	writers = 4
+	chunk   = 32
+)
+
+// applyPuts writes what is planned. Folders come first, one after the other: then no file stands in the way of another, and
+// several writers can share the rest.
+func (e *Export) applyPuts(ctx context.Context, p *plan, stats *SwitchStats) error {
+	puts := slices.Sorted(maps.Keys(p.puts))
+	wrote := make([]struct {
+		seen fileStamp
+		err  error
+	}, len(puts))
+	var todo []int // files and links
+	last := ""
+	for i, full := range puts {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		dir := above(full)
+		if p.puts[full].Mode == ModeGitlink {
+			dir = full
+		} else {
+			todo = append(todo, i)
+		}
+		if dir != last && dir != "" {
+			if err := e.slot.tree.Mkdir(dir); err != nil {
+				return p.blame(full, writeError(e.dir, "create folder "+dir, err))
+			}
+		}
+		last = dir
+	}
+	var next atomic.Int64
+	var failed atomic.Bool
+	write := func(tree *folder.Folder) {
+		for {
+			from := int(next.Add(chunk)) - chunk
+			for _, i := range todo[min(from, len(todo)):min(from+chunk, len(todo))] {
+				if wrote[i].err = ctx.Err(); wrote[i].err == nil && !failed.Load() {
+					wrote[i].seen, wrote[i].err = e.write(ctx, tree, p, puts[i], p.puts[puts[i]])
+				}
+				if err := wrote[i].err; err != nil && !p.leavesOut(puts[i], err) {
+					failed.Store(true)
+				}
+			}
+			if from >= len(todo) {
+				return
+			}
+		}
+	}
+	var others sync.WaitGroup
+	for range p.writers(len(todo)) - 1 {
+		tree, err := folder.Another(e.slot.tree)
+		if err != nil {
+			break // there are others
+		}
+		others.Go(func() {
+			defer tree.Close()
+			write(tree)
+		})
+	}
+	write(e.slot.tree)
+	others.Wait()
+	for i, full := range puts {
+		l, err := p.puts[full], wrote[i].err
 		delete(e.missing, full)
-		err := e.write(ctx, p, full, p.puts[full], stats)
-		if lost := (*MissingError)(nil); errors.As(err, &lost) && p.optional(full) {
-			err = e.leaveOut(full, lost)
+		if p.leavesOut(full, err) {
+			err = e.leaveOut(full, err)
+		} else if err == nil && !failed.Load() {
+			e.held.track(full, l, wrote[i].seen)
+			if l.Mode != ModeGitlink {
+				stats.Written++
+			}
+			if l.Mode == ModeLink {
+				stats.Links++
+			}
 		}
 		if err != nil {
 			return p.blame(full, err)
 		}
 	}
-	var held size
-	for full, t := range e.held.tracked {
-		held.entries++
-		held.paths += len(full)
-		held.bytes += t.seen.size
-		if t.Mode != ModeGitlink {
-			stats.Kept++
-		}
-	}
-	e.known.add(held)
-	stats.Kept -= stats.Written
 	return nil
 }
 
 // leaveOut goes on without a file whose content the repository lacks.
-func (e *Export) leaveOut(full string, lost *MissingError) error {
+func (e *Export) leaveOut(full string, err error) error {
+	var lost *MissingError
+	errors.As(err, &lost)
 	e.missing[full] = fmt.Sprintf("%s: object %s is missing; the file is left out", full, lost.id)
 	if e.held.tracked[full] == nil {
 		return nil
@@ -503,33 +627,17 @@ func (e *Export) Close() error {
 	return errors.Join(errs...)
 }
 
-// write puts one path into the slot and stamps it.
-func (e *Export) write(ctx context.Context, p *plan, full string, l leaf, stats *SwitchStats) error {
-	if l.Mode == ModeGitlink {
-		if err := e.slot.tree.Mkdir(full); err != nil {
-			return writeError(e.dir, "create folder "+full, err)
-		}
-		e.held.track(full, l, fileStamp{})
-		return nil
-	}
-	var seen fileStamp
-	var err error
+// write puts a file or link into the slot, stamps it, and tells how it looks from now on. Several goroutines may write, each
+// through a folder of its own.
+func (e *Export) write(ctx context.Context, tree *folder.Folder, p *plan, full string, l leaf) (fileStamp, error) {
 	if l.Mode == ModeLink {
-		seen, err = e.writeLink(ctx, p, full, l)
-		stats.Links++
-	} else {
-		seen, err = e.writeFile(ctx, p, full, l)
+		return e.writeLink(ctx, tree, p, full, l)
 	}
-	if err != nil {
-		return err
-	}
-	stats.Written++
-	e.held.track(full, l, seen)
-	return nil
+	return e.writeFile(ctx, tree, p, full, l)
 }
 
 // writeLink creates a symlink; its target may lead anywhere, as with git.
-func (e *Export) writeLink(ctx context.Context, p *plan, full string, l leaf) (fileStamp, error) {
+func (e *Export) writeLink(ctx context.Context, tree *folder.Folder, p *plan, full string, l leaf) (fileStamp, error) {
 	m := p.mods[l.prefix]
 	target, err := readObject(m.repo.objs, l.ID, "blob")
 	if err != nil {
@@ -538,12 +646,12 @@ func (e *Export) writeLink(ctx context.Context, p *plan, full string, l leaf) (f
 	if len(target) == 0 || bytes.IndexByte(target, 0) >= 0 {
 		return fileStamp{}, &UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink", Reason: "its target is not a path"}
 	}
-	return e.slot.symlink(ctx, string(target), full, e.stamp)
+	return e.slot.symlink(ctx, tree, string(target), full, e.stamp)
 }
 
 // writeFile writes a file. Only the executable bit of its mode is of the commit,
 // the rest is the umask of the user.
-func (e *Export) writeFile(ctx context.Context, p *plan, full string, l leaf) (fileStamp, error) {
+func (e *Export) writeFile(ctx context.Context, tree *folder.Folder, p *plan, full string, l leaf) (fileStamp, error) {
 	content, err := p.mods[l.prefix].content(l)
 	if err != nil {
 		return fileStamp{}, err
@@ -556,13 +664,13 @@ func (e *Export) writeFile(ctx context.Context, p *plan, full string, l leaf) (f
 	if old := e.held.tracked[full]; old != nil && old.Mode == l.Mode {
 		file.Own, file.Size = !old.touched, old.seen.size
 	}
-	return e.slot.write(ctx, full, file)
+	return e.slot.write(ctx, tree, full, file)
 }
 
 // content opens what a file is to hold: the blob, with converted line endings,
 // or the Git LFS content that it points to.
 func (m *module) content(l leaf) (io.ReadCloser, error) {
-	if l.treat.lfs {
+	if l.treat.LFS {
 		ptr, ok, err := readLFSPointer(m.repo.objs, l.ID)
 		if err != nil {
 			return nil, err
@@ -573,12 +681,12 @@ func (m *module) content(l leaf) (io.ReadCloser, error) {
 			}
 		}
 	}
-	if l.treat.eol != eolAsIs {
+	if l.treat.Ends != attributes.AsIs {
 		blob, err := readObject(m.repo.objs, l.ID, "blob")
 		if err != nil {
 			return nil, err
 		}
-		return io.NopCloser(bytes.NewReader(l.treat.eol.convert(blob))), nil
+		return io.NopCloser(bytes.NewReader(l.treat.Ends.Convert(blob))), nil
 	}
 	kind, _, r, err := m.repo.objs.open(l.ID)
 	if err != nil {
@@ -653,74 +761,116 @@ type fileStamp struct {
 
 // scanned is what a scan found.
 type scanned struct {
-	newest    time.Time // of any file time met
-	changed   []string  // tracked paths that are not as they were written
-	untracked []string  // files, and folders without tracked files; topmost only
+	newest    time.Time  // of any file time met
+	changed   []*tracked // that are not as they were written
+	untracked []string   // files, and folders without tracked files; topmost only
 }
 
-// scan compares the slot with what was written. With clean it skips untracked
-// folders, which will be deleted.
+func (s *scanned) meet(st *unix.Stat_t) {
+	if t := time.Unix(st.Mtim.Unix()); t.After(s.newest) {
+		s.newest = t
+	}
+}
+
+// racy is how old the last change of a folder must be for its time to tell it from a later one: kernels before 6.13 step the
+// times of files by up to 10 ms.
+const racy = 20 * time.Millisecond
+
+// scan compares the slot with what was written. With clean it skips untracked folders, which will be deleted.
+//
+// It looks at every file, since nothing less can be trusted: inotify says nothing of a file in a watched folder that is
+// written by another name which a hard link gave it outside, nor that the link was made. But a folder whose own time of
+// change, which no program can set, is the old one has the same names in it, and is not read.
 func scan(ctx context.Context, e *Export, clean bool) (scanned, error) {
 	e.slot.tree.Rewind()
 	e.scans++
-	w := &scanner{ctx: ctx, e: e, clean: clean}
-	if clean {
-		if err := e.slot.tree.Chmod(".", e.slot.top); err != nil {
-			return w.out, writeError(e.dir, "set its mode", err)
-		}
+	w := &scanner{ctx: ctx, e: e, clean: clean, settled: time.Now().Add(-racy - 2*e.slot.grain).UnixNano()}
+	err := w.dir("", e.held.places[""])
+	if err == nil {
+		err = w.files()
 	}
-	if err := w.dir(""); err != nil {
-		return w.out, err
-	}
-	for full, t := range e.held.tracked {
-		if t.met != e.scans { // or the folder of a submodule is gone
-			w.out.changed = append(w.out.changed, full)
-		}
-	}
-	return w.out, nil
+	return w.out, err
 }
 
 // scanner walks the slot.
 type scanner struct {
-	ctx   context.Context
-	e     *Export
-	clean bool
-	out   scanned
+	ctx     context.Context
+	e       *Export
+	clean   bool
+	settled int64 // ns; a change before it is told from every later one
+	out     scanned
+	queue   []*tracked // files in folders that were not read
 }
 
-// dir looks at a folder with tracked files.
-func (w *scanner) dir(dir string) error {
+// dir looks at a folder with tracked paths. It goes from the top down: only what is in a folder that is as it was can be
+// reached by its path.
+func (w *scanner) dir(dir string, p *place) error {
+	mode := w.e.slot.folders
+	if dir == "" {
+		mode = w.e.slot.top
+	}
+	st, err := folder.Look(w.e.slot.tree, dir)
+	if err == nil && w.clean && st.Mode != mode {
+		err = w.e.slot.tree.Chmod(cmp.Or(dir, "."), mode)
+		if err == nil {
+			st, err = folder.Look(w.e.slot.tree, dir)
+		}
+	}
+	if err != nil {
+		return writeError(w.e.dir, "look at folder "+dir, err)
+	}
+	w.out.meet(&st)
+	seen := stampOf(&st)
+	if p == nil || p.seen != seen {
+		return w.list(dir, p, seen)
+	}
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	for _, t := range p.files {
+		if t.Mode != ModeGitlink {
+			w.queue = append(w.queue, t)
+		} else if w.e.held.places[t.full] == nil {
+			if err := w.dir(t.full, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for full, kid := range p.kids {
+		if err := w.dir(full, kid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list reads a folder that is not known to hold what it did.
+func (w *scanner) list(dir string, p *place, seen fileStamp) error {
 	_, top := w.e.mods[dir]
-	var alike, below, other, locked []string // files to be read, folders with tracked files, without, and of another mode
+	var alike []*tracked      // files to be read
+	var below, other []string // folders with tracked paths, and without
+	changed, untracked := len(w.out.changed), len(w.out.untracked)
 	err := w.e.slot.tree.List(w.ctx, dir, func(name string, st *unix.Stat_t) error {
 		if name == ".git" && (top || dir == "") {
 			return nil // every switch writes it
 		}
-		if t := time.Unix(st.Mtim.Unix()); t.After(w.out.newest) {
-			w.out.newest = t
-		}
+		w.out.meet(st)
 		full, isDir := name, folder.IsDir(st)
 		if dir != "" {
 			full = dir + "/" + name
 		}
 		t := w.e.held.tracked[full]
 		switch {
-		case isDir && (w.e.held.dirs[full] > 0 || t != nil && t.Mode == ModeGitlink):
+		case isDir && (w.e.held.places[full] != nil || t != nil && t.Mode == ModeGitlink):
 			if t != nil {
 				t.met = w.e.scans
 			}
 			below = append(below, full)
-			if st.Mode != w.e.slot.folders {
-				locked = append(locked, full)
-			}
 		case t != nil && !isDir && t.Mode != ModeGitlink:
-			now := stampOf(st)
-			if now == t.seen {
-				t.met = w.e.scans
-			} else if now.changed = t.seen.changed; now == t.seen && !w.clean { // in a fresh checkout nothing is linked
-				alike = append(alike, full)
-			}
+			t.met = w.e.scans
+			alike = w.judge(t, st, &w.out, alike)
 		case slices.Contains(w.e.Keep, full):
+			untracked = -1 // the folder holds more than is tracked
 		default:
 			w.out.untracked = append(w.out.untracked, full)
 			if isDir && !w.clean {
@@ -732,18 +882,14 @@ func (w *scanner) dir(dir string) error {
 	if err != nil {
 		return writeError(w.e.dir, "read folder "+dir, err)
 	}
-	for _, full := range locked {
-		if !w.clean {
-			break
-		}
-		if err := w.e.slot.tree.Chmod(full, w.e.slot.folders); err != nil {
-			return writeError(w.e.dir, "set the mode of folder "+full, err)
+	if p != nil {
+		w.missed(p, below)
+		if p.seen = (fileStamp{}); changed == len(w.out.changed) && untracked == len(w.out.untracked) && seen.changed < w.settled {
+			p.seen = seen
 		}
 	}
-	for _, full := range alike {
-		if err := w.compare(full, w.e.held.tracked[full]); err != nil {
-			return err
-		}
+	if err := w.compare(alike); err != nil {
+		return err
 	}
 	for _, full := range other {
 		if w.out.newest, err = w.e.slot.tree.Newest(w.ctx, full, w.out.newest); err != nil {
@@ -751,23 +897,90 @@ func (w *scanner) dir(dir string) error {
 		}
 	}
 	for _, full := range below {
-		if err := w.dir(full); err != nil {
+		if err := w.dir(full, w.e.held.places[full]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// compare reads a file of which only the inode's change time differs (by a hard link that a compiler cache made, say).
-func (w *scanner) compare(full string, t *tracked) error {
-	same, err := w.e.mods[t.prefix].holds(w.e.slot, full, t.leaf)
-	if !same || err != nil {
-		return err
+// missed notes what a folder was to hold and does not, with all that was to be in folders which are none of these.
+func (w *scanner) missed(p *place, folders []string) {
+	for _, t := range p.files {
+		if t.met != w.e.scans {
+			w.out.changed = append(w.out.changed, t)
+		}
 	}
-	st, err := w.e.slot.tree.Stat(full)
-	if err != nil {
-		return writeError(w.e.dir, "read "+full, err)
+	for full, kid := range p.kids {
+		if folders == nil || !slices.Contains(folders, full) {
+			w.missed(kid, nil)
+		}
 	}
-	t.met, t.seen, t.touched = w.e.scans, stampOf(&st), true
+}
+
+// files looks at those in folders that were not read, with several goroutines: it is what most of a switch costs.
+func (w *scanner) files() error {
+	parts := make([]struct {
+		out   scanned
+		alike []*tracked
+	}, max(1, min(runtime.GOMAXPROCS(0), writers, len(w.queue)/256)))
+	var all sync.WaitGroup
+	for i := range parts {
+		all.Go(func() {
+			part := &parts[i]
+			for _, t := range w.queue[i*len(w.queue)/len(parts) : (i+1)*len(w.queue)/len(parts)] {
+				st, err := folder.Look(w.e.slot.tree, t.full)
+				if err != nil { // whoever writes it will tell
+					part.out.changed = append(part.out.changed, t)
+				} else {
+					part.alike = w.judge(t, &st, &part.out, part.alike)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, part := range parts {
+		w.out.changed = append(w.out.changed, part.out.changed...)
+		if part.out.newest.After(w.out.newest) {
+			w.out.newest = part.out.newest
+		}
+		if err := w.compare(part.alike); err != nil {
+			return err
+		}
+	}
+	return w.ctx.Err()
+}
+
+// judge compares how a file looks with how it was written. One to be read is added to those that are alike.
+func (w *scanner) judge(t *tracked, st *unix.Stat_t, out *scanned, alike []*tracked) []*tracked {
+	out.meet(st)
+	now := stampOf(st)
+	if now == t.seen {
+		return alike
+	}
+	if now.changed = t.seen.changed; now == t.seen && !w.clean { // in a fresh checkout nothing is linked
+		return append(alike, t)
+	}
+	out.changed = append(out.changed, t)
+	return alike
+}
+
+// compare reads files of which only the inode's change time differs (by a hard link that a compiler cache made, say).
+func (w *scanner) compare(alike []*tracked) error {
+	for _, t := range alike {
+		same, err := w.e.mods[t.prefix].holds(w.e.slot, t.full, t.leaf)
+		if err != nil {
+			return err
+		}
+		if !same {
+			w.out.changed = append(w.out.changed, t)
+			continue
+		}
+		st, err := w.e.slot.tree.Stat(t.full)
+		if err != nil {
+			return writeError(w.e.dir, "read "+t.full, err)
+		}
+		t.seen, t.touched = stampOf(&st), true
+	}
 	return nil
 }

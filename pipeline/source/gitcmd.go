@@ -220,6 +220,13 @@ func (g *gitcmd) refs() ([]string, error) {
 
 func (g *gitcmd) name() string { return "git" }
 
+func (g *gitcmd) parallel() bool { return false }
+
+func (g *gitcmd) another() (objects, error) {
+	o := &gitcmd{layout: g.layout, partial: g.partial, replace: g.replace}
+	return o, o.start()
+}
+
 // stop ends the batch process; the next open starts another.
 func (g *gitcmd) stop() {
 	if g.cmd == nil {

@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
@@ -21,47 +20,40 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+
+	"github.com/kbisect/kbisect/pipeline/source/internal/packs"
 )
 
-const (
-	objectCache = 48 << 20 // bytes a handle
-	streamAbove = 1 << 20  // larger objects are streamed and not cached
-)
-
-// gogit is the back end on the go-git library. Storages are opened directly:
-// go-git's own Open refuses configurations that do not matter for reading,
-// and it opens an alternate anew for every object.
+// gogit is the back end without git: packs and loose objects are read by package packs, which serves all exports at once,
+// references and what is too large for memory by the go-git library. Its storages are opened directly: go-git's own Open
+// refuses configurations that do not matter for reading.
 type gogit struct {
 	layout
 	refStore *filesystem.Storage
-	stores   []*filesystem.ObjectStorage // own objects first, then alternates
-	packTime time.Time                   // of objects/pack when the stores were opened
+	dirs     []string // own objects first, then alternates
+	packs    *packs.Store
+	users    *atomic.Int32 // of the packs
 }
 
 func openGoGit(l layout) (*gogit, error) {
-	g := &gogit{layout: l}
+	dirs, err := objectDirs(filepath.Join(l.commonDir, "objects"))
+	if err != nil {
+		return nil, err
+	}
+	store, err := packs.New(dirs)
+	if err != nil {
+		return nil, err
+	}
 	fsys := dotgit.NewRepositoryFilesystem(osfs.New(l.gitDir, osfs.WithBoundOS()), osfs.New(l.commonDir, osfs.WithBoundOS()))
-	g.refStore = filesystem.NewStorage(fsys, cache.NewObjectLRU(cache.MiByte))
-	return g, g.reopen()
+	g := &gogit{layout: l, refStore: filesystem.NewStorage(fsys, cache.NewObjectLRU(cache.MiByte)), dirs: dirs, packs: store, users: &atomic.Int32{}}
+	g.users.Add(1)
+	return g, nil
 }
 
-// reopen lists the packs anew. go-git never notices that a gc has replaced them.
-func (g *gogit) reopen() error {
-	if err := g.closeStores(); err != nil {
-		return err
-	}
-	g.packTime = packTime(g.commonDir)
-	dirs, err := objectDirs(filepath.Join(g.commonDir, "objects"))
-	if err != nil {
-		return err
-	}
-	shared := cache.NewObjectLRU(objectCache)
-	for _, dir := range dirs {
-		fsys := osfs.New(filepath.Dir(dir), osfs.WithBoundOS())
-		g.stores = append(g.stores, filesystem.NewObjectStorageWithOptions(dotgit.New(fsys), shared,
-			filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: streamAbove}))
-	}
-	return nil
+// another implements objects: the same one, which is closed with its last user.
+func (g *gogit) another() (objects, error) {
+	g.users.Add(1)
+	return g, nil
 }
 
 // objectDirs returns dir and, recursively, the folders its alternates name.
@@ -95,59 +87,54 @@ func objectDirs(dir string) ([]string, error) {
 	return dirs, nil
 }
 
-// packTime changes when packs are added or removed.
-func packTime(commonDir string) time.Time {
-	fi, err := os.Stat(filepath.Join(commonDir, "objects", "pack"))
-	if err != nil {
-		return time.Time{}
-	}
-	return fi.ModTime()
-}
-
-// open opens an object, once more where it is missing and the packs are not those that were listed.
+// open implements objects.
 func (g *gogit) open(id string) (string, int64, io.ReadCloser, error) {
-	kind, size, r, err := g.openOnce(id)
-	// A gc or fetch may have replaced the packs since they were listed.
-	if isMissing(err) && !packTime(g.commonDir).Equal(g.packTime) {
-		if err := g.reopen(); err != nil {
-			return "", 0, nil, err
-		}
-		return g.openOnce(id)
+	o, err := g.packs.Open(id)
+	if errors.Is(err, packs.ErrTooLarge) {
+		o, err = g.large(plumbing.NewHash(id))
 	}
-	return kind, size, r, err
+	switch {
+	case errors.Is(err, packs.ErrNotFound):
+		return "", 0, nil, &MissingError{id}
+	case errors.Is(err, packs.ErrDamaged):
+		return "", 0, nil, unreadable("object %s cannot be read: %v", id, err)
+	case err != nil:
+		return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
+	}
+	return o.Kind, o.Size, checkContent(id, o.Kind, o.Size, o.Content), nil
 }
 
-// openOnce looks an object up in the repository, then in its alternates.
-func (g *gogit) openOnce(id string) (string, int64, io.ReadCloser, error) {
-	if len(id) != 40 {
-		return "", 0, nil, &MissingError{id}
-	}
-	hash := plumbing.NewHash(id)
-	for i, store := range g.stores {
-		if i+1 < len(g.stores) || i > 0 {
-			if store.HasEncodedObject(hash) != nil {
-				continue
+// large opens an object that is packed as the difference to another and may not fit into memory.
+func (g *gogit) large(id plumbing.Hash) (packs.Object, error) {
+	for _, dir := range g.dirs {
+		store := filesystem.NewObjectStorageWithOptions(dotgit.New(osfs.New(filepath.Dir(dir), osfs.WithBoundOS())), cache.NewObjectLRU(cache.MiByte),
+			filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: packs.Most})
+		obj, err := store.EncodedObject(plumbing.AnyObject, id)
+		if err == nil {
+			var r io.ReadCloser
+			if r, err = obj.Reader(); err == nil {
+				return packs.Object{Kind: obj.Type().String(), Size: obj.Size(), Content: storedReader{r, store}}, nil
 			}
 		}
-		obj, err := store.EncodedObject(plumbing.AnyObject, hash)
-		if errors.Is(err, plumbing.ErrObjectNotFound) {
-			continue
-		}
-		var r io.ReadCloser
-		if err == nil {
-			r, err = obj.Reader()
-		}
+		store.Close()
 		if errno := syscall.Errno(0); errors.As(err, &errno) {
-			return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
+			return packs.Object{}, err
 		}
-		if err != nil {
-			return "", 0, nil, unreadable("object %s cannot be read: %v", id, err)
+		if !errors.Is(err, plumbing.ErrObjectNotFound) {
+			return packs.Object{}, fmt.Errorf("%w: %w", packs.ErrDamaged, err)
 		}
-		kind, size := obj.Type().String(), obj.Size()
-		return kind, size, checkContent(id, kind, size, r), nil
 	}
-	return "", 0, nil, &MissingError{id}
+	return packs.Object{}, packs.ErrNotFound
 }
+
+// storedReader closes the storage that it reads from.
+type storedReader struct {
+	io.ReadCloser
+	store *filesystem.ObjectStorage
+}
+
+// Close implements io.Closer.
+func (r storedReader) Close() error { return errors.Join(r.ReadCloser.Close(), r.store.Close()) }
 
 func (g *gogit) resolve(ctx context.Context, rev string) (string, error) {
 	return resolveRev(ctx, g, rev)
@@ -163,29 +150,6 @@ func (g *gogit) ref(name string) (string, error) {
 		return "", fmt.Errorf("read reference %s: %w", name, err)
 	}
 	return ref.Hash().String(), nil
-}
-
-// abbreviated returns the ids that begin with prefix.
-func (g *gogit) abbreviated(prefix string) ([]string, error) {
-	raw, err := hex.DecodeString(prefix[:len(prefix)&^1])
-	if err != nil {
-		return nil, err
-	}
-	found := map[string]bool{}
-	var ids []string
-	for _, store := range g.stores {
-		hashes, err := store.HashesWithPrefix(raw)
-		if err != nil {
-			return nil, fmt.Errorf("look up %s: %w", prefix, err)
-		}
-		for _, h := range hashes {
-			if id := h.String(); strings.HasPrefix(id, prefix) && !found[id] {
-				found[id] = true
-				ids = append(ids, id)
-			}
-		}
-	}
-	return ids, nil
 }
 
 // refs are the short names of branches, tags and remote branches, as people type them.
@@ -209,17 +173,13 @@ func (g *gogit) refs() ([]string, error) {
 
 func (g *gogit) name() string { return "go-git" }
 
-func (g *gogit) closeStores() error {
-	var errs []error
-	for _, s := range g.stores {
-		errs = append(errs, s.Close())
-	}
-	g.stores = nil
-	return errors.Join(errs...)
-}
+func (g *gogit) parallel() bool { return true }
 
 func (g *gogit) close() error {
-	return errors.Join(g.closeStores(), g.refStore.Close())
+	if g.users.Add(-1) > 0 {
+		return nil
+	}
+	return errors.Join(g.packs.Close(), g.refStore.Close())
 }
 
 // resolveRev understands names, ids and abbreviations with ^, ^N, ~N and
@@ -287,9 +247,9 @@ func resolveBase(g *gogit, base string) (string, error) {
 // resolveAbbreviation prefers commits and tags, as git does where a commit is
 // wanted.
 func resolveAbbreviation(g *gogit, prefix string) (string, error) {
-	ids, err := g.abbreviated(prefix)
+	ids, err := g.packs.Prefixed(prefix)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("look up %s: %w", prefix, err)
 	}
 	var commits []string
 	for _, id := range ids {

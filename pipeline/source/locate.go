@@ -13,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/config"
 
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/pipeline/source/internal/attributes"
 	"github.com/kbisect/kbisect/pipeline/source/owner"
 )
 
@@ -238,4 +239,14 @@ func SameFile(a, b string) bool {
 // SameFolder compares two folders, which need not exist.
 func SameFolder(a, b string) bool {
 	return filepath.Clean(a) == filepath.Clean(b) || SameFile(a, b)
+}
+
+// lfsFile returns the path of the content of a pointer, "" when it is absent or
+// truncated.
+func (l layout) lfsFile(p attributes.LFSPointer) string {
+	file := filepath.Join(l.commonDir, "lfs", "objects", p.ID[:2], p.ID[2:4], p.ID)
+	if fi, err := os.Stat(file); err != nil || !fi.Mode().IsRegular() || fi.Size() != p.Size {
+		return ""
+	}
+	return file
 }

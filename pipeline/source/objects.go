@@ -13,9 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kbisect/kbisect/pipeline/source/internal/packs"
 )
 
-// objects is what a back end must offer. One value serves one goroutine.
+// objects is what a back end must offer. One value serves one goroutine, but for the opening of objects where it says so.
 type objects interface {
 	// open returns the object's kind ("commit", "tree", "blob", "tag"), its
 	// size in bytes and its content, which the caller must close before the
@@ -27,6 +29,10 @@ type objects interface {
 	// refs lists the short names of branches and tags.
 	refs() ([]string, error)
 	name() string
+	// another returns what serves another goroutine.
+	another() (objects, error)
+	// parallel reports that several goroutines may open objects at once, and before others are closed.
+	parallel() bool
 	close() error
 }
 
@@ -282,6 +288,9 @@ func checkContent(id, kind string, size int64, r io.ReadCloser) io.ReadCloser {
 func (c checked) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	c.sum.Write(p[:n])
+	if errors.Is(err, packs.ErrDamaged) {
+		return n, unreadable("object %s cannot be read: %v", c.id, err)
+	}
 	if errors.Is(err, io.EOF) && hex.EncodeToString(c.sum.Sum(nil)) != c.id {
 		return n, unreadable("the content of object %s is not what its id says", c.id)
 	}

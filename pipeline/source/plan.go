@@ -11,13 +11,16 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing/format/config"
-	"github.com/kbisect/kbisect/pipeline/source/gitdir"
 
+	"github.com/kbisect/kbisect/pipeline/source/gitdir"
+	"github.com/kbisect/kbisect/pipeline/source/internal/attributes"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
@@ -25,7 +28,7 @@ import (
 type leaf struct {
 	Entry
 	prefix string // of the module it belongs to
-	treat  treatment
+	treat  attributes.Treatment
 }
 
 // plan is what must change in a slot to go from its modules to those of
@@ -37,8 +40,8 @@ type plan struct {
 	mods  map[string]*module // of the wanted commit, by prefix
 	puts  map[string]leaf
 	dels  map[string]bool
-	room  int64 // bytes that may still be written
-	limit int64 // that it began with
+	room  atomic.Int64 // bytes that may still be written
+	limit int64        // that it began with
 
 	warnings []string
 }
@@ -127,26 +130,26 @@ func (p *plan) change(m *module, ch TreeChange) error {
 	}
 	l := leaf{Entry: *ch.New, prefix: m.prefix}
 	if l.Mode != ModeLink {
-		l.treat = m.attrs.treat(ch.Path)
+		l.treat = m.attrs.Treat(ch.Path)
 	}
 	return p.put(m, full, l)
 }
 
 // put plans one file, if its attributes can be followed.
 func (p *plan) put(m *module, full string, l leaf) error {
-	if filter, ok := strings.CutPrefix(l.treat.refuse, "filter="); ok && !m.repo.smudges(p.walk.ctx, filter) {
-		l.treat.refuse = ""
+	if filter, ok := strings.CutPrefix(l.treat.Refuse, "filter="); ok && !m.repo.smudges(p.walk.ctx, filter) {
+		l.treat.Refuse = ""
 	}
 	if err := p.walk.ctx.Err(); err != nil {
 		return err
 	}
-	if l.treat.refuse != "" {
-		if err := p.unsupported(full, l.treat.refuse, "the file would differ from what git checks out",
+	if l.treat.Refuse != "" {
+		if err := p.unsupported(full, l.treat.Refuse, "the file would differ from what git checks out",
 			"name paths (--path) that leave it out, or remove the attribute"); err != nil {
 			return err
 		}
 	}
-	if l.treat.lfs {
+	if l.treat.LFS {
 		if err := p.checkLFS(m, full, l.ID); err != nil {
 			return err
 		}
@@ -170,20 +173,20 @@ func (p *plan) checkLFS(m *module, full, id string) error {
 }
 
 // readLFSPointer reads a blob if it is small enough to be a pointer.
-func readLFSPointer(o objects, id string) (lfsPointer, bool, error) {
+func readLFSPointer(o objects, id string) (attributes.LFSPointer, bool, error) {
 	kind, size, r, err := o.open(id)
 	if err != nil {
-		return lfsPointer{}, false, err
+		return attributes.LFSPointer{}, false, err
 	}
 	r.Close()
-	if kind != "blob" || size >= lfsPointerMax {
-		return lfsPointer{}, false, nil
+	if kind != "blob" || size >= attributes.LFSPointerMax {
+		return attributes.LFSPointer{}, false, nil
 	}
 	blob, err := readObject(o, id, "blob")
 	if err != nil {
-		return lfsPointer{}, false, err
+		return attributes.LFSPointer{}, false, err
 	}
-	ptr, ok := parseLFSPointer(blob)
+	ptr, ok := attributes.ParseLFSPointer(blob)
 	return ptr, ok, nil
 }
 
@@ -200,6 +203,19 @@ func (p *plan) unsupported(full, attribute, reason, hint string) error {
 // optional reports whether a file may be left out: no path says that the build
 // reads it.
 func (p *plan) optional(full string) bool { return len(p.paths) == 0 || !p.paths.Cover(full) }
+
+// leavesOut reports that the slot goes without a file, whose content the repository lacks.
+func (p *plan) leavesOut(full string, err error) bool { return isMissing(err) && p.optional(full) }
+
+// writers is how many goroutines are to write a number of files. Where objects are read one at a time, it is one.
+func (p *plan) writers(files int) int {
+	for _, m := range p.mods {
+		if !m.repo.objs.parallel() {
+			return 1
+		}
+	}
+	return max(1, min(runtime.GOMAXPROCS(0), writers, files/chunk))
+}
 
 // submodule plans the tree behind a pin, or an empty folder when its commit is
 // not at hand and the paths do not need it.
@@ -221,7 +237,7 @@ func (p *plan) submodule(m *module, rel, full, commit string) error {
 
 // reconvert plans the files that keep their blob but not their attributes.
 func (p *plan) reconvert(old, m *module) error {
-	if old.attrs == nil && m.attrs == nil || old.attrs != nil && m.attrs != nil && old.attrs.signature == m.attrs.signature {
+	if old.attrs == nil && m.attrs == nil || old.attrs != nil && m.attrs != nil && old.attrs.Signature == m.attrs.Signature {
 		return nil
 	}
 	for full, t := range p.e.held.tracked {
@@ -235,7 +251,7 @@ func (p *plan) reconvert(old, m *module) error {
 			continue
 		}
 		l := t.leaf
-		l.treat = m.attrs.treat(strings.TrimPrefix(strings.TrimPrefix(full, m.prefix), "/"))
+		l.treat = m.attrs.Treat(strings.TrimPrefix(strings.TrimPrefix(full, m.prefix), "/"))
 		if l.treat != t.treat {
 			if err := p.put(m, full, l); err != nil {
 				return err
@@ -273,7 +289,7 @@ func (l *limitedReader) Read(buf []byte) (int, error) {
 		return 0, err
 	}
 	n, err := l.Reader.Read(buf)
-	if l.p.room -= int64(n); l.p.room < 0 {
+	if l.p.room.Add(-int64(n)) < 0 {
 		return 0, &UnsupportedError{Attribute: "size", Reason: fmt.Sprintf("the files up to this one take more than %d bytes", l.p.limit),
 			Hint: moreThanOthers + ", and half of the free disk"}
 	}
@@ -339,7 +355,7 @@ type module struct {
 	prefix string
 	commit string
 	tree   string
-	attrs  *attributes
+	attrs  *attributes.Attributes
 	names  map[string]string // submodule names by path, read when needed
 }
 
@@ -359,17 +375,17 @@ func newModule(w *walk, h *handle, prefix, commit string) (*module, error) {
 	}
 	files := slices.Clone(all.attrs)
 	if text, err := os.ReadFile(filepath.Join(h.commonDir, "info", "attributes")); err == nil {
-		f := parseAttributes(string(text))
-		f.info, f.id = true, string(text)
+		f := attributes.Parse(string(text))
+		f.Info, f.ID = true, string(text)
 		files = append(files, f)
 	}
-	m.attrs = newAttributes(files)
+	m.attrs = attributes.New(files)
 	return m, nil
 }
 
 // survey is what must be known of a whole tree before any of it is written.
 type survey struct {
-	attrs []attrFile // its .gitattributes files, their folders relative to it
+	attrs []attributes.File // its .gitattributes files, their folders relative to it
 	size
 }
 
@@ -402,7 +418,7 @@ func (h *handle) survey(w *walk, dir, tree string) (survey, error) {
 				return survey{}, err
 			}
 			for _, f := range below.attrs {
-				f.dir = path.Join(e.name, f.dir)
+				f.Dir = path.Join(e.name, f.Dir)
 				all.attrs = append(all.attrs, f)
 			}
 		case e.name == ".gitattributes" && (e.Mode == ModeFile || e.Mode == ModeExec):
@@ -414,8 +430,8 @@ func (h *handle) survey(w *walk, dir, tree string) (survey, error) {
 			if err := all.within(w.most); err != nil {
 				return survey{}, err
 			}
-			f := parseAttributes(string(text))
-			f.id = e.ID
+			f := attributes.Parse(string(text))
+			f.ID = e.ID
 			all.attrs = append(all.attrs, f)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
@@ -371,11 +372,16 @@ func TestRangeErrors(t *testing.T) {
 // cutOff is a back end under which a context ends: with the object opened after so many others.
 type cutOff struct {
 	objects
-	cancel        context.CancelFunc
-	after, opened int
+	cancel context.CancelFunc
+	after  int
+
+	mu     sync.Mutex
+	opened int
 }
 
 func (c *cutOff) open(id string) (string, int64, io.ReadCloser, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.opened++; c.opened == c.after {
 		c.cancel()
 	}

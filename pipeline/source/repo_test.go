@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
@@ -221,7 +220,6 @@ func TestPacksReplacedMeanwhile(t *testing.T) {
 	repo := open(t, r.Dir)
 	e := export(t, repo)
 	hop(t, e, r.Git(t, "rev-parse", "a"), true)
-	time.Sleep(20 * time.Millisecond) // the folder's time is coarse
 	r.Write(t, "later", "l")
 	id := r.Commit(t, "later")
 	r.Git(t, "repack", "-adfq")

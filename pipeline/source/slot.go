@@ -33,9 +33,7 @@ type slot struct {
 // slotState is kept beside the slot. It marks the folder as ours and carries
 // the last stamp from one session to the next.
 type slotState struct {
-	Tree  string `json:"tree"`
-	Dirty bool   `json:"dirty"` // a switch was under way
-	Stamp int64  `json:"stamp"` // ns since 1970
+	Stamp int64 `json:"stamp"` // ns since 1970
 }
 
 func stateFile(dir string) string { return dir + ".state" }
@@ -53,7 +51,6 @@ func openSlot(ctx context.Context, dir string) (*slot, time.Time, error) {
 		return nil, time.Time{}, err
 	}
 	s := &slot{dir: dir}
-	state.Dirty = true
 	if err := s.saveState(state); err != nil {
 		return nil, time.Time{}, err
 	}
@@ -101,7 +98,7 @@ func checkForeign(dir string, known bool) error {
 }
 
 // saveState replaces the state file as a whole. Unlike renameio it does not
-// sync: it runs twice a switch, and two syncs make a switch half as slow again. What
+// sync, which would make a switch slower by half. What
 // a power failure can cost is one folder that is no longer known as a slot.
 func (s *slot) saveState(state slotState) error {
 	data, err := json.Marshal(state)
@@ -244,14 +241,14 @@ func (s *slot) free() (bytes, files int64) {
 }
 
 // symlink makes a link, gives it its time, and returns how it looks from now on.
-func (s *slot) symlink(ctx context.Context, target, full string, stamp time.Time) (fileStamp, error) {
-	if err := s.tree.Symlink(ctx, target, full); err != nil {
+func (s *slot) symlink(ctx context.Context, tree *folder.Folder, target, full string, stamp time.Time) (fileStamp, error) {
+	if err := tree.Symlink(ctx, target, full); err != nil {
 		return fileStamp{}, writeError(s.dir, "link "+full, err)
 	}
-	if err := s.tree.SetTime(full, stamp); err != nil {
+	if err := tree.SetTime(full, stamp); err != nil {
 		return fileStamp{}, writeError(s.dir, "set the time of "+full, err)
 	}
-	st, err := s.tree.Stat(full)
+	st, err := tree.Stat(full)
 	if err != nil {
 		return fileStamp{}, writeError(s.dir, "read "+full, err)
 	}
@@ -259,8 +256,8 @@ func (s *slot) symlink(ctx context.Context, target, full string, stamp time.Time
 }
 
 // write makes a file and returns how it looks from now on.
-func (s *slot) write(ctx context.Context, full string, file folder.File) (fileStamp, error) {
-	st, err := s.tree.Write(ctx, full, file)
+func (s *slot) write(ctx context.Context, tree *folder.Folder, full string, file folder.File) (fileStamp, error) {
+	st, err := tree.Write(ctx, full, file)
 	if err != nil {
 		return fileStamp{}, writeError(s.dir, "write "+full, err)
 	}

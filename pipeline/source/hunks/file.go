@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/internal/attributes"
 )
 
 // changedFile is one file that differs between two trees, under up to two
@@ -91,7 +92,7 @@ func readText(c *source.Comparison, e *source.Entry) (content string, ok bool, e
 	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 { // git's own test for binary content
 		return "", false, nil
 	}
-	return string(data), !source.IsLFSPointer(data), nil // mixed lines would point nowhere
+	return string(data), !attributes.IsLFSPointer(data), nil // mixed lines would point nowhere
 }
 
 // coveredFiles keeps those that lie at the paths and those without which

@@ -1,13 +1,16 @@
-package source
+// Package attributes says how git writes files by the .gitattributes of their tree, and knows the pointers of Git LFS.
+//
+// go-git's package gitattributes does not serve: of 200 random pairs of files with the patterns of TestAttributesEqualGit, in
+// package source, it panicked on 24 (any pattern "d/") and answered otherwise than git on 129. Earlier lines win over later
+// ones there, quoted patterns keep their escapes, and "**" is not tried at every depth.
+package attributes
 
 import (
 	"bytes"
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,44 +18,39 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/wildmatch"
 )
 
+// Values of attributes without one of their own.
 const (
-	attrSet         = "set"
-	attrUnset       = "unset"
-	attrUnspecified = "unspecified"
+	Set         = "set"
+	Unset       = "unset"
+	Unspecified = "unspecified"
 )
 
-// Attributes and their patterns are read here, and not by go-git's package
-// gitattributes: of 200 random pairs of files with the patterns of
-// TestAttributesEqualGit it panicked on 24 (any pattern "d/") and answered
-// otherwise than git on 129. Earlier lines win over later ones there, quoted
-// patterns keep their escapes, and "**" is not tried at every depth.
-
-// attrRule is one line of a .gitattributes file.
-type attrRule struct {
+// rule is one line of a .gitattributes file.
+type rule struct {
 	pattern  string
 	baseName bool // the pattern has no slash and matches names at any depth
-	sets     []attrValue
+	sets     []setting
 }
 
-// attrValue is one attribute of a rule; its value is one of the constants above or
+// setting is one attribute of a rule; its value is one of the constants above or
 // what follows "=".
-type attrValue struct{ name, value string }
+type setting struct{ name, value string }
 
-// attrFile is one parsed .gitattributes file.
-type attrFile struct {
-	dir   string // "" at the root
-	info  bool   // it is $GIT_DIR/info/attributes, the strongest
-	id    string
-	rules []attrRule
+// File is one parsed .gitattributes file.
+type File struct {
+	Dir   string // "" at the root
+	Info  bool   // it is $GIT_DIR/info/attributes, the strongest
+	ID    string // of the blob, or the text itself
+	rules []rule
 	// macros are the file's own [attr] lines; Git uses them only at the root and
 	// in info/attributes.
-	macros map[string][]attrValue
+	macros map[string][]setting
 }
 
-// parseAttributes reads the text of a .gitattributes file. Lines that Git
+// Parse reads the text of a .gitattributes file. Lines that Git
 // would ignore are ignored.
-func parseAttributes(text string) attrFile {
-	f := attrFile{macros: map[string][]attrValue{}}
+func Parse(text string) File {
+	f := File{macros: map[string][]setting{}}
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.Trim(line, " \t\r\n")
 		if line == "" || line[0] == '#' {
@@ -67,7 +65,7 @@ func parseAttributes(text string) attrFile {
 			f.macros[name] = sets
 			continue
 		}
-		f.rules = append(f.rules, attrRule{
+		f.rules = append(f.rules, rule{
 			pattern:  strings.TrimPrefix(pattern, "/"),
 			baseName: !strings.Contains(pattern, "/"),
 			sets:     sets,
@@ -98,48 +96,48 @@ func cutPattern(line string) (pattern, rest string, ok bool) {
 }
 
 // parseAttrValues reads the attributes of one line: NAME, -NAME, !NAME and NAME=VALUE, as in gitattributes(5).
-func parseAttrValues(s string) []attrValue {
-	var out []attrValue
+func parseAttrValues(s string) []setting {
+	var out []setting
 	for _, word := range strings.Fields(s) {
 		name, value, has := strings.Cut(word, "=")
 		switch {
 		case word[0] == '-':
-			out = append(out, attrValue{word[1:], attrUnset})
+			out = append(out, setting{word[1:], Unset})
 		case word[0] == '!':
-			out = append(out, attrValue{word[1:], attrUnspecified})
+			out = append(out, setting{word[1:], Unspecified})
 		case has:
-			out = append(out, attrValue{name, value})
+			out = append(out, setting{name, value})
 		default:
-			out = append(out, attrValue{word, attrSet})
+			out = append(out, setting{word, Set})
 		}
 	}
 	return out
 }
 
-// attributes are all rules of one tree. A nil value says that no rule can
+// Attributes are all rules of one tree. A nil value says that no rule can
 // change how a file is written.
-type attributes struct {
-	files     []attrFile // weakest first
-	macros    map[string][]attrValue
-	signature string // equal for equal rules
+type Attributes struct {
+	files     []File // weakest first
+	macros    map[string][]setting
+	Signature string // equal for equal rules
 }
 
-// newAttributes combines the files of one tree. It returns nil where no rule can
+// New combines the files of one tree. It returns nil where no rule can
 // change content, so that most repositories pay nothing per file.
-func newAttributes(files []attrFile) *attributes {
-	a := &attributes{files: files, macros: map[string][]attrValue{
-		"binary": {{"diff", attrUnset}, {"merge", attrUnset}, {"text", attrUnset}},
+func New(files []File) *Attributes {
+	a := &Attributes{files: files, macros: map[string][]setting{
+		"binary": {{"diff", Unset}, {"merge", Unset}, {"text", Unset}},
 	}}
-	strength := func(f attrFile) int {
-		if f.info {
+	strength := func(f File) int {
+		if f.Info {
 			return math.MaxInt
 		}
-		return len(f.dir)
+		return len(f.Dir)
 	}
-	slices.SortStableFunc(a.files, func(x, y attrFile) int { return cmp.Compare(strength(x), strength(y)) })
+	slices.SortStableFunc(a.files, func(x, y File) int { return cmp.Compare(strength(x), strength(y)) })
 	matters, signature := false, strings.Builder{}
 	for _, f := range a.files {
-		if f.dir == "" {
+		if f.Dir == "" {
 			for name, sets := range f.macros {
 				a.macros[name] = sets
 				matters = matters || changesContent(sets)
@@ -148,9 +146,9 @@ func newAttributes(files []attrFile) *attributes {
 		for _, r := range f.rules {
 			matters = matters || changesContent(r.sets)
 		}
-		fmt.Fprintf(&signature, "%q %t %s\n", f.dir, f.info, f.id)
+		fmt.Fprintf(&signature, "%q %t %s\n", f.Dir, f.Info, f.ID)
 	}
-	a.signature = signature.String()
+	a.Signature = signature.String()
 	if !matters {
 		return nil
 	}
@@ -158,11 +156,11 @@ func newAttributes(files []attrFile) *attributes {
 }
 
 // changesContent reports whether files could differ from their blobs.
-func changesContent(sets []attrValue) bool {
-	return slices.ContainsFunc(sets, func(s attrValue) bool {
+func changesContent(sets []setting) bool {
+	return slices.ContainsFunc(sets, func(s setting) bool {
 		switch s.name {
 		case "filter", "working-tree-encoding", "ident":
-			return s.value != attrUnset && s.value != attrUnspecified
+			return s.value != Unset && s.value != Unspecified
 		case "eol":
 			return s.value == "crlf"
 		}
@@ -170,17 +168,17 @@ func changesContent(sets []attrValue) bool {
 	})
 }
 
-// of returns the attributes of one file. The strongest rule that sets an
+// Of returns the attributes of one file. The strongest rule that sets an
 // attribute wins: deeper folders before higher ones, later lines before
 // earlier ones.
-func (a *attributes) of(file string) map[string]string {
+func (a *Attributes) Of(file string) map[string]string {
 	got := map[string]string{}
 	for i := len(a.files) - 1; i >= 0; i-- {
 		f := a.files[i]
 		rel := file
-		if f.dir != "" {
+		if f.Dir != "" {
 			var ok bool
-			if rel, ok = strings.CutPrefix(file, f.dir+"/"); !ok {
+			if rel, ok = strings.CutPrefix(file, f.Dir+"/"); !ok {
 				continue
 			}
 		}
@@ -195,14 +193,14 @@ func (a *attributes) of(file string) map[string]string {
 
 // apply adds what a rule sets, later words first, to what is not decided yet. The
 // depth ends macros that name each other.
-func (a *attributes) apply(got map[string]string, sets []attrValue, depth int) {
+func (a *Attributes) apply(got map[string]string, sets []setting, depth int) {
 	for i := len(sets) - 1; i >= 0 && depth < 16; i-- {
 		s := sets[i]
 		if _, decided := got[s.name]; decided {
 			continue
 		}
 		got[s.name] = s.value
-		if macro, ok := a.macros[s.name]; ok && s.value == attrSet {
+		if macro, ok := a.macros[s.name]; ok && s.value == Set {
 			a.apply(got, macro, depth+1)
 		}
 	}
@@ -210,7 +208,7 @@ func (a *attributes) apply(got map[string]string, sets []attrValue, depth int) {
 
 // matches reports whether a rule is about a path, which is relative to the folder of its .gitattributes. A pattern
 // without a slash is about the last name of the path.
-func (r attrRule) matches(rel string) bool {
+func (r rule) matches(rel string) bool {
 	if strings.HasSuffix(r.pattern, "/") {
 		return false // folders have no attributes
 	}
@@ -227,71 +225,71 @@ func (r attrRule) matches(rel string) bool {
 	return ok && wildmatch.Match(r.pattern[literal:], rest)
 }
 
-// treatment is how a file is written by its attributes.
-type treatment struct {
-	eol    eolMode
-	lfs    bool
-	refuse string // an attribute that cannot be honoured here, or ""
+// Treatment is how a file is written by its attributes.
+type Treatment struct {
+	Ends   LineEnds
+	LFS    bool
+	Refuse string // an attribute that cannot be honoured here, or ""
 }
 
-// treat returns how a file is to be written.
-func (a *attributes) treat(file string) treatment {
+// Treat returns how a file is to be written.
+func (a *Attributes) Treat(file string) Treatment {
 	if a == nil {
-		return treatment{}
+		return Treatment{}
 	}
-	got := a.of(file)
-	t := treatment{eol: eolOf(got)}
+	got := a.Of(file)
+	t := Treatment{Ends: eolOf(got)}
 	if filter := got["filter"]; filter == "lfs" {
-		t.lfs = true
+		t.LFS = true
 	} else if isOn(filter) {
-		t.refuse = "filter=" + filter
+		t.Refuse = "filter=" + filter
 	}
 	if isOn(got["ident"]) {
-		t.refuse = "ident"
+		t.Refuse = "ident"
 	}
 	if enc := got["working-tree-encoding"]; isOn(enc) && !strings.EqualFold(enc, "UTF-8") && !strings.EqualFold(enc, "UTF8") {
-		t.refuse = "working-tree-encoding=" + enc
+		t.Refuse = "working-tree-encoding=" + enc
 	}
 	return t
 }
 
 // isOn reports whether an attribute is set, with a value or without.
 func isOn(value string) bool {
-	return value != "" && value != attrUnset && value != attrUnspecified
+	return value != "" && value != Unset && value != Unspecified
 }
 
-// eolMode says whether line endings become CR LF.
-type eolMode int
+// LineEnds says whether line endings become CR LF.
+type LineEnds int
 
 const (
-	eolAsIs   eolMode = iota
-	eolCRLF           // always
-	eolIfText         // only when the content looks like text without CRs
+	AsIs       LineEnds = iota
+	crlf                // always
+	crlfIfText          // only when the content looks like text without CRs
 )
 
 // eolOf follows Git's order: text, then the older crlf, then eol. The user's
 // core.autocrlf and core.eol are left out on purpose.
-func eolOf(attrs map[string]string) eolMode {
+func eolOf(attrs map[string]string) LineEnds {
 	text, ok := attrs["text"]
-	if !ok || text == attrUnspecified {
+	if !ok || text == Unspecified {
 		text = attrs["crlf"]
 	}
 	switch {
-	case text == attrUnset, attrs["eol"] != "crlf":
-		return eolAsIs
+	case text == Unset, attrs["eol"] != "crlf":
+		return AsIs
 	case text == "auto":
-		return eolIfText
+		return crlfIfText
 	}
-	return eolCRLF
+	return crlf
 }
 
-// convert returns content with the line endings of the mode.
-func (m eolMode) convert(content []byte) []byte {
-	if m == eolAsIs {
+// Convert returns content with the line endings of the mode.
+func (m LineEnds) Convert(content []byte) []byte {
+	if m == AsIs {
 		return content
 	}
 	s := countBytes(content)
-	if s.loneLF == 0 || m == eolIfText && (s.crlf > 0 || s.binary()) {
+	if s.loneLF == 0 || m == crlfIfText && (s.crlf > 0 || s.binary()) {
 		return content
 	}
 	out := make([]byte, 0, len(content)+s.loneLF)
@@ -342,47 +340,37 @@ func (s byteCounts) binary() bool {
 	return s.loneCR > 0 || s.nul > 0 || s.printable>>7 < s.nonPrintable
 }
 
-const lfsPointerMax = 1024 // bytes; larger blobs are never pointers
+const LFSPointerMax = 1024 // bytes; larger blobs are never pointers
 
-// lfsPointer stands in the repository for a file kept by Git LFS.
-type lfsPointer struct {
-	oid  string // SHA-256 in hex
-	size int64  // bytes
+// LFSPointer stands in the repository for a file kept by Git LFS.
+type LFSPointer struct {
+	ID   string // SHA-256 in hex
+	Size int64  // bytes
 }
 
 // IsLFSPointer reports whether a blob stands in for a file kept by Git LFS.
 func IsLFSPointer(blob []byte) bool {
-	_, ok := parseLFSPointer(blob)
+	_, ok := ParseLFSPointer(blob)
 	return ok
 }
 
-// parseLFSPointer reports whether a blob is a pointer.
-func parseLFSPointer(blob []byte) (lfsPointer, bool) {
-	if len(blob) >= lfsPointerMax {
-		return lfsPointer{}, false
+// ParseLFSPointer reports whether a blob is a pointer.
+func ParseLFSPointer(blob []byte) (LFSPointer, bool) {
+	if len(blob) >= LFSPointerMax {
+		return LFSPointer{}, false
 	}
 	first, rest, _ := strings.Cut(string(blob), "\n")
 	if first != "version https://git-lfs.github.com/spec/v1" && first != "version https://hawser.github.com/spec/v1" {
-		return lfsPointer{}, false
+		return LFSPointer{}, false
 	}
-	var p lfsPointer
+	var p LFSPointer
 	for line := range strings.SplitSeq(rest, "\n") {
-		if oid, ok := strings.CutPrefix(line, "oid sha256:"); ok && len(oid) == 64 && isHex(oid) {
-			p.oid = oid
+		if oid, ok := strings.CutPrefix(line, "oid sha256:"); ok && len(oid) == 64 && strings.Trim(oid, "0123456789abcdef") == "" {
+			p.ID = oid
 		}
 		if size, ok := strings.CutPrefix(line, "size "); ok {
-			p.size, _ = strconv.ParseInt(size, 10, 64)
+			p.Size, _ = strconv.ParseInt(size, 10, 64)
 		}
 	}
-	return p, p.oid != ""
-}
-
-// lfsFile returns the path of the content of a pointer, "" when it is absent or
-// truncated.
-func (l layout) lfsFile(p lfsPointer) string {
-	file := filepath.Join(l.commonDir, "lfs", "objects", p.oid[:2], p.oid[2:4], p.oid)
-	if fi, err := os.Stat(file); err != nil || !fi.Mode().IsRegular() || fi.Size() != p.size {
-		return ""
-	}
-	return file
+	return p, p.ID != ""
 }

@@ -1,0 +1,62 @@
+package packs
+
+import (
+	"container/list"
+	"sync"
+)
+
+// mostBases is how many bytes of bases are kept.
+const mostBases = 32 << 20
+
+// baseKey says where an object lies.
+type baseKey struct {
+	pack   int
+	offset int64
+}
+
+// base is an object from which others differ. Nobody changes its data.
+type base struct {
+	kind string
+	data []byte
+}
+
+// bases keeps the objects that served as a base last: neighbours in a history differ from the same.
+type bases struct {
+	mu    sync.Mutex
+	byKey map[baseKey]*list.Element // of kept
+	order *list.List                // the last used first
+	bytes int
+}
+
+// kept is an element of the order.
+type kept struct {
+	key baseKey
+	base
+}
+
+func newBases() *bases { return &bases{byKey: map[baseKey]*list.Element{}, order: list.New()} }
+
+func (b *bases) get(key baseKey) (base, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := b.byKey[key]
+	if at == nil {
+		return base{}, false
+	}
+	b.order.MoveToFront(at)
+	return at.Value.(kept).base, true
+}
+
+func (b *bases) add(key baseKey, object base) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.byKey[key] != nil || len(object.data) > mostBases/4 {
+		return
+	}
+	b.byKey[key] = b.order.PushFront(kept{key, object})
+	for b.bytes += len(object.data); b.bytes > mostBases; {
+		last := b.order.Remove(b.order.Back()).(kept)
+		delete(b.byKey, last.key)
+		b.bytes -= len(last.data)
+	}
+}

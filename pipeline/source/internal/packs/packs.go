@@ -1,0 +1,234 @@
+// Package packs reads the objects of a repository of SHA-1 ids, packed and loose. A [Store] is for several goroutines: all
+// exports share one, with its descriptors and its cache, whose size is bounded.
+//
+// Opening one reads 1 KiB of each pack index; an object costs two or three positioned reads. Files are not mapped: one that
+// is cut off while it is open is an error of a read, where a mapping would end the process by a signal, and pages of packs
+// do not count as our memory.
+//
+// Nobody here checks that an object is what its id says; the reader of its content does. go-git, whose storages serve one
+// goroutine each and parse whole indexes, reads what is too large to be held in memory.
+package packs
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing/format/objfile"
+)
+
+// Most is the size in bytes from which on an object is not held in memory.
+const Most = 16 << 20
+
+// Errors of Open. Others are those of the system, of files that cannot be read.
+var (
+	ErrNotFound = errors.New("object not found")
+	ErrTooLarge = errors.New("a delta of a large object")
+	ErrDamaged  = errors.New("damaged")
+)
+
+// Object is what a Store has found.
+type Object struct {
+	Kind    string // "commit", "tree", "blob" or "tag"
+	Size    int64  // bytes
+	Content io.ReadCloser
+}
+
+// Store reads the objects in some folders, as the folder objects of a repository and its alternates are.
+type Store struct {
+	dirs  []string
+	bases *bases
+
+	mu    sync.RWMutex
+	packs []*pack
+}
+
+// New opens the packs of these folders. A pack of a kind that is not known here is an error.
+func New(dirs []string) (*Store, error) {
+	s := &Store{dirs: dirs, bases: newBases()}
+	if err := s.list(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close closes all packs.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, p := range s.packs {
+		errs = append(errs, p.close())
+	}
+	s.packs = nil
+	return errors.Join(errs...)
+}
+
+// list opens the packs that are new. Those that are gone stay open: what they hold is still true, and may be being read.
+func (s *Store) list() error {
+	for _, dir := range s.dirs {
+		names, err := filepath.Glob(filepath.Join(escape.Replace(dir), "pack", "*.idx"))
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			name = strings.TrimSuffix(name, ".idx")
+			if slices.ContainsFunc(s.packs, func(p *pack) bool { return p.name == name }) {
+				continue
+			}
+			p, err := open(name, len(s.packs))
+			if errors.Is(err, fs.ErrNotExist) { // it is being removed, or its pack is not there yet
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("open %s: %w", name, err)
+			}
+			s.packs = append(s.packs, p)
+		}
+	}
+	return nil
+}
+
+// escape keeps a folder's name from being a pattern.
+var escape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// relist looks for packs that have come since they were listed.
+func (s *Store) relist() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list()
+}
+
+// Open finds an object by its id in hex. The caller closes its content. Packs that a gc or a fetch has made since they were
+// listed are found too.
+func (s *Store) Open(id string) (Object, error) {
+	o, err := s.find(id)
+	if errors.Is(err, ErrNotFound) {
+		if err := s.relist(); err != nil {
+			return Object{}, err
+		}
+		return s.find(id)
+	}
+	return o, err
+}
+
+func (s *Store) find(id string) (Object, error) {
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != idLen {
+		return Object{}, ErrNotFound
+	}
+	s.mu.RLock()
+	packs := s.packs
+	s.mu.RUnlock()
+	for _, p := range packs {
+		at, found, err := p.find(raw)
+		if err != nil {
+			return Object{}, err
+		}
+		if found {
+			return s.object(p, at)
+		}
+	}
+	for _, dir := range s.dirs {
+		f, err := os.Open(filepath.Join(dir, id[:2], id[2:]))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Object{}, err
+		}
+		return loose(f)
+	}
+	return Object{}, ErrNotFound
+}
+
+// loose reads the head of an object in a file of its own.
+func loose(f *os.File) (Object, error) {
+	r, err := objfile.NewReader(f)
+	if err != nil {
+		f.Close()
+		return Object{}, damagedIn(f.Name(), err)
+	}
+	kind, size, err := r.Header()
+	if err == nil && size <= Most {
+		var data []byte
+		if data, err = io.ReadAll(io.LimitReader(r, size+1)); err == nil && int64(len(data)) != size {
+			err = io.ErrUnexpectedEOF
+		}
+		if err == nil {
+			r.Close()
+			return Object{kind.String(), size, io.NopCloser(bytes.NewReader(data))}, f.Close()
+		}
+	}
+	if err != nil {
+		r.Close()
+		f.Close()
+		return Object{}, damagedIn(f.Name(), err)
+	}
+	return Object{kind.String(), size, content{r, f}}, nil
+}
+
+// damagedIn tells a file that cannot be understood from one that cannot be read.
+func damagedIn(file string, err error) error {
+	var failed *os.PathError
+	if errors.As(err, &failed) {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", ErrDamaged, file, err)
+}
+
+// content is that of a loose object.
+type content struct {
+	*objfile.Reader
+	file *os.File
+}
+
+// Read implements io.Reader.
+func (c content) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	if err != nil && err != io.EOF {
+		err = damagedIn(c.file.Name(), err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (c content) Close() error { return errors.Join(c.Reader.Close(), c.file.Close()) }
+
+// Prefixed are the ids that begin with a prefix in hex of two digits or more.
+func (s *Store) Prefixed(prefix string) ([]string, error) {
+	s.mu.RLock()
+	packs := s.packs
+	s.mu.RUnlock()
+	found := map[string]bool{}
+	for _, p := range packs {
+		if err := p.prefixed(prefix, found); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range s.dirs {
+		entries, err := os.ReadDir(filepath.Join(dir, prefix[:2]))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if id := prefix[:2] + e.Name(); len(id) == 2*idLen && strings.HasPrefix(id, prefix) {
+				found[id] = true
+			}
+		}
+	}
+	var ids []string
+	for id := range found {
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
