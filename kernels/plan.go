@@ -72,6 +72,7 @@ type Plan struct {
 	Keep       []string `json:",omitempty"` // paths of the user's work tree that every candidate gets where its commit has none
 	Kept       string   `json:",omitempty"` // digest of what is there
 	InWorktree bool     `json:",omitempty"` // candidates are linked work trees of the repository
+	Home       string   `json:",omitempty"` // a folder that the text of [Inline] names, for which it names the export
 }
 
 // Limit bounds a phase: by a time, or by a multiple of the time in the good revision.
@@ -173,6 +174,19 @@ func Script(argv []string) (at int, name string) {
 		return at, ""
 	}
 	return at, argv[at]
+}
+
+// Inline is the index of the program text in a command such as sh -c TEXT; 0 where there is none.
+func Inline(argv []string) int {
+	if len(argv) == 0 || !interpreter.MatchString(filepath.Base(argv[0])) {
+		return 0
+	}
+	for i := 1; i+1 < len(argv) && strings.HasPrefix(argv[i], "-"); i++ {
+		if !strings.HasPrefix(argv[i], "--") && strings.HasSuffix(argv[i], "c") {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // Scripts returns the files of the project that a plan compiles or starts and that no

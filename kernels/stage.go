@@ -97,6 +97,11 @@ func (f File) mode() os.FileMode {
 	return 0o644
 }
 
+// Rehome is a text in which what named one folder names another.
+func Rehome(text, from, to string) string {
+	return folderName(from).ReplaceAllString(text, strings.ReplaceAll(to, "$", "$$")+"$1")
+}
+
 // Names reports whether a text names a folder or what is in it.
 func Names(text, folder string) bool { return folderName(folder).MatchString(text) }
 
@@ -122,7 +127,7 @@ func (p Plan) Write(root string) error {
 		}
 		text := []byte(f.Text)
 		if f.Home != "" {
-			text = folderName(f.Home).ReplaceAll(text, []byte(strings.ReplaceAll(root, "$", "$$")+"$1"))
+			text = []byte(Rehome(f.Text, f.Home, root))
 		}
 		if f.Source != "" {
 			var err error

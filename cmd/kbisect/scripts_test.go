@@ -94,6 +94,8 @@ test $(git rev-list --count v1.0..HEAD) -lt 5 && git grep -q fine HEAD -- state 
 		{name: "all is cleaned", script: "git clean -qfdx -e t.sh -e vendor -e data -e fix.patch || exit 125\nmake -s || exit 125\ngrep -q fine app"},
 		{name: "a script outside", outside: true, script: "grep -q fine state"},
 		{name: "a script outside with the absolute path", outside: true, script: "cd REPO && make -s || exit 125\ngrep -q fine app"},
+		{name: "a line of shell with the absolute path", argv: []string{"sh", "-c", "cd REPO && make -s || exit 125; grep -q fine app"}},
+		{name: "a linked work tree and a script outside with the absolute path", options: []string{"--in-worktree"}, outside: true, script: "cd REPO && make -s || exit 125\ngrep -q fine app && test \"$(pwd -P)\" = \"$(git rev-parse --show-toplevel)\""},
 		{name: "a link to the repository", link: true, argv: []string{"REPO/ci/check.sh"}},
 		{name: "a script that takes a link to the repository", link: true, script: "cd REPO && make -s || exit 125\ngrep -q fine app"},
 		{name: "a script outside that takes a link to the repository", link: true, outside: true, script: "cd REPO && make -s || exit 125\ngrep -q fine app"},

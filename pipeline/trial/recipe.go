@@ -114,6 +114,9 @@ func (p Recipe) Stages(c bisect.Candidate) []kernels.Stage {
 // Other arguments are the candidate's business. The warning is about a compiled program, the same for every commit.
 func (p Recipe) Argv(w *workspace.Workspace, run []string) (argv []string, warning string) {
 	argv = slices.Clone(run)
+	if text := kernels.Inline(argv); text > 0 && p.Plan.Home != "" {
+		argv[text] = kernels.Rehome(argv[text], p.Plan.Home, w.Dir)
+	}
 	i, name := kernels.Script(run)
 	if p.WorkTree == "" || name == "" || exists(filepath.Join(p.WorkDir(w), name)) {
 		return argv, ""

@@ -90,7 +90,7 @@ func (r reader) localArgv(argv []string) (out []string, script *kernels.File) {
 		out = append(out, word)
 	}
 	at, _ := kernels.Script(out)
-	if r.q.InWorktree || !filepath.IsAbs(out[at]) {
+	if !filepath.IsAbs(out[at]) {
 		return out, nil
 	}
 	file, ok := readOverlay(filepath.Dir(out[at]), filepath.Base(out[at]))
@@ -101,10 +101,51 @@ func (r reader) localArgv(argv []string) (out []string, script *kernels.File) {
 	if home == "" {
 		return out, nil
 	}
+	if shell := shellOf(out[:at], file.Text); r.q.InWorktree && shell != nil && len(file.Text) < mostInline { // whose git directory holds no files of ours
+		return slices.Concat(shell, []string{"-c", file.Text}, out[at:]), nil
+	} else if r.q.InWorktree {
+		r.warnNow(fmt.Sprintf("%s names %s, which is no candidate\nhint: git rev-parse --show-toplevel names the candidate; or leave out --in-worktree", out[at], home))
+		return out, nil
+	}
 	r.warnNow(fmt.Sprintf("%s names %s: in candidates that is their own folder", out[at], home))
 	file.Name, file.Home = path.Join(".git", "kbisect", file.Name), home
 	out[at] = "./" + file.Name
 	return out, &file
+}
+
+// mostInline is how long a text may be that is one word of a command: Linux takes 128 KiB.
+const mostInline = 128 << 10
+
+// shellOf is the shell that runs a script: the one before it in the command, or that of its first line; nil where that is
+// another interpreter.
+func shellOf(before []string, script string) []string {
+	line, _, _ := strings.Cut(script, "\n")
+	if shebang, ok := strings.CutPrefix(line, "#!"); ok && len(before) == 0 {
+		before = strings.Fields(shebang)
+		if len(before) > 1 && filepath.Base(before[0]) == "env" {
+			before = before[1:]
+		}
+	}
+	if len(before) == 0 {
+		return []string{"/bin/sh"}
+	}
+	if slices.Contains([]string{"sh", "dash", "bash", "zsh", "ksh"}, filepath.Base(before[0])) {
+		return before
+	}
+	return nil
+}
+
+// namedInline is the path of the work tree that the text of a command such as sh -c TEXT names; "" where it names none.
+func (r reader) namedInline(argv []string) string {
+	at := kernels.Inline(argv)
+	if at == 0 {
+		return ""
+	}
+	home := r.namedIn(argv[at])
+	if home != "" {
+		r.warnNow(fmt.Sprintf("the command names %s: in candidates that is their own folder", home))
+	}
+	return home
 }
 
 // namedIn is the path of the work tree that a script names: the real one, or the one by which the user came, through
