@@ -39,12 +39,13 @@ fixtures/realpython:
 fixtures/slurm:
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/metric bisect/sets bisect/sets/lattice
 kernels: bisect bisect/hint kernels/harness kernels/internal/plainfile kernels/kernelbot kernels/protocol
-kernels/cuda: bisect bisect/metric kernels/protocol
+kernels/cuda: bisect bisect/metric kernels/lazy kernels/protocol
 kernels/harness: bisect/hint
 kernels/internal/plainfile:
 kernels/kernelbot: bisect/hint kernels/internal/plainfile kernels/protocol
 kernels/metrics: bisect bisect/metric kernels/protocol
-kernels/protocol: bisect bisect/metric
+kernels/lazy:
+kernels/protocol: bisect bisect/metric kernels/lazy
 pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
 pipeline/cache: bisect/hint
 pipeline/capacity: pipeline/proc
@@ -74,8 +75,8 @@ pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernel
 pipeline/workspace: bisect pipeline/folder pipeline/proc pipeline/reads pipeline/source
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
 cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/remote pipeline/source/owner pipeline/trial
-cmd/kbisect/internal/detect: bisect/metric cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot pipeline/source
-cmd/kbisect/internal/doctor: bisect bisect/belief bisect/belief/levels bisect/compare bisect/hint bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/preview cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/store pipeline/workspace
+cmd/kbisect/internal/detect: bisect/metric cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot kernels/lazy pipeline/source
+cmd/kbisect/internal/doctor: bisect bisect/belief bisect/belief/levels bisect/compare bisect/hint bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/preview cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/remote pipeline/source pipeline/store pipeline/workspace
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/explain: bisect bisect/compare bisect/metric bisect/report cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels kernels/cuda pipeline pipeline/proc pipeline/store
 cmd/kbisect/internal/gate: bisect bisect/compare bisect/metric bisect/report bisect/report/ci bisect/report/page bisect/report/render bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/source pipeline/source/hunks

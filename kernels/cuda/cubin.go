@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbisect/kbisect/kernels/lazy"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
@@ -126,7 +127,7 @@ func Artefact(program []byte) (device, host string, err error) {
 		return device, "", nil
 	}
 	h := sha256.New()
-	if err := sections(h, program, hostNoise); err != nil {
+	if err := sections(h, program, hostNoise()); err != nil {
 		return "", "", err
 	}
 	return device, hex.EncodeToString(h.Sum(nil)), nil
@@ -146,7 +147,7 @@ func deviceDigest(codes []DeviceCode) (string, error) {
 		if c.Kind == "ptx" && c.Arch <= newest {
 			continue
 		}
-		d := fmt.Sprintf("%s %d %x", c.Kind, c.Arch, sha256.Sum256(pathNoise.ReplaceAll(c.Data, []byte("${1}00000000_"))))
+		d := fmt.Sprintf("%s %d %x", c.Kind, c.Arch, sha256.Sum256(pathNoise().ReplaceAll(c.Data, []byte("${1}00000000_"))))
 		if c.Kind == "elf" && !c.Compressed {
 			sum, err := cubinDigest(c.Data)
 			if err != nil {
@@ -165,10 +166,10 @@ func deviceDigest(codes []DeviceCode) (string, error) {
 
 // hostNoise matches sections of a host program that do not change what it does, and those
 // that hold the device code.
-var hostNoise = regexp.MustCompile(`^(\.nv_fatbin|__nv_relfatbin|\.note\..*|\.comment|\.gnu_debuglink|\.gnu_debugdata|__nv_module_id|\.nv_module_id)$`)
+var hostNoise = lazy.Pattern(`^(\.nv_fatbin|__nv_relfatbin|\.note\..*|\.comment|\.gnu_debuglink|\.gnu_debugdata|__nv_module_id|\.nv_module_id)$`)
 
 // debugSection matches sections for debuggers and linkers in any ELF file.
-var debugSection = regexp.MustCompile(`^(\.rela?)?(\.z?debug_.*|\.nv_debug_.*)$|^\.(shstrtab|strtab|symtab)$|^\.note\.nv\..*$|^\.nv\.callgraph$`)
+var debugSection = lazy.Pattern(`^(\.rela?)?(\.z?debug_.*|\.nv_debug_.*)$|^\.(shstrtab|strtab|symtab)$|^\.note\.nv\..*$|^\.nv\.callgraph$`)
 
 // maxSections is the largest number of sections in a file.
 const maxSections = 1 << 16
@@ -202,7 +203,7 @@ func sections(h hash.Hash, data []byte, noise *regexp.Regexp) (err error) {
 	slices.SortStableFunc(sorted, func(a, b *elf.Section) int { return strings.Compare(kernelName(a.Name), kernelName(b.Name)) })
 	for _, s := range sorted {
 		host := noise != nil
-		if debugSection.MatchString(s.Name) || host && (noise.MatchString(s.Name) || s.Flags&elf.SHF_ALLOC == 0) {
+		if debugSection().MatchString(s.Name) || host && (noise.MatchString(s.Name) || s.Flags&elf.SHF_ALLOC == 0) {
 			continue
 		}
 		if err := section(h, data, s); err != nil {
@@ -222,6 +223,6 @@ func section(h hash.Hash, data []byte, s *elf.Section) error {
 	if s.Offset > uint64(len(data)) || s.FileSize > uint64(len(data))-s.Offset {
 		return io.ErrUnexpectedEOF
 	}
-	h.Write(pathNoise.ReplaceAll(data[s.Offset:s.Offset+s.FileSize], []byte("${1}00000000_")))
+	h.Write(pathNoise().ReplaceAll(data[s.Offset:s.Offset+s.FileSize], []byte("${1}00000000_")))
 	return nil
 }

@@ -1,6 +1,10 @@
 package cuda
 
-import "regexp"
+import (
+	"regexp"
+
+	"github.com/kbisect/kbisect/kernels/lazy"
+)
 
 // Family is a group of instructions with their number in a kernel.
 type Family struct {
@@ -11,7 +15,7 @@ type Family struct {
 // families groups opcodes; the first match counts.
 var families = []struct {
 	name string
-	code *regexp.Regexp
+	code func() *regexp.Regexp
 }{
 	{"tensor", opcodes(`[HIDQBO]G?MMA|UTC[A-Z]*MMA`)},
 	{"local memory (spills)", opcodes(`LDL|STL`)},
@@ -29,7 +33,7 @@ var families = []struct {
 	{"integer", opcodes(`U?(IADD|IADD3|IMAD|IMUL|LEA|LOP|LOP3|SHF|SHL|SHR|ISETP|IMNMX|VIMNMX|VIADD|IABS|POPC|FLO|BREV|BMSK|SGXT|PLOP3|PSETP|XMAD|IDP|VIADDMNMX|ISCADD)`)},
 }
 
-func opcodes(pattern string) *regexp.Regexp { return regexp.MustCompile("^(" + pattern + ")$") }
+func opcodes(names string) func() *regexp.Regexp { return lazy.Pattern("^(" + names + ")$") }
 
 // Mix counts the instructions of a kernel by family, in a fixed order. The last family holds
 // all other instructions.
@@ -42,7 +46,7 @@ func Mix(f Function) []Family {
 	for code, n := range f.Histogram {
 		at := len(families)
 		for i, x := range families {
-			if x.code.MatchString(code) {
+			if x.code().MatchString(code) {
 				at = i
 				break
 			}

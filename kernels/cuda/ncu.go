@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/kernels/lazy"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
@@ -73,12 +74,12 @@ func Ncu(ncu string, pass NcuPass, kernels []string, log string) []string {
 	return append(argv, "--launch-count", "20")
 }
 
-var ncuVersion = regexp.MustCompile(`(?m)^Version ([0-9][0-9.]*)`)
+var ncuVersion = lazy.Pattern(`(?m)^Version ([0-9][0-9.]*)`)
 
 // NcuVersion reads the output of `ncu --version`; "" if there is none. The meaning of a metric
 // changes between versions, so values of different versions must not be compared.
 func NcuVersion(output []byte) string {
-	if m := ncuVersion.FindSubmatch(output); m != nil {
+	if m := ncuVersion().FindSubmatch(output); m != nil {
 		return string(m[1])
 	}
 	return ""
@@ -197,11 +198,11 @@ func (c *ncuColumns) measured(i int, v float64) Measured {
 }
 
 // thousands matches a number with separators, which ncu writes in some locales.
-var thousands = regexp.MustCompile(`^-?\d{1,3}(,\d{3})+(\.\d+)?$`)
+var thousands = lazy.Pattern(`^-?\d{1,3}(,\d{3})+(\.\d+)?$`)
 
 // ncuNumber reads a value, with or without separators of thousands.
 func ncuNumber(s string) (float64, bool) {
-	if thousands.MatchString(s) {
+	if thousands().MatchString(s) {
 		s = strings.ReplaceAll(s, ",", "")
 	}
 	v, err := strconv.ParseFloat(s, 64)

@@ -2,12 +2,12 @@ package cuda
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/lazy"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
@@ -28,10 +28,10 @@ type Usage struct {
 const maxKernels = 1 << 14
 
 var (
-	ptxasEntry  = regexp.MustCompile(`Compiling entry function '([^']+)' for '(sm_[0-9a-z]+)'`)
-	ptxasFrame  = regexp.MustCompile(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
-	ptxasUsed   = regexp.MustCompile(`Used (\d+) registers`)
-	ptxasBytes  = regexp.MustCompile(`(\d+)(?:\+(\d+))? bytes (smem|lmem|cmem\[\d+\])`)
+	ptxasEntry  = lazy.Pattern(`Compiling entry function '([^']+)' for '(sm_[0-9a-z]+)'`)
+	ptxasFrame  = lazy.Pattern(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
+	ptxasUsed   = lazy.Pattern(`Used (\d+) registers`)
+	ptxasBytes  = lazy.Pattern(`(\d+)(?:\+(\d+))? bytes (smem|lmem|cmem\[\d+\])`)
 	ptxasAnchor = []byte("ptxas")
 )
 
@@ -42,7 +42,7 @@ func Ptxas(output []byte) []Usage {
 	var now *Usage
 	for raw := range bytes.Lines(output) {
 		line := string(raw[:min(len(raw), protocol.MaxLine)])
-		if m := ptxasEntry.FindStringSubmatch(line); m != nil {
+		if m := ptxasEntry().FindStringSubmatch(line); m != nil {
 			if len(all) == maxKernels {
 				break
 			}
@@ -64,15 +64,15 @@ func Ptxas(output []byte) []Usage {
 // ptxas takes in what one line says of the kernel. Constant memory is listed by bank, shared memory with a static and a
 // driver part.
 func (u *Usage) ptxas(line string) {
-	if m := ptxasFrame.FindStringSubmatch(line); m != nil {
+	if m := ptxasFrame().FindStringSubmatch(line); m != nil {
 		u.Stack, u.SpillStores, u.SpillLoads = atoi(m[1]), atoi(m[2]), atoi(m[3])
 	}
-	m := ptxasUsed.FindStringSubmatch(line)
+	m := ptxasUsed().FindStringSubmatch(line)
 	if m == nil {
 		return
 	}
 	u.Registers = atoi(m[1])
-	for _, b := range ptxasBytes.FindAllStringSubmatch(line, -1) {
+	for _, b := range ptxasBytes().FindAllStringSubmatch(line, -1) {
 		n := atoi(b[1]) + atoi(b[2])
 		switch b[3][0] {
 		case 's':
@@ -95,9 +95,9 @@ func atoi(s string) int {
 }
 
 var (
-	resourceArch  = regexp.MustCompile(`^arch = (sm_[0-9a-z]+)\s*$`)
-	resourceName  = regexp.MustCompile(`^ ?Function (\S+):\s*$`)
-	resourceValue = regexp.MustCompile(`([A-Z]+)(?:\[\d+\])?:(\d+)`)
+	resourceArch  = lazy.Pattern(`^arch = (sm_[0-9a-z]+)\s*$`)
+	resourceName  = lazy.Pattern(`^ ?Function (\S+):\s*$`)
+	resourceValue = lazy.Pattern(`([A-Z]+)(?:\[\d+\])?:(\d+)`)
 )
 
 // Resources reads the output of `cuobjdump --dump-resource-usage`: the usage in a finished
@@ -107,10 +107,10 @@ func Resources(output []byte) []Usage {
 	arch, open := "", false
 	for raw := range bytes.Lines(output) {
 		line := string(raw[:min(len(raw), protocol.MaxLine)])
-		if m := resourceArch.FindStringSubmatch(line); m != nil {
+		if m := resourceArch().FindStringSubmatch(line); m != nil {
 			arch = m[1]
 		}
-		if m := resourceName.FindStringSubmatch(line); m != nil && len(all) < maxKernels {
+		if m := resourceName().FindStringSubmatch(line); m != nil && len(all) < maxKernels {
 			all = append(all, Usage{Kernel: kernelName(m[1]), Arch: arch})
 			open = true
 			continue
@@ -125,7 +125,7 @@ func Resources(output []byte) []Usage {
 
 // resources takes in the line of figures that follows the name of a kernel.
 func (u *Usage) resources(line string) {
-	for _, m := range resourceValue.FindAllStringSubmatch(line, -1) {
+	for _, m := range resourceValue().FindAllStringSubmatch(line, -1) {
 		n := atoi(m[2])
 		switch m[1] {
 		case "REG":
@@ -144,11 +144,11 @@ func (u *Usage) resources(line string) {
 
 // pathNoise matches the hash of the source path that nvcc puts into the names of static
 // functions and anonymous namespaces.
-var pathNoise = regexp.MustCompile(`(_GLOBAL__N__|_INTERNAL_|__nv_static_\d{1,4}__)[0-9a-f]{8}_`)
+var pathNoise = lazy.Pattern(`(_GLOBAL__N__|_INTERNAL_|__nv_static_\d{1,4}__)[0-9a-f]{8}_`)
 
 // kernelName removes from a mangled name what depends on the source path.
 func kernelName(s string) string {
-	return protocol.Plain(pathNoise.ReplaceAllString(s, "${1}00000000_"), protocol.MaxLine)
+	return protocol.Plain(pathNoise().ReplaceAllString(s, "${1}00000000_"), protocol.MaxLine)
 }
 
 // StaticSeries returns the metrics of kernels that need no device, with the kernel as case:

@@ -9,11 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/kbisect/kbisect/kernels/lazy"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
@@ -49,11 +49,11 @@ func DeviceTools(file string) (sass, resources []string) {
 }
 
 var (
-	sassArch  = regexp.MustCompile(`^\s*(?:arch = |code for )(sm_[0-9a-z]+)\s*$`)
-	sassName  = regexp.MustCompile(`^\s*Function : (\S+)\s*$`)
-	sassLine  = regexp.MustCompile(`^\s*/\*([0-9a-f]{4,8})\*/\s+(.*?);?\s*(?:/\* (0x[0-9a-f]+) \*/)?\s*$`)
-	sassExtra = regexp.MustCompile(`^\s*/\* (0x[0-9a-f]+) \*/\s*$`)
-	sassCode  = regexp.MustCompile(`^(?:@!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_]*)`)
+	sassArch  = lazy.Pattern(`^\s*(?:arch = |code for )(sm_[0-9a-z]+)\s*$`)
+	sassName  = lazy.Pattern(`^\s*Function : (\S+)\s*$`)
+	sassLine  = lazy.Pattern(`^\s*/\*([0-9a-f]{4,8})\*/\s+(.*?);?\s*(?:/\* (0x[0-9a-f]+) \*/)?\s*$`)
+	sassExtra = lazy.Pattern(`^\s*/\* (0x[0-9a-f]+) \*/\s*$`)
+	sassCode  = lazy.Pattern(`^(?:@!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_]*)`)
 )
 
 // SASS reads the output of `cuobjdump -sass` or `nvdisasm`. The digests do not depend on
@@ -71,10 +71,10 @@ func SASS(output []byte) []Function {
 	}
 	for raw := range bytes.Lines(output) {
 		line := strings.TrimRight(string(raw[:min(len(raw), protocol.MaxLine)]), "\r\n")
-		if m := sassArch.FindStringSubmatch(line); m != nil {
+		if m := sassArch().FindStringSubmatch(line); m != nil {
 			end()
 			arch = m[1]
-		} else if m := sassName.FindStringSubmatch(line); m != nil {
+		} else if m := sassName().FindStringSubmatch(line); m != nil {
 			end()
 			if len(all) == maxKernels {
 				return all
@@ -99,19 +99,19 @@ type sassDigest struct {
 // line takes in one line of code. Newer devices print the second half of an encoding on a line of its own. NOPs behind
 // the last instruction only fill the cache line.
 func (d *sassDigest) line(line string) {
-	if m := sassExtra.FindStringSubmatch(line); m != nil {
+	if m := sassExtra().FindStringSubmatch(line); m != nil {
 		fmt.Fprintln(d.sum, m[1])
 		if d.width == 8 {
 			d.width = 16
 		}
 		return
 	}
-	m := sassLine.FindStringSubmatch(line)
+	m := sassLine().FindStringSubmatch(line)
 	if m == nil {
 		return
 	}
 	address, err := strconv.ParseInt(m[1], 16, 64)
-	code := sassCode.FindStringSubmatch(m[2])
+	code := sassCode().FindStringSubmatch(m[2])
 	if err != nil || code == nil {
 		return
 	}

@@ -96,8 +96,8 @@ func TestSASS(t *testing.T) {
 			t.Errorf("%d %s, want %d", reverse.Histogram[code], code, n)
 		}
 	}
-	noise := pathNoise.FindSubmatch(static(t, "sass.txt"))
-	moved := SASS(pathNoise.ReplaceAll(static(t, "sass.txt"), []byte("${1}12345678_")))
+	noise := pathNoise().FindSubmatch(static(t, "sass.txt"))
+	moved := SASS(pathNoise().ReplaceAll(static(t, "sass.txt"), []byte("${1}12345678_")))
 	if noise == nil || moved[0].Digest != fs[0].Digest || moved[0].Name != fs[0].Name {
 		t.Errorf("the folder of the source shows: %+v", moved[0])
 	}

@@ -3,9 +3,9 @@ package protocol
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
 // Exit codes of KernelBot's evaluation programs.
@@ -74,14 +74,14 @@ func (p *Popcorn) wrongReason(exit int) string {
 
 // buildErrors matches the final errors of tools that a program or a build tool starts:
 // ninja, PyTorch's extension loader, nvcc, ptxas, Triton and linkers.
-var buildErrors = regexp.MustCompile(`(?m)^.*(ninja: build stopped|Error building extension '|Error compiling objects for extension|` +
+var buildErrors = lazy.Pattern(`(?m)^.*(ninja: build stopped|Error building extension '|Error compiling objects for extension|` +
 	`nvcc fatal   ?:|ptxas (fatal|error)   ?:|triton\.compiler\.errors\.|\d+ errors? detected in the compilation of|` +
 	`collect2: error: ld returned|: undefined reference to ).*$`)
 
 // BuildError returns the first line of an output in which a compiler gave up, for programs
 // that compile while they run.
 func BuildError(output []byte) (line string, ok bool) {
-	m := buildErrors.Find(output)
+	m := buildErrors().Find(output)
 	if m == nil {
 		return "", false
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
 // Fault is a message of a driver or a runtime that blames the machine. It proves nothing,
@@ -39,7 +41,7 @@ const (
 var faultTexts = []struct {
 	kind FaultKind
 	all  []string
-	near *regexp.Regexp
+	near func() *regexp.Regexp
 }{
 	{NoDevice, []string{"no cuda-capable device is detected"}, nil}, // 100
 	{NoDevice, []string{"cudaerrornodevice"}, nil},
@@ -112,8 +114,8 @@ const nearLines = 4
 var (
 	// foreign is how PyTorch reports other processes on the device. In a container, where it
 	// does not know its own PID on the host, it reports itself in the same way.
-	foreign = regexp.MustCompile(`process \d+ has [0-9.]+ ([kmgt]ib|bytes) memory in use`)
-	fork    = regexp.MustCompile(`\b_?(os\.)?fork(_exec)?\(`)
+	foreign = lazy.Pattern(`process \d+ has [0-9.]+ ([kmgt]ib|bytes) memory in use`)
+	fork    = lazy.Pattern(`\b_?(os\.)?fork(_exec)?\(`)
 )
 
 // FindFault returns the first message in a program's output that blames the machine.
@@ -140,7 +142,7 @@ func isFault(i int, lines []string) bool {
 			return false
 		}
 	}
-	return t.near == nil || t.near.MatchString(strings.Join(lines, ""))
+	return t.near == nil || t.near().MatchString(strings.Join(lines, ""))
 }
 
 // Missing is what a program asked for and this machine does not have, by the words of its output.
@@ -155,33 +157,33 @@ const programWord = `['"‘“]?([\w.+-]+)['"’”]?`
 
 var (
 	// noProgram matches how shells, make and programs that start others report one that is not in PATH.
-	noProgram = regexp.MustCompile(`(?m)^(?:` +
+	noProgram = lazy.Pattern(`(?m)^(?:` +
 		`(?:.*: (?:line )?\d+: |\S*sh: )(?:exec: )?` + programWord + `: (?:command )?not found` +
 		`|.*(?:command not found|Unknown command): ` + programWord +
 		`|(?:\S*/)?(?:g?make(?:\[\d+\])?|env|timeout|nice|nohup|time|xargs|sudo): (?:\*\*\* |failed to run command |cannot run )?` + programWord + `: (?:[Cc]ommand not found|No such file or directory)` +
 		`)\r?$`)
 	// passedOn matches the last words of build tools about a command that was not found or that failed.
-	passedOn = regexp.MustCompile(`(?m)^.*\*\*\* .*Error 127\b|^ninja: build stopped`)
+	passedOn = lazy.Pattern(`(?m)^.*\*\*\* .*Error 127\b|^ninja: build stopped`)
 	// noTool matches what CMake, gcc, nvcc, Triton and PyTorch print that look for a tool by themselves, with its name
 	// where they do not say it.
 	noTool = []struct {
-		text *regexp.Regexp
+		text func() *regexp.Regexp
 		name string
 	}{
-		{regexp.MustCompile(`(?m)^.*No CMAKE_CUDA_COMPILER could be found.*$`), "nvcc"},
-		{regexp.MustCompile(`(?m)^.*No CMAKE_C_COMPILER could be found.*$`), "cc"},
-		{regexp.MustCompile(`(?m)^.*No CMAKE_CXX_COMPILER could be found.*$`), "c++"},
-		{regexp.MustCompile(`(?m)^.*unable to find a build program corresponding to "Unix Makefiles".*$`), "make"},
-		{regexp.MustCompile(`(?m)^.*unable to find a build program corresponding to "Ninja".*$`), "ninja"},
-		{regexp.MustCompile(`(?m)^.*: cannot execute ` + programWord + `: .*No such file or directory.*$`), ""},
-		{regexp.MustCompile(`(?m)^nvcc fatal +: .*(?:Cannot find compiler|Failed to preprocess host compiler).*$`), "g++"},
-		{regexp.MustCompile(`(?m)^.*Failed to find C compiler\. Please specify via CC environment variable.*$`), "gcc"},
-		{regexp.MustCompile(`(?m)^.*Ninja is required to load C\+\+ extensions.*$`), "ninja"},
+		{lazy.Pattern(`(?m)^.*No CMAKE_CUDA_COMPILER could be found.*$`), "nvcc"},
+		{lazy.Pattern(`(?m)^.*No CMAKE_C_COMPILER could be found.*$`), "cc"},
+		{lazy.Pattern(`(?m)^.*No CMAKE_CXX_COMPILER could be found.*$`), "c++"},
+		{lazy.Pattern(`(?m)^.*unable to find a build program corresponding to "Unix Makefiles".*$`), "make"},
+		{lazy.Pattern(`(?m)^.*unable to find a build program corresponding to "Ninja".*$`), "ninja"},
+		{lazy.Pattern(`(?m)^.*: cannot execute ` + programWord + `: .*No such file or directory.*$`), ""},
+		{lazy.Pattern(`(?m)^nvcc fatal +: .*(?:Cannot find compiler|Failed to preprocess host compiler).*$`), "g++"},
+		{lazy.Pattern(`(?m)^.*Failed to find C compiler\. Please specify via CC environment variable.*$`), "gcc"},
+		{lazy.Pattern(`(?m)^.*Ninja is required to load C\+\+ extensions.*$`), "ninja"},
 	}
 	// Python's words: the exceptions that end a traceback, and the last line of python -m.
-	noModule  = regexp.MustCompile(`\bNo module named '?([\w.]+)'?`)
-	noStarted = regexp.MustCompile(`^FileNotFoundError: \[Errno 2\] No such file or directory: '([\w.+-]+)'`)
-	pythonM   = regexp.MustCompile(`(?m)^\S*python[\d.]*: (?:No module named|Error while finding module) .*$`)
+	noModule  = lazy.Pattern(`\bNo module named '?([\w.]+)'?`)
+	noStarted = lazy.Pattern(`^FileNotFoundError: \[Errno 2\] No such file or directory: '([\w.+-]+)'`)
+	pythonM   = lazy.Pattern(`(?m)^\S*python[\d.]*: (?:No module named|Error while finding module) .*$`)
 )
 
 // FindMissing reads from the output of a program that failed with an exit code what was missing. A name that is
@@ -191,26 +193,26 @@ func FindMissing(exit int, output []byte) (m Missing, ok bool) {
 		return Missing{module, string(bytes.Join(name, nil)), Plain(string(line), MaxWhy)}, true
 	}
 	for _, c := range noTool {
-		if x := c.text.FindSubmatch(output); x != nil {
+		if x := c.text().FindSubmatch(output); x != nil {
 			return found(false, x[0], append(x[1:], []byte(c.name))...)
 		}
 	}
 	line := PythonErrorLine(output)
 	if line == nil {
-		line = pythonM.Find(output)
+		line = pythonM().Find(output)
 	}
-	if x := noModule.FindSubmatch(line); x != nil {
+	if x := noModule().FindSubmatch(line); x != nil {
 		return found(true, line, x[1])
 	}
-	if x := noStarted.FindSubmatch(line); x != nil && bytes.Contains(output, []byte("in _execute_child")) {
+	if x := noStarted().FindSubmatch(line); x != nil && bytes.Contains(output, []byte("in _execute_child")) {
 		return found(false, line, x[1])
 	}
-	all := noProgram.FindAllSubmatch(output, -1)
+	all := noProgram().FindAllSubmatch(output, -1)
 	if len(all) == 0 {
 		return m, false
 	}
 	last := all[len(all)-1]
-	if exit == 127 || passedOn.Match(output) || bytes.HasSuffix(bytes.TrimSpace(output), bytes.TrimSpace(last[0])) {
+	if exit == 127 || passedOn().Match(output) || bytes.HasSuffix(bytes.TrimSpace(output), bytes.TrimSpace(last[0])) {
 		return found(false, last[0], last[1:]...)
 	}
 	return m, false

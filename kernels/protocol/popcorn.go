@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
 // Popcorn reads what a process of KernelBot's sends on POPCORN_FD: `key: value`, where the
@@ -67,11 +67,11 @@ func (p *Popcorn) Translate(line string) []string {
 // which evaluation programs write without escaping its line breaks.
 func (p *Popcorn) continuesError(key string, found bool) bool {
 	_, known := p.values[p.last]
-	return known && strings.HasSuffix(p.last, ".error") && !(found && popcornKey.MatchString(key))
+	return known && strings.HasSuffix(p.last, ".error") && !(found && popcornKey().MatchString(key))
 }
 
 // popcornKey matches the keys that evaluation programs send.
-var popcornKey = regexp.MustCompile(`^(check|enter|leave|compile|[a-z]+-count|[a-z]+\.\d+\.[a-z_.]+|[a-z_]+\.[a-z_.]+)$`)
+var popcornKey = lazy.Pattern(`^(check|enter|leave|compile|[a-z]+-count|[a-z]+\.\d+\.[a-z_.]+|[a-z_]+\.[a-z_.]+)$`)
 
 // keep remembers the last value of a key, within bounds: a program may send any number of keys.
 func (p *Popcorn) keep(key, value string) {

@@ -3,8 +3,9 @@ package protocol
 import (
 	"bytes"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
 // PythonStack reads what faulthandler printed when a Python program was aborted and
@@ -39,8 +40,8 @@ type dump struct {
 }
 
 var (
-	pythonFrame  = regexp.MustCompile(`^  File "(.*)", line (\d{1,9}|\?\?\?) in (.+)$`)
-	pythonThread = regexp.MustCompile(`^(Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):$`)
+	pythonFrame  = lazy.Pattern(`^  File "(.*)", line (\d{1,9}|\?\?\?) in (.+)$`)
+	pythonThread = lazy.Pattern(`^(Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):$`)
 )
 
 // Bounds on output that is read and quoted. faulthandler prints at most 100 frames of at
@@ -83,7 +84,7 @@ func dumps(output []byte) []dump {
 
 // take reads one line; inside means that it may be a frame.
 func (d *dump) take(line string, inside bool) bool {
-	if m := pythonThread.FindStringSubmatch(line); m != nil || line == "Stack (most recent call first):" {
+	if m := pythonThread().FindStringSubmatch(line); m != nil || line == "Stack (most recent call first):" {
 		if len(d.stacks) >= 2*maxFrames {
 			d.stacks, d.current = d.stacks[1:], d.current-1
 		}
@@ -93,7 +94,7 @@ func (d *dump) take(line string, inside bool) bool {
 		}
 		return true
 	}
-	m := pythonFrame.FindStringSubmatch(line)
+	m := pythonFrame().FindStringSubmatch(line)
 	if !inside || m == nil {
 		return inside && strings.HasPrefix(line, "  ") // such as "  Garbage-collecting"
 	}
@@ -188,7 +189,7 @@ func Plain(s string, most int) string {
 
 // escapes matches the escape sequences of terminals (ECMA-48, ECMA-35), with 7 and with 8 bits: control sequences
 // such as colours, strings such as titles and links, and the rest. One that is cut off ends with its line.
-var escapes = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
+var escapes = lazy.Pattern(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
 	`|(?:\x1b[PX\]^_]|[\x{90}\x{98}\x{9d}-\x{9f}])[^\n\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})?` +
 	`|\x1b[ -/]*[0-~]`)
 
@@ -197,5 +198,5 @@ func Unescape(text []byte) []byte {
 	if !bytes.ContainsAny(text, "\x1b\u0090\u0098\u009b\u009d\u009e\u009f") {
 		return text
 	}
-	return escapes.ReplaceAll(text, nil)
+	return escapes().ReplaceAll(text, nil)
 }

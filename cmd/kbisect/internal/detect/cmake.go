@@ -1,17 +1,17 @@
 package detect
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
 // addExecutable finds the first argument of add_executable.
-var addExecutable = regexp.MustCompile(`(?mi)^[ \t]*add_executable\s*\(\s*([^\s)]+)`)
+var addExecutable = lazy.Pattern(`(?mi)^[ \t]*add_executable\s*\(\s*([^\s)]+)`)
 
-var cmakeProject = regexp.MustCompile(`(?mi)^[ \t]*project\s*\(\s*([^\s)]+)`)
+var cmakeProject = lazy.Pattern(`(?mi)^[ \t]*project\s*\(\s*([^\s)]+)`)
 
 // findCMake recognises a CMakeLists.txt and runs the program of its that is most
 // likely the benchmark.
@@ -21,9 +21,9 @@ func findCMake(d *folder) (project, bool) {
 	}
 	text := d.read("CMakeLists.txt")
 	var names []string
-	for _, m := range addExecutable.FindAllSubmatch(text, -1) {
+	for _, m := range addExecutable().FindAllSubmatch(text, -1) {
 		name := string(m[1])
-		if p := cmakeProject.FindSubmatch(text); p != nil {
+		if p := cmakeProject().FindSubmatch(text); p != nil {
 			name = strings.ReplaceAll(name, "${PROJECT_NAME}", string(p[1]))
 		}
 		if !strings.ContainsAny(name, "${}") {

@@ -9,12 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
 // project is what there is to write into a kbisect.toml, by the names of its template.
@@ -101,7 +101,7 @@ func inputPaths(d *folder, p project) []string {
 		}
 	}
 	for _, name := range d.files {
-		if !skippedFile.MatchString(name) && !slices.Contains(p.Outputs, name) && !isBinary(d, name) {
+		if !skippedFile().MatchString(name) && !slices.Contains(p.Outputs, name) && !isBinary(d, name) {
 			out = append(out, name)
 		}
 	}
@@ -114,7 +114,7 @@ func skippedDirs() []string {
 }
 
 // skippedFile matches documentation, pictures and what compilers make.
-var skippedFile = regexp.MustCompile(`(?i)^(kbisect\.toml|(readme|license|licence|copying|notice|authors|changelog|contributing|codeowners|security|code_of_conduct)(\..*)?|.*\.(md|rst|adoc|ipynb|pdf|png|jpe?g|gif|svg|o|a|so|pyc|log|exe))$`)
+var skippedFile = lazy.Pattern(`(?i)^(kbisect\.toml|(readme|license|licence|copying|notice|authors|changelog|contributing|codeowners|security|code_of_conduct)(\..*)?|.*\.(md|rst|adoc|ipynb|pdf|png|jpe?g|gif|svg|o|a|so|pyc|log|exe))$`)
 
 // isBinary reports whether the file is a linked program, which is not committed.
 func isBinary(d *folder, name string) bool {

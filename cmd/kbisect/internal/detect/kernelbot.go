@@ -6,18 +6,18 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/kernels/kernelbot"
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
-var versionSuffix = regexp.MustCompile(`-v[0-9]+$`)
+var versionSuffix = lazy.Pattern(`-v[0-9]+$`)
 
 // customKernel matches the definition of what KernelBot calls.
-var customKernel = regexp.MustCompile(`(?m)^(def custom_kernel\b|custom_kernel *=)`)
+var customKernel = lazy.Pattern(`(?m)^(def custom_kernel\b|custom_kernel *=)`)
 
 // findKernelbot recognises a KernelBot problem folder, here or below. The submission
 // is the first that names one of the problems in a directive, else the one at the
@@ -76,7 +76,7 @@ func ownKernel(d *folder) string {
 
 // definesKernel reports whether a Python file defines the function that the server calls.
 func definesKernel(d *folder, file string) bool {
-	return path.Ext(file) == ".py" && customKernel.Match(d.read(file))
+	return path.Ext(file) == ".py" && customKernel().Match(d.read(file))
 }
 
 // oneOfMany names what the user has to choose from.
@@ -231,7 +231,7 @@ func problemName(s string) string {
 
 // unversioned also leaves out the version of a leaderboard.
 func unversioned(s string) string {
-	return versionSuffix.ReplaceAllString(problemName(s), "")
+	return versionSuffix().ReplaceAllString(problemName(s), "")
 }
 
 // findProblems lists the folders with a task.yml that has a place for a submission,

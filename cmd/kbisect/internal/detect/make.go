@@ -4,18 +4,18 @@ import (
 	"bytes"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
-var outputOption = regexp.MustCompile(`(?:^|\s)-o[ \t]*(\S+)`)
+var outputOption = lazy.Pattern(`(?:^|\s)-o[ \t]*(\S+)`)
 
-var makeReference = regexp.MustCompile(`\$[({]([A-Za-z_][A-Za-z0-9_]*)[)}]`)
+var makeReference = lazy.Pattern(`\$[({]([A-Za-z_][A-Za-z0-9_]*)[)}]`)
 
-var makeAssignment = regexp.MustCompile(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?+]*=[ \t]*([^#\n]*)`)
+var makeAssignment = lazy.Pattern(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?+]*=[ \t]*([^#\n]*)`)
 
 // findMake recognises a Makefile. It builds the program that is most likely the
 // benchmark, or else runs the target that is.
@@ -66,19 +66,19 @@ type makeRules struct {
 
 // otherTools matches a recipe that checks, tests, profiles, installs or publishes:
 // what it makes is not a program.
-var otherTools = regexp.MustCompile(`(?m)(?:^|[\s;&|@(/])(?:sudo|ncu|nsys|nv-nsight-cu-cli|nvprof|compute-sanitizer|cuda-memcheck|valgrind|gdb|pytest|unittest|tox|pip3?|uv|conda|docker|podman|ruff|black|isort|flake8|mypy|pylint|clang-format|clang-tidy|pre-commit|twine|mkdocs|sphinx-build|doxygen|rsync|scp|ssh)(?:[\s;&|)]|$)`)
+var otherTools = lazy.Pattern(`(?m)(?:^|[\s;&|@(/])(?:sudo|ncu|nsys|nv-nsight-cu-cli|nvprof|compute-sanitizer|cuda-memcheck|valgrind|gdb|pytest|unittest|tox|pip3?|uv|conda|docker|podman|ruff|black|isort|flake8|mypy|pylint|clang-format|clang-tidy|pre-commit|twine|mkdocs|sphinx-build|doxygen|rsync|scp|ssh)(?:[\s;&|)]|$)`)
 
 // makeTargets reads the rules of a Makefile.
 func makeTargets(text []byte) makeRules {
 	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), nil), []byte("\\\n"), []byte(" "))
 	words, lines := makeVariables(text)
 	var phony []string
-	for _, m := range makePhony.FindAllSubmatch(text, -1) {
+	for _, m := range makePhony().FindAllSubmatch(text, -1) {
 		phony = append(phony, strings.Fields(string(m[1]))...)
 	}
 	rules, first := makeRules{files: map[string]string{}}, ""
 	tools, needed := map[string]bool{}, map[string][]string{}
-	for _, at := range makeRule.FindAllSubmatchIndex(text, -1) {
+	for _, at := range makeRule().FindAllSubmatchIndex(text, -1) {
 		needs, recipe := text[at[4]:at[5]], lines.expand(makeRecipe(text[at[1]:]))
 		for _, target := range strings.Fields(string(text[at[2]:at[3]])) {
 			v, named := words[target]
@@ -91,7 +91,7 @@ func makeTargets(text []byte) makeRules {
 				first = target
 			}
 			needed[target] = append(needed[target], strings.Fields(string(needs))...)
-			if otherTools.Match(recipe) {
+			if otherTools().Match(recipe) {
 				tools[target] = true
 				continue
 			}
@@ -105,11 +105,11 @@ func makeTargets(text []byte) makeRules {
 // add files a target as a program, as an action, or as neither.
 func (r *makeRules) add(target string, needs, recipe []byte, named, phony bool) {
 	// A rule makes a program if it says so: by a variable that names its target, or by sources and objects that it needs.
-	made := named || fromSources.Match(needs)
+	made := named || fromSources().Match(needs)
 	idle := len(recipe) > 0 && !bytes.Contains(recipe, []byte("$@")) && !bytes.Contains(recipe, []byte("-o"))
-	aggregate := len(recipe) == 0 && (neverProgram(target) || strings.HasPrefix(target, "all_")) && !namesSource.Match(needs)
+	aggregate := len(recipe) == 0 && (neverProgram(target) || strings.HasPrefix(target, "all_")) && !namesSource().Match(needs)
 	switch {
-	case aggregate, phony && !namesSource.Match(needs), !made && (idle || neverProgram(target)):
+	case aggregate, phony && !namesSource().Match(needs), !made && (idle || neverProgram(target)):
 		r.actions = append(r.actions, target)
 	case programName(target):
 		r.programs = append(r.programs, target)
@@ -123,10 +123,10 @@ func (r *makeRules) add(target string, needs, recipe []byte, named, phony bool) 
 // all variables with their lines.
 func makeVariables(text []byte) (words map[string]string, lines makeLines) {
 	words, lines = map[string]string{}, makeLines{}
-	for _, m := range makeVariable.FindAllSubmatch(text, -1) {
+	for _, m := range makeVariable().FindAllSubmatch(text, -1) {
 		words["$("+string(m[1])+")"], words["${"+string(m[1])+"}"] = string(m[2]), string(m[2])
 	}
-	for _, m := range makeAssignment.FindAllSubmatch(text, -1) {
+	for _, m := range makeAssignment().FindAllSubmatch(text, -1) {
 		lines[string(m[1])] += string(m[2]) + " "
 	}
 	return words, lines
@@ -140,7 +140,7 @@ func (l makeLines) expand(recipe []byte) []byte {
 	const depth, most = 4, 64 << 10
 	size := len(recipe)
 	for range depth {
-		recipe = makeReference.ReplaceAllFunc(recipe, func(m []byte) []byte {
+		recipe = makeReference().ReplaceAllFunc(recipe, func(m []byte) []byte {
 			v, ok := l[string(m[2:len(m)-1])]
 			if !ok || size+len(v) > most {
 				return m
@@ -154,7 +154,7 @@ func (l makeLines) expand(recipe []byte) []byte {
 
 // writtenTo is the file that a recipe writes a program to; often the target itself.
 func writtenTo(recipe []byte, target string) string {
-	m := outputOption.FindSubmatch(recipe)
+	m := outputOption().FindSubmatch(recipe)
 	if m == nil {
 		return target
 	}
@@ -178,18 +178,18 @@ func makeRecipe(text []byte) []byte {
 	return text[:n]
 }
 
-var makeRule = regexp.MustCompile(`(?m)^([A-Za-z0-9_$(){}./ -]+?)[ \t]*::?((?:[^=:\n][^\n]*)?)$`)
+var makeRule = lazy.Pattern(`(?m)^([A-Za-z0-9_$(){}./ -]+?)[ \t]*::?((?:[^=:\n][^\n]*)?)$`)
 
 // fromSources matches what a program is made of.
-var fromSources = regexp.MustCompile(`\.(c|cc|cpp|cxx|cu|o|obj|f90|rs|go)\b|\$[<^({]`)
+var fromSources = lazy.Pattern(`\.(c|cc|cpp|cxx|cu|o|obj|f90|rs|go)\b|\$[<^({]`)
 
 // namesSource matches the name of a source file: a phony target made from one is a
 // program even so.
-var namesSource = regexp.MustCompile(`\w\.(c|cc|cpp|cxx|cu|f90|rs)\b`)
+var namesSource = lazy.Pattern(`\w\.(c|cc|cpp|cxx|cu|f90|rs)\b`)
 
-var makePhony = regexp.MustCompile(`(?m)^\.PHONY[ \t]*:(.*)$`)
+var makePhony = lazy.Pattern(`(?m)^\.PHONY[ \t]*:(.*)$`)
 
-var makeVariable = regexp.MustCompile(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?]?=[ \t]*([A-Za-z0-9_./-]+)[ \t]*(?:#.*)?$`)
+var makeVariable = lazy.Pattern(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?]?=[ \t]*([A-Za-z0-9_./-]+)[ \t]*(?:#.*)?$`)
 
 // neverProgram reports a customary name of an action.
 func neverProgram(target string) bool {

@@ -5,17 +5,17 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
-var cuMain = regexp.MustCompile(`(?m)^[ \t]*(?:int|auto)[ \t]+main[ \t]*\(`)
+var cuMain = lazy.Pattern(`(?m)^[ \t]*(?:int|auto)[ \t]+main[ \t]*\(`)
 
-var cuInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)"`)
+var cuInclude = lazy.Pattern(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)"`)
 
 // findNvcc recognises CUDA sources without build rules as one program. Files with a
 // main function of their own belong to other programs, and those that another file
@@ -29,10 +29,10 @@ func findNvcc(d *folder) (project, bool) {
 		}
 		text := d.read(f)
 		all = append(all, f)
-		if cuMain.Match(text) {
+		if cuMain().Match(text) {
 			mains = append(mains, f)
 		}
-		for _, m := range cuInclude.FindAllSubmatch(text, -1) {
+		for _, m := range cuInclude().FindAllSubmatch(text, -1) {
 			included[filepath.Base(string(m[1]))] = true
 		}
 	}
@@ -65,7 +65,7 @@ func libraries() map[string]string {
 }
 
 // standardHeader matches the headers of C, C++, POSIX and the CUDA toolkit.
-var standardHeader = regexp.MustCompile(`^(?:[a-z_0-9]+|(?:assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|threads|time|uchar|wchar|wctype` +
+var standardHeader = lazy.Pattern(`^(?:[a-z_0-9]+|(?:assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|threads|time|uchar|wchar|wctype` +
 	`|aio|cpio|dirent|dlfcn|fcntl|fmtmsg|fnmatch|ftw|getopt|glob|grp|iconv|langinfo|libgen|malloc|memory|mqueue|netdb|nl_types|omp|poll|pthread|pwd|regex|sched|search|semaphore|spawn|strings|syslog|tar|termios|unistd|utime|utmpx|wordexp|windows|io|direct|intrin|immintrin|x86intrin` +
 	`|cuda|cuda_runtime|cuda_runtime_api|cuda_fp16|cuda_fp8|cuda_fp4|cuda_bf16|cuda_profiler_api|cooperative_groups|mma|device_launch_parameters|nvrtc|nvml)\.h|(?:sys|arpa|net|netinet|linux|bits|cooperative_groups|nvtx3)/.*)$`)
 
@@ -83,7 +83,7 @@ func followIncludes(d *folder, p *project, folders []string, guess bool) {
 			option(lib)
 			return nil
 		}
-		if angled && standardHeader.MatchString(name) { // a file of that name in the project is for another system
+		if angled && standardHeader().MatchString(name) { // a file of that name in the project is for another system
 			return nil
 		}
 		header := findHeader(d, name, append([]string{path.Dir(from)}, folders...))
@@ -98,7 +98,7 @@ func followIncludes(d *folder, p *project, folders []string, guess bool) {
 			return nil
 		}
 		source := strings.TrimSuffix(header, path.Ext(header)) + ".cu"
-		if !guess || source == header || !d.isPlain(source) || cuMain.Match(d.read(source)) {
+		if !guess || source == header || !d.isPlain(source) || cuMain().Match(d.read(source)) {
 			return []string{header}
 		}
 		if !slices.Contains(p.Sources, source) {

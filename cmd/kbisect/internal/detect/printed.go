@@ -9,14 +9,15 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
-var averageTime = regexp.MustCompile(`(?i)\b(avg|average|mean|median|per)\b`)
+var averageTime = lazy.Pattern(`(?i)\b(avg|average|mean|median|per)\b`)
 
-var kernelTime = regexp.MustCompile(`(?i)kernel|execution|\bgpu\b|\bdevice\b`)
+var kernelTime = lazy.Pattern(`(?i)kernel|execution|\bgpu\b|\bdevice\b`)
 
 // otherTime matches labels of times that are not of a kernel.
-var otherTime = regexp.MustCompile(`(?i)\b(allocat\w*|malloc|(mem)?cop(y|ies|ying)|memcpy|transfer\w*|[hd]2[dh]|host to device|device to host|init\w*|set-?up|cpu|host|verif\w*|reference|load(ing)?|compil\w*)\b`)
+var otherTime = lazy.Pattern(`(?i)\b(allocat\w*|malloc|(mem)?cop(y|ies|ying)|memcpy|transfer\w*|[hd]2[dh]|host to device|device to host|init\w*|set-?up|cpu|host|verif\w*|reference|load(ing)?|compil\w*)\b`)
 
 // timeLine is a line with a time or a rate that a program prints: the pattern that reads it.
 type timeLine struct {
@@ -32,17 +33,17 @@ type timeLine struct {
 // then those of averages, then rates; what allocations, copies and the processor take is of rank 0.
 func printedTimes(text []byte) (all []timeLine) {
 	var questions []timeLine
-	for _, m := range printfFormat.FindAllSubmatchIndex(text, -1) {
+	for _, m := range printfFormat().FindAllSubmatchIndex(text, -1) {
 		before := text[bytes.LastIndexByte(text[:m[0]], '\n')+1 : m[0]]
 		if bytes.Contains(before, []byte("//")) {
 			continue
 		}
 		for line := range strings.SplitSeq(unquoted(string(text[m[2]:m[3]])), "\n") {
 			found, ok := timeLine{Name: "time", format: strings.TrimSpace(line)}, true
-			at := timeInFormat.FindStringSubmatchIndex(line)
+			at := timeInFormat().FindStringSubmatchIndex(line)
 			if at != nil {
 				found.rank = timeRank(line, line[:at[0]])
-			} else if at = rateInFormat.FindStringSubmatchIndex(line); at != nil {
+			} else if at = rateInFormat().FindStringSubmatchIndex(line); at != nil {
 				found.rank = 1
 				found.Name, found.unit, ok = rateOf(line[:at[0]], line[at[6]:at[7]])
 			}
@@ -79,10 +80,10 @@ func timesIn(output string) (all []timeLine) {
 	lines := map[string]string{} // by format
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
-		if len(line) > 500 || !numberInLine.MatchString(line) {
+		if len(line) > 500 || !numberInLine().MatchString(line) {
 			continue
 		}
-		at := numberUnit.FindStringSubmatchIndex(line)
+		at := numberUnit().FindStringSubmatchIndex(line)
 		format := strings.ReplaceAll(line, "%", "%%")
 		if at != nil {
 			format = conversionsOf(line[:at[2]]) + "%f" + conversionsOf(line[at[3]:])
@@ -100,7 +101,7 @@ func timesIn(output string) (all []timeLine) {
 
 // conversionsOf is a text of an output with conversions in place of its numbers.
 func conversionsOf(text string) string {
-	return numberInLine.ReplaceAllStringFunc(strings.ReplaceAll(text, "%", "%%"), func(n string) string {
+	return numberInLine().ReplaceAllStringFunc(strings.ReplaceAll(text, "%", "%%"), func(n string) string {
 		if strings.ContainsAny(n, ".eE") {
 			return "%f"
 		}
@@ -109,16 +110,16 @@ func conversionsOf(text string) string {
 }
 
 // numberInLine matches a number that is no part of a word.
-var numberInLine = regexp.MustCompile(`\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b`)
+var numberInLine = lazy.Pattern(`\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b`)
 
 // numberUnit matches a number before the unit of a time or a rate.
-var numberUnit = regexp.MustCompile(`(?:^|[^\w.])(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) *[(\[]?(?:ns|us|µs|ms|s|sec|secs|seconds?|msec|usec|milliseconds|microseconds|nanoseconds|[kKMGTP]?i?(?:B|FLOPS?|FLOP|iter|it|tok|tokens|images|samples|fps)(?:/s|ps)?)\b`)
+var numberUnit = lazy.Pattern(`(?:^|[^\w.])(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) *[(\[]?(?:ns|us|µs|ms|s|sec|secs|seconds?|msec|usec|milliseconds|microseconds|nanoseconds|[kKMGTP]?i?(?:B|FLOPS?|FLOP|iter|it|tok|tokens|images|samples|fps)(?:/s|ps)?)\b`)
 
 // rateOf names a rate by the words before it; unknown is its unit where that does not say whether higher or lower is
 // better. A number that neither its unit nor its label makes a rate is none.
 func rateOf(label, unit string) (name, unknown string, ok bool) {
 	name = "rate"
-	m := rateWord.FindString(label)
+	m := rateWord().FindString(label)
 	if m != "" {
 		name = strings.ToLower(m)
 	}
@@ -136,42 +137,42 @@ func rateOf(label, unit string) (name, unknown string, ok bool) {
 // part before the number.
 func timeRank(line, label string) int {
 	switch {
-	case otherTime.MatchString(label):
+	case otherTime().MatchString(label):
 		return 0
-	case kernelTime.MatchString(label):
+	case kernelTime().MatchString(label):
 		return 4
-	case averageTime.MatchString(label):
+	case averageTime().MatchString(label):
 		return 3
-	case timeWord.MatchString(line):
+	case timeWord().MatchString(line):
 		return 2
 	}
 	return 1
 }
 
-var printfFormat = regexp.MustCompile(`\bf?printf\s*\(\s*(?:std(?:out|err)\s*,\s*)?("(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*)`)
+var printfFormat = lazy.Pattern(`\bf?printf\s*\(\s*(?:std(?:out|err)\s*,\s*)?("(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*)`)
 
-var quotedPiece = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
+var quotedPiece = lazy.Pattern(`"(?:[^"\\\n]|\\.)*"`)
 
-var conversion = regexp.MustCompile(`%(?:%|[-+ #0]*(\d*)(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|j|t)?([a-zA-Z]))`)
+var conversion = lazy.Pattern(`%(?:%|[-+ #0]*(\d*)(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|j|t)?([a-zA-Z]))`)
 
 // the conversion, its width, and the unit
-var timeInFormat = regexp.MustCompile(`(%[-+ #0]*(\d*)(?:\.\d+)?l?[feEgG])[)\]]? *[(\[]?(ns|us|µs|ms|s|sec|secs|second|seconds|msec|usec|milliseconds|microseconds|nanoseconds)\b`)
+var timeInFormat = lazy.Pattern(`(%[-+ #0]*(\d*)(?:\.\d+)?l?[feEgG])[)\]]? *[(\[]?(ns|us|µs|ms|s|sec|secs|second|seconds|msec|usec|milliseconds|microseconds|nanoseconds)\b`)
 
 // the same of a rate
-var rateInFormat = regexp.MustCompile(`(%[-+ #0]*(\d*)(?:\.\d+)?l?[feEgG])[)\]]? *[(\[]?([A-Za-z][A-Za-z]*(?:/[A-Za-z]+)?)`)
+var rateInFormat = lazy.Pattern(`(%[-+ #0]*(\d*)(?:\.\d+)?l?[feEgG])[)\]]? *[(\[]?([A-Za-z][A-Za-z]*(?:/[A-Za-z]+)?)`)
 
-var rateWord = regexp.MustCompile(`(?i)\b(throughput|bandwidth|rate|speed|performance|perf|score)\b`)
+var rateWord = lazy.Pattern(`(?i)\b(throughput|bandwidth|rate|speed|performance|perf|score)\b`)
 
-var timeWord = regexp.MustCompile(`(?i)time|elapsed|took|avg|average|mean|median|latency|duration`)
+var timeWord = lazy.Pattern(`(?i)time|elapsed|took|avg|average|mean|median|latency|duration`)
 
-var labelBefore = regexp.MustCompile(`([A-Za-z_]\w*)[ =:(\[]*$`)
+var labelBefore = lazy.Pattern(`([A-Za-z_]\w*)[ =:(\[]*$`)
 
-var spaces = regexp.MustCompile(` +`)
+var spaces = lazy.Pattern(` +`)
 
 // unquoted joins the pieces of a C string. Escapes that Go does not know stay.
 func unquoted(pieces string) string {
 	var b strings.Builder
-	for _, q := range quotedPiece.FindAllString(pieces, -1) {
+	for _, q := range quotedPiece().FindAllString(pieces, -1) {
 		if s, err := strconv.Unquote(q); err == nil {
 			b.WriteString(s)
 		} else {
@@ -186,7 +187,7 @@ func unquoted(pieces string) string {
 func patternOf(format string, at []int) string {
 	p := printed{names: []string{"value", "unit", "of"}} // taken, or no name
 	pos := 0
-	for _, c := range conversion.FindAllStringSubmatchIndex(format, -1) {
+	for _, c := range conversion().FindAllStringSubmatchIndex(format, -1) {
 		before, kind := format[pos:c[0]], ""
 		if c[4] >= 0 {
 			kind = format[c[4]:c[5]]
@@ -215,7 +216,7 @@ type printed struct {
 // plain adds text of a format that stands for itself; spaces in it match any number of them.
 func (p *printed) plain(s string) {
 	s = strings.ReplaceAll(regexp.QuoteMeta(s), "\t", `\s+`)
-	p.text.WriteString(spaces.ReplaceAllString(s, " +"))
+	p.text.WriteString(spaces().ReplaceAllString(s, " +"))
 }
 
 // time adds the number that is read, the text before its unit, and the unit.
@@ -230,7 +231,7 @@ func (p *printed) time(before, word string) {
 // becomes a group.
 func (p *printed) other(kind, before string) {
 	name := ""
-	if m := labelBefore.FindStringSubmatch(before); m != nil {
+	if m := labelBefore().FindStringSubmatch(before); m != nil {
 		name = m[1]
 	}
 	switch whole := kind != "" && strings.Contains("diu", kind); {

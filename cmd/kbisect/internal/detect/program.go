@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels/lazy"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -101,10 +102,10 @@ func cuProgram(d *folder, rel string) project {
 	p.Paths = folded(p.Paths)
 	p.Outputs, p.Run = []string{name}, []string{"./" + name}
 	args := commentLine(text, regexp.MustCompile(`(?m)^[ \t/*#>$]*\./`+regexp.QuoteMeta(name)+`[ \t]+([\w. \t=-]+)$`))
-	if p.Run = append(p.Run, args...); len(args) == 0 && takesArguments.Match(text) {
+	if p.Run = append(p.Run, args...); len(args) == 0 && takesArguments().Match(text) {
 		p.Notes = append(p.Notes, "The program reads arguments (argc): add those that it needs.")
 	}
-	if !cuMain.Match(text) {
+	if !cuMain().Match(text) {
 		p.Notes = append(p.Notes, "FILL IN: there is no main function; name what runs this file, or the file that has one.")
 	}
 	return p
@@ -158,7 +159,7 @@ func compiledBy(d *folder, p *project, words []string) (name string, folders []s
 	return name, folders
 }
 
-var takesArguments = regexp.MustCompile(`\bargc\s*(<|>|==|!=)`)
+var takesArguments = lazy.Pattern(`\bargc\s*(<|>|==|!=)`)
 
 // folded replaces files by their folders where there are many.
 func folded(paths []string) (out []string) {
