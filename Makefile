@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 
-.PHONY: all build demo test check bench fuzz faults clean attack bench-judge bench-sets bench-overhead bench-cpu-profile
+.PHONY: all build pictures demo test check bench fuzz faults clean attack bench-judge bench-sets bench-overhead bench-cpu-profile
 
 all: build
 
@@ -102,3 +102,7 @@ bench-sets:
 RUNS ?= 5
 bench-overhead: build
 	KBISECT_BENCH_OVERHEAD=$(CURDIR)/kbisect KBISECT_BENCH_BEFORE=$(BEFORE) KBISECT_BENCH_RUNS=$(RUNS) $(GO) test -v -count=1 -timeout 3h -run '^TestBenchOverhead$$' ./fixtures
+
+# The pictures of the README, from a real run: .github/demo.svg and .github/page-{light,dark}.png. It needs Chromium.
+pictures: build
+	KBISECT_PICTURES_OF=$(CURDIR)/kbisect $(GO) test -v -count=1 -run '^TestPictures$$' ./fixtures
