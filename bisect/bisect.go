@@ -128,6 +128,7 @@ type Outcome struct {
 	Class    Class       `json:"class"`
 	Phase    string      `json:"phase,omitempty"`    // the phase in which it ended, unless it ended well
 	Whole    bool        `json:"whole,omitempty"`    // a time-out of the whole trial, not of one phase
+	Limit    float64     `json:"limit_s,omitempty"`  // of a time-out: the limit that ended it, seconds
 	Supposed bool        `json:"supposed,omitempty"` // a time-out in teardown that rests on how much good trials say; of one that ended otherwise: it had been taken for that
 	Early    bool        `json:"early,omitempty"`    // stopped before the limit, where no good run could still be running
 	Hurried  string      `json:"hurried,omitempty"`  // as it was asked for: [Request.Hurry]

@@ -17,6 +17,7 @@ type Ledger struct {
 	Order    []string              // the good end and the commits of the range, parents first, the bad end last
 	Limits   map[string]float64    // seconds, by phase; "build" and [bisect.WholeTrial] among them
 	Call     Call
+	Forge    Forge
 	Diffs    map[string]string // what culprits changed, by commit, as a unified diff
 }
 
@@ -40,6 +41,17 @@ func (l Ledger) Info(id string) CommitInfo {
 		return c
 	}
 	return CommitInfo{ID: id}
+}
+
+// Forge is the address of a commit on the forge that origin is, but for its id at the end; "" for none.
+type Forge string
+
+// Link is the address of a commit, "" where there is none.
+func (f Forge) Link(id string) string {
+	if f == "" || id == "" {
+		return ""
+	}
+	return string(f) + id
 }
 
 // Totals is what a job cost.

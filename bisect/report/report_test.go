@@ -30,12 +30,12 @@ func TestMergePhases(t *testing.T) {
 func TestHeadlineIsOfTheWholeLimit(t *testing.T) {
 	in := samples.Found()
 	early := in.Launches[1].Outcome
-	early.Early, early.Why = true, "stopped after 1s"
+	early.Early, early.Why, early.Limit = true, "stopped after 1s", 1
 	part := samples.Launch(samples.CulpritID, bisect.Searching, early)
 	part.Candidate.Assign = "hunks=1"
-	part.Outcome.Early, part.Outcome.Why = false, "a part of it"
+	part.Outcome.Early, part.Outcome.Why, part.Outcome.Limit = false, "a part of it", 2
 	in.Launches = append([]report.Launch{samples.Launch(samples.CulpritID, bisect.Searching, early)}, append(in.Launches, samples.Launch(samples.CulpritID, bisect.Searching, early), part)...)
-	if got := report.NewSearch(in).Headline; got != "cccccccccc introduces a timeout in load (load reached its limit of 3s)" {
+	if got := report.NewSearch(in).Headline; got != "cccccccccc makes loading exceed 3 s (before: 2 s)" {
 		t.Error(got)
 	}
 }

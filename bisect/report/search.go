@@ -85,12 +85,17 @@ type Complaint struct {
 type Culprit struct {
 	Commit     string       `json:"commit"`
 	Parents    []string     `json:"parents"`
+	Merge      bool         `json:"merge"` // of parents that are all good
 	Subject    string       `json:"subject"`
 	Author     string       `json:"author"`
 	Date       string       `json:"date"`
 	Files      []string     `json:"files"`
 	Class      bisect.Class `json:"class"`
 	Phase      *string      `json:"phase"`
+	Why        *string      `json:"why"`      // how its launches failed
+	Limit      *float64     `json:"limit_s"`  // that a time-out ran into, seconds
+	Whole      bool         `json:"whole"`    // the limit is of the whole run, not of the phase
+	Before     *float64     `json:"before_s"` // what the same took in the launches of its parents, median in seconds
 	Effect     *Effect      `json:"effect"`
 	Besides    []Effect     `json:"besides"` // all cases together, or a case that moved more than these
 	Rate       *bisect.Rate `json:"rate"`
@@ -232,7 +237,7 @@ func NewSearch(in Input) *Search {
 func (in Input) culprit(c bisect.Culprit) Culprit {
 	info := in.Info(c.Commit)
 	out := Culprit{
-		Commit: c.Commit, Parents: c.Parents, Subject: info.Subject, Author: info.author(), Date: info.date(), Files: append([]string{}, info.Files...),
+		Commit: c.Commit, Parents: c.Parents, Merge: c.Merge, Subject: info.Subject, Author: info.author(), Date: info.date(), Files: append([]string{}, info.Files...),
 		Class: c.Class, Phase: text(c.Phase), Effect: (*Effect)(c.Effect), Besides: []Effect{}, Rate: c.Rate, Confidence: c.Confidence,
 		Confirmed: c.Confirmed, Hunks: append([]Hunk{}, in.Hunks[c.Commit]...), Switch: text(in.Switch[c.Commit]),
 	}
@@ -242,7 +247,47 @@ func (in Input) culprit(c bisect.Culprit) Culprit {
 	for _, e := range c.Besides {
 		out.Besides = append(out.Besides, Effect(e))
 	}
+	if c.Effect == nil {
+		in.failure(&out)
+	}
 	return out
+}
+
+// failure fills in how a culprit fails, as its latest launch shows it; one before it counts instead that had the
+// whole of its limits.
+func (in Input) failure(c *Culprit) {
+	var last *bisect.Outcome
+	var before []float64
+	for i, l := range in.Launches {
+		o := &in.Launches[i].Outcome
+		if l.Candidate == (bisect.Candidate{Commit: c.Commit}) && o.Class == c.Class && (!o.Early || last == nil) {
+			last = o
+		}
+	}
+	if last == nil {
+		return
+	}
+	c.Why = text(last.Why)
+	if c.Class != bisect.Timeout || last.Limit == 0 {
+		return
+	}
+	c.Limit, c.Whole = &last.Limit, last.Whole
+	for _, l := range in.Launches {
+		if l.Candidate.Assign != "" || !slices.Contains(c.Parents, l.Candidate.Commit) || l.Outcome.Class != bisect.OK {
+			continue
+		}
+		if last.Whole {
+			before = append(before, l.Outcome.Wall)
+		}
+		for _, p := range l.Outcome.Phases {
+			if !last.Whole && p.Name == last.Phase {
+				before = append(before, p.Seconds)
+			}
+		}
+	}
+	if m := float64(Median(before)); len(before) > 0 {
+		c.Before = &m
+	}
 }
 
 // warnings are all things that a reader should know, without repeats.
@@ -275,9 +320,9 @@ func (in Input) headline(d *Search) string {
 	case d.Axis != AxisHistory && in.Sets != nil && (f.Result == bisect.Found || f.Result == bisect.Inconclusive):
 		return in.Sets.headline(f, in.Terms, in.Advice)
 	case f.Result == bisect.Found && len(f.Culprits) == 1:
-		return in.culpritWords(f.Culprits[0])
+		return CulpritWords(d.Culprits[0])
 	case f.Result == bisect.Found:
-		return fmt.Sprintf("%d culprits; the oldest: %s", len(f.Culprits), in.culpritWords(f.Culprits[0]))
+		return fmt.Sprintf("%d culprits; the oldest: %s", len(f.Culprits), CulpritWords(d.Culprits[0]))
 	case f.Result == bisect.Inconclusive:
 		return inconclusive(f)
 	case f.Result == bisect.NoDifference:
@@ -312,29 +357,49 @@ func inconclusive(f bisect.Finding) string {
 	return "Inconclusive: " + left + "; no test can tell them apart"
 }
 
-// culpritWords says in a sentence what a culprit did.
-func (in Input) culpritWords(c bisect.Culprit) string {
+// CulpritWords says in a sentence which commit it is and what it did.
+func CulpritWords(c Culprit) string {
 	s := words.Short(c.Commit)
 	if c.Merge {
 		s = "merge " + s
 	}
-	s += " " + did(c.Class, c.Phase, c.Effect)
-	why := ""
-	for _, l := range in.Launches { // the latest counts, unless one before it had the whole of its limits
-		o := l.Outcome
-		if c.Effect == nil && l.Candidate == (bisect.Candidate{Commit: c.Commit}) && o.Class == c.Class && o.Why != "" && (!o.Early || why == "") {
-			why = " (" + o.Why + ")"
+	return s + " " + Did(c)
+}
+
+// Did is what a culprit did, in the user's terms, as the end of a sentence that it begins.
+func Did(c Culprit) string {
+	if c.Limit != nil {
+		s := fmt.Sprintf("makes %s exceed %s", doing(Text(c.Phase), c.Whole), words.Limit(*c.Limit))
+		if c.Before != nil {
+			s += fmt.Sprintf(" (before: %s)", words.Brief(*c.Before))
 		}
+		return s
 	}
-	return s + why
+	s := did(c.Class, Text(c.Phase), (*bisect.Effect)(c.Effect))
+	if c.Why != nil {
+		s += " (" + *c.Why + ")"
+	}
+	return s
 }
 
-// CulpritWords says in a sentence what a culprit did.
-func CulpritWords(c Culprit) string {
-	return words.Short(c.Commit) + " " + did(c.Class, Text(c.Phase), (*bisect.Effect)(c.Effect))
+// doing is a phase as what a program does in it.
+func doing(phase string, whole bool) string {
+	switch {
+	case whole || phase == "" || phase == "run":
+		return "the run"
+	case phase == "load":
+		return "loading"
+	case phase == "measure":
+		return "measuring"
+	case phase == "warmup":
+		return "the warm-up"
+	case slices.Contains([]string{"build", "capture", "check", "teardown"}, phase):
+		return "the " + phase
+	}
+	return "phase " + phase
 }
 
-// did is what a culprit did, as the end of a sentence that it begins.
+// did is what a class of culprits does.
 func did(class bisect.Class, phase string, e *bisect.Effect) string {
 	switch {
 	case e != nil && e.Exact != nil && e.Exact.Value < e.Exact.Parent:

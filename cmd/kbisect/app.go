@@ -124,7 +124,8 @@ func globalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "C", Usage: "work in the repository at `DIR`", Value: "."},
 		&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of the repository's kbisect.toml"},
-		&cli.BoolFlag{Name: "verbose", Usage: "log each step", DisableDefaultText: true},
+		&cli.BoolFlag{Name: "verbose", Usage: "log each step, and print all that is known of the answer", DisableDefaultText: true},
+		&cli.GenericFlag{Name: "color", Usage: "use colours: `WHEN` is auto, always or never", Value: new(colour), DefaultText: "auto: on a terminal, unless NO_COLOR is set"},
 		&cli.BoolFlag{Name: "quiet", Usage: "print only the result and errors", DisableDefaultText: true},
 	}
 }
@@ -139,6 +140,8 @@ func everywhere(commands ...*cli.Command) []*cli.Command {
 			switch f := f.(type) {
 			case *cli.StringFlag:
 				f.Hidden = true
+			case *cli.GenericFlag:
+				f.Hidden = true
 			case *cli.BoolFlag:
 				f.Hidden = true
 			}
@@ -152,6 +155,7 @@ func everywhere(commands ...*cli.Command) []*cli.Command {
 type global struct {
 	dir, config    string
 	verbose, quiet bool
+	colour         colour
 }
 
 // globals reads the global options, wherever they were given; the innermost counts. The two switches add up.
@@ -163,6 +167,9 @@ func globals(c *cli.Context) global {
 		}
 		if ctx.IsSet("config") {
 			g.config = ctx.String("config")
+		}
+		if v, ok := ctx.Generic("color").(*colour); ok && ctx.IsSet("color") {
+			g.colour = *v
 		}
 		g.verbose = g.verbose || ctx.Bool("verbose")
 		g.quiet = g.quiet || ctx.Bool("quiet")

@@ -1,16 +1,11 @@
 package main
 
 import (
-	"io"
 	"os"
 	"slices"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
-	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/render"
-	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
 )
@@ -51,16 +46,13 @@ func toldError(c *cli.Context, err error) error {
 	return err
 }
 
-// gateAction reads what a gate alone is given. Its output is coloured where a CI shows colours, too.
+// gateAction reads what a gate alone is given.
 func gateAction(c *cli.Context) error {
 	words, command, err := operands(c)
 	if err != nil {
 		return toldError(c, err)
 	}
 	e := envOf(c, command)
-	e.Output.Print = func(d report.Document, l report.Ledger) error {
-		return printResult(c.App.Writer, c.Bool("json"), d, l, render.Terminal{Colour: coloured(c.App.Writer, os.Getenv)})
-	}
 	return gate.Run(c.Context, e, gate.Options{
 		Base: c.String("base"), Bisect: c.Bool("bisect"), Accept: c.String("accept"), Accepts: c.IsSet("accept"), CannotTell: c.String("cannot-tell"),
 		Files: readGateFiles(c, os.Getenv), Env: os.Getenv,
@@ -74,16 +66,4 @@ func readGateFiles(c *cli.Context, env func(string) string) gate.Files {
 		f.GitHub, f.Summary, f.Outputs = true, env("GITHUB_STEP_SUMMARY"), env("GITHUB_OUTPUT")
 	}
 	return f
-}
-
-// coloured reports that colours are wanted on an output: it is a terminal, or the log of a CI that shows them.
-func coloured(w io.Writer, env func(string) string) bool {
-	if env("NO_COLOR") != "" || env("TERM") == "dumb" {
-		return false
-	}
-	if env("GITHUB_ACTIONS") == "true" || env("GITLAB_CI") == "true" {
-		return true
-	}
-	f, ok := words.Raw(w).(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

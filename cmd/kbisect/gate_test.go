@@ -181,7 +181,7 @@ func TestColoured(t *testing.T) {
 		env  string
 		want bool
 	}{{"", false}, {"GITHUB_ACTIONS=true", true}, {"GITLAB_CI=true", true}, {"GITHUB_ACTIONS=true NO_COLOR=1", false}, {"GITLAB_CI=true TERM=dumb", false}} {
-		if got := coloured(new(strings.Builder), lookup(strings.Fields(x.env))); got != x.want {
+		if got := colour("").on(new(strings.Builder), lookup(strings.Fields(x.env)), true); got != x.want {
 			t.Errorf("%s: %v", x.env, got)
 		}
 	}

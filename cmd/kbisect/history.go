@@ -1,14 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"os"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -67,19 +64,10 @@ func historyAction(c *cli.Context) error {
 		err = files.write(&doc, report.Ledger{}, c.App.Writer, sayOn(c))
 	}
 	if err == nil && (c.Bool("json") || readFormats(c) == formats{}) {
-		err = printResult(c.App.Writer, c.Bool("json"), &doc, report.Ledger{Call: report.NewCall(os.Args, os.Args)}, render.Terminal{Marks: sparks(os.Getenv)})
+		err = printResult(c.App.Writer, c.Bool("json"), &doc, report.Ledger{Call: report.NewCall(os.Args, os.Args)}, terminalOf(c))
 	}
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
 	return nil
-}
-
-// sparks are the marks of a line of values: blocks where the terminal knows them.
-func sparks(getenv func(string) string) []rune {
-	locale := strings.ToUpper(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")))
-	if strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8") {
-		return []rune("▁▂▃▄▅▆▇█")
-	}
-	return []rune("_.-=+*#@")
 }

@@ -2,18 +2,23 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -183,7 +188,7 @@ func envOf(c *cli.Context, command []string) session.Env {
 	return session.Env{Request: trialRequest(c, command), Display: newDisplay(c), Version: version(), Watch: stopwatch.New("start"), Output: session.Output{
 		Stdout: c.App.Writer,
 		Print: func(d report.Document, l report.Ledger) error {
-			return printResult(c.App.Writer, c.Bool("json"), d, l, render.Terminal{})
+			return printResult(c.App.Writer, c.Bool("json"), d, l, terminalOf(c))
 		},
 		Write: func(d report.Document, l report.Ledger) error {
 			return readFormats(c).write(d, l, c.App.Writer, sayOn(c))
@@ -204,4 +209,54 @@ func launching(do func(ctx context.Context, e session.Env, words []string) error
 		}
 		return do(c.Context, envOf(c, command), words)
 	}
+}
+
+// terminalOf is what standard output can show. The log of a CI shows the colours of a gate.
+func terminalOf(c *cli.Context) render.Terminal {
+	g := globals(c)
+	t := render.Terminal{Colour: g.colour.on(c.App.Writer, os.Getenv, c.Command.Name == "gate"), Marks: sparks(os.Getenv), All: g.verbose}
+	if f, ok := words.Raw(c.App.Writer).(*os.File); ok {
+		t.Width, _, _ = term.GetSize(int(f.Fd())) // 0, any width, where it is no terminal
+	}
+	return t
+}
+
+// colour is when to use colours: auto, always or never.
+type colour string
+
+// Set implements flag.Value.
+func (v *colour) Set(s string) error {
+	choices := []string{"auto", "always", "never"}
+	if !slices.Contains(choices, s) {
+		return fmt.Errorf("expected %s", config.OneOf(choices))
+	}
+	*v = colour(s)
+	return nil
+}
+
+// String implements flag.Value.
+func (v *colour) String() string { return string(*v) }
+
+// on reports that colours are wanted on an output: it is a terminal, or what is written is for the log of a CI that shows
+// them.
+func (v colour) on(w io.Writer, env func(string) string, log bool) bool {
+	switch {
+	case v == "always":
+		return true
+	case v == "never", env("NO_COLOR") != "", env("TERM") == "dumb":
+		return false
+	case log && (env("GITHUB_ACTIONS") == "true" || env("GITLAB_CI") == "true"):
+		return true
+	}
+	f, ok := words.Raw(w).(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// sparks are the marks of a line of values: blocks where the terminal knows them.
+func sparks(getenv func(string) string) []rune {
+	locale := strings.ToUpper(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")))
+	if strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8") {
+		return []rune("▁▂▃▄▅▆▇█")
+	}
+	return []rune("_.-=+*#@")
 }

@@ -141,9 +141,10 @@ func (t ended) timeout() bisect.Outcome {
 	}
 	var hurried string
 	hurried, o.Early = t.bounds.hurried(limited)
+	o.Limit = t.bounds.inForce(limited).Seconds()
 	switch {
 	case whole && t.ownLimit:
-		o.Why = stageLimitWords(t.stage)
+		o.Why, o.Limit = stageLimitWords(t.stage), t.stage.Limit.Seconds()
 	case o.Early:
 		o.Why = hurried
 	default:
@@ -191,7 +192,10 @@ func (t ended) completed() bisect.Outcome {
 	})
 	if i >= 0 {
 		ph := t.phases[i]
-		return outcome(bisect.Timeout, ph.Name, fmt.Sprintf("%.3g s in %s, limit %v", ph.Seconds, ph.Name, t.bounds.allowed(ph.Name)))
+		limit := t.bounds.allowed(ph.Name)
+		o := outcome(bisect.Timeout, ph.Name, fmt.Sprintf("%.3g s in %s, limit %v", ph.Seconds, ph.Name, limit))
+		o.Limit = limit.Seconds()
+		return o
 	}
 	o := outcome(bisect.OK, "", "")
 	if n := t.res.Leftover; n > 0 && t.popcorn == nil { // Python's pools, in KernelBot's evaluations, leave one behind
@@ -219,6 +223,7 @@ func classifyBuild(t endedBuild) bisect.Outcome {
 		return outcome(bisect.Infra, "", "the build failed: "+t.suspicious())
 	case t.res.Timeout != nil:
 		o := outcome(bisect.Timeout, "", fmt.Sprintf("the build did not end within %v", t.res.Timeout.Limit))
+		o.Limit = t.res.Timeout.Limit.Seconds()
 		if why, ok := t.bounds.hurried("build"); ok {
 			o.Early, o.Why = true, why
 		}

@@ -24,11 +24,11 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"A", "B"}}
 	c.line = func(x report.Contrast) (string, string) { return x.Word(), x.Note(d.Effect) }
 	v := sides(d.Session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
-	var f facts
-	f.add("A", sideWords(d.A))
-	f.add("B", sideWords(d.B))
+	var f rows
+	f.row(sideRow("A", l, d.A))
+	f.row(sideRow("B", l, d.B))
 	f.add("error", report.Text(d.Error))
-	p := Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(l, d.Session)}}
+	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: []Command{show(l, d.Session)}}, f)
 	switch {
 	case d.Result == report.GateRegression && d.FlagsDiffer():
 		p.Next = append(p.Next, Command{l.Call.Again("run", "--axis", "flags", "--bad", words.Short(d.B.Commit)), "which flags, and what you can keep"})
@@ -44,7 +44,7 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"merge base", "HEAD"}, line: d.Line}
 	session := report.Text(d.Session)
 	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
-	p := Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: gateFacts(d), Figures: totalFigures(d.Totals), Next: gateNext(d, l, session)}
+	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: gateNext(d, l, session)}, gateRows(d, l))
 	metrics := c.metrics(v)
 	metrics.List = accepted(d)
 	p.Sections = []Section{metrics, gateSuspects(d), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
@@ -54,19 +54,17 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	return p
 }
 
-// gateFacts are the two sides and the culprit, or why there is none although one was searched for.
-func gateFacts(d *report.Gate) []Fact {
+// gateRows are the two sides and the culprit, or why there is none although one was searched for.
+func gateRows(d *report.Gate, l report.Ledger) []Row {
 	const most = 5 // places of the culprit
-	var f facts
-	f.add("base", sideWords(d.Base))
-	f.add("HEAD", sideWords(d.Head))
+	var f rows
+	f.row(sideRow("base", l, d.Base))
+	f.row(sideRow("HEAD", l, d.Head))
 	switch c := d.Culprit; {
 	case c != nil:
 		f.add("culprit", c.Sentence())
-		f.add("commit", c.Commit)
-		f.add("subject", c.Subject)
-		f.add("author", c.Author)
-		f.add("date", c.Date)
+		f.row(commitRow("commit", l, c.Commit, c.Subject))
+		f.add("author", authorWords(c.Author, c.Date))
 		if c.Effect != nil {
 			f.add("effect", report.Effect(*c.Effect).Words())
 		}
@@ -139,11 +137,11 @@ func gateNext(d *report.Gate, l report.Ledger, session string) (out []Command) {
 
 // metrics are the verdicts metric by metric.
 func (c compared) metrics(v view) Section {
-	s := Section{ID: "metrics", Title: "Metric by metric"}
+	s := Section{ID: "metrics", Title: "Metric by metric", Brief: true}
 	if len(c.Contrasts) == 0 {
 		return s
 	}
-	t := Table{Title: "Verdicts", Columns: []string{"verdict", "metric", "better", c.names[0], c.names[1], fmt.Sprintf("change (%.4g %% CI)", 100*(1-c.ErrorRate)), "p", "note"}, Right: []int{6}}
+	t := Table{Title: "Verdicts", Columns: []string{"verdict", "metric", "better", c.names[0], c.names[1], fmt.Sprintf("change (%.4g %% CI)", 100*(1-c.ErrorRate)), "p", "note"}, Right: []int{6}, Few: []int{0, 1, 5, 3, 4}}
 	for _, x := range c.Contrasts {
 		word, note := c.line(x)
 		b := x.Bound
@@ -228,12 +226,16 @@ func contrastState(result string) State {
 	}[result]
 }
 
-// sideWords is a candidate in a line.
-func sideWords(c report.Candidate) string {
+// sideRow is one side of a comparison, and how it was asked for.
+func sideRow(name string, l report.Ledger, c report.Candidate) Row {
 	if c.Commit == "" {
-		return ""
+		return Row{}
 	}
-	return fmt.Sprintf("%s  %s  %s", words.Short(c.Commit), c.Revision, words.Cut(c.Subject, 80))
+	r := commitRow(name, l, c.Commit, words.Cut(c.Subject, 80))
+	if c.Revision != "" && c.Revision != c.Commit && c.Revision != r.ID {
+		r.Text = c.Revision + "  " + r.Text
+	}
+	return r
 }
 
 // launched says how many launches there were of each side, and which of them do not count.

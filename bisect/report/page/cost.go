@@ -100,18 +100,6 @@ func spent(t report.Totals) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-// totalFigures are the totals in a few numbers.
-func totalFigures(t report.Totals) (out facts) {
-	out.add("candidates", fmt.Sprint(t.Candidates))
-	out.add("trials", fmt.Sprint(t.Trials))
-	out.add("builds", fmt.Sprint(t.Builds))
-	out.add("wall time", words.Seconds(t.Wall))
-	if t.Cost != nil {
-		out.add("price", fmt.Sprintf("%.4g", *t.Cost))
-	}
-	return out
-}
-
 // purposes is what was spent on what.
 func (v view) purposes() Table {
 	t := Table{Title: "Time by purpose", Columns: []string{"purpose", "launches", "build", "run"}, Right: []int{1, 2, 3}, Detail: true}

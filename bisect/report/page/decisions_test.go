@@ -138,7 +138,7 @@ func TestNextOfAComparison(t *testing.T) {
 	}
 }
 
-func TestGateFacts(t *testing.T) {
+func TestGateRows(t *testing.T) {
 	g := samples.Gates()["blamed"]
 	culprit := *g.Culprit
 	g.Culprit = &culprit
@@ -147,11 +147,11 @@ func TestGateFacts(t *testing.T) {
 	}
 	culprit.Effect = &bisect.Effect{Metric: "rate", Ratio: 0.8, Low: 0.79, High: 0.81, Higher: true}
 	p := New(g, report.Ledger{})
-	if got, want := facet(p.Facts, "effect"), "rate -20.0 % (95 % CI -21.0 to -19.0 %), higher is better"; got != want {
+	if got, want := rowText(p.Cards[0].Rows, "effect"), "rate -20.0 % (95 % CI -21.0 to -19.0 %), higher is better"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	var places []string
-	for _, f := range p.Facts {
+	for _, f := range p.Cards[0].Rows {
 		if f.Name == "lines" {
 			places = append(places, f.Text)
 		}
@@ -161,8 +161,8 @@ func TestGateFacts(t *testing.T) {
 	}
 	g.Culprit, g.Search = nil, &report.GateSearch{Why: "no test can tell them apart", Suspects: []report.Candidate{{Commit: samples.CulpritID, Subject: "one"}, {Commit: samples.BadID, Subject: "two"}}}
 	p = New(g, report.Ledger{})
-	if rows := section(t, p, "suspects").Tables[0].Rows; facet(p.Facts, "culprit") != "not found: no test can tell them apart" || len(rows) != 2 || rows[1][1] != "two" {
-		t.Errorf("%q %q", p.Facts, rows)
+	if rows := section(t, p, "suspects").Tables[0].Rows; rowText(p.Cards[0].Rows, "culprit") != "not found: no test can tell them apart" || len(rows) != 2 || rows[1][1] != "two" {
+		t.Errorf("%+v %q", p.Cards, rows)
 	}
 	g.Accepted = []report.Acceptance{{New: true}, {New: true}, {Metric: "time", Limit: 1.5, Reason: "old"}}
 	if list := section(t, New(g, report.Ledger{}), "metrics").List; len(list) != 1 || !strings.HasPrefix(list[0], "Recorded in kbisect-accepted.toml: 2.") {
@@ -219,7 +219,7 @@ func TestHistoryPage(t *testing.T) {
 	if rows := s.Tables[0].Rows; rows[0][1] != "2026-11-21" || rows[1][3] != "2 timeout in cold, 1 build-failed" || rows[2][3] != "no value" || s.Tables[0].States[1] != Bad || s.Tables[0].States[2] != "" {
 		t.Errorf("%q %q", rows, s.Tables[0].States)
 	}
-	if got := facet(p.Facts, "shown"); got != "3 of 9 measured commits; --limit shows more" {
+	if got := rowText(p.Cards[0].Rows, "shown"); got != "3 of 9 measured commits; --limit shows more" {
 		t.Error(got)
 	}
 	for range mostSeries + 1 {
@@ -396,22 +396,22 @@ func TestDeviceReadings(t *testing.T) {
 	}
 }
 
-func TestSetFacts(t *testing.T) {
+func TestGuiltySet(t *testing.T) {
 	phase := "warmup"
 	set := report.MinimalSet{Assignment: report.Assignment{Assign: map[string]string{"graph": "on"}}, Class: bisect.Timeout, Phase: &phase, Certified: true, Culprits: []string{"graph=on", "fp8=on"}, Carriers: []string{"jit=on"}, Others: []report.ValueAnswer{{Name: "graph=auto", Answer: sets.Pass}}}
-	facts := setFacts(set)
+	facts := guiltySet(set)
 	for name, want := range map[string]string{"set": "graph=on: timeout in warmup", "verified": "fails in repeated trials, passes without graph=on, or without fp8=on", "required": "jit=on (not decided: without it the run fails in another way)", "instead": "graph=auto: pass"} {
-		if got := facet(facts, name); got != want {
+		if got := rowText(facts, name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 	set.Culprits = nil
-	if got := facet(setFacts(set), "verified"); !strings.Contains(got, "the parts cannot be told apart") {
+	if got := rowText(guiltySet(set), "verified"); !strings.Contains(got, "the parts cannot be told apart") {
 		t.Error(got)
 	}
 	set.Certified = false
-	if got := setFacts(set); len(got) != 2 || facet(got, "verified") != "no" {
-		t.Errorf("%q", got)
+	if got := guiltySet(set); len(got) != 2 || rowText(got, "verified") != "no" {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -430,4 +430,14 @@ func TestKeptSets(t *testing.T) {
 	if x := keep(&report.Search{SafeSets: []report.SafeSet{small}}).Tables[0]; len(x.Rows) != 0 || len(x.Notes) != 0 {
 		t.Errorf("%q %q", x.Rows, x.Notes)
 	}
+}
+
+// rowText is the text of the first row with a name.
+func rowText(all []Row, name string) string {
+	for _, r := range all {
+		if r.Name == name {
+			return r.Text
+		}
+	}
+	return ""
 }

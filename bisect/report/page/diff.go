@@ -43,20 +43,6 @@ func roleState(r sets.Role) State {
 	return ""
 }
 
-// hunkFact shows a hunk that is to blame.
-func hunkFact(h report.Hunk) Fact {
-	const most = 12
-	where := h.Where()
-	if h.Role == sets.Carrier {
-		where += " (" + roleWords(h.Role) + ")"
-	}
-	lines := strings.Split(words.Lines(h.Text), "\n")
-	if len(lines) > most {
-		lines = append(lines[:most:most], "...")
-	}
-	return Fact{"hunk", where, strings.Join(lines, "\n")}
-}
-
 // covers reports whether a line is part of a hunk. Where lines were replaced the hunk names the new ones, and those
 // that went away for them stand right before: replaced marks them. A hunk without a first line is a whole file, such
 // as a binary one or a rename.

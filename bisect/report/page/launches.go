@@ -24,45 +24,6 @@ type view struct {
 	purpose  map[bisect.Purpose]string // other names than their own
 }
 
-// view is the launches of a search.
-func (f *finder) view() view {
-	states := map[string]State{}
-	for _, x := range f.places() {
-		states[x.Commit] = x.State
-	}
-	v := view{
-		session: f.Session, launches: f.ledger.Launches, limits: f.ledger.Limits,
-		at:    func(c bisect.Candidate) int { return f.at[c.Commit] },
-		state: func(bisect.Candidate) State { return "" },
-	}
-	// Tests within a culprit have commits of their own that are in no history; "part of it" says so.
-	v.name = func(c bisect.Candidate) string {
-		name := words.Short(c.Commit)
-		switch {
-		case f.Axis == report.AxisFlags:
-			return v.away(c)
-		case c.Commit == f.Ends.Good && c.Assign == "":
-			name += " (good end)"
-		case c.Assign != "":
-			name += ":" + c.Assign
-		case !f.searched(c):
-			name += " (part of it)"
-		}
-		return name
-	}
-	if f.Axis != report.AxisHistory {
-		v.state = v.worst
-		return v
-	}
-	v.state = func(c bisect.Candidate) State {
-		if !f.searched(c) {
-			return ""
-		}
-		return states[c.Commit]
-	}
-	return v
-}
-
 // sides is the launches of two candidates, or of one. The first launch of a candidate tells which side it is: the
 // purposes of the two ends serve every command that compares.
 func sides(session string, l report.Ledger, names [2]string, purposes map[bisect.Purpose]string) view {

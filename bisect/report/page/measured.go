@@ -22,13 +22,10 @@ func measurementPage(d *report.Measurement, l report.Ledger) Page {
 	for _, x := range d.Devices {
 		devices = append(devices, x.Name)
 	}
-	var f facts
-	f.add("commit", sideWords(d.Candidate))
+	var f rows
+	f.row(sideRow("commit", l, d.Candidate))
 	f.add("error", report.Text(d.Error))
-	p := Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(l, d.Session)}}
-	if p.State == "" {
-		p.State = Bad
-	}
+	p := one(Page{Session: d.Session, Result: d.Result, State: cmp.Or(contrastState(d.Result), Bad), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: []Command{show(l, d.Session)}}, f)
 	took := launched([2]string{"launches"}, d.Candidate)
 	if d.Memory != nil {
 		took.Facts = append(took.Facts, Fact{Name: "memory", Text: fmt.Sprintf("%.0f MiB at most", float64(*d.Memory)/(1<<20))})
@@ -57,19 +54,19 @@ func measuredPhases(d *report.Measurement) Section {
 			t.Rows[i] = t.Rows[i][:3]
 		}
 	}
-	return Section{ID: "times", Title: "Phases", Tables: []Table{t}}
+	return Section{ID: "times", Title: "Phases", Brief: true, Tables: []Table{t}}
 }
 
 // measuredMetrics says of a metric with two modes that it has them, since its median lies in only one.
 func measuredMetrics(d *report.Measurement) Section {
-	t := Table{Title: "One number a launch, the median of its samples", Columns: []string{"metric", "better", "median (95 % CI)", "min to max", "spread", "launches", "samples", "spread within"}, Right: []int{4, 5, 6, 7}}
+	t := Table{Title: "One number a launch, the median of its samples", Columns: []string{"metric", "better", "median (95 % CI)", "min to max", "spread", "launches", "samples", "spread within"}, Right: []int{4, 5, 6, 7}, Few: []int{0, 2, 3, 4}}
 	for _, x := range d.Metrics {
 		t.Rows = append(t.Rows, []string{x.Name(), x.Better, x.Values.Words(x.Unit), extremes(x.Values, x.Unit), words.Percent(float64(x.Values.Spread)), fmt.Sprint(x.Values.N), fmt.Sprint(x.Samples), words.Percent(float64(x.Within))})
 		if m := x.Modes; m != nil {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s falls into two groups: %s, and in %s of the launches %s.", x.Name(), words.Quantity(float64(m.Low), x.Unit), words.Percent(float64(m.Share)), words.Quantity(float64(m.High), x.Unit)))
 		}
 	}
-	return Section{ID: "metrics", Title: "Metrics", Tables: []Table{t}}
+	return Section{ID: "metrics", Title: "Metrics", Brief: true, Tables: []Table{t}}
 }
 
 // measuredDevices is the state in which the launches left each device.
@@ -79,7 +76,7 @@ func measuredDevices(d *report.Measurement) Section {
 	for _, x := range d.Devices {
 		t.Rows = append(t.Rows, []string{extremes(x.Clock, ""), extremes(x.Temperature, ""), extremes(x.Power, ""), cmp.Or(strings.Join(x.Throttled, "; "), "no"), cmp.Or(strings.Join(x.Shared, "; "), "no"), x.Name})
 	}
-	return Section{ID: "state", Title: "Devices", Tables: []Table{t}}
+	return Section{ID: "state", Title: "Devices", Brief: true, Tables: []Table{t}}
 }
 
 // extremes are the least and the greatest value.
@@ -91,11 +88,11 @@ func extremes(s report.Summary, unit string) string {
 func explanationPage(d *report.Explanation, l report.Ledger) Page {
 	names := [2]string{"A", "B"}
 	v := sides(d.Session, l, names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
-	var f facts
-	f.add("A", sideWords(d.A))
-	f.add("B", sideWords(d.B))
+	var f rows
+	f.row(sideRow("A", l, d.A))
+	f.row(sideRow("B", l, d.B))
 	f.add("error", report.Text(d.Error))
-	p := Page{Session: d.Session, Result: d.Result, Headline: cmp.Or(d.Summary, d.Result), Facts: f, Figures: totalFigures(d.Totals), Next: []Command{show(l, d.Session)}}
+	p := one(Page{Session: d.Session, Result: d.Result, Headline: cmp.Or(d.Summary, d.Result), Totals: totals(d.Totals), Next: []Command{show(l, d.Session)}}, f)
 	x := d.Table("A against B", "A", "B")
 	builds := Section{ID: "builds", Title: "Builds that failed"}
 	for _, b := range d.Builds {
@@ -106,7 +103,7 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 		builds.Facts = append(builds.Facts, Fact{Name: "build of " + b.Side, Text: fmt.Sprintf("%s, after %s", why, words.Seconds(b.Seconds)), Code: lastLines(b.Tail, 5)})
 	}
 	p.Sections = []Section{
-		{ID: "explain", Title: "Why they differ", Charts: paired(x), Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes[1:], Right: []int{2, 3}}}},
+		{ID: "explain", Title: "Why they differ", Brief: true, Charts: paired(x), Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes[1:], Right: []int{2, 3}}}},
 		builds, launched(names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings),
 	}
 	return p
@@ -129,14 +126,12 @@ const mostSeries = 24
 
 // historyPage has a section for each series. Series differ in device, command or metric, and are not compared.
 func historyPage(h *report.History) Page {
-	p := Page{
-		Result: "history", Headline: fmt.Sprintf("%s measured, in %s", words.Count(h.All, "commit"), words.Count(len(h.Series), "series")),
-		Figures: []Fact{{Name: "commits shown", Text: fmt.Sprint(h.Shown)}, {Name: "commits measured", Text: fmt.Sprint(h.All)}, {Name: "series", Text: fmt.Sprint(len(h.Series))}},
-		Facts:   []Fact{{Name: "note", Text: "launches of different days compare loosely, since machines drift; kbisect compare launches in turn"}},
-	}
+	var f rows
+	f.add("note", "launches of different days compare loosely, since machines drift; kbisect compare launches in turn")
 	if h.Shown < h.All {
-		p.Facts = append(p.Facts, Fact{Name: "shown", Text: fmt.Sprintf("%d of %s; --limit shows more", h.Shown, words.Count(h.All, "measured commit"))})
+		f.add("shown", fmt.Sprintf("%d of %s; --limit shows more", h.Shown, words.Count(h.All, "measured commit")))
 	}
+	p := one(Page{Result: "history", Headline: fmt.Sprintf("%s measured, in %s", words.Count(h.All, "commit"), words.Count(len(h.Series), "series"))}, f)
 	for i, s := range h.Series {
 		if i == mostSeries {
 			p.Sections = append(p.Sections, Section{ID: "more", Title: "More", Missing: fmt.Sprintf("%s more: kbisect history --metric NAME shows one", words.Count(len(h.Series)-i, "series"))})
@@ -158,7 +153,7 @@ func historySection(s report.HistorySeries, id string) Section {
 	factor, unit := words.Prefixed(float64(high), words.Printable(s.Unit))
 	scale := report.Number(factor)
 	series := chart.Series{Name: words.Printable(s.Name()), Unit: strings.TrimSpace(words.Unit(unit))}
-	t := Table{Title: "Medians by commit, oldest first (" + id + ")", Columns: []string{"commit", "date", "launches", "median (95 % CI)", "change", "subject"}, Right: []int{2}}
+	t := Table{Title: "Medians by commit, oldest first (" + id + ")", Columns: []string{"commit", "date", "launches", "median (95 % CI)", "change", "subject"}, Right: []int{2}, Few: []int{0, 3, 4, 5}}
 	for _, c := range s.Commits {
 		x := chart.Measured{
 			Commit: words.Short(c.Commit), Subject: words.Printable(c.Subject), Day: c.Date[:min(10, len(c.Date))], N: c.Launches, Words: words.Printable(commitValue(c, s.Unit)),
@@ -175,7 +170,7 @@ func historySection(s report.HistorySeries, id string) Section {
 	}
 	steps := series.Steps(leastStep)
 	out := Section{
-		ID: id, Title: s.Name() + better(s.Better) + "; " + measuredOn(s), Words: historyWords(s, slices.Contains(t.States, Bad)), Tables: []Table{t},
+		ID: id, Brief: true, Title: s.Name() + better(s.Better) + "; " + measuredOn(s), Words: historyWords(s, slices.Contains(t.States, Bad)), Tables: []Table{t},
 		Charts: []Chart{{Label: "Medians of " + series.Name + " by commit, oldest first", Picture: series.Plane(steps), Sketch: historySketch{series, words.Quantity(float64(low), s.Unit), words.Quantity(float64(high), s.Unit)}}},
 	}
 	for _, x := range steps {

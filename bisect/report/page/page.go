@@ -23,8 +23,9 @@ type Page struct {
 	Result   string
 	State    State // of the answer
 	Headline string
-	Facts    []Fact // about the answer
-	Figures  []Fact // the job in a few numbers
+	Cards    []Card // the answer: one, or one for each of several culprits
+	Strip    Strip  // the range of a search over commits, where its order is known
+	Totals   string // what the job took, in a line
 	Sections []Section
 	Next     []Command // that a reader would give now
 }
@@ -50,6 +51,7 @@ type Section struct {
 	Output  []Output
 	List    []string
 	Missing string // what could not be shown, and why
+	Brief   bool   // it stands beside the answer where that alone is shown
 }
 
 // Chart is a picture. Every chart stands in a section whose tables hold the same values.
@@ -71,6 +73,28 @@ type Table struct {
 	Detail  bool    // the values of a picture, or a list of everything: not in text, folded elsewhere
 	Most    int     // rows that text shows; 0 is all
 	First   []int   // rows that are shown before others where there are more than Most
+	Few     []int   // columns that matter most, in their order, where there is little room
+}
+
+// Narrow is the table with the columns that matter most.
+func (x Table) Narrow() Table {
+	if len(x.Few) == 0 {
+		return x
+	}
+	pick := func(row []string) (out []string) {
+		for _, i := range x.Few {
+			if i < len(row) {
+				out = append(out, row[i])
+			}
+		}
+		return out
+	}
+	rows := make([][]string, len(x.Rows))
+	for i, row := range x.Rows {
+		rows[i] = pick(row)
+	}
+	x.Columns, x.Rows, x.Right = pick(x.Columns), rows, nil
+	return x
 }
 
 // Bounded picks at most so many rows, those that come first where there are too many, in their order; 0 is all.
@@ -143,7 +167,14 @@ func (s Section) empty() bool {
 // text. Pictures and diffs are cleaned where they are made.
 func (p *Page) clean() {
 	p.Headline = strings.TrimSpace(words.Printable(p.Headline))
-	cleanFacts(p.Facts)
+	for i := range p.Cards {
+		c := &p.Cards[i]
+		c.Head = strings.TrimSpace(words.Printable(c.Head))
+		for k := range c.Rows {
+			r := &c.Rows[k]
+			r.Text, r.Copy = strings.TrimSpace(words.Printable(r.Text)), words.Printable(r.Copy)
+		}
+	}
 	for i := range p.Sections {
 		s := &p.Sections[i]
 		s.Title, s.Words, s.Missing = words.Printable(s.Title), words.Printable(s.Words), words.Printable(s.Missing)
@@ -196,7 +227,7 @@ func named(l report.Ledger, id string) string {
 
 // notes are the things to know, and nothing of them is left out.
 func notes(warnings []string) Section {
-	return Section{ID: "notes", Title: "Notes", List: warnings}
+	return Section{ID: "notes", Title: "Notes", List: warnings, Brief: true}
 }
 
 // show is the command that lists the launches of a session.

@@ -30,12 +30,10 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	}
 	f.place()
 	v := f.view()
-	p := Page{Session: d.Session, Result: string(d.Result), Headline: cmp.Or(d.Headline, string(d.Result)), Facts: f.facts(), Figures: figures(d), Next: next(d, l)}
-	p.State = map[bisect.Result]State{bisect.Found: Bad, bisect.NoDifference: Good}[d.Result]
-	p.Sections = append(p.Sections, f.culpritSections()...)
-	p.Sections = append(p.Sections,
+	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals), Next: next(d, l)}
+	p.Sections = []Section{
 		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), why(d), levels(d, l), f.proof(), f.log(), f.certainty(), f.diff(),
-		v.timeline(d.Devices), v.phases(), coldWarm(d, l), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings))
+		v.timeline(d.Devices), v.phases(), coldWarm(d, l), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings)}
 	return p
 }
 
@@ -66,6 +64,45 @@ func (f *finder) place() {
 	}
 }
 
+// view is the launches of a search.
+func (f *finder) view() view {
+	states := map[string]State{}
+	for _, x := range f.places() {
+		states[x.Commit] = x.State
+	}
+	v := view{
+		session: f.Session, launches: f.ledger.Launches, limits: f.ledger.Limits,
+		at:    func(c bisect.Candidate) int { return f.at[c.Commit] },
+		state: func(bisect.Candidate) State { return "" },
+	}
+	// Tests within a culprit have commits of their own that are in no history; "part of it" says so.
+	v.name = func(c bisect.Candidate) string {
+		name := words.Short(c.Commit)
+		switch {
+		case f.Axis == report.AxisFlags:
+			return v.away(c)
+		case c.Commit == f.Ends.Good && c.Assign == "":
+			name += " (good end)"
+		case c.Assign != "":
+			name += ":" + c.Assign
+		case !f.searched(c):
+			name += " (part of it)"
+		}
+		return name
+	}
+	if f.Axis != report.AxisHistory {
+		v.state = v.worst
+		return v
+	}
+	v.state = func(c bisect.Candidate) State {
+		if !f.searched(c) {
+			return ""
+		}
+		return states[c.Commit]
+	}
+	return v
+}
+
 // searched reports that a candidate is a commit of the range as it is, rather than a part of a change or a setting
 // of flags, which were tested after the search over the commits.
 func (f *finder) searched(c bisect.Candidate) bool {
@@ -74,98 +111,6 @@ func (f *finder) searched(c bisect.Candidate) bool {
 
 // named is a commit with its subject.
 func (f *finder) named(id string) string { return named(f.ledger, id) }
-
-// facts are the single culprit, or why there is none; several culprits have sections of their own.
-func (f *finder) facts() []Fact {
-	var out facts
-	if len(f.Culprits) == 1 {
-		out = f.culprit(f.Culprits[0])
-	}
-	if x := f.Stored; x != nil {
-		out.add("from the store", fmt.Sprintf("session %s of %s, kbisect %s; nothing was built or launched (--fresh searches anew)", x.Session, x.Made.Local().Format("2006-01-02 15:04"), x.Version))
-	}
-	if f.Axis == report.AxisFlags {
-		for _, s := range f.MinimalSets {
-			out = append(out, setFacts(s)...)
-		}
-	}
-	if len(f.Culprits) == 0 {
-		if f.Result != bisect.NoDifference {
-			out.add("evidence", f.Ends.Evidence)
-		}
-		out.add("error", report.Text(f.Error))
-		out.add("hint", f.Ends.Hint)
-	}
-	if c := f.Complaint; c != nil && len(f.Culprits) != 1 {
-		out.add("complaint", bisect.Complaint{Class: c.Class, Phase: report.Text(c.Phase), Metric: report.Text(c.Metric)}.String())
-		if c.Ends != nil {
-			out.add("difference", c.Ends.Words())
-		}
-	}
-	if f.Ends.Good == f.Ends.Bad { // flags
-		out.add("commit", f.named(f.Ends.Bad))
-		return out
-	}
-	out.add("good end", f.named(f.Ends.Good))
-	out.add("bad end", f.named(f.Ends.Bad))
-	if p := f.Ends.Past; p != nil {
-		out.add("known before", fmt.Sprintf("launches of %s scattered by %.2g %%, so that few of the ends began the search (%s; --no-past leaves that out)",
-			words.Count(p.Sessions, "earlier session"), 100*p.Scatter, words.Count(p.Launches, "launch")))
-	}
-	return out
-}
-
-// culpritSections are the culprits one by one, where there are several.
-func (f *finder) culpritSections() (out []Section) {
-	for i, c := range f.Culprits {
-		if n := len(f.Culprits); n > 1 {
-			title := fmt.Sprintf("Culprit %d of %d: %s", i+1, n, report.CulpritWords(c))
-			out = append(out, Section{ID: fmt.Sprintf("culprit-%d", i+1), Title: title, Facts: f.culprit(c)})
-		}
-	}
-	return out
-}
-
-// culprit is what is known of one.
-func (f *finder) culprit(c report.Culprit) []Fact {
-	var out facts
-	out.add("commit", c.Commit)
-	out.add("subject", c.Subject)
-	out.add("author", c.Author)
-	out.add("date", c.Date)
-	out.add("files", words.Listed(c.Files, 12))
-	if c.Effect != nil {
-		out.add("effect", c.Effect.Words())
-	}
-	for _, e := range c.Besides {
-		if e.Case == "" {
-			out.add("overall", e.Words())
-		} else {
-			out.add("also", e.Words()+", more than the other cases")
-		}
-	}
-	if c.Share != nil {
-		out.add("share", shareWords(*shareOf(c))+" of the difference between the ends")
-	}
-	if r := c.Rate; r != nil {
-		out.add("rate", fmt.Sprintf("fails in about %.0f %% of its launches (%d of %d, including later commits)", 100*float64(r.Failed)/float64(max(r.Launches, 1)), r.Failed, r.Launches))
-	}
-	out.add("switch", report.Text(c.Switch))
-	out.add("output", lastLine(f.ledger, c))
-	for _, h := range c.Hunks {
-		out = append(out, hunkFact(h))
-	}
-	var parents []string
-	for _, id := range c.Parents {
-		parents = append(parents, words.Short(id))
-	}
-	how := "not confirmed against " + strings.Join(parents, " and ")
-	if c.Confirmed {
-		how = "confirmed: fresh trials from clean builds show it here and not in " + strings.Join(parents, " and ")
-	}
-	out.add("confidence", words.Confidence(c.Confidence)+", "+how)
-	return out
-}
 
 // lastLine is the last line that a culprit printed which crashed; for other classes the reason quotes it.
 func lastLine(ledger report.Ledger, c report.Culprit) (line string) {
@@ -176,20 +121,6 @@ func lastLine(ledger report.Ledger, c report.Culprit) (line string) {
 		}
 	}
 	return line
-}
-
-// figures are the range and the totals.
-func figures(d *report.Search) []Fact {
-	t := d.Totals
-	var out facts
-	switch {
-	case d.Range > 0 && d.Axis != report.AxisHistory:
-		out.add("changes to choose from", fmt.Sprint(d.Range))
-	case d.Range > 0:
-		out.add("commits in the range", fmt.Sprint(d.Range))
-		out.add("that change the inputs", fmt.Sprint(d.Matter))
-	}
-	return append(out, totalFigures(t)...)
 }
 
 // next is what a reader would type now: see the change, read its output, or go on with a search that stopped early.
@@ -277,7 +208,7 @@ func shares(d *report.Search, l report.Ledger) Section {
 	if d.Rest != nil {
 		add("not explained", nil, d.Rest, "")
 	}
-	return Section{ID: "shares", Title: "What the difference between the ends is made of", Tables: []Table{t}}
+	return Section{ID: "shares", Brief: true, Title: "What the difference between the ends is made of", Tables: []Table{t}}
 }
 
 // shareOf is the share of a culprit; documents of earlier versions have no interval of it.

@@ -17,9 +17,9 @@ import (
 // setName is a set by its parts; with none it is where the search began from.
 func setName(parts []string) string { return cmp.Or(strings.Join(parts, " "), "the base") }
 
-// setFacts is what a guilty set rests on.
-func setFacts(s report.MinimalSet) []Fact {
-	var out facts
+// guiltySet is what a guilty set rests on.
+func guiltySet(s report.MinimalSet) []Row {
+	var out rows
 	out.add("set", s.Name()+": "+endsAs(s.Class, s.Phase))
 	if !s.Certified {
 		out.add("verified", "no")

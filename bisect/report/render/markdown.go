@@ -22,23 +22,24 @@ const mostRows = 40 // of a table in Markdown
 // written.
 func Markdown(w io.Writer, p page.Page, limit int) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### kbisect: %s\n\n%s\n\n", escaped(strings.ReplaceAll(p.Result, "-", " ")), escaped(words.Cut(p.Headline, 600)))
+	fmt.Fprintf(&b, "### kbisect: %s\n", escaped(strings.ReplaceAll(p.Result, "-", " ")))
 	end := ""
 	if p.Session != "" {
 		end = fmt.Sprintf("\n---\nkbisect, session %s\n", escaped(p.Session))
 	}
-	if limit > 0 && b.Len()+len(end) > limit {
-		return nil
-	}
-	for i, f := range p.Facts {
-		line := markdownFact(f)
-		if limit > 0 && b.Len()+len(line)+len(end) > max(limit/3, limit-1000) {
-			if more := fmt.Sprintf("- and %d more\n", len(p.Facts)-i); b.Len()+len(more)+len(end) <= limit {
-				b.WriteString(more)
+	for i, c := range p.Cards {
+		text := markdownCard(c)
+		if limit > 0 && b.Len()+len(text)+len(end) > limit {
+			if i == 0 {
+				return nil
 			}
+			fmt.Fprintf(&b, "\n%d more culprits\n", len(p.Cards)-i)
 			break
 		}
-		b.WriteString(line)
+		b.WriteString(text)
+	}
+	if text := markdownEnd(p); limit == 0 || b.Len()+len(text)+len(end) <= limit {
+		b.WriteString(text)
 	}
 	const room = 300 // for the names of what does not fit
 	var missing []string
@@ -58,6 +59,68 @@ func Markdown(w io.Writer, p page.Page, limit int) error {
 	b.WriteString(end)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// markdownCard is one answer: what was found, and its rows as a list.
+func markdownCard(c page.Card) string {
+	var b strings.Builder
+	head := mark(c.State) + c.Head
+	if c.Title != "" {
+		head = c.Title + ": " + head
+	}
+	fmt.Fprintf(&b, "\n**%s**\n\n", escaped(words.Cut(head, 600)))
+	for _, r := range c.Rows {
+		fmt.Fprintf(&b, "- **%s:** %s", escaped(r.Name), escaped(mark(r.State)+words.Cut(r.Text, 600)))
+		switch {
+		case r.Link != "":
+			fmt.Fprintf(&b, " [%s](%s)", escaped(r.ID), r.Link)
+		case r.ID != "":
+			b.WriteString(" " + escaped(r.ID))
+		}
+		if r.Copy != "" {
+			b.WriteString(" " + coded(r.Copy))
+		}
+		b.WriteString("\n")
+		if len(r.Lines) > 0 {
+			var code strings.Builder
+			for _, l := range r.Lines {
+				code.WriteString(words.Cut(l.Text, 240) + "\n")
+			}
+			for line := range strings.Lines(fenced("diff", code.String())) {
+				b.WriteString("  " + line)
+			}
+		}
+	}
+	return b.String()
+}
+
+// coded is a text on one line in the font of code.
+func coded(s string) string {
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	return fence + " " + s + " " + fence
+}
+
+// markdownEnd is what to type next, and what the job took.
+func markdownEnd(p page.Page) string {
+	var b strings.Builder
+	for _, c := range p.Next {
+		b.WriteString(c.Line)
+		if c.Why != "" {
+			b.WriteString("    # " + c.Why)
+		}
+		b.WriteString("\n")
+	}
+	out := ""
+	if b.Len() > 0 {
+		out = "\n" + fenced("sh", b.String())
+	}
+	if p.Totals != "" {
+		out += "\n" + escaped(p.Totals) + "\n"
+	}
+	return out
 }
 
 // markdownFact is a fact in a line of a list.

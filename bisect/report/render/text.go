@@ -1,6 +1,6 @@
 // Package render writes a page as text for a terminal, as Markdown for a pull request, or as one HTML file. Each
-// writes the same headline, facts and sections in the same order; of pictures, text and Markdown show a sketch or
-// leave them to the tables that hold the same values.
+// writes the same answer, card by card, and the same sections in the same order; of pictures, text and Markdown show a
+// sketch or leave them to the tables that hold the same values.
 //
 // It knows no document: what to say is decided in package page.
 package render
@@ -19,46 +19,277 @@ import (
 // Terminal is what the place can show where text goes.
 type Terminal struct {
 	Colour bool
+	Width  int    // characters in a line; 0: any number
 	Marks  []rune // of a line of values, from low to high; none draws no line
+	All    bool   // every row and section, rather than what fits a screen
 }
 
-// Text writes a page for a terminal: the answer, its facts, then every section but the details that stand behind
-// pictures.
+// mostLines is how many lines the answer takes where not all is wanted.
+const mostLines = 20
+
+// Text writes a page for a terminal, the answer last. Details that stand behind pictures are left out; where not all
+// is wanted, so are the sections that the answer does without, and the rest fits a screen.
 func Text(w io.Writer, p page.Page, t Terminal) error {
-	var b strings.Builder
-	fmt.Fprintln(&b, t.paint(p.Headline, p.State))
-	if len(p.Facts) > 0 {
-		b.WriteString("\n" + textFacts(p.Facts))
-	}
-	for _, s := range p.Sections {
-		if body := t.section(s); body != "" {
-			fmt.Fprintf(&b, "\n%s\n%s", s.Title, body)
+	end := t.end(p)
+	var out []string
+	if t.All {
+		for _, s := range p.Sections {
+			if body := t.section(s); body != "" {
+				out = append(out, t.bold(t.fit(s.Title)), strings.TrimSuffix(body, "\n"), "")
+			}
 		}
-	}
-	if len(p.Next) > 0 {
-		b.WriteString("\nNext\n")
-	}
-	for _, c := range p.Next {
-		line := "  " + c.Line
-		if c.Why != "" {
-			line += "    # " + c.Why
+		out = append(out, t.answer(p, 0)...)
+	} else {
+		answer := t.answer(p, mostLines-len(end))
+		room := mostLines - len(end) - len(answer)
+		for _, s := range p.Sections {
+			lines := t.brief(s, room-1)
+			if len(lines) > 0 {
+				out = append(append(out, lines...), "")
+				room -= len(lines) + 1
+			}
 		}
-		fmt.Fprintln(&b, line)
+		out = append(out, answer...)
 	}
+	out = append(out, end...)
 	if t.Colour {
 		w = words.Raw(w) // a page is printable
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, strings.Join(out, "\n")+"\n")
 	return err
+}
+
+// answer is the cards in at most so many lines; 0 is any number.
+func (t Terminal) answer(p page.Page, most int) (out []string) {
+	for i, c := range p.Cards {
+		room := 0
+		if most > 0 {
+			room = (most - len(out)) / (len(p.Cards) - i)
+			if room < 3 && len(p.Cards) > 1 {
+				return append(out[:len(out)-1], t.fit(fmt.Sprintf("and %s more, with --verbose", words.Count(len(p.Cards)-i, "culprit"))))
+			}
+		}
+		out = append(out, t.card(c, room)...)
+	}
+	return out
+}
+
+// card is one answer. Where there is not room for all, the lines of code go first, then the last rows.
+func (t Terminal) card(c page.Card, most int) []string {
+	head := c.Head
+	if c.Title != "" {
+		head = c.Title + ": " + head
+	}
+	out := wrapped(head, t.Width-len("✗ "), 2)
+	for i := range out {
+		lead := mark(c.State)
+		if lead != "" && i > 0 {
+			lead = "  "
+		}
+		out[i] = t.paint(lead+out[i], c.State)
+	}
+	rows := slices.DeleteFunc(slices.Clone(c.Rows), func(r page.Row) bool { return r.More && most > 0 })
+	width := nameWidth
+	for _, r := range rows {
+		width = max(width, utf8.RuneCountInString(r.Name))
+	}
+	code := 1 << 20 // lines of it
+	if most > 0 {
+		code = most - len(out)
+		for i, r := range rows {
+			code -= len(t.row(r, named(rows, i), width, 0, true))
+		}
+	}
+	for i, r := range rows {
+		lines := t.row(r, named(rows, i), width, max(code, 0), most > 0)
+		code -= min(len(r.Lines), max(code, 0))
+		if most > 0 && len(out)+len(lines) > most {
+			break
+		}
+		out = append(out, lines...)
+	}
+	return out
+}
+
+// nameWidth is the least width of the column of names, so that the rows of several cards stand below each other.
+const nameWidth = len("confidence")
+
+// named is the name of a row; "" where the row above has it too.
+func named(rows []page.Row, i int) string {
+	if i > 0 && rows[i-1].Name == rows[i].Name {
+		return ""
+	}
+	return rows[i].Name
+}
+
+// row is a row of a card, with at most so many of its lines of code.
+func (t Terminal) row(r page.Row, name string, width, code int, short bool) (out []string) {
+	indent := strings.Repeat(" ", width+4)
+	text, id := r.Text, r.ID
+	if id != "" && text != "" {
+		id = "  " + id
+	}
+	most := 0
+	if short {
+		most = 2
+	}
+	first := "  " + t.dim(pad(name, width, false)) + "  "
+	for i, line := range wrapped(mark(r.State)+text+id, t.Width-len(indent), most) {
+		if r.State != "" {
+			line = t.paint(line, r.State)
+		}
+		if id != "" && strings.HasSuffix(line, r.ID) {
+			line = strings.TrimSuffix(line, r.ID) + t.link(r.ID, r.Link)
+		}
+		if i > 0 {
+			first = indent
+		}
+		out = append(out, strings.TrimRight(first+line, " "))
+	}
+	for i, l := range r.Lines {
+		if i == code {
+			break
+		}
+		line := words.Cut(strings.ReplaceAll(l.Text, "\t", "    "), t.room(len(indent)))
+		out = append(out, indent+t.paint(line, map[string]page.State{"add": page.Good, "del": page.Bad}[l.Kind]))
+	}
+	if r.Copy != "" {
+		out = append(out, indent+r.Copy)
+	}
+	return out
+}
+
+// end is what follows the answer: what to type next, the range in a line, and what it took.
+func (t Terminal) end(p page.Page) (out []string) {
+	name := "next"
+	for _, c := range p.Next {
+		lead := "  " + t.dim(pad(name, nameWidth, false)) + "  "
+		name = ""
+		line := c.Line
+		if c.Why != "" {
+			line += "    # " + c.Why
+		}
+		if room := t.room(nameWidth + 4); utf8.RuneCountInString(line) > room {
+			line = c.Line // a command is not cut: it is there to be copied
+		}
+		out = append(out, lead+line)
+	}
+	if s := p.Strip; len(s.States) > 0 {
+		room := min(t.room(2), 100) - len(s.From) - len(s.To) - 2
+		out = append(out, "  "+s.From+" "+t.strip(s.States, room)+" "+s.To)
+	}
+	if p.Totals != "" {
+		out = append(out, t.fit("  "+p.Totals))
+	}
+	return out
+}
+
+// strip is a mark for each commit, or for several where there are too many: that which says most.
+func (t Terminal) strip(states []page.State, room int) string {
+	weight := []page.State{"", page.Good, page.Skipped, page.Other, page.Unsure, page.Bad, page.Culprit}
+	n := min(max(room, 1), len(states))
+	var b strings.Builder
+	for i := range n {
+		of := states[i*len(states)/n : (i+1)*len(states)/n]
+		most := slices.MaxFunc(of, func(a, b page.State) int { return slices.Index(weight, a) - slices.Index(weight, b) })
+		b.WriteString(t.paint(map[page.State]string{page.Good: "✓", page.Skipped: "-", page.Other: "!", page.Unsure: "?", page.Bad: "✗", page.Culprit: "◆", "": "·"}[most], most))
+	}
+	return b.String()
+}
+
+// mostNotes is how many notes stand beside an answer.
+const mostNotes = 3
+
+// brief is a section in at most so many lines; nil where they are too few.
+func (t Terminal) brief(s page.Section, most int) []string {
+	if !s.Brief || most < 3 {
+		return nil
+	}
+	out := []string{t.bold(t.fit(s.Title))}
+	for _, c := range s.Charts {
+		if line := t.sketch(c); line != "" {
+			out = append(out, t.fit(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	for _, x := range s.Tables {
+		if room := most - len(out); !x.Detail && room > 2 {
+			x.Notes = nil
+			if x.Most = len(x.Rows); x.Most > room-1 {
+				x.Most = room - 2 // the last line says how many there are
+			}
+			out = append(out, strings.Split(strings.TrimSuffix(t.table(x.Narrow()), "\n"), "\n")...)
+		}
+	}
+	for i, x := range s.List {
+		lines := wrapped(strings.ReplaceAll(x, "\n", "; "), t.Width-4, 2)
+		if i == mostNotes || len(out)+len(lines) >= most {
+			out = append(out, fmt.Sprintf("  - and %d more, with --verbose", len(s.List)-i))
+			break
+		}
+		out = append(out, "  - "+strings.Join(lines, "\n    "))
+		most -= len(lines) - 1
+	}
+	if len(out) == 1 {
+		return nil
+	}
+	return out
+}
+
+// room is how many characters a line has behind so many; without a width, enough for anything.
+func (t Terminal) room(behind int) int {
+	if t.Width == 0 {
+		return 1 << 20
+	}
+	return max(t.Width-behind, 10)
+}
+
+// fit cuts a line to the width.
+func (t Terminal) fit(line string) string { return words.Cut(line, t.room(0)) }
+
+// wrapped is a text in lines of at most so many characters, at most so many of them; 0 or less is any number.
+func wrapped(text string, width, most int) (out []string) {
+	if width <= 0 {
+		return []string{text}
+	}
+	width = max(width, 10)
+	for utf8.RuneCountInString(text) > width && (most <= 0 || len(out) < most-1) {
+		line := string([]rune(text)[:width+1])
+		at := strings.LastIndex(line, " ")
+		if at <= 0 {
+			at = len(string([]rune(text)[:width]))
+		}
+		out, text = append(out, strings.TrimRight(text[:at], " ")), strings.TrimLeft(text[at:], " ")
+	}
+	return append(out, words.Cut(text, width))
+}
+
+// mark is the sign of a state with a space, "" for one without.
+func mark(s page.State) string {
+	return map[page.State]string{page.Good: "✓ ", page.Better: "✓ ", page.Bad: "✗ ", page.Culprit: "✗ ", page.Unsure: "? "}[s]
 }
 
 // paint gives a text the colour of a state (the codes of ECMA-48), where colours are wanted.
 func (t Terminal) paint(text string, s page.State) string {
-	code := map[page.State]string{page.Good: "32", page.Better: "36", page.Bad: "31;1", page.Unsure: "33", page.Other: "35"}[s]
-	if !t.Colour || code == "" {
+	return t.code(text, map[page.State]string{page.Good: "32", page.Better: "36", page.Bad: "31;1", page.Culprit: "31;1", page.Unsure: "33", page.Other: "35"}[s])
+}
+
+func (t Terminal) bold(text string) string { return t.code(text, "1") }
+
+func (t Terminal) dim(text string) string { return t.code(text, "2") }
+
+func (t Terminal) code(text, code string) string {
+	if !t.Colour || code == "" || strings.TrimSpace(text) == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// link is a text that a terminal opens an address for; one that cannot shows the text alone.
+func (t Terminal) link(text, address string) string {
+	if !t.Colour || address == "" {
+		return text
+	}
+	return "\x1b]8;;" + address + "\x1b\\" + text + "\x1b]8;;\x1b\\"
 }
 
 // section is a section without its title; "" where text has nothing to show of it.
@@ -82,15 +313,22 @@ func (t Terminal) section(s page.Section) string {
 		b.WriteString(t.table(x))
 	}
 	for _, c := range s.Charts {
-		if c.Sketch == nil || len(t.Marks) == 0 {
-			continue
-		}
-		for line := range strings.Lines(c.Sketch.Sketch(t.Marks)) {
-			b.WriteString("  " + line)
-		}
+		b.WriteString(t.sketch(c))
 	}
 	for _, x := range s.List {
 		fmt.Fprintf(&b, "  - %s\n", strings.ReplaceAll(x, "\n", "\n    "))
+	}
+	return b.String()
+}
+
+// sketch is a picture that text can draw.
+func (t Terminal) sketch(c page.Chart) string {
+	if c.Sketch == nil || len(t.Marks) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for line := range strings.Lines(c.Sketch.Sketch(t.Marks)) {
+		b.WriteString("  " + line)
 	}
 	return b.String()
 }
@@ -146,7 +384,7 @@ func (t Terminal) table(x page.Table) string {
 		for k, c := range cells {
 			line += " " + pad(c, widths[min(k, last)], slices.Contains(x.Right, k)) + " "
 		}
-		line = strings.TrimRight(line, " ")
+		line = t.fit(strings.TrimRight(line, " "))
 		if n > 0 && rows[n-1] < len(x.States) {
 			line = t.paint(line, x.States[rows[n-1]])
 		}

@@ -31,7 +31,7 @@ func flagsPage(t *testing.T) page.Page {
 func textOf(t *testing.T, p page.Page) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Text(&b, p, Terminal{}); err != nil {
+	if err := Text(&b, p, Terminal{All: true}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -59,10 +59,10 @@ func holds(t *testing.T, text string, wanted ...string) {
 func TestTextSaysWhoWhatAndHowSure(t *testing.T) {
 	text := textOf(t, pageOf(samples.Found()))
 	holds(t, text,
-		"author      Mira <m@x>", "subject     tune: search harder", "files       src/tune.c", "confidence  99.7 %, confirmed",
+		"author      Mira <m@x>, 1970-01-01", "commit      tune: search harder  cccccccccc", "files       src/tune.c", "confidence  99.7 %, confirmed",
 		"Search log: 40 commits, 30 change the build's or run's inputs", "price 5", "on NVIDIA H200", "- commit cccccccccc: odd", "git show cccccccccc")
-	if !strings.HasPrefix(text, "cccccccccc introduces a timeout in load (load reached its limit of 3s)\n") {
-		t.Errorf("the verdict does not come first:\n%s", text)
+	if _, end, _ := strings.Cut(text, "\n\n✗ Makes loading exceed 3 s (before: 2 s)\n"); end == "" || strings.Contains(end, "\n\n") {
+		t.Errorf("the verdict does not come last:\n%s", text)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestTextOfEveryResult(t *testing.T) {
 	for result, want := range map[bisect.Result][]string{
 		bisect.Inconclusive: {"the culprit is one of 2 commits", "50 %", "does not build"},
 		bisect.NoDifference: {"No difference between the ends"},
-		bisect.Broken:       {"no commit is blamed", "error      device lost hint: reset it"},
+		bisect.Broken:       {"no commit is blamed", "error       device lost hint: reset it"},
 		bisect.Interrupted:  {"2 suspects left", "kbisect run --resume"},
 	} {
 		in.Finding.Result = result
@@ -104,9 +104,9 @@ func TestSeveralCulpritsAndNone(t *testing.T) {
 	in.Finding.Spent = true
 	d := report.NewSearch(in)
 	holds(t, textOf(t, page.New(d, in.Ledger)),
-		"2 culprits; the oldest: cccccccccc introduces a timeout in load", "Culprit 1 of 2: cccccccccc introduces a timeout in load", "Culprit 2 of 2: bbbbbbbbbb makes `time` 5.0 % slower",
-		"share       62 % (55 to 69 %) of the difference", "What the difference between the ends is made of", "bbbbbbbbbb                                +5.0 % (+4.0 to +6.0 %)  62 % (55 to 69 %)     new",
-		"fixed after aaaaaaaaaa, up to cccccccccc  -3.0 % (-4.0 to -2.0 %)  -20 % (-31 to -12 %)  one of 3 commits", "not explained", "58 % (40 to 70 %)", "Level over the range", "bbbbbbbbbb  +5.0 % (+4.0 to +6.0 %)     new", "git show bbbbbbbbbb", "--resume")
+		"✗ Culprit 1 of 2: Makes loading exceed 3 s", "✗ Culprit 2 of 2: Makes `time` 5.0 % slower\n  commit      new  bbbbbbbbbb\n",
+		"What the difference between the ends is made of", "bbbbbbbbbb                                +5.0 % (+4.0 to +6.0 %)  62 % (55 to 69 %)     new",
+		"fixed after aaaaaaaaaa, up to cccccccccc  -3.0 % (-4.0 to -2.0 %)  -20 % (-31 to -12 %)  one of 3 commits", "not explained", "58 % (40 to 70 %)", "Level over the range", "bbbbbbbbbb  +5.0 % (+4.0 to +6.0 %)     new", "share       62 % (55 to 69 %) of the difference", "git show bbbbbbbbbb", "--resume")
 	if len(d.Culprits) != 2 || d.Culprits[0].Share != nil || *d.Culprits[1].Share != share.Value || *d.Culprits[1].ShareHigh != share.High || d.Fixes[0].Share.Low != -0.31 || d.Rest.Value != 0.58 || len(d.Levels) != 2 || d.Levels[1].Ratio != 1.05 || d.Complete {
 		t.Errorf("%+v", d)
 	}
@@ -124,7 +124,7 @@ func TestReportNamesTheCase(t *testing.T) {
 	in.Finding.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: "time of 128"}
 	d := report.NewSearch(in)
 	p := page.New(d, in.Ledger)
-	holds(t, textOf(t, p), "cccccccccc makes `time` of 128 12.0 % slower\n", "effect      time of 128 +12.0 % (95 % CI +11.0 to +13.0 %), lower is better\n",
+	holds(t, textOf(t, p), "✗ Makes `time` of 128 12.0 % slower\n", "effect      time of 128 +12.0 % (95 % CI +11.0 to +13.0 %), lower is better\n",
 		"overall     time +1.4 % (95 % CI +1.0 to +1.8 %), lower is better\n", "also        time of 64 +50.0 % (95 % CI +40.0 to +60.0 %), lower is better, more than the other cases\n")
 	if own := d.Culprits[0]; own.Effect.Metric != "time" || own.Effect.Case != "128" || len(own.Besides) != 2 || own.Besides[0].Case != "" || own.Besides[0].Ratio != 1.014 {
 		t.Errorf("%+v", own)
@@ -139,9 +139,9 @@ func TestReportExactWords(t *testing.T) {
 		exact bisect.Exact
 		want  string
 	}{
-		{bisect.Slow, bisect.Exact{Value: 40}, "cccccccccc raises spills of k to 40 from 0 (lower is better)\n"},
-		{bisect.Slow, bisect.Exact{Value: 72, Parent: 64}, "cccccccccc raises spills of k to 72 from 64 (+12.5 %, lower is better)\n"},
-		{bisect.Improved, bisect.Exact{Parent: 40}, "cccccccccc lowers spills of k to 0 from 40 (lower is better)\n"},
+		{bisect.Slow, bisect.Exact{Value: 40}, "✗ Raises spills of k to 40 from 0 (lower is better)\n"},
+		{bisect.Slow, bisect.Exact{Value: 72, Parent: 64}, "✗ Raises spills of k to 72 from 64 (+12.5 %, lower is better)\n"},
+		{bisect.Improved, bisect.Exact{Parent: 40}, "✗ Lowers spills of k to 0 from 40 (lower is better)\n"},
 	} {
 		in := samples.Found()
 		in.Finding.Complaint = bisect.Complaint{Class: c.class, Metric: "spills of k"}
@@ -168,7 +168,7 @@ func TestTextOfComparison(t *testing.T) {
 	d.B.LeftOut = []report.Excluded{{Why: "throttled", Launches: 2}}
 	d.Warnings = []string{"mind this"}
 	text := textOf(t, page.New(d, report.Ledger{}))
-	holds(t, text, "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %), lower is better.\n", "  A  aaaaaaaaaa  HEAD^  subject of HEAD^", "30.00 µs (29.90 to 30.20)", "36.00 µs", "+20.0 % (+18.0 to +22.0 %)", "2.0e-04",
+	holds(t, text, "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %), lower is better.\n", "  A           HEAD^  subject of HEAD^  aaaaaaaaaa\n", "30.00 µs (29.90 to 30.20)", "36.00 µs", "+20.0 % (+18.0 to +22.0 %)", "2.0e-04",
 		"regression", "2 left out: throttled", "- mind this", "kbisect run --good HEAD^ --bad HEAD", "kbisect show s1", "changes of 3 % and more, error 1 %")
 	if strings.Contains(text, "\x1b") {
 		t.Error("a subject drives the terminal")
@@ -187,7 +187,7 @@ func TestHistoryLine(t *testing.T) {
 	h := &report.History{Shown: 4, All: 5, Series: []report.HistorySeries{{Metric: "time", Unit: "s", Command: []string{"./bench"}, Commits: []report.HistoryCommit{commit(1e-3), commit(2e-3), commit(math.NaN()), commit(3e-3)}}}}
 	text := func(marks string) string {
 		var b bytes.Buffer
-		if err := Text(&b, page.New(h, report.Ledger{}), Terminal{Marks: []rune(marks)}); err != nil {
+		if err := Text(&b, page.New(h, report.Ledger{}), Terminal{Marks: []rune(marks), All: true}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -222,17 +222,17 @@ func TestTextOfMeasurement(t *testing.T) {
 // TestTextOfGates: a line for each metric, each verdict with its colour, and nothing that drives the terminal.
 func TestTextOfGates(t *testing.T) {
 	headlines := map[string]string{
-		"pass": "^Pass: no change of 3 % or more: every metric changes by -2.00 to \\+2.00 %\\.", "improvement": `^Improvement: time of n1 -20\.0 % \(99 % CI -22\.0 to -18\.0 %\), lower is better\.`,
-		"regression": `^Regression: 2 of 4 metrics, most of all time of n1 \+20\.0 %`, "open": "^Cannot tell: 1 of 2 metrics undecided after 8 pairs, above all time of n1 .*; so many pairs show a change of 2.1 % four times in five, looked for is 3 %",
-		"accepted": `^Pass: no change of 3 % or more that is not accepted; 1 change for the worse accepted\.`, "idle": "^Pass: equal inputs; nothing was launched",
-		"wrong": "^Regression: HEAD fails in 2 of 2 launches", "flaky": "^Cannot tell: HEAD fails in 1 of 40 launches", "gone": "cannot tell  time of n2 .* - .*HEAD does not report it",
-		"infra": "^Stopped: machine problem", "no numbers": "there are no numbers", "blamed": "culprit +cccccccccc makes it slower, confidence 99 %",
+		"pass": "(?m)^✓ Pass: no change of 3 % or more: every metric changes by -2.00 to \\+2.00 %\\.", "improvement": `(?m)^✓ Improvement: time of n1 -20\.0 % \(99 % CI -22\.0 to -18\.0 %\), lower is better\.`,
+		"regression": `(?m)^✗ Regression: 2 of 4 metrics, most of all time of n1 \+20\.0 %`, "open": "(?m)^\\? Cannot tell: 1 of 2 metrics undecided after 8 pairs, above all time of n1 .*; so many pairs show a change of 2.1 % four times in five, looked for is 3 %",
+		"accepted": `(?m)^✓ Pass: no change of 3 % or more that is not accepted; 1 change for the worse accepted\.`, "idle": "^✓ Pass: equal inputs; nothing was launched",
+		"wrong": "(?m)^✗ Regression: HEAD fails in 2 of 2 launches", "flaky": "(?m)^\\? Cannot tell: HEAD fails in 1 of 40 launches", "gone": "cannot tell  time of n2 .* - .*HEAD does not report it",
+		"infra": "(?m)^\\? Stopped: machine problem", "no numbers": "there are no numbers", "blamed": "culprit +cccccccccc makes it slower, confidence 99 %",
 	}
 	for name, g := range samples.Gates() {
 		p := page.New(g, report.Ledger{})
 		plain := textOf(t, p)
 		var painted bytes.Buffer
-		if err := Text(&painted, p, Terminal{Colour: true}); err != nil {
+		if err := Text(&painted, p, Terminal{Colour: true, All: true}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.ContainsAny(plain, "\x1b\x00") || regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(painted.String(), "") != plain {
@@ -318,7 +318,7 @@ func TestPageOfComparison(t *testing.T) {
 		t.Errorf("%q %+v", p.Headline, table)
 	}
 	var blamed []string
-	for _, f := range page.New(samples.Gates()["blamed"], report.Ledger{}).Facts {
+	for _, f := range page.New(samples.Gates()["blamed"], report.Ledger{}).Cards[0].Rows {
 		blamed = append(blamed, f.Name+": "+f.Text)
 	}
 	holds(t, strings.Join(blamed, "\n"), "culprit: cccccccccc makes it slower, confidence 99 %", "lines: b:1")
@@ -342,13 +342,15 @@ func TestFormatsAgree(t *testing.T) {
 				}
 				at += i + len(what)
 			}
-			if !strings.Contains(p.Headline, "`") {
-				next(p.Headline)
-			}
-			for _, f := range p.Facts {
-				if !strings.ContainsAny(f.Text, "`\u202e|<&") {
-					next(f.Text)
+			for _, c := range p.Cards {
+				for _, want := range append([]page.Row{{Text: c.Head}}, c.Rows...) {
+					if !strings.ContainsAny(want.Text, "`\u202e|<&") {
+						next(want.Text)
+					}
 				}
+			}
+			if format == "text" { // there the answer comes last
+				at = 0
 			}
 			for _, s := range p.Sections {
 				if format != "text" || (Terminal{}).section(s) != "" {
@@ -388,7 +390,7 @@ func FuzzNew(f *testing.F) {
 		if err := Markdown(&b, p, MarkdownLimit); err != nil || b.Len() > MarkdownLimit {
 			t.Fatalf("%d bytes, %v", b.Len(), err)
 		}
-		if err := Text(io.Discard, p, Terminal{Marks: []rune("_-=")}); err != nil {
+		if err := Text(io.Discard, p, Terminal{Marks: []rune("_-="), Width: len(doc) % 90, All: len(doc)%2 == 0}); err != nil {
 			t.Fatal(err)
 		}
 	})

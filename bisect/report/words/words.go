@@ -76,6 +76,23 @@ func Seconds(s float64) string {
 	return fmt.Sprintf("%.2f s", s)
 }
 
+// Limit is a duration that was chosen, such as 3 s.
+func Limit(s float64) string {
+	if s >= 60 {
+		return time.Duration(s * float64(time.Second)).String()
+	}
+	return fmt.Sprintf("%.4g s", s)
+}
+
+// Brief is a duration of which the order matters, such as 32.1 ms.
+func Brief(s float64) string {
+	if s >= 60 {
+		return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+	}
+	scale, unit := Prefixed(s, "s")
+	return fmt.Sprintf("%.3g %s", s*scale, unit)
+}
+
 // Percent is a fraction without a sign: a share, a spread, a bound.
 func Percent(f float64) string {
 	switch {

@@ -39,7 +39,7 @@ func Launch(commit string, why bisect.Purpose, o bisect.Outcome) report.Launch {
 // Found is a search that has found a commit that times out.
 func Found() report.Input {
 	o := bisect.Outcome{Class: bisect.OK, Wall: 2, Built: true, Build: 3, Phases: []bisect.PhaseTime{{Name: "build", Seconds: 3}, {Name: "load", Seconds: 2}}}
-	hang := bisect.Outcome{Class: bisect.Timeout, Phase: "load", Why: "load reached its limit of 3s", Wall: 3, CacheHit: true, Phases: []bisect.PhaseTime{{Name: "load", Seconds: 3}}, Warnings: []string{"odd"}}
+	hang := bisect.Outcome{Class: bisect.Timeout, Phase: "load", Limit: 3, Why: "load reached its limit of 3s", Wall: 3, CacheHit: true, Phases: []bisect.PhaseTime{{Name: "load", Seconds: 3}}, Warnings: []string{"odd"}}
 	return report.Input{
 		Session: "s1", GPUHour: 3600, Spent: []report.Spent{{Account: "build", Seconds: 60}, {Account: "load", Seconds: 29.7}, {Account: "store", Seconds: 0.3}}, Devices: []string{"NVIDIA H200"},
 		Good: report.CommitInfo{ID: GoodID, Subject: "old"}, Bad: report.CommitInfo{ID: BadID, Subject: "new"},

@@ -1,0 +1,333 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect/sets"
+)
+
+// Card is an answer as one takes it in within seconds: what was found, then its rows in the order of reading. A page
+// has one card, or one for each of several culprits.
+type Card struct {
+	Title string // of one card among several
+	State State
+	Head  string // what was found, in the user's terms
+	Rows  []Row
+}
+
+// Row is one thing to know of an answer. A row with the name of the one above continues it.
+type Row struct {
+	Name  string
+	State State // shown as a mark before the text: good ✓, bad ✗, unsure ?
+	Text  string
+	ID    string // the short id of the commit that the text is about
+	Link  string // where the forge shows that commit; "" for none
+	Lines []DiffLine
+	Copy  string // a setting to copy
+	More  bool   // a detail, which a terminal shows on demand
+}
+
+// Strip is the range in a line: a state for each commit, the good end first. A commit that was not tested has none;
+// one that may be the culprit is [Unsure].
+type Strip struct {
+	From, To string // short ids of the ends
+	States   []State
+}
+
+// rows collects those that say something.
+type rows []Row
+
+func (r *rows) add(name, text string) { r.row(Row{Name: name, Text: text}) }
+
+// more adds a detail.
+func (r *rows) more(name, text string) { r.row(Row{Name: name, Text: text, More: true}) }
+
+func (r *rows) row(x Row) {
+	if x.Text != "" || x.Copy != "" || len(x.Lines) > 0 {
+		*r = append(*r, x)
+	}
+}
+
+// sentence begins with a capital.
+func sentence(s string) string {
+	first, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[n:]
+}
+
+// commitRow is a commit, its subject first.
+func commitRow(name string, l report.Ledger, id, subject string) Row {
+	short := words.Short(id)
+	if subject == "" {
+		subject = l.Info(id).Subject
+	}
+	return Row{Name: name, Text: subject, ID: short, Link: l.Forge.Link(id)}
+}
+
+// cards are the answers of a search: one a culprit, or one for all.
+func (f *finder) cards() (out []Card) {
+	of := f.Culprits
+	switch {
+	case f.Axis != report.AxisHistory:
+		out, of = []Card{{Head: f.Headline, Rows: f.setRows()}}, nil
+	case len(of) == 0:
+		out = []Card{{Head: f.Headline, Rows: f.openRows()}}
+	}
+	for i, c := range of {
+		card := Card{Head: sentence(report.Did(c)), Rows: f.culpritRows(c)}
+		if n := len(f.Culprits); n > 1 {
+			card.Title = fmt.Sprintf("Culprit %d of %d", i+1, n)
+		}
+		out = append(out, card)
+	}
+	for i := range out {
+		out[i].State = f.state()
+	}
+	last := &out[len(out)-1]
+	last.Rows = append(last.Rows, f.common()...)
+	return out
+}
+
+// state is that of the answer.
+func (f *finder) state() State {
+	return map[bisect.Result]State{bisect.Found: Bad, bisect.NoDifference: Unsure, bisect.Inconclusive: Unsure, bisect.Broken: Unsure, bisect.Interrupted: Unsure}[f.Result]
+}
+
+// culpritRows is what is known of one culprit.
+func (f *finder) culpritRows(c report.Culprit) []Row {
+	var out rows
+	out.row(commitRow("commit", f.ledger, c.Commit, c.Subject))
+	out.add("author", authorWords(c.Author, c.Date))
+	out.more("full id", c.Commit)
+	if c.Effect != nil {
+		out.add("effect", c.Effect.Words())
+	}
+	for _, e := range c.Besides {
+		if e.Case == "" {
+			out.more("overall", e.Words())
+		} else {
+			out.more("also", e.Words()+", more than the other cases")
+		}
+	}
+	if c.Share != nil {
+		out.add("share", shareWords(*shareOf(c))+" of the difference between the ends")
+	}
+	out.add("confidence", confidence(f.ledger, c))
+	if r := c.Rate; r != nil {
+		out.add("rate", fmt.Sprintf("fails in about %.0f %% of its launches (%d of %d, including later commits)", 100*float64(r.Failed)/float64(max(r.Launches, 1)), r.Failed, r.Launches))
+	}
+	out.add("output", lastLine(f.ledger, c))
+	out = append(out, guiltyRows(c.Hunks)...)
+	out.row(Row{Name: "files", Text: words.Listed(c.Files, 12), More: len(c.Hunks) > 0})
+	if c.Switch != nil {
+		out.row(Row{Name: "works", State: Good, Text: *c.Switch})
+	}
+	for _, id := range c.Parents {
+		if c.Confirmed {
+			r := commitRow("works", f.ledger, id, "")
+			r.State, r.Text = Good, strings.TrimSuffix("before it: "+r.Text, ": ")
+			out.row(r)
+		}
+	}
+	return out
+}
+
+// authorWords are an author and the day of a date in RFC 3339.
+func authorWords(author, date string) string {
+	return strings.Trim(author+", "+date[:min(10, len(date))], ", ")
+}
+
+// one gives a page its only card.
+func one(p Page, rows []Row) Page {
+	p.Cards = []Card{{State: p.State, Head: p.Headline, Rows: rows}}
+	return p
+}
+
+// confidence is how sure a culprit is, and how it was confirmed.
+func confidence(ledger report.Ledger, c report.Culprit) string {
+	var parents []string
+	for _, id := range c.Parents {
+		parents = append(parents, words.Short(id))
+	}
+	against := strings.Join(parents, " and ")
+	if !c.Confirmed {
+		return words.Confidence(c.Confidence) + ", not confirmed against " + against
+	}
+	count := func(purpose bisect.Purpose, of ...string) (n, failed int) {
+		for _, l := range ledger.Launches {
+			for _, id := range of {
+				if l.Purpose == purpose && l.Candidate == (bisect.Candidate{Commit: id}) {
+					n++
+					if l.Outcome.Class == c.Class {
+						failed++
+					}
+				}
+			}
+		}
+		return n, failed
+	}
+	own, failed := count(bisect.ConfirmCulprit, c.Commit)
+	other, likewise := count(bisect.ConfirmParent, c.Parents...)
+	how := ""
+	switch {
+	case own == 0 || other == 0: // an old session, or one whose launches are gone
+		how = "fresh launches from clean builds show it here and not in " + against
+	case c.Class == bisect.Slow || c.Class == bisect.Improved:
+		how = fmt.Sprintf("%s from clean builds against %d of %s", words.Count(own, "fresh launch"), other, against)
+	default:
+		how = fmt.Sprintf("from clean builds it fails in %d of %s, %s in %d of %d", failed, words.Count(own, "launch"), against, likewise, other)
+	}
+	return words.Confidence(c.Confidence) + ", confirmed: " + how
+}
+
+// guiltyRows are the lines that are to blame; those that are only required to build are details.
+func guiltyRows(hunks []report.Hunk) (out rows) {
+	const most = 12 // lines of a hunk
+	for _, guilty := range []bool{true, false} {
+		for _, h := range hunks {
+			if (h.Role != sets.Carrier) != guilty {
+				continue
+			}
+			r := Row{Name: "lines", Text: h.Where(), More: !guilty}
+			if !guilty {
+				r.Text += " (" + roleWords(h.Role) + ")"
+			}
+			lines := strings.Split(words.Lines(h.Text), "\n")
+			for i, text := range lines {
+				if i == most {
+					r.Lines = append(r.Lines, DiffLine{Kind: "note", Text: fmt.Sprintf("… %d more", len(lines)-i), Role: h.Role})
+					break
+				}
+				kind := "same"
+				switch {
+				case strings.HasPrefix(text, "+"):
+					kind = "add"
+				case strings.HasPrefix(text, "-"):
+					kind = "del"
+				}
+				r.Lines = append(r.Lines, DiffLine{Kind: kind, Text: text, Role: h.Role})
+			}
+			out.row(r)
+		}
+	}
+	return out
+}
+
+// setRows are the guilty sets, what to keep, and what became of the claims.
+func (f *finder) setRows() []Row {
+	var out rows
+	for _, s := range f.MinimalSets {
+		out = append(out, guiltySet(s)...)
+		out = append(out, guiltyRows(s.Hunks)...)
+	}
+	if r := f.Recommended; r != nil && len(r.Parts()) > 0 {
+		text := "keep"
+		if r.Ratio != nil && r.Low != nil && r.High != nil {
+			text = changeOf(*r.Ratio, *r.Low, *r.High) + " against the base"
+		}
+		if !r.Confirmed {
+			text += ", not confirmed"
+		}
+		out.row(Row{Name: "keep", State: Good, Text: text, Copy: r.Name()})
+	}
+	for _, c := range f.Hypotheses {
+		out.row(Row{Name: "claims", State: claimState(c.Verdict), Text: c.Name + ": " + strings.ReplaceAll(string(c.Verdict), "-", " ")})
+	}
+	if len(f.MinimalSets) == 0 {
+		out = append(out, f.openRows()...)
+	}
+	return out
+}
+
+// claimState is whether a claim is true.
+func claimState(v sets.Verdict) State {
+	switch v {
+	case sets.Confirmed, sets.Combination, sets.NotTheOnly:
+		return Good
+	case sets.Refuted, sets.NotSupported:
+		return Bad
+	}
+	return Unsure
+}
+
+// openRows say why there is no culprit, who may be one, and what would settle it.
+func (f *finder) openRows() []Row {
+	const most = 5
+	var out rows
+	if f.Result != bisect.NoDifference {
+		out.add("evidence", f.Ends.Evidence)
+	}
+	out.add("error", report.Text(f.Error))
+	for i, s := range f.Suspects {
+		r := commitRow("suspects", f.ledger, s.Commit, s.Subject)
+		r.Text = fmt.Sprintf("%s  %s", words.Percent(s.Probability), r.Text)
+		r.More = i >= most
+		out.row(r)
+	}
+	out.add("hint", f.Ends.Hint)
+	return out
+}
+
+// common are the rows that belong to the answer as a whole.
+func (f *finder) common() []Row {
+	var out rows
+	if x := f.Stored; x != nil {
+		out.add("from store", fmt.Sprintf("session %s of %s, kbisect %s; nothing was built or launched (--fresh searches anew)", x.Session, x.Made.Local().Format("2006-01-02 15:04"), x.Version))
+	}
+	if c := f.Complaint; c != nil && len(f.Culprits) != 1 {
+		out.more("complaint", bisect.Complaint{Class: c.Class, Phase: report.Text(c.Phase), Metric: report.Text(c.Metric)}.String())
+		if c.Ends != nil {
+			out.more("difference", c.Ends.Words())
+		}
+	}
+	if f.Ends.Good == f.Ends.Bad { // flags
+		out.row(commitRow("commit", f.ledger, f.Ends.Bad, ""))
+		return out
+	}
+	for _, end := range [][2]string{{"good end", f.Ends.Good}, {"bad end", f.Ends.Bad}} {
+		r := commitRow(end[0], f.ledger, end[1], "")
+		r.More = true
+		out.row(r)
+	}
+	if p := f.Ends.Past; p != nil {
+		out.more("known before", fmt.Sprintf("launches of %s scattered by %.2g %%, so that few of the ends began the search (%s; --no-past leaves that out)",
+			words.Count(p.Sessions, "earlier session"), 100*p.Scatter, words.Count(p.Launches, "launch")))
+	}
+	return out
+}
+
+// strip is the range, where its order is known.
+func (f *finder) strip() Strip {
+	if !f.ordered || f.Axis != report.AxisHistory {
+		return Strip{}
+	}
+	s := Strip{From: words.Short(f.Ends.Good), To: words.Short(f.Ends.Bad), States: make([]State, len(f.ledger.Order))}
+	for _, x := range f.Suspects {
+		if at, known := f.at[x.Commit]; known && at < len(s.States) {
+			s.States[at] = Unsure
+		}
+	}
+	for _, x := range f.places() {
+		if x.At < len(s.States) && x.State != "" && s.States[x.At] != Unsure {
+			s.States[x.At] = x.State
+		}
+	}
+	return s
+}
+
+// totals are what a job took, in a line.
+func totals(t report.Totals) string {
+	if t.Trials == 0 && t.Wall == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("%s, %s, %s in %s", words.Count(t.Candidates, "candidate"), words.Count(t.Trials, "launch"), words.Count(t.Builds, "build"), words.Seconds(t.Wall))
+	if t.Cost != nil {
+		s += fmt.Sprintf(", price %.4g", *t.Cost)
+	}
+	return s
+}
