@@ -186,7 +186,7 @@ type SwitchStats struct {
 	Untracked int
 }
 
-// Export prepares dir as an empty slot with its own handle on the objects. An
+// Export prepares dir as an empty slot, which stays when the Repo is closed. An
 // existing folder is emptied, but only if it is a slot already (its state
 // lies beside it in dir + ".state") or holds nothing.
 func (r *Repo) Export(ctx context.Context, dir string) (*Export, error) {

@@ -14,13 +14,14 @@
 //     Package hunks builds on this.
 //
 // The user's work tree, index, HEAD and refs are only ever read. Objects come
-// from one of two back ends behind one small interface: the go-git library,
-// or a long-lived "git cat-file --batch" for the kinds of repository go-git
-// cannot read (SHA-256, reftable, partial clones). Everything above that
-// interface is written once.
+// from one of two back ends behind one small interface: package packs with the
+// go-git library, which all exports of a Repo share, or a long-lived "git
+// cat-file --batch" an export for the kinds of repository these cannot read
+// (SHA-256, reftable, partial clones). Everything above that interface is
+// written once.
 //
 // A [Repo] may be used by several goroutines; an [Export] belongs to one at a
-// time and has its own handle on the objects.
+// time.
 package source
 
 import (
