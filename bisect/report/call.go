@@ -19,7 +19,7 @@ func NewCall(now, then []string) Call {
 	c := Call{
 		global: append(options(now, "C"), options(then, "config")...),
 		base:   options(then, "base"),
-		trial:  options(then, "build", "output", "path", "keep", "in-worktree", "sandbox", "limit", "better", "as"),
+		trial:  options(then, "build", "output", "path", "keep", "in-worktree", "sandbox", "executor", "limit", "better", "as"),
 	}
 	if i := slices.Index(then, "--"); i >= 0 {
 		c.trial = append(c.trial, then[i:]...)

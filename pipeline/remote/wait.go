@@ -43,8 +43,11 @@ func (c *Cluster) make(ctx context.Context, s Spec, j Job, doing func(string)) (
 		}
 		now, known := c.state(ctx, id)
 		rep = now
-		where := "waiting in the queue"
-		if rep.State == Running {
+		where := "waiting for a job"
+		switch rep.State {
+		case Pending:
+			where = "waiting in the queue"
+		case Running:
 			where = "running in a job"
 		}
 		if text := where + rep.Node + rep.Words; text != shown {

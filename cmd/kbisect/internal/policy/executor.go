@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,7 @@ func (r *reader) executor() error {
 		}
 	}
 	if kind != "" && kind != p.Executor.Kind {
-		if p.Executor.Kind != "" && kind != remote.Local {
+		if p.Executor.Away() && kind != remote.Local {
 			return exit.Usagef("--executor %s: [executor] in %s is of kind %s\nhint: --executor local runs here", kind, r.file(), p.Executor.Kind)
 		}
 		p.Executor.Kind = kind
@@ -37,12 +38,20 @@ func (r *reader) executor() error {
 	switch {
 	case !p.Executor.Away():
 		return nil
+	case !slices.Contains([]string{"run", "compare", "gate", "measure"}, r.q.Name):
+		if kind != "" {
+			return exit.Usagef("kbisect %s launches on this machine; --executor %s is for run, compare, gate and measure", r.q.Name, kind)
+		}
+		p.Executor.Kind = remote.Local
+		r.warnNow(fmt.Sprintf("kbisect %s launches on this machine: [executor] is for run, compare, gate and measure", r.q.Name))
+		return nil
 	case p.Executor.Kind == remote.Command && len(p.Executor.Submit) == 0:
 		return exit.Usagef("--executor %s: [executor] in kbisect.toml has no submit, state and cancel", kind)
 	case p.Plan.InWorktree:
 		return exit.Usagef("--in-worktree makes candidates a part of the repository, which jobs do not write\nhint: --executor local runs here")
-	case !slices.Contains([]string{"run", "compare", "gate", "measure"}, r.q.Name):
-		return exit.Usagef("kbisect %s launches on this machine, and [executor] is for run, compare, gate and measure\nhint: --executor local runs here", r.q.Name)
+	}
+	if r.q.JobsSet {
+		p.Executor.Jobs = r.q.Jobs
 	}
 	p.OnDisk, p.NoPast, p.Fresh = true, true, true // what other sessions saw was seen on other machines
 	return nil
