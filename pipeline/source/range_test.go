@@ -524,16 +524,16 @@ func TestLyingCommitGraph(t *testing.T) {
 				for _, c := range rng.Commits {
 					got = append(got, c.ID)
 				}
-				if repo.Misled() {
+				if Misled(repo) {
 					t.Fatalf("parent of %d is %d: not made again", lie[0], lie[1])
 				}
 				if slices.Equal(got, ids[5:11]) {
 					break
 				}
-				if err := repo.Vouch(t.Context(), rng, rng.Commits[0].ID); err == nil && !repo.Misled() {
+				if err := Vouch(t.Context(), repo, rng, rng.Commits[0].ID); err == nil && !Misled(repo) {
 					_, err = repo.Commit(rng.Commits[0].ID)
 				}
-				if !repo.Misled() {
+				if !Misled(repo) {
 					t.Fatalf("parent of %d is %d: %d commits, of which none is doubted", lie[0], lie[1], len(got))
 				}
 			}

@@ -281,11 +281,11 @@ func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*
 
 // Misled reports that a commit which was read is not what the range rests on: the commit-graph or the list that is kept
 // lies. No commit is exported any more until the range is made again, from commits alone.
-func (r *Repo) Misled() bool { return r.read.list.Wrong() }
+func Misled(r *Repo) bool { return r.read.list.Wrong() }
 
 // Vouch reads all commits on a shortest way through a range from its bad end down to one of its commits. It leaves the
 // Repo misled where one of them has other parents.
-func (r *Repo) Vouch(ctx context.Context, rng *Range, id string) error {
+func Vouch(ctx context.Context, r *Repo, rng *Range, id string) error {
 	children, from := map[int]int{}, len(rng.Commits)-1 // by which each was met
 	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]

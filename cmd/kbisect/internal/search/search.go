@@ -305,10 +305,10 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 		f, err := s.history(ctx)
 		for _, c := range f.Culprits {
 			if err == nil && t.Range != nil {
-				err = t.Repo.Vouch(ctx, t.Range, c.Commit)
+				err = source.Vouch(ctx, t.Repo, t.Range, c.Commit)
 			}
 		}
-		if !t.Repo.Misled() {
+		if !source.Misled(t.Repo) {
 			return f, err
 		}
 		t.Warn("the commit-graph or the kept list of commits lies: the range was made again from the commits alone\nhint: git commit-graph verify")
