@@ -65,7 +65,7 @@ ATTACKS = ./pipeline/source:TestSwitchEqualsCheckout,TestTreeBombsRefused,TestUn
   ./pipeline/store:TestKill,TestDamage,TestDamagedLog,TestOtherFiles,TestFullDisk \
   ./pipeline/cache:TestDamage,TestConcurrent,TestKillInPut \
   ./cmd/kbisect/internal/search:TestResumedSearchIsTheSame \
-  ./cmd/kbisect:TestTreeBomb,TestHostileBytesReachNoStream,TestOwnership,TestHookNamesNewCommands,TestPipesDevicesAndFoldersInPlaceOfFiles,TestMemoryLimit,TestMemoryOfGroup,TestSurvivors,TestProcessesOfOthersAreAccountedFor,TestHostileCandidates,TestKilledAndResumed,TestKilledAtAnyInstant,TestStoreAndCacheDamage,TestInjectedFaults,TestNothingIsAccusedUnderBurstsOfLoad
+  ./cmd/kbisect:TestTreeBomb,TestRepositoryMovedInMidSearch,TestHostileBytesReachNoStream,TestOwnership,TestHookNamesNewCommands,TestPipesDevicesAndFoldersInPlaceOfFiles,TestMemoryLimit,TestMemoryOfGroup,TestSurvivors,TestProcessesOfOthersAreAccountedFor,TestHostileCandidates,TestKilledAndResumed,TestKilledAtAnyInstant,TestStoreAndCacheDamage,TestInjectedFaults,TestNothingIsAccusedUnderBurstsOfLoad
 attack:
 	@rm -f attack.failed.log; printf '%-64s %6s %6s\n' attack tried held; failed=0; for a in $(ATTACKS); do \
 	  tests=$$(echo $${a#*:} | tr , '|'); \

@@ -136,7 +136,7 @@ func shellOf(before []string, script string) []string {
 }
 
 // namedInline is the path of the work tree that the text of a command such as sh -c TEXT names; "" where it names none.
-func (r reader) namedInline(argv []string) string {
+func namedInline(r reader, argv []string) string {
 	at := kernels.Inline(argv)
 	if at == 0 {
 		return ""

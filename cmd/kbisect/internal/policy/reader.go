@@ -279,7 +279,7 @@ func (r reader) command() error {
 	if p.Plan, err = kernels.NewPlan(project); err != nil {
 		return exit.Usage(err)
 	}
-	p.Plan.Home = r.namedInline(argv)
+	p.Plan.Home = namedInline(r, argv)
 	if here := r.here(); slices.ContainsFunc(argv, func(word string) bool { return r.stands(here, word) }) {
 		p.Plan.Dir = here
 	}
