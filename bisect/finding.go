@@ -72,8 +72,16 @@ type Step struct {
 	Commit    string  `json:"commit"`
 	Role      Role    `json:"role"`
 	Verdict   Verdict `json:"verdict"`
-	Inferred  bool    `json:"inferred"`  // from equal inputs, not from trials of its own
-	Remaining int     `json:"remaining"` // suspects left afterwards
+	Inferred  bool    `json:"inferred"`         // from equal inputs, not from trials of its own
+	Remaining int     `json:"remaining"`        // suspects left afterwards
+	Belief    []Mass  `json:"belief,omitempty"` // where the culprit was thought to be afterwards, oldest commits first
+}
+
+// Mass is the probability that the culprit is among commits that follow each other, from one to another.
+type Mass struct {
+	From string  `json:"from"`
+	To   string  `json:"to,omitempty"` // "" for one commit alone
+	P    float64 `json:"p"`
 }
 
 // Culprit is the commit that brought the complaint.

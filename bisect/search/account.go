@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
@@ -70,6 +71,46 @@ func reportLooked(r *Run) {
 
 // Remaining is the size of the smallest set of commits that almost surely includes the culprit.
 func Remaining(r *Run) int { return len(r.Belief.Credible(r.Question.Rules().Credible)) }
+
+// believed is where a run thinks the culprit is.
+func believed(r *Run) (out []bisect.Mass) {
+	for _, m := range masses(r.Belief.Weights()) {
+		x := bisect.Mass{From: r.Span.Id(m.from), P: m.p}
+		if m.to > m.from {
+			x.To = r.Span.Id(m.to)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// mass is the probability of the commits from one to another.
+type mass struct {
+	from, to int
+	p        float64
+}
+
+// masses puts weights together: commits that may well be the culprit stand alone, those between them in one. What is
+// next to impossible is left out, so that a long search stays short.
+func masses(weights []float64) (out []mass) {
+	const likely, nothing = 1.0 / 16, 1e-4
+	open := false
+	for i, w := range weights {
+		switch {
+		case w >= likely:
+			out, open = append(out, mass{i, i, w}), false
+		case w == 0 && !open: // it begins no run
+		case open:
+			last := &out[len(out)-1]
+			if last.p += w; w > 0 {
+				last.to = i
+			}
+		default:
+			out, open = append(out, mass{i, i, w}), true
+		}
+	}
+	return slices.DeleteFunc(out, func(m mass) bool { return m.p < nothing })
+}
 
 // Inconclusive ends the run with what is known: the likeliest commits that together almost surely include the culprit.
 func (a *Account) Inconclusive(r *Run) {

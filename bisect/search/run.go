@@ -259,7 +259,7 @@ func (r *Run) Note(i int, o bisect.Outcome, a Answer, why bisect.Purpose) {
 		if o.Class == bisect.OK {
 			v.Class = bisect.Skip
 		}
-		r.Account.Judged(bisect.Step{Commit: r.Span.Id(i), Role: bisect.RoleSearch, Verdict: v, Remaining: Remaining(r)})
+		r.Account.Judged(bisect.Step{Commit: r.Span.Id(i), Role: bisect.RoleSearch, Verdict: v, Remaining: Remaining(r), Belief: believed(r)})
 		return
 	}
 	if a != Speaks {
@@ -278,7 +278,7 @@ func (r *Run) Note(i int, o bisect.Outcome, a Answer, why bisect.Purpose) {
 func (r *Run) report() {
 	v := r.Visit
 	if r.Visit = (Visit{}); v.N > 0 {
-		r.Account.Judged(bisect.Step{Commit: r.Span.Id(v.At), Role: bisect.RoleSearch, Verdict: r.Question.Verdict(r, v), Remaining: Remaining(r)})
+		r.Account.Judged(bisect.Step{Commit: r.Span.Id(v.At), Role: bisect.RoleSearch, Verdict: r.Question.Verdict(r, v), Remaining: Remaining(r), Belief: believed(r)})
 	}
 }
 

@@ -131,7 +131,7 @@ func (c Phases) Bars() Rows {
 			if s == 0 {
 				continue
 			}
-			title := fmt.Sprintf("%s: %s, median of %d, longest %s", c.Names[i], words.Seconds(s), x.N, words.Seconds(x.Worst[i]))
+			title := fmt.Sprintf("%s: %s, longest %s", c.Names[i], words.Seconds(s), words.Seconds(x.Worst[i]))
 			if c.Limits[i] > 0 {
 				title += fmt.Sprintf("\n%s of its limit of %s", words.Percent(x.Worst[i]/c.Limits[i]), words.Seconds(c.Limits[i]))
 			}
@@ -265,7 +265,7 @@ func (l Launches) Timeline(devices []Device) Rows {
 		}
 		states = append(states, Dot{State: state})
 		lane := l.lane(x, devices)
-		b := bars{n: i + 1, from: o.At, to: o.At + o.Wall, state: state, title: fmt.Sprintf("launch %d: %s\n%s to %s: %s", i+1, l.Name(x.Candidate), words.Seconds(o.At), words.Seconds(o.At+o.Wall), words.Cut(words.Printable(o.Describe()), 120)), key: l.key(x.Candidate)}
+		b := bars{n: i + 1, from: o.At, to: o.At + o.Wall, state: state, title: fmt.Sprintf("launch %d: %s\n%s to %s: %s", i+1, l.Name(x.Candidate), words.Seconds(o.At), words.Seconds(o.At+o.Wall), words.Cut(words.Printable(o.Describe()), 60)), key: l.key(x.Candidate)}
 		at := o.At
 		for _, t := range o.Phases {
 			from, to := at, at+t.Seconds
@@ -273,7 +273,7 @@ func (l Launches) Timeline(devices []Device) Rows {
 				continue
 			}
 			at = to
-			b.parts = append(b.parts, Bar{From: from, To: min(to, b.to), Class: colour(slices.Index(phases.Names, words.Printable(t.Name))), Key: b.key, Title: fmt.Sprintf("%s: %s\n%s", t.Name, words.Seconds(t.Seconds), b.title)})
+			b.parts = append(b.parts, Bar{From: from, To: min(to, b.to), Class: colour(slices.Index(phases.Names, words.Printable(t.Name))), Key: b.key, Title: fmt.Sprintf("launch %d, %s: %s", i+1, t.Name, words.Seconds(t.Seconds))})
 		}
 		if lanes[lane] == nil {
 			order = append(order, lane)

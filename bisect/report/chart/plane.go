@@ -211,7 +211,7 @@ func (b Belief) draw(c *canvas) {
 				title = "one commit, " + percent(m.P)
 			}
 			// Darkness is the probability of one commit against that of the likeliest.
-			shade := 0.12 + 0.88*m.P/float64(n)/most
+			shade := 0.04 + 0.96*m.P/float64(n)/most
 			from, to := p.place(float64(m.From)-0.5), p.place(float64(m.To)+0.5)
 			c.f(`<rect class="mass" x="%s" y="%s" width="%s" height="%s" fill-opacity="%s"`, pc(from), short(y+1), pc(max(to-from, 0.004)), short(height-1.5), short(shade))
 			c.end("rect", fmt.Sprintf("step %d: %s", i+1, title))

@@ -113,8 +113,9 @@ func (r Range) Metrics() []Metric {
 			get(name, "s").Limit = r.Ledger.Limits[t.Name]
 		}
 	}
+	all = append(r.allCases(), all...)
 	var out []Metric
-	for _, m := range append(r.allCases(), all...) {
+	for _, m := range all {
 		if len(m.Points) > 0 {
 			m.scale()
 			m.Levels = r.levels(*m)
@@ -122,8 +123,17 @@ func (r Range) Metrics() []Metric {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Metric) int { return cmp.Compare(r.rank(a), r.rank(b)) })
+	// Phases that nothing was searched for have pictures of their own, candidate by candidate.
+	for i, m := range out {
+		if i > 0 && (i == mostMetrics || r.rank(m) == 5) {
+			return out[:i]
+		}
+	}
 	return out
 }
+
+// mostMetrics is how many metrics are drawn along the range.
+const mostMetrics = 6
 
 // allCases is, for each metric of several cases, their geometric mean against the good end: what verdicts on the metric
 // as a whole are about. Only launches count that have every case.
@@ -357,7 +367,7 @@ func (r Range) Plane(m Metric, first bool) Plane {
 	p := Plane{Length: r.Length, Y: m.axis(), Heads: r.heads(), Limit: m.limit()}
 	for _, x := range m.Points {
 		d := Dot{X: float64(x.At), Y: x.Y, State: states[x.At]}
-		if first || len(m.Points) <= 60 {
+		if first {
 			d.Key = key(x.At)
 			d.Title = fmt.Sprintf("launch %d: %s", x.Launch, m.value(x.Y))
 			if x.N > 1 {
@@ -371,6 +381,9 @@ func (r Range) Plane(m Metric, first bool) Plane {
 	}
 	for _, l := range m.Levels {
 		title := fmt.Sprintf("median %s of %s\n%s to %s: %s", m.value(l.Y), words.Count(l.N, "launch"), m.value(l.Low), m.value(l.High), l.How)
+		if !first {
+			title = m.value(l.Y)
+		}
 		p.Spans = append(p.Spans, Span{At: float64(l.At), Low: l.Low, Mid: l.Y, High: l.High, State: states[l.At], Key: key(l.At), Title: title})
 		if r.Ledger.Order != nil {
 			p.Level = append(p.Level, Dot{X: float64(l.At), Y: l.Y})
@@ -392,6 +405,28 @@ func (r Range) Strip() Plane {
 	p := r.Plane(Metric{}, true)
 	p.Flat = true
 	return p
+}
+
+// Belief is where the culprit was thought to be after each step; ok is false where no step says so.
+func (r Range) Belief() (out Belief, ok bool) {
+	out = Belief{Length: r.Length, Heads: r.heads(), Name: "place in the range; the darker, the likelier; the mark is the commit that was judged"}
+	for _, s := range r.Steps {
+		if len(s.Belief) == 0 {
+			continue
+		}
+		at := r.At[s.Commit]
+		x := Believed{Look: Dot{X: float64(at), State: State(s.Verdict.Word()), Key: key(at)}}
+		x.Words = fmt.Sprintf("%s %s, %s left", words.Short(s.Commit), s.Verdict.Word(), words.Count(s.Remaining, "suspect"))
+		for _, m := range s.Belief {
+			from, known := r.At[m.From]
+			to, also := r.At[cmp.Or(m.To, m.From)]
+			if known && also && from <= to && to < r.Length {
+				x.Runs = append(x.Runs, Mass{from, to, m.P})
+			}
+		}
+		out.Steps = append(out.Steps, x)
+	}
+	return out, len(out.Steps) > 1
 }
 
 // Proof is the launches of some commits side by side, by the metric that the search was about.

@@ -28,6 +28,9 @@ func along(r chart.Range, metrics []chart.Metric) (out []Chart) {
 		}
 		out = append(out, c)
 	}
+	if belief, ok := r.Belief(); ok {
+		out = slices.Insert(out, min(1, len(out)), Chart{Label: "What the search believed after each step", Picture: belief})
+	}
 	if len(metrics) == 0 {
 		out = append(out, Chart{Label: "The verdict on every commit of the range", Picture: r.Strip()})
 	}
