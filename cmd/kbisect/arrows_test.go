@@ -25,7 +25,7 @@ bisect/search/question: bisect bisect/belief bisect/belief/levels bisect/metric 
 bisect/metric: bisect
 bisect/report: bisect bisect/compare bisect/report/words bisect/sets
 bisect/report/ci: bisect bisect/report bisect/report/words
-bisect/report/chart: bisect bisect/report bisect/report/words
+bisect/report/chart: bisect bisect/report bisect/report/words bisect/sets
 bisect/report/internal/samples: bisect bisect/report bisect/sets
 bisect/report/page: bisect bisect/report bisect/report/chart bisect/report/words bisect/sets
 bisect/report/render: bisect/report/chart bisect/report/page bisect/report/words

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect/sets"
 )
 
 // Changed is a change with its interval: of a metric, or by a flag.
@@ -105,6 +107,65 @@ func (l Launches) Launched(metrics []One, sides []Side, band float64, name strin
 	}
 	out.Axis = ratios(name, values...)
 	return out
+}
+
+// Bounds of a matrix of sets.
+const (
+	mostColumns = 24
+	mostSets    = 60
+)
+
+// Sets draws the tests of a search over flags or hunks, a column for each; ok is false where these are too many, or
+// where nothing was tested.
+func Sets(d *report.Search) (m Matrix, ok bool) {
+	parts := func(a report.Assignment) map[string]string {
+		out := map[string]string{}
+		for flag, value := range a.Assign {
+			out[words.Printable(flag)] = words.Printable(value)
+		}
+		for _, h := range a.Hunks {
+			out[words.Printable(h.Where())] = "✓"
+		}
+		return out
+	}
+	columns := map[string]bool{}
+	for _, x := range d.Tests {
+		for name := range parts(x.Assignment) {
+			columns[name] = true
+		}
+	}
+	m.Columns = slices.Sorted(maps.Keys(columns))
+	seen := map[string]bool{}
+	for _, x := range d.Tests {
+		row := MatrixRow{State: map[sets.Answer]State{sets.Fail: Bad, sets.Pass: Good}[x.Answer], Name: ended(x), Title: words.Seconds(x.Seconds)}
+		if row.State == "" {
+			row.State = Skipped
+		}
+		if x.Inferred {
+			row.Name, row.Title = row.Name+", inferred", "inferred, not run"
+		}
+		set := parts(x.Assignment)
+		for _, name := range m.Columns {
+			row.Cells = append(row.Cells, set[name])
+		}
+		// A set that was tested again and ended alike has one row.
+		if same := fmt.Sprint(row.Name, row.Cells); !seen[same] && len(m.Rows) < mostSets {
+			m.Rows, seen[same] = append(m.Rows, row), true
+		}
+	}
+	return m, len(m.Columns) > 0 && len(m.Columns) <= mostColumns
+}
+
+// ended is how a test ended.
+func ended(x report.SetTest) string {
+	s := string(x.Answer)
+	if x.Answer != sets.Pass && x.Class != "" {
+		s += ", " + string(x.Class)
+		if x.Phase != nil {
+			s += " in " + words.Printable(*x.Phase)
+		}
+	}
+	return s
 }
 
 // Series is what the commits of a history measured, one after the other.

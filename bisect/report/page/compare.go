@@ -173,9 +173,11 @@ var verdicts = []struct {
 	{report.GateImprovement, "Better", Better}, {report.GatePass, "No change that matters", Good}, {report.NoDifference, "No change that matters", Good},
 }
 
+// mostLaunched is how many metrics have a picture of their launches.
+const mostLaunched = 4
+
 // pictures are the changes by verdict, and the launches behind those that matter most.
 func (c compared) pictures(v view) (out []Chart) {
-	const most = 4 // metrics of which launches are drawn
 	var changes []chart.Changed
 	var metrics []chart.One
 	for _, g := range verdicts {
@@ -184,7 +186,7 @@ func (c compared) pictures(v view) (out []Chart) {
 			if b := x.Bound; b.Value.Known() && b.Low.Known() && b.High.Known() && b.Low > 0 {
 				changes = append(changes, chart.Changed{Group: g.words, Name: words.Printable(x.Name()), State: g.state, Ratio: float64(b.Value), Low: float64(b.Low), High: float64(b.High), Value: words.Change(float64(b.Value)), Title: words.Printable(x.Name()) + "\n" + change(b)})
 			}
-			if x.Case == nil && x.AllCases || len(metrics) == most {
+			if x.Case == nil && x.AllCases || len(metrics) == mostLaunched {
 				continue
 			}
 			one := chart.One{Metric: x.Metric, Case: report.Text(x.Case), Unit: x.Unit, Title: words.Printable(x.Name()), Middle: float64(x.A.Median), States: []State{Good, g.state}}

@@ -30,7 +30,7 @@ func measurementPage(d *report.Measurement, l report.Ledger) Page {
 	if d.Memory != nil {
 		took.Facts = append(took.Facts, Fact{Name: "memory", Text: fmt.Sprintf("%.0f MiB at most", float64(*d.Memory)/(1<<20))})
 	}
-	p.Sections = []Section{measuredPhases(d), measuredMetrics(d), measuredDevices(d), took, v.timeline(devices), v.phases(), v.cost(d.Totals, nil, ""), v.table(nil), notes(d.Warnings)}
+	p.Sections = []Section{measuredPhases(d), measuredMetrics(d, v), measuredDevices(d), took, v.timeline(devices), v.phases(), v.cost(d.Totals, nil, ""), v.table(nil), notes(d.Warnings)}
 	return p
 }
 
@@ -58,7 +58,7 @@ func measuredPhases(d *report.Measurement) Section {
 }
 
 // measuredMetrics says of a metric with two modes that it has them, since its median lies in only one.
-func measuredMetrics(d *report.Measurement) Section {
+func measuredMetrics(d *report.Measurement, v view) Section {
 	t := Table{Title: "One number a launch, the median of its samples", Columns: []string{"metric", "better", "median (95 % CI)", "min to max", "spread", "launches", "samples", "spread within"}, Right: []int{4, 5, 6, 7}, Few: []int{0, 2, 3, 4}}
 	for _, x := range d.Metrics {
 		t.Rows = append(t.Rows, []string{x.Name(), x.Better, x.Values.Words(x.Unit), extremes(x.Values, x.Unit), words.Percent(float64(x.Values.Spread)), fmt.Sprint(x.Values.N), fmt.Sprint(x.Samples), words.Percent(float64(x.Within))})
@@ -66,7 +66,16 @@ func measuredMetrics(d *report.Measurement) Section {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s falls into two groups: %s, and in %s of the launches %s.", x.Name(), words.Quantity(float64(m.Low), x.Unit), words.Percent(float64(m.Share)), words.Quantity(float64(m.High), x.Unit)))
 		}
 	}
-	return Section{ID: "metrics", Title: "Metrics", Brief: true, Tables: []Table{t}}
+	s := Section{ID: "metrics", Title: "Metrics", Brief: true, Tables: []Table{t}}
+	var ones []chart.One
+	for _, x := range d.Metrics[:min(len(d.Metrics), mostLaunched)] {
+		middle := float64(x.Values.Median)
+		ones = append(ones, chart.One{Metric: x.Metric, Case: report.Text(x.Case), Unit: x.Unit, Title: words.Printable(x.Name()), Middle: middle, Mid: []float64{middle}, Low: []float64{float64(x.Values.Low)}, High: []float64{float64(x.Values.High)}, States: []State{Good}})
+	}
+	if launched := v.drawn().Launched(ones, []chart.Side{{Purpose: bisect.EndGood, Name: "launches"}}, 0, "against the median"); len(launched.Rows) > 0 {
+		s.Charts = []Chart{{Label: "Every launch, with the median and its 95 % interval", Picture: launched}}
+	}
+	return s
 }
 
 // measuredDevices is the state in which the launches left each device.

@@ -74,6 +74,9 @@ func setsSection(d *report.Search) Section {
 		open.Rows = append(open.Rows, []string{x.Name()})
 	}
 	s.Tables = []Table{guilty, slow, open, setMatrix(d)}
+	if m, ok := chart.Sets(d); ok {
+		s.Charts = []Chart{{Label: "The sets that were tested: what was away from its base, and how it ended", Picture: m}}
+	}
 	return s
 }
 
