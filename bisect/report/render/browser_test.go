@@ -264,6 +264,21 @@ func (b *browser) fits(name string) {
 	}
 }
 
+// answers fails unless the first screen says which change, how sure, why and what next.
+func (b *browser) answers(name string, height int) {
+	b.t.Helper()
+	var low map[string]float64
+	b.eval(`(() => {
+		const bottom = el => el ? el.getBoundingClientRect().bottom : 0, of = name => bottom([...document.querySelectorAll("#answer dl.card dt")].find(el => el.textContent === name)?.nextElementSibling);
+		return {headline: bottom(document.querySelector("h1")), commit: of("commit"), confidence: of("confidence"), verified: of("verified"), next: bottom(document.querySelector(".next li")), visible: document.querySelector("h1").getBoundingClientRect().top};
+	})()`, &low)
+	for what, at := range low {
+		if at > float64(height) {
+			b.t.Errorf("%s: %s ends at %.0f, and the screen at %d", name, what, at, height)
+		}
+	}
+}
+
 // prints looks at a page as a printer gets it.
 func (b *browser) prints(name string) {
 	b.t.Helper()
@@ -300,6 +315,7 @@ func TestInBrowser(t *testing.T) {
 	for name, p := range map[string]page.Page{"slow": p, "flags": flagsPage(t), "history": measuredHistory(), "gate": manyNumbers(), "timeout": pageOf(samples.Found())} {
 		for _, w := range windows {
 			b.open(p, w.width, w.height, w.scheme)
+			b.answers(name+" "+w.name, w.height)
 			b.eval(`document.querySelectorAll("details").forEach(d => d.open = true) ?? 0`, new(any))
 			b.fits(name + " " + w.name)
 			b.picture(name + "-" + w.name)

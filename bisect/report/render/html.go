@@ -5,8 +5,10 @@ import (
 	"embed"
 	"encoding/base64"
 	"fmt"
+	"html"
 	"html/template"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -32,6 +34,12 @@ func HTML(w io.Writer, p page.Page) error {
 			charts++
 			return template.HTML(chart.SVG(fmt.Sprintf("c%d", charts), words.Printable(c.Label), c.Picture)) // package chart escapes
 		},
+		"strip": strip, "code": code,
+		"details": func(all []page.Card) bool {
+			return slices.ContainsFunc(all, func(c page.Card) bool {
+				return slices.ContainsFunc(c.Rows, func(r page.Row) bool { return r.More })
+			})
+		},
 	}).ParseFS(web, "web/page.html")
 	if err != nil {
 		return err
@@ -44,6 +52,67 @@ func HTML(w io.Writer, p page.Page) error {
 		Script template.JS
 		Badge  string
 	}{p, policy(script), template.CSS(style), template.JS(script), strings.ReplaceAll(p.Result, "-", " ")})
+}
+
+// strip draws the range in a line; "" where its order is not known.
+func strip(s page.Strip) template.HTML {
+	if len(s.States) == 0 {
+		return ""
+	}
+	p := chart.Plane{Length: len(s.States), Flat: true, Strip: &chart.Strip{}}
+	for at, state := range s.States {
+		shade := p.Strip.Shade
+		switch n := len(shade); {
+		case state == "":
+		case state != page.Unsure:
+			p.Strip.Marks = append(p.Strip.Marks, chart.Dot{X: float64(at), State: state, Key: fmt.Sprint(at), Title: fmt.Sprintf("commit %d: %s", at, state)})
+		case n > 0 && shade[n-1][1] == at-1:
+			shade[n-1][1] = at
+		default:
+			p.Strip.Shade = append(shade, [2]int{at, at})
+		}
+	}
+	return template.HTML(chart.SVG("c0", fmt.Sprintf("The range from %s to %s: every commit", s.From, s.To), p))
+}
+
+// The parts of a line of code that a reader tells apart: comments, texts, numbers and the words of common languages.
+var lexeme = regexp.MustCompile(`(//.*|/\*.*?(?:\*/|$)|#(?:\s.*|$))|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?[fFuUlL]*)\b|\b(?:(__\w+__|and|as|auto|bool|break|case|char|class|const|constexpr|continue|def|default|del|do|double|elif|else|enum|extern|False|float|float2|float4|for|from|func|go|half|if|import|in|inline|int|is|lambda|long|namespace|new|None|not|nullptr|or|package|pass|return|short|sizeof|static|struct|switch|template|this|True|try|type|typedef|typename|uint32_t|unsigned|using|var|void|while|with|yield))\b`)
+
+// mostCode is how long a line may be whose syntax is shown.
+const mostCode = 400
+
+// code is a line of a diff with its syntax, and the words by which it differs from the line that it replaced, or that
+// replaces it.
+func code(l page.DiffLine) template.HTML {
+	body := l.Text
+	if l.Kind != "add" && l.Kind != "del" && l.Kind != "same" || len(body) > mostCode || body == "" {
+		return template.HTML(html.EscapeString(body))
+	}
+	class := make([]string, len(body))
+	for _, m := range lexeme.FindAllStringSubmatchIndex(body[1:], -1) {
+		for group, name := range []string{"com", "str", "num", "key"} {
+			for i := m[2+2*group]; i >= 0 && i < m[3+2*group]; i++ {
+				class[1+i] = name
+			}
+		}
+	}
+	for i := l.From; i < l.To && i < len(body); i++ {
+		class[i] = strings.TrimSpace(class[i] + " mv")
+	}
+	var out strings.Builder
+	for i := 0; i < len(body); {
+		k := i
+		for k < len(body) && class[k] == class[i] {
+			k++
+		}
+		if text := html.EscapeString(body[i:k]); class[i] == "" {
+			out.WriteString(text)
+		} else {
+			fmt.Fprintf(&out, `<span class="%s">%s</span>`, class[i], text)
+		}
+		i = k
+	}
+	return template.HTML(out.String())
 }
 
 // policy forbids everything but what the page holds itself.

@@ -342,11 +342,17 @@ func TestFormatsAgree(t *testing.T) {
 				}
 				at += i + len(what)
 			}
-			for _, c := range p.Cards {
-				for _, want := range append([]page.Row{{Text: c.Head}}, c.Rows...) {
-					if !strings.ContainsAny(want.Text, "`\u202e|<&") {
-						next(want.Text)
+			// A page folds the details of all cards below the answer.
+			for _, details := range []bool{false, true} {
+				for _, c := range p.Cards {
+					for _, want := range append([]page.Row{{Text: c.Head}}, c.Rows...) {
+						if later := format == "HTML" && want.More; later == details && !strings.ContainsAny(want.Text, "`\u202e|<&") {
+							next(want.Text)
+						}
 					}
+				}
+				if format != "HTML" {
+					break
 				}
 			}
 			if format == "text" { // there the answer comes last
