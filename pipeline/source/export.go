@@ -161,11 +161,13 @@ func (h *holdings) untrack(full string) (emptied []string) {
 	h.order = slices.Delete(h.order, at, at+1)
 	delete(h.tracked, full)
 	h.count(t, -1)
+	p.seen = fileStamp{}
 	for p.full != "" && len(p.files)+len(p.kids) == 0 {
 		delete(h.places, p.full)
 		emptied = append(emptied, p.full)
 		up := h.places[above(p.full)]
 		delete(up.kids, p.full)
+		up.seen = fileStamp{} // the folder may stay in it, for what a build has put there
 		p = up
 	}
 	return emptied

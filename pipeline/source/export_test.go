@@ -294,6 +294,29 @@ func TestSwitchKeepsBuildOutputAndUntouchedFiles(t *testing.T) {
 	}
 }
 
+// A folder that a commit lacks, and that stays for what a build has left in it, goes with the next clean switch.
+func TestCleanSwitchRemovesFoldersThatStayed(t *testing.T) {
+	r := gittest.New(t)
+	r.Write(t, "top", "1")
+	a := r.Commit(t, "a")
+	r.Write(t, "b/f", "1")
+	b := r.Commit(t, "b")
+	e := export(t, open(t, r.Dir))
+	hop(t, e, b, true)
+	gittest.WriteFiles(t, e.Dir(), map[string]string{"b/built": ""}, 0o666)
+	for { // until the folders are old enough to be taken for what they were
+		hop(t, e, b, false)
+		if e.held.places[""].seen != (fileStamp{}) {
+			break
+		}
+	}
+	hop(t, e, a, false)
+	hop(t, e, a, true)
+	if got := gittest.Listing(t, e.Dir()); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestStampsGrow(t *testing.T) {
 	r := gittest.New(t)
 	r.Write(t, "k.cu", "a")
