@@ -130,9 +130,25 @@ func globalFlags() []cli.Flag {
 	}
 }
 
+// group is what a command is for, as the help sorts them.
+func group(command string) string {
+	switch command {
+	case "run", "try", "demo", "explain":
+		return "Find"
+	case "compare", "gate", "measure", "baseline", "hook":
+		return "Compare and gate"
+	case "show", "report", "sessions", "history":
+		return "Look"
+	case "init", "doctor", "cache", "completion", "simulate":
+		return "Set up"
+	}
+	return ""
+}
+
 // everywhere gives each command the global options too, which its help does not repeat, and our words for mistakes.
 func everywhere(commands ...*cli.Command) []*cli.Command {
 	for _, c := range commands {
+		c.Category = group(c.Name)
 		if c.OnUsageError == nil {
 			c.OnUsageError = usageError
 		}

@@ -11,11 +11,14 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -157,9 +160,29 @@ func showCommand() *cli.Command {
 				return err
 			}
 			s.Status = statusWord(s, st.Running())
-			return show(c.App.Writer, st, s)
+			if err := show(c.App.Writer, st, s); err != nil || !session.IsSearch(s) {
+				return err
+			}
+			return showAnswer(c, s.ID)
 		},
 	}
+}
+
+// showAnswer prints all that is known of the answer of a search.
+func showAnswer(c *cli.Context, id string) error {
+	repo, err := source.Open(globals(c).dir)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	defer repo.Close()
+	p, err := past.Open(c.Context, repo, id)
+	if err != nil {
+		return err
+	}
+	t := terminalOf(c)
+	t.All = true
+	fmt.Fprintln(c.App.Writer)
+	return render.Text(c.App.Writer, page.New(p.Document, p.Ledger(c.Context)), t)
 }
 
 // show prints one session: what it was, what it launched, what it concluded. Launches are listed as they were stored,

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -107,14 +106,15 @@ func (v view) purposes() Table {
 		n          int
 		build, run float64
 	}
-	sums := map[bisect.Purpose]*sum{}
-	var order []bisect.Purpose
+	sums := map[string]*sum{}
+	var order []string
 	for _, l := range report.Made(v.launches) {
-		x := sums[l.Purpose]
+		why := v.why(l)
+		x := sums[why]
 		if x == nil {
 			x = &sum{}
-			sums[l.Purpose] = x
-			order = append(order, l.Purpose)
+			sums[why] = x
+			order = append(order, why)
 		}
 		x.n++
 		x.run += l.Outcome.Wall
@@ -124,7 +124,7 @@ func (v view) purposes() Table {
 	}
 	for _, why := range order {
 		x := sums[why]
-		t.Rows = append(t.Rows, []string{v.called(why), fmt.Sprint(x.n), words.Seconds(x.build), words.Seconds(x.run)})
+		t.Rows = append(t.Rows, []string{why, fmt.Sprint(x.n), words.Seconds(x.build), words.Seconds(x.run)})
 	}
 	return t
 }

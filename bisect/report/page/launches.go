@@ -22,6 +22,7 @@ type view struct {
 	name     func(bisect.Candidate) string
 	state    func(bisect.Candidate) State
 	purpose  map[bisect.Purpose]string // other names than their own
+	flags    bool                      // the ends are settings of flags
 }
 
 // sides is the launches of two candidates, or of one. The first launch of a candidate tells which side it is: the
@@ -96,6 +97,15 @@ func settings(assign string) []string {
 
 // called is a purpose in the words of the document: the two ends are A and B, or merge base and HEAD.
 func (v view) called(p bisect.Purpose) string { return cmp.Or(v.purpose[p], string(p)) }
+
+// why is the purpose of a launch. What is timed against the base, to be kept, is launched as the bad end is, which it is not.
+func (v view) why(l report.Launch) string {
+	first := slices.IndexFunc(v.launches, func(x report.Launch) bool { return x.Purpose == l.Purpose })
+	if v.flags && l.Purpose == bisect.EndBad && l.Candidate != v.launches[first].Candidate {
+		return "keep"
+	}
+	return v.called(l.Purpose)
+}
 
 // drawn is the launches as pictures take them.
 func (v view) drawn() chart.Launches {
@@ -279,5 +289,5 @@ func (v view) row(n int, l report.Launch) []string {
 	for _, r := range o.Repeated {
 		remarks = append(remarks, "repeated: "+r)
 	}
-	return []string{fmt.Sprint(n), l.Candidate.Brief(), v.called(l.Purpose), o.Describe(), build, words.Seconds(o.Wall), words.Seconds(o.At), strings.Join(remarks, "; ")}
+	return []string{fmt.Sprint(n), l.Candidate.Brief(), v.why(l), o.Describe(), build, words.Seconds(o.Wall), words.Seconds(o.At), strings.Join(remarks, "; ")}
 }

@@ -71,7 +71,7 @@ func (f *finder) view() view {
 		states[x.Commit] = x.State
 	}
 	v := view{
-		session: f.Session, launches: f.ledger.Launches, limits: f.ledger.Limits,
+		session: f.Session, flags: f.Axis == report.AxisFlags, launches: f.ledger.Launches, limits: f.ledger.Limits,
 		at:    func(c bisect.Candidate) int { return f.at[c.Commit] },
 		state: func(bisect.Candidate) State { return "" },
 	}
@@ -132,7 +132,7 @@ func next(d *report.Search, l report.Ledger) []Command {
 	case bisect.Found:
 		for _, c := range d.Culprits {
 			out = append(out, Command{"git show " + words.Short(c.Commit), ""})
-			if log := outputFile(l, c.Commit); log != "" {
+			if log := outputFile(l, c); log != "" {
 				out = append(out, Command{words.Shell([]string{"less", log}), "its output"})
 			}
 		}
@@ -149,10 +149,12 @@ func next(d *report.Search, l report.Ledger) []Command {
 	return append(out, inspect)
 }
 
-// outputFile is the file that keeps the output of a commit's last launch that printed something; "" for none.
-func outputFile(ledger report.Ledger, commit string) (log string) {
+// outputFile is the file that keeps the output of the last launch in which a culprit showed what it is blamed for, and
+// printed something; "" for none.
+func outputFile(ledger report.Ledger, c report.Culprit) (log string) {
 	for _, l := range ledger.Launches {
-		if l.Candidate.Commit == commit && l.Outcome.Log != "" && l.Outcome.Tail != "" {
+		failed := c.Effect != nil || l.Outcome.Class == c.Class
+		if l.Candidate == (bisect.Candidate{Commit: c.Commit}) && failed && l.Outcome.Log != "" && l.Outcome.Tail != "" {
 			log = l.Outcome.Log
 		}
 	}
