@@ -43,17 +43,6 @@ func (l Ledger) Info(id string) CommitInfo {
 	return CommitInfo{ID: id}
 }
 
-// Forge is the address of a commit on the forge that origin is, but for its id at the end; "" for none.
-type Forge string
-
-// Link is the address of a commit, "" where there is none.
-func (f Forge) Link(id string) string {
-	if f == "" || id == "" {
-		return ""
-	}
-	return string(f) + id
-}
-
 // Totals is what a job cost.
 type Totals struct {
 	Candidates int      `json:"candidates"` // of the search itself

@@ -69,6 +69,43 @@ func waitFlag() cli.Flag {
 	return &cli.GenericFlag{Name: "wait", Usage: "wait for another kbisect in the repository, at most `DURATION`, such as 30m, where one is given", Value: new(waitValue), DefaultText: "exit 5"}
 }
 
+// runGroup is the group of an option of run in its help.
+func runGroup(option string) string {
+	switch option {
+	case "good", "bad", "find-good", "axis", "commit", "first-parent", "path":
+		return "Where to search"
+	case "find", "phase", "metric", "better", "improvement", "all":
+		return "What to look for"
+	case "build", "output", "limit", "as", "executor", "keep", "in-worktree", "sandbox", "repeat":
+		return "How candidates are built and run"
+	case "json", "markdown", "report":
+		return "What is written"
+	}
+	return "How far to go"
+}
+
+// grouped puts options into groups.
+func grouped(flags []cli.Flag, group func(option string) string) []cli.Flag {
+	for _, f := range flags {
+		to := group(f.Names()[0])
+		switch f := f.(type) {
+		case *cli.StringFlag:
+			f.Category = to
+		case *cli.StringSliceFlag:
+			f.Category = to
+		case *cli.BoolFlag:
+			f.Category = to
+		case *cli.IntFlag:
+			f.Category = to
+		case *cli.Int64Flag:
+			f.Category = to
+		case *cli.GenericFlag:
+			f.Category = to
+		}
+	}
+	return flags
+}
+
 // optional reports an option whose value may be left out.
 func optional(f cli.Flag) bool {
 	g, ok := f.(*cli.GenericFlag)

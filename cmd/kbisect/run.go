@@ -27,8 +27,13 @@ func runCommand() *cli.Command {
 			"Without it, kbisect.toml in the work tree says how to build and run.\n\n" +
 			"A program can report more on the file descriptor named by KBISECT_FD, one fact per line: phase: NAME,\n" +
 			"case: NAME, sample: 46.8 us, metric NAME: VALUE UNIT, check: pass, check: fail WHY, skip: WHY,\n" +
-			"infra: WHY.",
-		Flags: append(formatFlags(), []cli.Flag{
+			"infra: WHY.\n\n" +
+			"Examples:\n" +
+			"  kbisect run --good v1.0 --limit 60s --build make -- ./test.sh   which commit fails\n" +
+			"  kbisect run --good v1.0 --find slow                             which commit is slower, by kbisect.toml\n" +
+			"  kbisect run --axis flags                                        which flags, and what to keep\n" +
+			"  kbisect run --resume                                            go on after an interrupt",
+		Flags: grouped(append(formatFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "good", Usage: "a good revision, `REV` (default: the newest recorded good ancestor)"},
 			&cli.StringFlag{Name: "bad", Usage: "a bad revision, `REV`", Value: "HEAD"},
 			&cli.BoolFlag{Name: "find-good", Usage: "find a good revision by walking back from the bad one in doubling steps", DisableDefaultText: true},
@@ -59,7 +64,7 @@ func runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-learn", Usage: "build commits and search hunks although no build and no launch opened what they change", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "no-explain", Usage: "do not explain how the culprit differs from its parent", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "resume", Usage: "continue the newest unfinished search, or repeat the newest answer", DisableDefaultText: true},
-		}...),
+		}...), runGroup),
 		Action: runAction,
 	}
 }

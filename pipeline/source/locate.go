@@ -191,6 +191,16 @@ func inspectExtensions(cfg *config.Config, f *features) {
 	}
 }
 
+// Origin is the address of the remote of that name, "" where there is none or it cannot be read.
+func Origin(r *Repo) string {
+	data, err := os.ReadFile(filepath.Join(r.commonDir, "config"))
+	cfg := config.New()
+	if err != nil || config.NewDecoder(bytes.NewReader(data)).Decode(cfg) != nil {
+		return ""
+	}
+	return cfg.Section("remote").Subsection("origin").Option("url")
+}
+
 // inspectRemotes finds partial clones; they need not have the extension.
 func inspectRemotes(cfg *config.Config, f *features) {
 	for _, s := range cfg.Section("remote").Subsections {

@@ -106,7 +106,7 @@ func Pictured(ctx context.Context, l *report.Ledger, repo *source.Repo, rng *sou
 			l.Order = append(l.Order, c.ID)
 		}
 	}
-	l.Limits = session.InSeconds(limits, session.GoodTimes(l.Launches, good))
+	l.Limits, l.Forge = session.InSeconds(limits, session.GoodTimes(l.Launches, good)), report.ForgeOf(source.Origin(repo))
 	l.Diffs = map[string]string{}
 	for _, id := range culprits {
 		d, err := hunks.Of(ctx, repo, id, nil)

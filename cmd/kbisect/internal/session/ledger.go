@@ -9,6 +9,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -163,6 +164,7 @@ func (s *Session) LedgerOf() report.Ledger {
 		}
 	}
 	l.Limits = InSeconds(s.Policy.Limits, GoodTimes(s.Launches, s.Policy.Good))
+	l.Forge = report.ForgeOf(source.Origin(s.Repo))
 	return l
 }
 
