@@ -157,7 +157,8 @@ func (s Spec) pipeline(ctx context.Context) (p *pipeline.Pipeline, closeAll func
 	if b.Sandbox != nil {
 		b.Sandbox.Read = []string{repo.CommonDir()}
 	}
-	name := fmt.Sprintf("%s-%d", s.Session, os.Getpid())
+	// A session that is resumed on this machine kills what it left here, by its name: not the jobs that still run.
+	name := fmt.Sprintf("job-%s-%d", s.Session, os.Getpid())
 	p, err = pipeline.New(ctx, pipeline.Config{
 		Recipe: recipe, Limits: b.Limits, Cases: b.Cases, Dir: filepath.Join(work, name), Devices: devices.watches,
 		Caches: b.Caches, Sandbox: b.Sandbox, Jobs: 1, Session: name,
