@@ -82,7 +82,7 @@ func TestAgain(t *testing.T) {
 		t.Errorf("another answer:\n%s\n%s", want, got)
 	}
 	text, _, _ := a.kbisect("run", "--quiet", "--no-explain", "--no-hunks", good[0], good[1], "--", "sh", "t.sh")
-	if !strings.Contains(text, "from the store  session "+first.Session) || a.launches() != 0 {
+	if !strings.Contains(text, "stored      session "+first.Session) || a.launches() != 0 {
 		t.Errorf("the report does not say where it comes from:\n%s", text)
 	}
 	changes := map[string]func() []string{

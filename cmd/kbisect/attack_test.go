@@ -268,7 +268,7 @@ func TestMemoryOfGroup(t *testing.T) {
 		cmd.Args = append([]string{"sh", "-c", "echo $$ >" + group + "/cgroup.procs; exec \"$@\"", "sh", cmd.Path}, cmd.Args[1:]...)
 		cmd.Path = "/bin/sh"
 		out, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(string(out), "commit      "+ids[2]) || !strings.Contains(string(out), "out of memory") {
+		if code := cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(string(out), "  "+ids[2][:10]+"\n") || !strings.Contains(string(out), "out of memory") {
 			t.Errorf("%v: exit %d: %s", step, code, out)
 		}
 	}

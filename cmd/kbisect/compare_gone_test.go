@@ -14,7 +14,8 @@ func TestCompareNamesWhatIsGone(t *testing.T) {
 	r.write("cases", "32=5.0")
 	r.commit("a case less")
 	out, errs, code := r.kbisect("compare", "main", "topic", "--pairs", "5", "--quiet")
-	verdict, _, _ := strings.Cut(out, "\n")
+	_, verdict, _ := strings.Cut(out, "✓ ")
+	verdict, _, _ = strings.Cut(verdict, "\n")
 	if code != exit.OK || !strings.HasPrefix(verdict, "No difference") || !strings.HasSuffix(verdict, "B does not report time of 64, which A does: no verdict on that.") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}

@@ -39,7 +39,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	}
 	from := x.seen
 	said, code := x.wait()
-	if code != exit.OK || !strings.HasPrefix(out.String(), "85a11be753 introduces wrong results") || strings.Contains(out.String(), "\x1b") {
+	if code != exit.OK || !strings.HasPrefix(out.String(), "✗ Introduces wrong results") || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("exit %d: %s", code, out.String())
 	}
 	if strings.Contains(regexp.MustCompile(`\x1b\[[0-9;]*m`).FindString(said), "m") {
@@ -100,7 +100,7 @@ func TestProgressOfSets(t *testing.T) {
 	}
 	from := x.seen
 	said, code := x.wait()
-	if code != exit.OK || !strings.HasPrefix(out.String(), "c=1 e=1 together cause wrong results") {
+	if code != exit.OK || !strings.HasPrefix(out.String(), "✗ c=1 e=1 together cause wrong results") {
 		t.Fatalf("exit %d: %s", code, out.String())
 	}
 	most := 0

@@ -54,9 +54,8 @@ func pose() {
 	var said bytes.Buffer
 	code := run(ctx, os.Args, os.Stdin, io.MultiWriter(os.Stdout, &said), os.Stderr)
 	stop()
-	_, next, _ := strings.Cut(said.String(), "\nNext\n")
-	for line := range strings.Lines(next) {
-		if why := tryNext(folder, strings.TrimSpace(line)); strings.HasPrefix(line, "  ") && why != "" {
+	for _, line := range nextCommands(said.String()) {
+		if why := tryNext(folder, line); why != "" {
 			fmt.Fprintf(os.Stderr, "the next command cannot be pasted: %s\n%s\n", line, why)
 			os.Exit(exit.Internal)
 		}
@@ -66,6 +65,23 @@ func pose() {
 
 // anID matches what differs between two commands of one form.
 var anID = regexp.MustCompile(`\b(\d{8}-\d{6}-)?[0-9a-f]{4,40}\b`)
+
+// nextCommands are the commands to type next that an answer ends with.
+func nextCommands(answer string) (out []string) {
+	const name, indent = "  next        ", "              "
+	_, rest, found := strings.Cut("\n"+answer, "\n"+name)
+	if !found {
+		return nil
+	}
+	for line := range strings.Lines(indent + rest) {
+		command, more := strings.CutPrefix(line, indent)
+		if !more {
+			break
+		}
+		out = append(out, strings.TrimSpace(command))
+	}
+	return out
+}
 
 // tryNext pastes a command into a shell, in a copy of the repository, until its first launch begins; it returns what
 // the command says where that is a mistake. Of each form of a command one is tried in a story.

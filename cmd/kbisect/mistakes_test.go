@@ -65,18 +65,18 @@ hint: name an older commit that is still good
 `},
 		{args: "run --quiet --good v1 --no-explain -- true", code: exit.NoDifference, want: `No difference between the ends: both ends end well, the bad end in each of 5 launches
 
-  hint      to look for a slowdown of a program that sends no samples, give --find slow --metric wall
+  hint        to look for a slowdown of a program that sends no samples, give --find slow --metric wall
 `},
 		{args: "run --quiet --good v1 --metric nope -- true", code: exit.UsageError, want: `kbisect: --metric nope: none of 2 successful launches reported it
 hint: they reported no metric; wall, cpu and phase.NAME work with every program
 `},
 		{args: "run --quiet --good v1 -- false", code: exit.NoDifference, want: `No difference between the ends: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1
 
-  hint      name an older good end with --good, or let --find-good look for one
+  hint        name an older good end with --good, or let --find-good look for one
 `},
 		{args: "run --quiet --good v1 -- sh -c 'test $(cat n) -gt 2'", code: exit.NoDifference, want: `No difference between the ends: the good end is bad (wrong in run: exit 1) and the bad end is good
 
-  hint      either the ends are swapped, or the range holds a fix; kbisect looks for what got worse between a good end and a later bad one
+  hint        either the ends are swapped, or the range holds a fix; kbisect looks for what got worse between a good end and a later bad one
 `},
 		{args: "run --quiet --good v1 -- sh -c 'echo ./x: error while loading shared libraries: libcublas.so.11: cannot open shared object file: No such file or directory >&2; exit 127'", code: exit.UsageError, want: `kbisect: the program does not start at either end: wrong in run: exit 127 (./x: error while loading shared libraries: libcublas.so.11: cannot open shared o...)
 hint: the loader does not find libcublas.so.11: install its package, or add its folder to LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists known libraries
@@ -98,11 +98,11 @@ hint: kbisect show SESSION lists what it launched
 `},
 		{args: "run --quiet --good v1 --build false -- true", code: exit.NoDifference, want: `No difference between the ends: neither end can be tested: good end build-failed: exit 1; bad end build-failed: exit 1
 
-  hint      does the build command work in a fresh clone? candidates hold only what is committed; else name an older good end with --good
+  hint        does the build command work in a fresh clone? candidates hold only what is committed; else name an older good end with --good
 `},
 		{args: "run --quiet --good v1 -- sh -c 'exit 125'", code: exit.NoDifference, want: `No difference between the ends: neither end can be tested: good end skip in run: the command asked to skip (exit 125); bad end skip in run: the command asked to skip (exit 125)
 
-  hint      name other ends with --good and --bad
+  hint        name other ends with --good and --bad
 `},
 		{args: "simulate n", code: exit.UsageError, want: `kbisect: n: line 1: the document: expected an object, got a number
 hint: kbisect simulate --example shows every key
@@ -171,7 +171,7 @@ DIR/kbisect.toml:4: run.limit: expected a duration in quotes, as "90s", "2m" or 
 ` + compareWith},
 		{config: strings.Replace(flagTables("", ""), `"true"`, `"false"`, 1), args: "run --quiet --axis flags", code: exit.NoDifference, want: `No difference between the ends: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1
 
-  hint    with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)
+  hint        with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)
 `},
 		{where: "no device", config: "version = 1\n[device]\ngpus = [0]\n[run]\ncommand = [\"true\"]\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: [device] gpus: devices 0: no GPU management library: WHY
 hint: "auto" uses the devices of this machine, "none" uses no device; kbisect doctor lists them
@@ -234,8 +234,9 @@ func TestMistakes(t *testing.T) {
 		os.Remove(filepath.Join(r.dir, config.FileName))
 		got := errs
 		if m.code != exit.UsageError && m.code != exit.Machine {
-			answer, facts, _ := strings.Cut(out, "\n\n")
-			hint, _, _ := strings.Cut(facts, "\n") // the first fact
+			_, answer, _ := strings.Cut(out, "? ")
+			answer, rows, _ := strings.Cut(answer, "\n")
+			hint, _, _ := strings.Cut(rows, "\n") // the first row
 			got = answer + "\n\n" + hint + "\n"
 		}
 		if got = r.anonymous(got); code != m.code || got != r.named(m.want) {

@@ -229,6 +229,12 @@ func (f *finder) setRows() []Row {
 		text := "keep"
 		if r.Ratio != nil && r.Low != nil && r.High != nil {
 			text = changeOf(*r.Ratio, *r.Low, *r.High) + " against the base"
+			for name := range r.Metric { // at most one
+				text = name + " " + text
+			}
+			if r.Better != "" {
+				text += ", " + r.Better + " is better"
+			}
 		}
 		if !r.Confirmed {
 			text += ", not confirmed"
@@ -277,12 +283,12 @@ func (f *finder) openRows() []Row {
 func (f *finder) common() []Row {
 	var out rows
 	if x := f.Stored; x != nil {
-		out.add("from store", fmt.Sprintf("session %s of %s, kbisect %s; nothing was built or launched (--fresh searches anew)", x.Session, x.Made.Local().Format("2006-01-02 15:04"), x.Version))
+		out.add("stored", fmt.Sprintf("session %s of %s, kbisect %s; nothing was built or launched (--fresh searches anew)", x.Session, x.Made.Local().Format("2006-01-02 15:04"), x.Version))
 	}
 	if c := f.Complaint; c != nil && len(f.Culprits) != 1 {
 		out.more("complaint", bisect.Complaint{Class: c.Class, Phase: report.Text(c.Phase), Metric: report.Text(c.Metric)}.String())
-		if c.Ends != nil {
-			out.more("difference", c.Ends.Words())
+		if c.Ends != nil { // a card of a culprit has the effect of that
+			out.row(Row{Name: "difference", Text: c.Ends.Words(), More: f.Axis == report.AxisHistory && len(f.Culprits) > 0})
 		}
 	}
 	if f.Ends.Good == f.Ends.Bad { // flags

@@ -59,7 +59,7 @@ func measuredPhases(d *report.Measurement) Section {
 
 // measuredMetrics says of a metric with two modes that it has them, since its median lies in only one.
 func measuredMetrics(d *report.Measurement, v view) Section {
-	t := Table{Title: "One number a launch, the median of its samples", Columns: []string{"metric", "better", "median (95 % CI)", "min to max", "spread", "launches", "samples", "spread within"}, Right: []int{4, 5, 6, 7}, Few: []int{0, 2, 3, 4}}
+	t := Table{Title: "One number a launch, the median of its samples", Columns: []string{"metric", "better", "median (95 % CI)", "min to max", "spread", "launches", "samples", "spread within"}, Right: []int{4, 5, 6, 7}, Few: []int{0, 1, 2, 3, 4}}
 	for _, x := range d.Metrics {
 		t.Rows = append(t.Rows, []string{x.Name(), x.Better, x.Values.Words(x.Unit), extremes(x.Values, x.Unit), words.Percent(float64(x.Values.Spread)), fmt.Sprint(x.Values.N), fmt.Sprint(x.Samples), words.Percent(float64(x.Within))})
 		if m := x.Modes; m != nil {
@@ -103,7 +103,7 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 	f.add("error", report.Text(d.Error))
 	p := one(Page{Session: d.Session, Result: d.Result, Headline: cmp.Or(d.Summary, d.Result), Totals: totals(d.Totals), Next: []Command{show(l, d.Session)}}, f)
 	x := d.Table("A against B", "A", "B")
-	builds := Section{ID: "builds", Title: "Builds that failed"}
+	builds := Section{ID: "builds", Title: "Builds that failed", Brief: true}
 	for _, b := range d.Builds {
 		why := ""
 		if b.Failure != nil {

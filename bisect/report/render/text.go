@@ -206,6 +206,11 @@ func (t Terminal) brief(s page.Section, most int) []string {
 		return nil
 	}
 	out := []string{t.bold(t.fit(s.Title))}
+	for line := range strings.Lines(textFacts(s.Facts)) {
+		if len(out) < most {
+			out = append(out, t.fit(strings.TrimSuffix(line, "\n")))
+		}
+	}
 	for _, c := range s.Charts {
 		if line := t.sketch(c); line != "" {
 			out = append(out, t.fit(strings.TrimSuffix(line, "\n")))
