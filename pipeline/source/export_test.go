@@ -218,6 +218,9 @@ func TestSwitchEqualsCheckout(t *testing.T) {
 			if rng.IntN(3) > 0 {
 				dirt(rt, rng, e.Dir(), outside)
 			}
+			if rng.IntN(20) == 0 { // the next scan trusts what folders look like
+				time.Sleep(2 * (racy + 2*e.slot.grain))
+			}
 			held++
 		}
 	})
