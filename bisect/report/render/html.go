@@ -34,7 +34,7 @@ func HTML(w io.Writer, p page.Page) error {
 			charts++
 			return template.HTML(chart.SVG(fmt.Sprintf("c%d", charts), words.Printable(c.Label), c.Picture)) // package chart escapes
 		},
-		"strip": strip, "code": code,
+		"strip": strip, "code": code, "heading": heading,
 		"details": func(all []page.Card) bool {
 			return slices.ContainsFunc(all, func(c page.Card) bool {
 				return slices.ContainsFunc(c.Rows, func(r page.Row) bool { return r.More })
@@ -140,4 +140,20 @@ func rowState(t page.Table, i int) page.State {
 		return t.States[i]
 	}
 	return ""
+}
+
+// heading is the answer, or what all of several answers say, with the names in it as code.
+func heading(p page.Page) template.HTML {
+	text := p.Headline
+	if len(p.Cards) == 1 {
+		text = p.Cards[0].Head
+	}
+	var b strings.Builder
+	for i, part := range strings.Split(text, "`") {
+		if part = template.HTMLEscapeString(part); i%2 == 1 {
+			part = "<code>" + part + "</code>"
+		}
+		b.WriteString(part)
+	}
+	return template.HTML(b.String()) // its parts are escaped
 }

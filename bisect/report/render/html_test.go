@@ -244,3 +244,15 @@ func unescaped(s string) string {
 	_, after, _ := strings.Cut(rest, "</nav>")
 	return html.UnescapeString(before + after)
 }
+
+// The heading is the answer in the user's terms, with names as code and nothing of it as markup.
+func TestHeading(t *testing.T) {
+	p := page.Page{Headline: "1234567890 makes `time` 2 % slower", Cards: []page.Card{{Head: "Makes `<b>time` 2 % slower"}}}
+	if text, want := htmlOf(t, p), `<h1 id="headline">Makes <code>&lt;b&gt;time</code> 2 % slower</h1>`; !strings.Contains(text, want) {
+		t.Errorf("no %s", want)
+	}
+	p.Cards = append(p.Cards, p.Cards[0])
+	if text, want := htmlOf(t, p), `<h1 id="headline">1234567890 makes <code>time</code> 2 % slower</h1>`; !strings.Contains(text, want) {
+		t.Errorf("no %s", want)
+	}
+}
