@@ -77,7 +77,7 @@ func TestWait(t *testing.T) {
 }
 
 // TestInterruptedStart: a signal ends kbisect while it still reads a history, within a share of what there is to read. The
-// signal comes from the git that hands out the commits, at a certain one of them.
+// signal comes from the git that hands out the commits, at a certain one of them, which then waits until it was seen.
 func TestInterruptedStart(t *testing.T) {
 	t.Parallel()
 	const commits, at = 4000, 400
@@ -94,7 +94,7 @@ func TestInterruptedStart(t *testing.T) {
 	}
 	asked, bin := filepath.Join(r.home, "asked"), t.TempDir()
 	script := "#!/bin/sh\ncase \"$*\" in *cat-file*) ;; *) exec " + git + " \"$@\" ;; esac\n" +
-		"n=0\nwhile read -r id; do n=$((n + 1)); echo >>" + asked + "; test $n != " + strconv.Itoa(at) + " || kill -INT $PPID; echo $id; done | exec " + git + " \"$@\"\n"
+		"n=0\nwhile read -r id; do n=$((n + 1)); echo >>" + asked + "; test $n != " + strconv.Itoa(at) + " || { kill -INT $PPID; sleep 1; }; echo $id; done | exec " + git + " \"$@\"\n"
 	if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o777); err != nil {
 		t.Fatal(err)
 	}
