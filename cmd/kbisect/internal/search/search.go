@@ -303,6 +303,9 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	t := s.session
 	for {
 		f, err := s.history(ctx)
+		if t.Repo == nil { // its commits are not read from one
+			return f, err
+		}
 		for _, c := range f.Culprits {
 			if err == nil && t.Range != nil {
 				err = source.Vouch(ctx, t.Repo, t.Range, c.Commit)
