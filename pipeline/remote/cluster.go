@@ -76,7 +76,7 @@ type Cluster struct {
 }
 
 const (
-	tries       = 4 // of a block that the machine spoils, and then the search stops
+	tries       = 8 // of a block that the machine spoils, and then the search stops
 	candidates  = 2 // tries of one that the scheduler ends for its time or memory, and then it is the candidate's fault
 	nodeFaults  = 2 // of a node, which is left out from then on
 	mostLearnt  = 16

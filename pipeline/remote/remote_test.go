@@ -195,7 +195,7 @@ func TestFaults(t *testing.T) {
 		"a node that fails":            {x: &processes{nodes: []string{"a", "b"}, ends: []State{Lost}}, run: fine, class: bisect.OK, jobs: 2},
 		"the only node fails once":     {x: &processes{nodes: []string{"a"}, ends: []State{Lost}}, run: fine, class: bisect.OK, jobs: 2},
 		"cancelled":                    {x: &processes{nodes: []string{"a"}, ends: []State{Cancelled, Cancelled}}, run: fine, class: bisect.OK, jobs: 3},
-		"cancelled again and again":    {x: &processes{nodes: []string{"a"}, ends: []State{Cancelled, Cancelled, Cancelled, Cancelled}}, run: fine, jobs: 4, fails: "4 jobs failed"},
+		"cancelled again and again":    {x: &processes{nodes: []string{"a"}, ends: slices.Repeat([]State{Cancelled}, tries)}, run: fine, jobs: tries, fails: "8 jobs failed"},
 		"the fence, once":              {x: &processes{nodes: []string{"a"}, ends: []State{Late}}, run: fine, class: bisect.OK, jobs: 2},
 		"the fence, twice":             {x: &processes{nodes: []string{"a"}, ends: []State{Late, Late}}, run: fine, class: bisect.Timeout, jobs: 2},
 		"out of memory, twice":         {x: &processes{nodes: []string{"a"}, ends: []State{TooLarge, Late, TooLarge}}, run: fine, class: bisect.Crash, jobs: 3},
