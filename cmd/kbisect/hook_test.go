@@ -495,14 +495,13 @@ func TestHookInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	logs := filepath.Join(h.dir, ".git", "kbisect", "logs", "*", "*run*")
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if found, _ := filepath.Glob(logs); len(found) > 0 {
 			break
 		}
-	}
-	for deadline := time.Now().Add(time.Minute); !h.runsOn(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("no trial runs")
+			cmd.Wait()
+			t.Fatalf("no trial runs: %v\n%s", cmd.ProcessState, out.String())
 		}
 	}
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {

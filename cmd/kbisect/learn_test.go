@@ -254,7 +254,7 @@ func TestCommitsAndHunksThatNothingReads(t *testing.T) {
 		}
 	}
 	builds := filepath.Join(r.home, "builds")
-	d := r.finding(0, "--good", ids[0], "--build", "echo built >> "+builds+"; cc -Iinclude -o m m.c", "--", "./m")
+	d := r.finding(0, "--good", ids[0], "--jobs", "1", "--build", "echo built >> "+builds+"; cc -Iinclude -o m m.c", "--", "./m")
 	if d.Culprits[0].Commit != ids[23] || len(d.Culprits[0].Hunks) != 1 || d.Culprits[0].Hunks[0].File != "include/h2.h" {
 		t.Errorf("found %v", d.Culprits)
 	}
