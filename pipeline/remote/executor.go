@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
 // The kinds of executors. Local is none: trials are made by this process.
@@ -136,7 +137,7 @@ func tool(ctx context.Context, stdin string, argv ...string) (string, error) {
 	cmd.Stdin = strings.NewReader(stdin)
 	// A job inherits the environment, but what only the scheduler tells it, or another job.
 	for _, v := range os.Environ() {
-		if !ofJobs.MatchString(v) {
+		if !ofJobs().MatchString(v) {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
@@ -155,7 +156,7 @@ func tool(ctx context.Context, stdin string, argv ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-var ofJobs = regexp.MustCompile(`^(SBATCH_|SQUEUE_|SLURM_JOB|CUDA_VISIBLE_DEVICES=)`)
+var ofJobs = lazy.Pattern(`^(SBATCH_|SQUEUE_|SLURM_JOB|CUDA_VISIBLE_DEVICES=)`)
 
 // oneLine joins what a tool said.
 func oneLine(s string) string {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
 // slurm submits with sbatch. All jobs of a session have one name, by which they are cancelled, and their own as a comment.
@@ -36,7 +36,7 @@ func (x slurm) Submit(ctx context.Context, j Job) (string, error) {
 	script := fmt.Sprintf("#!/bin/sh\nexec %s worker %s\n", quote(j.Program), quote(j.Spec))
 	out, err := tool(ctx, script, append(argv, s.Options...)...)
 	var failed *toolError
-	if errors.As(err, &failed) && failed.code > 0 && !passing.MatchString(failed.said) {
+	if errors.As(err, &failed) && failed.code > 0 && !passing().MatchString(failed.said) {
 		return "", &RefusedError{failed.Error() + "\nhint: [executor] in kbisect.toml has partition, account, qos, gres, constraint, time and options; kbisect doctor --executor tries them"}
 	}
 	id, _, _ := strings.Cut(strings.TrimSpace(out), ";") // the cluster may follow
@@ -44,7 +44,7 @@ func (x slurm) Submit(ctx context.Context, j Job) (string, error) {
 }
 
 // passing are the complaints of sbatch that pass by themselves: the controller is away, or the queue is full.
-var passing = regexp.MustCompile(`(?i)unable to contact|timed out|connection|communication|temporarily|try again|limit|not responding|zero bytes|i/o error|controller`)
+var passing = lazy.Pattern(`(?i)unable to contact|timed out|connection|communication|temporarily|try again|limit|not responding|zero bytes|i/o error|controller`)
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 

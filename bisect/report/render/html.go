@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/page"
@@ -76,7 +77,9 @@ func strip(s page.Strip) template.HTML {
 }
 
 // The parts of a line of code that a reader tells apart: comments, texts, numbers and the words of common languages.
-var lexeme = regexp.MustCompile(`(//.*|/\*.*?(?:\*/|$)|#(?:\s.*|$))|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?[fFuUlL]*)\b|\b(?:(__\w+__|and|as|auto|bool|break|case|char|class|const|constexpr|continue|def|default|del|do|double|elif|else|enum|extern|False|float|float2|float4|for|from|func|go|half|if|import|in|inline|int|is|lambda|long|namespace|new|None|not|nullptr|or|package|pass|return|short|sizeof|static|struct|switch|template|this|True|try|type|typedef|typename|uint32_t|unsigned|using|var|void|while|with|yield))\b`)
+var lexeme = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(//.*|/\*.*?(?:\*/|$)|#(?:\s.*|$))|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?[fFuUlL]*)\b|\b(?:(__\w+__|and|as|auto|bool|break|case|char|class|const|constexpr|continue|def|default|del|do|double|elif|else|enum|extern|False|float|float2|float4|for|from|func|go|half|if|import|in|inline|int|is|lambda|long|namespace|new|None|not|nullptr|or|package|pass|return|short|sizeof|static|struct|switch|template|this|True|try|type|typedef|typename|uint32_t|unsigned|using|var|void|while|with|yield))\b`)
+})
 
 // mostCode is how long a line may be whose syntax is shown.
 const mostCode = 400
@@ -89,7 +92,7 @@ func code(l page.DiffLine) template.HTML {
 		return template.HTML(html.EscapeString(body))
 	}
 	class := make([]string, len(body))
-	for _, m := range lexeme.FindAllStringSubmatchIndex(body[1:], -1) {
+	for _, m := range lexeme().FindAllStringSubmatchIndex(body[1:], -1) {
 		for group, name := range []string{"com", "str", "num", "key"} {
 			for i := m[2+2*group]; i >= 0 && i < m[3+2*group]; i++ {
 				class[1+i] = name

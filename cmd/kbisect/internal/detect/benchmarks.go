@@ -4,17 +4,17 @@ import (
 	"bytes"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
 // reportFile is where a benchmark tool is told to write its JSON.
 const reportFile = "bench.json"
 
-var goBenchmark = regexp.MustCompile(`(?m)^func Benchmark\w*\(`)
+var goBenchmark = lazy.Pattern(`(?m)^func Benchmark\w*\(`)
 
 // findGo recognises benchmarks of Go. Those of one package are built once; more are left to go test.
 func findGo(d *folder) (project, bool) {
@@ -23,7 +23,7 @@ func findGo(d *folder) (project, bool) {
 	}
 	var packages []string
 	d.below(searchDepth+2, func(file string) {
-		if dir := path.Dir(file); strings.HasSuffix(file, "_test.go") && !slices.Contains(packages, dir) && goBenchmark.Match(d.read(file)) {
+		if dir := path.Dir(file); strings.HasSuffix(file, "_test.go") && !slices.Contains(packages, dir) && goBenchmark().Match(d.read(file)) {
 			packages = append(packages, dir)
 		}
 	})
@@ -48,12 +48,12 @@ func findGo(d *folder) (project, bool) {
 	return p, true
 }
 
-var cargoBench = regexp.MustCompile(`(?m)^\[\[bench\]\][^\[]*?^name *= *"([^"]+)"`)
+var cargoBench = lazy.Pattern(`(?m)^\[\[bench\]\][^\[]*?^name *= *"([^"]+)"`)
 
 // findCargo recognises benchmarks of Rust. Criterion's are named, since others know none of its options.
 func findCargo(d *folder) (project, bool) {
 	text := d.read("Cargo.toml")
-	benches := cargoBench.FindAllSubmatch(text, -1)
+	benches := cargoBench().FindAllSubmatch(text, -1)
 	if len(benches) == 0 {
 		return project{}, false
 	}
@@ -68,15 +68,15 @@ func findCargo(d *folder) (project, bool) {
 	return p, true
 }
 
-var pytestBenchmark = regexp.MustCompile(`(?m)^\s*(?:async )?def test\w*\([^)]*\bbenchmark\b`)
+var pytestBenchmark = lazy.Pattern(`(?m)^\s*(?:async )?def test\w*\([^)]*\bbenchmark\b`)
 
-var pytestFile = regexp.MustCompile(`(?:^|/)(?:test_[^/]*|[^/]*_test|bench[^/]*)\.py$`)
+var pytestFile = lazy.Pattern(`(?:^|/)(?:test_[^/]*|[^/]*_test|bench[^/]*)\.py$`)
 
 // findPytest recognises tests that take the fixture of pytest-benchmark.
 func findPytest(d *folder) (project, bool) {
 	var files []string
 	d.below(searchDepth, func(file string) {
-		if pytestFile.MatchString(file) && pytestBenchmark.Match(d.read(file)) {
+		if pytestFile().MatchString(file) && pytestBenchmark().Match(d.read(file)) {
 			files = append(files, file)
 		}
 	})
@@ -90,12 +90,12 @@ func findPytest(d *folder) (project, bool) {
 }
 
 var (
-	googleBenchmark = regexp.MustCompile(`#[ \t]*include[ \t]*<benchmark/benchmark\.h>`)
-	hyperfineReport = regexp.MustCompile(`(?s)\bhyperfine\b.*?--export-json[ =]["']?([\w./-]+)`)
-	benchSource     = regexp.MustCompile(`(?i)(?:^|/)[^/]*(?:bench|perf|main)[^/]*\.(?:c|cc|cpp|cxx|cu)$`)
-	pythonPrint     = regexp.MustCompile(`\bprint\(\s*[rR]?[fF]"((?:[^"\\\n]|\\.)*)"`)
-	pythonField     = regexp.MustCompile(`\{([^{}:!]*)(?:![rsa])?(?::([^{}]*))?\}`)
-	pythonSize      = regexp.MustCompile(`(?i)^(?:[bchkmnw]|size|rows|cols|dim|heads|batch\w*|seq\w*|block\w*)$`) // a name of whole numbers
+	googleBenchmark = lazy.Pattern(`#[ \t]*include[ \t]*<benchmark/benchmark\.h>`)
+	hyperfineReport = lazy.Pattern(`(?s)\bhyperfine\b.*?--export-json[ =]["']?([\w./-]+)`)
+	benchSource     = lazy.Pattern(`(?i)(?:^|/)[^/]*(?:bench|perf|main)[^/]*\.(?:c|cc|cpp|cxx|cu)$`)
+	pythonPrint     = lazy.Pattern(`\bprint\(\s*[rR]?[fF]"((?:[^"\\\n]|\\.)*)"`)
+	pythonField     = lazy.Pattern(`\{([^{}:!]*)(?:![rsa])?(?::([^{}]*))?\}`)
+	pythonSize      = lazy.Pattern(`(?i)^(?:[bchkmnw]|size|rows|cols|dim|heads|batch\w*|seq\w*|block\w*)$`) // a name of whole numbers
 )
 
 // reports completes a project whose program leaves a report of a benchmark tool, or prints a time.
@@ -107,18 +107,18 @@ func (p *project) reports(d *folder) {
 	case strings.HasPrefix(program, "./"):
 		var text []byte
 		d.below(searchDepth, func(file string) {
-			if benchSource.MatchString(file) || !strings.Contains(file, "/") && cSource.MatchString(file) {
+			if benchSource().MatchString(file) || !strings.Contains(file, "/") && cSource().MatchString(file) {
 				text = append(append(text, d.read(file)...), '\n')
 			}
 		})
-		if googleBenchmark.Match(text) {
+		if googleBenchmark().Match(text) {
 			p.Run = append(p.Run, "--benchmark_out="+reportFile, "--benchmark_out_format=json")
 			p.From, p.File = "benchmark", reportFile
 			return
 		}
 		p.Times = printedTimes(text)
 	case len(p.Run) == 2 && program == "sh":
-		if m := hyperfineReport.FindSubmatch(d.read(p.Run[1])); m != nil {
+		if m := hyperfineReport().FindSubmatch(d.read(p.Run[1])); m != nil {
 			p.From, p.File = "benchmark", path.Clean(string(m[1]))
 		}
 	case len(p.Run) == 2 && strings.HasPrefix(program, "python"):
@@ -133,19 +133,19 @@ func (p *project) reports(d *folder) {
 	}
 }
 
-var cSource = regexp.MustCompile(`\.(?:c|cc|cpp|cxx|cu)$`)
+var cSource = lazy.Pattern(`\.(?:c|cc|cpp|cxx|cu)$`)
 
 // pythonTimes finds the times that a script prints by formatted strings: print(f"n={n}: {ms:.3f} ms").
 func pythonTimes(text []byte) []timeLine {
 	var source strings.Builder
-	for _, m := range pythonPrint.FindAllSubmatch(text, -1) {
-		format := pythonField.ReplaceAllStringFunc(strings.ReplaceAll(string(m[1]), "%", "%%"), func(field string) string {
-			m := pythonField.FindStringSubmatch(field)
+	for _, m := range pythonPrint().FindAllSubmatch(text, -1) {
+		format := pythonField().ReplaceAllStringFunc(strings.ReplaceAll(string(m[1]), "%", "%%"), func(field string) string {
+			m := pythonField().FindStringSubmatch(field)
 			name, how := m[1], m[2]
 			switch {
 			case strings.HasSuffix(how, "f") || strings.HasSuffix(how, "e") || strings.HasSuffix(how, "g"):
 				return "%f"
-			case strings.HasSuffix(how, "d") || how == "" && pythonSize.MatchString(name):
+			case strings.HasSuffix(how, "d") || how == "" && pythonSize().MatchString(name):
 				return "%d"
 			}
 			return "%s"
