@@ -77,7 +77,7 @@ type Cluster struct {
 
 const (
 	tries       = 8 // of a block that the machine spoils, and then the search stops
-	candidates  = 2 // tries of one that the scheduler ends for its time or memory, and then it is the candidate's fault
+	fencedTries = 2 // tries of one that the scheduler ends for its time or memory, and then it is the candidate's fault
 	nodeFaults  = 2 // of a node, which is left out from then on
 	mostLearnt  = 16
 	resultGrace = 15 * time.Second
@@ -193,7 +193,7 @@ func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(strin
 		node, fault := rep.Node, ""
 		switch {
 		case res == nil && (rep.State == Late || rep.State == TooLarge):
-			if ends[rep.State]++; ends[rep.State] == candidates {
+			if ends[rep.State]++; ends[rep.State] == fencedTries {
 				return fenced(rep, j), nil
 			}
 			continue
@@ -304,9 +304,9 @@ func (c *Cluster) blame(node, fault string) {
 // fenced is the outcome of a candidate that the scheduler ended, twice.
 func fenced(rep Report, j Job) bisect.Outcome {
 	if rep.State == TooLarge {
-		return bisect.Outcome{Class: bisect.Crash, Phase: "run", Why: fmt.Sprintf("out of memory: the scheduler ended %d jobs (%s)", candidates, rep.Words), Exit: -1}
+		return bisect.Outcome{Class: bisect.Crash, Phase: "run", Why: fmt.Sprintf("out of memory: the scheduler ended %d jobs (%s)", fencedTries, rep.Words), Exit: -1}
 	}
-	return bisect.Outcome{Class: bisect.Timeout, Whole: true, Why: fmt.Sprintf("the scheduler ended %d jobs at their limit, the last after %s (%s)", candidates, j.Fence.Round(time.Second), rep.Words), Wall: j.Fence.Seconds(), Exit: -1}
+	return bisect.Outcome{Class: bisect.Timeout, Whole: true, Why: fmt.Sprintf("the scheduler ended %d jobs at their limit, the last after %s (%s)", fencedTries, j.Fence.Round(time.Second), rep.Words), Wall: j.Fence.Seconds(), Exit: -1}
 }
 
 // collect is the outcome of a block, its times relative to those of the session's first.

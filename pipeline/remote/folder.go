@@ -14,7 +14,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/google/renameio/v2"
+
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
 // shared is the folder that both sides see. What lies there has the name of its content, and is made once:
@@ -35,23 +38,12 @@ func openShared(dir string) (shared, error) {
 	return shared{abs}, private(abs)
 }
 
-// private makes a folder that only this user may enter, or checks one.
+// private makes a folder that only this user may enter, with those above it, or checks one.
 func private(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	fi, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !fi.IsDir() || fi.Mode().Perm()&0o022 != 0 || ok && int(st.Uid) != os.Getuid() {
-		return fmt.Errorf("%s can be written by others, and is not used\nhint: remove it, or chmod 700", dir)
-	}
-	return nil
+	return workspace.PrivateFolder(dir)
 }
 
 // program is this program in the folder, and its digest.
@@ -118,19 +110,19 @@ func writeJSON(path string, v any) error {
 
 // write writes a file, whole or not at all: another machine may read it at any time.
 func write(path string, mode fs.FileMode, from io.Reader) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(mode))
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once it has its name
-	_, err = io.Copy(f, from)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+	defer f.Cleanup()
+	if _, err := io.Copy(f, from); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return f.CloseAtomicallyReplace()
 }
 
 // readJSON reads a file; ok is false where there is none. Its folder is listed first: a shared file system may remember for

@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
@@ -33,7 +33,7 @@ func (x slurm) Submit(ctx context.Context, j Job) (string, error) {
 			argv = append(argv, "--"+o[0]+"="+o[1])
 		}
 	}
-	script := fmt.Sprintf("#!/bin/sh\nexec %s worker %s\n", quote(j.Program), quote(j.Spec))
+	script := "#!/bin/sh\nexec " + kernels.ShellWords(j.Program, "worker", j.Spec) + "\n"
 	out, err := tool(ctx, script, append(argv, s.Options...)...)
 	var failed *toolError
 	if errors.As(err, &failed) && failed.code > 0 && !passing().MatchString(failed.said) {
@@ -45,8 +45,6 @@ func (x slurm) Submit(ctx context.Context, j Job) (string, error) {
 
 // passing are the complaints of sbatch that pass by themselves: the controller is away, or the queue is full.
 var passing = lazy.Pattern(`(?i)unable to contact|timed out|connection|communication|temporarily|try again|limit|not responding|zero bytes|i/o error|controller`)
-
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // find is the job of a name that waits or runs, or "".
 func (x slurm) find(ctx context.Context, j Job) (string, error) {

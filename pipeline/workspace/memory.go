@@ -61,6 +61,14 @@ func (m Memory) folder() string {
 	return filepath.Join(m.Dir, fmt.Sprintf("kbisect-%d", os.Geteuid()))
 }
 
+// PrivateFolder makes a folder that only this user may enter, in one that exists, or checks the one that is there.
+func PrivateFolder(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return private(dir)
+}
+
 // private returns an error unless a folder is one in which nobody else can write.
 func private(dir string) error {
 	info, err := os.Lstat(dir)
@@ -68,7 +76,7 @@ func private(dir string) error {
 		return err
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm()&0o022 != 0 || ok && int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s is no private folder of this user", dir)
+		return fmt.Errorf("%s can be written by others, and is not used as a private folder\nhint: remove it, or chmod 700", dir)
 	}
 	return nil
 }
@@ -81,10 +89,7 @@ func OpenInMemory(ctx context.Context, m Memory, dir, session string) (*Root, er
 		return nil, errors.New(why)
 	}
 	parent := m.folder()
-	if err := os.Mkdir(parent, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
-	}
-	if err := private(parent); err != nil {
+	if err := PrivateFolder(parent); err != nil {
 		return nil, err
 	}
 	dir = filepath.Join(parent, fmt.Sprintf("%x", sha256.Sum256([]byte(dir)))[:16])
