@@ -1,6 +1,7 @@
 package commits
 
 import (
+	"container/heap"
 	"encoding/hex"
 	"errors"
 	"math"
@@ -45,7 +46,7 @@ type between struct {
 	numbers map[string]int32 // of these
 	up      [][]int32        // their parents
 	marks   []mark
-	queue   []queued
+	queue   highestFirst
 	room    []int32
 }
 
@@ -53,6 +54,20 @@ type between struct {
 type queued struct {
 	generation uint64
 	number     int32
+}
+
+// highestFirst is the queue of a walk.
+type highestFirst []queued
+
+func (q highestFirst) Len() int           { return len(q) }
+func (q highestFirst) Less(i, k int) bool { return q[i].generation > q[k].generation }
+func (q highestFirst) Swap(i, k int)      { q[i], q[k] = q[k], q[i] }
+func (q *highestFirst) Push(x any)        { *q = append(*q, x.(queued)) }
+func (q *highestFirst) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	*q = (*q)[:last]
+	return x
 }
 
 // number gives numbers to a commit and to those below it that the graph lacks; -1 if they are too many.
@@ -114,7 +129,7 @@ func (b *between) paint(good, bad int32) error {
 			}
 		}
 		if b.marks[i] = was | by; was == 0 {
-			b.push(queued{generation, i})
+			heap.Push(&b.queue, queued{generation, i})
 		}
 		if was == 0 && by == ofBad {
 			open++
@@ -127,7 +142,7 @@ func (b *between) paint(good, bad int32) error {
 		return err
 	}
 	for open > 0 {
-		at := b.pop()
+		at := heap.Pop(&b.queue).(queued)
 		by := b.marks[at.number]
 		if by == ofBad {
 			open--
@@ -143,38 +158,6 @@ func (b *between) paint(good, bad int32) error {
 		}
 	}
 	return nil
-}
-
-// push and pop keep the queue a heap with the highest generation on top.
-func (b *between) push(x queued) {
-	b.queue = append(b.queue, x)
-	i := len(b.queue) - 1
-	for i > 0 && b.queue[(i-1)/2].generation < x.generation {
-		b.queue[i] = b.queue[(i-1)/2]
-		i = (i - 1) / 2
-	}
-	b.queue[i] = x
-}
-
-func (b *between) pop() queued {
-	top, last := b.queue[0], len(b.queue)-1
-	x := b.queue[last]
-	b.queue = b.queue[:last]
-	i := 0
-	for k := 1; k < last; k = 2*i + 1 {
-		if k+1 < last && b.queue[k+1].generation > b.queue[k].generation {
-			k++
-		}
-		if b.queue[k].generation <= x.generation {
-			break
-		}
-		b.queue[i] = b.queue[k]
-		i = k
-	}
-	if last > 0 {
-		b.queue[i] = x
-	}
-	return top
 }
 
 // line goes down first parents as long as they are in the range.
