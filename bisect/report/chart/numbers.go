@@ -201,8 +201,7 @@ func (s Series) Steps(least float64) (out []Step) {
 			continue
 		}
 		if len(level) > 0 {
-			slices.Sort(level)
-			before := (level[(len(level)-1)/2] + level[len(level)/2]) / 2
+			before := float64(report.Median(level))
 			if (c.Low > high || c.High < low) && before > 0 && math.Abs(c.Y/before-1) > least {
 				out = append(out, Step{i, c.Y / before})
 				level, low, high = nil, math.Inf(1), math.Inf(-1)

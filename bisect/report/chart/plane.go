@@ -27,6 +27,18 @@ type Strip struct {
 	Shade [][2]int // places that may hold the culprit
 }
 
+// Runs joins neighbours among places, which are sorted.
+func Runs(places []int) (out [][2]int) {
+	for _, at := range places {
+		if n := len(out); n > 0 && out[n-1][1] >= at-1 {
+			out[n-1][1] = at
+			continue
+		}
+		out = append(out, [2]int{at, at})
+	}
+	return out
+}
+
 // place is the middle of a place on the axis.
 func (p Plane) place(at float64) float64 { return (at + 0.5) / float64(max(p.Length, 1)) }
 

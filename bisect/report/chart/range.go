@@ -351,13 +351,7 @@ func (r Range) strip() *Strip {
 		}
 	}
 	slices.Sort(places)
-	for _, at := range places {
-		if n := len(s.Shade); n > 0 && s.Shade[n-1][1] >= at-1 {
-			s.Shade[n-1][1] = at
-			continue
-		}
-		s.Shade = append(s.Shade, [2]int{at, at})
-	}
+	s.Shade = Runs(places)
 	return s
 }
 

@@ -47,14 +47,9 @@ func paired(t report.Table) []Chart {
 }
 
 // proof sets the launches of the culprits and of their parents side by side, with those of the ends.
-func (f *finder) proof() Section {
+func (f *finder) proof(r chart.Range, metrics []chart.Metric) Section {
 	s := Section{ID: "proof", Title: "Proof"}
-	if f.Axis != report.AxisHistory || len(f.Culprits) == 0 {
-		return s
-	}
-	r := f.drawn()
-	metrics := r.Metrics()
-	if len(metrics) == 0 {
+	if f.Axis != report.AxisHistory || len(f.Culprits) == 0 || len(metrics) == 0 {
 		return s
 	}
 	roles := []chart.Role{{Name: "good end", Commit: f.Ends.Good}}

@@ -29,10 +29,11 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 		f.culprits[c.Commit] = true
 	}
 	f.place()
-	v := f.view()
+	v, r := f.view(), f.drawn()
+	metrics := r.Metrics()
 	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals), Next: next(d, l)}
 	p.Sections = []Section{
-		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), f.diff(), why(d), f.proof(), f.certainty(), levels(d, l), f.log(),
+		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), f.diff(), why(d), f.proof(r, metrics), f.certainty(), levels(d, l), f.log(r, metrics),
 		v.timeline(d.Devices), v.phases(), coldWarm(d, l), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings)}
 	return p
 }
@@ -266,13 +267,12 @@ func unread(d *report.Search) (out []string) {
 }
 
 // log is what was judged, and where the launches lie.
-func (f *finder) log() Section {
+func (f *finder) log(r chart.Range, metrics []chart.Metric) Section {
 	s := Section{ID: "search", Title: "Search log"}
 	if f.Range > 0 && f.Axis == report.AxisHistory {
 		s.Title = fmt.Sprintf("Search log: %s, %d change the build's or run's inputs", words.Count(f.Range, "commit"), f.Matter)
 	}
-	commits := f.places()
-	if len(commits) == 0 || f.Axis != report.AxisHistory && len(f.Steps) == 0 {
+	if len(r.Places) == 0 || f.Axis != report.AxisHistory && len(f.Steps) == 0 {
 		return s
 	}
 	if !f.ordered {
@@ -280,8 +280,6 @@ func (f *finder) log() Section {
 	}
 	s.Tables = []Table{f.stepTable()}
 	s.Tables[0].Notes = append(s.Tables[0].Notes, unread(f.Search)...)
-	r := f.drawn()
-	metrics := r.Metrics()
 	if len(f.ledger.Launches) > 0 {
 		s.Words = "From the good end on the left to the bad end on the right: a mark for each launch, a bar for the median of a commit with its interval, and below them the verdict on each commit."
 		s.Charts = along(r, metrics)

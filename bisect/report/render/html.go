@@ -61,18 +61,17 @@ func strip(s page.Strip) template.HTML {
 		return ""
 	}
 	p := chart.Plane{Length: len(s.States), Flat: true, Strip: &chart.Strip{}}
+	var suspects []int
 	for at, state := range s.States {
-		shade := p.Strip.Shade
-		switch n := len(shade); {
-		case state == "":
-		case state != page.Unsure:
-			p.Strip.Marks = append(p.Strip.Marks, chart.Dot{X: float64(at), State: state, Key: fmt.Sprint(at), Title: fmt.Sprintf("commit %d: %s", at, state)})
-		case n > 0 && shade[n-1][1] == at-1:
-			shade[n-1][1] = at
+		switch state {
+		case "":
+		case page.Unsure:
+			suspects = append(suspects, at)
 		default:
-			p.Strip.Shade = append(shade, [2]int{at, at})
+			p.Strip.Marks = append(p.Strip.Marks, chart.Dot{X: float64(at), State: state, Key: fmt.Sprint(at), Title: fmt.Sprintf("commit %d: %s", at, state)})
 		}
 	}
+	p.Strip.Shade = chart.Runs(suspects)
 	return template.HTML(chart.SVG("c0", fmt.Sprintf("The range from %s to %s: every commit", s.From, s.To), p))
 }
 
@@ -153,7 +152,7 @@ func heading(p page.Page) template.HTML {
 	}
 	var b strings.Builder
 	for i, part := range strings.Split(text, "`") {
-		if part = template.HTMLEscapeString(part); i%2 == 1 {
+		if part = html.EscapeString(part); i%2 == 1 {
 			part = "<code>" + part + "</code>"
 		}
 		b.WriteString(part)
