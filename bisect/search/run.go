@@ -335,8 +335,8 @@ func (r *Run) Over() string {
 	return ""
 }
 
-// Cut reports whether an error is that of a launch which the budget cut off, and notes it in the finding. Before the ends
-// are told apart, that is the answer about them.
+// Cut reports whether an error is that of a launch which the budget cut off, and notes it in the finding. If the ends
+// have not been told apart yet, it becomes the answer about them.
 func Cut(r *Run, err error) bool {
 	if !errors.Is(err, bisect.ErrSpent) {
 		return false

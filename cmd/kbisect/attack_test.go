@@ -47,7 +47,8 @@ func TestTreeBomb(t *testing.T) {
 	}
 }
 
-// A repository that is moved in mid-search is no commit's fault: the search stops, and goes on once it is there again.
+// No commit is blamed when the repository is moved in the middle of a search: the search stops, and can be resumed once the
+// repository is back.
 func TestRepositoryMovedInMidSearch(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)

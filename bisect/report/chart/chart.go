@@ -186,7 +186,7 @@ func keyed(key string) string {
 // pc is a share as a length.
 func pc(share float64) string { return short(100*share) + "%" }
 
-// short is a number with at most two digits behind the point; what is no number is 0.
+// short writes a number with at most two decimals; NaN and infinities become 0.
 func short(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "0"

@@ -349,7 +349,7 @@ func put(all []track, b bars) []track {
 	return append(all, track{b})
 }
 
-// bars draws a track. Where phases are told apart, how a launch ended is the bar below them.
+// bars draws a track. Where phases are shown, a bar below them shows how the launch ended.
 func (t track) bars(phased bool, close float64) (out []Bar) {
 	for _, b := range t {
 		class := "f-" + string(b.state)

@@ -261,7 +261,7 @@ func claimState(v sets.Verdict) State {
 	return Unsure
 }
 
-// openRows say why there is no culprit, who may be one, and what would settle it.
+// openRows say why there is no culprit, which commits may be it, and what would settle the question.
 func (f *finder) openRows() []Row {
 	const most = 5
 	var out rows

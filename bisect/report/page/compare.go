@@ -163,8 +163,8 @@ func (c compared) metrics(v view) Section {
 	return s
 }
 
-// verdicts are the results of a metric as groups of a picture, in the order of what matters. A pass is no improvement,
-// and has another colour.
+// verdicts are the groups of the picture of all metrics, the most important first. A pass is not an improvement and has
+// another colour.
 var verdicts = []struct {
 	result, words string
 	state         State

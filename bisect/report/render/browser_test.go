@@ -162,7 +162,7 @@ func (b *browser) quiet() {
 	}
 }
 
-// axe is axe-core of Deque Systems, which is no part of kbisect: npm fetches it, once, where it can be had.
+// axe is Deque Systems' axe-core. It is not part of kbisect: npm downloads it once, where it can.
 func axe(t *testing.T) string {
 	t.Helper()
 	const version = "4.14.1"

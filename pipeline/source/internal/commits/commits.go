@@ -130,7 +130,7 @@ func (l *List) Keep() {
 	}
 }
 
-// Graph is the commit-graph below a folder of objects with ids of so many bytes, nil where there is none. It is read once.
+// Graph is the commit-graph below a folder of objects with ids of so many bytes, nil where there is none. One that was read is kept.
 func (l *List) Graph(objects string, idLen int) *Graph {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -226,9 +227,5 @@ func (s *Store) Prefixed(prefix string) ([]string, error) {
 			}
 		}
 	}
-	var ids []string
-	for id := range found {
-		ids = append(ids, id)
-	}
-	return ids, nil
+	return slices.Collect(maps.Keys(found)), nil
 }
