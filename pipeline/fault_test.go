@@ -158,13 +158,13 @@ func newRig(t *testing.T, seed uint64, disks bool) *rig {
 func (r *rig) history(n int) {
 	r.t.Helper()
 	planted := 1 + r.rng.IntN(n)
-	made, err := fixtures.Build(filepath.Join(r.home, "repo"), fixtures.Line(n+1, func(i int) []fixtures.Change {
+	made, err := fixtures.Replay(fixtures.Line(n+1, func(i int) []fixtures.Change {
 		prog := program(r.class, i >= planted)
 		return []fixtures.Change{
 			fixtures.Script("prog.sh", prog), fixtures.Write("n", strconv.Itoa(i)),
 			fixtures.Write("Makefile", "prog: prog.sh n\n\tcp prog.sh prog; cat n >>prog\n"),
 		}
-	}))
+	}), filepath.Join(r.home, "repo"))
 	if err != nil {
 		r.t.Fatal(err)
 	}

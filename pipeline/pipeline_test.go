@@ -43,7 +43,7 @@ type bench struct {
 func newBench(t *testing.T, plan kernels.Plan, limits trial.Limits, commits ...[]fixtures.Change) *bench {
 	t.Helper()
 	home := t.TempDir()
-	made, err := fixtures.Build(filepath.Join(home, "repo"), fixtures.Line(len(commits), func(i int) []fixtures.Change { return commits[i] }))
+	made, err := fixtures.Replay(fixtures.Line(len(commits), func(i int) []fixtures.Change { return commits[i] }), filepath.Join(home, "repo"))
 	if err != nil {
 		t.Fatal(err)
 	}

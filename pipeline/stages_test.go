@@ -178,7 +178,7 @@ func TestFilesOfThePlan(t *testing.T) {
 	}
 	spoil := "good()\nopen('eval.py', 'w').write('')\nopen('submission.py', 'w').write('')"
 	b := newBench(t, stagedPlan(), trial.Limits{Run: time.Minute}, kernel("good()"),
-		[]fixtures.Change{{Op: fixtures.OpDelete, Path: "src/kernel.py"}, fixtures.Write("README", "moved")}, kernel(spoil))
+		[]fixtures.Change{fixtures.Delete("src/kernel.py"), fixtures.Write("README", "moved")}, kernel(spoil))
 	b.recipe.Probe = trial.ProbeOff
 	b.recipe.Plan.Stages = b.recipe.Plan.Stages[1:2]
 	for i, want := range []string{"ok", "build-failed", "ok", "ok"} {

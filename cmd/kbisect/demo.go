@@ -36,10 +36,10 @@ func demoCommand() *cli.Command {
 
 // planted is a history with something to find.
 type planted struct {
-	archive []byte
-	story   string
-	needs   []string // checks of doctor that must be well
-	hunts   []hunt
+	stream []byte // of git fast-import
+	story  string
+	needs  []string // checks of doctor that must be well
+	hunts  []hunt
 }
 
 // hunt is one search in a planted history: the options of kbisect run.
@@ -105,7 +105,7 @@ func demoAction(c *cli.Context) error {
 	} else if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return exit.Usagef("--dir %s is not empty\nhint: name a folder that does not exist yet", dir)
 	}
-	made, err := fixtures.Replay(p.archive, dir)
+	made, err := fixtures.Replay(p.stream, dir)
 	if err != nil {
 		return fmt.Errorf("making the demo repository: %w", err)
 	}

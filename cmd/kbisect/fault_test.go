@@ -131,9 +131,9 @@ func newRig(t *testing.T, seed uint64) *rig {
 	r.class = []string{"wrong", "wrong", "wrong", "crash", "timeout"}[r.rng.IntN(5)]
 	r.n = 2 + r.rng.IntN(5)
 	planted := 1 + r.rng.IntN(r.n)
-	made, err := fixtures.Build(r.dir, fixtures.Line(r.n+1, func(i int) []fixtures.Change {
+	made, err := fixtures.Replay(fixtures.Line(r.n+1, func(i int) []fixtures.Change {
 		return []fixtures.Change{fixtures.Script("test.sh", candidate(r.class, i >= planted)), fixtures.Write("n", strconv.Itoa(i))}
-	}))
+	}), r.dir)
 	if err != nil {
 		t.Fatal(err)
 	}

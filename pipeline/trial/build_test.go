@@ -45,7 +45,7 @@ type stand struct {
 func newStand(t *testing.T, plan kernels.Plan, commits ...[]fixtures.Change) *stand {
 	t.Helper()
 	home := t.TempDir()
-	made, err := fixtures.Build(filepath.Join(home, "repo"), fixtures.Line(len(commits), func(i int) []fixtures.Change { return commits[i] }))
+	made, err := fixtures.Replay(fixtures.Line(len(commits), func(i int) []fixtures.Change { return commits[i] }), filepath.Join(home, "repo"))
 	if err != nil {
 		t.Fatal(err)
 	}

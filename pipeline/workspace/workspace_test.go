@@ -36,9 +36,9 @@ func opened(t *testing.T) (root *Root, w *Workspace, ids []string) {
 func overRepo(t *testing.T) (root *Root, w *Workspace, repo *source.Repo, ids []string) {
 	t.Helper()
 	home := t.TempDir()
-	made, err := fixtures.Build(filepath.Join(home, "repo"), fixtures.Line(2, func(i int) []fixtures.Change {
+	made, err := fixtures.Replay(fixtures.Line(2, func(i int) []fixtures.Change {
 		return []fixtures.Change{fixtures.Write("n", string(rune('0'+i)))}
-	}))
+	}), filepath.Join(home, "repo"))
 	if err != nil {
 		t.Fatal(err)
 	}
