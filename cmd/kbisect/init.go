@@ -3,18 +3,15 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/detect"
@@ -25,16 +22,14 @@ import (
 
 func initCommand() *cli.Command {
 	return &cli.Command{
-		Name: "init", Usage: "write a short kbisect.toml for the kind of project found here, and try it once", ArgsUsage: "[FILE | -- COMMAND ARGS]",
-		Description: "Looks at the project, or at one FILE of it: a CUDA program (.cu) that one nvcc command builds, with the options\n" +
-			"and arguments that its comments name and the time that it prints as its metric, or a script (.py). With --\n" +
-			"COMMAND, that is what runs. HEAD is then built and launched once; a time that it prints becomes the metric.",
+		Name: "init", Usage: "write a short kbisect.toml for the kind of project found here, and try it once", ArgsUsage: "[-- COMMAND ARGS]",
+		Description: "Looks at the project, or takes the COMMAND that runs. HEAD is then built and launched once; a time\n" +
+			"that it prints becomes the metric.",
 		HideHelpCommand: true,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "harness", Usage: "create a runnable example that times a kernel properly; `LANGUAGE` is cuda, torch or python"},
 			&cli.StringFlag{Name: "build", Usage: "`SHELL COMMAND` that builds for -- COMMAND"},
 			&cli.BoolFlag{Name: "no-try", Usage: "only write the file; launch nothing", DisableDefaultText: true},
-			&cli.StringFlag{Name: "better", Usage: "`DIRECTION`, higher or lower, of a printed number whose unit does not tell", DefaultText: "asks"},
 		},
 		Action: initAction,
 	}
@@ -47,14 +42,12 @@ func initAction(c *cli.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case len(files) > 1 || len(files) == 1 && (name != "" || command != nil):
-		return exit.Usagef("init takes one file at most, and none with --harness or a command, not %q", files)
+	case len(files) > 0:
+		return exit.Usagef("init takes no file, not %q\nhint: kbisect init --build 'SHELL COMMAND' -- COMMAND ARGS", files)
 	case c.String("build") != "" && command == nil:
 		return exit.Usagef("--build belongs to a command\nhint: kbisect init --build 'make' -- ./bench")
 	case name != "" && command != nil:
 		return exit.Usagef("--harness and a command do not go together")
-	case !slices.Contains([]string{"", string(metric.Lower), string(metric.Higher)}, c.String("better")):
-		return exit.Usagef("--better %s: expected higher or lower", c.String("better"))
 	}
 	if err := wantRepository(c, dir); err != nil {
 		return err
@@ -65,13 +58,8 @@ func initAction(c *cli.Context) error {
 	var path, kind string
 	if command != nil {
 		path, kind, err = detect.WriteCommand(dir, c.String("build"), command)
-	} else if len(files) == 1 {
-		path, kind, err = detect.WriteProgram(dir, files[0], askBetter(c))
 	} else {
-		path, kind, err = detect.WriteTop(dir, askBetter(c))
-	}
-	if errors.Is(err, context.Canceled) {
-		return err
+		path, kind, err = detect.WriteTop(dir)
 	}
 	if err != nil {
 		return exit.Usage(err)
@@ -151,25 +139,6 @@ func wantRepository(c *cli.Context, dir string) error {
 		return exit.Usagef("nothing was written\nhint: git init, then kbisect init again")
 	}
 	return exit.Usage(err)
-}
-
-// askBetter asks whether higher or lower is better of a number whose unit does not say so, unless --better does.
-func askBetter(c *cli.Context) detect.Ask {
-	return func(program, format string) (string, error) {
-		if better := c.String("better"); better != "" {
-			return better, nil
-		}
-		answer, asked, err := ask(c.Context, c, fmt.Sprintf("%s prints %q. Is higher or lower better? [higher/lower] ", program, format))
-		for _, d := range []metric.Direction{metric.Higher, metric.Lower} {
-			if answer != "" && strings.HasPrefix(string(d), strings.ToLower(answer)) {
-				return string(d), nil
-			}
-		}
-		if asked && err == nil {
-			err = fmt.Errorf("%q is neither higher nor lower; nothing was written", answer)
-		}
-		return "", cmp.Or(err, fmt.Errorf("%s prints %q: is higher or lower better?\nhint: kbisect init --better higher, or --better lower", program, format))
-	}
 }
 
 // ask puts a question to a user at a terminal, and reports whether there is one. An interrupted question is an error.

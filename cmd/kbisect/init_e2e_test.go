@@ -26,37 +26,25 @@ func TestInitReadsTheProblem(t *testing.T) {
 	}
 }
 
-const benchCU = `#include <cstdio>
-int main() { printf("setup %f %%\n", 1.0); printf("throughput: %.1f widgets\n", 80.0); }
-`
-
-// TestInitAsks: what only the user knows is a question at a terminal and an error elsewhere, and the answer is kept.
+// TestInitAsks: whether a configuration is wanted without a repository is a question at a terminal and an error elsewhere.
 func TestInitAsks(t *testing.T) {
 	t.Parallel()
 	const config = "kbisect.toml"
 	outside := t.TempDir()
 	repo := newRepo(t)
-	repo.put(map[string]string{"bench.cu": benchCU})
 	for name, c := range map[string]struct {
-		dir            string
-		args           []string
 		question, keys string // of a terminal; "": there is none
 		want           string // of what is said, or of the configuration
 		code           int
 	}{
-		"outside a repository": {outside, nil, "", "", "no git repository at ", exit.UsageError},
-		"no":                   {outside, nil, "[y/N]", "\n", "hint: git init", exit.UsageError},
-		"interrupted":          {outside, nil, "[y/N]", "\x03", "", exit.Interrupted},
-		"end of input":         {outside, nil, "[y/N]", "\x04", "nothing was written", exit.UsageError},
-		"yes":                  {outside, nil, "[y/N]", "y\n", "written for a project", exit.OK},
-		"an unknown unit":      {repo.dir, []string{"bench.cu"}, "", "", `bench.cu prints "throughput: %.1f widgets": is higher or lower better?`, exit.UsageError},
-		"neither":              {repo.dir, []string{"bench.cu"}, "[higher/lower]", "more\n", `"more" is neither`, exit.UsageError},
-		"higher":               {repo.dir, []string{"bench.cu"}, "[higher/lower]", "h\n", `better  = "higher"`, exit.OK},
-		"by an option":         {repo.dir, []string{"--better", "lower", "bench.cu"}, "", "", `better  = "lower"`, exit.OK},
-		"a wrong option":       {repo.dir, []string{"--better", "more"}, "", "", "--better more: expected higher or lower", exit.UsageError},
+		"outside a repository": {"", "", "no git repository at ", exit.UsageError},
+		"no":                   {"[y/N]", "\n", "hint: git init", exit.UsageError},
+		"interrupted":          {"[y/N]", "\x03", "", exit.Interrupted},
+		"end of input":         {"[y/N]", "\x04", "nothing was written", exit.UsageError},
+		"yes":                  {"[y/N]", "y\n", "written for a project", exit.OK},
 	} {
-		cmd := exec.Command("kbisect", append([]string{"init"}, c.args...)...)
-		cmd.Dir, cmd.Env = c.dir, repo.env()
+		cmd := exec.Command("kbisect", "init")
+		cmd.Dir, cmd.Env = outside, repo.env()
 		var said string
 		var code int
 		if c.question == "" {
@@ -68,11 +56,11 @@ func TestInitAsks(t *testing.T) {
 			x.send(c.keys)
 			said, code = x.wait()
 		}
-		text, err := os.ReadFile(filepath.Join(c.dir, config))
+		text, err := os.ReadFile(filepath.Join(outside, config))
 		if (err == nil) != (c.code == exit.OK) {
 			t.Errorf("%s: %v", name, err)
 		}
-		os.Remove(filepath.Join(c.dir, config))
+		os.Remove(filepath.Join(outside, config))
 		if code != c.code || !strings.Contains(said+string(text), c.want) {
 			t.Errorf("%s: exit %d, no word of %q\n%s%s", name, code, c.want, said, text)
 		}

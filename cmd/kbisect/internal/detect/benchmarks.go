@@ -30,9 +30,9 @@ func findGo(d *folder) (project, bool) {
 	if len(packages) == 0 {
 		return project{}, false
 	}
-	p := project{Kind: config.KindCommand, What: "a Go module with benchmarks", Times: []timeLine{{
-		pattern: `^(?P<case>Benchmark\S*?)(?:-\d+)?\s+\d+\s+(?P<value>[0-9.]+) (?P<unit>ns/op)`, rank: 4, Name: "time",
-	}}}
+	p := project{Kind: config.KindCommand, What: "a Go module with benchmarks", Metric: &timeLine{
+		Name: "time", pattern: `^(?P<case>Benchmark\S*?)(?:-\d+)?\s+\d+\s+(?P<value>[0-9.]+) (?P<unit>ns/op)`,
+	}}
 	if len(packages) > 1 {
 		p.Run = []string{"go", "test", "-trimpath", "-run", "^$", "-bench", "."}
 		for _, dir := range packages {
@@ -63,7 +63,7 @@ func findCargo(d *folder) (project, bool) {
 			p.Run = append(p.Run, "--bench", string(m[1]))
 		}
 		p.Run = append(p.Run, "--", "--output-format", "bencher")
-		p.Times = []timeLine{{pattern: `^test (?P<case>.+?) +\.\.\. bench: +(?P<value>[0-9.]+) (?P<unit>ns)/iter`, rank: 4, Name: "time"}}
+		p.Metric = &timeLine{Name: "time", pattern: `^test (?P<case>.+?) +\.\.\. bench: +(?P<value>[0-9.]+) (?P<unit>ns)/iter`}
 	}
 	return p, true
 }
@@ -93,64 +93,36 @@ var (
 	googleBenchmark = lazy.Pattern(`#[ \t]*include[ \t]*<benchmark/benchmark\.h>`)
 	hyperfineReport = lazy.Pattern(`(?s)\bhyperfine\b.*?--export-json[ =]["']?([\w./-]+)`)
 	benchSource     = lazy.Pattern(`(?i)(?:^|/)[^/]*(?:bench|perf|main)[^/]*\.(?:c|cc|cpp|cxx|cu)$`)
-	pythonPrint     = lazy.Pattern(`\bprint\(\s*[rR]?[fF]"((?:[^"\\\n]|\\.)*)"`)
-	pythonField     = lazy.Pattern(`\{([^{}:!]*)(?:![rsa])?(?::([^{}]*))?\}`)
-	pythonSize      = lazy.Pattern(`(?i)^(?:[bchkmnw]|size|rows|cols|dim|heads|batch\w*|seq\w*|block\w*)$`) // a name of whole numbers
+	timePrinted     = lazy.Pattern(`\} *[mu]s\b`) // by a formatted string of Python
 )
 
-// reports completes a project whose program leaves a report of a benchmark tool, or prints a time.
+// reports completes a project whose program leaves a report of a benchmark tool. A time that a program prints is read
+// off its output once it was launched.
 func (p *project) reports(d *folder) {
-	if p.From != "" || len(p.Times) > 0 || len(p.Run) == 0 {
+	if p.From != "" || p.Metric != nil || len(p.Run) == 0 {
 		return
 	}
 	switch program := p.Run[0]; {
 	case strings.HasPrefix(program, "./"):
-		var text []byte
+		found := false
 		d.below(searchDepth, func(file string) {
 			if benchSource().MatchString(file) || !strings.Contains(file, "/") && cSource().MatchString(file) {
-				text = append(append(text, d.read(file)...), '\n')
+				found = found || googleBenchmark().Match(d.read(file))
 			}
 		})
-		if googleBenchmark().Match(text) {
+		if found {
 			p.Run = append(p.Run, "--benchmark_out="+reportFile, "--benchmark_out_format=json")
 			p.From, p.File = "benchmark", reportFile
-			return
 		}
-		p.Times = printedTimes(text)
 	case len(p.Run) == 2 && program == "sh":
 		if m := hyperfineReport().FindSubmatch(d.read(p.Run[1])); m != nil {
 			p.From, p.File = "benchmark", path.Clean(string(m[1]))
 		}
 	case len(p.Run) == 2 && strings.HasPrefix(program, "python"):
-		text := d.read(p.Run[1])
-		p.Times = pythonTimes(text)
-		if bytes.Contains(text, []byte("do_bench(")) && len(p.Times) == 0 {
+		if text := d.read(p.Run[1]); bytes.Contains(text, []byte("do_bench(")) && !timePrinted().Match(text) {
 			p.Notes = append(p.Notes, fmt.Sprintf("%s calls do_bench (in ms) and prints no number with a unit: add print(f\"time: {ms:.4f} ms\").", p.Run[1]))
 		}
-	}
-	if len(p.Times) > 0 && p.Times[0].unit != "" { // what only the user knows is asked for a file that is named
-		p.Times = nil
 	}
 }
 
 var cSource = lazy.Pattern(`\.(?:c|cc|cpp|cxx|cu)$`)
-
-// pythonTimes finds the times that a script prints by formatted strings: print(f"n={n}: {ms:.3f} ms").
-func pythonTimes(text []byte) []timeLine {
-	var source strings.Builder
-	for _, m := range pythonPrint().FindAllSubmatch(text, -1) {
-		format := pythonField().ReplaceAllStringFunc(strings.ReplaceAll(string(m[1]), "%", "%%"), func(field string) string {
-			m := pythonField().FindStringSubmatch(field)
-			name, how := m[1], m[2]
-			switch {
-			case strings.HasSuffix(how, "f") || strings.HasSuffix(how, "e") || strings.HasSuffix(how, "g"):
-				return "%f"
-			case strings.HasSuffix(how, "d") || how == "" && pythonSize().MatchString(name):
-				return "%d"
-			}
-			return "%s"
-		})
-		source.WriteString(`printf("` + format + "\");\n")
-	}
-	return printedTimes([]byte(source.String()))
-}

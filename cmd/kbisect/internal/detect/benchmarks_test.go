@@ -60,15 +60,7 @@ func TestBenchmarksAreProposed(t *testing.T) {
 		},
 		"do_bench": {
 			map[string]string{"bench.py": "import triton\nfor n in (128, 256):\n    ms = triton.testing.do_bench(lambda: add(x, y))\n    print(f\"n={n:d}: {ms:.4f} ms, {gb / ms:.1f} GB/s\")\n"},
-			"", "python3 bench.py", "regex ", "n=128: 0.0123 ms, 812.5 GB/s\nn=256: 0.0456 ms, 900.0 GB/s\n", "n=128 1.23e-05 s; n=256 4.56e-05 s",
-		},
-		"cmake that prints a time": {
-			map[string]string{"CMakeLists.txt": "add_executable(gemm main.c)\n", "main.c": "int main(void) { printf(\"size %d: %.3f ms\\n\", n, t); }\n"},
-			"", "./build/gemm", "regex ", "size 64: 1.500 ms\n", "size=64 0.0015 s",
-		},
-		"make that prints a time": {
-			map[string]string{"Makefile": "bench: bench.c\n\tcc -o $@ $<\n", "bench.c": "int main(void) { printf(\"kernel took %g us\\n\", t); }\n"},
-			"make -j2 bench", "./bench", "regex ", "kernel took 3.5 us\n", " 3.5e-06 s",
+			"", "python3 bench.py", " ", "", "",
 		},
 		"script": {map[string]string{"bench.sh": "echo hello\n"}, "", "sh bench.sh", " ", "", ""},
 	} {
@@ -136,8 +128,18 @@ func TestOutputsAreRead(t *testing.T) {
 		"time: 1.5e-3 s (100% done)":                        " 0.0015 s",
 		"setup took 5 s\nGPU time [us]: 3\nkernel: 12.25us": " 1.225e-05 s",
 		"rate 1200.5 GB/s":                                  " 1.2e+12 B/s",
-		"5 apples in 3 baskets, v1.2.3":                     "",
-		"":                                                  "",
+		"64 x 64: 2 GB, 7 images/s":                         " 7 image/s",
+		"boost 1.4 GHz":                                     "",
+		"Average elapsed time: (0.000123) s, performance: ( 123.0) GFLOPS. size: (256).": "size=256 0.000123 s",
+		"1 of 2: took 1.5e2 milliseconds":                                                " 0.15 s",
+		"softmax n=4\telapsed=   1.250us 50%":                                            "n=4 1.25e-06 s",
+		"value 1 value 2 unit 3 in 4.0 ns":                                               " 4e-09 s",
+		">> GPU allocation time: 5.0 ms\n>> Host to device transfer time: 4.0 ms\nElapsed time: 3.0 ms\n>> Kernel execution time: 2.0 ms": " 0.002 s",
+		"time cpu 3.0 ms\ntime gpu 2.0 ms":           " 0.002 s",
+		"total 3.0 s\naverage time 2.0 ms":           " 0.002 s",
+		"done 5.0 percent, error 3.0 at\ntime 2 msg": "",
+		"5 apples in 3 baskets, v1.2.3":              "",
+		"":                                           "",
 	} {
 		all := timesIn(output)
 		if len(all) == 0 || want == "" {

@@ -3,15 +3,14 @@ package detect
 import (
 	"errors"
 	"io/fs"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
-	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
@@ -125,7 +124,7 @@ func TestWriteTop(t *testing.T) {
 	r.Write(t, "p/submission.py", "def custom_kernel(data): return data\n")
 	path := filepath.Join(r.Dir, config.FileName)
 	for _, c := range []struct{ dir, kind string }{{"src", config.KindKernelbot}, {"p", config.KindKernelbot}} {
-		got, kind, err := WriteTop(filepath.Join(r.Dir, c.dir), nil)
+		got, kind, err := WriteTop(filepath.Join(r.Dir, c.dir))
 		if err != nil || kind != c.kind || !sameFile(got, path) {
 			t.Errorf("%s: %s, %s, %v", c.dir, got, kind, err)
 		}
@@ -133,17 +132,17 @@ func TestWriteTop(t *testing.T) {
 		if err != nil || cfg.Task.Submission != "p/submission.py" {
 			t.Errorf("%s: %+v, %v", c.dir, cfg, err)
 		}
-		if _, _, err := WriteTop(filepath.Join(r.Dir, c.dir), nil); !errors.Is(err, fs.ErrExist) {
+		if _, _, err := WriteTop(filepath.Join(r.Dir, c.dir)); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%s: written over: %v", c.dir, err)
 		}
 		os.Remove(path)
 	}
 	os.RemoveAll(filepath.Join(r.Dir, "p"))
-	if _, kind, err := WriteTop(filepath.Join(r.Dir, "src"), nil); err != nil || kind != config.KindMake {
+	if _, kind, err := WriteTop(filepath.Join(r.Dir, "src")); err != nil || kind != config.KindMake {
 		t.Errorf("%s, %v", kind, err)
 	}
 	alone := writeFiles(t, map[string]string{"bench.sh": "true\n"}) // no repository
-	if got, kind, err := WriteTop(alone, nil); err != nil || kind != config.KindCommand || filepath.Dir(got) != alone {
+	if got, kind, err := WriteTop(alone); err != nil || kind != config.KindCommand || filepath.Dir(got) != alone {
 		t.Errorf("%s, %s, %v", got, kind, err)
 	}
 }
@@ -154,21 +153,29 @@ func sameFile(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// TestPrintedTimesAreReadAsSeconds: the pattern made of a printf reads what that prints, in whatever unit.
+// TestPrintedTimesAreReadAsSeconds: the pattern made of a line reads such lines, in whatever unit.
 func TestPrintedTimesAreReadAsSeconds(t *testing.T) {
-	for word, want := range map[string]float64{"ms": 2e-3, "msec": 2e-3, "milliseconds": 2e-3, "us": 2e-6, "usec": 2e-6, "µs": 2e-6, "microseconds": 2e-6, "ns": 2e-9, "nanoseconds": 2e-9, "s": 2, "sec": 2, "secs": 2, "second": 2, "seconds": 2} {
-		times := printedTimes([]byte(`printf("time of the kernel: %8.3f ` + word + `\n", t);`))
+	for word, want := range map[string]string{"ms": "0.002", "msec": "0.002", "milliseconds": "0.002", "us": "2e-06", "usec": "2e-06", "µs": "2e-06", "microseconds": "2e-06", "ns": "2e-09", "nanoseconds": "2e-09", "s": "2", "sec": "2", "secs": "2", "second": "2", "seconds": "2"} {
+		times := timesIn("time of the kernel: 17.250 " + word + "\n")
 		if len(times) != 1 {
 			t.Errorf("%s: %+v", word, times)
 			continue
 		}
-		p, err := metrics.NewPattern("time", "", times[0].pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := p.Line("time of the kernel:    2.000 "+word, nil)
-		if len(got) != 1 || got[0].Unit != "s" || math.Abs(got[0].Values[0]-want) > 1e-12 {
-			t.Errorf("%s: %+v, want %g s by %s", word, got, want, times[0].pattern)
+		if got := valuesRead(t, times[0].pattern, "time of the kernel:    2.000 "+word); got != " "+want+" s" {
+			t.Errorf("%s: %q, want %s s by %s", word, got, want, times[0].pattern)
 		}
 	}
+}
+
+func FuzzMakeTargets(f *testing.F) {
+	f.Add("A = $(B)\nB = $(A) $(A)\nall: x\n\t$(A) -o $@\n.PHONY: all\nx: x.cu\n\tsudo ncu -o out/$@\n")
+	f.Add("T := gemm\n$(T): main.o\\\n other.o\n\tcc -o $@ $^\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		rules := makeTargets([]byte(text))
+		for program, file := range rules.files {
+			if !slices.Contains(rules.programs, program) || !filepath.IsLocal(file) {
+				t.Errorf("%q is written to %q", program, file)
+			}
+		}
+	})
 }

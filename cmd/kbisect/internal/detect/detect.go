@@ -1,5 +1,5 @@
-// Package detect looks at a folder or a file, finds out what kind of project it is, and
-// writes a commented kbisect.toml for it ([WriteTop], [WriteProgram]) or a runnable
+// Package detect looks at a folder, finds out what kind of project it is, and
+// writes a commented kbisect.toml for it ([WriteTop], [WriteCommand]) or a runnable
 // example. It only reads and writes files; it starts nothing.
 package detect
 
@@ -24,27 +24,14 @@ type project struct {
 	Paths   []string
 	Build   []string
 	Sources []string // kind nvcc: instead of build
-	Options []string // of nvcc
 	Outputs []string
 	Run     []string
 	Task    config.TaskConfig
-	Judged  []string   // comments on the task
-	Notes   []string   // comments on the run
-	Times   []timeLine // that the program prints, the likeliest metric first
-	Better  string     // of the metric: higher or lower; "": by its unit
-	From    string     // the metric's source where it is a file; else ""
+	Judged  []string  // comments on the task
+	Notes   []string  // comments on the run
+	Metric  *timeLine // that the program prints; nil where that is not known yet
+	From    string    // the metric's source where it is a file; else ""
 	File    string
-}
-
-// Ask asks the user whether higher or lower is better of a number that the program prints as in format.
-type Ask func(program, format string) (better string, err error)
-
-// decide asks about a metric whose unit says nothing.
-func (p *project) decide(ask Ask) (err error) {
-	if len(p.Times) > 0 && p.Times[0].unit != "" {
-		p.Better, err = ask(p.What, p.Times[0].format)
-	}
-	return err
 }
 
 // A finder recognises one kind of project; ok is false where it is another.

@@ -31,7 +31,7 @@ func WriteHarness(w io.Writer, dir, name string) error {
 		fmt.Fprintf(w, "No %s was written, because it belongs in %s; kbisect init FILE writes one for a file of this folder.\n", config.FileName, top)
 		return nil
 	}
-	path, kind, err := writeExample(dir, example)
+	path, kind, err := exampleProject(name, slices.Sorted(maps.Keys(example.Files))).write(dir)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		fmt.Fprintf(w, "%s already exists and was not changed\n", filepath.Join(dir, config.FileName))
@@ -43,14 +43,18 @@ func WriteHarness(w io.Writer, dir, name string) error {
 	return nil
 }
 
-// writeExample configures the example rather than anything else in dir.
-func writeExample(dir string, example harness.Example) (path, kind string, err error) {
-	for _, main := range []string{"bench.cu", "bench.py"} {
-		if _, ok := example.Files[main]; ok {
-			return WriteProgram(dir, main, nil)
-		}
+// exampleProject is an example by itself, whatever else there is.
+func exampleProject(name string, files []string) project {
+	p := project{Kind: config.KindCommand, What: "the example of kbisect init --harness " + name, Paths: files}
+	switch name {
+	case "cuda":
+		p.Kind, p.Sources, p.Outputs, p.Run = config.KindNvcc, []string{"bench.cu"}, []string{"bench"}, []string{"./bench"}
+	case "torch":
+		p.Kind, p.Task = config.KindTorch, config.TaskConfig{Submission: "submission.py", Reference: "reference.py"}
+	default:
+		p.Run = []string{"python3", "bench.py"}
 	}
-	return writeProject(dir)
+	return p
 }
 
 // writeFilesOf writes the files of an example into dir: all, or none where a name is

@@ -67,16 +67,11 @@ func unassigned(d *folder, problems []string, file string) project {
 // a leaderboard; "" where there is none.
 func ownKernel(d *folder) string {
 	for _, file := range d.files {
-		if !strings.HasPrefix(file, "template") && definesKernel(d, file) && kernelbot.ReadDirectives(d.read(file)).Leaderboard == "" {
+		if !strings.HasPrefix(file, "template") && path.Ext(file) == ".py" && customKernel().Match(d.read(file)) && kernelbot.ReadDirectives(d.read(file)).Leaderboard == "" {
 			return file
 		}
 	}
 	return ""
-}
-
-// definesKernel reports whether a Python file defines the function that the server calls.
-func definesKernel(d *folder, file string) bool {
-	return path.Ext(file) == ".py" && customKernel().Match(d.read(file))
 }
 
 // oneOfMany names what the user has to choose from.
@@ -95,22 +90,9 @@ func submitted(d *folder, file string, problems, files []string) project {
 	isExample := func(f string) bool { return d.isPlain(path.Join(path.Dir(f), "task.yml")) }
 	others := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == file || isExample(f) && !isExample(file) })
 	if len(others) > 0 {
-		p.Judged = append(p.Judged, "Other submissions here: "+strings.Join(others[:min(most, len(others))], ", ")+"; use kbisect init FILE for one of them.")
+		p.Judged = append(p.Judged, "Other submissions here: "+strings.Join(others[:min(most, len(others))], ", ")+"; name the one that is meant.")
 	}
 	return p
-}
-
-// submissionOf is the project of a file that names a leaderboard or lies in a problem
-// folder.
-func submissionOf(d *folder, file string) (project, bool) {
-	isSubmitted := kernelbot.ReadDirectives(d.read(file)).Leaderboard != ""
-	if !isSubmitted && !bytes.Contains(d.read(file), []byte("custom_kernel")) {
-		return project{}, false
-	}
-	if found := problemsFor(d, file, findProblems(d)); len(found) > 0 {
-		return submitted(d, file, found, nil), true
-	}
-	return problemProject(d, "", file), isSubmitted
 }
 
 // problemsFor lists the problems that a submission may be for: the folder it lies in,

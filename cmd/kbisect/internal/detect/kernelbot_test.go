@@ -1,7 +1,6 @@
 package detect
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,26 +18,21 @@ func TestInitFindsSubmissions(t *testing.T) {
 	renamed := strings.Replace(taskYML, `"submission.py"`, `"kernel.py"`, 1)
 	for name, c := range map[string]struct {
 		files               map[string]string
-		file                string // of init FILE
 		problem, submission string
 		fill                bool
 		want                string
 	}{
-		"by the folder":           {map[string]string{"my/fast.py": of("add_py")}, "", "problems/add_py", "my/fast.py", false, ""},
-		"by the list":             {map[string]string{"my/fast.py": of("plus_v2")}, "", "problems/add_py", "my/fast.py", false, ""},
-		"but for the version":     {map[string]string{"my/fast.py": of("sum_v3")}, "", "problems/sum_py", "my/fast.py", false, ""},
-		"unknown":                 {map[string]string{"my/fast.py": of("sort")}, "", "", "my/fast.py", true, "No problem folder here is called sort"},
-		"one file":                {map[string]string{"my/fast.py": of("add_py"), "my/a.py": of("sum")}, "my/fast.py", "problems/add_py", "my/fast.py", false, ""},
-		"one file, unknown":       {map[string]string{"my/fast.py": of("sort")}, "my/fast.py", "", "my/fast.py", true, ""},
-		"two submissions":         {map[string]string{"problems/add_py/submission.py": of("add"), "problems/sum_py/submission.py": of("sum")}, "", "problems/add_py", "problems/add_py/submission.py", false, "Other submissions here: problems/sum_py/submission.py"},
-		"an example alone":        {map[string]string{"problems/add_py/submission.py": of("add")}, "", "problems/add_py", "problems/add_py/submission.py", true, "this is one of 2 problem folders here"},
-		"one name twice":          {map[string]string{"v2/sum_py/task.yml": taskYML, "my.py": of("sum")}, "", "problems/sum_py", "my.py", true, "2 problem folders here have this name: problems/sum_py, v2/sum_py"},
-		"the folder it lies in":   {map[string]string{"v2/sum_py/task.yml": taskYML, "v2/sum_py/deep/my.py": of("sum")}, "", "v2/sum_py", "v2/sum_py/deep/my.py", false, ""},
-		"another name":            {map[string]string{"problems/sum_py/submission.py": of("sum"), "problems/add_py/task.yml": renamed, "problems/add_py/submission.py": of("add")}, "", "problems/add_py", "problems/add_py/submission.py", false, ""},
-		"CUDA":                    {map[string]string{"my.cu": "//!POPCORN leaderboard sum\n"}, "my.cu", "problems/sum_py", "my.cu", false, ""},
-		"the top before examples": {map[string]string{"submission.py": "def custom_kernel(data): pass", "problems/sum_py/submission.py": of("sum")}, "", "problems/sum_py", "submission.py", true, "2 problem folders"},
-		"a kernel at the top":     {map[string]string{"kernel.py": "def custom_kernel(data): pass", "problems/sum_py/submission.py": of("sum")}, "", "problems/sum_py", "kernel.py", true, "2 problem folders"},
-		"a kernel that is named":  {map[string]string{"my/kernel.py": "custom_kernel = compile_it()"}, "my/kernel.py", "problems/add_py", "my/kernel.py", true, "2 problem folders"},
+		"by the folder":           {map[string]string{"my/fast.py": of("add_py")}, "problems/add_py", "my/fast.py", false, ""},
+		"by the list":             {map[string]string{"my/fast.py": of("plus_v2")}, "problems/add_py", "my/fast.py", false, ""},
+		"but for the version":     {map[string]string{"my/fast.py": of("sum_v3")}, "problems/sum_py", "my/fast.py", false, ""},
+		"unknown":                 {map[string]string{"my/fast.py": of("sort")}, "", "my/fast.py", true, "No problem folder here is called sort"},
+		"two submissions":         {map[string]string{"problems/add_py/submission.py": of("add"), "problems/sum_py/submission.py": of("sum")}, "problems/add_py", "problems/add_py/submission.py", false, "Other submissions here: problems/sum_py/submission.py"},
+		"an example alone":        {map[string]string{"problems/add_py/submission.py": of("add")}, "problems/add_py", "problems/add_py/submission.py", true, "this is one of 2 problem folders here"},
+		"one name twice":          {map[string]string{"v2/sum_py/task.yml": taskYML, "my.py": of("sum")}, "problems/sum_py", "my.py", true, "2 problem folders here have this name: problems/sum_py, v2/sum_py"},
+		"the folder it lies in":   {map[string]string{"v2/sum_py/task.yml": taskYML, "v2/sum_py/deep/my.py": of("sum")}, "v2/sum_py", "v2/sum_py/deep/my.py", false, ""},
+		"another name":            {map[string]string{"problems/sum_py/submission.py": of("sum"), "problems/add_py/task.yml": renamed, "problems/add_py/submission.py": of("add")}, "problems/add_py", "problems/add_py/submission.py", false, ""},
+		"the top before examples": {map[string]string{"submission.py": "def custom_kernel(data): pass", "problems/sum_py/submission.py": of("sum")}, "problems/sum_py", "submission.py", true, "2 problem folders"},
+		"a kernel at the top":     {map[string]string{"kernel.py": "def custom_kernel(data): pass", "problems/sum_py/submission.py": of("sum")}, "problems/sum_py", "kernel.py", true, "2 problem folders"},
 	} {
 		for file, text := range problems {
 			if _, ok := c.files[file]; !ok {
@@ -47,9 +41,6 @@ func TestInitFindsSubmissions(t *testing.T) {
 		}
 		dir := writeFiles(t, c.files)
 		p, err := detectProject(dir)
-		if c.file != "" {
-			p, err = programOf(dir, filepath.Join(dir, c.file))
-		}
 		if err != nil {
 			t.Fatal(name, err)
 		}

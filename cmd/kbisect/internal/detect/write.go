@@ -8,11 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 	"unicode"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // config is the commented kbisect.toml of a project.
@@ -59,6 +61,87 @@ func (p project) write(dir string) (path, kind string, err error) {
 	return path, p.Kind, nil
 }
 
+// topOf is the top of the repository that holds dir, where kbisect looks for a
+// configuration; dir itself where there is none.
+func topOf(dir string) string {
+	repo, err := source.Open(dir)
+	if err != nil {
+		return dir
+	}
+	defer repo.Close()
+	if repo.WorkDir() == "" {
+		return dir
+	}
+	return repo.WorkDir()
+}
+
+// WriteTop writes the configuration of the project that holds dir, or of the
+// KernelBot problem in dir itself.
+func WriteTop(dir string) (path, kind string, err error) {
+	top := topOf(dir)
+	if d := (&folder{dir: top}); !source.SameFolder(top, dir) {
+		if below, ok := within(top, dir); ok && d.isPlain(below+"/task.yml") && besideProblem(d, below) != "" {
+			return problemProject(d, below, besideProblem(d, below)).write(top)
+		}
+	}
+	return writeProject(top)
+}
+
+// within is the path of a folder from the top of its repository.
+func within(top, dir string) (below string, ok bool) {
+	real, err := filepath.EvalSymlinks(top)
+	if err != nil {
+		return "", false
+	}
+	if dir, err = filepath.Abs(dir); err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err == nil {
+		below, err = filepath.Rel(real, dir)
+	}
+	return filepath.ToSlash(below), err == nil && filepath.IsLocal(below)
+}
+
+// WriteCommand writes the configuration of a command that the user gave, built by a line of the shell; "": not at all.
+func WriteCommand(dir, build string, command []string) (path, kind string, err error) {
+	top := topOf(dir)
+	d, err := openFolder(top)
+	if err != nil {
+		return "", "", err
+	}
+	p := project{Kind: config.KindCommand, What: "the command that was given", Run: command}
+	if build != "" {
+		p.Build = []string{"sh", "-c", build}
+	}
+	if p.Paths = inputPaths(d, p); len(command) > 0 { // what the command makes is no input
+		p.Paths = slices.DeleteFunc(p.Paths, func(name string) bool { return build != "" && "./"+name == command[0] })
+	}
+	p.reports(d)
+	return p.write(top)
+}
+
+// AddMetric adds a metric to a configuration that has none: the likeliest time or rate in the output of its program.
+// It returns the line that it is read from, and reports whether there is one.
+func AddMetric(path, output string) (line string, ok bool, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", false, err
+	}
+	cfg, err := config.Parse(path, text)
+	if err != nil || len(cfg.Metrics) > 0 {
+		return "", false, err
+	}
+	all := slices.DeleteFunc(timesIn(output), func(l timeLine) bool { return l.rank == 0 })
+	if len(all) == 0 {
+		return "", false, nil
+	}
+	more := fmt.Appendf(text, "\n[metric]   # a line that the program prints; groups other than value and unit name a case\nname    = %s\nfrom    = \"regex\"\npattern = %s\n", tomlString(all[0].Name), all[0].Quoted())
+	if _, err := config.Parse(path, more); err != nil {
+		return "", false, err
+	}
+	return all[0].line, true, os.WriteFile(path, more, 0o644)
+}
+
 // fileText is the short file; kbisect help config has every key.
 //
 //go:embed kbisect.toml.tmpl
@@ -71,18 +154,8 @@ var fileTemplate = template.Must(template.New(config.FileName).Funcs(template.Fu
 
 // render fills in the text of the file.
 func (p project) render() []byte {
-	const most = 2 // times that are named beside the metric
-	file := struct {
-		project
-		Metric *timeLine // nil: no time that is printed is that of the work itself
-		Others []timeLine
-	}{project: p, Others: p.Times}
-	if len(p.Times) > 0 && p.Times[0].rank > 0 {
-		file.Metric, file.Others = &p.Times[0], p.Times[1:]
-	}
-	file.Others = file.Others[:min(most, len(file.Others))]
 	var b bytes.Buffer
-	if err := fileTemplate.Execute(&b, file); err != nil {
+	if err := fileTemplate.Execute(&b, p); err != nil {
 		panic(err) // the template is part of the program
 	}
 	return b.Bytes()
