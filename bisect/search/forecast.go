@@ -14,6 +14,7 @@ type Progress struct {
 	Probability      float64 // of the likeliest suspect
 	Done             float64 // share of all launches
 	ExpectedLaunches float64 // to the end, proof included
+	Later            float64 // of these, for other culprits
 	ExpectedSeconds  float64 // the same by what a launch has taken so far, builds and pauses included
 	Reason           Reason  // why more is expected than was said last; "": it is not
 }
@@ -121,6 +122,6 @@ func Tell(r *Run, b belief.Belief, o Outlook) {
 	weights := b.Weights()
 	r.Search.OnProgress(Progress{
 		Suspects: math.Exp(belief.Entropy(weights)), Probability: slices.Max(weights),
-		Done: f.done, ExpectedLaunches: f.launches, ExpectedSeconds: f.seconds, Reason: why,
+		Done: f.done, ExpectedLaunches: f.launches, Later: min(r.Later, f.launches), ExpectedSeconds: f.seconds, Reason: why,
 	})
 }

@@ -302,11 +302,11 @@ func (f *finder) sure(set Set, doubt float64) (Answer, Result, error) {
 		if err := f.tester.calibrate(set); err != nil {
 			return "", Result{}, err
 		}
-		if res, err := f.tester.launch(set, verifying, true); err != nil || res.Between {
+		if res, err := f.tester.launch(set, Verifying, true); err != nil || res.Between {
 			return Pass, res, err
 		}
 	}
-	a, err := f.tester.vote(set, verifying, doubt)
+	a, err := f.tester.vote(set, Verifying, doubt)
 	if err == nil && (a == Pass || a == Fail) {
 		f.tester.memory.settle(set, a)
 	}

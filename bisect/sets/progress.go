@@ -14,6 +14,7 @@ type Progress struct {
 	Made    int     // tests so far
 	Spent   float64 // seconds of these
 	Tests   float64 // still to be made
+	Verify  float64 // of these, to verify the set in hand
 	Seconds float64 // of these, by what answers have cost so far
 	Timed   int     // safe sets that are still to be timed, which are no tests
 	Launch  float64 // seconds of a launch that passes
@@ -45,7 +46,7 @@ func (e *estimate) left() Progress {
 	price := odds.Prices{Fail: t.cost[Fail].Usual(t.expected.Fail), Pass: t.cost[Pass].Usual(t.expected.Pass)}
 	passes, fails := e.enough()
 	each := t.weight.Or(1) // a test may count for several
-	pass, fail := e.claims.open(), 0.0
+	pass, fail, verify := e.claims.open(), 0.0, 0.0
 	open := e.seeds()
 	finder := e.all.finder
 	if finder.hunt != nil {
@@ -54,7 +55,7 @@ func (e *estimate) left() Progress {
 	}
 	if finder.hunt != nil || len(finder.proving) > 0 {
 		p, f := e.verification(passes, fails)
-		pass, fail = pass+p/each, fail+f/each
+		pass, fail, verify = pass+p/each, fail+f/each, (p+f)/each
 	}
 	if e.all.divided && e.all.expand != nil && !e.all.expanded { // what is guilty will be looked into
 		const parts = 4
@@ -65,7 +66,7 @@ func (e *estimate) left() Progress {
 	if e.all.seed != nil && open > 0 {
 		pass -= min(passes, float64(t.memory.tally(e.all.seed).Pass)) / each
 	}
-	out := Progress{Tests: pass + fail, Seconds: pass*price.Pass + fail*price.Fail, Launch: min(price.Pass, t.expected.Pass)}
+	out := Progress{Tests: pass + fail, Verify: verify, Seconds: pass*price.Pass + fail*price.Fail, Launch: min(price.Pass, t.expected.Pass)}
 	if e.timed {
 		out.Timed = min(mostTimed, len(e.found.Safe)+int(math.Round(open)))
 		for _, s := range e.found.Safe {

@@ -50,7 +50,7 @@ func (t *tester) launch(set Set, why Purpose, full bool) (Result, error) {
 	req := Request{Set: t.scope.on(set), Purpose: why, Full: full, Past: t.past, Chance: t.failing(set, why)}
 	key := string(why) + " " + req.Set.Key()
 	req.Nth = t.nth[key]
-	req.Clean = why == verifying && req.Nth == 0 // later ones find it built
+	req.Clean = why == Verifying && req.Nth == 0 // later ones find it built
 	t.nth[key]++
 	if t.spent != nil && why != Baseline && why != AllChanges && t.spent() {
 		return Result{}, bisect.ErrSpent
@@ -87,7 +87,7 @@ func (t *tester) failing(set Set, why Purpose) float64 {
 		return surprise
 	case why == Prefix:
 		return t.chance
-	case why == verifying || why == keeping:
+	case why == Verifying || why == keeping:
 		return needless
 	}
 	return 0.5

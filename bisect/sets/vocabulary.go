@@ -41,14 +41,14 @@ const (
 	Baseline   Purpose = "end-good" // nothing on
 	AllChanges Purpose = "end-bad"  // everything on
 	Prefix     Purpose = "search"
+	Verifying  Purpose = "certify"
 )
 
 const (
 	claimAlone   Purpose = "alone"   // a claimed set, and nothing else
 	claimWithout Purpose = "without" // all but a claimed set
 	seeding      Purpose = "seed"    // all but the cheapest set that hits every guilty set known
-	verifying    Purpose = "certify"
-	valuing      Purpose = "value" // another value of a guilty flag
+	valuing      Purpose = "value"   // another value of a guilty flag
 	building     Purpose = "builds"
 	masking      Purpose = "mask"
 	keeping      Purpose = "keep"

@@ -23,7 +23,8 @@ func searching(r *repo, seconds string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestProgressOnTerminal: the status line is one line, however narrow the terminal becomes, and is gone at the end.
+// TestProgressOnTerminal: the live area is two lines, however narrow the terminal becomes, says what was spent,
+// and is gone at the end.
 func TestProgressOnTerminal(t *testing.T) {
 	t.Parallel()
 	cmd := searching(newProject(t), "0.3", "TERM=xterm", "NO_COLOR=1") // long enough to be seen
@@ -31,7 +32,10 @@ func TestProgressOnTerminal(t *testing.T) {
 	cmd.Stdout = &out
 	x := startOnTerminal(t, cmd, 72, 24)
 	x.expect("commits in the range")
+	x.expect(" %, ")
+	x.expect(" elapsed")
 	x.expect("run (limit 10m0s), ")
+	x.expect(" launch")
 	const narrow = 26
 	x.resize(narrow, 24)
 	for range 4 { // what was drawn before it was seen
@@ -60,7 +64,7 @@ func TestProgressOnTerminal(t *testing.T) {
 		t.Errorf("%d status lines in %q", len(frames), said[from:])
 	}
 	if !strings.HasSuffix(said, "\x1b[J") {
-		t.Errorf("the status line stays: %q", said)
+		t.Errorf("the live area stays: %q", said)
 	}
 }
 
@@ -91,7 +95,7 @@ func TestProgressOfSets(t *testing.T) {
 	x := startOnTerminal(t, cmd, 100, 24)
 	x.expect("6 flags, 6 changes that can be on or off")
 	x.expect("search ")
-	x.expect("certify ")
+	x.expect("seed ")
 	wide := x.seen
 	const narrow = 30
 	x.resize(narrow, 24)
@@ -102,6 +106,9 @@ func TestProgressOfSets(t *testing.T) {
 	said, code := x.wait()
 	if code != exit.OK || !strings.HasPrefix(out.String(), "✗ c=1 e=1 together cause wrong results") {
 		t.Fatalf("exit %d: %s", code, out.String())
+	}
+	if all, folded := strings.Count(said, "certify "), regexp.MustCompile(`certify +\d+ tests: \d+ pass, \d+ fail \| `).FindAllString(said, -1); len(folded) == 0 || len(folded) != all {
+		t.Errorf("%d lines of proofs, of which tests are counted in %q", all, folded)
 	}
 	most := 0
 	for _, f := range statusLines(said[:wide]) {
@@ -130,12 +137,14 @@ func TestProgressOfSets(t *testing.T) {
 	}
 }
 
-// statusLines are the lines that were drawn over.
+// statusLines are the lines that were drawn over, two at a time.
 func statusLines(s string) (out []string) {
-	for _, part := range strings.Split(s, "\r\n\x1b[1A\x1b[J") {
-		out = append(out, part[strings.LastIndex(part, "\n")+1:])
+	parts := strings.Split(s, "\r\n\x1b[2A\x1b[J")
+	for _, part := range parts[:len(parts)-1] {
+		lines := strings.Split(part, "\r\n")
+		out = append(out, lines[max(0, len(lines)-2):]...)
 	}
-	return out[:len(out)-1]
+	return out
 }
 
 // TestProgressPlain: no terminal, or one that can do nothing, gets whole lines; --quiet none.

@@ -1,5 +1,5 @@
 // Package progress shows on one writer how far a run is: a line for each judgement and,
-// on a terminal, a status line below them. A [Display] is also the writer of the log.
+// on a terminal, a live area below them: a bar in expected seconds, and what is being done. A [Display] is also the writer of the log.
 // It is told what happens and decides nothing.
 package progress
 
@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,34 +23,40 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 )
 
-// Display shows how far a search is: one line a judgement and, on a terminal, a status
-// line below them. It is also the writer of the log. Its methods may be called from
-// several goroutines.
+// Display shows how far a search is: one line a judgement and, on a terminal, a live area
+// below them. It is also the writer of the log. Its methods may be called from several
+// goroutines.
 type Display struct {
 	mu      sync.Mutex
-	line    statusLine
+	area    liveArea
 	Quiet   bool // print warnings only
 	Verbose bool // print what the pipeline does, too
-	began   time.Time
 
-	now    map[int]doing // what is being done, by slot
-	matter int           // commits that can be the culprit, at the start
-	left   int           // those that still can
-	proofs int           // judgements after the search: the culprit's, its parents'
-	tested int
-	spent  time.Duration // on candidates so far
-	last   time.Time
-	Steps  int // judgements or tests so far
+	now   map[int]doing // what is being done, by slot
+	last  time.Time
+	Steps int // judgements or tests so far
+	pace  pace
+
+	launches int     // that were made
+	device   float64 // seconds of these
+	price    float64 // of a device hour; 0: not known
+	proof    proof
 
 	Ends     map[bisect.Purpose]string // names of the two ends
 	begunEnd string                    // the end whose start was printed last
-	toGo     time.Time                 // when a search expects to end; zero: not known
-	least    time.Duration             // that was said to go, of a search that only falls; 0: none was
-	done     float64                   // share, of a search that says it; 0: none does
 	part     time.Time                 // when a ranking began, or when a search over sets had tested its ends
 	ended    *sets.Progress            // what that search expected then
 	told     time.Time                 // when the last line was printed
 }
+
+// proof is the launches that verify an answer: on a terminal they are counted rather than listed.
+type proof struct {
+	made, left, fails int
+	last              bisect.TrialID
+}
+
+// String is how far they are.
+func (x proof) String() string { return fmt.Sprintf("confirming: %d of %d", x.made, x.made+x.left) }
 
 // doing is the work in one slot.
 type doing struct {
@@ -62,73 +69,79 @@ const silence = time.Minute
 
 // New returns a display on w, with a bar if w is a terminal.
 func New(w io.Writer, quiet, verbose bool) *Display {
-	p := &Display{line: statusLine{out: w, plain: w}, Quiet: quiet, Verbose: verbose, began: time.Now(), last: time.Now(), told: time.Now()}
+	p := &Display{area: liveArea{out: w, plain: w}, Quiet: quiet, Verbose: verbose, pace: pace{began: time.Now()}, last: time.Now(), told: time.Now()}
 	p.Ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
 	if !p.Quiet {
-		p.line.draw(p.Status)
+		p.draw()
 	}
 	return p
 }
 
-// Without does something while a display shows no status line.
+// Without does something while a display shows no live area.
 func Without(p *Display, do func()) {
-	drawn := p.line.end()
+	drawn := p.area.end()
 	do()
 	if drawn {
-		p.line.draw(p.Status)
+		p.draw()
 	}
 }
 
-// Status is the text beside the bar.
-func (p *Display) Status() string {
+// draw begins the live area.
+func (p *Display) draw() {
+	p.area.draw(func() float64 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.pace.now()
+	}, p.status, p.running)
+}
+
+// status is the text beside the bar.
+func (p *Display) status() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := fmt.Sprintf("%s elapsed", wording.Span(time.Since(p.began)))
-	if eta := p.expected(); eta > 0 {
+	share := p.pace.now()
+	s := fmt.Sprintf("%.0f %%, %s elapsed", math.Floor(100*share), wording.Span(time.Since(p.pace.began)))
+	if eta := p.pace.expected(); eta > 0 {
 		s += fmt.Sprintf(", about %s to go", wording.Span(eta))
 	}
-	for _, slot := range slices.Sorted(maps.Keys(p.now)) {
-		s += fmt.Sprintf(" | %s, %s", p.now[slot].what, wording.Span(time.Since(p.now[slot].since)))
+	if p.launches > 0 {
+		s += ", " + wording.Counted(p.launches, "launch")
+	}
+	if p.price > 0 {
+		s += fmt.Sprintf(", price %.3g", p.device/3600*p.price)
 	}
 	return s
 }
 
-// expected is how long the rest of the search will take, as the search says or as
-// candidates took so far; 0: not known.
-func (p *Display) expected() time.Duration {
-	if left := max(time.Second, time.Until(p.toGo)); !p.toGo.IsZero() {
-		if p.done == 0 {
-			return left
-		}
-		if p.least == 0 || left < p.least {
-			p.least = left
-		}
-		return p.least
+// running is the text below the bar.
+func (p *Display) running() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var parts []string
+	if p.proof.made > 0 {
+		parts = append(parts, p.proof.String())
 	}
-	if p.tested == 0 || p.left == 0 {
-		return 0
+	for _, slot := range slices.Sorted(maps.Keys(p.now)) {
+		parts = append(parts, fmt.Sprintf("%s, %s", p.now[slot].what, wording.Span(time.Since(p.now[slot].since))))
 	}
-	return time.Duration(float64(p.spent) / float64(p.tested) * (bits(p.left) + float64(confirming-p.proofs)))
+	return "  " + strings.Join(parts, " | ")
 }
 
-// confirming is how many judgements follow a search: culprit and parent, built clean.
-const confirming = 2
-
-// share is the part of a search that is done, as it says or counted in judgements.
-func (p *Display) share() float64 {
-	if p.done > 0 {
-		return p.done
+// Launch takes in a launch that was made, and the price of a device hour, 0 where none is known.
+func (p *Display) Launch(o bisect.Outcome, price float64) {
+	if o.From != "" || o.Shared != "" {
+		return
 	}
-	return (bits(p.matter) - bits(p.left) + float64(p.proofs)) / (bits(p.matter) + confirming)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.launches, p.device, p.price = p.launches+1, p.device+o.Wall, price
+	p.pace.made()
 }
-
-// bits is the number of tests that separate n suspects.
-func bits(n int) float64 { return math.Ceil(math.Log2(float64(max(n, 1)))) }
 
 // Begin starts a search among commits, of which matter can be the culprit.
 func (p *Display) Begin(commits, matter int) {
 	p.mu.Lock()
-	p.matter, p.left = matter, matter
+	p.pace.matter, p.pace.left = matter, matter
 	p.mu.Unlock()
 	p.Say(fmt.Sprintf("%s in the range, %d to search: about %s after the two ends", wording.Counted(commits, "commit"), matter, wording.Counted(int(bits(matter)), "candidate")))
 }
@@ -146,6 +159,14 @@ func (p *Display) Activity(a pipeline.Activity) {
 	if p.now[a.Slot] = (doing{now, time.Now()}); a.Slot > 0 {
 		now = fmt.Sprintf("slot %d: %s", a.Slot+1, now)
 	}
+	switch r := a.Request; {
+	case r.Purpose != bisect.ConfirmCulprit && r.Purpose != bisect.ConfirmParent:
+		if p.proof.last != (bisect.TrialID{}) {
+			p.proof = proof{}
+		}
+	case p.proof.last != r.ID():
+		p.proof.last, p.proof.made, p.proof.left = r.ID(), p.proof.made+1, max(p.proof.left-1, 0)
+	}
 	end := p.Ends[a.Request.Purpose]
 	first := end != "" && a.Request.Nth == 0 && a.Doing != "export" && p.begunEnd != end
 	if first {
@@ -155,7 +176,7 @@ func (p *Display) Activity(a pipeline.Activity) {
 	switch {
 	case p.Verbose:
 		p.Say(now)
-	case first && !p.line.drawn():
+	case first && !p.area.drawn():
 		p.Say(fmt.Sprintf("%-9s %s", end, now))
 	}
 }
@@ -172,18 +193,21 @@ func (p *Display) Idle(slot int) {
 func (p *Display) Belief(b search.Progress) {
 	p.mu.Lock()
 	if b.Reason != "" {
-		p.least = 0
+		p.pace.least = 0
 	}
-	p.done, p.toGo = max(p.done, b.Done), time.Now().Add(time.Duration(b.ExpectedSeconds*float64(time.Second)))
-	share, eta := p.share(), p.expected()
-	still := !p.line.drawn() && time.Since(p.told) > silence
+	p.pace.done, p.pace.toGo = max(p.pace.done, b.Done), time.Now().Add(time.Duration(b.ExpectedSeconds*float64(time.Second)))
+	share, eta := p.pace.share(), p.pace.expected()
+	p.pace.reach(share, b.ExpectedLaunches, eta)
+	if p.proof.last != (bisect.TrialID{}) {
+		p.proof.left = int(math.Round(b.ExpectedLaunches - b.Later))
+	}
+	still := !p.area.drawn() && time.Since(p.told) > silence
 	p.mu.Unlock()
-	p.line.advance(share)
 	switch left := fmt.Sprintf("about %s and %s to go", launches(b.ExpectedLaunches), wording.Span(eta)); {
 	case b.Reason != "":
 		p.Say(fmt.Sprintf("%s now: %s", left, reason(b.Reason)))
 	case still:
-		p.Say(fmt.Sprintf("%s elapsed, %s left, %s", wording.Span(time.Since(p.began)), wording.Counted(int(math.Round(b.Suspects)), "suspect"), left))
+		p.Say(fmt.Sprintf("%s elapsed, %s left, %s", wording.Span(time.Since(p.pace.began)), wording.Counted(int(math.Round(b.Suspects)), "suspect"), left))
 	}
 }
 
@@ -218,25 +242,27 @@ func (p *Display) Step(s bisect.Step) {
 	p.Steps++
 	switch s.Role {
 	case "search":
-		p.left, p.matter = s.Remaining, max(p.matter, s.Remaining) // equal inputs may turn out to differ
+		p.pace.left, p.pace.matter = s.Remaining, max(p.pace.matter, s.Remaining) // equal inputs may turn out to differ
 	case "culprit", "parent":
-		p.proofs = min(p.proofs+1, confirming)
+		p.pace.proofs = min(p.pace.proofs+1, confirming)
 	}
 	if !s.Inferred {
-		p.tested++
-		p.spent += time.Since(p.last)
+		p.pace.tested++
+		p.pace.spent += time.Since(p.last)
 	}
 	p.last = time.Now()
-	share := p.share()
-	eta := p.expected()
+	share := p.pace.share()
+	eta := p.pace.expected()
+	if p.pace.done == 0 && p.pace.tested > 0 {
+		p.pace.reach(share, bits(p.pace.left)+float64(confirming-p.pace.proofs), eta)
+	}
 	p.mu.Unlock()
-	p.line.advance(share)
 	line := fmt.Sprintf("%-9s %s %-4s %s", s.Role, wording.Short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
 	if s.Inferred {
 		line = fmt.Sprintf("%-9s %s %-4s equal inputs: %s", s.Role, wording.Short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
 	}
 	if s.Role == "search" {
-		line += fmt.Sprintf(" | %d left, %.0f %% done, %s elapsed", s.Remaining, 100*share, wording.Span(time.Since(p.began)))
+		line += fmt.Sprintf(" | %d left, %.0f %% done, %s elapsed", s.Remaining, 100*share, wording.Span(time.Since(p.pace.began)))
 		if eta > 0 && s.Remaining > 1 {
 			line += fmt.Sprintf(", about %s to go", wording.Span(eta))
 		}
@@ -247,18 +273,20 @@ func (p *Display) Step(s bisect.Step) {
 // Launched shows a launch, the n-th of at most most; most is 0 if unknown.
 func (p *Display) Launched(n, most int, line string) {
 	if most > 0 {
-		line += fmt.Sprintf(" | %d of %d, %s elapsed", n, most, wording.Span(time.Since(p.began)))
+		line += fmt.Sprintf(" | %d of %d, %s elapsed", n, most, wording.Span(time.Since(p.pace.began)))
 		if n < most {
-			line += fmt.Sprintf(", about %s to go", wording.Span(time.Since(p.began)/time.Duration(n)*time.Duration(most-n)))
+			line += fmt.Sprintf(", about %s to go", wording.Span(time.Since(p.pace.began)/time.Duration(n)*time.Duration(most-n)))
 		}
 	}
 	if most > 0 {
-		p.line.advance(float64(n) / float64(most))
+		p.mu.Lock()
+		p.pace.reach(float64(n)/float64(most), float64(most-n), time.Since(p.pace.began)/time.Duration(n)*time.Duration(most-n))
+		p.mu.Unlock()
 	}
 	p.Say(line)
 }
 
-// Say prints a line above the status line.
+// Say prints a line above the live area.
 func (p *Display) Say(line string) {
 	p.mu.Lock()
 	p.told = time.Now()
@@ -271,11 +299,14 @@ func (p *Display) Say(line string) {
 // Warn prints a line even when progress is not wanted.
 func (p *Display) Warn(line string) { fmt.Fprintln(p, "kbisect: warning: "+words.Printable(line)) }
 
-// Write prints above the status line.
-func (p *Display) Write(b []byte) (int, error) { return p.line.Write(b) }
+// Write prints above the live area.
+func (p *Display) Write(b []byte) (int, error) { return p.area.Write(b) }
 
-// End removes the status line.
-func (p *Display) End() { p.line.end() }
+// End removes the live area.
+func (p *Display) End() {
+	p.confirmed()
+	p.area.end()
+}
 
 // LogHandler prints log records as lines for people.
 type LogHandler struct {

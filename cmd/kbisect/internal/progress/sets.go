@@ -2,9 +2,11 @@ package progress
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
@@ -17,12 +19,15 @@ func (p *Display) BeginSets(n, atoms int, what string) {
 
 // BeginPart starts a part of the work that says itself what it expects.
 func (p *Display) BeginPart() {
+	p.confirmed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.part, p.toGo, p.left, p.ended, p.least, p.done = time.Now(), time.Time{}, 0, nil, 0, 0
+	p.pace = pace{began: p.pace.began, matter: p.pace.matter, proofs: p.pace.proofs, tested: p.pace.tested, spent: p.pace.spent}
+	p.part, p.ended, p.proof = time.Now(), nil, proof{}
 }
 
-// Test shows the test of a set, or an answer that follows from others.
+// Test shows the test of a set, or an answer that follows from others. Those that verify an answer are counted below the
+// bar, where there is one.
 func (p *Display) Test(t sets.Test, words func(sets.Set) string) {
 	how := fmt.Sprintf("%.2f s", t.Seconds)
 	if t.Inferred {
@@ -30,17 +35,39 @@ func (p *Display) Test(t sets.Test, words func(sets.Set) string) {
 	}
 	p.mu.Lock()
 	p.Steps++
+	fold := t.Purpose == sets.Verifying && !t.Inferred && !p.Verbose && p.area.drawn()
+	if fold {
+		p.proof.made++
+		if t.Answer == sets.Fail {
+			p.proof.fails++
+		}
+	}
 	p.mu.Unlock()
+	if fold {
+		return
+	}
+	p.confirmed()
 	p.Say(fmt.Sprintf("%-9s %-10s %s  %s | %s", t.Purpose, t.Answer, how, words(t.Set), p.Far()))
+}
+
+// confirmed prints in a line what verifying tests have shown that were only counted.
+func (p *Display) confirmed() {
+	p.mu.Lock()
+	x := p.proof
+	p.proof = proof{last: x.last}
+	p.mu.Unlock()
+	if x.made > 0 && x.last == (bisect.TrialID{}) {
+		p.Say(fmt.Sprintf("%-9s %s: %d pass, %d fail | %s", sets.Verifying, wording.Counted(x.made, "test"), x.made-x.fails, x.fails, p.Far()))
+	}
 }
 
 // Far is how far a search is that says what it expects.
 func (p *Display) Far() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	spent := time.Since(p.began)
+	spent := time.Since(p.pace.began)
 	text := wording.Span(spent) + " elapsed"
-	if eta := p.expected(); eta > 0 {
+	if eta := p.pace.expected(); eta > 0 {
 		text = fmt.Sprintf("%.0f %% done, %s, about %s to go", 100*float64(spent)/float64(spent+eta), text, wording.Span(eta))
 	}
 	return text
@@ -65,27 +92,19 @@ func (p *Display) Remaining(s sets.Progress, slots int) {
 		timing *= max(took/spent, 1/float64(slots))
 		seconds *= max(min(took/spent, 1), 1/float64(slots))
 	}
-	p.expect(seconds + timing)
-}
-
-// expect sets how many seconds there are to go.
-func (p *Display) expect(seconds float64) {
 	p.mu.Lock()
-	p.toGo = time.Now().Add(time.Duration(seconds * float64(time.Second)))
-	spent := time.Since(p.began).Seconds()
+	p.pace.expect(seconds+timing, s.Tests+2*TimedPairs*float64(s.Timed))
+	p.proof.left = int(math.Round(s.Verify))
 	p.mu.Unlock()
-	if seconds > 0 {
-		p.line.advance(spent / (spent + seconds))
-	}
 }
 
 // Ranked shows a launch that ranks flags, after which about left more are expected.
 func (p *Display) Ranked(words string, made int, left float64) {
 	p.mu.Lock()
-	took := time.Since(p.part).Seconds()
+	left += 2 * TimedPairs
+	p.pace.expect(left*time.Since(p.part).Seconds()/float64(made), left)
 	p.mu.Unlock()
-	p.expect((left + 2*TimedPairs) * took / float64(made))
-	p.Say(fmt.Sprintf("%-9s %s | launch %d, about %.0f more, %s", "ranking", words, made, left, p.Far()))
+	p.Say(fmt.Sprintf("%-9s %s | launch %d, about %.0f more, %s", "ranking", words, made, left-2*TimedPairs, p.Far()))
 }
 
 // TimedPairs is how many pairs of launches time a safe set.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -206,7 +208,7 @@ func TestLaunchesCountOnce(t *testing.T) {
 	request := func(commit string, nth int) bisect.Request {
 		return bisect.Request{Candidate: bisect.Candidate{Commit: commit}, Purpose: bisect.Searching, Nth: nth}
 	}
-	s := &Session{}
+	s := &Session{Policy: &policy.Policy{}, Display: progress.New(io.Discard, true, false)}
 	for _, x := range []struct {
 		r  bisect.Request
 		at float64

@@ -74,6 +74,7 @@ func use(s *Session, r bisect.Request, o bisect.Outcome) {
 		s.used[p] = true
 		s.Launches = append(s.Launches, l)
 		s.clock = max(s.clock, ended(o))
+		s.Display.Launch(o, s.Policy.GPUHour)
 	}
 }
 

@@ -1,0 +1,100 @@
+package progress
+
+import (
+	"math"
+	"time"
+)
+
+// pace is how far the work is and how long the rest takes, as the search says or by what is behind it.
+type pace struct {
+	began time.Time
+	far   stretch       // how far the work was when that was said last
+	shown float64       // the share that the bar has shown; it never falls within a part of the work
+	toGo  time.Time     // when a search expects to end; zero: not known
+	least time.Duration // that was said to go, of a search that only falls; 0: none was
+	done  float64       // share, of a search that says it; 0: none does
+
+	matter int // commits that can be the culprit, at the start
+	left   int // those that still can
+	proofs int // judgements after the search: the culprit's, its parents'
+	tested int
+	spent  time.Duration // on candidates so far
+}
+
+// stretch is a point of the work, and what is expected between it and the next.
+type stretch struct {
+	from, to float64 // shares of the work
+	at       time.Time
+	takes    time.Duration // 0: not known
+	steps    float64       // to the end of the work, this one among them
+}
+
+// now is the share of the work by the clock: half of the stretch when it has taken what was expected, and nearer to its
+// end the longer it takes, so that the bar neither stands still in a long launch nor runs ahead of it.
+func (s stretch) now() float64 {
+	if s.takes <= 0 {
+		return s.from
+	}
+	x := float64(time.Since(s.at)) / float64(s.takes)
+	return s.from + (s.to-s.from)*x/(1+x)
+}
+
+// reach takes in that a share of the work is done, and that so many steps are expected to take the rest.
+func (p *pace) reach(share, steps float64, rest time.Duration) {
+	steps = max(steps, 1)
+	p.far = stretch{share, share + (1-share)/steps, time.Now(), time.Duration(float64(rest) / steps), steps}
+}
+
+// expect takes in how many seconds there are to go, and in how many launches.
+func (p *pace) expect(seconds, launches float64) {
+	rest := time.Duration(seconds * float64(time.Second))
+	p.toGo = time.Now().Add(rest)
+	if spent := time.Since(p.began).Seconds(); seconds > 0 {
+		p.reach(spent/(spent+seconds), launches, rest)
+	}
+}
+
+// made takes in a launch. Nobody may say for long what is expected after it.
+func (p *pace) made() {
+	if x := p.far; x.steps > 1 {
+		p.reach(x.to, x.steps-1, time.Duration(float64(x.takes)*(x.steps-1)))
+	}
+}
+
+// now is the part of the work that is done, by the clock.
+func (p *pace) now() float64 {
+	p.shown = max(p.shown, p.far.now())
+	return p.shown
+}
+
+// expected is how long the rest of the search will take, as the search says or as
+// candidates took so far; 0: not known.
+func (p *pace) expected() time.Duration {
+	if left := max(time.Second, time.Until(p.toGo)); !p.toGo.IsZero() {
+		if p.done == 0 {
+			return left
+		}
+		if p.least == 0 || left < p.least {
+			p.least = left
+		}
+		return p.least
+	}
+	if p.tested == 0 || p.left == 0 {
+		return 0
+	}
+	return time.Duration(float64(p.spent) / float64(p.tested) * (bits(p.left) + float64(confirming-p.proofs)))
+}
+
+// confirming is how many judgements follow a search: culprit and parent, built clean.
+const confirming = 2
+
+// share is the part of a search that is done, as it says or counted in judgements.
+func (p *pace) share() float64 {
+	if p.done > 0 {
+		return p.done
+	}
+	return (bits(p.matter) - bits(p.left) + float64(p.proofs)) / (bits(p.matter) + confirming)
+}
+
+// bits is the number of tests that separate n suspects.
+func bits(n int) float64 { return math.Ceil(math.Log2(float64(max(n, 1)))) }
