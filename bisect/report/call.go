@@ -3,8 +3,6 @@ package report
 import (
 	"slices"
 	"strings"
-
-	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
 // Call is how further commands are called so that they mean the same repository and the same candidates.
@@ -46,10 +44,10 @@ func options(args []string, names ...string) (out []string) {
 // Base is the base that a gate was given.
 func (c Call) Base() []string { return c.base }
 
-// Line is a command of kbisect that can be pasted into a shell.
-func (c Call) Line(args ...string) string {
-	return words.Shell(slices.Concat([]string{"kbisect"}, c.global, args))
+// Line are the words of a command of kbisect.
+func (c Call) Line(args ...string) []string {
+	return slices.Concat([]string{"kbisect"}, c.global, args)
 }
 
 // Again is one that launches candidates as before.
-func (c Call) Again(args ...string) string { return c.Line(append(args, c.trial...)...) }
+func (c Call) Again(args ...string) []string { return c.Line(append(args, c.trial...)...) }

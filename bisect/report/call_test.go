@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
 // What a report tells the reader to type means the same repository and the same candidates: of this process's command
@@ -42,10 +43,10 @@ func TestCall(t *testing.T) {
 		},
 	} {
 		call := report.NewCall(strings.Fields(c.now), strings.Fields(c.then))
-		if got := call.Line("show", "s1"); got != c.line {
+		if got := words.Shell(call.Line("show", "s1")); got != c.line {
 			t.Errorf("%s: %s, want %s", c.name, got, c.line)
 		}
-		if got := call.Again("gate"); got != c.again {
+		if got := words.Shell(call.Again("gate")); got != c.again {
 			t.Errorf("%s, again: %s, want %s", c.name, got, c.again)
 		}
 		if got := strings.Join(call.Base(), " "); got != c.base {
@@ -57,7 +58,7 @@ func TestCall(t *testing.T) {
 // A call is pasted into a shell, so that words with spaces and quotes stay one word.
 func TestCallIsQuoted(t *testing.T) {
 	call := report.NewCall([]string{"kbisect", "-C", "/my repo"}, []string{"kbisect", "run", "--build", "make it's", "--", "./t.sh", "$HOME", ""})
-	if got, want := call.Again("run"), `kbisect -C '/my repo' run --build 'make it'\''s' -- ./t.sh '$HOME' ''`; got != want {
+	if got, want := words.Shell(call.Again("run")), `kbisect -C '/my repo' run --build 'make it'\''s' -- ./t.sh '$HOME' ''`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }

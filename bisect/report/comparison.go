@@ -23,6 +23,7 @@ type Comparison struct {
 	A          Candidate `json:"a"`
 	B          Candidate `json:"b"`
 	Compared
+	Facts
 }
 
 // Compared is what a comparison and a gate rest on; in the JSON its keys stand among theirs.

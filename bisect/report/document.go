@@ -22,6 +22,7 @@ import (
 // [*Explanation] or a [*History]. Keys that do not apply are empty lists or null, never missing.
 type Document interface {
 	schema() string
+	facts() *Facts
 }
 
 // Read reads a document that the store keeps. Its error names the session.

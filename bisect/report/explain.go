@@ -37,6 +37,7 @@ type Explanation struct {
 	Warnings  []string   `json:"warnings"`
 	Error     *string    `json:"error"`
 
+	Facts
 	About *bisect.Effect `json:"-"` // what was searched for and is to be explained; nil: whatever moved
 }
 

@@ -38,6 +38,7 @@ type Gate struct {
 	Search      *GateSearch  `json:"search"`
 	Changed     []Place      `json:"changed"` // by the branch, largest first, where it is not a pass
 	Compared
+	Facts
 }
 
 func (*Gate) schema() string { return GateSchema }
@@ -45,10 +46,12 @@ func (*Gate) schema() string { return GateSchema }
 // FailedGate is the document of a gate that ended in an error with an exit code, without a verdict; headline is the
 // error in a line.
 func FailedGate(err error, headline string, code int) *Gate {
-	return &Gate{
+	g := &Gate{
 		Schema: GateSchema, Result: GateError, Verdict: "Stopped: " + words.Printable(headline), ExitCode: code, Accepted: []Acceptance{}, Changed: []Place{},
 		Compared: Compared{Contrasts: []Contrast{}, Devices: []string{}, Warnings: []string{}, Error: ErrorText(err)},
 	}
+	Complete(g, Ledger{})
+	return g
 }
 
 // Stopped reports a gate that ended without looking at all that it was asked about.

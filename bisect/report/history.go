@@ -12,6 +12,7 @@ type History struct {
 	Series []HistorySeries `json:"series"`
 	Shown  int             `json:"commits_shown"`
 	All    int             `json:"commits_measured"`
+	Facts
 }
 
 func (*History) schema() string { return HistorySchema }

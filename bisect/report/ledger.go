@@ -17,6 +17,7 @@ type Ledger struct {
 	Order    []string              // the good end and the commits of the range, parents first, the bad end last
 	Limits   map[string]float64    // seconds, by phase; "build" and [bisect.WholeTrial] among them
 	Call     Call
+	Setup    Setup
 	Forge    Forge
 	Diffs    map[string]string // what culprits changed, by commit, as a unified diff
 }

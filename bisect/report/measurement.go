@@ -18,6 +18,7 @@ type Measurement struct {
 	Totals    Totals          `json:"totals"`
 	Warnings  []string        `json:"warnings"`
 	Error     *string         `json:"error"`
+	Facts
 }
 
 func (*Measurement) schema() string { return MeasurementSchema }

@@ -59,6 +59,7 @@ type Search struct {
 	Warnings    []string         `json:"warnings"`
 	Error       *string          `json:"error"`
 	Stored      *Stored          `json:"stored"` // that this is an earlier answer; null where it was searched for
+	Facts
 
 	Spent     bool   `json:"-"` // the budget was used up; not known of a past search
 	Unwatched string `json:"-"` // why no device was watched, when one was wanted
@@ -230,6 +231,7 @@ func NewSearch(in Input) *Search {
 		d.addSets(in.Sets)
 	}
 	d.Headline = in.headline(d)
+	Complete(d, in.Ledger)
 	return d
 }
 

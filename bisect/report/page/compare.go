@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
@@ -28,13 +27,7 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	f.row(sideRow("A", l, d.A))
 	f.row(sideRow("B", l, d.B))
 	f.add("error", report.Text(d.Error))
-	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: []Command{show(l, d.Session)}}, f)
-	switch {
-	case d.Result == report.GateRegression && d.FlagsDiffer():
-		p.Next = append(p.Next, Command{l.Call.Again("run", "--axis", "flags", "--bad", words.Short(d.B.Commit)), "which flags, and what you can keep"})
-	case d.Result == report.GateRegression && d.A.Commit != d.B.Commit:
-		p.Next = append(p.Next, Command{l.Call.Again("run", "--good", d.A.Revision, "--bad", d.B.Revision), "which commit between them it was"})
-	}
+	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: next(d, l)}, f)
 	p.Sections = []Section{c.metrics(v), launched(c.names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
 	return p
 }
@@ -44,7 +37,7 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"merge base", "HEAD"}, line: d.Line}
 	session := report.Text(d.Session)
 	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
-	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: gateNext(d, l, session)}, gateRows(d, l))
+	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: next(d, l)}, gateRows(d, l))
 	metrics := c.metrics(v)
 	metrics.List = accepted(d)
 	p.Sections = []Section{metrics, gateSuspects(d), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
@@ -109,30 +102,6 @@ func gateSuspects(d *report.Gate) Section {
 		}
 	}
 	return Section{ID: "suspects", Title: "Suspects", Tables: []Table{t}}
-}
-
-// gateNext says what a person would do now.
-func gateNext(d *report.Gate, l report.Ledger, session string) (out []Command) {
-	gate := func(args ...string) string {
-		return l.Call.Again(slices.Concat([]string{"gate"}, l.Call.Base(), args)...)
-	}
-	if d.Session == nil {
-		return nil
-	}
-	regression := d.Result == report.GateRegression
-	if d.Culprit != nil {
-		out = append(out, Command{"git show " + words.Short(d.Culprit.Commit), ""})
-	}
-	if regression && d.Culprit == nil && d.Search == nil {
-		out = append(out, Command{gate("--bisect"), "which commit of the branch it was"})
-	}
-	if regression && d.Failure == nil {
-		out = append(out, Command{gate("--accept", "REASON"), "if it is intended: records it in the repository"})
-	}
-	if d.Result == report.GateOpen && d.BudgetOver {
-		out = append(out, Command{gate("--budget", "30m"), "or a larger --effect"})
-	}
-	return append(out, show(l, session))
 }
 
 // metrics are the verdicts metric by metric.

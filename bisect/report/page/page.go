@@ -230,9 +230,12 @@ func notes(warnings []string) Section {
 	return Section{ID: "notes", Title: "Notes", List: warnings, Brief: true}
 }
 
-// show is the command that lists the launches of a session.
-func show(l report.Ledger, session string) Command {
-	return Command{l.Call.Line("show", session), "every launch"}
+// next is what a reader would type now.
+func next(d report.Document, l report.Ledger) (out []Command) {
+	for _, c := range report.Next(d, l) {
+		out = append(out, Command{words.Shell(c.Argv), c.Why})
+	}
+	return out
 }
 
 // stateOf is the state of a verdict.

@@ -124,44 +124,6 @@ func lastLine(ledger report.Ledger, c report.Culprit) (line string) {
 	return line
 }
 
-// next is what a reader would type now: see the change, read its output, or go on with a search that stopped early.
-func next(d *report.Search, l report.Ledger) []Command {
-	resume, inspect := Command{l.Call.Line("run", "--resume"), "continues where this stopped"}, show(l, d.Session)
-	longer := Command{l.Call.Line("run", "--resume", "--budget", "10m"), "continues where this stopped"}
-	var out []Command
-	switch d.Result {
-	case bisect.Found:
-		for _, c := range d.Culprits {
-			out = append(out, Command{"git show " + words.Short(c.Commit), ""})
-			if log := outputFile(l, c); log != "" {
-				out = append(out, Command{words.Shell([]string{"less", log}), "its output"})
-			}
-		}
-		if d.Spent {
-			out = append(out, Command{longer.Line, "looks for more"})
-		}
-	case bisect.Interrupted, bisect.Broken:
-		return []Command{resume, inspect}
-	case bisect.Inconclusive:
-		if d.Spent {
-			out = append(out, longer)
-		}
-	}
-	return append(out, inspect)
-}
-
-// outputFile is the file that keeps the output of the last launch in which a culprit showed what it is blamed for, and
-// printed something; "" for none.
-func outputFile(ledger report.Ledger, c report.Culprit) (log string) {
-	for _, l := range ledger.Launches {
-		failed := c.Effect != nil || l.Outcome.Class == c.Class
-		if l.Candidate == (bisect.Candidate{Commit: c.Commit}) && failed && l.Outcome.Log != "" && l.Outcome.Tail != "" {
-			log = l.Outcome.Log
-		}
-	}
-	return log
-}
-
 // suspects are the commits that may be the culprit, where none is named.
 func suspects(d *report.Search, l report.Ledger) Section {
 	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "probability", "subject", "why it is not excluded"}, Right: []int{1}}

@@ -163,7 +163,8 @@ func (x *request) pass(e session.Env, repo *source.Repo, p *policy.Policy, why s
 		},
 	}
 	doc.Verdict = doc.Sentence("")
-	l := report.Ledger{Call: report.NewCall(os.Args, os.Args)}
+	l := report.Ledger{Call: report.NewCall(os.Args, os.Args), Setup: report.Setup{Command: p.Plan.Run}}
+	report.Complete(&doc, l)
 	return cmp.Or(x.files.write(&doc, l, t.Display, e.Version), e.Output.Print(&doc, l))
 }
 

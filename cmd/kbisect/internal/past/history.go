@@ -205,6 +205,7 @@ func (h *history) document(order []string, limit int) (report.History, error) {
 			}
 		}
 	}
+	report.Complete(&doc, report.Ledger{})
 	if len(doc.Series) > 0 {
 		return doc, nil
 	}

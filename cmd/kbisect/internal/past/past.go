@@ -130,7 +130,7 @@ func role(s store.Session, commit string) bisect.Role {
 // left without a subject. Commands to type are those for this process's repository, not for where the session ran.
 func (p *Session) Ledger(ctx context.Context) report.Ledger {
 	s := p.Session
-	l := report.Ledger{Launches: p.launches, Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.Args)}
+	l := report.Ledger{Launches: p.launches, Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.Args), Setup: report.Setup{Command: p.policy.Plan.Run, Dirty: p.policy.Dirty}}
 	add := func(id string) {
 		if _, known := l.Commits[id]; known || id == "" {
 			return

@@ -70,6 +70,7 @@ type Policy struct {
 	GPUHour     float64
 	Executor    remote.Settings // where trials are made
 	Warnings    []string
+	Dirty       bool                      // the work tree has changes that nothing is launched of
 	Fresh       bool                      // use no answer and no launch of earlier sessions
 	Environment string                    // digest of what launches find beside their candidates; "": not known
 	Learn       bool                      // what builds and launches open narrows the search of a history
@@ -198,7 +199,7 @@ func Measures(p *Policy) string {
 // Asks is everything that decides what a search comes to, as a text to compare.
 func Asks(of *Policy) string {
 	p := *of
-	p.Warnings, p.Past, p.Machine, p.Fresh, p.NoPast, p.Budget, p.Jobs, p.BuildJobs = nil, nil, "", false, false, 0, 0, 0
+	p.Warnings, p.Dirty, p.Past, p.Machine, p.Fresh, p.NoPast, p.Budget, p.Jobs, p.BuildJobs = nil, false, nil, "", false, false, 0, 0, 0
 	return jsonText(p)
 }
 

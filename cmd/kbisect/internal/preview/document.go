@@ -48,9 +48,9 @@ type Document struct {
 	CPU        report.Number          `json:"cpu_noise"` // that of the processor time of the same launches
 	Printed    string                 `json:"printed"`   // a line of the output with a time or a rate, where no metric was read
 	Devices    []string               `json:"devices"`
-	Next       []Next                 `json:"next"`
 	Warnings   []string               `json:"warnings"`
 	Error      *string                `json:"error"`
+	report.Facts
 
 	asked []string // the options that say what is searched for
 }
@@ -84,15 +84,11 @@ type Case struct {
 	Change report.Number `json:"change"`
 }
 
-// Next is a command that a reader would give now.
-type Next struct {
-	Why  string `json:"why"`
-	Line string `json:"line"`
-}
-
 // conclude sets the verdict, what to do, and the commands.
 func (d *Document) conclude(call report.Call) {
-	next := func(why string, args ...string) { d.Next = append(d.Next, Next{why, call.Again(args...)}) }
+	next := func(why string, args ...string) {
+		d.Next = append(d.Next, report.Command{Why: why, Argv: call.Again(args...)})
+	}
 	ends := func() []string {
 		return slices.Concat([]string{"run", "--good", d.Ends[0].Revision, "--bad", d.Ends[1].Revision}, d.asked)
 	}
@@ -130,7 +126,7 @@ func (d *Document) conclude(call report.Call) {
 		d.Hint = "a skip says nothing of a commit; name a bad revision that runs"
 	case d.Metric == "" && d.Printed != "":
 		d.Verdict = fmt.Sprintf("No difference: both revisions pass. The program prints %q, which nothing reads yet.", d.Printed)
-		d.Next = append(d.Next, Next{"writes kbisect.toml with the pattern that reads it", call.Line(d.init()...)})
+		d.Next = append(d.Next, report.Command{Why: "writes kbisect.toml with the pattern that reads it", Argv: call.Line(d.init()...)})
 	case d.Metric == "":
 		d.Verdict = "No difference: both revisions pass, and no metric was read."
 		d.Hint = "a failure must exit with another code than 0; for a slowdown, a program prints its time (kbisect help metrics), or"
@@ -225,7 +221,7 @@ func (d *Document) print(out io.Writer) error {
 		b.WriteString("\n")
 	}
 	for _, n := range d.Next {
-		fmt.Fprintf(&b, "  %s    # %s\n", n.Line, n.Why)
+		fmt.Fprintf(&b, "  %s    # %s\n", words.Shell(n.Argv), n.Why)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

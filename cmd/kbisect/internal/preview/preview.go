@@ -14,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search/question"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/detect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -199,7 +200,7 @@ func (x *preview) document(ctx context.Context, result string) (*Document, error
 	d := &Document{
 		Schema: Schema, Session: t.Record.ID, Command: t.Policy.Plan.Run, Build: t.Policy.Plan.Build,
 		Ends: []End{}, Phases: []Phase{}, Metrics: []report.MetricSummary{}, Cases: []Case{}, Finds: []Outlook{}, Commits: x.commits, Matter: x.matter,
-		GPUHour: t.Policy.GPUHour, Devices: append([]string{}, t.Devices.Names()...), Next: []Next{},
+		GPUHour: t.Policy.GPUHour, Devices: append([]string{}, t.Devices.Names()...),
 	}
 	d.Result, d.Noise, d.Change, d.CPU = result, bisect.Unknown(), bisect.Unknown(), bisect.Unknown()
 	for side, of := range x.ended {
@@ -229,7 +230,10 @@ func (x *preview) document(ctx context.Context, result string) (*Document, error
 	if f := t.Policy.Judge.Find; f != "" {
 		d.asked = append(d.asked, "--find", string(f))
 	}
-	d.conclude(t.LedgerOf().Call)
+	ledger := t.LedgerOf()
+	d.Fill(ledger, t.Totals(), d.Devices, d.Metric, d.Better == words.Direction(true))
+	d.Next = []report.Command{}
+	d.conclude(ledger.Call)
 	d.Warnings = append([]string{}, t.LaunchWarnings()...)
 	return d, nil
 }

@@ -65,7 +65,9 @@ func answered(ctx context.Context, e session.Env, repo *source.Repo, p *policy.P
 	d.Stored = &made
 	if w := session.Uncommitted(ctx, repo, p, "the bad end"); w != "" && e.Request.Bad == "HEAD" && !slices.Contains(d.Warnings, w) {
 		d.Warnings = append(d.Warnings, w)
+		ledger.Setup.Dirty = true
 	}
+	report.Complete(d, ledger)
 	if err := e.Output.Print(d, ledger); err != nil {
 		return true, exit.With(exit.Machine, fmt.Errorf("writing the report: %w", err))
 	}

@@ -38,7 +38,7 @@ func MarkDrilled(launches []report.Launch, rng *source.Range) {
 // is named.
 func (s *Search) Input(f bisect.Finding) report.Input {
 	in := report.Input{
-		Session: s.session.Record.ID, Finding: f, Ledger: report.Ledger{Launches: s.seen(), Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.session.Record.Args)}, Spent: session.Spent(s.session, s.session.Record.Elapsed),
+		Session: s.session.Record.ID, Finding: f, Ledger: report.Ledger{Launches: s.seen(), Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.session.Record.Args), Setup: s.session.Setup()}, Spent: session.Spent(s.session, s.session.Record.Elapsed),
 		GPUHour:  s.session.Policy.GPUHour,
 		Warnings: append(s.session.Warnings(), unchangedCode(s.session.Launches, f.Culprits)...), Devices: s.session.Devices.Names(), Unwatched: s.session.Devices.Unwatched(),
 	}

@@ -100,7 +100,7 @@ func wrong() bisect.Outcome {
 }
 
 // passing is what differs from attempt to attempt: how long it took, on what, and who found it.
-var passing = regexp.MustCompile(`"(wall_s|session)": [^\n]*|"spent": \[[^\]]*\],?`)
+var passing = regexp.MustCompile(`"(wall_s|session)": [^\n]*|"spent": \[[^\]]*\],?|"times": \{[^{]*\{[^}]*\}[^}]*\},?|"\d{8}-\d{6}-[0-9a-f]{4}"`)
 
 // A search that is killed before any of its launches and resumed comes to the finding of one that was not, to the byte.
 func TestResumedSearchIsTheSame(t *testing.T) {

@@ -119,6 +119,7 @@ func warnOfHead(ctx context.Context, s *Session, sides ...string) {
 func WarnUncommitted(ctx context.Context, s *Session, candidate string) {
 	if w := Uncommitted(ctx, s.Repo, s.Policy, candidate); w != "" {
 		s.Warn(w)
+		s.Policy.Dirty = true
 	}
 }
 

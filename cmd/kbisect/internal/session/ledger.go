@@ -158,7 +158,7 @@ func (s *Session) Report(d report.Document) error { return s.Output.show(d, s.Le
 
 // LedgerOf gathers the launches, commits and limits that the documents of a session refer to.
 func (s *Session) LedgerOf() report.Ledger {
-	l := report.Ledger{Launches: s.Launches, Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.Record.Args)}
+	l := report.Ledger{Launches: s.Launches, Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.Record.Args), Setup: s.Setup()}
 	for _, x := range s.Launches {
 		if id := x.Candidate.Commit; l.Commits[id].ID == "" {
 			l.Commits[id] = s.CommitInfo(id, false)
@@ -167,6 +167,15 @@ func (s *Session) LedgerOf() report.Ledger {
 	l.Limits = InSeconds(s.Policy.Limits, GoodTimes(s.Launches, s.Policy.Good))
 	l.Forge = report.ForgeOf(source.Origin(s.Repo))
 	return l
+}
+
+// Setup is how the launches of a session are made.
+func (s *Session) Setup() report.Setup {
+	x := report.Setup{Command: s.Policy.Plan.Run, Dirty: s.Policy.Dirty}
+	if s.Devices != nil && len(s.Devices.Watches) > 0 {
+		x.Driver = s.Devices.driver
+	}
+	return x
 }
 
 // Totals adds up what the launches took.

@@ -319,6 +319,9 @@ func ExitCode(result string) int {
 // ended it early, if one did.
 func (s *Session) Conclude(result, summary string, code int, cause error, document any, print func() error) error {
 	// It is stored before it is printed: a pipe that is closed early must not lose what took hours to measure.
+	if d, ok := document.(report.Document); ok {
+		report.Complete(d, s.LedgerOf())
+	}
 	var data bytes.Buffer
 	err := report.WriteJSON(&data, document)
 	if err == nil {
