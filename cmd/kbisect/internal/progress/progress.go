@@ -72,7 +72,7 @@ func New(w io.Writer, quiet, verbose bool) *Display {
 	p := &Display{area: liveArea{out: w, plain: w}, Quiet: quiet, Verbose: verbose, pace: pace{began: time.Now()}, last: time.Now(), told: time.Now()}
 	p.Ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
 	if !p.Quiet {
-		p.draw()
+		draw(p)
 	}
 	return p
 }
@@ -82,12 +82,12 @@ func Without(p *Display, do func()) {
 	drawn := p.area.end()
 	do()
 	if drawn {
-		p.draw()
+		draw(p)
 	}
 }
 
 // draw begins the live area.
-func (p *Display) draw() {
+func draw(p *Display) {
 	p.area.draw(func() float64 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
