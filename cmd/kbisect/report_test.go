@@ -243,16 +243,16 @@ func TestHistoryPage(t *testing.T) {
 	}
 }
 
-// TestReportOfOthers: whatever launched candidates has a report; the noise of a machine has none, and git bisect
+// TestReportOfOthers: whatever launched candidates has a report; what kbisect try says has none, and git bisect
 // knows searches over commits only.
 func TestReportOfOthers(t *testing.T) {
 	t.Parallel()
 	r := newProject(t)
-	if out, errs, code := r.kbisect("doctor", "--noise", "--launches", "12", "--", "true"); code != exit.OK {
+	if out, errs, code := r.kbisect("try", "--good", "v1", "--", "true"); code != exit.NoDifference {
 		t.Fatal(out, errs)
 	}
-	if _, errs, code := r.kbisect("report", "last"); code != exit.UsageError || !strings.Contains(errs, "unknown schema \"kbisect.noise") || !strings.Contains(errs, "hint: kbisect show ") {
-		t.Errorf("the noise: exit %d: %s", code, errs)
+	if _, errs, code := r.kbisect("report", "last"); code != exit.UsageError || !strings.Contains(errs, "unknown schema \"kbisect.try") || !strings.Contains(errs, "hint: kbisect show ") {
+		t.Errorf("try: exit %d: %s", code, errs)
 	}
 	for _, x := range []struct{ args, headline, side string }{
 		{"compare v1 HEAD -- sh test.sh", "### kbisect: regression\n\n**✗ B is worse: it fails in", " (A) |"},

@@ -4,7 +4,7 @@
 // a bank of Kalman filters). Metrics without noise are levels that one launch settles, see [NewExact].
 //
 // [StepTest] is the fresh test of one claim by pairs of launches. [Profile] gives the levels of commits without a
-// history that ties them together. [Diagnose] and [Examine] say what is wrong with the machine.
+// history that ties them together. [Diagnose] says what is wrong with the machine.
 package levels
 
 import (

@@ -285,7 +285,7 @@ func (c Case) words(both bool) string {
 // cost is what a search takes.
 func (d *Document) cost() string {
 	if d.Cost.Right < 0.5 {
-		return fmt.Sprintf("does not find a change of %s with this noise in %d launches", words.Percent(float64(d.Cost.Effect)), MostLaunches)
+		return fmt.Sprintf("does not find a change of %s with this noise in %d launches", words.Percent(float64(d.Cost.Effect)), mostLaunches)
 	}
 	text := fmt.Sprintf("%d of %s change an input: about %.0f launches and %.0f builds, %s", d.Matter, words.Count(d.Commits, "commit"), d.Cost.Launches, d.Cost.Builds, words.Seconds(d.Cost.Seconds))
 	if d.GPUHour > 0 {

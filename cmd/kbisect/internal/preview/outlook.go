@@ -12,8 +12,8 @@ import (
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
-// MostLaunches bounds a simulated search.
-const MostLaunches = 400
+// mostLaunches bounds a simulated search.
+const mostLaunches = 400
 
 // Outlook is what simulated searches came to.
 type Outlook struct {
@@ -25,9 +25,9 @@ type Outlook struct {
 	Seconds  float64       `json:"seconds"` // of launches and builds
 }
 
-// Slowdown plants slowdowns of this effect, a fraction, in searches of a simulated device. They run as kbisect run
+// slowdown plants slowdowns of this effect, a fraction, in searches of a simulated device. They run as kbisect run
 // does, with effect as the smallest change worth finding and errorRate as the chance of a wrong answer.
-func Slowdown(ctx context.Context, spec simulate.Spec, effect, errorRate float64) (Outlook, error) {
+func slowdown(ctx context.Context, spec simulate.Spec, effect, errorRate float64) (Outlook, error) {
 	spec.StepLog = math.Log1p(effect)
 	out, err := outlook(ctx, spec, search.Options{Find: bisect.Slow, Metrics: []metric.Metric{{Name: "time"}}, Effect: effect, Error: errorRate})
 	out.Effect = report.Number(effect)
@@ -45,7 +45,7 @@ func failure(ctx context.Context, spec simulate.Spec, seconds, errorRate float64
 func outlook(ctx context.Context, spec simulate.Spec, options search.Options) (Outlook, error) {
 	score, err := simulate.Simulate(ctx, spec, "kbisect", simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
 		return find.Culprits(ctx, &search.Search{
-			Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}, Sampler: s, Launches: MostLaunches, Options: options,
+			Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}, Sampler: s, Launches: mostLaunches, Options: options,
 		})
 	}))
 	return Outlook{

@@ -1,6 +1,6 @@
 // Package preview is kbisect try: it builds and launches both ends of a search a few times, and says what was read of
 // them, how noisy they are, what a search could find and what it would cost ([Run]). It decides nothing: the costs come
-// from the search itself, run on a simulated device with the noise that was seen ([Slowdown]).
+// from the search itself, run on a simulated device with the noise that was seen (outlook).
 package preview
 
 import (
@@ -405,7 +405,7 @@ func (x *preview) slowdown(ctx context.Context, d *Document) error {
 	spec.Noise.ProcessSD = max(least, math.Log1p(float64(d.Noise)))
 	errorRate, wanted := x.session.Policy.Judge.Error, x.session.Policy.Judge.Effect
 	for _, effect := range effects() {
-		out, err := Slowdown(ctx, spec, effect, errorRate)
+		out, err := slowdown(ctx, spec, effect, errorRate)
 		if err != nil {
 			return err
 		}
@@ -414,7 +414,7 @@ func (x *preview) slowdown(ctx context.Context, d *Document) error {
 		}
 		d.Findable = effect
 	}
-	out, err := Slowdown(ctx, spec, max(d.Step, wanted), errorRate)
+	out, err := slowdown(ctx, spec, max(d.Step, wanted), errorRate)
 	d.Cost = &out
 	return err
 }

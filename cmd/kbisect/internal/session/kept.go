@@ -78,7 +78,6 @@ func InSeconds(l trial.Limits, good map[string]time.Duration) map[string]float64
 const (
 	Comparing = "compare"
 	Measuring = "measure"
-	Examining = "noise"
 	Trying    = "try"
 )
 
