@@ -35,7 +35,6 @@ func TestMeddledRows(t *testing.T) {
 		"sessions": func(s *Store) error { _, err := s.Sessions(0); return err },
 		"session":  func(s *Store) error { _, err := s.Session("one"); return err },
 		"update":   func(s *Store) error { return s.UpdateSession("one", func(x *Session) { x.Status = Found }) },
-		"of":       func(s *Store) error { _, err := s.LaunchesOf(9, launch("one", 3).Commit); return err },
 	}
 	for name, c := range map[string]struct {
 		sql     string
@@ -95,9 +94,6 @@ func TestRefusedRecords(t *testing.T) {
 	}
 	if list, err := s.Launches("two"); !errors.Is(err, errNone) || list != nil {
 		t.Errorf("launches of no session: %v %v", list, err)
-	}
-	if list, err := s.LaunchesOf(5); list != nil || err != nil {
-		t.Errorf("launches of no commit: %v %v", list, err)
 	}
 	must(t, s.UpdateSession("one", func(x *Session) { x.Updated = day.Add(time.Hour) }))
 	if x, err := s.Session("one"); err != nil || !x.Updated.Equal(day.Add(time.Hour)) {

@@ -3,7 +3,6 @@ package store
 import (
 	"database/sql"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -49,20 +48,6 @@ func (s *Store) AddLaunch(l Launch) error { return add(s, launches, l.Session, &
 
 // Launches returns the launches of the session with exactly this id, in the order of Seq.
 func (s *Store) Launches(session string) ([]Launch, error) { return counted(s, launches, session) }
-
-// LaunchesOf returns the launches of these commits in all sessions, at most limit, the newest first.
-func (s *Store) LaunchesOf(limit int, commits ...string) (list []Launch, err error) {
-	if len(commits) == 0 {
-		return nil, nil
-	}
-	args := make([]any, len(commits), len(commits)+1)
-	for i, c := range commits {
-		args[i] = c
-	}
-	marks := strings.Repeat("?, ", len(commits)-1) + "?"
-	list, err = launches.query(s.db, s.file, "WHERE commit_id IN ("+marks+") ORDER BY started DESC, session, seq LIMIT ?", append(args, limit)...)
-	return list, s.file.fail(err, "read the launches of %d commits", len(commits))
-}
 
 // A Step is one judgement of a search.
 type Step struct {

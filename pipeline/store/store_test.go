@@ -388,34 +388,3 @@ func TestSQLiteTool(t *testing.T) {
 		t.Errorf("sqlite3: %v\n%s\nwant\n%s", err, out, want)
 	}
 }
-
-func TestLaunchesOf(t *testing.T) {
-	s := open(t, t.TempDir(), ReadWrite)
-	for k, id := range []string{"one", "two"} {
-		must(t, s.CreateSession(Session{ID: id, Created: day, Status: Running}))
-		for n := range 25 {
-			l := launch(id, n)
-			l.Started = l.Started.Add(time.Duration(k) * time.Millisecond)
-			must(t, s.AddLaunch(l))
-		}
-	}
-	got, err := s.LaunchesOf(7, strings.Repeat("3", 40), strings.Repeat("7", 40), "none")
-	must(t, err)
-	var seen []string
-	for _, l := range got {
-		seen = append(seen, fmt.Sprint(l.Session, l.Seq))
-	}
-	if want := "[two23 one23 two17 one17 two13 one13 two7]"; fmt.Sprint(seen) != want {
-		t.Errorf("%v, want %s", seen, want)
-	}
-	if got, err := s.LaunchesOf(7); len(got) > 0 || err != nil {
-		t.Error(got, err)
-	}
-	if _, err := s.db.Exec("UPDATE launches SET class = 'wrong' WHERE session = 'one' AND seq = 3"); err != nil {
-		t.Fatal(err)
-	}
-	var damaged *damagedError
-	if _, err := s.LaunchesOf(7, strings.Repeat("3", 40)); !errors.As(err, &damaged) {
-		t.Errorf("a changed row: %v", err)
-	}
-}

@@ -40,7 +40,6 @@ const (
 type decision struct {
 	answer answer
 	why    string
-	least  time.Duration // that a comparison takes, by earlier launches; 0 when there were none
 }
 
 // refCheck is the check of one pushed ref.

@@ -9,19 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
-	"github.com/kbisect/kbisect/pipeline/store"
 )
 
 // pusher is a repository with a remote, and a device that is made up: a launch shows what show returns for the text of
@@ -264,132 +261,6 @@ func TestFirstRegressionStopsThePush(t *testing.T) {
 	stopped, said, err := p.push(t, time.Minute, line(a, "refs/heads/one", base), line(b, "refs/heads/two", base))
 	if !stopped || err != nil || !strings.Contains(said, "not checked: one already stops the push\n") || strings.Contains(said, "decides it") {
 		t.Errorf("stopped %v, %v:\n%s", stopped, err, said)
-	}
-}
-
-// What earlier launches of the same inputs showed decides without a comparison, where it is clear; launches by other
-// commands, on other devices or with flags say nothing.
-func TestEvidenceOfLaunches(t *testing.T) {
-	p := newPusher(t)
-	base := p.commit(t, "base")
-	p.Write(t, "doc", "x")
-	sameAsBase := p.Commit(t, "documentation")
-	a := p.commit(t, "a")
-	repo, err := source.Open(p.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer repo.Close()
-	rules, err := policy.ForTrials(&policy.Request{Name: "hook", Dir: p.Dir}, repo)
-	if err != nil {
-		t.Fatal(err)
-	}
-	type launch struct {
-		commit string
-		class  bisect.Class
-	}
-	of := func(n int, commit string, class bisect.Class) []launch {
-		return slices.Repeat([]launch{{commit, class}}, n)
-	}
-	for name, c := range map[string]struct {
-		launches []launch
-		base     string
-		change   func(*policy.Policy, *store.Session, *store.Launch)
-		want     decision
-	}{
-		"nothing known":        {nil, base, nil, decision{}},
-		"B always fails":       {slices.Concat(of(2, a, bisect.Crash), of(1, base, bisect.OK)), base, nil, decision{answer: regression, why: "B fails in 2 of 2 launches, A in 0 of 1: crash: why (kbisect show s1)"}},
-		"of the same inputs":   {slices.Concat(of(2, a, bisect.Crash), of(1, sameAsBase, bisect.OK)), base, func(_ *policy.Policy, s *store.Session, _ *store.Launch) { s.Good = sameAsBase }, decision{answer: regression, why: "B fails in 2 of 2 launches, A in 0 of 1: crash: why (kbisect show s1)"}},
-		"once may be chance":   {slices.Concat(of(1, a, bisect.Crash), of(1, base, bisect.OK)), base, nil, decision{}},
-		"a build is no chance": {slices.Concat(of(1, a, bisect.BuildFailed), of(1, base, bisect.OK)), base, nil, decision{answer: regression, why: "B fails in 1 of 1 launches, A in 0 of 1: build-failed: why (kbisect show s1)"}},
-		"both fail":            {slices.Concat(of(2, a, bisect.Crash), of(2, base, bisect.Crash)), base, nil, decision{answer: passes, why: "A and B both fail in every launch (B in 2: crash: why)"}},
-		"A failed once":        {slices.Concat(of(2, a, bisect.Crash), of(1, base, bisect.Crash)), base, nil, decision{}},
-		"well, and how long":   {slices.Concat(of(2, a, bisect.OK), of(1, base, bisect.OK)), base, nil, decision{least: 5 * 2 * time.Second}},
-		"well, without a base": {of(2, a, bisect.OK), "", nil, decision{answer: passes, why: "all 2 earlier launches ended well, and there is no base to compare with"}},
-		"skipped":              {of(3, a, bisect.Skip), base, nil, decision{}},
-		"by another command":   {slices.Concat(of(2, a, bisect.Crash), of(1, base, bisect.OK)), base, func(p *policy.Policy, _ *store.Session, _ *store.Launch) { p.Plan.Run = []string{"./other.sh"} }, decision{}},
-		"with flags":           {slices.Concat(of(2, a, bisect.Crash), of(1, base, bisect.OK)), base, func(_ *policy.Policy, _ *store.Session, l *store.Launch) { l.Candidate += ":fp8=on" }, decision{}},
-		"on another device": {slices.Concat(of(2, a, bisect.Crash), of(1, base, bisect.OK)), base, func(_ *policy.Policy, _ *store.Session, l *store.Launch) {
-			l.Outcome = bytes.Replace(l.Outcome, []byte(`{`), []byte(`{"devices":[{"uuid":"GPU-2","before":{},"after":{},"change":{}}],`), 1)
-		}, decision{}},
-		"a policy from tomorrow": {slices.Concat(of(2, a, bisect.Crash), of(1, base, bisect.OK)), base, func(_ *policy.Policy, s *store.Session, _ *store.Launch) { s.Config = []byte(`{"Good":3}`) }, decision{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			st, err := store.Open(t.TempDir(), store.ReadWrite)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer st.Close()
-			past := *rules
-			record, err := session.NewSession(&past, session.Measuring, "test")
-			if err != nil {
-				t.Fatal(err)
-			}
-			record.ID, record.Good, record.Bad = "s1", base, a
-			var all []store.Launch
-			for i, x := range c.launches {
-				o := fmt.Appendf(nil, `{"class":%q,"why":%q,"wall_s":1}`, x.class, map[bool]string{true: "", false: "why"}[x.class == bisect.OK])
-				l := store.Launch{Session: "s1", Seq: i + 1, Candidate: x.commit, Commit: x.commit, Purpose: "end-good", Ordinal: i, Class: string(x.class), Wall: time.Second, Outcome: o}
-				if c.change != nil {
-					c.change(&past, record, &l)
-				}
-				all = append(all, l)
-			}
-			changed, err := session.NewSession(&past, session.Measuring, "test")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.change != nil && !bytes.Contains(record.Config, []byte(`"Good":3`)) {
-				record.Config = changed.Config
-			}
-			if err := st.CreateSession(*record); err != nil {
-				t.Fatal(err)
-			}
-			for _, l := range all {
-				if err := st.AddLaunch(l); err != nil {
-					t.Fatal(err)
-				}
-			}
-			e := &pushEvidence{store: st, inputs: inputs{repo, rules.Paths}}
-			kept, err := st.Sessions(0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, s := range kept {
-				if past, ok := pastOf(s, rules.Runs(), rules.Compares()); ok {
-					e.sessions = append(e.sessions, past)
-				}
-			}
-			if got, err := e.decide(c.base, a); err != nil || got != c.want {
-				t.Errorf("%+v, %v\nwant %+v", got, err, c.want)
-			}
-		})
-	}
-}
-
-// A search for a slowdown vouches for the commits that it found good; one for crashes does not know.
-func TestVouches(t *testing.T) {
-	finding := func(class bisect.Class) []byte {
-		var b bytes.Buffer
-		if err := report.WriteJSON(&b, report.NewSearch(report.Input{Finding: bisect.Finding{Result: bisect.Inconclusive, Complaint: bisect.Complaint{Class: class}}})); err != nil {
-			t.Fatal(err)
-		}
-		return b.Bytes()
-	}
-	for name, c := range map[string]struct {
-		s    pastSession
-		want bool
-	}{
-		"slow":            {pastSession{store.Session{Axis: policy.AxisHistory, Finding: finding(bisect.Slow)}, true, true}, true},
-		"crash":           {pastSession{store.Session{Axis: policy.AxisHistory, Finding: finding(bisect.Crash)}, true, true}, false},
-		"no complaint":    {pastSession{store.Session{Axis: policy.AxisHistory, Finding: finding("")}, true, true}, false},
-		"another metric":  {pastSession{store.Session{Axis: policy.AxisHistory, Finding: finding(bisect.Slow)}, false, true}, false},
-		"nothing":         {pastSession{store.Session{Axis: policy.AxisHistory}, true, true}, false},
-		"a person's word": {pastSession{store.Session{Axis: "baseline"}, false, false}, true},
-	} {
-		if got := c.s.vouches(); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
 	}
 }
 

@@ -38,11 +38,8 @@ type pastSession struct {
 	times    bool // it also judged the times of launches that end well
 }
 
-// Older sessions, and older launches of a commit, say little about the machine as it is.
-const (
-	recentSessions = 300
-	recentLaunches = 100
-)
+// recentSessions are read: older ones say little about the machine as it is.
+const recentSessions = 300
 
 // openEvidence reads the sessions that may say something about a push; those by other commands, limits or devices
 // say nothing. It is nil where there is no store; the caller closes the store.
@@ -108,25 +105,16 @@ func devicesNow(ctx context.Context, gpus []string) ([]string, error) {
 	return nil, errors.New("the driver of the devices does not answer")
 }
 
-// decide answers for a commit and what it is compared with; base is "" where that is nothing. The first source
-// that says something wins: what compared the two, what recorded the commit as good, how launches ended.
+// decide answers for a commit and what it is compared with, "" where that is nothing, by the newest comparison, gate or
+// search of the two; repeating a command overrules an older result. A baseline of the commit counts as well: by recording
+// one after a comparison, a person accepts what was found. Where there is nothing to compare with, a measurement that
+// ended well does.
 func (e *pushEvidence) decide(base, commit string) (decision, error) {
-	for _, ask := range []func(base, commit string) (decision, error){e.compared, e.recorded, e.launched} {
-		if d, err := ask(base, commit); d != (decision{}) || err != nil {
-			return d, err
-		}
-	}
-	return decision{}, nil
-}
-
-// compared looks for the newest comparison, gate or search of the same two; repeating a command overrules an older
-// result. A baseline of the commit counts as well: by recording one after a comparison, a person accepts what was
-// found.
-func (e *pushEvidence) compared(base, commit string) (decision, error) {
 	for _, s := range e.sessions {
 		a := s.answer()
 		both := s.compares && slices.Contains([]string{session.Comparing, gate.Kind, policy.AxisHistory}, s.Axis) && base != "" && e.inputs.equal(s.Good, base)
-		if a == "" || !both && s.Axis != baseline.Kind || !e.inputs.equal(s.Bad, commit) {
+		alone := s.Axis == baseline.Kind || s.Axis == session.Measuring && base == ""
+		if a == "" || !both && !alone || !e.inputs.equal(s.Bad, commit) {
 			continue
 		}
 		here, err := e.here(s)
@@ -161,7 +149,7 @@ func (s pastSession) answer() answer {
 	case store.Found:
 		return regression
 	case string(bisect.OK), baseline.ImportedStatus:
-		if s.Axis == baseline.Kind {
+		if s.Axis == baseline.Kind || s.Axis == session.Measuring {
 			return passes
 		}
 	case string(compare.Better), string(compare.Alike), report.GatePass:
@@ -235,123 +223,4 @@ func uuidsOf(o bisect.Outcome) (out []string) {
 		out = append(out, d.UUID)
 	}
 	return out
-}
-
-// recorded looks for a search for a slowdown that found the commit good, or a person who recorded that it is.
-func (e *pushEvidence) recorded(_, commit string) (decision, error) {
-	goods, err := e.store.Goods()
-	if err != nil {
-		return decision{}, err
-	}
-	for _, g := range goods {
-		i := slices.IndexFunc(e.sessions, func(s pastSession) bool { return s.ID == g.Session })
-		if i < 0 || !e.sessions[i].vouches() || !e.inputs.equal(g.Commit, commit) {
-			continue
-		}
-		if here, err := e.here(e.sessions[i]); err != nil {
-			return decision{}, err
-		} else if here {
-			return decision{answer: passes, why: fmt.Sprintf("recorded as good: %s (kbisect show %s)", g.Detail, g.Session)}, nil
-		}
-	}
-	return decision{}, nil
-}
-
-// vouches reports that a commit which a session found good is not slow. A search for crashes does not know.
-func (s pastSession) vouches() bool {
-	if s.Axis == baseline.Kind {
-		return true
-	}
-	var doc struct {
-		Complaint *struct{ Class bisect.Class }
-	}
-	return s.compares && json.Unmarshal(s.Finding, &doc) == nil && doc.Complaint != nil && doc.Complaint.Class == bisect.Slow
-}
-
-// launched looks at how the launches of both ended, in whatever session. Launches that ended well say nothing about
-// times; they only show how long a comparison takes.
-func (e *pushEvidence) launched(base, commit string) (decision, error) {
-	b, err := e.launchesOf(commit)
-	if err != nil || b.launches == 0 {
-		return decision{}, err
-	}
-	var a endings
-	if base != "" {
-		if a, err = e.launchesOf(base); err != nil {
-			return decision{}, err
-		}
-	}
-	switch {
-	case b.failed == 0 && base == "":
-		return decision{answer: passes, why: fmt.Sprintf("all %d earlier launches ended well, and there is no base to compare with", b.launches)}, nil
-	case b.failed == 0:
-		return decision{least: compare.MinPairs * (a.shortest + b.shortest)}, nil
-	case b.alwaysFails() && a.alwaysFails():
-		return decision{answer: passes, why: fmt.Sprintf("A and B both fail in every launch (B in %d: %s)", b.launches, b.how)}, nil
-	case b.alwaysFails() && a.launches > 0 && a.failed == 0:
-		return decision{answer: regression, why: fmt.Sprintf("B fails in %d of %[1]d launches, A in 0 of %d: %s (kbisect show %s)", b.launches, a.launches, b.how, b.session)}, nil
-	}
-	return decision{}, nil
-}
-
-// endings counts how the launches of a commit ended.
-type endings struct {
-	launches, failed int
-	shortest         time.Duration // of those that ended well; 0 when none did
-	unbuilt          bool          // one did not build
-	how, session     string        // of the newest failure
-}
-
-// alwaysFails reports that every launch failed, often enough that it was not chance. A build fails without chance.
-func (t endings) alwaysFails() bool {
-	return t.failed > 0 && t.failed == t.launches && (t.failed >= 2 || t.unbuilt)
-}
-
-// launchesOf counts the launches of every commit with the same inputs.
-func (e *pushEvidence) launchesOf(commit string) (t endings, err error) {
-	same := []string{commit}
-	known := map[string]bool{}
-	for _, s := range e.sessions {
-		known[s.ID] = true
-		for _, end := range []string{s.Good, s.Bad} {
-			if !slices.Contains(same, end) && e.inputs.equal(end, commit) {
-				same = append(same, end)
-			}
-		}
-	}
-	launches, err := e.store.LaunchesOf(recentLaunches, same...)
-	if err != nil {
-		return t, err
-	}
-	for _, l := range launches {
-		var o bisect.Outcome
-		if err := json.Unmarshal(l.Outcome, &o); err != nil {
-			return t, err
-		}
-		unbuilt := o.Class == bisect.BuildFailed // and has seen no device
-		if known[l.Session] && l.Candidate == l.Commit && (unbuilt || slices.Equal(uuidsOf(o), e.devices)) {
-			t.add(l, o)
-		}
-	}
-	return t, nil
-}
-
-// add counts one launch. One that was skipped or stopped early, or that the machine failed, does not count. Launches
-// come newest first, so that the first failure is the newest.
-func (t *endings) add(l store.Launch, o bisect.Outcome) {
-	switch {
-	case o.Early || o.Class == bisect.Skip || o.Class == bisect.Infra:
-		return
-	case o.Class == bisect.OK:
-		if t.shortest == 0 || l.Wall < t.shortest {
-			t.shortest = l.Wall
-		}
-	default:
-		t.failed++
-		t.unbuilt = t.unbuilt || o.Class == bisect.BuildFailed
-		if t.how == "" {
-			t.how, t.session = o.Describe(), l.Session
-		}
-	}
-	t.launches++
 }

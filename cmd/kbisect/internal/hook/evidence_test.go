@@ -41,6 +41,8 @@ func TestPastAnswer(t *testing.T) {
 		{policy.AxisHistory, "no-difference", `{}`, true, passes},
 		{policy.AxisHistory, "no-difference", `{}`, false, ""},
 		{baseline.Kind, "ok", `{}`, false, passes},
+		{session.Measuring, "ok", `{}`, true, passes},
+		{session.Measuring, "timeout", `{}`, true, ""},
 		{session.Comparing, "regression", `{`, true, ""},
 	} {
 		s := pastSession{Session: store.Session{Axis: x.axis, Status: x.status, Finding: []byte(x.finding)}, compares: true, times: x.times}

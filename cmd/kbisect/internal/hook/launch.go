@@ -26,10 +26,6 @@ import (
 // answer or the time is up. The results are kept as a comparison, so that the next push of the same commits is
 // decided by it.
 func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) decision {
-	// A comparison that cannot end in time would delay the push for nothing.
-	if x.least > time.Until(until) {
-		return decision{answer: undecided, why: fmt.Sprintf("earlier launches ended well, and a comparison takes at least %s, longer than this push waits", wording.Span(x.least))}
-	}
 	p := *k.rules
 	p.Warnings = slices.Clone(p.Warnings)
 	p.Good, p.Bad = cmp.Or(x.base, x.commit), x.commit

@@ -3,11 +3,9 @@ package hook
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
-	"github.com/kbisect/kbisect/pipeline/store"
 )
 
 // TestLaunchesAnswer: only what is clear stops a push.
@@ -46,37 +44,6 @@ func TestLaunchesAnswer(t *testing.T) {
 		}
 		if x.becomesWorse && (l.got.Answer != compare.Worse || !l.got.ByClass || l.got.Spent) {
 			t.Errorf("%s: stored as %+v", name, l.got)
-		}
-	}
-}
-
-// TestEndings: a single failure may be chance, unless it is of a build.
-func TestEndings(t *testing.T) {
-	ok, crash, unbuilt := bisect.Outcome{Class: bisect.OK}, bisect.Outcome{Class: bisect.Crash, Why: "SIGSEGV"}, bisect.Outcome{Class: bisect.BuildFailed}
-	early, skip, infra := bisect.Outcome{Class: bisect.OK, Early: true}, bisect.Outcome{Class: bisect.Skip}, bisect.Outcome{Class: bisect.Infra}
-	for name, x := range map[string]struct {
-		all      []bisect.Outcome
-		launches int
-		always   bool
-	}{
-		"none":                {nil, 0, false},
-		"well":                {[]bisect.Outcome{ok, ok}, 2, false},
-		"one crash":           {[]bisect.Outcome{crash}, 1, false},
-		"two crashes":         {[]bisect.Outcome{crash, crash}, 2, true},
-		"a crash of three":    {[]bisect.Outcome{ok, crash, crash}, 3, false},
-		"does not build":      {[]bisect.Outcome{unbuilt}, 1, true},
-		"what says nothing":   {[]bisect.Outcome{early, skip, infra}, 0, false},
-		"crashes, and a skip": {[]bisect.Outcome{crash, skip, crash}, 2, true},
-	} {
-		var e endings
-		for i, o := range x.all {
-			e.add(store.Launch{Session: "s", Wall: time.Duration(i+1) * time.Second}, o)
-		}
-		if e.launches != x.launches || e.alwaysFails() != x.always {
-			t.Errorf("%s: %+v", name, e)
-		}
-		if well := len(x.all) > 0 && x.all[0].Class == bisect.OK && !x.all[0].Early; well && e.shortest != time.Second {
-			t.Errorf("%s: the shortest took %v", name, e.shortest)
 		}
 	}
 }
