@@ -180,7 +180,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 		switch {
 		case o.Class == bisect.Infra:
 			if infra++; infra == infraTries {
-				return o, &bisect.InfraError{What: "testing " + r.Candidate.Brief(), Err: fmt.Errorf("the machine failed %d times: %s", infra, o.Why)}
+				return o, &bisect.InfraError{What: "testing " + r.Candidate.Brief(), Err: fmt.Errorf("%s, in each of %d tries of one launch", o.Why, infra)}
 			}
 			again = o.Why
 			_, end := p.ahead.solo() // it may have wanted for memory

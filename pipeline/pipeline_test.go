@@ -265,7 +265,7 @@ func TestMachineTroubleIsAnError(t *testing.T) {
 	b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{}, script("echo x >>$BENCH_LOG; echo infra: device lost >&$KBISECT_FD; exit 3"))
 	_, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.Searching})
 	var infra *bisect.InfraError
-	if !errors.As(err, &infra) || !strings.Contains(err.Error(), "device lost") || b.said() != "x x x" {
+	if !errors.As(err, &infra) || !strings.Contains(err.Error(), "device lost, in each of 3 tries of one launch") || b.said() != "x x x" {
 		t.Error(err)
 	}
 }

@@ -62,6 +62,9 @@ type Row struct {
 	Score  Number  `json:"score"`  // how far it moved, weighted; see [Explanation.Rank]
 
 	Metric, Case string `json:"-"` // of which the row is, where a search may have been about it
+
+	found  *bisect.Effect // what the search found of this very number, from more launches
+	beside bool           // a time that is not what was searched for
 }
 
 // Sort says what kind of figure a row holds: how much its change explains, and which direction is worse.
@@ -140,6 +143,12 @@ const leastOfWhole = 0.04
 // magnitude is how far a row moved: the logarithm of the ratio; of percentages, the points. Up tells
 // in which direction, 0 where there is none.
 func (r Row) magnitude() (size float64, up int) {
+	if r.beside {
+		return 0, 0
+	}
+	if f := r.found; f != nil {
+		return min(math.Abs(math.Log(f.Ratio)), mostMoved), cmp.Compare(f.Ratio, 1)
+	}
 	if !r.isNumber() {
 		if r.TextA == "" || r.TextB == "" || r.TextA == r.TextB {
 			return 0, 0
@@ -176,11 +185,19 @@ func (r Row) magnitude() (size float64, up int) {
 // Rank scores all rows and names those that moved most: the time that moved most, if one did, then
 // what explains it, each of another sort. What moved against that time counts less, and rows of a
 // kernel by the kernel's share of the time. Where something was searched for, that is the time; a number of
-// the compiler is not explained by times, and best by the kernel that it is of.
+// the compiler is not explained by times, and best by the kernel that it is of. Other times of the whole program then explain nothing.
 func (e *Explanation) Rank() {
 	e.Moved = []Row{}
+	about := slices.ContainsFunc(e.Rows, e.searched)
 	for i := range e.Rows {
-		size, _ := e.Rows[i].magnitude()
+		r := &e.Rows[i]
+		switch {
+		case !e.searched(*r):
+			r.beside = about && r.Kernel == "" && r.Sort.effect()
+		case e.About.Ratio > 0 && e.About.Case == r.Case && !e.exact():
+			r.found = e.About
+		}
+		size, _ := r.magnitude()
 		weight, _ := e.Rows[i].Sort.weight()
 		if share := e.Rows[i].Share; share.Known() {
 			weight *= math.Sqrt(float64(share)) // a small kernel may still be the one that matters
@@ -193,7 +210,7 @@ func (e *Explanation) Rank() {
 	direction := 0
 	// The time comes first, since the rest is held against its direction.
 	r, ok := e.top(e.searched)
-	if !ok && !e.exact() {
+	if !ok && !about && !e.exact() {
 		r, ok = e.top(func(r Row) bool { return r.Sort.effect() })
 	}
 	if ok {
@@ -304,17 +321,29 @@ func (r Row) cell(n Number, text string) string {
 	return words.Figure(float64(n)) + words.Unit(r.Unit)
 }
 
-// change is how far a row moved, for people, and whether that is more than noise.
+// change is how far a row moved, for people, and whether that is more than noise and what is to be explained.
 func (r Row) change() string {
 	s := r.moved()
-	if s != "" && r.scatter() {
+	switch f := r.found; {
+	case f != nil && !r.agrees():
+		return strings.TrimPrefix(s+" here, ", " here, ") + words.Interval(f.Ratio, f.Low, f.High, 0.95) + " in the search"
+	case f != nil || s == "":
+	case r.scatter():
 		s += " (within noise)"
+	case r.beside:
+		s += " (not searched for)"
 	}
 	return s
 }
 
-// changed reports a row that moved by more than noise.
-func (r Row) changed() bool { return r.moved() != "" && !r.scatter() }
+// agrees reports that the launches which are compared show what the search found.
+func (r Row) agrees() bool {
+	ratio := float64(r.B / r.A)
+	return r.found.Low <= ratio && ratio <= r.found.High
+}
+
+// changed reports a row that moved by more than noise, and not beside what was searched for.
+func (r Row) changed() bool { return r.found != nil || r.moved() != "" && !r.scatter() && !r.beside }
 
 // scatter reports a change that means nothing.
 func (r Row) scatter() bool {

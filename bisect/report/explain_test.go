@@ -242,3 +242,32 @@ func TestRankAboutWhatWasSearchedFor(t *testing.T) {
 		}
 	}
 }
+
+// TestExplanationAgreesWithTheFinding: what the search found of a number stands where the few launches that are compared show
+// something else, and other times are marked as not searched for, however far they moved.
+func TestExplanationAgreesWithTheFinding(t *testing.T) {
+	build := Numbers("phases", "", "build", "s", SortPhase, 9, 2.6)
+	build.Whole, build.Key = 10, true
+	measured := Numbers("phases", "", "measured time", "s", SortTime, 1e-3, 0.811e-3)
+	measured.Metric, measured.Key, measured.Noise = "time", true, 0.3
+	for _, c := range []struct {
+		about bisect.Effect
+		want  string
+	}{
+		{bisect.Effect{Metric: "time", Ratio: 0.625, Low: 0.6, High: 0.65}, "-18.9 % here, -37.5 % (95 % CI -40.0 to -35.0 %) in the search"},
+		{bisect.Effect{Metric: "time", Ratio: 0.8, Low: 0.75, High: 0.85}, "-18.9 %"},
+	} {
+		e := Explanation{Rows: []Row{build, measured, Numbers("resources", "gemm", "registers per thread", "", SortRegisters, 56, 40)}, About: &c.about}
+		e.Rank()
+		table := e.Table("", "parent", "culprit")
+		if got := table.Rows[1][4]; got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+		if got := table.Rows[0][4]; got != "-71.1 % (not searched for)" || slices.Contains(table.Changed, 0) {
+			t.Errorf("%s; changed %v", got, table.Changed)
+		}
+		if want := "Largest changes: measured time 1.000 ms to 811.0 µs (" + c.want + "); registers per thread of gemm 56 to 40 (-28.6 %)."; e.Summary != want {
+			t.Errorf("%s\nwant %s", e.Summary, want)
+		}
+	}
+}

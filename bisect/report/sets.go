@@ -89,14 +89,17 @@ type MinimalSet struct {
 	Certified bool          `json:"certified"`
 	Culprits  []string      `json:"culprits"`
 	Carriers  []string      `json:"carriers"`
+	Steps     []string      `json:"lower_values"` // carriers that are lower values of a guilty flag
 	Others    []ValueAnswer `json:"other_values"`
-
-	steps []string // carriers that are lower values of a guilty flag; not known of a past search
 }
 
-// Required are the carriers, but for the lower values of a flag that is guilty itself.
+// Required are the carriers, but for the lower values of a flag that is guilty itself. Where no part is known to be to
+// blame, none is known to be only required.
 func (m MinimalSet) Required() []string {
-	return slices.DeleteFunc(slices.Clone(m.Carriers), func(name string) bool { return slices.Contains(m.steps, name) })
+	if len(m.Culprits) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(m.Carriers), func(name string) bool { return slices.Contains(m.Steps, name) })
 }
 
 // ValueAnswer is what another value of a guilty flag showed.
@@ -227,7 +230,7 @@ func (s *Sets) blamed(g sets.Guilty) Assignment {
 func (d *Search) addSets(s *Sets) {
 	d.Complete = s.Complete
 	for _, g := range s.Minimal {
-		m := MinimalSet{Assignment: s.blamed(g), Class: g.Class, Phase: text(g.Phase), Certified: g.Verified, Culprits: []string{}, Carriers: []string{}, Others: []ValueAnswer{}}
+		m := MinimalSet{Assignment: s.blamed(g), Class: g.Class, Phase: text(g.Phase), Certified: g.Verified, Culprits: []string{}, Carriers: []string{}, Steps: []string{}, Others: []ValueAnswer{}}
 		for _, x := range g.Roles() {
 			to := &m.Culprits
 			if x.Role == sets.Carrier {
@@ -235,7 +238,7 @@ func (d *Search) addSets(s *Sets) {
 			}
 			*to = append(*to, s.Space.Atom(x.Atom).Name)
 			if x.Role == sets.Carrier && s.step(x.Atom, g) {
-				m.steps = append(m.steps, s.Space.Atom(x.Atom).Name)
+				m.Steps = append(m.Steps, s.Space.Atom(x.Atom).Name)
 			}
 		}
 		for _, o := range g.Others {

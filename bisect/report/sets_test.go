@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -117,6 +118,10 @@ func TestMinimalSets(t *testing.T) {
 	m := d.MinimalSets[0]
 	if !slices.Equal(m.Culprits, []string{"level=2"}) || !slices.Equal(m.Carriers, []string{"graph=on", "level=1"}) || !slices.Equal(m.Required(), []string{"graph=on"}) {
 		t.Errorf("culprits %q, carriers %q, required %q", m.Culprits, m.Carriers, m.Required())
+	}
+	var kept report.MinimalSet // as the store keeps it
+	if text, err := json.Marshal(m); err != nil || json.Unmarshal(text, &kept) != nil || !slices.Equal(kept.Required(), []string{"graph=on"}) {
+		t.Errorf("%v: required of a past search: %q", err, kept.Required())
 	}
 	if diff := cmp.Diff(m.Others, []report.ValueAnswer{{Name: "level=1", Answer: sets.Pass}}); diff != "" {
 		t.Error(diff)

@@ -2,6 +2,8 @@ package page
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -269,14 +271,23 @@ func (f *finder) openRows() []Row {
 		out.add("evidence", f.Ends.Evidence)
 	}
 	out.add("error", report.Text(f.Error))
-	for i, s := range f.Suspects {
-		r := commitRow("suspects", f.ledger, s.Commit, s.Subject)
-		r.Text = fmt.Sprintf("%s  %s", words.Percent(s.Probability), r.Text)
-		r.More = i >= most
-		out.row(r)
+	if n := len(f.Suspects); n > most && f.alike() {
+		out.add("suspects", fmt.Sprintf("%d commits, none likelier than another", n))
+	} else if f.Result != bisect.Broken {
+		for i, s := range f.Suspects {
+			r := commitRow("suspects", f.ledger, s.Commit, s.Subject)
+			r.Text = fmt.Sprintf("%s  %s", words.Percent(s.Probability), r.Text)
+			r.More = i >= most
+			out.row(r)
+		}
 	}
 	out.add("hint", f.Ends.Hint)
 	return out
+}
+
+// alike reports that no suspect is likelier than another.
+func (f *finder) alike() bool {
+	return !slices.ContainsFunc(f.Suspects, func(s report.Suspect) bool { return math.Abs(s.Probability-f.Suspects[0].Probability) > 1e-6 })
 }
 
 // common are the rows that belong to the answer as a whole.
@@ -286,7 +297,7 @@ func (f *finder) common() []Row {
 		out.add("stored", fmt.Sprintf("session %s of %s, kbisect %s; nothing was built or launched (--fresh searches anew)", x.Session, x.Made.Local().Format("2006-01-02 15:04"), x.Version))
 	}
 	if c := f.Complaint; c != nil && len(f.Culprits) != 1 {
-		out.more("complaint", bisect.Complaint{Class: c.Class, Phase: report.Text(c.Phase), Metric: report.Text(c.Metric)}.String())
+		out.more("complaint", f.complaint())
 		if c.Ends != nil { // a card of a culprit has the effect of that
 			out.row(Row{Name: "difference", Text: c.Ends.Words(), More: f.Axis == report.AxisHistory && len(f.Culprits) > 0})
 		}
@@ -305,6 +316,18 @@ func (f *finder) common() []Row {
 			words.Count(p.Sessions, "earlier session"), 100*p.Scatter, words.Count(p.Launches, "launch")))
 	}
 	return out
+}
+
+// complaint is what was searched for. A set of changes may time out in another phase than all of them together.
+func (f *finder) complaint() string {
+	c := f.Complaint
+	text := bisect.Complaint{Class: c.Class, Phase: report.Text(c.Phase), Metric: report.Text(c.Metric)}.String()
+	for _, s := range f.MinimalSets {
+		if s.Class == c.Class && report.Text(s.Phase) != report.Text(c.Phase) {
+			return text + " with all changes, " + endsAs(s.Class, s.Phase) + " with the set above"
+		}
+	}
+	return text
 }
 
 // strip is the range, where its order is known.

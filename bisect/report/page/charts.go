@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -88,7 +89,7 @@ const mostWeights = 25
 func (f *finder) certainty() Section {
 	s := Section{ID: "certainty", Title: "Certainty"}
 	all := f.weights()
-	if len(all) == 0 || f.Axis != report.AxisHistory {
+	if len(all) == 0 || f.Axis != report.AxisHistory || f.Result == bisect.Broken {
 		return s
 	}
 	s.Words = "The probability of being the first bad commit."

@@ -126,6 +126,9 @@ func lastLine(ledger report.Ledger, c report.Culprit) (line string) {
 
 // suspects are the commits that may be the culprit, where none is named.
 func suspects(d *report.Search, l report.Ledger) Section {
+	if d.Result == bisect.Broken { // no commit is blamed
+		return Section{}
+	}
 	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "probability", "subject", "why it is not excluded"}, Right: []int{1}}
 	for _, s := range d.Suspects {
 		t.Rows = append(t.Rows, []string{words.Short(s.Commit), chance(s.Probability), cmp.Or(s.Subject, l.Info(s.Commit).Subject), s.Why})

@@ -13,7 +13,8 @@ import (
 
 // Culprit says why a culprit differs from its parent. It reuses what the search has launched and built, and adds
 // launches under profilers where there is a device and a launch is short. It must be called while the pipeline is
-// open. about is the change of a number that the search found, nil for a failure. Culprit returns nil where there is
+// open. about is the change of a number that the search found, without a ratio the phase that times out, nil
+// for another failure. Culprit returns nil where there is
 // nothing to explain or --no-explain was given.
 func Culprit(ctx context.Context, j *session.Session, parent, culprit string, about *bisect.Effect) (*report.Explanation, error) {
 	if j.Policy.NoExplain || parent == "" || culprit == "" {

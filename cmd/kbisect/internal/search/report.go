@@ -182,7 +182,11 @@ func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
 		return
 	}
 	defer s.session.Watch.Enter("profilers")()
-	got, err := explain.Culprit(ctx, s.session, c.Parents[0], c.Commit, c.Effect)
+	about := c.Effect
+	if about == nil && c.Class == bisect.Timeout && c.Phase != "" {
+		about = &bisect.Effect{Metric: "phase." + c.Phase}
+	}
+	got, err := explain.Culprit(ctx, s.session, c.Parents[0], c.Commit, about)
 	switch {
 	case err != nil:
 		f.Warnings = append(f.Warnings, "the culprit could not be examined: "+wording.Headline(err.Error()))
