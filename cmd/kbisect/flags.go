@@ -121,12 +121,16 @@ func asFlag() cli.Flag {
 	return &cli.StringFlag{Name: "as", Usage: "use the rules of `SERVER`: kernelbot limits the build to 120s and the run, with empty caches, to 180s; with kind kernelbot, each stage as its task.yml says"}
 }
 
-// requestOf reads the options of a command. Options that the command does not have are zero, so that one function
-// serves all commands and a request reads the same everywhere.
-func requestOf(c *cli.Context) *policy.Request {
+// requestOf reads the options of a command; argv is what follows its --. Options that the command does not have are zero,
+// so that one function serves all commands and a request reads the same everywhere.
+func requestOf(c *cli.Context, argv []string) *policy.Request {
 	g := globals(c)
+	takes, _, _ := strings.Cut(c.Command.ArgsUsage, "[-- ")
+	if c.Command.Name == "run" {
+		takes = "--good REV"
+	}
 	q := &policy.Request{
-		Name: strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), Usage: "run --good REV", Dir: g.dir, Config: g.config, Quiet: g.quiet, Warnings: c.App.ErrWriter,
+		Name: strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), Usage: strings.TrimSpace(c.Command.Name + " " + takes), Argv: argv, Dir: g.dir, Config: g.config, Quiet: g.quiet, Warnings: c.App.ErrWriter,
 		Good: c.String("good"), GoodSet: c.IsSet("good"), Bad: c.String("bad"), BadSet: c.IsSet("bad"), FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"),
 		Axis: c.String("axis"), Commit: c.String("commit"), Find: c.String("find"), Phase: c.String("phase"), Metric: c.String("metric"), Better: c.String("better"),
 		Improvement: c.Bool("improvement"), All: c.Bool("all"), Paths: c.StringSlice("path"), NoHunks: c.Bool("no-hunks"),
@@ -135,21 +139,11 @@ func requestOf(c *cli.Context) *policy.Request {
 		ExplainLimit: duration(c, "explain-limit"), NoExplain: c.Bool("no-explain"), NoPast: c.Bool("no-past"), NoLearn: c.Bool("no-learn"), Fresh: c.Bool("fresh"), Resume: c.Bool("resume"),
 		Effect: c.String("effect"), Error: c.Float64("error"), ErrorSet: c.IsSet("error"), Pairs: c.Int("pairs"), PairsSet: c.IsSet("pairs"), Launches: c.Int("launches"), Profile: !c.Bool("no-profile"),
 	}
+	q.Bare, _ = c.App.Metadata[bareCommand].(bool)
 	q.Executor, _ = c.Value("executor").(string) // of doctor it is a switch
 	if w, ok := c.Generic("wait").(*waitValue); ok {
 		q.Wait = time.Duration(*w)
 	}
-	if c.Args().Present() {
-		q.Argv = c.Args().Slice()
-	}
-	return q
-}
-
-// trialRequest is that of a command other than run, which takes its command after --.
-func trialRequest(c *cli.Context, command []string) *policy.Request {
-	q := requestOf(c)
-	takes, _, _ := strings.Cut(c.Command.ArgsUsage, "[-- ")
-	q.Argv, q.Usage = command, strings.TrimSpace(c.Command.Name+" "+takes)
 	return q
 }
 
@@ -197,11 +191,15 @@ func judgeFlags() []cli.Flag {
 }
 
 // operands divides what follows the options of a command at the user's --: what comes behind it is a
-// command to run, nil where there is no --.
+// command to run, nil where there is no --. All operands of run are its command, as for git bisect run.
 func operands(c *cli.Context) (words, command []string, err error) {
 	all := c.Args().Slice()
 	i := slices.Index(all, "--")
 	switch {
+	case c.Command.Name == "run" && len(all) > 0:
+		return nil, all, nil
+	case c.Command.Name == "run":
+		return nil, nil, nil
 	case i < 0:
 		return all, nil, nil
 	case i == len(all)-1:

@@ -76,7 +76,7 @@ func hookPolicy(c *cli.Context, repo *source.Repo) (*policy.Policy, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Usagef("%s does not exist\nhint: kbisect init writes one", path)
 	}
-	return policy.ForTrials(trialRequest(c, nil), repo)
+	return policy.ForTrials(requestOf(c, nil), repo)
 }
 
 // readDeadline is the deadline of a push. An unreadable variable gives a warning and does not stop the push.

@@ -11,13 +11,24 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/store"
+	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/urfave/cli/v2"
 )
 
 func main() {
@@ -42,5 +53,94 @@ func endWithReader(broken <-chan os.Signal, stop func()) {
 		if _, err := unix.Poll(fds, 0); err != nil || (fds[0].Revents|fds[1].Revents)&(unix.POLLERR|unix.POLLHUP) != 0 {
 			stop()
 		}
+	}
+}
+
+// run is the whole program but for the process itself; it returns the exit code. Every stream goes through a
+// [words.Writer]: what candidates, commits and files are called comes from strangers.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Fprintf(stderr, "kbisect: internal error: %v\n%s\nhint: please report this; the search is kept, kbisect run --resume goes on\n", r, debug.Stack())
+			code = exit.Internal
+		}
+	}()
+	stdout, stderr = words.NewWriter(stdout), words.NewWriter(stderr)
+	app := newApp(stdin, stdout, stderr)
+	err := app.RunContext(ctx, permute(app, args))
+	return complain(ctx, err, stderr)
+}
+
+// complain prints an error and finds its exit code. An [exit.Error] without a cause says that the output has said all.
+func complain(ctx context.Context, err error, stderr io.Writer) int {
+	var coded *exit.Error
+	if err != nil && !(errors.As(err, &coded) && coded.Err == nil) {
+		fmt.Fprintf(stderr, "kbisect: %s\n", err)
+	}
+	return exitCode(ctx, err)
+}
+
+// exitCode is the exit code of an error: the one that it carries, or that of its type. What nobody has foreseen is an
+// internal error. Interrupts come last, since an interrupted command may still have a result to end with.
+func exitCode(ctx context.Context, err error) int {
+	var (
+		coded   *exit.Error
+		infra   *bisect.InfraError
+		stuck   *proc.StuckError
+		busy    *store.BusyError
+		config  *config.Error
+		command *trial.CommandError
+	)
+	switch {
+	case err == nil:
+		return exit.OK
+	case errors.As(err, &coded):
+		return coded.Code
+	case errors.As(err, &config), errors.As(err, &command):
+		return exit.UsageError
+	case errors.As(err, &infra), errors.As(err, &stuck), errors.As(err, &busy):
+		return exit.Machine
+	case ctx.Err() != nil || errors.Is(err, context.Canceled):
+		return exit.Interrupted
+	}
+	return exit.Internal
+}
+
+// version is the version of the module, as built.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
+// newApp is the command line: every command with its help. A new one for each run, since the library keeps what it
+// has read in it.
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
+		Name:  "kbisect",
+		Usage: "find the change that made a GPU kernel time out, slow down, crash or compute nonsense",
+		Description: "kbisect walks a git history, builds and runs each candidate under limits for every phase,\n" +
+			"compares with a known-good baseline, and names the guilty commit, its phase and the evidence.\n" +
+			"Start with: kbisect demo, kbisect doctor, kbisect init, or\n" +
+			"kbisect run --good v1.0 --limit 60s --build 'make' -- ./test.sh\n\n" +
+			"Exit codes: 0 answer found, or no regression; 1 regression found (gate, compare, hook);\n" +
+			"2 usage or configuration; 3 inconclusive; 4 both revisions behave alike; 5 machine problem;\n" +
+			"70 internal error; 130 interrupted (kbisect run --resume goes on).",
+		Version: version(),
+		Reader:  stdin, Writer: stdout, ErrWriter: stderr,
+		ExitErrHandler:  func(*cli.Context, error) {}, // exit codes are run's business, after the defers
+		HideHelpCommand: true,
+		Flags:           append(globalFlags(), cli.HelpFlag), // the library leaves it out beside a command of that name
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			return exit.Usagef("%w\nhint: kbisect --help", optionError(err, c.App.Flags))
+		},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return exit.Usagef("unknown command %q%s\nhint: kbisect --help lists the commands", c.Args().First(), suggest(c.App, c.Args().First()))
+			}
+			return cli.ShowAppHelp(c)
+		},
+		Commands: everywhere(runCommand(), tryCommand(), compareCommand(), gateCommand(), measureCommand(), explainCommand(), historyCommand(), sessionsCommand(), showCommand(), reportCommand(), initCommand(), doctorCommand(), hookCommand(), baselineCommand(), demoCommand(), cacheCommand(), simulateCommand(), completionCommand(), manCommand(), versionCommand(), helpCommand(), completeCommand(), workerCommand()),
 	}
 }

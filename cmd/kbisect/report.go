@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -21,9 +20,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
-	"github.com/kbisect/kbisect/pipeline/stopwatch"
 )
 
 func reportCommand() *cli.Command {
@@ -132,14 +129,6 @@ func checkReportPath(path string) error {
 	return nil
 }
 
-// printResult writes a result to standard output: as JSON, or as text.
-func printResult(w io.Writer, asJSON bool, d report.Document, l report.Ledger, t render.Terminal) error {
-	if asJSON {
-		return report.WriteJSON(w, d)
-	}
-	return render.Text(w, page.New(d, l), t)
-}
-
 // write makes the files. Each is made in whole before it is written, so that none is ever half there for a mistake
 // in it.
 func (f formats) write(d report.Document, l report.Ledger, stdout io.Writer, say func(string)) error {
@@ -179,35 +168,6 @@ func sayOn(c *cli.Context) func(string) {
 		if !globals(c).quiet {
 			fmt.Fprintln(c.App.ErrWriter, text)
 		}
-	}
-}
-
-// envOf is what a command that launches candidates brings along: what it was asked for, and how its result is shown;
-// command is what follows its --.
-func envOf(c *cli.Context, command []string) session.Env {
-	return session.Env{Request: trialRequest(c, command), Display: newDisplay(c), Version: version(), Watch: stopwatch.New("start"), Output: session.Output{
-		Stdout: c.App.Writer,
-		Print: func(d report.Document, l report.Ledger) error {
-			return printResult(c.App.Writer, c.Bool("json"), d, l, terminalOf(c))
-		},
-		Write: func(d report.Document, l report.Ledger) error {
-			return readFormats(c).write(d, l, c.App.Writer, sayOn(c))
-		},
-	}}
-}
-
-// launching is the action of a command that launches candidates: do gets its revisions and all else that it is given.
-// Reports that could not be written are refused before the first launch.
-func launching(do func(ctx context.Context, e session.Env, words []string) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if err := readFormats(c).check(); err != nil {
-			return err
-		}
-		words, command, err := operands(c)
-		if err != nil {
-			return err
-		}
-		return do(c.Context, envOf(c, command), words)
 	}
 }
 

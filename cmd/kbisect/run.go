@@ -2,15 +2,20 @@ package main
 
 import (
 	"context"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/remote"
+	"github.com/kbisect/kbisect/pipeline/stopwatch"
 )
 
 func runCommand() *cli.Command {
@@ -65,24 +70,50 @@ func runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-explain", Usage: "do not explain how the culprit differs from its parent", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "resume", Usage: "continue the newest unfinished search, or repeat the newest answer", DisableDefaultText: true},
 		}...), runGroup),
-		Action: runAction,
+		Action: launching(search.Run),
 	}
 }
 
-// runAction searches. Unlike other commands it takes a command without "--", as git bisect run does.
-func runAction(c *cli.Context) error {
-	if err := readFormats(c).check(); err != nil {
-		return err
+// launching is the action of a command that launches candidates: do gets its revisions and all else that it is given.
+// Reports that could not be written are refused before the first launch.
+func launching(do func(ctx context.Context, e session.Env, words []string) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if err := readFormats(c).check(); err != nil {
+			return err
+		}
+		words, command, err := operands(c)
+		if err != nil {
+			return err
+		}
+		return do(c.Context, envOf(c, command), words)
 	}
-	e := envOf(c, nil)
-	e.Request = requestOf(c)
-	e.Request.Bare, _ = c.App.Metadata[bareCommand].(bool)
-	e.Ask = func(ctx context.Context, question string) (answer string, asked bool, err error) {
-		progress.Without(e.Display, func() { answer, asked, err = ask(ctx, c, question) })
+}
+
+// envOf is what a command that launches candidates brings along: what it was asked for, and how its result is shown;
+// command is what follows its --.
+func envOf(c *cli.Context, command []string) session.Env {
+	display := newDisplay(c)
+	asking := func(ctx context.Context, question string) (answer string, asked bool, err error) {
+		progress.Without(display, func() { answer, asked, err = ask(ctx, c, question) })
 		return answer, asked, err
 	}
-	e.Past = past.Search
-	return search.Run(c.Context, e)
+	return session.Env{Request: requestOf(c, command), Display: display, Ask: asking, Version: version(), Watch: stopwatch.New("start"), Output: session.Output{
+		Stdout: c.App.Writer,
+		Print: func(d report.Document, l report.Ledger) error {
+			return printResult(c.App.Writer, c.Bool("json"), d, l, terminalOf(c))
+		},
+		Write: func(d report.Document, l report.Ledger) error {
+			return readFormats(c).write(d, l, c.App.Writer, sayOn(c))
+		},
+	}}
+}
+
+// printResult writes a result to standard output: as JSON, or as text.
+func printResult(w io.Writer, asJSON bool, d report.Document, l report.Ledger, t render.Terminal) error {
+	if asJSON {
+		return report.WriteJSON(w, d)
+	}
+	return render.Text(w, page.New(d, l), t)
 }
 
 // workerCommand is the other side of an executor. People do not call it.

@@ -63,8 +63,8 @@ func Import(ctx context.Context, w io.Writer, version string, repo *source.Repo,
 // GoodElsewhere is a hint for a user who names no good end: the newest imported baseline of an ancestor of bad, ""
 // where there is none.
 func GoodElsewhere(ctx context.Context, repo *source.Repo, bad string) string {
-	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
-	if err != nil {
+	st, err := session.StoreOf(repo)
+	if st == nil || err != nil {
 		return ""
 	}
 	defer st.Close()

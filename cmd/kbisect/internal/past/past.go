@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -16,7 +15,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -75,19 +73,6 @@ func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 	return p, nil
 }
 
-// Search reads a finished search with what its report refers to, and says where it comes from.
-func Search(ctx context.Context, repo *source.Repo, id string) (*report.Search, report.Ledger, report.Stored, error) {
-	p, err := Open(ctx, repo, id)
-	if err != nil {
-		return nil, report.Ledger{}, report.Stored{}, err
-	}
-	d, ok := p.Document.(*report.Search)
-	if !ok {
-		return nil, report.Ledger{}, report.Stored{}, fmt.Errorf("session %s is not a search", id)
-	}
-	return d, p.Ledger(ctx), report.Stored{Session: p.Session.ID, Made: p.Session.Updated, Version: p.Session.Version}, nil
-}
-
 // unfinished makes the document of a session without one: it was killed, has failed, or is still running. What it was
 // sure of is lost; its launches and judgements are not.
 func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Document, error) {
@@ -126,39 +111,20 @@ func role(s store.Session, commit string) bisect.Role {
 	return bisect.RoleSearch
 }
 
-// Ledger gathers the launches and commits that the report refers to. A commit that the repository no longer has is
-// left without a subject. Commands to type are those for this process's repository, not for where the session ran.
+// Ledger is what the report refers to. A commit that the repository no longer has is left without a subject.
 func (p *Session) Ledger(ctx context.Context) report.Ledger {
 	s := p.Session
-	l := report.Ledger{Launches: p.launches, Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.Args), Setup: report.Setup{Command: p.policy.Plan.Run, Dirty: p.policy.Dirty}}
-	add := func(id string) {
-		if _, known := l.Commits[id]; known || id == "" {
-			return
-		}
-		info := report.CommitInfo{ID: id}
-		if c, err := p.repo.Commit(id); err == nil {
-			info.Subject, info.Author, info.Email, info.When = c.Subject, c.Author, c.Email, c.When
-		}
-		l.Commits[id] = info
-	}
-	add(s.Good)
-	add(s.Bad)
-	for _, x := range l.Launches {
-		add(x.Candidate.Commit)
-	}
-	var culprits []string
+	named, culprits := []string{s.Good, s.Bad}, []string(nil)
 	if d, ok := p.Document.(*report.Search); ok {
 		for _, x := range d.Steps {
-			add(x.Commit)
+			named = append(named, x.Commit)
 		}
 		for _, c := range d.Culprits {
 			culprits = append(culprits, c.Commit)
 		}
 	}
+	l := session.NewLedger(p.repo, &p.policy, s.Good, s.Args, p.launches, named...)
 	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.RangeOptions()) // nil where commits are gone: the page then says that the order is unknown
-	if rng != nil && p.policy.Axis == policy.AxisHistory {
-		search.MarkDrilled(l.Launches, rng)
-	}
-	search.Pictured(ctx, &l, p.repo, rng, p.policy.Limits, s.Good, culprits)
+	session.Picture(&l, p.repo, p.policy.Axis, rng, culprits)
 	return l
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/kernels"
@@ -44,35 +45,34 @@ func setEnvironment(ctx context.Context, e session.Env, repo *source.Repo, p *po
 
 // answered prints the stored answer of a finished search that asked for the same; ok is false where there is none.
 func answered(ctx context.Context, e session.Env, repo *source.Repo, p *policy.Policy) (ok bool, err error) {
-	if p.Fresh || e.Past == nil {
+	if p.Fresh {
 		return false, nil
 	}
-	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
-	if errors.Is(err, store.ErrNoStore) {
-		return false, nil
-	}
-	if err != nil {
-		return false, exit.With(exit.Machine, err)
+	st, err := session.StoreOf(repo)
+	if st == nil || err != nil {
+		return false, err
 	}
 	id, err := finished(st, p)
 	if err = errors.Join(err, st.Close()); err != nil || id == "" {
 		return false, err
 	}
-	d, ledger, made, err := e.Past(ctx, repo, id)
+	x, err := past.Open(ctx, repo, id)
 	if err != nil {
 		return false, err
 	}
-	d.Stored = &made
+	d, ok := x.Document.(*report.Search)
+	if !ok {
+		return false, nil
+	}
+	ledger := x.Ledger(ctx)
+	d.Stored = &report.Stored{Session: id, Made: x.Session.Updated, Version: x.Session.Version}
 	if w := session.Uncommitted(ctx, repo, p, "the bad end"); w != "" && e.Request.Bad == "HEAD" && !slices.Contains(d.Warnings, w) {
 		d.Warnings = append(d.Warnings, w)
 		ledger.Setup.Dirty = true
 	}
 	report.Complete(d, ledger)
-	if err := e.Output.Print(d, ledger); err != nil {
+	if err := e.Output.Show(d, ledger); err != nil {
 		return true, exit.With(exit.Machine, fmt.Errorf("writing the report: %w", err))
-	}
-	if err := e.Output.Write(d, ledger); err != nil {
-		return true, exit.With(exit.Machine, err)
 	}
 	return true, nil
 }

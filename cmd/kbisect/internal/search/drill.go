@@ -153,7 +153,7 @@ func (s *Search) switches(ctx context.Context, c bisect.Culprit) error {
 	}
 	complaint := bisect.Complaint{Class: c.Class, Phase: c.Phase}
 	ask := func(commit, assign string) (bisect.Outcome, error) {
-		r := bisect.Request{Candidate: bisect.Candidate{Commit: commit, Assign: assign}, Purpose: switching}
+		r := bisect.Request{Candidate: bisect.Candidate{Commit: commit, Assign: assign}, Purpose: session.Switching}
 		if c.Class == bisect.Timeout {
 			r.Hurry = c.Phase
 		}
@@ -185,9 +185,6 @@ func (s *Search) switches(ctx context.Context, c bisect.Culprit) error {
 	}
 	return nil
 }
-
-// switching is the purpose of launches that try the flags of a culprit.
-const switching bisect.Purpose = "switch"
 
 // openedPaths lists the files of a difference that concern what builds and launches of a culprit and its parent have
 // opened; none where that is not known of both.

@@ -26,15 +26,14 @@ func errNothingToResume() error {
 // which is why the store is first opened to read.
 func resume(ctx context.Context, e session.Env, repo *source.Repo) (*session.Session, error) {
 	q, dir := e.Request, store.Dir(repo.CommonDir())
-	probe, err := store.Open(dir, store.ReadOnly)
-	if errors.Is(err, store.ErrNoStore) {
+	st, err := session.StoreOf(repo)
+	switch {
+	case err != nil:
+		return nil, err
+	case st == nil:
 		return nil, errNothingToResume()
 	}
-	if err == nil {
-		err = probe.Close()
-	}
-	var st *store.Store
-	if err == nil {
+	if err = st.Close(); err == nil {
 		st, err = store.Open(dir, store.ReadWrite)
 	}
 	if err != nil {
@@ -150,12 +149,9 @@ var errNoGood = errors.New("no good end")
 
 // recordedGoods lists the commits that earlier searches found good, newest first.
 func recordedGoods(repo *source.Repo) ([]store.Good, error) {
-	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
-	if errors.Is(err, store.ErrNoStore) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, exit.With(exit.Machine, err)
+	st, err := session.StoreOf(repo)
+	if st == nil || err != nil {
+		return nil, err
 	}
 	defer st.Close()
 	goods, err := st.Goods()

@@ -341,6 +341,6 @@ func attemptIn(ctx context.Context, t *testing.T, r *gittest.Repo, q policy.Requ
 			Write: func(report.Document, report.Ledger) error { return nil },
 		},
 	}
-	err := Run(ctx, e)
+	err := Run(ctx, e, nil)
 	return out.String(), err
 }

@@ -43,48 +43,54 @@ type Search struct {
 	table    *report.Table            // why the culprit differs from its parent
 }
 
-// Run begins a search, or resumes one.
-func Run(ctx context.Context, e session.Env) error {
-	q := e.Request
-	repo, err := source.Open(q.Dir)
+// Run begins a search, or resumes one, and reports what it finds. It takes no words: its ends are options.
+func Run(ctx context.Context, e session.Env, _ []string) error {
+	repo, err := source.Open(e.Request.Dir)
 	if err != nil {
 		return exit.Usage(err)
 	}
 	defer repo.Close()
-	if q.Resume {
-		s, err := resume(ctx, e, repo)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		return Of(s).run(ctx)
+	of := begin
+	if e.Request.Resume {
+		of = resume
 	}
-	p, err := read(ctx, q, repo)
-	if err != nil {
+	t, err := of(ctx, e, repo)
+	if t == nil || err != nil {
 		return err
+	}
+	defer t.Close()
+	s := Of(t)
+	if !e.Request.Resume { // who resumes a search has answered
+		s.ask = e.Ask
+	}
+	return s.run(ctx)
+}
+
+// begin makes the session of a new search, none where the store has the answer. A wrong request must not create a store.
+func begin(ctx context.Context, e session.Env, repo *source.Repo) (*session.Session, error) {
+	p, err := read(ctx, e.Request, repo)
+	if err != nil {
+		return nil, err
 	}
 	setEnvironment(ctx, e, repo, p)
 	if ok, err := answered(ctx, e, repo, p); ok || err != nil {
-		return err
+		return nil, err
 	}
 	leave := e.Watch.Enter("reading the history")
-	rng, err := between(ctx, repo, p) // a wrong request must not create a store
+	rng, err := between(ctx, repo, p)
 	leave()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s, err := session.Begin(ctx, e, repo, p, p.Axis)
+	t, err := session.Begin(ctx, e, repo, p, p.Axis)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer s.Close()
-	s.Range = rng
-	if q.Bad == "HEAD" {
-		session.WarnUncommitted(ctx, s, "the bad end")
+	t.Range = rng
+	if e.Request.Bad == "HEAD" {
+		session.WarnUncommitted(ctx, t, "the bad end")
 	}
-	x := Of(s)
-	x.ask = e.Ask // who resumes a search has answered
-	return x.run(ctx)
+	return t, nil
 }
 
 // read makes the policy of a request, with its ends.
@@ -181,10 +187,8 @@ func (s *Search) run(ctx context.Context) error {
 		return t.Fail(err)
 	}
 	in := s.Input(f)
-	in.Spent = session.Spent(t, t.Record.Elapsed) // up to now
 	doc := report.NewSearch(in)
 	kept := s.keep(doc)
-	Pictured(context.WithoutCancel(ctx), &in.Ledger, t.Repo, t.Range, t.Policy.Limits, in.Good.ID, culprits(f))
 	if err := t.Output.Print(doc, in.Ledger); err != nil {
 		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, t.Record.ID))
 	}
@@ -302,60 +306,73 @@ func (s *Search) lost(f *bisect.Finding) bool {
 func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	t := s.session
 	for {
-		f, err := s.history(ctx)
-		if t.Repo == nil { // its commits are not read from one
-			return f, err
-		}
-		for _, c := range f.Culprits {
-			if err == nil && t.Range != nil {
-				err = source.Vouch(ctx, t.Repo, t.Range, c.Commit)
+		plan, f, err := s.plan(ctx)
+		care := &careful{session: t}
+		for again := plan != nil; again && err == nil; {
+			plan.Sampler = care
+			stop := foresight{t}.history(*plan)
+			f, err = find.Culprits(ctx, plan)
+			t.Pipe.Ahead(nil)
+			if err = errors.Join(err, stop()); err == nil {
+				again, err = care.again(f, plan.Commits)
 			}
 		}
-		if !source.Misled(t.Repo) {
-			return f, err
+		if misled, vouchErr := s.misled(ctx, f); !misled {
+			return f, errors.Join(err, vouchErr)
 		}
 		t.Warn("the commit-graph or the kept list of commits lies: the range was made again from the commits alone\nhint: git commit-graph verify")
 		t.Range = nil
 	}
 }
 
-// history is one search of a history.
-func (s *Search) history(ctx context.Context) (bisect.Finding, error) {
+// misled looks at the commits that a finding rests on, and reports that one is not what the range was made of.
+func (s *Search) misled(ctx context.Context, f bisect.Finding) (_ bool, err error) {
 	t := s.session
-	opts := s.options
+	if t.Repo == nil { // its commits are not read from one
+		return false, nil
+	}
+	for _, c := range f.Culprits {
+		if err == nil && t.Range != nil {
+			err = source.Vouch(ctx, t.Repo, t.Range, c.Commit)
+		}
+	}
+	return source.Misled(t.Repo), err
+}
+
+// plan is the search of the range, with the good end found where none is given. It is nil where there is nothing to search
+// for, and settled is the answer.
+func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Finding, err error) {
+	t := s.session
 	var looked []search.Trial
 	if s.good == "" {
 		var f *bisect.Finding
-		var err error
 		if looked, f, err = findGood(ctx, s, t.Memory); err != nil {
-			return bisect.Finding{}, err
+			return nil, settled, err
 		}
 		if f != nil {
-			return *f, nil
+			return nil, *f, nil
 		}
 	}
 	if t.Range == nil {
-		var err error
 		if t.Range, err = t.Repo.Range(ctx, s.good, t.Policy.Bad, t.Policy.RangeOptions()); err != nil {
-			return bisect.Finding{}, exit.Usage(err)
+			return nil, settled, exit.Usage(err)
 		}
 	}
 	commits, matter := toCommits(t.Range, t.Policy.FirstParent)
 	if matter == 0 {
 		if len(looked) == 0 {
-			return nothingMatters(t), nil
+			return nil, nothingMatters(t), nil
 		}
 		t.Redo() // the ends differ all the same: the paths are wrong, and with them the keys of the build cache
 	}
-	ahead, care := foresight{t}, &careful{session: t}
 	if session.Disagree(t) { // an earlier attempt has seen it
 		if err := session.Separate(t); err != nil {
-			return bisect.Finding{}, err
+			return nil, settled, err
 		}
 	}
 	plan := search.Search{
-		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey, Sampler: care,
-		Options: opts, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: ahead.builds, Width: t.Pipe.Width(),
+		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey,
+		Options: s.options, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: foresight{t}.builds, Width: t.Pipe.Width(),
 		OnStep: func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
 		Spent:  t.Spent, Left: left(t),
 		OnProspect: func(p bisect.Prospect) error { return s.tooDear(ctx, p) },
@@ -366,17 +383,7 @@ func (s *Search) history(ctx context.Context) (bisect.Finding, error) {
 		plan.Untouched = reads.Untouched(ctx, t.Repo, commits)
 	}
 	t.Display.Begin(len(commits), matter)
-	for {
-		stop := ahead.history(plan)
-		f, err := find.Culprits(ctx, &plan)
-		t.Pipe.Ahead(nil)
-		if err = errors.Join(err, stop()); err != nil {
-			return f, err
-		}
-		if again, err := care.again(f, commits); !again || err != nil {
-			return f, err
-		}
-	}
+	return &plan, settled, nil
 }
 
 // left is the seconds that the budget of a session leaves; nil without one.

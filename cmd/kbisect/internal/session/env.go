@@ -8,7 +8,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
-	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
 )
 
@@ -22,9 +21,6 @@ type Env struct {
 	Version string           // of kbisect, stored with each session
 	Watch   *stopwatch.Watch // runs since the command began
 
-	// Past reads a stored search with what its report refers to, and says where it comes from. It may be nil.
-	Past func(ctx context.Context, repo *source.Repo, id string) (*report.Search, report.Ledger, report.Stored, error)
-
 	Sampler func(*Session) bisect.Sampler // makes the launches; nil: the pipelines of this machine
 }
 
@@ -35,8 +31,8 @@ type Output struct {
 	Write  func(report.Document, report.Ledger) error // to the files that were asked for
 }
 
-// show prints a result and writes it to the files that were asked for.
-func (o Output) show(d report.Document, l report.Ledger) error {
+// Show prints a result and writes it to the files that were asked for.
+func (o Output) Show(d report.Document, l report.Ledger) error {
 	if err := o.Print(d, l); err != nil {
 		return err
 	}

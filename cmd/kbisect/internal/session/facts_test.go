@@ -371,12 +371,12 @@ func TestLimitsInSeconds(t *testing.T) {
 		{Candidate: bisect.Candidate{Commit: "g"}, Outcome: bisect.Outcome{Class: bisect.Timeout, Phases: []bisect.PhaseTime{{Name: "load", Seconds: 60}}}},
 		{Candidate: bisect.Candidate{Commit: "b"}, Outcome: bisect.Outcome{Class: bisect.OK, Phases: []bisect.PhaseTime{{Name: "load", Seconds: 90}}}},
 	}
-	good := GoodTimes(launches, "g")
+	good := goodTimes(launches, "g")
 	if len(good) != 1 || good["load"] != 3*time.Second {
 		t.Errorf("%v", good)
 	}
 	l := trial.Limits{Build: time.Minute, Run: 20 * time.Second, Phases: map[string]kernels.Limit{"load": {Times: 4}, "warmup": {Abs: 5 * time.Second}}}
-	if got := InSeconds(l, good); got["build"] != 60 || got[bisect.WholeTrial] != 20 || got["load"] != 12 || got["warmup"] != 5 {
+	if got := inSeconds(l, good); got["build"] != 60 || got[bisect.WholeTrial] != 20 || got["load"] != 12 || got["warmup"] != 5 {
 		t.Errorf("%v", got)
 	}
 }

@@ -51,8 +51,8 @@ func readLaunch(l store.Launch) (report.Launch, error) {
 	return out, nil
 }
 
-// GoodTimes are the longest times of the good end by phase, from which relative limits are computed.
-func GoodTimes(launches []report.Launch, good string) map[string]time.Duration {
+// goodTimes are the longest times of the good end by phase, from which relative limits are computed.
+func goodTimes(launches []report.Launch, good string) map[string]time.Duration {
 	out := map[string]time.Duration{}
 	for _, l := range launches {
 		if l.Candidate.Commit != good || l.Outcome.Class != bisect.OK {
@@ -65,8 +65,8 @@ func GoodTimes(launches []report.Launch, good string) map[string]time.Duration {
 	return out
 }
 
-// InSeconds are the limits in force in seconds, by phase; good holds the times that relative limits multiply.
-func InSeconds(l trial.Limits, good map[string]time.Duration) map[string]float64 {
+// inSeconds are the limits in force in seconds, by phase; good holds the times that relative limits multiply.
+func inSeconds(l trial.Limits, good map[string]time.Duration) map[string]float64 {
 	out := map[string]float64{"build": l.Build.Seconds(), bisect.WholeTrial: l.Run.Seconds()}
 	for phase, limit := range l.Phases {
 		out[phase] = limit.For(good[phase]).Seconds()
@@ -146,9 +146,18 @@ func Uncommitted(ctx context.Context, repo *source.Repo, p *policy.Policy, candi
 
 // ReadStore opens the store of a repository to read, and is an error of the user where there is none.
 func ReadStore(repo *source.Repo) (*store.Store, error) {
+	st, err := StoreOf(repo)
+	if st == nil && err == nil {
+		err = exit.Usagef("nothing has been searched in this repository yet\nhint: kbisect run")
+	}
+	return st, err
+}
+
+// StoreOf opens the store of a repository to read; nil where there is none.
+func StoreOf(repo *source.Repo) (*store.Store, error) {
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
-		return nil, exit.Usagef("nothing has been searched in this repository yet\nhint: kbisect run")
+		return nil, nil
 	}
 	if err != nil {
 		return nil, exit.With(exit.Machine, err)

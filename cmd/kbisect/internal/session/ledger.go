@@ -8,8 +8,10 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/hunks"
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -154,28 +156,73 @@ func (s *Session) save(r bisect.Request, o bisect.Outcome) (bisect.Outcome, erro
 }
 
 // Report shows a document in the formats that were asked for.
-func (s *Session) Report(d report.Document) error { return s.Output.show(d, s.LedgerOf()) }
+func (s *Session) Report(d report.Document) error { return s.Output.Show(d, s.LedgerOf()) }
 
-// LedgerOf gathers the launches, commits and limits that the documents of a session refer to.
-func (s *Session) LedgerOf() report.Ledger {
-	l := report.Ledger{Launches: s.Launches, Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, s.Record.Args), Setup: s.Setup()}
-	for _, x := range s.Launches {
-		if id := x.Candidate.Commit; l.Commits[id].ID == "" {
-			l.Commits[id] = s.CommitInfo(id, false)
-		}
+// LedgerOf is what the documents of a session refer to.
+func (s *Session) LedgerOf() report.Ledger { return s.LedgerFor(s.Policy.Good, s.Launches) }
+
+// LedgerFor is a ledger of launches of the session, with some commits more, where the good end is another.
+func (s *Session) LedgerFor(good string, launches []report.Launch, more ...string) report.Ledger {
+	l := NewLedger(s.Repo, s.Policy, good, s.Record.Args, launches, more...)
+	if s.Devices != nil && len(s.Devices.Watches) > 0 {
+		l.Setup.Driver = s.Devices.driver
 	}
-	l.Limits = InSeconds(s.Policy.Limits, GoodTimes(s.Launches, s.Policy.Good))
-	l.Forge = report.ForgeOf(source.Origin(s.Repo))
 	return l
 }
 
-// Setup is how the launches of a session are made.
-func (s *Session) Setup() report.Setup {
-	x := report.Setup{Command: s.Policy.Plan.Run, Dirty: s.Policy.Dirty}
-	if s.Devices != nil && len(s.Devices.Watches) > 0 {
-		x.Driver = s.Devices.driver
+// NewLedger gathers what documents refer to: launches with their commits and some more, limits, and where the repository
+// comes from. Commands to type are those for this process's repository, not for where the session of args ran.
+func NewLedger(repo *source.Repo, p *policy.Policy, good string, args []string, launches []report.Launch, more ...string) report.Ledger {
+	l := report.Ledger{
+		Launches: launches, Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, args),
+		Limits: inSeconds(p.Limits, goodTimes(launches, good)), Forge: report.ForgeOf(source.Origin(repo)),
+		Setup: report.Setup{Command: p.Plan.Run, Dirty: p.Dirty},
 	}
-	return x
+	for _, x := range launches {
+		more = append(more, x.Candidate.Commit)
+	}
+	for _, id := range more {
+		if _, known := l.Commits[id]; !known && id != "" {
+			l.Commits[id] = commitInfo(repo, id)
+		}
+	}
+	return l
+}
+
+// Switching is the purpose of launches that try the flags of a culprit.
+const Switching bisect.Purpose = "switch"
+
+// Picture adds what the report of a search over a range needs besides: the order of its commits, which launches looked
+// inside a culprit, since they try its flags or are of no commit of the range, and the diffs of the culprits. A diff that
+// cannot be read is left out; the report says so.
+func Picture(l *report.Ledger, repo *source.Repo, axis string, rng *source.Range, culprits []string) {
+	if rng != nil {
+		l.Order = []string{rng.Good.ID}
+		for _, c := range rng.Commits {
+			l.Order = append(l.Order, c.ID)
+		}
+	}
+	inRange := map[string]bool{}
+	for _, id := range l.Order {
+		inRange[id] = true
+	}
+	for i, x := range l.Launches {
+		l.Launches[i].Drill = rng != nil && axis == policy.AxisHistory && (x.Purpose == Switching || x.Purpose != bisect.FindGood && !inRange[x.Candidate.Commit])
+	}
+	l.Diffs = map[string]string{}
+	for _, id := range culprits {
+		d, err := hunks.Of(context.Background(), repo, id, nil) // after an interrupt too
+		if err != nil {
+			continue
+		}
+		all := make([]int, len(d.Hunks))
+		for i := range all {
+			all[i] = i
+		}
+		if text, err := d.Unified(all, 3); err == nil {
+			l.Diffs[id] = text
+		}
+	}
 }
 
 // Totals adds up what the launches took.
@@ -203,16 +250,8 @@ func NameCandidate(s *Session, revision, commit string) report.Candidate {
 // CommitInfo describes a commit for a report, as far as the repository knows it; files adds those that it changed,
 // which takes a comparison of trees.
 func (s *Session) CommitInfo(id string, files bool) report.CommitInfo {
-	info := report.CommitInfo{ID: id}
-	if id == "" {
-		return info
-	}
-	c, err := s.Repo.Commit(id)
-	if err != nil {
-		return info
-	}
-	info.Subject, info.Author, info.Email, info.When = c.Subject, c.Author, c.Email, c.When
-	if !files {
+	info := commitInfo(s.Repo, id)
+	if !files || info.When.IsZero() {
 		return info
 	}
 	changed, err := s.Repo.ChangedFiles(context.Background(), id)
@@ -221,6 +260,18 @@ func (s *Session) CommitInfo(id string, files bool) report.CommitInfo {
 	}
 	for _, x := range changed {
 		info.Files = append(info.Files, x.Path)
+	}
+	return info
+}
+
+// commitInfo describes a commit; one that the repository does not have has only its id.
+func commitInfo(repo *source.Repo, id string) report.CommitInfo {
+	info := report.CommitInfo{ID: id}
+	if id == "" {
+		return info
+	}
+	if c, err := repo.Commit(id); err == nil {
+		info.Subject, info.Author, info.Email, info.When = c.Subject, c.Author, c.Email, c.When
 	}
 	return info
 }
