@@ -109,7 +109,7 @@ func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x Pair) erro
 	}
 	result = cmp.Or(result, string(got.Answer))
 	doc := Comparison(t, x, got, result, err)
-	return t.Conclude(result, doc.Verdict, ExitCode(result), err, &doc, func() error { return t.Report(&doc) })
+	return t.Conclude(result, doc.Verdict, ExitCode(result), err, &doc, func() error { return t.Output.Show(&doc, t.LedgerOf()) })
 }
 
 // onlyAFails reports a comparison in which A fails and B passes, so that there is nothing to measure. For two

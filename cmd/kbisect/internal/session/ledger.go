@@ -155,9 +155,6 @@ func (s *Session) save(r bisect.Request, o bisect.Outcome) (bisect.Outcome, erro
 	return back.Outcome, err
 }
 
-// Report shows a document in the formats that were asked for.
-func (s *Session) Report(d report.Document) error { return s.Output.Show(d, s.LedgerOf()) }
-
 // LedgerOf is what the documents of a session refer to.
 func (s *Session) LedgerOf() report.Ledger { return s.LedgerFor(s.Policy.Good, s.Launches) }
 

@@ -121,7 +121,7 @@ func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) 
 		return t.Fail(userError)
 	}
 	doc := Measurement(t, rev, q.Metric, all, n, result, err)
-	return t.Conclude(doc.Result, doc.Verdict, ExitCode(doc.Result), err, &doc, func() error { return t.Report(&doc) })
+	return t.Conclude(doc.Result, doc.Verdict, ExitCode(doc.Result), err, &doc, func() error { return t.Output.Show(&doc, t.LedgerOf()) })
 }
 
 // sends is an error where all launches passed and none of them reported a metric. It lists what they reported. One
