@@ -105,6 +105,11 @@ var passing = regexp.MustCompile(`"(wall_s|session)": [^\n]*|"spent": \[[^\]]*\]
 // sessionID is the name of a session within a command to type next.
 var sessionID = regexp.MustCompile(`"\d{8}-\d{6}-[0-9a-f]{4}"`)
 
+// stable is a finding without what differs from attempt to attempt.
+func stable(finding string) string {
+	return sessionID.ReplaceAllString(passing.ReplaceAllString(finding, ""), `""`)
+}
+
 // A search that is killed before any of its launches and resumed comes to the finding of one that was not, to the byte.
 func TestResumedSearchIsTheSame(t *testing.T) {
 	n := func(file string) (i int) {
@@ -260,7 +265,7 @@ func TestResumedSearchIsTheSame(t *testing.T) {
 				}
 				got, _ := attemptIn(ctx, t, r, c.ask, d)
 				cancel()
-				if got = passing.ReplaceAllString(got, ""); kill < whole.launch {
+				if got = stable(got); kill < whole.launch {
 					if kill%2 == 0 { // an interrupted process ends by itself
 						if err := errors.Join(os.RemoveAll(own), os.CopyFS(own, os.DirFS(image))); err != nil {
 							t.Fatal(err)
@@ -325,7 +330,7 @@ func attempt(t *testing.T, r *gittest.Repo, q policy.Request, d *simulated) stri
 	if !json.Valid([]byte(out)) {
 		t.Fatalf("no finding: %v", err)
 	}
-	return sessionID.ReplaceAllString(passing.ReplaceAllString(out, ""), `""`)
+	return stable(out)
 }
 
 // attemptIn is one attempt of a search, by a process of its own as far as it can tell. It returns the finding.
