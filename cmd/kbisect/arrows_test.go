@@ -36,7 +36,7 @@ bisect/sets/internal/odds:
 bisect/sets/lattice:
 fixtures: kernels
 fixtures/realpython:
-fixtures/slurm:
+fixtures/clusters:
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/metric bisect/sets bisect/sets/lattice
 kernels: bisect bisect/hint kernels/harness kernels/internal/plainfile kernels/kernelbot kernels/protocol
 kernels/cuda: bisect bisect/metric kernels/lazy kernels/protocol
@@ -58,7 +58,8 @@ pipeline/proc/internal/ps:
 pipeline/proc/internal/self:
 pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/self
 pipeline/reads: bisect pipeline/source
-pipeline/remote: bisect bisect/hint kernels kernels/lazy kernels/metrics pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/trial pipeline/workspace
+pipeline/remote: bisect bisect/hint kernels kernels/metrics pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/remote/executor pipeline/source pipeline/trial pipeline/workspace
+pipeline/remote/executor: bisect/hint kernels kernels/lazy
 pipeline/source: bisect/hint pipeline/folder pipeline/source/gitdir pipeline/source/internal/attributes pipeline/source/internal/commits pipeline/source/internal/made pipeline/source/internal/packs pipeline/source/owner
 pipeline/source/gitdir: pipeline/folder
 pipeline/source/gittest:
@@ -74,20 +75,20 @@ pipeline/store:
 pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
 pipeline/workspace: bisect pipeline/folder pipeline/proc pipeline/reads pipeline/source
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
-cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/remote pipeline/source/owner pipeline/trial
+cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/remote/executor pipeline/source/owner pipeline/trial
 cmd/kbisect/internal/detect: bisect/metric cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot kernels/lazy pipeline/source
-cmd/kbisect/internal/doctor: bisect bisect/belief bisect/belief/levels bisect/compare bisect/hint bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/preview cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/remote pipeline/source pipeline/store pipeline/workspace
+cmd/kbisect/internal/doctor: bisect bisect/belief bisect/belief/levels bisect/compare bisect/hint bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/preview cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/remote pipeline/remote/executor pipeline/source pipeline/store pipeline/workspace
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/explain: bisect bisect/compare bisect/metric bisect/report cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels kernels/cuda pipeline pipeline/proc pipeline/store
 cmd/kbisect/internal/gate: bisect bisect/compare bisect/metric bisect/report bisect/report/ci bisect/report/page bisect/report/render bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/source pipeline/source/hunks
 cmd/kbisect/internal/hook: bisect bisect/compare bisect/report bisect/report/words cmd/kbisect/internal/baseline cmd/kbisect/internal/exit cmd/kbisect/internal/gate cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/gpu pipeline/source pipeline/store
 cmd/kbisect/internal/machine: bisect/report/words cmd/kbisect/internal/wording pipeline/cache pipeline/gpu pipeline/proc pipeline/workspace
 cmd/kbisect/internal/past: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline/source pipeline/store
-cmd/kbisect/internal/policy: bisect bisect/search bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/remote pipeline/gpu pipeline/source pipeline/source/hunks pipeline/trial
+cmd/kbisect/internal/policy: bisect bisect/search bisect/metric bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/remote/executor pipeline/gpu pipeline/source pipeline/source/hunks pipeline/trial
 cmd/kbisect/internal/preview: bisect bisect/compare bisect/find bisect/metric bisect/report bisect/report/words bisect/search bisect/search/question cmd/kbisect/internal/detect cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate pipeline/source pipeline/store
 cmd/kbisect/internal/progress: bisect bisect/search bisect/report/words bisect/sets cmd/kbisect/internal/wording pipeline
 cmd/kbisect/internal/search: bisect bisect/compare bisect/effects bisect/find bisect/search bisect/metric bisect/report bisect/report/words bisect/sets bisect/sets/flags cmd/kbisect/internal/baseline cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/explain cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/capacity pipeline/reads pipeline/source pipeline/source/hunks pipeline/store pipeline/trial cmd/kbisect/internal/past
-cmd/kbisect/internal/session: bisect bisect/belief/levels bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels kernels/metrics kernels/protocol pipeline pipeline/remote pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/stopwatch pipeline/store pipeline/trial pipeline/workspace pipeline/source/hunks
+cmd/kbisect/internal/session: bisect bisect/belief/levels bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels kernels/metrics kernels/protocol pipeline pipeline/remote pipeline/remote/executor pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/stopwatch pipeline/store pipeline/trial pipeline/workspace pipeline/source/hunks
 cmd/kbisect/internal/wording: bisect/report/words
 `)
 
@@ -107,6 +108,7 @@ var only = map[string]string{
 	"modernc.org/sqlite":        "pipeline/store",
 	"github.com/urfave/cli":     "cmd/kbisect",
 	"github.com/goccy/go-yaml":  "kernels/kernelbot",
+	"k8s.io":                    "pipeline/remote/executor",
 }
 
 // TestArrows keeps the imports between the rooms one way.

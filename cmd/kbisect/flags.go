@@ -160,7 +160,7 @@ func sandboxFlag() cli.Flag {
 }
 
 func executorFlag() cli.Flag {
-	return &cli.StringFlag{Name: "executor", Usage: "make trials here (local), or as jobs of a `KIND` of scheduler: slurm, or command with [executor] in kbisect.toml", DefaultText: "kbisect.toml, else local"}
+	return &cli.StringFlag{Name: "executor", Usage: "make trials here (local), or as jobs of a `KIND` of scheduler: slurm, kubernetes, or command with [executor] in kbisect.toml", DefaultText: "kbisect.toml, else local"}
 }
 
 func betterFlag() cli.Flag {

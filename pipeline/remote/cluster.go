@@ -1,14 +1,15 @@
-// Package remote makes trials elsewhere. A [Cluster] is a [bisect.Sampler] over an [Executor]: Slurm, or three commands of
-// the user's. To the search it looks like slots.
+// Package remote makes trials elsewhere. A [Cluster] is a [bisect.Sampler] over an [executor.Executor]: Slurm, Kubernetes, or three
+// commands of the user's. To the search it looks like slots.
 //
 //	Sample    writes a block, submits it as a job, waits for its result, decides whose fault a failure is    cluster.go
 //	Spec      a block as data: one request, and the launch on the same device that its times are relative to block.go
 //	Work      the other side: runs the block by package pipeline, and writes the result beside it            worker.go
-//	Executor  four verbs of a scheduler: submit, states, cancel, version                                     executor.go
+//	Executor  four verbs of a scheduler: submit, states, cancel, version                            package executor
 //
 // Both sides see one folder (folder.go), in which sources, builds and the program itself lie by their content, and a job has
-// a folder of its own. A job's result file is the truth; what the scheduler says of the job is only a hint. The limits of
-// phases hold inside of the job, to the second; the scheduler's own limit is the outer fence.
+// a folder of its own; or they share nothing, and a job has all that it needs in it (stream.go). A job's result is the
+// truth; what the scheduler says of the job is only a hint. The limits of phases hold inside of the job, to the second; the
+// scheduler's own limit is the outer fence.
 //
 // Times are never compared across devices. A block whose times matter launches its reference first, on the same device, and
 // what counts is the ratio (relative.go).
@@ -31,12 +32,13 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/remote/executor"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // Config is what a cluster is opened with.
 type Config struct {
-	Settings Settings
+	Settings executor.Settings
 	Session  string
 	Version  string // of this kbisect
 	Block    Block
@@ -51,7 +53,7 @@ type Config struct {
 // Cluster makes trials as jobs. It may be used by several goroutines.
 type Cluster struct {
 	config   Config
-	executor Executor
+	executor executor.Executor
 	shared   shared
 	dir      string // of the session
 	base     string // file of its [Base]
@@ -68,7 +70,7 @@ type Cluster struct {
 	clean    bool
 	timed    bool                 // times were taken, by an earlier attempt perhaps
 	live     map[string]time.Time // jobs that were submitted, by id
-	states   map[string]Report
+	states   map[string]executor.Report
 	asked    time.Time      // when the last answer was asked for
 	faults   map[string]int // of the machine, by node
 	warnings []string
@@ -85,28 +87,40 @@ const (
 
 // Open prepares the shared folder. It starts nothing.
 func Open(ctx context.Context, c Config) (*Cluster, error) {
-	executor, err := newExecutor(c.Settings)
+	name := "kbisect-" + c.Session
+	scheduler, err := executor.New(c.Settings, name)
 	if err != nil {
 		return nil, err
 	}
-	x := &Cluster{config: c, executor: executor, grace: resultGrace, live: map[string]time.Time{}, faults: map[string]int{}}
+	x := &Cluster{config: c, executor: scheduler, grace: resultGrace, live: map[string]time.Time{}, faults: map[string]int{}}
 	if x.shared, err = openShared(cmp.Or(c.Settings.Shared, c.Folder)); err != nil {
-		return nil, &RefusedError{"[executor] shared: " + err.Error()}
+		return nil, &executor.RefusedError{Why: "[executor] shared: " + err.Error()}
 	}
-	x.dir, x.name = filepath.Join(x.shared.dir, "sessions", c.Session), "kbisect-"+c.Session
+	x.dir, x.name = filepath.Join(x.shared.dir, "sessions", c.Session), name
 	x.base = filepath.Join(x.dir, "base.json")
 	x.spec = Spec{Version: c.Version, Session: c.Session, Cache: filepath.Join(x.shared.dir, "builds"), Device: c.Settings.Device(), Block: c.Block}
-	if x.program, x.spec.Digest, err = x.shared.program(); err != nil {
+	if c.Settings.Streams() {
+		x.spec.Digest, err = self()
+	} else {
+		x.program, x.spec.Digest, err = x.shared.program()
+	}
+	if err != nil {
 		return nil, &bisect.InfraError{What: "copying kbisect to " + x.shared.dir, Err: err}
 	}
-	if c.Repo == nil {
+	keep := c.Block.Plan.Keep
+	switch {
+	case c.Repo == nil:
+		return x, nil
+	case c.Settings.Streams() && len(keep) > 0:
+		return nil, &executor.RefusedError{Why: fmt.Sprintf("jobs do not see %s of the work tree\nhint: put the repository on a volume that [executor] shared names", strings.Join(keep, ", "))}
+	case c.Settings.Streams():
 		return x, nil
 	}
 	if x.spec.Repo, err = x.shared.repository(ctx, c.Repo, c.Commits); err != nil {
 		return nil, &bisect.InfraError{What: "sharing the repository", Err: err}
 	}
-	if keep := c.Block.Plan.Keep; len(keep) > 0 && x.spec.Repo != c.Repo.WorkDir() {
-		return nil, &RefusedError{fmt.Sprintf("jobs do not see %s of the work tree\nhint: put the repository below the folder that [executor] shared names", strings.Join(keep, ", "))}
+	if len(keep) > 0 && x.spec.Repo != c.Repo.WorkDir() {
+		return nil, &executor.RefusedError{Why: fmt.Sprintf("jobs do not see %s of the work tree\nhint: put the repository below the folder that [executor] shared names", strings.Join(keep, ", "))}
 	}
 	return x, nil
 }
@@ -172,14 +186,14 @@ func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(strin
 	}
 	var bad, faults []string // bad are the nodes that this block failed on
 	anywhere := false        // no other node has what it asks for
-	ends := map[State]int{}
+	ends := map[executor.State]int{}
 	for try := 0; ; try++ {
-		j := c.job(spec, try, ends[Late] > 0)
+		j := c.job(spec, try, ends[executor.Late] > 0)
 		if !anywhere {
 			j.Exclude = c.exclude(bad)
 		}
 		res, rep, err := c.make(ctx, spec, j, doing)
-		var refused *RefusedError
+		var refused *executor.RefusedError
 		if errors.As(err, &refused) && len(j.Exclude) > 0 {
 			anywhere = true
 			continue
@@ -192,18 +206,21 @@ func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(strin
 		}
 		node, fault := rep.Node, ""
 		switch {
-		case res == nil && (rep.State == Late || rep.State == TooLarge):
+		case res == nil && (rep.State == executor.Late || rep.State == executor.TooLarge):
 			if ends[rep.State]++; ends[rep.State] == fencedTries {
 				return fenced(rep, j), nil
 			}
 			continue
+		case res == nil && rep.State == executor.Unstartable && ends[executor.Unstartable] > 0:
+			return bisect.Outcome{}, &executor.RefusedError{Why: fmt.Sprintf("[executor] no job could be started: %s\nhint: is the image right, and may the nodes pull it?", rep.Words)}
 		case res == nil:
+			ends[rep.State]++
 			fault = fmt.Sprintf("job ended without a result: %s", rep.Words)
-			if said := tail(j.Output); said != "" && rep.State == Failed {
+			if said := tail(j.Output); said != "" && rep.State == executor.Failed {
 				fault += ": " + said
 			}
 		case res.Refused != "":
-			return bisect.Outcome{}, &RefusedError{res.Refused}
+			return bisect.Outcome{}, &executor.RefusedError{Why: res.Refused}
 		case res.Infra != "":
 			node, fault = cmp.Or(res.Node, node), res.Infra
 		default:
@@ -211,7 +228,7 @@ func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(strin
 			o.Repeated = append(faults, o.Repeated...)
 			return o, err
 		}
-		if node != "" && rep.State != Cancelled {
+		if node != "" && rep.State != executor.Cancelled {
 			bad, fault = append(bad, node), node+": "+fault
 			c.blame(node, fault)
 		}
@@ -268,14 +285,14 @@ func (c *Cluster) reference(candidate bisect.Candidate, r bisect.Request) *bisec
 }
 
 // job is a try of a block.
-func (c *Cluster) job(s Spec, try int, late bool) Job {
+func (c *Cluster) job(s Spec, try int, late bool) executor.Job {
 	name := fmt.Sprintf("%s-%d", s.name(), try)
 	dir := filepath.Join(c.dir, "jobs", name)
 	fence := cmp.Or(c.config.Settings.Time, s.fence())
 	if late { // the node may have been slow
 		fence *= 2
 	}
-	return Job{Name: name, Session: c.name, Program: c.program, Spec: filepath.Join(dir, "spec.json"), Output: filepath.Join(dir, "output"), Fence: fence}
+	return executor.Job{Name: name, Session: c.name, Program: c.program, Spec: filepath.Join(dir, "spec.json"), Output: filepath.Join(dir, "output"), Fence: fence}
 }
 
 // exclude adds to some nodes those that keep failing.
@@ -302,8 +319,8 @@ func (c *Cluster) blame(node, fault string) {
 }
 
 // fenced is the outcome of a candidate that the scheduler ended, twice.
-func fenced(rep Report, j Job) bisect.Outcome {
-	if rep.State == TooLarge {
+func fenced(rep executor.Report, j executor.Job) bisect.Outcome {
+	if rep.State == executor.TooLarge {
 		return bisect.Outcome{Class: bisect.Crash, Phase: "run", Why: fmt.Sprintf("out of memory: the scheduler ended %d jobs (%s)", fencedTries, rep.Words), Exit: -1}
 	}
 	return bisect.Outcome{Class: bisect.Timeout, Whole: true, Why: fmt.Sprintf("the scheduler ended %d jobs at their limit, the last after %s (%s)", fencedTries, j.Fence.Round(time.Second), rep.Words), Wall: j.Fence.Seconds(), Exit: -1}

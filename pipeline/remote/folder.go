@@ -158,5 +158,5 @@ func tail(path string) string {
 	if err != nil {
 		return ""
 	}
-	return strings.ToValidUTF8(oneLine(strings.TrimSpace(string(data[max(0, len(data)-most):]))), "")
+	return strings.ToValidUTF8(strings.Join(strings.FieldsFunc(string(data[max(0, len(data)-most):]), func(r rune) bool { return r == '\n' }), "; "), "")
 }

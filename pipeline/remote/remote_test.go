@@ -19,6 +19,7 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/remote/executor"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -43,15 +44,15 @@ func TestMain(m *testing.M) {
 type processes struct {
 	nodes []string
 	env   map[string][]string // of the jobs on a node
-	ends  []State             // of the first jobs, which do not run
+	ends  []executor.State    // of the first jobs, which do not run
 	busy  int                 // answers that fail at first
 
 	mu     sync.Mutex
-	jobs   []Job
-	states map[string]Report
+	jobs   []executor.Job
+	states map[string]executor.Report
 }
 
-func (x *processes) Submit(_ context.Context, j Job) (string, error) {
+func (x *processes) Submit(_ context.Context, j executor.Job) (string, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.busy > 0 {
@@ -60,18 +61,18 @@ func (x *processes) Submit(_ context.Context, j Job) (string, error) {
 	}
 	nodes := slices.DeleteFunc(slices.Clone(x.nodes), func(n string) bool { return slices.Contains(j.Exclude, n) })
 	if len(nodes) == 0 {
-		return "", &RefusedError{"no such node"}
+		return "", &executor.RefusedError{Why: "no such node"}
 	}
 	x.jobs = append(x.jobs, j)
 	id, node := fmt.Sprint(len(x.jobs)), nodes[len(x.jobs)%len(nodes)]
 	if x.states == nil {
-		x.states = map[string]Report{}
+		x.states = map[string]executor.Report{}
 	}
 	if len(x.jobs) <= len(x.ends) {
-		x.states[id] = Report{x.ends[len(x.jobs)-1], node, "ENDED"}
+		x.states[id] = executor.Report{State: x.ends[len(x.jobs)-1], Node: node, Words: "ENDED"}
 		return id, nil
 	}
-	x.states[id] = Report{Running, node, ""}
+	x.states[id] = executor.Report{State: executor.Running, Node: node, Words: ""}
 	cmd := exec.Command(j.Program, "worker", j.Spec)
 	cmd.Env = append(append(os.Environ(), "SLURMD_NODENAME="+node), x.env[node]...)
 	out, err := os.Create(j.Output)
@@ -83,22 +84,22 @@ func (x *processes) Submit(_ context.Context, j Job) (string, error) {
 		return "", err
 	}
 	go func() {
-		end := Done
+		end := executor.Done
 		if cmd.Wait() != nil {
-			end = Failed
+			end = executor.Failed
 		}
 		out.Close()
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.states[id] = Report{end, node, string(end)}
+		x.states[id] = executor.Report{State: end, Node: node, Words: string(end)}
 	}()
 	return id, nil
 }
 
-func (x *processes) States(context.Context, []string) (map[string]Report, error) {
+func (x *processes) States(context.Context, []string) (map[string]executor.Report, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	out := map[string]Report{}
+	out := map[string]executor.Report{}
 	for id, r := range x.states {
 		out[id] = r
 	}
@@ -122,7 +123,7 @@ func open(t *testing.T, x *processes, r *gittest.Repo, run string) *Cluster {
 	}
 	plain := []string{"unused"}
 	c, err := Open(t.Context(), Config{
-		Settings: Settings{Kind: Command, Shared: t.TempDir(), Submit: plain, State: plain, Cancel: plain}, Session: filepath.Base(t.Name()) + fmt.Sprint(os.Getpid()), Repo: repo, Logs: t.TempDir(),
+		Settings: executor.Settings{Kind: executor.Command, Shared: t.TempDir(), Submit: plain, State: plain, Cancel: plain}, Session: filepath.Base(t.Name()) + fmt.Sprint(os.Getpid()), Repo: repo, Logs: t.TempDir(),
 		Block: Block{Plan: plan, SampleMetric: "time", GPUs: []string{"none"}, Limits: trial.Limits{Build: time.Minute, Run: time.Minute}, Caches: pipeline.Warm},
 		Say:   func(text string) { t.Log(text) }, OnPhase: func(pipeline.Activity) {},
 	})
@@ -192,13 +193,13 @@ func TestFaults(t *testing.T) {
 		"no fault":                     {x: &processes{nodes: []string{"a"}}, run: fine, class: bisect.OK, jobs: 1},
 		"a full queue":                 {x: &processes{nodes: []string{"a"}, busy: 1}, run: fine, class: bisect.OK, jobs: 1},
 		"a candidate that fails":       {x: &processes{nodes: []string{"a"}}, run: "exit 7", class: bisect.Wrong, jobs: 1},
-		"a node that fails":            {x: &processes{nodes: []string{"a", "b"}, ends: []State{Lost}}, run: fine, class: bisect.OK, jobs: 2},
-		"the only node fails once":     {x: &processes{nodes: []string{"a"}, ends: []State{Lost}}, run: fine, class: bisect.OK, jobs: 2},
-		"cancelled":                    {x: &processes{nodes: []string{"a"}, ends: []State{Cancelled, Cancelled}}, run: fine, class: bisect.OK, jobs: 3},
-		"cancelled again and again":    {x: &processes{nodes: []string{"a"}, ends: slices.Repeat([]State{Cancelled}, tries)}, run: fine, jobs: tries, fails: "8 jobs failed"},
-		"the fence, once":              {x: &processes{nodes: []string{"a"}, ends: []State{Late}}, run: fine, class: bisect.OK, jobs: 2},
-		"the fence, twice":             {x: &processes{nodes: []string{"a"}, ends: []State{Late, Late}}, run: fine, class: bisect.Timeout, jobs: 2},
-		"out of memory, twice":         {x: &processes{nodes: []string{"a"}, ends: []State{TooLarge, Late, TooLarge}}, run: fine, class: bisect.Crash, jobs: 3},
+		"a node that fails":            {x: &processes{nodes: []string{"a", "b"}, ends: []executor.State{executor.Lost}}, run: fine, class: bisect.OK, jobs: 2},
+		"the only node fails once":     {x: &processes{nodes: []string{"a"}, ends: []executor.State{executor.Lost}}, run: fine, class: bisect.OK, jobs: 2},
+		"cancelled":                    {x: &processes{nodes: []string{"a"}, ends: []executor.State{executor.Cancelled, executor.Cancelled}}, run: fine, class: bisect.OK, jobs: 3},
+		"cancelled again and again":    {x: &processes{nodes: []string{"a"}, ends: slices.Repeat([]executor.State{executor.Cancelled}, tries)}, run: fine, jobs: tries, fails: "8 jobs failed"},
+		"the fence, once":              {x: &processes{nodes: []string{"a"}, ends: []executor.State{executor.Late}}, run: fine, class: bisect.OK, jobs: 2},
+		"the fence, twice":             {x: &processes{nodes: []string{"a"}, ends: []executor.State{executor.Late, executor.Late}}, run: fine, class: bisect.Timeout, jobs: 2},
+		"out of memory, twice":         {x: &processes{nodes: []string{"a"}, ends: []executor.State{executor.TooLarge, executor.Late, executor.TooLarge}}, run: fine, class: bisect.Crash, jobs: 3},
 		"no device where one is asked": {x: &processes{nodes: []string{"a", "b"}, env: map[string][]string{"a": {"CUDA_VISIBLE_DEVICES=0"}}}, run: fine, class: bisect.OK, jobs: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +270,7 @@ func TestVersionsThatDiffer(t *testing.T) {
 	c := open(t, &processes{nodes: []string{"a"}}, r, "exit 0")
 	c.spec.Digest, c.spec.Version = "0123456789abcdef", "v9"
 	_, err := c.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching})
-	var refused *RefusedError
+	var refused *executor.RefusedError
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "the search kbisect v9 (0123456789ab)") {
 		t.Errorf("%v", err)
 	}
@@ -313,70 +314,6 @@ func TestSharedFolder(t *testing.T) {
 	}
 	if _, err := openShared(dir); err == nil {
 		t.Error("a link is followed")
-	}
-}
-
-// TestSlurmStates: what squeue prints, and that what is not known of a job never ends it.
-func TestSlurmStates(t *testing.T) {
-	got := parseStates("7|COMPLETED|n1|None\n8|PENDING||Resources\n9|NODE_FAIL|n2|None\n10|OUT_OF_MEMORY|n[1-2]|None\n\nslurm_load_jobs error\n11|NEW_STATE|n1|a|b\n")
-	want := map[string]Report{
-		"7": {Done, "n1", "COMPLETED"}, "8": {Pending, "", "PENDING (Resources)"}, "9": {Lost, "n2", "NODE_FAIL"},
-		"10": {TooLarge, "n[1-2]", "OUT_OF_MEMORY"}, "11": {Running, "n1", "NEW_STATE (a|b)"},
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%v\nwant\n%v", got, want)
-	}
-}
-
-// FuzzStates: whatever a scheduler prints, each line is one job or none.
-func FuzzStates(f *testing.F) {
-	f.Add("7|COMPLETED|n1|None\n8|PENDING||Resources\n")
-	f.Add("|\n||||||\n\x00|")
-	f.Fuzz(func(t *testing.T, out string) {
-		all := parseStates(out)
-		if len(all) > strings.Count(out, "\n")+1 {
-			t.Errorf("%d jobs of %q", len(all), out)
-		}
-		for id := range all {
-			if id == "" || strings.ContainsAny(id, "|\n") {
-				t.Errorf("id %q", id)
-			}
-		}
-	})
-}
-
-// TestCommands: three commands of the user's are a scheduler.
-func TestCommands(t *testing.T) {
-	dir := t.TempDir()
-	x := &commands{live: map[string]bool{}, settings: Settings{
-		Submit: []string{"sh", "-c", `[ {seconds} = 60 ] && : >{spec}.job && printf 'thank you\n%s\n' {spec}.job`},
-		State:  []string{"sh", "-c", `[ -e {id} ] && echo running || echo done`},
-		Cancel: []string{"sh", "-c", `rm {id}`},
-	}}
-	id, err := x.Submit(t.Context(), Job{Spec: filepath.Join(dir, "spec.json"), Fence: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err := x.States(t.Context(), []string{id}); err != nil || s[id].State != Running {
-		t.Fatalf("%v %v", s, err)
-	}
-	if err := x.Cancel(t.Context(), "all"); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := x.States(t.Context(), []string{id}); err != nil || s[id].State != Done {
-		t.Fatalf("%v %v", s, err)
-	}
-	x.settings.State = []string{"echo", "odd"}
-	if _, err := x.States(t.Context(), []string{id}); err == nil || !strings.Contains(err.Error(), `printed "odd"`) {
-		t.Error(err)
-	}
-	x.settings.Submit = []string{"sh", "-c", "echo no such queue >&2; exit 3"}
-	var refused *RefusedError
-	if _, err := x.Submit(t.Context(), Job{}); err == nil || errors.As(err, &refused) {
-		t.Errorf("a first failure may pass: %v", err)
-	}
-	if _, err := x.Submit(t.Context(), Job{Again: true}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "no such queue") {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -14,16 +14,17 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/pipeline/remote/executor"
 )
 
 // make submits a job, unless an earlier attempt of the session has, and waits until it has a result or has ended without one,
 // which res nil says. Where that is not waited for any more, the job is cancelled.
-func (c *Cluster) make(ctx context.Context, s Spec, j Job, doing func(string)) (res *Result, rep Report, err error) {
+func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(string)) (res *Result, rep executor.Report, err error) {
 	if res, err = readResult(j); res != nil || err != nil {
 		return res, rep, err
 	}
 	doing("submitting a job")
-	id, err := c.submit(ctx, s, j)
+	id, err := c.submit(ctx, s, &j)
 	if err != nil {
 		return nil, rep, err
 	}
@@ -31,7 +32,7 @@ func (c *Cluster) make(ctx context.Context, s Spec, j Job, doing func(string)) (
 		c.mu.Lock()
 		delete(c.live, id)
 		c.mu.Unlock()
-		if ctx.Err() != nil && res == nil {
+		if ctx.Err() != nil && res == nil || c.config.Settings.Kind == executor.Kubernetes && err == nil { // nobody else takes ended jobs away
 			_ = c.executor.Cancel(ctx, c.name, id) // Close cancels all that are left, and says what goes wrong
 		}
 	}()
@@ -45,9 +46,9 @@ func (c *Cluster) make(ctx context.Context, s Spec, j Job, doing func(string)) (
 		rep = now
 		where := "waiting for a job"
 		switch rep.State {
-		case Pending:
+		case executor.Pending:
 			where = "waiting in the queue"
-		case Running:
+		case executor.Running:
 			where = "running in a job"
 		}
 		if text := where + rep.Node + rep.Words; text != shown {
@@ -55,12 +56,16 @@ func (c *Cluster) make(ctx context.Context, s Spec, j Job, doing func(string)) (
 			doing(where)
 		}
 		switch {
-		case known && !rep.State.ended():
+		case known && !rep.State.Ended():
 			ended = time.Time{}
 		case known && ended.IsZero():
+			if err := collected(ctx, c, j, id); err != nil {
+				c.say("waiting for the result of a job: " + err.Error())
+				break
+			}
 			ended = time.Now()
 		// A job that ended well has written a result, which may take a while to be seen here.
-		case known && (rep.State != Done || time.Since(ended) > c.grace):
+		case known && (rep.State != executor.Done || c.config.Settings.Streams() || time.Since(ended) > c.grace):
 			res, err = readResult(j)
 			return res, rep, err
 		}
@@ -68,6 +73,19 @@ func (c *Cluster) make(ctx context.Context, s Spec, j Job, doing func(string)) (
 			return nil, rep, err
 		}
 	}
+}
+
+// collected takes the result of a job that shares nothing with this machine from what it printed.
+func collected(ctx context.Context, c *Cluster, j executor.Job, id string) error {
+	x, ok := c.executor.(executor.Logger)
+	if !ok || !c.config.Settings.Streams() {
+		return nil
+	}
+	log, err := x.Log(ctx, id)
+	if err != nil {
+		return err
+	}
+	return unprinted(log, j)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -82,7 +100,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // readResult is the result of a job, nil if there is none yet.
-func readResult(j Job) (*Result, error) {
+func readResult(j executor.Job) (*Result, error) {
 	var r Result
 	ok, err := readJSON(filepath.Join(filepath.Dir(j.Spec), resultFile), &r)
 	if err != nil {
@@ -96,7 +114,7 @@ func readResult(j Job) (*Result, error) {
 
 // submit submits a job until the scheduler takes it or refuses it, and returns its id. One that was submitted before keeps
 // its id.
-func (c *Cluster) submit(ctx context.Context, s Spec, j Job) (id string, err error) {
+func (c *Cluster) submit(ctx context.Context, s Spec, j *executor.Job) (id string, err error) {
 	kept := filepath.Join(filepath.Dir(j.Spec), "id")
 	data, err := os.ReadFile(kept)
 	if err == nil {
@@ -111,12 +129,21 @@ func (c *Cluster) submit(ctx context.Context, s Spec, j Job) (id string, err err
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", &bisect.InfraError{What: "reading " + kept, Err: err}
 	}
+	if c.config.Settings.Streams() {
+		var refused *executor.RefusedError
+		if j.Inputs, err = pack(ctx, c.config.Repo, s, filepath.Join(filepath.Dir(j.Spec), "inputs")); err != nil && ctx.Err() == nil && !errors.As(err, &refused) {
+			err = &bisect.InfraError{What: "packing a job", Err: err}
+		}
+		if err != nil {
+			return "", err
+		}
+	}
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		if err := ctx.Err(); err != nil {
 			return "", context.Cause(ctx)
 		}
-		id, err = c.executor.Submit(ctx, j)
-		var refused *RefusedError
+		id, err = c.executor.Submit(ctx, *j)
+		var refused *executor.RefusedError
 		if err == nil || errors.As(err, &refused) {
 			break
 		}
@@ -145,7 +172,7 @@ func submitted(c *Cluster, id string) {
 
 // state is what the scheduler said last of a job; known is false while it has said nothing. One query, made by whoever
 // comes first, serves all jobs.
-func (c *Cluster) state(ctx context.Context, id string) (rep Report, known bool) {
+func (c *Cluster) state(ctx context.Context, id string) (rep executor.Report, known bool) {
 	c.mu.Lock()
 	due := time.Since(c.asked) >= c.pace()
 	ids := slices.Sorted(maps.Keys(c.live))
@@ -159,7 +186,7 @@ func (c *Cluster) state(ctx context.Context, id string) (rep Report, known bool)
 			c.states = states
 			for _, id := range ids {
 				if _, listed := states[id]; !listed && now.Sub(c.live[id]) > c.grace {
-					states[id] = Report{State: Cancelled, Words: "the scheduler does not know the job any more"}
+					states[id] = executor.Report{State: executor.Cancelled, Words: "the scheduler does not know the job any more"}
 				}
 			}
 		}
@@ -177,8 +204,11 @@ func (c *Cluster) state(ctx context.Context, id string) (rep Report, known bool)
 	return rep, known
 }
 
-// pace is the time between two queries: long jobs are asked for less often.
+// pace is the time between two queries: long jobs are asked for less often. What is watched is known here.
 func (c *Cluster) pace() time.Duration {
+	if c.config.Settings.Kind == executor.Kubernetes {
+		return 50 * time.Millisecond
+	}
 	youngest := time.Hour
 	for _, since := range c.live {
 		youngest = min(youngest, time.Since(since))

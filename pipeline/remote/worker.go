@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/remote/executor"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
@@ -22,16 +24,30 @@ import (
 // resultFile lies beside the spec.
 const resultFile = "result.json"
 
-// Work runs the block that a file describes, and writes its result beside it. An error means that there is none: the block
-// was interrupted, or its result cannot be written.
+// Work runs the block that a file describes, and writes its result beside it; or that a folder has all inputs of, and prints
+// its result. An error means that there is none: the block was interrupted, or its result cannot be written.
 func Work(ctx context.Context, path, version string) error {
 	var s Spec
-	if ok, err := readJSON(path, &s); err != nil || !ok {
+	keep := func(r Result) error { return writeJSON(filepath.Join(filepath.Dir(path), resultFile), r) }
+	if fi, err := os.Stat(path); err == nil && fi.IsDir() {
+		dir, err := os.MkdirTemp("", "kbisect-job-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if s, err = unpacked(path, dir); err != nil {
+			return err
+		}
+		keep = func(r Result) error { return r.print(os.Stdout) }
+	} else if ok, err := readJSON(path, &s); err != nil || !ok {
 		return cmp.Or(err, fmt.Errorf("%s does not exist\nhint: kbisect run --executor writes it; a job's node must see the same folder", path))
 	}
 	res := Result{Node: node(), Job: os.Getenv("SLURM_JOB_ID")}
-	if device := os.Getenv("CUDA_VISIBLE_DEVICES"); device != "" {
-		res.Devices = []string{device}
+	for _, variable := range []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"} {
+		// Images set all by themselves, and void is how a container says that a device comes in another way.
+		if device := os.Getenv(variable); len(res.Devices) == 0 && !slices.Contains([]string{"", "all", "void", "none"}, device) {
+			res.Devices = []string{device}
+		}
 	}
 	if err := s.run(ctx, version, &res); err != nil {
 		if ctx.Err() != nil { // it was told to end: it has shown nothing
@@ -43,19 +59,19 @@ func Work(ctx context.Context, path, version string) error {
 			res.Infra = err.Error()
 		}
 	}
-	return writeJSON(filepath.Join(filepath.Dir(path), resultFile), res)
+	return keep(res)
 }
 
 // node is the name of this machine for the scheduler, or its own.
 func node() string {
 	host, _ := os.Hostname()
-	return cmp.Or(os.Getenv("SLURMD_NODENAME"), host)
+	return cmp.Or(os.Getenv("SLURMD_NODENAME"), os.Getenv(executor.NodeVariable), host)
 }
 
 // correctable reports an error that the user can correct, and not the machine's fault.
 func correctable(err error) bool {
 	var command *trial.CommandError
-	var refused *RefusedError
+	var refused *executor.RefusedError
 	return errors.As(err, &command) || errors.As(err, &refused) || workspace.Refused(err)
 }
 
@@ -66,8 +82,8 @@ func (s Spec) run(ctx context.Context, version string, res *Result) error {
 	case err != nil:
 		return err
 	case digest != s.Digest:
-		return &RefusedError{fmt.Sprintf("the job runs kbisect %s (%.12s), and the search kbisect %s (%.12s)\nhint: they must be the same program: let the job run {program}, or install it on both sides", version, digest, s.Version, s.Digest)}
-	case s.Device && len(res.Devices) == 0:
+		return &executor.RefusedError{Why: fmt.Sprintf("the job runs kbisect %s (%.12s), and the search kbisect %s (%.12s)\nhint: they must be the same program: let the job run {program}, or install it on both sides", version, digest, s.Version, s.Digest)}
+	case s.Device && len(res.Devices) == 0 && !deviceFiles():
 		return errors.New("the job was given no device: CUDA_VISIBLE_DEVICES is empty")
 	case s.Check:
 		return nil
@@ -96,6 +112,16 @@ func (s Spec) run(ctx context.Context, version string, res *Result) error {
 		res.Devices = []string{d.Device().UUID}
 	}
 	return err
+}
+
+// deviceFiles reports those of a device in a pod, which sees no others.
+func deviceFiles() bool {
+	for _, pattern := range []string{"/dev/nvidia[0-9]*", "/dev/kfd"} {
+		if found, _ := filepath.Glob(pattern); len(found) > 0 && os.Getenv(executor.NodeVariable) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // pipeline makes the pipeline of a block. It works on a disk of the node's own.

@@ -299,12 +299,22 @@ func (g *gitcmd) promisor(ctx context.Context) string {
 // Mirror makes dir a bare copy of a repository, with these commits whether references lead to them or not, or brings the
 // copy that is there up to date.
 func Mirror(ctx context.Context, r *Repo, dir string, commits ...string) error {
+	return copyInto(ctx, r, dir, []string{"--prune", "--update-shallow"}, []string{"+refs/*:refs/*"}, commits)
+}
+
+// Extract makes dir a bare repository of these commits alone, in one pack, without what came before them.
+func Extract(ctx context.Context, r *Repo, dir string, commits ...string) error {
+	return copyInto(ctx, r, dir, []string{"--depth=1", "--no-tags", "--keep"}, nil, commits)
+}
+
+func copyInto(ctx context.Context, r *Repo, dir string, options, refs, commits []string) error {
 	to := layout{gitDir: dir, commonDir: dir}
 	format, err := runGit(ctx, r.layout, nil, "rev-parse", "--show-object-format")
 	if err = errors.Join(err, os.MkdirAll(dir, 0o700)); err == nil {
-		_, err = runGit(ctx, to, nil, "init", "--quiet", "--bare", "--object-format="+strings.TrimSpace(format))
+		_, err = runGit(ctx, to, nil, "init", "--quiet", "--bare", "--template=", "--object-format="+strings.TrimSpace(format))
 	}
-	args := []string{"fetch", "--quiet", "--prune", "--no-write-fetch-head", "--update-shallow", "--no-recurse-submodules", r.commonDir, "+refs/*:refs/*"}
+	args := append([]string{"fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules"}, options...)
+	args = append(append(args, r.commonDir), refs...)
 	for _, id := range commits {
 		args = append(args, "+"+id+":refs/kbisect/"+id)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline"
-	"github.com/kbisect/kbisect/pipeline/remote"
+	"github.com/kbisect/kbisect/pipeline/remote/executor"
 	"github.com/kbisect/kbisect/pipeline/source/owner"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
@@ -37,7 +37,7 @@ type Config struct {
 	Judge      judgeConfig
 	Device     deviceConfig
 	Cost       costConfig
-	Executor   remote.Settings
+	Executor   executor.Settings
 	Flags      []Flag
 	Hypotheses []Hypothesis
 	Warnings   []string // what is allowed but looks like a mistake, with file and line

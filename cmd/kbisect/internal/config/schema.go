@@ -38,16 +38,17 @@ func PhaseNames() []string {
 func schema() map[string][]string {
 	metric := []string{"name", "unit", "better", "from", "pattern", "file", "case"}
 	return map[string][]string{
-		"":           {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "executor", "flag", "hypothesis"},
-		"task":       {"problem", "mode", "submission", "reference", "cases"},
-		"build":      {"command", "limit", "memory", "jobs", "outputs", "incremental", "sources", "options"},
-		"run":        {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "workspace", "sandbox", "network", "learn"},
-		"metric":     metric,
-		"metrics":    metric,
-		"judge":      {"effect", "error"},
-		"device":     {"gpus"},
-		"cost":       {"gpu_hour"},
-		"executor":   {"kind", "jobs", "shared", "partition", "account", "qos", "gres", "constraint", "time", "options", "submit", "state", "cancel"},
+		"":        {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "executor", "flag", "hypothesis"},
+		"task":    {"problem", "mode", "submission", "reference", "cases"},
+		"build":   {"command", "limit", "memory", "jobs", "outputs", "incremental", "sources", "options"},
+		"run":     {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "workspace", "sandbox", "network", "learn"},
+		"metric":  metric,
+		"metrics": metric,
+		"judge":   {"effect", "error"},
+		"device":  {"gpus"},
+		"cost":    {"gpu_hour"},
+		"executor": {"kind", "jobs", "shared", "transport", "partition", "account", "qos", "gres", "constraint", "time", "options",
+			"context", "namespace", "image", "resources", "node_selector", "tolerations", "volumes", "service_account", "queue", "pod_template", "submit", "state", "cancel"},
 		"flag":       {"name", "values", "bad", "ordered", "env", "define", "arg", "option", "requires", "excludes", "parts"},
 		"hypothesis": {"name", "claim"},
 	}

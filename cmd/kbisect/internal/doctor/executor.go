@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/remote"
+	"github.com/kbisect/kbisect/pipeline/remote/executor"
 )
 
 // jobLimit is how long the job of [Executor] may wait and run.
@@ -25,7 +26,7 @@ func Executor(ctx context.Context, out io.Writer, version, dir, configFile strin
 	defer s.close()
 	settings := s.config.Executor
 	if _, err := exec.LookPath("sbatch"); err == nil && !settings.Away() {
-		settings.Kind = remote.Slurm
+		settings.Kind = executor.Slurm
 	}
 	say := func(name string, f Finding) bool {
 		f.print(out, name, len("shared folder"))
@@ -57,13 +58,21 @@ func Executor(ctx context.Context, out io.Writer, version, dir, configFile strin
 		return say("scheduler", problemOf(err))
 	}
 	say("scheduler", passed("%s answers", answer))
-	say("shared folder", passed("%s", c.Folder()))
+	if settings.Streams() {
+		say("shared folder", passed("none: what a job needs is in it"))
+	} else {
+		say("shared folder", passed("%s", c.Folder()))
+	}
 	soon, cancel := context.WithTimeout(ctx, jobLimit)
 	defer cancel()
 	began := time.Now()
+	keys := "partition, account, qos, gres and constraint"
+	if settings.Kind == executor.Kubernetes {
+		keys = "namespace, image, resources, node_selector, tolerations and volumes"
+	}
 	res, err := c.Check(soon)
 	if err != nil {
-		return say("job", problemOf(fmt.Errorf("%w\nhint: the job ran kbisect from the shared folder: every node must see it; partition, account, qos, gres and constraint are keys of [executor] (kbisect help clusters)", err)))
+		return say("job", problemOf(fmt.Errorf("%w\nhint: %s are keys of [executor] (kbisect help clusters)", err, keys)))
 	}
 	device := "; it asked for no device"
 	if len(res.Devices) > 0 {

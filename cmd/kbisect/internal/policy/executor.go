@@ -10,7 +10,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
-	"github.com/kbisect/kbisect/pipeline/remote"
+	"github.com/kbisect/kbisect/pipeline/remote/executor"
 )
 
 // executor settles where trials are made: --executor names a kind, for which kbisect.toml, also beside a command of the user's,
@@ -30,7 +30,7 @@ func (r *reader) executor() error {
 		}
 	}
 	if kind != "" && kind != p.Executor.Kind {
-		if p.Executor.Away() && kind != remote.Local {
+		if p.Executor.Away() && kind != executor.Local {
 			return exit.Usagef("--executor %s: [executor] in %s is of kind %s\nhint: --executor local runs here", kind, r.file(), p.Executor.Kind)
 		}
 		p.Executor.Kind = kind
@@ -42,11 +42,13 @@ func (r *reader) executor() error {
 		if kind != "" {
 			return exit.Usagef("kbisect %s launches on this machine; --executor %s is for run, compare, gate and measure", r.q.Name, kind)
 		}
-		p.Executor.Kind = remote.Local
+		p.Executor.Kind = executor.Local
 		r.warnNow(fmt.Sprintf("kbisect %s launches on this machine: [executor] is for run, compare, gate and measure", r.q.Name))
 		return nil
-	case p.Executor.Kind == remote.Command && len(p.Executor.Submit) == 0:
+	case p.Executor.Kind == executor.Command && len(p.Executor.Submit) == 0:
 		return exit.Usagef("--executor %s: [executor] in kbisect.toml has no submit, state and cancel", kind)
+	case p.Executor.Kind == executor.Kubernetes && p.Executor.Image == "" && p.Executor.PodTemplate == "":
+		return exit.Usagef("--executor %s: [executor] in kbisect.toml names no image", kind)
 	case p.Plan.InWorktree:
 		return exit.Usagef("--in-worktree makes candidates a part of the repository, which jobs do not write\nhint: --executor local runs here")
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline"
-	"github.com/kbisect/kbisect/pipeline/remote"
+	"github.com/kbisect/kbisect/pipeline/remote/executor"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
@@ -68,7 +68,7 @@ type Policy struct {
 	Sandbox     bool // builds and launches run in a sandbox
 	Network     bool // which has the network
 	GPUHour     float64
-	Executor    remote.Settings // where trials are made
+	Executor    executor.Settings // where trials are made
 	Warnings    []string
 	Dirty       bool                      // the work tree has changes that nothing is launched of
 	Fresh       bool                      // use no answer and no launch of earlier sessions

@@ -34,6 +34,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/remote"
+	"github.com/kbisect/kbisect/pipeline/remote/executor"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -395,7 +396,7 @@ func Mistake(err error) bool {
 	var command *trial.CommandError
 	var unsupported *source.UnsupportedError
 	var missing *source.MissingError
-	var refused *remote.RefusedError
+	var refused *executor.RefusedError
 	return errors.As(err, &command) || errors.As(err, &refused) || errors.As(err, &unsupported) || errors.As(err, &missing)
 }
 

@@ -1,4 +1,4 @@
-package remote
+package executor
 
 import (
 	"context"
@@ -57,7 +57,7 @@ func (x *commands) States(ctx context.Context, ids []string) (map[string]Report,
 			return nil, fmt.Errorf("[executor] state printed %q; expected pending, running, done, failed or lost", word)
 		}
 		all[id] = Report{State: state, Words: word}
-		if state.ended() {
+		if state.Ended() {
 			x.forget(id)
 		}
 	}

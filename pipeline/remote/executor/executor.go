@@ -1,4 +1,5 @@
-package remote
+// Package executor has the schedulers that make jobs of blocks: Slurm, Kubernetes, or three commands of the user's.
+package executor
 
 import (
 	"bytes"
@@ -16,9 +17,10 @@ import (
 
 // The kinds of executors. Local is none: trials are made by this process.
 const (
-	Local   = "local"
-	Slurm   = "slurm"
-	Command = "command"
+	Local      = "local"
+	Slurm      = "slurm"
+	Kubernetes = "kubernetes"
+	Command    = "command"
 )
 
 // Settings say where blocks run, as the user gives them.
@@ -26,11 +28,18 @@ type Settings struct {
 	Kind   string
 	Jobs   int    // at a time; 0 is the default
 	Shared string // folder that both sides see; "": the user's cache folder
+	Stream bool   // nothing is shared: all that a job needs is in it
 
 	// Of Slurm, as sbatch takes them.
 	Partition, Account, QOS, Gres, Constraint string
 	Time                                      time.Duration // limit of a job; 0: what its phases need
 	Options                                   []string
+
+	// Of Kubernetes, where what is not said is as in the template, a file. Volumes are CLAIM:PATH, tolerations
+	// KEY[=VALUE][:EFFECT].
+	Context, Namespace, Image, ServiceAccount, Queue, PodTemplate string
+	Resources, NodeSelector                                       map[string]string
+	Tolerations, Volumes                                          []string
 
 	// Of a command, as argument lists, see [commands].
 	Submit, State, Cancel []string
@@ -43,7 +52,17 @@ func (s Settings) Away() bool { return s.Kind != "" && s.Kind != Local }
 func (s Settings) Width() int { return cmp.Or(s.Jobs, 4) }
 
 // Device reports that a job asks for a device, and so should have one.
-func (s Settings) Device() bool { return strings.Contains(s.Gres, "gpu") }
+func (s Settings) Device() bool {
+	for name := range s.Resources {
+		if strings.Contains(name, "gpu") {
+			return true
+		}
+	}
+	return strings.Contains(s.Gres, "gpu")
+}
+
+// Streams reports that nothing is shared.
+func (s Settings) Streams() bool { return s.Kind == Kubernetes && (s.Stream || s.Shared == "") }
 
 // State is what a scheduler says of a job. It is only a hint: what a job came to stands in its result.
 type State string
@@ -58,10 +77,12 @@ const (
 	Cancelled State = "cancelled" // by somebody, or for the sake of another job
 	Late      State = "late"      // the scheduler's limit ended it
 	TooLarge  State = "out of memory"
+	// Unstartable is a job whose image cannot be had, or whose container cannot be made: the machine's fault, or the user's.
+	Unstartable State = "unstartable"
 )
 
-// ended reports that a job will not run any more.
-func (s State) ended() bool { return s != Pending && s != Running }
+// Ended reports that a job will not run any more.
+func (s State) Ended() bool { return s != Pending && s != Running }
 
 // Report is what a scheduler says of a job.
 type Report struct {
@@ -78,7 +99,8 @@ type Job struct {
 	Spec    string // file that says what to do
 	Output  string // file for the output
 	Fence   time.Duration
-	Exclude []string // nodes where it must not run
+	Exclude []string // nodes where it should not run
+	Inputs  []byte   // all that it needs, where nothing is shared
 	Again   bool     // it may have been submitted before: one that waits or runs is taken for it
 }
 
@@ -93,14 +115,20 @@ type Executor interface {
 	Version(ctx context.Context) (string, error)
 }
 
+// Logger is an executor whose jobs may share nothing with this machine.
+type Logger interface {
+	// Log is what a job that ended has printed, nil where nobody knows any more.
+	Log(ctx context.Context, id string) ([]byte, error)
+}
+
 // RefusedError says that a block will not run as it is asked for, and that the user can correct that.
 type RefusedError struct{ Why string }
 
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Why }
 
-// newExecutor is the executor of these settings.
-func newExecutor(s Settings) (Executor, error) {
+// New is the executor of these settings, for jobs that have the name of a session in common.
+func New(s Settings, session string) (Executor, error) {
 	switch s.Kind {
 	case Slurm:
 		for _, tool := range []string{"sbatch", "squeue", "scancel"} {
@@ -109,6 +137,8 @@ func newExecutor(s Settings) (Executor, error) {
 			}
 		}
 		return slurm{s}, nil
+	case Kubernetes:
+		return newKubernetes(s, session)
 	case Command:
 		return &commands{settings: s, live: map[string]bool{}}, nil
 	}

@@ -1,0 +1,218 @@
+package remote
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/pipeline/remote/executor"
+	"github.com/kbisect/kbisect/pipeline/source"
+)
+
+// Where nothing is shared, a job has all it needs in it, as a tar of
+//
+//	spec.json    paths in it are relative
+//	repo.git     its commits alone, as git packs them: they are compressed then
+//	made.json    a commit that exists in memory alone
+//
+// The result is the last line that the job prints.
+const (
+	specFile, repoFolder, madeFile = "spec.json", "repo.git", "made.json"
+
+	mostKept = 1 << 20 // bytes of the log of a launch
+
+	resultMark = "kbisect-result "
+)
+
+// pack packs a block. Its folder is scratch.
+func pack(ctx context.Context, repo *source.Repo, s Spec, scratch string) ([]byte, error) {
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(scratch)
+	if !s.Check {
+		var commits []string
+		need := func(ids ...string) {
+			for _, id := range ids {
+				if !slices.Contains(commits, id) {
+					commits = append(commits, id)
+				}
+			}
+		}
+		if made, ok := source.MadeOf(repo, s.Request.Candidate.Commit); ok {
+			need(made.Sides...)
+			if err := writeJSON(filepath.Join(scratch, madeFile), made); err != nil {
+				return nil, err
+			}
+			s.Made = madeFile
+		} else {
+			need(s.Request.Candidate.Commit)
+		}
+		if s.Reference != nil {
+			need(s.Reference.Candidate.Commit)
+		}
+		if err := source.Extract(ctx, repo, filepath.Join(scratch, repoFolder), commits...); err != nil {
+			return nil, err
+		}
+	}
+	s.Repo, s.Cache, s.Logs = repoFolder, "builds", "logs"
+	if err := writeJSON(filepath.Join(scratch, specFile), s); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	if err := errors.Join(w.AddFS(os.DirFS(scratch)), w.Close()); err != nil {
+		return nil, err
+	}
+	if out.Len() > executor.MostInputs {
+		return nil, &executor.RefusedError{Why: fmt.Sprintf("the sources of %s take %d MB, and a job carries at most %d MB\nhint: transport = \"shared\" and a volume that this machine sees, too (kbisect help clusters)", s.Request.Candidate.Brief(), out.Len()>>20, executor.MostInputs>>20)}
+	}
+	return out.Bytes(), nil
+}
+
+// unpacked puts the pieces of a folder together, in a folder of this job's own, and reads what is to be done there.
+func unpacked(pieces, into string) (s Spec, err error) {
+	names, err := filepath.Glob(filepath.Join(pieces, "[0-9][0-9][0-9]"))
+	if err != nil || len(names) == 0 {
+		return s, fmt.Errorf("%s holds no inputs", pieces)
+	}
+	var readers []io.Reader
+	for _, name := range names { // sorted
+		f, err := os.Open(name)
+		if err != nil {
+			return s, err
+		}
+		defer f.Close()
+		readers = append(readers, f)
+	}
+	if err := untar(io.MultiReader(readers...), into); err != nil {
+		return s, fmt.Errorf("unpacking %s: %w", pieces, err)
+	}
+	if ok, err := readJSON(filepath.Join(into, specFile), &s); err != nil || !ok {
+		return s, errors.Join(err, fmt.Errorf("%s has no %s", pieces, specFile))
+	}
+	for _, path := range []*string{&s.Repo, &s.Made, &s.Cache, &s.Logs} {
+		if *path != "" {
+			*path = filepath.Join(into, *path)
+		}
+	}
+	return s, nil
+}
+
+// untar writes the files and folders of an archive, which reach nothing outside of a folder.
+func untar(r io.Reader, into string) error {
+	root, err := os.OpenRoot(into)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for t := tar.NewReader(r); ; {
+		h, err := t.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = root.MkdirAll(filepath.Clean(h.Name), 0o700)
+		case tar.TypeReg:
+			var f *os.File
+			if f, err = root.OpenFile(filepath.Clean(h.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+				_, err = io.Copy(f, t)
+				err = errors.Join(err, f.Close())
+			}
+		default:
+			err = fmt.Errorf("%s: neither a file nor a folder", h.Name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// printed is what a job that shares nothing hands back.
+type printed struct {
+	Result Result
+	Log    []byte // of the launch, its end
+}
+
+// print is a result as the last line of a job.
+func (r Result) print(w io.Writer) error {
+	p := printed{Result: r}
+	if r.Outcome.Log != "" {
+		data, err := os.ReadFile(r.Outcome.Log)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		p.Log = data[max(0, len(data)-mostKept):]
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	var line bytes.Buffer
+	line.WriteString("\n" + resultMark)
+	b := base64.NewEncoder(base64.StdEncoding, &line)
+	z := gzip.NewWriter(b)
+	_, err = z.Write(data)
+	if err = errors.Join(err, z.Close(), b.Close()); err != nil {
+		return err
+	}
+	line.WriteString("\n")
+	_, err = w.Write(line.Bytes())
+	return err
+}
+
+// unprinted puts what a job printed where a job that shares a folder would have put it: its result, if there is one, and
+// its output.
+func unprinted(out []byte, j executor.Job) error {
+	p, rest, err := parsePrinted(out)
+	if err != nil {
+		return fmt.Errorf("the result of job %s: %w", j.Name, err)
+	}
+	dir := filepath.Dir(j.Spec)
+	if err := write(j.Output, 0o600, bytes.NewReader(rest)); err != nil || p == nil {
+		return err
+	}
+	if p.Result.Outcome.Log != "" {
+		p.Result.Outcome.Log = filepath.Join(dir, filepath.Base(p.Result.Outcome.Log))
+		if err := write(p.Result.Outcome.Log, 0o600, bytes.NewReader(p.Log)); err != nil {
+			return err
+		}
+	}
+	return writeJSON(filepath.Join(dir, resultFile), p.Result)
+}
+
+// parsePrinted finds the result at the end of what a job printed, nil if it does not end so.
+func parsePrinted(out []byte) (p *printed, rest []byte, err error) {
+	at := bytes.LastIndex(out, []byte("\n"+resultMark))
+	if at < 0 || !bytes.HasSuffix(out, []byte("\n")) {
+		return nil, out, nil
+	}
+	line := string(out[at+1+len(resultMark):])
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(strings.TrimSuffix(line, "\n"))))
+	if err != nil {
+		return nil, out, err
+	}
+	data, err := io.ReadAll(io.LimitReader(z, executor.MostLog))
+	if err == nil {
+		err = json.Unmarshal(data, &p)
+	}
+	if err != nil || p == nil {
+		return nil, out, err
+	}
+	return p, out[:at], nil
+}
