@@ -47,7 +47,7 @@ kernels/metrics: bisect bisect/metric kernels/protocol
 kernels/lazy:
 kernels/protocol: bisect bisect/metric kernels/lazy
 pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
-pipeline/cache: bisect/hint
+pipeline/cache: bisect/hint pipeline/folder
 pipeline/capacity: pipeline/proc
 pipeline/folder:
 pipeline/gpu:

@@ -24,16 +24,6 @@ type Cache struct {
 	damaged atomic.Int64
 }
 
-// An Entry describes one cached build.
-type Entry struct {
-	Key     string
-	Digest  string            // the output identity: SHA-256 over paths, modes, link targets and contents
-	Files   int               // regular files
-	Bytes   int64             // their sizes
-	Created time.Time         // when it was put
-	Meta    map[string]string // the caller's facts about the build
-}
-
 // Stats describes the cache as a whole.
 type Stats struct {
 	Dir     string

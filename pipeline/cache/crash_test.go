@@ -24,14 +24,14 @@ func TestDamage(t *testing.T) {
 	c := open(t, dir)
 	hits, misses := 0, 0
 	for round := range 300 {
-		_, err := c.Put(keyOf("k"), from, []string{"bench", "d", "l"}, nil)
+		err := c.Put(keyOf("k"), from, []string{"bench", "d", "l"}, nil)
 		must(t, err)
 		var paths []string
 		must(t, files(dir, func(path string, _ fs.FileInfo) { paths = append(paths, path) }))
 		hurt(t, rnd, paths[rnd.IntN(len(paths))])
 		into := tree(t, map[string]string{"d/mine": "keep"})
 		before := list(t, into)
-		_, ok, err := c.Get(keyOf("k"), into)
+		_, ok, err := c.Get(t.Context(), keyOf("k"), into)
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
@@ -90,7 +90,7 @@ func TestConcurrent(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(uint64(w), 0))
 			for range 40 {
 				i := rnd.IntN(len(froms))
-				if _, err := c.Put(keyOf(fmt.Sprint(i)), froms[i], []string{"bench", "d"}, nil); err != nil {
+				if err := c.Put(keyOf(fmt.Sprint(i)), froms[i], []string{"bench", "d"}, nil); err != nil {
 					t.Error(err)
 				}
 				if rnd.IntN(10) == 0 {
@@ -98,7 +98,7 @@ func TestConcurrent(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				_, ok, err := c.Get(keyOf(fmt.Sprint(i)), into)
+				_, ok, err := c.Get(t.Context(), keyOf(fmt.Sprint(i)), into)
 				if err != nil {
 					t.Error(err)
 				}
@@ -127,7 +127,7 @@ func putForever(dir, from string) {
 				panic(err)
 			}
 		}
-		if _, err := c.Put(keyOf(fmt.Sprint(i)), from, []string{"a", "b"}, nil); err != nil {
+		if err := c.Put(keyOf(fmt.Sprint(i)), from, []string{"a", "b"}, nil); err != nil {
 			panic(err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestKillInPut(t *testing.T) {
 		c := open(t, dir)
 		into := t.TempDir()
 		for i := range 40 {
-			_, ok, err := c.Get(keyOf(fmt.Sprint(i)), into)
+			_, ok, err := c.Get(t.Context(), keyOf(fmt.Sprint(i)), into)
 			must(t, err)
 			if !ok {
 				continue

@@ -1,9 +1,7 @@
 // Package cache keeps build outputs on disk, so that no candidate is built twice.
 //
-// Two identities are kept apart, as in the Go command's own cache. A key is the input
-// identity: a digest that the caller computes from what the build reads (sources,
-// command, tool chain). The digest of an [Entry] is the output identity: two keys
-// whose builds gave the same bytes have the same one.
+// A key is the identity of a build's inputs: a digest that the caller computes from what
+// the build reads (sources, command, tool chain).
 //
 //	lock                shared by readers and writers, exclusive for Trim
 //	entries/ab/abcd...  one manifest per key: the files, their modes and digests
@@ -12,7 +10,7 @@
 //
 // A manifest is written last, complete, by rename, so an interrupted [Cache.Put] leaves
 // nothing that [Cache.Get] would return. Get copies and never links, because a
-// candidate could write through a link, and verifies every byte it copies: an
+// candidate could write through a link, and verifies all that it is about to copy: an
 // entry that is damaged in any way is a miss, and is removed.
 //
 // A [Cache] is a directory. It must not know how a build is made or what is in it.

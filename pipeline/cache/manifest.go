@@ -113,18 +113,3 @@ func staysInside(path, target string) bool {
 	}
 	return filepath.IsLocal(filepath.Join(filepath.Dir(path), target))
 }
-
-// entry returns what callers see of m.
-func (m *manifest) entry() Entry {
-	e := Entry{Key: m.Key, Created: m.Created, Meta: m.Meta}
-	h := sha256.New()
-	for _, it := range m.Items {
-		fmt.Fprintf(h, "%q %s %o %d %s %q\n", it.Path, it.Type, it.Mode, it.Size, it.SHA256, it.Target)
-		if it.Type == typeFile {
-			e.Files++
-			e.Bytes += it.Size
-		}
-	}
-	e.Digest = hex.EncodeToString(h.Sum(nil))
-	return e
-}

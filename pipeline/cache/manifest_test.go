@@ -55,7 +55,7 @@ func TestForgedManifests(t *testing.T) {
 		}
 		into := tree(t, map[string]string{"out/old": "1", "beside": "2"})
 		before := list(t, into)
-		_, hit, err := c0.Get(keyOf("k"), into)
+		_, hit, err := c0.Get(t.Context(), keyOf("k"), into)
 		if err != nil || hit != (c.want == "") {
 			t.Errorf("%s: hit %v, %v", name, hit, err)
 		}
@@ -72,14 +72,14 @@ func TestForgedManifests(t *testing.T) {
 func TestKeys(t *testing.T) {
 	c := open(t, t.TempDir())
 	for _, key := range []string{"", "abc", strings.Repeat("a", 129), strings.Repeat("A", 64), "../" + keyOf("k"), keyOf("k") + "/x", strings.Repeat("g", 64)} {
-		if _, err := c.Put(key, t.TempDir(), []string{"a"}, nil); err == nil || !strings.Contains(err.Error(), "build cache: invalid key") {
+		if err := c.Put(key, t.TempDir(), []string{"a"}, nil); err == nil || !strings.Contains(err.Error(), "build cache: invalid key") {
 			t.Errorf("put %q: %v", key, err)
 		}
-		if _, hit, err := c.Get(key, t.TempDir()); err == nil || hit {
+		if _, hit, err := c.Get(t.Context(), key, t.TempDir()); err == nil || hit {
 			t.Errorf("get %q: %v %v", key, hit, err)
 		}
 	}
-	if _, err := c.Put(keyOf("k"), filepath.Join(t.TempDir(), "nowhere"), []string{"a"}, nil); !errors.Is(err, fs.ErrNotExist) {
+	if err := c.Put(keyOf("k"), filepath.Join(t.TempDir(), "nowhere"), []string{"a"}, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("from a folder that is not there: %v", err)
 	}
 }
@@ -89,7 +89,7 @@ func TestGetReplacesOtherKinds(t *testing.T) {
 	c := open(t, t.TempDir())
 	built := tree(t, map[string]string{"d/f": "1", "d/sub/g": "2", "d/link": "->f", "top": "!3"})
 	must(t, os.Chmod(built+"/d/sub", 0o555))
-	_, err := c.Put(keyOf("k"), built, []string{"d", "top"}, nil)
+	err := c.Put(keyOf("k"), built, []string{"d", "top"}, nil)
 	must(t, err)
 	want := list(t, built)
 	for name, files := range map[string]map[string]string{
@@ -106,7 +106,7 @@ func TestGetReplacesOtherKinds(t *testing.T) {
 		if err := os.Chmod(filepath.Join(into, "d"), 0o500); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
-		if _, hit, err := c.Get(keyOf("k"), into); err != nil || !hit {
+		if _, hit, err := c.Get(t.Context(), keyOf("k"), into); err != nil || !hit {
 			t.Errorf("%s: %v %v", name, hit, err)
 		}
 		if kept, err := os.ReadFile(into + "/elsewhere/f"); files["elsewhere/f"] != "" && (err != nil || string(kept) != "keep") {

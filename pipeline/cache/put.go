@@ -26,32 +26,32 @@ var errEscape = errors.New("leads out of the build directory")
 //
 // A missing output is an error that names it and wraps [fs.ErrNotExist]; one that
 // leads out of fromDir is refused.
-func (c *Cache) Put(key, fromDir string, outputs []string, meta map[string]string) (Entry, error) {
+func (c *Cache) Put(key, fromDir string, outputs []string, meta map[string]string) error {
 	if err := checkKey(key); err != nil {
-		return Entry{}, err
+		return err
 	}
 	root, err := os.OpenRoot(fromDir)
 	if err != nil {
-		return Entry{}, fmt.Errorf("cache the build %.12s: %w", key, err)
+		return fmt.Errorf("cache the build %.12s: %w", key, err)
 	}
 	defer root.Close()
 	unlock, err := c.lock(unix.LOCK_SH)
 	if err != nil {
-		return Entry{}, err
+		return err
 	}
 	defer unlock()
 	m, err := c.collect(root, key, outputs, meta)
 	if err != nil {
-		return Entry{}, fmt.Errorf("cache the build %.12s: %w%s", key, err, hintFor(err))
+		return fmt.Errorf("cache the build %.12s: %w%s", key, err, hintFor(err))
 	}
 	data, err := m.encode()
 	if err == nil {
 		err = c.writeFile(c.entryPath(key), data)
 	}
 	if err != nil {
-		return Entry{}, fmt.Errorf("cache the build %.12s: %w%s", key, err, hintFor(err))
+		return fmt.Errorf("cache the build %.12s: %w%s", key, err, hintFor(err))
 	}
-	return m.entry(), nil
+	return nil
 }
 
 // collect stores the contents of the outputs and returns their manifest.
@@ -211,9 +211,6 @@ func (k *collector) dir(path string, fi fs.FileInfo, depth int) error {
 		return err
 	}
 	for _, d := range list {
-		if strings.HasPrefix(d.Name(), stagePrefix) {
-			continue // of a restorer that was killed
-		}
 		if err := k.leaf(filepath.Join(path, d.Name()), depth); err != nil {
 			return err
 		}

@@ -181,10 +181,10 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	defer func() { rest() }()
 	key := j.cacheKey(w)
 	if key != "" && !j.Clean {
-		if kept, hit, err := p.Cache.Get(key, w.Dir); err != nil {
+		if kept, hit, err := p.Cache.Get(ctx, key, w.Dir); err != nil {
 			p.Log.Warn("build cache", "err", err)
 		} else if hit {
-			w.Contents.Facts = factsOf(kept.Meta)
+			w.Contents.Facts = factsOf(kept)
 			w.Notes.Add(w.Contents.Facts.Opened, len(w.Contents.Facts.Opened) > 0)
 			o.CacheHit = true
 			return b, nil
@@ -233,7 +233,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	}
 	if key != "" {
 		meta := map[string]string{"commit": r.Candidate.Commit, "candidate": r.Candidate.String(), metaFacts: asJSON(w.Contents.Facts)}
-		if _, err := p.Cache.Put(key, w.Dir, p.Plan.Outputs, meta); err != nil {
+		if err := p.Cache.Put(key, w.Dir, p.Plan.Outputs, meta); err != nil {
 			p.Log.Warn("build cache", "err", err)
 		}
 	}
