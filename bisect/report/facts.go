@@ -23,6 +23,9 @@ type Command struct {
 	Argv []string `json:"argv"`
 }
 
+// Line is the command as it is typed into a shell.
+func (c Command) Line() string { return words.Shell(c.Argv) }
+
 // Measured is what was launched, and the number that the result is about.
 type Measured struct {
 	Command   []string `json:"command"`
@@ -185,9 +188,11 @@ func Next(d Document, l Ledger) (out []Command) {
 			}
 		case bisect.Interrupted, bisect.Broken:
 			add("continues where this stopped", l.Call.Line("run", "--resume")...)
-		case bisect.Inconclusive:
-			if d.Spent {
+		case bisect.Inconclusive, bisect.NoDifference:
+			if d.Spent && d.Result == bisect.Inconclusive {
 				add("continues where this stopped", l.Call.Line("run", "--resume", "--budget", "10m")...)
+			} else if d.Ends.Bad != "" {
+				out = append(out, unsettled(d, l))
 			}
 		}
 		return every(d.Session)
@@ -196,6 +201,8 @@ func Next(d Document, l Ledger) (out []Command) {
 		switch {
 		case d.Result == GateRegression && d.FlagsDiffer():
 			again("which flags, and what you can keep", "run", "--axis", "flags", "--bad", words.Short(d.B.Commit))
+		case d.Result == GateOpen:
+			return append(d.settle(l, "compare", d.A.Revision, d.B.Revision), out...)
 		case d.Result == GateRegression && d.A.Commit != d.B.Commit:
 			again("which commit between them it was", "run", "--good", d.A.Revision, "--bad", d.B.Revision)
 		}
@@ -217,8 +224,8 @@ func Next(d Document, l Ledger) (out []Command) {
 		if regression && d.Failure == nil {
 			gate("if it is intended: records it in the repository", "--accept", "REASON")
 		}
-		if d.Result == GateOpen && d.BudgetOver {
-			gate("or a larger --effect", "--budget", "30m")
+		if d.Result == GateOpen {
+			out = append(out, d.settle(l, append([]string{"gate"}, l.Call.Base()...)...)...)
 		}
 		return every(*d.Session)
 	case *Measurement:
@@ -227,6 +234,48 @@ func Next(d Document, l Ledger) (out []Command) {
 		return every(d.Session)
 	}
 	return []Command{}
+}
+
+// unsettled is what is likeliest to help where a search ended without an answer: a look at the suspects or at the ends,
+// other ends, or more launches of them.
+func unsettled(d *Search, l Ledger) Command {
+	good, bad := words.Short(d.Ends.Good), words.Short(d.Ends.Bad)
+	launched, failed := map[bisect.Purpose]int{}, map[bisect.Purpose]bool{}
+	for _, x := range l.Launches {
+		launched[x.Purpose]++
+		failed[x.Purpose] = failed[x.Purpose] || x.Outcome.Class != bisect.OK
+	}
+	onWall := []string{"run", "--find", "slow", "--metric", "wall", "--bad", bad}
+	switch n := len(d.Suspects); {
+	case n > 0 && d.Result == bisect.Inconclusive:
+		const most = 5
+		show := []string{"git", "show", "--stat"}
+		for _, s := range d.Suspects[:min(n, most)] {
+			show = append(show, words.Short(s.Commit))
+		}
+		return Command{"what the suspects change", show}
+	case good == "", failed[bisect.EndGood] && (failed[bisect.EndBad] || launched[bisect.EndBad] == 0):
+		return Command{"looks for a commit that passes", l.Call.Again("run", "--find-good", "--bad", bad)}
+	case (failed[bisect.EndGood] || failed[bisect.EndBad]) && d.Axis == AxisHistory:
+		return Command{"what both ends do and print", l.Call.Again("try", "--good", good, "--bad", bad)}
+	case d.Axis == AxisFlags:
+		return Command{"compares the time of the whole run", l.Call.Again(append(onWall, "--axis", d.Axis)...)}
+	case launched[bisect.EndGood] == 1 && d.Result == bisect.NoDifference:
+		return Command{"compares the time of the whole run", l.Call.Again(append(onWall, "--good", good)...)}
+	}
+	return Command{"launches both until a change is shown or ruled out", l.Call.Again("compare", good, bad)}
+}
+
+// settle is what may lead to a verdict where there is none. Where launches failed, or sent no numbers, they are to be
+// looked at instead.
+func (s Compared) settle(l Ledger, again ...string) []Command {
+	switch {
+	case s.BudgetOver:
+		return []Command{{"or a larger --effect", l.Call.Again(append(again, "--budget", "30m")...)}}
+	case s.Hopeless:
+		return []Command{{"what makes the times vary", l.Call.Again("doctor", "--noise")}}
+	}
+	return nil
 }
 
 // outputFile is the file that keeps the output of the last launch in which a culprit showed what it is blamed for, and

@@ -21,6 +21,8 @@ type Sets struct {
 	Hunks  []Hunk                           // by atom; nil for flags
 	Levels map[string]float64               // of timed sets, by key: the median of the metric
 
+	Setting func(sets.Set) *Setting // what makes a program run with a set of flags; nil for hunks
+
 	Off       bool                             // guilty sets are of what is turned off
 	WordsOff  func(sets.Set) string            // such a set for people
 	AssignOff func(sets.Set) map[string]string // its flags at their base; nil for hunks
@@ -119,6 +121,15 @@ type SafeSet struct {
 	Maximum   bool               `json:"maximum"`
 	Maximal   bool               `json:"maximal"`
 	Confirmed bool               `json:"confirmed"`
+	Setting   *Setting           `json:"setting"` // null for hunks
+}
+
+// Setting is what to give to a build and a run outside kbisect for a set of flags: all of them, also those at their base.
+type Setting struct {
+	Env     []string `json:"env"`     // NAME=value
+	Args    []string `json:"args"`    // of the run
+	Compile []string `json:"compile"` // macros and options for the compiler
+	Flags   string   `json:"flags"`   // as kbisect takes them, behind a revision and a colon
 }
 
 // SlowSet is slow without showing the complaint, a time-out.
@@ -291,6 +302,9 @@ func (s *Sets) safe(x sets.Safe) SafeSet {
 		if v, ok := s.Levels[x.Atoms.Key()]; ok {
 			out.Metric[x.Effect.Metric] = v
 		}
+	}
+	if s.Setting != nil {
+		out.Setting = s.Setting(x.Atoms)
 	}
 	return out
 }

@@ -107,6 +107,9 @@ func TestProgressOfSets(t *testing.T) {
 	if code != exit.OK || !strings.HasPrefix(out.String(), "✗ c=1 e=1 together cause wrong results") {
 		t.Fatalf("exit %d: %s", code, out.String())
 	}
+	if setting := regexp.MustCompile(`(?m)^ +as environment\n +F_a=1 F_b=1 (F_c=0 F_d=1 F_e=1|F_c=1 F_d=1 F_e=0) F_f=1$`); !setting.MatchString(out.String()) {
+		t.Errorf("no setting to copy: %s", out.String())
+	}
 	if all, folded := strings.Count(said, "certify "), regexp.MustCompile(`certify +\d+ tests: \d+ pass, \d+ fail \| `).FindAllString(said, -1); len(folded) == 0 || len(folded) != all {
 		t.Errorf("%d lines of proofs, of which tests are counted in %q", all, folded)
 	}

@@ -35,7 +35,7 @@ func said(p Page) string {
 		}
 	}
 	for _, c := range p.Next {
-		out = append(out, c.Line+" # "+c.Why)
+		out = append(out, c.Line()+" # "+c.Why)
 	}
 	return strings.Join(append(out, p.Totals), "\n")
 }
@@ -90,5 +90,81 @@ func TestPhasesOfAComplaint(t *testing.T) {
 	d.MinimalSets[0].Phase = &load
 	if text := said(New(d, report.Ledger{})); !strings.Contains(text, "complaint: timeout in load\n") {
 		t.Error(text)
+	}
+}
+
+// TestNoAnswerSaysWhyAndWhatNext: however a search, a comparison or a gate ends without an answer, the answer says why, and
+// below it stands a command that may lead to one.
+func TestNoAnswerSaysWhyAndWhatNext(t *testing.T) {
+	launch := func(why bisect.Purpose, class bisect.Class) report.Launch {
+		return samples.Launch(samples.GoodID, why, bisect.Outcome{Class: class})
+	}
+	of := func(good, bad bisect.Class) (out []report.Launch) {
+		if out = append(out, launch(bisect.EndGood, good)); bad != "" {
+			out = append(out, launch(bisect.EndBad, bad))
+		}
+		return out
+	}
+	ok, slow := bisect.OK, append(of(bisect.OK, bisect.OK), of(bisect.OK, bisect.OK)...)
+	suspects := []bisect.SuspectCommit{{Commit: samples.CommitID(1), Probability: 0.5, Why: "it cannot be built"}, {Commit: samples.CommitID(2), Probability: 0.5}}
+	call := report.NewCall([]string{"kbisect"}, strings.Fields("kbisect run --good v1 -- ./t.sh"))
+	const a, b = "aaaaaaaaaa", "bbbbbbbbbb"
+	for name, c := range map[string]struct {
+		axis     string
+		finding  bisect.Finding
+		launches []report.Launch
+		want     string
+	}{
+		"neither end builds":   {"", bisect.Finding{Result: bisect.NoDifference}, of(bisect.BuildFailed, bisect.BuildFailed), "kbisect run --find-good --bad " + b + " -- ./t.sh"},
+		"the good end fails":   {"", bisect.Finding{Result: bisect.Inconclusive, Ends: bisect.Ends{Untestable: true}}, of(bisect.Crash, ""), "kbisect run --find-good --bad " + b + " -- ./t.sh"},
+		"both fail":            {"", bisect.Finding{Result: bisect.NoDifference}, of(bisect.Wrong, bisect.Wrong), "kbisect run --find-good --bad " + b + " -- ./t.sh"},
+		"swapped":              {"", bisect.Finding{Result: bisect.NoDifference}, of(bisect.Wrong, ok), "kbisect try --good " + a + " --bad " + b + " -- ./t.sh"},
+		"the bad end skips":    {"", bisect.Finding{Result: bisect.Inconclusive, Ends: bisect.Ends{Untestable: true}}, of(ok, bisect.Skip), "kbisect try --good " + a + " --bad " + b + " -- ./t.sh"},
+		"another complaint":    {"", bisect.Finding{Result: bisect.NoDifference}, of(ok, bisect.Crash), "kbisect try --good " + a + " --bad " + b + " -- ./t.sh"},
+		"both pass":            {"", bisect.Finding{Result: bisect.NoDifference}, of(ok, ok), "kbisect run --find slow --metric wall --bad " + b + " --good " + a + " -- ./t.sh"},
+		"both pass with flags": {report.AxisFlags, bisect.Finding{Result: bisect.NoDifference}, of(ok, ok), "kbisect run --find slow --metric wall --bad " + b + " --axis flags -- ./t.sh"},
+		"as fast":              {"", bisect.Finding{Result: bisect.NoDifference}, slow, "kbisect compare " + a + " " + b + " -- ./t.sh"},
+		"nothing matters":      {"", bisect.Finding{Result: bisect.NoDifference}, nil, "kbisect compare " + a + " " + b + " -- ./t.sh"},
+		"too noisy":            {"", bisect.Finding{Result: bisect.Inconclusive, Ends: bisect.Ends{Unclear: true}}, slow, "kbisect compare " + a + " " + b + " -- ./t.sh"},
+		"no good commit":       {"", bisect.Finding{Result: bisect.Inconclusive, Ends: bisect.Ends{Untestable: true}}, of(bisect.Wrong, bisect.Wrong), "kbisect run --find-good --bad " + b + " -- ./t.sh"},
+		"gradual":              {"", bisect.Finding{Result: bisect.Inconclusive, Gradual: true}, slow, "kbisect compare " + a + " " + b + " -- ./t.sh"},
+		"budget at the ends":   {"", bisect.Finding{Result: bisect.Inconclusive, Spent: true, Ends: bisect.Ends{Unclear: true}}, of(ok, ""), "kbisect run --resume --budget 10m"},
+		"budget":               {"", bisect.Finding{Result: bisect.Inconclusive, Spent: true, Suspects: suspects}, of(ok, bisect.Wrong), "kbisect run --resume --budget 10m"},
+		"two suspects":         {"", bisect.Finding{Result: bisect.Inconclusive, Suspects: suspects}, of(ok, bisect.Wrong), "git show --stat 0000000100 0000000200"},
+		"one suspect":          {"", bisect.Finding{Result: bisect.Inconclusive, Suspects: suspects[:1]}, of(ok, bisect.Wrong), "git show --stat 0000000100"},
+	} {
+		in := samples.Found()
+		c.finding.Ends.Why, c.finding.Ends.Hint = "a reason", "an advice"
+		in.Finding, in.Axis, in.Launches, in.Call = c.finding, c.axis, c.launches, call
+		if c.axis == report.AxisFlags {
+			in.Sets = &report.Sets{}
+		}
+		p := New(report.NewSearch(in), in.Ledger)
+		card := p.Cards[0]
+		if text := said(Page{Cards: p.Cards}); card.State != Unsure || !strings.Contains(text, "a reason") && len(c.finding.Suspects) == 0 && !c.finding.Gradual || !strings.Contains(text, "hint: an advice") {
+			t.Errorf("%s: %s\n%s", name, card.State, text)
+		}
+		if p.Next[0].Line() != c.want || len(p.Next) != 2 || p.Next[0].Why == "" {
+			t.Errorf("%s: %+v, want %s", name, p.Next, c.want)
+		}
+	}
+	open := samples.Contrast(report.GateOpen, "n1", 1.01)
+	for name, c := range map[string]struct {
+		change func(*report.Compared)
+		want   [2]string
+	}{
+		"budget": {func(x *report.Compared) { x.BudgetOver = true }, [2]string{"kbisect compare HEAD^ HEAD --budget 30m -- ./t.sh", "kbisect gate --budget 30m -- ./t.sh"}},
+		"noise":  {func(x *report.Compared) { x.Hopeless = true }, [2]string{"kbisect doctor --noise -- ./t.sh", "kbisect doctor --noise -- ./t.sh"}},
+		"lost":   {func(x *report.Compared) { x.Contrasts = nil }, [2]string{"kbisect show s1", "kbisect show s1"}},
+	} {
+		d, g := samples.Comparison(report.GateOpen, open), samples.Gate(report.GateOpen, 3, open)
+		c.change(&d.Compared)
+		c.change(&g.Compared)
+		d.Verdict, g.Verdict = d.Sentence(""), g.Sentence("")
+		for i, p := range []Page{New(d, report.Ledger{Call: call}), New(g, report.Ledger{Call: call})} {
+			if p.Next[0].Line() != c.want[i] || !strings.HasPrefix(p.Headline, "Cannot tell: ") {
+				t.Errorf("%s: %s, %+v, want %s", name, p.Headline, p.Next, c.want[i])
+			}
+		}
 	}
 }

@@ -242,6 +242,17 @@ func (f *finder) setRows() []Row {
 			text += ", not confirmed"
 		}
 		out.row(Row{Name: "keep", State: Good, Text: text, Copy: r.Name()})
+		if s := r.Setting; s != nil {
+			out.row(Row{Name: "keep", Text: "for kbisect, behind a revision", Copy: words.Shell([]string{s.Flags}), More: true})
+			for _, x := range []struct {
+				name string
+				argv []string
+			}{{"as environment", s.Env}, {"as arguments", s.Args}, {"as compiler options", s.Compile}} {
+				if len(x.argv) > 0 {
+					out.row(Row{Name: "keep", Text: x.name, Copy: words.Shell(x.argv)})
+				}
+			}
+		}
 	}
 	for _, c := range f.Hypotheses {
 		out.row(Row{Name: "claims", State: claimState(c.Verdict), Text: c.Name + ": " + strings.ReplaceAll(string(c.Verdict), "-", " ")})

@@ -27,7 +27,7 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	f.row(sideRow("A", l, d.A))
 	f.row(sideRow("B", l, d.B))
 	f.add("error", report.Text(d.Error))
-	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: next(d, l)}, f)
+	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: report.Next(d, l)}, f)
 	p.Sections = []Section{c.metrics(v), launched(c.names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
 	return p
 }
@@ -37,7 +37,7 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"merge base", "HEAD"}, line: d.Line}
 	session := report.Text(d.Session)
 	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
-	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: next(d, l)}, gateRows(d, l))
+	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: report.Next(d, l)}, gateRows(d, l))
 	metrics := c.metrics(v)
 	metrics.List = accepted(d)
 	p.Sections = []Section{metrics, gateSuspects(d), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}

@@ -88,7 +88,7 @@ func TestNextOfASearch(t *testing.T) {
 func lines(p Page) string {
 	var out []string
 	for _, x := range p.Next {
-		out = append(out, x.Line)
+		out = append(out, x.Line())
 	}
 	return strings.Join(out, "; ")
 }

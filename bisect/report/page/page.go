@@ -27,7 +27,7 @@ type Page struct {
 	Strip    Strip  // the range of a search over commits, where its order is known
 	Totals   string // what the job took, in a line
 	Sections []Section
-	Next     []Command // that a reader would give now
+	Next     []report.Command // that a reader would give now
 }
 
 // Fact is a name and what goes with it.
@@ -35,9 +35,6 @@ type Fact struct {
 	Name, Text string
 	Code       string // lines that it is about: text shows them, the others show the diff that holds them
 }
-
-// Command is a command line and what it is for.
-type Command struct{ Line, Why string }
 
 // Section is one topic of a page. All its parts may be missing.
 type Section struct {
@@ -228,14 +225,6 @@ func named(l report.Ledger, id string) string {
 // notes are the things to know, and nothing of them is left out.
 func notes(warnings []string) Section {
 	return Section{ID: "notes", Title: "Notes", List: warnings, Brief: true}
-}
-
-// next is what a reader would type now.
-func next(d report.Document, l report.Ledger) (out []Command) {
-	for _, c := range report.Next(d, l) {
-		out = append(out, Command{words.Shell(c.Argv), c.Why})
-	}
-	return out
 }
 
 // stateOf is the state of a verdict.

@@ -31,7 +31,7 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	f.place()
 	v, r := f.view(), f.drawn()
 	metrics := r.Metrics()
-	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals), Next: next(d, l)}
+	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals), Next: report.Next(d, l)}
 	p.Sections = []Section{
 		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), f.diff(), why(d), f.proof(r, metrics), f.certainty(), levels(d, l), f.log(r, metrics),
 		v.timeline(d.Devices), v.phases(), coldWarm(d, l), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings)}

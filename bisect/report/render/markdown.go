@@ -107,7 +107,7 @@ func coded(s string) string {
 func markdownEnd(p page.Page) string {
 	var b strings.Builder
 	for _, c := range p.Next {
-		b.WriteString(c.Line)
+		b.WriteString(c.Line())
 		if c.Why != "" {
 			b.WriteString("    # " + c.Why)
 		}

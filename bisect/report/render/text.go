@@ -61,15 +61,20 @@ func Text(w io.Writer, p page.Page, t Terminal) error {
 
 // answer is the cards in at most so many lines; 0 is any number.
 func (t Terminal) answer(p page.Page, most int) (out []string) {
-	for i, c := range p.Cards {
-		room := 0
+	const least = 3 // lines of a card
+	shown, room := len(p.Cards), 0
+	if most > 0 && shown > 1 && most < least*shown {
+		most--
+		shown = max(most/least, 1)
+	}
+	for i, c := range p.Cards[:shown] {
 		if most > 0 {
-			room = (most - len(out)) / (len(p.Cards) - i)
-			if room < 3 && len(p.Cards) > 1 {
-				return append(out[:len(out)-1], t.fit(fmt.Sprintf("and %s more, with --verbose", words.Count(len(p.Cards)-i, "culprit"))))
-			}
+			room = (most - len(out)) / (shown - i)
 		}
 		out = append(out, t.card(c, room)...)
+	}
+	if n := len(p.Cards) - shown; n > 0 {
+		out = append(out, t.fit(fmt.Sprintf("and %s more, with --verbose", words.Count(n, "culprit"))))
 	}
 	return out
 }
@@ -159,20 +164,26 @@ func (t Terminal) row(r page.Row, name string, width, code int, short bool) (out
 	return out
 }
 
+// mostNext is how many commands stand below an answer where not all is wanted.
+const mostNext = 4
+
 // end is what follows the answer: what to type next, the range in a line, and what it took.
 func (t Terminal) end(p page.Page) (out []string) {
-	name := "next"
-	for _, c := range p.Next {
-		lead := "  " + t.dim(pad(name, nameWidth, false)) + "  "
+	name, next := "next", p.Next
+	if n := len(next); n > mostNext && !t.All { // the last shows the rest
+		next = append(slices.Clone(next[:mostNext-1]), next[n-1])
+	}
+	for _, c := range next {
+		lead, room := "  "+t.dim(pad(name, nameWidth, false))+"  ", t.room(nameWidth+4)
+		lines := folded(c.Argv, room)
+		if why := "    # " + c.Why; c.Why != "" && len(lines) == 1 && utf8.RuneCountInString(lines[0]+why) <= room {
+			lines[0] += why
+		}
+		for _, line := range lines {
+			out = append(out, lead+line)
+			lead = strings.Repeat(" ", nameWidth+4)
+		}
 		name = ""
-		line := c.Line
-		if c.Why != "" {
-			line += "    # " + c.Why
-		}
-		if room := t.room(nameWidth + 4); utf8.RuneCountInString(line) > room {
-			line = c.Line // a command is not cut: it is there to be copied
-		}
-		out = append(out, lead+line)
 	}
 	if s := p.Strip; len(s.States) > 0 {
 		room := min(t.room(2), 100) - len(s.From) - len(s.To) - 2
@@ -217,7 +228,7 @@ func (t Terminal) brief(s page.Section, most int) []string {
 		}
 	}
 	for _, x := range s.Tables {
-		if room := most - len(out); !x.Detail && room > 2 {
+		if room := most - len(out) - min(len(s.List), 1); !x.Detail && room > 2 {
 			x.Notes = nil
 			if x.Most = len(x.Rows); x.Most > room-1 {
 				x.Most = room - 2 // the last line says how many there are
@@ -266,6 +277,23 @@ func wrapped(text string, width, most int) (out []string) {
 		out, text = append(out, strings.TrimRight(text[:at], " ")), strings.TrimLeft(text[at:], " ")
 	}
 	return append(out, words.Cut(text, width))
+}
+
+// folded is a command in lines that a shell joins again: it is not cut, since it is there to be copied.
+func folded(argv []string, width int) (out []string) {
+	const joint = " \\"
+	line := ""
+	for i, x := range argv {
+		switch word := words.Shell([]string{x}); {
+		case i == 0:
+			line = word
+		case utf8.RuneCountInString(line+" "+word+joint) > width:
+			out, line = append(out, line+joint), "  "+word
+		default:
+			line += " " + word
+		}
+	}
+	return append(out, line)
 }
 
 // mark is the sign of a state with a space, "" for one without.

@@ -14,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets/flags"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
+	"github.com/kbisect/kbisect/kernels"
 )
 
 // flags finds which values of flags are to blame; where both ends pass, what each flag costs.
@@ -23,7 +24,7 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 		return bisect.Finding{}, err
 	}
 	a := axis{
-		space: flags.Space, words: flags.Words, assign: flags.Away, off: flags.Bases, goal: sets.All, timed: true,
+		space: flags.Space, words: flags.Words, assign: flags.Away, off: flags.Bases, setting: func(s sets.Set) *report.Setting { return setting(x.session.Policy, flags.Text(s)) }, goal: sets.All, timed: true,
 		base: "all flags at their base", sampler: x.session.Memory, class: true, expand: flags.Expand,
 		candidate: func(s sets.Set) (bisect.Candidate, error) {
 			return bisect.Candidate{Commit: x.session.Policy.Bad, Assign: flags.Text(s)}, nil
@@ -41,6 +42,12 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 		return x.rank(ctx, a, flags, f)
 	}
 	return f, nil
+}
+
+// setting is what an assignment comes to outside kbisect.
+func setting(p *policy.Policy, assign string) *report.Setting {
+	s, _ := kernels.ParseSettings(assign, p.Carriers())
+	return &report.Setting{Env: append([]string{}, s.Apply(nil)...), Args: append([]string{}, s.Args()...), Compile: append([]string{}, s.Compile()...), Flags: assign}
 }
 
 // claims adds the hypotheses of the policy to a search; one about a value that the bad end does not have stays

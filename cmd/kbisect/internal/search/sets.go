@@ -27,6 +27,7 @@ type axis struct {
 	words     func(sets.Set) string
 	assign    func(sets.Set) map[string]string // nil for hunks
 	off       func(sets.Set) map[string]string // flags of a set at their base; nil for hunks
+	setting   func(sets.Set) *report.Setting   // likewise
 	hunks     func() []report.Hunk             // by atom; nil for flags
 	base      string                           // nothing on, in words
 	claims    []sets.Claim
@@ -96,7 +97,7 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	if f.Spent {
 		f.Warnings = append(f.Warnings, "the budget is used up: not all combinations were searched")
 	}
-	out := report.Sets{Finding: f, Base: a.base, Words: a.words, Assign: a.assign, Levels: levels}
+	out := report.Sets{Finding: f, Base: a.base, Words: a.words, Assign: a.assign, Levels: levels, Setting: a.setting}
 	if a.space = f.Space; f.Reversed {
 		reverse(&out, a)
 	}
