@@ -100,9 +100,6 @@ func (s *subject) checks() []check {
 		{"nvcc", is(config.KindNvcc) || cudaTask(cfg), 150 * time.Second, func(ctx context.Context) Finding { return nvcc(ctx, s.probe()) }},
 		{"python3", is(config.KindTorch, config.KindKernelbot), quick, toolCheck("python3", "Python", "install python3", "--version")},
 	}
-	if program := launched(cfg, s.top()); program != nil {
-		list = append(list, check{"modules", true, quick + 30*time.Second, program.modules})
-	}
 	return append(list,
 		check{"torch", is(config.KindTorch), 70 * time.Second, func(ctx context.Context) Finding { return torch(ctx, s.probe()) }},
 		check{"profilers", false, quick, profilers},
