@@ -31,12 +31,9 @@ func hookCommand() *cli.Command {
 	},
 		&cli.Command{
 			Name: "install", Usage: "install the hook beside what is there", Action: installHook,
-			Description: "An existing pre-push hook is kept and called first. Where something else manages the hooks (core.hooksPath,\n" +
-				"husky, lefthook, pre-commit), the lines to add there are printed instead, exit 2.",
-			Flags: []cli.Flag{
-				durationFlag("deadline", "a push may wait `DURATION` for this hook", "30s"),
-				&cli.BoolFlag{Name: "force", Usage: "install although lefthook or pre-commit is configured here", DisableDefaultText: true},
-			},
+			Description: "An existing pre-push hook is kept and called first. Where core.hooksPath is set, as by husky, the lines to\n" +
+				"add there are printed instead, exit 2.",
+			Flags: []cli.Flag{durationFlag("deadline", "a push may wait `DURATION` for this hook", "30s")},
 		},
 		&cli.Command{Name: "uninstall", Usage: "remove the hook and put back what was there before", Action: uninstallHook},
 		&cli.Command{
@@ -103,9 +100,9 @@ func installHook(c *cli.Context) error {
 		return err
 	}
 	defer repo.Close()
-	if m := hook.Managed(repo, dir, c.Bool("force")); m != nil {
-		fmt.Fprint(c.App.Writer, m.Snippet)
-		return exit.Usagef("nothing was installed: %s\nhint: add the lines above to %s%s", m.Why, m.File, m.Hint)
+	if file, why := hook.Managed(repo, dir); file != "" {
+		fmt.Fprint(c.App.Writer, hook.Snippet)
+		return exit.Usagef("nothing was installed: %s\nhint: add the lines above to %s, an executable that begins with #!/bin/sh", why, file)
 	}
 	binary, err := hook.OwnPath()
 	if err != nil {

@@ -57,7 +57,7 @@ type PushOptions struct {
 	Deadline time.Duration // after which the push goes on, whatever the check is doing
 	Skip     bool          // the user asks for no check
 	Dir      string        // the repository is here or above
-	Remote   string        // as git names it, "" when called by pre-commit
+	Remote   string        // as git names it
 	Refs     io.Reader     // git's lines
 	Messages io.Writer
 
@@ -83,7 +83,7 @@ type pushCheck struct {
 // CheckPush checks a push within its deadline and reports whether it is stopped. Only a regression stops it; what
 // goes wrong is a message. The error is that of an interrupt.
 func CheckPush(ctx context.Context, o PushOptions) (stopped bool, err error) {
-	refs, remote, err := readRefs(o)
+	refs, err := readPushed(o.Refs)
 	if err != nil {
 		o.passUnchecked(err)
 		return false, nil
@@ -95,7 +95,6 @@ func CheckPush(ctx context.Context, o PushOptions) (stopped bool, err error) {
 		fmt.Fprintln(o.Messages, "kbisect: KBISECT_SKIP is set: this push is not checked")
 		return false, nil
 	}
-	o.Remote = remote
 	k := &pushCheck{opts: o}
 	done := make(chan error, 1)
 	go func() { done <- k.check(ctx, refs) }()
@@ -111,16 +110,6 @@ func CheckPush(ctx context.Context, o PushOptions) (stopped bool, err error) {
 		return false, nil
 	}
 	return k.finish(), nil
-}
-
-// readRefs reads what is pushed, from git or from pre-commit. Git always names the remote, so that variables which
-// pre-commit left behind in a shell do not count.
-func readRefs(o PushOptions) (refs []pushedRef, remote string, err error) {
-	if refs, remote, ok := fromPreCommit(); ok && o.Remote == "" {
-		return refs, remote, nil
-	}
-	refs, err = readPushed(o.Refs)
-	return refs, o.Remote, err
 }
 
 // passUnchecked says why a push is not checked.

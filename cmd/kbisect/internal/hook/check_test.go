@@ -35,7 +35,6 @@ func newPusher(t *testing.T) *pusher {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
-	t.Setenv("PRE_COMMIT_REMOTE_NAME", "")
 	args := os.Args // which the store keeps, and by which a session of a push is known
 	os.Args = []string{"kbisect", "hook", "pre-push"}
 	t.Cleanup(func() { os.Args = args })
@@ -261,39 +260,5 @@ func TestFirstRegressionStopsThePush(t *testing.T) {
 	stopped, said, err := p.push(t, time.Minute, line(a, "refs/heads/one", base), line(b, "refs/heads/two", base))
 	if !stopped || err != nil || !strings.Contains(said, "not checked: one already stops the push\n") || strings.Contains(said, "decides it") {
 		t.Errorf("stopped %v, %v:\n%s", stopped, err, said)
-	}
-}
-
-// pre-commit passes a push in variables, of which one that is not there stands for nothing.
-func TestFromPreCommit(t *testing.T) {
-	id := strings.Repeat("a", 40)
-	set := func(remote, branch, to, from string) {
-		for name, value := range map[string]string{"REMOTE_NAME": remote, "REMOTE_BRANCH": branch, "TO_REF": to, "FROM_REF": from, "LOCAL_BRANCH": "refs/heads/x"} {
-			t.Setenv("PRE_COMMIT_"+name, value)
-		}
-	}
-	for _, c := range []struct {
-		remote, branch, to, from string
-		ok                       bool
-		old                      string
-	}{
-		{"origin", "refs/heads/main", id, strings.Repeat("b", 40), true, strings.Repeat("b", 40)},
-		{"origin", "refs/heads/main", id, "", true, strings.Repeat("0", 40)},
-		{"origin", "refs/heads/main", id, "HEAD", true, strings.Repeat("0", 40)},
-		{"", "refs/heads/main", id, "", false, ""}, {"origin", "", id, "", false, ""}, {"origin", "refs/heads/main", "HEAD", "", false, ""},
-	} {
-		set(c.remote, c.branch, c.to, c.from)
-		all, remote, ok := fromPreCommit()
-		if ok != c.ok || ok && (remote != "origin" || len(all) != 1 || all[0] != (pushedRef{"refs/heads/x", id, "refs/heads/main", c.old})) {
-			t.Errorf("%+v: %v %s %v", c, all, remote, ok)
-		}
-	}
-	// Git names the remote itself: variables that were left behind do not count.
-	set("other", "refs/heads/main", id, "")
-	if refs, remote, err := readRefs(PushOptions{Remote: "origin", Refs: strings.NewReader("")}); len(refs) != 0 || remote != "origin" || err != nil {
-		t.Errorf("%v %s %v", refs, remote, err)
-	}
-	if refs, remote, err := readRefs(PushOptions{Refs: strings.NewReader("nonsense")}); len(refs) != 1 || remote != "other" || err != nil {
-		t.Errorf("%v %s %v", refs, remote, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -49,19 +48,6 @@ func readPushed(r io.Reader) ([]pushedRef, error) {
 		out = append(out, pushedRef{strings.Join(f[:n-3], " "), f[n-3], f[n-2], f[n-1]})
 	}
 	return out, nil
-}
-
-// fromPreCommit reads a push from the variables of pre-commit, which reads git's lines itself and passes on one ref.
-func fromPreCommit() (all []pushedRef, remote string, ok bool) {
-	remote = os.Getenv("PRE_COMMIT_REMOTE_NAME")
-	p := pushedRef{os.Getenv("PRE_COMMIT_LOCAL_BRANCH"), os.Getenv("PRE_COMMIT_TO_REF"), os.Getenv("PRE_COMMIT_REMOTE_BRANCH"), os.Getenv("PRE_COMMIT_FROM_REF")}
-	if remote == "" || p.remoteRef == "" || !baseline.ObjectID(p.local) {
-		return nil, "", false
-	}
-	if !baseline.ObjectID(p.remote) {
-		p.remote = strings.Repeat("0", len(p.local))
-	}
-	return []pushedRef{p}, remote, true
 }
 
 // skipReason says why a ref is not checked, "" where it is.
