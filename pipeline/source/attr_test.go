@@ -242,7 +242,9 @@ func FuzzParsers(f *testing.F) {
 	f.Add([]byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a> 1 +0000\n\nx"), `[[:alpha:]\`, "[")
 	f.Fuzz(func(t *testing.T, data []byte, pattern, text string) {
 		parseTree(data, 20)
-		parseCommit("x", data)
+		if n, err := parseNode("x", data); err == nil {
+			describe(n, data)
+		}
 		splitRev(text)
 		if len(pattern) < 20 && len(text) < 40 {
 			wildmatch.Match(pattern, text)

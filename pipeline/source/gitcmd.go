@@ -131,7 +131,7 @@ func (g *gitcmd) ask(id string) (string, int64, io.ReadCloser, error) {
 	if g.replace {
 		return fields[1], size, g.body, nil // it may be another object's
 	}
-	return fields[1], size, checkContent(id, fields[1], size, g.body), nil
+	return fields[1], size, checkContent(id, fields[1], size, g.body, nil), nil
 }
 
 // batchBody is the content of one answer; Close skips what was not read.

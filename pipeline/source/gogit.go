@@ -101,7 +101,7 @@ func (g *gogit) open(id string) (string, int64, io.ReadCloser, error) {
 	case err != nil:
 		return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
 	}
-	return o.Kind, o.Size, checkContent(id, o.Kind, o.Size, o.Content), nil
+	return o.Kind, o.Size, checkContent(id, o.Kind, o.Size, o.Content, o.Whole), nil
 }
 
 // large opens an object that is packed as the difference to another and may not fit into memory.

@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
-	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
+	"github.com/kbisect/kbisect/pipeline/source/internal/kept"
 )
 
 // keptHistory is a repository of so many commits with a merge every ten, and a store's folder.
@@ -37,97 +38,64 @@ func keptHistory(t *testing.T, n int) *gittest.Repo {
 	return r
 }
 
-// wholeRange reads it, and says how many commits were read one by one.
-func wholeRange(t *testing.T, dir string, alone bool) (rng *Range, read int) {
-	t.Helper()
-	r, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	r.read.haveGit = r.read.haveGit && !alone
-	if rng, err = r.Range(t.Context(), "first", "main", RangeOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	return rng, r.read.alone
-}
+const many = 500 // trees more are worth a file
 
-// TestGraph: a long history is the same whether its commits are read one by one, listed by git or kept by an earlier
-// process, which reads none; a damaged list is none.
-func TestGraph(t *testing.T) {
-	const n = 3 * many
-	r := keptHistory(t, n)
-	file := filepath.Join(r.Dir, ".git/kbisect/commits")
-	want, read := wholeRange(t, r.Dir, true)
-	if read != n || len(want.Commits) != n-1 {
-		t.Fatalf("%d commits, %d read", len(want.Commits), read)
-	}
-	check := func(what string, fewest, most int) {
-		t.Helper()
-		got, read := wholeRange(t, r.Dir, false)
-		if !reflect.DeepEqual(got, want) || read < fewest || read > most {
-			t.Errorf("%s: another range, or %d commits read", what, read)
-		}
-	}
-	check("kept", 0, 1)
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	check("listed", many, many+20)
-	kept, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept[len(kept)/2] ^= 1
-	if err := os.WriteFile(file, kept, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	check("damaged", many, many+20)
-	check("kept again", 0, 1)
-	r.Git(t, "replace", "--graft", "main~5", "first")
-	if got, _ := wholeRange(t, r.Dir, false); len(got.Commits) == len(want.Commits) {
-		t.Error("a replaced commit is kept as it was")
-	}
-}
-
-// TestGraphThatLies: a commit that is not what the list says is not exported, and the list is gone.
-func TestGraphThatLies(t *testing.T) {
+// TestKeptKeys: fingerprints are the same the second time, when no tree is read; a file that is damaged is none, and one that
+// lies is noticed.
+func TestKeptKeys(t *testing.T) {
 	r := keptHistory(t, 2*many)
-	file := filepath.Join(r.Dir, ".git/kbisect/commits")
-	wholeRange(t, r.Dir, false)
-	tip, old := r.Git(t, "rev-parse", "main"), r.Git(t, "rev-parse", "main~20")
-	for name, lie := range map[string]func(n *commits.Node){
-		"parents": func(n *commits.Node) { n.Parents = []string{old} },
-		"tree":    func(n *commits.Node) { n.Tree = r.Git(t, "rev-parse", "main~20^{tree}") },
-	} {
-		list := commits.NewList(file, 0)
-		lie(list.Get(tip))
-		list.Keep()
-		repo, err := Open(r.Dir)
+	ranged := func() (*Repo, *Range, int) {
+		repo := open(t, r.Dir)
+		trees := countedTrees{objects: repo.read.objs}
+		repo.read.objs = &trees
+		rng, err := repo.Range(t.Context(), "first", "main", RangeOptions{Paths: []string{"f"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := repo.read.node(tip); err != nil {
-			t.Fatal(err)
-		}
-		e := export(t, repo)
-		if _, err := e.Switch(t.Context(), old, true); err != nil {
-			t.Errorf("%s: a commit that was not lied about: %v", name, err)
-		}
-		if _, err := e.Switch(t.Context(), tip, true); err == nil || !strings.Contains(err.Error(), "is not what the commit-graph or the kept list of commits says") {
-			t.Errorf("%s: exported: %v", name, err)
-		}
-		if _, err := os.Stat(file); err == nil {
-			t.Errorf("%s: the list is still there", name)
-		}
-		repo.Close()
-		wholeRange(t, r.Dir, false) // it is made anew
-		if repo, err = Open(r.Dir); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := repo.Commit(tip); err != nil {
-			t.Errorf("%s: made anew: %v", name, err)
-		}
-		repo.Close()
+		return repo, rng, trees.opened
 	}
+	_, want, opened := ranged()
+	files, err := filepath.Glob(filepath.Join(r.Dir, ".git/kbisect/keys-*"))
+	if opened < many || err != nil || len(files) != 1 {
+		t.Fatal(opened, files, err)
+	}
+	honest, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, got, opened := ranged(); opened != 0 || !reflect.DeepEqual(got, want) {
+		t.Errorf("the second time %d trees were read", opened)
+	}
+	if err := os.WriteFile(files[0], honest[:len(honest)/2], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, opened := ranged(); opened < many || !reflect.DeepEqual(got, want) {
+		t.Errorf("a damaged file: %d trees were read", opened)
+	}
+	culprit := want.Commits[len(want.Commits)-5]
+	parent := want.Commits[culprit.InRange[0]]
+	kept.Write(files[0], []byte(strings.Replace(kept.Read(files[0]), culprit.Key, parent.Key, 1)))
+	repo, got, _ := ranged()
+	if reflect.DeepEqual(got, want) {
+		t.Fatal("there is no lie")
+	}
+	if err := Vouch(t.Context(), repo, got, culprit.ID); err != nil || !Misled(repo) {
+		t.Error("the lie was not noticed", err)
+	}
+	if got, err := repo.Range(t.Context(), "first", "main", RangeOptions{Paths: []string{"f"}}); err != nil || !reflect.DeepEqual(got, want) {
+		t.Error("it was not made again", err)
+	}
+}
+
+type countedTrees struct {
+	objects
+	opened int
+}
+
+func (c *countedTrees) open(id string) (string, int64, io.ReadCloser, error) {
+	kind, size, r, err := c.objects.open(id)
+	if kind == "tree" {
+		c.opened++
+	}
+	return kind, size, r, err
 }

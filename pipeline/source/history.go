@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bufio"
 	"cmp"
 	"container/heap"
 	"context"
@@ -9,53 +10,40 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
-// Questions about the graph of commits are answered from nodes. Those of a long history come from git, or from the file
-// in which an earlier process has kept them; ranges come from git's commit-graph where that has the good end. Any of these
-// may be wrong. So a commit is compared with what was said of it whenever it is read, and it is read before it is exported:
-// what is launched, and what is blamed with its parents, is what its id vouches for. Dates are anybody's word. They say
-// what to read first, and where to stop only after slop commits in a row agree; git's own is 5.
+// Questions about the graph of commits are answered from nodes, and ranges from git's commit-graph where that has the good
+// end, which may be wrong. So a commit is compared with what was said of it whenever it is read, and it is read before it is
+// exported: what is launched, and what is blamed with its parents, is what its id vouches for. Dates are anybody's word.
+// They say what to read first, and where to stop only after slop commits in a row agree; git's own is 5.
 const slop = 10
 
-// many is how many commits are read one by one before git is asked for the rest, which takes a process.
-const many = 500
+const (
+	newer = 500 // commits that the commit-graph lacks are read at most
+	few   = 64  // commits are met before git is asked for a range, which takes a process
+)
 
-// newList is the list of nodes that is kept beside the store of a repository. Of one that shows another history than its
-// objects do, none is kept.
-func newList(l layout, f features) *commits.List {
-	file := filepath.Join(l.commonDir, "kbisect", "commits")
-	if len(f.shallow) > 0 || f.replace || f.grafts {
-		file = ""
-	}
-	return commits.NewList(file, many)
+// newList trusts nobody where a repository shows another history than its objects do.
+func newList(f features) *commits.List {
+	return commits.NewList(len(f.shallow) == 0 && !f.replace && !f.grafts)
 }
+
+// keptDir is the folder of the store of a repository, which need not exist.
+func keptDir(l layout) string { return filepath.Join(l.commonDir, "kbisect") }
 
 // node reads a node, of the commit itself where it is not known.
 func (r *reader) node(id string) (*commits.Node, error) {
 	if n := r.list.Get(id); n != nil {
 		return n, nil
 	}
-	c, err := r.readCommit(id)
-	if err != nil {
-		return nil, err
+	_, n, err := r.object(id)
+	if err == nil {
+		r.list.Add(n)
 	}
-	r.alone++
-	n := &commits.Node{ID: c.ID, Tree: c.Tree, Parents: c.Parents, Date: c.date}
-	r.list.Add(n)
-	return n, nil
-}
-
-// listed asks git for the nodes of good..bad. Those that it does not give are read one by one.
-func (r *reader) listed(ctx context.Context, good, bad string) {
-	if !r.list.Kept() || !r.haveGit {
-		return
-	}
-	if text, err := runGit(ctx, r.layout, nil, "-c", "core.commitGraph=false", "rev-list", "--no-commit-header", "--format="+commits.Format, bad, "^"+good); err == nil {
-		r.list.Take(text)
-	}
+	return n, err
 }
 
 // met is a commit that a walk came to.
@@ -63,8 +51,9 @@ type met struct {
 	*commits.Node
 	by     []uint64 // bit i: source i leads to it
 	older  int      // it is the last of so many commits in a row that are older than all sources
-	queued bool     // its parents do not know by yet
+	queued bool     // its parents do not know by yet; or it is listed, or on its way there
 	open   bool     // it is queued, and has to be followed
+	at     int      // in the list of a range
 }
 
 // leads reports whether source i leads to the commit.
@@ -177,29 +166,21 @@ func (r *reader) reached(ctx context.Context, from string, commits []string) (ma
 // between returns good..bad, parents first.
 func (r *reader) between(ctx context.Context, good, bad string, firstParent bool) ([]*commits.Node, error) {
 	if g := r.list.Graph(filepath.Join(r.commonDir, "objects"), len(good)/2); g != nil {
-		if nodes, err := g.Between(good, bad, firstParent, many, r.node); err == nil && len(nodes) > 0 {
+		if nodes, err := g.Between(good, bad, firstParent, newer, r.node); err == nil && len(nodes) > 0 {
 			return nodes, nil
 		}
 	}
-	before, asked := r.alone, false
-	within, err := r.walk(ctx, []string{good, bad}, func(m *met) bool {
-		if !asked && r.alone >= before+many {
-			asked = true
-			r.listed(ctx, good, bad)
-		}
-		return m.leads(1) && !m.leads(0)
-	})
+	within, err := r.within(ctx, good, bad)
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(within, func(_ string, m *met) bool { return m.leads(0) })
 	for before := -1; before != len(within); {
 		// Wrong dates may have hidden that good leads to some of them. Not to descendants of good; and any others have
 		// one below them that has no parent among them.
 		after, lowest := false, []string{}
-		for id, m := range within {
+		for id, c := range within {
 			begins := true
-			for _, p := range m.Parents {
+			for _, p := range c.Parents {
 				after = after || p == good
 				begins = begins && p != good && within[p] == nil
 			}
@@ -226,6 +207,54 @@ func (r *reader) between(ctx context.Context, good, bad string, firstParent bool
 	return parentsFirst(bad, within), nil
 }
 
+// within returns the commits of good..bad and, where dates are wrong, maybe some that good leads to. A long range is read by
+// git, which takes a third of the time.
+func (r *reader) within(ctx context.Context, good, bad string) (all map[string]*met, err error) {
+	soon, enough := context.WithCancel(ctx)
+	defer enough()
+	n, asks := 0, r.haveGit && r.list.Trusts()
+	walked, err := r.walk(soon, []string{good, bad}, func(m *met) bool {
+		if n++; n > few && asks {
+			asks = false
+			if all = r.listed(ctx, good, bad); all[bad] != nil {
+				enough()
+			}
+		}
+		return m.leads(1) && !m.leads(0)
+	})
+	if all[bad] != nil {
+		return all, ctx.Err()
+	}
+	maps.DeleteFunc(walked, func(_ string, m *met) bool { return m.leads(0) })
+	return walked, err
+}
+
+// listed asks git for them; nil where it fails.
+func (r *reader) listed(ctx context.Context, good, bad string) map[string]*met {
+	cmd := r.command(ctx, "-c", "core.commitGraph=false", "rev-list", "--no-commit-header", "--format=%H %T %P", bad, "^"+good)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil
+	}
+	all, lines := map[string]*met{}, bufio.NewScanner(out)
+	for lines.Scan() {
+		id, rest, _ := strings.Cut(lines.Text(), " ")
+		tree, rest, _ := strings.Cut(rest, " ")
+		n := &commits.Node{ID: id, Tree: tree}
+		if rest != "" {
+			n.Parents = strings.Split(rest, " ")
+		}
+		all[id] = &met{Node: n}
+	}
+	if cmd.Wait() != nil || lines.Err() != nil {
+		return nil
+	}
+	return all
+}
+
 // notAncestor explains why good..bad is no range.
 func (r *reader) notAncestor(ctx context.Context, good, bad string) error {
 	bases, err := r.mergeBases(ctx, good, bad)
@@ -244,34 +273,48 @@ func (r *reader) notAncestor(ctx context.Context, good, bad string) error {
 func firstParents(bad string, within map[string]*met) (list []*commits.Node) {
 	for m := within[bad]; m != nil; {
 		list = append(list, m.Node)
-		if len(m.Parents) == 0 || len(list) == len(within) { // a list that lies may go round
+		if len(m.Parents) == 0 {
 			break
 		}
 		m = within[m.Parents[0]]
 	}
 	slices.Reverse(list)
-	return list
+	return commits.Line(list)
 }
 
 // parentsFirst lists a range that ends in bad, each commit after all its parents, branch by branch.
-func parentsFirst(bad string, within map[string]*met) (list []*commits.Node) {
+func parentsFirst(bad string, within map[string]*met) []*commits.Node {
 	type frame struct {
-		id   string
-		next []string // parents still to visit
+		*met
+		up   []*met // its parents in the range
+		next int    // of these still to visit
 	}
-	stack, seen := []frame{{bad, within[bad].Parents}}, map[string]bool{bad: true}
-	for len(stack) > 0 {
+	var stack []frame
+	push := func(m *met) {
+		m.queued = true
+		up := make([]*met, 0, len(m.Parents))
+		for _, p := range m.Parents {
+			if parent := within[p]; parent != nil {
+				up = append(up, parent)
+			}
+		}
+		stack = append(stack, frame{m, up, 0})
+	}
+	list := make([]*commits.Node, 0, len(within))
+	for push(within[bad]); len(stack) > 0; {
 		top := &stack[len(stack)-1]
-		if len(top.next) == 0 {
-			list = append(list, within[top.id].Node)
-			stack = stack[:len(stack)-1]
+		if top.next == len(top.up) {
+			top.InRange = make([]int, 0, len(top.up))
+			for _, parent := range top.up {
+				top.InRange = append(top.InRange, parent.at)
+			}
+			top.at = len(list)
+			list, stack = append(list, top.Node), stack[:len(stack)-1]
 			continue
 		}
-		parent := top.next[0]
-		top.next = top.next[1:]
-		if m := within[parent]; m != nil && !seen[parent] {
-			seen[parent] = true
-			stack = append(stack, frame{parent, m.Parents})
+		top.next++
+		if parent := top.up[top.next-1]; !parent.queued {
+			push(parent)
 		}
 	}
 	return list

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
+	"github.com/kbisect/kbisect/pipeline/source/internal/inputs"
 	"github.com/kbisect/kbisect/pipeline/source/internal/packs"
 )
 
@@ -61,7 +64,7 @@ func (e Entry) isTree() bool { return e.Mode == modeTree }
 
 const mostInMemory = 1 << 26 // bytes of one object
 
-// readObject returns the whole object and insists on its kind.
+// readObject returns the whole object and insists on its kind. Nobody may change what it returns.
 func readObject(o objects, id, kind string) ([]byte, error) {
 	got, size, r, err := o.open(id)
 	if err != nil {
@@ -73,6 +76,10 @@ func readObject(o objects, id, kind string) ([]byte, error) {
 	}
 	if size > mostInMemory {
 		return nil, &UnsupportedError{Attribute: "size", Reason: fmt.Sprintf("%s %s has %d bytes; at most %d are read at once", kind, short(id), size, mostInMemory)}
+	}
+	if c, ok := r.(checked); ok && c.whole != nil {
+		c.sum.Write(c.whole)
+		return c.whole, c.wrong()
 	}
 	var buf bytes.Buffer
 	if size < 1<<20 {
@@ -125,36 +132,50 @@ func readCommit(o objects, id string) (Commit, error) {
 	if err != nil {
 		return Commit{}, err
 	}
-	return parseCommit(id, data)
+	n, err := parseNode(id, data)
+	if err != nil {
+		return Commit{}, err
+	}
+	return describe(n, data), nil
 }
 
-// parseCommit reads a commit object. Odd authors and dates are taken as they
-// come: old histories hold many.
-func parseCommit(id string, data []byte) (Commit, error) {
-	c := Commit{ID: id}
-	head, message, _ := strings.Cut(string(data), "\n\n")
-	for line := range strings.SplitSeq(head, "\n") {
-		key, value, _ := strings.Cut(line, " ")
-		switch key {
+// parseNode reads of a commit object what walks need.
+func parseNode(id string, data []byte) (*commits.Node, error) {
+	n := &commits.Node{ID: id}
+	for line, rest, _ := bytes.Cut(data, []byte("\n")); len(line) > 0; line, rest, _ = bytes.Cut(rest, []byte("\n")) {
+		key, value, _ := bytes.Cut(line, []byte(" "))
+		switch string(key) {
 		case "tree":
-			c.Tree = strings.Clone(value)
+			n.Tree = string(value)
 		case "parent":
-			if !isFullID(value) {
-				return Commit{}, fmt.Errorf("commit %s is malformed: parent %q", id, value)
+			n.Parents = append(n.Parents, string(value))
+			if !isFullID(n.Parents[len(n.Parents)-1]) {
+				return nil, fmt.Errorf("commit %s is malformed: parent %q", id, value)
 			}
-			c.Parents = append(c.Parents, strings.Clone(value))
-		case "author":
-			c.Author, c.Email, c.When = parseIdent(value)
 		case "committer":
-			_, _, when := parseIdent(value)
-			c.date = when.Unix()
+			if i := bytes.LastIndexByte(value, '>'); i >= 0 {
+				stamp, _, _ := strings.Cut(strings.TrimSpace(string(value[i+1:])), " ")
+				n.Date, _ = strconv.ParseInt(stamp, 10, 64) // whatever it says, see slop
+			}
 		}
 	}
-	if !isFullID(c.Tree) {
-		return Commit{}, fmt.Errorf("commit %s is malformed: tree %q", id, c.Tree)
+	if !isFullID(n.Tree) {
+		return nil, fmt.Errorf("commit %s is malformed: tree %q", id, n.Tree)
+	}
+	return n, nil
+}
+
+// describe completes a commit by its object. Odd authors and dates are taken as they come: old histories hold many.
+func describe(n *commits.Node, data []byte) Commit {
+	c := Commit{ID: n.ID, Tree: n.Tree, Parents: n.Parents}
+	head, message, _ := strings.Cut(string(data), "\n\n")
+	for line := range strings.SplitSeq(head, "\n") {
+		if author, ok := strings.CutPrefix(line, "author "); ok {
+			c.Author, c.Email, c.When = parseIdent(author)
+		}
 	}
 	c.Subject = subject(message)
-	return c, nil
+	return c
 }
 
 // parseIdent splits "A U Thor <author@example.com> 1700000000 +0100".
@@ -207,7 +228,7 @@ func readTree(o objects, id string) ([]Entry, error) {
 	}
 	entries, err := parseTree(data, len(id)/2)
 	if err != nil {
-		return nil, unreadable("tree %s is malformed: %v", id, err)
+		return nil, unreadable("tree %s: %v", id, err)
 	}
 	return entries, nil
 }
@@ -216,37 +237,10 @@ func readTree(o objects, id string) ([]Entry, error) {
 // here: only what is written can do harm.
 func parseTree(data []byte, idLen int) ([]Entry, error) {
 	var entries []Entry
-	for len(data) > 0 {
-		space := bytes.IndexByte(data, ' ')
-		nul := bytes.IndexByte(data, 0)
-		if space < 0 || nul < space || len(data) < nul+1+idLen {
-			return nil, fmt.Errorf("truncated after %d entries", len(entries))
-		}
-		mode, err := strconv.ParseUint(string(data[:space]), 8, 32)
-		if err != nil {
-			return nil, fmt.Errorf("mode %q", data[:space])
-		}
-		entries = append(entries, Entry{
-			name: string(data[space+1 : nul]),
-			Mode: canonicalMode(uint32(mode)),
-			ID:   hex.EncodeToString(data[nul+1 : nul+1+idLen]),
-		})
-		data = data[nul+1+idLen:]
-	}
-	return entries, nil
-}
-
-// canonicalMode maps the modes of old histories (100664 and the like) to the
-// five that Git writes today.
-func canonicalMode(mode uint32) uint32 {
-	switch mode & 0o170000 {
-	case modeTree, ModeLink, ModeGitlink:
-		return mode & 0o170000
-	}
-	if mode&0o100 != 0 {
-		return ModeExec
-	}
-	return ModeFile
+	err := inputs.Entries(data, idLen, func(mode uint32, name, id []byte) {
+		entries = append(entries, Entry{name: string(name), Mode: mode, ID: hex.EncodeToString(id)})
+	})
+	return entries, err
 }
 
 func isFullID(s string) bool {
@@ -271,17 +265,26 @@ func unreadable(format string, args ...any) error {
 // checked is the content of an object, which must be what its id says.
 type checked struct {
 	io.ReadCloser
-	id  string
-	sum hash.Hash
+	id    string
+	sum   hash.Hash
+	whole []byte // all that is read; nil where it is not held in memory
 }
 
-func checkContent(id, kind string, size int64, r io.ReadCloser) io.ReadCloser {
-	c := checked{r, id, sha1.New()}
+func checkContent(id, kind string, size int64, r io.ReadCloser, whole []byte) io.ReadCloser {
+	c := checked{r, id, sha1.New(), whole}
 	if len(id) == 2*sha256.Size {
 		c.sum = sha256.New()
 	}
-	fmt.Fprintf(c.sum, "%s %d\x00", kind, size)
+	io.WriteString(c.sum, kind+" "+strconv.FormatInt(size, 10)+"\x00")
 	return c
+}
+
+// wrong is the error about an object that is not what its id says.
+func (c checked) wrong() error {
+	if hex.EncodeToString(c.sum.Sum(nil)) != c.id {
+		return unreadable("the content of object %s is not what its id says", c.id)
+	}
+	return nil
 }
 
 // Read implements io.Reader; the last call reports what was wrong with the whole.
@@ -291,8 +294,8 @@ func (c checked) Read(p []byte) (int, error) {
 	if errors.Is(err, packs.ErrDamaged) {
 		return n, unreadable("object %s cannot be read: %v", c.id, err)
 	}
-	if errors.Is(err, io.EOF) && hex.EncodeToString(c.sum.Sum(nil)) != c.id {
-		return n, unreadable("the content of object %s is not what its id says", c.id)
+	if errors.Is(err, io.EOF) {
+		err = cmp.Or(c.wrong(), err)
 	}
 	return n, err
 }

@@ -1,9 +1,8 @@
 package source
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
+	"github.com/kbisect/kbisect/pipeline/source/internal/inputs"
 )
 
 // RangeOptions narrows a range.
@@ -30,6 +30,8 @@ type Range struct {
 	Commits []RangeCommit
 	// Warnings say what may be missing, such as the history before a shallow clone.
 	Warnings []string
+
+	paths []string
 }
 
 // RangeCommit is one commit of a range.
@@ -40,11 +42,16 @@ type RangeCommit struct {
 	// Parents (only the first parent with FirstParent).
 	InRange []int
 	// Key is the fingerprint of what the build reads: the id of the tree, or
-	// with paths a hash over the entries there. Submodule pins count.
+	// with paths a hash over the entries there. Submodule pins count. It is "" of
+	// a commit that a merge has left out, see Neutral.
 	Key string
-	// Neutral says that Key equals that of every parent considered, those
-	// outside the range included. A root is neutral if it holds nothing at the
-	// paths; at the border of a shallow clone nothing is neutral.
+	// Neutral says that the commit cannot be why the bad end is bad. Its Key
+	// equals that of every parent considered, those outside the range included; a
+	// root is neutral if it holds nothing at the paths; at the border of a shallow
+	// clone nothing is. Or it is a merge with the Key of a parent that is the good
+	// end or descends from it, so that both are good or both are bad; what leads to
+	// the bad end by its other parents only is left out, and neutral too. This is
+	// how git log simplifies a history.
 	Neutral bool
 }
 
@@ -59,113 +66,132 @@ func (r *reader) rangeOf(ctx context.Context, good, bad string, paths []string, 
 
 // newRange reads the commits of a range and computes their fingerprints.
 func (r *reader) newRange(ctx context.Context, good string, list []*commits.Node, paths []string, firstParent bool) (*Range, error) {
-	k := &commitKeys{read: r, keyer: newKeyer(r.objs, paths), known: make(map[string]string, len(list))}
-	rng := &Range{Commits: make([]RangeCommit, 0, len(list))}
+	k := newKeys(r.objs, paths)
+	if r.list.Trusts() {
+		k.Load(keptDir(r.layout))
+		defer k.Keep(keptDir(r.layout))
+	}
+	rng := &Range{Commits: make([]RangeCommit, len(list)), paths: paths}
 	var err error
 	if rng.Good, err = r.commit(good); err != nil {
 		return nil, err
 	}
-	if rng.GoodKey, err = k.of(good); err != nil {
+	if rng.GoodKey, err = keyOf(k, rng.Good.ID, rng.Good.Tree); err != nil {
 		return nil, err
 	}
-	index := make(map[string]int, len(list))
 	cut := 0
 	for i, c := range list {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		rc, err := k.rangeCommit(c, index, firstParent)
-		if err != nil {
-			return nil, err
-		}
 		if r.feat.shallow[c.ID] {
 			cut++
 		}
-		index[c.ID] = i
-		rng.Commits = append(rng.Commits, rc)
+		rng.Commits[i] = RangeCommit{ID: c.ID, Parents: c.Parents, InRange: c.InRange, Neutral: true}
 	}
 	if cut > 0 {
 		rng.Warnings = append(rng.Warnings, fmt.Sprintf("commits in the range without their parents, because the clone is shallow: %d\nhint: git fetch --unshallow", cut))
+	}
+	if err := r.simplify(ctx, rng, list, k, firstParent); err != nil {
+		return nil, err
 	}
 	rng.Bad, err = r.commit(list[len(list)-1].ID)
 	return rng, err
 }
 
-// commitKeys remembers the fingerprints of commits, of the range and of its
-// border.
-type commitKeys struct {
-	read  *reader
-	keyer *keyer
-	known map[string]string
+// considered are the parents of a commit that a search follows.
+func considered(c *commits.Node, firstParent bool) []string {
+	if firstParent && len(c.Parents) > 1 {
+		return c.Parents[:1]
+	}
+	return c.Parents
 }
 
-func (k *commitKeys) of(id string) (string, error) {
-	if key, ok := k.known[id]; ok {
-		return key, nil
+// simplify says, from the bad end down, which commits of a range count and which of these are neutral, and gives them keys.
+func (r *reader) simplify(ctx context.Context, rng *Range, list []*commits.Node, k *inputs.Keys, firstParent bool) (err error) {
+	onward := make([]bool, len(list)) // they descend from the good end
+	for i, c := range rng.Commits {
+		onward[i] = slices.Contains(considered(list[i], firstParent), rng.Good.ID) || slices.ContainsFunc(c.InRange, func(p int) bool { return onward[p] })
 	}
-	c := k.read.list.Listed(id)
+	counts := make([]bool, len(list))
+	counts[len(list)-1] = true
+	key := func(i int) (string, error) {
+		c := &rng.Commits[i]
+		if c.Key == "" {
+			c.Key, err = keyOf(k, c.ID, list[i].Tree)
+		}
+		return c.Key, err
+	}
+next:
+	for i := len(list) - 1; i >= 0; i-- {
+		if !counts[i] {
+			continue
+		}
+		if _, err := key(i); err != nil || ctx.Err() != nil {
+			return cmp.Or(err, ctx.Err())
+		}
+		c, parents := &rng.Commits[i], considered(list[i], firstParent)
+		c.Neutral = !r.feat.shallow[c.ID] && (len(parents) > 0 || c.Key == k.Empty(len(c.ID)))
+		inside := c.InRange
+		for _, p := range parents {
+			of, at := "", -1
+			if len(inside) > 0 && list[inside[0]].ID == p {
+				at, inside = inside[0], inside[1:]
+				of, err = key(at)
+			} else {
+				of, err = r.keyOutside(rng, k, p)
+			}
+			if err != nil {
+				return err
+			}
+			if of != c.Key {
+				c.Neutral = false
+			} else if len(parents) > 1 && (p == rng.Good.ID || at >= 0 && onward[at]) {
+				if c.Neutral = true; at >= 0 {
+					counts[at] = true
+				}
+				continue next
+			}
+		}
+		for _, p := range c.InRange {
+			counts[p] = true
+		}
+	}
+	for i := range rng.Commits {
+		if !counts[i] { // its key may be known by a merge that has left it out
+			rng.Commits[i].Key = ""
+		}
+	}
+	return nil
+}
+
+// keyOutside is the key of a commit that is not in a range.
+func (r *reader) keyOutside(rng *Range, k *inputs.Keys, id string) (string, error) {
+	if id == rng.Good.ID {
+		return rng.GoodKey, nil
+	}
+	c := r.list.Listed(id)
 	if c == nil {
 		var err error
-		if c, err = k.read.node(id); err != nil {
+		if c, err = r.node(id); err != nil {
 			return "", err
 		}
 	}
-	return k.ofCommit(c)
+	return keyOf(k, id, c.Tree)
 }
 
-func (k *commitKeys) ofCommit(c *commits.Node) (string, error) {
-	key, err := k.keyer.key(c.Tree)
-	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
-		key, err = "unreadable "+c.Tree, nil // like no other; it is set aside when it is exported
+// newKeys computes fingerprints of trees at clean paths.
+func newKeys(o objects, paths []string) *inputs.Keys {
+	return inputs.New(paths, func(tree string) ([]byte, error) { return readObject(o, tree, "tree") })
+}
+
+// keyOf is the fingerprint of a commit. One that cannot be read is like no other; it is set aside when it is exported.
+func keyOf(k *inputs.Keys, id, tree string) (string, error) {
+	key, err := k.Of(tree)
+	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) || errors.Is(err, inputs.ErrMalformed) {
+		return "unreadable " + tree, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("fingerprint of commit %s: %w", short(c.ID), err)
+		return "", fmt.Errorf("fingerprint of commit %s: %w", short(id), err)
 	}
-	k.known[c.ID] = key
 	return key, nil
-}
-
-// rangeCommit completes one commit; index has the place of those before it.
-func (k *commitKeys) rangeCommit(c *commits.Node, index map[string]int, firstParent bool) (rc RangeCommit, err error) {
-	rc = RangeCommit{ID: c.ID, Parents: c.Parents}
-	if rc.Key, err = k.ofCommit(c); err != nil {
-		return RangeCommit{}, err
-	}
-	parents := c.Parents
-	if firstParent && len(parents) > 1 {
-		parents = parents[:1]
-	}
-	for _, p := range parents {
-		if i, ok := index[p]; ok {
-			rc.InRange = append(rc.InRange, i)
-		}
-	}
-	rc.Neutral, err = k.neutral(rc, parents)
-	return rc, err
-}
-
-// neutral is RangeCommit.Neutral.
-func (k *commitKeys) neutral(rc RangeCommit, parents []string) (bool, error) {
-	if k.read.feat.shallow[rc.ID] {
-		return false, nil
-	}
-	for _, p := range parents {
-		key, err := k.of(p)
-		if err != nil || key != rc.Key {
-			return false, err
-		}
-	}
-	if len(parents) == 0 {
-		return rc.Key == k.keyer.empty(len(rc.ID)), nil
-	}
-	return true, nil
-}
-
-// pathNode is one folder or file on the way to the chosen paths.
-type pathNode struct {
-	wanted bool // this path itself is chosen, with all below it
-	kids   map[string]*pathNode
-	order  []string // names of kids, sorted
 }
 
 // Paths are files and folders relative to the root of a repository, cleaned.
@@ -198,108 +224,6 @@ func (p Paths) Cover(file string) bool {
 		}
 	}
 	return len(p) == 0
-}
-
-// keyer computes input fingerprints of trees.
-type keyer struct {
-	objs objects
-	root *pathNode // nil: the whole tree
-	memo map[keyMemo]string
-}
-
-type keyMemo struct {
-	tree string
-	node *pathNode
-}
-
-func newKeyer(o objects, paths []string) *keyer {
-	k := &keyer{objs: o, memo: map[keyMemo]string{}}
-	for _, p := range paths {
-		if k.root == nil {
-			k.root = &pathNode{}
-		}
-		k.root.add(strings.Split(p, "/"))
-	}
-	return k
-}
-
-func (n *pathNode) add(names []string) {
-	if len(names) == 0 {
-		n.wanted = true
-		return
-	}
-	kid := n.kids[names[0]]
-	if kid == nil {
-		kid = &pathNode{}
-		if n.kids == nil {
-			n.kids = map[string]*pathNode{}
-		}
-		n.kids[names[0]] = kid
-		n.order = append(n.order, names[0])
-		slices.Sort(n.order)
-	}
-	kid.add(names[1:])
-}
-
-// key is the tree's id without paths, else a hash over the entries at the
-// paths. An absent path contributes nothing.
-func (k *keyer) key(tree string) (string, error) {
-	if k.root == nil {
-		return tree, nil
-	}
-	lines, err := k.lines(tree, "", k.root)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256([]byte(lines))
-	return hex.EncodeToString(sum[:]), nil
-}
-
-// lines lists the chosen entries below one tree. Results are remembered:
-// neighbouring commits share most subtrees.
-func (k *keyer) lines(tree, dir string, n *pathNode) (string, error) {
-	memo := keyMemo{tree, n}
-	if s, ok := k.memo[memo]; ok {
-		return s, nil
-	}
-	entries, err := readTree(k.objs, tree)
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	for _, name := range n.order {
-		i := slices.IndexFunc(entries, func(e Entry) bool { return e.name == name })
-		if i < 0 {
-			continue
-		}
-		e, kid, full := entries[i], n.kids[name], path.Join(dir, name)
-		switch {
-		case kid.wanted, e.Mode == ModeGitlink: // a pin stands for all in the submodule
-			fmt.Fprintf(&b, "%q %o %s\n", full, e.Mode, e.ID)
-		case e.isTree():
-			sub, err := k.lines(e.ID, full, kid)
-			if err != nil {
-				return "", err
-			}
-			b.WriteString(sub)
-		}
-	}
-	k.memo[memo] = b.String()
-	return b.String(), nil
-}
-
-// empty is the key of a tree that holds nothing; idLen is the length of an id
-// in hex digits.
-func (k *keyer) empty(idLen int) string {
-	sum := sha256.Sum256(nil)
-	switch {
-	case k.root != nil:
-		return hex.EncodeToString(sum[:])
-	case idLen == 64:
-		sum = sha256.Sum256([]byte("tree 0\x00"))
-		return hex.EncodeToString(sum[:])
-	}
-	return "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 }
 
 // notAncestorError says that the good end is not an ancestor of the bad one,

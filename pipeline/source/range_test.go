@@ -205,31 +205,149 @@ func checkRange(t *testing.T, r *gittest.Repo, got *Range, want map[string]bool,
 				t.Fatalf("%s: parent %d is out of order", c.ID, p)
 			}
 		}
-		if i%5 == 0 {
-			checkNeutral(t, r, c, opt)
-		}
 	}
 	if last := got.Commits[len(got.Commits)-1]; last.ID != got.Bad.ID {
 		t.Fatalf("the last commit is %s, want %s", last.ID, got.Bad.ID)
 	}
+	checkNeutral(t, r, got, opt)
 }
 
-func checkNeutral(t *testing.T, r *gittest.Repo, c RangeCommit, opt RangeOptions) {
+// checkNeutral: what counts is what git log shows, where every commit descends from the good end; and whatever inputs are
+// bad, one of the commits that count is bad while its parents that descend from the good end are good.
+func checkNeutral(t *testing.T, r *gittest.Repo, got *Range, opt RangeOptions) {
 	t.Helper()
-	parents := c.Parents
-	if len(parents) == 0 {
-		parents = []string{r.Pipe(t, "", "mktree")}
+	keys := map[string]string{} // by commit
+	key := func(id string) string {
+		if _, ok := keys[id]; !ok {
+			keys[id] = r.Git(t, append([]string{"ls-tree", id, "--"}, opt.Paths...)...)
+		}
+		return keys[id]
 	}
+	considered := func(c RangeCommit) []string {
+		if opt.FirstParent && len(c.Parents) > 0 {
+			return c.Parents[:1]
+		}
+		return c.Parents
+	}
+	args := []string{"log", "--format=%H"}
 	if opt.FirstParent {
-		parents = parents[:1]
+		args = append(args, "--first-parent")
 	}
-	want := true
-	for _, p := range parents {
-		_, err := r.Try("", append([]string{"diff", "--quiet", p, c.ID, "--"}, opt.Paths...)...)
-		want = want && err == nil
+	args = append(args, got.Good.ID+".."+got.Bad.ID, "--", ".")
+	shown := strings.Fields(r.Git(t, append(args[:len(args)-1], opt.Paths...)...))
+	if len(opt.Paths) == 0 {
+		shown = strings.Fields(r.Git(t, args...))
 	}
-	if c.Neutral != want {
-		t.Errorf("%s: neutral %v, want %v", c.ID, c.Neutral, want)
+	descend, all := map[string]bool{got.Good.ID: true}, true
+	index := map[string]int{}
+	for i, c := range got.Commits {
+		index[c.ID] = i
+		descend[c.ID] = slices.ContainsFunc(considered(c), func(p string) bool { return descend[p] })
+		all = all && descend[c.ID]
+		if c.Key != "" && (c.Key == got.GoodKey) != (key(c.ID) == key(got.Good.ID)) {
+			t.Errorf("%s: its key is %s", c.ID, c.Key)
+		}
+		same := len(considered(c)) > 0 || key(c.ID) == ""
+		for _, p := range considered(c) {
+			same = same && key(p) == key(c.ID)
+		}
+		if same && !c.Neutral || all && !c.Neutral != slices.Contains(shown, c.ID) && len(considered(c)) > 0 {
+			t.Errorf("%s: neutral %v, by its parents %v, git shows %v", c.ID, c.Neutral, same, shown)
+		}
+	}
+	for _, id := range shown {
+		if got.Commits[index[id]].Neutral {
+			t.Errorf("%s is neutral and git shows it", id)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, uint64(len(got.Commits))))
+	for range 20 {
+		verdicts := map[string]bool{key(got.Good.ID): false}
+		bad := func(id string) bool {
+			b, ok := verdicts[key(id)]
+			if !ok {
+				b = rng.IntN(2) == 0
+				verdicts[key(id)] = b
+			}
+			return b
+		}
+		if _, ok := verdicts[key(got.Bad.ID)]; ok {
+			break // the ends have equal inputs
+		}
+		verdicts[key(got.Bad.ID)] = true
+		if !slices.ContainsFunc(got.Commits, func(c RangeCommit) bool {
+			return !c.Neutral && bad(c.ID) && !slices.ContainsFunc(considered(c), func(p string) bool { return descend[p] && bad(p) })
+		}) {
+			t.Errorf("no commit that counts made %v bad", verdicts)
+		}
+	}
+}
+
+// Histories whose merges take one side, both or neither are simplified as git log does it.
+func TestMergesOfOneSide(t *testing.T) {
+	const histories, size = 30, 24
+	rng := rand.New(rand.NewPCG(21, 22))
+	r := gittest.New(t)
+	var script strings.Builder
+	files := []string{"k/a", "k/b", "c"}
+	for h := range histories {
+		fmt.Fprintf(&script, "reset refs/heads/h%d\n", h)
+		var held [size][3]int
+		for i := range size {
+			first := h*size + 1 // marks
+			fmt.Fprintf(&script, "commit refs/heads/h%d\nmark :%d\ncommitter C <c@example.com> %d +0000\ndata 0\n", h, first+i, 1600000000+100*i)
+			p, q := max(0, i-1-rng.IntN(4)), max(0, i-1-rng.IntN(4))
+			if i > 0 {
+				held[i] = held[p]
+				fmt.Fprintf(&script, "from :%d\n", first+p)
+				if p != q {
+					fmt.Fprintf(&script, "merge :%d\n", first+q)
+				}
+			}
+			for f := range files {
+				switch x := rng.IntN(12); {
+				case x < 4:
+					held[i][f] = held[q][f]
+				case x == 4:
+					held[i][f] = rng.IntN(3)
+				}
+				fmt.Fprintf(&script, "M 100644 inline %s\ndata 1\n%d\n", files[f], held[i][f])
+			}
+		}
+	}
+	marks := filepath.Join(t.TempDir(), "marks")
+	r.Pipe(t, script.String(), "fast-import", "--quiet", "--export-marks="+marks)
+	text, err := os.ReadFile(marks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]string, histories*size)
+	for line := range strings.Lines(string(text)) {
+		var mark int
+		var id string
+		fmt.Sscanf(line, ":%d %s", &mark, &id)
+		ids[mark-1] = id
+	}
+	repo := open(t, r.Dir)
+	ranges, merges := 0, 0
+	for h := range histories {
+		for _, ends := range [][2]int{{0, size - 1}, {rng.IntN(12), size - 1}, {rng.IntN(12), size - 1 - rng.IntN(5)}} {
+			opt := RangeOptions{Paths: [][]string{nil, {"k"}, {"k/b"}, {"c", "k/a"}}[rng.IntN(4)], FirstParent: rng.IntN(6) == 0}
+			got, err := repo.Range(t.Context(), ids[h*size+ends[0]], ids[h*size+ends[1]], opt)
+			if err != nil {
+				continue // they lie on two branches
+			}
+			checkNeutral(t, r, got, opt)
+			ranges++
+			for _, c := range got.Commits {
+				if c.Key == "" {
+					merges++
+				}
+			}
+		}
+	}
+	if ranges < histories || merges < histories {
+		t.Errorf("only %d ranges, of whose commits merges left out %d", ranges, merges)
 	}
 }
 
@@ -430,6 +548,7 @@ func TestWalksEndWithTheirContext(t *testing.T) {
 		} {
 			for _, after := range []int{1, 10, 400} {
 				repo := open(t, r.Dir)
+				repo.read.haveGit = false // which reads long ranges
 				if withGit {
 					repo.read.objs.close()
 					var err error

@@ -30,6 +30,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,6 +43,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
+	"github.com/kbisect/kbisect/pipeline/source/internal/inputs"
 	"github.com/kbisect/kbisect/pipeline/source/internal/made"
 )
 
@@ -50,6 +52,8 @@ type Repo struct {
 	layout
 	feat     features
 	warnings []string
+	autocrlf chan struct{} // closed once converts is known
+	converts bool          // git would change line endings of this repository
 	made     *made.Objects // by Comparison.Compose
 	held     *knownSize    // by its exports
 
@@ -65,7 +69,6 @@ type reader struct {
 	haveGit bool
 	known   map[string]Commit // that were read as a whole, by id
 	list    *commits.List
-	alone   int // commits that were read one by one
 }
 
 // Commit is one commit as its object says.
@@ -78,8 +81,6 @@ type Commit struct {
 	Email   string
 	When    time.Time // the author's date
 	Subject string    // first paragraph of the message on one line
-
-	date int64 // the committer's, seconds since 1970
 }
 
 // Open finds the repository that holds dir, looking upward from it, and
@@ -100,16 +101,19 @@ func Open(dir string) (*Repo, error) {
 	}
 	r.warnings = warnings
 	_, lookErr := exec.LookPath("git")
-	r.read = &reader{layout: l, feat: feat, objs: overlay{objs, r.made}, haveGit: lookErr == nil, known: map[string]Commit{}, list: newList(l, feat)}
+	r.read = &reader{layout: l, feat: feat, objs: overlay{objs, r.made}, haveGit: lookErr == nil, known: map[string]Commit{}, list: newList(feat)}
 	if len(feat.shallow) > 0 {
 		r.warnings = append(r.warnings, fmt.Sprintf("the clone is shallow: history ends at %d of its commits", len(feat.shallow)))
 	}
 	if feat.grafts {
 		r.warnings = append(r.warnings, "info/grafts is ignored\nhint: git replace --convert-graft-file")
 	}
-	if out, err := l.command(context.Background(), "config", "--get", "core.autocrlf").Output(); err == nil && strings.TrimSpace(string(out)) == "true" {
-		r.warnings = append(r.warnings, "core.autocrlf is ignored: candidates have the line endings that are committed")
-	}
+	r.autocrlf = make(chan struct{})
+	go func() { // a process takes as long as choosing the first commit
+		defer close(r.autocrlf)
+		out, err := l.command(context.Background(), "config", "--get", "core.autocrlf").Output()
+		r.converts = err == nil && strings.TrimSpace(string(out)) == "true"
+	}()
 	return r, nil
 }
 
@@ -167,7 +171,7 @@ func probe(g *gogit) error {
 func (r *Repo) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.read.list.Keep()
+	<-r.autocrlf
 	return r.read.objs.close()
 }
 
@@ -175,7 +179,13 @@ func (r *Repo) Close() error {
 func (r *Repo) Backend() string { return r.read.objs.name() }
 
 // Warnings says what is unusual about the repository.
-func (r *Repo) Warnings() []string { return slices.Clone(r.warnings) }
+func (r *Repo) Warnings() []string {
+	all := slices.Clone(r.warnings)
+	if <-r.autocrlf; r.converts {
+		all = append(all, "core.autocrlf is ignored: candidates have the line endings that are committed")
+	}
+	return all
+}
 
 // WorkDir is the root of the user's work tree, "" in a bare repository.
 func (r *Repo) WorkDir() string { return r.workDir }
@@ -279,34 +289,44 @@ func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*
 	}
 }
 
-// Misled reports that a commit which was read is not what the range rests on: the commit-graph or the list that is kept
-// lies. No commit is exported any more until the range is made again, from commits alone.
+// Misled reports that a commit which was read is not what the range rests on: the commit-graph or the fingerprints that are
+// kept lie. No commit is exported any more until the range is made again, from commits alone.
 func Misled(r *Repo) bool { return r.read.list.Wrong() }
 
-// Vouch reads all commits on a shortest way through a range from its bad end down to one of its commits. It leaves the
-// Repo misled where one of them has other parents.
+// Vouch reads all commits on a shortest way through a range from its bad end down to one of its commits, and the inputs of
+// that one and of its parents. It leaves the Repo misled where one of them has other parents or inputs.
 func Vouch(ctx context.Context, r *Repo, rng *Range, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	children, from := map[int]int{}, len(rng.Commits)-1 // by which each was met
-	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
-		at := queue[0]
-		if rng.Commits[at].ID != id {
-			for _, p := range rng.Commits[at].InRange {
-				if _, met := children[p]; !met {
-					children[p] = at
-					queue = append(queue, p)
-				}
-			}
-			continue
-		}
-		for ; at != from; at = children[at] {
-			r.mu.Lock()
-			_, err := r.read.readCommit(rng.Commits[children[at]].ID)
-			r.mu.Unlock()
-			if err = cmp.Or(err, ctx.Err()); err != nil {
-				return err
+	at := from
+	for queue := []int{from}; rng.Commits[at].ID != id; at = queue[0] {
+		for _, p := range rng.Commits[at].InRange {
+			if _, met := children[p]; !met {
+				children[p] = at
+				queue = append(queue, p)
 			}
 		}
-		break
+		if queue = queue[1:]; len(queue) == 0 {
+			return nil
+		}
+	}
+	k := newKeys(r.read.objs, rng.paths)
+	for _, i := range append([]int{at}, rng.Commits[at].InRange...) {
+		c, err := r.read.readCommit(rng.Commits[i].ID)
+		if err != nil {
+			return err
+		}
+		if key, err := keyOf(k, c.ID, c.Tree); err != nil || rng.Commits[i].Key != "" && rng.Commits[i].Key != key {
+			r.read.list.Refuse()
+			return cmp.Or(err, k.Drop(keptDir(r.layout)))
+		}
+	}
+	for ; at != from; at = children[at] {
+		_, err := r.read.readCommit(rng.Commits[children[at]].ID)
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -323,7 +343,10 @@ func (r *Repo) Key(id string, paths []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := newKeyer(r.read.objs, clean).key(c.Tree)
+	key, err := newKeys(r.read.objs, clean).Of(c.Tree)
+	if errors.Is(err, inputs.ErrMalformed) {
+		err = unreadable("%v", err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("fingerprint of commit %s: %w", short(id), err)
 	}
@@ -336,7 +359,7 @@ func (r *Repo) Has(id, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	nothing := newKeyer(nil, []string{path}).empty(len(id))
+	nothing := inputs.New([]string{path}, nil).Empty(len(id))
 	return key != nothing, nil
 }
 
@@ -428,17 +451,32 @@ func (r *reader) commit(id string) (Commit, error) {
 
 // readCommit reads a commit anew.
 func (r *reader) readCommit(id string) (Commit, error) {
-	c, err := readCommit(r.objs, id)
+	data, n, err := r.object(id)
+	if err != nil {
+		return Commit{}, err
+	}
+	c := describe(n, data)
+	c.Cut = r.feat.shallow[id]
+	return c, nil
+}
+
+// object reads the object of a commit and what walks need of it.
+func (r *reader) object(id string) ([]byte, *commits.Node, error) {
+	data, err := readObject(r.objs, id, "commit")
 	if isMissing(err) {
-		return Commit{}, r.notFound(id, err.Error())
+		return nil, nil, r.notFound(id, err.Error())
 	}
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := parseNode(id, data)
 	if err == nil {
-		err = r.list.Check(c.ID, c.Tree, c.Parents)
+		err = r.list.Check(id, n.Tree, n.Parents)
 	}
-	if r.feat.shallow[id] {
-		c.Parents, c.Cut = nil, true
+	if err == nil && r.feat.shallow[id] {
+		n.Parents = nil
 	}
-	return c, err
+	return data, n, err
 }
 
 // notFoundError says that a revision is not a commit of the repository.

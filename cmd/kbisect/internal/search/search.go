@@ -320,7 +320,7 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 		if misled, vouchErr := s.misled(ctx, f); !misled {
 			return f, errors.Join(err, vouchErr)
 		}
-		t.Warn("the commit-graph or the kept list of commits lies: the range was made again from the commits alone\nhint: git commit-graph verify")
+		t.Warn("the commit-graph or a kept fingerprint is wrong: the range was made again from the commits alone\nhint: git commit-graph verify")
 		t.Range = nil
 	}
 }

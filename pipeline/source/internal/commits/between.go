@@ -25,7 +25,8 @@ func (g *Graph) Between(good, bad string, firstParent bool, most int, read func(
 		return nil, err
 	}
 	if firstParent {
-		return b.nodes(b.line(to))
+		list, err := b.nodes(b.line(to))
+		return Line(list), err
 	}
 	return b.nodes(b.inOrder(to))
 }
@@ -215,26 +216,34 @@ func (b *between) nodes(order []int32) ([]*Node, error) {
 		out[k] = &some[k]
 		some[k].ID, some[k].Tree, text = text[:size], text[size:2*size], text[2*size:]
 	}
-	names := make([]string, 0, len(order)+len(order)/2)
+	names, inside := make([]string, 0, len(order)+len(order)/2), make([]int, 0, len(order)+len(order)/2)
 	for k, i := range order {
-		if int(i) >= b.graph.Len() {
-			continue
-		}
 		up, err := b.parents(i)
 		if err != nil {
 			return nil, err
 		}
-		from := len(names)
+		from, first := len(names), len(inside)
 		for _, p := range up {
 			if at := places[p]; at > 0 {
-				names = append(names, out[at-1].ID)
-			} else {
+				names, inside = append(names, out[at-1].ID), append(inside, int(at)-1)
+			} else if int(p) < b.graph.Len() {
 				names = append(names, hex.EncodeToString(b.graph.ID(int(p))))
 			}
 		}
-		if len(names) > from {
+		if int(i) < b.graph.Len() && len(names) > from {
 			out[k].Parents = names[from:len(names):len(names)]
 		}
+		out[k].InRange = inside[first:len(inside):len(inside)]
 	}
 	return out, nil
+}
+
+// Line notes in a list of first parents that each is the parent of the next.
+func Line(list []*Node) []*Node {
+	for i, n := range list {
+		if n.InRange = nil; i > 0 {
+			n.InRange = []int{i - 1}
+		}
+	}
+	return list
 }

@@ -10,24 +10,26 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"sort"
 	"strings"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"golang.org/x/sys/unix"
 )
 
 const (
 	idLen  = 20
 	fanout = 8 + 256*4 // bytes of the head of an index
-	window = 256       // ids of an index that are read at once
 )
 
 // pack is one pack with its index of version 2 (gitformat-pack).
 type pack struct {
 	name  string // of both files, without their endings
 	at    int    // in the store
-	index *os.File
+	index []byte // mapped; see guard
 	data  *os.File
 	size  int64       // of data
 	upTo  [256]uint32 // number of ids whose first byte is at most this
@@ -44,9 +46,11 @@ func open(name string, at int) (*pack, error) {
 }
 
 func (p *pack) openFiles() (err error) {
-	if p.index, err = os.Open(p.name + ".idx"); err != nil {
+	index, err := os.Open(p.name + ".idx")
+	if err != nil {
 		return err
 	}
+	defer index.Close()
 	if p.data, err = os.Open(p.name + ".pack"); err != nil {
 		return err
 	}
@@ -56,7 +60,7 @@ func (p *pack) openFiles() (err error) {
 	}
 	p.size = fi.Size()
 	var head [fanout]byte
-	if _, err := p.index.ReadAt(head[:], 0); err != nil {
+	if _, err := index.ReadAt(head[:], 0); err != nil {
 		return err
 	}
 	if !bytes.HasPrefix(head[:], []byte("\xfftOc\x00\x00\x00\x02")) {
@@ -68,92 +72,81 @@ func (p *pack) openFiles() (err error) {
 			return fmt.Errorf("%w: the head of its index", ErrDamaged)
 		}
 	}
-	return nil
+	if fi, err = index.Stat(); err != nil {
+		return err
+	}
+	if fi.Size() < fanout+int64(p.upTo[255])*(idLen+8) { // ids, checksums, offsets
+		return fmt.Errorf("%w: %s.idx is cut off", ErrDamaged, p.name)
+	}
+	p.index, err = unix.Mmap(int(index.Fd()), 0, int(fi.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	return err
 }
 
 func (p *pack) close() error {
 	var errs []error
-	for _, f := range []*os.File{p.index, p.data} {
-		if f != nil {
-			errs = append(errs, f.Close())
-		}
+	if p.index != nil {
+		errs = append(errs, unix.Munmap(p.index))
+		p.index = nil
+	}
+	if p.data != nil {
+		errs = append(errs, p.data.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// bucket is where the ids with a first byte lie in the index.
-func (p *pack) bucket(first byte) (from, to int64) {
-	if first > 0 {
-		from = int64(p.upTo[first-1])
-	}
-	return from, int64(p.upTo[first])
-}
-
-// names reads n ids of the index.
-func (p *pack) names(buf []byte, from, n int64) ([]byte, error) {
-	buf = buf[:n*idLen]
-	_, err := p.index.ReadAt(buf, fanout+from*idLen)
-	return buf, p.indexError(err)
-}
-
-// indexError tells an index that is cut off from one that cannot be read.
-func (p *pack) indexError(err error) error {
-	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: %s.idx is cut off", ErrDamaged, p.name)
-	}
-	return err
-}
-
-// find returns where an object begins. Ids are spread evenly, so that the first guess at where one stands among its like is
-// right as a rule, to within the ids read at once.
-func (p *pack) find(id []byte) (offset int64, found bool, err error) {
-	low, high := p.bucket(id[0])
-	guess := low + int64(float64(high-low)*(float64(binary.BigEndian.Uint32(id[1:]))/(1<<32)))
-	buf := buffers.Get().(*buffer)
-	defer buffers.Put(buf)
-	for low < high {
-		n := min(high-low, window)
-		from := min(max(guess-n/2, low), high-n)
-		names, err := p.names(buf.names[:], from, n)
-		if err != nil {
-			return 0, false, err
-		}
-		i := int64(sort.Search(int(n), func(i int) bool { return bytes.Compare(names[i*idLen:(i+1)*idLen], id) >= 0 }))
-		switch {
-		case i < n && bytes.Equal(names[i*idLen:(i+1)*idLen], id):
-			offset, err = p.offset(from + i)
-			return offset, err == nil, err
-		case i == 0:
-			high = from
-		case i == n:
-			low = from + n
+// guard reads the index, which may be cut off or closed meanwhile: that is an error here, and would end the process otherwise.
+func (p *pack) guard(read func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = fmt.Errorf("%w: %s.idx: %w", ErrDamaged, p.name, r)
 		default:
-			return 0, false, nil
+			panic(r)
 		}
-		guess = low + (high-low)/2
-	}
-	return 0, false, nil
+	}()
+	read()
+	return nil
 }
 
-// offset is where the object of the nth id begins.
-func (p *pack) offset(n int64) (int64, error) {
-	var b [8]byte
-	all := int64(p.upTo[255])
-	small := fanout + all*(idLen+4) // after ids and checksums
-	if _, err := p.index.ReadAt(b[:4], small+4*n); err != nil {
-		return 0, p.indexError(err)
+// bucket are the ids with a first byte, and the number of the first of them.
+func (p *pack) bucket(first byte) (ids []byte, from int) {
+	if first > 0 {
+		from = int(p.upTo[first-1])
 	}
-	at := int64(binary.BigEndian.Uint32(b[:4]))
-	if at>>31 != 0 {
-		if _, err := p.index.ReadAt(b[:], small+4*all+8*(at&(1<<31-1))); err != nil {
-			return 0, p.indexError(err)
+	return p.index[fanout+from*idLen : fanout+int(p.upTo[first])*idLen], from
+}
+
+// find returns where an object begins.
+func (p *pack) find(id []byte) (offset int64, found bool, err error) {
+	err = p.guard(func() {
+		ids, from := p.bucket(id[0])
+		n := len(ids) / idLen
+		i := sort.Search(n, func(i int) bool { return bytes.Compare(ids[i*idLen:(i+1)*idLen], id) >= 0 })
+		if found = i < n && bytes.Equal(ids[i*idLen:(i+1)*idLen], id); found {
+			offset = p.offset(from + i)
 		}
-		at = int64(binary.BigEndian.Uint64(b[:]))
+	})
+	if err == nil && found && (offset < 12 || offset >= p.size) {
+		err = fmt.Errorf("%w: %s.idx leads out of the pack", ErrDamaged, p.name)
 	}
-	if at < 12 || at >= p.size {
-		return 0, fmt.Errorf("%w: %s.idx leads out of the pack", ErrDamaged, p.name)
+	return offset, found && err == nil, err
+}
+
+// offset is where the object of the nth id begins; -1 where the index does not say.
+func (p *pack) offset(n int) int64 {
+	all := int(p.upTo[255])
+	small := fanout + all*(idLen+4) // after ids and checksums
+	at := int64(binary.BigEndian.Uint32(p.index[small+4*n:]))
+	if at>>31 != 0 {
+		large := small + 4*all + 8*int(at&(1<<31-1))
+		if large+8 > len(p.index) {
+			return -1
+		}
+		at = int64(binary.BigEndian.Uint64(p.index[large:]))
 	}
-	return at, nil
+	return at
 }
 
 // prefixed adds the ids that begin with a prefix in hex.
@@ -162,20 +155,14 @@ func (p *pack) prefixed(prefix string, found map[string]bool) error {
 	if err != nil {
 		return nil
 	}
-	var buf [window * idLen]byte
-	low, high := p.bucket(first[0])
-	for ; low < high; low += window {
-		names, err := p.names(buf[:], low, min(high-low, window))
-		if err != nil {
-			return err
-		}
-		for ; len(names) > 0; names = names[idLen:] {
-			if id := hex.EncodeToString(names[:idLen]); strings.HasPrefix(id, prefix) {
+	return p.guard(func() {
+		ids, _ := p.bucket(first[0])
+		for ; len(ids) > 0; ids = ids[idLen:] {
+			if id := hex.EncodeToString(ids[:idLen]); strings.HasPrefix(id, prefix) {
 				found[id] = true
 			}
 		}
-	}
-	return nil
+	})
 }
 
 // Types of packed objects.
@@ -196,28 +183,37 @@ type entry struct {
 
 // entry reads the head of the object at an offset.
 func (p *pack) entry(at int64) (e entry, err error) {
-	var buf [32]byte // 10 bytes of size, 20 of a base
-	n, err := p.data.ReadAt(buf[:], at)
-	if err != nil && !errors.Is(err, io.EOF) {
+	const longest = 32 // 10 bytes of size, 20 of a base
+	buf := buffers.Get().(*buffer)
+	defer buffers.Put(buf)
+	head, err := buf.read(p, at)
+	if err == nil && len(head) < longest { // it may go on in the next page
+		var both [longest]byte
+		var n int
+		if n, err = p.data.ReadAt(both[:], at); errors.Is(err, io.EOF) {
+			err = nil
+		}
+		head = both[:n]
+	}
+	if err != nil {
 		return e, err
 	}
-	damaged := fmt.Errorf("%w: %s.pack at %d", ErrDamaged, p.name, at)
-	head := buf[:n]
+	damaged := func() error { return fmt.Errorf("%w: %s.pack at %d", ErrDamaged, p.name, at) }
+	n := len(head)
 	next := func() byte {
 		if len(head) == 0 {
-			err = damaged
+			err = damaged()
 			return 0
 		}
 		b := head[0]
-		head, err = head[1:], nil
+		head = head[1:]
 		return b
 	}
-	err = nil
 	b := next()
 	e.kind, e.size = b>>4&7, int64(b&15)
 	for shift := 4; b&0x80 != 0 && err == nil; shift += 7 {
 		if shift > 56 {
-			return e, damaged
+			return e, damaged()
 		}
 		b = next()
 		e.size |= int64(b&0x7f) << shift
@@ -233,19 +229,19 @@ func (p *pack) entry(at int64) (e entry, err error) {
 			back = (back+1)<<7 | int64(b&0x7f)
 		}
 		if e.base = at - back; err != nil || back <= 0 || e.base < 12 {
-			return e, damaged
+			return e, damaged()
 		}
 	case e.kind == idDelta:
 		if len(head) < idLen {
-			return e, damaged
+			return e, damaged()
 		}
 		base, found, err := p.find(head[:idLen])
 		if err != nil || !found {
-			return e, errors.Join(damaged, err)
+			return e, errors.Join(damaged(), err)
 		}
 		e.base, head = base, head[idLen:]
 	case int(e.kind) >= len(kinds) || kinds[e.kind] == "":
-		return e, damaged
+		return e, damaged()
 	}
 	e.data = at + int64(n-len(head))
 	return e, nil
@@ -275,31 +271,45 @@ func (p *pack) damaged(e entry, err error) error {
 	return damagedIn(fmt.Sprintf("%s.pack at %d", p.name, e.data), cmp.Or(err, io.ErrUnexpectedEOF))
 }
 
-// buffer is what one reader needs.
+// buffer is what one reader needs. It keeps the page of a pack that was read last: objects of one kind lie side by side.
 type buffer struct {
-	names   [window * idLen]byte
-	packed  [4 << 10]byte
+	page    [16 << 10]byte
+	pack    *pack // whose page it is; nil before the first
+	from    int64
+	n       int
 	inflate io.ReadCloser // a zlib reader; nil until the first use
+}
+
+// read returns what the page of a pack has from an offset on, which is nothing only behind the end.
+func (b *buffer) read(p *pack, at int64) ([]byte, error) {
+	if from := at - at%int64(len(b.page)); b.pack != p || b.from != from || at >= from+int64(b.n) {
+		n, err := p.data.ReadAt(b.page[:], from)
+		b.pack, b.from, b.n = p, from, n
+		if err != nil && !errors.Is(err, io.EOF) {
+			b.pack = nil
+			return nil, err
+		}
+	}
+	return b.page[min(at-b.from, int64(b.n)):b.n], nil
 }
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// packed reads a pack from an offset on, a buffer at a time.
+// packed reads a pack from an offset on, a page at a time.
 type packed struct {
-	file *os.File
+	pack *pack
 	at   int64
 	buf  *buffer
 	rest []byte
 }
 
 // fill reads the next bytes.
-func (r *packed) fill() error {
-	n, err := r.file.ReadAt(r.buf.packed[:], r.at)
-	r.rest, r.at = r.buf.packed[:n], r.at+int64(n)
-	if n > 0 {
-		return nil
+func (r *packed) fill() (err error) {
+	if r.rest, err = r.buf.read(r.pack, r.at); err == nil && len(r.rest) == 0 {
+		err = io.EOF
 	}
-	return cmp.Or(err, io.EOF)
+	r.at += int64(len(r.rest))
+	return err
 }
 
 // Read implements io.Reader.
@@ -357,7 +367,7 @@ func (r *inflated) Close() error {
 // stream inflates what is packed behind a head.
 func (p *pack) stream(e entry) (io.ReadCloser, error) {
 	buf := buffers.Get().(*buffer)
-	from := &packed{file: p.data, at: e.data, buf: buf}
+	from := &packed{pack: p, at: e.data, buf: buf}
 	var err error
 	if buf.inflate == nil {
 		buf.inflate, err = zlib.NewReader(from)
@@ -379,10 +389,13 @@ func (s *Store) object(p *pack, at int64) (Object, error) {
 	}
 	if e.kind != offsetDelta && e.kind != idDelta && e.size > Most {
 		r, err := p.stream(e)
-		return Object{kinds[e.kind], e.size, r}, err
+		return Object{kinds[e.kind], e.size, r, nil}, err
 	}
 	kind, data, err := s.resolve(p, at, e)
-	return Object{kind, int64(len(data)), io.NopCloser(bytes.NewReader(data))}, err
+	if kind == "tree" { // the next to be read is likely to be the difference to it
+		s.bases.add(baseKey{p.at, at}, base{kind, data})
+	}
+	return Object{kind, int64(len(data)), io.NopCloser(bytes.NewReader(data)), data}, err
 }
 
 // longest is the most differences in a row; git makes at most 4095.

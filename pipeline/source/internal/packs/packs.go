@@ -1,9 +1,8 @@
 // Package packs reads the objects of a repository of SHA-1 ids, packed and loose. A [Store] is for several goroutines: all
 // exports share one, with its descriptors and its cache, whose size is bounded.
 //
-// Opening one reads 1 KiB of each pack index; an object costs two or three positioned reads. Files are not mapped: one that
-// is cut off while it is open is an error of a read, where a mapping would end the process by a signal, and pages of packs
-// do not count as our memory.
+// Opening one reads 1 KiB of each pack index and maps the rest; an object costs a positioned read or none. Packs are not
+// mapped: one that is cut off while it is open is an error of a read, and its pages do not count as our memory.
 //
 // Nobody here checks that an object is what its id says; the reader of its content does. go-git, whose storages serve one
 // goroutine each and parse whole indexes, reads what is too large to be held in memory.
@@ -41,6 +40,7 @@ type Object struct {
 	Kind    string // "commit", "tree", "blob" or "tag"
 	Size    int64  // bytes
 	Content io.ReadCloser
+	Whole   []byte // of one that is held in memory, the same; nobody changes it
 }
 
 // Store reads the objects in some folders, as the folder objects of a repository and its alternates are.
@@ -167,7 +167,7 @@ func loose(f *os.File) (Object, error) {
 		}
 		if err == nil {
 			r.Close()
-			return Object{kind.String(), size, io.NopCloser(bytes.NewReader(data))}, f.Close()
+			return Object{kind.String(), size, io.NopCloser(bytes.NewReader(data)), data}, f.Close()
 		}
 	}
 	if err != nil {
@@ -175,7 +175,7 @@ func loose(f *os.File) (Object, error) {
 		f.Close()
 		return Object{}, damagedIn(f.Name(), err)
 	}
-	return Object{kind.String(), size, content{r, f}}, nil
+	return Object{kind.String(), size, content{r, f}, nil}, nil
 }
 
 // damagedIn tells a file that cannot be understood from one that cannot be read.

@@ -1,0 +1,250 @@
+// Package inputs tells what a build reads of a tree from what it does not: the fingerprint of the chosen paths ([Keys]). It
+// reads only the folders on the way to them, each once, and can keep what it found in a file for the next process.
+package inputs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbisect/kbisect/pipeline/source/internal/kept"
+)
+
+const (
+	folder = 0o040000
+	pin    = 0o160000 // of a submodule
+)
+
+// ErrMalformed is that of a tree object which cannot be parsed.
+var ErrMalformed = errors.New("malformed")
+
+// Entries calls do for every entry of a tree object with ids of so many bytes: its canonical mode, its name and its id, which
+// are parts of data.
+func Entries(data []byte, idLen int, do func(mode uint32, name, id []byte)) error {
+	for n := 0; len(data) > 0; n++ {
+		space := bytes.IndexByte(data, ' ')
+		if space < 1 {
+			return fmt.Errorf("%w: truncated after %d entries", ErrMalformed, n)
+		}
+		end := space + 1 + bytes.IndexByte(data[space+1:], 0)
+		if end <= space || len(data) < end+1+idLen {
+			return fmt.Errorf("%w: truncated after %d entries", ErrMalformed, n)
+		}
+		mode := uint32(0)
+		for _, c := range data[:space] {
+			if c < '0' || c > '7' || mode>>29 != 0 {
+				return fmt.Errorf("%w: mode %q", ErrMalformed, data[:space])
+			}
+			mode = mode<<3 | uint32(c-'0')
+		}
+		do(canonical(mode), data[space+1:end], data[end+1:end+1+idLen])
+		data = data[end+1+idLen:]
+	}
+	return nil
+}
+
+// canonical maps the modes of old histories (100664 and the like) to the five that Git writes today.
+func canonical(mode uint32) uint32 {
+	switch kind := mode & 0o170000; {
+	case kind == folder, kind == pin, kind == 0o120000:
+		return kind
+	case mode&0o100 != 0:
+		return 0o100755
+	}
+	return 0o100644
+}
+
+// node is one folder or file on the way to the chosen paths.
+type node struct {
+	wanted bool // this path itself is chosen, with all below it
+	kids   map[string]*node
+	order  []string // names of kids, sorted
+}
+
+func (n *node) add(names []string) {
+	if len(names) == 0 {
+		n.wanted = true
+		return
+	}
+	kid := n.kids[names[0]]
+	if kid == nil {
+		kid = &node{}
+		if n.kids == nil {
+			n.kids = map[string]*node{}
+		}
+		n.kids[names[0]] = kid
+		n.order = append(n.order, names[0])
+		slices.Sort(n.order)
+	}
+	kid.add(names[1:])
+}
+
+// Keys are the fingerprints of trees at some paths.
+type Keys struct {
+	read  func(tree string) ([]byte, error)
+	paths []string
+	root  *node             // nil: the whole tree
+	known map[string]string // by tree
+	below map[below]string  // the lines of folders
+	of    map[string]string // by all lines
+	added int               // of known, that no file has
+}
+
+type below struct {
+	tree string
+	node *node
+}
+
+// New computes the keys of trees that read returns, at clean paths from the root. None are the whole tree.
+func New(paths []string, read func(tree string) ([]byte, error)) *Keys {
+	k := &Keys{read: read, paths: paths, known: map[string]string{}, below: map[below]string{}, of: map[string]string{}}
+	for _, p := range paths {
+		if k.root == nil {
+			k.root = &node{}
+		}
+		k.root.add(strings.Split(p, "/"))
+	}
+	return k
+}
+
+// Of is the tree's id without paths, else a hash over the entries at the paths. An absent path contributes nothing.
+func (k *Keys) Of(tree string) (string, error) {
+	if k.root == nil {
+		return tree, nil
+	}
+	if key, ok := k.known[tree]; ok {
+		return key, nil
+	}
+	lines, err := k.lines(tree, "", k.root)
+	if err != nil {
+		return "", err
+	}
+	key, ok := k.of[lines]
+	if !ok {
+		sum := sha256.Sum256([]byte(lines))
+		key = hex.EncodeToString(sum[:])
+		k.of[lines] = key
+	}
+	k.known[tree] = key
+	k.added++
+	return key, nil
+}
+
+// lines lists the chosen entries below one tree. Results are remembered: neighbouring commits share most subtrees.
+func (k *Keys) lines(tree, dir string, n *node) (string, error) {
+	at := below{tree, n}
+	if s, ok := k.below[at]; ok {
+		return s, nil
+	}
+	data, err := k.read(tree)
+	if err != nil {
+		return "", err
+	}
+	type entry struct {
+		mode uint32
+		id   []byte
+	}
+	found := make([]entry, len(n.order))
+	if err := Entries(data, len(tree)/2, func(mode uint32, name, id []byte) {
+		for i, one := range n.order {
+			if one == string(name) && found[i].id == nil {
+				found[i] = entry{mode, id}
+			}
+		}
+	}); err != nil {
+		return "", fmt.Errorf("tree %s: %w", tree, err)
+	}
+	var b []byte
+	for i, name := range n.order {
+		e := found[i]
+		if e.id == nil {
+			continue
+		}
+		kid, full := n.kids[name], path.Join(dir, name)
+		switch {
+		case kid.wanted, e.mode == pin: // a pin stands for all in the submodule
+			b = fmt.Appendf(b, "%q %o %x\n", full, e.mode, e.id)
+		case e.mode == folder:
+			sub, err := k.lines(hex.EncodeToString(e.id), full, kid)
+			if err != nil {
+				return "", err
+			}
+			b = append(b, sub...)
+		}
+	}
+	s := string(b)
+	if n != k.root { // of which the key is remembered
+		k.below[at] = s
+	}
+	return s, nil
+}
+
+// Empty is the key of a tree that holds nothing; idLen is the length of an id in hex digits.
+func (k *Keys) Empty(idLen int) string {
+	sum := sha256.Sum256(nil)
+	switch {
+	case k.root != nil:
+		return hex.EncodeToString(sum[:])
+	case idLen == 64:
+		sum = sha256.Sum256([]byte("tree 0\x00"))
+		return hex.EncodeToString(sum[:])
+	}
+	return "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+}
+
+// A file has the keys of the trees of one set of paths: on each line a key and the trees that have it.
+const (
+	few  = 500 // keys more are worth a file
+	most = 8   // files are kept
+)
+
+// Load reads what another process has kept in a folder.
+func (k *Keys) Load(dir string) {
+	if k.root == nil {
+		return
+	}
+	for line := range strings.Lines(kept.Read(k.file(dir))) {
+		key, trees, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		for tree := range strings.SplitSeq(trees, " ") {
+			k.known[tree] = key
+		}
+	}
+}
+
+// Keep writes them to that folder where enough are new.
+func (k *Keys) Keep(dir string) {
+	if k.added < few {
+		return
+	}
+	k.added = 0
+	trees := map[string][]string{}
+	for tree, key := range k.known {
+		trees[key] = append(trees[key], tree)
+	}
+	var b bytes.Buffer
+	for key, all := range trees {
+		fmt.Fprintf(&b, "%s %s\n", key, strings.Join(all, " "))
+	}
+	kept.Write(k.file(dir), b.Bytes())
+	files, _ := filepath.Glob(filepath.Join(dir, "keys-*"))
+	others := slices.DeleteFunc(files, func(f string) bool { return f == k.file(dir) })
+	for _, file := range others[:max(0, len(others)+1-most)] {
+		os.Remove(file)
+	}
+}
+
+// Drop removes the file.
+func (k *Keys) Drop(dir string) error { return os.RemoveAll(k.file(dir)) }
+
+// file is the name of that of these paths.
+func (k *Keys) file(dir string) string {
+	sum := sha256.Sum256([]byte(strings.Join(k.paths, "\n")))
+	return filepath.Join(dir, "keys-"+hex.EncodeToString(sum[:8]))
+}
