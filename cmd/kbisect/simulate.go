@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,92 +38,64 @@ func simulateCommand() *cli.Command {
 
 // simulateAction plays every rule of a specification on the same simulated devices.
 func simulateAction(c *cli.Context) error {
-	o, err := readSimulation(c)
-	if err != nil {
-		return err
-	}
-	if o.example {
-		if o.path == policy.AxisFlags {
-			return report.WriteJSON(c.App.Writer, simulate.DefaultSetSpec())
-		}
+	words, trials := c.Args().Slice(), c.Int("trials")
+	switch {
+	case len(words) > 1:
+		return exit.Usagef("simulate takes one specification, not also %q", words[1])
+	case trials < 0 || trials > simulate.Most || trials == 0 && c.IsSet("trials"):
+		return exit.Usagef("--trials %d: 1 to %d are played", trials, simulate.Most)
+	case c.Bool("example") && len(words) == 1 && words[0] == policy.AxisFlags:
+		return report.WriteJSON(c.App.Writer, simulate.DefaultSetSpec())
+	case c.Bool("example"):
 		return report.WriteJSON(c.App.Writer, simulate.DefaultSpec())
+	case len(words) == 0:
+		return exit.Usagef("one specification is needed\nhint: kbisect simulate --example prints one")
 	}
-	data, err := os.ReadFile(o.path)
+	data, err := os.ReadFile(words[0])
 	if err != nil {
 		return exit.Usage(err)
 	}
 	var axis struct{ Axis string }
 	if json.Unmarshal(data, &axis) == nil && axis.Axis == policy.AxisFlags {
-		return o.simulateFlags(c, data)
+		s, err := simulate.ReadSetSpec(data)
+		s.Trials = cmp.Or(trials, s.Trials)
+		return play(c, err, s.Rules, func(rule string) (simulate.SetScore, error) {
+			score, err := simulate.SimulateSets(c.Context, s, rule)
+			return score, exit.Usage(err)
+		}, func(x simulate.SetScore) float64 { return x.DeviceSeconds }, func(w io.Writer, scores []simulate.SetScore) error { return writeSetScores(w, s, scores) })
 	}
-	s, err := o.spec(data)
-	if err != nil {
-		return err
-	}
-	scores := []simulate.Score{}
-	for _, name := range s.Rules {
+	s, err := simulate.ReadSpec(data)
+	s.Trials = cmp.Or(trials, s.Trials)
+	return play(c, err, s.Rules, func(name string) (simulate.Score, error) {
 		rule, err := simulatedRule(name)
 		if err != nil {
-			return exit.Usage(err)
+			return simulate.Score{}, exit.Usage(err)
 		}
-		score, err := simulate.Simulate(c.Context, s, name, rule)
+		return simulate.Simulate(c.Context, s, name, rule)
+	}, func(x simulate.Score) float64 { return x.DeviceSeconds }, func(w io.Writer, scores []simulate.Score) error { return writeScores(w, s, scores) })
+}
+
+// play scores each rule of a specification, which invalid says is none, and prints the scores as JSON or as a table.
+func play[T any](c *cli.Context, invalid error, rules []string, score func(rule string) (T, error), seconds func(T) float64, table func(io.Writer, []T) error) error {
+	file := c.Args().First()
+	if invalid != nil {
+		return exit.Usagef("%s: %w\nhint: kbisect simulate --example shows every key", file, invalid)
+	}
+	scores := []T{}
+	for _, rule := range rules {
+		x, err := score(rule)
 		if err != nil {
 			return err
 		}
-		if err := o.finite(score.DeviceSeconds); err != nil {
-			return err
+		if v := seconds(x); math.IsInf(v, 0) || math.IsNaN(v) { // they can be neither added up nor written as JSON
+			return exit.Usagef("%s: the times of the simulated launches are not finite\nhint: make the seconds, steps and noise smaller", file)
 		}
-		scores = append(scores, score)
+		scores = append(scores, x)
 	}
-	if o.json {
+	if c.Bool("json") {
 		return report.WriteJSON(c.App.Writer, scores)
 	}
-	return writeScores(c.App.Writer, s, scores)
-}
-
-// simulation is what the command line asks for.
-type simulation struct {
-	path          string
-	trials        int // 0: as the specification says
-	json, example bool
-}
-
-// readSimulation reads the options and the name of the specification.
-func readSimulation(c *cli.Context) (simulation, error) {
-	o := simulation{trials: c.Int("trials"), json: c.Bool("json"), example: c.Bool("example")}
-	words := c.Args().Slice()
-	switch {
-	case len(words) > 1:
-		return o, exit.Usagef("simulate takes one specification, not also %q", words[1])
-	case o.trials < 0 || o.trials > simulate.Most || o.trials == 0 && c.IsSet("trials"):
-		return o, exit.Usagef("--trials %d: 1 to %d are played", o.trials, simulate.Most)
-	case len(words) == 1:
-		o.path = words[0]
-	}
-	if o.path == "" && !o.example {
-		return o, exit.Usagef("one specification is needed\nhint: kbisect simulate --example prints one")
-	}
-	return o, nil
-}
-
-// spec reads the specification.
-func (o simulation) spec(data []byte) (simulate.Spec, error) {
-	s, err := simulate.ReadSpec(data)
-	if err != nil {
-		return s, exit.Usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
-	}
-	if o.trials > 0 {
-		s.Trials = o.trials
-	}
-	return s, nil
-}
-
-// finite rejects a specification whose times overflow: they can be neither added up nor written as JSON.
-func (o simulation) finite(seconds float64) error {
-	if math.IsInf(seconds, 0) || math.IsNaN(seconds) {
-		return exit.Usagef("%s: the times of the simulated launches are not finite\nhint: make the seconds, steps and noise smaller", o.path)
-	}
-	return nil
+	return table(c.App.Writer, scores)
 }
 
 // simulatedRule is the search of this program, which is played through its public interface, or a rival.
@@ -159,32 +132,6 @@ func writeScores(w io.Writer, s simulate.Spec, scores []simulate.Score) error {
 	}
 	_, err := fmt.Fprintf(w, "\nplayed on one of %d devices: launches whose times are compared follow each other on one device, so that more of them do not shorten a search; they can serve other searches\n", s.Devices)
 	return err
-}
-
-// simulateFlags plays a specification whose axis is flags.
-func (o simulation) simulateFlags(c *cli.Context, data []byte) error {
-	s, err := simulate.ReadSetSpec(data)
-	if err != nil {
-		return exit.Usagef("%s: %w\nhint: kbisect simulate --example shows every key", o.path, err)
-	}
-	if o.trials > 0 {
-		s.Trials = o.trials
-	}
-	scores := []simulate.SetScore{}
-	for _, rule := range s.Rules {
-		score, err := simulate.SimulateSets(c.Context, s, rule)
-		if err != nil {
-			return exit.Usage(err)
-		}
-		if err := o.finite(score.DeviceSeconds); err != nil {
-			return err
-		}
-		scores = append(scores, score)
-	}
-	if o.json {
-		return report.WriteJSON(c.App.Writer, scores)
-	}
-	return writeSetScores(c.App.Writer, s, scores)
 }
 
 // writeSetScores prints a table for people.
