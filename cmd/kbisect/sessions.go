@@ -72,36 +72,41 @@ func kindWord(s store.Session) string {
 	return s.Axis
 }
 
+// sides are what the command of a session calls its two commits; none where it launches one.
+func sides(s store.Session) []string {
+	switch {
+	case session.IsSearch(s):
+		return []string{"good", "bad"}
+	case s.Axis == gate.Kind:
+		return []string{"merge base", "HEAD"}
+	case s.Axis == session.Comparing, s.Axis == explain.Kind:
+		return []string{"A", "B"}
+	}
+	return nil
+}
+
 // endsWords names the commits of a session as its command called them.
 func endsWords(s store.Session) string {
-	switch {
-	case s.Axis == session.Comparing, s.Axis == explain.Kind:
-		return fmt.Sprintf("A %s, B %s", wording.Short(s.Good), wording.Short(s.Bad))
-	case s.Axis == gate.Kind:
-		return fmt.Sprintf("merge base %s, HEAD %s", wording.Short(s.Good), wording.Short(s.Bad))
-	case session.IsSearch(s):
-		return fmt.Sprintf("good %s, bad %s", wording.Short(s.Good), wording.Short(s.Bad))
+	if x := sides(s); x != nil {
+		return fmt.Sprintf("%s %s, %s %s", x[0], wording.Short(s.Good), x[1], wording.Short(s.Bad))
 	}
 	return wording.Short(s.Good)
 }
 
 // purposeWord says what a launch was for.
 func purposeWord(s store.Session, purpose string) string {
+	x := sides(s)
 	switch {
 	case session.IsSearch(s):
 		return purpose
-	case (s.Axis == session.Comparing || s.Axis == explain.Kind) && purpose == string(bisect.EndGood):
-		return "A"
-	case s.Axis == session.Comparing, s.Axis == explain.Kind:
-		return "B"
-	case s.Axis == gate.Kind && purpose == string(bisect.EndGood):
-		return "base"
-	case s.Axis == gate.Kind && purpose == string(bisect.EndBad):
-		return "HEAD"
-	case s.Axis == gate.Kind:
-		return purpose
+	case x == nil:
+		return "launch"
+	case purpose == string(bisect.EndGood):
+		return x[0]
+	case purpose == string(bisect.EndBad), s.Axis != gate.Kind: // profilers of B have purposes of their own
+		return x[1]
 	}
-	return "launch"
+	return purpose
 }
 
 // valuesWord is what a launch measured: the medians of the first numbers that it gave and how many more there are, or

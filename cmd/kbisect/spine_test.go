@@ -15,7 +15,7 @@ import (
 // beside it.
 const (
 	mostSteps, mostStepFiles     = 39, 15
-	mostBesides, mostBesideFiles = 16, 10
+	mostBesides, mostBesideFiles = 17, 10
 )
 
 // TestSpine walks the list in CONTRIBUTING that follows one search through the code: every function stands in the file named,

@@ -52,7 +52,7 @@ func record(ctx context.Context, t *session.Session, q *policy.Request, rev, not
 			code, doc.Result = exit.Inconclusive, store.Inconclusive
 		}
 		doc.Verdict = "Refused: " + cmp.Or(why, doc.Verdict)
-		return t.Conclude(doc.Result, doc.Verdict, code, err, &doc, func() error { return t.Output.Print(&doc, t.LedgerOf()) })
+		return t.Conclude(session.Conclusion{Result: doc.Result, Summary: doc.Verdict, Code: code, Cause: err, Document: &doc})
 	}
 	b := baselineOf(t, doc, all, on)
 	b.Note = note
@@ -86,8 +86,8 @@ func keep(t *session.Session, b Baseline) error {
 		return t.Fail(exit.With(exit.Machine, err))
 	}
 	summary := fmt.Sprintf("Recorded: each of %d launches ended well.", b.Launches)
-	return t.Conclude(string(bisect.OK), summary, exit.OK, nil, b, func() error {
+	return t.Conclude(session.Conclusion{Result: string(bisect.OK), Summary: summary, Document: b, Show: func() error {
 		fmt.Fprintln(t.Output.Stdout, summary)
 		return b.Print(t.Output.Stdout, nil)
-	})
+	}})
 }

@@ -52,7 +52,7 @@ func recorded(t *testing.T, q policy.Request, note string, show func(n int) (bis
 	n := 0
 	err = Record(t.Context(), session.Env{
 		Request: &q, Display: progress.New(io.Discard, true, false), Version: "test",
-		Output: session.Output{Stdout: &out, Print: func(d report.Document, _ report.Ledger) error {
+		Output: session.Output{Stdout: &out, Write: func(report.Document, report.Ledger) error { return nil }, Print: func(d report.Document, _ report.Ledger) error {
 			fmt.Fprintln(&out, d.(*report.Measurement).Verdict)
 			return nil
 		}},

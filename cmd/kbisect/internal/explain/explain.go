@@ -60,7 +60,7 @@ func explain(ctx context.Context, t *session.Session, q *policy.Request, pair se
 		return userErr
 	}
 	doc := x.document(pair.Words[:], result, err)
-	return t.Conclude(doc.Result, doc.Summary, explainCode(doc), err, &doc, func() error { return t.Output.Show(&doc, t.LedgerOf()) })
+	return t.Conclude(session.Conclusion{Result: doc.Result, Summary: doc.Summary, Code: explainCode(doc), Cause: err, Document: &doc})
 }
 
 // explainerOf is an explainer for two candidates that were not launched yet.

@@ -233,11 +233,19 @@ func TestExplainCulprit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer repo.Close()
-	s, err := session.BeginOne(t.Context(), envFor(r, "sh", "bench.sh"), repo, "HEAD", policy.AxisHistory)
+	e := envFor(r, "sh", "bench.sh")
+	p, _, err := session.ReadOne(t.Context(), e.Request, repo, "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := session.Begin(t.Context(), e, repo, p, policy.AxisHistory)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	defer s.Pipe.Close()
 	parent, culprit := r.Git(t, "rev-parse", "HEAD^"), r.Git(t, "rev-parse", "HEAD")
 	for i, commit := range []string{parent, culprit, parent, culprit} {

@@ -64,30 +64,19 @@ func run(ctx context.Context, e session.Env, o Options, words []string, written 
 	if len(words) > 0 {
 		return exit.Usagef("gate compares HEAD with its merge base and takes no revisions (got %q)\nhint: name the branch to merge into with --base REV, put a command after --, or compare any two revisions with kbisect compare A B", words)
 	}
-	repo, err := source.Open(e.Request.Dir)
-	if err != nil {
-		return exit.Usage(err)
-	}
-	defer repo.Close()
-	x, p, err := readRequest(ctx, e.Request, o, repo)
-	if err != nil {
-		return err
-	}
-	if why, err := x.idle(repo, p); err != nil || why != "" {
-		*written = err == nil
-		return x.pass(e, repo, p, why, err)
-	}
-	t, err := session.Begin(ctx, e, repo, p, Kind)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	t.Warn(x.warnings...)
-	session.WarnUncommitted(ctx, t, "HEAD")
-	if err := t.Start(ctx); err != nil {
-		return err
-	}
-	return gate(ctx, t, e, x, written)
+	var x request
+	return session.Launch(ctx, e, Kind, func(repo *source.Repo) (p *policy.Policy, err error) {
+		if x, p, err = readRequest(ctx, e.Request, o, repo); err != nil {
+			return nil, err
+		}
+		if why, err := x.idle(repo, p); err != nil || why != "" {
+			*written = err == nil
+			return nil, x.pass(e, repo, p, why, err)
+		}
+		p.Warnings = append(p.Warnings, x.warnings...)
+		session.WarnUncommitted(ctx, repo, p, "HEAD")
+		return p, nil
+	}, func(t *session.Session) error { return gate(ctx, t, e, x, written) })
 }
 
 // readRequest checks the whole request before anything is written or launched.
@@ -212,8 +201,11 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request, wri
 		doc.Warnings = append(doc.Warnings, "cannot tell; passed because of --cannot-tell pass")
 	}
 	*written = true
-	kept := x.files.write(&doc, t.LedgerOf(), t.Display, e.Version)
-	return cmp.Or(t.Conclude(doc.Result, doc.Verdict, doc.ExitCode, err, &doc, func() error { return e.Output.Print(&doc, t.LedgerOf()) }), kept)
+	l := t.LedgerOf()
+	kept := x.files.write(&doc, l, t.Display, e.Version)
+	return cmp.Or(t.Conclude(session.Conclusion{
+		Result: doc.Result, Summary: doc.Verdict, Code: doc.ExitCode, Cause: err, Document: &doc, Ledger: &l, Show: func() error { return e.Output.Print(&doc, l) },
+	}), kept)
 }
 
 // resultOf is the result of a gate for the answer of a comparison.

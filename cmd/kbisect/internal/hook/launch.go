@@ -12,7 +12,6 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -225,10 +224,10 @@ func (l *launches) keep(t *session.Session, result string) (verdict string, err 
 			result = cmp.Or(result, store.Interrupted)
 		}
 		doc := session.Measurement(t, wording.Short(l.commit), "", all, 1, result, l.err)
-		return doc.Verdict, t.Conclude(doc.Result, doc.Verdict, exit.OK, nil, &doc, noReport)
+		return doc.Verdict, t.Conclude(session.Conclusion{Result: doc.Result, Summary: doc.Verdict, Document: &doc, Show: noReport})
 	}
 	result = cmp.Or(result, string(l.got.Answer))
 	x := session.Pair{Words: [2]string{wording.Short(l.base), wording.Short(l.commit)}, Sides: [2]bisect.Candidate{{Commit: l.base}, {Commit: l.commit}}}
 	doc := session.Comparison(t, x, l.got, result, l.err)
-	return doc.Verdict, t.Conclude(result, doc.Verdict, exit.OK, nil, &doc, noReport)
+	return doc.Verdict, t.Conclude(session.Conclusion{Result: result, Summary: doc.Verdict, Document: &doc, Show: noReport})
 }

@@ -55,68 +55,53 @@ type preview struct {
 
 // Run launches the ends of the search that the request describes, and reports on them as text or, asJSON, as JSON.
 func Run(ctx context.Context, e session.Env, asJSON bool) error {
-	repo, err := source.Open(e.Request.Dir)
-	if err != nil {
-		return exit.Usage(err)
-	}
-	defer repo.Close()
 	e.Request.Axis, e.Request.Repeat = policy.AxisHistory, 1
-	p, rng, err := search.Ends(ctx, e.Request, repo)
-	if err != nil {
-		return err
-	}
-	t, err := session.Begin(ctx, e, repo, p, session.Trying)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	t.Range = rng
-	if e.Request.Bad == "HEAD" {
-		session.WarnUncommitted(ctx, t, "the bad end")
-	}
-	x := preview{session: t, launches: launches}
-	if rng != nil {
-		x.candidates, x.names = []bisect.Candidate{{Commit: p.Good}}, []string{cmp.Or(e.Request.Good, p.Good)}
-		x.commits = len(rng.Commits)
-		for _, c := range rng.Commits {
-			if !c.Neutral {
-				x.matter++
+	var rng *source.Range
+	return session.Launch(ctx, e, session.Trying, func(repo *source.Repo) (p *policy.Policy, err error) {
+		if p, rng, err = search.Ends(ctx, e.Request, repo); err == nil && e.Request.Bad == "HEAD" {
+			session.WarnUncommitted(ctx, repo, p, "the bad end")
+		}
+		return p, err
+	}, func(t *session.Session) error {
+		t.Range = rng
+		x := preview{session: t, launches: launches}
+		if rng != nil {
+			x.candidates, x.names = []bisect.Candidate{{Commit: t.Policy.Good}}, []string{cmp.Or(e.Request.Good, t.Policy.Good)}
+			x.commits = len(rng.Commits)
+			for _, c := range rng.Commits {
+				if !c.Neutral {
+					x.matter++
+				}
 			}
 		}
-	}
-	x.candidates, x.names = append(x.candidates, bisect.Candidate{Commit: p.Bad}), append(x.names, e.Request.Bad)
-	x.ended = make([][]bisect.Outcome, len(x.candidates))
-	if err := t.Start(ctx); err != nil {
-		return err
-	}
-	return x.run(ctx, func(d *Document) error {
-		if asJSON {
-			return report.WriteJSON(t.Output.Stdout, d)
-		}
-		return d.print(t.Output.Stdout)
+		x.candidates, x.names = append(x.candidates, bisect.Candidate{Commit: t.Policy.Bad}), append(x.names, e.Request.Bad)
+		x.ended = make([][]bisect.Outcome, len(x.candidates))
+		return x.run(ctx, func(d *Document) error {
+			if asJSON {
+				return report.WriteJSON(t.Output.Stdout, d)
+			}
+			return d.print(t.Output.Stdout)
+		})
 	})
 }
 
 // Once launches HEAD once and says what came of it, with the end of what it printed.
 func Once(ctx context.Context, e session.Env) (d *Document, output string, err error) {
-	repo, err := source.Open(e.Request.Dir)
-	if err != nil {
-		return nil, "", exit.Usage(err)
-	}
-	defer repo.Close()
-	t, err := session.BeginOne(ctx, e, repo, "HEAD", session.Trying)
-	if err != nil {
-		return nil, "", err
-	}
-	defer t.Close()
-	x := preview{session: t, launches: 1, candidates: []bisect.Candidate{t.Candidate}, names: []string{"HEAD"}, ended: make([][]bisect.Outcome, 1)}
-	err = x.run(ctx, func(of *Document) error {
-		d = of
-		return nil
+	var c bisect.Candidate
+	err = session.Launch(ctx, e, session.Trying, func(repo *source.Repo) (p *policy.Policy, err error) {
+		p, c, err = session.ReadOne(ctx, e.Request, repo, "HEAD")
+		return p, err
+	}, func(t *session.Session) error {
+		x := preview{session: t, launches: 1, candidates: []bisect.Candidate{c}, names: []string{"HEAD"}, ended: make([][]bisect.Outcome, 1)}
+		err := x.run(ctx, func(of *Document) error {
+			d = of
+			return nil
+		})
+		for _, o := range x.ended[0] {
+			output = o.Tail
+		}
+		return err
 	})
-	for _, o := range x.ended[0] {
-		output = o.Tail
-	}
 	return d, output, err
 }
 
@@ -134,7 +119,7 @@ func (x *preview) run(ctx context.Context, show func(*Document) error) error {
 	}
 	d.Error = report.ErrorText(err)
 	code := map[string]int{Ready: exit.OK, OneEnd: exit.OK, NoDifference: exit.NoDifference, store.Infra: exit.Machine, store.Interrupted: exit.Interrupted}[d.Result]
-	return t.Conclude(d.Result, d.Verdict, code, err, d, func() error { return show(d) })
+	return t.Conclude(session.Conclusion{Result: d.Result, Summary: d.Verdict, Code: code, Cause: err, Document: d, Show: func() error { return show(d) }})
 }
 
 // launch makes one launch of each end, and more in turn where their times matter.

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -93,27 +92,24 @@ func (s *Search) keepStep(step bisect.Step) {
 	}
 }
 
-// keep stores the finding, and the commits that it has proven good.
-func (s *Search) keep(d *report.Search) error {
+// recordGood stores the commits that a finding has proven good. Only what was launched as an end or as the parent of the
+// culprit was launched often enough to begin a later search from; and a search for builds that fail says nothing of how a
+// commit runs.
+func (s *Search) recordGood(d *report.Search) error {
 	t := s.session
-	var data bytes.Buffer
-	if err := report.WriteJSON(&data, d); err != nil {
-		return err
+	if t.Policy.Judge.Builds || d.Result != bisect.Found {
+		return nil
 	}
 	for _, step := range d.Steps {
-		// Only what was launched as an end or as the parent of the culprit was launched often enough to begin a later search
-		// from; and a search for builds that fail says nothing of how a commit runs.
 		proven := step.Role == bisect.RoleGoodEnd || step.Role == bisect.RoleParent
-		if !t.Policy.Judge.Builds && step.Verdict.Call == bisect.Good && step.Verdict.Class == bisect.OK && !step.Inferred && proven && d.Result == bisect.Found {
-			if err := t.Store.RecordGood(store.Good{Commit: step.Commit, When: time.Now(), Session: t.Record.ID, Detail: step.Verdict.Why}); err != nil {
-				return err
-			}
+		if !proven || step.Verdict.Call != bisect.Good || step.Verdict.Class != bisect.OK || step.Inferred {
+			continue
+		}
+		if err := t.Store.RecordGood(store.Good{Commit: step.Commit, When: time.Now(), Session: t.Record.ID, Detail: step.Verdict.Why}); err != nil {
+			return err
 		}
 	}
-	return t.Store.UpdateSession(t.Record.ID, func(kept *store.Session) {
-		kept.Status, kept.Finding, kept.Summary = string(d.Result), data.Bytes(), d.Summary()
-		kept.Good, kept.Elapsed = s.good, time.Duration(d.Totals.Wall*float64(time.Second))
-	})
+	return nil
 }
 
 // explain compares the first culprit with its parent. A culprit that does not build needs no explanation.

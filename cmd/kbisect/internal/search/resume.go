@@ -22,43 +22,52 @@ func errNothingToResume() error {
 	return exit.Usagef("nothing to resume: this repository has no search\nhint: kbisect run --good REV")
 }
 
-// resume makes the session of the newest search that can go on. A repository without a store is left without one,
-// which is why the store is first opened to read.
-func resume(ctx context.Context, e session.Env, repo *source.Repo) (*session.Session, error) {
-	q, dir := e.Request, store.Dir(repo.CommonDir())
+// resume goes on with the newest search that can. A repository without a store is left without one, which is why the
+// store is first opened to read. Who resumes a search has answered what it asks.
+func resume(ctx context.Context, e session.Env) error {
+	repo, err := source.Open(e.Request.Dir)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	defer repo.Close()
 	st, err := session.StoreOf(repo)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case st == nil:
-		return nil, errNothingToResume()
+		return errNothingToResume()
 	}
 	if err = st.Close(); err == nil {
-		st, err = store.Open(dir, store.ReadWrite)
+		st, err = store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
 	}
 	if err != nil {
-		return nil, exit.With(exit.Machine, err)
+		return exit.With(exit.Machine, err)
 	}
 	var record *store.Session
 	var p *policy.Policy
-	if q.Wait != 0 { // the run that goes on is the newest, and is over then
+	if e.Request.Wait != 0 { // the run that goes on is the newest, and is over then
 		var lock *store.RunLock
 		if lock, err = session.Lock(ctx, e, st, ""); err == nil {
 			err = lock.Unlock()
 		}
 	}
 	if err == nil {
-		record, p, err = kept(q, st)
+		record, p, err = kept(e.Request, st)
 	}
 	if err != nil {
 		st.Close()
-		return nil, err
+		return err
 	}
-	s, err := session.Resume(ctx, e, repo, st, record, p)
-	if err == nil {
-		s.Display.Say(fmt.Sprintf("resuming session %s of %s: good %s, bad %s", record.ID, record.Created.Local().Format("2006-01-02 15:04"), cmp.Or(wording.Short(record.Good), "not found yet"), wording.Short(record.Bad)))
+	t, err := session.Resume(ctx, e, repo, st, record, p)
+	if err != nil {
+		return err
 	}
-	return s, err
+	defer t.Close()
+	t.Display.Say(fmt.Sprintf("resuming session %s of %s: good %s, bad %s", record.ID, record.Created.Local().Format("2006-01-02 15:04"), cmp.Or(wording.Short(record.Good), "not found yet"), wording.Short(record.Bad)))
+	if err := t.Start(ctx); err != nil {
+		return err
+	}
+	return Of(t).run(ctx)
 }
 
 // kept is the search to resume with its policy. A budget starts again where the search had used it up.

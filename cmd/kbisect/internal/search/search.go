@@ -45,52 +45,37 @@ type Search struct {
 
 // Run begins a search, or resumes one, and reports what it finds. It takes no words: its ends are options.
 func Run(ctx context.Context, e session.Env, _ []string) error {
-	repo, err := source.Open(e.Request.Dir)
-	if err != nil {
-		return exit.Usage(err)
-	}
-	defer repo.Close()
-	of := begin
 	if e.Request.Resume {
-		of = resume
+		return resume(ctx, e)
 	}
-	t, err := of(ctx, e, repo)
-	if t == nil || err != nil {
-		return err
-	}
-	defer t.Close()
-	s := Of(t)
-	if !e.Request.Resume { // who resumes a search has answered
+	var rng *source.Range
+	return session.Launch(ctx, e, e.Request.Axis, func(repo *source.Repo) (p *policy.Policy, err error) {
+		p, rng, err = begin(ctx, e, repo)
+		return p, err
+	}, func(t *session.Session) error {
+		t.Range = rng
+		s := Of(t)
 		s.ask = e.Ask
-	}
-	return s.run(ctx)
+		return s.run(ctx)
+	})
 }
 
-// begin makes the session of a new search, none where the store has the answer. A wrong request must not create a store.
-func begin(ctx context.Context, e session.Env, repo *source.Repo) (*session.Session, error) {
+// begin makes the policy of a new search and its range; none where the store has the answer.
+func begin(ctx context.Context, e session.Env, repo *source.Repo) (*policy.Policy, *source.Range, error) {
 	p, err := read(ctx, e.Request, repo)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	setEnvironment(ctx, e, repo, p)
 	if ok, err := answered(ctx, e, repo, p); ok || err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	leave := e.Watch.Enter("reading the history")
-	rng, err := between(ctx, repo, p)
-	leave()
-	if err != nil {
-		return nil, err
-	}
-	t, err := session.Begin(ctx, e, repo, p, p.Axis)
-	if err != nil {
-		return nil, err
-	}
-	t.Range = rng
 	if e.Request.Bad == "HEAD" {
-		session.WarnUncommitted(ctx, t, "the bad end")
+		session.WarnUncommitted(ctx, repo, p, "the bad end")
 	}
-	return t, nil
+	defer e.Watch.Enter("reading the history")()
+	rng, err := between(ctx, repo, p)
+	return p, rng, err
 }
 
 // read makes the policy of a request, with its ends.
@@ -160,13 +145,9 @@ func (s *Search) Narrow(find bisect.Class, phase string, metrics []metric.Metric
 	s.options.Find, s.options.Phase, s.options.Metrics = find, phase, metrics
 }
 
-// run searches, keeps the finding and writes the report; its error carries the exit code. The finding is stored before
-// it is printed, and charts are gathered even after an interrupt.
+// run searches, keeps the finding and writes the report; its error carries the exit code.
 func (s *Search) run(ctx context.Context) error {
 	t := s.session
-	if err := t.Start(ctx); err != nil {
-		return err
-	}
 	if err := takeOver(t); err != nil {
 		return t.Fail(&bisect.InfraError{What: "reading the store", Err: err})
 	}
@@ -188,27 +169,17 @@ func (s *Search) run(ctx context.Context) error {
 	}
 	in := s.Input(f)
 	doc := report.NewSearch(in)
-	kept := s.keep(doc)
-	if err := t.Output.Print(doc, in.Ledger); err != nil {
-		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show %s prints it again", err, t.Record.ID))
+	if err := s.recordGood(doc); err != nil {
+		return t.Fail(exit.With(exit.Machine, err))
 	}
-	if err := t.Output.Write(doc, in.Ledger); err != nil {
-		kept = errors.Join(kept, fmt.Errorf("%w\nhint: the finding is kept; kbisect report --html FILE %s writes it again", err, t.Record.ID))
+	end := session.Conclusion{Result: string(f.Result), Summary: doc.Summary(), Code: session.ExitCode(string(f.Result)), Document: doc, Ledger: &in.Ledger}
+	switch f.Result {
+	case bisect.Broken:
+		end.Cause = f.Err
+	case bisect.NoDifference: // which a comparison hopes for, and a search does not
+		end.Code = exit.NoDifference
 	}
-	if kept != nil {
-		return exit.With(exit.Machine, kept)
-	}
-	if f.Result == bisect.Broken {
-		return exit.With(exit.Machine, f.Err)
-	}
-	code := session.ExitCode(string(f.Result))
-	if f.Result == bisect.NoDifference { // which a comparison hopes for, and a search does not
-		code = exit.NoDifference
-	}
-	if code != exit.OK {
-		return exit.With(code, nil)
-	}
-	return nil
+	return t.Conclude(end)
 }
 
 // examine looks for mistakes of the user, which are errors, and adds warnings about what makes a finding doubtful.

@@ -28,29 +28,14 @@ func Compare(ctx context.Context, e Env, words []string) error {
 	return LaunchTwo(ctx, e, words, Comparing, readCompare, compareTwo)
 }
 
-// LaunchTwo resolves two revisions, begins a session of this kind and hands it to do. read takes what else the command
-// needs from the request. The whole request is checked before the store is touched, so that a typing error leaves no
-// session behind.
+// LaunchTwo resolves two revisions and hands a session of this kind to do. read takes what else the command needs from the
+// request.
 func LaunchTwo(ctx context.Context, e Env, words []string, kind string, read func(*policy.Policy, *policy.Request, *Pair) error, do func(context.Context, *Session, *policy.Request, Pair) error) error {
-	repo, err := source.Open(e.Request.Dir)
-	if err != nil {
-		return exit.Usage(err)
-	}
-	defer repo.Close()
-	x, p, err := ReadPair(ctx, e.Request, repo, words, read)
-	if err != nil {
-		return err
-	}
-	t, err := Begin(ctx, e, repo, p, kind)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	warnOfHead(ctx, t, x.Words[0], x.Words[1])
-	if err := t.Start(ctx); err != nil {
-		return err
-	}
-	return do(ctx, t, e.Request, x)
+	var x Pair
+	return Launch(ctx, e, kind, func(repo *source.Repo) (p *policy.Policy, err error) {
+		x, p, err = ReadPair(ctx, e.Request, repo, words, read)
+		return p, err
+	}, func(t *Session) error { return do(ctx, t, e.Request, x) })
 }
 
 // ReadPair resolves two revisions and makes the policy of a session with them as its ends. Its errors are the user's.
@@ -71,6 +56,7 @@ func ReadPair(ctx context.Context, q *policy.Request, repo *source.Repo, words [
 		return x, nil, err
 	}
 	p.Good, p.Bad = x.Sides[0].Commit, x.Sides[1].Commit
+	warnOfHead(ctx, repo, p, words...)
 	return x, p, policy.EndsOf(p, repo).Check(ctx)
 }
 
@@ -109,7 +95,7 @@ func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x Pair) erro
 	}
 	result = cmp.Or(result, string(got.Answer))
 	doc := Comparison(t, x, got, result, err)
-	return t.Conclude(result, doc.Verdict, ExitCode(result), err, &doc, func() error { return t.Output.Show(&doc, t.LedgerOf()) })
+	return t.Conclude(Conclusion{Result: result, Summary: doc.Verdict, Code: ExitCode(result), Cause: err, Document: &doc})
 }
 
 // onlyAFails reports a comparison in which A fails and B passes, so that there is nothing to measure. For two

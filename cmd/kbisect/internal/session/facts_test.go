@@ -440,8 +440,8 @@ func TestWarnUncommitted(t *testing.T) {
 		for _, name := range c.kept {
 			s.Policy.Plan.Files = append(s.Policy.Plan.Files, kernels.File{Name: name})
 		}
-		WarnUncommitted(t.Context(), s, "HEAD")
-		if got := strings.Join(s.warned, "|"); got != c.want {
+		WarnUncommitted(t.Context(), s.Repo, s.Policy, "HEAD")
+		if got := strings.Join(s.Policy.Warnings, "|"); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -103,22 +103,21 @@ func NewSession(p *policy.Policy, kind, version string) (*store.Session, error) 
 	}, nil
 }
 
-// warnOfHead warns of uncommitted changes where a side of the session is HEAD; sides are the names of the ends.
-func warnOfHead(ctx context.Context, s *Session, sides ...string) {
-	head, err := source.Head(s.Repo)
-	for i, commit := range []string{s.Policy.Good, s.Policy.Bad}[:len(sides)] {
+// warnOfHead warns of uncommitted changes where a side of the policy is HEAD; sides are the names of the ends.
+func warnOfHead(ctx context.Context, repo *source.Repo, p *policy.Policy, sides ...string) {
+	head, err := source.Head(repo)
+	for i, commit := range []string{p.Good, p.Bad}[:len(sides)] {
 		if err == nil && commit == head {
-			WarnUncommitted(ctx, s, sides[i])
+			WarnUncommitted(ctx, repo, p, sides[i])
 			return
 		}
 	}
 }
 
 // WarnUncommitted warns of uncommitted changes, see [Uncommitted].
-func WarnUncommitted(ctx context.Context, s *Session, candidate string) {
-	if w := Uncommitted(ctx, s.Repo, s.Policy, candidate); w != "" {
-		s.Warn(w)
-		s.Policy.Dirty = true
+func WarnUncommitted(ctx context.Context, repo *source.Repo, p *policy.Policy, candidate string) {
+	if w := Uncommitted(ctx, repo, p, candidate); w != "" {
+		p.Warnings, p.Dirty = append(p.Warnings, w), true
 	}
 }
 

@@ -38,45 +38,30 @@ func LaunchOne(ctx context.Context, e Env, words []string, kind string, least in
 	if n := e.Request.Launches; n < least {
 		return exit.Usagef("--launches %d: at least %s", n, why)
 	}
-	repo, err := source.Open(e.Request.Dir)
-	if err != nil {
-		return exit.Usage(err)
-	}
-	defer repo.Close()
 	rev := append(words, "HEAD")[0]
-	t, err := BeginOne(ctx, e, repo, rev, kind)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	return do(ctx, t, e.Request, rev)
+	var c bisect.Candidate
+	return Launch(ctx, e, kind, func(repo *source.Repo) (p *policy.Policy, err error) {
+		p, c, err = ReadOne(ctx, e.Request, repo, rev)
+		return p, err
+	}, func(t *Session) error {
+		t.Candidate = c
+		return do(ctx, t, e.Request, rev)
+	})
 }
 
-// BeginOne begins and starts a session that launches one revision.
-func BeginOne(ctx context.Context, e Env, repo *source.Repo, rev, kind string) (*Session, error) {
-	p, err := policy.ForTrials(e.Request, repo)
+// ReadOne resolves a revision and makes the policy of a session that launches it.
+func ReadOne(ctx context.Context, q *policy.Request, repo *source.Repo, rev string) (*policy.Policy, bisect.Candidate, error) {
+	p, err := policy.ForTrials(q, repo)
 	if err != nil {
-		return nil, err
+		return nil, bisect.Candidate{}, err
 	}
-	candidate, err := p.Candidate(ctx, repo, rev)
+	c, err := p.Candidate(ctx, repo, rev)
 	if err != nil {
-		return nil, err
+		return nil, c, err
 	}
-	p.Good, p.Bad = candidate.Commit, candidate.Commit
-	if err := policy.EndsOf(p, repo).Check(ctx); err != nil {
-		return nil, err
-	}
-	t, err := Begin(ctx, e, repo, p, kind)
-	if err != nil {
-		return nil, err
-	}
-	t.Candidate = candidate
-	warnOfHead(ctx, t, rev)
-	if err := t.Start(ctx); err != nil {
-		t.Close()
-		return nil, err
-	}
-	return t, nil
+	p.Good, p.Bad = c.Commit, c.Commit
+	warnOfHead(ctx, repo, p, rev)
+	return p, c, policy.EndsOf(p, repo).Check(ctx)
 }
 
 // LaunchAll launches the candidate of a session up to n times and calls each after every launch, counted from 1. It
@@ -121,7 +106,7 @@ func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) 
 		return t.Fail(userError)
 	}
 	doc := Measurement(t, rev, q.Metric, all, n, result, err)
-	return t.Conclude(doc.Result, doc.Verdict, ExitCode(doc.Result), err, &doc, func() error { return t.Output.Show(&doc, t.LedgerOf()) })
+	return t.Conclude(Conclusion{Result: doc.Result, Summary: doc.Verdict, Code: ExitCode(doc.Result), Cause: err, Document: &doc})
 }
 
 // sends is an error where all launches passed and none of them reported a metric. It lists what they reported. One

@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,6 +79,30 @@ type Session struct {
 
 	following    sync.Mutex // guards the pipelines, which learn of what jobs show
 	closeCluster func() error
+}
+
+// Launch opens the repository, has read make the policy of a session of this kind, starts the session and hands it to do.
+// The whole request is read before the store is touched, so that a typing error leaves no session behind. Without a policy
+// there is nothing to launch.
+func Launch(ctx context.Context, e Env, kind string, read func(*source.Repo) (*policy.Policy, error), do func(*Session) error) error {
+	repo, err := source.Open(e.Request.Dir)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	defer repo.Close()
+	p, err := read(repo)
+	if p == nil || err != nil {
+		return err
+	}
+	s, err := Begin(ctx, e, repo, p, kind)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Start(ctx); err != nil {
+		return err
+	}
+	return do(s)
 }
 
 // Begin opens the store and makes a session of this kind.
@@ -156,11 +179,7 @@ func (s *Session) Start(ctx context.Context) error {
 	s.Began = s.Watch.Began()
 	_, err := s.Store.Session(s.Record.ID)
 	if err != nil {
-		kept := *s.Policy // a resumed session says again what was said before its beginning
-		kept.Warnings = slices.Concat(kept.Warnings, s.warned)
-		if s.Record.Config, err = json.Marshal(kept); err == nil {
-			err = s.Store.CreateSession(*s.Record)
-		}
+		err = s.Store.CreateSession(*s.Record)
 	} else {
 		err = s.Store.UpdateSession(s.Record.ID, func(kept *store.Session) { kept.Status = store.Running })
 	}
@@ -316,30 +335,45 @@ func ExitCode(result string) int {
 	return exit.Inconclusive
 }
 
-// Conclude stores the result of a session and prints it; code is the exit code of the result, cause the error that
-// ended it early, if one did.
-func (s *Session) Conclude(result, summary string, code int, cause error, document any, print func() error) error {
-	// It is stored before it is printed: a pipe that is closed early must not lose what took hours to measure.
-	if d, ok := document.(report.Document); ok {
-		report.Complete(d, s.LedgerOf())
+// Conclusion is how a session ended.
+type Conclusion struct {
+	Result, Summary string
+	Code            int            // exit code of the result
+	Cause           error          // that ended it early, if one did
+	Document        any            // the result as it is stored
+	Ledger          *report.Ledger // what the document rests on; nil: LedgerOf
+	Show            func() error   // prints the result; nil: a document is shown as the command was asked to
+}
+
+// Conclude stores the result of a session and shows it.
+func (s *Session) Conclude(c Conclusion) error {
+	doc, isReport := c.Document.(report.Document)
+	if isReport {
+		if c.Ledger == nil {
+			l := s.LedgerOf()
+			c.Ledger = &l
+		}
+		report.Complete(doc, *c.Ledger)
 	}
+	if c.Show == nil && isReport {
+		c.Show = func() error { return s.Output.Show(doc, *c.Ledger) }
+	}
+	// It is stored before it is shown: a pipe that is closed early must not lose what took hours to measure.
 	var data bytes.Buffer
-	err := report.WriteJSON(&data, document)
+	err := report.WriteJSON(&data, c.Document)
 	if err == nil {
 		err = s.Store.UpdateSession(s.Record.ID, func(kept *store.Session) {
-			kept.Status, kept.Finding, kept.Summary, kept.Elapsed = result, data.Bytes(), wording.Headline(summary), time.Since(s.Began)
+			kept.Status, kept.Finding, kept.Summary, kept.Elapsed = c.Result, data.Bytes(), wording.Headline(c.Summary), s.Record.Elapsed+time.Since(s.Began)
 		})
 	}
-	if printErr := print(); printErr != nil {
-		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show --json %s prints it again", printErr, s.Record.ID))
+	if showErr := c.Show(); showErr != nil {
+		return exit.With(exit.Machine, fmt.Errorf("writing the report: %w\nhint: kbisect show --json %s prints it again", showErr, s.Record.ID))
 	}
 	switch {
 	case err != nil:
 		return exit.With(exit.Machine, err)
-	case cause != nil:
-		return exit.With(code, cause)
-	case code != exit.OK:
-		return exit.With(code, nil)
+	case c.Cause != nil || c.Code != exit.OK:
+		return exit.With(c.Code, c.Cause)
 	}
 	return nil
 }
