@@ -85,6 +85,7 @@ type Request struct {
 	BuildOnly bool    // only what its build says is wanted: nothing is run
 	Hurry     string  // the phase, or [WholeTrial], that may end as soon as no good run could still be in it
 	Past      float64 // seconds for which the phase in a hurry must be let run, beyond what good runs took
+	On        int     // the device that it is made on, from 1, where several are told apart; 0: any
 }
 
 // Patience is how long a good run could take that took `good` seconds before: the rule for launches of
@@ -148,6 +149,7 @@ type Outcome struct {
 	Only     string      `json:"only,omitempty"`        // it filled the caches, which shows in all its times but those of this metric
 	Wall     float64     `json:"wall_s"`                // run without build, seconds
 	At       float64     `json:"at_s"`                  // when it was launched, seconds since the job began
+	Paired   float64     `json:"reference_s,omitempty"` // seconds of the launch of the good end before it on the same device, which its times are relative to
 	Built    bool        `json:"built,omitempty"`
 	CacheHit bool        `json:"cache_hit,omitempty"`
 	Build    float64     `json:"build_s,omitempty"`

@@ -23,6 +23,10 @@ type ahead struct {
 	ctx   context.Context // of the session: a build outlives the trial beside which it began
 	gauge *capacity.Gauge
 	quiet sync.RWMutex // builds ahead hold it for reading while kbisect itself works for them, timed launches for writing
+	timed struct {     // launches on several devices at once share it
+		sync.Mutex
+		launches int
+	}
 	group sync.WaitGroup
 
 	mu     sync.Mutex
@@ -305,8 +309,18 @@ func (a *ahead) hush() (end func()) {
 	if a == nil {
 		return func() {}
 	}
-	a.quiet.Lock()
-	return a.quiet.Unlock
+	a.timed.Lock()
+	defer a.timed.Unlock()
+	if a.timed.launches++; a.timed.launches == 1 {
+		a.quiet.Lock()
+	}
+	return func() {
+		a.timed.Lock()
+		defer a.timed.Unlock()
+		if a.timed.launches--; a.timed.launches == 0 {
+			a.quiet.Unlock()
+		}
+	}
 }
 
 // solo stops the builds ahead until the function is called that it returns. It says how many builds ran, those that were

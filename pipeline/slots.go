@@ -13,18 +13,21 @@ import (
 // probably be asked for after it. Trials that will not be asked for any more are cancelled. It serves one goroutine,
 // and the slots one each.
 type Slots struct {
-	Each  []bisect.Sampler                                  // a slot each
-	Alone func(bisect.Request) bool                         // nothing may run beside this trial, which is made in the first slot
-	Next  func(ctx context.Context, n int) []bisect.Request // what will be asked for, see [bisect.Foresight.Next]; may be nil
-	Keep  func(bisect.Request, bisect.Outcome) error        // takes in a trial that was made before it was asked for
-	Wait  func(slot int) (over func())                      // the trial in a slot is waited for; may be nil
-	OnEnd func(slot int)                                    // a slot has nothing to do; may be nil
-	Until time.Time                                         // what runs then is cut off, see [bisect.ErrSpent]; zero: nothing is
+	Each  []bisect.Sampler                                   // a slot each
+	Alone func(bisect.Request) bool                          // nothing may run beside this trial, which is made in the first slot
+	Next  func(ctx context.Context, n int) []bisect.Request  // what will be asked for, see [bisect.Foresight.Next]; may be nil
+	Keep  func(bisect.Request, bisect.Outcome) error         // takes in a trial that was made before it was asked for
+	Wait  func(slot int) (over func())                       // the trial in a slot is waited for; may be nil
+	OnEnd func(slot int)                                     // a slot has nothing to do; may be nil
+	Made  func(slot int, r bisect.Request, o bisect.Outcome) // a trial was made; called while its slot is idle; may be nil
+	Begin func(slot int)                                     // an idle slot is about to begin; may be nil
+	Until time.Time                                          // what runs then is cut off, see [bisect.ErrSpent]; zero: nothing is
 	// Careful is for trials that nobody has said to share nothing. Their outcomes say what ran beside others; what is begun
 	// ahead ends by itself, since a command that is killed may leave something behind; and a proof has only launches of the
 	// same commit beside it.
 	Careful bool
 
+	left    map[int]bool // slots that take no more trials
 	running []*running
 	ended   chan *running
 	failed  map[bisect.Request]bool // by the machine's fault, before they were asked for
@@ -157,13 +160,18 @@ func (s *Slots) named(id bisect.TrialID) *running {
 func (s *Slots) yield(r bisect.Request) error {
 	for {
 		x := s.named(r.ID())
-		if x == nil && len(s.running) == len(s.Each) {
+		if _, free := s.free(r); x == nil && !free {
 			x = s.running[len(s.running)-1]
+			if i := slices.IndexFunc(s.running, func(x *running) bool { return x.slot == r.On-1 }); i >= 0 {
+				x = s.running[i]
+			}
 		}
 		if x == nil {
 			return nil
 		}
-		s.spare(x)
+		if x.On == 0 || x.Request != r && x.ID() == r.ID() { // those of a batch are all asked for
+			s.spare(x)
+		}
 		if err := s.keep(s.next()); err != nil {
 			return err
 		}
@@ -177,11 +185,33 @@ func (s *Slots) spare(x *running) {
 	}
 }
 
-// start makes a trial in a free slot, the first if it is free.
-func (s *Slots) start(ctx context.Context, r bisect.Request) *running {
-	slot := 0
-	for slices.ContainsFunc(s.running, func(x *running) bool { return x.slot == slot }) {
+// Leave gives a slot no more trials.
+func (s *Slots) Leave(slot int) {
+	if s.left == nil {
+		s.left = map[int]bool{}
+	}
+	s.left[slot] = true
+}
+
+// free is a slot for a trial: that of its device, or the first that is idle.
+func (s *Slots) free(r bisect.Request) (slot int, ok bool) {
+	busy := func(slot int) bool {
+		return s.left[slot] || slices.ContainsFunc(s.running, func(x *running) bool { return x.slot == slot })
+	}
+	if r.On > 0 {
+		return min(r.On, len(s.Each)) - 1, !busy(min(r.On, len(s.Each)) - 1)
+	}
+	for slot < len(s.Each) && busy(slot) {
 		slot++
+	}
+	return slot, slot < len(s.Each)
+}
+
+// start makes a trial in a free slot.
+func (s *Slots) start(ctx context.Context, r bisect.Request) *running {
+	slot, _ := s.free(r)
+	if s.Begin != nil {
+		s.Begin(slot)
 	}
 	x := &running{Request: r, slot: slot, began: time.Now()}
 	if s.Until.IsZero() {
@@ -215,16 +245,21 @@ func (s *Slots) fill(ctx context.Context, asked bisect.Request) {
 	next := s.Next(ctx, 2*len(s.Each))
 	next = slices.DeleteFunc(next, func(r bisect.Request) bool { return s.failed[r] || s.Alone(r) })
 	first := next[:min(len(next), len(s.Each))]
+	if slices.ContainsFunc(next, func(r bisect.Request) bool { return r.On > 0 }) {
+		first = next // which slots these take is given
+	}
 	for _, x := range s.running {
 		if x.Request != asked && !slices.Contains(next, x.Request) {
 			s.spare(x)
 		}
 	}
 	for _, r := range first {
+		_, free := s.free(r)
 		switch {
 		case s.named(r.ID()) != nil, !s.fits(r):
-		case len(s.running) < len(s.Each):
+		case free:
 			s.start(ctx, r)
+		case r.On > 0:
 		default:
 			s.replace(asked, first)
 			return // its slot is given away when it has ended
@@ -249,6 +284,9 @@ func (s *Slots) next() *running {
 	s.running = slices.DeleteFunc(s.running, func(o *running) bool { return o == x })
 	if s.OnEnd != nil {
 		s.OnEnd(x.slot)
+	}
+	if s.Made != nil && x.err == nil {
+		s.Made(x.slot, x.Request, x.outcome)
 	}
 	return x
 }

@@ -26,6 +26,7 @@ type Launch struct {
 	Failed   bool    // it showed the failure that is searched for
 	Y        float64 // logarithm of the metric, larger is worse
 	Censored bool    // Y is a bound: the launch was stopped, and would have shown more
+	Device   int     // that it was made on, from 0: each has a level and a drift of its own
 }
 
 // Belief is what launches say about which commit of a range brought a change. Hypotheses are the commits: a commit is
@@ -67,6 +68,9 @@ type Prices struct {
 	Built      func(i int) bool    // a commit was launched before; i may be GoodEnd; nil: none was
 	Usable     func(i int) bool    // it can be launched
 	Chance     func(i int) float64 // that a commit never launched can be tested; nil: all can
+	Device     int                 // on which the launch will be made
+	Quantile   float64             // of the culprit's place at which a commit never launched is tried; 0: some about the middle
+	Taken      func(i int) int     // launches of a commit that are made at the same time; nil: none
 }
 
 // Launch is the expected price, in seconds, of a launch of commit i that fails with chance fail.
@@ -77,6 +81,9 @@ func (p Prices) Launch(i int, fail float64) float64 {
 	}
 	if p.Built == nil || !p.Built(i) {
 		cost += BuildShare * p.Build
+	}
+	if p.Taken != nil { // one more of the same tells less
+		cost *= 1 + float64(p.Taken(i))
 	}
 	return cost
 }

@@ -158,9 +158,17 @@ func (j *job) ask() error {
 	return nil
 }
 
-// look launches an end as often as is asked for, and returns the first outcome that is not ok, or the last.
+// look launches an end on every device, on the first as often as is asked for, and returns the first outcome that is not ok, or the last.
 func (j *job) look(id string, why bisect.Purpose) (t search.Trial, err error) {
-	for n := 0; n < max(1, j.r.Search.Repeat); n++ {
+	all, err := search.LookAt(j.r, id, why)
+	if err == nil {
+		err = search.Compare(j.r, all)
+	}
+	if err != nil {
+		return t, err
+	}
+	t = all[0]
+	for n := 1; n < j.r.Search.Repeat && t.Class == bisect.OK; n++ {
 		if t, err = j.r.Ledger.Launch(j.r.Ctx, j.r.Question, id, why); err != nil || t.Class != bisect.OK {
 			break
 		}

@@ -46,6 +46,41 @@ func (r *Run) Foresee(i int) {
 	}
 }
 
+// side makes up to n launches at a time, each on a device of its own where these are told apart: what the belief would have
+// next there, where a new commit is one of as many quantiles of the culprit's place (judge.md 7). There are no more than are
+// still expected twice over. Where none tells anything it is one of commit i.
+func side(r *Run, i, n int) error {
+	if len(r.Search.Devices) > 0 {
+		n = len(Devices(r.Ledger))
+	}
+	n = min(n, max(2, int(math.Ceil(2*r.Question.Expected(r).Launches))))
+	p, taken := r.prices(), map[int]int{}
+	p.Taken = func(i int) int { return taken[i] }
+	var next []Wanted
+	devices := Devices(r.Ledger)
+	for k := range n {
+		on := devices[k%len(devices)]
+		p.Device = max(0, on-1)
+		p.Quantile = float64(k+1) / float64(n+1)
+		a, ok := r.Belief.Next(p)
+		if !ok {
+			continue
+		}
+		taken[a.Index]++
+		next = append(next, Wanted{r.Span.Id(a.Index), r.Span.Purpose(a.Index), on})
+	}
+	if len(next) == 0 {
+		next = []Wanted{{Commit: r.Span.Id(i), Purpose: r.Span.Purpose(i)}}
+	}
+	Announce(r, next)
+	for _, w := range next {
+		if _, err := r.Try(w.Commit, w.Purpose); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // pick is a launch that is wanted with some chance.
 type pick struct {
 	index   int

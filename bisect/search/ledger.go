@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,9 +30,11 @@ type Ledger struct {
 	Made     []Trial // in order
 	known    map[bisect.TrialID]int
 	count    map[launchKey]int
-	launched map[string]bool // by commit
-	Launches int             // asked for, the ends' among them
-	Patient  bool            // no trial is stopped before its limit any more
+	on       map[bisect.TrialID]int // the devices of announced launches
+	apart    map[int]bool           // devices
+	launched map[string]bool        // by commit
+	Launches int                    // asked for, the ends' among them
+	Patient  bool                   // no trial is stopped before its limit any more
 	Around   belief.DeviceLog
 	first    float64 // when the first launch began, and the last one ended; seconds since the job began
 	end      float64
@@ -41,7 +44,7 @@ type Ledger struct {
 
 // NewLedger returns a ledger of the launches made before the search.
 func NewLedger(s *Search) *Ledger {
-	l := &Ledger{Search: s, known: map[bisect.TrialID]int{}, count: map[launchKey]int{}, launched: map[string]bool{}}
+	l := &Ledger{Search: s, known: map[bisect.TrialID]int{}, count: map[launchKey]int{}, on: map[bisect.TrialID]int{}, apart: map[int]bool{}, launched: map[string]bool{}}
 	for _, t := range s.Looked {
 		l.keep(t)
 	}
@@ -50,15 +53,48 @@ func NewLedger(s *Search) *Ledger {
 
 // Launch makes the next trial of a candidate for a purpose, in the way that a question wants it.
 func (l *Ledger) Launch(ctx context.Context, q Question, commit string, why bisect.Purpose) (Trial, error) {
-	r := bisect.Request{Candidate: bisect.Candidate{Commit: commit}, Purpose: why, Nth: l.Number(commit, why), BuildOnly: l.Search.Builds}
+	l.Launches++
+	return l.Sample(ctx, requestOf(l, q, commit, why, l.Number(commit, why)))
+}
+
+// requestOf is the nth launch of a candidate for a purpose, in the way that a question wants it.
+func requestOf(l *Ledger, q Question, commit string, why bisect.Purpose, nth int) bisect.Request {
+	r := bisect.Request{Candidate: bisect.Candidate{Commit: commit}, Purpose: why, Nth: nth, BuildOnly: l.Search.Builds}
 	r.Clean = !l.Search.Fast && (why == bisect.ConfirmCulprit || why == bisect.ConfirmParent)
 	if q != nil {
 		q.Shape(&r, l.Patient)
 	} else {
 		r.Timing = l.Search.Find == bisect.Slow
 	}
-	l.Launches++
-	return l.Sample(ctx, r)
+	if end := why == bisect.EndGood || why == bisect.EndBad; len(l.Search.Devices) > 0 && (end || r.Timing) {
+		r.On = cmp.Or(l.on[r.ID()], Devices(l)[0])
+	}
+	return r
+}
+
+// Wanted is a launch that a question wants.
+type Wanted struct {
+	Commit  string
+	Purpose bisect.Purpose
+	On      int // the device, see [bisect.Request.On]
+}
+
+// Announce tells whoever makes launches of those that are asked for next, in this order, so that they are made at a time.
+func Announce(r *Run, next []Wanted) {
+	l := r.Ledger
+	if l.Search.Batch == nil || l.Search.AtOnce < 2 {
+		return
+	}
+	var out []bisect.Request
+	before := map[launchKey]int{}
+	for _, w := range next {
+		k := launchKey{w.Commit, w.Purpose}
+		id := bisect.TrialID{Candidate: bisect.Candidate{Commit: w.Commit}, Purpose: w.Purpose, Nth: l.count[k] + before[k]}
+		l.on[id] = w.On
+		out = append(out, requestOf(l, r.Question, w.Commit, w.Purpose, id.Nth))
+		before[k]++
+	}
+	l.Search.Batch(out)
 }
 
 // Number numbers the next launch of a commit for a purpose.

@@ -47,6 +47,7 @@ const (
 
 // Rules are what differs in a run from question to question.
 type Rules struct {
+	Beside   bool    // several launches at a time tell more than one
 	Timed    bool    // about numbers of launches that end well, of which several make one judgement
 	Credible float64 // share of the probability that the suspects listed hold
 	Launches int     // of one run, at most
@@ -180,6 +181,9 @@ func (r *Run) step() (done bool, err error) {
 	}
 	if r.Search.OnDecision != nil {
 		r.Search.OnDecision(a)
+	}
+	if n := r.Search.AtOnce; n > 1 && r.Question.Rules().Beside {
+		return false, side(r, a.Index, n)
 	}
 	r.Foresee(a.Index)
 	if made, err := r.Question.AsProof(r, a.Index); err != nil || made {
@@ -320,7 +324,7 @@ func (r *Run) again(suspects []int) (acted bool, err error) {
 
 // Over says why nothing more may be launched, or "".
 func (r *Run) Over() string {
-	if r.Search.Spent != nil && r.Search.Spent() {
+	if spent(r) {
 		r.Account.Finding.Spent = true
 		return "the budget is used up"
 	}

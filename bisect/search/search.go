@@ -37,11 +37,13 @@ type Search struct {
 	GoodKey string           // fingerprint of the good end's inputs
 	Sampler bisect.Sampler   // its [bisect.ErrSpent] ends the search as Spent does
 	Options
-	Faster   bool    // look for what made the metric better
-	All      bool    // look for every culprit in the range
-	Launches int     // at most; 0 stands for 1200
-	Width    int     // builds at a time: as many commits are foreseen, and preferred; 0 or 1: none
-	Looked   []Trial // made before the ends were known, of commits that may have become ends
+	Faster   bool     // look for what made the metric better
+	All      bool     // look for every culprit in the range
+	Launches int      // at most; 0 stands for 1200
+	AtOnce   int      // launches at a time whose times count; 0 and 1: one after the other
+	Devices  []string // the names of those that are told apart ([bisect.Request.On]), each with times of its own: as many as AtOnce, or none
+	Width    int      // builds at a time: as many commits are foreseen, and preferred; 0 or 1: none
+	Looked   []Trial  // made before the ends were known, of commits that may have become ends
 
 	// Untouched reports, for each of Commits, that it changes nothing which concerns what launches have opened
 	// (Outcome.Opened); nil: that cannot be told. May be nil: nothing is learned.
@@ -51,6 +53,8 @@ type Search struct {
 	Spent  func() bool            // reports that the budget is used up; may be nil
 	Left   func() float64         // seconds that the budget leaves; nil: there is none
 	Ahead  func([]bisect.Request) // is told what will probably be asked for, likeliest first; may be nil
+	Batch  func([]bisect.Request) // is told of requests that are all asked for next, in this order, to be made at a time; may be nil
+	Apart  func(device int)       // is told of a device, from 1, that shows other things than the others: none of its launches counts; may be nil
 	Redo   func()                 // from now on every build must be a clean one; may be nil
 	// Weigh returns the prior weights of the commits, in place of those that they carry; nil where there
 	// are none. It is asked when a search for a slow commit begins; may be nil.

@@ -134,7 +134,7 @@ func requestOf(c *cli.Context, argv []string) *policy.Request {
 		Good: c.String("good"), GoodSet: c.IsSet("good"), Bad: c.String("bad"), BadSet: c.IsSet("bad"), FindGood: c.Bool("find-good"), FirstParent: c.Bool("first-parent"),
 		Axis: c.String("axis"), Commit: c.String("commit"), Find: c.String("find"), Phase: c.String("phase"), Metric: c.String("metric"), Better: c.String("better"),
 		Improvement: c.Bool("improvement"), All: c.Bool("all"), Paths: c.StringSlice("path"), NoHunks: c.Bool("no-hunks"),
-		Budget: duration(c, "budget"), BudgetSet: c.IsSet("budget"), Limit: duration(c, "limit"), Jobs: c.Int("jobs"), JobsSet: c.IsSet("jobs"), Seed: c.Int64("seed"),
+		Budget: duration(c, "budget"), BudgetSet: c.IsSet("budget"), Limit: duration(c, "limit"), GPUs: c.String("gpus"), Jobs: c.Int("jobs"), JobsSet: c.IsSet("jobs"), Seed: c.Int64("seed"),
 		As: c.String("as"), Build: c.String("build"), Outputs: c.StringSlice("output"), Keep: c.StringSlice("keep"), InWorktree: c.Bool("in-worktree"), Sandbox: c.Bool("sandbox"), Repeat: c.Int("repeat"), Fast: c.Bool("fast"),
 		ExplainLimit: duration(c, "explain-limit"), NoExplain: c.Bool("no-explain"), NoPast: c.Bool("no-past"), NoLearn: c.Bool("no-learn"), Fresh: c.Bool("fresh"), Resume: c.Bool("resume"),
 		Effect: c.String("effect"), Error: c.Float64("error"), ErrorSet: c.IsSet("error"), Pairs: c.Int("pairs"), PairsSet: c.IsSet("pairs"), Launches: c.Int("launches"), Profile: !c.Bool("no-profile"),

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -110,6 +111,12 @@ func simulatedRule(name string) (simulate.Rule, error) {
 				Find: bisect.Slow, Metrics: []metric.Metric{{Name: "time"}},
 				Effect: d.Effect, Error: config.DefaultError,
 			},
+		}
+		if x, ok := s.(interface{ Batch([]bisect.Request) }); ok {
+			b.AtOnce, b.Batch = d.Devices, x.Batch
+			if d.Devices > 1 && !d.Jobs {
+				b.Devices = slices.Repeat([]string{"simulated"}, d.Devices)
+			}
 		}
 		if d.Hang != nil {
 			b.Find = bisect.Timeout

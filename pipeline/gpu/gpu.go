@@ -2,7 +2,7 @@
 //
 // It answers three questions: what is here ([Probe], [Select]), what one device did
 // just before and just after a trial ([Open], [Watch], [Between]), and whether this
-// process may have the device to itself ([Lock], [TryLock]). It is the only package
+// process may have the device to itself ([TryLock], [Held]). It is the only package
 // that talks to the driver's management library, NVML; a build without cgo, or a
 // machine without the library, gets a [Report] that says so and is otherwise
 // unaffected. It must not know trials or verdicts.

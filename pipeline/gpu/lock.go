@@ -19,27 +19,27 @@ import (
 // only some may write would give two users two locks for one device.
 const lockDir = "/tmp"
 
-// ErrLocked is wrapped by the error of TryLock, and by that of Lock when its
+// errLocked is wrapped by the error of TryLock, and by that of lock when its
 // context ends first, while another process holds the device.
-var ErrLocked = errors.New("device is in use by another kbisect")
+var errLocked = errors.New("device is in use by another kbisect")
 
-// Lock takes the device for this process and waits for it until ctx ends. The
+// lock takes the device for this process and waits for it until ctx ends. The
 // lock is advisory, works across processes and users of one machine, and
 // disappears with the process. Call release to give the device back; calling it
 // again does nothing.
-func Lock(ctx context.Context, uuid string) (release func(), err error) {
+func lock(ctx context.Context, uuid string) (release func(), err error) {
 	return lockIn(ctx, lockDir, uuid)
 }
 
-// TryLock is Lock without waiting.
+// TryLock is lock without waiting.
 func TryLock(uuid string) (release func(), err error) { return tryLockIn(lockDir, uuid) }
 
-// lockIn is Lock in a folder. It looks again and again, since a blocking flock could not be ended with the context.
+// lockIn is lock in a folder. It looks again and again, since a blocking flock could not be ended with the context.
 func lockIn(ctx context.Context, dir, uuid string) (func(), error) {
 	pause := 20 * time.Millisecond
 	for {
 		release, err := tryLockIn(dir, uuid)
-		if err == nil || !errors.Is(err, ErrLocked) {
+		if err == nil || !errors.Is(err, errLocked) {
 			return release, err
 		}
 		select {
@@ -66,7 +66,7 @@ func tryLockIn(dir, uuid string) (func(), error) {
 			holder := holderOf(f)
 			f.Close()
 			if errors.Is(err, syscall.EWOULDBLOCK) {
-				return nil, fmt.Errorf("lock device %s: %w%s", uuid, ErrLocked, holder)
+				return nil, fmt.Errorf("lock device %s: %w%s", uuid, errLocked, holder)
 			}
 			return nil, fmt.Errorf("lock device %s: %w", uuid, err)
 		}

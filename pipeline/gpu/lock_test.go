@@ -76,12 +76,12 @@ func TestLockOfAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = tryLockIn(dir, testUUID)
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", cmd.Process.Pid)) {
+	if !errors.Is(err, errLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", cmd.Process.Pid)) {
 		t.Fatalf("got %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := lockIn(ctx, dir, testUUID); !errors.Is(err, ErrLocked) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := lockIn(ctx, dir, testUUID); !errors.Is(err, errLocked) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %v", err)
 	}
 	time.AfterFunc(50*time.Millisecond, func() { _ = cmd.Process.Kill() })
@@ -114,7 +114,7 @@ func TestLockFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	if _, err := tryLockIn(dir, testUUID); !errors.Is(err, ErrLocked) {
+	if _, err := tryLockIn(dir, testUUID); !errors.Is(err, errLocked) {
 		t.Errorf("got %v", err)
 	}
 	again()
@@ -135,7 +135,7 @@ func TestLockRefuses(t *testing.T) {
 		if err := make(filepath.Join(dir, "kbisect-"+testUUID+".lock")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tryLockIn(dir, testUUID); err == nil || errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "hint: ") {
+		if _, err := tryLockIn(dir, testUUID); err == nil || errors.Is(err, errLocked) || !strings.Contains(err.Error(), "hint: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if data, err := os.ReadFile(filepath.Join(dir, "victim")); err != nil || string(data) != "keep" {

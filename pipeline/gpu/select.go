@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -42,6 +43,50 @@ func Select(spec []string) ([]string, error) {
 		return nil, fmt.Errorf("%w: it is %q\nhint: unset it, or name a device in it", ErrHidden, visible)
 	}
 	return selectVisible(visible, Probe())
+}
+
+// Several turns what a search may use at a time into UUIDs to choose from, and how many are wanted: a number of devices,
+// "all" of them, or a list as of Select with commas. A number and "all" choose among those that Select takes; where it may
+// choose itself, among all of the machine.
+func Several(spec string, among []string) (ids []string, n int, err error) {
+	n, number := strconv.Atoi(spec)
+	if number != nil && spec != "all" {
+		ids, err = selectNamed(strings.Split(strings.TrimSuffix(spec, ","), ","), Probe())
+		return ids, len(ids), err
+	}
+	rep := Probe()
+	_, visible := os.LookupEnv(visibleDevices)
+	switch {
+	case !rep.Available:
+		return nil, 0, fmt.Errorf("%w: %s", ErrUnavailable, rep.Why)
+	case visible || len(among) > 0 && !slices.Equal(among, []string{"auto"}):
+		if ids, err = Select(among); err != nil {
+			return nil, 0, err
+		}
+	default:
+		for _, d := range rep.Devices {
+			if d.MIG {
+				ids = append(ids, d.Slices...)
+			} else if d.UUID != "" {
+				ids = append(ids, d.UUID)
+			}
+		}
+	}
+	switch {
+	case spec == "all" && len(ids) > 0:
+		return ids, len(ids), nil
+	case n > len(ids) || n < 1:
+		return nil, 0, fmt.Errorf("%s devices are wanted, and there are %d%s", spec, len(ids), noted(ids))
+	}
+	return ids, n, nil
+}
+
+// noted lists devices behind a text.
+func noted(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(ids, ", ")
 }
 
 // hides reports whether CUDA sees nothing: it stops at the first entry that it
@@ -178,4 +223,73 @@ func noDevice(name, why string, rep Report) error {
 		there = "this machine has " + strings.Join(list, ", ")
 	}
 	return fmt.Errorf("device %q: %w%s\nhint: %s", name, errNoDevice, why, there)
+}
+
+// Held are devices that this process has locked and watches.
+type Held struct {
+	Watches  []*Watch
+	releases []func()
+}
+
+// Take locks a device, and watches it. One that another process has is waited for until ctx ends, and waiting is told of it;
+// where that is nil the error wraps errLocked.
+func (h *Held) Take(ctx context.Context, id string, waiting func(why error)) error {
+	release, err := TryLock(id)
+	if errors.Is(err, errLocked) && waiting != nil {
+		waiting(err)
+		release, err = lock(ctx, id)
+	}
+	if err != nil {
+		return err
+	}
+	w, err := Open(id)
+	if err != nil {
+		release()
+		return err
+	}
+	w.Follow()
+	h.Watches, h.releases = append(h.Watches, w), append(h.releases, release)
+	return nil
+}
+
+// TakeFree takes up to n of some devices that nobody else has locked or computes on. If there is none it waits for the first
+// as Take does. The reasons why others were not taken are by device.
+func (h *Held) TakeFree(ctx context.Context, ids []string, n int, waiting func(why error)) (busy map[string]string, err error) {
+	busy = map[string]string{}
+	for _, id := range ids {
+		if len(h.Watches) == n {
+			break
+		}
+		err := h.Take(ctx, id, nil)
+		if errors.Is(err, errLocked) {
+			busy[id] = err.Error()
+			continue
+		}
+		if err != nil {
+			return busy, err
+		}
+		last := len(h.Watches) - 1
+		if others := h.Watches[last].Read().Processes; len(others) > 0 {
+			busy[id] = fmt.Sprintf("process %d computes on device %s", others[0].PID, id)
+			h.Watches[last].Close()
+			h.releases[last]()
+			h.Watches, h.releases = h.Watches[:last], h.releases[:last]
+		}
+	}
+	if len(h.Watches) == 0 && len(ids) > 0 {
+		delete(busy, ids[0])
+		return busy, h.Take(ctx, ids[0], waiting)
+	}
+	return busy, nil
+}
+
+// Close stops watching and unlocks the devices.
+func (h *Held) Close() {
+	for _, w := range h.Watches {
+		w.Close()
+	}
+	for _, release := range h.releases {
+		release()
+	}
+	h.Watches, h.releases = nil, nil
 }

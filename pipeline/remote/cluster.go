@@ -12,7 +12,7 @@
 // scheduler's own limit is the outer fence.
 //
 // Times are never compared across devices. A block whose times matter launches its reference first, on the same device, and
-// what counts is the ratio (relative.go).
+// what counts is the ratio ([bisect.Relative]).
 package remote
 
 import (
@@ -352,8 +352,15 @@ func (c *Cluster) collect(s Spec, res Result) (bisect.Outcome, error) {
 	if !slices.Contains(c.warnings, note) {
 		c.warnings = append(c.warnings, note)
 	}
-	c.timed = true
-	return relative(o, *res.Reference, base.Outcome), nil
+	c.timed, o.Paired = true, res.Reference.Wall
+	return bisect.Relative(o, *res.Reference, base.Outcome), nil
+}
+
+// Base is the launch that the times of a session are relative to: the first of its reference. Its device may differ from
+// that of any other block.
+type Base struct {
+	Reference bisect.Request
+	Outcome   bisect.Outcome
 }
 
 // keepLog copies a log to where logs are kept.

@@ -166,7 +166,7 @@ func TestTimesOfUnequalDevices(t *testing.T) {
 				t.Fatalf("%v %+v", err, o)
 			}
 			c.Learn(q, o)
-			values[i] = append(values[i], valuesOf(o, "time", "")...)
+			values[i] = append(values[i], o.Series[0].Values...)
 		}
 	}
 	for i, v := range values {

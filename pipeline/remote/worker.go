@@ -160,7 +160,7 @@ func (s Spec) pipeline(ctx context.Context) (p *pipeline.Pipeline, closeAll func
 		return nil, nil, err
 	}
 	devices, err := openDevices(ctx, s.Block.GPUs)
-	closers = append(closers, devices.close)
+	closers = append(closers, devices.Close)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -186,7 +186,7 @@ func (s Spec) pipeline(ctx context.Context) (p *pipeline.Pipeline, closeAll func
 	// A session that is resumed on this machine kills what it left here, by its name: not the jobs that still run.
 	name := fmt.Sprintf("job-%s-%d", s.Session, os.Getpid())
 	p, err = pipeline.New(ctx, pipeline.Config{
-		Recipe: recipe, Limits: b.Limits, Cases: b.Cases, Dir: filepath.Join(work, name), Devices: devices.watches,
+		Recipe: recipe, Limits: b.Limits, Cases: b.Cases, Dir: filepath.Join(work, name), Devices: devices.Watches,
 		Caches: b.Caches, Sandbox: b.Sandbox, Jobs: 1, Session: name,
 	})
 	if err != nil {
@@ -206,14 +206,9 @@ func (s Spec) pipeline(ctx context.Context) (p *pipeline.Pipeline, closeAll func
 	return p, closeAll, nil
 }
 
-// devices are those of a block.
-type devices struct {
-	watches []*gpu.Watch
-	locks   []func()
-}
-
 // openDevices chooses, locks and opens devices among those that the scheduler gave to the job.
-func openDevices(ctx context.Context, gpus []string) (d devices, err error) {
+func openDevices(ctx context.Context, gpus []string) (*gpu.Held, error) {
+	d := &gpu.Held{}
 	ids, err := gpu.Select(gpus)
 	if errors.Is(err, gpu.ErrHidden) { // where a device was asked for, that was checked before
 		return d, nil
@@ -222,26 +217,9 @@ func openDevices(ctx context.Context, gpus []string) (d devices, err error) {
 		return d, fmt.Errorf("choosing a device on %s: %w", node(), err)
 	}
 	for _, id := range ids {
-		release, err := gpu.Lock(ctx, id)
-		if err != nil {
+		if err := d.Take(ctx, id, func(error) {}); err != nil {
 			return d, err
 		}
-		d.locks = append(d.locks, release)
-		w, err := gpu.Open(id)
-		if err != nil {
-			return d, err
-		}
-		w.Follow()
-		d.watches = append(d.watches, w)
 	}
 	return d, nil
-}
-
-func (d devices) close() {
-	for _, w := range d.watches {
-		w.Close()
-	}
-	for _, release := range d.locks {
-		release()
-	}
 }

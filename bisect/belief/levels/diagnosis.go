@@ -47,6 +47,7 @@ func Diagnose(m *Belief) Diagnosis {
 	f := newFilter(m.noise)
 	var t, y, good []float64
 	for i, l := range s.launches {
+		f.turn(l.Device)
 		soiled := i >= unsettled && f.clean(l, s.bad[i], m.noise) < 0.2
 		f.add(l, s.bad[i], m.noise)
 		if soiled || l.Censored {
@@ -71,10 +72,10 @@ func Diagnose(m *Belief) Diagnosis {
 
 // within is what launches of one commit scatter by, over all commits, and how many launches tell that.
 func within(launches []belief.Launch) (sd float64, n int) {
-	of := map[int][]float64{}
+	of := map[[2]int][]float64{}
 	for _, l := range launches {
-		if !l.Censored {
-			of[l.Index] = append(of[l.Index], l.Y)
+		if at := [2]int{l.Index, l.Device}; !l.Censored {
+			of[at] = append(of[at], l.Y)
 		}
 	}
 	sum := 0.0
@@ -207,6 +208,7 @@ func checkLevels(m *Belief) belief.Misfit {
 	f := newFilter(m.noise)
 	sum, count := map[int]float64{}, map[int]float64{}
 	for i, l := range s.launches {
+		f.turn(l.Device)
 		if i >= unsettled && !l.Censored && !m.noise.Modes() {
 			x := 0.0
 			if s.bad[i] {

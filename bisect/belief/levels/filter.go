@@ -2,6 +2,7 @@ package levels
 
 import (
 	"math"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect/belief"
 )
@@ -54,6 +55,23 @@ type gaussian struct {
 	w          float64 // share of this way among all of them
 	d, step    float64 // means of d and D
 	vd, vc, vD float64 // their variances and, between these, the covariance
+	lanes      []lane  // of the other devices, by number; never written to
+}
+
+// lane is the level of one device given the step D: normal, with mean a + b·D and variance v. Given the step, the levels of
+// devices are independent of each other.
+type lane struct{ a, b, v float64 }
+
+// turn makes d the level of another device.
+func (g *gaussian) turn(from, to int) {
+	lanes := slices.Grow(slices.Clone(g.lanes), max(from, to)+1)
+	for len(lanes) <= max(from, to) {
+		lanes = append(lanes, lane{v: 1}) // as little is known as of the first one before its launch
+	}
+	b := g.vc / g.vD
+	lanes[from] = lane{g.d - b*g.step, b, max(0, g.vd-b*g.vc)}
+	x := lanes[to]
+	g.d, g.vc, g.vd, g.lanes = x.a+x.b*g.step, x.b*g.vD, x.v+x.b*x.b*g.vD, lanes
 }
 
 // filter is a Kalman filter (judge.md 2, "Bank"): it follows level and step through the launches on the assumption that the culprit lies in one
@@ -61,7 +79,33 @@ type gaussian struct {
 type filter struct {
 	parts []gaussian
 	logL  float64 // logarithm of the likelihood of all launches so far
-	at    float64 // time of the last launch
+	at    float64 // time of the last launch on the device
+
+	device int       // that d is the level of
+	last   []float64 // time of the last launch on the others
+}
+
+// turn makes d the level of the device that the next launch is on.
+func (f *filter) turn(device int) {
+	if device == f.device {
+		return
+	}
+	for i := range f.parts {
+		f.parts[i].turn(f.device, device)
+	}
+	last := make([]float64, max(len(f.last), f.device+1, device+1))
+	copy(last, f.last)
+	last[f.device] = f.at
+	f.device, f.at, f.last = device, last[device], last
+}
+
+// on is the filter with d the level of a device.
+func (f filter) on(device int) filter {
+	if device != f.device {
+		f = f.clone()
+		f.turn(device)
+	}
+	return f
 }
 
 // newFilter knows nothing: one unit of the logarithm is a factor of 2.7 in either direction. Two modes
@@ -85,6 +129,7 @@ func (f filter) clone() filter {
 
 // add takes in one launch.
 func (f *filter) add(l belief.Launch, bad bool, n Noise) {
+	f.turn(l.Device)
 	dt := max(0, l.At-f.at)
 	f.at = l.At
 	x := 0.0
@@ -104,6 +149,7 @@ func (f *filter) add(l belief.Launch, bad bool, n Noise) {
 
 // lean takes in one launch of a commit that shows the share x of the step.
 func (f *filter) lean(l belief.Launch, x float64, n Noise) {
+	f.turn(l.Device)
 	dt := max(0, l.At-f.at)
 	f.at = l.At
 	if n.Modes() {
@@ -197,7 +243,7 @@ func (g *gaussian) learn(p prospect, l belief.Launch, offset float64) float64 {
 // given is the share of g that takes a launch for one that lies nu above what is expected, within b.
 func (g gaussian) given(p prospect, b bell, nu, share float64) gaussian {
 	kd, kD := p.a*b.inv, p.b*b.inv
-	return gaussian{g.w * share, g.d + kd*nu, g.step + kD*nu, g.vd - kd*p.a, g.vc - kd*p.b, g.vD - kD*p.b}
+	return gaussian{g.w * share, g.d + kd*nu, g.step + kD*nu, g.vd - kd*p.a, g.vc - kd*p.b, g.vD - kD*p.b, g.lanes}
 }
 
 // spread is the variance of d + x·D.
@@ -252,11 +298,27 @@ func merge(a, b gaussian) gaussian {
 	p, q := a.w/w, b.w/w
 	dd, dD := a.d-b.d, a.step-b.step
 	return gaussian{
-		w: w, d: p*a.d + q*b.d, step: p*a.step + q*b.step,
+		lanes: mergedLanes(a, b, p, q), w: w, d: p*a.d + q*b.d, step: p*a.step + q*b.step,
 		vd: p*a.vd + q*b.vd + p*q*dd*dd,
 		vc: p*a.vc + q*b.vc + p*q*dd*dD,
 		vD: p*a.vD + q*b.vD + p*q*dD*dD,
 	}
+}
+
+// mergedLanes are the levels of the other devices in the mixture of a and b.
+func mergedLanes(a, b gaussian, p, q float64) []lane {
+	if len(a.lanes) == 0 || &a.lanes[0] == &b.lanes[0] {
+		return a.lanes
+	}
+	out := make([]lane, len(a.lanes))
+	for k, x := range a.lanes {
+		// Given the step a launch of another device tells nothing of this one, so that the lanes of a and b differ by what was
+		// merged before, if at all.
+		y := b.lanes[k]
+		d := x.a - y.a
+		out[k] = lane{p*x.a + q*y.a, p*x.b + q*y.b, p*x.v + q*y.v + p*q*d*d}
+	}
+	return out
 }
 
 // merged is the one Gaussian that comes nearest to what the filter holds.

@@ -36,13 +36,14 @@ func (s sight) fitTwo(one, last Noise) (Noise, bool) {
 func (s sight) mixed(n Noise) bool {
 	pure := n
 	pure.Mode = 0
-	before := map[int]belief.Launch{}
+	before := map[[2]int]belief.Launch{}
 	odds := 0.0
 	for _, l := range s.launches {
-		if b, ok := before[l.Index]; ok && !b.Censored && !l.Censored {
+		at := [2]int{l.Index, l.Device}
+		if b, ok := before[at]; ok && !b.Censored && !l.Censored {
 			odds += n.logPair(l.Y-b.Y, l.At-b.At) - pure.logPair(l.Y-b.Y, l.At-b.At)
 		}
-		before[l.Index] = l
+		before[at] = l
 	}
 	return odds > 0
 }
@@ -176,6 +177,7 @@ func (s sight) assign(n Noise) Noise {
 	count, second := 1.0, n.Share
 	for i, l := range s.launches {
 		if i >= 2 { // the first launches of both ends set the scale
+			f.turn(l.Device)
 			p := f.assign(l, s.bad[i], n, &w, &u)
 			count, second = count+1, second+p
 		}

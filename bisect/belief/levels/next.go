@@ -14,7 +14,7 @@ var quantiles = []float64{0.35, 0.5, 0.65}
 // grows uncertain an end becomes the best choice, so that references need no schedule of their own.
 func (m *Belief) Next(p belief.Prices) (belief.Action, bool) {
 	post := m.parts.posterior()
-	means := m.parts.outlook()
+	means := m.parts.outlook(p.Device)
 	entropy := belief.Entropy(post)
 	best, found := belief.Action{}, false
 	consider := func(i int, v view) {
@@ -34,7 +34,11 @@ func (m *Belief) Next(p belief.Prices) (belief.Action, bool) {
 			consider(i, m.parts.certain(i, post, means, -1))
 		}
 	}
-	for _, i := range m.Nearest(quantiles, p) {
+	at := quantiles
+	if p.Quantile > 0 {
+		at = []float64{p.Quantile}
+	}
+	for _, i := range m.Nearest(at, p) {
 		v := m.parts.halves(i, post, means)
 		v.chance = p.Testable(i)
 		consider(i, v)
@@ -42,11 +46,11 @@ func (m *Belief) Next(p belief.Prices) (belief.Action, bool) {
 	return best, found
 }
 
-// outlook is the belief of every set, for a good and a bad commit.
-func (p *partition) outlook() []gaussian {
+// outlook is the belief of every set about a device, for a good and a bad commit.
+func (p *partition) outlook(device int) []gaussian {
 	out := make([]gaussian, len(p.sets))
 	for j, s := range p.sets {
-		out[j] = s.filter.merged()
+		out[j] = s.filter.on(device).merged()
 	}
 	return out
 }

@@ -66,16 +66,34 @@ type levelSight struct {
 	clean    []float64 // chance that nothing disturbed the launch
 }
 
+// flat is what the launches gave, less by how much their device is slower than others, by medians.
+func (s *levelSight) flat() []float64 {
+	y, of, by := make([]float64, len(s.launches)), make([][]float64, len(s.at)), map[int][]float64{}
+	for i, l := range s.launches {
+		y[i] = l.Y
+		of[s.of[i]] = append(of[s.of[i]], l.Y)
+	}
+	for i, l := range s.launches {
+		by[l.Device] = append(by[l.Device], l.Y-metric.Median(of[s.of[i]]))
+	}
+	if len(by) > 1 {
+		for i, l := range s.launches {
+			y[i] -= metric.Median(by[l.Device])
+		}
+	}
+	return y
+}
+
 // weigh compares every launch with the median of its commit.
 func (s *levelSight) weigh() {
-	by := make([][]float64, len(s.at))
-	for i, l := range s.launches {
-		by[s.of[i]] = append(by[s.of[i]], l.Y)
+	by, y := make([][]float64, len(s.at)), s.flat()
+	for i := range s.launches {
+		by[s.of[i]] = append(by[s.of[i]], y[i])
 	}
 	dev := make([]float64, len(s.launches))
 	var spread []float64
-	for i, l := range s.launches {
-		dev[i] = l.Y - metric.Median(by[s.of[i]])
+	for i := range s.launches {
+		dev[i] = y[i] - metric.Median(by[s.of[i]])
 		if len(by[s.of[i]]) > 2 {
 			spread = append(spread, math.Abs(dev[i]))
 		}
@@ -92,24 +110,35 @@ func (s *levelSight) weigh() {
 	}
 }
 
-// run is a Kalman filter (judge.md 2) whose state is the drift and the level of every commit but the first.
+// run is a Kalman filter (judge.md 2) whose state is the level of every commit but the first, in its place, and the drift
+// of every device: of the first in place 0, of the others behind the commits.
 func (s levelSight) run(n Noise) (mean []float64, cov [][]float64, logL float64) {
-	const drift = 0 // place of the drift; commit k has place k
 	m := len(s.at)
+	place := map[int]int{} // of the drift of a device
+	for _, l := range s.launches {
+		if _, ok := place[l.Device]; !ok {
+			place[l.Device] = 0
+			if len(place) > 1 {
+				place[l.Device] = m
+				m++
+			}
+		}
+	}
 	mean, cov = make([]float64, m), make([][]float64, m)
 	for i := range cov {
 		cov[i] = make([]float64, m)
 		cov[i][i] = 1
 	}
 	ph := make([]float64, m)
-	now := 0.0
+	now := map[int]float64{}
 	for i, l := range s.launches {
-		if i == 0 {
-			now, mean[drift] = l.At, l.Y
+		drift := place[l.Device]
+		if _, ok := now[drift]; !ok {
+			now[drift], mean[drift] = l.At, l.Y
 		}
 		k := s.of[i]
-		cov[drift][drift] += n.Rate * max(0, l.At-now)
-		now = l.At
+		cov[drift][drift] += n.Rate * max(0, l.At-now[drift])
+		now[drift] = l.At
 		y := mean[drift]
 		for j := range ph {
 			ph[j] = cov[j][drift]
@@ -135,5 +164,5 @@ func (s levelSight) run(n Noise) (mean []float64, cov [][]float64, logL float64)
 	for j := range cov {
 		cov[0][j], cov[j][0] = 0, 0
 	}
-	return mean, cov, logL
+	return mean[:len(s.at)], cov[:len(s.at)], logL
 }

@@ -53,7 +53,7 @@ func (q *Level) class() bisect.Class {
 
 // Rules implements search.Question.
 func (q *Level) Rules() search.Rules {
-	return search.Rules{Timed: true, Credible: 0.99, Launches: math.MaxInt, Vain: metric.MaxUnfit}
+	return search.Rules{Timed: true, Beside: !q.Channel.Metric.Exact, Credible: 0.99, Launches: math.MaxInt, Vain: metric.MaxUnfit}
 }
 
 // Missing implements search.Question.
@@ -78,7 +78,7 @@ func (q *Level) Shape(r *bisect.Request, _ bool) {
 
 // Read implements search.Question.
 func (q *Level) Read(t search.Trial) (belief.Launch, search.Answer) {
-	m, l := q.Channel.Metric, belief.Launch{At: t.At}
+	m, l := q.Channel.Metric, belief.Launch{At: t.At, Device: max(0, t.On-1)}
 	switch {
 	case m.OfProcess() && !t.Timing:
 		return l, search.Unfit
@@ -294,7 +294,7 @@ func (q *Level) With(c metric.Channel) *Level {
 func (q *Level) Ledger(r *search.Run, made []metric.Parts) (out []belief.Launch) {
 	for n, t := range r.Ledger.Made {
 		i, known := r.Span.Index[t.Candidate.Commit]
-		if !known {
+		if !known || t.Void && t.On > 0 && !slices.Contains(search.Devices(r.Ledger), t.On) {
 			continue
 		}
 		if made != nil {

@@ -3,6 +3,7 @@ package question
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
@@ -46,17 +47,24 @@ func (q *Level) Ends(r *search.Run) (bisect.Ends, error) {
 		if err := (foresight{q, r}).look(s.models[pick], q.Channels[pick], s.pairs, st); err != nil {
 			return bisect.Ends{}, err
 		}
+		if apart, err := s.setApart(pick); err != nil {
+			return bisect.Ends{}, err
+		} else if apart {
+			s = newStage(q, r)
+			continue
+		}
 		most := metric.MaxPairs
 		if q.Part != nil {
 			most = maxPartPairs
 		}
 		if st == open && s.fresh < most && r.Over() == "" {
-			for k := range 2 {
-				if err := s.launch((k == 1) == (s.pairs%2 == 0)); err != nil {
-					return bisect.Ends{}, err
-				}
+			need := max(MinEndPairs-s.pairs, len(search.Devices(r.Ledger))-s.pairs) // each device shows both ends
+			if need <= 0 {
+				need = MinEndPairs
 			}
-			s.pairs, s.fresh = s.pairs+1, s.fresh+1
+			if err := s.launches(min(most-s.fresh, atOnce(r, need))); err != nil {
+				return bisect.Ends{}, err
+			}
 			continue
 		}
 		if st != worse && q.Exact.rises(r.Least) {
@@ -94,13 +102,36 @@ func (s *stage) better() bool {
 	return st == worse && s.q.Channels[pick].Name() != s.q.Channel.Name()
 }
 
-// launch launches one end.
-func (s *stage) launch(bad bool) error {
-	r := s.r
-	i := belief.GoodEnd
-	if bad {
-		i = r.Span.Bad()
+// atOnce is how many pairs of launches are made at a time, where so many are needed. A device makes one pair.
+func atOnce(r *search.Run, need int) int {
+	return max(1, min(need, max(len(r.Search.Devices), r.Search.AtOnce/2)))
+}
+
+// deviceOf is the device of a pair.
+func deviceOf(r *search.Run, pair int) int {
+	all := search.Devices(r.Ledger)
+	return all[pair%len(all)]
+}
+
+// launches launches both ends n times, in turning order.
+func (s *stage) launches(n int) error {
+	ends := []int{belief.GoodEnd, s.r.Span.Bad()}
+	var order []int
+	var next []search.Wanted
+	for k := range n {
+		if order = append(order, ends...); (s.pairs+k)%2 == 1 {
+			slices.Reverse(order[len(order)-2:])
+		}
 	}
+	for k, i := range order {
+		next = append(next, search.Wanted{Commit: s.r.Span.Id(i), Purpose: s.r.Span.Purpose(i), On: deviceOf(s.r, s.pairs+k/2)})
+	}
+	return s.all(next)
+}
+
+// launch launches one end.
+func (s *stage) launch(i int) error {
+	r := s.r
 	t, err := r.Launch(r.Span.Id(i), r.Span.Purpose(i))
 	if err != nil {
 		return err
@@ -154,6 +185,9 @@ func (s *stage) settled(least float64) (pick int, st state) {
 		if n < MinEndPairs {
 			st = open
 			past := s.past(k).SD
+			if len(s.r.Search.Devices) > 1 { // one pair on each is not enough to see the noise
+				continue
+			}
 			if n == 0 || n < FewEndPairs && past == 0 {
 				continue
 			}

@@ -99,7 +99,11 @@ func (v *levelProof) begun() {
 // fight launches culprit and parent side by side, in turning order, until the claim is decided. The
 // launches inform the belief as well.
 func (v *levelProof) fight(m *levels.Belief, c *contest) error {
-	for c.test.Pairs() < maxConfirm && c.test.Decided(m.Noise(), v.alpha()) == 0 && v.r.Over() == "" {
+	announced := 0
+	for made := 0; c.test.Pairs() < maxConfirm && (made < announced || c.test.Decided(m.Noise(), v.alpha()) == 0) && v.r.Over() == ""; made++ {
+		if made == announced {
+			announced += v.announce(m, c)
+		}
 		var y, at [2]float64
 		for k := range 2 {
 			side := k
@@ -122,6 +126,23 @@ func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 		}
 	}
 	return nil
+}
+
+// announce tells of the next pairs of a contest, as many as are probably needed, and returns how many these are.
+func (v *levelProof) announce(m *levels.Belief, c *contest) int {
+	_, noise := m.MidLaunch(c.test.Step)
+	need := math.Ceil(planOf(v.r, m).pairs(c.test.Step, noise))
+	n := atOnce(v.r, max(levels.MinPairs, int(min(maxConfirm, need))-c.test.Pairs()))
+	var next []search.Wanted
+	for k := range 2 * n {
+		w := search.Wanted{Commit: c.parent, Purpose: bisect.ConfirmParent, On: deviceOf(v.r, c.test.Pairs()+k/2)}
+		if k%4 == 1 || k%4 == 2 { // in turning order
+			w.Commit, w.Purpose = c.culprit, bisect.ConfirmCulprit
+		}
+		next = append(next, w)
+	}
+	search.Announce(v.r, next)
+	return n
 }
 
 // launchSide launches one side of a contest from a clean build. A side that fails every time is

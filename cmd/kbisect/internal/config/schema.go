@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -41,7 +42,7 @@ func schema() map[string][]string {
 		"":        {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "executor", "flag", "hypothesis"},
 		"task":    {"problem", "mode", "submission", "reference", "cases"},
 		"build":   {"command", "limit", "memory", "jobs", "outputs", "incremental", "sources", "options"},
-		"run":     {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "workspace", "sandbox", "network", "learn"},
+		"run":     {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "workspace", "sandbox", "network", "learn", "gpus"},
 		"metric":  metric,
 		"metrics": metric,
 		"judge":   {"effect", "error"},
@@ -127,6 +128,7 @@ func readRun(t table) RunConfig {
 	c.Network, _ = value[bool](t, "network", "true or false")
 	learn, ok := value[bool](t, "learn", "true or false")
 	c.NoLearn = ok && !learn
+	c.GPUs = readSpread(t)
 	return c
 }
 
@@ -319,6 +321,47 @@ func readGPUs(t table) []string {
 		}
 	}
 	return list
+}
+
+// readSpread reads the devices that a search uses at a time.
+func readSpread(t table) string {
+	const want = `a number of devices, "all", or an array of indices and UUIDs`
+	text := ""
+	switch v := t.values["gpus"].(type) {
+	case nil:
+		return ""
+	case int64:
+		text = strconv.FormatInt(v, 10)
+	case string:
+		text = v
+	case []any:
+		text = strings.Join(readGPUs(t), ",")
+		if len(v) == 1 {
+			text += ","
+		}
+	default:
+		t.wrongType("gpus", want)
+		return ""
+	}
+	if err := CheckSpread(text); err != nil {
+		t.errorf("gpus", "%v", err)
+	}
+	return text
+}
+
+// CheckSpread refuses what names no devices for a search to use at a time.
+func CheckSpread(text string) error {
+	if n, err := strconv.Atoi(text); text == "all" || err == nil && n >= 1 && n <= 1024 {
+		return nil
+	} else if err == nil {
+		return fmt.Errorf("%d: expected 1 to 1024 devices", n)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(text, ","), ",") {
+		if !gpuName.MatchString(strings.TrimSpace(name)) {
+			return fmt.Errorf("invalid device %q; expected a number of devices, \"all\", or indices and UUIDs with commas, as \"0,1\"", name)
+		}
+	}
+	return nil
 }
 
 func readCost(t table) costConfig {

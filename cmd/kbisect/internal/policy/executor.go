@@ -52,6 +52,9 @@ func (r *reader) executor() error {
 	case p.Plan.InWorktree:
 		return exit.Usagef("--in-worktree makes candidates a part of the repository, which jobs do not write\nhint: --executor local runs here")
 	}
+	if p.Spread = ""; r.q.GPUs != "" {
+		return exit.Usagef("--gpus chooses devices of this machine, and --executor %s launches elsewhere\nhint: --jobs, or [executor] jobs, is how many jobs run at a time", p.Executor.Kind)
+	}
 	if r.q.JobsSet {
 		p.Executor.Jobs = r.q.Jobs
 	}

@@ -62,6 +62,7 @@ type Policy struct {
 	BuildJobs   int // builds at a time where Jobs says nothing; 0: as many as the machine can take
 	Seed        int64
 	GPUs        []string
+	Spread      string `json:",omitempty"` // devices that a search uses at a time, see config.RunConfig.GPUs
 	Caches      pipeline.Caches
 	Probe       trial.Probe
 	OnDisk      bool // candidates never lie in memory
@@ -200,6 +201,7 @@ func Measures(p *Policy) string {
 func Asks(of *Policy) string {
 	p := *of
 	p.Warnings, p.Dirty, p.Past, p.Machine, p.Fresh, p.NoPast, p.Budget, p.Jobs, p.BuildJobs = nil, false, nil, "", false, false, 0, 0, 0
+	p.Spread = ""
 	return jsonText(p)
 }
 

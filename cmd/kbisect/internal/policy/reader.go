@@ -218,6 +218,7 @@ func ForTrials(q *Request, repo *source.Repo) (*Policy, error) {
 		return nil, err
 	}
 	p := r.p
+	p.Spread = "" // what is compared is launched in turn, on the same devices
 	if q.Metric != "" {
 		p.Judge.Metrics, p.Measured = []metric.Metric{p.asked(q.Metric)}, true
 	}
@@ -330,8 +331,9 @@ func (r *reader) configuration() error {
 	p.Sandbox, p.Network, p.OnDisk = cfg.Run.Sandbox, cfg.Run.Network, cfg.Run.Workspace == "disk"
 	p.Learn = p.Learn && !cfg.Run.NoLearn
 	p.GPUs, p.GPUHour, p.Executor = cfg.Device.GPUs, cfg.Cost.GPUHour, cfg.Executor
+	p.Spread = cmp.Or(q.GPUs, cfg.Run.GPUs)
 	if p.nothingRuns() {
-		p.GPUs = []string{"none"}
+		p.GPUs, p.Spread = []string{"none"}, ""
 	}
 	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = cfg.Judge.Effect, cfg.Judge.Error, q.Repeat
 	return r.metrics(path, cfg.Metrics)

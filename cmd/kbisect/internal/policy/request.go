@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -39,6 +40,7 @@ type Request struct {
 	NoHunks         bool
 	Budget, Limit   time.Duration
 	BudgetSet       bool
+	GPUs            string
 	Jobs            int
 	JobsSet         bool
 	Seed            int64
@@ -111,6 +113,8 @@ func (q *Request) validate() error {
 		return exit.Usagef("--find-good and --first-parent belong to --axis history")
 	case q.Improvement && q.Find != "" && q.Find != "slow":
 		return exit.Usagef("--improvement looks for a metric that got better and does not go with --find %s\nhint: remove --find", q.Find)
+	case q.GPUs != "" && config.CheckSpread(q.GPUs) != nil:
+		return exit.Usagef("--gpus %w", config.CheckSpread(q.GPUs))
 	case q.JobsSet && q.Jobs < 1:
 		return exit.Usagef("--jobs %d: expected at least 1", q.Jobs)
 	case q.Repeat < 1:

@@ -19,6 +19,7 @@ import (
 // the search with the launches known so far and follows what it asks for.
 type foresight struct {
 	session *session.Session
+	batch   *[]bisect.Request // that the search is about to ask for
 }
 
 // start fills the slots until stop is called, which waits for their trials. again repeats the search from its
@@ -37,6 +38,9 @@ func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, c
 	}
 	gauge := capacity.New(0)
 	s.Slots.Next = func(ctx context.Context, n int) []bisect.Request {
+		if next := f.announced(); len(next) > 0 {
+			return next
+		}
 		if _, _, ok := session.Examples(s.Launches); !ok || s.Spent() {
 			return nil
 		}
@@ -49,6 +53,17 @@ func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, c
 		s.Slots.Next = nil
 		return s.Slots.Stop()
 	}
+}
+
+// announced is what the search is about to ask for and was not made yet.
+func (f foresight) announced() []bisect.Request {
+	if f.batch == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(*f.batch), func(r bisect.Request) bool {
+		_, made := f.session.Ledger.Recall(r)
+		return made
+	})
 }
 
 // room is how many trials may run at a time where nobody has said that they share nothing: more than one only where both
@@ -82,7 +97,7 @@ func (f foresight) room(g *capacity.Gauge) (n int) {
 func (f foresight) guess(r bisect.Request, chance float64) []bisect.Guess {
 	s := f.session
 	pass, fail, ok := session.Examples(s.Launches)
-	if !ok || s.Alone(r) {
+	if !ok || s.Alone(r) || r.Timing {
 		return nil
 	}
 	const late = 1.5 // times the wall time of a passing trial
@@ -94,14 +109,14 @@ func (f foresight) guess(r bisect.Request, chance float64) []bisect.Guess {
 
 // history fills the slots with what the search of a history will ask for.
 func (f foresight) history(plan search.Search) (stop func() error) {
-	const most = 5000 // commits: repeating the search of a larger range takes too long
-	if len(plan.Commits) > most {
-		return func() error { return nil }
-	}
 	// The repetitions get copies and no callbacks: what they assume must not reach the display, the store or the search
 	// that is really going on.
-	plan.OnProgress, plan.OnProspect, plan.Weigh, plan.OnStep, plan.Spent, plan.Left, plan.Ahead, plan.Redo = nil, nil, nil, nil, nil, nil, nil, nil
+	plan.OnProgress, plan.OnProspect, plan.Weigh, plan.OnStep, plan.Spent, plan.Left, plan.Ahead, plan.Redo, plan.Batch, plan.Apart = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
+	const most = 5000 // commits: repeating the search of a larger range takes too long
 	return f.start(func(ctx context.Context, below bisect.Sampler, chance *float64) {
+		if len(plan.Commits) > most {
+			return
+		}
 		again := plan
 		again.Sampler = historyChance{below, chance}
 		_, _ = find.Culprits(ctx, &again) // only its requests matter

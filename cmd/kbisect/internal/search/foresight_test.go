@@ -345,9 +345,9 @@ func TestAlone(t *testing.T) {
 		{early, 0, false, false}, {proof, 0, true, true}, {proof, 2, false, false},
 		{bisect.Request{Purpose: bisect.Searching, Timing: true}, 2, true, true}, {bisect.Request{Purpose: bisect.EndGood, Nth: 3}, 2, true, true},
 	} {
-		j := &session.Session{Devices: &session.Devices{Watches: make([]*gpu.Watch, x.devices)}, Launches: ends, Slots: &pipeline.Slots{}}
-		if got := j.Alone(x.r); got != x.wantAll || (len(foresight{j}.guess(x.r, 0.5)) == 0) != x.noGuess {
-			t.Errorf("%+v on %d devices: alone %v, %d guesses", x.r, x.devices, got, len(foresight{j}.guess(x.r, 0.5)))
+		j := &session.Session{Policy: &policy.Policy{}, Devices: &session.Devices{Held: gpu.Held{Watches: make([]*gpu.Watch, x.devices)}}, Launches: ends, Slots: &pipeline.Slots{}}
+		if got := j.Alone(x.r); got != x.wantAll || (len(foresight{session: j}.guess(x.r, 0.5)) == 0) != x.noGuess {
+			t.Errorf("%+v on %d devices: alone %v, %d guesses", x.r, x.devices, got, len(foresight{session: j}.guess(x.r, 0.5)))
 		}
 	}
 }

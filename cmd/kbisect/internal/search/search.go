@@ -280,8 +280,9 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 		plan, f, err := s.plan(ctx)
 		care := &careful{session: t}
 		for again := plan != nil; again && err == nil; {
-			plan.Sampler = care
-			stop := foresight{t}.history(*plan)
+			ahead := foresight{session: t, batch: &[]bisect.Request{}}
+			plan.Sampler, plan.Batch = care, func(next []bisect.Request) { *ahead.batch = next }
+			stop := ahead.history(*plan)
 			f, err = find.Culprits(ctx, plan)
 			t.Pipe.Ahead(nil)
 			if err = errors.Join(err, stop()); err == nil {
@@ -343,13 +344,15 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 	}
 	plan := search.Search{
 		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey,
-		Options: s.options, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: foresight{t}.builds, Width: t.Pipe.Width(),
+		Options: s.options, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: foresight{session: t}.builds, Width: t.Pipe.Width(),
 		OnStep: func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
 		Spent:  t.Spent, Left: left(t),
 		OnProspect: func(p bisect.Prospect) error { return s.tooDear(ctx, p) },
 		Weigh:      func() []float64 { return priors(ctx, t, commits) }, OnProgress: t.Display.Belief,
 		Past: func(c metric.Channel) bisect.Scatter { return t.Policy.Past[c.Name()] },
 	}
+	plan.AtOnce, plan.Devices = session.Several(t)
+	plan.Apart = func(device int) { t.Slots.Leave(device - 1) }
 	if t.Policy.Learn {
 		plan.Untouched = reads.Untouched(ctx, t.Repo, commits)
 	}

@@ -77,7 +77,7 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 			return x.time(ctx, a, set, oracle.Turned, levels)
 		}
 	}
-	stop := foresight{x.session}.sets(func(below bisect.Sampler) (*sets.Search, *find.SetOracle) {
+	stop := foresight{session: x.session}.sets(func(below bisect.Sampler) (*sets.Search, *find.SetOracle) {
 		again := a.again()
 		again.cuts = a.cuts
 		return again.search(x.options, below)

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
@@ -17,79 +19,68 @@ import (
 
 // Devices are the GPUs of a session: locked against other runs of kbisect, and watched for disturbances.
 type Devices struct {
-	Watches []*gpu.Watch
-	locks   []func()
-	driver  string
-	why     string // why no device is watched, where there is none
-	None    bool   // the machine has no device files
+	gpu.Held
+	driver string
+	why    string // why no device is watched, where there is none
+	None   bool   // the machine has no device files
+	waited time.Duration
 }
 
-// openDevices chooses, locks and opens the devices of a session. A machine without devices is fine, unless the
-// configuration names some.
-func openDevices(ctx context.Context, gpus []string, ui *progress.Display) (*Devices, error) {
-	d := &Devices{}
-	if slices.Equal(gpus, []string{"none"}) {
-		return d, nil
+// openDevices chooses, locks and opens the devices of a session: all that its trials use, or those that its trials are spread
+// over, of which it begins with the ones that are free. A machine without devices is fine, unless the configuration names
+// some.
+func openDevices(ctx context.Context, p *policy.Policy, ui *progress.Display) (d *Devices, warnings []string, err error) {
+	d = &Devices{}
+	if slices.Equal(p.GPUs, []string{"none"}) && p.Spread == "" {
+		return d, nil, nil
 	}
 	report := gpu.Probe()
 	d.driver = report.Driver
-	ids, err := gpu.Select(gpus)
+	ids, n, key := []string(nil), 0, "[device] gpus"
+	if p.Spread != "" {
+		key = "--gpus"
+		ids, n, err = gpu.Several(p.Spread, p.GPUs)
+	} else {
+		ids, err = gpu.Select(p.GPUs)
+	}
 	switch {
 	case errors.Is(err, gpu.ErrHidden) && (!report.Available || len(report.Devices) == 0):
 		d.None = true
-		return d, nil
+		return d, nil, nil
 	case errors.Is(err, gpu.ErrHidden):
-		return nil, &bisect.InfraError{What: "choosing a device", Err: fmt.Errorf("%w\nhint: set [device] gpus = \"none\" to run without a device", err)}
+		return nil, nil, &bisect.InfraError{What: "choosing a device", Err: fmt.Errorf("%w\nhint: set [device] gpus = \"none\" to run without a device", err)}
 	case errors.Is(err, gpu.ErrUnavailable):
-		return nil, exit.Usagef("[device] gpus: %w\nhint: \"auto\" uses the devices of this machine, \"none\" uses no device; kbisect doctor lists them", err)
+		return nil, nil, exit.Usagef("%s: %w\nhint: [device] gpus = \"auto\" uses the devices of this machine, \"none\" uses no device; kbisect doctor lists them", key, err)
 	case err != nil:
-		return nil, exit.Usagef("[device] gpus: %w", err)
+		return nil, nil, exit.Usagef("%s: %w", key, err)
 	}
-	for _, id := range ids {
-		if err := d.open(ctx, id, ui); err != nil {
-			d.Close()
-			return nil, &bisect.InfraError{What: "opening device " + id, Err: err}
+	waiting := func(why error) { ui.Say("waiting: " + strings.ReplaceAll(why.Error(), "\n", " ")) }
+	began := time.Now()
+	if p.Spread != "" {
+		var busy map[string]string
+		busy, err = d.TakeFree(ctx, ids, n, waiting)
+		for _, id := range ids {
+			if why := busy[id]; why != "" && len(d.Watches) < n {
+				warnings = append(warnings, "searched without a device that was in use: "+why)
+				ui.Warn("beginning without a device that is in use: " + why)
+			}
 		}
+	} else {
+		for _, id := range ids {
+			if err == nil {
+				err = d.Take(ctx, id, waiting)
+			}
+		}
+	}
+	d.waited = time.Since(began)
+	if err != nil {
+		d.Close()
+		return nil, nil, &bisect.InfraError{What: "opening devices " + strings.Join(ids, ", "), Err: err}
 	}
 	if len(ids) == 0 {
 		d.why, d.None = report.Why, deviceless()
 	}
-	return d, nil
-}
-
-// open locks and watches one device. What it has taken before an error is given back by Close.
-func (d *Devices) open(ctx context.Context, id string, ui *progress.Display) error {
-	// Whoever waits wants to know for whom; without anybody on the device nothing is said.
-	release, err := gpu.TryLock(id)
-	if errors.Is(err, gpu.ErrLocked) {
-		ui.Say("waiting: " + strings.ReplaceAll(err.Error(), "\n", " "))
-		release, err = gpu.Lock(ctx, id)
-	}
-	if err != nil {
-		return err
-	}
-	d.locks = append(d.locks, release)
-	w, err := gpu.Open(id)
-	if err != nil {
-		return err
-	}
-	w.Follow()
-	d.Watches = append(d.Watches, w)
-	return nil
-}
-
-// Close stops watching and unlocks the devices.
-func (d *Devices) Close() {
-	if d == nil {
-		return
-	}
-	for _, w := range d.Watches {
-		w.Close()
-	}
-	for _, release := range d.locks {
-		release()
-	}
-	d.Watches, d.locks = nil, nil
+	return d, warnings, nil
 }
 
 // Unwatched says why no device was watched although one was wanted, "" otherwise.

@@ -133,7 +133,9 @@ func Resume(ctx context.Context, e Env, repo *source.Repo, st *store.Store, reco
 		s.Display.Say(fmt.Sprintf("processes of an interrupted run were still running and have been killed: %d", n))
 	}
 	s.Close = func() {
-		s.Devices.Close()
+		if s.Devices != nil {
+			s.Devices.Close()
+		}
 		lock.Unlock()
 		st.Close()
 	}
@@ -221,13 +223,15 @@ func (s *Session) open(ctx context.Context) error {
 	if err != nil {
 		return &bisect.InfraError{What: "opening the build cache", Err: err}
 	}
-	gpus, jobs := s.Policy.GPUs, cmp.Or(s.Policy.Jobs, s.Policy.BuildJobs)
+	of, jobs := *s.Policy, cmp.Or(s.Policy.Jobs, s.Policy.BuildJobs)
 	if s.Policy.Executor.Away() { // nothing is built or launched here
-		gpus, jobs = []string{"none"}, 1
+		of.GPUs, jobs = []string{"none"}, 1
 	}
-	if s.Devices, err = openDevices(ctx, gpus, s.Display); err != nil {
+	var without []string
+	if s.Devices, without, err = openDevices(ctx, &of, s.Display); err != nil {
 		return err
 	}
+	s.Warn(without...)
 	config := pipeline.Config{
 		Recipe: trial.Recipe{
 			Repo: s.Repo, Plan: s.Policy.Plan, Flags: s.Policy.Carriers(), Paths: s.Policy.Paths,

@@ -26,6 +26,8 @@ func slotCount(s *Session) int {
 	const careful = 3
 	deviceless := slices.Equal(s.Policy.GPUs, []string{"none"}) || s.Devices.None
 	switch jobs := s.Policy.Jobs; {
+	case s.Policy.Spread != "":
+		return max(1, len(s.Devices.Watches))
 	case jobs == 0 && deviceless && policy.MayRunAhead(s.Policy):
 		return min(careful, runtime.NumCPU())
 	case jobs < 2:
@@ -48,7 +50,7 @@ func (s *Session) openPipes(ctx context.Context, config pipeline.Config) error {
 			c.Slot, c.First = i, s.Pipes[0]
 			c.Dir, c.Session = fmt.Sprintf("%s.%d", config.Dir, i+1), fmt.Sprintf("%s.%d", config.Session, i+1)
 		}
-		if n > 1 && len(config.Devices) > 0 {
+		if (n > 1 || s.Policy.Spread != "") && len(config.Devices) > 0 {
 			c.Devices = []*gpu.Watch{config.Devices[i]}
 		}
 		p, err := pipeline.New(ctx, c)
@@ -90,17 +92,16 @@ func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 		_, err := s.Ledger.Keep(r, o)
 		return err
 	}}
-	slots.Careful = len(s.Pipes) > 1 && s.Policy.Jobs == 0
+	slots.Careful = len(s.Pipes) > 1 && s.Policy.Jobs == 0 && s.Policy.Spread == ""
+	t := &teaching{pipes: s.Pipes, upTo: make([]int, len(s.Pipes))}
+	if len(s.Pipes) > 1 {
+		slots.Made, slots.Begin = t.made, t.begin
+	}
 	if s.Policy.Budget > 0 {
 		slots.Until = began.Add(s.Policy.Budget)
 	}
-	for i, p := range s.Pipes {
-		each := bisect.Sampler(p)
-		// Limits that are multiples of the good end follow from its launches, all of which the first slot makes.
-		if i == 0 {
-			each = leader{p, s.Pipes[1:]}
-		}
-		slots.Each = append(slots.Each, clocked{each, began})
+	for _, p := range s.Pipes {
+		slots.Each = append(slots.Each, clocked{p, began})
 	}
 	if s.Cluster != nil {
 		slots.Each = nil
@@ -117,22 +118,34 @@ func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 	return slots
 }
 
-// leader is the slot in which the good end is launched; the other slots take its limits over.
-type leader struct {
-	pipe   *pipeline.Pipeline
-	others []*pipeline.Pipeline
+// teaching lets the slots take over what launches of the good end have shown in others, each before it begins again: limits
+// that are multiples of the good end follow from these.
+type teaching struct {
+	pipes   []*pipeline.Pipeline
+	lessons []lesson
+	upTo    []int // lessons that each slot has had
 }
 
-// Sample implements bisect.Sampler.
-func (l leader) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	o, err := l.pipe.Sample(ctx, r)
-	if err == nil && r.Purpose == bisect.EndGood {
-		for _, p := range l.others {
-			p.Learn(r, o)
-			p.Follow(l.pipe)
+type lesson struct {
+	slot    int
+	request bisect.Request
+	outcome bisect.Outcome
+}
+
+func (t *teaching) made(slot int, r bisect.Request, o bisect.Outcome) {
+	if r.Purpose == bisect.EndGood {
+		t.lessons = append(t.lessons, lesson{slot, r, o})
+	}
+}
+
+func (t *teaching) begin(slot int) {
+	for _, l := range t.lessons[t.upTo[slot]:] {
+		if l.slot != slot {
+			t.pipes[slot].Learn(l.request, l.outcome)
+			t.pipes[slot].Follow(t.pipes[l.slot])
 		}
 	}
-	return o, err
+	t.upTo[slot] = len(t.lessons)
 }
 
 // Redo makes every build from now on a clean one: kept builds have turned out to be wrong.
@@ -148,10 +161,29 @@ func (s *Session) Redo() {
 	}
 }
 
+// Several is how many launches can be made at a time whose times count, and the names of the devices that are told apart for that: those
+// that trials are spread over. A job has its reference beside it, on whatever device.
+func Several(s *Session) (atOnce int, devices []string) {
+	switch {
+	case s.Cluster != nil:
+		return s.Policy.Executor.Width(), nil
+	case len(s.Pipes) > 1 && len(s.Devices.Watches) > 1 && s.Policy.Spread != "":
+		for _, w := range s.Devices.Watches {
+			devices = append(devices, w.Device().UUID)
+		}
+		return len(s.Pipes), devices
+	}
+	return 1, nil
+}
+
 // Alone reports that nothing may run beside a trial: its times matter, or limits follow from them, or it is to prove
 // a time-out while all slots share the processors. Where nobody has said that trials share nothing, an answer rests on the
 // culprit and each of its parents, launched alone once.
 func (s *Session) Alone(r bisect.Request) bool {
+	atOnce, devices := Several(s)
+	if len(devices) > 0 && r.On > 0 || s.Cluster != nil && r.Timing && r.Nth > 0 { // each launch has a device to itself
+		return false
+	}
 	switch r.Purpose {
 	case bisect.EndGood, bisect.EndBad, bisect.FindGood:
 		return true
@@ -164,7 +196,7 @@ func (s *Session) Alone(r bisect.Request) bool {
 		return true
 	}
 	_, fail, ok := Examples(s.Launches)
-	return r.Timing || ok && fail.Class == bisect.Timeout && r.Hurry == "" && len(s.Devices.Watches) == 0 && s.Cluster == nil
+	return r.Timing && atOnce < 2 || ok && fail.Class == bisect.Timeout && r.Hurry == "" && len(s.Devices.Watches) == 0 && s.Cluster == nil
 }
 
 // Disagree reports a commit of which launches beside others ended differently from those alone: the commands share

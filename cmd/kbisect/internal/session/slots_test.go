@@ -26,7 +26,7 @@ func TestSlotCount(t *testing.T) {
 		{0, 0, []string{"none"}, false, 1}, {1, 0, []string{"none"}, false, 1}, {many + 1, 0, []string{"none"}, false, max(1, many)},
 		{many + 1, 0, []string{"auto"}, true, max(1, many)}, {many + 1, 0, []string{"auto"}, false, 1},
 	} {
-		s := &Session{Policy: &policy.Policy{Jobs: x.jobs, GPUs: x.gpus}, Devices: &Devices{Watches: watches[:x.devices], None: x.none}}
+		s := &Session{Policy: &policy.Policy{Jobs: x.jobs, GPUs: x.gpus}, Devices: &Devices{Held: gpu.Held{Watches: watches[:x.devices]}, None: x.none}}
 		dir := t.TempDir()
 		config := pipeline.Config{Devices: s.Devices.Watches, Dir: filepath.Join(dir, "work", "s"), Recipe: trial.Recipe{Logs: filepath.Join(dir, "logs")}, Session: "s", Jobs: x.jobs}
 		if err := s.openPipes(t.Context(), config); err != nil {

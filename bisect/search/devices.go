@@ -1,0 +1,89 @@
+package search
+
+import (
+	"fmt"
+
+	"github.com/kbisect/kbisect/bisect"
+)
+
+// Devices are the devices that launches can be made on, from 1; one 0 where none are told apart.
+func Devices(l *Ledger) (out []int) {
+	for k := range l.Search.Devices {
+		if !l.apart[k+1] {
+			out = append(out, k+1)
+		}
+	}
+	if len(out) == 0 {
+		return []int{0}
+	}
+	return out
+}
+
+// DeviceName is the name of a device for people.
+func DeviceName(l *Ledger, device int) string {
+	return fmt.Sprintf("device %d (%s)", device, l.Search.Devices[device-1])
+}
+
+// SetApart leaves out a device that shows other things than those before it, and all that it has shown.
+func SetApart(r *Run, device int, why string) {
+	l := r.Ledger
+	l.apart[device] = true
+	l.void(func(t Trial) bool { return t.On == device })
+	r.Account.Warn(fmt.Sprintf("devices disagree: %s\nhint: none of its launches counts; --gpus with a list searches on it alone", why))
+	if l.Search.Apart != nil {
+		l.Search.Apart(device)
+	}
+}
+
+// spent reports that the budget is used up.
+func spent(r *Run) bool { return r.Search.Spent != nil && r.Search.Spent() }
+
+// LookAt launches an end on every device, at a time, and returns what each showed.
+func LookAt(r *Run, id string, why bisect.Purpose) (out []Trial, err error) {
+	var next []Wanted
+	for _, on := range Devices(r.Ledger) {
+		next = append(next, Wanted{id, why, on})
+	}
+	Announce(r, next)
+	for range next {
+		t, err := r.Ledger.Launch(r.Ctx, r.Question, id, why)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// tellsApart is how often devices must end differently, each always in its own way, before they count as different: a
+// failure may come now and then.
+const tellsApart = 4
+
+// Compare sets devices apart on which an end ends differently than on the first of all.
+func Compare(r *Run, all []Trial) error {
+	for _, t := range all[1:] {
+		if t.Class == all[0].Class || t.On == 0 {
+			continue
+		}
+		same := true
+		for n := 1; n < tellsApart && same && !spent(r); n++ {
+			var next []Wanted
+			for _, x := range []Trial{all[0], t} {
+				next = append(next, Wanted{x.Candidate.Commit, x.Purpose, x.On})
+			}
+			Announce(r, next)
+			for _, was := range []Trial{all[0], t} {
+				x, err := r.Ledger.Launch(r.Ctx, r.Question, was.Candidate.Commit, was.Purpose)
+				if err != nil {
+					return err
+				}
+				same = same && x.Class == was.Class
+			}
+		}
+		if same {
+			SetApart(r, t.On, fmt.Sprintf("on %s commit %s ends as %s, on %s as %s, in %d launches each", DeviceName(r.Ledger, t.On), bisect.ShortID(t.Candidate.Commit),
+				t.Outcome.Describe(), DeviceName(r.Ledger, all[0].On), all[0].Outcome.Describe(), tellsApart))
+		}
+	}
+	return nil
+}

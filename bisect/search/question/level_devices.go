@@ -1,0 +1,130 @@
+package question
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/search"
+)
+
+// When devices count as different: by how many standard deviations of a normal their steps are apart, and after how many
+// launches of each end.
+const (
+	oddDevice   = 3.5 // calls for more launches
+	otherDevice = 4.0
+	tellOdd     = 3
+)
+
+// onDevice is what one device says of the step between the ends.
+type onDevice struct {
+	device   int // from 1
+	step     float64
+	launches int // of the end that has fewer
+}
+
+// byDevice is the step of a channel on each device, and how launches of one end on one device scatter: the sum of the squares
+// with its degrees of freedom.
+func (s *stage) byDevice(c metric.Channel) (out []onDevice, squares, free float64) {
+	q := s.q.With(c)
+	for _, device := range search.Devices(s.r.Ledger) {
+		var levels [2][]float64
+		for side, i := range []int{belief.GoodEnd, s.r.Span.Bad()} {
+			for _, t := range s.r.Ledger.Of(s.r.Span.Id(i), s.r.Span.Purpose(i)) {
+				if l, a := q.Read(t); a == search.Speaks && !l.Censored && t.On == device {
+					levels[side] = append(levels[side], l.Y)
+				}
+			}
+			m := metric.Median(levels[side])
+			for _, y := range levels[side] {
+				squares += (y - m) * (y - m)
+			}
+			free += float64(max(0, len(levels[side])-1))
+		}
+		if n := min(len(levels[0]), len(levels[1])); n > 0 {
+			out = append(out, onDevice{device, metric.Median(levels[1]) - metric.Median(levels[0]), n})
+		}
+	}
+	return out, squares, free
+}
+
+// odd finds the device whose step is farthest from that of the others, or of two from that of the first, and how far that is
+// in standard deviations.
+func odd(all []onDevice, squares, free float64) (which onDevice, others, z float64) {
+	prior := noisePrior{1, 0.009, 2}
+	_, variance, n := prior.given(squares, free)
+	for k, x := range all {
+		if k == 0 && len(all) == 2 {
+			continue
+		}
+		var rest []float64
+		for j, y := range all {
+			if j != k {
+				rest = append(rest, y.step)
+			}
+		}
+		m := metric.Median(rest)
+		t := (x.step - m) * (x.step - m) / (variance * 2 / float64(x.launches) * (1 + 1/float64(len(rest))))
+		if far := (8*n + 1) / (8*n + 3) * math.Sqrt(n*math.Log1p(t/n)); far > z { // Wallace 1959, see Known
+			which, others, z = x, m, far
+		}
+	}
+	return which, others, z
+}
+
+// setApart looks for a device on which the ends differ by something else than on the others, and leaves it out. The times of
+// two devices are not compared, only how much each changes.
+func (s *stage) setApart(pick int) (apart bool, err error) {
+	r := s.r
+	if s.q.Part != nil || len(s.q.Channels) == 0 {
+		return false, nil
+	}
+	c := s.q.Channels[pick]
+	for {
+		all, squares, free := s.byDevice(c)
+		x, others, z := odd(all, squares, free)
+		switch {
+		case len(all) < 2 || len(all) < len(search.Devices(r.Ledger)) || z < oddDevice || r.Over() != "":
+			return false, nil
+		case x.launches < tellOdd || all[0].launches < tellOdd && len(all) == 2:
+			if err := s.once(slices.Compact([]int{all[0].device, x.device})); err != nil {
+				return false, err
+			}
+			continue
+		case z < otherDevice:
+			return false, nil
+		}
+		search.SetApart(r, x.device, fmt.Sprintf("on %s %s of the bad end is %.3f times the good end's, on the others %.3f times", search.DeviceName(r.Ledger, x.device), c.Name(),
+			s.q.Effect(x.step, 0).Ratio, s.q.Effect(others, 0).Ratio))
+		return true, nil
+	}
+}
+
+// once launches both ends once more on some devices.
+func (s *stage) once(devices []int) error {
+	ends := []int{belief.GoodEnd, s.r.Span.Bad()}
+	var next []search.Wanted
+	for _, d := range devices {
+		for _, i := range ends {
+			next = append(next, search.Wanted{Commit: s.r.Span.Id(i), Purpose: s.r.Span.Purpose(i), On: d})
+		}
+	}
+	return s.all(next)
+}
+
+// all makes announced launches of the ends.
+func (s *stage) all(next []search.Wanted) error {
+	search.Announce(s.r, next)
+	for _, w := range next {
+		if err := s.launch(s.r.Span.Place(w.Commit)); err != nil {
+			return err
+		}
+		if w.Purpose == bisect.EndBad {
+			s.pairs, s.fresh = s.pairs+1, s.fresh+1
+		}
+	}
+	return nil
+}
