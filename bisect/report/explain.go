@@ -2,14 +2,10 @@ package report
 
 import (
 	"cmp"
-	"fmt"
-	"math"
-	"regexp"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/figures"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
@@ -19,94 +15,35 @@ const ExplanationSchema = "kbisect.explanation/1"
 // Explanation is why B differs from A: one table of what was seen of both, and what of it moved most.
 // Numbers that are not known are null.
 type Explanation struct {
-	Schema    string     `json:"schema"`
-	Session   string     `json:"session"`
-	Result    string     `json:"result"`  // explained, partly, infra, interrupted
-	Summary   string     `json:"summary"` // what moved most, in a sentence
-	A         Candidate  `json:"a"`
-	B         Candidate  `json:"b"`
-	Rows      []Row      `json:"rows"`
-	Moved     []Row      `json:"moved"` // those that moved most, two or three
-	Added     []string   `json:"kernels_added"`
-	Gone      []string   `json:"kernels_gone"`
-	Profilers []string   `json:"profilers"` // that were used, with their versions
-	Missing   []string   `json:"missing"`   // what could not be looked at, and why
-	Builds    []BuildEnd `json:"builds"`    // that failed or did not end
-	Totals    Totals     `json:"totals"`
-	Devices   []string   `json:"devices"`
-	Warnings  []string   `json:"warnings"`
-	Error     *string    `json:"error"`
+	Schema    string        `json:"schema"`
+	Session   string        `json:"session"`
+	Result    string        `json:"result"`  // explained, partly, infra, interrupted
+	Summary   string        `json:"summary"` // what moved most, in a sentence
+	A         Candidate     `json:"a"`
+	B         Candidate     `json:"b"`
+	Rows      []figures.Row `json:"rows"`
+	Moved     []figures.Row `json:"moved"` // those that moved most, two or three
+	Added     []string      `json:"kernels_added"`
+	Gone      []string      `json:"kernels_gone"`
+	Profilers []string      `json:"profilers"` // that were used, with their versions
+	Missing   []string      `json:"missing"`   // what could not be looked at, and why
+	Builds    []BuildEnd    `json:"builds"`    // that failed or did not end
+	Totals    Totals        `json:"totals"`
+	Devices   []string      `json:"devices"`
+	Warnings  []string      `json:"warnings"`
+	Error     *string       `json:"error"`
 
 	Facts
-	About *bisect.Effect `json:"-"` // what was searched for and is to be explained; nil: whatever moved
 }
 
 func (*Explanation) schema() string { return ExplanationSchema }
 
-// Row is one figure of A and of B.
-type Row struct {
-	Group  string  `json:"group"`  // phases, kernels, resources, instructions, profiler
-	Kernel string  `json:"kernel"` // which it is about; "" for the program as a whole
-	Name   string  `json:"name"`
-	Unit   string  `json:"unit"`
-	A      Number  `json:"a"`
-	B      Number  `json:"b"`
-	TextA  string  `json:"a_text"` // where it is no number
-	TextB  string  `json:"b_text"`
-	Sort   Sort    `json:"sort"`
-	Share  Number  `json:"share"`  // of the device's time that the kernel takes, in the slower of both
-	Better string  `json:"better"` // lower, higher or unknown, of a metric
-	Noise  float64 `json:"noise"`  // relative change that means nothing
-	Whole  Number  `json:"whole"`  // of which the figure is a part, where a part as small as this moves easily
-	Key    bool    `json:"key"`    // shown even if it did not move
-	Score  Number  `json:"score"`  // how far it moved, weighted; see [Explanation.Rank]
-
-	Metric, Case string `json:"-"` // of which the row is, where a search may have been about it
-
-	found  *bisect.Effect // what the search found of this very number, from more launches
-	beside bool           // a time that is not what was searched for
+// Rank scores all rows, names those that moved most, and sums that up. About is what was searched for, nil where whatever
+// moved is of interest.
+func (e *Explanation) Rank(about *bisect.Effect) {
+	e.Moved = figures.Rank(e.Rows, about)
+	e.Summary = figures.Summary(e.Moved, e.Rows, about)
 }
-
-// Sort says what kind of figure a row holds: how much its change explains, and which direction is worse.
-type Sort string
-
-// The sorts. Of each, at most one row is among those that moved most.
-const (
-	SortTime         Sort = "time"   // how long it takes: what is to be explained
-	SortPhase        Sort = "phase"  // likewise
-	SortConfig       Sort = "config" // grid, block
-	SortLaunches     Sort = "launches"
-	SortGraphs       Sort = "graphs"
-	SortCompiles     Sort = "compiles"
-	SortRegisters    Sort = "registers"
-	SortSpills       Sort = "spills"
-	SortShared       Sort = "shared"
-	SortOccupancy    Sort = "occupancy"
-	SortInstructions Sort = "instructions"
-	SortMix          Sort = "mix"
-	SortUse          Sort = "use" // how well a unit of the device is used
-	SortTraffic      Sort = "traffic"
-	SortStalls       Sort = "stalls"
-	SortNone         Sort = ""
-)
-
-// weight says how much a change of a sort explains, against 1 of the time itself, and whether more of it is worse (1),
-// better (-1) or neither (0). The weights are judgement: what is rare and usually decisive (spills, graph breaks,
-// recompiles, occupancy) counts more than what moves with every change (instructions, their mix).
-func (s Sort) weight() (weight float64, worse int) {
-	w := map[Sort]struct {
-		weight float64
-		worse  int
-	}{
-		SortTime: {1, 1}, SortPhase: {1, 1}, SortConfig: {0.9, 0}, SortLaunches: {1, 1}, SortGraphs: {1.2, -1}, SortCompiles: {1.2, 1},
-		SortRegisters: {0.8, 1}, SortSpills: {1.3, 1}, SortShared: {0.8, 1}, SortOccupancy: {1.2, -1},
-		SortInstructions: {0.6, 1}, SortMix: {0.5, 0}, SortUse: {0.6, -1}, SortTraffic: {0.7, 1}, SortStalls: {0.6, 1},
-	}[s]
-	return w.weight, w.worse
-}
-
-// effect reports rows that are what is to be explained rather than an explanation.
-func (s Sort) effect() bool { return s == SortTime || s == SortPhase }
 
 // BuildEnd is a build that did not end well.
 type BuildEnd struct {
@@ -116,297 +53,28 @@ type BuildEnd struct {
 	Tail    string   `json:"tail"` // what it said last
 }
 
-// Numbers makes a row of two numbers; NaN is not known.
-func Numbers(group, kernel, name, unit string, sort Sort, a, b float64) Row {
-	return Row{Group: group, Kernel: kernel, Name: name, Unit: unit, Sort: sort, A: Number(a), B: Number(b), Share: Unknown(), Whole: Unknown(), Score: Unknown()}
-}
-
-// Texts makes a row of two texts; "" is not known.
-func Texts(group, kernel, name string, sort Sort, a, b string) Row {
-	r := Numbers(group, kernel, name, "", sort, math.NaN(), math.NaN())
-	r.TextA, r.TextB = a, b
-	return r
-}
-
-// isNumber tells rows of numbers from those of texts, also when they were read from JSON.
-func (r Row) isNumber() bool { return r.TextA == "" && r.TextB == "" }
-
-// empty reports a row without any figure.
-func (r Row) empty() bool { return r.isNumber() && !r.A.Known() && !r.B.Known() }
-
-// mostMoved is the magnitude from which on a change counts as no larger: tenfold, or from nothing.
-var mostMoved = math.Log(10)
-
-// leastOfWhole is the share of a whole launch below which a phase has not moved.
-const leastOfWhole = 0.04
-
-// magnitude is how far a row moved: the logarithm of the ratio; of percentages, the points. Up tells
-// in which direction, 0 where there is none.
-func (r Row) magnitude() (size float64, up int) {
-	if r.beside {
-		return 0, 0
-	}
-	if f := r.found; f != nil {
-		return min(math.Abs(math.Log(f.Ratio)), mostMoved), cmp.Compare(f.Ratio, 1)
-	}
-	if !r.isNumber() {
-		if r.TextA == "" || r.TextB == "" || r.TextA == r.TextB {
-			return 0, 0
-		}
-		return mostMoved / 3, 0
-	}
-	a, b := float64(r.A), float64(r.B)
-	if !r.A.Known() || !r.B.Known() || a == b {
-		return 0, 0
-	}
-	up = cmp.Compare(b, a)
-	switch {
-	case r.Unit == "%":
-		size = math.Abs(b-a) / 100 * mostMoved
-	case r.Whole > 0:
-		if r.scatter() {
-			return 0, up
-		}
-		if size = min(math.Abs(b-a)/float64(r.Whole), 1) * mostMoved; size <= leastOfWhole*mostMoved {
-			return 0, up
-		}
-		return size, up
-	case a > 0 && b > 0:
-		size = min(math.Abs(math.Log(b/a)), mostMoved)
-	default:
-		size = mostMoved
-	}
-	if size <= math.Log1p(r.Noise) {
-		return 0, up
-	}
-	return size, up
-}
-
-// Rank scores all rows and names those that moved most: the time that moved most, if one did, then
-// what explains it, each of another sort. What moved against that time counts less, and rows of a
-// kernel by the kernel's share of the time. Where something was searched for, that is the time; a number of
-// the compiler is not explained by times, and best by the kernel that it is of. Other times of the whole program then explain nothing.
-func (e *Explanation) Rank() {
-	e.Moved = []Row{}
-	about := slices.ContainsFunc(e.Rows, e.searched)
-	for i := range e.Rows {
-		r := &e.Rows[i]
-		switch {
-		case !e.searched(*r):
-			r.beside = about && r.Kernel == "" && r.Sort.effect()
-		case e.About.Ratio > 0 && e.About.Case == r.Case && !e.exact():
-			r.found = e.About
-		}
-		size, _ := r.magnitude()
-		weight, _ := e.Rows[i].Sort.weight()
-		if share := e.Rows[i].Share; share.Known() {
-			weight *= math.Sqrt(float64(share)) // a small kernel may still be the one that matters
-		}
-		if e.exact() && (e.Rows[i].Kernel == e.About.Case || strings.HasPrefix(e.Rows[i].Kernel, e.About.Case+"<")) {
-			weight *= 10
-		}
-		e.Rows[i].Score = Number(size * weight)
-	}
-	direction := 0
-	// The time comes first, since the rest is held against its direction.
-	r, ok := e.top(e.searched)
-	if !ok && !about && !e.exact() {
-		r, ok = e.top(func(r Row) bool { return r.Sort.effect() })
-	}
-	if ok {
-		_, direction = r.magnitude()
-		e.Moved = append(e.Moved, r)
-	}
-	for i, r := range e.Rows {
-		_, up := r.magnitude()
-		if _, worse := r.Sort.weight(); worse != 0 && !r.Sort.effect() && up*worse*direction < 0 {
-			e.Rows[i].Score *= 0.3
-		}
-	}
-	for range 3 - len(e.Moved) {
-		r, ok := e.top(func(r Row) bool {
-			return !r.Sort.effect() && !slices.ContainsFunc(e.Moved, func(m Row) bool { return m.Sort == r.Sort })
-		})
-		if ok {
-			e.Moved = append(e.Moved, r)
-		}
-	}
-	e.Summary = e.moved()
-}
-
-// exact reports that a number of the compiler is to be explained.
-func (e *Explanation) exact() bool { return e.About != nil && e.About.Exact != nil }
-
-// searched reports the rows of the number that was searched for.
-func (e *Explanation) searched(r Row) bool {
-	if e.About == nil || r.Kernel != "" {
-		return false
-	}
-	return r.Metric == e.About.Metric && (e.About.Case == "" || r.Case == e.About.Case)
-}
-
-// top is the row with the highest score of those that count.
-func (e *Explanation) top(counts func(Row) bool) (best Row, ok bool) {
-	for _, r := range e.Rows {
-		if counts(r) && r.Score > 0 && (!ok || r.Score > best.Score) {
-			best, ok = r, true
-		}
-	}
-	return best, ok
-}
-
-// moved is the largest changes, in a sentence.
-func (e *Explanation) moved() string {
-	if len(e.Moved) == 0 {
-		if len(e.Rows) == 0 {
-			return "Neither side could be examined."
-		}
-		moved := func(r Row) bool { return r.isNumber() && r.changed() }
-		ended := func(r Row) bool { return !r.isNumber() && r.moved() != "" }
-		switch {
-		case e.exact():
-			return "No kernel that both sides have has changed."
-		case slices.ContainsFunc(e.Rows, moved):
-			if slices.ContainsFunc(e.Rows, ended) {
-				return "No figure explains the difference."
-			}
-			return "The changes are too small a part of a launch to be the reason."
-		case slices.ContainsFunc(e.Rows, ended):
-			return "No figure has changed."
-		}
-		return "Nothing that was examined has changed."
-	}
-	var parts []string
-	for i, r := range e.Moved {
-		where := ""
-		if r.Kernel != "" && (i == 0 || e.Moved[i-1].Kernel != r.Kernel) {
-			where = " of " + kernelName(r.Kernel)
-		}
-		part := fmt.Sprintf("%s%s %s to %s", r.figure(), where, r.a(), r.b())
-		if change := r.change(); change != "" {
-			part += " (" + change + ")"
-		}
-		parts = append(parts, part)
-	}
-	return "Largest changes: " + strings.Join(parts, "; ") + "."
-}
-
-// figure is what a row is of; of a metric, which values are better.
-func (r Row) figure() string {
-	if r.Better == "" {
-		return r.Name
-	}
-	return r.Name + " (" + r.Better + " is better)"
-}
-
-// a and b are the figures of the two sides for people.
-func (r Row) a() string { return r.cell(r.A, r.TextA) }
-func (r Row) b() string { return r.cell(r.B, r.TextB) }
-
-// cell is one figure for people.
-func (r Row) cell(n Number, text string) string {
-	switch {
-	case !r.isNumber():
-		return cmp.Or(words.Printable(text), "-")
-	case !n.Known():
-		return "-"
-	case r.Unit == "s" || r.Unit == "B/s":
-		return words.Quantity(float64(n), r.Unit)
-	case float64(n) == math.Trunc(float64(n)) && math.Abs(float64(n)) < 1e6:
-		return fmt.Sprintf("%.0f%s", float64(n), words.Unit(r.Unit))
-	case math.Abs(float64(n)) >= 1e6:
-		scale, name := words.Prefixed(float64(n), cmp.Or(r.Unit, "op/s"))
-		return strings.TrimSuffix(words.Figure(float64(n)*scale)+words.Unit(name), "op/s")
-	}
-	return words.Figure(float64(n)) + words.Unit(r.Unit)
-}
-
-// change is how far a row moved, for people, and whether that is more than noise and what is to be explained.
-func (r Row) change() string {
-	s := r.moved()
-	switch f := r.found; {
-	case f != nil && !r.agrees():
-		return strings.TrimPrefix(s+" here, ", " here, ") + words.Interval(f.Ratio, f.Low, f.High, 0.95) + " in the search"
-	case f != nil || s == "":
-	case r.scatter():
-		s += " (within noise)"
-	case r.beside:
-		s += " (not searched for)"
-	}
-	return s
-}
-
-// agrees reports that the launches which are compared show what the search found.
-func (r Row) agrees() bool {
-	ratio := float64(r.B / r.A)
-	return r.found.Low <= ratio && ratio <= r.found.High
-}
-
-// changed reports a row that moved by more than noise, and not beside what was searched for.
-func (r Row) changed() bool { return r.found != nil || r.moved() != "" && !r.scatter() && !r.beside }
-
-// scatter reports a change that means nothing.
-func (r Row) scatter() bool {
-	a, b := float64(r.A), float64(r.B)
-	return r.Unit != "%" && a > 0 && b > 0 && math.Abs(math.Log(b/a)) <= math.Log1p(r.Noise)
-}
-
-// moved is how far a row moved, for people: "new" where it was nothing before, "" where it did not or is not known.
-func (r Row) moved() string {
-	a, b := float64(r.A), float64(r.B)
-	switch {
-	case !r.isNumber():
-		if r.TextA != r.TextB && r.TextA != "" && r.TextB != "" {
-			return "changed"
-		}
-		return ""
-	case !r.A.Known() || !r.B.Known() || a == b:
-		return ""
-	case r.Unit == "%":
-		return fmt.Sprintf("%+.3g points", b-a)
-	case a > 0 && b/a >= 10:
-		return words.Change(b / a)
-	case a > 0:
-		return fmt.Sprintf("%+.3g %%", 100*(b/a-1))
-	}
-	return "new"
-}
-
 // Bounds of the table: kernels shown (all are in the JSON), and characters of a name of one and of a cell. How a
 // launch ended stands in whole beside the table.
 const (
 	kernelsShown = 6
-	kernelMost   = 48
 	cellMost     = 48
 )
-
-// qualifier is what stands before a name in C++: namespaces, and the return type of a template.
-var qualifier = regexp.MustCompile(`^void |\(anonymous namespace\)::|\b[A-Za-z_]\w*::`)
-
-// kernelName is the name of a kernel as a table has room for it. A long one loses its namespaces before it is cut:
-// the kernels of PyTorch are templates of the same few names, and only their arguments tell them apart.
-func kernelName(s string) string {
-	if utf8.RuneCountInString(s) > kernelMost {
-		s = qualifier.ReplaceAllString(s, "")
-	}
-	return words.Cut(s, kernelMost)
-}
 
 // Table is what was seen of both sides, which are called a and b: the program, then each kernel.
 func (e *Explanation) Table(title, a, b string) Table {
 	t := Table{Title: title, Columns: []string{"about", "figure", a, b, "change"}, Rows: [][]string{}}
 	rows, left := e.shown()
 	for i, r := range rows {
-		t.Rows = append(t.Rows, []string{cmp.Or(kernelName(r.Kernel), r.Group), r.figure(), words.Cut(r.a(), cellMost), words.Cut(r.b(), cellMost), r.change()})
+		t.Rows = append(t.Rows, []string{cmp.Or(figures.KernelName(r.Kernel), r.Group), r.Figure(), words.Cut(r.CellA(), cellMost), words.Cut(r.CellB(), cellMost), r.Change()})
 		t.Values = append(t.Values, [2]Number{r.A, r.B})
-		if r.changed() {
+		if r.Changed() {
 			t.Changed = append(t.Changed, i)
 		}
 	}
 	alone := func(what string, names []string) {
 		for _, k := range names {
 			t.Changed = append(t.Changed, len(t.Rows))
-			t.Rows = append(t.Rows, []string{kernelName(k), "kernel " + what, "", "", ""})
+			t.Rows = append(t.Rows, []string{figures.KernelName(k), "kernel " + what, "", "", ""})
 		}
 	}
 	alone("added", e.Added)
@@ -427,23 +95,23 @@ func (e *Explanation) Table(title, a, b string) Table {
 // shown leaves out what did not move and is no key figure, the kernels that only one side has but for
 // their times, and those beyond the first few; kernels that moved most come first, then those of which
 // something moved. left is the number of those left out.
-func (e Explanation) shown() (rows []Row, left int) {
+func (e Explanation) shown() (rows []figures.Row, left int) {
 	var kernels []string
-	of, moved := map[string][]Row{}, map[string]bool{}
+	of, moved := map[string][]figures.Row{}, map[string]bool{}
 	alone := slices.Concat(e.Added, e.Gone)
 	for _, r := range e.Rows {
 		one := r.Kernel != "" && slices.Contains(alone, r.Kernel)
-		if r.empty() || one && r.Sort != SortTime || r.change() == "" && !r.Key && r.A.Known() == r.B.Known() {
+		if r.Empty() || one && r.Sort != figures.SortTime || r.Change() == "" && !r.Key && r.A.Known() == r.B.Known() {
 			continue
 		}
 		if r.Kernel != "" && !slices.Contains(kernels, r.Kernel) {
 			kernels = append(kernels, r.Kernel)
 		}
 		of[r.Kernel] = append(of[r.Kernel], r)
-		moved[r.Kernel] = moved[r.Kernel] || r.changed()
+		moved[r.Kernel] = moved[r.Kernel] || r.Changed()
 	}
 	order := func(kernel string) int {
-		i := slices.IndexFunc(e.Moved, func(r Row) bool { return r.Kernel == kernel })
+		i := slices.IndexFunc(e.Moved, func(r figures.Row) bool { return r.Kernel == kernel })
 		switch {
 		case i >= 0:
 			return i

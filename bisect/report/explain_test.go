@@ -11,28 +11,29 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/figures"
 )
 
 // slower is an explanation of a kernel that spills and fills less of the device.
 func slower() Explanation {
-	share := func(r Row, share float64) Row {
+	share := func(r figures.Row, share float64) figures.Row {
 		r.Share, r.Key = Number(share), true
 		return r
 	}
 	return Explanation{
 		Schema: ExplanationSchema, Result: "explained",
 		A: Candidate{Commit: "aaaaaaaaaaaaaaaa", Revision: "HEAD^", Subject: "base"}, B: Candidate{Commit: "bbbbbbbbbbbbbbbb", Revision: "HEAD", Subject: "wider"},
-		Rows: []Row{
-			Numbers("phases", "", "warmup", "s", SortPhase, 0.5, 0.5),
-			share(Numbers("kernels", "gemm", "time of a launch", "s", SortTime, 12e-6, 31e-6), 0.9),
-			share(Texts("kernels", "gemm", "block", SortConfig, "256 x 1 x 1", "256 x 1 x 1"), 0.9),
-			share(Numbers("resources", "gemm", "registers per thread", "", SortRegisters, 40, 168), 0.9),
-			share(Numbers("resources", "gemm", "spill stores", "B", SortSpills, 0, 728), 0.9),
-			share(Numbers("resources", "gemm", "spill loads", "B", SortSpills, 0, 800), 0.9),
-			share(Numbers("resources", "gemm", "occupancy, theoretical", "%", SortOccupancy, 100, 18.75), 0.9),
-			share(Texts("resources", "gemm", "limited by", SortNone, "warps", "registers"), 0.9),
-			share(Numbers("profiler", "gemm", "L2 hit rate", "%", SortUse, 60, 61), 0.9),
-			share(Numbers("resources", "clear", "registers per thread", "", SortRegisters, 8, 200), 0.001),
+		Rows: []figures.Row{
+			figures.Numbers("phases", "", "warmup", "s", figures.SortPhase, 0.5, 0.5),
+			share(figures.Numbers("kernels", "gemm", "time of a launch", "s", figures.SortTime, 12e-6, 31e-6), 0.9),
+			share(figures.Texts("kernels", "gemm", "block", figures.SortConfig, "256 x 1 x 1", "256 x 1 x 1"), 0.9),
+			share(figures.Numbers("resources", "gemm", "registers per thread", "", figures.SortRegisters, 40, 168), 0.9),
+			share(figures.Numbers("resources", "gemm", "spill stores", "B", figures.SortSpills, 0, 728), 0.9),
+			share(figures.Numbers("resources", "gemm", "spill loads", "B", figures.SortSpills, 0, 800), 0.9),
+			share(figures.Numbers("resources", "gemm", "occupancy, theoretical", "%", figures.SortOccupancy, 100, 18.75), 0.9),
+			share(figures.Texts("resources", "gemm", "limited by", figures.SortNone, "warps", "registers"), 0.9),
+			share(figures.Numbers("profiler", "gemm", "L2 hit rate", "%", figures.SortUse, 60, 61), 0.9),
+			share(figures.Numbers("resources", "clear", "registers per thread", "", figures.SortRegisters, 8, 200), 0.001),
 		},
 		Added: []string{"void helper(int)"}, Gone: []string{}, Missing: []string{"profiler metrics: no ncu"}, Profilers: []string{"torch.profiler"},
 		Builds: []BuildEnd{}, Devices: []string{}, Warnings: []string{},
@@ -41,7 +42,7 @@ func slower() Explanation {
 
 func TestExplanation(t *testing.T) {
 	e := slower()
-	e.Rank()
+	e.Rank(nil)
 	var names []string
 	for _, r := range e.Moved {
 		names = append(names, r.Kernel+" "+r.Name)
@@ -101,8 +102,8 @@ func TestKernelNamesStayApart(t *testing.T) {
 
 func TestExplanationAsJSON(t *testing.T) {
 	e := slower()
-	e.Rows = append(e.Rows, Numbers("resources", "gemm", "unknown", "", SortNone, math.NaN(), 3))
-	e.Rank()
+	e.Rows = append(e.Rows, figures.Numbers("resources", "gemm", "unknown", "", figures.SortNone, math.NaN(), 3))
+	e.Rank(nil)
 	var out bytes.Buffer
 	if err := WriteJSON(&out, e); err != nil {
 		t.Fatal(err)
@@ -123,19 +124,19 @@ func TestExplanationAsJSON(t *testing.T) {
 
 func TestExplanationOfNothing(t *testing.T) {
 	e := Explanation{}
-	e.Rank()
+	e.Rank(nil)
 	if !strings.HasPrefix(e.Summary, "Neither side could be examined") {
 		t.Error(e.Summary)
 	}
-	e.Rows = []Row{Numbers("phases", "", "load", "s", SortPhase, 1, 1.05), Texts("kernels", "k", "grid", SortConfig, "", "1 x 1 x 1")}
-	if got := e.Rows[0].change(); got != "+5 %" {
+	e.Rows = []figures.Row{figures.Numbers("phases", "", "load", "s", figures.SortPhase, 1, 1.05), figures.Texts("kernels", "k", "grid", figures.SortConfig, "", "1 x 1 x 1")}
+	if got := e.Rows[0].Change(); got != "+5 %" {
 		t.Error(got)
 	}
 	e.Rows[0].Noise = 0.1
-	if got := e.Rows[0].change(); got != "+5 % (within noise)" {
+	if got := e.Rows[0].Change(); got != "+5 % (within noise)" {
 		t.Error(got)
 	}
-	e.Rank()
+	e.Rank(nil)
 	if !strings.HasPrefix(e.Summary, "Nothing that was examined has changed") {
 		t.Error(e.Summary)
 	}
@@ -144,13 +145,13 @@ func TestExplanationOfNothing(t *testing.T) {
 // A phase is held against its own scatter, and then weighed by its share of a launch: a load of nineteen
 // times as long is no scatter because the build beside it takes longer still.
 func TestRankOfPhases(t *testing.T) {
-	row := func(name string, a, b, noise float64) Row {
-		r := Numbers("phases", "", name, "s", SortPhase, a, b)
+	row := func(name string, a, b, noise float64) figures.Row {
+		r := figures.Numbers("phases", "", name, "s", figures.SortPhase, a, b)
 		r.Noise, r.Whole = noise, 21
 		return r
 	}
-	e := Explanation{Rows: []Row{row("build", 15.7, 14.8, 0.1), row("load", 0.295, 5.697, 1.1), row("capture", 0.001, 0.3, 0.1)}}
-	e.Rank()
+	e := Explanation{Rows: []figures.Row{row("build", 15.7, 14.8, 0.1), row("load", 0.295, 5.697, 1.1), row("capture", 0.001, 0.3, 0.1)}}
+	e.Rank(nil)
 	if len(e.Moved) != 1 || e.Moved[0].Name != "load" {
 		t.Errorf("%+v", e.Moved)
 	}
@@ -158,12 +159,12 @@ func TestRankOfPhases(t *testing.T) {
 
 // TestRankPrefersWhatExplains: of equal changes, the one that goes the way of the time counts.
 func TestRankPrefersWhatExplains(t *testing.T) {
-	e := Explanation{Rows: []Row{
-		Numbers("kernels", "k", "time", "s", SortTime, 1, 2),
-		Numbers("resources", "k", "registers", "", SortRegisters, 100, 50),
-		Numbers("resources", "k", "shared", "B", SortShared, 1000, 1500),
+	e := Explanation{Rows: []figures.Row{
+		figures.Numbers("kernels", "k", "time", "s", figures.SortTime, 1, 2),
+		figures.Numbers("resources", "k", "registers", "", figures.SortRegisters, 100, 50),
+		figures.Numbers("resources", "k", "shared", "B", figures.SortShared, 1000, 1500),
 	}}
-	e.Rank()
+	e.Rank(nil)
 	if len(e.Moved) != 3 || e.Moved[1].Name != "shared" {
 		t.Errorf("%+v", e.Moved)
 	}
@@ -173,26 +174,26 @@ func TestRankPrefersWhatExplains(t *testing.T) {
 // that moved; to name them again changes nothing.
 func TestRankAnything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	sorts := []Sort{SortTime, SortPhase, SortConfig, SortLaunches, SortGraphs, SortRegisters, SortSpills, SortOccupancy, SortMix, SortUse, SortStalls, SortNone}
+	sorts := []figures.Sort{figures.SortTime, figures.SortPhase, figures.SortConfig, figures.SortLaunches, figures.SortGraphs, figures.SortRegisters, figures.SortSpills, figures.SortOccupancy, figures.SortMix, figures.SortUse, figures.SortStalls, figures.SortNone}
 	values := []float64{0, 1, 1.01, 3, 100, 1e9, math.NaN(), math.Inf(1), -1}
 	pick := func() float64 { return values[rng.IntN(len(values))] }
 	for range 2000 {
 		var e Explanation
 		for range rng.IntN(12) {
-			r := Numbers("g", []string{"", "k", "l"}[rng.IntN(3)], "n", []string{"", "s", "%", "B"}[rng.IntN(4)], sorts[rng.IntN(len(sorts))], pick(), pick())
+			r := figures.Numbers("g", []string{"", "k", "l"}[rng.IntN(3)], "n", []string{"", "s", "%", "B"}[rng.IntN(4)], sorts[rng.IntN(len(sorts))], pick(), pick())
 			r.Share, r.Noise, r.Whole = Number(pick()), rng.Float64()*0.1, Number(pick())
 			e.Rows = append(e.Rows, r)
 		}
-		e.Rank()
-		seen := map[Sort]bool{}
+		e.Rank(nil)
+		seen := map[figures.Sort]bool{}
 		for _, r := range e.Moved {
-			if r.A == r.B || r.Sort == SortNone || seen[r.Sort] {
+			if r.A == r.B || r.Sort == figures.SortNone || seen[r.Sort] {
 				t.Fatalf("%+v", e.Moved)
 			}
 			seen[r.Sort] = true
 		}
 		first := e.Summary
-		if e.Rank(); len(e.Moved) > 3 || e.Summary != first {
+		if e.Rank(nil); len(e.Moved) > 3 || e.Summary != first {
 			t.Fatalf("%q, then %q", first, e.Summary)
 		}
 		e.Table("", "A", "B")
@@ -205,17 +206,17 @@ func TestRankAnything(t *testing.T) {
 // Of a number that was searched for, the summary speaks first; what a compiler says is explained by the
 // kernel that it is of, and not by how long the build took.
 func TestRankAboutWhatWasSearchedFor(t *testing.T) {
-	rows := func() []Row {
-		build := Numbers("phases", "", "build", "s", SortPhase, 9, 5)
+	rows := func() []figures.Row {
+		build := figures.Numbers("phases", "", "build", "s", figures.SortPhase, 9, 5)
 		build.Whole = 10
-		warm := Numbers("phases", "", "warmup", "s", SortPhase, 0.3, 0.1)
+		warm := figures.Numbers("phases", "", "warmup", "s", figures.SortPhase, 0.3, 0.1)
 		warm.Whole = 1
 		warm.Metric = "phase.warmup"
-		measured := Numbers("phases", "", "measured time of 128", "s", SortTime, 1e-3, 1.1e-3)
+		measured := figures.Numbers("phases", "", "measured time of 128", "s", figures.SortTime, 1e-3, 1.1e-3)
 		measured.Metric, measured.Case = "time", "128"
-		return []Row{build, warm, measured,
-			Numbers("resources", "other", "instructions", "", SortInstructions, 100, 300), Numbers("resources", "still", "instructions", "", SortInstructions, 7, 7),
-			Numbers("resources", "gemm<4>", "registers per thread", "", SortRegisters, 56, 64)}
+		return []figures.Row{build, warm, measured,
+			figures.Numbers("resources", "other", "instructions", "", figures.SortInstructions, 100, 300), figures.Numbers("resources", "still", "instructions", "", figures.SortInstructions, 7, 7),
+			figures.Numbers("resources", "gemm<4>", "registers per thread", "", figures.SortRegisters, 56, 64)}
 	}
 	for _, c := range []struct {
 		about *bisect.Effect
@@ -228,8 +229,8 @@ func TestRankAboutWhatWasSearchedFor(t *testing.T) {
 		{&bisect.Effect{Metric: "phase.warmup"}, "Largest changes: warmup 300.0 ms to 100.0 ms", "other"},
 		{&bisect.Effect{Metric: "registers", Case: "gemm", Exact: &bisect.Exact{Value: 64, Parent: 56}}, "Largest changes: registers per thread of gemm<4> 56 to 64 (+14.3 %); instructions of other", "gemm<4>"},
 	} {
-		e := Explanation{Rows: rows(), About: c.about}
-		e.Rank()
+		e := Explanation{Rows: rows()}
+		e.Rank(c.about)
 		table := e.Table("", "A", "B").Rows
 		kernel := ""
 		for _, r := range table {
@@ -246,9 +247,9 @@ func TestRankAboutWhatWasSearchedFor(t *testing.T) {
 // TestExplanationAgreesWithTheFinding: what the search found of a number stands where the few launches that are compared show
 // something else, and other times are marked as not searched for, however far they moved.
 func TestExplanationAgreesWithTheFinding(t *testing.T) {
-	build := Numbers("phases", "", "build", "s", SortPhase, 9, 2.6)
+	build := figures.Numbers("phases", "", "build", "s", figures.SortPhase, 9, 2.6)
 	build.Whole, build.Key = 10, true
-	measured := Numbers("phases", "", "measured time", "s", SortTime, 1e-3, 0.811e-3)
+	measured := figures.Numbers("phases", "", "measured time", "s", figures.SortTime, 1e-3, 0.811e-3)
 	measured.Metric, measured.Key, measured.Noise = "time", true, 0.3
 	for _, c := range []struct {
 		about bisect.Effect
@@ -257,8 +258,8 @@ func TestExplanationAgreesWithTheFinding(t *testing.T) {
 		{bisect.Effect{Metric: "time", Ratio: 0.625, Low: 0.6, High: 0.65}, "-18.9 % here, -37.5 % (95 % CI -40.0 to -35.0 %) in the search"},
 		{bisect.Effect{Metric: "time", Ratio: 0.8, Low: 0.75, High: 0.85}, "-18.9 %"},
 	} {
-		e := Explanation{Rows: []Row{build, measured, Numbers("resources", "gemm", "registers per thread", "", SortRegisters, 56, 40)}, About: &c.about}
-		e.Rank()
+		e := Explanation{Rows: []figures.Row{build, measured, figures.Numbers("resources", "gemm", "registers per thread", "", figures.SortRegisters, 56, 40)}}
+		e.Rank(&c.about)
 		table := e.Table("", "parent", "culprit")
 		if got := table.Rows[1][4]; got != c.want {
 			t.Errorf("%s, want %s", got, c.want)

@@ -210,7 +210,7 @@ func (c *GateCulprit) Sentence() string {
 	if c.Only {
 		return words.Short(c.Commit) + " is the only commit of the branch that changes the build's or run's inputs"
 	}
-	s := words.Short(c.Commit) + " " + did(c.Class, "", c.Effect)
+	s := words.Short(c.Commit) + " " + words.Did(c.Class, "", c.Effect)
 	if c.Confidence != nil {
 		s += ", confidence " + words.Confidence(*c.Confidence)
 	}

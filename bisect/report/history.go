@@ -1,6 +1,10 @@
 package report
 
-import "github.com/kbisect/kbisect/bisect"
+import (
+	"math"
+
+	"github.com/kbisect/kbisect/bisect"
+)
 
 // HistorySchema names the JSON document of a history and its version.
 const HistorySchema = "kbisect.history/1"
@@ -52,3 +56,34 @@ type Failures struct {
 
 // Name is the metric with its case.
 func (s HistorySeries) Name() string { return number(s.Metric, s.Case) }
+
+// Step is a commit at which a series moved.
+type Step struct {
+	At     int     // its place
+	Change float64 // ratio
+}
+
+// leastStep is the smallest change, as a fraction, that counts as a step: launches of different days drift.
+const leastStep = 0.01
+
+// Steps are the commits at which the level changed: the 95 % interval of a commit and that of the level before it, the
+// commits since the last step together, have nothing in common, and the medians differ.
+func (s HistorySeries) Steps() (out []Step) {
+	var level []float64
+	low, high := Number(math.Inf(1)), Number(math.Inf(-1))
+	for i, c := range s.Commits {
+		v := c.Values
+		if !v.Median.Known() || !v.Low.Known() || !v.High.Known() {
+			continue
+		}
+		if len(level) > 0 {
+			before := Median(level)
+			if (v.Low > high || v.High < low) && before > 0 && math.Abs(float64(v.Median/before)-1) > leastStep {
+				out = append(out, Step{i, float64(v.Median / before)})
+				level, low, high = nil, Number(math.Inf(1)), Number(math.Inf(-1))
+			}
+		}
+		level, low, high = append(level, float64(v.Median)), min(low, v.Low), max(high, v.High)
+	}
+	return out
+}

@@ -371,114 +371,18 @@ func CulpritWords(c Culprit) string {
 // Did is what a culprit did, in the user's terms, as the end of a sentence that it begins.
 func Did(c Culprit) string {
 	if c.Limit != nil {
-		s := fmt.Sprintf("makes %s exceed %s", doing(Text(c.Phase), c.Whole), words.Limit(*c.Limit))
+		s := fmt.Sprintf("makes %s exceed %s", words.Doing(Text(c.Phase), c.Whole), words.Limit(*c.Limit))
 		if c.Before != nil {
 			s += fmt.Sprintf(" (before: %s)", words.Brief(*c.Before))
 		}
 		return s
 	}
-	s := did(c.Class, Text(c.Phase), (*bisect.Effect)(c.Effect))
+	s := words.Did(c.Class, Text(c.Phase), (*bisect.Effect)(c.Effect))
 	if c.Why != nil {
 		s += " (" + *c.Why + ")"
 	}
 	return s
 }
 
-// doing is a phase as what a program does in it.
-func doing(phase string, whole bool) string {
-	switch {
-	case whole || phase == "" || phase == "run":
-		return "the run"
-	case phase == "load":
-		return "loading"
-	case phase == "measure":
-		return "measuring"
-	case phase == "warmup":
-		return "the warm-up"
-	case slices.Contains([]string{"build", "capture", "check", "teardown"}, phase):
-		return "the " + phase
-	}
-	return "phase " + phase
-}
-
-// did is what a class of culprits does.
-func did(class bisect.Class, phase string, e *bisect.Effect) string {
-	switch {
-	case e != nil && e.Exact != nil && e.Exact.Value < e.Exact.Parent:
-		return "lowers " + Effect(*e).exact(" to %s from %s")
-	case e != nil && e.Exact != nil:
-		return "raises " + Effect(*e).exact(" to %s from %s")
-	case e != nil:
-		return fmt.Sprintf("makes %s %s", quoted(*e), moved(*e))
-	case class == bisect.Improved:
-		return "makes it faster"
-	case class == bisect.Slow:
-		return "makes it slower"
-	case class == bisect.BuildFailed:
-		return "breaks the build"
-	}
-	return "introduces " + failureName(class, phase)
-}
-
-// failureName is a way to fail, with its article; the phase counts only for a timeout.
-func failureName(class bisect.Class, phase string) string {
-	switch {
-	case class == bisect.Timeout && phase != "":
-		return "a timeout in " + phase
-	case class == bisect.Timeout:
-		return "a timeout"
-	case class == bisect.Wrong:
-		return "wrong results"
-	case class == bisect.Crash:
-		return "a crash"
-	case class == bisect.BuildFailed:
-		return "a build failure"
-	case class == bisect.Slow:
-		return "a slowdown"
-	case class == bisect.Improved:
-		return "an improvement"
-	}
-	return string(class)
-}
-
-// quoted is the metric with its case, set off from the words around it.
-func quoted(e bisect.Effect) string {
-	if e.Case == "" {
-		return "`" + e.Metric + "`"
-	}
-	return "`" + e.Metric + "` of " + e.Case
-}
-
-// moved is how far a metric moved: slower or faster where it is a time. Which names are times is a convention of the
-// trial protocol ("time", "wall", "phase."); other numbers are only higher or lower, and which is better is said.
-func moved(e bisect.Effect) string {
-	better := " (" + words.Better(e.Higher) + ")"
-	up, down := "higher"+better, "lower"+better
-	if !e.Higher && e.Metric == "time" || e.Metric == "wall" || strings.HasPrefix(e.Metric, "phase.") {
-		up, down = "slower", "faster"
-	}
-	switch amount := words.Change(e.Ratio); {
-	case e.Ratio < 1:
-		return strings.TrimPrefix(amount, "-") + " " + down
-	default:
-		return strings.TrimPrefix(amount, "+") + " " + up
-	}
-}
-
 // Words are a metric with its change and the interval of it, and which values are better.
-func (e Effect) Words() string {
-	if e.Exact != nil {
-		return e.exact(" %s, parent %s")
-	}
-	return fmt.Sprintf("%s %s, %s", bisect.Effect(e).Name(), words.Interval(e.Ratio, e.Low, e.High, 0.95), words.Better(e.Higher))
-}
-
-// exact writes the two numbers of a metric without noise: the value, then the parent's.
-func (e Effect) exact(format string) string {
-	x := e.Exact
-	better := words.Better(e.Higher)
-	if x.Parent != 0 && x.Value != 0 { // else the ratio says nothing
-		better = words.Change(e.Ratio) + ", " + better
-	}
-	return fmt.Sprintf("%s"+format+" (%s)", bisect.Effect(e).Name(), fmt.Sprintf("%.8g", x.Value), fmt.Sprintf("%.8g", x.Parent), better)
-}
+func (e Effect) Words() string { return words.Effect(bisect.Effect(e)) }

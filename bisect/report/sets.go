@@ -196,7 +196,7 @@ func (s *Sets) caused(g sets.Guilty) string {
 	if g.Atoms.Len() == 1 || s.Assign != nil && len(s.Assign(g.Atoms)) == 1 {
 		verb = "causes"
 	}
-	out := fmt.Sprintf("%s %s %s", name, verb, failureName(g.Class, g.Phase))
+	out := fmt.Sprintf("%s %s %s", name, verb, words.Failure(g.Class, g.Phase))
 	if !g.Verified {
 		out += " (not verified)"
 	}

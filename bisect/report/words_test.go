@@ -283,3 +283,25 @@ func TestMedian(t *testing.T) {
 		}
 	}
 }
+
+// A step of a history is a level that moved for good measure, not one commit of noise.
+func TestSteps(t *testing.T) {
+	for _, c := range []struct {
+		to   report.Number
+		want int
+	}{{44, 1}, {40.3, 0}} {
+		s := report.HistorySeries{}
+		for i := range 12 {
+			y := report.Number(40)
+			if i >= 7 {
+				y = c.to
+			}
+			spread := (c.to - 40) / 8
+			s.Commits = append(s.Commits, report.HistoryCommit{Values: report.Summary{Median: y + spread*report.Number(i%2)/5, Low: y - spread, High: y + spread}})
+		}
+		s.Commits[4].Values.Median = report.Unknown()
+		if got := s.Steps(); len(got) != c.want || c.want == 1 && (got[0].At != 7 || math.Abs(got[0].Change-1.1) > 0.005) {
+			t.Errorf("%v: %+v", c.to, got)
+		}
+	}
+}

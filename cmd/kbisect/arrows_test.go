@@ -23,7 +23,8 @@ bisect/find: bisect bisect/belief bisect/belief/levels bisect/metric bisect/repo
 bisect/search: bisect bisect/belief bisect/metric
 bisect/search/question: bisect bisect/belief bisect/belief/levels bisect/metric bisect/report/words bisect/search
 bisect/metric: bisect
-bisect/report: bisect bisect/compare bisect/report/words bisect/sets
+bisect/report: bisect bisect/compare bisect/report/figures bisect/report/words bisect/sets
+bisect/report/figures: bisect bisect/report/words
 bisect/report/ci: bisect bisect/report bisect/report/words
 bisect/report/chart: bisect bisect/report bisect/report/words bisect/sets
 bisect/report/internal/samples: bisect bisect/report bisect/sets
@@ -81,7 +82,7 @@ cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbi
 cmd/kbisect/internal/detect: bisect/metric cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot kernels/lazy pipeline/source
 cmd/kbisect/internal/doctor: bisect bisect/belief bisect/belief/levels bisect/compare bisect/hint bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/preview cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/remote pipeline/remote/executor pipeline/source pipeline/store pipeline/workspace
 cmd/kbisect/internal/exit:
-cmd/kbisect/internal/explain: bisect bisect/compare bisect/metric bisect/report cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels kernels/cuda pipeline pipeline/proc pipeline/store
+cmd/kbisect/internal/explain: bisect bisect/compare bisect/metric bisect/report bisect/report/figures cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels kernels/cuda pipeline pipeline/proc pipeline/store
 cmd/kbisect/internal/gate: bisect bisect/compare bisect/metric bisect/report bisect/report/ci bisect/report/page bisect/report/render bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/source pipeline/source/hunks
 cmd/kbisect/internal/hook: bisect bisect/compare bisect/report bisect/report/words cmd/kbisect/internal/baseline cmd/kbisect/internal/exit cmd/kbisect/internal/gate cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/gpu pipeline/source pipeline/store
 cmd/kbisect/internal/machine: bisect/report/words cmd/kbisect/internal/wording pipeline/cache pipeline/gpu pipeline/proc pipeline/workspace

@@ -24,7 +24,7 @@ func completionCommand() *cli.Command {
 		Description: "bash:  source <(kbisect completion bash)   in ~/.bashrc\n" +
 			"zsh:   source <(kbisect completion zsh)   in ~/.zshrc, below compinit\n" +
 			"fish:  kbisect completion fish > ~/.config/fish/completions/kbisect.fish\n\n" +
-			"Commands, options and revisions are completed, in the repository at -C.",
+			"Commands, options, revisions and topics of help are completed, in the repository at -C.",
 		Action: func(c *cli.Context) error {
 			script, err := completionScripts.ReadFile("completion/" + c.Args().First())
 			if c.NArg() != 1 || err != nil {
@@ -129,7 +129,8 @@ func splitLine(line string) []string {
 // place is where a command line has come to.
 type place struct {
 	command  *cli.Command // nil: only the program is named
-	commands []*cli.Command
+	all      []*cli.Command
+	commands []*cli.Command // that may stand here
 	flags    []cli.Flag
 	option   cli.Flag // whose value comes next, or nil
 	operands []string
@@ -139,7 +140,7 @@ type place struct {
 
 // findPlace reads the words behind the program's name as permute and operands do.
 func findPlace(app *cli.App, words []string) place {
-	p := place{commands: app.Commands, flags: app.Flags, dir: "."}
+	p := place{all: app.Commands, commands: app.Commands, flags: app.Flags, dir: "."}
 	for len(words) > 0 && words[0] != "--" && !p.behind {
 		n := optionWords(p.flags, words)
 		if n > 0 {
@@ -209,6 +210,8 @@ func (p place) completions(word string) []completion {
 		return files
 	case strings.HasPrefix(word, "-"):
 		return p.options()
+	case p.command != nil && p.command.Name == "help" && len(p.operands) == 0:
+		return append(commandNames(p.all), topicNames()...)
 	case p.command == nil || len(p.commands) > 0:
 		return commandNames(p.commands)
 	case strings.Contains(takes, "REV") || strings.HasPrefix(takes, "A B"):
@@ -225,6 +228,14 @@ func commandNames(all []*cli.Command) (out []completion) {
 		if !c.Hidden {
 			out = append(out, completion{c.Name, c.Usage})
 		}
+	}
+	return out
+}
+
+// topicNames are the pages of the manual.
+func topicNames() (out []completion) {
+	for _, name := range topics() {
+		out = append(out, completion{name, title(name)})
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/figures"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
@@ -35,7 +36,7 @@ func TestExplainWithoutDevice(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 || doc.Result != "partly" {
 		t.Fatalf("%d %v %s\n%s\n%s", code, err, doc.Result, out, errs)
 	}
-	if i := slices.IndexFunc(doc.Rows, func(r report.Row) bool { return r.Name == "a launch ends" }); i < 0 || !strings.Contains(doc.Rows[i].TextB, "exit 3") {
+	if i := slices.IndexFunc(doc.Rows, func(r figures.Row) bool { return r.Name == "a launch ends" }); i < 0 || !strings.Contains(doc.Rows[i].TextB, "exit 3") {
 		t.Errorf("%+v", doc.Rows)
 	}
 	if doc.Totals.Trials != 4 { // A three times, B once
@@ -104,17 +105,17 @@ int main() { return 0; }
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 {
 		t.Fatalf("%d %v\n%s\n%s", code, err, out, errs)
 	}
-	spills := slices.IndexFunc(doc.Rows, func(r report.Row) bool { return r.Name == "spill stores" && r.Kernel == "poly" })
+	spills := slices.IndexFunc(doc.Rows, func(r figures.Row) bool { return r.Name == "spill stores" && r.Kernel == "poly" })
 	if spills < 0 || doc.Rows[spills].A != 0 || doc.Rows[spills].B < 100 {
 		t.Fatalf("%s", out)
 	}
 	if len(doc.Added) != 1 || !strings.HasPrefix(doc.Added[0], "clear") || len(doc.Gone) != 0 {
 		t.Errorf("added %q, gone %q", doc.Added, doc.Gone)
 	}
-	if !slices.ContainsFunc(doc.Moved, func(r report.Row) bool { return r.Sort == report.SortSpills }) {
+	if !slices.ContainsFunc(doc.Moved, func(r figures.Row) bool { return r.Sort == figures.SortSpills }) {
 		t.Error(doc.Summary)
 	}
-	if r := doc.Rows[slices.IndexFunc(doc.Rows, func(r report.Row) bool { return r.Name == "local memory (spills) instructions" })]; r.A != 0 || r.B < 50 {
+	if r := doc.Rows[slices.IndexFunc(doc.Rows, func(r figures.Row) bool { return r.Name == "local memory (spills) instructions" })]; r.A != 0 || r.B < 50 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -62,16 +62,18 @@ func helpCommand() *cli.Command {
 func listTopics(w io.Writer) error {
 	fmt.Fprintln(w, "TOPICS (kbisect help TOPIC):")
 	for _, name := range topics() {
-		page, err := fs.ReadFile(manual, "docs/"+name+".md")
-		if err != nil {
-			return err
-		}
-		title, _, _ := strings.Cut(strings.TrimPrefix(string(page), "# "), "\n")
-		if _, err := fmt.Fprintf(w, "   %-12s %s\n", name, title); err != nil {
+		if _, err := fmt.Fprintf(w, "   %-12s %s\n", name, title(name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// title is that of a page of the manual, which is built in.
+func title(name string) string {
+	page, _ := fs.ReadFile(manual, "docs/"+name+".md")
+	first, _, _ := strings.Cut(strings.TrimPrefix(string(page), "# "), "\n")
+	return first
 }
 
 // plain is a page as a terminal shows it: blocks indented, without the marks of Markdown that only add noise there.

@@ -177,7 +177,7 @@ func pictures() map[string]Picture {
 		"timeline": phases.Timeline(devices),
 		"search":   r.Plane(r.Metrics()[0], true),
 		"proof":    r.Proof(r.Metrics()[0], []Role{{"good end", samples.CommitID(0)}, {"bad end", samples.CommitID(64)}}),
-		"history":  values.Plane(values.Steps(0.01)),
+		"history":  values.Plane([]report.Step{{At: 2, Change: 1.1}}),
 		"belief":   Belief{Length: 8, Heads: []Line{{5, "★ cccc"}}, Steps: []Believed{{Words: samples.Hostile, Look: Dot{X: 4, State: Good}, Runs: []Mass{{1, 4, 0.1}, {5, 8, 0.9}}}, {Look: Dot{X: 5, State: Bad}, Runs: []Mass{{5, 5, 0.9999}}}}},
 		"matrix":   Matrix{Columns: []string{"compile", samples.HostileCase}, Rows: []MatrixRow{{State: Bad, Name: "fail timeout", Title: samples.Hostile, Cells: []string{"max", ""}}, {State: Good, Name: "pass", Cells: []string{"", "on"}}}},
 		"pairs": func() Rows {
@@ -256,23 +256,4 @@ func TestTracks(t *testing.T) {
 			t.Fatalf("%d of %d are drawn", drawn, n)
 		}
 	})
-}
-
-// A step of a history is a level that moved for good measure, not one commit of noise.
-func TestSteps(t *testing.T) {
-	s := Series{}
-	for i := range 12 {
-		y := 40.0
-		if i >= 7 {
-			y = 44
-		}
-		s.Commits = append(s.Commits, Measured{Y: y + 0.1*float64(i%2), Low: y - 0.5, High: y + 0.5})
-	}
-	s.Commits[4].Y = math.NaN()
-	if got := s.Steps(0.01); len(got) != 1 || got[0].At != 7 || math.Abs(got[0].Change-1.1) > 0.005 {
-		t.Errorf("%+v", got)
-	}
-	if got := s.Steps(0.2); len(got) != 0 {
-		t.Errorf("%+v is less than what counts", got)
-	}
 }

@@ -185,35 +185,8 @@ type Measured struct {
 	Failed               bool
 }
 
-// Step is a commit at which a series moved.
-type Step struct {
-	At     int
-	Change float64 // ratio
-}
-
-// Steps are the commits at which a level changed: the 95 % interval of a commit and that of the level before it, the
-// commits since the last step together, have nothing in common, and the medians differ by more than least, a fraction.
-func (s Series) Steps(least float64) (out []Step) {
-	var level []float64
-	low, high := math.Inf(1), math.Inf(-1)
-	for i, c := range s.Commits {
-		if !finite(c.Y, c.Low, c.High) {
-			continue
-		}
-		if len(level) > 0 {
-			before := float64(report.Median(level))
-			if (c.Low > high || c.High < low) && before > 0 && math.Abs(c.Y/before-1) > least {
-				out = append(out, Step{i, c.Y / before})
-				level, low, high = nil, math.Inf(1), math.Inf(-1)
-			}
-		}
-		level, low, high = append(level, c.Y), min(low, c.Low), max(high, c.High)
-	}
-	return out
-}
-
 // Plane draws the medians with their intervals, and names the steps.
-func (s Series) Plane(steps []Step) Plane {
+func (s Series) Plane(steps []report.Step) Plane {
 	p := Plane{Length: len(s.Commits), Name: "measured commits, oldest first"}
 	var values []float64
 	for _, c := range s.Commits {

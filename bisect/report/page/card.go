@@ -282,7 +282,7 @@ func (f *finder) openRows() []Row {
 		out.add("evidence", f.Ends.Evidence)
 	}
 	out.add("error", report.Text(f.Error))
-	if n := len(f.Suspects); n > most && f.alike() {
+	if n := len(f.Suspects); n > most && alike(f.Suspects) {
 		out.add("suspects", fmt.Sprintf("%d commits, none likelier than another", n))
 	} else if f.Result != bisect.Broken {
 		for i, s := range f.Suspects {
@@ -297,8 +297,8 @@ func (f *finder) openRows() []Row {
 }
 
 // alike reports that no suspect is likelier than another.
-func (f *finder) alike() bool {
-	return !slices.ContainsFunc(f.Suspects, func(s report.Suspect) bool { return math.Abs(s.Probability-f.Suspects[0].Probability) > 1e-6 })
+func alike(all []report.Suspect) bool {
+	return !slices.ContainsFunc(all, func(s report.Suspect) bool { return math.Abs(s.Probability-all[0].Probability) > 1e-6 })
 }
 
 // common are the rows that belong to the answer as a whole.
@@ -308,7 +308,7 @@ func (f *finder) common() []Row {
 		out.add("stored", fmt.Sprintf("session %s of %s, kbisect %s; nothing was built or launched (--fresh searches anew)", x.Session, x.Made.Local().Format("2006-01-02 15:04"), x.Version))
 	}
 	if c := f.Complaint; c != nil && len(f.Culprits) != 1 {
-		out.more("complaint", f.complaint())
+		out.more("complaint", complaint(f.Search))
 		if c.Ends != nil { // a card of a culprit has the effect of that
 			out.row(Row{Name: "difference", Text: c.Ends.Words(), More: f.Axis == report.AxisHistory && len(f.Culprits) > 0})
 		}
@@ -330,10 +330,10 @@ func (f *finder) common() []Row {
 }
 
 // complaint is what was searched for. A set of changes may time out in another phase than all of them together.
-func (f *finder) complaint() string {
-	c := f.Complaint
+func complaint(d *report.Search) string {
+	c := d.Complaint
 	text := bisect.Complaint{Class: c.Class, Phase: report.Text(c.Phase), Metric: report.Text(c.Metric)}.String()
-	for _, s := range f.MinimalSets {
+	for _, s := range d.MinimalSets {
 		if s.Class == c.Class && report.Text(s.Phase) != report.Text(c.Phase) {
 			return text + " with all changes, " + endsAs(s.Class, s.Phase) + " with the set above"
 		}

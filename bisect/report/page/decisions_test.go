@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/chart"
+	"github.com/kbisect/kbisect/bisect/report/figures"
 	"github.com/kbisect/kbisect/bisect/report/internal/samples"
 	"github.com/kbisect/kbisect/bisect/sets"
 )
@@ -31,11 +32,11 @@ func measurement() *report.Measurement {
 func explanation() *report.Explanation {
 	e := &report.Explanation{
 		Schema: report.ExplanationSchema, Session: "e1", Result: "explained", A: report.CommitInfo{ID: samples.GoodID}.Candidate("HEAD^"), B: report.CommitInfo{ID: samples.BadID}.Candidate("HEAD"),
-		Rows:  []report.Row{report.Numbers("resources", "gemm", "registers per thread", "", report.SortRegisters, 40, 168), report.Texts("kernels", "gemm", "block", report.SortConfig, "128 x 1 x 1", "256 x 1 x 1")},
+		Rows:  []figures.Row{figures.Numbers("resources", "gemm", "registers per thread", "", figures.SortRegisters, 40, 168), figures.Texts("kernels", "gemm", "block", figures.SortConfig, "128 x 1 x 1", "256 x 1 x 1")},
 		Added: []string{"helper"}, Gone: []string{}, Missing: []string{"no ncu"}, Profilers: []string{}, Devices: []string{}, Warnings: []string{},
 		Builds: []report.BuildEnd{{Side: "B", Seconds: 61, Tail: "one\ntwo\nthree\nfour\nfive\nsix\n\n"}, {Side: "A", Failure: &report.Failure{Class: bisect.BuildFailed, Why: "exit 2"}, Seconds: 2}},
 	}
-	e.Rank()
+	e.Rank(nil)
 	return e
 }
 

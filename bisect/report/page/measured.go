@@ -177,7 +177,7 @@ func historySection(s report.HistorySeries, id string) Section {
 		}
 		t.States = append(t.States, state)
 	}
-	steps := series.Steps(leastStep)
+	steps := s.Steps()
 	out := Section{
 		ID: id, Brief: true, Title: s.Name() + better(s.Better) + "; " + measuredOn(s), Words: historyWords(s, slices.Contains(t.States, Bad)), Tables: []Table{t},
 		Charts: []Chart{{Label: "Medians of " + series.Name + " by commit, oldest first", Picture: series.Plane(steps), Sketch: historySketch{series, words.Quantity(float64(low), s.Unit), words.Quantity(float64(high), s.Unit)}}},
@@ -188,9 +188,6 @@ func historySection(s report.HistorySeries, id string) Section {
 	}
 	return out
 }
-
-// leastStep is the smallest change, as a fraction, that counts as a step of a history: launches of different days drift.
-const leastStep = 0.01
 
 // better says which values of a series are better, where that is known.
 func better(direction string) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/figures"
 	"github.com/kbisect/kbisect/bisect/report/internal/samples"
 	"github.com/kbisect/kbisect/bisect/report/page"
 )
@@ -328,7 +329,7 @@ func TestPageOfComparison(t *testing.T) {
 func TestFormatsAgree(t *testing.T) {
 	pages := map[string]page.Page{"slow": pageOf(samples.Guilty()), "flags": flagsPage(t), "gate": manyNumbers(), "history": measuredHistory(), "explanation": page.New(&report.Explanation{
 		Summary: "Largest changes: registers.", A: report.Candidate{Commit: "a"}, B: report.Candidate{Commit: "b"},
-		Rows: []report.Row{report.Numbers("resources", "k", "registers per thread", "", report.SortRegisters, 40, 168)},
+		Rows: []figures.Row{figures.Numbers("resources", "k", "registers per thread", "", figures.SortRegisters, 40, 168)},
 	}, report.Ledger{})}
 	for name, p := range pages {
 		text, md, html := textOf(t, p), markdownOf(t, p, 0), htmlOf(t, p)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/figures"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/kernels/cuda"
@@ -28,8 +29,8 @@ func TestExplainTorch(t *testing.T) {
 	if !slices.Equal(doc.Gone, []string{"triton_fused_0"}) || len(doc.Added) != 2 {
 		t.Errorf("gone %q, added %q", doc.Gone, doc.Added)
 	}
-	row := func(name string) report.Row {
-		i := slices.IndexFunc(doc.Rows, func(r report.Row) bool { return r.Name == name })
+	row := func(name string) figures.Row {
+		i := slices.IndexFunc(doc.Rows, func(r figures.Row) bool { return r.Name == name })
 		if i < 0 {
 			t.Fatalf("no row %s in %+v", name, doc.Rows)
 		}
@@ -119,14 +120,14 @@ func TestFiguresOfOneSource(t *testing.T) {
 		pair kernelPair
 		a, b float64
 	}{{kernelPair{a: seen, b: seen}, 16, 16}, {kernelPair{a: seen, b: built}, 12, 12}, {kernelPair{a: built, b: seen}, 12, 12}} {
-		if r := c.pair.sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers); float64(r.A) != c.a || float64(r.B) != c.b {
+		if r := c.pair.sameSource("registers per thread", "", figures.SortRegisters, (*kernelView).registers); float64(r.A) != c.a || float64(r.B) != c.b {
 			t.Errorf("registers %v and %v, not %v and %v", r.A, r.B, c.a, c.b)
 		}
 	}
-	if r := (kernelPair{a: seen, b: built}).sameSource("static shared memory", "B", report.SortShared, (*kernelView).staticShared); r.A != r.B {
+	if r := (kernelPair{a: seen, b: built}).sameSource("static shared memory", "B", figures.SortShared, (*kernelView).staticShared); r.A != r.B {
 		t.Errorf("shared memory %v and %v", r.A, r.B)
 	}
-	if r := (kernelPair{a: seen}).sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers); float64(r.A) != 16 || !math.IsNaN(float64(r.B)) {
+	if r := (kernelPair{a: seen}).sameSource("registers per thread", "", figures.SortRegisters, (*kernelView).registers); float64(r.A) != 16 || !math.IsNaN(float64(r.B)) {
 		t.Errorf("a kernel that is gone has %v and %v registers", r.A, r.B)
 	}
 }
@@ -143,7 +144,7 @@ func TestInstructionRows(t *testing.T) {
 	}
 	before := code("0123456789", map[string]int{"FFMA": 10, "LDG": 4, "MOV": 1, "S2R": 1})
 	after := code("fedcba9876", map[string]int{"FFMA": 10, "LDG": 1, "LDS": 9, "BAR": 2, "MOV": 2, "STS": 3, "EXIT": 1, "IADD3": 1})
-	moved := func(rows []report.Row) string {
+	moved := func(rows []figures.Row) string {
 		for _, r := range rows {
 			if r.Name == "opcodes that moved most" {
 				return r.TextB

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/figures"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -162,8 +163,8 @@ func TestExplainWithNcu(t *testing.T) {
 	if strings.Count(calls, "\n") != 2 || doc.Result != explained {
 		t.Errorf("%s: %q", doc.Result, calls)
 	}
-	get := func(name string) report.Row {
-		i := slices.IndexFunc(doc.Rows, func(r report.Row) bool { return r.Name == name })
+	get := func(name string) figures.Row {
+		i := slices.IndexFunc(doc.Rows, func(r figures.Row) bool { return r.Name == name })
 		if i < 0 {
 			t.Fatalf("no row %s", name)
 		}
@@ -186,7 +187,7 @@ func TestExplainWithNcu(t *testing.T) {
 	if len(doc.Profilers) != 1 || !strings.Contains(doc.Profilers[0], "2025.3.1.0") {
 		t.Errorf("%q", doc.Profilers)
 	}
-	if len(doc.Moved) != 3 || doc.Moved[0].Sort != report.SortTime || doc.Moved[1].Sort != report.SortRegisters && doc.Moved[1].Sort != report.SortOccupancy {
+	if len(doc.Moved) != 3 || doc.Moved[0].Sort != figures.SortTime || doc.Moved[1].Sort != figures.SortRegisters && doc.Moved[1].Sort != figures.SortOccupancy {
 		t.Errorf("%s", doc.Summary)
 	}
 }
@@ -216,7 +217,7 @@ func TestExplainDegrades(t *testing.T) {
 			if !slices.ContainsFunc(doc.Missing, func(m string) bool { return strings.Contains(m, want.why) }) {
 				t.Errorf("%q", doc.Missing)
 			}
-			full := slices.ContainsFunc(doc.Rows, func(r report.Row) bool { return r.Name == "occupancy, theoretical" })
+			full := slices.ContainsFunc(doc.Rows, func(r figures.Row) bool { return r.Name == "occupancy, theoretical" })
 			if full != want.full || len(doc.Rows) == 0 {
 				t.Errorf("%+v", doc.Rows)
 			}
@@ -298,7 +299,7 @@ class profile:
 	r.Write(t, "main.py", "import torch, sys\nsys.stderr.write('[0/1] [__recompiles] Recompiling function f in a.py:1\\n')\n")
 	r.Commit(t, "no graphs")
 	doc, calls := profiled(t, envFor(r, "python3", "main.py"), "allowed")
-	i := slices.IndexFunc(doc.Rows, func(r report.Row) bool { return r.Name == "graph launches" })
+	i := slices.IndexFunc(doc.Rows, func(r figures.Row) bool { return r.Name == "graph launches" })
 	if i < 0 || doc.Rows[i].A != 2 || doc.Rows[i].B != 0 || !strings.Contains(doc.Summary, "recompilations by torch 0 to 1") {
 		t.Errorf("%s\n%+v %q", doc.Summary, doc.Rows, doc.Missing)
 	}

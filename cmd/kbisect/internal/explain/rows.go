@@ -11,6 +11,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/figures"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/kernels/cuda"
 )
@@ -29,7 +30,7 @@ func (x *explainer) explanation() report.Explanation {
 	a, b := &x.sides[0], &x.sides[1]
 	e := report.Explanation{
 		Schema: report.ExplanationSchema, Result: explained, Added: []string{}, Gone: []string{}, Builds: []report.BuildEnd{},
-		Profilers: append([]string{}, x.seen...), Missing: append([]string{}, x.missing...), Devices: []string{}, Warnings: []string{}, About: x.about,
+		Profilers: append([]string{}, x.seen...), Missing: append([]string{}, x.missing...), Devices: []string{}, Warnings: []string{},
 	}
 	e.Rows = append(x.phaseRows(), programRows(a, b)...)
 	device := x.capability()
@@ -48,7 +49,7 @@ func (x *explainer) explanation() report.Explanation {
 			e.Builds = append(e.Builds, report.BuildEnd{Side: string(rune('A' + k)), Failure: report.NewFailure(f), Seconds: f.Build, Tail: f.Tail})
 		}
 	}
-	e.Rank()
+	e.Rank(x.about)
 	return e
 }
 
@@ -86,7 +87,7 @@ const (
 )
 
 // phaseRows are how launches ended, the times of their phases, and the numbers that the program sends.
-func (x *explainer) phaseRows() (rows []report.Row) {
+func (x *explainer) phaseRows() (rows []figures.Row) {
 	a, b := x.sides[0].outcomes, x.sides[1].outcomes
 	ends := func(all []bisect.Outcome) string {
 		for _, o := range all {
@@ -100,13 +101,13 @@ func (x *explainer) phaseRows() (rows []report.Row) {
 		return "ok"
 	}
 	if ea, eb := ends(a), ends(b); ea != eb {
-		r := report.Texts(groupPhases, "", "a launch ends", report.SortNone, ea, eb)
+		r := figures.Texts(groupPhases, "", "a launch ends", figures.SortNone, ea, eb)
 		rows = append(rows, r)
 	}
 	whole := max(longest(a), longest(b))
 	add := func(name string, of func(report.PhaseTimes) report.Summary, phase string) {
 		sa, sb := PhaseOf(a, phase, of), PhaseOf(b, phase, of)
-		r := report.Numbers(groupPhases, "", name, "s", report.SortPhase, float64(sa.Median), float64(sb.Median))
+		r := figures.Numbers(groupPhases, "", name, "s", figures.SortPhase, float64(sa.Median), float64(sb.Median))
 		r.Key, r.Noise = true, max(phaseNoise, wide(sa), wide(sb))
 		if name == phase {
 			r.Metric = "phase." + phase
@@ -116,7 +117,7 @@ func (x *explainer) phaseRows() (rows []report.Row) {
 			r.Noise = onceNoise
 		}
 		if sa.N > 0 && sb.N > 0 && math.Abs(float64(sa.Median-sb.Median)) < phaseLeast {
-			r.Sort = report.SortNone
+			r.Sort = figures.SortNone
 		}
 		if sa.N > 0 || sb.N > 0 {
 			rows = append(rows, r)
@@ -165,7 +166,7 @@ func wide(s report.Summary) float64 {
 }
 
 // metricRows are the metrics that the program sends.
-func (x *explainer) metricRows() (rows []report.Row) {
+func (x *explainer) metricRows() (rows []figures.Row) {
 	t := x.session
 	fit := func(all []bisect.Outcome) []bisect.Outcome {
 		return slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return o.Class != bisect.OK || o.Unfit != "" })
@@ -182,11 +183,11 @@ func (x *explainer) metricRows() (rows []report.Row) {
 		if n.One != "" {
 			name += " of " + n.One
 		}
-		sort := report.SortTime
+		sort := figures.SortTime
 		if ma.Better == string(metric.Higher) {
-			sort = report.SortUse
+			sort = figures.SortUse
 		}
-		r := report.Numbers(groupPhases, "", "measured "+name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))
+		r := figures.Numbers(groupPhases, "", "measured "+name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))
 		r.Key, r.Noise = true, max(metricNoise, wide(ma.Values), wide(mb.Values))
 		r.Metric, r.Case, r.Better = n.Metric, n.One, cmp.Or(ma.Better, mb.Better)
 		rows = append(rows, r)
@@ -195,15 +196,15 @@ func (x *explainer) metricRows() (rows []report.Row) {
 }
 
 // programRows are what the program as a whole did on its device: kernels, copies, graphs, compilations.
-func programRows(a, b *examined) (rows []report.Row) {
-	add := func(name string, sort report.Sort, known func(*examined) bool, of func(*examined) int) {
-		figures := [2]float64{math.NaN(), math.NaN()}
+func programRows(a, b *examined) (rows []figures.Row) {
+	add := func(name string, sort figures.Sort, known func(*examined) bool, of func(*examined) int) {
+		values := [2]float64{math.NaN(), math.NaN()}
 		for i, s := range []*examined{a, b} {
 			if known(s) {
-				figures[i] = float64(of(s))
+				values[i] = float64(of(s))
 			}
 		}
-		r := report.Numbers(groupKernels, "", name, "", sort, figures[0], figures[1])
+		r := figures.Numbers(groupKernels, "", name, "", sort, values[0], values[1])
 		if r.A.Known() && r.B.Known() && (r.A != 0 || r.B != 0) {
 			r.Key = true
 			rows = append(rows, r)
@@ -211,19 +212,19 @@ func programRows(a, b *examined) (rows []report.Row) {
 	}
 	built := func(s *examined) bool { return len(s.usage) > 0 }
 	traced := func(s *examined) bool { return s.trace != nil }
-	add("kernels in what was built", report.SortNone, built, func(s *examined) int { return len(s.usage) })
-	add("different kernels launched", report.SortLaunches, traced, func(s *examined) int { return different(s.trace.Kernels) })
-	add("kernels launched", report.SortLaunches, traced, func(s *examined) int { return launchesOf(s.trace.Kernels) })
-	add("copies and memsets", report.SortLaunches, traced, func(s *examined) int { return s.trace.Copies })
-	add("graphs captured", report.SortGraphs, traced, func(s *examined) int { return s.trace.Captured })
-	add("graph launches", report.SortGraphs, traced, func(s *examined) int { return s.trace.Replays })
-	add("waits of the host for the device", report.SortLaunches, traced, func(s *examined) int { return s.trace.Syncs })
-	add("calls for device memory", report.SortNone, traced, func(s *examined) int { return s.trace.Allocated })
+	add("kernels in what was built", figures.SortNone, built, func(s *examined) int { return len(s.usage) })
+	add("different kernels launched", figures.SortLaunches, traced, func(s *examined) int { return different(s.trace.Kernels) })
+	add("kernels launched", figures.SortLaunches, traced, func(s *examined) int { return launchesOf(s.trace.Kernels) })
+	add("copies and memsets", figures.SortLaunches, traced, func(s *examined) int { return s.trace.Copies })
+	add("graphs captured", figures.SortGraphs, traced, func(s *examined) int { return s.trace.Captured })
+	add("graph launches", figures.SortGraphs, traced, func(s *examined) int { return s.trace.Replays })
+	add("waits of the host for the device", figures.SortLaunches, traced, func(s *examined) int { return s.trace.Syncs })
+	add("calls for device memory", figures.SortNone, traced, func(s *examined) int { return s.trace.Allocated })
 	// What torch compiles is counted in the launch that is traced, so without a trace it is not known to be none.
-	add("functions compiled by torch", report.SortCompiles, traced, func(s *examined) int { return s.compiled.Frames })
-	add("graphs compiled by torch", report.SortCompiles, traced, func(s *examined) int { return s.compiled.Graphs })
-	add("recompilations by torch", report.SortCompiles, traced, func(s *examined) int { return s.recompiled })
-	add("graph breaks of torch", report.SortCompiles, traced, func(s *examined) int { return s.compiled.Breaks })
+	add("functions compiled by torch", figures.SortCompiles, traced, func(s *examined) int { return s.compiled.Frames })
+	add("graphs compiled by torch", figures.SortCompiles, traced, func(s *examined) int { return s.compiled.Graphs })
+	add("recompilations by torch", figures.SortCompiles, traced, func(s *examined) int { return s.recompiled })
+	add("graph breaks of torch", figures.SortCompiles, traced, func(s *examined) int { return s.compiled.Breaks })
 	return rows
 }
 
@@ -245,9 +246,9 @@ func launchesOf(all []cuda.Launched) (n int) {
 }
 
 // rows are all known figures of one kernel.
-func (p kernelPair) rows() []report.Row {
+func (p kernelPair) rows() []figures.Row {
 	rows := slices.Concat(p.launchRows(), p.resourceRows(), p.instructionRows(), p.profilerRows())
-	rows = slices.DeleteFunc(rows, func(r report.Row) bool {
+	rows = slices.DeleteFunc(rows, func(r figures.Row) bool {
 		return !r.A.Known() && !r.B.Known() && r.TextA == "" && r.TextB == ""
 	})
 	for i := range rows {
@@ -257,26 +258,26 @@ func (p kernelPair) rows() []report.Row {
 }
 
 // number makes a row of one figure on both sides.
-func (p kernelPair) number(group, name, unit string, sort report.Sort, of func(*kernelView) float64) report.Row {
-	return report.Numbers(group, p.name, name, unit, sort, of(p.a), of(p.b))
+func (p kernelPair) number(group, name, unit string, sort figures.Sort, of func(*kernelView) float64) figures.Row {
+	return figures.Numbers(group, p.name, name, unit, sort, of(p.a), of(p.b))
 }
 
 // sameSource makes a row of a figure that several sources report, from the first source that both sides have: the
 // driver rounds registers up and adds shared memory of its own, so a profiler's figure does not compare with the
 // compiler's.
-func (p kernelPair) sameSource(name, unit string, sort report.Sort, of func(*kernelView) []float64) report.Row {
+func (p kernelPair) sameSource(name, unit string, sort figures.Sort, of func(*kernelView) []float64) figures.Row {
 	a, b := of(p.a), of(p.b)
 	for i := range min(len(a), len(b)) {
 		if !math.IsNaN(a[i]) && !math.IsNaN(b[i]) {
-			return report.Numbers(groupResources, p.name, name, unit, sort, a[i], b[i])
+			return figures.Numbers(groupResources, p.name, name, unit, sort, a[i], b[i])
 		}
 	}
-	return report.Numbers(groupResources, p.name, name, unit, sort, figure(a...), figure(b...))
+	return figures.Numbers(groupResources, p.name, name, unit, sort, figure(a...), figure(b...))
 }
 
-func (p kernelPair) launchRows() (rows []report.Row) {
+func (p kernelPair) launchRows() (rows []figures.Row) {
 	if p.a != nil && p.b != nil && p.a.name != p.b.name {
-		r := report.Texts(groupKernels, p.name, "name", report.SortConfig, p.a.name, p.b.name)
+		r := figures.Texts(groupKernels, p.name, "name", figures.SortConfig, p.a.name, p.b.name)
 		rows = append(rows, r)
 	}
 	traced := func(of func([]cuda.Launched) float64) func(*kernelView) float64 {
@@ -287,9 +288,9 @@ func (p kernelPair) launchRows() (rows []report.Row) {
 			return of(v.trace)
 		}
 	}
-	launches := p.number(groupKernels, "launches", "", report.SortLaunches, traced(func(l []cuda.Launched) float64 { return float64(launchesOf(l)) }))
-	one := p.number(groupKernels, "time of a launch", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return metricOf(cuda.MetricTime, l) }))
-	all := p.number(groupKernels, "time of all launches", "s", report.SortTime, traced(func(l []cuda.Launched) float64 { return (&kernelView{trace: l}).seconds() }))
+	launches := p.number(groupKernels, "launches", "", figures.SortLaunches, traced(func(l []cuda.Launched) float64 { return float64(launchesOf(l)) }))
+	one := p.number(groupKernels, "time of a launch", "s", figures.SortTime, traced(func(l []cuda.Launched) float64 { return metricOf(cuda.MetricTime, l) }))
+	all := p.number(groupKernels, "time of all launches", "s", figures.SortTime, traced(func(l []cuda.Launched) float64 { return (&kernelView{trace: l}).seconds() }))
 	one.Noise, all.Noise = profileNoise, profileNoise
 	launches.Key, one.Key = true, true
 	rows = append(rows, launches, one, all)
@@ -297,15 +298,15 @@ func (p kernelPair) launchRows() (rows []report.Row) {
 		name string
 		of   func(cuda.Launched) [3]int
 	}{{"grid", func(l cuda.Launched) [3]int { return l.Grid }}, {"block", func(l cuda.Launched) [3]int { return l.Block }}} {
-		r := report.Texts(groupKernels, p.name, c.name, report.SortConfig, p.a.configs(c.of), p.b.configs(c.of))
+		r := figures.Texts(groupKernels, p.name, c.name, figures.SortConfig, p.a.configs(c.of), p.b.configs(c.of))
 		r.Key = true
 		rows = append(rows, r)
 	}
 	return rows
 }
 
-func (p kernelPair) resourceRows() []report.Row {
-	key := func(r report.Row) report.Row {
+func (p kernelPair) resourceRows() []figures.Row {
+	key := func(r figures.Row) figures.Row {
 		r.Key = true
 		return r
 	}
@@ -314,23 +315,23 @@ func (p kernelPair) resourceRows() []report.Row {
 	}
 	occupancyA, limitA := p.a.occupancy()
 	occupancyB, limitB := p.b.occupancy()
-	return []report.Row{
-		key(p.sameSource("registers per thread", "", report.SortRegisters, (*kernelView).registers)),
-		key(p.number(groupResources, "spill stores", "B", report.SortSpills, usage(func(u *cuda.Usage) int { return u.SpillStores }))),
-		key(p.number(groupResources, "spill loads", "B", report.SortSpills, usage(func(u *cuda.Usage) int { return u.SpillLoads }))),
-		p.number(groupResources, "stack", "B", report.SortSpills, func(v *kernelView) float64 { return v.static(func(u *cuda.Usage) int { return u.Stack }) }),
-		key(p.sameSource("static shared memory", "B", report.SortShared, (*kernelView).staticShared)),
-		key(p.number(groupResources, "dynamic shared memory", "B", report.SortShared, (*kernelView).dynamicShared)),
-		key(report.Numbers(groupResources, p.name, "occupancy, theoretical", "%", report.SortOccupancy, occupancyA, occupancyB)),
-		key(report.Texts(groupResources, p.name, "limited by", report.SortNone, limitA, limitB)),
-		p.number(groupResources, "waves per multiprocessor", "", report.SortNone, func(v *kernelView) float64 { return v.metric("launch__waves_per_multiprocessor") }),
+	return []figures.Row{
+		key(p.sameSource("registers per thread", "", figures.SortRegisters, (*kernelView).registers)),
+		key(p.number(groupResources, "spill stores", "B", figures.SortSpills, usage(func(u *cuda.Usage) int { return u.SpillStores }))),
+		key(p.number(groupResources, "spill loads", "B", figures.SortSpills, usage(func(u *cuda.Usage) int { return u.SpillLoads }))),
+		p.number(groupResources, "stack", "B", figures.SortSpills, func(v *kernelView) float64 { return v.static(func(u *cuda.Usage) int { return u.Stack }) }),
+		key(p.sameSource("static shared memory", "B", figures.SortShared, (*kernelView).staticShared)),
+		key(p.number(groupResources, "dynamic shared memory", "B", figures.SortShared, (*kernelView).dynamicShared)),
+		key(figures.Numbers(groupResources, p.name, "occupancy, theoretical", "%", figures.SortOccupancy, occupancyA, occupancyB)),
+		key(figures.Texts(groupResources, p.name, "limited by", figures.SortNone, limitA, limitB)),
+		p.number(groupResources, "waves per multiprocessor", "", figures.SortNone, func(v *kernelView) float64 { return v.metric("launch__waves_per_multiprocessor") }),
 	}
 }
 
 // opcodesShown is how many of the changed opcodes a row lists.
 const opcodesShown = 6
 
-func (p kernelPair) instructionRows() []report.Row {
+func (p kernelPair) instructionRows() []figures.Row {
 	code := func(v *kernelView) cuda.Function {
 		if v == nil || v.code == nil {
 			return cuda.Function{}
@@ -347,13 +348,13 @@ func (p kernelPair) instructionRows() []report.Row {
 		}
 		return float64(n)
 	}
-	total := report.Numbers(groupInstructions, p.name, "instructions", "", report.SortInstructions, known(a, a.Instructions), known(b, b.Instructions))
-	same := report.Texts(groupInstructions, p.name, "machine code", report.SortNone, a.Digest[:min(8, len(a.Digest))], b.Digest[:min(8, len(b.Digest))])
+	total := figures.Numbers(groupInstructions, p.name, "instructions", "", figures.SortInstructions, known(a, a.Instructions), known(b, b.Instructions))
+	same := figures.Texts(groupInstructions, p.name, "machine code", figures.SortNone, a.Digest[:min(8, len(a.Digest))], b.Digest[:min(8, len(b.Digest))])
 	total.Key, same.Key = true, true
-	rows := []report.Row{total, same}
+	rows := []figures.Row{total, same}
 	before, after := cuda.Mix(a), cuda.Mix(b)
 	for i := range before {
-		r := report.Numbers(groupInstructions, p.name, before[i].Name+" instructions", "", report.SortMix, known(a, before[i].N), known(b, after[i].N))
+		r := figures.Numbers(groupInstructions, p.name, before[i].Name+" instructions", "", figures.SortMix, known(a, before[i].N), known(b, after[i].N))
 		r.Whole = report.Number(max(a.Instructions, b.Instructions))
 		if before[i].N+after[i].N > 0 {
 			rows = append(rows, r)
@@ -369,7 +370,7 @@ func (p kernelPair) instructionRows() []report.Row {
 		}
 	}
 	if len(changes) > 0 {
-		r := report.Texts(groupInstructions, p.name, "opcodes that moved most", report.SortNone, "", strings.Join(changes, ", "))
+		r := figures.Texts(groupInstructions, p.name, "opcodes that moved most", figures.SortNone, "", strings.Join(changes, ", "))
 		r.Key = true
 		rows = append(rows, r)
 	}
@@ -377,27 +378,27 @@ func (p kernelPair) instructionRows() []report.Row {
 }
 
 // profilerRows are the metrics of ncu.
-func (p kernelPair) profilerRows() (rows []report.Row) {
+func (p kernelPair) profilerRows() (rows []figures.Row) {
 	const peak, active = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
 	for _, m := range []struct {
 		name, metric, unit string
-		sort               report.Sort
+		sort               figures.Sort
 		noise              float64
 	}{
-		{"time of a launch, caches flushed", cuda.MetricTime, "s", report.SortTime, profileNoise},
-		{"warps active (achieved occupancy)", "sm__warps_active" + active, "%", report.SortOccupancy, 0.02},
-		{"tensor pipe", "sm__pipe_tensor_cycles_active" + active, "%", report.SortUse, 0.02},
-		{"tensor instructions executed", "sm__inst_executed_pipe_tensor.sum", "", report.SortMix, 0.002}, // counted, not sampled
-		{"multiprocessor throughput", "sm__throughput" + peak, "%", report.SortUse, 0.02},
-		{"DRAM throughput", "dram__throughput" + peak, "%", report.SortUse, 0.02},
-		{"DRAM read", "dram__bytes_read.sum", "B", report.SortTraffic, 0.05},
-		{"DRAM written", "dram__bytes_write.sum", "B", report.SortTraffic, 0.05},
-		{"L2 throughput", "lts__throughput" + peak, "%", report.SortUse, 0.02},
-		{"L2 hit rate", "lts__t_sector_hit_rate.pct", "%", report.SortUse, 0.02},
+		{"time of a launch, caches flushed", cuda.MetricTime, "s", figures.SortTime, profileNoise},
+		{"warps active (achieved occupancy)", "sm__warps_active" + active, "%", figures.SortOccupancy, 0.02},
+		{"tensor pipe", "sm__pipe_tensor_cycles_active" + active, "%", figures.SortUse, 0.02},
+		{"tensor instructions executed", "sm__inst_executed_pipe_tensor.sum", "", figures.SortMix, 0.002}, // counted, not sampled
+		{"multiprocessor throughput", "sm__throughput" + peak, "%", figures.SortUse, 0.02},
+		{"DRAM throughput", "dram__throughput" + peak, "%", figures.SortUse, 0.02},
+		{"DRAM read", "dram__bytes_read.sum", "B", figures.SortTraffic, 0.05},
+		{"DRAM written", "dram__bytes_write.sum", "B", figures.SortTraffic, 0.05},
+		{"L2 throughput", "lts__throughput" + peak, "%", figures.SortUse, 0.02},
+		{"L2 hit rate", "lts__t_sector_hit_rate.pct", "%", figures.SortUse, 0.02},
 	} {
 		r := p.number(groupProfiler, m.name, m.unit, m.sort, func(v *kernelView) float64 { return v.metric(m.metric) })
 		r.Key, r.Noise = true, m.noise
-		if m.sort == report.SortTraffic {
+		if m.sort == figures.SortTraffic {
 			r.Whole = max(r.A, r.B, 1<<20)
 		}
 		rows = append(rows, r)
@@ -406,7 +407,7 @@ func (p kernelPair) profilerRows() (rows []report.Row) {
 }
 
 // stallRows are the warps that wait while an instruction is issued, by reason.
-func (p kernelPair) stallRows() (rows []report.Row) {
+func (p kernelPair) stallRows() (rows []figures.Row) {
 	const before, after = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
 	var names []string
 	whole := 0.0
@@ -423,7 +424,7 @@ func (p kernelPair) stallRows() (rows []report.Row) {
 	}
 	slices.Sort(names)
 	for _, n := range slices.Compact(names) {
-		r := p.number(groupProfiler, "stalled: "+strings.ReplaceAll(n, "_", " "), "", report.SortStalls, func(v *kernelView) float64 { return v.metric(before + n + after) })
+		r := p.number(groupProfiler, "stalled: "+strings.ReplaceAll(n, "_", " "), "", figures.SortStalls, func(v *kernelView) float64 { return v.metric(before + n + after) })
 		r.Whole = report.Number(whole)
 		if max(zeroNaN(float64(r.A)), zeroNaN(float64(r.B))) >= whole/20 { // rarer reasons explain nothing
 			rows = append(rows, r)
