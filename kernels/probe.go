@@ -17,6 +17,45 @@ import (
 //go:embed probe/sitecustomize.py
 var probeSource []byte
 
+// hiddenSource ends each of these modules: it runs the sitecustomize that they hide.
+//
+//go:embed probe/hidden.py
+var hiddenSource []byte
+
+// earlySource is a sitecustomize module with which a program is started before its turn. It imports what earlier
+// processes imported, and waits for its turn before the program begins.
+//
+//go:embed early/sitecustomize.py
+var earlySource []byte
+
+// The variables of an early start: LearnModules names the file into which a process writes what it has imported from outside
+// of the folder OutsideOf, EarlyModules the one from which another imports that, EarlyReady one that it makes then.
+const (
+	LearnModules = "KBISECT_LEARN_MODULES"
+	EarlyModules = "KBISECT_EARLY_MODULES"
+	EarlyReady   = "KBISECT_EARLY_READY"
+	OutsideOf    = "KBISECT_OUTSIDE_OF"
+)
+
+// WriteEarly writes the module of an early start into a directory, which it creates if necessary. [ProbeEnv] puts it first.
+func WriteEarly(dir string) error { return writeModule(dir, earlySource) }
+
+// EarlyWord is what a process that was started early reads at its gate: the variables that differ from those that it was
+// started with.
+func EarlyWord(were, are []string) []byte {
+	had := map[string]bool{}
+	for _, v := range were {
+		had[v] = true
+	}
+	var word []byte
+	for _, v := range are {
+		if !had[v] {
+			word = append(append(word, v...), 0)
+		}
+	}
+	return append(word, 0)
+}
+
 // ProbeModules is the environment variable that lists, separated by commas, the modules
 // whose import is a phase of its own. The default is "submission".
 const ProbeModules = "KBISECT_PROBE_MODULES"
@@ -34,6 +73,7 @@ func WriteProbe(dir string) error { return writeModule(dir, probeSource) }
 
 // writeModule writes what Python imports first, atomically: another trial may be reading it.
 func writeModule(dir string, source []byte) error {
+	source = slices.Concat(source, hiddenSource)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

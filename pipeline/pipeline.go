@@ -36,7 +36,8 @@ type Pipeline struct {
 	machine    *machine
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
-	clean      bool   // every build is a clean one from now on
+	early      *trial.Early
+	clean      bool // every build is a clean one from now on
 
 	endured map[bisect.MarkKind]bool             // kinds of marks on every trial, so that repeating does not help
 	facts   map[bisect.Candidate]workspace.Facts // of builds, see [bisect.Request.BuildOnly]
@@ -66,6 +67,9 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
 	}
 	p.workspaces.config = &p.Config
+	if c.Recipe.Early {
+		p.early = trial.NewEarly(ctx, filepath.Join(root.Dir, "early"))
+	}
 	p.workspaces.openMemory(ctx)
 	switch {
 	case c.First != nil:
@@ -79,6 +83,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 // Close removes the workspaces and everything in them.
 func (p *Pipeline) Close() error {
 	p.machine.close()
+	p.early.Close()
 	if p.Config.First != nil {
 		return p.workspaces.close()
 	}
@@ -416,7 +421,10 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	run, err := trial.Launch(ctx, w, trial.Order{
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
 		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
-		Report: report, OnTimed: func() { p.ahead.freeze(true) },
+		Report: report, OnTimed: func(on bool) {
+			p.ahead.freeze(on)
+			p.early.Freeze(on)
+		}, Early: p.early,
 	})
 	p.Config.doing("device state")
 	for _, text := range run.Warnings {

@@ -4,7 +4,7 @@ kbisect puts this directory first on PYTHONPATH. The interpreter imports sitecus
 before the program, and this one writes `enter: NAME` and `leave: NAME` to the descriptor KBISECT_FD.
 It watches, it never steers: hooks call what they wrap and nothing else, every failure of its own is
 swallowed, and without KBISECT_FD nothing is hooked at all. Afterwards it gets out of the way: it
-leaves sys.path and runs the sitecustomize that it hides.
+leaves sys.path and runs the sitecustomize that it hides (hidden.py, which is written behind it).
 """
 import sys
 
@@ -352,31 +352,9 @@ def _probe():
             hook(name, sys.modules[name])
 
 
-def _hidden():
-    """Runs the sitecustomize that this one hides; its errors are its own, as without us."""
-    import os
-
-    here = os.path.dirname(os.path.abspath(__file__))
-    for i, entry in enumerate(sys.path):
-        if entry and os.path.abspath(entry) == here:
-            del sys.path[i]
-            break
-    ours = sys.modules.pop("sitecustomize", None)
-    try:
-        import sitecustomize  # noqa: F401
-    except ImportError as e:
-        if getattr(e, "name", "sitecustomize") != "sitecustomize":
-            raise
-    finally:
-        # The import that runs us takes its result from here.
-        if "sitecustomize" not in sys.modules and ours is not None:
-            sys.modules["sitecustomize"] = ours
-
-
 if sys.version_info >= (3, 8):
     try:
         if "KBISECT_FD" in __import__("os").environ:
             _probe()
     except Exception:
         pass
-_hidden()

@@ -107,29 +107,8 @@ def _profile():
     sys.meta_path.insert(0, Finder())
 
 
-def _hidden():
-    """Runs the sitecustomize that this one hides; its errors are its own, as without us."""
-    import os
-
-    here = os.path.dirname(os.path.abspath(__file__))
-    for i, entry in enumerate(sys.path):
-        if entry and os.path.abspath(entry) == here:
-            del sys.path[i]
-            break
-    ours = sys.modules.pop("sitecustomize", None)
-    try:
-        import sitecustomize  # noqa: F401
-    except ImportError as e:
-        if getattr(e, "name", "sitecustomize") != "sitecustomize":
-            raise
-    finally:
-        if "sitecustomize" not in sys.modules and ours is not None:
-            sys.modules["sitecustomize"] = ours
-
-
 try:
     if "KBISECT_PROFILE_DIR" in __import__("os").environ:
         _profile()
 except Exception:
     pass
-_hidden()

@@ -67,6 +67,84 @@ func (t *trial) started(r warden.Report) {
 	t.clock.start(t.start)
 }
 
+// wait waits for the turn of a program that was started before it, and returns the context that bounds the rest. Where it
+// has ended meanwhile, or is not wanted any more, its tree is gone afterwards and t.over is true.
+func wait(ctx context.Context, t *trial) (context.Context, error) {
+	defer t.key.Close() // without a word in it, the program exits
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	done, turns, gate := ctx.Done(), t.gate.turn, t.gate.pause
+	var next *turn
+	for next == nil || t.frozen {
+		select {
+		case <-look.C:
+			trials.tend()
+		case <-done:
+			done, turns = nil, nil
+			t.canceled = true
+			t.warden.kill(-1)
+			t.silent = t.silence()
+		case on := <-gate:
+			t.paused = on
+			stand(t)
+		case on := <-t.hold:
+			t.held = on
+			stand(t)
+		case x := <-turns:
+			next, turns, gate = &x, nil, nil
+			t.paused = false
+			stand(t)
+		case <-t.silent:
+			return ctx, t.silenced()
+		case r, ok := <-t.warden.reports:
+			switch {
+			case !ok:
+				return ctx, t.died("died")
+			case r.Event == warden.EventThawed:
+				t.frozen, t.silent = false, nil
+				stand(t)
+			case r.Event == warden.EventFrozen:
+				t.silent = nil
+			case r.Event == warden.EventEnded:
+				turns, gate = nil, nil
+				t.silent = t.silence()
+			case r.Event == warden.EventGone:
+				t.over = true
+				return ctx, t.gone(r)
+			}
+		}
+	}
+	close(next.taken)
+	t.spec, t.before = next.spec, ps.LastPID()
+	out, err := newOutput(t.spec)
+	if err != nil {
+		t.warden.kill(-1)
+		return next.ctx, err
+	}
+	t.out, t.clock = out, newPhases(t.spec)
+	t.start, t.mono = time.Now(), warden.Monotonic()
+	t.result.Started = t.start
+	t.clock.start(t.start)
+	_, _ = t.key.Write(next.say) // one that is dead shows in the reports
+	return next.ctx, nil
+}
+
+// stand has the warden bring a waiting tree to a halt, or let it go on. What was asked for last is asked for again when
+// the answer to the one before has come.
+func stand(t *trial) {
+	on := t.paused || t.held
+	switch {
+	case on && !t.frozen:
+		t.frozen = true
+		_ = t.warden.send(warden.Command{Do: warden.DoFreeze})
+	case !on && t.frozen:
+		_ = t.warden.send(warden.Command{Do: warden.DoThaw})
+	default:
+		return
+	}
+	t.silent = t.silence()
+}
+
 // follow waits until the tree is gone, and ends it when a limit is reached or
 // ctx is done.
 func (t *trial) follow(ctx context.Context) error {

@@ -57,11 +57,106 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 	if err != nil {
 		return Result{Exit: -1}, err
 	}
+	return end(ctx, newTrial(s, out), o)
+}
+
+// GateVariable is the environment variable that holds the number of the descriptor at which a program waits that was
+// started before its turn, see [Start].
+const GateVariable = "KBISECT_GATE"
+
+// Held is a program that was started before its turn and waits for it.
+type Held struct {
+	spec   Spec
+	turn   chan turn
+	pause  chan bool
+	cancel context.CancelFunc
+	done   chan struct{} // closed when its tree is gone
+	result Result
+	err    error
+}
+
+// turn lets a program begin whose output, limits and callbacks are known only now.
+type turn struct {
+	ctx   context.Context
+	spec  Spec
+	say   []byte // what it reads at its gate
+	taken chan struct{}
+}
+
+// Start starts a program before its turn. It is expected to do nothing that shows until it has read the descriptor that
+// [GateVariable] names to its end, and to exit where it finds nothing there. No time counts until then.
+//
+// Of s, everything must be as it will be in [Held.Run] but Output, Watch, Closed, OnOutput, Pause and the limits;
+// Protocol must be set, and Sandbox must not.
+func Start(ctx context.Context, s Spec) (*Held, error) {
+	s = s.withDefaults()
+	s.Output, s.Pause, s.held = "", nil, true
+	o, err := s.order()
+	if err != nil {
+		return nil, err
+	}
+	out, err := newOutput(s)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	h := &Held{spec: s, turn: make(chan turn), pause: make(chan bool, 1), cancel: cancel, done: make(chan struct{})}
+	t := newTrial(s, out)
+	t.gate = h
+	go func() {
+		defer close(h.done)
+		defer cancel()
+		h.result, h.err = end(ctx, t, o)
+	}()
+	return h, nil
+}
+
+// Run lets the program begin and returns as [Run] does; say is what it reads at its gate, not empty. ok is false where it
+// has ended before its turn: then nothing is known of it.
+func (h *Held) Run(ctx context.Context, s Spec, say []byte) (res Result, ok bool, err error) {
+	s = s.withDefaults()
+	s.Cookie, s.held = h.spec.Cookie, true
+	x := turn{ctx, s, say, make(chan struct{})}
+	select {
+	case h.turn <- x:
+	case <-h.done:
+		return Result{}, false, nil
+	}
+	<-h.done
+	select {
+	case <-x.taken:
+		return h.result, true, h.err
+	default:
+		return Result{}, false, nil
+	}
+}
+
+// Freeze brings it to a halt while it waits, or lets it go on. Only the newest word counts.
+func (h *Held) Freeze(on bool) {
+	select {
+	case <-h.pause:
+	default:
+	}
+	h.pause <- on
+}
+
+// Close ends it, and returns when its processes are gone.
+func (h *Held) Close() {
+	h.cancel()
+	<-h.done
+}
+
+func newTrial(s Spec, out *output) *trial {
 	t := &trial{oom: cgroup.OwnOOM(), before: ps.LastPID(), spec: s, clock: newPhases(s), out: out, begun: make(chan struct{}), left: make(chan struct{}), hold: make(chan bool)}
 	t.result.Exit = -1
-	err = t.run(ctx, o)
-	t.result.Tail, t.result.OutputBytes = out.last.bytes(), out.total
-	if saved := out.finish(); err == nil {
+	return t
+}
+
+// end runs a trial to its end.
+func end(ctx context.Context, t *trial, o warden.Order) (Result, error) {
+	err := t.run(ctx, o)
+	t.result.Tail, t.result.OutputBytes = t.out.last.bytes(), t.out.total
+	if saved := t.out.finish(); err == nil {
 		err = saved
 	}
 	return t.result, err
@@ -89,6 +184,9 @@ func (s Spec) order() (warden.Order, error) {
 		for _, name := range append([]string{s.Protocol}, s.Aliases...) {
 			env = append(env, fmt.Sprintf("%s=%d", name, warden.LeaderProtocolFD))
 		}
+	}
+	if s.held {
+		env = append(env, fmt.Sprintf("%s=%d", GateVariable, warden.LeaderGateFD))
 	}
 	return warden.Order{
 		Path:    []byte(path),
@@ -131,6 +229,8 @@ type trial struct {
 	leader   int            // its pid
 	oom      int64          // ownOOM at the start
 	before   int            // LastPID at the start
+	gate     *Held          // it waits for its turn there; nil: it begins at once
+	key      *os.File       // what it reads then
 	silent   <-chan time.Time
 }
 
@@ -138,15 +238,18 @@ type trial struct {
 func (t *trial) run(ctx context.Context, o warden.Order) error {
 	err := trials.enter(t, func() error { return t.begin(o) })
 	defer trials.leave(t)
-	close(t.begun)
 	if t.warden != nil {
 		defer t.warden.dismiss()
 	}
+	if err == nil && t.gate != nil && !t.result.KilledParent {
+		ctx, err = wait(ctx, t)
+	}
+	close(t.begun)
 	if err != nil {
 		t.pipes.close()
 		return err
 	}
-	if !t.result.KilledParent {
+	if !t.result.KilledParent && !t.over {
 		err = t.follow(ctx)
 	}
 	t.pipes.drain()
@@ -190,6 +293,14 @@ func (t *trial) openPipes() (ends []*os.File, err error) {
 		if w, err = t.pipes.open(t.begun, take, end); err == nil {
 			ends = append(ends, w)
 		}
+	}
+	if t.spec.held {
+		r, w, failed := pipe(false)
+		if failed != nil {
+			return nil, failed
+		}
+		t.key = w
+		defer func() { ends = append(ends, r) }()
 	}
 	open(t.stream(1))
 	if t.spec.OnOutput != nil {

@@ -129,6 +129,7 @@ type Spec struct {
 	// pipe and the order is exact.
 	OnOutput func(stream int, line string, at time.Duration)
 
+	held      bool          // it waits at a gate, see Start
 	killBound time.Duration // shorter in tests
 	subreaper bool          // do without a control group, in tests
 	count     *perf.Event   // something else than instructions, in tests

@@ -27,7 +27,8 @@ type Order struct {
 	Patience  int                                     // multiplies the limit of a supposed teardown; 0 is 1
 	ProbeDir  string                                  // where the probe for Python is written
 	Report    func(doing string, limit time.Duration) // progress; may be nil
-	OnTimed   func()                                  // the times count from now on; may be nil
+	OnTimed   func(on bool)                           // the times count from now on, or no more; may be nil
+	Early     *Early                                  // starts interpreters before their turn; may be nil
 }
 
 // Launched is how the processes of one launch went.
@@ -73,6 +74,13 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 	for _, stage := range p.Stages(o.Request.Candidate) {
 		x := newProcess(w, o, stage, sum.spent)
 		run, err := x.run(ctx)
+		if x.early != nil && err == nil && run.Outcome.Class != bisect.OK { // nobody is blamed for how it was started
+			x = newProcess(w, o, stage, sum.spent)
+			x.plain = true
+			if run, err = x.run(ctx); err == nil && run.Outcome.Class == bisect.OK {
+				o.Early.doubt(w)
+			}
+		}
 		if err != nil || run.NotStarted {
 			run.Warnings = slices.Concat(sum.Warnings, run.Warnings)
 			return run, err
@@ -156,11 +164,10 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 		spec.Env = kernels.ProbeEnv(spec.Env, x.order.ProbeDir)
 	}
 	x.report(spec.Phase, spec.PhaseLimit)
-	if r.Timing && (x.protocol.Base != "load" || p.WholeTimed) { // loading is not timed, unless the whole is
-		x.timed()
-	}
+	x.timed(spec.Phase)
+	defer x.timed("")
 	run.Warnings = x.warnings
-	run.Last, err = w.Run(ctx, spec)
+	run.Last, err = x.order.Early.run(ctx, x, spec)
 	if errors.Is(err, syscall.ENOEXEC) { // a script without a #! line is the shell's, as for a shell
 		spec.Argv = append([]string{"/bin/sh"}, spec.Argv...)
 		run.Last, err = w.Run(ctx, spec)

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -29,6 +30,9 @@ type process struct {
 	series   []bisect.Series   // from the output
 	entered  time.Duration     // when the phase in force began, or was returned to
 	until    time.Duration     // the end, or when a limit was reached
+	counts   bool              // the times of the phase in force do
+	early    *early            // it was started before its turn; nil: it was not
+	plain    bool              // it must not be
 }
 
 // newProcess prepares a process, before which others have spent some of the limit of the trial.
@@ -90,10 +94,16 @@ func (x *process) report(phase string, limit time.Duration) {
 	}
 }
 
-// timed reports that the times of the trial count from now on.
-func (x *process) timed() {
-	if x.order.OnTimed != nil {
-		x.order.OnTimed()
+// untimed are the phases of which no time is compared, unless that of the whole is.
+var untimed = []string{"load", "import", "extension", "compile", teardown}
+
+// timed reports whether times count in a phase; "" is after the last.
+func (x *process) timed(phase string) {
+	r, p := x.order.Request, x.order.Recipe
+	on := r.Timing && phase != "" && (p.WholeTimed || !slices.Contains(untimed, phase))
+	if x.order.OnTimed != nil && on != x.counts {
+		x.counts = on
+		x.order.OnTimed(on)
 	}
 }
 
@@ -126,9 +136,7 @@ func (x *process) enter(phase string, at time.Duration) proc.Transition {
 		return proc.Transition{}
 	}
 	x.entered = at
-	if x.order.Request.Timing && phase != "load" {
-		x.timed()
-	}
+	x.timed(phase)
 	limit := x.bounds.inForce(phase)
 	x.report(phase, limit)
 	if phase == teardown { // a pause between two lines must not be taken for the end

@@ -46,6 +46,7 @@ type Recipe struct {
 	Cache        *cache.Cache       // keeps build outputs; may be nil
 	Probe        Probe              // for Python; "" is as it fits
 	Learn        bool               // what builds and launches open is noted
+	Early        bool               // interpreters may be started before their turn
 	WholeTimed   bool               // all phases of a timed trial count, not only those after load
 	Logs         string             // folder for the output of builds and launches, kept
 	Log          *slog.Logger

@@ -176,6 +176,24 @@ func (w *Workspace) Missing() (words, paths []string) {
 // Run runs one process tree; afterwards it takes its mounts away and empties its TMPDIR. A cancelled run is
 // an error here.
 func (w *Workspace) Run(ctx context.Context, spec proc.Spec) (proc.Result, error) {
+	return w.RunBy(ctx, spec, proc.Run)
+}
+
+// Sandboxed reports that processes run in a sandbox.
+func (w *Workspace) Sandboxed() bool { return w.root.Sandbox != nil }
+
+// Start starts a process before its turn, see [proc.Start]; nth tells it from others. [Workspace.RunBy] runs it.
+func (w *Workspace) Start(ctx context.Context, spec proc.Spec, nth int) (*proc.Held, error) {
+	if err := os.MkdirAll(w.Tmp, 0o777); err != nil {
+		return nil, err
+	}
+	spec.Cookie = fmt.Sprintf("%s-%s-early%d", w.root.session, w.Name, nth)
+	spec.CPUs, spec.Nice = w.Share.CPUs, w.Share.Nice
+	return proc.Start(ctx, spec)
+}
+
+// RunBy is [Workspace.Run] of a process that run runs.
+func (w *Workspace) RunBy(ctx context.Context, spec proc.Spec, run func(context.Context, proc.Spec) (proc.Result, error)) (proc.Result, error) {
 	if err := os.MkdirAll(w.Tmp, 0o777); err != nil {
 		return proc.Result{}, err
 	}
@@ -189,7 +207,7 @@ func (w *Workspace) Run(ctx context.Context, spec proc.Spec) (proc.Result, error
 	w.free = w.root.freeBytes()
 	ctx, end := w.root.bounded(ctx)
 	defer end()
-	res, err := proc.Run(ctx, spec)
+	res, err := run(ctx, spec)
 	w.full = w.root.freeBytes() < leastFree
 	if w.root.Crowded() { // by what is removed now
 		err = cmp.Or(err, errCrowded)

@@ -70,6 +70,7 @@ type RunConfig struct {
 	Network   bool                     // which has the network
 	NoLearn   bool                     // learn = false: what builds and launches open does not narrow a search
 	GPUs      string                   // devices that a search uses at a time: a number, all, or indices and UUIDs with commas; "": one trial at a time has all of [device]
+	NoAhead   bool                     // ahead = false: nothing is launched, and no interpreter started, before its turn
 }
 
 // CacheState is Caches in the terms of the pipeline, where "" is auto.

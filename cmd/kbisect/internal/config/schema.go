@@ -42,7 +42,7 @@ func schema() map[string][]string {
 		"":        {"version", "kind", "paths", "task", "build", "run", "metric", "metrics", "judge", "device", "cost", "executor", "flag", "hypothesis"},
 		"task":    {"problem", "mode", "submission", "reference", "cases"},
 		"build":   {"command", "limit", "memory", "jobs", "outputs", "incremental", "sources", "options"},
-		"run":     {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "workspace", "sandbox", "network", "learn", "gpus"},
+		"run":     {"command", "limit", "limits", "memory", "files", "keep", "caches", "probe", "workspace", "sandbox", "network", "learn", "ahead", "gpus"},
 		"metric":  metric,
 		"metrics": metric,
 		"judge":   {"effect", "error"},
@@ -129,6 +129,8 @@ func readRun(t table) RunConfig {
 	learn, ok := value[bool](t, "learn", "true or false")
 	c.NoLearn = ok && !learn
 	c.GPUs = readSpread(t)
+	ahead, ok := value[bool](t, "ahead", "true or false")
+	c.NoAhead = ok && !ahead
 	return c
 }
 

@@ -75,6 +75,7 @@ type Policy struct {
 	Fresh       bool                      // use no answer and no launch of earlier sessions
 	Environment string                    // digest of what launches find beside their candidates; "": not known
 	Learn       bool                      // what builds and launches open narrows the search of a history
+	NoAhead     bool                      // nothing is launched, and no interpreter started, before its turn
 	NoPast      bool                      // leave out what launches scattered by in earlier sessions
 	Machine     string                    // that the launches are made on; "": not known
 	Past        map[string]bisect.Scatter // what launches scattered by in earlier sessions, by the name of a metric or case
@@ -96,7 +97,7 @@ const (
 // each has a checkout of its own, no times matter, nothing can be built ahead, and a proof rests on launches alone.
 func MayRunAhead(p *Policy) bool {
 	j := p.Judge
-	return p.Axis == AxisHistory && !p.Executor.Away() && p.BuildJobs == 0 && len(p.Plan.Build) == 0 && !p.Plan.InWorktree && !p.All && !j.Fast && !j.Builds &&
+	return p.Axis == AxisHistory && !p.NoAhead && !p.Executor.Away() && p.BuildJobs == 0 && len(p.Plan.Build) == 0 && !p.Plan.InWorktree && !p.All && !j.Fast && !j.Builds &&
 		j.Repeat < 2 && j.Find != bisect.Slow && j.Find != bisect.Timeout
 }
 
@@ -200,7 +201,7 @@ func Measures(p *Policy) string {
 // Asks is everything that decides what a search comes to, as a text to compare.
 func Asks(of *Policy) string {
 	p := *of
-	p.Warnings, p.Dirty, p.Past, p.Machine, p.Fresh, p.NoPast, p.Budget, p.Jobs, p.BuildJobs = nil, false, nil, "", false, false, 0, 0, 0
+	p.Warnings, p.Dirty, p.Past, p.Machine, p.Fresh, p.NoAhead, p.NoPast, p.Budget, p.Jobs, p.BuildJobs = nil, false, nil, "", false, false, false, 0, 0, 0
 	p.Spread = ""
 	return jsonText(p)
 }

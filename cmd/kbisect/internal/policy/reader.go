@@ -329,7 +329,7 @@ func (r *reader) configuration() error {
 	}
 	p.Caches, p.Probe = cfg.Run.CacheState(), cfg.Run.ProbeMode()
 	p.Sandbox, p.Network, p.OnDisk = cfg.Run.Sandbox, cfg.Run.Network, cfg.Run.Workspace == "disk"
-	p.Learn = p.Learn && !cfg.Run.NoLearn
+	p.Learn, p.NoAhead = p.Learn && !cfg.Run.NoLearn, cfg.Run.NoAhead
 	p.GPUs, p.GPUHour, p.Executor = cfg.Device.GPUs, cfg.Cost.GPUHour, cfg.Executor
 	p.Spread = cmp.Or(q.GPUs, cfg.Run.GPUs)
 	if p.nothingRuns() {

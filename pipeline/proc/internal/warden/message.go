@@ -13,11 +13,15 @@ import (
 // is gone.
 const controlFD = 3
 
-// maxEnds is how many descriptors an order comes with at most: standard output, standard error, and the protocol.
-const maxEnds = 3
+// maxEnds is how many descriptors an order comes with at most: standard output, standard error, the protocol, and the
+// gate.
+const maxEnds = 4
 
 // LeaderProtocolFD is where the leader finds the protocol pipe.
 const LeaderProtocolFD = 3
+
+// LeaderGateFD is where one that was started before its turn reads that it is, see proc.Start.
+const LeaderGateFD = 4
 
 // Order says what to start. The descriptors of the leader, from standard output on, come before it with one byte of
 // space (SCM_RIGHTS). Paths, arguments and environment are bytes, because
