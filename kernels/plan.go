@@ -18,6 +18,7 @@ package kernels
 import (
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -75,6 +76,14 @@ type Plan struct {
 	Home       string   `json:",omitempty"` // a folder that the text of [Inline] names, for which it names the export
 }
 
+// IsBuildFile reports files that say how to build. Tools track what these name, not the files themselves.
+func (p Plan) IsBuildFile(file string) bool {
+	return slices.ContainsFunc(p.BuildFiles, func(pattern string) bool {
+		ok, err := path.Match(pattern, path.Base(file))
+		return err == nil && ok
+	})
+}
+
 // Limit bounds a phase: by a time, or by a multiple of the time in the good revision.
 type Limit struct {
 	Abs   time.Duration
@@ -112,15 +121,25 @@ type Kind struct {
 	plan func(Project) (Plan, error)
 }
 
+// The names of the kinds.
+const (
+	KindCommand   = "command"
+	KindNvcc      = "nvcc"
+	KindMake      = "make"
+	KindCMake     = "cmake"
+	KindTorch     = "torch"
+	KindKernelbot = "kernelbot"
+)
+
 // Kinds lists the kinds of project, the default first.
 func Kinds() []Kind {
 	return []Kind{
-		{"command", nil, commandPlan},
-		{"nvcc", []string{"sources", "options"}, nvccPlan},
-		{"make", nil, makePlan},
-		{"cmake", nil, cmakePlan},
-		{"torch", []string{"submission", "reference", "cases"}, torchPlan},
-		{"kernelbot", []string{"problem", "mode", "submission"}, kernelbotPlan},
+		{KindCommand, nil, commandPlan},
+		{KindNvcc, []string{"sources", "options"}, nvccPlan},
+		{KindMake, nil, makePlan},
+		{KindCMake, nil, cmakePlan},
+		{KindTorch, []string{"submission", "reference", "cases"}, torchPlan},
+		{KindKernelbot, []string{"problem", "mode", "submission"}, kernelbotPlan},
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/detect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/preview"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -73,7 +74,7 @@ func initAction(c *cli.Context) error {
 	if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("FILL IN")) {
 		next = "fill in what was not found (FILL IN)"
 	}
-	if next == "read it" && kind != config.KindKernelbot && !c.Bool("no-try") {
+	if next == "read it" && kind != kernels.KindKernelbot && !c.Bool("no-try") {
 		if next, err = tryOnce(c, path); err != nil {
 			return err
 		}
@@ -165,7 +166,7 @@ func ask(ctx context.Context, c *cli.Context, question string) (answer string, a
 // unreadableTask is what is wrong with the problem that a configuration names, nil where it names none.
 func unreadableTask(path string) error {
 	cfg, err := config.Load(path)
-	if err != nil || cfg.Kind != config.KindKernelbot {
+	if err != nil || cfg.Kind != kernels.KindKernelbot {
 		return nil // what is not filled in yet is said apart
 	}
 	_, err = cfg.Project("")

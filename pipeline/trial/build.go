@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +18,6 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
@@ -116,19 +114,11 @@ func (j *Job) mayBuildOn(ctx context.Context, w *workspace.Workspace) (bool, err
 		return false, &bisect.InfraError{What: "comparing trees for " + bisect.ShortID(c.Commit), Err: err}
 	}
 	for _, c := range changed {
-		if c.Kind == "added" || c.Kind == "deleted" || c.Kind == "renamed" || isBuildFile(p.Plan, c.Path) {
+		if c.Kind == "added" || c.Kind == "deleted" || c.Kind == "renamed" || p.Plan.IsBuildFile(c.Path) {
 			return false, nil
 		}
 	}
 	return true, nil
-}
-
-// isBuildFile reports files that say how to build. Tools track what these name, not the files themselves.
-func isBuildFile(p kernels.Plan, file string) bool {
-	return slices.ContainsFunc(p.BuildFiles, func(pattern string) bool {
-		ok, err := path.Match(pattern, path.Base(file))
-		return err == nil && ok
-	})
 }
 
 // export writes the commit and the files of the plan into the workspace.

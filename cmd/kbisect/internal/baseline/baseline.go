@@ -23,11 +23,11 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/kernels"
 )
 
 // Schema names the document of a baseline and its version.
@@ -257,7 +257,7 @@ func usesPython(p *policy.Policy) bool {
 			return strings.HasPrefix(filepath.Base(a), "python") || strings.HasSuffix(a, ".py")
 		})
 	}
-	return p.Plan.Kind == config.KindTorch || p.Plan.Kind == config.KindKernelbot || python(p.Plan.Run) || python(p.Plan.Build)
+	return p.Plan.Kind == kernels.KindTorch || p.Plan.Kind == kernels.KindKernelbot || python(p.Plan.Run) || python(p.Plan.Build)
 }
 
 // ObjectID reports whether s is the full id of a git object, SHA-1 or SHA-256.

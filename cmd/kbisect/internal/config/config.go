@@ -149,7 +149,7 @@ const (
 func (c *Config) WithDefaults() *Config {
 	out := *c
 	setDefault(&out.Version, 1)
-	setDefault(&out.Kind, KindCommand)
+	setDefault(&out.Kind, kernels.KindCommand)
 	setDefault(&out.Run.Limit, defaultRunLimit)
 	setDefault(&out.Build.Limit, DefaultBuildLimit)
 	setDefault(&out.Judge.Effect, DefaultEffect)

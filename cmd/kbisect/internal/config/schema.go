@@ -14,16 +14,6 @@ import (
 	"github.com/kbisect/kbisect/kernels/metrics"
 )
 
-// The kinds of project.
-const (
-	KindCommand   = "command"
-	KindNvcc      = "nvcc"
-	KindMake      = "make"
-	KindCMake     = "cmake"
-	KindTorch     = "torch"
-	KindKernelbot = "kernelbot"
-)
-
 // metricSources lists where numbers can come from, the words of metric.from.
 func metricSources() []string {
 	return slices.Concat([]string{"protocol", "wall"}, metrics.SourceNames(true), []string{"phase", "regex"}, metrics.SourceNames(false), []string{"popcorn", "static"})
@@ -89,7 +79,7 @@ func readBuild(t table, kind string) BuildConfig {
 	for _, key := range []string{"sources", "options"} {
 		switch {
 		case t.has(key) && !slices.Contains(kindsOf(key), kind):
-			t.errorf(key, "belongs to kind = %s; this is kind %q", OneOf(kindsOf(key)), cmp.Or(kind, KindCommand))
+			t.errorf(key, "belongs to kind = %s; this is kind %q", OneOf(kindsOf(key)), cmp.Or(kind, kernels.KindCommand))
 		case t.has(key) && t.has("command"):
 			t.errorf(key, "[build] command already says how to build; remove one of them")
 		}

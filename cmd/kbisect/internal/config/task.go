@@ -40,7 +40,7 @@ func kindsOf(key string) (names []string) {
 func readTask(t table, kind string) TaskConfig {
 	for key := range t.values {
 		if kinds := kindsOf(key); len(kinds) > 0 && !slices.Contains(kinds, kind) {
-			t.errorf(key, "belongs to kind = %s; this is kind %q", OneOf(kinds), cmp.Or(kind, KindCommand))
+			t.errorf(key, "belongs to kind = %s; this is kind %q", OneOf(kinds), cmp.Or(kind, kernels.KindCommand))
 		}
 	}
 	return TaskConfig{
@@ -62,7 +62,7 @@ func (c *Config) Project(device string) (kernels.Project, error) {
 		Submission: c.Task.Submission, Reference: c.Task.Reference, Cases: c.Task.Cases, Mode: c.Task.Mode,
 	}
 	var err error
-	if c.Kind != KindKernelbot {
+	if c.Kind != kernels.KindKernelbot {
 		p.Files, err = c.files()
 		return p, err
 	}

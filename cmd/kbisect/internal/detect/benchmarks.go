@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
@@ -30,7 +30,7 @@ func findGo(d *folder) (project, bool) {
 	if len(packages) == 0 {
 		return project{}, false
 	}
-	p := project{Kind: config.KindCommand, What: "a Go module with benchmarks", Metric: &timeLine{
+	p := project{Kind: kernels.KindCommand, What: "a Go module with benchmarks", Metric: &timeLine{
 		Name: "time", pattern: `^(?P<case>Benchmark\S*?)(?:-\d+)?\s+\d+\s+(?P<value>[0-9.]+) (?P<unit>ns/op)`,
 	}}
 	if len(packages) > 1 {
@@ -57,7 +57,7 @@ func findCargo(d *folder) (project, bool) {
 	if len(benches) == 0 {
 		return project{}, false
 	}
-	p := project{Kind: config.KindCommand, What: "a Cargo package with benchmarks", Build: []string{"cargo", "bench", "--no-run"}, Outputs: []string{"target"}, Run: []string{"cargo", "bench"}}
+	p := project{Kind: kernels.KindCommand, What: "a Cargo package with benchmarks", Build: []string{"cargo", "bench", "--no-run"}, Outputs: []string{"target"}, Run: []string{"cargo", "bench"}}
 	if bytes.Contains(text, []byte("criterion")) {
 		for _, m := range benches {
 			p.Run = append(p.Run, "--bench", string(m[1]))
@@ -84,7 +84,7 @@ func findPytest(d *folder) (project, bool) {
 		return project{}, false
 	}
 	return project{
-		Kind: config.KindCommand, What: "benchmarks of pytest-benchmark", From: "benchmark", File: reportFile,
+		Kind: kernels.KindCommand, What: "benchmarks of pytest-benchmark", From: "benchmark", File: reportFile,
 		Run: slices.Concat([]string{"python3", "-m", "pytest", "-q", "--benchmark-only", "--benchmark-json=" + reportFile}, files),
 	}, true
 }

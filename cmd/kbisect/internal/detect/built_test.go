@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
@@ -91,7 +92,7 @@ func TestWriteHarness(t *testing.T) {
 	if err != nil || !strings.Contains(said, "bench.cu written\n") || !strings.Contains(said, config.FileName+" written for a project of kind nvcc\n") {
 		t.Errorf("%v\n%s", err, said)
 	}
-	if cfg, err := config.Load(filepath.Join(r.Dir, config.FileName)); err != nil || cfg.Kind != config.KindNvcc || cfg.Build.Sources[0] != "bench.cu" {
+	if cfg, err := config.Load(filepath.Join(r.Dir, config.FileName)); err != nil || cfg.Kind != kernels.KindNvcc || cfg.Build.Sources[0] != "bench.cu" {
 		t.Errorf("%+v, %v", cfg, err)
 	}
 	before := gittest.Listing(t, r.Dir)
@@ -123,7 +124,7 @@ func TestWriteTop(t *testing.T) {
 	r.Write(t, "p/task.yml", taskYML)
 	r.Write(t, "p/submission.py", "def custom_kernel(data): return data\n")
 	path := filepath.Join(r.Dir, config.FileName)
-	for _, c := range []struct{ dir, kind string }{{"src", config.KindKernelbot}, {"p", config.KindKernelbot}} {
+	for _, c := range []struct{ dir, kind string }{{"src", kernels.KindKernelbot}, {"p", kernels.KindKernelbot}} {
 		got, kind, err := WriteTop(filepath.Join(r.Dir, c.dir))
 		if err != nil || kind != c.kind || !sameFile(got, path) {
 			t.Errorf("%s: %s, %s, %v", c.dir, got, kind, err)
@@ -138,11 +139,11 @@ func TestWriteTop(t *testing.T) {
 		os.Remove(path)
 	}
 	os.RemoveAll(filepath.Join(r.Dir, "p"))
-	if _, kind, err := WriteTop(filepath.Join(r.Dir, "src")); err != nil || kind != config.KindMake {
+	if _, kind, err := WriteTop(filepath.Join(r.Dir, "src")); err != nil || kind != kernels.KindMake {
 		t.Errorf("%s, %v", kind, err)
 	}
 	alone := writeFiles(t, map[string]string{"bench.sh": "true\n"}) // no repository
-	if got, kind, err := WriteTop(alone); err != nil || kind != config.KindCommand || filepath.Dir(got) != alone {
+	if got, kind, err := WriteTop(alone); err != nil || kind != kernels.KindCommand || filepath.Dir(got) != alone {
 		t.Errorf("%s, %s, %v", got, kind, err)
 	}
 }

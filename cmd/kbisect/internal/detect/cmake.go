@@ -3,7 +3,6 @@ package detect
 import (
 	"strings"
 
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
@@ -30,7 +29,7 @@ func findCMake(d *folder) (project, bool) {
 			names = append(names, name)
 		}
 	}
-	p := project{Kind: config.KindCMake, What: "a CMake project"}
+	p := project{Kind: kernels.KindCMake, What: "a CMake project"}
 	name := benchLike(names)
 	if name != "" {
 		p.Outputs, p.Run = []string{"build/" + name}, []string{"./build/" + name}

@@ -54,57 +54,57 @@ func TestInitConfig(t *testing.T) {
 	}{
 		{"make variable",
 			map[string]string{"Makefile": "TARGET := gemm\nCC = gcc\n.PHONY: all clean\nall: $(TARGET)\n$(TARGET): main.o\n\t$(CC) -o $@ $^\nmain.o: main.c\nclean:\n\trm -f $(TARGET)\n", "main.c": "", "README.md": "", "docs/x": "", "lib/y.c": ""},
-			config.KindMake, config.Config{Kind: config.KindMake, Paths: []string{"lib/", "Makefile", "main.c"}, Build: config.BuildConfig{Command: []string{"make", "-j2", "gemm"}, Outputs: []string{"gemm"}}, Run: config.RunConfig{Command: []string{"./gemm"}}}},
+			kernels.KindMake, config.Config{Kind: kernels.KindMake, Paths: []string{"lib/", "Makefile", "main.c"}, Build: config.BuildConfig{Command: []string{"make", "-j2", "gemm"}, Outputs: []string{"gemm"}}, Run: config.RunConfig{Command: []string{"./gemm"}}}},
 		{"make named bench",
 			map[string]string{"Makefile": "bench: bench.c gemm.h\n\tcc -o $@ $<\ntest: bench\n\t./bench\n", "bench.c": ""},
-			config.KindMake, config.Config{Kind: config.KindMake, Paths: []string{"Makefile", "bench.c"}, Build: config.BuildConfig{Command: []string{"make", "-j2", "bench"}, Outputs: []string{"bench"}}, Run: config.RunConfig{Command: []string{"./bench"}}}},
+			kernels.KindMake, config.Config{Kind: kernels.KindMake, Paths: []string{"Makefile", "bench.c"}, Build: config.BuildConfig{Command: []string{"make", "-j2", "bench"}, Outputs: []string{"bench"}}, Run: config.RunConfig{Command: []string{"./bench"}}}},
 		{"make phony program",
 			map[string]string{"Makefile": ".PHONY: run\nrun: run.c\n\tcc -o run run.c\nrundebug: run.c\n\tcc -g -o run run.c\n", "run.c": ""},
-			config.KindMake, config.Config{Kind: config.KindMake, Paths: []string{"Makefile", "run.c"}, Build: config.BuildConfig{Command: []string{"make", "-j2", "run"}, Outputs: []string{"run"}}, Run: config.RunConfig{Command: []string{"./run"}}}},
+			kernels.KindMake, config.Config{Kind: kernels.KindMake, Paths: []string{"Makefile", "run.c"}, Build: config.BuildConfig{Command: []string{"make", "-j2", "run"}, Outputs: []string{"run"}}, Run: config.RunConfig{Command: []string{"./run"}}}},
 		{"make phony bench",
 			map[string]string{"Makefile": "X := a\n.PHONY: bench\nbench: all.so\n\tpython3 b.py\n%.so: %.c\n\tcc\n"},
-			config.KindMake, config.Config{Kind: config.KindMake, Paths: []string{"Makefile"}, Build: config.BuildConfig{Command: []string{"make", "-j2"}}, Run: config.RunConfig{Command: []string{"make", "bench"}}}},
+			kernels.KindMake, config.Config{Kind: kernels.KindMake, Paths: []string{"Makefile"}, Build: config.BuildConfig{Command: []string{"make", "-j2"}}, Run: config.RunConfig{Command: []string{"make", "bench"}}}},
 		{"make names of things to do",
 			map[string]string{"Makefile": "run-benchmarks:\n\tfor s in *.py; do python $$s; done\ntest_all:\n\tpytest\ncoverage:\n\tpytest --cov\n", "setup.py": ""},
-			config.KindMake, config.Config{Kind: config.KindMake, Paths: []string{"Makefile", "setup.py"}, Build: config.BuildConfig{Command: []string{"make", "-j2"}}, Run: config.RunConfig{Command: []string{"make", "run-benchmarks"}}}},
+			kernels.KindMake, config.Config{Kind: kernels.KindMake, Paths: []string{"Makefile", "setup.py"}, Build: config.BuildConfig{Command: []string{"make", "-j2"}}, Run: config.RunConfig{Command: []string{"make", "run-benchmarks"}}}},
 		{"make with a profiler",
 			map[string]string{"Makefile": "OUT = out\nFLAGS = -O3\nNCU := $(shell which ncu)\nNCU_COMMAND = sudo $(NCU) --set full\nTO = -o $(OUT)/$@\nsum: sum.cu\n\tnvcc $(FLAGS) $^ $(TO)\nsumprofile: sum\n\t$(NCU_COMMAND) -o $@ -f $(OUT)/$^\n", "sum.cu": ""},
-			config.KindMake, config.Config{Kind: config.KindMake, Paths: []string{"Makefile", "sum.cu"}, Build: config.BuildConfig{Command: []string{"make", "-j2", "sum"}, Outputs: []string{"out/sum"}}, Run: config.RunConfig{Command: []string{"./out/sum"}}}},
+			kernels.KindMake, config.Config{Kind: kernels.KindMake, Paths: []string{"Makefile", "sum.cu"}, Build: config.BuildConfig{Command: []string{"make", "-j2", "sum"}, Outputs: []string{"out/sum"}}, Run: config.RunConfig{Command: []string{"./out/sum"}}}},
 		{"make that only checks",
 			map[string]string{"Makefile": ".PHONY: all test checkstyle\nall: checkstyle test\ntest:\n\tpython -m pytest test/\ncheckstyle:\n\truff check . ; \\\n\truff format .\nbuild:\n\tmkdocs build\n"},
-			config.KindCommand, config.Config{Kind: config.KindCommand, Paths: []string{"Makefile"}}},
+			kernels.KindCommand, config.Config{Kind: kernels.KindCommand, Paths: []string{"Makefile"}}},
 		{"cmake",
 			map[string]string{"CMakeLists.txt": "project(fast CUDA)\nadd_library(k k.cu)\nadd_executable(unit t.cu)\nadd_executable(${PROJECT_NAME}_bench\n  b.cu)\n", "b.cu": "", "cmake/x.cmake": "", "build/z": "", "LICENSE": ""},
-			config.KindCMake, config.Config{Kind: config.KindCMake, Paths: []string{"cmake/", "CMakeLists.txt", "b.cu"},
+			kernels.KindCMake, config.Config{Kind: kernels.KindCMake, Paths: []string{"cmake/", "CMakeLists.txt", "b.cu"},
 				Build: config.BuildConfig{Command: []string{"sh", "-c", kernels.CMakeScript("fast_bench")}, Outputs: []string{"build/fast_bench"}}, Run: config.RunConfig{Command: []string{"./build/fast_bench"}}}},
 		{"one cu file",
 			map[string]string{"softmax.cu": "int main() {}"},
-			config.KindNvcc, config.Config{Kind: config.KindNvcc, Paths: []string{"softmax.cu"}, Build: config.BuildConfig{Sources: []string{"softmax.cu"}, Outputs: []string{"softmax"}}, Run: config.RunConfig{Command: []string{"./softmax"}}}},
+			kernels.KindNvcc, config.Config{Kind: kernels.KindNvcc, Paths: []string{"softmax.cu"}, Build: config.BuildConfig{Sources: []string{"softmax.cu"}, Outputs: []string{"softmax"}}, Run: config.RunConfig{Command: []string{"./softmax"}}}},
 		{"several cu files",
 			map[string]string{"bench.cu": "#include \"inner.cu\"\nint main(int argc, char **argv) {}", "inner.cu": "", "gemm.cu": "", "other.cu": "int main() {}", "gemm.cuh": ""},
-			config.KindNvcc, config.Config{Kind: config.KindNvcc, Paths: []string{"bench.cu", "gemm.cu", "gemm.cuh", "inner.cu", "other.cu"}, Build: config.BuildConfig{Sources: []string{"bench.cu", "gemm.cu"}, Outputs: []string{"bench"}}, Run: config.RunConfig{Command: []string{"./bench"}}}},
+			kernels.KindNvcc, config.Config{Kind: kernels.KindNvcc, Paths: []string{"bench.cu", "gemm.cu", "gemm.cuh", "inner.cu", "other.cu"}, Build: config.BuildConfig{Sources: []string{"bench.cu", "gemm.cu"}, Outputs: []string{"bench"}}, Run: config.RunConfig{Command: []string{"./bench"}}}},
 		{"cu file of an extension",
 			map[string]string{"flash.cu": "__global__ void f() {}", "main.cpp": "", "bench.py": "load(name='flash', sources=['main.cpp', 'flash.cu'])"},
-			config.KindCommand, config.Config{Kind: config.KindCommand, Paths: []string{"bench.py", "flash.cu", "main.cpp"}, Run: config.RunConfig{Command: []string{"python3", "bench.py"}}}},
+			kernels.KindCommand, config.Config{Kind: kernels.KindCommand, Paths: []string{"bench.py", "flash.cu", "main.cpp"}, Run: config.RunConfig{Command: []string{"python3", "bench.py"}}}},
 		{"torch",
 			map[string]string{"submission.py": "def custom_kernel(data):\n    return data\n", "reference.py": "def generate_input(): pass\n"},
-			config.KindTorch, config.Config{Kind: config.KindTorch, Paths: []string{"reference.py", "submission.py"}, Task: config.TaskConfig{Submission: "submission.py", Reference: "reference.py"}}},
+			kernels.KindTorch, config.Config{Kind: kernels.KindTorch, Paths: []string{"reference.py", "submission.py"}, Task: config.TaskConfig{Submission: "submission.py", Reference: "reference.py"}}},
 		{"torch without a reference",
 			map[string]string{"submission.py": "def custom_kernel(data):\n    return data\n", "bench.py": ""},
-			config.KindCommand, config.Config{Kind: config.KindCommand, Paths: []string{"bench.py", "submission.py"}, Run: config.RunConfig{Command: []string{"python3", "bench.py"}}}},
+			kernels.KindCommand, config.Config{Kind: kernels.KindCommand, Paths: []string{"bench.py", "submission.py"}, Run: config.RunConfig{Command: []string{"python3", "bench.py"}}}},
 		{"kernelbot",
 			map[string]string{"task.yml": taskYML, "eval.py": "", "submission.py": "def custom_kernel(): pass", "bench.py": ""},
-			config.KindKernelbot, config.Config{Kind: config.KindKernelbot, Paths: []string{"submission.py"}, Task: config.TaskConfig{Problem: ".", Mode: "leaderboard", Submission: "submission.py"}}},
+			kernels.KindKernelbot, config.Config{Kind: kernels.KindKernelbot, Paths: []string{"submission.py"}, Task: config.TaskConfig{Problem: ".", Mode: "leaderboard", Submission: "submission.py"}}},
 		{"kernelbot below",
 			map[string]string{"problems/a/task.yml": taskYML, "problems/a/eval.py": "", "problems/b/task.yml": taskYML, "problems/b/eval.py": "", "problems/b/submission.py": ""},
-			config.KindKernelbot, config.Config{Kind: config.KindKernelbot, Paths: []string{"problems/b/submission.py"}, Task: config.TaskConfig{Problem: "problems/b", Mode: "leaderboard", Submission: "problems/b/submission.py"}}},
+			kernels.KindKernelbot, config.Config{Kind: kernels.KindKernelbot, Paths: []string{"problems/b/submission.py"}, Task: config.TaskConfig{Problem: "problems/b", Mode: "leaderboard", Submission: "problems/b/submission.py"}}},
 		{"kernelbot by directive",
 			map[string]string{"problems/sort_py/task.yml": taskYML, "problems/sort_py/eval.py": "", "problems/sort_py/submission.py": "an example", "problems/a/task.yml": taskYML, "submission.py": "#!POPCORN leaderboard sort\n"},
-			config.KindKernelbot, config.Config{Kind: config.KindKernelbot, Paths: []string{"submission.py"}, Task: config.TaskConfig{Problem: "problems/sort_py", Mode: "leaderboard", Submission: "submission.py"}}},
-		{"script", map[string]string{"run.sh": ""}, config.KindCommand, config.Config{Kind: config.KindCommand, Paths: []string{"run.sh"}, Run: config.RunConfig{Command: []string{"sh", "run.sh"}}}},
-		{"nothing", nil, config.KindCommand, config.Config{Kind: config.KindCommand}},
-		{"odd names", map[string]string{"a \"b\"\\\n\x7f.txt": "", "run.sh": ""}, config.KindCommand,
-			config.Config{Kind: config.KindCommand, Paths: []string{"a \"b\"\\\n\x7f.txt", "run.sh"}, Run: config.RunConfig{Command: []string{"sh", "run.sh"}}}},
+			kernels.KindKernelbot, config.Config{Kind: kernels.KindKernelbot, Paths: []string{"submission.py"}, Task: config.TaskConfig{Problem: "problems/sort_py", Mode: "leaderboard", Submission: "submission.py"}}},
+		{"script", map[string]string{"run.sh": ""}, kernels.KindCommand, config.Config{Kind: kernels.KindCommand, Paths: []string{"run.sh"}, Run: config.RunConfig{Command: []string{"sh", "run.sh"}}}},
+		{"nothing", nil, kernels.KindCommand, config.Config{Kind: kernels.KindCommand}},
+		{"odd names", map[string]string{"a \"b\"\\\n\x7f.txt": "", "run.sh": ""}, kernels.KindCommand,
+			config.Config{Kind: kernels.KindCommand, Paths: []string{"a \"b\"\\\n\x7f.txt", "run.sh"}, Run: config.RunConfig{Command: []string{"sh", "run.sh"}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := writeFiles(t, c.files)
@@ -123,7 +123,7 @@ func TestInitConfig(t *testing.T) {
 			if !reflect.DeepEqual(got, c.want) || kind != c.kind {
 				t.Errorf("kind %s\ngot %+v\nwant %+v\n%s", kind, got, c.want, text)
 			}
-			if len(cfg.Run.Command) == 0 && (cfg.Kind == config.KindCommand || cfg.Kind == config.KindMake) {
+			if len(cfg.Run.Command) == 0 && (cfg.Kind == kernels.KindCommand || cfg.Kind == kernels.KindMake) {
 				return
 			}
 			project, err := cfg.Project("")
@@ -166,7 +166,7 @@ func TestInitSays(t *testing.T) {
 func TestWriteConfig(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"Makefile": "all:\n"})
 	path, kind, err := writeProject(dir)
-	if err != nil || kind != config.KindMake || path != filepath.Join(dir, config.FileName) {
+	if err != nil || kind != kernels.KindMake || path != filepath.Join(dir, config.FileName) {
 		t.Fatalf("%s, %s, %v", path, kind, err)
 	}
 	if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
@@ -185,7 +185,7 @@ func TestWriteConfig(t *testing.T) {
 
 // TestHarnessFilesAreDetected writes each example and reads what init makes of it.
 func TestHarnessFilesAreDetected(t *testing.T) {
-	for name, kind := range map[string]string{"cuda": config.KindNvcc, "torch": config.KindTorch, "python": config.KindCommand} {
+	for name, kind := range map[string]string{"cuda": kernels.KindNvcc, "torch": kernels.KindTorch, "python": kernels.KindCommand} {
 		dir := t.TempDir()
 		_, written, err := writeFilesOf(dir, name)
 		if err != nil || len(written) != 2 {

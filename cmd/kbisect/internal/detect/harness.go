@@ -12,6 +12,7 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -45,12 +46,12 @@ func WriteHarness(w io.Writer, dir, name string) error {
 
 // exampleProject is an example by itself, whatever else there is.
 func exampleProject(name string, files []string) project {
-	p := project{Kind: config.KindCommand, What: "the example of kbisect init --harness " + name, Paths: files}
+	p := project{Kind: kernels.KindCommand, What: "the example of kbisect init --harness " + name, Paths: files}
 	switch name {
 	case "cuda":
-		p.Kind, p.Sources, p.Outputs, p.Run = config.KindNvcc, []string{"bench.cu"}, []string{"bench"}, []string{"./bench"}
+		p.Kind, p.Sources, p.Outputs, p.Run = kernels.KindNvcc, []string{"bench.cu"}, []string{"bench"}, []string{"./bench"}
 	case "torch":
-		p.Kind, p.Task = config.KindTorch, config.TaskConfig{Submission: "submission.py", Reference: "reference.py"}
+		p.Kind, p.Task = kernels.KindTorch, config.TaskConfig{Submission: "submission.py", Reference: "reference.py"}
 	default:
 		p.Run = []string{"python3", "bench.py"}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/kernelbot"
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
@@ -157,7 +158,7 @@ func directiveNotes(words kernelbot.Directives) (notes []string) {
 // problemProject is the project of a problem folder, "" if it is unknown, and a
 // submission, "" for the one at the top or in the problem folder.
 func problemProject(d *folder, dir, file string) project {
-	p := project{Kind: config.KindKernelbot, What: "a submission to KernelBot", Task: config.TaskConfig{Problem: dir, Submission: file}}
+	p := project{Kind: kernels.KindKernelbot, What: "a submission to KernelBot", Task: config.TaskConfig{Problem: dir, Submission: file}}
 	if dir != "" {
 		p.What = "a KernelBot problem folder (" + path.Join(dir, "task.yml") + ")"
 	}

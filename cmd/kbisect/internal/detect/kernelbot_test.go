@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels"
 )
 
 // TestInitFindsSubmissions goes through the ways in which a file and its problem lie in a repository.
@@ -48,7 +49,7 @@ func TestInitFindsSubmissions(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if p.Kind != config.KindKernelbot || p.Task.Problem != c.problem || p.Task.Submission != c.submission ||
+		if p.Kind != kernels.KindKernelbot || p.Task.Problem != c.problem || p.Task.Submission != c.submission ||
 			strings.Contains(string(text), "FILL IN") != c.fill || !strings.Contains(string(text), c.want) {
 			t.Errorf("%s: %+v\n%s", name, p, text)
 		}
@@ -59,7 +60,7 @@ func TestInitFindsSubmissions(t *testing.T) {
 func TestInitOfOwnSubmissions(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"fast/mine.py": "#!POPCORN leaderboard sort\n", "README.md": ""})
 	path, kind, err := writeProject(dir)
-	if err != nil || kind != config.KindKernelbot {
+	if err != nil || kind != kernels.KindKernelbot {
 		t.Fatal(kind, err)
 	}
 	if _, err := config.Load(path); err == nil || !strings.Contains(err.Error(), "task.problem: empty; name the folder") {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
@@ -25,7 +25,7 @@ func findMake(d *folder) (project, bool) {
 		return project{}, false
 	}
 	rules := makeTargets(d.read(name))
-	p := project{Kind: config.KindMake, What: "a project with a " + name, Build: []string{"make", "-j2"}}
+	p := project{Kind: kernels.KindMake, What: "a project with a " + name, Build: []string{"make", "-j2"}}
 	if program := benchLike(rules.programs); program != "" {
 		p.Build = append(p.Build, program)
 		p.Outputs, p.Run = []string{program}, []string{"./" + program}
@@ -35,7 +35,7 @@ func findMake(d *folder) (project, bool) {
 		return p, true
 	}
 	if rules.idle { // plain make, which kind make would run, builds nothing
-		p.Kind, p.Build = config.KindCommand, nil
+		p.Kind, p.Build = kernels.KindCommand, nil
 	}
 	if action := benchAction(rules.actions); action != "" {
 		p.Run = []string{"make", action}

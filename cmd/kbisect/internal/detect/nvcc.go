@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
@@ -38,14 +38,14 @@ func findNvcc(d *folder) (project, bool) {
 	var notes []string
 	if len(mains) == 0 {
 		if bench := benchScript(d); bench != "" { // an extension that Python loads
-			return project{Kind: config.KindCommand, What: "CUDA sources that " + bench + " times", Run: []string{"python3", bench}}, true
+			return project{Kind: kernels.KindCommand, What: "CUDA sources that " + bench + " times", Run: []string{"python3", bench}}, true
 		}
 		mains = all[:1]
 		notes = []string{"FILL IN: no .cu file here has a main function; name the sources of a program, or run what loads them."}
 	}
 	main := benchLike(mains)
 	program := strings.TrimSuffix(main, ".cu")
-	p := project{Kind: config.KindNvcc, What: "CUDA sources without build rules", Outputs: []string{program}, Run: []string{"./" + program}, Sources: []string{main}, Notes: notes}
+	p := project{Kind: kernels.KindNvcc, What: "CUDA sources without build rules", Outputs: []string{program}, Run: []string{"./" + program}, Sources: []string{main}, Notes: notes}
 	for _, f := range all {
 		if f != main && !slices.Contains(mains, f) && !included[f] {
 			p.Sources = append(p.Sources, f)

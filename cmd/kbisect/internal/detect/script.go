@@ -3,12 +3,12 @@ package detect
 import (
 	"path/filepath"
 
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels"
 )
 
 // findScript accepts everything: a script to run, if there is one.
 func findScript(d *folder) (project, bool) {
-	p := project{Kind: config.KindCommand, What: "an unrecognised project type"}
+	p := project{Kind: kernels.KindCommand, What: "an unrecognised project type"}
 	if files := findSubmissions(d); len(files) > 0 {
 		return problemProject(d, "", files[0]), true
 	}

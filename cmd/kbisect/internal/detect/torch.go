@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 
@@ -13,7 +14,7 @@ func findTorch(d *folder) (project, bool) {
 	if !bytes.Contains(d.read("submission.py"), []byte("custom_kernel")) {
 		return project{}, false
 	}
-	p := project{Kind: config.KindTorch, What: "a PyTorch submission (custom_kernel in submission.py)"}
+	p := project{Kind: kernels.KindTorch, What: "a PyTorch submission (custom_kernel in submission.py)"}
 	if bytes.Contains(d.read("reference.py"), []byte("generate_input")) {
 		p.Task = config.TaskConfig{Submission: "submission.py", Reference: "reference.py"}
 		return p, true
@@ -21,7 +22,7 @@ func findTorch(d *folder) (project, bool) {
 	if kernelbot.ReadDirectives(d.read("submission.py")).Leaderboard != "" {
 		return problemProject(d, "", "submission.py"), true
 	}
-	p.Kind = config.KindCommand
+	p.Kind = kernels.KindCommand
 	runPython(d, &p, "submission.py")
 	return p, true
 }

@@ -14,13 +14,14 @@ import (
 	"unicode"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // config is the commented kbisect.toml of a project.
 func (p project) config() ([]byte, error) {
 	text := p.render()
-	if p.Kind == config.KindKernelbot && p.Task.Problem == "" {
+	if p.Kind == kernels.KindKernelbot && p.Task.Problem == "" {
 		p.Task.Problem = "." // as the user will fill it in
 	}
 	if _, err := config.Parse(config.FileName, p.render()); err != nil { // a file name that TOML cannot hold
@@ -109,7 +110,7 @@ func WriteCommand(dir, build string, command []string) (path, kind string, err e
 	if err != nil {
 		return "", "", err
 	}
-	p := project{Kind: config.KindCommand, What: "the command that was given", Run: command}
+	p := project{Kind: kernels.KindCommand, What: "the command that was given", Run: command}
 	if build != "" {
 		p.Build = []string{"sh", "-c", build}
 	}

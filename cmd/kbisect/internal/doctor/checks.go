@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -93,15 +94,15 @@ func (s *subject) checks() []check {
 		{"repository", true, quick, s.repository},
 		{"kbisect.toml", cfg.Path != "" || isInvalid(s.configErr), quick, s.configuration},
 		{"commands", len(cfg.Build.Command)+len(cfg.Run.Command) > 0, quick, func(context.Context) Finding { return commands(cfg) }},
-		{"C compiler", is(config.KindCMake), 60 * time.Second, cCompiler},
-		{"make", is(config.KindMake), quick, toolCheck("make", "GNU Make", "install make", "--version")},
-		{"cmake", is(config.KindCMake), quick, toolCheck("cmake", "cmake", "install cmake", "--version")},
+		{"C compiler", is(kernels.KindCMake), 60 * time.Second, cCompiler},
+		{"make", is(kernels.KindMake), quick, toolCheck("make", "GNU Make", "install make", "--version")},
+		{"cmake", is(kernels.KindCMake), quick, toolCheck("cmake", "cmake", "install cmake", "--version")},
 		{"ninja", false, quick, toolCheck("ninja", "", "", "--version")},
-		{"nvcc", is(config.KindNvcc) || cudaTask(cfg), 150 * time.Second, func(ctx context.Context) Finding { return nvcc(ctx, s.probe()) }},
-		{"python3", is(config.KindTorch, config.KindKernelbot), quick, toolCheck("python3", "Python", "install python3", "--version")},
+		{"nvcc", is(kernels.KindNvcc) || cudaTask(cfg), 150 * time.Second, func(ctx context.Context) Finding { return nvcc(ctx, s.probe()) }},
+		{"python3", is(kernels.KindTorch, kernels.KindKernelbot), quick, toolCheck("python3", "Python", "install python3", "--version")},
 	}
 	return append(list,
-		check{"torch", is(config.KindTorch), 70 * time.Second, func(ctx context.Context) Finding { return torch(ctx, s.probe()) }},
+		check{"torch", is(kernels.KindTorch), 70 * time.Second, func(ctx context.Context) Finding { return torch(ctx, s.probe()) }},
 		check{"profilers", false, quick, profilers},
 		check{"devices", namesDevices(cfg.Device.GPUs), 40 * time.Second, func(context.Context) Finding { return devicesHere(s.probe(), cfg.Device.GPUs) }},
 		check{"cgroup", false, quick, cgroup},

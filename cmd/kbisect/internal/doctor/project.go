@@ -113,7 +113,7 @@ func unfilled(path string) string {
 
 // cudaTask reports whether the project is a KernelBot problem in CUDA C++.
 func cudaTask(cfg *config.Config) bool {
-	if cfg.Kind != config.KindKernelbot {
+	if cfg.Kind != kernels.KindKernelbot {
 		return false
 	}
 	project, err := cfg.Project("")
@@ -150,7 +150,7 @@ func commands(cfg *config.Config) Finding {
 	switch {
 	case text != "":
 		return passed("%s", text)
-	case (cfg.Kind == config.KindTorch || cfg.Kind == config.KindKernelbot) && cfg.Path != "":
+	case (cfg.Kind == kernels.KindTorch || cfg.Kind == kernels.KindKernelbot) && cfg.Path != "":
 		return passed("built in to kind %s", cfg.Kind)
 	case cfg.Path != "":
 		return missing("none in kbisect.toml", "")

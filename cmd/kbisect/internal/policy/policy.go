@@ -127,7 +127,7 @@ func (p *Policy) Metric(name string) metric.Metric {
 // kernel counts, need no configuration.
 func (p *Policy) asked(name string) metric.Metric {
 	p.Asked = name
-	if p.Plan.Kind == config.KindNvcc && !p.static() && slices.Contains(cuda.StaticMetrics(), name) {
+	if p.Plan.Kind == kernels.KindNvcc && !p.static() && slices.Contains(cuda.StaticMetrics(), name) {
 		p.Sources = append(p.Sources, trial.Source{Metric: name, From: trial.FromStatic})
 	}
 	m, counted := p.Metric(name), trial.Source{Metric: name, From: name}

@@ -142,7 +142,7 @@ func TestForSearch(t *testing.T) {
 		"the seed and the jobs": {run, func(q *Request) { q.Seed, q.Jobs, q.JobsSet, q.All, q.NoHunks = 7, 3, true, true, true }, func(p *Policy) bool {
 			return p.Seed == 7 && p.Jobs == 3 && p.All && p.NoHunks
 		}},
-		"the rules of KernelBot's server": {"", func(q *Request) { q.As = config.KindKernelbot }, func(p *Policy) bool { return p.Caches == pipeline.Cold && p.Limits.Run > 0 }},
+		"the rules of KernelBot's server": {"", func(q *Request) { q.As = kernels.KindKernelbot }, func(p *Policy) bool { return p.Caches == pipeline.Cold && p.Limits.Run > 0 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"s.py": "", "x/r.py": ""}

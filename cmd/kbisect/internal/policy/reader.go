@@ -33,7 +33,7 @@ func (r reader) plan(file string, cfg *config.Config) error {
 		return exit.Usagef("%s: %w", file, err)
 	}
 	if b := q.Build; b != "" {
-		if cfg.Kind == config.KindKernelbot {
+		if cfg.Kind == kernels.KindKernelbot {
 			return exit.Usagef("--build: the problem says how kind kernelbot builds")
 		}
 		project.Build, project.Sources = []string{"sh", "-c", b}, nil
@@ -54,7 +54,7 @@ func (r reader) plan(file string, cfg *config.Config) error {
 	if project.Static && !p.nothingRuns() {
 		p.Warnings = append(p.Warnings, "all metrics are static, but the candidates are run as well\nhint: without [run] command no device is needed")
 	}
-	if project.Kind == config.KindNvcc {
+	if project.Kind == kernels.KindNvcc {
 		p.CUDA = sourcesOf(project.Sources, project.Options)
 	}
 	p.Needs, p.Scripts = needs(project, p.Plan), p.Plan.Scripts(project)
@@ -94,7 +94,7 @@ func needs(project kernels.Project, plan kernels.Plan) (out []string) {
 			out = append(out, f.Source)
 		}
 	}
-	if project.Kind == config.KindTorch && len(project.Run) == 0 {
+	if project.Kind == kernels.KindTorch && len(project.Run) == 0 {
 		submission := project.Submission
 		if submission == "" {
 			submission = "submission.py"
@@ -136,7 +136,7 @@ func (r reader) server() error {
 	switch as := q.As; as {
 	case "":
 		return nil
-	case config.KindKernelbot:
+	case kernels.KindKernelbot:
 	default:
 		return exit.Usagef("unknown --as %s\nhint: --as kernelbot is the only one", as)
 	}
@@ -164,8 +164,8 @@ func (r reader) source(file string, m config.Metric) error {
 	p := r.p
 	switch m.From {
 	case "popcorn":
-		if p.Plan.Kind != config.KindKernelbot {
-			return exit.Usagef("%s: metric.from: popcorn needs kind = %q; this is kind %q", file, config.KindKernelbot, p.Plan.Kind)
+		if p.Plan.Kind != kernels.KindKernelbot {
+			return exit.Usagef("%s: metric.from: popcorn needs kind = %q; this is kind %q", file, kernels.KindKernelbot, p.Plan.Kind)
 		}
 		return nil
 	case trial.FromStatic:
@@ -420,7 +420,7 @@ func (r reader) complaint() error {
 		p.Judge.Untimed = "mode test measures no times; use [task] mode = \"benchmark\" or \"leaderboard\""
 	}
 	ofBuild := p.Judge.Find == bisect.BuildFailed || p.Judge.Find == bisect.Timeout && p.Judge.Phase == "build"
-	p.Judge.Builds = ofBuild && len(p.Plan.Build) > 0 && !slices.Contains([]string{config.KindTorch, config.KindKernelbot}, p.Plan.Kind) // those also compile when they run
+	p.Judge.Builds = ofBuild && len(p.Plan.Build) > 0 && !slices.Contains([]string{kernels.KindTorch, kernels.KindKernelbot}, p.Plan.Kind) // those also compile when they run
 	if name := q.Metric; name != "" {
 		p.Judge.Metrics = []metric.Metric{p.asked(name)}
 		if p.Judge.Find == "" && !p.Judge.Any {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -40,7 +41,7 @@ func priors(ctx context.Context, s *session.Session, commits []bisect.Commit) []
 			other++
 			continue
 		}
-		if slices.ContainsFunc(files, func(f source.FileChange) bool { return isKernelSource(f.Path, s.Policy.Paths) }) {
+		if slices.ContainsFunc(files, func(f source.FileChange) bool { return isKernelSource(f.Path, s.Policy.Paths, s.Policy.Plan) }) {
 			out[i] = kernelWeight
 			kernel++
 		} else {
@@ -59,15 +60,15 @@ func priors(ctx context.Context, s *session.Session, commits []bisect.Commit) []
 // isKernelSource reports a file that is compiled into a kernel, judged by its name. Where paths are given it must lie
 // below one of them, and files that steer the build count too. C++ and headers count, since host and device code share
 // them.
-func isKernelSource(name string, paths []string) bool {
-	sources := []string{".cu", ".cuh", ".py", ".cpp", ".c", ".h", ".ptx"}
-	builds := []string{"Makefile", "CMakeLists.txt", "setup.py", "pyproject.toml"}
+func isKernelSource(name string, paths []string, plan kernels.Plan) bool {
+	source := slices.Contains([]string{".cu", ".cuh", ".py", ".cpp", ".c", ".h", ".ptx"}, path.Ext(name))
 	if len(paths) == 0 {
-		return slices.Contains(sources, path.Ext(name))
+		return source
 	}
 	inside := slices.ContainsFunc(paths, func(p string) bool {
 		p = path.Clean(p)
 		return p == "." || name == p || strings.HasPrefix(name, p+"/")
 	})
-	return inside && (slices.Contains(sources, path.Ext(name)) || path.Ext(name) == ".cmake" || slices.Contains(builds, path.Base(name)))
+	builds := []string{"Makefile", "CMakeLists.txt", "setup.py", "pyproject.toml"} // of commands, whose plan does not say
+	return inside && (source || path.Ext(name) == ".cmake" || slices.Contains(builds, path.Base(name)) || plan.IsBuildFile(name))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -39,9 +40,9 @@ func TestKernelSources(t *testing.T) {
 		{"kernels/gemm.cu", []string{"kernels/"}, true}, {"kernels2/gemm.cu", []string{"kernels"}, false},
 		{"tools/x.py", []string{"kernels", "bench.py"}, false}, {"bench.py", []string{"bench.py"}, true},
 		{"kernels/Makefile", []string{"kernels"}, true}, {"Makefile", []string{"kernels"}, false},
-		{"Makefile", []string{"."}, true}, {"kernels/notes.md", []string{"kernels"}, false},
+		{"Makefile", []string{"."}, true}, {"rules.mk", []string{"."}, true}, {"kernels/notes.md", []string{"kernels"}, false},
 	} {
-		if got := isKernelSource(c.name, c.paths); got != c.want {
+		if got := isKernelSource(c.name, c.paths, kernels.Plan{BuildFiles: []string{"*.mk"}}); got != c.want {
 			t.Errorf("%s in %v: %v", c.name, c.paths, got)
 		}
 	}
