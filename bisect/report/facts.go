@@ -183,6 +183,10 @@ func Next(d Document, l Ledger) (out []Command) {
 					add("its output", "less", log)
 				}
 			}
+			if r := d.Recommended; r != nil && r.Setting != nil && len(r.Parts()) > 0 {
+				at := words.Short(d.Ends.Bad)
+				again("what the setting to keep costs or gains", "compare", at, at+":"+r.Setting.Flags)
+			}
 			if d.Spent {
 				add("looks for more", l.Call.Line("run", "--resume", "--budget", "10m")...)
 			}

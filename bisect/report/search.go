@@ -224,6 +224,7 @@ func NewSearch(in Input) *Search {
 	for _, s := range f.Suspects {
 		d.Suspects = append(d.Suspects, Suspect{s.Commit, s.Probability, in.Info(s.Commit).Subject, s.Why})
 	}
+	slices.SortStableFunc(d.Suspects, func(a, b Suspect) int { return cmp.Compare(b.Probability, a.Probability) })
 	for _, l := range f.Levels {
 		d.Levels = append(d.Levels, Level{l.Commit, l.Effect.Ratio, l.Effect.Low, l.Effect.High})
 	}

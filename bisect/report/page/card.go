@@ -243,7 +243,6 @@ func (f *finder) setRows() []Row {
 		}
 		out.row(Row{Name: "keep", State: Good, Text: text, Copy: r.Name()})
 		if s := r.Setting; s != nil {
-			out.row(Row{Name: "keep", Text: "for kbisect, behind a revision", Copy: words.Shell([]string{s.Flags}), More: true})
 			for _, x := range []struct {
 				name string
 				argv []string

@@ -264,18 +264,44 @@ func (b *browser) fits(name string) {
 	}
 }
 
-// answers fails unless the first screen says which change, how sure, why and what next.
-func (b *browser) answers(name string, height int) {
+// needed are the rows of an answer that say which change, how sure, why and what to do, by the kind of a report.
+var needed = map[string][]string{
+	"timeout": {"commit", "confidence", "files", "works"}, "slow": {"commit", "effect", "confidence", "lines", "works"}, "flags": {"set", "verified", "keep"},
+	"inconclusive": {"evidence", "suspects", "hint"}, "gate": {"base", "HEAD"}, "history": {"note"},
+}
+
+// answers fails unless the first screen holds the headline, these rows, and what to type next, with each name beside its text.
+func (b *browser) answers(kind, window string, height int) {
 	b.t.Helper()
-	var low map[string]float64
+	var seen struct {
+		Top, Headline, Next float64
+		Rows                map[string]float64
+		Overlap             []string
+	}
 	b.eval(`(() => {
-		const bottom = el => el ? el.getBoundingClientRect().bottom : 0, of = name => bottom([...document.querySelectorAll("#answer dl.card dt")].find(el => el.textContent === name)?.nextElementSibling);
-		return {headline: bottom(document.querySelector("h1")), commit: of("commit"), confidence: of("confidence"), verified: of("verified"), next: bottom(document.querySelector(".next li")), visible: document.querySelector("h1").getBoundingClientRect().top};
-	})()`, &low)
-	for what, at := range low {
-		if at > float64(height) {
-			b.t.Errorf("%s: %s ends at %.0f, and the screen at %d", name, what, at, height)
+		const bottom = el => el ? el.getBoundingClientRect().bottom : 0, rows = {}, overlap = [];
+		for (const name of document.querySelectorAll("#answer dl.card dt")) {
+			const text = name.nextElementSibling;
+			if (!name.textContent) continue;
+			rows[name.textContent] ??= bottom(text);
+			if (name.scrollWidth > name.clientWidth || name.getBoundingClientRect().right > text.getBoundingClientRect().left) overlap.push(name.textContent);
 		}
+		return {top: document.querySelector("h1").getBoundingClientRect().top, headline: bottom(document.querySelector("h1")), next: bottom(document.querySelector(".next li")), rows, overlap};
+	})()`, &seen)
+	low := map[string]float64{"the headline": seen.Headline, "next": seen.Next}
+	if kind == "history" { // there is nothing to do about it
+		delete(low, "next")
+	}
+	for _, name := range needed[kind] {
+		low[name] = seen.Rows[name]
+	}
+	for what, at := range low {
+		if at <= 0 || at > float64(height) {
+			b.t.Errorf("%s %s: %s ends at %.0f, and the screen at %d", kind, window, what, at, height)
+		}
+	}
+	if seen.Top < 0 || len(seen.Overlap) > 0 {
+		b.t.Errorf("%s %s: the headline begins at %.0f; names that run into their text: %q", kind, window, seen.Top, seen.Overlap)
 	}
 }
 
@@ -312,10 +338,11 @@ func TestInBrowser(t *testing.T) {
 	b.do(chromedp.Click(chromedp.ID("theme"))) // auto again
 	b.open(measuredHistory(), 1280, 900, "light")
 	b.readsHistory()
-	for name, p := range map[string]page.Page{"slow": p, "flags": flagsPage(t), "history": measuredHistory(), "gate": manyNumbers(), "timeout": pageOf(samples.Found())} {
+	all, _ := everyPage(t)
+	for name, p := range map[string]page.Page{"slow": p, "flags": all["flags"], "history": measuredHistory(), "gate": manyNumbers(), "timeout": pageOf(samples.Found()), "inconclusive": all["inconclusive"]} {
 		for _, w := range windows {
 			b.open(p, w.width, w.height, w.scheme)
-			b.answers(name+" "+w.name, w.height)
+			b.answers(name, w.name, w.height)
 			b.eval(`document.querySelectorAll("details").forEach(d => d.open = true) ?? 0`, new(any))
 			b.fits(name + " " + w.name)
 			b.picture(name + "-" + w.name)
@@ -332,7 +359,7 @@ func TestInBrowser(t *testing.T) {
 // manyNumbers is the page of a gate of twelve numbers.
 func manyNumbers() page.Page {
 	g := &report.Gate{
-		Schema: report.GateSchema, Result: report.GateRegression, Into: "origin/main", Base: report.CommitInfo{ID: samples.CommitID(1)}.Candidate("merge base with main"),
+		Schema: report.GateSchema, Session: new("g1"), Result: report.GateRegression, Into: "origin/main", Base: report.CommitInfo{ID: samples.CommitID(1)}.Candidate("merge base with main"),
 		Head: report.CommitInfo{ID: samples.CommitID(2), Subject: samples.Hostile}.Candidate("HEAD"), Compared: report.Compared{Effect: 0.03, ErrorRate: 0.01, Pairs: 9},
 	}
 	for i := range 12 {
