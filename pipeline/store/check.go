@@ -65,7 +65,7 @@ func (f file) checkHeader() (size int64, err error) {
 	return fi.Size(), nil
 }
 
-// checkVersion refuses databases of other programs and of newer versions; older ones are upgraded by the first writer.
+// checkVersion refuses databases of other programs and of other versions.
 func (f file) checkVersion(db *sql.DB) error {
 	var app, version int
 	if err := db.QueryRow("PRAGMA application_id").Scan(&app); err != nil {
@@ -77,10 +77,10 @@ func (f file) checkVersion(db *sql.DB) error {
 	switch {
 	case app != applicationID:
 		return f.damaged(nil, "it is a database, but not one of kbisect's (application id %#x)", uint32(app))
-	case version > schemaVersion:
-		return &versionError{Path: f.path, Found: version, Known: schemaVersion}
 	case version < 1:
 		return f.damaged(nil, "invalid schema version %d", version)
+	case version != schemaVersion:
+		return &versionError{Path: f.path, Found: version, Known: schemaVersion}
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func dsn(path, mode string, pragmas ...string) string {
 	return u.String()
 }
 
-// openWriter opens the checked file for writing and brings its schema up to date.
+// openWriter opens the checked file for writing.
 func openWriter(f file) (*sql.DB, error) {
 	// Checkpointing after each transaction keeps the log at one transaction: what a
 	// damaged or forgotten log can take away is the last record, as in a crash. Each checkpoint
@@ -35,7 +35,7 @@ func openWriter(f file) (*sql.DB, error) {
 	}
 	db.SetMaxOpenConns(1)
 	// The write transaction finds out now, not after the first launch, that the file cannot be written.
-	err = upgrade(db)
+	_, err = db.Exec("BEGIN IMMEDIATE; ROLLBACK")
 	if err == nil {
 		err = f.probe()
 	}

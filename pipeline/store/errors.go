@@ -32,16 +32,16 @@ func (e *damagedError) Error() string {
 // Unwrap returns the cause.
 func (e *damagedError) Unwrap() error { return e.Err }
 
-// A versionError reports a store that a newer kbisect wrote.
+// A versionError reports a store that a kbisect with other tables wrote.
 type versionError struct {
 	Path  string // the database file
 	Found int    // the schema version of the file
-	Known int    // the newest schema version known here
+	Known int    // the schema version known here
 }
 
 // Error names the file, both versions and what to do.
 func (e *versionError) Error() string {
-	return fmt.Sprintf("the store %s has schema version %d, this kbisect reads versions up to %d\nhint: upgrade kbisect, "+
+	return fmt.Sprintf("the store %s has schema version %d, this kbisect reads version %d\nhint: use the kbisect that wrote it, "+
 		"or move the file away (mv %q* elsewhere) to start a new store", e.Path, e.Found, e.Known, e.Path)
 }
 

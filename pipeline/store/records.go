@@ -19,7 +19,7 @@ type Launch struct {
 	Wall         time.Duration
 	Outcome      []byte // JSON
 
-	samples int // a column that only schema version 1 filled, and that the checksum covers
+	samples int // a column without use, which the checksum covers; always 0
 }
 
 var launches = table[Launch]{

@@ -32,7 +32,7 @@ CREATE TABLE launches (
   phase      TEXT NOT NULL,     -- where it ended
   started    TEXT NOT NULL,
   wall_s     REAL NOT NULL,
-  samples    INTEGER NOT NULL,  -- rows in samples, as schema version 1 had them; now 0
+  samples    INTEGER NOT NULL,  -- without use, always 0
   outcome    TEXT,              -- JSON
   checksum   INTEGER NOT NULL,
   PRIMARY KEY (session, seq)
@@ -66,3 +66,15 @@ CREATE TABLE goods (
 CREATE VIEW candidates AS
   SELECT session, commit_id, candidate, class, phase, count(*) AS launches, sum(wall_s) AS wall_s
   FROM launches GROUP BY session, commit_id, candidate, class, phase;
+
+-- Every number with the launch that it came from.
+CREATE VIEW timings AS
+  WITH l AS (SELECT *, CASE WHEN json_valid(outcome) THEN outcome END AS document FROM launches)
+  SELECT l.session, l.seq, l.commit_id, l.candidate, l.purpose, l.ordinal, l.class, l.phase, l.started, l.wall_s,
+         json_extract(s.value, '$.metric') AS metric, coalesce(json_extract(s.value, '$.case'), '') AS case_name,
+         CAST(v.value AS REAL) AS value, json_extract(s.value, '$.unit') AS unit
+  FROM l, json_each(l.document, '$.series') s, json_each(s.value, '$.values') v
+  UNION ALL
+  SELECT l.session, l.seq, l.commit_id, l.candidate, l.purpose, l.ordinal, l.class, l.phase, l.started, l.wall_s,
+         'phase.' || json_extract(p.value, '$.name'), '', CAST(json_extract(p.value, '$.seconds') AS REAL), 's'
+  FROM l, json_each(l.document, '$.phases') p;

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -213,64 +212,6 @@ func timings(s *Store) (lines []string, err error) {
 		lines = append(lines, fmt.Sprint(seq, " ", metric, " ", name, " ", value, " ", unit))
 	}
 	return lines, rows.Err()
-}
-
-// TestVersion1 reads and continues a store that an older kbisect wrote.
-func TestVersion1(t *testing.T) {
-	dump, err := os.ReadFile("testdata/version1.sql")
-	must(t, err)
-	dir := t.TempDir()
-	db, err := sql.Open("sqlite", filepath.Join(dir, fileName))
-	must(t, err)
-	db.SetMaxOpenConns(1) // the dump has a transaction
-	_, err = db.Exec(string(dump))
-	must(t, errors.Join(err, db.Close()))
-	const id = "20261121-074512-3f9a"
-	session := Session{ID: id, Created: day, Updated: day.Add(3e12), Status: Found, Args: []string{"kbisect", "run", "--good", "a b"}, Config: []byte(`{"effect":"3%"}`),
-		Good: "1111", Bad: "9999", Axis: "history", Seed: -7, Version: "v0.1", Finding: []byte(`{"f":2}`), Summary: "s", Elapsed: 3e12}
-	first := Launch{Session: id, Seq: 1, Candidate: "key1", Commit: "1111", Purpose: "end-good", Ordinal: 1, Class: "ok", Phase: "measure", Started: day.Add(1e9), Wall: 1234567891,
-		Outcome: []byte(`{"class":"ok","phases":[{"name":"warmup","seconds":0.25}],"series":[{"metric":"time","case":"m=512","unit":"us","values":[1.5,2]},{"metric":"bytes","unit":"B","values":[3]}],"wall_s":1.234567891}`), samples: 4}
-	second := Launch{Session: id, Seq: 2, Candidate: "key9", Commit: "9999", Purpose: "end-bad", Ordinal: 1, Class: "timeout", Phase: "teardown", Started: day.Add(2e9), Wall: 5e9}
-	judged := Step{Session: id, Seq: 1, Commit: "1111", Candidate: "1111", Call: "good", Probability: 0.875, Why: "it's fine", Verdict: []byte(`{"call":"good"}`)}
-	numbers := []string{"1 bytes  3 B", "1 phase.warmup  0.25 s", "1 time m=512 1.5 us", "1 time m=512 2 us"}
-	version := 1
-	for _, mode := range []Mode{ReadOnly, ReadWrite, ReadWrite, ReadOnly} {
-		s := open(t, dir, mode)
-		if mode == ReadWrite {
-			version = 2
-		}
-		var found int
-		must(t, s.db.QueryRow("PRAGMA user_version").Scan(&found))
-		if found != version {
-			t.Errorf("schema version %d, want %d", found, version)
-		}
-		if x, err := s.Session("last"); err != nil || !reflect.DeepEqual(x, session) {
-			t.Errorf("session %+v, %v", x, err)
-		}
-		if list, err := s.Launches(id); err != nil || !reflect.DeepEqual(list, []Launch{first, second}) {
-			t.Errorf("launches %+v, %v", list, err)
-		}
-		steps, err := s.Steps(id)
-		if err != nil || len(steps) != 2 || !reflect.DeepEqual(steps[0], judged) || !steps[1].Inferred || !math.IsNaN(steps[1].Probability) {
-			t.Errorf("steps %+v, %v", steps, err)
-		}
-		if list, err := s.Goods(); err != nil || !reflect.DeepEqual(list, []Good{{Commit: "1111", When: day, Session: id, Detail: "fine"}}) {
-			t.Errorf("goods %+v, %v", list, err)
-		}
-		if lines, err := timings(s); err != nil || !slices.Equal(lines, numbers) {
-			t.Errorf("timings %q, %v", lines, err)
-		}
-		must(t, s.Close())
-	}
-	s := open(t, dir, ReadWrite)
-	third := launch(id, 3)
-	must(t, s.AddLaunch(third))
-	if list, err := s.Launches(id); err != nil || !reflect.DeepEqual(list, []Launch{first, second, third}) {
-		t.Errorf("launches %+v, %v", list, err)
-	}
-	if lines, err := timings(s); err != nil || len(lines) != len(numbers)+3 {
-		t.Errorf("timings %q, %v", lines, err)
-	}
 }
 
 func TestNewID(t *testing.T) {
