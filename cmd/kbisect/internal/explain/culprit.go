@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -35,15 +34,7 @@ func Culprit(ctx context.Context, j *session.Session, parent, culprit string, ab
 	if err := x.look(ctx); err != nil {
 		return nil, err
 	}
-	doc := x.explanation()
-	doc.Session = j.Record.ID
-	for i, to := range []*report.Candidate{&doc.A, &doc.B} {
-		var s compare.Side
-		for _, o := range x.sides[i].outcomes {
-			s.Note(o)
-		}
-		*to = session.Side(j, wording.Short(x.sides[i].candidate.Commit), x.sides[i].candidate.Commit, s)
-	}
+	doc := x.document(wording.Short(parent), wording.Short(culprit))
 	return &doc, nil
 }
 

@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,11 @@ func explain(ctx context.Context, t *session.Session, q *policy.Request, pair se
 	if userErr != nil {
 		return userErr
 	}
-	doc := x.document(pair.Words[:], result, err)
+	doc := x.document(pair.Words[0], pair.Words[1])
+	doc.Result = cmp.Or(result, doc.Result)
+	doc.Error = report.ErrorText(err)
+	doc.Totals, doc.Devices = t.Totals(), append([]string{}, t.Devices.Names()...)
+	doc.Warnings = append([]string{}, t.Warnings()...)
 	return t.Conclude(session.Conclusion{Result: doc.Result, Summary: doc.Summary, Code: explainCode(doc), Cause: err, Document: &doc})
 }
 
@@ -110,22 +115,19 @@ func (x *explainer) launch(ctx context.Context, n int) error {
 	return nil
 }
 
-// document is the whole report: the explanation, both sides and the session. result, if not "", overrides its own.
-func (x *explainer) document(words []string, result string, err error) report.Explanation {
+// document is the explanation with both sides, by the words for them.
+func (x *explainer) document(a, b string) report.Explanation {
 	doc := x.explanation()
 	doc.Session = x.session.Record.ID
-	for k, to := range []*report.Candidate{&doc.A, &doc.B} {
-		var s compare.Side
-		for _, o := range x.sides[k].outcomes {
-			s.Note(o)
-		}
-		*to = session.Side(x.session, words[k], x.sides[k].candidate.Commit, s)
-	}
-	if result != "" {
-		doc.Result = result
-	}
-	doc.Error = report.ErrorText(err)
-	doc.Totals, doc.Devices = x.session.Totals(), append([]string{}, x.session.Devices.Names()...)
-	doc.Warnings = append([]string{}, x.session.Warnings()...)
+	doc.A, doc.B = x.side(0, a), x.side(1, b)
 	return doc
+}
+
+// side is A or B as the session saw it.
+func (x *explainer) side(k int, word string) report.Candidate {
+	var s compare.Side
+	for _, o := range x.sides[k].outcomes {
+		s.Note(o)
+	}
+	return session.Side(x.session, word, x.sides[k].candidate.Commit, s)
 }

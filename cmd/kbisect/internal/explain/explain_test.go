@@ -65,7 +65,7 @@ func TestPairKernels(t *testing.T) {
 	}
 	both := 0
 	for _, p := range pairs {
-		if p.a != nil && p.b != nil {
+		if p.a != nowhere && p.b != nowhere {
 			both++
 		}
 	}
@@ -127,7 +127,7 @@ func TestFiguresOfOneSource(t *testing.T) {
 	if r := (kernelPair{a: seen, b: built}).sameSource("static shared memory", "B", figures.SortShared, (*kernelView).staticShared); r.A != r.B {
 		t.Errorf("shared memory %v and %v", r.A, r.B)
 	}
-	if r := (kernelPair{a: seen}).sameSource("registers per thread", "", figures.SortRegisters, (*kernelView).registers); float64(r.A) != 16 || !math.IsNaN(float64(r.B)) {
+	if r := (kernelPair{a: seen, b: nowhere}).sameSource("registers per thread", "", figures.SortRegisters, (*kernelView).registers); float64(r.A) != 16 || !math.IsNaN(float64(r.B)) {
 		t.Errorf("a kernel that is gone has %v and %v registers", r.A, r.B)
 	}
 }
@@ -159,8 +159,8 @@ func TestInstructionRows(t *testing.T) {
 	}{
 		"changed": {kernelPair{a: before, b: after}, 16, 29, "+9 LDS, -3 LDG, +3 STS, +2 BAR, +1 EXIT, +1 IADD3"},
 		"same":    {kernelPair{a: before, b: before}, 16, 16, ""},
-		"new":     {kernelPair{b: after}, math.NaN(), 29, ""},
-		"gone":    {kernelPair{a: before, b: &kernelView{}}, 16, math.NaN(), ""},
+		"new":     {kernelPair{a: nowhere, b: after}, math.NaN(), 29, ""},
+		"gone":    {kernelPair{a: before, b: nowhere}, 16, math.NaN(), ""},
 	} {
 		rows := x.pair.instructionRows()
 		if len(rows) < 3 || !sameNumber(float64(rows[0].A), x.a) || !sameNumber(float64(rows[0].B), x.b) || moved(rows) != x.moved {
@@ -176,7 +176,7 @@ func TestInstructionRows(t *testing.T) {
 			t.Errorf("%s: the families hold %v of %v instructions", name, sum, x.b)
 		}
 	}
-	if rows := (kernelPair{a: &kernelView{}}).instructionRows(); rows != nil {
+	if rows := (kernelPair{a: nowhere, b: nowhere}).instructionRows(); rows != nil {
 		t.Errorf("without machine code: %+v", rows)
 	}
 }
@@ -203,7 +203,7 @@ func TestStallRows(t *testing.T) {
 	if want := []string{"stalled: barrier", "stalled: long scoreboard", "stalled: wait"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if rows := (kernelPair{a: &kernelView{}}).stallRows(); len(rows) > 0 {
+	if rows := (kernelPair{a: nowhere, b: nowhere}).stallRows(); len(rows) > 0 {
 		t.Errorf("%+v", rows)
 	}
 }

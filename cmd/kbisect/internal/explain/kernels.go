@@ -21,12 +21,15 @@ type kernelView struct {
 	device string          // compute capability
 }
 
-// kernelPair is a kernel of A and the same kernel of B; one of them may be nil.
+// kernelPair is a kernel of A and the same kernel of B; one of them may be [nowhere].
 type kernelPair struct {
 	name string
 	a, b *kernelView
 	time float64 // share of the time on the device, NaN if nothing is known
 }
+
+// nowhere is what is known about a kernel that a side does not have.
+var nowhere = &kernelView{}
 
 // views joins, by name, what the compiler, the tools and the profilers say about the kernels of one side.
 func (s *examined) views(device string) []*kernelView {
@@ -171,7 +174,7 @@ func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) 
 		other := alone(restB, base)
 		if other == nil || alone(restA, base) == nil {
 			gone = append(gone, v.name)
-			pairs = append(pairs, kernelPair{name: v.name, a: v})
+			pairs = append(pairs, kernelPair{name: v.name, a: v, b: nowhere})
 			continue
 		}
 		pairs = append(pairs, kernelPair{name: base, a: v, b: other})
@@ -179,7 +182,7 @@ func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) 
 	}
 	for _, v := range restB {
 		added = append(added, v.name)
-		pairs = append(pairs, kernelPair{name: v.name, b: v})
+		pairs = append(pairs, kernelPair{name: v.name, a: nowhere, b: v})
 	}
 	shares(pairs)
 	return pairs, gone, added
@@ -206,8 +209,8 @@ func shares(pairs []kernelPair) {
 		if c := cmp.Compare(zeroNaN(y.time), zeroNaN(x.time)); c != 0 {
 			return c
 		}
-		switch both := x.a != nil && x.b != nil; {
-		case both == (y.a != nil && y.b != nil):
+		switch both := x.a != nowhere && x.b != nowhere; {
+		case both == (y.a != nowhere && y.b != nowhere):
 			return 0
 		case both:
 			return -1
@@ -227,9 +230,6 @@ func zeroNaN(v float64) float64 {
 // seconds is the device time of a kernel: of all its launches where a trace has them, else of one launch per grid and
 // block as ncu saw it.
 func (v *kernelView) seconds() (sum float64) {
-	if v == nil {
-		return 0
-	}
 	for _, l := range v.trace {
 		sum += l.Seconds()
 	}
@@ -242,21 +242,7 @@ func (v *kernelView) seconds() (sum float64) {
 }
 
 // metric is a metric of ncu, for the grid and block that took most time; NaN if unknown.
-func (v *kernelView) metric(name string) float64 { return metricOf(name, v.ncuLaunches()) }
-
-func (v *kernelView) ncuLaunches() []cuda.Launched {
-	if v == nil {
-		return nil
-	}
-	return v.ncu
-}
-
-func (v *kernelView) traceLaunches() []cuda.Launched {
-	if v == nil {
-		return nil
-	}
-	return v.trace
-}
+func (v *kernelView) metric(name string) float64 { return metricOf(name, v.ncu) }
 
 func metricOf(name string, launched []cuda.Launched) float64 {
 	if len(launched) > 0 {
@@ -279,7 +265,7 @@ func figure(values ...float64) float64 {
 
 // static is a figure that the compiler reported, NaN if unknown.
 func (v *kernelView) static(of func(*cuda.Usage) int) float64 {
-	if v == nil || v.usage == nil {
+	if v.usage == nil {
 		return math.NaN()
 	}
 	return float64(of(v.usage))
@@ -287,7 +273,7 @@ func (v *kernelView) static(of func(*cuda.Usage) int) float64 {
 
 // registers are the registers of a thread: by ncu, by the compiler and by a trace, NaN for each that is unknown.
 func (v *kernelView) registers() []float64 {
-	return []float64{v.metric(cuda.MetricRegisters), v.static(func(u *cuda.Usage) int { return u.Registers }), metricOf(cuda.MetricRegisters, v.traceLaunches())}
+	return []float64{v.metric(cuda.MetricRegisters), v.static(func(u *cuda.Usage) int { return u.Registers }), metricOf(cuda.MetricRegisters, v.trace)}
 }
 
 // staticShared is the static shared memory in bytes, by ncu and by the compiler.
@@ -297,13 +283,13 @@ func (v *kernelView) staticShared() []float64 {
 
 // dynamicShared is the dynamic shared memory in bytes: by ncu, else what a trace has beyond the static.
 func (v *kernelView) dynamicShared() float64 {
-	beyond := metricOf(cuda.MetricShared, v.traceLaunches()) - figure(v.staticShared()...)
+	beyond := metricOf(cuda.MetricShared, v.trace) - figure(v.staticShared()...)
 	return figure(v.metric(cuda.MetricDynamic), max(0, beyond))
 }
 
 // spilt is a figure about spills. Without a report of the compiler a 0 would be a guess, so it is NaN.
 func (v *kernelView) spilt(of func(*cuda.Usage) int) float64 {
-	if v == nil || !v.spills {
+	if !v.spills {
 		return math.NaN()
 	}
 	return v.static(of)
@@ -311,8 +297,8 @@ func (v *kernelView) spilt(of func(*cuda.Usage) int) float64 {
 
 // launchedLike are the launches that show grid and block: of a trace, which has all of them, else of ncu.
 func (v *kernelView) launchedLike() []cuda.Launched {
-	if v == nil || len(v.trace) > 0 {
-		return v.traceLaunches()
+	if len(v.trace) > 0 {
+		return v.trace
 	}
 	return v.ncu
 }
@@ -323,8 +309,8 @@ func (v *kernelView) occupancy() (share float64, limit string) {
 	if len(l) == 0 {
 		return math.NaN(), ""
 	}
-	if n := v.ncuLaunches(); len(n) > 0 {
-		if o, ok := cuda.OccupancyOf(n[0]); ok {
+	if len(v.ncu) > 0 {
+		if o, ok := cuda.OccupancyOf(v.ncu[0]); ok {
 			return 100 * o.Share, o.Limit
 		}
 	}

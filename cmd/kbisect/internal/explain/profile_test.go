@@ -132,7 +132,7 @@ func profiled(t *testing.T, e session.Env, mode string) (doc report.Explanation,
 		t.Fatal(err)
 	}
 	made, _ := os.ReadFile(log) // none where ncu was not called
-	return x.document(revisions, "", nil), string(made)
+	return x.document(revisions[0], revisions[1]), string(made)
 }
 
 // A side that was not profiled says why, and says it of the commit: a search has no side A.

@@ -282,7 +282,7 @@ func (p kernelPair) launchRows() (rows []figures.Row) {
 	}
 	traced := func(of func([]cuda.Launched) float64) func(*kernelView) float64 {
 		return func(v *kernelView) float64 {
-			if len(v.traceLaunches()) == 0 {
+			if len(v.trace) == 0 {
 				return math.NaN()
 			}
 			return of(v.trace)
@@ -333,7 +333,7 @@ const opcodesShown = 6
 
 func (p kernelPair) instructionRows() []figures.Row {
 	code := func(v *kernelView) cuda.Function {
-		if v == nil || v.code == nil {
+		if v.code == nil {
 			return cuda.Function{}
 		}
 		return *v.code
@@ -413,8 +413,8 @@ func (p kernelPair) stallRows() (rows []figures.Row) {
 	whole := 0.0
 	for _, v := range []*kernelView{p.a, p.b} {
 		sum := 0.0
-		if l := v.ncuLaunches(); len(l) > 0 {
-			for name, m := range l[0].Metrics {
+		if len(v.ncu) > 0 {
+			for name, m := range v.ncu[0].Metrics {
 				if reason, ok := strings.CutPrefix(name, before); ok {
 					names, sum = append(names, strings.TrimSuffix(reason, after)), sum+m.Value
 				}

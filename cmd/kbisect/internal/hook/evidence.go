@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,25 +168,8 @@ func (s pastSession) summary() string {
 	if s.Axis == baseline.Kind {
 		return fmt.Sprintf("a baseline is recorded (kbisect baseline show %s)", s.ID)
 	}
-	return fmt.Sprintf("%s (kbisect show %s)", strings.TrimSuffix(cmp.Or(s.gateReason(), s.Summary), "."), s.ID)
-}
-
-// gateReason is what a gate's pass or regression rests on, "" for other sessions. Its whole sentence would repeat
-// the word with which the hook answers.
-func (s pastSession) gateReason() string {
-	if s.Status != report.GatePass && s.Status != report.GateRegression {
-		return ""
-	}
-	doc, err := report.Read(s.Finding, s.ID)
-	g, ok := doc.(*report.Gate)
-	if err != nil || !ok {
-		return ""
-	}
-	failure := ""
-	if f := g.Failure; f != nil {
-		failure = "HEAD fails: " + bisect.Outcome{Class: f.Class, Phase: report.Text(f.Phase), Why: f.Why}.Describe()
-	}
-	return g.Reason(failure)
+	why := strings.TrimPrefix(strings.TrimPrefix(s.Summary, "Pass: "), "Regression: ") // the hook answers with these words
+	return fmt.Sprintf("%s (kbisect show %s)", strings.TrimSuffix(why, "."), s.ID)
 }
 
 // here reports whether a session measured commits as they are, on the devices of this machine. Times of one

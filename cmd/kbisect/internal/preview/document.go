@@ -45,8 +45,7 @@ type Document struct {
 	Matter     int                    `json:"matter"`   // of these, that change an input
 	Cost       *Outlook               `json:"cost"`     // of a search; null where there is nothing to search for
 	GPUHour    float64                `json:"gpu_hour"`
-	CPU        report.Number          `json:"cpu_noise"` // that of the processor time of the same launches
-	Printed    string                 `json:"printed"`   // a line of the output with a time or a rate, where no metric was read
+	Printed    string                 `json:"printed"` // a line of the output with a time or a rate, where no metric was read
 	Devices    []string               `json:"devices"`
 	Warnings   []string               `json:"warnings"`
 	Error      *string                `json:"error"`
@@ -113,7 +112,6 @@ func (d *Document) conclude(call report.Call) {
 	case d.Result == Ready && passes:
 		d.Verdict = fmt.Sprintf("Ready: %s is worse at %s than at %s by %s.", d.Metric, bad.Revision, d.Ends[0].Revision, words.Percent(d.Step))
 		next("the search", ends()...)
-		d.quieter(next)
 	case d.Result == Ready:
 		d.Verdict = fmt.Sprintf("Ready: %s passes, %s fails: %s.", d.Ends[0].Revision, bad.Revision, bad.Why)
 		next("the search", ends()...)
@@ -135,15 +133,6 @@ func (d *Document) conclude(call report.Call) {
 		d.Verdict = fmt.Sprintf("No difference stands out: %s changes by %s, and varies by %s from launch to launch.", d.Metric, words.Change(1+float64(d.Change)), words.Percent(float64(d.Noise)))
 		d.Hint = "more launches decide:"
 		next("up to 120 pairs of launches", "compare", d.Ends[0].Revision, bad.Revision)
-		d.quieter(next)
-	}
-}
-
-// quieter names the processor time where it varies much less than the metric.
-func (d *Document) quieter(next func(why string, args ...string)) {
-	const less = 0.5
-	if d.CPU < less*d.Noise && d.Metric != "cpu" && len(d.Devices) == 0 {
-		next(fmt.Sprintf("the processor time varies by %s only", words.Percent(float64(d.CPU))), "try", "--good", d.Ends[0].Revision, "--bad", d.Ends[1].Revision, "--metric", "cpu")
 	}
 }
 

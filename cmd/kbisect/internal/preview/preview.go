@@ -187,7 +187,7 @@ func (x *preview) document(ctx context.Context, result string) (*Document, error
 		Ends: []End{}, Phases: []Phase{}, Metrics: []report.MetricSummary{}, Cases: []Case{}, Finds: []Outlook{}, Commits: x.commits, Matter: x.matter,
 		GPUHour: t.Policy.GPUHour, Devices: append([]string{}, t.Devices.Names()...),
 	}
-	d.Result, d.Noise, d.Change, d.CPU = result, bisect.Unknown(), bisect.Unknown(), bisect.Unknown()
+	d.Result, d.Noise, d.Change = result, bisect.Unknown(), bisect.Unknown()
 	for side, of := range x.ended {
 		e := End{Revision: x.names[side], Commit: x.candidates[side].Commit, Launches: len(of)}
 		for _, o := range of {
@@ -271,7 +271,6 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 	d.Metric, d.Better = ms[0].Name, string(ms[0].Better())
 	levels := x.levels(ms[0], "")
 	d.Noise, d.Change = scatter(levels)
-	d.CPU, _ = scatter(x.cpu())
 	for _, one := range n {
 		at := x.levels(ms[0], one.One)
 		noise, change := scatter(at)
@@ -305,20 +304,6 @@ func (x *preview) levels(m metric.Metric, one string) (out [][]float64) {
 				if m.Higher {
 					y[len(y)-1] *= -1
 				}
-			}
-		}
-		out = append(out, y)
-	}
-	return out
-}
-
-// cpu are the logarithms of the processor times by end.
-func (x *preview) cpu() (out [][]float64) {
-	for _, of := range x.ended {
-		var y []float64
-		for _, o := range of {
-			if o.CPU > 0 {
-				y = append(y, math.Log(o.CPU))
 			}
 		}
 		out = append(out, y)
