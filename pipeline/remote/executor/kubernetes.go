@@ -126,7 +126,7 @@ func (x *kubernetes) open() (*cluster, error) {
 	if c.namespace, _, err = loaded.Namespace(); err != nil {
 		return nil, &RefusedError{"[executor] kubernetes: " + err.Error()}
 	}
-	config.QPS, config.Burst, config.WarningHandler, config.UserAgent = 50, 100, rest.NoWarnings{}, "kbisect"
+	config.QPS, config.WarningHandler, config.UserAgent = -1, rest.NoWarnings{}, "kbisect" // the server knows best what is too much
 	client, err := rest.HTTPClientFor(config)
 	if err == nil {
 		c.objects, err = dynamic.NewForConfigAndClient(config, client)
