@@ -69,7 +69,7 @@ func (p place) enter(r bisect.Request) {
 			continue
 		}
 		n++
-		if i != p.slot && (x.ID() == r.ID() || x.Timing || r.Timing) {
+		if i != p.slot && (x.ID() == r.ID() || (x.Timing || r.Timing) && r.On == 0) {
 			p.t.Errorf("beside each other: %+v and %+v", *x, r)
 		}
 	}
@@ -143,6 +143,49 @@ func TestSlotsAhead(t *testing.T) {
 		}
 		if n, took := s.Lost(); n != 1 || took != 10*time.Second {
 			t.Errorf("lost %d trials, %v", n, took)
+		}
+	})
+}
+
+// Trials of a batch begin at once, each on its device; two on one device follow each other. What slots learn of others they
+// learn before they begin.
+func TestSlotsOfDevices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y, s := newYard(t, 2)
+		s.Alone = func(bisect.Request) bool { return false }
+		on := func(device int, name string, seconds float64) bisect.Request {
+			r := lasting(name, seconds)
+			r.On, r.Timing = device, true
+			return r
+		}
+		var order []string
+		s.Begin = func(slot int) { order = append(order, fmt.Sprint("begin ", slot)) }
+		s.Made = func(slot int, r bisect.Request, _ bisect.Outcome) {
+			order = append(order, fmt.Sprint(r.Candidate.Commit, " in ", slot))
+		}
+		a, b, c, d := on(1, "a", 5), on(1, "b", 5), on(2, "c", 5), on(2, "d", 5)
+		s.Next = y.foretold(a, b, c, d)
+		began := time.Now()
+		for _, r := range []bisect.Request{a, b, c, d} {
+			if !slices.Contains(y.kept, r.Candidate.Commit) {
+				sample(t, s, r)
+				y.kept = append(y.kept, r.Candidate.Commit)
+			}
+		}
+		if took := time.Since(began); took > 11*time.Second || y.most != 2 || len(y.made) != 4 {
+			t.Errorf("%v, %d at a time, %v", took, y.most, y.made)
+		}
+		if order[0] != "begin 0" || order[1] != "begin 1" || !slices.Contains(order, "a in 0") || !slices.Contains(order, "d in 1") {
+			t.Errorf("%v", order)
+		}
+		s.Next = nil
+		s.Leave(1)
+		if slot, ok := s.free(lasting("e", 1)); slot != 0 || !ok {
+			t.Errorf("slot %d, %v", slot, ok)
+		}
+		sample(t, s, lasting("e", 1))
+		if _, ok := s.free(on(2, "f", 1)); ok {
+			t.Error("a slot that was left takes a trial")
 		}
 	})
 }

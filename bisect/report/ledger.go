@@ -94,7 +94,7 @@ func (l Ledger) Totals(spent []Spent, gpuHour float64) Totals {
 		if x.Outcome.CacheHit {
 			t.CacheHits++
 		}
-		t.Device += x.Outcome.Wall
+		t.Device += x.Outcome.Wall + x.Outcome.Paired
 	}
 	t.Candidates = len(seen)
 	maps.DeleteFunc(drilled, func(c bisect.Candidate, _ bool) bool { return seen[c] })

@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -18,6 +19,23 @@ func Devices(l *Ledger) (out []int) {
 	}
 	return out
 }
+
+// madeOn is the device that a trial was made on, whichever it was asked for on: a resumed search may find others.
+func madeOn(l *Ledger, t Trial) int {
+	if len(t.Devices) != 1 {
+		return t.On
+	}
+	if l.seen == nil {
+		l.seen = slices.Clone(l.Search.Devices)
+	}
+	if !slices.Contains(l.seen, t.Devices[0].UUID) {
+		l.seen = append(l.seen, t.Devices[0].UUID)
+	}
+	return slices.Index(l.seen, t.Devices[0].UUID) + 1
+}
+
+// IsApart reports a device that was set apart.
+func IsApart(l *Ledger, device int) bool { return l.apart[device] }
 
 // DeviceName is the name of a device for people.
 func DeviceName(l *Ledger, device int) string {

@@ -32,6 +32,7 @@ type Ledger struct {
 	count    map[launchKey]int
 	on       map[bisect.TrialID]int // the devices of announced launches
 	apart    map[int]bool           // devices
+	seen     []string               // devices by number, those of the search first
 	launched map[string]bool        // by commit
 	Launches int                    // asked for, the ends' among them
 	Patient  bool                   // no trial is stopped before its limit any more
@@ -121,6 +122,7 @@ func (l *Ledger) Sample(ctx context.Context, r bisect.Request) (Trial, error) {
 	}
 	o, err := l.Search.Sampler.Sample(ctx, r)
 	t := Trial{Request: r, Outcome: o}
+	t.On = madeOn(l, t)
 	if err == nil {
 		l.keep(t)
 	}

@@ -22,7 +22,7 @@ var manual embed.FS
 // topics lists the pages of the manual in the order in which a newcomer needs them.
 func topics() []string {
 	return []string{"start", "timeouts", "slowdowns", "flags", "ci", "push", "comparing", "why", "projects", "config", "metrics", "protocol",
-		"baselines", "trials", "clusters", "safety", "measured", "exit-codes"}
+		"baselines", "trials", "devices", "clusters", "safety", "measured", "exit-codes"}
 }
 
 // helpCommand is kbisect help COMMAND, for commands of any depth, and kbisect help TOPIC.

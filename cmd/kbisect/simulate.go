@@ -17,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/find"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -137,7 +138,12 @@ func writeScores(w io.Writer, s simulate.Spec, scores []simulate.Score) error {
 	if err := t.Flush(); err != nil || s.Devices == 1 {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nplayed on one of %d devices: launches whose times are compared follow each other on one device, so that more of them do not shorten a search; they can serve other searches\n", s.Devices)
+	for _, x := range scores {
+		if _, err := fmt.Fprintf(w, "\n%s: %s at a time, %.0f s of wall time a search", x.Rule, words.Count(x.DevicesUsed, "device"), x.WallSeconds); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w)
 	return err
 }
 

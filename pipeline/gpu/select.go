@@ -64,13 +64,7 @@ func Several(spec string, among []string) (ids []string, n int, err error) {
 			return nil, 0, err
 		}
 	default:
-		for _, d := range rep.Devices {
-			if d.MIG {
-				ids = append(ids, d.Slices...)
-			} else if d.UUID != "" {
-				ids = append(ids, d.UUID)
-			}
-		}
+		ids = everyDevice(rep)
 	}
 	switch {
 	case spec == "all" && len(ids) > 0:
@@ -79,6 +73,18 @@ func Several(spec string, among []string) (ids []string, n int, err error) {
 		return nil, 0, fmt.Errorf("%s devices are wanted, and there are %d%s", spec, len(ids), noted(ids))
 	}
 	return ids, n, nil
+}
+
+// everyDevice is what programs can use as a device of their own: a device, or the slices that it is cut into.
+func everyDevice(rep Report) (ids []string) {
+	for _, d := range rep.Devices {
+		if d.MIG {
+			ids = append(ids, d.Slices...)
+		} else if d.UUID != "" {
+			ids = append(ids, d.UUID)
+		}
+	}
+	return ids
 }
 
 // noted lists devices behind a text.

@@ -110,3 +110,9 @@ func TestSelectHidden(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryDevice(t *testing.T) {
+	if got := everyDevice(rack); !slices.Equal(got, strings.Fields("GPU-00aa GPU-00ab MIG-1 MIG-22 MIG-2")) {
+		t.Error(got)
+	}
+}

@@ -2,6 +2,7 @@ package levels_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -31,5 +32,36 @@ func TestFewLaunchesTellTheStep(t *testing.T) {
 		if d, sd := m.Step(); math.Abs(d-0.26) > sd || sd > most {
 			t.Errorf("%d launches of each end: step %v, sd %v, want at most %v", pair+1, d, sd, most)
 		}
+	}
+}
+
+// Devices of unequal speed show the step as one device does: how much faster one of them is makes no difference.
+func TestDevicesHaveLevelsOfTheirOwn(t *testing.T) {
+	commits := []bisect.Commit{{ID: "a"}, {ID: "b", InRange: []int{0}}, {ID: "c", InRange: []int{1}}}
+	told := func(apart [3]float64) (step, sd, weight, profile float64) {
+		m, noise := levels.New(commits, []float64{1, 1, 1}), rand.New(rand.NewPCG(1, 2))
+		var made []belief.Launch
+		for n := range 12 {
+			for k, i := range []int{belief.GoodEnd, 2, 1, 0} {
+				l := belief.Launch{Index: i, At: float64(40*n + 10*k), Device: (n + k) % 3}
+				l.Y = 0.004*noise.NormFloat64() + apart[l.Device]
+				if i >= 1 {
+					l.Y += 0.03
+				}
+				m.Add(l)
+				made = append(made, l)
+			}
+		}
+		step, sd = m.Step()
+		profile, _ = levels.FitProfile([]int{belief.GoodEnd, 2}, made).Diff(0, 1)
+		return step, sd, m.Weights()[1], profile
+	}
+	step, sd, weight, profile := told([3]float64{})
+	if math.Abs(step-0.03) > 2*sd || weight < 0.99 || math.Abs(profile-0.03) > 0.005 {
+		t.Errorf("step %v ± %v, %v, profile %v", step, sd, weight, profile)
+	}
+	other, sd2, weight2, profile2 := told([3]float64{0, 0.3, -0.2})
+	if math.Abs(other-step) > 1e-3 || math.Abs(sd2/sd-1) > 0.1 || weight2 < 0.99 || math.Abs(profile2-profile) > 1e-3 {
+		t.Errorf("step %v ± %v, %v, profile %v; on equal devices %v ± %v, %v", other, sd2, weight2, profile2, step, sd, profile)
 	}
 }

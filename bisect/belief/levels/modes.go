@@ -59,17 +59,24 @@ func (s sight) starts(one, last Noise) []Noise {
 	}
 	g := s.run(one).merged()
 	flat := make([]float64, len(s.launches))
+	by := map[int][]float64{} // of devices
 	for i, l := range s.launches {
 		flat[i] = l.Y
 		if s.bad[i] {
 			flat[i] -= g.step
 		}
+		by[l.Device] = append(by[l.Device], flat[i])
+	}
+	if len(by) > 1 {
+		for i, l := range s.launches {
+			flat[i] -= mean(by[l.Device])
+		}
 	}
 	out = append(out, splitModes(flat, one, g.step)...)
 	var good []float64
-	for i, l := range s.launches {
+	for i := range s.launches {
 		if !s.bad[i] {
-			good = append(good, l.Y)
+			good = append(good, flat[i])
 		}
 	}
 	return append(out, splitModes(good, one, g.step)...)

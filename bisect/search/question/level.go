@@ -294,7 +294,7 @@ func (q *Level) With(c metric.Channel) *Level {
 func (q *Level) Ledger(r *search.Run, made []metric.Parts) (out []belief.Launch) {
 	for n, t := range r.Ledger.Made {
 		i, known := r.Span.Index[t.Candidate.Commit]
-		if !known || t.Void && t.On > 0 && !slices.Contains(search.Devices(r.Ledger), t.On) {
+		if !known || search.IsApart(r.Ledger, t.On) {
 			continue
 		}
 		if made != nil {

@@ -39,7 +39,7 @@ func (s *Search) Input(f bisect.Finding) report.Input {
 	in := report.Input{
 		Session: t.Record.ID, Finding: f, Ledger: t.LedgerFor(s.good, s.seen(), append(named, s.good, t.Policy.Bad)...),
 		GPUHour:  t.Policy.GPUHour,
-		Warnings: append(t.Warnings(), unchangedCode(t.Launches, f.Culprits)...), Devices: t.Devices.Names(), Unwatched: t.Devices.Unwatched(),
+		Warnings: append(t.Warnings(), append(unchangedCode(t.Launches, f.Culprits), idle(t)...)...), Devices: t.Devices.Names(), Unwatched: t.Devices.Unwatched(),
 		Explain: s.table, Axis: t.Policy.Axis, Hunks: s.hunks, UnreadHunks: s.unread, Switch: s.switched,
 	}
 	for _, id := range culprits {
@@ -135,4 +135,18 @@ func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
 		t := got.Table(title, "parent", "culprit")
 		s.table = &t
 	}
+}
+
+// idle says that the devices which a search was spread over had too little to do for more of them to shorten it.
+func idle(t *session.Session) []string {
+	const enough = 0.6
+	n, busy := len(t.Devices.Names()), 0.0
+	for _, l := range report.Made(t.Launches) {
+		busy += l.Outcome.Wall + l.Outcome.Paired
+	}
+	busy /= time.Since(t.Began).Seconds()
+	if t.Policy.Spread == "" || n < 2 || t.Record.Elapsed > 0 || busy > enough*float64(n) {
+		return nil
+	}
+	return []string{fmt.Sprintf("of %d devices %.1f were busy on average: more would not shorten this search", n, busy)}
 }

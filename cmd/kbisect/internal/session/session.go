@@ -260,6 +260,14 @@ func (s *Session) open(ctx context.Context) error {
 	return s.remember()
 }
 
+// waited is how long the session waited for devices, which the budget is not charged with.
+func waited(s *Session) time.Duration {
+	if s.Devices == nil {
+		return 0
+	}
+	return s.Devices.waited
+}
+
 // Spent reports that the budget of the session is used up, or the time of what follows a search.
 func (s *Session) Spent() bool {
 	if s.Late != nil && s.Late() || s.Slots != nil && s.Slots.Spent() {
@@ -286,7 +294,7 @@ func (s *Session) Fail(err error) error {
 		status = store.Infra
 	}
 	keep := s.Store.UpdateSession(s.Record.ID, func(kept *store.Session) {
-		kept.Status, kept.Summary, kept.Elapsed = status, wording.Headline(err.Error()), s.Record.Elapsed+time.Since(s.Began)
+		kept.Status, kept.Summary, kept.Elapsed = status, wording.Headline(err.Error()), s.Record.Elapsed+time.Since(s.Began)-waited(s)
 	})
 	if Mistake(err) {
 		err = exit.Usage(hintRevision(s, err))
@@ -367,7 +375,7 @@ func (s *Session) Conclude(c Conclusion) error {
 	err := report.WriteJSON(&data, c.Document)
 	if err == nil {
 		err = s.Store.UpdateSession(s.Record.ID, func(kept *store.Session) {
-			kept.Status, kept.Finding, kept.Summary, kept.Elapsed = c.Result, data.Bytes(), wording.Headline(c.Summary), s.Record.Elapsed+time.Since(s.Began)
+			kept.Status, kept.Finding, kept.Summary, kept.Elapsed = c.Result, data.Bytes(), wording.Headline(c.Summary), s.Record.Elapsed+time.Since(s.Began)-waited(s)
 		})
 	}
 	if showErr := c.Show(); showErr != nil {
