@@ -27,7 +27,6 @@ const FileName = "kbisect.toml"
 // zero value; [Config.WithDefaults] fills that in.
 type Config struct {
 	Path       string // the file, as it was named
-	Version    int    // 1
 	Kind       string // one of kinds
 	Paths      []string
 	Task       TaskConfig
@@ -35,8 +34,8 @@ type Config struct {
 	Run        RunConfig
 	Metrics    []Metric
 	Judge      judgeConfig
-	Device     deviceConfig
-	Cost       costConfig
+	GPUs       []string // [device] gpus: {"auto"}, {"none"}, or indices and UUIDs
+	GPUHour    float64  // [cost]: price of one device hour; 0: sessions are not priced
 	Executor   executor.Settings
 	Flags      []Flag
 	Hypotheses []Hypothesis
@@ -63,30 +62,14 @@ type RunConfig struct {
 	Memory    int64                    // bytes that the processes of a launch may hold together; 0: not limited
 	Files     []string                 // from the configuration's folder, put into every candidate
 	Keep      []string                 // ignored and untracked paths of the work tree that every candidate gets
-	Caches    string                   // auto, cold, warm: the caches that judged trials find
-	Probe     string                   // auto, on, off: whether Python is asked for its phases
+	Caches    pipeline.Caches          // that judged trials find; "": auto
+	Probe     trial.Probe              // whether Python is asked for its phases; "": auto
 	Workspace string                   // auto, disk: whether candidates that nothing is built of may lie in memory
 	Sandbox   bool                     // builds and launches run in a sandbox
 	Network   bool                     // which has the network
 	NoLearn   bool                     // learn = false: what builds and launches open does not narrow a search
 	GPUs      string                   // devices that a search uses at a time: a number, all, or indices and UUIDs with commas; "": one trial at a time has all of [device]
 	NoAhead   bool                     // ahead = false: nothing is launched, and no interpreter started, before its turn
-}
-
-// CacheState is Caches in the terms of the pipeline, where "" is auto.
-func (c RunConfig) CacheState() pipeline.Caches {
-	if c.Caches == "auto" {
-		return ""
-	}
-	return pipeline.Caches(c.Caches)
-}
-
-// ProbeMode is Probe in the terms of the pipeline, where "" is auto.
-func (c RunConfig) ProbeMode() trial.Probe {
-	if c.Probe == "auto" {
-		return ""
-	}
-	return trial.Probe(c.Probe)
 }
 
 // Metric is what "slow" is about: one table [metric] or [[metrics]].
@@ -104,16 +87,6 @@ type Metric struct {
 type judgeConfig struct {
 	Effect float64 // smallest change worth finding, as a share: 0.03 is 3 %
 	Error  float64 // chance that the final answer is wrong
-}
-
-// deviceConfig is the table [device].
-type deviceConfig struct {
-	GPUs []string // {"auto"}, {"none"}, or indices and UUIDs
-}
-
-// costConfig is the table [cost].
-type costConfig struct {
-	GPUHour float64 // price of one device hour; 0: sessions are not priced
 }
 
 // Flag is one [[flag]]: a switch of the project with its values, and how a value reaches the program. Exactly one of
@@ -141,21 +114,20 @@ const (
 )
 
 // WithDefaults returns a copy in which everything that the file may leave out
-// is set: version 1, kind command, run limit 180 s, build limit 10 min, effect
+// is set: kind command, run limit 180 s, build limit 10 min, effect
 // 3 %, error 0.01, gpus auto; a metric named time, read from the protocol, in
 // us (s where the wall or a phase is its source; what the kernel counts is named
 // as its source is); the bad value of a flag is its last. No metric is made up: without one a
 // program is judged by the samples it sends, or else by the wall.
 func (c *Config) WithDefaults() *Config {
 	out := *c
-	setDefault(&out.Version, 1)
 	setDefault(&out.Kind, kernels.KindCommand)
 	setDefault(&out.Run.Limit, defaultRunLimit)
 	setDefault(&out.Build.Limit, DefaultBuildLimit)
 	setDefault(&out.Judge.Effect, DefaultEffect)
 	setDefault(&out.Judge.Error, DefaultError)
-	if len(out.Device.GPUs) == 0 {
-		out.Device.GPUs = []string{"auto"}
+	if len(out.GPUs) == 0 {
+		out.GPUs = []string{"auto"}
 	}
 	out.Metrics = append([]Metric(nil), c.Metrics...)
 	for i := range out.Metrics {

@@ -77,14 +77,14 @@ func TestParseConfigFull(t *testing.T) {
 	}
 	no := false
 	want := &Config{
-		Path: "kbisect.toml", Version: 1, Kind: "command", Paths: []string{"kernels/", "bench.py"},
+		Path: "kbisect.toml", Kind: "command", Paths: []string{"kernels/", "bench.py"},
 		Build: BuildConfig{Command: []string{"make", "-j2", "bench"}, Limit: 5 * time.Minute, Outputs: []string{"bench"}, Incremental: &no},
 		Run: RunConfig{Command: []string{"./bench", "--shape", "256,4096,7168"}, Limit: 180 * time.Second,
 			Limits: map[string]kernels.Limit{"load": {Abs: time.Minute}, "warmup": {Times: 4}, "my-phase": {Abs: 90 * time.Minute}}},
 		Metrics: []Metric{{Name: "time", Unit: "us", Better: "lower", From: "regex", Pattern: `time (?P<value>[0-9.]+) (?P<unit>ms|us)`, Case: "n=4096"}},
 		Judge:   judgeConfig{Effect: 0.03, Error: 0.01},
-		Device:  deviceConfig{GPUs: []string{"auto"}},
-		Cost:    costConfig{GPUHour: 0.68},
+		GPUs:    []string{"auto"},
+		GPUHour: 0.68,
 		Flags: []Flag{
 			{Flag: flags.Flag{Name: "compile", Values: []string{"off", "default", "reduce-overhead", "max-autotune"}, Bad: "max-autotune", Ordered: true}, Env: "R9_COMPILE"},
 			{Flag: flags.Flag{Name: "fullgraph", Values: []string{"0", "1"}, Requires: []string{"compile!=off"}, Excludes: []string{"compile=max-autotune"}}, Arg: "--fullgraph={value}"},
@@ -266,7 +266,7 @@ func TestWithDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := c.WithDefaults()
-	if d.Version != 1 || d.Kind != "command" || d.Run.Limit != 3*time.Minute || d.Build.Limit != 10*time.Minute || d.Judge != (judgeConfig{0.03, 0.01}) || d.Device.GPUs[0] != "auto" || d.Flags[0].Bad != "1" {
+	if d.Kind != "command" || d.Run.Limit != 3*time.Minute || d.Build.Limit != 10*time.Minute || d.Judge != (judgeConfig{0.03, 0.01}) || d.GPUs[0] != "auto" || d.Flags[0].Bad != "1" {
 		t.Errorf("got %+v", d)
 	}
 	want := []Metric{{Name: "time", Unit: "GB/s", From: "protocol"}, {Name: "w", Unit: "s", From: "wall"}, {Name: "cpu", From: "cpu"}}

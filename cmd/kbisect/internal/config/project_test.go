@@ -95,14 +95,12 @@ func TestProject(t *testing.T) {
 }
 
 func TestRunModes(t *testing.T) {
-	for word, want := range map[string]string{"": "", "auto": "", "cold": "cold", "warm": "warm"} {
-		if got := (RunConfig{Caches: word}).CacheState(); got != pipeline.Caches(want) {
-			t.Errorf("caches %q: %q", word, got)
-		}
-	}
-	for word, want := range map[string]string{"": "", "auto": "", "on": "on", "off": "off"} {
-		if got := (RunConfig{Probe: word}).ProbeMode(); got != trial.Probe(want) {
-			t.Errorf("probe %q: %q", word, got)
+	for text, want := range map[string]RunConfig{
+		"": {}, "caches = \"auto\"\nprobe = \"auto\"": {}, "caches = \"cold\"\nprobe = \"on\"": {Caches: pipeline.Cold, Probe: trial.ProbeOn}, "caches = \"warm\"": {Caches: pipeline.Warm},
+	} {
+		c, err := Parse("c.toml", []byte("[run]\n"+text))
+		if err != nil || c.Run.Caches != want.Caches || c.Run.Probe != want.Probe {
+			t.Errorf("%q: %+v, %v", text, c, err)
 		}
 	}
 }

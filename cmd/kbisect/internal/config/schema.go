@@ -12,6 +12,8 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/metrics"
+	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // metricSources lists where numbers can come from, the words of metric.from.
@@ -48,7 +50,7 @@ func schema() map[string][]string {
 // readConfig reads the whole document. Flags come before the hypotheses about them.
 func readConfig(t table) *Config {
 	c := &Config{Path: t.r.file}
-	c.Version = readVersion(t)
+	checkVersion(t)
 	c.Kind = t.choice("kind", kernels.KindNames())
 	c.Paths = t.paths("paths", `["kernels/", "bench.py"]`)
 	c.Task = readTask(t.table("task"), c.Kind)
@@ -56,8 +58,8 @@ func readConfig(t table) *Config {
 	c.Run = readRun(t.table("run"))
 	c.Metrics = readMetrics(t)
 	c.Judge = readJudge(t.table("judge"))
-	c.Device.GPUs = readGPUs(t.table("device"))
-	c.Cost = readCost(t.table("cost"))
+	c.GPUs = readGPUs(t.table("device"))
+	c.GPUHour = readCost(t.table("cost"))
 	c.Executor = readExecutor(t.table("executor"))
 	c.Flags = readFlags(t)
 	c.Hypotheses = readHypotheses(t, c.Flags)
@@ -65,13 +67,12 @@ func readConfig(t table) *Config {
 	return c
 }
 
-// readVersion refuses a file of a later version: what it means differently cannot be known.
-func readVersion(t table) int {
+// checkVersion refuses a file of a later version: what it means differently cannot be known.
+func checkVersion(t table) {
 	n, ok := value[int64](t, "version", "the integer 1")
 	if ok && n != 1 {
 		t.errorf("version", "unknown version %d; this kbisect reads version = 1", n)
 	}
-	return int(n)
 }
 
 // readBuild reads [build]. Sources and options belong to kinds that need no command.
@@ -105,12 +106,20 @@ func jobs(t table, what, hint string) int {
 	return int(n)
 }
 
+// auto reads one of a few words; "" is auto.
+func auto(t table, key string, choices ...string) string {
+	if s := t.choice(key, append([]string{"auto"}, choices...)); s != "auto" {
+		return s
+	}
+	return ""
+}
+
 func readRun(t table) RunConfig {
 	c := RunConfig{
 		Command: t.command("command"), Limit: t.duration("limit"), Memory: t.bytes("memory"),
 		Files:  t.paths("files", `["bench.py"]`),
 		Keep:   t.paths("keep", `["data/"]`),
-		Caches: t.choice("caches", []string{"auto", "cold", "warm"}), Probe: t.choice("probe", []string{"auto", "on", "off"}),
+		Caches: pipeline.Caches(auto(t, "caches", "cold", "warm")), Probe: trial.Probe(auto(t, "probe", "on", "off")),
 		Workspace: t.choice("workspace", []string{"auto", "disk"}),
 	}
 	c.Limits = readLimits(t.table("limits"))
@@ -356,14 +365,12 @@ func CheckSpread(text string) error {
 	return nil
 }
 
-func readCost(t table) costConfig {
-	var c costConfig
+// readCost reads the price of one device hour.
+func readCost(t table) (price float64) {
 	if t.has("gpu_hour") {
-		price, ok := t.number("gpu_hour", "a price, as 0.68")
-		if ok && price < 0 {
+		if price, _ = t.number("gpu_hour", "a price, as 0.68"); price < 0 {
 			t.errorf("gpu_hour", "invalid price %g; expected 0 or more", price)
 		}
-		c.GPUHour = price
 	}
-	return c
+	return price
 }

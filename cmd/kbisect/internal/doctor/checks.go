@@ -104,7 +104,7 @@ func (s *subject) checks() []check {
 	return append(list,
 		check{"torch", is(kernels.KindTorch), 70 * time.Second, func(ctx context.Context) Finding { return torch(ctx, s.probe()) }},
 		check{"profilers", false, quick, profilers},
-		check{"devices", namesDevices(cfg.Device.GPUs), 40 * time.Second, func(context.Context) Finding { return devicesHere(s.probe(), cfg.Device.GPUs) }},
+		check{"devices", namesDevices(cfg.GPUs), 40 * time.Second, func(context.Context) Finding { return devicesHere(s.probe(), cfg.GPUs) }},
 		check{"cgroup", false, quick, cgroup},
 		check{"sandbox", cfg.Run.Sandbox, quick, sandbox},
 		check{"instructions", slices.ContainsFunc(cfg.Metrics, func(m config.Metric) bool { return m.From == metrics.Instructions }), quick, instructions},

@@ -28,7 +28,7 @@ import (
 // plan makes the plan of a configuration, with warnings of what in it has no effect or not the one that was meant.
 func (r reader) plan(file string, cfg *config.Config) error {
 	q, p := r.q, r.p
-	project, err := cfg.Project(capability(cfg.Device.GPUs))
+	project, err := cfg.Project(capability(cfg.GPUs))
 	if err != nil {
 		return exit.Usagef("%s: %w", file, err)
 	}
@@ -327,10 +327,10 @@ func (r *reader) configuration() error {
 	for phase, l := range cfg.Run.Limits {
 		p.Limits.Phases[phase] = l
 	}
-	p.Caches, p.Probe = cfg.Run.CacheState(), cfg.Run.ProbeMode()
+	p.Caches, p.Probe = cfg.Run.Caches, cfg.Run.Probe
 	p.Sandbox, p.Network, p.OnDisk = cfg.Run.Sandbox, cfg.Run.Network, cfg.Run.Workspace == "disk"
 	p.Learn, p.NoAhead = p.Learn && !cfg.Run.NoLearn, cfg.Run.NoAhead
-	p.GPUs, p.GPUHour, p.Executor = cfg.Device.GPUs, cfg.Cost.GPUHour, cfg.Executor
+	p.GPUs, p.GPUHour, p.Executor = cfg.GPUs, cfg.GPUHour, cfg.Executor
 	p.Spread = cmp.Or(q.GPUs, cfg.Run.GPUs)
 	if p.nothingRuns() {
 		p.GPUs, p.Spread = []string{"none"}, ""
