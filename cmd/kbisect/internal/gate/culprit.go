@@ -8,8 +8,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
-	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	bisectsearch "github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -35,8 +35,7 @@ func blame(ctx context.Context, t *session.Session, x request, got compare.Resul
 	if !x.bisect {
 		return nil, nil
 	}
-	s := search.Of(t)
-	aim(s, t, got)
+	s := search.Of(t, aim(t, got))
 	f, err := s.History(ctx)
 	switch {
 	case err != nil:
@@ -49,32 +48,30 @@ func blame(ctx context.Context, t *session.Session, x request, got compare.Resul
 	return nil, searchOf(s, t, f)
 }
 
-// aim narrows the search to what the gate found: a failure, or the numbers that are worse. Accepted numbers are
+// aim is what the search looks for: the failure that the gate found, or the numbers that are worse. Accepted numbers are
 // hidden: they are worse as well, but because of another commit.
-func aim(s *search.Search, t *session.Session, got compare.Result) {
-	if got.ByClass {
-		phase := ""
+func aim(t *session.Session, got compare.Result) (o bisectsearch.Options) {
+	o = t.Policy.Judge
+	if o.Find, o.Phase = got.Class, ""; got.ByClass {
 		if got.Class == bisect.Timeout {
-			phase = got.Phase
+			o.Phase = got.Phase
 		}
-		s.Narrow(got.Class, phase, t.Policy.Judge.Metrics)
-		return
+		return o
+	}
+	o.Find, o.Metrics = bisect.Slow, nil
+	for _, k := range got.Contrasts {
+		if k.Answer == compare.Worse && !slices.Contains(o.Metrics, k.Metric) {
+			o.Metrics = append(o.Metrics, k.Metric)
+		}
 	}
 	worse := func(metric, one string) bool {
 		return slices.ContainsFunc(got.Contrasts, func(k compare.Contrast) bool {
 			return k.Answer == compare.Worse && k.About(metric, one)
 		})
 	}
-	var metrics []metric.Metric
-	for _, k := range got.Contrasts {
-		if k.Answer == compare.Worse && !slices.Contains(metrics, k.Metric) {
-			metrics = append(metrics, k.Metric)
-		}
-	}
-	s.Narrow(bisect.Slow, "", metrics)
 	// The launches of the gate are remembered below the filter, so that the search finds those of both ends.
-	kept := t.Memory
-	t.Memory = &pipeline.Memory{Next: regressed{kept, worse}} // remembers nothing itself: the one below does
+	t.Memory = &pipeline.Memory{Next: regressed{t.Memory, worse}} // remembers nothing itself: the one below does
+	return o
 }
 
 // regressed is a sampler that hides the numbers which a search is not about.

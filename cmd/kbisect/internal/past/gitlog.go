@@ -23,7 +23,7 @@ func (p *Session) GitLog(ctx context.Context, w io.Writer) error {
 	if p.Session.Good == "" {
 		return exit.Usagef("session %s has no good end, which git bisect needs", p.Session.ID)
 	}
-	g := &gitLogger{ctx: ctx, past: p, read: d, w: w}
+	g := &gitLogger{ctx: ctx, past: p, read: d}
 	if len(d.Culprits) > 0 {
 		g.culprit = d.Culprits[0].Commit
 	}
@@ -37,28 +37,22 @@ func (p *Session) GitLog(ctx context.Context, w io.Writer) error {
 	g.f("git bisect start %s'%s' '%s'\n", options, p.Session.Bad, p.Session.Good)
 	g.verdicts()
 	g.answer()
-	if g.err != nil {
-		return exit.With(exit.Machine, fmt.Errorf("the log for git: %w", g.err))
+	if _, err := io.WriteString(w, g.log.String()); err != nil {
+		return exit.With(exit.Machine, fmt.Errorf("the log for git: %w", err))
 	}
 	return nil
 }
 
-// gitLogger writes the log and keeps the first error.
+// gitLogger makes the log.
 type gitLogger struct {
 	ctx     context.Context
 	past    *Session
 	read    *report.Search
-	w       io.Writer
-	err     error
+	log     strings.Builder
 	culprit string
 }
 
-// f writes to the log, unless writing has failed before.
-func (g *gitLogger) f(format string, args ...any) {
-	if g.err == nil {
-		_, g.err = fmt.Fprintf(g.w, format, args...)
-	}
-}
+func (g *gitLogger) f(format string, args ...any) { fmt.Fprintf(&g.log, format, args...) }
 
 // note is the comment that git writes beside an answer.
 func (g *gitLogger) note(word, commit string) {

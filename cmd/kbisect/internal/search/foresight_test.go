@@ -194,7 +194,7 @@ func TestSlotsSearchHistory(t *testing.T) {
 			for _, n := range []int{1, 2, 4} {
 				d, made := lasts(t, n, truth, func(ctx context.Context, j *session.Session) error {
 					j.Range, j.Policy.Good = lineOf(commits), fmt.Sprintf("%040d", -1)
-					f, err := Of(j).History(ctx)
+					f, err := Of(j, j.Policy.Judge).History(ctx)
 					if n == 1 {
 						first = f
 					} else if !reflect.DeepEqual(f, first) {
@@ -292,7 +292,7 @@ func TestTrialsAheadWithCare(t *testing.T) {
 					for i := range j.Slots.Each {
 						j.Slots.Each[i] = crowd{virtual{truth}, shares, now}
 					}
-					f, err := Of(j).History(ctx)
+					f, err := Of(j, j.Policy.Judge).History(ctx)
 					switch {
 					case n == 1:
 						first = f

@@ -67,7 +67,7 @@ func resume(ctx context.Context, e session.Env) error {
 	if err := t.Start(ctx); err != nil {
 		return err
 	}
-	return Of(t).run(ctx)
+	return Of(t, t.Policy.Judge).run(ctx)
 }
 
 // kept is the search to resume with its policy. A budget starts again where the search had used it up.

@@ -54,7 +54,7 @@ func Run(ctx context.Context, e session.Env, _ []string) error {
 		return p, err
 	}, func(t *session.Session) error {
 		t.Range = rng
-		s := Of(t)
+		s := Of(t, t.Policy.Judge)
 		s.ask = e.Ask
 		return s.run(ctx)
 	})
@@ -135,14 +135,9 @@ func Ends(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Po
 	return p, rng, err
 }
 
-// Of is a search that has found nothing yet.
-func Of(s *session.Session) *Search {
-	return &Search{session: s, good: s.Policy.Good, options: s.Policy.Judge, hunks: map[string][]report.Hunk{}, switched: map[string]string{}}
-}
-
-// Narrow restricts the search to one complaint: a class, for a time-out with its phase, or metrics that are worse.
-func (s *Search) Narrow(find bisect.Class, phase string, metrics []metric.Metric) {
-	s.options.Find, s.options.Phase, s.options.Metrics = find, phase, metrics
+// Of is a search that has found nothing yet; options say what is searched for.
+func Of(s *session.Session, options search.Options) *Search {
+	return &Search{session: s, good: s.Policy.Good, options: options, hunks: map[string][]report.Hunk{}, switched: map[string]string{}}
 }
 
 // run searches, keeps the finding and writes the report; its error carries the exit code.
