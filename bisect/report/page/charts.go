@@ -1,14 +1,11 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
-	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/chart"
-	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
 // drawn is the search as pictures take it.
@@ -73,60 +70,6 @@ func (f *finder) proof(r chart.Range, metrics []chart.Metric) Section {
 	t.Title = "Proof by " + metrics[0].Name
 	s.Tables = []Table{t}
 	return s
-}
-
-// weight is the probability that a commit is the culprit.
-type weight struct {
-	Name        string
-	Probability float64
-	State       State
-}
-
-// mostWeights is how many commits the picture of the posterior holds.
-const mostWeights = 25
-
-// certainty is how sure the answer is. How it became so, verdict by verdict, stands in the search log.
-func (f *finder) certainty() Section {
-	s := Section{ID: "certainty", Title: "Certainty"}
-	all := f.weights()
-	if len(all) == 0 || f.Axis != report.AxisHistory || f.Result == bisect.Broken {
-		return s
-	}
-	s.Words = "The probability of being the first bad commit."
-	picture := chart.Rows{Axis: chart.Axis{Max: 1.001, Form: chart.Shares}}
-	for _, w := range all[:min(len(all), mostWeights)] {
-		class := "f-" + string(cmp.Or(w.State, Skipped))
-		picture.Rows = append(picture.Rows, chart.Row{Name: w.Name, State: w.State, Value: chance(w.Probability), Bars: []chart.Bar{{To: w.Probability, Class: class}}})
-	}
-	s.Charts = []Chart{{Label: "Probability of being the first bad commit", Picture: picture}}
-	t := Table{Title: "Probability of being the culprit", Columns: []string{"commit", "probability"}, Right: []int{1}, Detail: true}
-	for _, w := range all {
-		t.Rows, t.States = append(t.Rows, []string{w.Name, chance(w.Probability)}), append(t.States, w.State)
-	}
-	s.Tables = []Table{t}
-	return s
-}
-
-// weights are the culprits and suspects, the likeliest first, then what is left for all others. Confidences of several
-// culprits are of different questions and do not add up to one, so that nothing is left over there.
-func (f *finder) weights() []weight {
-	out := []weight{}
-	rest := 1.0
-	add := func(commit, subject string, probability float64, state State) {
-		out = append(out, weight{words.Printable(words.Short(commit) + " " + cmp.Or(subject, f.ledger.Info(commit).Subject)), probability, state})
-		rest -= probability
-	}
-	for _, c := range f.Culprits {
-		add(c.Commit, c.Subject, c.Confidence, Culprit)
-	}
-	for _, s := range f.Suspects {
-		add(s.Commit, s.Subject, s.Probability, Unsure)
-	}
-	slices.SortStableFunc(out, func(a, b weight) int { return cmp.Compare(b.Probability, a.Probability) })
-	if len(out) > 0 && len(f.Culprits) <= 1 && rest > 1e-6 {
-		out = append(out, weight{"any other, or none", rest, ""})
-	}
-	return out
 }
 
 // chance is a probability in percent. Unlike [words.Confidence] it may be 100 %: it is of a belief, not of an answer.

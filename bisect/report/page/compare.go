@@ -211,7 +211,7 @@ func sideRow(name string, l report.Ledger, c report.Candidate) Row {
 
 // launched says how many launches there were of each side, and which of them do not count.
 func launched(names [2]string, all ...report.Candidate) Section {
-	var f facts
+	var f rows
 	for i, c := range all {
 		s := fmt.Sprintf("%s, %d counted", words.Count(c.Launches, "launch"), c.Counted)
 		if c.WarmUps > 0 {

@@ -9,21 +9,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// costSketch is where the time went.
-type costSketch []chart.Spent
-
-// Sketch draws a bar for each phase, of the mark for high.
-func (c costSketch) Sketch(marks []rune) string {
-	if len(marks) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	for _, p := range c {
-		fmt.Fprintf(&b, "%-12s %5.1f %% %s\n", words.Cut(p.Name, 12), 100*p.Share, strings.Repeat(string(marks[len(marks)-1]), int(40*p.Share+0.5)))
-	}
-	return b.String()
-}
-
 // cost is what the launches took, by phase and by purpose; idle is why no device was watched.
 func (v view) cost(totals report.Totals, devices []string, idle string) Section {
 	s := Section{ID: "cost", Title: "Cost", List: costLines(totals, devices, idle)}
@@ -44,7 +29,7 @@ func (v view) cost(totals report.Totals, devices []string, idle string) Section 
 		t.Rows = append(t.Rows, []string{r.Phase, words.Seconds(r.Seconds), fmt.Sprintf("%.0f %%", 100*share), words.Seconds(r.Longest), fmt.Sprint(r.Trials), ended})
 	}
 	if len(rows) > 0 {
-		s.Charts = []Chart{{Label: "Seconds by phase over all launches", Picture: chart.Costs(c), Sketch: costSketch(c)}}
+		s.Charts = []Chart{{Label: "Seconds by phase over all launches", Picture: chart.Costs(c)}}
 		s.Tables = []Table{t}
 	}
 	return s

@@ -49,7 +49,7 @@ func history(commits int) *report.History {
 	return &report.History{Schema: report.HistorySchema, Shown: commits, All: commits, Series: []report.HistorySeries{s}}
 }
 
-func facet(all []Fact, name string) string {
+func facet(all []Row, name string) string {
 	for _, f := range all {
 		if f.Name == name {
 			return f.Text
@@ -176,7 +176,7 @@ func TestMeasurementPage(t *testing.T) {
 	m := measurement()
 	p := New(m, report.Ledger{})
 	if p.State != Good || facet(section(t, p, "launched").Facts, "memory") != "3072 MiB at most" {
-		t.Errorf("%s %q", p.State, section(t, p, "launched").Facts)
+		t.Errorf("%s %+v", p.State, section(t, p, "launched").Facts)
 	}
 	if rows := section(t, p, "times").Tables[0].Rows; len(rows) != 2 || len(rows[0]) != 4 || rows[0][3] != "90.00 s" || rows[1][3] != "" {
 		t.Errorf("%q", rows)
@@ -195,8 +195,8 @@ func TestMeasurementPage(t *testing.T) {
 func TestExplanationPage(t *testing.T) {
 	p := New(explanation(), report.Ledger{})
 	facts := section(t, p, "builds").Facts
-	if len(facts) != 2 || facts[0].Name != "build of B" || facts[0].Code != "two\nthree\nfour\nfive\nsix" || facts[1].Text != "exit 2, after 2.00 s" {
-		t.Errorf("%q", facts)
+	if len(facts) != 2 || facts[0].Name != "build of B" || len(facts[0].Lines) != 5 || facts[0].Lines[0].Text != "two" || facts[1].Text != "exit 2, after 2.00 s" {
+		t.Errorf("%+v", facts)
 	}
 	table := section(t, p, "explain").Tables[0]
 	if !strings.HasPrefix(p.Headline, "Largest changes: ") || slices.Contains(table.Notes, p.Headline) || !slices.Contains(table.Notes, "not measured: no ncu") {
@@ -257,13 +257,6 @@ func TestSketches(t *testing.T) {
 		if got := c.chart.Sketch([]rune(c.marks)); got != c.want {
 			t.Errorf("%v with %q: %q, want %q", c.chart.Commits, c.marks, got, c.want)
 		}
-	}
-	cost := costSketch{{Name: "build", Seconds: 3, Share: 0.75}, {Name: "a very long phase", Seconds: 1, Share: 0.25}}
-	if got, want := cost.Sketch([]rune(".#")), "build         75.0 % "+strings.Repeat("#", 30)+"\na very long…  25.0 % ##########\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := cost.Sketch(nil); got != "" {
-		t.Errorf("%q without marks", got)
 	}
 }
 

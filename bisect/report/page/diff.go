@@ -33,17 +33,6 @@ func roleWords(r sets.Role) string {
 	return string(r)
 }
 
-// roleState is the state of a hunk's row; none where hunks were not searched.
-func roleState(r sets.Role) State {
-	switch r {
-	case sets.Culprit:
-		return Bad
-	case sets.Carrier:
-		return Other
-	}
-	return ""
-}
-
 // covers reports whether a line is part of a hunk. Where lines were replaced the hunk names the new ones, and those
 // that went away for them stand right before: replaced marks them. A hunk without a first line is a whole file, such
 // as a binary one or a rename.

@@ -28,7 +28,7 @@ func measurementPage(d *report.Measurement, l report.Ledger) Page {
 	p := one(Page{Session: d.Session, Result: d.Result, State: cmp.Or(contrastState(d.Result), Bad), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: report.Next(d, l)}, f)
 	took := launched([2]string{"launches"}, d.Candidate)
 	if d.Memory != nil {
-		took.Facts = append(took.Facts, Fact{Name: "memory", Text: fmt.Sprintf("%.0f MiB at most", float64(*d.Memory)/(1<<20))})
+		took.Facts = append(took.Facts, Row{Name: "memory", Text: fmt.Sprintf("%.0f MiB at most", float64(*d.Memory)/(1<<20))})
 	}
 	p.Sections = []Section{measuredPhases(d), measuredMetrics(d, v), measuredDevices(d), took, v.timeline(devices), v.phases(), v.cost(d.Totals, nil, ""), v.table(nil), notes(d.Warnings)}
 	return p
@@ -109,7 +109,11 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 		if b.Failure != nil {
 			why = b.Failure.Why
 		}
-		builds.Facts = append(builds.Facts, Fact{Name: "build of " + b.Side, Text: fmt.Sprintf("%s, after %s", why, words.Seconds(b.Seconds)), Code: lastLines(b.Tail, 5)})
+		r := Row{Name: "build of " + b.Side, Text: fmt.Sprintf("%s, after %s", why, words.Seconds(b.Seconds))}
+		for line := range strings.Lines(lastLines(b.Tail, 5)) {
+			r.Lines = append(r.Lines, DiffLine{Kind: "note", Text: strings.TrimSuffix(line, "\n")})
+		}
+		builds.Facts = append(builds.Facts, r)
 	}
 	p.Sections = []Section{
 		{ID: "explain", Title: "Why they differ", Brief: true, Charts: paired(x), Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes[1:], Right: []int{2, 3}}}},

@@ -30,18 +30,12 @@ type Page struct {
 	Next     []report.Command // that a reader would give now
 }
 
-// Fact is a name and what goes with it.
-type Fact struct {
-	Name, Text string
-	Code       string // lines that it is about: text shows them, the others show the diff that holds them
-}
-
 // Section is one topic of a page. All its parts may be missing.
 type Section struct {
 	ID      string // its address within the page: lower-case letters and "-"
 	Title   string
 	Words   string // what is to be seen, in a sentence or two; of a section with pictures, about these
-	Facts   []Fact
+	Facts   []Row
 	Charts  []Chart
 	Tables  []Table
 	Diff    *Diff
@@ -167,15 +161,12 @@ func (p *Page) clean() {
 	for i := range p.Cards {
 		c := &p.Cards[i]
 		c.Head = strings.TrimSpace(words.Printable(c.Head))
-		for k := range c.Rows {
-			r := &c.Rows[k]
-			r.Text, r.Copy = strings.TrimSpace(words.Printable(r.Text)), words.Printable(r.Copy)
-		}
+		cleanRows(c.Rows)
 	}
 	for i := range p.Sections {
 		s := &p.Sections[i]
 		s.Title, s.Words, s.Missing = words.Printable(s.Title), words.Printable(s.Words), words.Printable(s.Missing)
-		cleanFacts(s.Facts)
+		cleanRows(s.Facts)
 		s.List = slices.Clone(s.List)
 		for k, x := range s.List {
 			s.List[k] = words.Lines(x)
@@ -191,9 +182,10 @@ func (p *Page) clean() {
 	}
 }
 
-func cleanFacts(all []Fact) {
+func cleanRows(all []Row) {
 	for i := range all {
-		all[i].Text, all[i].Code = strings.TrimSpace(words.Printable(all[i].Text)), words.Lines(all[i].Code)
+		r := &all[i]
+		r.Text, r.Copy = strings.TrimSpace(words.Printable(r.Text)), words.Printable(r.Copy)
 	}
 }
 
@@ -203,15 +195,6 @@ func cleanAll(in []string) []string {
 		out[i] = strings.TrimSpace(words.Printable(x))
 	}
 	return out
-}
-
-// facts collects those that have a text.
-type facts []Fact
-
-func (f *facts) add(name, text string) {
-	if text != "" {
-		*f = append(*f, Fact{Name: name, Text: text})
-	}
 }
 
 // named is a commit with its subject.

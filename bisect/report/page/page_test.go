@@ -40,8 +40,8 @@ func TestSections(t *testing.T) {
 		page Page
 		want string
 	}{
-		{"slow", pageOf(samples.Slow()), "diff explain proof certainty search timeline phases cost launches notes"},
-		{"timeout", pageOf(samples.Found()), "proof certainty search timeline phases cost launches notes"},
+		{"slow", pageOf(samples.Slow()), "diff explain proof search timeline phases cost launches notes"},
+		{"timeout", pageOf(samples.Found()), "proof search timeline phases cost launches notes"},
 		{"flags", flagsPage(t), "sets claims keep effects timeline phases cost launches"},
 		{"nothing", pageOf(report.Input{Finding: bisect.Finding{Result: bisect.Broken}}), ""},
 	} {

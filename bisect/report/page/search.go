@@ -33,7 +33,7 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	metrics := r.Metrics()
 	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals), Next: report.Next(d, l)}
 	p.Sections = []Section{
-		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), f.diff(), why(d), f.proof(r, metrics), f.certainty(), levels(d, l), f.log(r, metrics),
+		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), f.diff(), why(d), f.proof(r, metrics), levels(d, l), f.log(r, metrics),
 		v.timeline(d.Devices), v.phases(), coldWarm(d, l), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings)}
 	return p
 }
@@ -124,16 +124,27 @@ func lastLine(ledger report.Ledger, c report.Culprit) (line string) {
 	return line
 }
 
-// suspects are the commits that may be the culprit, where none is named.
+// mostWeights is how many commits the picture of the suspects holds.
+const mostWeights = 25
+
+// suspects are the commits that may be the culprit, where none is named, the likeliest first. Where the machine stopped
+// the search, none is suspected.
 func suspects(d *report.Search, l report.Ledger) Section {
-	if d.Result == bisect.Broken { // no commit is blamed
-		return Section{}
+	s := Section{ID: "suspects", Title: "Suspects"}
+	if len(d.Suspects) == 0 || d.Result == bisect.Broken {
+		return s
 	}
 	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "probability", "subject", "why it is not excluded"}, Right: []int{1}}
-	for _, s := range d.Suspects {
-		t.Rows = append(t.Rows, []string{words.Short(s.Commit), chance(s.Probability), cmp.Or(s.Subject, l.Info(s.Commit).Subject), s.Why})
+	picture := chart.Rows{Axis: chart.Axis{Max: 1.001, Form: chart.Shares}}
+	for i, s := range d.Suspects {
+		subject := cmp.Or(s.Subject, l.Info(s.Commit).Subject)
+		t.Rows = append(t.Rows, []string{words.Short(s.Commit), chance(s.Probability), subject, s.Why})
+		if i < mostWeights {
+			picture.Rows = append(picture.Rows, chart.Row{Name: words.Printable(words.Short(s.Commit) + " " + subject), State: Unsure, Value: chance(s.Probability), Bars: []chart.Bar{{To: s.Probability, Class: "f-" + string(Unsure)}}})
+		}
 	}
-	return Section{ID: "suspects", Title: "Suspects", Tables: []Table{t}}
+	s.Tables, s.Charts = []Table{t}, []Chart{{Label: "Probability of being the first bad commit", Picture: picture}}
+	return s
 }
 
 // prospect is what was said early, where the search came to no answer.
@@ -299,13 +310,10 @@ func inUnit(unit string) string {
 // diff is what the culprits changed, with the lines marked that are to blame.
 func (f *finder) diff() Section {
 	s := Section{ID: "diff", Title: "What the culprit changed"}
-	t := Table{Title: "Hunks that matter", Columns: []string{"where", "role"}, Detail: true}
 	var all []DiffLine
+	hunks := 0
 	for _, c := range f.Culprits {
-		for _, h := range c.Hunks {
-			t.Rows = append(t.Rows, []string{h.Where(), roleWords(h.Role)})
-			t.States = append(t.States, roleState(h.Role))
-		}
+		hunks += len(c.Hunks)
 		diff := f.ledger.Diffs[c.Commit]
 		if diff == "" {
 			continue
@@ -319,9 +327,8 @@ func (f *finder) diff() Section {
 		return s
 	}
 	s.Words = "Against the first parent."
-	if len(t.Rows) > 0 {
+	if hunks > 0 {
 		s.Words += " Lines with a bar and the word “guilty” cause the complaint; “carrier” lines are only required to build."
-		s.Tables = []Table{t}
 	}
 	s.Diff = boundedDiff(all)
 	return s

@@ -60,11 +60,6 @@ func setsSection(d *report.Search) Section {
 	case len(d.MinimalSets) > 0:
 		s.Title = "Minimal sets of " + what + " that fail; there may be more"
 	}
-	guilty := Table{Title: "Minimal sets that fail", Columns: []string{"set", "ends as", "verified", "causes it", "required"}}
-	for _, m := range d.MinimalSets {
-		guilty.Rows = append(guilty.Rows, []string{m.Name(), endsAs(m.Class, m.Phase), yes(m.Certified), strings.Join(m.Culprits, ", "), strings.Join(m.Required(), ", ")})
-		guilty.States = append(guilty.States, Bad)
-	}
 	slow := Table{Title: "Slow sets that do not show the complaint", Columns: []string{"set", "against the base", "time"}}
 	for _, x := range d.SlowSets {
 		slow.Rows = append(slow.Rows, []string{x.Name(), fmt.Sprintf("%.1f times slower", x.Ratio), words.Seconds(x.Seconds)})
@@ -73,7 +68,7 @@ func setsSection(d *report.Search) Section {
 	for _, x := range d.NotExcluded {
 		open.Rows = append(open.Rows, []string{x.Name()})
 	}
-	s.Tables = []Table{guilty, slow, open, setMatrix(d)}
+	s.Tables = []Table{slow, open, setMatrix(d)}
 	if m, ok := chart.Sets(d); ok {
 		s.Charts = []Chart{{Label: "The sets that were tested: what was away from its base, and how it ended", Picture: m}}
 	}

@@ -69,7 +69,13 @@ func markdownCard(c page.Card) string {
 		head = c.Title + ": " + head
 	}
 	fmt.Fprintf(&b, "\n**%s**\n\n", escaped(words.Cut(head, 600)))
-	for _, r := range c.Rows {
+	return b.String() + markdownRows(c.Rows)
+}
+
+// markdownRows are rows as a list.
+func markdownRows(rows []page.Row) string {
+	var b strings.Builder
+	for _, r := range rows {
 		fmt.Fprintf(&b, "- **%s:** %s", escaped(r.Name), escaped(mark(r.State)+words.Cut(r.Text, 600)))
 		switch {
 		case r.Link != "":
@@ -123,11 +129,6 @@ func markdownEnd(p page.Page) string {
 	return out
 }
 
-// markdownFact is a fact in a line of a list.
-func markdownFact(f page.Fact) string {
-	return fmt.Sprintf("- **%s:** %s\n", escaped(f.Name), escaped(words.Cut(f.Text, 600)))
-}
-
 // rowBytes is what a row of a table takes at most, or nearly so.
 const rowBytes = 700
 
@@ -138,9 +139,7 @@ func markdownSection(s page.Section, rows int) string {
 	if len(s.Facts) > 0 {
 		b.WriteString("\n")
 	}
-	for _, f := range s.Facts {
-		b.WriteString(markdownFact(f))
-	}
+	b.WriteString(markdownRows(s.Facts))
 	for _, x := range []string{about(s), s.Missing} {
 		if x != "" {
 			fmt.Fprintf(&b, "\n%s\n", escaped(x))

@@ -217,9 +217,9 @@ func (t Terminal) brief(s page.Section, most int) []string {
 		return nil
 	}
 	out := []string{t.bold(t.fit(s.Title))}
-	for line := range strings.Lines(textFacts(s.Facts)) {
+	for _, line := range t.rows(s.Facts, 0) {
 		if len(out) < most {
-			out = append(out, t.fit(strings.TrimSuffix(line, "\n")))
+			out = append(out, line)
 		}
 	}
 	for _, c := range s.Charts {
@@ -329,7 +329,9 @@ func (t Terminal) link(text, address string) string {
 func (t Terminal) section(s page.Section) string {
 	var b strings.Builder
 	shown := slices.DeleteFunc(slices.Clone(s.Tables), func(x page.Table) bool { return x.Detail })
-	b.WriteString(textFacts(s.Facts))
+	for _, line := range t.rows(s.Facts, 0) {
+		b.WriteString(line + "\n")
+	}
 	if len(s.Charts) == 0 && s.Words != "" && len(shown)+len(s.List) > 0 {
 		fmt.Fprintf(&b, "  %s\n", s.Words)
 	}
@@ -366,26 +368,15 @@ func (t Terminal) sketch(c page.Chart) string {
 	return b.String()
 }
 
-// textFacts are facts, their names in a column. A name that stands above already is not repeated.
-func textFacts(all []page.Fact) string {
-	var b strings.Builder
-	width := 0
-	for _, f := range all {
-		width = max(width, utf8.RuneCountInString(f.Name))
+// rows are rows with their names in a column of at least so many characters.
+func (t Terminal) rows(all []page.Row, width int) (out []string) {
+	for _, r := range all {
+		width = max(width, utf8.RuneCountInString(r.Name))
 	}
-	for i, f := range all {
-		name := f.Name
-		if i > 0 && all[i-1].Name == name && f.Code == "" {
-			name = ""
-		}
-		fmt.Fprintf(&b, "  %s  %s\n", pad(name, width, false), f.Text)
-		if f.Code != "" {
-			for _, line := range strings.Split(f.Code, "\n") {
-				fmt.Fprintf(&b, "  %s    %s\n", strings.Repeat(" ", width), words.Cut(line, 110))
-			}
-		}
+	for i, r := range all {
+		out = append(out, t.row(r, named(all, i), width, len(r.Lines), false)...)
 	}
-	return b.String()
+	return out
 }
 
 // cellMost bounds a cell of a column, but for the last one: a long one would push all others away.
