@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -65,6 +66,7 @@ func (w *Watch) start(root string) error {
 		return err
 	}
 	w.events = os.NewFile(uintptr(w.fd), "inotify")
+	counted := countsFolders(root)
 	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrPermission) && name != root: // nor can the process
@@ -73,7 +75,7 @@ func (w *Watch) start(root string) error {
 			return err
 		}
 		dirs = append(dirs, name)
-		if d.Name() == ".git" {
+		if d.Name() == ".git" || counted && without(d) {
 			return fs.SkipDir
 		}
 		return nil
@@ -91,6 +93,23 @@ func (w *Watch) start(root string) error {
 		}
 	}
 	return nil
+}
+
+// countsFolders reports that the links of a folder are two and its subfolders, as file systems have it that are not of
+// layers or remote.
+func countsFolders(root string) bool {
+	var at unix.Statfs_t
+	return unix.Statfs(root, &at) == nil && slices.Contains([]int64{unix.TMPFS_MAGIC, unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC}, int64(at.Type))
+}
+
+// without reports a folder without subfolders, which need not be listed: to list all for each launch takes milliseconds.
+func without(d fs.DirEntry) bool {
+	fi, err := d.Info()
+	if err != nil {
+		return false
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 2
 }
 
 // pause lets events gather, so that a busy build is not disturbed by each of them. The queue of the kernel holds
