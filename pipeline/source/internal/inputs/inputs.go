@@ -63,9 +63,11 @@ func canonical(mode uint32) uint32 {
 
 // node is one folder or file on the way to the chosen paths.
 type node struct {
-	wanted bool // this path itself is chosen, with all below it
-	kids   map[string]*node
-	order  []string // names of kids, sorted
+	name   string
+	path   string // from the root
+	wanted bool   // this path itself is chosen, with all below it
+	kids   []*node
+	lines  map[string]string // of the folders that were found there, by id in bytes
 }
 
 func (n *node) add(names []string) {
@@ -73,17 +75,11 @@ func (n *node) add(names []string) {
 		n.wanted = true
 		return
 	}
-	kid := n.kids[names[0]]
-	if kid == nil {
-		kid = &node{}
-		if n.kids == nil {
-			n.kids = map[string]*node{}
-		}
-		n.kids[names[0]] = kid
-		n.order = append(n.order, names[0])
-		slices.Sort(n.order)
+	at, found := slices.BinarySearchFunc(n.kids, names[0], func(k *node, name string) int { return strings.Compare(k.name, name) })
+	if !found {
+		n.kids = slices.Insert(n.kids, at, &node{name: names[0], path: path.Join(n.path, names[0]), lines: map[string]string{}})
 	}
-	kid.add(names[1:])
+	n.kids[at].add(names[1:])
 }
 
 // Keys are the fingerprints of trees at some paths.
@@ -92,19 +88,13 @@ type Keys struct {
 	paths []string
 	root  *node             // nil: the whole tree
 	known map[string]string // by tree
-	below map[below]string  // the lines of folders
 	of    map[string]string // by all lines
 	added int               // of known, that no file has
 }
 
-type below struct {
-	tree string
-	node *node
-}
-
 // New computes the keys of trees that read returns, at clean paths from the root. None are the whole tree.
 func New(paths []string, read func(tree string) ([]byte, error)) *Keys {
-	k := &Keys{read: read, paths: paths, known: map[string]string{}, below: map[below]string{}, of: map[string]string{}}
+	k := &Keys{read: read, paths: paths, known: map[string]string{}, of: map[string]string{}}
 	for _, p := range paths {
 		if k.root == nil {
 			k.root = &node{}
@@ -122,7 +112,7 @@ func (k *Keys) Of(tree string) (string, error) {
 	if key, ok := k.known[tree]; ok {
 		return key, nil
 	}
-	lines, err := k.lines(tree, "", k.root)
+	lines, err := k.lines(tree, k.root)
 	if err != nil {
 		return "", err
 	}
@@ -137,12 +127,8 @@ func (k *Keys) Of(tree string) (string, error) {
 	return key, nil
 }
 
-// lines lists the chosen entries below one tree. Results are remembered: neighbouring commits share most subtrees.
-func (k *Keys) lines(tree, dir string, n *node) (string, error) {
-	at := below{tree, n}
-	if s, ok := k.below[at]; ok {
-		return s, nil
-	}
+// lines lists the chosen entries below one tree. Those of folders are remembered: neighbouring commits share most of them.
+func (k *Keys) lines(tree string, n *node) (string, error) {
 	data, err := k.read(tree)
 	if err != nil {
 		return "", err
@@ -151,10 +137,10 @@ func (k *Keys) lines(tree, dir string, n *node) (string, error) {
 		mode uint32
 		id   []byte
 	}
-	found := make([]entry, len(n.order))
+	found := make([]entry, len(n.kids))
 	if err := Entries(data, len(tree)/2, func(mode uint32, name, id []byte) {
-		for i, one := range n.order {
-			if one == string(name) && found[i].id == nil {
+		for i, kid := range n.kids {
+			if kid.name == string(name) && found[i].id == nil {
 				found[i] = entry{mode, id}
 			}
 		}
@@ -162,28 +148,23 @@ func (k *Keys) lines(tree, dir string, n *node) (string, error) {
 		return "", fmt.Errorf("tree %s: %w", tree, err)
 	}
 	var b []byte
-	for i, name := range n.order {
-		e := found[i]
-		if e.id == nil {
-			continue
-		}
-		kid, full := n.kids[name], path.Join(dir, name)
-		switch {
+	for i, kid := range n.kids {
+		switch e := found[i]; {
+		case e.id == nil:
 		case kid.wanted, e.mode == pin: // a pin stands for all in the submodule
-			b = fmt.Appendf(b, "%q %o %x\n", full, e.mode, e.id)
+			b = fmt.Appendf(b, "%q %o %x\n", kid.path, e.mode, e.id)
 		case e.mode == folder:
-			sub, err := k.lines(hex.EncodeToString(e.id), full, kid)
-			if err != nil {
-				return "", err
+			sub, ok := kid.lines[string(e.id)]
+			if !ok {
+				if sub, err = k.lines(hex.EncodeToString(e.id), kid); err != nil {
+					return "", err
+				}
+				kid.lines[string(e.id)] = sub
 			}
 			b = append(b, sub...)
 		}
 	}
-	s := string(b)
-	if n != k.root { // of which the key is remembered
-		k.below[at] = s
-	}
-	return s, nil
+	return string(b), nil
 }
 
 // Empty is the key of a tree that holds nothing; idLen is the length of an id in hex digits.
