@@ -16,15 +16,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-const (
-	// clearBound is how long the contexts of an ended trial may stay on a device.
-	clearBound = 10 * time.Second
-
-	// capMin is how long the power cap may hold the clocks down in one trial before its times
-	// are doubted: negative, as at full load it is the normal state of many cards, and meets
-	// every candidate alike.
-	capMin = -1
-)
+// clearBound is how long the contexts of an ended trial may stay on a device.
+const clearBound = 10 * time.Second
 
 // reading is what the devices reported before a launch.
 type reading struct {
@@ -56,7 +49,7 @@ func (x reading) since(ctx context.Context) (s deviceState) {
 		left, after := d.Clear(ctx, x.before[i].Processes, clearBound)
 		c := gpu.Between(x.before[i], after, d.Events(x.from))
 		note := bisect.DeviceNote{UUID: d.Device().UUID, Before: asJSON(x.before[i]), After: asJSON(after), Change: asJSON(c)}
-		if yes, why := c.Throttled(capMin); yes {
+		if yes, why := c.Throttled(); yes {
 			note.Throttled = why
 			s.throttled = join(s.throttled, why)
 		}

@@ -110,7 +110,7 @@ func TestTraces(t *testing.T) {
 		t.Errorf("%+v", silu)
 	}
 	got.Kernels, got.capability = nil, nil
-	if d := cmp.Diff(Trace{Copies: 4, Captured: 2, Instances: 2, Replays: 4, Syncs: 2, Allocated: 2}, got, cmp.AllowUnexported(Trace{})); d != "" {
+	if d := cmp.Diff(Trace{Copies: 4, Captured: 2, Replays: 4, Syncs: 2, Allocated: 2}, got, cmp.AllowUnexported(Trace{})); d != "" {
 		t.Error(d)
 	}
 	cut, err := readTraces(bytes.NewReader(text[:bytes.Index(text, []byte("triton_"))]))

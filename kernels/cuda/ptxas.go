@@ -20,8 +20,6 @@ type Usage struct {
 	SpillStores int    `json:"spill_stores"`
 	SpillLoads  int    `json:"spill_loads"`
 	Shared      int    `json:"shared"`
-	Local       int    `json:"local"`
-	Constant    int    `json:"constant"` // all banks
 }
 
 // maxKernels is the largest number of kernels read from one output.
@@ -31,7 +29,7 @@ var (
 	ptxasEntry  = lazy.Pattern(`Compiling entry function '([^']+)' for '(sm_[0-9a-z]+)'`)
 	ptxasFrame  = lazy.Pattern(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
 	ptxasUsed   = lazy.Pattern(`Used (\d+) registers`)
-	ptxasBytes  = lazy.Pattern(`(\d+)(?:\+(\d+))? bytes (smem|lmem|cmem\[\d+\])`)
+	ptxasShared = lazy.Pattern(`(\d+)(?:\+(\d+))? bytes smem`)
 	ptxasAnchor = []byte("ptxas")
 )
 
@@ -61,8 +59,7 @@ func Ptxas(output []byte) []Usage {
 	return all
 }
 
-// ptxas takes in what one line says of the kernel. Constant memory is listed by bank, shared memory with a static and a
-// driver part.
+// ptxas takes in what one line says of the kernel. Shared memory is listed with a static and a driver part.
 func (u *Usage) ptxas(line string) {
 	if m := ptxasFrame().FindStringSubmatch(line); m != nil {
 		u.Stack, u.SpillStores, u.SpillLoads = atoi(m[1]), atoi(m[2]), atoi(m[3])
@@ -72,16 +69,8 @@ func (u *Usage) ptxas(line string) {
 		return
 	}
 	u.Registers = atoi(m[1])
-	for _, b := range ptxasBytes().FindAllStringSubmatch(line, -1) {
-		n := atoi(b[1]) + atoi(b[2])
-		switch b[3][0] {
-		case 's':
-			u.Shared += n
-		case 'l':
-			u.Local += n
-		default:
-			u.Constant += n
-		}
+	if m := ptxasShared().FindStringSubmatch(line); m != nil {
+		u.Shared = atoi(m[1]) + atoi(m[2])
 	}
 }
 
@@ -134,10 +123,6 @@ func (u *Usage) resources(line string) {
 			u.Stack = n
 		case "SHARED":
 			u.Shared = n
-		case "LOCAL":
-			u.Local = n
-		case "CONSTANT":
-			u.Constant += n
 		}
 	}
 }

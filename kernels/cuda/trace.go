@@ -19,11 +19,9 @@ type Trace struct {
 	Kernels    []Launched `json:"kernels"`
 	Copies     int        `json:"copies"` // memcpy and memset
 	Captured   int        `json:"captured"`
-	Instances  int        `json:"instances"` // graphs instantiated
 	Replays    int        `json:"replays"`   // graph launches
 	Syncs      int        `json:"syncs"`     // synchronisations of the host with the device
 	Allocated  int        `json:"allocated"` // allocations by the driver
-	Truncated  bool       `json:"truncated"`
 	capability map[int]string
 }
 
@@ -143,11 +141,9 @@ func (t *Trace) events(d *json.Decoder, all *launches) error {
 		if err := unlessType(d.Decode(&e)); err != nil {
 			return err
 		}
-		if n >= maxEvents {
-			t.Truncated = true
-			continue
+		if n < maxEvents {
+			t.event(e, all)
 		}
-		t.event(e, all)
 	}
 	_, err := d.Token()
 	return err
@@ -189,8 +185,6 @@ func (t *Trace) call(name string) {
 	switch {
 	case strings.Contains(name, "StreamEndCapture"):
 		t.Captured++
-	case strings.Contains(name, "GraphInstantiate"):
-		t.Instances++
 	case strings.Contains(name, "GraphLaunch"):
 		t.Replays++
 	case strings.Contains(name, "Synchronize"):

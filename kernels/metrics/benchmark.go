@@ -20,17 +20,16 @@ type benchmarkFile struct {
 // benchmarkEntry is one benchmark: of Google Benchmark with a time and its unit, of pytest-benchmark with statistics in
 // seconds.
 type benchmarkEntry struct {
-	Name     string          `json:"name"`
-	Run      string          `json:"run_name"` // without what tells repetitions and aggregates apart
-	Kind     string          `json:"run_type"` // iteration or aggregate
-	Time     *float64        `json:"real_time"`
-	Unit     string          `json:"time_unit"`
-	Failed   bool            `json:"error_occurred"`
-	Why      string          `json:"error_message"`
-	Skipped  json.RawMessage `json:"skipped"` // newer versions: how; absent where it ran
-	SkipWhy  string          `json:"skip_message"`
-	FullName string          `json:"fullname"`
-	Stats    *struct {
+	Name    string          `json:"name"`
+	Run     string          `json:"run_name"` // without what tells repetitions and aggregates apart
+	Kind    string          `json:"run_type"` // iteration or aggregate
+	Time    *float64        `json:"real_time"`
+	Unit    string          `json:"time_unit"`
+	Failed  bool            `json:"error_occurred"`
+	Why     string          `json:"error_message"`
+	Skipped json.RawMessage `json:"skipped"` // newer versions: how; absent where it ran
+	SkipWhy string          `json:"skip_message"`
+	Stats   *struct {
 		Data   []float64 `json:"data"`
 		Median float64   `json:"median"`
 	} `json:"stats"`

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Change is what happened to a device between two readings.
@@ -86,35 +85,21 @@ func asked(r Reading) string {
 }
 
 // Throttled reports whether the clocks were held down in a way that spoils a
-// timing, and names all that held them down, also what does not count. The rule:
-//
-//   - Thermal slowdown by software or hardware, the power brake, and a hardware
-//     slowdown without a reason always count, however short: a device that is
-//     fit never does it. A bit seen in either reading counts like a counter that
-//     grew.
-//   - The power cap and sync boost are the normal state of many cards under
-//     full load, where every candidate meets them alike. They count only when
-//     capMin is positive and one of the two counters grew by more than that, or,
-//     where the driver has no such counter, its bit was seen. With capMin zero
-//     or negative they are named and do not count.
+// timing, and names all that held them down, also what does not count: thermal
+// slowdown by software or hardware, the power brake, and a hardware slowdown
+// without a reason count, however short, by a bit in either reading or a counter
+// that grew: a device that is fit never does it. The power cap and sync boost are
+// the normal state of many cards under full load, where every candidate meets them
+// alike.
 //
 // (nvbench discards a sample, for whatever reason, when the clock during it was
 // under 75 % of the default; a power cap seldom goes that low, the others do.)
-func (c Change) Throttled(capMin time.Duration) (bool, string) {
+func (c Change) Throttled() (bool, string) {
 	const always = reasonHWSlowdown | reasonSWThermal | ReasonHWThermal | reasonHWPowerBrake
 	hit, shown := c.Bits&always != 0, c.Bits
 	for _, k := range counters {
-		d := *k.of(&c.Throttle)
-		switch {
-		case k.bit&always != 0:
-			hit = hit || d > 0
-		case capMin <= 0:
-		case slices.Contains(c.Uncompared, k.field):
-			hit = hit || c.Bits&k.bit != 0
-		default:
-			hit = hit || d > capMin
-		}
-		if d > 0 {
+		if *k.of(&c.Throttle) > 0 {
+			hit = hit || k.bit&always != 0
 			shown &^= k.bit // the counter says more
 		}
 	}

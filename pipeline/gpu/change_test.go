@@ -14,7 +14,7 @@ func TestBetweenQuiet(t *testing.T) {
 	if diff := cmp.Diff(Change{}, c); diff != "" {
 		t.Error(diff)
 	}
-	hit, text := c.Throttled(time.Millisecond)
+	hit, text := c.Throttled()
 	shared, with := c.Shared()
 	if hit || shared || text+with+c.Fault() != "" {
 		t.Errorf("%v %q, %v %q, %q", hit, text, shared, with, c.Fault())
@@ -26,25 +26,19 @@ func TestThrottled(t *testing.T) {
 	for _, c := range []struct {
 		why    string
 		change Change
-		capMin time.Duration
 		hit    bool
 		text   string
 	}{
-		{"thermal, however short", Change{Throttle: Counters{SWThermal: 1}}, time.Hour, true, "thermal slowdown 0s"},
-		{"by hardware", Change{Throttle: Counters{HWThermal: ms}, Bits: ReasonHWThermal}, 0, true, "hardware thermal slowdown 1ms"},
-		{"brake", Change{Throttle: Counters{HWPowerBrake: ms}}, 0, true, "power brake 1ms"},
-		{"a bit without a counter", Change{Bits: reasonHWSlowdown}, 0, true, "hardware slowdown"},
-		{"power cap, not asked", Change{Throttle: Counters{SWPowerCap: time.Hour}, Bits: reasonSWPowerCap}, 0, false, "power cap 1h0m0s"},
-		{"power cap, too short", Change{Throttle: Counters{SWPowerCap: ms}}, ms, false, "power cap 1ms"},
-		{"power cap, asked", Change{Throttle: Counters{SWPowerCap: 2 * ms}}, ms, true, "power cap 2ms"},
-		{"each for itself", Change{Throttle: Counters{SWPowerCap: ms, SyncBoost: ms}}, ms, false, "power cap 1ms, sync boost 1ms"},
-		{"sync boost, asked", Change{Throttle: Counters{SyncBoost: 2 * ms}}, ms, true, "sync boost 2ms"},
-		{"the counter knows better", Change{Bits: reasonSWPowerCap}, ms, false, "power cap"},
-		{"no counter", Change{Bits: reasonSWPowerCap, Uncompared: []string{"SWPowerCap"}}, ms, true, "power cap"},
-		{"no counter, not asked", Change{Bits: reasonSWPowerCap, Uncompared: []string{"SWPowerCap"}}, 0, false, "power cap"},
-		{"both", Change{Throttle: Counters{SWPowerCap: ms}, Bits: reasonSWPowerCap | reasonSWThermal}, 0, true, "power cap 1ms, thermal slowdown"},
+		{"thermal, however short", Change{Throttle: Counters{SWThermal: 1}}, true, "thermal slowdown 0s"},
+		{"by hardware", Change{Throttle: Counters{HWThermal: ms}, Bits: ReasonHWThermal}, true, "hardware thermal slowdown 1ms"},
+		{"brake", Change{Throttle: Counters{HWPowerBrake: ms}}, true, "power brake 1ms"},
+		{"a bit without a counter", Change{Bits: reasonHWSlowdown}, true, "hardware slowdown"},
+		{"power cap", Change{Throttle: Counters{SWPowerCap: time.Hour}, Bits: reasonSWPowerCap}, false, "power cap 1h0m0s"},
+		{"sync boost", Change{Throttle: Counters{SWPowerCap: ms, SyncBoost: ms}}, false, "power cap 1ms, sync boost 1ms"},
+		{"a bit of the power cap", Change{Bits: reasonSWPowerCap}, false, "power cap"},
+		{"both", Change{Throttle: Counters{SWPowerCap: ms}, Bits: reasonSWPowerCap | reasonSWThermal}, true, "power cap 1ms, thermal slowdown"},
 	} {
-		if hit, text := c.change.Throttled(c.capMin); hit != c.hit || text != c.text {
+		if hit, text := c.change.Throttled(); hit != c.hit || text != c.text {
 			t.Errorf("%s: %v, %q", c.why, hit, text)
 		}
 	}

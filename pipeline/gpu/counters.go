@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"encoding/json"
-	"math"
 	"strings"
 	"time"
 )
@@ -65,22 +64,4 @@ func (c Counters) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(m)
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote; keys that it does not know are
-// from a newer version and are passed over.
-func (c *Counters) UnmarshalJSON(b []byte) error {
-	var m map[string]float64
-	if err := json.Unmarshal(b, &m); err != nil {
-		return err
-	}
-	*c = Counters{}
-	for _, k := range counters {
-		ns := math.Round(m[k.key] * 1e9)
-		if ns >= math.MaxInt64 {
-			ns = 0 // no driver counts centuries
-		}
-		*k.of(c) = time.Duration(ns)
-	}
-	return nil
 }
