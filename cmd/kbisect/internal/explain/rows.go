@@ -33,7 +33,7 @@ func (x *explainer) explanation() report.Explanation {
 		Profilers: append([]string{}, x.seen...), Missing: append([]string{}, x.missing...), Devices: []string{}, Warnings: []string{},
 	}
 	e.Rows = append(x.phaseRows(), programRows(a, b)...)
-	device := x.capability()
+	device := capability(x)
 	pairs, gone, added := pairKernels(a.views(device), b.views(device))
 	if a.looked() && b.looked() { // otherwise all kernels of the other side would seem added or gone
 		e.Gone, e.Added = append(e.Gone, gone...), append(e.Added, added...)
@@ -70,7 +70,7 @@ func (s *examined) buildFailure() *bisect.Outcome {
 }
 
 // capability is the compute capability of the device that launches run on, "" without one.
-func (x *explainer) capability() string {
+func capability(x *explainer) string {
 	if x.session.Devices == nil || len(x.session.Devices.Watches) == 0 {
 		return ""
 	}
