@@ -122,7 +122,7 @@ func (e *levelSweep) search(lo, hi int, least float64) error {
 	if e.q.Ramp {
 		most = maxRampLaunches
 	}
-	q := &question.Level{Faster: e.q.Faster, Channel: e.q.Channel, Channels: []metric.Channel{e.q.Channel}, Part: &question.Part{Offset: e.offsets(lo, index), Claims: e.claims}}
+	q := &question.Level{Faster: e.q.Faster, InPairs: e.q.InPairs, Channel: e.q.Channel, Channels: []metric.Channel{e.q.Channel}, Part: &question.Part{Offset: e.offsets(lo, index), Claims: e.claims}}
 	sub.Later = r.Later
 	sub.Question, sub.Least, sub.Most = q, least, r.Ledger.Launches+min(most, r.Most-r.Ledger.Launches)
 	for k, i := range index {

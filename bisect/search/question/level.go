@@ -20,6 +20,7 @@ type Level struct {
 	Offered  []metric.Channel // all of those at first
 	Exact    exactNumbers
 	Faster   bool
+	InPairs  bool    // launches are on any device, each whose times count beside one of the good end
 	Part     *Part   // what a run inside a part of the range knows beforehand; nil: of the whole
 	Ramp     bool    // no step explains the launches
 	noise    float64 // of the ends, where few launches told them apart; 0: launches told it
@@ -80,6 +81,8 @@ func (q *Level) Shape(r *bisect.Request, _ bool) {
 func (q *Level) Read(t search.Trial) (belief.Launch, search.Answer) {
 	m, l := q.Channel.Metric, belief.Launch{At: t.At, Device: max(0, t.On-1)}
 	switch {
+	case q.InPairs && !t.Timing && !m.Exact && t.Class == bisect.OK: // its device is like no other
+		return l, search.Unfit
 	case m.OfProcess() && !t.Timing:
 		return l, search.Unfit
 	case t.Class == bisect.Timeout && m.Name == "wall" && !m.Higher && !q.Faster:

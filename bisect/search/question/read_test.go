@@ -143,6 +143,12 @@ func TestLevelReads(t *testing.T) {
 			t.Errorf("%s: censored %v", c.name, l.Censored)
 		}
 	}
+	pairs := &Level{Channel: metric.Channel{Metric: metricOf("time", false)}, InPairs: true}
+	for timing, want := range map[bool]search.Answer{true: search.Speaks, false: search.Unfit} {
+		if _, a := pairs.Read(search.Trial{Request: bisect.Request{Timing: timing}, Outcome: bisect.Outcome{Class: bisect.OK, Series: time}}); a != want {
+			t.Errorf("a launch on any device, with its reference beside it %v: %v", timing, a)
+		}
+	}
 }
 
 // Of exact numbers the search is about the one of the first metric that grew most, or fell most where none grew.
