@@ -60,8 +60,8 @@ func (x proof) String() string { return fmt.Sprintf("confirming: %d of %d", x.ma
 
 // doing is the work in one slot.
 type doing struct {
-	what  string
-	since time.Time
+	what, candidate string
+	since           time.Time
 }
 
 // silence is how long a search may go on without printing a line.
@@ -122,7 +122,8 @@ func (p *Display) running() string {
 		parts = append(parts, p.proof.String())
 	}
 	for _, slot := range slices.Sorted(maps.Keys(p.now)) {
-		parts = append(parts, fmt.Sprintf("%s, %s", p.now[slot].what, wording.Span(time.Since(p.now[slot].since))))
+		x := p.now[slot] // the phase first: a terminal may have no room for all flags of a candidate
+		parts = append(parts, fmt.Sprintf("%s, %s: %s", x.what, wording.Span(time.Since(x.since)), x.candidate))
 	}
 	return "  " + strings.Join(parts, " | ")
 }
@@ -149,14 +150,15 @@ func (p *Display) Begin(commits, matter int) {
 // Activity shows what the pipeline does.
 func (p *Display) Activity(a pipeline.Activity) {
 	p.mu.Lock()
-	now := fmt.Sprintf("%s: %s", a.Request.Candidate.Brief(), a.Doing)
+	what, candidate := a.Doing, a.Request.Candidate.Brief()
 	if a.Limit > 0 {
-		now += fmt.Sprintf(" (limit %v)", a.Limit)
+		what += fmt.Sprintf(" (limit %v)", a.Limit)
 	}
+	now := candidate + ": " + what
 	if p.now == nil {
 		p.now = map[int]doing{}
 	}
-	if p.now[a.Slot] = (doing{now, time.Now()}); a.Slot > 0 {
+	if p.now[a.Slot] = (doing{what, candidate, time.Now()}); a.Slot > 0 {
 		now = fmt.Sprintf("slot %d: %s", a.Slot+1, now)
 	}
 	switch r := a.Request; {

@@ -197,7 +197,7 @@ func TestConfirmingIsCounted(t *testing.T) {
 		left    float64
 		want    string
 	}{
-		{bisect.ConfirmParent, 0, 5, "confirming: 1 of 1 | aaaa: load"}, {bisect.ConfirmParent, 1, 4, "confirming: 2 of 5 | "}, {bisect.ConfirmCulprit, 0, 3, "confirming: 3 of 5 | "},
+		{bisect.ConfirmParent, 0, 5, "confirming: 1 of 1 | load, "}, {bisect.ConfirmParent, 1, 4, "confirming: 2 of 5 | "}, {bisect.ConfirmCulprit, 0, 3, "confirming: 3 of 5 | "},
 	} {
 		if s := launch(x.purpose, x.nth); !strings.Contains(s, x.want) {
 			t.Errorf("%s, want %s", s, x.want)
@@ -215,7 +215,7 @@ func TestProgressOfSlots(t *testing.T) {
 	for slot, commit := range []string{"aaaa", "bbbb"} {
 		p.Activity(pipeline.Activity{Request: bisect.Request{Candidate: bisect.Candidate{Commit: commit}}, Doing: "load", Limit: time.Minute, Slot: slot})
 	}
-	if s := p.running(); !strings.Contains(s, "  aaaa: load (limit 1m0s), ") || !strings.Contains(s, " | bbbb: load (limit 1m0s), ") {
+	if s := p.running(); !strings.HasPrefix(s, "  load (limit 1m0s), ") || !strings.Contains(s, ": aaaa | load (limit 1m0s), ") || !strings.HasSuffix(s, ": bbbb") {
 		t.Error(s)
 	}
 	p.Idle(0)
