@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -315,6 +316,60 @@ func TestSharedFolder(t *testing.T) {
 	if _, err := openShared(dir); err == nil {
 		t.Error("a link is followed")
 	}
+}
+
+// written is an executor whose jobs end at once, on one of 64 nodes. It counts how often it is asked.
+type written struct {
+	processes
+	asked int
+}
+
+func (x *written) Submit(_ context.Context, j executor.Job) (string, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.jobs = append(x.jobs, j)
+	id, node := j.Name, fmt.Sprintf("n%d", len(x.jobs)%64)
+	x.states[id] = executor.Report{State: executor.Running, Node: node}
+	time.AfterFunc(2*time.Second, func() {
+		if err := writeJSON(filepath.Join(filepath.Dir(j.Spec), resultFile), Result{Node: node, Outcome: bisect.Outcome{Class: bisect.OK}}); err != nil {
+			panic(err)
+		}
+	})
+	return id, nil
+}
+
+func (x *written) States(ctx context.Context, ids []string) (map[string]executor.Report, error) {
+	x.mu.Lock()
+	x.asked++
+	x.mu.Unlock()
+	return x.processes.States(ctx, ids)
+}
+
+// TestThousandBlocks at a time ask the scheduler as often as one would, and take little memory.
+func TestThousandBlocks(t *testing.T) {
+	r, ids := history(t, "1")
+	x := &written{processes: processes{states: map[string]executor.Report{}}}
+	c := open(t, &x.processes, r, "exit 0")
+	c.executor = x
+	began := time.Now()
+	var all sync.WaitGroup
+	for n := range 1000 {
+		all.Go(func() {
+			if _, err := c.Slot(n).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching, Nth: n}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.Sys > 300<<20 {
+		t.Errorf("%d MB of memory", m.Sys>>20)
+	}
+	if most := int(time.Since(began)/time.Second) + 1; x.asked > most {
+		t.Errorf("the scheduler was asked %d times, want at most %d", x.asked, most)
+	}
+	t.Logf("%d MB, asked %d times in %s", m.Sys>>20, x.asked, time.Since(began))
 }
 
 // TestFiles: another machine sees a file whole or not at all, and what is not a result is an error.

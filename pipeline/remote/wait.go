@@ -178,6 +178,16 @@ func (c *Cluster) state(ctx context.Context, id string) (rep executor.Report, kn
 	ids := slices.Sorted(maps.Keys(c.live))
 	c.mu.Unlock()
 	if due && c.asking.TryLock() {
+		c.mu.Lock()
+		due = time.Since(c.asked) >= c.pace() // unless somebody has just asked
+		c.mu.Unlock()
+		if !due {
+			c.asking.Unlock()
+		}
+	} else {
+		due = false
+	}
+	if due {
 		now := time.Now()
 		states, err := c.executor.States(ctx, ids)
 		c.mu.Lock()
