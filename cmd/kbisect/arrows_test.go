@@ -59,7 +59,7 @@ pipeline/proc/internal/ps:
 pipeline/proc/internal/self:
 pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/self
 pipeline/reads: bisect pipeline/source
-pipeline/remote: bisect bisect/hint kernels kernels/metrics pipeline pipeline/cache pipeline/gpu pipeline/proc pipeline/remote/executor pipeline/source pipeline/trial pipeline/workspace
+pipeline/remote: bisect bisect/hint kernels kernels/metrics pipeline pipeline/cache pipeline/folder pipeline/gpu pipeline/proc pipeline/remote/executor pipeline/source pipeline/trial pipeline/workspace
 pipeline/remote/executor: bisect/hint kernels kernels/lazy
 pipeline/source: bisect/hint pipeline/folder pipeline/source/gitdir pipeline/source/internal/attributes pipeline/source/internal/commits pipeline/source/internal/inputs pipeline/source/internal/made pipeline/source/internal/packs pipeline/source/owner
 pipeline/source/gitdir: pipeline/folder

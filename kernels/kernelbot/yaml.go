@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -67,13 +65,11 @@ func decodeYAML(data []byte, v any) (err error) {
 }
 
 // oldScalars replaces the plain words that PyYAML, which reads YAML 1.1, takes for another type than this parser, which
-// reads YAML 1.2: "on" is true, "1:30" is 90, and "1.0e5", whose exponent has no sign, is text.
+// reads YAML 1.2: "on" is true, and "1.0e5", whose exponent has no sign, is text. What no case holds is left as it is:
+// numbers to the base of 60 and of 8, and infinity with a sign.
 type oldScalars struct{}
 
-var (
-	oldFloat = regexp.MustCompile(`^([-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9][0-9_]*([eE][-+][0-9]+)?)$`)
-	oldBase  = regexp.MustCompile(`^[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+$`)
-)
+var oldFloat = regexp.MustCompile(`^([-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9][0-9_]*([eE][-+][0-9]+)?)$`)
 
 // Visit implements ast.Visitor.
 func (s oldScalars) Visit(n ast.Node) ast.Visitor {
@@ -99,10 +95,6 @@ func oldScalar(n ast.Node) ast.Node {
 		if !oldFloat.MatchString(at.Value) {
 			return ast.String(at)
 		}
-	case *ast.IntegerNode:
-		if strings.Contains(at.Value, "o") {
-			return ast.String(at)
-		}
 	case *ast.StringNode:
 		switch word := n.Value; {
 		case at.Type != token.StringType: // in quotes
@@ -110,27 +102,9 @@ func oldScalar(n ast.Node) ast.Node {
 			return ast.Bool(plain("true"))
 		case slices.Contains([]string{"no", "No", "NO", "off", "Off", "OFF"}, word):
 			return ast.Bool(plain("false"))
-		case slices.Contains([]string{"+.inf", "+.Inf", "+.INF"}, word):
-			return ast.Infinity(plain(".inf"))
-		case oldBase.MatchString(word):
-			return ast.Integer(plain(base60(word)))
 		}
 	}
 	return n
-}
-
-// base60 is the decimal form of a number such as 1:30.
-func base60(word string) string {
-	digits, negative := strings.CutPrefix(strings.ReplaceAll(strings.TrimPrefix(word, "+"), "_", ""), "-")
-	sum := new(big.Int)
-	for part := range strings.SplitSeq(digits, ":") {
-		n, _ := new(big.Int).SetString(part, 10)
-		sum.Add(sum.Mul(sum, big.NewInt(60)), n)
-	}
-	if negative {
-		sum.Neg(sum)
-	}
-	return sum.String()
 }
 
 // expansion measures how large a document becomes when every alias is replaced by

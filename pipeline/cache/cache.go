@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/pipeline/folder"
 )
 
 // A Cache is a build cache in a directory. Its methods may be called from several
@@ -187,16 +188,8 @@ func Root() (dir, warning string, err error) {
 		why = fmt.Sprintf("HOME is %s, where no cache can be made", home)
 	}
 	dir = filepath.Join(os.TempDir(), fmt.Sprintf("kbisect-%d", os.Geteuid()))
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", "", hint.Add(fmt.Errorf("no home, and no folder %s: %w", dir, err), "set XDG_CACHE_HOME or HOME")
-	}
-	// What others can write to could give us their builds.
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return "", "", err
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm() != 0o700 || ok && int(st.Uid) != os.Geteuid() {
-		return "", "", hint.Add(fmt.Errorf("no home, and %s is no private folder of yours", dir), "set XDG_CACHE_HOME or HOME")
+	if err := folder.MakePrivate(dir); err != nil { // what others can write to could give us their builds
+		return "", "", hint.Add(fmt.Errorf("no home: %w", err), "set XDG_CACHE_HOME or HOME")
 	}
 	return dir, fmt.Sprintf("%s: builds are kept in %s", why, dir), nil
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/kbisect/kbisect/pipeline/folder"
 	"github.com/kbisect/kbisect/pipeline/source"
-	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
 // shared is the folder that both sides see. What lies there has the name of its content, and is made once:
@@ -43,7 +43,7 @@ func private(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return err
 	}
-	return workspace.PrivateFolder(dir)
+	return folder.MakePrivate(dir)
 }
 
 // program is this program in the folder, and its digest.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kbisect/kbisect/pipeline/folder"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
@@ -61,26 +62,6 @@ func (m Memory) folder() string {
 	return filepath.Join(m.Dir, fmt.Sprintf("kbisect-%d", os.Geteuid()))
 }
 
-// PrivateFolder makes a folder that only this user may enter, in one that exists, or checks the one that is there.
-func PrivateFolder(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	return private(dir)
-}
-
-// private returns an error unless a folder is one in which nobody else can write.
-func private(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm()&0o022 != 0 || ok && int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s can be written by others, and is not used as a private folder\nhint: remove it, or chmod 700", dir)
-	}
-	return nil
-}
-
 // OpenInMemory makes the working folder of a job, which has its main one at dir, in memory. What killed processes left
 // beside it is removed, by Open too.
 func OpenInMemory(ctx context.Context, m Memory, dir, session string) (*Root, error) {
@@ -89,7 +70,7 @@ func OpenInMemory(ctx context.Context, m Memory, dir, session string) (*Root, er
 		return nil, errors.New(why)
 	}
 	parent := m.folder()
-	if err := PrivateFolder(parent); err != nil {
+	if err := folder.MakePrivate(parent); err != nil {
 		return nil, err
 	}
 	dir = filepath.Join(parent, fmt.Sprintf("%x", sha256.Sum256([]byte(dir)))[:16])
@@ -98,7 +79,7 @@ func OpenInMemory(ctx context.Context, m Memory, dir, session string) (*Root, er
 		return nil, err
 	}
 	// Another job may have removed the folder above, which somebody else may have made since; now it stays.
-	if err := errors.Join(private(parent), os.Mkdir(dir, 0o700)); err != nil {
+	if err := errors.Join(folder.Private(parent), os.Mkdir(dir, 0o700)); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	r := newRoot(ctx, dir, session, lock)

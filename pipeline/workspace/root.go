@@ -42,7 +42,7 @@ func Open(ctx context.Context, dir, session string) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	if shared := (Memory{Dir: SharedMemory}).folder(); private(shared) == nil {
+	if shared := (Memory{Dir: SharedMemory}).folder(); folder.Private(shared) == nil {
 		err = removeStale(ctx, shared)
 		os.Remove(shared) // fails while another job works there
 	}

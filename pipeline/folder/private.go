@@ -1,0 +1,28 @@
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// MakePrivate makes a folder that only this user may enter, in one that exists, or checks the one that is there.
+func MakePrivate(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return Private(dir)
+}
+
+// Private returns an error unless a folder is one in which nobody else can write.
+func Private(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm()&0o022 != 0 || ok && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s can be written by others, so it is not used as a private folder: remove it, or chmod 700", dir)
+	}
+	return nil
+}
