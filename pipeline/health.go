@@ -76,8 +76,9 @@ func (m *machine) greet(ctx context.Context, root *workspace.Root) {
 	}()
 }
 
-// greeted waits for the end of the greeting: no launch has anything beside it. A machine on which the known-good program
-// fails may still do for a project that needs no device, so that this alone is a warning, which is returned once.
+// greeted waits for the end of the greeting: no launch whose times count has anything beside it, and no failure is judged
+// before it. A machine on which the known-good program fails may still do for a project that needs no device, so that
+// this alone is a warning, which is returned once.
 func (m *machine) greeted(ctx context.Context) (warning string, err error) {
 	if m.greeting == nil || m.hello != nil {
 		return "", nil
@@ -261,6 +262,11 @@ func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bise
 	}
 	if run.Killed { // it may have left a lock file
 		if err := w.ClearCaches(); err != nil {
+			return o, err
+		}
+	}
+	if o.Class != bisect.OK && o.Class != bisect.Skip {
+		if err := greeted(ctx, p); err != nil {
 			return o, err
 		}
 	}

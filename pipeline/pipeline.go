@@ -393,15 +393,22 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	return second, err
 }
 
-// launch makes one launch with the devices watched, and asks whose fault a failure is.
-func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
+// greeted waits until the known-good program has run for the first time.
+func greeted(ctx context.Context, p *Pipeline) error {
 	p.Config.doing("known-good program")
 	warning, err := p.machine.greeted(ctx)
-	if err != nil {
-		return bisect.Outcome{}, err
-	}
 	if warning != "" {
 		p.notices.once(warning)
+	}
+	return err
+}
+
+// launch makes one launch with the devices watched, and asks whose fault a failure is.
+func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
+	if r.Timing {
+		if err := greeted(ctx, p); err != nil {
+			return bisect.Outcome{}, err
+		}
 	}
 	p.Config.doing("freezing builds")
 	if r.Timing {

@@ -140,6 +140,16 @@ func (h *Held) Freeze(on bool) {
 	h.pause <- on
 }
 
+// Gone reports that it has ended before its turn.
+func (h *Held) Gone() bool {
+	select {
+	case <-h.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Close ends it, and returns when its processes are gone.
 func (h *Held) Close() {
 	h.cancel()

@@ -240,6 +240,7 @@ func (e *Early) remove(match func(*early) bool) *early {
 func (e *Early) fill(w *workspace.Workspace, spec proc.Spec) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.waiting = slices.DeleteFunc(e.waiting, func(x *early) bool { return x.held.Gone() })
 	here := 0
 	for _, x := range e.waiting {
 		if x.w == w {
