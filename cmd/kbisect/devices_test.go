@@ -136,6 +136,16 @@ func TestFailureOnTwoDevices(t *testing.T) {
 	}
 }
 
+// A command after -- is launched on the devices that are wanted, too, and on none where none is.
+func TestDevicesOfACommand(t *testing.T) {
+	m := newGPURepo(t, "exit 1")
+	for text, n := range map[string]int{"2": 2, "none": 0} {
+		if d := m.search("--gpus", text, "--", "./test.sh"); len(d.Devices) != n {
+			t.Errorf("--gpus %s: %v %q", text, d.Devices, d.Warnings)
+		}
+	}
+}
+
 // Where the complaint shows on one device alone, the other is left out, and the report says so.
 func TestDevicesThatDisagree(t *testing.T) {
 	for name, bad := range map[string]string{

@@ -65,7 +65,7 @@ func TestInterpretersStartEarly(t *testing.T) {
 		toml   string
 		early  string // whether launches of the search are started early: some, none, or as it happens, ""
 	}{
-		{name: "as it should be", early: "some"},
+		{name: "as it should be", module: "import sys\nclass Odd:\n    def __getattr__(self, name): raise RuntimeError(name)\nsys.modules['odd'] = Odd()\n", early: "some"},
 		{name: "switched off", toml: "ahead = false\n", early: "none"},
 		{name: "one that never gets ready", module: "import sys, time\nif not hasattr(sys.modules['__main__'], '__file__'): time.sleep(1000)\n", early: "none"},
 		{name: "one that dies", module: "import os, sys\nif not hasattr(sys.modules['__main__'], '__file__'): os._exit(7)\n", early: "none"},

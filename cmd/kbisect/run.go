@@ -55,7 +55,7 @@ func runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-hunks", Usage: "stop at the commit; do not search its hunks", DisableDefaultText: true},
 			durationFlag("budget", "stop after `DURATION`, such as 20m, and report what is known", "none"),
 			&cli.IntFlag{Name: "jobs", Usage: "build up to `N` candidates at a time, the likely next ones ahead; trials whose times do not matter also run in parallel, one on each device, or N where gpus is none, and must not share a port or a file; 1 runs nothing ahead", DefaultText: "by the number of processors; up to three trials without a build or a device, the proof alone"},
-			&cli.StringFlag{Name: "gpus", Usage: "make trials on several devices at a time: `N` that are free, all, or a list such as 0,1", DefaultText: "all trials on the devices of [device]"},
+			&cli.StringFlag{Name: "gpus", Usage: "make trials on several devices at a time: `N` that are free, all, or a list such as 0,1; none: use no device", DefaultText: "all trials on the devices of [device]"},
 			&cli.Int64Flag{Name: "seed", Usage: "seed `N` of random choices", Value: 1},
 			durationFlag("limit", "limit of a whole trial, `DURATION`, such as 90s", "10m, or kbisect.toml"),
 			asFlag(),

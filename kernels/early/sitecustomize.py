@@ -15,8 +15,11 @@ def _learn(path, root):
     def write():
         names = []
         for name, module in list(sys.modules.items()):
-            spec, file = getattr(module, "__spec__", None), getattr(module, "__file__", None)
-            if not isinstance(file, str) or getattr(spec, "name", None) != name or name in ("sitecustomize", "usercustomize"):
+            try:  # some make up what they are asked for, and fail
+                spec, file = getattr(module, "__spec__", None), getattr(module, "__file__", None)
+                if not isinstance(file, str) or getattr(spec, "name", None) != name or name in ("sitecustomize", "usercustomize"):
+                    continue
+            except Exception:
                 continue
             file = os.path.realpath(file)
             if os.path.isabs(file) and not file.startswith(root + os.sep):

@@ -324,9 +324,12 @@ func readGPUs(t table) []string {
 	return list
 }
 
+// NoGPUs stands for no device at all.
+const NoGPUs = "none"
+
 // readSpread reads the devices that a search uses at a time.
 func readSpread(t table) string {
-	const want = `a number of devices, "all", or an array of indices and UUIDs`
+	const want = `a number of devices, "all", "none", or an array of indices and UUIDs`
 	text := ""
 	switch v := t.values["gpus"].(type) {
 	case nil:
@@ -352,14 +355,14 @@ func readSpread(t table) string {
 
 // CheckSpread refuses what names no devices for a search to use at a time.
 func CheckSpread(text string) error {
-	if n, err := strconv.Atoi(text); text == "all" || err == nil && n >= 1 && n <= 1024 {
+	if n, err := strconv.Atoi(text); text == "all" || text == NoGPUs || err == nil && n >= 1 && n <= 1024 {
 		return nil
 	} else if err == nil {
 		return fmt.Errorf("%d: expected 1 to 1024 devices", n)
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(text, ","), ",") {
 		if !gpuName.MatchString(strings.TrimSpace(name)) {
-			return fmt.Errorf("invalid device %q; expected a number of devices, \"all\", or indices and UUIDs with commas, as \"0,1\"", name)
+			return fmt.Errorf("invalid device %q; expected a number of devices, \"all\", \"none\", or indices and UUIDs with commas, as \"0,1\"", name)
 		}
 	}
 	return nil

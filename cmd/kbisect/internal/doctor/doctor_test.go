@@ -224,16 +224,3 @@ func writeFiles(t *testing.T, files map[string]string) string {
 	gittest.WriteFiles(t, dir, files, 0o644)
 	return dir
 }
-
-const taskYML = `
-lang: py
-files:
-  - {"name": "submission.py", "source": "@SUBMISSION@"}
-  - {"name": "eval.py", "source": "eval.py"}
-config: {main: "eval.py"}
-description: adds
-tests:
-  - {"n": 8, "seed": 1}
-benchmarks:
-  - {"n": 64, "seed": 2}
-`

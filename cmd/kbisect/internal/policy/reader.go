@@ -255,6 +255,11 @@ func (r *reader) project() (err error) {
 	if err != nil {
 		return err
 	}
+	p := r.p
+	p.Spread = cmp.Or(r.q.GPUs, p.Spread)
+	if p.nothingRuns() || p.Spread == config.NoGPUs {
+		p.GPUs, p.Spread = []string{config.NoGPUs}, ""
+	}
 	r.paths()
 	r.overlayUncommitted()
 	r.p.Plan.InWorktree = r.q.InWorktree
@@ -331,10 +336,7 @@ func (r *reader) configuration() error {
 	p.Sandbox, p.Network, p.OnDisk = cfg.Run.Sandbox, cfg.Run.Network, cfg.Run.Workspace == "disk"
 	p.Learn, p.NoAhead = p.Learn && !cfg.Run.NoLearn, cfg.Run.NoAhead
 	p.GPUs, p.GPUHour, p.Executor = cfg.GPUs, cfg.GPUHour, cfg.Executor
-	p.Spread = cmp.Or(q.GPUs, cfg.Run.GPUs)
-	if p.nothingRuns() {
-		p.GPUs, p.Spread = []string{"none"}, ""
-	}
+	p.Spread = cfg.Run.GPUs
 	p.Judge.Effect, p.Judge.Error, p.Judge.Repeat = cfg.Judge.Effect, cfg.Judge.Error, q.Repeat
 	return r.metrics(path, cfg.Metrics)
 }

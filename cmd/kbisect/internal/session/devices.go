@@ -48,7 +48,7 @@ func openDevices(ctx context.Context, p *policy.Policy, ui *progress.Display) (d
 		d.None = true
 		return d, nil, nil
 	case errors.Is(err, gpu.ErrHidden):
-		return nil, nil, &bisect.InfraError{What: "choosing a device", Err: fmt.Errorf("%w\nhint: set [device] gpus = \"none\" to run without a device", err)}
+		return nil, nil, &bisect.InfraError{What: "choosing a device", Err: fmt.Errorf("%w\nhint: --gpus none runs without a device", err)}
 	case errors.Is(err, gpu.ErrUnavailable):
 		return nil, nil, exit.Usagef("%s: %w\nhint: [device] gpus = \"auto\" uses the devices of this machine, \"none\" uses no device; kbisect doctor lists them", key, err)
 	case err != nil:
