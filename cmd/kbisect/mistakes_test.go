@@ -160,7 +160,7 @@ hint: name the branch to merge into with --base REV
 		{where: "shallow", args: "run --good HEAD~2 -- true", code: exit.UsageError, want: `kbisect: --good: unknown revision "HEAD~2"
 hint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits
 `},
-		{config: "version = 1\n[run]\ncomand = [\"true\"]\nlimit = 3\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:3: run.comand: unknown key; did you mean "command"?; allowed here: command, limit, limits, memory, files, keep, caches, probe, workspace, sandbox, network, learn
+		{config: "version = 1\n[run]\ncomand = [\"true\"]\nlimit = 3\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:3: run.comand: unknown key; did you mean "command"?; allowed here: command, limit, limits, memory, files, keep, caches, probe, workspace, sandbox, network, learn, ahead, gpus
 DIR/kbisect.toml:4: run.limit: expected a duration in quotes, as "90s", "2m" or "1h30m", got an integer
 ` + compareWith},
 		{config: "version = 1\n[run\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:2: expected ']' to close table name
@@ -174,7 +174,7 @@ DIR/kbisect.toml:4: run.limit: expected a duration in quotes, as "90s", "2m" or 
   hint        with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)
 `},
 		{where: "no device", config: "version = 1\n[device]\ngpus = [0]\n[run]\ncommand = [\"true\"]\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: [device] gpus: devices 0: no GPU management library: WHY
-hint: "auto" uses the devices of this machine, "none" uses no device; kbisect doctor lists them
+hint: [device] gpus = "auto" uses the devices of this machine, "none" uses no device; kbisect doctor lists them
 `},
 	}
 }
