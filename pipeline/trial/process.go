@@ -31,7 +31,7 @@ type process struct {
 	entered  time.Duration     // when the phase in force began, or was returned to
 	until    time.Duration     // the end, or when a limit was reached
 	counts   bool              // the times of the phase in force do
-	early    *early            // it was started before its turn; nil: it was not
+	early    *waiter           // it was started before its turn; nil: it was not
 	plain    bool              // it must not be
 }
 

@@ -75,14 +75,14 @@ type Early struct {
 	good    map[string]bool               // paths of the good end that are named like these
 	fits    map[bisect.Candidate]bool     // of those looked at
 	doubts  map[*workspace.Workspace]bool // in which nothing is started early any more
-	waiting []*early                      // oldest first
+	waiting []*waiter                     // oldest first
 	started int
 	frozen  bool
 	closed  bool
 }
 
-// early is a process that waits for its turn.
-type early struct {
+// waiter is a process that was started early and waits for its turn.
+type waiter struct {
 	w    *workspace.Workspace
 	spec proc.Spec
 	held *proc.Held
@@ -194,7 +194,8 @@ func (e *Early) doubt(w *workspace.Workspace) {
 	e.mu.Lock()
 	e.doubts[w] = true
 	e.mu.Unlock()
-	for x := e.remove(func(x *early) bool { return x.w == w }); x != nil; x = e.remove(func(x *early) bool { return x.w == w }) {
+	here := func(x *waiter) bool { return x.w == w }
+	for x := e.remove(here); x != nil; x = e.remove(here) {
 		x.held.Close()
 	}
 }
@@ -206,10 +207,10 @@ func own(v string) bool {
 
 // take is a process that waits for a launch, or nil: one that still imports may never come to an end of it. Those that were
 // started for another launch are ended.
-func (e *Early) take(w *workspace.Workspace, spec proc.Spec) *early {
+func (e *Early) take(w *workspace.Workspace, spec proc.Spec) *waiter {
 	common := func(env []string) []string { return slices.DeleteFunc(slices.Clone(env), own) }
 	for {
-		x := e.remove(func(x *early) bool {
+		x := e.remove(func(x *waiter) bool {
 			_, importing := os.Stat(x.file)
 			return x.w == w && importing == nil
 		})
@@ -224,7 +225,7 @@ func (e *Early) take(w *workspace.Workspace, spec proc.Spec) *early {
 }
 
 // remove takes out the oldest that is matched, nil where there is none.
-func (e *Early) remove(match func(*early) bool) *early {
+func (e *Early) remove(match func(*waiter) bool) *waiter {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	i := slices.IndexFunc(e.waiting, match)
@@ -240,7 +241,7 @@ func (e *Early) remove(match func(*early) bool) *early {
 func (e *Early) fill(w *workspace.Workspace, spec proc.Spec) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.waiting = slices.DeleteFunc(e.waiting, func(x *early) bool { return x.held.Gone() })
+	e.waiting = slices.DeleteFunc(e.waiting, func(x *waiter) bool { return x.held.Gone() })
 	here := 0
 	for _, x := range e.waiting {
 		if x.w == w {
@@ -272,7 +273,7 @@ func (e *Early) fill(w *workspace.Workspace, spec proc.Spec) {
 		if e.frozen {
 			held.Freeze(true)
 		}
-		e.waiting = append(e.waiting, &early{w, spec, held, ready})
+		e.waiting = append(e.waiting, &waiter{w, spec, held, ready})
 	}
 }
 
