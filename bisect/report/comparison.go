@@ -43,6 +43,51 @@ type Compared struct {
 
 func (*Comparison) schema() string { return ComparisonSchema }
 
+// about implements Document.
+func (s *Compared) about() subject {
+	metric, higher := s.main()
+	return subject{totals: s.Totals, devices: s.Devices, metric: metric, higher: higher}
+}
+
+// main is the metric that moved farthest, and which values of it are better.
+func (s Compared) main() (metric string, higher bool) {
+	for _, result := range []string{GateRegression, GateImprovement, GateAccepted} {
+		if all := With(result, s.Contrasts); len(all) > 0 {
+			return all[0].Metric, all[0].Higher
+		}
+	}
+	if len(s.Contrasts) > 0 {
+		return s.Contrasts[0].Metric, s.Contrasts[0].Higher
+	}
+	return "", false
+}
+
+// next implements Document. After a regression it proposes the search that goes on from there.
+func (d *Comparison) next(l Ledger) []Command {
+	out := []Command{every(l, d.Session)}
+	switch {
+	case d.Result == GateRegression && d.FlagsDiffer():
+		return append(out, Command{"which flags, and what you can keep", l.Call.Again("run", "--axis", "flags", "--bad", words.Short(d.B.Commit))})
+	case d.Result == GateRegression && d.A.Commit != d.B.Commit:
+		return append(out, Command{"which commit between them it was", l.Call.Again("run", "--good", d.A.Revision, "--bad", d.B.Revision)})
+	case d.Result == GateOpen:
+		return append(settle(d.Compared, l, d.A.Revision, "compare", d.A.Revision, d.B.Revision), out...)
+	}
+	return out
+}
+
+// settle is what may lead to a verdict where there is none: the same command again, or a look at one of the revisions.
+// Where launches failed, or sent no numbers, they are to be looked at instead.
+func settle(s Compared, l Ledger, revision string, again ...string) []Command {
+	switch {
+	case s.BudgetOver:
+		return []Command{{"or a larger --effect", l.Call.Again(append(again, "--budget", "30m")...)}}
+	case s.Hopeless:
+		return []Command{{"how the times vary", l.Call.Again("measure", "--launches", "30", revision)}}
+	}
+	return nil
+}
+
 // NoDifference is the result of a comparison, or of one of its metrics, that rules out a change as large as is
 // looked for. The others are those of a gate.
 const NoDifference = "no-difference"

@@ -23,6 +23,8 @@ import (
 type Document interface {
 	schema() string
 	facts() *Facts
+	about() subject
+	next(l Ledger) []Command
 }
 
 // Read reads a document that the store keeps. Its error names the session.

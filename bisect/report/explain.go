@@ -38,6 +38,12 @@ type Explanation struct {
 
 func (*Explanation) schema() string { return ExplanationSchema }
 
+// about implements Document.
+func (x *Explanation) about() subject { return subject{totals: x.Totals, devices: x.Devices} }
+
+// next implements Document.
+func (x *Explanation) next(l Ledger) []Command { return []Command{every(l, x.Session)} }
+
 // Rank scores all rows, names those that moved most, and sums that up. About is what was searched for, nil where whatever
 // moved is of interest.
 func (e *Explanation) Rank(about *bisect.Effect) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -42,6 +43,32 @@ type Gate struct {
 }
 
 func (*Gate) schema() string { return GateSchema }
+
+// next implements Document.
+func (g *Gate) next(l Ledger) []Command {
+	if g.Session == nil {
+		return []Command{}
+	}
+	var out []Command
+	again := append([]string{"gate"}, l.Call.Base()...)
+	add := func(why string, args ...string) {
+		out = append(out, Command{why, l.Call.Again(slices.Concat(again, args)...)})
+	}
+	regression := g.Result == GateRegression
+	if g.Culprit != nil {
+		out = append(out, Command{"", []string{"git", "show", words.Short(g.Culprit.Commit)}})
+	}
+	if regression && g.Culprit == nil && g.Search == nil {
+		add("which commit of the branch it was", "--bisect")
+	}
+	if regression && g.Failure == nil {
+		add("if it is intended: records it in the repository", "--accept", "REASON")
+	}
+	if g.Result == GateOpen {
+		out = append(out, settle(g.Compared, l, "HEAD", again...)...)
+	}
+	return append(out, every(l, *g.Session))
+}
 
 // FailedGate is the document of a gate that ended in an error with an exit code, without a verdict; headline is the
 // error in a line.

@@ -21,6 +21,12 @@ type History struct {
 
 func (*History) schema() string { return HistorySchema }
 
+// about implements Document: nothing was launched.
+func (*History) about() subject { return subject{} }
+
+// next implements Document.
+func (*History) next(Ledger) []Command { return []Command{} }
+
 // HistorySeries are the commits measured in one way.
 type HistorySeries struct {
 	Devices []string        `json:"devices"` // UUIDs; empty: none was watched

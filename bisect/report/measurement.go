@@ -1,5 +1,7 @@
 package report
 
+import "github.com/kbisect/kbisect/bisect/report/words"
+
 // MeasurementSchema names the JSON document of a measurement and its version.
 const MeasurementSchema = "kbisect.measurement/1"
 
@@ -22,6 +24,21 @@ type Measurement struct {
 }
 
 func (*Measurement) schema() string { return MeasurementSchema }
+
+// about implements Document.
+func (m *Measurement) about() (s subject) {
+	s.totals = m.Totals
+	for _, d := range m.Devices {
+		s.devices = append(s.devices, d.Name)
+	}
+	if len(m.Metrics) > 0 {
+		s.metric, s.higher = m.Metrics[0].Metric, m.Metrics[0].Better == words.Direction(true)
+	}
+	return s
+}
+
+// next implements Document.
+func (m *Measurement) next(l Ledger) []Command { return []Command{every(l, m.Session)} }
 
 // PhaseTimes are the seconds of one phase, with caches that an earlier process filled (or where there are
 // none) and with empty ones.

@@ -67,6 +67,99 @@ type Search struct {
 
 func (*Search) schema() string { return Schema }
 
+// about implements Document.
+func (d *Search) about() subject {
+	s := subject{totals: d.Totals, devices: d.Devices, left: leftOut(d)}
+	if c := d.Complaint; c != nil && c.Ends != nil {
+		s.metric, s.higher = c.Ends.Metric, c.Ends.Higher
+	}
+	return s
+}
+
+// leftOut is what a search left out of its range and of its culprits.
+func leftOut(d *Search) LeftOut {
+	learned, paths := "inotify", "paths"
+	switch {
+	case d.Axis != AxisHistory:
+		return LeftOut{}
+	case d.Unread > 0 || d.UnreadHunks > 0:
+		return LeftOut{d.Unread, d.UnreadHunks, &learned}
+	case d.Range > d.Matter:
+		return LeftOut{d.Range - d.Matter, 0, &paths}
+	}
+	return LeftOut{}
+}
+
+// next implements Document.
+func (d *Search) next(l Ledger) (out []Command) {
+	add := func(why string, argv ...string) { out = append(out, Command{why, argv}) }
+	switch {
+	case d.Result == bisect.Found:
+		for _, c := range d.Culprits {
+			add("", "git", "show", words.Short(c.Commit))
+			if log := outputFile(l, c); log != "" {
+				add("its output", "less", log)
+			}
+		}
+		if r := d.Recommended; r != nil && r.Setting != nil && len(r.Parts()) > 0 {
+			at := words.Short(d.Ends.Bad)
+			add("what the setting to keep costs or gains", l.Call.Again("compare", at, at+":"+r.Setting.Flags)...)
+		}
+		if d.Spent {
+			add("looks for more", l.Call.Line("run", "--resume", "--budget", "10m")...)
+		}
+	case d.Result == bisect.Interrupted, d.Result == bisect.Broken:
+		add("continues where this stopped", l.Call.Line("run", "--resume")...)
+	case d.Result == bisect.Inconclusive && d.Spent:
+		add("continues where this stopped", l.Call.Line("run", "--resume", "--budget", "10m")...)
+	case (d.Result == bisect.Inconclusive || d.Result == bisect.NoDifference) && d.Ends.Bad != "":
+		out = append(out, unsettled(d, l))
+	}
+	return append(out, every(l, d.Session))
+}
+
+// unsettled is what is likeliest to help where a search ended without an answer: a look at the suspects or at the ends,
+// other ends, or more launches of them.
+func unsettled(d *Search, l Ledger) Command {
+	good, bad := words.Short(d.Ends.Good), words.Short(d.Ends.Bad)
+	launched, failed := map[bisect.Purpose]int{}, map[bisect.Purpose]bool{}
+	for _, x := range l.Launches {
+		launched[x.Purpose]++
+		failed[x.Purpose] = failed[x.Purpose] || x.Outcome.Class != bisect.OK
+	}
+	onWall := []string{"run", "--find", "slow", "--metric", "wall", "--bad", bad}
+	switch n := len(d.Suspects); {
+	case n > 0 && d.Result == bisect.Inconclusive:
+		const most = 5
+		show := []string{"git", "show", "--stat"}
+		for _, s := range d.Suspects[:min(n, most)] {
+			show = append(show, words.Short(s.Commit))
+		}
+		return Command{"what the suspects change", show}
+	case good == "", failed[bisect.EndGood] && (failed[bisect.EndBad] || launched[bisect.EndBad] == 0):
+		return Command{"looks for a commit that passes", l.Call.Again("run", "--find-good", "--bad", bad)}
+	case (failed[bisect.EndGood] || failed[bisect.EndBad]) && d.Axis == AxisHistory:
+		return Command{"what both ends do and print", l.Call.Again("try", "--good", good, "--bad", bad)}
+	case d.Axis == AxisFlags:
+		return Command{"compares the time of the whole run", l.Call.Again(append(onWall, "--axis", d.Axis)...)}
+	case launched[bisect.EndGood] == 1 && d.Result == bisect.NoDifference:
+		return Command{"compares the time of the whole run", l.Call.Again(append(onWall, "--good", good)...)}
+	}
+	return Command{"launches both until a change is shown or ruled out", l.Call.Again("compare", good, bad)}
+}
+
+// outputFile is the file that keeps the output of the last launch in which a culprit showed what it is blamed for, and
+// printed something; "" for none.
+func outputFile(ledger Ledger, c Culprit) (log string) {
+	for _, l := range ledger.Launches {
+		failed := c.Effect != nil || l.Outcome.Class == c.Class
+		if l.Candidate == (bisect.Candidate{Commit: c.Commit}) && failed && l.Outcome.Log != "" && l.Outcome.Tail != "" {
+			log = l.Outcome.Log
+		}
+	}
+	return log
+}
+
 // Stored says where an answer comes from that was not searched for again.
 type Stored struct {
 	Session string    `json:"session"`

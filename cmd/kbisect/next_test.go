@@ -27,6 +27,12 @@ func TestNextCommandsCanBePasted(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	noisy := filepath.Join(outside, "noisy.toml") // no number of pairs would tell
+	text = "version = 1\n[run]\ncommand = [\"sh\", \"-c\", \"echo time $(($(od -An -N2 -tu2 /dev/urandom) % 900 + 100)) ms\"]\n" +
+		"[metric]\nname = \"time\"\nfrom = \"regex\"\npattern = \"time (?P<value>[0-9]+) (?P<unit>ms)\"\n"
+	if err := os.WriteFile(noisy, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	shell := func(dir, line string) (string, int) {
 		cmd := exec.Command("sh", "-c", line)
 		cmd.Dir, cmd.Env = dir, r.env()
@@ -42,6 +48,7 @@ func TestNextCommandsCanBePasted(t *testing.T) {
 		"compare --limit 30s --build 'true && true' v1 HEAD -- sh -c 'grep -q fine state && echo it'\\''s'",
 		"--config '" + config + "' compare v1 HEAD",
 		"--config '" + config + "' gate --base v1",
+		"--config '" + noisy + "' compare v1 HEAD",
 		"gate --base v1 -- sh t.sh fine",
 		"measure -- sh t.sh fine",
 		"run --good v1 -- sh t.sh fine",

@@ -154,7 +154,7 @@ func TestNoAnswerSaysWhyAndWhatNext(t *testing.T) {
 		want   [2]string
 	}{
 		"budget": {func(x *report.Compared) { x.BudgetOver = true }, [2]string{"kbisect compare HEAD^ HEAD --budget 30m -- ./t.sh", "kbisect gate --budget 30m -- ./t.sh"}},
-		"noise":  {func(x *report.Compared) { x.Hopeless = true }, [2]string{"kbisect doctor --noise -- ./t.sh", "kbisect doctor --noise -- ./t.sh"}},
+		"noise":  {func(x *report.Compared) { x.Hopeless = true }, [2]string{"kbisect measure --launches 30 HEAD^ -- ./t.sh", "kbisect measure --launches 30 HEAD -- ./t.sh"}},
 		"lost":   {func(x *report.Compared) { x.Contrasts = nil }, [2]string{"kbisect show s1", "kbisect show s1"}},
 	} {
 		d, g := samples.Comparison(report.GateOpen, open), samples.Gate(report.GateOpen, 3, open)
