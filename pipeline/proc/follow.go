@@ -74,8 +74,15 @@ func wait(ctx context.Context, t *trial) (context.Context, error) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	done, turns, gate := ctx.Done(), t.gate.turn, t.gate.pause
+	owed := 0 // answers of the warden to what it was asked
+	stand := func() {
+		was := t.frozen
+		if t.freeze(); t.frozen != was {
+			owed++
+		}
+	}
 	var next *turn
-	for next == nil || t.frozen {
+	for next == nil || t.frozen || owed > 0 {
 		select {
 		case <-look.C:
 			trials.tend()
@@ -86,25 +93,24 @@ func wait(ctx context.Context, t *trial) (context.Context, error) {
 			t.silent = t.silence()
 		case on := <-gate:
 			t.paused = on
-			stand(t)
+			stand()
 		case on := <-t.hold:
 			t.held = on
-			stand(t)
+			stand()
 		case x := <-turns:
 			next, turns, gate = &x, nil, nil
 			t.paused = false
-			stand(t)
+			stand()
 		case <-t.silent:
 			return ctx, t.silenced()
 		case r, ok := <-t.warden.reports:
 			switch {
 			case !ok:
 				return ctx, t.died("died")
-			case r.Event == warden.EventThawed:
-				t.frozen, t.silent = false, nil
-				stand(t)
-			case r.Event == warden.EventFrozen:
-				t.silent = nil
+			case r.Event == warden.EventFrozen, r.Event == warden.EventThawed:
+				if owed--; !t.ending() {
+					t.silent = nil
+				}
 			case r.Event == warden.EventEnded:
 				turns, gate = nil, nil
 				t.silent = t.silence()
@@ -127,22 +133,6 @@ func wait(ctx context.Context, t *trial) (context.Context, error) {
 	t.clock.start(t.start)
 	_, _ = t.key.Write(next.say) // one that is dead shows in the reports
 	return next.ctx, nil
-}
-
-// stand has the warden bring a waiting tree to a halt, or let it go on. What was asked for last is asked for again when
-// the answer to the one before has come.
-func stand(t *trial) {
-	on := t.paused || t.held
-	switch {
-	case on && !t.frozen:
-		t.frozen = true
-		_ = t.warden.send(warden.Command{Do: warden.DoFreeze})
-	case !on && t.frozen:
-		_ = t.warden.send(warden.Command{Do: warden.DoThaw})
-	default:
-		return
-	}
-	t.silent = t.silence()
 }
 
 // follow waits until the tree is gone, and ends it when a limit is reached or

@@ -90,7 +90,7 @@ type turn struct {
 // Protocol must be set, and Sandbox must not.
 func Start(ctx context.Context, s Spec) (*Held, error) {
 	s = s.withDefaults()
-	s.Output, s.Pause, s.held = "", nil, true
+	s.Output, s.Pause, s.Limit, s.PhaseLimit, s.held = "", nil, 0, 0, true
 	o, err := s.order()
 	if err != nil {
 		return nil, err
