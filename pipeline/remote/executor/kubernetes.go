@@ -354,13 +354,9 @@ func (x *kubernetes) manifest(name string, j Job, pieces int) map[string]any {
 	}
 	first["env"] = append(listOf(first["env"]), map[string]any{"name": NodeVariable, "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "spec.nodeName"}}})
 	if len(s.Resources) > 0 {
-		limits := map[string]any{}
-		for k, v := range s.Resources {
-			limits[k] = v
-		}
 		resources, _ := first["resources"].(map[string]any)
 		given, _ := resources["limits"].(map[string]any)
-		first["resources"] = merged(resources, map[string]any{"limits": merged(given, limits)})
+		first["resources"] = merged(resources, map[string]any{"limits": merged(given, texts(s.Resources))})
 	}
 	for i, v := range s.Volumes {
 		claim, path, _ := strings.Cut(v, ":")
@@ -385,11 +381,7 @@ func (x *kubernetes) manifest(name string, j Job, pieces int) map[string]any {
 	spec["containers"], spec["restartPolicy"], spec["activeDeadlineSeconds"] = containers, "Never", int64(j.Fence.Seconds())
 	if len(s.NodeSelector) > 0 {
 		selector, _ := spec["nodeSelector"].(map[string]any)
-		more := map[string]any{}
-		for k, v := range s.NodeSelector {
-			more[k] = v
-		}
-		spec["nodeSelector"] = merged(selector, more)
+		spec["nodeSelector"] = merged(selector, texts(s.NodeSelector))
 	}
 	for _, t := range s.Tolerations {
 		spec["tolerations"] = append(listOf(spec["tolerations"]), toleration(t))
@@ -446,6 +438,15 @@ func toleration(s string) map[string]any {
 func listOf(v any) []any {
 	list, _ := v.([]any)
 	return slices.Clone(list)
+}
+
+// texts is a mapping of texts as one of anything.
+func texts(m map[string]string) map[string]any {
+	out := map[string]any{}
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
 }
 
 // merged is a mapping with another on top.

@@ -288,7 +288,7 @@ func readGPUs(t table) []string {
 	case int64:
 		list = []string{strconv.FormatInt(v, 10)}
 	case string:
-		if v == "none" || v == "auto" {
+		if v == NoGPUs || v == "auto" {
 			return []string{v}
 		}
 		for _, part := range strings.Split(v, ",") {

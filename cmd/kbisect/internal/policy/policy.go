@@ -93,6 +93,12 @@ const (
 	AxisHunks   = "hunks"
 )
 
+// NoGPUs is what Policy.GPUs holds where no device is to be used.
+const NoGPUs = config.NoGPUs
+
+// Deviceless reports that no device is to be used.
+func Deviceless(p *Policy) bool { return slices.Equal(p.GPUs, []string{NoGPUs}) }
+
 // MayRunAhead reports a search of which trials may run beside one another although nobody has said that they share nothing:
 // each has a checkout of its own, no times matter, nothing can be built ahead, and a proof rests on launches alone.
 func MayRunAhead(p *Policy) bool {

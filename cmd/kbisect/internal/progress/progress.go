@@ -275,14 +275,14 @@ func (p *Display) Step(s bisect.Step) {
 // Launched shows a launch, the n-th of at most most; most is 0 if unknown.
 func (p *Display) Launched(n, most int, line string) {
 	if most > 0 {
-		line += fmt.Sprintf(" | %d of %d, %s elapsed", n, most, wording.Span(time.Since(p.pace.began)))
+		elapsed := time.Since(p.pace.began)
+		rest := elapsed / time.Duration(n) * time.Duration(most-n)
+		line += fmt.Sprintf(" | %d of %d, %s elapsed", n, most, wording.Span(elapsed))
 		if n < most {
-			line += fmt.Sprintf(", about %s to go", wording.Span(time.Since(p.pace.began)/time.Duration(n)*time.Duration(most-n)))
+			line += fmt.Sprintf(", about %s to go", wording.Span(rest))
 		}
-	}
-	if most > 0 {
 		p.mu.Lock()
-		p.pace.reach(float64(n)/float64(most), float64(most-n), time.Since(p.pace.began)/time.Duration(n)*time.Duration(most-n))
+		p.pace.reach(float64(n)/float64(most), float64(most-n), rest)
 		p.mu.Unlock()
 	}
 	p.Say(line)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +30,7 @@ type Devices struct {
 // some.
 func openDevices(ctx context.Context, p *policy.Policy, ui *progress.Display) (d *Devices, warnings []string, err error) {
 	d = &Devices{}
-	if slices.Equal(p.GPUs, []string{"none"}) && p.Spread == "" {
+	if policy.Deviceless(p) && p.Spread == "" {
 		return d, nil, nil
 	}
 	report := gpu.Probe()
@@ -120,7 +119,7 @@ func sandbox(ctx context.Context, s *Session) (*proc.Sandbox, error) {
 	if dir := s.Repo.WorkDir(); dir != "" {
 		box.Read = append(box.Read, dir)
 	}
-	if !slices.Equal(s.Policy.GPUs, []string{"none"}) { // those that are watched are known by name
+	if !policy.Deviceless(s.Policy) { // those that are watched are known by name
 		box.Devices = []string{"/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd", "/dev/dxg"}
 	}
 	network := "without a network"

@@ -225,7 +225,7 @@ func (s *Session) open(ctx context.Context) error {
 	}
 	of, jobs := *s.Policy, cmp.Or(s.Policy.Jobs, s.Policy.BuildJobs)
 	if s.Policy.Executor.Away() { // nothing is built or launched here
-		of.GPUs, jobs = []string{"none"}, 1
+		of.GPUs, jobs = []string{policy.NoGPUs}, 1
 	}
 	var without []string
 	if s.Devices, without, err = openDevices(ctx, &of, s.Display); err != nil {

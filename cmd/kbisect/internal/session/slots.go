@@ -24,7 +24,7 @@ import (
 // or the next trials run ahead with care: three settle two steps of a search at a time.
 func slotCount(s *Session) int {
 	const careful = 3
-	deviceless := slices.Equal(s.Policy.GPUs, []string{"none"}) || s.Devices.None
+	deviceless := policy.Deviceless(s.Policy) || s.Devices.None
 	switch jobs := s.Policy.Jobs; {
 	case s.Policy.Spread != "":
 		return max(1, len(s.Devices.Watches))
