@@ -85,7 +85,7 @@ type Request struct {
 	BuildOnly bool    // only what its build says is wanted: nothing is run
 	Hurry     string  // the phase, or [WholeTrial], that may end as soon as no good run could still be in it
 	Past      float64 // seconds for which the phase in a hurry must be let run, beyond what good runs took
-	On        int     // the device that it is made on, from 1, where several are told apart; 0: any
+	On        int     // the device to launch on, from 1, where several are kept apart; 0: any
 }
 
 // Patience is how long a good run could take that took `good` seconds before: the rule for launches of

@@ -18,7 +18,7 @@ type Explanation struct {
 	Schema    string        `json:"schema"`
 	Session   string        `json:"session"`
 	Result    string        `json:"result"`  // explained, partly, infra, interrupted
-	Summary   string        `json:"summary"` // what moved most, in a sentence
+	Summary   string        `json:"summary"` // the largest changes, in a sentence
 	A         Candidate     `json:"a"`
 	B         Candidate     `json:"b"`
 	Rows      []figures.Row `json:"rows"`

@@ -7,7 +7,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Devices are the devices that launches can be made on, from 1; one 0 where none are told apart.
+// Devices lists the devices to launch on, from 1; a single 0 where devices are not kept apart.
 func Devices(l *Ledger) (out []int) {
 	for k := range l.Search.Devices {
 		if !l.apart[k+1] {

@@ -46,9 +46,9 @@ func (r *Run) Foresee(i int) {
 	}
 }
 
-// side makes up to n launches at a time, each on a device of its own where these are told apart: what the belief would have
-// next there, where a new commit is one of as many quantiles of the culprit's place (judge.md 7). There are no more than are
-// still expected twice over. Where none tells anything it is one of commit i.
+// side makes up to n launches at a time, each on its own device where devices are kept apart. The belief chooses each of
+// them; a new commit lies at one of n quantiles of the culprit's place (judge.md 7). It makes at most twice as many as are
+// still expected, and launches commit i where no other launch would tell anything.
 func side(r *Run, i, n int) error {
 	if len(r.Search.Devices) > 0 {
 		n = len(Devices(r.Ledger))

@@ -41,7 +41,7 @@ type Search struct {
 	All      bool     // look for every culprit in the range
 	Launches int      // at most; 0 stands for 1200
 	AtOnce   int      // launches at a time whose times count; 0 and 1: one after the other
-	Devices  []string // the names of those that are told apart ([bisect.Request.On]), each with times of its own: as many as AtOnce, or none
+	Devices  []string // names of the devices that are kept apart ([bisect.Request.On]), since their times differ: as many as AtOnce, or none
 	Width    int      // builds at a time: as many commits are foreseen, and preferred; 0 or 1: none
 	Looked   []Trial  // made before the ends were known, of commits that may have become ends
 
@@ -53,8 +53,8 @@ type Search struct {
 	Spent  func() bool            // reports that the budget is used up; may be nil
 	Left   func() float64         // seconds that the budget leaves; nil: there is none
 	Ahead  func([]bisect.Request) // is told what will probably be asked for, likeliest first; may be nil
-	Batch  func([]bisect.Request) // is told of requests that are all asked for next, in this order, to be made at a time; may be nil
-	Apart  func(device int)       // is told of a device, from 1, that shows other things than the others: none of its launches counts; may be nil
+	Batch  func([]bisect.Request) // receives the next requests, in order, so that they can be launched together; may be nil
+	Apart  func(device int)       // receives a device, from 1, that disagrees with the others: none of its launches counts; may be nil
 	Redo   func()                 // from now on every build must be a clean one; may be nil
 	// Weigh returns the prior weights of the commits, in place of those that they carry; nil where there
 	// are none. It is asked when a search for a slow commit begins; may be nil.

@@ -26,7 +26,7 @@ type Row struct {
 	Unit   string  `json:"unit"`
 	A      Number  `json:"a"`
 	B      Number  `json:"b"`
-	TextA  string  `json:"a_text"` // where it is no number
+	TextA  string  `json:"a_text"` // where it is text rather than a number
 	TextB  string  `json:"b_text"`
 	Sort   Sort    `json:"sort"`
 	Share  Number  `json:"share"`  // of the device's time that the kernel takes, in the slower of both
@@ -65,7 +65,7 @@ const (
 	SortNone         Sort = ""
 )
 
-// weight says how much a change of a sort explains, against 1 of the time itself, and whether more of it is worse (1),
+// weight is how much a change of a sort explains, relative to 1 for the time itself, and whether more of it is worse (1),
 // better (-1) or neither (0). The weights are judgement: what is rare and usually decisive (spills, graph breaks,
 // recompiles, occupancy) counts more than what moves with every change (instructions, their mix).
 func (s Sort) weight() (weight float64, worse int) {

@@ -273,7 +273,7 @@ func claimState(v sets.Verdict) State {
 	return Unsure
 }
 
-// openRows say why there is no culprit, which commits may be it, and what would settle the question.
+// openRows say why there is no culprit, list the suspects, and say what would settle the question.
 func (f *finder) openRows() []Row {
 	const most = 5
 	var out rows

@@ -128,7 +128,7 @@ func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 	return nil
 }
 
-// announce tells of the next pairs of a contest, as many as are probably needed, and returns how many these are.
+// announce announces the next pairs of a contest, as many as are probably needed, and returns their number.
 func (v *levelProof) announce(m *levels.Belief, c *contest) int {
 	_, noise := m.MidLaunch(c.test.Step)
 	need := math.Ceil(planOf(v.r, m).pairs(c.test.Step, noise))
