@@ -29,7 +29,7 @@ func WriteHarness(w io.Writer, dir, name string) error {
 	}
 	fmt.Fprintf(w, "Try it: %s\n", example.Next)
 	if top := topOf(dir); !source.SameFolder(top, dir) {
-		fmt.Fprintf(w, "No %s was written, because it belongs in %s; kbisect init FILE writes one for a file of this folder.\n", config.FileName, top)
+		fmt.Fprintf(w, "No %s was written, because it belongs in %s; kbisect init -- COMMAND writes it for a command of yours.\n", config.FileName, top)
 		return nil
 	}
 	path, kind, err := exampleProject(name, slices.Sorted(maps.Keys(example.Files))).write(dir)

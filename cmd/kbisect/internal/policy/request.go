@@ -114,7 +114,7 @@ func (q *Request) validate() error {
 	case q.Improvement && q.Find != "" && q.Find != "slow":
 		return exit.Usagef("--improvement looks for a metric that got better and does not go with --find %s\nhint: remove --find", q.Find)
 	case q.GPUs != "" && config.CheckSpread(q.GPUs) != nil:
-		return exit.Usagef("--gpus %w", config.CheckSpread(q.GPUs))
+		return exit.Usagef("--gpus: %w", config.CheckSpread(q.GPUs))
 	case q.JobsSet && q.Jobs < 1:
 		return exit.Usagef("--jobs %d: expected at least 1", q.Jobs)
 	case q.Repeat < 1:
